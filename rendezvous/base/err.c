@@ -1,0 +1,133 @@
+#include "rendezvous/base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct row {
+    int exit_status;
+    enum ddp_verdict verdict;
+    const char *name;
+    const char *meaning;
+};
+
+static const struct row rows[] = {
+#define DDP_ERROR(name, exit, verdict, meaning)                                \
+    {exit, DDP_VERDICT_##verdict, #name, meaning},
+#include "rendezvous/base/errors.def"
+#undef DDP_ERROR
+};
+_Static_assert(sizeof(rows) / sizeof(rows[0]) == DDP_E_COUNT,
+               "one row for each code");
+
+/* Appends what there is room for. */
+static void append(char *text, size_t size, const char *more)
+{
+    size_t used = strlen(text);
+    size_t len = strnlen(more, size - used - 1);
+    memcpy(text + used, more, len);
+    text[used + len] = '\0';
+}
+
+__attribute__((format(printf, 4, 0))) static void fill(struct ddp_err *err,
+                                                       enum ddp_code code,
+                                                       int sys_errno,
+                                                       const char *fmt,
+                                                       va_list ap)
+{
+    if (err == NULL)
+        return;
+    err->code = code;
+    err->sys_errno = sys_errno;
+    /* A cut text is still a text. */
+    (void)vsnprintf(err->text, sizeof(err->text), fmt, ap);
+    if (sys_errno == 0)
+        return;
+    append(err->text, sizeof(err->text), ": ");
+    append(err->text, sizeof(err->text), strerror(sys_errno));
+}
+
+int ddp_err_set(struct ddp_err *err, enum ddp_code code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fill(err, code, 0, fmt, ap);
+    va_end(ap);
+    return -1;
+}
+
+int ddp_err_sys(struct ddp_err *err, enum ddp_code code, const char *fmt, ...)
+{
+    int saved = errno;
+    va_list ap;
+    va_start(ap, fmt);
+    fill(err, code, saved, fmt, ap);
+    va_end(ap);
+    return -1;
+}
+
+int ddp_err_wrap(struct ddp_err *err, const char *fmt, ...)
+{
+    if (err == NULL)
+        return -1;
+    char inner[sizeof(err->text)];
+    memcpy(inner, err->text, sizeof(inner));
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(err->text, sizeof(err->text), fmt, ap); /* may be cut */
+    va_end(ap);
+    append(err->text, sizeof(err->text), ": ");
+    append(err->text, sizeof(err->text), inner);
+    return -1;
+}
+
+int ddp_code_exit(enum ddp_code code)
+{
+    ddp_assert(code < DDP_E_COUNT);
+    return rows[code].exit_status;
+}
+
+enum ddp_verdict ddp_code_verdict(enum ddp_code code)
+{
+    ddp_assert(code < DDP_E_COUNT);
+    return rows[code].verdict;
+}
+
+const char *ddp_verdict_word(enum ddp_verdict verdict)
+{
+    switch (verdict) {
+    case DDP_VERDICT_USAGE:
+        return "usage";
+    case DDP_VERDICT_PERMANENT:
+        return "permanent";
+    case DDP_VERDICT_TRANSIENT:
+        return "transient";
+    case DDP_VERDICT_PEER:
+        return "peer";
+    case DDP_VERDICT_BUG:
+        return "bug";
+    }
+    DDP_WRONG("verdict");
+}
+
+const char *ddp_code_meaning(enum ddp_code code)
+{
+    ddp_assert(code < DDP_E_COUNT);
+    return rows[code].meaning;
+}
+
+const char *ddp_code_name(enum ddp_code code)
+{
+    ddp_assert(code < DDP_E_COUNT);
+    return rows[code].name;
+}
+
+void ddp_assert_failed(const char *file, int line, const char *what)
+{
+    fprintf(stderr,
+            "ddprun: bug: %s:%d: %s does not hold; please report this\n", file,
+            line, what);
+    abort();
+}

@@ -1,0 +1,66 @@
+/*
+ * base/err: what went wrong, as a value.
+ *
+ * A function that can fail returns 0 or -1 and takes `struct ddp_err *err` as
+ * its last parameter. The error is filled once, where it happens; callers may
+ * put context before it (ddp_err_wrap) and one place at the top reports it.
+ * `err` may be NULL wherever it is accepted: the text is dropped then.
+ */
+#ifndef ERR_H
+#define ERR_H
+
+#include <stdbool.h>
+
+enum ddp_verdict {
+    DDP_VERDICT_USAGE,
+    DDP_VERDICT_PERMANENT,
+    DDP_VERDICT_TRANSIENT,
+    DDP_VERDICT_PEER,
+    DDP_VERDICT_BUG,
+};
+
+enum ddp_code {
+#define DDP_ERROR(name, exit, verdict, meaning) DDP_E_##name,
+#include "rendezvous/base/errors.def"
+#undef DDP_ERROR
+    DDP_E_COUNT
+};
+
+/* The caller's storage; nothing to free. `text` has no trailing full stop. */
+struct ddp_err {
+    enum ddp_code code;
+    int sys_errno; /* 0 where no system call was involved */
+    char text[512];
+};
+
+/* Fills `err`; always returns -1, so that a failure is one line. */
+int ddp_err_set(struct ddp_err *err, enum ddp_code code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The same for a failed system call: takes errno, appends its text. */
+int ddp_err_sys(struct ddp_err *err, enum ddp_code code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Puts context and ": " before the text that is there; returns -1. */
+int ddp_err_wrap(struct ddp_err *err, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The row of errors.def: exit status, verdict, its word, meaning, name. */
+int ddp_code_exit(enum ddp_code code);
+enum ddp_verdict ddp_code_verdict(enum ddp_code code);
+const char *ddp_verdict_word(enum ddp_verdict verdict);
+const char *ddp_code_meaning(enum ddp_code code);
+const char *ddp_code_name(enum ddp_code code);
+
+/*
+ * Assertions about our own invariants, always compiled in. Never used on
+ * anything that comes from a peer, a file or a user.
+ */
+void ddp_assert_failed(const char *file, int line, const char *what)
+    __attribute__((noreturn));
+
+#define ddp_assert(x)                                                          \
+    ((x) ? (void)0 : ddp_assert_failed(__FILE__, __LINE__, #x))
+#define DDP_WRONG(what) ddp_assert_failed(__FILE__, __LINE__, (what))
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * base/log: one event, one line, on stderr. `fatal` and `log_warn` append the
+ * text of errno, the `x` forms do not; `fatal` and `fatalx` end the process
+ * with the status that is given. A line starts with the program's name.
+ */
+#ifndef LOG_H
+#define LOG_H
+
+#include <stdbool.h>
+
+/* Borrows `name` for the life of the process. */
+void log_init(const char *name);
+void log_set_debug(bool on);
+
+void fatal(int status, const char *fmt, ...)
+    __attribute__((noreturn, format(printf, 2, 3)));
+void fatalx(int status, const char *fmt, ...)
+    __attribute__((noreturn, format(printf, 2, 3)));
+void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void log_warnx(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void log_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * base/mono: time. Microseconds of CLOCK_BOOTTIME (a suspend counts), as
+ * int64_t, named `..._us`. Only the shells read the clock; the pure cores are
+ * given the time with each event.
+ */
+#ifndef MONO_H
+#define MONO_H
+
+#include <stdint.h>
+
+#define MONO_NEVER INT64_MAX
+#define MONO_MS    INT64_C(1000)
+#define MONO_S     INT64_C(1000000)
+
+int64_t mono_now_us(void);
+
+/* now + delta, where either may be MONO_NEVER. */
+int64_t mono_after(int64_t now_us, int64_t delta_us);
+
+static inline int64_t mono_min(int64_t a_us, int64_t b_us)
+{
+    return a_us < b_us ? a_us : b_us;
+}
+
+/* Milliseconds from now to then, rounded up, 0 if past, INT32_MAX at most. */
+int64_t mono_ms_until(int64_t now_us, int64_t then_us);
+
+#endif
