@@ -1,0 +1,302 @@
+/*
+ * cJSON accepts more than a protocol should (trailing bytes, duplicate keys,
+ * numbers that lose digits, texts cut at an embedded NUL), so its result is
+ * checked here before anything is believed.
+ */
+#include "rendezvous/proto/msg.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum field_type {
+    FIELD_STR,
+    FIELD_INT
+};
+
+struct field {
+    const char *name;
+    enum field_type type;
+    size_t offset; /* in the message's struct */
+    size_t size;   /* of a text's array, NUL included */
+    int64_t min, max;
+    bool needed;
+};
+
+/* clang-format off */
+#define MSG_BEGIN(name, sender, meaning) static const struct field name##_fields[] = {
+#define MSG_STR(name, field, longest, needed, text) \
+    {#field, FIELD_STR, offsetof(struct msg_##name, field), longest + 1, 0, 0, needed},
+#define MSG_INT(name, field, min, max, needed, text) \
+    {#field, FIELD_INT, offsetof(struct msg_##name, field), 0, min, max, needed},
+#define MSG_END(name) };
+#include "rendezvous/proto/messages.def"
+#undef MSG_BEGIN
+#undef MSG_STR
+#undef MSG_INT
+#undef MSG_END
+
+struct kind {
+    const char *name;
+    enum msg_sender sender;
+    const struct field *fields;
+    size_t n_fields;
+};
+
+static const struct kind kinds[] = {
+#define MSG_BEGIN(name, sender, meaning) \
+    {#name, MSG_##sender, name##_fields, sizeof(name##_fields) / sizeof(name##_fields[0])},
+#define MSG_STR(name, field, longest, needed, text)
+#define MSG_INT(name, field, min, max, needed, text)
+#define MSG_END(name)
+#include "rendezvous/proto/messages.def"
+#undef MSG_BEGIN
+#undef MSG_STR
+#undef MSG_INT
+#undef MSG_END
+};
+/* clang-format on */
+_Static_assert(sizeof(kinds) / sizeof(kinds[0]) == MSG_KIND_COUNT,
+               "one row for each message");
+
+const char *msg_name(enum msg_kind kind)
+{
+    ddp_assert(kind < MSG_KIND_COUNT);
+    return kinds[kind].name;
+}
+
+enum msg_sender msg_sender(enum msg_kind kind)
+{
+    ddp_assert(kind < MSG_KIND_COUNT);
+    return kinds[kind].sender;
+}
+
+/* The body of a message starts where its union does, whatever its kind. */
+static uint8_t *body(struct msg *m)
+{
+    return (uint8_t *)m + offsetof(struct msg, join);
+}
+
+static int take_str(const struct field *f,
+                    const cJSON *item,
+                    uint8_t *at,
+                    struct ddp_err *err)
+{
+    if (!cJSON_IsString(item))
+        return ddp_err_set(err, DDP_E_PROTO, "%s is no text", f->name);
+    size_t len = strlen(item->valuestring);
+    if (len >= f->size)
+        return ddp_err_set(err, DDP_E_PROTO,
+                           "%s has %zu bytes, %zu are allowed", f->name, len,
+                           f->size - 1);
+    memcpy(at, item->valuestring, len + 1);
+    return 0;
+}
+
+static int take_int(const struct field *f,
+                    const cJSON *item,
+                    uint8_t *at,
+                    struct ddp_err *err)
+{
+    if (!cJSON_IsNumber(item))
+        return ddp_err_set(err, DDP_E_PROTO, "%s is no number", f->name);
+    double d = item->valuedouble;
+    if (!(d >= (double)f->min && d <= (double)f->max) || d != floor(d))
+        return ddp_err_set(err, DDP_E_PROTO,
+                           "%s is %g, allowed are whole numbers from %lld to "
+                           "%lld",
+                           f->name, d, (long long)f->min, (long long)f->max);
+    int64_t v = (int64_t)d;
+    memcpy(at, &v, sizeof(v));
+    return 0;
+}
+
+/* The only member of that name; a second one is an error, not a choice. */
+static int find_only(const cJSON *obj,
+                     const char *name,
+                     const cJSON **found,
+                     struct ddp_err *err)
+{
+    *found = NULL;
+    for (const cJSON *c = obj->child; c != NULL; c = c->next) {
+        if (c->string == NULL || strcmp(c->string, name) != 0)
+            continue;
+        if (*found != NULL)
+            return ddp_err_set(err, DDP_E_PROTO, "%s stands twice", name);
+        *found = c;
+    }
+    return 0;
+}
+
+static int take_field(const struct field *f,
+                      const cJSON *obj,
+                      uint8_t *base,
+                      struct ddp_err *err)
+{
+    const cJSON *item;
+    if (find_only(obj, f->name, &item, err) != 0)
+        return -1;
+    if (item == NULL && f->needed)
+        return ddp_err_set(err, DDP_E_PROTO, "%s is missing", f->name);
+    if (item == NULL)
+        return 0;
+    switch (f->type) {
+    case FIELD_STR:
+        return take_str(f, item, base + f->offset, err);
+    case FIELD_INT:
+        return take_int(f, item, base + f->offset, err);
+    }
+    DDP_WRONG("field type");
+}
+
+static int take_kind(const cJSON *obj, enum msg_kind *kind, struct ddp_err *err)
+{
+    const cJSON *item;
+    if (find_only(obj, "kind", &item, err) != 0)
+        return -1;
+    if (item == NULL || !cJSON_IsString(item))
+        return ddp_err_set(err, DDP_E_PROTO, "the message has no kind");
+    for (*kind = 0; *kind < MSG_KIND_COUNT; (*kind)++)
+        if (strcmp(kinds[*kind].name, item->valuestring) == 0)
+            return 0;
+    return ddp_err_set(err, DDP_E_PROTO, "no message is called '%.40s'",
+                       item->valuestring);
+}
+
+static int take_object(const cJSON *obj, struct msg *out, struct ddp_err *err)
+{
+    if (!cJSON_IsObject(obj))
+        return ddp_err_set(err, DDP_E_PROTO, "the message is no JSON object");
+    memset(out, 0, sizeof(*out));
+    if (take_kind(obj, &out->kind, err) != 0)
+        return -1;
+    const struct kind *k = &kinds[out->kind];
+    for (size_t i = 0; i < k->n_fields; i++)
+        if (take_field(&k->fields[i], obj, body(out), err) != 0)
+            return ddp_err_wrap(err, "%s", k->name);
+    return 0;
+}
+
+int msg_decode(const void *json,
+               size_t len,
+               struct msg *out,
+               struct ddp_err *err)
+{
+    /* Control bytes have no place in our JSON, raw or escaped; an escaped
+     * NUL would cut a text short unseen. */
+    if (memchr(json, 0, len) != NULL || memmem(json, len, "\\u0000", 6) != NULL)
+        return ddp_err_set(err, DDP_E_PROTO, "a NUL in a message");
+    const char *text = json;
+    const char *end = NULL;
+    cJSON *obj = cJSON_ParseWithLengthOpts(text, len, &end, 0);
+    if (obj == NULL)
+        return ddp_err_set(err, DDP_E_PROTO, "a message is no JSON");
+    int rc = end == text + len ? take_object(obj, out, err)
+                               : ddp_err_set(err, DDP_E_PROTO,
+                                             "bytes after the end of a "
+                                             "message");
+    cJSON_Delete(obj);
+    return rc;
+}
+
+/* -- encoding: direct, since our own texts need little escaping -------------
+ */
+
+struct writer {
+    char *at;
+    size_t left;
+    bool full;
+};
+
+static void put(struct writer *w, const char *text, size_t len)
+{
+    if (w->full || len >= w->left) {
+        w->full = true;
+        return;
+    }
+    memcpy(w->at, text, len);
+    w->at += len;
+    w->left -= len;
+}
+
+static void put_text(struct writer *w, const char *text)
+{
+    put(w, "\"", 1);
+    for (const char *p = text; *p != '\0'; p++) {
+        unsigned char c = (unsigned char)*p;
+        char esc[8];
+        if (c == '"' || c == '\\') {
+            esc[0] = '\\';
+            esc[1] = *p;
+            put(w, esc, 2);
+        } else if (c < 0x20) {
+            (void)snprintf(esc, sizeof(esc), "\\u%04x", c); /* six bytes */
+            put(w, esc, 6);
+        } else {
+            put(w, p, 1);
+        }
+    }
+    put(w, "\"", 1);
+}
+
+static void put_name(struct writer *w, const char *name)
+{
+    put(w, "\"", 1);
+    put(w, name, strlen(name));
+    put(w, "\":", 2);
+}
+
+static void
+put_field(struct writer *w, const struct field *f, const uint8_t *base)
+{
+    const uint8_t *at = base + f->offset;
+    int64_t v = 0;
+    if (f->type == FIELD_INT)
+        memcpy(&v, at, sizeof(v));
+    if (!f->needed && (f->type == FIELD_STR ? *at == '\0' : v == 0))
+        return; /* what is left out decodes as this */
+    put(w, ",", 1);
+    put_name(w, f->name);
+    switch (f->type) {
+    case FIELD_STR:
+        put_text(w, (const char *)at);
+        return;
+    case FIELD_INT: {
+        char num[24];
+        int n = snprintf(num, sizeof(num), "%lld", (long long)v);
+        put(w, num, (size_t)n);
+        return;
+    }
+    }
+    DDP_WRONG("field type");
+}
+
+int msg_encode(const struct msg *m, char *json, size_t cap)
+{
+    ddp_assert(m->kind < MSG_KIND_COUNT);
+    const struct kind *k = &kinds[m->kind];
+    const uint8_t *base = (const uint8_t *)m + offsetof(struct msg, join);
+    struct writer w = {.at = json, .left = cap};
+    put(&w, "{", 1);
+    put_name(&w, "kind");
+    put_text(&w, k->name);
+    for (size_t i = 0; i < k->n_fields; i++)
+        put_field(&w, &k->fields[i], base);
+    put(&w, "}", 1);
+    return w.full ? -1 : (int)(w.at - json);
+}
+
+void msg_set_text(char *field, size_t size, const char *text)
+{
+    size_t len = strlen(text);
+    if (len >= size) {
+        len = size - 1;
+        while (len > 0 && ((unsigned char)text[len] & 0xC0u) == 0x80u)
+            len--;
+    }
+    memcpy(field, text, len);
+    memset(field + len, 0, size - len);
+}

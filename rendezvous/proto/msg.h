@@ -1,0 +1,91 @@
+/*
+ * proto/msg: the messages of messages.def as structs, and their codec (JSON;
+ * cJSON stays inside msg.c). Decoding is strict: every text and integer has a
+ * bound, what is needed must be there, nothing may follow. Unknown fields are
+ * ignored, unknown kinds are refused.
+ */
+#ifndef MSG_H
+#define MSG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rendezvous/base/err.h"
+
+#define MSG_VERSION 1
+
+/* What the workers of a round do on a node (join.state). */
+enum msg_state {
+    MSG_STATE_NONE,    /* it holds no round */
+    MSG_STATE_RUNNING, /* they run */
+    MSG_STATE_STOPPED, /* they are being stopped, or are dead */
+    MSG_STATE_DONE,    /* all exited 0 */
+};
+
+enum msg_sender {
+    MSG_AGENT,
+    MSG_SERVER
+};
+
+/* One struct per message: struct msg_join, struct msg_beat, ... */
+/* clang-format off */
+#define MSG_BEGIN(name, sender, meaning)             struct msg_##name {
+#define MSG_STR(name, field, longest, needed, text)      char field[longest + 1];
+#define MSG_INT(name, field, min, max, needed, text)     int64_t field;
+#define MSG_END(name)                                };
+#include "rendezvous/proto/messages.def"
+#undef MSG_BEGIN
+#undef MSG_STR
+#undef MSG_INT
+#undef MSG_END
+
+#define MSG_STR(name, field, longest, needed, text)
+#define MSG_INT(name, field, min, max, needed, text)
+#define MSG_END(name)
+
+/* MSG_KIND_join, MSG_KIND_beat, ... */
+enum msg_kind {
+#define MSG_BEGIN(name, sender, meaning) MSG_KIND_##name,
+#include "rendezvous/proto/messages.def"
+#undef MSG_BEGIN
+    MSG_KIND_COUNT
+};
+
+struct msg {
+    enum msg_kind kind;
+    union {
+#define MSG_BEGIN(name, sender, meaning) struct msg_##name name;
+#include "rendezvous/proto/messages.def"
+#undef MSG_BEGIN
+    };
+};
+#undef MSG_STR
+#undef MSG_INT
+#undef MSG_END
+/* clang-format on */
+
+const char *msg_name(enum msg_kind kind);
+enum msg_sender msg_sender(enum msg_kind kind);
+
+/*
+ * Decodes one payload. Errors: DDP_E_PROTO, with what is wrong; `*out` is
+ * undefined then. Borrows `json` for the call.
+ */
+int msg_decode(const void *json,
+               size_t len,
+               struct msg *out,
+               struct ddp_err *err);
+
+/*
+ * Encodes `m` as JSON into `json`; returns the length, or -1 where `cap` is
+ * too small. 8 KiB are enough for any message.
+ */
+int msg_encode(const struct msg *m, char *json, size_t cap);
+
+#define MSG_JSON_MAX 8192
+
+/* Copies text into a field, cut to its size at a UTF-8 boundary. */
+#define msg_set(field, text) msg_set_text((field), sizeof(field), (text))
+void msg_set_text(char *field, size_t size, const char *text);
+
+#endif
