@@ -1,0 +1,190 @@
+# ddprun: one Makefile, non-recursive. `make` builds the programs in build/;
+# `make help` lists what else there is.
+#
+#   V=1            show the commands
+#   DEV=1          warnings are errors
+#   SAN=address    build with ASan and UBSan, in build-address/; or thread
+#   CUDA=0         leave the CUDA half out even where nvcc is found
+#   PREFIX, DESTDIR  for `make install`
+
+PREFIX ?= /usr/local
+CC     ?= cc
+Q      := $(if $(V),,@)
+B      := build$(if $(SAN),-$(SAN))
+
+# -- flags -------------------------------------------------------------------
+
+WARN := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes \
+	-Wmissing-prototypes -Wold-style-definition -Wpointer-arith \
+	-Wcast-qual -Wcast-align -Wwrite-strings -Wvla -Wundef -Wformat=2 \
+	-Wconversion -Wsign-conversion -Wimplicit-fallthrough \
+	-Wdouble-promotion -Wnull-dereference
+ifneq ($(findstring clang,$(shell $(CC) --version 2>/dev/null)),)
+WARN += -Wcomma -Wunreachable-code -Wconditional-uninitialized
+else
+WARN += -Wlogical-op -Wduplicated-cond -Wduplicated-branches \
+	-Wformat-overflow=2 -Wformat-truncation=2 -Walloca -Wjump-misses-init
+endif
+
+OPT := -O2 -g -fstack-protector-strong
+ifeq ($(SAN),)
+OPT += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+LDSAN := -Wl,-z,relro,-z,now
+else ifeq ($(SAN),address)
+OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
+	-fno-sanitize-recover=all
+LDSAN := -fsanitize=address,undefined
+else
+OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=$(SAN)
+LDSAN := -fsanitize=$(SAN)
+endif
+
+VERSION  := 0.1.0
+CPPFLAGS += -D_GNU_SOURCE -I. -DDDPRUN_VERSION='"$(VERSION)"'
+CFLAGS   += -std=c11 $(WARN) $(if $(DEV),-Werror) $(OPT) -fPIC -MMD -MP
+LDFLAGS  += -pie -pthread $(LDSAN)
+
+# -- what each program is made of --------------------------------------------
+
+BASE   := $(addprefix rendezvous/base/,err log mono rng buf)
+PROTO  := $(addprefix rendezvous/proto/,frame msg)
+CORE   := $(addprefix rendezvous/core/,rdzv join round node ranks note)
+NET    := $(addprefix rendezvous/net/,addr conn)
+STORE  := rendezvous/proto/c10d rendezvous/core/store \
+	rendezvous/daemon/store_server
+SERVER := $(CORE) rendezvous/daemon/server
+OPTS   := rendezvous/base/opts
+
+LAUNCHER := $(addprefix launcher/,main options conf guard agent drive spawn \
+	tree worker_env errfile report)
+RT       := $(addprefix worker_rt/,env store comm comm_cpu beat snapshot \
+	safetensors sampler) rendezvous/proto/c10d \
+	$(addprefix rendezvous/base/,err mono rng buf)
+TRAINER  := $(addprefix trainer/,main options data model ops_cpu optim progress)
+
+PROGRAMS := ddprun ddprdzvd ddptrain
+LIBS     := libddp.a libddp.so
+
+ddprun_OBJS   := $(LAUNCHER) $(OPTS) $(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
+ddprun_LIBS   := -luv -lcjson
+ddprdzvd_OBJS := rendezvous/daemon/main $(OPTS) $(SERVER) $(NET) $(PROTO) $(BASE)
+ddprdzvd_LIBS := -luv -lcjson
+ddptrain_OBJS := $(TRAINER)
+ddptrain_LIBS := $(B)/libddp.a -lcjson -lxxhash -lz -lm
+
+obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
+
+.PHONY: all help check check-unit check-sim check-e2e check-tree bench demo \
+	man install clean setup
+.DEFAULT_GOAL := all
+
+all: $(addprefix $(B)/,$(PROGRAMS) $(LIBS))
+
+help:
+	@echo 'make            build the programs and libddp in $(B)/'
+	@echo 'make demo       set up, build, and run the main job on this machine'
+	@echo 'make check      set up, build, and run every test that needs no GPU'
+	@echo 'make check-unit, check-sim, check-e2e, check-tree   one layer of them'
+	@echo 'make bench      measure start and restart beside torchrun and hydra'
+	@echo 'make man        write the options into the manual pages'
+	@echo 'make install    PREFIX=$(PREFIX), DESTDIR='
+	@echo 'make clean'
+
+# Sources are compiled again when the flags change.
+FLAGS := $(CC) $(CPPFLAGS) $(filter-out -Werror,$(CFLAGS)) $(LDFLAGS)
+$(B)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
+FORCE:
+
+$(B)/obj/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  CC    $<')
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+$(B)/obj/worker_rt/%.o: CFLAGS += -fvisibility=hidden
+
+.SECONDEXPANSION:
+$(addprefix $(B)/,$(PROGRAMS)): $(B)/%: $$(call obj,$$($$*_OBJS)) \
+		$$(filter %.a,$$($$*_LIBS))
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $($*_LIBS)
+
+$(B)/libddp.a: $(call obj,$(RT))
+	@rm -f $@
+	ar rcs $@ $^
+$(B)/libddp.so: $(call obj,$(RT)) worker_rt/libddp.map
+	$(CC) -shared -pthread $(LDSAN) -Wl,-soname,libddp.so.0 \
+		-Wl,--version-script=worker_rt/libddp.map \
+		-o $@ $(filter %.o,$^) -lcjson -lxxhash
+
+# -- tests -------------------------------------------------------------------
+#
+# The first lines of a test program say what it links, nothing else is linked:
+#     /* links: rendezvous/base/err rendezvous/proto/frame */
+#     /* libs: -lcjson */
+
+UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/check_*.c))
+SIM  := $(patsubst tests/sim/%.c,%,$(wildcard tests/sim/check_*.c))
+ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
+	$(addprefix $(B)/tests/sim/,$(SIM))
+links = $(shell sed -n 's,^/\* links: \(.*\) \*/$$,\1,p' $(1))
+libs  = $(shell sed -n 's,^/\* libs: \(.*\) \*/$$,\1,p' $(1))
+
+$(ALL_TESTS): $(B)/tests/%: $$(call obj,tests/$$* \
+		$$(call links,tests/$$*.c))
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(call libs,tests/$*.c) -lcheck -lsubunit \
+		-lrt -lm
+
+tests: $(ALL_TESTS)
+.PHONY: tests FORCE
+
+check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
+	scripts/run-tests $^
+check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
+	scripts/run-tests $^
+check-e2e: all
+	tests/e2e/run $(B)
+check-tree:
+	scripts/check-includes
+	scripts/check-man
+
+setup:
+	scripts/setup.sh
+
+# `setup` comes first, so that a bare machine gets its compiler; the rest is a
+# second make, which looks for the tools afresh.
+check: setup
+	$(MAKE) check-tree
+	$(MAKE) check-unit check-sim check-e2e
+
+demo: setup
+	$(MAKE) all
+	scripts/demo $(B)
+
+bench: all
+	tests/bench/run $(B)
+
+# -- manual pages, installation ----------------------------------------------
+
+man:
+	scripts/man-options man/*.[1-8]
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \
+		$(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man1 \
+		$(DESTDIR)$(PREFIX)/share/man/man8
+	install $(addprefix $(B)/,$(PROGRAMS)) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(B)/libddp.a $(DESTDIR)$(PREFIX)/lib
+	install $(B)/libddp.so $(DESTDIR)$(PREFIX)/lib/libddp.so.0
+	ln -sf libddp.so.0 $(DESTDIR)$(PREFIX)/lib/libddp.so
+	install -m 644 worker_rt/ddp.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 man/*.8 $(DESTDIR)$(PREFIX)/share/man/man8
+
+clean:
+	rm -rf build build-address build-thread
+
+-include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

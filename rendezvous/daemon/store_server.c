@@ -1,0 +1,587 @@
+/*
+ * Connections live in one array made at the start; a connection's index is its
+ * id in the store. All read into one shared buffer, and only what a request
+ * lacks its end for is copied into the connection's own, so that an idle
+ * connection owns nothing.
+ *
+ * Replies are collected per connection while requests are served, and written
+ * when the bytes of this read are used up: connections with something to write
+ * form the `dirty` list until then. What the socket does not take at once
+ * moves from `out` to `flying` and stays there until libuv is done with it.
+ *
+ * A connection is closed in one place, conn_close; its slot is free again when
+ * libuv lets go of the handle.
+ */
+#include "rendezvous/daemon/store_server.h"
+
+#include <netdb.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "rendezvous/base/buf.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/rng.h"
+#include "rendezvous/core/store.h"
+#include "rendezvous/proto/c10d.h"
+
+#define SERVER_MAGIC 0x53746f72u
+#define CONN_MAGIC   0x436f6e6eu
+#define READ_MAX     ((size_t)64 << 10)
+#define BACKLOG      4096
+#define CONNS_LIMIT  65536u
+#define FDS_SPARED   64u /* for the listener, libuv and the process itself */
+#define GATE_LINES   10u
+#define GATE_MS      10000u
+#define PEER_MAX     128
+
+enum conn_state {
+    CONN_FREE,
+    CONN_OPEN,
+    CONN_CLOSING, /* until libuv's close callback */
+};
+
+struct conn {
+    uint32_t magic;
+    enum conn_state state;
+    struct store_server *server;
+    uv_tcp_t tcp;
+    uv_write_t write_req;
+    struct c10d_decoder decoder;
+    struct buf in;     /* a request that is not whole */
+    struct buf out;    /* replies to be written */
+    struct buf flying; /* replies that libuv writes; empty: none */
+    size_t held;       /* bytes of the three, as counted in the server */
+    bool overfull;     /* replies were dropped: to be closed */
+    bool dirty;
+    struct conn *next; /* of the dirty ones, or of the free ones */
+};
+
+/* So many lines in so long a time, the rest is counted. */
+struct gate {
+    uint64_t start_ms;
+    unsigned lines;
+    unsigned dropped;
+};
+
+struct store_server {
+    uint32_t magic;
+    uv_tcp_t listener;
+    struct store_server_limits limits;
+    struct store *store;
+    struct conn *conns;
+    uint32_t touched;   /* slots used at least once: the array's first ones */
+    struct conn *spare; /* free slots among these */
+    struct conn *dirty;
+    size_t held;
+    unsigned handles; /* libuv still knows: the listener and connections */
+    bool closing;
+    bool paused; /* a connection waits in libuv for memory */
+    struct gate gate;
+    char scratch[READ_MAX];
+};
+
+static struct store_server *server_of(const uv_handle_t *h)
+{
+    struct store_server *s = h->data;
+    ddp_assert(s->magic == SERVER_MAGIC);
+    return s;
+}
+
+static struct conn *conn_of(const uv_handle_t *h)
+{
+    struct conn *c = h->data;
+    ddp_assert(c->magic == CONN_MAGIC && c->state != CONN_FREE);
+    return c;
+}
+
+/* -- the log --------------------------------------------------------------- */
+
+/* Whether a line may be written now. */
+static bool gate_pass(struct store_server *s)
+{
+    uint64_t now_ms = uv_now(s->listener.loop);
+    struct gate *g = &s->gate;
+    if (g->lines > 0 && now_ms - g->start_ms >= GATE_MS) {
+        if (g->dropped > 0)
+            log_warnx("store: more lines like the last were left out count=%u",
+                      g->dropped);
+        *g = (struct gate){0};
+    }
+    if (g->lines == 0)
+        g->start_ms = now_ms;
+    if (g->lines >= GATE_LINES) {
+        g->dropped++;
+        return false;
+    }
+    g->lines++;
+    return true;
+}
+
+static void peer_name(const struct conn *c, char *name, size_t max)
+{
+    struct sockaddr_storage sa;
+    int len = (int)sizeof(sa);
+    char host[PEER_MAX / 2], port[8];
+    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&sa, &len) == 0 &&
+        getnameinfo((struct sockaddr *)&sa, (socklen_t)len, host, sizeof(host),
+                    port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+        (void)snprintf(name, max, "[%s]:%s", host, port);
+    else
+        (void)snprintf(name, max, "unknown");
+}
+
+/* -- the end of a connection ----------------------------------------------- */
+
+static void server_free(struct store_server *s)
+{
+    store_del(s->store);
+    free(s->conns);
+    s->magic = 0;
+    free(s);
+}
+
+static void let_go(struct store_server *s)
+{
+    ddp_assert(s->handles > 0);
+    if (--s->handles == 0)
+        server_free(s);
+}
+
+/* Brings the server's count of held bytes up to date with this one. What is
+ * about to be closed counts no more: its memory goes with the next callback. */
+static void weigh(struct conn *c)
+{
+    size_t now = 0;
+    if (c->state == CONN_OPEN)
+        now = buf_len(&c->in) + buf_len(&c->out) + buf_len(&c->flying);
+    c->server->held = c->server->held - c->held + now;
+    c->held = now;
+}
+
+static void accept_next(struct store_server *s);
+
+static void on_conn_closed(uv_handle_t *h)
+{
+    struct conn *c = conn_of(h);
+    struct store_server *s = c->server;
+    buf_free(&c->flying);
+    weigh(c);
+    c->state = CONN_FREE;
+    c->next = s->spare;
+    s->spare = c;
+    if (s->paused && !s->closing)
+        accept_next(s);
+    let_go(s);
+}
+
+/* Safe from everywhere but the store's callback; `c` stays valid until the
+ * loop goes on. */
+static void conn_close(struct conn *c)
+{
+    if (c->state != CONN_OPEN)
+        return;
+    c->state = CONN_CLOSING;
+    store_gone(c->server->store, (uint32_t)(c - c->server->conns));
+    buf_free(&c->in);
+    buf_free(&c->out);
+    weigh(c);
+    uv_close((uv_handle_t *)&c->tcp, on_conn_closed);
+}
+
+/* Closes for a reason that somebody may want to know. */
+static void conn_refuse(struct conn *c, const char *why)
+{
+    if (c->state != CONN_OPEN)
+        return;
+    char peer[PEER_MAX];
+    peer_name(c, peer, sizeof(peer));
+    if (gate_pass(c->server))
+        log_warnx("store: connection is closed: %s peer=%s", why, peer);
+    conn_close(c);
+}
+
+static struct conn *heaviest(struct store_server *s)
+{
+    struct conn *most = NULL;
+    for (uint32_t i = 0; i < s->touched; i++) {
+        struct conn *c = &s->conns[i];
+        if (c->state == CONN_OPEN && c->held > 0 &&
+            (most == NULL || c->held > most->held))
+            most = c;
+    }
+    return most;
+}
+
+/* Whoever holds most pays when all together hold too much. */
+static void shed(struct store_server *s)
+{
+    struct conn *c;
+    while (s->held > s->limits.held_bytes && (c = heaviest(s)) != NULL) {
+        char why[160];
+        (void)snprintf(why, sizeof(why),
+                       "it holds %zu of %zu bytes of unfinished requests and "
+                       "unread replies, more than there is room for",
+                       c->held, s->held);
+        conn_refuse(c, why);
+    }
+}
+
+/* -- replies --------------------------------------------------------------- */
+
+/* The store's callback. */
+static void send_reply(void *ctx, uint32_t id, const void *data, size_t len)
+{
+    struct store_server *s = ctx;
+    struct conn *c = &s->conns[id];
+    ddp_assert(s->magic == SERVER_MAGIC && id < s->touched);
+    ddp_assert(c->state == CONN_OPEN);
+    size_t waiting = buf_len(&c->out) + buf_len(&c->flying);
+    if (c->overfull)
+        return;
+    if (len > s->limits.reply_bytes - waiting ||
+        buf_put(&c->out, data, len) != 0)
+        c->overfull = true;
+    if (!c->dirty) {
+        c->dirty = true;
+        c->next = s->dirty;
+        s->dirty = c;
+    }
+}
+
+static uv_buf_t unread(const struct buf *b)
+{
+    return (uv_buf_t){.base = (char *)b->data + b->start, .len = buf_len(b)};
+}
+
+static void on_written(uv_write_t *req, int status);
+
+/* Hands what the socket does not take at once over to libuv. */
+static void flush(struct conn *c)
+{
+    if (c->state != CONN_OPEN || buf_len(&c->flying) > 0)
+        return;
+    if (buf_len(&c->out) == 0)
+        return;
+    uv_stream_t *stream = (uv_stream_t *)&c->tcp;
+    uv_buf_t b = unread(&c->out);
+    int n = uv_try_write(stream, &b, 1);
+    if (n < 0 && n != UV_EAGAIN) {
+        conn_close(c); /* the peer is gone */
+        return;
+    }
+    buf_take(&c->out, n < 0 ? 0 : (size_t)n);
+    if (buf_len(&c->out) == 0)
+        return;
+    struct buf empty = c->flying;
+    c->flying = c->out;
+    c->out = empty;
+    b = unread(&c->flying);
+    if (uv_write(&c->write_req, stream, &b, 1, on_written) != 0)
+        conn_close(c);
+}
+
+static void on_written(uv_write_t *req, int status)
+{
+    struct conn *c = conn_of((uv_handle_t *)req->handle);
+    buf_free(&c->flying);
+    if (status == 0)
+        flush(c);
+    else
+        conn_close(c); /* the peer is gone, or the connection is closing */
+    weigh(c);
+}
+
+static void flush_dirty(struct store_server *s)
+{
+    while (s->dirty != NULL) {
+        struct conn *c = s->dirty;
+        s->dirty = c->next;
+        c->dirty = false;
+        if (c->overfull)
+            conn_refuse(c, "more replies wait than it may leave unread");
+        else
+            flush(c);
+        weigh(c);
+    }
+    shed(s);
+}
+
+/* -- requests -------------------------------------------------------------- */
+
+/* Serves all requests that are whole; returns the bytes used. The connection
+ * may be closed afterwards. */
+static size_t serve(struct conn *c, const uint8_t *data, size_t len)
+{
+    struct c10d_request req;
+    struct ddp_err err;
+    size_t done = 0, used = 0;
+    uint32_t id = (uint32_t)(c - c->server->conns);
+    while (!c->overfull) {
+        enum c10d_status st = c10d_decode(&c->decoder, data + done, len - done,
+                                          &req, &used, &err);
+        if (st == C10D_MORE)
+            break;
+        if (st == C10D_BAD || store_step(c->server->store, id,
+                                         c->decoder.family, &req, &err) != 0) {
+            conn_refuse(c, err.text);
+            break;
+        }
+        done += used;
+    }
+    return done;
+}
+
+static void feed(struct conn *c, const uint8_t *data, size_t len)
+{
+    bool own = buf_len(&c->in) > 0;
+    if (own && buf_put(&c->in, data, len) != 0) {
+        conn_refuse(c, "no memory for its request");
+        return;
+    }
+    if (own) {
+        data = buf_head(&c->in);
+        len = buf_len(&c->in);
+    }
+    size_t done = serve(c, data, len);
+    if (c->state != CONN_OPEN)
+        return;
+    if (own)
+        buf_take(&c->in, done);
+    else if (buf_put(&c->in, data + done, len - done) != 0)
+        conn_refuse(c, "no memory for its request");
+    if (buf_len(&c->in) == 0)
+        buf_free(&c->in);
+    weigh(c);
+}
+
+static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
+{
+    (void)hint;
+    struct store_server *s = conn_of(h)->server;
+    *b = uv_buf_init(s->scratch, sizeof(s->scratch));
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
+{
+    struct conn *c = conn_of((uv_handle_t *)stream);
+    if (n < 0)
+        conn_close(c); /* its end, or a reset: nobody to tell */
+    else if (n > 0)
+        feed(c, (const uint8_t *)b->base, (size_t)n);
+    flush_dirty(c->server);
+}
+
+/* -- new connections ------------------------------------------------------- */
+
+static struct conn *take_slot(struct store_server *s)
+{
+    struct conn *c = s->spare;
+    if (c != NULL)
+        s->spare = c->next;
+    else if (s->touched < s->limits.conn_max)
+        c = &s->conns[s->touched++];
+    else
+        return NULL;
+    *c = (struct conn){.magic = CONN_MAGIC, .state = CONN_OPEN, .server = s};
+    buf_init(&c->in, C10D_REQUEST_MAX + READ_MAX);
+    buf_init(&c->out, s->limits.reply_bytes);
+    buf_init(&c->flying, s->limits.reply_bytes);
+    return c;
+}
+
+static void on_turned_away(uv_handle_t *h)
+{
+    free(h);
+}
+
+/* libuv listens again only when what waits was accepted, so it is accepted
+ * even if only to be closed. */
+static void turn_away(struct store_server *s)
+{
+    uv_tcp_t *tcp = calloc(1, sizeof(*tcp));
+    s->paused = tcp == NULL || uv_tcp_init(s->listener.loop, tcp) != 0;
+    if (s->paused) {
+        free(tcp);
+        return;
+    }
+    if (gate_pass(s))
+        log_warnx("store: a connection is turned away: no descriptors for "
+                  "more than %u",
+                  (unsigned)s->limits.conn_max);
+    (void)uv_accept((uv_stream_t *)&s->listener, (uv_stream_t *)tcp);
+    uv_close((uv_handle_t *)tcp, on_turned_away);
+}
+
+static void accept_next(struct store_server *s)
+{
+    struct conn *c = take_slot(s);
+    if (c == NULL) {
+        turn_away(s);
+        return;
+    }
+    s->paused = false;
+    int rc = uv_tcp_init(s->listener.loop, &c->tcp);
+    ddp_assert(rc == 0); /* without an address family it makes no socket */
+    c->tcp.data = c;
+    s->handles++;
+    rc = uv_accept((uv_stream_t *)&s->listener, (uv_stream_t *)&c->tcp);
+    if (rc == 0)
+        rc = uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+    if (rc != 0) {
+        conn_close(c);
+        return;
+    }
+    (void)uv_tcp_nodelay(&c->tcp, 1); /* slower without it, not wrong */
+}
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+    struct store_server *s = server_of((uv_handle_t *)listener);
+    if (status == 0)
+        accept_next(s);
+    else if (gate_pass(s))
+        log_warnx("store: a connection cannot be accepted: %s",
+                  uv_strerror(status));
+}
+
+/* -- life ------------------------------------------------------------------ */
+
+struct store_server_limits store_server_limits_default(void)
+{
+    struct rlimit rl;
+    uint32_t fds = 256;
+    if (getrlimit(RLIMIT_NOFILE, &rl) == 0)
+        fds = rl.rlim_cur > CONNS_LIMIT ? CONNS_LIMIT : (uint32_t)rl.rlim_cur;
+    return (struct store_server_limits){
+        .conn_max = fds > 2 * FDS_SPARED ? fds - FDS_SPARED : fds / 2 + 1,
+        .store_bytes = (size_t)1 << 30,
+        .reply_bytes = (size_t)64 << 20,
+        .held_bytes = (size_t)512 << 20,
+    };
+}
+
+static void on_listener_closed(uv_handle_t *h)
+{
+    let_go(server_of(h));
+}
+
+void store_server_close(struct store_server *s)
+{
+    ddp_assert(s->magic == SERVER_MAGIC && !s->closing);
+    s->closing = true;
+    if (s->gate.dropped > 0)
+        log_warnx("store: more lines like the last were left out count=%u",
+                  s->gate.dropped);
+    for (uint32_t i = 0; i < s->touched; i++)
+        conn_close(&s->conns[i]);
+    uv_close((uv_handle_t *)&s->listener, on_listener_closed);
+}
+
+static struct store_server *server_new(const struct store_server_limits *limits,
+                                       struct ddp_err *err)
+{
+    struct store_server *s = calloc(1, sizeof(*s));
+    struct conn *conns = calloc(limits->conn_max, sizeof(*conns));
+    struct store_config cf = {
+        .conn_max = limits->conn_max,
+        .byte_max = limits->store_bytes,
+        .hash_key = {rng_seed(), rng_seed()},
+        .send = send_reply,
+        .ctx = s,
+    };
+    struct store *store = store_new(&cf, err);
+    if (s == NULL || conns == NULL || store == NULL) {
+        free(s);
+        free(conns);
+        store_del(store);
+        ddp_err_set(err, DDP_E_NOMEM, "no memory for the store's server");
+        return NULL;
+    }
+    s->magic = SERVER_MAGIC;
+    s->limits = *limits;
+    s->store = store;
+    s->conns = conns;
+    return s;
+}
+
+int store_server_open_limited(struct store_server **out,
+                              uv_loop_t *loop,
+                              int listen_fd,
+                              const struct store_server_limits *limits,
+                              struct ddp_err *err)
+{
+    struct store_server *s = server_new(limits, err);
+    if (s == NULL) {
+        (void)close(listen_fd); /* ours to drop, nothing was said on it */
+        return -1;
+    }
+    int rc = uv_tcp_init(loop, &s->listener);
+    ddp_assert(rc == 0); /* see accept_next */
+    s->listener.data = s;
+    s->handles = 1;
+    rc = uv_tcp_open(&s->listener, listen_fd);
+    if (rc != 0)
+        (void)close(listen_fd); /* libuv did not take it */
+    if (rc == 0)
+        rc = uv_listen((uv_stream_t *)&s->listener, BACKLOG, on_connection);
+    if (rc != 0) {
+        store_server_close(s);
+        return ddp_err_set(err, DDP_E_IO,
+                           "the store cannot listen on descriptor %d: %s",
+                           listen_fd, uv_strerror(rc));
+    }
+    *out = s;
+    return 0;
+}
+
+int store_server_open(struct store_server **out,
+                      uv_loop_t *loop,
+                      int listen_fd,
+                      struct ddp_err *err)
+{
+    struct store_server_limits limits = store_server_limits_default();
+    return store_server_open_limited(out, loop, listen_fd, &limits, err);
+}
+
+uint16_t store_server_port(const struct store_server *s)
+{
+    struct sockaddr_storage sa = {0};
+    int len = (int)sizeof(sa);
+    if (uv_tcp_getsockname(&s->listener, (struct sockaddr *)&sa, &len) != 0)
+        return 0;
+    if (sa.ss_family == AF_INET6)
+        return ntohs(((struct sockaddr_in6 *)&sa)->sin6_port);
+    return ntohs(((struct sockaddr_in *)&sa)->sin_port);
+}
+
+/* Thousands of workers may connect; the default soft limit is 1024. */
+static void raise_fd_limit(void)
+{
+    struct rlimit rl;
+    if (getrlimit(RLIMIT_NOFILE, &rl) != 0 || rl.rlim_cur == rl.rlim_max)
+        return;
+    rl.rlim_cur = rl.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &rl) != 0)
+        log_warn("store: the limit of descriptors cannot be raised");
+}
+
+void store_server_main(int listen_fd)
+{
+    struct store_server *s = NULL;
+    struct ddp_err err = {0};
+    uv_loop_t loop;
+    (void)signal(SIGPIPE, SIG_IGN); /* cannot fail for this signal */
+    raise_fd_limit();
+    int rc = uv_loop_init(&loop);
+    if (rc != 0)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "store: no event loop: %s",
+               uv_strerror(rc));
+    if (store_server_open(&s, &loop, listen_fd, &err) != 0)
+        fatalx(ddp_code_exit(err.code), "%s", err.text);
+    (void)uv_run(&loop, UV_RUN_DEFAULT); /* the listener keeps it running */
+    fatalx(ddp_code_exit(DDP_E_BUG), "store: the event loop has ended");
+}

@@ -1,0 +1,651 @@
+/* clang-format off */
+/* links: rendezvous/core/store rendezvous/proto/c10d rendezvous/base/err rendezvous/base/buf */
+/* clang-format on */
+/*
+ * What the store means, as a table of conversations, and as a comparison with
+ * a model that is too simple to be wrong.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/core/store.h"
+
+#define CONNS      8
+#define MODEL_KEYS 4
+
+/* What the store has sent: each byte with the connection it went to. */
+struct sent {
+    size_t len;
+    uint32_t conn[1 << 16];
+    uint8_t byte[1 << 16];
+};
+
+static struct sent sent;
+
+static void on_send(void *ctx, uint32_t conn, const void *data, size_t len)
+{
+    const uint8_t *bytes = data;
+    if (ctx != &sent || len > sizeof(sent.byte) - sent.len)
+        ck_abort_msg("a reply of %zu bytes behind %zu", len, sent.len);
+    for (size_t i = 0; i < len; i++, sent.len++) {
+        sent.conn[sent.len] = conn;
+        sent.byte[sent.len] = bytes[i];
+    }
+}
+
+static struct store *new_store(size_t byte_max)
+{
+    struct store_config cf = {.conn_max = CONNS,
+                              .byte_max = byte_max,
+                              .hash_key = {1, 2},
+                              .send = on_send,
+                              .ctx = &sent};
+    struct store *s = store_new(&cf, NULL);
+    ck_assert_ptr_nonnull(s);
+    sent.len = 0;
+    return s;
+}
+
+/* -- requests and replies as text ------------------------------------------ */
+
+/*
+ * A request is "CONN OP ARGUMENT...", where connections 0 to 4 are of the new
+ * family, 5 to 7 of the old one, and "-" is an empty string; "CONN GONE" closes
+ * the connection.
+ */
+struct parsed {
+    uint32_t conn;
+    bool gone;
+    struct c10d_request req;
+    char text[160]; /* what the slices borrow from */
+    uint8_t items[320];
+};
+
+static enum c10d_family family_of(uint32_t conn)
+{
+    return conn < 5 ? C10D_NEW : C10D_OLD;
+}
+
+static enum c10d_op op_named(const char *name)
+{
+    for (unsigned op = 0; op < C10D_OPS; op++)
+        if (strcmp(c10d_op_name(op), name) == 0)
+            return op;
+    ck_abort_msg("no operation is called %s", name);
+    return C10D_OPS;
+}
+
+static struct c10d_slice word(char **rest)
+{
+    const char *w = strtok_r(NULL, " ", rest);
+    if (w == NULL || strcmp(w, "-") == 0)
+        w = "";
+    return (struct c10d_slice){(const uint8_t *)w, strlen(w)};
+}
+
+static void parse_items(struct parsed *p, char **rest)
+{
+    size_t at = 0;
+    while (*rest != NULL && **rest != '\0') {
+        struct c10d_slice s = word(rest);
+        ck_assert_uint_le(at + 8 + s.len, sizeof(p->items));
+        c10d_pack_u64(p->items + at, s.len);
+        if (s.len > 0)
+            memcpy(p->items + at + 8, s.data, s.len);
+        at += 8 + s.len;
+        p->req.count++;
+    }
+    if (p->req.op == C10D_MULTI_SET)
+        p->req.count /= 2;
+    p->req.items = (struct c10d_slice){p->items, at};
+}
+
+static void parse(struct parsed *p, const char *text)
+{
+    char *rest = NULL;
+    *p = (struct parsed){.conn = 0};
+    ck_assert_int_lt(snprintf(p->text, sizeof(p->text), "%s", text),
+                     (int)sizeof(p->text));
+    p->conn = (uint32_t)atoi(strtok_r(p->text, " ", &rest));
+    const char *name = strtok_r(NULL, " ", &rest);
+    p->gone = strcmp(name, "GONE") == 0;
+    if (p->gone)
+        return;
+    p->req.op = op_named(name);
+    if (p->req.op == C10D_CHECK || p->req.op == C10D_WAIT ||
+        p->req.op == C10D_MULTI_GET || p->req.op == C10D_MULTI_SET) {
+        parse_items(p, &rest);
+        return;
+    }
+    if (p->req.op != C10D_PING)
+        p->req.key = word(&rest);
+    if (p->req.op == C10D_ADD || p->req.op == C10D_PING)
+        p->req.number = strtoll((const char *)word(&rest).data, NULL, 10);
+    else
+        p->req.value = word(&rest);
+    p->req.desired = word(&rest);
+}
+
+static void put(struct sent *w, uint32_t conn, uint64_t n, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++, w->len++) {
+        w->conn[w->len] = conn;
+        w->byte[w->len] = (uint8_t)(n >> (8 * i));
+    }
+}
+
+/*
+ * What is expected: words "CONN=b:N" (a byte), "CONN=i:N" (an i64), "CONN=u:N"
+ * (a u32) and "CONN=v:TEXT" (a value), in this order.
+ */
+static void expand(struct sent *w, const char *text)
+{
+    char copy[160], *rest = NULL;
+    (void)snprintf(copy, sizeof(copy), "%s", text);
+    w->len = 0;
+    for (char *s = strtok_r(copy, " ", &rest); s != NULL;
+         s = strtok_r(NULL, " ", &rest)) {
+        uint32_t conn = (uint32_t)(s[0] - '0');
+        const char *arg = s + 4;
+        uint64_t n = (uint64_t)strtoll(arg, NULL, 10);
+        ck_assert(s[1] == '=' && s[3] == ':');
+        if (s[2] == 'b')
+            put(w, conn, n, 1);
+        else if (s[2] == 'u')
+            put(w, conn, n, 4);
+        else if (s[2] == 'i')
+            put(w, conn, n, 8);
+        else
+            put(w, conn, strlen(arg), 8);
+        for (; s[2] == 'v' && *arg != '\0'; arg++)
+            put(w, conn, (uint8_t)*arg, 1);
+    }
+}
+
+static void expect_sent(const char *want, const char *after)
+{
+    static struct sent w;
+    expand(&w, want);
+    ck_assert_msg(sent.len == w.len && memcmp(sent.byte, w.byte, w.len) == 0 &&
+                      memcmp(sent.conn, w.conn, w.len * sizeof(w.conn[0])) == 0,
+                  "after \"%s\": not what was expected (%s): %zu bytes", after,
+                  want, sent.len);
+    sent.len = 0;
+}
+
+/* Returns what store_step does. */
+static int step(struct store *s, const char *text, struct ddp_err *err)
+{
+    struct parsed p;
+    parse(&p, text);
+    if (p.gone) {
+        store_gone(s, p.conn);
+        return 0;
+    }
+    return store_step(s, p.conn, family_of(p.conn), &p.req, err);
+}
+
+/* -- conversations --------------------------------------------------------- */
+
+struct line {
+    const char *request;
+    const char *want; /* or "CLOSE reason": refused, the reason has this */
+};
+
+static const struct conversation {
+    const char *name;
+    struct line lines[14];
+} conversations[] = {
+    {"set and get",
+     {{"0 SET /k v", ""},
+      {"0 GET /k", "0=v:v"},
+      {"0 SET /k longer", ""},
+      {"1 GET /k", "1=v:longer"},
+      {"0 SET /k -", ""},
+      {"5 GET /k", "5=v:"},
+      {"5 SET /k old", ""},
+      {"0 GET /k", "0=v:old"}}},
+    {"an empty key is a key", {{"0 SET - v", ""}, {"0 GET -", "0=v:v"}}},
+    {"get of nothing is empty", {{"0 GET /k", "0=v:"}, {"5 GET /k", "5=v:"}}},
+    {"add stores text",
+     {{"0 ADD /n 3", "0=i:3"},
+      {"0 GET /n", "0=v:3"},
+      {"1 ADD /n -5", "1=i:-2"},
+      {"5 GET /n", "5=v:-2"},
+      {"5 ADD /n 0", "5=i:-2"},
+      {"0 SET /n 40", ""},
+      {"0 ADD /n 2", "0=i:42"},
+      {"0 ADD /n 99999", "0=i:100041"},
+      {"0 GET /n", "0=v:100041"}}},
+    {"add reads numbers as strtoll does",
+     {{"0 SET /a \t7x9", ""},
+      {"0 ADD /a 1", "0=i:8"},
+      {"0 SET /a +5", ""},
+      {"0 ADD /a 1", "0=i:6"},
+      {"0 SET /a -", ""},
+      {"0 ADD /a 1", "CLOSE not a number"}}},
+    {"add to what is no number",
+     {{"0 SET /a abc", ""},
+      {"0 ADD /a 1", "CLOSE not a number"},
+      {"1 SET /b -x", ""},
+      {"1 ADD /b 1", "CLOSE not a number"},
+      {"2 GET /a", "2=v:abc"}}},
+    {"add at the ends of its range",
+     {{"0 ADD /n 9223372036854775807", "0=i:9223372036854775807"},
+      {"0 ADD /n 1", "CLOSE range"},
+      {"1 SET /n -9223372036854775808", ""},
+      {"1 ADD /n 0", "1=i:-9223372036854775808"},
+      {"1 ADD /n -1", "CLOSE range"},
+      {"2 SET /n 9223372036854775808", ""},
+      {"2 ADD /n 0", "CLOSE not a number"}}},
+    {"compare and set, with its odd answer",
+     {{"0 COMPARE_SET /k expected new", "0=v:expected"}, /* and yet: */
+      {"0 CHECK /k", "0=b:1"},
+      {"0 GETNUMKEYS", "0=i:0"},
+      {"0 COMPARE_SET /k - first", "0=v:first"},
+      {"0 GET /k", "0=v:first"},
+      {"1 COMPARE_SET /k - second", "1=v:first"},
+      {"1 COMPARE_SET /k firs second", "1=v:first"},
+      {"5 COMPARE_SET /k first second", "5=v:second"},
+      {"0 GET /k", "0=v:second"},
+      {"0 SET /e -", ""},
+      {"0 COMPARE_SET /e - full", "0=v:full"}}},
+    {"check",
+     {{"0 CHECK", "0=b:0"},
+      {"0 CHECK /a", "0=b:1"},
+      {"0 SET /a 1", ""},
+      {"0 CHECK /a", "0=b:0"},
+      {"0 CHECK /a /b", "0=b:1"},
+      {"1 WAIT /b", ""},
+      {"0 CHECK /a /b", "0=b:1"},
+      {"0 SET /b 1", "1=b:0"},
+      {"0 CHECK /a /b", "0=b:0"}}},
+    {"a wait for what is there ends at once",
+     {{"0 WAIT", "0=b:0"},
+      {"0 SET /a 1", ""},
+      {"0 WAIT /a /a", "0=b:0"},
+      {"5 WAIT /a", "5=b:0"}}},
+    {"set wakes, once",
+     {{"0 WAIT /a", ""},
+      {"1 WAIT /a", ""},
+      {"5 WAIT /a", ""},
+      {"2 SET /b 1", ""},
+      {"2 SET /a 1", "5=b:0 1=b:0 0=b:0"},
+      {"2 SET /a 2", ""},
+      {"2 ADD /a 2", "2=i:4"}}},
+    {"add answers first and then wakes",
+     {{"0 WAIT /n", ""},
+      {"1 ADD /n 1", "1=i:1 0=b:0"},
+      {"1 ADD /n 1", "1=i:2"}}},
+    {"append wakes",
+     {{"0 WAIT /a", ""},
+      {"1 APPEND /a x", "0=b:0"},
+      {"1 APPEND /a yz", ""},
+      {"1 APPEND /a -", ""},
+      {"0 GET /a", "0=v:xyz"}}},
+    {"compare and set wakes when it stores",
+     {{"0 WAIT /a", ""},
+      {"1 COMPARE_SET /a x y", "1=v:x"},
+      {"1 COMPARE_SET /a - y", "0=b:0 1=v:y"}}},
+    {"many keys at once",
+     {{"0 WAIT /a /c", ""},
+      {"1 MULTI_SET /a 1 /b 2", ""},
+      {"1 MULTI_SET /b 3 /c 4", "0=b:0"},
+      {"1 MULTI_SET", ""},
+      {"1 MULTI_GET", ""},
+      {"5 MULTI_GET /c /x /a /b", "5=v:4 5=v: 5=v:1 5=v:3"}}},
+    {"a wait for several keys ends with the last",
+     {{"0 SET /b 1", ""},
+      {"0 WAIT /a /b /c", ""},
+      {"1 SET /c 1", ""},
+      {"1 SET /c 2", ""},
+      {"1 SET /a 1", "0=b:0"}}},
+    {"a key named twice counts as come twice",
+     {{"0 WAIT /a /b /a", ""}, {"1 SET /a 1", ""}, {"1 SET /b 1", "0=b:0"}}},
+    {"a deleted key is not awaited again",
+     {{"0 WAIT /a /b", ""},
+      {"1 SET /a 1", ""},
+      {"1 DELETE_KEY /a", "1=i:1"},
+      {"1 SET /b 1", "0=b:0"}}},
+    {"cancelled",
+     {{"0 WAIT /a /b", ""},
+      {"1 SET /a 1", ""},
+      {"0 CANCEL_WAIT", "0=b:1"},
+      {"1 SET /b 1", ""},
+      {"0 WAIT /c", ""},
+      {"1 SET /c 1", "0=b:0"}}},
+    {"cancelled too late: both bytes come",
+     {{"0 WAIT /a", ""},
+      {"1 SET /a 1", "0=b:0"},
+      {"0 CANCEL_WAIT", "0=b:1"},
+      {"5 CANCEL_WAIT", "5=b:1"}}},
+    {"who is gone is not woken",
+     {{"0 WAIT /a /b", ""},
+      {"1 WAIT /a", ""},
+      {"0 GONE", ""},
+      {"2 SET /a 1", "1=b:0"},
+      {"0 WAIT /b", ""},
+      {"2 SET /b 1", "0=b:0"}}},
+    {"an old client's wait is dropped by its next request",
+     {{"5 WAIT /a", ""},
+      {"5 ADD /n 1", "5=i:1"},
+      {"0 SET /a 1", ""},
+      {"5 WAIT /b", ""},
+      {"5 WAIT /c", ""},
+      {"0 SET /b 1", ""},
+      {"0 SET /c 1", "5=b:0"}}},
+    {"an old client of 2.0 cancels",
+     {{"5 WAIT /a", ""}, {"5 CANCEL_WAIT", "5=b:1"}, {"0 SET /a 1", ""}}},
+    {"a new client's next request must wait",
+     {{"0 WAIT /a", ""},
+      {"0 GET /a", "CLOSE GET while its WAIT is pending"},
+      {"0 GONE", ""},
+      {"1 SET /a 1", ""}}},
+    {"delete and count",
+     {{"0 DELETE_KEY /a", "0=i:0"},
+      {"0 MULTI_SET /a 1 /b 2 init/ 3", ""},
+      {"0 GETNUMKEYS", "0=i:3"},
+      {"1 WAIT /missing", ""},
+      {"5 GETNUMKEYS", "5=i:3"},
+      {"0 DELETE_KEY /a", "0=i:1"},
+      {"0 DELETE_KEY /a", "0=i:0"},
+      {"0 DELETE_KEY /missing", "0=i:0"},
+      {"0 GETNUMKEYS", "0=i:2"},
+      {"0 GET /a", "0=v:"},
+      {"0 ADD /a 1", "0=i:1"},
+      {"0 SET /missing 1", "1=b:0"}}},
+    {"the list of keys",
+     {{"0 LIST_KEYS", "0=i:0"},
+      {"1 WAIT /b", ""},
+      {"0 SET /a 1", ""},
+      {"0 LIST_KEYS", "0=i:1 0=v:/a"}}},
+    {"hello and ping", {{"0 VALIDATE", ""}, {"0 PING 12345", "0=u:12345"}}},
+    {"what is not served says so",
+     {{"5 WATCH_KEY /a", "CLOSE WATCH_KEY is not served"},
+      {"0 QUEUE_PUSH /q v", "CLOSE QUEUE_PUSH"},
+      {"1 QUEUE_POP /q", "CLOSE QUEUE_POP"},
+      {"2 QUEUE_LEN /q", "CLOSE QUEUE_LEN"},
+      {"3 BARRIER /b", "CLOSE BARRIER"},
+      {"4 GETNUMKEYS", "4=i:0"}}},
+};
+#define CONVERSATIONS (int)(sizeof(conversations) / sizeof(conversations[0]))
+
+/* Line by line; afterwards nothing is left but the keys. */
+START_TEST(test_conversation_goes_as_written)
+{
+    const struct conversation *c = &conversations[_i];
+    struct store *s = new_store(1 << 20);
+    size_t empty = store_bytes(s);
+    for (const struct line *l = c->lines; l->request != NULL; l++) {
+        struct ddp_err err = {0};
+        int rc = step(s, l->request, &err);
+        bool closes = strncmp(l->want, "CLOSE ", 6) == 0;
+        ck_assert_msg(rc == (closes ? -1 : 0), "%s: %s", c->name, l->request);
+        expect_sent(closes ? "" : l->want, l->request);
+        if (closes)
+            ck_assert_msg(strstr(err.text, l->want + 6) != NULL, "%s: %s",
+                          l->request, err.text);
+    }
+    for (uint32_t i = 0; i < CONNS; i++)
+        store_gone(s, i);
+    static const char *const all[] = {"/k", "-",  "/a",    "/b",      "/c",
+                                      "/e", "/n", "init/", "/missing"};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        char text[32];
+        (void)snprintf(text, sizeof(text), "0 DELETE_KEY %s", all[i]);
+        ck_assert_int_eq(step(s, text, NULL), 0);
+    }
+    ck_assert_uint_eq(store_keys(s), 0);
+    ck_assert_uint_eq(store_bytes(s), empty);
+    store_del(s);
+}
+END_TEST
+
+/* -- limits ---------------------------------------------------------------- */
+
+static struct c10d_request set_of(const char *key, uint8_t *value, size_t len)
+{
+    return (struct c10d_request){
+        .op = C10D_SET,
+        .key = {(const uint8_t *)key, strlen(key)},
+        .value = {value, len},
+    };
+}
+
+/* A store that is full says so, keeps what it has, and goes on. */
+START_TEST(test_full_store_refuses_and_goes_on)
+{
+    static uint8_t big[5000];
+    struct store *s = new_store(8000);
+    struct ddp_err err = {0};
+    struct c10d_request a = set_of("/a", big, 2000);
+    struct c10d_request b = set_of("/b", big, sizeof(big));
+    ck_assert_int_eq(store_step(s, 0, C10D_NEW, &a, &err), 0);
+    size_t before = store_bytes(s);
+    ck_assert_int_eq(store_step(s, 0, C10D_NEW, &b, &err), -1);
+    ck_assert_int_eq(err.code, DDP_E_NOMEM);
+    ck_assert_ptr_nonnull(strstr(err.text, "no room for SET"));
+    ck_assert_uint_eq(store_bytes(s), before);
+    ck_assert_int_eq(step(s, "1 CHECK /b", NULL), 0);
+    expect_sent("1=b:1", "CHECK /b");
+    ck_assert_int_eq(step(s, "1 DELETE_KEY /a", NULL), 0);
+    sent.len = 0;
+    ck_assert_int_eq(store_step(s, 1, C10D_NEW, &b, &err), 0);
+    ck_assert_uint_eq(store_keys(s), 1);
+    store_del(s);
+}
+END_TEST
+
+/* Growing a value that is there beyond the room leaves the old one. */
+START_TEST(test_set_without_room_keeps_the_old_value)
+{
+    static uint8_t big[6000];
+    struct store *s = new_store(8000);
+    struct c10d_request more = set_of("/a", big, sizeof(big));
+    ck_assert_int_eq(step(s, "0 SET /a old", NULL), 0);
+    ck_assert_int_eq(store_step(s, 0, C10D_NEW, &more, NULL), -1);
+    ck_assert_int_eq(step(s, "1 GET /a", NULL), 0);
+    expect_sent("1=v:old", "GET /a");
+    store_del(s);
+}
+END_TEST
+
+/* A wait that finds no room for all of its keys leaves nothing behind. */
+START_TEST(test_wait_without_room_leaves_nothing)
+{
+    struct store *s = new_store(2048 + 8 * 64 + 200);
+    size_t before = store_bytes(s);
+    struct ddp_err err = {0};
+    ck_assert_int_eq(
+        step(s, "0 WAIT /a /b /c /d /e /f /g /h /i /j /k /l", &err), -1);
+    ck_assert_int_eq(err.code, DDP_E_NOMEM);
+    ck_assert_uint_eq(store_bytes(s), before);
+    ck_assert_int_eq(step(s, "1 SET /a 1", NULL), 0);
+    expect_sent("", "SET /a");
+    store_del(s);
+}
+END_TEST
+
+/* APPEND cannot take a value over what one request could have set. */
+START_TEST(test_append_over_the_value_limit_is_refused)
+{
+    struct store *s = new_store((size_t)64 << 20);
+    uint8_t *big = calloc(1, C10D_VALUE_MAX);
+    struct ddp_err err = {0};
+    ck_assert_ptr_nonnull(big);
+    struct c10d_request a = set_of("/a", big, C10D_VALUE_MAX - 1);
+    ck_assert_int_eq(store_step(s, 0, C10D_NEW, &a, NULL), 0);
+    ck_assert_int_eq(step(s, "0 APPEND /a x", NULL), 0);
+    ck_assert_int_eq(step(s, "0 APPEND /a y", &err), -1);
+    ck_assert_int_eq(err.code, DDP_E_PROTO);
+    free(big);
+    store_del(s);
+}
+END_TEST
+
+/* Without memory for the first table there is no store. */
+START_TEST(test_store_without_room_for_its_table_is_not_made)
+{
+    struct store_config cf = {
+        .conn_max = 1, .byte_max = 100, .send = on_send, .ctx = &sent};
+    struct ddp_err err = {0};
+    ck_assert_ptr_null(store_new(&cf, &err));
+    ck_assert_int_eq(err.code, DDP_E_NOMEM);
+}
+END_TEST
+
+/* The table grows with its keys, and finds them all again. */
+START_TEST(test_many_keys_are_all_found)
+{
+    enum {
+        N = 50000
+    };
+    struct store *s = new_store((size_t)64 << 20);
+    char key[16];
+    size_t wrong = 0;
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(key, sizeof(key), "/key/%d", i);
+        struct c10d_request r = set_of(key, (uint8_t *)key, strlen(key));
+        wrong += store_step(s, 0, C10D_NEW, &r, NULL) != 0;
+    }
+    ck_assert_uint_eq(store_keys(s), N);
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(key, sizeof(key), "/key/%d", i);
+        struct c10d_request r = set_of(key, NULL, 0);
+        r.op = C10D_GET;
+        wrong += store_step(s, 0, C10D_NEW, &r, NULL) != 0;
+        wrong += sent.len != 8 + strlen(key) ||
+                 memcmp(sent.byte + 8, key, strlen(key)) != 0;
+        sent.len = 0;
+    }
+    ck_assert_uint_eq(wrong, 0);
+    store_del(s);
+}
+END_TEST
+
+/* -- the model ------------------------------------------------------------- */
+
+/* A store of four keys: who is there, and what each connection waits for. */
+struct model {
+    bool there[MODEL_KEYS];
+    unsigned missing[CONNS][MODEL_KEYS];
+};
+
+static unsigned missing_of(const struct model *m, uint32_t conn)
+{
+    unsigned n = 0;
+    for (int k = 0; k < MODEL_KEYS; k++)
+        n += m->missing[conn][k];
+    return n;
+}
+
+static void model_drop(struct model *m, uint32_t conn)
+{
+    memset(m->missing[conn], 0, sizeof(m->missing[conn]));
+}
+
+/* Sets a key and checks that exactly those whose last key it was are told. */
+static void model_set(struct model *m, struct store *s, int key)
+{
+    bool told[CONNS] = {false};
+    char text[32];
+    (void)snprintf(text, sizeof(text), "0 SET k%d v", key);
+    ck_assert_int_eq(step(s, text, NULL), 0);
+    for (size_t i = 0; i < sent.len; i++) {
+        ck_assert(sent.byte[i] == C10D_STOP_WAITING && !told[sent.conn[i]]);
+        told[sent.conn[i]] = true;
+    }
+    sent.len = 0;
+    m->there[key] = true;
+    for (uint32_t c = 0; c < CONNS; c++) {
+        bool waited = missing_of(m, c) > 0;
+        m->missing[c][key] = 0;
+        ck_assert(told[c] == (waited && missing_of(m, c) == 0));
+    }
+}
+
+static void
+model_wait(struct model *m, struct store *s, uint32_t conn, unsigned *seed)
+{
+    char text[64];
+    int len = snprintf(text, sizeof(text), "%u WAIT", (unsigned)conn);
+    int count = rand_r(seed) % 5;
+    for (int i = 0; i < count; i++) {
+        int key = rand_r(seed) % MODEL_KEYS;
+        len += snprintf(text + len, sizeof(text) - (size_t)len, " k%d", key);
+        m->missing[conn][key] += !m->there[key];
+    }
+    ck_assert_int_eq(step(s, text, NULL), 0);
+    ck_assert_uint_eq(sent.len, missing_of(m, conn) == 0);
+    sent.len = 0;
+}
+
+/* Sets, deletions, waits, cancels and losses in a random order. Connection 0
+ * sets and never waits. */
+START_TEST(test_random_waits_follow_the_model)
+{
+    struct store *s = new_store(1 << 20);
+    struct model m = {.there = {false}};
+    unsigned seed = 7 + (unsigned)_i;
+    char text[32];
+    for (int i = 0; i < 3000; i++) {
+        uint32_t conn = 1 + (uint32_t)rand_r(&seed) % (CONNS - 1);
+        int key = rand_r(&seed) % MODEL_KEYS;
+        switch (rand_r(&seed) % 5) {
+        case 0:
+            model_set(&m, s, key);
+            break;
+        case 1:
+            (void)snprintf(text, sizeof(text), "0 DELETE_KEY k%d", key);
+            ck_assert_int_eq(step(s, text, NULL), 0);
+            ck_assert_uint_eq(sent.byte[0], m.there[key]);
+            m.there[key] = false;
+            break;
+        case 2:
+            (void)snprintf(text, sizeof(text), "%u CANCEL_WAIT", conn);
+            ck_assert_int_eq(step(s, text, NULL), 0);
+            model_drop(&m, conn);
+            break;
+        case 3:
+            store_gone(s, conn);
+            model_drop(&m, conn);
+            break;
+        case 4:
+            if (missing_of(&m, conn) == 0)
+                model_wait(&m, s, conn, &seed);
+            break;
+        }
+        sent.len = 0;
+    }
+    store_del(s);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("store");
+    TCase *t = tcase_create("semantics");
+    tcase_add_loop_test(t, test_conversation_goes_as_written, 0, CONVERSATIONS);
+    tcase_add_loop_test(t, test_random_waits_follow_the_model, 0, 5);
+    suite_add_tcase(s, t);
+    t = tcase_create("limits");
+    tcase_add_test(t, test_full_store_refuses_and_goes_on);
+    tcase_add_test(t, test_set_without_room_keeps_the_old_value);
+    tcase_add_test(t, test_wait_without_room_leaves_nothing);
+    tcase_add_test(t, test_append_over_the_value_limit_is_refused);
+    tcase_add_test(t, test_store_without_room_for_its_table_is_not_made);
+    tcase_add_test(t, test_many_keys_are_all_found);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+int main(void)
+{
+    SRunner *r = srunner_create(suite());
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
