@@ -1,0 +1,635 @@
+/*
+ * The command line is read first, then the environment fills what it left
+ * open, then the defaults: so a bad variable does no harm where the command
+ * line says otherwise, and --help always works.
+ */
+#include "rendezvous/base/opts.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+
+#define NAME_MAX_LEN                                                           \
+    63 /* of an option or a variable; longer ones match none                   \
+        */
+#define WIDTH  80
+#define INDENT 30 /* where the sentences of --help begin */
+
+enum {
+    ID_HELP = -1,
+    ID_VERSION = -2,
+    ID_NONE = -3,
+};
+
+/* -- numbers ----------------------------------------------------------------
+ */
+
+bool opts_read_int(const char *text, int64_t min, int64_t max, int64_t *out)
+{
+    if (!isdigit((unsigned char)text[text[0] == '-' || text[0] == '+']))
+        return false;
+    char *end;
+    errno = 0;
+    long long n = strtoll(text, &end, 10);
+    if (errno != 0 || *end != '\0' || n < min || n > max)
+        return false;
+    *out = n;
+    return true;
+}
+
+bool opts_read_seconds(const char *text,
+                       int64_t min_us,
+                       int64_t max_us,
+                       int64_t *out_us)
+{
+    /* strtod would take nan, infinity and hexadecimals as well. */
+    if (text[0] == '\0' || text[strspn(text, "0123456789.eE+-")] != '\0')
+        return false;
+    char *end;
+    double seconds = strtod(text, &end);
+    double us = seconds * (double)MONO_S;
+    if (*end != '\0' || us < (double)min_us || us > (double)max_us)
+        return false;
+    int64_t n = (int64_t)(us + 0.5);
+    *out_us = n < min_us ? min_us : n > max_us ? max_us : n;
+    return true;
+}
+
+/* -- names ------------------------------------------------------------------
+ */
+
+static char folded(char c)
+{
+    return c == '-' ? '_' : (char)tolower((unsigned char)c);
+}
+
+static size_t min3(size_t a, size_t b, size_t c)
+{
+    size_t m = a < b ? a : b;
+    return m < c ? m : c;
+}
+
+/* Edits that turn a into b: a letter more, less, another, or two swapped
+ * (optimal string alignment). Both are at most NAME_MAX_LEN long. */
+static size_t edits(const char *a, const char *b)
+{
+    size_t rows[3][NAME_MAX_LEN + 1];
+    size_t *before = rows[0], *above = rows[1], *row = rows[2];
+    size_t a_len = strlen(a), b_len = strlen(b);
+    for (size_t j = 0; j <= b_len; j++)
+        above[j] = before[j] = j;
+    for (size_t i = 1; i <= a_len; i++) {
+        row[0] = i;
+        for (size_t j = 1; j <= b_len; j++) {
+            size_t other = folded(a[i - 1]) != folded(b[j - 1]);
+            row[j] = min3(row[j - 1] + 1, above[j] + 1, above[j - 1] + other);
+            if (i > 1 && j > 1 && folded(a[i - 1]) == folded(b[j - 2]) &&
+                folded(a[i - 2]) == folded(b[j - 1]))
+                row[j] = min3(row[j], row[j], before[j - 2] + 1);
+        }
+        size_t *spare = before;
+        before = above;
+        above = row;
+        row = spare;
+    }
+    return above[b_len];
+}
+
+static size_t common_prefix(const char *a, const char *b)
+{
+    size_t n = 0;
+    while (a[n] != '\0' && folded(a[n]) == folded(b[n]))
+        n++;
+    return n;
+}
+
+const char *
+opts_nearest(const char *word, const char *const names[], int names_len)
+{
+    size_t len = strlen(word);
+    if (len == 0 || len > NAME_MAX_LEN)
+        return NULL;
+    const char *best = NULL;
+    size_t limit = len / 3 < 2 ? 2 : len / 3;
+    size_t best_edits = limit + 1;
+    for (int i = 0; i < names_len; i++) {
+        size_t n = edits(word, names[i]);
+        if (n < best_edits) {
+            best = names[i];
+            best_edits = n;
+        }
+    }
+    /* --nprocs has little of --nproc_per_node but its beginning. */
+    size_t longest = 3;
+    for (int i = 0; i < names_len && best_edits > limit; i++) {
+        size_t n = common_prefix(word, names[i]);
+        if (n > longest) {
+            best = names[i];
+            longest = n;
+        }
+    }
+    return best;
+}
+
+/* True if `name` begins with the `len` letters of `word`, - being _. */
+static bool begins(const char *name, const char *word, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (name[i] != (word[i] == '-' ? '_' : word[i]))
+            return false;
+    }
+    return true;
+}
+
+static int
+unknown(const struct opts_table *t, const char *word, struct ddp_err *err)
+{
+    const char *names[OPTS_MAX + 2];
+    int n = 0;
+    for (; n < t->rows_len; n++)
+        names[n] = t->rows[n].name;
+    names[n++] = "help";
+    names[n++] = "version";
+
+    size_t dashes = strspn(word, "-");
+    size_t len = strcspn(word + dashes, "=");
+    char name[NAME_MAX_LEN + 1] = "";
+    if (len < sizeof(name)) /* a longer one is near to none */
+        memcpy(name, word + dashes, len);
+    const char *near = opts_nearest(name, names, n);
+    char hint[NAME_MAX_LEN + 32];
+    if (near != NULL)
+        (void)snprintf(hint, sizeof(hint), "did you mean --%s?", near);
+    else
+        (void)snprintf(hint, sizeof(hint), "see %.40s --help", t->program);
+    return ddp_err_set(err, DDP_E_USAGE, "unknown option %.*s; %s",
+                       (int)(dashes + (len < 80 ? len : 80)), word, hint);
+}
+
+/* Appends --NAME to a list of at most `cap` bytes; what is too much is left
+ * out. */
+static void list_add(char *list, size_t cap, const char *name)
+{
+    size_t used = strlen(list);
+    size_t need = strlen(name) + strlen(", --") + 1;
+    if (cap - used < need)
+        return;
+    const char *lead = used > 0 ? ", --" : "--";
+    memcpy(list + used, lead, strlen(lead));
+    memcpy(list + used + strlen(lead), name, strlen(name) + 1);
+}
+
+static int ambiguous(const struct opts_table *t,
+                     const char *name,
+                     size_t len,
+                     struct ddp_err *err)
+{
+    char list[300] = "";
+    for (int i = 0; i < t->rows_len; i++) {
+        if (begins(t->rows[i].name, name, len))
+            list_add(list, sizeof(list), t->rows[i].name);
+    }
+    return ddp_err_set(err, DDP_E_USAGE, "--%.*s could be any of %s", (int)len,
+                       name, list);
+}
+
+/* The row that --NAME means. --version is not shortened, so that no prefix
+ * which the replaced program knows becomes ambiguous. */
+static int find_long(const struct opts_table *t,
+                     const char *word,
+                     int *id,
+                     struct ddp_err *err)
+{
+    const char *name = word + 2;
+    size_t len = strcspn(name, "=");
+    int found = ID_NONE, count = 0;
+    if (len == strlen("version") && begins("version", name, len)) {
+        *id = ID_VERSION;
+        return 0;
+    }
+    for (int i = 0; i < t->rows_len && len > 0; i++) {
+        const char *have = t->rows[i].name;
+        if (!begins(have, name, len))
+            continue;
+        found = i;
+        count++;
+        if (have[len] == '\0') {
+            count = 1;
+            break;
+        }
+    }
+    if (len > 0 && begins("help", name, len)) {
+        found = ID_HELP;
+        count++;
+    }
+    if (count > 1)
+        return ambiguous(t, name, len, err);
+    if (count == 0)
+        return unknown(t, word, err);
+    *id = found;
+    return 0;
+}
+
+static int find_letter(const struct opts_table *t, char letter)
+{
+    if (letter == 'h')
+        return ID_HELP;
+    for (int i = 0; i < t->rows_len; i++) {
+        if (t->rows[i].letter == letter)
+            return i;
+    }
+    return ID_NONE;
+}
+
+/* -- values -----------------------------------------------------------------
+ */
+
+static bool takes_value(const struct opts_row *row)
+{
+    return row->metavar != NULL;
+}
+
+/* `name` is what the user wrote or set: --name or a variable. */
+static int later(const struct opts_table *t,
+                 const struct opts_row *row,
+                 const char *name,
+                 const char *text,
+                 struct ddp_err *err)
+{
+    const char *init = row->init != NULL ? row->init : "";
+    if (takes_value(row) ? strcmp(text, init) == 0 : strcmp(text, "0") == 0)
+        return 0;
+    return ddp_err_set(err, DDP_E_USAGE,
+                       "%s: %s has this option, this version of %s has not yet",
+                       name, t->replaces, t->program);
+}
+
+/* Milliseconds as seconds, without zeros at the end. */
+static const char *seconds_text(int64_t ms, char out[32])
+{
+    if (ms % 1000 == 0)
+        (void)snprintf(out, 32, "%" PRId64, ms / 1000);
+    else
+        (void)snprintf(out, 32, "%g", (double)ms / 1000);
+    return out;
+}
+
+static int convert(const struct opts_table *t,
+                   const struct opts_row *row,
+                   const char *name,
+                   const char *text,
+                   int64_t *number,
+                   struct ddp_err *err)
+{
+    char lo[32], hi[32];
+    switch (row->kind) {
+    case OPTS_FLAG:
+        if (!opts_read_int(text, INT64_MIN, INT64_MAX, number))
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "%s=%.80s: must be a whole number, 0 for off "
+                               "or 1 for on",
+                               name, text);
+        *number = *number != 0;
+        return 0;
+    case OPTS_INT:
+        if (!opts_read_int(text, row->min, row->max, number))
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "%s=%.80s: must be a whole number from %" PRId64
+                               " to %" PRId64,
+                               name, text, row->min, row->max);
+        return 0;
+    case OPTS_SECONDS:
+        if (!opts_read_seconds(text, row->min * MONO_MS, row->max * MONO_MS,
+                               number))
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "%s=%.80s: must be seconds from %s to %s, such "
+                               "as 5 or 0.3",
+                               name, text, seconds_text(row->min, lo),
+                               seconds_text(row->max, hi));
+        return 0;
+    case OPTS_LATER:
+        return later(t, row, name, text, err);
+    case OPTS_STR:
+    case OPTS_SPEC:
+        return 0;
+    }
+    DDP_WRONG("kind of an option");
+}
+
+static int set(struct opts *o,
+               int id,
+               enum opts_source source,
+               const char *name,
+               const char *text,
+               struct ddp_err *err)
+{
+    struct opts_value v = {.source = source, .text = text};
+    const struct opts_row *row = &o->table->rows[id];
+    if (convert(o->table, row, name, text, &v.number, err) < 0)
+        return -1;
+    o->value[id] = v;
+    return 0;
+}
+
+/* -- the command line -------------------------------------------------------
+ */
+
+struct line {
+    int argc;
+    char *const *argv;
+    int at; /* the word that is being read */
+};
+
+static bool is_option(const char *word)
+{
+    return word[0] == '-' && word[1] != '\0';
+}
+
+/* Where an option's value stands in the next word. A negative number is no
+ * option; anything else that looks like one is, so that a forgotten value
+ * does not swallow the option behind it. */
+static int next_value(struct line *l,
+                      const struct opts_row *row,
+                      const char **text,
+                      struct ddp_err *err)
+{
+    int64_t n;
+    const char *next = l->at + 1 < l->argc ? l->argv[l->at + 1] : NULL;
+    if (next == NULL ||
+        (is_option(next) && !opts_read_int(next, INT64_MIN, INT64_MAX, &n)))
+        return ddp_err_set(err, DDP_E_USAGE, "--%s needs a value: --%s=%s",
+                           row->name, row->name, row->metavar);
+    *text = next;
+    l->at++;
+    return 0;
+}
+
+/* Gives a row its value: `glued` stands in the same word, or is NULL. */
+static int take(struct opts *o,
+                struct line *l,
+                int id,
+                const char *glued,
+                struct ddp_err *err)
+{
+    const struct opts_row *row = &o->table->rows[id];
+    const char *text = glued;
+    char name[NAME_MAX_LEN + 3];
+    (void)snprintf(name, sizeof(name), "--%s", row->name); /* it fits */
+    if (!takes_value(row)) {
+        if (glued != NULL)
+            return ddp_err_set(err, DDP_E_USAGE, "%s=%.80s: %s takes no value",
+                               name, glued, name);
+        return set(o, id, OPTS_FROM_LINE, name, "1", err);
+    }
+    if (text == NULL && next_value(l, row, &text, err) < 0)
+        return -1;
+    return set(o, id, OPTS_FROM_LINE, name, text, err);
+}
+
+static int read_long(struct opts *o, struct line *l, struct ddp_err *err)
+{
+    const char *word = l->argv[l->at];
+    int id = ID_NONE;
+    if (find_long(o->table, word, &id, err) < 0)
+        return -1;
+    if (id == ID_HELP)
+        o->ask = OPTS_ASK_HELP;
+    else if (id == ID_VERSION)
+        o->ask = OPTS_ASK_VERSION;
+    if (id < 0)
+        return 0;
+    const char *equals = strchr(word, '=');
+    return take(o, l, id, equals != NULL ? equals + 1 : NULL, err);
+}
+
+/* A bunch of flags; the first letter that takes a value takes the rest. */
+static int read_letters(struct opts *o, struct line *l, struct ddp_err *err)
+{
+    const char *word = l->argv[l->at];
+    for (const char *p = word + 1; *p != '\0'; p++) {
+        int id = find_letter(o->table, *p);
+        if (id == ID_NONE)
+            return unknown(o->table, word, err);
+        if (id == ID_HELP) {
+            o->ask = OPTS_ASK_HELP;
+            return 0;
+        }
+        const char *rest = p + 1;
+        bool equals = *rest == '=';
+        if (takes_value(&o->table->rows[id]) || equals)
+            return take(o, l, id, *rest != '\0' ? rest + equals : NULL, err);
+        if (take(o, l, id, NULL, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int read_line(struct opts *o, struct line *l, struct ddp_err *err)
+{
+    for (; l->at < l->argc; l->at++) {
+        const char *word = l->argv[l->at];
+        if (!is_option(word))
+            break;
+        if (strcmp(word, "--") == 0) {
+            l->at++;
+            break;
+        }
+        int rc =
+            word[1] == '-' ? read_long(o, l, err) : read_letters(o, l, err);
+        if (rc < 0)
+            return -1;
+        if (o->ask != OPTS_ASK_RUN)
+            break;
+    }
+    o->rest = l->at;
+    return 0;
+}
+
+/* -- what the command line left open ----------------------------------------
+ */
+
+/* The next name of the list `*names` goes to `name`; false: no more. */
+static bool next_name(const char **names, char name[NAME_MAX_LEN + 1])
+{
+    const char *p = *names + strspn(*names, " ");
+    size_t len = strcspn(p, " ");
+    if (len == 0)
+        return false;
+    ddp_assert(len <= NAME_MAX_LEN);
+    memcpy(name, p, len);
+    name[len] = '\0';
+    *names = p + len;
+    return true;
+}
+
+/* The value of the first variable of the row that is set, else NULL. */
+static const char *variable(const struct opts_row *row,
+                            char name[NAME_MAX_LEN + 1])
+{
+    const char *names = row->env != NULL ? row->env : "";
+    while (next_name(&names, name)) {
+        const char *text = getenv(name);
+        if (text != NULL)
+            return text;
+    }
+    return NULL;
+}
+
+static int fill_in(struct opts *o, int id, struct ddp_err *err)
+{
+    const struct opts_row *row = &o->table->rows[id];
+    char name[NAME_MAX_LEN + 1];
+    const char *text = variable(row, name);
+    if (text != NULL)
+        return set(o, id, OPTS_FROM_ENV, name, text, err);
+    if (row->init != NULL) {
+        int rc = set(o, id, OPTS_FROM_DEFAULT, row->name, row->init, err);
+        ddp_assert(rc == 0); /* the table's own default */
+    }
+    return 0;
+}
+
+int opts_parse(struct opts *o,
+               const struct opts_table *table,
+               int argc,
+               char *const argv[],
+               struct ddp_err *err)
+{
+    ddp_assert(table->rows_len <= OPTS_MAX);
+    *o = (struct opts){.table = table};
+    struct line l = {.argc = argc, .argv = argv, .at = 1};
+    if (read_line(o, &l, err) < 0)
+        return -1;
+    if (o->ask != OPTS_ASK_RUN)
+        return 0;
+    for (int id = 0; id < table->rows_len; id++) {
+        if (!opts_given(o, id) && fill_in(o, id, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+const char *opts_text(const struct opts *o, int id)
+{
+    ddp_assert(id >= 0 && id < o->table->rows_len);
+    return o->value[id].text;
+}
+
+int64_t opts_number(const struct opts *o, int id)
+{
+    ddp_assert(id >= 0 && id < o->table->rows_len);
+    return o->value[id].number;
+}
+
+bool opts_given(const struct opts *o, int id)
+{
+    ddp_assert(id >= 0 && id < o->table->rows_len);
+    return o->value[id].source != OPTS_FROM_DEFAULT;
+}
+
+const char *opts_where(const struct opts *o, int id, char name[64])
+{
+    ddp_assert(id >= 0 && id < o->table->rows_len);
+    const struct opts_row *row = &o->table->rows[id];
+    _Static_assert(NAME_MAX_LEN + 1 == 64, "a variable's name fits");
+    if (o->value[id].source == OPTS_FROM_ENV && variable(row, name) != NULL)
+        return name;
+    (void)snprintf(name, 64, "--%.61s", row->name);
+    return name;
+}
+
+/* -- --help -----------------------------------------------------------------
+ */
+
+/* Words of `text` from column `at` on, wrapped, following lines indented; ends
+ * the line. */
+static void wrap(FILE *f, const char *text, size_t at, size_t indent)
+{
+    bool first = true;
+    for (const char *p = text + strspn(text, " "); *p != '\0';) {
+        size_t len = strcspn(p, " ");
+        if (!first && at + 1 + len > WIDTH) {
+            fprintf(f, "\n%*s", (int)indent, "");
+            at = indent;
+            first = true;
+        }
+        fprintf(f, "%s%.*s", first ? "" : " ", (int)len, p);
+        at += len + !first;
+        first = false;
+        p += len;
+        p += strspn(p, " ");
+    }
+    fputc('\n', f);
+}
+
+static void help_row(const struct opts_row *row, FILE *f)
+{
+    char left[160], text[1024];
+    char letter[] = {'-', row->letter, ',', ' ', '\0'};
+    int n = snprintf(left, sizeof(left), "  %s--%s%s%s",
+                     row->letter != 0 ? letter : "", row->name,
+                     takes_value(row) ? "=" : "",
+                     takes_value(row) ? row->metavar : "");
+    bool shown = row->init != NULL && row->init[0] != '\0';
+    (void)snprintf(text, /* a sentence fits */
+                   sizeof(text), "%s%s%s%s", row->help,
+                   shown ? " (default: " : "", shown ? row->init : "",
+                   shown ? ")" : "");
+    if (n >= 0 && n + 2 <= INDENT)
+        fprintf(f, "%-*s", INDENT, left);
+    else
+        fprintf(f, "%s\n%*s", left, INDENT, "");
+    wrap(f, text, INDENT, INDENT);
+}
+
+static void help_later(const struct opts_table *t, FILE *f)
+{
+    char list[1024] = "";
+    for (int i = 0; i < t->rows_len; i++) {
+        if (t->rows[i].kind == OPTS_LATER)
+            list_add(list, sizeof(list), t->rows[i].name);
+    }
+    if (list[0] == '\0')
+        return;
+    fprintf(f, "\nOptions of %s that are not there yet:\n  ", t->replaces);
+    wrap(f, list, 2, 2);
+}
+
+void opts_usage(const struct opts_table *t, FILE *f)
+{
+    fprintf(f, "usage: %s %s\n", t->program, t->synopsis);
+}
+
+void opts_help(const struct opts_table *t, FILE *f)
+{
+    opts_usage(t, f);
+    fputc('\n', f);
+    wrap(f, t->about, 0, 0);
+    for (int group = 0; group < t->groups_len; group++) {
+        fprintf(f, "\n%s:\n", t->groups[group]);
+        for (int i = 0; i < t->rows_len; i++) {
+            if (t->rows[i].group == group && t->rows[i].kind != OPTS_LATER)
+                help_row(&t->rows[i], f);
+        }
+    }
+    help_later(t, f);
+    fprintf(f, "\nOthers:\n");
+    fprintf(f, "%-*sPrint this and exit.\n", INDENT, "  -h, --help");
+    fprintf(f, "%-*sPrint the version and exit.\n\n", INDENT, "  --version");
+    wrap(f,
+         "A dash may stand for each underscore, and a name may be shortened as "
+         "long as it is the only one that begins so.",
+         0, 0);
+    for (int i = 0; i < t->rows_len; i++) {
+        if (t->rows[i].env == NULL)
+            continue;
+        fprintf(
+            f, "The environment can set defaults: %.*s for --%s, and so on.\n",
+            (int)strcspn(t->rows[i].env, " "), t->rows[i].env, t->rows[i].name);
+        break;
+    }
+}
