@@ -1,0 +1,127 @@
+/*
+ * launcher/conf: what this launch is, checked once and then frozen. Made from
+ * the parsed options (launcher/options) and the environment; everything
+ * behind it (drive, agent, spawn) reads only this.
+ *
+ * Durations are microseconds, named `..._us`. Strings are NUL-terminated and
+ * "" where there is none.
+ */
+#ifndef CONF_H
+#define CONF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rendezvous/base/err.h"
+#include "rendezvous/base/opts.h"
+
+#define CONF_NNODES_MAX  65536
+#define CONF_NPROC_MAX   4096
+#define CONF_PORT_C10D   29400 /* torchrun's default of an endpoint */
+#define CONF_PORT_STATIC 29500 /* and of --master_port */
+
+enum conf_backend {
+    CONF_C10D,
+    CONF_STATIC,
+};
+
+struct conf {
+    int nnodes_min; /* 1 <= min <= max <= CONF_NNODES_MAX */
+    int nnodes_max;
+    int nproc; /* workers of this node, 1..CONF_NPROC_MAX */
+
+    char run_id[129]; /* printable, no '/' */
+    enum conf_backend backend;
+
+    /*
+     * One node and nothing said about where to meet: the server sits on a
+     * free port of loopback. The endpoint is then 127.0.0.1, port 0, and
+     * is_host 1; the backend is CONF_C10D.
+     */
+    bool standalone;
+    char endpoint_host[256]; /* a name or an address, without brackets */
+    int endpoint_port;       /* 0: a free one, only where nnodes_max is 1 */
+    int is_host;             /* serve there? -1 find out, 0 no, 1 yes */
+
+    /*
+     * This node's wish under c10d, its place under static; below nnodes_max.
+     * -1 none (never under static).
+     */
+    int node_rank;
+    char local_addr[256]; /* what the others reach this node by; "" none */
+
+    /* What MASTER_ADDR and MASTER_PORT must be: static only (and the same as
+     * the endpoint there), "" and 0 under c10d. */
+    char master_addr[256];
+    int master_port;
+
+    int max_restarts;
+
+    int64_t join_timeout_us;
+    int64_t last_call_timeout_us;
+    int64_t close_timeout_us;
+    int64_t read_timeout_us;
+    int64_t heartbeat_timeout_us;
+    int64_t reconnect_timeout_us;
+    int64_t shutdown_timeout_us;
+
+    char role[65];
+    char log_dir[4096]; /* "" a fresh temporary one; "/dev/null": no files */
+    bool worker_store;  /* the agent serves the c10d store */
+
+    /*
+     * The program. `argv` is owned, ends with NULL, and is the worker's
+     * command line with python and -u where they belong; ${local_rank} is not
+     * yet put in. `exec_path` is the file to execve(2), has a slash in it, and
+     * could be executed when conf_init looked. `prog_name` is the base name of
+     * the script or program (the module's name with -m): what all nodes of a
+     * run must have in common; it points into argv.
+     */
+    char *exec_path; /* owned */
+    char **argv;
+    const char *prog_name;
+
+    /* Sentences for the user: what was accepted but has no meaning here. To be
+     * logged once by whoever owns the terminal. */
+    char notes[12][256];
+    int notes_len;
+};
+
+/*
+ * Checks everything and fills `c`. Borrows `o` and `program` (the worker's
+ * command line as it was given, ends with NULL: argv + o->rest) for the call.
+ * Reads the environment (PATH, PYTHON_EXEC, VIRTUAL_ENV, CONDA_PREFIX,
+ * CUDA_VISIBLE_DEVICES), this process's CPU affinity, /proc and /dev.
+ *
+ * Errors: DDP_E_USAGE a value or a combination that cannot be (the option, the
+ * value and what is allowed are named); DDP_E_NOTFOUND, DDP_E_NOTEXEC the
+ * program or the interpreter; DDP_E_CONFIG --nproc_per_node=gpu without a GPU;
+ * DDP_E_NOMEM. After an error there is nothing to free.
+ */
+int conf_init(struct conf *c,
+              const struct opts *o,
+              char *const program[],
+              struct ddp_err *err);
+void conf_free(struct conf *c);
+
+/*
+ * "host", "host:port", "[v6]", "[v6]:port", blanks around it trimmed: the port
+ * is behind the last colon, `default_port` if there is none; an empty host is
+ * localhost. `what` names the option in the error (DDP_E_USAGE).
+ */
+int conf_endpoint(const char *text,
+                  const char *what,
+                  int default_port,
+                  char host[256],
+                  int *port,
+                  struct ddp_err *err);
+
+/*
+ * GPUs that a worker could see: the device nodes DEV/nvidia0.. where there are
+ * any, else the entries of PROC/driver/nvidia/gpus, both then limited by
+ * `visible` (the value of CUDA_VISIBLE_DEVICES; NULL when unset). The roots
+ * are "/proc" and "/dev"; tests give others.
+ */
+int conf_count_gpus(const char *proc, const char *dev, const char *visible);
+
+#endif

@@ -1,0 +1,50 @@
+#include "launcher/options.h"
+
+#include <stddef.h>
+
+/* Two passes over one table: the groups, then the rows. */
+
+enum group {
+#define OPT_GROUP(ident, title) GROUP_##ident,
+#define OPT(...)
+#include "launcher/options.def"
+#undef OPT
+#undef OPT_GROUP
+    GROUP_COUNT
+};
+
+static const char *const groups[] = {
+#define OPT_GROUP(ident, title) title,
+#define OPT(...)
+#include "launcher/options.def"
+#undef OPT
+#undef OPT_GROUP
+};
+
+static const struct opts_row rows[] = {
+#define OPT_GROUP(ident, title)
+#define OPT(name, letter, kind, env, init, min, max, metavar, group, help)     \
+    {#name, letter, OPTS_##kind, env,           init,                          \
+     min,   max,    metavar,     GROUP_##group, help},
+#include "launcher/options.def"
+#undef OPT
+#undef OPT_GROUP
+};
+_Static_assert(sizeof(rows) / sizeof(rows[0]) == OPTIONS_COUNT,
+               "one row for each option");
+_Static_assert(OPTIONS_COUNT <= OPTS_MAX, "the parser holds all options");
+
+const struct opts_table options_table = {
+    .program = "ddprun",
+    .synopsis = "[OPTION ...] PROGRAM [ARGUMENT ...]",
+    .about = "Starts PROGRAM as the workers of a distributed job on this node, "
+             "keeps them alive together with those of the other nodes, and "
+             "ends with their exit status. Options and their meanings are "
+             "torchrun's; see ddprun(1).",
+    .version = DDPRUN_VERSION,
+    .replaces = "torchrun",
+    .groups = groups,
+    .groups_len = GROUP_COUNT,
+    .rows = rows,
+    .rows_len = OPTIONS_COUNT,
+};
