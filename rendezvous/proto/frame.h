@@ -1,8 +1,9 @@
 /*
  * proto/frame: how bytes become messages and back. A connection of our
- * protocol opens with eight bytes (FRAME_HELLO, the first one >= 0x80, so that
- * it cannot be the start of HTTP or of a c10d request); then each frame is a
- * little-endian u32 length and so many bytes of payload. Pure: no I/O.
+ * protocol opens, in both directions, with eight bytes (FRAME_HELLO, the first
+ * one >= 0x80, so that it cannot be the start of HTTP or of a c10d request);
+ * then each frame is a little-endian u32 length and so many bytes of payload.
+ * Pure: no I/O.
  */
 #ifndef FRAME_H
 #define FRAME_H

@@ -1,0 +1,424 @@
+/*
+ * Happy path: dial or accept, hello, frames. Sending tries the socket first
+ * (uv_try_write) and keeps what it did not take in `waiting`; one uv_write at
+ * a time flies from `flying`, so that its bytes stay where they are.
+ *
+ * Ends: a FIN, an error, a peer's nonsense, a full queue (all told by
+ * on_closed), or the owner's conn_close and conn_finish (told to nobody).
+ * Memory goes in on_handle_closed, after libuv let go of the handle.
+ */
+#include "rendezvous/net/conn.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/base/buf.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/proto/frame.h"
+
+#define CONN_MAGIC      0x636f6e6eu
+#define FINISH_MS       2000
+#define USER_TIMEOUT_MS 20000
+
+struct conn {
+    unsigned magic;
+    uv_tcp_t tcp;
+    uv_timer_t finish_timer;
+    uv_connect_t connect;
+    uv_write_t write;
+    uv_shutdown_t shutdown;
+    const struct conn_handler *handler;
+    void *ctx;
+    struct buf in, waiting, flying;
+    bool accepted; /* the peer owes us a hello */
+    bool greeted;  /* ... and gave it */
+    bool up;
+    bool writing;
+    bool overflow; /* is to be closed from the loop */
+    bool finishing;
+    bool closing;
+    int open_handles;
+};
+
+static struct conn *conn_of(void *data)
+{
+    struct conn *c = data;
+    ddp_assert(c->magic == CONN_MAGIC);
+    return c;
+}
+
+static void on_handle_closed(uv_handle_t *h)
+{
+    struct conn *c = conn_of(h->data);
+    if (--c->open_handles > 0)
+        return;
+    buf_free(&c->in);
+    buf_free(&c->waiting);
+    buf_free(&c->flying);
+    c->magic = 0;
+    free(c);
+}
+
+void conn_close(struct conn *c)
+{
+    if (c->closing)
+        return;
+    c->closing = true;
+    uv_close((uv_handle_t *)&c->tcp, on_handle_closed);
+    uv_close((uv_handle_t *)&c->finish_timer, on_handle_closed);
+}
+
+static void lose(struct conn *c, bool orderly, bool refused, const char *why)
+{
+    if (c->closing)
+        return;
+    bool tell = !c->finishing;
+    conn_close(c);
+    if (tell)
+        c->handler->on_closed(c->ctx, c, orderly, refused, why);
+}
+
+static void flush(struct conn *c);
+
+/* -- reading
+ * -------------------------------------------------------------------- */
+
+static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *out)
+{
+    (void)suggested;
+    struct conn *c = conn_of(h->data);
+    const size_t piece = 4096;
+    uint8_t *room = buf_reserve(&c->in, piece);
+    *out = uv_buf_init((char *)room, room == NULL ? 0 : piece);
+}
+
+/* Who dials says hello first; the answer tells it that it has come to the
+ * right place. */
+static void say_hello(struct conn *c)
+{
+    (void)buf_put(&c->waiting, FRAME_HELLO, FRAME_HELLO_LEN); /* empty: fits */
+}
+
+static const char *name_foreign(const struct conn *c)
+{
+    if (!c->accepted)
+        return "what listens there is no ddprun rendezvous";
+    const struct buf *in = &c->in;
+    uint8_t first = buf_head(in)[0];
+    if (first >= 'A' && first <= 'Z')
+        return "it speaks HTTP, which this port does not";
+    if (first == 0x16)
+        return "it speaks TLS, which this port does not";
+    if (first <= 12)
+        return "it speaks the c10d store's protocol, which this port does not";
+    return "it does not speak our protocol";
+}
+
+/* False: the connection is no more. */
+static bool take_one(struct conn *c, bool *more)
+{
+    const uint8_t *payload;
+    size_t len;
+    *more = false;
+    switch (frame_peek(&c->in, &payload, &len)) {
+    case FRAME_MORE:
+        return true;
+    case FRAME_BAD:
+        lose(c, false, false, "a frame of an impossible length");
+        return false;
+    case FRAME_OK:
+        break;
+    }
+    struct msg m;
+    struct ddp_err err;
+    if (msg_decode(payload, len, &m, &err) != 0) {
+        lose(c, false, false, err.text);
+        return false;
+    }
+    frame_drop(&c->in, len);
+    *more = true;
+    c->handler->on_msg(c->ctx, c, &m);
+    return !c->closing;
+}
+
+static bool take_hello(struct conn *c)
+{
+    switch (frame_take_hello(&c->in)) {
+    case FRAME_OK:
+        c->greeted = true;
+        if (c->accepted) {
+            say_hello(c);
+            flush(c);
+        }
+        return true;
+    case FRAME_MORE:
+        return true;
+    case FRAME_BAD:
+        lose(c, false, false, name_foreign(c));
+        return false;
+    }
+    DDP_WRONG("hello");
+}
+
+static const char *read_error(ssize_t n)
+{
+    return n == UV_EOF          ? "the connection was closed"
+           : n == UV_ECONNRESET ? "the connection was reset"
+                                : uv_strerror((int)n);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *piece)
+{
+    (void)piece;
+    struct conn *c = conn_of(stream->data);
+    if (n == 0)
+        return;
+    if (n < 0) {
+        bool whole = buf_len(&c->in) == 0;
+        lose(c, n == UV_EOF && whole, false, read_error(n));
+        return;
+    }
+    buf_commit(&c->in, (size_t)n);
+    if (c->finishing) {
+        buf_take(&c->in, buf_len(&c->in));
+        return;
+    }
+    if (!c->greeted && !take_hello(c))
+        return;
+    bool more = c->greeted;
+    while (more)
+        if (!take_one(c, &more))
+            return;
+}
+
+/* -- writing
+ * ------------------------------------------------------------------------ */
+
+static void on_shut(uv_shutdown_t *req, int status)
+{
+    (void)status; /* the FIN is out, or the connection is broken: either way */
+    conn_close(conn_of(req->data));
+}
+
+static void maybe_finish(struct conn *c)
+{
+    if (!c->finishing || c->writing || c->closing || buf_len(&c->waiting) > 0)
+        return;
+    if (!c->up ||
+        uv_shutdown(&c->shutdown, (uv_stream_t *)&c->tcp, on_shut) != 0)
+        conn_close(c);
+}
+
+static void on_written(uv_write_t *req, int status)
+{
+    struct conn *c = conn_of(req->data);
+    c->writing = false;
+    if (c->closing)
+        return;
+    if (status != 0) {
+        lose(c, false, false, uv_strerror(status));
+        return;
+    }
+    buf_take(&c->flying, buf_len(&c->flying));
+    flush(c);
+    if (!c->closing)
+        maybe_finish(c);
+}
+
+static void start_write(struct conn *c)
+{
+    struct buf empty = c->flying;
+    c->flying = c->waiting;
+    c->waiting = empty;
+    uv_buf_t piece = uv_buf_init((char *)(uintptr_t)buf_head(&c->flying),
+                                 (unsigned)buf_len(&c->flying));
+    c->writing = true;
+    int rc = uv_write(&c->write, (uv_stream_t *)&c->tcp, &piece, 1, on_written);
+    if (rc != 0)
+        c->writing = false; /* the reading side will tell of the error */
+}
+
+static void flush(struct conn *c)
+{
+    if (!c->up || c->writing || buf_len(&c->waiting) == 0)
+        return;
+    uv_buf_t piece = uv_buf_init((char *)(uintptr_t)buf_head(&c->waiting),
+                                 (unsigned)buf_len(&c->waiting));
+    int n = uv_try_write((uv_stream_t *)&c->tcp, &piece, 1);
+    if (n > 0)
+        buf_take(&c->waiting, (size_t)n);
+    if (buf_len(&c->waiting) > 0 && (n >= 0 || n == UV_EAGAIN))
+        start_write(c);
+}
+
+static void on_overflow(uv_timer_t *timer)
+{
+    struct conn *c = conn_of(timer->data);
+    if (c->finishing)
+        conn_close(c); /* the peer took too long to take what was left */
+    else
+        lose(c, false, false, "it does not read what it is sent");
+}
+
+void conn_send(struct conn *c, const struct msg *m)
+{
+    if (c->closing || c->finishing || c->overflow)
+        return;
+    char json[MSG_JSON_MAX];
+    int len = msg_encode(m, json, sizeof(json));
+    ddp_assert(len > 0);
+    if (frame_put(&c->waiting, json, (size_t)len) != 0) {
+        c->overflow = true;
+        (void)uv_timer_start(&c->finish_timer, on_overflow, 0, 0);
+        return;
+    }
+    flush(c);
+}
+
+void conn_finish(struct conn *c)
+{
+    if (c->closing || c->finishing)
+        return;
+    c->finishing = true;
+    (void)uv_timer_start(&c->finish_timer, on_overflow, FINISH_MS, 0);
+    maybe_finish(c);
+}
+
+/* -- making
+ * ------------------------------------------------------------------------------
+ */
+
+static struct conn *
+conn_make(uv_loop_t *loop, const struct conn_handler *handler, void *ctx)
+{
+    struct conn *c = calloc(1, sizeof(*c));
+    if (c == NULL)
+        return NULL;
+    c->magic = CONN_MAGIC;
+    c->handler = handler;
+    c->ctx = ctx;
+    buf_init(&c->in, FRAME_MAX + 8192);
+    buf_init(&c->waiting, CONN_QUEUE_MAX);
+    buf_init(&c->flying, CONN_QUEUE_MAX);
+    if (uv_tcp_init(loop, &c->tcp) != 0) {
+        free(c);
+        return NULL;
+    }
+    (void)uv_timer_init(loop, &c->finish_timer); /* cannot fail */
+    c->open_handles = 2;
+    c->tcp.data = c->finish_timer.data = c;
+    c->connect.data = c->write.data = c->shutdown.data = c;
+    return c;
+}
+
+int conn_fd(const struct conn *c)
+{
+    uv_os_fd_t fd;
+    return uv_fileno((const uv_handle_t *)&c->tcp, &fd) == 0 ? fd : -1;
+}
+
+/* A cut link is silent: only these two ever end a connection over one. */
+static void tune(struct conn *c)
+{
+    unsigned timeout_ms = USER_TIMEOUT_MS;
+    (void)uv_tcp_nodelay(&c->tcp, 1);
+    (void)uv_tcp_keepalive(&c->tcp, 1, 15);
+    (void)setsockopt(conn_fd(c), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms,
+                     sizeof(timeout_ms));
+}
+
+static int start_reading(struct conn *c)
+{
+    c->up = true;
+    tune(c);
+    return uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+}
+
+struct conn *conn_accept(uv_stream_t *listener,
+                         const struct conn_handler *handler,
+                         void *ctx,
+                         struct ddp_err *err)
+{
+    struct conn *c = conn_make(listener->loop, handler, ctx);
+    if (c == NULL) {
+        ddp_err_set(err, DDP_E_NOMEM, "no memory for a connection");
+        return NULL;
+    }
+    c->accepted = true;
+    int rc = uv_accept(listener, (uv_stream_t *)&c->tcp);
+    if (rc == 0)
+        rc = start_reading(c);
+    if (rc != 0) {
+        ddp_err_set(err, DDP_E_IO, "cannot accept: %s", uv_strerror(rc));
+        conn_close(c);
+        return NULL;
+    }
+    return c;
+}
+
+static void on_connected(uv_connect_t *req, int status)
+{
+    struct conn *c = conn_of(req->data);
+    if (c->closing)
+        return;
+    int rc = status != 0 ? status : start_reading(c);
+    if (rc != 0) {
+        lose(c, false, rc == UV_ECONNREFUSED, uv_strerror(rc));
+        return;
+    }
+    say_hello(c);
+    c->handler->on_up(c->ctx, c);
+    if (!c->closing)
+        flush(c);
+}
+
+struct conn *conn_dial(uv_loop_t *loop,
+                       const struct sockaddr *to,
+                       const struct conn_handler *handler,
+                       void *ctx,
+                       struct ddp_err *err)
+{
+    struct conn *c = conn_make(loop, handler, ctx);
+    if (c == NULL) {
+        ddp_err_set(err, DDP_E_NOMEM, "no memory for a connection");
+        return NULL;
+    }
+    int rc = uv_tcp_connect(&c->connect, &c->tcp, to, on_connected);
+    if (rc != 0) {
+        ddp_err_set(err, DDP_E_UNREACHABLE, "cannot connect: %s",
+                    uv_strerror(rc));
+        conn_close(c);
+        return NULL;
+    }
+    return c;
+}
+
+void conn_set_ctx(struct conn *c, void *ctx)
+{
+    c->ctx = ctx;
+}
+
+void *conn_ctx(const struct conn *c)
+{
+    return c->ctx;
+}
+
+void conn_peer(const struct conn *c, char text[ADDR_TEXT_MAX])
+{
+    struct sockaddr_storage ss;
+    int len = sizeof(ss);
+    text[0] = '\0';
+    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&ss, &len) == 0)
+        addr_text((const struct sockaddr *)&ss, text);
+}
+
+void conn_here(const struct conn *c, char text[ADDR_TEXT_MAX])
+{
+    struct sockaddr_storage ss;
+    int len = sizeof(ss);
+    text[0] = '\0';
+    if (uv_tcp_getsockname(&c->tcp, (struct sockaddr *)&ss, &len) == 0)
+        addr_text((const struct sockaddr *)&ss, text);
+}

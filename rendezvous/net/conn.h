@@ -1,0 +1,69 @@
+/*
+ * net/conn: one connection of our protocol on a libuv loop, messages in and
+ * out. Used by the server for those who come and by the agent for its own.
+ *
+ * A conn belongs to whoever made it until conn_close (or conn_finish) or until
+ * on_closed was called, whichever is first; after that the pointer is dead and
+ * libuv's closing goes on by itself. What a peer sends wrong ends the
+ * connection with a reason and touches nothing else. Memory is bounded: one
+ * frame coming in, CONN_QUEUE_MAX going out (who does not read is dropped).
+ */
+#ifndef CONN_H
+#define CONN_H
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "rendezvous/net/addr.h"
+#include "rendezvous/proto/msg.h"
+
+#define CONN_QUEUE_MAX (256u * 1024u)
+
+struct conn;
+
+struct conn_handler {
+    /* The dialled connection stands. Not called for accepted ones. */
+    void (*on_up)(void *ctx, struct conn *c);
+    /* `m` is borrowed for the call, which may close the conn. */
+    void (*on_msg)(void *ctx, struct conn *c, const struct msg *m);
+    /* The conn is dead. orderly: a FIN at a message boundary; refused: nobody
+     * listens there; why: for people. */
+    void (*on_closed)(
+        void *ctx, struct conn *c, bool orderly, bool refused, const char *why);
+};
+
+/* Takes the next connection from a listening stream. NULL: none, or out of
+ * descriptors or memory (the reason in err). Borrows handler for its life. */
+struct conn *conn_accept(uv_stream_t *listener,
+                         const struct conn_handler *handler,
+                         void *ctx,
+                         struct ddp_err *err);
+
+/* Dials; on_up or on_closed follows, never during the call. NULL: err. */
+struct conn *conn_dial(uv_loop_t *loop,
+                       const struct sockaddr *to,
+                       const struct conn_handler *handler,
+                       void *ctx,
+                       struct ddp_err *err);
+
+/* Queues a message and sends at once what the socket takes. A conn whose
+ * queue is full is closed; on_closed follows, never during the call. */
+void conn_send(struct conn *c, const struct msg *m);
+
+/* Closes now; no on_closed. */
+void conn_close(struct conn *c);
+
+/* Closes in order once all that was queued is out; no on_closed. */
+void conn_finish(struct conn *c);
+
+void conn_set_ctx(struct conn *c, void *ctx);
+void *conn_ctx(const struct conn *c);
+
+/* Numeric addresses of the two ends, "" where unknown. */
+void conn_peer(const struct conn *c, char text[ADDR_TEXT_MAX]);
+void conn_here(const struct conn *c, char text[ADDR_TEXT_MAX]);
+
+/* The descriptor, borrowed (the guard is given a duplicate); -1 if none. */
+int conn_fd(const struct conn *c);
+
+#endif
