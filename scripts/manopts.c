@@ -1,0 +1,174 @@
+/*
+ * Prints a table as the part of a manual page, in mdoc(7). Compiled by
+ * scripts/man-options, once for each table:
+ *
+ *     cc -I. -DOPTIONS='"launcher/options.def"' scripts/manopts.c
+ *     cc -I. -DERRORS='"rendezvous/base/errors.def"' scripts/manopts.c
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#ifdef OPTIONS
+
+/* One sentence's text, escaped; a dash that begins a word is an option's. */
+static void put_text(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        char before = i > 0 ? text[i - 1] : ' ';
+        int dash = text[i] == '-' && strchr(" -(\"", before) != NULL;
+        if (text[i] == '\\')
+            fputs("\\e", stdout);
+        else if (dash)
+            fputs("\\-", stdout);
+        else if (i == 0 && (text[i] == '.' || text[i] == '\''))
+            printf("\\&%c", text[i]);
+        else
+            putchar(text[i]);
+    }
+    putchar('\n');
+}
+
+/* New sentence, new line, as mdoc wants it. */
+static void put_sentences(const char *text)
+{
+    while (*text != '\0') {
+        const char *end = text;
+        while (*end != '\0' && !(strchr(".?!", *end) != NULL && end[1] == ' '))
+            end++;
+        if (*end != '\0')
+            end++;
+        put_text(text, (size_t)(end - text));
+        text = end + strspn(end, " ");
+    }
+}
+
+enum kind {
+    FLAG,
+    INT,
+    SECONDS,
+    STR,
+    SPEC,
+    LATER
+};
+
+enum group {
+#define OPT_GROUP(ident, title) GROUP_##ident,
+#define OPT(...)
+#include OPTIONS
+#undef OPT
+#undef OPT_GROUP
+    GROUPS
+};
+
+static const char *const titles[] = {
+#define OPT_GROUP(ident, title) title,
+#define OPT(...)
+#include OPTIONS
+#undef OPT
+#undef OPT_GROUP
+};
+
+static const struct row {
+    const char *name;
+    char letter;
+    enum kind kind;
+    const char *env;
+    const char *init;
+    const char *metavar;
+    enum group group;
+    const char *help;
+} rows[] = {
+#define OPT_GROUP(ident, title)
+#define OPT(name, letter, kind, env, init, min, max, metavar, group, help)     \
+    {#name, letter, kind, env, init, metavar, GROUP_##group, help},
+#include OPTIONS
+#undef OPT
+#undef OPT_GROUP
+};
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+static void put_row(const struct row *r)
+{
+    fputs(".It", stdout);
+    if (r->letter != 0)
+        printf(" Fl %c ,", r->letter);
+    printf(" Fl -%s", r->name);
+    if (r->metavar != NULL)
+        printf(" Ns = Ns Ar %s", r->metavar);
+    putchar('\n');
+    put_sentences(r->help);
+    if (r->init != NULL && r->init[0] != '\0')
+        printf("The default is\n.Cm %s .\n", r->init);
+    const char *second = r->env != NULL ? strchr(r->env, ' ') : NULL;
+    if (second != NULL)
+        printf("The variable\n.Ev %s\nsets the default as well.\n", second + 1);
+}
+
+static void put_later(void)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < ROWS; i++)
+        left += rows[i].kind == LATER;
+    if (left == 0)
+        return;
+    fputs(".Ss Options of torchrun that are not there yet\n"
+          "These are refused with a sentence, unless their value is torchrun's "
+          "default:\n",
+          stdout);
+    for (size_t i = 0; i < ROWS; i++) {
+        if (rows[i].kind == LATER)
+            printf(".Fl -%s %c\n", rows[i].name, --left > 0 ? ',' : '.');
+    }
+}
+
+int main(void)
+{
+    for (int group = 0; group < GROUPS; group++) {
+        if (GROUPS > 1)
+            printf(".Ss %s\n", titles[group]);
+        fputs(".Bl -tag -width Ds\n", stdout);
+        for (size_t i = 0; i < ROWS; i++) {
+            if (rows[i].kind != LATER && (int)rows[i].group == group)
+                put_row(&rows[i]);
+        }
+        if (GROUPS > 1)
+            fputs(".El\n", stdout);
+    }
+    if (GROUPS > 1)
+        fputs(".Ss Others\n.Bl -tag -width Ds\n", stdout);
+    fputs(".It Fl h , Fl -help\nPrint a summary and exit.\n"
+          ".It Fl -version\nPrint the version and exit.\n.El\n",
+          stdout);
+    put_later();
+    return ferror(stdout) || fclose(stdout) != 0;
+}
+
+#else
+
+/* A status's verdict says what to do about it; success needs none. */
+static void put_error(int status, const char *verdict, const char *meaning)
+{
+    printf(".It %d\n%c%s", status, toupper((unsigned char)*meaning),
+           meaning + 1);
+    if (status != 0) {
+        fputs(" (", stdout);
+        for (const char *p = verdict; *p != '\0'; p++)
+            putchar(tolower((unsigned char)*p));
+        putchar(')');
+    }
+    fputs(".\n", stdout);
+}
+
+int main(void)
+{
+    fputs(".Bl -tag -width Ds\n", stdout);
+#define DDP_ERROR(name, status, verdict, meaning)                              \
+    put_error(status, #verdict, meaning);
+#include ERRORS
+#undef DDP_ERROR
+    fputs(".El\n", stdout);
+    return ferror(stdout) || fclose(stdout) != 0;
+}
+
+#endif

@@ -1,0 +1,153 @@
+#!/bin/sh
+# Installs what is needed to build ddprun and to run its tests and its demo, as
+# far as it is missing: on Debian and its kin with apt, as root or by sudo. On
+# other systems it says what is needed and looks whether it is there.
+# usage: scripts/setup.sh [--quiet]
+set -u
+
+# Without these nothing is built. A|B: either will do, the first is installed.
+build='gcc make libc6-dev pkg-config|pkgconf libuv1-dev libcjson-dev
+    libxxhash-dev zlib1g-dev uthash-dev'
+# Without these some tests or the demo cannot run.
+tests='check libsubunit-dev mandoc iproute2 nftables procps python3
+    dataset-fashion-mnist'
+# What the compiler must find where there is no apt.
+headers='uv.h cjson/cJSON.h xxhash.h zlib.h check.h'
+
+quiet=0
+case ${1:-} in
+'') ;;
+--quiet) quiet=1 ;;
+*)
+    echo "usage: scripts/setup.sh [--quiet]" >&2
+    exit 2
+    ;;
+esac
+
+say()
+{
+    [ $quiet -eq 1 ] || echo "setup: $*"
+}
+
+fail()
+{
+    echo "setup: $*" >&2
+    exit 1
+}
+
+# missing PACKAGE...: those that are not installed, by one question to dpkg.
+missing()
+{
+    # shellcheck disable=SC2046,SC2016 # words; and dpkg's own placeholders
+    have=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' \
+        $(echo "$*" | tr '|' ' ') 2>/dev/null | sed -n 's/ installed$//p')
+    have=" $(echo "$have" | tr '\n' ' ') "
+    for want in "$@"; do
+        found=0
+        for name in $(echo "$want" | tr '|' ' '); do
+            case $have in
+            *" $name "*) found=1 ;;
+            esac
+        done
+        [ $found -eq 1 ] || echo "${want%%|*}"
+    done
+}
+
+# No apt: go on if the compiler finds everything, else say what it does not.
+without_apt()
+{
+    # shellcheck disable=SC2086 # words
+    names=$(echo $build $tests | sed 's/|[^ ]*//g')
+    for tool in make "${CC:-cc}"; do
+        command -v "$tool" >/dev/null 2>&1 ||
+            fail "this system has no apt-get, and no $tool: install what" \
+                "Debian calls $names"
+    done
+    absent=
+    for header in $headers; do
+        echo "#include <$header>" | "${CC:-cc}" -E - >/dev/null 2>&1 ||
+            absent="$absent <$header>"
+    done
+    [ -z "$absent" ] ||
+        fail "this system has no apt-get, and the compiler does not find$absent:" \
+            "install what Debian calls $names"
+    say "no apt-get here, but all headers are found"
+}
+
+# as_root COMMAND...: by sudo where we are not root.
+as_root()
+{
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    else
+        sudo "$@"
+    fi
+}
+
+# apt ARGUMENT...: asks nothing, waits for another apt for two minutes, and
+# shows what it wrote only if it failed.
+apt()
+{
+    log=$(mktemp) || return 1
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y \
+        -o DPkg::Lock::Timeout=120 "$@" </dev/null >"$log" 2>&1
+    status=$?
+    [ $status -eq 0 ] || tail -n 15 "$log" >&2
+    rm -f "$log"
+    return $status
+}
+
+install()
+{
+    apt install --no-install-recommends "$@"
+}
+
+may_install()
+{
+    [ "$(id -u)" -eq 0 ] && return 0
+    command -v sudo >/dev/null 2>&1 || return 1
+    sudo -n true 2>/dev/null || [ -t 0 ]
+}
+
+if ! command -v apt-get >/dev/null 2>&1 ||
+    ! command -v dpkg-query >/dev/null 2>&1; then
+    without_apt
+    exit
+fi
+
+# shellcheck disable=SC2086 # words
+absent=$(missing $build $tests)
+if [ -z "$absent" ]; then
+    say "everything is there"
+    exit 0
+fi
+absent=$(echo "$absent" | tr '\n' ' ')
+absent=${absent% }
+may_install ||
+    fail "these packages are missing, and we are neither root nor may we use" \
+        "sudo; as root: apt-get install --no-install-recommends $absent"
+
+say "installing $absent"
+apt update ||
+    echo "setup: apt-get update failed, trying with the lists there are" >&2
+# shellcheck disable=SC2086 # words
+if install $absent; then
+    say "done"
+    exit 0
+fi
+
+# One that this system does not have must not keep the others away.
+say "not all at once: trying what the build needs, then one by one"
+# shellcheck disable=SC2086 # words
+needed=$(missing $build)
+# shellcheck disable=SC2086 # words
+[ -z "$needed" ] || install $needed ||
+    fail "could not install $(echo "$needed" | tr '\n' ' ')- what apt said is" \
+        "above; is there a network, and are its package lists right?"
+# shellcheck disable=SC2086 # words
+for package in $(missing $tests); do
+    install "$package" 2>/dev/null ||
+        echo "setup: $package could not be installed: the tests or the demo" \
+            "that need it will say so" >&2
+done
+say "done, what the build needs is there"
