@@ -55,8 +55,8 @@ STORE  := rendezvous/proto/c10d rendezvous/core/store \
 SERVER := $(CORE) rendezvous/daemon/server
 OPTS   := rendezvous/base/opts
 
-LAUNCHER := $(addprefix launcher/,main options conf guard agent drive spawn \
-	tree worker_env errfile report)
+LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew \
+	spawn helper tree worker_env errfile report program placement)
 RT       := $(addprefix worker_rt/,env store comm comm_cpu beat snapshot \
 	safetensors sampler) rendezvous/proto/c10d \
 	$(addprefix rendezvous/base/,err mono rng buf)
@@ -66,9 +66,9 @@ PROGRAMS := ddprun ddprdzvd ddptrain
 LIBS     := libddp.a libddp.so
 
 ddprun_OBJS   := $(LAUNCHER) $(OPTS) $(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
-ddprun_LIBS   := -luv -lcjson
+ddprun_LIBS   := -luv -lcjson -lm
 ddprdzvd_OBJS := rendezvous/daemon/main $(OPTS) $(SERVER) $(NET) $(PROTO) $(BASE)
-ddprdzvd_LIBS := -luv -lcjson
+ddprdzvd_LIBS := -luv -lcjson -lm
 ddptrain_OBJS := $(TRAINER)
 ddptrain_LIBS := $(B)/libddp.a -lcjson -lxxhash -lz -lm
 
@@ -148,6 +148,7 @@ check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 check-e2e: all
 	tests/e2e/run $(B)
 check-tree:
+	scripts/check-includes --self-test
 	scripts/check-includes
 	scripts/check-man
 

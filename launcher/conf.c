@@ -8,11 +8,7 @@
 
 #include <arpa/inet.h>
 #include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -20,9 +16,10 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "launcher/options.h"
+#include "launcher/placement.h"
+#include "launcher/program.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
 
@@ -98,87 +95,6 @@ check_nnodes(struct conf *c, const struct opts *o, struct ddp_err *err)
     return 0;
 }
 
-/* CPUs that this process may use. A mask too small for the machine is EINVAL:
- * try a larger one. */
-static int count_cpus(void)
-{
-    for (size_t cpus = 1024; cpus <= 1 << 18; cpus *= 2) {
-        cpu_set_t *set = CPU_ALLOC(cpus);
-        if (set == NULL)
-            break;
-        size_t size = CPU_ALLOC_SIZE(cpus);
-        int rc = sched_getaffinity(0, size, set);
-        int n = rc == 0 ? CPU_COUNT_S(size, set) : 0;
-        int saved = errno;
-        CPU_FREE(set);
-        if (rc == 0 && n > 0)
-            return n < CONF_NPROC_MAX ? n : CONF_NPROC_MAX;
-        if (saved != EINVAL)
-            break;
-    }
-    return 1;
-}
-
-static bool is_gpu_node(const char *name)
-{
-    static const char prefix[] = "nvidia";
-    if (strncmp(name, prefix, strlen(prefix)) != 0)
-        return false;
-    const char *number = name + strlen(prefix);
-    return number[0] != '\0' && number[strspn(number, "0123456789")] == '\0';
-}
-
-static bool is_gpu_entry(const char *name)
-{
-    return name[0] != '.';
-}
-
-static int count_entries(const char *dir, bool (*is)(const char *name))
-{
-    DIR *d = opendir(dir);
-    if (d == NULL)
-        return 0; /* no driver, no folder */
-    int n = 0;
-    for (struct dirent *e; n < CONF_NPROC_MAX && (e = readdir(d)) != NULL;) {
-        if (is(e->d_name))
-            n++;
-    }
-    (void)closedir(d); /* read only, nothing to lose */
-    return n;
-}
-
-/* How many of `total` GPUs CUDA would show: the list ends where an entry is no
- * GPU (CUDA C++ Programming Guide, "CUDA Environment Variables"). */
-static int limit_gpus(int total, const char *visible)
-{
-    int n = 0;
-    for (const char *p = visible; n < total;) {
-        p += strspn(p, " ");
-        bool by_id = strncmp(p, "GPU-", 4) == 0 || strncmp(p, "MIG-", 4) == 0;
-        char *end;
-        long index = strtol(p, &end, 10);
-        if (!by_id && (end == p || index < 0 || index >= total))
-            break;
-        n++;
-        p += strcspn(p, ",");
-        if (*p++ == '\0')
-            break;
-    }
-    return n;
-}
-
-int conf_count_gpus(const char *proc, const char *dev, const char *visible)
-{
-    int n = count_entries(dev, is_gpu_node);
-    char dir[4096];
-    int len = snprintf(dir, sizeof(dir), "%s/driver/nvidia/gpus", proc);
-    /* The nodes in /dev come with the first use on some machines, but in a
-     * container they alone tell which GPUs it was given. */
-    if (n == 0 && len > 0 && (size_t)len < sizeof(dir))
-        n = count_entries(dir, is_gpu_entry);
-    return visible != NULL ? limit_gpus(n, visible) : n;
-}
-
 static int
 check_nproc(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
@@ -186,11 +102,12 @@ check_nproc(struct conf *c, const struct opts *o, struct ddp_err *err)
     bool automatic = strcmp(text, "auto") == 0;
     int64_t n = 0;
     if (strcmp(text, "cpu") == 0) {
-        n = count_cpus();
+        n = placement_count_cpus(CONF_NPROC_MAX);
     } else if (automatic || strcmp(text, "gpu") == 0) {
-        n = conf_count_gpus("/proc", "/dev", getenv("CUDA_VISIBLE_DEVICES"));
+        n = placement_count_gpus(
+            "/proc", "/dev", getenv("CUDA_VISIBLE_DEVICES"), CONF_NPROC_MAX);
         if (n == 0 && automatic)
-            n = count_cpus();
+            n = placement_count_cpus(CONF_NPROC_MAX);
         if (n == 0)
             ddp_err_set(err, DDP_E_CONFIG,
                         "this machine has no NVIDIA GPU that workers could see"
@@ -838,136 +755,6 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
 /* -- the program ------------------------------------------------------------
  */
 
-/* Whether the file at `path` can be executed; `name` is what to call it. */
-static int
-check_executable(const char *path, const char *name, struct ddp_err *err)
-{
-    struct stat st;
-    if (stat(path, &st) < 0) {
-        bool gone = errno == ENOENT || errno == ENOTDIR;
-        return ddp_err_sys(err, gone ? DDP_E_NOTFOUND : DDP_E_NOTEXEC, "%.300s",
-                           name);
-    }
-    if (S_ISDIR(st.st_mode))
-        return ddp_err_set(err, DDP_E_NOTEXEC, "%.300s: this is a folder",
-                           name);
-    if (!S_ISREG(st.st_mode) || faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0)
-        return ddp_err_set(err, DDP_E_NOTEXEC,
-                           "%.200s: not executable; make it so (chmod +x), or "
-                           "put its interpreter before it",
-                           name);
-    return 0;
-}
-
-static int too_long(const char *name, struct ddp_err *err)
-{
-    return ddp_err_set(err, DDP_E_NOTFOUND, "%.200s: the name is too long",
-                       name);
-}
-
-/* Tries DIR/NAME; an empty DIR is the current folder. */
-static int try_path(const char *dir,
-                    size_t dir_len,
-                    const char *name,
-                    char *path,
-                    size_t cap,
-                    struct ddp_err *err)
-{
-    if (dir_len == 0)
-        return try_path(".", 1, name, path, cap, err);
-    size_t name_len = strlen(name);
-    if (name_len >= cap || dir_len + 1 >= cap - name_len)
-        return too_long(name, err);
-    memcpy(path, dir, dir_len);
-    path[dir_len] = '/';
-    memcpy(path + dir_len + 1, name, name_len + 1);
-    return check_executable(path, path, err);
-}
-
-/* As execvp(3): the first in PATH that can be executed. One that cannot does
- * not end the search, but is told of where nothing better comes. */
-static int
-search_path(const char *name, char *path, size_t cap, struct ddp_err *err)
-{
-    const char *dirs = getenv("PATH");
-    if (dirs == NULL)
-        dirs = "/usr/local/bin:/usr/bin:/bin";
-    struct ddp_err first = {.code = DDP_E_OK};
-    for (;;) {
-        size_t len = strcspn(dirs, ":");
-        struct ddp_err e;
-        if (try_path(dirs, len, name, path, cap, &e) == 0)
-            return 0;
-        if (e.code == DDP_E_NOTEXEC && first.code == DDP_E_OK)
-            first = e;
-        if (dirs[len] == '\0')
-            break;
-        dirs += len + 1;
-    }
-    if (first.code != DDP_E_OK)
-        return ddp_err_set(err, first.code, "%s", first.text);
-    bool here = access(name, F_OK) == 0;
-    return ddp_err_set(
-        err, DDP_E_NOTFOUND, "%.150s: not found in PATH%s%.150s%s", name,
-        here ? "; did you mean ./" : "", here ? name : "", here ? "?" : "");
-}
-
-static int
-find_program(const char *name, char *path, size_t cap, struct ddp_err *err)
-{
-    if (strchr(name, '/') == NULL)
-        return search_path(name, path, cap, err);
-    size_t len = strlen(name);
-    if (len >= cap)
-        return too_long(name, err);
-    memcpy(path, name, len + 1);
-    return check_executable(path, name, err);
-}
-
-/* The python of an active environment: DIR/bin/NAME, DIR from a variable. */
-static bool
-find_env_python(const char *variable, const char *name, char *path, size_t cap)
-{
-    const char *dir = getenv(variable);
-    if (dir == NULL || dir[0] == '\0')
-        return false;
-    int n = snprintf(path, cap, "%s/bin/%s", dir, name);
-    return n > 0 && (size_t)n < cap && check_executable(path, path, NULL) == 0;
-}
-
-static int find_python(char *path, size_t cap, struct ddp_err *err)
-{
-    const char *named = getenv("PYTHON_EXEC");
-    if (named != NULL && named[0] != '\0') {
-        if (find_program(named, path, cap, err) < 0)
-            return ddp_err_wrap(err, "PYTHON_EXEC");
-        return 0;
-    }
-    if (find_env_python("VIRTUAL_ENV", "python3", path, cap) ||
-        find_env_python("VIRTUAL_ENV", "python", path, cap) ||
-        find_env_python("CONDA_PREFIX", "python", path, cap))
-        return 0;
-    if (find_program("python3", path, cap, err) < 0)
-        return ddp_err_wrap(err, "a Python program needs an interpreter");
-    return 0;
-}
-
-static int check_script(const char *script, struct ddp_err *err)
-{
-    struct stat st;
-    if (stat(script, &st) < 0 && (errno == ENOENT || errno == ENOTDIR))
-        return ddp_err_sys(err, DDP_E_NOTFOUND, "%.300s", script);
-    if (faccessat(AT_FDCWD, script, R_OK, AT_EACCESS) < 0)
-        return ddp_err_sys(err, DDP_E_NOINPUT, "%.300s", script);
-    return 0;
-}
-
-static bool is_script(const char *name)
-{
-    size_t len = strlen(name);
-    return len > 3 && strcmp(name + len - 3, ".py") == 0;
-}
-
 /* Copies of `head` and `tail`, both ending with NULL, as one vector. */
 static int join_vectors(struct conf *c,
                         const char *const head[],
@@ -1008,11 +795,11 @@ static int check_program(struct conf *c,
         return ddp_err_set(err, DDP_E_USAGE,
                            "no program: its name comes after the options");
     char path[4096];
-    bool python = module || (!no_python && is_script(program[0]));
-    if (python && !module && check_script(program[0], err) < 0)
+    bool python = module || (!no_python && program_is_script(program[0]));
+    if (python && !module && program_check_script(program[0], err) < 0)
         return -1;
-    int rc = python ? find_python(path, sizeof(path), err)
-                    : find_program(program[0], path, sizeof(path), err);
+    int rc = python ? program_find_python(path, sizeof(path), err)
+                    : program_find(program[0], path, sizeof(path), err);
     if (rc < 0)
         return -1;
     c->exec_path = strdup(path);

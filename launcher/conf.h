@@ -116,12 +116,4 @@ int conf_endpoint(const char *text,
                   int *port,
                   struct ddp_err *err);
 
-/*
- * GPUs that a worker could see: the device nodes DEV/nvidia0.. where there are
- * any, else the entries of PROC/driver/nvidia/gpus, both then limited by
- * `visible` (the value of CUDA_VISIBLE_DEVICES; NULL when unset). The roots
- * are "/proc" and "/dev"; tests give others.
- */
-int conf_count_gpus(const char *proc, const char *dev, const char *visible);
-
 #endif

@@ -7,7 +7,7 @@ set -u
 
 # Without these nothing is built. A|B: either will do, the first is installed.
 build='gcc make libc6-dev pkg-config|pkgconf libuv1-dev libcjson-dev
-    libxxhash-dev zlib1g-dev uthash-dev'
+    libxxhash-dev zlib1g-dev'
 # Without these some tests or the demo cannot run.
 tests='check libsubunit-dev mandoc iproute2 nftables procps python3
     dataset-fashion-mnist'

@@ -16,7 +16,7 @@
 
 /* What the workers of a round do on a node (join.state). */
 enum msg_state {
-    MSG_STATE_NONE,    /* it holds no round */
+    MSG_STATE_NONE,    /* it is in no round */
     MSG_STATE_RUNNING, /* they run */
     MSG_STATE_STOPPED, /* they are being stopped, or are dead */
     MSG_STATE_DONE,    /* all exited 0 */

@@ -1,4 +1,5 @@
-/* links: launcher/conf launcher/options rendezvous/base/opts */
+/* links: launcher/conf launcher/options launcher/program launcher/placement */
+/* links: rendezvous/base/opts */
 /* links: rendezvous/base/err rendezvous/base/rng */
 /* Command lines of ddprun and what becomes of them: tables of line → conf, and
  * of line → error. */
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "launcher/conf.h"
+#include "launcher/placement.h"
 #include "launcher/options.h"
 
 /* -- a folder with programs, and a way to write a command line ---------------
@@ -419,25 +421,25 @@ END_TEST
 /* Device nodes count, else the driver's list; then CUDA_VISIBLE_DEVICES. */
 START_TEST(test_conf_gpus_are_counted)
 {
-    ck_assert_int_eq(conf_count_gpus("proc", "dev", NULL), 0);
-    ck_assert_int_eq(conf_count_gpus("nowhere", "nowhere", "0,1"), 0);
+    ck_assert_int_eq(placement_count_gpus("proc", "dev", NULL, 64), 0);
+    ck_assert_int_eq(placement_count_gpus("nowhere", "nowhere", "0,1", 64), 0);
     ck_assert_int_eq(mkdir("proc/driver/nvidia/gpus/0000:01:00.0", 0755), 0);
     ck_assert_int_eq(mkdir("proc/driver/nvidia/gpus/0000:02:00.0", 0755), 0);
     put("dev/nvidiactl", 0644);
     put("dev/nvidia-uvm", 0644);
     put("dev/nvidia", 0644);
-    ck_assert_int_eq(conf_count_gpus("proc", "dev", NULL), 2);
+    ck_assert_int_eq(placement_count_gpus("proc", "dev", NULL, 64), 2);
     put("dev/nvidia0", 0644);
     put("dev/nvidia1", 0644);
     put("dev/nvidia10", 0644);
-    ck_assert_int_eq(conf_count_gpus("proc", "dev", NULL), 3);
-    ck_assert_int_eq(conf_count_gpus("proc", "dev", "0,2"), 2);
-    ck_assert_int_eq(conf_count_gpus("proc", "dev", "1, 0, 2"), 3);
-    ck_assert_int_eq(conf_count_gpus("proc", "dev", "0,3,1"), 1);
-    ck_assert_int_eq(conf_count_gpus("proc", "dev", "-1"), 0);
-    ck_assert_int_eq(conf_count_gpus("proc", "dev", ""), 0);
-    ck_assert_int_eq(conf_count_gpus("proc", "dev", "GPU-8932f937,1"), 2);
-    ck_assert_int_eq(conf_count_gpus("proc", "dev", "NoDevFiles"), 0);
+    ck_assert_int_eq(placement_count_gpus("proc", "dev", NULL, 64), 3);
+    ck_assert_int_eq(placement_count_gpus("proc", "dev", "0,2", 64), 2);
+    ck_assert_int_eq(placement_count_gpus("proc", "dev", "1, 0, 2", 64), 3);
+    ck_assert_int_eq(placement_count_gpus("proc", "dev", "0,3,1", 64), 1);
+    ck_assert_int_eq(placement_count_gpus("proc", "dev", "-1", 64), 0);
+    ck_assert_int_eq(placement_count_gpus("proc", "dev", "", 64), 0);
+    ck_assert_int_eq(placement_count_gpus("proc", "dev", "GPU-8932f937,1", 64), 2);
+    ck_assert_int_eq(placement_count_gpus("proc", "dev", "NoDevFiles", 64), 0);
 }
 END_TEST
 
