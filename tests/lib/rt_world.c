@@ -1,0 +1,130 @@
+#include "tests/lib/rt_world.h"
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rendezvous/daemon/store_server.h"
+
+/* A child that ends with its parent; 0 in the child. */
+static pid_t start(void)
+{
+    pid_t parent = getpid();
+    (void)fflush(NULL); /* nothing is printed twice */
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid > 0)
+        return pid;
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+        _exit(1);
+    return 0;
+}
+
+pid_t rt_store_start(uint16_t *port)
+{
+    struct sockaddr_in sin = {.sin_family = AF_INET,
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(sin);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&sin, len), 0);
+    ck_assert_int_eq(listen(fd, SOMAXCONN), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&sin, &len), 0);
+    *port = ntohs(sin.sin_port);
+    pid_t pid = start();
+    if (pid == 0)
+        store_server_main(fd);
+    (void)close(fd); /* the child has it */
+    return pid;
+}
+
+void rt_kill(pid_t pid)
+{
+    (void)kill(pid, SIGKILL); /* may be dead already */
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+
+static void set(const char *name, long long value)
+{
+    char text[32];
+    (void)snprintf(text, sizeof(text), "%lld", value); /* fits */
+    ck_assert_int_eq(setenv(name, text, 1), 0);
+}
+
+void rt_place(int rank, int world, uint16_t port, int64_t round)
+{
+    set("RANK", rank);
+    set("WORLD_SIZE", world);
+    set("LOCAL_RANK", rank);
+    set("LOCAL_WORLD_SIZE", world);
+    set("GROUP_RANK", 0);
+    set("MASTER_PORT", port);
+    set("DDP_ROUND", round);
+    ck_assert_int_eq(setenv("MASTER_ADDR", "127.0.0.1", 1), 0);
+    ck_assert_int_eq(
+        setenv("DDP_INSTANCE", "0123456789abcdef0123456789abcdef", 1), 0);
+}
+
+pid_t rt_rank_start(int rank,
+                    int world,
+                    uint16_t port,
+                    int64_t round,
+                    rt_rank_fn *fn,
+                    void *arg)
+{
+    pid_t pid = start();
+    if (pid > 0)
+        return pid;
+    rt_place(rank, world, port, round);
+    _exit(fn(rank, arg));
+}
+
+int rt_wait(pid_t pid, int64_t timeout_ms)
+{
+    int status;
+    struct pollfd p = {.events = POLLIN};
+    p.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    ck_assert_int_ge(p.fd, 0);
+    int ended = poll(&p, 1, (int)timeout_ms);
+    (void)close(p.fd); /* only watched */
+    if (ended <= 0)
+        rt_kill(pid);
+    if (ended <= 0)
+        return -1;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+void rt_world_run(int world, rt_rank_fn *fn, void *arg, int64_t timeout_ms)
+{
+    uint16_t port;
+    pid_t store = rt_store_start(&port);
+    pid_t pids[RT_RANKS_MAX];
+    int bad = 0;
+    ck_assert_int_le(world, RT_RANKS_MAX);
+    for (int i = 0; i < world; i++)
+        pids[i] = rt_rank_start(i, world, port, 1, fn, arg);
+    for (int i = 0; i < world; i++) {
+        int status = rt_wait(pids[i], timeout_ms);
+        if (status != 0)
+            fprintf(stderr, "rank %d of %d: status %d\n", i, world, status);
+        bad += status != 0;
+    }
+    rt_kill(store);
+    ck_assert_int_eq(bad, 0);
+}
+
+void rt_wrong(const char *file, int line, const char *what, const char *why)
+{
+    fprintf(stderr, "%s:%d: rank %s: %s does not hold. %s\n", file, line,
+            getenv("RANK"), what, why);
+    _exit(1);
+}

@@ -1,0 +1,784 @@
+/* clang-format off */
+/* links: tests/lib/rt_world worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_cpu rendezvous/daemon/store_server rendezvous/core/store rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* libs: -luv -pthread */
+/* clang-format on */
+/*
+ * The CPU communicator between processes over loopback: right sums with the
+ * same bits everywhere, and an end to every call whose peer is gone, aborted,
+ * late, or somewhere else.
+ */
+#include <arpa/inet.h>
+#include <check.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/base/rng.h"
+#include "tests/lib/rt_world.h"
+#include "worker_rt/comm.h"
+#include "worker_rt/ddp.h"
+
+#define DEADLINE_MS 8000
+#define LAST_MAX_MS                                                            \
+    1000 /* a survivor's error comes within 100, loaded 1000                   \
+          */
+
+static const size_t sizes[] = {0, 1, 7, 1000, 8191, 8192, 100003, 1000000};
+#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+static struct ddp *place(void)
+{
+    struct ddp_error e;
+    struct ddp *d = ddp_init(&e);
+    RT_OK(d == NULL ? -1 : 0, e);
+    return d;
+}
+
+static struct ddp_comm *join(struct ddp *d, int64_t timeout_ms)
+{
+    struct ddp_error e;
+    struct ddp_comm_opts opts = {.init_timeout_ms = 5000,
+                                 .timeout_ms = timeout_ms};
+    struct ddp_comm *c = ddp_comm_new(d, &opts, &e);
+    RT_OK(c == NULL ? -1 : 0, e);
+    return c;
+}
+
+/* -- sums ------------------------------------------------------------------ */
+
+/* Small whole numbers: their sum is exact in every order. */
+static double part(int rank, size_t i)
+{
+    return (double)((i * 7 + (size_t)rank * 13) % 101) - 50;
+}
+
+static double whole(int world, size_t i)
+{
+    double sum = 0;
+    for (int r = 0; r < world; r++)
+        sum += part(r, i);
+    return sum;
+}
+
+static void sum_one(struct ddp *d, struct ddp_comm *c, size_t n)
+{
+    struct ddp_error e;
+    int rank = ddp_rank(d), world = ddp_world(d);
+    float *f = calloc(n + 1, sizeof(*f));
+    double *g = calloc(n + 1, sizeof(*g));
+    int64_t *k = calloc(n + 1, sizeof(*k));
+    RT_CHECK(f != NULL && g != NULL && k != NULL);
+    for (size_t i = 0; i < n; i++) {
+        f[i] = (float)part(rank, i);
+        g[i] = part(rank, i);
+        k[i] = (int64_t)part(rank, i) + (INT64_C(1) << 60);
+    }
+    f[n] = 77; /* what stands behind stays */
+    RT_OK(ddp_comm_allreduce(c, f, n, DDP_F32, &e), e);
+    RT_OK(ddp_comm_allreduce(c, g, n, DDP_F64, &e), e);
+    RT_OK(ddp_comm_allreduce(c, k, n, DDP_I64, &e), e);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t wrapped = (uint64_t)world << 60;
+        RT_CHECK(f[i] >= (float)whole(world, i));
+        RT_CHECK(f[i] <= (float)whole(world, i));
+        RT_CHECK(g[i] >= whole(world, i) && g[i] <= whole(world, i));
+        RT_CHECK((uint64_t)k[i] ==
+                 wrapped + (uint64_t)(int64_t)whole(world, i));
+    }
+    RT_CHECK(f[n] > 76 && f[n] < 78);
+    free(f);
+    free(g);
+    free(k);
+}
+
+static int sum_all(int rank, void *arg)
+{
+    struct ddp *d = place();
+    struct ddp_comm *c = join(d, 0);
+    (void)rank;
+    (void)arg;
+    for (size_t i = 0; i < SIZES; i++)
+        sum_one(d, c, sizes[i]);
+    ddp_comm_free(c);
+    ddp_free(d);
+    return 0;
+}
+
+/* Worlds 1 to 5, every size, three types: the sums are right. */
+START_TEST(test_comm_allreduce_any_world_and_size_sums)
+{
+    rt_world_run(_i, sum_all, NULL, DEADLINE_MS);
+}
+END_TEST
+
+/* What the ranks find, for the test to look at. */
+struct board {
+    uint32_t bits[2][RT_RANKS_MAX];
+    int64_t at_us[RT_RANKS_MAX];
+    int64_t killed_us;
+    int steps;
+};
+
+static struct board *new_board(void)
+{
+    struct board *b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(b, MAP_FAILED);
+    return b;
+}
+
+/* A hash of everything that came out. */
+static uint32_t digest(const void *data, size_t len)
+{
+    const uint8_t *p = data;
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ p[i]) * 16777619u;
+    return h;
+}
+
+/* Numbers whose sum depends on the order, infinities and NaNs among them. */
+static int sum_odd(int rank, void *arg)
+{
+    struct board *b = arg;
+    struct ddp_error e;
+    struct ddp *d = place();
+    struct ddp_comm *c = join(d, 0);
+    static float data[100003];
+    size_t counts[] = {1000, 100003};
+    for (size_t k = 0; k < 2; k++) {
+        struct rng r;
+        rng_init(&r, (uint64_t)rank * 1000 + k);
+        for (size_t i = 0; i < counts[k]; i++) {
+            double x = (double)(int64_t)rng_next(&r);
+            data[i] = (float)(x * pow(2, rng_below(&r, 60)));
+            if (rng_below(&r, 50) == 0)
+                data[i] = rng_below(&r, 2) == 0 ? (float)NAN : -INFINITY;
+            uint32_t payload = 0x7fc00000u | (uint32_t)(rank * 100 + 1);
+            if (rng_below(&r, 50) == 0) /* a NaN that says where it is from */
+                memcpy(&data[i], &payload, sizeof(payload));
+        }
+        RT_OK(ddp_comm_allreduce(c, data, counts[k], DDP_F32, &e), e);
+        b->bits[k][rank] = digest(data, counts[k] * sizeof(*data));
+    }
+    ddp_comm_free(c);
+    ddp_free(d);
+    return 0;
+}
+
+/* The same bits on all ranks, and again in a second run. */
+START_TEST(test_comm_allreduce_same_bits_on_all_ranks_and_runs)
+{
+    struct board *b = new_board();
+    uint32_t first[2] = {0, 0};
+    for (int run = 0; run < 3; run++) {
+        rt_world_run(_i, sum_odd, b, DEADLINE_MS);
+        for (int k = 0; k < 2; k++) {
+            for (int r = 1; r < _i; r++)
+                ck_assert_uint_eq(b->bits[k][r], b->bits[k][0]);
+            if (run > 0)
+                ck_assert_uint_eq(b->bits[k][0], first[k]);
+            first[k] = b->bits[k][0];
+        }
+    }
+}
+END_TEST
+
+/* -- broadcast, gather, barrier -------------------------------------------- */
+
+static int spread(int rank, void *arg)
+{
+    static const size_t lens[] = {0, 1, 4097, 32767, 32768, 262144, 1000001};
+    static uint8_t data[1000001];
+    struct ddp_error e;
+    struct ddp *d = place();
+    struct ddp_comm *c = join(d, 0);
+    (void)arg;
+    for (int root = 0; root < ddp_world(d); root++)
+        for (size_t k = 0; k < sizeof(lens) / sizeof(lens[0]); k++) {
+            memset(data, rank, sizeof(data));
+            for (size_t i = 0; rank == root && i < lens[k]; i++)
+                data[i] = (uint8_t)(i * 31 + (size_t)root);
+            RT_OK(ddp_comm_broadcast(c, data, lens[k], root, &e), e);
+            for (size_t i = 0; i < lens[k]; i++)
+                RT_CHECK(data[i] == (uint8_t)(i * 31 + (size_t)root));
+        }
+    ddp_comm_free(c);
+    ddp_free(d);
+    return 0;
+}
+
+/* From every root, lengths on both sides of tree and chain. */
+START_TEST(test_comm_broadcast_any_root_reaches_all)
+{
+    rt_world_run(_i, spread, NULL, DEADLINE_MS);
+}
+END_TEST
+
+static int gather(int rank, void *arg)
+{
+    static const size_t lens[] = {0, 1, 100, 6553, 6554, 200001};
+    struct ddp_error e;
+    struct ddp *d = place();
+    struct ddp_comm *c = join(d, 0);
+    size_t world = (size_t)ddp_world(d);
+    uint8_t *all = malloc(world * 200001), *mine = malloc(200001);
+    RT_CHECK(all != NULL && mine != NULL);
+    (void)arg;
+    for (size_t k = 0; k < sizeof(lens) / sizeof(lens[0]); k++)
+        for (int in_place = 0; in_place < 2; in_place++) {
+            size_t len = lens[k];
+            uint8_t *from = in_place ? all + (size_t)rank * len : mine;
+            memset(all, 0xee, world * 200001);
+            for (size_t i = 0; i < len; i++)
+                from[i] = (uint8_t)(i + (size_t)rank * 3);
+            RT_OK(ddp_comm_allgather(c, from, len, all, &e), e);
+            for (size_t i = 0; i < len * world; i++)
+                RT_CHECK(all[i] == (uint8_t)(i % len + i / len * 3));
+        }
+    free(all);
+    free(mine);
+    ddp_comm_free(c);
+    ddp_free(d);
+    return 0;
+}
+
+/* The ranks' blocks in their order, in place and not. */
+START_TEST(test_comm_allgather_in_the_order_of_ranks)
+{
+    rt_world_run(_i, gather, NULL, DEADLINE_MS);
+}
+END_TEST
+
+static int meet_late(int rank, void *arg)
+{
+    struct board *b = arg;
+    struct ddp_error e;
+    struct ddp *d = place();
+    struct ddp_comm *c = join(d, 0);
+    if (rank == 2) {
+        (void)usleep(150000);
+        b->at_us[2] = mono_now_us();
+    }
+    RT_OK(ddp_comm_barrier(c, &e), e);
+    if (rank != 2)
+        b->at_us[rank] = mono_now_us();
+    ddp_comm_free(c);
+    ddp_free(d);
+    return 0;
+}
+
+/* Nobody passes before the last has come. */
+START_TEST(test_comm_barrier_waits_for_the_last)
+{
+    struct board *b = new_board();
+    rt_world_run(5, meet_late, b, DEADLINE_MS);
+    for (int r = 0; r < 5; r++)
+        ck_assert_int_ge(b->at_us[r], b->at_us[2]);
+}
+END_TEST
+
+/* Two communicators of one world have nothing to do with each other. */
+static int two(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp *d = place();
+    struct ddp_comm *a = join(d, 0), *b = join(d, 0);
+    int64_t x = rank, y = 1;
+    (void)arg;
+    RT_OK(ddp_comm_allreduce(b, &y, 1, DDP_I64, &e), e);
+    RT_OK(ddp_comm_allreduce(a, &x, 1, DDP_I64, &e), e);
+    RT_CHECK(x == 3 && y == 3);
+    ddp_comm_free(a);
+    RT_OK(ddp_comm_allreduce(b, &y, 1, DDP_I64, &e), e);
+    RT_CHECK(y == 9);
+    ddp_comm_free(b);
+    ddp_free(d);
+    return 0;
+}
+
+START_TEST(test_comm_two_of_one_world_are_apart)
+{
+    rt_world_run(3, two, NULL, DEADLINE_MS);
+}
+END_TEST
+
+/* A barrier, then an exit without a word: nobody takes it for a death. */
+static int barrier_exit(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp_comm *c = join(place(), 0);
+    (void)rank;
+    (void)arg;
+    RT_OK(ddp_comm_barrier(c, &e), e);
+    return 0;
+}
+
+START_TEST(test_comm_exit_behind_a_barrier_is_no_death)
+{
+    for (int i = 0; i < 5; i++)
+        rt_world_run(5, barrier_exit, NULL, DEADLINE_MS);
+}
+END_TEST
+
+/* -- death ----------------------------------------------------------------- */
+
+struct doom {
+    struct board *board;
+    size_t count; /* elements of the all-reduce that goes on and on */
+};
+
+static int until_error(int rank, void *arg)
+{
+    const struct doom *doom = arg;
+    struct ddp_error e;
+    struct ddp *d = place();
+    struct ddp_comm *c = join(d, 0);
+    float *data = calloc(doom->count, sizeof(*data));
+    RT_CHECK(data != NULL);
+    while (ddp_comm_allreduce(c, data, doom->count, DDP_F32, &e) == 0)
+        if (rank == 0)
+            doom->board->steps++;
+    doom->board->at_us[rank] = mono_now_us();
+    RT_CHECK(e.code == DDP_ERR_PEER);
+    RT_CHECK(ddp_comm_barrier(c, &e) != 0 && e.code == DDP_ERR_PEER);
+    ddp_comm_free(c);
+    ddp_free(d);
+    return 0;
+}
+
+/* Kills one of `world` ranks in its loop; the time until the last survivor's
+ * error, in us. */
+static int64_t kill_one(int world, int victim, size_t count)
+{
+    struct doom doom = {new_board(), count};
+    uint16_t port;
+    pid_t store = rt_store_start(&port);
+    pid_t pids[RT_RANKS_MAX];
+    for (int i = 0; i < world; i++)
+        pids[i] = rt_rank_start(i, world, port, 1, until_error, &doom);
+    for (int i = 0; i < 5000 && doom.board->steps < 3; i++)
+        (void)usleep(1000);
+    ck_assert_int_ge(doom.board->steps, 3);
+    int64_t killed_us = mono_now_us();
+    rt_kill(pids[victim]);
+    int64_t last_us = killed_us;
+    for (int i = 0; i < world; i++) {
+        if (i == victim)
+            continue;
+        ck_assert_int_eq(rt_wait(pids[i], DEADLINE_MS), 0);
+        if (doom.board->at_us[i] > last_us)
+            last_us = doom.board->at_us[i];
+    }
+    rt_kill(store);
+    ck_assert_int_eq(munmap(doom.board, sizeof(*doom.board)), 0);
+    return last_us - killed_us;
+}
+
+/* Every survivor gets an error, soon, wherever the victim stood. */
+START_TEST(test_comm_killed_rank_all_others_fail_soon)
+{
+    static const size_t counts[] = {10, 5000, 100003, 1000000};
+    int64_t max_us = 0;
+    for (int run = 0; run < 24; run++) {
+        int world = 3 + run % 3;
+        int64_t us = kill_one(world, run % world, counts[run % 4]);
+        max_us = us > max_us ? us : max_us;
+    }
+    printf("check_comm: killed a rank 24 times, the last survivor's error came "
+           "after %.1f ms at most\n",
+           (double)max_us / 1000);
+    ck_assert_int_le(max_us, LAST_MAX_MS * 1000);
+}
+END_TEST
+
+/* Rank 1 computes, rank 3 is killed: rank 0, which waits for rank 1 only,
+ * learns it from its own connections. */
+static int one_computes(int rank, void *arg)
+{
+    struct board *b = arg;
+    struct ddp_error e;
+    struct ddp_comm *c = join(place(), 0);
+    RT_OK(ddp_comm_barrier(c, &e), e);
+    if (rank == 3) {
+        (void)usleep(100000);
+        b->killed_us = mono_now_us();
+        (void)kill(getpid(), SIGKILL);
+    }
+    if (rank == 1)
+        (void)usleep(800000);
+    RT_CHECK(ddp_comm_barrier(c, &e) != 0 && e.code == DDP_ERR_PEER);
+    b->at_us[rank] = mono_now_us();
+    return 0;
+}
+
+START_TEST(test_comm_death_is_seen_while_waiting_for_another)
+{
+    struct board *b = new_board();
+    uint16_t port;
+    pid_t store = rt_store_start(&port), pids[4];
+    for (int i = 0; i < 4; i++)
+        pids[i] = rt_rank_start(i, 4, port, 1, one_computes, b);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(rt_wait(pids[i], DEADLINE_MS), i == 3 ? 128 + 9 : 0);
+    ck_assert_int_le(b->at_us[0] - b->killed_us, 650000);
+    ck_assert_int_le(b->at_us[2] - b->killed_us, 650000);
+    rt_kill(store);
+}
+END_TEST
+
+/* A stopped peer is no dead one: the call waits, and goes on. */
+static int reduce_slowly(int rank, void *arg)
+{
+    struct board *b = arg;
+    struct ddp_error e;
+    struct ddp_comm *c = join(place(), 0);
+    static float data[1000000];
+    for (int i = 0; i < 60; i++) {
+        RT_OK(ddp_comm_allreduce(c, data, 1000000, DDP_F32, &e), e);
+        if (rank == 0)
+            b->steps++;
+    }
+    ddp_comm_free(c);
+    return 0;
+}
+
+START_TEST(test_comm_stopped_rank_is_waited_for)
+{
+    struct board *b = new_board();
+    uint16_t port;
+    pid_t store = rt_store_start(&port), pids[3];
+    for (int i = 0; i < 3; i++)
+        pids[i] = rt_rank_start(i, 3, port, 1, reduce_slowly, b);
+    for (int i = 0; i < 5000 && b->steps < 3; i++)
+        (void)usleep(1000);
+    ck_assert_int_eq(kill(pids[1], SIGSTOP), 0);
+    (void)usleep(500000);
+    int steps = b->steps;
+    ck_assert_int_lt(steps, 60);
+    ck_assert_int_eq(kill(pids[1], SIGCONT), 0);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(rt_wait(pids[i], DEADLINE_MS), 0);
+    ck_assert_int_eq(b->steps, 60);
+    rt_kill(store);
+}
+END_TEST
+
+/* -- abort, time-out, disagreement ----------------------------------------- */
+
+static void *abort_soon(void *arg)
+{
+    (void)usleep(100000);
+    ddp_comm_abort(arg);
+    return NULL;
+}
+
+static int called_off(int rank, void *arg)
+{
+    struct board *b = arg;
+    struct ddp_error e;
+    struct ddp_comm *c = join(place(), 0);
+    pthread_t t = 0;
+    static float data[100000];
+    int64_t since_us = mono_now_us();
+    if (rank == 0)
+        RT_CHECK(pthread_create(&t, NULL, abort_soon, c) == 0);
+    if (rank == 1) /* the one that all wait for */
+        (void)usleep(800000);
+    RT_CHECK(ddp_comm_allreduce(c, data, 100000, DDP_F32, &e) != 0);
+    b->at_us[rank] = mono_now_us() - since_us;
+    RT_CHECK(e.code == (rank == 0 ? DDP_ERR_ABORTED : DDP_ERR_PEER));
+    RT_CHECK(ddp_comm_allreduce(c, data, 1, DDP_F32, &e) != 0);
+    RT_CHECK(e.code == (rank == 0 ? DDP_ERR_ABORTED : DDP_ERR_PEER));
+    if (rank == 0)
+        RT_CHECK(pthread_join(t, NULL) == 0);
+    ddp_comm_free(c);
+    return 0;
+}
+
+/* From another thread: the blocked call returns, and those of the peers. */
+START_TEST(test_comm_abort_ends_blocked_calls_everywhere)
+{
+    struct board *b = new_board();
+    rt_world_run(4, called_off, b, DEADLINE_MS);
+    for (int r = 0; r < 4; r++)
+        if (r != 1)
+            ck_assert_int_lt(b->at_us[r], 700000);
+}
+END_TEST
+
+static int abort_before(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp_comm *c = join(place(), 0);
+    (void)arg;
+    RT_OK(ddp_comm_barrier(c, &e), e); /* both have met */
+    if (rank == 0)
+        ddp_comm_abort(c);
+    RT_CHECK(ddp_comm_barrier(c, &e) != 0);
+    RT_CHECK(e.code == (rank == 0 ? DDP_ERR_ABORTED : DDP_ERR_PEER));
+    ddp_comm_free(c);
+    return 0;
+}
+
+START_TEST(test_comm_abort_before_a_call_fails_it)
+{
+    rt_world_run(2, abort_before, NULL, DEADLINE_MS);
+}
+END_TEST
+
+static int come_late(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp_comm *c = join(place(), 200);
+    (void)arg;
+    if (rank == 2)
+        (void)usleep(400000);
+    RT_CHECK(ddp_comm_barrier(c, &e) != 0);
+    RT_CHECK(e.code == DDP_ERR_PEER ||
+             (rank != 2 && e.code == DDP_ERR_TIMEOUT));
+    ddp_comm_free(c);
+    return 0;
+}
+
+START_TEST(test_comm_time_out_ends_a_collective)
+{
+    rt_world_run(3, come_late, NULL, DEADLINE_MS);
+}
+END_TEST
+
+static int differ(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp_comm *c = join(place(), 0);
+    static double data[100000];
+    int rc;
+    (void)arg;
+    RT_OK(ddp_comm_barrier(c, &e), e); /* all have met */
+    if (rank == 0)
+        rc = ddp_comm_allreduce(c, data, 8, DDP_F64, &e);
+    else if (rank == 1)
+        rc = ddp_comm_allreduce(c, data, 100000, DDP_F64, &e);
+    else
+        rc = ddp_comm_barrier(c, &e);
+    RT_CHECK(rc != 0);
+    RT_CHECK(e.code == DDP_ERR_CONFLICT || e.code == DDP_ERR_PEER);
+    ddp_comm_free(c);
+    return 0;
+}
+
+/* Ranks in different collectives are told so, and do not hang. */
+START_TEST(test_comm_different_collectives_are_found_out)
+{
+    rt_world_run(_i, differ, NULL, DEADLINE_MS);
+}
+END_TEST
+
+static int misuse(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp_comm *c = join(place(), 0);
+    int64_t x[3] = {rank, rank, rank};
+    (void)arg;
+    RT_CHECK(ddp_comm_allreduce(c, x, 2, DDP_U8, &e) != 0 &&
+             e.code == DDP_ERR_USAGE);
+    RT_CHECK(ddp_comm_allreduce(c, (char *)x + 1, 1, DDP_I64, &e) != 0 &&
+             e.code == DDP_ERR_USAGE);
+    RT_CHECK(ddp_comm_allreduce(c, NULL, 1, DDP_I64, &e) != 0);
+    RT_CHECK(ddp_comm_allreduce(c, x, SIZE_MAX, DDP_I64, &e) != 0);
+    RT_CHECK(ddp_comm_broadcast(c, x, 8, 2, &e) != 0);
+    RT_CHECK(ddp_comm_broadcast(c, x, 8, -1, NULL) != 0);
+    RT_CHECK(ddp_comm_allgather(c, x, SIZE_MAX / 2, x, &e) != 0);
+    /* It is still whole. */
+    RT_OK(ddp_comm_allreduce(c, x, 3, DDP_I64, &e), e);
+    RT_CHECK(x[0] == 1 && x[2] == 1);
+    ddp_comm_free(c);
+    ddp_comm_free(NULL);
+    return 0;
+}
+
+START_TEST(test_comm_bad_arguments_do_no_harm)
+{
+    rt_world_run(2, misuse, NULL, DEADLINE_MS);
+}
+END_TEST
+
+/* -- meeting --------------------------------------------------------------- */
+
+#define KEY_OF_ROUND(n) "ddp/0123456789abcdef0123456789abcdef/" n "/comm0/0"
+
+/* Publishes as rank 0 of round 1 the address that rank 0 of round 2 has. */
+static int in_round(int rank, void *arg)
+{
+    const int64_t *round = arg;
+    struct ddp_error e;
+    struct ddp *d = place();
+    struct ddp_comm_opts opts = {.init_timeout_ms = 1500};
+    static const char from[] = KEY_OF_ROUND("1"), to[] = KEY_OF_ROUND("2");
+    char addr[128];
+    size_t len;
+    if (rank == 1 && *round == 2) {
+        /* What a broken store could do: the wrong round's address. */
+        RT_OK(ddp_store_get(d, from, addr, sizeof(addr), &len, 2000, &e), e);
+        RT_OK(ddp_store_set(d, to, addr, len, 2000, &e), e);
+    }
+    struct ddp_comm *c = ddp_comm_new(d, &opts, &e);
+    RT_CHECK(c == NULL);
+    if (rank == 0)
+        RT_CHECK(e.code == DDP_ERR_TIMEOUT && strstr(e.text, "rank 1"));
+    else
+        RT_CHECK(e.code == DDP_ERR_PROTO && strstr(e.text, "another round"));
+    ddp_free(d);
+    return 0;
+}
+
+/* A hello of another round is refused, and the meeting goes on without it. */
+START_TEST(test_comm_hello_of_another_round_is_refused)
+{
+    static int64_t one = 1, other = 2;
+    uint16_t port;
+    pid_t store = rt_store_start(&port);
+    pid_t a = rt_rank_start(0, 2, port, one, in_round, &one);
+    pid_t b = rt_rank_start(1, 2, port, other, in_round, &other);
+    ck_assert_int_eq(rt_wait(a, DEADLINE_MS), 0);
+    ck_assert_int_eq(rt_wait(b, DEADLINE_MS), 0);
+    rt_kill(store);
+}
+END_TEST
+
+/* Connects to rank 0's listener and talks nonsense, or nothing. */
+static int stranger(int rank, void *arg)
+{
+    static const char key[] = KEY_OF_ROUND("1");
+    struct ddp_error e;
+    struct ddp *d = place();
+    char addr[64], noise[4096];
+    size_t len;
+    (void)rank;
+    (void)arg;
+    RT_OK(ddp_store_get(d, key, addr, sizeof(addr) - 1, &len, 5000, &e), e);
+    addr[len] = '\0';
+    struct sockaddr_in sin = {.sin_family = AF_INET};
+    char *space = strchr(addr, ' ');
+    RT_CHECK(space != NULL);
+    *space = '\0';
+    sin.sin_port = htons((uint16_t)strtoul(space + 1, NULL, 10));
+    RT_CHECK(inet_pton(AF_INET, addr, &sin.sin_addr) == 1);
+    memset(noise, 'G', sizeof(noise));
+    for (int i = 0; i < 40; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        RT_CHECK(connect(fd, (struct sockaddr *)&sin, sizeof(sin)) == 0);
+        if (i % 3 != 0)
+            (void)send(fd, noise, i % 3 == 1 ? 10 : 4096, MSG_NOSIGNAL);
+        if (i % 4 == 0)
+            (void)close(fd); /* the others stay open, and silent */
+    }
+    RT_OK(ddp_store_set(d, "strangers", "", 0, 1000, &e), e);
+    (void)usleep(3000000);
+    return 0;
+}
+
+static int meet_behind(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp *d = place();
+    (void)arg;
+    if (rank == 1)
+        RT_OK(ddp_store_wait(d, "strangers", 5000, &e), e);
+    struct ddp_comm_opts opts = {.init_timeout_ms = 7000};
+    struct ddp_comm *c = ddp_comm_new(d, &opts, &e);
+    RT_OK(c == NULL ? -1 : 0, e);
+    RT_OK(ddp_comm_barrier(c, &e), e);
+    ddp_comm_free(c);
+    return 0;
+}
+
+/* Nonsense, half a hello, silence: the right peer is met all the same. */
+START_TEST(test_comm_strangers_do_not_disturb_the_meeting)
+{
+    uint16_t port;
+    pid_t store = rt_store_start(&port);
+    pid_t a = rt_rank_start(0, 2, port, 1, meet_behind, NULL);
+    pid_t s = rt_rank_start(0, 2, port, 1, stranger, NULL);
+    pid_t b = rt_rank_start(1, 2, port, 1, meet_behind, NULL);
+    ck_assert_int_eq(rt_wait(a, DEADLINE_MS), 0);
+    ck_assert_int_eq(rt_wait(b, DEADLINE_MS), 0);
+    rt_kill(s);
+    rt_kill(store);
+}
+END_TEST
+
+static int wait_in_vain(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp *d = place();
+    struct ddp_comm_opts opts = {.init_timeout_ms = 300};
+    (void)arg;
+    RT_CHECK(ddp_comm_new(d, &opts, &e) == NULL);
+    RT_CHECK(e.code == DDP_ERR_TIMEOUT);
+    RT_CHECK(strstr(e.text, rank == 3 ? "rank 2" : "rank 3, 1, 2") != NULL);
+    return 0;
+}
+
+/* A rank that never comes: a time-out that names it. */
+START_TEST(test_comm_missing_rank_is_named)
+{
+    uint16_t port;
+    pid_t store = rt_store_start(&port);
+    pid_t a = rt_rank_start(3, 4, port, 1, wait_in_vain, NULL);
+    pid_t b = rt_rank_start(0, 4, port, 1, wait_in_vain, NULL);
+    ck_assert_int_eq(rt_wait(b, DEADLINE_MS), 0);
+    ck_assert_int_eq(rt_wait(a, DEADLINE_MS), 0);
+    rt_kill(store);
+}
+END_TEST
+
+static Suite *comm_suite(void)
+{
+    Suite *s = suite_create("comm");
+    TCase *t = tcase_create("work");
+    tcase_set_timeout(t, 30);
+    tcase_add_loop_test(t, test_comm_allreduce_any_world_and_size_sums, 1, 6);
+    tcase_add_loop_test(t, test_comm_allreduce_same_bits_on_all_ranks_and_runs,
+                        3, 6);
+    tcase_add_loop_test(t, test_comm_broadcast_any_root_reaches_all, 1, 6);
+    tcase_add_loop_test(t, test_comm_allgather_in_the_order_of_ranks, 1, 6);
+    tcase_add_test(t, test_comm_barrier_waits_for_the_last);
+    tcase_add_test(t, test_comm_two_of_one_world_are_apart);
+    tcase_add_test(t, test_comm_exit_behind_a_barrier_is_no_death);
+    tcase_add_test(t, test_comm_bad_arguments_do_no_harm);
+    suite_add_tcase(s, t);
+    t = tcase_create("trouble");
+    tcase_set_timeout(t, 30);
+    tcase_add_test(t, test_comm_killed_rank_all_others_fail_soon);
+    tcase_add_test(t, test_comm_death_is_seen_while_waiting_for_another);
+    tcase_add_test(t, test_comm_stopped_rank_is_waited_for);
+    tcase_add_test(t, test_comm_abort_ends_blocked_calls_everywhere);
+    tcase_add_test(t, test_comm_abort_before_a_call_fails_it);
+    tcase_add_test(t, test_comm_time_out_ends_a_collective);
+    tcase_add_loop_test(t, test_comm_different_collectives_are_found_out, 2, 5);
+    suite_add_tcase(s, t);
+    t = tcase_create("meeting");
+    tcase_set_timeout(t, 30);
+    tcase_add_test(t, test_comm_hello_of_another_round_is_refused);
+    tcase_add_test(t, test_comm_strangers_do_not_disturb_the_meeting);
+    tcase_add_test(t, test_comm_missing_rank_is_named);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+int main(void)
+{
+    SRunner *r = srunner_create(comm_suite());
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,56 @@
+/*
+ * worker_rt/beat: the way out (this worker is alive) and the way in (it should
+ * stop).
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "worker_rt/rt.h"
+
+#define BEAT_EVERY_US (100 * MONO_MS)
+
+void ddp_beat(struct ddp *d, int64_t step)
+{
+    if (d->progress_fd < 0)
+        return;
+    int64_t now_us = mono_now_us();
+    int64_t due_us = atomic_load(&d->beat_due);
+    if (now_us < due_us || !atomic_compare_exchange_strong(
+                               &d->beat_due, &due_us, now_us + BEAT_EVERY_US))
+        return;
+    /* One line of one width, so that no older digits stay behind it. A disk
+     * that is full must not end the training: the result is not looked at. */
+    char line[32];
+    int len = snprintf(line, sizeof(line), "%20lld\n", (long long)step);
+    if (len > 0 && pwrite(d->progress_fd, line, (size_t)len, 0) < 0)
+        errno = 0;
+}
+
+/* One for the process, as signals are; lock-free, so a handler may write it. */
+static atomic_int stop_signal;
+
+static void on_stop_signal(int signo)
+{
+    atomic_store(&stop_signal, signo);
+}
+
+enum ddp_stop ddp_should_stop(const struct ddp *d)
+{
+    (void)d; /* later reasons come through it */
+    return atomic_load(&stop_signal) == 0 ? DDP_STOP_NO : DDP_STOP_SIGNAL;
+}
+
+int ddp_stop_on_signal(struct ddp *d, int signo, struct ddp_error *err)
+{
+    (void)d;
+    struct sigaction sa = {.sa_handler = on_stop_signal,
+                           .sa_flags = SA_RESTART};
+    (void)sigemptyset(&sa.sa_mask); /* cannot fail on a valid set */
+    if (sigaction(signo, &sa, NULL) == 0)
+        return 0;
+    struct ddp_err why;
+    (void)ddp_err_sys(&why, DDP_E_USAGE, "signal %d cannot be caught", signo);
+    return rt_fail(err, &why);
+}

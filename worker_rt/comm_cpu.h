@@ -1,0 +1,21 @@
+/*
+ * worker_rt/comm_cpu: collectives over TCP for data in host memory.
+ */
+#ifndef COMM_CPU_H
+#define COMM_CPU_H
+
+#include "worker_rt/comm.h"
+#include "worker_rt/store.h"
+
+/*
+ * Meets the other ranks through `store` and connects to its neighbours.
+ * Borrows both for the call. NULL on error: those of the store; TIMEOUT (not
+ * all came until the deadline); PEER; PROTO (a neighbour refused: it is in
+ * another round, say); NOMEM.
+ */
+struct ddp_comm *comm_cpu_new(const struct comm_place *place,
+                              struct store *store,
+                              int64_t deadline_us,
+                              struct ddp_err *err);
+
+#endif

@@ -1,0 +1,414 @@
+/*
+ * libddp: the worker's side of ddprun. A C or C++ program that links it learns
+ * its place in the job, meets its peers through the job's store, reduces and
+ * broadcasts over a communicator, tells that it is alive, and keeps snapshots
+ * that are never torn.
+ *
+ * libddp is a guest: it prints nothing, never ends the process, installs no
+ * signal handler unless asked to (ddp_stop_on_signal), starts no thread and
+ * raises no SIGPIPE.
+ *
+ * Errors: a function that can fail returns 0 or -1, or a pointer or NULL, and
+ * takes `struct ddp_error *err` last. It is the caller's storage, filled on
+ * failure only, with nothing to free; NULL where nobody wants to know.
+ *
+ * Threads: one thread at a time may use one handle (ddp, comm, sampler), but
+ * ddp_comm_abort, ddp_beat and ddp_should_stop may be called from any.
+ *
+ * Time-outs are in milliseconds; 0 means none, the call waits as long as it
+ * takes.
+ */
+#ifndef DDP_H
+#define DDP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DDP_API __attribute__((visibility("default")))
+
+/* -- errors ---------------------------------------------------------------- */
+
+/*
+ * What went wrong, by kind. The number is also the exit status with which a
+ * program should end if this error ends it: ddprun knows from it whether
+ * trying again is worth the while.
+ */
+enum ddp_status {
+    DDP_OK = 0,
+    DDP_ERR_USAGE = 2,        /* an argument or a variable is wrong */
+    DDP_ERR_CONFLICT = 65,    /* the ranks of one job disagree */
+    DDP_ERR_NOINPUT = 66,     /* a file is not there or cannot be read */
+    DDP_ERR_CORRUPT = 67,     /* a file is damaged */
+    DDP_ERR_UNREACHABLE = 69, /* the store cannot be reached */
+    DDP_ERR_BUG = 70,         /* libddp's own fault */
+    DDP_ERR_NOMEM = 71,       /* memory or descriptors ran out */
+    DDP_ERR_LOST = 72,        /* the store went away */
+    DDP_ERR_IO = 74,          /* reading or writing failed */
+    DDP_ERR_TIMEOUT = 75,     /* the time given was not enough */
+    DDP_ERR_PROTO = 76,       /* a peer broke the protocol */
+    DDP_ERR_PEER = 77,        /* a peer died or broke off */
+    DDP_ERR_CONFIG = 78,      /* this machine cannot do what was asked */
+    DDP_ERR_ABORTED = 79,     /* ddp_comm_abort was called */
+};
+
+struct ddp_error {
+    int code;       /* enum ddp_status */
+    int sys_errno;  /* 0 where no system call was involved */
+    char text[512]; /* one line without a full stop */
+};
+
+/* -- its place ------------------------------------------------------------- */
+
+struct ddp;
+
+/*
+ * Reads the place of this process from the environment that ddprun (or
+ * torchrun) gave it: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
+ * GROUP_RANK, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RESTART_COUNT,
+ * TORCHELASTIC_RUN_ID, DDP_INSTANCE, DDP_ROUND, DDP_PROGRESS_FILE. With none
+ * of the first five set there is no launcher: a world of one. Connects to
+ * nothing yet.
+ *
+ * Returns a handle that the caller ends with ddp_free, or NULL: USAGE (a
+ * variable is missing or has a bad value; the text names it), CONFIG (the
+ * progress file cannot be opened), NOMEM.
+ */
+DDP_API struct ddp *ddp_init(struct ddp_error *err);
+
+/* Ends the connection to the store too. NULL is fine. Communicators made from
+ * it must have been freed before. */
+DDP_API void ddp_free(struct ddp *d);
+
+DDP_API int ddp_rank(const struct ddp *d);       /* 0 .. world - 1 */
+DDP_API int ddp_world(const struct ddp *d);      /* all workers of the job */
+DDP_API int ddp_local_rank(const struct ddp *d); /* on this node */
+DDP_API int ddp_local_world(const struct ddp *d);
+DDP_API int ddp_group_rank(const struct ddp *d); /* the node's number */
+DDP_API int ddp_restart_count(const struct ddp *d);
+DDP_API int64_t ddp_round(const struct ddp *d); /* from 1; 0 if alone */
+
+/* Both live as long as `d`. The instance is 32 hexadecimal digits, zeros where
+ * the launcher gave none; the run id is "none" then. */
+DDP_API const char *ddp_instance(const struct ddp *d);
+DDP_API const char *ddp_run_id(const struct ddp *d);
+
+/* -- the store ------------------------------------------------------------- */
+
+/*
+ * The key-value store of this round at MASTER_ADDR:MASTER_PORT, the one that
+ * PyTorch's processes know as TCPStore (a key is shared with them as it is).
+ * The first call connects. A world of one without MASTER_ADDR has no store:
+ * UNREACHABLE. Further errors of every call: TIMEOUT, LOST (the store broke
+ * off), PROTO (it answered nonsense), USAGE (a key or value over the limits),
+ * NOMEM.
+ *
+ * After TIMEOUT the connection is dropped and the next call makes a new one.
+ */
+#define DDP_STORE_KEY_MAX   8000            /* bytes */
+#define DDP_STORE_VALUE_MAX (8u * 1048576u) /* bytes */
+
+/* Returns when the value has been handed to the kernel. */
+DDP_API int ddp_store_set(struct ddp *d,
+                          const char *key,
+                          const void *value,
+                          size_t len,
+                          int64_t timeout_ms,
+                          struct ddp_error *err);
+
+/* Waits until the key is there, then copies its value; `*len` is its length.
+ * USAGE if it is longer than `cap`: nothing is copied, `*len` says how long. */
+DDP_API int ddp_store_get(struct ddp *d,
+                          const char *key,
+                          void *value,
+                          size_t cap,
+                          size_t *len,
+                          int64_t timeout_ms,
+                          struct ddp_error *err);
+
+/* Adds to a decimal counter, 0 where there is none yet; `*sum` is the new
+ * value and may be NULL. */
+DDP_API int ddp_store_add(struct ddp *d,
+                          const char *key,
+                          int64_t delta,
+                          int64_t *sum,
+                          int64_t timeout_ms,
+                          struct ddp_error *err);
+
+/* Waits until the key is there. */
+DDP_API int ddp_store_wait(struct ddp *d,
+                           const char *key,
+                           int64_t timeout_ms,
+                           struct ddp_error *err);
+
+/* Whether the key is there now. */
+DDP_API int ddp_store_check(struct ddp *d,
+                            const char *key,
+                            bool *there,
+                            int64_t timeout_ms,
+                            struct ddp_error *err);
+
+/* -- element types --------------------------------------------------------- */
+
+enum ddp_dtype {
+    DDP_F64 = 1,
+    DDP_F32,
+    DDP_F16,
+    DDP_BF16,
+    DDP_I64,
+    DDP_I32,
+    DDP_I16,
+    DDP_I8,
+    DDP_U8,
+    DDP_BOOL,
+};
+
+/* Bytes of one element; 0 for what is no dtype. */
+DDP_API size_t ddp_dtype_size(enum ddp_dtype dtype);
+
+/* -- communicators --------------------------------------------------------- */
+
+struct ddp_comm;
+
+enum ddp_comm_kind {
+    DDP_COMM_CPU = 0, /* host memory, over TCP */
+};
+
+/* All zero is a good choice. */
+struct ddp_comm_opts {
+    enum ddp_comm_kind kind;
+    int64_t init_timeout_ms; /* for all ranks to meet; 0: five minutes */
+    int64_t timeout_ms;      /* for each collective; 0: none */
+};
+
+/*
+ * Makes a communicator of all ranks: collective, every rank makes its
+ * communicators in the same order. Borrows `d` until ddp_comm_free; `opts`
+ * for the call, NULL for defaults. In a world of one it needs no store.
+ *
+ * NULL on error: those of the store, TIMEOUT (not all ranks came), PEER,
+ * PROTO, NOMEM, USAGE.
+ */
+DDP_API struct ddp_comm *ddp_comm_new(struct ddp *d,
+                                      const struct ddp_comm_opts *opts,
+                                      struct ddp_error *err);
+
+/*
+ * The collectives. All ranks call the same ones in the same order with the
+ * same sizes; each returns when this rank's part is done.
+ *
+ * Errors: PEER (a rank died, left, or failed itself: within 100 ms), ABORTED,
+ * TIMEOUT, CONFLICT (the ranks are in different collectives), NOMEM, USAGE.
+ * After any of them but USAGE the communicator is broken on this rank, and the
+ * failure spreads to the others; every later call fails at once. The buffer's
+ * content is undefined then.
+ */
+
+/* Sums `count` elements of F32, F64 or I64 over all ranks, in place. The
+ * result has the same bits on all ranks, and in every run with the same world
+ * and input. I64 wraps around. */
+DDP_API int ddp_comm_allreduce(struct ddp_comm *c,
+                               void *data,
+                               size_t count,
+                               enum ddp_dtype dtype,
+                               struct ddp_error *err);
+
+/* Copies `len` bytes from rank `root` to all. */
+DDP_API int ddp_comm_broadcast(struct ddp_comm *c,
+                               void *data,
+                               size_t len,
+                               int root,
+                               struct ddp_error *err);
+
+/* Each rank gives `len` bytes; `all` (world x len) gets them in the order of
+ * ranks. `mine` may lie in its place in `all`, or apart from it. */
+DDP_API int ddp_comm_allgather(struct ddp_comm *c,
+                               const void *mine,
+                               size_t len,
+                               void *all,
+                               struct ddp_error *err);
+
+/* Returns when all ranks have called it. */
+DDP_API int ddp_comm_barrier(struct ddp_comm *c, struct ddp_error *err);
+
+/* Makes a call that is blocked in `c` and all later ones fail with ABORTED,
+ * and those of the other ranks with PEER. From any thread, but not from a
+ * signal handler; not after ddp_comm_free. */
+DDP_API void ddp_comm_abort(struct ddp_comm *c);
+
+/*
+ * Leaves and frees. Collective: call it on all ranks before they end, so that
+ * nobody takes an early end for a death; it waits for the others, a second at
+ * most. On a broken communicator it does not wait. NULL is fine.
+ */
+DDP_API void ddp_comm_free(struct ddp_comm *c);
+
+/* -- alive, and asked to stop ---------------------------------------------- */
+
+/* Tells the launcher that this worker makes progress (ddprun's
+ * --hang_timeout). Cheap: writes at most ten times a second, nothing where the
+ * launcher does not listen. */
+DDP_API void ddp_beat(struct ddp *d, int64_t step);
+
+/* More reasons come with later versions: test for != DDP_STOP_NO. */
+enum ddp_stop {
+    DDP_STOP_NO = 0,
+    DDP_STOP_SIGNAL = 1, /* one of those given to ddp_stop_on_signal came */
+};
+
+/* Why this worker should save and leave at the next step. The ranks may learn
+ * it at different steps: agree over a communicator before acting on it. */
+DDP_API enum ddp_stop ddp_should_stop(const struct ddp *d);
+
+/* Installs a handler for `signo` (SIGTERM, say) that only notes the signal for
+ * ddp_should_stop, in this process and for its whole life. */
+DDP_API int ddp_stop_on_signal(struct ddp *d, int signo, struct ddp_error *err);
+
+/* -- snapshots ------------------------------------------------------------- */
+
+/*
+ * A snapshot is a safetensors file: tensors by name, and pairs of strings.
+ * PyTorch opens it. It is replaced as a whole or not at all, and the one
+ * before it is kept as <path>.prev.
+ */
+
+#define DDP_DIMS_MAX 8
+#define DDP_KV_MAX   256 /* bytes of a value with its NUL */
+#define DDP_NAME_MAX 256 /* bytes of a tensor's or key's name with its NUL */
+
+/* Borrowed for the call. C order, no gaps. ddp_snapshot_save only reads
+ * `data`. A scalar has 0 dims; a dim of 0 makes an empty tensor. */
+struct ddp_tensor {
+    const char *name; /* UTF-8, not "__metadata__" */
+    enum ddp_dtype dtype;
+    int dims;
+    uint64_t shape[DDP_DIMS_MAX];
+    void *data;
+};
+
+/* Bytes of the tensor's data; 0 also for what is no valid tensor. */
+DDP_API uint64_t ddp_tensor_len(const struct ddp_tensor *t);
+
+/* One pair. Keys that begin with "ddp." are libddp's own. */
+struct ddp_kv {
+    const char *key; /* UTF-8, borrowed */
+    char value[DDP_KV_MAX];
+};
+
+/* A 64-bit integer as a pair; it travels as decimal text, since JSON numbers
+ * lose digits. ddp_kv_get_i64: USAGE if the value is no such number (an absent
+ * key is ""). */
+DDP_API void ddp_kv_set_i64(struct ddp_kv *kv, const char *key, int64_t value);
+DDP_API int
+ddp_kv_get_i64(const struct ddp_kv *kv, int64_t *value, struct ddp_error *err);
+
+/*
+ * Writes a snapshot: to a temporary file beside `path`, synced, renamed, the
+ * folder synced. When it returns 0 the snapshot survives a power cut. On
+ * failure `path` holds what it held (the whole new snapshot if only the last
+ * sync failed), and no temporary file is left. What a killed writer left over
+ * the next one removes. One rank saves; two writers on one path are the
+ * caller's mistake. The instance and the round of `d` go into the file. A file
+ * system without hard links keeps no .prev.
+ *
+ * Errors: IO (with the reason, a full disk for one), USAGE (names twice, too
+ * long, not UTF-8; a bad dtype or shape), NOMEM.
+ */
+DDP_API int ddp_snapshot_save(const struct ddp *d,
+                              const char *path,
+                              const struct ddp_tensor *tensors,
+                              size_t ntensors,
+                              const struct ddp_kv *meta,
+                              size_t nmeta,
+                              struct ddp_error *err);
+
+/* What was loaded. */
+struct ddp_snapshot_info {
+    bool from_prev;    /* `path` was refused, .prev was taken */
+    char why[512];     /* why `path` was refused; "" if it was not */
+    char instance[33]; /* who wrote it */
+    int64_t round;
+    bool foreign; /* written by another instance than that of `d` */
+};
+
+/*
+ * Loads the tensors that are named into the caller's buffers, and the values
+ * of the keys that are named ("" where the file has none). Dtype and shape
+ * must be those of the file; tensors of the file that nobody asked for are
+ * checked and skipped. Everything in the file is verified by checksum. Where
+ * `path` is unreadable or damaged, <path>.prev is taken, and `info` (may be
+ * NULL) says so.
+ *
+ * Errors: NOINPUT (there is no file at `path`: a fresh start), CORRUPT (what
+ * is there is damaged, and so is .prev if there is one; the text says what is
+ * wrong with which file), USAGE (a tensor is not in the file, or has another
+ * dtype or shape; names twice), IO, NOMEM. After NOINPUT the buffers are as
+ * they were, after the others their content is undefined.
+ */
+DDP_API int ddp_snapshot_load(const struct ddp *d,
+                              const char *path,
+                              const struct ddp_tensor *tensors,
+                              size_t ntensors,
+                              struct ddp_kv *meta,
+                              size_t nmeta,
+                              struct ddp_snapshot_info *info,
+                              struct ddp_error *err);
+
+/* -- sampler --------------------------------------------------------------- */
+
+/*
+ * Which samples this rank takes, with the meaning of PyTorch's
+ * DistributedSampler: an epoch is a shuffle of all samples by (seed, epoch),
+ * dealt out to the ranks in turn; its end is filled up by wrapping around to
+ * the beginning, or cut off, so that all ranks get equally many. The shuffle
+ * is libddp's own and the same on every machine and in every version.
+ *
+ * The position counts the samples of the epoch that all ranks together have
+ * taken, each as many as this one. To resume, seek to the position that was
+ * saved: the rest of the epoch is dealt out from there, also to another number
+ * of ranks.
+ */
+struct ddp_sampler;
+
+struct ddp_sampler_conf {
+    uint64_t samples; /* 1 .. 2^32 - 1 */
+    int rank;
+    int world;
+    uint64_t seed; /* the same on all ranks */
+    bool shuffle;
+    bool drop_last; /* cut the end off instead of filling it up */
+};
+
+/* Stands at epoch 0, position 0. NULL: USAGE, NOMEM. */
+DDP_API struct ddp_sampler *ddp_sampler_new(const struct ddp_sampler_conf *conf,
+                                            struct ddp_error *err);
+DDP_API void ddp_sampler_free(struct ddp_sampler *s);
+
+/* Goes to a position of an epoch; 0 for its beginning. At or behind the number
+ * of samples the epoch is over. USAGE: a negative number. */
+DDP_API int ddp_sampler_seek(struct ddp_sampler *s,
+                             int64_t epoch,
+                             int64_t position,
+                             struct ddp_error *err);
+
+/* Up to `max` indices of samples for this rank; returns how many, 0 at the
+ * epoch's end. */
+DDP_API size_t ddp_sampler_next(struct ddp_sampler *s,
+                                uint32_t *indices,
+                                size_t max);
+
+DDP_API int64_t ddp_sampler_epoch(const struct ddp_sampler *s);
+DDP_API int64_t ddp_sampler_position(const struct ddp_sampler *s);
+
+/* How many samples this rank still gets in this epoch. */
+DDP_API uint64_t ddp_sampler_left(const struct ddp_sampler *s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

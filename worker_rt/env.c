@@ -1,0 +1,248 @@
+/*
+ * worker_rt/env: the place of this process, read from its environment. A
+ * variable that is there but wrong is an error, never a default: a worker that
+ * guesses its rank destroys its peers' work.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "worker_rt/rt.h"
+
+#define WORLD_LIMIT (1 << 24) /* more workers than any job has */
+
+/* Digits only: strtoll alone would take blanks, signs and hexadecimal. */
+static int parse(const char *text, int64_t max, int64_t *value)
+{
+    if (*text < '0' || *text > '9')
+        return -1;
+    char *end;
+    errno = 0;
+    long long n = strtoll(text, &end, 10);
+    if (errno != 0 || *end != '\0' || n > max)
+        return -1;
+    *value = n;
+    return 0;
+}
+
+/* A number from `min` to `max`; where the variable is not set, `fallback`, or
+ * an error if that is negative. */
+static int number(const char *name,
+                  int64_t min,
+                  int64_t max,
+                  int64_t fallback,
+                  int64_t *value,
+                  struct ddp_err *err)
+{
+    const char *text = getenv(name);
+    if (text == NULL && fallback >= 0) {
+        *value = fallback;
+        return 0;
+    }
+    if (text == NULL)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "%s is not set, though other variables of a "
+                           "launcher are",
+                           name);
+    if (parse(text, max, value) != 0 || *value < min)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "%s is '%.64s', which is no number from %lld to "
+                           "%lld",
+                           name, text, (long long)min, (long long)max);
+    return 0;
+}
+
+static int small(const char *name,
+                 int64_t min,
+                 int64_t max,
+                 int64_t fallback,
+                 int *value,
+                 struct ddp_err *err)
+{
+    int64_t n;
+    if (number(name, min, max, fallback, &n, err) != 0)
+        return -1;
+    *value = (int)n;
+    return 0;
+}
+
+static int read_ranks(struct ddp *d, struct ddp_err *err)
+{
+    if (small("WORLD_SIZE", 1, WORLD_LIMIT, -1, &d->world, err) != 0 ||
+        small("RANK", 0, d->world - 1, -1, &d->rank, err) != 0 ||
+        small("LOCAL_WORLD_SIZE", 1, d->world, -1, &d->local_world, err) != 0 ||
+        small("LOCAL_RANK", 0, d->local_world - 1, -1, &d->local_rank, err) !=
+            0)
+        return -1;
+    return small("GROUP_RANK", 0, d->world - 1, 0, &d->group_rank, err);
+}
+
+static int read_instance(struct ddp *d, struct ddp_err *err)
+{
+    const char *text = getenv("DDP_INSTANCE");
+    memset(d->instance, '0', RNG_ID_LEN);
+    if (text == NULL)
+        return 0;
+    if (strlen(text) != RNG_ID_LEN ||
+        strspn(text, "0123456789abcdef") != RNG_ID_LEN)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "DDP_INSTANCE is '%.64s', which is not %d "
+                           "hexadecimal digits",
+                           text, RNG_ID_LEN);
+    memcpy(d->instance, text, RNG_ID_LEN);
+    return 0;
+}
+
+/* A launcher that knows no rounds (torchrun) counts restarts: as good to tell
+ * one attempt's messages from another's. */
+static int read_fence(struct ddp *d, struct ddp_err *err)
+{
+    if (small("TORCHELASTIC_RESTART_COUNT", 0, INT32_MAX - 1, 0,
+              &d->restart_count, err) != 0)
+        return -1;
+    if (read_instance(d, err) != 0)
+        return -1;
+    int64_t guess = (int64_t)d->restart_count + 1;
+    return number("DDP_ROUND", 1, INT64_MAX, guess, &d->round, err);
+}
+
+static int read_run_id(struct ddp *d, struct ddp_err *err)
+{
+    const char *text = getenv("TORCHELASTIC_RUN_ID");
+    if (text == NULL)
+        text = "none";
+    if (strlen(text) >= sizeof(d->run_id))
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "TORCHELASTIC_RUN_ID is longer than %zu bytes",
+                           sizeof(d->run_id) - 1);
+    memcpy(d->run_id, text, strlen(text) + 1);
+    return 0;
+}
+
+static int read_master(struct ddp *d, struct ddp_err *err)
+{
+    const char *host = getenv("MASTER_ADDR");
+    const char *port = getenv("MASTER_PORT");
+    if (d->world == 1 && (host == NULL || port == NULL))
+        return 0;
+    if (host == NULL || *host == '\0' || strlen(host) >= STORE_HOST_MAX)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "MASTER_ADDR is %s, and the ranks meet there",
+                           host == NULL    ? "not set"
+                           : *host == '\0' ? "empty"
+                                           : "no host name: it is too long");
+    int port_number;
+    if (small("MASTER_PORT", 1, 65535, -1, &port_number, err) != 0)
+        return -1;
+    store_init(&d->store, host, (uint16_t)port_number);
+    return 0;
+}
+
+static int open_progress(struct ddp *d, struct ddp_err *err)
+{
+    const char *path = getenv("DDP_PROGRESS_FILE");
+    if (path == NULL || *path == '\0')
+        return 0;
+    d->progress_fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (d->progress_fd < 0)
+        return ddp_err_sys(err, DDP_E_CONFIG,
+                           "DDP_PROGRESS_FILE '%.200s' cannot be opened", path);
+    return 0;
+}
+
+static bool launched(void)
+{
+    static const char *const names[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK",
+                                        "LOCAL_WORLD_SIZE", "GROUP_RANK"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (getenv(names[i]) != NULL)
+            return true;
+    return false;
+}
+
+static int read_place(struct ddp *d, struct ddp_err *err)
+{
+    if (launched() && (read_ranks(d, err) != 0 || read_fence(d, err) != 0 ||
+                       read_run_id(d, err) != 0 || read_master(d, err) != 0))
+        return -1;
+    return open_progress(d, err);
+}
+
+struct ddp *ddp_init(struct ddp_error *err)
+{
+    struct ddp_err why;
+    struct ddp *d = calloc(1, sizeof(*d));
+    if (d == NULL) {
+        (void)ddp_err_set(&why, DDP_E_NOMEM, "no memory for a handle");
+        (void)rt_fail(err, &why);
+        return NULL;
+    }
+    d->world = d->local_world = 1;
+    d->progress_fd = -1;
+    memset(d->instance, '0', RNG_ID_LEN);
+    memcpy(d->run_id, "none", sizeof("none"));
+    store_init(&d->store, "", 0);
+    if (read_place(d, &why) != 0) {
+        (void)rt_fail(err, &why);
+        ddp_free(d);
+        return NULL;
+    }
+    return d;
+}
+
+void ddp_free(struct ddp *d)
+{
+    if (d == NULL)
+        return;
+    store_free(&d->store);
+    if (d->progress_fd >= 0)
+        (void)close(d->progress_fd); /* a lost beat is no loss */
+    free(d);
+}
+
+int ddp_rank(const struct ddp *d)
+{
+    return d->rank;
+}
+
+int ddp_world(const struct ddp *d)
+{
+    return d->world;
+}
+
+int ddp_local_rank(const struct ddp *d)
+{
+    return d->local_rank;
+}
+
+int ddp_local_world(const struct ddp *d)
+{
+    return d->local_world;
+}
+
+int ddp_group_rank(const struct ddp *d)
+{
+    return d->group_rank;
+}
+
+int ddp_restart_count(const struct ddp *d)
+{
+    return d->restart_count;
+}
+
+int64_t ddp_round(const struct ddp *d)
+{
+    return d->round;
+}
+
+const char *ddp_instance(const struct ddp *d)
+{
+    return d->instance;
+}
+
+const char *ddp_run_id(const struct ddp *d)
+{
+    return d->run_id;
+}

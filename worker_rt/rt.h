@@ -1,0 +1,64 @@
+/*
+ * worker_rt/rt: what the files of this room share: the handle, and the way
+ * from an inner error to the caller's.
+ */
+#ifndef RT_H
+#define RT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "rendezvous/base/err.h"
+#include "rendezvous/base/mono.h"
+#include "rendezvous/base/rng.h"
+#include "worker_rt/ddp.h"
+#include "worker_rt/store.h"
+
+#define RT_RUN_ID_MAX 256 /* with NUL */
+
+struct ddp {
+    int rank;
+    int world;
+    int local_rank;
+    int local_world;
+    int group_rank;
+    int restart_count;
+    int64_t round;
+    char instance[RNG_ID_LEN + 1];
+    char run_id[RT_RUN_ID_MAX];
+    struct store store;
+    uint32_t comms;           /* made so far: the next one's id */
+    int progress_fd;          /* -1: nobody listens */
+    _Atomic int64_t beat_due; /* no beat is written before, us */
+};
+
+/* Hands an error out: the public code is the exit status. Returns -1. */
+static inline int rt_fail(struct ddp_error *out, const struct ddp_err *err)
+{
+    if (out == NULL)
+        return -1;
+    _Static_assert(sizeof(out->text) == sizeof(err->text), "no text is cut");
+    out->code = ddp_code_exit(err->code);
+    out->sys_errno = err->sys_errno;
+    memcpy(out->text, err->text, sizeof(out->text));
+    return -1;
+}
+
+/* The deadline of a time-out in milliseconds; 0 or less is none. */
+static inline int64_t rt_deadline(int64_t timeout_ms)
+{
+    if (timeout_ms <= 0 || timeout_ms > INT64_MAX / MONO_MS)
+        return MONO_NEVER;
+    return mono_after(mono_now_us(), timeout_ms * MONO_MS);
+}
+
+/* For poll(2): milliseconds until then, -1 for never. */
+static inline int rt_poll_ms(int64_t deadline_us)
+{
+    if (deadline_us == MONO_NEVER)
+        return -1;
+    return (int)mono_ms_until(mono_now_us(), deadline_us);
+}
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * worker_rt/store: a blocking client of the c10d store, with deadlines in
+ * microseconds of base/mono (MONO_NEVER: none). One thread at a time.
+ *
+ * The first call connects, and tries again with growing pauses until its
+ * deadline. Errors of every call: UNREACHABLE (no connection), TIMEOUT, LOST
+ * (the store broke off), PROTO, USAGE (over the protocol's limits), NOMEM.
+ * After any of them but USAGE the connection is closed, and the next call makes
+ * a new one: a reply that comes late is never taken for another request's.
+ */
+#ifndef STORE_H
+#define STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "rendezvous/base/buf.h"
+#include "rendezvous/base/err.h"
+
+#define STORE_HOST_MAX 256 /* with NUL */
+
+struct store {
+    char host[STORE_HOST_MAX]; /* "": there is none */
+    uint16_t port;
+    int fd; /* -1: not connected */
+    struct buf in;
+    struct buf out;
+};
+
+/* Connects to nothing yet. Copies `host`, shorter than STORE_HOST_MAX. */
+void store_init(struct store *s, const char *host, uint16_t port);
+void store_free(struct store *s);
+
+int store_set(struct store *s,
+              const char *key,
+              const void *value,
+              size_t len,
+              int64_t deadline_us,
+              struct ddp_err *err);
+
+/* Waits for the key. USAGE if the value is longer than `cap`. */
+int store_get(struct store *s,
+              const char *key,
+              void *value,
+              size_t cap,
+              size_t *len,
+              int64_t deadline_us,
+              struct ddp_err *err);
+
+int store_add(struct store *s,
+              const char *key,
+              int64_t delta,
+              int64_t *sum,
+              int64_t deadline_us,
+              struct ddp_err *err);
+
+int store_wait(struct store *s,
+               const char *key,
+               int64_t deadline_us,
+               struct ddp_err *err);
+
+int store_check(struct store *s,
+                const char *key,
+                bool *there,
+                int64_t deadline_us,
+                struct ddp_err *err);
+
+/* This end of the connection: an address of this host that the store's host
+ * has a route to, and so the one to listen on for the other ranks. */
+int store_local_addr(struct store *s,
+                     struct sockaddr_storage *addr,
+                     socklen_t *len,
+                     int64_t deadline_us,
+                     struct ddp_err *err);
+
+#endif
