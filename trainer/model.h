@@ -1,0 +1,137 @@
+/*
+ * trainer/model: the models by name, their parameters, and one step forward
+ * and backward through their layers.
+ *
+ * All parameters lie in one array and all gradients in another of the same
+ * order, so that one broadcast, one all-reduce and one pass of the optimizer
+ * do for all of them. Tensors are named windows into it, laid out as
+ * PyTorch lays out nn.Linear, so that a snapshot opens there.
+ *
+ * Legend:  B  samples in the batch
+ *          F  features of a sample
+ *          P  parameters in all
+ */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trainer/ops_cpu.h"
+#include "trainer/optim.h"
+#include "worker_rt/ddp.h"
+
+#define MODEL_LAYERS_MAX  8
+#define MODEL_TENSORS_MAX 16
+#define MODEL_NAME_SIZE   32
+
+/*
+ * Floats behind the gradients that belong to the caller: what all ranks have
+ * to add up each step can ride along in the same all-reduce.
+ */
+#define MODEL_TAIL 4
+
+enum model_data {
+    MODEL_IMAGES, /* IDX files, cross-entropy */
+    MODEL_LINEAR_DATA,
+    MODEL_REGRESSION_DATA,
+};
+
+/* A row of the table of models: what is built unless options say otherwise. */
+struct model_spec {
+    const char *name;
+    enum model_data data;
+    size_t hidden; /* width of the hidden layer, 0: there is none */
+    bool relu;     /* behind the hidden layer */
+    enum optim_kind optim;
+    float lr;
+    size_t batch_size; /* per rank */
+};
+
+/* The row of that name, or NULL. */
+const struct model_spec *model_find(const char *name);
+
+/* The n-th row, or NULL behind the last. */
+const struct model_spec *model_at(size_t n);
+
+enum layer_kind {
+    LAYER_LINEAR,
+    LAYER_RELU,
+};
+
+struct layer {
+    enum layer_kind kind;
+    size_t I;    /* inputs per sample */
+    size_t O;    /* outputs per sample */
+    size_t w;    /* where weight (O,I) starts among the parameters */
+    size_t b;    /* where bias (O) starts */
+    float *out;  /* (batch_max,O) */
+    float *dout; /* (batch_max,O) */
+};
+
+struct tensor {
+    char name[MODEL_NAME_SIZE]; /* "fc1.weight" */
+    size_t offset;              /* first of its parameters */
+    size_t shape[2];
+    size_t dims;
+};
+
+struct model {
+    size_t batch_max;
+    size_t F;
+    size_t O;      /* outputs per sample: classes, or targets */
+    bool classify; /* cross-entropy against labels; or squared error */
+    struct layer layer[MODEL_LAYERS_MAX];
+    size_t layers;
+    struct tensor tensor[MODEL_TENSORS_MAX];
+    size_t tensors;
+    size_t P;
+    float *params; /* (P) */
+    float *grads;  /* (P + MODEL_TAIL) */
+    float *room;   /* all activations and their derivatives, one block */
+};
+
+/*
+ * Builds the model of `spec` for samples of F features and O outputs, with
+ * `hidden` in place of the row's width, in batches of at most batch_max.
+ * Parameters are zero. Errors: DDP_ERR_NOMEM; `m` is empty then.
+ */
+int model_init(struct model *m,
+               const struct model_spec *spec,
+               size_t F,
+               size_t O,
+               size_t hidden,
+               size_t batch_max,
+               struct ddp_error *err);
+void model_free(struct model *m);
+
+/* Parameters at random, even in ±1/sqrt(inputs), as nn.Linear starts. */
+void model_randomize(struct model *m, uint64_t seed);
+
+/*
+ * Runs x (B,F) through the model and scores it against labels (B), where the
+ * model classifies, or y (B,O). B <= batch_max.
+ */
+struct ops_score model_forward(struct model *m,
+                               const float *x,
+                               const uint8_t *labels,
+                               const float *y,
+                               size_t B);
+
+/*
+ * The same, then fills the gradients of `scale` times the summed loss: with
+ * 1/B they are of the batch's mean, with 1/(B*world) the ranks' add up to
+ * that of the whole batch.
+ */
+struct ops_score model_backward(struct model *m,
+                                const float *x,
+                                const uint8_t *labels,
+                                const float *y,
+                                float scale,
+                                size_t B);
+
+/* A fingerprint of n floats, bit by bit: FNV-1a of 64 bits. */
+uint64_t model_hash(const float *p, size_t n);
+
+#endif
