@@ -1,0 +1,446 @@
+/*
+ * Joining: who may come in, and what a node that comes is given. A node that
+ * the server knows is told again what it must know; one that it does not know
+ * may hold a round of a server that is no more, which is then rebuilt.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/round.h"
+
+/* What an agent's workers may run on for, besides a lease, after a connection
+ * was refused: agent.c reckons with it (REFUSED_US). A rebuilt round waits so
+ * long, and a lease, for those that it has not seen. */
+#define RECONNECT_US (5 * MONO_S)
+
+/* -- runs ----------------------------------------------------------------- */
+
+static struct run *run_find(const struct rdzv *r, const char *id)
+{
+    for (int i = 0; i < r->limits.runs_max; i++) {
+        struct run *run = &r->runs[i];
+        if (run->used && run->state != RUN_ENDED && strcmp(run->id, id) == 0)
+            return run;
+    }
+    return NULL;
+}
+
+/* The ended run whose result a straggler must get; others of the same id may
+ * have started and ended since. */
+static struct run *run_find_ended(const struct rdzv *r,
+                                  const struct msg_join *j)
+{
+    if (j->instance[0] == '\0')
+        return NULL;
+    for (int i = 0; i < r->limits.runs_max; i++) {
+        struct run *run = &r->runs[i];
+        if (run->used && run->state == RUN_ENDED &&
+            strcmp(run->id, j->run) == 0 &&
+            strcmp(run->instance, j->instance) == 0)
+            return run;
+    }
+    return NULL;
+}
+
+bool run_is_abandoned(const struct run *run)
+{
+    return run->head < 0 && run->holes == 0;
+}
+
+void run_forget(struct rdzv *r, struct run *run)
+{
+    note(r, NOTE_forgotten, run, "", "%s", "");
+    while (run->head >= 0)
+        node_remove(r, &r->nodes[run->head]);
+    run->used = false;
+}
+
+/* A slot for a run; where all are used, one that nobody is in or that ended
+ * longest ago makes room. */
+static struct run *run_slot(struct rdzv *r)
+{
+    struct run *oldest = NULL;
+    for (int i = 0; i < r->limits.runs_max; i++) {
+        struct run *run = &r->runs[i];
+        if (!run->used)
+            return run;
+        if (run->state != RUN_ENDED && !run_is_abandoned(run))
+            continue;
+        if (oldest == NULL || run->forget_at_us < oldest->forget_at_us)
+            oldest = run;
+    }
+    if (oldest != NULL)
+        run_forget(r, oldest);
+    return oldest;
+}
+
+static struct run *run_open(struct rdzv *r, const struct msg_join *j)
+{
+    struct run *run = run_slot(r);
+    if (run == NULL)
+        return NULL;
+    *run = (struct run){
+        .used = true,
+        .nodes_min = (int)j->nodes_min,
+        .nodes_max = (int)j->nodes_max,
+        .max_restarts = (int)j->max_restarts,
+        .join_us = j->join_ms * MONO_MS,
+        .last_call_us = j->last_call_ms * MONO_MS,
+        .heartbeat_us = j->heartbeat_ms * MONO_MS,
+        .reconnect_us = j->reconnect_ms * MONO_MS,
+        .head = -1,
+        .tail = -1,
+    };
+    msg_set(run->id, j->run);
+    msg_set(run->prog, j->prog);
+    msg_set(run->backend, j->backend);
+    note(r, NOTE_run_new, run, "", "%d..%d nodes, %d restarts, program %s",
+         run->nodes_min, run->nodes_max, run->max_restarts, run->prog);
+    round_gather(r, run);
+    return run;
+}
+
+/* -- refusing ------------------------------------------------------------- */
+
+__attribute__((format(printf, 5, 6))) static void
+refuse(struct rdzv *r,
+       int conn,
+       const struct msg_join *j,
+       enum ddp_code code,
+       const char *fmt,
+       ...)
+{
+    struct msg m = {.kind = MSG_KIND_refused};
+    m.refused.code = code;
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(m.refused.text, sizeof(m.refused.text), fmt, ap);
+    va_end(ap);
+    note(r, NOTE_refused, run_find(r, j->run), j->name, "%s", m.refused.text);
+    reply_send(r, conn, &m);
+    reply_drop(r, conn);
+}
+
+/* Whether a join makes sense by itself. */
+static bool is_sound(struct rdzv *r, const struct msg_join *j, int conn)
+{
+    if (j->version != MSG_VERSION)
+        refuse(r, conn, j, DDP_E_CONFLICT,
+               "this launcher speaks version %lld of the protocol, the "
+               "rendezvous version %d; install the same ddprun everywhere",
+               (long long)j->version, MSG_VERSION);
+    else if (j->nodes_min > j->nodes_max || j->nodes_max > r->limits.nodes_max)
+        refuse(r, conn, j, DDP_E_USAGE,
+               "--nnodes=%lld:%lld does not fit: at most %d nodes here",
+               (long long)j->nodes_min, (long long)j->nodes_max,
+               r->limits.nodes_max);
+    else
+        return true;
+    return false;
+}
+
+/* What must agree between nodes of a run: else somebody else's job on the same
+ * endpoint could become our spare. */
+static bool agrees(struct rdzv *r,
+                   const struct run *run,
+                   const struct msg_join *j,
+                   int conn)
+{
+    if (j->nodes_min != run->nodes_min || j->nodes_max != run->nodes_max)
+        refuse(r, conn, j, DDP_E_CONFLICT,
+               "this node was started with --nnodes=%lld:%lld, run '%s' has "
+               "%d:%d; give every node the same line, or this job another "
+               "--rdzv_id",
+               (long long)j->nodes_min, (long long)j->nodes_max, run->id,
+               run->nodes_min, run->nodes_max);
+    else if (j->max_restarts != run->max_restarts)
+        refuse(r, conn, j, DDP_E_CONFLICT,
+               "this node was started with --max_restarts=%lld, run '%s' has "
+               "%d; give every node the same line",
+               (long long)j->max_restarts, run->id, run->max_restarts);
+    else if (strcmp(j->prog, run->prog) != 0)
+        refuse(r, conn, j, DDP_E_CONFLICT,
+               "this node would run '%s', run '%s' runs '%s'; give every node "
+               "the same line, or this job another --rdzv_id",
+               j->prog, run->id, run->prog);
+    else if (strcmp(j->backend, run->backend) != 0)
+        refuse(r, conn, j, DDP_E_CONFLICT,
+               "this node was started with --rdzv_backend=%s, run '%s' has %s",
+               j->backend, run->id, run->backend);
+    else if (j->heartbeat_ms * MONO_MS != run->heartbeat_us ||
+             j->reconnect_ms * MONO_MS != run->reconnect_us)
+        refuse(r, conn, j, DDP_E_CONFLICT,
+               "heartbeat_timeout or reconnect_timeout in --rdzv_conf of this "
+               "node differ from those of run '%s'; leases depend on them",
+               run->id);
+    else
+        return true;
+    return false;
+}
+
+/* -- a place -------------------------------------------------------------- */
+
+void join_place(struct rdzv *r, struct run *run, struct node *n)
+{
+    n->group_rank = -1;
+    if (run->state == RUN_ACTIVE && !round_has_room(run)) {
+        node_set_state(r, n, NODE_SPARE);
+        note(r, NOTE_spare, run, n->name, "no room");
+        round_send_waiting(r, run, n);
+        return;
+    }
+    node_set_state(r, n, NODE_WAITING);
+    note(r, NOTE_joined, run, n->name, "nproc %d, %d of %d..%d", n->nproc,
+         run->count[NODE_WAITING], run->nodes_min, run->nodes_max);
+    round_send_waiting(r, run, n);
+    if (run->state == RUN_ACTIVE) {
+        char why[128];
+        (void)snprintf(why, sizeof(why), "node %s joins", n->name);
+        round_over(r, run, why);
+    } else {
+        round_try_seal(r, run);
+    }
+}
+
+/* -- rebuilding a round --------------------------------------------------- */
+
+/* How long a member that has not shown up may still run workers; long leases
+ * are only given in rounds of the fewest nodes (node.c). */
+static int64_t hole_wait_us(const struct run *run)
+{
+    int64_t lease_us = run->heartbeat_us;
+    if (run->group_world <= run->nodes_min && run->reconnect_us > lease_us)
+        lease_us = run->reconnect_us;
+    return lease_us + RECONNECT_US;
+}
+
+/* Whoever was counted to an older round is in none now. */
+static void demote_all(struct rdzv *r, struct run *run, int64_t old_round)
+{
+    for (int i = run->head, next; i >= 0; i = next) {
+        struct node *n = &r->nodes[i];
+        next = n->next;
+        n->group_rank = -1;
+        if (n->state == NODE_LEAVING) {
+            node_remove(r, n);
+        } else if (n->state == NODE_WAITING) {
+            node_set_state(r, n, NODE_SPARE);
+        } else if (node_in_round(n)) {
+            node_set_state(r, n, NODE_STALE);
+            node_send_stop(r, n, old_round, "a later round is known");
+        }
+    }
+}
+
+/*
+ * A daemon that has no memory of a run takes the round over from what a node
+ * tells of it. The other members are holes until they show up. A node that
+ * knows a later round than those who came first is the one to believe.
+ */
+static void
+run_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
+{
+    demote_all(r, run, run->round);
+    msg_set(run->instance, j->instance);
+    run->round = j->round;
+    run->rebuilt = true;
+    run->group_world = (int)j->group_world;
+    run->holes = (int)j->group_world;
+    run->gone_done = 0;
+    run->charged = run->lost_since = run->root.known = false;
+    run->state = RUN_ACTIVE;
+    run->holes_until_us = mono_after(r->now_us, hole_wait_us(run));
+    note(r, NOTE_rebuilt, run, j->name, "%d nodes", run->group_world);
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].state == NODE_SPARE)
+            round_send_waiting(r, run, &r->nodes[i]);
+}
+
+/* Whether what this node tells is news of its run. */
+static bool is_news(const struct run *run, const struct msg_join *j)
+{
+    if (j->round == 0 || j->instance[0] == '\0' ||
+        j->group_world < run->nodes_min || j->group_world > run->nodes_max)
+        return false;
+    if (run->instance[0] == '\0')
+        return true;
+    return run->rebuilt && j->round > run->round &&
+           strcmp(j->instance, run->instance) == 0;
+}
+
+/* A node that was a member of the round which was rebuilt takes its place. */
+static void fill_hole(struct rdzv *r,
+                      struct run *run,
+                      struct node *n,
+                      const struct msg_join *j)
+{
+    run->holes--;
+    n->group_rank = (int)j->group_rank;
+    note(r, NOTE_back, run, n->name, "%d more to come", run->holes);
+    if (run->state == RUN_DRAIN) {
+        node_set_state(r, n, NODE_STOPPING);
+        node_send_stop(r, n, run->round, "the round is over");
+    } else if (j->state == MSG_STATE_STOPPED) {
+        node_set_state(r, n, NODE_STOPPING);
+        round_over(r, run, "a node stopped its workers");
+    } else {
+        bool done = j->state == MSG_STATE_DONE;
+        node_set_state(r, n, done ? NODE_DONE : NODE_RUNNING);
+        round_try_done(r, run);
+    }
+    if (run->count[NODE_SPARE] > 0 && round_has_room(run))
+        round_over(r, run, "nodes wait to join");
+}
+
+static bool
+place_is_free(const struct rdzv *r, const struct run *run, int64_t group_rank)
+{
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].group_rank == group_rank && node_in_round(&r->nodes[i]))
+            return false;
+    return group_rank >= 0 && group_rank < run->group_world;
+}
+
+/* -- who joins ------------------------------------------------------------ */
+
+/* A node that the server knows, on a new connection: the server's answer was
+ * perhaps lost with the old one, so it says again what the node must know. */
+static void
+rejoin(struct rdzv *r, struct node *n, const struct msg_join *j, int conn)
+{
+    struct run *run = &r->runs[n->run];
+    if (n->conn >= 0) {
+        int old = n->conn;
+        node_unbind(r, n);
+        reply_drop(r, old);
+    }
+    node_bind(r, n, conn);
+    n->short_seq = -1; /* they count from 0 on each connection */
+    note(r, NOTE_back, run, n->name, "%s", "");
+    node_grant(r, n, 0, -1);
+    switch (n->state) {
+    case NODE_RUNNING:
+        if (j->round != run->round || j->group_rank < 0)
+            round_send_world(r, run, n);
+        return;
+    case NODE_STOPPING:
+        node_send_stop(r, n, run->round, "the round is over");
+        return;
+    case NODE_STALE:
+        node_send_stop(r, n, j->round, "that round is over");
+        return;
+    case NODE_ENDING: {
+        struct msg m = {.kind = MSG_KIND_end, .end = run->end};
+        node_send(r, n, &m);
+        return;
+    }
+    case NODE_WAITING:
+    case NODE_SPARE:
+        round_send_waiting(r, run, n);
+        round_try_seal(r, run);
+        return;
+    case NODE_DONE:
+    case NODE_LEAVING:
+        return; /* it says so again itself */
+    case NODE_STATES:
+        break;
+    }
+    DDP_WRONG("node state");
+}
+
+/* A node that the server does not know. It may hold a round all the same. */
+static void
+join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
+{
+    const struct msg_join *j = &ev->msg->join;
+    struct node *n = node_new(r, run, ev);
+    bool may_run = j->state != MSG_STATE_NONE && j->round > 0;
+    bool member = may_run && run->holes > 0 && j->round == run->round &&
+                  place_is_free(r, run, j->group_rank);
+    if (j->restarts > run->restarts && run->rebuilt)
+        run->restarts = j->restarts < run->max_restarts ? (int)j->restarts
+                                                        : run->max_restarts;
+    /* A lease of the server before us, which ours may not reach in time. */
+    if (may_run)
+        n->lease_until_us =
+            mono_after(r->now_us, j->lease_ms * MONO_MS + run->heartbeat_us);
+    node_grant(r, n, 0, -1);
+    if (member) {
+        fill_hole(r, run, n, j);
+    } else if (may_run) {
+        node_set_state(r, n, NODE_STALE);
+        note(r, NOTE_stale, run, n->name, "it holds round %lld",
+             (long long)j->round);
+        node_send_stop(r, n, j->round, "that round is over");
+    } else {
+        join_place(r, run, n);
+    }
+}
+
+/* Room for one more node: one that was told of its run's end, but does not
+ * come to say bye, has to go. */
+static bool make_room(struct rdzv *r)
+{
+    if (r->free_node >= 0)
+        return true;
+    for (int i = 0; i < r->limits.nodes_max; i++) {
+        struct node *n = &r->nodes[i];
+        if (n->used && n->state == NODE_ENDING && n->conn < 0) {
+            node_remove(r, n);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The run that an unknown node may come into, or NULL: it was refused. */
+static struct run *run_for(struct rdzv *r, const struct msg_join *j, int conn)
+{
+    struct run *run = run_find(r, j->run);
+    if (run != NULL && j->round == 0 && run_is_abandoned(run)) {
+        run_forget(r, run); /* a fresh start is a new instance */
+        run = NULL;
+    }
+    if (run != NULL && !agrees(r, run, j, conn))
+        return NULL;
+    if (run != NULL && j->state != MSG_STATE_NONE && j->round > 0 &&
+        run->instance[0] != '\0' && strcmp(j->instance, run->instance) != 0) {
+        refuse(r, conn, j, DDP_E_CONFLICT,
+               "run '%s' was started anew while this node was away", run->id);
+        return NULL;
+    }
+    if (!make_room(r) || (run == NULL && (run = run_open(r, j)) == NULL)) {
+        refuse(r, conn, j, DDP_E_NOMEM,
+               "this rendezvous is full (%d nodes, %d runs)",
+               r->limits.nodes_max, r->limits.runs_max);
+        return NULL;
+    }
+    return run;
+}
+
+void join_step(struct rdzv *r, const struct rdzv_event *ev)
+{
+    const struct msg_join *j = &ev->msg->join;
+    if (!is_sound(r, j, ev->conn))
+        return;
+    struct node *known = node_find(r, j->run, j->agent);
+    if (known != NULL) {
+        rejoin(r, known, j, ev->conn);
+        return;
+    }
+    const struct run *ended = run_find_ended(r, j);
+    if (ended != NULL) {
+        struct msg m = {.kind = MSG_KIND_end, .end = ended->end};
+        reply_send(r, ev->conn, &m);
+        reply_drop(r, ev->conn);
+        return;
+    }
+    struct run *run = run_for(r, j, ev->conn);
+    if (run == NULL)
+        return;
+    if (is_news(run, j))
+        run_rebuild(r, run, j);
+    join_new(r, run, ev);
+}

@@ -1,0 +1,271 @@
+#include "rendezvous/core/node.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+
+int run_index(const struct rdzv *r, const struct run *run)
+{
+    return (int)(run - r->runs);
+}
+
+struct node *node_at(const struct rdzv *r, int i)
+{
+    return i < 0 ? NULL : &r->nodes[i];
+}
+
+static int node_index(const struct rdzv *r, const struct node *n)
+{
+    return (int)(n - r->nodes);
+}
+
+/* -- telling -------------------------------------------------------------- */
+
+void reply_send(struct rdzv *r, int conn, const struct msg *m)
+{
+    struct rdzv_action a = {.kind = RDZV_SEND, .conn = conn, .msg = m};
+    r->out->emit(r->out->ctx, &a);
+}
+
+void node_send(struct rdzv *r, const struct node *n, const struct msg *m)
+{
+    if (n->conn >= 0)
+        reply_send(r, n->conn, m);
+}
+
+void reply_drop(struct rdzv *r, int conn)
+{
+    r->conn_node[conn] = -1;
+    struct rdzv_action a = {.kind = RDZV_DROP, .conn = conn};
+    r->out->emit(r->out->ctx, &a);
+}
+
+void note(struct rdzv *r,
+          enum note_kind kind,
+          const struct run *run,
+          const char *node,
+          const char *fmt,
+          ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap); /* may be cut */
+    va_end(ap);
+    struct note n = {
+        .kind = kind,
+        .run = run != NULL ? run->id : "",
+        .round = run != NULL ? run->round : 0,
+        .node = node,
+        .text = text,
+    };
+    struct rdzv_action a = {.kind = RDZV_NOTE, .conn = -1, .note = &n};
+    r->out->emit(r->out->ctx, &a);
+}
+
+void node_send_stop(struct rdzv *r,
+                    const struct node *n,
+                    int64_t round,
+                    const char *why)
+{
+    struct msg m = {.kind = MSG_KIND_stop};
+    m.stop.round = round;
+    msg_set(m.stop.text, why);
+    node_send(r, n, &m);
+}
+
+/* -- the table by agent id, the run's list, the counts ------------------- */
+
+void node_init(struct rdzv *r)
+{
+    for (int i = 0; i < r->limits.conns_max; i++)
+        r->conn_node[i] = -1;
+    for (uint32_t i = 0; i < r->n_buckets; i++)
+        r->buckets[i] = -1;
+    for (int i = 0; i < r->limits.nodes_max; i++)
+        r->nodes[i].hash_next = i + 1 < r->limits.nodes_max ? i + 1 : -1;
+}
+
+/* FNV-1a; ids are 128 random bits of an agent that may be hostile, who gains
+ * no more by a collision than a walk along nodes_max nodes of a chain. */
+static uint32_t hash_id(const struct rdzv *r, const char *id)
+{
+    uint32_t h = 2166136261u;
+    for (; *id != '\0'; id++)
+        h = (h ^ (unsigned char)*id) * 16777619u;
+    return h & (r->n_buckets - 1);
+}
+
+struct node *node_find(const struct rdzv *r, const char *run, const char *agent)
+{
+    int i = r->buckets[hash_id(r, agent)];
+    for (; i >= 0; i = r->nodes[i].hash_next) {
+        struct node *n = &r->nodes[i];
+        if (strcmp(n->agent, agent) == 0 &&
+            strcmp(r->runs[n->run].id, run) == 0)
+            return n;
+    }
+    return NULL;
+}
+
+static void list_append(struct rdzv *r, struct run *run, int i)
+{
+    r->nodes[i].prev = run->tail;
+    r->nodes[i].next = -1;
+    if (run->tail >= 0)
+        r->nodes[run->tail].next = i;
+    else
+        run->head = i;
+    run->tail = i;
+}
+
+static void list_remove(struct rdzv *r, struct run *run, int i)
+{
+    const struct node *n = &r->nodes[i];
+    if (n->prev >= 0)
+        r->nodes[n->prev].next = n->next;
+    else
+        run->head = n->next;
+    if (n->next >= 0)
+        r->nodes[n->next].prev = n->prev;
+    else
+        run->tail = n->prev;
+}
+
+void node_set_state(struct rdzv *r, struct node *n, enum node_state state)
+{
+    struct run *run = &r->runs[n->run];
+    run->count[n->state]--;
+    n->state = state;
+    run->count[state]++;
+}
+
+void node_bind(struct rdzv *r, struct node *n, int conn)
+{
+    if (n->conn < 0)
+        r->runs[n->run].absent--;
+    n->conn = conn;
+    r->conn_node[conn] = node_index(r, n);
+}
+
+void node_unbind(struct rdzv *r, struct node *n)
+{
+    if (n->conn < 0)
+        return;
+    r->conn_node[n->conn] = -1;
+    n->conn = -1;
+    r->runs[n->run].absent++;
+}
+
+struct node *
+node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
+{
+    const struct msg_join *j = &ev->msg->join;
+    int i = r->free_node;
+    struct node *n = &r->nodes[i];
+    r->free_node = n->hash_next;
+    *n = (struct node){
+        .used = true,
+        .state = NODE_WAITING,
+        .run = run_index(r, run),
+        .conn = -1,
+        .hosts = j->hosts != 0,
+        .nproc = (int)j->nproc,
+        .port = (int)j->port,
+        .asked_rank = (int)j->node_rank,
+        .arrival = r->arrivals++,
+        .group_rank = -1,
+        .short_seq = -1,
+    };
+    msg_set(n->agent, j->agent);
+    msg_set(n->name, j->name);
+    msg_set(n->role, j->role);
+    msg_set(n->addr, j->addr[0] != '\0' ? j->addr : ev->peer_addr);
+    msg_set(n->here_addr, ev->here_addr);
+    uint32_t h = hash_id(r, n->agent);
+    n->hash_next = r->buckets[h];
+    r->buckets[h] = i;
+    list_append(r, run, i);
+    run->count[NODE_WAITING]++;
+    run->absent++;
+    r->n_nodes++;
+    node_bind(r, n, ev->conn);
+    return n;
+}
+
+void node_remove(struct rdzv *r, struct node *n)
+{
+    struct run *run = &r->runs[n->run];
+    int i = node_index(r, n);
+    if (n->conn >= 0)
+        reply_drop(r, n->conn);
+    else
+        run->absent--;
+    int *link = &r->buckets[hash_id(r, n->agent)];
+    while (*link != i)
+        link = &r->nodes[*link].hash_next;
+    *link = n->hash_next;
+    list_remove(r, run, i);
+    run->count[n->state]--;
+    n->used = false;
+    n->hash_next = r->free_node;
+    r->free_node = i;
+    r->n_nodes--;
+}
+
+/* -- leases --------------------------------------------------------------- */
+
+/*
+ * Where the run could not go on without this node, the server promises to wait
+ * for it as long as the node itself would: so a silent server stops no job
+ * that nobody could continue. Only the size of the round and its spares may
+ * decide this: a later server without memory must be able to tell, from the
+ * size that a member reports, what leases can be out (hole_wait_us in join.c).
+ */
+static bool is_long(const struct run *run, const struct node *n)
+{
+    return run->state == RUN_ACTIVE && n->state == NODE_RUNNING &&
+           run->group_world <= run->nodes_min && run->count[NODE_SPARE] == 0 &&
+           run->reconnect_us > run->heartbeat_us;
+}
+
+/*
+ * The server counts from when it processed the beat, the agent from when it
+ * sent it, and the agent is granted less by a fifth, which is its time to kill.
+ * The agent goes by the newest grant it got; so an earlier, longer one is void
+ * once it said that it got a short one, and is honoured until then.
+ */
+void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard)
+{
+    const struct run *run = &r->runs[n->run];
+    bool longer = is_long(run, n);
+    int64_t lease_us = longer ? run->reconnect_us : run->heartbeat_us;
+    if (longer)
+        n->short_seq = -1;
+    else if (n->short_seq < 0)
+        n->short_seq = seq;
+    bool all_short = n->short_seq >= 0 && heard >= n->short_seq;
+    int64_t until_us = mono_after(r->now_us, lease_us);
+    if (all_short || until_us > n->lease_until_us)
+        n->lease_until_us = until_us;
+    r->lease_check_us = mono_min(r->lease_check_us, n->lease_until_us);
+    struct msg m = {.kind = MSG_KIND_lease};
+    m.lease.seq = seq;
+    m.lease.grant_ms = (lease_us - lease_us / 5) / MONO_MS;
+    node_send(r, n, &m);
+}
+
+void node_cut_lease(struct rdzv *r, struct node *n, int64_t lease_us)
+{
+    int64_t until_us = mono_after(r->now_us, lease_us);
+    n->lease_until_us = mono_min(n->lease_until_us, until_us);
+    r->lease_check_us = mono_min(r->lease_check_us, n->lease_until_us);
+}
+
+bool node_in_round(const struct node *n)
+{
+    return n->state == NODE_RUNNING || n->state == NODE_STOPPING ||
+           n->state == NODE_DONE || n->state == NODE_LEAVING;
+}

@@ -1,0 +1,174 @@
+/*
+ * core/node: inside the rendezvous core: what the server remembers of a run
+ * and its nodes, the table of nodes by agent id, and telling. Nothing outside
+ * rendezvous/core includes this.
+ */
+#ifndef NODE_H
+#define NODE_H
+
+#include "rendezvous/base/rng.h"
+#include "rendezvous/core/ranks.h"
+#include "rendezvous/core/rdzv.h"
+
+enum node_state {
+    NODE_WAITING,  /* wants a place in the next round; no worker runs there */
+    NODE_SPARE,    /* the same, and the round is full */
+    NODE_RUNNING,  /* in the sealed round */
+    NODE_DONE,     /* in it, all its workers exited 0 */
+    NODE_STOPPING, /* in it, told to stop, has not said ready */
+    NODE_LEAVING,  /* said that it goes; its workers may still be there */
+    NODE_STALE,    /* holds an old round, was told to stop it */
+    NODE_ENDING,   /* was told of the end, has not said bye */
+    NODE_STATES
+};
+
+struct node {
+    bool used;
+    enum node_state state;
+    int run;
+    int conn;       /* -1: absent, its connection broke */
+    int prev, next; /* in the run's list, by arrival; -1 ends it */
+    int hash_next;  /* in the table by agent id */
+    char agent[RNG_ID_LEN + 1];
+    char name[65];
+    char role[65];
+    char addr[65];      /* where other nodes reach it */
+    char here_addr[65]; /* the server's address of its connection */
+    bool hosts;
+    int nproc;
+    int port;
+    int asked_rank;
+    int64_t arrival;
+    int64_t lease_until_us; /* the longest grant that may still be out */
+    int64_t short_seq;      /* grants from this one on were short; -1: the
+                               last one was long */
+    /* Its place in the round of run->round; group_rank -1: not in it. */
+    int group_rank;
+    int base_rank;
+    int role_rank;
+    int role_world;
+};
+
+/* The failure that a run's report will name. */
+struct failure {
+    bool known;
+    int64_t at_us; /* on the server's clock */
+    struct msg_failed what;
+    char node[65];
+};
+
+enum run_state {
+    RUN_GATHER,
+    RUN_ACTIVE,
+    RUN_DRAIN,
+    RUN_ENDED
+};
+
+struct run {
+    bool used;
+    enum run_state state;
+    char id[129];
+    char instance[RNG_ID_LEN + 1]; /* "" before the first round */
+    char prog[129];
+    char backend[17];
+    int nodes_min, nodes_max, max_restarts;
+    int64_t join_us, last_call_us, heartbeat_us, reconnect_us;
+
+    int64_t round; /* the last one sealed, 0: none */
+    bool rebuilt;  /* it was sealed by a server that is no more */
+    int restarts;
+    int group_world, world_size; /* of that round */
+    char master_addr[65];
+    int master_port;
+
+    int head, tail; /* its nodes */
+    int count[NODE_STATES];
+    int absent;    /* nodes with conn -1 */
+    int gone_done; /* nodes of the round that were DONE and are gone */
+    int holes;     /* nodes of a rebuilt round that did not show up */
+
+    bool charged;    /* the round ended by a failure ... */
+    bool lost_since; /* ... and a node was found lost since */
+    struct failure root;
+
+    int64_t over_us; /* when the round was over */
+    int64_t gather_since_us;
+    int64_t seal_at_us;   /* end of the last call, MONO_NEVER: none runs */
+    int64_t notice_at_us; /* when to tell those who wait who is missing */
+    int64_t holes_until_us;
+    int64_t forget_at_us;
+    struct msg_end end; /* for stragglers of a run that ENDED */
+};
+
+struct rdzv {
+    struct rdzv_limits limits;
+    struct run *runs;
+    struct node *nodes;
+    int *conn_node;     /* by connection: its node, or -1 */
+    int *buckets;       /* by hash of agent id: first node, or -1 */
+    uint32_t n_buckets; /* a power of two */
+    int free_node;      /* list of unused nodes, by hash_next */
+    int n_nodes;
+    int64_t arrivals;
+    int64_t lease_check_us; /* no lease ends before this */
+    struct rng rng;
+    struct ranks_node *places, *scratch; /* room for nodes_max */
+    /* For the step that runs: */
+    int64_t now_us;
+    const struct rdzv_actions *out;
+};
+
+/* Fills the table of an empty server. */
+void node_init(struct rdzv *r);
+
+/* NULL where there is none; node_at gives NULL for -1. `run` is an id: nodes
+ * of a run that ended are found too. */
+struct node *node_at(const struct rdzv *r, int i);
+struct node *
+node_find(const struct rdzv *r, const char *run, const char *agent);
+
+/* A node for the join in `ev`, waiting, bound to its connection, and the last
+ * of the run's list. There must be a free one. */
+struct node *
+node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev);
+
+/* Drops its connection too. */
+void node_remove(struct rdzv *r, struct node *n);
+
+void node_set_state(struct rdzv *r, struct node *n, enum node_state state);
+void node_bind(struct rdzv *r, struct node *n, int conn);
+void node_unbind(struct rdzv *r, struct node *n);
+
+/* Whether it has a place in the round of run->round. */
+bool node_in_round(const struct node *n);
+
+/*
+ * Renews its lease and tells it so, as the answer to its beat `seq`; `heard`
+ * is the last grant that it said it got on this connection, or -1.
+ */
+void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard);
+
+/* Its lease is to end no later than so long from now: for a node that has no
+ * workers, whose loss can hurt nobody. */
+void node_cut_lease(struct rdzv *r, struct node *n, int64_t lease_us);
+
+int run_index(const struct rdzv *r, const struct run *run);
+
+/* -- telling -------------------------------------------------------------- */
+
+/* Nothing is sent to a node that is absent. */
+void node_send(struct rdzv *r, const struct node *n, const struct msg *m);
+void node_send_stop(struct rdzv *r,
+                    const struct node *n,
+                    int64_t round,
+                    const char *why);
+void reply_send(struct rdzv *r, int conn, const struct msg *m);
+void reply_drop(struct rdzv *r, int conn);
+void note(struct rdzv *r,
+          enum note_kind kind,
+          const struct run *run, /* may be NULL */
+          const char *node,
+          const char *fmt,
+          ...) __attribute__((format(printf, 5, 6)));
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * core/note: what a pure core tells about, as data. The cores do not log:
+ * they hand out notes; note_format makes the one line that the log, the
+ * simulator's trace and the manual share.
+ */
+#ifndef NOTE_H
+#define NOTE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum note_kind {
+#define NOTE(name, level, meaning) NOTE_##name,
+#include "rendezvous/core/events.def"
+#undef NOTE
+    NOTE_COUNT
+};
+
+enum note_level {
+    NOTE_DEBUG,
+    NOTE_INFO,
+    NOTE_WARN
+};
+
+/* Everything is borrowed for the call that hands the note out. */
+struct note {
+    enum note_kind kind;
+    const char *run;
+    int64_t round;    /* 0: none yet */
+    const char *node; /* "" where no node is meant */
+    const char *text; /* what more there is to say, may be "" */
+};
+
+const char *note_name(enum note_kind kind);
+enum note_level note_level(enum note_kind kind);
+
+/* "run none round 3: joined node=b: 2 of 2..4"; cut to `size`. */
+void note_format(const struct note *n, char *line, size_t size);
+
+#endif

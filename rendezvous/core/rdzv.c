@@ -1,0 +1,492 @@
+/*
+ * Happy path: joins come in, round_try_seal seals, each node gets its world;
+ * done from all of them ends the run. Everything else is a way back to that:
+ * a failure, a loss, a departure or a newcomer ends the round (round_over);
+ * when no worker of it can be alive any more the next one is gathered.
+ */
+#include "rendezvous/core/rdzv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/round.h"
+
+/* How long a node that has no workers may take to come back after its
+ * connection broke, before the others go on without it. */
+#define CLOSE_GRACE_US (200 * MONO_MS)
+
+static void *xcalloc(size_t n, size_t size)
+{
+    void *p = calloc(n, size);
+    if (p == NULL)
+        DDP_WRONG("out of memory while the rendezvous starts");
+    return p;
+}
+
+struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
+{
+    ddp_assert(limits->runs_max > 0 && limits->nodes_max > 0);
+    struct rdzv *r = xcalloc(1, sizeof(*r));
+    r->limits = *limits;
+    size_t nodes_max = (size_t)limits->nodes_max;
+    r->runs = xcalloc((size_t)limits->runs_max, sizeof(r->runs[0]));
+    r->nodes = xcalloc(nodes_max, sizeof(r->nodes[0]));
+    r->places = xcalloc(nodes_max, sizeof(r->places[0]));
+    r->scratch = xcalloc(nodes_max, sizeof(r->scratch[0]));
+    r->conn_node = xcalloc((size_t)limits->conns_max, sizeof(int));
+    r->n_buckets = 16;
+    while (r->n_buckets < nodes_max)
+        r->n_buckets *= 2;
+    r->buckets = xcalloc(r->n_buckets, sizeof(int));
+    node_init(r);
+    r->lease_check_us = MONO_NEVER;
+    rng_init(&r->rng, seed);
+    return r;
+}
+
+void rdzv_del(struct rdzv *r)
+{
+    if (r == NULL)
+        return;
+    free(r->runs);
+    free(r->nodes);
+    free(r->places);
+    free(r->scratch);
+    free(r->conn_node);
+    free(r->buckets);
+    free(r);
+}
+
+/* -- a node goes ---------------------------------------------------------- */
+
+/*
+ * A run that never had a round needs no memory once its last node is gone. Else
+ * its rounds must not be counted anew for a node of it that comes back: it
+ * waits for such as long as for any node, and ends then.
+ */
+static void run_if_empty(struct rdzv *r, struct run *run)
+{
+    if (run->head < 0 && run->state != RUN_ENDED && run->instance[0] == '\0')
+        run_forget(r, run);
+}
+
+/* What the run does about a node that is no more. `why` is for people. */
+static void after_removal(struct rdzv *r,
+                          struct run *run,
+                          enum node_state state,
+                          const char *why)
+{
+    if (run->state == RUN_ACTIVE && state == NODE_DONE) {
+        run->gone_done++;
+        round_try_done(r, run);
+    } else if (run->state == RUN_ACTIVE && state == NODE_RUNNING) {
+        run->lost_since = true;
+        round_over(r, run, why);
+    } else if (run->state == RUN_DRAIN) {
+        if (state == NODE_STOPPING)
+            run->lost_since = true;
+        round_try_drained(r, run);
+    } else if (run->state == RUN_GATHER) {
+        round_try_seal(r, run);
+    }
+    run_if_empty(r, run);
+}
+
+static void node_gone(struct rdzv *r, struct node *n, const char *how)
+{
+    struct run *run = &r->runs[n->run];
+    enum node_state state = n->state;
+    char why[200];
+    (void)snprintf(why, /* fits */ sizeof(why), "node %s %s", n->name, how);
+    if (state == NODE_RUNNING || state == NODE_STOPPING)
+        note(r, NOTE_lost, run, n->name, "%s", how);
+    else if (state != NODE_ENDING)
+        note(r, NOTE_left, run, n->name, "%s", how);
+    node_remove(r, n);
+    after_removal(r, run, state, why);
+}
+
+static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
+{
+    struct node *n = node_at(r, r->conn_node[ev->conn]);
+    if (n == NULL)
+        return;
+    node_unbind(r, n);
+    if (ev->orderly) {
+        node_gone(r, n, "is gone: its launcher ended");
+        return;
+    }
+    /* Who is in no round has nothing to be waited for. */
+    if (!node_in_round(n) && n->group_rank < 0 && n->state != NODE_ENDING) {
+        node_gone(r, n, "broke off");
+        return;
+    }
+    if (n->state == NODE_WAITING)
+        node_cut_lease(r, n, CLOSE_GRACE_US);
+    if (n->state != NODE_ENDING)
+        note(r, NOTE_absent, &r->runs[n->run], n->name,
+             "connection broken; waiting %lld ms for it",
+             (long long)mono_ms_until(r->now_us, n->lease_until_us));
+}
+
+static void expire_leases(struct rdzv *r)
+{
+    if (r->now_us < r->lease_check_us)
+        return;
+    for (int i = 0; i < r->limits.nodes_max; i++) {
+        struct node *n = &r->nodes[i];
+        if (n->used && n->lease_until_us <= r->now_us)
+            node_gone(r, n, "is silent: its lease is over");
+    }
+    /* Only now, since a loss may have changed other nodes. */
+    r->lease_check_us = MONO_NEVER;
+    for (int i = 0; i < r->limits.nodes_max; i++)
+        if (r->nodes[i].used)
+            r->lease_check_us =
+                mono_min(r->lease_check_us, r->nodes[i].lease_until_us);
+}
+
+/* -- what members say ----------------------------------------------------- */
+
+static bool is_current(struct rdzv *r,
+                       struct run *run,
+                       const struct node *n,
+                       int64_t round,
+                       const char *what)
+{
+    if (round == run->round)
+        return true;
+    note(r, NOTE_stale, run, n->name, "%s of round %lld", what,
+         (long long)round);
+    return false;
+}
+
+/* Keeps the failure that happened first. */
+static void take_root(struct rdzv *r,
+                      struct run *run,
+                      const struct node *n,
+                      const struct msg_failed *f)
+{
+    int64_t at_us = r->now_us - f->age_us;
+    if (run->root.known && run->root.at_us <= at_us)
+        return;
+    run->root.known = true;
+    run->root.at_us = at_us;
+    run->root.what = *f;
+    msg_set(run->root.node, n->name);
+}
+
+static void note_failure(struct rdzv *r,
+                         struct run *run,
+                         const struct node *n,
+                         const struct msg_failed *f,
+                         char *why,
+                         size_t size)
+{
+    if (f->signal != 0)
+        (void)snprintf(why, size, "rank %lld on %s was killed by signal %lld",
+                       (long long)f->rank, n->name, (long long)f->signal);
+    else
+        (void)snprintf(why, size, "rank %lld on %s ended with exit code %lld",
+                       (long long)f->rank, n->name, (long long)f->code);
+    note(r, NOTE_failed, run, n->name, "%s", why);
+}
+
+/*
+ * The first failure ends the round and is charged. What fails after the round
+ * was over is a consequence of that, unless its age tells that it came before
+ * and only its message came later.
+ */
+static void on_failed(struct rdzv *r,
+                      struct run *run,
+                      struct node *n,
+                      const struct msg_failed *f)
+{
+    if (!is_current(r, run, n, f->round, "failure"))
+        return;
+    if (n->state != NODE_RUNNING && n->state != NODE_STOPPING)
+        return;
+    bool late = run->state == RUN_DRAIN && r->now_us - f->age_us > run->over_us;
+    if (run->charged || !late)
+        take_root(r, run, n, f);
+    if (run->charged || late)
+        return;
+    run->charged = true;
+    char why[200];
+    note_failure(r, run, n, f, why, sizeof(why));
+    round_over(r, run, why);
+}
+
+/* Its workers are dead: the lease under which they ran is no more. */
+static void become_waiting(struct rdzv *r, struct run *run, struct node *n)
+{
+    node_set_state(r, n, NODE_WAITING);
+    node_cut_lease(r, n, run->heartbeat_us);
+}
+
+static void
+on_ready(struct rdzv *r, struct run *run, struct node *n, int64_t round)
+{
+    switch (n->state) {
+    case NODE_STALE:
+        node_cut_lease(r, n, run->heartbeat_us);
+        join_place(r, run, n);
+        return;
+    case NODE_STOPPING:
+        if (!is_current(r, run, n, round, "ready"))
+            return;
+        become_waiting(r, run, n);
+        round_try_drained(r, run);
+        return;
+    case NODE_RUNNING: {
+        /* Its lease was over and it killed its workers, or it was told of a
+         * round's end by a server that is no more. */
+        if (!is_current(r, run, n, round, "ready"))
+            return;
+        become_waiting(r, run, n);
+        run->lost_since = true;
+        char why[128];
+        (void)snprintf(why, sizeof(why), "node %s stopped its workers",
+                       n->name);
+        round_over(r, run, why);
+        return;
+    }
+    case NODE_LEAVING:
+        node_gone(r, n, "left");
+        return;
+    case NODE_WAITING:
+    case NODE_SPARE:
+    case NODE_DONE:
+    case NODE_ENDING:
+        return; /* said twice, after a reconnect */
+    case NODE_STATES:
+        break;
+    }
+    DDP_WRONG("node state");
+}
+
+static void
+on_done(struct rdzv *r, struct run *run, struct node *n, int64_t round)
+{
+    if (!is_current(r, run, n, round, "done") || n->state != NODE_RUNNING)
+        return;
+    node_set_state(r, n, NODE_DONE);
+    note(r, NOTE_done, run, n->name, "%d of %d",
+         run->count[NODE_DONE] + run->gone_done, run->group_world);
+    round_try_done(r, run);
+}
+
+static void on_leave_all(struct rdzv *r,
+                         struct run *run,
+                         const struct node *n,
+                         const struct msg_leave *l)
+{
+    struct msg_end end = {
+        .status = 128 + l->signal,
+        .round = run->round,
+        .restarts = run->restarts,
+        .rank = -1,
+        .local_rank = -1,
+    };
+    (void)snprintf(end.text, /* fits */
+                   sizeof(end.text), "ended by signal %lld on node %s",
+                   (long long)l->signal, n->name);
+    run_end(r, run, &end);
+}
+
+static void on_leave(struct rdzv *r,
+                     struct run *run,
+                     struct node *n,
+                     const struct msg_leave *l)
+{
+    if (run->state == RUN_ENDED)
+        return;
+    if (l->all) {
+        on_leave_all(r, run, n, l);
+        return;
+    }
+    if (n->state == NODE_LEAVING)
+        return; /* said twice, after a reconnect */
+    if (!node_in_round(n) || n->state == NODE_DONE) {
+        node_gone(r, n, "leaves"); /* what it did stays done */
+        return;
+    }
+    char why[128];
+    (void)snprintf(why, sizeof(why), "node %s leaves", n->name);
+    note(r, NOTE_left, run, n->name, "signal %lld", (long long)l->signal);
+    node_set_state(r, n, NODE_LEAVING);
+    run->lost_since = true; /* whatever fails from now on is a consequence */
+    round_over(r, run, why);
+    round_try_drained(r, run);
+}
+
+static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
+{
+    struct node *n = node_at(r, r->conn_node[ev->conn]);
+    const struct msg *m = ev->msg;
+    bool is_join = m->kind == MSG_KIND_join;
+    if (is_join != (n == NULL) || msg_sender(m->kind) != MSG_AGENT) {
+        /* A join on a connection that has joined, anything else on one that
+         * has not, or what only a server says. */
+        struct run *run = n != NULL ? &r->runs[n->run] : NULL;
+        note(r, NOTE_refused, run, n != NULL ? n->name : "",
+             "'%s' out of order; connection closed", msg_name(m->kind));
+        if (n != NULL)
+            node_unbind(r, n);
+        reply_drop(r, ev->conn);
+        return;
+    }
+    struct run *run = n != NULL ? &r->runs[n->run] : NULL;
+    switch (m->kind) {
+    case MSG_KIND_join:
+        join_step(r, ev);
+        return;
+    case MSG_KIND_beat:
+        node_grant(r, n, m->beat.seq, m->beat.heard);
+        return;
+    case MSG_KIND_failed:
+        on_failed(r, run, n, &m->failed);
+        return;
+    case MSG_KIND_ready:
+        on_ready(r, run, n, m->ready.round);
+        return;
+    case MSG_KIND_done:
+        on_done(r, run, n, m->done.round);
+        return;
+    case MSG_KIND_leave:
+        on_leave(r, run, n, &m->leave);
+        return;
+    case MSG_KIND_bye:
+        node_gone(r, n, "said bye");
+        return;
+    case MSG_KIND_refused:
+    case MSG_KIND_waiting:
+    case MSG_KIND_lease:
+    case MSG_KIND_world:
+    case MSG_KIND_stop:
+    case MSG_KIND_end:
+    case MSG_KIND_COUNT:
+        break;
+    }
+    DDP_WRONG("message kind");
+}
+
+/* -- time ----------------------------------------------------------------- */
+
+/* Nobody pays for the time in which the server itself was held up. */
+static void extend_leases(struct rdzv *r, int64_t lag_us)
+{
+    for (int i = 0; i < r->limits.nodes_max; i++)
+        if (r->nodes[i].used)
+            r->nodes[i].lease_until_us =
+                mono_after(r->nodes[i].lease_until_us, lag_us);
+    r->lease_check_us = mono_after(r->lease_check_us, lag_us);
+    for (int i = 0; i < r->limits.runs_max; i++)
+        if (r->runs[i].used)
+            r->runs[i].holes_until_us =
+                mono_after(r->runs[i].holes_until_us, lag_us);
+}
+
+static void on_tick(struct rdzv *r, int64_t lag_us)
+{
+    if (lag_us > 0)
+        extend_leases(r, lag_us);
+    expire_leases(r);
+    for (int i = 0; i < r->limits.runs_max; i++) {
+        struct run *run = &r->runs[i];
+        if (!run->used)
+            continue;
+        if (run->state == RUN_ENDED && r->now_us >= run->forget_at_us)
+            run_forget(r, run);
+        else
+            round_tick(r, run);
+    }
+}
+
+void rdzv_step(struct rdzv *r,
+               const struct rdzv_event *ev,
+               const struct rdzv_actions *out)
+{
+    r->now_us = ev->now_us;
+    r->out = out;
+    switch (ev->kind) {
+    case RDZV_MSG:
+        ddp_assert(ev->conn >= 0 && ev->conn < r->limits.conns_max);
+        on_msg(r, ev);
+        return;
+    case RDZV_CLOSED:
+        ddp_assert(ev->conn >= 0 && ev->conn < r->limits.conns_max);
+        on_closed(r, ev);
+        return;
+    case RDZV_TICK:
+        on_tick(r, ev->lag_us);
+        return;
+    }
+    DDP_WRONG("event kind");
+}
+
+int64_t rdzv_deadline(const struct rdzv *r)
+{
+    int64_t at_us = r->lease_check_us;
+    for (int i = 0; i < r->limits.runs_max; i++)
+        if (r->runs[i].used)
+            at_us = mono_min(at_us, round_deadline(&r->runs[i]));
+    return at_us;
+}
+
+int rdzv_nodes(const struct rdzv *r)
+{
+    return r->n_nodes;
+}
+
+int rdzv_live_runs(const struct rdzv *r)
+{
+    int n = 0;
+    for (int i = 0; i < r->limits.runs_max; i++)
+        n += r->runs[i].used && r->runs[i].state != RUN_ENDED &&
+             r->runs[i].head >= 0;
+    return n;
+}
+
+/* -- what must always hold ------------------------------------------------ */
+
+static void check_run(const struct rdzv *r, const struct run *run)
+{
+    int count[NODE_STATES] = {0};
+    int absent = 0;
+    int members = 0;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        ddp_assert(n->used && n->run == run_index(r, run));
+        ddp_assert(n->conn < 0 || r->conn_node[n->conn] == i);
+        count[n->state]++;
+        absent += n->conn < 0;
+        members += node_in_round(n);
+        if (n->state == NODE_RUNNING || n->state == NODE_DONE) {
+            ddp_assert(run->state == RUN_ACTIVE);
+            ddp_assert(n->group_rank >= 0 && n->group_rank < run->group_world);
+        }
+        if (n->state == NODE_STOPPING || n->state == NODE_LEAVING)
+            ddp_assert(run->state == RUN_DRAIN);
+        if (n->state == NODE_WAITING)
+            ddp_assert(run->state == RUN_DRAIN || run->state == RUN_GATHER);
+        ddp_assert((n->state == NODE_ENDING) == (run->state == RUN_ENDED));
+    }
+    for (int s = 0; s < NODE_STATES; s++)
+        ddp_assert(count[s] == run->count[s]);
+    ddp_assert(absent == run->absent);
+    ddp_assert(run->holes >= 0 && run->restarts <= run->max_restarts);
+    if (run->state == RUN_ACTIVE) {
+        ddp_assert(members + run->gone_done + run->holes == run->group_world);
+        ddp_assert(run->group_world <= run->nodes_max);
+    }
+}
+
+void rdzv_check(const struct rdzv *r)
+{
+    for (int i = 0; i < r->limits.runs_max; i++)
+        if (r->runs[i].used)
+            check_run(r, &r->runs[i]);
+}

@@ -1,0 +1,115 @@
+/*
+ * core/rdzv: the rendezvous server's brain. Pure: an event goes in, actions
+ * come out; no clock, no I/O, no allocation after rdzv_new, nothing that can
+ * fail. Capacity is reserved; what comes beyond it is refused, which is an
+ * action and not an error.
+ *
+ * A run goes through these states (a run that is not there is opened by its
+ * first join):
+ *
+ *            enough nodes, last call over        a worker failed, a node is
+ *            (later rounds: all survivors back)  lost, goes or joins
+ *   GATHER ------------------------------> ACTIVE ---------------------> DRAIN
+ *     ^                                      | every node is done          |
+ *     |                                      v                             |
+ *     |   nobody came in time              ENDED <-------------------------+
+ *     |                                      ^    restarts are used up     |
+ *     +--------------------------------------|-----------------------------+
+ *               all workers of the round are dead or fenced
+ *
+ * What a message or event does to a node, by the node's state (a blank cell:
+ * noted as stale and ignored):
+ *
+ *             WAITING   SPARE     RUNNING    DONE       STOPPING  STALE
+ *   beat      lease     lease     lease      lease      lease     lease
+ *   failed                        end round             root?
+ *   done                          DONE                  noted
+ *   ready                         end round, WAITING    WAITING   newcomer
+ *   leave     remove    remove    end round  LEAVING    LEAVING   remove
+ *   FIN       remove    remove    lost       gone done  lost      remove
+ *   broken    remove    remove    absent     absent     absent    remove
+ *   lease up  remove    remove    lost       gone done  lost      remove
+ *
+ * LEAVING nodes are removed by ready, by a FIN, or when their lease is over.
+ * In a run that ENDED, nodes are told so and removed when they say bye.
+ */
+#ifndef RDZV_H
+#define RDZV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rendezvous/core/note.h"
+#include "rendezvous/proto/msg.h"
+
+/* Capacity, reserved by rdzv_new. Connections are small integers that the
+ * shell gives out: 0 <= conn < conns_max. */
+struct rdzv_limits {
+    int runs_max;
+    int nodes_max; /* of all runs together */
+    int conns_max;
+};
+
+enum rdzv_event_kind {
+    RDZV_MSG,    /* conn, msg; for a join also the two addresses */
+    RDZV_CLOSED, /* conn, orderly */
+    RDZV_TICK,   /* lag_us; due when rdzv_deadline has come */
+};
+
+struct rdzv_event {
+    enum rdzv_event_kind kind;
+    int64_t now_us;
+    int conn;
+    const struct msg *msg; /* borrowed for the step */
+    const char *peer_addr; /* from where the node connected, numeric */
+    const char *here_addr; /* the server's own address of that connection */
+    bool orderly;   /* a FIN: everything of that node is dead (DESIGN 8) */
+    int64_t lag_us; /* how long the server itself was held up; leases are
+                       extended by it, so that nobody pays for that */
+};
+
+enum rdzv_action_kind {
+    RDZV_SEND, /* msg to conn */
+    RDZV_DROP, /* close conn once what was sent is out; no event for it more */
+    RDZV_NOTE, /* tell */
+};
+
+struct rdzv_action {
+    enum rdzv_action_kind kind;
+    int conn;
+    const struct msg *msg;
+    const struct note *note;
+};
+
+/*
+ * Where actions go: emit is called once for each, in order, during the step.
+ * It borrows the action and must not call back into the core.
+ */
+struct rdzv_actions {
+    void (*emit)(void *ctx, const struct rdzv_action *action);
+    void *ctx;
+};
+
+struct rdzv;
+
+/* Owned by the caller. Aborts when out of memory. `seed` makes instance ids:
+ * random in production, fixed in a simulation. */
+struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed);
+void rdzv_del(struct rdzv *r);
+
+void rdzv_step(struct rdzv *r,
+               const struct rdzv_event *ev,
+               const struct rdzv_actions *out);
+
+/* When to send RDZV_TICK; MONO_NEVER: no need. */
+int64_t rdzv_deadline(const struct rdzv *r);
+
+/* How many nodes there are, and how many runs that have not ended and have any:
+ * an embedded server ends when it has served and both are 0. */
+int rdzv_nodes(const struct rdzv *r);
+int rdzv_live_runs(const struct rdzv *r);
+
+/* Asserts what must always hold (DESIGN 6, seen from the server). */
+void rdzv_check(const struct rdzv *r);
+
+#endif

@@ -1,0 +1,480 @@
+#include "rendezvous/core/round.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+
+#define NOTICE_FIRST_US (3 * MONO_S)
+#define NOTICE_EVERY_US (30 * MONO_S)
+#define REMEMBER_US     (600 * MONO_S)
+
+/* -- gathering ------------------------------------------------------------- */
+
+void round_gather(struct rdzv *r, struct run *run)
+{
+    run->state = RUN_GATHER;
+    run->gather_since_us = r->now_us;
+    run->seal_at_us = MONO_NEVER;
+    run->notice_at_us = mono_after(r->now_us, NOTICE_FIRST_US);
+}
+
+/* The names of those that wait, cut with "..." where the field is full. */
+static void list_names(const struct rdzv *r,
+                       const struct run *run,
+                       char *names,
+                       size_t size)
+{
+    size_t len = 0;
+    names[0] = '\0';
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        size_t need = strlen(n->name) + 2;
+        if (n->state != NODE_WAITING)
+            continue;
+        if (len + need + 5 > size) {
+            (void)snprintf(names + len, size - len, " ..."); /* has room */
+            return;
+        }
+        (void)snprintf(names + len, size - len, "%s%s", len > 0 ? ", " : "",
+                       n->name);
+        len += strlen(names + len);
+    }
+}
+
+static void
+fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
+{
+    *m = (struct msg){.kind = MSG_KIND_waiting};
+    int64_t until_us = run->seal_at_us;
+    m->waiting.last_call = until_us != MONO_NEVER;
+    if (until_us == MONO_NEVER)
+        until_us = mono_after(run->gather_since_us, run->join_us);
+    m->waiting.have = run->count[NODE_WAITING];
+    m->waiting.min = run->nodes_min;
+    m->waiting.max = run->nodes_max;
+    m->waiting.left_ms = mono_ms_until(r->now_us, until_us);
+    m->waiting.since_ms = mono_ms_until(run->gather_since_us, r->now_us);
+    list_names(r, run, m->waiting.names, sizeof(m->waiting.names));
+}
+
+void round_send_waiting(struct rdzv *r,
+                        const struct run *run,
+                        const struct node *n)
+{
+    struct msg m;
+    fill_waiting(r, run, &m);
+    if (n->state == NODE_SPARE) {
+        m.waiting.spare = 1;
+        msg_set(m.waiting.instance, run->instance);
+        m.waiting.round = run->round;
+        m.waiting.group_world = run->group_world;
+        m.waiting.restarts = run->restarts;
+    }
+    node_send(r, n, &m);
+}
+
+static void notify_waiting(struct rdzv *r, struct run *run)
+{
+    run->notice_at_us = mono_after(r->now_us, NOTICE_EVERY_US);
+    struct msg m;
+    fill_waiting(r, run, &m);
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].state == NODE_WAITING)
+            node_send(r, &r->nodes[i], &m);
+    note(r, NOTE_waiting, run, "", "%d of %d..%d are there (%s)",
+         run->count[NODE_WAITING], run->nodes_min, run->nodes_max,
+         m.waiting.names);
+}
+
+/* -- sealing --------------------------------------------------------------- */
+
+static void add_place(struct rdzv *r, const struct node *n, int index, int at)
+{
+    r->places[at] = (struct ranks_node){
+        .name = n->name,
+        .role = n->role,
+        .asked = n->asked_rank,
+        .previous = n->group_rank,
+        .hosts = n->hosts,
+        .arrival = n->arrival,
+        .nproc = n->nproc,
+        .id = index,
+    };
+}
+
+/*
+ * Who is in: survivors first, then those who wait, then spares, up to the
+ * most that there is room for. Returns how many.
+ */
+static int pick_members(struct rdzv *r, const struct run *run)
+{
+    int picked = 0;
+    for (int pass = 0; pass < 3; pass++) {
+        for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+            const struct node *n = &r->nodes[i];
+            bool survivor = n->state == NODE_WAITING && n->group_rank >= 0;
+            bool waits = n->state == NODE_WAITING && n->group_rank < 0;
+            bool spare = n->state == NODE_SPARE;
+            if (!(pass == 0 ? survivor : pass == 1 ? waits : spare))
+                continue;
+            if (picked < run->nodes_max)
+                add_place(r, n, i, picked++);
+        }
+    }
+    return picked;
+}
+
+static bool is_loopback(const char *addr)
+{
+    return strncmp(addr, "127.", 4) == 0 || strcmp(addr, "::1") == 0;
+}
+
+/*
+ * Where the other nodes reach group rank 0. A node on the server's own host
+ * may have come over loopback: then it is reached at the address on which the
+ * others came in.
+ */
+static void find_master(const struct rdzv *r, struct run *run, int n_members)
+{
+    const struct node *master = &r->nodes[r->places[0].id];
+    const char *addr = master->addr;
+    for (int i = 1; i < n_members && is_loopback(addr); i++) {
+        const struct node *n = &r->nodes[r->places[i].id];
+        if (!is_loopback(n->addr) && !is_loopback(n->here_addr))
+            addr = n->here_addr;
+    }
+    msg_set(run->master_addr, addr);
+    run->master_port = master->port;
+}
+
+void round_send_world(struct rdzv *r,
+                      const struct run *run,
+                      const struct node *n)
+{
+    struct msg m = {.kind = MSG_KIND_world};
+    msg_set(m.world.instance, run->instance);
+    m.world.round = run->round;
+    m.world.restarts = run->restarts;
+    m.world.group_rank = n->group_rank;
+    m.world.group_world = run->group_world;
+    m.world.base_rank = n->base_rank;
+    m.world.world_size = run->world_size;
+    m.world.role_rank = n->role_rank;
+    m.world.role_world = n->role_world;
+    msg_set(m.world.master_addr, run->master_addr);
+    m.world.master_port = run->master_port;
+    node_send(r, n, &m);
+}
+
+static void make_instance(struct rdzv *r, struct run *run)
+{
+    if (run->instance[0] != '\0')
+        return;
+    (void)snprintf(run->instance, /* 32 digits and NUL: cannot be cut */
+                   sizeof(run->instance), "%016llx%016llx",
+                   (unsigned long long)rng_next(&r->rng),
+                   (unsigned long long)rng_next(&r->rng));
+}
+
+/* Whoever is left over is a spare, and holds no place of any round. */
+static void make_spares(struct rdzv *r, struct run *run)
+{
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        struct node *n = &r->nodes[i];
+        if (n->state != NODE_WAITING && n->state != NODE_SPARE)
+            continue;
+        n->group_rank = -1;
+        if (n->state == NODE_WAITING)
+            note(r, NOTE_spare, run, n->name, "the round is full");
+        node_set_state(r, n, NODE_SPARE);
+        round_send_waiting(r, run, n); /* old spares too: the round is new */
+    }
+}
+
+static void seal(struct rdzv *r, struct run *run)
+{
+    int n_members = pick_members(r, run);
+    int ignored;
+    run->world_size = ranks_assign(r->places, r->scratch, n_members, &ignored);
+    run->group_world = n_members;
+    /* The server before us may have sealed a round that nobody here has heard
+     * of: its number is not used again. */
+    run->round += run->rebuilt ? 2 : 1;
+    run->rebuilt = false;
+    run->state = RUN_ACTIVE;
+    run->gone_done = run->holes = 0;
+    run->charged = run->lost_since = false;
+    run->root.known = false;
+    make_instance(r, run);
+    find_master(r, run, n_members);
+    for (int i = 0; i < n_members; i++) {
+        const struct ranks_node *p = &r->places[i];
+        struct node *n = &r->nodes[p->id];
+        n->group_rank = p->group_rank;
+        n->base_rank = p->base_rank;
+        n->role_rank = p->role_rank;
+        n->role_world = p->role_world;
+        node_set_state(r, n, NODE_RUNNING);
+    }
+    note(r, NOTE_sealed, run, "", "%d nodes, world %d, master %s:%d%s",
+         n_members, run->world_size, run->master_addr, run->master_port,
+         ignored > 0 ? "; a node rank asked for could not be given" : "");
+    for (int i = 0; i < n_members; i++)
+        round_send_world(r, run, &r->nodes[r->places[i].id]);
+    make_spares(r, run);
+}
+
+/* Whether one of those who wait is due to be counted as lost: its tick comes
+ * before it could do any good in a round. */
+static bool has_expired(const struct rdzv *r, const struct run *run)
+{
+    if (r->now_us < r->lease_check_us)
+        return false;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].lease_until_us <= r->now_us)
+            return true;
+    return false;
+}
+
+void round_try_seal(struct rdzv *r, struct run *run)
+{
+    if (run->state != RUN_GATHER || run->absent > 0)
+        return;
+    int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
+    if (have < run->nodes_min) {
+        run->seal_at_us = MONO_NEVER;
+        return;
+    }
+    /* Last call is for the first round only. */
+    bool all_here = have >= run->nodes_max || run->round > 0;
+    if (all_here || r->now_us >= run->seal_at_us) {
+        if (!has_expired(r, run))
+            seal(r, run);
+        return;
+    }
+    if (run->seal_at_us != MONO_NEVER)
+        return;
+    run->seal_at_us = mono_after(r->now_us, run->last_call_us);
+    note(r, NOTE_last_call, run, "", "%d of %d..%d, for %lld ms", have,
+         run->nodes_min, run->nodes_max,
+         (long long)(run->last_call_us / MONO_MS));
+}
+
+/* -- the end of a round ---------------------------------------------------- */
+
+bool round_has_room(const struct run *run)
+{
+    return run->state == RUN_ACTIVE && run->holes == 0 &&
+           run->count[NODE_DONE] + run->gone_done == 0 &&
+           run->group_world < run->nodes_max;
+}
+
+void round_over(struct rdzv *r, struct run *run, const char *why)
+{
+    if (run->state != RUN_ACTIVE)
+        return;
+    run->state = RUN_DRAIN;
+    run->over_us = r->now_us;
+    note(r, NOTE_round_over, run, "", "%s", why);
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        struct node *n = &r->nodes[i];
+        if (n->state != NODE_RUNNING && n->state != NODE_DONE)
+            continue;
+        node_set_state(r, n, NODE_STOPPING);
+        node_send_stop(r, n, run->round, why);
+    }
+    round_try_drained(r, run);
+}
+
+static void describe_worker(const struct failure *f, char *text, size_t size)
+{
+    const struct msg_failed *w = &f->what;
+    char how[64];
+    if (w->signal != 0)
+        (void)snprintf(how, sizeof(how), "killed by signal %d", (int)w->signal);
+    else
+        (void)snprintf(how, sizeof(how), "exit code %d", (int)w->code);
+    (void)snprintf(text, /* a cut text is still a text */
+                   size, "rank %lld on %s failed (%s)", (long long)w->rank,
+                   f->node, how);
+}
+
+/* The run ends with what the first failed worker ended with. */
+static void end_by_failure(struct rdzv *r, struct run *run)
+{
+    const struct msg_failed *w = &run->root.what;
+    struct msg_end end = {
+        .status = w->signal != 0 ? 128 + w->signal : w->code,
+        .round = run->round,
+        .restarts = run->restarts,
+        .rank = w->rank,
+        .local_rank = w->local_rank,
+        .pid = w->pid,
+        .code = w->code,
+        .signal = w->signal,
+        .age_us = r->now_us - run->root.at_us,
+    };
+    if (end.age_us < 0)
+        end.age_us = 0;
+    char text[200];
+    describe_worker(&run->root, text, sizeof(text));
+    (void)snprintf(end.text, /* fits: 200 + 60 < 400 */
+                   sizeof(end.text), "%s; %d of %d restarts were used", text,
+                   run->restarts, run->max_restarts);
+    msg_set(end.node, run->root.node);
+    msg_set(end.error, w->text);
+    run_end(r, run, &end);
+}
+
+/*
+ * The round's failure is charged now, when every node of the round has
+ * answered or is known to be lost: a loss that came to light meanwhile is what
+ * the failure was a consequence of.
+ */
+static bool charge(struct rdzv *r, struct run *run)
+{
+    bool counts = run->charged && !run->lost_since;
+    if (run->charged && run->lost_since)
+        note(r, NOTE_refund, run, run->root.node, "a node was lost");
+    if (!counts)
+        return true;
+    if (run->root.what.permanent || run->restarts >= run->max_restarts)
+        return false;
+    run->restarts++;
+    return true;
+}
+
+void round_try_drained(struct rdzv *r, struct run *run)
+{
+    if (run->state != RUN_DRAIN || run->count[NODE_STOPPING] > 0 ||
+        run->count[NODE_LEAVING] > 0 || run->holes > 0)
+        return;
+    if (!charge(r, run)) {
+        end_by_failure(r, run);
+        return;
+    }
+    round_gather(r, run);
+    round_try_seal(r, run);
+    if (run->state == RUN_GATHER && run->count[NODE_WAITING] > 0)
+        notify_waiting(r, run); /* a replacement is needed: say so at once */
+}
+
+void round_try_done(struct rdzv *r, struct run *run)
+{
+    if (run->state != RUN_ACTIVE || run->holes > 0 ||
+        run->count[NODE_DONE] + run->gone_done < run->group_world)
+        return;
+    struct msg_end end = {
+        .status = 0,
+        .round = run->round,
+        .restarts = run->restarts,
+        .rank = -1,
+        .local_rank = -1,
+    };
+    run_end(r, run, &end);
+}
+
+void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
+{
+    run->state = RUN_ENDED;
+    run->end = *end;
+    run->forget_at_us = mono_after(r->now_us, REMEMBER_US);
+    note(r, NOTE_ended, run, "", "status %lld%s%s", (long long)end->status,
+         end->text[0] != '\0' ? ": " : "", end->text);
+    struct msg m = {.kind = MSG_KIND_end, .end = *end};
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        node_set_state(r, &r->nodes[i], NODE_ENDING);
+        node_cut_lease(r, &r->nodes[i], run->heartbeat_us);
+        node_send(r, &r->nodes[i], &m);
+    }
+}
+
+/* -- time ------------------------------------------------------------------ */
+
+static void end_by_timeout(struct rdzv *r, struct run *run)
+{
+    struct msg_end end = {
+        .status = ddp_code_exit(DDP_E_TIMEOUT),
+        .round = run->round,
+        .restarts = run->restarts,
+        .rank = -1,
+        .local_rank = -1,
+    };
+    char names[240];
+    list_names(r, run, names, sizeof(names));
+    (void)snprintf(end.text, /* fits: 240 + 120 < 400 */
+                   sizeof(end.text),
+                   "only %d of the %d nodes that are needed came in %lld s: "
+                   "%s",
+                   run->count[NODE_WAITING] + run->count[NODE_SPARE],
+                   run->nodes_min, (long long)(run->join_us / MONO_S), names);
+    run_end(r, run, &end);
+}
+
+static void tick_gather(struct rdzv *r, struct run *run)
+{
+    int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
+    int64_t give_up_us = mono_after(run->gather_since_us, run->join_us);
+    if (have < run->nodes_min && r->now_us >= give_up_us) {
+        end_by_timeout(r, run);
+        return;
+    }
+    if (r->now_us >= run->notice_at_us && run->head >= 0)
+        notify_waiting(r, run);
+    round_try_seal(r, run);
+}
+
+static void tick_holes(struct rdzv *r, struct run *run)
+{
+    if (run->holes == 0 || r->now_us < run->holes_until_us)
+        return;
+    note(r, NOTE_lost, run, "", "%d nodes did not come back", run->holes);
+    run->holes = 0;
+    run->lost_since = true;
+    if (run->state == RUN_ACTIVE)
+        round_over(r, run, "nodes were lost while the rendezvous was away");
+    else
+        round_try_drained(r, run);
+}
+
+void round_tick(struct rdzv *r, struct run *run)
+{
+    switch (run->state) {
+    case RUN_GATHER:
+        tick_gather(r, run);
+        return;
+    case RUN_ACTIVE:
+    case RUN_DRAIN:
+        tick_holes(r, run);
+        return;
+    case RUN_ENDED:
+        return; /* forgotten by rdzv.c, which owns the run */
+    }
+    DDP_WRONG("run state");
+}
+
+static int64_t gather_deadline(const struct run *run)
+{
+    int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
+    int64_t at_us = run->head >= 0 ? run->notice_at_us : MONO_NEVER;
+    if (have < run->nodes_min)
+        at_us = mono_min(at_us, mono_after(run->gather_since_us, run->join_us));
+    else if (run->absent == 0) /* else the absent one's lease is waited for */
+        at_us = mono_min(at_us, run->seal_at_us);
+    return at_us;
+}
+
+int64_t round_deadline(const struct run *run)
+{
+    switch (run->state) {
+    case RUN_GATHER:
+        return gather_deadline(run);
+    case RUN_ACTIVE:
+    case RUN_DRAIN:
+        return run->holes > 0 ? run->holes_until_us : MONO_NEVER;
+    case RUN_ENDED:
+        return run->forget_at_us;
+    }
+    DDP_WRONG("run state");
+}

@@ -1,0 +1,64 @@
+/*
+ * core/round: inside the rendezvous core: the life of a round (gathered,
+ * sealed, over, ended: round.c), and who comes into it (join.c). Nothing
+ * outside rendezvous/core includes this.
+ */
+#ifndef ROUND_H
+#define ROUND_H
+
+#include "rendezvous/core/node.h"
+
+/* -- join.c ---------------------------------------------------------------- */
+
+/* A node asks for a place, or for its old place again. */
+void join_step(struct rdzv *r, const struct rdzv_event *ev);
+
+/* Gives a place to a node that is in no round: it waits for the next one,
+ * makes the round larger, or is a spare. */
+void join_place(struct rdzv *r, struct run *run, struct node *n);
+
+/* Whether nobody is there, nor known to be about to come back. */
+bool run_is_abandoned(const struct run *run);
+
+/* Removes a run and its nodes. */
+void run_forget(struct rdzv *r, struct run *run);
+
+/* -- round.c --------------------------------------------------------------- */
+
+/* Opens what a fresh run needs to gather its first round. */
+void round_gather(struct rdzv *r, struct run *run);
+
+/* Seals a round if what it takes is there; starts or calls off a last call. */
+void round_try_seal(struct rdzv *r, struct run *run);
+
+/* Whether a newcomer would make the sealed round larger. Not while members are
+ * missing, and not once it is about to be done. */
+bool round_has_room(const struct run *run);
+
+/* Ends the sealed round: its workers are stopped everywhere. */
+void round_over(struct rdzv *r, struct run *run, const char *why);
+
+/* Ends the drain once nobody runs workers of the round any more. */
+void round_try_drained(struct rdzv *r, struct run *run);
+
+/* Ends the run if all nodes of the round are done. */
+void round_try_done(struct rdzv *r, struct run *run);
+
+/* Tells all nodes that the run is over. `end` is copied. */
+void run_end(struct rdzv *r, struct run *run, const struct msg_end *end);
+
+/* Sends a node its place in the round of run->round. */
+void round_send_world(struct rdzv *r,
+                      const struct run *run,
+                      const struct node *n);
+
+/* Tells a node that waits who is there. */
+void round_send_waiting(struct rdzv *r,
+                        const struct run *run,
+                        const struct node *n);
+
+/* What is due at r->now_us: notices, last call, timeouts. */
+void round_tick(struct rdzv *r, struct run *run);
+int64_t round_deadline(const struct run *run);
+
+#endif
