@@ -1,0 +1,175 @@
+/* ddprdzvd: the rendezvous daemon by itself, for many runs. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/opts.h"
+#include "rendezvous/daemon/server.h"
+#include "rendezvous/net/addr.h"
+
+enum option_id {
+#define OPT_GROUP(ident, title)
+#define OPT(name, letter, kind, env, init, min, max, metavar, group, help)     \
+    OPTION_##name,
+#include "rendezvous/daemon/options.def"
+#undef OPT
+#undef OPT_GROUP
+    OPTION_COUNT
+};
+
+enum group_id {
+#define OPT_GROUP(ident, title) GROUP_##ident,
+#define OPT(name, letter, kind, env, init, min, max, metavar, group, help)
+#include "rendezvous/daemon/options.def"
+#undef OPT
+#undef OPT_GROUP
+    GROUP_COUNT
+};
+
+static const char *const groups[] = {
+#define OPT_GROUP(ident, title) title,
+#define OPT(name, letter, kind, env, init, min, max, metavar, group, help)
+#include "rendezvous/daemon/options.def"
+#undef OPT
+#undef OPT_GROUP
+};
+
+/* clang-format off */
+static const struct opts_row rows[] = {
+#define OPT_GROUP(ident, title)
+#define OPT(name, letter, kind, env, init, min, max, metavar, group, help) \
+    {#name, letter, OPTS_##kind, env, init, min, max, metavar, GROUP_##group, help},
+#include "rendezvous/daemon/options.def"
+#undef OPT
+#undef OPT_GROUP
+};
+/* clang-format on */
+_Static_assert(OPTION_COUNT == sizeof(rows) / sizeof(rows[0]), "one id a row");
+
+static const struct opts_table table = {
+    .program = "ddprdzvd",
+    .synopsis = "[--listen=ADDRESS:PORT] [OPTION]...",
+    .about = "The rendezvous daemon: where the ddprun launchers of many runs "
+             "meet. It keeps nothing precious: when it is killed, workers run "
+             "on, and when it is back at the same address the launchers tell "
+             "it where they were.",
+    .version = DDPRUN_VERSION,
+    .groups = groups,
+    .groups_len = GROUP_COUNT,
+    .rows = rows,
+    .rows_len = OPTION_COUNT,
+};
+
+static const int usage_status = 2;
+
+/* "ADDRESS:PORT", "[v6]:PORT", ":PORT" and "PORT" into host and port. */
+static int
+split_listen(const char *text, char host[256], int *port, struct ddp_err *err)
+{
+    const char *colon = strrchr(text, ':');
+    const char *digits = colon != NULL ? colon + 1 : text;
+    size_t len = colon != NULL ? (size_t)(colon - text) : 0;
+    if (len >= 2 && text[0] == '[' && text[len - 1] == ']') {
+        text++;
+        len -= 2;
+    }
+    int64_t number;
+    if (len >= 256 || !opts_read_int(digits, 0, 65535, &number))
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "--listen: '%s' is not ADDRESS:PORT (as "
+                           "10.0.0.1:29400 or [::]:29400)",
+                           text);
+    memcpy(host, text, len);
+    host[len] = '\0';
+    *port = (int)number;
+    return 0;
+}
+
+static int open_listener(const char *text, int *fd, struct ddp_err *err)
+{
+    char host[256];
+    int port = 0;
+    struct addr_list list;
+    if (split_listen(text, host, &port, err) != 0)
+        return -1;
+    if (host[0] == '\0' || strcmp(host, "::") == 0)
+        return addr_listen_any(port, fd, err);
+    if (addr_resolve(host, port, &list, err) != 0)
+        return -1;
+    return addr_listen((const struct sockaddr *)&list.at[0], fd, err);
+}
+
+static void on_stop(uv_signal_t *handle, int signo)
+{
+    log_info("signal %d: ending; runs go on and wait for a rendezvous at this "
+             "address",
+             signo);
+    uv_stop(handle->loop);
+}
+
+static int serve(const struct opts *o)
+{
+    struct ddp_err err;
+    int fd;
+    if (open_listener(opts_text(o, OPTION_listen), &fd, &err) != 0) {
+        log_warnx("%s", err.text);
+        return ddp_code_exit(err.code);
+    }
+    uv_loop_t loop;
+    struct server *s;
+    struct server_conf conf = {
+        .runs_max = (int)opts_number(o, OPTION_max_runs),
+        .nodes_max = (int)opts_number(o, OPTION_max_nodes),
+        .debug = opts_number(o, OPTION_debug) != 0,
+    };
+    if (uv_loop_init(&loop) != 0)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot start an event loop");
+    if (server_open(&s, &loop, fd, &conf, &err) != 0)
+        fatalx(ddp_code_exit(err.code), "%s", err.text);
+    uv_signal_t term, intr;
+    (void)uv_signal_init(&loop, &term);
+    (void)uv_signal_init(&loop, &intr);
+    if (uv_signal_start(&term, on_stop, SIGTERM) != 0 ||
+        uv_signal_start(&intr, on_stop, SIGINT) != 0)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot take signals");
+    log_info("serving on port %d, open to whoever reaches it",
+             addr_fd_port(fd));
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    server_close(s);
+    uv_close((uv_handle_t *)&term, NULL);
+    uv_close((uv_handle_t *)&intr, NULL);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    return 0;
+}
+
+int main(int argc, char *argv[])
+{
+    struct opts o;
+    struct ddp_err err;
+    log_init("ddprdzvd");
+    if (opts_parse(&o, &table, argc, argv, &err) != 0) {
+        log_warnx("%s", err.text);
+        opts_usage(&table, stderr);
+        return usage_status;
+    }
+    switch (o.ask) {
+    case OPTS_ASK_HELP:
+        opts_help(&table, stdout);
+        return 0;
+    case OPTS_ASK_VERSION:
+        printf("ddprdzvd %s\n", DDPRUN_VERSION);
+        return 0;
+    case OPTS_ASK_RUN:
+        break;
+    }
+    if (o.rest < argc) {
+        log_warnx("'%s' is no option, and ddprdzvd runs no program",
+                  argv[o.rest]);
+        opts_usage(&table, stderr);
+        return usage_status;
+    }
+    (void)signal(SIGPIPE, SIG_IGN);
+    return serve(&o);
+}

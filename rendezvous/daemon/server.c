@@ -1,0 +1,410 @@
+/*
+ * A tick is never judged before every socket was read: the timer only marks it
+ * as due, and the check handle, which libuv runs behind the poll, steps the
+ * core. So a beat that lies in a socket's buffer counts, however late the
+ * server wakes.
+ */
+#include "rendezvous/daemon/server.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+#include "rendezvous/base/rng.h"
+#include "rendezvous/core/rdzv.h"
+#include "rendezvous/net/conn.h"
+
+#define SERVER_MAGIC    0x72647a76u
+#define SPARE_CONNS     64 /* for those who are refused, and for reconnects */
+#define SPARE_FILES     32 /* not for connections: the loop, stderr, a log */
+#define HELLO_US        (10 * MONO_S) /* to say join */
+#define HELLO_SWEEP_MS  1000
+#define LAG_WORTH_US    (50 * MONO_MS)
+#define GARBAGE_PER_SEC 5 /* lines about strangers */
+
+struct slot {
+    struct conn *conn;
+    struct server *server;
+    int64_t since_us;
+    bool joined;
+};
+
+struct server {
+    unsigned magic;
+    struct server_conf conf;
+    uv_tcp_t listener;
+    uv_timer_t timer;
+    uv_timer_t hello_timer;
+    uv_check_t check;
+    struct rdzv *rdzv;
+    struct slot *slots;
+    int *free_slots;
+    int n_free;
+    int conns_max;
+    int strangers;  /* connections that have not joined */
+    int64_t due_us; /* when the timer was to fire */
+    bool tick_due;
+    bool served; /* a run was here */
+    bool closing;
+    int open_handles;
+    int complaints; /* lines about strangers in this second */
+};
+
+static void step(struct server *s, const struct rdzv_event *ev);
+
+static struct server *server_of(void *data)
+{
+    struct server *s = data;
+    ddp_assert(s->magic == SERVER_MAGIC);
+    return s;
+}
+
+/* -- slots
+ * ------------------------------------------------------------------------- */
+
+static int slot_index(const struct slot *slot)
+{
+    return (int)(slot - slot->server->slots);
+}
+
+static void slot_free(struct slot *slot)
+{
+    struct server *s = slot->server;
+    if (!slot->joined)
+        s->strangers--;
+    slot->conn = NULL;
+    s->free_slots[s->n_free++] = slot_index(slot);
+}
+
+static void complain(struct server *s, const struct conn *c, const char *why)
+{
+    if (s->complaints++ >= GARBAGE_PER_SEC)
+        return;
+    char peer[ADDR_TEXT_MAX];
+    conn_peer(c, peer);
+    log_warnx("connection closed: %s peer=%s", why, peer);
+}
+
+/* -- the core's actions
+ * ---------------------------------------------------------------- */
+
+static void act_note(const struct server *s, const struct note *n)
+{
+    enum note_level level = note_level(n->kind);
+    if ((level == NOTE_DEBUG && !s->conf.debug) ||
+        (level < NOTE_WARN && s->conf.quiet && !s->conf.debug))
+        return;
+    if (s->conf.quiet && !s->conf.debug)
+        return; /* the launchers are told, and tell it better */
+    char line[1024];
+    note_format(n, line, sizeof(line));
+    if (level == NOTE_WARN)
+        log_warnx("%s", line);
+    else
+        log_info("%s", line);
+}
+
+static void act(void *ctx, const struct rdzv_action *a)
+{
+    struct server *s = server_of(ctx);
+    switch (a->kind) {
+    case RDZV_SEND:
+        conn_send(s->slots[a->conn].conn, a->msg);
+        return;
+    case RDZV_DROP: {
+        struct conn *c = s->slots[a->conn].conn;
+        slot_free(&s->slots[a->conn]);
+        conn_finish(c);
+        return;
+    }
+    case RDZV_NOTE:
+        act_note(s, a->note);
+        return;
+    }
+    DDP_WRONG("action");
+}
+
+/* -- time
+ * ---------------------------------------------------------------------------------
+ */
+
+static void on_timer(uv_timer_t *timer)
+{
+    server_of(timer->data)->tick_due = true;
+}
+
+static void arm(struct server *s)
+{
+    int64_t at_us = rdzv_deadline(s->rdzv);
+    s->due_us = at_us;
+    if (at_us == MONO_NEVER) {
+        (void)uv_timer_stop(&s->timer);
+        return;
+    }
+    int64_t ms = mono_ms_until(mono_now_us(), at_us);
+    uv_update_time(s->timer.loop);
+    (void)uv_timer_start(&s->timer, on_timer, (uint64_t)ms, 0);
+}
+
+static void on_check(uv_check_t *check)
+{
+    struct server *s = server_of(check->data);
+    if (!s->tick_due || s->closing)
+        return;
+    s->tick_due = false;
+    int64_t now_us = mono_now_us();
+    int64_t lag_us = now_us - s->due_us;
+    struct rdzv_event ev = {
+        .kind = RDZV_TICK,
+        .now_us = now_us,
+        .lag_us = lag_us > LAG_WORTH_US ? lag_us : 0,
+    };
+    if (now_us < s->due_us)
+        arm(s); /* the deadline has moved */
+    else
+        step(s, &ev);
+}
+
+static void step(struct server *s, const struct rdzv_event *ev)
+{
+    struct rdzv_actions out = {.emit = act, .ctx = s};
+    rdzv_step(s->rdzv, ev, &out);
+    s->served |= rdzv_nodes(s->rdzv) > 0;
+    if (s->served && s->conf.on_idle != NULL && rdzv_nodes(s->rdzv) == 0 &&
+        rdzv_live_runs(s->rdzv) == 0) {
+        s->conf.on_idle(s->conf.ctx);
+        return;
+    }
+    arm(s);
+}
+
+/* Who connects and says nothing costs a descriptor for ten seconds. */
+static void on_hello_timer(uv_timer_t *timer)
+{
+    struct server *s = server_of(timer->data);
+    s->complaints = 0;
+    int64_t now_us = mono_now_us();
+    for (int i = 0; i < s->conns_max && s->strangers > 0; i++) {
+        struct slot *slot = &s->slots[i];
+        if (slot->conn == NULL || slot->joined ||
+            now_us < slot->since_us + HELLO_US)
+            continue;
+        complain(s, slot->conn, "it said nothing for 10 s");
+        conn_close(slot->conn);
+        slot_free(slot);
+    }
+    if (s->strangers == 0)
+        (void)uv_timer_stop(timer);
+}
+
+/* -- connections
+ * ------------------------------------------------------------------------------
+ */
+
+static void on_msg(void *ctx, struct conn *c, const struct msg *m)
+{
+    struct slot *slot = ctx;
+    struct server *s = server_of(slot->server);
+    char peer[ADDR_TEXT_MAX] = "";
+    char here[ADDR_TEXT_MAX] = "";
+    if (!slot->joined) {
+        slot->joined = true;
+        s->strangers--;
+        conn_peer(c, peer);
+        conn_here(c, here);
+    }
+    struct rdzv_event ev = {
+        .kind = RDZV_MSG,
+        .now_us = mono_now_us(),
+        .conn = slot_index(slot),
+        .msg = m,
+        .peer_addr = peer,
+        .here_addr = here,
+    };
+    step(s, &ev);
+}
+
+static void on_closed(
+    void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
+{
+    (void)refused;
+    struct slot *slot = ctx;
+    struct server *s = server_of(slot->server);
+    struct rdzv_event ev = {
+        .kind = RDZV_CLOSED,
+        .now_us = mono_now_us(),
+        .conn = slot_index(slot),
+        .orderly = orderly,
+    };
+    if (!orderly)
+        complain(s, c, why);
+    bool joined = slot->joined;
+    slot_free(slot);
+    if (joined)
+        step(s, &ev);
+}
+
+static const struct conn_handler handler = {
+    .on_msg = on_msg,
+    .on_closed = on_closed,
+};
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+    struct server *s = server_of(listener->data);
+    struct ddp_err err;
+    if (status != 0) {
+        log_warnx("cannot accept: %s", uv_strerror(status));
+        return;
+    }
+    struct conn *c = conn_accept(listener, &handler, NULL, &err);
+    if (c == NULL) {
+        log_warnx("%s", err.text);
+        return;
+    }
+    if (s->n_free == 0) {
+        complain(s, c, "there is no room for more connections");
+        conn_close(c);
+        return;
+    }
+    struct slot *slot = &s->slots[s->free_slots[--s->n_free]];
+    *slot = (struct slot){
+        .conn = c, .server = s, .since_us = mono_now_us(), .joined = false};
+    conn_set_ctx(c, slot);
+    if (s->strangers++ == 0)
+        (void)uv_timer_start(&s->hello_timer, on_hello_timer, HELLO_SWEEP_MS,
+                             HELLO_SWEEP_MS);
+}
+
+/* -- open and close
+ * --------------------------------------------------------------------------------
+ */
+
+int server_raise_files(void)
+{
+    struct rlimit lim;
+    if (getrlimit(RLIMIT_NOFILE, &lim) != 0)
+        return 1024;
+    rlim_t hard = lim.rlim_max == RLIM_INFINITY ? 1 << 20 : lim.rlim_max;
+    if (lim.rlim_cur < hard) {
+        lim.rlim_cur = hard;
+        if (setrlimit(RLIMIT_NOFILE, &lim) != 0)
+            (void)getrlimit(RLIMIT_NOFILE, &lim); /* as it was, then */
+    }
+    return lim.rlim_cur > 1 << 20 ? 1 << 20 : (int)lim.rlim_cur;
+}
+
+static void on_handle_closed(uv_handle_t *h)
+{
+    struct server *s = server_of(h->data);
+    if (--s->open_handles > 0)
+        return;
+    rdzv_del(s->rdzv);
+    free(s->slots);
+    free(s->free_slots);
+    s->magic = 0;
+    free(s);
+}
+
+void server_close(struct server *s)
+{
+    if (s->closing)
+        return;
+    s->closing = true;
+    for (int i = 0; i < s->conns_max; i++)
+        if (s->slots[i].conn != NULL)
+            conn_close(s->slots[i].conn);
+    uv_close((uv_handle_t *)&s->listener, on_handle_closed);
+    uv_close((uv_handle_t *)&s->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&s->hello_timer, on_handle_closed);
+    uv_close((uv_handle_t *)&s->check, on_handle_closed);
+}
+
+static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
+{
+    int rc = uv_tcp_open(&s->listener, listen_fd);
+    if (rc == 0)
+        rc = uv_listen((uv_stream_t *)&s->listener, 4096, on_connection);
+    if (rc == 0)
+        rc = uv_check_start(&s->check, on_check);
+    if (rc != 0)
+        return ddp_err_set(err, DDP_E_IO, "cannot serve the rendezvous: %s",
+                           uv_strerror(rc));
+    return 0;
+}
+
+int server_open(struct server **out,
+                uv_loop_t *loop,
+                int listen_fd,
+                const struct server_conf *conf,
+                struct ddp_err *err)
+{
+    int files = server_raise_files() - SPARE_FILES;
+    struct server *s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a server");
+    s->magic = SERVER_MAGIC;
+    s->conf = *conf;
+    s->conns_max = conf->nodes_max + SPARE_CONNS;
+    if (s->conns_max > files)
+        s->conns_max = files;
+    size_t n = (size_t)s->conns_max;
+    s->slots = calloc(n, sizeof(s->slots[0]));
+    s->free_slots = calloc(n, sizeof(s->free_slots[0]));
+    if (s->slots == NULL || s->free_slots == NULL)
+        DDP_WRONG("out of memory while the rendezvous starts");
+    for (int i = s->conns_max - 1; i >= 0; i--)
+        s->free_slots[s->n_free++] = i;
+    struct rdzv_limits limits = {.runs_max = conf->runs_max,
+                                 .nodes_max = conf->nodes_max,
+                                 .conns_max = s->conns_max};
+    s->rdzv = rdzv_new(&limits, rng_seed());
+    (void)uv_tcp_init(loop, &s->listener); /* makes no socket: cannot fail */
+    (void)uv_timer_init(loop, &s->timer);
+    (void)uv_timer_init(loop, &s->hello_timer);
+    (void)uv_check_init(loop, &s->check);
+    s->open_handles = 4;
+    s->listener.data = s->timer.data = s->hello_timer.data = s->check.data = s;
+    if (start_listening(s, listen_fd, err) != 0) {
+        server_close(s);
+        return -1;
+    }
+    *out = s;
+    return 0;
+}
+
+/* -- as a process
+ * ------------------------------------------------------------------------------------
+ */
+
+/* Connections that are being finished may have an END to bring: the loop runs
+ * until they are gone. */
+static void close_when_idle(void *ctx)
+{
+    server_close(*(struct server **)ctx);
+}
+
+void server_main(int listen_fd, int nodes_max, bool debug)
+{
+    uv_loop_t loop;
+    struct server *s = NULL;
+    struct ddp_err err;
+    struct server_conf conf = {
+        .runs_max = 16,
+        .nodes_max = nodes_max,
+        .debug = debug,
+        .quiet = true,
+        .on_idle = close_when_idle,
+        .ctx = &s,
+    };
+    if (uv_loop_init(&loop) != 0)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot start an event loop");
+    if (server_open(&s, &loop, listen_fd, &conf, &err) != 0)
+        fatalx(ddp_code_exit(err.code), "%s", err.text);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    _exit(0);
+}

@@ -1,0 +1,49 @@
+/*
+ * daemon/server: the rendezvous server's shell: libuv callbacks become events
+ * of the core, its actions become calls. Used by ddprdzvd and, in a process of
+ * its own, by the launcher on the endpoint's host.
+ */
+#ifndef SERVER_H
+#define SERVER_H
+
+#include <uv.h>
+
+#include "rendezvous/base/err.h"
+
+struct server;
+
+struct server_conf {
+    int runs_max;
+    int nodes_max; /* connections are limited to this and some to spare */
+    bool debug;    /* notes of the lowest level as well */
+    bool quiet;    /* warnings only: beside a launcher that tells by itself */
+    /* Called, when not NULL, once a run has ended here, no other is alive and
+     * no node is left. May call server_close. */
+    void (*on_idle)(void *ctx);
+    void *ctx;
+};
+
+/*
+ * Serves on `listen_fd`, which it takes over. Returns 0 with *out owned by the
+ * caller, to be given back by server_close. Errors: DDP_E_NOMEM, DDP_E_IO.
+ */
+int server_open(struct server **out,
+                uv_loop_t *loop,
+                int listen_fd,
+                const struct server_conf *conf,
+                struct ddp_err *err);
+
+/* Closes everything; memory goes as the loop runs on until it is empty. */
+void server_close(struct server *s);
+
+/*
+ * The whole life of a process that serves the launcher's run and ends when the
+ * run has ended. Never returns; ends with status 0.
+ */
+void server_main(int listen_fd, int nodes_max, bool debug)
+    __attribute__((noreturn));
+
+/* Raises the soft limit of open files to the hard one; returns it. */
+int server_raise_files(void);
+
+#endif
