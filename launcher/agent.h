@@ -1,0 +1,178 @@
+/*
+ * launcher/agent: the node agent's brain. Pure, like the server's: an event
+ * goes in, actions come out; it knows neither sockets nor processes nor the
+ * clock. It does not allocate.
+ *
+ * What the workers of this node do (agent.work), and what changes it:
+ *
+ *              world              all exited 0
+ *     NONE ------------> RUNNING ----------------> DONE
+ *      ^                   |                        |
+ *      |                   | a worker failed, stop, | stop
+ *      |    all dead       v lease over, a signal   |
+ *      +---------------- STOPPING                   |
+ *      +--------------------------------------------+
+ *
+ * Beside it stands the link to the rendezvous (DOWN, CONNECTING, UP): workers
+ * run on while it is down. Whatever the server must know is said again after
+ * each reconnect (join, then failed, ready, done or leave), so that nothing
+ * depends on a message that was under way when a connection broke.
+ *
+ * Workers run under a lease, which the server's answers renew, and so does a
+ * refused connection, since it proves that the old server is gone. When it is
+ * over they are killed at once; the guard holds the same lease over the agent
+ * (agent_lease_until_us).
+ *
+ * An agent that was told of the end, or that was told to go by a signal, exits
+ * once no worker is left.
+ */
+#ifndef AGENT_H
+#define AGENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rendezvous/base/rng.h"
+#include "rendezvous/core/note.h"
+#include "rendezvous/proto/msg.h"
+
+struct agent_conf {
+    struct msg_join join; /* all but what it holds (instance to lease_ms) */
+    int64_t shutdown_us;  /* between the first signal to workers and KILL */
+    uint64_t seed;        /* for the jitter of reconnects */
+};
+
+enum agent_event_kind {
+    AGENT_START,
+    AGENT_LINK_UP,
+    AGENT_LINK_DOWN,    /* also: a try to connect failed; refused, text */
+    AGENT_MSG,          /* msg */
+    AGENT_WORKER_EXIT,  /* worker */
+    AGENT_SPAWN_FAILED, /* worker: its local rank and why; started */
+    AGENT_SIGNAL,       /* signo: the user's, to the launcher */
+    AGENT_ORPHANED,     /* the guard is dead */
+    AGENT_TICK,
+};
+
+/* How a worker ended. */
+struct agent_worker {
+    int local_rank;
+    int64_t pid;
+    int code;         /* exit code, 0 if a signal ended it */
+    int signal;       /* 0 if it exited */
+    bool permanent;   /* starting it again is useless */
+    const char *text; /* from its error file, may be NULL */
+};
+
+struct agent_event {
+    enum agent_event_kind kind;
+    int64_t now_us;
+    const struct msg *msg;
+    bool refused;     /* nobody listens there: the old server is gone */
+    const char *text; /* why the link is down */
+    struct agent_worker worker;
+    int started; /* SPAWN_FAILED: how many workers run nevertheless */
+    int signo;
+};
+
+/* What the launcher ends with. */
+struct agent_verdict {
+    int status;
+    bool ended; /* the server told of the end: `end` is valid */
+    struct msg_end end;
+    int64_t heard_us; /* when it did */
+    char text[512];   /* why, where the agent itself decided */
+};
+
+enum agent_action_kind {
+    AGENT_CONNECT,    /* the next event about it is LINK_UP or LINK_DOWN */
+    AGENT_DISCONNECT, /* by a reset: a FIN would say that all here is dead;
+                         no event for it */
+    AGENT_SEND,       /* msg */
+    AGENT_SPAWN,      /* world: start join.nproc workers */
+    AGENT_KILL,       /* signo to all workers that live */
+    AGENT_SWEEP,      /* kill whatever else the dead workers left behind */
+    AGENT_NOTE,       /* note */
+    AGENT_EXIT,       /* verdict; the last action */
+};
+
+struct agent_action {
+    enum agent_action_kind kind;
+    const struct msg *msg;
+    const struct msg_world *world;
+    int signo;
+    const struct note *note;
+    const struct agent_verdict *verdict;
+};
+
+/* Emit is called for each action in order; it must not call back. */
+struct agent_actions {
+    void (*emit)(void *ctx, const struct agent_action *action);
+    void *ctx;
+};
+
+enum agent_link {
+    AGENT_LINK_IS_DOWN,
+    AGENT_LINK_CONNECTING,
+    AGENT_LINK_IS_UP
+};
+enum agent_work {
+    AGENT_NONE,
+    AGENT_RUNNING,
+    AGENT_STOPPING,
+    AGENT_DONE
+};
+
+#define AGENT_BEATS 64 /* answers to older beats than so many are ignored */
+
+/* The caller's storage; the fields are the core's own. */
+struct agent {
+    struct agent_conf conf;
+    enum agent_link link;
+    enum agent_work work;
+    bool holds; /* `world` is a round that this node was in, or ... */
+    bool spare; /* ... that runs without it, as the server said */
+    struct msg_world world;
+    int alive; /* workers */
+    int succeeded;
+    bool has_failed; /* `failed` is of the round in `world` */
+    struct msg_failed failed;
+    int64_t failed_at_us;
+    bool going;             /* exits once no worker is left */
+    bool leaving;           /* by a signal of the user's ... */
+    struct msg_leave leave; /* ... that it tells the server of */
+    bool killed;            /* SIGKILL was sent */
+    bool exited;
+    struct agent_verdict verdict;
+
+    int64_t kill_at_us;     /* end of the grace */
+    int64_t farewell_at_us; /* end of waiting for the server's END */
+    int64_t lease_until_us; /* 0: none granted */
+    int64_t answered_us;    /* when the server last answered a beat */
+    int64_t heard_seq;      /* of the last lease, -1: none yet */
+    int64_t beat_at_us;
+    int64_t beat_seq;
+    int64_t beat_sent_us[AGENT_BEATS];
+
+    bool heard;          /* the server has answered on this link */
+    bool was_up;         /* ... on any link, ever */
+    int64_t tried_at_us; /* when the last try to connect began */
+    int64_t down_since_us;
+    int64_t retry_at_us;
+    int64_t pause_us; /* before the next try */
+    int64_t complain_at_us;
+    char down_text[256];
+    struct rng rng;
+};
+
+void agent_init(struct agent *a, const struct agent_conf *conf);
+void agent_step(struct agent *a,
+                const struct agent_event *ev,
+                const struct agent_actions *out);
+int64_t agent_deadline(const struct agent *a);
+
+/* Until when the workers may run if nothing more is heard; MONO_NEVER while
+ * there are none. A guard kills them then, should the agent be frozen. */
+int64_t agent_lease_until_us(const struct agent *a);
+
+#endif

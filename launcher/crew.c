@@ -1,0 +1,251 @@
+#include "launcher/crew.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/worker_env.h"
+#include "rendezvous/base/log.h"
+
+#define WATCH_MAGIC 0x77617463u
+
+/* One worker that lives. On the heap, since libuv closes its handle after the
+ * worker's place has perhaps been taken by the next one. */
+struct watch {
+    unsigned magic;
+    uv_poll_t poll;
+    struct crew *crew;
+    pid_t pid;
+    int pidfd;
+    int local_rank;
+};
+
+struct crew {
+    uv_loop_t *loop;
+    const struct conf *conf;
+    const struct spawn_origin *origin;
+    const struct crew_handler *handler;
+    void *ctx;
+    struct errfile errfile;
+    struct watch **watches; /* by local rank, NULL: not alive */
+    char (*error_files)[ERRFILE_PATH_MAX];
+    int trouble_fd[2]; /* children that could not exec */
+};
+
+struct crew *crew_new(uv_loop_t *loop,
+                      const struct conf *conf,
+                      const struct spawn_origin *origin,
+                      const struct crew_handler *handler,
+                      void *ctx)
+{
+    struct crew *crew = calloc(1, sizeof(*crew));
+    size_t n = (size_t)conf->nproc;
+    if (crew != NULL) {
+        crew->watches = calloc(n, sizeof(*crew->watches));
+        crew->error_files = calloc(n, sizeof(*crew->error_files));
+    }
+    if (crew == NULL || crew->watches == NULL || crew->error_files == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu workers", n);
+    crew->loop = loop;
+    crew->conf = conf;
+    crew->origin = origin;
+    crew->handler = handler;
+    crew->ctx = ctx;
+    if (pipe2(crew->trouble_fd, O_CLOEXEC | O_NONBLOCK) != 0)
+        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start workers");
+    errfile_init(&crew->errfile, conf);
+    return crew;
+}
+
+/* -- a worker ends
+ * ------------------------------------------------------------------ */
+
+static void on_watch_closed(uv_handle_t *h)
+{
+    struct watch *w = h->data;
+    (void)close(w->pidfd); /* nothing to lose */
+    w->magic = 0;
+    free(w);
+}
+
+/* Whether this worker never became the program; why, then. */
+static bool find_trouble(const struct crew *crew, int local_rank, int *why)
+{
+    struct spawn_trouble t;
+    bool found = false;
+    while (read(crew->trouble_fd[0], &t, sizeof(t)) == (ssize_t)sizeof(t))
+        if (t.local_rank == local_rank) {
+            *why = t.sys_errno;
+            found = true;
+        }
+    return found;
+}
+
+static void tell_exit(struct crew *crew, int local_rank, const siginfo_t *info)
+{
+    char text[ERRFILE_TEXT_MAX + 1] = "";
+    bool exited = info->si_code == CLD_EXITED;
+    struct agent_worker w = {
+        .local_rank = local_rank,
+        .pid = info->si_pid,
+        .code = exited ? info->si_status : 0,
+        .signal = exited ? 0 : info->si_status,
+        .text = text,
+    };
+    int why;
+    bool ok = w.code == 0 && w.signal == 0;
+    if (!ok)
+        errfile_read(crew->error_files[local_rank], text);
+    if ((w.code == 126 || w.code == 127) &&
+        find_trouble(crew, local_rank, &why)) {
+        w.permanent = true;
+        (void)snprintf(text, /* a cut text is still a text */
+                       sizeof(text), "cannot execute %.300s: %s",
+                       crew->conf->exec_path, strerror(why));
+    }
+    crew->handler->on_exit(crew->ctx, &w);
+}
+
+static void on_pidfd(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    struct watch *w = poll->data;
+    ddp_assert(w->magic == WATCH_MAGIC);
+    siginfo_t info = {.si_pid = 0};
+    if (waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG) != 0 ||
+        info.si_pid == 0)
+        return; /* not dead yet */
+    struct crew *crew = w->crew;
+    int local_rank = w->local_rank;
+    crew->watches[local_rank] = NULL;
+    uv_close((uv_handle_t *)poll, on_watch_closed);
+    tell_exit(crew, local_rank, &info);
+}
+
+/* -- starting
+ * -------------------------------------------------------------------------- */
+
+static int watch_worker(struct crew *crew,
+                        int local_rank,
+                        pid_t pid,
+                        int pidfd,
+                        struct ddp_err *err)
+{
+    struct watch *w = calloc(1, sizeof(*w));
+    int rc = w == NULL ? UV_ENOMEM : uv_poll_init(crew->loop, &w->poll, pidfd);
+    if (rc != 0) {
+        free(w);
+        (void)kill(pid, SIGKILL);
+        (void)waitpid(pid, NULL, 0);
+        (void)close(pidfd);
+        return ddp_err_set(err, DDP_E_NOMEM, "cannot watch a worker: %s",
+                           uv_strerror(rc));
+    }
+    w->magic = WATCH_MAGIC;
+    w->crew = crew;
+    w->pid = pid;
+    w->pidfd = pidfd;
+    w->local_rank = local_rank;
+    w->poll.data = w;
+    crew->watches[local_rank] = w;
+    (void)uv_poll_start(&w->poll, UV_READABLE, on_pidfd); /* cannot fail */
+    return 0;
+}
+
+static int start_one(struct crew *crew,
+                     const struct msg_world *world,
+                     int local_rank,
+                     struct ddp_err *err)
+{
+    char *error_file = crew->error_files[local_rank];
+    errfile_prepare(&crew->errfile, world->restarts, local_rank, error_file);
+    char **envp = worker_env_make(crew->conf, world, local_rank, error_file);
+    char **argv = worker_args_make(crew->conf->argv, local_rank);
+    struct spawn_request req = {
+        .path = crew->conf->exec_path,
+        .argv = argv,
+        .envp = envp,
+        .origin = crew->origin,
+        .report_fd = crew->trouble_fd[1],
+        .local_rank = local_rank,
+    };
+    pid_t pid;
+    int pidfd;
+    int rc = -1;
+    if (envp == NULL || argv == NULL)
+        ddp_err_set(err, DDP_E_NOMEM, "no memory for a worker");
+    else
+        rc = spawn_worker(&req, &pid, &pidfd, err);
+    free(envp);
+    free(argv);
+    return rc == 0 ? watch_worker(crew, local_rank, pid, pidfd, err) : -1;
+}
+
+int crew_start(struct crew *crew,
+               const struct msg_world *world,
+               int *started,
+               struct ddp_err *err)
+{
+    for (*started = 0; *started < crew->conf->nproc; ++*started) {
+        ddp_assert(crew->watches[*started] == NULL);
+        if (start_one(crew, world, *started, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* -- ending
+ * -------------------------------------------------------------------------------
+ */
+
+void crew_kill(struct crew *crew, int signo)
+{
+    for (int i = 0; i < crew->conf->nproc; i++) {
+        const struct watch *w = crew->watches[i];
+        if (w == NULL)
+            continue;
+        /* Not yet a session leader in the instant after fork: then the signal
+         * goes to the process itself. */
+        if (kill(-w->pid, signo) != 0)
+            (void)kill(w->pid, signo);
+        if (signo != SIGKILL)
+            (void)kill(-w->pid, SIGCONT);
+    }
+}
+
+static bool is_worker(const struct crew *crew, pid_t pid)
+{
+    for (int i = 0; i < crew->conf->nproc; i++)
+        if (crew->watches[i] != NULL && crew->watches[i]->pid == pid)
+            return true;
+    return false;
+}
+
+pid_t crew_reap_orphans(struct crew *crew, const pid_t *others, int n)
+{
+    for (;;) {
+        siginfo_t info = {.si_pid = 0};
+        int how = WEXITED | WNOHANG | WNOWAIT;
+        if (waitid(P_ALL, 0, &info, how) != 0 || info.si_pid == 0)
+            return 0;
+        /* The kernel would show the same dead worker again and again: its
+         * pidfd's event comes, and then we are called once more. */
+        if (is_worker(crew, info.si_pid))
+            return 0;
+        for (int i = 0; i < n; i++)
+            if (others[i] == info.si_pid)
+                return info.si_pid;
+        (void)waitpid(info.si_pid, NULL, WNOHANG);
+    }
+}
+
+void crew_clean(struct crew *crew)
+{
+    errfile_clean(&crew->errfile);
+}

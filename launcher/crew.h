@@ -1,0 +1,54 @@
+/*
+ * launcher/crew: the workers of this node: started for a round, watched
+ * through their pidfds, signalled by session, counted.
+ */
+#ifndef CREW_H
+#define CREW_H
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "launcher/agent.h"
+#include "launcher/conf.h"
+#include "launcher/errfile.h"
+#include "launcher/spawn.h"
+
+struct crew;
+
+struct crew_handler {
+    /* A worker has ended and is reaped; `w` is borrowed for the call. */
+    void (*on_exit)(void *ctx, const struct agent_worker *w);
+};
+
+/* Everything is borrowed for the crew's life, which is the process's. */
+struct crew *crew_new(uv_loop_t *loop,
+                      const struct conf *conf,
+                      const struct spawn_origin *origin,
+                      const struct crew_handler *handler,
+                      void *ctx);
+
+/*
+ * Starts the workers of a round; none of the one before may live. On an error
+ * (DDP_E_NOMEM) the first *started ones run nevertheless, and are the caller's
+ * to kill; else *started is conf->nproc.
+ */
+int crew_start(struct crew *crew,
+               const struct msg_world *world,
+               int *started,
+               struct ddp_err *err);
+
+/* Sends a signal to every worker that lives, and to its whole session's
+ * process group; one that is stopped is continued, so that it can obey. */
+void crew_kill(struct crew *crew, int signo);
+
+/*
+ * Reaps orphans that came to us as a subreaper. Children that are somebody
+ * else's to wait for (workers, and `others[0..n)`) are left alone; returns the
+ * first of `others` that has ended, or 0.
+ */
+pid_t crew_reap_orphans(struct crew *crew, const pid_t *others, int n);
+
+/* Removes the empty folders of error files. */
+void crew_clean(struct crew *crew);
+
+#endif

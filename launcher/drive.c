@@ -1,0 +1,419 @@
+/*
+ * One loop, one thread. Callbacks of link, crew, guard, timers and signals
+ * each become one event (step); the core's actions come back through act,
+ * which never steps: what fails at once is kept in `pending` and told when the
+ * step is over.
+ *
+ * The end: AGENT_EXIT closes the link in order; a server of ours is waited for
+ * (other nodes may not have heard of the end yet), then the loop stops.
+ */
+#include "launcher/drive.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "launcher/agent.h"
+#include "launcher/crew.h"
+#include "launcher/guard.h"
+#include "launcher/helper.h"
+#include "launcher/link.h"
+#include "launcher/report.h"
+#include "launcher/tree.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+#include "rendezvous/daemon/server.h"
+#include "rendezvous/daemon/store_server.h"
+#include "rendezvous/net/addr.h"
+
+#define SWEEP_US       (2 * MONO_S)
+#define SERVER_LAST_MS 5000 /* for the server to bring the end to the others   \
+                             */
+
+struct drive {
+    const struct conf *conf;
+    uv_loop_t loop;
+    struct agent agent;
+    struct link *link;
+    struct crew *crew;
+    int guard_fd;
+    bool debug;
+    int64_t start_us;
+    uv_timer_t timer;
+    uv_poll_t guard_poll;
+    uv_signal_t sigchld;
+
+    int store_fd; /* listener of the worker store, -1: none */
+    uv_poll_t store_poll;
+    pid_t store;
+
+    bool spawn_failed; /* pending: told when the step is over */
+    int spawned;
+    struct ddp_err spawn_err;
+
+    bool exiting;
+    struct agent_verdict verdict;
+};
+
+static void step(struct drive *d, struct agent_event *ev);
+
+/* -- the worker store
+ * ------------------------------------------------------------------ */
+
+static void run_store(int listen_fd, const void *arg)
+{
+    (void)arg;
+    store_server_main(listen_fd);
+}
+
+/* The process starts with the first connection: who needs no store pays for
+ * none. */
+static void on_store_wanted(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    struct drive *d = poll->data;
+    struct ddp_err err;
+    (void)uv_poll_stop(poll);
+    if (helper_start(&d->store, d->store_fd, run_store, NULL, &err) != 0)
+        log_warnx("the workers' store does not start: %s", err.text);
+}
+
+/* Connections that nobody has accepted are of workers that are dead. */
+static void drain_backlog(int fd)
+{
+    int old;
+    while ((old = accept4(fd, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+        (void)close(old);
+}
+
+/* A fresh, empty store for each round: no stale keys. */
+static void renew_store(struct drive *d)
+{
+    if (d->store_fd < 0)
+        return;
+    helper_kill(&d->store);
+    drain_backlog(d->store_fd);
+    (void)uv_poll_start(&d->store_poll, UV_READABLE, on_store_wanted);
+}
+
+/* Listens for the workers before the node joins, so that the port that it
+ * tells the others is its own; returns the port. */
+static int open_store(struct drive *d, struct ddp_err *err)
+{
+    int fd;
+    if (addr_listen_any(0, &fd, err) != 0)
+        return ddp_err_wrap(err, "the workers' store");
+    int port = addr_fd_port(fd);
+    if (!d->conf->worker_store) {
+        (void)close(fd); /* for a worker to bind itself */
+        return port;
+    }
+    d->store_fd = fd;
+    (void)uv_poll_init(&d->loop, &d->store_poll,
+                       fd); /* a socket: cannot fail */
+    d->store_poll.data = d;
+    return port;
+}
+
+/* -- the core's actions
+ * --------------------------------------------------------------------- */
+
+static void start_workers(struct drive *d, const struct msg_world *world)
+{
+    renew_store(d);
+    d->spawn_failed =
+        crew_start(d->crew, world, &d->spawned, &d->spawn_err) != 0;
+}
+
+static void sweep(const struct drive *d)
+{
+    pid_t keep[2] = {link_server(d->link), d->store};
+    if (tree_kill(keep, 2, mono_now_us() + SWEEP_US) > 0)
+        log_warnx("some processes that the workers left behind could not be "
+                  "killed");
+}
+
+static void on_server_late(uv_timer_t *timer)
+{
+    struct drive *d = timer->data;
+    link_server_kill(d->link);
+    uv_stop(&d->loop);
+}
+
+/* Other nodes may still have to hear of the end from our server. */
+static void leave_loop(struct drive *d, const struct agent_verdict *v)
+{
+    d->exiting = true;
+    d->verdict = *v;
+    helper_kill(&d->store);
+    link_finish(d->link);
+    (void)uv_timer_stop(&d->timer);
+    if (link_server(d->link) > 0 && v->ended)
+        (void)uv_timer_start(&d->timer, on_server_late, SERVER_LAST_MS, 0);
+    else
+        uv_stop(&d->loop);
+}
+
+static void send_msg(struct drive *d, const struct msg *m)
+{
+    if (m->kind != MSG_KIND_join) {
+        link_send(d->link, m);
+        return;
+    }
+    struct msg join = *m;
+    join.join.hosts = link_server(d->link) > 0;
+    if (join.join.addr[0] == '\0')
+        link_local_addr(d->link, join.join.addr, sizeof(join.join.addr));
+    link_send(d->link, &join);
+}
+
+static void act(void *ctx, const struct agent_action *a)
+{
+    struct drive *d = ctx;
+    switch (a->kind) {
+    case AGENT_CONNECT:
+        link_connect(d->link);
+        return;
+    case AGENT_DISCONNECT:
+        link_disconnect(d->link);
+        return;
+    case AGENT_SEND:
+        send_msg(d, a->msg);
+        return;
+    case AGENT_SPAWN:
+        start_workers(d, a->world);
+        return;
+    case AGENT_KILL:
+        crew_kill(d->crew, a->signo);
+        return;
+    case AGENT_SWEEP:
+        sweep(d);
+        return;
+    case AGENT_NOTE:
+        report_note(d->conf, a->note, mono_now_us() - d->start_us, d->debug);
+        return;
+    case AGENT_EXIT:
+        leave_loop(d, a->verdict);
+        return;
+    }
+    DDP_WRONG("action");
+}
+
+/* -- events
+ * -------------------------------------------------------------------------------------
+ */
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct agent_event ev = {.kind = AGENT_TICK};
+    step(timer->data, &ev);
+}
+
+static void arm(struct drive *d)
+{
+    int64_t at_us = agent_deadline(&d->agent);
+    if (d->exiting)
+        return;
+    if (at_us == MONO_NEVER) {
+        (void)uv_timer_stop(&d->timer);
+        return;
+    }
+    uint64_t ms = (uint64_t)mono_ms_until(mono_now_us(), at_us);
+    uv_update_time(&d->loop);
+    (void)uv_timer_start(&d->timer, on_timer, ms, 0);
+}
+
+static void step_once(struct drive *d, struct agent_event *ev)
+{
+    struct agent_actions out = {.emit = act, .ctx = d};
+    ev->now_us = mono_now_us();
+    agent_step(&d->agent, ev, &out);
+}
+
+static void tell_spawn_failure(struct drive *d)
+{
+    struct agent_event ev = {
+        .kind = AGENT_SPAWN_FAILED,
+        .started = d->spawned,
+        .worker = {.local_rank = d->spawned,
+                   .code = ddp_code_exit(d->spawn_err.code),
+                   .text = d->spawn_err.text},
+    };
+    d->spawn_failed = false;
+    log_warnx("%s", d->spawn_err.text);
+    step_once(d, &ev);
+}
+
+static void step(struct drive *d, struct agent_event *ev)
+{
+    step_once(d, ev);
+    if (d->spawn_failed)
+        tell_spawn_failure(d);
+    arm(d);
+}
+
+static void on_link_up(void *ctx)
+{
+    struct agent_event ev = {.kind = AGENT_LINK_UP};
+    step(ctx, &ev);
+}
+
+static void on_link_msg(void *ctx, const struct msg *m)
+{
+    struct agent_event ev = {.kind = AGENT_MSG, .msg = m};
+    step(ctx, &ev);
+}
+
+static void on_link_down(void *ctx, bool refused, const char *why)
+{
+    struct agent_event ev = {
+        .kind = AGENT_LINK_DOWN, .refused = refused, .text = why};
+    step(ctx, &ev);
+}
+
+static const struct link_handler link_handler = {
+    .on_up = on_link_up,
+    .on_msg = on_link_msg,
+    .on_down = on_link_down,
+};
+
+/* Server, store and orphans: whatever died that is no worker. */
+static void reap_others(struct drive *d)
+{
+    for (;;) {
+        pid_t ours[2] = {link_server(d->link), d->store};
+        pid_t pid = crew_reap_orphans(d->crew, ours, 2);
+        if (pid == 0)
+            return;
+        if (pid == d->store) {
+            log_warnx("the workers' store ended unexpectedly");
+            helper_kill(&d->store);
+        } else {
+            link_server_ended(d->link);
+        }
+        if (d->exiting)
+            uv_stop(&d->loop);
+    }
+}
+
+static void on_worker_exit(void *ctx, const struct agent_worker *w)
+{
+    struct drive *d = ctx;
+    struct agent_event ev = {.kind = AGENT_WORKER_EXIT, .worker = *w};
+    step(d, &ev);
+    reap_others(d); /* what the dead worker's SIGCHLD could not look behind */
+}
+
+static const struct crew_handler crew_handler = {.on_exit = on_worker_exit};
+
+static void on_sigchld(uv_signal_t *handle, int signo)
+{
+    (void)signo;
+    reap_others(handle->data);
+}
+
+static void on_guard(uv_poll_t *poll, int status, int events)
+{
+    (void)events;
+    struct drive *d = poll->data;
+    struct guard_word word;
+    struct agent_event ev = {.kind = AGENT_ORPHANED};
+    ssize_t n = recv(d->guard_fd, &word, sizeof(word), MSG_DONTWAIT);
+    if (status == 0 && n < 0)
+        return; /* nothing there after all */
+    if (n == (ssize_t)sizeof(word) && word.kind == GUARD_SIGNAL) {
+        ev.kind = AGENT_SIGNAL;
+        ev.signo = word.signo;
+    } else {
+        (void)uv_poll_stop(poll);
+    }
+    step(d, &ev);
+}
+
+/* -- starting
+ * -----------------------------------------------------------------------------------------
+ */
+
+static void fill_join(const struct drive *d, int store_port, struct msg_join *j)
+{
+    const struct conf *c = d->conf;
+    char name[256] = "";
+    (void)gethostname(name, sizeof(name) - 1);
+    *j = (struct msg_join){
+        .version = MSG_VERSION,
+        .nodes_min = c->nnodes_min,
+        .nodes_max = c->nnodes_max,
+        .nproc = c->nproc,
+        .max_restarts = c->max_restarts,
+        .node_rank = c->node_rank,
+        .port = store_port,
+        .join_ms = c->join_timeout_us / MONO_MS,
+        .last_call_ms = c->last_call_timeout_us / MONO_MS,
+        .heartbeat_ms = c->heartbeat_timeout_us / MONO_MS,
+        .reconnect_ms = c->reconnect_timeout_us / MONO_MS,
+    };
+    msg_set(j->run, c->run_id);
+    rng_id(j->agent);
+    msg_set(j->name, name);
+    msg_set(j->backend, c->backend == CONF_STATIC ? "static" : "c10d");
+    msg_set(j->prog, c->prog_name);
+    msg_set(j->role, c->role);
+    msg_set(j->addr, c->local_addr);
+}
+
+static void open_handles(struct drive *d)
+{
+    (void)uv_timer_init(&d->loop, &d->timer); /* cannot fail */
+    int rc = uv_poll_init(&d->loop, &d->guard_poll, d->guard_fd);
+    if (rc == 0)
+        rc = uv_poll_start(&d->guard_poll, UV_READABLE | UV_DISCONNECT,
+                           on_guard);
+    if (rc == 0)
+        rc = uv_signal_init(&d->loop, &d->sigchld);
+    if (rc == 0)
+        rc = uv_signal_start(&d->sigchld, on_sigchld, SIGCHLD);
+    if (rc != 0)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot watch over workers: %s",
+               uv_strerror(rc));
+    d->timer.data = d->guard_poll.data = d->sigchld.data = d;
+}
+
+int drive_run(const struct conf *conf,
+              const struct spawn_origin *origin,
+              int guard_fd)
+{
+    static struct drive d; /* large; there is one */
+    struct ddp_err err;
+    struct agent_conf ac = {.shutdown_us = conf->shutdown_timeout_us,
+                            .seed = rng_seed()};
+    const char *level = getenv("LOGLEVEL");
+    d.conf = conf;
+    d.guard_fd = guard_fd;
+    d.store_fd = -1;
+    d.start_us = mono_now_us();
+    d.debug = level != NULL && strcasecmp(level, "debug") == 0;
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)server_raise_files();
+    if (uv_loop_init(&d.loop) != 0)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot start an event loop");
+    open_handles(&d);
+    int port = open_store(&d, &err);
+    if (port < 0)
+        fatalx(ddp_code_exit(err.code), "%s", err.text);
+    fill_join(&d, port, &ac.join);
+    d.link = link_new(&d.loop, conf, guard_fd, &link_handler, &d, d.debug);
+    d.crew = crew_new(&d.loop, conf, origin, &crew_handler, &d);
+    agent_init(&d.agent, &ac);
+    struct agent_event start = {.kind = AGENT_START};
+    step(&d, &start);
+    (void)uv_run(&d.loop, UV_RUN_DEFAULT);
+    report_end(conf, &d.verdict);
+    crew_clean(d.crew);
+    return d.verdict.status;
+}

@@ -1,0 +1,209 @@
+#include "launcher/guard.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/tree.h"
+#include "rendezvous/base/err.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+
+#define SWEEP_US (5 * MONO_S)
+
+/* What the guard passes on; SIGCHLD tells it of the agent's end. */
+static const int passed_on[] = {SIGTERM, SIGINT,  SIGHUP,
+                                SIGQUIT, SIGUSR1, SIGUSR2};
+
+struct guard {
+    pid_t agent;
+    int agent_fd;
+    int signal_fd;
+    int link_fd; /* the duplicate, -1: none */
+};
+
+/* Signals that were ignored when we started stay so (nohup). */
+static void block_signals(sigset_t *set)
+{
+    (void)sigemptyset(set);
+    (void)sigaddset(set, SIGCHLD);
+    for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
+        struct sigaction sa;
+        if (sigaction(passed_on[i], NULL, &sa) == 0 && sa.sa_handler != SIG_IGN)
+            (void)sigaddset(set, passed_on[i]);
+    }
+    (void)sigprocmask(SIG_BLOCK, set, NULL);
+}
+
+static void release(int *fd)
+{
+    if (*fd < 0)
+        return;
+    /* A FIN even where unread bytes would make close send a reset. */
+    (void)shutdown(*fd, SHUT_WR);
+    char rest[4096];
+    while (recv(*fd, rest, sizeof(rest), MSG_DONTWAIT) > 0)
+        ;
+    (void)close(*fd);
+    *fd = -1;
+}
+
+static void hold(struct guard *g, int fd)
+{
+    if (g->link_fd >= 0)
+        (void)close(g->link_fd); /* the agent gave that one up itself */
+    g->link_fd = fd;
+}
+
+static int fd_in(struct msghdr *m)
+{
+    int fd = -1;
+    struct cmsghdr *c = CMSG_FIRSTHDR(m);
+    if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+        memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+    return fd;
+}
+
+static void hear_agent(struct guard *g)
+{
+    struct guard_word word;
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec iov = {.iov_base = &word, .iov_len = sizeof(word)};
+    struct msghdr m = {
+        .msg_iov = &iov,
+        .msg_iovlen = 1,
+        .msg_control = &control,
+        .msg_controllen = sizeof(control),
+    };
+    ssize_t n = recvmsg(g->agent_fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n != (ssize_t)sizeof(word))
+        return; /* its end is closed: SIGCHLD tells the rest */
+    int fd = fd_in(&m);
+    if (word.kind == GUARD_LINK && fd >= 0)
+        hold(g, fd);
+}
+
+static void tell_agent(const struct guard *g, int signo)
+{
+    struct guard_word word = {.kind = GUARD_SIGNAL, .signo = signo};
+    /* A full socket means a dozen signals that were not taken up yet. */
+    (void)send(g->agent_fd, &word, sizeof(word), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* The agent's status once it is dead, else -1; other orphans are reaped. */
+static int reap(const struct guard *g)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        if (pid == g->agent)
+            return status;
+    return -1;
+}
+
+static int hear_signals(const struct guard *g)
+{
+    struct signalfd_siginfo info;
+    if (read(g->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+        return -1;
+    if (info.ssi_signo == SIGCHLD)
+        return reap(g);
+    tell_agent(g, (int)info.ssi_signo);
+    return -1;
+}
+
+static int watch(struct guard *g)
+{
+    struct pollfd fds[2] = {{.fd = g->signal_fd, .events = POLLIN},
+                            {.fd = g->agent_fd, .events = POLLIN}};
+    for (;;) {
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            fatal(ddp_code_exit(DDP_E_BUG), "the guard cannot wait");
+        if (fds[1].revents & POLLIN)
+            hear_agent(g);
+        else if (fds[1].revents != 0)
+            fds[1].fd = -1; /* closed: the agent is going */
+        int status = fds[0].revents != 0 ? hear_signals(g) : -1;
+        if (status >= 0)
+            return status;
+    }
+}
+
+__attribute__((noreturn)) static void guard_main(struct guard *g)
+{
+    int status = watch(g);
+    int left = tree_kill(NULL, 0, mono_now_us() + SWEEP_US);
+    if (left > 0)
+        log_warnx("%d processes of this launch could not be killed", left);
+    release(&g->link_fd);
+    if (WIFEXITED(status))
+        _exit(WEXITSTATUS(status));
+    log_warnx("the agent (pid %d) was killed by signal %d; everything that it "
+              "had started was ended",
+              (int)g->agent, WTERMSIG(status));
+    _exit(128 + SIGKILL);
+}
+
+int guard_split(void)
+{
+    int pair[2];
+    sigset_t taken;
+    struct guard g = {.link_fd = -1};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent");
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    block_signals(&taken);
+    g.signal_fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (g.signal_fd < 0)
+        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot take signals");
+    g.agent = fork();
+    if (g.agent < 0)
+        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent");
+    g.agent_fd = pair[0];
+    if (g.agent > 0) {
+        (void)close(pair[1]);
+        guard_main(&g);
+    }
+    (void)close(pair[0]);
+    (void)close(g.signal_fd);
+    (void)sigprocmask(SIG_UNBLOCK, &taken, NULL);
+    (void)setsid(); /* not in the terminal's foreground group: one Ctrl-C is
+                       one, and it comes from the guard */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* not inherited by fork */
+    return pair[1];
+}
+
+void guard_hold(int guard_fd, int link_fd)
+{
+    struct guard_word word = {.kind = GUARD_LINK};
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control = {.room = {0}};
+    struct iovec iov = {.iov_base = &word, .iov_len = sizeof(word)};
+    struct msghdr m = {
+        .msg_iov = &iov,
+        .msg_iovlen = 1,
+        .msg_control = &control,
+        .msg_controllen = sizeof(control),
+    };
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &link_fd, sizeof(link_fd));
+    (void)sendmsg(guard_fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+}

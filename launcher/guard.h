@@ -1,0 +1,40 @@
+/*
+ * launcher/guard: the process whose pid the user knows. It does next to
+ * nothing, so that next to nothing can kill it: it passes the user's signals
+ * on, and when the agent is gone it ends whatever the agent left behind.
+ *
+ *     ddprun (guard) -- agent -- workers
+ *                            \-- server, store
+ *
+ * Guard and agent are child subreapers and hold the two ends of a socketpair:
+ * whoever sees the other's end closed ends everything. The guard also holds a
+ * duplicate of the agent's connection to the rendezvous and lets go of it
+ * last: an orderly FIN at the server means "everything here is dead".
+ */
+#ifndef GUARD_H
+#define GUARD_H
+
+#include <stdint.h>
+
+/* What travels over the socketpair, one datagram each. */
+enum guard_word_kind {
+    GUARD_SIGNAL, /* guard to agent: the user sent `signo` */
+    GUARD_LINK,   /* agent to guard: hold the descriptor that comes along */
+};
+
+struct guard_word {
+    uint32_t kind;
+    int32_t signo;
+};
+
+/*
+ * Forks: returns the agent's end of the socketpair in the agent; in the guard
+ * it never returns but ends with the agent's status (137 where the agent was
+ * killed). Called once, before any thread or loop exists.
+ */
+int guard_split(void);
+
+/* In the agent: gives the guard a duplicate of a connection. */
+void guard_hold(int guard_fd, int link_fd);
+
+#endif

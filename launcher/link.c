@@ -1,0 +1,350 @@
+/*
+ * Happy path: resolve (numeric endpoints need no thread for it), try to serve
+ * where an address is local, dial, up.
+ *
+ * Failures all end in fail_soon: on_down from a timer of 0 ms, so that the
+ * caller, who is inside a step of the agent's core, is never called back.
+ */
+#include "launcher/link.h"
+
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "launcher/guard.h"
+#include "launcher/helper.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/daemon/server.h"
+#include "rendezvous/net/addr.h"
+#include "rendezvous/net/conn.h"
+
+#define DIAL_MS 5000 /* on_dial_timer says so */
+
+struct link {
+    uv_loop_t *loop;
+    const struct conf *conf;
+    int guard_fd;
+    const struct link_handler *handler;
+    void *ctx;
+    bool debug;
+    uv_timer_t timer; /* a dial's end, or a failure to be told */
+    uv_getaddrinfo_t resolve;
+    bool resolving;
+    struct addr_list addrs;
+    int next_addr;
+    struct conn *conn;
+    bool up;
+    pid_t server;
+    int port; /* where to dial: the server's own choice for port 0 */
+    bool refused;
+    char why[256];
+};
+
+struct link *link_new(uv_loop_t *loop,
+                      const struct conf *conf,
+                      int guard_fd,
+                      const struct link_handler *handler,
+                      void *ctx,
+                      bool debug)
+{
+    struct link *l = calloc(1, sizeof(*l));
+    if (l == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory");
+    l->loop = loop;
+    l->conf = conf;
+    l->guard_fd = guard_fd;
+    l->handler = handler;
+    l->ctx = ctx;
+    l->debug = debug;
+    l->port = conf->endpoint_port;
+    (void)uv_timer_init(loop, &l->timer); /* cannot fail */
+    l->timer.data = l->resolve.data = l;
+    return l;
+}
+
+/* -- failing
+ * ---------------------------------------------------------------------- */
+
+static void on_fail_timer(uv_timer_t *timer)
+{
+    struct link *l = timer->data;
+    l->handler->on_down(l->ctx, l->refused, l->why);
+}
+
+static void keep_reason(struct link *l, bool refused, const char *why)
+{
+    l->refused = refused;
+    msg_set(l->why, why);
+}
+
+static void fail_soon(struct link *l)
+{
+    (void)uv_timer_start(&l->timer, on_fail_timer, 0, 0);
+}
+
+/* -- serving
+ * ------------------------------------------------------------------------ */
+
+struct server_args {
+    int nodes_max;
+    bool debug;
+};
+
+static void run_server(int listen_fd, const void *arg)
+{
+    const struct server_args *a = arg;
+    server_main(listen_fd, a->nodes_max, a->debug);
+}
+
+static bool is_literal_loopback(const char *host)
+{
+    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
+           strcmp(host, "::1") == 0;
+}
+
+/*
+ * Where the host's own name leads to loopback only on the host itself (Debian
+ * writes 127.0.1.1 into /etc/hosts), the others come from outside: listen on
+ * every address then.
+ */
+static int listen_at(const struct link *l, const struct sockaddr *sa, int *fd)
+{
+    struct ddp_err err;
+    bool open_wide = l->conf->nnodes_max > 1 && addr_is_loopback(sa) &&
+                     !is_literal_loopback(l->conf->endpoint_host);
+    return open_wide ? addr_listen_any(l->port, fd, &err)
+                     : addr_listen(sa, fd, &err);
+}
+
+static void start_server(struct link *l, int fd)
+{
+    struct ddp_err err;
+    struct server_args args = {
+        .nodes_max = 2 * l->conf->nnodes_max + 16, /* with room for spares */
+        .debug = l->debug,
+    };
+    l->port = addr_fd_port(fd);
+    if (helper_start(&l->server, fd, run_server, &args, &err) != 0)
+        log_warnx("%s", err.text);
+    (void)close(fd); /* the server has it */
+}
+
+/* Serves the rendezvous if it is to be here and nobody does yet. */
+static void try_to_serve(struct link *l)
+{
+    if (l->server > 0 || l->conf->is_host == 0)
+        return;
+    for (int i = 0; i < l->addrs.n; i++) {
+        const struct sockaddr *sa = (const struct sockaddr *)&l->addrs.at[i];
+        int fd;
+        if (l->conf->is_host != 1 && !addr_is_local(sa))
+            continue;
+        if (listen_at(l, sa, &fd) == 0) {
+            start_server(l, fd);
+            return;
+        }
+    }
+}
+
+/* -- dialling
+ * ------------------------------------------------------------------------- */
+
+static void dial_next(struct link *l);
+
+static void on_up(void *ctx, struct conn *c)
+{
+    struct link *l = ctx;
+    (void)uv_timer_stop(&l->timer);
+    l->up = true;
+    guard_hold(l->guard_fd, conn_fd(c));
+    l->handler->on_up(l->ctx);
+}
+
+static void on_msg(void *ctx, struct conn *c, const struct msg *m)
+{
+    (void)c;
+    struct link *l = ctx;
+    l->handler->on_msg(l->ctx, m);
+}
+
+static void on_closed(
+    void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
+{
+    (void)c;
+    (void)orderly;
+    struct link *l = ctx;
+    (void)uv_timer_stop(&l->timer);
+    l->conn = NULL;
+    bool was_up = l->up;
+    l->up = false;
+    if (was_up) {
+        l->handler->on_down(l->ctx, false, why);
+        return;
+    }
+    keep_reason(l, refused, why);
+    dial_next(l);
+}
+
+static const struct conn_handler handler = {
+    .on_up = on_up,
+    .on_msg = on_msg,
+    .on_closed = on_closed,
+};
+
+static void on_dial_timer(uv_timer_t *timer)
+{
+    struct link *l = timer->data;
+    conn_close(l->conn);
+    l->conn = NULL;
+    keep_reason(l, false, "no answer in 5 s");
+    dial_next(l);
+}
+
+/* The address with the port to dial, which a server of ours may have chosen. */
+static void set_port(struct sockaddr_storage *ss, int port)
+{
+    struct sockaddr_in in;
+    memcpy(&in, ss, sizeof(in));
+    in.sin_port = htons((uint16_t)port);
+    memcpy(ss, &in, sizeof(in)); /* the port lies at one place in v4 and v6 */
+}
+
+static void dial_next(struct link *l)
+{
+    struct ddp_err err;
+    if (l->next_addr >= l->addrs.n) {
+        fail_soon(l);
+        return;
+    }
+    struct sockaddr_storage to = l->addrs.at[l->next_addr++];
+    set_port(&to, l->port);
+    l->conn =
+        conn_dial(l->loop, (const struct sockaddr *)&to, &handler, l, &err);
+    if (l->conn == NULL) {
+        keep_reason(l, false, err.text);
+        dial_next(l);
+        return;
+    }
+    (void)uv_timer_start(&l->timer, on_dial_timer, DIAL_MS, 0);
+}
+
+static void resolved(struct link *l)
+{
+    l->next_addr = 0;
+    keep_reason(l, false, "the name has no address");
+    try_to_serve(l);
+    dial_next(l);
+}
+
+static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *all)
+{
+    struct link *l = req->data;
+    l->resolving = false;
+    if (status != 0) {
+        char why[300];
+        (void)snprintf(why, sizeof(why),
+                       "the name '%.100s' does not resolve here (%s)",
+                       l->conf->endpoint_host, uv_strerror(status));
+        keep_reason(l, false, why);
+        fail_soon(l);
+        return;
+    }
+    addr_list_fill(&l->addrs, all);
+    uv_freeaddrinfo(all);
+    resolved(l);
+}
+
+static int resolve_number(struct link *l)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_NUMERICHOST};
+    struct addrinfo *all;
+    if (getaddrinfo(l->conf->endpoint_host, NULL, &hints, &all) != 0)
+        return -1;
+    addr_list_fill(&l->addrs, all);
+    freeaddrinfo(all);
+    for (int i = 0; i < l->addrs.n; i++)
+        set_port(&l->addrs.at[i], l->port);
+    return 0;
+}
+
+void link_connect(struct link *l)
+{
+    ddp_assert(l->conn == NULL);
+    (void)uv_timer_stop(&l->timer);
+    if (l->resolving)
+        return; /* on_resolved goes on */
+    if (resolve_number(l) == 0) {
+        resolved(l);
+        return;
+    }
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    char port[8];
+    (void)snprintf(port, sizeof(port), "%u", (unsigned)l->port % 65536u);
+    int rc = uv_getaddrinfo(l->loop, &l->resolve, on_resolved,
+                            l->conf->endpoint_host, port, &hints);
+    l->resolving = rc == 0;
+    if (rc != 0) {
+        keep_reason(l, false, uv_strerror(rc));
+        fail_soon(l);
+    }
+}
+
+/* -- the connection
+ * ------------------------------------------------------------------------ */
+
+void link_send(struct link *l, const struct msg *m)
+{
+    if (l->up)
+        conn_send(l->conn, m);
+}
+
+void link_disconnect(struct link *l)
+{
+    (void)uv_timer_stop(&l->timer);
+    if (l->conn != NULL)
+        conn_close(l->conn);
+    l->conn = NULL;
+    l->up = false;
+}
+
+void link_finish(struct link *l)
+{
+    (void)uv_timer_stop(&l->timer);
+    if (l->conn != NULL)
+        conn_finish(l->conn);
+    l->conn = NULL;
+    l->up = false;
+}
+
+void link_local_addr(const struct link *l, char *text, size_t size)
+{
+    char here[ADDR_TEXT_MAX] = "";
+    if (l->conn != NULL)
+        conn_here(l->conn, here);
+    (void)snprintf(text, size, "%s", here); /* fits: both hold an address */
+}
+
+pid_t link_server(const struct link *l)
+{
+    return l->server;
+}
+
+void link_server_ended(struct link *l)
+{
+    int status;
+    (void)waitpid(l->server, &status, 0);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        log_warnx("the rendezvous server of this launcher ended with status "
+                  "%d; it is started again when needed",
+                  WIFEXITED(status) ? WEXITSTATUS(status)
+                                    : 128 + WTERMSIG(status));
+    l->server = 0;
+}
+
+void link_server_kill(struct link *l)
+{
+    helper_kill(&l->server);
+}

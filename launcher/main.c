@@ -1,0 +1,49 @@
+/* ddprun: parses, checks, splits into guard and agent, runs. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "launcher/conf.h"
+#include "launcher/drive.h"
+#include "launcher/guard.h"
+#include "launcher/options.h"
+#include "launcher/spawn.h"
+#include "rendezvous/base/log.h"
+
+__attribute__((noreturn)) static void refuse(const struct ddp_err *err)
+{
+    log_warnx("%s", err->text);
+    if (err->code == DDP_E_USAGE)
+        opts_usage(&options_table, stderr);
+    exit(ddp_code_exit(err->code));
+}
+
+int main(int argc, char *argv[])
+{
+    struct opts o;
+    static struct conf conf;
+    struct ddp_err err;
+    log_init("ddprun");
+    if (opts_parse(&o, &options_table, argc, argv, &err) != 0)
+        refuse(&err);
+    switch (o.ask) {
+    case OPTS_ASK_HELP:
+        opts_help(&options_table, stdout);
+        return 0;
+    case OPTS_ASK_VERSION:
+        printf("ddprun %s\n", DDPRUN_VERSION);
+        return 0;
+    case OPTS_ASK_RUN:
+        break;
+    }
+    if (conf_init(&conf, &o, argv + o.rest, &err) != 0)
+        refuse(&err);
+    for (int i = 0; i < conf.notes_len; i++)
+        log_info("%s", conf.notes[i]);
+    struct spawn_origin origin;
+    spawn_remember(&origin);
+    int guard_fd = guard_split();
+    int status = drive_run(&conf, &origin, guard_fd);
+    conf_free(&conf);
+    return status;
+}

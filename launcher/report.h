@@ -1,0 +1,27 @@
+/*
+ * launcher/report: what the launcher says to people: one line for what happens
+ * on the way, and at the end what failed first, where, how and when.
+ */
+#ifndef REPORT_H
+#define REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "launcher/agent.h"
+#include "launcher/conf.h"
+
+/* Tells of a note of the agent's, if it is for the user. `up_us` is how long
+ * the launcher has been running. */
+void report_note(const struct conf *conf,
+                 const struct note *n,
+                 int64_t up_us,
+                 bool debug);
+
+/* The end: nothing where all went well. */
+void report_end(const struct conf *conf, const struct agent_verdict *v);
+
+/* "signal 9 (SIGKILL)" or "exit code 3". */
+void report_how(int64_t code, int64_t signal, char *text, size_t size);
+
+#endif

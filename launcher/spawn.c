@@ -1,0 +1,108 @@
+#include "launcher/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void spawn_remember(struct spawn_origin *origin)
+{
+    *origin = (struct spawn_origin){.ignored = 0};
+    (void)getrlimit(RLIMIT_NOFILE, &origin->files); /* valid arguments */
+    for (int signo = 1; signo <= 64; signo++) {
+        struct sigaction sa;
+        if (sigaction(signo, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN)
+            origin->ignored |= UINT64_C(1) << (signo - 1);
+    }
+}
+
+/* -- in the child: only what is async-signal-safe
+ * ------------------------------- */
+
+static void reset_signals(const struct spawn_origin *origin)
+{
+    for (int signo = 1; signo <= 64; signo++) {
+        bool ignore = (origin->ignored >> (signo - 1)) & 1u;
+        struct sigaction sa = {.sa_handler = ignore ? SIG_IGN : SIG_DFL};
+        (void)sigaction(signo, &sa, NULL); /* EINVAL for KILL and STOP */
+    }
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* A terminal cannot be read from another session: it would answer EIO. */
+static void detach_terminal(void)
+{
+    if (!isatty(STDIN_FILENO))
+        return;
+    int fd = open("/dev/null", O_RDONLY);
+    if (fd >= 0) {
+        (void)dup2(fd, STDIN_FILENO);
+        (void)close(fd);
+    }
+}
+
+/* When memory runs out the worker is to die, not the agent that tells of it. */
+static void raise_oom_score(void)
+{
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    ssize_t n = write(fd, "200", 3);
+    (void)n; /* a refusal changes nothing that matters */
+    (void)close(fd);
+}
+
+__attribute__((noreturn)) static void become(const struct spawn_request *req,
+                                             pid_t agent)
+{
+    (void)setsid(); /* a fresh child leads no group: cannot fail */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != agent)
+        _exit(128 + SIGKILL); /* it died before we could ask to be told */
+    (void)setrlimit(RLIMIT_NOFILE, &req->origin->files);
+    detach_terminal();
+    raise_oom_score();
+    reset_signals(req->origin);
+    (void)execve(req->path, req->argv, req->envp);
+    struct spawn_trouble t = {.local_rank = req->local_rank,
+                              .sys_errno = errno};
+    ssize_t n = write(req->report_fd, &t, sizeof(t));
+    (void)n; /* the exit code tells it too */
+    _exit(t.sys_errno == ENOENT ? 127 : 126);
+}
+
+/* -- in the agent
+ * ------------------------------------------------------------------ */
+
+int spawn_worker(const struct spawn_request *req,
+                 pid_t *pid,
+                 int *pidfd,
+                 struct ddp_err *err)
+{
+    pid_t agent = getpid();
+    *pid = fork();
+    if (*pid == 0)
+        become(req, agent);
+    if (*pid < 0)
+        return ddp_err_sys(err, DDP_E_NOMEM,
+                           "cannot start the worker with local rank %d",
+                           req->local_rank);
+    /* Until we reap it the pid is its own, so that this is no race. Linux sets
+     * close-on-exec on every pidfd. */
+    *pidfd = (int)syscall(SYS_pidfd_open, *pid, 0);
+    if (*pidfd >= 0)
+        return 0;
+    ddp_err_sys(err, DDP_E_NOMEM,
+                "cannot watch the worker with local rank %d (pidfd_open, "
+                "Linux 5.3)",
+                req->local_rank);
+    (void)kill(*pid, SIGKILL);
+    (void)waitpid(*pid, NULL, 0);
+    return -1;
+}

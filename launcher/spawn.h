@@ -1,0 +1,54 @@
+/*
+ * launcher/spawn: starting one worker. Our own fork and pidfd: uv_spawn has no
+ * parent-death signal, no pidfd, no way to choose what the child inherits
+ * (DEPENDENCIES.md 6).
+ *
+ * A worker has a session of its own, dies by SIGKILL if the agent's main
+ * thread does, gets default signal dispositions (but what was ignored when the
+ * launcher started stays ignored: nohup) and an empty mask, the file limit the
+ * user had, and a higher oom_score than the agent.
+ */
+#ifndef SPAWN_H
+#define SPAWN_H
+
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "rendezvous/base/err.h"
+
+/* What was so when the launcher started, before it changed it for itself. */
+struct spawn_origin {
+    struct rlimit files;
+    uint64_t ignored; /* bit n-1: signal n was ignored */
+};
+
+void spawn_remember(struct spawn_origin *origin);
+
+struct spawn_request {
+    const char *path; /* to execve; with a slash */
+    char *const *argv;
+    char *const *envp;
+    const struct spawn_origin *origin;
+    int report_fd; /* a child that cannot exec writes struct spawn_trouble */
+    int local_rank;
+};
+
+/* What a child says when it cannot become the program. */
+struct spawn_trouble {
+    int local_rank;
+    int sys_errno;
+};
+
+/*
+ * Forks the worker. *pid and *pidfd are the caller's (the pidfd is
+ * close-on-exec, to be closed after the worker was reaped). Must be called on
+ * the main thread: the parent-death signal follows the thread. Errors:
+ * DDP_E_NOMEM when processes or descriptors ran out.
+ */
+int spawn_worker(const struct spawn_request *req,
+                 pid_t *pid,
+                 int *pidfd,
+                 struct ddp_err *err);
+
+#endif

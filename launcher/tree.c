@@ -1,0 +1,102 @@
+#include "launcher/tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rendezvous/base/mono.h"
+
+#define FOUND_MAX 4096 /* the rest is found when these are dead */
+
+struct found {
+    pid_t pids[FOUND_MAX];
+    int n;
+};
+
+static bool is_kept(pid_t pid, const pid_t *keep, int n_keep)
+{
+    for (int i = 0; i < n_keep; i++)
+        if (keep[i] == pid)
+            return true;
+    return false;
+}
+
+static void add_pids(struct found *f, char *text, const pid_t *keep, int n_keep)
+{
+    char *rest = NULL;
+    for (char *word = strtok_r(text, " \n", &rest); word != NULL;
+         word = strtok_r(NULL, " \n", &rest)) {
+        pid_t pid = (pid_t)strtol(word, NULL, 10);
+        if (pid > 0 && f->n < FOUND_MAX && !is_kept(pid, keep, n_keep))
+            f->pids[f->n++] = pid;
+    }
+}
+
+/* proc(5): the children of one thread, separated by blanks. */
+static void add_children_of(struct found *f,
+                            const char *path,
+                            const pid_t *keep,
+                            int n_keep)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return; /* it is gone already */
+    char text[32 * 1024];
+    size_t len = 0;
+    ssize_t n;
+    while (len < sizeof(text) - 1 &&
+           (n = read(fd, text + len, sizeof(text) - 1 - len)) > 0)
+        len += (size_t)n;
+    (void)close(fd); /* read only */
+    text[len] = '\0';
+    add_pids(f, text, keep, n_keep);
+}
+
+static void
+add_descendants(struct found *f, pid_t pid, const pid_t *keep, int n_keep)
+{
+    char dir[64];
+    (void)snprintf(dir, sizeof(dir), "/proc/%d/task", (int)pid); /* fits */
+    DIR *d = opendir(dir);
+    if (d == NULL)
+        return;
+    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
+        char path[400];
+        if (e->d_name[0] == '.')
+            continue;
+        (void)snprintf(path, sizeof(path), "%s/%s/children", dir, e->d_name);
+        add_children_of(f, path, keep, n_keep);
+    }
+    (void)closedir(d);
+}
+
+static void reap(const struct found *f)
+{
+    for (int i = 0; i < f->n; i++)
+        (void)waitpid(f->pids[i], NULL, WNOHANG); /* ECHILD: not ours yet */
+}
+
+int tree_kill(const pid_t *keep, int n_keep, int64_t until_us)
+{
+    static struct found f; /* large, and there is one thread */
+    for (;;) {
+        f.n = 0;
+        add_descendants(&f, getpid(), keep, n_keep);
+        for (int i = 0; i < f.n; i++)
+            add_descendants(&f, f.pids[i], keep, n_keep);
+        for (int i = 0; i < f.n; i++)
+            (void)kill(f.pids[i], SIGKILL); /* ESRCH: gone by itself */
+        reap(&f);
+        if (f.n == 0 || mono_now_us() >= until_us)
+            return f.n;
+        struct timespec pause = {.tv_nsec = 200 * 1000};
+        (void)nanosleep(&pause, NULL);
+    }
+}

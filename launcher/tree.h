@@ -1,0 +1,23 @@
+/*
+ * launcher/tree: our own descendants, whoever their parent is by now. Guard
+ * and agent are child subreapers, so that a process that a worker left behind
+ * (double-forked, in a session of its own) comes to one of them and is found
+ * below it. Only descendants are ever signalled.
+ */
+#ifndef TREE_H
+#define TREE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * Kills every descendant of this process but those in keep[0..n_keep) (and
+ * what is below them) with SIGKILL and reaps those that become our children,
+ * again and again until none is left or `until_us` (mono) has passed. Returns
+ * how many were seen alive at the last look: 0 when all are gone. Does not
+ * touch children in `keep`; must not be called while other children are to be
+ * waited for by somebody else.
+ */
+int tree_kill(const pid_t *keep, int n_keep, int64_t until_us);
+
+#endif
