@@ -105,16 +105,22 @@ $(B)/obj/%.o: %.c $(B)/flags
 $(B)/obj/worker_rt/%.o: CFLAGS += -fvisibility=hidden
 
 .SECONDEXPANSION:
-$(addprefix $(B)/,$(PROGRAMS)): $(B)/%: $$(call obj,$$($$*_OBJS)) \
-		$$(filter %.a,$$($$*_LIBS))
+$(B)/ddptrain: $(B)/libddp.a
+$(addprefix $(B)/,$(PROGRAMS)): $(B)/%: $$(call obj,$$($$*_OBJS))
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $($*_LIBS)
 
-$(B)/libddp.a: $(call obj,$(RT))
-	@rm -f $@
-	ar rcs $@ $^
+# One object, in which only the names of the map are global.
+$(B)/libddp.a: $(call obj,$(RT)) worker_rt/libddp.map
+	@$(if $(V),,echo '  AR    $@')
+	$(Q)rm -f $@
+	$(Q)sed -n 's/^ *\(ddp_[a-z0-9_]*\);.*/\1/p' worker_rt/libddp.map > $(B)/libddp.names
+	$(Q)ld -r -o $(B)/libddp.o $(filter %.o,$^)
+	$(Q)objcopy --keep-global-symbols=$(B)/libddp.names $(B)/libddp.o
+	$(Q)ar rcs $@ $(B)/libddp.o
 $(B)/libddp.so: $(call obj,$(RT)) worker_rt/libddp.map
-	$(CC) -shared -pthread $(LDSAN) -Wl,-soname,libddp.so.0 \
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) -shared -pthread $(LDSAN) -Wl,-soname,libddp.so.0 \
 		-Wl,--version-script=worker_rt/libddp.map \
 		-o $@ $(filter %.o,$^) -lcjson -lxxhash
 

@@ -175,8 +175,8 @@ static int start_one(struct crew *crew,
         .report_fd = crew->trouble_fd[1],
         .local_rank = local_rank,
     };
-    pid_t pid;
-    int pidfd;
+    pid_t pid = 0;
+    int pidfd = -1;
     int rc = -1;
     if (envp == NULL || argv == NULL)
         ddp_err_set(err, DDP_E_NOMEM, "no memory for a worker");
