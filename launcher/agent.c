@@ -75,9 +75,10 @@ static enum msg_state state_of(const struct agent *a)
         return MSG_STATE_RUNNING;
     case AGENT_DONE:
         return MSG_STATE_DONE;
-    case AGENT_NONE:
     case AGENT_STOPPING:
         return MSG_STATE_STOPPED;
+    case AGENT_NONE:
+        return MSG_STATE_READY;
     }
     DDP_WRONG("work");
 }
@@ -94,6 +95,7 @@ static void send_join(struct step *s)
         m.join.group_world = a->world.group_world;
         m.join.restarts = a->world.restarts;
         m.join.state = state_of(a);
+        m.join.sure = a->sure;
     }
     if (a->alive > 0)
         m.join.lease_ms = mono_ms_until(s->now_us, a->lease_until_us);
@@ -133,6 +135,7 @@ static void send_beat(struct step *s)
     struct msg m = {.kind = MSG_KIND_beat};
     m.beat.seq = a->beat_seq;
     m.beat.heard = a->heard_seq;
+    m.beat.round = a->holds && !a->spare ? a->world.round : 0;
     send(s, &m);
     a->beat_at_us = mono_after(s->now_us, a->conf.join.heartbeat_ms * MONO_MS /
                                               BEATS_PER_LEASE);
@@ -277,22 +280,27 @@ static void schedule_retry(struct step *s)
 
 /*
  * A refused connection proves that the old server is gone, and all that it
- * would have done when our lease is over (DESIGN decisions 4 and 5). The next
- * one waits for us: so long, counted from when this try began, is safe.
+ * would have done once our lease was over (DESIGN decisions 4 and 5). The next
+ * one waits for us: so long, counted from when this try began, is safe. A lease
+ * that was over before is not revived.
  */
 static void take_refusal(struct step *s)
 {
     struct agent *a = s->a;
+    if (s->now_us >= a->lease_until_us)
+        return;
     int64_t until_us =
         mono_after(a->tried_at_us, REFUSED_US + short_lease_us(a));
     if (until_us > a->lease_until_us)
         a->lease_until_us = until_us;
 }
 
-/* Nobody needs to hear again from an agent that was refused or gave up. */
+/* Nobody needs to hear again from an agent that was refused or gave up; and one
+ * that knows of the end could only bring the run back to a server without
+ * memory. */
 static bool needs_link(const struct agent *a)
 {
-    return !a->exited && (!a->going || a->leaving || a->verdict.ended);
+    return !a->exited && !a->verdict.ended && (!a->going || a->leaving);
 }
 
 static void link_lost(struct step *s, bool refused, const char *why)
@@ -388,7 +396,7 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
     };
     msg_set(a->world.instance, w->instance);
     a->holds = a->spare = true;
-    a->has_failed = false;
+    a->sure = a->has_failed = false;
 }
 
 static void on_waiting(struct step *s, const struct msg_waiting *w)
@@ -444,10 +452,11 @@ static void on_world(struct step *s, const struct msg_world *w)
     a->world = *w;
     a->holds = true;
     a->spare = false;
+    a->sure = s->now_us < a->lease_until_us;
     a->has_failed = false;
     a->killed = false;
     a->succeeded = 0;
-    if (s->now_us >= a->lease_until_us) {
+    if (!a->sure) {
         /* It was under way so long that the round may be over. */
         note(s, NOTE_stale, "world of round %lld came after the lease",
              (long long)w->round);
@@ -480,6 +489,10 @@ static void on_end(struct step *s, const struct msg_end *end)
     a->verdict.ended = true;
     a->verdict.end = *end;
     a->verdict.heard_us = s->now_us;
+    if (a->going && !a->leaving && !a->orphaned) { /* it had given up */
+        a->verdict.status = (int)end->status;
+        a->verdict.text[0] = '\0';
+    }
     go(s, (int)end->status, SIGTERM);
 }
 
@@ -616,6 +629,7 @@ static void on_signal(struct step *s, int signo)
 static void on_orphaned(struct step *s)
 {
     struct agent *a = s->a;
+    a->orphaned = true;
     a->verdict.status = 128 + SIGKILL;
     a->leave.all = false; /* waits for nothing */
     go(s, 128 + SIGKILL, SIGKILL);
@@ -744,6 +758,8 @@ void agent_step(struct agent *a,
     struct step s = {.a = a, .ev = ev, .out = out, .now_us = ev->now_us};
     if (a->exited)
         return;
+    if (s.now_us >= a->lease_until_us)
+        a->sure = false;
     if (a->alive > 0 && !a->killed && s.now_us >= a->lease_until_us)
         fence(&s);
     switch (ev->kind) {

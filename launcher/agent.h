@@ -132,6 +132,7 @@ struct agent {
     enum agent_work work;
     bool holds; /* `world` is a round that this node was in, or ... */
     bool spare; /* ... that runs without it, as the server said */
+    bool sure;  /* the lease was never over since that round began */
     struct msg_world world;
     int alive; /* workers */
     int succeeded;
@@ -141,6 +142,7 @@ struct agent {
     bool going;             /* exits once no worker is left */
     bool leaving;           /* by a signal of the user's ... */
     struct msg_leave leave; /* ... that it tells the server of */
+    bool orphaned;          /* goes since its guard is dead */
     bool killed;            /* SIGKILL was sent */
     bool exited;
     struct agent_verdict verdict;

@@ -255,6 +255,7 @@ static void step(struct drive *d, struct agent_event *ev)
     step_once(d, ev);
     if (d->spawn_failed)
         tell_spawn_failure(d);
+    guard_lease(d->guard_fd, agent_lease_until_us(&d->agent));
     arm(d);
 }
 
@@ -302,10 +303,15 @@ static void reap_others(struct drive *d)
     }
 }
 
+/* Whoever was frozen and finds the lease over fences first: that the workers
+ * are dead then is the guard's doing, and no failure of theirs. */
 static void on_worker_exit(void *ctx, const struct agent_worker *w)
 {
     struct drive *d = ctx;
+    struct agent_event tick = {.kind = AGENT_TICK};
     struct agent_event ev = {.kind = AGENT_WORKER_EXIT, .worker = *w};
+    if (mono_now_us() >= agent_lease_until_us(&d->agent))
+        step(d, &tick);
     step(d, &ev);
     reap_others(d); /* what the dead worker's SIGCHLD could not look behind */
 }

@@ -3,7 +3,6 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,19 +32,6 @@ static bool make_dir(struct errfile *e, const char *path)
     return false;
 }
 
-static bool make_tmp(struct errfile *e)
-{
-    const char *root = getenv("TMPDIR");
-    if (root == NULL || root[0] != '/' || strlen(root) > 40)
-        root = "/tmp";
-    (void)snprintf(e->tmp, sizeof(e->tmp), "%s/ddprun_XXXXXX", root);
-    if (mkdtemp(e->tmp) != NULL)
-        return true;
-    give_up(e, root);
-    e->tmp[0] = '\0';
-    return false;
-}
-
 /* A path that does not fit becomes "", which no call accepts. */
 __attribute__((format(printf, 3, 4))) static void
 set_path(char *path, size_t size, const char *fmt, ...)
@@ -58,19 +44,46 @@ set_path(char *path, size_t size, const char *fmt, ...)
         path[0] = '\0';
 }
 
+/* As torchrun does: all folders on the way are made too. */
+static bool make_way(struct errfile *e, const char *path)
+{
+    char part[PATH_MAX];
+    set_path(part, sizeof(part), "%s", path);
+    for (char *p = part; *p != '\0'; p++) {
+        if (*p != '/' || p == part)
+            continue;
+        *p = '\0';
+        (void)mkdir(part, 0777); /* a failure shows at the last one */
+        *p = '/';
+    }
+    return make_dir(e, path);
+}
+
+static void init_tmp(struct errfile *e)
+{
+    const char *root = getenv("TMPDIR");
+    if (root == NULL || root[0] != '/')
+        root = "/tmp";
+    set_path(e->base, sizeof(e->base), "%s/ddprun_XXXXXX", root);
+    e->ours = mkdtemp(e->base) != NULL;
+    if (!e->ours)
+        give_up(e, root);
+}
+
 void errfile_init(struct errfile *e, const struct conf *conf)
 {
-    *e = (struct errfile){.complained = false};
+    *e = (struct errfile){.made = -1};
     if (strcmp(conf->log_dir, "/dev/null") == 0)
         return;
-    if (conf->log_dir[0] == '\0' && !make_tmp(e))
+    if (conf->log_dir[0] == '\0') {
+        init_tmp(e);
         return;
-    const char *root = conf->log_dir[0] != '\0' ? conf->log_dir : e->tmp;
+    }
     char whole[PATH_MAX];
-    if (!make_dir(e, root))
+    if (!make_way(e, conf->log_dir))
         return;
-    if (realpath(root, whole) == NULL) {
-        give_up(e, root);
+    if (realpath(conf->log_dir, whole) == NULL) {
+        give_up(e, conf->log_dir);
         return;
     }
     char id[RNG_ID_LEN + 1];
@@ -80,30 +93,37 @@ void errfile_init(struct errfile *e, const struct conf *conf)
     (void)make_dir(e, e->base);
 }
 
+/* The folders of torchrun's layout; false: they cannot be made. */
+static bool make_folders(struct errfile *e, long long attempt, int local_rank)
+{
+    char path[ERRFILE_PATH_MAX];
+    if (e->made != attempt) {
+        set_path(path, sizeof(path), "%s/attempt_%lld", e->base, attempt);
+        if (!make_dir(e, path))
+            return false;
+    }
+    set_path(path, sizeof(path), "%s/attempt_%lld/%d", e->base, attempt,
+             local_rank);
+    return make_dir(e, path);
+}
+
 void errfile_prepare(struct errfile *e,
                      long long attempt,
                      int local_rank,
                      char *path)
 {
     char aside[ERRFILE_PATH_MAX + 8];
-    size_t size = ERRFILE_PATH_MAX;
     path[0] = '\0';
-    if (e->base[0] == '\0')
+    if (e->base[0] == '\0' ||
+        (!e->ours && !make_folders(e, attempt, local_rank)))
         return;
-    set_path(path, size, "%s/attempt_%lld", e->base, attempt);
-    if (make_dir(e, path)) {
-        set_path(path, size, "%s/attempt_%lld/%d", e->base, attempt,
-                 local_rank);
-        (void)make_dir(e, path);
-    }
-    if (e->base[0] == '\0') {
-        path[0] = '\0';
-        return;
-    }
-    set_path(path, size, "%s/attempt_%lld/%d/error.json", e->base, attempt,
-             local_rank);
+    set_path(path, ERRFILE_PATH_MAX,
+             e->ours ? "%s/attempt_%lld.%d.error.json"
+                     : "%s/attempt_%lld/%d/error.json",
+             e->base, attempt, local_rank);
     set_path(aside, sizeof(aside), "%s.old", path);
     (void)rename(path, aside); /* ENOENT, as a rule */
+    e->made = attempt;
 }
 
 /* -- reading
@@ -168,21 +188,8 @@ void errfile_read(const char *path, char text[ERRFILE_TEXT_MAX + 1])
     free(json);
 }
 
-/* rmdir only: whatever a worker wrote stays. */
-static int remove_if_empty(const char *path,
-                           const struct stat *st,
-                           int type,
-                           struct FTW *at)
-{
-    (void)st;
-    (void)at;
-    if (type == FTW_DP)
-        (void)rmdir(path);
-    return 0;
-}
-
 void errfile_clean(const struct errfile *e)
 {
-    if (e->tmp[0] != '\0')
-        (void)nftw(e->tmp, remove_if_empty, 8, FTW_DEPTH | FTW_PHYS);
+    if (e->ours)
+        (void)rmdir(e->base); /* whatever a worker wrote stays */
 }

@@ -1,10 +1,14 @@
 /*
- * launcher/errfile: the folders of a launch, and the error files in them:
+ * launcher/errfile: the error files of a launch. PyTorch's @record writes one
+ * before a worker dies of an exception; its message goes into the report.
+ * With --log_dir they lie as torchrun lays them out:
  *
  *     LOG_DIR/RUN_8random/attempt_RESTARTS/LOCAL_RANK/error.json
  *
- * as torchrun lays them out. PyTorch's @record writes the file before a worker
- * dies of an exception; its message goes into the report.
+ * Without, in one folder of their own that goes when it is empty (a folder per
+ * worker would cost more than all the rest of a launch):
+ *
+ *     TMPDIR/ddprun_6random/attempt_RESTARTS.LOCAL_RANK.error.json
  */
 #ifndef ERRFILE_H
 #define ERRFILE_H
@@ -18,9 +22,10 @@
 #define ERRFILE_TEXT_MAX 400
 
 struct errfile {
-    char base[4200]; /* LOG_DIR/RUN_8random, "" where there are no files */
-    char tmp[64];    /* the temporary LOG_DIR that we made, or "" */
+    char base[3900]; /* the folder, "" where there are no files */
+    bool ours;       /* a temporary folder that we made */
     bool complained; /* that files cannot be made */
+    long long made;  /* the last attempt whose folder was made, -1: none */
 };
 
 /* Makes the folders of this launch. Where they cannot be made, workers get no
@@ -41,7 +46,7 @@ void errfile_prepare(struct errfile *e,
  * bytes; "" if there is nothing. */
 void errfile_read(const char *path, char text[ERRFILE_TEXT_MAX + 1]);
 
-/* Removes the folders that hold no file, if the temporary ones are ours. */
+/* Removes a folder of ours, unless there are files in it. */
 void errfile_clean(const struct errfile *e);
 
 #endif

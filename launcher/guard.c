@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -20,6 +22,7 @@
 #include "rendezvous/base/mono.h"
 
 #define SWEEP_US (5 * MONO_S)
+#define LATE_US  (20 * MONO_MS) /* what an agent that is not frozen may take */
 
 /* What the guard passes on; SIGCHLD tells it of the agent's end. */
 static const int passed_on[] = {SIGTERM, SIGINT,  SIGHUP,
@@ -29,8 +32,12 @@ struct guard {
     pid_t agent;
     int agent_fd;
     int signal_fd;
-    int link_fd; /* the duplicate, -1: none */
+    int link_fd;       /* the duplicate, -1: none */
+    int64_t fenced_us; /* the lease over which workers were killed */
 };
+
+/* Shared by guard and agent: until when the workers may run. */
+static _Atomic int64_t *lease_until_us;
 
 /* Signals that were ignored when we started stay so (nohup). */
 static void block_signals(sigset_t *set)
@@ -74,7 +81,8 @@ static int fd_in(struct msghdr *m)
     return fd;
 }
 
-static void hear_agent(struct guard *g)
+/* False: its end is closed, and SIGCHLD tells the rest. */
+static bool hear_agent(struct guard *g)
 {
     struct guard_word word;
     union {
@@ -90,10 +98,11 @@ static void hear_agent(struct guard *g)
     };
     ssize_t n = recvmsg(g->agent_fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n != (ssize_t)sizeof(word))
-        return; /* its end is closed: SIGCHLD tells the rest */
+        return n < 0 && errno == EAGAIN;
     int fd = fd_in(&m);
     if (word.kind == GUARD_LINK && fd >= 0)
         hold(g, fd);
+    return true;
 }
 
 static void tell_agent(const struct guard *g, int signo)
@@ -125,17 +134,47 @@ static int hear_signals(const struct guard *g)
     return -1;
 }
 
+/* -- the lease over the agent
+ * ------------------------------------------------------------------------ */
+
+/* When to kill the workers in the agent's stead; MONO_NEVER: there are none. */
+static int64_t fence_at_us(const struct guard *g)
+{
+    int64_t until_us = atomic_load(lease_until_us);
+    return until_us == g->fenced_us ? MONO_NEVER
+                                    : mono_after(until_us, LATE_US);
+}
+
+static int fence_in_ms(const struct guard *g)
+{
+    int64_t at_us = fence_at_us(g);
+    return at_us == MONO_NEVER ? -1 : (int)mono_ms_until(mono_now_us(), at_us);
+}
+
+static void fence(struct guard *g)
+{
+    int64_t until_us = atomic_load(lease_until_us);
+    if (mono_now_us() < fence_at_us(g))
+        return;
+    g->fenced_us = until_us;
+    int killed = tree_kill_sessions(g->agent, mono_now_us() + SWEEP_US);
+    if (killed > 0)
+        log_warnx("the agent (pid %d) is frozen and its lease is over; its %d "
+                  "processes are killed, since another round may start without "
+                  "this node",
+                  (int)g->agent, killed);
+}
+
 static int watch(struct guard *g)
 {
     struct pollfd fds[2] = {{.fd = g->signal_fd, .events = POLLIN},
                             {.fd = g->agent_fd, .events = POLLIN}};
     for (;;) {
-        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+        if (poll(fds, 2, fence_in_ms(g)) < 0 && errno != EINTR)
             fatal(ddp_code_exit(DDP_E_BUG), "the guard cannot wait");
-        if (fds[1].revents & POLLIN)
-            hear_agent(g);
-        else if (fds[1].revents != 0)
-            fds[1].fd = -1; /* closed: the agent is going */
+        fence(g);
+        if (fds[1].revents != 0 && !hear_agent(g))
+            fds[1].fd = -1; /* not to be woken by it while the agent goes */
         int status = fds[0].revents != 0 ? hear_signals(g) : -1;
         if (status >= 0)
             return status;
@@ -161,7 +200,12 @@ int guard_split(void)
 {
     int pair[2];
     sigset_t taken;
-    struct guard g = {.link_fd = -1};
+    struct guard g = {.link_fd = -1, .fenced_us = MONO_NEVER};
+    lease_until_us = mmap(NULL, sizeof(*lease_until_us), PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (lease_until_us == MAP_FAILED)
+        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent");
+    atomic_init(lease_until_us, MONO_NEVER);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent");
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -206,4 +250,13 @@ void guard_hold(int guard_fd, int link_fd)
     c->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(c), &link_fd, sizeof(link_fd));
     (void)sendmsg(guard_fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void guard_lease(int guard_fd, int64_t until_us)
+{
+    int64_t before_us = atomic_exchange(lease_until_us, until_us);
+    struct guard_word word = {.kind = GUARD_LEASE};
+    /* A full socket means that the guard is about to look anyway. */
+    if (until_us < before_us)
+        (void)send(guard_fd, &word, sizeof(word), MSG_DONTWAIT | MSG_NOSIGNAL);
 }

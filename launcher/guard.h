@@ -10,6 +10,10 @@
  * whoever sees the other's end closed ends everything. The guard also holds a
  * duplicate of the agent's connection to the rendezvous and lets go of it
  * last: an orderly FIN at the server means "everything here is dead".
+ *
+ * A frozen agent (SIGSTOP, a stuck disk) cannot kill its workers when its lease
+ * is over; the guard knows the lease from a page that they share, and kills
+ * them in its stead. The agent, when it wakes, takes part again.
  */
 #ifndef GUARD_H
 #define GUARD_H
@@ -20,6 +24,7 @@
 enum guard_word_kind {
     GUARD_SIGNAL, /* guard to agent: the user sent `signo` */
     GUARD_LINK,   /* agent to guard: hold the descriptor that comes along */
+    GUARD_LEASE,  /* agent to guard: look at the lease, it ends earlier now */
 };
 
 struct guard_word {
@@ -36,5 +41,9 @@ int guard_split(void);
 
 /* In the agent: gives the guard a duplicate of a connection. */
 void guard_hold(int guard_fd, int link_fd);
+
+/* In the agent: until when the workers may run (mono; MONO_NEVER: there are
+ * none). Costs nothing where it is later than it was. */
+void guard_lease(int guard_fd, int64_t until_us);
 
 #endif

@@ -16,11 +16,15 @@
 #include "launcher/guard.h"
 #include "launcher/helper.h"
 #include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
 #include "rendezvous/daemon/server.h"
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
 
 #define DIAL_MS 5000 /* on_dial_timer says so */
+/* A daemon that is gone is likely to be started again: so long its port is left
+ * to it before a launcher on its host serves there instead. */
+#define TAKE_OVER_US (3 * MONO_S)
 
 struct link {
     uv_loop_t *loop;
@@ -36,6 +40,8 @@ struct link {
     int next_addr;
     struct conn *conn;
     bool up;
+    bool foreign;    /* the server that we were up with last was not ours ... */
+    int64_t lost_us; /* ... and when we lost it */
     pid_t server;
     int port; /* where to dial: the server's own choice for port 0 */
     bool refused;
@@ -136,6 +142,9 @@ static void try_to_serve(struct link *l)
 {
     if (l->server > 0 || l->conf->is_host == 0)
         return;
+    if (l->foreign && l->conf->is_host != 1 &&
+        mono_now_us() < mono_after(l->lost_us, TAKE_OVER_US))
+        return;
     for (int i = 0; i < l->addrs.n; i++) {
         const struct sockaddr *sa = (const struct sockaddr *)&l->addrs.at[i];
         int fd;
@@ -158,6 +167,7 @@ static void on_up(void *ctx, struct conn *c)
     struct link *l = ctx;
     (void)uv_timer_stop(&l->timer);
     l->up = true;
+    l->foreign = l->server == 0;
     guard_hold(l->guard_fd, conn_fd(c));
     l->handler->on_up(l->ctx);
 }
@@ -179,6 +189,7 @@ static void on_closed(
     l->conn = NULL;
     bool was_up = l->up;
     l->up = false;
+    l->lost_us = was_up ? mono_now_us() : l->lost_us;
     if (was_up) {
         l->handler->on_down(l->ctx, false, why);
         return;
@@ -256,18 +267,17 @@ static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *all)
     resolved(l);
 }
 
-static int resolve_number(struct link *l)
+/* An endpoint that needs no resolver: an address, or localhost, which is
+ * loopback whatever /etc/hosts says or if there is none (RFC 6761, 6.3). */
+static bool needs_no_resolver(struct link *l)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_NUMERICHOST};
-    struct addrinfo *all;
-    if (getaddrinfo(l->conf->endpoint_host, NULL, &hints, &all) != 0)
-        return -1;
-    addr_list_fill(&l->addrs, all);
-    freeaddrinfo(all);
-    for (int i = 0; i < l->addrs.n; i++)
-        set_port(&l->addrs.at[i], l->port);
-    return 0;
+    const char *host = l->conf->endpoint_host;
+    struct ddp_err err;
+    if (strcasecmp(host, "localhost") == 0)
+        host = "127.0.0.1";
+    if (!addr_is_number(host))
+        return false;
+    return addr_resolve(host, l->port, &l->addrs, &err) == 0;
 }
 
 void link_connect(struct link *l)
@@ -276,7 +286,7 @@ void link_connect(struct link *l)
     (void)uv_timer_stop(&l->timer);
     if (l->resolving)
         return; /* on_resolved goes on */
-    if (resolve_number(l) == 0) {
+    if (needs_no_resolver(l)) {
         resolved(l);
         return;
     }
@@ -307,6 +317,7 @@ void link_disconnect(struct link *l)
     if (l->conn != NULL)
         conn_close(l->conn);
     l->conn = NULL;
+    l->lost_us = l->up ? mono_now_us() : l->lost_us;
     l->up = false;
 }
 

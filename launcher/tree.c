@@ -100,3 +100,46 @@ int tree_kill(const pid_t *keep, int n_keep, int64_t until_us)
         (void)nanosleep(&pause, NULL);
     }
 }
+
+/* Whether it lives in another session than `session`, by proc(5), whose second
+ * field is a name that may hold anything, blanks and brackets too. */
+static bool lives_elsewhere(pid_t pid, pid_t session)
+{
+    char path[64];
+    char text[512];
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid); /* fits */
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false; /* it is gone already */
+    ssize_t n = read(fd, text, sizeof(text) - 1);
+    (void)close(fd); /* read only */
+    text[n > 0 ? n : 0] = '\0';
+    const char *rest = strrchr(text, ')');
+    char state;
+    int own;
+    if (rest == NULL || sscanf(rest, ") %c %*d %*d %d", &state, &own) != 2)
+        return false;
+    return state != 'Z' && state != 'X' && own != session;
+}
+
+int tree_kill_sessions(pid_t root, int64_t until_us)
+{
+    static struct found f; /* large, and there is one thread */
+    pid_t session = getsid(root);
+    for (int killed = 0;;) {
+        f.n = 0;
+        add_descendants(&f, root, NULL, 0);
+        for (int i = 0; i < f.n; i++)
+            add_descendants(&f, f.pids[i], NULL, 0);
+        int alive = 0;
+        for (int i = 0; i < f.n; i++)
+            if (lives_elsewhere(f.pids[i], session) &&
+                kill(f.pids[i], SIGKILL) == 0)
+                alive++;
+        killed = alive > killed ? alive : killed;
+        if (alive == 0 || mono_now_us() >= until_us)
+            return killed;
+        struct timespec pause = {.tv_nsec = 200 * 1000};
+        (void)nanosleep(&pause, NULL);
+    }
+}

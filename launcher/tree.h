@@ -20,4 +20,12 @@
  */
 int tree_kill(const pid_t *keep, int n_keep, int64_t until_us);
 
+/*
+ * Kills, as the guard does for a frozen agent, every descendant of `root` that
+ * is not in root's own session: workers and what came of them, but no helper
+ * of the agent's. They remain zombies until `root` reaps them. Again and again
+ * until none lives or `until_us` has passed; returns how many were killed.
+ */
+int tree_kill_sessions(pid_t root, int64_t until_us);
+
 #endif

@@ -48,6 +48,17 @@ void addr_list_fill(struct addr_list *out, const struct addrinfo *all)
         }
 }
 
+bool addr_is_number(const char *host)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_NUMERICHOST};
+    struct addrinfo *all;
+    if (getaddrinfo(host, NULL, &hints, &all) != 0)
+        return false;
+    freeaddrinfo(all);
+    return true;
+}
+
 int addr_resolve(const char *host,
                  int port,
                  struct addr_list *out,

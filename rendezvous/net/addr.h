@@ -30,6 +30,9 @@ int addr_resolve(const char *host,
                  struct addr_list *out,
                  struct ddp_err *err);
 
+/* Whether `host` is a numeric address, which resolves without asking. */
+bool addr_is_number(const char *host);
+
 /* What a resolver answered, in that order, as far as it fits. */
 struct addrinfo;
 void addr_list_fill(struct addr_list *out, const struct addrinfo *all);

@@ -36,10 +36,12 @@ struct conn {
     bool greeted;  /* ... and gave it */
     bool up;
     bool writing;
+    bool broken;   /* by a reset, which a write has seen already */
     bool overflow; /* is to be closed from the loop */
     bool finishing;
     bool closing;
     int open_handles;
+    char peer[ADDR_TEXT_MAX]; /* of accepted ones; outlives the socket */
 };
 
 static struct conn *conn_of(void *data)
@@ -61,12 +63,19 @@ static void on_handle_closed(uv_handle_t *h)
     free(c);
 }
 
+/*
+ * Whoever dialled ends in order by conn_finish only; all else is a reset: an
+ * orderly FIN would tell the server that nothing is left on this node. The
+ * reset goes out when the guard, too, lets go of its duplicate.
+ */
 void conn_close(struct conn *c)
 {
     if (c->closing)
         return;
     c->closing = true;
-    uv_close((uv_handle_t *)&c->tcp, on_handle_closed);
+    bool reset = !c->accepted && !c->finishing;
+    if (!reset || uv_tcp_close_reset(&c->tcp, on_handle_closed) != 0)
+        uv_close((uv_handle_t *)&c->tcp, on_handle_closed);
     uv_close((uv_handle_t *)&c->finish_timer, on_handle_closed);
 }
 
@@ -177,7 +186,8 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *piece)
         return;
     if (n < 0) {
         bool whole = buf_len(&c->in) == 0;
-        lose(c, n == UV_EOF && whole, false, read_error(n));
+        lose(c, n == UV_EOF && whole && !c->broken, false,
+             read_error(c->broken ? UV_ECONNRESET : n));
         return;
     }
     buf_commit(&c->in, (size_t)n);
@@ -249,6 +259,9 @@ static void flush(struct conn *c)
     int n = uv_try_write((uv_stream_t *)&c->tcp, &piece, 1);
     if (n > 0)
         buf_take(&c->waiting, (size_t)n);
+    /* The kernel tells of a reset once only: what is read next looks like the
+     * end of an orderly connection. */
+    c->broken |= n == UV_ECONNRESET || n == UV_ETIMEDOUT;
     if (buf_len(&c->waiting) > 0 && (n >= 0 || n == UV_EAGAIN))
         start_write(c);
 }
@@ -336,6 +349,14 @@ static int start_reading(struct conn *c)
     return uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
 }
 
+static void read_peer(struct conn *c)
+{
+    struct sockaddr_storage ss;
+    int len = sizeof(ss);
+    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&ss, &len) == 0)
+        addr_text((const struct sockaddr *)&ss, c->peer);
+}
+
 struct conn *conn_accept(uv_stream_t *listener,
                          const struct conn_handler *handler,
                          void *ctx,
@@ -350,6 +371,8 @@ struct conn *conn_accept(uv_stream_t *listener,
     int rc = uv_accept(listener, (uv_stream_t *)&c->tcp);
     if (rc == 0)
         rc = start_reading(c);
+    if (rc == 0)
+        read_peer(c);
     if (rc != 0) {
         ddp_err_set(err, DDP_E_IO, "cannot accept: %s", uv_strerror(rc));
         conn_close(c);
@@ -407,11 +430,7 @@ void *conn_ctx(const struct conn *c)
 
 void conn_peer(const struct conn *c, char text[ADDR_TEXT_MAX])
 {
-    struct sockaddr_storage ss;
-    int len = sizeof(ss);
-    text[0] = '\0';
-    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&ss, &len) == 0)
-        addr_text((const struct sockaddr *)&ss, text);
+    memcpy(text, c->peer, sizeof(c->peer));
 }
 
 void conn_here(const struct conn *c, char text[ADDR_TEXT_MAX])

@@ -50,7 +50,7 @@ struct conn *conn_dial(uv_loop_t *loop,
  * queue is full is closed; on_closed follows, never during the call. */
 void conn_send(struct conn *c, const struct msg *m);
 
-/* Closes now; no on_closed. */
+/* Closes now, a dialled one by a reset; no on_closed. */
 void conn_close(struct conn *c);
 
 /* Closes in order once all that was queued is out; no on_closed. */
@@ -59,7 +59,8 @@ void conn_finish(struct conn *c);
 void conn_set_ctx(struct conn *c, void *ctx);
 void *conn_ctx(const struct conn *c);
 
-/* Numeric addresses of the two ends, "" where unknown. */
+/* Numeric addresses of the two ends, "" where unknown. The peer's is known of
+ * accepted ones, in on_closed too. */
 void conn_peer(const struct conn *c, char text[ADDR_TEXT_MAX]);
 void conn_here(const struct conn *c, char text[ADDR_TEXT_MAX]);
 
