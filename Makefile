@@ -57,9 +57,9 @@ OPTS   := rendezvous/base/opts
 
 LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew \
 	spawn helper tree worker_env errfile report program placement)
-RT       := $(addprefix worker_rt/,env store comm comm_cpu beat snapshot \
-	safetensors sampler) rendezvous/proto/c10d \
-	$(addprefix rendezvous/base/,err mono rng buf)
+RT       := $(addprefix worker_rt/,env store comm comm_cpu comm_wire comm_meet \
+	beat snapshot snapshot_load snapshot_save safetensors sampler) \
+	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)
 TRAINER  := $(addprefix trainer/,main options data model ops_cpu optim progress)
 
 PROGRAMS := ddprun ddprdzvd ddptrain

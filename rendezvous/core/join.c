@@ -10,11 +10,6 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/round.h"
 
-/* What an agent's workers may run on for, besides a lease, after a connection
- * was refused: agent.c reckons with it (REFUSED_US). A rebuilt round waits so
- * long, and a lease, for those that it has not seen. */
-#define RECONNECT_US (5 * MONO_S)
-
 /* -- runs ----------------------------------------------------------------- */
 
 static struct run *run_find(const struct rdzv *r, const char *id)
@@ -194,7 +189,8 @@ void join_place(struct rdzv *r, struct run *run, struct node *n)
     node_set_state(r, n, NODE_WAITING);
     note(r, NOTE_joined, run, n->name, "nproc %d, %d of %d..%d", n->nproc,
          run->count[NODE_WAITING], run->nodes_min, run->nodes_max);
-    round_send_waiting(r, run, n);
+    if (run->state == RUN_GATHER)
+        round_send_waiting(r, run, n);
     if (run->state == RUN_ACTIVE) {
         char why[128];
         (void)snprintf(why, sizeof(why), "node %s joins", n->name);
@@ -206,14 +202,10 @@ void join_place(struct rdzv *r, struct run *run, struct node *n)
 
 /* -- rebuilding a round --------------------------------------------------- */
 
-/* How long a member that has not shown up may still run workers; long leases
- * are only given in rounds of the fewest nodes (node.c). */
-static int64_t hole_wait_us(const struct run *run)
+static uint8_t *taken_bits(const struct rdzv *r, const struct run *run)
 {
-    int64_t lease_us = run->heartbeat_us;
-    if (run->group_world <= run->nodes_min && run->reconnect_us > lease_us)
-        lease_us = run->reconnect_us;
-    return lease_us + RECONNECT_US;
+    size_t size = (size_t)r->limits.nodes_max / 8 + 1;
+    return r->taken + (size_t)run_index(r, run) * size;
 }
 
 /* Whoever was counted to an older round is in none now. */
@@ -223,6 +215,7 @@ static void demote_all(struct rdzv *r, struct run *run, int64_t old_round)
         struct node *n = &r->nodes[i];
         next = n->next;
         n->group_rank = -1;
+        n->confirmed = false;
         if (n->state == NODE_LEAVING) {
             node_remove(r, n);
         } else if (n->state == NODE_WAITING) {
@@ -243,15 +236,19 @@ static void
 run_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
 {
     demote_all(r, run, run->round);
+    if (!run->rebuilt)
+        run->rebuilt_at_us = r->now_us;
     msg_set(run->instance, j->instance);
     run->round = j->round;
     run->rebuilt = true;
+    run->anchor = ANCHOR_NONE;
+    run->confirmed = 0;
     run->group_world = (int)j->group_world;
     run->holes = (int)j->group_world;
+    memset(taken_bits(r, run), 0, (size_t)r->limits.nodes_max / 8 + 1);
     run->gone_done = 0;
     run->charged = run->lost_since = run->root.known = false;
     run->state = RUN_ACTIVE;
-    run->holes_until_us = mono_after(r->now_us, hole_wait_us(run));
     note(r, NOTE_rebuilt, run, j->name, "%d nodes", run->group_world);
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         if (r->nodes[i].state == NODE_SPARE)
@@ -270,37 +267,51 @@ static bool is_news(const struct run *run, const struct msg_join *j)
            strcmp(j->instance, run->instance) == 0;
 }
 
+/* Whether it is the first to claim its place. One who was lost and is back has
+ * not filled another hole: that one's workers may still run. */
+static bool
+is_hole(const struct rdzv *r, const struct run *run, const struct msg_join *j)
+{
+    if (run->holes == 0 || j->round != run->round || j->group_rank < 0 ||
+        j->group_rank >= run->group_world)
+        return false;
+    int g = (int)j->group_rank;
+    return (taken_bits(r, run)[g / 8] & 1u << (g % 8)) == 0;
+}
+
+static void take_anchor(struct run *run, const struct msg_join *j)
+{
+    enum anchor anchor =
+        j->state == MSG_STATE_READY ? ANCHOR_READY : ANCHOR_HELD;
+    if (j->sure && anchor > run->anchor)
+        run->anchor = anchor;
+}
+
 /* A node that was a member of the round which was rebuilt takes its place. */
 static void fill_hole(struct rdzv *r,
                       struct run *run,
                       struct node *n,
                       const struct msg_join *j)
 {
+    int g = (int)j->group_rank;
+    taken_bits(r, run)[g / 8] |= (uint8_t)(1u << (g % 8));
     run->holes--;
-    n->group_rank = (int)j->group_rank;
+    n->group_rank = g;
+    take_anchor(run, j);
     note(r, NOTE_back, run, n->name, "%d more to come", run->holes);
-    if (run->state == RUN_DRAIN) {
-        node_set_state(r, n, NODE_STOPPING);
-        node_send_stop(r, n, run->round, "the round is over");
-    } else if (j->state == MSG_STATE_STOPPED) {
-        node_set_state(r, n, NODE_STOPPING);
-        round_over(r, run, "a node stopped its workers");
-    } else {
-        bool done = j->state == MSG_STATE_DONE;
+    bool runs = j->sure && j->state == MSG_STATE_RUNNING;
+    bool done = j->sure && j->state == MSG_STATE_DONE;
+    if (run->state == RUN_ACTIVE && (runs || done)) {
         node_set_state(r, n, done ? NODE_DONE : NODE_RUNNING);
         round_try_done(r, run);
+    } else {
+        node_set_state(r, n, NODE_STOPPING);
+        node_send_stop(r, n, run->round, "the round is over");
+        round_over(r, run, "a node stopped its workers");
     }
+    node_confirm(r, n, j->round);
     if (run->count[NODE_SPARE] > 0 && round_has_room(run))
         round_over(r, run, "nodes wait to join");
-}
-
-static bool
-place_is_free(const struct rdzv *r, const struct run *run, int64_t group_rank)
-{
-    for (int i = run->head; i >= 0; i = r->nodes[i].next)
-        if (r->nodes[i].group_rank == group_rank && node_in_round(&r->nodes[i]))
-            return false;
-    return group_rank >= 0 && group_rank < run->group_world;
 }
 
 /* -- who joins ------------------------------------------------------------ */
@@ -357,8 +368,7 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     const struct msg_join *j = &ev->msg->join;
     struct node *n = node_new(r, run, ev);
     bool may_run = j->state != MSG_STATE_NONE && j->round > 0;
-    bool member = may_run && run->holes > 0 && j->round == run->round &&
-                  place_is_free(r, run, j->group_rank);
+    bool member = may_run && is_hole(r, run, j);
     if (j->restarts > run->restarts && run->rebuilt)
         run->restarts = j->restarts < run->max_restarts ? (int)j->restarts
                                                         : run->max_restarts;

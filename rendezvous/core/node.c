@@ -220,14 +220,16 @@ void node_remove(struct rdzv *r, struct node *n)
 /*
  * Where the run could not go on without this node, the server promises to wait
  * for it as long as the node itself would: so a silent server stops no job
- * that nobody could continue. Only the size of the round and its spares may
- * decide this: a later server without memory must be able to tell, from the
- * size that a member reports, what leases can be out (hole_wait_us in join.c).
+ * that nobody could continue. A later server without memory must be able to
+ * tell, from what a member reports, what leases can be out (round_known_at_us):
+ * so only the size of the round decides, apart from spares, and none is given
+ * before all members have said that they hold the round.
  */
 static bool is_long(const struct run *run, const struct node *n)
 {
     return run->state == RUN_ACTIVE && n->state == NODE_RUNNING &&
            run->group_world <= run->nodes_min && run->count[NODE_SPARE] == 0 &&
+           run->confirmed >= run->group_world &&
            run->reconnect_us > run->heartbeat_us;
 }
 
@@ -255,6 +257,15 @@ void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard)
     m.lease.seq = seq;
     m.lease.grant_ms = (lease_us - lease_us / 5) / MONO_MS;
     node_send(r, n, &m);
+}
+
+void node_confirm(struct rdzv *r, struct node *n, int64_t round)
+{
+    struct run *run = &r->runs[n->run];
+    if (n->confirmed || !node_in_round(n) || round != run->round)
+        return;
+    n->confirmed = true;
+    run->confirmed++;
 }
 
 void node_cut_lease(struct rdzv *r, struct node *n, int64_t lease_us)

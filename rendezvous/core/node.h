@@ -40,6 +40,7 @@ struct node {
     int asked_rank;
     int64_t arrival;
     int64_t lease_until_us; /* the longest grant that may still be out */
+    bool confirmed;         /* it said that it holds the round of run->round */
     int64_t short_seq;      /* grants from this one on were short; -1: the
                                last one was long */
     /* Its place in the round of run->round; group_rank -1: not in it. */
@@ -55,6 +56,19 @@ struct failure {
     int64_t at_us; /* on the server's clock */
     struct msg_failed what;
     char node[65];
+};
+
+/*
+ * What the members of a rebuilt round tell of rounds that a server before us
+ * may have sealed since. A node whose lease was over since may have been left
+ * out of any number of rounds. One that was ready for the next round, and whose
+ * lease was not, may have missed one, of which it would be a member. One that
+ * was not even ready proves that there was none.
+ */
+enum anchor {
+    ANCHOR_NONE,
+    ANCHOR_READY,
+    ANCHOR_HELD
 };
 
 enum run_state {
@@ -74,8 +88,11 @@ struct run {
     int nodes_min, nodes_max, max_restarts;
     int64_t join_us, last_call_us, heartbeat_us, reconnect_us;
 
-    int64_t round; /* the last one sealed, 0: none */
-    bool rebuilt;  /* it was sealed by a server that is no more */
+    int64_t round;      /* the last one sealed, 0: none */
+    bool rebuilt;       /* it was sealed by a server that is no more ... */
+    enum anchor anchor; /* ... and what is known of later rounds of that */
+    int64_t rebuilt_at_us;
+    int confirmed; /* nodes of it that have said that they hold it */
     int restarts;
     int group_world, world_size; /* of that round */
     char master_addr[65];
@@ -95,7 +112,6 @@ struct run {
     int64_t gather_since_us;
     int64_t seal_at_us;   /* end of the last call, MONO_NEVER: none runs */
     int64_t notice_at_us; /* when to tell those who wait who is missing */
-    int64_t holes_until_us;
     int64_t forget_at_us;
     struct msg_end end; /* for stragglers of a run that ENDED */
 };
@@ -113,6 +129,9 @@ struct rdzv {
     int64_t lease_check_us; /* no lease ends before this */
     struct rng rng;
     struct ranks_node *places, *scratch; /* room for nodes_max */
+    uint8_t *taken; /* runs_max bitmaps of nodes_max bits: the places of a
+                       rebuilt round that were claimed, be it by a node that is
+                       lost by now */
     /* For the step that runs: */
     int64_t now_us;
     const struct rdzv_actions *out;
@@ -147,6 +166,9 @@ bool node_in_round(const struct node *n);
  * is the last grant that it said it got on this connection, or -1.
  */
 void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard);
+
+/* It says which round it holds. */
+void node_confirm(struct rdzv *r, struct node *n, int64_t round);
 
 /* Its lease is to end no later than so long from now: for a node that has no
  * workers, whose loss can hurt nobody. */

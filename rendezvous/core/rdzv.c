@@ -13,10 +13,6 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/round.h"
 
-/* How long a node that has no workers may take to come back after its
- * connection broke, before the others go on without it. */
-#define CLOSE_GRACE_US (200 * MONO_MS)
-
 static void *xcalloc(size_t n, size_t size)
 {
     void *p = calloc(n, size);
@@ -35,6 +31,7 @@ struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
     r->nodes = xcalloc(nodes_max, sizeof(r->nodes[0]));
     r->places = xcalloc(nodes_max, sizeof(r->places[0]));
     r->scratch = xcalloc(nodes_max, sizeof(r->scratch[0]));
+    r->taken = xcalloc((size_t)limits->runs_max, nodes_max / 8 + 1);
     r->conn_node = xcalloc((size_t)limits->conns_max, sizeof(int));
     r->n_buckets = 16;
     while (r->n_buckets < nodes_max)
@@ -54,6 +51,7 @@ void rdzv_del(struct rdzv *r)
     free(r->nodes);
     free(r->places);
     free(r->scratch);
+    free(r->taken);
     free(r->conn_node);
     free(r->buckets);
     free(r);
@@ -123,8 +121,6 @@ static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
         node_gone(r, n, "broke off");
         return;
     }
-    if (n->state == NODE_WAITING)
-        node_cut_lease(r, n, CLOSE_GRACE_US);
     if (n->state != NODE_ENDING)
         note(r, NOTE_absent, &r->runs[n->run], n->name,
              "connection broken; waiting %lld ms for it",
@@ -344,6 +340,7 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         join_step(r, ev);
         return;
     case MSG_KIND_beat:
+        node_confirm(r, n, m->beat.round);
         node_grant(r, n, m->beat.seq, m->beat.heard);
         return;
     case MSG_KIND_failed:
@@ -385,8 +382,8 @@ static void extend_leases(struct rdzv *r, int64_t lag_us)
     r->lease_check_us = mono_after(r->lease_check_us, lag_us);
     for (int i = 0; i < r->limits.runs_max; i++)
         if (r->runs[i].used)
-            r->runs[i].holes_until_us =
-                mono_after(r->runs[i].holes_until_us, lag_us);
+            r->runs[i].rebuilt_at_us =
+                mono_after(r->runs[i].rebuilt_at_us, lag_us);
 }
 
 static void on_tick(struct rdzv *r, int64_t lag_us)

@@ -192,17 +192,59 @@ static void make_spares(struct rdzv *r, struct run *run)
     }
 }
 
+/* The longest that a member of the last known round may still run workers for:
+ * long leases are only given in rounds of the fewest nodes (node.c). */
+static int64_t longest_lease_us(const struct run *run)
+{
+    bool is_least = run->group_world <= run->nodes_min;
+    bool is_short = run->reconnect_us < run->heartbeat_us || !is_least;
+    return is_short ? run->heartbeat_us : run->reconnect_us;
+}
+
+/*
+ * While members are missing, they may run the last known round. Where all are
+ * here, but all were ready, there may be one more round; since not all of its
+ * members have confirmed it, only short leases are out. Where nothing is sure,
+ * there may be any.
+ */
+int64_t round_known_at_us(const struct run *run)
+{
+    int64_t lease_us = run->heartbeat_us;
+    if (!run->rebuilt || (run->holes == 0 && run->anchor == ANCHOR_HELD))
+        return 0;
+    if (run->anchor == ANCHOR_NONE)
+        lease_us = run->heartbeat_us > run->reconnect_us ? run->heartbeat_us
+                                                         : run->reconnect_us;
+    else if (run->holes > 0)
+        lease_us = longest_lease_us(run);
+    return mono_after(run->rebuilt_at_us, lease_us + RECONNECT_US);
+}
+
+/*
+ * Numbers are never used twice. Where the server before us may have sealed one
+ * more round than anybody here knows, its number is left out; where it may have
+ * sealed any, this is another instance. That goes on counting all the same:
+ * `ready` and `failed` that are under way bear the number alone.
+ */
+static void number_round(struct run *run)
+{
+    bool skip = run->rebuilt && run->anchor != ANCHOR_HELD;
+    if (run->rebuilt && run->anchor == ANCHOR_NONE)
+        run->instance[0] = '\0';
+    run->round += skip ? 2 : 1;
+    run->rebuilt = false;
+}
+
 static void seal(struct rdzv *r, struct run *run)
 {
     int n_members = pick_members(r, run);
     int ignored;
     run->world_size = ranks_assign(r->places, r->scratch, n_members, &ignored);
     run->group_world = n_members;
-    /* The server before us may have sealed a round that nobody here has heard
-     * of: its number is not used again. */
-    run->round += run->rebuilt ? 2 : 1;
-    run->rebuilt = false;
+    number_round(run);
+    run->confirmed = 0;
     run->state = RUN_ACTIVE;
+    run->seal_at_us = MONO_NEVER;
     run->gone_done = run->holes = 0;
     run->charged = run->lost_since = false;
     run->root.known = false;
@@ -215,6 +257,7 @@ static void seal(struct rdzv *r, struct run *run)
         n->base_rank = p->base_rank;
         n->role_rank = p->role_rank;
         n->role_world = p->role_world;
+        n->confirmed = false;
         node_set_state(r, n, NODE_RUNNING);
     }
     note(r, NOTE_sealed, run, "", "%d nodes, world %d, master %s:%d%s",
@@ -239,7 +282,8 @@ static bool has_expired(const struct rdzv *r, const struct run *run)
 
 void round_try_seal(struct rdzv *r, struct run *run)
 {
-    if (run->state != RUN_GATHER || run->absent > 0)
+    if (run->state != RUN_GATHER || run->absent > 0 ||
+        r->now_us < round_known_at_us(run))
         return;
     int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
     if (have < run->nodes_min) {
@@ -427,7 +471,7 @@ static void tick_gather(struct rdzv *r, struct run *run)
 
 static void tick_holes(struct rdzv *r, struct run *run)
 {
-    if (run->holes == 0 || r->now_us < run->holes_until_us)
+    if (run->holes == 0 || r->now_us < round_known_at_us(run))
         return;
     note(r, NOTE_lost, run, "", "%d nodes did not come back", run->holes);
     run->holes = 0;
@@ -460,7 +504,11 @@ static int64_t gather_deadline(const struct run *run)
     int64_t at_us = run->head >= 0 ? run->notice_at_us : MONO_NEVER;
     if (have < run->nodes_min)
         at_us = mono_min(at_us, mono_after(run->gather_since_us, run->join_us));
-    else if (run->absent == 0) /* else the absent one's lease is waited for */
+    else if (run->absent > 0)
+        return at_us; /* its lease is waited for */
+    else if (run->rebuilt)
+        at_us = mono_min(at_us, round_known_at_us(run));
+    else
         at_us = mono_min(at_us, run->seal_at_us);
     return at_us;
 }
@@ -472,7 +520,7 @@ int64_t round_deadline(const struct run *run)
         return gather_deadline(run);
     case RUN_ACTIVE:
     case RUN_DRAIN:
-        return run->holes > 0 ? run->holes_until_us : MONO_NEVER;
+        return run->holes > 0 ? round_known_at_us(run) : MONO_NEVER;
     case RUN_ENDED:
         return run->forget_at_us;
     }

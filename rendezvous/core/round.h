@@ -8,6 +8,11 @@
 
 #include "rendezvous/core/node.h"
 
+/* What an agent's workers may run on for, besides a lease, after a connection
+ * was refused: agent.c reckons with it (REFUSED_US). A rebuilt round waits so
+ * long, and a lease, for those that it has not seen. */
+#define RECONNECT_US (5 * MONO_S)
+
 /* -- join.c ---------------------------------------------------------------- */
 
 /* A node asks for a place, or for its old place again. */
@@ -30,6 +35,10 @@ void round_gather(struct rdzv *r, struct run *run);
 
 /* Seals a round if what it takes is there; starts or calls off a last call. */
 void round_try_seal(struct rdzv *r, struct run *run);
+
+/* From when on the next round may be sealed, where the last one was sealed by
+ * another server; in the past where it was not. */
+int64_t round_known_at_us(const struct run *run);
 
 /* Whether a newcomer would make the sealed round larger. Not while members are
  * missing, and not once it is about to be done. */

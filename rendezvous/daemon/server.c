@@ -2,7 +2,7 @@
  * A tick is never judged before every socket was read: the timer only marks it
  * as due, and the check handle, which libuv runs behind the poll, steps the
  * core. So a beat that lies in a socket's buffer counts, however late the
- * server wakes.
+ * server wakes. An idle handle keeps that poll from sleeping.
  */
 #include "rendezvous/daemon/server.h"
 
@@ -40,6 +40,7 @@ struct server {
     uv_timer_t timer;
     uv_timer_t hello_timer;
     uv_check_t check;
+    uv_idle_t idle; /* runs while a tick is due */
     struct rdzv *rdzv;
     struct slot *slots;
     int *free_slots;
@@ -132,9 +133,16 @@ static void act(void *ctx, const struct rdzv_action *a)
  * ---------------------------------------------------------------------------------
  */
 
+static void on_idle(uv_idle_t *idle)
+{
+    (void)server_of(idle->data); /* that it is active is all that it is for */
+}
+
 static void on_timer(uv_timer_t *timer)
 {
-    server_of(timer->data)->tick_due = true;
+    struct server *s = server_of(timer->data);
+    s->tick_due = true;
+    (void)uv_idle_start(&s->idle, on_idle); /* cannot fail */
 }
 
 static void arm(struct server *s)
@@ -156,6 +164,7 @@ static void on_check(uv_check_t *check)
     if (!s->tick_due || s->closing)
         return;
     s->tick_due = false;
+    (void)uv_idle_stop(&s->idle);
     int64_t now_us = mono_now_us();
     int64_t lag_us = now_us - s->due_us;
     struct rdzv_event ev = {
@@ -322,6 +331,7 @@ void server_close(struct server *s)
     uv_close((uv_handle_t *)&s->timer, on_handle_closed);
     uv_close((uv_handle_t *)&s->hello_timer, on_handle_closed);
     uv_close((uv_handle_t *)&s->check, on_handle_closed);
+    uv_close((uv_handle_t *)&s->idle, on_handle_closed);
 }
 
 static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
@@ -367,8 +377,10 @@ int server_open(struct server **out,
     (void)uv_timer_init(loop, &s->timer);
     (void)uv_timer_init(loop, &s->hello_timer);
     (void)uv_check_init(loop, &s->check);
-    s->open_handles = 4;
-    s->listener.data = s->timer.data = s->hello_timer.data = s->check.data = s;
+    (void)uv_idle_init(loop, &s->idle);
+    s->open_handles = 5;
+    s->listener.data = s->timer.data = s->hello_timer.data = s->check.data =
+        s->idle.data = s;
     if (start_listening(s, listen_fd, err) != 0) {
         server_close(s);
         return -1;

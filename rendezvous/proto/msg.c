@@ -180,14 +180,31 @@ static int take_object(const cJSON *obj, struct msg *out, struct ddp_err *err)
     return 0;
 }
 
+/*
+ * Whether there is a NUL, raw or escaped: it would cut a text short unseen. A
+ * backslash that is itself escaped escapes nothing: "\\u0000" is a text of
+ * six characters.
+ */
+static bool has_nul(const char *json, size_t len)
+{
+    if (memchr(json, 0, len) != NULL)
+        return true;
+    for (size_t i = 0; i + 1 < len; i++) {
+        if (json[i] != '\\')
+            continue;
+        if (len - i >= 6 && memcmp(json + i, "\\u0000", 6) == 0)
+            return true;
+        i++; /* what is escaped is not looked at */
+    }
+    return false;
+}
+
 int msg_decode(const void *json,
                size_t len,
                struct msg *out,
                struct ddp_err *err)
 {
-    /* Control bytes have no place in our JSON, raw or escaped; an escaped
-     * NUL would cut a text short unseen. */
-    if (memchr(json, 0, len) != NULL || memmem(json, len, "\\u0000", 6) != NULL)
+    if (has_nul(json, len))
         return ddp_err_set(err, DDP_E_PROTO, "a NUL in a message");
     const char *text = json;
     const char *end = NULL;

@@ -18,8 +18,9 @@
 enum msg_state {
     MSG_STATE_NONE,    /* it is in no round */
     MSG_STATE_RUNNING, /* they run */
-    MSG_STATE_STOPPED, /* they are being stopped, or are dead */
+    MSG_STATE_STOPPED, /* they are being stopped */
     MSG_STATE_DONE,    /* all exited 0 */
+    MSG_STATE_READY,   /* they are dead */
 };
 
 enum msg_sender {
