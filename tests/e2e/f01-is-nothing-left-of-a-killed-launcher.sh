@@ -1,0 +1,52 @@
+#!/bin/sh
+# kill -9 of the guard, of the agent, and of both at once: is anything left of
+# that launch, and how soon is it gone? (Where both are killed at once detached
+# grandchildren may remain: the manual says so.)
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+# start_family: a launcher with two workers that have relatives everywhere.
+start_family()
+{
+    : >started
+    rm -f families
+    node it --nproc_per_node=2 "$WORKER" family
+    wait_round 1 2
+    wait_lines 2 family families
+    eventually 5 sleepers 10 || fail 'the families are not complete'
+}
+
+# sleepers COUNT: so many of ours sleep; five belong to each worker.
+sleepers()
+{
+    count=0
+    for pid in $(marked); do
+        case $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) in
+        'sleep 300 ') count=$((count + 1)) ;;
+        esac
+    done
+    [ $count -eq "$1" ]
+}
+
+start_family
+began=$(now_ms)
+kill -KILL "$(pid_of it)"
+nothing_left
+measured "guard killed, all of its launch gone: at most $(($(now_ms) - began)) ms"
+ends_with 137 it
+
+start_family
+began=$(now_ms)
+kill -KILL "$(agent_of it)"
+nothing_left
+measured "agent killed, all of its launch gone: at most $(($(now_ms) - began)) ms"
+ends_with 137 it
+has 'the agent (pid [0-9]*) was killed by signal 9' it.err
+
+start_family
+workers=$(sed -n 's/.* pid=\([0-9]*\) .*/\1/p' started)
+agent=$(agent_of it)
+kill -KILL "$(pid_of it)" "$agent"
+ends_with 137 it
+for pid in $agent $workers; do
+    eventually 5 is_gone "$pid" || fail "$pid is left"
+done

@@ -1,0 +1,38 @@
+#!/bin/sh
+# A node's cable is cut silently: are its workers dead before the others go on
+# without it, and does it come back without disturbing when it is healed?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+network host other
+for machine in host other; do
+    node_on $machine $machine --nnodes=1:2 --nproc_per_node=2 \
+        --rdzv_endpoint=host:29500 --rdzv_conf=heartbeat_timeout=1 \
+        "$WORKER" gate
+done
+wait_round 1 4
+began=$(now_ms)
+cut other
+eventually 5 has_lines 1 'the workers are killed' other.err ||
+    fail 'the node that is cut off does not fence itself'
+fenced=$(($(now_ms) - began))
+for pid in $(sed -n 's/^round=1 .* pid=\([0-9]*\) node=other .*/\1/p' started); do
+    eventually 1 is_gone "$pid" || fail "worker $pid of the lost node lives"
+done
+wait_round 2 2
+took=$(($(round_at 2) - began))
+measured "cut off with heartbeat_timeout=1: fenced after $fenced ms," \
+    "the others run again after $took ms"
+[ $took -lt 1300 ] || fail "the survivor took $took ms"
+[ $fenced -lt $took ] || fail "fenced after $fenced ms, the next round at $took"
+same '01' "$(ranks_on host 2)" 'ranks of the survivor'
+same '0 ' "$(values restarts 2)" restarts
+heal other
+# It has room: a larger world, again without a charge.
+wait_round 3 4 15
+same '4 ' "$(values world 3)" 'world size after the healing'
+same '0 ' "$(values restarts 3)" restarts
+same '01' "$(ranks_on host 3)" 'ranks of the survivor'
+open_gate
+ends_with 0 host
+ends_with 0 other
+nothing_left

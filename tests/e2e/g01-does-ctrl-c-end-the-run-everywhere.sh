@@ -1,0 +1,31 @@
+#!/bin/sh
+# Does SIGINT to one launcher end the run on all nodes with 130, and nothing is
+# left? Do two kill at once what does not want to go?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+port=$(free_port)
+for name in a b; do
+    node $name --nnodes=2 --nproc_per_node=2 --max_restarts=5 \
+        --rdzv_endpoint="127.0.0.1:$port" "$WORKER" family
+done
+wait_round 1 4
+wait_lines 4 family families
+began=$(now_ms)
+kill -INT "$(pid_of b)"
+ends_with 130 b
+ends_with 130 a
+measured "SIGINT to one of two launchers, both have ended: $(($(now_ms) - began)) ms"
+nothing_left
+has 'signal 2' a.err
+
+: >started
+node it --nproc_per_node=2 sh -c '
+    trap "" INT TERM
+    echo "round=1 " >>"$E2E_DIR/started"
+    exec sleep 300'
+wait_round 1 2
+kill -INT "$(pid_of it)"
+wait_for 'once more kills them' it.err
+kill -INT "$(pid_of it)"
+ends_with 130 it 2
+nothing_left

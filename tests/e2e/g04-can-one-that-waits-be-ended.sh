@@ -1,0 +1,21 @@
+#!/bin/sh
+# Does a launcher that waits for others, or for an endpoint, end at once when it
+# is told to?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+port=$(free_port)
+node it --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" "$WORKER" hold
+wait_listener "$port"
+kill -TERM "$(pid_of it)"
+ends_with 143 it 2
+node it --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" "$WORKER" hold
+wait_listener "$port"
+kill -INT "$(pid_of it)"
+ends_with 130 it 2
+LOGLEVEL=debug node it --nnodes=2 --rdzv_conf=is_host=0 \
+    --rdzv_endpoint="127.0.0.1:$port" "$WORKER" hold
+wait_for connecting it.err
+kill -TERM "$(pid_of it)"
+ends_with 143 it 2
+same 0 "$(wc -l <started)" workers
+nothing_left

@@ -1,0 +1,36 @@
+#!/bin/sh
+# SIGKILL of an external daemon while workers run, and a new one at the same
+# port: is no worker restarted, and is a failure afterwards handled?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+port=$(free_port)
+daemon one "$port"
+for name in a b; do
+    node $name --nnodes=2 --nproc_per_node=2 --max_restarts=1 \
+        --rdzv_endpoint="127.0.0.1:$port" \
+        --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=20 "$WORKER" gate
+done
+wait_round 1 4
+kill -KILL "$(pid_of one)"
+ends_with 137 one
+wait_for 'workers run on' a.err
+# Longer than a lease: that nobody serves is no reason to stop.
+sleep 1.5
+lines 4 '^round=' started
+daemon two "$port"
+wait_for 'connected to the rendezvous again' a.err
+wait_for 'connected to the rendezvous again' b.err
+lines 4 '^round=' started
+began=$(now_ms)
+kill -KILL "$(worker_of 1 1)"
+wait_lines 8 '^round=' started
+measured "worker killed under the new daemon, all run again:" \
+    "$(($(sed -n 's/.* at=//p' started | sort -n | tail -n 1) - began)) ms"
+lines 4 '^round=[2-9] .* restarts=1 ' started
+same 1 "$(sed 's/.* instance=\([^ ]*\) .*/\1/' started | sort -u | wc -l)" instances
+open_gate
+ends_with 0 a
+ends_with 0 b
+kill -TERM "$(pid_of two)"
+ends_with 0 two
+nothing_left

@@ -1,0 +1,26 @@
+#!/bin/sh
+# A daemon that is frozen for longer than heartbeat_timeout: does a job that
+# nobody could continue without its nodes run on?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+port=$(free_port)
+daemon d "$port"
+for name in a b; do
+    node $name --nnodes=2 --max_restarts=1 --rdzv_endpoint="127.0.0.1:$port" \
+        --rdzv_conf=heartbeat_timeout=0.5 "$WORKER" gate
+done
+wait_round 1 2
+sleep 0.3 # for a lease to be granted
+kill -STOP "$(pid_of d)"
+sleep 2
+kill -CONT "$(pid_of d)"
+sleep 0.5
+lines 2 '^round=' started
+for name in a b; do
+    has_not 'are killed' $name.err
+done
+kill -KILL "$(worker_of 0 1)"
+wait_lines 4 '^round=' started
+open_gate
+ends_with 0 a
+ends_with 0 b

@@ -1,0 +1,369 @@
+# What the scenarios share; each begins with
+#     . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+# Every process that a scenario starts carries E2E_MARK=FOLDER:NAME in its
+# environment, so that whatever is left of it can be found, and nothing else.
+# shellcheck shell=sh disable=SC2034,SC2154
+set -u
+
+E2E_DIR=$(mktemp -d "$E2E_WORK/s.XXXXXX") || exit 1
+export E2E_DIR
+DDPRUN=$E2E_BIN/ddprun
+DDPRDZVD=$E2E_BIN/ddprdzvd
+WORKER=$E2E_LIB/worker
+NODES=            # names of all that were started and not yet waited for
+NAMESPACES=       # that we made
+MOUNTS=           # that we made
+STATUS=           # of the node that was waited for last
+LOG_DIR=$E2E_DIR/log
+cd "$E2E_DIR" || exit 1
+mkfifo gate && exec 9<>gate || exit 1
+: >started
+
+# -- the end ------------------------------------------------------------------
+
+# marked [NAME]: the pids of our own processes that live, of this node or all.
+marked()
+{
+    grep -lsz "^E2E_MARK=$E2E_DIR:${1-}" /proc/[0-9]*/environ |
+        sed 's,^/proc/\([0-9]*\)/.*,\1,'
+}
+
+cleanup()
+{
+    trap '' INT TERM HUP
+    for _pid in $(marked); do
+        kill -KILL "$_pid" 2>/dev/null
+    done
+    for _ns in $NAMESPACES; do
+        ip netns del "$_ns" 2>/dev/null
+    done
+    for _mount in $MOUNTS; do
+        umount -l "$_mount"
+    done
+    cd /
+    rm -rf "$E2E_DIR"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+fail()
+{
+    echo "no: $*"
+    for _log in "$E2E_DIR"/*.err; do
+        [ ! -s "$_log" ] || echo "--- $(basename "$_log")"
+        tail -n 40 "$_log"
+    done
+    [ ! -s started ] || { echo "--- started" && tail -n 40 started; }
+    exit 1
+}
+
+skip()
+{
+    echo "$*"
+    exit 77
+}
+
+# -- waiting ------------------------------------------------------------------
+
+now_ms()
+{
+    date +%s%3N
+}
+
+# eventually SECONDS COMMAND...: until it succeeds; 1 if it did not in time.
+eventually()
+{
+    _until_ms=$(($(now_ms) + $1 * 1000))
+    shift
+    until "$@"; do
+        [ "$(now_ms)" -lt $_until_ms ] || return 1
+        sleep 0.02
+    done
+}
+
+has_lines()
+{
+    [ "$(grep -c -- "$2" "$3" 2>/dev/null)" -ge "$1" ]
+}
+
+# wait_for PATTERN FILE [SECONDS]
+wait_for()
+{
+    eventually "${3:-10}" has_lines 1 "$1" "$2" ||
+        fail "'$1' does not come in $2"
+}
+
+# wait_lines COUNT PATTERN FILE [SECONDS]
+wait_lines()
+{
+    eventually "${4:-10}" has_lines "$1" "$2" "$3" ||
+        fail "$1 lines with '$2' do not come in $3"
+}
+
+# wait_round ROUND WORKERS [SECONDS]: until so many workers of it have started.
+wait_round()
+{
+    wait_lines "$2" "^round=$1 " started "${3:-10}"
+}
+
+is_gone()
+{
+    # Gone, or a zombie of ours that `wait` will ask for its status.
+    { read -r _stat <"/proc/$1/stat"; } 2>/dev/null || return 0
+    case ${_stat##*) } in
+    Z*) return 0 ;;
+    esac
+    return 1
+}
+
+none_marked()
+{
+    [ -z "$(marked "${1-}")" ]
+}
+
+# nothing_left [NAME [SECONDS]]: no process of this node (or of any) lives.
+nothing_left()
+{
+    eventually "${2:-5}" none_marked "${1-}" || {
+        for _pid in $(marked "${1-}"); do
+            echo "left: $_pid $(tr '\0' ' ' <"/proc/$_pid/cmdline")"
+        done
+        fail "processes of '${1-}' are left"
+    }
+}
+
+listens()
+{
+    grep -qs "$(printf ':%04X .* 0A' "$1")" /proc/net/tcp /proc/net/tcp6
+}
+
+# wait_listener PORT: until somebody listens on it, on loopback here.
+wait_listener()
+{
+    eventually 5 listens "$1" || fail "nobody listens on port $1"
+}
+
+# -- starting -----------------------------------------------------------------
+
+# free_port: one that nobody listens on, below the range that the kernel gives
+# to those who do not ask.
+free_port()
+{
+    while :; do
+        _port=$(shuf -i 20000-29999 -n 1)
+        _hex=$(printf ':%04X ' "$_port")
+        grep -qs "$_hex" /proc/net/tcp /proc/net/tcp6 || break
+    done
+    echo "$_port"
+}
+
+# background NAME COMMAND...: its output goes to NAME.out and NAME.err, its pid
+# is in the variable pid_NAME. A shell ignores SIGINT for what it puts behind;
+# env undoes that.
+background()
+{
+    _name=$1
+    shift
+    env --default-signal=INT --default-signal=QUIT \
+        "E2E_MARK=$E2E_DIR:$_name" "$@" >"$_name.out" 2>"$_name.err" 9<&- &
+    eval "pid_$_name=$!"
+}
+
+# node NAME [OPTION...] PROGRAM [ARGUMENT...]: a launcher in the background.
+node()
+{
+    _name=$1
+    shift
+    background "$_name" "$DDPRUN" "$@"
+}
+
+# daemon NAME PORT: a rendezvous daemon on loopback.
+daemon()
+{
+    background "$1" "$DDPRDZVD" --listen="127.0.0.1:$2"
+    wait_for 'serving on port' "$1.err"
+}
+
+# pid_of NAME
+pid_of()
+{
+    eval "echo \$pid_$1"
+}
+
+# end_of NAME [SECONDS]: waits for it; its exit status is in STATUS.
+end_of()
+{
+    _pid=$(pid_of "$1")
+    eventually "${2:-10}" is_gone "$_pid" || fail "$1 does not end"
+    STATUS=0
+    wait "$_pid" 2>/dev/null || STATUS=$?
+}
+
+# ends_with STATUS NAME [SECONDS]
+ends_with()
+{
+    end_of "$2" "${3:-10}"
+    [ "$STATUS" -eq "$1" ] || fail "$2 ended with $STATUS, not with $1"
+}
+
+# launch STATUS [OPTION...] PROGRAM...: a launcher in front, as node `it`.
+launch()
+{
+    _want=$1
+    shift
+    node it "$@"
+    ends_with "$_want" it
+}
+
+open_gate()
+{
+    # More lines than any scenario has workers; fd 9 keeps them in the pipe.
+    yes | head -n 200 >gate
+}
+
+# close_gate: for the workers that are started from now on.
+close_gate()
+{
+    rm gate && mkfifo gate && exec 9<>gate
+}
+
+# agent_of NAME: the pid of the agent below the guard.
+agent_of()
+{
+    _guard=$(pid_of "$1")
+    read -r _agent _rest <"/proc/$_guard/task/$_guard/children"
+    echo "${_agent:?no agent below $1}"
+}
+
+# worker_of RANK ROUND: the pid of that worker.
+worker_of()
+{
+    sed -n "s/^round=$2 rank=$1 .* pid=\([0-9]*\) .*/\1/p" started
+}
+
+# round_at ROUND: when its last worker started, in ms since the epoch.
+round_at()
+{
+    sed -n "s/^round=$1 .* at=//p" started | sort -n | tail -n 1
+}
+
+# values KEY ROUND: what the workers of a round have for it, each value once.
+values()
+{
+    sed -n "s/^round=$2 .*\b$1=\([^ ]*\).*/\1/p" started | sort -u | tr '\n' ' '
+}
+
+# ranks_on NODE ROUND: in order, without blanks.
+ranks_on()
+{
+    sed -n "s/^round=$2 rank=\([0-9]*\) .* node=$1 .*/\1/p" started |
+        sort -n | tr -d '\n'
+}
+
+# -- asserting ----------------------------------------------------------------
+
+# has PATTERN FILE
+has()
+{
+    grep -q -- "$1" "$2" || fail "no '$1' in $2"
+}
+
+has_not()
+{
+    ! grep -q -- "$1" "$2" || fail "'$1' in $2"
+}
+
+# same WANTED GOT WHAT
+same()
+{
+    [ "$1" = "$2" ] || fail "$3: got '$2', wanted '$1'"
+}
+
+# lines COUNT PATTERN FILE: exactly so many.
+lines()
+{
+    same "$1" "$(grep -c -- "$2" "$3")" "lines with '$2' in $3"
+}
+
+measured()
+{
+    echo "measured: $*"
+}
+
+# -- networks -----------------------------------------------------------------
+
+# need_namespaces: or this scenario is skipped.
+need_namespaces()
+{
+    [ "$(id -u)" -eq 0 ] || skip "needs root, to make network namespaces"
+    for tool in ip unshare; do
+        command -v $tool >/dev/null || skip "needs $tool"
+    done
+    unshare --net --uts --mount true 2>/dev/null ||
+        skip "network namespaces cannot be made here"
+}
+
+# network NAME...: a bridge in a namespace of its own and a machine at it for
+# each name: 10.77.0.1, .2, ... Names resolve on all of them, by HOSTS_NAME
+# where a scenario set that, else by a file made here.
+network()
+{
+    need_namespaces
+    NAMESPACES=dpe$$-sw
+    ip netns add dpe$$-sw && ip -n dpe$$-sw link add br0 type bridge &&
+        ip -n dpe$$-sw link set br0 up || fail "no bridge"
+    printf '127.0.0.1 localhost\n::1 localhost\n' >hosts
+    _number=0
+    for _machine in "$@"; do
+        _number=$((_number + 1))
+        _ns=dpe$$-$_machine
+        NAMESPACES="$NAMESPACES $_ns"
+        ip netns add "$_ns" &&
+            ip -n "$_ns" link add eth0 type veth peer name "to-$_machine" \
+                netns dpe$$-sw &&
+            ip -n dpe$$-sw link set "to-$_machine" master br0 up &&
+            ip -n "$_ns" address add "10.77.0.$_number/24" dev eth0 &&
+            ip -n "$_ns" link set lo up && ip -n "$_ns" link set eth0 up ||
+            fail "no machine $_machine"
+        echo "10.77.0.$_number $_machine" >>hosts
+    done
+}
+
+# in_machine MACHINE COMMAND...: there, with its own host name and /etc/hosts
+# (hosts.MACHINE, or the one of all).
+in_machine()
+{
+    _machine=$1
+    shift
+    _file=$E2E_DIR/hosts
+    [ ! -f "hosts.$_machine" ] || _file=$E2E_DIR/hosts.$_machine
+    # shellcheck disable=SC2016 # for the inner shell
+    exec ip netns exec "dpe$$-$_machine" unshare --uts --mount sh -c '
+        hostname "$1" && mount --bind "$2" /etc/hosts && shift 2 && exec "$@"
+        ' sh "$_machine" "$_file" "$@"
+}
+
+# node_on MACHINE NAME [OPTION...] PROGRAM...: a launcher on that machine.
+node_on()
+{
+    _name=$2
+    (
+        _machine=$1
+        shift 2
+        in_machine "$_machine" env --default-signal=INT --default-signal=QUIT \
+            "E2E_MARK=$E2E_DIR:$_name" "$DDPRUN" "$@"
+    ) >"$_name.out" 2>"$_name.err" 9<&- &
+    eval "pid_$_name=$!"
+}
+
+# cut MACHINE, heal MACHINE: its cable, at the switch: its own side sees it up.
+cut()
+{
+    ip -n dpe$$-sw link set "to-$1" nomaster
+}
+
+heal()
+{
+    ip -n dpe$$-sw link set "to-$1" master br0
+}

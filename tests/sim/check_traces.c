@@ -1,0 +1,361 @@
+/* links: tests/sim/sim tests/sim/net tests/sim/nodes tests/sim/watch */
+/* links: launcher/agent rendezvous/core/rdzv rendezvous/core/join */
+/* links: rendezvous/core/round rendezvous/core/node rendezvous/core/ranks */
+/* links: rendezvous/core/note rendezvous/proto/msg rendezvous/base/err */
+/* links: rendezvous/base/mono rendezvous/base/rng */
+/* libs: -lcjson */
+/*
+ * What the cores say in the cases that DESIGN 4 lists, line for line: the
+ * traces in tests/sim/traces are the assertions. Each begins where the case
+ * does. In this world a message takes one millisecond and a worker that gets
+ * SIGTERM ten.
+ *
+ *     TRACES=write    writes them anew, to be read before they are believed
+ */
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "tests/sim/sim.h"
+
+#define TRACE_MAX 20000
+
+static struct sim *world(int min, int max, int restarts)
+{
+    struct sim_conf conf = {
+        .seed = 1,
+        .nodes_min = min,
+        .nodes_max = max,
+        .nproc = 2,
+        .max_restarts = restarts,
+        .heartbeat_ms = 1000,
+        .reconnect_ms = 10000,
+        .join_ms = 30000,
+        .last_call_ms = 500,
+        .grace_ms = 1000,
+        .delay_us = 1000,
+        .trace = true,
+    };
+    struct sim *s = sim_new(&conf);
+    sim_server_start(s);
+    return s;
+}
+
+static void until(struct sim *s, int at_ms)
+{
+    sim_run_until(s, at_ms * MONO_MS);
+}
+
+/* Two nodes that have run since 604 ms or before; it is 1000 ms. */
+static struct sim *two_nodes(int min, int max, int restarts)
+{
+    struct sim *s = world(min, max, restarts);
+    (void)sim_launch(s);
+    (void)sim_launch(s);
+    until(s, 1000);
+    return s;
+}
+
+static void read_trace(const char *path, char *text)
+{
+    FILE *f = fopen(path, "r");
+    ck_assert_msg(f != NULL, "%s is missing: run this from the root", path);
+    size_t len = fread(text, 1, TRACE_MAX - 1, f);
+    text[len] = '\0';
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+static void write_trace(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_ge(fputs(text, f), 0);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+/* Compares what was told since `from_ms`, and ends the world. */
+static void expect(struct sim *s, int from_ms, const char *name)
+{
+    char path[200];
+    char wanted[TRACE_MAX];
+    (void)snprintf(path, sizeof(path), "tests/sim/traces/%s.txt", name);
+    const char *told = sim_trace(s);
+    while (*told != '\0' && strtol(told + 1, NULL, 10) < from_ms)
+        told = strchr(told, '\n') + 1;
+    if (getenv("TRACES") != NULL)
+        write_trace(path, told);
+    read_trace(path, wanted);
+    ck_assert_str_eq(told, wanted);
+    ck_assert_msg(sim_broken(s) == NULL, "%s", sim_broken(s));
+    sim_del(s);
+}
+
+/* The last call begins with the second of 2..4 nodes; the third comes in it. */
+START_TEST(test_sim_first_round_waits_for_last_call)
+{
+    struct sim *s = world(2, 4, 3);
+    (void)sim_launch(s);
+    until(s, 100);
+    (void)sim_launch(s);
+    until(s, 200);
+    (void)sim_launch(s);
+    until(s, 1000);
+    expect(s, 0, "first_round");
+}
+END_TEST
+
+START_TEST(test_sim_worker_failure_restarts_all_and_is_charged)
+{
+    struct sim *s = two_nodes(2, 2, 3);
+    sim_worker_dies(s, 1, 0, 7, 0);
+    until(s, 1200);
+    ck_assert_int_eq(sim_agent(s, 0)->world.restarts, 1);
+    ck_assert_int_eq(sim_agent(s, 1)->world.restarts, 1);
+    expect(s, 1000, "worker_failure");
+}
+END_TEST
+
+START_TEST(test_sim_killed_node_is_left_out_at_its_fin)
+{
+    struct sim *s = two_nodes(1, 2, 3);
+    sim_kill(s, 1);
+    until(s, 1200);
+    ck_assert_int_eq(sim_agent(s, 0)->world.restarts, 0);
+    expect(s, 1000, "killed_node");
+}
+END_TEST
+
+/* One heartbeat_timeout after its last beat, and not earlier. */
+START_TEST(test_sim_silent_node_is_left_out_when_its_lease_is_over)
+{
+    struct sim *s = two_nodes(1, 2, 3);
+    sim_power_off(s, 1);
+    until(s, 2500);
+    expect(s, 1000, "silent_node");
+}
+END_TEST
+
+/* The node kills its workers before the server goes on without it. */
+START_TEST(test_sim_cut_node_fences_itself_and_comes_back)
+{
+    struct sim *s = two_nodes(1, 2, 3);
+    sim_cut(s, 1, true, true);
+    until(s, 3000);
+    sim_heal(s, 1);
+    until(s, 6000);
+    expect(s, 1000, "cut_node");
+}
+END_TEST
+
+START_TEST(test_sim_daemon_restart_rebuilds_the_round_and_restarts_nothing)
+{
+    struct sim *s = two_nodes(2, 2, 3);
+    sim_server_kill(s);
+    until(s, 1500);
+    sim_server_start(s);
+    until(s, 9000);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(sim_agent(s, i)->world.round, 1);
+        ck_assert_int_eq(sim_workers(s, i), 2);
+    }
+    expect(s, 1000, "daemon_restart");
+}
+END_TEST
+
+/* The spare comes back first, and tells the new daemon of the round. */
+START_TEST(test_sim_daemon_restart_is_not_fooled_by_a_spare)
+{
+    struct sim *s = two_nodes(2, 2, 3);
+    (void)sim_launch(s);
+    until(s, 1100);
+    sim_cut(s, 0, true, true);
+    sim_cut(s, 1, true, true);
+    sim_server_kill(s);
+    sim_server_start(s);
+    until(s, 1500);
+    sim_heal(s, 0);
+    sim_heal(s, 1);
+    until(s, 9000);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(sim_workers(s, i), 2);
+    expect(s, 1100, "daemon_restart_spare");
+}
+END_TEST
+
+START_TEST(test_sim_late_node_makes_the_round_larger)
+{
+    struct sim *s = two_nodes(1, 3, 3);
+    (void)sim_launch(s);
+    until(s, 1200);
+    expect(s, 1000, "scale_up");
+}
+END_TEST
+
+START_TEST(test_sim_spare_takes_the_place_of_a_killed_node)
+{
+    struct sim *s = two_nodes(2, 2, 3);
+    (void)sim_launch(s);
+    until(s, 1100);
+    sim_kill(s, 0);
+    until(s, 1300);
+    ck_assert_int_eq(sim_agent(s, 2)->world.group_rank, 0);
+    expect(s, 1000, "spare");
+}
+END_TEST
+
+START_TEST(test_sim_killed_node_of_two_is_waited_for)
+{
+    struct sim *s = two_nodes(2, 2, 3);
+    sim_kill(s, 1);
+    until(s, 1500);
+    (void)sim_launch(s);
+    until(s, 1700);
+    expect(s, 1000, "replacement");
+}
+END_TEST
+
+START_TEST(test_sim_node_told_to_go_leaves_and_the_others_go_on)
+{
+    struct sim *s = two_nodes(1, 2, 3);
+    sim_signal(s, 1, SIGTERM);
+    until(s, 1200);
+    ck_assert_int_eq(sim_exit_status(s, 1), 128 + SIGTERM);
+    expect(s, 1000, "leave");
+}
+END_TEST
+
+START_TEST(test_sim_interrupt_on_one_node_ends_the_run_on_all)
+{
+    struct sim *s = two_nodes(1, 2, 3);
+    sim_signal(s, 1, SIGINT);
+    until(s, 1200);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(sim_exit_status(s, i), 128 + SIGINT);
+    expect(s, 1000, "interrupt");
+}
+END_TEST
+
+START_TEST(test_sim_spent_budget_ends_all_with_the_root_cause)
+{
+    struct sim *s = two_nodes(2, 2, 1);
+    sim_worker_dies(s, 1, 1, 7, 0);
+    until(s, 1200);
+    sim_worker_dies(s, 0, 1, 0, SIGSEGV);
+    until(s, 1400);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(sim_exit_status(s, i), 128 + SIGSEGV);
+        ck_assert_int_eq(sim_agent(s, i)->verdict.end.rank, 1);
+        ck_assert_str_eq(sim_agent(s, i)->verdict.end.node, "n0");
+    }
+    expect(s, 1000, "budget_spent");
+}
+END_TEST
+
+/* The survivor's worker fails first; its peer's loss comes to light later. */
+START_TEST(test_sim_failure_that_a_loss_caused_is_not_charged)
+{
+    struct sim *s = two_nodes(1, 2, 0);
+    sim_power_off(s, 1);
+    until(s, 1100);
+    sim_worker_dies(s, 0, 0, 1, 0);
+    until(s, 2500);
+    ck_assert_int_eq(sim_agent(s, 0)->world.restarts, 0);
+    expect(s, 1000, "refund");
+}
+END_TEST
+
+START_TEST(test_sim_run_ends_when_the_last_node_is_done)
+{
+    struct sim *s = two_nodes(2, 2, 3);
+    sim_finish_node(s, 1);
+    until(s, 1100);
+    sim_finish_node(s, 0);
+    until(s, 1400);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(sim_exit_status(s, i), 0);
+    expect(s, 1000, "done");
+}
+END_TEST
+
+/* What a node did stays done when its launcher is lost after it. */
+START_TEST(test_sim_done_node_may_be_lost)
+{
+    struct sim *s = two_nodes(2, 2, 3);
+    sim_finish_node(s, 1);
+    until(s, 1100);
+    sim_kill(s, 1);
+    until(s, 1200);
+    sim_finish_node(s, 0);
+    until(s, 1400);
+    ck_assert_int_eq(sim_exit_status(s, 0), 0);
+    expect(s, 1000, "done_and_lost");
+}
+END_TEST
+
+/* With two of two nodes nobody could go on: a stopped server stops no worker,
+ * though its silence is longer than heartbeat_timeout. */
+START_TEST(test_sim_silent_server_stops_no_job_that_has_no_spare)
+{
+    struct sim *s = two_nodes(2, 2, 3);
+    until(s, 2000);
+    sim_server_freeze(s);
+    until(s, 6000);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(sim_workers(s, i), 2);
+    sim_server_thaw(s);
+    until(s, 9000);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(sim_agent(s, i)->world.round, 1);
+        ck_assert_int_eq(sim_workers(s, i), 2);
+    }
+    expect(s, 1000, "silent_server");
+}
+END_TEST
+
+START_TEST(test_sim_too_few_nodes_end_by_timeout_and_say_who_came)
+{
+    struct sim *s = world(2, 2, 3);
+    (void)sim_launch(s);
+    until(s, 31000);
+    ck_assert_int_eq(sim_exit_status(s, 0), 75);
+    expect(s, 0, "too_few");
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        test_sim_first_round_waits_for_last_call,
+        test_sim_worker_failure_restarts_all_and_is_charged,
+        test_sim_killed_node_is_left_out_at_its_fin,
+        test_sim_silent_node_is_left_out_when_its_lease_is_over,
+        test_sim_cut_node_fences_itself_and_comes_back,
+        test_sim_daemon_restart_rebuilds_the_round_and_restarts_nothing,
+        test_sim_daemon_restart_is_not_fooled_by_a_spare,
+        test_sim_late_node_makes_the_round_larger,
+        test_sim_spare_takes_the_place_of_a_killed_node,
+        test_sim_killed_node_of_two_is_waited_for,
+        test_sim_node_told_to_go_leaves_and_the_others_go_on,
+        test_sim_interrupt_on_one_node_ends_the_run_on_all,
+        test_sim_spent_budget_ends_all_with_the_root_cause,
+        test_sim_failure_that_a_loss_caused_is_not_charged,
+        test_sim_run_ends_when_the_last_node_is_done,
+        test_sim_done_node_may_be_lost,
+        test_sim_silent_server_stops_no_job_that_has_no_spare,
+        test_sim_too_few_nodes_end_by_timeout_and_say_who_came,
+    };
+    Suite *suite = suite_create("traces");
+    TCase *tcase = tcase_create("traces");
+    tcase_set_tags(tcase, "fast sim");
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        tcase_add_test(tcase, tests[i]);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,120 @@
+/*
+ * tests/sim: the real cores of server and agents in a world that is made up:
+ * a virtual clock, a seeded network, workers that live and die as told. The
+ * same configuration gives the same run, event for event.
+ *
+ * The network keeps the order of messages on a connection and loses none, as
+ * TCP does, until the connection breaks; what was under way then is gone. A
+ * node that is cut off has its messages held back, and its connections break
+ * after a while. A FIN says that all of a node is dead (DESIGN decision 8), and
+ * is sent only then.
+ *
+ * After each step of a core the invariants of DESIGN 6 are checked. The first
+ * one that does not hold stands in sim_broken().
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "launcher/agent.h"
+
+#define SIM_AGENTS_MAX 128
+#define SIM_PROCS_MAX  4
+
+struct sim_conf {
+    uint64_t seed;
+    int nodes_min, nodes_max;
+    int nproc; /* 0: each node its own number */
+    int max_restarts;
+    int64_t heartbeat_ms, reconnect_ms, join_ms, last_call_ms, grace_ms;
+    int64_t delay_us;  /* of a message, at least */
+    int64_t jitter_us; /* and at most so much more; 0: nothing is random */
+    bool trace;        /* keep the lines of sim_trace */
+    bool print;        /* and print them as they come */
+    /* What is broken on purpose, to show that it is noticed. */
+    bool ignore_leases;  /* agents believe that each lease lasts for a day */
+    bool false_farewell; /* a broken connection arrives as a FIN */
+};
+
+/* What happened, for the sums at the end. */
+enum sim_count {
+#define SIM_COUNT(name, meaning) SIM_##name,
+#include "tests/sim/counts.def"
+#undef SIM_COUNT
+    SIM_COUNTS
+};
+const char *sim_count_meaning(enum sim_count c);
+
+struct sim;
+
+struct sim *sim_new(const struct sim_conf *conf);
+void sim_del(struct sim *s);
+
+int64_t sim_now_us(const struct sim *s);
+int sim_agents(const struct sim *s);
+void sim_run_until(struct sim *s, int64_t at_us);
+
+/* NULL, or what went wrong first. */
+const char *sim_broken(const struct sim *s);
+const char *sim_trace(const struct sim *s);
+int64_t sim_counted(const struct sim *s, enum sim_count c);
+
+/* -- what can be done to a node ------------------------------------------- */
+
+/* A user starts ddprun on one more node; returns its number. */
+int sim_launch(struct sim *s);
+
+void sim_worker_dies(struct sim *s, int i, int local, int code, int signo);
+void sim_spawn_fails(struct sim *s, int i); /* the next one */
+void sim_stubborn(struct sim *s, int i);    /* its workers ignore SIGTERM */
+void sim_kill(struct sim *s, int i);        /* the launcher; then comes a FIN */
+void sim_orphan(struct sim *s, int i);      /* its guard */
+void sim_power_off(struct sim *s, int i);   /* nothing is heard of it again */
+void sim_cut(struct sim *s, int i, bool up, bool down);
+void sim_heal(struct sim *s, int i);
+void sim_reset(struct sim *s, int i);        /* its connection breaks */
+void sim_freeze_agent(struct sim *s, int i); /* SIGSTOP; its workers run on */
+void sim_freeze_node(struct sim *s, int i);  /* a virtual machine is paused */
+void sim_thaw(struct sim *s, int i);
+void sim_signal(struct sim *s, int i, int signo); /* to the launcher */
+
+/* From now on workers that live or are started exit 0 after so long. */
+void sim_finish(struct sim *s, int64_t after_us);
+void sim_finish_node(struct sim *s, int i);
+
+/* -- the server ------------------------------------------------------------ */
+
+void sim_server_start(struct sim *s);
+void sim_server_kill(struct sim *s);
+void sim_server_freeze(struct sim *s);
+void sim_server_thaw(struct sim *s);
+
+/* -- looking --------------------------------------------------------------- */
+
+bool sim_is_alive(const struct sim *s, int i);  /* its launcher runs */
+bool sim_is_whole(const struct sim *s, int i);  /* ... and nothing hinders it */
+bool sim_is_killed(const struct sim *s, int i); /* from outside */
+const struct agent *sim_agent(const struct sim *s, int i);
+int sim_workers(const struct sim *s, int i);     /* that live */
+int sim_exit_status(const struct sim *s, int i); /* -1: still there */
+bool sim_server_is_up(const struct sim *s);
+
+/*
+ * The bound within which, once nothing goes wrong any more, a round runs or
+ * the run has ended: a lease and the wait for members that a rebuilt round
+ * misses (reconnect + 5 s), a silent link, the longest pause and a time-out
+ * before each reconnect, the grace for workers, last call, and slack for
+ * messages.
+ */
+int64_t sim_settle_us(const struct sim *s);
+
+/* Checks that it is so: every live node is in the round that was sealed last,
+ * or is a spare, or there are too few. */
+void sim_check_settled(struct sim *s);
+
+/* Checks that every launcher is gone, and no worker is left. */
+void sim_check_over(struct sim *s);
+
+#endif
