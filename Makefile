@@ -60,7 +60,8 @@ LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew 
 RT       := $(addprefix worker_rt/,env store comm comm_cpu comm_wire comm_meet \
 	beat snapshot snapshot_load snapshot_save safetensors sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)
-TRAINER  := $(addprefix trainer/,main options data model ops_cpu optim progress)
+TRAINER  := $(addprefix trainer/,main options data model ops_cpu optim \
+	progress resume)
 
 PROGRAMS := ddprun ddprdzvd ddptrain
 LIBS     := libddp.a libddp.so

@@ -20,17 +20,12 @@
  * within 100 ms, and leave too. The launcher starts all of them again, and
  * they go on from the last snapshot.
  *
- * A snapshot holds everything that the next step depends on, so a run that was
- * killed and resumed ends with the same parameters, bit by bit, as one that
- * was not.
+ * Where it is saved and how it goes on from there: trainer/resume.
  */
-#include <libgen.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "trainer/data.h"
 #include "trainer/fail.h"
@@ -38,22 +33,12 @@
 #include "trainer/optim.h"
 #include "trainer/options.h"
 #include "trainer/progress.h"
+#include "trainer/resume.h"
 #include "worker_rt/ddp.h"
 
 #ifndef DDPRUN_VERSION
 #define DDPRUN_VERSION "of unknown version"
 #endif
-
-/* Where training stands: with the tensors, all that a snapshot holds. The same
- * on all ranks after each step. Only 64-bit members: it is broadcast as is. */
-struct place {
-    int64_t epoch;    /* from 0; being trained, or next */
-    int64_t position; /* samples of this epoch that all ranks have taken */
-    int64_t step;     /* steps since the beginning of training */
-    double loss;      /* summed over the epoch's samples so far */
-    int64_t correct;  /* of them */
-    int64_t seen;     /* how many they are */
-};
 
 struct trainer {
     struct options o;
@@ -65,6 +50,7 @@ struct trainer {
     struct model model;
     struct optim optim;
     struct ddp_sampler *sampler;
+    struct resume resume;    /* windows on all that a snapshot holds */
     uint32_t *index;         /* (batch_size) samples of the batch */
     struct data_batch batch; /* room for batch_size samples */
     struct place at;
@@ -87,16 +73,6 @@ _Static_assert(TAIL_COUNT <= MODEL_TAIL, "the model leaves room for the tail");
 
 /* -- errors ---------------------------------------------------------------- */
 
-/* Puts what was being done before the text of a collective's error. */
-static int lost(struct trainer *t, const char *what, struct ddp_error *err)
-{
-    char why[sizeof(err->text)];
-    memcpy(why, err->text, sizeof(why));
-    why[sizeof(why) - 64] = '\0'; /* leaves room for the rest */
-    return fail_set(err, err->code, "%s failed at step %lld: %s", what,
-                    (long long)t->at.step, why);
-}
-
 /* For an error that every rank finds at the same time, from the same numbers:
  * rank 0 tells it, the others only leave. */
 static int everyone(struct trainer *t)
@@ -105,21 +81,49 @@ static int everyone(struct trainer *t)
     return -1;
 }
 
-static bool is_peers_fault(int code)
-{
-    return code == DDP_ERR_PEER || code == DDP_ERR_ABORTED ||
-           code == DDP_ERR_LOST || code == DDP_ERR_TIMEOUT;
-}
-
 static void tell(struct trainer *t, const struct ddp_error *err)
 {
     progress_clear(&t->progress);
-    if (t->common && t->rank != 0)
-        return;
-    fprintf(stderr, "ddptrain: rank %d: %s%s\n", t->rank, err->text,
-            is_peers_fault(err->code)
-                ? "; leaving so that the launcher can restart us"
-                : "");
+    if (!t->common || t->rank == 0)
+        fprintf(stderr, "ddptrain: rank %d: %s\n", t->rank, err->text);
+}
+
+/* -- collectives ----------------------------------------------------------- */
+
+/* A collective that failed: at which step. The text names the rank that is to
+ * blame. */
+static int lost(struct trainer *t, struct ddp_error *err)
+{
+    struct ddp_error why = *err;
+    return fail_set(err, why.code, "step %lld: %.400s", (long long)t->at.step,
+                    why.text);
+}
+
+/* From rank 0 to all. */
+static int
+broadcast(struct trainer *t, void *data, size_t len, struct ddp_error *err)
+{
+    if (ddp_comm_broadcast(t->comm, data, len, 0, err) != 0)
+        return lost(t, err);
+    return 0;
+}
+
+/* Whether all ranks have the same n integers: 0, or which one of (W,n) is the
+ * first that is not rank 0's; -1 on error. */
+static int
+compare(struct trainer *t, const int64_t *mine, int n, struct ddp_error *err)
+{
+    size_t len = (size_t)n * sizeof(*mine);
+    int64_t *all = calloc((size_t)t->world, len); /* (W,n) */
+    if (all == NULL)
+        return fail_sys(err, DDP_ERR_NOMEM, "no memory for %d ranks", t->world);
+    int i = 0;
+    if (ddp_comm_allgather(t->comm, mine, len, all, err) != 0)
+        i = lost(t, err);
+    while (i >= 0 && i < t->world * n && all[i] == all[i % n])
+        i++;
+    free(all);
+    return i == t->world * n ? 0 : i;
 }
 
 /* -- setting up ------------------------------------------------------------ */
@@ -180,6 +184,13 @@ static int set_up(struct trainer *t, struct ddp_error *err)
         .seed = (uint64_t)t->o.seed,
         .shuffle = true,
     };
+    t->resume = (struct resume){
+        .ddp = t->ddp,
+        .o = &t->o,
+        .model = &t->model,
+        .optim = &t->optim,
+        .samples = (int64_t)s->N,
+    };
     t->sampler = ddp_sampler_new(&conf, err);
     return t->sampler != NULL ? 0 : -1;
 }
@@ -188,41 +199,38 @@ static int set_up(struct trainer *t, struct ddp_error *err)
  * other in different collectives, or quietly train nonsense. */
 static int compare_ranks(struct trainer *t, struct ddp_error *err)
 {
-    enum {
-        VALUES = 11
-    };
-    static const char *const names[VALUES] = {
-        "TOTAL_EPOCHS", "SAVE_EVERY",   "--save_steps",    "--seed",
-        "--batch_size", "--hidden",     "--train_samples", "--lr",
-        "--model",      "training set", "test set",
-    };
     const struct dataset *s = &t->data.train;
     const float numbers[] = {s->mean, s->deviation, (float)s->C};
-    int64_t mine[VALUES] = {
-        t->o.total_epochs,       t->o.save_every,
-        t->o.save_steps,         t->o.seed,
-        t->o.batch_size,         t->o.hidden,
-        (int64_t)s->N,           (int64_t)model_hash(&t->o.rate, 1),
-        t->o.spec - model_at(0), (int64_t)(model_hash(numbers, 3) ^ s->F),
-        (int64_t)t->data.test.N,
+    const struct {
+        const char *name;
+        int64_t value;
+    } same[] = {
+        {"TOTAL_EPOCHS", t->o.total_epochs},
+        {"SAVE_EVERY", t->o.save_every},
+        {"--save_steps", t->o.save_steps},
+        {"--seed", t->o.seed},
+        {"--batch_size", t->o.batch_size},
+        {"--hidden", t->o.hidden},
+        {"--train_samples", (int64_t)s->N},
+        {"--lr", (int64_t)model_hash(&t->o.rate, 1)},
+        {"--model", t->o.spec - model_at(0)},
+        {"training set", (int64_t)(model_hash(numbers, 3) ^ s->F)},
+        {"test set", (int64_t)t->data.test.N},
     };
-    int64_t *all = calloc((size_t)t->world, sizeof(mine)); /* (W,VALUES) */
-    if (all == NULL)
-        return fail_sys(err, DDP_ERR_NOMEM, "no memory for %d ranks", t->world);
-    int rc = ddp_comm_allgather(t->comm, mine, sizeof(mine), all, err);
-    if (rc != 0)
-        rc = lost(t, "all-gather", err);
-    for (int i = 0; rc == 0 && i < t->world * VALUES; i++) {
-        if (all[i] == all[i % VALUES])
-            continue;
-        (void)fail_set(err, DDP_ERR_CONFLICT,
-                       "rank %d has another %s than rank 0: start all nodes "
-                       "with the same line and the same data",
-                       i / VALUES, names[i % VALUES]);
-        rc = everyone(t);
-    }
-    free(all);
-    return rc;
+    enum {
+        VALUES = sizeof(same) / sizeof(same[0])
+    };
+    int64_t mine[VALUES];
+    for (int i = 0; i < VALUES; i++)
+        mine[i] = same[i].value;
+    int other = compare(t, mine, VALUES, err);
+    if (other <= 0)
+        return other;
+    (void)fail_set(err, DDP_ERR_CONFLICT,
+                   "rank %d has another %s than rank 0: start all nodes with "
+                   "the same line and the same data",
+                   other / VALUES, same[other % VALUES].name);
+    return everyone(t);
 }
 
 /* -- snapshots ------------------------------------------------------------- */
@@ -232,77 +240,6 @@ static bool saves(const struct trainer *t)
     return t->o.save_every > 0 || t->o.save_steps > 0;
 }
 
-/* The keys of a snapshot; the integers among them first. */
-enum key {
-    KEY_EPOCH,
-    KEY_POSITION,
-    KEY_STEP,
-    KEY_CORRECT,
-    KEY_SEEN,
-    KEY_WORLD,
-    KEY_BATCH_SIZE,
-    KEY_SEED,
-    KEY_SAMPLES,
-    KEY_LOSS, /* a double in hexadecimal, so that no bit is lost */
-    KEY_MODEL,
-    KEY_OPTIMIZER,
-    KEY_COUNT
-};
-#define INTEGERS    KEY_LOSS
-#define INTEGER_MAX INT64_C(1000000000000000) /* none ever gets there */
-
-static const char *const key_names[KEY_COUNT] = {
-    [KEY_EPOCH] = "epoch",
-    [KEY_POSITION] = "position",
-    [KEY_STEP] = "step",
-    [KEY_CORRECT] = "correct",
-    [KEY_SEEN] = "seen",
-    [KEY_WORLD] = "world",
-    [KEY_BATCH_SIZE] = "batch_size",
-    [KEY_SEED] = "seed",
-    [KEY_SAMPLES] = "samples",
-    [KEY_LOSS] = "loss_sum",
-    [KEY_MODEL] = "model",
-    [KEY_OPTIMIZER] = "optimizer",
-};
-
-/* Windows into parameters and optimizer state, by name: "fc1.weight" as
- * PyTorch calls it, and "exp_avg.fc1.weight". */
-struct windows {
-    struct ddp_tensor tensor[MODEL_TENSORS_MAX * (1 + OPTIM_STATES)];
-    char name[MODEL_TENSORS_MAX * (1 + OPTIM_STATES)][2 * MODEL_NAME_SIZE];
-    size_t count;
-};
-
-static void add_windows(struct windows *w,
-                        const struct model *m,
-                        const char *prefix,
-                        float *from)
-{
-    for (size_t i = 0; i < m->tensors; i++) {
-        const struct tensor *t = &m->tensor[i];
-        size_t n = w->count++;
-        (void)snprintf(w->name[n], sizeof(w->name[n]), "%s%s%s", prefix,
-                       prefix[0] != '\0' ? "." : "", t->name);
-        w->tensor[n] = (struct ddp_tensor){
-            .name = w->name[n],
-            .dtype = DDP_F32,
-            .dims = (int)t->dims,
-            .shape = {t->shape[0], t->shape[1]},
-            .data = from + t->offset,
-        };
-    }
-}
-
-static void open_windows(struct windows *w, struct trainer *t)
-{
-    enum optim_kind kind = t->optim.kind;
-    w->count = 0;
-    add_windows(w, &t->model, "", t->model.params);
-    for (size_t i = 0; optim_state_name(kind, i) != NULL; i++)
-        add_windows(w, &t->model, optim_state_name(kind, i), t->optim.state[i]);
-}
-
 /*
  * Rank 0 saves `next`, the place to go on from. The others need not wait: they
  * meet it again in the next collective. A full disk is told and does not end
@@ -310,33 +247,10 @@ static void open_windows(struct windows *w, struct trainer *t)
  */
 static void save(struct trainer *t, struct place next)
 {
-    struct ddp_kv kv[KEY_COUNT];
-    struct windows w;
     struct ddp_error err;
     if (t->rank != 0)
         return;
-    const int64_t integers[INTEGERS] = {
-        [KEY_EPOCH] = next.epoch,
-        [KEY_POSITION] = next.position,
-        [KEY_STEP] = next.step,
-        [KEY_CORRECT] = next.correct,
-        [KEY_SEEN] = next.seen,
-        [KEY_WORLD] = t->world,
-        [KEY_BATCH_SIZE] = t->o.batch_size,
-        [KEY_SEED] = t->o.seed,
-        [KEY_SAMPLES] = (int64_t)t->data.train.N,
-    };
-    for (int i = 0; i < KEY_COUNT; i++)
-        kv[i].key = key_names[i];
-    for (int i = 0; i < INTEGERS; i++)
-        ddp_kv_set_i64(&kv[i], key_names[i], integers[i]);
-    (void)snprintf(kv[KEY_LOSS].value, DDP_KV_MAX, "%a", next.loss);
-    (void)snprintf(kv[KEY_MODEL].value, DDP_KV_MAX, "%s", t->o.spec->name);
-    (void)snprintf(kv[KEY_OPTIMIZER].value, DDP_KV_MAX, "%s",
-                   optim_name(t->optim.kind));
-    open_windows(&w, t);
-    t->unsaved = ddp_snapshot_save(t->ddp, t->o.snapshot_path, w.tensor,
-                                   w.count, kv, KEY_COUNT, &err) != 0;
+    t->unsaved = resume_save(&t->resume, &next, &err) != 0;
     if (t->unsaved) {
         progress_clear(&t->progress);
         fprintf(stderr, "ddptrain: snapshot not saved, training goes on: %s\n",
@@ -349,189 +263,71 @@ static void save(struct trainer *t, struct place next)
                   t->o.snapshot_path);
 }
 
-/* Refuses what this run would not continue but ruin: the position in an epoch
- * means other samples with another seed or number of them. */
-static int refuse_other_run(struct trainer *t,
-                            const struct ddp_kv kv[KEY_COUNT],
-                            struct ddp_error *err)
-{
-    struct ddp_kv seed = {0}, samples = {0};
-    ddp_kv_set_i64(&seed, "", t->o.seed);
-    ddp_kv_set_i64(&samples, "", (int64_t)t->data.train.N);
-    const struct {
-        enum key key;
-        const char *what;
-        const char *ours;
-    } same[] = {
-        {KEY_MODEL, "model", t->o.spec->name},
-        {KEY_OPTIMIZER, "optimizer", optim_name(t->optim.kind)},
-        {KEY_SEED, "seed", seed.value},
-        {KEY_SAMPLES, "a number of samples of", samples.value},
-    };
-    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
-        if (strcmp(kv[same[i].key].value, same[i].ours) != 0)
-            return fail_set(err, DDP_ERR_CONFLICT,
-                            "%.200s was written with %s %.40s, not %.40s; move "
-                            "it away or name another --snapshot_path",
-                            t->o.snapshot_path, same[i].what,
-                            kv[same[i].key].value, same[i].ours);
-    return 0;
-}
-
-/* Reads the values back into t->at. */
-static int read_keys(struct trainer *t,
-                     const struct ddp_kv kv[KEY_COUNT],
-                     int64_t integers[INTEGERS],
-                     struct ddp_error *err)
-{
-    char *end;
-    double loss = strtod(kv[KEY_LOSS].value, &end);
-    bool bad = end == kv[KEY_LOSS].value || *end != '\0' || !isfinite(loss);
-    for (int i = 0; i < INTEGERS; i++)
-        bad = bad || ddp_kv_get_i64(&kv[i], &integers[i], err) != 0 ||
-              integers[i] < 0 || integers[i] > INTEGER_MAX;
-    if (bad)
-        return fail_set(err, DDP_ERR_CORRUPT,
-                        "%.200s is whole, but no snapshot of ddptrain; move it "
-                        "away or name another --snapshot_path",
-                        t->o.snapshot_path);
-    if (refuse_other_run(t, kv, err) != 0)
-        return -1;
-    t->at = (struct place){
-        .epoch = integers[KEY_EPOCH],
-        .position = integers[KEY_POSITION],
-        .step = integers[KEY_STEP],
-        .loss = loss,
-        .correct = integers[KEY_CORRECT],
-        .seen = integers[KEY_SEEN],
-    };
-    return 0;
-}
-
-/* The epoch in which a snapshot was taken, from 1, as save() told it. */
-static long long epoch_of(const struct place *p)
-{
-    return (long long)p->epoch + (p->position > 0);
-}
-
-static void tell_resumed(struct trainer *t,
-                         const struct ddp_snapshot_info *info,
-                         const int64_t integers[INTEGERS])
+static void tell_resumed(struct trainer *t, const struct resume_found *f)
 {
     struct progress *p = &t->progress;
     const char *path = t->o.snapshot_path;
-    if (info->from_prev)
-        progress_line(p, "%s is %s%s; taking %s.prev instead", path,
-                      info->why[0] != '\0' ? "refused: " : "missing", info->why,
-                      path);
+    /* The epoch in which it was taken, from 1, as save() told it. */
+    long long epoch = (long long)t->at.epoch + (t->at.position > 0);
+    if (f->file.from_prev)
+        progress_line(p, "%s is refused: %s; taking %s.prev instead", path,
+                      f->file.why, path);
     progress_line(p,
                   "resuming from epoch %lld, step %lld (%s%s, written in "
                   "round %lld%s)",
-                  epoch_of(&t->at), (long long)t->at.step, path,
-                  info->from_prev ? ".prev" : "", (long long)info->round,
-                  info->foreign ? " of another run" : "");
-    if (integers[KEY_WORLD] != t->world ||
-        integers[KEY_BATCH_SIZE] != t->o.batch_size)
+                  epoch, (long long)t->at.step, path,
+                  f->file.from_prev ? ".prev" : "", (long long)f->file.round,
+                  f->file.foreign ? " of another run" : "");
+    if (f->world != t->world || f->batch_size != t->o.batch_size)
         progress_line(p,
                       "it was written by %lld ranks with batches of %lld: no "
                       "sample is lost, but the result will not be the same to "
                       "the bit",
-                      (long long)integers[KEY_WORLD],
-                      (long long)integers[KEY_BATCH_SIZE]);
+                      (long long)f->world, (long long)f->batch_size);
 }
-
-/* What rank 0 found, for the others: 0 and `found`, or the error's code. */
-struct finding {
-    int64_t code;
-    int64_t found;
-    struct place at;
-};
 
 /* Rank 0 looks for a snapshot. No file is a fresh start, anything else that
  * goes wrong is an error: training must not silently begin anew. */
 static int look(struct trainer *t, bool *found, struct ddp_error *err)
 {
-    struct ddp_kv kv[KEY_COUNT] = {{0}};
-    int64_t integers[INTEGERS];
-    struct ddp_snapshot_info info = {0};
-    struct windows w;
+    struct resume_found f = {0};
     *found = false;
-    for (int i = 0; i < KEY_COUNT; i++)
-        kv[i].key = key_names[i];
-    open_windows(&w, t);
-    if (ddp_snapshot_load(t->ddp, t->o.snapshot_path, w.tensor, w.count, kv,
-                          KEY_COUNT, &info, err) != 0) {
-        if (err->code == DDP_ERR_NOINPUT)
-            return 0;
-        size_t n = strlen(err->text);
-        (void)snprintf(err->text + n, sizeof(err->text) - n, "; %s",
-                       err->code == DDP_ERR_USAGE
-                           ? "was it of another --model or --hidden? Move it "
-                             "away or name another --snapshot_path"
-                           : "to start afresh, move it away or name another "
-                             "--snapshot_path");
+    if (saves(t) && resume_check_folder(&t->resume, err) != 0)
         return -1;
-    }
-    if (read_keys(t, kv, integers, err) != 0)
-        return -1;
+    if (resume_load(&t->resume, &t->at, &f, err) != 0)
+        return err->code == DDP_ERR_NOINPUT ? 0 : -1;
     *found = true;
-    tell_resumed(t, &info, integers);
-    return 0;
-}
-
-/* Whether a snapshot can be written at all is better known before the first
- * epoch than after it. */
-static int check_folder(const struct trainer *t, struct ddp_error *err)
-{
-    char *copy = strdup(t->o.snapshot_path); /* dirname() cuts it */
-    int rc = 0;
-    if (copy == NULL)
-        return fail_sys(err, DDP_ERR_NOMEM, "no memory for a path");
-    const char *folder = dirname(copy);
-    if (saves(t) && access(folder, W_OK | X_OK) != 0)
-        rc = fail_sys(err, DDP_ERR_IO,
-                      "cannot write snapshots to the folder %.200s", folder);
-    free(copy);
-    return rc;
-}
-
-static int
-broadcast(struct trainer *t, void *data, size_t len, struct ddp_error *err)
-{
-    if (ddp_comm_broadcast(t->comm, data, len, 0, err) != 0)
-        return lost(t, "broadcast", err);
+    tell_resumed(t, &f);
     return 0;
 }
 
 /* Rank 0 loads, all ranks go on from what it has: snapshot or fresh start. */
 static int start_from_rank_0(struct trainer *t, struct ddp_error *err)
 {
-    struct finding f = {0};
+    struct {
+        int64_t code; /* of rank 0's error; 0: none */
+        int64_t found;
+        struct place at;
+    } news = {0};
+    struct ddp_error own = {0};
     size_t len = t->model.P * sizeof(float);
-    bool found = false;
     if (t->rank == 0) {
-        if (check_folder(t, err) != 0 || look(t, &found, err) != 0)
-            f.code = err->code;
-        f.found = found;
-        f.at = t->at;
+        bool found;
+        news.code = look(t, &found, &own) == 0 ? 0 : own.code;
+        news.found = found;
+        news.at = t->at;
     }
-    int rank_0_code = (int)f.code;
-    struct ddp_error lost_err = {0};
-    if (broadcast(t, &f, sizeof(f), &lost_err) != 0) {
-        if (rank_0_code == 0)
-            *err = lost_err; /* rank 0's own error is the better story */
+    if (broadcast(t, &news, sizeof(news), err) != 0)
         return -1;
-    }
-    if (f.code != 0) {
-        if (t->rank != 0)
-            (void)fail_set(err, (int)f.code, "rank 0 failed");
+    if (news.code != 0) {
+        (void)fail_set(err, (int)news.code, "%s", own.text); /* rank 0's */
         return everyone(t);
     }
-    t->at = f.at;
-    t->optim.step = f.at.step;
+    t->at = news.at;
+    t->optim.step = news.at.step;
     if (broadcast(t, t->model.params, len, err) != 0)
         return -1;
-    for (size_t i = 0; f.found && i < OPTIM_STATES; i++)
+    for (size_t i = 0; news.found && i < OPTIM_STATES; i++)
         if (t->optim.state[i] != NULL &&
             broadcast(t, t->optim.state[i], len, err) != 0)
             return -1;
@@ -543,25 +339,15 @@ static int start_from_rank_0(struct trainer *t, struct ddp_error *err)
 /* All ranks must hold the same parameters, to the bit. */
 static int compare_params(struct trainer *t, struct ddp_error *err)
 {
-    uint64_t mine = model_hash(t->model.params, t->model.P);
-    uint64_t *all = calloc((size_t)t->world, sizeof(*all)); /* (W) */
-    if (all == NULL)
-        return fail_sys(err, DDP_ERR_NOMEM, "no memory for %d ranks", t->world);
-    int rc = ddp_comm_allgather(t->comm, &mine, sizeof(mine), all, err);
-    if (rc != 0)
-        rc = lost(t, "all-gather", err);
-    for (int r = 1; rc == 0 && r < t->world; r++) {
-        if (all[r] == all[0])
-            continue;
-        (void)fail_set(err, DDP_ERR_CONFLICT,
-                       "parameters of rank %d are not those of rank 0 after "
-                       "epoch %lld, step %lld: %016llx, not %016llx",
-                       r, (long long)t->at.epoch + 1, (long long)t->at.step,
-                       (unsigned long long)all[r], (unsigned long long)all[0]);
-        rc = everyone(t);
-    }
-    free(all);
-    return rc;
+    int64_t mine = (int64_t)model_hash(t->model.params, t->model.P);
+    int other = compare(t, &mine, 1, err);
+    if (other <= 0)
+        return other;
+    (void)fail_set(err, DDP_ERR_CONFLICT,
+                   "parameters of rank %d are not those of rank 0 after epoch "
+                   "%lld, step %lld",
+                   other, (long long)t->at.epoch + 1, (long long)t->at.step);
+    return everyone(t);
 }
 
 static void draw(struct trainer *t)
@@ -595,7 +381,7 @@ static int train_step(struct trainer *t, size_t B, struct ddp_error *err)
 
     if (ddp_comm_allreduce(t->comm, m->grads, m->P + MODEL_TAIL, DDP_F32,
                            err) != 0)
-        return lost(t, "all-reduce", err);
+        return lost(t, err);
     if (!isfinite(tail[TAIL_LOSS])) {
         (void)fail_set(err, DDP_ERR_USAGE,
                        "the loss is no number any more after step %lld: try a "
@@ -707,7 +493,7 @@ static int evaluate(struct trainer *t, struct ddp_error *err)
         sum[1] += (double)score.correct;
     }
     if (ddp_comm_allreduce(t->comm, sum, 2, DDP_F64, err) != 0)
-        return lost(t, "all-reduce of the test", err);
+        return lost(t, err);
     double n = (double)s->N;
     if (s->N > 0 && t->model.classify)
         progress_line(&t->progress, "test accuracy %.2f %%  test loss %.4f",
@@ -752,7 +538,7 @@ static int run(struct trainer *t, struct ddp_error *err)
         return -1;
     t->comm = ddp_comm_new(t->ddp, NULL, err);
     if (t->comm == NULL)
-        return lost(t, "meeting the other ranks", err);
+        return -1;
     /* From here on all waiting is in collectives, which end when a peer does;
      * until here SIGTERM may simply kill. */
     if (ddp_stop_on_signal(t->ddp, SIGTERM, err) != 0)

@@ -190,8 +190,13 @@ struct ddp_comm_opts {
  * communicators in the same order. Borrows `d` until ddp_comm_free; `opts`
  * for the call, NULL for defaults. In a world of one it needs no store.
  *
- * NULL on error: those of the store, TIMEOUT (not all ranks came), PEER,
- * PROTO, NOMEM, USAGE.
+ * NULL on error: those of the store, TIMEOUT (not all ranks came; the text
+ * names them), PEER, PROTO, NOMEM, USAGE.
+ *
+ * A rank that dies before all have met may be noticed by the time-out only:
+ * until then nobody knows it. Under a launcher that is no matter, since it ends
+ * the others itself; so let SIGTERM kill the process until this has returned
+ * (ddp_stop_on_signal later).
  */
 DDP_API struct ddp_comm *ddp_comm_new(struct ddp *d,
                                       const struct ddp_comm_opts *opts,
@@ -201,11 +206,20 @@ DDP_API struct ddp_comm *ddp_comm_new(struct ddp *d,
  * The collectives. All ranks call the same ones in the same order with the
  * same sizes; each returns when this rank's part is done.
  *
- * Errors: PEER (a rank died, left, or failed itself: within 100 ms), ABORTED,
- * TIMEOUT, CONFLICT (the ranks are in different collectives), NOMEM, USAGE.
- * After any of them but USAGE the communicator is broken on this rank, and the
- * failure spreads to the others; every later call fails at once. The buffer's
- * content is undefined then.
+ * Errors: PEER (a rank died, left, gave up or called it off), ABORTED, TIMEOUT,
+ * CONFLICT (the ranks are in different collectives), NOMEM, USAGE. After any of
+ * them but USAGE the communicator is broken on this rank, and the failure
+ * spreads to the others, which blocked calls notice within 100 ms; every later
+ * call fails at once. The buffer's content is undefined then.
+ *
+ * The text of PEER says which rank is to blame: "all-reduce: rank 5 died". A
+ * rank that gives up tells its neighbours first whom it blames, and they pass
+ * that on; a rank counts as dead when its connections end without such a word.
+ * So one rank's death is told alike by all. When several die at once, each
+ * survivor names one of them. A word can be lost only where the connection
+ * itself is (cut, or reset after a loss on the network) or where its speaker is
+ * killed before it speaks: that speaker is blamed then. A host that falls
+ * silent is noticed after some ten seconds and told as such.
  */
 
 /* Sums `count` elements of F32, F64 or I64 over all ranks, in place. The
@@ -236,8 +250,9 @@ DDP_API int ddp_comm_allgather(struct ddp_comm *c,
 DDP_API int ddp_comm_barrier(struct ddp_comm *c, struct ddp_error *err);
 
 /* Makes a call that is blocked in `c` and all later ones fail with ABORTED,
- * and those of the other ranks with PEER. From any thread, but not from a
- * signal handler; not after ddp_comm_free. */
+ * and those of the other ranks with PEER ("rank 5 called it off"), when this
+ * one has failed. From any thread, but not from a signal handler; not after
+ * ddp_comm_free. */
 DDP_API void ddp_comm_abort(struct ddp_comm *c);
 
 /*
@@ -312,13 +327,18 @@ ddp_kv_get_i64(const struct ddp_kv *kv, int64_t *value, struct ddp_error *err);
  * failure `path` holds what it held (the whole new snapshot if only the last
  * sync failed), and no temporary file is left. What a killed writer left over
  * the next one removes. One rank saves; two writers on one path are the
- * caller's mistake. The instance and the round of `d` go into the file. A file
- * system without hard links keeps no .prev.
+ * caller's mistake. The instance and the round of `d` go into the file.
+ *
+ * What stood at `path` becomes <path>.prev, but a damaged one never takes the
+ * place of another: so whenever a writer stops, there is a whole snapshot that
+ * is not older than the last one saved. To know that, the old one is read once
+ * where `d` has neither saved nor loaded it. A file system without hard links
+ * keeps no .prev.
  *
  * Errors: IO (with the reason, a full disk for one), USAGE (names twice, too
  * long, not UTF-8; a bad dtype or shape), NOMEM.
  */
-DDP_API int ddp_snapshot_save(const struct ddp *d,
+DDP_API int ddp_snapshot_save(struct ddp *d,
                               const char *path,
                               const struct ddp_tensor *tensors,
                               size_t ntensors,
@@ -349,7 +369,7 @@ struct ddp_snapshot_info {
  * dtype or shape; names twice), IO, NOMEM. After NOINPUT the buffers are as
  * they were, after the others their content is undefined.
  */
-DDP_API int ddp_snapshot_load(const struct ddp *d,
+DDP_API int ddp_snapshot_load(struct ddp *d,
                               const char *path,
                               const struct ddp_tensor *tensors,
                               size_t ntensors,

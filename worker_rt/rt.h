@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
@@ -16,6 +17,14 @@
 #include "worker_rt/store.h"
 
 #define RT_RUN_ID_MAX 256 /* with NUL */
+
+/* A file by its marks: any change by writing to it changes them. */
+struct rt_file {
+    dev_t dev;
+    ino_t ino; /* 0: none */
+    off_t size;
+    struct timespec mtime;
+};
 
 struct ddp {
     int rank;
@@ -29,6 +38,7 @@ struct ddp {
     char run_id[RT_RUN_ID_MAX];
     struct store store;
     uint32_t comms;           /* made so far: the next one's id */
+    struct rt_file whole;     /* the snapshot last saved or loaded */
     int progress_fd;          /* -1: nobody listens */
     _Atomic int64_t beat_due; /* no beat is written before, us */
 };

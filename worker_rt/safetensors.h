@@ -18,10 +18,9 @@
 #include "rendezvous/base/err.h"
 #include "worker_rt/ddp.h"
 
-#define SAFETENSORS_HEADER_MAX                                                 \
-    ((size_t)100000000)                         /* the format's own limit      \
-                                                 */
-#define SAFETENSORS_TENSORS_MAX ((size_t)65536) /* ours */
+/* Bytes of a header, the format's own limit; and how many tensors, ours. */
+#define SAFETENSORS_HEADER_MAX  ((size_t)100000000)
+#define SAFETENSORS_TENSORS_MAX ((size_t)65536)
 #define SAFETENSORS_ALIGN       ((size_t)64)
 
 struct safetensor {

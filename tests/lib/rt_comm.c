@@ -1,0 +1,30 @@
+#include "tests/lib/rt_comm.h"
+
+#include <check.h>
+#include <sys/mman.h>
+
+struct ddp *rt_init(void)
+{
+    struct ddp_error e;
+    struct ddp *d = ddp_init(&e);
+    RT_OK(d == NULL ? -1 : 0, e);
+    return d;
+}
+
+struct ddp_comm *rt_join(struct ddp *d, int64_t timeout_ms)
+{
+    struct ddp_error e;
+    struct ddp_comm_opts opts = {.init_timeout_ms = 5000,
+                                 .timeout_ms = timeout_ms};
+    struct ddp_comm *c = ddp_comm_new(d, &opts, &e);
+    RT_OK(c == NULL ? -1 : 0, e);
+    return c;
+}
+
+void *rt_shared(size_t size)
+{
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(p, MAP_FAILED);
+    return p;
+}

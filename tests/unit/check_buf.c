@@ -1,0 +1,128 @@
+/* links: rendezvous/base/buf rendezvous/base/err */
+/* The byte buffer: a queue of bytes that never holds more than its limit. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/base/buf.h"
+
+/* What is put in comes out in order, however the two alternate. */
+START_TEST(test_buf_puts_and_takes_keep_the_order)
+{
+    struct buf b;
+    buf_init(&b, 1000);
+    unsigned in = 0;
+    unsigned out = 0;
+    for (unsigned turn = 0; turn < 5000; turn++) {
+        for (unsigned i = 0; i < turn % 7; i++) {
+            uint8_t byte = (uint8_t)in;
+            if (buf_put(&b, &byte, 1) == 0)
+                in++;
+        }
+        for (unsigned i = 0; i < turn % 5 && buf_len(&b) > 0; i++) {
+            ck_assert_uint_eq(*buf_head(&b), (uint8_t)out);
+            buf_take(&b, 1);
+            out++;
+        }
+        ck_assert_uint_eq(buf_len(&b), in - out);
+        ck_assert_uint_le(buf_len(&b), 1000);
+    }
+    ck_assert_uint_gt(in, 5000);
+    buf_free(&b);
+}
+END_TEST
+
+START_TEST(test_buf_refuses_what_goes_over_its_limit_and_keeps_the_rest)
+{
+    struct buf b;
+    buf_init(&b, 8);
+    ck_assert_int_eq(buf_put(&b, "12345", 5), 0);
+    ck_assert_int_eq(buf_put(&b, "6789", 4), -1);
+    ck_assert_ptr_null(buf_reserve(&b, 4));
+    ck_assert_ptr_null(buf_reserve(&b, SIZE_MAX));
+    ck_assert_uint_eq(buf_len(&b), 5);
+    ck_assert_int_eq(buf_put(&b, "678", 3), 0);
+    ck_assert_mem_eq(buf_head(&b), "12345678", 8);
+    buf_free(&b);
+}
+END_TEST
+
+/* The limit counts unread bytes, not all that ever went through. */
+START_TEST(test_buf_room_comes_back_with_each_take)
+{
+    struct buf b;
+    buf_init(&b, 8);
+    for (int i = 0; i < 100; i++) {
+        ck_assert_int_eq(buf_put(&b, "abcdef", 6), 0);
+        buf_take(&b, 4);
+        ck_assert_int_eq(buf_put(&b, "gh", 2), 0);
+        ck_assert_mem_eq(buf_head(&b), "efgh", 4);
+        buf_take(&b, 4);
+    }
+    buf_free(&b);
+}
+END_TEST
+
+/* More may be reserved than is written in the end. */
+START_TEST(test_buf_takes_over_only_what_is_committed)
+{
+    struct buf b;
+    buf_init(&b, 100);
+    uint8_t *room = buf_reserve(&b, 100);
+    ck_assert_ptr_nonnull(room);
+    memcpy(room, "xyz", 3);
+    buf_commit(&b, 3);
+    ck_assert_uint_eq(buf_len(&b), 3);
+    ck_assert_mem_eq(buf_head(&b), "xyz", 3);
+    buf_free(&b);
+    ck_assert_uint_eq(buf_len(&b), 0);
+    ck_assert_int_eq(buf_put(&b, "again", 5), 0); /* it may be used on */
+    buf_free(&b);
+}
+END_TEST
+
+START_TEST(test_buf_gives_large_memory_back_when_it_is_empty)
+{
+    struct buf b;
+    buf_init(&b, 1 << 20);
+    char *big = calloc(1, 300000);
+    ck_assert_ptr_nonnull(big);
+    ck_assert_int_eq(buf_put(&b, big, 300000), 0);
+    buf_take(&b, 299999);
+    ck_assert_uint_ge(b.cap, 300000);
+    buf_take(&b, 1);
+    ck_assert_uint_eq(b.cap, 0);
+    free(big);
+    buf_free(&b);
+}
+END_TEST
+
+START_TEST(test_buf_put_of_nothing_is_no_error)
+{
+    struct buf b;
+    buf_init(&b, 0);
+    ck_assert_int_eq(buf_put(&b, "", 0), 0);
+    ck_assert_int_eq(buf_put(&b, "a", 1), -1);
+    buf_free(&b);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("buf");
+    TCase *tcase = tcase_create("bytes");
+    tcase_set_tags(tcase, "fast");
+    tcase_add_test(tcase, test_buf_puts_and_takes_keep_the_order);
+    tcase_add_test(
+        tcase, test_buf_refuses_what_goes_over_its_limit_and_keeps_the_rest);
+    tcase_add_test(tcase, test_buf_room_comes_back_with_each_take);
+    tcase_add_test(tcase, test_buf_takes_over_only_what_is_committed);
+    tcase_add_test(tcase, test_buf_gives_large_memory_back_when_it_is_empty);
+    tcase_add_test(tcase, test_buf_put_of_nothing_is_no_error);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

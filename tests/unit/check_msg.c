@@ -1,0 +1,285 @@
+/* links: rendezvous/proto/msg rendezvous/base/err */
+/* libs: -lcjson */
+/*
+ * Each message there and back with its fields at their limits, and each way in
+ * which a peer may send something else.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/proto/msg.h"
+
+/* What texts are filled with: each a different burden for the encoder. */
+static const char *const patterns[] = {"x",        "\"",      "\\",      "\x01",
+                                       "\xc3\xa9", "\\u0000", "/<&>\x7f"};
+#define PATTERNS (int)(sizeof(patterns) / sizeof(patterns[0]))
+
+static void fill_text(char *field, size_t longest, const char *pattern)
+{
+    size_t len = strlen(pattern);
+    size_t at = 0;
+    while (at + len <= longest) {
+        memcpy(field + at, pattern, len);
+        at += len;
+    }
+    field[at] = '\0';
+}
+
+/* Fills all fields of a message: numbers with their largest or smallest. */
+static void fill(struct msg *m, enum msg_kind kind, int pattern, int largest)
+{
+    memset(m, 0, sizeof(*m));
+    m->kind = kind;
+    switch (kind) {
+/* clang-format off */
+#define MSG_BEGIN(name, sender, meaning) case MSG_KIND_##name:
+#define MSG_STR(name, field, longest, needed, text) \
+        fill_text(m->name.field, longest, patterns[pattern]);
+#define MSG_INT(name, field, min, max, needed, text) \
+        m->name.field = largest ? max : min;
+#define MSG_END(name) return;
+#include "rendezvous/proto/messages.def"
+#undef MSG_BEGIN
+#undef MSG_STR
+#undef MSG_INT
+#undef MSG_END
+    /* clang-format on */
+    case MSG_KIND_COUNT:
+        break;
+    }
+    ck_abort_msg("no such message");
+}
+
+/* MSG_JSON_MAX holds the worst of them, and each comes back as it went. */
+START_TEST(test_msg_each_comes_back_as_it_went)
+{
+    for (int pattern = 0; pattern < PATTERNS; pattern++) {
+        for (int largest = 0; largest < 2; largest++) {
+            static struct msg sent, got;
+            static char json[MSG_JSON_MAX];
+            struct ddp_err err;
+            fill(&sent, (enum msg_kind)_i, pattern, largest);
+            int len = msg_encode(&sent, json, sizeof(json));
+            ck_assert_int_gt(len, 0);
+            int rc = msg_decode(json, (size_t)len, &got, &err);
+            ck_assert_msg(rc == 0, "%s: %s", msg_name(sent.kind), err.text);
+            ck_assert_mem_eq(&sent, &got, sizeof(sent));
+        }
+    }
+}
+END_TEST
+
+/* Fields that may be left out decode as 0 and "". */
+START_TEST(test_msg_what_is_left_out_is_nothing)
+{
+    static const char json[] = "{\"kind\":\"leave\",\"all\":1}";
+    struct msg m;
+    ck_assert_int_eq(msg_decode(json, strlen(json), &m, NULL), 0);
+    ck_assert_int_eq(m.kind, MSG_KIND_leave);
+    ck_assert_int_eq(m.leave.all, 1);
+    ck_assert_int_eq(m.leave.signal, 0);
+}
+END_TEST
+
+START_TEST(test_msg_unknown_fields_are_ignored)
+{
+    static const char json[] =
+        "{\"new\":[{\"kind\":\"end\"}],\"seq\":7,\"heard\":-1,"
+        "\"kind\":\"beat\",\"x\":null,\"x\":1.5}";
+    struct msg m;
+    ck_assert_int_eq(msg_decode(json, strlen(json), &m, NULL), 0);
+    ck_assert_int_eq(m.kind, MSG_KIND_beat);
+    ck_assert_int_eq(m.beat.seq, 7);
+}
+END_TEST
+
+/* An escaped backslash before "u0000" makes no NUL of it. */
+START_TEST(test_msg_text_that_looks_like_an_escape_is_a_text)
+{
+    static const char json[] =
+        "{\"kind\":\"stop\",\"round\":1,\"text\":\"a\\\\u0000b\"}";
+    struct msg m;
+    ck_assert_int_eq(msg_decode(json, strlen(json), &m, NULL), 0);
+    ck_assert_str_eq(m.stop.text, "a\\u0000b");
+}
+END_TEST
+
+struct bad {
+    const char *json;
+    const char *why; /* stands in the error */
+};
+
+#define BEAT "{\"kind\":\"beat\",\"heard\":0,"
+#define STOP "{\"kind\":\"stop\",\"round\":1,"
+static const struct bad bads[] = {
+    {"", "no JSON"},
+    {"{", "no JSON"},
+    {"nonsense", "no JSON"},
+    {BEAT "\"seq\":1", "no JSON"},
+    {"[]", "no JSON object"},
+    {"7", "no JSON object"},
+    {"null", "no JSON object"},
+    {"{}", "no kind"},
+    {"{\"kind\":1}", "no kind"},
+    {"{\"kind\":\"hello\"}", "'hello'"},
+    {"{\"kind\":\"Beat\",\"seq\":1,\"heard\":0}", "'Beat'"},
+    {"{\"kind\":\"beat\",\"kind\":\"bye\",\"seq\":1}", "kind stands twice"},
+    {BEAT "\"seq\":1,\"seq\":1}", "seq stands twice"},
+    {BEAT "\"seq\":1}{}", "after the end"},
+    {BEAT "\"seq\":1}\n", "after the end"},
+    {BEAT "\"seq\":1} x", "after the end"},
+    {"{\"kind\":\"beat\"}", "seq is missing"},
+    {BEAT "\"seq\":\"1\"}", "no number"},
+    {BEAT "\"seq\":null}", "no number"},
+    {BEAT "\"seq\":true}", "no number"},
+    {BEAT "\"seq\":[1]}", "no number"},
+    {BEAT "\"seq\":1.5}", "whole numbers"},
+    {BEAT "\"seq\":-1}", "whole numbers"},
+    {BEAT "\"seq\":9000000000001}", "whole numbers"},
+    {BEAT "\"seq\":1e999}", "whole numbers"},
+    {BEAT "\"seq\":-1e999}", "whole numbers"},
+    {BEAT "\"seq\":18446744073709551616}", "whole numbers"},
+    {STOP "\"text\":1}", "no text"},
+    {STOP "\"text\":null}", "no text"},
+    {STOP "\"text\":{}}", "no text"},
+    {STOP "\"text\":\"a\\u0000b\"}", "NUL"},
+    {STOP "\"text\":\"\\\\\\u0000\"}", "NUL"},
+    {STOP "\"text\":\"\\uD800\"}", "no JSON"},
+    {STOP "\"text\":\"unended}", "no JSON"},
+};
+#define BADS (int)(sizeof(bads) / sizeof(bads[0]))
+
+START_TEST(test_msg_malformed_is_refused_and_says_why)
+{
+    struct msg m;
+    struct ddp_err err = {.text = ""};
+    const struct bad *bad = &bads[_i];
+    ck_assert_int_eq(msg_decode(bad->json, strlen(bad->json), &m, &err), -1);
+    ck_assert_int_eq(err.code, DDP_E_PROTO);
+    ck_assert_msg(strstr(err.text, bad->why) != NULL, "%s: '%s' lacks '%s'",
+                  bad->json, err.text, bad->why);
+}
+END_TEST
+
+START_TEST(test_msg_raw_nul_is_refused)
+{
+    static const char json[] = "{\"kind\":\"bye\",\"status\":0}\0";
+    struct msg m;
+    ck_assert_int_eq(msg_decode(json, sizeof(json) - 1, &m, NULL), -1);
+    ck_assert_int_eq(msg_decode(json, sizeof(json) - 2, &m, NULL), 0);
+}
+END_TEST
+
+/* A text of the longest length passes, one byte more does not. */
+START_TEST(test_msg_text_is_bounded)
+{
+    static char json[1000];
+    struct msg m;
+    struct ddp_err err;
+    for (int len = 400; len <= 401; len++) {
+        char text[402];
+        fill_text(text, (size_t)len, "y");
+        int n = snprintf(json, sizeof(json), STOP "\"text\":\"%s\"}", text);
+        ck_assert_int_eq(msg_decode(json, (size_t)n, &m, &err),
+                         len == 400 ? 0 : -1);
+    }
+    ck_assert_ptr_nonnull(strstr(err.text, "401 bytes"));
+}
+END_TEST
+
+/* Every prefix of a message is refused, and read no further than it goes. */
+START_TEST(test_msg_cut_short_is_refused)
+{
+    static struct msg sent, got;
+    static char json[MSG_JSON_MAX];
+    fill(&sent, MSG_KIND_join, 4, 1);
+    int len = msg_encode(&sent, json, sizeof(json));
+    for (int i = 0; i < len; i++) {
+        char *copy = malloc((size_t)i + 1); /* exact, for ASan */
+        ck_assert_ptr_nonnull(copy);
+        memcpy(copy, json, (size_t)i);
+        ck_assert_int_eq(msg_decode(copy, (size_t)i, &got, NULL), -1);
+        free(copy);
+    }
+}
+END_TEST
+
+START_TEST(test_msg_deep_nesting_is_refused)
+{
+    static char json[16000];
+    memset(json, '[', sizeof(json));
+    struct msg m;
+    ck_assert_int_eq(msg_decode(json, sizeof(json), &m, NULL), -1);
+}
+END_TEST
+
+START_TEST(test_msg_encode_says_when_there_is_no_room)
+{
+    static struct msg m;
+    static char json[MSG_JSON_MAX];
+    fill(&m, MSG_KIND_end, 0, 1);
+    int len = msg_encode(&m, json, sizeof(json));
+    ck_assert_int_gt(len, 0);
+    for (int cap = 0; cap <= len; cap++)
+        ck_assert_int_eq(msg_encode(&m, json, (size_t)cap), -1);
+    ck_assert_int_eq(msg_encode(&m, json, (size_t)len + 1), len);
+}
+END_TEST
+
+/* Never in the middle of a character. */
+START_TEST(test_msg_set_cuts_between_characters)
+{
+    char field[6];
+    msg_set(field, "abcde");
+    ck_assert_str_eq(field, "abcde");
+    msg_set(field, "abcdef");
+    ck_assert_str_eq(field, "abcde");
+    msg_set(field, "abcd\xc3\xa9");
+    ck_assert_str_eq(field, "abcd");
+    msg_set(field, "ab\xe2\x82\xac\xe2\x82\xac");
+    ck_assert_str_eq(field, "ab\xe2\x82\xac");
+    memset(field, 'x', sizeof(field));
+    msg_set(field, "");
+    ck_assert_mem_eq(field, "\0\0\0\0\0\0", 6);
+}
+END_TEST
+
+START_TEST(test_msg_names_and_senders)
+{
+    ck_assert_str_eq(msg_name(MSG_KIND_world), "world");
+    ck_assert_int_eq(msg_sender(MSG_KIND_world), MSG_SERVER);
+    ck_assert_int_eq(msg_sender(MSG_KIND_join), MSG_AGENT);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("msg");
+    TCase *good = tcase_create("good");
+    tcase_set_tags(good, "fast");
+    tcase_add_loop_test(good, test_msg_each_comes_back_as_it_went, 0,
+                        MSG_KIND_COUNT);
+    tcase_add_test(good, test_msg_what_is_left_out_is_nothing);
+    tcase_add_test(good, test_msg_unknown_fields_are_ignored);
+    tcase_add_test(good, test_msg_text_that_looks_like_an_escape_is_a_text);
+    tcase_add_test(good, test_msg_encode_says_when_there_is_no_room);
+    tcase_add_test(good, test_msg_set_cuts_between_characters);
+    tcase_add_test(good, test_msg_names_and_senders);
+    suite_add_tcase(suite, good);
+    TCase *bad = tcase_create("bad");
+    tcase_set_tags(bad, "fast");
+    tcase_add_loop_test(bad, test_msg_malformed_is_refused_and_says_why, 0,
+                        BADS);
+    tcase_add_test(bad, test_msg_raw_nul_is_refused);
+    tcase_add_test(bad, test_msg_text_is_bounded);
+    tcase_add_test(bad, test_msg_cut_short_is_refused);
+    tcase_add_test(bad, test_msg_deep_nesting_is_refused);
+    suite_add_tcase(suite, bad);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,1146 @@
+/* links: rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round */
+/* links: rendezvous/core/node rendezvous/core/ranks rendezvous/core/note */
+/* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/base/rng */
+/* libs: -lcjson */
+/*
+ * The server's table of states and events, cell by cell: what each message and
+ * each kind of end of a connection does to a node in each state, and what is
+ * said to whom. Agents are played by hand here, so that they may also do what
+ * ours never would.
+ */
+#include <check.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/rdzv.h"
+
+#define CONNS     40
+#define HEARTBEAT (1000 * MONO_MS)
+
+static struct rdzv *rdzv;
+static int64_t now_us;
+static char said[8000];        /* since the last look: "0:world 1:world ..." */
+static char notes[8000];       /* "joined sealed ..." */
+static struct msg last[CONNS]; /* the last one that was sent there */
+static struct msg_join like;   /* what joins look like */
+
+static void append(char *text, size_t size, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static void append(char *text, size_t size, const char *fmt, ...)
+{
+    size_t len = strlen(text);
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text + len, size - len, fmt, ap);
+    va_end(ap);
+}
+
+static void emit(void *ctx, const struct rdzv_action *a)
+{
+    (void)ctx;
+    switch (a->kind) {
+    case RDZV_SEND:
+        last[a->conn] = *a->msg;
+        append(said, sizeof(said), "%d:%s ", a->conn, msg_name(a->msg->kind));
+        return;
+    case RDZV_DROP:
+        append(said, sizeof(said), "%d:drop ", a->conn);
+        return;
+    case RDZV_NOTE:
+        append(notes, sizeof(notes), "%s ", note_name(a->note->kind));
+        return;
+    }
+}
+
+static void step(const struct rdzv_event *ev)
+{
+    struct rdzv_event now = *ev;
+    struct rdzv_actions out = {.emit = emit};
+    now.now_us = now_us;
+    said[0] = notes[0] = '\0';
+    rdzv_step(rdzv, &now, &out);
+    rdzv_check(rdzv);
+}
+
+static void say(int conn, const struct msg *m)
+{
+    step(&(struct rdzv_event){.kind = RDZV_MSG,
+                              .conn = conn,
+                              .msg = m,
+                              .peer_addr = "10.0.0.1",
+                              .here_addr = "10.0.0.9"});
+}
+
+static void tick(int64_t lag_us)
+{
+    step(&(struct rdzv_event){.kind = RDZV_TICK, .lag_us = lag_us});
+}
+
+/* Runs the clock on, with ticks where the core wants them. */
+static void pass(int64_t us)
+{
+    int64_t end_us = now_us + us;
+    for (int turns = 0; rdzv_deadline(rdzv) <= end_us; turns++) {
+        ck_assert_int_lt(turns, 1000);
+        if (rdzv_deadline(rdzv) > now_us)
+            now_us = rdzv_deadline(rdzv);
+        tick(0);
+    }
+    now_us = end_us;
+    said[0] = notes[0] = '\0';
+    tick(0);
+}
+
+static void closed(int conn, bool orderly)
+{
+    step(&(struct rdzv_event){
+        .kind = RDZV_CLOSED, .conn = conn, .orderly = orderly});
+}
+
+/* -- what agents say
+ * ----------------------------------------------------------- */
+
+/* The agent of node `who`, on connection `conn`; `j` may be changed after. */
+static struct msg make_join(int who)
+{
+    struct msg m = {.kind = MSG_KIND_join, .join = like};
+    (void)snprintf(m.join.name, sizeof(m.join.name), "n%d", who);
+    (void)snprintf(m.join.agent, sizeof(m.join.agent), "%032d", who);
+    return m;
+}
+
+static void join(int who)
+{
+    struct msg m = make_join(who);
+    say(who, &m);
+}
+
+/* The same agent again on another connection, with what it holds. */
+static struct msg
+make_rejoin(int who, int64_t round, enum msg_state state, bool sure)
+{
+    struct msg m = make_join(who);
+    (void)snprintf(m.join.instance, sizeof(m.join.instance), "%032d", 77);
+    m.join.round = round;
+    m.join.state = (int64_t)state;
+    m.join.sure = sure;
+    m.join.group_rank = state == MSG_STATE_NONE ? -1 : who;
+    m.join.group_world = 2;
+    return m;
+}
+
+static void
+rejoin(int conn, int who, int64_t round, enum msg_state state, bool sure)
+{
+    struct msg m = make_rejoin(who, round, state, sure);
+    say(conn, &m);
+}
+
+static void beat_of(int conn, int64_t seq, int64_t heard, int64_t round)
+{
+    struct msg m = {.kind = MSG_KIND_beat};
+    m.beat.seq = seq;
+    m.beat.heard = heard;
+    m.beat.round = round;
+    say(conn, &m);
+}
+
+static void ready(int conn, int64_t round)
+{
+    struct msg m = {.kind = MSG_KIND_ready, .ready.round = round};
+    say(conn, &m);
+}
+
+static void done(int conn, int64_t round)
+{
+    struct msg m = {.kind = MSG_KIND_done, .done.round = round};
+    say(conn, &m);
+}
+
+static void leave(int conn, bool all)
+{
+    struct msg m = {.kind = MSG_KIND_leave,
+                    .leave = {.all = all, .signal = 15}};
+    say(conn, &m);
+}
+
+static void failed(int conn, int64_t round, int code, int64_t age_us)
+{
+    struct msg m = {
+        .kind = MSG_KIND_failed,
+        .failed = {
+            .round = round, .rank = conn, .code = code, .age_us = age_us}};
+    say(conn, &m);
+}
+
+static bool told(int conn, const char *what)
+{
+    char text[40];
+    (void)snprintf(text, sizeof(text), "%d:%s ", conn, what);
+    return strstr(said, text) != NULL;
+}
+
+static bool noted(const char *what)
+{
+    char text[40];
+    (void)snprintf(text, sizeof(text), "%s ", what);
+    return strstr(notes, text) != NULL;
+}
+
+/* -- worlds
+ * ---------------------------------------------------------------------- */
+
+static void new_server(void)
+{
+    struct rdzv_limits limits = {
+        .runs_max = 2, .nodes_max = 8, .conns_max = CONNS};
+    rdzv_del(rdzv);
+    rdzv = rdzv_new(&limits, 1);
+}
+
+static void setup(void)
+{
+    rdzv = NULL;
+    now_us = 1000 * MONO_S;
+    new_server();
+    like = (struct msg_join){.version = MSG_VERSION,
+                             .nodes_min = 2,
+                             .nodes_max = 2,
+                             .nproc = 1,
+                             .max_restarts = 1,
+                             .node_rank = -1,
+                             .group_rank = -1,
+                             .join_ms = 60000,
+                             .last_call_ms = 2000,
+                             .heartbeat_ms = 1000,
+                             .reconnect_ms = 30000};
+    msg_set(like.run, "r");
+    msg_set(like.prog, "train");
+    msg_set(like.backend, "c10d");
+}
+
+static void teardown(void)
+{
+    rdzv_del(rdzv);
+}
+
+static void limits_of(int min, int max)
+{
+    like.nodes_min = min;
+    like.nodes_max = max;
+}
+
+/* Nodes 0 and 1 run round 1 of min..max. */
+static void run_two(int min, int max)
+{
+    limits_of(min, max);
+    like.last_call_ms = 0;
+    join(0);
+    join(1);
+    if (!told(0, "world"))
+        tick(0);
+    ck_assert(told(0, "world") && told(1, "world"));
+    ck_assert_int_eq(last[0].world.round, 1);
+}
+
+/* Both have stopped, and the round after `round` is sealed. */
+static void both_ready(int64_t round)
+{
+    ready(0, round);
+    ready(1, round);
+}
+
+/* -- joining
+ * ---------------------------------------------------------------------- */
+
+START_TEST(test_rdzv_round_is_sealed_when_the_most_are_there)
+{
+    join(0);
+    ck_assert(told(0, "lease") && told(0, "waiting") && !told(0, "world"));
+    join(1);
+    ck_assert(told(0, "world") && told(1, "world"));
+    ck_assert_int_eq(last[0].world.group_world, 2);
+    ck_assert_int_eq(last[0].world.world_size, 2);
+    ck_assert_str_eq(last[0].world.instance, last[1].world.instance);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 2);
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 1);
+}
+END_TEST
+
+START_TEST(test_rdzv_last_call_ends_the_wait_for_more)
+{
+    limits_of(1, 4);
+    like.last_call_ms = 500;
+    join(0);
+    ck_assert(noted("last_call"));
+    now_us += 499 * MONO_MS;
+    tick(0);
+    ck_assert(!told(0, "world"));
+    now_us += MONO_MS;
+    tick(0);
+    ck_assert(told(0, "world"));
+}
+END_TEST
+
+/* Who drops below the least during last call calls it off. */
+START_TEST(test_rdzv_last_call_is_called_off)
+{
+    limits_of(2, 4);
+    like.last_call_ms = 500;
+    join(0);
+    join(1);
+    closed(1, true);
+    now_us += 600 * MONO_MS;
+    tick(0);
+    ck_assert(!told(0, "world"));
+    join(2);
+    ck_assert(noted("last_call") && !told(0, "world"));
+}
+END_TEST
+
+START_TEST(test_rdzv_too_few_end_by_timeout)
+{
+    join(0);
+    for (int s = 0; s < 60; s++) {
+        pass(1000 * MONO_MS - 1);
+        now_us++;
+        beat_of(0, s + 1, s, 0);
+    }
+    ck_assert_int_ne(last[0].kind, MSG_KIND_end);
+    tick(0);
+    ck_assert_int_eq(last[0].kind, MSG_KIND_end);
+    ck_assert_int_eq(last[0].end.status, 75);
+    ck_assert_ptr_nonnull(strstr(last[0].end.text, "n0"));
+}
+END_TEST
+
+static void spoil_join(struct msg_join *j, int how)
+{
+    switch (how) {
+    case 0:
+        j->version = 2;
+        return;
+    case 1:
+        j->nodes_min = 1;
+        return;
+    case 2:
+        j->nodes_max = 3;
+        return;
+    case 3:
+        j->nodes_max = 9;
+        return;
+    case 4:
+        j->nodes_min = 3;
+        return;
+    case 5:
+        j->max_restarts = 2;
+        return;
+    case 6:
+        msg_set(j->prog, "other");
+        return;
+    case 7:
+        msg_set(j->backend, "static");
+        return;
+    case 8:
+        j->heartbeat_ms = 999;
+        return;
+    case 9:
+        j->reconnect_ms = 1;
+        return;
+    default:
+        return;
+    }
+}
+
+/* Somebody else's job never becomes our spare. */
+START_TEST(test_rdzv_join_that_differs_is_refused_and_told_why)
+{
+    join(0);
+    struct msg m = make_join(1);
+    spoil_join(&m.join, _i);
+    say(1, &m);
+    ck_assert(told(1, "refused") && told(1, "drop") && noted("refused"));
+    ck_assert_uint_gt(strlen(last[1].refused.text), 20);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 1);
+    join(1);
+    ck_assert(told(1, "world"));
+}
+END_TEST
+
+START_TEST(test_rdzv_join_beyond_capacity_is_refused)
+{
+    limits_of(8, 8);
+    for (int i = 0; i < 8; i++)
+        join(i);
+    ck_assert(told(7, "world"));
+    join(8);
+    ck_assert(told(8, "refused") && told(8, "drop"));
+    ck_assert_int_eq(last[8].refused.code, DDP_E_NOMEM);
+}
+END_TEST
+
+START_TEST(test_rdzv_runs_beyond_capacity_are_refused)
+{
+    for (int i = 0; i < 3; i++) {
+        struct msg m = make_join(i);
+        (void)snprintf(m.join.run, sizeof(m.join.run), "run%d", i);
+        say(i, &m);
+    }
+    ck_assert(told(2, "refused"));
+    closed(0, true); /* a run that nobody is in makes room */
+    struct msg m = make_join(3);
+    msg_set(m.join.run, "run3");
+    say(3, &m);
+    ck_assert(told(3, "waiting"));
+}
+END_TEST
+
+/* -- out of order
+ * ------------------------------------------------------------------ */
+
+START_TEST(test_rdzv_anything_before_join_closes_the_connection)
+{
+    struct msg m = {.kind = (enum msg_kind)_i};
+    if (m.kind == MSG_KIND_join)
+        return;
+    say(3, &m);
+    ck_assert_str_eq(said, "3:drop ");
+}
+END_TEST
+
+START_TEST(test_rdzv_what_only_a_server_says_closes_the_connection)
+{
+    struct msg m = {.kind = (enum msg_kind)_i};
+    if (msg_sender(m.kind) == MSG_AGENT && m.kind != MSG_KIND_join)
+        return;
+    run_two(2, 2);
+    say(0, &m);
+    ck_assert(told(0, "drop"));
+    ck_assert_int_eq(rdzv_nodes(rdzv), 2); /* its lease runs */
+}
+END_TEST
+
+START_TEST(test_rdzv_end_of_an_unknown_connection_is_nothing)
+{
+    closed(5, true);
+    ck_assert_str_eq(said, "");
+}
+END_TEST
+
+/* -- failures
+ * ----------------------------------------------------------------------- */
+
+START_TEST(test_rdzv_failure_stops_all_and_is_charged_once)
+{
+    run_two(2, 2);
+    failed(0, 1, 3, 0);
+    ck_assert(told(0, "stop") && told(1, "stop"));
+    failed(1, 1, 4, 0);
+    ck_assert(!told(0, "stop"));
+    ready(0, 1);
+    ck_assert(!told(0, "world"));
+    ready(1, 1);
+    ck_assert(told(0, "world") && told(1, "world"));
+    ck_assert_int_eq(last[0].world.round, 2);
+    ck_assert_int_eq(last[0].world.restarts, 1);
+    ck_assert_int_eq(last[1].world.restarts, 1);
+}
+END_TEST
+
+/* The one that was earlier, not the one whose message was. */
+START_TEST(test_rdzv_root_cause_is_the_oldest_failure)
+{
+    like.max_restarts = 0;
+    run_two(2, 2);
+    now_us += 10 * MONO_S;
+    failed(0, 1, 3, 1000);
+    failed(1, 1, 4, 5000);
+    both_ready(1);
+    ck_assert(told(0, "end") && told(1, "end"));
+    ck_assert_int_eq(last[0].end.status, 4);
+    ck_assert_str_eq(last[0].end.node, "n1");
+    ck_assert_int_eq(last[0].end.age_us, 5000);
+}
+END_TEST
+
+START_TEST(test_rdzv_spent_budget_ends_the_run)
+{
+    run_two(2, 2);
+    failed(0, 1, 3, 0);
+    both_ready(1);
+    struct msg m = {.kind = MSG_KIND_failed,
+                    .failed = {.round = 2, .rank = 1, .signal = 11}};
+    say(1, &m);
+    both_ready(2);
+    ck_assert(told(0, "end") && told(1, "end"));
+    ck_assert_int_eq(last[0].end.status, 128 + 11);
+    ck_assert_int_eq(last[0].end.restarts, 1);
+}
+END_TEST
+
+START_TEST(test_rdzv_permanent_failure_is_not_tried_again)
+{
+    run_two(2, 2);
+    struct msg m = {.kind = MSG_KIND_failed,
+                    .failed = {.round = 1, .code = 127, .permanent = 1}};
+    say(0, &m);
+    both_ready(1);
+    ck_assert_int_eq(last[0].end.status, 127);
+    ck_assert_int_eq(last[0].end.restarts, 0);
+}
+END_TEST
+
+START_TEST(test_rdzv_failure_of_another_round_is_stale)
+{
+    run_two(2, 2);
+    failed(0, 7, 3, 0);
+    ck_assert(noted("stale") && !told(1, "stop"));
+}
+END_TEST
+
+/* A newcomer's round_over is no fault; what fails then is its consequence,
+ * unless its age shows that it came before. */
+START_TEST(test_rdzv_failure_after_the_round_was_over_is_not_charged)
+{
+    run_two(2, 3);
+    join(2);
+    ck_assert(told(0, "stop"));
+    now_us += 100 * MONO_MS;
+    failed(0, 1, 3, _i == 0 ? 50 * MONO_MS : 150 * MONO_MS);
+    both_ready(1);
+    ck_assert_int_eq(last[2].kind, MSG_KIND_world);
+    ck_assert_int_eq(last[2].world.restarts, _i);
+}
+END_TEST
+
+START_TEST(test_rdzv_failure_is_given_back_when_a_node_is_lost)
+{
+    limits_of(1, 2);
+    like.max_restarts = 0;
+    join(0);
+    join(1);
+    failed(0, 1, 3, 0);
+    ready(0, 1);
+    closed(1, true);
+    ck_assert(noted("refund") && told(0, "world"));
+    ck_assert_int_eq(last[0].world.restarts, 0);
+}
+END_TEST
+
+/* -- the table of DESIGN and rdzv.h: state by state
+ * -------------------------------------- */
+
+enum state {
+    WAITING,
+    SPARE,
+    RUNNING,
+    DONE,
+    STOPPING,
+    STALE,
+    LEAVING
+};
+
+/* Brings node 2 into a state; nodes 0 and 1 are there too, 2 are the least and
+ * 3 the most. */
+static void bring(enum state state)
+{
+    limits_of(2, 3);
+    if (state == WAITING) { /* round 1 is over, node 0 not ready yet */
+        bring(STOPPING);
+        ready(2, 1);
+        return;
+    }
+    if (state == SPARE)
+        like.nodes_max = 2;
+    join(0);
+    join(1);
+    join(2);
+    if (state == SPARE) {
+        ck_assert(noted("spare"));
+        return;
+    }
+    ck_assert(told(2, "world"));
+    if (state == DONE)
+        done(2, 1);
+    if (state == STOPPING)
+        failed(0, 1, 3, 0);
+    if (state == LEAVING)
+        leave(2, false);
+    if (state == STALE) { /* lost, and back with the old round */
+        for (int i = 0; i < 2; i++) {
+            now_us += 600 * MONO_MS;
+            beat_of(0, 1 + i, i, 1);
+            beat_of(1, 1 + i, i, 1);
+        }
+        tick(0);
+        ck_assert(noted("lost") && told(2, "drop"));
+        both_ready(1);
+        ck_assert(told(0, "world"));
+        struct msg m = make_rejoin(2, 1, MSG_STATE_STOPPED, false);
+        msg_set(m.join.instance, last[0].world.instance);
+        say(2, &m);
+        ck_assert(noted("stale") && told(2, "stop"));
+    }
+}
+
+struct cell {
+    enum state state;
+    const char *event;
+    const char *noted;  /* stands among the notes */
+    const char *others; /* what node 0 is told, "" for nothing */
+    int nodes;          /* that there are afterwards */
+};
+
+static const struct cell cells[] = {
+    {WAITING, "beat", "", "", 3},
+    {WAITING, "failed", "", "", 3},
+    {WAITING, "done", "", "", 3},
+    {WAITING, "ready", "", "", 3},
+    {WAITING, "leave", "left", "", 2},
+    {WAITING, "fin", "left", "", 2},
+    {WAITING, "broken", "absent", "", 3},
+    {WAITING, "silence", "left", "", 2},
+    {SPARE, "failed", "", "", 3},
+    {SPARE, "done", "", "", 3},
+    {SPARE, "ready", "", "", 3},
+    {SPARE, "leave", "left", "", 2},
+    {SPARE, "fin", "left", "", 2},
+    {SPARE, "broken", "left", "", 2},
+    {SPARE, "silence", "left", "", 2},
+    {RUNNING, "failed", "round_over", "stop", 3},
+    {RUNNING, "done", "done", "", 3},
+    {RUNNING, "ready", "round_over", "stop", 3},
+    {RUNNING, "leave", "round_over", "stop", 3},
+    {RUNNING, "fin", "lost", "stop", 2},
+    {RUNNING, "broken", "absent", "", 3},
+    {RUNNING, "silence", "lost", "stop", 2},
+    {DONE, "failed", "", "", 3},
+    {DONE, "done", "", "", 3},
+    {DONE, "ready", "", "", 3},
+    {DONE, "leave", "left", "", 2},
+    {DONE, "fin", "left", "", 2},
+    {DONE, "broken", "absent", "", 3},
+    {DONE, "silence", "left", "", 2},
+    {STOPPING, "failed", "", "", 3},
+    {STOPPING, "done", "", "", 3},
+    {STOPPING, "ready", "", "", 3},
+    {STOPPING, "leave", "left", "", 3},
+    {STOPPING, "fin", "lost", "", 2},
+    {STOPPING, "broken", "absent", "", 3},
+    {STOPPING, "silence", "lost", "", 2},
+    {STALE, "failed", "stale", "", 3},
+    {STALE, "done", "stale", "", 3},
+    {STALE, "ready", "joined", "stop", 3},
+    {STALE, "leave", "left", "", 2},
+    {STALE, "fin", "left", "", 2},
+    {STALE, "broken", "left", "", 2},
+    {LEAVING, "failed", "", "", 3},
+    {LEAVING, "done", "", "", 3},
+    {LEAVING, "ready", "left", "", 2},
+    {LEAVING, "leave", "", "", 3},
+    {LEAVING, "fin", "left", "", 2},
+    {LEAVING, "broken", "absent", "", 3},
+    {LEAVING, "silence", "left", "", 2},
+};
+#define CELLS (int)(sizeof(cells) / sizeof(cells[0]))
+
+static void happen(const char *event)
+{
+    if (strcmp(event, "beat") == 0)
+        beat_of(2, 1, 0, 1);
+    else if (strcmp(event, "failed") == 0)
+        failed(2, 1, 3, 0);
+    else if (strcmp(event, "done") == 0)
+        done(2, 1);
+    else if (strcmp(event, "ready") == 0)
+        ready(2, 1);
+    else if (strcmp(event, "leave") == 0)
+        leave(2, false);
+    else if (strcmp(event, "fin") == 0)
+        closed(2, true);
+    else if (strcmp(event, "broken") == 0)
+        closed(2, false);
+    else
+        ck_abort_msg("no such event");
+}
+
+/* Node 2 says nothing more; the others do. */
+static void fall_silent(void)
+{
+    for (int i = 0; i < 2; i++) {
+        now_us += HEARTBEAT / 2 + 1;
+        beat_of(0, 10 + i, 9 + i, 1);
+        beat_of(1, 10 + i, 9 + i, 1);
+    }
+    tick(0);
+}
+
+START_TEST(test_rdzv_each_event_in_each_state)
+{
+    const struct cell *c = &cells[_i];
+    bring(c->state);
+    if (strcmp(c->event, "silence") == 0)
+        fall_silent();
+    else
+        happen(c->event);
+    ck_assert_msg(c->noted[0] == '\0' ? notes[0] == '\0' : noted(c->noted),
+                  "%d %s: notes '%s'", c->state, c->event, notes);
+    if (c->others[0] == '\0')
+        ck_assert_msg(strstr(said, "0:") == NULL, "%d %s: said '%s'", c->state,
+                      c->event, said);
+    else
+        ck_assert_msg(told(0, c->others), "%d %s: said '%s'", c->state,
+                      c->event, said);
+    ck_assert_int_eq(rdzv_nodes(rdzv), c->nodes);
+}
+END_TEST
+
+/* -- done and the end
+ * ------------------------------------------------------------------------ */
+
+START_TEST(test_rdzv_run_ends_when_all_are_done)
+{
+    run_two(2, 2);
+    done(0, 1);
+    ck_assert(!told(0, "end"));
+    done(1, 1);
+    ck_assert(told(0, "end") && told(1, "end"));
+    ck_assert_int_eq(last[0].end.status, 0);
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 0);
+    struct msg bye = {.kind = MSG_KIND_bye};
+    say(0, &bye);
+    ck_assert(told(0, "drop"));
+    closed(1, true);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 0);
+}
+END_TEST
+
+START_TEST(test_rdzv_done_node_that_is_gone_counts)
+{
+    run_two(2, 2);
+    done(0, 1);
+    closed(0, true);
+    done(1, 1);
+    ck_assert(told(1, "end"));
+    ck_assert_int_eq(last[1].end.status, 0);
+}
+END_TEST
+
+START_TEST(test_rdzv_done_node_runs_again_with_the_next_round)
+{
+    run_two(2, 2);
+    done(0, 1);
+    failed(1, 1, 3, 0);
+    ck_assert(told(0, "stop"));
+    both_ready(1);
+    ck_assert(told(0, "world"));
+    done(1, 2);
+    ck_assert(!told(1, "end"));
+}
+END_TEST
+
+START_TEST(test_rdzv_leave_all_ends_the_run_for_all)
+{
+    run_two(2, 2);
+    leave(0, true);
+    ck_assert(told(0, "end") && told(1, "end"));
+    ck_assert_int_eq(last[1].end.status, 128 + 15);
+}
+END_TEST
+
+/* Whoever did not hear of the end hears of it when it comes back, though a new
+ * run of the same name has begun. */
+START_TEST(test_rdzv_straggler_gets_the_result_of_its_own_instance)
+{
+    run_two(2, 2);
+    struct msg m = make_rejoin(1, 1, MSG_STATE_DONE, true);
+    msg_set(m.join.instance, last[1].world.instance);
+    done(0, 1);
+    closed(1, true); /* as by a lost connection's FIN from another time */
+    ck_assert_int_eq(rdzv_nodes(rdzv), 1);
+    ready(0, 1);
+    leave(0, true);
+    ck_assert(told(0, "end"));
+    join(5);
+    ck_assert(told(5, "waiting"));
+    say(8, &m);
+    ck_assert(told(8, "end") && told(8, "drop"));
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 1);
+    pass(601 * MONO_S);
+    say(9, &m); /* after ten minutes it is forgotten */
+    ck_assert(!told(9, "end"));
+}
+END_TEST
+
+/* -- connections that break
+ * ------------------------------------------------------------------- */
+
+START_TEST(test_rdzv_absent_node_is_waited_for_until_its_lease_is_over)
+{
+    run_two(1, 3);
+    now_us += HEARTBEAT / 2;
+    beat_of(0, 5, 4, 1);
+    closed(1, false);
+    failed(0, 1, 3, 0);
+    ready(0, 1);
+    ck_assert(!told(0, "world"));
+    now_us += HEARTBEAT / 2 - MONO_MS;
+    beat_of(0, 6, 5, 1);
+    tick(0);
+    ck_assert(!told(0, "world"));
+    now_us += 2 * MONO_MS;
+    tick(0);
+    ck_assert(told(0, "world") && noted("lost"));
+    ck_assert_int_eq(last[0].world.group_world, 1);
+}
+END_TEST
+
+START_TEST(test_rdzv_world_is_said_again_to_who_missed_it)
+{
+    run_two(2, 2);
+    struct msg world = last[1];
+    closed(1, false);
+    struct msg m = make_join(1);
+    say(11, &m);
+    ck_assert_str_eq(said, "11:lease 11:world ");
+    ck_assert_mem_eq(&last[11].world, &world.world, sizeof(world.world));
+    /* Who has it is not told again. */
+    m = make_rejoin(1, 1, MSG_STATE_RUNNING, true);
+    msg_set(m.join.instance, world.world.instance);
+    say(12, &m);
+    ck_assert_str_eq(said, "11:drop 12:lease ");
+}
+END_TEST
+
+START_TEST(test_rdzv_stop_is_said_again_to_who_missed_it)
+{
+    run_two(2, 2);
+    closed(1, false);
+    failed(0, 1, 3, 0);
+    rejoin(11, 1, 1, MSG_STATE_RUNNING, true);
+    ck_assert(told(11, "stop"));
+    ck_assert_int_eq(last[11].stop.round, 1);
+    ready(0, 1);
+    ready(11, 1);
+    ck_assert(told(11, "world"));
+}
+END_TEST
+
+START_TEST(test_rdzv_end_is_said_again_to_who_missed_it)
+{
+    run_two(2, 2);
+    closed(1, false);
+    leave(0, true);
+    ck_assert(!told(1, "end"));
+    rejoin(11, 1, 1, MSG_STATE_RUNNING, true);
+    ck_assert(told(11, "end"));
+}
+END_TEST
+
+/* -- leases
+ * -------------------------------------------------------------------------------------
+ */
+
+/* Two of two, and both have said that they hold the round. */
+START_TEST(test_rdzv_long_lease_where_nobody_could_go_on)
+{
+    run_two(2, 2);
+    ck_assert_int_eq(last[0].kind, MSG_KIND_world);
+    beat_of(0, 1, 0, 1);
+    ck_assert_int_eq(last[0].lease.grant_ms, 800);
+    beat_of(1, 1, 0, 1);
+    ck_assert_int_eq(last[1].lease.grant_ms, 24000);
+    beat_of(0, 2, 1, 1);
+    ck_assert_int_eq(last[0].lease.grant_ms, 24000);
+    now_us += 29 * MONO_S;
+    tick(0);
+    ck_assert_str_eq(notes, "");
+    now_us += 2 * MONO_S;
+    tick(0);
+    ck_assert(noted("lost"));
+}
+END_TEST
+
+/* A spare makes leases short; the long one is honoured until the agent says
+ * that it got a short one. */
+START_TEST(test_rdzv_long_lease_is_honoured_until_a_short_one_is_heard)
+{
+    run_two(2, 2);
+    beat_of(0, 1, 0, 1);
+    beat_of(1, 1, 0, 1);
+    beat_of(0, 2, 1, 1);
+    join(2);
+    ck_assert(noted("spare"));
+    beat_of(0, 3, 2, 1);
+    ck_assert_int_eq(last[0].lease.grant_ms, 800);
+    beat_of(1, 2, 1, 1);
+    now_us += HEARTBEAT / 2;
+    beat_of(1, 3, 2, 1);
+    now_us += HEARTBEAT;
+    tick(0);
+    /* 1 has heard a short one and is lost; 0 has not, and may run. */
+    ck_assert(noted("lost") && told(1, "drop") && !told(0, "drop"));
+}
+END_TEST
+
+START_TEST(test_rdzv_own_lag_is_nobodys_fault)
+{
+    run_two(1, 3);
+    now_us += 10 * HEARTBEAT;
+    tick(10 * HEARTBEAT);
+    ck_assert_str_eq(notes, "");
+    now_us += HEARTBEAT + MONO_MS;
+    tick(0);
+    ck_assert(noted("lost"));
+}
+END_TEST
+
+/* -- rebuilding
+ * ----------------------------------------------------------------------------------
+ */
+
+START_TEST(test_rdzv_round_is_rebuilt_and_nobody_is_stopped)
+{
+    rejoin(0, 0, 5, MSG_STATE_RUNNING, true);
+    ck_assert(noted("rebuilt") && noted("back"));
+    ck_assert_str_eq(said, "0:lease ");
+    rejoin(1, 1, 5, MSG_STATE_DONE, true);
+    ck_assert_str_eq(said, "1:lease ");
+    done(0, 5);
+    ck_assert(told(0, "end") && told(1, "end"));
+}
+END_TEST
+
+/* The lost place is waited for: 30 s of reconnect_timeout and 5 s. */
+START_TEST(test_rdzv_hole_is_waited_for_before_the_next_round)
+{
+    limits_of(2, 3);
+    rejoin(0, 0, 5, MSG_STATE_RUNNING, true);
+    join(2); /* does not make it forget */
+    ck_assert(noted("spare"));
+    for (int i = 0; i < 69; i++) {
+        now_us += HEARTBEAT / 2;
+        beat_of(0, i + 1, i, 5);
+        beat_of(2, i + 1, i, 0);
+        tick(0);
+        ck_assert_str_eq(notes, "");
+    }
+    now_us += HEARTBEAT / 2;
+    tick(0);
+    ck_assert(noted("lost") && told(0, "stop"));
+    ready(0, 5);
+    ck_assert(told(0, "world") && told(2, "world"));
+    ck_assert_int_eq(last[0].world.round, 6);
+}
+END_TEST
+
+/* A place that was claimed, lost and claimed again is one hole, not two. */
+START_TEST(test_rdzv_hole_is_filled_only_once)
+{
+    limits_of(1, 3);
+    rejoin(0, 0, 5, MSG_STATE_RUNNING, true);
+    now_us += HEARTBEAT + MONO_MS;
+    tick(0);
+    ck_assert(noted("lost"));
+    rejoin(2, 0, 5, MSG_STATE_READY, false);
+    ck_assert(noted("stale"));
+    ready(2, 5);
+    ck_assert(!told(2, "world"));
+    now_us += 100 * MONO_MS;
+    rejoin(3, 1, 5, MSG_STATE_RUNNING, true);
+    ck_assert(told(3, "stop"));
+    ready(3, 5);
+    ck_assert(told(2, "world") && told(3, "world"));
+}
+END_TEST
+
+/* Members that were ready may have missed one round: its number is left out,
+ * and its members' short leases are waited for. */
+START_TEST(test_rdzv_round_that_all_may_have_missed_is_reckoned_with)
+{
+    rejoin(0, 0, 5, MSG_STATE_READY, true);
+    rejoin(1, 1, 5, MSG_STATE_READY, true);
+    both_ready(5);
+    ck_assert(!told(0, "world"));
+    for (int i = 0; i < 11; i++) {
+        now_us += HEARTBEAT / 2;
+        beat_of(0, i + 1, i, 5);
+        beat_of(1, i + 1, i, 5);
+        tick(0);
+        ck_assert(!told(0, "world"));
+    }
+    now_us += HEARTBEAT / 2;
+    tick(0);
+    ck_assert(told(0, "world"));
+    ck_assert_int_eq(last[0].world.round, 7);
+    ck_assert_str_eq(last[0].world.instance,
+                     make_rejoin(0, 5, 1, 1).join.instance);
+}
+END_TEST
+
+/* Members whose lease was over may have missed any number: after the longest
+ * lease another instance begins. */
+START_TEST(test_rdzv_round_that_nobody_is_sure_of_ends_its_instance)
+{
+    rejoin(0, 0, 5, MSG_STATE_READY, false);
+    rejoin(1, 1, 5, MSG_STATE_READY, false);
+    both_ready(5);
+    for (int i = 0; i < 69; i++) {
+        now_us += HEARTBEAT / 2;
+        beat_of(0, i + 1, i, 5);
+        beat_of(1, i + 1, i, 5);
+        tick(0);
+        ck_assert(!told(0, "world"));
+    }
+    now_us += HEARTBEAT / 2;
+    tick(0);
+    ck_assert(told(0, "world"));
+    ck_assert_str_ne(last[0].world.instance,
+                     make_rejoin(0, 5, 1, 1).join.instance);
+    rejoin(9, 3, 9, MSG_STATE_RUNNING, true);
+    ck_assert(told(9, "refused"));
+}
+END_TEST
+
+/* One that knows a later round is believed. */
+START_TEST(test_rdzv_later_round_replaces_the_one_rebuilt)
+{
+    rejoin(0, 0, 5, MSG_STATE_READY, true);
+    rejoin(1, 1, 6, MSG_STATE_RUNNING, true);
+    ck_assert(noted("rebuilt") && told(0, "stop") && !told(1, "stop"));
+    ready(0, 5);
+    ck_assert(noted("spare"));
+    ck_assert_int_eq(last[0].waiting.round, 6);
+}
+END_TEST
+
+START_TEST(test_rdzv_spare_alone_does_not_make_a_server_forget)
+{
+    rejoin(2, 2, 5, MSG_STATE_NONE, false);
+    ck_assert(noted("rebuilt") && noted("spare"));
+    rejoin(0, 0, 5, MSG_STATE_RUNNING, true);
+    rejoin(1, 1, 5, MSG_STATE_RUNNING, true);
+    ck_assert_str_eq(said, "1:lease ");
+}
+END_TEST
+
+START_TEST(test_rdzv_newcomer_alone_does_not_make_a_server_forget)
+{
+    limits_of(1, 3);
+    join(2);
+    rejoin(0, 0, 5, MSG_STATE_RUNNING, true);
+    ck_assert(told(2, "waiting"));
+    ck_assert_int_eq(last[2].waiting.spare, 1);
+    rejoin(1, 1, 5, MSG_STATE_RUNNING, true);
+    ck_assert(told(0, "stop")); /* all are there: the round grows */
+}
+END_TEST
+
+/* -- nonsense
+ * ----------------------------------------------------------------------------------
+ */
+
+/* Whatever one says of its round: no assertion, at most a refusal. */
+START_TEST(test_rdzv_hostile_claims_are_survived)
+{
+    static const int64_t values[] = {-1, 0, 1, 2, 3, 7, 8, 99999, 1000000};
+    int n = (int)(sizeof(values) / sizeof(values[0]));
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b < n; b++)
+            for (int c = 0; c < n; c++) {
+                new_server();
+                struct msg m = make_rejoin(0, values[c] < 0 ? 0 : values[c],
+                                           (enum msg_state)(_i % 5), _i > 4);
+                m.join.group_rank = values[a];
+                m.join.group_world = values[b] < 0 ? 0 : values[b];
+                m.join.restarts = m.join.group_world;
+                m.join.lease_ms = 86400000000;
+                say(0, &m);
+                say(1, &m); /* the same agent again */
+                m = make_rejoin(1, 1000000000, (enum msg_state)(_i % 5), true);
+                say(2, &m);
+                ready(2, 3);
+                done(2, 1000000000);
+                failed(2, 1000000000, 1, 86400000000000);
+                leave(1, false);
+                closed(2, true);
+                pass(100 * MONO_S);
+            }
+}
+END_TEST
+
+static void add_tables(TCase *t)
+{
+    tcase_add_loop_test(t, test_rdzv_join_that_differs_is_refused_and_told_why,
+                        0, 10);
+    tcase_add_loop_test(t, test_rdzv_anything_before_join_closes_the_connection,
+                        0, MSG_KIND_COUNT);
+    tcase_add_loop_test(t,
+                        test_rdzv_what_only_a_server_says_closes_the_connection,
+                        0, MSG_KIND_COUNT);
+    tcase_add_loop_test(
+        t, test_rdzv_failure_after_the_round_was_over_is_not_charged, 0, 2);
+    tcase_add_loop_test(t, test_rdzv_each_event_in_each_state, 0, CELLS);
+    tcase_add_loop_test(t, test_rdzv_hostile_claims_are_survived, 0, 10);
+}
+
+static void add_tests(TCase *t)
+{
+    const TTest *const tests[] = {
+        test_rdzv_round_is_sealed_when_the_most_are_there,
+        test_rdzv_last_call_ends_the_wait_for_more,
+        test_rdzv_last_call_is_called_off,
+        test_rdzv_too_few_end_by_timeout,
+        test_rdzv_join_beyond_capacity_is_refused,
+        test_rdzv_runs_beyond_capacity_are_refused,
+        test_rdzv_end_of_an_unknown_connection_is_nothing,
+        test_rdzv_failure_stops_all_and_is_charged_once,
+        test_rdzv_root_cause_is_the_oldest_failure,
+        test_rdzv_spent_budget_ends_the_run,
+        test_rdzv_permanent_failure_is_not_tried_again,
+        test_rdzv_failure_of_another_round_is_stale,
+        test_rdzv_failure_is_given_back_when_a_node_is_lost,
+        test_rdzv_run_ends_when_all_are_done,
+        test_rdzv_done_node_that_is_gone_counts,
+        test_rdzv_done_node_runs_again_with_the_next_round,
+        test_rdzv_leave_all_ends_the_run_for_all,
+        test_rdzv_straggler_gets_the_result_of_its_own_instance,
+        test_rdzv_absent_node_is_waited_for_until_its_lease_is_over,
+        test_rdzv_world_is_said_again_to_who_missed_it,
+        test_rdzv_stop_is_said_again_to_who_missed_it,
+        test_rdzv_end_is_said_again_to_who_missed_it,
+        test_rdzv_long_lease_where_nobody_could_go_on,
+        test_rdzv_long_lease_is_honoured_until_a_short_one_is_heard,
+        test_rdzv_own_lag_is_nobodys_fault,
+        test_rdzv_round_is_rebuilt_and_nobody_is_stopped,
+        test_rdzv_hole_is_waited_for_before_the_next_round,
+        test_rdzv_hole_is_filled_only_once,
+        test_rdzv_round_that_all_may_have_missed_is_reckoned_with,
+        test_rdzv_round_that_nobody_is_sure_of_ends_its_instance,
+        test_rdzv_later_round_replaces_the_one_rebuilt,
+        test_rdzv_spare_alone_does_not_make_a_server_forget,
+        test_rdzv_newcomer_alone_does_not_make_a_server_forget,
+    };
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        tcase_add_test(t, tests[i]);
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("rdzv");
+    TCase *tcase = tcase_create("rdzv");
+    tcase_set_tags(tcase, "fast");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    add_tests(tcase);
+    add_tables(tcase);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failures = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failures == 0 ? 0 : 1;
+}

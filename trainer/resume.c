@@ -1,0 +1,224 @@
+#include "trainer/resume.h"
+
+#include <libgen.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "trainer/fail.h"
+
+#define REMEDY "move it away or name another --snapshot_path"
+
+/* The keys of a snapshot; the integers among them first. */
+enum key {
+    KEY_EPOCH,
+    KEY_POSITION,
+    KEY_STEP,
+    KEY_CORRECT,
+    KEY_SEEN,
+    KEY_WORLD,
+    KEY_BATCH_SIZE,
+    KEY_SEED,
+    KEY_SAMPLES,
+    KEY_LOSS, /* a double in hexadecimal, so that no bit is lost */
+    KEY_MODEL,
+    KEY_OPTIMIZER,
+    KEY_COUNT
+};
+#define INTEGERS    KEY_LOSS
+#define INTEGER_MAX INT64_C(1000000000000000) /* none ever gets there */
+
+static const char *const key_names[KEY_COUNT] = {
+    [KEY_EPOCH] = "epoch",
+    [KEY_POSITION] = "position",
+    [KEY_STEP] = "step",
+    [KEY_CORRECT] = "correct",
+    [KEY_SEEN] = "seen",
+    [KEY_WORLD] = "world",
+    [KEY_BATCH_SIZE] = "batch_size",
+    [KEY_SEED] = "seed",
+    [KEY_SAMPLES] = "samples",
+    [KEY_LOSS] = "loss_sum",
+    [KEY_MODEL] = "model",
+    [KEY_OPTIMIZER] = "optimizer",
+};
+
+/* All tensors of a snapshot by name: "fc1.weight" as PyTorch calls it, and
+ * "exp_avg.fc1.weight" of the optimizer. */
+struct windows {
+    struct ddp_tensor tensor[MODEL_TENSORS_MAX * (1 + OPTIM_STATES)];
+    char name[MODEL_TENSORS_MAX * (1 + OPTIM_STATES)][2 * MODEL_NAME_SIZE];
+    size_t count;
+};
+
+static void add_windows(struct windows *w,
+                        const struct model *m,
+                        const char *prefix,
+                        float *from)
+{
+    for (size_t i = 0; i < m->tensors; i++) {
+        const struct tensor *t = &m->tensor[i];
+        size_t n = w->count++;
+        (void)snprintf(w->name[n], sizeof(w->name[n]), "%s%s%s", prefix,
+                       prefix[0] != '\0' ? "." : "", t->name);
+        w->tensor[n] = (struct ddp_tensor){
+            .name = w->name[n],
+            .dtype = DDP_F32,
+            .dims = (int)t->dims,
+            .shape = {t->shape[0], t->shape[1]},
+            .data = from + t->offset,
+        };
+    }
+}
+
+static void open_windows(struct windows *w, const struct resume *r)
+{
+    enum optim_kind kind = r->optim->kind;
+    w->count = 0;
+    add_windows(w, r->model, "", r->model->params);
+    for (size_t i = 0; optim_state_name(kind, i) != NULL; i++)
+        add_windows(w, r->model, optim_state_name(kind, i), r->optim->state[i]);
+}
+
+int resume_check_folder(const struct resume *r, struct ddp_error *err)
+{
+    char *copy = strdup(r->o->snapshot_path); /* dirname() cuts it */
+    int rc = 0;
+    if (copy == NULL)
+        return fail_sys(err, DDP_ERR_NOMEM, "no memory for a path");
+    const char *folder = dirname(copy);
+    if (access(folder, W_OK | X_OK) != 0)
+        rc = fail_sys(err, DDP_ERR_IO,
+                      "cannot write snapshots to the folder %.200s", folder);
+    free(copy);
+    return rc;
+}
+
+/* -- save ------------------------------------------------------------------ */
+
+/* The values under which `next` is saved, and those that must be the same when
+ * it is loaded. */
+static void fill_keys(struct ddp_kv kv[KEY_COUNT],
+                      const struct resume *r,
+                      const struct place *next)
+{
+    const int64_t integers[INTEGERS] = {
+        [KEY_EPOCH] = next->epoch,
+        [KEY_POSITION] = next->position,
+        [KEY_STEP] = next->step,
+        [KEY_CORRECT] = next->correct,
+        [KEY_SEEN] = next->seen,
+        [KEY_WORLD] = ddp_world(r->ddp),
+        [KEY_BATCH_SIZE] = r->o->batch_size,
+        [KEY_SEED] = r->o->seed,
+        [KEY_SAMPLES] = r->samples,
+    };
+    for (int i = 0; i < KEY_COUNT; i++)
+        kv[i].key = key_names[i];
+    for (int i = 0; i < INTEGERS; i++)
+        ddp_kv_set_i64(&kv[i], key_names[i], integers[i]);
+    (void)snprintf(kv[KEY_LOSS].value, DDP_KV_MAX, "%a", next->loss);
+    (void)snprintf(kv[KEY_MODEL].value, DDP_KV_MAX, "%s", r->o->spec->name);
+    (void)snprintf(kv[KEY_OPTIMIZER].value, DDP_KV_MAX, "%s",
+                   optim_name(r->optim->kind));
+}
+
+int resume_save(const struct resume *r,
+                const struct place *next,
+                struct ddp_error *err)
+{
+    struct ddp_kv kv[KEY_COUNT];
+    struct windows w;
+    fill_keys(kv, r, next);
+    open_windows(&w, r);
+    return ddp_snapshot_save(r->ddp, r->o->snapshot_path, w.tensor, w.count, kv,
+                             KEY_COUNT, err);
+}
+
+/* -- load ------------------------------------------------------------------ */
+
+/* Refuses what this run would not continue but ruin: the position in an epoch
+ * means other samples with another seed or number of them. */
+static int refuse_other_run(const struct resume *r,
+                            const struct ddp_kv kv[KEY_COUNT],
+                            struct ddp_error *err)
+{
+    static const struct {
+        enum key key;
+        const char *what;
+    } same[] = {
+        {KEY_MODEL, "model"},
+        {KEY_OPTIMIZER, "optimizer"},
+        {KEY_SEED, "seed"},
+        {KEY_SAMPLES, "a number of samples of"},
+    };
+    struct ddp_kv ours[KEY_COUNT];
+    fill_keys(ours, r, &(struct place){0});
+    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+        const char *theirs = kv[same[i].key].value;
+        const char *here = ours[same[i].key].value;
+        if (strcmp(theirs, here) != 0)
+            return fail_set(err, DDP_ERR_CONFLICT,
+                            "%.200s was written with %s %.40s, not %.40s; "
+                            "%s",
+                            r->o->snapshot_path, same[i].what, theirs, here,
+                            REMEDY);
+    }
+    return 0;
+}
+
+static int read_keys(const struct resume *r,
+                     const struct ddp_kv kv[KEY_COUNT],
+                     struct place *at,
+                     struct resume_found *found,
+                     struct ddp_error *err)
+{
+    char *end;
+    int64_t integers[INTEGERS];
+    double loss = strtod(kv[KEY_LOSS].value, &end);
+    bool bad = end == kv[KEY_LOSS].value || *end != '\0' || !isfinite(loss);
+    for (int i = 0; i < INTEGERS; i++)
+        bad = bad || ddp_kv_get_i64(&kv[i], &integers[i], err) != 0 ||
+              integers[i] < 0 || integers[i] > INTEGER_MAX;
+    if (bad)
+        return fail_set(err, DDP_ERR_CORRUPT,
+                        "%.200s is whole, but no snapshot of ddptrain; %s",
+                        r->o->snapshot_path, REMEDY);
+    if (refuse_other_run(r, kv, err) != 0)
+        return -1;
+    *at = (struct place){
+        .epoch = integers[KEY_EPOCH],
+        .position = integers[KEY_POSITION],
+        .step = integers[KEY_STEP],
+        .loss = loss,
+        .correct = integers[KEY_CORRECT],
+        .seen = integers[KEY_SEEN],
+    };
+    found->world = integers[KEY_WORLD];
+    found->batch_size = integers[KEY_BATCH_SIZE];
+    return 0;
+}
+
+int resume_load(const struct resume *r,
+                struct place *at,
+                struct resume_found *found,
+                struct ddp_error *err)
+{
+    struct ddp_kv kv[KEY_COUNT] = {{0}};
+    struct windows w;
+    for (int i = 0; i < KEY_COUNT; i++)
+        kv[i].key = key_names[i];
+    open_windows(&w, r);
+    if (ddp_snapshot_load(r->ddp, r->o->snapshot_path, w.tensor, w.count, kv,
+                          KEY_COUNT, &found->file, err) == 0)
+        return read_keys(r, kv, at, found, err);
+    size_t n = strlen(err->text);
+    (void)snprintf(err->text + n, sizeof(err->text) - n, "; %s%s",
+                   err->code == DDP_ERR_USAGE
+                       ? "was it of another --model or --hidden? If so, "
+                       : "to start afresh, ",
+                   REMEDY);
+    return -1;
+}

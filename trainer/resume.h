@@ -1,0 +1,64 @@
+/*
+ * trainer/resume: where training stands, to a snapshot and back. A snapshot
+ * holds everything that the next step depends on, so a run that was killed and
+ * resumed ends with the same parameters, bit by bit, as one that was not.
+ */
+#ifndef RESUME_H
+#define RESUME_H
+
+#include <stdint.h>
+
+#include "trainer/model.h"
+#include "trainer/optim.h"
+#include "trainer/options.h"
+#include "worker_rt/ddp.h"
+
+/* With parameters and the optimizer's state, all that a snapshot holds. The
+ * same on all ranks after each step. Only 64-bit members: it is broadcast as it
+ * is. */
+struct place {
+    int64_t epoch;    /* from 0; being trained, or next */
+    int64_t position; /* samples of this epoch that all ranks have taken */
+    int64_t step;     /* steps since the beginning of training */
+    double loss;      /* summed over the epoch's samples so far */
+    int64_t correct;  /* of them */
+    int64_t seen;     /* how many they are */
+};
+
+/* What is saved, and loaded into; all borrowed. */
+struct resume {
+    struct ddp *ddp;
+    const struct options *o;
+    struct model *model;
+    struct optim *optim;
+    int64_t samples; /* in the training set */
+};
+
+/* Whether a snapshot can be written at all is better known before the first
+ * epoch than after it. IO: it cannot. */
+int resume_check_folder(const struct resume *r, struct ddp_error *err);
+
+/* Errors: those of ddp_snapshot_save. */
+int resume_save(const struct resume *r,
+                const struct place *next,
+                struct ddp_error *err);
+
+/* What was found. */
+struct resume_found {
+    struct ddp_snapshot_info file;
+    int64_t world;      /* by so many ranks it was written .. */
+    int64_t batch_size; /* .. with such batches */
+};
+
+/*
+ * Fills parameters, the optimizer's state, `at` and `found`. Errors: NOINPUT
+ * (there is none: a fresh start, and nothing was touched); CORRUPT, IO and
+ * USAGE as of ddp_snapshot_load; CONFLICT (it is of another run, which this one
+ * would not continue but ruin). The text says what to do about it.
+ */
+int resume_load(const struct resume *r,
+                struct place *at,
+                struct resume_found *found,
+                struct ddp_error *err);
+
+#endif
