@@ -371,7 +371,8 @@ static void hear(struct step *s)
 static void on_lease(struct step *s, const struct msg_lease *l)
 {
     struct agent *a = s->a;
-    if (l->seq > a->beat_seq || l->seq <= a->beat_seq - AGENT_BEATS)
+    if (l->seq < 0 || l->seq > a->beat_seq ||
+        l->seq <= a->beat_seq - AGENT_BEATS)
         return;
     a->answered_us = s->now_us;
     a->heard_seq = l->seq;
@@ -560,6 +561,18 @@ static void take_failure(struct step *s, const struct agent_worker *w)
     send_failed(s);
 }
 
+/*
+ * Whether a worker that ends while all are being stopped did not end for that:
+ * a killed process's connections break before its end is seen, so that a peer
+ * may have failed first. The server weighs the two (rdzv.c).
+ */
+static bool is_own_death(const struct agent *a, const struct agent_worker *w)
+{
+    return a->work == AGENT_STOPPING && !a->killed && !a->going &&
+           (w->signal == SIGKILL || w->signal == SIGSEGV ||
+            w->signal == SIGBUS || w->signal == SIGILL || w->signal == SIGFPE);
+}
+
 static void on_worker_exit(struct step *s, const struct agent_worker *w)
 {
     struct agent *a = s->a;
@@ -578,8 +591,11 @@ static void on_worker_exit(struct step *s, const struct agent_worker *w)
         emit(s, &sweep);
         note(s, NOTE_finished, "%d workers", a->succeeded);
         send_done(s);
-    } else if (a->alive == 0) {
-        all_dead(s);
+    } else {
+        if (is_own_death(a, w))
+            take_failure(s, w);
+        if (a->alive == 0)
+            all_dead(s);
     }
 }
 

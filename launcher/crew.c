@@ -35,6 +35,7 @@ struct crew {
     struct watch **watches; /* by local rank, NULL: not alive */
     char (*error_files)[ERRFILE_PATH_MAX];
     int trouble_fd[2]; /* children that could not exec */
+    bool paused;
 };
 
 struct crew *crew_new(uv_loop_t *loop,
@@ -68,7 +69,6 @@ struct crew *crew_new(uv_loop_t *loop,
 static void on_watch_closed(uv_handle_t *h)
 {
     struct watch *w = h->data;
-    (void)close(w->pidfd); /* nothing to lose */
     w->magic = 0;
     free(w);
 }
@@ -118,13 +118,15 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
     struct watch *w = poll->data;
     ddp_assert(w->magic == WATCH_MAGIC);
     siginfo_t info = {.si_pid = 0};
-    if (waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG) != 0 ||
-        info.si_pid == 0)
+    int rc = waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG);
+    ddp_assert(rc == 0); /* nobody else waits for it */
+    if (info.si_pid == 0)
         return; /* not dead yet */
     struct crew *crew = w->crew;
     int local_rank = w->local_rank;
     crew->watches[local_rank] = NULL;
     uv_close((uv_handle_t *)poll, on_watch_closed);
+    (void)close(w->pidfd); /* now: what comes of its end may need it */
     tell_exit(crew, local_rank, &info);
 }
 
@@ -192,11 +194,15 @@ int crew_start(struct crew *crew,
                int *started,
                struct ddp_err *err)
 {
+    int why;
+    (void)find_trouble(crew, -1, &why); /* forgets that of the round before */
     for (*started = 0; *started < crew->conf->nproc; ++*started) {
         ddp_assert(crew->watches[*started] == NULL);
         if (start_one(crew, world, *started, err) != 0)
             return -1;
     }
+    if (crew->paused)
+        crew_pause(crew, true);
     return 0;
 }
 
@@ -204,19 +210,29 @@ int crew_start(struct crew *crew,
  * -------------------------------------------------------------------------------
  */
 
-void crew_kill(struct crew *crew, int signo)
+static void signal_workers(const struct crew *crew, int signo)
 {
     for (int i = 0; i < crew->conf->nproc; i++) {
         const struct watch *w = crew->watches[i];
-        if (w == NULL)
-            continue;
         /* Not yet a session leader in the instant after fork: then the signal
          * goes to the process itself. */
-        if (kill(-w->pid, signo) != 0)
+        if (w != NULL && kill(-w->pid, signo) != 0)
             (void)kill(w->pid, signo);
-        if (signo != SIGKILL)
-            (void)kill(-w->pid, SIGCONT);
     }
+}
+
+void crew_kill(struct crew *crew, int signo)
+{
+    bool asks_to_go = signo != SIGKILL && signo != SIGUSR1 && signo != SIGUSR2;
+    signal_workers(crew, signo);
+    if (asks_to_go)
+        signal_workers(crew, SIGCONT);
+}
+
+void crew_pause(struct crew *crew, bool paused)
+{
+    crew->paused = paused;
+    signal_workers(crew, paused ? SIGSTOP : SIGCONT);
 }
 
 static bool is_worker(const struct crew *crew, pid_t pid)

@@ -38,8 +38,13 @@ int crew_start(struct crew *crew,
                struct ddp_err *err);
 
 /* Sends a signal to every worker that lives, and to its whole session's
- * process group; one that is stopped is continued, so that it can obey. */
+ * process group; one that is stopped and asked to go is continued, so that it
+ * can obey. */
 void crew_kill(struct crew *crew, int signo);
+
+/* Stops all workers (Ctrl-Z) and those that are started before they are
+ * continued. */
+void crew_pause(struct crew *crew, bool paused);
 
 /*
  * Reaps orphans that came to us as a subreaper. Children that are somebody

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -31,9 +30,10 @@
 #include "rendezvous/daemon/store_server.h"
 #include "rendezvous/net/addr.h"
 
-#define SWEEP_US       (2 * MONO_S)
-#define SERVER_LAST_MS 5000 /* for the server to bring the end to the others   \
-                             */
+#define SWEEP_US (2 * MONO_S)
+#define SERVER_LAST_MS                                                         \
+    5000 /* for the server to bring the end to the others                      \
+          */
 
 struct drive {
     const struct conf *conf;
@@ -324,22 +324,28 @@ static void on_sigchld(uv_signal_t *handle, int signo)
     reap_others(handle->data);
 }
 
+static void hear_guard(struct drive *d, const struct guard_word *word)
+{
+    struct agent_event ev = {.kind = AGENT_SIGNAL, .signo = word->signo};
+    if (word->kind == GUARD_SIGNAL)
+        step(d, &ev);
+    else if (word->kind == GUARD_PAUSE || word->kind == GUARD_RESUME)
+        crew_pause(d->crew, word->kind == GUARD_PAUSE);
+}
+
 static void on_guard(uv_poll_t *poll, int status, int events)
 {
     (void)events;
     struct drive *d = poll->data;
     struct guard_word word;
-    struct agent_event ev = {.kind = AGENT_ORPHANED};
     ssize_t n = recv(d->guard_fd, &word, sizeof(word), MSG_DONTWAIT);
-    if (status == 0 && n < 0)
-        return; /* nothing there after all */
-    if (n == (ssize_t)sizeof(word) && word.kind == GUARD_SIGNAL) {
-        ev.kind = AGENT_SIGNAL;
-        ev.signo = word.signo;
-    } else {
+    if (n == (ssize_t)sizeof(word)) {
+        hear_guard(d, &word);
+    } else if (status != 0 || n >= 0) { /* else nothing is there after all */
+        struct agent_event ev = {.kind = AGENT_ORPHANED};
         (void)uv_poll_stop(poll);
+        step(d, &ev);
     }
-    step(d, &ev);
 }
 
 /* -- starting
@@ -404,7 +410,6 @@ int drive_run(const struct conf *conf,
     d.store_fd = -1;
     d.start_us = mono_now_us();
     d.debug = level != NULL && strcasecmp(level, "debug") == 0;
-    (void)signal(SIGPIPE, SIG_IGN);
     (void)server_raise_files();
     if (uv_loop_init(&d.loop) != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot start an event loop");

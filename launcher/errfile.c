@@ -13,6 +13,7 @@
 
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/rng.h"
+#include "rendezvous/proto/msg.h"
 
 #define FILE_MAX (1024 * 1024)
 
@@ -72,7 +73,12 @@ static void init_tmp(struct errfile *e)
 
 void errfile_init(struct errfile *e, const struct conf *conf)
 {
-    *e = (struct errfile){.made = -1};
+    *e = (struct errfile){.conf = conf, .made = -1};
+}
+
+static void begin(struct errfile *e)
+{
+    const struct conf *conf = e->conf;
     if (strcmp(conf->log_dir, "/dev/null") == 0)
         return;
     if (conf->log_dir[0] == '\0') {
@@ -114,6 +120,9 @@ void errfile_prepare(struct errfile *e,
 {
     char aside[ERRFILE_PATH_MAX + 8];
     path[0] = '\0';
+    if (!e->begun)
+        begin(e);
+    e->begun = true;
     if (e->base[0] == '\0' ||
         (!e->ours && !make_folders(e, attempt, local_rank)))
         return;
@@ -146,17 +155,15 @@ static const char *find_text(const cJSON *root)
 
 static void one_line(const char *text, char out[ERRFILE_TEXT_MAX + 1])
 {
-    size_t n = 0;
-    for (; *text != '\0' && n < ERRFILE_TEXT_MAX; text++) {
-        unsigned char c = (unsigned char)*text;
-        out[n++] = c < 0x20 || c == 0x7f ? ' ' : *text;
-    }
-    out[n] = '\0';
+    msg_set_text(out, ERRFILE_TEXT_MAX + 1, text);
+    for (char *p = out; *p != '\0'; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7f)
+            *p = ' ';
 }
 
 static char *slurp(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return NULL;
     struct stat st;

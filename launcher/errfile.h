@@ -22,20 +22,23 @@
 #define ERRFILE_TEXT_MAX 400
 
 struct errfile {
+    const struct conf *conf;
+    bool begun;      /* it was tried to make the folder */
     char base[3900]; /* the folder, "" where there are no files */
     bool ours;       /* a temporary folder that we made */
     bool complained; /* that files cannot be made */
     long long made;  /* the last attempt whose folder was made, -1: none */
 };
 
-/* Makes the folders of this launch. Where they cannot be made, workers get no
- * error files, which is said once on stderr; training goes on. */
+/* Borrows `conf` for its life. Makes nothing yet: a launch that never comes to
+ * start a worker leaves no folder behind. */
 void errfile_init(struct errfile *e, const struct conf *conf);
 
 /*
  * The path for a worker of this attempt; its folder is made, and a file that
  * an earlier round of the same attempt left there is moved aside. "" where
- * there are no files. `path` has ERRFILE_PATH_MAX bytes.
+ * there are no files: where a folder cannot be made, which is said once on
+ * stderr; training goes on. `path` has ERRFILE_PATH_MAX bytes.
  */
 void errfile_prepare(struct errfile *e,
                      long long attempt,
@@ -43,7 +46,8 @@ void errfile_prepare(struct errfile *e,
                      char *path);
 
 /* What the worker left in its file, one line of at most ERRFILE_TEXT_MAX
- * bytes; "" if there is nothing. */
+ * bytes; "" if there is nothing. What is no file of at most 1 MiB (a FIFO, a
+ * device) is not read. */
 void errfile_read(const char *path, char text[ERRFILE_TEXT_MAX + 1]);
 
 /* Removes a folder of ours, unless there are files in it. */

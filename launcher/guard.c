@@ -23,10 +23,11 @@
 
 #define SWEEP_US (5 * MONO_S)
 #define LATE_US  (20 * MONO_MS) /* what an agent that is not frozen may take */
+#define REST_MAX (1024 * 1024)  /* what is read from a link that is given up */
 
 /* What the guard passes on; SIGCHLD tells it of the agent's end. */
-static const int passed_on[] = {SIGTERM, SIGINT,  SIGHUP,
-                                SIGQUIT, SIGUSR1, SIGUSR2};
+static const int passed_on[] = {SIGTERM, SIGINT,  SIGHUP, SIGQUIT,
+                                SIGUSR1, SIGUSR2, SIGTSTP};
 
 struct guard {
     pid_t agent;
@@ -39,9 +40,12 @@ struct guard {
 /* Shared by guard and agent: until when the workers may run. */
 static _Atomic int64_t *lease_until_us;
 
-/* Signals that were ignored when we started stay so (nohup). */
+/* Signals that were ignored when we started stay so (nohup); but with SIGCHLD
+ * ignored, the kernel would not tell us of the agent's end. */
 static void block_signals(sigset_t *set)
 {
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGCHLD, SIG_DFL);
     (void)sigemptyset(set);
     (void)sigaddset(set, SIGCHLD);
     for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
@@ -59,8 +63,9 @@ static void release(int *fd)
     /* A FIN even where unread bytes would make close send a reset. */
     (void)shutdown(*fd, SHUT_WR);
     char rest[4096];
-    while (recv(*fd, rest, sizeof(rest), MSG_DONTWAIT) > 0)
-        ;
+    for (size_t n = 0; n < REST_MAX; n += sizeof(rest)) /* a peer may flood */
+        if (recv(*fd, rest, sizeof(rest), MSG_DONTWAIT) <= 0)
+            break;
     (void)close(*fd);
     *fd = -1;
 }
@@ -81,8 +86,13 @@ static int fd_in(struct msghdr *m)
     return fd;
 }
 
-/* False: its end is closed, and SIGCHLD tells the rest. */
-static bool hear_agent(struct guard *g)
+enum heard {
+    HEARD_WORD,
+    HEARD_NOTHING,
+    HEARD_END /* its end is closed; SIGCHLD tells the rest */
+};
+
+static enum heard hear_agent(struct guard *g)
 {
     struct guard_word word;
     union {
@@ -98,16 +108,16 @@ static bool hear_agent(struct guard *g)
     };
     ssize_t n = recvmsg(g->agent_fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n != (ssize_t)sizeof(word))
-        return n < 0 && errno == EAGAIN;
+        return n < 0 && errno == EAGAIN ? HEARD_NOTHING : HEARD_END;
     int fd = fd_in(&m);
     if (word.kind == GUARD_LINK && fd >= 0)
         hold(g, fd);
-    return true;
+    return HEARD_WORD;
 }
 
-static void tell_agent(const struct guard *g, int signo)
+static void tell_agent(const struct guard *g, uint32_t kind, int signo)
 {
-    struct guard_word word = {.kind = GUARD_SIGNAL, .signo = signo};
+    struct guard_word word = {.kind = kind, .signo = signo};
     /* A full socket means a dozen signals that were not taken up yet. */
     (void)send(g->agent_fd, &word, sizeof(word), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -123,6 +133,23 @@ static int reap(const struct guard *g)
     return -1;
 }
 
+/*
+ * Ctrl-Z. The workers stop, and then this process does what it would have done
+ * at once: stops until somebody continues it, but not where nobody could (the
+ * kernel ignores SIGTSTP in an orphaned process group).
+ */
+static void pause_launch(const struct guard *g)
+{
+    sigset_t stop;
+    (void)sigemptyset(&stop);
+    (void)sigaddset(&stop, SIGTSTP);
+    tell_agent(g, GUARD_PAUSE, 0);
+    (void)raise(SIGTSTP); /* which is blocked as yet */
+    (void)sigprocmask(SIG_UNBLOCK, &stop, NULL);
+    (void)sigprocmask(SIG_BLOCK, &stop, NULL);
+    tell_agent(g, GUARD_RESUME, 0);
+}
+
 static int hear_signals(const struct guard *g)
 {
     struct signalfd_siginfo info;
@@ -130,7 +157,10 @@ static int hear_signals(const struct guard *g)
         return -1;
     if (info.ssi_signo == SIGCHLD)
         return reap(g);
-    tell_agent(g, (int)info.ssi_signo);
+    if (info.ssi_signo == SIGTSTP)
+        pause_launch(g);
+    else
+        tell_agent(g, GUARD_SIGNAL, (int)info.ssi_signo);
     return -1;
 }
 
@@ -173,7 +203,7 @@ static int watch(struct guard *g)
         if (poll(fds, 2, fence_in_ms(g)) < 0 && errno != EINTR)
             fatal(ddp_code_exit(DDP_E_BUG), "the guard cannot wait");
         fence(g);
-        if (fds[1].revents != 0 && !hear_agent(g))
+        if (fds[1].revents != 0 && hear_agent(g) == HEARD_END)
             fds[1].fd = -1; /* not to be woken by it while the agent goes */
         int status = fds[0].revents != 0 ? hear_signals(g) : -1;
         if (status >= 0)
@@ -184,6 +214,8 @@ static int watch(struct guard *g)
 __attribute__((noreturn)) static void guard_main(struct guard *g)
 {
     int status = watch(g);
+    while (hear_agent(g) == HEARD_WORD)
+        ; /* a connection that was on its way here is held as well */
     int left = tree_kill(NULL, 0, mono_now_us() + SWEEP_US);
     if (left > 0)
         log_warnx("%d processes of this launch could not be killed", left);
@@ -223,9 +255,11 @@ int guard_split(void)
     }
     (void)close(pair[0]);
     (void)close(g.signal_fd);
-    (void)sigprocmask(SIG_UNBLOCK, &taken, NULL);
     (void)setsid(); /* not in the terminal's foreground group: one Ctrl-C is
                        one, and it comes from the guard */
+    (void)sigemptyset(&taken);
+    (void)sigaddset(&taken, SIGCHLD); /* the others stay blocked */
+    (void)sigprocmask(SIG_UNBLOCK, &taken, NULL);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* not inherited by fork */
     return pair[1];
 }

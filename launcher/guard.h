@@ -14,6 +14,9 @@
  * A frozen agent (SIGSTOP, a stuck disk) cannot kill its workers when its lease
  * is over; the guard knows the lease from a page that they share, and kills
  * them in its stead. The agent, when it wakes, takes part again.
+ *
+ * Ctrl-Z (SIGTSTP) stops the guard, as the shell expects, and the workers; the
+ * agent goes on with its beats. SIGCONT continues both.
  */
 #ifndef GUARD_H
 #define GUARD_H
@@ -23,6 +26,8 @@
 /* What travels over the socketpair, one datagram each. */
 enum guard_word_kind {
     GUARD_SIGNAL, /* guard to agent: the user sent `signo` */
+    GUARD_PAUSE,  /* guard to agent: stop the workers ... */
+    GUARD_RESUME, /* ... and continue them */
     GUARD_LINK,   /* agent to guard: hold the descriptor that comes along */
     GUARD_LEASE,  /* agent to guard: look at the lease, it ends earlier now */
 };
@@ -36,6 +41,10 @@ struct guard_word {
  * Forks: returns the agent's end of the socketpair in the agent; in the guard
  * it never returns but ends with the agent's status (137 where the agent was
  * killed). Called once, before any thread or loop exists.
+ *
+ * In both SIGPIPE is ignored. In the agent, and so in its helpers, the signals
+ * that the guard passes on stay blocked: they come over the socketpair only,
+ * also where somebody signals every process of that name.
  */
 int guard_split(void);
 

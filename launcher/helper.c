@@ -15,7 +15,6 @@ become(int listen_fd, pid_t agent, helper_main run, const void *arg)
     if (getppid() != agent)
         _exit(128 + SIGKILL);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 0);
-    (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGCHLD, SIG_DFL);
     /* The agent's loop, its connection and its pidfds are not ours to hold:
      * the connection above all, whose last holder's end is the farewell. */

@@ -7,6 +7,7 @@
  */
 #include "launcher/link.h"
 
+#include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "launcher/helper.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/rng.h"
 #include "rendezvous/daemon/server.h"
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
@@ -43,8 +45,9 @@ struct link {
     bool foreign;    /* the server that we were up with last was not ours ... */
     int64_t lost_us; /* ... and when we lost it */
     pid_t server;
-    int port; /* where to dial: the server's own choice for port 0 */
-    bool refused;
+    bool served; /* there was one */
+    int port;    /* where to dial: the server's own choice for port 0 */
+    bool refused; /* by all addresses that were tried */
     char why[256];
 };
 
@@ -79,10 +82,20 @@ static void on_fail_timer(uv_timer_t *timer)
     l->handler->on_down(l->ctx, l->refused, l->why);
 }
 
+static void forget_reasons(struct link *l)
+{
+    l->refused = true;
+    l->why[0] = '\0';
+}
+
+/* The first reason is told. Refused is only what all addresses refused: behind
+ * one that does not answer there may be a server that lives (the agent takes a
+ * refusal for proof that there is none). */
 static void keep_reason(struct link *l, bool refused, const char *why)
 {
-    l->refused = refused;
-    msg_set(l->why, why);
+    l->refused &= refused;
+    if (l->why[0] == '\0')
+        msg_set(l->why, why);
 }
 
 static void fail_soon(struct link *l)
@@ -115,13 +128,25 @@ static bool is_literal_loopback(const char *host)
  * writes 127.0.1.1 into /etc/hosts), the others come from outside: listen on
  * every address then.
  */
-static int listen_at(const struct link *l, const struct sockaddr *sa, int *fd)
+static int listen_at(struct link *l, const struct sockaddr *sa, int *fd)
 {
     struct ddp_err err;
     bool open_wide = l->conf->nnodes_max > 1 && addr_is_loopback(sa) &&
                      !is_literal_loopback(l->conf->endpoint_host);
-    return open_wide ? addr_listen_any(l->port, fd, &err)
-                     : addr_listen(sa, fd, &err);
+    int rc = open_wide ? addr_listen_any(l->port, fd, &err)
+                       : addr_listen(sa, fd, &err);
+    /* Told to serve there, and the port is taken: who answers there is not
+     * who the other nodes look for. */
+    if (rc != 0 && l->conf->is_host == 1 && !l->served)
+        fatalx(ddp_code_exit(err.code),
+               "this node is to serve the rendezvous "
+               "and cannot: %s",
+               err.text);
+    /* A port that is taken says that somebody serves there; all else is why
+     * nobody does. */
+    if (rc != 0 && err.sys_errno != EADDRINUSE)
+        keep_reason(l, true, err.text);
+    return rc;
 }
 
 static void start_server(struct link *l, int fd)
@@ -134,6 +159,7 @@ static void start_server(struct link *l, int fd)
     l->port = addr_fd_port(fd);
     if (helper_start(&l->server, fd, run_server, &args, &err) != 0)
         log_warnx("%s", err.text);
+    l->served = true;
     (void)close(fd); /* the server has it */
 }
 
@@ -172,11 +198,31 @@ static void on_up(void *ctx, struct conn *c)
     l->handler->on_up(l->ctx);
 }
 
+/* What every worker will find in its environment, and cannot be as the server
+ * says where that is none of ours. */
+static bool is_possible(const struct msg_world *w, int nproc)
+{
+    if (strspn(w->instance, "0123456789abcdef") != RNG_ID_LEN)
+        return false;
+    for (const char *p = w->master_addr; *p != '\0'; p++)
+        if ((unsigned char)*p <= ' ' || *p == 0x7f)
+            return false;
+    return w->master_addr[0] != '\0' && w->group_rank < w->group_world &&
+           w->base_rank + nproc <= w->world_size &&
+           w->role_rank + nproc <= w->role_world;
+}
+
 static void on_msg(void *ctx, struct conn *c, const struct msg *m)
 {
     (void)c;
     struct link *l = ctx;
-    l->handler->on_msg(l->ctx, m);
+    if (m->kind != MSG_KIND_world ||
+        is_possible(&m->world, l->conf->nproc)) {
+        l->handler->on_msg(l->ctx, m);
+        return;
+    }
+    link_disconnect(l);
+    l->handler->on_down(l->ctx, false, "it gave this node an impossible place");
 }
 
 static void on_closed(
@@ -244,7 +290,8 @@ static void dial_next(struct link *l)
 static void resolved(struct link *l)
 {
     l->next_addr = 0;
-    keep_reason(l, false, "the name has no address");
+    if (l->addrs.n == 0)
+        keep_reason(l, false, "the name has no address");
     try_to_serve(l);
     dial_next(l);
 }
@@ -284,6 +331,7 @@ void link_connect(struct link *l)
 {
     ddp_assert(l->conn == NULL);
     (void)uv_timer_stop(&l->timer);
+    forget_reasons(l);
     if (l->resolving)
         return; /* on_resolved goes on */
     if (needs_no_resolver(l)) {

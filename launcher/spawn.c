@@ -4,10 +4,33 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define OOM_FILE "/proc/self/oom_score_adj"
+#define OOM_MORE 200
+#define OOM_MAX  1000
+
+/* When memory runs out the worker is to die, not the agent that tells of it;
+ * but one that was to die first anyhow is not made safer. */
+static void remember_oom_score(struct spawn_origin *origin)
+{
+    char text[16] = "";
+    int fd = open(OOM_FILE, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && read(fd, text, sizeof(text) - 1) < 0)
+        text[0] = '\0'; /* then ours is taken for 0, the default */
+    if (fd >= 0)
+        (void)close(fd); /* read only */
+    long adj = strtol(text, NULL, 10) + OOM_MORE;
+    (void)snprintf(origin->oom_adj, /* fits */
+                   sizeof(origin->oom_adj), "%d",
+                   adj < OOM_MAX ? (int)adj : OOM_MAX);
+}
 
 void spawn_remember(struct spawn_origin *origin)
 {
@@ -18,6 +41,7 @@ void spawn_remember(struct spawn_origin *origin)
         if (sigaction(signo, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN)
             origin->ignored |= UINT64_C(1) << (signo - 1);
     }
+    remember_oom_score(origin);
 }
 
 /* -- in the child: only what is async-signal-safe
@@ -47,13 +71,12 @@ static void detach_terminal(void)
     }
 }
 
-/* When memory runs out the worker is to die, not the agent that tells of it. */
-static void raise_oom_score(void)
+static void raise_oom_score(const struct spawn_origin *origin)
 {
-    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    int fd = open(OOM_FILE, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return;
-    ssize_t n = write(fd, "200", 3);
+    ssize_t n = write(fd, origin->oom_adj, strlen(origin->oom_adj));
     (void)n; /* a refusal changes nothing that matters */
     (void)close(fd);
 }
@@ -67,7 +90,7 @@ __attribute__((noreturn)) static void become(const struct spawn_request *req,
         _exit(128 + SIGKILL); /* it died before we could ask to be told */
     (void)setrlimit(RLIMIT_NOFILE, &req->origin->files);
     detach_terminal();
-    raise_oom_score();
+    raise_oom_score(req->origin);
     reset_signals(req->origin);
     (void)execve(req->path, req->argv, req->envp);
     struct spawn_trouble t = {.local_rank = req->local_rank,

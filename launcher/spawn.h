@@ -21,6 +21,7 @@
 struct spawn_origin {
     struct rlimit files;
     uint64_t ignored; /* bit n-1: signal n was ignored */
+    char oom_adj[16]; /* the workers': ours and some more (proc(5)) */
 };
 
 void spawn_remember(struct spawn_origin *origin);

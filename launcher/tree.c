@@ -1,11 +1,11 @@
 #include "launcher/tree.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -18,6 +18,7 @@
 struct found {
     pid_t pids[FOUND_MAX];
     int n;
+    bool blind; /* something could not be looked at */
 };
 
 static bool is_kept(pid_t pid, const pid_t *keep, int n_keep)
@@ -28,35 +29,43 @@ static bool is_kept(pid_t pid, const pid_t *keep, int n_keep)
     return false;
 }
 
-static void add_pids(struct found *f, char *text, const pid_t *keep, int n_keep)
+/* Out of descriptors: there may be something that was not seen. Any other
+ * failure to open what belongs to a process is its end. */
+static bool is_blind(void)
 {
-    char *rest = NULL;
-    for (char *word = strtok_r(text, " \n", &rest); word != NULL;
-         word = strtok_r(NULL, " \n", &rest)) {
-        pid_t pid = (pid_t)strtol(word, NULL, 10);
-        if (pid > 0 && f->n < FOUND_MAX && !is_kept(pid, keep, n_keep))
-            f->pids[f->n++] = pid;
-    }
+    return errno == EMFILE || errno == ENFILE;
 }
 
-/* proc(5): the children of one thread, separated by blanks. */
+static void add(struct found *f, pid_t pid, const pid_t *keep, int n_keep)
+{
+    if (pid > 0 && f->n < FOUND_MAX && !is_kept(pid, keep, n_keep))
+        f->pids[f->n++] = pid;
+}
+
+/* proc(5): the children of one thread, each followed by a blank. A number is
+ * taken when its blank was read: a part of it would be another's pid. */
 static void add_children_of(struct found *f,
                             const char *path,
                             const pid_t *keep,
                             int n_keep)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
+    f->blind |= fd < 0 && is_blind();
     if (fd < 0)
         return; /* it is gone already */
-    char text[32 * 1024];
-    size_t len = 0;
+    char text[4096];
+    pid_t pid = 0;
     ssize_t n;
-    while (len < sizeof(text) - 1 &&
-           (n = read(fd, text + len, sizeof(text) - 1 - len)) > 0)
-        len += (size_t)n;
+    while ((n = read(fd, text, sizeof(text))) > 0)
+        for (ssize_t i = 0; i < n; i++) {
+            if (text[i] >= '0' && text[i] <= '9') {
+                pid = pid * 10 + (text[i] - '0');
+                continue;
+            }
+            add(f, pid, keep, n_keep);
+            pid = 0;
+        }
     (void)close(fd); /* read only */
-    text[len] = '\0';
-    add_pids(f, text, keep, n_keep);
 }
 
 static void
@@ -65,6 +74,7 @@ add_descendants(struct found *f, pid_t pid, const pid_t *keep, int n_keep)
     char dir[64];
     (void)snprintf(dir, sizeof(dir), "/proc/%d/task", (int)pid); /* fits */
     DIR *d = opendir(dir);
+    f->blind |= d == NULL && is_blind();
     if (d == NULL)
         return;
     for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
@@ -77,6 +87,16 @@ add_descendants(struct found *f, pid_t pid, const pid_t *keep, int n_keep)
     (void)closedir(d);
 }
 
+/* All below `root`, but not what is below those who are kept. */
+static void find(struct found *f, pid_t root, const pid_t *keep, int n_keep)
+{
+    f->n = 0;
+    f->blind = false;
+    add_descendants(f, root, keep, n_keep);
+    for (int i = 0; i < f->n; i++)
+        add_descendants(f, f->pids[i], keep, n_keep);
+}
+
 static void reap(const struct found *f)
 {
     for (int i = 0; i < f->n; i++)
@@ -87,15 +107,14 @@ int tree_kill(const pid_t *keep, int n_keep, int64_t until_us)
 {
     static struct found f; /* large, and there is one thread */
     for (;;) {
-        f.n = 0;
-        add_descendants(&f, getpid(), keep, n_keep);
-        for (int i = 0; i < f.n; i++)
-            add_descendants(&f, f.pids[i], keep, n_keep);
+        find(&f, getpid(), keep, n_keep);
         for (int i = 0; i < f.n; i++)
             (void)kill(f.pids[i], SIGKILL); /* ESRCH: gone by itself */
         reap(&f);
-        if (f.n == 0 || mono_now_us() >= until_us)
-            return f.n;
+        if (f.n == 0 && !f.blind)
+            return 0;
+        if (mono_now_us() >= until_us)
+            return f.n > 0 ? f.n : 1;
         struct timespec pause = {.tv_nsec = 200 * 1000};
         (void)nanosleep(&pause, NULL);
     }
@@ -127,10 +146,7 @@ int tree_kill_sessions(pid_t root, int64_t until_us)
     static struct found f; /* large, and there is one thread */
     pid_t session = getsid(root);
     for (int killed = 0;;) {
-        f.n = 0;
-        add_descendants(&f, root, NULL, 0);
-        for (int i = 0; i < f.n; i++)
-            add_descendants(&f, f.pids[i], NULL, 0);
+        find(&f, root, NULL, 0);
         int alive = 0;
         for (int i = 0; i < f.n; i++)
             if (lives_elsewhere(f.pids[i], session) &&

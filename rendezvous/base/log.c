@@ -1,28 +1,33 @@
 /*
  * A line is written with one write(2), so that lines of several processes on
  * one terminal or file do not mix. What cannot be written is lost: a logger
- * that blocks or fails must not stop what it tells about.
+ * that blocks or fails must not stop what it tells about (an agent that hangs
+ * in write(2), since somebody pressed Ctrl-S or a pipe's reader sleeps, would
+ * lose its lease, and its workers with it).
+ *
+ * Names and texts come from other machines and from users: what is no
+ * printable UTF-8 is shown as \xNN, so that nobody forges a line or speaks to
+ * the terminal.
  */
 #include "rendezvous/base/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#define WAIT_MS 200 /* for a terminal or a pipe that takes nothing */
+
 static const char *log_name = "ddprun";
-static bool debug_on;
+static int lost; /* lines since the last one that was taken */
 
 void log_init(const char *name)
 {
     log_name = name;
-}
-
-void log_set_debug(bool on)
-{
-    debug_on = on;
 }
 
 struct line {
@@ -48,17 +53,63 @@ line_addf(struct line *l, const char *fmt, ...)
     va_end(ap);
 }
 
+/* Length of the printable UTF-8 character at `p`, 0 if there is none: for a
+ * control character (of ASCII or of Latin-1) and for what is no UTF-8. Overlong
+ * forms and surrogates show as what they are, which does no harm. */
+static size_t printable(const unsigned char *p)
+{
+    if (p[0] < 0x80)
+        return p[0] >= ' ' && p[0] != 0x7f;
+    size_t len = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+    if (p[0] < 0xc2 || p[0] > 0xf4 || (p[0] == 0xc2 && p[1] < 0xa0))
+        return 0;
+    for (size_t i = 1; i < len; i++)
+        if ((p[i] & 0xc0u) != 0x80u) /* also where the text ends */
+            return 0;
+    return len;
+}
+
+static void line_add_safely(struct line *l, const char *text)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    while (*p != '\0') {
+        size_t len = printable(p);
+        if (len > 0)
+            line_addf(l, "%.*s", (int)len, (const char *)p);
+        else
+            line_addf(l, "\\x%02x", *p);
+        p += len > 0 ? len : 1;
+    }
+}
+
+static bool takes_a_line(int wait_ms)
+{
+    struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return poll(&fd, 1, wait_ms) > 0 && (fd.revents & POLLOUT) != 0;
+}
+
+/* One wait for all lines that nobody takes: the first one's. */
+static void put_line(struct line *l)
+{
+    l->text[l->len++] = '\n';
+    bool taken = takes_a_line(lost == 0 ? WAIT_MS : 0) &&
+                 write(STDERR_FILENO, l->text, l->len) >= 0;
+    lost = taken ? 0 : lost + 1;
+}
+
 __attribute__((format(printf, 2, 0))) static void
 emit(int sys_errno, const char *fmt, va_list ap)
 {
+    char text[1536];
     struct line l = {.len = 0};
+    (void)vsnprintf(text, sizeof(text), fmt, ap); /* a cut text is a text */
     line_addf(&l, "%s: ", log_name);
-    line_add(&l, fmt, ap);
+    if (lost > 0)
+        line_addf(&l, "(lines lost before this one: %d) ", lost);
+    line_add_safely(&l, text);
     if (sys_errno != 0)
         line_addf(&l, ": %s", strerror(sys_errno));
-    l.text[l.len++] = '\n';
-    ssize_t done = write(STDERR_FILENO, l.text, l.len);
-    (void)done; /* see above: lost, and nobody left to tell */
+    put_line(&l);
 }
 
 void fatal(int status, const char *fmt, ...)
@@ -99,16 +150,6 @@ void log_warnx(const char *fmt, ...)
 
 void log_info(const char *fmt, ...)
 {
-    va_list ap;
-    va_start(ap, fmt);
-    emit(0, fmt, ap);
-    va_end(ap);
-}
-
-void log_debug(const char *fmt, ...)
-{
-    if (!debug_on)
-        return;
     va_list ap;
     va_start(ap, fmt);
     emit(0, fmt, ap);

@@ -1,16 +1,15 @@
 /*
  * base/log: one event, one line, on stderr. `fatal` and `log_warn` append the
  * text of errno, the `x` forms do not; `fatal` and `fatalx` end the process
- * with the status that is given. A line starts with the program's name.
+ * with the status that is given. A line starts with the program's name; what is
+ * not printable in it is escaped, whoever it comes from. No call blocks for
+ * longer than 200 ms: a line that stderr does not take is lost.
  */
 #ifndef LOG_H
 #define LOG_H
 
-#include <stdbool.h>
-
 /* Borrows `name` for the life of the process. */
 void log_init(const char *name);
-void log_set_debug(bool on);
 
 void fatal(int status, const char *fmt, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
@@ -19,6 +18,5 @@ void fatalx(int status, const char *fmt, ...)
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warnx(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void log_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -6,12 +6,16 @@
  */
 #include "rendezvous/core/rdzv.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/round.h"
+
+#define SAME_TIME_US (200 * MONO_MS) /* failures closer than this are weighed  \
+                                      */
 
 static void *xcalloc(size_t n, size_t size)
 {
@@ -159,14 +163,44 @@ static bool is_current(struct rdzv *r,
     return false;
 }
 
-/* Keeps the failure that happened first. */
+/*
+ * Failures that came about at the same time are weighed, not only timed: a
+ * killed process's connections break before its end can be seen, so that a
+ * peer which saw that may well have ended first, and says so by status 77
+ * (DDP_E_PEER); and nobody ends by these signals as a consequence.
+ */
+static int weight(const struct msg_failed *f)
+{
+    if (f->signal == 0)
+        return f->code == ddp_code_exit(DDP_E_PEER) ? 0 : 1;
+    bool never_a_consequence = f->signal == SIGKILL || f->signal == SIGSEGV ||
+                               f->signal == SIGBUS || f->signal == SIGILL ||
+                               f->signal == SIGFPE;
+    return never_a_consequence ? 2 : 1;
+}
+
+/* Whether `f`, of `at_us`, is a better root cause than what is known. */
+static bool is_deeper(const struct failure *known,
+                      const struct msg_failed *f,
+                      int64_t at_us)
+{
+    int more = weight(f) - weight(&known->what);
+    int64_t apart_us = at_us - known->at_us;
+    if (apart_us < 0)
+        apart_us = -apart_us;
+    if (more != 0 && apart_us <= SAME_TIME_US)
+        return more > 0;
+    return at_us < known->at_us;
+}
+
+/* Keeps the failure that the others are consequences of. */
 static void take_root(struct rdzv *r,
                       struct run *run,
                       const struct node *n,
                       const struct msg_failed *f)
 {
     int64_t at_us = r->now_us - f->age_us;
-    if (run->root.known && run->root.at_us <= at_us)
+    if (run->root.known && !is_deeper(&run->root, f, at_us))
         return;
     run->root.known = true;
     run->root.at_us = at_us;

@@ -18,20 +18,27 @@
  *               all workers of the round are dead or fenced
  *
  * What a message or event does to a node, by the node's state (a blank cell:
- * noted as stale and ignored):
+ * noted as stale where it bears an old round, and ignored):
  *
  *             WAITING   SPARE     RUNNING    DONE       STOPPING  STALE
  *   beat      lease     lease     lease      lease      lease     lease
  *   failed                        end round             root?
- *   done                          DONE                  noted
+ *   done                          DONE
  *   ready                         end round, WAITING    WAITING   newcomer
- *   leave     remove    remove    end round  LEAVING    LEAVING   remove
+ *   leave     remove    remove    LEAVING,   gone done  LEAVING   remove
+ *                                 end round
  *   FIN       remove    remove    lost       gone done  lost      remove
- *   broken    remove    remove    absent     absent     absent    remove
+ *   broken    absent    remove    absent     absent     absent    remove
  *   lease up  remove    remove    lost       gone done  lost      remove
  *
+ * A node that was in no round yet is removed when its connection breaks.
  * LEAVING nodes are removed by ready, by a FIN, or when their lease is over.
  * In a run that ENDED, nodes are told so and removed when they say bye.
+ *
+ * A join of a node that is known says again what it may have missed (world,
+ * stop, end). One of an unknown node that holds a round of a run without
+ * memory rebuilds the round: see join.c, and enum anchor in node.h for what is
+ * believed of whom.
  */
 #ifndef RDZV_H
 #define RDZV_H

@@ -21,7 +21,9 @@
 #define SERVER_MAGIC    0x72647a76u
 #define SPARE_CONNS     64 /* for those who are refused, and for reconnects */
 #define SPARE_FILES     32 /* not for connections: the loop, stderr, a log */
+#define CONNS_MIN       8
 #define HELLO_US        (10 * MONO_S) /* to say join */
+#define HELLO_FULL_US   (1 * MONO_S)  /* the same where others want the room */
 #define HELLO_SWEEP_MS  1000
 #define LAG_WORTH_US    (50 * MONO_MS)
 #define GARBAGE_PER_SEC 5 /* lines about strangers */
@@ -52,7 +54,8 @@ struct server {
     bool served; /* a run was here */
     bool closing;
     int open_handles;
-    int complaints; /* lines about strangers in this second */
+    int complaints; /* lines about strangers in the second that ... */
+    int64_t complaints_since_us;
 };
 
 static void step(struct server *s, const struct rdzv_event *ev);
@@ -81,12 +84,19 @@ static void slot_free(struct slot *slot)
     s->free_slots[s->n_free++] = slot_index(slot);
 }
 
+/* `c` may be NULL: none was made. */
 static void complain(struct server *s, const struct conn *c, const char *why)
 {
+    int64_t now_us = mono_now_us();
+    if (now_us >= mono_after(s->complaints_since_us, MONO_S)) {
+        s->complaints_since_us = now_us;
+        s->complaints = 0;
+    }
     if (s->complaints++ >= GARBAGE_PER_SEC)
         return;
-    char peer[ADDR_TEXT_MAX];
-    conn_peer(c, peer);
+    char peer[ADDR_TEXT_MAX] = "";
+    if (c != NULL)
+        conn_peer(c, peer);
     log_warnx("connection closed: %s peer=%s", why, peer);
 }
 
@@ -96,11 +106,8 @@ static void complain(struct server *s, const struct conn *c, const char *why)
 static void act_note(const struct server *s, const struct note *n)
 {
     enum note_level level = note_level(n->kind);
-    if ((level == NOTE_DEBUG && !s->conf.debug) ||
-        (level < NOTE_WARN && s->conf.quiet && !s->conf.debug))
+    if (!s->conf.debug && (s->conf.quiet || level == NOTE_DEBUG))
         return;
-    if (s->conf.quiet && !s->conf.debug)
-        return; /* the launchers are told, and tell it better */
     char line[1024];
     note_format(n, line, sizeof(line));
     if (level == NOTE_WARN)
@@ -191,23 +198,41 @@ static void step(struct server *s, const struct rdzv_event *ev)
     arm(s);
 }
 
+static void turn_away(struct slot *slot, const char *why)
+{
+    complain(slot->server, slot->conn, why);
+    conn_close(slot->conn);
+    slot_free(slot);
+}
+
 /* Who connects and says nothing costs a descriptor for ten seconds. */
 static void on_hello_timer(uv_timer_t *timer)
 {
     struct server *s = server_of(timer->data);
-    s->complaints = 0;
     int64_t now_us = mono_now_us();
     for (int i = 0; i < s->conns_max && s->strangers > 0; i++) {
         struct slot *slot = &s->slots[i];
-        if (slot->conn == NULL || slot->joined ||
-            now_us < slot->since_us + HELLO_US)
-            continue;
-        complain(s, slot->conn, "it said nothing for 10 s");
-        conn_close(slot->conn);
-        slot_free(slot);
+        if (slot->conn != NULL && !slot->joined &&
+            now_us >= slot->since_us + HELLO_US)
+            turn_away(slot, "it said nothing for 10 s");
     }
     if (s->strangers == 0)
         (void)uv_timer_stop(timer);
+}
+
+/* Strangers who hold every connection must not keep nodes out: the one that
+ * has said nothing for longest goes, if that is for a second at least. */
+static void make_room(struct server *s)
+{
+    struct slot *oldest = NULL;
+    for (int i = 0; i < s->conns_max; i++) {
+        struct slot *slot = &s->slots[i];
+        if (slot->conn != NULL && !slot->joined &&
+            (oldest == NULL || slot->since_us < oldest->since_us))
+            oldest = slot;
+    }
+    if (oldest != NULL && mono_now_us() >= oldest->since_us + HELLO_FULL_US)
+        turn_away(oldest, "it said nothing, and others wait for its place");
 }
 
 /* -- connections
@@ -267,14 +292,16 @@ static void on_connection(uv_stream_t *listener, int status)
     struct server *s = server_of(listener->data);
     struct ddp_err err;
     if (status != 0) {
-        log_warnx("cannot accept: %s", uv_strerror(status));
+        complain(s, NULL, uv_strerror(status));
         return;
     }
     struct conn *c = conn_accept(listener, &handler, NULL, &err);
     if (c == NULL) {
-        log_warnx("%s", err.text);
+        complain(s, NULL, err.text);
         return;
     }
+    if (s->n_free == 0)
+        make_room(s);
     if (s->n_free == 0) {
         complain(s, c, "there is no room for more connections");
         conn_close(c);
@@ -347,28 +374,43 @@ static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
     return 0;
 }
 
+/* Room for all that may be connected, as far as descriptors go. */
+static int make_slots(struct server *s, struct ddp_err *err)
+{
+    int files = server_raise_files();
+    int wanted = s->conf.nodes_max + SPARE_CONNS;
+    int room = files - SPARE_FILES;
+    if (room < CONNS_MIN)
+        return ddp_err_set(err, DDP_E_NOMEM,
+                           "%d open files are too few to serve the rendezvous, "
+                           "%d is the least (ulimit -n)",
+                           files, SPARE_FILES + CONNS_MIN);
+    s->conns_max = wanted < room ? wanted : room;
+    size_t n = (size_t)s->conns_max;
+    s->slots = calloc(n, sizeof(s->slots[0]));
+    s->free_slots = calloc(n, sizeof(s->free_slots[0]));
+    if (s->slots == NULL || s->free_slots == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu connections", n);
+    for (int i = s->conns_max - 1; i >= 0; i--)
+        s->free_slots[s->n_free++] = i;
+    return 0;
+}
+
 int server_open(struct server **out,
                 uv_loop_t *loop,
                 int listen_fd,
                 const struct server_conf *conf,
                 struct ddp_err *err)
 {
-    int files = server_raise_files() - SPARE_FILES;
     struct server *s = calloc(1, sizeof(*s));
     if (s == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for a server");
     s->magic = SERVER_MAGIC;
     s->conf = *conf;
-    s->conns_max = conf->nodes_max + SPARE_CONNS;
-    if (s->conns_max > files)
-        s->conns_max = files;
-    size_t n = (size_t)s->conns_max;
-    s->slots = calloc(n, sizeof(s->slots[0]));
-    s->free_slots = calloc(n, sizeof(s->free_slots[0]));
-    if (s->slots == NULL || s->free_slots == NULL)
-        DDP_WRONG("out of memory while the rendezvous starts");
-    for (int i = s->conns_max - 1; i >= 0; i--)
-        s->free_slots[s->n_free++] = i;
+    if (make_slots(s, err) != 0) {
+        free(s);
+        return -1;
+    }
     struct rdzv_limits limits = {.runs_max = conf->runs_max,
                                  .nodes_max = conf->nodes_max,
                                  .conns_max = s->conns_max};

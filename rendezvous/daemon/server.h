@@ -16,7 +16,7 @@ struct server_conf {
     int runs_max;
     int nodes_max; /* connections are limited to this and some to spare */
     bool debug;    /* notes of the lowest level as well */
-    bool quiet;    /* warnings only: beside a launcher that tells by itself */
+    bool quiet;    /* no notes: beside a launcher, which tells them better */
     /* Called, when not NULL, once a run has ended here, no other is alive and
      * no node is left. May call server_close. */
     void (*on_idle)(void *ctx);
@@ -25,7 +25,8 @@ struct server_conf {
 
 /*
  * Serves on `listen_fd`, which it takes over. Returns 0 with *out owned by the
- * caller, to be given back by server_close. Errors: DDP_E_NOMEM, DDP_E_IO.
+ * caller, to be given back by server_close. Errors: DDP_E_NOMEM (too few
+ * descriptors allowed, above all), DDP_E_IO. Raises the limit of open files.
  */
 int server_open(struct server **out,
                 uv_loop_t *loop,

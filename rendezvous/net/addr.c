@@ -181,8 +181,16 @@ int addr_listen_any(int port, int *fd, struct ddp_err *err)
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
                               .sin6_port = htons((uint16_t)port),
                               .sin6_addr = IN6ADDR_ANY_INIT};
-    if (addr_listen((const struct sockaddr *)&v6, fd, err) == 0)
+    struct ddp_err why;
+    if (addr_listen((const struct sockaddr *)&v6, fd, &why) == 0)
         return 0;
+    /* Another's port stays another's, though v4 may be free there; anything
+     * else says that this machine has no v6. */
+    if (why.sys_errno == EADDRINUSE || why.sys_errno == EACCES) {
+        if (err != NULL)
+            *err = why;
+        return -1;
+    }
     struct sockaddr_in v4 = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)port)};
     return addr_listen((const struct sockaddr *)&v4, fd, err);

@@ -125,7 +125,8 @@ static const char *name_foreign(const struct conn *c)
     return "it does not speak our protocol";
 }
 
-/* False: the connection is no more. */
+/* False: no more is to be read from it. The handler may have closed it, or
+ * begun to finish it: what the peer sent behind that is nobody's any more. */
 static bool take_one(struct conn *c, bool *more)
 {
     const uint8_t *payload;
@@ -149,7 +150,7 @@ static bool take_one(struct conn *c, bool *more)
     frame_drop(&c->in, len);
     *more = true;
     c->handler->on_msg(c->ctx, c, &m);
-    return !c->closing;
+    return !c->closing && !c->finishing;
 }
 
 static bool take_hello(struct conn *c)

@@ -22,8 +22,8 @@ for rank in 0 1 2; do
     done
     lines 1 "^MASTER_PORT=[1-9][0-9]*$" env.$rank
     has_not '^MASTER_PORT=1$' env.$rank
-    lines 1 "^TORCHELASTIC_ERROR_FILE=$LOG_DIR/job-7_[^/]\{8\}/attempt_0/$rank/error.json$" \
-        env.$rank
+    path="$LOG_DIR/job-7_[^/]\\{8\\}/attempt_0/$rank/error.json"
+    lines 1 "^TORCHELASTIC_ERROR_FILE=$path$" env.$rank
     # Nothing is there twice: some programs take the first one, some the last.
     same '' "$(sed -n 's/^\([A-Z_]*\)=.*/\1/p' env.$rank | sort | uniq -d)" \
         'variables that are there twice'

@@ -6,7 +6,8 @@
 threads()
 {
     # shellcheck disable=SC2016 # for the worker
-    launch 0 "$@" sh -c 'echo "${OMP_NUM_THREADS-unset} ${TORCH_NCCL_ASYNC_ERROR_HANDLING-unset}"'
+    launch 0 "$@" sh -c '
+        echo "${OMP_NUM_THREADS-unset} ${TORCH_NCCL_ASYNC_ERROR_HANDLING-unset}"'
     sort -u it.out
 }
 unset OMP_NUM_THREADS TORCH_NCCL_ASYNC_ERROR_HANDLING

@@ -5,8 +5,9 @@
 
 cat >show <<'SHOW'
 #!/bin/sh
-for word in "$@"; do printf '<%s>' "$word"; done
-echo
+line=
+for word in "$@"; do line="$line<$word>"; done
+printf '%s\n' "$line"
 SHOW
 chmod +x show
 launch 0 --nproc_per_node=2 ./show --nnodes 9 -m -- '' 'two words' \

@@ -9,11 +9,12 @@ killed=$(worker_of 2 1)
 began=$(now_ms)
 kill -KILL "$killed"
 wait_round 2 4
-measured "killed, then all four again: at most $(($(now_ms) - began)) ms"
+measured "killed, then all four again: at most $(took) ms"
 lines 4 '^round=2 .* world=4 .* restarts=1 ' started
-same '0123' "$(sed -n 's/^round=2 rank=\([0-9]\).*/\1/p' started | sort | tr -d '\n')" ranks
+same '0123' "$(ranks_on it 2)" ranks
 # The instance is the same, the store's port too, and no old worker is left.
-same 1 "$(sed 's/.* instance=\([^ ]*\) .*/\1/' started | sort -u | wc -l)" instances
+same "$(values instance 1)" "$(values instance 2)" instance
+same "$(values master 1)" "$(values master 2)" master
 for pid in $(sed -n 's/^round=1 .* pid=\([0-9]*\) .*/\1/p' started); do
     is_gone "$pid" || fail "worker $pid of round 1 lives"
 done

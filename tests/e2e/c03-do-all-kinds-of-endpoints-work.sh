@@ -4,9 +4,10 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 command -v python3 >/dev/null || skip 'needs python3'
-ask="exec python3 $E2E_LIB/tcpstore.py \"\$MASTER_ADDR\" \"\$MASTER_PORT\" \$RANK"
+# shellcheck disable=SC2016 # for the worker
+ask='exec python3 "$E2E_LIB/tcpstore.py" "$MASTER_ADDR" "$MASTER_PORT" "$RANK"'
 hosts="localhost 127.0.0.1 127.0.0.3"
-[ ! -s /proc/net/if_inet6 ] || hosts="$hosts [::1]"
+[ -z "$(cat /proc/net/if_inet6 2>/dev/null)" ] || hosts="$hosts [::1]"
 for host in $hosts; do
     port=$(free_port)
     node a --nnodes=2 --rdzv_endpoint="$host:$port" sh -c "$ask"

@@ -10,7 +10,8 @@ ln -s "$DDPRUN" path/ddprun
 cat >path/prog <<'PROG'
 #!/bin/sh
 ! command -v python3 >/dev/null ||
-    python3 "$E2E_LIB/tcpstore.py" "$MASTER_ADDR" "$MASTER_PORT" "$RANK" || exit 1
+    python3 "$E2E_LIB/tcpstore.py" "$MASTER_ADDR" "$MASTER_PORT" "$RANK" ||
+    exit 1
 exec "$E2E_LIB/worker" gate
 PROG
 chmod +x path/prog

@@ -6,11 +6,12 @@
 network host other
 command -v python3 >/dev/null || skip 'needs python3'
 ip -n "dpe$$-other" address add 10.77.0.99/24 dev eth0
-ask="\"$WORKER\" exit 0; exec python3 $E2E_LIB/tcpstore.py \"\$MASTER_ADDR\" \"\$MASTER_PORT\" \$RANK"
+# shellcheck disable=SC2016 # for the worker
+ask='exec python3 "$E2E_LIB/tcpstore.py" "$MASTER_ADDR" "$MASTER_PORT" "$RANK"'
 node_on host host --nnodes=2 --nproc_per_node=2 --node_rank=1 \
-    --rdzv_backend=c10d --rdzv_endpoint=host:29500 sh -c "$ask"
+    --rdzv_backend=c10d --rdzv_endpoint=host:29500 "$WORKER" become sh -c "$ask"
 node_on other other --nnodes=2 --nproc_per_node=2 --node_rank=0 \
-    --rdzv_backend=c10d --rdzv_endpoint=host:29500 sh -c "$ask"
+    --rdzv_backend=c10d --rdzv_endpoint=host:29500 "$WORKER" become sh -c "$ask"
 ends_with 0 host
 ends_with 0 other
 lines 2 'store ok' host.out
@@ -20,9 +21,9 @@ case $(values master 1) in
 esac
 : >started
 node_on host host --nnodes=2 --node_rank=1 --rdzv_backend=c10d \
-    --rdzv_endpoint=host:29500 sh -c "$ask"
+    --rdzv_endpoint=host:29500 "$WORKER" become sh -c "$ask"
 node_on other other --nnodes=2 --node_rank=0 --local_addr=10.77.0.99 \
-    --rdzv_backend=c10d --rdzv_endpoint=host:29500 sh -c "$ask"
+    --rdzv_backend=c10d --rdzv_endpoint=host:29500 "$WORKER" become sh -c "$ask"
 ends_with 0 host
 ends_with 0 other
 case $(values master 1) in

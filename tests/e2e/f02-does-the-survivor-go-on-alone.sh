@@ -21,7 +21,7 @@ for what in guard agent both; do
     esac
     wait_round 2 2
     measured "$what of a node killed, the survivor's workers run again:" \
-        "$(($(round_at 2) - began)) ms"
+        "$(took_to 2) ms"
     same '2 ' "$(values world 2)" 'world size'
     same '01' "$(ranks_on a 2)" 'ranks'
     same '0 ' "$(values restarts 2)" 'restarts'

@@ -21,7 +21,7 @@ began=$(now_ms)
 node c --nnodes=2 --nproc_per_node=2 --node_rank=1 \
     --rdzv_backend=c10d --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
 wait_round 2 4
-measured "a replacement is started, all workers run: $(($(round_at 2) - began)) ms"
+measured "a replacement is started, all workers run: $(took_to 2) ms"
 same "$(ranks_on a 1)" "$(ranks_on a 2)" 'ranks of the survivor'
 same "$(ranks_on b 1)" "$(ranks_on c 2)" 'ranks of the replacement'
 same '0 ' "$(values restarts 2)" 'restarts'

@@ -11,15 +11,15 @@ for machine in host other; do
 done
 wait_round 1 4
 began=$(now_ms)
-cut other
+cut_off other
 eventually 5 has_lines 1 'the workers are killed' other.err ||
     fail 'the node that is cut off does not fence itself'
-fenced=$(($(now_ms) - began))
-for pid in $(sed -n 's/^round=1 .* pid=\([0-9]*\) node=other .*/\1/p' started); do
+fenced=$(took)
+for pid in $(workers_on other 1); do
     eventually 1 is_gone "$pid" || fail "worker $pid of the lost node lives"
 done
 wait_round 2 2
-took=$(($(round_at 2) - began))
+took=$(took_to 2)
 measured "cut off with heartbeat_timeout=1: fenced after $fenced ms," \
     "the others run again after $took ms"
 [ $took -lt 1300 ] || fail "the survivor took $took ms"

@@ -17,12 +17,12 @@ same 2 "$(grep -c '^round=' started)" 'workers before the loss'
 # Leases that were granted before the spare came were long ones: two beats.
 sleep 0.6
 began=$(now_ms)
-cut other
+cut_off other
 wait_round 2 2 10
 measured "cut off with a spare, heartbeat_timeout=1: all run again after" \
-    "$(($(round_at 2) - began)) ms"
+    "$(took_to 2) ms"
 same 1 "$(grep -c '^round=2 .* node=third ' started)" 'workers of the spare'
-for pid in $(sed -n 's/^round=1 .* pid=\([0-9]*\) node=other .*/\1/p' started); do
+for pid in $(workers_on other 1); do
     eventually 1 is_gone "$pid" || fail "worker $pid of the lost node lives"
 done
 heal other

@@ -14,7 +14,7 @@ began=$(now_ms)
 kill -INT "$(pid_of b)"
 ends_with 130 b
 ends_with 130 a
-measured "SIGINT to one of two launchers, both have ended: $(($(now_ms) - began)) ms"
+measured "SIGINT to one of two launchers, both have ended: $(took) ms"
 nothing_left
 has 'signal 2' a.err
 

@@ -5,7 +5,7 @@
 
 command -v python3 >/dev/null || skip 'needs python3, for a terminal'
 cat >terminal.py <<'PY'
-"""Runs a command on a terminal of its own, types Ctrl-C when the file `type`
+"""Runs a command on a terminal of its own, types Ctrl-C when the file `keys`
 appears, once for each line in it, and ends with the command's status."""
 import os, pty, select, sys, time
 pid, fd = pty.fork()
@@ -21,7 +21,7 @@ while time.monotonic() < deadline:
             break
         sys.stdout.buffer.write(data)
         sys.stdout.flush()
-    want = os.path.exists("type") and sum(1 for _ in open("type"))
+    want = os.path.exists("keys") and sum(1 for _ in open("keys"))
     if want and typed < want:
         os.write(fd, b"\x03")
         typed += 1
@@ -35,21 +35,21 @@ background tty python3 terminal.py "$DDPRUN" --nproc_per_node=2 sh -c '
     cat
     read line <"$E2E_DIR/gate"'
 wait_round 1 2
-echo >type
+echo >keys
 ends_with 130 tty
 lines 2 int ints
 lines 1 'once more kills them' tty.out
 nothing_left
 
 : >started
-rm type
+rm keys
 background tty python3 terminal.py "$DDPRUN" --nproc_per_node=2 sh -c '
     trap "" INT TERM
     echo "round=1 " >>"$E2E_DIR/started"
     exec sleep 300'
 wait_round 1 2
-echo >type
+echo >keys
 wait_for 'once more kills them' tty.out
-echo >>type
+echo >>keys
 ends_with 130 tty 3
 nothing_left

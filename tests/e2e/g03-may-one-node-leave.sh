@@ -14,7 +14,7 @@ began=$(now_ms)
 kill -TERM "$(pid_of b)"
 ends_with 143 b
 wait_round 2 2
-measured "one of two leaves, the other's workers run again: $(($(round_at 2) - began)) ms"
+measured "one of two leaves, the other's workers run again: $(took_to 2) ms"
 same '0 ' "$(values restarts 2)" restarts
 same '01' "$(ranks_on a 2)" ranks
 lines 4 '^term ' terms

@@ -25,9 +25,9 @@ began=$(now_ms)
 kill -KILL "$(worker_of 1 1)"
 wait_lines 8 '^round=' started
 measured "worker killed under the new daemon, all run again:" \
-    "$(($(sed -n 's/.* at=//p' started | sort -n | tail -n 1) - began)) ms"
+    "$(took_to '[2-9]') ms"
 lines 4 '^round=[2-9] .* restarts=1 ' started
-same 1 "$(sed 's/.* instance=\([^ ]*\) .*/\1/' started | sort -u | wc -l)" instances
+same "$(values instance 1)" "$(values instance '[2-9]')" instance
 open_gate
 ends_with 0 a
 ends_with 0 b

@@ -12,7 +12,7 @@ for name in a b; do
     wait_round 1 2
 done
 wait_round 2 4
-measured "a second node is started, both run as one world: $(($(round_at 2) - began)) ms"
+measured "a second node is started, both run as one world: $(took_to 2) ms"
 same '2 ' "$(values world 1)" 'world size alone'
 same '4 ' "$(values world 2)" 'world size together'
 same '0 ' "$(values restarts 2)" restarts
@@ -27,7 +27,7 @@ lines 6 '^round=' started
 began=$(now_ms)
 kill -KILL "$(pid_of b)"
 wait_round 3 4
-measured "a node killed, its spare runs: $(($(round_at 3) - began)) ms"
+measured "a node killed, its spare runs: $(took_to 3) ms"
 same '23' "$(ranks_on c 3)" 'ranks of the spare'
 kill -INT "$(pid_of a)"
 ends_with 130 a

@@ -10,7 +10,7 @@ for name in a b; do
         --rdzv_conf=last_call_timeout=1 "$WORKER" gate
 done
 wait_round 1 2
-took=$(($(round_at 1) - began))
+took=$(took_to 1)
 [ $took -ge 900 ] || fail "sealed after $took ms, before the last call was over"
 [ $took -lt 1500 ] || fail "sealed after $took ms"
 open_gate

@@ -5,7 +5,6 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 port=$(free_port)
-LOGLEVEL=info
 node it --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" \
     --rdzv_conf=is_host=0,join_timeout=1 true
 ends_with 69 it
@@ -30,9 +29,9 @@ for kind in http silent; do
     background $kind python3 silent.py "$port" $kind
     wait_for ready $kind.out
     node it --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" \
-        --rdzv_conf=join_timeout=2,heartbeat_timeout=0.5 true
+        --rdzv_conf=join_timeout=1,heartbeat_timeout=0.5 true
     ends_with 69 it
-    has "not reached in [23] s" it.err
+    has "not reached in [12] s" it.err
 done
 has_not 'Broken pipe' it.err
 

@@ -5,8 +5,10 @@
 
 limited()
 {
-    (ulimit -n "$1" && shift && exec env "E2E_MARK=$E2E_DIR:it" "$DDPRUN" "$@") \
-        >it.out 2>it.err 9<&-
+    (
+        ulimit -n "$1" && shift &&
+            exec env "E2E_MARK=$E2E_DIR:it" "$DDPRUN" "$@"
+    ) >it.out 2>it.err 9<&-
 }
 limited 64 --nproc_per_node=4 true || fail "4 workers with 64 descriptors: $?"
 limited 64 --nproc_per_node=200 "$WORKER" hold
@@ -27,6 +29,6 @@ node a --nnodes=2 --nproc_per_node=1 --max_restarts=1 \
     --nproc_per_node=200 --max_restarts=1 --rdzv_endpoint="127.0.0.1:$port" \
     "$WORKER" hold) >it.out 2>it.err 9<&-
 status=$?
-[ $status -eq 71 ] || fail "200 workers with 64 descriptors on two nodes: $status"
+[ $status -eq 71 ] || fail "two nodes, one short of descriptors: $status"
 ends_with 71 a
 nothing_left

@@ -16,7 +16,10 @@ has 'cannot execute' it.err
 nothing_left
 
 # A launcher whose standard output and error are closed or broken lives.
-"$DDPRUN" --nproc_per_node=2 "$WORKER" exit 0 >&- 2>&- || fail "closed output: $?"
-{ "$DDPRUN" --nproc_per_node=2 sh -c 'exec 2>&-; yes'; echo $? >status; } |
-    head -n 1 >/dev/null
+"$DDPRUN" --nproc_per_node=2 "$WORKER" exit 0 >&- 2>&- ||
+    fail "closed output: $?"
+{
+    "$DDPRUN" --nproc_per_node=2 sh -c 'exec 2>&-; yes'
+    echo $? >status
+} | head -n 1 >/dev/null
 same 141 "$(cat status)" 'status behind a broken pipe'

@@ -71,6 +71,18 @@ now_ms()
     date +%s%3N
 }
 
+# took: how many ms ago it was `began`.
+took()
+{
+    echo $(($(now_ms) - began))
+}
+
+# took_to ROUND: how many ms from `began` to when its last worker started.
+took_to()
+{
+    echo $(($(round_at "$1") - began))
+}
+
 # eventually SECONDS COMMAND...: until it succeeds; 1 if it did not in time.
 eventually()
 {
@@ -84,7 +96,8 @@ eventually()
 
 has_lines()
 {
-    [ "$(grep -c -- "$2" "$3" 2>/dev/null)" -ge "$1" ]
+    _count=$(grep -c -- "$2" "$3" 2>/dev/null)
+    [ "${_count:-0}" -ge "$1" ]
 }
 
 # wait_for PATTERN FILE [SECONDS]
@@ -251,7 +264,8 @@ round_at()
 # values KEY ROUND: what the workers of a round have for it, each value once.
 values()
 {
-    sed -n "s/^round=$2 .*\b$1=\([^ ]*\).*/\1/p" started | sort -u | tr '\n' ' '
+    sed -n "s/^round=$2 .*\b$1=\([^ ]*\).*/\1/p" started | sort -u |
+        tr '\n' ' '
 }
 
 # ranks_on NODE ROUND: in order, without blanks.
@@ -259,6 +273,12 @@ ranks_on()
 {
     sed -n "s/^round=$2 rank=\([0-9]*\) .* node=$1 .*/\1/p" started |
         sort -n | tr -d '\n'
+}
+
+# workers_on NODE ROUND: their pids.
+workers_on()
+{
+    sed -n "s/^round=$2 .* pid=\([0-9]*\) node=$1 .*/\1/p" started
 }
 
 # -- asserting ----------------------------------------------------------------
@@ -357,8 +377,9 @@ node_on()
     eval "pid_$_name=$!"
 }
 
-# cut MACHINE, heal MACHINE: its cable, at the switch: its own side sees it up.
-cut()
+# cut_off MACHINE, heal MACHINE: its cable, at the switch; its own side still
+# looks up.
+cut_off()
 {
     ip -n dpe$$-sw link set "to-$1" nomaster
 }

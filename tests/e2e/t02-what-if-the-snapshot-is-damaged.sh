@@ -1,6 +1,6 @@
 #!/bin/sh
-# The newest snapshot is damaged (flipped bit, cut off, empty): is the one before
-# taken, is that said, and is the end the same to the bit?
+# The newest snapshot is damaged (flipped bits, cut off, empty): is the one
+# before taken, is that said, and is the end the same to the bit?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/trainer.sh"
 
@@ -19,7 +19,10 @@ for damage in flip cut empty; do
     cp half.prev $damage.prev
     size=$(wc -c <half)
     case $damage in
-    flip) printf '\377' | dd of=flip bs=1 seek=$((size * 3 / 4)) conv=notrunc 2>/dev/null ;;
+    flip)
+        printf '\377' | dd of=flip bs=1 seek=$((size * 3 / 4)) conv=notrunc \
+            2>/dev/null
+        ;;
     cut) truncate -s $((size / 2)) cut ;;
     empty) : >empty ;;
     esac

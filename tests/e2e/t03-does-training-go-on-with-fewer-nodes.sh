@@ -15,7 +15,7 @@ began=$(now_ms)
 kill -KILL "$(pid_of b)" "$(agent_of b)"
 wait_round $((round + 1)) 2
 measured "node killed while it trains, the other one's workers run again:" \
-    "$(($(round_at $((round + 1))) - began)) ms"
+    "$(took_to $((round + 1))) ms"
 same '2 ' "$(values world $((round + 1)))" 'world size'
 same '0 ' "$(values restarts $((round + 1)))" restarts
 said '^resum.*epoch'

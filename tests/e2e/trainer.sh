@@ -4,8 +4,9 @@
 [ -x "$E2E_BIN/ddptrain" ] || skip 'ddptrain is not built'
 
 # Real images where the package is installed, else samples that are made up.
-if [ -s "${E2E_DATA:=/usr/share/datasets/fashion-mnist}/train-images-idx3-ubyte.gz" ]; then
-    MODEL="--model=mlp --data=$E2E_DATA --train_samples=12000"
+E2E_DATA=${E2E_DATA:-/usr/share/datasets/fashion-mnist}
+if [ -s "$E2E_DATA/train-images-idx3-ubyte.gz" ]; then
+    MODEL="--model=mlp --data=$E2E_DATA --train_samples=6000"
 else
     MODEL='--model=linear --batch_size=1'
 fi

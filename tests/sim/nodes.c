@@ -555,7 +555,6 @@ void sim_signal(struct sim *s, int i, int signo)
         return;
     s->count[signo == SIGINT ? SIM_SIGINT : SIM_SIGTERM]++;
     sim_tell(s, "fault", "%s gets signal %d", name_of(s, i), signo);
-    n->told_to_go = true;
     struct agent_event ev = {.kind = AGENT_SIGNAL, .signo = signo};
     node_step(s, i, &ev);
 }

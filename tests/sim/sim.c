@@ -7,8 +7,7 @@
 
 #include "tests/sim/world.h"
 
-/* -- the heap of events
- * -------------------------------------------------------- */
+/* -- the heap of events ---------------------------------------------------- */
 
 static bool is_before(const struct event *a, const struct event *b)
 {
@@ -107,8 +106,7 @@ void sim_run_until(struct sim *s, int64_t at_us)
         s->now_us = at_us;
 }
 
-/* -- chance
- * --------------------------------------------------------------------- */
+/* -- chance ---------------------------------------------------------------- */
 
 bool sim_random(const struct sim *s)
 {
@@ -120,8 +118,7 @@ uint32_t sim_rnd(struct sim *s, uint32_t below)
     return sim_random(s) && below > 0 ? rng_below(&s->rng, below) : 0;
 }
 
-/* -- telling
- * -------------------------------------------------------------------- */
+/* -- telling --------------------------------------------------------------- */
 
 static void add_line(struct sim *s, const char *line)
 {
@@ -179,8 +176,7 @@ void sim_break(struct sim *s, const char *fmt, ...)
     sim_tell(s, "BROKEN", "%s", text);
 }
 
-/* -- life
- * ----------------------------------------------------------------------- */
+/* -- life ------------------------------------------------------------------ */
 
 static void *xalloc(size_t n, size_t size)
 {
@@ -216,8 +212,7 @@ void sim_del(struct sim *s)
     free(s);
 }
 
-/* -- looking
- * -------------------------------------------------------------------- */
+/* -- looking --------------------------------------------------------------- */
 
 const char *sim_count_meaning(enum sim_count c)
 {

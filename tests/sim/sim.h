@@ -61,7 +61,7 @@ const char *sim_broken(const struct sim *s);
 const char *sim_trace(const struct sim *s);
 int64_t sim_counted(const struct sim *s, enum sim_count c);
 
-/* -- what can be done to a node ------------------------------------------- */
+/* -- what can be done to a node -------------------------------------------- */
 
 /* A user starts ddprun on one more node; returns its number. */
 int sim_launch(struct sim *s);

@@ -61,12 +61,18 @@ static void open_seal(struct sim *s, int instance, const struct msg_world *w)
     int charged = (int)w->restarts - in->restarts;
     if (in->round == 0)
         charged = 0; /* a new instance of an old run */
+    if (charged < 0 && in->seal_epoch != s->epoch) {
+        /* The round that was charged was known to nodes that are gone. */
+        s->count[SIM_FORGOTTEN]++;
+        charged = 0;
+    }
     if (charged < 0 || charged > 1 || w->restarts > s->conf.max_restarts)
         sim_break(s, "invariant 3: %d restarts, then %lld", in->restarts,
                   (long long)w->restarts);
     s->count[SIM_ROUNDS]++;
     s->count[SIM_CHARGED] += charged;
     in->round = w->round;
+    in->seal_epoch = s->epoch;
     in->restarts = (int)w->restarts;
     in->group_world = (int)w->group_world;
     in->world_size = (int)w->world_size;
@@ -143,6 +149,7 @@ void watch_done(struct sim *s, int node)
 void watch_end(struct sim *s, int node, const struct msg_end *e)
 {
     const struct agent *a = &s->nodes[node].agent;
+    s->nodes[node].end_epoch = s->epoch;
     if (e->status != 0 || !a->holds || a->world.round != e->round)
         return;
     const struct instance *in =
@@ -199,13 +206,13 @@ void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
         return;
     struct instance *in = &s->instances[find_instance(s, a->world.instance)];
     if (in->end_status >= 0 && in->end_status != v->status) {
-        if (in->end_epoch == s->epoch)
+        if (in->end_epoch == n->end_epoch)
             sim_break(s, "invariant 5: a run ended with %d and with %d",
                       in->end_status, v->status);
         s->count[SIM_FORGOTTEN]++;
     }
     in->end_status = v->status;
-    in->end_epoch = s->epoch;
+    in->end_epoch = n->end_epoch;
 }
 
 /* -- the server ---------------------------------------------------------------

@@ -96,7 +96,7 @@ struct node_sim {
     bool cut[2];
     bool off; /* no power */
     bool stubborn, spawn_fails;
-    bool told_to_go;
+    int end_epoch; /* of the server that told it of the end */
     int exit_status;
     struct agent agent;
     int conn; /* -1 */
@@ -125,6 +125,7 @@ struct seat {
 struct instance {
     char id[RNG_ID_LEN + 1];
     int64_t round; /* the last one sealed */
+    int seal_epoch;
     int restarts, group_world, world_size;
     struct seat seats[SIM_AGENTS_MAX];
     int end_status; /* -1: it has not ended */

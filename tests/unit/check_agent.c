@@ -211,8 +211,7 @@ static void both_die(int signo)
     worker_ends(1, 0, signo);
 }
 
-/* -- a round and its ends
- * ------------------------------------------------------ */
+/* -- a round and its ends -------------------------------------------------- */
 
 START_TEST(test_agent_first_join_holds_nothing)
 {
@@ -352,8 +351,7 @@ START_TEST(test_agent_spawn_failure_of_the_first_worker_is_ready_at_once)
 }
 END_TEST
 
-/* -- leases
- * ----------------------------------------------------------------------- */
+/* -- leases ---------------------------------------------------------------- */
 
 START_TEST(test_agent_beats_five_times_in_a_heartbeat)
 {
@@ -481,8 +479,7 @@ START_TEST(test_agent_other_broken_connections_renew_nothing)
 }
 END_TEST
 
-/* -- the link
- * ----------------------------------------------------------------------- */
+/* -- the link -------------------------------------------------------------- */
 
 START_TEST(test_agent_link_without_answers_is_broken_off)
 {
@@ -607,9 +604,7 @@ START_TEST(test_agent_spare_tells_the_next_server_of_the_round)
 }
 END_TEST
 
-/* -- going
- * ----------------------------------------------------------------------------
- */
+/* -- going ----------------------------------------------------------------- */
 
 START_TEST(test_agent_end_stops_workers_and_says_bye)
 {
@@ -747,9 +742,7 @@ START_TEST(test_agent_refused_by_the_server_goes_and_does_not_come_back)
 }
 END_TEST
 
-/* -- patience
- * ---------------------------------------------------------------------------
- */
+/* -- patience -------------------------------------------------------------- */
 
 /* Tries until it gives up; the tries are refused, or time out after 3 s. */
 static void try_in_vain(bool refused, int64_t us)

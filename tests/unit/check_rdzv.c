@@ -101,8 +101,7 @@ static void closed(int conn, bool orderly)
         .kind = RDZV_CLOSED, .conn = conn, .orderly = orderly});
 }
 
-/* -- what agents say
- * ----------------------------------------------------------- */
+/* -- what agents say ------------------------------------------------------- */
 
 /* The agent of node `who`, on connection `conn`; `j` may be changed after. */
 static struct msg make_join(int who)
@@ -191,8 +190,7 @@ static bool noted(const char *what)
     return strstr(notes, text) != NULL;
 }
 
-/* -- worlds
- * ---------------------------------------------------------------------- */
+/* -- worlds ---------------------------------------------------------------- */
 
 static void new_server(void)
 {
@@ -254,8 +252,7 @@ static void both_ready(int64_t round)
     ready(1, round);
 }
 
-/* -- joining
- * ---------------------------------------------------------------------- */
+/* -- joining --------------------------------------------------------------- */
 
 START_TEST(test_rdzv_round_is_sealed_when_the_most_are_there)
 {
@@ -399,8 +396,7 @@ START_TEST(test_rdzv_runs_beyond_capacity_are_refused)
 }
 END_TEST
 
-/* -- out of order
- * ------------------------------------------------------------------ */
+/* -- out of order ---------------------------------------------------------- */
 
 START_TEST(test_rdzv_anything_before_join_closes_the_connection)
 {
@@ -431,8 +427,7 @@ START_TEST(test_rdzv_end_of_an_unknown_connection_is_nothing)
 }
 END_TEST
 
-/* -- failures
- * ----------------------------------------------------------------------- */
+/* -- failures -------------------------------------------------------------- */
 
 START_TEST(test_rdzv_failure_stops_all_and_is_charged_once)
 {
@@ -531,8 +526,7 @@ START_TEST(test_rdzv_failure_is_given_back_when_a_node_is_lost)
 }
 END_TEST
 
-/* -- the table of DESIGN and rdzv.h: state by state
- * -------------------------------------- */
+/* -- the table of DESIGN and rdzv.h: state by state ------------------------ */
 
 enum state {
     WAITING,
@@ -699,8 +693,7 @@ START_TEST(test_rdzv_each_event_in_each_state)
 }
 END_TEST
 
-/* -- done and the end
- * ------------------------------------------------------------------------ */
+/* -- done and the end ------------------------------------------------------ */
 
 START_TEST(test_rdzv_run_ends_when_all_are_done)
 {
@@ -776,8 +769,7 @@ START_TEST(test_rdzv_straggler_gets_the_result_of_its_own_instance)
 }
 END_TEST
 
-/* -- connections that break
- * ------------------------------------------------------------------- */
+/* -- connections that break ------------------------------------------------ */
 
 START_TEST(test_rdzv_absent_node_is_waited_for_until_its_lease_is_over)
 {
@@ -841,9 +833,7 @@ START_TEST(test_rdzv_end_is_said_again_to_who_missed_it)
 }
 END_TEST
 
-/* -- leases
- * -------------------------------------------------------------------------------------
- */
+/* -- leases ---------------------------------------------------------------- */
 
 /* Two of two, and both have said that they hold the round. */
 START_TEST(test_rdzv_long_lease_where_nobody_could_go_on)
@@ -899,9 +889,7 @@ START_TEST(test_rdzv_own_lag_is_nobodys_fault)
 }
 END_TEST
 
-/* -- rebuilding
- * ----------------------------------------------------------------------------------
- */
+/* -- rebuilding ------------------------------------------------------------ */
 
 START_TEST(test_rdzv_round_is_rebuilt_and_nobody_is_stopped)
 {
@@ -1040,9 +1028,7 @@ START_TEST(test_rdzv_newcomer_alone_does_not_make_a_server_forget)
 }
 END_TEST
 
-/* -- nonsense
- * ----------------------------------------------------------------------------------
- */
+/* -- nonsense -------------------------------------------------------------- */
 
 /* Whatever one says of its round: no assertion, at most a refusal. */
 START_TEST(test_rdzv_hostile_claims_are_survived)

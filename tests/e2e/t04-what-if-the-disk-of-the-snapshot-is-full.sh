@@ -1,0 +1,27 @@
+#!/bin/sh
+# The disk is full when a snapshot is saved: is that said with the path and the
+# reason, is the snapshot that was there whole, and does training not end well
+# as if nothing had been?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+. "$E2E_LIB/trainer.sh"
+
+[ "$(id -u)" -eq 0 ] || skip 'needs root, to make a small disk'
+case $MODEL in
+*mlp*) ;;
+*) skip 'needs the images: the snapshots of the other model are tiny' ;;
+esac
+mkdir small
+mount -t tmpfs -o size=1900k tmpfs small || skip 'no tmpfs here'
+MOUNTS=$E2E_DIR/small
+node it --standalone --nproc_per_node=2 ./train 2 1 $MODEL \
+    --snapshot_path=small/snap
+end_of it 20
+grep -i 'no space' it.err it.out >words || fail 'a full disk is not mentioned'
+has 'small/snap' words
+[ "$STATUS" -ne 0 ] || has 'fingerprint' it.out
+measured "status $STATUS: $(head -n 1 words | cut -c 1-100)"
+# What is there can be read by a run that has room.
+cp small/snap* . || fail 'no snapshot at all'
+launch 0 --standalone --nproc_per_node=2 ./train 2 1 $MODEL --snapshot_path=snap
+has '^resuming from epoch 1' it.out
+nothing_left

@@ -1,0 +1,110 @@
+#!/bin/sh
+# Three nodes and a daemon under random faults: is a worker of an older round
+# ever alive when one of a newer round starts, and does the run end well when
+# the faults cease? SEED=N plays one sequence again, as far as time allows.
+# limit: 60
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+SEED=${SEED:-$(date +%N | sed 's/^0*//')}
+echo "SEED=$SEED"
+random=$((SEED % 2147483647))
+# pick N: the next number below N, in PICKED.
+pick()
+{
+    random=$(((random * 48271) % 2147483647))
+    PICKED=$((random % $1))
+}
+
+cat >careful <<'CAREFUL'
+#!/bin/sh
+# Looks whether anybody of an older round lives, and then waits at the gate.
+for file in $(grep -lsz "^E2E_MARK=$E2E_DIR:" /proc/[0-9]*/environ); do
+    round=$(tr '\0' '\n' <"$file" 2>/dev/null | sed -n 's/^DDP_ROUND=//p')
+    [ -n "$round" ] && [ "$round" -lt "$DDP_ROUND" ] || continue
+    pid=${file#/proc/}
+    pid=${pid%/environ}
+    { read -r stat <"/proc/$pid/stat"; } 2>/dev/null || continue
+    case ${stat##*) } in
+    [ZX]*) ;;
+    *) echo "in round $DDP_ROUND there lives of $round: $stat" \
+        >>"$E2E_DIR/overlaps" ;;
+    esac
+done
+exec "$E2E_LIB/worker" gate
+CAREFUL
+chmod +x careful
+: >overlaps
+
+port=$(free_port)
+daemon d "$port"
+conf=heartbeat_timeout=0.5,last_call_timeout=0,reconnect_timeout=20,is_host=0
+start()
+{
+    node "$1" --nnodes=1:3 --nproc_per_node=2 --max_restarts=1000 \
+        --shutdown_timeout=1 --rdzv_endpoint="127.0.0.1:$port" \
+        --rdzv_conf="$conf" ./careful
+}
+for name in a b c; do
+    start $name
+done
+wait_lines 2 '^round=' started
+faults=0
+until_ms=$(($(now_ms) + 8000))
+while [ "$(now_ms)" -lt $until_ms ]; do
+    pick 3
+    victim=$(echo a b c | cut -d ' ' -f $((PICKED + 1)))
+    pick 10
+    faults=$((faults + 1))
+    case $PICKED in
+    0 | 1 | 2 | 3) # a worker of that node
+        pid=$(workers_on "$victim" '[0-9]*' | tail -n 1)
+        echo "kill worker $pid of $victim" >>faults
+        ! kill -0 "$pid" 2>/dev/null || kill -KILL "$pid"
+        ;;
+    4 | 5) # a launcher, and a new one in its place
+        echo "kill launcher $victim" >>faults
+        kill -KILL "$(pid_of $victim)"
+        end_of $victim
+        start $victim
+        ;;
+    6 | 7) # an agent that is frozen for longer than a lease
+        echo "freeze $victim" >>faults
+        pid=$(agent_of $victim)
+        kill -STOP "$pid"
+        sleep 0.9
+        kill -CONT "$pid"
+        ;;
+    8) # the daemon, with a new one at its port
+        echo "kill daemon" >>faults
+        kill -KILL "$(pid_of d)"
+        end_of d
+        daemon d "$port"
+        ;;
+    9) # the daemon is frozen
+        echo "freeze daemon" >>faults
+        kill -STOP "$(pid_of d)"
+        sleep 0.8
+        kill -CONT "$(pid_of d)"
+        ;;
+    esac
+    pick 30
+    sleep "0.$(printf '%02d' "$PICKED")"
+done
+# Faults cease: a world of all three within seconds, and it ends well.
+in_one_world()
+{
+    last=$(sed -n 's/^round=\([0-9]*\) .*/\1/p' started | sort -n | tail -n 1)
+    [ "$(grep -c "^round=$last .*world=6 " started)" -ge 6 ]
+}
+eventually 20 in_one_world || {
+    tail -n 30 faults
+    fail 'no world of all three'
+}
+open_gate
+for name in a b c; do
+    ends_with 0 $name 20
+done
+[ ! -s overlaps ] || { cat faults overlaps; fail 'rounds overlap'; }
+rounds=$(sed -n 's/^round=\([0-9]*\) .*/\1/p' started | sort -nu | wc -l)
+measured "$faults faults, $rounds rounds, SEED=$SEED"
+[ "$rounds" -ge 5 ] || fail 'hardly anything happened'
