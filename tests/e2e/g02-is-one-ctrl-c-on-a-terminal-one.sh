@@ -4,6 +4,8 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 command -v python3 >/dev/null || skip 'needs python3, for a terminal'
+python3 -c 'import pty; pty.openpty()' 2>/dev/null ||
+    skip 'no terminal can be made here'
 cat >terminal.py <<'PY'
 """Runs a command on a terminal of its own, types Ctrl-C when the file `keys`
 appears, once for each line in it, and ends with the command's status."""
