@@ -63,8 +63,7 @@ struct crew *crew_new(uv_loop_t *loop,
     return crew;
 }
 
-/* -- a worker ends
- * ------------------------------------------------------------------ */
+/* -- a worker ends --------------------------------------------------------- */
 
 static void on_watch_closed(uv_handle_t *h)
 {
@@ -130,8 +129,7 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
     tell_exit(crew, local_rank, &info);
 }
 
-/* -- starting
- * -------------------------------------------------------------------------- */
+/* -- starting -------------------------------------------------------------- */
 
 static int watch_worker(struct crew *crew,
                         int local_rank,
@@ -206,9 +204,7 @@ int crew_start(struct crew *crew,
     return 0;
 }
 
-/* -- ending
- * -------------------------------------------------------------------------------
- */
+/* -- ending ---------------------------------------------------------------- */
 
 static void signal_workers(const struct crew *crew, int signo)
 {

@@ -62,8 +62,7 @@ struct drive {
 
 static void step(struct drive *d, struct agent_event *ev);
 
-/* -- the worker store
- * ------------------------------------------------------------------ */
+/* -- the worker store ------------------------------------------------------ */
 
 static void run_store(int listen_fd, const void *arg)
 {
@@ -121,8 +120,7 @@ static int open_store(struct drive *d, struct ddp_err *err)
     return port;
 }
 
-/* -- the core's actions
- * --------------------------------------------------------------------- */
+/* -- the core's actions ---------------------------------------------------- */
 
 static void start_workers(struct drive *d, const struct msg_world *world)
 {
@@ -205,9 +203,7 @@ static void act(void *ctx, const struct agent_action *a)
     DDP_WRONG("action");
 }
 
-/* -- events
- * -------------------------------------------------------------------------------------
- */
+/* -- events ---------------------------------------------------------------- */
 
 static void on_timer(uv_timer_t *timer)
 {
@@ -348,9 +344,7 @@ static void on_guard(uv_poll_t *poll, int status, int events)
     }
 }
 
-/* -- starting
- * -----------------------------------------------------------------------------------------
- */
+/* -- starting -------------------------------------------------------------- */
 
 static void fill_join(const struct drive *d, int store_port, struct msg_join *j)
 {

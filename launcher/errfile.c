@@ -135,8 +135,7 @@ void errfile_prepare(struct errfile *e,
     e->made = attempt;
 }
 
-/* -- reading
- * ----------------------------------------------------------------------- */
+/* -- reading --------------------------------------------------------------- */
 
 static const char *text_of(const cJSON *item)
 {

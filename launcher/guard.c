@@ -164,8 +164,7 @@ static int hear_signals(const struct guard *g)
     return -1;
 }
 
-/* -- the lease over the agent
- * ------------------------------------------------------------------------ */
+/* -- the lease over the agent ---------------------------------------------- */
 
 /* When to kill the workers in the agent's stead; MONO_NEVER: there are none. */
 static int64_t fence_at_us(const struct guard *g)

@@ -45,8 +45,8 @@ struct link {
     bool foreign;    /* the server that we were up with last was not ours ... */
     int64_t lost_us; /* ... and when we lost it */
     pid_t server;
-    bool served; /* there was one */
-    int port;    /* where to dial: the server's own choice for port 0 */
+    bool served;  /* there was one */
+    int port;     /* where to dial: the server's own choice for port 0 */
     bool refused; /* by all addresses that were tried */
     char why[256];
 };
@@ -73,8 +73,7 @@ struct link *link_new(uv_loop_t *loop,
     return l;
 }
 
-/* -- failing
- * ---------------------------------------------------------------------- */
+/* -- failing --------------------------------------------------------------- */
 
 static void on_fail_timer(uv_timer_t *timer)
 {
@@ -103,8 +102,7 @@ static void fail_soon(struct link *l)
     (void)uv_timer_start(&l->timer, on_fail_timer, 0, 0);
 }
 
-/* -- serving
- * ------------------------------------------------------------------------ */
+/* -- serving --------------------------------------------------------------- */
 
 struct server_args {
     int nodes_max;
@@ -183,8 +181,7 @@ static void try_to_serve(struct link *l)
     }
 }
 
-/* -- dialling
- * ------------------------------------------------------------------------- */
+/* -- dialling -------------------------------------------------------------- */
 
 static void dial_next(struct link *l);
 
@@ -216,13 +213,12 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
 {
     (void)c;
     struct link *l = ctx;
-    if (m->kind != MSG_KIND_world ||
-        is_possible(&m->world, l->conf->nproc)) {
-        l->handler->on_msg(l->ctx, m);
-        return;
+    struct msg no = {.kind = MSG_KIND_refused, .refused.code = DDP_E_PROTO};
+    if (m->kind == MSG_KIND_world && !is_possible(&m->world, l->conf->nproc)) {
+        msg_set(no.refused.text, "the place that it gave cannot be");
+        m = &no; /* it would give the same again */
     }
-    link_disconnect(l);
-    l->handler->on_down(l->ctx, false, "it gave this node an impossible place");
+    l->handler->on_msg(l->ctx, m);
 }
 
 static void on_closed(
@@ -350,8 +346,7 @@ void link_connect(struct link *l)
     }
 }
 
-/* -- the connection
- * ------------------------------------------------------------------------ */
+/* -- the connection -------------------------------------------------------- */
 
 void link_send(struct link *l, const struct msg *m)
 {

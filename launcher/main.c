@@ -1,7 +1,7 @@
 /* ddprun: parses, checks, splits into guard and agent, runs. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "launcher/conf.h"
 #include "launcher/drive.h"
@@ -26,16 +26,8 @@ int main(int argc, char *argv[])
     log_init("ddprun");
     if (opts_parse(&o, &options_table, argc, argv, &err) != 0)
         refuse(&err);
-    switch (o.ask) {
-    case OPTS_ASK_HELP:
-        opts_help(&options_table, stdout);
-        return 0;
-    case OPTS_ASK_VERSION:
-        printf("ddprun %s\n", DDPRUN_VERSION);
-        return 0;
-    case OPTS_ASK_RUN:
-        break;
-    }
+    if (o.ask != OPTS_ASK_RUN)
+        return opts_answer(&o, stdout);
     if (conf_init(&conf, &o, argv + o.rest, &err) != 0)
         refuse(&err);
     for (int i = 0; i < conf.notes_len; i++)
@@ -45,5 +37,5 @@ int main(int argc, char *argv[])
     int guard_fd = guard_split();
     int status = drive_run(&conf, &origin, guard_fd);
     conf_free(&conf);
-    return status;
+    _exit(status); /* libuv's destructor would wait for a resolver that hangs */
 }

@@ -44,8 +44,7 @@ void spawn_remember(struct spawn_origin *origin)
     remember_oom_score(origin);
 }
 
-/* -- in the child: only what is async-signal-safe
- * ------------------------------- */
+/* -- in the child: only what is async-signal-safe -------------------------- */
 
 static void reset_signals(const struct spawn_origin *origin)
 {
@@ -100,8 +99,7 @@ __attribute__((noreturn)) static void become(const struct spawn_request *req,
     _exit(t.sys_errno == ENOENT ? 127 : 126);
 }
 
-/* -- in the agent
- * ------------------------------------------------------------------ */
+/* -- in the agent ---------------------------------------------------------- */
 
 int spawn_worker(const struct spawn_request *req,
                  pid_t *pid,

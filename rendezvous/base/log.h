@@ -8,7 +8,8 @@
 #ifndef LOG_H
 #define LOG_H
 
-/* Borrows `name` for the life of the process. */
+/* Borrows `name` for the life of the process. Opens /dev/null for each standard
+ * stream that is closed: a socket in its place would get our lines. */
 void log_init(const char *name);
 
 void fatal(int status, const char *fmt, ...)

@@ -114,7 +114,7 @@ opts_nearest(const char *word, const char *const names[], int names_len)
     if (len == 0 || len > NAME_MAX_LEN)
         return NULL;
     const char *best = NULL;
-    size_t limit = len / 3 < 2 ? 2 : len / 3;
+    size_t limit = len < 6 ? 1 : len / 3;
     size_t best_edits = limit + 1;
     for (int i = 0; i < names_len; i++) {
         size_t n = edits(word, names[i]);
@@ -632,4 +632,18 @@ void opts_help(const struct opts_table *t, FILE *f)
             (int)strcspn(t->rows[i].env, " "), t->rows[i].env, t->rows[i].name);
         break;
     }
+}
+
+int opts_answer(const struct opts *o, FILE *f)
+{
+    ddp_assert(o->ask != OPTS_ASK_RUN);
+    if (o->ask == OPTS_ASK_HELP)
+        opts_help(o->table, f);
+    else
+        fprintf(f, "%s %s\n", o->table->program, o->table->version);
+    if (fflush(f) == 0)
+        return 0;
+    fprintf(stderr, "%s: cannot write: %s\n", o->table->program,
+            strerror(errno));
+    return ddp_code_exit(DDP_E_IO);
 }

@@ -116,6 +116,10 @@ bool opts_given(const struct opts *o, int id);
 /* "--name" or "PET_NAME": where its value came from, for a message. */
 const char *opts_where(const struct opts *o, int id, char name[64]);
 
+/* Answers --help or --version; returns the exit status, which tells if `f` did
+ * not take it. */
+int opts_answer(const struct opts *o, FILE *f);
+
 /* --help, 80 columns; and its first line alone, for errors. */
 void opts_help(const struct opts_table *table, FILE *f);
 void opts_usage(const struct opts_table *table, FILE *f);

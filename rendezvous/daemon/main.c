@@ -154,16 +154,8 @@ int main(int argc, char *argv[])
         opts_usage(&table, stderr);
         return usage_status;
     }
-    switch (o.ask) {
-    case OPTS_ASK_HELP:
-        opts_help(&table, stdout);
-        return 0;
-    case OPTS_ASK_VERSION:
-        printf("ddprdzvd %s\n", DDPRUN_VERSION);
-        return 0;
-    case OPTS_ASK_RUN:
-        break;
-    }
+    if (o.ask != OPTS_ASK_RUN)
+        return opts_answer(&o, stdout);
     if (o.rest < argc) {
         log_warnx("'%s' is no option, and ddprdzvd runs no program",
                   argv[o.rest]);

@@ -67,8 +67,7 @@ static struct server *server_of(void *data)
     return s;
 }
 
-/* -- slots
- * ------------------------------------------------------------------------- */
+/* -- slots ----------------------------------------------------------------- */
 
 static int slot_index(const struct slot *slot)
 {
@@ -100,8 +99,7 @@ static void complain(struct server *s, const struct conn *c, const char *why)
     log_warnx("connection closed: %s peer=%s", why, peer);
 }
 
-/* -- the core's actions
- * ---------------------------------------------------------------- */
+/* -- the core's actions ---------------------------------------------------- */
 
 static void act_note(const struct server *s, const struct note *n)
 {
@@ -136,9 +134,7 @@ static void act(void *ctx, const struct rdzv_action *a)
     DDP_WRONG("action");
 }
 
-/* -- time
- * ---------------------------------------------------------------------------------
- */
+/* -- time ------------------------------------------------------------------ */
 
 static void on_idle(uv_idle_t *idle)
 {
@@ -235,9 +231,7 @@ static void make_room(struct server *s)
         turn_away(oldest, "it said nothing, and others wait for its place");
 }
 
-/* -- connections
- * ------------------------------------------------------------------------------
- */
+/* -- connections ----------------------------------------------------------- */
 
 static void on_msg(void *ctx, struct conn *c, const struct msg *m)
 {
@@ -316,9 +310,7 @@ static void on_connection(uv_stream_t *listener, int status)
                              HELLO_SWEEP_MS);
 }
 
-/* -- open and close
- * --------------------------------------------------------------------------------
- */
+/* -- open and close -------------------------------------------------------- */
 
 int server_raise_files(void)
 {
@@ -431,9 +423,7 @@ int server_open(struct server **out,
     return 0;
 }
 
-/* -- as a process
- * ------------------------------------------------------------------------------------
- */
+/* -- as a process ---------------------------------------------------------- */
 
 /* Connections that are being finished may have an END to bring: the loop runs
  * until they are gone. */

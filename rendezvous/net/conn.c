@@ -91,8 +91,7 @@ static void lose(struct conn *c, bool orderly, bool refused, const char *why)
 
 static void flush(struct conn *c);
 
-/* -- reading
- * -------------------------------------------------------------------- */
+/* -- reading --------------------------------------------------------------- */
 
 static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *out)
 {
@@ -204,8 +203,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *piece)
             return;
 }
 
-/* -- writing
- * ------------------------------------------------------------------------ */
+/* -- writing --------------------------------------------------------------- */
 
 static void on_shut(uv_shutdown_t *req, int status)
 {
@@ -300,9 +298,7 @@ void conn_finish(struct conn *c)
     maybe_finish(c);
 }
 
-/* -- making
- * ------------------------------------------------------------------------------
- */
+/* -- making ---------------------------------------------------------------- */
 
 static struct conn *
 conn_make(uv_loop_t *loop, const struct conn_handler *handler, void *ctx)
