@@ -30,10 +30,19 @@ void ddp_beat(struct ddp *d, int64_t step)
 
 /* One for the process, as signals are; lock-free, so a handler may write it. */
 static atomic_int stop_signal;
+static _Atomic int64_t stop_since_us = MONO_NEVER;
 
+/* clock_gettime(2), behind mono_now_us, may be called here (signal-safety(7)).
+ */
 static void on_stop_signal(int signo)
 {
-    atomic_store(&stop_signal, signo);
+    if (atomic_exchange(&stop_signal, signo) == 0)
+        atomic_store(&stop_since_us, mono_now_us());
+}
+
+int64_t rt_stop_since_us(void)
+{
+    return atomic_load(&stop_since_us);
 }
 
 enum ddp_stop ddp_should_stop(const struct ddp *d)

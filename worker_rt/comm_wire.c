@@ -30,11 +30,13 @@
 #include <unistd.h>
 
 #include "rendezvous/base/mono.h"
+#include "worker_rt/rt.h"
 #include "worker_rt/sock.h"
 
-#define GONE_US (50 * MONO_MS)
-#define WORD_US (20 * MONO_MS) /* for a word to come behind the data's end */
-#define LOOK_US (1 * MONO_S)   /* how often a blocked rank asks: silent? */
+#define GONE_US  (50 * MONO_MS)
+#define WORD_US  (20 * MONO_MS) /* for a word to come behind the data's end */
+#define STALL_US (2 * MONO_S)   /* after being asked to stop */
+#define LOOK_US  (1 * MONO_S)   /* how often a blocked rank asks: silent? */
 
 static const char *const kind_names[] = {
     "nothing", "all-reduce", "broadcast", "all-gather", "barrier", "leave"};
@@ -276,6 +278,16 @@ recv_some(struct wire *w, struct wire_xfer *x, bool *moved, struct ddp_err *err)
     return 0;
 }
 
+/* When a rank that was asked to stop waits no longer for others: they may be
+ * cut off, and the launcher waits for this one. */
+static int64_t stalled_at_us(const struct wire *w)
+{
+    int64_t since_us = rt_stop_since_us();
+    if (since_us == MONO_NEVER)
+        return MONO_NEVER;
+    return (since_us > w->moved_us ? since_us : w->moved_us) + STALL_US;
+}
+
 /* What a wait may end by, beside the data that it is for and its peers'
  * words. */
 static int check_time(struct wire *w, struct ddp_err *err)
@@ -289,6 +301,13 @@ static int check_time(struct wire *w, struct ddp_err *err)
     }
     if (w->gone != NULL && now_us - w->moved_us >= GONE_US)
         return lost(w, w->gone, err);
+    if (now_us >= stalled_at_us(w)) {
+        w->word = blame(WIRE_ABORTED, w->rank);
+        return ddp_err_set(err, DDP_E_ABORTED,
+                           "%s was called off: this rank was asked to stop, "
+                           "and the others did not go on",
+                           kind_name(w));
+    }
     for (size_t i = 0; i < w->npeers; i++) {
         if (w->peers[i].state != WIRE_HERE || !sock_is_silent(w->peers[i].fd))
             continue;
@@ -304,6 +323,7 @@ static int next_look_ms(const struct wire *w)
     int64_t then_us = mono_min(w->deadline_us, now_us + LOOK_US);
     if (w->gone != NULL)
         then_us = mono_min(then_us, w->moved_us + GONE_US);
+    then_us = mono_min(then_us, stalled_at_us(w));
     return (int)mono_ms_until(now_us, then_us);
 }
 
@@ -365,7 +385,7 @@ int wire_exchange(struct wire *w,
             return -1;
         if (!finished(in) && recv_some(w, in, &moved, err) != 0)
             return -1;
-        if (moved && w->gone != NULL)
+        if (moved && (w->gone != NULL || rt_stop_since_us() != MONO_NEVER))
             w->moved_us = mono_now_us();
         if (!moved && wait_io(w, out, in, err) != 0)
             return -1;
@@ -416,7 +436,8 @@ int wire_begin(struct wire *w,
                                  .dtype = (uint16_t)dtype,
                                  .root = (uint32_t)root};
     w->word = blame(WIRE_FAILED, w->rank); /* unless something better comes */
-    w->deadline_us = mono_after(mono_now_us(), timeout_us);
+    w->moved_us = mono_now_us();
+    w->deadline_us = mono_after(w->moved_us, timeout_us);
     if (check_abort(w, err) != 0)
         return -1;
     /* Who left during the last collective cannot take part in this one. */

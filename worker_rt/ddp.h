@@ -279,8 +279,12 @@ enum ddp_stop {
  * it at different steps: agree over a communicator before acting on it. */
 DDP_API enum ddp_stop ddp_should_stop(const struct ddp *d);
 
-/* Installs a handler for `signo` (SIGTERM, say) that only notes the signal for
- * ddp_should_stop, in this process and for its whole life. */
+/*
+ * Installs a handler for `signo` (SIGTERM, say) that only notes the signal for
+ * ddp_should_stop, in this process and for its whole life. Once it has come, a
+ * collective in which nothing moves for two seconds fails with ABORTED: a rank
+ * that was asked to stop must not wait for one that is cut off.
+ */
 DDP_API int ddp_stop_on_signal(struct ddp *d, int signo, struct ddp_error *err);
 
 /* -- snapshots ------------------------------------------------------------- */

@@ -43,6 +43,9 @@ struct ddp {
     _Atomic int64_t beat_due; /* no beat is written before, us */
 };
 
+/* When this worker was asked to stop; MONO_NEVER: it was not. */
+int64_t rt_stop_since_us(void);
+
 /* Hands an error out: the public code is the exit status. Returns -1. */
 static inline int rt_fail(struct ddp_error *out, const struct ddp_err *err)
 {
