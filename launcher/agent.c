@@ -127,6 +127,11 @@ static void send_leave(struct step *s)
     send(s, &m);
 }
 
+static int64_t beat_every_us(const struct agent *a)
+{
+    return a->conf.join.heartbeat_ms * MONO_MS / BEATS_PER_LEASE;
+}
+
 static void send_beat(struct step *s)
 {
     struct agent *a = s->a;
@@ -137,8 +142,7 @@ static void send_beat(struct step *s)
     m.beat.heard = a->heard_seq;
     m.beat.round = a->holds && !a->spare ? a->world.round : 0;
     send(s, &m);
-    a->beat_at_us = mono_after(s->now_us, a->conf.join.heartbeat_ms * MONO_MS /
-                                              BEATS_PER_LEASE);
+    a->beat_at_us = mono_after(s->now_us, beat_every_us(a));
 }
 
 /* -- stopping and going ---------------------------------------------------- */
@@ -321,10 +325,14 @@ static void link_lost(struct step *s, bool refused, const char *why)
     }
     if (!needs_link(a))
         return;
-    if (worked)
+    /* A link that broke off soon may do so again and again. */
+    int64_t lived_us = s->now_us - a->heard_since_us;
+    if (worked && lived_us >= beat_every_us(a)) {
+        a->pause_us = PAUSE_FIRST_US;
         connect_now(s);
-    else
+    } else {
         schedule_retry(s);
+    }
 }
 
 static void on_link_up(struct step *s)
@@ -338,8 +346,7 @@ static void on_link_up(struct step *s)
     a->beat_sent_us[0] = s->now_us;
     a->beat_seq = 0;
     send_join(s);
-    a->beat_at_us = mono_after(s->now_us, a->conf.join.heartbeat_ms * MONO_MS /
-                                              BEATS_PER_LEASE);
+    a->beat_at_us = mono_after(s->now_us, beat_every_us(a));
     if (a->leaving)
         send_leave(s);
     if (!a->holds || a->spare)
@@ -361,7 +368,7 @@ static void hear(struct step *s)
     if (a->heard)
         return;
     a->heard = true;
-    a->pause_us = PAUSE_FIRST_US;
+    a->heard_since_us = s->now_us;
     if (a->was_up)
         note(s, NOTE_link_back, "%s", "");
     a->was_up = true;
@@ -754,7 +761,7 @@ void agent_init(struct agent *a, const struct agent_conf *conf)
         .retry_at_us = MONO_NEVER,
         .complain_at_us = MONO_NEVER,
         .pause_us = PAUSE_FIRST_US,
-        .down_text = "not tried yet",
+        .down_text = "no answer yet",
     };
     rng_init(&a->rng, conf->seed);
 }

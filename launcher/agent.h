@@ -156,9 +156,10 @@ struct agent {
     int64_t beat_seq;
     int64_t beat_sent_us[AGENT_BEATS];
 
-    bool heard;          /* the server has answered on this link */
-    bool was_up;         /* ... on any link, ever */
-    int64_t tried_at_us; /* when the last try to connect began */
+    bool heard;             /* the server has answered on this link ... */
+    int64_t heard_since_us; /* ... for the first time then */
+    bool was_up;            /* ... on any link, ever */
+    int64_t tried_at_us;    /* when the last try to connect began */
     int64_t down_since_us;
     int64_t retry_at_us;
     int64_t pause_us; /* before the next try */

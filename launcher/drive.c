@@ -289,8 +289,9 @@ static void reap_others(struct drive *d)
         if (pid == 0)
             return;
         if (pid == d->store) {
-            log_warnx("the workers' store ended unexpectedly");
-            helper_kill(&d->store);
+            log_warnx("the workers' store ended unexpectedly; a new, empty one "
+                      "takes its place");
+            renew_store(d);
         } else {
             link_server_ended(d->link);
         }

@@ -23,7 +23,8 @@
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
 
-#define DIAL_MS 5000 /* on_dial_timer says so */
+#define DIAL_MS    5000 /* on_dial_timer says so */
+#define RESOLVE_MS 2000 /* a resolver may well take longer, but not unsaid */
 /* A daemon that is gone is likely to be started again: so long its port is left
  * to it before a launcher on its host serves there instead. */
 #define TAKE_OVER_US (3 * MONO_S)
@@ -38,6 +39,8 @@ struct link {
     uv_timer_t timer; /* a dial's end, or a failure to be told */
     uv_getaddrinfo_t resolve;
     bool resolving;
+    bool wanted; /* link_connect was not answered yet */
+    bool fresh;  /* `addrs` came from the resolver and were not tried yet */
     struct addr_list addrs;
     int next_addr;
     struct conn *conn;
@@ -78,6 +81,7 @@ struct link *link_new(uv_loop_t *loop,
 static void on_fail_timer(uv_timer_t *timer)
 {
     struct link *l = timer->data;
+    l->wanted = false;
     l->handler->on_down(l->ctx, l->refused, l->why);
 }
 
@@ -286,6 +290,7 @@ static void dial_next(struct link *l)
 static void resolved(struct link *l)
 {
     l->next_addr = 0;
+    l->fresh = false;
     if (l->addrs.n == 0)
         keep_reason(l, false, "the name has no address");
     try_to_serve(l);
@@ -296,18 +301,37 @@ static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *all)
 {
     struct link *l = req->data;
     l->resolving = false;
-    if (status != 0) {
-        char why[300];
-        (void)snprintf(why, sizeof(why),
-                       "the name '%.100s' does not resolve here (%s)",
-                       l->conf->endpoint_host, uv_strerror(status));
-        keep_reason(l, false, why);
-        fail_soon(l);
+    l->fresh = status == 0;
+    if (status == 0) {
+        addr_list_fill(&l->addrs, all);
+        uv_freeaddrinfo(all);
+    }
+    if (!l->wanted)
+        return; /* late: what came is for the next try */
+    (void)uv_timer_stop(&l->timer);
+    if (status == 0) {
+        resolved(l);
         return;
     }
-    addr_list_fill(&l->addrs, all);
-    uv_freeaddrinfo(all);
-    resolved(l);
+    char why[300];
+    (void)snprintf(why, sizeof(why),
+                   "the name '%.100s' does not resolve here (%s)",
+                   l->conf->endpoint_host, uv_strerror(status));
+    keep_reason(l, false, why);
+    fail_soon(l);
+}
+
+/* libuv cannot call the resolver back: it is left to itself. */
+static void on_resolve_timer(uv_timer_t *timer)
+{
+    struct link *l = timer->data;
+    char why[300];
+    (void)snprintf(why, sizeof(why),
+                   "the name '%.100s' is being looked up, and no name server "
+                   "answers",
+                   l->conf->endpoint_host);
+    keep_reason(l, false, why);
+    on_fail_timer(timer);
 }
 
 /* An endpoint that needs no resolver: an address, or localhost, which is
@@ -328,9 +352,12 @@ void link_connect(struct link *l)
     ddp_assert(l->conn == NULL);
     (void)uv_timer_stop(&l->timer);
     forget_reasons(l);
-    if (l->resolving)
+    l->wanted = true;
+    if (l->resolving) {
+        (void)uv_timer_start(&l->timer, on_resolve_timer, RESOLVE_MS, 0);
         return; /* on_resolved goes on */
-    if (needs_no_resolver(l)) {
+    }
+    if (l->fresh || needs_no_resolver(l)) {
         resolved(l);
         return;
     }
@@ -343,7 +370,9 @@ void link_connect(struct link *l)
     if (rc != 0) {
         keep_reason(l, false, uv_strerror(rc));
         fail_soon(l);
+        return;
     }
+    (void)uv_timer_start(&l->timer, on_resolve_timer, RESOLVE_MS, 0);
 }
 
 /* -- the connection -------------------------------------------------------- */
@@ -357,6 +386,7 @@ void link_send(struct link *l, const struct msg *m)
 void link_disconnect(struct link *l)
 {
     (void)uv_timer_stop(&l->timer);
+    l->wanted = false;
     if (l->conn != NULL)
         conn_close(l->conn);
     l->conn = NULL;
@@ -367,6 +397,7 @@ void link_disconnect(struct link *l)
 void link_finish(struct link *l)
 {
     (void)uv_timer_stop(&l->timer);
+    l->wanted = false;
     if (l->conn != NULL)
         conn_finish(l->conn);
     l->conn = NULL;

@@ -49,8 +49,10 @@ void report_note(const struct conf *conf,
             log_info("round %lld: %s", (long long)n->round, n->text);
         return;
     case NOTE_worker_failed:
-        log_warnx("round %lld: %s; stopping the others", (long long)n->round,
-                  n->text);
+        log_warnx("round %lld: %s%s", (long long)n->round, n->text,
+                  conf->nproc > 1 || conf->nnodes_max > 1
+                      ? "; stopping the others"
+                      : "");
         return;
     case NOTE_stopping:
         log_info("round %lld is over: %s", (long long)n->round, n->text);

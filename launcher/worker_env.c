@@ -109,7 +109,7 @@ static char **pack(const char *const *text, size_t n)
 static char **merge(const struct vars *v)
 {
     size_t n_env = 0;
-    while (environ[n_env] != NULL)
+    while (environ != NULL && environ[n_env] != NULL) /* clearenv(3) */
         n_env++;
     const char **all = calloc(n_env + VARS_MAX, sizeof(*all));
     if (all == NULL)

@@ -114,7 +114,7 @@ opts_nearest(const char *word, const char *const names[], int names_len)
     if (len == 0 || len > NAME_MAX_LEN)
         return NULL;
     const char *best = NULL;
-    size_t limit = len < 6 ? 1 : len / 3;
+    size_t limit = len < 5 ? 1 : len / 3 < 2 ? 2 : len / 3;
     size_t best_edits = limit + 1;
     for (int i = 0; i < names_len; i++) {
         size_t n = edits(word, names[i]);

@@ -62,8 +62,6 @@ static const struct opts_table table = {
     .rows_len = OPTION_COUNT,
 };
 
-static const int usage_status = 2;
-
 /* "ADDRESS:PORT", "[v6]:PORT", ":PORT" and "PORT" into host and port. */
 static int
 split_listen(const char *text, char host[256], int *port, struct ddp_err *err)
@@ -71,17 +69,18 @@ split_listen(const char *text, char host[256], int *port, struct ddp_err *err)
     const char *colon = strrchr(text, ':');
     const char *digits = colon != NULL ? colon + 1 : text;
     size_t len = colon != NULL ? (size_t)(colon - text) : 0;
+    const char *name = text;
     if (len >= 2 && text[0] == '[' && text[len - 1] == ']') {
-        text++;
+        name++;
         len -= 2;
     }
     int64_t number;
     if (len >= 256 || !opts_read_int(digits, 0, 65535, &number))
         return ddp_err_set(err, DDP_E_USAGE,
-                           "--listen: '%s' is not ADDRESS:PORT (as "
+                           "--listen: '%.200s' is not ADDRESS:PORT (as "
                            "10.0.0.1:29400 or [::]:29400)",
                            text);
-    memcpy(host, text, len);
+    memcpy(host, name, len);
     host[len] = '\0';
     *port = (int)number;
     return 0;
@@ -115,6 +114,8 @@ static int serve(const struct opts *o)
     int fd;
     if (open_listener(opts_text(o, OPTION_listen), &fd, &err) != 0) {
         log_warnx("%s", err.text);
+        if (err.code == DDP_E_USAGE)
+            opts_usage(&table, stderr);
         return ddp_code_exit(err.code);
     }
     uv_loop_t loop;
@@ -152,7 +153,7 @@ int main(int argc, char *argv[])
     if (opts_parse(&o, &table, argc, argv, &err) != 0) {
         log_warnx("%s", err.text);
         opts_usage(&table, stderr);
-        return usage_status;
+        return ddp_code_exit(DDP_E_USAGE);
     }
     if (o.ask != OPTS_ASK_RUN)
         return opts_answer(&o, stdout);
@@ -160,7 +161,7 @@ int main(int argc, char *argv[])
         log_warnx("'%s' is no option, and ddprdzvd runs no program",
                   argv[o.rest]);
         opts_usage(&table, stderr);
-        return usage_status;
+        return ddp_code_exit(DDP_E_USAGE);
     }
     (void)signal(SIGPIPE, SIG_IGN);
     return serve(&o);

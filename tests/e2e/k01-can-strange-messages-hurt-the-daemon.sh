@@ -9,7 +9,7 @@ port=$(free_port)
 background d "$DDPRDZVD" --listen="127.0.0.1:$port" --max_nodes=8
 wait_for 'serving on port' d.err
 cat >strange.py <<'PY'
-import json, socket, struct, sys
+import json, socket, struct, sys, time
 HELLO = b"\xddddprun\x01"
 port, kept = int(sys.argv[1]), []
 
@@ -46,6 +46,7 @@ say(frame(b'{"kind":"\x1b[2J\x9b\xff"}'))
 for s in kept:
     s.close()
 kept.clear()
+time.sleep(0.3) # their places are free again
 # More than there is room for; they say hello and nothing else.
 for i in range(100):
     say(b"")

@@ -443,11 +443,25 @@ START_TEST(test_agent_world_that_comes_after_the_lease_starts_nothing)
 }
 END_TEST
 
+/* Else a server that breaks off after its first answer is dialled, and told of,
+ * in a tight loop. */
+START_TEST(test_agent_link_that_breaks_at_once_is_tried_again_after_a_pause)
+{
+    run();
+    link_down(false);
+    ck_assert_str_eq(did, "");
+    int64_t pause_us = agent_deadline(&agent) - now_us;
+    ck_assert_int_ge(pause_us, 10 * MONO_MS);
+    ck_assert_int_le(pause_us, 20 * MONO_MS);
+}
+END_TEST
+
 /* Only a refusal proves that the server is gone; it is worth 5 s and a short
  * lease from when the try began, as long as the lease was not over. */
 START_TEST(test_agent_refused_connection_renews_the_lease)
 {
     run();
+    now_us += 200 * MONO_MS;
     link_down(false);
     ck_assert_str_eq(did, "connect ");
     int64_t tried_us = now_us;
@@ -831,6 +845,7 @@ static void add_tests(TCase *t)
         test_agent_long_lease_ends_with_its_round,
         test_agent_answer_to_a_beat_that_was_not_sent_is_ignored,
         test_agent_world_that_comes_after_the_lease_starts_nothing,
+        test_agent_link_that_breaks_at_once_is_tried_again_after_a_pause,
         test_agent_refused_connection_renews_the_lease,
         test_agent_other_broken_connections_renew_nothing,
         test_agent_link_without_answers_is_broken_off,

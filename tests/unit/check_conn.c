@@ -1,0 +1,334 @@
+/* clang-format off */
+/* links: rendezvous/net/conn rendezvous/net/addr rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err rendezvous/base/log rendezvous/base/buf */
+/* libs: -luv -lcjson */
+/* clang-format on */
+/*
+ * Connections on loopback. One side is a conn on the test's loop, the other a
+ * plain socket. Every test ends with uv_loop_close() == 0: no handle is left.
+ */
+#include <check.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rendezvous/net/conn.h"
+#include "rendezvous/proto/frame.h"
+
+#define BYE "{\"kind\":\"bye\",\"status\":0}"
+
+static uv_loop_t loop;
+static uv_tcp_t listener;
+static struct sockaddr_storage at;
+static struct conn *accepted, *dialled;
+
+/* What the handler saw, and what it is to do with the first message. */
+static struct {
+    int up, msgs, closed;
+    bool orderly, refused;
+    char why[256];
+    void (*at_first)(struct conn *c);
+} seen;
+
+static void on_up(void *ctx, struct conn *c)
+{
+    ck_assert_ptr_eq(ctx, &seen);
+    ck_assert_int_ge(conn_fd(c), 0);
+    seen.up++;
+}
+
+static void on_msg(void *ctx, struct conn *c, const struct msg *m)
+{
+    ck_assert_ptr_eq(ctx, &seen);
+    ck_assert_int_eq(m->kind, MSG_KIND_bye);
+    if (seen.msgs++ == 0 && seen.at_first != NULL)
+        seen.at_first(c);
+}
+
+static void on_closed(
+    void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
+{
+    ck_assert_ptr_eq(ctx, &seen);
+    accepted = c == accepted ? NULL : accepted;
+    dialled = c == dialled ? NULL : dialled;
+    seen.closed++;
+    seen.orderly = orderly;
+    seen.refused = refused;
+    (void)snprintf(seen.why, sizeof(seen.why), "%s", why);
+}
+
+static const struct conn_handler handler = {
+    .on_up = on_up, .on_msg = on_msg, .on_closed = on_closed};
+
+static void on_connection(uv_stream_t *stream, int status)
+{
+    struct ddp_err err;
+    ck_assert_int_eq(status, 0);
+    accepted = conn_accept(stream, &handler, &seen, &err);
+    ck_assert_ptr_nonnull(accepted);
+}
+
+static void setup(void)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET,
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int len = sizeof(at);
+    memset(&seen, 0, sizeof(seen));
+    accepted = dialled = NULL;
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    ck_assert_int_eq(uv_tcp_init(&loop, &listener), 0);
+    ck_assert_int_eq(uv_tcp_bind(&listener, (const struct sockaddr *)&any, 0),
+                     0);
+    ck_assert_int_eq(uv_listen((uv_stream_t *)&listener, 8, on_connection), 0);
+    ck_assert_int_eq(
+        uv_tcp_getsockname(&listener, (struct sockaddr *)&at, &len), 0);
+}
+
+static void teardown(void)
+{
+    if (accepted != NULL)
+        conn_close(accepted);
+    if (dialled != NULL)
+        conn_close(dialled);
+    uv_close((uv_handle_t *)&listener, NULL);
+    ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+
+/* Runs the loop until *count is `want`, or for 2 s. */
+static void until(const int *count, int want)
+{
+    for (int i = 0; i < 2000 && *count < want; i++) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        (void)poll(NULL, 0, 1);
+    }
+    ck_assert_int_ge(*count, want);
+}
+
+static void run_for(int ms)
+{
+    for (int i = 0; i < ms; i++) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+/* -- the plain side -------------------------------------------------------- */
+
+static int dial_plain(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(
+        connect(fd, (const struct sockaddr *)&at, sizeof(struct sockaddr_in)),
+        0);
+    return fd;
+}
+
+/* Hello and `n` times bye, in one packet. */
+static void say_bye(int fd, int n)
+{
+    struct buf out;
+    buf_init(&out, 65536);
+    ck_assert_int_eq(buf_put(&out, FRAME_HELLO, FRAME_HELLO_LEN), 0);
+    for (int i = 0; i < n; i++)
+        ck_assert_int_eq(frame_put(&out, BYE, strlen(BYE)), 0);
+    ck_assert_int_eq(write(fd, buf_head(&out), buf_len(&out)),
+                     (ssize_t)buf_len(&out));
+    buf_free(&out);
+}
+
+/* What reading all of it ends with: 0 a FIN, else errno. */
+static int how_it_ends(int fd)
+{
+    char all[4096];
+    ssize_t n = 1;
+    for (int i = 0; i < 2000 && n > 0; i++) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        n = recv(fd, all, sizeof(all), MSG_DONTWAIT);
+        if (n < 0 && errno == EAGAIN)
+            n = poll(NULL, 0, 1) + 1;
+    }
+    return n == 0 ? 0 : errno;
+}
+
+/* -- tests ----------------------------------------------------------------- */
+
+/* A packet with three messages: all three arrive, in one go. */
+START_TEST(test_conn_three_frames_arrive)
+{
+    int fd = dial_plain();
+    say_bye(fd, 3);
+    until(&seen.msgs, 3);
+    ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+    until(&seen.closed, 1);
+    ck_assert(seen.orderly);
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
+/* A conn that its owner finishes or closes in on_msg brings nothing more, be
+ * it in the same packet; and no on_closed. */
+static void (*const ends[])(struct conn *) = {conn_finish, conn_close};
+
+START_TEST(test_conn_ended_in_on_msg_brings_no_more)
+{
+    int fd = dial_plain();
+    seen.at_first = ends[_i];
+    say_bye(fd, 3);
+    until(&seen.msgs, 1);
+    accepted = NULL;
+    run_for(20);
+    ck_assert_int_eq(write(fd, "more", 4) == 4 || errno == EPIPE, 1);
+    run_for(20);
+    ck_assert_int_eq(seen.msgs, 1);
+    ck_assert_int_eq(seen.closed, 0);
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
+/* Who does not read is closed with that reason, and memory stays bounded. */
+START_TEST(test_conn_peer_that_does_not_read_is_closed)
+{
+    struct msg m = {.kind = MSG_KIND_stop};
+    memset(m.stop.text, 'x', sizeof(m.stop.text) - 1);
+    int fd = dial_plain();
+    say_bye(fd, 1);
+    until(&seen.msgs, 1);
+    for (int i = 0; i < 40000 && seen.closed == 0; i++) {
+        conn_send(accepted, &m);
+        if (i % 64 == 0)
+            (void)uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    ck_assert_int_eq(seen.closed, 1);
+    ck_assert_str_eq(seen.why, "it does not read what it is sent");
+    ck_assert(!seen.orderly);
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
+/* What is no message of ours ends the connection with a reason. */
+static const struct {
+    const char *bytes;
+    size_t len;
+    const char *why;
+} foreign[] = {
+    {"GET / HTTP/1.1\r\n\r\n", 18, "it speaks HTTP, which this port does not"},
+    {"\x16\x03\x01", 3, "it speaks TLS, which this port does not"},
+    {FRAME_HELLO "\xff\xff\xff\xff", 12, "a frame of an impossible length"},
+    {FRAME_HELLO "\0\0\0\0", 12, "a frame of an impossible length"},
+    {FRAME_HELLO "\2\0\0\0[]", 14, "the message is no JSON object"},
+    {FRAME_HELLO "\2\0\0\0{", 13, "the connection was closed"},
+};
+
+START_TEST(test_conn_foreign_bytes_are_named)
+{
+    int fd = dial_plain();
+    ck_assert_int_eq(write(fd, foreign[_i].bytes, foreign[_i].len),
+                     (ssize_t)foreign[_i].len);
+    ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+    until(&seen.closed, 1);
+    ck_assert_str_eq(seen.why, foreign[_i].why);
+    ck_assert(!seen.orderly);
+    ck_assert_int_eq(seen.msgs, 0);
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
+static int accept_plain(int listen_fd)
+{
+    int fd = -1;
+    for (int i = 0; i < 2000 && fd < 0; i++) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        struct pollfd p = {.fd = listen_fd, .events = POLLIN};
+        if (poll(&p, 1, 1) > 0)
+            fd = accept(listen_fd, NULL, NULL);
+    }
+    ck_assert_int_ge(fd, 0);
+    return fd;
+}
+
+/* Of one who dialled, only conn_finish is a farewell (a FIN). */
+START_TEST(test_conn_dialled_close_resets_finish_does_not)
+{
+    struct ddp_err err;
+    int listen_fd;
+    struct sockaddr_in any = {.sin_family = AF_INET,
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    ck_assert_int_eq(
+        addr_listen((const struct sockaddr *)&any, &listen_fd, &err), 0);
+    any.sin_port = htons((uint16_t)addr_fd_port(listen_fd));
+    dialled =
+        conn_dial(&loop, (const struct sockaddr *)&any, &handler, &seen, &err);
+    ck_assert_ptr_nonnull(dialled);
+    int fd = accept_plain(listen_fd);
+    until(&seen.up, 1);
+    if (_i == 0)
+        conn_finish(dialled);
+    else
+        conn_close(dialled);
+    dialled = NULL;
+    ck_assert_int_eq(how_it_ends(fd), _i == 0 ? 0 : ECONNRESET);
+    ck_assert_int_eq(seen.closed, 0);
+    ck_assert_int_eq(close(fd), 0);
+    ck_assert_int_eq(close(listen_fd), 0);
+}
+END_TEST
+
+/* Nobody listens: told as refused, from the loop and not during the call. */
+START_TEST(test_conn_dial_refused_is_told)
+{
+    struct ddp_err err;
+    struct sockaddr_in nobody = {.sin_family = AF_INET,
+                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0); /* has the port, listens not */
+    socklen_t len = sizeof(nobody);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&nobody, len), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&nobody, &len), 0);
+    dialled = conn_dial(&loop, (const struct sockaddr *)&nobody, &handler,
+                        &seen, &err);
+    ck_assert_ptr_nonnull(dialled);
+    ck_assert_int_eq(seen.closed, 0);
+    until(&seen.closed, 1);
+    ck_assert(seen.refused);
+    ck_assert_int_eq(seen.up, 0);
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
+/* One that is closed while it still connects leaves nothing behind. */
+START_TEST(test_conn_closed_while_connecting_is_silent)
+{
+    struct ddp_err err;
+    struct conn *c =
+        conn_dial(&loop, (const struct sockaddr *)&at, &handler, &seen, &err);
+    ck_assert_ptr_nonnull(c);
+    conn_close(c);
+    run_for(20);
+    ck_assert_int_eq(seen.up, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("conn");
+    TCase *tc = tcase_create("net");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, test_conn_three_frames_arrive);
+    tcase_add_loop_test(tc, test_conn_ended_in_on_msg_brings_no_more, 0, 2);
+    tcase_add_test(tc, test_conn_peer_that_does_not_read_is_closed);
+    tcase_add_loop_test(tc, test_conn_foreign_bytes_are_named, 0,
+                        sizeof(foreign) / sizeof(foreign[0]));
+    tcase_add_loop_test(tc, test_conn_dialled_close_resets_finish_does_not, 0,
+                        2);
+    tcase_add_test(tc, test_conn_dial_refused_is_told);
+    tcase_add_test(tc, test_conn_closed_while_connecting_is_silent);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

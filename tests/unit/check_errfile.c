@@ -1,0 +1,209 @@
+/* links: launcher/errfile rendezvous/base/log rendezvous/base/err */
+/* links: rendezvous/base/rng rendezvous/proto/msg */
+/* libs: -lcjson */
+/*
+ * What workers leave, good and bad, and what becomes of it in the report.
+ */
+#include <check.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher/errfile.h"
+
+static char root[] = "/tmp/check_errfile.XXXXXX";
+static struct conf conf;
+static struct errfile e;
+static char path[ERRFILE_PATH_MAX];
+static char text[ERRFILE_TEXT_MAX + 1];
+
+static void setup(void)
+{
+    ck_assert_ptr_nonnull(mkdtemp(root));
+    ck_assert_int_eq(setenv("TMPDIR", root, 1), 0);
+    ck_assert_int_eq(chdir(root), 0);
+    memset(&conf, 0, sizeof(conf));
+    (void)snprintf(conf.run_id, sizeof(conf.run_id), "run");
+    errfile_init(&e, &conf);
+}
+
+static void teardown(void)
+{
+    char line[sizeof(root) + 16];
+    (void)snprintf(line, sizeof(line), "rm -rf %s", root);
+    ck_assert_int_eq(chdir("/"), 0);
+    ck_assert_int_eq(system(line), 0);
+}
+
+static void put(const char *name, const char *bytes, size_t len)
+{
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, bytes, len), (ssize_t)len);
+    ck_assert_int_eq(close(fd), 0);
+}
+
+static int entries(const char *dir)
+{
+    DIR *d = opendir(dir);
+    ck_assert_ptr_nonnull(d);
+    int n = 0;
+    while (readdir(d) != NULL)
+        n++;
+    ck_assert_int_eq(closedir(d), 0);
+    return n - 2;
+}
+
+/* What stands in the file, what is told of it. */
+static const struct {
+    const char *json;
+    const char *told;
+} cases[] = {
+    {"{\"message\": \"plain\"}", "plain"},
+    {"{\"message\": {\"message\": \"inner\", \"extraInfo\": {}}}", "inner"},
+    {"{\"message\": \"a\\nb\\tc\\u001b[31m\"}", "a b c [31m"},
+    {"{\"message\": 5}", NULL},
+    {"{\"message\"", NULL},
+    {"[]", NULL},
+    {"", ""},
+};
+
+START_TEST(test_errfile_read_tells_the_message)
+{
+    put("f", cases[_i].json, strlen(cases[_i].json));
+    errfile_read("f", text);
+    if (cases[_i].told != NULL)
+        ck_assert_str_eq(text, cases[_i].told);
+    else
+        ck_assert_ptr_nonnull(strstr(text, "not what @record writes: f"));
+}
+END_TEST
+
+/* A long message is cut, at a character's end. */
+START_TEST(test_errfile_read_cuts_between_characters)
+{
+    char json[2000] = "{\"message\": \"x";
+    for (int i = 0; i < 300; i++)
+        (void)strncat(json, "\xc3\xa4", 3);
+    (void)strncat(json, "\"}", 3);
+    put("f", json, strlen(json));
+    errfile_read("f", text);
+    ck_assert_uint_eq(strlen(text), ERRFILE_TEXT_MAX - 1);
+    ck_assert_int_eq((unsigned char)text[ERRFILE_TEXT_MAX - 2], 0xa4);
+}
+END_TEST
+
+/* A FIFO, a folder, a device behind a link, too much: nothing, at once. */
+START_TEST(test_errfile_read_reads_files_only)
+{
+    static char much[1024 * 1024 + 1];
+    memset(much, ' ', sizeof(much));
+    ck_assert_int_eq(mkfifo("fifo", 0666), 0);
+    ck_assert_int_eq(mkdir("dir", 0777), 0);
+    ck_assert_int_eq(symlink("/dev/zero", "link"), 0);
+    put("much", much, sizeof(much));
+    const char *const names[] = {"fifo", "dir", "link", "much", "none", ""};
+    errfile_read(names[_i], text);
+    ck_assert_str_eq(text, "");
+}
+END_TEST
+
+/* Nothing is made before a worker is to start, and nothing empty is left. */
+START_TEST(test_errfile_tmp_comes_late_and_goes)
+{
+    ck_assert_int_eq(entries("."), 0);
+    errfile_clean(&e);
+    errfile_prepare(&e, 0, 3, path);
+    ck_assert_int_eq(entries("."), 1);
+    ck_assert_ptr_nonnull(strstr(path, "/attempt_0.3.error.json"));
+    struct stat st;
+    ck_assert_int_eq(stat(e.base, &st), 0);
+    ck_assert_int_eq(st.st_mode & 0777, 0700);
+    errfile_clean(&e);
+    ck_assert_int_eq(entries("."), 0);
+}
+END_TEST
+
+/* What an earlier round of this attempt left is not taken for news. */
+START_TEST(test_errfile_prepare_moves_the_old_one_aside)
+{
+    char again[ERRFILE_PATH_MAX];
+    errfile_prepare(&e, 1, 0, path);
+    put(path, "{\"message\": \"old\"}", 18);
+    errfile_prepare(&e, 1, 0, again);
+    ck_assert_str_eq(again, path);
+    errfile_read(again, text);
+    ck_assert_str_eq(text, "");
+    errfile_clean(&e); /* whoever wants to look at it can */
+    ck_assert_int_eq(entries(e.base), 1);
+}
+END_TEST
+
+/* torchrun's layout under --log_dir, whose folders are made on the way. */
+START_TEST(test_errfile_log_dir_has_torchruns_layout)
+{
+    (void)snprintf(conf.log_dir, sizeof(conf.log_dir), "a/b/c");
+    errfile_prepare(&e, 2, 1, path);
+    char want[ERRFILE_PATH_MAX];
+    (void)snprintf(want, sizeof(want), "%s/a/b/c/run_", root);
+    ck_assert_int_eq(strncmp(path, want, strlen(want)), 0);
+    ck_assert_str_eq(path + strlen(want) + 8, "/attempt_2/1/error.json");
+    put(path, "{}", 2); /* the folder is there */
+    errfile_clean(&e);
+    ck_assert_int_eq(access(path, F_OK), 0);
+}
+END_TEST
+
+/* Where nothing can be made, there is no path, and it is said once. */
+START_TEST(test_errfile_without_a_folder_has_no_path)
+{
+    ck_assert_ptr_nonnull(freopen("said", "w", stderr));
+    (void)snprintf(conf.log_dir, sizeof(conf.log_dir), "/dev/null/x");
+    for (int i = 0; i < 3; i++) {
+        errfile_prepare(&e, 0, i, path);
+        ck_assert_str_eq(path, "");
+    }
+    char said[1024] = "";
+    int fd = open("said", O_RDONLY | O_CLOEXEC);
+    ck_assert_int_gt(read(fd, said, sizeof(said) - 1), 0);
+    ck_assert_int_eq(close(fd), 0);
+    ck_assert_ptr_nonnull(strstr(said, "/dev/null/x: Not a directory"));
+    ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1);
+}
+END_TEST
+
+/* --log_dir=/dev/null: no files, and no word about it. */
+START_TEST(test_errfile_none_wanted_none_made)
+{
+    (void)snprintf(conf.log_dir, sizeof(conf.log_dir), "/dev/null");
+    errfile_prepare(&e, 0, 0, path);
+    ck_assert_str_eq(path, "");
+    ck_assert_int_eq(entries("."), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("errfile");
+    TCase *tc = tcase_create("fast");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_loop_test(tc, test_errfile_read_tells_the_message, 0,
+                        sizeof(cases) / sizeof(cases[0]));
+    tcase_add_test(tc, test_errfile_read_cuts_between_characters);
+    tcase_add_loop_test(tc, test_errfile_read_reads_files_only, 0, 6);
+    tcase_add_test(tc, test_errfile_tmp_comes_late_and_goes);
+    tcase_add_test(tc, test_errfile_prepare_moves_the_old_one_aside);
+    tcase_add_test(tc, test_errfile_log_dir_has_torchruns_layout);
+    tcase_add_test(tc, test_errfile_without_a_folder_has_no_path);
+    tcase_add_test(tc, test_errfile_none_wanted_none_made);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,153 @@
+/* links: rendezvous/base/log rendezvous/base/err rendezvous/base/mono */
+/*
+ * What comes out of stderr, which is a pipe of the test's.
+ */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+
+static int pipe_fd; /* where stderr can be read */
+static int kept_stderr;
+
+static void setup(void)
+{
+    int ends[2];
+    kept_stderr = dup(STDERR_FILENO);
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    ck_assert_int_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+    ck_assert_int_eq(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+    ck_assert_int_eq(close(ends[1]), 0);
+    pipe_fd = ends[0];
+    log_init("t");
+}
+
+static void teardown(void)
+{
+    ck_assert_int_eq(dup2(kept_stderr, STDERR_FILENO), STDERR_FILENO);
+}
+
+static const char *got(void)
+{
+    static char text[128 * 1024];
+    ssize_t n = read(pipe_fd, text, sizeof(text) - 1);
+    text[n > 0 ? n : 0] = '\0';
+    return text;
+}
+
+/* Text in, line out: what is not printable UTF-8 is escaped. */
+static const struct {
+    const char *text;
+    const char *line;
+} cases[] = {
+    {"plain, 100 %", "t: plain, 100 %\n"},
+    {"", "t: \n"},
+    {"two\nlines", "t: two\\x0alines\n"},
+    {"\r\t\x7f", "t: \\x0d\\x09\\x7f\n"},
+    {"\x1b[31mred", "t: \\x1b[31mred\n"},
+    {"\x9b"
+     "31m",
+     "t: \\x9b31m\n"},
+    {"\xc2\x9b", "t: \\xc2\\x9b\n"},           /* CSI of Latin-1 */
+    {"\xc2\xa7 \xe2\x82\xac \xf0\x9f\x98\x80", /* paragraph, euro, face */
+     "t: \xc2\xa7 \xe2\x82\xac \xf0\x9f\x98\x80\n"},
+    {"\xc0\x8a", "t: \\xc0\\x8a\n"}, /* overlong newline */
+    {"cut \xe2\x82", "t: cut \\xe2\\x82\n"},
+    {"\xf5\x80\x80\x80", "t: \\xf5\\x80\\x80\\x80\n"},
+};
+
+START_TEST(test_log_unprintable_is_escaped)
+{
+    log_info("%s", cases[_i].text);
+    ck_assert_str_eq(got(), cases[_i].line);
+}
+END_TEST
+
+/* errno's text is behind the `warn` form only. */
+START_TEST(test_log_warn_appends_errno)
+{
+    errno = ENOENT;
+    log_warn("%s", "no");
+    ck_assert_str_eq(got(), "t: no: No such file or directory\n");
+    errno = ENOENT;
+    log_warnx("%s", "no");
+    ck_assert_str_eq(got(), "t: no\n");
+}
+END_TEST
+
+/* A text that is too long is cut and is still one line. */
+START_TEST(test_log_long_text_is_one_line)
+{
+    static char text[5000];
+    memset(text, _i == 0 ? 'x' : '\x01', sizeof(text) - 1);
+    log_info("%s", text);
+    const char *line = got();
+    ck_assert_uint_gt(strlen(line), 1000);
+    ck_assert_uint_le(strlen(line), 2048);
+    ck_assert_ptr_eq(strchr(line, '\n'), line + strlen(line) - 1);
+}
+END_TEST
+
+/* A pipe that is full and that nobody reads holds nobody up; when it is read
+ * again, it is told how much was lost. */
+START_TEST(test_log_full_pipe_does_not_block)
+{
+    char block[4096];
+    memset(block, 'x', sizeof(block));
+    ck_assert_int_eq(fcntl(STDERR_FILENO, F_SETFL, O_NONBLOCK), 0);
+    while (write(STDERR_FILENO, block, sizeof(block)) > 0)
+        ;
+    ck_assert_int_eq(fcntl(STDERR_FILENO, F_SETFL, 0), 0);
+    int64_t began_us = mono_now_us();
+    for (int i = 0; i < 100; i++)
+        log_info("%d", i);
+    ck_assert_int_lt(mono_now_us() - began_us, 1 * MONO_S);
+    ck_assert_uint_gt(strlen(got()), 4096);
+    log_info("again");
+    ck_assert_str_eq(got(), "t: (lines lost before this one: 100) again\n");
+    log_info("and again");
+    ck_assert_str_eq(got(), "t: and again\n");
+}
+END_TEST
+
+/* A stream that is closed is not left to the next socket that is made. */
+START_TEST(test_log_init_fills_closed_streams)
+{
+    int ends[2];
+    ck_assert_int_eq(close(STDIN_FILENO), 0);
+    ck_assert_int_eq(close(STDERR_FILENO), 0);
+    log_init("t");
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    ck_assert_int_gt(ends[0], STDERR_FILENO);
+    ck_assert_int_gt(ends[1], STDERR_FILENO);
+    /* For the programs that we start, too. */
+    ck_assert_int_eq(fcntl(STDIN_FILENO, F_GETFD), 0);
+    ck_assert_int_eq(fcntl(STDERR_FILENO, F_GETFD), 0);
+    log_info("to nobody");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("log");
+    TCase *tc = tcase_create("fast");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_loop_test(tc, test_log_unprintable_is_escaped, 0,
+                        sizeof(cases) / sizeof(cases[0]));
+    tcase_add_test(tc, test_log_warn_appends_errno);
+    tcase_add_loop_test(tc, test_log_long_text_is_one_line, 0, 2);
+    tcase_add_test(tc, test_log_full_pipe_does_not_block);
+    tcase_add_test(tc, test_log_init_fills_closed_streams);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

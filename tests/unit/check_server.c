@@ -1,0 +1,282 @@
+/* clang-format off */
+/* links: rendezvous/daemon/server rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round rendezvous/core/node rendezvous/core/ranks rendezvous/core/note */
+/* links: rendezvous/net/conn rendezvous/net/addr rendezvous/proto/frame rendezvous/proto/msg */
+/* links: rendezvous/base/err rendezvous/base/log rendezvous/base/buf rendezvous/base/rng rendezvous/base/mono */
+/* libs: -luv -lcjson */
+/* clang-format on */
+/*
+ * The server's shell on loopback, with peers that are plain sockets. Every test
+ * ends with the server closed and uv_loop_close() == 0.
+ */
+#include <check.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rendezvous/daemon/server.h"
+#include "rendezvous/net/addr.h"
+#include "rendezvous/proto/frame.h"
+#include "rendezvous/proto/msg.h"
+
+#define NODES  2
+#define PLACES (NODES + 64) /* connections that server.c has room for */
+
+static uv_loop_t loop;
+static struct server *server;
+static struct sockaddr_in at;
+static int idle; /* calls of on_idle */
+
+static void on_idle(void *ctx)
+{
+    (void)ctx;
+    idle++;
+}
+
+static int listen_here(void)
+{
+    struct ddp_err err;
+    int fd;
+    at = (struct sockaddr_in){.sin_family = AF_INET,
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    ck_assert_int_eq(addr_listen((const struct sockaddr *)&at, &fd, &err), 0);
+    at.sin_port = htons((uint16_t)addr_fd_port(fd));
+    return fd;
+}
+
+static void setup(void)
+{
+    struct ddp_err err;
+    struct server_conf conf = {
+        .runs_max = 2, .nodes_max = NODES, .on_idle = on_idle};
+    ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr)); /* strangers */
+    idle = 0;
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    ck_assert_int_eq(server_open(&server, &loop, listen_here(), &conf, &err),
+                     0);
+}
+
+static void teardown(void)
+{
+    if (server != NULL)
+        server_close(server);
+    ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+
+static void run_for(int ms)
+{
+    for (int i = 0; i < ms; i++) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+/* -- a peer ---------------------------------------------------------------- */
+
+static struct buf out;
+
+static void put_hello(void)
+{
+    buf_init(&out, 65536);
+    ck_assert_int_eq(buf_put(&out, FRAME_HELLO, FRAME_HELLO_LEN), 0);
+}
+
+static void put_msg(const struct msg *m)
+{
+    char json[MSG_JSON_MAX];
+    int len = msg_encode(m, json, sizeof(json));
+    ck_assert_int_gt(len, 0);
+    ck_assert_int_eq(frame_put(&out, json, (size_t)len), 0);
+}
+
+static void put_join(int version, char agent)
+{
+    struct msg m = {.kind = MSG_KIND_join};
+    m.join = (struct msg_join){
+        .version = version,
+        .run = "r",
+        .name = "n",
+        .nodes_min = 2,
+        .nodes_max = 2,
+        .nproc = 1,
+        .join_ms = 60000,
+        .heartbeat_ms = 60000,
+    };
+    memset(m.join.agent, agent, 32);
+    put_msg(&m);
+}
+
+static void put_beats(int n)
+{
+    struct msg m = {.kind = MSG_KIND_beat, .beat.heard = -1};
+    for (int i = 0; i < n; i++) {
+        m.beat.seq = i + 1;
+        put_msg(&m);
+    }
+}
+
+static int dial(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(connect(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+    return fd;
+}
+
+/* A connection on which all that was put is said at once. */
+static int say(void)
+{
+    int fd = dial();
+    ck_assert_int_eq(write(fd, buf_head(&out), buf_len(&out)),
+                     (ssize_t)buf_len(&out));
+    buf_free(&out);
+    return fd;
+}
+
+/* Whether its connection is still served, after it read what came. */
+static bool is_open(int fd)
+{
+    char all[4096];
+    ssize_t n;
+    do
+        n = recv(fd, all, sizeof(all), MSG_DONTWAIT);
+    while (n > 0);
+    return n < 0 && errno == EAGAIN;
+}
+
+/* -- tests ----------------------------------------------------------------- */
+
+/* What lies behind a refused message in the same packet is nobody's: the
+ * connection's place may be another's by then. */
+START_TEST(test_server_messages_behind_a_refusal_are_dropped)
+{
+    put_hello();
+    if (_i == 0)
+        put_join(9, '1'); /* another version */
+    if (_i == 1) {
+        put_join(MSG_VERSION, '1');
+        put_join(MSG_VERSION, '1'); /* twice */
+    }
+    put_beats(50);
+    int fd = say();
+    run_for(50);
+    ck_assert(!is_open(fd));
+    ck_assert_int_eq(close(fd), 0);
+    /* No place was lost or given back twice. */
+    int all[PLACES + 3];
+    int open = 0;
+    for (int i = 0; i < PLACES + 3; i++) {
+        all[i] = dial();
+        run_for(1);
+    }
+    run_for(20);
+    for (int i = 0; i < PLACES + 3; i++) {
+        open += is_open(all[i]);
+        ck_assert_int_eq(close(all[i]), 0);
+    }
+    ck_assert_int_eq(open, PLACES);
+}
+END_TEST
+
+/* Strangers have taken every place: one of them goes for a node that comes. */
+START_TEST(test_server_full_of_strangers_lets_a_node_in)
+{
+    int all[PLACES];
+    for (int i = 0; i < PLACES; i++) {
+        all[i] = dial();
+        run_for(1);
+    }
+    put_hello();
+    put_join(MSG_VERSION, '1');
+    int early = say();
+    run_for(20);
+    ck_assert(!is_open(early)); /* they are given a second */
+    run_for(1100);
+    put_hello();
+    put_join(MSG_VERSION, '2');
+    int node = say();
+    run_for(50);
+    ck_assert(is_open(node));
+    ck_assert(!is_open(all[0])); /* the oldest one */
+    ck_assert(is_open(all[1]));
+    for (int i = 0; i < PLACES; i++)
+        ck_assert_int_eq(close(all[i]), 0);
+    ck_assert_int_eq(close(node), 0);
+    ck_assert_int_eq(close(early), 0);
+}
+END_TEST
+
+/* A node that came and goes again, in order: idle, once its run is over. */
+START_TEST(test_server_whose_last_node_left_is_idle)
+{
+    put_hello();
+    put_join(MSG_VERSION, '1');
+    int fd = say();
+    run_for(50);
+    ck_assert(is_open(fd));
+    ck_assert_int_eq(idle, 0);
+    ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+    run_for(50);
+    ck_assert_int_ge(idle, 1);
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
+/* Nodes, strangers and messages that fly do not keep it from closing. */
+START_TEST(test_server_closes_with_everything_open)
+{
+    int fds[4];
+    for (int i = 0; i < 4; i++) {
+        put_hello();
+        if (i < 2)
+            put_join(MSG_VERSION, (char)('1' + i));
+        put_beats(i == 3 ? 1 : 0);
+        fds[i] = say();
+        run_for(5);
+    }
+    server_close(server);
+    server = NULL;
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(close(fds[i]), 0);
+}
+END_TEST
+
+/* Too few descriptors are an error that says how many it takes. */
+START_TEST(test_server_with_few_descriptors_says_so)
+{
+    struct ddp_err err;
+    struct server *other;
+    struct server_conf conf = {.runs_max = 1, .nodes_max = 1};
+    struct rlimit few = {.rlim_cur = 20, .rlim_max = 20};
+    int fd = listen_here();
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    ck_assert_int_eq(server_open(&other, &loop, fd, &conf, &err), -1);
+    ck_assert_int_eq(err.code, DDP_E_NOMEM);
+    ck_assert_ptr_nonnull(strstr(err.text, "20 open files are too few"));
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("server");
+    TCase *tc = tcase_create("net");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_loop_test(tc, test_server_messages_behind_a_refusal_are_dropped,
+                        0, 3);
+    tcase_add_test(tc, test_server_full_of_strangers_lets_a_node_in);
+    tcase_add_test(tc, test_server_whose_last_node_left_is_idle);
+    tcase_add_test(tc, test_server_closes_with_everything_open);
+    tcase_add_test(tc, test_server_with_few_descriptors_says_so);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

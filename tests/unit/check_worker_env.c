@@ -1,0 +1,164 @@
+/* links: launcher/worker_env rendezvous/base/err */
+/*
+ * The environment and the arguments of a worker.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launcher/worker_env.h"
+
+static struct conf conf;
+static struct msg_world world = {
+    .instance = "0123456789abcdef0123456789abcdef",
+    .round = 7,
+    .restarts = 2,
+    .group_rank = 1,
+    .group_world = 3,
+    .base_rank = 4,
+    .world_size = 12,
+    .role_rank = 4,
+    .role_world = 8,
+    .master_addr = "10.0.0.1",
+    .master_port = 29500,
+};
+
+static void setup(void)
+{
+    (void)clearenv();
+    memset(&conf, 0, sizeof(conf));
+    conf.nproc = 4;
+    conf.max_restarts = 5;
+    conf.worker_store = true;
+    (void)snprintf(conf.role, sizeof(conf.role), "trainer");
+    (void)snprintf(conf.run_id, sizeof(conf.run_id), "a=b c");
+}
+
+static int count(char *const *env)
+{
+    int n = 0;
+    while (env[n] != NULL)
+        n++;
+    return n;
+}
+
+static bool holds(char *const *env, const char *entry)
+{
+    for (; *env != NULL; env++)
+        if (strcmp(*env, entry) == 0)
+            return true;
+    return false;
+}
+
+/* TORCHRUN.md 2, the whole list. */
+static const char *const wanted[] = {
+    "RANK=6",
+    "WORLD_SIZE=12",
+    "LOCAL_RANK=2",
+    "LOCAL_WORLD_SIZE=4",
+    "GROUP_RANK=1",
+    "GROUP_WORLD_SIZE=3",
+    "ROLE_RANK=6",
+    "ROLE_WORLD_SIZE=8",
+    "ROLE_NAME=trainer",
+    "MASTER_ADDR=10.0.0.1",
+    "MASTER_PORT=29500",
+    "TORCHELASTIC_RESTART_COUNT=2",
+    "TORCHELASTIC_MAX_RESTARTS=5",
+    "TORCHELASTIC_RUN_ID=a=b c",
+    "TORCHELASTIC_USE_AGENT_STORE=True",
+    "TORCHELASTIC_ERROR_FILE=/tmp/x.json",
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING=1",
+    "OMP_NUM_THREADS=1",
+    "DDP_INSTANCE=0123456789abcdef0123456789abcdef",
+    "DDP_ROUND=7",
+};
+#define WANTED ((int)(sizeof(wanted) / sizeof(wanted[0])))
+
+START_TEST(test_worker_env_has_all_places)
+{
+    char **env = worker_env_make(&conf, &world, 2, "/tmp/x.json");
+    for (int i = 0; i < WANTED; i++)
+        ck_assert_msg(holds(env, wanted[i]), "%s", wanted[i]);
+    ck_assert_int_eq(count(env), WANTED);
+    free(env);
+}
+END_TEST
+
+/* What was inherited stays, but for our own names, of which the old ones go:
+ * each name stands there once. What the user has set is not set. */
+START_TEST(test_worker_env_replaces_its_own_names_only)
+{
+    ck_assert_int_eq(setenv("RANK", "99", 1), 0);
+    ck_assert_int_eq(setenv("RANKS", "99", 1), 0);
+    ck_assert_int_eq(setenv("TORCHELASTIC_ERROR_FILE", "/stale", 1), 0);
+    ck_assert_int_eq(setenv("OMP_NUM_THREADS", "8", 1), 0);
+    ck_assert_int_eq(setenv("EMPTY", "", 1), 0);
+    char **env = worker_env_make(&conf, &world, 2, "");
+    ck_assert(holds(env, "RANK=6"));
+    ck_assert(holds(env, "RANKS=99"));
+    ck_assert(holds(env, "TORCHELASTIC_ERROR_FILE="));
+    ck_assert(holds(env, "OMP_NUM_THREADS=8"));
+    ck_assert(holds(env, "EMPTY="));
+    ck_assert_int_eq(count(env), WANTED + 2);
+    free(env);
+}
+END_TEST
+
+/* One worker has all cores. */
+START_TEST(test_worker_env_one_worker_keeps_its_threads)
+{
+    conf.nproc = 1;
+    char **env = worker_env_make(&conf, &world, 0, "");
+    ck_assert(!holds(env, "OMP_NUM_THREADS=1"));
+    free(env);
+}
+END_TEST
+
+/* string.Template's rules, as far as they concern us. */
+static const struct {
+    const char *given, *made;
+} args[] = {
+    {"plain", "plain"},
+    {"", ""},
+    {"${local_rank}", "11"},
+    {"$local_rank", "11"},
+    {"--gpu=${local_rank}/$local_rank.log", "--gpu=11/11.log"},
+    {"$local_ranks", "$local_ranks"},
+    {"$local_rank_", "$local_rank_"},
+    {"${local_rank", "${local_rank"},
+    {"$$local_rank", "$local_rank"},
+    {"$$$local_rank", "$11"},
+    {"$HOME $", "$HOME $"},
+};
+
+START_TEST(test_worker_args_places_are_filled)
+{
+    char given[64];
+    (void)snprintf(given, sizeof(given), "%s", args[_i].given);
+    char *argv[] = {given, NULL};
+    char **made = worker_args_make(argv, 11);
+    ck_assert_str_eq(made[0], args[_i].made);
+    ck_assert_ptr_null(made[1]);
+    free(made);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("worker_env");
+    TCase *tc = tcase_create("fast");
+    tcase_add_checked_fixture(tc, setup, NULL);
+    tcase_add_test(tc, test_worker_env_has_all_places);
+    tcase_add_test(tc, test_worker_env_replaces_its_own_names_only);
+    tcase_add_test(tc, test_worker_env_one_worker_keeps_its_threads);
+    tcase_add_loop_test(tc, test_worker_args_places_are_filled, 0,
+                        sizeof(args) / sizeof(args[0]));
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
