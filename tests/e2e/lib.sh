@@ -322,6 +322,7 @@ need_namespaces()
     done
     unshare --net --uts --mount true 2>/dev/null ||
         skip "network namespaces cannot be made here"
+    [ -e /etc/hosts ] || skip "needs an /etc/hosts, to lay others over it"
 }
 
 # network NAME...: a bridge in a namespace of its own and a machine at it for
