@@ -34,6 +34,10 @@ else ifeq ($(SAN),address)
 OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
 	-fno-sanitize-recover=all
 LDSAN := -fsanitize=address,undefined
+else ifeq ($(SAN),fuzz)
+OPT := -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all \
+	-fsanitize=fuzzer-no-link,address,undefined
+LDSAN := -fsanitize=address,undefined
 else
 OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=$(SAN)
 LDSAN := -fsanitize=$(SAN)
@@ -86,6 +90,8 @@ help:
 	@echo 'make demo       set up, build, and run the main job on this machine'
 	@echo 'make check      set up, build, and run every test that needs no GPU'
 	@echo 'make check-unit, check-sim, check-e2e, check-tree   one layer of them'
+	@echo 'make fuzz       build the fuzz targets (clang): scripts/fuzz runs them'
+	@echo 'make check-fuzz, check-model     a slice of that; the model, by spin'
 	@echo 'make bench      measure start and restart beside torchrun and hydra'
 	@echo 'make man        write the options into the manual pages'
 	@echo 'make install    PREFIX=$(PREFIX), DESTDIR='
@@ -148,6 +154,24 @@ $(ALL_TESTS): $(B)/tests/%: $$(call obj,tests/$$* \
 tests: $(ALL_TESTS)
 .PHONY: tests FORCE
 
+# Fuzz targets name what they link in the same way. They are built by clang with
+# libFuzzer into build-fuzz/, by a second make.
+FUZZ_CC ?= clang
+FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_PROGRAMS := $(addprefix $(B)/tests/fuzz/,$(FUZZ))
+
+$(FUZZ_PROGRAMS): $(B)/tests/%: $$(call obj,tests/$$* \
+		$$(call links,tests/$$*.c))
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ \
+		$(call libs,tests/$*.c)
+
+.PHONY: fuzz fuzz-programs check-fuzz check-model
+fuzz-programs: $(FUZZ_PROGRAMS)
+fuzz:
+	$(Q)$(MAKE) SAN=fuzz CC=$(FUZZ_CC) fuzz-programs
+
 check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
 	scripts/run-tests $^
 check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
@@ -158,6 +182,10 @@ check-tree:
 	scripts/check-includes --self-test
 	scripts/check-includes
 	scripts/check-man
+check-fuzz:
+	scripts/fuzz --check
+check-model:
+	scripts/model --check
 
 setup:
 	scripts/setup.sh
@@ -166,7 +194,7 @@ setup:
 # second make, which looks for the tools afresh.
 check: setup
 	$(MAKE) check-tree
-	$(MAKE) check-unit check-sim check-e2e
+	$(MAKE) check-unit check-sim check-fuzz check-model check-e2e
 
 demo: setup
 	$(MAKE) all
@@ -183,6 +211,7 @@ man:
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \
 		$(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man1 \
+		$(DESTDIR)$(PREFIX)/share/man/man7 \
 		$(DESTDIR)$(PREFIX)/share/man/man8
 	install $(addprefix $(B)/,$(PROGRAMS)) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(B)/libddp.a $(DESTDIR)$(PREFIX)/lib
@@ -190,9 +219,10 @@ install: all
 	ln -sf libddp.so.0 $(DESTDIR)$(PREFIX)/lib/libddp.so
 	install -m 644 worker_rt/ddp.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 man/*.7 $(DESTDIR)$(PREFIX)/share/man/man7
 	install -m 644 man/*.8 $(DESTDIR)$(PREFIX)/share/man/man8
 
 clean:
-	rm -rf build build-address build-thread
+	rm -rf build build-address build-thread build-fuzz
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

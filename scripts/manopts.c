@@ -4,12 +4,13 @@
  *
  *     cc -I. -DOPTIONS='"launcher/options.def"' scripts/manopts.c
  *     cc -I. -DERRORS='"rendezvous/base/errors.def"' scripts/manopts.c
+ *     cc -I. -DMESSAGES='"rendezvous/proto/messages.def"' scripts/manopts.c
  */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-#ifdef OPTIONS
+#ifndef ERRORS
 
 /* One sentence's text, escaped; a dash that begins a word is an option's. */
 static void put_text(const char *text, size_t len)
@@ -42,6 +43,10 @@ static void put_sentences(const char *text)
         text = end + strspn(end, " ");
     }
 }
+
+#endif
+
+#ifdef OPTIONS
 
 enum kind {
     FLAG,
@@ -141,6 +146,70 @@ int main(void)
           ".It Fl -version\nPrint the version and exit.\n.El\n",
           stdout);
     put_later();
+    return ferror(stdout) || fclose(stdout) != 0;
+}
+
+#elif defined(MESSAGES)
+
+enum sender {
+    AGENT,
+    SERVER
+};
+
+static void begin(const char *name, enum sender sender, const char *meaning)
+{
+    printf(".It Cm %s\nThe %s says: ", name,
+           sender == AGENT ? "agent" : "server");
+    put_sentences(meaning);
+    puts(".Bl -tag -width Ds -compact");
+}
+
+static void end(void)
+{
+    puts(".El");
+}
+
+static void put_field(const char *field, const char *bounds, int needed)
+{
+    printf(".It Va %s\n%s%s: ", field, bounds, needed ? "" : ", optional");
+}
+
+static void
+put_str(const char *field, long long longest, int needed, const char *meaning)
+{
+    char bounds[64];
+    (void)snprintf(bounds, sizeof(bounds), "Text, up to %lld bytes", longest);
+    put_field(field, bounds, needed);
+    put_sentences(meaning);
+}
+
+static void put_int(const char *field,
+                    long long min,
+                    long long max,
+                    int needed,
+                    const char *meaning)
+{
+    char bounds[64];
+    (void)snprintf(bounds, sizeof(bounds), "Integer, %lld to %lld", min, max);
+    put_field(field, bounds, needed);
+    put_sentences(meaning);
+}
+
+int main(void)
+{
+    puts(".Bl -tag -width Ds");
+/* clang-format off */
+#define MSG_BEGIN(name, sender, meaning)             begin(#name, sender, meaning);
+#define MSG_STR(name, field, longest, needed, text)  put_str(#field, longest, needed + 0, text);
+#define MSG_INT(name, field, min, max, needed, text) put_int(#field, min, max, needed + 0, text);
+#define MSG_END(name)                                end();
+    /* clang-format on */
+#include MESSAGES
+#undef MSG_BEGIN
+#undef MSG_STR
+#undef MSG_INT
+#undef MSG_END
+    puts(".El");
     return ferror(stdout) || fclose(stdout) != 0;
 }
 

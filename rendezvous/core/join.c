@@ -255,11 +255,16 @@ run_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
             round_send_waiting(r, run, &r->nodes[i]);
 }
 
+/* No run comes so far; whoever says that it did would have us run out of
+ * numbers, which end at 10^9 (messages.def). */
+#define ROUND_BELIEVED_MAX 999000000
+
 /* Whether what this node tells is news of its run. */
 static bool is_news(const struct run *run, const struct msg_join *j)
 {
-    if (j->round == 0 || j->instance[0] == '\0' ||
-        j->group_world < run->nodes_min || j->group_world > run->nodes_max)
+    if (j->round == 0 || j->round > ROUND_BELIEVED_MAX ||
+        j->instance[0] == '\0' || j->group_world < run->nodes_min ||
+        j->group_world > run->nodes_max)
         return false;
     if (run->instance[0] == '\0')
         return true;
@@ -333,7 +338,13 @@ rejoin(struct rdzv *r, struct node *n, const struct msg_join *j, int conn)
     node_grant(r, n, 0, -1);
     switch (n->state) {
     case NODE_RUNNING:
-        if (j->round != run->round || j->group_rank < 0)
+        if (j->round == run->round && j->group_rank >= 0)
+            return;
+        /* The server before us sealed a rebuilt round and told its members of
+         * it: nothing is known of it here that could be told again. */
+        if (run->rebuilt)
+            round_over(r, run, "a node does not hold the round any more");
+        else
             round_send_world(r, run, n);
         return;
     case NODE_STOPPING:

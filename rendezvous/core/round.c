@@ -8,6 +8,7 @@
 #define NOTICE_FIRST_US (3 * MONO_S)
 #define NOTICE_EVERY_US (30 * MONO_S)
 #define REMEMBER_US     (600 * MONO_S)
+#define AGE_MAX_US      (INT64_C(86400000) * MONO_S) /* of messages.def */
 
 /* -- gathering ------------------------------------------------------------- */
 
@@ -361,6 +362,8 @@ static void end_by_failure(struct rdzv *r, struct run *run)
     };
     if (end.age_us < 0)
         end.age_us = 0;
+    if (end.age_us > AGE_MAX_US) /* it was so old when it was reported */
+        end.age_us = AGE_MAX_US;
     char text[200];
     describe_worker(&run->root, text, sizeof(text));
     (void)snprintf(end.text, /* fits: 200 + 60 < 400 */

@@ -246,6 +246,30 @@ START_TEST(test_msg_set_cuts_between_characters)
 }
 END_TEST
 
+/* Found by fuzzing: a worker of a large world could not be reported. */
+START_TEST(test_msg_any_rank_of_a_world_can_be_said_to_have_failed)
+{
+    static const char worlds[] =
+        "{\"kind\":\"world\",\"instance\":\"i\",\"round\":1,\"restarts\":0,"
+        "\"group_rank\":99999,\"group_world\":100000,\"base_rank\":409595904,"
+        "\"world_size\":409600000,\"role_rank\":0,\"role_world\":1,"
+        "\"master_addr\":\"a\",\"master_port\":1}";
+    static struct msg world, failed, end, got;
+    char json[MSG_JSON_MAX];
+    ck_assert_int_eq(msg_decode(worlds, sizeof(worlds) - 1, &world, NULL), 0);
+    failed.kind = MSG_KIND_failed;
+    failed.failed.round = 1;
+    failed.failed.rank = world.world.base_rank + 4095;
+    int len = msg_encode(&failed, json, sizeof(json));
+    ck_assert_int_eq(msg_decode(json, (size_t)len, &got, NULL), 0);
+    ck_assert_int_eq(got.failed.rank, 409599999);
+    end.kind = MSG_KIND_end;
+    end.end.rank = got.failed.rank;
+    len = msg_encode(&end, json, sizeof(json));
+    ck_assert_int_eq(msg_decode(json, (size_t)len, &got, NULL), 0);
+}
+END_TEST
+
 START_TEST(test_msg_names_and_senders)
 {
     ck_assert_str_eq(msg_name(MSG_KIND_world), "world");
@@ -266,6 +290,8 @@ int main(void)
     tcase_add_test(good, test_msg_text_that_looks_like_an_escape_is_a_text);
     tcase_add_test(good, test_msg_encode_says_when_there_is_no_room);
     tcase_add_test(good, test_msg_set_cuts_between_characters);
+    tcase_add_test(good,
+                   test_msg_any_rank_of_a_world_can_be_said_to_have_failed);
     tcase_add_test(good, test_msg_names_and_senders);
     suite_add_tcase(suite, good);
     TCase *bad = tcase_create("bad");

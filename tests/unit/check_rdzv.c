@@ -477,6 +477,22 @@ START_TEST(test_rdzv_spent_budget_ends_the_run)
 }
 END_TEST
 
+/* Found by fuzzing: an age that grew beyond what messages.def allows made an
+ * end that every agent refuses. */
+START_TEST(test_rdzv_age_in_the_end_stays_within_its_bounds)
+{
+    like.max_restarts = 0;
+    join(0);
+    join(1);
+    failed(0, 1, 3, 86400000000000);
+    now_us += 10 * MONO_MS;
+    ready(0, 1);
+    ready(1, 1);
+    ck_assert(told(0, "end"));
+    ck_assert_int_eq(last[0].end.age_us, 86400000000000);
+}
+END_TEST
+
 START_TEST(test_rdzv_permanent_failure_is_not_tried_again)
 {
     run_two(2, 2);
@@ -1028,6 +1044,35 @@ START_TEST(test_rdzv_newcomer_alone_does_not_make_a_server_forget)
 }
 END_TEST
 
+/* Found by fuzzing: the server that took a round over knows nothing of it that
+ * it could tell a member again; it told a world of 0 workers. */
+START_TEST(test_rdzv_member_that_forgot_a_rebuilt_round_ends_it)
+{
+    rejoin(0, 0, 5, MSG_STATE_RUNNING, true);
+    rejoin(1, 1, 5, MSG_STATE_RUNNING, true);
+    rejoin(2, 1, 0, MSG_STATE_NONE, true);
+    ck_assert(!told(2, "world"));
+    ck_assert(told(0, "stop") && told(2, "stop"));
+    ready(0, 5);
+    ready(2, 5);
+    ck_assert_int_eq(last[2].world.round, 6);
+    ck_assert_int_gt(last[2].world.world_size, 0);
+}
+END_TEST
+
+/* Found by fuzzing: with the highest number of messages.def believed, the next
+ * round's number was one that every agent refuses. */
+START_TEST(test_rdzv_round_number_without_a_next_one_is_not_believed)
+{
+    rejoin(0, 0, 1000000000, MSG_STATE_RUNNING, true);
+    ck_assert(!noted("rebuilt"));
+    ck_assert(told(0, "stop"));
+    ready(0, 1000000000);
+    join(1);
+    ck_assert_int_eq(last[0].world.round, 1);
+}
+END_TEST
+
 /* -- nonsense -------------------------------------------------------------- */
 
 /* Whatever one says of its round: no assertion, at most a refusal. */
@@ -1087,6 +1132,7 @@ static void add_tests(TCase *t)
         test_rdzv_failure_stops_all_and_is_charged_once,
         test_rdzv_root_cause_is_the_oldest_failure,
         test_rdzv_spent_budget_ends_the_run,
+        test_rdzv_age_in_the_end_stays_within_its_bounds,
         test_rdzv_permanent_failure_is_not_tried_again,
         test_rdzv_failure_of_another_round_is_stale,
         test_rdzv_failure_is_given_back_when_a_node_is_lost,
@@ -1110,6 +1156,8 @@ static void add_tests(TCase *t)
         test_rdzv_later_round_replaces_the_one_rebuilt,
         test_rdzv_spare_alone_does_not_make_a_server_forget,
         test_rdzv_newcomer_alone_does_not_make_a_server_forget,
+        test_rdzv_member_that_forgot_a_rebuilt_round_ends_it,
+        test_rdzv_round_number_without_a_next_one_is_not_believed,
     };
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(t, tests[i]);

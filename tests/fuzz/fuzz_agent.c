@@ -1,0 +1,252 @@
+/* links: tests/fuzz/gen launcher/agent rendezvous/core/note */
+/* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/base/rng */
+/* libs: -lcjson -lm */
+/*
+ * The agent's core against a hostile server and workers that end as they like.
+ * The events keep to the order that the shell keeps to; what the server says
+ * is free. No worker runs beyond the lease, none is left at the end, nothing is
+ * done after it, and a deadline that has come is dealt with.
+ */
+#include <signal.h>
+
+#include "launcher/agent.h"
+#include "rendezvous/base/mono.h"
+#include "tests/fuzz/gen.h"
+
+#define STEPS_MAX 400
+#define PROCS_MAX 4
+
+struct play {
+    struct agent agent;
+    int64_t now_us;
+    int nproc;
+    bool connecting, up;
+    bool alive[PROCS_MAX];
+    int n_alive;
+    bool asked;   /* a SIGKILL is under way to all */
+    bool spawned; /* by the step that runs */
+    bool exited;
+    struct gen_hints hints;
+    char instance[33];
+};
+
+static void do_spawn(struct play *p, const struct msg_world *w)
+{
+    ddp_assert(p->n_alive == 0);
+    for (int i = 0; i < p->nproc; i++)
+        p->alive[i] = true;
+    p->n_alive = p->nproc;
+    p->asked = false;
+    p->spawned = true;
+    p->hints.round = w->round;
+    memcpy(p->instance, w->instance, sizeof(p->instance));
+}
+
+static void emit(void *ctx, const struct agent_action *a)
+{
+    struct play *p = ctx;
+    ddp_assert(!p->exited);
+    switch (a->kind) {
+    case AGENT_CONNECT:
+        ddp_assert(!p->up && !p->connecting);
+        p->connecting = true;
+        return;
+    case AGENT_DISCONNECT:
+        ddp_assert(p->up);
+        p->up = false;
+        return;
+    case AGENT_SEND:
+        ddp_assert(p->up && msg_sender(a->msg->kind) == MSG_AGENT);
+        gen_check_sent(a->msg);
+        if (a->msg->kind == MSG_KIND_beat)
+            p->hints.seq = a->msg->beat.seq;
+        return;
+    case AGENT_SPAWN:
+        do_spawn(p, a->world);
+        return;
+    case AGENT_KILL:
+        ddp_assert(a->signo > 0); /* the last may just have ended */
+        p->asked |= a->signo == SIGKILL;
+        return;
+    case AGENT_SWEEP:
+        ddp_assert(p->n_alive == 0);
+        return;
+    case AGENT_NOTE: {
+        char text[2000];
+        note_format(a->note, text, sizeof(text));
+        return;
+    }
+    case AGENT_EXIT:
+        ddp_assert(p->n_alive == 0);
+        ddp_assert(a->verdict->status >= 0 && a->verdict->status <= 255);
+        p->exited = true;
+        return;
+    }
+    DDP_WRONG("action kind");
+}
+
+static void step(struct play *p, struct agent_event ev)
+{
+    struct agent_actions out = {.emit = emit, .ctx = p};
+    ev.now_us = p->now_us;
+    p->spawned = false;
+    agent_step(&p->agent, &ev, &out);
+    if (p->exited) {
+        ddp_assert(agent_deadline(&p->agent) == MONO_NEVER);
+        return;
+    }
+    ddp_assert(p->agent.alive == p->n_alive);
+    /* Decision 5: none beyond the lease but those that are being killed, or
+     * that will be by the tick which is due at once. */
+    if (p->n_alive > 0 && !p->asked && p->agent.lease_until_us <= p->now_us)
+        ddp_assert(agent_deadline(&p->agent) <= p->now_us);
+    ddp_assert((agent_lease_until_us(&p->agent) == MONO_NEVER) ==
+               (p->n_alive == 0));
+}
+
+static void settle(struct play *p)
+{
+    for (int i = 0; !p->exited && agent_deadline(&p->agent) <= p->now_us; i++) {
+        ddp_assert(i < 10);
+        step(p, (struct agent_event){.kind = AGENT_TICK});
+    }
+}
+
+static void worker_ends(struct play *p, uint8_t which, uint8_t how)
+{
+    int i = which % p->nproc;
+    if (!p->alive[i])
+        return;
+    p->alive[i] = false;
+    p->n_alive--;
+    struct agent_worker w = {
+        .local_rank = i,
+        .pid = 1000 + i,
+        .code = how < 128 ? how % 5 : 0,
+        .signal = how < 128 ? 0 : 1 + how % 64,
+        .permanent = how == 127,
+        .text = how % 3 == 0 ? "its last words" : NULL,
+    };
+    step(p, (struct agent_event){.kind = AGENT_WORKER_EXIT, .worker = w});
+}
+
+/* The shell says so before anything else comes after SPAWN. */
+static void spawn_fails(struct play *p, uint8_t how)
+{
+    int started = how % p->nproc;
+    for (int i = started; i < p->nproc; i++)
+        p->alive[i] = false;
+    p->n_alive = started;
+    struct agent_worker w = {
+        .local_rank = started, .code = 126, .permanent = true, .text = "no"};
+    step(p, (struct agent_event){
+                .kind = AGENT_SPAWN_FAILED, .worker = w, .started = started});
+}
+
+static void hear(struct play *p, struct fuzz_in *in)
+{
+    static struct msg m;
+    uint8_t kind = fuzz_u8(in);
+    p->hints.instance = p->instance;
+    if (!gen_msg(in,
+                 kind >= 240 ? gen_kind(MSG_AGENT, kind)
+                             : gen_kind(MSG_SERVER, kind),
+                 &p->hints, &m) ||
+        !p->up)
+        return;
+    step(p, (struct agent_event){.kind = AGENT_MSG, .msg = &m});
+    if (p->spawned && !p->exited && in->left > 0 && *in->at == 251) {
+        (void)fuzz_u8(in);
+        spawn_fails(p, fuzz_u8(in));
+    }
+}
+
+static void link_event(struct play *p, uint8_t how)
+{
+    if (p->connecting && how % 4 != 0) {
+        p->connecting = false;
+        p->up = true;
+        step(p, (struct agent_event){.kind = AGENT_LINK_UP});
+    } else if (p->connecting || p->up) {
+        bool tried = p->connecting;
+        p->connecting = p->up = false;
+        step(p, (struct agent_event){.kind = AGENT_LINK_DOWN,
+                                     .refused = tried && how % 8 == 0,
+                                     .text = "it broke"});
+    }
+}
+
+static void play(struct play *p, struct fuzz_in *in)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGQUIT};
+    uint8_t what = fuzz_u8(in);
+    switch (what % 8) {
+    case 0:
+    case 1:
+    case 2:
+        hear(p, in);
+        return;
+    case 3:
+        worker_ends(p, what / 8, fuzz_u8(in));
+        return;
+    case 4:
+        link_event(p, what / 8);
+        return;
+    case 5: /* to the next deadline */
+        if (agent_deadline(&p->agent) != MONO_NEVER &&
+            agent_deadline(&p->agent) > p->now_us)
+            p->now_us = agent_deadline(&p->agent);
+        settle(p);
+        return;
+    case 6: /* some milliseconds, and perhaps a tick that came too late */
+        p->now_us += fuzz_u8(in) * 11 * MONO_MS;
+        if (what < 128)
+            settle(p);
+        return;
+    case 7:
+        if (what / 8 == 31)
+            step(p, (struct agent_event){.kind = AGENT_ORPHANED});
+        else if (what / 8 > 24)
+            step(p, (struct agent_event){.kind = AGENT_SIGNAL,
+                                         .signo = signals[what / 8 % 5]});
+        return;
+    }
+}
+
+/* A user asks twice, workers that are killed die: the launcher ends. */
+static void finish(struct play *p)
+{
+    for (int i = 0; i < 2 && !p->exited; i++)
+        step(p, (struct agent_event){.kind = AGENT_SIGNAL, .signo = SIGTERM});
+    for (int i = 0; !p->exited && i < 2 * PROCS_MAX; i++)
+        worker_ends(p, (uint8_t)i, 128 + SIGKILL - 1);
+    for (int i = 0; !p->exited; i++) {
+        ddp_assert(i < 100 && agent_deadline(&p->agent) != MONO_NEVER);
+        if (agent_deadline(&p->agent) > p->now_us)
+            p->now_us = agent_deadline(&p->agent);
+        step(p, (struct agent_event){.kind = AGENT_TICK});
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct play p;
+    static struct msg join;
+    struct fuzz_in in = {data, size};
+    struct gen_hints none = {.instance = ""};
+    if (!gen_msg(&in, MSG_KIND_join, &none, &join) ||
+        join.kind != MSG_KIND_join)
+        return 0;
+    join.join.nproc = 1 + (join.join.nproc - 1) % PROCS_MAX;
+    struct agent_conf conf = {.join = join.join,
+                              .shutdown_us = fuzz_u8(&in) * 100 * MONO_MS,
+                              .seed = fuzz_u8(&in)};
+    p = (struct play){.now_us = 1000 * MONO_S, .nproc = (int)join.join.nproc};
+    agent_init(&p.agent, &conf);
+    step(&p, (struct agent_event){.kind = AGENT_START});
+    for (int i = 0; in.left > 0 && i < STEPS_MAX && !p.exited; i++)
+        play(&p, &in);
+    finish(&p);
+    return 0;
+}

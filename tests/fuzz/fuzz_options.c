@@ -1,0 +1,110 @@
+/* links: launcher/conf launcher/options launcher/program launcher/placement */
+/* links: rendezvous/base/opts rendezvous/base/err rendezvous/base/rng */
+/*
+ * A command line, a word a line; a line that begins with '@' is a variable of
+ * the environment. What conf_init lets pass must be what conf.h promises; what
+ * it does not must be told. It looks for the program and for GPUs (stat,
+ * access, readdir), and opens or makes no file that the input names.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "launcher/conf.h"
+#include "launcher/options.h"
+#include "tests/fuzz/fuzz.h"
+
+#define WORDS_MAX 60
+#define INPUT_MAX 4096u
+
+static void check_values(const struct opts *o)
+{
+    for (int i = 0; i < OPTIONS_COUNT; i++) {
+        const struct opts_row *row = &options_table.rows[i];
+        char name[64];
+        ddp_assert(opts_where(o, i, name)[0] != '\0');
+        int64_t n = opts_number(o, i);
+        if (row->kind == OPTS_INT && opts_given(o, i))
+            ddp_assert(n >= row->min && n <= row->max);
+        if (row->kind == OPTS_SECONDS && opts_given(o, i))
+            ddp_assert(n >= row->min * 1000 && n <= row->max * 1000);
+        if (row->kind == OPTS_FLAG)
+            ddp_assert(n == 0 || n == 1);
+    }
+}
+
+static void check_conf(const struct conf *c)
+{
+    ddp_assert(c->nnodes_min >= 1 && c->nnodes_min <= c->nnodes_max &&
+               c->nnodes_max <= CONF_NNODES_MAX);
+    ddp_assert(c->nproc >= 1 && c->nproc <= CONF_NPROC_MAX);
+    ddp_assert(c->run_id[0] != '\0');
+    for (const char *p = c->run_id; *p != '\0'; p++)
+        ddp_assert(*p != '/' && !iscntrl((unsigned char)*p));
+    ddp_assert(c->endpoint_port >= 0 && c->endpoint_port <= 65535);
+    ddp_assert(c->endpoint_port > 0 || c->nnodes_max == 1);
+    ddp_assert(c->is_host >= -1 && c->is_host <= 1);
+    ddp_assert(c->node_rank >= -1 && c->node_rank < c->nnodes_max);
+    if (c->backend == CONF_STATIC)
+        ddp_assert(c->node_rank >= 0 && c->master_addr[0] != '\0');
+    else
+        ddp_assert(c->master_addr[0] == '\0' && c->master_port == 0);
+    ddp_assert(c->max_restarts >= 0 && c->shutdown_timeout_us >= 0);
+    ddp_assert(c->join_timeout_us > 0 && c->last_call_timeout_us >= 0 &&
+               c->close_timeout_us > 0 && c->read_timeout_us > 0);
+    ddp_assert(c->heartbeat_timeout_us >= 300000 &&
+               c->reconnect_timeout_us > 0);
+    ddp_assert(c->exec_path != NULL && strchr(c->exec_path, '/') != NULL);
+    ddp_assert(c->argv != NULL && c->argv[0] != NULL && c->prog_name != NULL);
+    for (int i = 0; i < c->notes_len; i++)
+        ddp_assert(c->notes[i][0] != '\0');
+}
+
+static void check_told(const struct ddp_err *err)
+{
+    ddp_assert(err->code > 0 && err->code < DDP_E_COUNT &&
+               err->text[0] != '\0');
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static char text[INPUT_MAX + 1];
+    static char path[] = "PATH=/bin";
+    char *words[WORDS_MAX + 2] = {
+        path}; /* replaced below; a name comes first */
+    char *env[WORDS_MAX + 2] = {path};
+    char program[] = "ddprun";
+    int n_words = 1, n_env = 1;
+    if (size > INPUT_MAX)
+        return 0;
+    words[0] = program;
+    memcpy(text, data, size);
+    text[size] = '\0';
+    /* What is behind a NUL is not seen: a word cannot have one. */
+    for (char *next = text; next != NULL && n_words + n_env < WORDS_MAX;) {
+        char *line = strsep(&next, "\n");
+        if (line[0] == '@' && strchr(line, '=') != NULL)
+            env[n_env++] = line + 1;
+        else
+            words[n_words++] = line;
+    }
+    environ = env;
+    struct opts o;
+    struct conf c;
+    struct ddp_err err = {0};
+    if (opts_parse(&o, &options_table, n_words, words, &err) != 0) {
+        ddp_assert(err.code == DDP_E_USAGE && err.text[0] != '\0');
+        return 0;
+    }
+    ddp_assert(o.rest >= 1 && o.rest <= n_words);
+    if (o.ask != OPTS_ASK_RUN)
+        return 0;
+    check_values(&o);
+    if (conf_init(&c, &o, words + o.rest, &err) != 0) {
+        check_told(&err);
+        return 0;
+    }
+    check_conf(&c);
+    conf_free(&c);
+    return 0;
+}

@@ -1,0 +1,132 @@
+#include "tests/fuzz/gen.h"
+
+#include <stdio.h>
+
+#define RAW 250
+
+static bool ends_in(const char *text, const char *tail)
+{
+    size_t len = strlen(text), tail_len = strlen(tail);
+    return len >= tail_len && strcmp(text + len - tail_len, tail) == 0;
+}
+
+static int64_t gen_int(struct fuzz_in *in,
+                       const char *field,
+                       int64_t min,
+                       int64_t max,
+                       const struct gen_hints *hints)
+{
+    uint8_t how = fuzz_u8(in);
+    int64_t v = how;
+    if (how == 255)
+        v = max;
+    else if (how == 254)
+        v = min;
+    else if (strcmp(field, "round") == 0)
+        v = how < 200 ? hints->round + how % 4 - 1 : how - 200;
+    else if (strcmp(field, "version") == 0)
+        v = MSG_VERSION;
+    else if (strcmp(field, "seq") == 0 || strcmp(field, "heard") == 0)
+        v = how < 200 ? hints->seq + how % 3 - 1 : how - 201;
+    else if (ends_in(field, "_ms"))
+        v = how * 300;
+    else if (ends_in(field, "_us"))
+        v = how * INT64_C(10000);
+    else if (min < 0)
+        v = how - 1;
+    return v < min ? min : v > max ? max : v;
+}
+
+static void gen_str(struct fuzz_in *in,
+                    const char *field,
+                    char *text,
+                    size_t size,
+                    const struct gen_hints *hints)
+{
+    uint8_t how = fuzz_u8(in);
+    char word[32];
+    size_t len;
+    if (strcmp(field, "instance") == 0 && how < 128) {
+        msg_set_text(text, size, how < 64 ? hints->instance : "");
+        return;
+    }
+    if (how >= 250) { /* any bytes, up to all of the field */
+        const uint8_t *p = fuzz_bytes(in, how == 255 ? size - 1 : how, &len);
+        len = len < size ? len : size - 1;
+        memset(text, 0, size);
+        memcpy(text, p, len);
+        return;
+    }
+    (void)snprintf(word, sizeof(word), "%s%d", how % 8 == 0 ? "" : field,
+                   how % 8);
+    msg_set_text(text, size, how == 0 ? "0" : word);
+}
+
+static void fill(struct fuzz_in *in,
+                 enum msg_kind kind,
+                 const struct gen_hints *hints,
+                 struct msg *m)
+{
+    /* clang-format off */
+    switch (kind) {
+#define MSG_BEGIN(name, sender, meaning) case MSG_KIND_##name:
+#define MSG_STR(name, field, longest, needed, meaning)                         \
+        gen_str(in, #field, m->name.field, sizeof(m->name.field), hints);
+#define MSG_INT(name, field, min, max, needed, meaning)                        \
+        m->name.field = gen_int(in, #field, min, max, hints);
+#define MSG_END(name) return;
+#include "rendezvous/proto/messages.def"
+#undef MSG_BEGIN
+#undef MSG_STR
+#undef MSG_INT
+#undef MSG_END
+    case MSG_KIND_COUNT:
+        break;
+    }
+    /* clang-format on */
+    DDP_WRONG("message kind");
+}
+
+bool gen_msg(struct fuzz_in *in,
+             enum msg_kind kind,
+             const struct gen_hints *hints,
+             struct msg *out)
+{
+    char json[MSG_JSON_MAX];
+    if (in->left > 0 && *in->at == RAW) {
+        size_t len;
+        (void)fuzz_u8(in);
+        const uint8_t *text = fuzz_bytes(in, fuzz_u16(in), &len);
+        return msg_decode(text, len, out, NULL) == 0;
+    }
+    struct msg m = {.kind = kind};
+    fill(in, kind, hints, &m);
+    int n = msg_encode(&m, json, sizeof(json));
+    ddp_assert(n > 0);
+    /* A text may be no JSON (a control character is escaped, but a NUL ends
+     * it), so this is no assertion. */
+    return msg_decode(json, (size_t)n, out, NULL) == 0;
+}
+
+enum msg_kind gen_kind(enum msg_sender sender, uint8_t byte)
+{
+    enum msg_kind kinds[MSG_KIND_COUNT];
+    size_t n = 0;
+    for (int k = 0; k < MSG_KIND_COUNT; k++)
+        if (msg_sender((enum msg_kind)k) == sender)
+            kinds[n++] = (enum msg_kind)k;
+    return kinds[byte % n];
+}
+
+void gen_check_sent(const struct msg *m)
+{
+    char json[MSG_JSON_MAX];
+    static struct msg again;
+    struct ddp_err err = {.text = ""};
+    int n = msg_encode(m, json, sizeof(json));
+    ddp_assert(n > 0);
+    if (msg_decode(json, (size_t)n, &again, &err) != 0) {
+        (void)fprintf(stderr, "%s\n%.*s\n", err.text, n, json);
+        DDP_WRONG("a message that the other side refuses");
+    }
+}
