@@ -54,6 +54,10 @@ struct server {
     bool served; /* a run was here */
     bool closing;
     int open_handles;
+    /* What was sent last: a round's end is told to all in the same words. */
+    struct msg sent;
+    char sent_json[MSG_JSON_MAX];
+    int sent_len; /* 0: nothing yet */
     int complaints; /* lines about strangers in the second that ... */
     int64_t complaints_since_us;
 };
@@ -114,12 +118,22 @@ static void act_note(const struct server *s, const struct note *n)
         log_info("%s", line);
 }
 
+static void act_send(struct server *s, struct conn *c, const struct msg *m)
+{
+    if (s->sent_len == 0 || memcmp(m, &s->sent, sizeof(*m)) != 0) {
+        s->sent_len = msg_encode(m, s->sent_json, sizeof(s->sent_json));
+        ddp_assert(s->sent_len > 0);
+        s->sent = *m;
+    }
+    conn_send_json(c, s->sent_json, (size_t)s->sent_len);
+}
+
 static void act(void *ctx, const struct rdzv_action *a)
 {
     struct server *s = server_of(ctx);
     switch (a->kind) {
     case RDZV_SEND:
-        conn_send(s->slots[a->conn].conn, a->msg);
+        act_send(s, s->slots[a->conn].conn, a->msg);
         return;
     case RDZV_DROP: {
         struct conn *c = s->slots[a->conn].conn;
@@ -151,6 +165,8 @@ static void on_timer(uv_timer_t *timer)
 static void arm(struct server *s)
 {
     int64_t at_us = rdzv_deadline(s->rdzv);
+    if (at_us == s->due_us && uv_is_active((uv_handle_t *)&s->timer))
+        return;
     s->due_us = at_us;
     if (at_us == MONO_NEVER) {
         (void)uv_timer_stop(&s->timer);
@@ -356,6 +372,8 @@ void server_close(struct server *s)
 static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
 {
     int rc = uv_tcp_open(&s->listener, listen_fd);
+    if (rc == 0)
+        conn_tune_listener(&s->listener);
     if (rc == 0)
         rc = uv_listen((uv_stream_t *)&s->listener, 4096, on_connection);
     if (rc == 0)
