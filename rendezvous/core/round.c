@@ -27,6 +27,8 @@ static void list_names(const struct rdzv *r,
 {
     size_t len = 0;
     names[0] = '\0';
+    if (run->count[NODE_WAITING] == 0)
+        return; /* a run may have many nodes, and many spares ask */
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         const struct node *n = &r->nodes[i];
         size_t need = strlen(n->name) + 2;
