@@ -57,7 +57,7 @@ struct server {
     /* What was sent last: a round's end is told to all in the same words. */
     struct msg sent;
     char sent_json[MSG_JSON_MAX];
-    int sent_len; /* 0: nothing yet */
+    int sent_len;   /* 0: nothing yet */
     int complaints; /* lines about strangers in the second that ... */
     int64_t complaints_since_us;
 };
@@ -384,6 +384,22 @@ static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
     return 0;
 }
 
+/*
+ * Where descriptors are too few for all nodes that may come, fewer may come:
+ * who is one too many must still get a connection, to be told so.
+ */
+static void fit_nodes(struct server *s, int files)
+{
+    int spare = s->conns_max / 4 < SPARE_CONNS ? s->conns_max / 4 : SPARE_CONNS;
+    int fit = s->conns_max - spare;
+    if (s->conf.nodes_max <= fit)
+        return;
+    log_warnx("room for %d nodes, not for %d: only %d open files are allowed "
+              "(ulimit -n)",
+              fit, s->conf.nodes_max, files);
+    s->conf.nodes_max = fit;
+}
+
 /* Room for all that may be connected, as far as descriptors go. */
 static int make_slots(struct server *s, struct ddp_err *err)
 {
@@ -396,6 +412,7 @@ static int make_slots(struct server *s, struct ddp_err *err)
                            "%d is the least (ulimit -n)",
                            files, SPARE_FILES + CONNS_MIN);
     s->conns_max = wanted < room ? wanted : room;
+    fit_nodes(s, files);
     size_t n = (size_t)s->conns_max;
     s->slots = calloc(n, sizeof(s->slots[0]));
     s->free_slots = calloc(n, sizeof(s->free_slots[0]));
@@ -422,7 +439,7 @@ int server_open(struct server **out,
         return -1;
     }
     struct rdzv_limits limits = {.runs_max = conf->runs_max,
-                                 .nodes_max = conf->nodes_max,
+                                 .nodes_max = s->conf.nodes_max,
                                  .conns_max = s->conns_max};
     s->rdzv = rdzv_new(&limits, rng_seed());
     (void)uv_tcp_init(loop, &s->listener); /* makes no socket: cannot fail */
