@@ -24,7 +24,7 @@ struct answer {
 struct guest {
     uv_tcp_t tcp;
     struct guest *next;
-    bool joined, gone;
+    bool greeted, gone;
 };
 
 static int n_agents, n_joined, n_ready;
@@ -105,20 +105,36 @@ static void on_end(struct guest *g, ssize_t n)
         tell_all(&stop);
 }
 
+static void on_frame(struct guest *g, const char *json)
+{
+    char kind = json[9]; /* {"kind":"beat", "join" or "ready" */
+    if (kind == 'b') {
+        tell(g, &lease);
+    } else if (kind == 'j') {
+        tell(g, &join_answer);
+        if (++n_joined == n_agents)
+            tell_all(&world);
+    } else if (++n_ready == n_agents - 1) {
+        tell_all(&world);
+    }
+}
+
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *piece)
 {
     struct guest *g = s->data;
     if (n < 0) {
         on_end(g, n);
-    } else if (!g->joined && n > 0) {
-        g->joined = true;
-        tell(g, &join_answer);
-        if (++n_joined == n_agents)
-            tell_all(&world);
-    } else if (n > 13 && piece->base[13] == 'b') { /* {"kind":"beat */
-        tell(g, &lease);
-    } else if (n > 0 && ++n_ready == n_agents - 1) {
-        tell_all(&world);
+        return;
+    }
+    ssize_t at = g->greeted || n == 0 ? 0 : (ssize_t)FRAME_HELLO_LEN;
+    g->greeted |= n > 0;
+    while (at < n) {
+        const unsigned char *h = (const unsigned char *)piece->base + at;
+        ssize_t len = n - at < 14 ? n : h[0] | h[1] << 8;
+        if (at + 4 + len > n)
+            abort(); /* they are small and come whole */
+        on_frame(g, piece->base + at + 4);
+        at += 4 + len;
     }
 }
 

@@ -366,7 +366,10 @@ static void lose_one(struct gen *g)
     struct peer *p = &g->peers[g->n / 2];
     g->n_live--;
     shared->lost_at_us = mono_now_us();
-    (void)close(p->fd); /* nothing unread is there: a FIN */
+    /* A FIN, whatever lies unread there: closing might send a reset. */
+    if (shutdown(p->fd, SHUT_WR) != 0 ||
+        epoll_ctl(g->epoll, EPOLL_CTL_DEL, p->fd, NULL) != 0)
+        die("cannot end a connection: %s", strerror(errno));
     p->fd = -1;
 }
 
