@@ -79,7 +79,7 @@ ddptrain_LIBS := $(B)/libddp.a -lcjson -lxxhash -lz -lm
 
 obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
 
-.PHONY: all help check check-unit check-sim check-e2e check-tree bench demo \
+.PHONY: all help check check-unit check-sim check-e2e check-tree bench bench-rdzv demo \
 	man install clean setup
 .DEFAULT_GOAL := all
 
@@ -93,6 +93,7 @@ help:
 	@echo 'make fuzz       build the fuzz targets (clang): scripts/fuzz runs them'
 	@echo 'make check-fuzz, check-model     a slice of that; the model, by spin'
 	@echo 'make bench      measure start and restart beside torchrun and hydra'
+	@echo 'make bench-rdzv  10,000 agents on one rendezvous, beside a bare server'
 	@echo 'make man        write the options into the manual pages'
 	@echo 'make install    PREFIX=$(PREFIX), DESTDIR='
 	@echo 'make clean'
@@ -202,6 +203,14 @@ demo: setup
 
 bench: all
 	tests/bench/run $(B)
+
+BENCH_RDZV := $(addprefix $(B)/bench/rdzv/,load floor)
+$(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
+		rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm
+bench-rdzv: $(B)/ddprdzvd $(BENCH_RDZV)
+	tests/bench/rdzv/run $(B) $(BENCH_ARGS)
 
 # -- manual pages, installation ----------------------------------------------
 

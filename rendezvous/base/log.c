@@ -80,7 +80,9 @@ static void line_add_safely(struct line *l, const char *text)
 {
     const unsigned char *p = (const unsigned char *)text;
     while (*p != '\0') {
-        size_t len = printable(p);
+        size_t len = 0; /* of what is printable from here on */
+        for (size_t n = 1; n > 0; len += n)
+            n = printable(p + len);
         if (len > 0)
             line_addf(l, "%.*s", (int)len, (const char *)p);
         else

@@ -404,9 +404,9 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
  * come to say bye, has to go. */
 static bool make_room(struct rdzv *r)
 {
-    if (r->free_node >= 0)
+    if (r->free_node >= 0 || r->fresh_node < r->limits.nodes_max)
         return true;
-    for (int i = 0; i < r->limits.nodes_max; i++) {
+    for (int i = 0; i < r->fresh_node; i++) {
         struct node *n = &r->nodes[i];
         if (n->used && n->state == NODE_ENDING && n->conn < 0) {
             node_remove(r, n);

@@ -84,8 +84,8 @@ void node_init(struct rdzv *r)
         r->conn_node[i] = -1;
     for (uint32_t i = 0; i < r->n_buckets; i++)
         r->buckets[i] = -1;
-    for (int i = 0; i < r->limits.nodes_max; i++)
-        r->nodes[i].hash_next = i + 1 < r->limits.nodes_max ? i + 1 : -1;
+    r->free_node = -1;
+    r->fresh_node = 0;
 }
 
 /* FNV-1a; ids are 128 random bits of an agent that may be hostile, who gains
@@ -163,9 +163,10 @@ struct node *
 node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
 {
     const struct msg_join *j = &ev->msg->join;
-    int i = r->free_node;
+    int i = r->free_node >= 0 ? r->free_node : r->fresh_node++;
     struct node *n = &r->nodes[i];
-    r->free_node = n->hash_next;
+    if (i == r->free_node)
+        r->free_node = n->hash_next;
     *n = (struct node){
         .used = true,
         .state = NODE_WAITING,

@@ -123,7 +123,8 @@ struct rdzv {
     int *conn_node;     /* by connection: its node, or -1 */
     int *buckets;       /* by hash of agent id: first node, or -1 */
     uint32_t n_buckets; /* a power of two */
-    int free_node;      /* list of unused nodes, by hash_next */
+    int free_node;      /* list of nodes that were used, by hash_next */
+    int fresh_node;   /* nodes from this one on were never used */
     int n_nodes;
     int64_t arrivals;
     int64_t lease_check_us; /* no lease ends before this */

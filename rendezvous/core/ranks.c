@@ -137,23 +137,31 @@ static void seat_rest(struct ranks_node *nodes, struct ranks_node *taken, int n)
     }
 }
 
-static void number_roles(struct ranks_node *nodes, int n)
+static int by_role(const void *va, const void *vb)
 {
-    for (int i = 0; i < n; i++) {
-        /* Nodes of one role usually stand side by side, so that looking back
-         * for the last one of the same role is one step. */
-        int last = i - 1;
-        while (last >= 0 && strcmp(nodes[last].role, nodes[i].role) != 0)
-            last--;
-        nodes[i].role_rank =
-            last < 0 ? 0 : nodes[last].role_rank + nodes[last].nproc;
-    }
-    for (int i = n - 1; i >= 0; i--) {
-        int next = i + 1;
-        while (next < n && strcmp(nodes[next].role, nodes[i].role) != 0)
-            next++;
-        nodes[i].role_world = next < n ? nodes[next].role_world
-                                       : nodes[i].role_rank + nodes[i].nproc;
+    const struct ranks_node *a = va;
+    const struct ranks_node *b = vb;
+    int cmp = strcmp(a->role, b->role);
+    return cmp != 0 ? cmp : by_group_rank(va, vb);
+}
+
+/* Counts the workers of each role, in the order of group ranks. `sorted` has
+ * room for n; nodes stand at their group ranks. */
+static void
+number_roles(struct ranks_node *nodes, struct ranks_node *sorted, int n)
+{
+    memcpy(sorted, nodes, (size_t)n * sizeof(nodes[0]));
+    qsort(sorted, (size_t)n, sizeof(sorted[0]), by_role);
+    for (int first = 0, behind; first < n; first = behind) {
+        int workers = 0;
+        for (behind = first; behind < n; behind++) {
+            if (strcmp(sorted[behind].role, sorted[first].role) != 0)
+                break;
+            nodes[sorted[behind].group_rank].role_rank = workers;
+            workers += sorted[behind].nproc;
+        }
+        for (int i = first; i < behind; i++)
+            nodes[sorted[i].group_rank].role_world = workers;
     }
 }
 
@@ -179,7 +187,7 @@ int ranks_assign(struct ranks_node *nodes,
         nodes[i].base_rank = world;
         world += nodes[i].nproc;
     }
-    number_roles(nodes, n);
+    number_roles(nodes, scratch, n);
     if (ignored != NULL)
         *ignored = refused;
     return world;

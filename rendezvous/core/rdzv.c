@@ -135,14 +135,14 @@ static void expire_leases(struct rdzv *r)
 {
     if (r->now_us < r->lease_check_us)
         return;
-    for (int i = 0; i < r->limits.nodes_max; i++) {
+    for (int i = 0; i < r->fresh_node; i++) {
         struct node *n = &r->nodes[i];
         if (n->used && n->lease_until_us <= r->now_us)
             node_gone(r, n, "is silent: its lease is over");
     }
     /* Only now, since a loss may have changed other nodes. */
     r->lease_check_us = MONO_NEVER;
-    for (int i = 0; i < r->limits.nodes_max; i++)
+    for (int i = 0; i < r->fresh_node; i++)
         if (r->nodes[i].used)
             r->lease_check_us =
                 mono_min(r->lease_check_us, r->nodes[i].lease_until_us);
@@ -409,7 +409,7 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
 /* Nobody pays for the time in which the server itself was held up. */
 static void extend_leases(struct rdzv *r, int64_t lag_us)
 {
-    for (int i = 0; i < r->limits.nodes_max; i++)
+    for (int i = 0; i < r->fresh_node; i++)
         if (r->nodes[i].used)
             r->nodes[i].lease_until_us =
                 mono_after(r->nodes[i].lease_until_us, lag_us);

@@ -28,18 +28,23 @@ static void list_names(const struct rdzv *r,
 {
     size_t len = 0;
     names[0] = '\0';
+    if (run->count[NODE_WAITING] == 0)
+        return; /* a run may have many nodes, and many spares ask */
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         const struct node *n = &r->nodes[i];
-        size_t need = strlen(n->name) + 2;
         if (n->state != NODE_WAITING)
             continue;
-        if (len + need + 5 > size) {
+        size_t name_len = strlen(n->name);
+        if (len + name_len + 7 > size) {
             (void)snprintf(names + len, size - len, " ..."); /* has room */
             return;
         }
-        (void)snprintf(names + len, size - len, "%s%s", len > 0 ? ", " : "",
-                       n->name);
-        len += strlen(names + len);
+        if (len > 0) {
+            memcpy(names + len, ", ", 2);
+            len += 2;
+        }
+        memcpy(names + len, n->name, name_len + 1);
+        len += name_len;
     }
 }
 

@@ -54,6 +54,10 @@ struct server {
     bool served; /* a run was here */
     bool closing;
     int open_handles;
+    /* What was sent last: a round's end is told to all in the same words. */
+    struct msg sent;
+    char sent_json[MSG_JSON_MAX];
+    int sent_len;   /* 0: nothing yet */
     int complaints; /* lines about strangers in the second that ... */
     int64_t complaints_since_us;
 };
@@ -114,12 +118,22 @@ static void act_note(const struct server *s, const struct note *n)
         log_info("%s", line);
 }
 
+static void act_send(struct server *s, struct conn *c, const struct msg *m)
+{
+    if (s->sent_len == 0 || memcmp(m, &s->sent, sizeof(*m)) != 0) {
+        s->sent_len = msg_encode(m, s->sent_json, sizeof(s->sent_json));
+        ddp_assert(s->sent_len > 0);
+        s->sent = *m;
+    }
+    conn_send_json(c, s->sent_json, (size_t)s->sent_len);
+}
+
 static void act(void *ctx, const struct rdzv_action *a)
 {
     struct server *s = server_of(ctx);
     switch (a->kind) {
     case RDZV_SEND:
-        conn_send(s->slots[a->conn].conn, a->msg);
+        act_send(s, s->slots[a->conn].conn, a->msg);
         return;
     case RDZV_DROP: {
         struct conn *c = s->slots[a->conn].conn;
@@ -151,6 +165,8 @@ static void on_timer(uv_timer_t *timer)
 static void arm(struct server *s)
 {
     int64_t at_us = rdzv_deadline(s->rdzv);
+    if (at_us == s->due_us && uv_is_active((uv_handle_t *)&s->timer))
+        return;
     s->due_us = at_us;
     if (at_us == MONO_NEVER) {
         (void)uv_timer_stop(&s->timer);
@@ -357,6 +373,8 @@ static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
 {
     int rc = uv_tcp_open(&s->listener, listen_fd);
     if (rc == 0)
+        conn_tune_listener(&s->listener);
+    if (rc == 0)
         rc = uv_listen((uv_stream_t *)&s->listener, 4096, on_connection);
     if (rc == 0)
         rc = uv_check_start(&s->check, on_check);
@@ -364,6 +382,22 @@ static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
         return ddp_err_set(err, DDP_E_IO, "cannot serve the rendezvous: %s",
                            uv_strerror(rc));
     return 0;
+}
+
+/*
+ * Where descriptors are too few for all nodes that may come, fewer may come:
+ * who is one too many must still get a connection, to be told so.
+ */
+static void fit_nodes(struct server *s, int files)
+{
+    int spare = s->conns_max / 4 < SPARE_CONNS ? s->conns_max / 4 : SPARE_CONNS;
+    int fit = s->conns_max - spare;
+    if (s->conf.nodes_max <= fit)
+        return;
+    log_warnx("room for %d nodes, not for %d: only %d open files are allowed "
+              "(ulimit -n)",
+              fit, s->conf.nodes_max, files);
+    s->conf.nodes_max = fit;
 }
 
 /* Room for all that may be connected, as far as descriptors go. */
@@ -378,6 +412,7 @@ static int make_slots(struct server *s, struct ddp_err *err)
                            "%d is the least (ulimit -n)",
                            files, SPARE_FILES + CONNS_MIN);
     s->conns_max = wanted < room ? wanted : room;
+    fit_nodes(s, files);
     size_t n = (size_t)s->conns_max;
     s->slots = calloc(n, sizeof(s->slots[0]));
     s->free_slots = calloc(n, sizeof(s->free_slots[0]));
@@ -404,7 +439,7 @@ int server_open(struct server **out,
         return -1;
     }
     struct rdzv_limits limits = {.runs_max = conf->runs_max,
-                                 .nodes_max = conf->nodes_max,
+                                 .nodes_max = s->conf.nodes_max,
                                  .conns_max = s->conns_max};
     s->rdzv = rdzv_new(&limits, rng_seed());
     (void)uv_tcp_init(loop, &s->listener); /* makes no socket: cannot fail */

@@ -1,7 +1,10 @@
 /*
  * Happy path: dial or accept, hello, frames. Sending tries the socket first
  * (uv_try_write) and keeps what it did not take in `waiting`; one uv_write at
- * a time flies from `flying`, so that its bytes stay where they are.
+ * a time flies from `flying`, so that its bytes stay where they are. What a
+ * server answers to the messages of one read goes out in one write. Buffers
+ * are there only while something is in them: of ten thousand connections
+ * nearly all are silent.
  *
  * Ends: a FIN, an error, a peer's nonsense, a full queue (all told by
  * on_closed), or the owner's conn_close and conn_finish (told to nobody).
@@ -35,6 +38,7 @@ struct conn {
     bool accepted; /* the peer owes us a hello */
     bool greeted;  /* ... and gave it */
     bool up;
+    bool corked; /* a read is being answered */
     bool writing;
     bool broken;   /* by a reset, which a write has seen already */
     bool overflow; /* is to be closed from the loop */
@@ -90,6 +94,7 @@ static void lose(struct conn *c, bool orderly, bool refused, const char *why)
 }
 
 static void flush(struct conn *c);
+static void uncork(struct conn *c);
 
 /* -- reading --------------------------------------------------------------- */
 
@@ -157,10 +162,8 @@ static bool take_hello(struct conn *c)
     switch (frame_take_hello(&c->in)) {
     case FRAME_OK:
         c->greeted = true;
-        if (c->accepted) {
-            say_hello(c);
-            flush(c);
-        }
+        if (c->accepted)
+            say_hello(c); /* uncork sends it */
         return true;
     case FRAME_MORE:
         return true;
@@ -178,6 +181,17 @@ static const char *read_error(ssize_t n)
                                 : uv_strerror((int)n);
 }
 
+/* Takes all that is whole. */
+static void take_all(struct conn *c)
+{
+    if (!c->greeted && !take_hello(c))
+        return;
+    bool more = c->greeted;
+    while (more)
+        if (!take_one(c, &more))
+            return;
+}
+
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *piece)
 {
     (void)piece;
@@ -192,15 +206,15 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *piece)
     }
     buf_commit(&c->in, (size_t)n);
     if (c->finishing) {
-        buf_take(&c->in, buf_len(&c->in));
+        buf_free(&c->in);
         return;
     }
-    if (!c->greeted && !take_hello(c))
-        return;
-    bool more = c->greeted;
-    while (more)
-        if (!take_one(c, &more))
-            return;
+    c->corked = c->accepted;
+    take_all(c);
+    if (buf_len(&c->in) == 0)
+        buf_free(&c->in);
+    if (c->corked)
+        uncork(c);
 }
 
 /* -- writing --------------------------------------------------------------- */
@@ -230,7 +244,7 @@ static void on_written(uv_write_t *req, int status)
         lose(c, false, false, uv_strerror(status));
         return;
     }
-    buf_take(&c->flying, buf_len(&c->flying));
+    buf_free(&c->flying);
     flush(c);
     if (!c->closing)
         maybe_finish(c);
@@ -258,11 +272,22 @@ static void flush(struct conn *c)
     int n = uv_try_write((uv_stream_t *)&c->tcp, &piece, 1);
     if (n > 0)
         buf_take(&c->waiting, (size_t)n);
+    if (buf_len(&c->waiting) == 0)
+        buf_free(&c->waiting);
     /* The kernel tells of a reset once only: what is read next looks like the
      * end of an orderly connection. */
     c->broken |= n == UV_ECONNRESET || n == UV_ETIMEDOUT;
     if (buf_len(&c->waiting) > 0 && (n >= 0 || n == UV_EAGAIN))
         start_write(c);
+}
+
+static void uncork(struct conn *c)
+{
+    c->corked = false;
+    if (c->closing)
+        return;
+    flush(c);
+    maybe_finish(c);
 }
 
 static void on_overflow(uv_timer_t *timer)
@@ -274,19 +299,25 @@ static void on_overflow(uv_timer_t *timer)
         lose(c, false, false, "it does not read what it is sent");
 }
 
-void conn_send(struct conn *c, const struct msg *m)
+void conn_send_json(struct conn *c, const char *json, size_t len)
 {
     if (c->closing || c->finishing || c->overflow)
         return;
-    char json[MSG_JSON_MAX];
-    int len = msg_encode(m, json, sizeof(json));
-    ddp_assert(len > 0);
-    if (frame_put(&c->waiting, json, (size_t)len) != 0) {
+    if (frame_put(&c->waiting, json, len) != 0) {
         c->overflow = true;
         (void)uv_timer_start(&c->finish_timer, on_overflow, 0, 0);
         return;
     }
-    flush(c);
+    if (!c->corked)
+        flush(c);
+}
+
+void conn_send(struct conn *c, const struct msg *m)
+{
+    char json[MSG_JSON_MAX];
+    int len = msg_encode(m, json, sizeof(json));
+    ddp_assert(len > 0);
+    conn_send_json(c, json, (size_t)len);
 }
 
 void conn_finish(struct conn *c)
@@ -330,19 +361,27 @@ int conn_fd(const struct conn *c)
 }
 
 /* A cut link is silent: only these two ever end a connection over one. */
-static void tune(struct conn *c)
+static void tune(uv_tcp_t *tcp)
 {
     unsigned timeout_ms = USER_TIMEOUT_MS;
-    (void)uv_tcp_nodelay(&c->tcp, 1);
-    (void)uv_tcp_keepalive(&c->tcp, 1, 15);
-    (void)setsockopt(conn_fd(c), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms,
-                     sizeof(timeout_ms));
+    uv_os_fd_t fd;
+    (void)uv_tcp_nodelay(tcp, 1);
+    (void)uv_tcp_keepalive(tcp, 1, 15);
+    if (uv_fileno((const uv_handle_t *)tcp, &fd) == 0)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms,
+                         sizeof(timeout_ms));
+}
+
+void conn_tune_listener(uv_tcp_t *listener)
+{
+    tune(listener);
 }
 
 static int start_reading(struct conn *c)
 {
     c->up = true;
-    tune(c);
+    if (!c->accepted)
+        tune(&c->tcp);
     return uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
 }
 

@@ -32,6 +32,10 @@ struct conn_handler {
         void *ctx, struct conn *c, bool orderly, bool refused, const char *why);
 };
 
+/* Sets on a listening socket what accepted ones inherit from it (Linux does
+ * so: tcp(7)), six calls into the kernel less for each. */
+void conn_tune_listener(uv_tcp_t *listener);
+
 /* Takes the next connection from a listening stream. NULL: none, or out of
  * descriptors or memory (the reason in err). Borrows handler for its life. */
 struct conn *conn_accept(uv_stream_t *listener,
@@ -49,6 +53,10 @@ struct conn *conn_dial(uv_loop_t *loop,
 /* Queues a message and sends at once what the socket takes. A conn whose
  * queue is full is closed; on_closed follows, never during the call. */
 void conn_send(struct conn *c, const struct msg *m);
+
+/* The same for what msg_encode made, so that many can be sent what was encoded
+ * once. Borrows it for the call. */
+void conn_send_json(struct conn *c, const char *json, size_t len);
 
 /* Closes now, a dialled one by a reset; no on_closed. */
 void conn_close(struct conn *c);

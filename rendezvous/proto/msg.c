@@ -58,6 +58,17 @@ static const struct kind kinds[] = {
 #undef MSG_INT
 #undef MSG_END
 };
+#define MSG_BEGIN(name, sender, meaning)                                       \
+    _Static_assert(sizeof(name##_fields) / sizeof(name##_fields[0]) <= 64,     \
+                   "take_fields keeps a bit for each");
+#define MSG_STR(name, field, longest, needed, text)
+#define MSG_INT(name, field, min, max, needed, text)
+#define MSG_END(name)
+#include "rendezvous/proto/messages.def"
+#undef MSG_BEGIN
+#undef MSG_STR
+#undef MSG_INT
+#undef MSG_END
 /* clang-format on */
 _Static_assert(sizeof(kinds) / sizeof(kinds[0]) == MSG_KIND_COUNT,
                "one row for each message");
@@ -131,18 +142,11 @@ static int find_only(const cJSON *obj,
     return 0;
 }
 
-static int take_field(const struct field *f,
-                      const cJSON *obj,
+static int take_value(const struct field *f,
+                      const cJSON *item,
                       uint8_t *base,
                       struct ddp_err *err)
 {
-    const cJSON *item;
-    if (find_only(obj, f->name, &item, err) != 0)
-        return -1;
-    if (item == NULL && f->needed)
-        return ddp_err_set(err, DDP_E_PROTO, "%s is missing", f->name);
-    if (item == NULL)
-        return 0;
     switch (f->type) {
     case FIELD_STR:
         return take_str(f, item, base + f->offset, err);
@@ -150,6 +154,44 @@ static int take_field(const struct field *f,
         return take_int(f, item, base + f->offset, err);
     }
     DDP_WRONG("field type");
+}
+
+/* The field of that name, n_fields if none. They come in the table's order from
+ * our own encoder, so that the first look, at `expected`, finds nearly all. */
+static size_t
+find_field(const struct kind *k, const char *name, size_t expected)
+{
+    for (size_t n = 0; n < k->n_fields; n++) {
+        size_t i = (expected + n) % k->n_fields;
+        if (strcmp(k->fields[i].name, name) == 0)
+            return i;
+    }
+    return k->n_fields;
+}
+
+static int take_fields(const struct kind *k,
+                       const cJSON *obj,
+                       uint8_t *base,
+                       struct ddp_err *err)
+{
+    uint64_t seen = 0;
+    size_t next = 0;
+    for (const cJSON *c = obj->child; c != NULL; c = c->next) {
+        size_t i = find_field(k, c->string, next);
+        if (i == k->n_fields)
+            continue;
+        if ((seen >> i & 1) != 0)
+            return ddp_err_set(err, DDP_E_PROTO, "%s stands twice", c->string);
+        if (take_value(&k->fields[i], c, base, err) != 0)
+            return -1;
+        seen |= UINT64_C(1) << i;
+        next = i + 1;
+    }
+    for (size_t i = 0; i < k->n_fields; i++)
+        if (k->fields[i].needed && (seen >> i & 1) == 0)
+            return ddp_err_set(err, DDP_E_PROTO, "%s is missing",
+                               k->fields[i].name);
+    return 0;
 }
 
 static int take_kind(const cJSON *obj, enum msg_kind *kind, struct ddp_err *err)
@@ -174,9 +216,8 @@ static int take_object(const cJSON *obj, struct msg *out, struct ddp_err *err)
     if (take_kind(obj, &out->kind, err) != 0)
         return -1;
     const struct kind *k = &kinds[out->kind];
-    for (size_t i = 0; i < k->n_fields; i++)
-        if (take_field(&k->fields[i], obj, body(out), err) != 0)
-            return ddp_err_wrap(err, "%s", k->name);
+    if (take_fields(k, obj, body(out), err) != 0)
+        return ddp_err_wrap(err, "%s", k->name);
     return 0;
 }
 

@@ -1,0 +1,178 @@
+/*
+ * The floor: a bare libuv server that accepts, reads, and answers as many
+ * bytes as the rendezvous would, and thinks of nothing. All that it knows is
+ * how many will come: the last join is answered by a world to each, the first
+ * end of a connection by a stop to all others, the last ready by a world.
+ *
+ *     floor AGENTS        prints its port
+ */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <uv.h>
+
+#include "rendezvous/proto/frame.h"
+#include "rendezvous/proto/msg.h"
+
+struct answer {
+    char bytes[1024];
+    unsigned len;
+};
+
+struct guest {
+    uv_tcp_t tcp;
+    struct guest *next;
+    bool greeted, gone;
+};
+
+static int n_agents, n_joined, n_ready;
+static struct guest *guests;
+static struct answer join_answer, lease, world, stop;
+static char scratch[65536];
+
+static void put(struct answer *a, const struct msg *m)
+{
+    int len =
+        msg_encode(m, a->bytes + a->len + 4, sizeof(a->bytes) - a->len - 4);
+    if (len < 0)
+        abort();
+    for (int i = 0; i < 4; i++)
+        a->bytes[a->len + (unsigned)i] = (char)(len >> (8 * i));
+    a->len += 4 + (unsigned)len;
+}
+
+static void fill_answers(void)
+{
+    struct msg m = {.kind = MSG_KIND_lease};
+    m.lease.grant_ms = 4000;
+    memcpy(join_answer.bytes, FRAME_HELLO, FRAME_HELLO_LEN);
+    join_answer.len = FRAME_HELLO_LEN;
+    put(&join_answer, &m);
+    m.lease.seq = 1;
+    put(&lease, &m);
+    m = (struct msg){.kind = MSG_KIND_waiting};
+    m.waiting.have = m.waiting.min = m.waiting.max = n_agents;
+    m.waiting.left_ms = 600000;
+    m.waiting.since_ms = 1000;
+    for (int i = 0; i < 36; i++) /* as many as the rendezvous names */
+        (void)snprintf(m.waiting.names + strlen(m.waiting.names),
+                       sizeof(m.waiting.names) - strlen(m.waiting.names),
+                       "node%05d, ", i);
+    put(&join_answer, &m);
+    m = (struct msg){.kind = MSG_KIND_world};
+    msg_set(m.world.instance, "0123456789abcdef0123456789abcdef");
+    msg_set(m.world.master_addr, "127.0.0.2");
+    m.world.round = 1;
+    m.world.group_rank = m.world.group_world = n_agents;
+    m.world.base_rank = m.world.role_rank = 8 * n_agents - 8;
+    m.world.world_size = m.world.role_world = 8 * n_agents;
+    m.world.master_port = 29500;
+    put(&world, &m);
+    m = (struct msg){.kind = MSG_KIND_stop};
+    m.stop.round = 1;
+    msg_set(m.stop.text, "node node00123 is gone: its launcher ended");
+    put(&stop, &m);
+}
+
+static void tell(struct guest *g, struct answer *a)
+{
+    uv_buf_t piece = uv_buf_init(a->bytes, a->len);
+    if (uv_try_write((uv_stream_t *)&g->tcp, &piece, 1) != (int)a->len)
+        abort();
+}
+
+static void tell_all(struct answer *a)
+{
+    for (struct guest *g = guests; g != NULL; g = g->next)
+        if (!g->gone)
+            tell(g, a);
+}
+
+static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *out)
+{
+    (void)h;
+    (void)suggested;
+    *out = uv_buf_init(scratch, sizeof(scratch));
+}
+
+static void on_end(struct guest *g, ssize_t n)
+{
+    g->gone = true;
+    uv_close((uv_handle_t *)&g->tcp, NULL);
+    if (n == UV_EOF)
+        tell_all(&stop);
+}
+
+static void on_frame(struct guest *g, const char *json)
+{
+    char kind = json[9]; /* {"kind":"beat", "join" or "ready" */
+    if (kind == 'b') {
+        tell(g, &lease);
+    } else if (kind == 'j') {
+        tell(g, &join_answer);
+        if (++n_joined == n_agents)
+            tell_all(&world);
+    } else if (++n_ready == n_agents - 1) {
+        tell_all(&world);
+    }
+}
+
+static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *piece)
+{
+    struct guest *g = s->data;
+    if (n < 0) {
+        on_end(g, n);
+        return;
+    }
+    ssize_t at = g->greeted || n == 0 ? 0 : (ssize_t)FRAME_HELLO_LEN;
+    g->greeted |= n > 0;
+    while (at < n) {
+        const unsigned char *h = (const unsigned char *)piece->base + at;
+        ssize_t len = n - at < 14 ? n : h[0] | h[1] << 8;
+        if (at + 4 + len > n)
+            abort(); /* they are small and come whole */
+        on_frame(g, piece->base + at + 4);
+        at += 4 + len;
+    }
+}
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+    struct guest *g = calloc(1, sizeof(*g));
+    if (status != 0 || g == NULL || uv_tcp_init(listener->loop, &g->tcp) != 0 ||
+        uv_accept(listener, (uv_stream_t *)&g->tcp) != 0)
+        abort();
+    g->tcp.data = g;
+    g->next = guests;
+    guests = g;
+    if (uv_read_start((uv_stream_t *)&g->tcp, on_alloc, on_read) != 0)
+        abort();
+}
+
+int main(int argc, char *argv[])
+{
+    uv_loop_t loop;
+    uv_tcp_t listener;
+    struct rlimit files;
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int len = sizeof(at);
+    n_agents = argc == 2 ? atoi(argv[1]) : 0;
+    if (n_agents < 2)
+        return 2;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+    fill_answers();
+    if (uv_loop_init(&loop) != 0 || uv_tcp_init(&loop, &listener) != 0 ||
+        uv_tcp_bind(&listener, (struct sockaddr *)&at, 0) != 0 ||
+        uv_listen((uv_stream_t *)&listener, 4096, on_connection) != 0 ||
+        uv_tcp_getsockname(&listener, (struct sockaddr *)&at, &len) != 0)
+        return 1;
+    printf("%d\n", ntohs(at.sin_port));
+    (void)fflush(stdout);
+    return uv_run(&loop, UV_RUN_DEFAULT);
+}

@@ -1,0 +1,238 @@
+/* links: rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round */
+/* links: rendezvous/core/node rendezvous/core/ranks rendezvous/core/note */
+/* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/base/rng */
+/* libs: -lcjson */
+/*
+ * One run of 65,536 nodes in the real core of the server: they join, beat, one
+ * is lost, one falls silent, all go on; and as many nodes wait as spares, or
+ * bear a role of their own. Nothing may cost more than its share of the time:
+ * what grows with the square of the nodes shows as a test that does not end.
+ * The agents are played in a few lines here, each sees but what it is told.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/rdzv.h"
+
+#define NODES     65536
+#define SPARES    16384
+#define CONNS     (NODES + SPARES)
+#define HEARTBEAT (1000 * MONO_MS)
+
+struct peer {
+    int worlds, stops, leases, waits;
+    bool dropped;
+    struct msg_world world; /* the last one */
+};
+
+static struct rdzv *rdzv;
+static struct peer *peers;
+static int64_t now_us;
+static uint8_t seen[NODES];
+
+static void emit(void *ctx, const struct rdzv_action *a)
+{
+    (void)ctx;
+    if (a->kind == RDZV_NOTE)
+        return;
+    struct peer *p = &peers[a->conn];
+    ck_assert(!p->dropped);
+    p->dropped = a->kind == RDZV_DROP;
+    if (a->kind == RDZV_DROP)
+        return;
+    p->worlds += a->msg->kind == MSG_KIND_world;
+    p->stops += a->msg->kind == MSG_KIND_stop;
+    p->leases += a->msg->kind == MSG_KIND_lease;
+    p->waits += a->msg->kind == MSG_KIND_waiting;
+    if (a->msg->kind == MSG_KIND_world)
+        p->world = a->msg->world;
+}
+
+static void step(const struct rdzv_event *ev)
+{
+    struct rdzv_event now = *ev;
+    struct rdzv_actions out = {.emit = emit};
+    now.now_us = now_us;
+    rdzv_step(rdzv, &now, &out);
+}
+
+static void say(int conn, const struct msg *m)
+{
+    step(&(struct rdzv_event){.kind = RDZV_MSG,
+                              .conn = conn,
+                              .msg = m,
+                              .peer_addr = "10.0.0.1",
+                              .here_addr = "10.0.0.9"});
+}
+
+static void join(int conn, bool own_role)
+{
+    struct msg m = {.kind = MSG_KIND_join};
+    m.join = (struct msg_join){
+        .version = MSG_VERSION,
+        .nodes_min = NODES - 2,
+        .nodes_max = NODES,
+        .nproc = 1 + conn % 8,
+        .max_restarts = 3,
+        .node_rank = -1,
+        .group_rank = -1,
+        .join_ms = 600000,
+        .last_call_ms = 60000,
+        .heartbeat_ms = HEARTBEAT / MONO_MS,
+        .reconnect_ms = 10000,
+    };
+    msg_set(m.join.run, "large");
+    (void)snprintf(m.join.agent, sizeof(m.join.agent), "%032x", conn);
+    (void)snprintf(m.join.name, sizeof(m.join.name), "node%d", NODES - conn);
+    (void)snprintf(m.join.role, sizeof(m.join.role), "r%d",
+                   own_role ? conn : 0);
+    say(conn, &m);
+}
+
+static void beat(int conn, int64_t seq, int64_t round)
+{
+    struct msg m = {.kind = MSG_KIND_beat};
+    m.beat.seq = seq;
+    m.beat.heard = seq - 1;
+    m.beat.round = round;
+    say(conn, &m);
+}
+
+static void ready(int conn, int64_t round)
+{
+    struct msg m = {.kind = MSG_KIND_ready};
+    m.ready.round = round;
+    say(conn, &m);
+}
+
+static void setup(void)
+{
+    struct rdzv_limits limits = {
+        .runs_max = 4, .nodes_max = CONNS, .conns_max = CONNS};
+    now_us = 1000 * MONO_S;
+    rdzv = rdzv_new(&limits, 1);
+    peers = calloc(CONNS, sizeof(peers[0]));
+    ck_assert_ptr_nonnull(peers);
+}
+
+static void teardown(void)
+{
+    rdzv_check(rdzv);
+    rdzv_del(rdzv);
+    free(peers);
+}
+
+/* Every member of this round was told a place of its own, the places are all
+ * that there are, and base ranks count the workers before them. */
+static void check_world(int64_t round, int members)
+{
+    static int nproc_of[NODES];
+    int64_t told = 0;
+    memset(seen, 0, sizeof(seen));
+    for (int i = 0; i < NODES; i++) {
+        const struct msg_world *w = &peers[i].world;
+        if (peers[i].dropped || w->round != round)
+            continue;
+        told++;
+        ck_assert_int_eq(w->group_world, members);
+        ck_assert_int_lt(w->group_rank, members);
+        ck_assert_int_eq(seen[w->group_rank]++, 0);
+        nproc_of[w->group_rank] = 1 + i % 8;
+    }
+    ck_assert_int_eq(told, members);
+    static int64_t base_of[NODES];
+    for (int g = 1; g < members; g++)
+        base_of[g] = base_of[g - 1] + nproc_of[g - 1];
+    for (int i = 0; i < NODES; i++) {
+        const struct msg_world *w = &peers[i].world;
+        if (!peers[i].dropped && w->round == round)
+            ck_assert_int_eq(w->base_rank, base_of[w->group_rank]);
+    }
+}
+
+/* Joins, a loss by FIN and one by silence: each round has all that are left. */
+START_TEST(test_scale_65536_nodes_lose_two_and_go_on)
+{
+    for (int i = 0; i < NODES; i++)
+        join(i, false);
+    rdzv_check(rdzv);
+    check_world(1, NODES);
+    step(&(struct rdzv_event){
+        .kind = RDZV_CLOSED, .conn = 12345, .orderly = true});
+    peers[12345].dropped = true;
+    for (int i = 0; i < NODES; i++) {
+        ck_assert_int_eq(peers[i].stops, i == 12345 ? 0 : 1);
+        if (i != 12345)
+            ready(i, 1);
+    }
+    rdzv_check(rdzv);
+    check_world(2, NODES - 1);
+    for (int seq = 1; seq <= 5; seq++) {
+        now_us += HEARTBEAT / 5;
+        for (int i = 0; i < NODES; i++)
+            if (i != 12345 && i != 777)
+                beat(i, seq, 2);
+        if (now_us >= rdzv_deadline(rdzv))
+            step(&(struct rdzv_event){.kind = RDZV_TICK});
+    }
+    ck_assert(peers[777].dropped); /* its lease is over */
+    for (int i = 0; i < NODES; i++)
+        if (!peers[i].dropped)
+            ready(i, 2);
+    check_world(3, NODES - 2);
+}
+END_TEST
+
+/* Spares are told so, and one of them takes a lost node's place. */
+START_TEST(test_scale_16384_spares_cost_no_more_than_themselves)
+{
+    for (int i = 0; i < CONNS; i++)
+        join(i, false);
+    check_world(1, NODES);
+    for (int i = NODES; i < CONNS; i++)
+        ck_assert_int_eq(peers[i].waits, 1);
+    step(&(struct rdzv_event){.kind = RDZV_CLOSED, .conn = 5, .orderly = true});
+    for (int i = 0; i < NODES; i++)
+        if (i != 5)
+            ready(i, 1);
+    rdzv_check(rdzv);
+    ck_assert_int_eq(peers[NODES].worlds, 1);
+    ck_assert_int_eq(peers[NODES].world.group_rank, peers[5].world.group_rank);
+    ck_assert_int_eq(peers[0].worlds, 2);
+}
+END_TEST
+
+/* As many roles as nodes: each is alone in its own. */
+START_TEST(test_scale_65536_roles_are_numbered)
+{
+    for (int i = 0; i < NODES; i++)
+        join(i, true);
+    check_world(1, NODES);
+    for (int i = 0; i < NODES; i++) {
+        ck_assert_int_eq(peers[i].world.role_rank, 0);
+        ck_assert_int_eq(peers[i].world.role_world, 1 + i % 8);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("scale");
+    TCase *tcase = tcase_create("large");
+    tcase_set_timeout(tcase, 20); /* n^2 would take minutes */
+    tcase_set_tags(tcase, "sim");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, test_scale_65536_nodes_lose_two_and_go_on);
+    tcase_add_test(tcase, test_scale_16384_spares_cost_no_more_than_themselves);
+    tcase_add_test(tcase, test_scale_65536_roles_are_numbered);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
