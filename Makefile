@@ -48,7 +48,8 @@ LDFLAGS  += -pie -pthread $(LDSAN)
 
 BASE   := $(addprefix rendezvous/base/,err log mono rng buf)
 PROTO  := $(addprefix rendezvous/proto/,frame msg)
-CORE   := $(addprefix rendezvous/core/,rdzv join round node ranks note)
+CORE   := $(addprefix rendezvous/core/,rdzv join round node ranks note \
+	budget)
 NET    := $(addprefix rendezvous/net/,addr conn)
 STORE  := rendezvous/proto/c10d rendezvous/core/store \
 	rendezvous/daemon/store_server
