@@ -13,7 +13,8 @@
 
 enum node_state {
     NODE_WAITING,  /* wants a place in the next round; no worker runs there */
-    NODE_SPARE,    /* the same, and the round is full */
+    NODE_SPARE,    /* the same, beside a round that runs: it is full, or
+                      will be made larger when --scale_interval is over */
     NODE_RUNNING,  /* in the sealed round */
     NODE_DONE,     /* in it, all its workers exited 0 */
     NODE_STOPPING, /* in it, told to stop, has not said ready */
