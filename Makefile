@@ -52,7 +52,8 @@ LDFLAGS  += -pie -pthread $(LDSAN)
 
 BASE   := $(addprefix rendezvous/base/,err log mono rng buf)
 PROTO  := $(addprefix rendezvous/proto/,frame msg)
-CORE   := $(addprefix rendezvous/core/,rdzv join round node ranks note)
+CORE   := $(addprefix rendezvous/core/,rdzv join round node ranks note \
+	budget)
 NET    := $(addprefix rendezvous/net/,addr conn)
 STORE  := rendezvous/proto/c10d rendezvous/core/store \
 	rendezvous/daemon/store_server
@@ -60,7 +61,7 @@ SERVER := $(CORE) rendezvous/daemon/server
 OPTS   := rendezvous/base/opts
 
 LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew \
-	spawn helper tree worker_env errfile report program placement)
+	spawn helper tree worker_env errfile notice report program placement)
 RT       := $(addprefix worker_rt/,env store comm comm_cpu comm_wire comm_meet \
 	beat snapshot snapshot_load snapshot_save safetensors sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)

@@ -96,6 +96,8 @@ static void send_join(struct step *s)
         m.join.restarts = a->world.restarts;
         m.join.state = state_of(a);
         m.join.sure = a->sure;
+        m.join.recent = a->world.recent;
+        m.join.recent_ms = (s->now_us - a->world_at_us) / MONO_MS;
     }
     if (a->alive > 0)
         m.join.lease_ms = mono_ms_until(s->now_us, a->lease_until_us);
@@ -111,7 +113,9 @@ static void send_failed(struct step *s)
 
 static void send_ready(struct step *s, int64_t round)
 {
+    const struct agent *a = s->a;
     struct msg m = {.kind = MSG_KIND_ready, .ready.round = round};
+    m.ready.progress = a->progressed && round == a->world.round;
     send(s, &m);
 }
 
@@ -213,13 +217,31 @@ static void stop_workers(struct step *s, int signo)
         all_dead(s);
         return;
     }
-    if (a->work == AGENT_STOPPING && signo != SIGKILL)
-        return; /* asked already */
+    if (a->work == AGENT_STOPPING && !a->asked && signo != SIGKILL)
+        return; /* told already */
     a->work = AGENT_STOPPING;
+    a->asked = false;
     a->killed = signo == SIGKILL;
     a->kill_at_us =
         a->killed ? MONO_NEVER : mono_after(s->now_us, a->conf.shutdown_us);
     kill_workers(s, signo);
+}
+
+/* Asks the workers to leave at a step, as long as they would get between a
+ * signal and the next. */
+static void ask_workers(struct step *s, enum msg_graceful graceful)
+{
+    struct agent *a = s->a;
+    if (a->work != AGENT_RUNNING) {
+        stop_workers(s, SIGTERM);
+        return;
+    }
+    a->work = AGENT_STOPPING;
+    a->killed = false;
+    a->asked = true;
+    a->kill_at_us = mono_after(s->now_us, a->conf.shutdown_us);
+    struct agent_action action = {.kind = AGENT_ASK, .graceful = graceful};
+    emit(s, &action);
 }
 
 /* Goes: exits with `status` once no worker is left. */
@@ -401,7 +423,9 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
         .group_rank = -1,
         .group_world = w->group_world,
         .restarts = w->restarts,
+        .recent = w->recent,
     };
+    a->world_at_us = s->now_us;
     msg_set(a->world.instance, w->instance);
     a->holds = a->spare = true;
     a->sure = a->has_failed = false;
@@ -411,9 +435,15 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
 {
     if (w->spare) {
         become_spare(s, w);
-        note(s, NOTE_wait,
-             "the round is full (%lld nodes): this node waits as a spare",
-             (long long)w->max);
+        if (w->scales)
+            note(s, NOTE_wait,
+                 "a round runs; this node joins it in %lld s, with all that "
+                 "come until then",
+                 (long long)((w->left_ms + 999) / 1000));
+        else
+            note(s, NOTE_wait,
+                 "the round is full (%lld nodes): this node waits as a spare",
+                 (long long)w->max);
         return;
     }
     int64_t missing = w->min - w->have;
@@ -458,6 +488,8 @@ static void on_world(struct step *s, const struct msg_world *w)
         return;
     }
     a->world = *w;
+    a->world_at_us = s->now_us;
+    a->progressed = false;
     a->holds = true;
     a->spare = false;
     a->sure = s->now_us < a->lease_until_us;
@@ -487,8 +519,14 @@ static void on_stop(struct step *s, const struct msg_stop *stop)
         note(s, NOTE_stale, "stop of round %lld", (long long)stop->round);
         return;
     }
+    bool graceful = stop->graceful != MSG_AT_ONCE;
+    if (a->work == AGENT_STOPPING && graceful)
+        return; /* said again */
     note(s, NOTE_stopping, "%s", stop->text);
-    stop_workers(s, SIGTERM);
+    if (graceful)
+        ask_workers(s, (enum msg_graceful)stop->graceful);
+    else
+        stop_workers(s, SIGTERM);
 }
 
 static void on_end(struct step *s, const struct msg_end *end)
@@ -580,11 +618,19 @@ static bool is_own_death(const struct agent *a, const struct agent_worker *w)
             w->signal == SIGBUS || w->signal == SIGILL || w->signal == SIGFPE);
 }
 
+/* The ways in which one ends that was asked to leave. */
+static bool has_obeyed(const struct agent_worker *w)
+{
+    return w->signal == SIGTERM ||
+           (w->signal == 0 && (w->code == 0 || w->code == 128 + SIGTERM));
+}
+
 static void on_worker_exit(struct step *s, const struct agent_worker *w)
 {
     struct agent *a = s->a;
     ddp_assert(a->alive > 0);
     a->alive--;
+    a->progressed |= w->progressed;
     bool ok = w->code == 0 && w->signal == 0;
     if (a->work == AGENT_RUNNING && !ok) {
         take_failure(s, w);
@@ -603,7 +649,17 @@ static void on_worker_exit(struct step *s, const struct agent_worker *w)
             take_failure(s, w);
         if (a->alive == 0)
             all_dead(s);
+        else if (a->asked && !has_obeyed(w))
+            stop_workers(s, SIGTERM);
     }
+}
+
+/* Where nobody looks, all have got the signal already: the grace runs. */
+static void on_asked(struct step *s, int attached)
+{
+    struct agent *a = s->a;
+    if (a->asked && attached == 0)
+        a->asked = false;
 }
 
 static void on_spawn_failed(struct step *s, const struct agent_event *ev)
@@ -723,7 +779,10 @@ static int64_t silent_at_us(const struct agent *a)
 static void on_tick(struct step *s)
 {
     struct agent *a = s->a;
-    if (s->now_us >= a->kill_at_us) {
+    if (s->now_us >= a->kill_at_us && a->asked) {
+        note(s, NOTE_stopping, "%d workers did not leave when asked", a->alive);
+        stop_workers(s, SIGTERM);
+    } else if (s->now_us >= a->kill_at_us) {
         note(s, NOTE_killing, "%d workers after the grace", a->alive);
         stop_workers(s, SIGKILL);
     }
@@ -803,6 +862,9 @@ void agent_step(struct agent *a,
         return;
     case AGENT_SPAWN_FAILED:
         on_spawn_failed(&s, ev);
+        return;
+    case AGENT_ASKED:
+        on_asked(&s, ev->attached);
         return;
     case AGENT_SIGNAL:
         on_signal(&s, ev->signo);

@@ -18,6 +18,10 @@
  * each reconnect (join, then failed, ready, done or leave), so that nothing
  * depends on a message that was under way when a connection broke.
  *
+ * Where nothing failed (a node joins, or leaves), workers that look for it are
+ * asked to leave at a step of theirs before they get a signal; one that fails
+ * while it leaves ends that patience, since its peers may wait for it.
+ *
  * Workers run under a lease, which the server's answers renew, and so does a
  * refused connection, since it proves that the old server is gone. When it is
  * over they are killed at once; the guard holds the same lease over the agent
@@ -49,6 +53,7 @@ enum agent_event_kind {
     AGENT_MSG,          /* msg */
     AGENT_WORKER_EXIT,  /* worker */
     AGENT_SPAWN_FAILED, /* worker: its local rank and why; started */
+    AGENT_ASKED,        /* attached: told after each AGENT_ASK */
     AGENT_SIGNAL,       /* signo: the user's, to the launcher */
     AGENT_ORPHANED,     /* the guard is dead */
     AGENT_TICK,
@@ -61,6 +66,7 @@ struct agent_worker {
     int code;         /* exit code, 0 if a signal ended it */
     int signal;       /* 0 if it exited */
     bool permanent;   /* starting it again is useless */
+    bool progressed;  /* it had got somewhere (DDP_PROGRESS_FILE) */
     const char *text; /* from its error file, may be NULL */
 };
 
@@ -71,7 +77,8 @@ struct agent_event {
     bool refused;     /* nobody listens there: the old server is gone */
     const char *text; /* why the link is down */
     struct agent_worker worker;
-    int started; /* SPAWN_FAILED: how many workers run nevertheless */
+    int started;  /* SPAWN_FAILED: how many workers run nevertheless */
+    int attached; /* ASKED: how many look whether they are asked to stop */
     int signo;
 };
 
@@ -91,6 +98,8 @@ enum agent_action_kind {
     AGENT_SEND,       /* msg */
     AGENT_SPAWN,      /* world: start join.nproc workers */
     AGENT_KILL,       /* signo to all workers that live */
+    AGENT_ASK,        /* graceful: asks those that look for it to leave at a
+                         step, and sends SIGTERM to the others */
     AGENT_SWEEP,      /* kill whatever else the dead workers left behind */
     AGENT_NOTE,       /* note */
     AGENT_EXIT,       /* verdict; the last action */
@@ -100,6 +109,7 @@ struct agent_action {
     enum agent_action_kind kind;
     const struct msg *msg;
     const struct msg_world *world;
+    enum msg_graceful graceful;
     int signo;
     const struct note *note;
     const struct agent_verdict *verdict;
@@ -134,8 +144,11 @@ struct agent {
     bool spare; /* ... that runs without it, as the server said */
     bool sure;  /* the lease was never over since that round began */
     struct msg_world world;
-    int alive; /* workers */
+    int64_t world_at_us; /* when the server told of it */
+    int alive;           /* workers */
     int succeeded;
+    bool progressed; /* some worker of the round in `world` did */
+    bool asked;      /* STOPPING: no signal was sent yet */
     bool has_failed; /* `failed` is of the round in `world` */
     struct msg_failed failed;
     int64_t failed_at_us;

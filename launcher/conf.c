@@ -24,7 +24,11 @@
 #include "rendezvous/base/rng.h"
 
 #define HOST_MAX 255
-#define YEAR_US  (INT64_C(31536000) * MONO_S)
+
+/* join.heartbeat_ms in rendezvous/proto/messages.def. */
+#define HEARTBEAT_MIN_US (300 * MONO_MS)
+#define HEARTBEAT_MAX_US (3600 * MONO_S)
+#define YEAR_US          (INT64_C(31536000) * MONO_S)
 
 __attribute__((format(printf, 2, 3))) static void
 note(struct conf *c, const char *fmt, ...)
@@ -484,6 +488,8 @@ struct keys {
     int64_t heartbeat_us;
     int64_t reconnect_us;
     int64_t timeout_us;
+    int64_t keep_alive_us;
+    int64_t attempts;     /* of keep-alives; 0 not said */
     bool last_call_given; /* 0 is a value of it */
     int is_host;
     char idle[160]; /* keys that mean nothing here */
@@ -493,6 +499,7 @@ enum key_kind {
     KEY_SECONDS,
     KEY_IS_HOST,
     KEY_STORE_TYPE,
+    KEY_ATTEMPTS,
     KEY_IDLE, /* torchrun's; nothing to set here */
 };
 
@@ -513,13 +520,13 @@ static const struct key keys_known[] = {
     SECONDS("lastcall", last_call_us, 0), /* its name in older torchruns */
     SECONDS("close_timeout", close_us, MONO_MS),
     SECONDS("read_timeout", read_us, MONO_MS),
-    SECONDS("heartbeat_timeout", heartbeat_us, 300 * MONO_MS),
+    SECONDS("heartbeat_timeout", heartbeat_us, HEARTBEAT_MIN_US),
     SECONDS("reconnect_timeout", reconnect_us, MONO_MS),
     SECONDS("timeout", timeout_us, MONO_MS),
     {"is_host", KEY_IS_HOST, 0, 0},
     {"store_type", KEY_STORE_TYPE, 0, 0},
-    {"keep_alive_interval", KEY_IDLE, 0, 0},
-    {"keep_alive_max_attempt", KEY_IDLE, 0, 0},
+    SECONDS("keep_alive_interval", keep_alive_us, MONO_MS),
+    {"keep_alive_max_attempt", KEY_ATTEMPTS, 0, 0},
     {"rank", KEY_IDLE, 0, 0},
     {"use_libuv", KEY_IDLE, 0, 0},
 };
@@ -604,6 +611,13 @@ static int set_key(struct keys *k,
                                "store_type=%.60s: ddprun meets over tcp only",
                                value);
         return 0;
+    case KEY_ATTEMPTS:
+        if (!opts_read_int(value, 1, 1000, &k->attempts))
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "%s=%.60s: must be a whole number from 1 to "
+                               "1000",
+                               name, value);
+        return 0;
     case KEY_IDLE:
         add_idle(k, name);
         return 0;
@@ -652,6 +666,22 @@ static int64_t or_seconds(int64_t given_us, int64_t seconds)
     return given_us != 0 ? given_us : seconds * MONO_S;
 }
 
+/*
+ * What torchrun says by two keys: a node is lost after so many keep-alives that
+ * did not come, each due so long after the one before (5 s, 3).
+ */
+static int64_t heartbeat_us(const struct keys *k)
+{
+    if (k->heartbeat_us != 0 || (k->keep_alive_us == 0 && k->attempts == 0))
+        return or_seconds(k->heartbeat_us, 5);
+    int64_t us = or_seconds(k->keep_alive_us, 5);
+    int64_t attempts = k->attempts != 0 ? k->attempts : 3;
+    if (us > HEARTBEAT_MAX_US / attempts)
+        return HEARTBEAT_MAX_US;
+    us *= attempts;
+    return us < HEARTBEAT_MIN_US ? HEARTBEAT_MIN_US : us;
+}
+
 static void set_durations(struct conf *c, const struct keys *k)
 {
     /* torchrun's static has no join time-out, its store's is 900 s. */
@@ -662,9 +692,9 @@ static void set_durations(struct conf *c, const struct keys *k)
     c->join_timeout_us = or_seconds(join_us, 600);
     c->last_call_timeout_us =
         k->last_call_given ? k->last_call_us : 30 * MONO_S;
-    c->close_timeout_us = or_seconds(k->close_us, 30);
+    c->close_timeout_us = or_seconds(k->close_us, 5);
     c->read_timeout_us = or_seconds(k->read_us, 60);
-    c->heartbeat_timeout_us = or_seconds(k->heartbeat_us, 5);
+    c->heartbeat_timeout_us = heartbeat_us(k);
     c->reconnect_timeout_us = or_seconds(k->reconnect_us, 600);
 }
 
@@ -677,6 +707,11 @@ check_rdzv_conf(struct conf *c, const struct opts *o, struct ddp_err *err)
         char name[64];
         return ddp_err_wrap(err, "%s", opts_where(o, OPTIONS_rdzv_conf, name));
     }
+    if (k.heartbeat_us > HEARTBEAT_MAX_US)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "--rdzv_conf: heartbeat_timeout: must be at most "
+                           "%" PRId64 " seconds",
+                           HEARTBEAT_MAX_US / MONO_S);
     set_durations(c, &k);
     if (k.timeout_us != 0 && c->backend == CONF_C10D)
         add_idle(&k, "timeout");
@@ -716,6 +751,57 @@ check_log_dir(struct conf *c, const struct opts *o, struct ddp_err *err)
     return 0;
 }
 
+/* "90", "90s", "10m", "1.5h" or "7d" in microseconds. */
+static bool read_window(const char *text, int64_t *us)
+{
+    static const char letters[] = "smhd";
+    static const int64_t units[] = {1, 60, 3600, 86400};
+    char number[32];
+    size_t len = strlen(text);
+    int64_t unit = 1;
+    if (len == 0 || len >= sizeof(number))
+        return false;
+    const char *letter = strchr(letters, text[len - 1]);
+    if (letter != NULL) {
+        unit = units[letter - letters];
+        len--;
+    }
+    memcpy(number, text, len);
+    number[len] = '\0';
+    if (!opts_read_seconds(number, MONO_MS, YEAR_US / unit, us))
+        return false;
+    *us *= unit;
+    return true;
+}
+
+static int
+check_max_restarts(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    const char *text = opts_text(o, OPTIONS_max_restarts);
+    const char *slash = strchr(text, '/');
+    size_t len = slash != NULL ? (size_t)(slash - text) : strlen(text);
+    char number[16] = "";
+    int64_t n = 0;
+    int64_t max = slash != NULL ? CONF_WINDOW_RESTARTS_MAX : 1000000;
+    bool good =
+        len < sizeof(number) && strlen(text) < sizeof(c->max_restarts_text);
+    if (good) {
+        memcpy(number, text, len);
+        (void)snprintf(c->max_restarts_text, /* it was measured */
+                       sizeof(c->max_restarts_text), "%s", text);
+    }
+    good = good && opts_read_int(number, 0, max, &n) &&
+           (slash == NULL || read_window(slash + 1, &c->restart_window_us));
+    c->max_restarts = (int)n;
+    if (good)
+        return 0;
+    ddp_err_set(err, DDP_E_USAGE,
+                "must be a whole number from 0 to 1000000, or N/WINDOW such as "
+                "3/1h: at most N (up to %d) in a time in s, m, h or d",
+                CONF_WINDOW_RESTARTS_MAX);
+    return blame(o, OPTIONS_max_restarts, err);
+}
+
 static int check_word(const struct opts *o,
                       int id,
                       const char *allowed,
@@ -734,9 +820,10 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
     static const char *const methods[] = {"spawn", "fork", "forkserver", NULL};
     static const int idle[] = {OPTIONS_start_method, OPTIONS_event_log_handler,
                                OPTIONS_logs_specs};
-    c->max_restarts = (int)opts_number(o, OPTIONS_max_restarts);
+    c->crash_loop = (int)opts_number(o, OPTIONS_crash_loop);
+    c->scale_interval_us = opts_number(o, OPTIONS_scale_interval);
     c->shutdown_timeout_us = opts_number(o, OPTIONS_shutdown_timeout);
-    if (check_log_dir(c, o, err) < 0 ||
+    if (check_max_restarts(c, o, err) < 0 || check_log_dir(c, o, err) < 0 ||
         check_word(o, OPTIONS_worker_store, "agent or none", stores, err) < 0 ||
         check_word(o, OPTIONS_start_method, "spawn, fork or forkserver",
                    methods, err) < 0)

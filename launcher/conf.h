@@ -15,10 +15,11 @@
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/opts.h"
 
-#define CONF_NNODES_MAX  65536
-#define CONF_NPROC_MAX   4096
-#define CONF_PORT_C10D   29400 /* torchrun's default of an endpoint */
-#define CONF_PORT_STATIC 29500 /* and of --master_port */
+#define CONF_NNODES_MAX          65536
+#define CONF_NPROC_MAX           4096
+#define CONF_WINDOW_RESTARTS_MAX 64    /* as BUDGET_WINDOW_MAX, the server's */
+#define CONF_PORT_C10D           29400 /* torchrun's default of an endpoint */
+#define CONF_PORT_STATIC         29500 /* and of --master_port */
 
 enum conf_backend {
     CONF_C10D,
@@ -56,6 +57,10 @@ struct conf {
     int master_port;
 
     int max_restarts;
+    int64_t restart_window_us;  /* so many restarts in this time; 0: in all */
+    char max_restarts_text[48]; /* as it was given, "3/1h" */
+    int crash_loop;             /* rounds without progress, 0: off */
+    int64_t scale_interval_us;
 
     int64_t join_timeout_us;
     int64_t last_call_timeout_us;

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launcher/notice.h"
 #include "launcher/worker_env.h"
 #include "rendezvous/base/log.h"
 
@@ -34,7 +35,8 @@ struct crew {
     struct errfile errfile;
     struct watch **watches; /* by local rank, NULL: not alive */
     char (*error_files)[ERRFILE_PATH_MAX];
-    int trouble_fd[2]; /* children that could not exec */
+    struct notice *notices; /* by local rank */
+    int trouble_fd[2];      /* children that could not exec */
     bool paused;
 };
 
@@ -50,8 +52,13 @@ struct crew *crew_new(uv_loop_t *loop,
         crew->watches = calloc(n, sizeof(*crew->watches));
         crew->error_files = calloc(n, sizeof(*crew->error_files));
     }
-    if (crew == NULL || crew->watches == NULL || crew->error_files == NULL)
+    if (crew != NULL)
+        crew->notices = calloc(n, sizeof(*crew->notices));
+    if (crew == NULL || crew->watches == NULL || crew->error_files == NULL ||
+        crew->notices == NULL)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu workers", n);
+    for (size_t i = 0; i < n; i++)
+        crew->notices[i] = (struct notice)NOTICE_NONE;
     crew->loop = loop;
     crew->conf = conf;
     crew->origin = origin;
@@ -94,8 +101,10 @@ static void tell_exit(struct crew *crew, int local_rank, const siginfo_t *info)
         .pid = info->si_pid,
         .code = exited ? info->si_status : 0,
         .signal = exited ? 0 : info->si_status,
+        .progressed = notice_progressed(&crew->notices[local_rank]),
         .text = text,
     };
+    notice_close(&crew->notices[local_rank]);
     int why;
     bool ok = w.code == 0 && w.signal == 0;
     if (!ok)
@@ -165,7 +174,10 @@ static int start_one(struct crew *crew,
 {
     char *error_file = crew->error_files[local_rank];
     errfile_prepare(&crew->errfile, world->restarts, local_rank, error_file);
-    char **envp = worker_env_make(crew->conf, world, local_rank, error_file);
+    struct notice *notice = &crew->notices[local_rank];
+    notice_open(notice);
+    char **envp =
+        worker_env_make(crew->conf, world, local_rank, error_file, notice);
     char **argv = worker_args_make(crew->conf->argv, local_rank);
     struct spawn_request req = {
         .path = crew->conf->exec_path,
@@ -206,15 +218,35 @@ int crew_start(struct crew *crew,
 
 /* -- ending ---------------------------------------------------------------- */
 
+/* Not yet a session leader in the instant after fork: then the signal goes to
+ * the process itself. */
+static void signal_worker(const struct watch *w, int signo)
+{
+    if (w != NULL && kill(-w->pid, signo) != 0)
+        (void)kill(w->pid, signo);
+}
+
 static void signal_workers(const struct crew *crew, int signo)
 {
+    for (int i = 0; i < crew->conf->nproc; i++)
+        signal_worker(crew->watches[i], signo);
+}
+
+int crew_ask(struct crew *crew, enum msg_graceful graceful)
+{
+    int looking = 0;
     for (int i = 0; i < crew->conf->nproc; i++) {
         const struct watch *w = crew->watches[i];
-        /* Not yet a session leader in the instant after fork: then the signal
-         * goes to the process itself. */
-        if (w != NULL && kill(-w->pid, signo) != 0)
-            (void)kill(w->pid, signo);
+        if (w == NULL)
+            continue;
+        if (notice_ask(&crew->notices[i], graceful)) {
+            looking++;
+        } else {
+            signal_worker(w, SIGTERM);
+            signal_worker(w, SIGCONT);
+        }
     }
+    return looking;
 }
 
 void crew_kill(struct crew *crew, int signo)

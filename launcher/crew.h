@@ -42,6 +42,10 @@ int crew_start(struct crew *crew,
  * can obey. */
 void crew_kill(struct crew *crew, int signo);
 
+/* Asks those that look for it to leave, and sends SIGTERM to the others.
+ * Returns how many look. */
+int crew_ask(struct crew *crew, enum msg_graceful graceful);
+
 /* Stops all workers (Ctrl-Z) and those that are started before they are
  * continued. */
 void crew_pause(struct crew *crew, bool paused);

@@ -31,9 +31,6 @@
 #include "rendezvous/net/addr.h"
 
 #define SWEEP_US (2 * MONO_S)
-#define SERVER_LAST_MS                                                         \
-    5000 /* for the server to bring the end to the others                      \
-          */
 
 struct drive {
     const struct conf *conf;
@@ -52,6 +49,8 @@ struct drive {
     uv_poll_t store_poll;
     pid_t store;
 
+    bool asked; /* pending as well */
+    int attached;
     bool spawn_failed; /* pending: told when the step is over */
     int spawned;
     struct ddp_err spawn_err;
@@ -153,7 +152,9 @@ static void leave_loop(struct drive *d, const struct agent_verdict *v)
     link_finish(d->link);
     (void)uv_timer_stop(&d->timer);
     if (link_server(d->link) > 0 && v->ended)
-        (void)uv_timer_start(&d->timer, on_server_late, SERVER_LAST_MS, 0);
+        (void)uv_timer_start(&d->timer, on_server_late,
+                             (uint64_t)(d->conf->close_timeout_us / MONO_MS),
+                             0);
     else
         uv_stop(&d->loop);
 }
@@ -189,6 +190,10 @@ static void act(void *ctx, const struct agent_action *a)
         return;
     case AGENT_KILL:
         crew_kill(d->crew, a->signo);
+        return;
+    case AGENT_ASK:
+        d->asked = true;
+        d->attached = crew_ask(d->crew, a->graceful);
         return;
     case AGENT_SWEEP:
         sweep(d);
@@ -251,6 +256,12 @@ static void step(struct drive *d, struct agent_event *ev)
     step_once(d, ev);
     if (d->spawn_failed)
         tell_spawn_failure(d);
+    if (d->asked) {
+        struct agent_event asked = {.kind = AGENT_ASKED,
+                                    .attached = d->attached};
+        d->asked = false;
+        step_once(d, &asked);
+    }
     guard_lease(d->guard_fd, agent_lease_until_us(&d->agent));
     arm(d);
 }
@@ -358,6 +369,9 @@ static void fill_join(const struct drive *d, int store_port, struct msg_join *j)
         .nodes_max = c->nnodes_max,
         .nproc = c->nproc,
         .max_restarts = c->max_restarts,
+        .window_ms = c->restart_window_us / MONO_MS,
+        .crash_loop = c->crash_loop,
+        .scale_ms = c->scale_interval_us / MONO_MS,
         .node_rank = c->node_rank,
         .port = store_port,
         .join_ms = c->join_timeout_us / MONO_MS,

@@ -23,7 +23,7 @@
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
 
-#define DIAL_MS    5000 /* on_dial_timer says so */
+#define DIAL_MS    5000 /* at most; less where read_timeout is */
 #define RESOLVE_MS 2000 /* a resolver may well take longer, but not unsaid */
 /* A daemon that is gone is likely to be started again: so long its port is left
  * to it before a launcher on its host serves there instead. */
@@ -250,12 +250,20 @@ static const struct conn_handler handler = {
     .on_closed = on_closed,
 };
 
+static int64_t dial_ms(const struct link *l)
+{
+    return mono_min(DIAL_MS, l->conf->read_timeout_us / MONO_MS);
+}
+
 static void on_dial_timer(uv_timer_t *timer)
 {
     struct link *l = timer->data;
+    char why[64];
+    (void)snprintf(why, sizeof(why), "no answer in %.12g s", /* it fits */
+                   (double)dial_ms(l) / 1000.0);
     conn_close(l->conn);
     l->conn = NULL;
-    keep_reason(l, false, "no answer in 5 s");
+    keep_reason(l, false, why);
     dial_next(l);
 }
 
@@ -284,7 +292,7 @@ static void dial_next(struct link *l)
         dial_next(l);
         return;
     }
-    (void)uv_timer_start(&l->timer, on_dial_timer, DIAL_MS, 0);
+    (void)uv_timer_start(&l->timer, on_dial_timer, (uint64_t)dial_ms(l), 0);
 }
 
 static void resolved(struct link *l)

@@ -109,8 +109,16 @@ static void report_failure(const struct conf *conf,
     log_warnx("  when            %s, in round %lld", when, (long long)e->round);
     if (e->error[0] != '\0')
         log_warnx("  error           %s", e->error);
-    log_warnx("  restarts used   %lld of %d", (long long)e->restarts,
-              conf->max_restarts);
+    if (conf->restart_window_us > 0)
+        log_warnx("  restarts used   %lld, at most %s", (long long)e->restarts,
+                  conf->max_restarts_text);
+    else
+        log_warnx("  restarts used   %lld of %d", (long long)e->restarts,
+                  conf->max_restarts);
+    if (e->crash_loop > 0)
+        log_warnx("  crash loop      the last %lld rounds all failed before "
+                  "any worker made progress",
+                  (long long)e->crash_loop);
     log_warnx("  exit status     %d, on every node", v->status);
 }
 

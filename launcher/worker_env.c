@@ -67,6 +67,15 @@ static void set_elastic(struct vars *v,
     set(v, "DDP_ROUND", "%lld", (long long)w->round);
 }
 
+static void set_notices(struct vars *v, const struct notice *notice)
+{
+    char path[NOTICE_PATH_MAX];
+    notice_progress_path(notice, path);
+    set(v, "DDP_PROGRESS_FILE", "%s", path);
+    notice_stop_path(notice, path);
+    set(v, "DDP_STOP_FILE", "%s", path);
+}
+
 /* What torchrun sets only where the user has not. */
 static void set_defaults(struct vars *v, const struct conf *conf)
 {
@@ -128,11 +137,13 @@ static char **merge(const struct vars *v)
 char **worker_env_make(const struct conf *conf,
                        const struct msg_world *world,
                        int local_rank,
-                       const char *error_file)
+                       const char *error_file,
+                       const struct notice *notice)
 {
     struct vars v = {.n = 0};
     set_places(&v, conf, world, local_rank);
     set_elastic(&v, conf, world, error_file);
+    set_notices(&v, notice);
     set_defaults(&v, conf);
     char **block = v.failed ? NULL : merge(&v);
     for (int i = 0; i < v.n; i++)

@@ -6,6 +6,7 @@
 #define WORKER_ENV_H
 
 #include "launcher/conf.h"
+#include "launcher/notice.h"
 #include "rendezvous/proto/msg.h"
 
 /*
@@ -16,7 +17,8 @@
 char **worker_env_make(const struct conf *conf,
                        const struct msg_world *world,
                        int local_rank,
-                       const char *error_file);
+                       const char *error_file,
+                       const struct notice *notice);
 
 /*
  * The arguments with ${local_rank} and $local_rank replaced and $$ made $, as

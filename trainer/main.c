@@ -532,6 +532,26 @@ static void tell_start(struct trainer *t)
                   (long long)t->o.seed);
 }
 
+/* As this rank was asked; another one may have been asked earlier. */
+static const char *why_stopped(const struct trainer *t)
+{
+    switch (ddp_should_stop(t->ddp)) {
+    case DDP_STOP_SCALE_UP:
+        return " (scale-up)";
+    case DDP_STOP_SCALE_DOWN:
+        return " (scale-down)";
+    case DDP_STOP_NO:
+    case DDP_STOP_SIGNAL:
+        return "";
+    }
+    return "";
+}
+
+static bool stop_is_saved(const struct trainer *t)
+{
+    return saves(t) && !t->unsaved;
+}
+
 static int run(struct trainer *t, struct ddp_error *err)
 {
     if (set_up(t, err) != 0)
@@ -554,7 +574,8 @@ static int run(struct trainer *t, struct ddp_error *err)
         return -1;
     if (!t->stopped)
         return finish(t, err);
-    progress_line(&t->progress, "asked to stop: leaving after step %lld",
+    progress_line(&t->progress, "asked to stop%s: %s step %lld", why_stopped(t),
+                  stop_is_saved(t) ? "saved at" : "leaving after",
                   (long long)t->at.step);
     return 0;
 }

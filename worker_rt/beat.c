@@ -47,7 +47,16 @@ int64_t rt_stop_since_us(void)
 
 enum ddp_stop ddp_should_stop(const struct ddp *d)
 {
-    (void)d; /* later reasons come through it */
+    uint32_t why = ASKED_NOT;
+    if (d->asked != NULL) {
+        why = atomic_load(&d->asked->why);
+        if (atomic_load(&d->asked->looks) == 0)
+            atomic_store(&d->asked->looks, 1);
+    }
+    if (why == ASKED_SCALE_DOWN)
+        return DDP_STOP_SCALE_DOWN;
+    if (why != ASKED_NOT)
+        return DDP_STOP_SCALE_UP;
     return atomic_load(&stop_signal) == 0 ? DDP_STOP_NO : DDP_STOP_SIGNAL;
 }
 

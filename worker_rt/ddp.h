@@ -70,7 +70,8 @@ struct ddp;
  * Reads the place of this process from the environment that ddprun (or
  * torchrun) gave it: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
  * GROUP_RANK, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RESTART_COUNT,
- * TORCHELASTIC_RUN_ID, DDP_INSTANCE, DDP_ROUND, DDP_PROGRESS_FILE. With none
+ * TORCHELASTIC_RUN_ID, DDP_INSTANCE, DDP_ROUND, DDP_PROGRESS_FILE,
+ * DDP_STOP_FILE. With none
  * of the first five set there is no launcher: a world of one. Connects to
  * nothing yet.
  *
@@ -272,11 +273,18 @@ DDP_API void ddp_beat(struct ddp *d, int64_t step);
 /* More reasons come with later versions: test for != DDP_STOP_NO. */
 enum ddp_stop {
     DDP_STOP_NO = 0,
-    DDP_STOP_SIGNAL = 1, /* one of those given to ddp_stop_on_signal came */
+    DDP_STOP_SIGNAL = 1,     /* one of those given to ddp_stop_on_signal came */
+    DDP_STOP_SCALE_UP = 2,   /* nodes join: the workers will start again */
+    DDP_STOP_SCALE_DOWN = 3, /* a node leaves: the same */
 };
 
-/* Why this worker should save and leave at the next step. The ranks may learn
- * it at different steps: agree over a communicator before acting on it. */
+/*
+ * Why this worker should save and leave at the next step. The ranks may learn
+ * it at different steps: agree over a communicator before acting on it. A load
+ * from memory: call it at every step. A launcher asks a worker that has called
+ * it, and gives it --shutdown_timeout to leave, before it sends SIGTERM; any
+ * other one gets SIGTERM at once. However it ends then, it counts as stopped.
+ */
 DDP_API enum ddp_stop ddp_should_stop(const struct ddp *d);
 
 /*

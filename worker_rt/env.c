@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "worker_rt/rt.h"
@@ -140,13 +141,56 @@ static int read_master(struct ddp *d, struct ddp_err *err)
     return 0;
 }
 
+/* Whether a path of /proc led to the launcher's memfd. In another PID namespace
+ * than the launcher's it leads nowhere, or to somebody else's file. */
+static bool is_memfd(int fd, const char *name)
+{
+    char path[32], wanted[64], link[64];
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);    /* fits */
+    int len = snprintf(wanted, sizeof(wanted), "/memfd:%s", name); /* fits */
+    ssize_t n = readlink(path, link, sizeof(link));
+    return n >= len && strncmp(link, wanted, (size_t)len) == 0;
+}
+
+static bool is_of_launcher(const char *path)
+{
+    return strncmp(path, "/proc/", strlen("/proc/")) == 0;
+}
+
+/* Where it cannot be had, signals do as well. */
+static void open_stop(struct ddp *d)
+{
+    const char *path = getenv("DDP_STOP_FILE");
+    if (path == NULL || !is_of_launcher(path))
+        return;
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    struct stat st;
+    void *page = MAP_FAILED;
+    if (is_memfd(fd, ASKED_STOP_NAME) && fstat(fd, &st) == 0 &&
+        st.st_size == (off_t)sizeof(*d->asked))
+        page = mmap(NULL, sizeof(*d->asked), PROT_READ | PROT_WRITE, MAP_SHARED,
+                    fd, 0);
+    if (page != MAP_FAILED)
+        d->asked = page;
+    (void)close(fd); /* the mapping stays */
+}
+
 static int open_progress(struct ddp *d, struct ddp_err *err)
 {
     const char *path = getenv("DDP_PROGRESS_FILE");
     if (path == NULL || *path == '\0')
         return 0;
-    d->progress_fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (d->progress_fd < 0)
+    bool ours = is_of_launcher(path);
+    int flags = O_WRONLY | O_CLOEXEC | (ours ? 0 : O_CREAT);
+    d->progress_fd = open(path, flags, 0600);
+    if (ours && d->progress_fd >= 0 &&
+        !is_memfd(d->progress_fd, ASKED_PROGRESS_NAME)) {
+        (void)close(d->progress_fd); /* somebody else's */
+        d->progress_fd = -1;
+    }
+    if (d->progress_fd < 0 && !ours)
         return ddp_err_sys(err, DDP_E_CONFIG,
                            "DDP_PROGRESS_FILE '%.200s' cannot be opened", path);
     return 0;
@@ -167,6 +211,7 @@ static int read_place(struct ddp *d, struct ddp_err *err)
     if (launched() && (read_ranks(d, err) != 0 || read_fence(d, err) != 0 ||
                        read_run_id(d, err) != 0 || read_master(d, err) != 0))
         return -1;
+    open_stop(d);
     return open_progress(d, err);
 }
 
@@ -197,6 +242,8 @@ void ddp_free(struct ddp *d)
     if (d == NULL)
         return;
     store_free(&d->store);
+    if (d->asked != NULL)
+        (void)munmap(d->asked, sizeof(*d->asked)); /* cannot fail */
     if (d->progress_fd >= 0)
         (void)close(d->progress_fd); /* a lost beat is no loss */
     free(d);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "rendezvous/base/asked.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
@@ -40,6 +41,7 @@ struct ddp {
     uint32_t comms;           /* made so far: the next one's id */
     struct rt_file whole;     /* the snapshot last saved or loaded */
     int progress_fd;          /* -1: nobody listens */
+    struct asked *asked;      /* NULL: only signals ask this worker to stop */
     _Atomic int64_t beat_due; /* no beat is written before, us */
 };
 

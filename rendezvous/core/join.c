@@ -80,19 +80,21 @@ static struct run *run_open(struct rdzv *r, const struct msg_join *j)
         .used = true,
         .nodes_min = (int)j->nodes_min,
         .nodes_max = (int)j->nodes_max,
-        .max_restarts = (int)j->max_restarts,
         .join_us = j->join_ms * MONO_MS,
         .last_call_us = j->last_call_ms * MONO_MS,
         .heartbeat_us = j->heartbeat_ms * MONO_MS,
         .reconnect_us = j->reconnect_ms * MONO_MS,
+        .scale_us = j->scale_ms * MONO_MS,
         .head = -1,
         .tail = -1,
     };
+    budget_init(&run->budget, (int)j->max_restarts, j->window_ms * MONO_MS,
+                (int)j->crash_loop);
     msg_set(run->id, j->run);
     msg_set(run->prog, j->prog);
     msg_set(run->backend, j->backend);
     note(r, NOTE_run_new, run, "", "%d..%d nodes, %d restarts, program %s",
-         run->nodes_min, run->nodes_max, run->max_restarts, run->prog);
+         run->nodes_min, run->nodes_max, run->budget.max, run->prog);
     round_gather(r, run);
     return run;
 }
@@ -131,9 +133,53 @@ static bool is_sound(struct rdzv *r, const struct msg_join *j, int conn)
                "--nnodes=%lld:%lld does not fit: at most %d nodes here",
                (long long)j->nodes_min, (long long)j->nodes_max,
                r->limits.nodes_max);
+    else if (j->window_ms > 0 && j->max_restarts > BUDGET_WINDOW_MAX)
+        refuse(r, conn, j, DDP_E_USAGE,
+               "--max_restarts=%lld/...: at most %d restarts in a window",
+               (long long)j->max_restarts, BUDGET_WINDOW_MAX);
     else
         return true;
     return false;
+}
+
+static bool same_budget(const struct budget *b, const struct msg_join *j)
+{
+    return j->max_restarts == b->max &&
+           j->window_ms * MONO_MS == b->window_us &&
+           j->crash_loop == b->crash_loop;
+}
+
+/* "3" or "3/90s", and ", --crash_loop=2" where it is on. */
+static void describe_budget(int64_t max,
+                            int64_t window_us,
+                            int64_t crash_loop,
+                            char text[80])
+{
+    char window[32] = "";
+    char loop[32] = "";
+    if (window_us > 0)
+        (void)snprintf(window, sizeof(window), "/%.12gs",
+                       (double)window_us / (double)MONO_S);
+    if (crash_loop > 0)
+        (void)snprintf(loop, sizeof(loop), ", --crash_loop=%d",
+                       (int)crash_loop);
+    (void)snprintf(text, 80, "%d%s%s", (int)max, window, loop); /* fits */
+}
+
+static void refuse_budget(struct rdzv *r,
+                          const struct run *run,
+                          const struct msg_join *j,
+                          int conn)
+{
+    const struct budget *b = &run->budget;
+    char theirs[80], ours[80];
+    describe_budget(j->max_restarts, j->window_ms * MONO_MS, j->crash_loop,
+                    theirs);
+    describe_budget(b->max, b->window_us, b->crash_loop, ours);
+    refuse(r, conn, j, DDP_E_CONFLICT,
+           "this node was started with --max_restarts=%s, run '%s' has %s; "
+           "give every node the same line",
+           theirs, run->id, ours);
 }
 
 /* What must agree between nodes of a run: else somebody else's job on the same
@@ -150,11 +196,8 @@ static bool agrees(struct rdzv *r,
                "--rdzv_id",
                (long long)j->nodes_min, (long long)j->nodes_max, run->id,
                run->nodes_min, run->nodes_max);
-    else if (j->max_restarts != run->max_restarts)
-        refuse(r, conn, j, DDP_E_CONFLICT,
-               "this node was started with --max_restarts=%lld, run '%s' has "
-               "%d; give every node the same line",
-               (long long)j->max_restarts, run->id, run->max_restarts);
+    else if (!same_budget(&run->budget, j))
+        refuse_budget(r, run, j, conn);
     else if (strcmp(j->prog, run->prog) != 0)
         refuse(r, conn, j, DDP_E_CONFLICT,
                "this node would run '%s', run '%s' runs '%s'; give every node "
@@ -177,13 +220,36 @@ static bool agrees(struct rdzv *r,
 
 /* -- a place -------------------------------------------------------------- */
 
+/*
+ * A round runs without it. Where it has room, the newcomer makes it larger, at
+ * once or with those that come in the same --scale_interval: it is a spare
+ * until then, and takes a lost node's place as one.
+ */
+static void join_running(struct rdzv *r, struct run *run, struct node *n)
+{
+    char why[128];
+    bool room = round_has_room(run);
+    node_set_state(r, n, NODE_SPARE);
+    if (!room)
+        note(r, NOTE_spare, run, n->name, "no room");
+    else if (r->now_us < run->scale_next_us)
+        note(r, NOTE_spare, run, n->name, "the round grows in %lld ms",
+             (long long)mono_ms_until(r->now_us, run->scale_next_us));
+    else
+        note(r, NOTE_joined, run, n->name, "nproc %d, %d of %d..%d", n->nproc,
+             run->group_world + run->count[NODE_SPARE], run->nodes_min,
+             run->nodes_max);
+    if (!room || r->now_us < run->scale_next_us)
+        round_send_waiting(r, run, n);
+    (void)snprintf(why, sizeof(why), "node %s joins", n->name);
+    round_try_scale(r, run, why);
+}
+
 void join_place(struct rdzv *r, struct run *run, struct node *n)
 {
     n->group_rank = -1;
-    if (run->state == RUN_ACTIVE && !round_has_room(run)) {
-        node_set_state(r, n, NODE_SPARE);
-        note(r, NOTE_spare, run, n->name, "no room");
-        round_send_waiting(r, run, n);
+    if (run->state == RUN_ACTIVE) {
+        join_running(r, run, n);
         return;
     }
     node_set_state(r, n, NODE_WAITING);
@@ -191,13 +257,7 @@ void join_place(struct rdzv *r, struct run *run, struct node *n)
          run->count[NODE_WAITING], run->nodes_min, run->nodes_max);
     if (run->state == RUN_GATHER)
         round_send_waiting(r, run, n);
-    if (run->state == RUN_ACTIVE) {
-        char why[128];
-        (void)snprintf(why, sizeof(why), "node %s joins", n->name);
-        round_over(r, run, why);
-    } else {
-        round_try_seal(r, run);
-    }
+    round_try_seal(r, run);
 }
 
 /* -- rebuilding a round --------------------------------------------------- */
@@ -222,7 +282,8 @@ static void demote_all(struct rdzv *r, struct run *run, int64_t old_round)
             node_set_state(r, n, NODE_SPARE);
         } else if (node_in_round(n)) {
             node_set_state(r, n, NODE_STALE);
-            node_send_stop(r, n, old_round, "a later round is known");
+            node_send_stop(r, n, old_round, "a later round is known",
+                           MSG_AT_ONCE);
         }
     }
 }
@@ -248,6 +309,8 @@ run_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
     memset(taken_bits(r, run), 0, (size_t)r->limits.nodes_max / 8 + 1);
     run->gone_done = 0;
     run->charged = run->lost_since = run->root.known = false;
+    run->progressed = false;
+    run->sealed_us = r->now_us;
     run->state = RUN_ACTIVE;
     note(r, NOTE_rebuilt, run, j->name, "%d nodes", run->group_world);
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
@@ -311,12 +374,11 @@ static void fill_hole(struct rdzv *r,
         round_try_done(r, run);
     } else {
         node_set_state(r, n, NODE_STOPPING);
-        node_send_stop(r, n, run->round, "the round is over");
-        round_over(r, run, "a node stopped its workers");
+        node_send_stop(r, n, run->round, "the round is over", MSG_AT_ONCE);
+        round_over(r, run, "a node stopped its workers", MSG_AT_ONCE);
     }
     node_confirm(r, n, j->round);
-    if (run->count[NODE_SPARE] > 0 && round_has_room(run))
-        round_over(r, run, "nodes wait to join");
+    round_try_scale(r, run, "nodes wait to join");
 }
 
 /* -- who joins ------------------------------------------------------------ */
@@ -343,15 +405,16 @@ rejoin(struct rdzv *r, struct node *n, const struct msg_join *j, int conn)
         /* The server before us sealed a rebuilt round and told its members of
          * it: nothing is known of it here that could be told again. */
         if (run->rebuilt)
-            round_over(r, run, "a node does not hold the round any more");
+            round_over(r, run, "a node does not hold the round any more",
+                       MSG_AT_ONCE);
         else
             round_send_world(r, run, n);
         return;
     case NODE_STOPPING:
-        node_send_stop(r, n, run->round, "the round is over");
+        node_send_stop(r, n, run->round, "the round is over", run->graceful);
         return;
     case NODE_STALE:
-        node_send_stop(r, n, j->round, "that round is over");
+        node_send_stop(r, n, j->round, "that round is over", MSG_AT_ONCE);
         return;
     case NODE_ENDING: {
         struct msg m = {.kind = MSG_KIND_end, .end = run->end};
@@ -380,9 +443,9 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     struct node *n = node_new(r, run, ev);
     bool may_run = j->state != MSG_STATE_NONE && j->round > 0;
     bool member = may_run && is_hole(r, run, j);
-    if (j->restarts > run->restarts && run->rebuilt)
-        run->restarts = j->restarts < run->max_restarts ? (int)j->restarts
-                                                        : run->max_restarts;
+    if (run->rebuilt)
+        budget_restore(&run->budget, (int)j->restarts, (int)j->recent,
+                       r->now_us - j->recent_ms * MONO_MS);
     /* A lease of the server before us, which ours may not reach in time. */
     if (may_run)
         n->lease_until_us =
@@ -394,7 +457,7 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
         node_set_state(r, n, NODE_STALE);
         note(r, NOTE_stale, run, n->name, "it holds round %lld",
              (long long)j->round);
-        node_send_stop(r, n, j->round, "that round is over");
+        node_send_stop(r, n, j->round, "that round is over", MSG_AT_ONCE);
     } else {
         join_place(r, run, n);
     }

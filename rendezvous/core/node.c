@@ -68,10 +68,12 @@ void note(struct rdzv *r,
 void node_send_stop(struct rdzv *r,
                     const struct node *n,
                     int64_t round,
-                    const char *why)
+                    const char *why,
+                    enum msg_graceful graceful)
 {
     struct msg m = {.kind = MSG_KIND_stop};
     m.stop.round = round;
+    m.stop.graceful = (int64_t)graceful;
     msg_set(m.stop.text, why);
     node_send(r, n, &m);
 }

@@ -7,12 +7,14 @@
 #define NODE_H
 
 #include "rendezvous/base/rng.h"
+#include "rendezvous/core/budget.h"
 #include "rendezvous/core/ranks.h"
 #include "rendezvous/core/rdzv.h"
 
 enum node_state {
     NODE_WAITING,  /* wants a place in the next round; no worker runs there */
-    NODE_SPARE,    /* the same, and the round is full */
+    NODE_SPARE,    /* the same, beside a round that runs: it is full, or
+                      will be made larger when --scale_interval is over */
     NODE_RUNNING,  /* in the sealed round */
     NODE_DONE,     /* in it, all its workers exited 0 */
     NODE_STOPPING, /* in it, told to stop, has not said ready */
@@ -85,15 +87,15 @@ struct run {
     char instance[RNG_ID_LEN + 1]; /* "" before the first round */
     char prog[129];
     char backend[17];
-    int nodes_min, nodes_max, max_restarts;
-    int64_t join_us, last_call_us, heartbeat_us, reconnect_us;
+    int nodes_min, nodes_max;
+    int64_t join_us, last_call_us, heartbeat_us, reconnect_us, scale_us;
+    struct budget budget;
 
     int64_t round;      /* the last one sealed, 0: none */
     bool rebuilt;       /* it was sealed by a server that is no more ... */
     enum anchor anchor; /* ... and what is known of later rounds of that */
     int64_t rebuilt_at_us;
     int confirmed; /* nodes of it that have said that they hold it */
-    int restarts;
     int group_world, world_size; /* of that round */
     char master_addr[65];
     int master_port;
@@ -104,11 +106,15 @@ struct run {
     int gone_done; /* nodes of the round that were DONE and are gone */
     int holes;     /* nodes of a rebuilt round that did not show up */
 
-    bool charged;    /* the round ended by a failure ... */
-    bool lost_since; /* ... and a node was found lost since */
+    bool charged;               /* the round ended by a failure ... */
+    bool lost_since;            /* ... and a node was found lost since */
+    bool progressed;            /* some worker of it had made progress */
+    enum msg_graceful graceful; /* how its workers were told to stop */
     struct failure root;
 
-    int64_t over_us; /* when the round was over */
+    int64_t sealed_us;     /* when the round was sealed ... */
+    int64_t over_us;       /* ... and over */
+    int64_t scale_next_us; /* no newcomer makes a round larger before */
     int64_t gather_since_us;
     int64_t seal_at_us;   /* end of the last call, MONO_NEVER: none runs */
     int64_t notice_at_us; /* when to tell those who wait who is missing */
@@ -184,7 +190,8 @@ void node_send(struct rdzv *r, const struct node *n, const struct msg *m);
 void node_send_stop(struct rdzv *r,
                     const struct node *n,
                     int64_t round,
-                    const char *why);
+                    const char *why,
+                    enum msg_graceful graceful);
 void reply_send(struct rdzv *r, int conn, const struct msg *m);
 void reply_drop(struct rdzv *r, int conn);
 void note(struct rdzv *r,

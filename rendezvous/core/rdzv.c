@@ -14,8 +14,9 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/round.h"
 
-#define SAME_TIME_US (200 * MONO_MS) /* failures closer than this are weighed  \
-                                      */
+#define SAME_TIME_US                                                           \
+    (200 * MONO_MS) /* failures closer than this are weighed                   \
+                     */
 
 static void *xcalloc(size_t n, size_t size)
 {
@@ -78,6 +79,7 @@ static void run_if_empty(struct rdzv *r, struct run *run)
 static void after_removal(struct rdzv *r,
                           struct run *run,
                           enum node_state state,
+                          bool member,
                           const char *why)
 {
     if (run->state == RUN_ACTIVE && state == NODE_DONE) {
@@ -85,10 +87,13 @@ static void after_removal(struct rdzv *r,
         round_try_done(r, run);
     } else if (run->state == RUN_ACTIVE && state == NODE_RUNNING) {
         run->lost_since = true;
-        round_over(r, run, why);
+        round_over(r, run, why, MSG_AT_ONCE);
     } else if (run->state == RUN_DRAIN) {
-        if (state == NODE_STOPPING)
+        /* Also one that was ready: it may have been dying when it failed. */
+        if (state == NODE_STOPPING || (state == NODE_WAITING && member))
             run->lost_since = true;
+        if (state == NODE_STOPPING)
+            round_hurry(r, run, why);
         round_try_drained(r, run);
     } else if (run->state == RUN_GATHER) {
         round_try_seal(r, run);
@@ -100,6 +105,7 @@ static void node_gone(struct rdzv *r, struct node *n, const char *how)
 {
     struct run *run = &r->runs[n->run];
     enum node_state state = n->state;
+    bool member = n->group_rank >= 0;
     char why[200];
     (void)snprintf(why, /* fits */ sizeof(why), "node %s %s", n->name, how);
     if (state == NODE_RUNNING || state == NODE_STOPPING)
@@ -107,7 +113,7 @@ static void node_gone(struct rdzv *r, struct node *n, const char *how)
     else if (state != NODE_ENDING)
         note(r, NOTE_left, run, n->name, "%s", how);
     node_remove(r, n);
-    after_removal(r, run, state, why);
+    after_removal(r, run, state, member, why);
 }
 
 static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
@@ -246,7 +252,8 @@ static void on_failed(struct rdzv *r,
     run->charged = true;
     char why[200];
     note_failure(r, run, n, f, why, sizeof(why));
-    round_over(r, run, why);
+    round_hurry(r, run, why);
+    round_over(r, run, why, MSG_AT_ONCE);
 }
 
 /* Its workers are dead: the lease under which they ran is no more. */
@@ -256,9 +263,14 @@ static void become_waiting(struct rdzv *r, struct run *run, struct node *n)
     node_cut_lease(r, n, run->heartbeat_us);
 }
 
-static void
-on_ready(struct rdzv *r, struct run *run, struct node *n, int64_t round)
+static void on_ready(struct rdzv *r,
+                     struct run *run,
+                     struct node *n,
+                     const struct msg_ready *m)
 {
+    int64_t round = m->round;
+    if (round == run->round && m->progress)
+        run->progressed = true;
     switch (n->state) {
     case NODE_STALE:
         node_cut_lease(r, n, run->heartbeat_us);
@@ -280,7 +292,7 @@ on_ready(struct rdzv *r, struct run *run, struct node *n, int64_t round)
         char why[128];
         (void)snprintf(why, sizeof(why), "node %s stopped its workers",
                        n->name);
-        round_over(r, run, why);
+        round_over(r, run, why, MSG_AT_ONCE);
         return;
     }
     case NODE_LEAVING:
@@ -316,7 +328,7 @@ static void on_leave_all(struct rdzv *r,
     struct msg_end end = {
         .status = 128 + l->signal,
         .round = run->round,
-        .restarts = run->restarts,
+        .restarts = run->budget.used,
         .rank = -1,
         .local_rank = -1,
     };
@@ -348,7 +360,7 @@ static void on_leave(struct rdzv *r,
     note(r, NOTE_left, run, n->name, "signal %lld", (long long)l->signal);
     node_set_state(r, n, NODE_LEAVING);
     run->lost_since = true; /* whatever fails from now on is a consequence */
-    round_over(r, run, why);
+    round_over(r, run, why, MSG_SCALE_DOWN);
     round_try_drained(r, run);
 }
 
@@ -381,7 +393,7 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         on_failed(r, run, n, &m->failed);
         return;
     case MSG_KIND_ready:
-        on_ready(r, run, n, m->ready.round);
+        on_ready(r, run, n, &m->ready);
         return;
     case MSG_KIND_done:
         on_done(r, run, n, m->done.round);
@@ -508,7 +520,9 @@ static void check_run(const struct rdzv *r, const struct run *run)
     for (int s = 0; s < NODE_STATES; s++)
         ddp_assert(count[s] == run->count[s]);
     ddp_assert(absent == run->absent);
-    ddp_assert(run->holes >= 0 && run->restarts <= run->max_restarts);
+    ddp_assert(run->holes >= 0);
+    ddp_assert(run->budget.window_us > 0 ||
+               run->budget.used <= run->budget.max);
     if (run->state == RUN_ACTIVE) {
         ddp_assert(members + run->gone_done + run->holes == run->group_world);
         ddp_assert(run->group_world <= run->nodes_max);

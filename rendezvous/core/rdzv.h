@@ -31,6 +31,11 @@
  *   broken    absent    remove    absent     absent     absent    remove
  *   lease up  remove    remove    lost       gone done  lost      remove
  *
+ * A newcomer to a round that has room ends it, at once or, as a SPARE until
+ * then, when --scale_interval since the last such end is over. Where a round
+ * ends without a failure its stop is graceful: workers are given time, until
+ * something is lost or fails after all (round_hurry).
+ *
  * A node that was in no round yet is removed when its connection breaks.
  * LEAVING nodes are removed by ready, by a FIN, or when their lease is over.
  * In a run that ENDED, nodes are told so and removed when they say bye.

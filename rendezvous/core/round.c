@@ -9,6 +9,8 @@
 #define NOTICE_EVERY_US (30 * MONO_S)
 #define REMEMBER_US     (600 * MONO_S)
 #define AGE_MAX_US      (INT64_C(86400000) * MONO_S) /* of messages.def */
+/* A round that lasted so long is no part of a crash loop. */
+#define PROGRESS_US (60 * MONO_S)
 
 /* -- gathering ------------------------------------------------------------- */
 
@@ -64,6 +66,13 @@ fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
     list_names(r, run, m->waiting.names, sizeof(m->waiting.names));
 }
 
+/* How many restarts count in the window, for the next server. */
+static int recent(const struct rdzv *r, const struct run *run)
+{
+    return run->budget.window_us > 0 ? budget_counting(&run->budget, r->now_us)
+                                     : 0;
+}
+
 void round_send_waiting(struct rdzv *r,
                         const struct run *run,
                         const struct node *n)
@@ -75,7 +84,11 @@ void round_send_waiting(struct rdzv *r,
         msg_set(m.waiting.instance, run->instance);
         m.waiting.round = run->round;
         m.waiting.group_world = run->group_world;
-        m.waiting.restarts = run->restarts;
+        m.waiting.restarts = run->budget.used;
+        m.waiting.recent = recent(r, run);
+        m.waiting.scales = round_has_room(run);
+        m.waiting.left_ms =
+            m.waiting.scales ? mono_ms_until(r->now_us, run->scale_next_us) : 0;
     }
     node_send(r, n, &m);
 }
@@ -161,7 +174,8 @@ void round_send_world(struct rdzv *r,
     struct msg m = {.kind = MSG_KIND_world};
     msg_set(m.world.instance, run->instance);
     m.world.round = run->round;
-    m.world.restarts = run->restarts;
+    m.world.restarts = run->budget.used;
+    m.world.recent = recent(r, run);
     m.world.group_rank = n->group_rank;
     m.world.group_world = run->group_world;
     m.world.base_rank = n->base_rank;
@@ -252,7 +266,8 @@ static void seal(struct rdzv *r, struct run *run)
     run->state = RUN_ACTIVE;
     run->seal_at_us = MONO_NEVER;
     run->gone_done = run->holes = 0;
-    run->charged = run->lost_since = false;
+    run->charged = run->lost_since = run->progressed = false;
+    run->sealed_us = r->now_us;
     run->root.known = false;
     make_instance(r, run);
     find_master(r, run, n_members);
@@ -320,20 +335,48 @@ bool round_has_room(const struct run *run)
            run->group_world < run->nodes_max;
 }
 
-void round_over(struct rdzv *r, struct run *run, const char *why)
+void round_try_scale(struct rdzv *r, struct run *run, const char *why)
+{
+    if (run->count[NODE_SPARE] == 0 || !round_has_room(run) ||
+        r->now_us < run->scale_next_us)
+        return;
+    run->scale_next_us = mono_after(r->now_us, run->scale_us);
+    round_over(r, run, why, MSG_SCALE_UP);
+}
+
+static void stop_all(struct rdzv *r, const struct run *run, const char *why)
+{
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].state == NODE_STOPPING)
+            node_send_stop(r, &r->nodes[i], run->round, why, run->graceful);
+}
+
+void round_hurry(struct rdzv *r, struct run *run, const char *why)
+{
+    if (run->state != RUN_DRAIN || run->graceful == MSG_AT_ONCE)
+        return;
+    run->graceful = MSG_AT_ONCE;
+    stop_all(r, run, why);
+}
+
+void round_over(struct rdzv *r,
+                struct run *run,
+                const char *why,
+                enum msg_graceful graceful)
 {
     if (run->state != RUN_ACTIVE)
         return;
     run->state = RUN_DRAIN;
     run->over_us = r->now_us;
+    run->graceful = graceful;
+    run->progressed |= r->now_us - run->sealed_us >= PROGRESS_US;
     note(r, NOTE_round_over, run, "", "%s", why);
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         struct node *n = &r->nodes[i];
-        if (n->state != NODE_RUNNING && n->state != NODE_DONE)
-            continue;
-        node_set_state(r, n, NODE_STOPPING);
-        node_send_stop(r, n, run->round, why);
+        if (n->state == NODE_RUNNING || n->state == NODE_DONE)
+            node_set_state(r, n, NODE_STOPPING);
     }
+    stop_all(r, run, why);
     round_try_drained(r, run);
 }
 
@@ -350,14 +393,31 @@ static void describe_worker(const struct failure *f, char *text, size_t size)
                    f->node, how);
 }
 
-/* The run ends with what the first failed worker ended with. */
-static void end_by_failure(struct rdzv *r, struct run *run)
+/* "1 of 3 restarts were used", "2 restarts, of at most 2 in 90 s, were used" */
+static void
+describe_restarts(const struct rdzv *r, const struct budget *b, char text[120])
+{
+    if (b->window_us == 0)
+        (void)snprintf(text, 120, "%d of %d restarts were used", b->used,
+                       b->max);
+    else
+        (void)snprintf(text, 120,
+                       "%d of %d restarts were used in the last %.12g s",
+                       budget_counting(b, r->now_us), b->max,
+                       (double)b->window_us / (double)MONO_S);
+}
+
+/*
+ * The run ends with what the first failed worker ended with. In a crash loop it
+ * has a status of its own, since starting such a job again is useless.
+ */
+static void end_by_failure(struct rdzv *r, struct run *run, bool loop)
 {
     const struct msg_failed *w = &run->root.what;
     struct msg_end end = {
         .status = w->signal != 0 ? 128 + w->signal : w->code,
         .round = run->round,
-        .restarts = run->restarts,
+        .restarts = run->budget.used,
         .rank = w->rank,
         .local_rank = w->local_rank,
         .pid = w->pid,
@@ -369,11 +429,18 @@ static void end_by_failure(struct rdzv *r, struct run *run)
         end.age_us = 0;
     if (end.age_us > AGE_MAX_US) /* it was so old when it was reported */
         end.age_us = AGE_MAX_US;
-    char text[200];
+    char text[200], used[120], why[80] = "";
     describe_worker(&run->root, text, sizeof(text));
-    (void)snprintf(end.text, /* fits: 200 + 60 < 400 */
-                   sizeof(end.text), "%s; %d of %d restarts were used", text,
-                   run->restarts, run->max_restarts);
+    describe_restarts(r, &run->budget, used);
+    if (loop) {
+        end.status = ddp_code_exit(DDP_E_CRASHLOOP);
+        end.crash_loop = run->budget.barren;
+        (void)snprintf(why, /* fits */ sizeof(why),
+                       "crash loop, %d rounds in a row without progress; ",
+                       run->budget.barren);
+    }
+    (void)snprintf(end.text, /* fits: 200 + 80 + 120 */
+                   sizeof(end.text), "%s; %s%s", text, why, used);
     msg_set(end.node, run->root.node);
     msg_set(end.error, w->text);
     run_end(r, run, &end);
@@ -382,19 +449,16 @@ static void end_by_failure(struct rdzv *r, struct run *run)
 /*
  * The round's failure is charged now, when every node of the round has
  * answered or is known to be lost: a loss that came to light meanwhile is what
- * the failure was a consequence of.
+ * the failure was a consequence of. False where it ends the run.
  */
-static bool charge(struct rdzv *r, struct run *run)
+static bool charge(struct rdzv *r, struct run *run, bool *loop)
 {
     bool counts = run->charged && !run->lost_since;
     if (run->charged && run->lost_since)
         note(r, NOTE_refund, run, run->root.node, "a node was lost");
-    if (!counts)
-        return true;
-    if (run->root.what.permanent || run->restarts >= run->max_restarts)
-        return false;
-    run->restarts++;
-    return true;
+    *loop = budget_round_over(&run->budget, counts, run->progressed);
+    return !counts || (!run->root.what.permanent && !*loop &&
+                       budget_charge(&run->budget, r->now_us));
 }
 
 void round_try_drained(struct rdzv *r, struct run *run)
@@ -402,8 +466,9 @@ void round_try_drained(struct rdzv *r, struct run *run)
     if (run->state != RUN_DRAIN || run->count[NODE_STOPPING] > 0 ||
         run->count[NODE_LEAVING] > 0 || run->holes > 0)
         return;
-    if (!charge(r, run)) {
-        end_by_failure(r, run);
+    bool loop;
+    if (!charge(r, run, &loop)) {
+        end_by_failure(r, run, loop);
         return;
     }
     round_gather(r, run);
@@ -420,7 +485,7 @@ void round_try_done(struct rdzv *r, struct run *run)
     struct msg_end end = {
         .status = 0,
         .round = run->round,
-        .restarts = run->restarts,
+        .restarts = run->budget.used,
         .rank = -1,
         .local_rank = -1,
     };
@@ -449,7 +514,7 @@ static void end_by_timeout(struct rdzv *r, struct run *run)
     struct msg_end end = {
         .status = ddp_code_exit(DDP_E_TIMEOUT),
         .round = run->round,
-        .restarts = run->restarts,
+        .restarts = run->budget.used,
         .rank = -1,
         .local_rank = -1,
     };
@@ -485,7 +550,8 @@ static void tick_holes(struct rdzv *r, struct run *run)
     run->holes = 0;
     run->lost_since = true;
     if (run->state == RUN_ACTIVE)
-        round_over(r, run, "nodes were lost while the rendezvous was away");
+        round_over(r, run, "nodes were lost while the rendezvous was away",
+                   MSG_AT_ONCE);
     else
         round_try_drained(r, run);
 }
@@ -499,6 +565,7 @@ void round_tick(struct rdzv *r, struct run *run)
     case RUN_ACTIVE:
     case RUN_DRAIN:
         tick_holes(r, run);
+        round_try_scale(r, run, "nodes join");
         return;
     case RUN_ENDED:
         return; /* forgotten by rdzv.c, which owns the run */
@@ -528,7 +595,11 @@ int64_t round_deadline(const struct run *run)
         return gather_deadline(run);
     case RUN_ACTIVE:
     case RUN_DRAIN:
-        return run->holes > 0 ? round_known_at_us(run) : MONO_NEVER;
+        if (run->holes > 0)
+            return round_known_at_us(run);
+        return run->count[NODE_SPARE] > 0 && round_has_room(run)
+                   ? run->scale_next_us
+                   : MONO_NEVER;
     case RUN_ENDED:
         return run->forget_at_us;
     }

@@ -44,8 +44,22 @@ int64_t round_known_at_us(const struct run *run);
  * missing, and not once it is about to be done. */
 bool round_has_room(const struct run *run);
 
+/*
+ * There are nodes that wait, and a round that runs without them: makes it
+ * larger, if it has room, now or when --scale_interval since the last time is
+ * over.
+ */
+void round_try_scale(struct rdzv *r, struct run *run, const char *why);
+
 /* Ends the sealed round: its workers are stopped everywhere. */
-void round_over(struct rdzv *r, struct run *run, const char *why);
+void round_over(struct rdzv *r,
+                struct run *run,
+                const char *why,
+                enum msg_graceful graceful);
+
+/* Something is lost or failed while workers leave at their own pace: their
+ * peers may wait for it for ever, so none is given that time any more. */
+void round_hurry(struct rdzv *r, struct run *run, const char *why);
 
 /* Ends the drain once nobody runs workers of the round any more. */
 void round_try_drained(struct rdzv *r, struct run *run);

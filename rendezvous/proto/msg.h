@@ -23,6 +23,13 @@ enum msg_state {
     MSG_STATE_READY,   /* they are dead */
 };
 
+/* Whether workers have time, and what for (stop.graceful): nothing failed. */
+enum msg_graceful {
+    MSG_AT_ONCE,
+    MSG_SCALE_UP,   /* nodes join */
+    MSG_SCALE_DOWN, /* a node leaves */
+};
+
 enum msg_sender {
     MSG_AGENT,
     MSG_SERVER

@@ -41,7 +41,8 @@ conf=heartbeat_timeout=0.5,last_call_timeout=0,reconnect_timeout=20,is_host=0
 start()
 {
     node "$1" --nnodes=1:3 --nproc_per_node=2 --max_restarts=1000 \
-        --shutdown_timeout=1 --rdzv_endpoint="127.0.0.1:$port" \
+        --scale_interval=0 --shutdown_timeout=1 \
+        --rdzv_endpoint="127.0.0.1:$port" \
         --rdzv_conf="$conf" ./careful
 }
 for name in a b c; do

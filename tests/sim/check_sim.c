@@ -3,6 +3,7 @@
 /* links: rendezvous/core/round rendezvous/core/node rendezvous/core/ranks */
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
+/* links: rendezvous/core/budget */
 /* libs: -lcjson */
 /*
  * Many schedules of faults, each made from its seed, over the real cores.
@@ -187,6 +188,12 @@ static void make_schedule(struct schedule *p, uint64_t seed)
         .delay_us = 50 + rng_below(&rng, 1000),
         .jitter_us = 1 + rng_below(&rng, 3000),
     };
+    if (rng_below(&rng, 3) == 0)
+        p->conf.window_ms = 1000 + rng_below(&rng, 20000);
+    if (rng_below(&rng, 4) == 0)
+        p->conf.crash_loop = 1 + (int)rng_below(&rng, 3);
+    if (rng_below(&rng, 2) == 0)
+        p->conf.scale_ms = rng_below(&rng, 6000);
     if (rng_below(&rng, 4) != 0)
         add(p, &rng, 0, ACT_SERVER_START, 0);
     else

@@ -3,6 +3,7 @@
 /* links: rendezvous/core/round rendezvous/core/node rendezvous/core/ranks */
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
+/* links: rendezvous/core/budget */
 /* libs: -lcjson */
 /*
  * What the cores say in the cases that DESIGN 4 lists, line for line: the
@@ -47,6 +48,28 @@ static struct sim *world(int min, int max, int restarts)
 static void until(struct sim *s, int at_ms)
 {
     sim_run_until(s, at_ms * MONO_MS);
+}
+
+/* The same with a --scale_interval. */
+static struct sim *slow_world(int max, int64_t scale_ms)
+{
+    struct sim_conf conf = {
+        .seed = 1,
+        .nodes_min = 1,
+        .nodes_max = max,
+        .nproc = 2,
+        .scale_ms = scale_ms,
+        .heartbeat_ms = 1000,
+        .reconnect_ms = 10000,
+        .join_ms = 30000,
+        .last_call_ms = 500,
+        .grace_ms = 1000,
+        .delay_us = 1000,
+        .trace = true,
+    };
+    struct sim *s = sim_new(&conf);
+    sim_server_start(s);
+    return s;
 }
 
 /* Two nodes that have run since 604 ms or before; it is 1000 ms. */
@@ -315,6 +338,63 @@ START_TEST(test_sim_silent_server_stops_no_job_that_has_no_spare)
 }
 END_TEST
 
+/* The first late one at once, the two after it together. */
+START_TEST(test_sim_late_nodes_are_taken_together)
+{
+    struct sim *s = slow_world(5, 2000);
+    (void)sim_launch(s);
+    until(s, 1000);
+    (void)sim_launch(s);
+    until(s, 1500);
+    (void)sim_launch(s);
+    until(s, 2000);
+    (void)sim_launch(s);
+    until(s, 3500);
+    ck_assert_int_eq(sim_agent(s, 0)->world.group_world, 4);
+    expect(s, 1000, "scale_together");
+}
+END_TEST
+
+/* Workers of n0 look whether they are asked, those of n1 do not. */
+START_TEST(test_sim_workers_are_asked_before_a_node_is_added)
+{
+    struct sim *s = two_nodes(1, 3, 0);
+    sim_listens(s, 0);
+    (void)sim_launch(s);
+    until(s, 1200);
+    expect(s, 1000, "scale_asked");
+}
+END_TEST
+
+/* They look, but never leave: SIGTERM after the grace, SIGKILL after another.
+ */
+START_TEST(test_sim_workers_that_do_not_leave_are_told_then_killed)
+{
+    struct sim *s = two_nodes(1, 3, 0);
+    sim_listens(s, 0);
+    sim_stubborn(s, 0);
+    (void)sim_launch(s);
+    until(s, 3500);
+    expect(s, 1000, "scale_stubborn");
+}
+END_TEST
+
+/* Its workers got the notice before its launcher did: no restart is charged,
+ * though none is left. */
+START_TEST(test_sim_node_that_is_preempted_is_not_charged)
+{
+    struct sim *s = two_nodes(1, 2, 0);
+    sim_worker_dies(s, 1, 0, 0, SIGTERM);
+    until(s, 1004);
+    sim_signal(s, 1, SIGTERM);
+    until(s, 1200);
+    ck_assert_int_eq(sim_agent(s, 0)->world.restarts, 0);
+    ck_assert_int_eq(sim_workers(s, 0), 2);
+    ck_assert_int_eq(sim_exit_status(s, 1), 128 + SIGTERM);
+    expect(s, 1000, "preempted");
+}
+END_TEST
+
 START_TEST(test_sim_too_few_nodes_end_by_timeout_and_say_who_came)
 {
     struct sim *s = world(2, 2, 3);
@@ -345,6 +425,10 @@ int main(void)
         test_sim_run_ends_when_the_last_node_is_done,
         test_sim_done_node_may_be_lost,
         test_sim_silent_server_stops_no_job_that_has_no_spare,
+        test_sim_late_nodes_are_taken_together,
+        test_sim_workers_are_asked_before_a_node_is_added,
+        test_sim_workers_that_do_not_leave_are_told_then_killed,
+        test_sim_node_that_is_preempted_is_not_charged,
         test_sim_too_few_nodes_end_by_timeout_and_say_who_came,
     };
     Suite *suite = suite_create("traces");

@@ -10,10 +10,11 @@
 
 #include "tests/sim/world.h"
 
-#define KILL_US      (3 * MONO_MS)  /* SIGKILL works within so long */
-#define TERM_US      (20 * MONO_MS) /* a worker that obeys SIGTERM */
-#define TREE_US      (50 * MONO_MS) /* all descendants of a killed launcher */
-#define TCP_FIRST_US (2 * MONO_S)   /* a cut connection times out, at least */
+#define KILL_US      (3 * MONO_MS)   /* SIGKILL works within so long */
+#define TERM_US      (20 * MONO_MS)  /* a worker that obeys SIGTERM */
+#define STEP_US      (400 * MONO_MS) /* one that leaves at a step */
+#define TREE_US      (50 * MONO_MS)  /* all descendants of a killed launcher */
+#define TCP_FIRST_US (2 * MONO_S)    /* a cut connection times out, at least */
 #define TCP_MORE_US  (13 * MONO_S)
 
 bool node_is_frozen(const struct node_sim *n)
@@ -125,6 +126,7 @@ static void on_reaped(struct sim *s, const struct event *ev)
         .worker = {.local_rank = ev->a,
                    .pid = 1000 + ev->of * 100 + ev->a,
                    .code = ev->b,
+                   .progressed = s->nodes[ev->of].gets_on,
                    .signal = ev->c},
     };
     node_step(s, ev->of, &aev);
@@ -143,6 +145,24 @@ static void on_note(struct sim *s, int i, const struct note *note)
     s->count[SIM_FENCED] += note->kind == NOTE_fenced;
     s->count[SIM_STUBBORN] += note->kind == NOTE_killing;
     sim_tell_note(s, s->nodes[i].agent.conf.join.name, note);
+}
+
+/* Those that listen leave at their own pace, a stubborn one never. */
+static void ask_workers(struct sim *s, int i)
+{
+    struct node_sim *n = &s->nodes[i];
+    n->asked = true;
+    n->attached = n->listens ? count_alive(n) : 0;
+    s->count[SIM_ASKED] += n->listens;
+    for (int k = 0; k < SIM_PROCS_MAX; k++) {
+        if (!n->workers[k].alive)
+            continue;
+        int64_t us = sim_random(s) ? sim_rnd(s, STEP_US) : 30 * MONO_MS;
+        if (!n->listens)
+            kill_worker(s, i, k, SIGTERM);
+        else if (!n->stubborn)
+            end_worker(s, i, k, us, 0, SIGTERM);
+    }
 }
 
 static void act(void *ctx, const struct agent_action *a)
@@ -168,6 +188,9 @@ static void act(void *ctx, const struct agent_action *a)
         for (int k = 0; k < SIM_PROCS_MAX; k++)
             if (n->workers[k].alive)
                 kill_worker(s, acting->node, k, a->signo);
+        return;
+    case AGENT_ASK:
+        ask_workers(s, acting->node);
         return;
     case AGENT_SWEEP:
         if (count_alive(n) > 0)
@@ -244,6 +267,12 @@ void node_step(struct sim *s, int i, struct agent_event *ev)
                        .text = "not found"},
         };
         step_once(s, i, &failed);
+    }
+    if (n->asked) {
+        n->asked = false;
+        struct agent_event asked = {.kind = AGENT_ASKED,
+                                    .attached = n->attached};
+        step_once(s, i, &asked);
     }
     if (n->exited)
         after_exit(s, i);
@@ -355,6 +384,9 @@ static void fill_join(struct sim *s, int i, struct msg_join *j)
         .nproc = s->conf.nproc > 0 ? s->conf.nproc
                                    : 1 + (int)sim_rnd(s, SIM_PROCS_MAX),
         .max_restarts = s->conf.max_restarts,
+        .window_ms = s->conf.window_ms,
+        .crash_loop = s->conf.crash_loop,
+        .scale_ms = s->conf.scale_ms,
         .node_rank = -1,
         .port = 20000 + i,
         .join_ms = s->conf.join_ms,
@@ -383,7 +415,9 @@ int sim_launch(struct sim *s)
                            .conn = -1,
                            .exit_status = -1,
                            .tick_at_us = -1,
-                           .finish_us = -1};
+                           .finish_us = -1,
+                           .listens = sim_rnd(s, 2) == 1,
+                           .gets_on = sim_rnd(s, 2) == 1};
     agent_init(&n->agent, &conf);
     s->count[SIM_LATE_JOIN] += s->n_instances > 0;
     struct agent_event ev = {.kind = AGENT_START};
@@ -415,6 +449,16 @@ void sim_spawn_fails(struct sim *s, int i)
 void sim_stubborn(struct sim *s, int i)
 {
     s->nodes[i].stubborn = true;
+}
+
+void sim_listens(struct sim *s, int i)
+{
+    s->nodes[i].listens = true;
+}
+
+void sim_gets_on(struct sim *s, int i)
+{
+    s->nodes[i].gets_on = true;
 }
 
 void sim_kill(struct sim *s, int i)

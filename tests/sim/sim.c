@@ -293,8 +293,17 @@ int64_t sim_settle_us(const struct sim *s)
     const struct sim_conf *c = &s->conf;
     int64_t ms = c->reconnect_ms + 5000 + 4 * c->heartbeat_ms;
     ms += 2 * 2500 + 2 * (CONNECT_US / MONO_MS);
-    ms += 2 * c->grace_ms + c->last_call_ms + 3000;
+    ms += 4 * c->grace_ms + c->last_call_ms + c->scale_ms + 3000;
     return ms * MONO_MS;
+}
+
+/* Not once it is about to be done. */
+static bool has_room(const struct sim *s, const struct instance *in)
+{
+    for (int g = 0; g < in->group_world; g++)
+        if (in->seats[g].done)
+            return false;
+    return in->group_world < s->conf.nodes_max;
 }
 
 void sim_check_settled(struct sim *s)
@@ -328,6 +337,9 @@ void sim_check_settled(struct sim *s)
             a->work != AGENT_DONE && !a->spare)
             sim_break(s, "invariant 4: n%d is neither in the round nor a spare",
                       i);
+        else if (s->nodes[i].alive && a->spare &&
+                 has_room(s, &s->instances[instance]))
+            sim_break(s, "invariant 4: n%d waits, and the round has room", i);
     }
 }
 

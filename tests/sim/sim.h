@@ -28,6 +28,9 @@ struct sim_conf {
     int nodes_min, nodes_max;
     int nproc; /* 0: each node its own number */
     int max_restarts;
+    int64_t window_ms; /* of these; 0: none */
+    int crash_loop;
+    int64_t scale_ms;
     int64_t heartbeat_ms, reconnect_ms, join_ms, last_call_ms, grace_ms;
     int64_t delay_us;  /* of a message, at least */
     int64_t jitter_us; /* and at most so much more; 0: nothing is random */
@@ -69,6 +72,8 @@ int sim_launch(struct sim *s);
 void sim_worker_dies(struct sim *s, int i, int local, int code, int signo);
 void sim_spawn_fails(struct sim *s, int i); /* the next one */
 void sim_stubborn(struct sim *s, int i);    /* its workers ignore SIGTERM */
+void sim_listens(struct sim *s, int i);     /* they look for notices */
+void sim_gets_on(struct sim *s, int i);     /* and make progress */
 void sim_kill(struct sim *s, int i);        /* the launcher; then comes a FIN */
 void sim_orphan(struct sim *s, int i);      /* its guard */
 void sim_power_off(struct sim *s, int i);   /* nothing is heard of it again */

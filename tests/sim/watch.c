@@ -45,6 +45,21 @@ static void check_none_runs(struct sim *s, int instance, int64_t but_round)
     }
 }
 
+/*
+ * Invariant 3, with a window: charge number n comes at least a window after
+ * number n - max. Each comes after the end of its round, and before the seal of
+ * the next one, which is now.
+ */
+static void check_window(struct sim *s, struct instance *in, int restarts)
+{
+    int before = restarts - s->conf.max_restarts;
+    in->over_us[restarts % SIM_CHARGES_MAX] = s->over_us;
+    if (s->conf.window_ms > 0 && before > 0 &&
+        s->now_us - in->over_us[before % SIM_CHARGES_MAX] <
+            s->conf.window_ms * MONO_MS)
+        sim_break(s, "invariant 3: restart %d comes too early", restarts);
+}
+
 /* Invariants 2 and 3, what can be said before all places are known. */
 static void open_seal(struct sim *s, int instance, const struct msg_world *w)
 {
@@ -66,9 +81,12 @@ static void open_seal(struct sim *s, int instance, const struct msg_world *w)
         s->count[SIM_FORGOTTEN]++;
         charged = 0;
     }
-    if (charged < 0 || charged > 1 || w->restarts > s->conf.max_restarts)
+    if (charged < 0 || charged > 1 ||
+        (s->conf.window_ms == 0 && w->restarts > s->conf.max_restarts))
         sim_break(s, "invariant 3: %d restarts, then %lld", in->restarts,
                   (long long)w->restarts);
+    if (charged == 1)
+        check_window(s, in, (int)w->restarts);
     s->count[SIM_ROUNDS]++;
     s->count[SIM_CHARGED] += charged;
     in->round = w->round;
@@ -172,6 +190,8 @@ static void count_exit(struct sim *s,
         c = SIM_END_SIGNAL;
     else if (v->ended && v->status == 0)
         c = SIM_END_SUCCESS;
+    else if (v->ended && v->end.crash_loop > 0)
+        c = SIM_END_CRASHLOOP;
     else if (v->ended && v->end.rank >= 0)
         c = SIM_END_FAILURE;
     else if (v->ended)
@@ -199,6 +219,10 @@ void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
             sim_break(s, "invariant 5: n%d exits 0 and was not told to", node);
         return;
     }
+    if (v->end.crash_loop > 0 && (v->end.crash_loop != s->conf.crash_loop ||
+                                  v->end.round < v->end.crash_loop))
+        sim_break(s, "a crash loop of %lld rounds in round %lld",
+                  (long long)v->end.crash_loop, (long long)v->end.round);
     if (v->status != v->end.status)
         sim_break(s, "invariant 5: n%d exits %d, the run ended with %lld", node,
                   v->status, (long long)v->end.status);
@@ -220,6 +244,10 @@ void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
 
 static void on_note(struct sim *s, const struct note *note)
 {
+    if (note->kind == NOTE_round_over)
+        s->over_us = s->now_us;
+    s->count[SIM_GROUPED] +=
+        note->kind == NOTE_spare && strstr(note->text, "grows") != NULL;
     s->count[SIM_REBUILT] += note->kind == NOTE_rebuilt;
     s->count[SIM_SPARE] += note->kind == NOTE_spare;
     s->count[SIM_REFUND] += note->kind == NOTE_refund;

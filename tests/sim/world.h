@@ -16,11 +16,12 @@
 #include "rendezvous/core/rdzv.h"
 #include "tests/sim/sim.h"
 
-#define CONNS_MAX      1024
-#define INSTANCES_MAX  64
-#define DEFERRED_MAX   32
-#define TICKS_IN_A_ROW 50 /* of one core at one instant */
-#define CONNECT_US     (3 * MONO_S)
+#define CONNS_MAX       1024
+#define INSTANCES_MAX   64
+#define DEFERRED_MAX    32
+#define SIM_CHARGES_MAX 256
+#define TICKS_IN_A_ROW  50 /* of one core at one instant */
+#define CONNECT_US      (3 * MONO_S)
 
 enum event_kind {
     EV_PUMP,            /* conn, a: direction */
@@ -96,6 +97,7 @@ struct node_sim {
     bool cut[2];
     bool off; /* no power */
     bool stubborn, spawn_fails;
+    bool listens, gets_on;
     int end_epoch; /* of the server that told it of the end */
     int exit_status;
     struct agent agent;
@@ -110,8 +112,8 @@ struct node_sim {
     struct event deferred[DEFERRED_MAX];
     int n_deferred;
     /* What is left to do once its core's step is over. */
-    bool spawn_failed, exited;
-    int started;
+    bool spawn_failed, exited, asked;
+    int started, attached;
 };
 
 /* -- the server and what it sealed ----------------------------------------- */
@@ -127,6 +129,7 @@ struct instance {
     int64_t round; /* the last one sealed */
     int seal_epoch;
     int restarts, group_world, world_size;
+    int64_t over_us[SIM_CHARGES_MAX]; /* of the rounds that were charged */
     struct seat seats[SIM_AGENTS_MAX];
     int end_status; /* -1: it has not ended */
     int end_epoch;
@@ -151,7 +154,8 @@ struct sim {
     int epoch; /* how often a server was started */
     int64_t server_tick_us;
     int server_ticks_in_a_row;
-    int sealed; /* by the step that runs: instance, or -1 */
+    int64_t over_us; /* when the last round was over */
+    int sealed;      /* by the step that runs: instance, or -1 */
     struct instance *instances;
     int n_instances;
 

@@ -62,6 +62,9 @@ static void emit(void *ctx, const struct agent_action *a)
     case AGENT_KILL:
         write_down("kill:%d ", a->signo);
         return;
+    case AGENT_ASK:
+        write_down("ask:%d ", (int)a->graceful);
+        return;
     case AGENT_SWEEP:
         write_down("sweep ");
         return;
@@ -876,6 +879,158 @@ static void add_tests(TCase *t)
                         2);
 }
 
+/* -- asked to leave ---------------------------------------------------------
+ */
+
+static void stop_gracefully(int64_t round)
+{
+    struct msg m = {.kind = MSG_KIND_stop,
+                    .stop = {.round = round, .graceful = MSG_SCALE_UP}};
+    hear(&m);
+}
+
+static void asked(int attached)
+{
+    step((struct agent_event){.kind = AGENT_ASKED, .attached = attached});
+}
+
+/* Two workers of round 1 are asked to leave. */
+static void ask(int attached)
+{
+    start();
+    world("i", 1);
+    stop_gracefully(1);
+    ck_assert_str_eq(did, "ask:1 ");
+    asked(attached);
+    ck_assert_str_eq(did, "");
+}
+
+START_TEST(test_agent_graceful_stop_asks_and_waits)
+{
+    ask(2);
+    stop_gracefully(1); /* said again after a reconnect */
+    ck_assert_str_eq(did, "");
+    worker_ends(0, 0, SIGTERM);
+    ck_assert_str_eq(did, "");
+    worker_ends(1, 143, 0);
+    ck_assert_str_eq(did, "sweep send:ready ");
+}
+END_TEST
+
+/* SIGTERM after the grace, SIGKILL after another one. */
+START_TEST(test_agent_who_does_not_leave_is_told_then_killed)
+{
+    ask(1);
+    now_us += 500 * MONO_MS - 1;
+    tick();
+    ck_assert_ptr_null(strstr(did, "kill"));
+    now_us += 1;
+    tick();
+    ck_assert_ptr_nonnull(strstr(did, "kill:15 "));
+    lease(agent.beat_seq, 800);
+    now_us += 500 * MONO_MS;
+    tick();
+    ck_assert_ptr_nonnull(strstr(did, "kill:9 "));
+}
+END_TEST
+
+/* Where none looks, the shell has sent SIGTERM: there is one grace only. */
+START_TEST(test_agent_grace_runs_at_once_where_nobody_looks)
+{
+    ask(0);
+    now_us += 500 * MONO_MS;
+    tick();
+    ck_assert_ptr_nonnull(strstr(did, "kill:9 "));
+}
+END_TEST
+
+/* A failure, a stop that is not graceful, a signal, the end of the run. */
+START_TEST(test_agent_patience_ends_early)
+{
+    ask(2);
+    switch (_i) {
+    case 0:
+        worker_ends(0, 3, 0);
+        ck_assert_str_eq(did, "kill:15 ");
+        return;
+    case 1:
+        stop(1);
+        ck_assert_str_eq(did, "kill:15 ");
+        return;
+    case 2:
+        signal_comes(SIGTERM);
+        ck_assert_str_eq(did, "send:leave kill:15 ");
+        return;
+    default:
+        end(9);
+        ck_assert_str_eq(did, "kill:15 ");
+        return;
+    }
+}
+END_TEST
+
+/* What was done is done: a node whose workers all succeeded is not asked. */
+START_TEST(test_agent_done_node_that_is_asked_is_ready)
+{
+    start();
+    world("i", 1);
+    worker_ends(0, 0, 0);
+    worker_ends(1, 0, 0);
+    stop_gracefully(1);
+    ck_assert_ptr_nonnull(strstr(did, "send:ready "));
+    ck_assert_ptr_null(strstr(did, "ask"));
+}
+END_TEST
+
+/* -- progress and the budget ------------------------------------------------
+ */
+
+/* Whether any worker of the round got on goes with `ready`. */
+START_TEST(test_agent_ready_tells_of_progress)
+{
+    start();
+    world("i", 1);
+    step((struct agent_event){
+        .kind = AGENT_WORKER_EXIT,
+        .worker = {.local_rank = 0, .code = 1, .progressed = _i == 1}});
+    worker_ends(1, 0, SIGTERM);
+    ck_assert_int_eq(last.kind, MSG_KIND_ready);
+    ck_assert_int_eq(last.ready.progress, _i);
+    world("i", 2);
+    worker_ends(0, 1, 0);
+    worker_ends(1, 0, SIGTERM);
+    ck_assert_int_eq(last.ready.progress, 0);
+}
+END_TEST
+
+START_TEST(test_agent_join_tells_what_counts_in_the_window)
+{
+    start();
+    struct msg m = {
+        .kind = MSG_KIND_world,
+        .world = {.round = 1, .group_world = 1, .restarts = 9, .recent = 2}};
+    msg_set(m.world.instance, "i");
+    hear(&m);
+    now_us += 300 * MONO_MS;
+    link_down(false);
+    link_up();
+    ck_assert_int_eq(joined.join.restarts, 9);
+    ck_assert_int_eq(joined.join.recent, 2);
+    ck_assert_int_eq(joined.join.recent_ms, 300);
+}
+END_TEST
+
+static void add_asked(TCase *t)
+{
+    tcase_add_test(t, test_agent_graceful_stop_asks_and_waits);
+    tcase_add_test(t, test_agent_who_does_not_leave_is_told_then_killed);
+    tcase_add_test(t, test_agent_grace_runs_at_once_where_nobody_looks);
+    tcase_add_loop_test(t, test_agent_patience_ends_early, 0, 4);
+    tcase_add_test(t, test_agent_done_node_that_is_asked_is_ready);
+    tcase_add_loop_test(t, test_agent_ready_tells_of_progress, 0, 2);
+    tcase_add_test(t, test_agent_join_tells_what_counts_in_the_window);
+}
+
 int main(void)
 {
     Suite *suite = suite_create("agent");
@@ -883,6 +1038,7 @@ int main(void)
     tcase_set_tags(tcase, "fast");
     tcase_add_checked_fixture(tcase, setup, NULL);
     add_tests(tcase);
+    add_asked(tcase);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

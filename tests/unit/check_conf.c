@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "launcher/conf.h"
+#include "rendezvous/core/budget.h"
 #include "launcher/placement.h"
 #include "launcher/options.h"
 
@@ -270,10 +271,13 @@ START_TEST(test_conf_defaults_are_torchruns)
     ck_assert_str_eq(c.log_dir, "");
     ck_assert_str_eq(c.local_addr, "");
     ck_assert_int_eq(c.max_restarts, 0);
+    ck_assert_int_eq(c.restart_window_us, 0);
+    ck_assert_int_eq(c.crash_loop, 0);
+    ck_assert_int_eq(c.scale_interval_us, 30000000);
     ck_assert(c.worker_store);
     ck_assert_int_eq(c.join_timeout_us, 600000000);
     ck_assert_int_eq(c.last_call_timeout_us, 30000000);
-    ck_assert_int_eq(c.close_timeout_us, 30000000);
+    ck_assert_int_eq(c.close_timeout_us, 5000000);
     ck_assert_int_eq(c.read_timeout_us, 60000000);
     ck_assert_int_eq(c.heartbeat_timeout_us, 5000000);
     ck_assert_int_eq(c.reconnect_timeout_us, 600000000);
@@ -316,6 +320,55 @@ START_TEST(test_conf_values_arrive)
 }
 END_TEST
 
+/* A node is lost after so many keep-alives that did not come; a
+ * heartbeat_timeout that is given goes before that. */
+START_TEST(test_conf_keep_alives_are_a_heartbeat)
+{
+    static const struct {
+        const char *line;
+        int64_t heartbeat_us;
+    } cases[] = {
+        {"prog", 5000000},
+        {"--rdzv_conf=keep_alive_interval=2 prog", 6000000},
+        {"--rdzv_conf=keep_alive_max_attempt=4 prog", 20000000},
+        {"--rdzv_conf=keep_alive_interval=0.5,keep_alive_max_attempt=2 prog",
+         1000000},
+        {"--rdzv_conf=keep_alive_interval=0.01 prog", 300000},
+        {"--rdzv_conf=keep_alive_interval=3000 prog", 3600000000},
+        {"--rdzv_conf=keep_alive_interval=2,heartbeat_timeout=1 prog", 1000000},
+    };
+    struct conf c;
+    ck_assert_int_eq(make_conf(&c, "", cases[_i].line, NULL), 0);
+    ck_assert_int_eq(c.heartbeat_timeout_us, cases[_i].heartbeat_us);
+    ck_assert_int_eq(c.notes_len, 0);
+    conf_free(&c);
+}
+END_TEST
+
+START_TEST(test_conf_budget_may_have_a_window)
+{
+    static const struct {
+        const char *line;
+        int restarts;
+        int64_t window_us;
+    } cases[] = {
+        {"--max_restarts=3 prog", 3, 0},
+        {"--max_restarts=3/1h prog", 3, INT64_C(3600000000)},
+        {"--max_restarts=2/10m prog", 2, 600000000},
+        {"--max_restarts=5/90s prog", 5, 90000000},
+        {"--max_restarts=5/90 prog", 5, 90000000},
+        {"--max_restarts=64/0.5d prog", 64, INT64_C(43200000000)},
+        {"--max_restarts=0/1s prog", 0, 1000000},
+    };
+    struct conf c;
+    ck_assert_int_eq(make_conf(&c, "", cases[_i].line, NULL), 0);
+    ck_assert_int_eq(c.max_restarts, cases[_i].restarts);
+    ck_assert_int_eq(c.restart_window_us, cases[_i].window_us);
+    conf_free(&c);
+    ck_assert_int_eq(CONF_WINDOW_RESTARTS_MAX, BUDGET_WINDOW_MAX);
+}
+END_TEST
+
 /* PET_SHUTDOWN_TIMEOUT goes before the older variable, the option before it. */
 START_TEST(test_conf_shutdown_timeout_has_three_sources)
 {
@@ -337,13 +390,13 @@ START_TEST(test_conf_rdzv_conf_takes_torchruns_keys)
 {
     struct conf c;
     ck_assert_int_eq(make_conf(&c, "",
-                               "--rdzv_conf keep_alive_interval=1,use_libuv=1,"
+                               "--rdzv_conf rank=1,use_libuv=1,"
                                "store_type=tcp,timeout=9,lastcall=2 prog",
                                NULL),
                      0);
     ck_assert_int_eq(c.notes_len, 1);
     ck_assert_str_eq(c.notes[0], "--rdzv_conf: nothing here depends on "
-                                 "keep_alive_interval, use_libuv, timeout");
+                                 "rank, use_libuv, timeout");
     ck_assert_int_eq(c.last_call_timeout_us, 2000000);
     ck_assert_int_eq(c.join_timeout_us, 600000000);
     conf_free(&c);
@@ -438,7 +491,8 @@ START_TEST(test_conf_gpus_are_counted)
     ck_assert_int_eq(placement_count_gpus("proc", "dev", "0,3,1", 64), 1);
     ck_assert_int_eq(placement_count_gpus("proc", "dev", "-1", 64), 0);
     ck_assert_int_eq(placement_count_gpus("proc", "dev", "", 64), 0);
-    ck_assert_int_eq(placement_count_gpus("proc", "dev", "GPU-8932f937,1", 64), 2);
+    ck_assert_int_eq(placement_count_gpus("proc", "dev", "GPU-8932f937,1", 64),
+                     2);
     ck_assert_int_eq(placement_count_gpus("proc", "dev", "NoDevFiles", 64), 0);
 }
 END_TEST
@@ -630,7 +684,23 @@ static const struct {
      "--rdzv_conf: store_type=file: ddprun meets over tcp only"},
     /* the rest */
     {"", "--max_restarts=-1 prog", DDP_E_USAGE,
-     "--max_restarts=-1: must be a whole number from 0 to 1000000"},
+     "--max_restarts=-1: must be a whole number from 0 to 1000000, or N/WIND"},
+    {"", "--max_restarts=1000001 prog", DDP_E_USAGE,
+     "--max_restarts=1000001: must be a whole number"},
+    {"", "--max_restarts=65/1h prog", DDP_E_USAGE,
+     "--max_restarts=65/1h: must be a whole number"},
+    {"", "--max_restarts=3/ prog", DDP_E_USAGE, "--max_restarts=3/: must be"},
+    {"", "--max_restarts=3/h prog", DDP_E_USAGE, "--max_restarts=3/h: must"},
+    {"", "--max_restarts=3/0s prog", DDP_E_USAGE, "--max_restarts=3/0s: must"},
+    {"", "--max_restarts=3/1y prog", DDP_E_USAGE, "--max_restarts=3/1y: must"},
+    {"", "--max_restarts=3/366d prog", DDP_E_USAGE, "--max_restarts=3/366d:"},
+    {"", "--max_restarts=/1h prog", DDP_E_USAGE, "--max_restarts=/1h: must"},
+    {"", "--crash_loop=-1 prog", DDP_E_USAGE, "--crash_loop=-1: must be"},
+    {"", "--scale_interval=x prog", DDP_E_USAGE, "--scale_interval=x: must"},
+    {"", "--rdzv_conf=heartbeat_timeout=3601 prog", DDP_E_USAGE,
+     "--rdzv_conf: heartbeat_timeout: must be at most 3600 seconds"},
+    {"", "--rdzv_conf=keep_alive_max_attempt=0 prog", DDP_E_USAGE,
+     "--rdzv_conf: keep_alive_max_attempt=0: must be a whole number"},
     {"", "--monitor_interval=0 prog", DDP_E_USAGE,
      "--monitor_interval=0: must be seconds from 0.001 to 86400"},
     {"", "--shutdown_timeout=x prog", DDP_E_USAGE,
@@ -703,6 +773,8 @@ int main(void)
     tcase_add_test(t, test_conf_defaults_are_torchruns);
     tcase_add_test(t, test_conf_values_arrive);
     tcase_add_test(t, test_conf_shutdown_timeout_has_three_sources);
+    tcase_add_loop_test(t, test_conf_keep_alives_are_a_heartbeat, 0, 7);
+    tcase_add_loop_test(t, test_conf_budget_may_have_a_window, 0, 7);
     tcase_add_test(t, test_conf_rdzv_conf_takes_torchruns_keys);
     tcase_add_test(t, test_conf_python_options_are_noted);
     tcase_add_test(t, test_conf_run_id_is_random_where_asked);

@@ -2,6 +2,7 @@
 /* links: rendezvous/core/node rendezvous/core/ranks rendezvous/core/note */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/rng */
+/* links: rendezvous/core/budget */
 /* libs: -lcjson */
 /*
  * The server's table of states and events, cell by cell: what each message and
@@ -16,6 +17,7 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/budget.h"
 #include "rendezvous/core/rdzv.h"
 
 #define CONNS     40
@@ -348,6 +350,16 @@ static void spoil_join(struct msg_join *j, int how)
     case 9:
         j->reconnect_ms = 1;
         return;
+    case 10:
+        j->window_ms = 90000;
+        return;
+    case 11:
+        j->crash_loop = 3;
+        return;
+    case 12:
+        j->window_ms = 90000;
+        j->max_restarts = BUDGET_WINDOW_MAX + 1;
+        return;
     default:
         return;
     }
@@ -539,6 +551,242 @@ START_TEST(test_rdzv_failure_is_given_back_when_a_node_is_lost)
     closed(1, true);
     ck_assert(noted("refund") && told(0, "world"));
     ck_assert_int_eq(last[0].world.restarts, 0);
+}
+END_TEST
+
+/* -- the budget, the crash loop -------------------------------------------- */
+
+START_TEST(test_rdzv_budgets_that_differ_are_named)
+{
+    like.window_ms = 3600000;
+    join(0);
+    struct msg m = make_join(1);
+    m.join.window_ms = 500;
+    m.join.crash_loop = 2;
+    say(1, &m);
+    ck_assert_ptr_nonnull(
+        strstr(last[1].refused.text,
+               "--max_restarts=1/0.5s, --crash_loop=2, run 'r' has 1/3600s;"));
+    ck_assert_int_eq(last[1].refused.code, DDP_E_CONFLICT);
+}
+END_TEST
+
+/* The clock goes on, and nodes 0 to n-1 beat. */
+static void later(int64_t us, int n, int64_t round)
+{
+    static int64_t seq;
+    int64_t end_us = now_us + us;
+    while (now_us < end_us) {
+        now_us = mono_min(end_us, now_us + 400 * MONO_MS);
+        seq++;
+        for (int i = 0; i < n; i++)
+            beat_of(i, seq, seq - 1, round);
+    }
+}
+
+/* Fails in the round, and both nodes stop. */
+static void fail_round(int64_t round, bool progress)
+{
+    failed(1, round, 9, 0);
+    struct msg m = {.kind = MSG_KIND_ready,
+                    .ready = {.round = round, .progress = progress}};
+    ready(1, round);
+    say(0, &m);
+}
+
+START_TEST(test_rdzv_budget_comes_back_with_its_window)
+{
+    like.window_ms = 10000;
+    run_two(2, 2);
+    fail_round(1, false);
+    ck_assert_int_eq(last[0].world.restarts, 1);
+    ck_assert_int_eq(last[0].world.recent, 1);
+    for (int i = 2; i < 6; i++) {
+        later(10 * MONO_S, 2, i);
+        fail_round(i, false);
+        ck_assert(told(0, "world"));
+        ck_assert_int_eq(last[0].world.restarts, i);
+        ck_assert_int_eq(last[0].world.recent, 1);
+    }
+    later(10 * MONO_S - 1, 2, 6);
+    fail_round(6, false);
+    ck_assert(told(0, "end"));
+    ck_assert_int_eq(last[0].end.status, 9);
+    ck_assert_int_eq(last[0].end.restarts, 5);
+    ck_assert_str_eq(last[0].end.text,
+                     "rank 1 on n1 failed (exit code 9); 1 of 1 restarts "
+                     "were used in the last 10 s");
+}
+END_TEST
+
+/* The next server knows how many counted when a round began, and takes them
+ * for charged then. */
+START_TEST(test_rdzv_window_is_told_to_the_next_server)
+{
+    like.window_ms = 10000;
+    for (int i = 0; i < 2; i++) {
+        struct msg m = make_rejoin(i, 5, MSG_STATE_RUNNING, true);
+        m.join.restarts = 7;
+        m.join.recent = 1;
+        m.join.recent_ms = 4000;
+        say(i, &m);
+    }
+    later(6000 * MONO_MS - (_i == 0 ? 0 : 1), 2, 5);
+    fail_round(5, false);
+    if (_i == 0) {
+        ck_assert(told(0, "world"));
+        ck_assert_int_eq(last[0].world.restarts, 8);
+    } else {
+        ck_assert(told(0, "end"));
+        ck_assert_int_eq(last[0].end.restarts, 7);
+    }
+}
+END_TEST
+
+START_TEST(test_rdzv_crash_loop_ends_the_run_early)
+{
+    like.max_restarts = 100;
+    like.crash_loop = 3;
+    run_two(2, 2);
+    fail_round(1, false);
+    fail_round(2, false);
+    fail_round(3, true); /* one worker got on: counted anew */
+    fail_round(4, false);
+    later(60 * MONO_S, 2, 5);
+    fail_round(5, false); /* long enough not to be one */
+    fail_round(6, false);
+    fail_round(7, false);
+    ck_assert(told(0, "world"));
+    fail_round(8, false);
+    ck_assert(told(0, "end"));
+    ck_assert_int_eq(last[0].end.status, ddp_code_exit(DDP_E_CRASHLOOP));
+    ck_assert_int_eq(last[0].end.crash_loop, 3);
+    ck_assert_int_eq(last[0].end.code, 9);
+    ck_assert_str_eq(last[0].end.text,
+                     "rank 1 on n1 failed (exit code 9); crash loop, 3 rounds "
+                     "in a row without progress; 7 of 100 restarts were used");
+}
+END_TEST
+
+START_TEST(test_rdzv_crash_loop_is_off_by_default)
+{
+    like.max_restarts = 100;
+    run_two(2, 2);
+    for (int i = 1; i <= 100; i++) {
+        fail_round(i, false);
+        ck_assert(told(0, "world"));
+    }
+    fail_round(101, false);
+    ck_assert_int_eq(last[0].end.status, 9);
+}
+END_TEST
+
+/* -- preemption -------------------------------------------------------------
+ */
+
+/* The notice comes to a node's workers too, perhaps earlier: the failure is
+ * given back when the node says that it goes, also where it was ready. */
+START_TEST(test_rdzv_failure_on_a_node_that_leaves_is_given_back)
+{
+    limits_of(1, 2);
+    like.max_restarts = 0;
+    join(0);
+    join(1);
+    struct msg m = {.kind = MSG_KIND_failed,
+                    .failed = {.round = 1, .rank = 1, .signal = 15}};
+    say(1, &m);
+    if (_i > 0)
+        ready(1, 1);
+    if (_i == 2)
+        closed(1, true); /* killed outright */
+    else
+        leave(1, false);
+    ready(0, 1);
+    if (_i == 0)
+        ready(1, 1);
+    ck_assert(noted("refund") || told(0, "world"));
+    ck_assert_int_eq(last[0].kind, MSG_KIND_world);
+    ck_assert_int_eq(last[0].world.restarts, 0);
+    ck_assert_int_eq(last[0].world.group_world, 1);
+}
+END_TEST
+
+/* -- growing ----------------------------------------------------------------
+ */
+
+/* The first one at once; those of the next interval together. */
+START_TEST(test_rdzv_late_joiners_are_taken_together)
+{
+    like.scale_ms = 5000;
+    run_two(2, 6);
+    join(2);
+    ck_assert(told(0, "stop") && noted("joined"));
+    ck_assert_int_eq(last[0].stop.graceful, MSG_SCALE_UP);
+    both_ready(1);
+    ck_assert_int_eq(last[2].world.group_world, 3);
+    later(2 * MONO_S, 3, 2);
+    join(3);
+    ck_assert(!told(0, "stop") && told(3, "waiting") && noted("spare"));
+    ck_assert(last[3].waiting.spare && last[3].waiting.scales);
+    ck_assert_int_eq(last[3].waiting.left_ms, 3000);
+    later(2 * MONO_S, 4, 2);
+    join(4);
+    ck_assert(!told(0, "stop"));
+    ck_assert_int_eq(last[4].waiting.left_ms, 1000);
+    later(1 * MONO_S - 1, 5, 2);
+    tick(0);
+    ck_assert(!told(0, "stop"));
+    ck_assert_int_eq(rdzv_deadline(rdzv), now_us + 1);
+    now_us += 1;
+    tick(0);
+    ck_assert(told(0, "stop") && told(1, "stop") && told(2, "stop"));
+    ready(0, 2);
+    ready(1, 2);
+    ready(2, 2);
+    ck_assert_int_eq(last[4].world.group_world, 5);
+    later(5 * MONO_S, 5, 3); /* quiet: the next one is a first one */
+    join(5);
+    ck_assert(told(0, "stop"));
+}
+END_TEST
+
+/* One that waits for others to come takes a lost node's place meanwhile. */
+START_TEST(test_rdzv_late_joiner_replaces_a_lost_node_at_once)
+{
+    like.scale_ms = 5000;
+    run_two(2, 6);
+    join(2);
+    both_ready(1);
+    join(3);
+    ck_assert(!told(0, "stop"));
+    closed(1, true);
+    ck_assert(told(0, "stop"));
+    ck_assert_int_eq(last[0].stop.graceful, MSG_AT_ONCE);
+    ready(0, 2);
+    ready(2, 2);
+    ck_assert_int_eq(last[3].world.round, 3);
+    ck_assert_int_eq(last[3].world.group_rank, 1);
+}
+END_TEST
+
+/* Nobody has time any more once something failed or was lost. */
+START_TEST(test_rdzv_graceful_stop_is_hurried_by_a_loss)
+{
+    run_two(2, 3);
+    join(2);
+    ck_assert_int_eq(last[0].stop.graceful, MSG_SCALE_UP);
+    closed(1, true);
+    ck_assert(told(0, "stop"));
+    ck_assert_int_eq(last[0].stop.graceful, MSG_AT_ONCE);
+}
+END_TEST
+
+START_TEST(test_rdzv_stop_for_a_node_that_leaves_is_graceful)
+{
+    run_two(1, 2);
+    leave(1, false);
+    ck_assert_int_eq(last[0].stop.graceful, MSG_SCALE_DOWN);
+    ck_assert(!told(1, "stop"));
 }
 END_TEST
 
@@ -1107,7 +1355,7 @@ END_TEST
 static void add_tables(TCase *t)
 {
     tcase_add_loop_test(t, test_rdzv_join_that_differs_is_refused_and_told_why,
-                        0, 10);
+                        0, 13);
     tcase_add_loop_test(t, test_rdzv_anything_before_join_closes_the_connection,
                         0, MSG_KIND_COUNT);
     tcase_add_loop_test(t,
@@ -1117,6 +1365,9 @@ static void add_tables(TCase *t)
         t, test_rdzv_failure_after_the_round_was_over_is_not_charged, 0, 2);
     tcase_add_loop_test(t, test_rdzv_each_event_in_each_state, 0, CELLS);
     tcase_add_loop_test(t, test_rdzv_hostile_claims_are_survived, 0, 10);
+    tcase_add_loop_test(t, test_rdzv_window_is_told_to_the_next_server, 0, 2);
+    tcase_add_loop_test(
+        t, test_rdzv_failure_on_a_node_that_leaves_is_given_back, 0, 3);
 }
 
 static void add_tests(TCase *t)
@@ -1158,6 +1409,14 @@ static void add_tests(TCase *t)
         test_rdzv_newcomer_alone_does_not_make_a_server_forget,
         test_rdzv_member_that_forgot_a_rebuilt_round_ends_it,
         test_rdzv_round_number_without_a_next_one_is_not_believed,
+        test_rdzv_budgets_that_differ_are_named,
+        test_rdzv_budget_comes_back_with_its_window,
+        test_rdzv_crash_loop_ends_the_run_early,
+        test_rdzv_crash_loop_is_off_by_default,
+        test_rdzv_late_joiners_are_taken_together,
+        test_rdzv_late_joiner_replaces_a_lost_node_at_once,
+        test_rdzv_graceful_stop_is_hurried_by_a_loss,
+        test_rdzv_stop_for_a_node_that_leaves_is_graceful,
     };
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(t, tests[i]);

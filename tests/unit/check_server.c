@@ -1,5 +1,5 @@
 /* clang-format off */
-/* links: rendezvous/daemon/server rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round rendezvous/core/node rendezvous/core/ranks rendezvous/core/note */
+/* links: rendezvous/daemon/server rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round rendezvous/core/node rendezvous/core/ranks rendezvous/core/note rendezvous/core/budget */
 /* links: rendezvous/net/conn rendezvous/net/addr rendezvous/proto/frame rendezvous/proto/msg */
 /* links: rendezvous/base/err rendezvous/base/log rendezvous/base/buf rendezvous/base/rng rendezvous/base/mono */
 /* libs: -luv -lcjson */

@@ -1,4 +1,4 @@
-/* links: launcher/worker_env rendezvous/base/err */
+/* links: launcher/worker_env launcher/notice rendezvous/base/err */
 /*
  * The environment and the arguments of a worker.
  */
@@ -23,6 +23,9 @@ static struct msg_world world = {
     .master_addr = "10.0.0.1",
     .master_port = 29500,
 };
+
+/* The worker has no files to be asked by. */
+static const struct notice files = NOTICE_NONE;
 
 static void setup(void)
 {
@@ -73,12 +76,14 @@ static const char *const wanted[] = {
     "OMP_NUM_THREADS=1",
     "DDP_INSTANCE=0123456789abcdef0123456789abcdef",
     "DDP_ROUND=7",
+    "DDP_PROGRESS_FILE=",
+    "DDP_STOP_FILE=",
 };
 #define WANTED ((int)(sizeof(wanted) / sizeof(wanted[0])))
 
 START_TEST(test_worker_env_has_all_places)
 {
-    char **env = worker_env_make(&conf, &world, 2, "/tmp/x.json");
+    char **env = worker_env_make(&conf, &world, 2, "/tmp/x.json", &files);
     for (int i = 0; i < WANTED; i++)
         ck_assert_msg(holds(env, wanted[i]), "%s", wanted[i]);
     ck_assert_int_eq(count(env), WANTED);
@@ -95,7 +100,7 @@ START_TEST(test_worker_env_replaces_its_own_names_only)
     ck_assert_int_eq(setenv("TORCHELASTIC_ERROR_FILE", "/stale", 1), 0);
     ck_assert_int_eq(setenv("OMP_NUM_THREADS", "8", 1), 0);
     ck_assert_int_eq(setenv("EMPTY", "", 1), 0);
-    char **env = worker_env_make(&conf, &world, 2, "");
+    char **env = worker_env_make(&conf, &world, 2, "", &files);
     ck_assert(holds(env, "RANK=6"));
     ck_assert(holds(env, "RANKS=99"));
     ck_assert(holds(env, "TORCHELASTIC_ERROR_FILE="));
@@ -110,7 +115,7 @@ END_TEST
 START_TEST(test_worker_env_one_worker_keeps_its_threads)
 {
     conf.nproc = 1;
-    char **env = worker_env_make(&conf, &world, 0, "");
+    char **env = worker_env_make(&conf, &world, 0, "", &files);
     ck_assert(!holds(env, "OMP_NUM_THREADS=1"));
     free(env);
 }

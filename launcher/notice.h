@@ -1,0 +1,45 @@
+/*
+ * launcher/notice: what a worker and its launcher tell each other beside
+ * signals: that it makes progress (it writes to $DDP_PROGRESS_FILE), that it
+ * looks whether it is asked to stop, and that it is ($DDP_STOP_FILE, whose
+ * layout is rendezvous/base/asked.h).
+ *
+ * Both are memfds of the agent, which workers reach through /proc: nothing is
+ * left behind however the launcher ends, and no disk can be full. A worker in
+ * another PID namespace does not find them, and does without.
+ */
+#ifndef NOTICE_H
+#define NOTICE_H
+
+#include <stdbool.h>
+
+#include "rendezvous/proto/msg.h"
+
+#define NOTICE_PATH_MAX 48
+
+struct notice {
+    int progress_fd, stop_fd; /* -1: none */
+};
+
+/* No files yet; nothing to close. */
+#define NOTICE_NONE                                                            \
+    {                                                                          \
+        -1, -1                                                                 \
+    }
+
+/* Fresh files for one worker, instead of those that `n` has. Where descriptors
+ * run out there are none, and the worker is asked by a signal. */
+void notice_open(struct notice *n);
+void notice_close(struct notice *n);
+
+/* The paths for the worker's environment; "" where there is no file. */
+void notice_progress_path(const struct notice *n, char path[NOTICE_PATH_MAX]);
+void notice_stop_path(const struct notice *n, char path[NOTICE_PATH_MAX]);
+
+/* Whether the worker wrote anything to its progress file. */
+bool notice_progressed(const struct notice *n);
+
+/* Asks the worker to leave; returns whether it looks for that. */
+bool notice_ask(const struct notice *n, enum msg_graceful graceful);
+
+#endif

@@ -1,0 +1,78 @@
+#include "rendezvous/core/budget.h"
+
+#include "rendezvous/base/err.h"
+
+void budget_init(struct budget *b, int max, int64_t window_us, int crash_loop)
+{
+    ddp_assert(max >= 0 && window_us >= 0 && crash_loop >= 0);
+    *b = (struct budget){
+        .max = max, .window_us = window_us, .crash_loop = crash_loop};
+    if (window_us > 0 && max > BUDGET_WINDOW_MAX)
+        b->max = BUDGET_WINDOW_MAX;
+}
+
+static int slot(const struct budget *b, int i)
+{
+    return (b->head + i) % BUDGET_WINDOW_MAX;
+}
+
+int budget_counting(const struct budget *b, int64_t now_us)
+{
+    if (b->window_us == 0)
+        return b->used;
+    int past = 0;
+    while (past < b->len && now_us - b->at_us[slot(b, past)] >= b->window_us)
+        past++;
+    return b->len - past;
+}
+
+/* Forgets what has left the window. */
+static void slide(struct budget *b, int64_t now_us)
+{
+    int counting = budget_counting(b, now_us);
+    b->head = slot(b, b->len - counting);
+    b->len = counting;
+}
+
+static void add(struct budget *b, int64_t at_us)
+{
+    ddp_assert(b->len < b->max && b->max <= BUDGET_WINDOW_MAX);
+    b->at_us[slot(b, b->len)] = at_us;
+    b->len++;
+}
+
+bool budget_charge(struct budget *b, int64_t now_us)
+{
+    if (b->window_us > 0)
+        slide(b, now_us);
+    if (budget_counting(b, now_us) >= b->max)
+        return false;
+    if (b->window_us > 0)
+        add(b, now_us);
+    b->used++;
+    return true;
+}
+
+void budget_restore(struct budget *b, int used, int counting, int64_t at_us)
+{
+    if (used <= b->used)
+        return;
+    b->used = used;
+    if (b->window_us == 0) {
+        if (b->used > b->max)
+            b->used = b->max;
+        return;
+    }
+    b->head = b->len = 0;
+    while (b->len < counting && b->len < b->max)
+        add(b, at_us);
+}
+
+bool budget_round_over(struct budget *b, bool failed, bool progressed)
+{
+    if (!failed || progressed)
+        b->barren = 0;
+    else
+        b->barren++;
+    return b->crash_loop > 0 && b->barren >= b->crash_loop;
+}

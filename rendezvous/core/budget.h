@@ -1,0 +1,56 @@
+/*
+ * core/budget: how many restarts a run may still use. Pure: the caller says
+ * what time it is.
+ *
+ * A budget of `max` restarts without a window is used up by so many. With a
+ * window it is used up while `max` of them lie within it, and comes back as
+ * they leave it; restarts are then numbered on beyond `max`.
+ *
+ * Beside it, and off unless asked for, stands the crash loop: the last K rounds
+ * all failed before any worker made progress.
+ */
+#ifndef BUDGET_H
+#define BUDGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define BUDGET_WINDOW_MAX 64 /* the most restarts of a budget with a window */
+
+struct budget {
+    int max;
+    int64_t window_us; /* 0: there is none */
+    int crash_loop;    /* K; 0: off */
+
+    int used;   /* since the run began */
+    int barren; /* rounds in a row that failed without progress */
+    /* With a window: when the newest restarts were charged, a ring. */
+    int head, len; /* 0 <= len <= max <= BUDGET_WINDOW_MAX */
+    int64_t at_us[BUDGET_WINDOW_MAX];
+};
+
+/* `max` is cut to BUDGET_WINDOW_MAX where there is a window. */
+void budget_init(struct budget *b, int max, int64_t window_us, int crash_loop);
+
+/* Uses one restart; false where none is left, and then changes nothing. */
+bool budget_charge(struct budget *b, int64_t now_us);
+
+/* How many of those charged count against the budget now. */
+int budget_counting(const struct budget *b, int64_t now_us);
+
+/*
+ * What is known of the budget that a server before us kept: `used` restarts
+ * since the run began, of which `counting` were within the window at `at_us`;
+ * when they were charged is not known: at `at_us` at the latest, so from then
+ * they count. News of fewer restarts than are known is ignored.
+ */
+void budget_restore(struct budget *b, int used, int counting, int64_t at_us);
+
+/*
+ * A round is over. Returns true where it was the last one of a crash loop.
+ * `failed`: by the failure of a worker; `progressed`: some worker of it had
+ * made progress.
+ */
+bool budget_round_over(struct budget *b, bool failed, bool progressed);
+
+#endif

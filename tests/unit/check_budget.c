@@ -1,0 +1,157 @@
+/* links: rendezvous/core/budget rendezvous/base/err */
+/*
+ * The budget of restarts: how many, in which time, and the crash loop.
+ */
+#include <check.h>
+#include <stdlib.h>
+
+#include "rendezvous/core/budget.h"
+
+#define WINDOW 1000
+
+START_TEST(test_budget_without_window_is_used_up_by_exactly_so_many)
+{
+    struct budget b;
+    budget_init(&b, 3, 0, 0);
+    for (int i = 0; i < 3; i++)
+        ck_assert(budget_charge(&b, i));
+    ck_assert(!budget_charge(&b, INT64_C(1) << 60));
+    ck_assert_int_eq(b.used, 3);
+    ck_assert_int_eq(budget_counting(&b, INT64_C(1) << 60), 3);
+}
+END_TEST
+
+START_TEST(test_budget_of_none_charges_none)
+{
+    struct budget b;
+    budget_init(&b, 0, 0, 0);
+    ck_assert(!budget_charge(&b, 5));
+    budget_init(&b, 0, WINDOW, 0);
+    ck_assert(!budget_charge(&b, 5));
+    ck_assert_int_eq(b.used, 0);
+}
+END_TEST
+
+/* A restart leaves the window when it is as old as the window is long. */
+START_TEST(test_budget_with_window_slides)
+{
+    struct budget b;
+    budget_init(&b, 2, WINDOW, 0);
+    ck_assert(budget_charge(&b, 0));
+    ck_assert(budget_charge(&b, 400));
+    ck_assert(!budget_charge(&b, 999));
+    ck_assert(budget_charge(&b, 1000));
+    ck_assert(!budget_charge(&b, 1399));
+    ck_assert_int_eq(budget_counting(&b, 1399), 2);
+    ck_assert(budget_charge(&b, 1400));
+    ck_assert_int_eq(b.used, 4);
+    ck_assert_int_eq(budget_counting(&b, 5000), 0);
+}
+END_TEST
+
+/* Many times round the ring, against a plain list of what was charged. */
+START_TEST(test_budget_window_agrees_with_a_list)
+{
+    static int64_t at[5000];
+    static const int maxima[] = {1, 7, BUDGET_WINDOW_MAX};
+    int max = maxima[_i];
+    struct budget b;
+    budget_init(&b, max, WINDOW, 0);
+    int n = 0;
+    int64_t now = 0;
+    unsigned dice = 12345;
+    for (int i = 0; i < 5000; i++) {
+        dice = dice * 1103515245u + 12345u;
+        now += dice / 65536u % 40u;
+        int counting = 0;
+        for (int k = 0; k < n; k++)
+            counting += now - at[k] < WINDOW;
+        ck_assert_int_eq(budget_counting(&b, now), counting);
+        bool fits = counting < max;
+        ck_assert(budget_charge(&b, now) == fits);
+        if (fits)
+            at[n++] = now;
+    }
+    ck_assert_int_eq(b.used, n);
+    ck_assert_int_gt(n, max);
+}
+END_TEST
+
+START_TEST(test_budget_with_window_is_bounded)
+{
+    struct budget b;
+    budget_init(&b, 1000000, WINDOW, 0);
+    for (int i = 0; i < BUDGET_WINDOW_MAX; i++)
+        ck_assert(budget_charge(&b, 0));
+    ck_assert(!budget_charge(&b, 0));
+}
+END_TEST
+
+START_TEST(test_budget_restored_counts_from_when_it_was_told)
+{
+    struct budget b;
+    budget_init(&b, 2, WINDOW, 0);
+    budget_restore(&b, 9, 2, 5000);
+    ck_assert_int_eq(b.used, 9);
+    ck_assert(!budget_charge(&b, 5999));
+    budget_restore(&b, 8, 0, 5500); /* older news */
+    ck_assert(!budget_charge(&b, 5999));
+    ck_assert(budget_charge(&b, 6000));
+    ck_assert_int_eq(b.used, 10);
+    budget_init(&b, 3, 0, 0);
+    budget_restore(&b, 2, 0, 0);
+    ck_assert(budget_charge(&b, 0));
+    ck_assert(!budget_charge(&b, 0));
+    budget_init(&b, 3, 0, 0);
+    budget_restore(&b, 50, 0, 0); /* more than there can be */
+    ck_assert_int_eq(b.used, 3);
+}
+END_TEST
+
+START_TEST(test_budget_crash_loop_is_k_failures_in_a_row_without_progress)
+{
+    struct budget b;
+    budget_init(&b, 100, 0, 3);
+    ck_assert(!budget_round_over(&b, true, false));
+    ck_assert(!budget_round_over(&b, true, false));
+    ck_assert(!budget_round_over(&b, true, true)); /* got somewhere */
+    ck_assert(!budget_round_over(&b, true, false));
+    ck_assert(!budget_round_over(&b, true, false));
+    ck_assert(!budget_round_over(&b, false, false)); /* no failure */
+    ck_assert(!budget_round_over(&b, true, false));
+    ck_assert(!budget_round_over(&b, true, false));
+    ck_assert(budget_round_over(&b, true, false));
+}
+END_TEST
+
+START_TEST(test_budget_crash_loop_is_off_unless_asked_for)
+{
+    struct budget b;
+    budget_init(&b, 100, 0, 0);
+    for (int i = 0; i < 1000; i++)
+        ck_assert(!budget_round_over(&b, true, false));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("budget");
+    TCase *tcase = tcase_create("budget");
+    tcase_set_tags(tcase, "fast");
+    tcase_add_test(tcase,
+                   test_budget_without_window_is_used_up_by_exactly_so_many);
+    tcase_add_test(tcase, test_budget_of_none_charges_none);
+    tcase_add_test(tcase, test_budget_with_window_slides);
+    tcase_add_loop_test(tcase, test_budget_window_agrees_with_a_list, 0, 3);
+    tcase_add_test(tcase, test_budget_with_window_is_bounded);
+    tcase_add_test(tcase, test_budget_restored_counts_from_when_it_was_told);
+    tcase_add_test(
+        tcase, test_budget_crash_loop_is_k_failures_in_a_row_without_progress);
+    tcase_add_test(tcase, test_budget_crash_loop_is_off_unless_asked_for);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
