@@ -46,7 +46,7 @@ say(frame(b'{"kind":"\x1b[2J\x9b\xff"}'))
 for s in kept:
     s.close()
 kept.clear()
-time.sleep(0.3) # their places are free again
+time.sleep(1) # their places are free again
 # More than there is room for; they say hello and nothing else.
 for i in range(100):
     say(b"")
