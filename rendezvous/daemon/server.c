@@ -294,6 +294,7 @@ static void on_connection(uv_stream_t *listener, int status)
         complain(s, NULL, err.text);
         return;
     }
+    conn_secure(c, s->conf.key);
     if (s->n_free == 0)
         make_room(s);
     if (s->n_free == 0) {
@@ -432,7 +433,7 @@ static void close_when_idle(void *ctx)
     server_close(*(struct server **)ctx);
 }
 
-void server_main(int listen_fd, int nodes_max, bool debug)
+void server_main(int listen_fd, int nodes_max, bool debug, struct tls_key *key)
 {
     uv_loop_t loop;
     struct server *s = NULL;
@@ -442,6 +443,7 @@ void server_main(int listen_fd, int nodes_max, bool debug)
         .nodes_max = nodes_max,
         .debug = debug,
         .quiet = true,
+        .key = key,
         .on_idle = close_when_idle,
         .ctx = &s,
     };
