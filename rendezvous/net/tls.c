@@ -414,6 +414,16 @@ static void fail_ssl(struct tls *t)
     fail(t, why);
 }
 
+/* At the end of what was given, which OpenSSL is not to see: it would call it a
+ * damaged record. */
+static void hear_farewell(struct tls *t)
+{
+    t->said_farewell =
+        ssl.f_CRYPTO_memcmp(t->tail, t->farewell, sizeof(t->tail)) == 0;
+    if (t->said_farewell)
+        t->len -= t->len < TLS_FAREWELL_LEN ? t->len : TLS_FAREWELL_LEN;
+}
+
 /* A certificate is no proof: the key must have been used. */
 static void arrive(struct tls *t)
 {
@@ -433,6 +443,7 @@ static void arrive(struct tls *t)
         return;
     }
     t->state = TLS_UP;
+    hear_farewell(t);
 }
 
 static void greet(struct tls *t)
@@ -550,14 +561,10 @@ void tls_give(struct tls *t, const uint8_t *data, size_t len)
         }
     }
     keep_tail(t, data, len);
-    t->said_farewell =
-        t->state == TLS_UP &&
-        ssl.f_CRYPTO_memcmp(t->tail, t->farewell, sizeof(t->tail)) == 0;
-    /* It is not for OpenSSL, which would call it a damaged record. */
-    if (t->said_farewell)
-        len -= len < TLS_FAREWELL_LEN ? len : TLS_FAREWELL_LEN;
     t->data = data;
     t->len = len;
+    if (t->state == TLS_UP)
+        hear_farewell(t);
 }
 
 size_t tls_take(struct tls *t, uint8_t *room, size_t room_len)
