@@ -54,7 +54,7 @@ BASE   := $(addprefix rendezvous/base/,err log mono rng buf)
 PROTO  := $(addprefix rendezvous/proto/,frame msg)
 CORE   := $(addprefix rendezvous/core/,rdzv join round node ranks note \
 	budget)
-NET    := $(addprefix rendezvous/net/,addr conn)
+NET    := $(addprefix rendezvous/net/,addr conn tls)
 STORE  := rendezvous/proto/c10d rendezvous/core/store \
 	rendezvous/daemon/store_server
 SERVER := $(CORE) rendezvous/daemon/server
@@ -72,9 +72,9 @@ PROGRAMS := ddprun ddprdzvd ddptrain
 LIBS     := libddp.a libddp.so
 
 ddprun_OBJS   := $(LAUNCHER) $(OPTS) $(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
-ddprun_LIBS   := -luv -lcjson -lm
+ddprun_LIBS   := -luv -lcjson -lm -ldl
 ddprdzvd_OBJS := rendezvous/daemon/main $(OPTS) $(SERVER) $(NET) $(PROTO) $(BASE)
-ddprdzvd_LIBS := -luv -lcjson -lm
+ddprdzvd_LIBS := -luv -lcjson -lm -ldl
 ddptrain_OBJS := $(TRAINER)
 ddptrain_LIBS := $(B)/libddp.a -lcjson -lxxhash -lz -lm
 

@@ -802,6 +802,25 @@ check_max_restarts(struct conf *c, const struct opts *o, struct ddp_err *err)
     return blame(o, OPTIONS_max_restarts, err);
 }
 
+/* Empty is none only where it comes from the environment: whoever says it on
+ * the command line means a file, and would get an open port. */
+static int
+check_token(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    const char *path = opts_text(o, OPTIONS_rdzv_token_file);
+    if (path == NULL ||
+        (path[0] == '\0' &&
+         o->value[OPTIONS_rdzv_token_file].source == OPTS_FROM_ENV))
+        return 0;
+    size_t len = strlen(path);
+    if (len == 0 || len >= sizeof(c->token_file)) {
+        ddp_err_set(err, DDP_E_USAGE, "must be the name of a file");
+        return blame(o, OPTIONS_rdzv_token_file, err);
+    }
+    memcpy(c->token_file, path, len + 1);
+    return 0;
+}
+
 static int check_word(const struct opts *o,
                       int id,
                       const char *allowed,
@@ -824,6 +843,7 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
     c->scale_interval_us = opts_number(o, OPTIONS_scale_interval);
     c->shutdown_timeout_us = opts_number(o, OPTIONS_shutdown_timeout);
     if (check_max_restarts(c, o, err) < 0 || check_log_dir(c, o, err) < 0 ||
+        check_token(c, o, err) < 0 ||
         check_word(o, OPTIONS_worker_store, "agent or none", stores, err) < 0 ||
         check_word(o, OPTIONS_start_method, "spawn, fork or forkserver",
                    methods, err) < 0)

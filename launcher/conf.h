@@ -21,6 +21,8 @@
 #define CONF_PORT_C10D           29400 /* torchrun's default of an endpoint */
 #define CONF_PORT_STATIC         29500 /* and of --master_port */
 
+struct tls_key;
+
 enum conf_backend {
     CONF_C10D,
     CONF_STATIC,
@@ -50,6 +52,10 @@ struct conf {
      */
     int node_rank;
     char local_addr[256]; /* what the others reach this node by; "" none */
+
+    /* File of the token that all nodes of the run have; "" none. */
+    char token_file[4096];
+    struct tls_key *token; /* what main made of it, owned by main; or NULL */
 
     /* What MASTER_ADDR and MASTER_PORT must be: static only (and the same as
      * the endpoint there), "" and 0 under c10d. */

@@ -33,8 +33,9 @@ struct guard {
     pid_t agent;
     int agent_fd;
     int signal_fd;
-    int link_fd;       /* the duplicate, -1: none */
-    int64_t fenced_us; /* the lease over which workers were killed */
+    int link_fd;            /* the duplicate, -1: none */
+    struct guard_word link; /* that it came with */
+    int64_t fenced_us;      /* the lease over which workers were killed */
 };
 
 /* Shared by guard and agent: until when the workers may run. */
@@ -56,10 +57,13 @@ static void block_signals(sigset_t *set)
     (void)sigprocmask(SIG_BLOCK, set, NULL);
 }
 
-static void release(int *fd)
+static void release(int *fd, const struct guard_word *link)
 {
     if (*fd < 0)
         return;
+    /* Where it does not fit the server waits until our lease is over. */
+    (void)send(*fd, link->farewell, link->farewell_len,
+               MSG_DONTWAIT | MSG_NOSIGNAL);
     /* A FIN even where unread bytes would make close send a reset. */
     (void)shutdown(*fd, SHUT_WR);
     char rest[4096];
@@ -70,11 +74,14 @@ static void release(int *fd)
     *fd = -1;
 }
 
-static void hold(struct guard *g, int fd)
+static void hold(struct guard *g, int fd, const struct guard_word *word)
 {
     if (g->link_fd >= 0)
         (void)close(g->link_fd); /* the agent gave that one up itself */
     g->link_fd = fd;
+    g->link = *word;
+    if (g->link.farewell_len > sizeof(g->link.farewell))
+        g->link.farewell_len = 0;
 }
 
 static int fd_in(struct msghdr *m)
@@ -111,7 +118,7 @@ static enum heard hear_agent(struct guard *g)
         return n < 0 && errno == EAGAIN ? HEARD_NOTHING : HEARD_END;
     int fd = fd_in(&m);
     if (word.kind == GUARD_LINK && fd >= 0)
-        hold(g, fd);
+        hold(g, fd, &word);
     return HEARD_WORD;
 }
 
@@ -218,7 +225,7 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     int left = tree_kill(NULL, 0, mono_now_us() + SWEEP_US);
     if (left > 0)
         log_warnx("%d processes of this launch could not be killed", left);
-    release(&g->link_fd);
+    release(&g->link_fd, &g->link);
     if (WIFEXITED(status))
         _exit(WEXITSTATUS(status));
     log_warnx("the agent (pid %d) was killed by signal %d; everything that it "
@@ -263,9 +270,13 @@ int guard_split(void)
     return pair[1];
 }
 
-void guard_hold(int guard_fd, int link_fd)
+void guard_hold(int guard_fd, int link_fd, const uint8_t *farewell, size_t len)
 {
     struct guard_word word = {.kind = GUARD_LINK};
+    ddp_assert(len <= sizeof(word.farewell));
+    word.farewell_len = (uint32_t)len;
+    for (size_t i = 0; i < len; i++)
+        word.farewell[i] = farewell[i];
     union {
         struct cmsghdr align;
         char room[CMSG_SPACE(sizeof(int))];

@@ -21,7 +21,10 @@
 #ifndef GUARD_H
 #define GUARD_H
 
+#include <stddef.h>
 #include <stdint.h>
+
+#define GUARD_FAREWELL_MAX 32
 
 /* What travels over the socketpair, one datagram each. */
 enum guard_word_kind {
@@ -35,6 +38,8 @@ enum guard_word_kind {
 struct guard_word {
     uint32_t kind;
     int32_t signo;
+    uint32_t farewell_len; /* of GUARD_LINK; 0: a FIN is enough */
+    uint8_t farewell[GUARD_FAREWELL_MAX];
 };
 
 /*
@@ -48,8 +53,9 @@ struct guard_word {
  */
 int guard_split(void);
 
-/* In the agent: gives the guard a duplicate of a connection. */
-void guard_hold(int guard_fd, int link_fd);
+/* In the agent: gives the guard a duplicate of a connection, and what to say
+ * on it before its FIN: `len` bytes, at most GUARD_FAREWELL_MAX. */
+void guard_hold(int guard_fd, int link_fd, const uint8_t *farewell, size_t len);
 
 /* In the agent: until when the workers may run (mono; MONO_NEVER: there are
  * none). Costs nothing where it is later than it was. */

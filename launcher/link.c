@@ -2,6 +2,11 @@
  * Happy path: resolve (numeric endpoints need no thread for it), try to serve
  * where an address is local, dial, up.
  *
+ * A launcher and a rendezvous of different tokens will never get together:
+ * where no address let this launcher in, and none ever did, that ends it. Later
+ * it does not: what is not proved to come from the rendezvous, and this cannot
+ * be, must not end a run that works.
+ *
  * Failures all end in fail_soon: on_down from a timer of 0 ms, so that the
  * caller, who is inside a step of the agent's core, is never called back.
  */
@@ -45,6 +50,8 @@ struct link {
     int next_addr;
     struct conn *conn;
     bool up;
+    bool ever_up;
+    bool token_differs; /* said one of the addresses */
     bool foreign;    /* the server that we were up with last was not ours ... */
     int64_t lost_us; /* ... and when we lost it */
     pid_t server;
@@ -81,13 +88,20 @@ struct link *link_new(uv_loop_t *loop,
 static void on_fail_timer(uv_timer_t *timer)
 {
     struct link *l = timer->data;
+    struct msg no = {.kind = MSG_KIND_refused, .refused.code = DDP_E_CONFIG};
     l->wanted = false;
-    l->handler->on_down(l->ctx, l->refused, l->why);
+    if (!l->token_differs || l->ever_up) {
+        l->handler->on_down(l->ctx, l->refused, l->why);
+        return;
+    }
+    msg_set(no.refused.text, l->why);
+    l->handler->on_msg(l->ctx, &no);
 }
 
 static void forget_reasons(struct link *l)
 {
     l->refused = true;
+    l->token_differs = false;
     l->why[0] = '\0';
 }
 
@@ -111,12 +125,13 @@ static void fail_soon(struct link *l)
 struct server_args {
     int nodes_max;
     bool debug;
+    struct tls_key *key;
 };
 
 static void run_server(int listen_fd, const void *arg)
 {
     const struct server_args *a = arg;
-    server_main(listen_fd, a->nodes_max, a->debug);
+    server_main(listen_fd, a->nodes_max, a->debug, a->key);
 }
 
 static bool is_literal_loopback(const char *host)
@@ -157,6 +172,7 @@ static void start_server(struct link *l, int fd)
     struct server_args args = {
         .nodes_max = 2 * l->conf->nnodes_max + 16, /* with room for spares */
         .debug = l->debug,
+        .key = l->conf->token,
     };
     l->port = addr_fd_port(fd);
     if (helper_start(&l->server, fd, run_server, &args, &err) != 0)
@@ -193,9 +209,11 @@ static void on_up(void *ctx, struct conn *c)
 {
     struct link *l = ctx;
     (void)uv_timer_stop(&l->timer);
-    l->up = true;
+    l->up = l->ever_up = true;
     l->foreign = l->server == 0;
-    guard_hold(l->guard_fd, conn_fd(c));
+    const uint8_t *farewell = conn_farewell(c);
+    guard_hold(l->guard_fd, conn_fd(c), farewell,
+               farewell != NULL ? TLS_FAREWELL_LEN : 0);
     l->handler->on_up(l->ctx);
 }
 
@@ -228,7 +246,6 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
 static void on_closed(
     void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
 {
-    (void)c;
     (void)orderly;
     struct link *l = ctx;
     (void)uv_timer_stop(&l->timer);
@@ -239,6 +256,10 @@ static void on_closed(
     if (was_up) {
         l->handler->on_down(l->ctx, false, why);
         return;
+    }
+    if (conn_token_differs(c) && !l->token_differs) {
+        l->token_differs = true;
+        l->why[0] = '\0'; /* it counts for more than what was before */
     }
     keep_reason(l, refused, why);
     dial_next(l);
@@ -292,6 +313,7 @@ static void dial_next(struct link *l)
         dial_next(l);
         return;
     }
+    conn_secure(l->conn, l->conf->token);
     (void)uv_timer_start(&l->timer, on_dial_timer, (uint64_t)dial_ms(l), 0);
 }
 

@@ -9,6 +9,7 @@
 #include "launcher/options.h"
 #include "launcher/spawn.h"
 #include "rendezvous/base/log.h"
+#include "rendezvous/net/tls.h"
 
 __attribute__((noreturn)) static void refuse(const struct ddp_err *err)
 {
@@ -30,12 +31,16 @@ int main(int argc, char *argv[])
         return opts_answer(&o, stdout);
     if (conf_init(&conf, &o, argv + o.rest, &err) != 0)
         refuse(&err);
+    if (conf.token_file[0] != '\0' &&
+        tls_key_read(&conf.token, conf.token_file, &err) != 0)
+        refuse(&err);
     for (int i = 0; i < conf.notes_len; i++)
         log_info("%s", conf.notes[i]);
     struct spawn_origin origin;
     spawn_remember(&origin);
     int guard_fd = guard_split();
     int status = drive_run(&conf, &origin, guard_fd);
+    tls_key_free(conf.token);
     conf_free(&conf);
     _exit(status); /* libuv's destructor would wait for a resolver that hangs */
 }

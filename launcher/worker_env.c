@@ -95,6 +95,13 @@ static bool is_replaced(const struct vars *v, const char *entry)
     return false;
 }
 
+/* Where our token lies is no business of the program's. */
+static bool is_ours(const char *entry)
+{
+    static const char name[] = "DDPRUN_TOKEN_FILE=";
+    return strncmp(entry, name, sizeof(name) - 1) == 0;
+}
+
 /* One block: the pointers, then the texts. */
 static char **pack(const char *const *text, size_t n)
 {
@@ -125,7 +132,7 @@ static char **merge(const struct vars *v)
         return NULL;
     size_t n = 0;
     for (size_t i = 0; i < n_env; i++)
-        if (!is_replaced(v, environ[i]))
+        if (!is_replaced(v, environ[i]) && !is_ours(environ[i]))
             all[n++] = environ[i];
     for (int i = 0; i < v->n; i++)
         all[n++] = v->text[i];

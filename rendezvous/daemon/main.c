@@ -111,7 +111,17 @@ static void on_stop(uv_signal_t *handle, int signo)
 static int serve(const struct opts *o)
 {
     struct ddp_err err;
+    struct tls_key *key = NULL;
+    const char *token_file = opts_text(o, OPTION_token_file);
     int fd;
+    /* An empty variable is none; an empty option is no file. */
+    bool wanted = token_file != NULL &&
+                  (token_file[0] != '\0' ||
+                   o->value[OPTION_token_file].source == OPTS_FROM_LINE);
+    if (wanted && tls_key_read(&key, token_file, &err) != 0) {
+        log_warnx("%s", err.text);
+        return ddp_code_exit(err.code);
+    }
     if (open_listener(opts_text(o, OPTION_listen), &fd, &err) != 0) {
         log_warnx("%s", err.text);
         if (err.code == DDP_E_USAGE)
@@ -124,6 +134,7 @@ static int serve(const struct opts *o)
         .runs_max = (int)opts_number(o, OPTION_max_runs),
         .nodes_max = (int)opts_number(o, OPTION_max_nodes),
         .debug = opts_number(o, OPTION_debug) != 0,
+        .key = key,
     };
     if (uv_loop_init(&loop) != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot start an event loop");
@@ -135,13 +146,15 @@ static int serve(const struct opts *o)
     if (uv_signal_start(&term, on_stop, SIGTERM) != 0 ||
         uv_signal_start(&intr, on_stop, SIGINT) != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot take signals");
-    log_info("serving on port %d, open to whoever reaches it",
-             addr_fd_port(fd));
+    log_info("serving on port %d, %s", addr_fd_port(fd),
+             key != NULL ? "to those who have the token"
+                         : "open to whoever reaches it");
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     server_close(s);
     uv_close((uv_handle_t *)&term, NULL);
     uv_close((uv_handle_t *)&intr, NULL);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
+    tls_key_free(key);
     return 0;
 }
 

@@ -310,6 +310,7 @@ static void on_connection(uv_stream_t *listener, int status)
         complain(s, NULL, err.text);
         return;
     }
+    conn_secure(c, s->conf.key);
     if (s->n_free == 0)
         make_room(s);
     if (s->n_free == 0) {
@@ -467,7 +468,7 @@ static void close_when_idle(void *ctx)
     server_close(*(struct server **)ctx);
 }
 
-void server_main(int listen_fd, int nodes_max, bool debug)
+void server_main(int listen_fd, int nodes_max, bool debug, struct tls_key *key)
 {
     uv_loop_t loop;
     struct server *s = NULL;
@@ -477,6 +478,7 @@ void server_main(int listen_fd, int nodes_max, bool debug)
         .nodes_max = nodes_max,
         .debug = debug,
         .quiet = true,
+        .key = key,
         .on_idle = close_when_idle,
         .ctx = &s,
     };

@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "rendezvous/base/err.h"
+#include "rendezvous/net/tls.h"
 
 struct server;
 
@@ -17,6 +18,7 @@ struct server_conf {
     int nodes_max; /* connections are limited to this and some to spare */
     bool debug;    /* notes of the lowest level as well */
     bool quiet;    /* no notes: beside a launcher, which tells them better */
+    struct tls_key *key; /* that all must have, borrowed; NULL: open to all */
     /* Called, when not NULL, once a run has ended here, no other is alive and
      * no node is left. May call server_close. */
     void (*on_idle)(void *ctx);
@@ -39,9 +41,9 @@ void server_close(struct server *s);
 
 /*
  * The whole life of a process that serves the launcher's run and ends when the
- * run has ended. Never returns; ends with status 0.
+ * run has ended. Never returns; ends with status 0. `key` as in server_conf.
  */
-void server_main(int listen_fd, int nodes_max, bool debug)
+void server_main(int listen_fd, int nodes_max, bool debug, struct tls_key *key)
     __attribute__((noreturn));
 
 /* Raises the soft limit of open files to the hard one; returns it. */

@@ -6,6 +6,10 @@
  * are there only while something is in them: of ten thousand connections
  * nearly all are silent.
  *
+ * With a key, `plain` is what is to be sealed and `waiting` what is sealed;
+ * what comes in lies in a piece of its own first. A stranger who says nothing
+ * costs no TLS state.
+ *
  * Ends: a FIN, an error, a peer's nonsense, a full queue (all told by
  * on_closed), or the owner's conn_close and conn_finish (told to nobody).
  * Memory goes in on_handle_closed, after libuv let go of the handle.
@@ -24,6 +28,7 @@
 #define CONN_MAGIC      0x636f6e6eu
 #define FINISH_MS       2000
 #define USER_TIMEOUT_MS 20000
+#define PIECE_LEN       4096
 
 struct conn {
     unsigned magic;
@@ -35,6 +40,12 @@ struct conn {
     const struct conn_handler *handler;
     void *ctx;
     struct buf in, waiting, flying;
+    struct tls_key *key; /* NULL: no token */
+    struct tls *tls;     /* NULL: no key, or the peer has not begun */
+    struct buf plain;    /* to be sealed; empty without a key */
+    bool secured;        /* TLS is up, and on_up was called */
+    bool answered;       /* something came from whom we dialled */
+    bool token_differs;
     bool accepted; /* the peer owes us a hello */
     bool greeted;  /* ... and gave it */
     bool up;
@@ -63,6 +74,8 @@ static void on_handle_closed(uv_handle_t *h)
     buf_free(&c->in);
     buf_free(&c->waiting);
     buf_free(&c->flying);
+    buf_free(&c->plain);
+    tls_free(c->tls);
     c->magic = 0;
     free(c);
 }
@@ -95,6 +108,18 @@ static void lose(struct conn *c, bool orderly, bool refused, const char *why)
 
 static void flush(struct conn *c);
 static void uncork(struct conn *c);
+static void overflow(struct conn *c);
+
+/* What is in `plain` goes to `waiting`. It stays where it is while the two ends
+ * greet. */
+static void seal(struct conn *c)
+{
+    if (c->tls == NULL || tls_state(c->tls) != TLS_UP)
+        return;
+    if (tls_seal(c->tls, buf_head(&c->plain), buf_len(&c->plain)) != 0)
+        overflow(c);
+    buf_free(&c->plain); /* thousands of connections are mostly silent */
+}
 
 /* -- reading --------------------------------------------------------------- */
 
@@ -102,16 +127,40 @@ static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *out)
 {
     (void)suggested;
     struct conn *c = conn_of(h->data);
-    const size_t piece = 4096;
-    uint8_t *room = buf_reserve(&c->in, piece);
-    *out = uv_buf_init((char *)room, room == NULL ? 0 : piece);
+    /* For all connections: libuv reads right behind on_alloc, and calls on_read
+     * right behind that. */
+    static _Thread_local uint8_t sealed[PIECE_LEN];
+    uint8_t *room = c->key != NULL ? sealed : buf_reserve(&c->in, PIECE_LEN);
+    *out = uv_buf_init((char *)room, room == NULL ? 0 : PIECE_LEN);
 }
 
 /* Who dials says hello first; the answer tells it that it has come to the
  * right place. */
 static void say_hello(struct conn *c)
 {
-    (void)buf_put(&c->waiting, FRAME_HELLO, FRAME_HELLO_LEN); /* empty: fits */
+    struct buf *to = c->tls != NULL ? &c->plain : &c->waiting;
+    (void)buf_put(to, FRAME_HELLO, FRAME_HELLO_LEN); /* empty: fits */
+    seal(c);
+}
+
+/* Ends it with a word to the peer, which is in `waiting`. */
+static void turn_away(struct conn *c, const char *why)
+{
+    c->handler->on_closed(c->ctx, c, false, false, why);
+    conn_finish(c);
+}
+
+/* Who speaks plainly where a token is wanted is told so plainly. */
+static void want_token(struct conn *c)
+{
+    struct msg m = {.kind = MSG_KIND_refused, .refused.code = DDP_E_CONFIG};
+    char json[MSG_JSON_MAX];
+    msg_set(m.refused.text, "it wants a token: give --rdzv_token_file");
+    int len = msg_encode(&m, json, sizeof(json));
+    ddp_assert(len > 0);
+    say_hello(c);
+    (void)frame_put(&c->waiting, json, (size_t)len); /* nearly empty: fits */
+    turn_away(c, "it has no token, and this rendezvous wants one");
 }
 
 static const char *name_foreign(const struct conn *c)
@@ -122,8 +171,6 @@ static const char *name_foreign(const struct conn *c)
     uint8_t first = buf_head(in)[0];
     if (first >= 'A' && first <= 'Z')
         return "it speaks HTTP, which this port does not";
-    if (first == 0x16)
-        return "it speaks TLS, which this port does not";
     if (first <= 12)
         return "it speaks the c10d store's protocol, which this port does not";
     return "it does not speak our protocol";
@@ -161,6 +208,10 @@ static bool take_hello(struct conn *c)
 {
     switch (frame_take_hello(&c->in)) {
     case FRAME_OK:
+        if (c->key != NULL && c->tls == NULL) {
+            want_token(c);
+            return false;
+        }
         c->greeted = true;
         if (c->accepted)
             say_hello(c); /* uncork sends it */
@@ -168,6 +219,13 @@ static bool take_hello(struct conn *c)
     case FRAME_MORE:
         return true;
     case FRAME_BAD:
+        if (c->accepted && c->key == NULL &&
+            buf_head(&c->in)[0] == TLS_FIRST_BYTE) {
+            say_hello(c); /* so that it sees that it is not lost */
+            turn_away(c, "it speaks TLS: it has a token, and this rendezvous "
+                         "has none");
+            return false;
+        }
         lose(c, false, false, name_foreign(c));
         return false;
     }
@@ -181,36 +239,123 @@ static const char *read_error(ssize_t n)
                                 : uv_strerror((int)n);
 }
 
-/* Takes all that is whole. */
-static void take_all(struct conn *c)
+/* False: no more is to be read from it. */
+static bool take_plain(struct conn *c)
 {
     if (!c->greeted && !take_hello(c))
-        return;
+        return false;
     bool more = c->greeted;
     while (more)
         if (!take_one(c, &more))
+            return false;
+    return true;
+}
+
+/* Both have proved that they have the token. False: as for take_plain. */
+static bool come_up(struct conn *c)
+{
+    c->secured = true;
+    if (c->accepted)
+        return true;
+    say_hello(c);
+    c->handler->on_up(c->ctx, c);
+    if (!c->closing)
+        flush(c);
+    return !c->closing && !c->finishing;
+}
+
+/* A dialler hears why, and so does a peer that fails to greet us: OpenSSL's
+ * alert waits for it. */
+static void fail_tls(struct conn *c)
+{
+    c->token_differs = tls_token_differs(c->tls);
+    if (c->accepted && !c->secured)
+        turn_away(c, tls_why(c->tls));
+    else
+        lose(c, false, false, tls_why(c->tls));
+}
+
+static void open_sealed(struct conn *c, const uint8_t *data, size_t len)
+{
+    size_t n;
+    tls_give(c->tls, data, len);
+    do {
+        uint8_t *room = buf_reserve(&c->in, PIECE_LEN);
+        n = room == NULL ? 0 : tls_take(c->tls, room, PIECE_LEN);
+        if (tls_state(c->tls) == TLS_FAILED) {
+            fail_tls(c);
             return;
+        }
+        buf_commit(&c->in, n);
+        flush(c); /* OpenSSL may have had something to say */
+        if (!c->secured && tls_state(c->tls) != TLS_GREETING && !come_up(c))
+            return;
+    } while (n > 0 && take_plain(c));
+}
+
+/* What answers in plain text has no token. */
+static bool answers_sealed(struct conn *c, uint8_t first)
+{
+    if (c->accepted || c->answered)
+        return true;
+    c->answered = true;
+    if (first == TLS_FIRST_BYTE || first == TLS_ALERT_BYTE)
+        return true;
+    c->token_differs = first == (uint8_t)FRAME_HELLO[0];
+    lose(c, false, false,
+         c->token_differs
+             ? "the rendezvous has no token, and this launcher has one"
+             : "what listens there is no ddprun rendezvous with a token");
+    return false;
+}
+
+static void read_sealed(struct conn *c, const uint8_t *data, size_t len)
+{
+    if (c->finishing || !answers_sealed(c, data[0]))
+        return;
+    bool begins = c->tls == NULL && buf_len(&c->in) == 0;
+    if (begins && data[0] == TLS_FIRST_BYTE) {
+        c->tls = tls_new(c->key, true, &c->waiting);
+        if (c->tls == NULL) {
+            lose(c, false, false, "no memory for TLS");
+            return;
+        }
+    }
+    if (c->tls != NULL)
+        open_sealed(c, data, len);
+    else if (buf_put(&c->in, data, len) == 0) /* else it says more than that */
+        (void)take_plain(c);
+}
+
+/* Whoever cuts the line can send a FIN: with a token it must be proved. */
+static bool is_orderly(const struct conn *c)
+{
+    return buf_len(&c->in) == 0 && !c->broken &&
+           (c->tls == NULL || tls_state(c->tls) == TLS_OVER ||
+            tls_said_farewell(c->tls));
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *piece)
 {
-    (void)piece;
     struct conn *c = conn_of(stream->data);
     if (n == 0)
         return;
     if (n < 0) {
-        bool whole = buf_len(&c->in) == 0;
-        lose(c, n == UV_EOF && whole && !c->broken, false,
+        lose(c, n == UV_EOF && is_orderly(c), false,
              read_error(c->broken ? UV_ECONNRESET : n));
         return;
     }
-    buf_commit(&c->in, (size_t)n);
-    if (c->finishing) {
-        buf_free(&c->in);
-        return;
-    }
     c->corked = c->accepted;
-    take_all(c);
+    if (c->key != NULL) {
+        read_sealed(c, (const uint8_t *)piece->base, (size_t)n);
+    } else {
+        buf_commit(&c->in, (size_t)n);
+        if (c->finishing) {
+            buf_free(&c->in);
+            return;
+        }
+        (void)take_plain(c);
+    }
     if (buf_len(&c->in) == 0)
         buf_free(&c->in);
     if (c->corked)
@@ -299,15 +444,22 @@ static void on_overflow(uv_timer_t *timer)
         lose(c, false, false, "it does not read what it is sent");
 }
 
+static void overflow(struct conn *c)
+{
+    c->overflow = true;
+    (void)uv_timer_start(&c->finish_timer, on_overflow, 0, 0);
+}
+
 void conn_send_json(struct conn *c, const char *json, size_t len)
 {
     if (c->closing || c->finishing || c->overflow)
         return;
-    if (frame_put(&c->waiting, json, len) != 0) {
-        c->overflow = true;
-        (void)uv_timer_start(&c->finish_timer, on_overflow, 0, 0);
+    struct buf *to = c->tls != NULL ? &c->plain : &c->waiting;
+    if (frame_put(to, json, len) != 0) {
+        overflow(c);
         return;
     }
+    seal(c);
     if (!c->corked)
         flush(c);
 }
@@ -325,6 +477,9 @@ void conn_finish(struct conn *c)
     if (c->closing || c->finishing)
         return;
     c->finishing = true;
+    if (c->tls != NULL)
+        tls_end(c->tls);
+    flush(c);
     (void)uv_timer_start(&c->finish_timer, on_overflow, FINISH_MS, 0);
     maybe_finish(c);
 }
@@ -343,6 +498,7 @@ conn_make(uv_loop_t *loop, const struct conn_handler *handler, void *ctx)
     buf_init(&c->in, FRAME_MAX + 8192);
     buf_init(&c->waiting, CONN_QUEUE_MAX);
     buf_init(&c->flying, CONN_QUEUE_MAX);
+    buf_init(&c->plain, CONN_QUEUE_MAX);
     if (uv_tcp_init(loop, &c->tcp) != 0) {
         free(c);
         return NULL;
@@ -427,6 +583,14 @@ static void on_connected(uv_connect_t *req, int status)
         lose(c, false, rc == UV_ECONNREFUSED, uv_strerror(rc));
         return;
     }
+    if (c->key != NULL) {
+        c->tls = tls_new(c->key, false, &c->waiting);
+        if (c->tls == NULL)
+            lose(c, false, false, "no memory for TLS");
+        else
+            flush(c); /* come_up goes on */
+        return;
+    }
     say_hello(c);
     c->handler->on_up(c->ctx, c);
     if (!c->closing)
@@ -452,6 +616,21 @@ struct conn *conn_dial(uv_loop_t *loop,
         return NULL;
     }
     return c;
+}
+
+void conn_secure(struct conn *c, struct tls_key *key)
+{
+    c->key = key;
+}
+
+bool conn_token_differs(const struct conn *c)
+{
+    return c->token_differs;
+}
+
+const uint8_t *conn_farewell(const struct conn *c)
+{
+    return c->tls != NULL ? tls_farewell(c->tls) : NULL;
 }
 
 void conn_set_ctx(struct conn *c, void *ctx)

@@ -7,6 +7,9 @@
  * libuv's closing goes on by itself. What a peer sends wrong ends the
  * connection with a reason and touches nothing else. Memory is bounded: one
  * frame coming in, CONN_QUEUE_MAX going out (who does not read is dropped).
+ *
+ * With a token (conn_secure) all of it travels inside TLS, see net/tls, and
+ * who does not have the token is told so and gets nowhere.
  */
 #ifndef CONN_H
 #define CONN_H
@@ -15,6 +18,7 @@
 #include <uv.h>
 
 #include "rendezvous/net/addr.h"
+#include "rendezvous/net/tls.h"
 #include "rendezvous/proto/msg.h"
 
 #define CONN_QUEUE_MAX (256u * 1024u)
@@ -22,12 +26,14 @@
 struct conn;
 
 struct conn_handler {
-    /* The dialled connection stands. Not called for accepted ones. */
+    /* The dialled connection stands; with a token, both ends have proved
+     * that they have it. Not called for accepted ones. */
     void (*on_up)(void *ctx, struct conn *c);
     /* `m` is borrowed for the call, which may close the conn. */
     void (*on_msg)(void *ctx, struct conn *c, const struct msg *m);
-    /* The conn is dead. orderly: a FIN at a message boundary; refused: nobody
-     * listens there; why: for people. */
+    /* The conn is dead. orderly: a FIN at a message boundary, with a token
+     * one that the peer has proved to be its own; refused: nobody listens
+     * there; why: for people. */
     void (*on_closed)(
         void *ctx, struct conn *c, bool orderly, bool refused, const char *why);
 };
@@ -49,6 +55,20 @@ struct conn *conn_dial(uv_loop_t *loop,
                        const struct conn_handler *handler,
                        void *ctx,
                        struct ddp_err *err);
+
+/*
+ * Makes a connection one that needs a token: right after conn_accept or
+ * conn_dial, before the loop runs on. Borrows key for its life; NULL is none.
+ */
+void conn_secure(struct conn *c, struct tls_key *key);
+
+/* In on_closed: the two ends do not have the same token, or one has none. */
+bool conn_token_differs(const struct conn *c);
+
+/* What a process that holds a duplicate of the descriptor says last, to make
+ * its FIN an orderly one: TLS_FAREWELL_LEN bytes, borrowed; NULL where there
+ * is no token and a FIN is enough. From on_up on. */
+const uint8_t *conn_farewell(const struct conn *c);
 
 /* Queues a message and sends at once what the socket takes. A conn whose
  * queue is full is closed; on_closed follows, never during the call. */

@@ -1,6 +1,6 @@
 /* clang-format off */
-/* links: rendezvous/net/conn rendezvous/net/addr rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err rendezvous/base/log rendezvous/base/buf */
-/* libs: -luv -lcjson */
+/* links: rendezvous/net/conn rendezvous/net/tls rendezvous/net/addr rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err rendezvous/base/log rendezvous/base/buf */
+/* libs: -ldl -luv -lcjson */
 /* clang-format on */
 /*
  * Connections on loopback. One side is a conn on the test's loop, the other a
@@ -216,7 +216,8 @@ static const struct {
     const char *why;
 } foreign[] = {
     {"GET / HTTP/1.1\r\n\r\n", 18, "it speaks HTTP, which this port does not"},
-    {"\x16\x03\x01", 3, "it speaks TLS, which this port does not"},
+    {"\x16\x03\x01", 3,
+     "it speaks TLS: it has a token, and this rendezvous has none"},
     {FRAME_HELLO "\xff\xff\xff\xff", 12, "a frame of an impossible length"},
     {FRAME_HELLO "\0\0\0\0", 12, "a frame of an impossible length"},
     {FRAME_HELLO "\2\0\0\0[]", 14, "the message is no JSON object"},

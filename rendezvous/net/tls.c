@@ -1,0 +1,641 @@
+/*
+ * Happy path: both ends make a session of key and cipher suite when OpenSSL
+ * asks for the pre-shared key, the server checks the binder in the client's
+ * first message, the client the server's Finished, and data flows.
+ *
+ * Failure modes: a peer with another token (the server says so by an alert),
+ * one with a certificate instead (refused: it proves nothing), garbage (the
+ * error of whatever layer finds it). All end in TLS_FAILED.
+ *
+ * OpenSSL makes room for a handshake message of the size that its header
+ * claims, up to 128 KB. A stranger must not have that, so `is_plausible` reads
+ * the first records beside OpenSSL and lets only one small one be a handshake
+ * in plain text.
+ */
+#include "rendezvous/net/tls.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/ssl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#if OPENSSL_VERSION_MAJOR < 3
+#error "OpenSSL 3 or newer is needed"
+#endif
+
+#define TEXT_OF(x)  #x
+#define TEXT(x)     TEXT_OF(x)
+#define LIBSSL      "libssl.so." TEXT(OPENSSL_SHLIB_VERSION)
+#define KEY_LEN     32u
+#define RECORD_HEAD 5u
+#define HELLO_MAX   2048u /* ours has about 300 */
+
+static const char label_key[] = "ddprun control connection, key 1";
+static const char label_farewell[] = "EXPORTER-ddprun-farewell";
+static const char identity[] = "ddprun";
+
+/* -- OpenSSL, found at run time -------------------------------------------- */
+
+/* clang-format off */
+#define FUNCTIONS(F)                                                           \
+    F(BIO_clear_flags) F(BIO_free) F(BIO_get_data) F(BIO_get_new_index)        \
+    F(BIO_meth_free) F(BIO_meth_new) F(BIO_meth_set_ctrl)                      \
+    F(BIO_meth_set_read_ex) F(BIO_meth_set_write_ex) F(BIO_new)                \
+    F(BIO_set_data) F(BIO_set_flags) F(BIO_set_init)                           \
+    F(CRYPTO_memcmp) F(ERR_clear_error) F(ERR_peek_error)                      \
+    F(ERR_reason_error_string) F(EVP_sha256) F(HMAC)                           \
+    F(SSL_CIPHER_find) F(SSL_CTX_ctrl) F(SSL_CTX_free) F(SSL_CTX_new)          \
+    F(SSL_CTX_set_ciphersuites) F(SSL_CTX_set_num_tickets)                     \
+    F(SSL_CTX_set_options) F(SSL_CTX_set_psk_find_session_callback)            \
+    F(SSL_CTX_set_psk_use_session_callback)                                    \
+    F(SSL_SESSION_free) F(SSL_SESSION_new) F(SSL_SESSION_set1_master_key)      \
+    F(SSL_SESSION_set_cipher) F(SSL_SESSION_set_protocol_version)              \
+    F(SSL_do_handshake) F(SSL_export_keying_material) F(SSL_free)              \
+    F(SSL_get_error) F(SSL_get_ex_data) F(SSL_new) F(SSL_read_ex)              \
+    F(SSL_session_reused) F(SSL_set_accept_state) F(SSL_set_bio)               \
+    F(SSL_set_connect_state) F(SSL_set_ex_data) F(SSL_set_verify)              \
+    F(SSL_shutdown) F(SSL_write_ex) F(TLS_method)
+/* clang-format on */
+
+#define MEMBER(name) __typeof__(&name) f_##name;
+static struct {
+    FUNCTIONS(MEMBER)
+} ssl;
+#undef MEMBER
+
+static const struct {
+    const char *name;
+    size_t at;
+} functions[] = {
+#define ROW(name) {#name, offsetof(__typeof__(ssl), f_##name)},
+    FUNCTIONS(ROW)
+#undef ROW
+};
+#define FUNCTIONS_LEN (sizeof(functions) / sizeof(functions[0]))
+
+_Static_assert(sizeof(ssl) == FUNCTIONS_LEN * sizeof(void *), "one of each");
+
+static int load_openssl(struct ddp_err *err)
+{
+    static bool loaded;
+    if (loaded)
+        return 0;
+    void *lib = dlopen(LIBSSL, RTLD_NOW | RTLD_LOCAL);
+    if (lib == NULL)
+        return ddp_err_set(err, DDP_E_CONFIG,
+                           "a token needs OpenSSL, and %s cannot be loaded "
+                           "here: install it (Debian: libssl3) (%s)",
+                           LIBSSL, dlerror());
+    for (size_t i = 0; i < FUNCTIONS_LEN; i++) {
+        void *f = dlsym(lib, functions[i].name);
+        if (f == NULL)
+            return ddp_err_set(err, DDP_E_CONFIG,
+                               "a token needs OpenSSL, and the %s of this "
+                               "machine has no %s",
+                               LIBSSL, functions[i].name);
+        memcpy((char *)&ssl + functions[i].at, &f, sizeof(f));
+    }
+    loaded = true; /* and stays so: its exit handlers must not be unmapped */
+    return 0;
+}
+
+/* -- the key --------------------------------------------------------------- */
+
+struct tls_key {
+    SSL_CTX *ctx;
+    BIO_METHOD *method;
+    uint8_t bytes[KEY_LEN];
+};
+
+struct tls {
+    struct tls_key *key;
+    SSL *ssl;
+    struct buf *out;
+    bool accepts;
+    enum tls_state state;
+    const uint8_t *data; /* what was given and not yet read */
+    size_t len;
+    size_t greeting_len; /* bytes that came before TLS_UP */
+    /* Where is_plausible is: the head of a record, its rest to be skipped. */
+    uint8_t head[RECORD_HEAD + 4];
+    size_t head_len;
+    size_t skip;
+    bool greeted; /* the one plain handshake record was there */
+    uint8_t tail[TLS_FAREWELL_LEN]; /* the last bytes that came */
+    uint8_t farewell[TLS_FAREWELL_LEN];
+    bool said_farewell;
+    bool token_differs;
+    char why[160];
+};
+
+/* HKDF with SHA-256 (RFC 5869): the label is the salt, and the one block that
+ * expanding to 32 bytes takes has no info. */
+static int derive(const void *token, size_t len, uint8_t key[KEY_LEN])
+{
+    uint8_t prk[EVP_MAX_MD_SIZE];
+    uint8_t okm[EVP_MAX_MD_SIZE];
+    const uint8_t one = 1;
+    unsigned n = 0;
+    bool good =
+        ssl.f_HMAC(ssl.f_EVP_sha256(), label_key, (int)sizeof(label_key) - 1,
+                   token, len, prk, &n) != NULL &&
+        n == KEY_LEN &&
+        ssl.f_HMAC(ssl.f_EVP_sha256(), prk, KEY_LEN, &one, 1, okm, &n) !=
+            NULL &&
+        n == KEY_LEN;
+    memcpy(key, okm, KEY_LEN);
+    explicit_bzero(prk, sizeof(prk));
+    explicit_bzero(okm, sizeof(okm));
+    return good ? 0 : -1;
+}
+
+/* A new one for each connection: sessions grow old and then do not count. */
+static SSL_SESSION *session_of(const struct tls *t, SSL *s)
+{
+    static const uint8_t aes_128_gcm_sha256[2] = {0x13, 0x01};
+    const SSL_CIPHER *cipher = ssl.f_SSL_CIPHER_find(s, aes_128_gcm_sha256);
+    SSL_SESSION *made = ssl.f_SSL_SESSION_new();
+    if (made != NULL && cipher != NULL &&
+        ssl.f_SSL_SESSION_set1_master_key(made, t->key->bytes, KEY_LEN) == 1 &&
+        ssl.f_SSL_SESSION_set_cipher(made, cipher) == 1 &&
+        ssl.f_SSL_SESSION_set_protocol_version(made, TLS1_3_VERSION) == 1)
+        return made;
+    ssl.f_SSL_SESSION_free(made);
+    return NULL;
+}
+
+static int on_use_psk(SSL *s,
+                      const EVP_MD *md,
+                      const unsigned char **id,
+                      size_t *id_len,
+                      SSL_SESSION **out)
+{
+    (void)md; /* there is one cipher suite only */
+    *out = session_of(ssl.f_SSL_get_ex_data(s, 0), s);
+    *id = (const unsigned char *)identity;
+    *id_len = sizeof(identity) - 1;
+    return *out != NULL;
+}
+
+static int
+on_find_psk(SSL *s, const unsigned char *id, size_t id_len, SSL_SESSION **out)
+{
+    *out = NULL; /* unknown, which is no error of ours */
+    if (id_len != sizeof(identity) - 1 || memcmp(id, identity, id_len) != 0)
+        return 1;
+    *out = session_of(ssl.f_SSL_get_ex_data(s, 0), s);
+    return *out != NULL;
+}
+
+/* -- OpenSSL's way to our buffers ------------------------------------------ */
+
+static int on_bio_read(BIO *b, char *room, size_t room_len, size_t *n)
+{
+    struct tls *t = ssl.f_BIO_get_data(b);
+    ssl.f_BIO_clear_flags(b, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
+    *n = t->len < room_len ? t->len : room_len;
+    if (*n == 0) {
+        ssl.f_BIO_set_flags(b, BIO_FLAGS_READ | BIO_FLAGS_SHOULD_RETRY);
+        return 0;
+    }
+    memcpy(room, t->data, *n);
+    t->data += *n;
+    t->len -= *n;
+    return 1;
+}
+
+static int on_bio_write(BIO *b, const char *data, size_t len, size_t *n)
+{
+    struct tls *t = ssl.f_BIO_get_data(b);
+    ssl.f_BIO_clear_flags(b, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
+    *n = 0;
+    if (buf_put(t->out, data, len) != 0)
+        return 0;
+    *n = len;
+    return 1;
+}
+
+static long on_bio_ctrl(BIO *b, int cmd, long number, void *pointer)
+{
+    (void)b;
+    (void)number;
+    (void)pointer;
+    return cmd == BIO_CTRL_FLUSH;
+}
+
+static BIO_METHOD *make_method(void)
+{
+    int type = ssl.f_BIO_get_new_index() | BIO_TYPE_SOURCE_SINK;
+    BIO_METHOD *m = ssl.f_BIO_meth_new(type, "ddprun");
+    if (m != NULL && ssl.f_BIO_meth_set_read_ex(m, on_bio_read) == 1 &&
+        ssl.f_BIO_meth_set_write_ex(m, on_bio_write) == 1 &&
+        ssl.f_BIO_meth_set_ctrl(m, on_bio_ctrl) == 1)
+        return m;
+    ssl.f_BIO_meth_free(m);
+    return NULL;
+}
+
+static SSL_CTX *make_ctx(void)
+{
+    SSL_CTX *c = ssl.f_SSL_CTX_new(ssl.f_TLS_method());
+    /* By pointer, since these are macros; P-256 is in every build, FIPS too. */
+    char groups[] = "P-256";
+    if (c == NULL)
+        return NULL;
+    (void)ssl.f_SSL_CTX_ctrl(c, SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, NULL);
+    (void)ssl.f_SSL_CTX_ctrl(c, SSL_CTRL_SET_SESS_CACHE_MODE,
+                             SSL_SESS_CACHE_OFF, NULL);
+    (void)ssl.f_SSL_CTX_set_options(c,
+                                    SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
+    ssl.f_SSL_CTX_set_psk_use_session_callback(c, on_use_psk);
+    ssl.f_SSL_CTX_set_psk_find_session_callback(c, on_find_psk);
+    if (ssl.f_SSL_CTX_ctrl(c, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION,
+                           NULL) == 1 &&
+        ssl.f_SSL_CTX_ctrl(c, SSL_CTRL_SET_MAX_PROTO_VERSION, TLS1_3_VERSION,
+                           NULL) == 1 &&
+        ssl.f_SSL_CTX_ctrl(c, SSL_CTRL_SET_GROUPS_LIST, 0, groups) == 1 &&
+        ssl.f_SSL_CTX_set_ciphersuites(c, "TLS_AES_128_GCM_SHA256") == 1 &&
+        ssl.f_SSL_CTX_set_num_tickets(c, 0) == 1)
+        return c;
+    ssl.f_SSL_CTX_free(c);
+    return NULL;
+}
+
+int tls_key_make(struct tls_key **out,
+                 const void *token,
+                 size_t len,
+                 struct ddp_err *err)
+{
+    if (load_openssl(err) != 0)
+        return -1;
+    struct tls_key *key = calloc(1, sizeof(*key));
+    if (key == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a key");
+    key->ctx = make_ctx();
+    key->method = make_method();
+    if (key->ctx == NULL || key->method == NULL ||
+        derive(token, len, key->bytes) != 0) {
+        const char *why = ssl.f_ERR_reason_error_string(ssl.f_ERR_peek_error());
+        tls_key_free(key);
+        return ddp_err_set(err, DDP_E_CONFIG,
+                           "OpenSSL on this machine does no TLS 1.3 with "
+                           "AES-128-GCM and P-256, which a token needs (%s)",
+                           why != NULL ? why : "it does not say why");
+    }
+    *out = key;
+    return 0;
+}
+
+void tls_key_free(struct tls_key *key)
+{
+    if (key == NULL)
+        return;
+    ssl.f_SSL_CTX_free(key->ctx);
+    ssl.f_BIO_meth_free(key->method);
+    explicit_bzero(key, sizeof(*key));
+    free(key);
+}
+
+/* -- the token's file ------------------------------------------------------ */
+
+static int check_file(const char *path, int fd, struct ddp_err *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return ddp_err_sys(err, DDP_E_NOINPUT, "the token file %s", path);
+    if (!S_ISREG(st.st_mode))
+        return ddp_err_set(err, DDP_E_CONFIG,
+                           "the token file %s is no regular file", path);
+    if (st.st_uid != geteuid() && st.st_uid != 0)
+        return ddp_err_set(err, DDP_E_CONFIG,
+                           "the token file %s belongs to user %ld: it must be "
+                           "ours or root's",
+                           path, (long)st.st_uid);
+    if ((st.st_mode & 077) != 0)
+        return ddp_err_set(err, DDP_E_CONFIG,
+                           "the token file %s is open to others (mode %04o): "
+                           "chmod 600 it",
+                           path, (unsigned)(st.st_mode & 07777));
+    return 0;
+}
+
+static bool is_space(uint8_t c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Reads at most `cap` bytes; -1 with errno. */
+static ssize_t read_all(int fd, uint8_t *data, size_t cap)
+{
+    size_t len = 0;
+    while (len < cap) {
+        ssize_t n = read(fd, data + len, cap - len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            break;
+        len += (size_t)n;
+    }
+    return (ssize_t)len;
+}
+
+int tls_key_read(struct tls_key **out, const char *path, struct ddp_err *err)
+{
+    uint8_t token[TLS_TOKEN_MAX + 64]; /* with room for white space */
+    /* Not to hang at a FIFO, which is refused then. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0)
+        return ddp_err_sys(err, DDP_E_NOINPUT, "cannot read the token file %s",
+                           path);
+    int rc = check_file(path, fd, err);
+    ssize_t n = rc == 0 ? read_all(fd, token, sizeof(token)) : 0;
+    if (n < 0)
+        rc = ddp_err_sys(err, DDP_E_NOINPUT, "cannot read the token file %s",
+                         path);
+    (void)close(fd); /* read only */
+    size_t len = n > 0 ? (size_t)n : 0;
+    while (len > 0 && is_space(token[len - 1]))
+        len--;
+    if (rc == 0 && (len < TLS_TOKEN_MIN || len > TLS_TOKEN_MAX))
+        rc = ddp_err_set(err, DDP_E_CONFIG,
+                         "the token in %s is too %s: %u to %u bytes are right "
+                         "(as of openssl rand -hex 32)",
+                         path, len < TLS_TOKEN_MIN ? "short" : "long",
+                         TLS_TOKEN_MIN, TLS_TOKEN_MAX);
+    if (rc == 0)
+        rc = tls_key_make(out, token, len, err);
+    explicit_bzero(token, sizeof(token));
+    return rc;
+}
+
+/* -- a connection ---------------------------------------------------------- */
+
+static void fail(struct tls *t, const char *why)
+{
+    t->state = TLS_FAILED;
+    t->data = NULL;
+    t->len = 0;
+    (void)snprintf(t->why, sizeof(t->why), "%s", why); /* cut is still told */
+}
+
+/* The peer has no right token as soon as it fails in the greeting by what TLS
+ * itself says; which of the many reasons it was is for the curious. */
+static void fail_ssl(struct tls *t)
+{
+    unsigned long code = ssl.f_ERR_peek_error();
+    const char *reason = ssl.f_ERR_reason_error_string(code);
+    char why[sizeof(t->why)];
+    const char *what = "TLS failed";
+    if (t->state == TLS_GREETING) {
+        bool alert = ERR_GET_REASON(code) >= SSL_AD_REASON_OFFSET;
+        t->token_differs =
+            t->accepts ? ERR_GET_REASON(code) == SSL_R_BINDER_DOES_NOT_VERIFY
+                       : alert;
+        what = !t->token_differs ? "it does not prove that it has the token"
+               : t->accepts
+                   ? "its token is not the rendezvous's"
+                   : "the token of this launcher is not the rendezvous's";
+    }
+    if (!t->token_differs && reason != NULL)
+        (void)snprintf(why, sizeof(why), "%s (%s)", what, reason);
+    else
+        (void)snprintf(why, sizeof(why), "%s", what);
+    fail(t, why);
+}
+
+/* At the end of what was given, which OpenSSL is not to see: it would call it a
+ * damaged record. */
+static void hear_farewell(struct tls *t)
+{
+    t->said_farewell =
+        ssl.f_CRYPTO_memcmp(t->tail, t->farewell, sizeof(t->tail)) == 0;
+    if (t->said_farewell)
+        t->len -= t->len < TLS_FAREWELL_LEN ? t->len : TLS_FAREWELL_LEN;
+}
+
+/* A certificate is no proof: the key must have been used. */
+static void arrive(struct tls *t)
+{
+    const size_t part = TLS_FAREWELL_LEN - RECORD_HEAD;
+    /* In the form of a record, so that OpenSSL waits for the whole of it when
+     * it comes in pieces. */
+    static const uint8_t head[RECORD_HEAD] = {23, 3, 3, 0, part};
+    if (ssl.f_SSL_session_reused(t->ssl) != 1) {
+        fail(t, "it does not prove that it has the token");
+        return;
+    }
+    memcpy(t->farewell, head, sizeof(head));
+    if (ssl.f_SSL_export_keying_material(
+            t->ssl, t->farewell + sizeof(head), part, label_farewell,
+            sizeof(label_farewell) - 1, NULL, 0, 0) != 1) {
+        fail_ssl(t);
+        return;
+    }
+    t->state = TLS_UP;
+    hear_farewell(t);
+}
+
+static void greet(struct tls *t)
+{
+    ssl.f_ERR_clear_error();
+    int rc = ssl.f_SSL_do_handshake(t->ssl);
+    if (rc == 1)
+        arrive(t);
+    else if (ssl.f_SSL_get_error(t->ssl, rc) != SSL_ERROR_WANT_READ)
+        fail_ssl(t);
+    else if (t->greeting_len > TLS_GREETING_MAX)
+        fail(t, "its greeting is too long");
+}
+
+struct tls *tls_new(struct tls_key *key, bool accepts, struct buf *out)
+{
+    struct tls *t = calloc(1, sizeof(*t));
+    SSL *s = ssl.f_SSL_new(key->ctx);
+    BIO *bio = ssl.f_BIO_new(key->method);
+    if (t == NULL || s == NULL || bio == NULL ||
+        ssl.f_SSL_set_ex_data(s, 0, t) != 1) {
+        ssl.f_SSL_free(s);
+        (void)ssl.f_BIO_free(bio);
+        free(t);
+        return NULL;
+    }
+    t->key = key;
+    t->ssl = s;
+    t->out = out;
+    t->accepts = accepts;
+    t->state = TLS_GREETING;
+    ssl.f_BIO_set_data(bio, t);
+    ssl.f_BIO_set_init(bio, 1);
+    ssl.f_SSL_set_bio(s, bio, bio); /* which owns it now */
+    if (accepts) {
+        ssl.f_SSL_set_accept_state(s);
+        return t;
+    }
+    ssl.f_SSL_set_verify(s, SSL_VERIFY_PEER, NULL); /* and nobody is trusted */
+    ssl.f_SSL_set_connect_state(s);
+    greet(t);
+    return t;
+}
+
+void tls_free(struct tls *t)
+{
+    if (t == NULL)
+        return;
+    ssl.f_SSL_free(t->ssl);
+    explicit_bzero(t, sizeof(*t));
+    free(t);
+}
+
+/* -- what comes in --------------------------------------------------------- */
+
+/* A record's head is there: may it come from one of ours? */
+static bool is_plausible_head(struct tls *t)
+{
+    const uint8_t *h = t->head;
+    size_t len = (size_t)h[3] << 8 | h[4];
+    size_t message = (size_t)h[6] << 16 | (size_t)h[7] << 8 | h[8];
+    if (t->greeted)
+        return h[0] != 22; /* what is left is sealed */
+    return h[0] == 22 && h[1] == 3 && len <= HELLO_MAX && h[5] == 1 &&
+           message + 4 == len;
+}
+
+/* Follows a client's records up to TLS_UP. */
+static bool is_plausible(struct tls *t, const uint8_t *data, size_t len)
+{
+    while (len > 0) {
+        size_t n = t->skip < len ? t->skip : len;
+        t->skip -= n;
+        data += n;
+        len -= n;
+        if (len == 0)
+            return true;
+        t->head[t->head_len++] = *data++;
+        len--;
+        if (t->head[0] != 22 && !t->greeted)
+            return false;
+        if (t->head_len < (t->greeted ? RECORD_HEAD : sizeof(t->head)))
+            continue;
+        if (!is_plausible_head(t))
+            return false;
+        t->skip = (size_t)t->head[3] << 8 | t->head[4];
+        t->skip -= t->head_len - RECORD_HEAD;
+        t->head_len = 0;
+        t->greeted = true;
+    }
+    return true;
+}
+
+static void keep_tail(struct tls *t, const uint8_t *data, size_t len)
+{
+    size_t keep = sizeof(t->tail);
+    if (len >= keep) {
+        memcpy(t->tail, data + len - keep, keep);
+        return;
+    }
+    memmove(t->tail, t->tail + len, keep - len);
+    memcpy(t->tail + keep - len, data, len);
+}
+
+void tls_give(struct tls *t, const uint8_t *data, size_t len)
+{
+    ddp_assert(t->len == 0);
+    if (t->state == TLS_FAILED || t->state == TLS_OVER)
+        return;
+    if (t->state == TLS_GREETING) {
+        t->greeting_len += len;
+        if (t->accepts && !is_plausible(t, data, len)) {
+            fail(t, "it speaks TLS, but not as our launchers do");
+            return;
+        }
+    }
+    keep_tail(t, data, len);
+    t->data = data;
+    t->len = len;
+    if (t->state == TLS_UP)
+        hear_farewell(t);
+}
+
+size_t tls_take(struct tls *t, uint8_t *room, size_t room_len)
+{
+    size_t n = 0;
+    if (t->state == TLS_GREETING && t->len > 0)
+        greet(t);
+    if (t->state != TLS_UP)
+        return 0;
+    ssl.f_ERR_clear_error();
+    int rc = ssl.f_SSL_read_ex(t->ssl, room, room_len, &n);
+    if (rc == 1)
+        return n;
+    switch (ssl.f_SSL_get_error(t->ssl, rc)) {
+    case SSL_ERROR_WANT_READ:
+        break;
+    case SSL_ERROR_ZERO_RETURN:
+        t->state = TLS_OVER;
+        t->data = NULL;
+        t->len = 0;
+        break;
+    default:
+        fail_ssl(t);
+        break;
+    }
+    return 0;
+}
+
+/* -- what goes out --------------------------------------------------------- */
+
+int tls_seal(struct tls *t, const uint8_t *data, size_t len)
+{
+    size_t n;
+    ddp_assert(t->state == TLS_UP);
+    ssl.f_ERR_clear_error();
+    if (len == 0)
+        return 0;
+    if (ssl.f_SSL_write_ex(t->ssl, data, len, &n) == 1)
+        return 0;
+    fail(t, "it does not read what it is sent");
+    return -1;
+}
+
+void tls_end(struct tls *t)
+{
+    ssl.f_ERR_clear_error();
+    if (t->state == TLS_UP || t->state == TLS_OVER)
+        (void)ssl.f_SSL_shutdown(t->ssl); /* where it does not fit, no end */
+}
+
+enum tls_state tls_state(const struct tls *t)
+{
+    return t->state;
+}
+
+const char *tls_why(const struct tls *t)
+{
+    return t->why;
+}
+
+bool tls_token_differs(const struct tls *t)
+{
+    return t->token_differs;
+}
+
+const uint8_t *tls_farewell(const struct tls *t)
+{
+    return t->farewell;
+}
+
+bool tls_said_farewell(const struct tls *t)
+{
+    return t->said_farewell;
+}

@@ -1,0 +1,354 @@
+/* links: rendezvous/net/conn rendezvous/net/tls rendezvous/net/addr */
+/* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/buf */
+/* links: rendezvous/base/err rendezvous/base/log */
+/* libs: -luv -lcjson -ldl */
+/* Connections over loopback, with a token on both ends, on one, and on none:
+ * who gets through, and what is each told? */
+#include <check.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rendezvous/net/conn.h"
+#include "rendezvous/proto/frame.h"
+
+#define BEATS 200 /* enough for more than one read */
+
+static const char token[] = "0123456789abcdef0123456789abcdef";
+static const char other[] = "another token, another token, an";
+
+/* What became of one end. */
+struct side {
+    struct conn *conn;
+    int ups, msgs, closes;
+    int64_t last_seq;
+    bool orderly, refused, token_differs;
+    char why[200];
+    char told[200]; /* the text of a refusal that it was sent */
+};
+
+static struct {
+    uv_loop_t loop;
+    uv_tcp_t listener;
+    uv_timer_t limit;
+    struct tls_key *keys[2]; /* the dialler's, the listener's */
+    struct side dialler, server;
+    bool late;
+} w;
+
+static void on_up(void *ctx, struct conn *c)
+{
+    struct side *side = ctx;
+    ck_assert_ptr_eq(side->conn, c);
+    side->ups++;
+    for (int i = 0; i < BEATS; i++) {
+        struct msg m = {.kind = MSG_KIND_beat, .beat.seq = i};
+        conn_send(c, &m);
+    }
+}
+
+static void on_msg(void *ctx, struct conn *c, const struct msg *m)
+{
+    struct side *side = ctx;
+    side->msgs++;
+    if (m->kind == MSG_KIND_refused) {
+        ck_assert_int_eq(m->refused.code, DDP_E_CONFIG);
+        msg_set(side->told, m->refused.text);
+        return;
+    }
+    if (m->kind == MSG_KIND_beat) {
+        side->last_seq = m->beat.seq;
+        struct msg lease = {.kind = MSG_KIND_lease,
+                            .lease.seq = m->beat.seq,
+                            .lease.grant_ms = 1000};
+        conn_send(c, &lease);
+        return;
+    }
+    ck_assert_int_eq(m->kind, MSG_KIND_lease);
+    side->last_seq = m->lease.seq;
+    if (m->lease.seq < BEATS - 1)
+        return;
+    side->conn = NULL;
+    conn_finish(c);
+}
+
+static void maybe_stop(void)
+{
+    if ((w.dialler.closes > 0 || w.dialler.conn == NULL) && w.server.closes > 0)
+        uv_stop(&w.loop);
+}
+
+static void on_closed(
+    void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
+{
+    struct side *side = ctx;
+    side->closes++;
+    side->conn = NULL;
+    side->orderly = orderly;
+    side->refused = refused;
+    side->token_differs = conn_token_differs(c);
+    msg_set(side->why, why);
+    maybe_stop();
+}
+
+static const struct conn_handler handler = {on_up, on_msg, on_closed};
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+    struct ddp_err err;
+    ck_assert_int_eq(status, 0);
+    w.server.conn = conn_accept(listener, &handler, &w.server, &err);
+    ck_assert_ptr_nonnull(w.server.conn);
+    conn_secure(w.server.conn, w.keys[1]);
+}
+
+static void on_limit(uv_timer_t *timer)
+{
+    w.late = true;
+    uv_stop(timer->loop);
+}
+
+static struct tls_key *key_of(const char *text)
+{
+    struct tls_key *key = NULL;
+    struct ddp_err err;
+    if (text != NULL)
+        ck_assert_msg(tls_key_make(&key, text, strlen(text), &err) == 0, "%s",
+                      err.text);
+    return key;
+}
+
+static struct sockaddr_storage open_world(const char *dialler,
+                                          const char *server)
+{
+    struct sockaddr_storage at;
+    struct sockaddr_in in;
+    int len = sizeof(at);
+    memset(&w, 0, sizeof(w));
+    (void)signal(SIGPIPE, SIG_IGN);
+    w.keys[0] = key_of(dialler);
+    w.keys[1] = key_of(server);
+    ck_assert_int_eq(uv_loop_init(&w.loop), 0);
+    ck_assert_int_eq(uv_ip4_addr("127.0.0.1", 0, &in), 0);
+    ck_assert_int_eq(uv_tcp_init(&w.loop, &w.listener), 0);
+    ck_assert_int_eq(uv_tcp_bind(&w.listener, (const struct sockaddr *)&in, 0),
+                     0);
+    ck_assert_int_eq(uv_listen((uv_stream_t *)&w.listener, 16, on_connection),
+                     0);
+    ck_assert_int_eq(
+        uv_tcp_getsockname(&w.listener, (struct sockaddr *)&at, &len), 0);
+    ck_assert_int_eq(uv_timer_init(&w.loop, &w.limit), 0);
+    ck_assert_int_eq(uv_timer_start(&w.limit, on_limit, 3000, 0), 0);
+    return at;
+}
+
+static void run_world(void)
+{
+    (void)uv_run(&w.loop, UV_RUN_DEFAULT);
+    ck_assert_msg(!w.late, "dialler: '%s', server: '%s'", w.dialler.why,
+                  w.server.why);
+}
+
+static void close_world(void)
+{
+    if (w.dialler.conn != NULL)
+        conn_close(w.dialler.conn);
+    if (w.server.conn != NULL)
+        conn_close(w.server.conn);
+    uv_close((uv_handle_t *)&w.listener, NULL);
+    uv_close((uv_handle_t *)&w.limit, NULL);
+    (void)uv_run(&w.loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&w.loop), 0);
+    tls_key_free(w.keys[0]);
+    tls_key_free(w.keys[1]);
+}
+
+static void dial(const struct sockaddr_storage *at)
+{
+    struct ddp_err err;
+    w.dialler.conn = conn_dial(&w.loop, (const struct sockaddr *)at, &handler,
+                               &w.dialler, &err);
+    ck_assert_ptr_nonnull(w.dialler.conn);
+    conn_secure(w.dialler.conn, w.keys[0]);
+}
+
+static const struct meeting {
+    const char *dialler, *server; /* tokens */
+    bool works;
+    bool differs;     /* as the dialler sees it */
+    const char *told; /* the dialler, by a message */
+    const char *dialler_why, *server_why;
+} meetings[] = {
+    {NULL, NULL, true, false, "", "", ""},
+    {token, token, true, false, "", "", ""},
+    {NULL, token, false, false, "it wants a token: give --rdzv_token_file",
+     "closed", "it has no token"},
+    {token, NULL, false, true, "", "the rendezvous has no token",
+     "it has a token"},
+    {token, other, false, true, "", "the token of this launcher is not",
+     "its token is not the rendezvous's"},
+};
+
+/* Who meets whom, and how each is told of it. */
+START_TEST(test_meeting_of_tokens_ends_as_it_must)
+{
+    const struct meeting *m = &meetings[_i];
+    struct sockaddr_storage at = open_world(m->dialler, m->server);
+    dial(&at);
+    run_world();
+    ck_assert_int_eq(w.server.ups, 0);
+    ck_assert_int_eq(w.server.closes, 1);
+    ck_assert_int_eq(w.server.orderly, m->works);
+    ck_assert_int_eq(w.server.msgs, m->works ? BEATS : 0);
+    if (m->works) {
+        ck_assert_int_eq(w.dialler.closes, 0); /* it finished itself */
+        ck_assert_int_eq(w.dialler.msgs, BEATS);
+        ck_assert_int_eq(w.dialler.last_seq, BEATS - 1);
+    } else {
+        ck_assert_int_eq(w.dialler.closes, 1);
+        ck_assert_int_eq(w.dialler.token_differs, m->differs);
+        ck_assert_str_eq(w.dialler.told, m->told);
+        ck_assert_ptr_nonnull(strstr(w.dialler.why, m->dialler_why));
+        ck_assert_ptr_nonnull(strstr(w.server.why, m->server_why));
+    }
+    /* Who needs no proof is up at once, who wants it is not before. */
+    ck_assert_int_eq(w.dialler.ups, m->works || m->dialler == NULL);
+    close_world();
+}
+END_TEST
+
+/* -- strangers and ends ---------------------------------------------------- */
+
+static int raw_dial(const struct sockaddr_storage *at)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(
+        connect(fd, (const struct sockaddr *)at, sizeof(struct sockaddr_in)),
+        0);
+    return fd;
+}
+
+static const struct stranger {
+    const char *say;
+    size_t len;
+    const char *why;
+} strangers[] = {
+    {"GET / HTTP/1.1\r\n\r\n", 18, "HTTP"},
+    {"\x16\x03\x01\x40\x00garbage and more of it", 27, "TLS"},
+    {"\x01\x02\x03\x04", 4, "c10d"},
+    {FRAME_HELLO "\x05\0\0\0hello", 17, "it has no token"},
+    {"\x80", 1, "our protocol"},
+};
+
+/* Do strangers end with a reason, by themselves, at a port that wants a
+ * token? */
+START_TEST(test_stranger_at_a_port_with_a_token_ends)
+{
+    const struct stranger *st = &strangers[_i];
+    struct sockaddr_storage at = open_world(NULL, token);
+    int fd = raw_dial(&at);
+    ck_assert_int_eq(send(fd, st->say, st->len, MSG_NOSIGNAL),
+                     (ssize_t)st->len);
+    run_world();
+    ck_assert_int_eq(w.server.closes, 1);
+    ck_assert(!w.server.orderly);
+    ck_assert_int_eq(w.server.msgs, 0);
+    ck_assert_msg(strstr(w.server.why, st->why) != NULL, "%s", w.server.why);
+    ck_assert_int_eq(close(fd), 0);
+    close_world();
+}
+END_TEST
+
+enum ending {
+    BARE_FIN,
+    WITH_FAREWELL,
+    WITH_ANOTHER,
+    WITH_BYTES_BEHIND,
+    ENDINGS,
+};
+
+static enum ending ending;
+
+/* What the guard does: its own words on a duplicate, then a FIN. */
+static void on_up_end(void *ctx, struct conn *c)
+{
+    struct side *side = ctx;
+    uint8_t bye[TLS_FAREWELL_LEN];
+    struct msg m = {.kind = MSG_KIND_beat, .beat.seq = 7};
+    side->ups++;
+    conn_send(c, &m);
+    int fd = dup(conn_fd(c));
+    memcpy(bye, conn_farewell(c), sizeof(bye));
+    if (ending == WITH_ANOTHER)
+        bye[TLS_FAREWELL_LEN - 1] ^= 1;
+    if (ending != BARE_FIN)
+        ck_assert_int_eq(send(fd, bye, sizeof(bye), MSG_NOSIGNAL),
+                         (ssize_t)sizeof(bye));
+    if (ending == WITH_BYTES_BEHIND)
+        ck_assert_int_eq(send(fd, bye, 4, MSG_NOSIGNAL), 4);
+    ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+    ck_assert_int_eq(close(fd), 0);
+}
+
+static void on_msg_end(void *ctx, struct conn *c, const struct msg *m)
+{
+    struct side *side = ctx;
+    (void)c;
+    side->msgs += m->kind == MSG_KIND_beat && m->beat.seq == 7;
+}
+
+static const struct conn_handler end_handler = {on_up_end, on_msg_end,
+                                                on_closed};
+
+static void on_end_connection(uv_stream_t *listener, int status)
+{
+    struct ddp_err err;
+    ck_assert_int_eq(status, 0);
+    w.server.conn = conn_accept(listener, &end_handler, &w.server, &err);
+    ck_assert_ptr_nonnull(w.server.conn);
+    conn_secure(w.server.conn, w.keys[1]);
+}
+
+/* Is a FIN orderly behind the farewell only? Whoever is on the way can send
+ * one. */
+START_TEST(test_fin_needs_the_farewell)
+{
+    struct sockaddr_storage at = open_world(token, token);
+    struct ddp_err err;
+    ending = (enum ending)_i;
+    w.listener.connection_cb = on_end_connection;
+    w.dialler.conn = conn_dial(&w.loop, (const struct sockaddr *)&at,
+                               &end_handler, &w.dialler, &err);
+    ck_assert_ptr_nonnull(w.dialler.conn);
+    conn_secure(w.dialler.conn, w.keys[0]);
+    run_world();
+    ck_assert_int_eq(w.server.closes, 1);
+    ck_assert_int_eq(w.server.orderly, ending == WITH_FAREWELL);
+    ck_assert_int_eq(w.server.msgs, 1);
+    close_world();
+}
+END_TEST
+
+#define LEN(a) ((int)(sizeof(a) / sizeof((a)[0])))
+
+int main(void)
+{
+    Suite *s = suite_create("conn_token");
+    TCase *tokens = tcase_create("tokens");
+    tcase_add_loop_test(tokens, test_meeting_of_tokens_ends_as_it_must, 0,
+                        LEN(meetings));
+    tcase_add_loop_test(tokens, test_stranger_at_a_port_with_a_token_ends, 0,
+                        LEN(strangers));
+    tcase_add_loop_test(tokens, test_fin_needs_the_farewell, 0, ENDINGS);
+    suite_add_tcase(s, tokens);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
