@@ -1,8 +1,8 @@
 /* clang-format off */
 /* links: rendezvous/daemon/server rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round rendezvous/core/node rendezvous/core/ranks rendezvous/core/note rendezvous/core/budget */
-/* links: rendezvous/net/conn rendezvous/net/addr rendezvous/proto/frame rendezvous/proto/msg */
+/* links: rendezvous/net/conn rendezvous/net/tls rendezvous/net/addr rendezvous/proto/frame rendezvous/proto/msg */
 /* links: rendezvous/base/err rendezvous/base/log rendezvous/base/buf rendezvous/base/rng rendezvous/base/mono */
-/* libs: -luv -lcjson */
+/* libs: -luv -lcjson -ldl */
 /* clang-format on */
 /*
  * The server's shell on loopback, with peers that are plain sockets. Every test
