@@ -69,6 +69,9 @@ static void emit(void *ctx, const struct agent_action *a)
         ddp_assert(a->signo > 0); /* the last may just have ended */
         p->asked |= a->signo == SIGKILL;
         return;
+    case AGENT_ASK:
+        ddp_assert(a->graceful != MSG_AT_ONCE); /* nobody looks for it here */
+        return;
     case AGENT_SWEEP:
         ddp_assert(p->n_alive == 0);
         return;
