@@ -40,6 +40,10 @@ for deep in (b"[" * 16000, b'{"a":' * 3000, b"[" * 990 + b"]" * 990,
              b'{"kind":"join"' + b',"a":1' * 2700 + b"}"):
     for i in range(20):
         say(frame(deep))
+for s in kept:
+    s.close()
+kept.clear()
+time.sleep(0.3) # there is room for those that are to be told of
 say(frame(join(run="a\x1b[31m\nddprdzvd: forged", agent="2" * 32,
                name="evil\r\n\x1b]0;pwn\x07\u009b31m")))
 say(frame(b'{"kind":"\x1b[2J\x9b\xff"}'))
