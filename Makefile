@@ -50,14 +50,15 @@ LDFLAGS  += -pie -pthread $(LDSAN)
 
 # -- what each program is made of --------------------------------------------
 
-BASE   := $(addprefix rendezvous/base/,err log mono rng buf)
-PROTO  := $(addprefix rendezvous/proto/,frame msg)
+BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
+PROTO  := $(addprefix rendezvous/proto/,frame msg http)
 CORE   := $(addprefix rendezvous/core/,rdzv join round node ranks note \
-	budget)
+	budget status)
 NET    := $(addprefix rendezvous/net/,addr conn tls)
 STORE  := rendezvous/proto/c10d rendezvous/core/store \
 	rendezvous/daemon/store_server
-SERVER := $(CORE) rendezvous/daemon/server
+SERVER := $(CORE) $(addprefix rendezvous/daemon/,server httpd site status \
+	metrics)
 OPTS   := rendezvous/base/opts
 
 LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew \

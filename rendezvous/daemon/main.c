@@ -133,6 +133,9 @@ static int serve(const struct opts *o)
     struct server_conf conf = {
         .runs_max = (int)opts_number(o, OPTION_max_runs),
         .nodes_max = (int)opts_number(o, OPTION_max_nodes),
+        .conns_max = (int)opts_number(o, OPTION_max_connections),
+        .http_max = (int)opts_number(o, OPTION_max_http),
+        .open_metrics = opts_number(o, OPTION_open_metrics) != 0,
         .debug = opts_number(o, OPTION_debug) != 0,
         .key = key,
     };

@@ -42,6 +42,7 @@ struct conn {
     uv_shutdown_t shutdown;
     const struct conn_handler *handler;
     void *ctx;
+    struct conn_counts *counts; /* never NULL */
     struct buf in, waiting, flying;
     struct tls_key *key; /* NULL: no token */
     struct tls *tls;     /* NULL: no key, or the peer has not begun */
@@ -209,6 +210,7 @@ static bool take_one(struct conn *c, bool *more)
         return false;
     }
     frame_drop(&c->in, len);
+    c->counts->messages_in++;
     *more = true;
     c->handler->on_msg(c->ctx, c, &m);
     return !c->closing && !c->finishing;
@@ -394,6 +396,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *piece)
              read_error(c->broken ? UV_ECONNRESET : n));
         return;
     }
+    c->counts->bytes_in += n;
     c->corked = c->accepted && !c->raw;
     if (c->key != NULL) {
         read_sealed(c, (const uint8_t *)piece->base, (size_t)n);
@@ -457,6 +460,7 @@ static void start_write(struct conn *c)
     c->waiting = empty;
     uv_buf_t piece = uv_buf_init((char *)(uintptr_t)buf_head(&c->flying),
                                  (unsigned)buf_len(&c->flying));
+    c->counts->bytes_out += (int64_t)buf_len(&c->flying);
     c->writing = true;
     int rc = uv_write(&c->write, (uv_stream_t *)&c->tcp, &piece, 1, on_written);
     if (rc != 0)
@@ -470,8 +474,10 @@ static void flush(struct conn *c)
     uv_buf_t piece = uv_buf_init((char *)(uintptr_t)buf_head(&c->waiting),
                                  (unsigned)buf_len(&c->waiting));
     int n = uv_try_write((uv_stream_t *)&c->tcp, &piece, 1);
-    if (n > 0)
+    if (n > 0) {
         buf_take(&c->waiting, (size_t)n);
+        c->counts->bytes_out += n;
+    }
     if (buf_len(&c->waiting) == 0)
         buf_free(&c->waiting);
     /* The kernel tells of a reset once only: what is read next looks like the
@@ -514,6 +520,7 @@ void conn_send_json(struct conn *c, const char *json, size_t len)
         overflow(c);
         return;
     }
+    c->counts->messages_out++;
     seal(c);
     if (!c->corked)
         flush(c);
@@ -559,6 +566,8 @@ void conn_finish(struct conn *c)
 
 /* -- making ---------------------------------------------------------------- */
 
+static struct conn_counts uncounted; /* of those that nobody counts */
+
 static struct conn *
 conn_make(uv_loop_t *loop, const struct conn_handler *handler, void *ctx)
 {
@@ -566,6 +575,7 @@ conn_make(uv_loop_t *loop, const struct conn_handler *handler, void *ctx)
     if (c == NULL)
         return NULL;
     c->magic = CONN_MAGIC;
+    c->counts = &uncounted;
     c->handler = handler;
     c->ctx = ctx;
     buf_init(&c->in, FRAME_MAX + 8192);
@@ -723,6 +733,11 @@ int conn_yield(struct conn *c, struct buf *rest)
     buf_init(&c->in, rest->max);
     conn_close(c);
     return fd;
+}
+
+void conn_count(struct conn *c, struct conn_counts *counts)
+{
+    c->counts = counts;
 }
 
 bool conn_token_differs(const struct conn *c)

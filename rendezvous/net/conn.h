@@ -84,6 +84,15 @@ struct conn *conn_dial(uv_loop_t *loop,
  */
 void conn_secure(struct conn *c, struct tls_key *key);
 
+/* What a conn adds to as it goes, see conn_count. */
+struct conn_counts {
+    int64_t messages_in, messages_out;
+    int64_t bytes_in, bytes_out; /* of the socket */
+};
+
+/* Counts there from now on. Borrows it for the conn's life. */
+void conn_count(struct conn *c, struct conn_counts *counts);
+
 /* In on_closed: the two ends do not have the same token, or one has none. */
 bool conn_token_differs(const struct conn *c);
 
