@@ -7,6 +7,7 @@
 #include "rendezvous/daemon/server.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -357,6 +358,8 @@ static void on_connection(uv_stream_t *listener, int status)
     s->counts.accepted++;
     conn_count(c, &s->counts.conn);
     conn_secure(c, s->conf.key);
+    if (s->conf.frame_max > 0)
+        conn_limit_frames(c, (size_t)s->conf.frame_max);
     if (s->n_free == 0)
         make_room(s);
     if (s->n_free == 0) {
@@ -413,6 +416,15 @@ static void serve_http(struct server *s, uv_loop_t *loop)
                               .ctx = s};
     if (s->conf.http_max > 0)
         s->httpd = httpd_open(loop, &conf);
+}
+
+void server_describe(const struct server *s, char *text, size_t size)
+{
+    int runs = rdzv_live_runs(s->rdzv);
+    int nodes = rdzv_nodes(s->rdzv);
+    (void)snprintf(text, /* cut, it is still a line */
+                   size, "%d run%s, %d node%s", runs, runs == 1 ? "" : "s",
+                   nodes, nodes == 1 ? "" : "s");
 }
 
 /* -- open and close -------------------------------------------------------- */

@@ -17,6 +17,7 @@ struct server_conf {
     int runs_max;
     int nodes_max;
     int conns_max;     /* of nodes and strangers; 0: nodes_max and some more */
+    int frame_max;     /* bytes; 0: FRAME_MAX */
     int http_max;      /* HTTP connections beside them; 0: it is not served */
     bool open_metrics; /* /metrics is shown to those without the token, too */
     bool debug;        /* notes of the lowest level as well */
@@ -38,6 +39,9 @@ int server_open(struct server **out,
                 int listen_fd,
                 const struct server_conf *conf,
                 struct ddp_err *err);
+
+/* Nodes, and runs that have not ended: a line for people. */
+void server_describe(const struct server *s, char *text, size_t size);
 
 /* Closes everything; memory goes as the loop runs on until it is empty. */
 void server_close(struct server *s);

@@ -43,6 +43,7 @@ struct conn {
     const struct conn_handler *handler;
     void *ctx;
     struct conn_counts *counts; /* never NULL */
+    size_t frame_max;
     struct buf in, waiting, flying;
     struct tls_key *key; /* NULL: no token */
     struct tls *tls;     /* NULL: no key, or the peer has not begun */
@@ -194,6 +195,10 @@ static bool take_one(struct conn *c, bool *more)
     const uint8_t *payload;
     size_t len;
     *more = false;
+    if (frame_announced(&c->in) > c->frame_max) {
+        lose(c, false, false, "a frame of an impossible length");
+        return false;
+    }
     switch (frame_peek(&c->in, &payload, &len)) {
     case FRAME_MORE:
         return true;
@@ -576,6 +581,7 @@ conn_make(uv_loop_t *loop, const struct conn_handler *handler, void *ctx)
         return NULL;
     c->magic = CONN_MAGIC;
     c->counts = &uncounted;
+    c->frame_max = FRAME_MAX;
     c->handler = handler;
     c->ctx = ctx;
     buf_init(&c->in, FRAME_MAX + 8192);
@@ -733,6 +739,12 @@ int conn_yield(struct conn *c, struct buf *rest)
     buf_init(&c->in, rest->max);
     conn_close(c);
     return fd;
+}
+
+void conn_limit_frames(struct conn *c, size_t frame_max)
+{
+    ddp_assert(frame_max <= FRAME_MAX);
+    c->frame_max = frame_max;
 }
 
 void conn_count(struct conn *c, struct conn_counts *counts)

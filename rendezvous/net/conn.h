@@ -93,6 +93,10 @@ struct conn_counts {
 /* Counts there from now on. Borrows it for the conn's life. */
 void conn_count(struct conn *c, struct conn_counts *counts);
 
+/* No frame that comes in may be larger, FRAME_MAX at most, which is what holds
+ * where this is not called. */
+void conn_limit_frames(struct conn *c, size_t frame_max);
+
 /* In on_closed: the two ends do not have the same token, or one has none. */
 bool conn_token_differs(const struct conn *c);
 
