@@ -508,11 +508,11 @@ static void fit_nodes(struct server *s, int files)
     s->conf.nodes_max = fit;
 }
 
-/* HTTP gets an eighth of few descriptors; returns how many that takes beside
+/* HTTP gets a sixteenth of few descriptors; returns how many that takes beside
  * the spare ones, of which two are for it. */
 static int fit_http(struct server *s, int files)
 {
-    int room = (files - SPARE_FILES - CONNS_MIN) / 8 + SPARE_HTTP;
+    int room = (files - SPARE_FILES - CONNS_MIN) / 16 + SPARE_HTTP;
     if (s->conf.http_max > room)
         s->conf.http_max = room;
     return s->conf.http_max > SPARE_HTTP ? s->conf.http_max - SPARE_HTTP : 0;
