@@ -13,7 +13,8 @@
 #define HTTPD_MAGIC 0x68747470u
 #define SWEEP_MS    250
 #define PIECE_LEN   (64u * 1024u)
-#define ROOM_US     MONO_S
+#define ROOM_US     MONO_S          /* to ask, where others wait */
+#define LINGER_US   (100 * MONO_MS) /* to close, where others wait */
 #define PLAIN       "text/plain; charset=utf-8"
 
 struct place {
@@ -21,6 +22,7 @@ struct place {
     struct conn *conn; /* NULL: free */
     int64_t since_us;  /* reading: when it came; else when it was answered */
     bool reading;
+    bool finished; /* all of the answer is with the conn */
     struct buf body;
     struct http request;
 };
@@ -108,8 +110,10 @@ static void pump(struct place *p)
         p->owner->bytes -= piece;
         len -= piece;
     }
-    if (len == 0)
-        conn_finish(c); /* may call on_closed: p may be free */
+    if (len > 0)
+        return;
+    p->finished = true;
+    conn_finish(c); /* may call on_closed: p may be free */
 }
 
 static void answered(struct place *p)
@@ -122,6 +126,7 @@ static void fail(struct place *p, int status)
 {
     answered(p);
     send_error(p->owner, p->conn, status, !p->request.is_head);
+    p->finished = true;
     conn_finish(p->conn);
 }
 
@@ -140,10 +145,7 @@ static void answer(struct place *p)
     struct httpd *h = p->owner;
     struct httpd_answer a = {.status = 200, .type = PLAIN};
     int64_t began_us = mono_now_us();
-    if (is_busy(h, began_us)) {
-        fail(p, 503);
-        return;
-    }
+    a.busy = is_busy(h, began_us);
     buf_init(&a.body, HTTPD_BYTES_MAX - h->bytes);
     int rc =
         h->conf.answer(h->conf.ctx, &p->request, conn_is_sealed(p->conn), &a);
@@ -222,17 +224,28 @@ on_nothing(void *ctx, struct conn *c, const uint8_t *data, size_t len)
 
 static const struct conn_handler no_handler = {.on_bytes = on_nothing};
 
+/* Whether somebody else may have its place. */
+static bool makes_room(const struct place *p, int64_t now_us)
+{
+    if (p->reading)
+        return now_us >= p->since_us + ROOM_US;
+    return p->finished && conn_queued(p->conn) == 0 &&
+           now_us >= p->since_us + LINGER_US;
+}
+
 static struct place *find_place(struct httpd *h)
 {
     struct place *oldest = NULL;
+    int64_t now_us = mono_now_us();
     for (int i = 0; i < h->conf.conns_max; i++) {
         struct place *p = &h->places[i];
         if (p->conn == NULL)
             return p;
-        if (p->reading && (oldest == NULL || p->since_us < oldest->since_us))
+        if (makes_room(p, now_us) &&
+            (oldest == NULL || p->since_us < oldest->since_us))
             oldest = p;
     }
-    if (oldest == NULL || mono_now_us() < oldest->since_us + ROOM_US)
+    if (oldest == NULL)
         return NULL;
     struct conn *c = oldest->conn;
     place_free(oldest);
@@ -255,6 +268,7 @@ void httpd_take(struct httpd *h, struct conn *c)
     p->conn = c;
     p->since_us = mono_now_us();
     p->reading = true;
+    p->finished = false;
     buf_init(&p->body, HTTPD_BYTES_MAX);
     http_init(&p->request);
     if (h->n++ == 0)

@@ -7,10 +7,11 @@
  * - a request must be whole within HTTPD_REQUEST_US, its answer taken within
  *   HTTPD_ANSWER_US more;
  * - answers that wait to be sent take HTTPD_BYTES_MAX together;
- * - making answers takes HTTPD_BUSY_US of each second.
+ * - making costly answers takes HTTPD_BUSY_US of each second.
  *
  * Beyond that a request is answered by 503, and so is one that finds the table
- * full, where the oldest whose request is not there after a second makes room.
+ * full, where somebody makes room whose request is not there after a second, or
+ * who keeps the connection open though it was answered.
  */
 #ifndef HTTPD_H
 #define HTTPD_H
@@ -30,12 +31,15 @@ struct httpd_answer {
     int status;       /* 200 */
     const char *type; /* "text/plain; charset=utf-8", constant */
     struct buf body;  /* empty, with the limit that it must keep */
+    bool busy;        /* this second's time is used up: only what costs nothing
+                         is to be answered */
 };
 
 struct httpd_conf {
     int conns_max;
     /* Fills the answer to a request that is whole. `trusted`: the peer has
-     * proved that it has the token. -1: the body's limit is too small. */
+     * proved that it has the token. -1: the body's limit is too small, or
+     * it is busy: 503. */
     int (*answer)(void *ctx,
                   const struct http *request,
                   bool trusted,

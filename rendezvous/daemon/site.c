@@ -61,6 +61,8 @@ int site_answer(const struct site_view *v,
         return put_text(a, 403,
                         "only who has the token is told more than /healthz: "
                         "ask by ddpctl with --token_file\n");
+    if (a->busy && (metrics || strcmp(path, "/status") == 0))
+        return -1;
     if (metrics) {
         a->type = "text/plain; version=0.0.4; charset=utf-8";
         return status_metrics(&a->body, v->rdzv, &v->daemon, v->now_us);

@@ -18,7 +18,8 @@ struct site_view {
 /*
  * Answers a request that is whole. Where there is a token (daemon.token) and
  * the peer did not prove that it has it (`trusted`), only /healthz is shown.
- * -1: the answer does not fit into its body's limit.
+ * -1: the answer does not fit into its body's limit, or costs something though
+ * it is busy.
  */
 int site_answer(const struct site_view *v,
                 const struct http *request,

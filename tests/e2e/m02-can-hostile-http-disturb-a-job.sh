@@ -108,6 +108,9 @@ def hammer():
 threads = [threading.Thread(target=hammer) for i in range(8)]
 for t in threads:
     t.start()
+while time.monotonic() < until:
+    assert healthy()
+    time.sleep(0.1)
 for t in threads + [thread]:
     t.join()
 assert answers.get(b"200", 0) > 10, answers

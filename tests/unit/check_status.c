@@ -22,7 +22,7 @@ static struct rdzv *rdzv;
 static int64_t now_us;
 static struct msg_join like;
 static struct status_counts counts;
-static bool token, open_metrics;
+static bool token, open_metrics, busy;
 static cJSON *shown; /* the last /status */
 static struct httpd_answer answer;
 
@@ -75,7 +75,7 @@ static void new_core(void)
 static void setup(void)
 {
     now_us = 1000 * MONO_S;
-    token = open_metrics = false;
+    token = open_metrics = busy = false;
     memset(&counts, 0, sizeof(counts));
     new_core();
     like = (struct msg_join){
@@ -128,7 +128,7 @@ static int get_by(const char *target, bool trusted, size_t room)
     ck_assert(http_feed(&request, bytes, strlen(bytes)));
     ck_assert_int_eq(request.status, 0);
     buf_free(&answer.body);
-    answer = (struct httpd_answer){.status = 200, .type = "?"};
+    answer = (struct httpd_answer){.status = 200, .type = "?", .busy = busy};
     buf_init(&answer.body, room);
     if (site_answer(&v, &request, trusted, &answer) != 0)
         return -1;
@@ -526,6 +526,20 @@ START_TEST(test_site_without_the_token_shows_nothing)
 }
 END_TEST
 
+/* Too much was asked already: that it lives is told all the same. */
+START_TEST(test_site_that_is_busy_answers_what_costs_nothing)
+{
+    busy = true;
+    ck_assert_int_eq(get("/healthz"), 200);
+    ck_assert_int_eq(get("/"), 200);
+    ck_assert_int_eq(get("/nothing"), 404);
+    ck_assert_int_eq(get("/status"), -1);
+    ck_assert_int_eq(get("/metrics"), -1);
+    token = true;
+    ck_assert_int_eq(get("/metrics"), 403);
+}
+END_TEST
+
 /* An answer that does not fit is no answer, wherever it is cut. */
 START_TEST(test_site_answer_that_does_not_fit_is_told)
 {
@@ -555,6 +569,7 @@ int main(void)
     tcase_add_loop_test(tc, test_metrics_are_well_formed, 0, n_hostile + 1);
     tcase_add_test(tc, test_site_paths);
     tcase_add_loop_test(tc, test_site_without_the_token_shows_nothing, 0, 2);
+    tcase_add_test(tc, test_site_that_is_busy_answers_what_costs_nothing);
     tcase_add_loop_test(tc, test_site_answer_that_does_not_fit_is_told, 0, 2);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
