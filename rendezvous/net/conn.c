@@ -381,7 +381,7 @@ static bool is_orderly(const struct conn *c)
 /* True: it goes on all the same, to send. */
 static bool take_eof(struct conn *c)
 {
-    if (!c->raw || c->handler->on_eof == NULL || c->shut)
+    if (!c->raw || c->handler->on_eof == NULL || c->shut || c->broken)
         return false;
     c->eof = true;
     if (!c->finishing)
@@ -488,8 +488,12 @@ static void flush(struct conn *c)
     /* The kernel tells of a reset once only: what is read next looks like the
      * end of an orderly connection. */
     c->broken |= n == UV_ECONNRESET || n == UV_ETIMEDOUT;
-    if (buf_len(&c->waiting) > 0 && (n >= 0 || n == UV_EAGAIN))
+    if (buf_len(&c->waiting) == 0)
+        return;
+    if (n >= 0 || n == UV_EAGAIN)
         start_write(c);
+    else if (c->raw)
+        overflow(c); /* a raw one goes on behind an EOF: nothing else ends it */
 }
 
 static void uncork(struct conn *c)
@@ -504,7 +508,9 @@ static void uncork(struct conn *c)
 static void on_overflow(uv_timer_t *timer)
 {
     struct conn *c = conn_of(timer->data);
-    if (c->finishing) /* the peer took too long to take what was left */
+    if (c->raw && c->broken)
+        lose(c, false, false, read_error(UV_ECONNRESET));
+    else if (c->finishing) /* the peer took too long to take what was left */
         lose(c, false, false, "it did not take all that it was sent");
     else
         lose(c, false, false, "it does not read what it is sent");
@@ -565,7 +571,8 @@ void conn_finish(struct conn *c)
     if (c->tls != NULL)
         tls_end(c->tls);
     flush(c);
-    (void)uv_timer_start(&c->finish_timer, on_overflow, FINISH_MS, 0);
+    if (!c->overflow)
+        (void)uv_timer_start(&c->finish_timer, on_overflow, FINISH_MS, 0);
     maybe_finish(c);
 }
 

@@ -10,6 +10,7 @@
 #include <check.h>
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +94,7 @@ static void setup(void)
     struct httpd_conf conf = {
         .conns_max = PLACES, .answer = on_get, .told = on_told, .ctx = &loop};
     int len = sizeof(at);
+    (void)signal(SIGPIPE, SIG_IGN);
     asked = refused = 0;
     memset(told, 0, sizeof(told));
     ck_assert_int_eq(uv_loop_init(&loop), 0);
@@ -308,6 +310,24 @@ START_TEST(test_httpd_answered_ones_make_room)
 }
 END_TEST
 
+/* Who is gone before its answer is there holds no place. */
+START_TEST(test_httpd_peers_that_reset_hold_no_place)
+{
+    struct linger none = {.l_onoff = 1, .l_linger = 0};
+    static const char *const asks[] = {"GET / HTTP/1.0\r\n\r\n",
+                                       "GET /big HTTP/1.0\r\n\r\n"};
+    for (int i = 0; i < PLACES; i++) {
+        int fd = say(asks[_i]);
+        ck_assert_int_eq(
+            setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none)), 0);
+        ck_assert_int_eq(close(fd), 0);
+    }
+    run_for(50);
+    ck_assert_int_eq(httpd_count(httpd), 0);
+    is_answered(say("GET / HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 ", "hello\n");
+}
+END_TEST
+
 /* Costly answers take a tenth of each second, whoever asks how often; what
  * costs nothing is answered all the same. */
 START_TEST(test_httpd_takes_a_share_of_time_only)
@@ -344,6 +364,7 @@ int main(void)
     tcase_add_test(tc, test_httpd_body_that_goes_on_does_not_cut_the_answer);
     tcase_add_test(tc, test_httpd_full_table);
     tcase_add_test(tc, test_httpd_answered_ones_make_room);
+    tcase_add_loop_test(tc, test_httpd_peers_that_reset_hold_no_place, 0, 2);
     tcase_add_test(tc, test_httpd_takes_a_share_of_time_only);
     tcase_add_test(tc, test_httpd_closes_with_everything_open);
     suite_add_tcase(suite, tc);
