@@ -531,6 +531,7 @@ static int make_slots(struct server *s, struct ddp_err *err)
                            "%d is the least (ulimit -n)",
                            files, SPARE_FILES + CONNS_MIN);
     wanted = wanted > CONNS_MIN ? wanted : CONNS_MIN;
+    s->conf.conns_max = wanted;
     s->conns_max = wanted < room ? wanted : room;
     fit_nodes(s, files);
     size_t n = (size_t)s->conns_max;
