@@ -529,6 +529,27 @@ static void on_stop(struct step *s, const struct msg_stop *stop)
         stop_workers(s, SIGTERM);
 }
 
+/*
+ * An operator takes this node out of the run. It goes as by SIGTERM, but its
+ * workers are asked first: the others leave at the same step.
+ */
+static void on_drain(struct step *s, const struct msg_drain *drain)
+{
+    struct agent *a = s->a;
+    if (a->going)
+        return; /* said again, or it goes for another reason */
+    a->going = a->leaving = true;
+    a->verdict.status = ddp_code_exit(DDP_E_DRAINED);
+    msg_set(a->verdict.text, drain->text);
+    a->leave = (struct msg_leave){.all = 0, .signal = 0};
+    note(s, NOTE_drained, "%s", drain->text);
+    send_leave(s);
+    if (a->alive == 0)
+        finish(s);
+    else if (a->work == AGENT_RUNNING) /* else they were told to go already */
+        ask_workers(s, MSG_SCALE_DOWN);
+}
+
 static void on_end(struct step *s, const struct msg_end *end)
 {
     struct agent *a = s->a;
@@ -558,6 +579,9 @@ static void on_msg(struct step *s, const struct msg *m)
     case MSG_KIND_stop:
         on_stop(s, &m->stop);
         return;
+    case MSG_KIND_drain:
+        on_drain(s, &m->drain);
+        return;
     case MSG_KIND_end:
         on_end(s, &m->end);
         return;
@@ -575,6 +599,9 @@ static void on_msg(struct step *s, const struct msg *m)
     case MSG_KIND_done:
     case MSG_KIND_leave:
     case MSG_KIND_bye:
+    case MSG_KIND_order_drain:
+    case MSG_KIND_order_end:
+    case MSG_KIND_answered:
     case MSG_KIND_COUNT:
         note(s, NOTE_stale, "'%s' is no answer", msg_name(m->kind));
         return;

@@ -27,8 +27,8 @@
  * over they are killed at once; the guard holds the same lease over the agent
  * (agent_lease_until_us).
  *
- * An agent that was told of the end, or that was told to go by a signal, exits
- * once no worker is left.
+ * An agent that was told of the end, or that was told to go by a signal or an
+ * operator (drain), exits once no worker is left.
  */
 #ifndef AGENT_H
 #define AGENT_H
@@ -153,7 +153,7 @@ struct agent {
     struct msg_failed failed;
     int64_t failed_at_us;
     bool going;             /* exits once no worker is left */
-    bool leaving;           /* by a signal of the user's ... */
+    bool leaving;           /* by a signal of the user's, or a drain ... */
     struct msg_leave leave; /* ... that it tells the server of */
     bool orphaned;          /* goes since its guard is dead */
     bool killed;            /* SIGKILL was sent */

@@ -74,6 +74,10 @@ void report_note(const struct conf *conf,
     case NOTE_killing:
         log_warnx("killing workers that did not go: %s", n->text);
         return;
+    case NOTE_drained:
+        log_info("%s: asking this node's workers to stop; a signal kills them",
+                 n->text);
+        return;
     case NOTE_leaving:
         log_info("%s: stopping this node's workers; once more kills them",
                  n->text);

@@ -154,13 +154,15 @@ int main(void)
 
 enum sender {
     AGENT,
-    SERVER
+    SERVER,
+    CTL
 };
 
 static void begin(const char *name, enum sender sender, const char *meaning)
 {
-    printf(".It Cm %s\nThe %s says: ", name,
-           sender == AGENT ? "agent" : "server");
+    static const char *const senders[] = {"The agent", "The server",
+                                          "The operator's ddpctl"};
+    printf(".It Cm %s\n%s says: ", name, senders[sender]);
     put_sentences(meaning);
     puts(".Bl -tag -width Ds -compact");
 }

@@ -12,7 +12,7 @@
 
 /* -- runs ----------------------------------------------------------------- */
 
-static struct run *run_find(const struct rdzv *r, const char *id)
+struct run *run_find(const struct rdzv *r, const char *id)
 {
     for (int i = 0; i < r->limits.runs_max; i++) {
         struct run *run = &r->runs[i];
@@ -249,6 +249,10 @@ static void join_running(struct rdzv *r, struct run *run, struct node *n)
 void join_place(struct rdzv *r, struct run *run, struct node *n)
 {
     n->group_rank = -1;
+    if (n->drained) {
+        node_set_state(r, n, NODE_DRAINED);
+        return;
+    }
     if (run->state == RUN_ACTIVE) {
         join_running(r, run, n);
         return;
@@ -400,6 +404,8 @@ rejoin(struct rdzv *r, struct node *n, const struct msg_join *j, int conn)
     n->short_seq = -1; /* they count from 0 on each connection */
     note(r, NOTE_back, run, n->name, "%s", "");
     node_grant(r, n, 0, -1);
+    if (n->drained && n->state != NODE_ENDING)
+        node_send_drain(r, n);
     switch (n->state) {
     case NODE_RUNNING:
         if (j->round == run->round && j->group_rank >= 0)
@@ -430,6 +436,7 @@ rejoin(struct rdzv *r, struct node *n, const struct msg_join *j, int conn)
         return;
     case NODE_DONE:
     case NODE_LEAVING:
+    case NODE_DRAINED:
         return; /* it says so again itself */
     case NODE_STATES:
         break;

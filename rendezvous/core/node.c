@@ -79,6 +79,15 @@ void node_send_stop(struct rdzv *r,
     node_send(r, n, &m);
 }
 
+void node_send_drain(struct rdzv *r, const struct node *n)
+{
+    struct msg m = {.kind = MSG_KIND_drain};
+    (void)snprintf(m.drain.text, /* fits */
+                   sizeof(m.drain.text), "drained by ddpctl from %s",
+                   n->drained_by);
+    node_send(r, n, &m);
+}
+
 /* -- the table by agent id, the run's list, the counts ------------------- */
 
 void node_init(struct rdzv *r)

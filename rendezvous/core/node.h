@@ -20,6 +20,7 @@ enum node_state {
     NODE_STOPPING, /* in it, told to stop, has not said ready */
     NODE_LEAVING,  /* said that it goes; its workers may still be there */
     NODE_STALE,    /* holds an old round, was told to stop it */
+    NODE_DRAINED,  /* was told to go, and runs no workers */
     NODE_ENDING,   /* was told of the end, has not said bye */
     NODE_STATES
 };
@@ -37,6 +38,8 @@ struct node {
     char addr[65];      /* where other nodes reach it */
     char here_addr[65]; /* the server's address of its connection */
     bool hosts;
+    bool drained; /* an operator takes it out; it is told so until it goes */
+    char drained_by[65];
     int nproc;
     int port;
     int asked_rank;
@@ -198,6 +201,7 @@ void node_send_stop(struct rdzv *r,
                     int64_t round,
                     const char *why,
                     enum msg_graceful graceful);
+void node_send_drain(struct rdzv *r, const struct node *n);
 void reply_send(struct rdzv *r, int conn, const struct msg *m);
 void reply_drop(struct rdzv *r, int conn);
 void note(struct rdzv *r,

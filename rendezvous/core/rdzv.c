@@ -126,8 +126,10 @@ static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
         node_gone(r, n, "is gone: its launcher ended");
         return;
     }
-    /* Who is in no round has nothing to be waited for. */
-    if (!node_in_round(n) && n->group_rank < 0 && n->state != NODE_ENDING) {
+    /* Who is in no round has nothing to be waited for; but one who was told to
+     * go must not come back as if it had not been. */
+    if (!node_in_round(n) && n->group_rank < 0 && n->state != NODE_ENDING &&
+        n->state != NODE_DRAINED) {
         node_gone(r, n, "broke off");
         return;
     }
@@ -261,7 +263,7 @@ static void on_failed(struct rdzv *r,
 /* Its workers are dead: the lease under which they ran is no more. */
 static void become_waiting(struct rdzv *r, struct run *run, struct node *n)
 {
-    node_set_state(r, n, NODE_WAITING);
+    node_set_state(r, n, n->drained ? NODE_DRAINED : NODE_WAITING);
     node_cut_lease(r, n, run->heartbeat_us);
 }
 
@@ -303,6 +305,7 @@ static void on_ready(struct rdzv *r,
     case NODE_WAITING:
     case NODE_SPARE:
     case NODE_DONE:
+    case NODE_DRAINED:
     case NODE_ENDING:
         return; /* said twice, after a reconnect */
     case NODE_STATES:
@@ -359,7 +362,10 @@ static void on_leave(struct rdzv *r,
     }
     char why[128];
     (void)snprintf(why, sizeof(why), "node %s leaves", n->name);
-    note(r, NOTE_left, run, n->name, "signal %lld", (long long)l->signal);
+    if (l->signal != 0)
+        note(r, NOTE_left, run, n->name, "signal %lld", (long long)l->signal);
+    else /* by the order of a server that is no more */
+        note(r, NOTE_left, run, n->name, "%s", "drained");
     node_set_state(r, n, NODE_LEAVING);
     run->lost_since = true; /* whatever fails from now on is a consequence */
     round_over(r, run, why, MSG_SCALE_DOWN);
@@ -370,10 +376,10 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
 {
     struct node *n = node_at(r, r->conn_node[ev->conn]);
     const struct msg *m = ev->msg;
-    bool is_join = m->kind == MSG_KIND_join;
-    if (is_join != (n == NULL) || msg_sender(m->kind) != MSG_AGENT) {
-        /* A join on a connection that has joined, anything else on one that
-         * has not, or what only a server says. */
+    bool opens = m->kind == MSG_KIND_join || msg_sender(m->kind) == MSG_CTL;
+    if (opens != (n == NULL) || msg_sender(m->kind) == MSG_SERVER) {
+        /* A join or an order on a connection that has joined, anything else on
+         * one that has not, or what only a server says. */
         struct run *run = n != NULL ? &r->runs[n->run] : NULL;
         note(r, NOTE_refused, run, n != NULL ? n->name : "",
              "'%s' out of order; connection closed", msg_name(m->kind));
@@ -406,11 +412,17 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
     case MSG_KIND_bye:
         node_gone(r, n, "said bye");
         return;
+    case MSG_KIND_order_drain:
+    case MSG_KIND_order_end:
+        order_step(r, ev);
+        return;
+    case MSG_KIND_answered:
     case MSG_KIND_refused:
     case MSG_KIND_waiting:
     case MSG_KIND_lease:
     case MSG_KIND_world:
     case MSG_KIND_stop:
+    case MSG_KIND_drain:
     case MSG_KIND_end:
     case MSG_KIND_COUNT:
         break;
@@ -517,6 +529,9 @@ static void check_run(const struct rdzv *r, const struct run *run)
             ddp_assert(run->state == RUN_DRAIN);
         if (n->state == NODE_WAITING)
             ddp_assert(run->state == RUN_DRAIN || run->state == RUN_GATHER);
+        if (n->state == NODE_DRAINED || n->state == NODE_WAITING ||
+            n->state == NODE_SPARE)
+            ddp_assert(n->drained == (n->state == NODE_DRAINED));
         ddp_assert((n->state == NODE_ENDING) == (run->state == RUN_ENDED));
     }
     for (int s = 0; s < NODE_STATES; s++)

@@ -30,11 +30,18 @@
  *   FIN       remove    remove    lost       gone done  lost      remove
  *   broken    absent    remove    absent     absent     absent    remove
  *   lease up  remove    remove    lost       gone done  lost      remove
+ *   drain     DRAINED   DRAINED   LEAVING,   told       LEAVING   told
+ *                                 end round
  *
  * A newcomer to a round that has room ends it, at once or, as a SPARE until
  * then, when --scale_interval since the last such end is over. Where a round
  * ends without a failure its stop is graceful: workers are given time, until
  * something is lost or fails after all (round_hurry).
+ *
+ * `drain` is an operator's order (order.c), which the node is told of, and told
+ * again whenever it comes back, until it answers by leave. A DRAINED node runs
+ * no workers and has no place in a round to come; it is removed by leave, by a
+ * FIN, or when its lease is over.
  *
  * A node that was in no round yet is removed when its connection breaks.
  * LEAVING nodes are removed by ready, by a FIN, or when their lease is over.

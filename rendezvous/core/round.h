@@ -1,7 +1,7 @@
 /*
  * core/round: inside the rendezvous core: the life of a round (gathered,
- * sealed, over, ended: round.c), and who comes into it (join.c). Nothing
- * outside rendezvous/core includes this.
+ * sealed, over, ended: round.c), who comes into it (join.c), and what an
+ * operator orders (order.c). Nothing outside rendezvous/core includes this.
  */
 #ifndef ROUND_H
 #define ROUND_H
@@ -18,6 +18,9 @@
 /* A node asks for a place, or for its old place again. */
 void join_step(struct rdzv *r, const struct rdzv_event *ev);
 
+/* Finds a run that has not ended; NULL: none. */
+struct run *run_find(const struct rdzv *r, const char *id);
+
 /* Gives a place to a node that is in no round: it waits for the next one,
  * makes the round larger, or is a spare. */
 void join_place(struct rdzv *r, struct run *run, struct node *n);
@@ -27,6 +30,11 @@ bool run_is_abandoned(const struct run *run);
 
 /* Removes a run and its nodes. */
 void run_forget(struct rdzv *r, struct run *run);
+
+/* -- order.c --------------------------------------------------------------- */
+
+/* An operator's order, on a connection that is dropped with the answer. */
+void order_step(struct rdzv *r, const struct rdzv_event *ev);
 
 /* -- round.c --------------------------------------------------------------- */
 

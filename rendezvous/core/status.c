@@ -62,6 +62,7 @@ static enum status_node_state node_state(const struct node *n)
     case NODE_STALE: /* an old round's workers */
         return STATUS_STOPPING;
     case NODE_LEAVING:
+    case NODE_DRAINED:
     case NODE_ENDING:
         return STATUS_LEAVING;
     case NODE_STATES:

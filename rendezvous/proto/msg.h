@@ -32,7 +32,8 @@ enum msg_graceful {
 
 enum msg_sender {
     MSG_AGENT,
-    MSG_SERVER
+    MSG_SERVER,
+    MSG_CTL /* an operator: one order on a connection of its own */
 };
 
 /* One struct per message: struct msg_join, struct msg_beat, ... */

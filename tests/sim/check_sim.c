@@ -3,7 +3,7 @@
 /* links: rendezvous/core/round rendezvous/core/node rendezvous/core/ranks */
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
-/* links: rendezvous/core/budget */
+/* links: rendezvous/core/budget rendezvous/core/order */
 /* libs: -lcjson */
 /*
  * Many schedules of faults, each made from its seed, over the real cores.
@@ -43,6 +43,8 @@ enum act {
     ACT_THAW,
     ACT_SIGTERM,
     ACT_SIGINT,
+    ACT_DRAIN,
+    ACT_END,
     ACT_FINISH_NODE,
     ACT_SERVER_START,
     ACT_SERVER_KILL,
@@ -92,7 +94,7 @@ static const int weights[ACTS] = {
     [ACT_POWER_OFF] = 2,     [ACT_CUT] = 5,         [ACT_RESET] = 4,
     [ACT_FREEZE_AGENT] = 3,  [ACT_FREEZE_NODE] = 2, [ACT_SIGTERM] = 2,
     [ACT_SIGINT] = 1,        [ACT_FINISH_NODE] = 3, [ACT_SERVER_KILL] = 5,
-    [ACT_SERVER_FREEZE] = 3,
+    [ACT_SERVER_FREEZE] = 3, [ACT_DRAIN] = 4,       [ACT_END] = 1,
 };
 
 static enum act pick_act(struct rng *rng)
@@ -255,6 +257,12 @@ static void act_on_node(struct sim *s, const struct step *step)
         return;
     case ACT_SIGINT:
         sim_signal(s, i, SIGINT);
+        return;
+    case ACT_DRAIN:
+        (void)sim_drain(s, i, step->how % 2 == 0);
+        return;
+    case ACT_END:
+        (void)sim_end(s);
         return;
     case ACT_FINISH_NODE:
         for (int k = 0; k < sim_agents(s); k++)

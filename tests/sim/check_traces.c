@@ -3,7 +3,7 @@
 /* links: rendezvous/core/round rendezvous/core/node rendezvous/core/ranks */
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
-/* links: rendezvous/core/budget */
+/* links: rendezvous/core/budget rendezvous/core/order */
 /* libs: -lcjson */
 /*
  * What the cores say in the cases that DESIGN 4 lists, line for line: the
@@ -250,6 +250,45 @@ START_TEST(test_sim_node_told_to_go_leaves_and_the_others_go_on)
 }
 END_TEST
 
+/* n1's workers look whether they are asked, n0's do not. */
+START_TEST(test_sim_drained_node_leaves_at_a_step)
+{
+    struct sim *s = two_nodes(1, 2, 3);
+    sim_listens(s, 1);
+    ck_assert(sim_drain(s, 1, false));
+    until(s, 1200);
+    ck_assert_int_eq(sim_exit_status(s, 1), 80);
+    expect(s, 1000, "drain");
+}
+END_TEST
+
+/* The order is lost with the connection: it is said again. */
+START_TEST(test_sim_drain_reaches_a_node_that_was_away)
+{
+    struct sim *s = two_nodes(1, 2, 3);
+    sim_cut(s, 1, true, true);
+    until(s, 1010);
+    ck_assert(sim_drain(s, 1, false));
+    until(s, 1020);
+    sim_reset(s, 1);
+    sim_heal(s, 1);
+    until(s, 1300);
+    ck_assert_int_eq(sim_exit_status(s, 1), 80);
+    expect(s, 1000, "drain_lost");
+}
+END_TEST
+
+START_TEST(test_sim_order_ends_the_run_on_all)
+{
+    struct sim *s = two_nodes(1, 2, 3);
+    ck_assert(sim_end(s));
+    until(s, 1200);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(sim_exit_status(s, i), 79);
+    expect(s, 1000, "ended");
+}
+END_TEST
+
 START_TEST(test_sim_interrupt_on_one_node_ends_the_run_on_all)
 {
     struct sim *s = two_nodes(1, 2, 3);
@@ -420,6 +459,9 @@ int main(void)
         test_sim_killed_node_of_two_is_waited_for,
         test_sim_node_told_to_go_leaves_and_the_others_go_on,
         test_sim_interrupt_on_one_node_ends_the_run_on_all,
+        test_sim_drained_node_leaves_at_a_step,
+        test_sim_drain_reaches_a_node_that_was_away,
+        test_sim_order_ends_the_run_on_all,
         test_sim_spent_budget_ends_all_with_the_root_cause,
         test_sim_failure_that_a_loss_caused_is_not_charged,
         test_sim_run_ends_when_the_last_node_is_done,

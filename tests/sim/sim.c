@@ -331,6 +331,9 @@ void sim_check_settled(struct sim *s)
     }
     if (in_round == 0 && live >= s->conf.nodes_min)
         sim_break(s, "invariant 4: %d nodes live and no round runs", live);
+    for (int i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].alive && s->nodes[i].drained_epoch == s->epoch)
+            sim_break(s, "n%d was drained and does not go", i);
     for (int i = 0; i < s->n_nodes && in_round > 0; i++) {
         const struct agent *a = &s->nodes[i].agent;
         if (s->nodes[i].alive && a->work != AGENT_RUNNING &&

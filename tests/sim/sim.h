@@ -85,6 +85,11 @@ void sim_freeze_node(struct sim *s, int i);  /* a virtual machine is paused */
 void sim_thaw(struct sim *s, int i);
 void sim_signal(struct sim *s, int i, int signo); /* to the launcher */
 
+/* An operator's orders, carried out at once; false: refused, or the server is
+ * not there. */
+bool sim_drain(struct sim *s, int i, bool force);
+bool sim_end(struct sim *s);
+
 /* From now on workers that live or are started exit 0 after so long. */
 void sim_finish(struct sim *s, int64_t after_us);
 void sim_finish_node(struct sim *s, int i);

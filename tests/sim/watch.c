@@ -103,6 +103,8 @@ void watch_world(struct sim *s, int node, const struct msg_world *w)
 {
     int instance = find_instance(s, w->instance);
     struct instance *in = &s->instances[instance];
+    if (s->nodes[node].drained_epoch == s->epoch)
+        sim_break(s, "n%d was drained and is given a place", node);
     if (w->round != in->round)
         open_seal(s, instance, w);
     if (w->group_world != in->group_world || w->world_size != in->world_size ||
@@ -185,6 +187,10 @@ static void count_exit(struct sim *s,
     enum sim_count c = SIM_END_REFUSED;
     if (n->orphaned)
         c = SIM_END_ORPHANED;
+    else if (v->status == ddp_code_exit(DDP_E_DRAINED))
+        c = SIM_END_DRAINED;
+    else if (v->ended && v->status == ddp_code_exit(DDP_E_ABORTED))
+        c = SIM_END_ORDERED;
     else if (n->agent.leaving ||
              (v->ended && v->status > 128 && v->end.rank < 0))
         c = SIM_END_SIGNAL;
@@ -242,8 +248,18 @@ void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
 /* -- the server ---------------------------------------------------------------
  */
 
+/* It may come back as a newcomer, if it never heard of the order. */
+static void forget_drain(struct sim *s, const char *name)
+{
+    for (int i = 0; i < s->n_nodes; i++)
+        if (strcmp(s->nodes[i].agent.conf.join.name, name) == 0)
+            s->nodes[i].drained_epoch = 0;
+}
+
 static void on_note(struct sim *s, const struct note *note)
 {
+    if (note->kind == NOTE_left || note->kind == NOTE_lost)
+        forget_drain(s, note->node);
     if (note->kind == NOTE_round_over)
         s->over_us = s->now_us;
     s->count[SIM_GROUPED] +=
@@ -257,6 +273,11 @@ static void on_note(struct sim *s, const struct note *note)
 static void emit(void *ctx, const struct rdzv_action *a)
 {
     struct sim *s = ctx;
+    if (a->conn == CONN_ORDERS) {
+        s->answered |=
+            a->kind == RDZV_SEND && a->msg->kind == MSG_KIND_answered;
+        return;
+    }
     switch (a->kind) {
     case RDZV_SEND:
         if (a->msg->kind == MSG_KIND_world)
@@ -317,12 +338,55 @@ void server_tick(struct sim *s, int64_t lag_us)
         sim_break(s, "the server has a deadline that no tick clears");
 }
 
+/* -- orders ------------------------------------------------------------------
+ */
+
+static bool give_order(struct sim *s, const struct msg *m)
+{
+    struct rdzv_event ev = {.kind = RDZV_MSG,
+                            .conn = CONN_ORDERS,
+                            .msg = m,
+                            .peer_addr = "10.0.0.99",
+                            .here_addr = "10.0.0.254"};
+    s->answered = false;
+    if (s->rdzv != NULL && !s->server_frozen)
+        server_step(s, &ev);
+    return s->answered;
+}
+
+bool sim_drain(struct sim *s, int i, bool force)
+{
+    struct node_sim *n = &s->nodes[i];
+    struct msg m = {.kind = MSG_KIND_order_drain};
+    m.order_drain.version = MSG_VERSION;
+    m.order_drain.force = force;
+    msg_set(m.order_drain.node, n->agent.conf.join.name);
+    sim_tell(s, "fault", "an operator drains %s", n->agent.conf.join.name);
+    if (!give_order(s, &m))
+        return false;
+    s->count[SIM_DRAINED]++;
+    n->drained_epoch = s->epoch;
+    return true;
+}
+
+bool sim_end(struct sim *s)
+{
+    struct msg m = {.kind = MSG_KIND_order_end};
+    m.order_end.version = MSG_VERSION;
+    msg_set(m.order_end.run, "sim");
+    sim_tell(s, "fault", "an operator ends the run");
+    if (!give_order(s, &m))
+        return false;
+    s->count[SIM_ENDED]++;
+    return true;
+}
+
 void sim_server_start(struct sim *s)
 {
     if (s->rdzv != NULL)
         return;
     struct rdzv_limits limits = {
-        .runs_max = 4, .nodes_max = SIM_AGENTS_MAX, .conns_max = CONNS_MAX};
+        .runs_max = 4, .nodes_max = SIM_AGENTS_MAX, .conns_max = CONNS_MAX + 1};
     s->rdzv = rdzv_new(&limits, rng_next(&s->rng));
     s->server_frozen = false;
     s->server_tick_us = -1;

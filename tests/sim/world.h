@@ -17,6 +17,7 @@
 #include "tests/sim/sim.h"
 
 #define CONNS_MAX       1024
+#define CONN_ORDERS     CONNS_MAX /* an operator's, in no network */
 #define INSTANCES_MAX   64
 #define DEFERRED_MAX    32
 #define SIM_CHARGES_MAX 256
@@ -98,7 +99,9 @@ struct node_sim {
     bool off; /* no power */
     bool stubborn, spawn_fails;
     bool listens, gets_on;
-    int end_epoch; /* of the server that told it of the end */
+    int drained_epoch; /* of the server that an operator had drain it, 0: none;
+                          until that server says that it is gone */
+    int end_epoch;     /* of the server that told it of the end */
     int exit_status;
     struct agent agent;
     int conn; /* -1 */
@@ -156,6 +159,7 @@ struct sim {
     int server_ticks_in_a_row;
     int64_t over_us; /* when the last round was over */
     int sealed;      /* by the step that runs: instance, or -1 */
+    bool answered;   /* the order of the step that runs */
     struct instance *instances;
     int n_instances;
 

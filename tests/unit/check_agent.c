@@ -1020,8 +1020,81 @@ START_TEST(test_agent_join_tells_what_counts_in_the_window)
 }
 END_TEST
 
+/* -- drained --------------------------------------------------------------- */
+
+static void drain(void)
+{
+    struct msg m = {.kind = MSG_KIND_drain};
+    msg_set(m.drain.text, "drained by ddpctl from 10.0.0.9");
+    hear(&m);
+}
+
+/* Its workers are asked; it says so again after a reconnect, and ends. */
+START_TEST(test_agent_drained_asks_its_workers_and_goes)
+{
+    run();
+    drain();
+    ck_assert_str_eq(did, "send:leave ask:2 ");
+    ck_assert_int_eq(last.leave.all, 0);
+    ck_assert_int_eq(last.leave.signal, 0);
+    asked(2);
+    drain(); /* said again */
+    ck_assert_str_eq(did, "");
+    stop(1);
+    ck_assert_str_eq(did, "");
+    link_down(false);
+    link_up();
+    ck_assert_str_eq(did, "send:join send:leave ");
+    worker_ends(0, 0, SIGTERM);
+    worker_ends(1, 0, 0);
+    ck_assert_str_eq(did, "sweep send:ready exit:80 ");
+    ck_assert_str_eq(verdict.text, "drained by ddpctl from 10.0.0.9");
+}
+END_TEST
+
+/* Who does not leave when asked gets SIGTERM, then SIGKILL. */
+START_TEST(test_agent_drained_workers_have_the_grace)
+{
+    run();
+    drain();
+    asked(2);
+    lease(0, 5000);
+    pass(499 * MONO_MS);
+    ck_assert_ptr_null(strstr(did, "kill"));
+    pass(1 * MONO_MS);
+    ck_assert_ptr_nonnull(strstr(did, "kill:15 "));
+    pass(500 * MONO_MS);
+    ck_assert_ptr_nonnull(strstr(did, "kill:9 "));
+}
+END_TEST
+
+/* Without workers it goes at once; where they were asked already, they are not
+ * hurried; and its status stays, however the run ends meanwhile. */
+START_TEST(test_agent_drained_in_other_states)
+{
+    start();
+    if (_i == 0) {
+        drain();
+        ck_assert_str_eq(did, "send:leave send:ready exit:80 ");
+        return;
+    }
+    world("i", 1);
+    stop_gracefully(1);
+    asked(2);
+    drain();
+    ck_assert_str_eq(did, "send:leave ");
+    if (_i == 2)
+        end(7);
+    both_die(SIGTERM);
+    ck_assert_ptr_nonnull(strstr(did, "exit:80 "));
+}
+END_TEST
+
 static void add_asked(TCase *t)
 {
+    tcase_add_test(t, test_agent_drained_asks_its_workers_and_goes);
+    tcase_add_test(t, test_agent_drained_workers_have_the_grace);
+    tcase_add_loop_test(t, test_agent_drained_in_other_states, 0, 3);
     tcase_add_test(t, test_agent_graceful_stop_asks_and_waits);
     tcase_add_test(t, test_agent_who_does_not_leave_is_told_then_killed);
     tcase_add_test(t, test_agent_grace_runs_at_once_where_nobody_looks);

@@ -2,7 +2,7 @@
 /* links: rendezvous/core/node rendezvous/core/ranks rendezvous/core/note */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/rng */
-/* links: rendezvous/core/budget */
+/* links: rendezvous/core/budget rendezvous/core/order */
 /* libs: -lcjson */
 /*
  * The server's table of states and events, cell by cell: what each message and
@@ -176,6 +176,27 @@ static void failed(int conn, int64_t round, int code, int64_t age_us)
         .failed = {
             .round = round, .rank = conn, .code = code, .age_us = age_us}};
     say(conn, &m);
+}
+
+/* An operator's orders, on connection ORDERS. */
+#define ORDERS (CONNS - 1)
+
+static void order_drain(const char *run, const char *node, bool force)
+{
+    struct msg m = {.kind = MSG_KIND_order_drain};
+    m.order_drain.version = MSG_VERSION;
+    m.order_drain.force = force;
+    msg_set(m.order_drain.run, run);
+    msg_set(m.order_drain.node, node);
+    say(ORDERS, &m);
+}
+
+static void order_end(const char *run)
+{
+    struct msg m = {.kind = MSG_KIND_order_end};
+    m.order_end.version = MSG_VERSION;
+    msg_set(m.order_end.run, run);
+    say(ORDERS, &m);
 }
 
 static bool told(int conn, const char *what)
@@ -413,7 +434,7 @@ END_TEST
 START_TEST(test_rdzv_anything_before_join_closes_the_connection)
 {
     struct msg m = {.kind = (enum msg_kind)_i};
-    if (m.kind == MSG_KIND_join)
+    if (m.kind == MSG_KIND_join || msg_sender(m.kind) == MSG_CTL)
         return;
     say(3, &m);
     ck_assert_str_eq(said, "3:drop ");
@@ -799,7 +820,8 @@ enum state {
     DONE,
     STOPPING,
     STALE,
-    LEAVING
+    LEAVING,
+    DRAINED
 };
 
 /* Brings node 2 into a state; nodes 0 and 1 are there too, 2 are the least and
@@ -812,13 +834,15 @@ static void bring(enum state state)
         ready(2, 1);
         return;
     }
-    if (state == SPARE)
+    if (state == SPARE || state == DRAINED)
         like.nodes_max = 2;
     join(0);
     join(1);
     join(2);
-    if (state == SPARE) {
+    if (state == SPARE || state == DRAINED) {
         ck_assert(noted("spare"));
+        if (state == DRAINED)
+            order_drain("", "n2", false);
         return;
     }
     ck_assert(told(2, "world"));
@@ -903,6 +927,22 @@ static const struct cell cells[] = {
     {LEAVING, "fin", "left", "", 2},
     {LEAVING, "broken", "absent", "", 3},
     {LEAVING, "silence", "left", "", 2},
+    {DRAINED, "beat", "", "", 3},
+    {DRAINED, "failed", "", "", 3},
+    {DRAINED, "done", "", "", 3},
+    {DRAINED, "ready", "", "", 3},
+    {DRAINED, "leave", "left", "", 2},
+    {DRAINED, "fin", "left", "", 2},
+    {DRAINED, "broken", "absent", "", 3},
+    {DRAINED, "silence", "left", "", 2},
+    {WAITING, "drain", "ordered", "", 3},
+    {SPARE, "drain", "ordered", "", 3},
+    {RUNNING, "drain", "round_over", "stop", 3},
+    {DONE, "drain", "ordered", "", 3},
+    {STOPPING, "drain", "ordered", "", 3},
+    {STALE, "drain", "ordered", "", 3},
+    {LEAVING, "drain", "", "", 3},
+    {DRAINED, "drain", "", "", 3},
 };
 #define CELLS (int)(sizeof(cells) / sizeof(cells[0]))
 
@@ -918,6 +958,8 @@ static void happen(const char *event)
         ready(2, 1);
     else if (strcmp(event, "leave") == 0)
         leave(2, false);
+    else if (strcmp(event, "drain") == 0)
+        order_drain("", "n2", false);
     else if (strcmp(event, "fin") == 0)
         closed(2, true);
     else if (strcmp(event, "broken") == 0)
@@ -954,6 +996,190 @@ START_TEST(test_rdzv_each_event_in_each_state)
         ck_assert_msg(told(0, c->others), "%d %s: said '%s'", c->state,
                       c->event, said);
     ck_assert_int_eq(rdzv_nodes(rdzv), c->nodes);
+}
+END_TEST
+
+/* -- orders ---------------------------------------------------------------- */
+
+/* It is told, the others stop at a step, nothing is charged. */
+START_TEST(test_rdzv_drained_node_leaves_and_the_others_go_on)
+{
+    run_two(1, 2);
+    order_drain("", "n1", false);
+    ck_assert(told(1, "drain") && !told(1, "stop"));
+    ck_assert(told(ORDERS, "answered") && told(ORDERS, "drop"));
+    ck_assert_str_eq(last[1].drain.text, "drained by ddpctl from 10.0.0.1");
+    ck_assert_int_eq(last[0].stop.graceful, MSG_SCALE_DOWN);
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].answered.text, "at a step"));
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].answered.text, "1 node is left"));
+    leave(1, false); /* as the agent answers */
+    failed(1, 1, 3, 0);
+    ready(0, 1);
+    ready(1, 1);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 1);
+    ck_assert_int_eq(last[0].world.round, 2);
+    ck_assert_int_eq(last[0].world.restarts, 0);
+    ck_assert_int_eq(last[0].world.group_world, 1);
+}
+END_TEST
+
+/* One that has not heard of it, in whatever state, is told when it is back, and
+ * gets into no other round. */
+START_TEST(test_rdzv_drain_that_was_lost_is_said_again)
+{
+    static const enum state states[] = {RUNNING, DONE, STOPPING, SPARE};
+    static const enum msg_state holds[] = {MSG_STATE_RUNNING, MSG_STATE_DONE,
+                                           MSG_STATE_STOPPED, MSG_STATE_NONE};
+    bring(states[_i]);
+    order_drain("", "n2", false);
+    ck_assert(told(ORDERS, "answered") && told(2, "drain"));
+    closed(2, false);
+    struct msg m = make_rejoin(2, 1, holds[_i], true);
+    msg_set(m.join.instance, last[0].world.instance);
+    say(12, &m);
+    ck_assert(told(12, "drain"));
+    ck_assert_int_eq(rdzv_nodes(rdzv), 3);
+    ready(12, 1); /* as one says that was told to stop before that */
+    ck_assert(!told(12, "world"));
+    both_ready(1);
+    ck_assert(!told(12, "world"));
+    leave(12, false);
+    ready(12, 1);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 2);
+    closed(12, true);
+}
+END_TEST
+
+/* Not below the fewest nodes, nor the one that serves, without force. */
+START_TEST(test_rdzv_drain_that_would_stop_the_run_needs_force)
+{
+    like.hosts = _i == 1;
+    if (_i == 0)
+        run_two(2, 3);
+    else
+        run_two(1, 3);
+    order_drain("", "n1", false);
+    ck_assert(told(ORDERS, "refused") && !told(1, "drain") && !told(0, "stop"));
+    ck_assert_int_eq(last[ORDERS].refused.code, DDP_E_USAGE);
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].refused.text, "--force"));
+    order_drain("", "n1", true);
+    ck_assert(told(ORDERS, "answered") && told(1, "drain") && told(0, "stop"));
+    ready(0, 1);
+    leave(1, false);
+    ready(1, 1);
+    ck_assert(told(0, _i == 0 ? "waiting" : "world"));
+    join(2); /* the other one */
+    ck_assert_int_eq(rdzv_nodes(rdzv), 2);
+}
+END_TEST
+
+/* One of the nodes that wait for a first round: the last call is off. */
+START_TEST(test_rdzv_drain_while_nodes_gather_calls_the_seal_off)
+{
+    like.last_call_ms = 1000;
+    limits_of(2, 4);
+    join(0);
+    join(1);
+    ck_assert(noted("last_call"));
+    order_drain("", "n1", true);
+    ck_assert(told(1, "drain"));
+    now_us += 2 * MONO_S / 5;
+    beat_of(0, 1, 0, 0);
+    beat_of(1, 1, 0, 0);
+    now_us += 2 * MONO_S / 5;
+    beat_of(0, 2, 1, 0);
+    beat_of(1, 2, 1, 0);
+    now_us += 2 * MONO_S / 5;
+    tick(0);
+    ck_assert(!told(0, "world"));
+    leave(1, false);
+    ck_assert(told(1, "drop"));
+    join(2);
+    ck_assert(noted("last_call"));
+}
+END_TEST
+
+/* Which node: by name, by the beginning of an agent id, in one run or all. */
+START_TEST(test_rdzv_drain_finds_the_one_node_that_is_meant)
+{
+    run_two(1, 4);
+    struct msg m = make_join(7);
+    msg_set(m.join.name, "n1"); /* the same host, another launcher */
+    msg_set(m.join.agent, "cafe0000000000000000000000000007");
+    say(7, &m);
+    order_drain("", "n1", false);
+    ck_assert(told(ORDERS, "refused") && !told(1, "drain"));
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].refused.text, "2 nodes are meant "
+                                                            "by 'n1'"));
+    ck_assert_ptr_nonnull(
+        strstr(last[ORDERS].refused.text, "cafe0000 of run 'r'"));
+    order_drain("", "caf", false); /* too short for an id */
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].refused.text, "no node 'caf'"));
+    order_drain("r", "n9", false);
+    ck_assert_ptr_nonnull(
+        strstr(last[ORDERS].refused.text, "no node 'n9' in run 'r'"));
+    order_drain("other", "n1", false);
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].refused.text, "no run 'other'"));
+    order_drain("", "cafe", false);
+    ck_assert(told(ORDERS, "answered") && told(7, "drain"));
+    order_drain("r", "cafe", false);
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].answered.text, "already"));
+    ck_assert(!told(7, "drain"));
+}
+END_TEST
+
+/* The same name twice in another run: the run tells which. */
+START_TEST(test_rdzv_drain_in_one_of_two_runs)
+{
+    run_two(1, 2);
+    struct msg m = make_join(1);
+    msg_set(m.join.run, "r2");
+    msg_set(m.join.agent, "beef0000000000000000000000000001");
+    say(5, &m);
+    order_drain("", "n1", false);
+    ck_assert(told(ORDERS, "refused"));
+    order_drain("r2", "n1", true);
+    ck_assert(told(5, "drain") && !told(1, "drain"));
+}
+END_TEST
+
+START_TEST(test_rdzv_order_ends_a_run_for_all)
+{
+    run_two(2, 2);
+    order_end("r");
+    ck_assert(told(0, "end") && told(1, "end"));
+    ck_assert(told(ORDERS, "answered") && told(ORDERS, "drop"));
+    ck_assert_int_eq(last[0].end.status, 79);
+    ck_assert_str_eq(last[1].end.text, "ended by ddpctl from 10.0.0.1");
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].answered.text, "its 2 nodes"));
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 0);
+    order_end("r");
+    ck_assert(told(ORDERS, "refused"));
+    ck_assert_ptr_nonnull(
+        strstr(last[ORDERS].refused.text, "over already, with status 79"));
+    order_drain("", "n1", true);
+    ck_assert(told(ORDERS, "refused"));
+    order_end("nope");
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].refused.text, "no run 'nope'"));
+}
+END_TEST
+
+/* Neither another version's, nor on a connection that has joined. */
+START_TEST(test_rdzv_order_that_is_out_of_order_is_refused)
+{
+    struct msg m = {.kind = MSG_KIND_order_end};
+    run_two(2, 2);
+    m.order_end.version = MSG_VERSION + 1;
+    msg_set(m.order_end.run, "r");
+    say(ORDERS, &m);
+    ck_assert(told(ORDERS, "refused") && !told(0, "end"));
+    ck_assert_int_eq(last[ORDERS].refused.code, DDP_E_CONFLICT);
+    m.order_end.version = MSG_VERSION;
+    say(0, &m);
+    ck_assert(told(0, "drop") && !told(1, "end"));
+    m = (struct msg){.kind = MSG_KIND_answered};
+    say(ORDERS, &m);
+    ck_assert(told(ORDERS, "drop") && !told(ORDERS, "answered"));
 }
 END_TEST
 
@@ -1364,6 +1590,9 @@ static void add_tables(TCase *t)
     tcase_add_loop_test(
         t, test_rdzv_failure_after_the_round_was_over_is_not_charged, 0, 2);
     tcase_add_loop_test(t, test_rdzv_each_event_in_each_state, 0, CELLS);
+    tcase_add_loop_test(t, test_rdzv_drain_that_was_lost_is_said_again, 0, 4);
+    tcase_add_loop_test(t, test_rdzv_drain_that_would_stop_the_run_needs_force,
+                        0, 2);
     tcase_add_loop_test(t, test_rdzv_hostile_claims_are_survived, 0, 10);
     tcase_add_loop_test(t, test_rdzv_window_is_told_to_the_next_server, 0, 2);
     tcase_add_loop_test(
@@ -1391,6 +1620,12 @@ static void add_tests(TCase *t)
         test_rdzv_done_node_that_is_gone_counts,
         test_rdzv_done_node_runs_again_with_the_next_round,
         test_rdzv_leave_all_ends_the_run_for_all,
+        test_rdzv_drained_node_leaves_and_the_others_go_on,
+        test_rdzv_drain_while_nodes_gather_calls_the_seal_off,
+        test_rdzv_drain_finds_the_one_node_that_is_meant,
+        test_rdzv_drain_in_one_of_two_runs,
+        test_rdzv_order_ends_a_run_for_all,
+        test_rdzv_order_that_is_out_of_order_is_refused,
         test_rdzv_straggler_gets_the_result_of_its_own_instance,
         test_rdzv_absent_node_is_waited_for_until_its_lease_is_over,
         test_rdzv_world_is_said_again_to_who_missed_it,
