@@ -161,6 +161,27 @@ static void on_stop(uv_signal_t *handle, int signo)
     uv_stop(handle->loop);
 }
 
+static int
+read_orders(const char *text, enum server_orders *out, struct ddp_err *err)
+{
+    static const char *const words[] = {
+        [SERVER_ORDERS_DEFAULT] = "",
+        [SERVER_ORDERS_ANY] = "any",
+        [SERVER_ORDERS_LOCAL] = "local",
+        [SERVER_ORDERS_NONE] = "none",
+    };
+    *out = SERVER_ORDERS_DEFAULT;
+    if (text == NULL)
+        return 0;
+    for (int i = SERVER_ORDERS_ANY; i <= SERVER_ORDERS_NONE; i++)
+        if (strcmp(words[i], text) == 0)
+            *out = (enum server_orders)i;
+    if (*out != SERVER_ORDERS_DEFAULT)
+        return 0;
+    return ddp_err_set(err, DDP_E_USAGE,
+                       "--orders=%.80s: must be any, local or none", text);
+}
+
 static int serve(const struct opts *o)
 {
     struct ddp_err err;
@@ -177,7 +198,9 @@ static int serve(const struct opts *o)
     }
     if (sd_open(&life.sd, &err) != 0)
         log_warnx("%s; going on without", err.text);
-    if (open_listener(opts_text(o, OPTION_listen), &fd, &err) != 0) {
+    enum server_orders orders;
+    if (read_orders(opts_text(o, OPTION_orders), &orders, &err) != 0 ||
+        open_listener(opts_text(o, OPTION_listen), &fd, &err) != 0) {
         log_warnx("%s", err.text);
         if (err.code == DDP_E_USAGE)
             opts_usage(&table, stderr);
@@ -193,6 +216,7 @@ static int serve(const struct opts *o)
         .http_max = (int)opts_number(o, OPTION_max_http),
         .open_metrics = opts_number(o, OPTION_open_metrics) != 0,
         .debug = opts_number(o, OPTION_debug) != 0,
+        .orders = orders,
         .key = key,
     };
     if (uv_loop_init(&loop) != 0)

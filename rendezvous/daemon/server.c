@@ -276,12 +276,61 @@ static void make_room(struct server *s)
 
 /* -- connections ----------------------------------------------------------- */
 
+static bool is_loopback(const char *addr)
+{
+    return strncmp(addr, "127.", 4) == 0 || strcmp(addr, "::1") == 0;
+}
+
+/* NULL where orders from there are carried out, else why they are not. */
+static const char *why_no_orders(const struct server *s, const char *peer)
+{
+    switch (s->conf.orders) {
+    case SERVER_ORDERS_NONE:
+        return "this rendezvous takes no orders (--orders=none)";
+    case SERVER_ORDERS_ANY:
+        return NULL;
+    case SERVER_ORDERS_DEFAULT:
+        if (s->conf.key != NULL || is_loopback(peer))
+            return NULL;
+        return "without a token this rendezvous takes orders from its own host "
+               "only: run ddpctl there, or start ddprdzvd with --token_file or "
+               "with --orders=any";
+    case SERVER_ORDERS_LOCAL:
+        if (is_loopback(peer))
+            return NULL;
+        return "this rendezvous takes orders from its own host only "
+               "(--orders=local): run ddpctl there";
+    }
+    DDP_WRONG("orders");
+}
+
+/* True where that was an order, and it was refused. */
+static bool refuse_order(struct slot *slot, const struct msg *m)
+{
+    struct msg no = {.kind = MSG_KIND_refused, .refused.code = DDP_E_CONFIG};
+    char peer[ADDR_TEXT_MAX];
+    if (msg_sender(m->kind) != MSG_CTL || slot->joined)
+        return false;
+    conn_peer(slot->conn, peer);
+    const char *why = why_no_orders(slot->server, peer);
+    if (why == NULL)
+        return false;
+    msg_set(no.refused.text, why);
+    complain(slot->server, slot->conn, "it gives orders and may not");
+    conn_send(slot->conn, &no);
+    conn_finish(slot->conn);
+    slot_free(slot);
+    return true;
+}
+
 static void on_msg(void *ctx, struct conn *c, const struct msg *m)
 {
     struct slot *slot = ctx;
     struct server *s = server_of(slot->server);
     char peer[ADDR_TEXT_MAX] = "";
     char here[ADDR_TEXT_MAX] = "";
+    if (refuse_order(slot, m))
+        return;
     if (!slot->joined) {
         slot->joined = true;
         s->strangers--;

@@ -13,6 +13,14 @@
 
 struct server;
 
+/* Whose orders are carried out (ddpctl's drain and end). */
+enum server_orders {
+    SERVER_ORDERS_DEFAULT, /* any with a token, local without */
+    SERVER_ORDERS_ANY,     /* of whoever gets in */
+    SERVER_ORDERS_LOCAL,   /* only of those that come over loopback */
+    SERVER_ORDERS_NONE,
+};
+
 struct server_conf {
     int runs_max;
     int nodes_max;
@@ -22,6 +30,7 @@ struct server_conf {
     bool open_metrics; /* /metrics is shown to those without the token, too */
     bool debug;        /* notes of the lowest level as well */
     bool quiet; /* no notes: beside a launcher, which tells them better */
+    enum server_orders orders;
     struct tls_key *key; /* that all must have, borrowed; NULL: open to all */
     /* Called, when not NULL, once a run has ended here, no other is alive and
      * no node is left. May call server_close. */

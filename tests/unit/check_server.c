@@ -246,6 +246,51 @@ START_TEST(test_server_closes_with_everything_open)
 }
 END_TEST
 
+/* All that came on a connection until it was closed, as text. */
+static void read_all(int fd, char *all, size_t size)
+{
+    size_t len = 0;
+    ssize_t n;
+    while ((n = recv(fd, all + len, size - 1 - len, MSG_DONTWAIT)) > 0)
+        len += (size_t)n;
+    for (size_t i = 0; i < len; i++)
+        if (all[i] == '\0')
+            all[i] = ' ';
+    all[len] = '\0';
+}
+
+/* An order is answered and ends its connection; who may not give any is told
+ * so. What lies behind it is nobody's. */
+START_TEST(test_server_orders_are_answered_or_refused)
+{
+    static const char *const answers[] = {"there is no run 'x' here",
+                                          "takes no orders (--orders=none)"};
+    struct server_conf conf = {.runs_max = 2,
+                               .nodes_max = NODES,
+                               .orders = _i == 0 ? SERVER_ORDERS_DEFAULT
+                                                 : SERVER_ORDERS_NONE};
+    struct msg m = {.kind = MSG_KIND_order_end,
+                    .order_end.version = MSG_VERSION};
+    struct ddp_err err;
+    char all[4096];
+    server_close(server);
+    ck_assert_int_eq(server_open(&server, &loop, listen_here(), &conf, &err),
+                     0);
+    msg_set(m.order_end.run, "x");
+    put_hello();
+    put_msg(&m);
+    put_msg(&m);
+    put_beats(3);
+    int fd = say();
+    run_for(50);
+    read_all(fd, all, sizeof(all));
+    ck_assert_ptr_nonnull(strstr(all + FRAME_HELLO_LEN, answers[_i]));
+    ck_assert_ptr_null(strstr(strstr(all, answers[_i]) + 1, answers[_i]));
+    ck_assert(!is_open(fd));
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
 /* Too few descriptors are an error that says how many it takes. */
 START_TEST(test_server_with_few_descriptors_says_so)
 {
@@ -269,6 +314,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, test_server_messages_behind_a_refusal_are_dropped,
                         0, 3);
+    tcase_add_loop_test(tc, test_server_orders_are_answered_or_refused, 0, 2);
     tcase_add_test(tc, test_server_full_of_strangers_lets_a_node_in);
     tcase_add_test(tc, test_server_whose_last_node_left_is_idle);
     tcase_add_test(tc, test_server_closes_with_everything_open);
