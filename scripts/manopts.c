@@ -100,7 +100,10 @@ static void put_row(const struct row *r)
     if (r->letter != 0)
         printf(" Fl %c ,", r->letter);
     printf(" Fl -%s", r->name);
-    if (r->metavar != NULL)
+    if (r->metavar != NULL && r->metavar[0] == '[') /* may be left out */
+        printf(" Ns Oo = Ns Ar %.*s Oc", (int)strlen(r->metavar) - 2,
+               r->metavar + 1);
+    else if (r->metavar != NULL)
         printf(" Ns = Ns Ar %s", r->metavar);
     putchar('\n');
     put_sentences(r->help);

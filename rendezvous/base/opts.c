@@ -253,6 +253,12 @@ static bool takes_value(const struct opts_row *row)
     return row->metavar != NULL;
 }
 
+/* Only behind `=`; the default stands for one that is left out. */
+static bool may_lack_value(const struct opts_row *row)
+{
+    return takes_value(row) && row->metavar[0] == '[';
+}
+
 /* `name` is what the user wrote or set: --name or a variable. */
 static int later(const struct opts_table *t,
                  const struct opts_row *row,
@@ -385,6 +391,8 @@ static int take(struct opts *o,
                                name, glued, name);
         return set(o, id, OPTS_FROM_LINE, name, "1", err);
     }
+    if (text == NULL && may_lack_value(row))
+        text = row->init;
     if (text == NULL && next_value(l, row, &text, err) < 0)
         return -1;
     return set(o, id, OPTS_FROM_LINE, name, text, err);
@@ -570,10 +578,11 @@ static void help_row(const struct opts_row *row, FILE *f)
 {
     char left[160], text[1024];
     char letter[] = {'-', row->letter, ',', ' ', '\0'};
-    int n = snprintf(left, sizeof(left), "  %s--%s%s%s",
+    bool lacks = may_lack_value(row);
+    int n = snprintf(left, sizeof(left), "  %s--%s%s%s%s",
                      row->letter != 0 ? letter : "", row->name,
-                     takes_value(row) ? "=" : "",
-                     takes_value(row) ? row->metavar : "");
+                     lacks ? "[" : "", takes_value(row) ? "=" : "",
+                     takes_value(row) ? row->metavar + lacks : "");
     bool shown = row->init != NULL && row->init[0] != '\0';
     (void)snprintf(text, /* a sentence fits */
                    sizeof(text), "%s%s%s%s", row->help,

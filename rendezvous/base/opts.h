@@ -13,7 +13,9 @@
  * (min and max in milliseconds, the value in microseconds); STR; SPEC, a text
  * that other code checks; or LATER: an option of the program that we replace
  * which we do not have yet. LATER is refused with a sentence that says so,
- * except where it asks for what is the default anyhow.
+ * except where it asks for what is the default anyhow. A METAVAR in brackets,
+ * "[SECONDS]", is a value that may be left out, and must stand behind `=` where
+ * it is not: the default is meant then, and not where the option is not given.
  *
  * The grammar is argparse's, since torchrun's users know it. --a_b and --a-b
  * are the same; a prefix will do while it is the only one; `--o v`, `--o=v`,

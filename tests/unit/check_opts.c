@@ -19,6 +19,7 @@ enum id {
     SHAPE,
     TEE,
     RUN_PATH,
+    EVERY,
     ROWS,
 };
 
@@ -40,6 +41,8 @@ static const struct opts_row rows[ROWS] = {
     [TEE] = {"tee", 't', OPTS_LATER, "T_TEE", "0", 0, 0, "WHAT", 1, ""},
     [RUN_PATH] = {"run_path", 0, OPTS_LATER, "T_RUN_PATH", NULL, 0, 0, NULL, 1,
                   ""},
+    [EVERY] = {"every", 'e', OPTS_SECONDS, NULL, "2", 100, 60000, "[SECONDS]",
+               1, "Again and again."},
 };
 
 static const char *const groups[] = {"First", "Second"};
@@ -115,6 +118,12 @@ static const struct {
     {"T_QUIET=-3", "f", QUIET, OPTS_FROM_ENV, 1, NULL, 1},
     {"T_QUIET=0", "f", QUIET, OPTS_FROM_ENV, 0, NULL, 1},
     {"T_QUIET=0", "-q f", QUIET, OPTS_FROM_LINE, 1, NULL, 2},
+    /* a value that may be left out */
+    {"", "f", EVERY, OPTS_FROM_DEFAULT, 2000000, "2", 1},
+    {"", "--every 5 f", EVERY, OPTS_FROM_LINE, 2000000, "2", 2},
+    {"", "--every=0.5 f", EVERY, OPTS_FROM_LINE, 500000, "0.5", 2},
+    {"", "-e f", EVERY, OPTS_FROM_LINE, 2000000, "2", 2},
+    {"", "-e3 f", EVERY, OPTS_FROM_LINE, 3000000, "3", 2},
     /* ways to write it */
     {"", "--n_nodes=3 f", N_NODES, OPTS_FROM_LINE, 3, "3", 2},
     {"", "--n-nodes=3 f", N_NODES, OPTS_FROM_LINE, 3, "3", 2},
