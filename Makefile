@@ -60,6 +60,8 @@ STORE  := rendezvous/proto/c10d rendezvous/core/store \
 SERVER := $(CORE) $(addprefix rendezvous/daemon/,server httpd site status \
 	metrics)
 OPTS   := rendezvous/base/opts
+CTL    := $(addprefix rendezvous/daemon/ctl_,main status order http line view \
+	table text)
 
 LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew \
 	spawn helper tree worker_env errfile notice report program placement)
@@ -69,13 +71,16 @@ RT       := $(addprefix worker_rt/,env store comm comm_cpu comm_wire comm_meet \
 TRAINER  := $(addprefix trainer/,main options data model ops_cpu optim \
 	progress resume)
 
-PROGRAMS := ddprun ddprdzvd ddptrain
+PROGRAMS := ddprun ddprdzvd ddpctl ddptrain
 LIBS     := libddp.a libddp.so
 
 ddprun_OBJS   := $(LAUNCHER) $(OPTS) $(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
 ddprun_LIBS   := -luv -lcjson -lm -ldl
 ddprdzvd_OBJS := $(addprefix rendezvous/daemon/,main sd) $(OPTS) $(SERVER) $(NET) $(PROTO) $(BASE)
 ddprdzvd_LIBS := -luv -lcjson -lm -ldl
+ddpctl_OBJS   := $(CTL) $(OPTS) rendezvous/net/addr rendezvous/net/tls \
+	rendezvous/proto/frame rendezvous/proto/msg $(BASE)
+ddpctl_LIBS   := -lcjson -lm -ldl
 ddptrain_OBJS := $(TRAINER)
 ddptrain_LIBS := $(B)/libddp.a -lcjson -lxxhash -lz -lm
 

@@ -1,0 +1,30 @@
+/*
+ * daemon/ctl_status: ddpctl status: asks the daemon and shows what it says,
+ * once or again and again.
+ */
+#ifndef CTL_STATUS_H
+#define CTL_STATUS_H
+
+#include "rendezvous/daemon/ctl_line.h"
+#include "rendezvous/daemon/ctl_view.h"
+
+#define CTL_ANSWER_MS 10000 /* for the whole of a question and its answer */
+
+struct ctl_status {
+    const struct ctl_peer *peer;
+    struct ctl_view view;
+    bool json;
+    bool terminal;    /* stdout is one */
+    int64_t watch_us; /* 0: once */
+};
+
+/* Returns the exit status: of --watch, when it was interrupted, 0. */
+int ctl_status_run(struct ctl_status *s);
+
+/* Says on stderr that the rendezvous is not there, and what to check; or only
+ * what the error says, where the rendezvous is. */
+void ctl_complain(const struct ctl_style *style,
+                  const char *where,
+                  const struct ddp_err *err);
+
+#endif
