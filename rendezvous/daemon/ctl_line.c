@@ -46,10 +46,10 @@ static void on_alarm(int signo)
     _exit(n < 0 ? ddp_code_exit(DDP_E_IO) : ddp_code_exit(DDP_E_UNREACHABLE));
 }
 
-int ctl_resolve(struct ctl_peer *peer, int ms, struct ddp_err *err)
+int ctl_resolve(struct ctl_peer *peer, int64_t timeout_us, struct ddp_err *err)
 {
-    struct itimerval after = {
-        .it_value = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000}};
+    struct itimerval after = {.it_value = {.tv_sec = timeout_us / MONO_S,
+                                           .tv_usec = timeout_us % MONO_S}};
     struct itimerval off = {.it_value = {.tv_sec = 0}};
     struct sigaction sa = {.sa_handler = on_alarm};
     /* Loopback whatever /etc/hosts says (RFC 6761, 6.3). */

@@ -23,10 +23,10 @@ struct ctl_peer {
     struct tls_key *key;    /* owned by main; NULL: no token */
 };
 
-/* Fills `addrs`. Where no name server answers for `ms` the process ends with a
+/* Fills `addrs`. Where no name server answers in time the process ends with a
  * sentence: libc's resolver cannot be called back. Errors: DDP_E_UNREACHABLE.
  */
-int ctl_resolve(struct ctl_peer *peer, int ms, struct ddp_err *err);
+int ctl_resolve(struct ctl_peer *peer, int64_t timeout_us, struct ddp_err *err);
 
 /*
  * Connects, to the first address that answers, within the deadline (mono_now_us

@@ -14,7 +14,6 @@
 #include "rendezvous/daemon/ctl_status.h"
 
 #define DEFAULT_PORT 29400
-#define RESOLVE_MS   10000
 
 enum option_id {
 #define OPT_GROUP(ident, title)
@@ -199,12 +198,13 @@ struct ctl {
     struct ctl_peer peer;
     struct ctl_style style;
     char where[300];
+    int64_t timeout_us;
 };
 
 static int resolve(struct ctl *c)
 {
     struct ddp_err err;
-    if (ctl_resolve(&c->peer, RESOLVE_MS, &err) == 0)
+    if (ctl_resolve(&c->peer, c->timeout_us, &err) == 0)
         return 0;
     ctl_complain(&c->style, c->where, &err);
     return ddp_code_exit(err.code);
@@ -222,6 +222,7 @@ static int do_status(struct ctl *c)
                  .all = opts_number(o, OPTION_all) != 0},
         .json = opts_number(o, OPTION_json) != 0,
         .terminal = isatty(STDOUT_FILENO) == 1,
+        .timeout_us = c->timeout_us,
         .watch_us = watch ? opts_number(o, OPTION_watch) : 0,
     };
     int rc = resolve(c);
@@ -235,8 +236,8 @@ static int give_order(struct ctl *c, const struct msg *order)
     int rc = resolve(c);
     if (rc != 0)
         return rc;
-    if (ctl_order(&c->peer, order, mono_now_us() + CTL_ANSWER_MS * MONO_MS,
-                  text, &err) != 0) {
+    if (ctl_order(&c->peer, order, mono_now_us() + c->timeout_us, text, &err) !=
+        0) {
         ctl_complain(&c->style, c->where, &err);
         return ddp_code_exit(err.code);
     }
@@ -359,6 +360,7 @@ int main(int argc, char *argv[])
             opts_usage(&table, stderr);
         return ddp_code_exit(err.code);
     }
+    c.timeout_us = opts_number(&c.line.o, OPTION_timeout);
     bool v6 = strchr(c.peer.host, ':') != NULL;
     char where[300];
     (void)snprintf(where, sizeof(where), /* fits */

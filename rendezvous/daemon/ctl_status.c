@@ -79,8 +79,7 @@ static int fetch(const struct ctl_status *s,
     (void)snprintf(path, sizeof(path), /* fits */
                    "/status?nodes=%s%s%s", s->view.all ? "all" : "256",
                    s->view.run != NULL ? "&run=" : "", run);
-    if (ctl_http_get(s->peer, path, mono_now_us() + CTL_ANSWER_MS * MONO_MS, a,
-                     err) != 0)
+    if (ctl_http_get(s->peer, path, mono_now_us() + s->timeout_us, a, err) != 0)
         return -1;
     if (take_status(s, a, err) == 0)
         *status = ctl_view_parse(a->body, a->len, err);

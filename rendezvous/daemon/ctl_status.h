@@ -8,14 +8,13 @@
 #include "rendezvous/daemon/ctl_line.h"
 #include "rendezvous/daemon/ctl_view.h"
 
-#define CTL_ANSWER_MS 10000 /* for the whole of a question and its answer */
-
 struct ctl_status {
     const struct ctl_peer *peer;
     struct ctl_view view;
     bool json;
-    bool terminal;    /* stdout is one */
-    int64_t watch_us; /* 0: once */
+    bool terminal;      /* stdout is one */
+    int64_t timeout_us; /* of a question with its answer */
+    int64_t watch_us;   /* 0: once */
 };
 
 /* Returns the exit status: of --watch, when it was interrupted, 0. */

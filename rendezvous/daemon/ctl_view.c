@@ -129,7 +129,9 @@ static void add_nodes_cell(struct ctl_table *t, const cJSON *run)
     int64_t max = whole(run, "nodes_max", 0);
     const cJSON *waiting = get(run, "waiting");
     int64_t have = whole(waiting, "have", whole(run, "nodes", 0));
-    if (min == max)
+    if (is(run, "state", "ended"))
+        ctl_table_add(t, TINT_NONE, "-");
+    else if (min == max)
         ctl_table_add(t, TINT_NONE, "%lld of %lld", (long long)have,
                       (long long)max);
     else

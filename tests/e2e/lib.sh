@@ -9,6 +9,7 @@ E2E_DIR=$(mktemp -d "$E2E_WORK/s.XXXXXX") || exit 1
 export E2E_DIR
 DDPRUN=$E2E_BIN/ddprun
 DDPRDZVD=$E2E_BIN/ddprdzvd
+DDPCTL=$E2E_BIN/ddpctl
 WORKER=$E2E_LIB/worker
 NODES=            # names of all that were started and not yet waited for
 NAMESPACES=       # that we made
@@ -196,6 +197,19 @@ daemon()
 {
     background "$1" "$DDPRDZVD" --listen="127.0.0.1:$2"
     wait_for 'serving on port' "$1.err"
+}
+
+# ctl STATUS ENDPOINT WORD...: ddpctl in front; what it says is in ctl.out.
+ctl()
+{
+    _want=$1 _endpoint=$2
+    shift 2
+    STATUS=0
+    "$DDPCTL" --endpoint="$_endpoint" "$@" >ctl.out 2>&1 || STATUS=$?
+    [ "$STATUS" -eq "$_want" ] || {
+        cat ctl.out
+        fail "ddpctl $* ended with $STATUS, not with $_want"
+    }
 }
 
 # pid_of NAME

@@ -1,0 +1,393 @@
+/* links: rendezvous/daemon/ctl_view rendezvous/daemon/ctl_table */
+/* links: rendezvous/daemon/ctl_text rendezvous/base/utf8 rendezvous/base/err */
+/* links: rendezvous/base/log rendezvous/base/mono */
+/* libs: -lcjson */
+/*
+ * ddpctl's page, from JSON as the daemon sends it and as a hostile one might:
+ * what is on it, that it fits, and that nothing in it reaches a terminal as
+ * more than letters.
+ */
+#include <check.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/daemon/ctl_view.h"
+
+static char *page;
+static struct ctl_view view;
+
+static void setup(void)
+{
+    /* glibc has it built in, or the tests of width mean nothing. */
+    ck_assert_ptr_nonnull(setlocale(LC_CTYPE, "C.UTF-8"));
+    view = (struct ctl_view){.style = {.utf8 = true, .width = 80},
+                             .where = "head:29400"};
+    page = NULL;
+}
+
+static void teardown(void)
+{
+    free(page);
+}
+
+/* Returns the runs on the page; -1: it is no status. */
+static int show(const char *json)
+{
+    struct ddp_err err;
+    size_t size;
+    cJSON *status = ctl_view_parse(json, strlen(json), &err);
+    if (status == NULL) {
+        ck_assert_int_eq(err.code, DDP_E_PROTO);
+        return -1;
+    }
+    free(page);
+    FILE *f = open_memstream(&page, &size);
+    ck_assert_ptr_nonnull(f);
+    int runs = ctl_view_print(&view, status, f);
+    ck_assert_int_eq(fclose(f), 0);
+    cJSON_Delete(status);
+    return runs;
+}
+
+static bool has(const char *text)
+{
+    return strstr(page, text) != NULL;
+}
+
+/* Every line fits, and holds letters only. */
+static void check_lines(void)
+{
+    for (char *at = page; *at != '\0';) {
+        size_t len = strcspn(at, "\n");
+        char line[4096];
+        ck_assert_uint_lt(len, sizeof(line));
+        memcpy(line, at, len);
+        line[len] = '\0';
+        ck_assert_msg(ctl_columns(&view.style, line) <= view.style.width,
+                      "%d columns: %s", ctl_columns(&view.style, line), line);
+        for (size_t i = 0; i < len; i++)
+            ck_assert_msg((unsigned char)line[i] >= 0x20 && line[i] != 0x7f,
+                          "byte %d in: %s", line[i], line);
+        at += len + (at[len] == '\n');
+    }
+}
+
+#define HEAD                                                                   \
+    "{\"version\":\"0.1.0\",\"uptime_s\":200.5,\"token\":false,\"runs\":["
+#define RUN(id, state, more)                                                   \
+    "{\"id\":\"" id "\",\"state\":\"" state "\",\"round\":3,"                  \
+    "\"prog\":\"train.py\",\"nodes_min\":1,\"nodes_max\":4,\"nodes\":3,"       \
+    "\"spares\":1,\"world_size\":12,\"master_addr\":\"10.0.0.1\","             \
+    "\"master_port\":4711,\"restarts\":1,\"max_restarts\":3,\"window_s\":0,"   \
+    "\"uptime_s\":6000.2,\"round_uptime_s\":20.1" more "}"
+#define NODE(name, agent, state, rank, base)                                   \
+    "{\"name\":\"" name "\",\"agent\":\"" agent "\",\"state\":\"" state "\","  \
+    "\"group_rank\":" #rank ",\"base_rank\":" #base ",\"nproc\":4,"            \
+    "\"addr\":\"10.0.0.1\",\"lease_s\":4.2,\"uptime_s\":100.1,"                \
+    "\"hosts\":false}"
+
+START_TEST(test_view_of_nothing_is_clear)
+{
+    ck_assert_int_eq(show(HEAD "]}"), 0);
+    ck_assert_str_eq(page, "nothing runs on head:29400; daemon up 3 min\n");
+    view.run = "x";
+    ck_assert_int_eq(show(HEAD RUN("y", "active", "") "]}"), 0);
+    ck_assert_str_eq(page,
+                     "there is no run 'x' on head:29400; daemon up 3 min\n");
+}
+END_TEST
+
+START_TEST(test_view_of_a_run_says_all)
+{
+    const char *json = HEAD RUN(
+        "llama", "active",
+        ",\"last_failure\":{\"round\":2,\"node\":\"n1\",\"rank\":5,\"pid\":3,"
+        "\"code\":0,\"signal\":9,\"age_s\":20.3,\"text\":\"\"},"
+        "\"nodes_list\":[" NODE("n0", "aa", "running", 0, 0) "," NODE(
+            "n1", "bb", "absent", 1,
+            4) "," NODE("n2", "cc", "spare", -1,
+                        0) "]"
+                           ",\"nodes_left_out\":0") "]}";
+    ck_assert_int_eq(show(json), 1);
+    check_lines();
+    ck_assert_str_eq(
+        page, "head:29400: daemon 0.1.0, up 3 min; 1 run\n"
+              "\n"
+              "RUN    STATE   ROUND  NODES     WORLD  RESTARTS  UP\n"
+              "llama  active      3  3 of 1:4     12  1 of 3    1 h 40 min\n"
+              "  train.py, round 3 up 20 s, 1 spare, master 10.0.0.1:4711\n"
+              "  last failure: rank 5 on n1 killed by signal 9, 20 s ago\n"
+              "  RANK  NODE  STATE        RANKS  ADDRESS   UP\n"
+              "     0  n0    running      0-3    10.0.0.1  1 min\n"
+              "     1  n1    absent, 4 s  4-7    10.0.0.1  1 min\n"
+              "     -  n2    spare        -      10.0.0.1  1 min\n");
+}
+END_TEST
+
+START_TEST(test_view_of_runs_that_wait_or_ended)
+{
+    const char *json = HEAD
+        RUN("a", "gather", ",\"waiting\":{\"have\":1,\"min\":2,\"left_s\":590.0}") "," RUN(
+            "b", "ended",
+            ",\"end\":{\"status\":79,\"text\":\"ended by ddpctl from "
+            "10.0.0.5\",\"age_s\":3}") "," RUN("c", "ended",
+                                               ",\"end\":{\"status\":0,"
+                                               "\"text\":\"\",\"age_s\":3}") "]"
+                                                                             "}";
+    ck_assert_int_eq(show(json), 3);
+    check_lines();
+    ck_assert(has("1 run, and 2 that ended\n"));
+    ck_assert(
+        has("  waits for nodes: 1 of at least 2 came, gives up in 9 min\n"));
+    ck_assert(has("  ended 3 s ago with status 79: ended by ddpctl from "
+                  "10.0.0.5\n"));
+    ck_assert(has("  ended 3 s ago: all workers succeeded\n"));
+}
+END_TEST
+
+/* Two launchers on a host: only their ids tell them apart. */
+START_TEST(test_view_shows_agents_where_names_are_the_same)
+{
+    ck_assert_int_eq(show(HEAD RUN("r", "active",
+                                   ",\"nodes_list\":[" NODE(
+                                       "n", "0123456789ab", "running", 0,
+                                       0) "," NODE("n", "fedcba9876", "running",
+                                                   1, 4) "]") "]}"),
+                     1);
+    ck_assert(has("AGENT") && has("01234567 ") && has("fedcba98 "));
+    check_lines();
+}
+END_TEST
+
+/* `n` nodes, of which number `ill` is absent; `left` more were left out. */
+static char *many(int n, int ill, int left)
+{
+    char *json = NULL;
+    size_t size;
+    FILE *f = open_memstream(&json, &size);
+    ck_assert_ptr_nonnull(f);
+    fprintf(f, HEAD "{\"id\":\"big\",\"state\":\"active\",\"nodes_list\":[");
+    for (int i = 0; i < n; i++)
+        fprintf(f,
+                "%s{\"name\":\"node%d\",\"state\":\"%s\",\"group_rank\":%d,"
+                "\"base_rank\":%d,\"nproc\":8}",
+                i > 0 ? "," : "", i, i == ill ? "absent" : "running", i, 8 * i);
+    fprintf(f, "],\"nodes_left_out\":%d}]}", left);
+    ck_assert_int_eq(fclose(f), 0);
+    return json;
+}
+
+/* Many nodes are summed up, but one that is not well is among those shown. */
+START_TEST(test_view_sums_many_nodes_up)
+{
+    char *json = many(10000, 5000, 0);
+    ck_assert_int_eq(show(json), 1);
+    check_lines();
+    ck_assert(has("node14 ") && !has("node15 ") && has("node5000"));
+    ck_assert(has("  \xe2\x80\xa6 9,984 more, all running\n"));
+    view.all = true;
+    ck_assert_int_eq(show(json), 1);
+    ck_assert(has("node9999 ") && !has("more"));
+    ck_assert(has("79992-79999"));
+    free(json);
+    view.all = false;
+    json = many(256, -1, 9744);
+    ck_assert_int_eq(show(json), 1);
+    ck_assert(has("  \xe2\x80\xa6 9,984 more (--all shows each)\n"));
+    free(json);
+    json = many(17, -1, 0); /* one more than there is room for: no sum */
+    ck_assert_int_eq(show(json), 1);
+    ck_assert(has("node16 ") && !has("more"));
+    free(json);
+}
+END_TEST
+
+/* Long ids, wide letters, huge numbers: cut in the middle. */
+START_TEST(test_view_fits_whatever_there_is)
+{
+    static const int widths[] = {40, 60, 80, 132};
+    char id[129], json[4096];
+    view.style.width = widths[_i];
+    memset(id, 'x', sizeof(id));
+    memcpy(id, "first", 5);
+    memcpy(id + 123, "last", 5);
+    int n = snprintf(
+        json, sizeof(json),
+        HEAD "{\"id\":\"%s\",\"state\":\"active\",\"round\":1000000000,"
+             "\"nodes\":100000,\"nodes_min\":100000,\"nodes_max\":100001,"
+             "\"world_size\":409600000,\"restarts\":64,\"max_restarts\":64,"
+             "\"restarts_in_window\":64,\"window_s\":86400000,"
+             "\"uptime_s\":1e300,\"prog\":\"%s\",\"nodes_list\":[{\"name\":"
+             "\"%.64s\",\"state\":\"absent\",\"lease_s\":86400000,"
+             "\"group_rank\":99999,\"base_rank\":409599999,\"nproc\":4096,"
+             "\"addr\":\"fe80:1234:5678:9abc:def0:1234:5678:9abc%%eth0\","
+             "\"uptime_s\":1e9},{\"name\":\"\xe6\xbc\xa2\xe5\xad\x97\"}]}]}",
+        id, id, id);
+    ck_assert(n > 0 && (size_t)n < sizeof(json));
+    ck_assert_int_eq(show(json), 1);
+    check_lines();
+    ck_assert(has("\xe2\x80\xa6"));
+    ck_assert(_i < 3 || (has("\nfirstx") && has("xlast  active")));
+    view.style.utf8 = false;
+    ck_assert_int_eq(show(json), 1);
+    check_lines();
+    for (const char *p = page; *p != '\0'; p++)
+        ck_assert((unsigned char)*p < 0x80);
+}
+END_TEST
+
+/* Escape sequences, in every text there is. */
+START_TEST(test_view_shows_hostile_texts_as_letters)
+{
+    static const char *const evil[] = {
+        "\\u001b[2Jx",
+        "a\\nb\\tc\\rd",
+        "\\u009b31m",
+        "\x7f\x1b",
+        "\\u202egnp.jpg",
+        "\xc2\x9b"
+        "0m",
+        "\xff\xfe\x80 \xc0\xaf",
+        "e\\u0301",
+        "\\u0000cut",
+        "%s%n%n%n",
+    };
+    char json[4096];
+    const char *e = evil[_i];
+    int n = snprintf(
+        json, sizeof(json),
+        "{\"version\":\"%s\",\"uptime_s\":\"x\",\"runs\":[{\"id\":\"%s\","
+        "\"state\":\"%s\",\"round\":\"%s\",\"prog\":\"%s\",\"master_addr\":"
+        "\"%s\",\"last_failure\":{\"node\":\"%s\",\"text\":\"%s\"},\"end\":{"
+        "\"status\":3,\"text\":\"%s\"},\"waiting\":{\"have\":-1e300},"
+        "\"nodes_list\":[{\"name\":\"%s\",\"agent\":\"%s\",\"addr\":\"%s\","
+        "\"state\":\"%s\",\"hosts\":true},{\"name\":\"%s\"},7,null,[]]}]}",
+        e, e, e, e, e, e, e, e, e, e, e, e, e, e);
+    ck_assert(n > 0 && (size_t)n < sizeof(json));
+    if (show(json) < 0)
+        return; /* raw control characters are no JSON: as good */
+    check_lines();
+    for (const char *p = page; (p = strchr(p, '\xc2')) != NULL; p++)
+        ck_assert((unsigned char)p[1] >= 0xa0); /* no C1 */
+    ck_assert(!has("\xe2\x80\xae") && !has("\xcc\x81"));
+}
+END_TEST
+
+START_TEST(test_view_of_what_is_no_status_is_an_error)
+{
+    static const char *const bad[] = {
+        "", "x", "[]", "{}", "{\"runs\":3}", "{\"runs\":[", "null",
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        ck_assert_int_eq(show(bad[i]), -1);
+    size_t len = 10u << 20;
+    char *deep = malloc(len + 1);
+    ck_assert_ptr_nonnull(deep);
+    memset(deep, _i == 0 ? '[' : ',', len);
+    memcpy(deep, "{\"runs\":[", 9);
+    deep[len] = '\0';
+    ck_assert_int_eq(show(deep), -1);
+    free(deep);
+}
+END_TEST
+
+START_TEST(test_view_json_for_a_terminal_is_clean)
+{
+    struct ddp_err err;
+    size_t size;
+    const char *json = "{\"runs\":[{\"id\":\"a\xc2\x9b"
+                       "b\x7f\"}]}";
+    cJSON *status = ctl_view_parse(json, strlen(json), &err);
+    ck_assert_ptr_nonnull(status);
+    FILE *f = open_memstream(&page, &size);
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(ctl_view_json(&view.style, status, f), 0);
+    ck_assert_int_eq(fclose(f), 0);
+    cJSON_Delete(status);
+    check_lines();
+    ck_assert(has("  \"runs\": [{\n      \"id\": \"a?b?\"\n"));
+}
+END_TEST
+
+START_TEST(test_view_colours_only_where_asked)
+{
+    const char *json =
+        HEAD RUN("r", "active",
+                 ",\"nodes_list\":[" NODE("n", "a", "running", 0, 0) "]") "]}";
+    ck_assert_int_eq(show(json), 1);
+    ck_assert_ptr_null(strchr(page, '\033'));
+    view.style.color = true;
+    ck_assert_int_eq(show(json), 1);
+    ck_assert(has("\033[32mactive\033[0m"));
+}
+END_TEST
+
+/* -- small things ------------------------------------------------------------
+ */
+
+START_TEST(test_text_spans)
+{
+    static const struct {
+        double s;
+        const char *text;
+    } cases[] = {
+        {-5, "0 s"},        {0.9, "0 s"},     {59.9, "59 s"},
+        {60, "1 min"},      {3599, "59 min"}, {3600, "1 h 0 min"},
+        {90000, "1 d 1 h"}, {864e4, "100 d"}, {1e300, "11,574,074 d"},
+        {0.0 / 0.0, "0 s"},
+    };
+    char text[24];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ctl_span(cases[i].s, text);
+        ck_assert_str_eq(text, cases[i].text);
+    }
+}
+END_TEST
+
+START_TEST(test_text_is_cut_in_the_middle)
+{
+    char text[16] = "abcdefghij";
+    ctl_fit(&view.style, text, sizeof(text), 10);
+    ck_assert_str_eq(text, "abcdefghij");
+    ctl_fit(&view.style, text, sizeof(text), 9);
+    ck_assert_str_eq(text, "abcd\xe2\x80\xa6ghij");
+    ctl_fit(&view.style, text, sizeof(text), 4);
+    ck_assert_str_eq(text, "ab\xe2\x80\xa6j");
+    ctl_fit(&view.style, text, sizeof(text), 1);
+    ck_assert_str_eq(text, "\xe2\x80\xa6");
+    (void)snprintf(text, sizeof(text), "abcdef");
+    ctl_fit_end(&view.style, text, sizeof(text), 4);
+    ck_assert_str_eq(text, "abc\xe2\x80\xa6");
+    view.style.utf8 = false;
+    (void)snprintf(text, sizeof(text), "abcdef");
+    ctl_fit(&view.style, text, sizeof(text), 5);
+    ck_assert_str_eq(text, "ab~ef");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ctl_view");
+    TCase *tc = tcase_create("fast");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, test_view_of_nothing_is_clear);
+    tcase_add_test(tc, test_view_of_a_run_says_all);
+    tcase_add_test(tc, test_view_of_runs_that_wait_or_ended);
+    tcase_add_test(tc, test_view_shows_agents_where_names_are_the_same);
+    tcase_add_test(tc, test_view_sums_many_nodes_up);
+    tcase_add_loop_test(tc, test_view_fits_whatever_there_is, 0, 4);
+    tcase_add_loop_test(tc, test_view_shows_hostile_texts_as_letters, 0, 10);
+    tcase_add_loop_test(tc, test_view_of_what_is_no_status_is_an_error, 0, 2);
+    tcase_add_test(tc, test_view_json_for_a_terminal_is_clean);
+    tcase_add_test(tc, test_view_colours_only_where_asked);
+    tcase_add_test(tc, test_text_spans);
+    tcase_add_test(tc, test_text_is_cut_in_the_middle);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
