@@ -167,8 +167,12 @@ split_endpoint(const char *text, struct ctl_peer *peer, struct ddp_err *err)
                            "'%.100s' is not HOST or HOST:PORT (as head:29400 "
                            "or [fe80::1]:29400)",
                            text);
-    (void)snprintf(peer->host, sizeof(peer->host), "%.*s",
-                   len > 0 ? (int)len : 9, len > 0 ? host : "localhost");
+    if (len == 0) {
+        host = "localhost";
+        len = strlen(host);
+    }
+    memcpy(peer->host, host, len);
+    peer->host[len] = '\0';
     peer->port = (int)port;
     return 0;
 }

@@ -239,6 +239,7 @@ static int serve(const struct opts *o)
     uv_close((uv_handle_t *)&term, NULL);
     uv_close((uv_handle_t *)&intr, NULL);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&loop); /* nothing is open on it */
     tls_key_free(key);
     return 0;
 }

@@ -114,10 +114,10 @@ static void say(struct play *p, struct fuzz_in *in)
     int conn = who % CONNS;
     uint8_t kind = fuzz_u8(in);
     p->hints.instance = p->instance;
-    if (!gen_msg(in,
-                 kind >= 240 ? gen_kind(MSG_SERVER, kind)
-                             : gen_kind(MSG_AGENT, kind),
-                 &p->hints, &m))
+    enum msg_sender sender = kind >= 240   ? MSG_SERVER
+                             : kind >= 224 ? MSG_CTL
+                                           : MSG_AGENT;
+    if (!gen_msg(in, gen_kind(sender, kind), &p->hints, &m))
         return;
     p->open[conn] = true;
     step(p, (struct rdzv_event){

@@ -57,6 +57,8 @@ static void gen_str(struct fuzz_in *in,
         memcpy(text, p, len);
         return;
     }
+    if (strcmp(field, "node") == 0)
+        field = "name"; /* as those are called that joined */
     (void)snprintf(word, sizeof(word), "%s%d", how % 8 == 0 ? "" : field,
                    how % 8);
     msg_set_text(text, size, how == 0 ? "0" : word);

@@ -1,0 +1,82 @@
+/* links: rendezvous/daemon/ctl_http rendezvous/daemon/ctl_view */
+/* links: rendezvous/daemon/ctl_line rendezvous/daemon/ctl_table */
+/* links: rendezvous/daemon/ctl_text rendezvous/net/tls rendezvous/net/addr */
+/* links: rendezvous/proto/frame rendezvous/base/opts rendezvous/base/err */
+/* links: rendezvous/base/buf rendezvous/base/mono rendezvous/base/log */
+/* links: rendezvous/base/utf8 */
+/* libs: -lcjson -ldl */
+/*
+ * What a daemon, or whatever answers in its place, sends to ddpctl: the first
+ * byte says how it is shown, the rest is the answer. Whatever it is, the page
+ * has no line that is too long, and no byte that a terminal could take for more
+ * than a letter.
+ */
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "rendezvous/daemon/ctl_http.h"
+#include "rendezvous/daemon/ctl_view.h"
+#include "tests/fuzz/fuzz.h"
+
+/* `page` is taken to pieces. */
+static void check_page(const struct ctl_style *style, char *page, bool bounded)
+{
+    for (char *save, *at = strtok_r(page, "\n", &save); at != NULL;
+         at = strtok_r(NULL, "\n", &save)) {
+        ddp_assert(!bounded || ctl_columns(style, at) <= style->width);
+        for (const unsigned char *p = (unsigned char *)at; *p != '\0'; p++) {
+            ddp_assert(*p >= ' ' && *p != 0x7f);
+            ddp_assert(style->utf8 || *p < 0x80);
+            ddp_assert(*p != 0xc2 || p[1] >= 0xa0); /* no C1 */
+        }
+    }
+}
+
+static void show(const struct ctl_view *v, const cJSON *status, bool json)
+{
+    char *page = NULL;
+    size_t size;
+    FILE *f = open_memstream(&page, &size);
+    ddp_assert(f != NULL);
+    if (json)
+        (void)ctl_view_json(&v->style, status, f);
+    else
+        (void)ctl_view_print(v, status, f);
+    ddp_assert(fclose(f) == 0 && strlen(page) == size);
+    check_page(&v->style, page, !json);
+    free(page);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static bool once;
+    struct fuzz_in in = {data, size};
+    uint8_t how = fuzz_u8(&in);
+    struct ddp_err err = {.text = ""};
+    struct ctl_view v = {
+        .style = {.utf8 = how % 2 == 1, .width = how & 16 ? 40 : 80},
+        .where = "host:1",
+        .run = how & 2 ? "r" : NULL,
+        .all = (how & 4) != 0,
+    };
+    if (!once) /* glibc has it built in */
+        ddp_assert(setlocale(LC_CTYPE, "C.UTF-8") != NULL);
+    once = true;
+    const char *body;
+    size_t body_len;
+    int code;
+    if (ctl_http_parse((const char *)in.at, in.left, &code, &body, &body_len,
+                       &err) != 0) {
+        ddp_assert(err.text[0] != '\0');
+        return 0;
+    }
+    ddp_assert(code >= 0 && code <= 999);
+    ddp_assert(body + body_len <= (const char *)in.at + in.left);
+    cJSON *status = ctl_view_parse(body, body_len, &err);
+    if (status == NULL)
+        return 0;
+    show(&v, status, (how & 8) != 0);
+    cJSON_Delete(status);
+    return 0;
+}
