@@ -248,6 +248,9 @@ describe(const struct rdzv *r, const struct node *n, char *text, size_t size)
     else if (left >= run->nodes_min)
         (void)snprintf(rest, sizeof(rest), "%d node%s left, at least %d needed",
                        left, left == 1 ? " is" : "s are", run->nodes_min);
+    else if (left + 1 < run->nodes_min) /* it waits already */
+        (void)snprintf(rest, sizeof(rest), "%d node%s left of at least %d",
+                       left, left == 1 ? " is" : "s are", run->nodes_min);
     else
         (void)snprintf(rest, sizeof(rest),
                        "%d node%s left of at least %d: the run waits %lld s "

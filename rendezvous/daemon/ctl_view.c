@@ -188,7 +188,7 @@ static void put_what(const struct ctl_view *v, const cJSON *run, FILE *f)
     const cJSON *node;
     if (text(run, "prog")[0] != '\0')
         part(list, sizeof(list), "%.100s", text(run, "prog"));
-    if (!is(run, "state", "ended") && whole(run, "round", 0) > 0) {
+    if (whole(run, "round", 0) > 0) {
         ctl_span(number(run, "round_uptime_s", 0), up);
         part(list, sizeof(list), "round %lld up %s",
              (long long)whole(run, "round", 0), up);
@@ -253,15 +253,14 @@ static void put_end(const struct ctl_view *v, const cJSON *run, FILE *f)
 {
     const cJSON *end = get(run, "end");
     char age[24];
-    if (!cJSON_IsObject(end))
-        return;
     int64_t status = whole(end, "status", 0);
     ctl_span(number(end, "age_s", 0), age);
     if (status == 0)
-        line(v, f, TINT_NONE, "  ended %s ago: all workers succeeded", age);
+        line(v, f, TINT_NONE, "  ended %s ago: all workers succeeded (%.100s)",
+             age, text(run, "prog"));
     else
-        line(v, f, TINT_BAD, "  ended %s ago with status %lld: %s", age,
-             (long long)status, text(end, "text"));
+        line(v, f, TINT_BAD, "  ended %s ago with status %lld: %s (%.100s)",
+             age, (long long)status, text(end, "text"), text(run, "prog"));
 }
 
 /* -- its nodes
@@ -347,8 +346,8 @@ static bool has_namesakes(const cJSON *list, size_t n)
     return found;
 }
 
-/* Those that are not well are shown before those that are, but all in their
- * order: `room` of them, of which at most `ill` are not well. */
+/* Whether it is among those for which there is room: so many that are not well,
+ * and so many that are. */
 static bool is_shown(const cJSON *node, size_t *ill, size_t *well)
 {
     size_t *left = is_well(node) ? well : ill;
@@ -449,36 +448,74 @@ static void put_title(
              text(status, "version"), up, live, plural(live), over);
 }
 
+static bool has_ended(const cJSON *run)
+{
+    return is(run, "state", "ended");
+}
+
+static void put_run(const struct ctl_view *v,
+                    const struct ctl_table *t,
+                    size_t row,
+                    const cJSON *run,
+                    FILE *f)
+{
+    bool alone = ctl_table_rows(t) == 1;
+    ctl_table_row(t, row, f);
+    if (has_ended(run)) {
+        put_end(v, run, f);
+    } else {
+        put_what(v, run, f);
+        put_waiting(v, run, f);
+    }
+    put_failure(v, run, f);
+    put_nodes(v, run, alone ? NODES_ALONE : NODES_MANY, f);
+}
+
+/* A block for each run, and one for all that ended, if `ended`. */
+static void put_runs(const struct ctl_view *v,
+                     const struct ctl_table *t,
+                     const cJSON *runs,
+                     bool ended,
+                     FILE *f)
+{
+    const cJSON *run;
+    size_t row = 0;
+    bool first = true;
+    cJSON_ArrayForEach(run, runs)
+    {
+        if (!is_meant(v, run))
+            continue;
+        if (has_ended(run) != ended) {
+            row++;
+            continue;
+        }
+        if (first || !ended) {
+            fputc('\n', f);
+            ctl_table_head(t, f);
+        }
+        first = false;
+        put_run(v, t, row++, run, f);
+    }
+}
+
 int ctl_view_print(const struct ctl_view *v, const cJSON *status, FILE *f)
 {
     struct ctl_table t;
     const cJSON *runs = get(status, "runs");
     const cJSON *run;
     int live = 0, ended = 0;
-    size_t row = 0;
     ctl_table_init(&t, &v->style, run_columns, 7);
     cJSON_ArrayForEach(run, runs)
     {
         if (!is_meant(v, run))
             continue;
         add_run(&t, run);
-        *(is(run, "state", "ended") ? &ended : &live) += 1;
+        *(has_ended(run) ? &ended : &live) += 1;
     }
     put_title(v, status, live, ended, f);
     ctl_table_fit(&t, 0);
-    cJSON_ArrayForEach(run, runs)
-    {
-        if (!is_meant(v, run))
-            continue;
-        fputc('\n', f);
-        ctl_table_head(&t, f);
-        ctl_table_row(&t, row++, f);
-        put_what(v, run, f);
-        put_waiting(v, run, f);
-        put_end(v, run, f);
-        put_failure(v, run, f);
-        put_nodes(v, run, live + ended == 1 ? NODES_ALONE : NODES_MANY, f);
-    }
+    put_runs(v, &t, runs, false, f);
+    put_runs(v, &t, runs, true, f);
     ctl_table_free(&t);
     return live + ended;
 }
