@@ -42,7 +42,7 @@ refuse(struct rdzv *r,
     va_start(ap, fmt);
     (void)vsnprintf(m.refused.text, sizeof(m.refused.text), fmt, ap);
     va_end(ap);
-    note(r, NOTE_refused, run, "", "%s of ddpctl from %s: %s",
+    note(r, NOTE_order_refused, run, "", "%s of ddpctl from %s: %s",
          msg_name(ev->msg->kind), ev->peer_addr, m.refused.text);
     reply_send(r, ev->conn, &m);
     reply_drop(r, ev->conn);

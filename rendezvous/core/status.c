@@ -84,6 +84,7 @@ void status_total(const struct rdzv *r, struct status_total *out)
         .refunds = r->noted[NOTE_refund],
         .lost = r->noted[NOTE_lost],
         .ended = r->noted[NOTE_ended],
+        .orders = r->noted[NOTE_ordered],
     };
     for (int i = 0; i < r->limits.runs_max; i++)
         if (r->runs[i].used)

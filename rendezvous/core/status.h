@@ -35,7 +35,7 @@ struct status_total {
     int runs[STATUS_RUN_STATES];
     int nodes[STATUS_NODE_STATES];
     int64_t joins, rejoins, refusals, rounds, rebuilt, failures, restarts,
-        refunds, lost, ended;
+        refunds, lost, ended, orders;
 };
 
 struct status_failure {

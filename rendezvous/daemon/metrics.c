@@ -182,6 +182,7 @@ static void write_total(struct writer *w, const struct status_total *t)
     only(w, METRIC_restarts_charged_total, t->restarts);
     only(w, METRIC_restarts_refunded_total, t->refunds);
     only(w, METRIC_nodes_lost_total, t->lost);
+    only(w, METRIC_orders_total, t->orders);
     only(w, METRIC_runs_ended_total, t->ended);
 }
 

@@ -30,6 +30,10 @@ ctl 2 "127.0.0.1:$port" end one
 has "run 'one' is over already, with status 79" ctl.out
 ctl 0 "127.0.0.1:$port" status one
 has 'ended .* ago with status 79: ended by ddpctl from 127.0.0.1' ctl.out
+python3 -c 'import sys, urllib.request as u
+text = u.urlopen("http://127.0.0.1:" + sys.argv[1] + "/metrics").read().decode()
+assert "\nddprun_orders_total 1\n" in text, text' "$port" 2>metrics.err ||
+    fail "the order is not counted: $(tail -n 3 metrics.err)"
 # A run that only waits is ended as well, and its id can be used again.
 node e --nnodes=2 --rdzv_id=one --rdzv_endpoint="127.0.0.1:$port" true
 wait_lines 3 'run one .*: joined ' d.err

@@ -1059,6 +1059,7 @@ START_TEST(test_rdzv_drain_that_would_stop_the_run_needs_force)
     else
         run_two(1, 3);
     order_drain("", "n1", false);
+    ck_assert(noted("order_refused") && !noted("ordered"));
     ck_assert(told(ORDERS, "refused") && !told(1, "drain") && !told(0, "stop"));
     ck_assert_int_eq(last[ORDERS].refused.code, DDP_E_USAGE);
     ck_assert_ptr_nonnull(strstr(last[ORDERS].refused.text, "--force"));
