@@ -1,4 +1,6 @@
-/* links: launcher/conf launcher/options launcher/program launcher/placement */
+/* links: launcher/conf launcher/conf_meet launcher/conf_rdzv */
+/* links: launcher/conf_program launcher/options launcher/program */
+/* links: launcher/placement */
 /* links: rendezvous/base/opts rendezvous/base/err rendezvous/base/rng */
 /*
  * A command line, a word a line; a line that begins with '@' is a variable of

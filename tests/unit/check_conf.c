@@ -1,4 +1,6 @@
-/* links: launcher/conf launcher/options launcher/program launcher/placement */
+/* links: launcher/conf launcher/conf_meet launcher/conf_rdzv */
+/* links: launcher/conf_program launcher/options launcher/program */
+/* links: launcher/placement */
 /* links: rendezvous/base/opts */
 /* links: rendezvous/base/err rendezvous/base/rng */
 /* Command lines of ddprun and what becomes of them: tables of line → conf, and
