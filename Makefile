@@ -155,6 +155,14 @@ $(ALL_TESTS): $(B)/tests/%: $$(call obj,tests/$$* \
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(call libs,tests/$*.c) -lcheck -lsubunit \
 		-lrt -lm
 
+# What stands in for NVIDIA's library where there is no GPU.
+FAKE_NVML := $(B)/tests/lib/libnvidia-ml.so.1
+$(FAKE_NVML): $(call obj,tests/lib/fake_nvml)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
+$(B)/tests/unit/check_gpus: | $(FAKE_NVML)
+
 tests: $(ALL_TESTS)
 .PHONY: tests FORCE
 
@@ -180,7 +188,7 @@ check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
 	scripts/run-tests $^
 check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 	scripts/run-tests $^
-check-e2e: all
+check-e2e: all $(FAKE_NVML)
 	tests/e2e/run $(B)
 check-tree:
 	scripts/check-includes --self-test
