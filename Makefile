@@ -59,11 +59,12 @@ STORE  := rendezvous/proto/c10d rendezvous/core/store \
 	rendezvous/daemon/store_server
 SERVER := $(CORE) $(addprefix rendezvous/daemon/,server httpd site status \
 	metrics)
-OPTS   := rendezvous/base/opts
+OPTS   := rendezvous/base/opts rendezvous/base/opts_complete
 
 LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew \
-	spawn helper tree worker_env errfile notice report program placement \
-	conf_meet conf_rdzv conf_program)
+	spawn helper tree worker_env errfile notice report program \
+	conf_meet conf_rdzv conf_program conf_place cpus topology nvml gpus \
+	signals dry_run)
 RT       := $(addprefix worker_rt/,env store comm comm_cpu comm_wire comm_meet \
 	beat snapshot snapshot_load snapshot_save safetensors sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)

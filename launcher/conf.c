@@ -15,7 +15,7 @@
 
 #include "launcher/conf_parts.h"
 #include "launcher/options.h"
-#include "launcher/placement.h"
+#include "launcher/signals.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
 
@@ -85,32 +85,6 @@ check_nnodes(struct conf *c, const struct opts *o, struct ddp_err *err)
         return conf_blame(o, OPTIONS_nnodes, err);
     }
     return 0;
-}
-
-static int
-check_nproc(struct conf *c, const struct opts *o, struct ddp_err *err)
-{
-    const char *text = opts_text(o, OPTIONS_nproc_per_node);
-    bool automatic = strcmp(text, "auto") == 0;
-    int64_t n = 0;
-    if (strcmp(text, "cpu") == 0) {
-        n = placement_count_cpus(CONF_NPROC_MAX);
-    } else if (automatic || strcmp(text, "gpu") == 0) {
-        n = placement_count_gpus(
-            "/proc", "/dev", getenv("CUDA_VISIBLE_DEVICES"), CONF_NPROC_MAX);
-        if (n == 0 && automatic)
-            n = placement_count_cpus(CONF_NPROC_MAX);
-        if (n == 0)
-            ddp_err_set(err, DDP_E_CONFIG,
-                        "this machine has no NVIDIA GPU that workers could see"
-                        " (/dev/nvidia0, CUDA_VISIBLE_DEVICES)");
-    } else if (!opts_read_int(text, 1, CONF_NPROC_MAX, &n)) {
-        ddp_err_set(err, DDP_E_USAGE,
-                    "must be a whole number from 1 to %d, cpu, gpu or auto",
-                    CONF_NPROC_MAX);
-    }
-    c->nproc = (int)n;
-    return n > 0 ? 0 : conf_blame(o, OPTIONS_nproc_per_node, err);
 }
 
 /* -- names ------------------------------------------------------------------
@@ -264,6 +238,26 @@ check_token(struct conf *c, const struct opts *o, struct ddp_err *err)
     return 0;
 }
 
+/* Unknown names are left out, as torchrun does. */
+static int
+check_signals(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    const char *text = opts_text(o, OPTIONS_signals_to_handle);
+    char odd[120], name[64];
+    c->signals = signals_read(text, odd, sizeof(odd));
+    if (c->signals == 0 || strlen(text) >= sizeof(c->signals_text)) {
+        ddp_err_set(err, DDP_E_USAGE,
+                    "must be a list of signals that can be handled, such as "
+                    "SIGTERM,SIGINT,SIGUSR1");
+        return conf_blame(o, OPTIONS_signals_to_handle, err);
+    }
+    if (odd[0] != '\0')
+        conf_note(c, "%s: %s cannot be handled, and is left out",
+                  opts_where(o, OPTIONS_signals_to_handle, name), odd);
+    memcpy(c->signals_text, text, strlen(text) + 1);
+    return 0;
+}
+
 static int check_word(const struct opts *o,
                       int id,
                       const char *allowed,
@@ -286,7 +280,7 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
     c->scale_interval_us = opts_number(o, OPTIONS_scale_interval);
     c->shutdown_timeout_us = opts_number(o, OPTIONS_shutdown_timeout);
     if (check_max_restarts(c, o, err) < 0 || check_log_dir(c, o, err) < 0 ||
-        check_token(c, o, err) < 0 ||
+        check_token(c, o, err) < 0 || check_signals(c, o, err) < 0 ||
         check_word(o, OPTIONS_worker_store, "agent or none", stores, err) < 0 ||
         check_word(o, OPTIONS_start_method, "spawn, fork or forkserver",
                    methods, err) < 0)
@@ -312,7 +306,7 @@ int conf_init(struct conf *c,
 {
     ddp_assert(o->ask == OPTS_ASK_RUN && o->table == &options_table);
     memset(c, 0, sizeof(*c));
-    if (check_nnodes(c, o, err) < 0 || check_nproc(c, o, err) < 0 ||
+    if (check_nnodes(c, o, err) < 0 || conf_place(c, o, err) < 0 ||
         check_names(c, o, err) < 0 || conf_meeting(c, o, err) < 0 ||
         conf_rdzv_conf(c, o, err) < 0 || check_rest(c, o, err) < 0 ||
         conf_program(c, o, program, err) < 0) {
@@ -328,5 +322,6 @@ void conf_free(struct conf *c)
         free(*p);
     free(c->argv);
     free(c->exec_path);
+    free(c->seats);
     memset(c, 0, sizeof(*c));
 }

@@ -11,6 +11,9 @@
 
 #define CONF_YEAR_US (INT64_C(31536000) * INT64_C(1000000))
 
+/* The number of workers, their GPUs and their CPUs. */
+int conf_place(struct conf *c, const struct opts *o, struct ddp_err *err);
+
 /* Where the nodes meet; needs the number of nodes. */
 int conf_meeting(struct conf *c, const struct opts *o, struct ddp_err *err);
 

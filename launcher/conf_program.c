@@ -39,8 +39,9 @@ int conf_program(struct conf *c,
                  char *const program[],
                  struct ddp_err *err)
 {
-    bool module = opts_number(o, OPTIONS_module) != 0;
-    bool no_python = opts_number(o, OPTIONS_no_python) != 0;
+    bool run_path = opts_number(o, OPTIONS_run_path) != 0;
+    bool module = opts_number(o, OPTIONS_module) != 0 && !run_path;
+    bool no_python = opts_number(o, OPTIONS_no_python) != 0 && !run_path;
     if (module && no_python)
         return ddp_err_set(err, DDP_E_USAGE,
                            "--module and --no_python exclude each other: a "
@@ -49,7 +50,8 @@ int conf_program(struct conf *c,
         return ddp_err_set(err, DDP_E_USAGE,
                            "no program: its name comes after the options");
     char path[4096];
-    bool python = module || (!no_python && program_is_script(program[0]));
+    bool python =
+        module || run_path || (!no_python && program_is_script(program[0]));
     if (python && !module && program_check_script(program[0], err) < 0)
         return -1;
     int rc = python ? program_find_python(path, sizeof(path), err)

@@ -197,8 +197,34 @@ static int ambiguous(const struct opts_table *t,
                        name, list);
 }
 
+static bool is_replaced(const struct opts_table *t, const char *name)
+{
+    for (const char *const *p = t->replaced; p != NULL && *p != NULL; p++) {
+        if (strcmp(*p, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Rows that `name` is a prefix of; the replaced program's own count apart. */
+struct match {
+    int id, count;
+    int replaced_id, replaced_count;
+};
+
+static void add_match(struct match *m, int id, bool replaced)
+{
+    m->id = id;
+    m->count++;
+    if (replaced) {
+        m->replaced_id = id;
+        m->replaced_count++;
+    }
+}
+
 /* The row that --NAME means. --version is not shortened, so that no prefix
- * which the replaced program knows becomes ambiguous. */
+ * which the replaced program knows becomes ambiguous; and where one is so by
+ * an option of ours, theirs is meant. */
 static int find_long(const struct opts_table *t,
                      const char *word,
                      int *id,
@@ -206,7 +232,7 @@ static int find_long(const struct opts_table *t,
 {
     const char *name = word + 2;
     size_t len = strcspn(name, "=");
-    int found = ID_NONE, count = 0;
+    struct match m = {.id = ID_NONE};
     if (len == strlen("version") && begins("version", name, len)) {
         *id = ID_VERSION;
         return 0;
@@ -215,22 +241,19 @@ static int find_long(const struct opts_table *t,
         const char *have = t->rows[i].name;
         if (!begins(have, name, len))
             continue;
-        found = i;
-        count++;
         if (have[len] == '\0') {
-            count = 1;
-            break;
+            *id = i;
+            return 0;
         }
+        add_match(&m, i, is_replaced(t, have));
     }
-    if (len > 0 && begins("help", name, len)) {
-        found = ID_HELP;
-        count++;
-    }
-    if (count > 1)
-        return ambiguous(t, name, len, err);
-    if (count == 0)
+    if (len > 0 && begins("help", name, len))
+        add_match(&m, ID_HELP, true);
+    if (m.count == 0)
         return unknown(t, word, err);
-    *id = found;
+    if (m.count > 1 && m.replaced_count != 1)
+        return ambiguous(t, name, len, err);
+    *id = m.count == 1 ? m.id : m.replaced_id;
     return 0;
 }
 

@@ -1,6 +1,8 @@
 /* links: launcher/conf launcher/conf_meet launcher/conf_rdzv */
 /* links: launcher/conf_program launcher/options launcher/program */
-/* links: launcher/placement */
+/* links: launcher/conf_place launcher/cpus launcher/topology launcher/nvml */
+/* links: launcher/gpus launcher/signals rendezvous/base/opts_complete */
+/* libs: -ldl */
 /* links: rendezvous/base/opts rendezvous/base/err rendezvous/base/rng */
 /*
  * A command line, a word a line; a line that begins with '@' is a variable of
