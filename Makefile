@@ -229,6 +229,9 @@ bench-rdzv: $(B)/ddprdzvd $(BENCH_RDZV)
 man:
 	scripts/man-options man/*.[1-8]
 
+COMPLETIONS := $(addprefix $(DESTDIR)$(PREFIX)/share/, \
+	bash-completion/completions/ddprun zsh/site-functions/_ddprun \
+	fish/vendor_completions.d/ddprun.fish)
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \
 		$(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man1 \
@@ -247,6 +250,11 @@ install: all
 		> $(DESTDIR)$(PREFIX)/lib/systemd/system/ddprdzvd.service
 	install -m 644 scripts/ddprdzvd.socket \
 		$(DESTDIR)$(PREFIX)/lib/systemd/system
+	install -d $(dir $(COMPLETIONS))
+	$(B)/ddprun --print_completion=bash > $(word 1,$(COMPLETIONS))
+	$(B)/ddprun --print_completion=zsh > $(word 2,$(COMPLETIONS))
+	$(B)/ddprun --print_completion=fish > $(word 3,$(COMPLETIONS))
+	chmod 644 $(COMPLETIONS)
 
 clean:
 	rm -rf build build-address build-thread build-fuzz

@@ -680,7 +680,8 @@ static void on_spawn_failed(struct step *s, const struct agent_event *ev)
 
 static bool is_last_word(const struct agent *a, int signo)
 {
-    return (a->conf.last_words >> (signo - 1) & 1) != 0;
+    return signo > 0 && signo <= 64 &&
+           (a->conf.last_words >> (signo - 1) & 1) != 0;
 }
 
 static void on_signal(struct step *s, int signo)

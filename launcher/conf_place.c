@@ -19,18 +19,28 @@ struct place {
     struct conf *c;
     const struct opts *o;
     struct ddp_err *err;
-    struct gpus gpus;
-    bool found;          /* `gpus` is filled */
+    struct gpus *gpus;   /* NULL: not looked for yet; large, owned */
     const char *visible; /* what workers' CUDA_VISIBLE_DEVICES will be; NULL:
                             not set */
 };
 
 static const struct gpus *find_gpus(struct place *p)
 {
-    if (!p->found)
-        gpus_find(&p->gpus, &gpus_roots, p->visible);
-    p->found = true;
-    return &p->gpus;
+    static const struct gpus none; /* where there is no memory for them */
+    if (p->gpus == NULL)
+        p->gpus = calloc(1, sizeof(*p->gpus));
+    else
+        return p->gpus;
+    if (p->gpus == NULL)
+        return &none;
+    gpus_find(p->gpus, &gpus_roots, p->visible);
+    return p->gpus;
+}
+
+static void forget_gpus(struct place *p)
+{
+    free(p->gpus);
+    p->gpus = NULL;
 }
 
 /* -- --gpus -----------------------------------------------------------------
@@ -82,7 +92,7 @@ static int put_index(struct place *p, struct id_list *l, int64_t index)
         return ddp_err_set(p->err, DDP_E_USAGE,
                            "there is no GPU %lld, this machine has %d",
                            (long long)index, n);
-    put_id(l, p->visible == NULL && index < n ? p->gpus.gpu[index].id : id);
+    put_id(l, p->visible == NULL && index < n ? p->gpus->gpu[index].id : id);
     return 0;
 }
 
@@ -129,7 +139,7 @@ static int check_gpus(struct place *p)
     }
     memcpy(p->c->gpus, list.text, sizeof(p->c->gpus));
     p->visible = p->c->gpus;
-    p->found = false;
+    forget_gpus(p);
     return 0;
 }
 
@@ -185,8 +195,8 @@ static int check_virtual(struct place *p)
         bool has = true;
         if (p->visible != NULL)
             has = nth_id(p->visible, i, id);
-        else if (p->found && p->gpus.n > 0 && i < p->gpus.n)
-            memcpy(id, p->gpus.gpu[i].id, NVML_UUID_MAX);
+        else if (p->gpus != NULL && i < p->gpus->n)
+            memcpy(id, p->gpus->gpu[i].id, NVML_UUID_MAX);
         else
             (void)snprintf(id, NVML_UUID_MAX, "%d", i); /* fits */
         if (!has)
@@ -268,14 +278,21 @@ static int check_binding(struct place *p)
     return rc < 0 ? conf_blame(p->o, OPTIONS_numa_binding, p->err) : 0;
 }
 
-int conf_place(struct conf *c, const struct opts *o, struct ddp_err *err)
+static int place_workers(struct place *p)
 {
-    static struct place p; /* large; one at a time */
-    p = (struct place){.c = c, .o = o, .err = err};
-    if (check_gpus(&p) < 0 || check_nproc(&p) < 0)
+    struct conf *c = p->c;
+    if (check_gpus(p) < 0 || check_nproc(p) < 0)
         return -1;
     c->seats = calloc((size_t)c->nproc, sizeof(c->seats[0]));
     if (c->seats == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for the workers");
-    return check_virtual(&p) < 0 || check_binding(&p) < 0 ? -1 : 0;
+        return ddp_err_set(p->err, DDP_E_NOMEM, "no memory for the workers");
+    return check_virtual(p) < 0 || check_binding(p) < 0 ? -1 : 0;
+}
+
+int conf_place(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    struct place p = {.c = c, .o = o, .err = err};
+    int rc = place_workers(&p);
+    forget_gpus(&p);
+    return rc;
 }

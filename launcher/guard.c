@@ -220,6 +220,13 @@ static int watch(struct guard *g)
     }
 }
 
+/* What a process does to itself; ddp_assert aborts. */
+static bool is_fault(int signo)
+{
+    return signo == SIGABRT || signo == SIGSEGV || signo == SIGBUS ||
+           signo == SIGILL || signo == SIGFPE;
+}
+
 __attribute__((noreturn)) static void guard_main(struct guard *g)
 {
     int status = watch(g);
@@ -231,6 +238,14 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     release(&g->link_fd, &g->link);
     if (WIFEXITED(status))
         _exit(WEXITSTATUS(status));
+    if (is_fault(WTERMSIG(status))) {
+        log_warnx("the agent (pid %d) ended by signal %d (SIG%s), which is a "
+                  "bug of ddprun: please report it; everything that it had "
+                  "started was ended",
+                  (int)g->agent, WTERMSIG(status),
+                  sigabbrev_np(WTERMSIG(status)));
+        _exit(ddp_code_exit(DDP_E_BUG));
+    }
     log_warnx("the agent (pid %d) was killed by signal %d; everything that it "
               "had started was ended",
               (int)g->agent, WTERMSIG(status));

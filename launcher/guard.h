@@ -45,7 +45,8 @@ struct guard_word {
 /*
  * Forks: returns the agent's end of the socketpair in the agent; in the guard
  * it never returns but ends with the agent's status (137 where the agent was
- * killed). Called once, before any thread or loop exists.
+ * killed, DDP_E_BUG's where it was by a fault of its own). Called once, before
+ * any thread or loop exists.
  *
  * `signals` (launcher/signals.h), SIGUSR1, SIGUSR2 and SIGTSTP are passed on;
  * any other has its usual effect, and if that is the guard's death everything
