@@ -11,7 +11,8 @@
 
 extern char **environ;
 
-#define TOLD "<told by the rendezvous>"
+#define COMMON_MAX 64 /* more than ddprun puts in */
+#define TOLD       "<told by the rendezvous>"
 
 /* Values that are not known before the start: of one node, of several. NULL:
  * the value is right as it is. */
@@ -40,8 +41,10 @@ struct dry {
     FILE *f;
     bool several;
     struct msg_world world;
-    struct gpus *gpus; /* what workers see */
-    char ***envs;      /* by local rank */
+    struct gpus *gpus;              /* what workers see */
+    char ***envs;                   /* by local rank */
+    const char *common[COMMON_MAX]; /* entries of the first, which all have */
+    int commons;
 };
 
 /* -- one value --------------------------------------------------------------
@@ -112,7 +115,7 @@ static void put_entry(const struct dry *d, const char *entry, int local_rank)
 {
     fputs("    ", d->f);
     if (!put_unknown(d, entry, local_rank)) {
-        const char *value = strchr(entry, '=') + 1;
+        const char *value = strchr(entry, '=') + 1; /* ours has one */
         fprintf(d->f, "%.*s", (int)(value - entry), entry);
         put_word(d->f, value);
     }
@@ -130,20 +133,38 @@ static bool holds(char *const *env, const char *entry)
     return false;
 }
 
-/* What ddprun puts in, and whether all workers get the same. */
-static bool is_common(const struct dry *d, const char *entry)
+/* Finds what ddprun puts in for all workers alike. */
+static void find_common(struct dry *d)
 {
-    for (int i = 0; i < d->conf->nproc; i++)
-        if (!holds(d->envs[i], entry))
-            return false;
-    return true;
+    for (char **p = d->envs[0]; *p != NULL; p++) {
+        bool common = !holds(environ, *p);
+        for (int i = 1; common && i < d->conf->nproc; i++)
+            common = holds(d->envs[i], *p);
+        if (common && d->commons < COMMON_MAX)
+            d->common[d->commons++] = *p;
+    }
 }
 
-static void put_env(const struct dry *d, int local_rank, bool common)
+static bool is_common(const struct dry *d, const char *entry)
+{
+    for (int i = 0; i < d->commons; i++)
+        if (strcmp(d->common[i], entry) == 0)
+            return true;
+    return false;
+}
+
+static void put_common(const struct dry *d)
+{
+    fputs("\nevery worker gets, beside the environment of ddprun\n", d->f);
+    for (int i = 0; i < d->commons; i++)
+        put_entry(d, d->common[i], 0);
+}
+
+/* What this worker gets and not every other. */
+static void put_own(const struct dry *d, int local_rank)
 {
     for (char **p = d->envs[local_rank]; *p != NULL; p++)
-        if (!holds(environ, *p) && strchr(*p, '=') != NULL &&
-            is_common(d, *p) == common)
+        if (!holds(environ, *p) && !is_common(d, *p))
             put_entry(d, *p, local_rank);
 }
 
@@ -225,7 +246,7 @@ static void put_worker(const struct dry *d, int local_rank)
         fprintf(d->f, "    cpus        %s (NUMA node %d)\n",
                 cpus_format(&seat->cpus, list, sizeof(list)), seat->numa_node);
     put_gpu(d, local_rank);
-    put_env(d, local_rank, false);
+    put_own(d, local_rank);
 }
 
 static void fill_world(struct dry *d)
@@ -271,8 +292,8 @@ int dry_run(const struct conf *conf, FILE *f)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %d workers",
                conf->nproc);
     put_head(&d);
-    fputs("\nevery worker gets, beside the environment of ddprun\n", f);
-    put_env(&d, 0, true);
+    find_common(&d);
+    put_common(&d);
     for (int i = 0; i < conf->nproc; i++)
         put_worker(&d, i);
     for (int i = 0; i < conf->nproc; i++)
