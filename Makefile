@@ -59,7 +59,7 @@ STORE  := rendezvous/proto/c10d rendezvous/core/store \
 	rendezvous/daemon/store_server
 SERVER := $(CORE) $(addprefix rendezvous/daemon/,server httpd site status \
 	metrics)
-OPTS   := rendezvous/base/opts rendezvous/base/opts_complete
+OPTS   := $(addprefix rendezvous/base/,opts opts_help opts_complete)
 
 LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew \
 	spawn helper tree worker_env errfile notice report program \

@@ -3,7 +3,7 @@
 /* links: launcher/conf_place launcher/cpus launcher/topology launcher/nvml */
 /* links: launcher/gpus launcher/signals rendezvous/base/opts_complete */
 /* libs: -ldl */
-/* links: rendezvous/base/opts */
+/* links: rendezvous/base/opts_help rendezvous/base/opts */
 /* links: rendezvous/base/err rendezvous/base/rng */
 /* Command lines of ddprun and what becomes of them: tables of line → conf, and
  * of line → error. */

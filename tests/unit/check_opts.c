@@ -1,5 +1,5 @@
 /* links: rendezvous/base/opts rendezvous/base/opts_complete */
-/* links: rendezvous/base/err */
+/* links: rendezvous/base/opts_help rendezvous/base/err */
 /* The parser on a table of its own: the grammar, the three sources of a
  * value, and what it says when something is wrong. */
 #include <check.h>
