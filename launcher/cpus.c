@@ -54,6 +54,12 @@ void cpus_or(struct cpus *set, const struct cpus *other)
         set->bits[i] |= other->bits[i];
 }
 
+void cpus_drop(struct cpus *set, const struct cpus *other)
+{
+    for (int i = 0; i < WORDS; i++)
+        set->bits[i] &= ~other->bits[i];
+}
+
 /* -- lists ----------------------------------------------------------------- */
 
 /* Digits at *at, which goes behind them; -1 where there are none. */

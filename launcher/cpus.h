@@ -23,9 +23,10 @@ int cpus_count(const struct cpus *set);
 /* The lowest that is at least `from`; -1 where there is none. */
 int cpus_next(const struct cpus *set, int from);
 
-/* *set becomes what is in both, or in any of both. */
+/* *set becomes what is in both, in any of both, in itself only. */
 void cpus_and(struct cpus *set, const struct cpus *other);
 void cpus_or(struct cpus *set, const struct cpus *other);
+void cpus_drop(struct cpus *set, const struct cpus *other);
 
 /* Reads "0-3,8", a new line at its end allowed; "" is no CPU. False where it
  * is no such list; CPUs beyond CPUS_MAX are left out. */

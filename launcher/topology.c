@@ -42,18 +42,25 @@ static bool node_cpus(const char *sys, int node, struct cpus *cpus)
            cpus_read(text, cpus);
 }
 
+/* The numbers of nodes that there could be; false where sysfs has none. */
+static bool possible_nodes(const char *sys, struct cpus *nodes)
+{
+    char text[PATH_CAP];
+    return read_text(text, sizeof(text), "%s/devices/system/node/possible",
+                     sys) &&
+           cpus_read(text, nodes);
+}
+
 /* Of the node that are allowed. Where sysfs has no nodes, node 0 has all. */
 static int allowed_of(const char *sys,
                       int node,
                       const struct cpus *allowed,
                       struct cpus *cpus)
 {
-    if (!node_cpus(sys, node, cpus)) {
-        char text[64];
-        bool numa = read_text(text, sizeof(text),
-                              "%s/devices/system/node/possible", sys);
-        *cpus = node == 0 && !numa ? *allowed : (struct cpus){{0}};
-    }
+    struct cpus nodes;
+    if (!node_cpus(sys, node, cpus))
+        *cpus = node == 0 && !possible_nodes(sys, &nodes) ? *allowed
+                                                          : (struct cpus){{0}};
     cpus_and(cpus, allowed);
     return cpus_count(cpus);
 }
@@ -85,8 +92,13 @@ int topology_nodes(const char *sys,
                    int nodes[TOPOLOGY_NODES_MAX])
 {
     int n = 0;
-    for (int node = 0; node < TOPOLOGY_NODES_MAX; node++) {
-        struct cpus cpus;
+    struct cpus all, cpus;
+    if (!possible_nodes(sys, &all)) {
+        nodes[0] = 0;
+        return 1;
+    }
+    for (int node = cpus_next(&all, 0); node >= 0 && node < TOPOLOGY_NODES_MAX;
+         node = cpus_next(&all, node + 1)) {
         if (allowed_of(sys, node, allowed, &cpus) > 0)
             nodes[n++] = node;
     }
@@ -135,25 +147,27 @@ static void cache_of(const char *sys,
     }
 }
 
-/* Divides `cpus` by what they share; the caller frees. NULL: no memory. */
+/* Divides `cpus` by what they share; the caller frees. NULL: no memory. Files
+ * are read for the first CPU of each group only: there may be hundreds. */
 static struct group *
 make_groups(const char *sys, bool caches, const struct cpus *cpus, int *n)
 {
     struct group *groups = calloc((size_t)cpus_count(cpus), sizeof(*groups));
+    struct cpus left = *cpus;
     *n = 0;
-    for (int cpu = cpus_next(cpus, 0); groups != NULL && cpu >= 0;
-         cpu = cpus_next(cpus, cpu + 1)) {
+    for (int cpu = cpus_next(&left, 0); groups != NULL && cpu >= 0;
+         cpu = cpus_next(&left, cpu + 1)) {
         struct cpus all;
         if (caches)
             cache_of(sys, cpu, cpus, &all);
         else
             core_of(sys, cpu, &all);
-        int first = cpus_next(&all, 0), i = 0;
-        while (i < *n && groups[i].first != first)
-            i++;
-        if (i == *n)
-            groups[(*n)++].first = first;
-        cpus_add(&groups[i].cpus, cpu);
+        struct group *g = &groups[(*n)++];
+        g->first = cpus_next(&all, 0);
+        g->cpus = all;
+        cpus_and(&g->cpus, &left); /* no CPU is in two groups, ... */
+        cpus_add(&g->cpus, cpu);   /* ... whatever the files say */
+        cpus_drop(&left, &g->cpus);
     }
     return groups;
 }
