@@ -12,6 +12,7 @@
 #include "launcher/cpus.h"
 #include "launcher/gpus.h"
 #include "launcher/options.h"
+#include "rendezvous/base/log.h"
 
 #define GPU_INDEX_MAX 1023 /* no machine has as many */
 
@@ -26,13 +27,11 @@ struct place {
 
 static const struct gpus *find_gpus(struct place *p)
 {
-    static const struct gpus none; /* where there is no memory for them */
-    if (p->gpus == NULL)
-        p->gpus = calloc(1, sizeof(*p->gpus));
-    else
+    if (p->gpus != NULL)
         return p->gpus;
+    p->gpus = calloc(1, sizeof(*p->gpus));
     if (p->gpus == NULL)
-        return &none;
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for a list of GPUs");
     gpus_find(p->gpus, &gpus_roots, p->visible);
     return p->gpus;
 }
@@ -49,12 +48,24 @@ static void forget_gpus(struct place *p)
 struct id_list {
     char text[CONF_GPUS_MAX];
     size_t len;
-    bool full;
+    bool full;  /* something did not fit */
+    bool twice; /* something was there already */
 };
+
+/* Whether the list has it already: CUDA would show no GPU at all then. */
+static bool has_id(const struct id_list *l, const char *id)
+{
+    char other[NVML_UUID_MAX];
+    for (const char *p = l->text; *p != '\0' && gpus_next_id(&p, other);)
+        if (strcmp(other, id) == 0)
+            return true;
+    return false;
+}
 
 static void put_id(struct id_list *l, const char *id)
 {
     size_t len = strlen(id);
+    l->twice |= has_id(l, id);
     if (l->full || l->len + len + 2 > sizeof(l->text)) {
         l->full = true;
         return;
@@ -133,8 +144,10 @@ static int check_gpus(struct place *p)
         if (put_entry(p, &list, id) < 0)
             return conf_blame(p->o, OPTIONS_gpus, p->err);
     } while (*at != '\0');
-    if (list.full) {
-        ddp_err_set(p->err, DDP_E_USAGE, "the list is too long");
+    if (list.full || list.twice) {
+        ddp_err_set(p->err, DDP_E_USAGE, "%s",
+                    list.twice ? "must not have a GPU twice"
+                               : "must be shorter");
         return conf_blame(p->o, OPTIONS_gpus, p->err);
     }
     memcpy(p->c->gpus, list.text, sizeof(p->c->gpus));
@@ -169,9 +182,9 @@ static int check_nproc(struct place *p)
             n = count_cpus();
         if (n == 0)
             ddp_err_set(p->err, DDP_E_CONFIG,
-                        "this machine has no NVIDIA GPU that workers could see"
-                        " (libnvidia-ml.so.1, /dev/nvidia0, "
-                        "CUDA_VISIBLE_DEVICES)");
+                        "this machine has no NVIDIA GPU that workers could "
+                        "see%s%s",
+                        p->gpus->why[0] != '\0' ? ": " : "", p->gpus->why);
     } else if (!opts_read_int(text, 1, CONF_NPROC_MAX, &n)) {
         ddp_err_set(p->err, DDP_E_USAGE,
                     "must be a whole number from 1 to %d, cpu, gpu or auto",

@@ -52,9 +52,12 @@ static void add_instances(struct gpus *g,
 
 static void ask_nvml(struct gpus *g)
 {
-    struct nvml *nvml = nvml_open(NULL);
-    if (nvml == NULL)
+    struct ddp_err err;
+    struct nvml *nvml = nvml_open(&err);
+    if (nvml == NULL) {
+        (void)snprintf(g->why, sizeof(g->why), "%.150s", err.text); /* cut */
         return;
+    }
     int n = nvml_count(nvml);
     for (int i = 0; i < n; i++) {
         struct nvml_gpu info;
@@ -242,6 +245,7 @@ void gpus_find(struct gpus *g,
                const char *visible)
 {
     g->n = 0;
+    g->why[0] = '\0';
     if (roots->nvml)
         ask_nvml(g);
     if (g->n == 0)
@@ -249,6 +253,11 @@ void gpus_find(struct gpus *g,
     for (int i = 0; i < g->n; i++)
         if (g->gpu[i].pci[0] != '\0')
             g->gpu[i].numa_node = topology_pci_node(roots->sys, g->gpu[i].pci);
+    int all = g->n;
     if (visible != NULL)
         limit(g, visible);
+    if (g->n == 0 && all > 0)
+        (void)snprintf(g->why, sizeof(g->why), /* cut */
+                       "CUDA_VISIBLE_DEVICES=%.80s leaves none of %d", visible,
+                       all);
 }

@@ -24,6 +24,7 @@ struct gpu {
 
 struct gpus {
     int n;
+    char why[160]; /* there is none, or NVML told nothing; else "" */
     struct gpu gpu[GPUS_MAX];
 };
 

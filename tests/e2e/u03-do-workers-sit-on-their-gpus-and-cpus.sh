@@ -3,7 +3,8 @@
 # run on CPUs of their own? The library is a stand-in.
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
-[ -f "$E2E_BIN/libnvidia-ml.so.1" ] || fail 'no library: make check-e2e'
+[ -f "$E2E_BIN/libnvidia-ml.so.1" ] ||
+    skip 'needs the stand-in for NVML, which make check-e2e builds'
 unset CUDA_VISIBLE_DEVICES
 export LD_LIBRARY_PATH="$E2E_BIN"
 export FAKE_NVML='GPU-a 0:1b:0;GPU-b 0:1c:0;GPU-c 0:1d:0'
@@ -37,6 +38,7 @@ has 'no GPU for local rank 3 in --gpus=0,1,2' it.err
 if ! ls /dev/nvidia0 >/dev/null 2>&1; then
     export FAKE_NVML=broken
     launch 78 --nproc_per_node=gpu true
+    has 'no NVIDIA GPU that workers could see: .*Driver Not Loaded' it.err
     # Without GPUs auto is the number of CPUs.
     launch 0 --nproc_per_node=auto true
     launch 0 --dry_run --nproc_per_node=auto true

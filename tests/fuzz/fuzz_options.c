@@ -4,7 +4,7 @@
 /* links: launcher/gpus launcher/signals rendezvous/base/opts_complete */
 /* libs: -ldl */
 /* links: rendezvous/base/opts_help rendezvous/base/opts */
-/* links: rendezvous/base/err rendezvous/base/rng */
+/* links: rendezvous/base/err rendezvous/base/rng rendezvous/base/log */
 /*
  * A command line, a word a line; a line that begins with '@' is a variable of
  * the environment. What conf_init lets pass must be what conf.h promises; what

@@ -4,7 +4,7 @@
 /* links: launcher/gpus launcher/signals rendezvous/base/opts_complete */
 /* libs: -ldl */
 /* links: rendezvous/base/opts_help rendezvous/base/opts */
-/* links: rendezvous/base/err rendezvous/base/rng */
+/* links: rendezvous/base/err rendezvous/base/rng rendezvous/base/log */
 /* Command lines of ddprun and what becomes of them: tables of line → conf, and
  * of line → error. */
 #include <check.h>
@@ -760,6 +760,8 @@ static const struct {
     {"", "--gpus=a prog", DDP_E_USAGE,
      "--gpus=a: must be a list of numbers, ranges of them and UUIDs"},
     {"", "--gpus=1,,2 prog", DDP_E_USAGE, "--gpus=1,,2: must be a list"},
+    {"CUDA_VISIBLE_DEVICES=4,5", "--gpus=0-1,1 prog", DDP_E_USAGE,
+     "--gpus=0-1,1: must not have a GPU twice"},
     {"", "--gpus=3-1 prog", DDP_E_USAGE, "--gpus=3-1: must be a list"},
     {"", "--gpus=-1 prog", DDP_E_USAGE, "--gpus=-1: must be a list"},
     {"PET_GPUS=9999", "prog", DDP_E_USAGE, "PET_GPUS=9999: must be a list"},
