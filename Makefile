@@ -59,12 +59,14 @@ STORE  := rendezvous/proto/c10d rendezvous/core/store \
 	rendezvous/daemon/store_server
 SERVER := $(CORE) $(addprefix rendezvous/daemon/,server httpd site status \
 	metrics)
-OPTS   := rendezvous/base/opts
+OPTS   := $(addprefix rendezvous/base/,opts opts_help opts_complete)
 CTL    := $(addprefix rendezvous/daemon/ctl_,main status order http line view \
 	table text)
 
 LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew \
-	spawn helper tree worker_env errfile notice report program placement)
+	spawn helper tree worker_env errfile notice report program \
+	conf_meet conf_rdzv conf_program conf_place cpus topology nvml gpus \
+	signals dry_run)
 RT       := $(addprefix worker_rt/,env store comm comm_cpu comm_wire comm_meet \
 	beat snapshot snapshot_load snapshot_save safetensors sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)
@@ -159,6 +161,14 @@ $(ALL_TESTS): $(B)/tests/%: $$(call obj,tests/$$* \
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(call libs,tests/$*.c) -lcheck -lsubunit \
 		-lrt -lm
 
+# What stands in for NVIDIA's library where there is no GPU.
+FAKE_NVML := $(B)/tests/lib/libnvidia-ml.so.1
+$(FAKE_NVML): $(call obj,tests/lib/fake_nvml)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
+$(B)/tests/unit/check_gpus: | $(FAKE_NVML)
+
 tests: $(ALL_TESTS)
 .PHONY: tests FORCE
 
@@ -184,7 +194,7 @@ check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
 	scripts/run-tests $^
 check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 	scripts/run-tests $^
-check-e2e: all
+check-e2e: all $(FAKE_NVML)
 	tests/e2e/run $(B)
 check-tree:
 	scripts/check-includes --self-test
@@ -224,6 +234,9 @@ bench-rdzv: $(B)/ddprdzvd $(BENCH_RDZV)
 man:
 	scripts/man-options man/*.[1-8]
 
+COMPLETIONS := $(addprefix $(DESTDIR)$(PREFIX)/share/, \
+	bash-completion/completions/ddprun zsh/site-functions/_ddprun \
+	fish/vendor_completions.d/ddprun.fish)
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \
 		$(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man1 \
@@ -242,6 +255,11 @@ install: all
 		> $(DESTDIR)$(PREFIX)/lib/systemd/system/ddprdzvd.service
 	install -m 644 scripts/ddprdzvd.socket \
 		$(DESTDIR)$(PREFIX)/lib/systemd/system
+	install -d $(dir $(COMPLETIONS))
+	$(B)/ddprun --print_completion=bash > $(word 1,$(COMPLETIONS))
+	$(B)/ddprun --print_completion=zsh > $(word 2,$(COMPLETIONS))
+	$(B)/ddprun --print_completion=fish > $(word 3,$(COMPLETIONS))
+	chmod 644 $(COMPLETIONS)
 
 clean:
 	rm -rf build build-address build-thread build-fuzz

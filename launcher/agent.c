@@ -8,6 +8,9 @@
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
 
+#define LAST_WORDS                                                             \
+    (UINT64_C(1) << (SIGTERM - 1) | UINT64_C(1) << (SIGINT - 1) |              \
+     UINT64_C(1) << (SIGHUP - 1) | UINT64_C(1) << (SIGQUIT - 1))
 #define PAUSE_FIRST_US   (20 * MONO_MS)
 #define PAUSE_LONGEST_US (2500 * MONO_MS)
 /* What a refused connection is worth, besides a lease: the next server waits so
@@ -702,16 +705,16 @@ static void on_spawn_failed(struct step *s, const struct agent_event *ev)
     }
 }
 
-static bool is_last_word(int signo)
+static bool is_last_word(const struct agent *a, int signo)
 {
-    return signo == SIGTERM || signo == SIGINT || signo == SIGHUP ||
-           signo == SIGQUIT;
+    return signo > 0 && signo <= 64 &&
+           (a->conf.last_words >> (signo - 1) & 1) != 0;
 }
 
 static void on_signal(struct step *s, int signo)
 {
     struct agent *a = s->a;
-    if (!is_last_word(signo)) {
+    if (!is_last_word(a, signo)) {
         kill_workers(s, signo);
         return;
     }
@@ -849,6 +852,8 @@ void agent_init(struct agent *a, const struct agent_conf *conf)
         .pause_us = PAUSE_FIRST_US,
         .down_text = "no answer yet",
     };
+    if (a->conf.last_words == 0)
+        a->conf.last_words = LAST_WORDS;
     rng_init(&a->rng, conf->seed);
 }
 

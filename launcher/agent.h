@@ -43,6 +43,8 @@
 struct agent_conf {
     struct msg_join join; /* all but what it holds (instance to lease_ms) */
     int64_t shutdown_us;  /* between the first signal to workers and KILL */
+    uint64_t last_words;  /* signals that end this node's part, bit n-1 for
+                             signal n; 0: TERM, INT, HUP and QUIT */
     uint64_t seed;        /* for the jitter of reconnects */
 };
 

@@ -12,11 +12,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "launcher/nvml.h"
+#include "launcher/topology.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/opts.h"
 
 #define CONF_NNODES_MAX          65536
 #define CONF_NPROC_MAX           4096
+#define CONF_GPUS_MAX            4096  /* bytes of a list of GPUs */
 #define CONF_WINDOW_RESTARTS_MAX 64    /* as BUDGET_WINDOW_MAX, the server's */
 #define CONF_PORT_C10D           29400 /* torchrun's default of an endpoint */
 #define CONF_PORT_STATIC         29500 /* and of --master_port */
@@ -28,10 +31,23 @@ enum conf_backend {
     CONF_STATIC,
 };
 
+/* Where one worker sits. */
+struct conf_seat {
+    char gpu[NVML_UUID_MAX]; /* with virtual_local_rank: the one it sees */
+    int numa_node;           /* both with numa_binding only */
+    struct cpus cpus;
+};
+
 struct conf {
     int nnodes_min; /* 1 <= min <= max <= CONF_NNODES_MAX */
     int nnodes_max;
     int nproc; /* workers of this node, 1..CONF_NPROC_MAX */
+
+    char gpus[CONF_GPUS_MAX]; /* CUDA_VISIBLE_DEVICES of all workers; "": as it
+                                 is in the environment */
+    bool virtual_local_rank;
+    enum topology_mode numa_binding;
+    struct conf_seat *seats; /* nproc of them, owned */
 
     char run_id[129]; /* printable, no '/' */
     enum conf_backend backend;
@@ -76,6 +92,9 @@ struct conf {
     int64_t reconnect_timeout_us;
     int64_t shutdown_timeout_us;
 
+    uint64_t signals;       /* that end this node's part: launcher/signals.h */
+    char signals_text[256]; /* as they were given */
+
     char role[65];
     char log_dir[4096]; /* "" a fresh temporary one; "/dev/null": no files */
     bool worker_store;  /* the agent serves the c10d store */
@@ -102,12 +121,14 @@ struct conf {
  * Checks everything and fills `c`. Borrows `o` and `program` (the worker's
  * command line as it was given, ends with NULL: argv + o->rest) for the call.
  * Reads the environment (PATH, PYTHON_EXEC, VIRTUAL_ENV, CONDA_PREFIX,
- * CUDA_VISIBLE_DEVICES), this process's CPU affinity, /proc and /dev.
+ * CUDA_VISIBLE_DEVICES), this process's CPU affinity and cgroup, and where
+ * something depends on GPUs or NUMA nodes NVML, /proc, /dev and /sys.
  *
  * Errors: DDP_E_USAGE a value or a combination that cannot be (the option, the
  * value and what is allowed are named); DDP_E_NOTFOUND, DDP_E_NOTEXEC the
- * program or the interpreter; DDP_E_CONFIG --nproc_per_node=gpu without a GPU;
- * DDP_E_NOMEM. After an error there is nothing to free.
+ * program or the interpreter; DDP_E_CONFIG --nproc_per_node=gpu without a GPU,
+ * --numa_binding that this machine has not the CPUs for; DDP_E_NOMEM. After an
+ * error there is nothing to free.
  */
 int conf_init(struct conf *c,
               const struct opts *o,

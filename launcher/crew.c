@@ -178,12 +178,16 @@ static int start_one(struct crew *crew,
     notice_open(notice);
     char **envp =
         worker_env_make(crew->conf, world, local_rank, error_file, notice);
-    char **argv = worker_args_make(crew->conf->argv, local_rank);
+    struct worker_places places;
+    worker_places_fill(&places, world, local_rank);
+    char **argv = worker_args_make(crew->conf->argv, &places);
+    bool bound = crew->conf->numa_binding != TOPOLOGY_NONE;
     struct spawn_request req = {
         .path = crew->conf->exec_path,
         .argv = argv,
         .envp = envp,
         .origin = crew->origin,
+        .cpus = bound ? &crew->conf->seats[local_rank].cpus : NULL,
         .report_fd = crew->trouble_fd[1],
         .local_rank = local_rank,
     };

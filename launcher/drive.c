@@ -412,6 +412,7 @@ int drive_run(const struct conf *conf,
     static struct drive d; /* large; there is one */
     struct ddp_err err;
     struct agent_conf ac = {.shutdown_us = conf->shutdown_timeout_us,
+                            .last_words = conf->signals,
                             .seed = rng_seed()};
     const char *level = getenv("LOGLEVEL");
     d.conf = conf;

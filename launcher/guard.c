@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launcher/signals.h"
 #include "launcher/tree.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/log.h"
@@ -25,9 +26,10 @@
 #define LATE_US  (20 * MONO_MS) /* what an agent that is not frozen may take */
 #define REST_MAX (1024 * 1024)  /* what is read from a link that is given up */
 
-/* What the guard passes on; SIGCHLD tells it of the agent's end. */
-static const int passed_on[] = {SIGTERM, SIGINT,  SIGHUP, SIGQUIT,
-                                SIGUSR1, SIGUSR2, SIGTSTP};
+/* What the guard passes on besides what it is told; SIGCHLD tells it of the
+ * agent's end. */
+#define ALWAYS                                                                 \
+    (SIGNALS_BIT(SIGUSR1) | SIGNALS_BIT(SIGUSR2) | SIGNALS_BIT(SIGTSTP))
 
 struct guard {
     pid_t agent;
@@ -43,16 +45,17 @@ static _Atomic int64_t *lease_until_us;
 
 /* Signals that were ignored when we started stay so (nohup); but with SIGCHLD
  * ignored, the kernel would not tell us of the agent's end. */
-static void block_signals(sigset_t *set)
+static void block_signals(uint64_t signals, sigset_t *set)
 {
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGCHLD, SIG_DFL);
     (void)sigemptyset(set);
     (void)sigaddset(set, SIGCHLD);
-    for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
+    for (int signo = 1; signo <= 64; signo++) {
         struct sigaction sa;
-        if (sigaction(passed_on[i], NULL, &sa) == 0 && sa.sa_handler != SIG_IGN)
-            (void)sigaddset(set, passed_on[i]);
+        if ((signals & SIGNALS_BIT(signo)) != 0 &&
+            sigaction(signo, NULL, &sa) == 0 && sa.sa_handler != SIG_IGN)
+            (void)sigaddset(set, signo);
     }
     (void)sigprocmask(SIG_BLOCK, set, NULL);
 }
@@ -217,6 +220,13 @@ static int watch(struct guard *g)
     }
 }
 
+/* What a process does to itself; ddp_assert aborts. */
+static bool is_fault(int signo)
+{
+    return signo == SIGABRT || signo == SIGSEGV || signo == SIGBUS ||
+           signo == SIGILL || signo == SIGFPE;
+}
+
 __attribute__((noreturn)) static void guard_main(struct guard *g)
 {
     int status = watch(g);
@@ -228,13 +238,21 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     release(&g->link_fd, &g->link);
     if (WIFEXITED(status))
         _exit(WEXITSTATUS(status));
+    if (is_fault(WTERMSIG(status))) {
+        log_warnx("the agent (pid %d) ended by signal %d (SIG%s), which is a "
+                  "bug of ddprun: please report it; everything that it had "
+                  "started was ended",
+                  (int)g->agent, WTERMSIG(status),
+                  sigabbrev_np(WTERMSIG(status)));
+        _exit(ddp_code_exit(DDP_E_BUG));
+    }
     log_warnx("the agent (pid %d) was killed by signal %d; everything that it "
               "had started was ended",
               (int)g->agent, WTERMSIG(status));
     _exit(128 + SIGKILL);
 }
 
-int guard_split(void)
+int guard_split(uint64_t signals)
 {
     int pair[2];
     sigset_t taken;
@@ -247,7 +265,7 @@ int guard_split(void)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent");
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    block_signals(&taken);
+    block_signals(signals | ALWAYS, &taken);
     g.signal_fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
     if (g.signal_fd < 0)
         fatal(ddp_code_exit(DDP_E_NOMEM), "cannot take signals");

@@ -45,13 +45,18 @@ struct guard_word {
 /*
  * Forks: returns the agent's end of the socketpair in the agent; in the guard
  * it never returns but ends with the agent's status (137 where the agent was
- * killed). Called once, before any thread or loop exists.
+ * killed, DDP_E_BUG's where it was by a fault of its own). Called once, before
+ * any thread or loop exists.
+ *
+ * `signals` (launcher/signals.h), SIGUSR1, SIGUSR2 and SIGTSTP are passed on;
+ * any other has its usual effect, and if that is the guard's death everything
+ * ends at once.
  *
  * In both SIGPIPE is ignored. In the agent, and so in its helpers, the signals
  * that the guard passes on stay blocked: they come over the socketpair only,
  * also where somebody signals every process of that name.
  */
-int guard_split(void);
+int guard_split(uint64_t signals);
 
 /* In the agent: gives the guard a duplicate of a connection, and what to say
  * on it before its FIN: `len` bytes, at most GUARD_FAREWELL_MAX. */

@@ -5,6 +5,7 @@
 
 #include "launcher/conf.h"
 #include "launcher/drive.h"
+#include "launcher/dry_run.h"
 #include "launcher/guard.h"
 #include "launcher/options.h"
 #include "launcher/spawn.h"
@@ -19,6 +20,22 @@ __attribute__((noreturn)) static void refuse(const struct ddp_err *err)
     exit(ddp_code_exit(err->code));
 }
 
+/* --print_completion, which needs no program. */
+static int print_completion(const struct opts *o)
+{
+    struct ddp_err err;
+    const char *shell = opts_text(o, OPTIONS_print_completion);
+    if (!opts_completion(&options_table, shell, stdout)) {
+        ddp_err_set(&err, DDP_E_USAGE,
+                    "--print_completion=%.80s: must be bash, zsh or fish",
+                    shell);
+        refuse(&err);
+    }
+    if (fflush(stdout) == 0)
+        return 0;
+    fatal(ddp_code_exit(DDP_E_IO), "cannot write");
+}
+
 int main(int argc, char *argv[])
 {
     struct opts o;
@@ -29,6 +46,8 @@ int main(int argc, char *argv[])
         refuse(&err);
     if (o.ask != OPTS_ASK_RUN)
         return opts_answer(&o, stdout);
+    if (opts_given(&o, OPTIONS_print_completion))
+        return print_completion(&o);
     if (conf_init(&conf, &o, argv + o.rest, &err) != 0)
         refuse(&err);
     if (conf.token_file[0] != '\0' &&
@@ -36,9 +55,11 @@ int main(int argc, char *argv[])
         refuse(&err);
     for (int i = 0; i < conf.notes_len; i++)
         log_info("%s", conf.notes[i]);
+    if (opts_number(&o, OPTIONS_dry_run) != 0)
+        return dry_run(&conf, stdout);
     struct spawn_origin origin;
     spawn_remember(&origin);
-    int guard_fd = guard_split();
+    int guard_fd = guard_split(conf.signals);
     int status = drive_run(&conf, &origin, guard_fd);
     tls_key_free(conf.token);
     conf_free(&conf);

@@ -34,6 +34,42 @@ _Static_assert(sizeof(rows) / sizeof(rows[0]) == OPTIONS_COUNT,
                "one row for each option");
 _Static_assert(OPTIONS_COUNT <= OPTS_MAX, "the parser holds all options");
 
+/* torchrun's options, of all versions up to 2.12 (TORCHRUN.md 1.2): a prefix
+ * that does there does here. */
+static const char *const torchruns[] = {
+    "nnodes",
+    "nproc_per_node",
+    "rdzv_backend",
+    "rdzv_endpoint",
+    "rdzv_id",
+    "rdzv_conf",
+    "standalone",
+    "max_restarts",
+    "monitor_interval",
+    "start_method",
+    "event_log_handler",
+    "role",
+    "module",
+    "no_python",
+    "run_path",
+    "log_dir",
+    "redirects",
+    "tee",
+    "local_ranks_filter",
+    "duplicate_stdout_filters",
+    "duplicate_stderr_filters",
+    "node_rank",
+    "master_addr",
+    "master_port",
+    "local_addr",
+    "logs_specs",
+    "numa_binding",
+    "signals_to_handle",
+    "shutdown_timeout",
+    "virtual_local_rank",
+    NULL,
+};
+
 const struct opts_table options_table = {
     .program = "ddprun",
     .synopsis = "[OPTION ...] PROGRAM [ARGUMENT ...]",
@@ -43,6 +79,7 @@ const struct opts_table options_table = {
              "torchrun's; see ddprun(1).",
     .version = DDPRUN_VERSION,
     .replaces = "torchrun",
+    .replaced = torchruns,
     .groups = groups,
     .groups_len = GROUP_COUNT,
     .rows = rows,

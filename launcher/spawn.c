@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -80,6 +81,13 @@ static void raise_oom_score(const struct spawn_origin *origin)
     (void)close(fd);
 }
 
+/* Where they went offline since, the worker runs where it may. */
+static void bind_cpus(const struct cpus *cpus)
+{
+    const cpu_set_t *mask = (const cpu_set_t *)(const void *)cpus->bits;
+    (void)sched_setaffinity(0, sizeof(cpus->bits), mask);
+}
+
 __attribute__((noreturn)) static void become(const struct spawn_request *req,
                                              pid_t agent)
 {
@@ -88,6 +96,8 @@ __attribute__((noreturn)) static void become(const struct spawn_request *req,
     if (getppid() != agent)
         _exit(128 + SIGKILL); /* it died before we could ask to be told */
     (void)setrlimit(RLIMIT_NOFILE, &req->origin->files);
+    if (req->cpus != NULL)
+        bind_cpus(req->cpus);
     detach_terminal();
     raise_oom_score(req->origin);
     reset_signals(req->origin);

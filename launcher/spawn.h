@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "launcher/cpus.h"
 #include "rendezvous/base/err.h"
 
 /* What was so when the launcher started, before it changed it for itself. */
@@ -31,6 +32,7 @@ struct spawn_request {
     char *const *argv;
     char *const *envp;
     const struct spawn_origin *origin;
+    const struct cpus *cpus; /* to be bound to; NULL: as we are */
     int report_fd; /* a child that cannot exec writes struct spawn_trouble */
     int local_rank;
 };

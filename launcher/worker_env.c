@@ -41,7 +41,7 @@ static void set_places(struct vars *v,
 {
     set(v, "RANK", "%lld", (long long)(w->base_rank + local_rank));
     set(v, "WORLD_SIZE", "%lld", (long long)w->world_size);
-    set(v, "LOCAL_RANK", "%d", local_rank);
+    set(v, "LOCAL_RANK", "%d", conf->virtual_local_rank ? 0 : local_rank);
     set(v, "LOCAL_WORLD_SIZE", "%d", conf->nproc);
     set(v, "GROUP_RANK", "%lld", (long long)w->group_rank);
     set(v, "GROUP_WORLD_SIZE", "%lld", (long long)w->group_world);
@@ -63,6 +63,7 @@ static void set_elastic(struct vars *v,
     set(v, "TORCHELASTIC_USE_AGENT_STORE", "%s",
         conf->worker_store ? "True" : "False");
     set(v, "TORCHELASTIC_ERROR_FILE", "%s", error_file);
+    set(v, "TORCHELASTIC_SIGNALS_TO_HANDLE", "%s", conf->signals_text);
     set(v, "DDP_INSTANCE", "%s", w->instance);
     set(v, "DDP_ROUND", "%lld", (long long)w->round);
 }
@@ -74,6 +75,14 @@ static void set_notices(struct vars *v, const struct notice *notice)
     set(v, "DDP_PROGRESS_FILE", "%s", path);
     notice_stop_path(notice, path);
     set(v, "DDP_STOP_FILE", "%s", path);
+}
+
+static void set_gpus(struct vars *v, const struct conf *conf, int local_rank)
+{
+    if (conf->virtual_local_rank)
+        set(v, "CUDA_VISIBLE_DEVICES", "%s", conf->seats[local_rank].gpu);
+    else if (conf->gpus[0] != '\0')
+        set(v, "CUDA_VISIBLE_DEVICES", "%s", conf->gpus);
 }
 
 /* What torchrun sets only where the user has not. */
@@ -151,6 +160,7 @@ char **worker_env_make(const struct conf *conf,
     set_places(&v, conf, world, local_rank);
     set_elastic(&v, conf, world, error_file);
     set_notices(&v, notice);
+    set_gpus(&v, conf, local_rank);
     set_defaults(&v, conf);
     char **block = v.failed ? NULL : merge(&v);
     for (int i = 0; i < v.n; i++)
@@ -158,32 +168,72 @@ char **worker_env_make(const struct conf *conf,
     return block;
 }
 
-/* Length of "$local_rank" or "${local_rank}" at `p`, 0 if it is neither. */
-static size_t is_place(const char *p)
+/* -- arguments ------------------------------------------------------------- */
+
+/* By enum worker_place. */
+static const char *const place_names[] = {
+    "local_rank", "rank",        "world_size",
+    "group_rank", "master_addr", "master_port",
+};
+_Static_assert(sizeof(place_names) / sizeof(place_names[0]) == WORKER_PLACES,
+               "a name for each place");
+
+void worker_places_fill(struct worker_places *p,
+                        const struct msg_world *w,
+                        int local_rank)
 {
-    static const char bare[] = "$local_rank";
-    static const char braced[] = "${local_rank}";
-    if (strncmp(p, braced, sizeof(braced) - 1) == 0)
-        return sizeof(braced) - 1;
-    if (strncmp(p, bare, sizeof(bare) - 1) != 0)
-        return 0;
-    char next = p[sizeof(bare) - 1];
-    return isalnum((unsigned char)next) || next == '_' ? 0 : sizeof(bare) - 1;
+    const int64_t numbers[WORKER_PLACES] = {
+        [WORKER_LOCAL_RANK] = local_rank,
+        [WORKER_RANK] = w->base_rank + local_rank,
+        [WORKER_WORLD_SIZE] = w->world_size,
+        [WORKER_GROUP_RANK] = w->group_rank,
+        [WORKER_MASTER_PORT] = w->master_port,
+    };
+    for (int i = 0; i < WORKER_PLACES; i++) {
+        (void)snprintf(p->number[i], /* fits */
+                       sizeof(p->number[i]), "%lld", (long long)numbers[i]);
+        p->text[i] = p->number[i];
+    }
+    p->text[WORKER_MASTER_ADDR] = w->master_addr;
+}
+
+/* The place that "${name}", or "$local_rank", at `arg` means, and its length;
+ * -1: none. */
+static int find_place(const char *arg, size_t *len)
+{
+    bool braces = arg[0] == '$' && arg[1] == '{';
+    const char *name = arg + 1 + braces;
+    if (arg[0] != '$')
+        return -1;
+    size_t n = 0;
+    while (isalnum((unsigned char)name[n]) || name[n] == '_')
+        n++;
+    /* torchrun knows no place but the first: without braces the others may be
+     * meant for somebody else. */
+    for (int i = 0; i < (braces ? WORKER_PLACES : 1); i++) {
+        if (strlen(place_names[i]) == n &&
+            strncmp(place_names[i], name, n) == 0 &&
+            (!braces || name[n] == '}')) {
+            *len = n + (braces ? 3 : 1);
+            return i;
+        }
+    }
+    return -1;
 }
 
 /* Writes `arg` with its places filled to `out` (NULL: only counts). */
-static size_t fill_places(const char *arg, const char *rank, char *out)
+static size_t
+fill_places(const char *arg, const struct worker_places *p, char *out)
 {
     size_t n = 0;
     while (*arg != '\0') {
-        size_t skip = is_place(arg);
+        size_t skip = arg[0] == '$' && arg[1] == '$' ? 2 : 1;
         size_t put = 1;
         const char *from = arg;
-        if (skip > 0) {
-            from = rank;
-            put = strlen(rank);
-        } else {
-            skip = arg[0] == '$' && arg[1] == '$' ? 2 : 1;
+        int place = find_place(arg, &skip);
+        if (place >= 0) {
+            from = p->text[place];
+            put = strlen(from);
         }
         if (out != NULL)
             memcpy(out + n, from, put);
@@ -195,21 +245,19 @@ static size_t fill_places(const char *arg, const char *rank, char *out)
     return n + 1;
 }
 
-char **worker_args_make(char *const *argv, int local_rank)
+char **worker_args_make(char *const *argv, const struct worker_places *places)
 {
-    char rank[16];
-    (void)snprintf(rank, sizeof(rank), "%d", local_rank); /* fits */
     size_t argc = 0;
     size_t bytes = 0;
     for (; argv[argc] != NULL; argc++)
-        bytes += fill_places(argv[argc], rank, NULL);
+        bytes += fill_places(argv[argc], places, NULL);
     char **block = malloc((argc + 1) * sizeof(char *) + bytes);
     if (block == NULL)
         return NULL;
     char *at = (char *)(block + argc + 1);
     for (size_t i = 0; i < argc; i++) {
         block[i] = at;
-        at += fill_places(argv[i], rank, at);
+        at += fill_places(argv[i], places, at);
     }
     block[argc] = NULL;
     return block;

@@ -16,8 +16,6 @@
 #define NAME_MAX_LEN                                                           \
     63 /* of an option or a variable; longer ones match none                   \
         */
-#define WIDTH  80
-#define INDENT 30 /* where the sentences of --help begin */
 
 enum {
     ID_HELP = -1,
@@ -197,8 +195,34 @@ static int ambiguous(const struct opts_table *t,
                        name, list);
 }
 
+static bool is_replaced(const struct opts_table *t, const char *name)
+{
+    for (const char *const *p = t->replaced; p != NULL && *p != NULL; p++) {
+        if (strcmp(*p, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Rows that `name` is a prefix of; the replaced program's own count apart. */
+struct match {
+    int id, count;
+    int replaced_id, replaced_count;
+};
+
+static void add_match(struct match *m, int id, bool replaced)
+{
+    m->id = id;
+    m->count++;
+    if (replaced) {
+        m->replaced_id = id;
+        m->replaced_count++;
+    }
+}
+
 /* The row that --NAME means. --version is not shortened, so that no prefix
- * which the replaced program knows becomes ambiguous. */
+ * which the replaced program knows becomes ambiguous; and where one is so by
+ * an option of ours, theirs is meant. */
 static int find_long(const struct opts_table *t,
                      const char *word,
                      int *id,
@@ -206,7 +230,7 @@ static int find_long(const struct opts_table *t,
 {
     const char *name = word + 2;
     size_t len = strcspn(name, "=");
-    int found = ID_NONE, count = 0;
+    struct match m = {.id = ID_NONE};
     if (len == strlen("version") && begins("version", name, len)) {
         *id = ID_VERSION;
         return 0;
@@ -215,22 +239,19 @@ static int find_long(const struct opts_table *t,
         const char *have = t->rows[i].name;
         if (!begins(have, name, len))
             continue;
-        found = i;
-        count++;
         if (have[len] == '\0') {
-            count = 1;
-            break;
+            *id = i;
+            return 0;
         }
+        add_match(&m, i, is_replaced(t, have));
     }
-    if (len > 0 && begins("help", name, len)) {
-        found = ID_HELP;
-        count++;
-    }
-    if (count > 1)
-        return ambiguous(t, name, len, err);
-    if (count == 0)
+    if (len > 0 && begins("help", name, len))
+        add_match(&m, ID_HELP, true);
+    if (m.count == 0)
         return unknown(t, word, err);
-    *id = found;
+    if (m.count > 1 && m.replaced_count != 1)
+        return ambiguous(t, name, len, err);
+    *id = m.count == 1 ? m.id : m.replaced_id;
     return 0;
 }
 
@@ -548,111 +569,4 @@ const char *opts_where(const struct opts *o, int id, char name[64])
         return name;
     (void)snprintf(name, 64, "--%.61s", row->name);
     return name;
-}
-
-/* -- --help -----------------------------------------------------------------
- */
-
-/* Words of `text` from column `at` on, wrapped, following lines indented; ends
- * the line. */
-static void wrap(FILE *f, const char *text, size_t at, size_t indent)
-{
-    bool first = true;
-    for (const char *p = text + strspn(text, " "); *p != '\0';) {
-        size_t len = strcspn(p, " ");
-        if (!first && at + 1 + len > WIDTH) {
-            fprintf(f, "\n%*s", (int)indent, "");
-            at = indent;
-            first = true;
-        }
-        fprintf(f, "%s%.*s", first ? "" : " ", (int)len, p);
-        at += len + !first;
-        first = false;
-        p += len;
-        p += strspn(p, " ");
-    }
-    fputc('\n', f);
-}
-
-static void help_row(const struct opts_row *row, FILE *f)
-{
-    char left[160], text[1024];
-    char letter[] = {'-', row->letter, ',', ' ', '\0'};
-    bool lacks = may_lack_value(row);
-    int n = snprintf(left, sizeof(left), "  %s--%s%s%s%s",
-                     row->letter != 0 ? letter : "", row->name,
-                     lacks ? "[" : "", takes_value(row) ? "=" : "",
-                     takes_value(row) ? row->metavar + lacks : "");
-    bool shown = row->init != NULL && row->init[0] != '\0';
-    (void)snprintf(text, /* a sentence fits */
-                   sizeof(text), "%s%s%s%s", row->help,
-                   shown ? " (default: " : "", shown ? row->init : "",
-                   shown ? ")" : "");
-    if (n >= 0 && n + 2 <= INDENT)
-        fprintf(f, "%-*s", INDENT, left);
-    else
-        fprintf(f, "%s\n%*s", left, INDENT, "");
-    wrap(f, text, INDENT, INDENT);
-}
-
-static void help_later(const struct opts_table *t, FILE *f)
-{
-    char list[1024] = "";
-    for (int i = 0; i < t->rows_len; i++) {
-        if (t->rows[i].kind == OPTS_LATER)
-            list_add(list, sizeof(list), t->rows[i].name);
-    }
-    if (list[0] == '\0')
-        return;
-    fprintf(f, "\nOptions of %s that are not there yet:\n  ", t->replaces);
-    wrap(f, list, 2, 2);
-}
-
-void opts_usage(const struct opts_table *t, FILE *f)
-{
-    fprintf(f, "usage: %s %s\n", t->program, t->synopsis);
-}
-
-void opts_help(const struct opts_table *t, FILE *f)
-{
-    opts_usage(t, f);
-    fputc('\n', f);
-    wrap(f, t->about, 0, 0);
-    for (int group = 0; group < t->groups_len; group++) {
-        fprintf(f, "\n%s:\n", t->groups[group]);
-        for (int i = 0; i < t->rows_len; i++) {
-            if (t->rows[i].group == group && t->rows[i].kind != OPTS_LATER)
-                help_row(&t->rows[i], f);
-        }
-    }
-    help_later(t, f);
-    fprintf(f, "\nOthers:\n");
-    fprintf(f, "%-*sPrint this and exit.\n", INDENT, "  -h, --help");
-    fprintf(f, "%-*sPrint the version and exit.\n\n", INDENT, "  --version");
-    wrap(f,
-         "A dash may stand for each underscore, and a name may be shortened as "
-         "long as it is the only one that begins so.",
-         0, 0);
-    for (int i = 0; i < t->rows_len; i++) {
-        if (t->rows[i].env == NULL)
-            continue;
-        fprintf(
-            f, "The environment can set defaults: %.*s for --%s, and so on.\n",
-            (int)strcspn(t->rows[i].env, " "), t->rows[i].env, t->rows[i].name);
-        break;
-    }
-}
-
-int opts_answer(const struct opts *o, FILE *f)
-{
-    ddp_assert(o->ask != OPTS_ASK_RUN);
-    if (o->ask == OPTS_ASK_HELP)
-        opts_help(o->table, f);
-    else
-        fprintf(f, "%s %s\n", o->table->program, o->table->version);
-    if (fflush(f) == 0)
-        return 0;
-    fprintf(stderr, "%s: cannot write: %s\n", o->table->program,
-            strerror(errno));
-    return ddp_code_exit(DDP_E_IO);
 }

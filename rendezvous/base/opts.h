@@ -18,7 +18,8 @@
  * it is not: the default is meant then, and not where the option is not given.
  *
  * The grammar is argparse's, since torchrun's users know it. --a_b and --a-b
- * are the same; a prefix will do while it is the only one; `--o v`, `--o=v`,
+ * are the same; a prefix will do while it is the only one, or the only one of
+ * those that the replaced program has; `--o v`, `--o=v`,
  * `-ov`, `-o v`, `-o=v`; flags in a bunch, `-abv`. The last one given wins.
  * The first word that is no option ends the options: all after it belongs to
  * somebody else. A `--` before that word is dropped. -h, --help and --version
@@ -65,6 +66,9 @@ struct opts_table {
     const char *about;    /* a paragraph below the usage line in --help */
     const char *version;
     const char *replaces; /* whose options are LATER: "torchrun"; or NULL */
+    /* Names that it has as well, ending with NULL; or NULL: a prefix that only
+     * one of them begins with means that one, whatever else does. */
+    const char *const *replaced;
     const char *const *groups;
     int groups_len;
     const struct opts_row *rows;
@@ -125,6 +129,14 @@ int opts_answer(const struct opts *o, FILE *f);
 /* --help, 80 columns; and its first line alone, for errors. */
 void opts_help(const struct opts_table *table, FILE *f);
 void opts_usage(const struct opts_table *table, FILE *f);
+
+/*
+ * What makes a shell ("bash", "zsh", "fish") complete the program's options,
+ * its program's name and arguments; false and nothing written for another.
+ */
+bool opts_completion(const struct opts_table *table,
+                     const char *shell,
+                     FILE *f);
 
 /*
  * A whole number, or decimal seconds as microseconds, between min and max (of

@@ -37,7 +37,7 @@ look()
     # One that died just now is not reaped yet: only those that stay count.
     for _try in 1 2 3 4 5 6 7 8 9 10; do
         zombies=$(ps -o state= --ppid "$(cut -d ' ' -f 1 "$1" |
-            tr '\n' ',')1" | grep -c Z)
+            paste -sd,)" | grep -c Z)
         [ "$zombies" -gt 0 ] || return 0
         sleep 0.02
     done

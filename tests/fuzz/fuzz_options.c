@@ -1,10 +1,16 @@
-/* links: launcher/conf launcher/options launcher/program launcher/placement */
-/* links: rendezvous/base/opts rendezvous/base/err rendezvous/base/rng */
+/* links: launcher/conf launcher/conf_meet launcher/conf_rdzv */
+/* links: launcher/conf_program launcher/options launcher/program */
+/* links: launcher/conf_place launcher/cpus launcher/topology launcher/nvml */
+/* links: launcher/gpus launcher/signals rendezvous/base/opts_complete */
+/* libs: -ldl */
+/* links: rendezvous/base/opts_help rendezvous/base/opts */
+/* links: rendezvous/base/err rendezvous/base/rng rendezvous/base/log */
 /*
  * A command line, a word a line; a line that begins with '@' is a variable of
  * the environment. What conf_init lets pass must be what conf.h promises; what
- * it does not must be told. It looks for the program and for GPUs (stat,
- * access, readdir), and opens or makes no file that the input names.
+ * it does not must be told. It looks for the program and for GPUs and
+ * CPUs (stat, access, readdir, /sys), and opens or makes no file that the input
+ * names.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -49,6 +55,14 @@ static void check_conf(const struct conf *c)
         ddp_assert(c->node_rank >= 0 && c->master_addr[0] != '\0');
     else
         ddp_assert(c->master_addr[0] == '\0' && c->master_port == 0);
+    ddp_assert(c->signals != 0 && c->signals_text[0] != '\0');
+    ddp_assert(c->seats != NULL);
+    for (int i = 0; i < c->nproc; i++) {
+        const struct conf_seat *seat = &c->seats[i];
+        ddp_assert(!c->virtual_local_rank || seat->gpu[0] != '\0');
+        ddp_assert(c->numa_binding == TOPOLOGY_NONE ||
+                   (seat->numa_node >= 0 && cpus_count(&seat->cpus) > 0));
+    }
     ddp_assert(c->max_restarts >= 0 && c->shutdown_timeout_us >= 0);
     ddp_assert(c->join_timeout_us > 0 && c->last_call_timeout_us >= 0 &&
                c->close_timeout_us > 0 && c->read_timeout_us > 0);

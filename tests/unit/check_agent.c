@@ -693,6 +693,25 @@ START_TEST(test_agent_other_signals_are_passed_on)
 }
 END_TEST
 
+/* --signals_to_handle says which one is an order to go, and which is the
+ * workers' own business. */
+START_TEST(test_agent_signals_to_go_can_be_chosen)
+{
+    agent.conf.last_words = UINT64_C(1) << (SIGUSR1 - 1);
+    run();
+    signal_comes(SIGTERM);
+    ck_assert_str_eq(did, "kill:15 ");
+    ck_assert(!exited);
+    signal_comes(SIGUSR1);
+    ck_assert_str_eq(did, "send:leave kill:10 ");
+    ck_assert_int_eq(last.leave.all, 0);
+    signal_comes(SIGUSR1);
+    ck_assert_ptr_nonnull(strstr(did, "kill:9"));
+    both_die(9);
+    ck_assert_ptr_nonnull(strstr(did, "exit:138"));
+}
+END_TEST
+
 /* The order to end the run must not be lost with the connection. */
 START_TEST(test_agent_interrupt_waits_for_the_servers_end)
 {
@@ -862,6 +881,7 @@ static void add_tests(TCase *t)
         test_agent_sigterm_leaves_with_the_same_signal,
         test_agent_second_signal_ends_the_grace,
         test_agent_other_signals_are_passed_on,
+        test_agent_signals_to_go_can_be_chosen,
         test_agent_interrupt_before_the_server_was_reached_ends_at_once,
         test_agent_orphan_ends_when_its_workers_are_dead,
         test_agent_orphan_without_workers_ends_at_once,

@@ -1,4 +1,5 @@
-/* links: rendezvous/base/opts rendezvous/base/err */
+/* links: rendezvous/base/opts rendezvous/base/opts_complete */
+/* links: rendezvous/base/opts_help rendezvous/base/err */
 /* The parser on a table of its own: the grammar, the three sources of a
  * value, and what it says when something is wrong. */
 #include <check.h>
@@ -47,12 +48,15 @@ static const struct opts_row rows[ROWS] = {
 
 static const char *const groups[] = {"First", "Second"};
 
+static const char *const replaced[] = {"n_procs", "name", "quiet", NULL};
+
 static const struct opts_table table = {
     .program = "prog",
     .synopsis = "[OPTION ...] FILE",
     .about = "Does it.",
     .version = "1",
     .replaces = "oldprog",
+    .replaced = replaced,
     .groups = groups,
     .groups_len = 2,
     .rows = rows,
@@ -128,6 +132,8 @@ static const struct {
     {"", "--n_nodes=3 f", N_NODES, OPTS_FROM_LINE, 3, "3", 2},
     {"", "--n-nodes=3 f", N_NODES, OPTS_FROM_LINE, 3, "3", 2},
     {"", "--n-nodes 3 f", N_NODES, OPTS_FROM_LINE, 3, "3", 3},
+    /* the only one of those that the replaced program has */
+    {"", "--n_=3 f", N_PROCS, OPTS_FROM_LINE, 3, "3", 2},
     {"", "--n-n 3 f", N_NODES, OPTS_FROM_LINE, 3, "3", 3},
     {"", "--sh=2x2 f", SHAPE, OPTS_FROM_LINE, 0, "2x2", 2},
     {"", "--shape-of_the=2 f", SHAPE, OPTS_FROM_LINE, 0, "2", 2},
@@ -213,7 +219,6 @@ static const struct {
     {"", "--quiet=1", "--quiet=1: --quiet takes no value"},
     {"", "-q=1", "--quiet=1: --quiet takes no value"},
     {"", "--n 3", "--n could be any of --n_nodes, --n_procs, --name"},
-    {"", "--n_=3", "--n_ could be any of --n_nodes, --n_procs"},
     {"", "--n_noeds 3", "unknown option --n_noeds; did you mean --n_nodes?"},
     {"", "--nodes=3", "unknown option --nodes; did you mean --n_nodes?"},
     {"", "--QUIET", "unknown option --QUIET; did you mean --quiet?"},
@@ -336,6 +341,33 @@ START_TEST(test_opts_help_is_whole_and_narrow)
 END_TEST
 
 /* A swap counts as one edit; what is far from all is not guessed. */
+/* Each shell gets each option, and the values that are words. */
+START_TEST(test_opts_completion_has_every_option)
+{
+    static const char *const shells[] = {"bash", "zsh", "fish"};
+    char *text = NULL, name[64];
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+    ck_assert(opts_completion(&table, shells[_i], f));
+    ck_assert_int_eq(fclose(f), 0);
+    for (int i = 0; i < ROWS; i++) {
+        bool dashes = _i < 2;
+        (void)snprintf(name, sizeof(name), "%s%s", dashes ? "--" : "-l ",
+                       rows[i].name);
+        ck_assert_msg((strstr(text, name) != NULL) ==
+                          (rows[i].kind != OPTS_LATER),
+                      "%s: %s", shells[_i], name);
+    }
+    ck_assert_ptr_nonnull(strstr(text, "prog"));
+    free(text);
+    f = open_memstream(&text, &len);
+    ck_assert(!opts_completion(&table, "csh", f));
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_uint_eq(len, 0);
+    free(text);
+}
+END_TEST
+
 START_TEST(test_opts_nearest_counts_edits)
 {
     static const char *const names[] = {"join_timeout", "is_host", "lastcall"};
@@ -379,6 +411,7 @@ int main(void)
     tcase_add_test(t, test_opts_endless_word_is_unknown);
     tcase_add_test(t, test_opts_where_names_the_source);
     tcase_add_test(t, test_opts_help_is_whole_and_narrow);
+    tcase_add_loop_test(t, test_opts_completion_has_every_option, 0, 3);
     tcase_add_test(t, test_opts_nearest_counts_edits);
     tcase_add_test(t, test_opts_numbers_are_whole);
     suite_add_tcase(s, t);

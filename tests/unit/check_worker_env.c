@@ -35,6 +35,8 @@ static void setup(void)
     conf.max_restarts = 5;
     conf.worker_store = true;
     (void)snprintf(conf.role, sizeof(conf.role), "trainer");
+    (void)snprintf(conf.signals_text, sizeof(conf.signals_text),
+                   "SIGTERM,SIGUSR1");
     (void)snprintf(conf.run_id, sizeof(conf.run_id), "a=b c");
 }
 
@@ -71,6 +73,7 @@ static const char *const wanted[] = {
     "TORCHELASTIC_MAX_RESTARTS=5",
     "TORCHELASTIC_RUN_ID=a=b c",
     "TORCHELASTIC_USE_AGENT_STORE=True",
+    "TORCHELASTIC_SIGNALS_TO_HANDLE=SIGTERM,SIGUSR1",
     "TORCHELASTIC_ERROR_FILE=/tmp/x.json",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING=1",
     "OMP_NUM_THREADS=1",
@@ -121,6 +124,32 @@ START_TEST(test_worker_env_one_worker_keeps_its_threads)
 }
 END_TEST
 
+/* --gpus is what all see; with --virtual_local_rank each sees its own only,
+ * and is local rank 0, but for ${local_rank}. */
+START_TEST(test_worker_env_gpus_are_handed_out)
+{
+    static struct conf_seat seats[4];
+    ck_assert_int_eq(setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7", 1), 0);
+    char **env = worker_env_make(&conf, &world, 2, "", &files);
+    ck_assert(holds(env, "CUDA_VISIBLE_DEVICES=4,5,6,7"));
+    free(env);
+    (void)snprintf(conf.gpus, sizeof(conf.gpus), "6,7");
+    env = worker_env_make(&conf, &world, 2, "", &files);
+    ck_assert(holds(env, "CUDA_VISIBLE_DEVICES=6,7"));
+    ck_assert(holds(env, "LOCAL_RANK=2"));
+    free(env);
+    conf.virtual_local_rank = true;
+    conf.seats = seats;
+    (void)snprintf(seats[2].gpu, sizeof(seats[2].gpu), "GPU-2");
+    env = worker_env_make(&conf, &world, 2, "", &files);
+    ck_assert(holds(env, "CUDA_VISIBLE_DEVICES=GPU-2"));
+    ck_assert(holds(env, "LOCAL_RANK=0"));
+    ck_assert(holds(env, "RANK=6"));
+    ck_assert_int_eq(count(env), WANTED + 1);
+    free(env);
+}
+END_TEST
+
 /* string.Template's rules, as far as they concern us. */
 static const struct {
     const char *given, *made;
@@ -136,6 +165,15 @@ static const struct {
     {"$$local_rank", "$local_rank"},
     {"$$$local_rank", "$11"},
     {"$HOME $", "$HOME $"},
+    {"${rank}/${world_size}", "15/12"},
+    {"${group_rank}", "1"},
+    {"tcp://${master_addr}:${master_port}", "tcp://10.0.0.1:29500"},
+    {"$rank $world_size", "$rank $world_size"},
+    {"${ranks} ${Rank} ${}", "${ranks} ${Rank} ${}"},
+    {"${rank", "${rank"},
+    {"$${rank}", "${rank}"},
+    {"$$$${rank} $$${rank}", "$${rank} $15"},
+    {"${rank}${rank}$", "1515$"},
 };
 
 START_TEST(test_worker_args_places_are_filled)
@@ -143,7 +181,9 @@ START_TEST(test_worker_args_places_are_filled)
     char given[64];
     (void)snprintf(given, sizeof(given), "%s", args[_i].given);
     char *argv[] = {given, NULL};
-    char **made = worker_args_make(argv, 11);
+    struct worker_places places;
+    worker_places_fill(&places, &world, 11);
+    char **made = worker_args_make(argv, &places);
     ck_assert_str_eq(made[0], args[_i].made);
     ck_assert_ptr_null(made[1]);
     free(made);
@@ -158,6 +198,7 @@ int main(void)
     tcase_add_test(tc, test_worker_env_has_all_places);
     tcase_add_test(tc, test_worker_env_replaces_its_own_names_only);
     tcase_add_test(tc, test_worker_env_one_worker_keeps_its_threads);
+    tcase_add_test(tc, test_worker_env_gpus_are_handed_out);
     tcase_add_loop_test(tc, test_worker_args_places_are_filled, 0,
                         sizeof(args) / sizeof(args[0]));
     suite_add_tcase(suite, tc);

@@ -1,0 +1,72 @@
+/* What is executed: the program itself, or python with a script or module. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "launcher/conf_parts.h"
+#include "launcher/options.h"
+#include "launcher/program.h"
+
+/* -- the program ------------------------------------------------------------
+ */
+
+/* Copies of `head` and `tail`, both ending with NULL, as one vector. */
+static int join_vectors(struct conf *c,
+                        const char *const head[],
+                        char *const tail[],
+                        struct ddp_err *err)
+{
+    size_t heads = 0, tails = 0;
+    while (head[heads] != NULL)
+        heads++;
+    while (tail[tails] != NULL)
+        tails++;
+    c->argv = calloc(heads + tails + 1, sizeof(c->argv[0]));
+    for (size_t i = 0; c->argv != NULL && i < heads + tails; i++) {
+        c->argv[i] = strdup(i < heads ? head[i] : tail[i - heads]);
+        if (c->argv[i] == NULL)
+            return ddp_err_set(err, DDP_E_NOMEM, "no memory for the command");
+    }
+    if (c->argv == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for the command");
+    const char *name = c->argv[heads];
+    const char *slash = strrchr(name, '/');
+    c->prog_name = slash != NULL ? slash + 1 : name;
+    return 0;
+}
+
+int conf_program(struct conf *c,
+                 const struct opts *o,
+                 char *const program[],
+                 struct ddp_err *err)
+{
+    bool run_path = opts_number(o, OPTIONS_run_path) != 0;
+    bool module = opts_number(o, OPTIONS_module) != 0 && !run_path;
+    bool no_python = opts_number(o, OPTIONS_no_python) != 0 && !run_path;
+    if (module && no_python)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "--module and --no_python exclude each other: a "
+                           "module is run by python");
+    if (program[0] == NULL || program[0][0] == '\0')
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "no program: its name comes after the options");
+    char path[4096];
+    bool python =
+        module || run_path || (!no_python && program_is_script(program[0]));
+    if (python && !module && program_check_script(program[0], err) < 0)
+        return -1;
+    int rc = python ? program_find_python(path, sizeof(path), err)
+                    : program_find(program[0], path, sizeof(path), err);
+    if (rc < 0)
+        return -1;
+    c->exec_path = strdup(path);
+    if (c->exec_path == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for the command");
+    /* python finds its environment by its own path, so it gets all of it. */
+    const char *head[4] = {NULL};
+    if (python) {
+        head[0] = path;
+        head[1] = "-u";
+        head[2] = module ? "-m" : NULL;
+    }
+    return join_vectors(c, head, program, err);
+}

@@ -1,0 +1,121 @@
+/*
+ * --help and --version. Lines are at most 80 columns wide: the options on the
+ * left, their sentences wrapped on the right.
+ */
+#include "rendezvous/base/opts.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define WIDTH  80
+#define INDENT 30 /* where the sentences begin */
+
+/* Words of `text` from column `at` on, wrapped, following lines indented; ends
+ * the line. */
+static void wrap(FILE *f, const char *text, size_t at, size_t indent)
+{
+    bool first = true;
+    for (const char *p = text + strspn(text, " "); *p != '\0';) {
+        size_t len = strcspn(p, " ");
+        if (!first && at + 1 + len > WIDTH) {
+            fprintf(f, "\n%*s", (int)indent, "");
+            at = indent;
+            first = true;
+        }
+        fprintf(f, "%s%.*s", first ? "" : " ", (int)len, p);
+        at += len + !first;
+        first = false;
+        p += len;
+        p += strspn(p, " ");
+    }
+    fputc('\n', f);
+}
+
+static void help_row(const struct opts_row *row, FILE *f)
+{
+    char left[160], text[1024];
+    char letter[] = {'-', row->letter, ',', ' ', '\0'};
+    const char *value = row->metavar != NULL ? row->metavar : "";
+    bool lacks = value[0] == '['; /* it may be left out, and "=" with it */
+    int n = snprintf(left, sizeof(left), "  %s--%s%s%s%s",
+                     row->letter != 0 ? letter : "", row->name,
+                     lacks ? "[" : "", value[0] != '\0' ? "=" : "",
+                     value + lacks);
+    bool shown = row->init != NULL && row->init[0] != '\0';
+    (void)snprintf(text, /* a sentence fits */
+                   sizeof(text), "%s%s%s%s", row->help,
+                   shown ? " (default: " : "", shown ? row->init : "",
+                   shown ? ")" : "");
+    if (n >= 0 && n + 2 <= INDENT)
+        fprintf(f, "%-*s", INDENT, left);
+    else
+        fprintf(f, "%s\n%*s", left, INDENT, "");
+    wrap(f, text, INDENT, INDENT);
+}
+
+static void help_later(const struct opts_table *t, FILE *f)
+{
+    char list[1024];
+    size_t used = 0;
+    for (int i = 0; i < t->rows_len; i++) {
+        if (t->rows[i].kind != OPTS_LATER)
+            continue;
+        int n = snprintf(list + used, sizeof(list) - used, "%s--%s",
+                         used > 0 ? ", " : "", t->rows[i].name);
+        ddp_assert(n > 0 && (size_t)n < sizeof(list) - used); /* our table */
+        used += (size_t)n;
+    }
+    if (used == 0)
+        return;
+    fprintf(f, "\nOptions of %s that are not there yet:\n  ", t->replaces);
+    wrap(f, list, 2, 2);
+}
+
+void opts_usage(const struct opts_table *t, FILE *f)
+{
+    fprintf(f, "usage: %s %s\n", t->program, t->synopsis);
+}
+
+void opts_help(const struct opts_table *t, FILE *f)
+{
+    opts_usage(t, f);
+    fputc('\n', f);
+    wrap(f, t->about, 0, 0);
+    for (int group = 0; group < t->groups_len; group++) {
+        fprintf(f, "\n%s:\n", t->groups[group]);
+        for (int i = 0; i < t->rows_len; i++) {
+            if (t->rows[i].group == group && t->rows[i].kind != OPTS_LATER)
+                help_row(&t->rows[i], f);
+        }
+    }
+    help_later(t, f);
+    fprintf(f, "\nOthers:\n");
+    fprintf(f, "%-*sPrint this and exit.\n", INDENT, "  -h, --help");
+    fprintf(f, "%-*sPrint the version and exit.\n\n", INDENT, "  --version");
+    wrap(f,
+         "A dash may stand for each underscore, and a name may be shortened as "
+         "long as it is the only one that begins so.",
+         0, 0);
+    for (int i = 0; i < t->rows_len; i++) {
+        if (t->rows[i].env == NULL)
+            continue;
+        fprintf(
+            f, "The environment can set defaults: %.*s for --%s, and so on.\n",
+            (int)strcspn(t->rows[i].env, " "), t->rows[i].env, t->rows[i].name);
+        break;
+    }
+}
+
+int opts_answer(const struct opts *o, FILE *f)
+{
+    ddp_assert(o->ask != OPTS_ASK_RUN);
+    if (o->ask == OPTS_ASK_HELP)
+        opts_help(o->table, f);
+    else
+        fprintf(f, "%s %s\n", o->table->program, o->table->version);
+    if (fflush(f) == 0)
+        return 0;
+    fprintf(stderr, "%s: cannot write: %s\n", o->table->program,
+            strerror(errno));
+    return ddp_code_exit(DDP_E_IO);
+}
