@@ -68,6 +68,7 @@ struct agent_worker {
     bool permanent;   /* starting it again is useless */
     bool progressed;  /* it had got somewhere (DDP_PROGRESS_FILE) */
     const char *text; /* from its error file, may be NULL */
+    const char *tail; /* its last lines on stderr, may be NULL */
 };
 
 struct agent_event {

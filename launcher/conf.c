@@ -935,6 +935,7 @@ int conf_init(struct conf *c,
     if (check_nnodes(c, o, err) < 0 || check_nproc(c, o, err) < 0 ||
         check_names(c, o, err) < 0 || check_meeting(c, o, err) < 0 ||
         check_rdzv_conf(c, o, err) < 0 || check_rest(c, o, err) < 0 ||
+        conf_output_init(&c->output, o, c->nproc, err) < 0 ||
         check_program(c, o, program, err) < 0) {
         conf_free(c);
         return -1;
@@ -948,5 +949,6 @@ void conf_free(struct conf *c)
         free(*p);
     free(c->argv);
     free(c->exec_path);
+    conf_output_free(&c->output);
     memset(c, 0, sizeof(*c));
 }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "launcher/conf_output.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/opts.h"
 
@@ -78,6 +79,7 @@ struct conf {
 
     char role[65];
     char log_dir[4096]; /* "" a fresh temporary one; "/dev/null": no files */
+    struct conf_output output;
     bool worker_store;  /* the agent serves the c10d store */
 
     /*

@@ -30,6 +30,7 @@ struct crew {
     uv_loop_t *loop;
     const struct conf *conf;
     const struct spawn_origin *origin;
+    struct output *output;
     const struct crew_handler *handler;
     void *ctx;
     struct errfile errfile;
@@ -38,11 +39,13 @@ struct crew {
     struct notice *notices; /* by local rank */
     int trouble_fd[2];      /* children that could not exec */
     bool paused;
+    bool stopping; /* workers of this round were asked to go */
 };
 
 struct crew *crew_new(uv_loop_t *loop,
                       const struct conf *conf,
                       const struct spawn_origin *origin,
+                      struct output *output,
                       const struct crew_handler *handler,
                       void *ctx)
 {
@@ -62,6 +65,7 @@ struct crew *crew_new(uv_loop_t *loop,
     crew->loop = loop;
     crew->conf = conf;
     crew->origin = origin;
+    crew->output = output;
     crew->handler = handler;
     crew->ctx = ctx;
     if (pipe2(crew->trouble_fd, O_CLOEXEC | O_NONBLOCK) != 0)
@@ -95,6 +99,7 @@ static bool find_trouble(const struct crew *crew, int local_rank, int *why)
 static void tell_exit(struct crew *crew, int local_rank, const siginfo_t *info)
 {
     char text[ERRFILE_TEXT_MAX + 1] = "";
+    char tail[LINES_TAIL_BYTES + 1] = "";
     bool exited = info->si_code == CLD_EXITED;
     struct agent_worker w = {
         .local_rank = local_rank,
@@ -103,12 +108,17 @@ static void tell_exit(struct crew *crew, int local_rank, const siginfo_t *info)
         .signal = exited ? 0 : info->si_status,
         .progressed = notice_progressed(&crew->notices[local_rank]),
         .text = text,
+        .tail = tail,
     };
     notice_close(&crew->notices[local_rank]);
     int why;
     bool ok = w.code == 0 && w.signal == 0;
-    if (!ok)
+    if (!ok) {
         errfile_read(crew->error_files[local_rank], text);
+        if (!crew->stopping || w.signal != SIGTERM) /* else it obeyed */
+            output_tail(crew->output, local_rank, tail);
+    }
+    output_worker_ended(crew->output, local_rank);
     if ((w.code == 126 || w.code == 127) &&
         find_trouble(crew, local_rank, &why)) {
         w.permanent = true;
@@ -173,7 +183,12 @@ static int start_one(struct crew *crew,
                      struct ddp_err *err)
 {
     char *error_file = crew->error_files[local_rank];
-    errfile_prepare(&crew->errfile, world->restarts, local_rank, error_file);
+    char folder[ERRFILE_PATH_MAX];
+    struct output_ends ends;
+    errfile_prepare(&crew->errfile, world->restarts, local_rank, error_file,
+                    folder);
+    if (output_open(crew->output, world, local_rank, folder, &ends, err) != 0)
+        return -1;
     struct notice *notice = &crew->notices[local_rank];
     notice_open(notice);
     char **envp =
@@ -185,6 +200,8 @@ static int start_one(struct crew *crew,
         .envp = envp,
         .origin = crew->origin,
         .report_fd = crew->trouble_fd[1],
+        .out_fd = ends.out,
+        .err_fd = ends.err,
         .local_rank = local_rank,
     };
     pid_t pid = 0;
@@ -194,6 +211,7 @@ static int start_one(struct crew *crew,
         ddp_err_set(err, DDP_E_NOMEM, "no memory for a worker");
     else
         rc = spawn_worker(&req, &pid, &pidfd, err);
+    output_close(&ends);
     free(envp);
     free(argv);
     return rc == 0 ? watch_worker(crew, local_rank, pid, pidfd, err) : -1;
@@ -206,6 +224,7 @@ int crew_start(struct crew *crew,
 {
     int why;
     (void)find_trouble(crew, -1, &why); /* forgets that of the round before */
+    crew->stopping = false;
     for (*started = 0; *started < crew->conf->nproc; ++*started) {
         ddp_assert(crew->watches[*started] == NULL);
         if (start_one(crew, world, *started, err) != 0)
@@ -235,6 +254,7 @@ static void signal_workers(const struct crew *crew, int signo)
 int crew_ask(struct crew *crew, enum msg_graceful graceful)
 {
     int looking = 0;
+    crew->stopping = true;
     for (int i = 0; i < crew->conf->nproc; i++) {
         const struct watch *w = crew->watches[i];
         if (w == NULL)
@@ -252,6 +272,7 @@ int crew_ask(struct crew *crew, enum msg_graceful graceful)
 void crew_kill(struct crew *crew, int signo)
 {
     bool asks_to_go = signo != SIGKILL && signo != SIGUSR1 && signo != SIGUSR2;
+    crew->stopping |= asks_to_go;
     signal_workers(crew, signo);
     if (asks_to_go)
         signal_workers(crew, SIGCONT);

@@ -11,6 +11,7 @@
 #include "launcher/agent.h"
 #include "launcher/conf.h"
 #include "launcher/errfile.h"
+#include "launcher/output.h"
 #include "launcher/spawn.h"
 
 struct crew;
@@ -24,6 +25,7 @@ struct crew_handler {
 struct crew *crew_new(uv_loop_t *loop,
                       const struct conf *conf,
                       const struct spawn_origin *origin,
+                      struct output *output,
                       const struct crew_handler *handler,
                       void *ctx);
 

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher/agent.h"
@@ -22,6 +23,7 @@
 #include "launcher/guard.h"
 #include "launcher/helper.h"
 #include "launcher/link.h"
+#include "launcher/output.h"
 #include "launcher/report.h"
 #include "launcher/tree.h"
 #include "rendezvous/base/log.h"
@@ -38,6 +40,7 @@ struct drive {
     struct agent agent;
     struct link *link;
     struct crew *crew;
+    struct output *output;
     int guard_fd;
     bool debug;
     int64_t start_us;
@@ -130,8 +133,8 @@ static void start_workers(struct drive *d, const struct msg_world *world)
 
 static void sweep(const struct drive *d)
 {
-    pid_t keep[2] = {link_server(d->link), d->store};
-    if (tree_kill(keep, 2, mono_now_us() + SWEEP_US) > 0)
+    pid_t keep[3] = {link_server(d->link), d->store, output_pid(d->output)};
+    if (tree_kill(keep, 3, mono_now_us() + SWEEP_US) > 0)
         log_warnx("some processes that the workers left behind could not be "
                   "killed");
 }
@@ -295,10 +298,16 @@ static const struct link_handler link_handler = {
 static void reap_others(struct drive *d)
 {
     for (;;) {
-        pid_t ours[2] = {link_server(d->link), d->store};
-        pid_t pid = crew_reap_orphans(d->crew, ours, 2);
+        pid_t relay = output_pid(d->output);
+        pid_t ours[3] = {link_server(d->link), d->store, relay};
+        pid_t pid = crew_reap_orphans(d->crew, ours, 3);
         if (pid == 0)
             return;
+        if (pid == relay) {
+            (void)waitpid(pid, NULL, WNOHANG);
+            output_restart(d->output);
+            continue;
+        }
         if (pid == d->store) {
             log_warnx("the workers' store ended unexpectedly; a new, empty one "
                       "takes its place");
@@ -428,11 +437,13 @@ int drive_run(const struct conf *conf,
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     fill_join(&d, port, &ac.join);
     d.link = link_new(&d.loop, conf, guard_fd, &link_handler, &d, d.debug);
-    d.crew = crew_new(&d.loop, conf, origin, &crew_handler, &d);
+    d.output = output_new(conf);
+    d.crew = crew_new(&d.loop, conf, origin, d.output, &crew_handler, &d);
     agent_init(&d.agent, &ac);
     struct agent_event start = {.kind = AGENT_START};
     step(&d, &start);
     (void)uv_run(&d.loop, UV_RUN_DEFAULT);
+    output_finish(d.output, d.verdict.status != 0, guard_fd);
     report_end(conf, &d.verdict);
     crew_clean(d.crew);
     return d.verdict.status;

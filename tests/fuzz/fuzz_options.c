@@ -1,4 +1,5 @@
-/* links: launcher/conf launcher/options launcher/program launcher/placement */
+/* links: launcher/conf launcher/conf_output launcher/options */
+/* links: launcher/program launcher/placement */
 /* links: rendezvous/base/opts rendezvous/base/err rendezvous/base/rng */
 /*
  * A command line, a word a line; a line that begins with '@' is a variable of

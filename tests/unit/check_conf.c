@@ -1,4 +1,5 @@
-/* links: launcher/conf launcher/options launcher/program launcher/placement */
+/* links: launcher/conf launcher/conf_output launcher/options */
+/* links: launcher/program launcher/placement */
 /* links: rendezvous/base/opts */
 /* links: rendezvous/base/err rendezvous/base/rng */
 /* Command lines of ddprun and what becomes of them: tables of line → conf, and
@@ -369,6 +370,37 @@ START_TEST(test_conf_budget_may_have_a_window)
 }
 END_TEST
 
+/* Streams by number or by local rank, filters with commas in them, sizes with
+ * units; ranks that are not here are somebody else's. */
+START_TEST(test_conf_output_is_read)
+{
+    static struct conf c;
+    static const char line[] = "--nproc_per_node=12 -r 1 -t 0:2,11:3,99:1 "
+                               "--local_ranks_filter=0,11 --log_rotate=2M,7 "
+                               "prog";
+    ck_assert_int_eq(
+        make_conf(&c, "PET_DUPLICATE_STDOUT_FILTERS=a,,b,c", line, NULL), 0);
+    const struct conf_output *o = &c.output;
+    ck_assert_int_eq(o->redirects[5], 1);
+    ck_assert_int_eq(o->tee[0], 2);
+    ck_assert_int_eq(o->tee[1], 0);
+    ck_assert_int_eq(o->tee[11], 3);
+    ck_assert(o->files && o->some_ranks && o->shown[0] && !o->shown[1]);
+    ck_assert_int_eq(o->filters[0].len, 2);
+    ck_assert_str_eq(o->filters[0].text[0], "a,b");
+    ck_assert_str_eq(o->filters[0].text[1], "c");
+    ck_assert_int_eq(o->rotate_size, 2 * 1024 * 1024);
+    ck_assert_int_eq(o->rotate_keep, 7);
+    struct conf_plan p = conf_output_plan(o, 11, CONF_STDOUT); /* tee wins */
+    ck_assert(p.piped && p.file && p.console && p.prefix && !p.null);
+    p = conf_output_plan(o, 1, CONF_STDOUT);
+    ck_assert(p.piped && p.file && !p.console && !p.prefix);
+    p = conf_output_plan(o, 1, CONF_STDERR); /* not shown, but its tail kept */
+    ck_assert(p.piped && !p.file && !p.console && !p.null);
+    conf_free(&c);
+}
+END_TEST
+
 /* PET_SHUTDOWN_TIMEOUT goes before the older variable, the option before it. */
 START_TEST(test_conf_shutdown_timeout_has_three_sources)
 {
@@ -713,8 +745,17 @@ static const struct {
      "--start_method=thread: must be spawn, fork or forkserver"},
     {"", "--log_dir=data prog", DDP_E_USAGE,
      "--log_dir=data: this is a file, a folder is wanted"},
-    {"", "--tee=3 prog", DDP_E_USAGE, "--tee: torchrun has this option"},
-    {"", "-r3 prog", DDP_E_USAGE, "--redirects: torchrun has this option"},
+    {"", "--tee=4 prog", DDP_E_USAGE, "--tee=4: must be 0 (none), 1 (stdout"},
+    {"", "-r x prog", DDP_E_USAGE, "--redirects=x: must be 0 (none)"},
+    {"", "-r 0:3, prog", DDP_E_USAGE, "--redirects=0:3,: must be 0"},
+    {"", "-r 0:4 prog", DDP_E_USAGE, "--redirects=0:4: must be 0"},
+    {"PET_TEE=0=1", "prog", DDP_E_USAGE, "PET_TEE=0=1: must be 0"},
+    {"", "--local_ranks_filter=0,x prog", DDP_E_USAGE,
+     "--local_ranks_filter=0,x: must be local ranks"},
+    {"", "--log_rotate=10 prog", DDP_E_USAGE, "--log_rotate=10: must be SIZE"},
+    {"", "--log_rotate=1M,0 prog", DDP_E_USAGE, "--log_rotate=1M,0: must be"},
+    {"", "--log_rotate=1X prog", DDP_E_USAGE, "--log_rotate=1X: must be"},
+    {"", "--log_rotate=9999999T prog", DDP_E_USAGE, "--log_rotate=9999999T:"},
     {"", "--numa-binding=node prog", DDP_E_USAGE, "--numa_binding: torchrun"},
     {"", "--rdzv prog", DDP_E_USAGE,
      "--rdzv could be any of --rdzv_endpoint, --rdzv_backend, --rdzv_id, "
@@ -772,6 +813,7 @@ int main(void)
                         (int)(sizeof(bad) / sizeof(bad[0])));
     tcase_add_test(t, test_conf_defaults_are_torchruns);
     tcase_add_test(t, test_conf_values_arrive);
+    tcase_add_test(t, test_conf_output_is_read);
     tcase_add_test(t, test_conf_shutdown_timeout_has_three_sources);
     tcase_add_loop_test(t, test_conf_keep_alives_are_a_heartbeat, 0, 7);
     tcase_add_loop_test(t, test_conf_budget_may_have_a_window, 0, 7);
