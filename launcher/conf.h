@@ -80,7 +80,7 @@ struct conf {
     char role[65];
     char log_dir[4096]; /* "" a fresh temporary one; "/dev/null": no files */
     struct conf_output output;
-    bool worker_store;  /* the agent serves the c10d store */
+    bool worker_store; /* the agent serves the c10d store */
 
     /*
      * The program. `argv` is owned, ends with NULL, and is the worker's

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "launcher/notice.h"
+#include "launcher/oom.h"
 #include "launcher/worker_env.h"
 #include "rendezvous/base/log.h"
 
@@ -34,6 +35,7 @@ struct crew {
     const struct crew_handler *handler;
     void *ctx;
     struct errfile errfile;
+    struct oom oom;
     struct watch **watches; /* by local rank, NULL: not alive */
     char (*error_files)[ERRFILE_PATH_MAX];
     struct notice *notices; /* by local rank */
@@ -106,6 +108,8 @@ static void tell_exit(struct crew *crew, int local_rank, const siginfo_t *info)
         .pid = info->si_pid,
         .code = exited ? info->si_status : 0,
         .signal = exited ? 0 : info->si_status,
+        .oom =
+            !exited && info->si_status == SIGKILL && oom_happened(&crew->oom),
         .progressed = notice_progressed(&crew->notices[local_rank]),
         .text = text,
         .tail = tail,
@@ -117,6 +121,9 @@ static void tell_exit(struct crew *crew, int local_rank, const siginfo_t *info)
         errfile_read(crew->error_files[local_rank], text);
         if (!crew->stopping || w.signal != SIGTERM) /* else it obeyed */
             output_tail(crew->output, local_rank, tail);
+        if (tail[0] == '\0')
+            errfile_read_trace(crew->error_files[local_rank], tail,
+                               sizeof(tail));
     }
     output_worker_ended(crew->output, local_rank);
     if ((w.code == 126 || w.code == 127) &&
@@ -174,6 +181,7 @@ static int watch_worker(struct crew *crew,
     w->poll.data = w;
     crew->watches[local_rank] = w;
     (void)uv_poll_start(&w->poll, UV_READABLE, on_pidfd); /* cannot fail */
+    crew->handler->on_start(crew->ctx, local_rank, pid);
     return 0;
 }
 
@@ -225,6 +233,8 @@ int crew_start(struct crew *crew,
     int why;
     (void)find_trouble(crew, -1, &why); /* forgets that of the round before */
     crew->stopping = false;
+    if (crew->oom.path[0] == '\0')
+        oom_init(&crew->oom);
     for (*started = 0; *started < crew->conf->nproc; ++*started) {
         ddp_assert(crew->watches[*started] == NULL);
         if (start_one(crew, world, *started, err) != 0)
@@ -308,6 +318,11 @@ pid_t crew_reap_orphans(struct crew *crew, const pid_t *others, int n)
                 return info.si_pid;
         (void)waitpid(info.si_pid, NULL, WNOHANG);
     }
+}
+
+const char *crew_folder(const struct crew *crew)
+{
+    return errfile_folder(&crew->errfile);
 }
 
 void crew_clean(struct crew *crew)

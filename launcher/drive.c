@@ -22,6 +22,7 @@
 #include "launcher/crew.h"
 #include "launcher/guard.h"
 #include "launcher/helper.h"
+#include "launcher/journal.h"
 #include "launcher/link.h"
 #include "launcher/output.h"
 #include "launcher/report.h"
@@ -41,6 +42,7 @@ struct drive {
     struct link *link;
     struct crew *crew;
     struct output *output;
+    struct journal journal;
     int guard_fd;
     bool debug;
     int64_t start_us;
@@ -127,6 +129,7 @@ static int open_store(struct drive *d, struct ddp_err *err)
 static void start_workers(struct drive *d, const struct msg_world *world)
 {
     renew_store(d);
+    journal_world(&d->journal, world, mono_now_us());
     d->spawn_failed =
         crew_start(d->crew, world, &d->spawned, &d->spawn_err) != 0;
 }
@@ -203,6 +206,7 @@ static void act(void *ctx, const struct agent_action *a)
         return;
     case AGENT_NOTE:
         report_note(d->conf, a->note, mono_now_us() - d->start_us, d->debug);
+        journal_note(&d->journal, a->note, mono_now_us());
         return;
     case AGENT_EXIT:
         leave_loop(d, a->verdict);
@@ -271,8 +275,10 @@ static void step(struct drive *d, struct agent_event *ev)
 
 static void on_link_up(void *ctx)
 {
+    struct drive *d = ctx;
     struct agent_event ev = {.kind = AGENT_LINK_UP};
-    step(ctx, &ev);
+    journal_joined(&d->journal, mono_now_us());
+    step(d, &ev);
 }
 
 static void on_link_msg(void *ctx, const struct msg *m)
@@ -327,13 +333,23 @@ static void on_worker_exit(void *ctx, const struct agent_worker *w)
     struct drive *d = ctx;
     struct agent_event tick = {.kind = AGENT_TICK};
     struct agent_event ev = {.kind = AGENT_WORKER_EXIT, .worker = *w};
+    journal_exited(&d->journal, w);
     if (mono_now_us() >= agent_lease_until_us(&d->agent))
         step(d, &tick);
     step(d, &ev);
     reap_others(d); /* what the dead worker's SIGCHLD could not look behind */
 }
 
-static const struct crew_handler crew_handler = {.on_exit = on_worker_exit};
+static void on_worker_start(void *ctx, int local_rank, int64_t pid)
+{
+    struct drive *d = ctx;
+    journal_started(&d->journal, local_rank, pid);
+}
+
+static const struct crew_handler crew_handler = {
+    .on_exit = on_worker_exit,
+    .on_start = on_worker_start,
+};
 
 static void on_sigchld(uv_signal_t *handle, int signo)
 {
@@ -438,13 +454,17 @@ int drive_run(const struct conf *conf,
     fill_join(&d, port, &ac.join);
     d.link = link_new(&d.loop, conf, guard_fd, &link_handler, &d, d.debug);
     d.output = output_new(conf);
+    journal_init(&d.journal, conf, d.output, ac.join.name, d.start_us);
     d.crew = crew_new(&d.loop, conf, origin, d.output, &crew_handler, &d);
     agent_init(&d.agent, &ac);
     struct agent_event start = {.kind = AGENT_START};
     step(&d, &start);
     (void)uv_run(&d.loop, UV_RUN_DEFAULT);
+    journal_finish(&d.journal, d.verdict.status, mono_now_us());
     output_finish(d.output, d.verdict.status != 0, guard_fd);
-    report_end(conf, &d.verdict);
+    report_end(conf, &d.verdict, &d.journal, crew_folder(d.crew));
+    if (conf->output.report[0] != '\0')
+        report_write(conf, &d.verdict, &d.journal, crew_folder(d.crew));
     crew_clean(d.crew);
     return d.verdict.status;
 }

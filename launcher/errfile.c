@@ -202,6 +202,24 @@ void errfile_read(const char *path, char text[ERRFILE_TEXT_MAX + 1])
     free(json);
 }
 
+void errfile_read_trace(const char *path, char *text, size_t size)
+{
+    text[0] = '\0';
+    char *json = path[0] != '\0' ? slurp(path) : NULL;
+    if (json == NULL)
+        return;
+    cJSON *root = cJSON_Parse(json);
+    const cJSON *at = cJSON_GetObjectItemCaseSensitive(root, "message");
+    at = cJSON_GetObjectItemCaseSensitive(at, "extraInfo");
+    const char *trace =
+        text_of(cJSON_GetObjectItemCaseSensitive(at, "py_callstack"));
+    size_t len = trace != NULL ? strlen(trace) : 0;
+    if (trace != NULL)
+        msg_set_text(text, size, len < size ? trace : trace + len - size + 1);
+    cJSON_Delete(root);
+    free(json);
+}
+
 const char *errfile_folder(const struct errfile *e)
 {
     return e->ours ? "" : e->base;

@@ -60,6 +60,10 @@ const char *errfile_folder(const struct errfile *e);
  * device) is not read. */
 void errfile_read(const char *path, char text[ERRFILE_TEXT_MAX + 1]);
 
+/* The traceback in it, the end of it where it is longer than `size`; "" if
+ * there is none. */
+void errfile_read_trace(const char *path, char *text, size_t size);
+
 /* Removes a folder of ours, unless there are files in it. */
 void errfile_clean(const struct errfile *e);
 

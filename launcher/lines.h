@@ -66,4 +66,7 @@ void lines_tail_put(struct lines_tail *t, const char *data, size_t len);
  */
 size_t lines_tail_get(const struct lines_tail *t, char *out);
 
+/* Makes UTF-8 of it in place: what is none, and NUL, becomes '?'. */
+void lines_clean(char *text, size_t len);
+
 #endif

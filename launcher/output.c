@@ -291,6 +291,7 @@ void output_tail(struct output *o,
         poll(&p, 1, TAIL_MS) > 0)
         n = recv(o->ctl, text, LINES_TAIL_BYTES, MSG_DONTWAIT);
     text[n > 0 ? n : 0] = '\0';
+    lines_clean(text, n > 0 ? (size_t)n : 0);
 }
 
 void output_event(struct output *o, const char *line)

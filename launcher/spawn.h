@@ -32,7 +32,7 @@ struct spawn_request {
     char *const *envp;
     const struct spawn_origin *origin;
     int report_fd; /* a child that cannot exec writes struct spawn_trouble */
-    int out_fd; /* what becomes its stdout and stderr; -1: ours */
+    int out_fd;    /* what becomes its stdout and stderr; -1: ours */
     int err_fd;
     int local_rank;
 };

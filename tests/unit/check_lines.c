@@ -103,6 +103,29 @@ START_TEST(test_lines_fill_is_pythons_template)
 }
 END_TEST
 
+static const struct {
+    const char *text, *want;
+} texts[] = {
+    {"a\tb\n\033", "a\tb\n\033"},
+    {"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80",
+     "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"},
+    {"\xff\x80z\xc3", "??z?"},
+    {"\xc0\xaf", "??"},           /* overlong */
+    {"\xe0\x80\xaf", "???"},      /* overlong */
+    {"\xed\xa0\x80", "???"},      /* a surrogate */
+    {"\xf4\x90\x80\x80", "????"}, /* beyond Unicode */
+    {"\xe2\x82", "??"},           /* cut */
+};
+
+START_TEST(test_lines_clean_makes_utf8)
+{
+    char text[64];
+    (void)snprintf(text, sizeof(text), "%s", texts[_i].text);
+    lines_clean(text, strlen(text));
+    ck_assert_str_eq(text, texts[_i].want);
+}
+END_TEST
+
 /* -- the end of a stream ----------------------------------------------------
  */
 
@@ -289,6 +312,8 @@ int main(void)
                         sizeof(fits) / sizeof(fits[0]));
     tcase_add_loop_test(tc, test_lines_fill_is_pythons_template, 0,
                         sizeof(templates) / sizeof(templates[0]));
+    tcase_add_loop_test(tc, test_lines_clean_makes_utf8, 0,
+                        sizeof(texts) / sizeof(texts[0]));
     tcase_add_test(tc, test_lines_tail_has_twenty_lines);
     tcase_add_loop_test(tc, test_lines_tail_is_bounded, 0, 201);
     suite_add_tcase(suite, tc);
