@@ -36,6 +36,7 @@ struct output {
     pid_t pid;
     int ctl;
     int restarts;
+    bool silent;   /* it did not answer the last question (yet) */
     bool terminal;         /* stderr is one: workers get one, too */
     struct handed *handed; /* by local rank */
 };
@@ -276,6 +277,16 @@ int output_open(struct output *o,
 /* -- asking -----------------------------------------------------------------
  */
 
+/* One wait for a relay that is stuck: it is asked again when the answer that
+ * came too late is there. */
+static bool hears(struct output *o)
+{
+    char late[LINES_TAIL_BYTES];
+    if (o->silent)
+        o->silent = recv(o->ctl, late, sizeof(late), MSG_DONTWAIT) < 0;
+    return !o->silent;
+}
+
 void output_tail(struct output *o,
                  int local_rank,
                  char text[LINES_TAIL_BYTES + 1])
@@ -283,13 +294,15 @@ void output_tail(struct output *o,
     struct relay_word w = {.kind = RELAY_TAIL, .local_rank = local_rank};
     struct pollfd p = {.fd = o->ctl, .events = POLLIN};
     text[0] = '\0';
-    /* An answer that came too late the last time. */
-    while (o->pid > 0 && recv(o->ctl, text, LINES_TAIL_BYTES, MSG_DONTWAIT) > 0)
-        ;
+    if (o->pid <= 0 || !hears(o))
+        return;
     ssize_t n = 0;
-    if (o->pid > 0 && send_word(o, &w, RELAY_WORD_SIZE(1), NULL, 0) &&
-        poll(&p, 1, TAIL_MS) > 0)
+    if (send_word(o, &w, RELAY_WORD_SIZE(1), NULL, 0)) {
+        o->silent = poll(&p, 1, TAIL_MS) <= 0;
         n = recv(o->ctl, text, LINES_TAIL_BYTES, MSG_DONTWAIT);
+    }
+    if (n == 1 && text[0] == '\0') /* so it says that there is nothing */
+        n = 0;
     text[n > 0 ? n : 0] = '\0';
     lines_clean(text, n > 0 ? (size_t)n : 0);
 }
@@ -315,6 +328,7 @@ void output_restart(struct output *o)
 {
     struct ddp_err err;
     o->pid = 0;
+    o->silent = false;
     close_fd(&o->ctl);
     bool again = ++o->restarts <= RESTARTS;
     log_warnx("the process that the workers' output passes through was "

@@ -44,7 +44,7 @@ void output_close(struct output_ends *ends);
 void output_worker_ended(struct output *o, int local_rank);
 
 /* The last lines of a worker's stderr, with what it wrote before it died. ""
- * where the relay does not answer in time (100 ms). */
+ * where the relay does not answer in time (100 ms), and then until it does. */
 void output_tail(struct output *o,
                  int local_rank,
                  char text[LINES_TAIL_BYTES + 1]);

@@ -664,7 +664,8 @@ static void answer_tail(struct relay *r, int local_rank)
         }
     if (len == 0 && r->tails[local_rank] != NULL)
         len = lines_tail_get(r->tails[local_rank], text);
-    (void)send(r->ctl, text, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    /* Nothing is one NUL: Linux sends no empty datagram on such a socket. */
+    (void)send(r->ctl, text, len > 0 ? len : 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 static void write_event(struct relay *r, const char *line)

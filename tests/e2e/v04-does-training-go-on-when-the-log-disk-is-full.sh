@@ -17,6 +17,7 @@ for mode in --redirects=1 --tee=1; do
         echo "room again"'
     eventually 10 has_lines 2 written said || fail "$mode: workers are held up"
     lines 1 'cannot write to .*/0/stdout.log: No space left' it.err
+    sleep 0.3 # for what is still in the pipes
     find disk -name stdout.log -path '*/1/*' -exec truncate -s 1000 {} +
     open_gate
     ends_with 0 it

@@ -58,6 +58,17 @@ assert {"joined", "sealed", "restarted", "stopped"} <= {
     e["event"] for e in events}, events
 PY
 
+# A worker that said nothing is not waited for: one of five ends at once.
+best=1000
+for try in 1 2 3 4 5; do
+    began=$(now_ms)
+    "$DDPRUN" sh -c 'exit 3' 2>it.err
+    [ "$(took)" -ge $best ] || best=$(took)
+done
+has 'exit code 3' it.err
+has_not 'last lines' it.err
+[ $best -lt 90 ] || fail "a failure without a word takes $best ms"
+
 # Nothing to tell, but asked for; and a place where nothing can be written.
 launch 0 --report=fine true
 python3 -c 'import json
