@@ -36,7 +36,7 @@ struct output {
     pid_t pid;
     int ctl;
     int restarts;
-    bool silent;   /* it did not answer the last question (yet) */
+    bool silent;           /* it did not answer the last question (yet) */
     bool terminal;         /* stderr is one: workers get one, too */
     struct handed *handed; /* by local rank */
 };
@@ -334,8 +334,12 @@ void output_restart(struct output *o)
     log_warnx("the process that the workers' output passes through was "
               "killed%s",
               again ? "; another one takes its place" : " too often");
-    if (!again || start_relay(o, &err) != 0)
+    if (!again || start_relay(o, &err) != 0) {
+        /* Rather EPIPE than workers that wait for ever. */
+        for (int i = 0; i < o->conf->nproc; i++)
+            output_worker_ended(o, i);
         return;
+    }
     for (int i = 0; i < o->conf->nproc; i++) {
         const struct handed *h = &o->handed[i];
         if (h->word != NULL)
@@ -355,7 +359,11 @@ void output_finish(struct output *o, bool line, int hurry_fd)
         pidfd >= 0 && send_word(o, &w, RELAY_WORD_SIZE(1), NULL, SEND_MS);
     while (told && poll(p, 2, -1) < 0 && errno == EINTR)
         ;
-    helper_kill(&o->pid);
+    /* One that hangs in a disk's driver cannot be killed; it is left to the
+     * guard, which says so. */
+    (void)kill(o->pid, SIGKILL);
+    if (pidfd < 0 || poll(p, 1, SEND_MS) > 0)
+        helper_kill(&o->pid);
     close_fd(&o->ctl);
     if (pidfd >= 0)
         (void)close(pidfd);

@@ -17,13 +17,16 @@
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
 
-#define CHUNK       (32 * 1024) /* read at once; see console_commit */
-#define SPLICE_MOST (1024 * 1024)
-#define EVENTS      64
-#define RETRY_MS    20 /* where a console cannot be polled */
-#define READS       8  /* of one stream, before the others have their turn */
-#define COLOURS     6
-#define LEFT_MOST   (256 * 1024) /* of a stream that is not to be read */
+#define CHUNK         (32 * 1024) /* read at once; see console_commit */
+#define SPLICE_MOST   (1024 * 1024)
+#define EVENTS        64
+#define RETRY_MS      20 /* where a console cannot be polled */
+#define READS         8  /* of one stream, before the others have their turn */
+#define COLOURS       6
+#define DRAIN_MOST    4096 /* reads: somebody may go on writing */
+#define TAIL_MOST     64
+#define PREFIXED_MOST (1024 * 1024) /* lines with their prefixes, at once */
+#define LEFT_MOST     (256 * 1024)  /* of a stream that is not to be read */
 
 enum shown {
     SHOWN_LIVE,  /* the console has all that came */
@@ -80,8 +83,9 @@ static struct console *console_of(struct relay *r, enum conf_stream which)
                         console_same(STDOUT_FILENO, STDERR_FILENO)];
 }
 
-/* A line of ours among those of the workers. */
-__attribute__((format(printf, 2, 3))) static void
+/* A line of ours among those of the workers; false: not now, since one of them
+ * is in a long line. */
+__attribute__((format(printf, 2, 3))) static bool
 say(struct relay *r, const char *fmt, ...)
 {
     char text[5000];
@@ -93,11 +97,12 @@ say(struct relay *r, const char *fmt, ...)
     va_end(ap);
     size_t len = strnlen(text, sizeof(text) - 2);
     text[len++] = '\n';
-    if (m > 0 && c->owner == 0) {
-        c->mid = 0;
-        console_put(c, text, len);
-    }
+    if (m <= 0 || c->owner != 0)
+        return false;
+    c->mid = 0;
+    console_put(c, text, len);
     console_flush(c);
+    return true;
 }
 
 /* -- reading is paused and goes on ------------------------------------------
@@ -160,6 +165,9 @@ static size_t show_lines(struct stream *s, const char *data, size_t whole)
         console_put(c, data, whole);
         return whole;
     }
+    size_t slice = PREFIXED_MOST / (s->colour_len + 1);
+    if (whole > slice && lines_whole(data, slice) > 0)
+        whole = lines_whole(data, slice);
     size_t most = whole + lines_count(data, whole) * s->colour_len;
     char *room = console_reserve(c, most);
     if (room == NULL)
@@ -325,11 +333,10 @@ static void tell_loss(struct relay *r, struct logfile *f)
 {
     if (f->told)
         return;
-    f->told = true;
-    say(r,
-        "cannot write to %s: %s; what does not fit is lost, the workers run "
-        "on",
-        f->path, strerror(f->sys_errno));
+    f->told = say(r,
+                  "cannot write to %s: %s; what does not fit is lost, the "
+                  "workers run on",
+                  f->path, strerror(f->sys_errno));
 }
 
 static void
@@ -363,7 +370,7 @@ filter(struct relay *r, struct stream *s, const char *data, size_t len)
             (void)buf_put(&s->match, data, n);
         if (newline != NULL && !held)
             filter_line(r, s, data, n);
-        if (held ? newline != NULL : buf_len(&s->match) > RELAY_HOLD) {
+        if ((held && newline != NULL) || buf_len(&s->match) > RELAY_HOLD) {
             filter_line(r, s, (const char *)buf_head(&s->match),
                         buf_len(&s->match));
             buf_free(&s->match);
@@ -527,8 +534,9 @@ static void on_readable(struct relay *r, struct stream *s)
 /* All that is there now, whoever else waits. */
 static void drain(struct relay *r, struct stream *s)
 {
-    while (s->fd >= 0 && !s->paused && read_some(r, s))
-        ;
+    for (int i = 0; i < DRAIN_MOST && s->fd >= 0 && !s->paused; i++)
+        if (!read_some(r, s))
+            return;
 }
 
 /* -- a worker starts --------------------------------------------------------
@@ -655,9 +663,11 @@ static void answer_tail(struct relay *r, int local_rank)
     size_t len = 0;
     for (struct stream *s = r->streams; s != NULL; s = s->next)
         if (s->local_rank == local_rank && s->which == CONF_STDERR) {
-            while (s->fd >= 0 && buf_len(&s->left) < LEFT_MOST / 2 &&
-                   read_some(r, s))
-                ;
+            for (int i = 0; i < TAIL_MOST && s->fd >= 0 &&
+                            buf_len(&s->left) < LEFT_MOST / 2;
+                 i++)
+                if (!read_some(r, s) && !s->paused)
+                    break;
             if (s->spliced && s->fd >= 0)
                 len = tail_of_file(s, text);
             break;
@@ -885,7 +895,8 @@ static void finish(struct relay *r)
         drain_all(r);
     }
     if (r->hidden > 0)
-        say(r,
+        (void)say(
+            r,
             "%lld bytes of output were not shown here; the log files have "
             "them",
             (long long)r->hidden);
