@@ -63,7 +63,7 @@ OPTS   := rendezvous/base/opts
 
 LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew \
 	spawn helper tree worker_env errfile notice report program placement \
-	conf_output output relay console logfile lines journal oom report_json)
+	conf_output output relay stream console logfile lines journal oom report_json)
 RT       := $(addprefix worker_rt/,env store comm comm_cpu comm_wire comm_meet \
 	beat snapshot snapshot_load snapshot_save safetensors sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)

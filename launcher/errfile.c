@@ -20,7 +20,11 @@
 static void give_up(struct errfile *e, const char *path)
 {
     if (!e->complained)
-        log_warn("workers get no error files: cannot make the folder %s", path);
+        log_warn("workers get no error files%s: cannot make the folder %s",
+                 e->conf->output.files
+                     ? " and no log files, and redirected output is lost"
+                     : "",
+                 path);
     e->complained = true;
     e->base[0] = '\0';
 }

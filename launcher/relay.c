@@ -13,51 +13,17 @@
 #include "launcher/console.h"
 #include "launcher/lines.h"
 #include "launcher/logfile.h"
+#include "launcher/stream.h"
 #include "rendezvous/base/buf.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
 
-#define CHUNK         (32 * 1024) /* read at once; see console_commit */
-#define SPLICE_MOST   (1024 * 1024)
-#define EVENTS        64
-#define RETRY_MS      20 /* where a console cannot be polled */
-#define READS         8  /* of one stream, before the others have their turn */
-#define COLOURS       6
-#define DRAIN_MOST    4096 /* reads: somebody may go on writing */
-#define TAIL_MOST     64
-#define PREFIXED_MOST (1024 * 1024) /* lines with their prefixes, at once */
-#define LEFT_MOST     (256 * 1024)  /* of a stream that is not to be read */
-
-enum shown {
-    SHOWN_LIVE,  /* the console has all that came */
-    SHOWN_LATER, /* it is behind: the rest is in the file, or in `left` */
-};
-
-struct stream {
-    struct stream *next;
-    uint64_t id; /* counts up from 1 */
-    int fd;      /* -1: its end was read */
-    int local_rank;
-    enum conf_stream which;
-    struct conf_plan plan;
-    struct console *console; /* NULL: not shown */
-    struct logfile file;
-    struct logfile *filtered; /* NULL: no filters */
-    bool spliced;
-    bool paused; /* not read, until the console has room */
-    char colour[320], prefix[300];
-    size_t colour_len, prefix_len;
-
-    struct buf part; /* of a line, not shown yet */
-    int64_t part_at_us;
-    int64_t turn; /* bytes of the long line that it is in */
-    enum shown shown;
-    int64_t behind;    /* SHOWN_LATER: where to read on in the file ... */
-    int64_t unseen;    /* ... how much of it is left ... */
-    int64_t rotations; /* ... unless the file was changed since */
-    struct buf left;   /* or what there is, without a file */
-    struct buf match;  /* of a line, not yet filtered */
-};
+#define SPLICE_MOST (1024 * 1024)
+#define EVENTS      64
+#define RETRY_MS    20 /* where a console cannot be polled */
+#define COLOURS     6
+#define DRAIN_MOST  4096 /* reads: somebody may go on writing */
+#define TAIL_MOST   64
 
 struct relay {
     const struct conf *conf;
@@ -74,7 +40,7 @@ struct relay {
     bool line; /* the agent will say more */
     int64_t quiet_at_us;
     int64_t hidden; /* bytes that were never shown, though files hold them */
-    char chunk[CHUNK];
+    char chunk[STREAM_CHUNK];
 };
 
 static struct console *console_of(struct relay *r, enum conf_stream which)
@@ -103,227 +69,6 @@ say(struct relay *r, const char *fmt, ...)
     console_put(c, text, len);
     console_flush(c);
     return true;
-}
-
-/* -- reading is paused and goes on ------------------------------------------
- */
-
-static void watch(struct relay *r, struct stream *s, bool on)
-{
-    struct epoll_event ev = {.events = on ? EPOLLIN : 0, .data.ptr = s};
-    if (s->fd < 0 || s->paused == !on)
-        return;
-    /* EPOLLHUP cannot be masked: a paused stream is taken out. */
-    (void)epoll_ctl(r->epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, s->fd, &ev);
-    s->paused = !on;
-}
-
-/* -- the console ------------------------------------------------------------
- */
-
-/* Everything before the text of a line that begins. */
-static void begin_line(struct stream *s)
-{
-    struct console *c = s->console;
-    if (c->mid == s->id) /* it goes on with its own */
-        return;
-    if (c->mid != 0)
-        console_put(c, "\n", 1);
-    c->mid = 0;
-    console_put(c, s->colour, s->colour_len);
-}
-
-static void show_part(struct stream *s)
-{
-    begin_line(s);
-    if (buf_len(&s->part) > 0)
-        console_put(s->console, (const char *)buf_head(&s->part),
-                    buf_len(&s->part));
-    buf_free(&s->part);
-}
-
-/* The rest of a line, of which the front is shown or in `part`. */
-static size_t end_line(struct stream *s, const char *data, size_t len)
-{
-    const char *newline = memchr(data, '\n', len);
-    size_t n = newline == NULL ? len : (size_t)(newline - data) + 1;
-    show_part(s);
-    console_put(s->console, data, n);
-    s->console->mid = s->console->owner = 0;
-    s->turn = 0;
-    return n;
-}
-
-/* As many whole lines as there is room for. */
-static size_t show_lines(struct stream *s, const char *data, size_t whole)
-{
-    struct console *c = s->console;
-    if (c->mid != 0)
-        console_put(c, "\n", 1); /* another's: it is no more in its line */
-    c->mid = 0;
-    if (s->colour_len == 0) {
-        console_put(c, data, whole);
-        return whole;
-    }
-    size_t slice = PREFIXED_MOST / (s->colour_len + 1);
-    if (whole > slice && lines_whole(data, slice) > 0)
-        whole = lines_whole(data, slice);
-    size_t most = whole + lines_count(data, whole) * s->colour_len;
-    char *room = console_reserve(c, most);
-    if (room == NULL)
-        return 0;
-    console_commit(c,
-                   lines_prefix(data, whole, s->colour, s->colour_len, room));
-    return whole;
-}
-
-/* A part of a line: it waits for its end, or is shown piece by piece. */
-static void hold(struct stream *s, const char *data, size_t len, int64_t now)
-{
-    struct console *c = s->console;
-    if (c->mid == s->id) {
-        console_put(c, data, len);
-        s->turn += (int64_t)len;
-        s->part_at_us = now;
-        if (s->turn > RELAY_HOLD)
-            c->owner = s->id;
-        return;
-    }
-    if (buf_len(&s->part) == 0)
-        s->part_at_us = now;
-    (void)buf_put(&s->part, data, len);
-    if (buf_len(&s->part) <= RELAY_HOLD)
-        return;
-    s->turn = (int64_t)buf_len(&s->part);
-    show_part(s);
-    c->owner = c->mid = s->id;
-}
-
-/*
- * Shows what it can of data[0..len), which follows what was shown before or is
- * in `part`; returns how much that is. Less than all: the console is full, or
- * somebody else's for the time of a long line.
- */
-static size_t show(struct stream *s, const char *data, size_t len, int64_t now)
-{
-    struct console *c = s->console;
-    size_t done = 0;
-    while (done < len) {
-        if ((c->owner != 0 && c->owner != s->id) || console_room(c) == 0)
-            return done;
-        size_t whole = lines_whole(data + done, len - done);
-        bool inside = c->mid == s->id || buf_len(&s->part) > 0;
-        if (whole == 0) {
-            hold(s, data + done, len - done, now);
-            return len;
-        }
-        size_t n = inside ? end_line(s, data + done, whole)
-                          : show_lines(s, data + done, whole);
-        if (n == 0)
-            return done;
-        done += n;
-    }
-    return done;
-}
-
-/* Gives the console to others: after a long line that stopped coming, and when
- * one took too long. */
-static void let_go(struct stream *s)
-{
-    if (s->console->owner == s->id)
-        s->console->owner = 0; /* but `mid` still tells whose line it is */
-    s->turn = -READS * CHUNK;  /* others come first */
-}
-
-/* -- behind -----------------------------------------------------------------
- */
-
-static bool has_behind(const struct stream *s)
-{
-    return s->shown == SHOWN_LATER;
-}
-
-static void
-fall_behind(struct relay *r, struct stream *s, const char *data, size_t len)
-{
-    s->shown = SHOWN_LATER;
-    s->unseen = (int64_t)len;
-    s->behind = s->file.size - (int64_t)len;
-    if (s->file.fd >= 0 && s->file.missing == 0 && s->behind >= 0) {
-        s->rotations = s->file.rotations;
-        return;
-    }
-    if (s->plan.file) { /* its file cannot hold it: then nobody does */
-        r->hidden += (int64_t)len;
-        s->shown = SHOWN_LIVE;
-        return;
-    }
-    (void)buf_put(&s->left, data, len);
-    watch(r, s, false);
-}
-
-/* A gap in what is shown: from here on live again. */
-static void skip_behind(struct relay *r, struct stream *s)
-{
-    r->hidden += s->unseen;
-    if (buf_len(&s->part) > 0) {
-        show_part(s);
-        s->console->mid = s->id;
-    }
-    if (s->console->mid == s->id) {
-        console_put(s->console, "\n", 1);
-        s->console->mid = 0;
-    }
-    let_go(s);
-    s->shown = SHOWN_LIVE;
-}
-
-static void catch_up_file(struct relay *r, struct stream *s, int64_t now)
-{
-    if (s->rotations != s->file.rotations) {
-        skip_behind(r, s);
-        return;
-    }
-    while (s->behind < s->file.size) {
-        int64_t most = s->file.size - s->behind;
-        ssize_t n = pread(s->file.fd, r->chunk,
-                          most < CHUNK ? (size_t)most : CHUNK, s->behind);
-        if (n <= 0) {
-            skip_behind(r, s);
-            return;
-        }
-        size_t done = show(s, r->chunk, (size_t)n, now);
-        s->behind += (int64_t)done;
-        s->unseen -= (int64_t)done;
-        if (done < (size_t)n)
-            return;
-    }
-    s->shown = SHOWN_LIVE;
-}
-
-static void catch_up_left(struct relay *r, struct stream *s, int64_t now)
-{
-    size_t len = buf_len(&s->left);
-    if (len > 0)
-        buf_take(&s->left, show(s, (const char *)buf_head(&s->left), len, now));
-    if (buf_len(&s->left) > 0)
-        return;
-    buf_free(&s->left);
-    s->shown = SHOWN_LIVE;
-    watch(r, s, true);
-}
-
-static void catch_up(struct relay *r, struct stream *s)
-{
-    int64_t now = mono_now_us();
-    if (s->console->dead) {
-        buf_free(&s->left);
-        s->shown = SHOWN_LIVE;
-        watch(r, s, true);
-    } else if (s->plan.file)
-        catch_up_file(r, s, now);
-    else
-        catch_up_left(r, s, now);
 }
 
 /* -- what comes -------------------------------------------------------------
@@ -399,43 +144,18 @@ take(struct relay *r, struct stream *s, const char *data, size_t len)
         keep_tail(r, s, data, len);
     if (s->filtered != NULL)
         filter(r, s, data, len);
-    if (s->console == NULL || s->console->dead)
-        return;
-    if (has_behind(s)) {
-        s->unseen += (int64_t)len;
-        if (!s->plan.file && buf_put(&s->left, data, len) != 0)
-            r->hidden += (int64_t)len;
-        return;
-    }
-    size_t done = show(s, data, len, mono_now_us());
-    if (done < len)
-        fall_behind(r, s, data + done, len - done);
-    if (s->turn > RELAY_TURN)
-        let_go(s);
+    if (s->console != NULL)
+        stream_show(s, data, len, mono_now_us());
 }
 
 /* -- a stream's end ---------------------------------------------------------
  */
 
-/* The last line may have no newline. Passed on as it is, that stays so. */
-static void finish_line(struct stream *s)
-{
-    struct console *c = s->console;
-    if (buf_len(&s->part) > 0) {
-        show_part(s);
-        c->mid = s->id;
-    }
-    if (c->mid == s->id && s->plan.prefix) {
-        console_put(c, "\n", 1);
-        c->mid = 0;
-    }
-    let_go(s);
-}
-
 static void del_stream(struct relay *r, struct stream *s)
 {
+    r->hidden += s->hidden;
     if (s->console != NULL)
-        finish_line(s);
+        stream_finish_line(s);
     if (s->filtered != NULL && buf_len(&s->match) > 0)
         filter_line(r, s, (const char *)buf_head(&s->match),
                     buf_len(&s->match));
@@ -467,7 +187,7 @@ static void end_reading(struct relay *r, struct stream *s)
         return;
     if (s->spliced && s->which == CONF_STDERR)
         keep_tail(r, s, text, tail_of_file(s, text));
-    watch(r, s, false);
+    stream_watch(s, false);
     (void)close(s->fd); /* read only */
     s->fd = -1;
 }
@@ -478,7 +198,8 @@ static void drop_ended(struct relay *r)
     struct stream **at = &r->streams;
     while (*at != NULL) {
         struct stream *s = *at;
-        bool unseen = s->console != NULL && !s->console->dead && has_behind(s);
+        bool unseen =
+            s->console != NULL && !s->console->dead && stream_is_behind(s);
         bool waits = s->console != NULL && s->console->owner != 0 &&
                      s->console->owner != s->id && buf_len(&s->part) > 0;
         if (s->fd >= 0 || unseen || waits) {
@@ -526,7 +247,7 @@ static bool read_some(struct relay *r, struct stream *s)
 
 static void on_readable(struct relay *r, struct stream *s)
 {
-    for (int i = 0; i < READS && s->fd >= 0; i++)
+    for (int i = 0; i < STREAM_READS && s->fd >= 0; i++)
         if (!read_some(r, s))
             return;
 }
@@ -610,6 +331,7 @@ static void add_stream(struct relay *r,
         return;
     }
     s->id = ++r->ids;
+    s->epoll = r->epoll;
     s->fd = fd;
     s->local_rank = w->local_rank;
     s->which = which;
@@ -618,9 +340,9 @@ static void add_stream(struct relay *r,
     s->console = s->plan.console ? console_of(r, which) : NULL;
     s->filtered =
         r->filtered[which - 1].path != NULL ? &r->filtered[which - 1] : NULL;
-    buf_init(&s->part, RELAY_HOLD + CHUNK);
-    buf_init(&s->match, RELAY_HOLD + CHUNK);
-    buf_init(&s->left, LEFT_MOST);
+    buf_init(&s->part, RELAY_HOLD + STREAM_CHUNK);
+    buf_init(&s->match, RELAY_HOLD + STREAM_CHUNK);
+    buf_init(&s->left, STREAM_LEFT);
     set_prefix(r, s, w->rank);
     if (s->plan.file)
         open_file(r, s, w);
@@ -630,7 +352,7 @@ static void add_stream(struct relay *r,
     s->next = r->streams;
     r->streams = s;
     s->paused = true;
-    watch(r, s, true);
+    stream_watch(s, true);
 }
 
 /* The last round's workers are dead: what they wrote goes into the files
@@ -664,7 +386,7 @@ static void answer_tail(struct relay *r, int local_rank)
     for (struct stream *s = r->streams; s != NULL; s = s->next)
         if (s->local_rank == local_rank && s->which == CONF_STDERR) {
             for (int i = 0; i < TAIL_MOST && s->fd >= 0 &&
-                            buf_len(&s->left) < LEFT_MOST / 2;
+                            buf_len(&s->left) < STREAM_LEFT / 2;
                  i++)
                 if (!read_some(r, s) && !s->paused)
                     break;
@@ -744,40 +466,6 @@ static bool hear_agent(struct relay *r)
 /* -- time -------------------------------------------------------------------
  */
 
-/* A progress bar that is tee'd has no line's end for long; its last complete
- * state is shown as a line, as torchrun does it. */
-static void show_returns(struct stream *s)
-{
-    const char *data = (const char *)buf_head(&s->part);
-    const char *last = memrchr(data, '\r', buf_len(&s->part));
-    if (last == NULL || last == data)
-        return;
-    size_t n = (size_t)(last - data);
-    begin_line(s);
-    console_put(s->console, data, n);
-    console_put(s->console, "\n", 1);
-    buf_take(&s->part, n + 1);
-}
-
-static void show_quiet(struct stream *s, int64_t now)
-{
-    struct console *c = s->console;
-    if (c == NULL || s->shown != SHOWN_LIVE)
-        return;
-    if (now < s->part_at_us + RELAY_QUIET_MS * MONO_MS)
-        return;
-    if (c->owner == s->id)
-        let_go(s);
-    if (buf_len(&s->part) == 0 || c->owner != 0 || console_room(c) == 0)
-        return;
-    if (s->plan.prefix) {
-        show_returns(s);
-        return;
-    }
-    show_part(s);
-    c->mid = s->id;
-}
-
 static bool has_unfinished(const struct relay *r)
 {
     for (const struct stream *s = r->streams; s != NULL; s = s->next)
@@ -798,7 +486,7 @@ static int look_at_quiet(struct relay *r)
         r->quiet_at_us = now + RELAY_QUIET_MS * MONO_MS;
     if (now >= r->quiet_at_us) {
         for (struct stream *s = r->streams; s != NULL; s = s->next)
-            show_quiet(s, now);
+            stream_show_quiet(s, now);
         r->quiet_at_us = now + RELAY_QUIET_MS * MONO_MS;
     }
     return (int)mono_ms_until(now, r->quiet_at_us);
@@ -812,9 +500,9 @@ static bool push(struct relay *r)
 {
     bool behind = false;
     for (struct stream *s = r->streams; s != NULL; s = s->next)
-        if (s->console != NULL && has_behind(s)) {
-            catch_up(r, s);
-            behind |= has_behind(s);
+        if (s->console != NULL && stream_is_behind(s)) {
+            stream_catch_up(s, r->chunk, STREAM_CHUNK);
+            behind |= stream_is_behind(s);
         }
     for (int i = 0; i < 2; i++)
         console_flush(&r->consoles[i]);
@@ -894,6 +582,8 @@ static void finish(struct relay *r)
         turn(r, 100);
         drain_all(r);
     }
+    for (const struct stream *t = r->streams; t != NULL; t = t->next)
+        r->hidden += t->hidden;
     if (r->hidden > 0)
         (void)say(
             r,
