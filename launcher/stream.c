@@ -233,7 +233,8 @@ void stream_catch_up(struct stream *s, char *chunk, size_t size)
     }
 }
 
-/* -- unfinished lines ------------------------------------------------------- */
+/* -- unfinished lines -------------------------------------------------------
+ */
 
 /* A progress bar that is tee'd has no line's end for long; its last complete
  * state is shown as a line, as torchrun does it. */
@@ -284,7 +285,8 @@ void stream_finish_line(struct stream *s)
     let_go(s);
 }
 
-/* -- what comes ------------------------------------------------------------- */
+/* -- what comes -------------------------------------------------------------
+ */
 
 void stream_show(struct stream *s, const char *data, size_t len, int64_t now)
 {
