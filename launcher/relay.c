@@ -609,8 +609,10 @@ void relay_main(int fd, const void *arg)
         epoll_ctl(r.epoll, EPOLL_CTL_ADD, fd, &ev) != 0)
         _exit(ddp_code_exit(DDP_E_NOMEM));
     /* Our log and inherited streams of workers go there, too. */
-    bool same = console_same(STDOUT_FILENO, STDERR_FILENO);
-    console_open(&r.consoles[0], STDOUT_FILENO, same);
+    bool shared = console_same(STDOUT_FILENO, STDERR_FILENO);
+    for (int i = 0; i < r.conf->nproc; i++)
+        shared |= !conf_output_plan(&r.conf->output, i, CONF_STDOUT).piped;
+    console_open(&r.consoles[0], STDOUT_FILENO, shared);
     console_open(&r.consoles[1], STDERR_FILENO, true);
     while (!r.finishing)
         turn(&r, -1);
