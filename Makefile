@@ -66,7 +66,8 @@ CTL    := $(addprefix rendezvous/daemon/ctl_,main status order http line view \
 LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew \
 	spawn helper tree worker_env errfile notice report program \
 	conf_meet conf_rdzv conf_program conf_place cpus topology nvml gpus \
-	signals dry_run)
+	signals dry_run conf_output output relay stream console \
+	logfile lines journal oom report_json)
 RT       := $(addprefix worker_rt/,env store comm comm_cpu comm_wire comm_meet \
 	beat snapshot snapshot_load snapshot_save safetensors sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)

@@ -626,9 +626,12 @@ static void take_failure(struct step *s, const struct agent_worker *w)
         .code = w->code,
         .signal = w->signal,
         .permanent = w->permanent,
+        .oom = w->oom,
     };
     if (w->text != NULL)
         msg_set(a->failed.text, w->text);
+    if (w->tail != NULL)
+        msg_set(a->failed.tail, w->tail);
     note(s, NOTE_worker_failed, "rank %lld (pid %lld): %s %d",
          (long long)a->failed.rank, (long long)w->pid,
          w->signal != 0 ? "signal" : "exit code",

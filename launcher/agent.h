@@ -68,8 +68,10 @@ struct agent_worker {
     int code;         /* exit code, 0 if a signal ended it */
     int signal;       /* 0 if it exited */
     bool permanent;   /* starting it again is useless */
+    bool oom;         /* the kernel killed it, since memory ran out */
     bool progressed;  /* it had got somewhere (DDP_PROGRESS_FILE) */
     const char *text; /* from its error file, may be NULL */
+    const char *tail; /* its last lines on stderr, may be NULL */
 };
 
 struct agent_event {

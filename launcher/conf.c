@@ -309,6 +309,7 @@ int conf_init(struct conf *c,
     if (check_nnodes(c, o, err) < 0 || conf_place(c, o, err) < 0 ||
         check_names(c, o, err) < 0 || conf_meeting(c, o, err) < 0 ||
         conf_rdzv_conf(c, o, err) < 0 || check_rest(c, o, err) < 0 ||
+        conf_output_init(&c->output, o, c->nproc, err) < 0 ||
         conf_program(c, o, program, err) < 0) {
         conf_free(c);
         return -1;
@@ -323,5 +324,6 @@ void conf_free(struct conf *c)
     free(c->argv);
     free(c->exec_path);
     free(c->seats);
+    conf_output_free(&c->output);
     memset(c, 0, sizeof(*c));
 }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "launcher/conf_output.h"
 #include "launcher/nvml.h"
 #include "launcher/topology.h"
 #include "rendezvous/base/err.h"
@@ -97,7 +98,8 @@ struct conf {
 
     char role[65];
     char log_dir[4096]; /* "" a fresh temporary one; "/dev/null": no files */
-    bool worker_store;  /* the agent serves the c10d store */
+    struct conf_output output;
+    bool worker_store; /* the agent serves the c10d store */
 
     /*
      * The program. `argv` is owned, ends with NULL, and is the worker's

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "launcher/notice.h"
+#include "launcher/oom.h"
 #include "launcher/worker_env.h"
 #include "rendezvous/base/log.h"
 
@@ -30,19 +31,23 @@ struct crew {
     uv_loop_t *loop;
     const struct conf *conf;
     const struct spawn_origin *origin;
+    struct output *output;
     const struct crew_handler *handler;
     void *ctx;
     struct errfile errfile;
+    struct oom oom;
     struct watch **watches; /* by local rank, NULL: not alive */
     char (*error_files)[ERRFILE_PATH_MAX];
     struct notice *notices; /* by local rank */
     int trouble_fd[2];      /* children that could not exec */
     bool paused;
+    bool stopping; /* workers of this round were asked to go */
 };
 
 struct crew *crew_new(uv_loop_t *loop,
                       const struct conf *conf,
                       const struct spawn_origin *origin,
+                      struct output *output,
                       const struct crew_handler *handler,
                       void *ctx)
 {
@@ -62,6 +67,7 @@ struct crew *crew_new(uv_loop_t *loop,
     crew->loop = loop;
     crew->conf = conf;
     crew->origin = origin;
+    crew->output = output;
     crew->handler = handler;
     crew->ctx = ctx;
     if (pipe2(crew->trouble_fd, O_CLOEXEC | O_NONBLOCK) != 0)
@@ -95,20 +101,31 @@ static bool find_trouble(const struct crew *crew, int local_rank, int *why)
 static void tell_exit(struct crew *crew, int local_rank, const siginfo_t *info)
 {
     char text[ERRFILE_TEXT_MAX + 1] = "";
+    char tail[LINES_TAIL_BYTES + 1] = "";
     bool exited = info->si_code == CLD_EXITED;
     struct agent_worker w = {
         .local_rank = local_rank,
         .pid = info->si_pid,
         .code = exited ? info->si_status : 0,
         .signal = exited ? 0 : info->si_status,
+        .oom =
+            !exited && info->si_status == SIGKILL && oom_happened(&crew->oom),
         .progressed = notice_progressed(&crew->notices[local_rank]),
         .text = text,
+        .tail = tail,
     };
     notice_close(&crew->notices[local_rank]);
     int why;
     bool ok = w.code == 0 && w.signal == 0;
-    if (!ok)
+    if (!ok) {
         errfile_read(crew->error_files[local_rank], text);
+        if (!crew->stopping || w.signal != SIGTERM) /* else it obeyed */
+            output_tail(crew->output, local_rank, tail);
+        if (tail[0] == '\0')
+            errfile_read_trace(crew->error_files[local_rank], tail,
+                               sizeof(tail));
+    }
+    output_worker_ended(crew->output, local_rank);
     if ((w.code == 126 || w.code == 127) &&
         find_trouble(crew, local_rank, &why)) {
         w.permanent = true;
@@ -164,6 +181,7 @@ static int watch_worker(struct crew *crew,
     w->poll.data = w;
     crew->watches[local_rank] = w;
     (void)uv_poll_start(&w->poll, UV_READABLE, on_pidfd); /* cannot fail */
+    crew->handler->on_start(crew->ctx, local_rank, pid);
     return 0;
 }
 
@@ -173,7 +191,12 @@ static int start_one(struct crew *crew,
                      struct ddp_err *err)
 {
     char *error_file = crew->error_files[local_rank];
-    errfile_prepare(&crew->errfile, world->restarts, local_rank, error_file);
+    char folder[ERRFILE_PATH_MAX];
+    struct output_ends ends;
+    errfile_prepare(&crew->errfile, world->restarts, local_rank, error_file,
+                    folder);
+    if (output_open(crew->output, world, local_rank, folder, &ends, err) != 0)
+        return -1;
     struct notice *notice = &crew->notices[local_rank];
     notice_open(notice);
     char **envp =
@@ -189,6 +212,8 @@ static int start_one(struct crew *crew,
         .origin = crew->origin,
         .cpus = bound ? &crew->conf->seats[local_rank].cpus : NULL,
         .report_fd = crew->trouble_fd[1],
+        .out_fd = ends.out,
+        .err_fd = ends.err,
         .local_rank = local_rank,
     };
     pid_t pid = 0;
@@ -198,6 +223,7 @@ static int start_one(struct crew *crew,
         ddp_err_set(err, DDP_E_NOMEM, "no memory for a worker");
     else
         rc = spawn_worker(&req, &pid, &pidfd, err);
+    output_close(&ends);
     free(envp);
     free(argv);
     return rc == 0 ? watch_worker(crew, local_rank, pid, pidfd, err) : -1;
@@ -210,6 +236,9 @@ int crew_start(struct crew *crew,
 {
     int why;
     (void)find_trouble(crew, -1, &why); /* forgets that of the round before */
+    crew->stopping = false;
+    if (crew->oom.path[0] == '\0')
+        oom_init(&crew->oom);
     for (*started = 0; *started < crew->conf->nproc; ++*started) {
         ddp_assert(crew->watches[*started] == NULL);
         if (start_one(crew, world, *started, err) != 0)
@@ -239,6 +268,7 @@ static void signal_workers(const struct crew *crew, int signo)
 int crew_ask(struct crew *crew, enum msg_graceful graceful)
 {
     int looking = 0;
+    crew->stopping = true;
     for (int i = 0; i < crew->conf->nproc; i++) {
         const struct watch *w = crew->watches[i];
         if (w == NULL)
@@ -256,6 +286,7 @@ int crew_ask(struct crew *crew, enum msg_graceful graceful)
 void crew_kill(struct crew *crew, int signo)
 {
     bool asks_to_go = signo != SIGKILL && signo != SIGUSR1 && signo != SIGUSR2;
+    crew->stopping |= asks_to_go;
     signal_workers(crew, signo);
     if (asks_to_go)
         signal_workers(crew, SIGCONT);
@@ -291,6 +322,11 @@ pid_t crew_reap_orphans(struct crew *crew, const pid_t *others, int n)
                 return info.si_pid;
         (void)waitpid(info.si_pid, NULL, WNOHANG);
     }
+}
+
+const char *crew_folder(const struct crew *crew)
+{
+    return errfile_folder(&crew->errfile);
 }
 
 void crew_clean(struct crew *crew)

@@ -11,6 +11,7 @@
 #include "launcher/agent.h"
 #include "launcher/conf.h"
 #include "launcher/errfile.h"
+#include "launcher/output.h"
 #include "launcher/spawn.h"
 
 struct crew;
@@ -18,12 +19,15 @@ struct crew;
 struct crew_handler {
     /* A worker has ended and is reaped; `w` is borrowed for the call. */
     void (*on_exit)(void *ctx, const struct agent_worker *w);
+    /* One was started. */
+    void (*on_start)(void *ctx, int local_rank, int64_t pid);
 };
 
 /* Everything is borrowed for the crew's life, which is the process's. */
 struct crew *crew_new(uv_loop_t *loop,
                       const struct conf *conf,
                       const struct spawn_origin *origin,
+                      struct output *output,
                       const struct crew_handler *handler,
                       void *ctx);
 
@@ -56,6 +60,9 @@ void crew_pause(struct crew *crew, bool paused);
  * first of `others` that has ended, or 0.
  */
 pid_t crew_reap_orphans(struct crew *crew, const pid_t *others, int n);
+
+/* The folder of this run's log files, "" where there is none that stays. */
+const char *crew_folder(const struct crew *crew);
 
 /* Removes the empty folders of error files. */
 void crew_clean(struct crew *crew);

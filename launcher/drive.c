@@ -15,13 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher/agent.h"
 #include "launcher/crew.h"
 #include "launcher/guard.h"
 #include "launcher/helper.h"
+#include "launcher/journal.h"
 #include "launcher/link.h"
+#include "launcher/output.h"
 #include "launcher/report.h"
 #include "launcher/tree.h"
 #include "rendezvous/base/log.h"
@@ -38,6 +41,8 @@ struct drive {
     struct agent agent;
     struct link *link;
     struct crew *crew;
+    struct output *output;
+    struct journal journal;
     int guard_fd;
     bool debug;
     int64_t start_us;
@@ -124,14 +129,15 @@ static int open_store(struct drive *d, struct ddp_err *err)
 static void start_workers(struct drive *d, const struct msg_world *world)
 {
     renew_store(d);
+    journal_world(&d->journal, world, mono_now_us());
     d->spawn_failed =
         crew_start(d->crew, world, &d->spawned, &d->spawn_err) != 0;
 }
 
 static void sweep(const struct drive *d)
 {
-    pid_t keep[2] = {link_server(d->link), d->store};
-    if (tree_kill(keep, 2, mono_now_us() + SWEEP_US) > 0)
+    pid_t keep[3] = {link_server(d->link), d->store, output_pid(d->output)};
+    if (tree_kill(keep, 3, mono_now_us() + SWEEP_US) > 0)
         log_warnx("some processes that the workers left behind could not be "
                   "killed");
 }
@@ -200,6 +206,7 @@ static void act(void *ctx, const struct agent_action *a)
         return;
     case AGENT_NOTE:
         report_note(d->conf, a->note, mono_now_us() - d->start_us, d->debug);
+        journal_note(&d->journal, a->note, mono_now_us());
         return;
     case AGENT_EXIT:
         leave_loop(d, a->verdict);
@@ -268,8 +275,10 @@ static void step(struct drive *d, struct agent_event *ev)
 
 static void on_link_up(void *ctx)
 {
+    struct drive *d = ctx;
     struct agent_event ev = {.kind = AGENT_LINK_UP};
-    step(ctx, &ev);
+    journal_joined(&d->journal, mono_now_us());
+    step(d, &ev);
 }
 
 static void on_link_msg(void *ctx, const struct msg *m)
@@ -295,10 +304,16 @@ static const struct link_handler link_handler = {
 static void reap_others(struct drive *d)
 {
     for (;;) {
-        pid_t ours[2] = {link_server(d->link), d->store};
-        pid_t pid = crew_reap_orphans(d->crew, ours, 2);
+        pid_t relay = output_pid(d->output);
+        pid_t ours[3] = {link_server(d->link), d->store, relay};
+        pid_t pid = crew_reap_orphans(d->crew, ours, 3);
         if (pid == 0)
             return;
+        if (pid == relay) {
+            (void)waitpid(pid, NULL, WNOHANG);
+            output_restart(d->output);
+            continue;
+        }
         if (pid == d->store) {
             log_warnx("the workers' store ended unexpectedly; a new, empty one "
                       "takes its place");
@@ -318,13 +333,23 @@ static void on_worker_exit(void *ctx, const struct agent_worker *w)
     struct drive *d = ctx;
     struct agent_event tick = {.kind = AGENT_TICK};
     struct agent_event ev = {.kind = AGENT_WORKER_EXIT, .worker = *w};
+    journal_exited(&d->journal, w);
     if (mono_now_us() >= agent_lease_until_us(&d->agent))
         step(d, &tick);
     step(d, &ev);
     reap_others(d); /* what the dead worker's SIGCHLD could not look behind */
 }
 
-static const struct crew_handler crew_handler = {.on_exit = on_worker_exit};
+static void on_worker_start(void *ctx, int local_rank, int64_t pid)
+{
+    struct drive *d = ctx;
+    journal_started(&d->journal, local_rank, pid);
+}
+
+static const struct crew_handler crew_handler = {
+    .on_exit = on_worker_exit,
+    .on_start = on_worker_start,
+};
 
 static void on_sigchld(uv_signal_t *handle, int signo)
 {
@@ -429,12 +454,18 @@ int drive_run(const struct conf *conf,
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     fill_join(&d, port, &ac.join);
     d.link = link_new(&d.loop, conf, guard_fd, &link_handler, &d, d.debug);
-    d.crew = crew_new(&d.loop, conf, origin, &crew_handler, &d);
+    d.output = output_new(conf);
+    journal_init(&d.journal, conf, d.output, ac.join.name, d.start_us);
+    d.crew = crew_new(&d.loop, conf, origin, d.output, &crew_handler, &d);
     agent_init(&d.agent, &ac);
     struct agent_event start = {.kind = AGENT_START};
     step(&d, &start);
     (void)uv_run(&d.loop, UV_RUN_DEFAULT);
-    report_end(conf, &d.verdict);
+    journal_finish(&d.journal, d.verdict.status, mono_now_us());
+    output_finish(d.output, d.verdict.status != 0, guard_fd);
+    report_end(conf, &d.verdict, &d.journal, crew_folder(d.crew));
+    if (conf->output.report[0] != '\0')
+        report_write(conf, &d.verdict, &d.journal, crew_folder(d.crew));
     crew_clean(d.crew);
     return d.verdict.status;
 }

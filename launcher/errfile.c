@@ -20,7 +20,11 @@
 static void give_up(struct errfile *e, const char *path)
 {
     if (!e->complained)
-        log_warn("workers get no error files: cannot make the folder %s", path);
+        log_warn("workers get no error files%s: cannot make the folder %s",
+                 e->conf->output.files
+                     ? " and no log files, and redirected output is lost"
+                     : "",
+                 path);
     e->complained = true;
     e->base[0] = '\0';
 }
@@ -83,12 +87,16 @@ static void begin(struct errfile *e)
         return;
     if (conf->log_dir[0] == '\0') {
         init_tmp(e);
-        return;
+        if (!e->ours || !conf->output.files)
+            return;
+        e->ours = false; /* to be kept */
     }
     char whole[PATH_MAX];
-    if (!make_way(e, conf->log_dir))
+    if (conf->log_dir[0] == '\0')
+        set_path(whole, sizeof(whole), "%s", e->base);
+    else if (!make_way(e, conf->log_dir))
         return;
-    if (realpath(conf->log_dir, whole) == NULL) {
+    else if (realpath(conf->log_dir, whole) == NULL) {
         give_up(e, conf->log_dir);
         return;
     }
@@ -116,10 +124,11 @@ static bool make_folders(struct errfile *e, long long attempt, int local_rank)
 void errfile_prepare(struct errfile *e,
                      long long attempt,
                      int local_rank,
-                     char *path)
+                     char *path,
+                     char *folder)
 {
     char aside[ERRFILE_PATH_MAX + 8];
-    path[0] = '\0';
+    path[0] = folder[0] = '\0';
     if (!e->begun)
         begin(e);
     e->begun = true;
@@ -130,6 +139,9 @@ void errfile_prepare(struct errfile *e,
              e->ours ? "%s/attempt_%lld.%d.error.json"
                      : "%s/attempt_%lld/%d/error.json",
              e->base, attempt, local_rank);
+    if (!e->ours)
+        set_path(folder, ERRFILE_PATH_MAX, "%s/attempt_%lld/%d", e->base,
+                 attempt, local_rank);
     set_path(aside, sizeof(aside), "%s.old", path);
     (void)rename(path, aside); /* ENOENT, as a rule */
     e->made = attempt;
@@ -192,6 +204,29 @@ void errfile_read(const char *path, char text[ERRFILE_TEXT_MAX + 1])
                        path);
     cJSON_Delete(root);
     free(json);
+}
+
+void errfile_read_trace(const char *path, char *text, size_t size)
+{
+    text[0] = '\0';
+    char *json = path[0] != '\0' ? slurp(path) : NULL;
+    if (json == NULL)
+        return;
+    cJSON *root = cJSON_Parse(json);
+    const cJSON *at = cJSON_GetObjectItemCaseSensitive(root, "message");
+    at = cJSON_GetObjectItemCaseSensitive(at, "extraInfo");
+    const char *trace =
+        text_of(cJSON_GetObjectItemCaseSensitive(at, "py_callstack"));
+    size_t len = trace != NULL ? strlen(trace) : 0;
+    if (trace != NULL)
+        msg_set_text(text, size, len < size ? trace : trace + len - size + 1);
+    cJSON_Delete(root);
+    free(json);
+}
+
+const char *errfile_folder(const struct errfile *e)
+{
+    return e->ours ? "" : e->base;
 }
 
 void errfile_clean(const struct errfile *e)

@@ -5,7 +5,12 @@
  *
  *     LOG_DIR/RUN_8random/attempt_RESTARTS/LOCAL_RANK/error.json
  *
- * Without, in one folder of their own that goes when it is empty (a folder per
+ * and the log files (launcher/relay) beside them, for which such a folder is
+ * made even where none is given:
+ *
+ *     TMPDIR/ddprun_6random/RUN_8random/attempt_RESTARTS/LOCAL_RANK/
+ *
+ * Else in one folder of their own that goes when it is empty (a folder per
  * worker would cost more than all the rest of a launch):
  *
  *     TMPDIR/ddprun_6random/attempt_RESTARTS.LOCAL_RANK.error.json
@@ -38,17 +43,26 @@ void errfile_init(struct errfile *e, const struct conf *conf);
  * The path for a worker of this attempt; its folder is made, and a file that
  * an earlier round of the same attempt left there is moved aside. "" where
  * there are no files: where a folder cannot be made, which is said once on
- * stderr; training goes on. `path` has ERRFILE_PATH_MAX bytes.
+ * stderr; training goes on. `path` has ERRFILE_PATH_MAX bytes, and so has
+ * `folder`: the folder where log files lie, "" where there are none.
  */
 void errfile_prepare(struct errfile *e,
                      long long attempt,
                      int local_rank,
-                     char *path);
+                     char *path,
+                     char *folder);
+
+/* The folder of this run's files, "" where there is none or it goes. */
+const char *errfile_folder(const struct errfile *e);
 
 /* What the worker left in its file, one line of at most ERRFILE_TEXT_MAX
  * bytes; "" if there is nothing. What is no file of at most 1 MiB (a FIFO, a
  * device) is not read. */
 void errfile_read(const char *path, char text[ERRFILE_TEXT_MAX + 1]);
+
+/* The traceback in it, the end of it where it is longer than `size`; "" if
+ * there is none. */
+void errfile_read_trace(const char *path, char *text, size_t size);
 
 /* Removes a folder of ours, unless there are files in it. */
 void errfile_clean(const struct errfile *e);

@@ -87,8 +87,7 @@ void report_note(const struct conf *conf,
     }
 }
 
-/* The local time of something so long ago, as ISO 8601. */
-static void local_time(int64_t ago_us, char *text, size_t size)
+void report_time(int64_t ago_us, char *text, size_t size)
 {
     time_t at = time(NULL) - (time_t)(ago_us / MONO_S);
     struct tm tm;
@@ -97,22 +96,117 @@ static void local_time(int64_t ago_us, char *text, size_t size)
         text[0] = '\0';
 }
 
-static void report_failure(const struct conf *conf,
-                           const struct agent_verdict *v)
+/* -- the end ----------------------------------------------------------------
+ */
+
+/* The text without what speaks to a terminal: escape sequences of ECMA-48, and
+ * what a progress bar has overwritten; a tab is blanks. */
+static void plain(const char *text, size_t len, char *out, size_t size)
 {
-    const struct msg_end *e = &v->end;
+    size_t n = 0;
+    for (size_t i = 0; i < len && n + 4 < size; i++) {
+        if (text[i] == '\033' && i + 1 < len && text[i + 1] == '[') {
+            for (i += 2; i < len && (text[i] < '@' || text[i] > '~'); i++)
+                ;
+        } else if (text[i] == '\r') {
+            n = i + 1 < len ? 0 : n;
+        } else if (text[i] == '\t') {
+            memcpy(out + n, "    ", 4);
+            n += 4;
+        } else {
+            out[n++] = text[i];
+        }
+    }
+    out[n] = '\0';
+}
+
+static void report_tail(const char *tail)
+{
+    char line[1024];
+    log_warnx("  its last lines on stderr:");
+    while (*tail != '\0') {
+        size_t len = strcspn(tail, "\n");
+        plain(tail, len, line, sizeof(line)); /* a long one is cut */
+        log_warnx("    | %s", line);
+        tail += len + (tail[len] == '\n');
+    }
+}
+
+/* What ended here after the first failure, and mostly because of it. */
+static void report_consequences(const struct journal *j,
+                                const struct msg_end *e)
+{
+    int kept = j->ends_len < JOURNAL_ENDS ? j->ends_len : JOURNAL_ENDS;
+    int told = 0;
+    for (int i = 0; i < kept; i++) {
+        const struct journal_end *w =
+            &j->ends[(j->ends_len - kept + i) % JOURNAL_ENDS];
+        char how[64];
+        if (w->rank == e->rank || j->round != e->round)
+            continue;
+        report_how(w->code, w->signal, how, sizeof(how));
+        log_warnx("  %-15s rank %lld (local rank %d, pid %lld): %s",
+                  told++ == 0 ? "then, here" : "", (long long)w->rank,
+                  w->local_rank, (long long)w->pid, how);
+    }
+    if (j->ends_len > kept)
+        log_warnx("  %-15s and %d more", "", j->ends_len - kept);
+}
+
+/* "12.3 s"; "0.017 s" */
+static const char *seconds(int64_t us, char text[40])
+{
+    int64_t ms = us / MONO_MS;
+    if (ms < 10000)
+        (void)snprintf(text, 40, "%d.%03d s", (int)(ms / 1000),
+                       (int)(ms % 1000));
+    else
+        (void)snprintf(text, 40, "%lld.%d s", (long long)(ms / 1000),
+                       (int)(ms % 1000 / 100));
+    return text;
+}
+
+static void describe_time(const struct journal *j, char text[256])
+{
+    char wall[40], ran[40], waited[40], lost[40];
+    int64_t wall_us = mono_now_us() - j->start_us;
+    int percent = wall_us > 0 ? (int)(100 * j->running_us / wall_us) : 0;
+    (void)snprintf(text, 256, /* fits */
+                   "%s in all; workers ran %s (%d %%), waiting for nodes %s, "
+                   "lost to restarts %s",
+                   seconds(wall_us, wall), seconds(j->running_us, ran), percent,
+                   seconds(j->waiting_us, waited),
+                   seconds(j->restarting_us, lost));
+}
+
+static void report_worker(const struct msg_end *e, int64_t ago_us)
+{
     char how[64];
     char when[64];
     report_how(e->code, e->signal, how, sizeof(how));
-    local_time(e->age_us + mono_now_us() - v->heard_us, when, sizeof(when));
-    log_warnx("run '%s' failed", conf->run_id);
+    report_time(ago_us, when, sizeof(when));
     log_warnx("  first failure   rank %lld on %s (local rank %lld, pid %lld): "
-              "%s",
+              "%s%s",
               (long long)e->rank, e->node, (long long)e->local_rank,
-              (long long)e->pid, how);
+              (long long)e->pid, how,
+              e->oom ? ", by the kernel: memory had run out" : "");
     log_warnx("  when            %s, in round %lld", when, (long long)e->round);
     if (e->error[0] != '\0')
         log_warnx("  error           %s", e->error);
+    if (e->tail[0] != '\0')
+        report_tail(e->tail);
+}
+
+static void report_failure(const struct conf *conf,
+                           const struct agent_verdict *v,
+                           const struct journal *j,
+                           const char *logs)
+{
+    const struct msg_end *e = &v->end;
+    char time_text[256];
+    log_warnx("run '%s' failed", conf->run_id);
+    report_worker(e, e->age_us + mono_now_us() - v->heard_us);
+    report_consequences(j, e);
     if (conf->restart_window_us > 0)
         log_warnx("  restarts used   %lld, at most %s", (long long)e->restarts,
                   conf->max_restarts_text);
@@ -123,15 +217,32 @@ static void report_failure(const struct conf *conf,
         log_warnx("  crash loop      the last %lld rounds all failed before "
                   "any worker made progress",
                   (long long)e->crash_loop);
+    describe_time(j, time_text);
+    log_warnx("  time            %s", time_text);
+    if (logs[0] != '\0')
+        log_warnx("  logs            %s on %s", logs, j->node);
     log_warnx("  exit status     %d, on every node", v->status);
 }
 
-void report_end(const struct conf *conf, const struct agent_verdict *v)
+void report_end(const struct conf *conf,
+                const struct agent_verdict *v,
+                const struct journal *j,
+                const char *logs)
 {
-    if (v->ended && v->end.node[0] != '\0')
-        report_failure(conf, v);
-    else if (v->ended && v->end.text[0] != '\0')
+    char time_text[256];
+    if (v->ended && v->end.node[0] != '\0') {
+        report_failure(conf, v, j, logs);
+        return;
+    }
+    if (v->ended && v->end.text[0] != '\0')
         log_warnx("run '%s': %s", conf->run_id, v->end.text);
     else if (v->text[0] != '\0')
         log_warnx("%s", v->text);
+    if (j->rounds > 1) {
+        describe_time(j, time_text);
+        log_info("run '%s': restarts: %lld, rounds here: %d; %s", conf->run_id,
+                 (long long)j->restarts, j->rounds, time_text);
+    }
+    if (conf->output.files && conf->log_dir[0] == '\0' && logs[0] != '\0')
+        log_info("log files are in %s", logs); /* nobody named the folder */
 }

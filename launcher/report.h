@@ -10,6 +10,7 @@
 
 #include "launcher/agent.h"
 #include "launcher/conf.h"
+#include "launcher/journal.h"
 
 /* Tells of a note of the agent's, if it is for the user. `up_us` is how long
  * the launcher has been running. */
@@ -18,8 +19,22 @@ void report_note(const struct conf *conf,
                  int64_t up_us,
                  bool debug);
 
-/* The end: nothing where all went well. */
-void report_end(const struct conf *conf, const struct agent_verdict *v);
+/* The end: nothing where all went well at the first try. `logs` is the folder
+ * of the log files, "" where there are none. */
+void report_end(const struct conf *conf,
+                const struct agent_verdict *v,
+                const struct journal *j,
+                const char *logs);
+
+/* The same as JSON, into the file of --report: whole or not at all. A file that
+ * cannot be written is told; the exit status stays what it is. */
+void report_write(const struct conf *conf,
+                  const struct agent_verdict *v,
+                  const struct journal *j,
+                  const char *logs);
+
+/* The local time of something so long ago, as ISO 8601. */
+void report_time(int64_t ago_us, char *text, size_t size);
 
 /* "signal 9 (SIGKILL)" or "exit code 3". */
 void report_how(int64_t code, int64_t signal, char *text, size_t size);

@@ -99,6 +99,10 @@ __attribute__((noreturn)) static void become(const struct spawn_request *req,
     if (req->cpus != NULL)
         bind_cpus(req->cpus);
     detach_terminal();
+    if (req->out_fd >= 0)
+        (void)dup2(req->out_fd, STDOUT_FILENO);
+    if (req->err_fd >= 0)
+        (void)dup2(req->err_fd, STDERR_FILENO);
     raise_oom_score(req->origin);
     reset_signals(req->origin);
     (void)execve(req->path, req->argv, req->envp);

@@ -34,6 +34,8 @@ struct spawn_request {
     const struct spawn_origin *origin;
     const struct cpus *cpus; /* to be bound to; NULL: as we are */
     int report_fd; /* a child that cannot exec writes struct spawn_trouble */
+    int out_fd;    /* what becomes its stdout and stderr; -1: ours */
+    int err_fd;
     int local_rank;
 };
 

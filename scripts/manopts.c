@@ -6,6 +6,7 @@
  *     cc -I. -DERRORS='"rendezvous/base/errors.def"' scripts/manopts.c
  *     cc -I. -DMESSAGES='"rendezvous/proto/messages.def"' scripts/manopts.c
  *     cc -I. -DMETRICS='"rendezvous/daemon/metrics.def"' scripts/manopts.c
+ *     cc -I. -DEVENTS='"launcher/journal.def"' scripts/manopts.c
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -249,6 +250,20 @@ int main(void)
 #include METRICS
 #undef METRIC
     puts(".El");
+    return ferror(stdout) || fclose(stdout) != 0;
+}
+
+#elif defined(EVENTS)
+
+int main(void)
+{
+    fputs(".Bl -tag -width Ds -compact\n", stdout);
+#define JOURNAL(name, meaning)                                                 \
+    puts(".It Ql " #name);                                                     \
+    put_sentences(meaning);
+#include EVENTS
+#undef JOURNAL
+    fputs(".El\n", stdout);
     return ferror(stdout) || fclose(stdout) != 0;
 }
 

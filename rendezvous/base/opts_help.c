@@ -113,7 +113,7 @@ int opts_answer(const struct opts *o, FILE *f)
         opts_help(o->table, f);
     else
         fprintf(f, "%s %s\n", o->table->program, o->table->version);
-    if (fflush(f) == 0)
+    if (fflush(f) == 0 && !ferror(f)) /* the latter: before it was full */
         return 0;
     fprintf(stderr, "%s: cannot write: %s\n", o->table->program,
             strerror(errno));

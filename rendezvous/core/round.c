@@ -442,6 +442,7 @@ static void end_by_failure(struct rdzv *r, struct run *run, bool loop)
         .pid = w->pid,
         .code = w->code,
         .signal = w->signal,
+        .oom = w->oom,
         .age_us = r->now_us - run->root.at_us,
     };
     if (end.age_us < 0)
@@ -462,6 +463,7 @@ static void end_by_failure(struct rdzv *r, struct run *run, bool loop)
                    sizeof(end.text), "%s; %s%s", text, why, used);
     msg_set(end.node, run->root.node);
     msg_set(end.error, w->text);
+    msg_set(end.tail, w->tail);
     run_end(r, run, &end);
 }
 

@@ -17,7 +17,7 @@
     "\xDD"                                                                     \
     "ddprun\x01"
 #define FRAME_HELLO_LEN 8u
-#define FRAME_MAX       (16u * 1024u) /* bytes of payload */
+#define FRAME_MAX       (32u * 1024u) /* bytes of payload */
 
 enum frame_result {
     FRAME_OK,   /* there is one */

@@ -57,7 +57,7 @@ for form in '' host: "host:99999" "host:1x" "[::1]29400"; do
 done
 
 background d "$DDPRDZVD" --listen="127.0.0.1:$port" --max_runs=2 --max_nodes=3 \
-    --max_connections=8 --max_frame=4096 --max_http=0
+    --max_connections=8 --max_frame=24576 --max_http=0
 wait_for "serving on port $port" d.err
 # join NAME ID NODES
 join()
@@ -92,8 +92,8 @@ def cut_off(data):
         except TimeoutError:
             return False
 
-assert cut_off(HELLO + struct.pack("<I", 4097))
-assert not cut_off(HELLO + struct.pack("<I", 4096))
+assert cut_off(HELLO + struct.pack("<I", 24577))
+assert not cut_off(HELLO + struct.pack("<I", 24576))
 assert cut_off(b"GET /healthz HTTP/1.0\r\n\r\n")
 kept = [socket.create_connection(("127.0.0.1", port)) for i in range(12)]
 open_ = 0

@@ -1,4 +1,4 @@
-/* links: launcher/conf launcher/conf_meet launcher/conf_rdzv */
+/* links: launcher/conf launcher/conf_output launcher/conf_meet launcher/conf_rdzv */
 /* links: launcher/conf_program launcher/options launcher/program */
 /* links: launcher/conf_place launcher/cpus launcher/topology launcher/nvml */
 /* links: launcher/gpus launcher/signals rendezvous/base/opts_complete */
@@ -347,6 +347,37 @@ START_TEST(test_conf_budget_may_have_a_window)
     ck_assert_int_eq(c.restart_window_us, cases[_i].window_us);
     conf_free(&c);
     ck_assert_int_eq(CONF_WINDOW_RESTARTS_MAX, BUDGET_WINDOW_MAX);
+}
+END_TEST
+
+/* Streams by number or by local rank, filters with commas in them, sizes with
+ * units; ranks that are not here are somebody else's. */
+START_TEST(test_conf_output_is_read)
+{
+    static struct conf c;
+    static const char line[] = "--nproc_per_node=12 -r 1 -t 0:2,11:3,99:1 "
+                               "--local_ranks_filter=0,11 --log_rotate=2M,7 "
+                               "prog";
+    ck_assert_int_eq(
+        make_conf(&c, "PET_DUPLICATE_STDOUT_FILTERS=a,,b,c", line, NULL), 0);
+    const struct conf_output *o = &c.output;
+    ck_assert_int_eq(o->redirects[5], 1);
+    ck_assert_int_eq(o->tee[0], 2);
+    ck_assert_int_eq(o->tee[1], 0);
+    ck_assert_int_eq(o->tee[11], 3);
+    ck_assert(o->files && o->some_ranks && o->shown[0] && !o->shown[1]);
+    ck_assert_int_eq(o->filters[0].len, 2);
+    ck_assert_str_eq(o->filters[0].text[0], "a,b");
+    ck_assert_str_eq(o->filters[0].text[1], "c");
+    ck_assert_int_eq(o->rotate_size, 2 * 1024 * 1024);
+    ck_assert_int_eq(o->rotate_keep, 7);
+    struct conf_plan p = conf_output_plan(o, 11, CONF_STDOUT); /* tee wins */
+    ck_assert(p.piped && p.file && p.console && p.prefix && !p.null);
+    p = conf_output_plan(o, 1, CONF_STDOUT);
+    ck_assert(p.piped && p.file && !p.console && !p.prefix);
+    p = conf_output_plan(o, 1, CONF_STDERR); /* not shown, but its tail kept */
+    ck_assert(p.piped && !p.file && !p.console && !p.null);
+    conf_free(&c);
 }
 END_TEST
 
@@ -753,8 +784,6 @@ static const struct {
      "--start_method=thread: must be spawn, fork or forkserver"},
     {"", "--log_dir=data prog", DDP_E_USAGE,
      "--log_dir=data: this is a file, a folder is wanted"},
-    {"", "--tee=3 prog", DDP_E_USAGE, "--tee: torchrun has this option"},
-    {"", "-r3 prog", DDP_E_USAGE, "--redirects: torchrun has this option"},
     {"", "--numa-binding=near prog", DDP_E_USAGE,
      "--numa_binding=near: must be node, socket, exclusive or core-complex"},
     {"", "--gpus=a prog", DDP_E_USAGE,
@@ -778,6 +807,17 @@ static const struct {
      "--signals_to_handle=SIGKILL,FOO: must be a list of signals that can be"},
     {"", "--signals-to-handle= prog", DDP_E_USAGE,
      "--signals_to_handle=: must be a list of signals"},
+    {"", "--tee=4 prog", DDP_E_USAGE, "--tee=4: must be 0 (none), 1 (stdout"},
+    {"", "-r x prog", DDP_E_USAGE, "--redirects=x: must be 0 (none)"},
+    {"", "-r 0:3, prog", DDP_E_USAGE, "--redirects=0:3,: must be 0"},
+    {"", "-r 0:4 prog", DDP_E_USAGE, "--redirects=0:4: must be 0"},
+    {"PET_TEE=0=1", "prog", DDP_E_USAGE, "PET_TEE=0=1: must be 0"},
+    {"", "--local_ranks_filter=0,x prog", DDP_E_USAGE,
+     "--local_ranks_filter=0,x: must be local ranks"},
+    {"", "--log_rotate=10 prog", DDP_E_USAGE, "--log_rotate=10: must be SIZE"},
+    {"", "--log_rotate=1M,0 prog", DDP_E_USAGE, "--log_rotate=1M,0: must be"},
+    {"", "--log_rotate=1X prog", DDP_E_USAGE, "--log_rotate=1X: must be"},
+    {"", "--log_rotate=9999999T prog", DDP_E_USAGE, "--log_rotate=9999999T:"},
     {"", "--rdzv prog", DDP_E_USAGE,
      "--rdzv could be any of --rdzv_endpoint, --rdzv_backend, --rdzv_id, "
      "--rdzv_conf"},
@@ -822,6 +862,12 @@ static const struct {
     {OPTIONS_max_restarts, "many"},
     {OPTIONS_signals_to_handle, "SIGKILL"},
     {OPTIONS_log_dir, "data"},
+    {OPTIONS_redirects, "4"},
+    {OPTIONS_tee, "x"},
+    {OPTIONS_local_ranks_filter, "0,x"},
+    {OPTIONS_log_rotate, "1X"},
+    {OPTIONS_duplicate_stdout_filters, NULL}, /* any text is one */
+    {OPTIONS_duplicate_stderr_filters, NULL},
     {OPTIONS_start_method, "thread"},
 };
 
@@ -929,6 +975,7 @@ int main(void)
     tcase_add_test(t, test_conf_signals_are_read);
     tcase_add_test(t, test_conf_defaults_are_torchruns);
     tcase_add_test(t, test_conf_values_arrive);
+    tcase_add_test(t, test_conf_output_is_read);
     tcase_add_test(t, test_conf_shutdown_timeout_has_three_sources);
     tcase_add_loop_test(t, test_conf_keep_alives_are_a_heartbeat, 0, 7);
     tcase_add_loop_test(t, test_conf_budget_may_have_a_window, 0, 7);

@@ -19,6 +19,7 @@ static char root[] = "/tmp/check_errfile.XXXXXX";
 static struct conf conf;
 static struct errfile e;
 static char path[ERRFILE_PATH_MAX];
+static char folder[ERRFILE_PATH_MAX];
 static char text[ERRFILE_TEXT_MAX + 1];
 
 static void setup(void)
@@ -117,8 +118,9 @@ START_TEST(test_errfile_tmp_comes_late_and_goes)
 {
     ck_assert_int_eq(entries("."), 0);
     errfile_clean(&e);
-    errfile_prepare(&e, 0, 3, path);
+    errfile_prepare(&e, 0, 3, path, folder);
     ck_assert_int_eq(entries("."), 1);
+    ck_assert_str_eq(folder, "");
     ck_assert_ptr_nonnull(strstr(path, "/attempt_0.3.error.json"));
     struct stat st;
     ck_assert_int_eq(stat(e.base, &st), 0);
@@ -132,9 +134,9 @@ END_TEST
 START_TEST(test_errfile_prepare_moves_the_old_one_aside)
 {
     char again[ERRFILE_PATH_MAX];
-    errfile_prepare(&e, 1, 0, path);
+    errfile_prepare(&e, 1, 0, path, folder);
     put(path, "{\"message\": \"old\"}", 18);
-    errfile_prepare(&e, 1, 0, again);
+    errfile_prepare(&e, 1, 0, again, folder);
     ck_assert_str_eq(again, path);
     errfile_read(again, text);
     ck_assert_str_eq(text, "");
@@ -147,14 +149,30 @@ END_TEST
 START_TEST(test_errfile_log_dir_has_torchruns_layout)
 {
     (void)snprintf(conf.log_dir, sizeof(conf.log_dir), "a/b/c");
-    errfile_prepare(&e, 2, 1, path);
+    errfile_prepare(&e, 2, 1, path, folder);
     char want[ERRFILE_PATH_MAX];
     (void)snprintf(want, sizeof(want), "%s/a/b/c/run_", root);
     ck_assert_int_eq(strncmp(path, want, strlen(want)), 0);
     ck_assert_str_eq(path + strlen(want) + 8, "/attempt_2/1/error.json");
+    ck_assert_int_eq(strncmp(folder, path, strlen(folder)), 0);
+    ck_assert_str_eq(path + strlen(folder), "/error.json");
     put(path, "{}", 2); /* the folder is there */
     errfile_clean(&e);
     ck_assert_int_eq(access(path, F_OK), 0);
+}
+END_TEST
+
+/* Log files are kept, in the same layout, also where no folder was named. */
+START_TEST(test_errfile_logs_without_a_folder_are_kept)
+{
+    conf.output.files = true;
+    errfile_prepare(&e, 0, 1, path, folder);
+    ck_assert_ptr_nonnull(strstr(folder, "/run_"));
+    ck_assert_ptr_nonnull(strstr(folder, "/attempt_0/1"));
+    ck_assert_int_eq(
+        strncmp(errfile_folder(&e), folder, strlen(errfile_folder(&e))), 0);
+    errfile_clean(&e);
+    ck_assert_int_eq(access(folder, F_OK), 0);
 }
 END_TEST
 
@@ -164,7 +182,7 @@ START_TEST(test_errfile_without_a_folder_has_no_path)
     ck_assert_ptr_nonnull(freopen("said", "w", stderr));
     (void)snprintf(conf.log_dir, sizeof(conf.log_dir), "/dev/null/x");
     for (int i = 0; i < 3; i++) {
-        errfile_prepare(&e, 0, i, path);
+        errfile_prepare(&e, 0, i, path, folder);
         ck_assert_str_eq(path, "");
     }
     char said[1024] = "";
@@ -180,7 +198,7 @@ END_TEST
 START_TEST(test_errfile_none_wanted_none_made)
 {
     (void)snprintf(conf.log_dir, sizeof(conf.log_dir), "/dev/null");
-    errfile_prepare(&e, 0, 0, path);
+    errfile_prepare(&e, 0, 0, path, folder);
     ck_assert_str_eq(path, "");
     ck_assert_int_eq(entries("."), 0);
 }
@@ -198,6 +216,7 @@ int main(void)
     tcase_add_test(tc, test_errfile_tmp_comes_late_and_goes);
     tcase_add_test(tc, test_errfile_prepare_moves_the_old_one_aside);
     tcase_add_test(tc, test_errfile_log_dir_has_torchruns_layout);
+    tcase_add_test(tc, test_errfile_logs_without_a_folder_are_kept);
     tcase_add_test(tc, test_errfile_without_a_folder_has_no_path);
     tcase_add_test(tc, test_errfile_none_wanted_none_made);
     suite_add_tcase(suite, tc);

@@ -109,7 +109,7 @@ START_TEST(test_frame_of_impossible_length_is_refused)
 {
     static const uint8_t heads[][4] = {
         {0, 0, 0, 0},
-        {0x01, 0x40, 0, 0}, /* FRAME_MAX + 1 */
+        {0x01, 0x80, 0, 0}, /* FRAME_MAX + 1 */
         {0, 0, 1, 0},
         {0xff, 0xff, 0xff, 0xff},
     };

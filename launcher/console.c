@@ -1,0 +1,148 @@
+/*
+ * A pipe or a terminal is opened anew by its name in /proc: that is another
+ * open file description, which can be non-blocking without our caller's
+ * becoming so. Files and devices that cannot be polled are written to as they
+ * are: they take what they get. Where opening anew is not allowed (a terminal
+ * of another user), poll(2) is asked first, and little is written at once.
+ */
+#include "launcher/console.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher/lines.h"
+
+#define FULL_BYTES (256u * 1024u) /* over this it is full ... */
+#define MOST_BYTES                                                             \
+    (2u * 1024u * 1024u)         /* ... and over this it takes nothing         \
+                                  */
+#define MANY_BYTES (16u * 1024u) /* worth a write */
+
+static bool wants_colour(const struct console *c)
+{
+    const char *no = getenv("NO_COLOR"); /* no-color.org: not empty */
+    const char *term = getenv("TERM");
+    return c->terminal && (no == NULL || no[0] == '\0') && term != NULL &&
+           strcmp(term, "dumb") != 0;
+}
+
+static bool is_device_to_reopen(int fd, const struct stat *st)
+{
+    struct stat null;
+    return S_ISFIFO(st->st_mode) || isatty(fd) ||
+           (S_ISCHR(st->st_mode) && stat("/dev/null", &null) == 0 &&
+            null.st_rdev == st->st_rdev);
+}
+
+void console_open(struct console *c, int fd, bool shared)
+{
+    char path[32];
+    struct stat st;
+    *c = (struct console){.fd = fd};
+    buf_init(&c->out, MOST_BYTES);
+    if (fstat(fd, &st) != 0 || S_ISREG(st.st_mode) || S_ISBLK(st.st_mode))
+        return;
+    c->terminal = isatty(fd) == 1;
+    c->colour = wants_colour(c);
+    c->shared = shared;
+    c->waits = true;
+    c->socket = S_ISSOCK(st.st_mode);
+    if (c->socket)
+        return;
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd); /* fits */
+    int own = is_device_to_reopen(fd, &st)
+                  ? open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+                  : -1;
+    c->polled = own < 0;
+    if (own >= 0)
+        c->fd = own;
+}
+
+bool console_same(int fd1, int fd2)
+{
+    struct stat a, b;
+    return fstat(fd1, &a) == 0 && fstat(fd2, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+size_t console_room(const struct console *c)
+{
+    size_t used = buf_len(&c->out);
+    return used < FULL_BYTES ? FULL_BYTES - used : 0;
+}
+
+size_t console_waiting(const struct console *c)
+{
+    return buf_len(&c->out);
+}
+
+char *console_reserve(struct console *c, size_t len)
+{
+    return (char *)buf_reserve(&c->out, len);
+}
+
+void console_commit(struct console *c, size_t len)
+{
+    buf_commit(&c->out, len);
+    if (console_waiting(c) >= MANY_BYTES)
+        console_flush(c);
+}
+
+void console_put(struct console *c, const char *data, size_t len)
+{
+    (void)buf_put(&c->out, data, len); /* callers look for room first */
+    if (console_waiting(c) >= MANY_BYTES)
+        console_flush(c);
+}
+
+/* What to write at once. A pipe takes PIPE_BUF bytes whole or not at all, so
+ * that lines of others stand before or behind them. */
+static size_t portion(const struct console *c)
+{
+    size_t len = buf_len(&c->out);
+    if ((!c->shared && !c->polled) || len <= PIPE_BUF)
+        return len;
+    size_t whole = lines_whole((const char *)buf_head(&c->out), PIPE_BUF);
+    return whole > 0 ? whole : PIPE_BUF;
+}
+
+static ssize_t write_some(const struct console *c)
+{
+    size_t len = portion(c);
+    const void *data = buf_head(&c->out);
+    if (c->socket)
+        return send(c->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    struct pollfd p = {.fd = c->fd, .events = POLLOUT};
+    if (c->polled && poll(&p, 1, 0) <= 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return write(c->fd, data, len);
+}
+
+void console_flush(struct console *c)
+{
+    while (buf_len(&c->out) > 0 && !c->dead) {
+        ssize_t n = write_some(c);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n < 0 && errno != ENOSPC) /* a full disk may have room later */
+            c->dead = true;
+        if (n <= 0)
+            break;
+        buf_take(&c->out, (size_t)n);
+        c->taken += (uint64_t)n;
+    }
+    if (buf_len(&c->out) > 0)
+        buf_take(&c->out, buf_len(&c->out)); /* nobody will ever have it */
+}

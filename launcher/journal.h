@@ -1,0 +1,74 @@
+/*
+ * launcher/journal: what happens on this node, for programs: --events, a line
+ * of JSON for each event (journal.def), written by launcher/relay. And the sums
+ * of it: how long the workers ran, how long they were being started again.
+ */
+#ifndef JOURNAL_H
+#define JOURNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "launcher/agent.h"
+#include "launcher/conf.h"
+#include "launcher/output.h"
+
+enum journal_kind {
+#define JOURNAL(name, meaning) JOURNAL_##name,
+#include "launcher/journal.def"
+#undef JOURNAL
+    JOURNAL_COUNT
+};
+
+#define JOURNAL_ENDS 16
+
+/* A worker that ended badly. */
+struct journal_end {
+    int64_t rank;
+    int local_rank;
+    int64_t pid;
+    int code;
+    int signal;
+};
+
+struct journal {
+    const struct conf *conf;
+    struct output *output;
+    char node[65];
+    int64_t start_us;
+    int64_t round;
+    int64_t base_rank;
+    int64_t restarts;
+
+    bool running;     /* workers, as far as is known: nobody failed */
+    int64_t since_us; /* it is, or is not, since then */
+    int64_t running_us, waiting_us, restarting_us;
+    int rounds; /* that were started here */
+
+    /* Of the last round: how its workers ended that did not succeed. */
+    struct journal_end ends[JOURNAL_ENDS];
+    int ends_len; /* more than JOURNAL_ENDS: not all are kept */
+};
+
+/* Borrows all for its life. */
+void journal_init(struct journal *j,
+                  const struct conf *conf,
+                  struct output *output,
+                  const char *node,
+                  int64_t now_us);
+
+/* What the agent's core says. */
+void journal_note(struct journal *j, const struct note *n, int64_t now_us);
+/* It is connected, and asks for its place. */
+void journal_joined(struct journal *j, int64_t now_us);
+/* It starts the workers of a round. */
+void journal_world(struct journal *j,
+                   const struct msg_world *w,
+                   int64_t now_us);
+void journal_started(struct journal *j, int local_rank, int64_t pid);
+void journal_exited(struct journal *j, const struct agent_worker *w);
+
+/* The end: closes the sums. */
+void journal_finish(struct journal *j, int status, int64_t now_us);
+
+#endif

@@ -1,0 +1,145 @@
+/* The report as JSON; its fields are told in man/ddprun.1. */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launcher/report.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+
+static void add_number(cJSON *o, const char *name, int64_t n)
+{
+    cJSON_AddNumberToObject(o, name, (double)n);
+}
+
+static void add_seconds(cJSON *o, const char *name, int64_t us)
+{
+    cJSON_AddNumberToObject(o, name, (double)us / (double)MONO_S);
+}
+
+static void add_how(cJSON *o, int64_t code, int64_t signal)
+{
+    char text[24];
+    const char *name = signal != 0 ? sigabbrev_np((int)signal) : NULL;
+    if (signal == 0) {
+        add_number(o, "exit_code", code);
+        return;
+    }
+    (void)snprintf(text, sizeof(text), "SIG%.16s", name != NULL ? name : "?");
+    add_number(o, "signal", signal);
+    cJSON_AddStringToObject(o, "signal_name", text);
+}
+
+static void add_first_failure(cJSON *root, const struct agent_verdict *v)
+{
+    const struct msg_end *e = &v->end;
+    if (!v->ended || e->node[0] == '\0') {
+        cJSON_AddNullToObject(root, "first_failure");
+        return;
+    }
+    char when[64];
+    cJSON *o = cJSON_AddObjectToObject(root, "first_failure");
+    report_time(e->age_us + mono_now_us() - v->heard_us, when, sizeof(when));
+    cJSON_AddStringToObject(o, "node", e->node);
+    add_number(o, "rank", e->rank);
+    add_number(o, "local_rank", e->local_rank);
+    add_number(o, "pid", e->pid);
+    add_number(o, "round", e->round);
+    cJSON_AddStringToObject(o, "time", when);
+    add_how(o, e->code, e->signal);
+    cJSON_AddBoolToObject(o, "out_of_memory", e->oom != 0);
+    cJSON_AddStringToObject(o, "error", e->error);
+    cJSON_AddStringToObject(o, "stderr", e->tail);
+}
+
+static void add_consequences(cJSON *root,
+                             const struct agent_verdict *v,
+                             const struct journal *j)
+{
+    cJSON *list = cJSON_AddArrayToObject(root, "consequences");
+    int kept = j->ends_len < JOURNAL_ENDS ? j->ends_len : JOURNAL_ENDS;
+    for (int i = 0; i < kept; i++) {
+        const struct journal_end *w =
+            &j->ends[(j->ends_len - kept + i) % JOURNAL_ENDS];
+        bool first = v->ended && v->end.node[0] != '\0' &&
+                     w->rank == v->end.rank && j->round == v->end.round;
+        cJSON *o = first ? NULL : cJSON_CreateObject();
+        if (o == NULL)
+            continue;
+        add_number(o, "rank", w->rank);
+        add_number(o, "local_rank", w->local_rank);
+        add_number(o, "pid", w->pid);
+        add_how(o, w->code, w->signal);
+        (void)cJSON_AddItemToArray(list, o); /* else it is left out */
+    }
+}
+
+static void add_times(cJSON *root, const struct journal *j)
+{
+    cJSON *o = cJSON_AddObjectToObject(root, "time");
+    add_seconds(o, "wall_s", mono_now_us() - j->start_us);
+    add_seconds(o, "waiting_s", j->waiting_us);
+    add_seconds(o, "running_s", j->running_us);
+    add_seconds(o, "restarting_s", j->restarting_us);
+}
+
+static char *make_json(const struct conf *conf,
+                       const struct agent_verdict *v,
+                       const struct journal *j,
+                       const char *logs)
+{
+    cJSON *root = cJSON_CreateObject();
+    const char *reason = v->ended ? v->end.text : v->text;
+    add_number(root, "version", 1);
+    cJSON_AddStringToObject(root, "run", conf->run_id);
+    cJSON_AddStringToObject(root, "node", j->node);
+    add_number(root, "status", v->status);
+    cJSON_AddBoolToObject(root, "succeeded", v->status == 0);
+    cJSON_AddStringToObject(root, "reason", reason);
+    add_first_failure(root, v);
+    add_consequences(root, v, j);
+    add_number(root, "round", j->round);
+    add_number(root, "rounds_here", j->rounds);
+    add_number(root, "restarts", v->ended ? v->end.restarts : j->restarts);
+    add_number(root, "max_restarts", conf->max_restarts);
+    add_times(root, j);
+    cJSON_AddStringToObject(root, "logs", logs);
+    char *text = cJSON_Print(root);
+    cJSON_Delete(root);
+    return text;
+}
+
+/* Not by a rename where it is no plain file: /dev/stdout, a FIFO. */
+static bool write_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "we");
+    if (f == NULL)
+        return false;
+    bool good = fprintf(f, "%s\n", text) > 0;
+    return (fclose(f) == 0) && good;
+}
+
+void report_write(const struct conf *conf,
+                  const struct agent_verdict *v,
+                  const struct journal *j,
+                  const char *logs)
+{
+    const char *path = conf->output.report;
+    char aside[sizeof(conf->output.report) + 16];
+    char *text = make_json(conf, v, j, logs);
+    (void)snprintf(aside, /* fits */
+                   sizeof(aside), "%s.%d", path, (int)getpid());
+    bool special = strncmp(path, "/dev/", 5) == 0;
+    errno = ENOMEM;
+    bool good = text != NULL && write_file(special ? path : aside, text) &&
+                (special || rename(aside, path) == 0);
+    if (!good)
+        log_warn("cannot write the report to %s", path);
+    if (!good && !special)
+        (void)unlink(aside);
+    free(text);
+}

@@ -1,0 +1,80 @@
+#!/bin/sh
+# A worker of the second node fails: does the first node's report have its last
+# lines on stderr, what @record wrote, the others apart, the times, as text and
+# as JSON? Are the events there, in order?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+command -v python3 >/dev/null || skip 'needs python3'
+port=$(free_port)
+# shellcheck disable=SC2016 # for the worker
+fail='seq -f "step %g of 30 on rank $RANK" 30 >&2
+    [ "$RANK" = 3 ] || exec sleep 300
+    printf "%b" "Error: \\0377 bytes, \\033[31mcolour\\033[0m\nno newline" >&2
+    [ "$DDP_ROUND" = 1 ] ||
+        echo "{\"message\": {\"message\": \"KeyError: 5\", \"extraInfo\": {}}}" \
+            >"$TORCHELASTIC_ERROR_FILE"
+    kill -SEGV $$$$'
+for name in a b; do
+    node $name --nnodes=2 --nproc_per_node=2 --max_restarts=1 \
+        --rdzv_endpoint="127.0.0.1:$port" --redirects=2 --log_dir=log-$name \
+        --report=report-$name --events=events sh -c "$fail"
+    wait_listener "$port"
+done
+ends_with 139 a
+ends_with 139 b
+for name in a b; do
+    has 'rank 3 on .* signal 11 (SIGSEGV)' $name.err
+    has '  | step 30 of 30 on rank 3$' $name.err
+    has '  | Error: ? bytes, colour$' $name.err
+    has '  | no newline$' $name.err
+    has 'error  *KeyError: 5$' $name.err
+    has 'restarts used  *1 of 1' $name.err
+    has "logs  *$E2E_DIR/log-$name/none_........ on " $name.err
+    has 'time  .* workers ran .* lost to restarts ' $name.err
+    lines 20 '^ddprun:     | ' $name.err
+done
+has 'then, here  *rank 2 .*signal 15' b.err
+python3 - <<'PY' || fail 'the JSON is not right'
+import json
+a, b = (json.load(open(f"report-{n}")) for n in "ab")
+assert a["first_failure"] == b["first_failure"], (a, b)
+f = a["first_failure"]
+assert (f["rank"], f["local_rank"], f["signal_name"]) == (3, 1, "SIGSEGV"), f
+assert f["error"] == "KeyError: 5" and not f["out_of_memory"], f
+assert f["stderr"].splitlines()[-1] == "no newline", f
+assert (a["status"], a["succeeded"], a["restarts"]) == (139, False, 1), a
+assert [c["rank"] for c in b["consequences"]] == [2], b
+t = a["time"]
+parts = t["waiting_s"] + t["running_s"] + t["restarting_s"]
+assert 0 < t["running_s"] and parts <= t["wall_s"] < 30, t
+events = [json.loads(line) for line in open("events")]
+mine = [e for e in events if e.get("rank", -1) in (2, 3)
+        or e["event"] in ("end",)]
+names = [e["event"] for e in mine]
+assert names.count("started") == 4 and names.count("failed") == 2, names
+assert names.count("exited") == 4 and names.count("end") == 2, names
+assert all(e["time"].endswith("Z") and e["run"] == "none" for e in events)
+assert {"joined", "sealed", "restarted", "stopped"} <= {
+    e["event"] for e in events}, events
+PY
+
+# A worker that said nothing is not waited for: one of five ends at once.
+best=1000
+for try in 1 2 3 4 5; do
+    began=$(now_ms)
+    "$DDPRUN" sh -c 'exit 3' 2>it.err
+    [ "$(took)" -ge $best ] || best=$(took)
+done
+has 'exit code 3' it.err
+has_not 'last lines' it.err
+[ $best -lt 90 ] || fail "a failure without a word takes $best ms"
+
+# Nothing to tell, but asked for; and a place where nothing can be written.
+launch 0 --report=fine true
+python3 -c 'import json
+r = json.load(open("fine"))
+assert r["succeeded"] and r["first_failure"] is None, r'
+same '' "$(cat it.err)" 'what a success says'
+launch 0 --report=none/x --events=none/x true
+has 'cannot write the report to none/x: No such file' it.err
+has 'cannot write to none/x: No such file' it.err

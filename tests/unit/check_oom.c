@@ -1,0 +1,106 @@
+/* links: launcher/oom */
+/* Which file counts the kernel's kills, and what is in it. */
+#include <check.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher/oom.h"
+
+static char root[] = "/tmp/check_oom.XXXXXX";
+
+static void put(const char *name)
+{
+    int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(close(fd), 0);
+}
+
+static void setup(void)
+{
+    ck_assert_ptr_nonnull(mkdtemp(root));
+    ck_assert_int_eq(chdir(root), 0);
+    ck_assert_int_eq(mkdir("job", 0755), 0);
+    ck_assert_int_eq(mkdir("memory", 0755), 0);
+    ck_assert_int_eq(mkdir("memory/old", 0755), 0);
+    put("job/memory.events");
+    put("memory/memory.oom_control");
+    put("memory/old/memory.oom_control");
+}
+
+static void teardown(void)
+{
+    char command[64];
+    (void)snprintf(command, sizeof(command), "rm -r %s", root);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static const struct {
+    const char *cgroups, *want; /* NULL: none */
+} places[] = {
+    {"0::/job\n", "/job/memory.events"},
+    {"0::/\n", NULL}, /* the root counts nothing */
+    {"5:cpu:/x\n4:memory:/old\n0::/\n", "/memory/old/memory.oom_control"},
+    {"4:memory:/of/the/host\n", "/memory/memory.oom_control"},
+    {"1:cpu:/job\n", NULL},
+    {"", NULL},
+};
+
+START_TEST(test_oom_find_takes_the_nearest)
+{
+    char path[600], want[600];
+    bool found = oom_find(places[_i].cgroups, root, path, sizeof(path));
+    ck_assert_int_eq(found, places[_i].want != NULL);
+    if (!found)
+        return;
+    (void)snprintf(want, sizeof(want), "%s%s", root, places[_i].want);
+    ck_assert_str_eq(path, want);
+}
+END_TEST
+
+/* v2's oom_group_kill and v1's oom_kill_disable are other words. */
+START_TEST(test_oom_read_finds_the_word)
+{
+    ck_assert_int_eq(oom_read("oom_kill 3\n"), 3);
+    ck_assert_int_eq(oom_read("low 1\noom 2\noom_kill 7\noom_group_kill 9\n"),
+                     7);
+    ck_assert_int_eq(oom_read("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"),
+                     1);
+    ck_assert_int_eq(oom_read("oom_kill_disable 0\n"), -1);
+    ck_assert_int_eq(oom_read(""), -1);
+}
+END_TEST
+
+/* Wherever this runs, nothing of ours is killed in the meantime. */
+START_TEST(test_oom_happened_is_about_what_is_new)
+{
+    struct oom o;
+    oom_init(&o);
+    ck_assert_str_ne(o.path, "");
+    o.count = -1;
+    ck_assert(!oom_happened(&o)); /* not known before: no news */
+    int64_t now = o.count;
+    o.count = now - 1;
+    ck_assert(now <= 0 || oom_happened(&o));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("oom");
+    TCase *tc = tcase_create("fast");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_loop_test(tc, test_oom_find_takes_the_nearest, 0,
+                        sizeof(places) / sizeof(places[0]));
+    tcase_add_test(tc, test_oom_read_finds_the_word);
+    tcase_add_test(tc, test_oom_happened_is_about_what_is_new);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,301 @@
+/* links: launcher/relay launcher/stream launcher/console launcher/logfile */
+/* links: launcher/lines */
+/* links: launcher/conf_output launcher/options rendezvous/base/opts */
+/* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/mono */
+/* The relay as a process of its own, with pipes for workers and consoles: what
+ * is on the console when lines are long, unfinished, or many at once? */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/lines.h"
+#include "launcher/relay.h"
+
+#define WORKERS 3
+
+static struct conf conf;
+static pid_t pid;
+static int ctl;
+static int out, err_fd;    /* ends of the consoles that we read */
+static int to[WORKERS][2]; /* what workers write to: stdout, stderr */
+static char got[4 << 20];  /* of the console that was read last */
+static size_t got_len;
+
+/* `tee`: stdout and stderr with prefixes; else stderr as it is. */
+static void start(bool tee)
+{
+    int pair[2], console[2], console2[2];
+    conf.nproc = WORKERS;
+    (void)snprintf(conf.role, sizeof(conf.role), "w");
+    if (conf.output.prefix[0] == '\0')
+        (void)snprintf(conf.output.prefix, sizeof(conf.output.prefix),
+                       "${local_rank}:");
+    for (int i = 0; i < WORKERS; i++)
+        conf.output.tee[i] = tee ? 3 : 0;
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+    ck_assert_int_eq(pipe2(console, O_CLOEXEC), 0);
+    ck_assert_int_eq(pipe2(console2, O_CLOEXEC), 0);
+    pid = fork();
+    if (pid == 0) {
+        (void)close(pair[0]);
+        (void)dup2(console[1], STDOUT_FILENO);
+        (void)dup2(console2[1], STDERR_FILENO);
+        for (int fd = 3; fd < 64; fd++)
+            if (fd != pair[1])
+                (void)close(fd);
+        (void)signal(SIGPIPE, SIG_IGN);
+        relay_main(pair[1], &conf);
+    }
+    ck_assert_int_gt(pid, 0);
+    (void)close(pair[1]);
+    (void)close(console[1]);
+    (void)close(console2[1]);
+    ctl = pair[0];
+    out = console[0];
+    err_fd = console2[0];
+}
+
+static void say(struct relay_word *w, int fds[2], size_t n)
+{
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(2 * sizeof(int))];
+    } control = {.room = {0}};
+    struct iovec iov = {.iov_base = w, .iov_len = RELAY_WORD_SIZE(1)};
+    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (n > 0) {
+        m.msg_control = &control;
+        m.msg_controllen = CMSG_SPACE(n * sizeof(int));
+        control.align.cmsg_level = SOL_SOCKET;
+        control.align.cmsg_type = SCM_RIGHTS;
+        control.align.cmsg_len = CMSG_LEN(n * sizeof(int));
+        memcpy(CMSG_DATA(&control.align), fds, n * sizeof(int));
+    }
+    ck_assert_int_ge(sendmsg(ctl, &m, 0), 0);
+}
+
+static void add_worker(int rank, bool both)
+{
+    static struct relay_word w;
+    int pipes[2][2], fds[2];
+    size_t n = 0;
+    for (int i = both ? 0 : 1; i < 2; i++) {
+        ck_assert_int_eq(pipe2(pipes[i], O_CLOEXEC), 0);
+        ck_assert_int_eq(fcntl(pipes[i][0], F_SETFL, O_NONBLOCK), 0);
+        to[rank][i] = pipes[i][1];
+        fds[n++] = pipes[i][0];
+    }
+    w = (struct relay_word){.kind = RELAY_OPEN,
+                            .local_rank = rank,
+                            .rank = 10 + rank,
+                            .round = 1,
+                            .piped = both ? 3 : 2};
+    say(&w, fds, n);
+    for (size_t i = 0; i < n; i++)
+        ck_assert_int_eq(close(fds[i]), 0);
+}
+
+static void put(int fd, const char *text, size_t len)
+{
+    for (size_t done = 0; done < len;) {
+        ssize_t n = write(fd, text + done, len - done);
+        ck_assert_int_gt(n, 0);
+        done += (size_t)n;
+    }
+}
+
+static void put_text(int fd, const char *text)
+{
+    put(fd, text, strlen(text));
+}
+
+/* Reads until `want` bytes are there, or nothing comes for 2 s. */
+static const char *read_console(int fd, size_t want)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    got_len = 0;
+    while (got_len < want && poll(&p, 1, 2000) > 0) {
+        ssize_t n = read(fd, got + got_len, sizeof(got) - 1 - got_len);
+        if (n <= 0)
+            break;
+        got_len += (size_t)n;
+    }
+    got[got_len] = '\0';
+    return got;
+}
+
+static bool is_quiet(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 3 * RELAY_QUIET_MS) == 0;
+}
+
+static void end_worker(int rank)
+{
+    for (int i = 0; i < 2; i++)
+        if (to[rank][i] > 0)
+            ck_assert_int_eq(close(to[rank][i]), 0);
+}
+
+/* It ends by itself when told to; what is left on a console is returned. */
+static const char *finish(bool line, int fd)
+{
+    static struct relay_word w;
+    int status;
+    w = (struct relay_word){.kind = RELAY_FINISH, .line = line};
+    say(&w, NULL, 0);
+    (void)read_console(fd, sizeof(got) - 1);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    return got;
+}
+
+/* Only when it is whole does a line come, and then behind its prefix. */
+START_TEST(test_relay_lines_wait_for_their_end)
+{
+    start(true);
+    add_worker(0, true);
+    add_worker(1, true);
+    put_text(to[0][0], "one ");
+    put_text(to[1][0], "other\n");
+    ck_assert_str_eq(read_console(out, 8), "1:other\n");
+    ck_assert(is_quiet(out));
+    put_text(to[0][0], "line\nrest");
+    ck_assert_str_eq(read_console(out, 11), "0:one line\n");
+    end_worker(0);
+    end_worker(1);
+    ck_assert_str_eq(finish(false, out), "0:rest\n");
+}
+END_TEST
+
+/* What is passed on as it is comes when it is quiet; who writes next begins a
+ * line, and the bar goes on in its own. */
+START_TEST(test_relay_unfinished_is_shown)
+{
+    start(false);
+    add_worker(0, false);
+    add_worker(1, false);
+    put_text(to[0][1], "\r10 %");
+    ck_assert_str_eq(read_console(err_fd, 5), "\r10 %");
+    put_text(to[0][1], "\r20 %");
+    ck_assert_str_eq(read_console(err_fd, 5), "\r20 %");
+    put_text(to[1][1], "warning\n");
+    ck_assert_str_eq(read_console(err_fd, 9), "\nwarning\n");
+    put_text(to[0][1], "\r30 %\ndone");
+    ck_assert_str_eq(read_console(err_fd, 6), "\r30 %\n");
+    end_worker(0);
+    end_worker(1);
+    ck_assert_str_eq(finish(true, err_fd), "done\n"); /* more will be said */
+}
+END_TEST
+
+/* Tee'd, a bar's last state is a line now and then, as torchrun does it. */
+START_TEST(test_relay_returns_are_lines_when_teed)
+{
+    start(true);
+    add_worker(0, true);
+    put_text(to[0][1], "\r10 %\r20 %\r30 %");
+    ck_assert_str_eq(read_console(err_fd, 14), "0:\r10 %\r20 %\n");
+    end_worker(0);
+    ck_assert_str_eq(finish(false, err_fd), "0:30 %\n");
+}
+END_TEST
+
+/* A line of 3 MB comes in one piece, whatever others write meanwhile, though
+ * the console holds less; then comes what the others wrote. */
+START_TEST(test_relay_a_long_line_is_not_torn)
+{
+    static char text[3 << 20];
+    memset(text, 'x', sizeof(text));
+    text[sizeof(text) - 1] = '\n';
+    start(true);
+    add_worker(0, true);
+    add_worker(1, true);
+    pid_t writer = fork();
+    if (writer == 0) {
+        put(to[0][0], text, sizeof(text));
+        _exit(0);
+    }
+    for (int i = 0; i < 1000; i++)
+        put_text(to[1][0], "short\n");
+    size_t want = sizeof(text) + 2 + 1000 * 8;
+    (void)read_console(out, want);
+    ck_assert_uint_eq(got_len, want);
+    const char *at = strstr(got, "0:xxx");
+    ck_assert_ptr_nonnull(at);
+    ck_assert_mem_eq(at + 2, text, sizeof(text));
+    size_t rest = lines_count(got, got_len);
+    ck_assert_uint_eq(rest, 1001);
+    ck_assert_int_eq(waitpid(writer, NULL, 0), writer);
+    end_worker(0);
+    end_worker(1);
+    ck_assert_str_eq(finish(false, out), "");
+}
+END_TEST
+
+/* Each byte a line of its own, and a prefix of 200. */
+START_TEST(test_relay_prefixes_may_be_larger_than_lines)
+{
+    static char text[8192];
+    memset(text, '\n', sizeof(text));
+    memset(conf.output.prefix, 'p', 200);
+    start(true);
+    add_worker(0, true);
+    put(to[0][0], text, sizeof(text));
+    end_worker(0);
+    (void)finish(false, out);
+    ck_assert_uint_eq(got_len, sizeof(text) * 201);
+}
+END_TEST
+
+/* The last twenty lines, with what was written a moment ago. */
+START_TEST(test_relay_tail_has_the_last_word)
+{
+    static struct relay_word w;
+    char tail[LINES_TAIL_BYTES + 1];
+    start(false);
+    add_worker(2, false);
+    w = (struct relay_word){.kind = RELAY_TAIL, .local_rank = 2};
+    say(&w, NULL, 0);
+    ck_assert_int_eq(recv(ctl, tail, sizeof(tail), 0), 1); /* nothing yet */
+    ck_assert_int_eq(tail[0], '\0');
+    for (int i = 0; i < 30; i++)
+        put_text(to[2][1], "line\n");
+    put_text(to[2][1], "last");
+    say(&w, NULL, 0);
+    ssize_t n = recv(ctl, tail, sizeof(tail), 0);
+    ck_assert_int_eq(n, 19 * 5 + 4);
+    ck_assert_mem_eq(tail + n - 9, "line\nlast", 9);
+    end_worker(2);
+    (void)finish(false, err_fd);
+    ck_assert_uint_eq(got_len, 30 * 5 + 4);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("relay");
+    TCase *tc = tcase_create("net");
+    tcase_set_timeout(tc, 20);
+    tcase_add_test(tc, test_relay_lines_wait_for_their_end);
+    tcase_add_test(tc, test_relay_unfinished_is_shown);
+    tcase_add_test(tc, test_relay_returns_are_lines_when_teed);
+    tcase_add_test(tc, test_relay_a_long_line_is_not_torn);
+    tcase_add_test(tc, test_relay_prefixes_may_be_larger_than_lines);
+    tcase_add_test(tc, test_relay_tail_has_the_last_word);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
