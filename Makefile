@@ -55,8 +55,8 @@ PROTO  := $(addprefix rendezvous/proto/,frame msg)
 CORE   := $(addprefix rendezvous/core/,rdzv join round node ranks note \
 	budget)
 NET    := $(addprefix rendezvous/net/,addr conn tls)
-STORE  := rendezvous/proto/c10d rendezvous/core/store \
-	rendezvous/daemon/store_server
+STORE  := rendezvous/proto/c10d rendezvous/daemon/store_server \
+	$(addprefix rendezvous/core/,store store_table store_wait)
 SERVER := $(CORE) rendezvous/daemon/server
 OPTS   := rendezvous/base/opts
 

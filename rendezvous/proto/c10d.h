@@ -76,6 +76,17 @@ enum {
     C10D_WAIT_CANCELED = 1, /* CANCEL_WAIT, always */
 };
 
+/* What a watcher of a key is sent (the old family's WATCH_KEY), first when the
+ * watch is registered; the others are followed by the key, the value as it was
+ * and the value as it is. */
+enum {
+    C10D_KEY_UPDATED = 0,
+    C10D_KEY_CREATED = 1,
+    C10D_KEY_DELETED = 2,
+    C10D_KEY_CALLBACK_REGISTERED = 3,
+    C10D_KEY_APPENDED = 4,
+};
+
 enum c10d_status {
     C10D_MORE, /* not whole yet: come back with more bytes */
     C10D_DONE,

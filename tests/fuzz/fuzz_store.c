@@ -1,4 +1,5 @@
 /* links: rendezvous/proto/c10d rendezvous/core/store */
+/* links: rendezvous/core/store_table rendezvous/core/store_wait */
 /* links: rendezvous/base/buf rendezvous/base/err */
 /*
  * The c10d codec and what the store makes of it. The first byte says how the

@@ -1,5 +1,5 @@
 /* clang-format off */
-/* links: rendezvous/daemon/store_server rendezvous/core/store rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log rendezvous/base/rng rendezvous/base/buf */
+/* links: rendezvous/daemon/store_server rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log rendezvous/base/rng rendezvous/base/buf */
 /* libs: -luv */
 /* clang-format on */
 /*
@@ -471,8 +471,9 @@ static const struct {
     G("\x16\x03\x01\x02\x00\x01", "no c10d operation"), /* TLS */
     G("\x02\xff\xff\xff\xff\xff\xff\xff\xff", "GET of"),
     G("\x05\x01\0\x02\0\0\0\0\0", "WAIT of 131073 keys"),
-    G("\0\xce\xf7\x85\x3c\x0e\x01\0\0\0\0\0\0\0q\x01\0\0\0\0\0\0\0v",
-      "QUEUE_PUSH is not served"),
+    G("\0\xce\xf7\x85\x3c\x13", "no c10d operation starts with byte 0x13"),
+    G("\0\xce\xf7\x85\x3c\x0e\x01\0\0\0\0\0\0\0q\0\0\0\x01\0\0\0\0",
+      "QUEUE_PUSH of 16777216 value bytes"),
     G("\0\xce\xf7\x85\x3c\0\0\0\0\0", "VALIDATE with a wrong magic"),
     G("\x00\x01\0\0\0\0\0\0\0k\x01\0\0\0\0\0\0\0x"
       "\x03\x01\0\0\0\0\0\0\0k\x01\0\0\0\0\0\0\0",
