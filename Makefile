@@ -80,8 +80,8 @@ ddptrain_LIBS := $(B)/libddp.a -lcjson -lxxhash -lz -lm
 
 obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
 
-.PHONY: all help check check-unit check-sim check-e2e check-tree bench bench-rdzv demo \
-	man install clean setup
+.PHONY: all help check check-unit check-sim check-e2e check-tree bench bench-rdzv bench-store \
+	demo man install clean setup
 .DEFAULT_GOAL := all
 
 all: $(addprefix $(B)/,$(PROGRAMS) $(LIBS))
@@ -95,6 +95,7 @@ help:
 	@echo 'make check-fuzz, check-model     a slice of that; the model, by spin'
 	@echo 'make bench      measure start and restart beside torchrun and hydra'
 	@echo 'make bench-rdzv  10,000 agents on one rendezvous, beside a bare server'
+	@echo 'make bench-store  the c10d store beside PyTorch'"'"'s own and Redis'
 	@echo 'make man        write the options into the manual pages'
 	@echo 'make install    PREFIX=$(PREFIX), DESTDIR='
 	@echo 'make clean'
@@ -212,6 +213,15 @@ $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm
 bench-rdzv: $(B)/ddprdzvd $(BENCH_RDZV)
 	tests/bench/rdzv/run $(B) $(BENCH_ARGS)
+
+BENCH_STORE := $(addprefix $(B)/bench/store/,load serve)
+$(B)/bench/store/load: $(call obj,tests/bench/store/load)
+$(B)/bench/store/serve: $(call obj,tests/bench/store/serve $(STORE) $(BASE))
+$(BENCH_STORE):
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -luv
+bench-store: $(BENCH_STORE)
+	tests/bench/store/run $(B) $(BENCH_ARGS)
 
 # -- manual pages, installation ----------------------------------------------
 
