@@ -162,6 +162,7 @@ static enum c10d_status take_string(struct c10d_decoder *d,
     uint64_t whole = d->scan + 8 + n;
     if (whole > C10D_REQUEST_MAX)
         return too_long(d, "bytes in all", whole, C10D_REQUEST_MAX, err);
+    d->need = (size_t)whole;
     if (len < whole)
         return C10D_MORE;
     d->scan = (size_t)whole;

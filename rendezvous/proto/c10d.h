@@ -121,6 +121,8 @@ struct c10d_decoder {
     unsigned step;       /* 0: the operation's byte; else its field, from 1 */
     uint64_t left;       /* strings of the list still to come */
     size_t scan;         /* bytes of this request understood so far */
+    size_t need;         /* bytes of it without which no more is, as far as
+                            that is known; 0: it is not */
     int64_t number;      /* the fields, as in the request */
     uint64_t count;      /* .. */
     size_t items_at;     /* offsets from the request's first byte .. */
