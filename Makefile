@@ -62,7 +62,7 @@ OPTS   := rendezvous/base/opts
 
 LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew \
 	spawn helper tree worker_env errfile notice report program placement)
-RT       := $(addprefix worker_rt/,env store comm comm_cpu comm_wire comm_meet \
+RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_wire comm_meet \
 	beat snapshot snapshot_load snapshot_save safetensors sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)
 TRAINER  := $(addprefix trainer/,main options data model ops_cpu optim \
