@@ -214,8 +214,9 @@ $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
 bench-rdzv: $(B)/ddprdzvd $(BENCH_RDZV)
 	tests/bench/rdzv/run $(B) $(BENCH_ARGS)
 
-BENCH_STORE := $(addprefix $(B)/bench/store/,load serve)
+BENCH_STORE := $(addprefix $(B)/bench/store/,load floor serve)
 $(B)/bench/store/load: $(call obj,tests/bench/store/load)
+$(B)/bench/store/floor: $(call obj,tests/bench/store/floor)
 $(B)/bench/store/serve: $(call obj,tests/bench/store/serve $(STORE) $(BASE))
 $(BENCH_STORE):
 	@mkdir -p $(@D)

@@ -422,6 +422,7 @@ struct guest {
 static struct guest guests[CONNS_MAX];
 static int guest_count;
 static int epoll_fd;
+static char storm_key[32], go_key[32]; /* new ones in each storm */
 
 static void listen_to(struct guest *g, uint32_t what, int how)
 {
@@ -446,7 +447,7 @@ static void greet(struct guest *g)
 
 static void add_one(struct guest *g)
 {
-    char bytes[64], *end = put_c10d(bytes, "add", "/storm", 0);
+    char bytes[64], *end = put_c10d(bytes, "add", storm_key, 0);
     send_all(g->fd, bytes, (size_t)(end - bytes));
     g->phase = ADDING;
 }
@@ -466,10 +467,10 @@ static void read_sum(struct guest *g)
         sum = sum << 8 | g->sum[i];
     if (sum == (uint64_t)guest_count) {
         *end++ = (char)code.set;
-        end = put_string(end, "/go", 3);
+        end = put_string(end, go_key, strlen(go_key));
         end = put_string(end, "1", 1);
     }
-    end = put_keys(end, code.wait, "/go");
+    end = put_keys(end, code.wait, go_key);
     send_all(g->fd, bytes, (size_t)(end - bytes));
     g->phase = WAITING;
 }
@@ -523,6 +524,8 @@ static void play_until(enum phase phase)
 static void storm(int count)
 {
     guest_count = count;
+    (void)snprintf(storm_key, sizeof(storm_key), "/storm/%d", (int)getpid());
+    (void)snprintf(go_key, sizeof(go_key), "/go/%d", (int)getpid());
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     int64_t from_ns = now_ns();
     play_until(READY);
