@@ -423,8 +423,8 @@ static void feed(struct conn *c, const uint8_t *data, size_t len)
 }
 
 /*
- * A large value is read where it is wanted, and no more than it: never more
- * room than as much again as its sender has sent already.
+ * A large value is read where it is wanted, and nothing behind it; never with
+ * more room than as much again as its sender has sent already.
  */
 static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
@@ -433,12 +433,11 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
     struct store_server *s = c->server;
     size_t have = buf_len(&c->in);
     size_t want = c->decoder.need > have ? c->decoder.need - have : 0;
-    size_t most = have > READ_MAX ? have : READ_MAX;
     *b = uv_buf_init(s->scratch, sizeof(s->scratch));
     c->reads_own = false;
-    if (have == 0 || want < LARGE)
+    if (have < LARGE || want < LARGE)
         return;
-    want = want < most ? want : most;
+    want = want < have ? want : have;
     uint8_t *room = buf_reserve(&c->in, want);
     if (room == NULL)
         return; /* feed says it */
