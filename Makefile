@@ -50,14 +50,15 @@ LDFLAGS  += -pie -pthread $(LDSAN)
 
 # -- what each program is made of --------------------------------------------
 
-BASE   := $(addprefix rendezvous/base/,err log mono rng buf)
-PROTO  := $(addprefix rendezvous/proto/,frame msg)
+BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
+PROTO  := $(addprefix rendezvous/proto/,frame msg http)
 CORE   := $(addprefix rendezvous/core/,rdzv join round node ranks note \
-	budget)
+	budget status)
 NET    := $(addprefix rendezvous/net/,addr conn tls)
 STORE  := rendezvous/proto/c10d rendezvous/daemon/store_server \
 	$(addprefix rendezvous/core/,store store_table store_wait)
-SERVER := $(CORE) rendezvous/daemon/server
+SERVER := $(CORE) $(addprefix rendezvous/daemon/,server httpd site status \
+	metrics)
 OPTS   := rendezvous/base/opts
 
 LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew \
@@ -73,7 +74,7 @@ LIBS     := libddp.a libddp.so
 
 ddprun_OBJS   := $(LAUNCHER) $(OPTS) $(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
 ddprun_LIBS   := -luv -lcjson -lm -ldl
-ddprdzvd_OBJS := rendezvous/daemon/main $(OPTS) $(SERVER) $(NET) $(PROTO) $(BASE)
+ddprdzvd_OBJS := $(addprefix rendezvous/daemon/,main sd) $(OPTS) $(SERVER) $(NET) $(PROTO) $(BASE)
 ddprdzvd_LIBS := -luv -lcjson -lm -ldl
 ddptrain_OBJS := $(TRAINER)
 ddptrain_LIBS := $(B)/libddp.a -lcjson -lxxhash -lz -lm
@@ -242,6 +243,11 @@ install: all
 	install -m 644 man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 man/*.7 $(DESTDIR)$(PREFIX)/share/man/man7
 	install -m 644 man/*.8 $(DESTDIR)$(PREFIX)/share/man/man8
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's,@BINDIR@,$(PREFIX)/bin,' scripts/ddprdzvd.service.in \
+		> $(DESTDIR)$(PREFIX)/lib/systemd/system/ddprdzvd.service
+	install -m 644 scripts/ddprdzvd.socket \
+		$(DESTDIR)$(PREFIX)/lib/systemd/system
 
 clean:
 	rm -rf build build-address build-thread build-fuzz

@@ -5,6 +5,7 @@
  *     cc -I. -DOPTIONS='"launcher/options.def"' scripts/manopts.c
  *     cc -I. -DERRORS='"rendezvous/base/errors.def"' scripts/manopts.c
  *     cc -I. -DMESSAGES='"rendezvous/proto/messages.def"' scripts/manopts.c
+ *     cc -I. -DMETRICS='"rendezvous/daemon/metrics.def"' scripts/manopts.c
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -209,6 +210,39 @@ int main(void)
 #undef MSG_STR
 #undef MSG_INT
 #undef MSG_END
+    puts(".El");
+    return ferror(stdout) || fclose(stdout) != 0;
+}
+
+#elif defined(METRICS)
+
+/* "run state" as {run,state}, which is how they stand in /metrics. */
+static void put_metric(const char *name,
+                       const char *type,
+                       const char *labels,
+                       const char *help)
+{
+    printf(".It Cm ddprun_%s", name);
+    if (labels[0] != '\0')
+        printf(" Ns { Ns Va ");
+    for (const char *p = labels; *p != '\0'; p++) {
+        if (*p == ' ')
+            fputs(" , ", stdout);
+        else
+            putchar(*p);
+    }
+    if (labels[0] != '\0')
+        printf(" Ns }");
+    printf("\n%c%s.\n", toupper((unsigned char)type[0]), type + 1);
+    put_sentences(help);
+}
+
+int main(void)
+{
+    puts(".Bl -tag -width Ds");
+#define METRIC(name, type, labels, help) put_metric(#name, #type, labels, help);
+#include METRICS
+#undef METRIC
     puts(".El");
     return ferror(stdout) || fclose(stdout) != 0;
 }

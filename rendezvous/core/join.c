@@ -85,6 +85,7 @@ static struct run *run_open(struct rdzv *r, const struct msg_join *j)
         .heartbeat_us = j->heartbeat_ms * MONO_MS,
         .reconnect_us = j->reconnect_ms * MONO_MS,
         .scale_us = j->scale_ms * MONO_MS,
+        .opened_us = r->now_us,
         .head = -1,
         .tail = -1,
     };
@@ -378,6 +379,7 @@ static void fill_hole(struct rdzv *r,
         round_over(r, run, "a node stopped its workers", MSG_AT_ONCE);
     }
     node_confirm(r, n, j->round);
+    round_reckon(r, run);
     round_try_scale(r, run, "nodes wait to join");
 }
 

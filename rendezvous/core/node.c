@@ -54,6 +54,7 @@ void note(struct rdzv *r,
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap); /* may be cut */
     va_end(ap);
+    r->noted[kind]++;
     struct note n = {
         .kind = kind,
         .run = run != NULL ? run->id : "",
@@ -179,6 +180,7 @@ node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
         .port = (int)j->port,
         .asked_rank = (int)j->node_rank,
         .arrival = r->arrivals++,
+        .since_us = r->now_us,
         .group_rank = -1,
         .short_seq = -1,
     };

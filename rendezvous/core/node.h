@@ -41,6 +41,7 @@ struct node {
     int port;
     int asked_rank;
     int64_t arrival;
+    int64_t since_us;       /* when it came */
     int64_t lease_until_us; /* the longest grant that may still be out */
     bool confirmed;         /* it said that it holds the round of run->round */
     int64_t short_seq;      /* grants from this one on were short; -1: the
@@ -55,6 +56,7 @@ struct node {
 /* The failure that a run's report will name. */
 struct failure {
     bool known;
+    int64_t round;
     int64_t at_us; /* on the server's clock */
     struct msg_failed what;
     char node[65];
@@ -111,7 +113,9 @@ struct run {
     bool progressed;            /* some worker of it had made progress */
     enum msg_graceful graceful; /* how its workers were told to stop */
     struct failure root;
+    struct failure last; /* of this round or an earlier one, to be shown */
 
+    int64_t opened_us, ended_us;
     int64_t sealed_us;     /* when the round was sealed ... */
     int64_t over_us;       /* ... and over */
     int64_t scale_next_us; /* no newcomer makes a round larger before */
@@ -130,7 +134,7 @@ struct rdzv {
     int *buckets;       /* by hash of agent id: first node, or -1 */
     uint32_t n_buckets; /* a power of two */
     int free_node;      /* list of nodes that were used, by hash_next */
-    int fresh_node;   /* nodes from this one on were never used */
+    int fresh_node;     /* nodes from this one on were never used */
     int n_nodes;
     int64_t arrivals;
     int64_t lease_check_us; /* no lease ends before this */
@@ -139,6 +143,8 @@ struct rdzv {
     uint8_t *taken; /* runs_max bitmaps of nodes_max bits: the places of a
                        rebuilt round that were claimed, be it by a node that is
                        lost by now */
+    int64_t noted[NOTE_COUNT]; /* how often each thing was told */
+    int64_t charged;           /* restarts, of all runs */
     /* For the step that runs: */
     int64_t now_us;
     const struct rdzv_actions *out;

@@ -211,7 +211,9 @@ static void take_root(struct rdzv *r,
     run->root.known = true;
     run->root.at_us = at_us;
     run->root.what = *f;
+    run->root.round = run->round;
     msg_set(run->root.node, n->name);
+    run->last = run->root;
 }
 
 static void note_failure(struct rdzv *r,

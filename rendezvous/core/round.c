@@ -255,6 +255,30 @@ static void number_round(struct run *run)
     run->rebuilt = false;
 }
 
+static struct node *take_ranks(struct rdzv *r, const struct ranks_node *p)
+{
+    struct node *n = &r->nodes[p->id];
+    n->group_rank = p->group_rank;
+    n->base_rank = p->base_rank;
+    n->role_rank = p->role_rank;
+    n->role_world = p->role_world;
+    return n;
+}
+
+void round_reckon(struct rdzv *r, struct run *run)
+{
+    int n_members = 0;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (node_in_round(&r->nodes[i]) && n_members < run->group_world)
+            add_place(r, &r->nodes[i], i, n_members++);
+    if (n_members == 0 || n_members < run->group_world)
+        return;
+    run->world_size = ranks_assign(r->places, r->scratch, n_members, NULL);
+    for (int i = 0; i < n_members; i++)
+        (void)take_ranks(r, &r->places[i]);
+    find_master(r, run, n_members);
+}
+
 static void seal(struct rdzv *r, struct run *run)
 {
     int n_members = pick_members(r, run);
@@ -272,12 +296,7 @@ static void seal(struct rdzv *r, struct run *run)
     make_instance(r, run);
     find_master(r, run, n_members);
     for (int i = 0; i < n_members; i++) {
-        const struct ranks_node *p = &r->places[i];
-        struct node *n = &r->nodes[p->id];
-        n->group_rank = p->group_rank;
-        n->base_rank = p->base_rank;
-        n->role_rank = p->role_rank;
-        n->role_world = p->role_world;
+        struct node *n = take_ranks(r, &r->places[i]);
         n->confirmed = false;
         node_set_state(r, n, NODE_RUNNING);
     }
@@ -457,8 +476,13 @@ static bool charge(struct rdzv *r, struct run *run, bool *loop)
     if (run->charged && run->lost_since)
         note(r, NOTE_refund, run, run->root.node, "a node was lost");
     *loop = budget_round_over(&run->budget, counts, run->progressed);
-    return !counts || (!run->root.what.permanent && !*loop &&
-                       budget_charge(&run->budget, r->now_us));
+    if (!counts)
+        return true;
+    if (run->root.what.permanent || *loop ||
+        !budget_charge(&run->budget, r->now_us))
+        return false;
+    r->charged++;
+    return true;
 }
 
 void round_try_drained(struct rdzv *r, struct run *run)
@@ -496,6 +520,7 @@ void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
 {
     run->state = RUN_ENDED;
     run->end = *end;
+    run->ended_us = r->now_us;
     run->forget_at_us = mono_after(r->now_us, REMEMBER_US);
     note(r, NOTE_ended, run, "", "status %lld%s%s", (long long)end->status,
          end->text[0] != '\0' ? ": " : "", end->text);

@@ -40,6 +40,10 @@ void round_try_seal(struct rdzv *r, struct run *run);
  * another server; in the past where it was not. */
 int64_t round_known_at_us(const struct run *run);
 
+/* Reckons ranks, world size and master of a rebuilt round anew, once all of its
+ * members are back: they tell no more than their group ranks. */
+void round_reckon(struct rdzv *r, struct run *run);
+
 /* Whether a newcomer would make the sealed round larger. Not while members are
  * missing, and not once it is about to be done. */
 bool round_has_room(const struct run *run);

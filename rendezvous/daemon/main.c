@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
 #include "rendezvous/base/opts.h"
+#include "rendezvous/daemon/sd.h"
 #include "rendezvous/daemon/server.h"
 #include "rendezvous/net/addr.h"
 
@@ -86,8 +88,13 @@ split_listen(const char *text, char host[256], int *port, struct ddp_err *err)
     return 0;
 }
 
+/* What systemd listens on for us goes before --listen. */
 static int open_listener(const char *text, int *fd, struct ddp_err *err)
 {
+    if (sd_listener(fd, err) != 0)
+        return -1;
+    if (*fd >= 0)
+        return 0;
     char host[256];
     int port = 0;
     struct addr_list list;
@@ -98,6 +105,52 @@ static int open_listener(const char *text, int *fd, struct ddp_err *err)
     if (addr_resolve(host, port, &list, err) != 0)
         return -1;
     return addr_listen((const struct sockaddr *)&list.at[0], fd, err);
+}
+
+/* -- a life under systemd, or not ------------------------------------------ */
+
+#define STATUS_US (5 * MONO_S) /* how often it is told, if it changed */
+
+static struct {
+    struct sd sd;
+    uv_timer_t timer;
+    struct server *server;
+    char said[96]; /* the last STATUS= */
+} life;
+
+/* The loop runs, since this is called: that is all that a watchdog wants. */
+static void on_life(uv_timer_t *timer)
+{
+    char line[sizeof(life.said)];
+    char lines[sizeof(line) + 40];
+    (void)timer;
+    server_describe(life.server, line, sizeof(line));
+    bool news = strcmp(line, life.said) != 0;
+    (void)snprintf(lines, /* fits */ sizeof(lines), "WATCHDOG=1%s%s",
+                   news ? "\nSTATUS=" : "", news ? line : "");
+    memcpy(life.said, line, sizeof(line));
+    sd_tell(&life.sd, lines);
+}
+
+static void begin_life(uv_loop_t *loop, struct server *s)
+{
+    int64_t every_us = STATUS_US;
+    if (life.sd.watchdog_us > 0)
+        every_us = mono_min(every_us, life.sd.watchdog_us / 3);
+    uint64_t every_ms = (uint64_t)(every_us / MONO_MS);
+    life.server = s;
+    (void)uv_timer_init(loop, &life.timer); /* neither can fail */
+    if (life.sd.fd >= 0)
+        (void)uv_timer_start(&life.timer, on_life, 0,
+                             every_ms > 0 ? every_ms : 1);
+    sd_tell(&life.sd, "READY=1");
+}
+
+static void end_life(void)
+{
+    uv_close((uv_handle_t *)&life.timer, NULL);
+    sd_tell(&life.sd, "STOPPING=1\nSTATUS=ending; runs go on");
+    sd_close(&life.sd);
 }
 
 static void on_stop(uv_signal_t *handle, int signo)
@@ -122,6 +175,8 @@ static int serve(const struct opts *o)
         log_warnx("%s", err.text);
         return ddp_code_exit(err.code);
     }
+    if (sd_open(&life.sd, &err) != 0)
+        log_warnx("%s; going on without", err.text);
     if (open_listener(opts_text(o, OPTION_listen), &fd, &err) != 0) {
         log_warnx("%s", err.text);
         if (err.code == DDP_E_USAGE)
@@ -133,6 +188,10 @@ static int serve(const struct opts *o)
     struct server_conf conf = {
         .runs_max = (int)opts_number(o, OPTION_max_runs),
         .nodes_max = (int)opts_number(o, OPTION_max_nodes),
+        .conns_max = (int)opts_number(o, OPTION_max_connections),
+        .frame_max = (int)opts_number(o, OPTION_max_frame),
+        .http_max = (int)opts_number(o, OPTION_max_http),
+        .open_metrics = opts_number(o, OPTION_open_metrics) != 0,
         .debug = opts_number(o, OPTION_debug) != 0,
         .key = key,
     };
@@ -149,7 +208,9 @@ static int serve(const struct opts *o)
     log_info("serving on port %d, %s", addr_fd_port(fd),
              key != NULL ? "to those who have the token"
                          : "open to whoever reaches it");
+    begin_life(&loop, s);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
+    end_life();
     server_close(s);
     uv_close((uv_handle_t *)&term, NULL);
     uv_close((uv_handle_t *)&intr, NULL);

@@ -7,6 +7,7 @@
 #include "rendezvous/daemon/server.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -16,11 +17,13 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
 #include "rendezvous/core/rdzv.h"
+#include "rendezvous/daemon/site.h"
 #include "rendezvous/net/conn.h"
 
 #define SERVER_MAGIC    0x72647a76u
 #define SPARE_CONNS     64 /* for those who are refused, and for reconnects */
 #define SPARE_FILES     32 /* not for connections: the loop, stderr, a log */
+#define SPARE_HTTP      2  /* of these */
 #define CONNS_MIN       8
 #define HELLO_US        (10 * MONO_S) /* to say join */
 #define HELLO_FULL_US   (1 * MONO_S)  /* the same where others want the room */
@@ -44,6 +47,10 @@ struct server {
     uv_check_t check;
     uv_idle_t idle; /* runs while a tick is due */
     struct rdzv *rdzv;
+    struct httpd *httpd; /* NULL: HTTP is not served */
+    struct status_counts counts;
+    char incarnation[RNG_ID_LEN + 1];
+    int64_t opened_us;
     struct slot *slots;
     int *free_slots;
     int n_free;
@@ -101,6 +108,15 @@ static void complain(struct server *s, const struct conn *c, const char *why)
     if (c != NULL)
         conn_peer(c, peer);
     log_warnx("connection closed: %s peer=%s", why, peer);
+}
+
+static void complain_of(struct server *s,
+                        const struct conn *c,
+                        enum stranger what,
+                        const char *why)
+{
+    s->counts.strangers[what]++;
+    complain(s, c, why);
 }
 
 /* -- the core's actions ---------------------------------------------------- */
@@ -177,6 +193,16 @@ static void arm(struct server *s)
     (void)uv_timer_start(&s->timer, on_timer, (uint64_t)ms, 0);
 }
 
+static void count_lag(struct server *s, int64_t lag_us)
+{
+    if (lag_us < 0)
+        return;
+    s->counts.ticks++;
+    s->counts.lag_us += lag_us;
+    if (lag_us > s->counts.lag_max_us)
+        s->counts.lag_max_us = lag_us;
+}
+
 static void on_check(uv_check_t *check)
 {
     struct server *s = server_of(check->data);
@@ -186,6 +212,7 @@ static void on_check(uv_check_t *check)
     (void)uv_idle_stop(&s->idle);
     int64_t now_us = mono_now_us();
     int64_t lag_us = now_us - s->due_us;
+    count_lag(s, lag_us);
     struct rdzv_event ev = {
         .kind = RDZV_TICK,
         .now_us = now_us,
@@ -212,7 +239,7 @@ static void step(struct server *s, const struct rdzv_event *ev)
 
 static void turn_away(struct slot *slot, const char *why)
 {
-    complain(slot->server, slot->conn, why);
+    complain_of(slot->server, slot->conn, STRANGER_SILENT, why);
     conn_close(slot->conn);
     slot_free(slot);
 }
@@ -284,17 +311,35 @@ static void on_closed(
         .conn = slot_index(slot),
         .orderly = orderly,
     };
-    if (!orderly)
-        complain(s, c, why);
     bool joined = slot->joined;
+    if (!orderly && joined) {
+        s->counts.broken++;
+        complain(s, c, why);
+    } else if (!orderly) {
+        complain_of(s, c,
+                    conn_token_differs(c) ? STRANGER_TOKEN : STRANGER_PROTOCOL,
+                    why);
+    }
     slot_free(slot);
     if (joined)
         step(s, &ev);
 }
 
+/* Who asks by HTTP takes no node's place. */
+static void on_foreign(void *ctx, struct conn *c, enum first first)
+{
+    struct slot *slot = ctx;
+    struct server *s = server_of(slot->server);
+    if (first != FIRST_HTTP || s->httpd == NULL)
+        return;
+    slot_free(slot);
+    httpd_take(s->httpd, c);
+}
+
 static const struct conn_handler handler = {
     .on_msg = on_msg,
     .on_closed = on_closed,
+    .on_foreign = on_foreign,
 };
 
 static void on_connection(uv_stream_t *listener, int status)
@@ -302,19 +347,24 @@ static void on_connection(uv_stream_t *listener, int status)
     struct server *s = server_of(listener->data);
     struct ddp_err err;
     if (status != 0) {
-        complain(s, NULL, uv_strerror(status));
+        complain_of(s, NULL, STRANGER_NOT_ACCEPTED, uv_strerror(status));
         return;
     }
     struct conn *c = conn_accept(listener, &handler, NULL, &err);
     if (c == NULL) {
-        complain(s, NULL, err.text);
+        complain_of(s, NULL, STRANGER_NOT_ACCEPTED, err.text);
         return;
     }
+    s->counts.accepted++;
+    conn_count(c, &s->counts.conn);
     conn_secure(c, s->conf.key);
+    if (s->conf.frame_max > 0)
+        conn_limit_frames(c, (size_t)s->conf.frame_max);
     if (s->n_free == 0)
         make_room(s);
     if (s->n_free == 0) {
-        complain(s, c, "there is no room for more connections");
+        complain_of(s, c, STRANGER_NO_ROOM,
+                    "there is no room for more connections");
         conn_close(c);
         return;
     }
@@ -325,6 +375,56 @@ static void on_connection(uv_stream_t *listener, int status)
     if (s->strangers++ == 0)
         (void)uv_timer_start(&s->hello_timer, on_hello_timer, HELLO_SWEEP_MS,
                              HELLO_SWEEP_MS);
+}
+
+/* -- what is shown --------------------------------------------------------- */
+
+static int on_get(void *ctx,
+                  const struct http *request,
+                  bool trusted,
+                  struct httpd_answer *answer)
+{
+    const struct server *s = server_of(ctx);
+    int64_t now_us = mono_now_us();
+    struct site_view view = {
+        .rdzv = s->rdzv,
+        .daemon = {.incarnation = s->incarnation,
+                   .uptime_us = now_us - s->opened_us,
+                   .token = s->conf.key != NULL,
+                   .nodes = s->conns_max - s->n_free - s->strangers,
+                   .strangers = s->strangers,
+                   .http = httpd_count(s->httpd),
+                   .conns_max = s->conns_max,
+                   .http_max = s->conf.http_max,
+                   .counts = &s->counts},
+        .open_metrics = s->conf.open_metrics,
+        .now_us = now_us,
+    };
+    return site_answer(&view, request, trusted, answer);
+}
+
+static void on_told(void *ctx, int status)
+{
+    status_count_http(&server_of(ctx)->counts, status);
+}
+
+static void serve_http(struct server *s, uv_loop_t *loop)
+{
+    struct httpd_conf conf = {.conns_max = s->conf.http_max,
+                              .answer = on_get,
+                              .told = on_told,
+                              .ctx = s};
+    if (s->conf.http_max > 0)
+        s->httpd = httpd_open(loop, &conf);
+}
+
+void server_describe(const struct server *s, char *text, size_t size)
+{
+    int runs = rdzv_live_runs(s->rdzv);
+    int nodes = rdzv_nodes(s->rdzv);
+    (void)snprintf(text, /* cut, it is still a line */
+                   size, "%d run%s, %d node%s", runs, runs == 1 ? "" : "s",
+                   nodes, nodes == 1 ? "" : "s");
 }
 
 /* -- open and close -------------------------------------------------------- */
@@ -363,6 +463,8 @@ void server_close(struct server *s)
     for (int i = 0; i < s->conns_max; i++)
         if (s->slots[i].conn != NULL)
             conn_close(s->slots[i].conn);
+    if (s->httpd != NULL)
+        httpd_close(s->httpd);
     uv_close((uv_handle_t *)&s->listener, on_handle_closed);
     uv_close((uv_handle_t *)&s->timer, on_handle_closed);
     uv_close((uv_handle_t *)&s->hello_timer, on_handle_closed);
@@ -395,23 +497,41 @@ static void fit_nodes(struct server *s, int files)
     int fit = s->conns_max - spare;
     if (s->conf.nodes_max <= fit)
         return;
-    log_warnx("room for %d nodes, not for %d: only %d open files are allowed "
-              "(ulimit -n)",
-              fit, s->conf.nodes_max, files);
+    if (s->conns_max == s->conf.conns_max)
+        log_warnx("room for %d nodes, not for %d: only %d connections are "
+                  "allowed (--max_connections)",
+                  fit, s->conf.nodes_max, s->conns_max);
+    else
+        log_warnx("room for %d nodes, not for %d: only %d open files are "
+                  "allowed (ulimit -n)",
+                  fit, s->conf.nodes_max, files);
     s->conf.nodes_max = fit;
+}
+
+/* HTTP gets a sixteenth of few descriptors; returns how many that takes beside
+ * the spare ones, of which two are for it. */
+static int fit_http(struct server *s, int files)
+{
+    int room = (files - SPARE_FILES - CONNS_MIN) / 16 + SPARE_HTTP;
+    if (s->conf.http_max > room)
+        s->conf.http_max = room;
+    return s->conf.http_max > SPARE_HTTP ? s->conf.http_max - SPARE_HTTP : 0;
 }
 
 /* Room for all that may be connected, as far as descriptors go. */
 static int make_slots(struct server *s, struct ddp_err *err)
 {
     int files = server_raise_files();
-    int wanted = s->conf.nodes_max + SPARE_CONNS;
-    int room = files - SPARE_FILES;
+    int wanted = s->conf.conns_max > 0 ? s->conf.conns_max
+                                       : s->conf.nodes_max + SPARE_CONNS;
+    int room = files - SPARE_FILES - fit_http(s, files);
     if (room < CONNS_MIN)
         return ddp_err_set(err, DDP_E_NOMEM,
                            "%d open files are too few to serve the rendezvous, "
                            "%d is the least (ulimit -n)",
                            files, SPARE_FILES + CONNS_MIN);
+    wanted = wanted > CONNS_MIN ? wanted : CONNS_MIN;
+    s->conf.conns_max = wanted;
     s->conns_max = wanted < room ? wanted : room;
     fit_nodes(s, files);
     size_t n = (size_t)s->conns_max;
@@ -443,6 +563,8 @@ int server_open(struct server **out,
                                  .nodes_max = s->conf.nodes_max,
                                  .conns_max = s->conns_max};
     s->rdzv = rdzv_new(&limits, rng_seed());
+    rng_id(s->incarnation);
+    s->opened_us = mono_now_us();
     (void)uv_tcp_init(loop, &s->listener); /* makes no socket: cannot fail */
     (void)uv_timer_init(loop, &s->timer);
     (void)uv_timer_init(loop, &s->hello_timer);
@@ -451,6 +573,7 @@ int server_open(struct server **out,
     s->open_handles = 5;
     s->listener.data = s->timer.data = s->hello_timer.data = s->check.data =
         s->idle.data = s;
+    serve_http(s, loop);
     if (start_listening(s, listen_fd, err) != 0) {
         server_close(s);
         return -1;
@@ -476,6 +599,7 @@ void server_main(int listen_fd, int nodes_max, bool debug, struct tls_key *key)
     struct server_conf conf = {
         .runs_max = 16,
         .nodes_max = nodes_max,
+        .http_max = 8,
         .debug = debug,
         .quiet = true,
         .key = key,

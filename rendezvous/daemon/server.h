@@ -15,9 +15,13 @@ struct server;
 
 struct server_conf {
     int runs_max;
-    int nodes_max; /* connections are limited to this and some to spare */
-    bool debug;    /* notes of the lowest level as well */
-    bool quiet;    /* no notes: beside a launcher, which tells them better */
+    int nodes_max;
+    int conns_max;     /* of nodes and strangers; 0: nodes_max and some more */
+    int frame_max;     /* bytes; 0: FRAME_MAX */
+    int http_max;      /* HTTP connections beside them; 0: it is not served */
+    bool open_metrics; /* /metrics is shown to those without the token, too */
+    bool debug;        /* notes of the lowest level as well */
+    bool quiet; /* no notes: beside a launcher, which tells them better */
     struct tls_key *key; /* that all must have, borrowed; NULL: open to all */
     /* Called, when not NULL, once a run has ended here, no other is alive and
      * no node is left. May call server_close. */
@@ -35,6 +39,9 @@ int server_open(struct server **out,
                 int listen_fd,
                 const struct server_conf *conf,
                 struct ddp_err *err);
+
+/* Nodes, and runs that have not ended: a line for people. */
+void server_describe(const struct server *s, char *text, size_t size);
 
 /* Closes everything; memory goes as the loop runs on until it is empty. */
 void server_close(struct server *s);

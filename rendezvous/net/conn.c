@@ -10,6 +10,9 @@
  * what comes in lies in a piece of its own first. A stranger who says nothing
  * costs no TLS state.
  *
+ * Whose first bytes are no hello is shown to the owner (on_foreign), which may
+ * make it a raw connection: take_raw then stands where frames were taken.
+ *
  * Ends: a FIN, an error, a peer's nonsense, a full queue (all told by
  * on_closed), or the owner's conn_close and conn_finish (told to nobody).
  * Memory goes in on_handle_closed, after libuv let go of the handle.
@@ -17,11 +20,11 @@
 #include "rendezvous/net/conn.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/base/buf.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/proto/frame.h"
 
@@ -39,6 +42,8 @@ struct conn {
     uv_shutdown_t shutdown;
     const struct conn_handler *handler;
     void *ctx;
+    struct conn_counts *counts; /* never NULL */
+    size_t frame_max;
     struct buf in, waiting, flying;
     struct tls_key *key; /* NULL: no token */
     struct tls *tls;     /* NULL: no key, or the peer has not begun */
@@ -48,6 +53,9 @@ struct conn {
     bool token_differs;
     bool accepted; /* the peer owes us a hello */
     bool greeted;  /* ... and gave it */
+    bool raw;      /* bytes, not messages */
+    bool eof;      /* raw: the peer sends no more ... */
+    bool shut;     /* ... and neither do we */
     bool up;
     bool corked; /* a read is being answered */
     bool writing;
@@ -100,7 +108,7 @@ static void lose(struct conn *c, bool orderly, bool refused, const char *why)
 {
     if (c->closing)
         return;
-    bool tell = !c->finishing;
+    bool tell = !c->finishing || c->raw;
     conn_close(c);
     if (tell)
         c->handler->on_closed(c->ctx, c, orderly, refused, why);
@@ -167,12 +175,16 @@ static const char *name_foreign(const struct conn *c)
 {
     if (!c->accepted)
         return "what listens there is no ddprun rendezvous";
-    const struct buf *in = &c->in;
-    uint8_t first = buf_head(in)[0];
-    if (first >= 'A' && first <= 'Z')
+    switch (first_of(buf_head(&c->in)[0])) {
+    case FIRST_HTTP:
         return "it speaks HTTP, which this port does not";
-    if (first <= 12)
+    case FIRST_C10D:
         return "it speaks the c10d store's protocol, which this port does not";
+    case FIRST_OURS:
+    case FIRST_TLS:
+    case FIRST_OTHER:
+        break;
+    }
     return "it does not speak our protocol";
 }
 
@@ -183,6 +195,10 @@ static bool take_one(struct conn *c, bool *more)
     const uint8_t *payload;
     size_t len;
     *more = false;
+    if (frame_announced(&c->in) > c->frame_max) {
+        lose(c, false, false, "a frame of an impossible length");
+        return false;
+    }
     switch (frame_peek(&c->in, &payload, &len)) {
     case FRAME_MORE:
         return true;
@@ -199,9 +215,41 @@ static bool take_one(struct conn *c, bool *more)
         return false;
     }
     frame_drop(&c->in, len);
+    c->counts->messages_in++;
     *more = true;
     c->handler->on_msg(c->ctx, c, &m);
     return !c->closing && !c->finishing;
+}
+
+/* As for take_one: all that came, to whoever speaks that protocol. */
+static bool take_raw(struct conn *c)
+{
+    size_t len = buf_len(&c->in);
+    if (len == 0)
+        return true;
+    c->handler->on_bytes(c->ctx, c, buf_head(&c->in), len);
+    buf_take(&c->in, len);
+    return !c->closing && !c->finishing;
+}
+
+/* It is not one of ours, which the owner may have known. */
+static bool take_foreign(struct conn *c)
+{
+    enum first first = first_of(buf_head(&c->in)[0]);
+    if (c->accepted && c->handler->on_foreign != NULL && first != FIRST_OURS)
+        c->handler->on_foreign(c->ctx, c, first);
+    if (c->raw)
+        return take_raw(c);
+    if (c->closing || c->finishing)
+        return false;
+    if (c->accepted && c->key == NULL && first == FIRST_TLS) {
+        say_hello(c); /* so that it sees that it is not lost */
+        turn_away(c, "it speaks TLS: it has a token, and this rendezvous "
+                     "has none");
+        return false;
+    }
+    lose(c, false, false, name_foreign(c));
+    return false;
 }
 
 static bool take_hello(struct conn *c)
@@ -219,15 +267,7 @@ static bool take_hello(struct conn *c)
     case FRAME_MORE:
         return true;
     case FRAME_BAD:
-        if (c->accepted && c->key == NULL &&
-            buf_head(&c->in)[0] == TLS_FIRST_BYTE) {
-            say_hello(c); /* so that it sees that it is not lost */
-            turn_away(c, "it speaks TLS: it has a token, and this rendezvous "
-                         "has none");
-            return false;
-        }
-        lose(c, false, false, name_foreign(c));
-        return false;
+        return take_foreign(c);
     }
     DDP_WRONG("hello");
 }
@@ -242,8 +282,10 @@ static const char *read_error(ssize_t n)
 /* False: no more is to be read from it. */
 static bool take_plain(struct conn *c)
 {
-    if (!c->greeted && !take_hello(c))
+    if (!c->raw && !c->greeted && !take_hello(c))
         return false;
+    if (c->raw)
+        return take_raw(c);
     bool more = c->greeted;
     while (more)
         if (!take_one(c, &more))
@@ -257,7 +299,8 @@ static bool come_up(struct conn *c)
     c->secured = true;
     if (c->accepted)
         return true;
-    say_hello(c);
+    if (!c->raw)
+        say_hello(c);
     c->handler->on_up(c->ctx, c);
     if (!c->closing)
         flush(c);
@@ -313,7 +356,7 @@ static void read_sealed(struct conn *c, const uint8_t *data, size_t len)
 {
     if (c->finishing || !answers_sealed(c, data[0]))
         return;
-    bool begins = c->tls == NULL && buf_len(&c->in) == 0;
+    bool begins = c->tls == NULL && !c->raw && buf_len(&c->in) == 0;
     if (begins && data[0] == TLS_FIRST_BYTE) {
         c->tls = tls_new(c->key, true, &c->waiting);
         if (c->tls == NULL) {
@@ -335,17 +378,31 @@ static bool is_orderly(const struct conn *c)
             tls_said_farewell(c->tls));
 }
 
+/* True: it goes on all the same, to send. */
+static bool take_eof(struct conn *c)
+{
+    if (!c->raw || c->handler->on_eof == NULL || c->shut || c->broken)
+        return false;
+    c->eof = true;
+    if (!c->finishing)
+        c->handler->on_eof(c->ctx, c);
+    return true;
+}
+
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *piece)
 {
     struct conn *c = conn_of(stream->data);
     if (n == 0)
+        return;
+    if (n == UV_EOF && take_eof(c))
         return;
     if (n < 0) {
         lose(c, n == UV_EOF && is_orderly(c), false,
              read_error(c->broken ? UV_ECONNRESET : n));
         return;
     }
-    c->corked = c->accepted;
+    c->counts->bytes_in += n;
+    c->corked = c->accepted && !c->raw;
     if (c->key != NULL) {
         read_sealed(c, (const uint8_t *)piece->base, (size_t)n);
     } else {
@@ -366,8 +423,11 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *piece)
 
 static void on_shut(uv_shutdown_t *req, int status)
 {
-    (void)status; /* the FIN is out, or the connection is broken: either way */
-    conn_close(conn_of(req->data));
+    struct conn *c = conn_of(req->data);
+    c->shut = true;
+    /* The FIN is out, or the connection is broken. */
+    if (!c->raw || c->eof || status != 0)
+        lose(c, status == 0, false, "it is finished");
 }
 
 static void maybe_finish(struct conn *c)
@@ -376,7 +436,7 @@ static void maybe_finish(struct conn *c)
         return;
     if (!c->up ||
         uv_shutdown(&c->shutdown, (uv_stream_t *)&c->tcp, on_shut) != 0)
-        conn_close(c);
+        lose(c, false, false, "it was closed");
 }
 
 static void on_written(uv_write_t *req, int status)
@@ -391,6 +451,9 @@ static void on_written(uv_write_t *req, int status)
     }
     buf_free(&c->flying);
     flush(c);
+    if (c->raw && !c->finishing && c->handler->on_drained != NULL &&
+        conn_queued(c) == 0)
+        c->handler->on_drained(c->ctx, c);
     if (!c->closing)
         maybe_finish(c);
 }
@@ -402,6 +465,7 @@ static void start_write(struct conn *c)
     c->waiting = empty;
     uv_buf_t piece = uv_buf_init((char *)(uintptr_t)buf_head(&c->flying),
                                  (unsigned)buf_len(&c->flying));
+    c->counts->bytes_out += (int64_t)buf_len(&c->flying);
     c->writing = true;
     int rc = uv_write(&c->write, (uv_stream_t *)&c->tcp, &piece, 1, on_written);
     if (rc != 0)
@@ -415,15 +479,21 @@ static void flush(struct conn *c)
     uv_buf_t piece = uv_buf_init((char *)(uintptr_t)buf_head(&c->waiting),
                                  (unsigned)buf_len(&c->waiting));
     int n = uv_try_write((uv_stream_t *)&c->tcp, &piece, 1);
-    if (n > 0)
+    if (n > 0) {
         buf_take(&c->waiting, (size_t)n);
+        c->counts->bytes_out += n;
+    }
     if (buf_len(&c->waiting) == 0)
         buf_free(&c->waiting);
     /* The kernel tells of a reset once only: what is read next looks like the
      * end of an orderly connection. */
     c->broken |= n == UV_ECONNRESET || n == UV_ETIMEDOUT;
-    if (buf_len(&c->waiting) > 0 && (n >= 0 || n == UV_EAGAIN))
+    if (buf_len(&c->waiting) == 0)
+        return;
+    if (n >= 0 || n == UV_EAGAIN)
         start_write(c);
+    else if (c->raw)
+        overflow(c); /* a raw one goes on behind an EOF: nothing else ends it */
 }
 
 static void uncork(struct conn *c)
@@ -438,8 +508,10 @@ static void uncork(struct conn *c)
 static void on_overflow(uv_timer_t *timer)
 {
     struct conn *c = conn_of(timer->data);
-    if (c->finishing)
-        conn_close(c); /* the peer took too long to take what was left */
+    if (c->raw && c->broken)
+        lose(c, false, false, read_error(UV_ECONNRESET));
+    else if (c->finishing) /* the peer took too long to take what was left */
+        lose(c, false, false, "it did not take all that it was sent");
     else
         lose(c, false, false, "it does not read what it is sent");
 }
@@ -459,6 +531,7 @@ void conn_send_json(struct conn *c, const char *json, size_t len)
         overflow(c);
         return;
     }
+    c->counts->messages_out++;
     seal(c);
     if (!c->corked)
         flush(c);
@@ -472,6 +545,24 @@ void conn_send(struct conn *c, const struct msg *m)
     conn_send_json(c, json, (size_t)len);
 }
 
+void conn_send_bytes(struct conn *c, const void *data, size_t len)
+{
+    if (c->closing || c->finishing || c->overflow)
+        return;
+    if (buf_put(c->tls != NULL ? &c->plain : &c->waiting, data, len) != 0) {
+        overflow(c);
+        return;
+    }
+    seal(c);
+    if (!c->corked)
+        flush(c);
+}
+
+size_t conn_queued(const struct conn *c)
+{
+    return buf_len(&c->plain) + buf_len(&c->waiting) + buf_len(&c->flying);
+}
+
 void conn_finish(struct conn *c)
 {
     if (c->closing || c->finishing)
@@ -480,11 +571,14 @@ void conn_finish(struct conn *c)
     if (c->tls != NULL)
         tls_end(c->tls);
     flush(c);
-    (void)uv_timer_start(&c->finish_timer, on_overflow, FINISH_MS, 0);
+    if (!c->overflow)
+        (void)uv_timer_start(&c->finish_timer, on_overflow, FINISH_MS, 0);
     maybe_finish(c);
 }
 
 /* -- making ---------------------------------------------------------------- */
+
+static struct conn_counts uncounted; /* of those that nobody counts */
 
 static struct conn *
 conn_make(uv_loop_t *loop, const struct conn_handler *handler, void *ctx)
@@ -493,6 +587,8 @@ conn_make(uv_loop_t *loop, const struct conn_handler *handler, void *ctx)
     if (c == NULL)
         return NULL;
     c->magic = CONN_MAGIC;
+    c->counts = &uncounted;
+    c->frame_max = FRAME_MAX;
     c->handler = handler;
     c->ctx = ctx;
     buf_init(&c->in, FRAME_MAX + 8192);
@@ -591,7 +687,8 @@ static void on_connected(uv_connect_t *req, int status)
             flush(c); /* come_up goes on */
         return;
     }
-    say_hello(c);
+    if (!c->raw)
+        say_hello(c);
     c->handler->on_up(c->ctx, c);
     if (!c->closing)
         flush(c);
@@ -621,6 +718,45 @@ struct conn *conn_dial(uv_loop_t *loop,
 void conn_secure(struct conn *c, struct tls_key *key)
 {
     c->key = key;
+}
+
+bool conn_is_sealed(const struct conn *c)
+{
+    return c->tls != NULL;
+}
+
+void conn_raw(struct conn *c, const struct conn_handler *h, void *ctx)
+{
+    ddp_assert(h->on_bytes != NULL && !c->greeted);
+    c->raw = true;
+    c->corked = false;
+    c->handler = h;
+    c->ctx = ctx;
+}
+
+/* libuv takes the descriptor out of its epoll set before it closes it, so that
+ * nothing of the duplicate is told here any more. */
+int conn_yield(struct conn *c, struct buf *rest)
+{
+    ddp_assert(c->accepted && c->tls == NULL && !c->greeted && !c->closing);
+    int fd = fcntl(conn_fd(c), F_DUPFD_CLOEXEC, 3);
+    if (fd < 0)
+        return -1;
+    *rest = c->in;
+    buf_init(&c->in, rest->max);
+    conn_close(c);
+    return fd;
+}
+
+void conn_limit_frames(struct conn *c, size_t frame_max)
+{
+    ddp_assert(frame_max <= FRAME_MAX);
+    c->frame_max = frame_max;
+}
+
+void conn_count(struct conn *c, struct conn_counts *counts)
+{
+    c->counts = counts;
 }
 
 bool conn_token_differs(const struct conn *c)

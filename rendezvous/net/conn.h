@@ -10,6 +10,10 @@
  *
  * With a token (conn_secure) all of it travels inside TLS, see net/tls, and
  * who does not have the token is told so and gets nowhere.
+ *
+ * Who connects may speak another protocol (proto/first). Such a connection can
+ * be made a raw one, bytes in and out, inside TLS where there is a token; or
+ * its descriptor can be taken away from here, with what was read.
  */
 #ifndef CONN_H
 #define CONN_H
@@ -17,8 +21,10 @@
 #include <stdbool.h>
 #include <uv.h>
 
+#include "rendezvous/base/buf.h"
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/tls.h"
+#include "rendezvous/proto/first.h"
 #include "rendezvous/proto/msg.h"
 
 #define CONN_QUEUE_MAX (256u * 1024u)
@@ -36,6 +42,22 @@ struct conn_handler {
      * there; why: for people. */
     void (*on_closed)(
         void *ctx, struct conn *c, bool orderly, bool refused, const char *why);
+    /* May be NULL. Whoever was accepted does not speak our protocol; `first` is
+     * never FIRST_OURS. Here the owner may hand it over, by conn_raw or
+     * conn_yield, or end it; else it is closed and on_closed says why. With a
+     * token, conn_is_sealed tells whether the peer has it. */
+    void (*on_foreign)(void *ctx, struct conn *c, enum first first);
+    /* The rest is for raw connections, see conn_raw. What came; borrowed for
+     * the call, which may close the conn. */
+    void (*on_bytes)(void *ctx,
+                     struct conn *c,
+                     const uint8_t *data,
+                     size_t len);
+    /* What the socket did not take at once is out. May be NULL. */
+    void (*on_drained)(void *ctx, struct conn *c);
+    /* The peer sends no more, and may well read on. NULL: it is closed, and
+     * on_closed tells. */
+    void (*on_eof)(void *ctx, struct conn *c);
 };
 
 /* Sets on a listening socket what accepted ones inherit from it (Linux does
@@ -62,6 +84,19 @@ struct conn *conn_dial(uv_loop_t *loop,
  */
 void conn_secure(struct conn *c, struct tls_key *key);
 
+/* What a conn adds to as it goes, see conn_count. */
+struct conn_counts {
+    int64_t messages_in, messages_out;
+    int64_t bytes_in, bytes_out; /* of the socket */
+};
+
+/* Counts there from now on. Borrows it for the conn's life. */
+void conn_count(struct conn *c, struct conn_counts *counts);
+
+/* No frame that comes in may be larger, FRAME_MAX at most, which is what holds
+ * where this is not called. */
+void conn_limit_frames(struct conn *c, size_t frame_max);
+
 /* In on_closed: the two ends do not have the same token, or one has none. */
 bool conn_token_differs(const struct conn *c);
 
@@ -77,6 +112,34 @@ void conn_send(struct conn *c, const struct msg *m);
 /* The same for what msg_encode made, so that many can be sent what was encoded
  * once. Borrows it for the call. */
 void conn_send_json(struct conn *c, const char *json, size_t len);
+
+/*
+ * Makes it a raw connection: neither hello nor frames, on_bytes and
+ * conn_send_bytes instead, with this handler and ctx from now on. In on_foreign
+ * (on_bytes then brings the first bytes as well), or right after conn_dial,
+ * where on_up is called as ever. A raw one that is finished is read on, for
+ * nobody, until the peer closes too (2 s at most), so that a reset does not
+ * overtake what it was sent; on_closed tells of that end.
+ */
+void conn_raw(struct conn *c, const struct conn_handler *handler, void *ctx);
+
+/* As conn_send, for a raw one. Borrows data for the call. */
+void conn_send_bytes(struct conn *c, const void *data, size_t len);
+
+/* How much of what was sent waits for the socket, CONN_QUEUE_MAX at most.
+ * While it does, on_drained is to come. */
+size_t conn_queued(const struct conn *c);
+
+/*
+ * In on_foreign, without TLS: gives the connection away. Returns a duplicate of
+ * its descriptor, non-blocking, owned by the caller, and in *rest what was read
+ * of it so far, to be freed by buf_free. The conn is dead then, without
+ * on_closed. -1: errno, nothing has happened.
+ */
+int conn_yield(struct conn *c, struct buf *rest);
+
+/* Whether what is said on it goes through TLS, so that both have the token. */
+bool conn_is_sealed(const struct conn *c);
 
 /* Closes now, a dialled one by a reset; no on_closed. */
 void conn_close(struct conn *c);

@@ -307,6 +307,17 @@ void tls_key_free(struct tls_key *key)
 
 /* -- the token's file ------------------------------------------------------ */
 
+/*
+ * A credential that systemd laid out for us, systemd.exec(5): where that is
+ * done by an ACL, its mask shows as rights of the group, which has none.
+ */
+static bool is_credential(const char *path)
+{
+    const char *folder = getenv("CREDENTIALS_DIRECTORY");
+    size_t len = folder != NULL ? strlen(folder) : 0;
+    return len > 0 && strncmp(path, folder, len) == 0 && path[len] == '/';
+}
+
 static int check_file(const char *path, int fd, struct ddp_err *err)
 {
     struct stat st;
@@ -320,7 +331,8 @@ static int check_file(const char *path, int fd, struct ddp_err *err)
                            "the token file %s belongs to user %ld: it must be "
                            "ours or root's",
                            path, (long)st.st_uid);
-    if ((st.st_mode & 077) != 0)
+    mode_t forbidden = is_credential(path) ? 037 : 077;
+    if ((st.st_mode & forbidden) != 0)
         return ddp_err_set(err, DDP_E_CONFIG,
                            "the token file %s is open to others (mode %04o): "
                            "chmod 600 it",

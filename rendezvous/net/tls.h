@@ -36,7 +36,8 @@ struct tls_key; /* what a token became */
 struct tls;     /* one connection's end */
 
 /*
- * Reads a token file: regular, ours or root's, closed to group and others,
+ * Reads a token file: regular, ours or root's, closed to group and others (in
+ * $CREDENTIALS_DIRECTORY the group may read),
  * TLS_TOKEN_MIN..MAX bytes without the white space at its end. `path` is
  * borrowed for the call. The token itself is wiped before it returns; *out is
  * owned by the caller. Errors: DDP_E_NOINPUT cannot be read; DDP_E_CONFIG mode,

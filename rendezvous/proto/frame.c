@@ -16,19 +16,26 @@ enum frame_result frame_take_hello(struct buf *in)
     return FRAME_OK;
 }
 
+size_t frame_announced(const struct buf *in)
+{
+    if (buf_len(in) < HEAD_LEN)
+        return 0;
+    const uint8_t *p = buf_head(in);
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
+           (uint32_t)p[3] << 24;
+}
+
 enum frame_result
 frame_peek(const struct buf *in, const uint8_t **payload, size_t *len)
 {
     if (buf_len(in) < HEAD_LEN)
         return FRAME_MORE;
-    const uint8_t *p = buf_head(in);
-    uint32_t n = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
-                 (uint32_t)p[3] << 24;
+    size_t n = frame_announced(in);
     if (n == 0 || n > FRAME_MAX)
         return FRAME_BAD;
     if (buf_len(in) - HEAD_LEN < n)
         return FRAME_MORE;
-    *payload = p + HEAD_LEN;
+    *payload = buf_head(in) + HEAD_LEN;
     *len = n;
     return FRAME_OK;
 }

@@ -10,7 +10,7 @@ port=$(free_port)
 background d sh -c 'ulimit -n 200 && exec "$@"' sh \
     "$DDPRDZVD" --listen="127.0.0.1:$port"
 wait_for 'serving on port' d.err
-has 'room for 126 nodes, not for 16384: only 200 open files' d.err
+has 'room for 119 nodes, not for 16384: only 200 open files' d.err
 cat >many.py <<'PY'
 import json, socket, struct, sys, time
 HELLO = b"\xddddprun\x01"
@@ -40,13 +40,13 @@ def cpu_ticks():
     fields = open("/proc/%s/stat" % pid).read().rsplit(")", 1)[1].split()
     return int(fields[11]) + int(fields[12])
 
-assert b"at most 126 nodes here" in heard(join(0, "big", 127), b"here")
-inside = [join(i, "full", 126) for i in range(126)]
+assert b"at most 119 nodes here" in heard(join(0, "big", 120), b"here")
+inside = [join(i, "full", 119) for i in range(119)]
 for s in inside:
     assert b'"world"' in heard(s, b'"world"')
 for i in range(300):
     with join(1000 + i, "more", 1) as s:
-        assert b"rendezvous is full (126 nodes" in heard(s, b"runs)"), i
+        assert b"rendezvous is full (119 nodes" in heard(s, b"runs)"), i
 strangers = []
 for i in range(300):
     strangers.append(socket.create_connection(("127.0.0.1", port), timeout=5))

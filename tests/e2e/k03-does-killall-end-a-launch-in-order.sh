@@ -15,14 +15,25 @@ lines 2 '^term ' terms
 has_not 'was killed' it.err
 nothing_left
 
+# interrupt_all: every process called ddprun that there is by now; 1 if there is
+# none, since the shell has not got so far as to execute it.
+interrupt_all()
+{
+    _found=1
+    for pid in $(marked it); do
+        case $(cat "/proc/$pid/comm" 2>/dev/null) in
+        ddprun) kill -INT "$pid" && _found=0 ;;
+        esac
+    done
+    return $_found
+}
+
 # The same at any moment of the start.
 for delay in 0 0.001 0.002 0.003 0.005 0.008 0.012 0.02; do
     node it --nproc_per_node=2 "$WORKER" hold
     sleep $delay
-    for pid in $(marked it); do
-        case $(cat "/proc/$pid/comm" 2>/dev/null) in
-        ddprun) kill -INT "$pid" ;;
-        esac
+    until interrupt_all; do
+        :
     done
     end_of it
     case $STATUS in

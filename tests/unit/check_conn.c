@@ -59,8 +59,90 @@ static void on_closed(
     (void)snprintf(seen.why, sizeof(seen.why), "%s", why);
 }
 
+/* -- who speaks another protocol ------------------------------------------- */
+
+#define BULK (1024u * 1024u) /* more than socket and queue hold */
+
+static struct {
+    enum first first;
+    int foreign, eofs, bytes, closed, drained;
+    bool take, yields;
+    size_t to_send;
+    int fd; /* yielded */
+    struct buf rest;
+} raw;
+
+static void raw_pump(struct conn *c)
+{
+    static const char piece[65536];
+    while (raw.to_send > 0 && conn_queued(c) == 0) {
+        conn_send_bytes(c, piece, sizeof(piece));
+        raw.to_send -= sizeof(piece);
+    }
+    ck_assert_uint_le(conn_queued(c), sizeof(piece));
+}
+
+static void raw_bytes(void *ctx, struct conn *c, const uint8_t *p, size_t len)
+{
+    ck_assert_ptr_eq(ctx, &raw);
+    raw.bytes += (int)len;
+    if (raw.to_send == 0)
+        conn_send_bytes(c, p, len);
+    raw_pump(c);
+}
+
+static void raw_drained(void *ctx, struct conn *c)
+{
+    ck_assert_ptr_eq(ctx, &raw);
+    raw.drained++;
+    raw_pump(c);
+}
+
+static void raw_eof(void *ctx, struct conn *c)
+{
+    ck_assert_ptr_eq(ctx, &raw);
+    raw.eofs++;
+    conn_send_bytes(c, "!", 1);
+    conn_finish(c);
+}
+
+static void raw_closed(
+    void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
+{
+    (void)orderly;
+    (void)refused;
+    (void)why;
+    ck_assert_ptr_eq(ctx, &raw);
+    accepted = c == accepted ? NULL : accepted;
+    raw.closed++;
+}
+
+static const struct conn_handler raw_handler = {
+    .on_bytes = raw_bytes,
+    .on_drained = raw_drained,
+    .on_eof = raw_eof,
+    .on_closed = raw_closed,
+};
+
+static void on_foreign(void *ctx, struct conn *c, enum first first)
+{
+    ck_assert_ptr_eq(ctx, &seen);
+    raw.foreign++;
+    raw.first = first;
+    if (raw.take)
+        conn_raw(c, &raw_handler, &raw);
+    if (raw.yields) {
+        raw.fd = conn_yield(c, &raw.rest);
+        accepted = NULL;
+    }
+}
+
 static const struct conn_handler handler = {
-    .on_up = on_up, .on_msg = on_msg, .on_closed = on_closed};
+    .on_up = on_up,
+    .on_msg = on_msg,
+    .on_closed = on_closed,
+    .on_foreign = on_foreign,
+};
 
 static void on_connection(uv_stream_t *stream, int status)
 {
@@ -76,6 +158,7 @@ static void setup(void)
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int len = sizeof(at);
     memset(&seen, 0, sizeof(seen));
+    memset(&raw, 0, sizeof(raw));
     accepted = dialled = NULL;
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     ck_assert_int_eq(uv_tcp_init(&loop, &listener), 0);
@@ -238,6 +321,121 @@ START_TEST(test_conn_foreign_bytes_are_named)
 }
 END_TEST
 
+/* Everything that comes up to the end, which must be a FIN; its length. */
+static size_t read_to_end(int fd, char *first, size_t size)
+{
+    char all[4096];
+    size_t len = 0;
+    for (int i = 0; i < 20000; i++) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        ssize_t n = recv(fd, all, sizeof(all), MSG_DONTWAIT);
+        if (n == 0)
+            return len;
+        if (n < 0) {
+            ck_assert_int_eq(errno, EAGAIN);
+            (void)poll(NULL, 0, 1);
+            continue;
+        }
+        if (len < size)
+            memcpy(first + len, all,
+                   (size_t)n < size - len ? (size_t)n : size - len);
+        len += (size_t)n;
+    }
+    ck_abort_msg("it does not end");
+}
+
+/* The first byte tells who it is; a hello that is wrong further on is nobody
+ * else's. */
+static const struct {
+    const char *bytes;
+    int foreign;
+    enum first first;
+} firsts[] = {
+    {"A", 1, FIRST_HTTP},           {"Z", 1, FIRST_HTTP},
+    {"\x16\x03\x01", 1, FIRST_TLS}, {"\x01", 1, FIRST_C10D},
+    {"\x15", 1, FIRST_C10D},        {"a", 1, FIRST_OTHER},
+    {"\x80", 1, FIRST_OTHER},       {"\xDDnothing", 0, FIRST_OURS},
+};
+
+START_TEST(test_conn_first_byte_tells_who_it_is)
+{
+    int fd = dial_plain();
+    size_t len = strlen(firsts[_i].bytes);
+    ck_assert_int_eq(write(fd, firsts[_i].bytes, len), (ssize_t)len);
+    until(&seen.closed, 1);
+    ck_assert_int_eq(raw.foreign, firsts[_i].foreign);
+    ck_assert_int_eq(raw.first, firsts[_i].first);
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
+/* A raw connection has the first bytes, too, and may be answered after the
+ * peer has sent its last. */
+START_TEST(test_conn_raw_half_closed_is_answered)
+{
+    char got[16] = "";
+    int fd = dial_plain();
+    raw.take = true;
+    ck_assert_int_eq(write(fd, "HEL", 3), 3);
+    until(&raw.bytes, 3);
+    ck_assert_int_eq(write(fd, "LO", 2), 2);
+    ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+    ck_assert_uint_eq(read_to_end(fd, got, sizeof(got)), 6);
+    ck_assert_str_eq(got, "HELLO!");
+    ck_assert_int_eq(raw.eofs, 1);
+    ck_assert_int_eq(raw.closed, 1);
+    ck_assert_int_eq(seen.closed, 0);
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
+/* What is more than a socket takes goes out as it is read, and the queue stays
+ * short; what the peer goes on sending does not cut it off. */
+START_TEST(test_conn_raw_bulk_arrives_whole)
+{
+    char got[1];
+    int fd = dial_plain();
+    raw.take = true;
+    raw.to_send = 8 * BULK;
+    ck_assert_int_eq(write(fd, "X", 1), 1);
+    until(&raw.bytes, 1);
+    ck_assert_uint_gt(raw.to_send, 0);
+    ck_assert_int_eq(write(fd, "more", 4), 4);
+    run_for(5);
+    ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+    run_for(5); /* raw_eof finishes it, which the rest must survive */
+    size_t sent = 8 * BULK - raw.to_send;
+    ck_assert_uint_eq(read_to_end(fd, got, sizeof(got)), sent + 1);
+    ck_assert_int_eq(raw.closed, 1);
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
+/* One that is yielded lives on elsewhere, with the bytes that were read. */
+START_TEST(test_conn_yielded_goes_on_elsewhere)
+{
+    char got[8] = "";
+    int fd = dial_plain();
+    raw.yields = true;
+    ck_assert_int_eq(write(fd, "\0ab", 3), 3);
+    until(&raw.foreign, 1);
+    ck_assert_int_ge(raw.fd, 0);
+    ck_assert_uint_eq(buf_len(&raw.rest), 3);
+    ck_assert_mem_eq(buf_head(&raw.rest), "\0ab", 3);
+    run_for(5);
+    ck_assert_int_eq(write(fd, "cd", 2), 2);
+    run_for(5);
+    ck_assert_int_eq(read(raw.fd, got, sizeof(got)), 2);
+    ck_assert_int_eq(write(raw.fd, got, 2), 2);
+    ck_assert_int_eq(read(fd, got + 2, 2), 2);
+    ck_assert_str_eq(got, "cdcd");
+    ck_assert_int_eq(seen.closed, 0);
+    ck_assert_int_eq(close(raw.fd), 0);
+    ck_assert_int_eq(close(fd), 0);
+    buf_free(&raw.rest);
+}
+END_TEST
+
 static int accept_plain(int listen_fd)
 {
     int fd = -1;
@@ -322,6 +520,11 @@ int main(void)
     tcase_add_test(tc, test_conn_peer_that_does_not_read_is_closed);
     tcase_add_loop_test(tc, test_conn_foreign_bytes_are_named, 0,
                         sizeof(foreign) / sizeof(foreign[0]));
+    tcase_add_loop_test(tc, test_conn_first_byte_tells_who_it_is, 0,
+                        sizeof(firsts) / sizeof(firsts[0]));
+    tcase_add_test(tc, test_conn_raw_half_closed_is_answered);
+    tcase_add_test(tc, test_conn_raw_bulk_arrives_whole);
+    tcase_add_test(tc, test_conn_yielded_goes_on_elsewhere);
     tcase_add_loop_test(tc, test_conn_dialled_close_resets_finish_does_not, 0,
                         2);
     tcase_add_test(tc, test_conn_dial_refused_is_told);

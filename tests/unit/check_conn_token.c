@@ -95,7 +95,8 @@ static void on_closed(
     maybe_stop();
 }
 
-static const struct conn_handler handler = {on_up, on_msg, on_closed};
+static const struct conn_handler handler = {
+    .on_up = on_up, .on_msg = on_msg, .on_closed = on_closed};
 
 static void on_connection(uv_stream_t *listener, int status)
 {
@@ -302,8 +303,8 @@ static void on_msg_end(void *ctx, struct conn *c, const struct msg *m)
     side->msgs += m->kind == MSG_KIND_beat && m->beat.seq == 7;
 }
 
-static const struct conn_handler end_handler = {on_up_end, on_msg_end,
-                                                on_closed};
+static const struct conn_handler end_handler = {
+    .on_up = on_up_end, .on_msg = on_msg_end, .on_closed = on_closed};
 
 static void on_end_connection(uv_stream_t *listener, int status)
 {

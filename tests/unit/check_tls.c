@@ -496,6 +496,34 @@ START_TEST(test_token_file_is_checked)
 }
 END_TEST
 
+/* What systemd laid out may look open to a group, and nothing more. */
+START_TEST(test_token_file_of_systemd_may_have_an_acl)
+{
+    static const struct {
+        const char *folder;
+        mode_t mode;
+        bool works;
+    } cases[] = {
+        {"/", 0440, false},      {root, 0440, true}, {root, 0444, false},
+        {root, 0460, false},     {root, 0600, true}, {"", 0440, false},
+        {"/tmp/c", 0440, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char path[sizeof(root) + 8];
+        struct tls_key *key = NULL;
+        struct ddp_err err;
+        put("token", "0123456789abcdef", cases[i].mode);
+        (void)snprintf(path, sizeof(path), "%s/token", root);
+        ck_assert_int_eq(setenv("CREDENTIALS_DIRECTORY", cases[i].folder, 1),
+                         0);
+        int rc = tls_key_read(&key, path, &err);
+        ck_assert_int_eq(rc, cases[i].works ? 0 : -1);
+        tls_key_free(key);
+        ck_assert_int_eq(unlink("token"), 0);
+    }
+}
+END_TEST
+
 START_TEST(test_token_file_of_a_wrong_kind_is_refused)
 {
     static const struct {
@@ -584,6 +612,7 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(file, enter_root, leave_root);
     tcase_add_loop_test(file, test_token_file_is_checked, 0, LEN(file_cases));
     tcase_add_test(file, test_token_file_of_a_wrong_kind_is_refused);
+    tcase_add_test(file, test_token_file_of_systemd_may_have_an_acl);
     tcase_add_test(file, test_token_file_is_the_token_without_white_space);
     suite_add_tcase(s, file);
     return s;

@@ -1,0 +1,121 @@
+#include "rendezvous/base/json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/base/err.h"
+#include "rendezvous/base/utf8.h"
+
+void json_init(struct json *j, struct buf *out)
+{
+    *j = (struct json){.out = out};
+}
+
+static void put(struct json *j, const char *text, size_t len)
+{
+    j->full |= buf_put(j->out, text, len) != 0;
+}
+
+static void put_escaped(struct json *j, const char *text)
+{
+    const char *plain = text; /* what has not been written yet begins here */
+    while (*text != '\0') {
+        char esc[8];
+        bool control;
+        size_t len = utf8_char(text, &control);
+        if (len > 0 && !control && *text != '"' && *text != '\\') {
+            text += len;
+            continue;
+        }
+        unsigned code = (unsigned char)text[len == 2]; /* U+0080 to U+009F */
+        put(j, plain, (size_t)(text - plain));
+        if (*text == '"' || *text == '\\')
+            (void)snprintf(esc, sizeof(esc), "\\%c", *text);
+        else
+            (void)snprintf(esc, sizeof(esc), "\\u%04x",
+                           len == 0 ? 0xfffd : code);
+        put(j, esc, strlen(esc));
+        text += len == 0 ? 1 : len;
+        plain = text;
+    }
+    put(j, plain, (size_t)(text - plain));
+}
+
+static void begin(struct json *j, const char *key)
+{
+    if (j->comma)
+        put(j, ",", 1);
+    j->comma = true;
+    if (key == NULL)
+        return;
+    put(j, "\"", 1);
+    put(j, key, strlen(key));
+    put(j, "\":", 2);
+}
+
+void json_open(struct json *j, const char *key, char bracket)
+{
+    ddp_assert(bracket == '{' || bracket == '[');
+    begin(j, key);
+    put(j, &bracket, 1);
+    j->comma = false;
+}
+
+void json_close(struct json *j, char bracket)
+{
+    ddp_assert(bracket == '}' || bracket == ']');
+    put(j, &bracket, 1);
+    j->comma = true;
+}
+
+void json_text(struct json *j, const char *key, const char *text)
+{
+    begin(j, key);
+    put(j, "\"", 1);
+    put_escaped(j, text);
+    put(j, "\"", 1);
+}
+
+/* By hand: a list of ten thousand nodes has a hundred thousand numbers, and
+ * the daemon has beats to answer meanwhile. */
+static size_t print_digits(char text[24], uint64_t n, int least)
+{
+    char reversed[24];
+    size_t len = 0;
+    while (n > 0 || least > 0) {
+        reversed[len++] = (char)('0' + n % 10);
+        n /= 10;
+        least--;
+    }
+    for (size_t i = 0; i < len; i++)
+        text[i] = reversed[len - 1 - i];
+    return len;
+}
+
+void json_int(struct json *j, const char *key, int64_t number)
+{
+    char text[24];
+    uint64_t size = (uint64_t)number;
+    begin(j, key);
+    if (number < 0) {
+        put(j, "-", 1);
+        size = 0 - size;
+    }
+    put(j, text, print_digits(text, size, 1));
+}
+
+void json_bool(struct json *j, const char *key, bool value)
+{
+    begin(j, key);
+    put(j, value ? "true" : "false", value ? 4 : 5);
+}
+
+void json_seconds(struct json *j, const char *key, int64_t us)
+{
+    char text[24];
+    uint64_t ms = us > 0 ? (uint64_t)us / 1000 : 0;
+    begin(j, key);
+    put(j, text, print_digits(text, ms / 1000, 1));
+    put(j, ".", 1);
+    put(j, text, print_digits(text, ms % 1000, 3));
+}

@@ -1,0 +1,101 @@
+/*
+ * core/status: what the rendezvous core knows, as plain structs, to be shown.
+ * Only reads; called by the shell between two steps. Texts are borrowed from
+ * the core until the next step; they come from peers: escape them.
+ */
+#ifndef STATUS_H
+#define STATUS_H
+
+#include "rendezvous/core/rdzv.h"
+
+enum status_run_state {
+    STATUS_GATHER, /* nodes come together for a round */
+    STATUS_ACTIVE, /* a round runs */
+    STATUS_DRAIN,  /* its workers are being stopped */
+    STATUS_ENDED,
+    STATUS_RUN_STATES
+};
+
+enum status_node_state {
+    STATUS_WAITING,  /* for the next round */
+    STATUS_SPARE,    /* for a place */
+    STATUS_RUNNING,  /* in the round */
+    STATUS_DONE,     /* in it, its workers have all exited 0 */
+    STATUS_STOPPING, /* its workers are being stopped */
+    STATUS_LEAVING,  /* it goes: alone, or since its run has ended */
+    STATUS_ABSENT,   /* its connection broke; its lease runs */
+    STATUS_NODE_STATES
+};
+
+const char *status_run_word(enum status_run_state state);   /* "gather" */
+const char *status_node_word(enum status_node_state state); /* "waiting" */
+
+/* Sums over all runs. Those that count up do so since rdzv_new. */
+struct status_total {
+    int runs[STATUS_RUN_STATES];
+    int nodes[STATUS_NODE_STATES];
+    int64_t joins, rejoins, refusals, rounds, rebuilt, failures, restarts,
+        refunds, lost, ended;
+};
+
+struct status_failure {
+    bool known;
+    int64_t round;
+    const char *node;
+    const struct msg_failed *what;
+    int64_t age_us;
+};
+
+struct status_run {
+    const char *id, *instance, *backend, *prog;
+    enum status_run_state state;
+    int64_t round; /* 0: none yet */
+    int nodes_min, nodes_max;
+    int nodes; /* of the round while one runs, else those that are there for
+                  the next one; without spares */
+    int spares, absent;
+    int world_size;          /* 0: not known, as master_addr "" */
+    const char *master_addr; /* of the last round that was sealed */
+    int master_port;
+    int restarts, max_restarts, restarts_counting;
+    int64_t window_us; /* of the budget; 0: none */
+    int64_t uptime_us; /* up to its end */
+    int64_t round_uptime_us;
+    int have;        /* STATUS_GATHER: nodes there are for the next round ... */
+    int64_t left_us; /* ... and until that is sealed or given up */
+    struct status_failure last;
+    const struct msg_end *end; /* STATUS_ENDED, else NULL */
+    int64_t end_age_us;
+    int listed; /* nodes that status_nodes gives */
+};
+
+struct status_node {
+    const char *name, *agent, *addr, *role;
+    enum status_node_state state;
+    int group_rank, base_rank; /* -1: it is in no round */
+    int nproc;
+    bool connected, hosts;
+    int64_t lease_us, uptime_us;
+};
+
+void status_total(const struct rdzv *r, struct status_total *out);
+
+/* Fills `order`, room for runs_max, with the runs, by id; returns how many. */
+int status_runs(const struct rdzv *r, int *order);
+void status_run(const struct rdzv *r,
+                int run,
+                int64_t now_us,
+                struct status_run *out);
+
+/* The same of a run's nodes, room for as many as it has (listed): by group
+ * rank, then spares, then who waits, these by name as people sort them. */
+int status_nodes(const struct rdzv *r, int run, int *order);
+void status_node(const struct rdzv *r,
+                 int node,
+                 int64_t now_us,
+                 struct status_node *out);
+
+/* The limits that rdzv_new was given. */
+const struct rdzv_limits *status_limits(const struct rdzv *r);
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * daemon/sd: under systemd: telling it how the service does, sd_notify(3), and
+ * taking a socket from it, sd_listen_fds(3). Their protocols are a datagram and
+ * two variables, for which no library is needed. Without systemd all of this
+ * does nothing.
+ */
+#ifndef SD_H
+#define SD_H
+
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "rendezvous/base/err.h"
+
+struct sd {
+    int fd; /* -1: nobody wants to be told */
+    struct sockaddr_un to;
+    socklen_t to_len;
+    int64_t watchdog_us; /* be heard of at least so often; 0: no need */
+};
+
+/*
+ * Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID, and takes them out of
+ * the environment. Errors: DDP_E_CONFIG, NOTIFY_SOCKET is no address that can
+ * be sent to.
+ */
+int sd_open(struct sd *sd, struct ddp_err *err);
+void sd_close(struct sd *sd);
+
+/* Lines as "READY=1\nSTATUS=..."; borrows them for the call. Never blocks: a
+ * line that is not taken at once is lost. */
+void sd_tell(const struct sd *sd, const char *lines);
+
+/*
+ * A listening TCP socket that systemd made (a .socket unit), owned by the
+ * caller, or -1 in *fd where there is none. Takes LISTEN_FDS, LISTEN_PID and
+ * LISTEN_FDNAMES out of the environment. Errors: DDP_E_CONFIG, more than one
+ * socket or another kind of one.
+ */
+int sd_listener(int *fd, struct ddp_err *err);
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * proto/first: one port, many protocols: who is it that connected? Its first
+ * byte tells. Every connection is ours, and is read as that; only when it turns
+ * out not to be is it asked who it is, so that ours pay nothing for this. With
+ * a token the question is asked twice: of the first byte on the wire, and of
+ * the first one inside TLS.
+ */
+#ifndef FIRST_H
+#define FIRST_H
+
+#include <stdint.h>
+
+enum first {
+    FIRST_OURS,  /* FRAME_HELLO's first byte, 0xDD */
+    FIRST_TLS,   /* a handshake record, 0x16: RFC 8446, 5.1 */
+    FIRST_HTTP,  /* a method, 'A' to 'Z': RFC 9110, 9.1 */
+    FIRST_C10D,  /* an operation of the store, 0 to 0x15: proto/c10d */
+    FIRST_OTHER, /* nobody that we know */
+};
+
+static inline enum first first_of(uint8_t byte)
+{
+    if (byte == 0xDD)
+        return FIRST_OURS;
+    if (byte == 0x16)
+        return FIRST_TLS;
+    if (byte >= 'A' && byte <= 'Z')
+        return FIRST_HTTP;
+    return byte < 0x16 ? FIRST_C10D : FIRST_OTHER;
+}
+
+#endif

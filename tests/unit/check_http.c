@@ -1,0 +1,210 @@
+/* links: rendezvous/proto/http rendezvous/base/err */
+/* The reader of HTTP requests: what is one, what is none and which answer that
+ * gets, whatever pieces the bytes come in. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/proto/http.h"
+
+#define HOST "Host: h\r\n\r\n"
+
+static char huge[HTTP_HEAD_MAX + 100]; /* a header that never ends */
+static char near[HTTP_HEAD_MAX + 1];   /* one that just fits */
+static char longest[HTTP_TARGET_MAX + 64], longer[HTTP_TARGET_MAX + 64];
+
+/* `path` NULL: the request is bad, with that status; "": it is not whole. */
+static const struct {
+    const char *bytes;
+    int status;
+    const char *path;
+} cases[] = {
+    {"GET / HTTP/1.1\r\n" HOST, 0, "/"},
+    {"GET /status?run=a HTTP/1.1\r\nX:\r\n" HOST, 0, "/status"},
+    {"GET / HTTP/1.1\nhOsT:h\n\n", 0, "/"},
+    {"GET / HTTP/1.0\r\n\r\n", 0, "/"},
+    {"GET / HTTP/1.9\r\n" HOST, 0, "/"},
+    {"HEAD /x HTTP/1.1\r\n" HOST, 0, "/x"},
+    {"GET http://h:1/y?z HTTP/1.1\r\n" HOST, 0, "/y"},
+    {"GET / HTTP/1.1\r\nA: \t\x80\xff\r\n" HOST, 0, "/"},
+    {"GET / HTTP/1.1\r\n" HOST "GET /next HTTP/1.1\r\n", 0, "/"},
+    {longest, 0, longest + 4},
+    {near, 0, "/"},
+    {"GET / HTTP/1.1\r\nHost: h\r\n", 0, ""},
+    {"GET / HTTP/1.1", 0, ""},
+    {"G", 0, ""},
+    {"GET / HTTP/1.1\r\n\r\n", 400, NULL}, /* no Host */
+    {"GET / HTTP/1.1\r\nHost: a\r\n" HOST, 400, NULL},
+    {"GET / HTTP/1.0\r\nHost: a\r\n" HOST, 400, NULL},
+    {"GET /\r\n\r\n", 400, NULL}, /* HTTP/0.9 */
+    {"GET  / HTTP/1.1\r\n" HOST, 400, NULL},
+    {"GET /\x01 HTTP/1.1\r\n" HOST, 400, NULL},
+    {"GET /\x80 HTTP/1.1\r\n" HOST, 400, NULL},
+    {"GET * HTTP/1.1\r\n" HOST, 400, NULL},
+    {"GET http://h HTTP/1.1\r\n" HOST, 400, NULL},
+    {"GET x HTTP/1.1\r\n" HOST, 400, NULL},
+    {"GET / HTTP/1.1 \r\n" HOST, 400, NULL},
+    {"GET / http/1.1\r\n" HOST, 400, NULL},
+    {"GET / HTTP/1.\r\n" HOST, 400, NULL},
+    {"GET / HTTP/1.1\r" HOST, 400, NULL}, /* a CR alone */
+    {"GET / HTTP/1.1\r\r\n" HOST, 400, NULL},
+    {"GET / HTTP/1.1\r\n a: b\r\n" HOST, 400, NULL}, /* folded */
+    {"GET / HTTP/1.1\r\na: b\r\n c\r\n" HOST, 400, NULL},
+    {"GET / HTTP/1.1\r\na : b\r\n" HOST, 400, NULL},
+    {"GET / HTTP/1.1\r\n: b\r\n" HOST, 400, NULL},
+    {"GET / HTTP/1.1\r\nab\r\n" HOST, 400, NULL},
+    {"GET / HTTP/1.1\r\na: \x1b[0m\r\n" HOST, 400, NULL},
+    {"G\x01T / HTTP/1.1\r\n" HOST, 400, NULL},
+    {"GET / HTTP/2.0\r\n" HOST, 505, NULL},
+    {"PRI * HTTP/2.0\r\n\r\n", 505, NULL},
+    {"POST / HTTP/1.1\r\n" HOST, 405, NULL},
+    {"GETS / HTTP/1.1\r\n" HOST, 405, NULL},
+    {"get / HTTP/1.1\r\n" HOST, 405, NULL},
+    {"CONNECT h:80 HTTP/1.1\r\n" HOST, 405, NULL},
+    {"OPTIONS * HTTP/1.1\r\n" HOST, 405, NULL},
+    {"AVERYVERYLONGMETHODINDEED / HTTP/1.1\r\n" HOST, 405, NULL},
+    {longer, 414, NULL},
+    {huge, 431, NULL},
+};
+
+static void setup(void)
+{
+    (void)snprintf(huge, sizeof(huge), "GET / HTTP/1.1\r\nA: ");
+    memset(huge + strlen(huge), 'a', sizeof(huge) - strlen(huge) - 1);
+    memcpy(near, huge, HTTP_HEAD_MAX);
+    memcpy(near + HTTP_HEAD_MAX - 13, "\r\n" HOST, 13);
+    (void)snprintf(longest, sizeof(longest), "GET /%0*d HTTP/1.0\r\n\r\n",
+                   (int)HTTP_TARGET_MAX - 1, 0);
+    (void)snprintf(longer, sizeof(longer), "GET /%0*d HTTP/1.0\r\n\r\n",
+                   (int)HTTP_TARGET_MAX, 0);
+}
+
+/* Fed in pieces of `step` bytes; true once it has decided. */
+static bool feed(struct http *h, const char *bytes, size_t step)
+{
+    size_t len = strlen(bytes);
+    http_init(h);
+    for (size_t at = 0; at < len; at += step)
+        if (http_feed(h, bytes + at, len - at < step ? len - at : step))
+            return true;
+    return false;
+}
+
+START_TEST(test_http_request_however_it_comes)
+{
+    static const size_t steps[] = {1, 2, 7, 100, 100000};
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        struct http h;
+        const char *want = cases[_i].path;
+        bool done = feed(&h, cases[_i].bytes, steps[i]);
+        ck_assert_int_eq(done, want == NULL || want[0] != '\0');
+        if (!done)
+            continue;
+        ck_assert_int_eq(h.status, cases[_i].status);
+        if (want == NULL)
+            continue;
+        ck_assert(strncmp(h.path, want, strlen(h.path)) == 0);
+        ck_assert_uint_gt(strlen(h.path), 0);
+        ck_assert_int_eq(h.is_head, cases[_i].bytes[0] == 'H');
+    }
+}
+END_TEST
+
+/* Only what is no request yet may go on: bytes are counted to the limit. */
+START_TEST(test_http_head_that_never_ends_is_cut)
+{
+    struct http h;
+    unsigned fed = 0;
+    http_init(&h);
+    ck_assert(!http_feed(&h, "GET / HTTP/1.1\n", 15));
+    while (!http_feed(&h, "a:b\n", 4))
+        fed++;
+    ck_assert_int_eq(h.status, 431);
+    ck_assert_uint_le(15 + 4 * fed, HTTP_HEAD_MAX);
+    ck_assert_uint_gt(15 + 4 * (fed + 1), HTTP_HEAD_MAX - 4);
+}
+END_TEST
+
+static const struct {
+    const char *query, *value;
+    int rc;
+} queries[] = {
+    {"run=a", "a", 1},
+    {"run=", "", 1},
+    {"x=1&run=a%20b+c%2B", "a b c+", 1},
+    {"run=1&run=2", "1", 1},
+    {"run=%e2%82%AC", "\xe2\x82\xac", 1},
+    {"", NULL, 0},
+    {"runs=1&xrun=2&run&ru=", NULL, 0},
+    {"run=%", NULL, -1},
+    {"run=%4", NULL, -1},
+    {"run=%4&x", NULL, -1},
+    {"run=%g0", NULL, -1},
+    {"run=a%00b", NULL, -1},
+    {"run=12345678", NULL, -1}, /* room for seven */
+};
+
+START_TEST(test_http_query_value)
+{
+    struct http h;
+    char bytes[200], value[8];
+    (void)snprintf(bytes, sizeof(bytes), "GET /s?%s HTTP/1.0\r\n\r\n",
+                   queries[_i].query);
+    ck_assert(feed(&h, bytes, 1000));
+    ck_assert_int_eq(h.status, 0);
+    ck_assert_int_eq(http_query(&h, "run", value, sizeof(value)),
+                     queries[_i].rc);
+    if (queries[_i].rc > 0)
+        ck_assert_str_eq(value, queries[_i].value);
+}
+END_TEST
+
+START_TEST(test_http_query_that_is_not_there)
+{
+    struct http h;
+    char value[8];
+    ck_assert(feed(&h, "GET /s HTTP/1.0\r\n\r\n", 1));
+    ck_assert_int_eq(http_query(&h, "run", value, sizeof(value)), 0);
+}
+END_TEST
+
+/* An answer's head ends where its body begins, and says how long that is. */
+START_TEST(test_http_head_of_an_answer)
+{
+    static const int all[] = {200, 400, 403, 404, 405, 408, 414, 431, 503, 505};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        char line[HTTP_LINE_MAX], first[80];
+        size_t len = http_head(line, all[i], "text/plain", 123456789);
+        ck_assert_uint_eq(len, strlen(line));
+        ck_assert_str_eq(line + len - 4, "\r\n\r\n");
+        (void)snprintf(first, sizeof(first), "HTTP/1.1 %d %s\r\n", all[i],
+                       http_reason(all[i]));
+        ck_assert(strncmp(line, first, strlen(first)) == 0);
+        ck_assert_ptr_nonnull(
+            strstr(line, "\r\nContent-Length: 123456789\r\n"));
+        ck_assert_ptr_nonnull(strstr(line, "\r\nConnection: close\r\n"));
+        ck_assert_int_eq(strstr(line, "Allow: ") != NULL, all[i] == 405);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("http");
+    TCase *tc = tcase_create("fast");
+    tcase_add_checked_fixture(tc, setup, NULL);
+    tcase_add_loop_test(tc, test_http_request_however_it_comes, 0,
+                        sizeof(cases) / sizeof(cases[0]));
+    tcase_add_test(tc, test_http_head_that_never_ends_is_cut);
+    tcase_add_loop_test(tc, test_http_query_value, 0,
+                        sizeof(queries) / sizeof(queries[0]));
+    tcase_add_test(tc, test_http_query_that_is_not_there);
+    tcase_add_test(tc, test_http_head_of_an_answer);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

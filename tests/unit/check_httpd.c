@@ -1,0 +1,382 @@
+/* links: rendezvous/daemon/httpd rendezvous/proto/http rendezvous/net/conn */
+/* links: rendezvous/net/tls rendezvous/net/addr rendezvous/proto/frame */
+/* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/log */
+/* links: rendezvous/base/buf rendezvous/base/mono */
+/* libs: -luv -lcjson -ldl */
+/*
+ * HTTP connections on loopback, with clients that are plain sockets and do as
+ * they please. Every test ends with uv_loop_close() == 0: nothing is left.
+ */
+#include <check.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rendezvous/daemon/httpd.h"
+
+#define PLACES 4
+#define BIG    (20u * 1024u * 1024u)
+
+static uv_loop_t loop;
+static uv_tcp_t listener;
+static struct sockaddr_storage at;
+static struct httpd *httpd;
+static int asked, told[600], refused;
+
+/* The path says what is answered. */
+static int on_get(void *ctx,
+                  const struct http *request,
+                  bool trusted,
+                  struct httpd_answer *a)
+{
+    ck_assert_ptr_eq(ctx, &loop);
+    ck_assert(!trusted);
+    asked++;
+    a->type = "text/plain";
+    if (strcmp(request->path, "/slow") == 0 && a->busy)
+        return -1;
+    if (strcmp(request->path, "/slow") == 0)
+        (void)poll(NULL, 0, 60);
+    if (strcmp(request->path, "/big") == 0) {
+        uint8_t *room = buf_reserve(&a->body, BIG);
+        if (room == NULL)
+            return -1;
+        memset(room, 'b', BIG);
+        buf_commit(&a->body, BIG);
+        return 0;
+    }
+    return buf_put(&a->body, "hello\n", 6);
+}
+
+static void on_told(void *ctx, int status)
+{
+    ck_assert_ptr_eq(ctx, &loop);
+    told[status]++;
+}
+
+static void on_closed(
+    void *ctx, struct conn *c, bool orderly, bool was_refused, const char *why)
+{
+    (void)ctx;
+    (void)c;
+    (void)orderly;
+    (void)was_refused;
+    (void)why;
+    refused++;
+}
+
+static void on_foreign(void *ctx, struct conn *c, enum first first)
+{
+    (void)ctx;
+    if (first == FIRST_HTTP)
+        httpd_take(httpd, c);
+}
+
+static const struct conn_handler handler = {.on_closed = on_closed,
+                                            .on_foreign = on_foreign};
+
+static void on_connection(uv_stream_t *stream, int status)
+{
+    struct ddp_err err;
+    ck_assert_int_eq(status, 0);
+    ck_assert_ptr_nonnull(conn_accept(stream, &handler, NULL, &err));
+}
+
+static void setup(void)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET,
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct httpd_conf conf = {
+        .conns_max = PLACES, .answer = on_get, .told = on_told, .ctx = &loop};
+    int len = sizeof(at);
+    (void)signal(SIGPIPE, SIG_IGN);
+    asked = refused = 0;
+    memset(told, 0, sizeof(told));
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    ck_assert_int_eq(uv_tcp_init(&loop, &listener), 0);
+    ck_assert_int_eq(uv_tcp_bind(&listener, (const struct sockaddr *)&any, 0),
+                     0);
+    ck_assert_int_eq(uv_listen((uv_stream_t *)&listener, 64, on_connection), 0);
+    ck_assert_int_eq(
+        uv_tcp_getsockname(&listener, (struct sockaddr *)&at, &len), 0);
+    httpd = httpd_open(&loop, &conf);
+}
+
+static void teardown(void)
+{
+    httpd_close(httpd);
+    uv_close((uv_handle_t *)&listener, NULL);
+    ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+
+static void turn(void)
+{
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    (void)poll(NULL, 0, 1);
+}
+
+static void run_for(int ms)
+{
+    int64_t until_us = mono_now_us() + ms * MONO_MS;
+    while (mono_now_us() < until_us)
+        turn();
+}
+
+/* -- a client -------------------------------------------------------------- */
+
+static int say(const char *bytes)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int small = 65536;
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+    ck_assert_int_eq(
+        connect(fd, (const struct sockaddr *)&at, sizeof(struct sockaddr_in)),
+        0);
+    ck_assert_int_eq(send(fd, bytes, strlen(bytes), MSG_NOSIGNAL),
+                     (ssize_t)strlen(bytes));
+    return fd;
+}
+
+static char got[4096];
+
+/* Reads to the end, the first bytes of it into `got`; -1: it was reset. */
+static long read_all(int fd)
+{
+    static char piece[65536];
+    long len = 0;
+    int64_t until_us = mono_now_us() + 8 * MONO_S;
+    memset(got, 0, sizeof(got));
+    while (mono_now_us() < until_us) {
+        ssize_t n = recv(fd, piece, sizeof(piece), MSG_DONTWAIT);
+        if (n < 0 && errno == EAGAIN) {
+            turn();
+            continue;
+        }
+        if (n <= 0) {
+            ck_assert_int_eq(close(fd), 0);
+            return n == 0 ? len : -1;
+        }
+        if ((size_t)len < sizeof(got) - 1) {
+            size_t room = sizeof(got) - 1 - (size_t)len;
+            memcpy(got + len, piece, (size_t)n < room ? (size_t)n : room);
+        }
+        len += n;
+    }
+    ck_abort_msg("it does not end");
+}
+
+static void is_answered(int fd, const char *status, const char *body)
+{
+    ck_assert_int_gt(read_all(fd), 0);
+    char *end = strstr(got, "\r\n\r\n");
+    ck_assert_ptr_nonnull(end);
+    ck_assert_msg(strncmp(got, status, strlen(status)) == 0, "%s", got);
+    if (body != NULL)
+        ck_assert_str_eq(end + 4, body);
+}
+
+/* -- tests ----------------------------------------------------------------- */
+
+static const struct {
+    const char *bytes, *status, *body;
+    bool half_close;
+} talks[] = {
+    {"GET / HTTP/1.0\r\n\r\n", "HTTP/1.1 200 OK\r\n", "hello\n", false},
+    {"GET / HTTP/1.0\r\n\r\n", "HTTP/1.1 200 OK\r\n", "hello\n", true},
+    {"HEAD / HTTP/1.0\r\n\r\n", "HTTP/1.1 200 OK\r\n", "", false},
+    {"POST / HTTP/1.0\r\nContent-Length: 4\r\n\r\nbody", "HTTP/1.1 405 ", NULL,
+     false},
+    {"GET / HTTP/1.0\r\n\r\nGET /big HTTP/1.0\r\n\r\n", "HTTP/1.1 200 OK\r\n",
+     "hello\n", false},
+    {"GET\r\n\r\n", "HTTP/1.1 400 ", NULL, false},
+};
+
+/* The answer is whole, ends with a FIN, and a connection brings one. */
+START_TEST(test_httpd_answers_once)
+{
+    int fd = say(talks[_i].bytes);
+    if (talks[_i].half_close)
+        ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+    is_answered(fd, talks[_i].status, talks[_i].body);
+    run_for(20);
+    ck_assert_int_eq(httpd_count(httpd), 0);
+    ck_assert_int_eq(refused, 0);
+}
+END_TEST
+
+/* Who sends on and on behind its request still gets its answer. */
+START_TEST(test_httpd_body_that_goes_on_does_not_cut_the_answer)
+{
+    static char body[60000];
+    int fd = say("POST / HTTP/1.0\r\nContent-Length: 100000000\r\n\r\n");
+    memset(body, 'x', sizeof(body));
+    for (int i = 0; i < 50; i++) {
+        (void)send(fd, body, sizeof(body), MSG_DONTWAIT | MSG_NOSIGNAL);
+        turn();
+    }
+    is_answered(fd, "HTTP/1.1 405 ", NULL);
+}
+END_TEST
+
+/* Byte for byte is fine, for five seconds. */
+START_TEST(test_httpd_request_that_crawls_is_told_408)
+{
+    int fast = say("GET /");
+    int slow = say("GET /");
+    const char *rest = " HTTP/1.0\r\n\r\n";
+    for (const char *p = rest; *p != '\0'; p++) {
+        ck_assert_int_eq(send(fast, p, 1, MSG_NOSIGNAL), 1);
+        run_for(2);
+    }
+    is_answered(fast, "HTTP/1.1 200 ", "hello\n");
+    int64_t began_us = mono_now_us();
+    for (int i = 0; i < 20; i++) {
+        ck_assert_int_eq(send(slow, "a", 1, MSG_NOSIGNAL), 1);
+        run_for(200);
+    }
+    is_answered(slow, "HTTP/1.1 408 ", NULL);
+    ck_assert_int_lt(mono_now_us() - began_us, 6 * MONO_S);
+    ck_assert_int_eq(asked, 1);
+}
+END_TEST
+
+/* A large answer comes whole to who reads it, and does not wait for ever for
+ * who does not. */
+START_TEST(test_httpd_large_answer)
+{
+    char line[HTTP_LINE_MAX];
+    int reads = say("GET /big HTTP/1.0\r\n\r\n");
+    ck_assert_int_eq(read_all(reads),
+                     (long)(BIG + http_head(line, 200, "text/plain", BIG)));
+    run_for(1200); /* it took its share of that second */
+    int stops = say("GET /big HTTP/1.0\r\n\r\n");
+    run_for(100);
+    ck_assert_int_eq(httpd_count(httpd), 1);
+    /* Two such answers at a time are more than there is room for. */
+    run_for(1100);
+    is_answered(say("GET /big HTTP/1.0\r\n\r\n"), "HTTP/1.1 503 ", NULL);
+    is_answered(say("GET / HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 ", "hello\n");
+    run_for(4200);
+    ck_assert_int_eq(httpd_count(httpd), 0);
+    is_answered(say("GET /big HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 ", NULL);
+    ck_assert_int_eq(close(stops), 0);
+}
+END_TEST
+
+/* The table is full: 503 at once, for a second; then the oldest goes. */
+START_TEST(test_httpd_full_table)
+{
+    int idle[PLACES];
+    for (int i = 0; i < PLACES; i++) {
+        idle[i] = say("GET");
+        run_for(10);
+    }
+    ck_assert_int_eq(httpd_count(httpd), PLACES);
+    for (int i = 0; i < 20; i++)
+        is_answered(say("GET / HTTP/1.0\r\n\r\n"), "HTTP/1.1 503 ", NULL);
+    ck_assert_int_eq(told[503], 20);
+    run_for(1000);
+    is_answered(say("GET / HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 ", "hello\n");
+    char byte;
+    ck_assert_int_eq(recv(idle[0], &byte, 1, MSG_DONTWAIT), 0);
+    ck_assert_int_eq(recv(idle[1], &byte, 1, MSG_DONTWAIT), -1);
+    ck_assert_int_eq(errno, EAGAIN);
+    for (int i = 0; i < PLACES; i++)
+        ck_assert_int_eq(close(idle[i]), 0);
+    run_for(20);
+    ck_assert_int_eq(httpd_count(httpd), 0);
+}
+END_TEST
+
+/* Who was answered and stays makes room for others at once. */
+START_TEST(test_httpd_answered_ones_make_room)
+{
+    int stay[PLACES];
+    for (int i = 0; i < PLACES; i++)
+        stay[i] = say("GET / HTTP/1.0\r\n\r\n");
+    run_for(150);
+    ck_assert_int_eq(httpd_count(httpd), PLACES);
+    is_answered(say("GET / HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 ", "hello\n");
+    for (int i = 0; i < PLACES; i++)
+        is_answered(stay[i], "HTTP/1.1 200 ", "hello\n");
+}
+END_TEST
+
+/* Who is gone before its answer is there holds no place. */
+START_TEST(test_httpd_peers_that_reset_hold_no_place)
+{
+    struct linger none = {.l_onoff = 1, .l_linger = 0};
+    static const char *const asks[] = {"GET / HTTP/1.0\r\n\r\n",
+                                       "GET /big HTTP/1.0\r\n\r\n"};
+    for (int i = 0; i < PLACES; i++) {
+        int fd = say(asks[_i]);
+        ck_assert_int_eq(
+            setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none)), 0);
+        ck_assert_int_eq(close(fd), 0);
+    }
+    run_for(50);
+    ck_assert_int_eq(httpd_count(httpd), 0);
+    is_answered(say("GET / HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 ", "hello\n");
+}
+END_TEST
+
+/* Costly answers take a tenth of each second, whoever asks how often; what
+ * costs nothing is answered all the same. */
+START_TEST(test_httpd_takes_a_share_of_time_only)
+{
+    is_answered(say("GET /slow HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 ", NULL);
+    is_answered(say("GET /slow HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 ", NULL);
+    is_answered(say("GET /slow HTTP/1.0\r\n\r\n"), "HTTP/1.1 503 ", NULL);
+    ck_assert_ptr_nonnull(strstr(got, "\r\nRetry-After: 1\r\n"));
+    is_answered(say("GET / HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 ", "hello\n");
+    run_for(1100);
+    is_answered(say("GET /slow HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 ", NULL);
+}
+END_TEST
+
+/* Nothing that is under way keeps it from closing. */
+START_TEST(test_httpd_closes_with_everything_open)
+{
+    int fds[3] = {say("GET"), say("GET /big HTTP/1.0\r\n\r\n"),
+                  say("GET / HTTP/1.0\r\n\r\n")};
+    run_for(50);
+    ck_assert_int_ge(httpd_count(httpd), 2);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(close(fds[i]), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("httpd");
+    TCase *tc = tcase_create("net");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_loop_test(tc, test_httpd_answers_once, 0,
+                        sizeof(talks) / sizeof(talks[0]));
+    tcase_add_test(tc, test_httpd_body_that_goes_on_does_not_cut_the_answer);
+    tcase_add_test(tc, test_httpd_full_table);
+    tcase_add_test(tc, test_httpd_answered_ones_make_room);
+    tcase_add_loop_test(tc, test_httpd_peers_that_reset_hold_no_place, 0, 2);
+    tcase_add_test(tc, test_httpd_takes_a_share_of_time_only);
+    tcase_add_test(tc, test_httpd_closes_with_everything_open);
+    suite_add_tcase(suite, tc);
+    TCase *slow = tcase_create("slow");
+    tcase_set_timeout(slow, 30);
+    tcase_add_checked_fixture(slow, setup, teardown);
+    tcase_add_test(slow, test_httpd_request_that_crawls_is_told_408);
+    tcase_add_test(slow, test_httpd_large_answer);
+    suite_add_tcase(suite, slow);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

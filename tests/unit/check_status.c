@@ -1,0 +1,580 @@
+/* clang-format off */
+/* links: rendezvous/core/status rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round rendezvous/core/node rendezvous/core/ranks rendezvous/core/note rendezvous/core/budget */
+/* links: rendezvous/daemon/site rendezvous/daemon/status rendezvous/daemon/metrics rendezvous/proto/msg rendezvous/proto/http */
+/* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf rendezvous/base/json rendezvous/base/utf8 rendezvous/base/opts */
+/* libs: -lcjson */
+/* clang-format on */
+/* What is shown of the core, in /status and /metrics: is it what is so, in
+ * order, and still JSON when the names are not nice? */
+#include <check.h>
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/status.h"
+#include "rendezvous/daemon/site.h"
+
+#define CONNS 40
+
+static struct rdzv *rdzv;
+static int64_t now_us;
+static struct msg_join like;
+static struct status_counts counts;
+static bool token, open_metrics, busy;
+static cJSON *shown; /* the last /status */
+static struct httpd_answer answer;
+
+static void emit(void *ctx, const struct rdzv_action *a)
+{
+    (void)ctx;
+    (void)a;
+}
+
+static void step(const struct rdzv_event *ev)
+{
+    struct rdzv_event now = *ev;
+    struct rdzv_actions out = {.emit = emit};
+    now.now_us = now_us;
+    rdzv_step(rdzv, &now, &out);
+    rdzv_check(rdzv);
+}
+
+static void say(int conn, const struct msg *m)
+{
+    step(&(struct rdzv_event){.kind = RDZV_MSG,
+                              .conn = conn,
+                              .msg = m,
+                              .peer_addr = "10.0.0.1",
+                              .here_addr = "10.0.0.9"});
+}
+
+static struct msg make_join(int conn, const char *name)
+{
+    struct msg m = {.kind = MSG_KIND_join, .join = like};
+    msg_set(m.join.name, name);
+    (void)snprintf(m.join.agent, sizeof(m.join.agent), "%032d", conn);
+    return m;
+}
+
+static void join(int conn, const char *name)
+{
+    struct msg m = make_join(conn, name);
+    say(conn, &m);
+}
+
+static void new_core(void)
+{
+    struct rdzv_limits limits = {
+        .runs_max = 4, .nodes_max = 32, .conns_max = CONNS};
+    rdzv_del(rdzv);
+    rdzv = rdzv_new(&limits, 1);
+}
+
+static void setup(void)
+{
+    now_us = 1000 * MONO_S;
+    token = open_metrics = busy = false;
+    memset(&counts, 0, sizeof(counts));
+    new_core();
+    like = (struct msg_join){
+        .version = MSG_VERSION,
+        .run = "r",
+        .nodes_min = 2,
+        .nodes_max = 3,
+        .nproc = 2,
+        .max_restarts = 3,
+        .node_rank = -1,
+        .backend = "c10d",
+        .prog = "train.py",
+        .role = "default",
+        .port = 4711,
+        .join_ms = 600000,
+        .last_call_ms = 1000,
+        .heartbeat_ms = 5000,
+        .reconnect_ms = 60000,
+        .group_rank = -1,
+    };
+}
+
+static void teardown(void)
+{
+    cJSON_Delete(shown);
+    shown = NULL;
+    buf_free(&answer.body);
+    rdzv_del(rdzv);
+    rdzv = NULL;
+}
+
+/* -- asking ---------------------------------------------------------------- */
+
+static int get_by(const char *target, bool trusted, size_t room)
+{
+    static struct http request;
+    char bytes[400];
+    struct site_view v = {.rdzv = rdzv,
+                          .daemon = {.incarnation = "ab12",
+                                     .uptime_us = 12300 * MONO_MS,
+                                     .token = token,
+                                     .nodes = 5,
+                                     .strangers = 1,
+                                     .http = 1,
+                                     .counts = &counts},
+                          .open_metrics = open_metrics,
+                          .now_us = now_us};
+    (void)snprintf(bytes, sizeof(bytes), "GET %s HTTP/1.0\r\n\r\n", target);
+    http_init(&request);
+    ck_assert(http_feed(&request, bytes, strlen(bytes)));
+    ck_assert_int_eq(request.status, 0);
+    buf_free(&answer.body);
+    answer = (struct httpd_answer){.status = 200, .type = "?", .busy = busy};
+    buf_init(&answer.body, room);
+    if (site_answer(&v, &request, trusted, &answer) != 0)
+        return -1;
+    ck_assert_int_eq(buf_put(&answer.body, "", 1), 0);
+    return answer.status;
+}
+
+static const char *text(void)
+{
+    return (const char *)buf_head(&answer.body);
+}
+
+static int get(const char *target)
+{
+    return get_by(target, false, 1u << 20);
+}
+
+static void get_status(const char *target)
+{
+    ck_assert_int_eq(get(target), 200);
+    ck_assert_str_eq(answer.type, "application/json");
+    cJSON_Delete(shown);
+    shown = cJSON_Parse(text());
+    ck_assert_ptr_nonnull(shown);
+}
+
+static const cJSON *field(const cJSON *obj, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(obj, name);
+    ck_assert_msg(item != NULL, "no %s in %s", name, text());
+    return item;
+}
+
+static double number(const cJSON *obj, const char *name)
+{
+    ck_assert(cJSON_IsNumber(field(obj, name)));
+    return field(obj, name)->valuedouble;
+}
+
+static const char *string(const cJSON *obj, const char *name)
+{
+    ck_assert(cJSON_IsString(field(obj, name)));
+    return field(obj, name)->valuestring;
+}
+
+static const cJSON *run_at(int i)
+{
+    const cJSON *run = cJSON_GetArrayItem(field(shown, "runs"), i);
+    ck_assert_ptr_nonnull(run);
+    return run;
+}
+
+static const cJSON *node_at(int run, int i)
+{
+    const cJSON *node = cJSON_GetArrayItem(field(run_at(run), "nodes_list"), i);
+    ck_assert_ptr_nonnull(node);
+    return node;
+}
+
+#define same_number(obj, name, want)                                           \
+    ck_assert_msg(number(obj, name) == (want), "%s is %g", name,               \
+                  number(obj, name))
+#define same_string(obj, name, want) ck_assert_str_eq(string(obj, name), want)
+
+/* -- tests ----------------------------------------------------------------- */
+
+START_TEST(test_status_of_nothing)
+{
+    get_status("/status");
+    same_string(shown, "version", DDPRUN_VERSION);
+    same_string(shown, "incarnation", "ab12");
+    same_number(shown, "uptime_s", 12.3);
+    same_number(shown, "connections", 7);
+    ck_assert(cJSON_IsFalse(field(shown, "token")));
+    same_number(field(shown, "limits"), "runs", 4);
+    same_number(field(shown, "limits"), "nodes", 32);
+    ck_assert_int_eq(cJSON_GetArraySize(field(shown, "runs")), 0);
+}
+END_TEST
+
+START_TEST(test_status_of_a_run_that_gathers)
+{
+    join(1, "n1");
+    now_us += 10 * MONO_S;
+    get_status("/status");
+    same_string(run_at(0), "id", "r");
+    same_string(run_at(0), "state", "gather");
+    same_string(run_at(0), "instance", "");
+    same_number(run_at(0), "round", 0);
+    same_number(run_at(0), "nodes", 1);
+    same_number(run_at(0), "uptime_s", 10);
+    same_number(field(run_at(0), "waiting"), "have", 1);
+    same_number(field(run_at(0), "waiting"), "min", 2);
+    same_number(field(run_at(0), "waiting"), "left_s", 590);
+    same_string(node_at(0, 0), "state", "waiting");
+    same_number(node_at(0, 0), "group_rank", -1);
+    same_number(node_at(0, 0), "base_rank", -1);
+    /* The last call runs: that is what is waited for now. */
+    join(2, "n2");
+    get_status("/status");
+    same_number(field(run_at(0), "waiting"), "have", 2);
+    same_number(field(run_at(0), "waiting"), "left_s", 1);
+}
+END_TEST
+
+/* Members by rank, then spares; ranks, leases, ages. */
+START_TEST(test_status_of_a_round)
+{
+    join(1, "n10");
+    join(2, "n9");
+    join(3, "n2");
+    join(4, "s10");
+    join(5, "s9");
+    now_us += 2 * MONO_S;
+    step(&(struct rdzv_event){.kind = RDZV_CLOSED, .conn = 2});
+    get_status("/status");
+    same_string(run_at(0), "state", "active");
+    same_number(run_at(0), "round", 1);
+    same_number(run_at(0), "nodes", 3);
+    same_number(run_at(0), "spares", 2);
+    same_number(run_at(0), "absent", 1);
+    same_number(run_at(0), "world_size", 6);
+    same_number(run_at(0), "master_port", 4711);
+    same_string(run_at(0), "master_addr", "10.0.0.1");
+    same_number(run_at(0), "round_uptime_s", 2);
+    ck_assert_uint_eq(strlen(string(run_at(0), "instance")), 32);
+    static const char *const names[] = {"n2", "n9", "n10", "s9", "s10"};
+    static const char *const states[] = {"running", "absent", "running",
+                                         "spare", "spare"};
+    for (int i = 0; i < 5; i++) {
+        same_string(node_at(0, i), "name", names[i]);
+        same_string(node_at(0, i), "state", states[i]);
+        same_number(node_at(0, i), "group_rank", i < 3 ? i : -1);
+        same_number(node_at(0, i), "base_rank", i < 3 ? 2 * i : -1);
+        same_number(node_at(0, i), "uptime_s", 2);
+        ck_assert(cJSON_IsBool(field(node_at(0, i), "connected")));
+        ck_assert_int_eq(cJSON_IsTrue(field(node_at(0, i), "connected")),
+                         i != 1);
+    }
+    same_number(node_at(0, 0), "lease_s", 3);
+    same_number(run_at(0), "nodes_left_out", 0);
+    get_status("/status?nodes=2");
+    ck_assert_int_eq(cJSON_GetArraySize(field(run_at(0), "nodes_list")), 2);
+    same_number(run_at(0), "nodes_left_out", 3);
+    get_status("/status?nodes=0");
+    same_number(run_at(0), "nodes_left_out", 5);
+    get_status("/status?nodes=all");
+    same_number(run_at(0), "nodes_left_out", 0);
+    ck_assert_int_eq(get("/status?nodes=-1"), 400);
+    ck_assert_int_eq(get("/status?nodes=9999999999"), 400);
+    ck_assert_int_eq(get("/status?run=%00"), 400);
+}
+END_TEST
+
+static void fail_worker(int conn, int64_t round)
+{
+    struct msg m = {.kind = MSG_KIND_failed,
+                    .failed = {.round = round,
+                               .rank = 5,
+                               .local_rank = 1,
+                               .pid = 543,
+                               .signal = 9,
+                               .age_us = MONO_S,
+                               .text = "why \"it\" died"}};
+    say(conn, &m);
+}
+
+static void ready(int conn, int64_t round)
+{
+    struct msg m = {.kind = MSG_KIND_ready, .ready.round = round};
+    say(conn, &m);
+}
+
+/* A failure is shown until another one comes, and so is the end. */
+START_TEST(test_status_of_a_failure_and_the_end)
+{
+    like.max_restarts = 1;
+    join(1, "n1");
+    join(2, "n2");
+    join(3, "n3");
+    fail_worker(2, 1);
+    get_status("/status");
+    same_string(run_at(0), "state", "drain");
+    same_string(node_at(0, 0), "state", "stopping");
+    for (int i = 1; i <= 3; i++)
+        ready(i, 1);
+    now_us += 4 * MONO_S;
+    get_status("/status");
+    same_string(run_at(0), "state", "active");
+    same_number(run_at(0), "round", 2);
+    same_number(run_at(0), "restarts", 1);
+    same_number(run_at(0), "max_restarts", 1);
+    const cJSON *last = field(run_at(0), "last_failure");
+    same_number(last, "round", 1);
+    same_string(last, "node", "n2");
+    same_number(last, "rank", 5);
+    same_number(last, "local_rank", 1);
+    same_number(last, "pid", 543);
+    same_number(last, "signal", 9);
+    same_number(last, "age_s", 5);
+    same_string(last, "text", "why \"it\" died");
+    fail_worker(1, 2);
+    for (int i = 1; i <= 3; i++)
+        ready(i, 2);
+    now_us += 3 * MONO_S;
+    get_status("/status");
+    same_string(run_at(0), "state", "ended");
+    same_number(field(run_at(0), "end"), "status", 137);
+    same_number(field(run_at(0), "end"), "age_s", 3);
+    ck_assert_ptr_nonnull(
+        strstr(string(field(run_at(0), "end"), "text"), "rank 5 on n1 failed"));
+    same_number(run_at(0), "uptime_s", 4);
+    same_string(node_at(0, 0), "state", "leaving");
+    /* The id is used again: the run that lives stands first. */
+    join(4, "m1");
+    get_status("/status?run=r");
+    same_string(run_at(0), "state", "gather");
+    same_string(run_at(1), "state", "ended");
+    /* Of an id that ended, /metrics has no line; each id is there once. */
+    ck_assert_int_eq(get("/metrics"), 200);
+    const char *at = strstr(text(), "ddprun_run_round{run=\"r\"} 0\n");
+    ck_assert_ptr_nonnull(at);
+    ck_assert_ptr_null(strstr(at + 1, "ddprun_run_round{"));
+    ck_assert_ptr_nonnull(
+        strstr(text(), "\nddprun_restarts_charged_total 1\n"));
+    ck_assert_ptr_nonnull(strstr(text(), "\nddprun_failures_total 2\n"));
+    ck_assert_ptr_nonnull(strstr(text(), "\nddprun_runs{state=\"ended\"} 1\n"));
+}
+END_TEST
+
+/* Another daemon after the first: the same round, with all of its numbers. */
+START_TEST(test_status_of_a_rebuilt_round_is_whole)
+{
+    static const int procs[] = {2, 5, 1};
+    for (int i = 2; i >= 0; i--) {
+        get_status("/status");
+        if (i < 2) {
+            same_number(run_at(0), "world_size", 0);
+            same_number(node_at(0, 0), "base_rank", -1);
+        }
+        char name[8];
+        (void)snprintf(name, sizeof(name), "n%d", i);
+        struct msg m = make_join(i, name);
+        (void)snprintf(m.join.instance, sizeof(m.join.instance), "%032d", 77);
+        m.join.round = 7;
+        m.join.state = MSG_STATE_RUNNING;
+        m.join.sure = 1;
+        m.join.group_rank = i;
+        m.join.group_world = 3;
+        m.join.nproc = procs[i];
+        m.join.port = 100 + i;
+        say(i, &m);
+    }
+    get_status("/status");
+    same_string(run_at(0), "state", "active");
+    same_number(run_at(0), "round", 7);
+    same_number(run_at(0), "world_size", 8);
+    same_number(run_at(0), "master_port", 100);
+    same_string(run_at(0), "master_addr", "10.0.0.1");
+    for (int i = 0, base = 0; i < 3; base += procs[i++]) {
+        same_number(node_at(0, i), "group_rank", i);
+        same_number(node_at(0, i), "base_rank", base);
+    }
+}
+END_TEST
+
+/* -- what peers call themselves -------------------------------------------- */
+
+static const char *const hostile[] = {
+    "\"},{\"id\":\"forged\"",
+    "a\\",
+    "\x1b[31mred\x07",
+    "\xff\xfe\xc3",
+    "x\"} 1\nforged_metric{a=\"",
+    "\xc2\x9b"
+    "2J",
+};
+
+START_TEST(test_status_of_hostile_names_is_json)
+{
+    msg_set(like.run, hostile[_i]);
+    msg_set(like.prog, hostile[_i]);
+    msg_set(like.role, hostile[_i]);
+    join(1, hostile[_i]);
+    get_status("/status");
+    ck_assert_int_eq(cJSON_GetArraySize(field(shown, "runs")), 1);
+    for (const char *p = text(); *p != '\0'; p++)
+        ck_assert((*p >= ' ' && *p != 0x7f) || *p == '\n' ||
+                  (unsigned char)*p >= 0x80);
+    const char *id = string(run_at(0), "id");
+    if (strchr(hostile[_i], '\xff') == NULL)
+        ck_assert_str_eq(id, hostile[_i]);
+    ck_assert_str_eq(id, string(node_at(0, 0), "name"));
+}
+END_TEST
+
+/* name{label="value",...} number */
+static void check_sample(const char *line)
+{
+    const char *p = line;
+    ck_assert_msg(strncmp(p, "ddprun_", 7) == 0, "'%s'", line);
+    p += strspn(p, "abcdefghijklmnopqrstuvwxyz_0123456789");
+    if (*p == '{') {
+        do {
+            p++;
+            p += strspn(p, "abcdefghijklmnopqrstuvwxyz");
+            ck_assert_msg(p[0] == '=' && p[1] == '"', "'%s'", line);
+            for (p += 2; *p != '"'; p += 1 + (*p == '\\'))
+                ck_assert_msg(*p != '\0', "'%s'", line);
+            p++;
+        } while (*p == ',');
+        ck_assert_msg(*p++ == '}', "'%s'", line);
+    }
+    ck_assert_msg(*p++ == ' ', "'%s'", line);
+    ck_assert_uint_gt(strlen(p), 0);
+    ck_assert_msg(strspn(p, "-.0123456789") == strlen(p), "'%s'", line);
+}
+
+/* Each metric has its two lines first, once, and is what it says. */
+START_TEST(test_metrics_are_well_formed)
+{
+    char seen[8000] = "";
+    char name[100] = "";
+    if (_i > 0)
+        msg_set(like.run, hostile[_i - 1]);
+    join(1, "n1");
+    join(2, "n2");
+    status_count_http(&counts, 200);
+    status_count_http(&counts, 404);
+    status_count_http(&counts, 200);
+    ck_assert_int_eq(get("/metrics"), 200);
+    ck_assert_str_eq(answer.type, "text/plain; version=0.0.4; charset=utf-8");
+    ck_assert_ptr_nonnull(
+        strstr(text(), "ddprun_http_requests_total{code=\"200\"} 2\n"));
+    char *all = strdup(text());
+    ck_assert_ptr_nonnull(all);
+    char *rest = all;
+    for (char *line; (line = strsep(&rest, "\n")) != NULL && *line != '\0';) {
+        char entry[110];
+        if (strncmp(line, "# HELP ", 7) == 0) {
+            ck_assert_int_eq(sscanf(line, "# HELP %98s", name), 1);
+            (void)snprintf(entry, sizeof(entry), "%s ", name);
+            ck_assert_ptr_null(strstr(seen, entry));
+            strncat(seen, entry, sizeof(seen) - strlen(seen) - 1);
+        } else if (strncmp(line, "# TYPE ", 7) == 0) {
+            char type[20];
+            ck_assert_int_eq(sscanf(line, "# TYPE %109s %19s", entry, type), 2);
+            ck_assert_str_eq(entry, name);
+            ck_assert_int_eq(strcmp(type, "counter") == 0,
+                             strstr(name, "_total") != NULL ||
+                                 strstr(name, "lag_seconds_sum") != NULL ||
+                                 strstr(name, "lag_seconds_count") != NULL);
+        } else {
+            ck_assert_msg(strncmp(line, name, strlen(name)) == 0 &&
+                              strchr("{ ", line[strlen(name)]) != NULL,
+                          "'%s' behind %s", line, name);
+            check_sample(line);
+        }
+    }
+    ck_assert_ptr_null(rest == NULL ? NULL : strchr(rest, '#'));
+    free(all);
+}
+END_TEST
+
+/* -- who may see it -------------------------------------------------------- */
+
+START_TEST(test_site_paths)
+{
+    ck_assert_int_eq(get("/healthz"), 200);
+    ck_assert_str_eq(text(), "ok\n");
+    ck_assert_int_eq(get("/"), 200);
+    ck_assert_ptr_nonnull(strstr(text(), "/metrics"));
+    ck_assert_int_eq(get("/Status"), 404);
+    ck_assert_int_eq(get("/status/"), 404);
+    ck_assert_int_eq(get("/../status"), 404);
+}
+END_TEST
+
+START_TEST(test_site_without_the_token_shows_nothing)
+{
+    static const char *const paths[] = {"/", "/status", "/status?run=r",
+                                        "/metrics", "/nothing"};
+    token = true;
+    open_metrics = _i == 1;
+    for (int i = 0; i < 5; i++) {
+        bool open = _i == 1 && strcmp(paths[i], "/metrics") == 0;
+        ck_assert_int_eq(get(paths[i]), open ? 200 : 403);
+        if (!open)
+            ck_assert_ptr_nonnull(strstr(text(), "token"));
+    }
+    ck_assert_int_eq(get("/healthz"), 200);
+    ck_assert_int_eq(get_by("/metrics", true, 1u << 20), 200);
+    ck_assert_int_eq(get_by("/status", true, 1u << 20), 200);
+    ck_assert_ptr_nonnull(strstr(text(), "\"token\":true"));
+}
+END_TEST
+
+/* Too much was asked already: that it lives is told all the same. */
+START_TEST(test_site_that_is_busy_answers_what_costs_nothing)
+{
+    busy = true;
+    ck_assert_int_eq(get("/healthz"), 200);
+    ck_assert_int_eq(get("/"), 200);
+    ck_assert_int_eq(get("/nothing"), 404);
+    ck_assert_int_eq(get("/status"), -1);
+    ck_assert_int_eq(get("/metrics"), -1);
+    token = true;
+    ck_assert_int_eq(get("/metrics"), 403);
+}
+END_TEST
+
+/* An answer that does not fit is no answer, wherever it is cut. */
+START_TEST(test_site_answer_that_does_not_fit_is_told)
+{
+    static const char *const paths[] = {"/status", "/metrics"};
+    join(1, "n1");
+    join(2, "n2");
+    ck_assert_int_eq(get(paths[_i]), 200);
+    size_t whole = buf_len(&answer.body); /* with the NUL of get_by */
+    for (size_t room = 0; room + 1 < whole; room += 1 + room / 50)
+        ck_assert_int_eq(get_by(paths[_i], false, room), -1);
+    ck_assert_int_eq(get_by(paths[_i], false, whole), 200);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("status");
+    TCase *tc = tcase_create("fast");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, test_status_of_nothing);
+    tcase_add_test(tc, test_status_of_a_run_that_gathers);
+    tcase_add_test(tc, test_status_of_a_round);
+    tcase_add_test(tc, test_status_of_a_failure_and_the_end);
+    tcase_add_test(tc, test_status_of_a_rebuilt_round_is_whole);
+    int n_hostile = sizeof(hostile) / sizeof(hostile[0]);
+    tcase_add_loop_test(tc, test_status_of_hostile_names_is_json, 0, n_hostile);
+    tcase_add_loop_test(tc, test_metrics_are_well_formed, 0, n_hostile + 1);
+    tcase_add_test(tc, test_site_paths);
+    tcase_add_loop_test(tc, test_site_without_the_token_shows_nothing, 0, 2);
+    tcase_add_test(tc, test_site_that_is_busy_answers_what_costs_nothing);
+    tcase_add_loop_test(tc, test_site_answer_that_does_not_fit_is_told, 0, 2);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
