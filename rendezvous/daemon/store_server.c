@@ -32,7 +32,7 @@
 
 #define SERVER_MAGIC 0x53746f72u
 #define CONN_MAGIC   0x436f6e6eu
-#define READ_MAX     ((size_t)64 << 10)
+#define READ_MAX     ((size_t)128 << 10) /* a SET of 64 KiB in one piece */
 #define UNSENT_MAX   ((size_t)1 << 20) /* of replies, in one turn of the loop */
 #define LARGE        ((size_t)16 << 10) /* worth not to be copied */
 #define BACKLOG      4096
