@@ -33,8 +33,9 @@
 #define SERVER_MAGIC 0x53746f72u
 #define CONN_MAGIC   0x436f6e6eu
 #define READ_MAX     ((size_t)128 << 10) /* a SET of 64 KiB in one piece */
-#define UNSENT_MAX   ((size_t)1 << 20) /* of replies, in one turn of the loop */
-#define LARGE        ((size_t)16 << 10) /* worth not to be copied */
+#define UNSENT_MAX   ((size_t)1 << 20)   /* bytes of replies before a flush */
+#define DIRTY_MAX    64u                 /* connections before a flush */
+#define LARGE        ((size_t)16 << 10)  /* worth not to be copied */
 #define BACKLOG      4096
 #define CONNS_LIMIT  65536u
 #define FDS_SPARED   64u /* for the listener, libuv and the process itself */
@@ -84,6 +85,7 @@ struct store_server {
     struct conn *dirty;
     size_t held;
     size_t unsent; /* bytes of the dirty ones' replies */
+    unsigned dirty_count;
     unsigned
         handles; /* libuv still knows: the listener, `after`, connections */
     bool closing;
@@ -305,6 +307,7 @@ static void send_reply(void *ctx, uint32_t id, const void *bytes, size_t len)
         c->dirty = true;
         c->next = s->dirty;
         s->dirty = c;
+        s->dirty_count++;
     }
 }
 
@@ -359,6 +362,7 @@ static void flush_dirty(struct store_server *s)
         weigh(c);
     }
     s->unsent = 0;
+    s->dirty_count = 0;
     shed(s);
 }
 
@@ -452,8 +456,9 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
         conn_close(c); /* its end, or a reset: nobody to tell */
     else if (n > 0)
         feed(c, (const uint8_t *)b->base, (size_t)n);
-    if (c->server->unsent > UNSENT_MAX)
-        flush_dirty(c->server);
+    struct store_server *s = c->server;
+    if (s->unsent > UNSENT_MAX || s->dirty_count >= DIRTY_MAX)
+        flush_dirty(s);
 }
 
 static void on_all_read(uv_check_t *h)

@@ -411,7 +411,7 @@ START_TEST(test_store_many_keys_in_one_request)
         N = 300
     };
     static struct ddp_store_item in[N], out[N];
-    static char keys[N][16], values[N][16], got[N][16];
+    static char keys[N][20], values[N][16], got[N][16];
     const char *names[N];
     struct ddp_error e;
     for (int i = 0; i < N; i++) {

@@ -631,7 +631,7 @@ START_TEST(test_many_keys_are_all_found)
         N = 50000
     };
     struct store *s = new_store((size_t)64 << 20);
-    char key[16];
+    char key[24];
     size_t wrong = 0;
     for (int i = 0; i < N; i++) {
         (void)snprintf(key, sizeof(key), "/key/%d", i);
