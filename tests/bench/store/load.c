@@ -43,6 +43,7 @@
 #define WINDOW      512 /* of a storm's connections that are being made */
 #define ASKS        2000
 #define EVENTS      256
+#define HEAD_MAX    256 /* of a request, its value left out */
 
 enum proto {
     PROTO_NEW,
@@ -217,15 +218,23 @@ static char *put_c10d(char *at, const char *op, const char *key, size_t bytes)
 static char *put_redis(char *at, const char *op, const char *key, size_t bytes)
 {
     size_t n = strlen(key);
-    if (strcmp(op, "get") == 0)
-        return at + sprintf(at, "*2\r\n$3\r\nGET\r\n$%zu\r\n%s\r\n", n, key);
-    if (strcmp(op, "add") == 0)
-        return at + sprintf(at,
-                            "*3\r\n$6\r\nINCRBY\r\n$%zu\r\n%s\r\n$1\r\n"
-                            "1\r\n",
-                            n, key);
-    at +=
-        sprintf(at, "*3\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$%zu\r\n", n, key, bytes);
+    int len;
+    if (*op == 'g')
+        len =
+            snprintf(at, HEAD_MAX, "*2\r\n$3\r\nGET\r\n$%zu\r\n%s\r\n", n, key);
+    else if (*op == 'a')
+        len =
+            snprintf(at, HEAD_MAX,
+                     "*3\r\n$6\r\nINCRBY\r\n$%zu\r\n%s\r\n$1\r\n1\r\n", n, key);
+    else
+        len =
+            snprintf(at, HEAD_MAX, "*3\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$%zu\r\n",
+                     n, key, bytes);
+    if (len < 0 || len >= HEAD_MAX)
+        die("load: a key is too long");
+    at += len;
+    if (*op != 's')
+        return at;
     memset(at, 'v', bytes);
     memcpy(at + bytes, "\r\n", 2);
     return at + bytes + 2;
@@ -342,7 +351,7 @@ static void prepare(struct conn *c, int i, const char *op, size_t bytes)
 {
     char key[24];
     c->fd = dial(true);
-    c->request = malloc(bytes + 512);
+    c->request = malloc(bytes + 2 * HEAD_MAX);
     if (c->request == NULL)
         die("load: no memory");
     char *(*put)(char *, const char *, const char *, size_t) =
