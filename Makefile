@@ -55,8 +55,8 @@ PROTO  := $(addprefix rendezvous/proto/,frame msg http)
 CORE   := $(addprefix rendezvous/core/,rdzv join round node ranks note \
 	budget order status)
 NET    := $(addprefix rendezvous/net/,addr conn tls)
-STORE  := rendezvous/proto/c10d rendezvous/core/store \
-	rendezvous/daemon/store_server
+STORE  := rendezvous/proto/c10d rendezvous/daemon/store_server \
+	$(addprefix rendezvous/core/,store store_table store_wait)
 SERVER := $(CORE) $(addprefix rendezvous/daemon/,server httpd site status \
 	metrics)
 OPTS   := $(addprefix rendezvous/base/,opts opts_help opts_complete)
@@ -68,7 +68,7 @@ LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew 
 	conf_meet conf_rdzv conf_program conf_place cpus topology nvml gpus \
 	signals dry_run conf_output output relay stream console \
 	logfile lines journal oom report_json)
-RT       := $(addprefix worker_rt/,env store comm comm_cpu comm_wire comm_meet \
+RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_wire comm_meet \
 	beat snapshot snapshot_load snapshot_save safetensors sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)
 TRAINER  := $(addprefix trainer/,main options data model ops_cpu optim \
@@ -89,8 +89,8 @@ ddptrain_LIBS := $(B)/libddp.a -lcjson -lxxhash -lz -lm
 
 obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
 
-.PHONY: all help check check-unit check-sim check-e2e check-tree bench bench-rdzv demo \
-	man install clean setup
+.PHONY: all help check check-unit check-sim check-e2e check-tree bench bench-rdzv bench-store \
+	demo man install clean setup
 .DEFAULT_GOAL := all
 
 all: $(addprefix $(B)/,$(PROGRAMS) $(LIBS))
@@ -104,6 +104,7 @@ help:
 	@echo 'make check-fuzz, check-model     a slice of that; the model, by spin'
 	@echo 'make bench      measure start and restart beside torchrun and hydra'
 	@echo 'make bench-rdzv  10,000 agents on one rendezvous, beside a bare server'
+	@echo 'make bench-store  the c10d store beside PyTorch'"'"'s own and Redis'
 	@echo 'make man        write the options into the manual pages'
 	@echo 'make install    PREFIX=$(PREFIX), DESTDIR='
 	@echo 'make clean'
@@ -229,6 +230,16 @@ $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm
 bench-rdzv: $(B)/ddprdzvd $(BENCH_RDZV)
 	tests/bench/rdzv/run $(B) $(BENCH_ARGS)
+
+BENCH_STORE := $(addprefix $(B)/bench/store/,load floor serve)
+$(B)/bench/store/load: $(call obj,tests/bench/store/load)
+$(B)/bench/store/floor: $(call obj,tests/bench/store/floor)
+$(B)/bench/store/serve: $(call obj,tests/bench/store/serve $(STORE) $(BASE))
+$(BENCH_STORE):
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -luv
+bench-store: $(BENCH_STORE)
+	tests/bench/store/run $(B) $(BENCH_ARGS)
 
 # -- manual pages, installation ----------------------------------------------
 

@@ -153,6 +153,115 @@ DDP_API int ddp_store_check(struct ddp *d,
                             int64_t timeout_ms,
                             struct ddp_error *err);
 
+/* Waits until all of the keys are there. */
+DDP_API int ddp_store_wait_all(struct ddp *d,
+                               const char *const *keys,
+                               size_t count,
+                               int64_t timeout_ms,
+                               struct ddp_error *err);
+
+/* Adds bytes at the end of the value, "" where there is none yet; the value may
+ * become DDP_STORE_VALUE_MAX long. */
+DDP_API int ddp_store_append(struct ddp *d,
+                             const char *key,
+                             const void *value,
+                             size_t len,
+                             int64_t timeout_ms,
+                             struct ddp_error *err);
+
+/*
+ * Sets the value to `desired` if it is `expected`, or if there is none and
+ * nothing (length 0) is expected. What the value is then comes as from
+ * ddp_store_get. As with PyTorch, a key that is missing while something is
+ * expected stays missing, and the answer is `expected`.
+ */
+DDP_API int ddp_store_compare_set(struct ddp *d,
+                                  const char *key,
+                                  const void *expected,
+                                  size_t expected_len,
+                                  const void *desired,
+                                  size_t desired_len,
+                                  void *value,
+                                  size_t cap,
+                                  size_t *len,
+                                  int64_t timeout_ms,
+                                  struct ddp_error *err);
+
+/* Removes the key; `*was_there` may be NULL. */
+DDP_API int ddp_store_delete(struct ddp *d,
+                             const char *key,
+                             bool *was_there,
+                             int64_t timeout_ms,
+                             struct ddp_error *err);
+
+/* How many keys the whole store has, those of others included. */
+DDP_API int ddp_store_num_keys(struct ddp *d,
+                               int64_t *count,
+                               int64_t timeout_ms,
+                               struct ddp_error *err);
+
+/* One key of many, in one request. */
+struct ddp_store_item {
+    const char *key;
+    void *value; /* multi_set reads it, multi_get writes it */
+    size_t len;  /* multi_set: of the value; multi_get: of what came */
+    size_t cap;  /* multi_get: room for the value */
+};
+#define DDP_STORE_KEYS_MAX 131072u
+
+/* All of them at once; together they may be DDP_STORE_VALUE_MAX long. */
+DDP_API int ddp_store_multi_set(struct ddp *d,
+                                const struct ddp_store_item *items,
+                                size_t count,
+                                int64_t timeout_ms,
+                                struct ddp_error *err);
+
+/* Waits until all keys are there. USAGE if a value is longer than its `cap`:
+ * its `len` says so, and the others are there. */
+DDP_API int ddp_store_multi_get(struct ddp *d,
+                                struct ddp_store_item *items,
+                                size_t count,
+                                int64_t timeout_ms,
+                                struct ddp_error *err);
+
+/*
+ * Queues: what is pushed is popped once, first in, first out; pop waits for an
+ * item. Their names are not keys: neither get nor delete nor num_keys sees
+ * them, though wait and check take a queue with an item for a key that is
+ * there. A pop that finds no room (USAGE) has taken the item. PyTorch's store
+ * has queues since 2.8, on libuv; one that has not closes the connection: LOST.
+ */
+DDP_API int ddp_store_queue_push(struct ddp *d,
+                                 const char *key,
+                                 const void *value,
+                                 size_t len,
+                                 int64_t timeout_ms,
+                                 struct ddp_error *err);
+DDP_API int ddp_store_queue_pop(struct ddp *d,
+                                const char *key,
+                                void *value,
+                                size_t cap,
+                                size_t *len,
+                                int64_t timeout_ms,
+                                struct ddp_error *err);
+DDP_API int ddp_store_queue_len(struct ddp *d,
+                                const char *key,
+                                int64_t *items,
+                                int64_t timeout_ms,
+                                struct ddp_error *err);
+
+/*
+ * Returns when `count` have called it with this key, which is to be used once:
+ * who comes later passes. One that gave up (TIMEOUT) has been counted. The
+ * oldest stores of PyTorch that have the other operations have not this one:
+ * LOST. (ddp_comm_barrier needs no key.)
+ */
+DDP_API int ddp_store_barrier(struct ddp *d,
+                              const char *key,
+                              int64_t count,
+                              int64_t timeout_ms,
+                              struct ddp_error *err);
+
 /* -- element types --------------------------------------------------------- */
 
 enum ddp_dtype {

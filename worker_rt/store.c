@@ -20,11 +20,12 @@
 #include "worker_rt/rt.h"
 #include "worker_rt/sock.h"
 
-#define BUF_MAX     (C10D_VALUE_MAX + C10D_KEY_MAX + 64)
+#define BUF_MAX     (C10D_VALUE_MAX + C10D_KEY_MAX + READ_LARGE)
 #define TRY_MAX_US  (5 * MONO_S) /* for one address */
 #define PAUSE_FIRST 10u          /* ms, doubled .. */
 #define PAUSE_MAX   1000u        /* .. up to */
 #define READ_SIZE   4096u
+#define READ_LARGE  65536u /* once a reply is known to be long */
 
 _Static_assert(DDP_STORE_KEY_MAX + 1 <= C10D_KEY_MAX, "ddp.h promises less");
 _Static_assert(DDP_STORE_VALUE_MAX <= C10D_VALUE_MAX, "ddp.h promises less");
@@ -186,7 +187,7 @@ connect_until(struct store *s, int64_t deadline_us, struct ddp_err *err)
     }
 }
 
-static int ready(struct store *s, int64_t deadline_us, struct ddp_err *err)
+int store_ready(struct store *s, int64_t deadline_us, struct ddp_err *err)
 {
     if (*s->host == '\0')
         return ddp_err_set(err, DDP_E_UNREACHABLE,
@@ -214,11 +215,12 @@ static int flush(struct store *s, int64_t deadline_us, struct ddp_err *err)
 
 static int read_more(struct store *s, int64_t deadline_us, struct ddp_err *err)
 {
+    size_t size = buf_len(&s->in) < READ_SIZE ? READ_SIZE : READ_LARGE;
     for (;;) {
-        uint8_t *room = buf_reserve(&s->in, READ_SIZE);
+        uint8_t *room = buf_reserve(&s->in, size);
         if (room == NULL)
             return ddp_err_set(err, DDP_E_NOMEM, "no memory for a reply");
-        ssize_t n = recv(s->fd, room, READ_SIZE, 0);
+        ssize_t n = recv(s->fd, room, size, 0);
         if (n > 0) {
             buf_commit(&s->in, (size_t)n);
             return 0;
@@ -236,22 +238,8 @@ static int read_more(struct store *s, int64_t deadline_us, struct ddp_err *err)
 
 /* -- replies --------------------------------------------------------------- */
 
-/* What a reply is read into; which member is valid follows from the kind. */
-struct reply {
-    enum {
-        REPLY_NONE,
-        REPLY_BYTE,
-        REPLY_NUMBER,
-        REPLY_VALUE
-    } kind;
-    uint8_t byte;
-    int64_t number;
-    struct c10d_slice value; /* borrowed from s->in */
-    size_t used;             /* to be dropped from s->in */
-};
-
 static enum c10d_status
-look(struct store *s, struct reply *r, struct ddp_err *err)
+look(struct store *s, struct store_reply *r, struct ddp_err *err)
 {
     const uint8_t *data = buf_head(&s->in);
     size_t len = buf_len(&s->in);
@@ -271,8 +259,10 @@ look(struct store *s, struct reply *r, struct ddp_err *err)
 }
 
 /* Sends what stands in s->out and reads the reply. */
-static int
-talk(struct store *s, struct reply *r, int64_t deadline_us, struct ddp_err *err)
+int store_talk(struct store *s,
+               struct store_reply *r,
+               int64_t deadline_us,
+               struct ddp_err *err)
 {
     if (flush(s, deadline_us, err) != 0)
         return -1;
@@ -293,11 +283,10 @@ talk(struct store *s, struct reply *r, int64_t deadline_us, struct ddp_err *err)
 
 /* -- requests -------------------------------------------------------------- */
 
-/* The key on the wire has a '/' before it, as PyTorch's clients put it. */
-static int wire_key(char out[C10D_KEY_MAX + 1],
-                    const char *key,
-                    struct c10d_slice *slice,
-                    struct ddp_err *err)
+int store_wire_key(char out[C10D_KEY_MAX + 1],
+                   const char *key,
+                   struct c10d_slice *slice,
+                   struct ddp_err *err)
 {
     size_t len = strlen(key);
     if (len > DDP_STORE_KEY_MAX)
@@ -329,26 +318,35 @@ static int put(struct store *s,
     return c10d_put_check(&s->out, &key, 1, err);
 }
 
+int store_fail(struct store *s,
+               enum c10d_op op,
+               const char *key,
+               struct ddp_err *err)
+{
+    if (err->code != DDP_E_USAGE)
+        drop(s);
+    return ddp_err_wrap(err, "store: %s %.100s", c10d_op_name(op), key);
+}
+
 /* One request and its reply, whole or not at all: see above. */
 static int request(struct store *s,
                    enum c10d_op op,
                    const char *key,
                    struct c10d_slice value,
                    int64_t delta,
-                   struct reply *r,
+                   struct store_reply *r,
                    int64_t deadline_us,
                    struct ddp_err *err)
 {
     char wire[C10D_KEY_MAX + 1];
     struct c10d_slice slice;
-    if (wire_key(wire, key, &slice, err) != 0)
+    if (store_wire_key(wire, key, &slice, err) != 0)
         return -1;
-    if (ready(s, deadline_us, err) == 0 &&
+    if (store_ready(s, deadline_us, err) == 0 &&
         put(s, op, slice, value, delta, err) == 0 &&
-        talk(s, r, deadline_us, err) == 0)
+        store_talk(s, r, deadline_us, err) == 0)
         return 0;
-    drop(s);
-    return ddp_err_wrap(err, "store: %s %.100s", c10d_op_name(op), key);
+    return store_fail(s, op, key, err);
 }
 
 int store_set(struct store *s,
@@ -363,7 +361,7 @@ int store_set(struct store *s,
                            "a value of %zu bytes is longer than %u", len,
                            DDP_STORE_VALUE_MAX);
     struct c10d_slice slice = {.data = value, .len = len};
-    struct reply r = {.kind = REPLY_NONE};
+    struct store_reply r = {.kind = REPLY_NONE};
     return request(s, C10D_SET, key, slice, 0, &r, deadline_us, err);
 }
 
@@ -375,7 +373,7 @@ int store_add(struct store *s,
               struct ddp_err *err)
 {
     struct c10d_slice none = {0};
-    struct reply r = {.kind = REPLY_NUMBER};
+    struct store_reply r = {.kind = REPLY_NUMBER};
     if (request(s, C10D_ADD, key, none, delta, &r, deadline_us, err) != 0)
         return -1;
     buf_take(&s->in, r.used);
@@ -390,7 +388,7 @@ int store_wait(struct store *s,
                struct ddp_err *err)
 {
     struct c10d_slice none = {0};
-    struct reply r = {.kind = REPLY_BYTE};
+    struct store_reply r = {.kind = REPLY_BYTE};
     if (request(s, C10D_WAIT, key, none, 0, &r, deadline_us, err) != 0)
         return -1;
     buf_take(&s->in, r.used);
@@ -407,7 +405,7 @@ int store_check(struct store *s,
                 struct ddp_err *err)
 {
     struct c10d_slice none = {0};
-    struct reply r = {.kind = REPLY_BYTE};
+    struct store_reply r = {.kind = REPLY_BYTE};
     if (request(s, C10D_CHECK, key, none, 0, &r, deadline_us, err) != 0)
         return -1;
     buf_take(&s->in, r.used);
@@ -426,7 +424,7 @@ int store_get(struct store *s,
     if (store_wait(s, key, deadline_us, err) != 0)
         return -1;
     struct c10d_slice none = {0};
-    struct reply r = {.kind = REPLY_VALUE};
+    struct store_reply r = {.kind = REPLY_VALUE};
     if (request(s, C10D_GET, key, none, 0, &r, deadline_us, err) != 0)
         return -1;
     *len = r.value.len;
@@ -448,7 +446,7 @@ int store_local_addr(struct store *s,
                      int64_t deadline_us,
                      struct ddp_err *err)
 {
-    if (ready(s, deadline_us, err) != 0) {
+    if (store_ready(s, deadline_us, err) != 0) {
         drop(s);
         return -1;
     }

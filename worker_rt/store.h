@@ -17,6 +17,7 @@
 
 #include "rendezvous/base/buf.h"
 #include "rendezvous/base/err.h"
+#include "rendezvous/proto/c10d.h"
 
 #define STORE_HOST_MAX 256 /* with NUL */
 
@@ -73,5 +74,47 @@ int store_local_addr(struct store *s,
                      socklen_t *len,
                      int64_t deadline_us,
                      struct ddp_err *err);
+
+/* -- for worker_rt/store_ops -------------------------------------------------
+ */
+
+/*
+ * A request is made of these, in this order, and store_fail where one of them
+ * fails: connect if need be; append it to s->out with c10d_put_*; send it, and
+ * read one reply after the other.
+ */
+int store_ready(struct store *s, int64_t deadline_us, struct ddp_err *err);
+
+/* What a reply is read into; which member is valid follows from the kind. */
+struct store_reply {
+    enum {
+        REPLY_NONE,
+        REPLY_BYTE,
+        REPLY_NUMBER,
+        REPLY_VALUE
+    } kind;
+    uint8_t byte;
+    int64_t number;
+    struct c10d_slice value; /* borrowed from s->in */
+    size_t used;             /* to be dropped from s->in by buf_take */
+};
+int store_talk(struct store *s,
+               struct store_reply *r,
+               int64_t deadline_us,
+               struct ddp_err *err);
+
+/* Closes the connection, but for USAGE, and says which request it was.
+ * Returns -1. */
+int store_fail(struct store *s,
+               enum c10d_op op,
+               const char *key,
+               struct ddp_err *err);
+
+/* The key as it is on the wire, with a '/' before it, as PyTorch's clients put
+ * it. `slice` borrows from `out`. USAGE: too long. */
+int store_wire_key(char out[C10D_KEY_MAX + 1],
+                   const char *key,
+                   struct c10d_slice *slice,
+                   struct ddp_err *err);
 
 #endif

@@ -11,7 +11,7 @@
  * them ignored), because both servers do so.
  *
  *     request \ key     missing                       there
- *     SET               stored, wakes                 replaced
+ *     SET               stored, wakes                 replaced, wakes
  *     GET               empty value                   its value
  *     ADD d             d is stored, wakes            sum is stored, as text
  *     APPEND            stored, wakes                 grows
@@ -19,9 +19,20 @@
  *                       else: nothing stored, e (!)   else: its value
  *     DELETE_KEY        0                             removed, 1
  *     WAIT              waits for it                  counts as come
+ *     BARRIER n         as ADD 1; waits until the sum is n, or until another
+ *                       request writes to the key
  *
  * A WAIT counts only the keys that are missing when it arrives; a key that is
- * deleted while another is awaited is not awaited again.
+ * deleted while another is awaited is not awaited again. They are woken in the
+ * order in which they came.
+ *
+ * Queues have names of their own: a key may have a value and a queue, and only
+ * values are counted, listed and deleted. For WAIT and CHECK a queue with an
+ * item has come. QUEUE_PUSH wakes one who waits, for there is one item; if that
+ * one does not pop it with its next request, another is woken.
+ *
+ * WATCH_KEY (PyTorch up to 2.0) has every change of a value sent to the
+ * connection, until that is closed. Whoever watches twice is told twice.
  */
 #ifndef STORE_H
 #define STORE_H
@@ -43,7 +54,8 @@ typedef void store_send(void *ctx, uint32_t conn, const void *data, size_t len);
 
 struct store_config {
     uint32_t conn_max;    /* ids of connections are below this */
-    size_t byte_max;      /* keys, values, waits and their upkeep, in all */
+    size_t byte_max;      /* keys, values, queues, waits, watches and
+                             their upkeep, in all */
     uint64_t hash_key[2]; /* random, unknown to peers */
     store_send *send;
     void *ctx; /* borrowed for the store's life */

@@ -2,12 +2,14 @@
  * Connections live in one array made at the start; a connection's index is its
  * id in the store. All read into one shared buffer, and only what a request
  * lacks its end for is copied into the connection's own, so that an idle
- * connection owns nothing.
+ * connection owns nothing. Of a large value, the rest is read there.
  *
  * Replies are collected per connection while requests are served, and written
- * when the bytes of this read are used up: connections with something to write
- * form the `dirty` list until then. What the socket does not take at once
- * moves from `out` to `flying` and stays there until libuv is done with it.
+ * when all connections of this turn of the loop were read: one write each, and
+ * the clients are woken together. Connections with something to write form the
+ * `dirty` list until then. What the socket does not take at once moves from
+ * `out` to `flying` and stays there until libuv is done with it. A large value
+ * goes to the socket from where it is stored.
  *
  * A connection is closed in one place, conn_close; its slot is free again when
  * libuv lets go of the handle.
@@ -30,7 +32,10 @@
 
 #define SERVER_MAGIC 0x53746f72u
 #define CONN_MAGIC   0x436f6e6eu
-#define READ_MAX     ((size_t)64 << 10)
+#define READ_MAX     ((size_t)128 << 10) /* a SET of 64 KiB in one piece */
+#define UNSENT_MAX   ((size_t)1 << 20)   /* bytes of replies before a flush */
+#define DIRTY_MAX    64u                 /* connections before a flush */
+#define LARGE        ((size_t)16 << 10)  /* worth not to be copied */
 #define BACKLOG      4096
 #define CONNS_LIMIT  65536u
 #define FDS_SPARED   64u /* for the listener, libuv and the process itself */
@@ -55,6 +60,7 @@ struct conn {
     struct buf out;    /* replies to be written */
     struct buf flying; /* replies that libuv writes; empty: none */
     size_t held;       /* bytes of the three, as counted in the server */
+    bool reads_own;    /* the next bytes go to `in` itself */
     bool overfull;     /* replies were dropped: to be closed */
     bool dirty;
     struct conn *next; /* of the dirty ones, or of the free ones */
@@ -70,6 +76,7 @@ struct gate {
 struct store_server {
     uint32_t magic;
     uv_tcp_t listener;
+    uv_check_t after; /* all reads of a turn of the loop: then it is written */
     struct store_server_limits limits;
     struct store *store;
     struct conn *conns;
@@ -77,7 +84,10 @@ struct store_server {
     struct conn *spare; /* free slots among these */
     struct conn *dirty;
     size_t held;
-    unsigned handles; /* libuv still knows: the listener and connections */
+    size_t unsent; /* bytes of the dirty ones' replies */
+    unsigned dirty_count;
+    unsigned
+        handles; /* libuv still knows: the listener, `after`, connections */
     bool closing;
     bool paused; /* a connection waits in libuv for memory */
     struct gate gate;
@@ -179,8 +189,8 @@ static void on_conn_closed(uv_handle_t *h)
 }
 
 /* Safe from everywhere but the store's callback; `c` stays valid until the
- * loop goes on. */
-static void conn_close(struct conn *c)
+ * loop goes on. By a reset, the kernel keeps nothing for the peer either. */
+static void conn_end(struct conn *c, bool reset)
 {
     if (c->state != CONN_OPEN)
         return;
@@ -189,19 +199,39 @@ static void conn_close(struct conn *c)
     buf_free(&c->in);
     buf_free(&c->out);
     weigh(c);
-    uv_close((uv_handle_t *)&c->tcp, on_conn_closed);
+    if (!reset || uv_tcp_close_reset(&c->tcp, on_conn_closed) != 0)
+        uv_close((uv_handle_t *)&c->tcp, on_conn_closed);
 }
 
-/* Closes for a reason that somebody may want to know. */
-static void conn_refuse(struct conn *c, const char *why)
+static void conn_close(struct conn *c)
 {
-    if (c->state != CONN_OPEN)
-        return;
+    conn_end(c, false);
+}
+
+/* For a reason that somebody may want to know. */
+static void conn_log(const struct conn *c, const char *why)
+{
     char peer[PEER_MAX];
     peer_name(c, peer, sizeof(peer));
     if (gate_pass(c->server))
         log_warnx("store: connection is closed: %s peer=%s", why, peer);
-    conn_close(c);
+}
+
+static void conn_refuse(struct conn *c, const char *why)
+{
+    if (c->state != CONN_OPEN)
+        return;
+    conn_log(c, why);
+    conn_end(c, false);
+}
+
+/* Who leaves too much unread or unfinished. */
+static void conn_reset(struct conn *c, const char *why)
+{
+    if (c->state != CONN_OPEN)
+        return;
+    conn_log(c, why);
+    conn_end(c, true);
 }
 
 static struct conn *heaviest(struct store_server *s)
@@ -226,35 +256,59 @@ static void shed(struct store_server *s)
                        "it holds %zu of %zu bytes of unfinished requests and "
                        "unread replies, more than there is room for",
                        c->held, s->held);
-        conn_refuse(c, why);
+        conn_reset(c, why);
     }
 }
 
 /* -- replies --------------------------------------------------------------- */
 
-/* The store's callback. */
-static void send_reply(void *ctx, uint32_t id, const void *data, size_t len)
+static uv_buf_t unread(const struct buf *b)
 {
+    return (uv_buf_t){.base = (char *)b->data + b->start, .len = buf_len(b)};
+}
+
+/* What the socket takes at once, behind the replies that wait; how much of
+ * `data` it was. An error will come again when the rest is written. */
+static size_t write_through(struct conn *c, const void *data, size_t len)
+{
+    size_t before = buf_len(&c->out);
+    uv_buf_t b[2] = {
+        unread(&c->out),
+        {.base = (char *)(uintptr_t)data, .len = len}, /* is only read */
+    };
+    unsigned skip = before == 0;
+    int n = uv_try_write((uv_stream_t *)&c->tcp, b + skip, 2 - skip);
+    size_t taken = n < 0 ? 0 : (size_t)n;
+    buf_take(&c->out, taken < before ? taken : before);
+    return taken > before ? taken - before : 0;
+}
+
+/* The store's callback. */
+static void send_reply(void *ctx, uint32_t id, const void *bytes, size_t len)
+{
+    const uint8_t *data = bytes;
     struct store_server *s = ctx;
     struct conn *c = &s->conns[id];
     ddp_assert(s->magic == SERVER_MAGIC && id < s->touched);
     ddp_assert(c->state == CONN_OPEN);
-    size_t waiting = buf_len(&c->out) + buf_len(&c->flying);
     if (c->overfull)
         return;
+    if (len >= LARGE && buf_len(&c->flying) == 0) {
+        size_t taken = write_through(c, data, len);
+        data += taken;
+        len -= taken;
+    }
+    size_t waiting = buf_len(&c->out) + buf_len(&c->flying);
     if (len > s->limits.reply_bytes - waiting ||
         buf_put(&c->out, data, len) != 0)
         c->overfull = true;
+    s->unsent += len;
     if (!c->dirty) {
         c->dirty = true;
         c->next = s->dirty;
         s->dirty = c;
+        s->dirty_count++;
     }
-}
-
-static uv_buf_t unread(const struct buf *b)
-{
-    return (uv_buf_t){.base = (char *)b->data + b->start, .len = buf_len(b)};
 }
 
 static void on_written(uv_write_t *req, int status);
@@ -302,11 +356,13 @@ static void flush_dirty(struct store_server *s)
         s->dirty = c->next;
         c->dirty = false;
         if (c->overfull)
-            conn_refuse(c, "more replies wait than it may leave unread");
+            conn_reset(c, "more replies wait than it may leave unread");
         else
             flush(c);
         weigh(c);
     }
+    s->unsent = 0;
+    s->dirty_count = 0;
     shed(s);
 }
 
@@ -335,34 +391,62 @@ static size_t serve(struct conn *c, const uint8_t *data, size_t len)
     return done;
 }
 
-static void feed(struct conn *c, const uint8_t *data, size_t len)
+/* Serves what is whole of the connection's own bytes. */
+static void serve_own(struct conn *c)
 {
-    bool own = buf_len(&c->in) > 0;
-    if (own && buf_put(&c->in, data, len) != 0) {
-        conn_refuse(c, "no memory for its request");
-        return;
-    }
-    if (own) {
-        data = buf_head(&c->in);
-        len = buf_len(&c->in);
-    }
-    size_t done = serve(c, data, len);
+    size_t done = serve(c, buf_head(&c->in), buf_len(&c->in));
     if (c->state != CONN_OPEN)
         return;
-    if (own)
-        buf_take(&c->in, done);
-    else if (buf_put(&c->in, data + done, len - done) != 0)
-        conn_refuse(c, "no memory for its request");
+    buf_take(&c->in, done);
     if (buf_len(&c->in) == 0)
         buf_free(&c->in);
     weigh(c);
 }
 
+/* Bytes in the shared buffer, or in the connection's own where they were read
+ * into that. */
+static void feed(struct conn *c, const uint8_t *data, size_t len)
+{
+    if (c->reads_own) {
+        buf_commit(&c->in, len);
+        serve_own(c);
+        return;
+    }
+    size_t done = buf_len(&c->in) == 0 ? serve(c, data, len) : 0;
+    if (c->state != CONN_OPEN)
+        return;
+    if (done == len && buf_len(&c->in) == 0)
+        return; /* nothing of it is kept */
+    bool had = buf_len(&c->in) > 0;
+    if (buf_put(&c->in, data + done, len - done) != 0)
+        conn_refuse(c, "no memory for its request");
+    else if (had)
+        serve_own(c);
+    else
+        weigh(c);
+}
+
+/*
+ * A large value is read where it is wanted, and nothing behind it; never with
+ * more room than as much again as its sender has sent already.
+ */
 static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
     (void)hint;
-    struct store_server *s = conn_of(h)->server;
+    struct conn *c = conn_of(h);
+    struct store_server *s = c->server;
+    size_t have = buf_len(&c->in);
+    size_t want = c->decoder.need > have ? c->decoder.need - have : 0;
     *b = uv_buf_init(s->scratch, sizeof(s->scratch));
+    c->reads_own = false;
+    if (have < LARGE || want < LARGE)
+        return;
+    want = want < have ? want : have;
+    uint8_t *room = buf_reserve(&c->in, want);
+    if (room == NULL)
+        return; /* feed says it */
+    c->reads_own = true;
+    *b = uv_buf_init((char *)room, (unsigned)want);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
@@ -372,7 +456,14 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
         conn_close(c); /* its end, or a reset: nobody to tell */
     else if (n > 0)
         feed(c, (const uint8_t *)b->base, (size_t)n);
-    flush_dirty(c->server);
+    struct store_server *s = c->server;
+    if (s->unsent > UNSENT_MAX || s->dirty_count >= DIRTY_MAX)
+        flush_dirty(s);
+}
+
+static void on_all_read(uv_check_t *h)
+{
+    flush_dirty(server_of((uv_handle_t *)h));
 }
 
 /* -- new connections ------------------------------------------------------- */
@@ -464,7 +555,7 @@ struct store_server_limits store_server_limits_default(void)
     };
 }
 
-static void on_listener_closed(uv_handle_t *h)
+static void on_own_closed(uv_handle_t *h)
 {
     let_go(server_of(h));
 }
@@ -478,7 +569,8 @@ void store_server_close(struct store_server *s)
                   s->gate.dropped);
     for (uint32_t i = 0; i < s->touched; i++)
         conn_close(&s->conns[i]);
-    uv_close((uv_handle_t *)&s->listener, on_listener_closed);
+    uv_close((uv_handle_t *)&s->listener, on_own_closed);
+    uv_close((uv_handle_t *)&s->after, on_own_closed);
 }
 
 static struct store_server *server_new(const struct store_server_limits *limits,
@@ -522,7 +614,12 @@ int store_server_open_limited(struct store_server **out,
     int rc = uv_tcp_init(loop, &s->listener);
     ddp_assert(rc == 0); /* see accept_next */
     s->listener.data = s;
-    s->handles = 1;
+    s->handles = 2;
+    rc = uv_check_init(loop, &s->after);
+    ddp_assert(rc == 0); /* both always succeed: uv_check(3) */
+    s->after.data = s;
+    rc = uv_check_start(&s->after, on_all_read);
+    ddp_assert(rc == 0);
     rc = uv_tcp_open(&s->listener, listen_fd);
     if (rc != 0)
         (void)close(listen_fd); /* libuv did not take it */

@@ -162,6 +162,7 @@ static enum c10d_status take_string(struct c10d_decoder *d,
     uint64_t whole = d->scan + 8 + n;
     if (whole > C10D_REQUEST_MAX)
         return too_long(d, "bytes in all", whole, C10D_REQUEST_MAX, err);
+    d->need = (size_t)whole;
     if (len < whole)
         return C10D_MORE;
     d->scan = (size_t)whole;
@@ -393,30 +394,50 @@ static int put_strings(struct buf *b,
     return 0;
 }
 
+/* A list of `count` keys, or of as many pairs. */
 static int put_list(struct buf *b,
                     enum c10d_op op,
-                    const struct c10d_slice *keys,
+                    const struct c10d_slice *list,
                     size_t count,
                     struct ddp_err *err)
 {
+    size_t each = op == C10D_MULTI_SET ? 2 : 1;
     if (count > C10D_KEYS_MAX)
         return ddp_err_set(
             err, DDP_E_USAGE, "store: %s of %zu keys is over the limit of %llu",
             rows[op].name, count, (unsigned long long)C10D_KEYS_MAX);
     size_t len = 8;
-    for (size_t i = 0; i < count; i++) {
-        if (check_len(keys[i], true, err) != 0)
+    for (size_t i = 0; i < each * count; i++) {
+        if (check_len(list[i], i % each == 0, err) != 0)
             return -1;
-        len += 8 + keys[i].len;
+        len += 8 + list[i].len;
     }
     uint8_t *out = begin(b, op, len, err);
     if (out == NULL)
         return -1;
     c10d_pack_u64(out, count);
     out += 8;
-    for (size_t i = 0; i < count; i++)
-        out = write_string(out, keys[i]);
+    for (size_t i = 0; i < each * count; i++)
+        out = write_string(out, list[i]);
     commit(b, out);
+    return 0;
+}
+
+/* A key and a number. */
+static int put_number(struct buf *b,
+                      enum c10d_op op,
+                      struct c10d_slice key,
+                      int64_t n,
+                      struct ddp_err *err)
+{
+    if (check_len(key, true, err) != 0)
+        return -1;
+    uint8_t *out = begin(b, op, 8 + key.len + 8, err);
+    if (out == NULL)
+        return -1;
+    out = write_string(out, key);
+    c10d_pack_u64(out, (uint64_t)n);
+    commit(b, out + 8);
     return 0;
 }
 
@@ -475,15 +496,7 @@ int c10d_put_add(struct buf *b,
                  int64_t delta,
                  struct ddp_err *err)
 {
-    if (check_len(key, true, err) != 0)
-        return -1;
-    uint8_t *out = begin(b, C10D_ADD, 8 + key.len + 8, err);
-    if (out == NULL)
-        return -1;
-    out = write_string(out, key);
-    c10d_pack_u64(out, (uint64_t)delta);
-    commit(b, out + 8);
-    return 0;
+    return put_number(b, C10D_ADD, key, delta, err);
 }
 
 int c10d_put_wait(struct buf *b,
@@ -510,6 +523,58 @@ int c10d_put_cancel_wait(struct buf *b, struct ddp_err *err)
 int c10d_put_num_keys(struct buf *b, struct ddp_err *err)
 {
     return put_strings(b, C10D_GETNUMKEYS, NULL, 0, err);
+}
+
+int c10d_put_multi_get(struct buf *b,
+                       const struct c10d_slice *keys,
+                       size_t count,
+                       struct ddp_err *err)
+{
+    return put_list(b, C10D_MULTI_GET, keys, count, err);
+}
+
+int c10d_put_multi_set(struct buf *b,
+                       const struct c10d_slice *pairs,
+                       size_t count,
+                       struct ddp_err *err)
+{
+    return put_list(b, C10D_MULTI_SET, pairs, count, err);
+}
+
+int c10d_put_queue_push(struct buf *b,
+                        struct c10d_slice key,
+                        struct c10d_slice value,
+                        struct ddp_err *err)
+{
+    const struct c10d_slice s[] = {key, value};
+    return put_strings(b, C10D_QUEUE_PUSH, s, 2, err);
+}
+
+int c10d_put_queue_pop(struct buf *b,
+                       struct c10d_slice key,
+                       struct ddp_err *err)
+{
+    return put_strings(b, C10D_QUEUE_POP, &key, 1, err);
+}
+
+int c10d_put_queue_len(struct buf *b,
+                       struct c10d_slice key,
+                       struct ddp_err *err)
+{
+    return put_strings(b, C10D_QUEUE_LEN, &key, 1, err);
+}
+
+int c10d_put_barrier(struct buf *b,
+                     struct c10d_slice key,
+                     int64_t world,
+                     struct ddp_err *err)
+{
+    return put_number(b, C10D_BARRIER, key, world, err);
+}
+
+int c10d_put_list_keys(struct buf *b, struct ddp_err *err)
+{
+    return put_strings(b, C10D_LIST_KEYS, NULL, 0, err);
 }
 
 /* -- replies, decoded ------------------------------------------------------ */

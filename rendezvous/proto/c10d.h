@@ -76,6 +76,17 @@ enum {
     C10D_WAIT_CANCELED = 1, /* CANCEL_WAIT, always */
 };
 
+/* What a watcher of a key is sent (the old family's WATCH_KEY), first when the
+ * watch is registered; the others are followed by the key, the value as it was
+ * and the value as it is. */
+enum {
+    C10D_KEY_UPDATED = 0,
+    C10D_KEY_CREATED = 1,
+    C10D_KEY_DELETED = 2,
+    C10D_KEY_CALLBACK_REGISTERED = 3,
+    C10D_KEY_APPENDED = 4,
+};
+
 enum c10d_status {
     C10D_MORE, /* not whole yet: come back with more bytes */
     C10D_DONE,
@@ -110,6 +121,8 @@ struct c10d_decoder {
     unsigned step;       /* 0: the operation's byte; else its field, from 1 */
     uint64_t left;       /* strings of the list still to come */
     size_t scan;         /* bytes of this request understood so far */
+    size_t need;         /* bytes of it without which no more is, as far as
+                            that is known; 0: it is not */
     int64_t number;      /* the fields, as in the request */
     uint64_t count;      /* .. */
     size_t items_at;     /* offsets from the request's first byte .. */
@@ -155,7 +168,12 @@ void c10d_pack_u64(uint8_t out[8], uint64_t n);
  *   compare_set    value: what is stored now
  *   delete_key     number: 1 if it was there, else 0
  *   num_keys       number
- *   append         none
+ *   append         none         barrier      byte C10D_STOP_WAITING
+ *   multi_set      none         queue_push   none
+ *   multi_get      as many values as keys, one behind the other
+ *   queue_pop      number: the length before; if that is not 0, a value
+ *   queue_len      number
+ *   list_keys      number, and as many values, the keys
  * A get of a key that does not exist answers an empty value (PyTorch's older
  * servers close the connection): wait first. After cancel_wait, the byte of a
  * wait that ended in the same moment may come before the cancel's own.
@@ -192,6 +210,30 @@ int c10d_put_check(struct buf *b,
                    struct ddp_err *err);
 int c10d_put_cancel_wait(struct buf *b, struct ddp_err *err);
 int c10d_put_num_keys(struct buf *b, struct ddp_err *err);
+int c10d_put_multi_get(struct buf *b,
+                       const struct c10d_slice *keys,
+                       size_t count,
+                       struct ddp_err *err);
+/* `pairs` are key, value, key, value: twice `count`. */
+int c10d_put_multi_set(struct buf *b,
+                       const struct c10d_slice *pairs,
+                       size_t count,
+                       struct ddp_err *err);
+int c10d_put_queue_push(struct buf *b,
+                        struct c10d_slice key,
+                        struct c10d_slice value,
+                        struct ddp_err *err);
+int c10d_put_queue_pop(struct buf *b,
+                       struct c10d_slice key,
+                       struct ddp_err *err);
+int c10d_put_queue_len(struct buf *b,
+                       struct c10d_slice key,
+                       struct ddp_err *err);
+int c10d_put_barrier(struct buf *b,
+                     struct c10d_slice key,
+                     int64_t world,
+                     struct ddp_err *err);
+int c10d_put_list_keys(struct buf *b, struct ddp_err *err);
 
 /* -- client: replies ------------------------------------------------------- */
 

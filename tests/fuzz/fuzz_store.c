@@ -1,4 +1,5 @@
 /* links: rendezvous/proto/c10d rendezvous/core/store */
+/* links: rendezvous/core/store_table rendezvous/core/store_wait */
 /* links: rendezvous/base/buf rendezvous/base/err */
 /*
  * The c10d codec and what the store makes of it. The first byte says how the
@@ -33,7 +34,8 @@ static uint64_t sent_total;
 static void append(struct sent *to, const void *data, size_t len)
 {
     ddp_assert(len <= REPLY_MAX - to->len);
-    memcpy(to->bytes + to->len, data, len);
+    if (len > 0)
+        memcpy(to->bytes + to->len, data, len);
     to->len += len;
 }
 
@@ -164,11 +166,18 @@ struct model_key {
     bool there;
     size_t len;
     uint8_t value[INPUT_MAX + 32];
+    unsigned items;
+    size_t item_len[INPUT_MAX];
+    const uint8_t *item[INPUT_MAX]; /* in the input */
 };
 
 struct model_conn {
     bool waits;
     bool missing[KEYS];
+    uint64_t since[KEYS]; /* which wait for a key came first */
+    bool woken;           /* for an item of this key: */
+    unsigned woken_key;
+    unsigned watches[KEYS]; /* how many times */
     struct c10d_decoder decoder;
 };
 
@@ -201,49 +210,168 @@ static void due_byte(uint32_t conn, uint8_t byte)
     append(&due[conn], &byte, 1);
 }
 
-static void model_set(unsigned key, size_t at, const uint8_t *data, size_t len)
+static uint64_t turn; /* counts waits */
+
+/* The key has come for this connection; true: its wait has ended with that. */
+static bool model_come(uint32_t conn, unsigned key)
 {
-    struct model_key *k = &keys[key];
-    ddp_assert(at + len <= sizeof(k->value));
-    memcpy(k->value + at, data, len);
-    k->len = at + len;
-    if (k->there)
-        return;
-    k->there = true;
-    for (uint32_t c = 0; c < CONNS; c++) {
-        bool left = false;
-        if (!conns[c].waits)
-            continue;
-        conns[c].missing[key] = false;
-        for (unsigned i = 0; i < KEYS; i++)
-            left |= conns[c].missing[i];
-        conns[c].waits = left;
-        if (!left)
-            due_byte(c, C10D_STOP_WAITING);
+    bool left = false;
+    conns[conn].missing[key] = false;
+    for (unsigned i = 0; i < KEYS; i++)
+        left |= conns[conn].missing[i];
+    conns[conn].waits = left;
+    if (!left)
+        due_byte(conn, C10D_STOP_WAITING);
+    return !left;
+}
+
+static void model_wake_all(unsigned key)
+{
+    for (uint32_t c = 0; c < CONNS; c++)
+        if (conns[c].waits && conns[c].missing[key])
+            (void)model_come(c, key); /* all the same to the others */
+}
+
+/* Until one wait has ended, the oldest first. */
+static void model_wake_one(unsigned key)
+{
+    for (;;) {
+        uint32_t first = CONNS;
+        for (uint32_t c = 0; c < CONNS; c++)
+            if (conns[c].waits && conns[c].missing[key] &&
+                (first == CONNS ||
+                 conns[c].since[key] < conns[first].since[key]))
+                first = c;
+        if (first == CONNS)
+            return;
+        if (model_come(first, key)) {
+            conns[first].woken = true;
+            conns[first].woken_key = key;
+            return;
+        }
     }
 }
 
-/* False: the store must refuse. */
-static bool model_add(uint32_t conn, unsigned key, int64_t delta)
+static void model_pass_on(uint32_t conn)
 {
+    conns[conn].woken = false;
+    if (keys[conns[conn].woken_key].items > 0)
+        model_wake_one(conns[conn].woken_key);
+}
+
+static void
+model_tell(unsigned key, uint8_t what, const uint8_t *now, size_t now_len)
+{
+    const struct model_key *k = &keys[key];
+    for (uint32_t c = 0; c < CONNS; c++) {
+        for (unsigned i = 0; i < conns[c].watches[key]; i++) {
+            due_byte(c, what);
+            due_value(c, names[key].data, names[key].len);
+            due_value(c, k->value, k->there ? k->len : 0);
+            due_value(c, now, now_len);
+        }
+    }
+}
+
+/* Nobody is woken yet. */
+static void
+model_write(unsigned key, size_t at, const uint8_t *data, size_t len)
+{
+    static uint8_t now[INPUT_MAX + 32];
     struct model_key *k = &keys[key];
+    ddp_assert(at + len <= sizeof(now));
+    memcpy(now, k->value, at);
+    if (len > 0)
+        memcpy(now + at, data, len);
+    model_tell(key,
+               !k->there ? C10D_KEY_CREATED
+               : at > 0  ? C10D_KEY_APPENDED
+                         : C10D_KEY_UPDATED,
+               now, at + len);
+    k->there = true;
+    k->len = at + len;
+    memcpy(k->value, now, k->len);
+}
+
+static void model_set(unsigned key, size_t at, const uint8_t *data, size_t len)
+{
+    model_write(key, at, data, len);
+    model_wake_all(key);
+}
+
+/* Nobody is woken yet. False: the store must refuse. */
+static bool model_sum(unsigned key, int64_t delta, int64_t *n)
+{
+    const struct model_key *k = &keys[key];
     char text[sizeof(k->value) + 1];
-    int64_t n = 0;
+    *n = 0;
     if (k->there) {
         char *end;
         memcpy(text, k->value, k->len);
         text[k->len] = '\0';
         errno = 0;
-        n = strtoll(text, &end, 10);
+        *n = strtoll(text, &end, 10);
         if (end == text || errno != 0)
             return false;
     }
-    if (__builtin_add_overflow(n, delta, &n))
+    if (__builtin_add_overflow(*n, delta, n))
         return false;
-    int len = snprintf(text, sizeof(text), "%" PRId64, n);
-    due_number(conn, n);
-    model_set(key, 0, (const uint8_t *)text, (size_t)len);
+    int len = snprintf(text, sizeof(text), "%" PRId64, *n);
+    model_write(key, 0, (const uint8_t *)text, (size_t)len);
     return true;
+}
+
+static bool model_add(uint32_t conn, unsigned key, int64_t delta)
+{
+    int64_t n;
+    if (!model_sum(key, delta, &n))
+        return false;
+    due_number(conn, n);
+    model_wake_all(key);
+    return true;
+}
+
+static void model_await(uint32_t conn, unsigned key)
+{
+    conns[conn].waits = true;
+    conns[conn].missing[key] = true;
+    conns[conn].since[key] = turn++;
+}
+
+static bool model_barrier(uint32_t conn, unsigned key, int64_t world)
+{
+    int64_t n;
+    if (!model_sum(key, 1, &n))
+        return false;
+    if (n < world) {
+        memset(conns[conn].missing, 0, sizeof(conns[conn].missing));
+        model_await(conn, key);
+        return true;
+    }
+    model_wake_all(key);
+    due_byte(conn, C10D_STOP_WAITING);
+    return true;
+}
+
+static void model_push(unsigned key, struct c10d_slice item)
+{
+    struct model_key *k = &keys[key];
+    ddp_assert(k->items < INPUT_MAX);
+    k->item[k->items] = item.data;
+    k->item_len[k->items++] = item.len;
+    model_wake_one(key);
+}
+
+static void model_pop(uint32_t conn, unsigned key)
+{
+    struct model_key *k = &keys[key];
+    due_number(conn, k->items);
+    if (k->items == 0)
+        return;
+    due_value(conn, k->item[0], k->item_len[0]);
+    k->items--;
+    memmove(k->item, k->item + 1, k->items * sizeof(*k->item));
+    memmove(k->item_len, k->item_len + 1, k->items * sizeof(*k->item_len));
 }
 
 static void
@@ -262,12 +390,17 @@ model_compare_set(uint32_t conn, const struct c10d_request *r, unsigned key)
     due_value(conn, answer.data, answer.len);
 }
 
+static bool has_come(unsigned key)
+{
+    return keys[key].there || keys[key].items > 0;
+}
+
 static void
 model_wait(uint32_t conn, const unsigned *list, unsigned n, bool wait)
 {
     bool missing = false;
     for (unsigned i = 0; i < n; i++)
-        missing |= !keys[list[i]].there;
+        missing |= !has_come(list[i]);
     if (!wait) {
         due_byte(conn, missing ? C10D_NOT_READY : C10D_READY);
         return;
@@ -277,9 +410,9 @@ model_wait(uint32_t conn, const unsigned *list, unsigned n, bool wait)
         return;
     }
     memset(conns[conn].missing, 0, sizeof(conns[conn].missing));
-    conns[conn].waits = true;
     for (unsigned i = 0; i < n; i++)
-        conns[conn].missing[list[i]] = !keys[list[i]].there;
+        if (!has_come(list[i]) && !conns[conn].missing[list[i]])
+            model_await(conn, list[i]);
 }
 
 static int64_t model_count(void)
@@ -290,17 +423,11 @@ static int64_t model_count(void)
     return n;
 }
 
-/* What one request does. False: the store must refuse. */
 static bool
-model_step(uint32_t conn, const struct c10d_request *r, const unsigned *list)
+model_serve(uint32_t conn, const struct c10d_request *r, const unsigned *list)
 {
     unsigned key = list[0];
     struct model_key *k = &keys[key];
-    if (conns[conn].waits && r->op != C10D_CANCEL_WAIT) {
-        if (conn < OLD_FROM)
-            return false;
-        conns[conn].waits = false;
-    }
     switch (r->op) {
     case C10D_SET:
         model_set(key, 0, r->value.data, r->value.len);
@@ -313,10 +440,14 @@ model_step(uint32_t conn, const struct c10d_request *r, const unsigned *list)
         return true;
     case C10D_ADD:
         return model_add(conn, key, r->number);
+    case C10D_BARRIER:
+        return model_barrier(conn, key, r->number);
     case C10D_COMPARE_SET:
         model_compare_set(conn, r, key);
         return true;
     case C10D_DELETE_KEY:
+        if (k->there)
+            model_tell(key, C10D_KEY_DELETED, NULL, 0);
         due_number(conn, k->there);
         k->there = false;
         return true;
@@ -331,9 +462,56 @@ model_step(uint32_t conn, const struct c10d_request *r, const unsigned *list)
     case C10D_WAIT:
         model_wait(conn, list, (unsigned)r->count, r->op == C10D_WAIT);
         return true;
+    case C10D_MULTI_GET:
+        for (size_t i = 0; i < r->count; i++)
+            due_value(conn, keys[list[i]].value,
+                      keys[list[i]].there ? keys[list[i]].len : 0);
+        return true;
+    case C10D_MULTI_SET:
+        for (size_t i = 0; i < r->count; i++)
+            model_set(list[i], 0, r->value.data, r->value.len);
+        return true;
+    case C10D_QUEUE_PUSH:
+        model_push(key, r->value);
+        return true;
+    case C10D_QUEUE_POP:
+        model_pop(conn, key);
+        return true;
+    case C10D_QUEUE_LEN:
+        due_number(conn, k->items);
+        return true;
+    case C10D_WATCH_KEY:
+        conns[conn].watches[key]++;
+        due_byte(conn, C10D_KEY_CALLBACK_REGISTERED);
+        return true;
+    case C10D_PING: {
+        uint8_t nonce[4];
+        c10d_pack_u32(nonce, (uint32_t)r->number);
+        append(&due[conn], nonce, sizeof(nonce));
+        return true;
+    }
     default:
         DDP_WRONG("an operation that the model does not have");
     }
+}
+
+/* What one request does. False: the store must refuse. */
+static bool
+model_step(uint32_t conn, const struct c10d_request *r, const unsigned *list)
+{
+    struct model_conn *c = &conns[conn];
+    if (c->waits && r->op != C10D_CANCEL_WAIT) {
+        if (conn < OLD_FROM)
+            return false;
+        c->waits = false;
+    }
+    bool passes =
+        c->woken && !(r->op == C10D_QUEUE_POP && list[0] == c->woken_key);
+    c->woken = false;
+    bool fine = model_serve(conn, r, list);
+    if (passes)
+        model_pass_on(conn);
+    return fine;
 }
 
 /* -- operations ------------------------------------------------------------ */
@@ -342,40 +520,66 @@ model_step(uint32_t conn, const struct c10d_request *r, const unsigned *list)
 struct op {
     struct c10d_request req;
     unsigned list[3];
-    struct c10d_slice slices[3];
+    struct c10d_slice slices[6];
 };
+
+/* Up to three keys; for MULTI_SET all with the same value. */
+static void take_list(struct fuzz_in *in, struct op *o)
+{
+    struct c10d_request *r = &o->req;
+    bool pairs = r->op == C10D_MULTI_SET;
+    r->count = fuzz_u8(in) % 4;
+    for (size_t i = 1; i < r->count; i++)
+        o->list[i] = fuzz_u8(in) % KEYS;
+    if (pairs)
+        r->value.data = fuzz_bytes(in, fuzz_u8(in) % 32, &r->value.len);
+    for (size_t i = 0; i < r->count; i++) {
+        o->slices[pairs ? 2 * i : i] = names[o->list[i]];
+        if (pairs)
+            o->slices[2 * i + 1] = r->value;
+    }
+}
+
+static int64_t take_number(struct fuzz_in *in)
+{
+    uint8_t how = fuzz_u8(in);
+    return how == 255 ? INT64_MAX : how == 254 ? INT64_MIN : (int64_t)how - 100;
+}
 
 static void take_op(struct fuzz_in *in, struct op *o)
 {
     static const enum c10d_op ops[] = {
-        C10D_SET,         C10D_GET,        C10D_ADD,    C10D_CHECK,
-        C10D_WAIT,        C10D_DELETE_KEY, C10D_APPEND, C10D_COMPARE_SET,
-        C10D_CANCEL_WAIT, C10D_GETNUMKEYS,
+        C10D_SET,         C10D_GET,        C10D_ADD,       C10D_CHECK,
+        C10D_WAIT,        C10D_DELETE_KEY, C10D_APPEND,    C10D_COMPARE_SET,
+        C10D_CANCEL_WAIT, C10D_GETNUMKEYS, C10D_MULTI_GET, C10D_MULTI_SET,
+        C10D_QUEUE_PUSH,  C10D_QUEUE_POP,  C10D_QUEUE_LEN, C10D_BARRIER,
+        C10D_WATCH_KEY,   C10D_PING,
     };
-    *o = (struct op){.req.op = ops[fuzz_u8(in) % 10]};
+    *o = (struct op){.req.op = ops[fuzz_u8(in) % 18]};
     o->list[0] = fuzz_u8(in) % KEYS;
     struct c10d_request *r = &o->req;
     switch (r->op) {
     case C10D_CHECK:
     case C10D_WAIT:
-        r->count = fuzz_u8(in) % 4;
-        for (size_t i = 0; i < r->count; i++) {
-            o->list[i] = i == 0 ? o->list[0] : fuzz_u8(in) % KEYS;
-            o->slices[i] = names[o->list[i]];
-        }
+    case C10D_MULTI_GET:
+    case C10D_MULTI_SET:
+        take_list(in, o);
         return;
     case C10D_CANCEL_WAIT:
     case C10D_GETNUMKEYS:
         return;
-    case C10D_ADD: {
-        uint8_t how = fuzz_u8(in);
-        r->number = how == 255   ? INT64_MAX
-                    : how == 254 ? INT64_MIN
-                                 : (int64_t)how - 100;
+    case C10D_PING:
+        r->number = fuzz_u16(in);
+        return;
+    case C10D_ADD:
+        r->number = take_number(in);
         break;
-    }
+    case C10D_BARRIER:
+        r->number = fuzz_u8(in) % 5;
+        break;
     case C10D_SET:
     case C10D_APPEND:
+    case C10D_QUEUE_PUSH:
         r->value.data = fuzz_bytes(in, fuzz_u8(in), &r->value.len);
         break;
     case C10D_COMPARE_SET:
@@ -391,6 +595,7 @@ static void take_op(struct fuzz_in *in, struct op *o)
 static int encode(struct buf *b, const struct op *o, struct ddp_err *err)
 {
     const struct c10d_request *r = &o->req;
+    size_t count = (size_t)r->count;
     switch (r->op) {
     case C10D_SET:
         return c10d_put_set(b, r->key, r->value, err);
@@ -409,9 +614,21 @@ static int encode(struct buf *b, const struct op *o, struct ddp_err *err)
     case C10D_CANCEL_WAIT:
         return c10d_put_cancel_wait(b, err);
     case C10D_CHECK:
-        return c10d_put_check(b, o->slices, (size_t)r->count, err);
+        return c10d_put_check(b, o->slices, count, err);
     case C10D_WAIT:
-        return c10d_put_wait(b, o->slices, (size_t)r->count, err);
+        return c10d_put_wait(b, o->slices, count, err);
+    case C10D_MULTI_GET:
+        return c10d_put_multi_get(b, o->slices, count, err);
+    case C10D_MULTI_SET:
+        return c10d_put_multi_set(b, o->slices, count, err);
+    case C10D_QUEUE_PUSH:
+        return c10d_put_queue_push(b, r->key, r->value, err);
+    case C10D_QUEUE_POP:
+        return c10d_put_queue_pop(b, r->key, err);
+    case C10D_QUEUE_LEN:
+        return c10d_put_queue_len(b, r->key, err);
+    case C10D_BARRIER:
+        return c10d_put_barrier(b, r->key, r->number, err);
     default:
         DDP_WRONG("an operation that is not made here");
     }
@@ -440,29 +657,38 @@ static int serve(struct store *s, uint32_t conn, const struct op *o)
                            &err) == C10D_DONE);
     ddp_assert(used == buf_len(&b) && req.op == o->req.op &&
                req.number == o->req.number && req.count == o->req.count &&
-               req.value.len == o->req.value.len);
+               (req.op == C10D_MULTI_SET || req.value.len == o->req.value.len));
     int rc = store_step(s, conn, C10D_NEW, &req, &err);
     ddp_assert(rc == 0 || err.code == DDP_E_PROTO);
     buf_free(&b);
     return rc;
 }
 
-/* The old family has no encoder here: a request without a list, as decoded. */
+/* What has no encoder here: the old family, and what only it or nobody asks. */
 static int serve_old(struct store *s, uint32_t conn, const struct op *o)
 {
+    enum c10d_family family = conn < OLD_FROM ? C10D_NEW : C10D_OLD;
     struct ddp_err err;
-    if (o->req.op != C10D_CHECK && o->req.op != C10D_WAIT)
-        return store_step(s, conn, C10D_OLD, &o->req, &err);
     struct c10d_request req = o->req;
-    uint8_t items[3 * (8 + 3)];
-    size_t len = 0;
-    for (size_t i = 0; i < req.count; i++) {
+    uint8_t items[3 * (8 + 3 + 8 + 32)];
+    size_t len = 0, strings = (size_t)req.count;
+    if (req.op == C10D_MULTI_SET) {
+        strings *= 2;
+        req.value = (struct c10d_slice){0};
+    }
+    for (size_t i = 0; i < strings; i++) {
         c10d_pack_u64(items + len, o->slices[i].len);
-        memcpy(items + len + 8, o->slices[i].data, o->slices[i].len);
+        if (o->slices[i].len > 0)
+            memcpy(items + len + 8, o->slices[i].data, o->slices[i].len);
         len += 8 + o->slices[i].len;
     }
     req.items = (struct c10d_slice){items, len};
-    return store_step(s, conn, C10D_OLD, &req, &err);
+    return store_step(s, conn, family, &req, &err);
+}
+
+static bool is_encoded(uint32_t conn, enum c10d_op op)
+{
+    return conn < OLD_FROM && op != C10D_WATCH_KEY && op != C10D_PING;
 }
 
 static void compare(void)
@@ -476,15 +702,22 @@ static void compare(void)
 
 static void hang_up(struct store *s, uint32_t conn)
 {
+    bool woken = conns[conn].woken;
+    unsigned key = conns[conn].woken_key;
     store_gone(s, conn);
-    conns[conn] = (struct model_conn){.waits = false};
+    conns[conn] = (struct model_conn){.woken_key = key};
+    if (woken)
+        model_pass_on(conn);
+    compare();
 }
 
 static void check_operations(struct fuzz_in in)
 {
     struct store *s = new_store((size_t)64 << 20, &sent);
-    for (size_t i = 0; i < KEYS; i++)
+    for (size_t i = 0; i < KEYS; i++) {
         keys[i].there = false;
+        keys[i].items = 0;
+    }
     memset(conns, 0, sizeof(conns));
     while (in.left > 0) {
         uint8_t who = fuzz_u8(&in);
@@ -496,7 +729,8 @@ static void check_operations(struct fuzz_in in)
         struct op o;
         take_op(&in, &o);
         bool fine = model_step(conn, &o.req, o.list);
-        int rc = conn < OLD_FROM ? serve(s, conn, &o) : serve_old(s, conn, &o);
+        int rc = is_encoded(conn, o.req.op) ? serve(s, conn, &o)
+                                            : serve_old(s, conn, &o);
         ddp_assert((rc == 0) == fine);
         ddp_assert((int64_t)store_keys(s) == model_count());
         compare();

@@ -516,6 +516,20 @@ START_TEST(test_encoders_write_what_the_protocol_says)
     EXPECT(&b, "\x09" L("\x02") "/k" L("\x01") "m");
     ck_assert_int_eq(c10d_put_cancel_wait(&b, NULL), 0);
     EXPECT(&b, "\x0c");
+    ck_assert_int_eq(c10d_put_multi_get(&b, keys, 2, NULL), 0);
+    EXPECT(&b, "\x0a" L("\x02") L("\x02") "/a" L("\x03") "/bc");
+    ck_assert_int_eq(c10d_put_multi_set(&b, keys, 1, NULL), 0);
+    EXPECT(&b, "\x0b" L("\x01") L("\x02") "/a" L("\x03") "/bc");
+    ck_assert_int_eq(c10d_put_queue_push(&b, slice("/q"), slice("v"), NULL), 0);
+    EXPECT(&b, "\x0e" L("\x02") "/q" L("\x01") "v");
+    ck_assert_int_eq(c10d_put_queue_pop(&b, slice("/q"), NULL), 0);
+    EXPECT(&b, "\x0f" L("\x02") "/q");
+    ck_assert_int_eq(c10d_put_queue_len(&b, slice("/q"), NULL), 0);
+    EXPECT(&b, "\x10" L("\x02") "/q");
+    ck_assert_int_eq(c10d_put_list_keys(&b, NULL), 0);
+    EXPECT(&b, "\x11");
+    ck_assert_int_eq(c10d_put_barrier(&b, slice("/b"), 8, NULL), 0);
+    EXPECT(&b, "\x12" L("\x02") "/b" L("\x08"));
     buf_free(&b);
 }
 END_TEST
@@ -526,7 +540,8 @@ START_TEST(test_encoder_refuses_what_is_over_a_limit)
     static const uint8_t big[1];
     const struct c10d_slice key = {big, C10D_KEY_MAX + 1};
     const struct c10d_slice value = {big, C10D_VALUE_MAX + 1};
-    struct ddp_err err[5] = {0};
+    const struct c10d_slice pair[] = {slice("/k"), value};
+    struct ddp_err err[7] = {0};
     struct buf b;
     buf_init(&b, 1 << 16);
     ck_assert_int_eq(c10d_put_get(&b, key, &err[0]), -1);
@@ -534,7 +549,9 @@ START_TEST(test_encoder_refuses_what_is_over_a_limit)
     ck_assert_int_eq(c10d_put_add(&b, key, 1, &err[2]), -1);
     ck_assert_int_eq(c10d_put_wait(&b, &key, 1, &err[3]), -1);
     ck_assert_int_eq(c10d_put_check(&b, NULL, C10D_KEYS_MAX + 1, &err[4]), -1);
-    for (int i = 0; i < 5; i++)
+    ck_assert_int_eq(c10d_put_multi_set(&b, pair, 1, &err[5]), -1);
+    ck_assert_int_eq(c10d_put_barrier(&b, key, 1, &err[6]), -1);
+    for (int i = 0; i < 7; i++)
         ck_assert_int_eq(err[i].code, DDP_E_USAGE);
     ck_assert_uint_eq(buf_len(&b), 0);
     buf_free(&b);

@@ -1,5 +1,5 @@
 /* clang-format off */
-/* links: rendezvous/core/store rendezvous/proto/c10d rendezvous/base/err rendezvous/base/buf */
+/* links: rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d rendezvous/base/err rendezvous/base/buf */
 /* clang-format on */
 /*
  * What the store means, as a table of conversations, and as a comparison with
@@ -121,7 +121,8 @@ static void parse(struct parsed *p, const char *text)
     }
     if (p->req.op != C10D_PING)
         p->req.key = word(&rest);
-    if (p->req.op == C10D_ADD || p->req.op == C10D_PING)
+    if (p->req.op == C10D_ADD || p->req.op == C10D_PING ||
+        p->req.op == C10D_BARRIER)
         p->req.number = strtoll((const char *)word(&rest).data, NULL, 10);
     else
         p->req.value = word(&rest);
@@ -272,7 +273,7 @@ static const struct conversation {
       {"1 WAIT /a", ""},
       {"5 WAIT /a", ""},
       {"2 SET /b 1", ""},
-      {"2 SET /a 1", "5=b:0 1=b:0 0=b:0"},
+      {"2 SET /a 1", "0=b:0 1=b:0 5=b:0"},
       {"2 SET /a 2", ""},
       {"2 ADD /a 2", "2=i:4"}}},
     {"add answers first and then wakes",
@@ -362,13 +363,102 @@ static const struct conversation {
       {"0 SET /a 1", ""},
       {"0 LIST_KEYS", "0=i:1 0=v:/a"}}},
     {"hello and ping", {{"0 VALIDATE", ""}, {"0 PING 12345", "0=u:12345"}}},
-    {"what is not served says so",
-     {{"5 WATCH_KEY /a", "CLOSE WATCH_KEY is not served"},
-      {"0 QUEUE_PUSH /q v", "CLOSE QUEUE_PUSH"},
-      {"1 QUEUE_POP /q", "CLOSE QUEUE_POP"},
-      {"2 QUEUE_LEN /q", "CLOSE QUEUE_LEN"},
-      {"3 BARRIER /b", "CLOSE BARRIER"},
-      {"4 GETNUMKEYS", "4=i:0"}}},
+    {"a queue gives what was pushed first",
+     {{"0 QUEUE_LEN /q", "0=i:0"},
+      {"0 QUEUE_POP /q", "0=i:0"},
+      {"0 QUEUE_PUSH /q one", ""},
+      {"1 QUEUE_PUSH /q -", ""},
+      {"0 QUEUE_LEN /q", "0=i:2"},
+      {"0 QUEUE_POP /q", "0=i:2 0=v:one"},
+      {"1 QUEUE_POP /q", "1=i:1 1=v:"},
+      {"1 QUEUE_POP /q", "1=i:0"}}},
+    {"a queue is no value, but it has come",
+     {{"0 QUEUE_PUSH /q v", ""},
+      {"0 CHECK /q", "0=b:0"},
+      {"0 WAIT /q", "0=b:0"},
+      {"0 GET /q", "0=v:"},
+      {"0 GETNUMKEYS", "0=i:0"},
+      {"0 LIST_KEYS", "0=i:0"},
+      {"0 DELETE_KEY /q", "0=i:0"},
+      {"0 SET /q value", ""},
+      {"0 QUEUE_POP /q", "0=i:1 0=v:v"},
+      {"0 GET /q", "0=v:value"},
+      {"0 QUEUE_LEN /q", "0=i:0"},
+      {"0 DELETE_KEY /q", "0=i:1"}}},
+    {"a push wakes one, in the order of coming",
+     {{"0 WAIT /q", ""},
+      {"1 WAIT /q", ""},
+      {"2 WAIT /q /a", ""},
+      {"4 QUEUE_PUSH /q x", "0=b:0"},
+      {"4 QUEUE_PUSH /q y", "1=b:0"},
+      {"4 QUEUE_PUSH /q z", ""},
+      {"4 SET /a 1", "2=b:0"},
+      {"0 QUEUE_POP /q", "0=i:3 0=v:x"},
+      {"1 QUEUE_POP /q", "1=i:2 1=v:y"},
+      {"2 QUEUE_POP /q", "2=i:1 2=v:z"}}},
+    {"a wake-up that is not used is passed on",
+     {{"0 WAIT /q", ""},
+      {"1 WAIT /q", ""},
+      {"2 WAIT /q", ""},
+      {"4 QUEUE_PUSH /q x", "0=b:0"},
+      {"0 CANCEL_WAIT", "0=b:1 1=b:0"},
+      {"1 GONE", "2=b:0"},
+      {"2 QUEUE_POP /q", "2=i:1 2=v:x"},
+      {"2 QUEUE_LEN /q", "2=i:0"}}},
+    {"a value wakes all who wait for a queue",
+     {{"0 WAIT /q", ""}, {"1 WAIT /q", ""}, {"4 SET /q v", "0=b:0 1=b:0"}}},
+    {"a barrier lets go when all have come",
+     {{"0 BARRIER /b 3", ""},
+      {"1 BARRIER /b 3", ""},
+      {"4 GET /b", "4=v:2"},
+      {"2 BARRIER /b 3", "0=b:0 1=b:0 2=b:0"},
+      {"3 BARRIER /b 3", "3=b:0"},
+      {"4 GET /b", "4=v:4"},
+      {"4 GETNUMKEYS", "4=i:1"}}},
+    {"a barrier of one, of none, and of a text",
+     {{"0 BARRIER /a 1", "0=b:0"},
+      {"0 BARRIER /b 0", "0=b:0"},
+      {"0 BARRIER /b -5", "0=b:0"},
+      {"0 SET /c text", ""},
+      {"0 BARRIER /c 1", "CLOSE BARRIER to a value that is not a number"}}},
+    {"a barrier that is left still counts",
+     {{"0 BARRIER /b 3", ""},
+      {"0 CANCEL_WAIT", "0=b:1"},
+      {"1 BARRIER /b 3", ""},
+      {"1 GONE", ""},
+      {"2 BARRIER /b 3", "2=b:0"}}},
+    {"what is written to a barrier's key ends it",
+     {{"3 WAIT /b", ""},
+      {"0 BARRIER /b 3", ""},
+      {"1 ADD /b 0", "1=i:1 3=b:0 0=b:0"},
+      {"0 BARRIER /b 3", ""},
+      {"0 GET /b", "CLOSE GET while its WAIT is pending"},
+      {"1 DELETE_KEY /b", "1=i:1"},
+      {"1 SET /b 1", "0=b:0"}}},
+    {"who watches is told what was and what is",
+     {{"5 WATCH_KEY /a", "5=b:3"},
+      {"0 SET /a x", "5=b:1 5=v:/a 5=v: 5=v:x"},
+      {"0 SET /a y", "5=b:0 5=v:/a 5=v:x 5=v:y"},
+      {"0 APPEND /a z", "5=b:4 5=v:/a 5=v:y 5=v:yz"},
+      {"0 COMPARE_SET /a x w", "0=v:yz"},
+      {"0 COMPARE_SET /a yz 7", "5=b:0 5=v:/a 5=v:yz 5=v:7 0=v:7"},
+      {"0 ADD /a 1", "5=b:0 5=v:/a 5=v:7 5=v:8 0=i:8"},
+      {"0 DELETE_KEY /a", "5=b:2 5=v:/a 5=v:8 5=v: 0=i:1"},
+      {"0 DELETE_KEY /a", "0=i:0"},
+      {"0 QUEUE_PUSH /a q", ""},
+      {"0 QUEUE_POP /a", "0=i:1 0=v:q"},
+      {"5 GONE", ""},
+      {"0 SET /a z", ""}}},
+    {"watches of several keys and several watchers",
+     {{"5 WATCH_KEY /a", "5=b:3"},
+      {"5 WATCH_KEY /b", "5=b:3"},
+      {"6 WATCH_KEY /a", "6=b:3"},
+      {"6 WATCH_KEY /a", "6=b:3"},
+      {"0 SET /b 1", "5=b:1 5=v:/b 5=v: 5=v:1"},
+      {"6 GONE", ""},
+      {"0 SET /a 1", "5=b:1 5=v:/a 5=v: 5=v:1"},
+      {"0 WAIT /c", ""},
+      {"5 SET /c 1", "0=b:0"}}},
 };
 #define CONVERSATIONS (int)(sizeof(conversations) / sizeof(conversations[0]))
 
@@ -390,8 +480,8 @@ START_TEST(test_conversation_goes_as_written)
     }
     for (uint32_t i = 0; i < CONNS; i++)
         store_gone(s, i);
-    static const char *const all[] = {"/k", "-",  "/a",    "/b",      "/c",
-                                      "/e", "/n", "init/", "/missing"};
+    static const char *const all[] = {"/k", "-",  "/a",    "/b",       "/c",
+                                      "/e", "/n", "init/", "/missing", "/q"};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         char text[32];
         (void)snprintf(text, sizeof(text), "0 DELETE_KEY %s", all[i]);
@@ -468,6 +558,44 @@ START_TEST(test_wait_without_room_leaves_nothing)
 }
 END_TEST
 
+/* A watcher of a key that is full of memory is told of nothing untrue. */
+START_TEST(test_watched_value_without_room_is_as_it_was)
+{
+    static uint8_t big[6000];
+    struct store *s = new_store(8000);
+    struct c10d_request more = set_of("/a", big, sizeof(big));
+    ck_assert_int_eq(step(s, "0 SET /a old", NULL), 0);
+    ck_assert_int_eq(step(s, "5 WATCH_KEY /a", NULL), 0);
+    expect_sent("5=b:3", "WATCH_KEY /a");
+    ck_assert_int_eq(store_step(s, 0, C10D_NEW, &more, NULL), -1);
+    expect_sent("", "SET /a");
+    ck_assert_int_eq(step(s, "1 GET /a", NULL), 0);
+    expect_sent("1=v:old", "GET /a");
+    store_del(s);
+}
+END_TEST
+
+/* A value that grows byte by byte is not moved for each of them, and one that
+ * shrinks gives its memory back. */
+START_TEST(test_value_grows_in_steps_and_shrinks)
+{
+    struct store *s = new_store((size_t)64 << 20);
+    size_t empty = store_bytes(s), moves = 0;
+    for (int i = 0; i < 20000; i++) {
+        size_t before = store_bytes(s);
+        ck_assert_int_eq(step(s, "0 APPEND /a x", NULL), 0);
+        moves += store_bytes(s) != before;
+    }
+    ck_assert_uint_lt(moves, 40);
+    ck_assert_uint_lt(store_bytes(s) - empty, 40000);
+    ck_assert_int_eq(step(s, "0 SET /a small", NULL), 0);
+    ck_assert_uint_lt(store_bytes(s) - empty, 400);
+    ck_assert_int_eq(step(s, "0 GET /a", NULL), 0);
+    expect_sent("0=v:small", "GET /a");
+    store_del(s);
+}
+END_TEST
+
 /* APPEND cannot take a value over what one request could have set. */
 START_TEST(test_append_over_the_value_limit_is_refused)
 {
@@ -503,7 +631,7 @@ START_TEST(test_many_keys_are_all_found)
         N = 50000
     };
     struct store *s = new_store((size_t)64 << 20);
-    char key[16];
+    char key[24];
     size_t wrong = 0;
     for (int i = 0; i < N; i++) {
         (void)snprintf(key, sizeof(key), "/key/%d", i);
@@ -634,6 +762,8 @@ static Suite *suite(void)
     tcase_add_test(t, test_full_store_refuses_and_goes_on);
     tcase_add_test(t, test_set_without_room_keeps_the_old_value);
     tcase_add_test(t, test_wait_without_room_leaves_nothing);
+    tcase_add_test(t, test_watched_value_without_room_is_as_it_was);
+    tcase_add_test(t, test_value_grows_in_steps_and_shrinks);
     tcase_add_test(t, test_append_over_the_value_limit_is_refused);
     tcase_add_test(t, test_store_without_room_for_its_table_is_not_made);
     tcase_add_test(t, test_many_keys_are_all_found);

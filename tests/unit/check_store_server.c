@@ -1,5 +1,5 @@
 /* clang-format off */
-/* links: rendezvous/daemon/store_server rendezvous/core/store rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log rendezvous/base/rng rendezvous/base/buf */
+/* links: rendezvous/daemon/store_server rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log rendezvous/base/rng rendezvous/base/buf */
 /* libs: -luv */
 /* clang-format on */
 /*
@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -258,6 +259,15 @@ static void expect_service(uint16_t port)
     (void)close(fd);
 }
 
+/* Closes with a reset, as a killed process whose bytes were not read. */
+static void vanish(int fd)
+{
+    struct linger now = {.l_onoff = 1, .l_linger = 0};
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)),
+                     0);
+    (void)close(fd);
+}
+
 /* -- serving --------------------------------------------------------------- */
 
 /* SET, ADD and GET as PyTorch 1.13 puts them on the wire. */
@@ -362,6 +372,101 @@ START_TEST(test_largest_value_goes_through)
 }
 END_TEST
 
+/* A large value in pieces of all sizes, and a request right behind it. */
+START_TEST(test_large_value_in_pieces_is_whole)
+{
+    static const size_t pieces[] = {1, 17, 20000, 65536, 100000, 3000000};
+    struct world w;
+    struct buf b;
+    size_t len = 5000000, at = 0;
+    uint8_t *big = malloc(len), head[8];
+    world_open(&w, NULL);
+    int fd = dial_new(w.port);
+    ck_assert_ptr_nonnull(big);
+    for (size_t i = 0; i < len; i++)
+        big[i] = (uint8_t)(i * 7 >> 3);
+    buf_init(&b, C10D_REQUEST_MAX);
+    ck_assert_int_eq(
+        c10d_put_set(&b, slice("/b"), (struct c10d_slice){big, len}, NULL), 0);
+    ck_assert_int_eq(c10d_put_get(&b, slice("/b"), NULL), 0);
+    for (size_t i = 0; i < 6 && at < buf_len(&b); at += pieces[i++]) {
+        size_t left = buf_len(&b) - at;
+        send_bytes(fd, buf_head(&b) + at, left < pieces[i] ? left : pieces[i]);
+        usleep(5000);
+    }
+    if (at < buf_len(&b))
+        send_bytes(fd, buf_head(&b) + at, buf_len(&b) - at);
+    c10d_pack_u64(head, len);
+    expect_bytes(fd, head, sizeof(head));
+    expect_bytes(fd, big, len);
+    buf_free(&b);
+    free(big);
+    (void)close(fd);
+    world_close(&w);
+}
+END_TEST
+
+/* What is promised costs nothing, only what is sent: 300 connections announce
+ * the largest value and send a hundred bytes of it. */
+START_TEST(test_promised_bytes_take_no_memory)
+{
+    enum {
+        N = 300
+    };
+    struct world w;
+    int fd[N];
+    static uint8_t some[100];
+    uint8_t head[18] = "\x01\x01\0\0\0\0\0\0\0k";
+    (void)mallopt(M_ARENA_MAX, 1); /* mallinfo sees the first one only */
+    world_open(&w, NULL);
+    c10d_pack_u64(head + 10, C10D_VALUE_MAX);
+    size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+    for (int i = 0; i < N; i++) {
+        fd[i] = dial_new(w.port);
+        send_bytes(fd[i], head, sizeof(head));
+        send_bytes(fd[i], some, sizeof(some));
+    }
+    expect_service(w.port);
+    size_t after = mallinfo2().uordblks + mallinfo2().hblkhd;
+    ck_assert_uint_lt(after - before, N * 2048);
+    for (int i = 0; i < N; i++)
+        (void)close(fd[i]);
+    world_close(&w);
+}
+END_TEST
+
+/* An item of a queue wakes one of those who wait, and if that one is killed
+ * before it takes it, the next. */
+START_TEST(test_item_is_not_lost_with_who_was_woken)
+{
+    struct world w;
+    struct buf b;
+    world_open(&w, NULL);
+    int first = dial_new(w.port), second = dial_new(w.port);
+    int pusher = dial_new(w.port);
+    send_wait(first, "/q");
+    send_get(pusher, "/none"); /* the first wait is there */
+    expect_value(pusher, "");
+    send_wait(second, "/q");
+    send_get(pusher, "/none");
+    expect_value(pusher, "");
+    buf_init(&b, 1 << 12);
+    ck_assert_int_eq(c10d_put_queue_push(&b, slice("/q"), slice("job"), NULL),
+                     0);
+    send_buf(pusher, &b);
+    expect_bytes(first, "\0", 1);
+    expect_silence(second);
+    vanish(first);
+    expect_bytes(second, "\0", 1);
+    ck_assert_int_eq(c10d_put_queue_pop(&b, slice("/q"), NULL), 0);
+    send_buf(second, &b);
+    expect_bytes(second, "\1\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0job", 19);
+    (void)close(second);
+    (void)close(pusher);
+    world_close(&w);
+}
+END_TEST
+
 /* 200 connections: each adds and waits; one set wakes each exactly once. */
 START_TEST(test_two_hundred_wait_and_are_woken_once)
 {
@@ -396,15 +501,6 @@ START_TEST(test_two_hundred_wait_and_are_woken_once)
 END_TEST
 
 /* -- those who go ---------------------------------------------------------- */
-
-/* Closes with a reset, as a killed process whose bytes were not read. */
-static void vanish(int fd)
-{
-    struct linger now = {.l_onoff = 1, .l_linger = 0};
-    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)),
-                     0);
-    (void)close(fd);
-}
 
 /* Clients that are gone in a wait, in the middle of a request, before the
  * first byte: the others go on, and nobody is logged. */
@@ -471,8 +567,9 @@ static const struct {
     G("\x16\x03\x01\x02\x00\x01", "no c10d operation"), /* TLS */
     G("\x02\xff\xff\xff\xff\xff\xff\xff\xff", "GET of"),
     G("\x05\x01\0\x02\0\0\0\0\0", "WAIT of 131073 keys"),
-    G("\0\xce\xf7\x85\x3c\x0e\x01\0\0\0\0\0\0\0q\x01\0\0\0\0\0\0\0v",
-      "QUEUE_PUSH is not served"),
+    G("\0\xce\xf7\x85\x3c\x13", "no c10d operation starts with byte 0x13"),
+    G("\0\xce\xf7\x85\x3c\x0e\x01\0\0\0\0\0\0\0q\0\0\0\x01\0\0\0\0",
+      "QUEUE_PUSH of 16777216 value bytes"),
     G("\0\xce\xf7\x85\x3c\0\0\0\0\0", "VALIDATE with a wrong magic"),
     G("\x00\x01\0\0\0\0\0\0\0k\x01\0\0\0\0\0\0\0x"
       "\x03\x01\0\0\0\0\0\0\0k\x01\0\0\0\0\0\0\0",
@@ -656,6 +753,8 @@ static Suite *suite(void)
     tcase_add_test(t, test_slow_sender_holds_up_nobody);
     tcase_add_test(t, test_batch_is_answered_in_order);
     tcase_add_test(t, test_largest_value_goes_through);
+    tcase_add_test(t, test_large_value_in_pieces_is_whole);
+    tcase_add_test(t, test_item_is_not_lost_with_who_was_woken);
     tcase_add_test(t, test_two_hundred_wait_and_are_woken_once);
     tcase_add_test(t, test_clients_that_vanish_cost_nothing);
     tcase_add_test(t, test_close_with_open_connections);
@@ -666,6 +765,7 @@ static Suite *suite(void)
     suite_add_tcase(s, t);
     t = tcase_create("limits");
     tcase_add_test(t, test_reader_that_does_not_read_is_closed);
+    tcase_add_test(t, test_promised_bytes_take_no_memory);
     tcase_add_test(t, test_heaviest_is_closed_when_all_hold_too_much);
     tcase_add_test(t, test_connection_too_many_is_turned_away);
     suite_add_tcase(s, t);
