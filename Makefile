@@ -54,17 +54,19 @@ BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
 PROTO  := $(addprefix rendezvous/proto/,frame msg http)
 CORE   := $(addprefix rendezvous/core/,rdzv join round node ranks note \
 	budget status)
-NET    := $(addprefix rendezvous/net/,addr conn tls)
-STORE  := rendezvous/proto/c10d rendezvous/daemon/store_server \
-	$(addprefix rendezvous/core/,store store_table store_wait)
+NET    := $(addprefix rendezvous/net/,addr conn tls handover)
+STORE  := rendezvous/proto/c10d rendezvous/net/allow \
+	$(addprefix rendezvous/core/,store store_table store_wait) \
+	$(addprefix rendezvous/daemon/,store_server store_doors)
 SERVER := $(CORE) $(addprefix rendezvous/daemon/,server httpd site status \
-	metrics)
+	metrics helper)
 OPTS   := rendezvous/base/opts
 
 LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew \
-	spawn helper tree worker_env errfile notice report program placement)
-RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_wire comm_meet \
-	beat snapshot snapshot_load snapshot_save safetensors sampler) \
+	spawn store_host tree worker_env errfile notice report program placement)
+RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_wire \
+	comm_meet beat snapshot snapshot_load snapshot_save safetensors \
+	sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)
 TRAINER  := $(addprefix trainer/,main options data model ops_cpu optim \
 	progress resume)
@@ -74,15 +76,16 @@ LIBS     := libddp.a libddp.so
 
 ddprun_OBJS   := $(LAUNCHER) $(OPTS) $(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
 ddprun_LIBS   := -luv -lcjson -lm -ldl
-ddprdzvd_OBJS := $(addprefix rendezvous/daemon/,main sd) $(OPTS) $(SERVER) $(NET) $(PROTO) $(BASE)
+ddprdzvd_OBJS := $(addprefix rendezvous/daemon/,main sd store_child) $(OPTS) \
+	$(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
 ddprdzvd_LIBS := -luv -lcjson -lm -ldl
 ddptrain_OBJS := $(TRAINER)
 ddptrain_LIBS := $(B)/libddp.a -lcjson -lxxhash -lz -lm
 
 obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
 
-.PHONY: all help check check-unit check-sim check-e2e check-tree bench bench-rdzv bench-store \
-	demo man install clean setup
+.PHONY: all help check check-unit check-sim check-e2e check-tree bench bench-rdzv \
+	bench-store demo man install clean setup
 .DEFAULT_GOAL := all
 
 all: $(addprefix $(B)/,$(PROGRAMS) $(LIBS))

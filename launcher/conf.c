@@ -361,11 +361,11 @@ check_standalone(struct conf *c, const struct opts *o, struct ddp_err *err)
                            c->nnodes_min);
     if (c->nnodes_max > 1)
         note(c, "--standalone: no other node can join, --nnodes becomes 1");
-    if (said(o, OPTIONS_rdzv_endpoint) || said(o, OPTIONS_master_addr) ||
-        said(o, OPTIONS_master_port))
+    if (said(o, OPTIONS_rdzv_endpoint) || said(o, OPTIONS_master_addr))
         note(c, "--standalone: the endpoint that was given is ignored");
     c->nnodes_max = 1;
     meet_nobody(c);
+    c->store_port = (int)opts_number(o, OPTIONS_master_port);
     return 0;
 }
 
@@ -402,10 +402,9 @@ find_endpoint(struct conf *c, const struct opts *o, struct ddp_err *err)
 static void note_master(struct conf *c, const struct opts *o)
 {
     bool addr = said(o, OPTIONS_master_addr);
-    bool port = said(o, OPTIONS_master_port);
-    if (c->backend == CONF_C10D && (addr || port))
-        note(c, "--master_addr and --master_port are for static: under c10d "
-                "they follow the node with group rank 0");
+    if (c->backend == CONF_C10D && addr)
+        note(c, "--master_addr is for static: under c10d it is the address of "
+                "the node with group rank 0");
     else if (addr && said(o, OPTIONS_rdzv_endpoint) &&
              strcmp(opts_text(o, OPTIONS_master_addr), c->endpoint_host) != 0)
         note(c,
@@ -466,9 +465,12 @@ check_meeting(struct conf *c, const struct opts *o, struct ddp_err *err)
                            "port 0 (any free one) of %.100s is for one node: "
                            "several nodes must know the port",
                            c->endpoint_host);
+    int master_port = (int)opts_number(o, OPTIONS_master_port);
+    if (c->backend == CONF_C10D || master_port != c->endpoint_port)
+        c->store_port = master_port; /* 0: not said */
     if (c->backend == CONF_STATIC) {
         memcpy(c->master_addr, c->endpoint_host, sizeof(c->master_addr));
-        c->master_port = c->endpoint_port;
+        c->master_port = c->store_port != 0 ? c->store_port : c->endpoint_port;
         c->is_host = c->node_rank == 0;
     }
     if (c->endpoint_port == 0)
@@ -833,6 +835,25 @@ static int check_word(const struct opts *o,
     return blame(o, id, err);
 }
 
+static int
+check_store_allow(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    const char *text = opts_text(o, OPTIONS_worker_store_allow);
+    if (text == NULL)
+        return 0;
+    if (text[0] == '\0' || strlen(text) >= sizeof(c->store_allow)) {
+        ddp_err_set(err, DDP_E_USAGE,
+                    "must be nodes, or networks such as 10.1.0.0/16");
+        return blame(o, OPTIONS_worker_store_allow, err);
+    }
+    if (!c->worker_store)
+        note(c, "--worker_store_allow is ignored: there is no store of ours "
+                "with --worker_store=none");
+    else
+        memcpy(c->store_allow, text, strlen(text) + 1);
+    return 0;
+}
+
 static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
     static const char *const stores[] = {"agent", "none", NULL};
@@ -850,6 +871,8 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
         return -1;
     c->worker_store =
         strcasecmp(opts_text(o, OPTIONS_worker_store), "agent") == 0;
+    if (check_store_allow(c, o, err) < 0)
+        return -1;
     for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++) {
         char name[64];
         if (opts_given(o, idle[i]))
@@ -949,4 +972,12 @@ void conf_free(struct conf *c)
     free(c->argv);
     free(c->exec_path);
     memset(c, 0, sizeof(*c));
+}
+
+bool conf_shares_port(const struct conf *c)
+{
+    if (!c->worker_store || c->is_host == 0)
+        return false;
+    return c->store_port == 0 ? c->backend == CONF_STATIC
+                              : c->store_port == c->endpoint_port;
 }

@@ -37,6 +37,7 @@ struct node {
     char addr[65];      /* where other nodes reach it */
     char here_addr[65]; /* the server's address of its connection */
     bool hosts;
+    bool wants_members; /* it is told of them when it is group rank 0 */
     int nproc;
     int port;
     int asked_rank;
@@ -206,5 +207,13 @@ void note(struct rdzv *r,
           const char *node,
           const char *fmt,
           ...) __attribute__((format(printf, 5, 6)));
+
+bool node_is_loopback(const char *addr);
+
+/* Tells group rank 0, where it asked for that, at which addresses the members
+ * of the round are; in front of its world. */
+void node_send_members(struct rdzv *r,
+                       const struct run *run,
+                       const struct node *to);
 
 #endif

@@ -410,6 +410,7 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
     case MSG_KIND_waiting:
     case MSG_KIND_lease:
     case MSG_KIND_world:
+    case MSG_KIND_members:
     case MSG_KIND_stop:
     case MSG_KIND_end:
     case MSG_KIND_COUNT:
