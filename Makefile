@@ -84,7 +84,8 @@ ddptrain_LIBS := $(B)/libddp.a -lcjson -lxxhash -lz -lm
 
 obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
 
-.PHONY: all help check check-unit check-sim check-e2e check-tree bench bench-rdzv \
+.PHONY: all help check check-unit check-sim check-e2e check-interop \
+	check-interop-old check-interop-new check-tree bench bench-rdzv \
 	bench-store demo man install clean setup
 .DEFAULT_GOAL := all
 
@@ -97,6 +98,7 @@ help:
 	@echo 'make check-unit, check-sim, check-e2e, check-tree   one layer of them'
 	@echo 'make fuzz       build the fuzz targets (clang): scripts/fuzz runs them'
 	@echo 'make check-fuzz, check-model     a slice of that; the model, by spin'
+	@echo 'make check-interop   real PyTorch, 1.13 and 2: fetches 560 MB, once'
 	@echo 'make bench      measure start and restart beside torchrun and hydra'
 	@echo 'make bench-rdzv  10,000 agents on one rendezvous, beside a bare server'
 	@echo 'make bench-store  the c10d store beside PyTorch'"'"'s own and Redis'
@@ -185,6 +187,10 @@ check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 	scripts/run-tests $^
 check-e2e: all
 	tests/e2e/run $(B)
+check-interop: all
+	tests/interop/check $(B) all
+check-interop-old check-interop-new: check-interop-%: all
+	tests/interop/check $(B) $*
 check-tree:
 	scripts/check-includes --self-test
 	scripts/check-includes
@@ -201,7 +207,8 @@ setup:
 # second make, which looks for the tools afresh.
 check: setup
 	$(MAKE) check-tree
-	$(MAKE) check-unit check-sim check-fuzz check-model check-e2e
+	$(MAKE) check-unit check-sim check-fuzz check-model check-e2e \
+		check-interop-old
 
 demo: setup
 	$(MAKE) all
