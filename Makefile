@@ -54,22 +54,24 @@ BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
 PROTO  := $(addprefix rendezvous/proto/,frame msg http)
 CORE   := $(addprefix rendezvous/core/,rdzv join round node ranks note \
 	budget order status)
-NET    := $(addprefix rendezvous/net/,addr conn tls)
-STORE  := rendezvous/proto/c10d rendezvous/daemon/store_server \
-	$(addprefix rendezvous/core/,store store_table store_wait)
+NET    := $(addprefix rendezvous/net/,addr conn tls handover)
+STORE  := rendezvous/proto/c10d rendezvous/net/allow \
+	$(addprefix rendezvous/core/,store store_table store_wait) \
+	$(addprefix rendezvous/daemon/,store_server store_doors)
 SERVER := $(CORE) $(addprefix rendezvous/daemon/,server httpd site status \
-	metrics)
+	metrics helper)
 OPTS   := $(addprefix rendezvous/base/,opts opts_help opts_complete)
 CTL    := $(addprefix rendezvous/daemon/ctl_,main status order http line view \
 	table text)
 
 LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew \
-	spawn helper tree worker_env errfile notice report program \
+	spawn store_host tree worker_env errfile notice report program \
 	conf_meet conf_rdzv conf_program conf_place cpus topology nvml gpus \
 	signals dry_run conf_output output relay stream console \
 	logfile lines journal oom report_json)
-RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_wire comm_meet \
-	beat snapshot snapshot_load snapshot_save safetensors sampler) \
+RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_wire \
+	comm_meet beat snapshot snapshot_load snapshot_save safetensors \
+	sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)
 TRAINER  := $(addprefix trainer/,main options data model ops_cpu optim \
 	progress resume)
@@ -79,7 +81,8 @@ LIBS     := libddp.a libddp.so
 
 ddprun_OBJS   := $(LAUNCHER) $(OPTS) $(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
 ddprun_LIBS   := -luv -lcjson -lm -ldl
-ddprdzvd_OBJS := $(addprefix rendezvous/daemon/,main sd) $(OPTS) $(SERVER) $(NET) $(PROTO) $(BASE)
+ddprdzvd_OBJS := $(addprefix rendezvous/daemon/,main sd store_child) $(OPTS) \
+	$(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
 ddprdzvd_LIBS := -luv -lcjson -lm -ldl
 ddpctl_OBJS   := $(CTL) $(OPTS) rendezvous/net/addr rendezvous/net/tls \
 	rendezvous/proto/frame rendezvous/proto/msg $(BASE)
@@ -89,8 +92,9 @@ ddptrain_LIBS := $(B)/libddp.a -lcjson -lxxhash -lz -lm
 
 obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
 
-.PHONY: all help check check-unit check-sim check-e2e check-tree bench bench-rdzv bench-store \
-	demo man install clean setup
+.PHONY: all help check check-unit check-sim check-e2e check-interop \
+	check-interop-old check-interop-new check-tree bench bench-rdzv \
+	bench-store demo man install clean setup
 .DEFAULT_GOAL := all
 
 all: $(addprefix $(B)/,$(PROGRAMS) $(LIBS))
@@ -102,6 +106,7 @@ help:
 	@echo 'make check-unit, check-sim, check-e2e, check-tree   one layer of them'
 	@echo 'make fuzz       build the fuzz targets (clang): scripts/fuzz runs them'
 	@echo 'make check-fuzz, check-model     a slice of that; the model, by spin'
+	@echo 'make check-interop   real PyTorch, 1.13 and 2: fetches 560 MB, once'
 	@echo 'make bench      measure start and restart beside torchrun and hydra'
 	@echo 'make bench-rdzv  10,000 agents on one rendezvous, beside a bare server'
 	@echo 'make bench-store  the c10d store beside PyTorch'"'"'s own and Redis'
@@ -198,6 +203,10 @@ check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 	scripts/run-tests $^
 check-e2e: all $(FAKE_NVML)
 	tests/e2e/run $(B)
+check-interop: all
+	tests/interop/check $(B) all
+check-interop-old check-interop-new: check-interop-%: all
+	tests/interop/check $(B) $*
 check-tree:
 	scripts/check-includes --self-test
 	scripts/check-includes
@@ -214,7 +223,8 @@ setup:
 # second make, which looks for the tools afresh.
 check: setup
 	$(MAKE) check-tree
-	$(MAKE) check-unit check-sim check-fuzz check-model check-e2e
+	$(MAKE) check-unit check-sim check-fuzz check-model check-e2e \
+		check-interop-old
 
 demo: setup
 	$(MAKE) all

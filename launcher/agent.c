@@ -595,6 +595,8 @@ static void on_msg(struct step *s, const struct msg *m)
                     : DDP_E_PROTO,
                 "the rendezvous refused this node: %s", m->refused.text);
         return;
+    case MSG_KIND_members:
+        return; /* the shell's business */
     case MSG_KIND_join:
     case MSG_KIND_beat:
     case MSG_KIND_failed:

@@ -270,6 +270,25 @@ static int check_word(const struct opts *o,
     return conf_blame(o, id, err);
 }
 
+static int
+check_store_allow(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    const char *text = opts_text(o, OPTIONS_worker_store_allow);
+    if (text == NULL)
+        return 0;
+    if (text[0] == '\0' || strlen(text) >= sizeof(c->store_allow)) {
+        ddp_err_set(err, DDP_E_USAGE,
+                    "must be nodes, or networks such as 10.1.0.0/16");
+        return conf_blame(o, OPTIONS_worker_store_allow, err);
+    }
+    if (!c->worker_store)
+        conf_note(c, "--worker_store_allow is ignored: there is no store of "
+                     "ours with --worker_store=none");
+    else
+        memcpy(c->store_allow, text, strlen(text) + 1);
+    return 0;
+}
+
 static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
     static const char *const stores[] = {"agent", "none", NULL};
@@ -287,6 +306,8 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
         return -1;
     c->worker_store =
         strcasecmp(opts_text(o, OPTIONS_worker_store), "agent") == 0;
+    if (check_store_allow(c, o, err) < 0)
+        return -1;
     for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++) {
         char name[64];
         if (opts_given(o, idle[i]))
@@ -326,4 +347,12 @@ void conf_free(struct conf *c)
     free(c->seats);
     conf_output_free(&c->output);
     memset(c, 0, sizeof(*c));
+}
+
+bool conf_shares_port(const struct conf *c)
+{
+    if (!c->worker_store || c->is_host == 0)
+        return false;
+    return c->store_port == 0 ? c->backend == CONF_STATIC
+                              : c->store_port == c->endpoint_port;
 }

@@ -26,6 +26,7 @@
 #define CONF_PORT_STATIC         29500 /* and of --master_port */
 
 struct tls_key;
+struct allow;
 
 enum conf_backend {
     CONF_C10D,
@@ -74,10 +75,13 @@ struct conf {
     char token_file[4096];
     struct tls_key *token; /* what main made of it, owned by main; or NULL */
 
-    /* What MASTER_ADDR and MASTER_PORT must be: static only (and the same as
-     * the endpoint there), "" and 0 under c10d. */
+    /* What MASTER_ADDR and MASTER_PORT must be: static only (and the endpoint
+     * there, unless --master_port says otherwise), "" and 0 under c10d. */
     char master_addr[256];
     int master_port;
+    /* Of the workers' store where it is fixed and not, under static, the
+     * endpoint's; 0: that one, or under c10d a free one. */
+    int store_port;
 
     int max_restarts;
     int64_t restart_window_us;  /* so many restarts in this time; 0: in all */
@@ -99,7 +103,10 @@ struct conf {
     char role[65];
     char log_dir[4096]; /* "" a fresh temporary one; "/dev/null": no files */
     struct conf_output output;
-    bool worker_store; /* the agent serves the c10d store */
+    bool worker_store;        /* the agent serves the c10d store */
+    char store_allow[1024];   /* --worker_store_allow, "": everybody */
+    struct allow *store_nets; /* what main made of it, owned by main; or NULL */
+    bool store_for_nodes;     /* the members as well */
 
     /*
      * The program. `argv` is owned, ends with NULL, and is the worker's
@@ -137,6 +144,10 @@ int conf_init(struct conf *c,
               char *const program[],
               struct ddp_err *err);
 void conf_free(struct conf *c);
+
+/* Whether the workers' store is at the rendezvous's own port where this node
+ * serves the rendezvous: MASTER_PORT is the endpoint's port then. */
+bool conf_shares_port(const struct conf *c);
 
 /*
  * "host", "host:port", "[v6]", "[v6]:port", blanks around it trimmed: the port

@@ -191,10 +191,11 @@ check_standalone(struct conf *c, const struct opts *o, struct ddp_err *err)
         conf_note(c,
                   "--standalone: no other node can join, --nnodes becomes 1");
     if (conf_said(o, OPTIONS_rdzv_endpoint) ||
-        conf_said(o, OPTIONS_master_addr) || conf_said(o, OPTIONS_master_port))
+        conf_said(o, OPTIONS_master_addr))
         conf_note(c, "--standalone: the endpoint that was given is ignored");
     c->nnodes_max = 1;
     meet_nobody(c);
+    c->store_port = (int)opts_number(o, OPTIONS_master_port);
     return 0;
 }
 
@@ -231,11 +232,9 @@ find_endpoint(struct conf *c, const struct opts *o, struct ddp_err *err)
 static void note_master(struct conf *c, const struct opts *o)
 {
     bool addr = conf_said(o, OPTIONS_master_addr);
-    bool port = conf_said(o, OPTIONS_master_port);
-    if (c->backend == CONF_C10D && (addr || port))
-        conf_note(c,
-                  "--master_addr and --master_port are for static: under c10d "
-                  "they follow the node with group rank 0");
+    if (c->backend == CONF_C10D && addr)
+        conf_note(c, "--master_addr is for static: under c10d it is the "
+                     "address of the node with group rank 0");
     else if (addr && conf_said(o, OPTIONS_rdzv_endpoint) &&
              strcmp(opts_text(o, OPTIONS_master_addr), c->endpoint_host) != 0)
         conf_note(
@@ -297,9 +296,12 @@ int conf_meeting(struct conf *c, const struct opts *o, struct ddp_err *err)
                            "port 0 (any free one) of %.100s is for one node: "
                            "several nodes must know the port",
                            c->endpoint_host);
+    int master_port = (int)opts_number(o, OPTIONS_master_port);
+    if (c->backend == CONF_C10D || master_port != c->endpoint_port)
+        c->store_port = master_port; /* 0: not said */
     if (c->backend == CONF_STATIC) {
         memcpy(c->master_addr, c->endpoint_host, sizeof(c->master_addr));
-        c->master_port = c->endpoint_port;
+        c->master_port = c->store_port != 0 ? c->store_port : c->endpoint_port;
         c->is_host = c->node_rank == 0;
     }
     if (c->endpoint_port == 0)

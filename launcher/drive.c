@@ -21,17 +21,15 @@
 #include "launcher/agent.h"
 #include "launcher/crew.h"
 #include "launcher/guard.h"
-#include "launcher/helper.h"
 #include "launcher/journal.h"
 #include "launcher/link.h"
 #include "launcher/output.h"
 #include "launcher/report.h"
+#include "launcher/store_host.h"
 #include "launcher/tree.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/daemon/server.h"
-#include "rendezvous/daemon/store_server.h"
-#include "rendezvous/net/addr.h"
 
 #define SWEEP_US (2 * MONO_S)
 
@@ -50,9 +48,7 @@ struct drive {
     uv_poll_t guard_poll;
     uv_signal_t sigchld;
 
-    int store_fd; /* listener of the worker store, -1: none */
-    uv_poll_t store_poll;
-    pid_t store;
+    struct store_host store;
 
     bool asked; /* pending as well */
     int attached;
@@ -66,69 +62,11 @@ struct drive {
 
 static void step(struct drive *d, struct agent_event *ev);
 
-/* -- the worker store ------------------------------------------------------ */
-
-static void run_store(int listen_fd, const void *arg)
-{
-    (void)arg;
-    store_server_main(listen_fd);
-}
-
-/* The process starts with the first connection: who needs no store pays for
- * none. */
-static void on_store_wanted(uv_poll_t *poll, int status, int events)
-{
-    (void)status;
-    (void)events;
-    struct drive *d = poll->data;
-    struct ddp_err err;
-    (void)uv_poll_stop(poll);
-    if (helper_start(&d->store, d->store_fd, run_store, NULL, &err) != 0)
-        log_warnx("the workers' store does not start: %s", err.text);
-}
-
-/* Connections that nobody has accepted are of workers that are dead. */
-static void drain_backlog(int fd)
-{
-    int old;
-    while ((old = accept4(fd, NULL, NULL, SOCK_CLOEXEC)) >= 0)
-        (void)close(old);
-}
-
-/* A fresh, empty store for each round: no stale keys. */
-static void renew_store(struct drive *d)
-{
-    if (d->store_fd < 0)
-        return;
-    helper_kill(&d->store);
-    drain_backlog(d->store_fd);
-    (void)uv_poll_start(&d->store_poll, UV_READABLE, on_store_wanted);
-}
-
-/* Listens for the workers before the node joins, so that the port that it
- * tells the others is its own; returns the port. */
-static int open_store(struct drive *d, struct ddp_err *err)
-{
-    int fd;
-    if (addr_listen_any(0, &fd, err) != 0)
-        return ddp_err_wrap(err, "the workers' store");
-    int port = addr_fd_port(fd);
-    if (!d->conf->worker_store) {
-        (void)close(fd); /* for a worker to bind itself */
-        return port;
-    }
-    d->store_fd = fd;
-    (void)uv_poll_init(&d->loop, &d->store_poll,
-                       fd); /* a socket: cannot fail */
-    d->store_poll.data = d;
-    return port;
-}
-
 /* -- the core's actions ---------------------------------------------------- */
 
 static void start_workers(struct drive *d, const struct msg_world *world)
 {
-    renew_store(d);
+    store_host_renew(&d->store, world->round);
     journal_world(&d->journal, world, mono_now_us());
     d->spawn_failed =
         crew_start(d->crew, world, &d->spawned, &d->spawn_err) != 0;
@@ -136,7 +74,7 @@ static void start_workers(struct drive *d, const struct msg_world *world)
 
 static void sweep(const struct drive *d)
 {
-    pid_t keep[3] = {link_server(d->link), d->store, output_pid(d->output)};
+    pid_t keep[3] = {link_server(d->link), d->store.pid, output_pid(d->output)};
     if (tree_kill(keep, 3, mono_now_us() + SWEEP_US) > 0)
         log_warnx("some processes that the workers left behind could not be "
                   "killed");
@@ -154,7 +92,7 @@ static void leave_loop(struct drive *d, const struct agent_verdict *v)
 {
     d->exiting = true;
     d->verdict = *v;
-    helper_kill(&d->store);
+    store_host_kill(&d->store);
     link_finish(d->link);
     (void)uv_timer_stop(&d->timer);
     if (link_server(d->link) > 0 && v->ended)
@@ -173,6 +111,8 @@ static void send_msg(struct drive *d, const struct msg *m)
     }
     struct msg join = *m;
     join.join.hosts = link_server(d->link) > 0;
+    if (join.join.hosts && d->store.give >= 0)
+        join.join.port = link_port(d->link);
     if (join.join.addr[0] == '\0')
         link_local_addr(d->link, join.join.addr, sizeof(join.join.addr));
     link_send(d->link, &join);
@@ -283,8 +223,11 @@ static void on_link_up(void *ctx)
 
 static void on_link_msg(void *ctx, const struct msg *m)
 {
+    struct drive *d = ctx;
     struct agent_event ev = {.kind = AGENT_MSG, .msg = m};
-    step(ctx, &ev);
+    if (m->kind == MSG_KIND_members)
+        store_host_members(&d->store, &m->members);
+    step(d, &ev);
 }
 
 static void on_link_down(void *ctx, bool refused, const char *why)
@@ -305,7 +248,7 @@ static void reap_others(struct drive *d)
 {
     for (;;) {
         pid_t relay = output_pid(d->output);
-        pid_t ours[3] = {link_server(d->link), d->store, relay};
+        pid_t ours[3] = {link_server(d->link), d->store.pid, relay};
         pid_t pid = crew_reap_orphans(d->crew, ours, 3);
         if (pid == 0)
             return;
@@ -314,10 +257,10 @@ static void reap_others(struct drive *d)
             output_restart(d->output);
             continue;
         }
-        if (pid == d->store) {
+        if (pid == d->store.pid) {
             log_warnx("the workers' store ended unexpectedly; a new, empty one "
                       "takes its place");
-            renew_store(d);
+            store_host_renew(&d->store, d->agent.world.round);
         } else {
             link_server_ended(d->link);
         }
@@ -399,6 +342,7 @@ static void fill_join(const struct drive *d, int store_port, struct msg_join *j)
         .scale_ms = c->scale_interval_us / MONO_MS,
         .node_rank = c->node_rank,
         .port = store_port,
+        .members = c->store_for_nodes,
         .join_ms = c->join_timeout_us / MONO_MS,
         .last_call_ms = c->last_call_timeout_us / MONO_MS,
         .heartbeat_ms = c->heartbeat_timeout_us / MONO_MS,
@@ -442,18 +386,18 @@ int drive_run(const struct conf *conf,
     const char *level = getenv("LOGLEVEL");
     d.conf = conf;
     d.guard_fd = guard_fd;
-    d.store_fd = -1;
     d.start_us = mono_now_us();
     d.debug = level != NULL && strcasecmp(level, "debug") == 0;
     (void)server_raise_files();
     if (uv_loop_init(&d.loop) != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot start an event loop");
     open_handles(&d);
-    int port = open_store(&d, &err);
+    int port = store_host_open(&d.store, &d.loop, conf, &err);
     if (port < 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     fill_join(&d, port, &ac.join);
-    d.link = link_new(&d.loop, conf, guard_fd, &link_handler, &d, d.debug);
+    d.link = link_new(&d.loop, conf, guard_fd, &link_handler, &d, d.store.give,
+                      d.debug);
     d.output = output_new(conf);
     journal_init(&d.journal, conf, d.output, ac.join.name, d.start_us);
     d.crew = crew_new(&d.loop, conf, origin, d.output, &crew_handler, &d);

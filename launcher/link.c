@@ -20,10 +20,10 @@
 #include <sys/wait.h>
 
 #include "launcher/guard.h"
-#include "launcher/helper.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
+#include "rendezvous/daemon/helper.h"
 #include "rendezvous/daemon/server.h"
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
@@ -41,6 +41,7 @@ struct link {
     const struct link_handler *handler;
     void *ctx;
     bool debug;
+    int store_chan;
     uv_timer_t timer; /* a dial's end, or a failure to be told */
     uv_getaddrinfo_t resolve;
     bool resolving;
@@ -66,6 +67,7 @@ struct link *link_new(uv_loop_t *loop,
                       int guard_fd,
                       const struct link_handler *handler,
                       void *ctx,
+                      int store_chan,
                       bool debug)
 {
     struct link *l = calloc(1, sizeof(*l));
@@ -77,6 +79,7 @@ struct link *link_new(uv_loop_t *loop,
     l->handler = handler;
     l->ctx = ctx;
     l->debug = debug;
+    l->store_chan = store_chan;
     l->port = conf->endpoint_port;
     (void)uv_timer_init(loop, &l->timer); /* cannot fail */
     l->timer.data = l->resolve.data = l;
@@ -128,10 +131,10 @@ struct server_args {
     struct tls_key *key;
 };
 
-static void run_server(int listen_fd, const void *arg)
+static void run_server(const struct helper_fds *fds, const void *arg)
 {
     const struct server_args *a = arg;
-    server_main(listen_fd, a->nodes_max, a->debug, a->key);
+    server_main(fds->listener, fds->chan, a->nodes_max, a->debug, a->key);
 }
 
 static bool is_literal_loopback(const char *host)
@@ -174,8 +177,9 @@ static void start_server(struct link *l, int fd)
         .debug = l->debug,
         .key = l->conf->token,
     };
+    struct helper_fds fds = {.listener = fd, .chan = l->store_chan};
     l->port = addr_fd_port(fd);
-    if (helper_start(&l->server, fd, run_server, &args, &err) != 0)
+    if (helper_start(&l->server, &fds, run_server, &args, &err) != 0)
         log_warnx("%s", err.text);
     l->served = true;
     (void)close(fd); /* the server has it */
@@ -440,6 +444,11 @@ void link_local_addr(const struct link *l, char *text, size_t size)
     if (l->conn != NULL)
         conn_here(l->conn, here);
     (void)snprintf(text, size, "%s", here); /* fits: both hold an address */
+}
+
+int link_port(const struct link *l)
+{
+    return l->port;
 }
 
 pid_t link_server(const struct link *l)

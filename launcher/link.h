@@ -24,12 +24,14 @@ struct link_handler {
 };
 
 /* Borrows all for its life, which is the process's. `guard_fd` is where the
- * guard is given duplicates of the connection. */
+ * guard is given duplicates of the connection; `store_chan` is the giving end
+ * by which a server of ours hands c10d connections over, -1: not at all. */
 struct link *link_new(uv_loop_t *loop,
                       const struct conf *conf,
                       int guard_fd,
                       const struct link_handler *handler,
                       void *ctx,
+                      int store_chan,
                       bool debug);
 
 void link_connect(struct link *l);
@@ -43,6 +45,9 @@ void link_finish(struct link *l);
 
 /* Our own address of the connection, "" when there is none. */
 void link_local_addr(const struct link *l, char *text, size_t size);
+
+/* The port of the rendezvous; of a server of ours the one that it has. */
+int link_port(const struct link *l);
 
 /* The process that serves the rendezvous here, 0: none. */
 pid_t link_server(const struct link *l);

@@ -9,7 +9,9 @@
 #include "launcher/guard.h"
 #include "launcher/options.h"
 #include "launcher/spawn.h"
+#include "launcher/store_host.h"
 #include "rendezvous/base/log.h"
+#include "rendezvous/net/allow.h"
 #include "rendezvous/net/tls.h"
 
 __attribute__((noreturn)) static void refuse(const struct ddp_err *err)
@@ -53,6 +55,8 @@ int main(int argc, char *argv[])
     if (conf.token_file[0] != '\0' &&
         tls_key_read(&conf.token, conf.token_file, &err) != 0)
         refuse(&err);
+    if (conf.store_allow[0] != '\0' && store_host_allow(&conf, &err) != 0)
+        refuse(&err);
     for (int i = 0; i < conf.notes_len; i++)
         log_info("%s", conf.notes[i]);
     if (opts_number(&o, OPTIONS_dry_run) != 0)
@@ -62,6 +66,7 @@ int main(int argc, char *argv[])
     int guard_fd = guard_split(conf.signals);
     int status = drive_run(&conf, &origin, guard_fd);
     tls_key_free(conf.token);
+    allow_free(conf.store_nets);
     conf_free(&conf);
     _exit(status); /* libuv's destructor would wait for a resolver that hangs */
 }

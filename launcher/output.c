@@ -14,7 +14,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "launcher/helper.h"
+#include "rendezvous/daemon/helper.h"
 #include "launcher/relay.h"
 #include "rendezvous/base/log.h"
 
@@ -60,6 +60,11 @@ struct output *output_new(const struct conf *conf)
 /* -- the relay --------------------------------------------------------------
  */
 
+static void run_relay(const struct helper_fds *fds, const void *arg)
+{
+    relay_main(fds->chan, arg);
+}
+
 static int start_relay(struct output *o, struct ddp_err *err)
 {
     int pair[2];
@@ -71,7 +76,8 @@ static int start_relay(struct output *o, struct ddp_err *err)
                            "cannot start the output's "
                            "process");
     (void)setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-    int rc = helper_start(&o->pid, pair[1], relay_main, o->conf, err);
+    struct helper_fds fds = {.listener = -1, .chan = pair[1]};
+    int rc = helper_start(&o->pid, &fds, run_relay, o->conf, err);
     (void)close(pair[1]);
     if (rc != 0)
         (void)close(pair[0]);

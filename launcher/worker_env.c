@@ -48,7 +48,10 @@ static void set_places(struct vars *v,
     set(v, "ROLE_RANK", "%lld", (long long)(w->role_rank + local_rank));
     set(v, "ROLE_WORLD_SIZE", "%lld", (long long)w->role_world);
     set(v, "ROLE_NAME", "%s", conf->role);
-    set(v, "MASTER_ADDR", "%s", w->master_addr);
+    /* The words that the user chose, where the store is there. */
+    bool chosen =
+        conf->backend == CONF_STATIC && w->master_port == conf->master_port;
+    set(v, "MASTER_ADDR", "%s", chosen ? conf->master_addr : w->master_addr);
     set(v, "MASTER_PORT", "%lld", (long long)w->master_port);
 }
 

@@ -2,7 +2,9 @@
 # Installs what is needed to build ddprun and to run its tests and its demo, as
 # far as it is missing: on Debian and its kin with apt, as root or by sudo. On
 # other systems it says what is needed and looks whether it is there.
-# usage: scripts/setup.sh [--quiet]
+# With --interop also what tests/interop plays with: PyTorch 1.13, and what it
+# takes to install a newer one from PyPI.
+# usage: scripts/setup.sh [--quiet] [--interop]
 set -u
 
 # Without these nothing is built. A|B: either will do, the first is installed.
@@ -15,14 +17,16 @@ tests='check libsubunit-dev mandoc iproute2 nftables procps python3
 headers='uv.h cjson/cJSON.h xxhash.h zlib.h openssl/ssl.h check.h'
 
 quiet=0
-case ${1:-} in
-'') ;;
---quiet) quiet=1 ;;
-*)
-    echo "usage: scripts/setup.sh [--quiet]" >&2
-    exit 2
-    ;;
-esac
+for option in "$@"; do
+    case $option in
+    --quiet) quiet=1 ;;
+    --interop) tests="$tests python3-torch python3-venv" ;;
+    *)
+        echo "usage: scripts/setup.sh [--quiet] [--interop]" >&2
+        exit 2
+        ;;
+    esac
+done
 
 say()
 {

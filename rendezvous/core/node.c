@@ -185,6 +185,7 @@ node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
         .run = run_index(r, run),
         .conn = -1,
         .hosts = j->hosts != 0,
+        .wants_members = j->members != 0,
         .nproc = (int)j->nproc,
         .port = (int)j->port,
         .asked_rank = (int)j->node_rank,
@@ -293,4 +294,54 @@ bool node_in_round(const struct node *n)
 {
     return n->state == NODE_RUNNING || n->state == NODE_STOPPING ||
            n->state == NODE_DONE || n->state == NODE_LEAVING;
+}
+
+/* -- the members' addresses ------------------------------------------------ */
+
+bool node_is_loopback(const char *addr)
+{
+    return strncmp(addr, "127.", 4) == 0 || strcmp(addr, "::1") == 0;
+}
+
+static bool is_member(const struct node *n)
+{
+    return n->group_rank >= 0 &&
+           (n->state == NODE_RUNNING || n->state == NODE_DONE);
+}
+
+/* Where the others came to: so a node on the server's own host, which may have
+ * come over loopback, is known to them. */
+static const char *address_of_here(const struct rdzv *r, const struct run *run)
+{
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (is_member(&r->nodes[i]) && !node_is_loopback(r->nodes[i].here_addr))
+            return r->nodes[i].here_addr;
+    return "";
+}
+
+void node_send_members(struct rdzv *r,
+                       const struct run *run,
+                       const struct node *to)
+{
+    if (to->group_rank != 0 || !to->wants_members)
+        return;
+    const char *here = address_of_here(r, run);
+    struct msg m = {.kind = MSG_KIND_members, .members.round = run->round};
+    size_t len = 0;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        const char *addr = node_is_loopback(n->addr) ? here : n->addr;
+        size_t more = strlen(addr) + 1;
+        if (!is_member(n) || more == 1)
+            continue;
+        if (len + more >= sizeof(m.members.addrs)) {
+            node_send(r, to, &m);
+            len = 0;
+        }
+        memcpy(m.members.addrs + len, addr, more - 1);
+        memcpy(m.members.addrs + len + more - 1, " ", 2);
+        len += more;
+    }
+    if (len > 0)
+        node_send(r, to, &m);
 }

@@ -40,6 +40,7 @@ struct node {
     bool hosts;
     bool drained; /* an operator takes it out; it is told so until it goes */
     char drained_by[65];
+    bool wants_members; /* it is told of them when it is group rank 0 */
     int nproc;
     int port;
     int asked_rank;
@@ -210,5 +211,13 @@ void note(struct rdzv *r,
           const char *node,
           const char *fmt,
           ...) __attribute__((format(printf, 5, 6)));
+
+bool node_is_loopback(const char *addr);
+
+/* Tells group rank 0, where it asked for that, at which addresses the members
+ * of the round are; in front of its world. */
+void node_send_members(struct rdzv *r,
+                       const struct run *run,
+                       const struct node *to);
 
 #endif

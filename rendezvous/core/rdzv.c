@@ -421,6 +421,7 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
     case MSG_KIND_waiting:
     case MSG_KIND_lease:
     case MSG_KIND_world:
+    case MSG_KIND_members:
     case MSG_KIND_stop:
     case MSG_KIND_drain:
     case MSG_KIND_end:

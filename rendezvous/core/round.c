@@ -144,11 +144,6 @@ static int pick_members(struct rdzv *r, const struct run *run)
     return picked;
 }
 
-static bool is_loopback(const char *addr)
-{
-    return strncmp(addr, "127.", 4) == 0 || strcmp(addr, "::1") == 0;
-}
-
 /*
  * Where the other nodes reach group rank 0. A node on the server's own host
  * may have come over loopback: then it is reached at the address on which the
@@ -158,9 +153,9 @@ static void find_master(const struct rdzv *r, struct run *run, int n_members)
 {
     const struct node *master = &r->nodes[r->places[0].id];
     const char *addr = master->addr;
-    for (int i = 1; i < n_members && is_loopback(addr); i++) {
+    for (int i = 1; i < n_members && node_is_loopback(addr); i++) {
         const struct node *n = &r->nodes[r->places[i].id];
-        if (!is_loopback(n->addr) && !is_loopback(n->here_addr))
+        if (!node_is_loopback(n->addr) && !node_is_loopback(n->here_addr))
             addr = n->here_addr;
     }
     msg_set(run->master_addr, addr);
@@ -184,6 +179,7 @@ void round_send_world(struct rdzv *r,
     m.world.role_world = n->role_world;
     msg_set(m.world.master_addr, run->master_addr);
     m.world.master_port = run->master_port;
+    node_send_members(r, run, n);
     node_send(r, n, &m);
 }
 

@@ -9,6 +9,7 @@
 #include "rendezvous/base/opts.h"
 #include "rendezvous/daemon/sd.h"
 #include "rendezvous/daemon/server.h"
+#include "rendezvous/daemon/store_child.h"
 #include "rendezvous/net/addr.h"
 
 enum option_id {
@@ -182,33 +183,13 @@ read_orders(const char *text, enum server_orders *out, struct ddp_err *err)
                        "--orders=%.80s: must be any, local or none", text);
 }
 
-static int serve(const struct opts *o)
+/* -- serving --------------------------------------------------------------- */
+
+static struct server_conf conf_of(const struct opts *o,
+                                  enum server_orders orders,
+                                  struct tls_key *key)
 {
-    struct ddp_err err;
-    struct tls_key *key = NULL;
-    const char *token_file = opts_text(o, OPTION_token_file);
-    int fd;
-    /* An empty variable is none; an empty option is no file. */
-    bool wanted = token_file != NULL &&
-                  (token_file[0] != '\0' ||
-                   o->value[OPTION_token_file].source == OPTS_FROM_LINE);
-    if (wanted && tls_key_read(&key, token_file, &err) != 0) {
-        log_warnx("%s", err.text);
-        return ddp_code_exit(err.code);
-    }
-    if (sd_open(&life.sd, &err) != 0)
-        log_warnx("%s; going on without", err.text);
-    enum server_orders orders;
-    if (read_orders(opts_text(o, OPTION_orders), &orders, &err) != 0 ||
-        open_listener(opts_text(o, OPTION_listen), &fd, &err) != 0) {
-        log_warnx("%s", err.text);
-        if (err.code == DDP_E_USAGE)
-            opts_usage(&table, stderr);
-        return ddp_code_exit(err.code);
-    }
-    uv_loop_t loop;
-    struct server *s;
-    struct server_conf conf = {
+    return (struct server_conf){
         .runs_max = (int)opts_number(o, OPTION_max_runs),
         .nodes_max = (int)opts_number(o, OPTION_max_nodes),
         .conns_max = (int)opts_number(o, OPTION_max_connections),
@@ -219,9 +200,24 @@ static int serve(const struct opts *o)
         .orders = orders,
         .key = key,
     };
+}
+
+static void run(const struct opts *o,
+                int fd,
+                enum server_orders orders,
+                struct tls_key *key)
+{
+    static struct store_child store;
+    uv_loop_t loop;
+    struct server *s;
+    struct ddp_err err;
+    struct server_conf conf = conf_of(o, orders, key);
+    bool c10d = opts_number(o, OPTION_c10d) != 0;
     if (uv_loop_init(&loop) != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot start an event loop");
-    if (server_open(&s, &loop, fd, &conf, &err) != 0)
+    if ((c10d &&
+         store_child_open(&store, &loop, &conf.store_chan, &err) != 0) ||
+        server_open(&s, &loop, fd, &conf, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     uv_signal_t term, intr;
     (void)uv_signal_init(&loop, &term);
@@ -229,17 +225,57 @@ static int serve(const struct opts *o)
     if (uv_signal_start(&term, on_stop, SIGTERM) != 0 ||
         uv_signal_start(&intr, on_stop, SIGINT) != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot take signals");
-    log_info("serving on port %d, %s", addr_fd_port(fd),
+    log_info("serving on port %d%s, %s", addr_fd_port(fd),
+             c10d ? ", with a c10d store" : "",
              key != NULL ? "to those who have the token"
                          : "open to whoever reaches it");
     begin_life(&loop, s);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     end_life();
     server_close(s);
+    if (c10d)
+        store_child_close(&store);
     uv_close((uv_handle_t *)&term, NULL);
     uv_close((uv_handle_t *)&intr, NULL);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
-    (void)uv_loop_close(&loop); /* nothing is open on it */
+    (void)uv_loop_close(&loop); /* the process ends anyway */
+}
+
+/* The token, where one is wanted. An empty variable is none; an empty option
+ * is no file. */
+static int
+read_token(const struct opts *o, struct tls_key **key, struct ddp_err *err)
+{
+    const char *file = opts_text(o, OPTION_token_file);
+    if (file == NULL || (file[0] == '\0' &&
+                         o->value[OPTION_token_file].source != OPTS_FROM_LINE))
+        return 0;
+    if (opts_number(o, OPTION_c10d) != 0)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "--c10d does not go with a token: the store's "
+                           "protocol knows none, so that whoever reaches the "
+                           "port could use it; start a second daemon for it "
+                           "on another port");
+    return tls_key_read(key, file, err);
+}
+
+static int serve(const struct opts *o)
+{
+    struct ddp_err err;
+    struct tls_key *key = NULL;
+    enum server_orders orders;
+    int fd;
+    if (read_token(o, &key, &err) != 0 ||
+        read_orders(opts_text(o, OPTION_orders), &orders, &err) != 0 ||
+        open_listener(opts_text(o, OPTION_listen), &fd, &err) != 0) {
+        log_warnx("%s", err.text);
+        if (err.code == DDP_E_USAGE)
+            opts_usage(&table, stderr);
+        return ddp_code_exit(err.code);
+    }
+    if (sd_open(&life.sd, &err) != 0)
+        log_warnx("%s; going on without", err.text);
+    run(o, fd, orders, key);
     tls_key_free(key);
     return 0;
 }

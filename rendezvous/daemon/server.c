@@ -19,17 +19,21 @@
 #include "rendezvous/core/rdzv.h"
 #include "rendezvous/daemon/site.h"
 #include "rendezvous/net/conn.h"
+#include "rendezvous/net/handover.h"
 
-#define SERVER_MAGIC    0x72647a76u
-#define SPARE_CONNS     64 /* for those who are refused, and for reconnects */
-#define SPARE_FILES     32 /* not for connections: the loop, stderr, a log */
-#define SPARE_HTTP      2  /* of these */
-#define CONNS_MIN       8
-#define HELLO_US        (10 * MONO_S) /* to say join */
-#define HELLO_FULL_US   (1 * MONO_S)  /* the same where others want the room */
-#define HELLO_SWEEP_MS  1000
-#define LAG_WORTH_US    (50 * MONO_MS)
-#define GARBAGE_PER_SEC 5 /* lines about strangers */
+#define SERVER_MAGIC        0x72647a76u
+#define SPARE_CONNS         64 /* for those who are refused, and for reconnects */
+#define SPARE_FILES         32 /* not for connections: the loop, stderr, a log */
+#define SPARE_HTTP          2  /* of these */
+#define CONNS_MIN           8
+#define HELLO_US            (10 * MONO_S) /* to say join */
+#define HELLO_FULL_US       (1 * MONO_S) /* the same where others want the room */
+#define HELLO_STORE_US      (2 * MONO_S) /* with a store to hand the silent to */
+#define HELLO_STORE_FULL_US (100 * MONO_MS)
+#define HELLO_SWEEP_MS      1000
+#define STORE_CONNS         2048 /* more strangers at one time, with a store */
+#define LAG_WORTH_US        (50 * MONO_MS)
+#define GARBAGE_PER_SEC     5 /* lines about strangers */
 
 struct slot {
     struct conn *conn;
@@ -47,6 +51,7 @@ struct server {
     uv_check_t check;
     uv_idle_t idle; /* runs while a tick is due */
     struct rdzv *rdzv;
+    struct giver *giver; /* to the store, or NULL */
     struct httpd *httpd; /* NULL: HTTP is not served */
     struct status_counts counts;
     char incarnation[RNG_ID_LEN + 1];
@@ -237,8 +242,27 @@ static void step(struct server *s, const struct rdzv_event *ev)
     arm(s);
 }
 
+/* To the process that serves the store. */
+static void hand_over(struct slot *slot)
+{
+    struct server *s = slot->server;
+    struct buf rest;
+    int fd = conn_yield(slot->conn, &rest);
+    if (fd < 0) {
+        complain(s, slot->conn, "no descriptor to hand it to the store");
+        conn_close(slot->conn);
+    } else if (giver_give(s->giver, fd, &rest) != 0) {
+        complain(s, NULL, "the store does not take its connections");
+    }
+    slot_free(slot);
+}
+
 static void turn_away(struct slot *slot, const char *why)
 {
+    if (slot->server->giver != NULL && conn_may_yield(slot->conn)) {
+        hand_over(slot); /* it may be a client that waits to be called */
+        return;
+    }
     complain_of(slot->server, slot->conn, STRANGER_SILENT, why);
     conn_close(slot->conn);
     slot_free(slot);
@@ -249,11 +273,13 @@ static void on_hello_timer(uv_timer_t *timer)
 {
     struct server *s = server_of(timer->data);
     int64_t now_us = mono_now_us();
+    int64_t hello_us = s->giver != NULL ? HELLO_STORE_US : HELLO_US;
     for (int i = 0; i < s->conns_max && s->strangers > 0; i++) {
         struct slot *slot = &s->slots[i];
         if (slot->conn != NULL && !slot->joined &&
-            now_us >= slot->since_us + HELLO_US)
-            turn_away(slot, "it said nothing for 10 s");
+            now_us >= slot->since_us + hello_us)
+            turn_away(slot, s->giver != NULL ? "it did not say who it is"
+                                             : "it said nothing for 10 s");
     }
     if (s->strangers == 0)
         (void)uv_timer_stop(timer);
@@ -270,7 +296,8 @@ static void make_room(struct server *s)
             (oldest == NULL || slot->since_us < oldest->since_us))
             oldest = slot;
     }
-    if (oldest != NULL && mono_now_us() >= oldest->since_us + HELLO_FULL_US)
+    int64_t full_us = s->giver != NULL ? HELLO_STORE_FULL_US : HELLO_FULL_US;
+    if (oldest != NULL && mono_now_us() >= oldest->since_us + full_us)
         turn_away(oldest, "it said nothing, and others wait for its place");
 }
 
@@ -374,11 +401,15 @@ static void on_closed(
         step(s, &ev);
 }
 
-/* Who asks by HTTP takes no node's place. */
+/* Who asks by HTTP takes no node's place, nor does who wants the store. */
 static void on_foreign(void *ctx, struct conn *c, enum first first)
 {
     struct slot *slot = ctx;
     struct server *s = server_of(slot->server);
+    if (first == FIRST_C10D && s->giver != NULL && conn_may_yield(c)) {
+        hand_over(slot);
+        return;
+    }
     if (first != FIRST_HTTP || s->httpd == NULL)
         return;
     slot_free(slot);
@@ -519,6 +550,9 @@ void server_close(struct server *s)
     uv_close((uv_handle_t *)&s->hello_timer, on_handle_closed);
     uv_close((uv_handle_t *)&s->check, on_handle_closed);
     uv_close((uv_handle_t *)&s->idle, on_handle_closed);
+    if (s->giver != NULL)
+        giver_close(s->giver);
+    s->giver = NULL;
 }
 
 static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
@@ -574,6 +608,11 @@ static int make_slots(struct server *s, struct ddp_err *err)
     int wanted = s->conf.conns_max > 0 ? s->conf.conns_max
                                        : s->conf.nodes_max + SPARE_CONNS;
     int room = files - SPARE_FILES - fit_http(s, files);
+    if (s->conf.store_chan > 0) { /* and what waits to be handed over */
+        int extra = room / 4 < STORE_CONNS ? room / 4 : STORE_CONNS;
+        wanted += extra;
+        room -= extra;
+    }
     if (room < CONNS_MIN)
         return ddp_err_set(err, DDP_E_NOMEM,
                            "%d open files are too few to serve the rendezvous, "
@@ -604,7 +643,11 @@ int server_open(struct server **out,
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for a server");
     s->magic = SERVER_MAGIC;
     s->conf = *conf;
-    if (make_slots(s, err) != 0) {
+    if (make_slots(s, err) != 0 ||
+        (conf->store_chan > 0 &&
+         giver_open(&s->giver, loop, conf->store_chan, err) != 0)) {
+        free(s->slots);
+        free(s->free_slots);
         free(s);
         return -1;
     }
@@ -640,7 +683,11 @@ static void close_when_idle(void *ctx)
     server_close(*(struct server **)ctx);
 }
 
-void server_main(int listen_fd, int nodes_max, bool debug, struct tls_key *key)
+void server_main(int listen_fd,
+                 int store_chan,
+                 int nodes_max,
+                 bool debug,
+                 struct tls_key *key)
 {
     uv_loop_t loop;
     struct server *s = NULL;
@@ -652,6 +699,7 @@ void server_main(int listen_fd, int nodes_max, bool debug, struct tls_key *key)
         .debug = debug,
         .quiet = true,
         .key = key,
+        .store_chan = store_chan,
         .on_idle = close_when_idle,
         .ctx = &s,
     };

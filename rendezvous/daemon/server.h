@@ -32,6 +32,11 @@ struct server_conf {
     bool quiet; /* no notes: beside a launcher, which tells them better */
     enum server_orders orders;
     struct tls_key *key; /* that all must have, borrowed; NULL: open to all */
+    /* Whoever speaks the c10d store's protocol is handed over by this channel
+     * (net/handover), whose giving end it owns, and so is whoever says nothing
+     * for two seconds: PyTorch's older clients hold a connection on which they
+     * wait to be spoken to. 0: none, they are turned away. */
+    int store_chan;
     /* Called, when not NULL, once a run has ended here, no other is alive and
      * no node is left. May call server_close. */
     void (*on_idle)(void *ctx);
@@ -57,10 +62,14 @@ void server_close(struct server *s);
 
 /*
  * The whole life of a process that serves the launcher's run and ends when the
- * run has ended. Never returns; ends with status 0. `key` as in server_conf.
+ * run has ended. Never returns; ends with status 0. `key` and `store_chan` as
+ * in server_conf.
  */
-void server_main(int listen_fd, int nodes_max, bool debug, struct tls_key *key)
-    __attribute__((noreturn));
+void server_main(int listen_fd,
+                 int store_chan,
+                 int nodes_max,
+                 bool debug,
+                 struct tls_key *key) __attribute__((noreturn));
 
 /* Raises the soft limit of open files to the hard one; returns it. */
 int server_raise_files(void);

@@ -17,6 +17,7 @@
 #include "rendezvous/daemon/store_server.h"
 
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,8 +76,8 @@ struct gate {
 
 struct store_server {
     uint32_t magic;
-    uv_tcp_t listener;
-    uv_check_t after; /* all reads of a turn of the loop: then it is written */
+    uv_tcp_t listener; /* opened only where there is one to listen on */
+    uv_check_t after;  /* all reads of a turn of the loop: then it is written */
     struct store_server_limits limits;
     struct store *store;
     struct conn *conns;
@@ -507,6 +508,40 @@ static void turn_away(struct store_server *s)
     uv_close((uv_handle_t *)tcp, on_turned_away);
 }
 
+static void begin(struct conn *c)
+{
+    int rc = uv_tcp_init(c->server->listener.loop, &c->tcp);
+    ddp_assert(rc == 0); /* without an address family it makes no socket */
+    c->tcp.data = c;
+    c->server->handles++;
+}
+
+static bool may_connect(struct conn *c)
+{
+    const struct store_server_limits *l = &c->server->limits;
+    struct sockaddr_storage sa;
+    int len = (int)sizeof(sa);
+    return l->admits == NULL ||
+           (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&sa, &len) == 0 &&
+            l->admits(l->ctx, (const struct sockaddr *)&sa));
+}
+
+/* It has its socket, if rc is 0. */
+static void welcome(struct conn *c, int rc)
+{
+    if (rc == 0 && !may_connect(c)) {
+        conn_refuse(c, "it is none of those that may use this store");
+        return;
+    }
+    if (rc == 0)
+        rc = uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+    if (rc != 0) {
+        conn_close(c);
+        return;
+    }
+    (void)uv_tcp_nodelay(&c->tcp, 1); /* slower without it, not wrong */
+}
+
 static void accept_next(struct store_server *s)
 {
     struct conn *c = take_slot(s);
@@ -515,18 +550,9 @@ static void accept_next(struct store_server *s)
         return;
     }
     s->paused = false;
-    int rc = uv_tcp_init(s->listener.loop, &c->tcp);
-    ddp_assert(rc == 0); /* without an address family it makes no socket */
-    c->tcp.data = c;
-    s->handles++;
-    rc = uv_accept((uv_stream_t *)&s->listener, (uv_stream_t *)&c->tcp);
-    if (rc == 0)
-        rc = uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
-    if (rc != 0) {
-        conn_close(c);
-        return;
-    }
-    (void)uv_tcp_nodelay(&c->tcp, 1); /* slower without it, not wrong */
+    begin(c);
+    int rc = uv_accept((uv_stream_t *)&s->listener, (uv_stream_t *)&c->tcp);
+    welcome(c, rc);
 }
 
 static void on_connection(uv_stream_t *listener, int status)
@@ -537,6 +563,41 @@ static void on_connection(uv_stream_t *listener, int status)
     else if (gate_pass(s))
         log_warnx("store: a connection cannot be accepted: %s",
                   uv_strerror(status));
+}
+
+/* -- connections that another process accepted ----------------------------- */
+
+/* A client may be slow to read, or stopped, for as long as it likes: the
+ * other's time-out for peers that take nothing is not ours. */
+static void retune(int fd)
+{
+    unsigned none = 0;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &none, sizeof(none));
+}
+
+void store_server_adopt(struct store_server *s,
+                        int fd,
+                        const void *data,
+                        size_t len)
+{
+    struct conn *c = take_slot(s);
+    if (c == NULL) {
+        (void)close(fd);
+        if (gate_pass(s))
+            log_warnx("store: a connection is turned away: no descriptors for "
+                      "more than %u",
+                      (unsigned)s->limits.conn_max);
+        return;
+    }
+    retune(fd);
+    begin(c);
+    int rc = uv_tcp_open(&c->tcp, fd);
+    if (rc != 0)
+        (void)close(fd); /* libuv did not take it */
+    welcome(c, rc);
+    if (c->state == CONN_OPEN && len > 0)
+        feed(c, data, len);
+    flush_dirty(s);
 }
 
 /* -- life ------------------------------------------------------------------ */
@@ -600,6 +661,21 @@ static struct store_server *server_new(const struct store_server_limits *limits,
     return s;
 }
 
+/* Owns `fd`. */
+static int open_listener(struct store_server *s, int fd, struct ddp_err *err)
+{
+    int rc = uv_tcp_open(&s->listener, fd);
+    if (rc != 0)
+        (void)close(fd); /* libuv did not take it */
+    if (rc == 0)
+        rc = uv_listen((uv_stream_t *)&s->listener, BACKLOG, on_connection);
+    if (rc == 0)
+        return 0;
+    return ddp_err_set(err, DDP_E_IO,
+                       "the store cannot listen on descriptor %d: %s", fd,
+                       uv_strerror(rc));
+}
+
 int store_server_open_limited(struct store_server **out,
                               uv_loop_t *loop,
                               int listen_fd,
@@ -608,11 +684,12 @@ int store_server_open_limited(struct store_server **out,
 {
     struct store_server *s = server_new(limits, err);
     if (s == NULL) {
-        (void)close(listen_fd); /* ours to drop, nothing was said on it */
+        if (listen_fd >= 0)
+            (void)close(listen_fd); /* ours to drop, nothing was said on it */
         return -1;
     }
     int rc = uv_tcp_init(loop, &s->listener);
-    ddp_assert(rc == 0); /* see accept_next */
+    ddp_assert(rc == 0); /* without an address family it makes no socket */
     s->listener.data = s;
     s->handles = 2;
     rc = uv_check_init(loop, &s->after);
@@ -620,16 +697,9 @@ int store_server_open_limited(struct store_server **out,
     s->after.data = s;
     rc = uv_check_start(&s->after, on_all_read);
     ddp_assert(rc == 0);
-    rc = uv_tcp_open(&s->listener, listen_fd);
-    if (rc != 0)
-        (void)close(listen_fd); /* libuv did not take it */
-    if (rc == 0)
-        rc = uv_listen((uv_stream_t *)&s->listener, BACKLOG, on_connection);
-    if (rc != 0) {
+    if (listen_fd >= 0 && open_listener(s, listen_fd, err) != 0) {
         store_server_close(s);
-        return ddp_err_set(err, DDP_E_IO,
-                           "the store cannot listen on descriptor %d: %s",
-                           listen_fd, uv_strerror(rc));
+        return -1;
     }
     *out = s;
     return 0;

@@ -15,8 +15,10 @@
 #ifndef STORE_SERVER_H
 #define STORE_SERVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <uv.h>
 
 #include "rendezvous/base/err.h"
@@ -29,6 +31,9 @@ struct store_server_limits {
     size_t reply_bytes; /* what may wait to be read by one connection */
     size_t held_bytes;  /* half requests and unread replies of all connections;
                            beyond it the one that holds most is closed */
+    /* Who may connect; NULL: everybody. */
+    bool (*admits)(void *ctx, const struct sockaddr *peer);
+    void *ctx;
 };
 
 /* 1 GiB, 64 MiB, 512 MiB, and as many connections as the soft limit of
@@ -36,7 +41,8 @@ struct store_server_limits {
 struct store_server_limits store_server_limits_default(void);
 
 /*
- * Serves on `loop` behind `listen_fd`, which is bound and listens already.
+ * Serves on `loop` behind `listen_fd`, which is bound and listens already; -1
+ * is none, for a store whose connections are all adopted.
  * Owns `listen_fd` from here on, also when it fails. Errors: -1 and NOMEM, or
  * IO where the descriptor cannot be used. The second form takes the limits
  * from the caller.
@@ -50,6 +56,15 @@ int store_server_open_limited(struct store_server **out,
                               int listen_fd,
                               const struct store_server_limits *limits,
                               struct ddp_err *err);
+
+/*
+ * Serves a connection that somebody else accepted, and that sent `data` (may
+ * be none) so far. Owns `fd` from here on.
+ */
+void store_server_adopt(struct store_server *s,
+                        int fd,
+                        const void *data,
+                        size_t len);
 
 /* Closes every connection and forgets every key. `s` is gone for the caller;
  * its memory is freed by the loop, which must run until then. */

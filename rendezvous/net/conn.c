@@ -734,11 +734,17 @@ void conn_raw(struct conn *c, const struct conn_handler *h, void *ctx)
     c->ctx = ctx;
 }
 
+bool conn_may_yield(const struct conn *c)
+{
+    return c->accepted && c->tls == NULL && !c->greeted && !c->raw &&
+           !c->closing && !c->finishing;
+}
+
 /* libuv takes the descriptor out of its epoll set before it closes it, so that
  * nothing of the duplicate is told here any more. */
 int conn_yield(struct conn *c, struct buf *rest)
 {
-    ddp_assert(c->accepted && c->tls == NULL && !c->greeted && !c->closing);
+    ddp_assert(conn_may_yield(c));
     int fd = fcntl(conn_fd(c), F_DUPFD_CLOEXEC, 3);
     if (fd < 0)
         return -1;

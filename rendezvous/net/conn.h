@@ -130,8 +130,13 @@ void conn_send_bytes(struct conn *c, const void *data, size_t len);
  * While it does, on_drained is to come. */
 size_t conn_queued(const struct conn *c);
 
+/* Whether it can be given away: an accepted one without TLS that has not said
+ * our hello. */
+bool conn_may_yield(const struct conn *c);
+
 /*
- * In on_foreign, without TLS: gives the connection away. Returns a duplicate of
+ * In on_foreign, or later while it is silent, where conn_may_yield: gives the
+ * connection away. Returns a duplicate of
  * its descriptor, non-blocking, owned by the caller, and in *rest what was read
  * of it so far, to be freed by buf_free. The conn is dead then, without
  * on_closed. -1: errno, nothing has happened.

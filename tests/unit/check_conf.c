@@ -193,7 +193,7 @@ static const struct {
      "2:2 c10d at h 7 host -1 rank 1 master -"},
     {"", "--nnodes=2 --rdzv_endpoint=h:7 --rdzv_backend=c10d --node_rank=2",
      "2:2 c10d at h 7 host -1 rank -1 master - noted"},
-    {"", "--nnodes=2 --rdzv_endpoint=h:7 --rdzv_backend=c10d --master_port=1",
+    {"", "--nnodes=2 --rdzv_endpoint=h:7 --rdzv_backend=c10d --master_addr=g",
      "2:2 c10d at h 7 host -1 rank -1 master - noted"},
     {"", "--nnodes=2 --rdzv_endpoint=h:7 --rdzv_conf=is_host=1",
      "2:2 c10d at h 7 host 1 rank -1 master -"},
@@ -234,6 +234,45 @@ START_TEST(test_conf_meeting_place_is_found)
     ck_assert_msg(make_conf(&c, meetings[_i].env, line, &err) == 0, "%s: %s",
                   line, err.text);
     ck_assert_str_eq(meeting(&c, text), meetings[_i].want);
+    conf_free(&c);
+}
+END_TEST
+
+/* MASTER_PORT: where it is fixed, and whether the rendezvous's own port is the
+ * workers' store's as well, which then hands connections over. */
+static const struct {
+    const char *line;
+    int store_port; /* 0: not fixed, or the endpoint's */
+    bool shared;
+} stores[] = {
+    {"", 0, false},
+    {"--standalone --master_port=5", 5, false},
+    {"--master_port=5", 0, true},
+    {"--master_port=5 --worker_store=none", 0, false},
+    {"--rdzv_endpoint=h:7", 0, false},
+    {"--rdzv_endpoint=h:7 --rdzv_backend=c10d --master_port=5", 5, false},
+    {"--rdzv_endpoint=h:7 --rdzv_backend=c10d --master_port=7", 7, true},
+    {"--rdzv_endpoint=h:7 --rdzv_backend=c10d --master_port=7 "
+     "--worker_store=none",
+     7, false},
+    {"--rdzv_endpoint=h:7 --rdzv_backend=c10d --master_port=7 "
+     "--rdzv_conf=is_host=0",
+     7, false},
+    {"--nnodes=2 --master_addr=h --node_rank=0", 0, true},
+    {"--nnodes=2 --master_addr=h --node_rank=1", 0, false},
+    {"--nnodes=2 --rdzv_endpoint=h:7 --node_rank=0 --master_port=7", 0, true},
+    {"--nnodes=2 --rdzv_endpoint=h:7 --node_rank=0 --master_port=5", 5, false},
+};
+
+START_TEST(test_conf_master_port_is_found)
+{
+    struct conf c;
+    struct ddp_err err = {.text = ""};
+    char line[512];
+    (void)snprintf(line, sizeof(line), "%s prog", stores[_i].line);
+    ck_assert_msg(make_conf(&c, "", line, &err) == 0, "%s: %s", line, err.text);
+    ck_assert_int_eq(c.store_port, stores[_i].store_port);
+    ck_assert_int_eq(conf_shares_port(&c), stores[_i].shared);
     conf_free(&c);
 }
 END_TEST
@@ -964,6 +1003,8 @@ int main(void)
     tcase_add_unchecked_fixture(t, make_root, remove_root);
     tcase_add_loop_test(t, test_conf_meeting_place_is_found, 0,
                         (int)(sizeof(meetings) / sizeof(meetings[0])));
+    tcase_add_loop_test(t, test_conf_master_port_is_found, 0,
+                        sizeof(stores) / sizeof(stores[0]));
     tcase_add_loop_test(t, test_conf_program_is_found, 0,
                         (int)(sizeof(programs) / sizeof(programs[0])));
     tcase_add_loop_test(t, test_conf_wrong_value_is_told, 0,

@@ -25,10 +25,12 @@
 
 static struct rdzv *rdzv;
 static int64_t now_us;
-static char said[8000];        /* since the last look: "0:world 1:world ..." */
-static char notes[8000];       /* "joined sealed ..." */
-static struct msg last[CONNS]; /* the last one that was sent there */
-static struct msg_join like;   /* what joins look like */
+static char said[8000];         /* since the last look: "0:world 1:world ..." */
+static char notes[8000];        /* "joined sealed ..." */
+static struct msg last[CONNS];  /* the last one that was sent there */
+static struct msg_join like;    /* what joins look like */
+static char members_said[4000]; /* "ROUND: ADDRESS ADDRESS ..." */
+static int members_pieces;
 
 static void append(char *text, size_t size, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -47,6 +49,13 @@ static void emit(void *ctx, const struct rdzv_action *a)
     switch (a->kind) {
     case RDZV_SEND:
         last[a->conn] = *a->msg;
+        if (a->msg->kind == MSG_KIND_members) {
+            if (members_pieces++ == 0)
+                append(members_said, sizeof(members_said),
+                       "%d: ", (int)a->msg->members.round);
+            append(members_said, sizeof(members_said), "%s",
+                   a->msg->members.addrs);
+        }
         append(said, sizeof(said), "%d:%s ", a->conn, msg_name(a->msg->kind));
         return;
     case RDZV_DROP:
@@ -226,6 +235,8 @@ static void new_server(void)
 static void setup(void)
 {
     rdzv = NULL;
+    members_said[0] = '\0';
+    members_pieces = 0;
     now_us = 1000 * MONO_S;
     new_server();
     like = (struct msg_join){.version = MSG_VERSION,
@@ -288,6 +299,59 @@ START_TEST(test_rdzv_round_is_sealed_when_the_most_are_there)
     ck_assert_str_eq(last[0].world.instance, last[1].world.instance);
     ck_assert_int_eq(rdzv_nodes(rdzv), 2);
     ck_assert_int_eq(rdzv_live_runs(rdzv), 1);
+}
+END_TEST
+
+/* Group rank 0, if it asks, is told where the members are, before its world and
+ * nobody else is; who came over loopback is known by the server's address. */
+START_TEST(test_rdzv_members_are_told_to_the_first_alone)
+{
+    struct msg m;
+    limits_of(3, 3);
+    like.members = 1;
+    msg_set(like.addr, "10.0.0.7");
+    join(0);
+    m = make_join(1);
+    msg_set(m.join.addr, "2001:db8::1");
+    say(1, &m);
+    m = make_join(2);
+    msg_set(m.join.addr, "127.0.0.1");
+    say(2, &m);
+    ck_assert(told(0, "members") && !told(1, "members") && !told(2, "members"));
+    ck_assert(strstr(said, "0:members ") < strstr(said, "0:world "));
+    ck_assert_str_eq(members_said, "1: 10.0.0.7 2001:db8::1 10.0.0.9 ");
+}
+END_TEST
+
+/* As many messages as it takes, each address whole. */
+START_TEST(test_rdzv_members_come_in_pieces)
+{
+    static const char addr[] = "2001:db8:1111:2222:3333:4444:5555:";
+    rdzv_del(rdzv);
+    rdzv = rdzv_new(&(struct rdzv_limits){.runs_max = 1,
+                                          .nodes_max = 40,
+                                          .conns_max = CONNS},
+                    1);
+    limits_of(40, 40);
+    for (int i = 0; i < 40; i++) {
+        struct msg m = make_join(i);
+        m.join.members = i == 0;
+        (void)snprintf(m.join.addr, sizeof(m.join.addr), "%s%x", addr, i + 16);
+        say(i, &m);
+    }
+    int words = 0;
+    for (const char *p = members_said; (p = strstr(p, addr)) != NULL; p++)
+        words++;
+    ck_assert_int_eq(words, 40);
+    ck_assert_int_eq(members_pieces, 2);
+}
+END_TEST
+
+START_TEST(test_rdzv_no_members_where_nobody_asks)
+{
+    join(0);
+    join(1);
+    ck_assert_int_eq(members_pieces, 0);
 }
 END_TEST
 
@@ -1604,6 +1668,9 @@ static void add_tests(TCase *t)
 {
     const TTest *const tests[] = {
         test_rdzv_round_is_sealed_when_the_most_are_there,
+        test_rdzv_members_are_told_to_the_first_alone,
+        test_rdzv_members_come_in_pieces,
+        test_rdzv_no_members_where_nobody_asks,
         test_rdzv_last_call_ends_the_wait_for_more,
         test_rdzv_last_call_is_called_off,
         test_rdzv_too_few_end_by_timeout,

@@ -1,0 +1,73 @@
+#include "rendezvous/daemon/helper.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define KEPT_FD 3 /* the first of those that a helper keeps */
+#define KEPT    2
+
+/* Keeps 0 to 2 and what it is given, at the places behind them. */
+static struct helper_fds keep_only(const struct helper_fds *fds)
+{
+    /* High copies first, so that none lies where another is to go. */
+    int listener = fcntl(fds->listener, F_DUPFD, KEPT_FD + KEPT);
+    int chan = fcntl(fds->chan, F_DUPFD, KEPT_FD + KEPT);
+    struct helper_fds kept = {
+        .listener = listener < 0 ? -1 : dup2(listener, KEPT_FD),
+        .chan = chan < 0 ? -1 : dup2(chan, KEPT_FD + 1),
+    };
+    if (kept.listener < 0)
+        (void)close(KEPT_FD);
+    if (kept.chan < 0)
+        (void)close(KEPT_FD + 1);
+    if (syscall(SYS_close_range, KEPT_FD + KEPT, ~0u, 0) != 0)
+        for (int fd = KEPT_FD + KEPT; fd < 4096; fd++) /* before Linux 5.9 */
+            (void)close(fd);
+    return kept;
+}
+
+__attribute__((noreturn)) static void become(const struct helper_fds *fds,
+                                             pid_t parent,
+                                             helper_main run,
+                                             const void *arg)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(128 + SIGKILL);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 0);
+    (void)signal(SIGCHLD, SIG_DFL);
+    /* The agent's loop, its connection and its pidfds are not ours to hold:
+     * the connection above all, whose last holder's end is the farewell. */
+    struct helper_fds kept = keep_only(fds);
+    run(&kept, arg);
+    _exit(ddp_code_exit(DDP_E_BUG));
+}
+
+int helper_start(pid_t *pid,
+                 const struct helper_fds *fds,
+                 helper_main run,
+                 const void *arg,
+                 struct ddp_err *err)
+{
+    pid_t parent = getpid();
+    *pid = fork();
+    if (*pid == 0)
+        become(fds, parent, run, arg);
+    if (*pid > 0)
+        return 0;
+    *pid = 0;
+    return ddp_err_sys(err, DDP_E_NOMEM, "cannot start a process of ours");
+}
+
+void helper_kill(pid_t *pid)
+{
+    if (*pid <= 0)
+        return;
+    (void)kill(*pid, SIGKILL);
+    (void)waitpid(*pid, NULL, 0);
+    *pid = 0;
+}

@@ -1,0 +1,36 @@
+/*
+ * daemon/helper: processes of ours beside the one that serves or launches,
+ * forked from it: the rendezvous server of a launcher, the store of a round,
+ * the store of ddprdzvd --c10d. They run this binary's own code, die with
+ * their parent, and hold no descriptor but the two that they are given.
+ */
+#ifndef HELPER_H
+#define HELPER_H
+
+#include <sys/types.h>
+
+#include "rendezvous/base/err.h"
+
+/* What a helper is given, each -1 where there is none. */
+struct helper_fds {
+    int listener;
+    int chan; /* net/handover */
+};
+
+/* Called in the child with its own copies; must not return. */
+typedef void (*helper_main)(const struct helper_fds *fds, const void *arg);
+
+/*
+ * Forks. The caller keeps its own descriptors. Errors: DDP_E_NOMEM. Must be
+ * called on the main thread (parent-death signal).
+ */
+int helper_start(pid_t *pid,
+                 const struct helper_fds *fds,
+                 helper_main run,
+                 const void *arg,
+                 struct ddp_err *err);
+
+/* SIGKILL and reap; *pid becomes 0. Nothing for 0. */
+void helper_kill(pid_t *pid);
+
+#endif

@@ -1,0 +1,18 @@
+/*
+ * daemon/store_doors: a store in a process of its own whose connections come
+ * from a listener, from a channel by which another process hands them over
+ * (net/handover), or from both.
+ */
+#ifndef STORE_DOORS_H
+#define STORE_DOORS_H
+
+#include "rendezvous/daemon/helper.h"
+
+struct allow;
+
+/* A helper_main's rest: serves until it is killed. `allow`: who may connect,
+ * NULL is everybody; borrowed. Never returns. */
+void store_doors_main(const struct helper_fds *fds, struct allow *allow)
+    __attribute__((noreturn));
+
+#endif

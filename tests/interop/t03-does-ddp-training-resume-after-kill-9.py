@@ -1,0 +1,21 @@
+# The training script that PyTorch's users write, unchanged: does it go on from
+# its snapshot after kill -9 of a worker?
+from interop import *
+
+start("job", DDPRUN, "--standalone", "--nproc_per_node=2", "--max_restarts=1",
+      HERE / "train.py", "12", "3", EPOCH_PAUSE="0.1")
+wait_log("Epoch 3 | Training snapshot saved", "job")
+victims = [p for p in marked() if b"train.py\0" in
+           pathlib.Path(f"/proc/{p}/cmdline").read_bytes() and b"RANK=1" in
+           pathlib.Path(f"/proc/{p}/environ").read_bytes().split(b"\0")]
+same(len(victims), 1, "workers with rank 1")
+os.kill(victims[0], signal.SIGKILL)
+ends_with(0, "job")
+text = log("job")
+for line in ("killed by signal 9", "Resuming training from snapshot at Epoch",
+             "[GPU0] Epoch 11 | Batchsize: 32 | Steps: 32",
+             "[GPU1] Epoch 11 | Batchsize: 32 | Steps: 32"):
+    has(line, "job")
+same(text.count("Resuming"), 2, "workers that resumed")
+same(text.count("[GPU0] Epoch 0 "), 1, "first epochs")
+done()

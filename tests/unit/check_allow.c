@@ -1,0 +1,126 @@
+/* net/allow: who may connect. */
+/* links: rendezvous/net/allow rendezvous/net/addr */
+/* links: rendezvous/base/err rendezvous/base/log */
+#include <arpa/inet.h>
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/net/allow.h"
+
+static bool has(struct allow *a, const char *text)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1)
+        return allow_has(a, (const struct sockaddr *)&v4);
+    ck_assert_int_eq(inet_pton(AF_INET6, text, &v6.sin6_addr), 1);
+    return allow_has(a, (const struct sockaddr *)&v6);
+}
+
+static const struct {
+    const char *net;
+    const char *addr;
+    bool in;
+} nets[] = {
+    {"198.51.100.0/24", "198.51.100.255", true},
+    {"198.51.100.0/24", "198.51.101.0", false},
+    {"198.51.100.128/25", "198.51.100.127", false},
+    {"198.51.100.128/25", "198.51.100.128", true},
+    {"198.51.100.7", "198.51.100.7", true},
+    {"198.51.100.7", "198.51.100.6", false},
+    {"198.51.100.7/32", "::ffff:198.51.100.7", true},
+    {"0.0.0.0/0", "203.0.113.9", true},
+    {"0.0.0.0/0", "2001:db8::1", false},
+    {"::/0", "203.0.113.9", true},
+    {"2001:db8::/33", "2001:db8:7fff::1", true},
+    {"2001:db8::/33", "2001:db8:8000::1", false},
+    {"2001:db8::/32", "2001:db9::", false},
+};
+
+/* Networks of both families, at the edges of their prefixes. */
+START_TEST(test_allow_networks)
+{
+    struct allow *a = allow_new();
+    struct ddp_err err;
+    ck_assert_int_eq(allow_add_net(a, nets[_i].net, &err), 0);
+    ck_assert_int_eq(has(a, nets[_i].addr), nets[_i].in);
+    allow_free(a);
+}
+END_TEST
+
+static const char *const wrong[] = {"",
+                                    "/8",
+                                    "host",
+                                    "10.0.0.0/",
+                                    "10.0.0.0/33",
+                                    "10.0.0.0/-1",
+                                    "10.0.0.0/8x",
+                                    "10.0.0.1/8",
+                                    "10.0.0/8",
+                                    "fd00::/129",
+                                    "fd00::1/8",
+                                    "10.0.0.0/0000008"};
+
+/* What is no network is refused with a sentence that shows it. */
+START_TEST(test_allow_wrong_networks_are_refused)
+{
+    struct allow *a = allow_new();
+    struct ddp_err err;
+    ck_assert_int_eq(allow_add_net(a, wrong[_i], &err), -1);
+    ck_assert_int_eq(err.code, DDP_E_USAGE);
+    ck_assert_ptr_nonnull(strstr(err.text, wrong[_i]));
+    ck_assert(!has(a, "10.0.0.1"));
+    allow_free(a);
+}
+END_TEST
+
+/* Thousands of single addresses, given in no order and twice; a copy has none
+ * of them, but the networks. This machine itself may always. */
+START_TEST(test_allow_addresses)
+{
+    struct allow *a = allow_new();
+    struct ddp_err err;
+    char text[64];
+    for (int i = 0; i < 10000; i++) {
+        int n = i * 7919 % 5000;
+        (void)snprintf(text, sizeof(text), "198.18.%d.%d", n / 250, n % 250);
+        ck_assert_int_eq(allow_add_addr(a, text, &err), 0);
+    }
+    ck_assert_int_eq(allow_add_addr(a, "2001:db8::5", &err), 0);
+    ck_assert_int_eq(allow_add_net(a, "203.0.113.0/24", &err), 0);
+    ck_assert_int_eq(allow_add_addr(a, "node7", &err), -1);
+    ck_assert(has(a, "198.18.0.0"));
+    ck_assert(has(a, "198.18.19.249"));
+    ck_assert(!has(a, "198.18.20.0"));
+    ck_assert(!has(a, "198.18.0.250"));
+    ck_assert(has(a, "2001:db8::5"));
+    ck_assert(!has(a, "2001:db8::6"));
+    ck_assert(has(a, "127.0.0.1"));
+    ck_assert(has(a, "::1"));
+    struct allow *b = allow_copy_nets(a);
+    allow_free(a);
+    ck_assert(has(b, "203.0.113.1"));
+    ck_assert(!has(b, "198.18.0.0"));
+    allow_free(b);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("allow");
+    TCase *tc = tcase_create("allow");
+    tcase_set_tags(tc, "fast");
+    tcase_add_loop_test(tc, test_allow_networks, 0,
+                        sizeof(nets) / sizeof(nets[0]));
+    tcase_add_loop_test(tc, test_allow_wrong_networks_are_refused, 0,
+                        sizeof(wrong) / sizeof(wrong[0]));
+    tcase_add_test(tc, test_allow_addresses);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,162 @@
+/* net/handover: connections from one process of ours to another. */
+/* links: rendezvous/net/handover rendezvous/base/err */
+/* links: rendezvous/base/log rendezvous/base/buf */
+/* libs: -luv */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "rendezvous/net/handover.h"
+
+static uv_loop_t loop;
+static struct giver *giver;
+static int taking;
+
+static void setup(void)
+{
+    struct ddp_err err;
+    int giving;
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    ck_assert_int_eq(handover_pair(&giving, &taking, &err), 0);
+    ck_assert_int_eq(giver_open(&giver, &loop, giving, &err), 0);
+}
+
+static void teardown(void)
+{
+    if (giver != NULL)
+        giver_close(giver);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+    ck_assert_int_eq(close(taking), 0);
+}
+
+/* One end goes away with these bytes, the other is returned. */
+static int give(const void *data, size_t len, int want)
+{
+    int pair[2];
+    struct buf rest;
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    buf_init(&rest, (size_t)1 << 20);
+    ck_assert_int_eq(buf_put(&rest, data, len), 0);
+    ck_assert_int_eq(giver_give(giver, pair[0], &rest), want);
+    ck_assert_uint_eq(buf_len(&rest), 0);
+    return pair[1];
+}
+
+/* What comes with it, and that it is the other end of `peer`. */
+static void take(int peer, const void *data, size_t len)
+{
+    static uint8_t got[HANDOVER_BYTES_MAX];
+    size_t n = 0;
+    int fd = -1;
+    char c = 0;
+    ck_assert_int_eq(handover_take(taking, &fd, got, &n), 1);
+    ck_assert_uint_eq(n, len);
+    if (len > 0)
+        ck_assert_mem_eq(got, data, len);
+    ck_assert_int_eq(write(fd, "x", 1), 1);
+    ck_assert_int_eq(read(peer, &c, 1), 1);
+    ck_assert_int_eq(c, 'x');
+    ck_assert_int_eq(close(fd), 0);
+    ck_assert_int_eq(close(peer), 0);
+}
+
+static void is_closed(int peer)
+{
+    char c;
+    ck_assert_int_eq(read(peer, &c, 1), 0);
+    ck_assert_int_eq(close(peer), 0);
+}
+
+/* A connection arrives with the bytes that were read, also with none. */
+START_TEST(test_handover_brings_descriptor_and_bytes)
+{
+    static uint8_t most[HANDOVER_BYTES_MAX];
+    memset(most, 7, sizeof(most));
+    int a = give("\0ab", 3, 0);
+    int b = give("", 0, 0);
+    int c = give(most, sizeof(most), 0);
+    take(a, "\0ab", 3);
+    take(b, "", 0);
+    take(c, most, sizeof(most));
+    int fd;
+    size_t n;
+    ck_assert_int_eq(handover_take(taking, &fd, most, &n), 0);
+}
+END_TEST
+
+/* What the channel has no room for waits with the giver, in order; beyond its
+ * limit a connection is closed. */
+START_TEST(test_handover_giver_never_waits)
+{
+    enum {
+        ALL = 600
+    };
+    static uint8_t large[2000];
+    static int peer[ALL];
+    for (int i = 0; i < ALL; i++) {
+        memcpy(large, &i, sizeof(i));
+        peer[i] = give(large, sizeof(large), 0);
+    }
+    for (int i = 0; i < ALL; i++) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        memcpy(large, &i, sizeof(i));
+        take(peer[i], large, sizeof(large));
+    }
+}
+END_TEST
+
+/* More bytes than may have been read before: the connection is closed. */
+START_TEST(test_handover_too_many_bytes_closes)
+{
+    static uint8_t more[HANDOVER_BYTES_MAX + 1];
+    is_closed(give(more, sizeof(more), -1));
+}
+END_TEST
+
+/* Draining closes what waits in the channel. */
+START_TEST(test_handover_drained_connections_are_closed)
+{
+    int a = give("a", 1, 0);
+    int b = give("b", 1, 0);
+    handover_drain(taking);
+    is_closed(a);
+    is_closed(b);
+    take(give("c", 1, 0), "c", 1);
+}
+END_TEST
+
+/* The taker is told when the giver is gone. */
+START_TEST(test_handover_end_of_giver_is_seen)
+{
+    uint8_t data[HANDOVER_BYTES_MAX];
+    size_t n;
+    int fd;
+    giver_close(giver);
+    giver = NULL;
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(handover_take(taking, &fd, data, &n), -1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("handover");
+    TCase *tc = tcase_create("handover");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_tags(tc, "fast");
+    tcase_add_test(tc, test_handover_brings_descriptor_and_bytes);
+    tcase_add_test(tc, test_handover_giver_never_waits);
+    tcase_add_test(tc, test_handover_too_many_bytes_closes);
+    tcase_add_test(tc, test_handover_drained_connections_are_closed);
+    tcase_add_test(tc, test_handover_end_of_giver_is_seen);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
