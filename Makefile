@@ -54,7 +54,7 @@ BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
 PROTO  := $(addprefix rendezvous/proto/,frame msg http)
 CORE   := $(addprefix rendezvous/core/,rdzv join round node ranks note \
 	budget order status)
-NET    := $(addprefix rendezvous/net/,addr conn tls)
+NET    := $(addprefix rendezvous/net/,addr conn tls record openssl)
 STORE  := rendezvous/proto/c10d rendezvous/core/store \
 	rendezvous/daemon/store_server
 SERVER := $(CORE) $(addprefix rendezvous/daemon/,server httpd site status \
@@ -81,7 +81,8 @@ ddprun_OBJS   := $(LAUNCHER) $(OPTS) $(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
 ddprun_LIBS   := -luv -lcjson -lm -ldl
 ddprdzvd_OBJS := $(addprefix rendezvous/daemon/,main sd) $(OPTS) $(SERVER) $(NET) $(PROTO) $(BASE)
 ddprdzvd_LIBS := -luv -lcjson -lm -ldl
-ddpctl_OBJS   := $(CTL) $(OPTS) rendezvous/net/addr rendezvous/net/tls \
+ddpctl_OBJS   := $(CTL) $(OPTS) \
+	$(addprefix rendezvous/net/,addr tls record openssl) \
 	rendezvous/proto/frame rendezvous/proto/msg $(BASE)
 ddpctl_LIBS   := -lcjson -lm -ldl
 ddptrain_OBJS := $(TRAINER)
@@ -224,9 +225,10 @@ bench: all
 
 BENCH_RDZV := $(addprefix $(B)/bench/rdzv/,load floor)
 $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
-		rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono)
+		rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl \
+		rendezvous/proto/msg $$(addprefix rendezvous/base/,err mono buf))
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm -ldl
 bench-rdzv: $(B)/ddprdzvd $(BENCH_RDZV)
 	tests/bench/rdzv/run $(B) $(BENCH_ARGS)
 
