@@ -273,9 +273,13 @@ static uint8_t *taken_bits(const struct rdzv *r, const struct run *run)
     return r->taken + (size_t)run_index(r, run) * size;
 }
 
-/* Whoever was counted to an older round is in none now. */
-static void demote_all(struct rdzv *r, struct run *run, int64_t old_round)
+/* Whoever was counted to another round than that of the join is in none now. */
+static void
+demote_all(struct rdzv *r, struct run *run, const struct msg_join *j)
 {
+    bool same = strcmp(run->instance, j->instance) == 0;
+    const char *why = same ? "a later round is known"
+                           : "an older round of this run still runs";
     for (int i = run->head, next; i >= 0; i = next) {
         struct node *n = &r->nodes[i];
         next = n->next;
@@ -287,8 +291,7 @@ static void demote_all(struct rdzv *r, struct run *run, int64_t old_round)
             node_set_state(r, n, NODE_SPARE);
         } else if (node_in_round(n)) {
             node_set_state(r, n, NODE_STALE);
-            node_send_stop(r, n, old_round, "a later round is known",
-                           MSG_AT_ONCE);
+            node_send_stop(r, n, run->round, why, MSG_AT_ONCE);
         }
     }
 }
@@ -301,9 +304,14 @@ static void demote_all(struct rdzv *r, struct run *run, int64_t old_round)
 static void
 run_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
 {
-    demote_all(r, run, run->round);
+    bool anew =
+        run->instance[0] != '\0' && strcmp(run->instance, j->instance) != 0;
+    demote_all(r, run, j);
     if (!run->rebuilt)
         run->rebuilt_at_us = r->now_us;
+    if (anew) /* what was charged was another instance's */
+        budget_init(&run->budget, run->budget.max, run->budget.window_us,
+                    run->budget.crash_loop);
     msg_set(run->instance, j->instance);
     run->round = j->round;
     run->rebuilt = true;
@@ -317,7 +325,8 @@ run_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
     run->progressed = false;
     run->sealed_us = r->now_us;
     run->state = RUN_ACTIVE;
-    note(r, NOTE_rebuilt, run, j->name, "%d nodes", run->group_world);
+    note(r, NOTE_rebuilt, run, j->name, "%d nodes%s", run->group_world,
+         anew ? "; that of newcomers who came first gives way" : "");
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         if (r->nodes[i].state == NODE_SPARE)
             round_send_waiting(r, run, &r->nodes[i]);
@@ -327,14 +336,32 @@ run_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
  * numbers, which end at 10^9 (messages.def). */
 #define ROUND_BELIEVED_MAX 999000000
 
+/*
+ * A daemon without memory cannot know newcomers from members: where enough
+ * newcomers come before the first member, they make another instance of the
+ * run. That yields to the older one, whose workers may have run for days: to
+ * the first member whose lease was never over, as long as such a lease may
+ * still be out. The newcomers' workers are stopped, and they come into the
+ * older instance as any newcomer does.
+ */
+static bool
+yields(const struct rdzv *r, const struct run *run, const struct msg_join *j)
+{
+    bool runs = j->state == MSG_STATE_RUNNING || j->state == MSG_STATE_DONE;
+    return !run->rebuilt && j->sure && runs &&
+           strcmp(j->instance, run->instance) != 0 &&
+           r->now_us < mono_after(run->opened_us, round_foreign_lease_us(run));
+}
+
 /* Whether what this node tells is news of its run. */
-static bool is_news(const struct run *run, const struct msg_join *j)
+static bool
+is_news(const struct rdzv *r, const struct run *run, const struct msg_join *j)
 {
     if (j->round == 0 || j->round > ROUND_BELIEVED_MAX ||
         j->instance[0] == '\0' || j->group_world < run->nodes_min ||
         j->group_world > run->nodes_max)
         return false;
-    if (run->instance[0] == '\0')
+    if (run->instance[0] == '\0' || yields(r, run, j))
         return true;
     return run->rebuilt && j->round > run->round &&
            strcmp(j->instance, run->instance) == 0;
@@ -499,7 +526,8 @@ static struct run *run_for(struct rdzv *r, const struct msg_join *j, int conn)
     if (run != NULL && !agrees(r, run, j, conn))
         return NULL;
     if (run != NULL && j->state != MSG_STATE_NONE && j->round > 0 &&
-        run->instance[0] != '\0' && strcmp(j->instance, run->instance) != 0) {
+        run->instance[0] != '\0' && strcmp(j->instance, run->instance) != 0 &&
+        !is_news(r, run, j)) {
         refuse(r, conn, j, DDP_E_CONFLICT,
                "run '%s' was started anew while this node was away", run->id);
         return NULL;
@@ -533,7 +561,7 @@ void join_step(struct rdzv *r, const struct rdzv_event *ev)
     struct run *run = run_for(r, j, ev->conn);
     if (run == NULL)
         return;
-    if (is_news(run, j))
+    if (is_news(r, run, j))
         run_rebuild(r, run, j);
     join_new(r, run, ev);
 }

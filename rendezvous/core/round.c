@@ -221,6 +221,14 @@ static int64_t longest_lease_us(const struct run *run)
     return is_short ? run->heartbeat_us : run->reconnect_us;
 }
 
+int64_t round_foreign_lease_us(const struct run *run)
+{
+    int64_t lease_us = run->heartbeat_us > run->reconnect_us
+                           ? run->heartbeat_us
+                           : run->reconnect_us;
+    return lease_us + RECONNECT_US;
+}
+
 /*
  * While members are missing, they may run the last known round. Where all are
  * here, but all were ready, there may be one more round; since not all of its
@@ -233,9 +241,8 @@ int64_t round_known_at_us(const struct run *run)
     if (!run->rebuilt || (run->holes == 0 && run->anchor == ANCHOR_HELD))
         return 0;
     if (run->anchor == ANCHOR_NONE)
-        lease_us = run->heartbeat_us > run->reconnect_us ? run->heartbeat_us
-                                                         : run->reconnect_us;
-    else if (run->holes > 0)
+        return mono_after(run->rebuilt_at_us, round_foreign_lease_us(run));
+    if (run->holes > 0)
         lease_us = longest_lease_us(run);
     return mono_after(run->rebuilt_at_us, lease_us + RECONNECT_US);
 }

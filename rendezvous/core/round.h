@@ -44,6 +44,9 @@ void round_gather(struct rdzv *r, struct run *run);
 /* Seals a round if what it takes is there; starts or calls off a last call. */
 void round_try_seal(struct rdzv *r, struct run *run);
 
+/* So long after a server began, a lease of one before it may still be out. */
+int64_t round_foreign_lease_us(const struct run *run);
+
 /* From when on the next round may be sealed, where the last one was sealed by
  * another server; in the past where it was not. */
 int64_t round_known_at_us(const struct run *run);

@@ -174,6 +174,8 @@ void watch_end(struct sim *s, int node, const struct msg_end *e)
         return;
     const struct instance *in =
         &s->instances[find_instance(s, a->world.instance)];
+    if (in->gave_way)
+        return;
     for (int g = 0; g < in->group_world && in->round == e->round; g++)
         if (!in->seats[g].done)
             sim_break(s, "invariant 5: success, and n%d was not done",
@@ -256,6 +258,15 @@ static void forget_drain(struct sim *s, const char *name)
             s->nodes[i].drained_epoch = 0;
 }
 
+/* What this server has sealed is no more: it takes an older one over. */
+static void on_gives_way(struct sim *s)
+{
+    s->count[SIM_GAVE_WAY]++;
+    for (int i = 0; i < s->n_instances; i++)
+        if (s->instances[i].seal_epoch == s->epoch)
+            s->instances[i].gave_way = true;
+}
+
 static void on_note(struct sim *s, const struct note *note)
 {
     if (note->kind == NOTE_left || note->kind == NOTE_lost)
@@ -264,6 +275,8 @@ static void on_note(struct sim *s, const struct note *note)
         s->over_us = s->now_us;
     s->count[SIM_GROUPED] +=
         note->kind == NOTE_spare && strstr(note->text, "grows") != NULL;
+    if (note->kind == NOTE_rebuilt && strstr(note->text, "gives way") != NULL)
+        on_gives_way(s);
     s->count[SIM_REBUILT] += note->kind == NOTE_rebuilt;
     s->count[SIM_SPARE] += note->kind == NOTE_spare;
     s->count[SIM_REFUND] += note->kind == NOTE_refund;

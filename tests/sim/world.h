@@ -134,6 +134,7 @@ struct instance {
     int restarts, group_world, world_size;
     int64_t over_us[SIM_CHARGES_MAX]; /* of the rounds that were charged */
     struct seat seats[SIM_AGENTS_MAX];
+    bool gave_way;  /* to an older one, whose end is its nodes' */
     int end_status; /* -1: it has not ended */
     int end_epoch;
 };

@@ -1519,6 +1519,62 @@ START_TEST(test_rdzv_newcomer_alone_does_not_make_a_server_forget)
 }
 END_TEST
 
+/* One that was in round 5, and is unknown here, with that group rank. */
+static void member_joins(int who, int group_rank)
+{
+    struct msg m = make_rejoin(who, 5, MSG_STATE_RUNNING, true);
+    m.join.group_rank = group_rank;
+    say(who, &m);
+}
+
+/* Newcomers that came first run an instance of their own: it gives way to the
+ * one whose workers run, restarts that it used and all. */
+START_TEST(test_rdzv_newcomers_instance_gives_way_to_a_running_one)
+{
+    run_two(2, 2);
+    failed(0, 1, 1, 0);
+    both_ready(1);
+    ck_assert_int_eq(last[0].world.restarts, 1);
+    member_joins(2, 0);
+    ck_assert(noted("rebuilt"));
+    ck_assert(told(0, "stop") && told(1, "stop") && !told(2, "stop"));
+    member_joins(3, 1);
+    ck_assert(!told(2, "stop") && !told(3, "stop"));
+    both_ready(2);
+    ck_assert_int_eq(last[0].waiting.spare, 1);
+    ck_assert_int_eq(last[1].waiting.round, 5);
+    failed(2, 5, 1, 0);
+    ready(2, 5);
+    ready(3, 5);
+    ck_assert_int_eq(last[2].world.round, 6);
+    ck_assert_int_eq(last[2].world.restarts, 1);
+    ck_assert_str_eq(last[2].world.instance,
+                     make_rejoin(0, 5, 1, 1).join.instance);
+}
+END_TEST
+
+/* Not to one that may have been given up, nor when no lease of a server before
+ * can be out any more, nor where this server took the round over itself. */
+START_TEST(test_rdzv_instance_gives_way_to_no_other)
+{
+    if (_i == 2) {
+        limits_of(2, 2);
+        rejoin(0, 0, 5, MSG_STATE_RUNNING, true);
+    } else {
+        run_two(2, 2);
+    }
+    for (int i = 1; _i == 1 && i < 80; i++) { /* 36 s: 30 s and 5 s */
+        now_us += HEARTBEAT / 2;
+        beat_of(0, i, i - 1, 1);
+        beat_of(1, i, i - 1, 1);
+    }
+    struct msg m = make_rejoin(2, 5, MSG_STATE_RUNNING, _i != 0);
+    (void)snprintf(m.join.instance, sizeof(m.join.instance), "%032d", 78);
+    say(2, &m);
+    ck_assert(told(2, "refused") && !told(0, "stop"));
+}
+END_TEST
+
 /* Found by fuzzing: the server that took a round over knows nothing of it that
  * it could tell a member again; it told a world of 0 workers. */
 START_TEST(test_rdzv_member_that_forgot_a_rebuilt_round_ends_it)
@@ -1594,6 +1650,7 @@ static void add_tables(TCase *t)
     tcase_add_loop_test(t, test_rdzv_drain_that_was_lost_is_said_again, 0, 4);
     tcase_add_loop_test(t, test_rdzv_drain_that_would_stop_the_run_needs_force,
                         0, 2);
+    tcase_add_loop_test(t, test_rdzv_instance_gives_way_to_no_other, 0, 3);
     tcase_add_loop_test(t, test_rdzv_hostile_claims_are_survived, 0, 10);
     tcase_add_loop_test(t, test_rdzv_window_is_told_to_the_next_server, 0, 2);
     tcase_add_loop_test(
@@ -1644,6 +1701,7 @@ static void add_tests(TCase *t)
         test_rdzv_spare_alone_does_not_make_a_server_forget,
         test_rdzv_newcomer_alone_does_not_make_a_server_forget,
         test_rdzv_member_that_forgot_a_rebuilt_round_ends_it,
+        test_rdzv_newcomers_instance_gives_way_to_a_running_one,
         test_rdzv_round_number_without_a_next_one_is_not_believed,
         test_rdzv_budgets_that_differ_are_named,
         test_rdzv_budget_comes_back_with_its_window,
