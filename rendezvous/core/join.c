@@ -290,8 +290,7 @@ demote_all(struct rdzv *r, struct run *run, const struct msg_join *j)
         } else if (n->state == NODE_WAITING) {
             node_set_state(r, n, NODE_SPARE);
         } else if (node_in_round(n)) {
-            node_set_state(r, n, NODE_STALE);
-            node_send_stop(r, n, run->round, why, MSG_AT_ONCE);
+            node_make_stale(r, n, run->round, why);
         }
     }
 }
@@ -449,7 +448,7 @@ rejoin(struct rdzv *r, struct node *n, const struct msg_join *j, int conn)
         node_send_stop(r, n, run->round, "the round is over", run->graceful);
         return;
     case NODE_STALE:
-        node_send_stop(r, n, j->round, "that round is over", MSG_AT_ONCE);
+        node_make_stale(r, n, j->round, "that round is over");
         return;
     case NODE_ENDING: {
         struct msg m = {.kind = MSG_KIND_end, .end = run->end};
@@ -490,10 +489,9 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     if (member) {
         fill_hole(r, run, n, j);
     } else if (may_run) {
-        node_set_state(r, n, NODE_STALE);
         note(r, NOTE_stale, run, n->name, "it holds round %lld",
              (long long)j->round);
-        node_send_stop(r, n, j->round, "that round is over", MSG_AT_ONCE);
+        node_make_stale(r, n, j->round, "that round is over");
     } else {
         join_place(r, run, n);
     }

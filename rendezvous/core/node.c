@@ -294,3 +294,13 @@ bool node_in_round(const struct node *n)
     return n->state == NODE_RUNNING || n->state == NODE_STOPPING ||
            n->state == NODE_DONE || n->state == NODE_LEAVING;
 }
+
+void node_make_stale(struct rdzv *r,
+                     struct node *n,
+                     int64_t round,
+                     const char *why)
+{
+    node_set_state(r, n, NODE_STALE);
+    n->stale_round = round;
+    node_send_stop(r, n, round, why, MSG_AT_ONCE);
+}

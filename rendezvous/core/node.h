@@ -49,6 +49,7 @@ struct node {
     bool confirmed;         /* it said that it holds the round of run->round */
     int64_t short_seq;      /* grants from this one on were short; -1: the
                                last one was long */
+    int64_t stale_round;    /* STALE: the one that it was told to stop */
     /* Its place in the round of run->round; group_rank -1: not in it. */
     int group_rank;
     int base_rank;
@@ -176,6 +177,13 @@ void node_unbind(struct rdzv *r, struct node *n);
 
 /* Whether it has a place in the round of run->round. */
 bool node_in_round(const struct node *n);
+
+/* It holds a round that is none any more: makes it STALE and tells it to stop
+ * that. */
+void node_make_stale(struct rdzv *r,
+                     struct node *n,
+                     int64_t round,
+                     const char *why);
 
 /*
  * Renews its lease and tells it so, as the answer to its beat `seq`; `heard`

@@ -277,6 +277,11 @@ static void on_ready(struct rdzv *r,
         run->progressed = true;
     switch (n->state) {
     case NODE_STALE:
+        if (round != n->stale_round) { /* of an earlier one, under way */
+            note(r, NOTE_stale, run, n->name, "ready of round %lld",
+                 (long long)round);
+            return;
+        }
         node_cut_lease(r, n, run->heartbeat_us);
         join_place(r, run, n);
         return;

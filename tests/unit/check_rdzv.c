@@ -1553,6 +1553,21 @@ START_TEST(test_rdzv_newcomers_instance_gives_way_to_a_running_one)
 }
 END_TEST
 
+/* Found by the simulator (SEED=251660 then): a node that was told to stop round
+ * 2 of such newcomers said ready of round 1, late. That is no answer. */
+START_TEST(test_rdzv_stale_node_is_ready_of_the_round_it_was_told_to_stop)
+{
+    run_two(2, 2);
+    failed(0, 1, 1, 0);
+    both_ready(1);
+    member_joins(2, 0);
+    ready(0, 1);
+    ck_assert(!told(0, "waiting"));
+    ready(0, 2);
+    ck_assert_int_eq(last[0].waiting.spare, 1);
+}
+END_TEST
+
 /* Not to one that may have been given up, nor when no lease of a server before
  * can be out any more, nor where this server took the round over itself. */
 START_TEST(test_rdzv_instance_gives_way_to_no_other)
@@ -1702,6 +1717,7 @@ static void add_tests(TCase *t)
         test_rdzv_newcomer_alone_does_not_make_a_server_forget,
         test_rdzv_member_that_forgot_a_rebuilt_round_ends_it,
         test_rdzv_newcomers_instance_gives_way_to_a_running_one,
+        test_rdzv_stale_node_is_ready_of_the_round_it_was_told_to_stop,
         test_rdzv_round_number_without_a_next_one_is_not_believed,
         test_rdzv_budgets_that_differ_are_named,
         test_rdzv_budget_comes_back_with_its_window,
