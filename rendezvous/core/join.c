@@ -52,15 +52,23 @@ void run_forget(struct rdzv *r, struct run *run)
     run->used = false;
 }
 
+static struct run *run_free_slot(const struct rdzv *r)
+{
+    for (int i = 0; i < r->limits.runs_max; i++)
+        if (!r->runs[i].used)
+            return &r->runs[i];
+    return NULL;
+}
+
 /* A slot for a run; where all are used, one that nobody is in or that ended
  * longest ago makes room. */
 static struct run *run_slot(struct rdzv *r)
 {
-    struct run *oldest = NULL;
+    struct run *oldest = run_free_slot(r);
+    if (oldest != NULL)
+        return oldest;
     for (int i = 0; i < r->limits.runs_max; i++) {
         struct run *run = &r->runs[i];
-        if (!run->used)
-            return run;
         if (run->state != RUN_ENDED && !run_is_abandoned(run))
             continue;
         if (oldest == NULL || run->forget_at_us < oldest->forget_at_us)
@@ -450,11 +458,9 @@ rejoin(struct rdzv *r, struct node *n, const struct msg_join *j, int conn)
     case NODE_STALE:
         node_make_stale(r, n, j->round, "that round is over");
         return;
-    case NODE_ENDING: {
-        struct msg m = {.kind = MSG_KIND_end, .end = run->end};
-        node_send(r, n, &m);
+    case NODE_ENDING:
+        round_send_end(r, run, n);
         return;
-    }
     case NODE_WAITING:
     case NODE_SPARE:
         round_send_waiting(r, run, n);
@@ -539,6 +545,46 @@ static struct run *run_for(struct rdzv *r, const struct msg_join *j, int conn)
     return run;
 }
 
+/* A run that ended elsewhere, to be kept for those that come; NULL: there is no
+ * room, since who makes such ends up must take none from what is known. */
+static struct run *run_of_stragglers(struct rdzv *r, const struct msg_join *j)
+{
+    struct run *run = run_free_slot(r);
+    if (run == NULL)
+        return NULL;
+    *run = (struct run){
+        .used = true, .opened_us = r->now_us, .head = -1, .tail = -1};
+    msg_set(run->id, j->run);
+    msg_set(run->instance, j->instance);
+    run->round = j->round;
+    return run;
+}
+
+/*
+ * A server before us said the end to this node, and was gone before all knew:
+ * that end holds. What others of its instance may be here, or come, are told.
+ */
+static void join_of_ended(struct rdzv *r, const struct msg_join *j, int conn)
+{
+    struct run *run = run_find(r, j->run);
+    struct msg m = {.kind = MSG_KIND_end};
+    m.end = (struct msg_end){.status = j->end_status,
+                             .round = j->round,
+                             .restarts = j->restarts,
+                             .rank = -1,
+                             .local_rank = -1};
+    if (j->end_status != 0)
+        msg_set(m.end.text, "the run had ended before the rendezvous was "
+                            "started anew; other nodes know why");
+    if (j->instance[0] != '\0' &&
+        (run == NULL || strcmp(run->instance, j->instance) != 0))
+        run = run_of_stragglers(r, j);
+    if (j->instance[0] != '\0' && run != NULL)
+        run_end(r, run, &m.end);
+    reply_send(r, conn, &m);
+    reply_drop(r, conn);
+}
+
 void join_step(struct rdzv *r, const struct rdzv_event *ev)
 {
     const struct msg_join *j = &ev->msg->join;
@@ -554,6 +600,10 @@ void join_step(struct rdzv *r, const struct rdzv_event *ev)
         struct msg m = {.kind = MSG_KIND_end, .end = ended->end};
         reply_send(r, ev->conn, &m);
         reply_drop(r, ev->conn);
+        return;
+    }
+    if (j->ended) {
+        join_of_ended(r, j, ev->conn);
         return;
     }
     struct run *run = run_for(r, j, ev->conn);

@@ -162,10 +162,17 @@ void node_bind(struct rdzv *r, struct node *n, int conn)
     r->conn_node[conn] = node_index(r, n);
 }
 
+void node_clear_bye(struct rdzv *r, struct node *n)
+{
+    r->runs[n->run].owing -= n->owes_bye;
+    n->owes_bye = false;
+}
+
 void node_unbind(struct rdzv *r, struct node *n)
 {
     if (n->conn < 0)
         return;
+    node_clear_bye(r, n); /* who is away is not waited for */
     r->conn_node[n->conn] = -1;
     n->conn = -1;
     r->runs[n->run].absent++;
@@ -213,6 +220,7 @@ void node_remove(struct rdzv *r, struct node *n)
 {
     struct run *run = &r->runs[n->run];
     int i = node_index(r, n);
+    node_clear_bye(r, n);
     if (n->conn >= 0)
         reply_drop(r, n->conn);
     else

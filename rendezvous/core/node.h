@@ -46,6 +46,7 @@ struct node {
     int64_t arrival;
     int64_t since_us;       /* when it came */
     int64_t lease_until_us; /* the longest grant that may still be out */
+    bool owes_bye;          /* was told of an end that is not final */
     bool confirmed;         /* it said that it holds the round of run->round */
     int64_t short_seq;      /* grants from this one on were short; -1: the
                                last one was long */
@@ -126,8 +127,11 @@ struct run {
     int64_t gather_since_us;
     int64_t seal_at_us;   /* end of the last call, MONO_NEVER: none runs */
     int64_t notice_at_us; /* when to tell those who wait who is missing */
+    /* Of a run that ENDED: */
+    struct msg_end end;   /* also for stragglers */
+    int owing;            /* nodes that are connected and owe a bye */
+    int64_t settle_at_us; /* the end is final then, MONO_NEVER: it is */
     int64_t forget_at_us;
-    struct msg_end end; /* for stragglers of a run that ENDED */
 };
 
 struct rdzv {
@@ -174,6 +178,9 @@ void node_remove(struct rdzv *r, struct node *n);
 void node_set_state(struct rdzv *r, struct node *n, enum node_state state);
 void node_bind(struct rdzv *r, struct node *n, int conn);
 void node_unbind(struct rdzv *r, struct node *n);
+
+/* It said bye, or cannot any more. */
+void node_clear_bye(struct rdzv *r, struct node *n);
 
 /* Whether it has a place in the round of run->round. */
 bool node_in_round(const struct node *n);

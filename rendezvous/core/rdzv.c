@@ -98,6 +98,7 @@ static void after_removal(struct rdzv *r,
     } else if (run->state == RUN_GATHER) {
         round_try_seal(r, run);
     }
+    round_try_settle(r, run);
     run_if_empty(r, run);
 }
 
@@ -133,6 +134,7 @@ static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
         node_gone(r, n, "broke off");
         return;
     }
+    round_try_settle(r, &r->runs[n->run]);
     if (n->state != NODE_ENDING)
         note(r, NOTE_absent, &r->runs[n->run], n->name,
              "connection broken; waiting %lld ms for it",
@@ -377,6 +379,16 @@ static void on_leave(struct rdzv *r,
     round_try_drained(r, run);
 }
 
+static void on_bye(struct rdzv *r, struct run *run, struct node *n)
+{
+    if (!n->owes_bye) {
+        node_gone(r, n, "said bye");
+        return;
+    }
+    node_clear_bye(r, n);
+    round_try_settle(r, run);
+}
+
 static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
 {
     struct node *n = node_at(r, r->conn_node[ev->conn]);
@@ -415,7 +427,7 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         on_leave(r, run, n, &m->leave);
         return;
     case MSG_KIND_bye:
-        node_gone(r, n, "said bye");
+        on_bye(r, run, n);
         return;
     case MSG_KIND_order_drain:
     case MSG_KIND_order_end:

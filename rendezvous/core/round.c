@@ -8,7 +8,9 @@
 #define NOTICE_FIRST_US (3 * MONO_S)
 #define NOTICE_EVERY_US (30 * MONO_S)
 #define REMEMBER_US     (600 * MONO_S)
-#define AGE_MAX_US      (INT64_C(86400000) * MONO_S) /* of messages.def */
+/* Who does not say bye in so long does not keep the others. */
+#define SETTLE_US  (500 * MONO_MS)
+#define AGE_MAX_US (INT64_C(86400000) * MONO_S) /* of messages.def */
 /* A round that lasted so long is no part of a crash loop. */
 #define PROGRESS_US (60 * MONO_S)
 
@@ -533,11 +535,36 @@ void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
     run->forget_at_us = mono_after(r->now_us, REMEMBER_US);
     note(r, NOTE_ended, run, "", "status %lld%s%s", (long long)end->status,
          end->text[0] != '\0' ? ": " : "", end->text);
-    struct msg m = {.kind = MSG_KIND_end, .end = *end};
+    bool alone = run->head == run->tail && run->group_world <= 1;
+    run->settle_at_us = alone ? MONO_NEVER : mono_after(r->now_us, SETTLE_US);
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         node_set_state(r, &r->nodes[i], NODE_ENDING);
         node_cut_lease(r, &r->nodes[i], run->heartbeat_us);
-        node_send(r, &r->nodes[i], &m);
+        round_send_end(r, run, &r->nodes[i]);
+    }
+    round_try_settle(r, run);
+}
+
+void round_send_end(struct rdzv *r, struct run *run, struct node *n)
+{
+    struct msg m = {.kind = MSG_KIND_end, .end = run->end};
+    m.end.hold = run->settle_at_us != MONO_NEVER;
+    if (m.end.hold && n->conn >= 0 && !n->owes_bye) {
+        n->owes_bye = true;
+        run->owing++;
+    }
+    node_send(r, n, &m);
+}
+
+void round_try_settle(struct rdzv *r, struct run *run)
+{
+    if (run->state != RUN_ENDED || run->settle_at_us == MONO_NEVER ||
+        (run->owing > 0 && r->now_us < run->settle_at_us))
+        return;
+    run->settle_at_us = MONO_NEVER;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        node_clear_bye(r, &r->nodes[i]);
+        round_send_end(r, run, &r->nodes[i]);
     }
 }
 
@@ -602,6 +629,7 @@ void round_tick(struct rdzv *r, struct run *run)
         round_try_scale(r, run, "nodes join");
         return;
     case RUN_ENDED:
+        round_try_settle(r, run);
         return; /* forgotten by rdzv.c, which owns the run */
     }
     DDP_WRONG("run state");
@@ -635,7 +663,7 @@ int64_t round_deadline(const struct run *run)
                    ? run->scale_next_us
                    : MONO_NEVER;
     case RUN_ENDED:
-        return run->forget_at_us;
+        return mono_min(run->forget_at_us, run->settle_at_us);
     }
     DDP_WRONG("run state");
 }

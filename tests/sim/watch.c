@@ -283,6 +283,16 @@ static void on_note(struct sim *s, const struct note *note)
     sim_tell_note(s, "rdzv", note);
 }
 
+/* Whether it is killed instead of what it would do now. */
+static bool server_dies(struct sim *s)
+{
+    if (s->kill_in == 0 || --s->kill_in > 0)
+        return false;
+    s->server_dying = true;
+    sim_push(s, (struct event){.at_us = s->now_us, .kind = EV_SERVER_DIES});
+    return true;
+}
+
 static void emit(void *ctx, const struct rdzv_action *a)
 {
     struct sim *s = ctx;
@@ -291,6 +301,8 @@ static void emit(void *ctx, const struct rdzv_action *a)
             a->kind == RDZV_SEND && a->msg->kind == MSG_KIND_answered;
         return;
     }
+    if (s->server_dying || (a->kind == RDZV_SEND && server_dies(s)))
+        return;
     switch (a->kind) {
     case RDZV_SEND:
         if (a->msg->kind == MSG_KIND_world)
@@ -329,13 +341,16 @@ static void schedule_tick(struct sim *s)
 
 void server_step(struct sim *s, struct rdzv_event *ev)
 {
-    if (s->rdzv == NULL || s->broken[0] != '\0')
+    if (s->rdzv == NULL || s->broken[0] != '\0' || s->server_dying ||
+        (ev->kind == RDZV_MSG && server_dies(s)))
         return;
     struct rdzv_actions out = {.emit = emit, .ctx = s};
     ev->now_us = s->now_us;
     s->count[SIM_STEPS]++;
     rdzv_step(s->rdzv, ev, &out);
     rdzv_check(s->rdzv);
+    if (s->server_dying)
+        s->sealed = -1; /* not all were told of their places */
     close_seal(s);
     schedule_tick(s);
 }
@@ -416,10 +431,21 @@ void sim_server_kill(struct sim *s)
     s->count[SIM_SERVER_KILLED]++;
     rdzv_del(s->rdzv);
     s->rdzv = NULL;
-    s->server_frozen = false;
+    s->server_frozen = s->server_dying = false;
+    s->kill_in = 0;
     s->server_gen++;
     net_server_dies(s);
     net_pump_server(s); /* what it had not read: nobody does now */
+}
+
+void sim_server_kill_at(struct sim *s, int n)
+{
+    s->kill_in = n;
+}
+
+bool sim_server_was_killed(const struct sim *s)
+{
+    return s->rdzv == NULL;
 }
 
 void sim_server_freeze(struct sim *s)

@@ -169,6 +169,12 @@ static void leave(int conn, bool all)
     say(conn, &m);
 }
 
+static void bye(int conn)
+{
+    struct msg m = {.kind = MSG_KIND_bye};
+    say(conn, &m);
+}
+
 static void failed(int conn, int64_t round, int code, int64_t age_us)
 {
     struct msg m = {
@@ -1195,11 +1201,77 @@ START_TEST(test_rdzv_run_ends_when_all_are_done)
     ck_assert(told(0, "end") && told(1, "end"));
     ck_assert_int_eq(last[0].end.status, 0);
     ck_assert_int_eq(rdzv_live_runs(rdzv), 0);
-    struct msg bye = {.kind = MSG_KIND_bye};
-    say(0, &bye);
+    /* Not final before both know. */
+    ck_assert_int_eq(last[0].end.hold, 1);
+    bye(0);
+    ck_assert_str_eq(said, "");
+    bye(1);
+    ck_assert(told(0, "end") && told(1, "end"));
+    ck_assert_int_eq(last[0].end.hold, 0);
+    bye(0);
     ck_assert(told(0, "drop"));
     closed(1, true);
     ck_assert_int_eq(rdzv_nodes(rdzv), 0);
+}
+END_TEST
+
+/* One that says nothing keeps the others for half a second, one that is gone or
+ * away does not; a single node is told once. */
+START_TEST(test_rdzv_end_is_final_without_those_that_cannot_know)
+{
+    run_two(2, 2);
+    done(0, 1);
+    done(1, 1);
+    bye(0);
+    if (_i == 0) {
+        pass(499 * MONO_MS);
+        ck_assert_int_eq(last[0].end.hold, 1);
+        now_us += MONO_MS;
+        tick(0);
+    } else {
+        closed(1, _i == 1);
+    }
+    ck_assert(told(0, "end"));
+    ck_assert_int_eq(last[0].end.hold, 0);
+}
+END_TEST
+
+START_TEST(test_rdzv_end_of_a_single_node_is_final_at_once)
+{
+    limits_of(1, 1);
+    join(0);
+    done(0, 1);
+    ck_assert(told(0, "end"));
+    ck_assert_int_eq(last[0].end.hold, 0);
+    bye(0);
+    ck_assert(told(0, "drop"));
+}
+END_TEST
+
+/* The server that said the end is no more: whoever of that instance is here
+ * already, or comes, is told; newcomers to the run's name are not concerned. */
+START_TEST(test_rdzv_end_of_a_server_that_is_no_more_holds)
+{
+    struct msg m = make_rejoin(4, 5, MSG_STATE_DONE, true);
+    m.join.ended = 1;
+    m.join.end_status = 3;
+    if (_i == 0)
+        rejoin(0, 0, 5, MSG_STATE_DONE, true);
+    else
+        run_two(2, 2);
+    say(9, &m);
+    ck_assert(told(9, "end") && told(9, "drop"));
+    ck_assert_int_eq(last[9].end.status, 3);
+    ck_assert(_i == 0 ? told(0, "end") : !told(0, "end") && !told(1, "end"));
+    if (_i == 0) {
+        ck_assert_int_eq(last[0].end.status, 3);
+        return;
+    }
+    m = make_rejoin(3, 5, MSG_STATE_DONE, true);
+    say(8, &m);
+    ck_assert(told(8, "end") && !told(8, "lease"));
+    ck_assert_int_eq(last[8].end.status, 3);
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 1);
 }
 END_TEST
 
@@ -1665,6 +1737,10 @@ static void add_tables(TCase *t)
     tcase_add_loop_test(t, test_rdzv_drain_that_was_lost_is_said_again, 0, 4);
     tcase_add_loop_test(t, test_rdzv_drain_that_would_stop_the_run_needs_force,
                         0, 2);
+    tcase_add_loop_test(
+        t, test_rdzv_end_is_final_without_those_that_cannot_know, 0, 3);
+    tcase_add_loop_test(t, test_rdzv_end_of_a_server_that_is_no_more_holds, 0,
+                        2);
     tcase_add_loop_test(t, test_rdzv_instance_gives_way_to_no_other, 0, 3);
     tcase_add_loop_test(t, test_rdzv_hostile_claims_are_survived, 0, 10);
     tcase_add_loop_test(t, test_rdzv_window_is_told_to_the_next_server, 0, 2);
@@ -1690,6 +1766,7 @@ static void add_tests(TCase *t)
         test_rdzv_failure_of_another_round_is_stale,
         test_rdzv_failure_is_given_back_when_a_node_is_lost,
         test_rdzv_run_ends_when_all_are_done,
+        test_rdzv_end_of_a_single_node_is_final_at_once,
         test_rdzv_done_node_that_is_gone_counts,
         test_rdzv_done_node_runs_again_with_the_next_round,
         test_rdzv_leave_all_ends_the_run_for_all,
