@@ -307,7 +307,10 @@ static void on_ready(struct rdzv *r,
         return;
     }
     case NODE_LEAVING:
-        node_gone(r, n, "left");
+        /* One of an earlier round, under way when it was told to go, does not
+         * mean that no worker is left. Its FIN comes in any case. */
+        if (is_current(r, run, n, round, "ready"))
+            node_gone(r, n, "left");
         return;
     case NODE_WAITING:
     case NODE_SPARE:

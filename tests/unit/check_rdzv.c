@@ -1640,6 +1640,21 @@ START_TEST(test_rdzv_stale_node_is_ready_of_the_round_it_was_told_to_stop)
 }
 END_TEST
 
+/* Found by the simulator (SEED=993330): nor is it one of a node that leaves. */
+START_TEST(test_rdzv_leaving_node_is_gone_by_a_ready_of_its_round)
+{
+    run_two(1, 2);
+    failed(0, 1, 1, 0);
+    both_ready(1);
+    leave(0, false);
+    ready(1, 2);
+    ready(0, 1);
+    ck_assert(!told(1, "world"));
+    ready(0, 2);
+    ck_assert(told(1, "world"));
+}
+END_TEST
+
 /* Not to one that may have been given up, nor when no lease of a server before
  * can be out any more, nor where this server took the round over itself. */
 START_TEST(test_rdzv_instance_gives_way_to_no_other)
@@ -1795,6 +1810,7 @@ static void add_tests(TCase *t)
         test_rdzv_member_that_forgot_a_rebuilt_round_ends_it,
         test_rdzv_newcomers_instance_gives_way_to_a_running_one,
         test_rdzv_stale_node_is_ready_of_the_round_it_was_told_to_stop,
+        test_rdzv_leaving_node_is_gone_by_a_ready_of_its_round,
         test_rdzv_round_number_without_a_next_one_is_not_believed,
         test_rdzv_budgets_that_differ_are_named,
         test_rdzv_budget_comes_back_with_its_window,
