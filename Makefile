@@ -54,7 +54,8 @@ BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
 PROTO  := $(addprefix rendezvous/proto/,frame msg http)
 CORE   := $(addprefix rendezvous/core/,rdzv join round node ranks note \
 	budget order status)
-NET    := $(addprefix rendezvous/net/,addr conn tls handover)
+NET    := $(addprefix rendezvous/net/,addr conn tls record openssl \
+	handover)
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(addprefix rendezvous/core/,store store_table store_wait) \
 	$(addprefix rendezvous/daemon/,store_server store_doors)
@@ -84,7 +85,8 @@ ddprun_LIBS   := -luv -lcjson -lm -ldl
 ddprdzvd_OBJS := $(addprefix rendezvous/daemon/,main sd store_child) $(OPTS) \
 	$(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
 ddprdzvd_LIBS := -luv -lcjson -lm -ldl
-ddpctl_OBJS   := $(CTL) $(OPTS) rendezvous/net/addr rendezvous/net/tls \
+ddpctl_OBJS   := $(CTL) $(OPTS) \
+	$(addprefix rendezvous/net/,addr tls record openssl) \
 	rendezvous/proto/frame rendezvous/proto/msg $(BASE)
 ddpctl_LIBS   := -lcjson -lm -ldl
 ddptrain_OBJS := $(TRAINER)
@@ -235,9 +237,10 @@ bench: all
 
 BENCH_RDZV := $(addprefix $(B)/bench/rdzv/,load floor)
 $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
-		rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono)
+		rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl \
+		rendezvous/proto/msg $$(addprefix rendezvous/base/,err mono buf))
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm -ldl
 bench-rdzv: $(B)/ddprdzvd $(BENCH_RDZV)
 	tests/bench/rdzv/run $(B) $(BENCH_ARGS)
 

@@ -102,6 +102,8 @@ static void send_join(struct step *s)
         m.join.recent = a->world.recent;
         m.join.recent_ms = (s->now_us - a->world_at_us) / MONO_MS;
     }
+    m.join.ended = a->held;
+    m.join.end_status = a->held ? a->verdict.end.status : 0;
     if (a->alive > 0)
         m.join.lease_ms = mono_ms_until(s->now_us, a->lease_until_us);
     send(s, &m);
@@ -154,14 +156,19 @@ static void send_beat(struct step *s)
 
 /* -- stopping and going ---------------------------------------------------- */
 
+static void send_bye(struct step *s)
+{
+    struct msg m = {.kind = MSG_KIND_bye, .bye.status = s->a->verdict.status};
+    send(s, &m);
+}
+
 static void finish(struct step *s)
 {
     struct agent *a = s->a;
     if (a->exited)
         return;
     if (a->verdict.ended) {
-        struct msg m = {.kind = MSG_KIND_bye, .bye.status = a->verdict.status};
-        send(s, &m);
+        send_bye(s);
     } else if (a->leaving) {
         send_ready(s, a->holds ? a->world.round : 0);
     }
@@ -172,12 +179,14 @@ static void finish(struct step *s)
 
 /*
  * Whoever ends the run for all (Ctrl-C) waits a moment for the server to say
- * END: then the order has arrived, and was not lost with this connection.
+ * END: then the order has arrived, and was not lost with this connection. And
+ * whoever knows of the end before others do waits until they know as well.
  */
 static bool waits_for_end(const struct step *s)
 {
     const struct agent *a = s->a;
-    return a->leaving && a->leave.all && !a->verdict.ended && a->was_up &&
+    bool ordered = a->leaving && a->leave.all && !a->verdict.ended && a->was_up;
+    return (ordered || (a->held && !a->orphaned)) &&
            s->now_us < a->farewell_at_us;
 }
 
@@ -329,7 +338,8 @@ static void take_refusal(struct step *s)
  * memory. */
 static bool needs_link(const struct agent *a)
 {
-    return !a->exited && !a->verdict.ended && (!a->going || a->leaving);
+    return !a->exited &&
+           (a->held || (!a->verdict.ended && (!a->going || a->leaving)));
 }
 
 static void link_lost(struct step *s, bool refused, const char *why)
@@ -372,6 +382,8 @@ static void on_link_up(struct step *s)
     a->beat_seq = 0;
     send_join(s);
     a->beat_at_us = mono_after(s->now_us, beat_every_us(a));
+    if (a->held)
+        return; /* the join says it all */
     if (a->leaving)
         send_leave(s);
     if (!a->holds || a->spare)
@@ -559,11 +571,29 @@ static void on_end(struct step *s, const struct msg_end *end)
     a->verdict.ended = true;
     a->verdict.end = *end;
     a->verdict.heard_us = s->now_us;
+    a->held = end->hold;
+    if (a->held)
+        a->farewell_at_us =
+            mono_after(s->now_us, a->conf.join.reconnect_ms * MONO_MS);
     if (a->going && !a->leaving && !a->orphaned) { /* it had given up */
         a->verdict.status = (int)end->status;
         a->verdict.text[0] = '\0';
     }
+    if (!a->going)
+        a->verdict.status = (int)end->status;
+    if (a->held)
+        send_bye(s);
     go(s, (int)end->status, SIGTERM);
+}
+
+/* A server that will not have it needs not hear from it either. */
+static bool let_go(struct step *s)
+{
+    bool held = s->a->held;
+    s->a->held = false;
+    if (held && s->a->alive == 0)
+        finish(s);
+    return held;
 }
 
 static void on_msg(struct step *s, const struct msg *m)
@@ -589,6 +619,8 @@ static void on_msg(struct step *s, const struct msg *m)
         on_end(s, &m->end);
         return;
     case MSG_KIND_refused:
+        if (let_go(s))
+            return;
         give_up(s,
                 m->refused.code > 0 && m->refused.code < DDP_E_COUNT
                     ? (enum ddp_code)m->refused.code

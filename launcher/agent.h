@@ -28,7 +28,10 @@
  * (agent_lease_until_us).
  *
  * An agent that was told of the end, or that was told to go by a signal or an
- * operator (drain), exits once no worker is left.
+ * operator (drain), exits once no worker is left. Where not every node knows of
+ * the end it stays until the server says that all do (`hold`), for
+ * reconnect_timeout at most: should the server die meanwhile, it tells the next
+ * one.
  */
 #ifndef AGENT_H
 #define AGENT_H
@@ -160,12 +163,13 @@ struct agent {
     bool leaving;           /* by a signal of the user's, or a drain ... */
     struct msg_leave leave; /* ... that it tells the server of */
     bool orphaned;          /* goes since its guard is dead */
+    bool held;              /* told of the end, which not all know of yet */
     bool killed;            /* SIGKILL was sent */
     bool exited;
     struct agent_verdict verdict;
 
     int64_t kill_at_us;     /* end of the grace */
-    int64_t farewell_at_us; /* end of waiting for the server's END */
+    int64_t farewell_at_us; /* end of waiting for the server's final END */
     int64_t lease_until_us; /* 0: none granted */
     int64_t answered_us;    /* when the server last answered a beat */
     int64_t heard_seq;      /* of the last lease, -1: none yet */

@@ -13,6 +13,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,6 +36,7 @@ struct guard {
     pid_t agent;
     int agent_fd;
     int signal_fd;
+    int timer_fd;           /* -1: there is none */
     int link_fd;            /* the duplicate, -1: none */
     struct guard_word link; /* that it came with */
     int64_t fenced_us;      /* the lease over which workers were killed */
@@ -190,6 +192,21 @@ static int fence_in_ms(const struct guard *g)
     return at_us == MONO_NEVER ? -1 : (int)mono_ms_until(mono_now_us(), at_us);
 }
 
+/* poll's own time-out stands still while the machine sleeps, and the workers
+ * are to be dead as soon as it wakes. */
+static void arm_timer(const struct guard *g)
+{
+    int64_t at_us = fence_at_us(g);
+    struct itimerspec at = {.it_value.tv_sec = 0};
+    if (g->timer_fd < 0)
+        return;
+    if (at_us != MONO_NEVER) {
+        at.it_value.tv_sec = (time_t)(at_us / MONO_S);
+        at.it_value.tv_nsec = (long)(at_us % MONO_S) * 1000 + 1;
+    }
+    (void)timerfd_settime(g->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
 static void fence(struct guard *g)
 {
     int64_t until_us = atomic_load(lease_until_us);
@@ -206,10 +223,12 @@ static void fence(struct guard *g)
 
 static int watch(struct guard *g)
 {
-    struct pollfd fds[2] = {{.fd = g->signal_fd, .events = POLLIN},
-                            {.fd = g->agent_fd, .events = POLLIN}};
+    struct pollfd fds[3] = {{.fd = g->signal_fd, .events = POLLIN},
+                            {.fd = g->agent_fd, .events = POLLIN},
+                            {.fd = g->timer_fd, .events = POLLIN}};
     for (;;) {
-        if (poll(fds, 2, fence_in_ms(g)) < 0 && errno != EINTR)
+        arm_timer(g);
+        if (poll(fds, 3, fence_in_ms(g)) < 0 && errno != EINTR)
             fatal(ddp_code_exit(DDP_E_BUG), "the guard cannot wait");
         fence(g);
         if (fds[1].revents != 0 && hear_agent(g) == HEARD_END)
@@ -275,6 +294,7 @@ int guard_split(uint64_t signals)
     g.agent_fd = pair[0];
     if (g.agent > 0) {
         (void)close(pair[1]);
+        g.timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
         guard_main(&g);
     }
     (void)close(pair[0]);

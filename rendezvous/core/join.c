@@ -52,15 +52,23 @@ void run_forget(struct rdzv *r, struct run *run)
     run->used = false;
 }
 
+static struct run *run_free_slot(const struct rdzv *r)
+{
+    for (int i = 0; i < r->limits.runs_max; i++)
+        if (!r->runs[i].used)
+            return &r->runs[i];
+    return NULL;
+}
+
 /* A slot for a run; where all are used, one that nobody is in or that ended
  * longest ago makes room. */
 static struct run *run_slot(struct rdzv *r)
 {
-    struct run *oldest = NULL;
+    struct run *oldest = run_free_slot(r);
+    if (oldest != NULL)
+        return oldest;
     for (int i = 0; i < r->limits.runs_max; i++) {
         struct run *run = &r->runs[i];
-        if (!run->used)
-            return run;
         if (run->state != RUN_ENDED && !run_is_abandoned(run))
             continue;
         if (oldest == NULL || run->forget_at_us < oldest->forget_at_us)
@@ -273,9 +281,13 @@ static uint8_t *taken_bits(const struct rdzv *r, const struct run *run)
     return r->taken + (size_t)run_index(r, run) * size;
 }
 
-/* Whoever was counted to an older round is in none now. */
-static void demote_all(struct rdzv *r, struct run *run, int64_t old_round)
+/* Whoever was counted to another round than that of the join is in none now. */
+static void
+demote_all(struct rdzv *r, struct run *run, const struct msg_join *j)
 {
+    bool same = strcmp(run->instance, j->instance) == 0;
+    const char *why = same ? "a later round is known"
+                           : "an older round of this run still runs";
     for (int i = run->head, next; i >= 0; i = next) {
         struct node *n = &r->nodes[i];
         next = n->next;
@@ -286,9 +298,7 @@ static void demote_all(struct rdzv *r, struct run *run, int64_t old_round)
         } else if (n->state == NODE_WAITING) {
             node_set_state(r, n, NODE_SPARE);
         } else if (node_in_round(n)) {
-            node_set_state(r, n, NODE_STALE);
-            node_send_stop(r, n, old_round, "a later round is known",
-                           MSG_AT_ONCE);
+            node_make_stale(r, n, run->round, why);
         }
     }
 }
@@ -301,9 +311,14 @@ static void demote_all(struct rdzv *r, struct run *run, int64_t old_round)
 static void
 run_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
 {
-    demote_all(r, run, run->round);
+    bool anew =
+        run->instance[0] != '\0' && strcmp(run->instance, j->instance) != 0;
+    demote_all(r, run, j);
     if (!run->rebuilt)
         run->rebuilt_at_us = r->now_us;
+    if (anew) /* what was charged was another instance's */
+        budget_init(&run->budget, run->budget.max, run->budget.window_us,
+                    run->budget.crash_loop);
     msg_set(run->instance, j->instance);
     run->round = j->round;
     run->rebuilt = true;
@@ -317,7 +332,8 @@ run_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
     run->progressed = false;
     run->sealed_us = r->now_us;
     run->state = RUN_ACTIVE;
-    note(r, NOTE_rebuilt, run, j->name, "%d nodes", run->group_world);
+    note(r, NOTE_rebuilt, run, j->name, "%d nodes%s", run->group_world,
+         anew ? "; that of newcomers who came first gives way" : "");
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         if (r->nodes[i].state == NODE_SPARE)
             round_send_waiting(r, run, &r->nodes[i]);
@@ -327,14 +343,32 @@ run_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
  * numbers, which end at 10^9 (messages.def). */
 #define ROUND_BELIEVED_MAX 999000000
 
+/*
+ * A daemon without memory cannot know newcomers from members: where enough
+ * newcomers come before the first member, they make another instance of the
+ * run. That yields to the older one, whose workers may have run for days: to
+ * the first member whose lease was never over, as long as such a lease may
+ * still be out. The newcomers' workers are stopped, and they come into the
+ * older instance as any newcomer does.
+ */
+static bool
+yields(const struct rdzv *r, const struct run *run, const struct msg_join *j)
+{
+    bool runs = j->state == MSG_STATE_RUNNING || j->state == MSG_STATE_DONE;
+    return !run->rebuilt && j->sure && runs &&
+           strcmp(j->instance, run->instance) != 0 &&
+           r->now_us < mono_after(run->opened_us, round_foreign_lease_us(run));
+}
+
 /* Whether what this node tells is news of its run. */
-static bool is_news(const struct run *run, const struct msg_join *j)
+static bool
+is_news(const struct rdzv *r, const struct run *run, const struct msg_join *j)
 {
     if (j->round == 0 || j->round > ROUND_BELIEVED_MAX ||
         j->instance[0] == '\0' || j->group_world < run->nodes_min ||
         j->group_world > run->nodes_max)
         return false;
-    if (run->instance[0] == '\0')
+    if (run->instance[0] == '\0' || yields(r, run, j))
         return true;
     return run->rebuilt && j->round > run->round &&
            strcmp(j->instance, run->instance) == 0;
@@ -422,13 +456,11 @@ rejoin(struct rdzv *r, struct node *n, const struct msg_join *j, int conn)
         node_send_stop(r, n, run->round, "the round is over", run->graceful);
         return;
     case NODE_STALE:
-        node_send_stop(r, n, j->round, "that round is over", MSG_AT_ONCE);
+        node_make_stale(r, n, j->round, "that round is over");
         return;
-    case NODE_ENDING: {
-        struct msg m = {.kind = MSG_KIND_end, .end = run->end};
-        node_send(r, n, &m);
+    case NODE_ENDING:
+        round_send_end(r, run, n);
         return;
-    }
     case NODE_WAITING:
     case NODE_SPARE:
         round_send_waiting(r, run, n);
@@ -463,10 +495,9 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     if (member) {
         fill_hole(r, run, n, j);
     } else if (may_run) {
-        node_set_state(r, n, NODE_STALE);
         note(r, NOTE_stale, run, n->name, "it holds round %lld",
              (long long)j->round);
-        node_send_stop(r, n, j->round, "that round is over", MSG_AT_ONCE);
+        node_make_stale(r, n, j->round, "that round is over");
     } else {
         join_place(r, run, n);
     }
@@ -499,7 +530,8 @@ static struct run *run_for(struct rdzv *r, const struct msg_join *j, int conn)
     if (run != NULL && !agrees(r, run, j, conn))
         return NULL;
     if (run != NULL && j->state != MSG_STATE_NONE && j->round > 0 &&
-        run->instance[0] != '\0' && strcmp(j->instance, run->instance) != 0) {
+        run->instance[0] != '\0' && strcmp(j->instance, run->instance) != 0 &&
+        !is_news(r, run, j)) {
         refuse(r, conn, j, DDP_E_CONFLICT,
                "run '%s' was started anew while this node was away", run->id);
         return NULL;
@@ -511,6 +543,46 @@ static struct run *run_for(struct rdzv *r, const struct msg_join *j, int conn)
         return NULL;
     }
     return run;
+}
+
+/* A run that ended elsewhere, to be kept for those that come; NULL: there is no
+ * room, since who makes such ends up must take none from what is known. */
+static struct run *run_of_stragglers(struct rdzv *r, const struct msg_join *j)
+{
+    struct run *run = run_free_slot(r);
+    if (run == NULL)
+        return NULL;
+    *run = (struct run){
+        .used = true, .opened_us = r->now_us, .head = -1, .tail = -1};
+    msg_set(run->id, j->run);
+    msg_set(run->instance, j->instance);
+    run->round = j->round;
+    return run;
+}
+
+/*
+ * A server before us said the end to this node, and was gone before all knew:
+ * that end holds. What others of its instance may be here, or come, are told.
+ */
+static void join_of_ended(struct rdzv *r, const struct msg_join *j, int conn)
+{
+    struct run *run = run_find(r, j->run);
+    struct msg m = {.kind = MSG_KIND_end};
+    m.end = (struct msg_end){.status = j->end_status,
+                             .round = j->round,
+                             .restarts = j->restarts,
+                             .rank = -1,
+                             .local_rank = -1};
+    if (j->end_status != 0)
+        msg_set(m.end.text, "the run had ended before the rendezvous was "
+                            "started anew; other nodes know why");
+    if (j->instance[0] != '\0' &&
+        (run == NULL || strcmp(run->instance, j->instance) != 0))
+        run = run_of_stragglers(r, j);
+    if (j->instance[0] != '\0' && run != NULL)
+        run_end(r, run, &m.end);
+    reply_send(r, conn, &m);
+    reply_drop(r, conn);
 }
 
 void join_step(struct rdzv *r, const struct rdzv_event *ev)
@@ -530,10 +602,14 @@ void join_step(struct rdzv *r, const struct rdzv_event *ev)
         reply_drop(r, ev->conn);
         return;
     }
+    if (j->ended) {
+        join_of_ended(r, j, ev->conn);
+        return;
+    }
     struct run *run = run_for(r, j, ev->conn);
     if (run == NULL)
         return;
-    if (is_news(run, j))
+    if (is_news(r, run, j))
         run_rebuild(r, run, j);
     join_new(r, run, ev);
 }

@@ -162,10 +162,17 @@ void node_bind(struct rdzv *r, struct node *n, int conn)
     r->conn_node[conn] = node_index(r, n);
 }
 
+void node_clear_bye(struct rdzv *r, struct node *n)
+{
+    r->runs[n->run].owing -= n->owes_bye;
+    n->owes_bye = false;
+}
+
 void node_unbind(struct rdzv *r, struct node *n)
 {
     if (n->conn < 0)
         return;
+    node_clear_bye(r, n); /* who is away is not waited for */
     r->conn_node[n->conn] = -1;
     n->conn = -1;
     r->runs[n->run].absent++;
@@ -214,6 +221,7 @@ void node_remove(struct rdzv *r, struct node *n)
 {
     struct run *run = &r->runs[n->run];
     int i = node_index(r, n);
+    node_clear_bye(r, n);
     if (n->conn >= 0)
         reply_drop(r, n->conn);
     else
@@ -344,4 +352,14 @@ void node_send_members(struct rdzv *r,
     }
     if (len > 0)
         node_send(r, to, &m);
+}
+
+void node_make_stale(struct rdzv *r,
+                     struct node *n,
+                     int64_t round,
+                     const char *why)
+{
+    node_set_state(r, n, NODE_STALE);
+    n->stale_round = round;
+    node_send_stop(r, n, round, why, MSG_AT_ONCE);
 }

@@ -47,9 +47,11 @@ struct node {
     int64_t arrival;
     int64_t since_us;       /* when it came */
     int64_t lease_until_us; /* the longest grant that may still be out */
+    bool owes_bye;          /* was told of an end that is not final */
     bool confirmed;         /* it said that it holds the round of run->round */
     int64_t short_seq;      /* grants from this one on were short; -1: the
                                last one was long */
+    int64_t stale_round;    /* STALE: the one that it was told to stop */
     /* Its place in the round of run->round; group_rank -1: not in it. */
     int group_rank;
     int base_rank;
@@ -126,8 +128,11 @@ struct run {
     int64_t gather_since_us;
     int64_t seal_at_us;   /* end of the last call, MONO_NEVER: none runs */
     int64_t notice_at_us; /* when to tell those who wait who is missing */
+    /* Of a run that ENDED: */
+    struct msg_end end;   /* also for stragglers */
+    int owing;            /* nodes that are connected and owe a bye */
+    int64_t settle_at_us; /* the end is final then, MONO_NEVER: it is */
     int64_t forget_at_us;
-    struct msg_end end; /* for stragglers of a run that ENDED */
 };
 
 struct rdzv {
@@ -175,8 +180,18 @@ void node_set_state(struct rdzv *r, struct node *n, enum node_state state);
 void node_bind(struct rdzv *r, struct node *n, int conn);
 void node_unbind(struct rdzv *r, struct node *n);
 
+/* It said bye, or cannot any more. */
+void node_clear_bye(struct rdzv *r, struct node *n);
+
 /* Whether it has a place in the round of run->round. */
 bool node_in_round(const struct node *n);
+
+/* It holds a round that is none any more: makes it STALE and tells it to stop
+ * that. */
+void node_make_stale(struct rdzv *r,
+                     struct node *n,
+                     int64_t round,
+                     const char *why);
 
 /*
  * Renews its lease and tells it so, as the answer to its beat `seq`; `heard`

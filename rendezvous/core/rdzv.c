@@ -98,6 +98,7 @@ static void after_removal(struct rdzv *r,
     } else if (run->state == RUN_GATHER) {
         round_try_seal(r, run);
     }
+    round_try_settle(r, run);
     run_if_empty(r, run);
 }
 
@@ -133,6 +134,7 @@ static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
         node_gone(r, n, "broke off");
         return;
     }
+    round_try_settle(r, &r->runs[n->run]);
     if (n->state != NODE_ENDING)
         note(r, NOTE_absent, &r->runs[n->run], n->name,
              "connection broken; waiting %lld ms for it",
@@ -277,6 +279,11 @@ static void on_ready(struct rdzv *r,
         run->progressed = true;
     switch (n->state) {
     case NODE_STALE:
+        if (round != n->stale_round) { /* of an earlier one, under way */
+            note(r, NOTE_stale, run, n->name, "ready of round %lld",
+                 (long long)round);
+            return;
+        }
         node_cut_lease(r, n, run->heartbeat_us);
         join_place(r, run, n);
         return;
@@ -300,7 +307,10 @@ static void on_ready(struct rdzv *r,
         return;
     }
     case NODE_LEAVING:
-        node_gone(r, n, "left");
+        /* One of an earlier round, under way when it was told to go, does not
+         * mean that no worker is left. Its FIN comes in any case. */
+        if (is_current(r, run, n, round, "ready"))
+            node_gone(r, n, "left");
         return;
     case NODE_WAITING:
     case NODE_SPARE:
@@ -372,6 +382,16 @@ static void on_leave(struct rdzv *r,
     round_try_drained(r, run);
 }
 
+static void on_bye(struct rdzv *r, struct run *run, struct node *n)
+{
+    if (!n->owes_bye) {
+        node_gone(r, n, "said bye");
+        return;
+    }
+    node_clear_bye(r, n);
+    round_try_settle(r, run);
+}
+
 static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
 {
     struct node *n = node_at(r, r->conn_node[ev->conn]);
@@ -410,7 +430,7 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         on_leave(r, run, n, &m->leave);
         return;
     case MSG_KIND_bye:
-        node_gone(r, n, "said bye");
+        on_bye(r, run, n);
         return;
     case MSG_KIND_order_drain:
     case MSG_KIND_order_end:

@@ -45,12 +45,17 @@
  *
  * A node that was in no round yet is removed when its connection breaks.
  * LEAVING nodes are removed by ready, by a FIN, or when their lease is over.
- * In a run that ENDED, nodes are told so and removed when they say bye.
+ * In a run that ENDED, nodes are told so twice: first to know and say bye, but
+ * to stay; and when all know, or half a second later, to go. They are removed
+ * by their second bye. Whoever knew of the end when a server died tells the
+ * next one (join.c, join_of_ended).
  *
  * A join of a node that is known says again what it may have missed (world,
  * stop, end). One of an unknown node that holds a round of a run without
  * memory rebuilds the round: see join.c, and enum anchor in node.h for what is
- * believed of whom.
+ * believed of whom. Where newcomers were first, and had a round of their own
+ * sealed by the time the first member came, their instance gives way to the
+ * older one (join.c, yields).
  */
 #ifndef RDZV_H
 #define RDZV_H

@@ -8,7 +8,9 @@
 #define NOTICE_FIRST_US (3 * MONO_S)
 #define NOTICE_EVERY_US (30 * MONO_S)
 #define REMEMBER_US     (600 * MONO_S)
-#define AGE_MAX_US      (INT64_C(86400000) * MONO_S) /* of messages.def */
+/* Who does not say bye in so long does not keep the others. */
+#define SETTLE_US  (500 * MONO_MS)
+#define AGE_MAX_US (INT64_C(86400000) * MONO_S) /* of messages.def */
 /* A round that lasted so long is no part of a crash loop. */
 #define PROGRESS_US (60 * MONO_S)
 
@@ -217,6 +219,14 @@ static int64_t longest_lease_us(const struct run *run)
     return is_short ? run->heartbeat_us : run->reconnect_us;
 }
 
+int64_t round_foreign_lease_us(const struct run *run)
+{
+    int64_t lease_us = run->heartbeat_us > run->reconnect_us
+                           ? run->heartbeat_us
+                           : run->reconnect_us;
+    return lease_us + RECONNECT_US;
+}
+
 /*
  * While members are missing, they may run the last known round. Where all are
  * here, but all were ready, there may be one more round; since not all of its
@@ -229,9 +239,8 @@ int64_t round_known_at_us(const struct run *run)
     if (!run->rebuilt || (run->holes == 0 && run->anchor == ANCHOR_HELD))
         return 0;
     if (run->anchor == ANCHOR_NONE)
-        lease_us = run->heartbeat_us > run->reconnect_us ? run->heartbeat_us
-                                                         : run->reconnect_us;
-    else if (run->holes > 0)
+        return mono_after(run->rebuilt_at_us, round_foreign_lease_us(run));
+    if (run->holes > 0)
         lease_us = longest_lease_us(run);
     return mono_after(run->rebuilt_at_us, lease_us + RECONNECT_US);
 }
@@ -522,11 +531,36 @@ void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
     run->forget_at_us = mono_after(r->now_us, REMEMBER_US);
     note(r, NOTE_ended, run, "", "status %lld%s%s", (long long)end->status,
          end->text[0] != '\0' ? ": " : "", end->text);
-    struct msg m = {.kind = MSG_KIND_end, .end = *end};
+    bool alone = run->head == run->tail && run->group_world <= 1;
+    run->settle_at_us = alone ? MONO_NEVER : mono_after(r->now_us, SETTLE_US);
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         node_set_state(r, &r->nodes[i], NODE_ENDING);
         node_cut_lease(r, &r->nodes[i], run->heartbeat_us);
-        node_send(r, &r->nodes[i], &m);
+        round_send_end(r, run, &r->nodes[i]);
+    }
+    round_try_settle(r, run);
+}
+
+void round_send_end(struct rdzv *r, struct run *run, struct node *n)
+{
+    struct msg m = {.kind = MSG_KIND_end, .end = run->end};
+    m.end.hold = run->settle_at_us != MONO_NEVER;
+    if (m.end.hold && n->conn >= 0 && !n->owes_bye) {
+        n->owes_bye = true;
+        run->owing++;
+    }
+    node_send(r, n, &m);
+}
+
+void round_try_settle(struct rdzv *r, struct run *run)
+{
+    if (run->state != RUN_ENDED || run->settle_at_us == MONO_NEVER ||
+        (run->owing > 0 && r->now_us < run->settle_at_us))
+        return;
+    run->settle_at_us = MONO_NEVER;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        node_clear_bye(r, &r->nodes[i]);
+        round_send_end(r, run, &r->nodes[i]);
     }
 }
 
@@ -591,6 +625,7 @@ void round_tick(struct rdzv *r, struct run *run)
         round_try_scale(r, run, "nodes join");
         return;
     case RUN_ENDED:
+        round_try_settle(r, run);
         return; /* forgotten by rdzv.c, which owns the run */
     }
     DDP_WRONG("run state");
@@ -624,7 +659,7 @@ int64_t round_deadline(const struct run *run)
                    ? run->scale_next_us
                    : MONO_NEVER;
     case RUN_ENDED:
-        return run->forget_at_us;
+        return mono_min(run->forget_at_us, run->settle_at_us);
     }
     DDP_WRONG("run state");
 }

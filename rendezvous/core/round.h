@@ -44,6 +44,9 @@ void round_gather(struct rdzv *r, struct run *run);
 /* Seals a round if what it takes is there; starts or calls off a last call. */
 void round_try_seal(struct rdzv *r, struct run *run);
 
+/* So long after a server began, a lease of one before it may still be out. */
+int64_t round_foreign_lease_us(const struct run *run);
+
 /* From when on the next round may be sealed, where the last one was sealed by
  * another server; in the past where it was not. */
 int64_t round_known_at_us(const struct run *run);
@@ -79,8 +82,16 @@ void round_try_drained(struct rdzv *r, struct run *run);
 /* Ends the run if all nodes of the round are done. */
 void round_try_done(struct rdzv *r, struct run *run);
 
-/* Tells all nodes that the run is over. `end` is copied. */
+/*
+ * Tells all nodes that the run is over. `end` is copied. It is final once every
+ * node that is connected knows of it, or SETTLE_US later: until then none
+ * leaves, so that a server which takes over hears of the end from any of them.
+ */
 void run_end(struct rdzv *r, struct run *run, const struct msg_end *end);
+void round_send_end(struct rdzv *r, struct run *run, struct node *n);
+
+/* Makes the end final, if it is time to. */
+void round_try_settle(struct rdzv *r, struct run *run);
 
 /* Sends a node its place in the round of run->round. */
 void round_send_world(struct rdzv *r,

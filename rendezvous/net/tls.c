@@ -1,7 +1,9 @@
 /*
  * Happy path: both ends make a session of key and cipher suite when OpenSSL
  * asks for the pre-shared key, the server checks the binder in the client's
- * first message, the client the server's Finished, and data flows.
+ * first message, the client the server's Finished. Both derive the records'
+ * keys from the secrets that OpenSSL tells (on_secret), its part is freed, and
+ * data flows.
  *
  * Failure modes: a peer with another token (the server says so by an alert),
  * one with a certificate instead (refused: it proves nothing), garbage (the
@@ -9,104 +11,30 @@
  *
  * OpenSSL makes room for a handshake message of the size that its header
  * claims, up to 128 KB. A stranger must not have that, so `is_plausible` reads
- * the first records beside OpenSSL and lets only one small one be a handshake
- * in plain text.
+ * the first records beside OpenSSL and lets only small ones be a handshake in
+ * plain text: the client's hello, and one more where the two ends prefer
+ * different groups (a FIPS build and another).
  */
 #include "rendezvous/net/tls.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/bio.h>
-#include <openssl/err.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <openssl/ssl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#if OPENSSL_VERSION_MAJOR < 3
-#error "OpenSSL 3 or newer is needed"
-#endif
+#include "rendezvous/net/openssl.h"
+#include "rendezvous/net/record.h"
 
-#define TEXT_OF(x)  #x
-#define TEXT(x)     TEXT_OF(x)
-#define LIBSSL      "libssl.so." TEXT(OPENSSL_SHLIB_VERSION)
-#define KEY_LEN     32u
-#define RECORD_HEAD 5u
-#define HELLO_MAX   2048u /* ours has about 300 */
+#define KEY_LEN    32u
+#define HELLO_MAX  2048u /* ours has about 300 */
+#define HELLOS_MAX 2
 
 static const char label_key[] = "ddprun control connection, key 1";
 static const char label_farewell[] = "EXPORTER-ddprun-farewell";
 static const char identity[] = "ddprun";
-
-/* -- OpenSSL, found at run time -------------------------------------------- */
-
-/* clang-format off */
-#define FUNCTIONS(F)                                                           \
-    F(BIO_clear_flags) F(BIO_free) F(BIO_get_data) F(BIO_get_new_index)        \
-    F(BIO_meth_free) F(BIO_meth_new) F(BIO_meth_set_ctrl)                      \
-    F(BIO_meth_set_read_ex) F(BIO_meth_set_write_ex) F(BIO_new)                \
-    F(BIO_set_data) F(BIO_set_flags) F(BIO_set_init)                           \
-    F(CRYPTO_memcmp) F(ERR_clear_error) F(ERR_peek_error)                      \
-    F(ERR_reason_error_string) F(EVP_sha256) F(HMAC)                           \
-    F(SSL_CIPHER_find) F(SSL_CTX_ctrl) F(SSL_CTX_free) F(SSL_CTX_new)          \
-    F(SSL_CTX_set_ciphersuites) F(SSL_CTX_set_num_tickets)                     \
-    F(SSL_CTX_set_options) F(SSL_CTX_set_psk_find_session_callback)            \
-    F(SSL_CTX_set_psk_use_session_callback)                                    \
-    F(SSL_SESSION_free) F(SSL_SESSION_new) F(SSL_SESSION_set1_master_key)      \
-    F(SSL_SESSION_set_cipher) F(SSL_SESSION_set_protocol_version)              \
-    F(SSL_do_handshake) F(SSL_export_keying_material) F(SSL_free)              \
-    F(SSL_get_error) F(SSL_get_ex_data) F(SSL_new) F(SSL_read_ex)              \
-    F(SSL_session_reused) F(SSL_set_accept_state) F(SSL_set_bio)               \
-    F(SSL_set_connect_state) F(SSL_set_ex_data) F(SSL_set_verify)              \
-    F(SSL_shutdown) F(SSL_write_ex) F(TLS_method)
-/* clang-format on */
-
-#define MEMBER(name) __typeof__(&name) f_##name;
-static struct {
-    FUNCTIONS(MEMBER)
-} ssl;
-#undef MEMBER
-
-static const struct {
-    const char *name;
-    size_t at;
-} functions[] = {
-#define ROW(name) {#name, offsetof(__typeof__(ssl), f_##name)},
-    FUNCTIONS(ROW)
-#undef ROW
-};
-#define FUNCTIONS_LEN (sizeof(functions) / sizeof(functions[0]))
-
-_Static_assert(sizeof(ssl) == FUNCTIONS_LEN * sizeof(void *), "one of each");
-
-static int load_openssl(struct ddp_err *err)
-{
-    static bool loaded;
-    if (loaded)
-        return 0;
-    void *lib = dlopen(LIBSSL, RTLD_NOW | RTLD_LOCAL);
-    if (lib == NULL)
-        return ddp_err_set(err, DDP_E_CONFIG,
-                           "a token needs OpenSSL, and %s cannot be loaded "
-                           "here: install it (Debian: libssl3) (%s)",
-                           LIBSSL, dlerror());
-    for (size_t i = 0; i < FUNCTIONS_LEN; i++) {
-        void *f = dlsym(lib, functions[i].name);
-        if (f == NULL)
-            return ddp_err_set(err, DDP_E_CONFIG,
-                               "a token needs OpenSSL, and the %s of this "
-                               "machine has no %s",
-                               LIBSSL, functions[i].name);
-        memcpy((char *)&ssl + functions[i].at, &f, sizeof(f));
-    }
-    loaded = true; /* and stays so: its exit handlers must not be unmapped */
-    return 0;
-}
 
 /* -- the key --------------------------------------------------------------- */
 
@@ -118,18 +46,22 @@ struct tls_key {
 
 struct tls {
     struct tls_key *key;
-    SSL *ssl;
+    SSL *ssl; /* for the greeting; NULL afterwards */
     struct buf *out;
     bool accepts;
     enum tls_state state;
     const uint8_t *data; /* what was given and not yet read */
     size_t len;
+    struct record_way ours, theirs;
+    int n_ways;          /* of these two, have their keys */
+    struct buf part;     /* a record that came in pieces */
+    struct buf opened;   /* of the last record, what was not yet taken */
     size_t greeting_len; /* bytes that came before TLS_UP */
     /* Where is_plausible is: the head of a record, its rest to be skipped. */
-    uint8_t head[RECORD_HEAD + 4];
+    uint8_t head[RECORD_HEAD_LEN + 4];
     size_t head_len;
     size_t skip;
-    bool greeted; /* the one plain handshake record was there */
+    int hellos; /* plain handshake records that were there */
     uint8_t tail[TLS_FAREWELL_LEN]; /* the last bytes that came */
     uint8_t farewell[TLS_FAREWELL_LEN];
     bool said_farewell;
@@ -146,10 +78,10 @@ static int derive(const void *token, size_t len, uint8_t key[KEY_LEN])
     const uint8_t one = 1;
     unsigned n = 0;
     bool good =
-        ssl.f_HMAC(ssl.f_EVP_sha256(), label_key, (int)sizeof(label_key) - 1,
-                   token, len, prk, &n) != NULL &&
+        ossl.f_HMAC(ossl.f_EVP_sha256(), label_key, (int)sizeof(label_key) - 1,
+                    token, len, prk, &n) != NULL &&
         n == KEY_LEN &&
-        ssl.f_HMAC(ssl.f_EVP_sha256(), prk, KEY_LEN, &one, 1, okm, &n) !=
+        ossl.f_HMAC(ossl.f_EVP_sha256(), prk, KEY_LEN, &one, 1, okm, &n) !=
             NULL &&
         n == KEY_LEN;
     memcpy(key, okm, KEY_LEN);
@@ -162,14 +94,14 @@ static int derive(const void *token, size_t len, uint8_t key[KEY_LEN])
 static SSL_SESSION *session_of(const struct tls *t, SSL *s)
 {
     static const uint8_t aes_128_gcm_sha256[2] = {0x13, 0x01};
-    const SSL_CIPHER *cipher = ssl.f_SSL_CIPHER_find(s, aes_128_gcm_sha256);
-    SSL_SESSION *made = ssl.f_SSL_SESSION_new();
+    const SSL_CIPHER *cipher = ossl.f_SSL_CIPHER_find(s, aes_128_gcm_sha256);
+    SSL_SESSION *made = ossl.f_SSL_SESSION_new();
     if (made != NULL && cipher != NULL &&
-        ssl.f_SSL_SESSION_set1_master_key(made, t->key->bytes, KEY_LEN) == 1 &&
-        ssl.f_SSL_SESSION_set_cipher(made, cipher) == 1 &&
-        ssl.f_SSL_SESSION_set_protocol_version(made, TLS1_3_VERSION) == 1)
+        ossl.f_SSL_SESSION_set1_master_key(made, t->key->bytes, KEY_LEN) == 1 &&
+        ossl.f_SSL_SESSION_set_cipher(made, cipher) == 1 &&
+        ossl.f_SSL_SESSION_set_protocol_version(made, TLS1_3_VERSION) == 1)
         return made;
-    ssl.f_SSL_SESSION_free(made);
+    ossl.f_SSL_SESSION_free(made);
     return NULL;
 }
 
@@ -180,7 +112,7 @@ static int on_use_psk(SSL *s,
                       SSL_SESSION **out)
 {
     (void)md; /* there is one cipher suite only */
-    *out = session_of(ssl.f_SSL_get_ex_data(s, 0), s);
+    *out = session_of(ossl.f_SSL_get_ex_data(s, 0), s);
     *id = (const unsigned char *)identity;
     *id_len = sizeof(identity) - 1;
     return *out != NULL;
@@ -192,19 +124,52 @@ on_find_psk(SSL *s, const unsigned char *id, size_t id_len, SSL_SESSION **out)
     *out = NULL; /* unknown, which is no error of ours */
     if (id_len != sizeof(identity) - 1 || memcmp(id, identity, id_len) != 0)
         return 1;
-    *out = session_of(ssl.f_SSL_get_ex_data(s, 0), s);
+    *out = session_of(ossl.f_SSL_get_ex_data(s, 0), s);
     return *out != NULL;
+}
+
+static int digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+/* A line of NSS's key log, by which OpenSSL tells the secrets of a connection:
+ * what it is, the client's random bytes, the secret, the two in hexadecimal. */
+static void on_secret(const SSL *s, const char *line)
+{
+    static const char client[] = "CLIENT_TRAFFIC_SECRET_0 ";
+    static const char server[] = "SERVER_TRAFFIC_SECRET_0 ";
+    struct tls *t = ossl.f_SSL_get_ex_data(s, 0);
+    uint8_t secret[RECORD_SECRET_LEN];
+    bool clients = strncmp(line, client, sizeof(client) - 1) == 0;
+    if (!clients && strncmp(line, server, sizeof(server) - 1) != 0)
+        return;
+    const char *at = strrchr(line, ' ') + 1;
+    bool good = strlen(at) == 2 * sizeof(secret);
+    for (size_t i = 0; good && i < sizeof(secret); i++) {
+        int high = digit(at[2 * i]);
+        int low = digit(at[2 * i + 1]);
+        good = high >= 0 && low >= 0;
+        secret[i] = (uint8_t)(high << 4 | low);
+    }
+    struct record_way *w = clients != t->accepts ? &t->ours : &t->theirs;
+    if (good && record_begin(w, secret) == 0)
+        t->n_ways++;
+    explicit_bzero(secret, sizeof(secret));
 }
 
 /* -- OpenSSL's way to our buffers ------------------------------------------ */
 
 static int on_bio_read(BIO *b, char *room, size_t room_len, size_t *n)
 {
-    struct tls *t = ssl.f_BIO_get_data(b);
-    ssl.f_BIO_clear_flags(b, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
+    struct tls *t = ossl.f_BIO_get_data(b);
+    ossl.f_BIO_clear_flags(b, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
     *n = t->len < room_len ? t->len : room_len;
     if (*n == 0) {
-        ssl.f_BIO_set_flags(b, BIO_FLAGS_READ | BIO_FLAGS_SHOULD_RETRY);
+        ossl.f_BIO_set_flags(b, BIO_FLAGS_READ | BIO_FLAGS_SHOULD_RETRY);
         return 0;
     }
     memcpy(room, t->data, *n);
@@ -215,8 +180,8 @@ static int on_bio_read(BIO *b, char *room, size_t room_len, size_t *n)
 
 static int on_bio_write(BIO *b, const char *data, size_t len, size_t *n)
 {
-    struct tls *t = ssl.f_BIO_get_data(b);
-    ssl.f_BIO_clear_flags(b, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
+    struct tls *t = ossl.f_BIO_get_data(b);
+    ossl.f_BIO_clear_flags(b, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
     *n = 0;
     if (buf_put(t->out, data, len) != 0)
         return 0;
@@ -234,39 +199,45 @@ static long on_bio_ctrl(BIO *b, int cmd, long number, void *pointer)
 
 static BIO_METHOD *make_method(void)
 {
-    int type = ssl.f_BIO_get_new_index() | BIO_TYPE_SOURCE_SINK;
-    BIO_METHOD *m = ssl.f_BIO_meth_new(type, "ddprun");
-    if (m != NULL && ssl.f_BIO_meth_set_read_ex(m, on_bio_read) == 1 &&
-        ssl.f_BIO_meth_set_write_ex(m, on_bio_write) == 1 &&
-        ssl.f_BIO_meth_set_ctrl(m, on_bio_ctrl) == 1)
+    int type = ossl.f_BIO_get_new_index() | BIO_TYPE_SOURCE_SINK;
+    BIO_METHOD *m = ossl.f_BIO_meth_new(type, "ddprun");
+    if (m != NULL && ossl.f_BIO_meth_set_read_ex(m, on_bio_read) == 1 &&
+        ossl.f_BIO_meth_set_write_ex(m, on_bio_write) == 1 &&
+        ossl.f_BIO_meth_set_ctrl(m, on_bio_ctrl) == 1)
         return m;
-    ssl.f_BIO_meth_free(m);
+    ossl.f_BIO_meth_free(m);
     return NULL;
 }
 
 static SSL_CTX *make_ctx(void)
 {
-    SSL_CTX *c = ssl.f_SSL_CTX_new(ssl.f_TLS_method());
-    /* By pointer, since these are macros; P-256 is in every build, FIPS too. */
-    char groups[] = "P-256";
+    SSL_CTX *c = ossl.f_SSL_CTX_new(ossl.f_TLS_method());
+    /* X25519 makes a greeting cheaper by a third, and P-256 is in every build,
+     * also those that FIPS restricts. By pointer, since these are macros. */
+    char groups[] = "X25519:P-256";
+    char group[] = "P-256";
     if (c == NULL)
         return NULL;
-    (void)ssl.f_SSL_CTX_ctrl(c, SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, NULL);
-    (void)ssl.f_SSL_CTX_ctrl(c, SSL_CTRL_SET_SESS_CACHE_MODE,
-                             SSL_SESS_CACHE_OFF, NULL);
-    (void)ssl.f_SSL_CTX_set_options(c,
-                                    SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
-    ssl.f_SSL_CTX_set_psk_use_session_callback(c, on_use_psk);
-    ssl.f_SSL_CTX_set_psk_find_session_callback(c, on_find_psk);
-    if (ssl.f_SSL_CTX_ctrl(c, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION,
-                           NULL) == 1 &&
-        ssl.f_SSL_CTX_ctrl(c, SSL_CTRL_SET_MAX_PROTO_VERSION, TLS1_3_VERSION,
-                           NULL) == 1 &&
-        ssl.f_SSL_CTX_ctrl(c, SSL_CTRL_SET_GROUPS_LIST, 0, groups) == 1 &&
-        ssl.f_SSL_CTX_set_ciphersuites(c, "TLS_AES_128_GCM_SHA256") == 1 &&
-        ssl.f_SSL_CTX_set_num_tickets(c, 0) == 1)
+    (void)ossl.f_SSL_CTX_ctrl(c, SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, NULL);
+    (void)ossl.f_SSL_CTX_ctrl(c, SSL_CTRL_SET_SESS_CACHE_MODE,
+                              SSL_SESS_CACHE_OFF, NULL);
+    (void)ossl.f_SSL_CTX_set_options(c,
+                                     SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
+    /* A peer of ours needs no change of cipher that changes nothing. */
+    (void)ossl.f_SSL_CTX_clear_options(c, SSL_OP_ENABLE_MIDDLEBOX_COMPAT);
+    ossl.f_SSL_CTX_set_keylog_callback(c, on_secret);
+    ossl.f_SSL_CTX_set_psk_use_session_callback(c, on_use_psk);
+    ossl.f_SSL_CTX_set_psk_find_session_callback(c, on_find_psk);
+    if (ossl.f_SSL_CTX_ctrl(c, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION,
+                            NULL) == 1 &&
+        ossl.f_SSL_CTX_ctrl(c, SSL_CTRL_SET_MAX_PROTO_VERSION, TLS1_3_VERSION,
+                            NULL) == 1 &&
+        (ossl.f_SSL_CTX_ctrl(c, SSL_CTRL_SET_GROUPS_LIST, 0, groups) == 1 ||
+         ossl.f_SSL_CTX_ctrl(c, SSL_CTRL_SET_GROUPS_LIST, 0, group) == 1) &&
+        ossl.f_SSL_CTX_set_ciphersuites(c, "TLS_AES_128_GCM_SHA256") == 1 &&
+        ossl.f_SSL_CTX_set_num_tickets(c, 0) == 1)
         return c;
-    ssl.f_SSL_CTX_free(c);
+    ossl.f_SSL_CTX_free(c);
     return NULL;
 }
 
@@ -275,7 +246,7 @@ int tls_key_make(struct tls_key **out,
                  size_t len,
                  struct ddp_err *err)
 {
-    if (load_openssl(err) != 0)
+    if (openssl_load(err) != 0)
         return -1;
     struct tls_key *key = calloc(1, sizeof(*key));
     if (key == NULL)
@@ -284,7 +255,8 @@ int tls_key_make(struct tls_key **out,
     key->method = make_method();
     if (key->ctx == NULL || key->method == NULL ||
         derive(token, len, key->bytes) != 0) {
-        const char *why = ssl.f_ERR_reason_error_string(ssl.f_ERR_peek_error());
+        const char *why =
+            ossl.f_ERR_reason_error_string(ossl.f_ERR_peek_error());
         tls_key_free(key);
         return ddp_err_set(err, DDP_E_CONFIG,
                            "OpenSSL on this machine does no TLS 1.3 with "
@@ -299,8 +271,8 @@ void tls_key_free(struct tls_key *key)
 {
     if (key == NULL)
         return;
-    ssl.f_SSL_CTX_free(key->ctx);
-    ssl.f_BIO_meth_free(key->method);
+    ossl.f_SSL_CTX_free(key->ctx);
+    ossl.f_BIO_meth_free(key->method);
     explicit_bzero(key, sizeof(*key));
     free(key);
 }
@@ -405,8 +377,8 @@ static void fail(struct tls *t, const char *why)
  * itself says; which of the many reasons it was is for the curious. */
 static void fail_ssl(struct tls *t)
 {
-    unsigned long code = ssl.f_ERR_peek_error();
-    const char *reason = ssl.f_ERR_reason_error_string(code);
+    unsigned long code = ossl.f_ERR_peek_error();
+    const char *reason = ossl.f_ERR_reason_error_string(code);
     char why[sizeof(t->why)];
     const char *what = "TLS failed";
     if (t->state == TLS_GREETING) {
@@ -431,54 +403,73 @@ static void fail_ssl(struct tls *t)
 static void hear_farewell(struct tls *t)
 {
     t->said_farewell =
-        ssl.f_CRYPTO_memcmp(t->tail, t->farewell, sizeof(t->tail)) == 0;
+        ossl.f_CRYPTO_memcmp(t->tail, t->farewell, sizeof(t->tail)) == 0;
     if (t->said_farewell)
         t->len -= t->len < TLS_FAREWELL_LEN ? t->len : TLS_FAREWELL_LEN;
 }
 
-/* A certificate is no proof: the key must have been used. */
+/* What proves the end of this connection, in the form of a record, so that it
+ * is waited for when it comes in pieces. */
+static int make_farewell(struct tls *t)
+{
+    const size_t part = TLS_FAREWELL_LEN - RECORD_HEAD_LEN;
+    static const uint8_t head[RECORD_HEAD_LEN] = {RECORD_DATA, 3, 3, 0, part};
+    memcpy(t->farewell, head, sizeof(head));
+    return ossl.f_SSL_export_keying_material(
+               t->ssl, t->farewell + sizeof(head), part, label_farewell,
+               sizeof(label_farewell) - 1, NULL, 0, 0) == 1
+               ? 0
+               : -1;
+}
+
+/* A certificate is no proof: the key must have been used. From here on there
+ * are only records, and OpenSSL's memory of the connection goes. */
 static void arrive(struct tls *t)
 {
-    const size_t part = TLS_FAREWELL_LEN - RECORD_HEAD;
-    /* In the form of a record, so that OpenSSL waits for the whole of it when
-     * it comes in pieces. */
-    static const uint8_t head[RECORD_HEAD] = {23, 3, 3, 0, part};
-    if (ssl.f_SSL_session_reused(t->ssl) != 1) {
+    if (ossl.f_SSL_session_reused(t->ssl) != 1) {
         fail(t, "it does not prove that it has the token");
         return;
     }
-    memcpy(t->farewell, head, sizeof(head));
-    if (ssl.f_SSL_export_keying_material(
-            t->ssl, t->farewell + sizeof(head), part, label_farewell,
-            sizeof(label_farewell) - 1, NULL, 0, 0) != 1) {
+    if (t->n_ways != 2 || ossl.f_SSL_has_pending(t->ssl) != 0 ||
+        make_farewell(t) != 0) {
         fail_ssl(t);
         return;
     }
+    ossl.f_SSL_free(t->ssl);
+    t->ssl = NULL;
     t->state = TLS_UP;
     hear_farewell(t);
 }
 
 static void greet(struct tls *t)
 {
-    ssl.f_ERR_clear_error();
-    int rc = ssl.f_SSL_do_handshake(t->ssl);
+    ossl.f_ERR_clear_error();
+    int rc = ossl.f_SSL_do_handshake(t->ssl);
     if (rc == 1)
         arrive(t);
-    else if (ssl.f_SSL_get_error(t->ssl, rc) != SSL_ERROR_WANT_READ)
+    else if (ossl.f_SSL_get_error(t->ssl, rc) != SSL_ERROR_WANT_READ)
         fail_ssl(t);
     else if (t->greeting_len > TLS_GREETING_MAX)
         fail(t, "its greeting is too long");
 }
 
+/* What it holds may be a secret. */
+static void drop(struct buf *b)
+{
+    if (b->data != NULL)
+        explicit_bzero(b->data, b->cap);
+    buf_free(b);
+}
+
 struct tls *tls_new(struct tls_key *key, bool accepts, struct buf *out)
 {
     struct tls *t = calloc(1, sizeof(*t));
-    SSL *s = ssl.f_SSL_new(key->ctx);
-    BIO *bio = ssl.f_BIO_new(key->method);
+    SSL *s = ossl.f_SSL_new(key->ctx);
+    BIO *bio = ossl.f_BIO_new(key->method);
     if (t == NULL || s == NULL || bio == NULL ||
-        ssl.f_SSL_set_ex_data(s, 0, t) != 1) {
-        ssl.f_SSL_free(s);
-        (void)ssl.f_BIO_free(bio);
+        ossl.f_SSL_set_ex_data(s, 0, t) != 1) {
+        ossl.f_SSL_free(s);
+        (void)ossl.f_BIO_free(bio);
         free(t);
         return NULL;
     }
@@ -487,15 +478,17 @@ struct tls *tls_new(struct tls_key *key, bool accepts, struct buf *out)
     t->out = out;
     t->accepts = accepts;
     t->state = TLS_GREETING;
-    ssl.f_BIO_set_data(bio, t);
-    ssl.f_BIO_set_init(bio, 1);
-    ssl.f_SSL_set_bio(s, bio, bio); /* which owns it now */
+    buf_init(&t->part, RECORD_MAX);
+    buf_init(&t->opened, RECORD_MAX);
+    ossl.f_BIO_set_data(bio, t);
+    ossl.f_BIO_set_init(bio, 1);
+    ossl.f_SSL_set_bio(s, bio, bio); /* which owns it now */
     if (accepts) {
-        ssl.f_SSL_set_accept_state(s);
+        ossl.f_SSL_set_accept_state(s);
         return t;
     }
-    ssl.f_SSL_set_verify(s, SSL_VERIFY_PEER, NULL); /* and nobody is trusted */
-    ssl.f_SSL_set_connect_state(s);
+    ossl.f_SSL_set_verify(s, SSL_VERIFY_PEER, NULL); /* and nobody is trusted */
+    ossl.f_SSL_set_connect_state(s);
     greet(t);
     return t;
 }
@@ -504,7 +497,9 @@ void tls_free(struct tls *t)
 {
     if (t == NULL)
         return;
-    ssl.f_SSL_free(t->ssl);
+    ossl.f_SSL_free(t->ssl);
+    drop(&t->part);
+    drop(&t->opened);
     explicit_bzero(t, sizeof(*t));
     free(t);
 }
@@ -517,10 +512,10 @@ static bool is_plausible_head(struct tls *t)
     const uint8_t *h = t->head;
     size_t len = (size_t)h[3] << 8 | h[4];
     size_t message = (size_t)h[6] << 16 | (size_t)h[7] << 8 | h[8];
-    if (t->greeted)
-        return h[0] != 22; /* what is left is sealed */
-    return h[0] == 22 && h[1] == 3 && len <= HELLO_MAX && h[5] == 1 &&
-           message + 4 == len;
+    if (h[0] != RECORD_HANDSHAKE)
+        return true; /* it is sealed */
+    return t->hellos++ < HELLOS_MAX && h[1] == 3 && len <= HELLO_MAX &&
+           h[5] == 1 && message + 4 == len;
 }
 
 /* Follows a client's records up to TLS_UP. */
@@ -535,16 +530,16 @@ static bool is_plausible(struct tls *t, const uint8_t *data, size_t len)
             return true;
         t->head[t->head_len++] = *data++;
         len--;
-        if (t->head[0] != 22 && !t->greeted)
+        bool hello = t->head[0] == RECORD_HANDSHAKE;
+        if (!hello && t->hellos == 0)
             return false;
-        if (t->head_len < (t->greeted ? RECORD_HEAD : sizeof(t->head)))
+        if (t->head_len < (hello ? sizeof(t->head) : RECORD_HEAD_LEN))
             continue;
         if (!is_plausible_head(t))
             return false;
         t->skip = (size_t)t->head[3] << 8 | t->head[4];
-        t->skip -= t->head_len - RECORD_HEAD;
+        t->skip -= t->head_len - RECORD_HEAD_LEN;
         t->head_len = 0;
-        t->greeted = true;
     }
     return true;
 }
@@ -579,42 +574,105 @@ void tls_give(struct tls *t, const uint8_t *data, size_t len)
         hear_farewell(t);
 }
 
-size_t tls_take(struct tls *t, uint8_t *room, size_t room_len)
+/*
+ * The next record that is whole, of `*len` bytes: where it was given, or in
+ * `part`. NULL: there is none yet, or it is none that may come.
+ */
+static const uint8_t *next_record(struct tls *t, size_t *len)
 {
-    size_t n = 0;
-    if (t->state == TLS_GREETING && t->len > 0)
-        greet(t);
-    if (t->state != TLS_UP)
-        return 0;
-    ssl.f_ERR_clear_error();
-    int rc = ssl.f_SSL_read_ex(t->ssl, room, room_len, &n);
-    if (rc == 1)
-        return n;
-    switch (ssl.f_SSL_get_error(t->ssl, rc)) {
-    case SSL_ERROR_WANT_READ:
-        break;
-    case SSL_ERROR_ZERO_RETURN:
+    size_t held = buf_len(&t->part);
+    size_t need = RECORD_HEAD_LEN;
+    for (;;) {
+        if (held == 0 && t->len >= RECORD_HEAD_LEN)
+            need = record_len(t->data);
+        else if (held >= RECORD_HEAD_LEN)
+            need = record_len(buf_head(&t->part));
+        if (need == 0) {
+            fail(t, "what came is no record of TLS");
+            return NULL;
+        }
+        *len = need;
+        if (held == 0 && t->len >= need) {
+            t->data += need;
+            t->len -= need;
+            return t->data - need;
+        }
+        size_t n = need - held < t->len ? need - held : t->len;
+        if (buf_put(&t->part, t->data, n) != 0) {
+            fail(t, "no memory for a record");
+            return NULL;
+        }
+        t->data += n;
+        t->len -= n;
+        held += n;
+        if (held < need)
+            return NULL;
+        if (need > RECORD_HEAD_LEN)
+            return buf_head(&t->part);
+    }
+}
+
+static void take_alert(struct tls *t, const uint8_t *alert, int len)
+{
+    char why[64];
+    if (len == 2 && alert[1] == SSL_AD_CLOSE_NOTIFY) {
         t->state = TLS_OVER;
         t->data = NULL;
         t->len = 0;
-        break;
-    default:
-        fail_ssl(t);
-        break;
+        return;
     }
-    return 0;
+    (void)snprintf(why, /* fits */ sizeof(why), "it ended TLS by alert %d",
+                   len == 2 ? alert[1] : -1);
+    fail(t, why);
+}
+
+/* Opens one record into `opened`, which stays empty where that was no data.
+ * False: nothing more is there. */
+static bool open_next(struct tls *t)
+{
+    size_t len;
+    const uint8_t *record = next_record(t, &len);
+    if (record == NULL)
+        return false;
+    uint8_t *text = buf_reserve(&t->opened, len);
+    uint8_t type = 0;
+    int n =
+        text == NULL ? -1 : record_open(&t->theirs, record, len, text, &type);
+    buf_free(&t->part);
+    if (n < 0)
+        fail(t, "a record that its peer did not seal so");
+    else if (type == RECORD_ALERT)
+        take_alert(t, text, n);
+    else if (type != RECORD_DATA)
+        fail(t, "it greets again, which our launchers do not");
+    else
+        buf_commit(&t->opened, (size_t)n);
+    return t->state == TLS_UP;
+}
+
+size_t tls_take(struct tls *t, uint8_t *room, size_t room_len)
+{
+    if (t->state == TLS_GREETING && t->len > 0)
+        greet(t);
+    while (t->state == TLS_UP && buf_len(&t->opened) == 0)
+        if (!open_next(t))
+            break;
+    size_t n = buf_len(&t->opened) < room_len ? buf_len(&t->opened) : room_len;
+    if (n > 0) {
+        memcpy(room, buf_head(&t->opened), n);
+        buf_take(&t->opened, n);
+    }
+    if (buf_len(&t->opened) == 0)
+        buf_free(&t->opened); /* most connections are silent */
+    return n;
 }
 
 /* -- what goes out --------------------------------------------------------- */
 
 int tls_seal(struct tls *t, const uint8_t *data, size_t len)
 {
-    size_t n;
     ddp_assert(t->state == TLS_UP);
-    ssl.f_ERR_clear_error();
-    if (len == 0)
-        return 0;
-    if (ssl.f_SSL_write_ex(t->ssl, data, len, &n) == 1)
+    if (record_seal(&t->ours, RECORD_DATA, data, len, t->out) == 0)
         return 0;
     fail(t, "it does not read what it is sent");
     return -1;
@@ -622,9 +680,10 @@ int tls_seal(struct tls *t, const uint8_t *data, size_t len)
 
 void tls_end(struct tls *t)
 {
-    ssl.f_ERR_clear_error();
-    if (t->state == TLS_UP || t->state == TLS_OVER)
-        (void)ssl.f_SSL_shutdown(t->ssl); /* where it does not fit, no end */
+    static const uint8_t close_notify[2] = {1, SSL_AD_CLOSE_NOTIFY};
+    if (t->state == TLS_UP || t->state == TLS_OVER) /* full: then no end */
+        (void)record_seal(&t->ours, RECORD_ALERT, close_notify,
+                          sizeof(close_notify), t->out);
 }
 
 enum tls_state tls_state(const struct tls *t)

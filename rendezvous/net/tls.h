@@ -5,9 +5,11 @@
  * connection are fresh (psk_dhe_ke), so that nothing can be read or replayed,
  * not even by who gets the token later.
  *
- * OpenSSL stays inside tls.c and is loaded at run time, with the first key:
- * who uses no token pays nothing. No I/O but the token file; bytes go in by
- * tls_give and tls_seal and come out in a buffer of the caller's.
+ * OpenSSL greets; what it keeps of a connection goes with that, and net/record
+ * does the rest: a connection that stands costs half a kilobyte. OpenSSL is
+ * loaded at run time, with the first key: who uses no token pays nothing. A key
+ * and its connections belong to one thread. No I/O but the token file; bytes go
+ * in by tls_give and tls_seal and come out in a buffer of the caller's.
  *
  * The end of a connection means something to the server (launcher/guard), so
  * a FIN alone proves nothing here: either TLS says the end (tls_end), or the

@@ -157,6 +157,20 @@ static void add_faults(struct schedule *p, struct rng *rng)
     }
 }
 
+/* A daemon dies, and one without memory finds newcomers, enough for a round of
+ * their own, at its door before the members have come back. */
+static void add_newcomers(struct schedule *p, struct rng *rng)
+{
+    int64_t at_us = MONO_S + rng_below(rng, (uint32_t)FAULTS_US);
+    int64_t back_us = at_us + rng_below(rng, 3000000);
+    int n = p->conf.nodes_min + (int)rng_below(rng, 3);
+    p->conf.last_call_ms = rng_below(rng, 200);
+    add(p, rng, at_us, ACT_SERVER_KILL, 0);
+    add(p, rng, back_us, ACT_SERVER_START, 0);
+    for (int i = 0; i < n; i++)
+        add(p, rng, back_us + rng_below(rng, 100000), ACT_LAUNCH, 0);
+}
+
 static int pick_nodes(struct rng *rng)
 {
     static const int sizes[] = {1, 2, 2, 2, 3, 3, 3, 5, 5, 8};
@@ -204,6 +218,8 @@ static void make_schedule(struct schedule *p, uint64_t seed)
         add(p, &rng, rng_below(&rng, 500000), ACT_LAUNCH, 0);
     if (n > STEPS_MAX / 2) /* they do not all fit: the others start at 0 */
         p->n_steps = STEPS_MAX / 2;
+    if (n <= 8 && rng_below(&rng, 8) == 0)
+        add_newcomers(p, &rng);
     add_faults(p, &rng);
 }
 

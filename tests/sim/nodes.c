@@ -367,6 +367,7 @@ void node_event(struct sim *s, const struct event *ev)
     case EV_SYN:
     case EV_CONNECT_TIMEOUT:
     case EV_SERVER_TICK:
+    case EV_SERVER_DIES:
         break;
     }
     DDP_WRONG("no event of a node");

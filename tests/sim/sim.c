@@ -83,6 +83,10 @@ static void dispatch(struct sim *s, const struct event *ev)
         if (ev->gen == s->server_gen && s->rdzv != NULL && !s->server_frozen)
             server_tick(s, 0);
         return;
+    case EV_SERVER_DIES:
+        if (s->server_dying)
+            sim_server_kill(s);
+        return;
     case EV_WORKER_END:
     case EV_REAPED:
     case EV_NODE_TICK:

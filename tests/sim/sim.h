@@ -98,6 +98,12 @@ void sim_finish_node(struct sim *s, int i);
 
 void sim_server_start(struct sim *s);
 void sim_server_kill(struct sim *s);
+
+/* Kills it at its n-th deed from now, n > 0, instead of that: a message that it
+ * would read, or one that it would send. False from _was_killed: it has not
+ * come to that yet. */
+void sim_server_kill_at(struct sim *s, int n);
+bool sim_server_was_killed(const struct sim *s);
 void sim_server_freeze(struct sim *s);
 void sim_server_thaw(struct sim *s);
 

@@ -174,6 +174,8 @@ void watch_end(struct sim *s, int node, const struct msg_end *e)
         return;
     const struct instance *in =
         &s->instances[find_instance(s, a->world.instance)];
+    if (in->gave_way)
+        return;
     for (int g = 0; g < in->group_world && in->round == e->round; g++)
         if (!in->seats[g].done)
             sim_break(s, "invariant 5: success, and n%d was not done",
@@ -256,6 +258,15 @@ static void forget_drain(struct sim *s, const char *name)
             s->nodes[i].drained_epoch = 0;
 }
 
+/* What this server has sealed is no more: it takes an older one over. */
+static void on_gives_way(struct sim *s)
+{
+    s->count[SIM_GAVE_WAY]++;
+    for (int i = 0; i < s->n_instances; i++)
+        if (s->instances[i].seal_epoch == s->epoch)
+            s->instances[i].gave_way = true;
+}
+
 static void on_note(struct sim *s, const struct note *note)
 {
     if (note->kind == NOTE_left || note->kind == NOTE_lost)
@@ -264,10 +275,22 @@ static void on_note(struct sim *s, const struct note *note)
         s->over_us = s->now_us;
     s->count[SIM_GROUPED] +=
         note->kind == NOTE_spare && strstr(note->text, "grows") != NULL;
+    if (note->kind == NOTE_rebuilt && strstr(note->text, "gives way") != NULL)
+        on_gives_way(s);
     s->count[SIM_REBUILT] += note->kind == NOTE_rebuilt;
     s->count[SIM_SPARE] += note->kind == NOTE_spare;
     s->count[SIM_REFUND] += note->kind == NOTE_refund;
     sim_tell_note(s, "rdzv", note);
+}
+
+/* Whether it is killed instead of what it would do now. */
+static bool server_dies(struct sim *s)
+{
+    if (s->kill_in == 0 || --s->kill_in > 0)
+        return false;
+    s->server_dying = true;
+    sim_push(s, (struct event){.at_us = s->now_us, .kind = EV_SERVER_DIES});
+    return true;
 }
 
 static void emit(void *ctx, const struct rdzv_action *a)
@@ -278,6 +301,8 @@ static void emit(void *ctx, const struct rdzv_action *a)
             a->kind == RDZV_SEND && a->msg->kind == MSG_KIND_answered;
         return;
     }
+    if (s->server_dying || (a->kind == RDZV_SEND && server_dies(s)))
+        return;
     switch (a->kind) {
     case RDZV_SEND:
         if (a->msg->kind == MSG_KIND_world)
@@ -316,13 +341,16 @@ static void schedule_tick(struct sim *s)
 
 void server_step(struct sim *s, struct rdzv_event *ev)
 {
-    if (s->rdzv == NULL || s->broken[0] != '\0')
+    if (s->rdzv == NULL || s->broken[0] != '\0' || s->server_dying ||
+        (ev->kind == RDZV_MSG && server_dies(s)))
         return;
     struct rdzv_actions out = {.emit = emit, .ctx = s};
     ev->now_us = s->now_us;
     s->count[SIM_STEPS]++;
     rdzv_step(s->rdzv, ev, &out);
     rdzv_check(s->rdzv);
+    if (s->server_dying)
+        s->sealed = -1; /* not all were told of their places */
     close_seal(s);
     schedule_tick(s);
 }
@@ -403,10 +431,21 @@ void sim_server_kill(struct sim *s)
     s->count[SIM_SERVER_KILLED]++;
     rdzv_del(s->rdzv);
     s->rdzv = NULL;
-    s->server_frozen = false;
+    s->server_frozen = s->server_dying = false;
+    s->kill_in = 0;
     s->server_gen++;
     net_server_dies(s);
     net_pump_server(s); /* what it had not read: nobody does now */
+}
+
+void sim_server_kill_at(struct sim *s, int n)
+{
+    s->kill_in = n;
+}
+
+bool sim_server_was_killed(const struct sim *s)
+{
+    return s->rdzv == NULL;
 }
 
 void sim_server_freeze(struct sim *s)

@@ -35,6 +35,7 @@ enum event_kind {
     EV_FAREWELL,        /* node: its tree is dead */
     EV_TCP_TIMEOUT,     /* node */
     EV_SERVER_TICK,
+    EV_SERVER_DIES,
 };
 
 struct event {
@@ -134,6 +135,7 @@ struct instance {
     int restarts, group_world, world_size;
     int64_t over_us[SIM_CHARGES_MAX]; /* of the rounds that were charged */
     struct seat seats[SIM_AGENTS_MAX];
+    bool gave_way;  /* to an older one, whose end is its nodes' */
     int end_status; /* -1: it has not ended */
     int end_epoch;
 };
@@ -152,6 +154,8 @@ struct sim {
 
     struct rdzv *rdzv;
     bool server_frozen;
+    int kill_in;       /* deeds; 0: not */
+    bool server_dying; /* it does nothing more, and is killed in this instant */
     int64_t frozen_at_us;
     uint32_t server_gen;
     int epoch; /* how often a server was started */

@@ -651,6 +651,51 @@ START_TEST(test_agent_end_after_a_fence_is_the_end)
 }
 END_TEST
 
+static void end_held(int status)
+{
+    struct msg m = {.kind = MSG_KIND_end, .end = {.status = status, .hold = 1}};
+    hear(&m);
+}
+
+/* Told of an end that not all know of yet: its workers go at once, it stays; a
+ * server that takes over is told, and one that says the same again, or will not
+ * have it, or never comes, makes it go with that status. */
+START_TEST(test_agent_stays_until_all_know_of_the_end)
+{
+    run();
+    end_held(3);
+    ck_assert_str_eq(did, "send:bye kill:15 ");
+    both_die(15);
+    ck_assert_str_eq(did, "sweep ");
+    if (_i == 0) {
+        end(3);
+        ck_assert_str_eq(did, "send:bye exit:3 ");
+        return;
+    }
+    link_down(false);
+    pass(2 * MONO_S);
+    ck_assert_ptr_nonnull(strstr(did, "connect "));
+    ck_assert(!exited);
+    if (_i == 1) {
+        pass(20 * MONO_S);
+        ck_assert_ptr_nonnull(strstr(did, "exit:3 "));
+        return;
+    }
+    link_up();
+    ck_assert_str_eq(did, "send:join ");
+    ck_assert_int_eq(joined.join.ended, 1);
+    ck_assert_int_eq(joined.join.end_status, 3);
+    if (_i == 2) {
+        end(3);
+        ck_assert_str_eq(did, "send:bye exit:3 ");
+        return;
+    }
+    struct msg m = {.kind = MSG_KIND_refused, .refused.code = 1};
+    hear(&m);
+    ck_assert_str_eq(did, "send:bye exit:3 ");
+}
+END_TEST
+
 START_TEST(test_agent_that_knows_of_the_end_does_not_come_back)
 {
     run();
@@ -895,6 +940,7 @@ static void add_tests(TCase *t)
         tcase_add_test(t, tests[i]);
     tcase_add_loop_test(t, test_agent_says_again_what_the_server_must_know, 0,
                         5);
+    tcase_add_loop_test(t, test_agent_stays_until_all_know_of_the_end, 0, 4);
     tcase_add_loop_test(t, test_agent_interrupt_waits_for_the_servers_end, 0,
                         2);
 }

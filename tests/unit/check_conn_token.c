@@ -1,4 +1,5 @@
-/* links: rendezvous/net/conn rendezvous/net/tls rendezvous/net/addr */
+/* links: rendezvous/net/conn rendezvous/net/addr rendezvous/net/tls */
+/* links: rendezvous/net/record rendezvous/net/openssl */
 /* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/buf */
 /* links: rendezvous/base/err rendezvous/base/log */
 /* libs: -luv -lcjson -ldl */

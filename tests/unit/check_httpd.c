@@ -1,5 +1,6 @@
 /* links: rendezvous/daemon/httpd rendezvous/proto/http rendezvous/net/conn */
-/* links: rendezvous/net/tls rendezvous/net/addr rendezvous/proto/frame */
+/* links: rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl */
+/* links: rendezvous/net/addr rendezvous/proto/frame */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/log */
 /* links: rendezvous/base/buf rendezvous/base/mono */
 /* libs: -luv -lcjson -ldl */

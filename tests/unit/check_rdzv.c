@@ -178,6 +178,12 @@ static void leave(int conn, bool all)
     say(conn, &m);
 }
 
+static void bye(int conn)
+{
+    struct msg m = {.kind = MSG_KIND_bye};
+    say(conn, &m);
+}
+
 static void failed(int conn, int64_t round, int code, int64_t age_us)
 {
     struct msg m = {
@@ -1259,11 +1265,77 @@ START_TEST(test_rdzv_run_ends_when_all_are_done)
     ck_assert(told(0, "end") && told(1, "end"));
     ck_assert_int_eq(last[0].end.status, 0);
     ck_assert_int_eq(rdzv_live_runs(rdzv), 0);
-    struct msg bye = {.kind = MSG_KIND_bye};
-    say(0, &bye);
+    /* Not final before both know. */
+    ck_assert_int_eq(last[0].end.hold, 1);
+    bye(0);
+    ck_assert_str_eq(said, "");
+    bye(1);
+    ck_assert(told(0, "end") && told(1, "end"));
+    ck_assert_int_eq(last[0].end.hold, 0);
+    bye(0);
     ck_assert(told(0, "drop"));
     closed(1, true);
     ck_assert_int_eq(rdzv_nodes(rdzv), 0);
+}
+END_TEST
+
+/* One that says nothing keeps the others for half a second, one that is gone or
+ * away does not; a single node is told once. */
+START_TEST(test_rdzv_end_is_final_without_those_that_cannot_know)
+{
+    run_two(2, 2);
+    done(0, 1);
+    done(1, 1);
+    bye(0);
+    if (_i == 0) {
+        pass(499 * MONO_MS);
+        ck_assert_int_eq(last[0].end.hold, 1);
+        now_us += MONO_MS;
+        tick(0);
+    } else {
+        closed(1, _i == 1);
+    }
+    ck_assert(told(0, "end"));
+    ck_assert_int_eq(last[0].end.hold, 0);
+}
+END_TEST
+
+START_TEST(test_rdzv_end_of_a_single_node_is_final_at_once)
+{
+    limits_of(1, 1);
+    join(0);
+    done(0, 1);
+    ck_assert(told(0, "end"));
+    ck_assert_int_eq(last[0].end.hold, 0);
+    bye(0);
+    ck_assert(told(0, "drop"));
+}
+END_TEST
+
+/* The server that said the end is no more: whoever of that instance is here
+ * already, or comes, is told; newcomers to the run's name are not concerned. */
+START_TEST(test_rdzv_end_of_a_server_that_is_no_more_holds)
+{
+    struct msg m = make_rejoin(4, 5, MSG_STATE_DONE, true);
+    m.join.ended = 1;
+    m.join.end_status = 3;
+    if (_i == 0)
+        rejoin(0, 0, 5, MSG_STATE_DONE, true);
+    else
+        run_two(2, 2);
+    say(9, &m);
+    ck_assert(told(9, "end") && told(9, "drop"));
+    ck_assert_int_eq(last[9].end.status, 3);
+    ck_assert(_i == 0 ? told(0, "end") : !told(0, "end") && !told(1, "end"));
+    if (_i == 0) {
+        ck_assert_int_eq(last[0].end.status, 3);
+        return;
+    }
+    m = make_rejoin(3, 5, MSG_STATE_DONE, true);
+    say(8, &m);
+    ck_assert(told(8, "end") && !told(8, "lease"));
+    ck_assert_int_eq(last[8].end.status, 3);
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 1);
 }
 END_TEST
 
@@ -1583,6 +1655,92 @@ START_TEST(test_rdzv_newcomer_alone_does_not_make_a_server_forget)
 }
 END_TEST
 
+/* One that was in round 5, and is unknown here, with that group rank. */
+static void member_joins(int who, int group_rank)
+{
+    struct msg m = make_rejoin(who, 5, MSG_STATE_RUNNING, true);
+    m.join.group_rank = group_rank;
+    say(who, &m);
+}
+
+/* Newcomers that came first run an instance of their own: it gives way to the
+ * one whose workers run, restarts that it used and all. */
+START_TEST(test_rdzv_newcomers_instance_gives_way_to_a_running_one)
+{
+    run_two(2, 2);
+    failed(0, 1, 1, 0);
+    both_ready(1);
+    ck_assert_int_eq(last[0].world.restarts, 1);
+    member_joins(2, 0);
+    ck_assert(noted("rebuilt"));
+    ck_assert(told(0, "stop") && told(1, "stop") && !told(2, "stop"));
+    member_joins(3, 1);
+    ck_assert(!told(2, "stop") && !told(3, "stop"));
+    both_ready(2);
+    ck_assert_int_eq(last[0].waiting.spare, 1);
+    ck_assert_int_eq(last[1].waiting.round, 5);
+    failed(2, 5, 1, 0);
+    ready(2, 5);
+    ready(3, 5);
+    ck_assert_int_eq(last[2].world.round, 6);
+    ck_assert_int_eq(last[2].world.restarts, 1);
+    ck_assert_str_eq(last[2].world.instance,
+                     make_rejoin(0, 5, 1, 1).join.instance);
+}
+END_TEST
+
+/* Found by the simulator (SEED=251660 then): a node that was told to stop round
+ * 2 of such newcomers said ready of round 1, late. That is no answer. */
+START_TEST(test_rdzv_stale_node_is_ready_of_the_round_it_was_told_to_stop)
+{
+    run_two(2, 2);
+    failed(0, 1, 1, 0);
+    both_ready(1);
+    member_joins(2, 0);
+    ready(0, 1);
+    ck_assert(!told(0, "waiting"));
+    ready(0, 2);
+    ck_assert_int_eq(last[0].waiting.spare, 1);
+}
+END_TEST
+
+/* Found by the simulator (SEED=993330): nor is it one of a node that leaves. */
+START_TEST(test_rdzv_leaving_node_is_gone_by_a_ready_of_its_round)
+{
+    run_two(1, 2);
+    failed(0, 1, 1, 0);
+    both_ready(1);
+    leave(0, false);
+    ready(1, 2);
+    ready(0, 1);
+    ck_assert(!told(1, "world"));
+    ready(0, 2);
+    ck_assert(told(1, "world"));
+}
+END_TEST
+
+/* Not to one that may have been given up, nor when no lease of a server before
+ * can be out any more, nor where this server took the round over itself. */
+START_TEST(test_rdzv_instance_gives_way_to_no_other)
+{
+    if (_i == 2) {
+        limits_of(2, 2);
+        rejoin(0, 0, 5, MSG_STATE_RUNNING, true);
+    } else {
+        run_two(2, 2);
+    }
+    for (int i = 1; _i == 1 && i < 80; i++) { /* 36 s: 30 s and 5 s */
+        now_us += HEARTBEAT / 2;
+        beat_of(0, i, i - 1, 1);
+        beat_of(1, i, i - 1, 1);
+    }
+    struct msg m = make_rejoin(2, 5, MSG_STATE_RUNNING, _i != 0);
+    (void)snprintf(m.join.instance, sizeof(m.join.instance), "%032d", 78);
+    say(2, &m);
+    ck_assert(told(2, "refused") && !told(0, "stop"));
+}
+END_TEST
+
 /* Found by fuzzing: the server that took a round over knows nothing of it that
  * it could tell a member again; it told a world of 0 workers. */
 START_TEST(test_rdzv_member_that_forgot_a_rebuilt_round_ends_it)
@@ -1658,6 +1816,11 @@ static void add_tables(TCase *t)
     tcase_add_loop_test(t, test_rdzv_drain_that_was_lost_is_said_again, 0, 4);
     tcase_add_loop_test(t, test_rdzv_drain_that_would_stop_the_run_needs_force,
                         0, 2);
+    tcase_add_loop_test(
+        t, test_rdzv_end_is_final_without_those_that_cannot_know, 0, 3);
+    tcase_add_loop_test(t, test_rdzv_end_of_a_server_that_is_no_more_holds, 0,
+                        2);
+    tcase_add_loop_test(t, test_rdzv_instance_gives_way_to_no_other, 0, 3);
     tcase_add_loop_test(t, test_rdzv_hostile_claims_are_survived, 0, 10);
     tcase_add_loop_test(t, test_rdzv_window_is_told_to_the_next_server, 0, 2);
     tcase_add_loop_test(
@@ -1685,6 +1848,7 @@ static void add_tests(TCase *t)
         test_rdzv_failure_of_another_round_is_stale,
         test_rdzv_failure_is_given_back_when_a_node_is_lost,
         test_rdzv_run_ends_when_all_are_done,
+        test_rdzv_end_of_a_single_node_is_final_at_once,
         test_rdzv_done_node_that_is_gone_counts,
         test_rdzv_done_node_runs_again_with_the_next_round,
         test_rdzv_leave_all_ends_the_run_for_all,
@@ -1711,6 +1875,9 @@ static void add_tests(TCase *t)
         test_rdzv_spare_alone_does_not_make_a_server_forget,
         test_rdzv_newcomer_alone_does_not_make_a_server_forget,
         test_rdzv_member_that_forgot_a_rebuilt_round_ends_it,
+        test_rdzv_newcomers_instance_gives_way_to_a_running_one,
+        test_rdzv_stale_node_is_ready_of_the_round_it_was_told_to_stop,
+        test_rdzv_leaving_node_is_gone_by_a_ready_of_its_round,
         test_rdzv_round_number_without_a_next_one_is_not_believed,
         test_rdzv_budgets_that_differ_are_named,
         test_rdzv_budget_comes_back_with_its_window,

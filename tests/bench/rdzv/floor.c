@@ -5,6 +5,8 @@
  * end of a connection by a stop to all others, the last ready by a world.
  *
  *     floor AGENTS        prints its port
+ *
+ * With DDPRUN_TOKEN_FILE in its environment it does so in TLS, by net/tls.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@
 #include <sys/resource.h>
 #include <uv.h>
 
+#include "rendezvous/net/tls.h"
 #include "rendezvous/proto/frame.h"
 #include "rendezvous/proto/msg.h"
 
@@ -24,11 +27,14 @@ struct answer {
 struct guest {
     uv_tcp_t tcp;
     struct guest *next;
+    struct tls *tls; /* NULL: without a token */
+    struct buf sealed;
     bool greeted, gone;
 };
 
 static int n_agents, n_joined, n_ready;
 static struct guest *guests;
+static struct tls_key *key;
 static struct answer join_answer, lease, world, stop;
 static char scratch[65536];
 
@@ -76,11 +82,30 @@ static void fill_answers(void)
     put(&stop, &m);
 }
 
+static void send_all(struct guest *g, char *bytes, size_t len)
+{
+    uv_buf_t piece = uv_buf_init(bytes, (unsigned)len);
+    if (uv_try_write((uv_stream_t *)&g->tcp, &piece, 1) != (int)len)
+        abort();
+}
+
+static void send_sealed(struct guest *g)
+{
+    if (buf_len(&g->sealed) > 0)
+        send_all(g, (char *)g->sealed.data + g->sealed.start,
+                 buf_len(&g->sealed));
+    buf_free(&g->sealed);
+}
+
 static void tell(struct guest *g, struct answer *a)
 {
-    uv_buf_t piece = uv_buf_init(a->bytes, a->len);
-    if (uv_try_write((uv_stream_t *)&g->tcp, &piece, 1) != (int)a->len)
+    if (g->tls == NULL) {
+        send_all(g, a->bytes, a->len);
+        return;
+    }
+    if (tls_seal(g->tls, (uint8_t *)a->bytes, a->len) != 0)
         abort();
+    send_sealed(g);
 }
 
 static void tell_all(struct answer *a)
@@ -119,6 +144,20 @@ static void on_frame(struct guest *g, const char *json)
     }
 }
 
+static void on_text(struct guest *g, const char *text, ssize_t n)
+{
+    ssize_t at = g->greeted || n == 0 ? 0 : (ssize_t)FRAME_HELLO_LEN;
+    g->greeted |= n > 0;
+    while (at < n) {
+        const unsigned char *h = (const unsigned char *)text + at;
+        ssize_t len = n - at < 14 ? n : h[0] | h[1] << 8;
+        if (at + 4 + len > n)
+            abort(); /* they are small and come whole */
+        on_frame(g, text + at + 4);
+        at += 4 + len;
+    }
+}
+
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *piece)
 {
     struct guest *g = s->data;
@@ -126,16 +165,18 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *piece)
         on_end(g, n);
         return;
     }
-    ssize_t at = g->greeted || n == 0 ? 0 : (ssize_t)FRAME_HELLO_LEN;
-    g->greeted |= n > 0;
-    while (at < n) {
-        const unsigned char *h = (const unsigned char *)piece->base + at;
-        ssize_t len = n - at < 14 ? n : h[0] | h[1] << 8;
-        if (at + 4 + len > n)
-            abort(); /* they are small and come whole */
-        on_frame(g, piece->base + at + 4);
-        at += 4 + len;
+    if (g->tls == NULL) {
+        on_text(g, piece->base, n);
+        return;
     }
+    static uint8_t text[65536];
+    size_t len;
+    tls_give(g->tls, (uint8_t *)piece->base, (size_t)n);
+    while ((len = tls_take(g->tls, text, sizeof(text))) > 0)
+        on_text(g, (char *)text, (ssize_t)len);
+    if (tls_state(g->tls) == TLS_FAILED)
+        abort();
+    send_sealed(g); /* the greeting */
 }
 
 static void on_connection(uv_stream_t *listener, int status)
@@ -143,6 +184,9 @@ static void on_connection(uv_stream_t *listener, int status)
     struct guest *g = calloc(1, sizeof(*g));
     if (status != 0 || g == NULL || uv_tcp_init(listener->loop, &g->tcp) != 0 ||
         uv_accept(listener, (uv_stream_t *)&g->tcp) != 0)
+        abort();
+    buf_init(&g->sealed, 65536);
+    if (key != NULL && (g->tls = tls_new(key, true, &g->sealed)) == NULL)
         abort();
     g->tcp.data = g;
     g->next = guests;
@@ -166,6 +210,10 @@ int main(int argc, char *argv[])
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
+    const char *token_file = getenv("DDPRUN_TOKEN_FILE");
+    struct ddp_err err;
+    if (token_file != NULL && tls_key_read(&key, token_file, &err) != 0)
+        return 1;
     fill_answers();
     if (uv_loop_init(&loop) != 0 || uv_tcp_init(&loop, &listener) != 0 ||
         uv_tcp_bind(&listener, (struct sockaddr *)&at, 0) != 0 ||

@@ -7,10 +7,11 @@
  *     load storm PORT PID AGENTS PROCS        join, one is lost, all go on
  *     load idle PORT PID AGENTS PROCS SECONDS beats at the shortest timeout
  *
- * PID is the server's, whose CPU time and memory are read; 0: nobody's. The
- * generator is cheap on purpose, since it is part of what is measured: a kind
- * is told by the first bytes of a message, and whether the worlds fit together
- * is looked at after the clock has stopped.
+ * With DDPRUN_TOKEN_FILE in its environment, agents have that token and speak
+ * TLS. PID is the server's, whose CPU time and memory are read; 0: nobody's.
+ * The generator is cheap on purpose, since it is part of what is measured: a
+ * kind is told by the first bytes of a message, and whether the worlds fit
+ * together is looked at after the clock has stopped.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -33,7 +34,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "rendezvous/base/buf.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/net/tls.h"
 #include "rendezvous/proto/frame.h"
 #include "rendezvous/proto/msg.h"
 
@@ -46,6 +49,7 @@
 #define LIMIT_MS        120000
 #define PART_MAX        2048 /* of a message that came in pieces */
 #define WORLD_MAX       512
+#define READ_MAX        65536
 
 enum phase {
     PHASE_JOIN = 1,
@@ -57,7 +61,9 @@ enum phase {
 
 struct peer {
     int fd; /* -1: not connected, or gone */
-    bool said_join, greeted;
+    bool began, greeted;
+    struct tls *tls; /* NULL: without a token, or not connected */
+    struct buf sealed;
     int part_len, world_len;
     int64_t beat_us, lease_until_us;
     int64_t seq;
@@ -91,7 +97,8 @@ struct gen {
 #define JOIN_MAX 700
 
 static struct shared *shared;
-static int port, n_agents, n_procs, heartbeat_ms;
+static struct tls_key *token; /* NULL: without one */
+static int port, n_agents, n_procs, heartbeat_ms, limit_ms;
 
 static void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 static void die(const char *fmt, ...)
@@ -158,11 +165,31 @@ static void encode_join(struct gen *g, int i)
 
 /* They are small, and the server reads: what does not fit at once is a
  * failure. */
-static void say(struct gen *g, struct peer *p, const void *data, int len)
+static void
+write_all(struct gen *g, struct peer *p, const void *data, size_t len)
 {
-    if (write(p->fd, data, (size_t)len) != len)
+    if (write(p->fd, data, len) != (ssize_t)len)
         die("agent %d cannot send: %s", g->first + (int)(p - g->peers),
             strerror(errno));
+}
+
+/* What TLS wants to say, the greeting or what was sealed. */
+static void send_sealed(struct gen *g, struct peer *p)
+{
+    if (buf_len(&p->sealed) > 0)
+        write_all(g, p, buf_head(&p->sealed), buf_len(&p->sealed));
+    buf_free(&p->sealed);
+}
+
+static void say(struct gen *g, struct peer *p, const void *data, int len)
+{
+    if (p->tls == NULL) {
+        write_all(g, p, data, (size_t)len);
+        return;
+    }
+    if (tls_seal(p->tls, data, (size_t)len) != 0)
+        die("TLS: %s", tls_why(p->tls));
+    send_sealed(g, p);
 }
 
 static void say_beat(struct gen *g, struct peer *p, int64_t now_us)
@@ -190,21 +217,38 @@ static void say_ready(struct gen *g)
 /* -- connecting -------------------------------------------------------------
  */
 
-static void say_join(struct gen *g, int i)
+static void said_join(struct gen *g, int i)
+{
+    g->peers[i].beat_us = mono_now_us();
+    g->fifo[(g->fifo_at + g->fifo_len++) % g->n] = i;
+}
+
+/* The first bytes: the join, or TLS's greeting, behind which the join comes. */
+static void say_first(struct gen *g, int i)
 {
     struct peer *p = &g->peers[i];
-    ssize_t n =
-        write(p->fd, g->join + (size_t)i * JOIN_MAX, (size_t)g->join_len[i]);
+    const void *data = g->join + (size_t)i * JOIN_MAX;
+    size_t len = (size_t)g->join_len[i];
+    if (token != NULL) {
+        if (p->tls == NULL) {
+            buf_init(&p->sealed, 65536);
+            p->tls = tls_new(token, false, &p->sealed);
+        }
+        data = buf_head(&p->sealed);
+        len = buf_len(&p->sealed);
+    }
+    ssize_t n = write(p->fd, data, len);
     if (n < 0 && errno == EAGAIN)
         return; /* not connected yet: EPOLLOUT comes */
-    if (n != g->join_len[i])
+    if (n != (ssize_t)len)
         die("agent %d cannot join: %s", g->first + i, strerror(errno));
+    buf_free(&p->sealed);
     struct epoll_event ev = {.events = EPOLLIN, .data.u32 = (uint32_t)i};
     if (epoll_ctl(g->epoll, EPOLL_CTL_MOD, p->fd, &ev) != 0)
         die("epoll: %s", strerror(errno));
-    p->said_join = true;
-    p->beat_us = mono_now_us();
-    g->fifo[(g->fifo_at + g->fifo_len++) % g->n] = i;
+    p->began = true;
+    if (token == NULL)
+        said_join(g, i);
 }
 
 static void begin_one(struct gen *g)
@@ -233,7 +277,7 @@ static void begin_one(struct gen *g)
                              .data.u32 = (uint32_t)i};
     if (epoll_ctl(g->epoll, EPOLL_CTL_ADD, p->fd, &ev) != 0)
         die("epoll: %s", strerror(errno));
-    say_join(g, i);
+    say_first(g, i);
 }
 
 static void begin_some(struct gen *g)
@@ -340,21 +384,55 @@ static void on_gone(struct gen *g, struct peer *p)
     p->fd = -1;
 }
 
+/* Takes plain text, as it comes. */
+static void take_text(struct gen *g, struct peer *p, const char *text, int n)
+{
+    static char data[READ_MAX + PART_MAX];
+    const char *at = text;
+    int len = n;
+    if (p->part_len > 0) {
+        memcpy(data, p->part, (size_t)p->part_len);
+        memcpy(data + p->part_len, text, (size_t)n);
+        at = data;
+        len += p->part_len;
+    }
+    int used = take_bytes(g, p, at, len);
+    p->part_len = len - used;
+    memcpy(p->part, at + used, (size_t)p->part_len);
+}
+
+static void take_sealed(struct gen *g, struct peer *p, char *data, int len)
+{
+    static uint8_t text[READ_MAX];
+    bool was_up = tls_state(p->tls) == TLS_UP;
+    size_t n;
+    tls_give(p->tls, (uint8_t *)data, (size_t)len);
+    do {
+        n = tls_take(p->tls, text, sizeof(text));
+        if (tls_state(p->tls) == TLS_FAILED)
+            die("TLS: %s", tls_why(p->tls));
+        if (!was_up && tls_state(p->tls) == TLS_UP) {
+            int i = (int)(p - g->peers);
+            was_up = true;
+            say(g, p, g->join + (size_t)i * JOIN_MAX, g->join_len[i]);
+            said_join(g, i);
+        }
+        take_text(g, p, (char *)text, (int)n);
+    } while (n > 0);
+}
+
 static void on_readable(struct gen *g, struct peer *p)
 {
-    static char data[65536 + PART_MAX];
-    memcpy(data, p->part, (size_t)p->part_len);
-    ssize_t n = read(p->fd, data + p->part_len, 65536);
+    static char data[READ_MAX];
+    ssize_t n = read(p->fd, data, sizeof(data));
     if (n < 0 && errno == EAGAIN)
         return;
-    if (n <= 0) {
+    if (n <= 0)
         on_gone(g, p);
-        return;
-    }
-    int len = p->part_len + (int)n;
-    int used = take_bytes(g, p, data, len);
-    p->part_len = len - used;
-    memcpy(p->part, data + used, (size_t)p->part_len);
+    else if (p->tls != NULL)
+        take_sealed(g, p, data, (int)n);
+    else
+        take_text(g, p, data, (int)n);
     shared->last_us[g->index] = mono_now_us();
 }
 
@@ -366,6 +444,8 @@ static void lose_one(struct gen *g)
     struct peer *p = &g->peers[g->n / 2];
     g->n_live--;
     shared->lost_at_us = mono_now_us();
+    if (p->tls != NULL)
+        write_all(g, p, tls_farewell(p->tls), TLS_FAREWELL_LEN);
     /* A FIN, whatever lies unread there: closing might send a reset. */
     if (shutdown(p->fd, SHUT_WR) != 0 ||
         epoll_ctl(g->epoll, EPOLL_CTL_DEL, p->fd, NULL) != 0)
@@ -449,8 +529,8 @@ static void on_event(struct gen *g, const struct epoll_event *ev)
     struct peer *p = &g->peers[ev->data.u32];
     if (p->fd < 0)
         return;
-    if (!p->said_join)
-        say_join(g, (int)ev->data.u32);
+    if (!p->began)
+        say_first(g, (int)ev->data.u32);
     if ((ev->events & ~(uint32_t)EPOLLOUT) != 0)
         on_readable(g, p);
 }
@@ -527,8 +607,8 @@ static void wait_for_all(void)
     for (int i = 0; i < n_procs; i++) {
         struct pollfd p = {.fd = pipes[i], .events = POLLIN};
         char byte;
-        if (poll(&p, 1, LIMIT_MS) != 1)
-            die("not within %d s", LIMIT_MS / 1000);
+        if (poll(&p, 1, limit_ms) != 1)
+            die("not within %d s", limit_ms / 1000);
         if (read(pipes[i], &byte, 1) != 1)
             die("a generator ended");
     }
@@ -657,12 +737,17 @@ int main(int argc, char *argv[])
     int pid = number(argv[3], INT_MAX);
     n_agents = number(argv[4], AGENTS_MAX);
     n_procs = number(argv[5], PROCS_MAX);
-    int seconds = is_idle ? number(argv[6], 86400) : 0;
+    int seconds = is_idle ? number(argv[6], 36000) : 0;
     heartbeat_ms = is_idle ? IDLE_MS : STORM_MS;
+    limit_ms = LIMIT_MS + seconds * 1000;
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         die("out of memory");
+    const char *token_file = getenv("DDPRUN_TOKEN_FILE");
+    struct ddp_err err;
+    if (token_file != NULL && tls_key_read(&token, token_file, &err) != 0)
+        die("%s", err.text);
     (void)signal(SIGPIPE, SIG_IGN);
     start_generators(seconds);
     wait_for_all();

@@ -1,0 +1,33 @@
+#!/bin/sh
+# The cable is cut for 1.5 s, right before a beat, with default settings and a
+# job that could go on without that node: is no worker restarted?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+command -v ss >/dev/null || skip 'needs ss'
+network host other
+for machine in host other; do
+    node_on $machine $machine --nnodes=1:2 --nproc_per_node=2 \
+        --rdzv_endpoint=host:29500 "$WORKER" gate
+done
+wait_round 1 4
+
+# The last beat went out so long ago; the next one comes a second after it.
+beat_is_near()
+{
+    _last=$(ip netns exec dpe$$-other ss -Htin 'dport = :29500' |
+        sed -n 's/.* lastsnd:\([0-9]*\) .*/\1/p')
+    [ "${_last:-0}" -gt 920 ] && [ "$_last" -lt 970 ]
+}
+sleep 1.1 # the first beats come sooner
+eventually 20 beat_is_near || fail 'no beat comes after a second'
+cut_off other
+sleep 1.5
+heal other
+sleep 2.5 # until the lease from before would be over
+lines 4 '^round=' started
+for machine in host other; do
+    has_not 'are killed' $machine.err
+done
+open_gate
+ends_with 0 host
+ends_with 0 other
