@@ -69,7 +69,8 @@ LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew 
 	signals dry_run conf_output output relay stream console \
 	logfile lines journal oom report_json)
 RT       := $(addprefix worker_rt/,env store comm comm_cpu comm_wire comm_meet \
-	beat snapshot snapshot_load snapshot_save image folder safetensors sampler) \
+	beat snapshot snapshot_load snapshot_save image folder slots shelf \
+	keeper keeper_load safetensors sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)
 TRAINER  := $(addprefix trainer/,main options data model ops_cpu optim \
 	progress resume)

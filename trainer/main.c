@@ -50,11 +50,16 @@ struct trainer {
     struct model model;
     struct optim optim;
     struct ddp_sampler *sampler;
+    struct ddp_keeper *keeper;
     struct resume resume;    /* windows on all that a snapshot holds */
     uint32_t *index;         /* (batch_size) samples of the batch */
     struct data_batch batch; /* room for batch_size samples */
     struct place at;
     struct progress progress;
+    struct ordered {
+        int64_t epoch, step; /* step -1: nothing is on its way to the disk */
+    } ordered;
+    bool told_memory;
     bool unsaved; /* the last attempt to save failed */
     bool stopped; /* left at the end of a step because it was asked to */
     bool common;  /* the error is every rank's: one of them tells it */
@@ -208,6 +213,7 @@ static int compare_ranks(struct trainer *t, struct ddp_error *err)
         {"TOTAL_EPOCHS", t->o.total_epochs},
         {"SAVE_EVERY", t->o.save_every},
         {"--save_steps", t->o.save_steps},
+        {"--memory_steps", t->o.memory_steps},
         {"--seed", t->o.seed},
         {"--batch_size", t->o.batch_size},
         {"--hidden", t->o.hidden},
@@ -240,44 +246,101 @@ static bool saves(const struct trainer *t)
     return t->o.save_every > 0 || t->o.save_steps > 0;
 }
 
-/*
- * Rank 0 saves `next`, the place to go on from. The others need not wait: they
- * meet it again in the next collective. A full disk is told and does not end
- * the training, since there may be room again at the next attempt.
- */
-static void save(struct trainer *t, struct place next)
+/* A full disk is told and does not end the training, since there may be room
+ * again at the next attempt. */
+static void tell_unsaved(struct trainer *t, const struct ddp_error *err)
+{
+    t->unsaved = true;
+    progress_clear(&t->progress);
+    fprintf(stderr, "ddptrain: snapshot not saved, training goes on: %s\n",
+            err->text);
+}
+
+/* What has reached the disk since it was ordered. */
+static void tell_saved(struct trainer *t)
+{
+    struct ordered *o = &t->ordered;
+    if (o->step < 0 || ddp_keeper_saved(t->keeper) != o->step)
+        return;
+    progress_line(&t->progress, "snapshot saved: epoch %lld, step %lld → %s",
+                  (long long)o->epoch + 1, (long long)o->step,
+                  t->o.snapshot_path);
+    o->step = -1;
+    t->unsaved = false;
+}
+
+/* The place to go on from, `next`, on every rank: libddp knows which of them
+ * has anything to do. */
+static void save(struct trainer *t, struct place next, bool to_disk)
 {
     struct ddp_error err;
-    if (t->rank != 0)
-        return;
-    t->unsaved = resume_save(&t->resume, &next, &err) != 0;
-    if (t->unsaved) {
-        progress_clear(&t->progress);
-        fprintf(stderr, "ddptrain: snapshot not saved, training goes on: %s\n",
-                err.text);
-        return;
-    }
+    int rc = resume_save(&t->resume, &next, to_disk, &err);
+    tell_saved(t); /* what was before this one is on the disk now */
+    if (rc != 0)
+        tell_unsaved(t, &err);
     /* t->at, not next: the epoch that a person has just seen. */
-    progress_line(&t->progress, "snapshot saved: epoch %lld, step %lld → %s",
-                  (long long)t->at.epoch + 1, (long long)t->at.step,
-                  t->o.snapshot_path);
+    if (to_disk)
+        t->ordered = (struct ordered){t->at.epoch, next.step};
+}
+
+/* Until all that was ordered is on the disk. */
+static void finish_saving(struct trainer *t)
+{
+    struct ddp_error err;
+    if (ddp_keeper_wait(t->keeper, &err) != 0)
+        tell_unsaved(t, &err);
+    tell_saved(t);
+}
+
+static int open_keeper(struct trainer *t, struct ddp_error *err)
+{
+    struct ddp_keeper_conf conf = {
+        .folder = t->o.snapshot_path,
+        .keep = (int)t->o.keep,
+        .no_memory = t->o.memory_steps == 0,
+        .load_only = !saves(t),
+    };
+    t->ordered.step = -1;
+    t->keeper = ddp_keeper_new(t->ddp, t->comm, &conf, err);
+    t->resume.keeper = t->keeper;
+    return t->keeper != NULL ? 0 : -1;
+}
+
+/* Memory that cannot be had is worth a word where there should be some. */
+static void tell_no_memory(struct trainer *t)
+{
+    const char *given = getenv("DDP_SNAPSHOT_MEMORY");
+    const char *why = ddp_keeper_no_memory(t->keeper);
+    if (t->told_memory || *why == '\0' || given == NULL || *given == '\0' ||
+        t->o.memory_steps == 0)
+        return;
+    t->told_memory = true;
+    progress_line(&t->progress,
+                  "no snapshots in memory, a worker that fails costs all steps "
+                  "since the last one on the disk: %s",
+                  why);
 }
 
 static void tell_resumed(struct trainer *t, const struct resume_found *f)
 {
     struct progress *p = &t->progress;
-    const char *path = t->o.snapshot_path;
+    const struct ddp_kept *k = &f->kept;
+    char from[64] = "";
     /* The epoch in which it was taken, from 1, as save() told it. */
     long long epoch = (long long)t->at.epoch + (t->at.position > 0);
-    if (f->file.from_prev)
-        progress_line(p, "%s is refused: %s; taking %s.prev instead", path,
-                      f->file.why, path);
+    if (k->why[0] != '\0')
+        progress_line(p,
+                      "a damaged snapshot is refused, the one before it is "
+                      "taken: %s",
+                      k->why);
+    if (k->rank != 0)
+        (void)snprintf(from, sizeof(from), "rank %d's ", k->rank);
     progress_line(p,
                   "resuming from epoch %lld, step %lld (%s%s, written in "
                   "round %lld%s)",
-                  epoch, (long long)t->at.step, path,
-                  f->file.from_prev ? ".prev" : "", (long long)f->file.round,
-                  f->file.foreign ? " of another run" : "");
+                  epoch, (long long)t->at.step, from,
+                  k->memory ? "memory" : t->o.snapshot_path,
+                  (long long)k->round, k->foreign ? " of another run" : "");
     if (f->world != t->world || f->batch_size != t->o.batch_size)
         progress_line(p,
                       "it was written by %lld ranks with batches of %lld: no "
@@ -286,52 +349,31 @@ static void tell_resumed(struct trainer *t, const struct resume_found *f)
                       (long long)f->world, (long long)f->batch_size);
 }
 
-/* Rank 0 looks for a snapshot. No file is a fresh start, anything else that
- * goes wrong is an error: training must not silently begin anew. */
-static int look(struct trainer *t, bool *found, struct ddp_error *err)
+/* Errors that come over the communicator are of one rank; what is wrong with a
+ * snapshot all of them find. */
+static int not_resumed(struct trainer *t, const struct ddp_error *err)
 {
-    struct resume_found f = {0};
-    *found = false;
-    if (saves(t) && resume_check_folder(&t->resume, err) != 0)
-        return -1;
-    if (resume_load(&t->resume, &t->at, &f, err) != 0)
-        return err->code == DDP_ERR_NOINPUT ? 0 : -1;
-    *found = true;
-    tell_resumed(t, &f);
-    return 0;
+    bool broken = err->code == DDP_ERR_PEER || err->code == DDP_ERR_ABORTED ||
+                  err->code == DDP_ERR_TIMEOUT;
+    return broken ? -1 : everyone(t);
 }
 
-/* Rank 0 loads, all ranks go on from what it has: snapshot or fresh start. */
-static int start_from_rank_0(struct trainer *t, struct ddp_error *err)
+/* All ranks go on from the newest snapshot that one of them has. None is a
+ * fresh start from rank 0's parameters, anything else that goes wrong is an
+ * error: training must not silently begin anew. */
+static int start(struct trainer *t, struct ddp_error *err)
 {
-    struct {
-        int64_t code; /* of rank 0's error; 0: none */
-        int64_t found;
-        struct place at;
-    } news = {0};
-    struct ddp_error own = {0};
-    size_t len = t->model.P * sizeof(float);
-    if (t->rank == 0) {
-        bool found;
-        news.code = look(t, &found, &own) == 0 ? 0 : own.code;
-        news.found = found;
-        news.at = t->at;
+    struct resume_found f = {0};
+    if (open_keeper(t, err) != 0)
+        return not_resumed(t, err);
+    if (resume_load(&t->resume, &t->at, &f, err) == 0) {
+        t->optim.step = t->at.step;
+        tell_resumed(t, &f);
+        return 0;
     }
-    if (broadcast(t, &news, sizeof(news), err) != 0)
-        return -1;
-    if (news.code != 0) {
-        (void)fail_set(err, (int)news.code, "%s", own.text); /* rank 0's */
-        return everyone(t);
-    }
-    t->at = news.at;
-    t->optim.step = news.at.step;
-    if (broadcast(t, t->model.params, len, err) != 0)
-        return -1;
-    for (size_t i = 0; news.found && i < OPTIM_STATES; i++)
-        if (t->optim.state[i] != NULL &&
-            broadcast(t, t->optim.state[i], len, err) != 0)
-            return -1;
-    return 0;
+    if (err->code != DDP_ERR_NOINPUT)
+        return not_resumed(t, err);
+    return broadcast(t, t->model.params, t->model.P * sizeof(float), err);
 }
 
 /* -- training -------------------------------------------------------------- */
@@ -415,13 +457,16 @@ static bool saves_at_end(const struct trainer *t)
 /* After each step. Behind an epoch's last one, the save at its end will do. */
 static void save_between(struct trainer *t)
 {
-    bool due = t->o.save_steps > 0 && t->at.step % t->o.save_steps == 0;
+    bool disk = t->o.save_steps > 0 && t->at.step % t->o.save_steps == 0;
+    bool memory = t->o.memory_steps > 0 && t->at.step % t->o.memory_steps == 0;
     if (t->stopped)
-        due = saves(t);
+        disk = saves(t);
     else if (ddp_sampler_left(t->sampler) == 0 && saves_at_end(t))
-        due = false;
-    if (due)
-        save(t, t->at);
+        disk = memory = false;
+    if (disk || memory)
+        save(t, t->at, disk);
+    tell_saved(t);
+    tell_no_memory(t);
 }
 
 static void tell_epoch(struct trainer *t)
@@ -447,7 +492,7 @@ static int end_epoch(struct trainer *t, struct ddp_error *err)
     if (compare_params(t, err) != 0)
         return -1;
     if (saves_at_end(t))
-        save(t, next);
+        save(t, next, true);
     t->at = next;
     return 0;
 }
@@ -507,6 +552,7 @@ static int finish(struct trainer *t, struct ddp_error *err)
 {
     if (compare_params(t, err) != 0 || evaluate(t, err) != 0)
         return -1;
+    finish_saving(t);
     if (t->world > 1)
         progress_line(&t->progress, "parameters identical on all %d ranks",
                       t->world);
@@ -564,7 +610,7 @@ static int run(struct trainer *t, struct ddp_error *err)
     if (ddp_stop_on_signal(t->ddp, SIGTERM, err) != 0)
         return -1;
     tell_start(t);
-    if (compare_ranks(t, err) != 0 || start_from_rank_0(t, err) != 0)
+    if (compare_ranks(t, err) != 0 || start(t, err) != 0)
         return -1;
     if (t->at.epoch >= t->o.total_epochs)
         progress_line(&t->progress,
@@ -574,6 +620,7 @@ static int run(struct trainer *t, struct ddp_error *err)
         return -1;
     if (!t->stopped)
         return finish(t, err);
+    finish_saving(t);
     progress_line(&t->progress, "asked to stop%s: %s step %lld", why_stopped(t),
                   stop_is_saved(t) ? "saved at" : "leaving after",
                   (long long)t->at.step);
@@ -586,6 +633,7 @@ static void tear_down(struct trainer *t, bool failed)
      * must not cut off those that have not found it yet. */
     if (failed && !t->common && t->comm != NULL)
         ddp_comm_abort(t->comm);
+    ddp_keeper_free(t->keeper);
     ddp_comm_free(t->comm);
     ddp_sampler_free(t->sampler);
     free(t->index);

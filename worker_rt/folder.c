@@ -107,11 +107,16 @@ int folder_sync(int dir, struct ddp_err *err)
     return 0;
 }
 
-static int
-write_all(int fd, const uint8_t *data, size_t len, struct ddp_err *err)
+static int write_all(int fd,
+                     const uint8_t *data,
+                     size_t len,
+                     const atomic_bool *stop,
+                     struct ddp_err *err)
 {
     for (size_t at = 0; at < len; at += PIECE) {
         size_t n = len - at < PIECE ? len - at : PIECE;
+        if (stop != NULL && atomic_load(stop))
+            return ddp_err_set(err, DDP_E_ABORTED, "given up");
         if (folder_write(fd, data + at, n, at, err) != 0)
             return -1;
         /* A hint; whoever cannot take it loses some speed. */
@@ -124,13 +129,14 @@ int folder_put(int dir,
                const char *name,
                const uint8_t *data,
                size_t len,
+               const atomic_bool *stop,
                struct ddp_err *err)
 {
     char temp[FOLDER_NAME_ROOM];
     int fd = folder_create(dir, name, temp, err);
     if (fd < 0)
         return -1;
-    int rc = write_all(fd, data, len, err);
+    int rc = write_all(fd, data, len, stop, err);
     if (rc == 0 && renameat(dir, temp, dir, name) != 0)
         rc = ddp_err_sys(err, DDP_E_IO, "cannot put it in its place");
     if (rc != 0)

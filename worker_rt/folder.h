@@ -10,6 +10,8 @@
 #define FOLDER_H
 
 #include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -45,11 +47,13 @@ int folder_write(
 int folder_sync(int dir, struct ddp_err *err);
 
 /* A whole file: written aside, synced, renamed over `name`, the folder synced.
- * IO: `name` is what it was (the new file if only the last sync failed). */
+ * IO: `name` is what it was (the new file if only the last sync failed).
+ * ABORTED: `stop` (may be NULL) became true; `name` is what it was. */
 int folder_put(int dir,
                const char *name,
                const uint8_t *data,
                size_t len,
+               const atomic_bool *stop,
                struct ddp_err *err);
 
 #endif

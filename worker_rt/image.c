@@ -38,7 +38,7 @@ static int reserve(struct image *m, size_t nmeta, struct ddp_err *err)
     m->tensors = calloc(n, sizeof(*m->tensors));
     m->order = calloc(n, sizeof(*m->order));
     m->sums = calloc(n, sizeof(*m->sums));
-    m->meta = calloc(nmeta + 1, sizeof(*m->meta));
+    m->meta = calloc(nmeta + 2, sizeof(*m->meta));
     m->pairs = calloc(n + nmeta + 2, sizeof(*m->pairs));
     m->hash = XXH3_createState();
     if (m->tensors == NULL || m->order == NULL || m->sums == NULL ||
@@ -77,17 +77,28 @@ static void add_pair(struct image *m, const char *key, const char *value)
     m->pairs[m->npairs++] = (struct safetensors_pair){key, value};
 }
 
-static void fill_pairs(struct image *m, const struct ddp_kv *meta, size_t nmeta)
+/* All text on the heap: the image may be moved. */
+static void add_meta(struct image *m, const char *key, const char *value)
 {
+    struct image_pair *to = &m->meta[m->nmeta++];
+    (void)snprintf(to->key, sizeof(to->key), "%s", key);       /* measured */
+    (void)snprintf(to->value, sizeof(to->value), "%s", value); /* measured */
+    add_pair(m, to->key, to->value);
+}
+
+static void fill_pairs(struct image *m,
+                       const struct ddp *d,
+                       const struct ddp_kv *meta,
+                       size_t nmeta)
+{
+    char round[24];
+    (void)snprintf(round, sizeof(round), "%lld",
+                   (long long)d->round); /* fits */
     add_pair(m, SNAPSHOT_HEADER_KEY, SNAPSHOT_NO_DIGITS);
-    add_pair(m, "ddp.instance", m->instance);
-    add_pair(m, "ddp.round", m->round);
-    for (size_t i = 0; i < nmeta; i++) {
-        struct image_pair *to = &m->meta[i];
-        memcpy(to->key, meta[i].key, strlen(meta[i].key) + 1);
-        memcpy(to->value, meta[i].value, strlen(meta[i].value) + 1);
-        add_pair(m, to->key, to->value);
-    }
+    add_meta(m, "ddp.instance", d->instance);
+    add_meta(m, "ddp.round", round);
+    for (size_t i = 0; i < nmeta; i++)
+        add_meta(m, meta[i].key, meta[i].value);
     for (size_t i = 0; i < m->ntensors; i++)
         add_pair(m, m->sums[i].key, m->sums[i].digits);
 }
@@ -114,11 +125,7 @@ int image_init(struct image *m,
         snapshot_check_tensors(tensors, ntensors, err) != 0 ||
         reserve(m, nmeta, err) != 0 || place(m, tensors, err) != 0)
         return -1;
-    _Static_assert(sizeof(m->instance) > sizeof(d->instance), "it fits");
-    memcpy(m->instance, d->instance, sizeof(d->instance));
-    (void)snprintf(m->round, sizeof(m->round), "%lld",
-                   (long long)d->round); /* fits */
-    fill_pairs(m, meta, nmeta);
+    fill_pairs(m, d, meta, nmeta);
     if (write_header(m, err) != 0)
         return -1;
     m->header_len = buf_len(&m->header);

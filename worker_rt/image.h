@@ -21,17 +21,16 @@
 struct image_sum;
 struct image_pair;
 
-/* All zero: nothing to free. */
+/* All zero: nothing to free. It may be moved. */
 struct image {
     size_t ntensors;
     struct safetensor *tensors; /* in the order of the file .. */
     size_t *order;              /* .. each one's index in the caller's array */
     struct image_sum *sums;
-    struct image_pair *meta; /* the caller's pairs, copied */
+    struct image_pair *meta; /* who writes it, and the caller's pairs */
+    size_t nmeta;
     struct safetensors_pair *pairs;
     size_t npairs;
-    char instance[40];
-    char round[24];
     struct buf header;
     size_t header_len;  /* never changes once the image has been made */
     uint64_t data_len;  /* behind it */

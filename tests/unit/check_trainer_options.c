@@ -43,7 +43,7 @@ START_TEST(test_options_defaults)
     ck_assert_int_eq(o.seed, 1);
     ck_assert_int_eq(o.save_steps, 0);
     ck_assert_int_eq(o.train_samples, 0);
-    ck_assert_str_eq(o.snapshot_path, "snapshot.safetensors");
+    ck_assert_str_eq(o.snapshot_path, "snapshots");
     ck_assert_str_eq(o.data, DATA_DIR_DEFAULT);
     ck_assert(!o.help && !o.version);
 }
