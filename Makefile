@@ -90,7 +90,7 @@ ddptrain_LIBS := $(B)/libddp.a -lcjson -lxxhash -lz -lm
 
 obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
 
-.PHONY: all help check check-unit check-sim check-e2e check-tree bench bench-rdzv demo \
+.PHONY: all help check check-unit check-sim check-e2e check-tree bench bench-rdzv bench-snapshot demo \
 	man install clean setup
 .DEFAULT_GOAL := all
 
@@ -105,6 +105,7 @@ help:
 	@echo 'make check-fuzz, check-model     a slice of that; the model, by spin'
 	@echo 'make bench      measure start and restart beside torchrun and hydra'
 	@echo 'make bench-rdzv  10,000 agents on one rendezvous, beside a bare server'
+	@echo 'make bench-snapshot  snapshots to memory and disk, beside dd'
 	@echo 'make man        write the options into the manual pages'
 	@echo 'make install    PREFIX=$(PREFIX), DESTDIR='
 	@echo 'make clean'
@@ -230,6 +231,13 @@ $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm
 bench-rdzv: $(B)/ddprdzvd $(BENCH_RDZV)
 	tests/bench/rdzv/run $(B) $(BENCH_ARGS)
+
+BENCH_SNAPSHOT := $(B)/bench/snapshot/save
+$(BENCH_SNAPSHOT): $(call obj,tests/bench/snapshot/save) $(B)/libddp.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcjson -lxxhash -lm
+bench-snapshot: $(BENCH_SNAPSHOT)
+	tests/bench/snapshot/run $(B) $(BENCH_ARGS)
 
 # -- manual pages, installation ----------------------------------------------
 

@@ -237,7 +237,7 @@ START_TEST(test_keeper_disk_without_instance_goes_by_step)
 {
     ck_assert_int_eq(unsetenv("DDP_INSTANCE"), 0);
     for (int round = 3; round >= 1; round--) {
-        char text[4];
+        char text[16];
         (void)snprintf(text, sizeof(text), "%d", round); /* fits */
         ck_assert_int_eq(setenv("DDP_ROUND", text, 1), 0);
         struct worker *w = start(&on_disk);
@@ -511,7 +511,7 @@ START_TEST(test_keeper_killed_worker_costs_one_step)
     /* What the disk has alone is not older than what was reported. */
     with_memory(false);
     ck_assert_int_ge(load_once(&on_disk), atomic_load(&shared->saved));
-    ck_assert_int_le(count("s"), 3);
+    ck_assert_int_le(count("s"), 4); /* two, one not yet removed, one torn */
 }
 END_TEST
 
