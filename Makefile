@@ -72,8 +72,8 @@ RT       := $(addprefix worker_rt/,env store comm comm_cpu comm_wire comm_meet \
 	beat snapshot snapshot_load snapshot_save image folder slots shelf \
 	keeper keeper_load safetensors sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)
-TRAINER  := $(addprefix trainer/,main options data model ops_cpu optim \
-	progress resume)
+TRAINER  := $(addprefix trainer/,main options data model ops_cpu ops_conv \
+	optim progress resume)
 
 PROGRAMS := ddprun ddprdzvd ddpctl ddptrain
 LIBS     := libddp.a libddp.so
@@ -86,11 +86,11 @@ ddpctl_OBJS   := $(CTL) $(OPTS) rendezvous/net/addr rendezvous/net/tls \
 	rendezvous/proto/frame rendezvous/proto/msg $(BASE)
 ddpctl_LIBS   := -lcjson -lm -ldl
 ddptrain_OBJS := $(TRAINER)
-ddptrain_LIBS := $(B)/libddp.a -lcjson -lxxhash -lz -lm
+ddptrain_LIBS := $(B)/libddp.a -lcjson -lxxhash -lz -lm -ldl
 
 obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
 
-.PHONY: all help check check-unit check-sim check-e2e check-tree bench bench-rdzv bench-snapshot demo \
+.PHONY: all help check check-unit check-sim check-e2e check-tree bench bench-rdzv bench-snapshot bench-cnn demo \
 	man install clean setup
 .DEFAULT_GOAL := all
 
@@ -105,6 +105,7 @@ help:
 	@echo 'make check-fuzz, check-model     a slice of that; the model, by spin'
 	@echo 'make bench      measure start and restart beside torchrun and hydra'
 	@echo 'make bench-rdzv  10,000 agents on one rendezvous, beside a bare server'
+	@echo 'make bench-cnn  train the cnn beside PyTorch over gloo'
 	@echo 'make bench-snapshot  snapshots to memory and disk, beside dd'
 	@echo 'make man        write the options into the manual pages'
 	@echo 'make install    PREFIX=$(PREFIX), DESTDIR='
@@ -231,6 +232,9 @@ $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm
 bench-rdzv: $(B)/ddprdzvd $(BENCH_RDZV)
 	tests/bench/rdzv/run $(B) $(BENCH_ARGS)
+
+bench-cnn: all
+	tests/bench/cnn/run $(B) $(BENCH_ARGS)
 
 BENCH_SNAPSHOT := $(B)/bench/snapshot/save
 $(BENCH_SNAPSHOT): $(call obj,tests/bench/snapshot/save) $(B)/libddp.a

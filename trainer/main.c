@@ -174,6 +174,10 @@ static int set_up(struct trainer *t, struct ddp_error *err)
 {
     if (load_data(t, err) != 0)
         return -1;
+    if (t->o.spec->conv && !ops_use_library())
+        progress_line(&t->progress,
+                      "libdnnl is not found, so this will be slow: install "
+                      "libdnnl2 (oneDNN)");
     const struct dataset *s = &t->data.train;
     if (model_init(&t->model, t->o.spec, s->F, s->C > 0 ? s->C : s->T,
                    (size_t)t->o.hidden, (size_t)t->o.batch_size, err) != 0 ||
@@ -373,7 +377,8 @@ static int start(struct trainer *t, struct ddp_error *err)
     }
     if (err->code != DDP_ERR_NOINPUT)
         return not_resumed(t, err);
-    return broadcast(t, t->model.params, t->model.P * sizeof(float), err);
+    return broadcast(t, t->model.params,
+                     (t->model.P + t->model.S) * sizeof(float), err);
 }
 
 /* -- training -------------------------------------------------------------- */
@@ -381,7 +386,8 @@ static int start(struct trainer *t, struct ddp_error *err)
 /* All ranks must hold the same parameters, to the bit. */
 static int compare_params(struct trainer *t, struct ddp_error *err)
 {
-    int64_t mine = (int64_t)model_hash(t->model.params, t->model.P);
+    int64_t mine =
+        (int64_t)model_hash(t->model.params, t->model.P + t->model.S);
     int other = compare(t, &mine, 1, err);
     if (other <= 0)
         return other;
@@ -410,7 +416,7 @@ static void draw(struct trainer *t)
 static int train_step(struct trainer *t, size_t B, struct ddp_error *err)
 {
     struct model *m = &t->model;
-    float *tail = m->grads + m->P;
+    float *tail = m->grads + m->P + m->S;
     float scale = 1.0f / ((float)B * (float)t->world);
 
     data_gather(&t->data.train, t->index, B, &t->batch);
@@ -421,7 +427,7 @@ static int train_step(struct trainer *t, size_t B, struct ddp_error *err)
     tail[TAIL_SEEN] = (float)B;
     tail[TAIL_STOP] = ddp_should_stop(t->ddp) != DDP_STOP_NO ? 1.0f : 0.0f;
 
-    if (ddp_comm_allreduce(t->comm, m->grads, m->P + MODEL_TAIL, DDP_F32,
+    if (ddp_comm_allreduce(t->comm, m->grads, m->P + m->S + MODEL_TAIL, DDP_F32,
                            err) != 0)
         return lost(t, err);
     if (!isfinite(tail[TAIL_LOSS])) {
@@ -432,6 +438,7 @@ static int train_step(struct trainer *t, size_t B, struct ddp_error *err)
         return everyone(t);
     }
     optim_step(&t->optim, m->params, m->grads);
+    model_follow(m);
 
     t->at.step++;
     t->at.position = ddp_sampler_position(t->sampler);
@@ -557,7 +564,8 @@ static int finish(struct trainer *t, struct ddp_error *err)
         progress_line(&t->progress, "parameters identical on all %d ranks",
                       t->world);
     progress_line(&t->progress, "fingerprint %016llx of %zu parameters",
-                  (unsigned long long)model_hash(t->model.params, t->model.P),
+                  (unsigned long long)model_hash(t->model.params,
+                                                 t->model.P + t->model.S),
                   t->model.P);
     if (t->unsaved)
         return fail_set(err, DDP_ERR_IO,

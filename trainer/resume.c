@@ -58,6 +58,8 @@ static void add_windows(struct windows *w,
 {
     for (size_t i = 0; i < m->tensors; i++) {
         const struct tensor *t = &m->tensor[i];
+        if (t->state && prefix[0] != '\0')
+            continue; /* the optimizer has none of it */
         size_t n = w->count++;
         (void)snprintf(w->name[n], sizeof(w->name[n]), "%s%s%s", prefix,
                        prefix[0] != '\0' ? "." : "", t->name);
@@ -65,9 +67,10 @@ static void add_windows(struct windows *w,
             .name = w->name[n],
             .dtype = DDP_F32,
             .dims = (int)t->dims,
-            .shape = {t->shape[0], t->shape[1]},
             .data = from + t->offset,
         };
+        for (size_t k = 0; k < t->dims; k++)
+            w->tensor[n].shape[k] = t->shape[k];
     }
 }
 

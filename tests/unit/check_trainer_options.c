@@ -1,5 +1,5 @@
-/* links: trainer/options trainer/model trainer/optim trainer/ops_cpu */
-/* libs: -lm */
+/* links: trainer/options trainer/model trainer/optim trainer/ops_cpu trainer/ops_conv */
+/* libs: -lm -ldl */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,7 +119,7 @@ static const struct wrong {
     {"5 1 --lr=1e99", {"--lr is '1e99'", "decimal"}},
     {"5 1 --lr=1e-99", {"--lr is '1e-99'", "above 0"}},
     {"5 1 --model=resnet",
-     {"--model is 'resnet'", "softmax, mlp, linear, reg"}},
+     {"--model is 'resnet'", "softmax, mlp, cnn, linear, reg"}},
     {"5 1 --bach_size=3", {"unknown option --bach_size=3", "--batch_size?"}},
     {"5 1 --batchsize 3", {"unknown option --batchsize", "--batch_size?"}},
     {"5 1 --Snapshot-Pth x",
