@@ -90,7 +90,7 @@ ddptrain_LIBS := $(B)/libddp.a -lcjson -lxxhash -lz -lm -ldl
 
 obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
 
-.PHONY: all help check check-unit check-sim check-e2e check-tree bench bench-rdzv bench-snapshot bench-cnn demo \
+.PHONY: all help check check-install check-unit check-sim check-e2e check-tree bench bench-rdzv bench-snapshot bench-cnn demo \
 	man install clean setup
 .DEFAULT_GOAL := all
 
@@ -204,6 +204,8 @@ check-tree:
 	scripts/check-includes --self-test
 	scripts/check-includes
 	scripts/check-man
+check-install: all
+	scripts/check-install $(B)
 check-fuzz:
 	scripts/fuzz --check
 check-model:
@@ -216,7 +218,7 @@ setup:
 # second make, which looks for the tools afresh.
 check: setup
 	$(MAKE) check-tree
-	$(MAKE) check-unit check-sim check-fuzz check-model check-e2e
+	$(MAKE) check-unit check-sim check-fuzz check-model check-install check-e2e
 
 demo: setup
 	$(MAKE) all
@@ -253,17 +255,17 @@ COMPLETIONS := $(addprefix $(DESTDIR)$(PREFIX)/share/, \
 	fish/vendor_completions.d/ddprun.fish)
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \
-		$(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man1 \
-		$(DESTDIR)$(PREFIX)/share/man/man7 \
-		$(DESTDIR)$(PREFIX)/share/man/man8
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
+		$(foreach n,1 3 5 7 8,$(DESTDIR)$(PREFIX)/share/man/man$(n))
 	install $(addprefix $(B)/,$(PROGRAMS)) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(B)/libddp.a $(DESTDIR)$(PREFIX)/lib
 	install $(B)/libddp.so $(DESTDIR)$(PREFIX)/lib/libddp.so.0
 	ln -sf libddp.so.0 $(DESTDIR)$(PREFIX)/lib/libddp.so
+	sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(VERSION),' worker_rt/ddp.pc.in \
+		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/ddp.pc
 	install -m 644 worker_rt/ddp.h $(DESTDIR)$(PREFIX)/include
-	install -m 644 man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 644 man/*.7 $(DESTDIR)$(PREFIX)/share/man/man7
-	install -m 644 man/*.8 $(DESTDIR)$(PREFIX)/share/man/man8
+	for n in 1 3 5 7 8; do install -m 644 man/*.$$n \
+		$(DESTDIR)$(PREFIX)/share/man/man$$n || exit 1; done
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed 's,@BINDIR@,$(PREFIX)/bin,' scripts/ddprdzvd.service.in \
 		> $(DESTDIR)$(PREFIX)/lib/systemd/system/ddprdzvd.service
