@@ -13,7 +13,10 @@
 
 /* Written and started on its way to the disk at once, so that the sync at the
  * end does not find all of it still to do. */
-#define PIECE ((size_t)8 << 20)
+#define PIECE ((size_t)16 << 20)
+
+/* What a direct write wants: its memory, place and length in blocks. */
+#define BLOCK ((size_t)4096)
 
 int folder_open(const char *path, struct ddp_err *err)
 {
@@ -107,17 +110,48 @@ int folder_sync(int dir, struct ddp_err *err)
     return 0;
 }
 
+/* Past the page cache, which would cost a copy and push out what others have
+ * there; where the file system has no such thing, through it. */
+static bool set_direct(int fd, bool direct)
+{
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0)
+        return false;
+    flags = direct ? flags | O_DIRECT : flags & ~O_DIRECT;
+    return fcntl(fd, F_SETFL, flags) == 0;
+}
+
+static int write_piece(
+    int fd, const uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
+{
+    bool whole = len % BLOCK == 0 && (uintptr_t)data % BLOCK == 0;
+    struct ddp_err why;
+    if (whole && set_direct(fd, true)) {
+        int rc = folder_write(fd, data, len, at, &why);
+        if (rc == 0 || why.sys_errno != EINVAL) {
+            if (rc != 0 && err != NULL)
+                *err = why;
+            return rc;
+        }
+    }
+    (void)set_direct(fd, false);
+    return folder_write(fd, data, len, at, err);
+}
+
 static int write_all(int fd,
                      const uint8_t *data,
                      size_t len,
                      const atomic_bool *stop,
                      struct ddp_err *err)
 {
-    for (size_t at = 0; at < len; at += PIECE) {
-        size_t n = len - at < PIECE ? len - at : PIECE;
+    size_t n;
+    for (size_t at = 0; at < len; at += n) {
+        n = len - at < PIECE ? len - at : PIECE;
+        if (n > BLOCK)
+            n -= n % BLOCK; /* the rest is a piece of its own */
         if (stop != NULL && atomic_load(stop))
             return ddp_err_set(err, DDP_E_ABORTED, "given up");
-        if (folder_write(fd, data + at, n, at, err) != 0)
+        if (write_piece(fd, data + at, n, at, err) != 0)
             return -1;
         /* A hint; whoever cannot take it loses some speed. */
         (void)sync_file_range(fd, (off_t)at, (off_t)n, SYNC_FILE_RANGE_WRITE);

@@ -12,7 +12,7 @@ machine()
 {
     # shellcheck disable=SC2086 # words
     node_on "$1" "$1" --nnodes=2 --nproc_per_node=2 --rdzv_id="$2" \
-        --rdzv_endpoint=10.77.0.4:29500 --rdzv_conf=heartbeat_timeout=1 \
+        --rdzv_endpoint=10.77.0.4:29500 --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=2 \
         ./train 6 1 $MODEL --save_steps=10 --snapshot_path="$E2E_DIR/$2-$1"
 }
 

@@ -16,7 +16,7 @@ one()
     # shellcheck disable=SC2086 # words
     node "$1" --nnodes=2 --nproc_per_node=2 --max_restarts=10000 \
         --rdzv_endpoint="127.0.0.1:$port" \
-        --rdzv_conf=last_call_timeout=0,heartbeat_timeout=1 \
+        --rdzv_conf=last_call_timeout=0,heartbeat_timeout=1,reconnect_timeout=2 \
         ./train $epochs 4 $MODEL --save_steps=20 --snapshot_path="$2"
 }
 
