@@ -32,6 +32,7 @@
 #include "trainer/model.h"
 #include "trainer/optim.h"
 #include "trainer/options.h"
+#include "trainer/plot.h"
 #include "trainer/progress.h"
 #include "trainer/resume.h"
 #include "worker_rt/ddp.h"
@@ -56,6 +57,7 @@ struct trainer {
     struct data_batch batch; /* room for batch_size samples */
     struct place at;
     struct progress progress;
+    struct plot plot;
     struct ordered {
         int64_t epoch, step; /* step -1: nothing is on its way to the disk */
     } ordered;
@@ -446,6 +448,8 @@ static int train_step(struct trainer *t, size_t B, struct ddp_error *err)
     t->at.correct += (int64_t)tail[TAIL_CORRECT];
     t->at.seen += (int64_t)tail[TAIL_SEEN];
     t->stopped = tail[TAIL_STOP] > 0.0f;
+    plot_add(&t->plot, t->at.step, (double)tail[TAIL_LOSS],
+             (int64_t)tail[TAIL_CORRECT], (int64_t)tail[TAIL_SEEN]);
     ddp_beat(t->ddp, t->at.step);
     progress_add(&t->progress, (int64_t)tail[TAIL_SEEN]);
     draw(t);
@@ -492,10 +496,32 @@ static void tell_epoch(struct trainer *t)
                       epochs, loss, progress_rate(p));
 }
 
+/* A picture that cannot be drawn is told once and ends nothing. */
+static void draw_plot(struct trainer *t, bool now)
+{
+    struct ddp_error err;
+    if (plot_draw(&t->plot, now, &err) == 0)
+        return;
+    progress_clear(&t->progress);
+    fprintf(stderr, "ddptrain: %s\n", err.text);
+    plot_free(&t->plot);
+}
+
+static void open_plot(struct trainer *t)
+{
+    struct ddp_error err;
+    if (t->o.plot == NULL || t->rank != 0 ||
+        plot_open(&t->plot, t->o.plot, t->model.classify, t->at.step,
+                  ddp_round(t->ddp), &err) == 0)
+        return;
+    fprintf(stderr, "ddptrain: %s\n", err.text);
+}
+
 static int end_epoch(struct trainer *t, struct ddp_error *err)
 {
     struct place next = {.epoch = t->at.epoch + 1, .step = t->at.step};
     tell_epoch(t);
+    draw_plot(t, false);
     if (compare_params(t, err) != 0)
         return -1;
     if (saves_at_end(t))
@@ -560,6 +586,7 @@ static int finish(struct trainer *t, struct ddp_error *err)
     if (compare_params(t, err) != 0 || evaluate(t, err) != 0)
         return -1;
     finish_saving(t);
+    draw_plot(t, true);
     if (t->world > 1)
         progress_line(&t->progress, "parameters identical on all %d ranks",
                       t->world);
@@ -624,11 +651,13 @@ static int run(struct trainer *t, struct ddp_error *err)
         progress_line(&t->progress,
                       "nothing left to train: %lld epochs are done",
                       (long long)t->at.epoch);
+    open_plot(t);
     if (train(t, err) != 0)
         return -1;
     if (!t->stopped)
         return finish(t, err);
     finish_saving(t);
+    draw_plot(t, true);
     progress_line(&t->progress, "asked to stop%s: %s step %lld", why_stopped(t),
                   stop_is_saved(t) ? "saved at" : "leaving after",
                   (long long)t->at.step);
@@ -641,6 +670,7 @@ static void tear_down(struct trainer *t, bool failed)
      * must not cut off those that have not found it yet. */
     if (failed && !t->common && t->comm != NULL)
         ddp_comm_abort(t->comm);
+    plot_free(&t->plot);
     ddp_keeper_free(t->keeper);
     ddp_comm_free(t->comm);
     ddp_sampler_free(t->sampler);

@@ -12,13 +12,14 @@ machine()
 {
     # shellcheck disable=SC2086 # words
     node_on "$1" "$1" --nnodes=2 --nproc_per_node=2 --rdzv_id="$2" \
-        --rdzv_endpoint=10.77.0.4:29500 --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=2 \
+        --rdzv_endpoint=10.77.0.4:29500 \
+        --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=2 \
         ./train 6 1 $MODEL --save_steps=10 --snapshot_path="$E2E_DIR/$2-$1"
 }
 
 network first second third server
-(in_machine server env "E2E_MARK=$E2E_DIR:server" "$DDPRDZVD" --listen=10.77.0.4:29500) \
-    >server.out 2>server.err 9<&- &
+(in_machine server env "E2E_MARK=$E2E_DIR:server" "$DDPRDZVD" \
+    --listen=10.77.0.4:29500) >server.out 2>server.err 9<&- &
 wait_for 'serving on port' server.err
 machine first whole
 machine second whole
@@ -45,5 +46,6 @@ ends_with 0 third 30
 ends_with 0 "$stays"
 measured "$(grep -h '^resum' ./*.out | tail -n 1)"
 same "$wanted" "$(fingerprint)" fingerprint
-[ -n "$(ls torn-third/*.safetensors)" ] || fail 'the new machine keeps no snapshots'
+[ -n "$(ls torn-third/*.safetensors)" ] ||
+    fail 'the new machine keeps no snapshots'
 nothing_left third

@@ -7,7 +7,8 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/trainer.sh"
 
-kills=${KILLS:-4} seed=${SEED:-1}
+timeouts=heartbeat_timeout=1,reconnect_timeout=2
+kills=${KILLS:-3} seed=${SEED:-1}
 epochs=$((6 + 5 * kills))
 
 # one NAME FOLDER: a node of the run.
@@ -16,7 +17,7 @@ one()
     # shellcheck disable=SC2086 # words
     node "$1" --nnodes=2 --nproc_per_node=2 --max_restarts=10000 \
         --rdzv_endpoint="127.0.0.1:$port" \
-        --rdzv_conf=last_call_timeout=0,heartbeat_timeout=1,reconnect_timeout=2 \
+        --rdzv_conf="last_call_timeout=0,$timeouts" \
         ./train $epochs 4 $MODEL --save_steps=20 --snapshot_path="$2"
 }
 
@@ -92,6 +93,7 @@ ends_with 0 b
 kill "$(pid_of server)"
 measured "$(cut -d' ' -f1 plan | sort | uniq -c | tr -s ' \n' ' ') killed," \
     "seed $seed, resumed $(cat ./*.out | grep -c '^resuming') times"
-measured "$(cat ./*.out | sed -n 's/^resuming from .*(\(.*\), written.*/\1/p' |
+measured "from $(cat ./*.out |
+    sed -n 's/^resuming from .*(\(.*\), written.*/\1/p' |
     sed "s/rank [0-9]*'s //; s,torn-.,disk," | sort | uniq -c | tr -s ' \n' ' ')"
 same "$wanted" "$(fingerprint)" "fingerprint (SEED=$seed)"
