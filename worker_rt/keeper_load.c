@@ -336,7 +336,7 @@ static int load(struct load *l,
 {
     struct ddp_comm *comm = l->k->comm;
     struct snapshot_fence fence;
-    int reader, rc = 1;
+    int reader = 0, rc = 1;
     while (rc == 1) {
         struct offer mine = make_offer(l);
         if (comm->ops->allgather(comm, &mine, sizeof(mine), l->offers, err) !=
