@@ -73,7 +73,7 @@ RT       := $(addprefix worker_rt/,env store comm comm_cpu comm_wire comm_meet \
 	keeper keeper_load safetensors sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)
 TRAINER  := $(addprefix trainer/,main options data model ops_cpu ops_conv \
-	optim plot progress resume)
+	optim plot progress keep resume)
 
 PROGRAMS := ddprun ddprdzvd ddpctl ddptrain
 LIBS     := libddp.a libddp.so

@@ -20,7 +20,7 @@
  * within 100 ms, and leave too. The launcher starts all of them again, and
  * they go on from the last snapshot.
  *
- * Where it is saved and how it goes on from there: trainer/resume.
+ * Where it is saved and how it goes on from there: trainer/keep and resume.
  */
 #include <math.h>
 #include <signal.h>
@@ -29,12 +29,12 @@
 
 #include "trainer/data.h"
 #include "trainer/fail.h"
+#include "trainer/keep.h"
 #include "trainer/model.h"
 #include "trainer/optim.h"
 #include "trainer/options.h"
 #include "trainer/plot.h"
 #include "trainer/progress.h"
-#include "trainer/resume.h"
 #include "worker_rt/ddp.h"
 
 #ifndef DDPRUN_VERSION
@@ -51,18 +51,12 @@ struct trainer {
     struct model model;
     struct optim optim;
     struct ddp_sampler *sampler;
-    struct ddp_keeper *keeper;
-    struct resume resume;    /* windows on all that a snapshot holds */
+    struct keep keep;        /* its snapshots */
     uint32_t *index;         /* (batch_size) samples of the batch */
     struct data_batch batch; /* room for batch_size samples */
     struct place at;
     struct progress progress;
     struct plot plot;
-    struct ordered {
-        int64_t epoch, step; /* step -1: nothing is on its way to the disk */
-    } ordered;
-    bool told_memory;
-    bool unsaved; /* the last attempt to save failed */
     bool stopped; /* left at the end of a step because it was asked to */
     bool common;  /* the error is every rank's: one of them tells it */
 };
@@ -195,7 +189,8 @@ static int set_up(struct trainer *t, struct ddp_error *err)
         .seed = (uint64_t)t->o.seed,
         .shuffle = true,
     };
-    t->resume = (struct resume){
+    t->keep.progress = &t->progress;
+    t->keep.resume = (struct resume){
         .ddp = t->ddp,
         .o = &t->o,
         .model = &t->model,
@@ -245,115 +240,7 @@ static int compare_ranks(struct trainer *t, struct ddp_error *err)
     return everyone(t);
 }
 
-/* -- snapshots ------------------------------------------------------------- */
-
-static bool saves(const struct trainer *t)
-{
-    return t->o.save_every > 0 || t->o.save_steps > 0;
-}
-
-/* A full disk is told and does not end the training, since there may be room
- * again at the next attempt. */
-static void tell_unsaved(struct trainer *t, const struct ddp_error *err)
-{
-    t->unsaved = true;
-    progress_clear(&t->progress);
-    fprintf(stderr, "ddptrain: snapshot not saved, training goes on: %s\n",
-            err->text);
-}
-
-/* What has reached the disk since it was ordered. */
-static void tell_saved(struct trainer *t)
-{
-    struct ordered *o = &t->ordered;
-    if (o->step < 0 || ddp_keeper_saved(t->keeper) != o->step)
-        return;
-    progress_line(&t->progress, "snapshot saved: epoch %lld, step %lld → %s",
-                  (long long)o->epoch + 1, (long long)o->step,
-                  t->o.snapshot_path);
-    o->step = -1;
-    t->unsaved = false;
-}
-
-/* The place to go on from, `next`, on every rank: libddp knows which of them
- * has anything to do. */
-static void save(struct trainer *t, struct place next, bool to_disk)
-{
-    struct ddp_error err;
-    int rc = resume_save(&t->resume, &next, to_disk, &err);
-    tell_saved(t); /* what was before this one is on the disk now */
-    if (rc != 0)
-        tell_unsaved(t, &err);
-    /* t->at, not next: the epoch that a person has just seen. */
-    if (to_disk)
-        t->ordered = (struct ordered){t->at.epoch, next.step};
-}
-
-/* Until all that was ordered is on the disk. */
-static void finish_saving(struct trainer *t)
-{
-    struct ddp_error err;
-    if (ddp_keeper_wait(t->keeper, &err) != 0)
-        tell_unsaved(t, &err);
-    tell_saved(t);
-}
-
-static int open_keeper(struct trainer *t, struct ddp_error *err)
-{
-    struct ddp_keeper_conf conf = {
-        .folder = t->o.snapshot_path,
-        .keep = (int)t->o.keep,
-        .no_memory = t->o.memory_steps == 0,
-        .load_only = !saves(t),
-    };
-    t->ordered.step = -1;
-    t->keeper = ddp_keeper_new(t->ddp, t->comm, &conf, err);
-    t->resume.keeper = t->keeper;
-    return t->keeper != NULL ? 0 : -1;
-}
-
-/* Memory that cannot be had is worth a word where there should be some. */
-static void tell_no_memory(struct trainer *t)
-{
-    const char *given = getenv("DDP_SNAPSHOT_MEMORY");
-    const char *why = ddp_keeper_no_memory(t->keeper);
-    if (t->told_memory || *why == '\0' || given == NULL || *given == '\0' ||
-        t->o.memory_steps == 0)
-        return;
-    t->told_memory = true;
-    progress_line(&t->progress,
-                  "no snapshots in memory, a worker that fails costs all steps "
-                  "since the last one on the disk: %s",
-                  why);
-}
-
-static void tell_resumed(struct trainer *t, const struct resume_found *f)
-{
-    struct progress *p = &t->progress;
-    const struct ddp_kept *k = &f->kept;
-    char from[64] = "";
-    /* The epoch in which it was taken, from 1, as save() told it. */
-    long long epoch = (long long)t->at.epoch + (t->at.position > 0);
-    if (k->why[0] != '\0')
-        progress_line(p,
-                      "a damaged snapshot is refused, the one before it is "
-                      "taken: %s",
-                      k->why);
-    if (k->rank != 0)
-        (void)snprintf(from, sizeof(from), "rank %d's ", k->rank);
-    progress_line(p,
-                  "resuming from epoch %lld, step %lld (%s%s, written in "
-                  "round %lld%s)",
-                  epoch, (long long)t->at.step, from,
-                  k->memory ? "memory" : t->o.snapshot_path,
-                  (long long)k->round, k->foreign ? " of another run" : "");
-    if (f->world != t->world || f->batch_size != t->o.batch_size)
-        progress_line(p,
-                      "it was written by %lld ranks with batches of %lld: no "
-                      "sample is lost, but the result will not be the same to "
-                      "the bit",
-                      (long long)f->world, (long long)f->batch_size);
-}
+/* -- where to go on from --------------------------------------------------- */
 
 /* Errors that come over the communicator are of one rank; what is wrong with a
  * snapshot all of them find. */
@@ -369,12 +256,10 @@ static int not_resumed(struct trainer *t, const struct ddp_error *err)
  * error: training must not silently begin anew. */
 static int start(struct trainer *t, struct ddp_error *err)
 {
-    struct resume_found f = {0};
-    if (open_keeper(t, err) != 0)
+    if (keep_open(&t->keep, t->comm, err) != 0)
         return not_resumed(t, err);
-    if (resume_load(&t->resume, &t->at, &f, err) == 0) {
+    if (keep_load(&t->keep, &t->at, err) == 0) {
         t->optim.step = t->at.step;
-        tell_resumed(t, &f);
         return 0;
     }
     if (err->code != DDP_ERR_NOINPUT)
@@ -471,13 +356,12 @@ static void save_between(struct trainer *t)
     bool disk = t->o.save_steps > 0 && t->at.step % t->o.save_steps == 0;
     bool memory = t->o.memory_steps > 0 && t->at.step % t->o.memory_steps == 0;
     if (t->stopped)
-        disk = saves(t);
+        disk = keep_saves(&t->o);
     else if (ddp_sampler_left(t->sampler) == 0 && saves_at_end(t))
         disk = memory = false;
     if (disk || memory)
-        save(t, t->at, disk);
-    tell_saved(t);
-    tell_no_memory(t);
+        keep_save(&t->keep, &t->at, t->at.epoch, disk);
+    keep_tell(&t->keep);
 }
 
 static void tell_epoch(struct trainer *t)
@@ -525,7 +409,7 @@ static int end_epoch(struct trainer *t, struct ddp_error *err)
     if (compare_params(t, err) != 0)
         return -1;
     if (saves_at_end(t))
-        save(t, next, true);
+        keep_save(&t->keep, &next, t->at.epoch, true);
     t->at = next;
     return 0;
 }
@@ -585,7 +469,7 @@ static int finish(struct trainer *t, struct ddp_error *err)
 {
     if (compare_params(t, err) != 0 || evaluate(t, err) != 0)
         return -1;
-    finish_saving(t);
+    keep_finish(&t->keep);
     draw_plot(t, true);
     if (t->world > 1)
         progress_line(&t->progress, "parameters identical on all %d ranks",
@@ -594,7 +478,7 @@ static int finish(struct trainer *t, struct ddp_error *err)
                   (unsigned long long)model_hash(t->model.params,
                                                  t->model.P + t->model.S),
                   t->model.P);
-    if (t->unsaved)
+    if (t->keep.unsaved)
         return fail_set(err, DDP_ERR_IO,
                         "training is done, but the last snapshot could not be "
                         "saved to %.200s",
@@ -630,7 +514,7 @@ static const char *why_stopped(const struct trainer *t)
 
 static bool stop_is_saved(const struct trainer *t)
 {
-    return saves(t) && !t->unsaved;
+    return keep_saves(&t->o) && !t->keep.unsaved;
 }
 
 static int run(struct trainer *t, struct ddp_error *err)
@@ -656,7 +540,7 @@ static int run(struct trainer *t, struct ddp_error *err)
         return -1;
     if (!t->stopped)
         return finish(t, err);
-    finish_saving(t);
+    keep_finish(&t->keep);
     draw_plot(t, true);
     progress_line(&t->progress, "asked to stop%s: %s step %lld", why_stopped(t),
                   stop_is_saved(t) ? "saved at" : "leaving after",
@@ -671,7 +555,7 @@ static void tear_down(struct trainer *t, bool failed)
     if (failed && !t->common && t->comm != NULL)
         ddp_comm_abort(t->comm);
     plot_free(&t->plot);
-    ddp_keeper_free(t->keeper);
+    keep_close(&t->keep);
     ddp_comm_free(t->comm);
     ddp_sampler_free(t->sampler);
     free(t->index);
