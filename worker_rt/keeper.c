@@ -182,10 +182,11 @@ static int pick(struct ddp_keeper *k, uint64_t len, struct ddp_err *err)
             i++;
         if (len > slots_room(&k->memory))
             (void)ddp_err_set(&why, DDP_E_NOMEM,
-                              "a snapshot has %llu MB, and there is memory "
-                              "for %llu MB: see ddprun's --snapshot_memory",
-                              (unsigned long long)len >> 20,
-                              (unsigned long long)slots_room(&k->memory) >> 20);
+                              "three snapshots of %.1f MB do not fit into the "
+                              "%.1f MB that ddprun holds for them: give it "
+                              "another --snapshot_memory",
+                              (double)len / 1e6,
+                              (double)(k->memory.each * SLOTS_SHARED) / 1e6);
         else if (slots_reserve(&k->memory, i, len, &why) == 0)
             return i;
         give_up_memory(k, why.text);
