@@ -774,7 +774,7 @@ static const struct {
     {"", "--snapshot_memory=91% prog", DDP_E_USAGE, "--snapshot_memory="},
     {"", "--snapshot_memory=1.5G prog", DDP_E_USAGE, "--snapshot_memory="},
     {"", "--snapshot_memory=-1 prog", DDP_E_USAGE, "--snapshot_memory="},
-    {"", "--snapshot_memory=2000T prog", DDP_E_USAGE, "--snapshot_memory=2000T: must be"},
+    {"", "--snapshot_memory=2000T prog", DDP_E_USAGE, "--snapshot_memory="},
     {"", "--snapshot_memory=4X prog", DDP_E_USAGE, "--snapshot_memory="},
     {"", "--scale_interval=x prog", DDP_E_USAGE, "--scale_interval=x: must"},
     {"", "--rdzv_conf=heartbeat_timeout=3601 prog", DDP_E_USAGE,

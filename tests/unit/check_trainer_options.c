@@ -1,4 +1,5 @@
-/* links: trainer/options trainer/plot trainer/progress trainer/model trainer/optim trainer/ops_cpu trainer/ops_conv */
+/* links: trainer/options trainer/plot trainer/progress trainer/model */
+/* links: trainer/optim trainer/ops_cpu trainer/ops_conv */
 /* libs: -lm -ldl */
 #include <check.h>
 #include <stdio.h>
