@@ -71,11 +71,11 @@ LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew 
 	signals dry_run conf_output output relay stream console \
 	logfile lines journal oom report_json)
 RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_wire \
-	comm_meet beat snapshot snapshot_load snapshot_save safetensors \
-	sampler) \
+	comm_meet beat snapshot snapshot_load snapshot_save image folder \
+	slots shelf keeper keeper_load safetensors sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)
-TRAINER  := $(addprefix trainer/,main options data model ops_cpu optim \
-	progress resume)
+TRAINER  := $(addprefix trainer/,main options data model ops_cpu ops_conv \
+	optim plot progress keep resume)
 
 PROGRAMS := ddprun ddprdzvd ddpctl ddptrain
 LIBS     := libddp.a libddp.so
@@ -90,13 +90,13 @@ ddpctl_OBJS   := $(CTL) $(OPTS) \
 	rendezvous/proto/frame rendezvous/proto/msg $(BASE)
 ddpctl_LIBS   := -lcjson -lm -ldl
 ddptrain_OBJS := $(TRAINER)
-ddptrain_LIBS := $(B)/libddp.a -lcjson -lxxhash -lz -lm
+ddptrain_LIBS := $(B)/libddp.a -lcjson -lxxhash -lz -lm -ldl
 
 obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
 
 .PHONY: all help check check-unit check-sim check-e2e check-interop \
 	check-interop-old check-interop-new check-tree bench bench-rdzv \
-	bench-store demo man install clean setup
+	bench-store bench-snapshot bench-cnn check-install demo man install clean setup
 .DEFAULT_GOAL := all
 
 all: $(addprefix $(B)/,$(PROGRAMS) $(LIBS))
@@ -112,6 +112,8 @@ help:
 	@echo 'make bench      measure start and restart beside torchrun and hydra'
 	@echo 'make bench-rdzv  10,000 agents on one rendezvous, beside a bare server'
 	@echo 'make bench-store  the c10d store beside PyTorch'"'"'s own and Redis'
+	@echo 'make bench-cnn  train the cnn beside PyTorch over gloo'
+	@echo 'make bench-snapshot  snapshots to memory and disk, beside dd'
 	@echo 'make man        write the options into the manual pages'
 	@echo 'make install    PREFIX=$(PREFIX), DESTDIR='
 	@echo 'make clean'
@@ -213,6 +215,8 @@ check-tree:
 	scripts/check-includes --self-test
 	scripts/check-includes
 	scripts/check-man
+check-install: all
+	scripts/check-install $(B)
 check-fuzz:
 	scripts/fuzz --check
 check-model:
@@ -225,7 +229,7 @@ setup:
 # second make, which looks for the tools afresh.
 check: setup
 	$(MAKE) check-tree
-	$(MAKE) check-unit check-sim check-fuzz check-model check-e2e \
+	$(MAKE) check-unit check-sim check-fuzz check-model check-install check-e2e \
 		check-interop-old
 
 demo: setup
@@ -254,6 +258,16 @@ $(BENCH_STORE):
 bench-store: $(BENCH_STORE)
 	tests/bench/store/run $(B) $(BENCH_ARGS)
 
+bench-cnn: all
+	tests/bench/cnn/run $(B) $(BENCH_ARGS)
+
+BENCH_SNAPSHOT := $(B)/bench/snapshot/save
+$(BENCH_SNAPSHOT): $(call obj,tests/bench/snapshot/save) $(B)/libddp.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcjson -lxxhash -lm
+bench-snapshot: $(BENCH_SNAPSHOT)
+	tests/bench/snapshot/run $(B) $(BENCH_ARGS)
+
 # -- manual pages, installation ----------------------------------------------
 
 man:
@@ -264,17 +278,17 @@ COMPLETIONS := $(addprefix $(DESTDIR)$(PREFIX)/share/, \
 	fish/vendor_completions.d/ddprun.fish)
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \
-		$(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man1 \
-		$(DESTDIR)$(PREFIX)/share/man/man7 \
-		$(DESTDIR)$(PREFIX)/share/man/man8
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
+		$(foreach n,1 3 5 7 8,$(DESTDIR)$(PREFIX)/share/man/man$(n))
 	install $(addprefix $(B)/,$(PROGRAMS)) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(B)/libddp.a $(DESTDIR)$(PREFIX)/lib
 	install $(B)/libddp.so $(DESTDIR)$(PREFIX)/lib/libddp.so.0
 	ln -sf libddp.so.0 $(DESTDIR)$(PREFIX)/lib/libddp.so
+	sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(VERSION),' worker_rt/ddp.pc.in \
+		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/ddp.pc
 	install -m 644 worker_rt/ddp.h $(DESTDIR)$(PREFIX)/include
-	install -m 644 man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 644 man/*.7 $(DESTDIR)$(PREFIX)/share/man/man7
-	install -m 644 man/*.8 $(DESTDIR)$(PREFIX)/share/man/man8
+	for n in 1 3 5 7 8; do install -m 644 man/*.$$n \
+		$(DESTDIR)$(PREFIX)/share/man/man$$n || exit 1; done
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed 's,@BINDIR@,$(PREFIX)/bin,' scripts/ddprdzvd.service.in \
 		> $(DESTDIR)$(PREFIX)/lib/systemd/system/ddprdzvd.service

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "launcher/conf_parts.h"
 #include "launcher/options.h"
@@ -219,6 +220,40 @@ check_max_restarts(struct conf *c, const struct opts *o, struct ddp_err *err)
     return conf_blame(o, OPTIONS_max_restarts, err);
 }
 
+/* "0", "512M", "4G" or "20%" of the machine's memory, in bytes. */
+static bool read_memory(const char *text, uint64_t *bytes)
+{
+    static const char letters[] = "KMGT%";
+    char number[24];
+    size_t len = strlen(text);
+    int64_t n;
+    if (len == 0 || len >= sizeof(number))
+        return false;
+    const char *letter = strchr(letters, text[len - 1]);
+    len -= letter != NULL ? 1 : 0;
+    memcpy(number, text, len);
+    number[len] = '\0';
+    bool part = letter != NULL && *letter == '%';
+    int shift = letter == NULL || part ? 0 : 10 * (int)(letter - letters + 1);
+    if (!opts_read_int(number, 0, part ? 90 : INT64_C(1) << (50 - shift), &n))
+        return false;
+    uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) *
+                   (uint64_t)sysconf(_SC_PAGESIZE); /* neither can fail */
+    *bytes = part ? all / 100 * (uint64_t)n : (uint64_t)n << shift;
+    return true;
+}
+
+static int
+check_memory(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    if (read_memory(opts_text(o, OPTIONS_snapshot_memory), &c->snapshot_memory))
+        return 0;
+    ddp_err_set(err, DDP_E_USAGE,
+                "must be a size such as 512M or 4G, a part of the memory from "
+                "0%% to 90%%, or 0");
+    return conf_blame(o, OPTIONS_snapshot_memory, err);
+}
+
 /* Empty is none only where it comes from the environment: whoever says it on
  * the command line means a file, and would get an open port. */
 static int
@@ -300,6 +335,7 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
     c->shutdown_timeout_us = opts_number(o, OPTIONS_shutdown_timeout);
     if (check_max_restarts(c, o, err) < 0 || check_log_dir(c, o, err) < 0 ||
         check_token(c, o, err) < 0 || check_signals(c, o, err) < 0 ||
+        check_memory(c, o, err) < 0 ||
         check_word(o, OPTIONS_worker_store, "agent or none", stores, err) < 0 ||
         check_word(o, OPTIONS_start_method, "spawn, fork or forkserver",
                    methods, err) < 0)

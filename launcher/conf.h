@@ -99,6 +99,7 @@ struct conf {
 
     uint64_t signals;       /* that end this node's part: launcher/signals.h */
     char signals_text[256]; /* as they were given */
+    uint64_t snapshot_memory; /* bytes for its workers; 0: none */
 
     char role[65];
     char log_dir[4096]; /* "" a fresh temporary one; "/dev/null": no files */

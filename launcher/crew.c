@@ -39,6 +39,7 @@ struct crew {
     struct watch **watches; /* by local rank, NULL: not alive */
     char (*error_files)[ERRFILE_PATH_MAX];
     struct notice *notices; /* by local rank */
+    int memory_fd;          /* for their snapshots; -1: none */
     int trouble_fd[2];      /* children that could not exec */
     bool paused;
     bool stopping; /* workers of this round were asked to go */
@@ -62,8 +63,13 @@ struct crew *crew_new(uv_loop_t *loop,
     if (crew == NULL || crew->watches == NULL || crew->error_files == NULL ||
         crew->notices == NULL)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu workers", n);
-    for (size_t i = 0; i < n; i++)
+    crew->memory_fd = -1;
+    if (conf->snapshot_memory > 0)
+        crew->memory_fd = notice_open_memory(conf->snapshot_memory);
+    for (size_t i = 0; i < n; i++) {
         crew->notices[i] = (struct notice)NOTICE_NONE;
+        crew->notices[i].memory_fd = crew->memory_fd;
+    }
     crew->loop = loop;
     crew->conf = conf;
     crew->origin = origin;

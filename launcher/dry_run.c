@@ -34,6 +34,7 @@ static const struct unknown {
     {"DDP_INSTANCE", "<new in each run>", "<new in each run>"},
     {"DDP_PROGRESS_FILE", "<a file of this worker>", "<a file of this worker>"},
     {"DDP_STOP_FILE", "<a file of this worker>", "<a file of this worker>"},
+    {"DDP_SNAPSHOT_MEMORY", "<memory of this node>", "<memory of this node>"},
 };
 
 struct dry {
@@ -98,7 +99,8 @@ static bool put_unknown(const struct dry *d, const char *entry, int local_rank)
         (is_named(entry, "GROUP_WORLD_SIZE") &&
          c->nnodes_min == c->nnodes_max) ||
         (is_named(entry, "TORCHELASTIC_ERROR_FILE") &&
-         strcmp(c->log_dir, "/dev/null") == 0))
+         strcmp(c->log_dir, "/dev/null") == 0) ||
+        (is_named(entry, "DDP_SNAPSHOT_MEMORY") && c->snapshot_memory == 0))
         return false;
     for (size_t i = 0; i < sizeof(unknowns) / sizeof(unknowns[0]); i++) {
         const struct unknown *u = &unknowns[i];

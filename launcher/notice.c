@@ -13,15 +13,14 @@ _Static_assert((int)ASKED_SCALE_UP == (int)MSG_SCALE_UP &&
                    (int)ASKED_SCALE_DOWN == (int)MSG_SCALE_DOWN,
                "the server's word is handed on as it is");
 
-/* Of a fixed size: a mapping of it can never fault. */
-static int open_stop(void)
+/* Of a fixed size: a mapping of it does not fault behind its end. */
+static int open_sized(const char *name, off_t size)
 {
-    int fd = memfd_create(ASKED_STOP_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -1;
     int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-    if (ftruncate(fd, sizeof(struct asked)) == 0 &&
-        fcntl(fd, F_ADD_SEALS, seals) == 0)
+    if (ftruncate(fd, size) == 0 && fcntl(fd, F_ADD_SEALS, seals) == 0)
         return fd;
     (void)close(fd); /* empty, nothing to lose */
     return -1;
@@ -31,7 +30,7 @@ void notice_open(struct notice *n)
 {
     notice_close(n);
     n->progress_fd = memfd_create(ASKED_PROGRESS_NAME, MFD_CLOEXEC);
-    n->stop_fd = open_stop();
+    n->stop_fd = open_sized(ASKED_STOP_NAME, sizeof(struct asked));
 }
 
 void notice_close(struct notice *n)
@@ -59,6 +58,16 @@ void notice_progress_path(const struct notice *n, char path[NOTICE_PATH_MAX])
 void notice_stop_path(const struct notice *n, char path[NOTICE_PATH_MAX])
 {
     path_of(n->stop_fd, path);
+}
+
+void notice_memory_path(const struct notice *n, char path[NOTICE_PATH_MAX])
+{
+    path_of(n->memory_fd, path);
+}
+
+int notice_open_memory(uint64_t size)
+{
+    return open_sized(ASKED_SNAPSHOT_NAME, (off_t)size);
 }
 
 bool notice_progressed(const struct notice *n)

@@ -4,7 +4,7 @@
  * looks whether it is asked to stop, and that it is ($DDP_STOP_FILE, whose
  * layout is rendezvous/base/asked.h).
  *
- * Both are memfds of the agent, which workers reach through /proc: nothing is
+ * All are memfds of the agent, which workers reach through /proc: nothing is
  * left behind however the launcher ends, and no disk can be full. A worker in
  * another PID namespace does not find them, and does without.
  */
@@ -12,6 +12,7 @@
 #define NOTICE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "rendezvous/proto/msg.h"
 
@@ -19,12 +20,13 @@
 
 struct notice {
     int progress_fd, stop_fd; /* -1: none */
+    int memory_fd;            /* the crew's, borrowed; -1: none */
 };
 
 /* No files yet; nothing to close. */
 #define NOTICE_NONE                                                            \
     {                                                                          \
-        -1, -1                                                                 \
+        -1, -1, -1                                                             \
     }
 
 /* Fresh files for one worker, instead of those that `n` has. Where descriptors
@@ -35,6 +37,14 @@ void notice_close(struct notice *n);
 /* The paths for the worker's environment; "" where there is no file. */
 void notice_progress_path(const struct notice *n, char path[NOTICE_PATH_MAX]);
 void notice_stop_path(const struct notice *n, char path[NOTICE_PATH_MAX]);
+void notice_memory_path(const struct notice *n, char path[NOTICE_PATH_MAX]);
+
+/*
+ * Memory for the snapshots of this node's workers, which outlives them and not
+ * the launcher ($DDP_SNAPSHOT_MEMORY). It is taken as it is written to. -1: it
+ * cannot be had.
+ */
+int notice_open_memory(uint64_t size);
 
 /* Whether the worker wrote anything to its progress file. */
 bool notice_progressed(const struct notice *n);

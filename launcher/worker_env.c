@@ -78,6 +78,8 @@ static void set_notices(struct vars *v, const struct notice *notice)
     set(v, "DDP_PROGRESS_FILE", "%s", path);
     notice_stop_path(notice, path);
     set(v, "DDP_STOP_FILE", "%s", path);
+    notice_memory_path(notice, path);
+    set(v, "DDP_SNAPSHOT_MEMORY", "%s", path);
 }
 
 static void set_gpus(struct vars *v, const struct conf *conf, int local_rank)

@@ -20,7 +20,7 @@
  * within 100 ms, and leave too. The launcher starts all of them again, and
  * they go on from the last snapshot.
  *
- * Where it is saved and how it goes on from there: trainer/resume.
+ * Where it is saved and how it goes on from there: trainer/keep and resume.
  */
 #include <math.h>
 #include <signal.h>
@@ -29,11 +29,12 @@
 
 #include "trainer/data.h"
 #include "trainer/fail.h"
+#include "trainer/keep.h"
 #include "trainer/model.h"
 #include "trainer/optim.h"
 #include "trainer/options.h"
+#include "trainer/plot.h"
 #include "trainer/progress.h"
-#include "trainer/resume.h"
 #include "worker_rt/ddp.h"
 
 #ifndef DDPRUN_VERSION
@@ -50,12 +51,12 @@ struct trainer {
     struct model model;
     struct optim optim;
     struct ddp_sampler *sampler;
-    struct resume resume;    /* windows on all that a snapshot holds */
+    struct keep keep;        /* its snapshots */
     uint32_t *index;         /* (batch_size) samples of the batch */
     struct data_batch batch; /* room for batch_size samples */
     struct place at;
     struct progress progress;
-    bool unsaved; /* the last attempt to save failed */
+    struct plot plot;
     bool stopped; /* left at the end of a step because it was asked to */
     bool common;  /* the error is every rank's: one of them tells it */
 };
@@ -169,6 +170,10 @@ static int set_up(struct trainer *t, struct ddp_error *err)
 {
     if (load_data(t, err) != 0)
         return -1;
+    if (t->o.spec->conv && !ops_use_library())
+        progress_line(&t->progress,
+                      "libdnnl is not found, so this will be slow: install "
+                      "libdnnl2 (oneDNN)");
     const struct dataset *s = &t->data.train;
     if (model_init(&t->model, t->o.spec, s->F, s->C > 0 ? s->C : s->T,
                    (size_t)t->o.hidden, (size_t)t->o.batch_size, err) != 0 ||
@@ -184,7 +189,8 @@ static int set_up(struct trainer *t, struct ddp_error *err)
         .seed = (uint64_t)t->o.seed,
         .shuffle = true,
     };
-    t->resume = (struct resume){
+    t->keep.progress = &t->progress;
+    t->keep.resume = (struct resume){
         .ddp = t->ddp,
         .o = &t->o,
         .model = &t->model,
@@ -208,6 +214,7 @@ static int compare_ranks(struct trainer *t, struct ddp_error *err)
         {"TOTAL_EPOCHS", t->o.total_epochs},
         {"SAVE_EVERY", t->o.save_every},
         {"--save_steps", t->o.save_steps},
+        {"--memory_steps", t->o.memory_steps},
         {"--seed", t->o.seed},
         {"--batch_size", t->o.batch_size},
         {"--hidden", t->o.hidden},
@@ -233,105 +240,32 @@ static int compare_ranks(struct trainer *t, struct ddp_error *err)
     return everyone(t);
 }
 
-/* -- snapshots ------------------------------------------------------------- */
+/* -- where to go on from --------------------------------------------------- */
 
-static bool saves(const struct trainer *t)
+/* Errors that come over the communicator are of one rank; what is wrong with a
+ * snapshot all of them find. */
+static int not_resumed(struct trainer *t, const struct ddp_error *err)
 {
-    return t->o.save_every > 0 || t->o.save_steps > 0;
+    bool broken = err->code == DDP_ERR_PEER || err->code == DDP_ERR_ABORTED ||
+                  err->code == DDP_ERR_TIMEOUT;
+    return broken ? -1 : everyone(t);
 }
 
-/*
- * Rank 0 saves `next`, the place to go on from. The others need not wait: they
- * meet it again in the next collective. A full disk is told and does not end
- * the training, since there may be room again at the next attempt.
- */
-static void save(struct trainer *t, struct place next)
+/* All ranks go on from the newest snapshot that one of them has. None is a
+ * fresh start from rank 0's parameters, anything else that goes wrong is an
+ * error: training must not silently begin anew. */
+static int start(struct trainer *t, struct ddp_error *err)
 {
-    struct ddp_error err;
-    if (t->rank != 0)
-        return;
-    t->unsaved = resume_save(&t->resume, &next, &err) != 0;
-    if (t->unsaved) {
-        progress_clear(&t->progress);
-        fprintf(stderr, "ddptrain: snapshot not saved, training goes on: %s\n",
-                err.text);
-        return;
+    if (keep_open(&t->keep, t->comm, err) != 0)
+        return not_resumed(t, err);
+    if (keep_load(&t->keep, &t->at, err) == 0) {
+        t->optim.step = t->at.step;
+        return 0;
     }
-    /* t->at, not next: the epoch that a person has just seen. */
-    progress_line(&t->progress, "snapshot saved: epoch %lld, step %lld → %s",
-                  (long long)t->at.epoch + 1, (long long)t->at.step,
-                  t->o.snapshot_path);
-}
-
-static void tell_resumed(struct trainer *t, const struct resume_found *f)
-{
-    struct progress *p = &t->progress;
-    const char *path = t->o.snapshot_path;
-    /* The epoch in which it was taken, from 1, as save() told it. */
-    long long epoch = (long long)t->at.epoch + (t->at.position > 0);
-    if (f->file.from_prev)
-        progress_line(p, "%s is refused: %s; taking %s.prev instead", path,
-                      f->file.why, path);
-    progress_line(p,
-                  "resuming from epoch %lld, step %lld (%s%s, written in "
-                  "round %lld%s)",
-                  epoch, (long long)t->at.step, path,
-                  f->file.from_prev ? ".prev" : "", (long long)f->file.round,
-                  f->file.foreign ? " of another run" : "");
-    if (f->world != t->world || f->batch_size != t->o.batch_size)
-        progress_line(p,
-                      "it was written by %lld ranks with batches of %lld: no "
-                      "sample is lost, but the result will not be the same to "
-                      "the bit",
-                      (long long)f->world, (long long)f->batch_size);
-}
-
-/* Rank 0 looks for a snapshot. No file is a fresh start, anything else that
- * goes wrong is an error: training must not silently begin anew. */
-static int look(struct trainer *t, bool *found, struct ddp_error *err)
-{
-    struct resume_found f = {0};
-    *found = false;
-    if (saves(t) && resume_check_folder(&t->resume, err) != 0)
-        return -1;
-    if (resume_load(&t->resume, &t->at, &f, err) != 0)
-        return err->code == DDP_ERR_NOINPUT ? 0 : -1;
-    *found = true;
-    tell_resumed(t, &f);
-    return 0;
-}
-
-/* Rank 0 loads, all ranks go on from what it has: snapshot or fresh start. */
-static int start_from_rank_0(struct trainer *t, struct ddp_error *err)
-{
-    struct {
-        int64_t code; /* of rank 0's error; 0: none */
-        int64_t found;
-        struct place at;
-    } news = {0};
-    struct ddp_error own = {0};
-    size_t len = t->model.P * sizeof(float);
-    if (t->rank == 0) {
-        bool found;
-        news.code = look(t, &found, &own) == 0 ? 0 : own.code;
-        news.found = found;
-        news.at = t->at;
-    }
-    if (broadcast(t, &news, sizeof(news), err) != 0)
-        return -1;
-    if (news.code != 0) {
-        (void)fail_set(err, (int)news.code, "%s", own.text); /* rank 0's */
-        return everyone(t);
-    }
-    t->at = news.at;
-    t->optim.step = news.at.step;
-    if (broadcast(t, t->model.params, len, err) != 0)
-        return -1;
-    for (size_t i = 0; news.found && i < OPTIM_STATES; i++)
-        if (t->optim.state[i] != NULL &&
-            broadcast(t, t->optim.state[i], len, err) != 0)
-            return -1;
-    return 0;
+    if (err->code != DDP_ERR_NOINPUT)
+        return not_resumed(t, err);
+    return broadcast(t, t->model.params,
+                     (t->model.P + t->model.S) * sizeof(float), err);
 }
 
 /* -- training -------------------------------------------------------------- */
@@ -339,7 +273,8 @@ static int start_from_rank_0(struct trainer *t, struct ddp_error *err)
 /* All ranks must hold the same parameters, to the bit. */
 static int compare_params(struct trainer *t, struct ddp_error *err)
 {
-    int64_t mine = (int64_t)model_hash(t->model.params, t->model.P);
+    int64_t mine =
+        (int64_t)model_hash(t->model.params, t->model.P + t->model.S);
     int other = compare(t, &mine, 1, err);
     if (other <= 0)
         return other;
@@ -368,7 +303,7 @@ static void draw(struct trainer *t)
 static int train_step(struct trainer *t, size_t B, struct ddp_error *err)
 {
     struct model *m = &t->model;
-    float *tail = m->grads + m->P;
+    float *tail = m->grads + m->P + m->S;
     float scale = 1.0f / ((float)B * (float)t->world);
 
     data_gather(&t->data.train, t->index, B, &t->batch);
@@ -379,7 +314,7 @@ static int train_step(struct trainer *t, size_t B, struct ddp_error *err)
     tail[TAIL_SEEN] = (float)B;
     tail[TAIL_STOP] = ddp_should_stop(t->ddp) != DDP_STOP_NO ? 1.0f : 0.0f;
 
-    if (ddp_comm_allreduce(t->comm, m->grads, m->P + MODEL_TAIL, DDP_F32,
+    if (ddp_comm_allreduce(t->comm, m->grads, m->P + m->S + MODEL_TAIL, DDP_F32,
                            err) != 0)
         return lost(t, err);
     if (!isfinite(tail[TAIL_LOSS])) {
@@ -390,6 +325,7 @@ static int train_step(struct trainer *t, size_t B, struct ddp_error *err)
         return everyone(t);
     }
     optim_step(&t->optim, m->params, m->grads);
+    model_follow(m);
 
     t->at.step++;
     t->at.position = ddp_sampler_position(t->sampler);
@@ -397,6 +333,8 @@ static int train_step(struct trainer *t, size_t B, struct ddp_error *err)
     t->at.correct += (int64_t)tail[TAIL_CORRECT];
     t->at.seen += (int64_t)tail[TAIL_SEEN];
     t->stopped = tail[TAIL_STOP] > 0.0f;
+    plot_add(&t->plot, t->at.step, (double)tail[TAIL_LOSS],
+             (int64_t)tail[TAIL_CORRECT], (int64_t)tail[TAIL_SEEN]);
     ddp_beat(t->ddp, t->at.step);
     progress_add(&t->progress, (int64_t)tail[TAIL_SEEN]);
     draw(t);
@@ -415,13 +353,15 @@ static bool saves_at_end(const struct trainer *t)
 /* After each step. Behind an epoch's last one, the save at its end will do. */
 static void save_between(struct trainer *t)
 {
-    bool due = t->o.save_steps > 0 && t->at.step % t->o.save_steps == 0;
+    bool disk = t->o.save_steps > 0 && t->at.step % t->o.save_steps == 0;
+    bool memory = t->o.memory_steps > 0 && t->at.step % t->o.memory_steps == 0;
     if (t->stopped)
-        due = saves(t);
+        disk = keep_saves(&t->o);
     else if (ddp_sampler_left(t->sampler) == 0 && saves_at_end(t))
-        due = false;
-    if (due)
-        save(t, t->at);
+        disk = memory = false;
+    if (disk || memory)
+        keep_save(&t->keep, &t->at, t->at.epoch, disk);
+    keep_tell(&t->keep);
 }
 
 static void tell_epoch(struct trainer *t)
@@ -440,14 +380,36 @@ static void tell_epoch(struct trainer *t)
                       epochs, loss, progress_rate(p));
 }
 
+/* A picture that cannot be drawn is told once and ends nothing. */
+static void draw_plot(struct trainer *t, bool now)
+{
+    struct ddp_error err;
+    if (plot_draw(&t->plot, now, &err) == 0)
+        return;
+    progress_clear(&t->progress);
+    fprintf(stderr, "ddptrain: %s\n", err.text);
+    plot_free(&t->plot);
+}
+
+static void open_plot(struct trainer *t)
+{
+    struct ddp_error err;
+    if (t->o.plot == NULL || t->rank != 0 ||
+        plot_open(&t->plot, t->o.plot, t->model.classify, t->at.step,
+                  ddp_round(t->ddp), &err) == 0)
+        return;
+    fprintf(stderr, "ddptrain: %s\n", err.text);
+}
+
 static int end_epoch(struct trainer *t, struct ddp_error *err)
 {
     struct place next = {.epoch = t->at.epoch + 1, .step = t->at.step};
     tell_epoch(t);
+    draw_plot(t, false);
     if (compare_params(t, err) != 0)
         return -1;
     if (saves_at_end(t))
-        save(t, next);
+        keep_save(&t->keep, &next, t->at.epoch, true);
     t->at = next;
     return 0;
 }
@@ -507,13 +469,16 @@ static int finish(struct trainer *t, struct ddp_error *err)
 {
     if (compare_params(t, err) != 0 || evaluate(t, err) != 0)
         return -1;
+    keep_finish(&t->keep);
+    draw_plot(t, true);
     if (t->world > 1)
         progress_line(&t->progress, "parameters identical on all %d ranks",
                       t->world);
     progress_line(&t->progress, "fingerprint %016llx of %zu parameters",
-                  (unsigned long long)model_hash(t->model.params, t->model.P),
+                  (unsigned long long)model_hash(t->model.params,
+                                                 t->model.P + t->model.S),
                   t->model.P);
-    if (t->unsaved)
+    if (t->keep.unsaved)
         return fail_set(err, DDP_ERR_IO,
                         "training is done, but the last snapshot could not be "
                         "saved to %.200s",
@@ -549,7 +514,7 @@ static const char *why_stopped(const struct trainer *t)
 
 static bool stop_is_saved(const struct trainer *t)
 {
-    return saves(t) && !t->unsaved;
+    return keep_saves(&t->o) && !t->keep.unsaved;
 }
 
 static int run(struct trainer *t, struct ddp_error *err)
@@ -564,16 +529,19 @@ static int run(struct trainer *t, struct ddp_error *err)
     if (ddp_stop_on_signal(t->ddp, SIGTERM, err) != 0)
         return -1;
     tell_start(t);
-    if (compare_ranks(t, err) != 0 || start_from_rank_0(t, err) != 0)
+    if (compare_ranks(t, err) != 0 || start(t, err) != 0)
         return -1;
     if (t->at.epoch >= t->o.total_epochs)
         progress_line(&t->progress,
                       "nothing left to train: %lld epochs are done",
                       (long long)t->at.epoch);
+    open_plot(t);
     if (train(t, err) != 0)
         return -1;
     if (!t->stopped)
         return finish(t, err);
+    keep_finish(&t->keep);
+    draw_plot(t, true);
     progress_line(&t->progress, "asked to stop%s: %s step %lld", why_stopped(t),
                   stop_is_saved(t) ? "saved at" : "leaving after",
                   (long long)t->at.step);
@@ -586,6 +554,8 @@ static void tear_down(struct trainer *t, bool failed)
      * must not cut off those that have not found it yet. */
     if (failed && !t->common && t->comm != NULL)
         ddp_comm_abort(t->comm);
+    plot_free(&t->plot);
+    keep_close(&t->keep);
     ddp_comm_free(t->comm);
     ddp_sampler_free(t->sampler);
     free(t->index);

@@ -7,14 +7,16 @@
 #include <string.h>
 
 #include "trainer/fail.h"
+#include "trainer/ops_conv.h"
 
 /* clang-format off */
 static const struct model_spec specs[] = {
-    /* name        data              hidden  relu   optimizer   lr      batch */
-    {"softmax",    MODEL_IMAGES,          0, false, OPTIM_ADAM, 0.002f, 32},
-    {"mlp",        MODEL_IMAGES,        128, true,  OPTIM_ADAM, 0.002f, 32},
-    {"linear",     MODEL_LINEAR_DATA,     0, false, OPTIM_SGD,  0.001f, 32},
-    {"regression", MODEL_REGRESSION_DATA, 5, false, OPTIM_ADAM, 0.01f,  64},
+    /* name        data              hidden  relu   conv   optimizer       lr      batch */
+    {"softmax",    MODEL_IMAGES,          0, false, false, OPTIM_ADAM,     0.002f, 32},
+    {"mlp",        MODEL_IMAGES,        128, true,  false, OPTIM_ADAM,     0.002f, 32},
+    {"cnn",        MODEL_IMAGES,        128, true,  true,  OPTIM_ADADELTA, 0.01f,  64},
+    {"linear",     MODEL_LINEAR_DATA,     0, false, false, OPTIM_SGD,      0.001f, 32},
+    {"regression", MODEL_REGRESSION_DATA, 5, false, false, OPTIM_ADAM,     0.01f,  64},
 };
 /* clang-format on */
 
@@ -31,59 +33,176 @@ const struct model_spec *model_find(const char *name)
     return NULL;
 }
 
-static void add_tensor(struct model *m,
-                       size_t number,
-                       const char *part,
-                       size_t rows,
-                       size_t columns)
+/* A tensor of the layer `name`, number from 1: "fc1.weight". Dims of 0 end the
+ * shape. Returns where it starts. */
+static size_t add_tensor(struct model *m,
+                         const char *name,
+                         size_t number,
+                         const char *part,
+                         const size_t shape[MODEL_DIMS_MAX],
+                         bool state)
 {
     assert(m->tensors < MODEL_TENSORS_MAX);
     struct tensor *t = &m->tensor[m->tensors++];
-    (void)snprintf(t->name, sizeof(t->name), "fc%zu.%s", number, part);
-    t->offset = m->P;
-    t->shape[0] = rows;
-    t->shape[1] = columns;
-    t->dims = columns > 0 ? 2 : 1;
-    m->P += rows * (columns > 0 ? columns : 1);
+    size_t *end = state ? &m->S : &m->P;
+    size_t n = 1;
+    (void)snprintf(t->name, sizeof(t->name), "%s%zu.%s", name, number, part);
+    t->offset = *end; /* of statistics: see place_stats */
+    t->state = state;
+    for (; t->dims < MODEL_DIMS_MAX && shape[t->dims] > 0; t->dims++)
+        n *= t->shape[t->dims] = shape[t->dims];
+    *end += n;
+    return t->offset;
 }
 
-static void add_linear(struct model *m, size_t I, size_t O)
+static struct layer *
+add_layer(struct model *m, enum layer_kind kind, size_t I, size_t O)
 {
     assert(m->layers < MODEL_LAYERS_MAX);
     struct layer *l = &m->layer[m->layers++];
-    size_t number = m->tensors / 2 + 1;
-    *l = (struct layer){.kind = LAYER_LINEAR, .I = I, .O = O};
-    l->w = m->P;
-    add_tensor(m, number, "weight", O, I);
-    l->b = m->P;
-    add_tensor(m, number, "bias", O, 0);
+    *l = (struct layer){.kind = kind, .I = I, .O = O};
+    return l;
+}
+
+static void add_linear(struct model *m, size_t number, size_t I, size_t O)
+{
+    struct layer *l = add_layer(m, LAYER_LINEAR, I, O);
+    const size_t w[MODEL_DIMS_MAX] = {O, I}, b[MODEL_DIMS_MAX] = {O};
+    l->w = add_tensor(m, "fc", number, "weight", w, false);
+    l->b = add_tensor(m, "fc", number, "bias", b, false);
 }
 
 static void add_relu(struct model *m, size_t O)
 {
-    assert(m->layers < MODEL_LAYERS_MAX);
-    m->layer[m->layers++] = (struct layer){.kind = LAYER_RELU, .I = O, .O = O};
+    (void)add_layer(m, LAYER_RELU, O, O);
+}
+
+/* conv, batch norm, ReLU, max-pool: from (side,side,C) to (*,*,K). Returns the
+ * new side. */
+static size_t
+add_conv(struct model *m, size_t number, size_t side, size_t C, size_t K)
+{
+    size_t inner = side + 1 - OPS_WINDOW, half = inner / 2;
+    size_t O = inner * inner * K;
+    const size_t w[MODEL_DIMS_MAX] = {K, C, OPS_WINDOW, OPS_WINDOW};
+    const size_t b[MODEL_DIMS_MAX] = {K};
+    struct layer *l = add_layer(m, LAYER_CONV, side * side * C, O);
+    l->H = l->W = side;
+    l->C = C;
+    l->K = K;
+    l->w = add_tensor(m, "conv", number, "weight", w, false);
+    l->b = add_tensor(m, "conv", number, "bias", b, false);
+    l = add_layer(m, LAYER_NORM, O, O);
+    l->H = l->W = inner;
+    l->C = l->K = K;
+    l->w = add_tensor(m, "bn", number, "weight", b, false);
+    l->b = add_tensor(m, "bn", number, "bias", b, false);
+    l->s = add_tensor(m, "bn", number, "running_mean", b, true);
+    (void)add_tensor(m, "bn", number, "running_var", b, true);
+    add_relu(m, O);
+    l = add_layer(m, LAYER_POOL, O, half * half * K);
+    l->H = l->W = inner;
+    l->C = l->K = K;
+    return half;
+}
+
+/* Two of them; returns the width of what comes out. */
+static size_t add_convs(struct model *m, size_t F, struct ddp_error *err)
+{
+    size_t side = 0;
+    while (side * side < F)
+        side++;
+    if (side * side != F || side < 10) {
+        (void)fail_set(err, DDP_ERR_USAGE,
+                       "cnn needs square images of 10 x 10 pixels or more, and "
+                       "these have %zu pixels",
+                       F);
+        return 0;
+    }
+    side = add_conv(m, 1, side, 1, 32);
+    side = add_conv(m, 2, side, 32, 64);
+    size_t width = side * side * 64;
+    struct layer *l = add_layer(m, LAYER_TURN, width, width);
+    l->H = l->W = side;
+    l->C = l->K = 64;
+    return width;
+}
+
+/* Running statistics lie behind all parameters. */
+static void place_stats(struct model *m)
+{
+    for (size_t i = 0; i < m->tensors; i++)
+        if (m->tensor[i].state)
+            m->tensor[i].offset += m->P;
+    for (size_t i = 0; i < m->layers; i++)
+        if (m->layer[i].kind == LAYER_NORM)
+            m->layer[i].s += m->P;
+}
+
+/* Floats of patches per sample. */
+static size_t patches_of(const struct layer *l)
+{
+    return l->kind == LAYER_CONV ? l->O / l->K * OPS_PATCH * l->C : 0;
+}
+
+static size_t floats_of(const struct model *m, const struct layer *l)
+{
+    size_t n = 2 * m->batch_max * (l->O + patches_of(l));
+    if (l->kind == LAYER_NORM)
+        n += m->batch_max * l->O + l->C;
+    return n;
+}
+
+static float *take(float **next, size_t n)
+{
+    float *p = *next;
+    *next += n;
+    return p;
+}
+
+static void give_room(struct model *m)
+{
+    float *next = m->room;
+    uint8_t *which = m->which;
+    size_t B = m->batch_max;
+    for (size_t i = 0; i < m->layers; i++) {
+        struct layer *l = &m->layer[i];
+        l->out = take(&next, B * l->O);
+        l->dout = take(&next, B * l->O);
+        if (l->kind == LAYER_CONV) {
+            l->kept = take(&next, B * patches_of(l));
+            l->dkept = take(&next, B * patches_of(l));
+        } else if (l->kind == LAYER_NORM) {
+            l->kept = take(&next, B * l->O);
+            l->scale = take(&next, l->C);
+        } else if (l->kind == LAYER_POOL) {
+            l->which = which;
+            which += B * l->O;
+        }
+    }
 }
 
 /* One block for all activations: the layers' windows into it follow. */
 static int make_room(struct model *m, struct ddp_error *err)
 {
-    size_t floats = 0;
-    for (size_t i = 0; i < m->layers; i++)
-        floats += 2 * m->batch_max * m->layer[i].O;
-    m->params = calloc(m->P, sizeof(*m->params));
-    m->grads = calloc(m->P + MODEL_TAIL, sizeof(*m->grads));
+    size_t floats = 0, bytes = 1, weight = 1;
+    for (size_t i = 0; i < m->layers; i++) {
+        const struct layer *l = &m->layer[i];
+        floats += floats_of(m, l);
+        bytes += l->kind == LAYER_POOL ? m->batch_max * l->O : 0;
+        if (l->kind == LAYER_CONV && 2 * l->K * l->C * OPS_PATCH > weight)
+            weight = 2 * l->K * l->C * OPS_PATCH;
+    }
+    m->params = calloc(m->P + m->S, sizeof(*m->params));
+    m->grads = calloc(m->P + m->S + MODEL_TAIL, sizeof(*m->grads));
     m->room = calloc(floats, sizeof(*m->room));
-    if (m->params == NULL || m->grads == NULL || m->room == NULL)
+    m->weight = calloc(weight, sizeof(*m->weight));
+    m->which = calloc(bytes, 1);
+    if (m->params == NULL || m->grads == NULL || m->room == NULL ||
+        m->weight == NULL || m->which == NULL)
         return fail_sys(err, DDP_ERR_NOMEM, "no memory for %zu parameters",
                         m->P);
-    float *next = m->room;
-    for (size_t i = 0; i < m->layers; i++) {
-        struct layer *l = &m->layer[i];
-        l->out = next;
-        l->dout = next + m->batch_max * l->O;
-        next += 2 * m->batch_max * l->O;
-    }
+    give_room(m);
     return 0;
 }
 
@@ -101,14 +220,17 @@ int model_init(struct model *m,
         .O = O,
         .classify = spec->data == MODEL_IMAGES,
     };
-    size_t width = F;
+    size_t width = spec->conv ? add_convs(m, F, err) : F;
+    if (width == 0)
+        return -1;
     if (spec->hidden > 0) {
-        add_linear(m, F, hidden);
+        add_linear(m, 1, width, hidden);
         if (spec->relu)
             add_relu(m, hidden);
         width = hidden;
     }
-    add_linear(m, width, O);
+    add_linear(m, spec->hidden > 0 ? 2 : 1, width, O);
+    place_stats(m);
     if (make_room(m, err) == 0)
         return 0;
     model_free(m);
@@ -120,23 +242,66 @@ void model_free(struct model *m)
     free(m->params);
     free(m->grads);
     free(m->room);
+    free(m->weight);
+    free(m->which);
     *m = (struct model){0};
+}
+
+static void fill(float *p, size_t n, float value)
+{
+    for (size_t i = 0; i < n; i++)
+        p[i] = value;
 }
 
 void model_randomize(struct model *m, uint64_t seed)
 {
     for (size_t i = 0; i < m->layers; i++) {
         const struct layer *l = &m->layer[i];
-        if (l->kind != LAYER_LINEAR)
+        bool conv = l->kind == LAYER_CONV;
+        if (l->kind == LAYER_NORM) {
+            fill(m->params + l->w, l->C, 1.0f);
+            fill(m->params + l->s + l->C, l->C, 1.0f); /* the variance */
+        }
+        if (!conv && l->kind != LAYER_LINEAR)
             continue;
-        float bound = 1.0f / sqrtf((float)l->I);
-        ops_uniform(m->params + l->w, l->O * l->I, -bound, bound, &seed);
-        ops_uniform(m->params + l->b, l->O, -bound, bound, &seed);
+        size_t I = conv ? l->C * OPS_PATCH : l->I;
+        size_t O = conv ? l->K : l->O;
+        float bound = 1.0f / sqrtf((float)I);
+        ops_uniform(m->params + l->w, O * I, -bound, bound, &seed);
+        ops_uniform(m->params + l->b, O, -bound, bound, &seed);
     }
 }
 
+/* -- forward --------------------------------------------------------------- */
+
+static void
+conv_forward(struct model *m, const struct layer *l, const float *x, size_t B)
+{
+    size_t rows = B * (l->O / l->K);
+    ops_patches(l->kept, x, B, l->H, l->W, l->C);
+    ops_weight_to_patches(m->weight, m->params + l->w, l->K, l->C);
+    ops_linear_forward(l->out, l->kept, m->weight, m->params + l->b, rows,
+                       l->C * OPS_PATCH, l->K);
+}
+
+static void norm_forward(struct model *m,
+                         const struct layer *l,
+                         const float *x,
+                         size_t B,
+                         bool train)
+{
+    const float *gamma = m->params + l->w, *beta = m->params + l->b;
+    size_t N = B * l->H * l->W;
+    if (train)
+        ops_norm_forward(l->out, l->kept, l->scale, m->grads + l->s, x, gamma,
+                         beta, N, l->C);
+    else
+        ops_norm_infer(l->out, x, m->params + l->s, gamma, beta, N, l->C);
+}
+
 /* Through all layers; the last one's output is the model's, (B,O). */
-static const float *run_layers(struct model *m, const float *x, size_t B)
+static const float *
+run_layers(struct model *m, const float *x, size_t B, bool train)
 {
     for (size_t i = 0; i < m->layers; i++) {
         const struct layer *l = &m->layer[i];
@@ -147,6 +312,18 @@ static const float *run_layers(struct model *m, const float *x, size_t B)
             break;
         case LAYER_RELU:
             ops_relu_forward(l->out, x, B * l->O);
+            break;
+        case LAYER_CONV:
+            conv_forward(m, l, x, B);
+            break;
+        case LAYER_NORM:
+            norm_forward(m, l, x, B, train);
+            break;
+        case LAYER_POOL:
+            ops_pool_forward(l->out, l->which, x, B, l->H, l->W, l->C);
+            break;
+        case LAYER_TURN:
+            ops_turn(l->out, x, B, l->H * l->W, l->C);
             break;
         }
         x = l->out;
@@ -174,7 +351,58 @@ struct ops_score model_forward(struct model *m,
                                size_t B)
 {
     assert(B <= m->batch_max);
-    return score(m, NULL, run_layers(m, x, B), labels, y, 0.0f, B);
+    return score(m, NULL, run_layers(m, x, B, false), labels, y, 0.0f, B);
+}
+
+/* -- backward -------------------------------------------------------------- */
+
+static void
+conv_backward(struct model *m, const struct layer *l, float *din, size_t B)
+{
+    size_t rows = B * (l->O / l->K), n = l->K * l->C * OPS_PATCH;
+    float *w = m->weight, *dw = m->weight + n;
+    ops_weight_to_patches(w, m->params + l->w, l->K, l->C);
+    ops_linear_backward(din == NULL ? NULL : l->dkept, dw, m->grads + l->b,
+                        l->dout, l->kept, w, rows, l->C * OPS_PATCH, l->K);
+    ops_weight_from_patches(m->grads + l->w, dw, l->K, l->C);
+    if (din != NULL)
+        ops_patches_backward(din, l->dkept, B, l->H, l->W, l->C);
+}
+
+/* `in` (B,I) went into the layer; `din` (B,I) is NULL for the first one. */
+static void layer_backward(struct model *m,
+                           const struct layer *l,
+                           const float *in,
+                           float *din,
+                           size_t B)
+{
+    switch (l->kind) {
+    case LAYER_LINEAR:
+        ops_linear_backward(din, m->grads + l->w, m->grads + l->b, l->dout, in,
+                            m->params + l->w, B, l->I, l->O);
+        return;
+    case LAYER_CONV:
+        conv_backward(m, l, din, B);
+        return;
+    case LAYER_RELU:
+        assert(din != NULL);
+        ops_relu_backward(din, l->dout, l->out, B * l->O);
+        return;
+    case LAYER_NORM:
+        assert(din != NULL);
+        ops_norm_backward(din, m->grads + l->w, m->grads + l->b, l->dout,
+                          l->kept, l->scale, m->params + l->w, B * l->H * l->W,
+                          l->C);
+        return;
+    case LAYER_POOL:
+        assert(din != NULL);
+        ops_pool_backward(din, l->dout, l->which, B, l->H, l->W, l->C);
+        return;
+    case LAYER_TURN:
+        assert(din != NULL);
+        ops_turn(din, l->dout, B, l->C, l->H * l->W);
+        return;
+    }
 }
 
 struct ops_score model_backward(struct model *m,
@@ -185,26 +413,26 @@ struct ops_score model_backward(struct model *m,
                                 size_t B)
 {
     assert(B <= m->batch_max);
-    const float *out = run_layers(m, x, B);
+    const float *out = run_layers(m, x, B, true);
     float *dout = m->layer[m->layers - 1].dout;
     struct ops_score s = score(m, dout, out, labels, y, scale, B);
 
     for (size_t i = m->layers; i-- > 0;) {
-        const struct layer *l = &m->layer[i];
         const float *in = i > 0 ? m->layer[i - 1].out : x; /* (B,I) */
         float *din = i > 0 ? m->layer[i - 1].dout : NULL;  /* (B,I) */
-        switch (l->kind) {
-        case LAYER_LINEAR:
-            ops_linear_backward(din, m->grads + l->w, m->grads + l->b, l->dout,
-                                in, m->params + l->w, B, l->I, l->O);
-            break;
-        case LAYER_RELU:
-            assert(din != NULL);
-            ops_relu_backward(din, l->dout, l->out, B * l->O);
-            break;
-        }
+        layer_backward(m, &m->layer[i], in, din, B);
     }
+    for (size_t i = 0; i < m->S; i++)
+        m->grads[m->P + i] *= scale * (float)B;
     return s;
+}
+
+void model_follow(struct model *m)
+{
+    float *running = m->params + m->P;
+    const float *batch = m->grads + m->P;
+    for (size_t i = 0; i < m->S; i++)
+        running[i] = 0.9f * running[i] + 0.1f * batch[i];
 }
 
 uint64_t model_hash(const float *p, size_t n)

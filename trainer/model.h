@@ -10,6 +10,7 @@
  * Legend:  B  samples in the batch
  *          F  features of a sample
  *          P  parameters in all
+ *          S  running statistics of batch norms in all
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -22,8 +23,9 @@
 #include "trainer/optim.h"
 #include "worker_rt/ddp.h"
 
-#define MODEL_LAYERS_MAX  8
+#define MODEL_LAYERS_MAX  16
 #define MODEL_TENSORS_MAX 16
+#define MODEL_DIMS_MAX    4
 #define MODEL_NAME_SIZE   32
 
 /*
@@ -44,6 +46,7 @@ struct model_spec {
     enum model_data data;
     size_t hidden; /* width of the hidden layer, 0: there is none */
     bool relu;     /* behind the hidden layer */
+    bool conv;     /* two convolutions come before it; square images only */
     enum optim_kind optim;
     float lr;
     size_t batch_size; /* per rank */
@@ -58,23 +61,36 @@ const struct model_spec *model_at(size_t n);
 enum layer_kind {
     LAYER_LINEAR,
     LAYER_RELU,
+    LAYER_CONV, /* 3 x 3 */
+    LAYER_NORM, /* batch norm */
+    LAYER_POOL, /* the largest of 2 x 2 */
+    LAYER_TURN, /* from channels last to channels first, as PyTorch flattens */
 };
 
 struct layer {
     enum layer_kind kind;
     size_t I;    /* inputs per sample */
     size_t O;    /* outputs per sample */
+    size_t H, W; /* of images: rows and columns of the input .. */
+    size_t C, K; /* .. its channels, and those of the output */
     size_t w;    /* where weight (O,I) starts among the parameters */
     size_t b;    /* where bias (O) starts */
+    size_t s;    /* where running mean (C) and variance (C) start */
     float *out;  /* (batch_max,O) */
     float *dout; /* (batch_max,O) */
+    /* What the way forward keeps for the way back. */
+    float *kept;    /* conv: patches; norm: xhat */
+    float *dkept;   /* conv: derivatives of the patches */
+    float *scale;   /* norm: (C) */
+    uint8_t *which; /* pool */
 };
 
 struct tensor {
     char name[MODEL_NAME_SIZE]; /* "fc1.weight" */
     size_t offset;              /* first of its parameters */
-    size_t shape[2];
+    size_t shape[MODEL_DIMS_MAX];
     size_t dims;
+    bool state; /* running statistics: the optimizer has none of it */
 };
 
 struct model {
@@ -87,15 +103,19 @@ struct model {
     struct tensor tensor[MODEL_TENSORS_MAX];
     size_t tensors;
     size_t P;
-    float *params; /* (P) */
-    float *grads;  /* (P + MODEL_TAIL) */
-    float *room;   /* all activations and their derivatives, one block */
+    size_t S;
+    float *params;  /* (P + S): the running statistics lie behind */
+    float *grads;   /* (P + S + MODEL_TAIL): behind them the batch's own */
+    float *room;    /* all activations and their derivatives, one block */
+    float *weight;  /* two weights of a convolution, turned */
+    uint8_t *which; /* of all max-pools */
 };
 
 /*
  * Builds the model of `spec` for samples of F features and O outputs, with
  * `hidden` in place of the row's width, in batches of at most batch_max.
- * Parameters are zero. Errors: DDP_ERR_NOMEM; `m` is empty then.
+ * Parameters are zero. Errors: DDP_ERR_NOMEM, DDP_ERR_USAGE (the samples are no
+ * square images, or too small ones, for convolutions); `m` is empty then.
  */
 int model_init(struct model *m,
                const struct model_spec *spec,
@@ -111,7 +131,8 @@ void model_randomize(struct model *m, uint64_t seed);
 
 /*
  * Runs x (B,F) through the model and scores it against labels (B), where the
- * model classifies, or y (B,O). B <= batch_max.
+ * model classifies, or y (B,O). B <= batch_max. Batch norms go by their
+ * running statistics.
  */
 struct ops_score model_forward(struct model *m,
                                const float *x,
@@ -122,7 +143,9 @@ struct ops_score model_forward(struct model *m,
 /*
  * The same, then fills the gradients of `scale` times the summed loss: with
  * 1/B they are of the batch's mean, with 1/(B*world) the ranks' add up to
- * that of the whole batch.
+ * that of the whole batch. Batch norms go by this batch (B > 1), and its
+ * statistics, times scale * B, come behind the gradients: their sum over the
+ * ranks is what model_follow wants.
  */
 struct ops_score model_backward(struct model *m,
                                 const float *x,
@@ -130,6 +153,10 @@ struct ops_score model_backward(struct model *m,
                                 const float *y,
                                 float scale,
                                 size_t B);
+
+/* Moves the running statistics a tenth of the way to what stands behind the
+ * gradients. */
+void model_follow(struct model *m);
 
 /* A fingerprint of n floats, bit by bit: FNV-1a of 64 bits. */
 uint64_t model_hash(const float *p, size_t n);

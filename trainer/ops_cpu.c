@@ -12,6 +12,8 @@
  */
 #include "trainer/ops_cpu.h"
 
+#include <assert.h>
+#include <dlfcn.h>
 #include <math.h>
 #include <string.h>
 
@@ -164,6 +166,56 @@ static void mix_rows(
     }
 }
 
+/* -- the library ----------------------------------------------------------- */
+
+/* oneDNN's C interface (dnnl.h, dnnl_sgemm): matrices by rows; C = A B, either
+ * of them transposed by 'T'. It returns 0 for success. */
+typedef int sgemm_fn(char transa,
+                     char transb,
+                     int64_t M,
+                     int64_t N,
+                     int64_t K,
+                     float alpha,
+                     const float *A,
+                     int64_t lda,
+                     const float *B,
+                     int64_t ldb,
+                     float beta,
+                     float *C,
+                     int64_t ldc);
+static sgemm_fn *sgemm;
+
+bool ops_use_library(void)
+{
+    static const char *const names[] = {"libdnnl.so.3", "libdnnl.so.2"};
+    for (size_t i = 0; sgemm == NULL && i < 2; i++) {
+        void *lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        void *found = lib == NULL ? NULL : dlsym(lib, "dnnl_sgemm");
+        memcpy(&sgemm, &found, sizeof(sgemm)); /* POSIX lets this be done */
+    }
+    return sgemm != NULL;
+}
+
+/* out (M,N) = a times b over K; `a` is (M,K), or (K,M) if `a_turned`, and b
+ * alike. */
+static void multiply(float *out,
+                     const float *a,
+                     bool a_turned,
+                     const float *b,
+                     bool b_turned,
+                     size_t M,
+                     size_t N,
+                     size_t K)
+{
+    int64_t m = (int64_t)M, n = (int64_t)N, k = (int64_t)K;
+    int rc = sgemm(a_turned ? 'T' : 'N', b_turned ? 'T' : 'N', m, n, k, 1.0f, a,
+                   a_turned ? m : k, b, b_turned ? k : n, 0.0f, out, n);
+    assert(rc == 0); /* it fails on bad arguments only */
+    (void)rc;
+}
+
+/* -- linear layers --------------------------------------------------------- */
+
 void ops_linear_forward(float *out,
                         const float *x,
                         const float *w,
@@ -172,7 +224,10 @@ void ops_linear_forward(float *out,
                         size_t I,
                         size_t O)
 {
-    dot_rows(out, x, w, B, O, I);
+    if (sgemm != NULL)
+        multiply(out, x, false, w, true, B, O, I);
+    else
+        dot_rows(out, x, w, B, O, I);
     for (size_t s = 0; s < B; s++)
         for (size_t o = 0; o < O; o++)
             out[s * O + o] += b[o];
@@ -190,9 +245,14 @@ void ops_linear_backward(float *dx,
 {
     struct view by_row = {dout, O, 1};
     struct view by_column = {dout, 1, O};
-    if (dx != NULL)
+    if (dx != NULL && sgemm != NULL)
+        multiply(dx, dout, false, w, false, B, I, O);
+    else if (dx != NULL)
         mix_rows(dx, by_row, w, B, I, O);
-    mix_rows(dw, by_column, x, O, I, B);
+    if (sgemm != NULL)
+        multiply(dw, dout, true, x, false, O, I, B);
+    else
+        mix_rows(dw, by_column, x, O, I, B);
     memset(db, 0, O * sizeof(*db));
     for (size_t s = 0; s < B; s++)
         for (size_t o = 0; o < O; o++)

@@ -10,6 +10,8 @@
 #define ADAM_BETA1 0.9f
 #define ADAM_BETA2 0.999f
 #define ADAM_EPS   1e-8f
+#define DELTA_RHO  0.9f
+#define DELTA_EPS  1e-6f
 
 static const struct {
     const char *name;
@@ -18,6 +20,7 @@ static const struct {
     [OPTIM_SGD] = {"sgd", {NULL}},
     [OPTIM_MOMENTUM] = {"momentum", {"momentum_buffer", NULL}},
     [OPTIM_ADAM] = {"adam", {"exp_avg", "exp_avg_sq", NULL}},
+    [OPTIM_ADADELTA] = {"adadelta", {"square_avg", "acc_delta", NULL}},
 };
 
 const char *optim_name(enum optim_kind kind)
@@ -90,6 +93,21 @@ static void adam(struct optim *o,
     }
 }
 
+/* v: average of squared gradients; u: of squared steps. */
+static void adadelta(struct optim *o,
+                     float *restrict p,
+                     const float *restrict g,
+                     float *restrict v,
+                     float *restrict u)
+{
+    for (size_t i = 0; i < o->P; i++) {
+        v[i] = DELTA_RHO * v[i] + (1.0f - DELTA_RHO) * g[i] * g[i];
+        float step = sqrtf(u[i] + DELTA_EPS) / sqrtf(v[i] + DELTA_EPS) * g[i];
+        u[i] = DELTA_RHO * u[i] + (1.0f - DELTA_RHO) * step * step;
+        p[i] -= o->lr * step;
+    }
+}
+
 void optim_step(struct optim *o, float *params, const float *grads)
 {
     o->step++;
@@ -102,6 +120,9 @@ void optim_step(struct optim *o, float *params, const float *grads)
         break;
     case OPTIM_ADAM:
         adam(o, params, grads, o->state[0], o->state[1]);
+        break;
+    case OPTIM_ADADELTA:
+        adadelta(o, params, grads, o->state[0], o->state[1]);
         break;
     }
 }

@@ -20,6 +20,7 @@ enum optim_kind {
     OPTIM_SGD,      /* p -= lr * g */
     OPTIM_MOMENTUM, /* m = 0.9 m + g; p -= lr * m */
     OPTIM_ADAM,     /* Kingma and Ba 2014, beta 0.9 and 0.999, eps 1e-8 */
+    OPTIM_ADADELTA, /* Zeiler 2012, rho 0.9, eps 1e-6 */
 };
 
 struct optim {
@@ -41,7 +42,7 @@ void optim_free(struct optim *o);
 /* One step: params (P) moved against grads (P). */
 void optim_step(struct optim *o, float *params, const float *grads);
 
-/* "sgd", "momentum", "adam". */
+/* "sgd", "momentum", "adam", "adadelta". */
 const char *optim_name(enum optim_kind kind);
 
 /* The name of the kind's n-th state ("exp_avg"), or NULL behind the last. */

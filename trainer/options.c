@@ -9,6 +9,7 @@
 
 #include "trainer/data.h"
 #include "trainer/fail.h"
+#include "trainer/plot.h"
 
 #define NAME_SIZE 32
 #define WIDTH     80
@@ -300,6 +301,8 @@ static int settle(struct options *o, struct ddp_error *err)
                         o->lr);
     if (o->snapshot_path[0] == '\0')
         return fail_set(err, DDP_ERR_USAGE, "--snapshot_path is empty");
+    if (o->plot != NULL && plot_check(o->plot, err) != 0)
+        return -1;
     if (o->hidden != 0 && o->spec->hidden == 0)
         return fail_set(err, DDP_ERR_USAGE,
                         "--hidden has no meaning for --model=%s", o->model);

@@ -1,15 +1,13 @@
 #include "trainer/resume.h"
 
-#include <libgen.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "trainer/fail.h"
 
-#define REMEDY "move it away or name another --snapshot_path"
+#define REMEDY "move the folder away or name another --snapshot_path"
 
 /* The keys of a snapshot; the integers among them first. */
 enum key {
@@ -60,6 +58,8 @@ static void add_windows(struct windows *w,
 {
     for (size_t i = 0; i < m->tensors; i++) {
         const struct tensor *t = &m->tensor[i];
+        if (t->state && prefix[0] != '\0')
+            continue; /* the optimizer has none of it */
         size_t n = w->count++;
         (void)snprintf(w->name[n], sizeof(w->name[n]), "%s%s%s", prefix,
                        prefix[0] != '\0' ? "." : "", t->name);
@@ -67,9 +67,10 @@ static void add_windows(struct windows *w,
             .name = w->name[n],
             .dtype = DDP_F32,
             .dims = (int)t->dims,
-            .shape = {t->shape[0], t->shape[1]},
             .data = from + t->offset,
         };
+        for (size_t k = 0; k < t->dims; k++)
+            w->tensor[n].shape[k] = t->shape[k];
     }
 }
 
@@ -80,20 +81,6 @@ static void open_windows(struct windows *w, const struct resume *r)
     add_windows(w, r->model, "", r->model->params);
     for (size_t i = 0; optim_state_name(kind, i) != NULL; i++)
         add_windows(w, r->model, optim_state_name(kind, i), r->optim->state[i]);
-}
-
-int resume_check_folder(const struct resume *r, struct ddp_error *err)
-{
-    char *copy = strdup(r->o->snapshot_path); /* dirname() cuts it */
-    int rc = 0;
-    if (copy == NULL)
-        return fail_sys(err, DDP_ERR_NOMEM, "no memory for a path");
-    const char *folder = dirname(copy);
-    if (access(folder, W_OK | X_OK) != 0)
-        rc = fail_sys(err, DDP_ERR_IO,
-                      "cannot write snapshots to the folder %.200s", folder);
-    free(copy);
-    return rc;
 }
 
 /* -- save ------------------------------------------------------------------ */
@@ -127,14 +114,15 @@ static void fill_keys(struct ddp_kv kv[KEY_COUNT],
 
 int resume_save(const struct resume *r,
                 const struct place *next,
+                bool to_disk,
                 struct ddp_error *err)
 {
     struct ddp_kv kv[KEY_COUNT];
     struct windows w;
     fill_keys(kv, r, next);
     open_windows(&w, r);
-    return ddp_snapshot_save(r->ddp, r->o->snapshot_path, w.tensor, w.count, kv,
-                             KEY_COUNT, err);
+    return ddp_keeper_save(r->keeper, next->step, w.tensor, w.count, kv,
+                           KEY_COUNT, to_disk, err);
 }
 
 /* -- load ------------------------------------------------------------------ */
@@ -211,9 +199,11 @@ int resume_load(const struct resume *r,
     for (int i = 0; i < KEY_COUNT; i++)
         kv[i].key = key_names[i];
     open_windows(&w, r);
-    if (ddp_snapshot_load(r->ddp, r->o->snapshot_path, w.tensor, w.count, kv,
-                          KEY_COUNT, &found->file, err) == 0)
+    if (ddp_keeper_load(r->keeper, w.tensor, w.count, kv, KEY_COUNT,
+                        &found->kept, err) == 0)
         return read_keys(r, kv, at, found, err);
+    if (err->code != DDP_ERR_USAGE && err->code != DDP_ERR_CORRUPT)
+        return -1;
     size_t n = strlen(err->text);
     (void)snprintf(err->text + n, sizeof(err->text) - n, "; %s%s",
                    err->code == DDP_ERR_USAGE

@@ -6,6 +6,7 @@
 #ifndef RESUME_H
 #define RESUME_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "trainer/model.h"
@@ -28,33 +29,32 @@ struct place {
 /* What is saved, and loaded into; all borrowed. */
 struct resume {
     struct ddp *ddp;
+    struct ddp_keeper *keeper;
     const struct options *o;
     struct model *model;
     struct optim *optim;
     int64_t samples; /* in the training set */
 };
 
-/* Whether a snapshot can be written at all is better known before the first
- * epoch than after it. IO: it cannot. */
-int resume_check_folder(const struct resume *r, struct ddp_error *err);
-
-/* Errors: those of ddp_snapshot_save. */
+/* On every rank. Errors: those of ddp_keeper_save. */
 int resume_save(const struct resume *r,
                 const struct place *next,
+                bool to_disk,
                 struct ddp_error *err);
 
 /* What was found. */
 struct resume_found {
-    struct ddp_snapshot_info file;
+    struct ddp_kept kept;
     int64_t world;      /* by so many ranks it was written .. */
     int64_t batch_size; /* .. with such batches */
 };
 
 /*
- * Fills parameters, the optimizer's state, `at` and `found`. Errors: NOINPUT
- * (there is none: a fresh start, and nothing was touched); CORRUPT, IO and
- * USAGE as of ddp_snapshot_load; CONFLICT (it is of another run, which this one
- * would not continue but ruin). The text says what to do about it.
+ * Fills parameters, the optimizer's state, `at` and `found`. Collective; what
+ * is wrong with a snapshot all ranks find alike. Errors: NOINPUT (there is
+ * none: a fresh start, and nothing was touched); CORRUPT, IO and USAGE as of
+ * ddp_keeper_load; CONFLICT (it is of another run, which this one would not
+ * continue but ruin). The text says what to do about it.
  */
 int resume_load(const struct resume *r,
                 struct place *at,

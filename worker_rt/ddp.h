@@ -5,14 +5,15 @@
  * that are never torn.
  *
  * libddp is a guest: it prints nothing, never ends the process, installs no
- * signal handler unless asked to (ddp_stop_on_signal), starts no thread and
- * raises no SIGPIPE.
+ * signal handler unless asked to (ddp_stop_on_signal), starts no thread but
+ * those of a keeper, and raises no SIGPIPE.
  *
  * Errors: a function that can fail returns 0 or -1, or a pointer or NULL, and
  * takes `struct ddp_error *err` last. It is the caller's storage, filled on
  * failure only, with nothing to free; NULL where nobody wants to know.
  *
- * Threads: one thread at a time may use one handle (ddp, comm, sampler), but
+ * Threads: one thread at a time may use one handle (ddp, comm, keeper,
+ * sampler), but
  * ddp_comm_abort, ddp_beat and ddp_should_stop may be called from any.
  *
  * Time-outs are in milliseconds; 0 means none, the call waits as long as it
@@ -71,9 +72,8 @@ struct ddp;
  * torchrun) gave it: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
  * GROUP_RANK, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RESTART_COUNT,
  * TORCHELASTIC_RUN_ID, DDP_INSTANCE, DDP_ROUND, DDP_PROGRESS_FILE,
- * DDP_STOP_FILE. With none
- * of the first five set there is no launcher: a world of one. Connects to
- * nothing yet.
+ * DDP_STOP_FILE, DDP_SNAPSHOT_MEMORY. With none of the first five set there is
+ * no launcher: a world of one. Connects to nothing yet.
  *
  * Returns a handle that the caller ends with ddp_free, or NULL: USAGE (a
  * variable is missing or has a bad value; the text names it), CONFIG (the
@@ -498,6 +498,112 @@ DDP_API int ddp_snapshot_load(struct ddp *d,
                               size_t nmeta,
                               struct ddp_snapshot_info *info,
                               struct ddp_error *err);
+
+/* -- the keeper ------------------------------------------------------------ */
+
+/*
+ * Keeps the snapshots of a whole job, so that it loses no step: in memory that
+ * survives the worker (ddprun holds it, and it vanishes with the launch), and
+ * in a folder. All ranks are taken to hold the same state, as in data-parallel
+ * training; the first rank of each node holds its memory, and one rank writes
+ * to each folder, be it shared by the nodes or each node's own.
+ *
+ * A save waits for the copy only. Two threads, which take no signals, do the
+ * rest: at most three copies of the state in the launcher's memory, or two of
+ * our own where there is none.
+ *
+ * In the folder each snapshot is a file of its own whose name bears its step
+ * and its round (see ddp_snapshot(5)); the newest few are kept. The file
+ * `owner` names the run whose folder it is.
+ */
+struct ddp_keeper;
+
+/* All zero: no folder, memory where the launcher gave some. */
+struct ddp_keeper_conf {
+    const char *folder; /* made where there is none; NULL: no disk */
+    int keep;           /* files in the folder; 0: two */
+    bool no_memory;     /* do without the launcher's memory */
+    bool load_only; /* nothing is written to the folder; it need not be there */
+};
+
+/*
+ * Collective. Borrows `d` and `comm` until ddp_keeper_free. NULL on error, then
+ * on all ranks: IO (the folder cannot be made or written), CONFLICT (a file
+ * stands in its place), NOMEM, USAGE, and those of the collectives.
+ */
+DDP_API struct ddp_keeper *ddp_keeper_new(struct ddp *d,
+                                          struct ddp_comm *comm,
+                                          const struct ddp_keeper_conf *conf,
+                                          struct ddp_error *err);
+
+/*
+ * Saves the state after `step` (0 or more): to memory, and to the disk too if
+ * `to_disk`. Call it on all ranks alike; those that hold nothing return at
+ * once. The tensors may be changed when it has returned. It waits only where
+ * the snapshot before has not been sealed, or the one for the disk not written,
+ * so whatever happens at most one step saved is lost with a worker.
+ *
+ * Errors are this rank's own, and no reason to end: IO, CONFLICT (another run
+ * took the folder over) of an earlier save to the disk, told once, while this
+ * one is on its way; NOMEM, USAGE (as for ddp_snapshot_save) of this one. Where
+ * memory does not do, ddp_keeper_no_memory says why from then on, and the disk
+ * is used alone.
+ */
+DDP_API int ddp_keeper_save(struct ddp_keeper *k,
+                            int64_t step,
+                            const struct ddp_tensor *tensors,
+                            size_t ntensors,
+                            const struct ddp_kv *meta,
+                            size_t nmeta,
+                            bool to_disk,
+                            struct ddp_error *err);
+
+/* Waits until everything is sealed and on the disk. Errors: as of a save. */
+DDP_API int ddp_keeper_wait(struct ddp_keeper *k, struct ddp_error *err);
+
+/* The newest step that this rank wrote to the disk, which survives a power
+ * cut; -1: none yet, or another rank writes. */
+DDP_API int64_t ddp_keeper_saved(struct ddp_keeper *k);
+
+/* Why this rank holds nothing in memory; "" where it does, or another rank of
+ * its node should. Lives as long as `k`. */
+DDP_API const char *ddp_keeper_no_memory(const struct ddp_keeper *k);
+
+/* What was loaded. */
+struct ddp_kept {
+    int64_t step;
+    int64_t round;
+    char instance[33]; /* who wrote it */
+    bool foreign;      /* another instance than that of `d` */
+    bool memory;       /* it lay in memory, not on a disk */
+    int rank;          /* that held it */
+    char why[512];     /* what was refused before it, and why; "": nothing */
+};
+
+/*
+ * Collective: all ranks load the newest whole snapshot that any of them holds.
+ * Who lacks it gets it from the one that has it over the communicator. Names,
+ * dtypes and shapes are those of ddp_snapshot_load, the same on all ranks.
+ * Then the folder belongs to this run.
+ *
+ * The newest is the one of the highest step of the highest round of this run;
+ * where it has written none, the newest of the run that owned the folder.
+ *
+ * Errors, on all ranks: NOINPUT (nobody has any: a fresh start, the buffers are
+ * as they were), CORRUPT (there are some, but none is whole), USAGE (it is of
+ * another model), IO, NOMEM, and those of the collectives.
+ */
+DDP_API int ddp_keeper_load(struct ddp_keeper *k,
+                            const struct ddp_tensor *tensors,
+                            size_t ntensors,
+                            struct ddp_kv *meta,
+                            size_t nmeta,
+                            struct ddp_kept *info,
+                            struct ddp_error *err);
+
+/* A file that is being written is given up: ddp_keeper_wait before, where it
+ * matters. NULL is fine. */
+DDP_API void ddp_keeper_free(struct ddp_keeper *k);
 
 /* -- sampler --------------------------------------------------------------- */
 

@@ -177,6 +177,19 @@ static void open_stop(struct ddp *d)
     (void)close(fd); /* the mapping stays */
 }
 
+/* Where it cannot be had, the disk does as well. */
+static void open_memory(struct ddp *d)
+{
+    const char *path = getenv("DDP_SNAPSHOT_MEMORY");
+    if (path == NULL || !is_of_launcher(path))
+        return;
+    d->memory_fd = open(path, O_RDWR | O_CLOEXEC);
+    if (d->memory_fd >= 0 && !is_memfd(d->memory_fd, ASKED_SNAPSHOT_NAME)) {
+        (void)close(d->memory_fd); /* somebody else's */
+        d->memory_fd = -1;
+    }
+}
+
 static int open_progress(struct ddp *d, struct ddp_err *err)
 {
     const char *path = getenv("DDP_PROGRESS_FILE");
@@ -212,6 +225,7 @@ static int read_place(struct ddp *d, struct ddp_err *err)
                        read_run_id(d, err) != 0 || read_master(d, err) != 0))
         return -1;
     open_stop(d);
+    open_memory(d);
     return open_progress(d, err);
 }
 
@@ -225,7 +239,7 @@ struct ddp *ddp_init(struct ddp_error *err)
         return NULL;
     }
     d->world = d->local_world = 1;
-    d->progress_fd = -1;
+    d->progress_fd = d->memory_fd = -1;
     memset(d->instance, '0', RNG_ID_LEN);
     memcpy(d->run_id, "none", sizeof("none"));
     store_init(&d->store, "", 0);
@@ -244,6 +258,8 @@ void ddp_free(struct ddp *d)
     store_free(&d->store);
     if (d->asked != NULL)
         (void)munmap(d->asked, sizeof(*d->asked)); /* cannot fail */
+    if (d->memory_fd >= 0)
+        (void)close(d->memory_fd); /* the launcher holds it */
     if (d->progress_fd >= 0)
         (void)close(d->progress_fd); /* a lost beat is no loss */
     free(d);

@@ -41,6 +41,7 @@ struct ddp {
     uint32_t comms;           /* made so far: the next one's id */
     struct rt_file whole;     /* the snapshot last saved or loaded */
     int progress_fd;          /* -1: nobody listens */
+    int memory_fd;            /* the launcher's, for snapshots; -1: none */
     struct asked *asked;      /* NULL: only signals ask this worker to stop */
     _Atomic int64_t beat_due; /* no beat is written before, us */
 };

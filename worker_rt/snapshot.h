@@ -51,6 +51,46 @@ int snapshot_check_tensors(const struct ddp_tensor *tensors,
 
 int snapshot_no_memory(struct ddp_err *err);
 
+/* Where an image is read from: `len` bytes at `at`, all of them or an error.
+ * The order of the reads depends on the image alone. */
+struct snapshot_source {
+    int (*read)(
+        void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err);
+    void *ctx;
+    uint64_t size;
+};
+
+/* What the caller wants of it: all zero to look only whether it is whole. */
+struct snapshot_wanted {
+    const struct ddp_tensor *tensors;
+    struct ddp_kv *meta;
+    size_t ntensors;
+    size_t nmeta;
+};
+
+/* Who wrote it. */
+struct snapshot_fence {
+    char instance[33];
+    int64_t round;
+};
+
+/* Every byte once, into the caller's buffers where it is wanted, its checksums
+ * compared. CORRUPT, USAGE (not what is wanted), NOMEM, what `read` says. */
+int snapshot_read(const struct snapshot_source *from,
+                  const struct snapshot_wanted *wanted,
+                  struct snapshot_fence *fence,
+                  struct ddp_err *err);
+
+/* A source's `read`; `ctx` is an int, the descriptor. CORRUPT: it ends. */
+int snapshot_read_fd(
+    void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err);
+
+/* A regular file, for reading; -1: NOINPUT, IO, CORRUPT. */
+int snapshot_open(int dir,
+                  const char *name,
+                  struct stat *st,
+                  struct ddp_err *err);
+
 /*
  * Whether the file `name` in the folder `dir` is a whole snapshot: reads all of
  * it, but where it is, by its marks, the one that `d` has saved or loaded last.

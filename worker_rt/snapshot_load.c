@@ -16,20 +16,11 @@
 #include "worker_rt/rt.h"
 #include "worker_rt/safetensors.h"
 
-/* -- one file -------------------------------------------------------------- */
-
-/* What the caller wants of it: all zero to look only whether it is whole. */
-struct wanted {
-    const struct ddp_tensor *tensors;
-    struct ddp_kv *meta;
-    size_t ntensors;
-    size_t nmeta;
-};
+/* -- one image ------------------------------------------------------------- */
 
 struct load {
-    const struct wanted *wanted;
-    int fd; /* -1: not opened */
-    struct stat st;
+    const struct snapshot_source *from;
+    const struct snapshot_wanted *wanted;
     uint8_t *header; /* with its 8 bytes .. */
     size_t header_len;
     struct safetensors parsed;
@@ -37,47 +28,24 @@ struct load {
     XXH3_state_t *state;
 };
 
-static int
-read_at(int fd, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
+static int read_at(const struct load *l,
+                   uint8_t *data,
+                   size_t len,
+                   uint64_t at,
+                   struct ddp_err *err)
 {
-    while (len > 0) {
-        ssize_t n = pread(fd, data, len, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return ddp_err_sys(err, DDP_E_IO, "cannot read");
-        if (n == 0)
-            return ddp_err_set(err, DDP_E_CORRUPT, "it ends too early");
-        data += n;
-        at += (uint64_t)n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
-
-static int
-open_file(struct load *l, int dir, const char *name, struct ddp_err *err)
-{
-    l->fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (l->fd < 0)
-        return ddp_err_sys(err, errno == ENOENT ? DDP_E_NOINPUT : DDP_E_IO,
-                           "cannot open it");
-    if (fstat(l->fd, &l->st) != 0)
-        return ddp_err_sys(err, DDP_E_IO, "cannot look at it");
-    if (!S_ISREG(l->st.st_mode))
-        return ddp_err_set(err, DDP_E_CORRUPT, "it is no regular file");
-    return 0;
+    return l->from->read(l->from->ctx, data, len, at, err);
 }
 
 static int read_header(struct load *l, struct ddp_err *err)
 {
     uint8_t first[8];
-    uint64_t size = (uint64_t)l->st.st_size, len = 0;
+    uint64_t size = l->from->size, len = 0;
     if (size < sizeof(first))
         return ddp_err_set(err, DDP_E_CORRUPT,
                            "it has %llu bytes, too few for a snapshot",
                            (unsigned long long)size);
-    if (read_at(l->fd, first, sizeof(first), 0, err) != 0)
+    if (read_at(l, first, sizeof(first), 0, err) != 0)
         return -1;
     for (size_t i = 0; i < sizeof(first); i++)
         len |= (uint64_t)first[i] << (8 * i);
@@ -90,13 +58,13 @@ static int read_header(struct load *l, struct ddp_err *err)
     l->header = malloc(l->header_len);
     if (l->header == NULL)
         return snapshot_no_memory(err);
-    return read_at(l->fd, l->header, l->header_len, 0, err);
+    return read_at(l, l->header, l->header_len, 0, err);
 }
 
 static int parse_header(struct load *l, struct ddp_err *err)
 {
     char digits[SNAPSHOT_DIGITS + 1];
-    uint64_t data_len = (uint64_t)l->st.st_size - l->header_len;
+    uint64_t data_len = l->from->size - l->header_len;
     if (memcmp(l->header + 8, SNAPSHOT_BEGIN, SNAPSHOT_BEGIN_LEN) != 0)
         return ddp_err_set(err, DDP_E_CORRUPT,
                            "header: libddp did not write it, or its beginning "
@@ -108,7 +76,8 @@ static int parse_header(struct load *l, struct ddp_err *err)
                              &l->parsed, err);
 }
 
-static const struct ddp_tensor *find(const struct wanted *w, const char *name)
+static const struct ddp_tensor *find(const struct snapshot_wanted *w,
+                                     const char *name)
 {
     for (size_t i = 0; i < w->ntensors; i++)
         if (strcmp(w->tensors[i].name, name) == 0)
@@ -151,7 +120,7 @@ static int read_tensor(struct load *l,
     while (left > 0) {
         size_t n = left < SNAPSHOT_PIECE ? (size_t)left : SNAPSHOT_PIECE;
         uint8_t *piece = to == NULL ? l->scratch : to;
-        if (read_at(l->fd, piece, n, at, err) != 0)
+        if (read_at(l, piece, n, at, err) != 0)
             return -1;
         (void)XXH3_128bits_update(l->state, piece, n);
         to = to == NULL ? NULL : to + n;
@@ -195,52 +164,8 @@ static int read_meta(const struct load *l, struct ddp_err *err)
     return 0;
 }
 
-static int load_file(struct load *l,
-                     int dir,
-                     const char *name,
-                     const struct wanted *wanted,
-                     struct ddp_err *err)
-{
-    *l = (struct load){.wanted = wanted, .fd = -1};
-    l->state = XXH3_createState();
-    l->scratch = malloc(SNAPSHOT_PIECE);
-    if (l->state == NULL || l->scratch == NULL)
-        return snapshot_no_memory(err);
-    if (open_file(l, dir, name, err) != 0 || read_header(l, err) != 0 ||
-        parse_header(l, err) != 0 || check_wanted(l, err) != 0 ||
-        read_tensors(l, err) != 0)
-        return -1;
-    return read_meta(l, err);
-}
-
-static void load_free(struct load *l)
-{
-    if (l->fd >= 0)
-        (void)close(l->fd); /* only read */
-    safetensors_free(&l->parsed);
-    (void)XXH3_freeState(l->state);
-    free(l->scratch);
-    free(l->header);
-}
-
-bool snapshot_is_whole(const struct ddp *d, int dir, const char *name)
-{
-    static const struct wanted nothing;
-    struct load l;
-    struct stat st;
-    if (fstatat(dir, name, &st, 0) == 0 && snapshot_is_remembered(d, &st))
-        return true;
-    int rc = load_file(&l, dir, name, &nothing, NULL);
-    load_free(&l);
-    return rc == 0;
-}
-
-/* -- the newest whole one -------------------------------------------------- */
-
-static int read_fence(const struct load *l,
-                      const struct ddp *d,
-                      struct ddp_snapshot_info *info,
-                      struct ddp_err *err)
+static int
+read_fence(const struct load *l, struct snapshot_fence *f, struct ddp_err *err)
 {
     const char *instance = safetensors_value(&l->parsed, "ddp.instance");
     const char *round = safetensors_value(&l->parsed, "ddp.round");
@@ -250,33 +175,125 @@ static int read_fence(const struct load *l,
         return ddp_err_set(err, DDP_E_CORRUPT,
                            "header: it does not say who wrote it");
     memcpy(kv.value, round, strlen(round) + 1);
-    memcpy(info->instance, instance, RNG_ID_LEN + 1);
-    info->foreign = strcmp(instance, d->instance) != 0;
-    if (ddp_kv_get_i64(&kv, &info->round, NULL) == 0)
+    memcpy(f->instance, instance, RNG_ID_LEN + 1);
+    if (ddp_kv_get_i64(&kv, &f->round, NULL) == 0)
         return 0;
     return ddp_err_set(err, DDP_E_CORRUPT, "header: ddp.round is no number");
 }
 
+int snapshot_read(const struct snapshot_source *from,
+                  const struct snapshot_wanted *wanted,
+                  struct snapshot_fence *fence,
+                  struct ddp_err *err)
+{
+    struct load l = {.from = from, .wanted = wanted};
+    int rc = -1;
+    l.state = XXH3_createState();
+    l.scratch = malloc(SNAPSHOT_PIECE);
+    if (l.state == NULL || l.scratch == NULL)
+        (void)snapshot_no_memory(err);
+    else if (read_header(&l, err) == 0 && parse_header(&l, err) == 0 &&
+             check_wanted(&l, err) == 0 && read_tensors(&l, err) == 0 &&
+             read_meta(&l, err) == 0)
+        rc = read_fence(&l, fence, err);
+    safetensors_free(&l.parsed);
+    if (l.state != NULL)
+        (void)XXH3_freeState(l.state); /* cannot fail */
+    free(l.scratch);
+    free(l.header);
+    return rc;
+}
+
+/* -- one file -------------------------------------------------------------- */
+
+int snapshot_read_fd(
+    void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
+{
+    const int *fd = ctx;
+    while (len > 0) {
+        ssize_t n = pread(*fd, data, len, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return ddp_err_sys(err, DDP_E_IO, "cannot read");
+        if (n == 0)
+            return ddp_err_set(err, DDP_E_CORRUPT, "it ends too early");
+        data += n;
+        at += (uint64_t)n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+int snapshot_open(int dir,
+                  const char *name,
+                  struct stat *st,
+                  struct ddp_err *err)
+{
+    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return ddp_err_sys(err, errno == ENOENT ? DDP_E_NOINPUT : DDP_E_IO,
+                           "cannot open it");
+    if (fstat(fd, st) != 0)
+        (void)ddp_err_sys(err, DDP_E_IO, "cannot look at it");
+    else if (!S_ISREG(st->st_mode))
+        (void)ddp_err_set(err, DDP_E_CORRUPT, "it is no regular file");
+    else
+        return fd;
+    (void)close(fd); /* only looked at */
+    return -1;
+}
+
+static int load_file(int dir,
+                     const char *name,
+                     const struct snapshot_wanted *wanted,
+                     struct snapshot_fence *fence,
+                     struct stat *st,
+                     struct ddp_err *err)
+{
+    int fd = snapshot_open(dir, name, st, err);
+    if (fd < 0)
+        return -1;
+    struct snapshot_source from = {snapshot_read_fd, &fd,
+                                   (uint64_t)st->st_size};
+    int rc = snapshot_read(&from, wanted, fence, err);
+    (void)close(fd); /* only read */
+    return rc;
+}
+
+bool snapshot_is_whole(const struct ddp *d, int dir, const char *name)
+{
+    static const struct snapshot_wanted nothing;
+    struct snapshot_fence fence;
+    struct stat st;
+    if (fstatat(dir, name, &st, 0) == 0 && snapshot_is_remembered(d, &st))
+        return true;
+    return load_file(dir, name, &nothing, &fence, &st, NULL) == 0;
+}
+
+/* -- the newest whole one -------------------------------------------------- */
+
 static int load_one(struct ddp *d,
                     const char *path,
-                    const struct wanted *wanted,
+                    const struct snapshot_wanted *wanted,
                     struct ddp_snapshot_info *info,
                     struct ddp_err *err)
 {
-    struct load l;
-    int rc = load_file(&l, AT_FDCWD, path, wanted, err);
-    if (rc == 0)
-        rc = read_fence(&l, d, info, err);
-    if (rc == 0)
-        snapshot_remember(d, &l.st);
-    load_free(&l);
-    return rc == 0 ? 0 : ddp_err_wrap(err, "snapshot '%.200s'", path);
+    struct snapshot_fence fence;
+    struct stat st;
+    if (load_file(AT_FDCWD, path, wanted, &fence, &st, err) != 0)
+        return ddp_err_wrap(err, "snapshot '%.200s'", path);
+    snapshot_remember(d, &st);
+    memcpy(info->instance, fence.instance, sizeof(info->instance));
+    info->round = fence.round;
+    info->foreign = strcmp(fence.instance, d->instance) != 0;
+    return 0;
 }
 
 /* Where `path` was refused, for the reason in `err`: the one before it. */
 static int load_prev(struct ddp *d,
                      const char *path,
-                     const struct wanted *wanted,
+                     const struct snapshot_wanted *wanted,
                      struct ddp_snapshot_info *info,
                      struct ddp_err *err)
 {
@@ -314,7 +331,7 @@ int ddp_snapshot_load(struct ddp *d,
 {
     struct ddp_err why;
     struct ddp_snapshot_info unseen;
-    const struct wanted wanted = {tensors, meta, ntensors, nmeta};
+    const struct snapshot_wanted wanted = {tensors, meta, ntensors, nmeta};
     if (info == NULL)
         info = &unseen;
     memset(info, 0, sizeof(*info));

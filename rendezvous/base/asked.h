@@ -1,6 +1,6 @@
 /*
  * base/asked: the page of memory by which a launcher asks one worker to leave
- * at a step, and the names of the two memfds that it gives each worker. Both
+ * at a step, and the names of the memfds that it gives its workers. Both
  * sides write one word, whole, and read the other one's at any time.
  */
 #ifndef ASKED_H
@@ -12,6 +12,7 @@
 /* As readlink(2) of a descriptor shows them: "/memfd:NAME (deleted)". */
 #define ASKED_PROGRESS_NAME "ddprun-progress"
 #define ASKED_STOP_NAME     "ddprun-stop"
+#define ASKED_SNAPSHOT_NAME "ddprun-snapshots"
 
 enum asked_why {
     ASKED_NOT,

@@ -21,7 +21,7 @@ has 'small/snap' words
 [ "$STATUS" -ne 0 ] || has 'fingerprint' it.out
 measured "status $STATUS: $(head -n 1 words | cut -c 1-100)"
 # What is there can be read by a run that has room.
-cp small/snap* . || fail 'no snapshot at all'
+cp -r small/snap . || fail 'no snapshot at all'
 launch 0 --standalone --nproc_per_node=2 ./train 2 1 $MODEL --snapshot_path=snap
 has '^resuming from epoch 1' it.out
 nothing_left

@@ -45,6 +45,9 @@ done
 has '^CUDA_VISIBLE_DEVICES=GPU-5$' env.1
 has '^LOCAL_RANK=0$' env.1
 
+launch 0 --dry_run --snapshot_memory=0 true
+has "^    DDP_SNAPSHOT_MEMORY=''$" it.out
+
 # Several nodes: nobody is met, also where nobody would answer.
 launch 0 --dry_run --nnodes=2:4 --rdzv_endpoint=nowhere.invalid:1 \
     --nproc_per_node=2 true '${rank}' '${master_addr}'

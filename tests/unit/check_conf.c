@@ -302,6 +302,7 @@ START_TEST(test_conf_defaults_are_torchruns)
     ck_assert_int_eq(c.heartbeat_timeout_us, 5000000);
     ck_assert_int_eq(c.reconnect_timeout_us, 600000000);
     ck_assert_int_eq(c.shutdown_timeout_us, 30000000);
+    ck_assert_uint_gt(c.snapshot_memory, 0);
     ck_assert_int_eq(c.notes_len, 0);
     conf_free(&c);
 }
@@ -316,6 +317,7 @@ START_TEST(test_conf_values_arrive)
         make_conf(&c, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=7",
                   "--nproc-per-node=8 --rdzv_id=job:1 --role=r --max-restarts=3"
                   " --local_addr=[fd00::5] --log_dir=logs --worker_store=none"
+                  " --snapshot_memory=3G"
                   " --monitor_interval=0.5 --rdzv_conf=join_timeout=1,"
                   "last_call_timeout=0,close_timeout=2.5,read_timeout=4,"
                   "heartbeat_timeout=0.3,reconnect_timeout=0.001 prog",
@@ -335,6 +337,7 @@ START_TEST(test_conf_values_arrive)
     ck_assert_int_eq(c.heartbeat_timeout_us, 300000);
     ck_assert_int_eq(c.reconnect_timeout_us, 1000);
     ck_assert_int_eq(c.shutdown_timeout_us, 7000000);
+    ck_assert_uint_eq(c.snapshot_memory, UINT64_C(3) << 30);
     ck_assert_int_eq(c.notes_len, 0);
     conf_free(&c);
 }
@@ -806,6 +809,12 @@ static const struct {
     {"", "--max_restarts=3/366d prog", DDP_E_USAGE, "--max_restarts=3/366d:"},
     {"", "--max_restarts=/1h prog", DDP_E_USAGE, "--max_restarts=/1h: must"},
     {"", "--crash_loop=-1 prog", DDP_E_USAGE, "--crash_loop=-1: must be"},
+    {"", "--snapshot_memory= prog", DDP_E_USAGE, "--snapshot_memory="},
+    {"", "--snapshot_memory=91% prog", DDP_E_USAGE, "--snapshot_memory="},
+    {"", "--snapshot_memory=1.5G prog", DDP_E_USAGE, "--snapshot_memory="},
+    {"", "--snapshot_memory=-1 prog", DDP_E_USAGE, "--snapshot_memory="},
+    {"", "--snapshot_memory=2000T prog", DDP_E_USAGE, "--snapshot_memory="},
+    {"", "--snapshot_memory=4X prog", DDP_E_USAGE, "--snapshot_memory="},
     {"", "--scale_interval=x prog", DDP_E_USAGE, "--scale_interval=x: must"},
     {"", "--rdzv_conf=heartbeat_timeout=3601 prog", DDP_E_USAGE,
      "--rdzv_conf: heartbeat_timeout: must be at most 3600 seconds"},

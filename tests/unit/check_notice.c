@@ -61,6 +61,29 @@ START_TEST(test_notice_first_beat_is_progress)
 }
 END_TEST
 
+/* What one worker puts there the next one finds, and nobody makes it larger. */
+START_TEST(test_notice_memory_outlives_workers)
+{
+    char path[NOTICE_PATH_MAX], got[4] = "";
+    n.memory_fd = notice_open_memory(1 << 20);
+    notice_memory_path(&n, path);
+    for (int i = 0; i < 2; i++) {
+        int fd = open(path, O_RDWR);
+        ck_assert_int_ge(fd, 0);
+        if (i == 0)
+            ck_assert_int_eq(pwrite(fd, "abc", 4, (1 << 20) - 4), 4);
+        else
+            ck_assert_int_eq(pread(fd, got, 4, (1 << 20) - 4), 4);
+        ck_assert_int_ne(ftruncate(fd, 1 << 21), 0);
+        ck_assert_int_ne(ftruncate(fd, 0), 0);
+        ck_assert_int_eq(close(fd), 0);
+    }
+    ck_assert_str_eq(got, "abc");
+    ck_assert_int_eq(close(n.memory_fd), 0);
+    n.memory_fd = -1;
+}
+END_TEST
+
 /* As a script would. */
 START_TEST(test_notice_any_program_may_write_its_progress)
 {
@@ -166,6 +189,7 @@ int main(void)
     tcase_set_tags(t, "fast");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_notice_first_beat_is_progress);
+    tcase_add_test(t, test_notice_memory_outlives_workers);
     tcase_add_test(t, test_notice_any_program_may_write_its_progress);
     tcase_add_loop_test(t, test_notice_worker_that_looks_is_asked, 0, 2);
     tcase_add_test(t, test_notice_signal_is_a_reason_of_its_own);

@@ -1,5 +1,5 @@
 /* links: trainer/ops_cpu */
-/* libs: -lm */
+/* libs: -lm -ldl */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

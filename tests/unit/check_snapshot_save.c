@@ -1,5 +1,5 @@
 /* clang-format off */
-/* links: worker_rt/snapshot worker_rt/snapshot_load worker_rt/snapshot_save worker_rt/safetensors worker_rt/env worker_rt/store rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* links: worker_rt/snapshot worker_rt/snapshot_load worker_rt/snapshot_save worker_rt/image worker_rt/folder worker_rt/safetensors worker_rt/env worker_rt/store rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
 /* libs: -lcjson -lxxhash -Wl,--wrap=openat,--wrap=pread,--wrap=pwrite,--wrap=fsync,--wrap=linkat,--wrap=renameat,--wrap=unlinkat */
 /* clang-format on */
 /*

@@ -1,5 +1,6 @@
-/* links: trainer/options trainer/model trainer/optim trainer/ops_cpu */
-/* libs: -lm */
+/* links: trainer/options trainer/plot trainer/progress trainer/model */
+/* links: trainer/optim trainer/ops_cpu trainer/ops_conv */
+/* libs: -lm -ldl */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,7 @@ START_TEST(test_options_defaults)
     ck_assert_int_eq(o.seed, 1);
     ck_assert_int_eq(o.save_steps, 0);
     ck_assert_int_eq(o.train_samples, 0);
-    ck_assert_str_eq(o.snapshot_path, "snapshot.safetensors");
+    ck_assert_str_eq(o.snapshot_path, "snapshots");
     ck_assert_str_eq(o.data, DATA_DIR_DEFAULT);
     ck_assert(!o.help && !o.version);
 }
@@ -119,7 +120,7 @@ static const struct wrong {
     {"5 1 --lr=1e99", {"--lr is '1e99'", "decimal"}},
     {"5 1 --lr=1e-99", {"--lr is '1e-99'", "above 0"}},
     {"5 1 --model=resnet",
-     {"--model is 'resnet'", "softmax, mlp, linear, reg"}},
+     {"--model is 'resnet'", "softmax, mlp, cnn, linear, reg"}},
     {"5 1 --bach_size=3", {"unknown option --bach_size=3", "--batch_size?"}},
     {"5 1 --batchsize 3", {"unknown option --batchsize", "--batch_size?"}},
     {"5 1 --Snapshot-Pth x",

@@ -81,6 +81,7 @@ static const char *const wanted[] = {
     "DDP_ROUND=7",
     "DDP_PROGRESS_FILE=",
     "DDP_STOP_FILE=",
+    "DDP_SNAPSHOT_MEMORY=",
 };
 #define WANTED ((int)(sizeof(wanted) / sizeof(wanted[0])))
 

@@ -1,0 +1,120 @@
+/*
+ * How long a save keeps a program waiting, and how fast it gets to the disk: a
+ * state of so many MB, saved so many times in the background, while this
+ * thread does nothing; beside it a copy of the state within memory, and a save
+ * that is waited for. One line for each, for tests/bench/snapshot/run.
+ * usage: save MB TIMES FOLDER
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rendezvous/base/asked.h"
+#include "worker_rt/ddp.h"
+
+#define TENSORS 16
+
+static struct ddp_error err;
+
+static void check(int rc)
+{
+    if (rc == 0)
+        return;
+    fprintf(stderr, "save: %s\n", err.text);
+    exit(1);
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail */
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* As ddprun would give it. */
+static void give_memory(uint64_t len)
+{
+    char path[64];
+    int fd = memfd_create(ASKED_SNAPSHOT_NAME, 0);
+    if (fd < 0 || ftruncate(fd, (off_t)len) != 0)
+        exit(1);
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
+    (void)setenv("DDP_SNAPSHOT_MEMORY", path, 1);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static double median(double *values, int n)
+{
+    qsort(values, (size_t)n, sizeof(*values), by_size);
+    return values[n / 2];
+}
+
+static void
+run(struct ddp_tensor *t, double mb, int times, const char *folder, bool memory)
+{
+    double stall[64], whole[64];
+    struct ddp_keeper_conf conf = {.folder = folder, .no_memory = !memory};
+    struct ddp *d = ddp_init(&err);
+    struct ddp_comm *comm = d == NULL ? NULL : ddp_comm_new(d, NULL, &err);
+    check(comm == NULL ? -1 : 0);
+    struct ddp_keeper *k = ddp_keeper_new(d, comm, &conf, &err);
+    check(k == NULL ? -1 : 0);
+    for (int i = 0; i < times + 3; i++) { /* three to touch all slots */
+        int n = i < 3 ? 0 : i - 3;
+        double begin = now_ms();
+        check(ddp_keeper_save(k, i, t, TENSORS, NULL, 0, true, &err));
+        stall[n] = now_ms() - begin;
+        check(ddp_keeper_wait(k, &err));
+        whole[n] = now_ms() - begin;
+    }
+    double ms = median(whole, times);
+    printf("%s stall_ms=%.1f disk_ms=%.0f disk_MBps=%.0f\n",
+           memory ? "launcher's memory:" : "own memory:       ",
+           median(stall, times), ms, mb / ms * 1e3);
+    ddp_keeper_free(k);
+    ddp_comm_free(comm);
+    ddp_free(d);
+}
+
+int main(int argc, char *argv[])
+{
+    double mb = argc == 4 ? atof(argv[1]) : 0;
+    int times = argc == 4 ? atoi(argv[2]) : 0;
+    if (mb < 1 || times < 1 || times > 60) {
+        fputs("usage: save MB TIMES FOLDER\n", stderr);
+        return 2;
+    }
+    char names[TENSORS][8];
+    struct ddp_tensor t[TENSORS];
+    uint64_t each = (uint64_t)(mb * 1e6 / TENSORS / 4);
+    for (int i = 0; i < TENSORS; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "t%d", i);
+        t[i] = (struct ddp_tensor){names[i], DDP_F32, 1, {each}, NULL};
+        t[i].data = malloc(each * 4);
+        if (t[i].data == NULL)
+            return 1;
+        memset(t[i].data, i + 1, each * 4);
+    }
+    double copy[64];
+    uint8_t *to = malloc(each * 4);
+    for (int i = 0; to != NULL && i < times + 1; i++) {
+        double begin = now_ms();
+        for (int k = 0; k < TENSORS; k++)
+            memcpy(to, t[k].data, each * 4);
+        copy[i < 1 ? 0 : i - 1] = now_ms() - begin;
+    }
+    printf("memcpy:            ms=%.1f\n", median(copy, times));
+    give_memory((uint64_t)(mb * 1e6 * 3.2) + (1 << 20));
+    run(t, mb, times, argv[3], true);
+    run(t, mb, times, argv[3], false);
+    return 0;
+}

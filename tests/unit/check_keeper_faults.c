@@ -1,0 +1,398 @@
+/* clang-format off */
+/* links: worker_rt/keeper worker_rt/keeper_load worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors */
+/* links: worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_cpu worker_rt/comm_wire worker_rt/comm_meet worker_rt/beat */
+/* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* libs: -lcjson -lxxhash -Wl,--wrap=openat,--wrap=pread,--wrap=pwrite,--wrap=fsync,--wrap=renameat,--wrap=unlinkat */
+/* clang-format on */
+/*
+ * A disk that fails at random, and a process that ends at random, while a
+ * keeper saves in the background: whatever happens, what is loaded afterwards
+ * is whole, and never older than the last snapshot that was reported as saved.
+ * SEED= and EPISODES= (some five faults each) say how long; scripts/prove takes
+ * many.
+ */
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rendezvous/base/rng.h"
+#include "worker_rt/ddp.h"
+
+#define ELEMS 2500
+#define DIED  42 /* exit status */
+
+/* What parent and children know of each other. */
+static struct shared {
+    _Atomic int64_t faults;
+    _Atomic int64_t saved; /* reported, the newest */
+    _Atomic int64_t tried; /* the newest that was begun */
+} * shared;
+
+/* -- the faults ------------------------------------------------------------ */
+
+enum fault {
+    NONE,
+    FAIL,      /* nothing is done */
+    FAIL_DONE, /* it is done and said to have failed */
+    HALF,      /* a part of a write or read; else FAIL */
+    DIE_BEFORE,
+    DIE_HALF,
+    DIE_BEHIND,
+    FAULTS
+};
+
+static _Atomic uint32_t odds; /* one call in so many; 0: none fails */
+static bool may_die;
+static _Atomic uint64_t calls; /* two threads: each call draws its own number */
+static uint64_t fault_seed;
+
+static enum fault draw(void)
+{
+    struct rng r;
+    uint32_t n = atomic_load(&odds);
+    if (n == 0)
+        return NONE;
+    rng_init(&r, fault_seed + atomic_fetch_add(&calls, 1));
+    (void)rng_next(&r);
+    if (rng_below(&r, n) != 0)
+        return NONE;
+    (void)atomic_fetch_add(&shared->faults, 1);
+    return (enum fault)(1 +
+                        rng_below(&r, may_die ? FAULTS - 1 : DIE_BEFORE - 1));
+}
+
+static bool goes_on(enum fault f)
+{
+    if (f == DIE_BEFORE)
+        _exit(DIED);
+    return f == NONE || f == FAIL_DONE || f == DIE_BEHIND;
+}
+
+static long result(enum fault f, long rc)
+{
+    static const int reasons[] = {EIO, ENOSPC, EDQUOT, EACCES, ESTALE};
+    if (f == DIE_BEHIND || f == DIE_HALF)
+        _exit(DIED);
+    if (f == NONE)
+        return rc;
+    errno = reasons[atomic_load(&calls) % 5];
+    return -1;
+}
+
+int __real_openat(int dir, const char *name, int flags, ...);
+ssize_t __real_pread(int fd, void *data, size_t len, off_t at);
+ssize_t __real_pwrite(int fd, const void *data, size_t len, off_t at);
+int __real_renameat(int a, const char *from, int b, const char *to);
+int __real_unlinkat(int dir, const char *name, int flags);
+int __wrap_openat(int dir, const char *name, int flags, ...);
+ssize_t __wrap_pread(int fd, void *data, size_t len, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *data, size_t len, off_t at);
+int __wrap_fsync(int fd);
+int __wrap_renameat(int a, const char *from, int b, const char *to);
+int __wrap_unlinkat(int dir, const char *name, int flags);
+
+int __wrap_openat(int dir, const char *name, int flags, ...)
+{
+    enum fault f = draw();
+    mode_t mode = 0;
+    int fd = -1;
+    if ((flags & O_CREAT) != 0) {
+        va_list ap;
+        va_start(ap, flags);
+        mode = va_arg(ap, mode_t);
+        va_end(ap);
+    }
+    if (goes_on(f))
+        fd = __real_openat(dir, name, flags, mode);
+    if (f == FAIL_DONE && fd >= 0)
+        (void)close(fd);
+    return (int)result(f, fd);
+}
+
+ssize_t __wrap_pread(int fd, void *data, size_t len, off_t at)
+{
+    enum fault f = draw();
+    ssize_t n = -1;
+    if (f == HALF)
+        return __real_pread(fd, data, (len + 1) / 2, at);
+    if (goes_on(f))
+        n = __real_pread(fd, data, len, at);
+    return result(f, n);
+}
+
+ssize_t __wrap_pwrite(int fd, const void *data, size_t len, off_t at)
+{
+    enum fault f = draw();
+    ssize_t n = -1;
+    if (f == HALF || f == DIE_HALF)
+        n = __real_pwrite(fd, data, (len + 1) / 2, at);
+    if (f == HALF)
+        return n;
+    if (goes_on(f))
+        n = __real_pwrite(fd, data, len, at);
+    return result(f, n);
+}
+
+/* No power is cut here, so nothing need be on the disk. */
+int __wrap_fsync(int fd)
+{
+    enum fault f = draw();
+    (void)fd;
+    (void)goes_on(f);
+    return (int)result(f, 0);
+}
+
+int __wrap_renameat(int a, const char *from, int b, const char *to)
+{
+    enum fault f = draw();
+    int rc = goes_on(f) ? __real_renameat(a, from, b, to) : -1;
+    return (int)result(f, rc);
+}
+
+int __wrap_unlinkat(int dir, const char *name, int flags)
+{
+    enum fault f = draw();
+    int rc = goes_on(f) ? __real_unlinkat(dir, name, flags) : -1;
+    return (int)result(f, rc);
+}
+
+/* -- a worker -------------------------------------------------------------- */
+
+struct worker {
+    struct ddp *d;
+    struct ddp_comm *comm;
+    struct ddp_keeper *k;
+    float data[ELEMS];
+    struct ddp_tensor t;
+    struct ddp_kv kv;
+    struct ddp_error e;
+};
+
+static void place(const char *instance, int round)
+{
+    char text[16];
+    (void)snprintf(text, sizeof(text), "%d", round);
+    ck_assert_int_eq(setenv("RANK", "0", 1), 0);
+    ck_assert_int_eq(setenv("WORLD_SIZE", "1", 1), 0);
+    ck_assert_int_eq(setenv("LOCAL_RANK", "0", 1), 0);
+    ck_assert_int_eq(setenv("LOCAL_WORLD_SIZE", "1", 1), 0);
+    ck_assert_int_eq(setenv("DDP_INSTANCE", instance, 1), 0);
+    ck_assert_int_eq(setenv("DDP_ROUND", text, 1), 0);
+}
+
+static void start(struct worker *w)
+{
+    struct ddp_keeper_conf conf = {.folder = "s"};
+    memset(w, 0, sizeof(*w));
+    w->t = (struct ddp_tensor){"data", DDP_F32, 1, {ELEMS}, w->data};
+    w->kv.key = "step";
+    w->d = ddp_init(&w->e);
+    ck_assert_ptr_nonnull(w->d);
+    w->comm = ddp_comm_new(w->d, NULL, &w->e);
+    ck_assert_ptr_nonnull(w->comm);
+    w->k = ddp_keeper_new(w->d, w->comm, &conf, &w->e);
+    ck_assert_msg(w->k != NULL, "%s", w->e.text);
+}
+
+static void stop(struct worker *w)
+{
+    ddp_keeper_free(w->k);
+    ddp_comm_free(w->comm);
+    ddp_free(w->d);
+}
+
+/* Its step, -1 where there is none; -2 where none is whole, or none can be
+ * read. Fails the test on data that are not all of one step. */
+static int64_t load(struct worker *w)
+{
+    int64_t step;
+    memset(w->data, 0, sizeof(w->data));
+    if (ddp_keeper_load(w->k, &w->t, 1, &w->kv, 1, NULL, &w->e) != 0)
+        return w->e.code == DDP_ERR_NOINPUT ? -1 : -2;
+    ck_assert_int_eq(ddp_kv_get_i64(&w->kv, &step, &w->e), 0);
+    for (int i = 0; i < ELEMS; i++)
+        ck_assert_int_eq((int64_t)w->data[i], step * 3 + i);
+    return step;
+}
+
+static void save(struct worker *w, int64_t step, struct rng *r)
+{
+    for (int i = 0; i < ELEMS; i++)
+        w->data[i] = (float)(step * 3 + i);
+    ddp_kv_set_i64(&w->kv, "step", step);
+    atomic_store(&shared->tried, step);
+    (void)ddp_keeper_save(w->k, step, &w->t, 1, &w->kv, 1, true, &w->e);
+    if (rng_below(r, 2) == 0)
+        (void)ddp_keeper_wait(w->k, &w->e);
+    if (ddp_keeper_saved(w->k) > atomic_load(&shared->saved))
+        atomic_store(&shared->saved, ddp_keeper_saved(w->k));
+}
+
+/* In a child: goes on from what is there, saves some, struck by faults. */
+static void episode(uint64_t seed, const char *instance, int round)
+{
+    static struct worker w;
+    struct rng r;
+    rng_init(&r, seed);
+    pid_t pid = fork();
+    int status;
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        place(instance, round);
+        start(&w);
+        int64_t step = load(&w);
+        if (step == -2)
+            _exit(1);
+        fault_seed = rng_next(&r);
+        may_die = rng_below(&r, 3) > 0;
+        atomic_store(&odds, 2 + rng_below(&r, 12));
+        for (int n = 1 + (int)rng_below(&r, 8); n > 0; n--)
+            save(&w, ++step, &r);
+        (void)load(&w); /* from a disk that fails, but nothing that is bad */
+        stop(&w);
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status));
+    ck_assert(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == DIED);
+}
+
+/* -- bits ------------------------------------------------------------------ */
+
+/* The path of the snapshot of a step; 0: there is none. */
+static bool find(int64_t step, char path[300])
+{
+    char begin[32];
+    bool found = false;
+    DIR *list = opendir("s");
+    ck_assert_ptr_nonnull(list);
+    (void)snprintf(begin, sizeof(begin), "step-%012lld.", (long long)step);
+    for (const struct dirent *e; (e = readdir(list)) != NULL;)
+        if (strncmp(e->d_name, begin, strlen(begin)) == 0 &&
+            strstr(e->d_name, ".tmp.") == NULL) {
+            (void)snprintf(path, 300, "s/%s", e->d_name);
+            found = true;
+        }
+    ck_assert_int_eq(closedir(list), 0);
+    return found;
+}
+
+/* A bit of the newest flips, or it is cut: it is not believed. Then all is as
+ * it was. */
+static void damage_newest(int64_t newest, struct rng *r, struct worker *w)
+{
+    char path[300];
+    static char all[65536];
+    if (newest < 0 || !find(newest, path))
+        return;
+    int fd = open(path, O_RDWR);
+    ck_assert_int_ge(fd, 0);
+    ssize_t len = read(fd, all, sizeof(all));
+    ck_assert_int_gt(len, 0);
+    ck_assert_int_lt(len, (ssize_t)sizeof(all));
+    off_t at = (off_t)rng_below(r, (uint32_t)len);
+    char bad = (char)(all[at] ^ (1 << rng_below(r, 8)));
+    if (rng_below(r, 4) == 0)
+        ck_assert_int_eq(ftruncate(fd, at), 0);
+    else
+        ck_assert_int_eq(__real_pwrite(fd, &bad, 1, at), 1);
+    (void)atomic_fetch_add(&shared->faults, 1);
+    int64_t found = load(w);
+    ck_assert_msg(found < newest, "byte %d of step %d", (int)at, (int)newest);
+    ck_assert_int_eq(__real_pwrite(fd, all, (size_t)len, 0), len);
+    ck_assert_int_eq(close(fd), 0);
+}
+
+/* -- all of it ------------------------------------------------------------- */
+
+static uint64_t number(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+    return text == NULL ? fallback : strtoull(text, NULL, 10);
+}
+
+START_TEST(test_keeper_faults_never_lose_what_was_saved)
+{
+    static struct worker w;
+    char dir[64], instance[RNG_ID_LEN + 1];
+    const char *root =
+        access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp";
+    uint64_t seed = number("SEED", 1), episodes = number("EPISODES", 400);
+    struct rng r;
+    (void)snprintf(dir, sizeof(dir), "%s/check_faults.XXXXXX", root);
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ck_assert_int_eq(chdir(dir), 0);
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(shared, MAP_FAILED);
+    atomic_store(&shared->saved, -1);
+    rng_init(&r, seed);
+    rng_id(instance);
+    int round = 0, instances = 1;
+    int64_t newest = -1;
+    for (uint64_t i = 0; i < episodes; i++) {
+        if (rng_below(&r, 12) == 0) {
+            rng_id(instance);
+            round = 0;
+            instances++;
+        }
+        episode(rng_next(&r), instance, ++round);
+        place(instance, ++round);
+        start(&w);
+        int64_t found = load(&w);
+        int64_t saved = atomic_load(&shared->saved);
+        ck_assert_msg(found >= saved && found >= newest,
+                      "SEED=%llu, episode %llu: step %lld was saved, %lld is "
+                      "loaded: %s",
+                      (unsigned long long)seed, (unsigned long long)i,
+                      (long long)saved, (long long)found,
+                      found < 0 ? w.e.text : "");
+        ck_assert_int_le(found, atomic_load(&shared->tried));
+        newest = found;
+        atomic_store(&shared->saved, found);
+        if (rng_below(&r, 3) == 0)
+            damage_newest(newest, &r, &w);
+        stop(&w);
+    }
+    int64_t faults = atomic_load(&shared->faults);
+    printf("check_keeper_faults: %lld faults in %llu episodes of %d instances, "
+           "seed %llu: %lld steps, none lost\n",
+           (long long)faults, (unsigned long long)episodes, instances,
+           (unsigned long long)seed, (long long)newest);
+    ck_assert_int_gt(faults, (int64_t)episodes);
+    ck_assert_int_gt(newest, (int64_t)episodes / 2);
+    char line[128];
+    ck_assert_int_eq(chdir("/"), 0);
+    (void)snprintf(line, sizeof(line), "rm -r %s", dir);
+    ck_assert_int_eq(system(line), 0);
+}
+END_TEST
+
+static Suite *faults_suite(void)
+{
+    Suite *s = suite_create("keeper_faults");
+    TCase *t = tcase_create("random");
+    tcase_set_timeout(t, 600);
+    tcase_add_test(t, test_keeper_faults_never_lose_what_was_saved);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+int main(void)
+{
+    SRunner *r = srunner_create(faults_suite());
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}

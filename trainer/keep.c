@@ -1,0 +1,139 @@
+#include "trainer/keep.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+bool keep_saves(const struct options *o)
+{
+    return o->save_every > 0 || o->save_steps > 0;
+}
+
+int keep_open(struct keep *k, struct ddp_comm *comm, struct ddp_error *err)
+{
+    const struct options *o = k->resume.o;
+    struct ddp_keeper_conf conf = {
+        .folder = o->snapshot_path,
+        .keep = (int)o->keep,
+        .no_memory = o->memory_steps == 0,
+        .load_only = !keep_saves(o),
+    };
+    k->ordered.step = -1;
+    k->keeper = ddp_keeper_new(k->resume.ddp, comm, &conf, err);
+    k->resume.keeper = k->keeper;
+    return k->keeper != NULL ? 0 : -1;
+}
+
+void keep_close(struct keep *k)
+{
+    ddp_keeper_free(k->keeper);
+    k->keeper = NULL;
+}
+
+/* -- load ------------------------------------------------------------------ */
+
+static void tell_resumed(const struct keep *k,
+                         const struct place *at,
+                         const struct resume_found *f)
+{
+    struct progress *p = k->progress;
+    const struct options *o = k->resume.o;
+    const struct ddp_kept *kept = &f->kept;
+    char from[64] = "";
+    /* The epoch in which it was taken, from 1, as it was told then. */
+    long long epoch = (long long)at->epoch + (at->position > 0);
+    if (kept->why[0] != '\0')
+        progress_line(p,
+                      "a damaged snapshot is refused, the one before it is "
+                      "taken: %s",
+                      kept->why);
+    if (kept->rank != 0)
+        (void)snprintf(from, sizeof(from), "rank %d's ", kept->rank);
+    progress_line(p,
+                  "resuming from epoch %lld, step %lld (%s%s, written in "
+                  "round %lld%s)",
+                  epoch, (long long)at->step, from,
+                  kept->memory ? "memory" : o->snapshot_path,
+                  (long long)kept->round,
+                  kept->foreign ? " of another run" : "");
+    if (f->world != ddp_world(k->resume.ddp) || f->batch_size != o->batch_size)
+        progress_line(p,
+                      "it was written by %lld ranks with batches of %lld: no "
+                      "sample is lost, but the result will not be the same to "
+                      "the bit",
+                      (long long)f->world, (long long)f->batch_size);
+}
+
+int keep_load(struct keep *k, struct place *at, struct ddp_error *err)
+{
+    struct resume_found f = {0};
+    if (resume_load(&k->resume, at, &f, err) != 0)
+        return -1;
+    tell_resumed(k, at, &f);
+    return 0;
+}
+
+/* -- save ------------------------------------------------------------------ */
+
+static void tell_unsaved(struct keep *k, const struct ddp_error *err)
+{
+    k->unsaved = true;
+    progress_clear(k->progress);
+    fprintf(stderr, "ddptrain: snapshot not saved, training goes on: %s\n",
+            err->text);
+}
+
+static void tell_saved(struct keep *k)
+{
+    if (k->ordered.step < 0 || ddp_keeper_saved(k->keeper) != k->ordered.step)
+        return;
+    progress_line(k->progress, "snapshot saved: epoch %lld, step %lld → %s",
+                  (long long)k->ordered.epoch + 1, (long long)k->ordered.step,
+                  k->resume.o->snapshot_path);
+    k->ordered.step = -1;
+    k->unsaved = false;
+}
+
+/* Memory that cannot be had is worth a word where there should be some. */
+static void tell_no_memory(struct keep *k)
+{
+    const char *given = getenv("DDP_SNAPSHOT_MEMORY");
+    const char *why = ddp_keeper_no_memory(k->keeper);
+    if (k->told_memory || *why == '\0' || given == NULL || *given == '\0' ||
+        k->resume.o->memory_steps == 0)
+        return;
+    k->told_memory = true;
+    progress_line(k->progress,
+                  "no snapshots in memory, a worker that fails costs all steps "
+                  "since the last one on the disk: %s",
+                  why);
+}
+
+void keep_tell(struct keep *k)
+{
+    tell_saved(k);
+    tell_no_memory(k);
+}
+
+void keep_save(struct keep *k,
+               const struct place *next,
+               int64_t epoch,
+               bool to_disk)
+{
+    struct ddp_error err;
+    int rc = resume_save(&k->resume, next, to_disk, &err);
+    tell_saved(k); /* what was before this one is on the disk now */
+    if (rc != 0)
+        tell_unsaved(k, &err);
+    if (!to_disk)
+        return;
+    k->ordered.epoch = epoch;
+    k->ordered.step = next->step;
+}
+
+void keep_finish(struct keep *k)
+{
+    struct ddp_error err;
+    if (ddp_keeper_wait(k->keeper, &err) != 0)
+        tell_unsaved(k, &err);
+    tell_saved(k);
+}

@@ -1,0 +1,342 @@
+#include "worker_rt/shelf.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "worker_rt/folder.h"
+
+#define OWNER     "owner"
+#define MARK      "mark"
+#define FILES_MAX ((size_t)65536) /* of a folder; more is no folder of ours */
+#define STEP_MAX  INT64_C(999999999999999999)
+
+/* -- names ----------------------------------------------------------------- */
+
+static void
+name_of(char name[SHELF_NAME_MAX], int64_t step, int64_t round, const char *who)
+{
+    (void)snprintf(name, SHELF_NAME_MAX, /* 19 digits each: it fits */
+                   "step-%012lld.r%lld.%.8s.safetensors", (long long)step,
+                   (long long)round, who);
+}
+
+void shelf_name(const struct shelf *s, int64_t step, char name[SHELF_NAME_MAX])
+{
+    name_of(name, step, s->round, s->instance);
+}
+
+/* Only what name_of would have made. */
+static bool read_name(const char *name, struct shelf_file *f)
+{
+    long long step, round;
+    char again[SHELF_NAME_MAX];
+    if (sscanf(name, "step-%18lld.r%18lld.%8[0-9a-f]", &step, &round, f->who) !=
+            3 ||
+        step < 0 || round < 0)
+        return false;
+    name_of(again, step, round, f->who);
+    if (strcmp(again, name) != 0)
+        return false;
+    memcpy(f->name, again, sizeof(again));
+    f->step = step;
+    f->round = round;
+    return true;
+}
+
+static bool is_none(const char *instance)
+{
+    return strspn(instance, "0") >= SHELF_WHO;
+}
+
+int shelf_newer(const char *instance,
+                int64_t a_round,
+                int64_t a_step,
+                int64_t b_round,
+                int64_t b_step)
+{
+    int by_round = (b_round > a_round) - (b_round < a_round);
+    int by_step = (b_step > a_step) - (b_step < a_step);
+    if (is_none(instance))
+        return by_step != 0 ? by_step : by_round;
+    return by_round != 0 ? by_round : by_step;
+}
+
+/* -- the owner ------------------------------------------------------------- */
+
+/* What is no list of instances is no owner. */
+static void parse_owners(struct shelf *s, const char *text)
+{
+    s->nowners = 0;
+    while (s->nowners < SHELF_OWNERS) {
+        size_t len = strspn(text, "0123456789abcdef");
+        if (len != RNG_ID_LEN || text[len] != '\n')
+            return;
+        memcpy(s->owners[s->nowners], text, RNG_ID_LEN);
+        s->owners[s->nowners++][RNG_ID_LEN] = '\0';
+        text += len + 1;
+    }
+}
+
+/* None: nobody owns it yet. */
+static int read_owners(struct shelf *s, struct ddp_err *err)
+{
+    char text[SHELF_OWNERS * (RNG_ID_LEN + 1) + 1];
+    int fd = openat(s->dir, OWNER, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    s->nowners = 0;
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+    int rc = n < 0 ? ddp_err_sys(err, DDP_E_IO, "cannot read who owns it") : 0;
+    if (fd >= 0)
+        (void)close(fd); /* only read */
+    if (rc == 0) {
+        text[n] = '\0';
+        parse_owners(s, text);
+    }
+    return rc;
+}
+
+static int find_owner(const struct shelf *s, const char *who)
+{
+    for (int i = 0; i < s->nowners; i++)
+        if (strncmp(s->owners[i], who, SHELF_WHO) == 0)
+            return i;
+    return SHELF_OWNERS;
+}
+
+int shelf_own(struct shelf *s, struct ddp_err *err)
+{
+    struct shelf_file *files;
+    size_t n;
+    char text[SHELF_OWNERS * (RNG_ID_LEN + 1) + 1];
+    if (shelf_list(s, &files, &n, err) != 0)
+        return -1;
+    int len = snprintf(text, sizeof(text), "%s\n", s->instance);
+    bool mine = s->nowners > 0 && strcmp(s->owners[0], s->instance) == 0;
+    /* Those before us as long as they have files. */
+    for (int i = 0, kept = 1; i < s->nowners && kept < SHELF_OWNERS; i++) {
+        size_t k = 0;
+        while (k < n && files[k].owner != i)
+            k++;
+        if (k == n || strcmp(s->owners[i], s->instance) == 0)
+            continue;
+        len += snprintf(text + len, sizeof(text) - (size_t)len, "%s\n",
+                        s->owners[i]);
+        kept++;
+    }
+    free(files);
+    if (mine)
+        return 0;
+    if (folder_put(s->dir, OWNER, (const uint8_t *)text, (size_t)len, NULL,
+                   err) != 0)
+        return ddp_err_wrap(err, "cannot take the folder over");
+    parse_owners(s, text);
+    return 0;
+}
+
+/* -- open ------------------------------------------------------------------ */
+
+int shelf_open(struct shelf *s,
+               const char *path,
+               const char *instance,
+               int64_t round,
+               struct ddp_err *err)
+{
+    *s = (struct shelf){.dir = -1, .round = round};
+    memcpy(s->instance, instance, sizeof(s->instance));
+    struct stat st;
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        return ddp_err_sys(err, DDP_E_IO, "cannot make the folder '%.200s'",
+                           path);
+    if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
+        return ddp_err_set(err, DDP_E_CONFLICT,
+                           "'%.200s' is a file, and snapshots are kept in a "
+                           "folder: move it away or name another folder",
+                           path);
+    s->dir = folder_open(path, err);
+    if (s->dir < 0)
+        return -1;
+    if (faccessat(s->dir, ".", W_OK | X_OK, 0) != 0) {
+        (void)ddp_err_sys(err, DDP_E_IO,
+                          "cannot write snapshots to the folder '%.200s'",
+                          path);
+        shelf_close(s);
+        return -1;
+    }
+    folder_sweep(s->dir, NULL);
+    return 0;
+}
+
+void shelf_close(struct shelf *s)
+{
+    if (s->dir >= 0)
+        (void)close(s->dir); /* nothing was written through it */
+    s->dir = -1;
+}
+
+/* -- list ------------------------------------------------------------------ */
+
+/* qsort has no room for the shelf. */
+struct entry {
+    struct shelf_file file;
+    int class;        /* 0: ours */
+    const char *rule; /* an instance, for shelf_newer */
+};
+
+static int by_worth(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    if (x->class != y->class)
+        return x->class < y->class ? -1 : 1;
+    return shelf_newer(x->rule, x->file.round, x->file.step, y->file.round,
+                       y->file.step);
+}
+
+static void classify(const struct shelf *s, struct entry *e)
+{
+    static const char strangers[] = "00000000"; /* by step */
+    struct shelf_file *f = &e->file;
+    f->owner = find_owner(s, f->who);
+    bool mine = strncmp(f->who, s->instance, SHELF_WHO) == 0;
+    e->class = mine ? 0 : 1 + f->owner;
+    e->rule = f->owner == SHELF_OWNERS && !mine ? strangers
+              : is_none(f->who)                 ? strangers
+                                                : "1";
+}
+
+static int read_folder(const struct shelf *s,
+                       struct entry **entries,
+                       size_t *n,
+                       struct ddp_err *err)
+{
+    size_t cap = 0;
+    int fd = openat(s->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    if (list == NULL) {
+        (void)ddp_err_sys(err, DDP_E_IO, "cannot list its snapshots");
+        if (fd >= 0)
+            (void)close(fd);
+        return -1;
+    }
+    int rc = 0;
+    const struct dirent *e;
+    while (rc == 0 && (e = readdir(list)) != NULL && *n < FILES_MAX) {
+        if (*n == cap) {
+            cap = cap == 0 ? 16 : 2 * cap;
+            struct entry *more = realloc(*entries, cap * sizeof(*more));
+            if (more == NULL)
+                rc = ddp_err_set(err, DDP_E_NOMEM, "no memory for a list");
+            else
+                *entries = more;
+        }
+        if (rc == 0 && read_name(e->d_name, &(*entries)[*n].file))
+            classify(s, &(*entries)[(*n)++]);
+    }
+    (void)closedir(list);
+    return rc;
+}
+
+int shelf_list(struct shelf *s,
+               struct shelf_file **files,
+               size_t *n,
+               struct ddp_err *err)
+{
+    struct entry *entries = NULL;
+    *files = NULL;
+    *n = 0;
+    int rc = read_owners(s, err);
+    if (rc == 0)
+        rc = read_folder(s, &entries, n, err);
+    if (rc == 0 && *n > 0) {
+        qsort(entries, *n, sizeof(*entries), by_worth);
+        *files = calloc(*n, sizeof(**files));
+        if (*files == NULL)
+            rc = ddp_err_set(err, DDP_E_NOMEM, "no memory for a list");
+    }
+    for (size_t i = 0; rc == 0 && i < *n; i++)
+        (*files)[i] = entries[i].file;
+    free(entries);
+    return rc;
+}
+
+/* -- put ------------------------------------------------------------------- */
+
+/* Best effort: what is too many costs space, nothing else. Files of strangers
+ * are not ours to remove. */
+static void prune(struct shelf *s, int keep)
+{
+    struct shelf_file *files;
+    size_t n;
+    if (shelf_list(s, &files, &n, NULL) != 0)
+        return;
+    int seen = 0;
+    for (size_t i = 0; i < n; i++)
+        if (files[i].owner < SHELF_OWNERS && ++seen > keep)
+            (void)unlinkat(s->dir, files[i].name, 0);
+    free(files);
+}
+
+int shelf_put(struct shelf *s,
+              int64_t step,
+              const uint8_t *data,
+              size_t len,
+              int keep,
+              const atomic_bool *stop,
+              struct ddp_err *err)
+{
+    char name[SHELF_NAME_MAX];
+    if (step < 0 || step > STEP_MAX)
+        return ddp_err_set(err, DDP_E_USAGE, "there is no step %lld",
+                           (long long)step);
+    if (read_owners(s, err) != 0)
+        return -1;
+    if (s->nowners == 0 || strcmp(s->owners[0], s->instance) != 0)
+        return ddp_err_set(err, DDP_E_CONFLICT,
+                           "another run (instance %s) has taken the folder "
+                           "over",
+                           s->nowners == 0 ? "unknown" : s->owners[0]);
+    shelf_name(s, step, name);
+    if (folder_put(s->dir, name, data, len, stop, err) != 0)
+        return ddp_err_wrap(err, "%s", name);
+    prune(s, keep);
+    return 0;
+}
+
+/* -- marks ----------------------------------------------------------------- */
+
+static void mark_name(char out[FOLDER_NAME_ROOM], uint64_t mark)
+{
+    (void)snprintf(out, FOLDER_NAME_ROOM, MARK FOLDER_MARK "%016llx",
+                   (unsigned long long)mark); /* fits */
+}
+
+int shelf_mark(struct shelf *s, uint64_t *mark, int *fd, struct ddp_err *err)
+{
+    char name[FOLDER_NAME_ROOM];
+    *fd = folder_create(s->dir, MARK, name, err);
+    if (*fd < 0)
+        return -1;
+    *mark = strtoull(name + strlen(name) - FOLDER_RANDOM, NULL, 16);
+    return 0;
+}
+
+bool shelf_sees(const struct shelf *s, uint64_t mark)
+{
+    char name[FOLDER_NAME_ROOM];
+    mark_name(name, mark);
+    return faccessat(s->dir, name, F_OK, 0) == 0;
+}
+
+void shelf_unmark(struct shelf *s, uint64_t mark, int fd)
+{
+    char name[FOLDER_NAME_ROOM];
+    mark_name(name, mark);
+    (void)unlinkat(s->dir, name, 0); /* or the next shelf_open does */
+    (void)close(fd);                 /* empty */
+}
