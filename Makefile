@@ -66,7 +66,8 @@ CTL    := $(addprefix rendezvous/daemon/ctl_,main status order http line view \
 	table text)
 
 LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew \
-	spawn store_host tree worker_env errfile notice report program \
+	spawn store_host cgroup hang stacks lookout health \
+	gpu_health tree worker_env errfile notice report program \
 	conf_meet conf_rdzv conf_program conf_place cpus topology nvml gpus \
 	signals dry_run conf_output output relay stream console \
 	logfile lines journal oom report_json)
@@ -178,7 +179,7 @@ $(FAKE_NVML): $(call obj,tests/lib/fake_nvml)
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
-$(B)/tests/unit/check_gpus: | $(FAKE_NVML)
+$(B)/tests/unit/check_gpus $(B)/tests/unit/check_gpu_health: | $(FAKE_NVML)
 
 tests: $(ALL_TESTS)
 .PHONY: tests FORCE

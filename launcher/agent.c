@@ -79,6 +79,7 @@ static enum msg_state state_of(const struct agent *a)
     case AGENT_DONE:
         return MSG_STATE_DONE;
     case AGENT_STOPPING:
+    case AGENT_CHECKING:
         return MSG_STATE_STOPPED;
     case AGENT_NONE:
         return MSG_STATE_READY;
@@ -204,6 +205,14 @@ static int64_t short_lease_us(const struct agent *a)
     return heartbeat_us - heartbeat_us / 5;
 }
 
+/* Not ready before it is known whether the node is fit for another round. */
+static void check(struct step *s)
+{
+    struct agent_action action = {.kind = AGENT_CHECK};
+    s->a->work = AGENT_CHECKING;
+    emit(s, &action);
+}
+
 static void all_dead(struct step *s)
 {
     struct agent *a = s->a;
@@ -215,6 +224,8 @@ static void all_dead(struct step *s)
         mono_min(a->lease_until_us, mono_after(s->now_us, short_lease_us(a)));
     if (a->going)
         finish_unless_waiting(s);
+    else if (a->conf.checks && a->rough)
+        check(s);
     else
         send_ready(s, a->world.round);
 }
@@ -223,7 +234,7 @@ static void all_dead(struct step *s)
 static void stop_workers(struct step *s, int signo)
 {
     struct agent *a = s->a;
-    if (a->work == AGENT_NONE)
+    if (a->work == AGENT_NONE || a->work == AGENT_CHECKING)
         return;
     if (a->alive == 0) {
         all_dead(s);
@@ -505,6 +516,7 @@ static void on_world(struct step *s, const struct msg_world *w)
     a->world = *w;
     a->world_at_us = s->now_us;
     a->progressed = false;
+    a->rough = false;
     a->holds = true;
     a->spare = false;
     a->sure = s->now_us < a->lease_until_us;
@@ -530,11 +542,14 @@ static void on_stop(struct step *s, const struct msg_stop *stop)
         send_ready(s, stop->round);
         return;
     }
+    if (a->work == AGENT_CHECKING)
+        return; /* ready comes then */
     if (stop->round != a->world.round) {
         note(s, NOTE_stale, "stop of round %lld", (long long)stop->round);
         return;
     }
     bool graceful = stop->graceful != MSG_AT_ONCE;
+    a->rough |= !graceful;
     if (a->work == AGENT_STOPPING && graceful)
         return; /* said again */
     note(s, NOTE_stopping, "%s", stop->text);
@@ -647,11 +662,27 @@ static void on_msg(struct step *s, const struct msg *m)
 
 /* -- what happens here ----------------------------------------------------- */
 
-static void take_failure(struct step *s, const struct agent_worker *w)
+static void describe_failure(const struct agent *a, char *text, size_t size)
+{
+    const struct msg_failed *f = &a->failed;
+    if (f->hung)
+        (void)snprintf(text, size, "%.300s", f->text);
+    else
+        (void)snprintf(text, size, "%s %lld",
+                       f->signal != 0 ? "signal" : "exit code",
+                       (long long)(f->signal != 0 ? f->signal : f->code));
+}
+
+/* Tells of a worker that failed, or hung for `silent_us`. */
+static void take_failure(struct step *s,
+                         const struct agent_worker *w,
+                         bool hung,
+                         int64_t silent_us)
 {
     struct agent *a = s->a;
-    a->has_failed = true;
-    a->failed_at_us = s->now_us;
+    char how[320];
+    a->has_failed = a->rough = true;
+    a->failed_at_us = s->now_us - silent_us;
     a->failed = (struct msg_failed){
         .round = a->world.round,
         .rank = a->world.base_rank + w->local_rank,
@@ -661,15 +692,15 @@ static void take_failure(struct step *s, const struct agent_worker *w)
         .signal = w->signal,
         .permanent = w->permanent,
         .oom = w->oom,
+        .hung = hung,
     };
     if (w->text != NULL)
         msg_set(a->failed.text, w->text);
     if (w->tail != NULL)
         msg_set(a->failed.tail, w->tail);
-    note(s, NOTE_worker_failed, "rank %lld (pid %lld): %s %d",
-         (long long)a->failed.rank, (long long)w->pid,
-         w->signal != 0 ? "signal" : "exit code",
-         w->signal != 0 ? w->signal : w->code);
+    describe_failure(a, how, sizeof(how));
+    note(s, NOTE_worker_failed, "rank %lld (pid %lld): %s",
+         (long long)a->failed.rank, (long long)w->pid, how);
     send_failed(s);
 }
 
@@ -700,7 +731,7 @@ static void on_worker_exit(struct step *s, const struct agent_worker *w)
     a->progressed |= w->progressed;
     bool ok = w->code == 0 && w->signal == 0;
     if (a->work == AGENT_RUNNING && !ok) {
-        take_failure(s, w);
+        take_failure(s, w, false, 0);
         stop_workers(s, SIGTERM);
     } else if (a->work == AGENT_RUNNING) {
         a->succeeded++;
@@ -713,12 +744,23 @@ static void on_worker_exit(struct step *s, const struct agent_worker *w)
         send_done(s);
     } else {
         if (is_own_death(a, w))
-            take_failure(s, w);
+            take_failure(s, w, false, 0);
         if (a->alive == 0)
             all_dead(s);
         else if (a->asked && !has_obeyed(w))
             stop_workers(s, SIGTERM);
     }
+}
+
+/* As a failure, of when it was last seen to get on: where many fall silent
+ * since they wait for one, that one did so first. */
+static void on_worker_hung(struct step *s, const struct agent_event *ev)
+{
+    struct agent *a = s->a;
+    if (a->work != AGENT_RUNNING)
+        return;
+    take_failure(s, &ev->worker, true, ev->silent_us);
+    stop_workers(s, SIGTERM);
 }
 
 /* Where nobody looks, all have got the signal already: the grace runs. */
@@ -735,7 +777,7 @@ static void on_spawn_failed(struct step *s, const struct agent_event *ev)
     ddp_assert(ev->started < a->alive);
     a->alive = ev->started;
     if (a->work == AGENT_RUNNING) {
-        take_failure(s, &ev->worker);
+        take_failure(s, &ev->worker, false, 0);
         stop_workers(s, SIGTERM);
     } else if (a->alive == 0) { /* fenced at this very moment */
         all_dead(s);
@@ -789,7 +831,8 @@ static void on_orphaned(struct step *s)
  * never stopped for that alone. */
 static int64_t patience_us(const struct agent *a)
 {
-    if (a->heard || a->work == AGENT_RUNNING || a->going)
+    if (a->heard || a->work == AGENT_RUNNING || a->work == AGENT_CHECKING ||
+        a->going)
         return MONO_NEVER;
     return (a->was_up ? a->conf.join.reconnect_ms : a->conf.join.join_ms) *
            MONO_MS;
@@ -894,12 +937,48 @@ void agent_init(struct agent *a, const struct agent_conf *conf)
     rng_init(&a->rng, conf->seed);
 }
 
-static void on_start(struct step *s)
+static void seek_server(struct step *s)
 {
     struct agent *a = s->a;
     a->down_since_us = s->now_us;
     a->complain_at_us = mono_after(s->now_us, COMPLAIN_FIRST_US);
     connect_now(s);
+}
+
+static void on_start(struct step *s)
+{
+    if (s->a->conf.checks)
+        check(s);
+    else
+        seek_server(s);
+}
+
+/* A node that is not fit goes as one that its user sends away: a spare takes
+ * its place. */
+static void leave_unfit(struct step *s, const char *why)
+{
+    struct agent *a = s->a;
+    (void)snprintf(a->verdict.text, /* a cut text is still a text */
+                   sizeof(a->verdict.text), "this node is not fit: %s", why);
+    note(s, NOTE_unfit, "%s", why);
+    a->leaving = true;
+    a->leave = (struct msg_leave){.all = 0};
+    send_leave(s);
+    go(s, ddp_code_exit(DDP_E_UNFIT), SIGTERM);
+}
+
+static void on_checked(struct step *s, const struct agent_event *ev)
+{
+    struct agent *a = s->a;
+    if (a->work != AGENT_CHECKING)
+        return;
+    a->work = AGENT_NONE;
+    if (!ev->fit)
+        leave_unfit(s, ev->text);
+    else if (a->holds)
+        send_ready(s, a->world.round);
+    else
+        seek_server(s);
 }
 
 void agent_step(struct agent *a,
@@ -928,6 +1007,12 @@ void agent_step(struct agent *a,
         return;
     case AGENT_WORKER_EXIT:
         on_worker_exit(&s, &ev->worker);
+        return;
+    case AGENT_CHECKED:
+        on_checked(&s, ev);
+        return;
+    case AGENT_WORKER_HUNG:
+        on_worker_hung(&s, ev);
         return;
     case AGENT_SPAWN_FAILED:
         on_spawn_failed(&s, ev);

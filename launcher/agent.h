@@ -10,8 +10,11 @@
  *      ^                   |                        |
  *      |                   | a worker failed, stop, | stop
  *      |    all dead       v lease over, a signal   |
- *      +---------------- STOPPING                   |
+ *      +-<- CHECKING <-- STOPPING                   |
  *      +--------------------------------------------+
+ *
+ * CHECKING is where the node's health is looked at, before it joins for the
+ * first time and when a round ended by a failure; one that is not fit goes.
  *
  * Beside it stands the link to the rendezvous (DOWN, CONNECTING, UP): workers
  * run on while it is down. Whatever the server must know is said again after
@@ -48,6 +51,7 @@ struct agent_conf {
     int64_t shutdown_us;  /* between the first signal to workers and KILL */
     uint64_t last_words;  /* signals that end this node's part, bit n-1 for
                              signal n; 0: TERM, INT, HUP and QUIT */
+    bool checks;          /* the node's health */
     uint64_t seed;        /* for the jitter of reconnects */
 };
 
@@ -57,6 +61,8 @@ enum agent_event_kind {
     AGENT_LINK_DOWN,    /* also: a try to connect failed; refused, text */
     AGENT_MSG,          /* msg */
     AGENT_WORKER_EXIT,  /* worker */
+    AGENT_WORKER_HUNG,  /* worker, which lives; silent_us */
+    AGENT_CHECKED,      /* fit; text: why it is not. Follows AGENT_CHECK */
     AGENT_SPAWN_FAILED, /* worker: its local rank and why; started */
     AGENT_ASKED,        /* attached: told after each AGENT_ASK */
     AGENT_SIGNAL,       /* signo: the user's, to the launcher */
@@ -82,10 +88,12 @@ struct agent_event {
     int64_t now_us;
     const struct msg *msg;
     bool refused;     /* nobody listens there: the old server is gone */
-    const char *text; /* why the link is down */
+    const char *text; /* why the link is down, or the node not fit */
+    bool fit;
     struct agent_worker worker;
-    int started;  /* SPAWN_FAILED: how many workers run nevertheless */
-    int attached; /* ASKED: how many look whether they are asked to stop */
+    int64_t silent_us; /* WORKER_HUNG: it has got nowhere for so long */
+    int started;       /* SPAWN_FAILED: how many workers run nevertheless */
+    int attached;      /* ASKED: how many look whether they are asked to stop */
     int signo;
 };
 
@@ -107,6 +115,7 @@ enum agent_action_kind {
     AGENT_KILL,       /* signo to all workers that live */
     AGENT_ASK,        /* graceful: asks those that look for it to leave at a
                          step, and sends SIGTERM to the others */
+    AGENT_CHECK,      /* look whether this node is fit for work */
     AGENT_SWEEP,      /* kill whatever else the dead workers left behind */
     AGENT_NOTE,       /* note */
     AGENT_EXIT,       /* verdict; the last action */
@@ -137,6 +146,7 @@ enum agent_work {
     AGENT_NONE,
     AGENT_RUNNING,
     AGENT_STOPPING,
+    AGENT_CHECKING,
     AGENT_DONE
 };
 
@@ -155,6 +165,7 @@ struct agent {
     int alive;           /* workers */
     int succeeded;
     bool progressed; /* some worker of the round in `world` did */
+    bool rough;      /* its round ended by a failure or a loss */
     bool asked;      /* STOPPING: no signal was sent yet */
     bool has_failed; /* `failed` is of the round in `world` */
     struct msg_failed failed;

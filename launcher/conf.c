@@ -293,6 +293,39 @@ check_signals(struct conf *c, const struct opts *o, struct ddp_err *err)
     return 0;
 }
 
+/* 0 is off. */
+static int64_t limit_of(const struct opts *o, int id)
+{
+    int64_t us = opts_number(o, id);
+    return us > 0 ? us : MONO_NEVER;
+}
+
+static void check_hang(struct conf *c, const struct opts *o)
+{
+    c->hang.beat_us = limit_of(o, OPTIONS_beat_timeout);
+    c->hang.idle_us = limit_of(o, OPTIONS_hang_timeout);
+    c->hang.cpu_counts = opts_number(o, OPTIONS_hang_cpu_counts) != 0;
+    if (c->hang.cpu_counts && c->hang.idle_us == MONO_NEVER)
+        conf_note(c, "--hang_cpu_counts says nothing without --hang_timeout");
+}
+
+static int
+check_health(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    c->gpu_health_check = opts_number(o, OPTIONS_gpu_health_check) != 0;
+    c->health_timeout_us = opts_number(o, OPTIONS_health_timeout);
+    if (!conf_said(o, OPTIONS_health_check))
+        return 0;
+    const char *text = opts_text(o, OPTIONS_health_check);
+    if (strlen(text) >= sizeof(c->health_check)) {
+        ddp_err_set(err, DDP_E_USAGE, "must be shorter than %zu bytes",
+                    sizeof(c->health_check));
+        return conf_blame(o, OPTIONS_health_check, err);
+    }
+    memcpy(c->health_check, text, strlen(text) + 1);
+    return 0;
+}
+
 static int check_word(const struct opts *o,
                       int id,
                       const char *allowed,
@@ -327,19 +360,24 @@ check_store_allow(struct conf *c, const struct opts *o, struct ddp_err *err)
 static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
     static const char *const stores[] = {"agent", "none", NULL};
+    static const char *const cgroups[] = {"auto", "none", NULL};
     static const char *const methods[] = {"spawn", "fork", "forkserver", NULL};
     static const int idle[] = {OPTIONS_start_method, OPTIONS_event_log_handler,
                                OPTIONS_logs_specs};
     c->crash_loop = (int)opts_number(o, OPTIONS_crash_loop);
     c->scale_interval_us = opts_number(o, OPTIONS_scale_interval);
     c->shutdown_timeout_us = opts_number(o, OPTIONS_shutdown_timeout);
+    check_hang(c, o);
     if (check_max_restarts(c, o, err) < 0 || check_log_dir(c, o, err) < 0 ||
         check_token(c, o, err) < 0 || check_signals(c, o, err) < 0 ||
         check_memory(c, o, err) < 0 ||
+        check_health(c, o, err) < 0 ||
         check_word(o, OPTIONS_worker_store, "agent or none", stores, err) < 0 ||
+        check_word(o, OPTIONS_cgroup, "auto or none", cgroups, err) < 0 ||
         check_word(o, OPTIONS_start_method, "spawn, fork or forkserver",
                    methods, err) < 0)
         return -1;
+    c->cgroup = strcasecmp(opts_text(o, OPTIONS_cgroup), "auto") == 0;
     c->worker_store =
         strcasecmp(opts_text(o, OPTIONS_worker_store), "agent") == 0;
     if (check_store_allow(c, o, err) < 0)

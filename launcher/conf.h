@@ -15,6 +15,7 @@
 #include "launcher/conf_output.h"
 #include "launcher/nvml.h"
 #include "launcher/topology.h"
+#include "launcher/hang.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/opts.h"
 
@@ -96,6 +97,12 @@ struct conf {
     int64_t heartbeat_timeout_us;
     int64_t reconnect_timeout_us;
     int64_t shutdown_timeout_us;
+    struct hang_limits hang;
+    bool cgroup; /* one of our own, where it can be made */
+
+    char health_check[1024]; /* for /bin/sh -c, "" none */
+    bool gpu_health_check;
+    int64_t health_timeout_us;
 
     uint64_t signals;       /* that end this node's part: launcher/signals.h */
     char signals_text[256]; /* as they were given */

@@ -36,6 +36,7 @@ struct crew {
     void *ctx;
     struct errfile errfile;
     struct oom oom;
+    pid_t *pids;            /* by local rank, of the last that was started */
     struct watch **watches; /* by local rank, NULL: not alive */
     char (*error_files)[ERRFILE_PATH_MAX];
     struct notice *notices; /* by local rank */
@@ -60,8 +61,10 @@ struct crew *crew_new(uv_loop_t *loop,
     }
     if (crew != NULL)
         crew->notices = calloc(n, sizeof(*crew->notices));
+    if (crew != NULL)
+        crew->pids = calloc(n, sizeof(*crew->pids));
     if (crew == NULL || crew->watches == NULL || crew->error_files == NULL ||
-        crew->notices == NULL)
+        crew->notices == NULL || crew->pids == NULL)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu workers", n);
     crew->memory_fd = -1;
     if (conf->snapshot_memory > 0)
@@ -186,6 +189,7 @@ static int watch_worker(struct crew *crew,
     w->local_rank = local_rank;
     w->poll.data = w;
     crew->watches[local_rank] = w;
+    crew->pids[local_rank] = pid;
     (void)uv_poll_start(&w->poll, UV_READABLE, on_pidfd); /* cannot fail */
     crew->handler->on_start(crew->ctx, local_rank, pid);
     return 0;
@@ -289,12 +293,16 @@ int crew_ask(struct crew *crew, enum msg_graceful graceful)
     return looking;
 }
 
+bool crew_ends(int signo)
+{
+    return signo != SIGUSR1 && signo != SIGUSR2;
+}
+
 void crew_kill(struct crew *crew, int signo)
 {
-    bool asks_to_go = signo != SIGKILL && signo != SIGUSR1 && signo != SIGUSR2;
-    crew->stopping |= asks_to_go;
+    crew->stopping |= crew_ends(signo) && signo != SIGKILL;
     signal_workers(crew, signo);
-    if (asks_to_go)
+    if (crew_ends(signo) && signo != SIGKILL)
         signal_workers(crew, SIGCONT);
 }
 
@@ -333,6 +341,67 @@ pid_t crew_reap_orphans(struct crew *crew, const pid_t *others, int n)
 const char *crew_folder(const struct crew *crew)
 {
     return errfile_folder(&crew->errfile);
+}
+
+/* -- looking at them ------------------------------------------------------- */
+
+pid_t crew_pid(const struct crew *crew, int local_rank)
+{
+    const struct watch *w = crew->watches[local_rank];
+    return w != NULL ? w->pid : 0;
+}
+
+int crew_last_pids(const struct crew *crew, pid_t *pids, int max)
+{
+    int n = crew->conf->nproc < max ? crew->conf->nproc : max;
+    memcpy(pids, crew->pids, (size_t)n * sizeof(*pids));
+    return n;
+}
+
+/* Clock ticks of CPU time, 0 where they cannot be read (proc(5)). */
+static int64_t cpu_time(pid_t pid)
+{
+    char path[32], text[1024];
+    long long user = 0, system = 0;
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    if (fd >= 0)
+        (void)close(fd); /* only read */
+    text[n > 0 ? n : 0] = '\0';
+    const char *after = strrchr(text, ')'); /* its name may hold anything */
+    if (after == NULL ||
+        sscanf(after, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lld %lld",
+               &user, &system) != 2)
+        return 0;
+    return user + system;
+}
+
+bool crew_look(const struct crew *crew,
+               int local_rank,
+               bool cpu,
+               struct hang_sample *out)
+{
+    pid_t pid = crew_pid(crew, local_rank);
+    if (pid == 0)
+        return false;
+    *out = (struct hang_sample){.cpu = cpu ? cpu_time(pid) : 0};
+    notice_read(&crew->notices[local_rank], &out->written, &out->step);
+    return true;
+}
+
+void crew_path(const struct crew *crew,
+               int local_rank,
+               const char *name,
+               char path[CREW_PATH_MAX])
+{
+    const char *beside = crew->error_files[local_rank];
+    size_t len = strlen(beside), tail = strlen(ERRFILE_NAME);
+    path[0] = '\0';
+    if (len < tail || len - tail + strlen(name) >= CREW_PATH_MAX)
+        return;
+    memcpy(path, beside, len - tail);
+    memcpy(path + len - tail, name, strlen(name) + 1);
 }
 
 void crew_clean(struct crew *crew)

@@ -11,6 +11,7 @@
 #include "launcher/agent.h"
 #include "launcher/conf.h"
 #include "launcher/errfile.h"
+#include "launcher/hang.h"
 #include "launcher/output.h"
 #include "launcher/spawn.h"
 
@@ -41,6 +42,9 @@ int crew_start(struct crew *crew,
                int *started,
                struct ddp_err *err);
 
+/* Whether a signal asks workers to end, or makes them. */
+bool crew_ends(int signo);
+
 /* Sends a signal to every worker that lives, and to its whole session's
  * process group; one that is stopped and asked to go is continued, so that it
  * can obey. */
@@ -63,6 +67,27 @@ pid_t crew_reap_orphans(struct crew *crew, const pid_t *others, int n);
 
 /* The folder of this run's log files, "" where there is none that stays. */
 const char *crew_folder(const struct crew *crew);
+
+/* The worker's process; 0 where it does not live. */
+pid_t crew_pid(const struct crew *crew, int local_rank);
+
+/* Pids of the workers that were started last, at most `max`; how many. */
+int crew_last_pids(const struct crew *crew, pid_t *pids, int max);
+
+/* What can be seen of a worker's progress, its CPU time only where `cpu`;
+ * false where it does not live. */
+bool crew_look(const struct crew *crew,
+               int local_rank,
+               bool cpu,
+               struct hang_sample *out);
+
+#define CREW_PATH_MAX ERRFILE_PATH_MAX
+
+/* A path beside the worker's error file, "" where it has none. */
+void crew_path(const struct crew *crew,
+               int local_rank,
+               const char *name,
+               char path[CREW_PATH_MAX]);
 
 /* Removes the empty folders of error files. */
 void crew_clean(struct crew *crew);

@@ -21,8 +21,10 @@
 #include "launcher/agent.h"
 #include "launcher/crew.h"
 #include "launcher/guard.h"
+#include "launcher/health.h"
 #include "launcher/journal.h"
 #include "launcher/link.h"
+#include "launcher/lookout.h"
 #include "launcher/output.h"
 #include "launcher/report.h"
 #include "launcher/store_host.h"
@@ -41,6 +43,8 @@ struct drive {
     struct crew *crew;
     struct output *output;
     struct journal journal;
+    struct lookout *lookout;
+    struct health *health;
     int guard_fd;
     bool debug;
     int64_t start_us;
@@ -70,6 +74,14 @@ static void start_workers(struct drive *d, const struct msg_world *world)
     journal_world(&d->journal, world, mono_now_us());
     d->spawn_failed =
         crew_start(d->crew, world, &d->spawned, &d->spawn_err) != 0;
+    lookout_start(d->lookout, world->base_rank);
+}
+
+static void check_health(struct drive *d)
+{
+    static pid_t pids[HEALTH_PIDS_MAX]; /* large */
+    int n = crew_last_pids(d->crew, pids, HEALTH_PIDS_MAX);
+    health_start(d->health, pids, n);
 }
 
 static void sweep(const struct drive *d)
@@ -93,6 +105,7 @@ static void leave_loop(struct drive *d, const struct agent_verdict *v)
     d->exiting = true;
     d->verdict = *v;
     store_host_kill(&d->store);
+    health_stop(d->health);
     link_finish(d->link);
     (void)uv_timer_stop(&d->timer);
     if (link_server(d->link) > 0 && v->ended)
@@ -135,13 +148,20 @@ static void act(void *ctx, const struct agent_action *a)
         start_workers(d, a->world);
         return;
     case AGENT_KILL:
+        if (crew_ends(a->signo))
+            lookout_stop(d->lookout);
         crew_kill(d->crew, a->signo);
         return;
     case AGENT_ASK:
+        lookout_stop(d->lookout);
         d->asked = true;
         d->attached = crew_ask(d->crew, a->graceful);
         return;
+    case AGENT_CHECK:
+        check_health(d);
+        return;
     case AGENT_SWEEP:
+        lookout_stop(d->lookout);
         sweep(d);
         return;
     case AGENT_NOTE:
@@ -248,10 +268,18 @@ static void reap_others(struct drive *d)
 {
     for (;;) {
         pid_t relay = output_pid(d->output);
-        pid_t ours[3] = {link_server(d->link), d->store.pid, relay};
-        pid_t pid = crew_reap_orphans(d->crew, ours, 3);
+        pid_t ours[5] = {link_server(d->link), d->store.pid, relay,
+                         lookout_helper(d->lookout), health_helper(d->health)};
+        pid_t pid = crew_reap_orphans(d->crew, ours, 5);
         if (pid == 0)
             return;
+        if (pid == ours[3] || pid == ours[4]) {
+            if (pid == ours[3])
+                lookout_helper_ended(d->lookout);
+            else
+                health_helper_ended(d->health);
+            continue;
+        }
         if (pid == relay) {
             (void)waitpid(pid, NULL, WNOHANG);
             output_restart(d->output);
@@ -294,10 +322,40 @@ static const struct crew_handler crew_handler = {
     .on_start = on_worker_start,
 };
 
+static void
+on_hang(void *ctx, const struct hang_verdict *v, int64_t pid, const char *text)
+{
+    struct agent_event ev = {
+        .kind = AGENT_WORKER_HUNG,
+        .silent_us = v->silent_us,
+        .worker = {.local_rank = v->local_rank,
+                   .pid = pid,
+                   .code = ddp_code_exit(DDP_E_HANG),
+                   .text = text},
+    };
+    step(ctx, &ev);
+}
+
+static void on_checked(void *ctx, bool fit, const char *why)
+{
+    struct agent_event ev = {.kind = AGENT_CHECKED, .fit = fit, .text = why};
+    step(ctx, &ev);
+}
+
+static const struct health_handler health_handler = {.on_checked = on_checked};
+
+static const struct lookout_handler lookout_handler = {.on_hang = on_hang};
+
 static void on_sigchld(uv_signal_t *handle, int signo)
 {
     (void)signo;
     reap_others(handle->data);
+}
+
+static void pause_workers(struct drive *d, bool paused)
+{
+    lookout_pause(d->lookout, paused);
+    crew_pause(d->crew, paused);
 }
 
 static void hear_guard(struct drive *d, const struct guard_word *word)
@@ -306,7 +364,7 @@ static void hear_guard(struct drive *d, const struct guard_word *word)
     if (word->kind == GUARD_SIGNAL)
         step(d, &ev);
     else if (word->kind == GUARD_PAUSE || word->kind == GUARD_RESUME)
-        crew_pause(d->crew, word->kind == GUARD_PAUSE);
+        pause_workers(d, word->kind == GUARD_PAUSE);
 }
 
 static void on_guard(uv_poll_t *poll, int status, int events)
@@ -382,6 +440,8 @@ int drive_run(const struct conf *conf,
     struct ddp_err err;
     struct agent_conf ac = {.shutdown_us = conf->shutdown_timeout_us,
                             .last_words = conf->signals,
+                            .checks = conf->health_check[0] != '\0' ||
+                                      conf->gpu_health_check,
                             .seed = rng_seed()};
     const char *level = getenv("LOGLEVEL");
     d.conf = conf;
@@ -401,6 +461,8 @@ int drive_run(const struct conf *conf,
     d.output = output_new(conf);
     journal_init(&d.journal, conf, d.output, ac.join.name, d.start_us);
     d.crew = crew_new(&d.loop, conf, origin, d.output, &crew_handler, &d);
+    d.health = health_new(&d.loop, conf, &health_handler, &d);
+    d.lookout = lookout_new(&d.loop, conf, d.crew, &lookout_handler, &d);
     agent_init(&d.agent, &ac);
     struct agent_event start = {.kind = AGENT_START};
     step(&d, &start);

@@ -136,8 +136,8 @@ void errfile_prepare(struct errfile *e,
         (!e->ours && !make_folders(e, attempt, local_rank)))
         return;
     set_path(path, ERRFILE_PATH_MAX,
-             e->ours ? "%s/attempt_%lld.%d.error.json"
-                     : "%s/attempt_%lld/%d/error.json",
+             e->ours ? "%s/attempt_%lld.%d." ERRFILE_NAME
+                     : "%s/attempt_%lld/%d/" ERRFILE_NAME,
              e->base, attempt, local_rank);
     if (!e->ours)
         set_path(folder, ERRFILE_PATH_MAX, "%s/attempt_%lld/%d", e->base,

@@ -25,6 +25,7 @@
 
 #define ERRFILE_PATH_MAX 4096
 #define ERRFILE_TEXT_MAX 400
+#define ERRFILE_NAME     "error.json" /* how each path ends */
 
 struct errfile {
     const struct conf *conf;

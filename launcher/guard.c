@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launcher/cgroup.h"
 #include "launcher/signals.h"
 #include "launcher/tree.h"
 #include "rendezvous/base/err.h"
@@ -251,9 +252,11 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     int status = watch(g);
     while (hear_agent(g) == HEARD_WORD)
         ; /* a connection that was on its way here is held as well */
+    cgroup_kill();
     int left = tree_kill(NULL, 0, mono_now_us() + SWEEP_US);
     if (left > 0)
         log_warnx("%d processes of this launch could not be killed", left);
+    cgroup_remove();
     release(&g->link_fd, &g->link);
     if (WIFEXITED(status))
         _exit(WEXITSTATUS(status));

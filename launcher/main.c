@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "launcher/cgroup.h"
 #include "launcher/conf.h"
 #include "launcher/drive.h"
 #include "launcher/dry_run.h"
@@ -63,6 +64,8 @@ int main(int argc, char *argv[])
         return dry_run(&conf, stdout);
     struct spawn_origin origin;
     spawn_remember(&origin);
+    if (conf.cgroup)
+        (void)cgroup_make(); /* all works without */
     int guard_fd = guard_split(conf.signals);
     int status = drive_run(&conf, &origin, guard_fd);
     tls_key_free(conf.token);

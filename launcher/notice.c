@@ -1,8 +1,11 @@
 #include "launcher/notice.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -75,6 +78,32 @@ bool notice_progressed(const struct notice *n)
     struct stat st;
     return n->progress_fd >= 0 && fstat(n->progress_fd, &st) == 0 &&
            st.st_size > 0;
+}
+
+static int64_t read_step(int fd)
+{
+    char text[32];
+    char *end;
+    ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+    if (n <= 0)
+        return -1;
+    text[n] = '\0';
+    errno = 0;
+    long long step = strtoll(text, &end, 10);
+    bool whole = end != text && (*end == '\0' || strcmp(end, "\n") == 0);
+    return whole && errno == 0 && step >= 0 ? step : -1;
+}
+
+void notice_read(const struct notice *n, int64_t *written, int64_t *step)
+{
+    struct stat st;
+    *written = 0;
+    *step = -1;
+    if (n->progress_fd < 0 || fstat(n->progress_fd, &st) != 0 ||
+        st.st_size == 0)
+        return;
+    *written = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    *step = read_step(n->progress_fd);
 }
 
 bool notice_ask(const struct notice *n, enum msg_graceful graceful)

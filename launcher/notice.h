@@ -49,6 +49,13 @@ int notice_open_memory(uint64_t size);
 /* Whether the worker wrote anything to its progress file. */
 bool notice_progressed(const struct notice *n);
 
+/*
+ * What can be seen of its progress file: `written` changes with each write;
+ * `step` is the number in it (which ddp_beat writes), -1 where it is empty or
+ * holds anything else.
+ */
+void notice_read(const struct notice *n, int64_t *written, int64_t *step);
+
 /* Asks the worker to leave; returns whether it looks for that. */
 bool notice_ask(const struct notice *n, enum msg_graceful graceful);
 

@@ -78,6 +78,9 @@ void report_note(const struct conf *conf,
         log_info("%s: asking this node's workers to stop; a signal kills them",
                  n->text);
         return;
+    case NOTE_unfit:
+        log_warnx("this node failed its health check, and leaves: %s", n->text);
+        return;
     case NOTE_leaving:
         log_info("%s: stopping this node's workers; once more kills them",
                  n->text);
@@ -183,7 +186,10 @@ static void report_worker(const struct msg_end *e, int64_t ago_us)
 {
     char how[64];
     char when[64];
-    report_how(e->code, e->signal, how, sizeof(how));
+    if (e->hung)
+        (void)snprintf(how, sizeof(how), "made no progress");
+    else
+        report_how(e->code, e->signal, how, sizeof(how));
     report_time(ago_us, when, sizeof(when));
     log_warnx("  first failure   rank %lld on %s (local rank %lld, pid %lld): "
               "%s%s",

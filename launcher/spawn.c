@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -12,6 +13,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "launcher/cgroup.h"
 
 #define OOM_FILE "/proc/self/oom_score_adj"
 #define OOM_MORE 200
@@ -113,6 +116,21 @@ __attribute__((noreturn)) static void become(const struct spawn_request *req,
     _exit(t.sys_errno == ENOENT ? 127 : 126);
 }
 
+/* Into the launch's cgroup from its first moment, where there is one. It is
+ * moved there later at the price of milliseconds. */
+static pid_t fork_worker(void)
+{
+    struct clone_args args = {
+        .flags = CLONE_INTO_CGROUP,
+        .exit_signal = SIGCHLD,
+        .cgroup = (uint32_t)cgroup_fd(),
+    };
+    pid_t pid = -1;
+    if (cgroup_fd() >= 0)
+        pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+    return pid >= 0 ? pid : fork();
+}
+
 /* -- in the agent ---------------------------------------------------------- */
 
 int spawn_worker(const struct spawn_request *req,
@@ -121,7 +139,7 @@ int spawn_worker(const struct spawn_request *req,
                  struct ddp_err *err)
 {
     pid_t agent = getpid();
-    *pid = fork();
+    *pid = fork_worker();
     if (*pid == 0)
         become(req, agent);
     if (*pid < 0)

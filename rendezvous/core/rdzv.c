@@ -227,7 +227,10 @@ static void note_failure(struct rdzv *r,
                          char *why,
                          size_t size)
 {
-    if (f->signal != 0)
+    if (f->hung)
+        (void)snprintf(why, size, "rank %lld on %s made no progress",
+                       (long long)f->rank, n->name);
+    else if (f->signal != 0)
         (void)snprintf(why, size, "rank %lld on %s was killed by signal %lld",
                        (long long)f->rank, n->name, (long long)f->signal);
     else

@@ -408,7 +408,9 @@ static void describe_worker(const struct failure *f, char *text, size_t size)
 {
     const struct msg_failed *w = &f->what;
     char how[64];
-    if (w->signal != 0)
+    if (w->hung)
+        (void)snprintf(how, sizeof(how), "made no progress");
+    else if (w->signal != 0)
         (void)snprintf(how, sizeof(how), "killed by signal %d", (int)w->signal);
     else
         (void)snprintf(how, sizeof(how), "exit code %d", (int)w->code);
@@ -448,6 +450,7 @@ static void end_by_failure(struct rdzv *r, struct run *run, bool loop)
         .code = w->code,
         .signal = w->signal,
         .oom = w->oom,
+        .hung = w->hung,
         .age_us = r->now_us - run->root.at_us,
     };
     if (end.age_us < 0)

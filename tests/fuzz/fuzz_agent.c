@@ -21,7 +21,7 @@ struct play {
     struct agent agent;
     int64_t now_us;
     int nproc;
-    bool connecting, up;
+    bool connecting, up, checking;
     bool alive[PROCS_MAX];
     int n_alive;
     bool asked;   /* a SIGKILL is under way to all */
@@ -71,6 +71,10 @@ static void emit(void *ctx, const struct agent_action *a)
         return;
     case AGENT_ASK:
         ddp_assert(a->graceful != MSG_AT_ONCE); /* nobody looks for it here */
+        return;
+    case AGENT_CHECK:
+        ddp_assert(p->n_alive == 0 && !p->checking);
+        p->checking = true;
         return;
     case AGENT_SWEEP:
         ddp_assert(p->n_alive == 0);
@@ -210,7 +214,12 @@ static void play(struct play *p, struct fuzz_in *in)
     case 7:
         if (what / 8 == 31)
             step(p, (struct agent_event){.kind = AGENT_ORPHANED});
-        else if (what / 8 > 24)
+        else if (what / 8 > 28 && p->checking) {
+            p->checking = false;
+            step(p, (struct agent_event){.kind = AGENT_CHECKED,
+                                         .fit = what / 8 == 29,
+                                         .text = "unfit"});
+        } else if (what / 8 > 24)
             step(p, (struct agent_event){.kind = AGENT_SIGNAL,
                                          .signo = signals[what / 8 % 5]});
         return;
@@ -245,6 +254,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct agent_conf conf = {.join = join.join,
                               .shutdown_us = fuzz_u8(&in) * 100 * MONO_MS,
                               .seed = fuzz_u8(&in)};
+    conf.checks = conf.seed % 4 == 3;
     p = (struct play){.now_us = 1000 * MONO_S, .nproc = (int)join.join.nproc};
     agent_init(&p.agent, &conf);
     step(&p, (struct agent_event){.kind = AGENT_START});

@@ -192,6 +192,9 @@ static void act(void *ctx, const struct agent_action *a)
     case AGENT_ASK:
         ask_workers(s, acting->node);
         return;
+    case AGENT_CHECK:
+        sim_break(s, "node %d checks, unasked", acting->node);
+        return;
     case AGENT_SWEEP:
         if (count_alive(n) > 0)
             sim_break(s, "node %d sweeps while workers live", acting->node);

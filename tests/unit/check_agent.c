@@ -65,6 +65,9 @@ static void emit(void *ctx, const struct agent_action *a)
     case AGENT_ASK:
         write_down("ask:%d ", (int)a->graceful);
         return;
+    case AGENT_CHECK:
+        write_down("check ");
+        return;
     case AGENT_SWEEP:
         write_down("sweep ");
         return;
@@ -1156,11 +1159,121 @@ START_TEST(test_agent_drained_in_other_states)
 }
 END_TEST
 
+static void worker_hangs(int local, int64_t silent_us)
+{
+    step((struct agent_event){.kind = AGENT_WORKER_HUNG,
+                              .silent_us = silent_us,
+                              .worker = {.local_rank = local,
+                                         .pid = 100 + local,
+                                         .code = 80,
+                                         .text = "no beat for 7 s"}});
+}
+
+/* A worker that hangs is a failure of when it fell silent; it lives, and is
+ * counted when it ends. */
+START_TEST(test_agent_hung_worker_is_a_failure)
+{
+    start();
+    lease(0, 800);
+    world("aa", 1);
+    struct msg_failed failed;
+    worker_hangs(1, 7 * MONO_S);
+    ck_assert_str_eq(did, "send:failed kill:15 ");
+    failed = agent.failed;
+    ck_assert_int_eq(failed.hung, 1);
+    ck_assert_int_eq(failed.rank, 3);
+    ck_assert_int_eq(agent.failed_at_us, now_us - 7 * MONO_S);
+    ck_assert_str_eq(failed.text, "no beat for 7 s");
+    worker_hangs(0, 7 * MONO_S); /* they are stopped already */
+    ck_assert_str_eq(did, "");
+    worker_ends(0, 0, SIGTERM);
+    worker_ends(1, 0, SIGTERM);
+    ck_assert_str_eq(did, "sweep send:ready ");
+}
+END_TEST
+
+static void checked(bool fit)
+{
+    step((struct agent_event){
+        .kind = AGENT_CHECKED, .fit = fit, .text = "GPU 3 is lost"});
+}
+
+/* The node's health comes before its first connection. */
+START_TEST(test_agent_checks_before_it_joins)
+{
+    agent.conf.checks = true;
+    step((struct agent_event){.kind = AGENT_START});
+    ck_assert_str_eq(did, "check ");
+    now_us += 20 * MONO_S;
+    tick();
+    ck_assert_str_eq(did, "");
+    checked(_i == 0);
+    if (_i == 0) {
+        ck_assert_str_eq(did, "connect ");
+        return;
+    }
+    ck_assert_str_eq(did, "exit:81 ");
+    ck_assert_str_eq(verdict.text, "this node is not fit: GPU 3 is lost");
+}
+END_TEST
+
+/* ... and between a failure and the next round, whoever asks meanwhile. */
+START_TEST(test_agent_checks_after_a_failure)
+{
+    start();
+    agent.conf.checks = true;
+    lease(0, 100000);
+    world("aa", 1);
+    worker_ends(0, 3, 0);
+    stop(1);
+    worker_ends(1, 0, SIGTERM);
+    ck_assert_str_eq(did, "sweep check ");
+    stop(1);
+    ck_assert_str_eq(did, "");
+    world("aa", 2);
+    ck_assert_str_eq(did, "");
+    checked(_i == 0);
+    if (_i == 0)
+        ck_assert_str_eq(did, "send:ready ");
+    else
+        ck_assert_str_eq(did, "send:leave send:ready exit:81 ");
+    checked(false); /* too late to matter */
+    ck_assert_str_eq(did, "");
+}
+END_TEST
+
+/* Where a round ends since a node joins, or all went well, nothing is looked
+ * at; and a signal does not wait for a check. */
+START_TEST(test_agent_checks_no_more_than_that)
+{
+    start();
+    agent.conf.checks = true;
+    lease(0, 100000);
+    world("aa", 1);
+    struct msg m = {.kind = MSG_KIND_stop,
+                    .stop = {.round = 1, .graceful = MSG_SCALE_UP}};
+    hear(&m);
+    worker_ends(0, 0, 0);
+    worker_ends(1, 0, 0);
+    ck_assert_str_eq(did, "sweep send:ready ");
+    world("aa", 2);
+    worker_ends(0, 3, 0);
+    worker_ends(1, 0, SIGTERM);
+    ck_assert_str_eq(did, "sweep check ");
+    signal_comes(SIGTERM);
+    ck_assert_str_eq(did, "send:leave send:ready exit:143 ");
+}
+END_TEST
+
 static void add_asked(TCase *t)
 {
     tcase_add_test(t, test_agent_drained_asks_its_workers_and_goes);
     tcase_add_test(t, test_agent_drained_workers_have_the_grace);
     tcase_add_loop_test(t, test_agent_drained_in_other_states, 0, 3);
+    tcase_add_loop_test(t, test_agent_checks_before_it_joins, 0, 2);
+    tcase_add_loop_test(t, test_agent_checks_after_a_failure, 0, 2);
+    tcase_add_test(t, test_agent_checks_no_more_than_that);
+    tcase_add_test(t, test_agent_hung_worker_is_a_failure);
     tcase_add_test(t, test_agent_graceful_stop_asks_and_waits);
     tcase_add_test(t, test_agent_who_does_not_leave_is_told_then_killed);
     tcase_add_test(t, test_agent_grace_runs_at_once_where_nobody_looks);

@@ -916,6 +916,7 @@ static const struct {
     {OPTIONS_log_rotate, "1X"},
     {OPTIONS_duplicate_stdout_filters, NULL}, /* any text is one */
     {OPTIONS_duplicate_stderr_filters, NULL},
+    {OPTIONS_cgroup, "old"},
     {OPTIONS_start_method, "thread"},
 };
 

@@ -1,0 +1,226 @@
+#include "launcher/lookout.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "launcher/stacks.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+#include "rendezvous/daemon/helper.h"
+
+#define STACKS_US     (20 * MONO_S) /* then the worker is stopped anyway */
+#define STACKS_NAME   "stacks.txt"
+#define LINES_ON_TERM 24 /* of the stacks, on stderr */
+
+struct lookout {
+    const struct conf *conf;
+    struct crew *crew;
+    const struct lookout_handler *handler;
+    void *ctx;
+    uv_timer_t timer;
+    struct hang hang;
+    int64_t base_rank;
+
+    pid_t helper; /* writes stacks, 0: none */
+    int stacks_fd;
+    int64_t stacks_until_us;
+    char path[CREW_PATH_MAX];    /* of the stacks, "" where there is no file */
+    struct hang_verdict verdict; /* what is told when it is done */
+    pid_t pid;
+};
+
+struct lookout *lookout_new(uv_loop_t *loop,
+                            const struct conf *conf,
+                            struct crew *crew,
+                            const struct lookout_handler *handler,
+                            void *ctx)
+{
+    size_t n = (size_t)conf->nproc;
+    struct lookout *l = calloc(1, sizeof(*l));
+    struct hang_worker *workers = calloc(n, sizeof(*workers));
+    if (l == NULL || workers == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu workers", n);
+    l->conf = conf;
+    l->crew = crew;
+    l->handler = handler;
+    l->ctx = ctx;
+    l->stacks_fd = -1;
+    hang_init(&l->hang, &conf->hang, workers, conf->nproc);
+    (void)uv_timer_init(loop, &l->timer); /* cannot fail */
+    l->timer.data = l;
+    return l;
+}
+
+/* -- telling --------------------------------------------------------------- */
+
+static void drop_stacks(struct lookout *l)
+{
+    helper_kill(&l->helper);
+    if (l->stacks_fd >= 0)
+        (void)close(l->stacks_fd); /* another process wrote it */
+    l->stacks_fd = -1;
+}
+
+static void show_stacks(const struct lookout *l)
+{
+    char line[512];
+    int n = 0;
+    int fd = dup(l->stacks_fd);
+    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (f == NULL) {
+        if (fd >= 0)
+            (void)close(fd); /* only to be read */
+        return;
+    }
+    rewind(f);
+    while (n < LINES_ON_TERM && fgets(line, sizeof(line), f) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        for (char *tab = line; (tab = strchr(tab, '\t')) != NULL;)
+            *tab = ' ';
+        log_info("  | %s", line);
+        n++;
+    }
+    if (n == LINES_ON_TERM && l->path[0] != '\0')
+        log_info("  | ... (all of it: %s)", l->path);
+    (void)fclose(f); /* only read */
+}
+
+static void tell(struct lookout *l)
+{
+    const struct hang_verdict v = l->verdict;
+    const struct hang_limits *limits = &l->conf->hang;
+    char text[400];
+    char step[48] = "";
+    int64_t limit_us = v.beat ? limits->beat_us : limits->idle_us;
+    if (v.step >= 0)
+        (void)snprintf(step, sizeof(step), ", its last beat was of step %lld",
+                       (long long)v.step);
+    (void)snprintf(text, /* a cut text is still a text */
+                   sizeof(text), "no %s for %.3g s (%s=%.12g)%s%s%.200s",
+                   v.beat ? "beat" : "progress", (double)v.silent_us / MONO_S,
+                   v.beat ? "--beat_timeout" : "--hang_timeout",
+                   (double)limit_us / MONO_S, step,
+                   l->path[0] != '\0' ? "; its threads: " : "", l->path);
+    show_stacks(l);
+    drop_stacks(l);
+    l->handler->on_hang(l->ctx, &v, l->pid, text);
+}
+
+/* -- stacks ---------------------------------------------------------------- */
+
+/* The one that is blamed first, then the other workers of this node. */
+static void list_workers(const struct lookout *l, struct stacks_of *of)
+{
+    int first = l->verdict.local_rank;
+    of->n = 0;
+    for (int i = -1; i < l->conf->nproc && of->n < STACKS_PIDS_MAX; i++) {
+        int local_rank = i < 0 ? first : i;
+        pid_t pid = crew_pid(l->crew, local_rank);
+        if (i == first || pid == 0)
+            continue;
+        of->pids[of->n] = pid;
+        of->ranks[of->n] = (int)l->base_rank + local_rank;
+        of->n++;
+    }
+}
+
+static void open_stacks(struct lookout *l)
+{
+    crew_path(l->crew, l->verdict.local_rank, STACKS_NAME, l->path);
+    if (l->path[0] != '\0')
+        l->stacks_fd =
+            open(l->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (l->stacks_fd >= 0)
+        return;
+    l->path[0] = '\0';
+    l->stacks_fd = memfd_create("ddprun-stacks", MFD_CLOEXEC);
+}
+
+static void run_stacks(const struct helper_fds *fds, const void *arg)
+{
+    stacks_main(fds->chan, arg);
+}
+
+/* A worker that hangs is left alone until its stacks are taken. */
+static void take_stacks(struct lookout *l)
+{
+    struct stacks_of of;
+    struct ddp_err err;
+    list_workers(l, &of);
+    open_stacks(l);
+    l->pid = crew_pid(l->crew, l->verdict.local_rank);
+    l->stacks_until_us = mono_after(mono_now_us(), STACKS_US);
+    log_warnx("rank %lld (pid %d) gets nowhere; looking at what it does",
+              (long long)(l->base_rank + l->verdict.local_rank), (int)l->pid);
+    struct helper_fds fds = {.listener = -1, .chan = l->stacks_fd};
+    if (l->stacks_fd >= 0 &&
+        helper_start(&l->helper, &fds, run_stacks, &of, &err) == 0)
+        return;
+    tell(l);
+}
+
+pid_t lookout_helper(const struct lookout *l)
+{
+    return l->helper;
+}
+
+void lookout_helper_ended(struct lookout *l)
+{
+    helper_kill(&l->helper); /* reaps it */
+    if (uv_is_active((uv_handle_t *)&l->timer))
+        tell(l);
+}
+
+/* -- looking --------------------------------------------------------------- */
+
+static void look(struct lookout *l, int64_t now_us)
+{
+    struct hang_sample sample;
+    for (int i = 0; i < l->conf->nproc; i++) {
+        if (crew_look(l->crew, i, l->hang.limits.cpu_counts, &sample))
+            hang_see(&l->hang, i, &sample, now_us);
+        else
+            hang_ended(&l->hang, i);
+    }
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct lookout *l = timer->data;
+    int64_t now_us = mono_now_us();
+    if (l->helper > 0 && now_us < l->stacks_until_us)
+        return;
+    if (l->helper > 0) {
+        tell(l);
+        return;
+    }
+    look(l, now_us);
+    if (hang_find(&l->hang, now_us, &l->verdict))
+        take_stacks(l);
+}
+
+void lookout_start(struct lookout *l, int64_t base_rank)
+{
+    uint64_t every_ms = (uint64_t)(hang_every_us(&l->hang) / MONO_MS);
+    if (!hang_watches(&l->hang))
+        return;
+    l->base_rank = base_rank;
+    for (int i = 0; i < l->conf->nproc; i++)
+        hang_started(&l->hang, i, mono_now_us());
+    (void)uv_timer_start(&l->timer, on_timer, every_ms, every_ms);
+}
+
+void lookout_stop(struct lookout *l)
+{
+    (void)uv_timer_stop(&l->timer);
+    drop_stacks(l);
+}
+
+void lookout_pause(struct lookout *l, bool paused)
+{
+    hang_pause(&l->hang, paused, mono_now_us());
+}

@@ -1,0 +1,41 @@
+#!/bin/sh
+# Who writes to $DDP_PROGRESS_FILE gets on, as does one that spins where
+# --hang_cpu_counts says so, and one whose launcher was paused (Ctrl-Z).
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+cat >writes <<'WRITES'
+#!/bin/sh
+for i in 1 2 3 4 5 6 7 8; do
+    echo "$i" >"$DDP_PROGRESS_FILE"
+    sleep 0.2
+done
+WRITES
+cat >spins <<'SPINS'
+#!/usr/bin/python3
+import time
+end = time.monotonic() + 1.6
+while time.monotonic() < end:
+    pass
+SPINS
+cat >beats_then_prints <<'PRINTS'
+#!/bin/sh
+echo 1 >"$DDP_PROGRESS_FILE"
+for i in 1 2 3 4 5 6 7 8; do
+    sleep 0.2
+done
+PRINTS
+chmod +x writes spins beats_then_prints
+launch 0 --nproc_per_node=2 --hang_timeout=0.8 --beat_timeout=0.8 ./writes
+launch 82 --hang_timeout=0.8 ./spins
+launch 0 --hang_timeout=0.8 --hang_cpu_counts ./spins
+launch 82 --beat_timeout=0.8 ./beats_then_prints
+has 'no beat for 0.[89][0-9]* s (--beat_timeout=0.8), its last beat was of step 1' it.err
+launch 0 --beat_timeout=0.8 sleep 1.5 # it never beat
+nothing_left
+# Time in which all are stopped is nobody's silence.
+node it --hang_timeout=1.2 sleep 2
+sleep 0.5
+kill -TSTP "$(pid_of it)"
+sleep 2
+kill -CONT "$(pid_of it)"
+ends_with 0 it

@@ -1,0 +1,47 @@
+#!/bin/sh
+# kill -9 of guard and agent, neither of which can do anything for the other:
+# where a cgroup can be made nothing is left, detached grandchildren included,
+# and the cgroup is gone too. Without one the workers at least are dead.
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+kill_both()
+{
+    agent=$(agent_of it)
+    kill -STOP "$(pid_of it)" "$agent" # so that neither sees the other's end
+    kill -KILL "$agent" "$(pid_of it)"
+    end_of it
+}
+
+groups()
+{
+    find /sys/fs/cgroup -maxdepth 4 -type d -name "ddprun-$(pid_of it)-*" \
+        2>/dev/null
+}
+
+node it --nproc_per_node=2 --cgroup=none "$WORKER" family
+wait_round 1 2
+same '' "$(groups)" 'cgroups with --cgroup=none'
+workers=$(workers_on it 1)
+kill_both
+for pid in $workers; do
+    eventually 5 is_gone "$pid" || fail "worker $pid lives"
+done
+for pid in $(marked it); do
+    kill -KILL "$pid"
+done
+nothing_left
+
+: >started
+node it --nproc_per_node=2 "$WORKER" family
+wait_round 1 2
+[ -n "$(groups)" ] || skip 'no cgroup can be made here'
+sleep 0.3 # for its grandchildren
+began=$(now_ms)
+kill_both
+nothing_left
+eventually 5 sh -c "[ -z \"\$(find /sys/fs/cgroup -maxdepth 4 \
+    -name 'ddprun-$(pid_of it)-*')\" ]" || fail "left: $(groups)"
+measured "nothing left of it after $(took) ms"
+# An orderly end takes its cgroup along.
+launch 0 --nproc_per_node=2 true
+same '' "$(groups)" 'cgroups after the end'

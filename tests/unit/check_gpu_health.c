@@ -1,0 +1,115 @@
+/* links: launcher/gpu_health launcher/gpus launcher/nvml launcher/topology */
+/* links: launcher/cpus rendezvous/base/err */
+/* libs: -ldl */
+/*
+ * Which GPUs are fit, by a library that tests/lib/fake_nvml.c is made into, and
+ * by lines as the driver writes them into the kernel's log.
+ */
+#include <check.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launcher/gpu_health.h"
+
+#define FIT "GPU-aa 0:1b:0;"
+
+/* What is loaded already under the library's name is what dlopen finds. */
+static void load_fake(void)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 64);
+    ck_assert_int_gt(n, 0);
+    path[n] = '\0';
+    *strrchr(path, '/') = '\0';
+    (void)strcat(path, "/../lib/libnvidia-ml.so.1");
+    ck_assert_msg(dlopen(path, RTLD_NOW) != NULL, "%s", dlerror());
+}
+
+static bool look(const char *gpus, const char *visible, char *why)
+{
+    static const pid_t pids[] = {41, 42};
+    ck_assert_int_eq(setenv("FAKE_NVML", gpus, 1), 0);
+    why[0] = '\0';
+    return gpu_health(visible, true, INT64_MAX, pids, 2, why, 300);
+}
+
+START_TEST(test_gpu_health_says_what_is_wrong)
+{
+    static const struct {
+        const char *gpus, *visible, *why; /* NULL: nothing */
+    } cases[] = {
+        {FIT "GPU-bb 0:c3:0", NULL, NULL},
+        {FIT "GPU-bb 0:c3:0 lost", NULL, "1 of 2 GPUs are there"},
+        {FIT "GPU-bb 0:c3:0 lost", "0", NULL},
+        {FIT "GPU-bb 0:c3:0 pages", NULL, "pages of its memory"},
+        {FIT "GPU-bb 0:c3:0 rows", NULL, "rows of its memory"},
+        {FIT "GPU-bb 0:c3:0 failed", NULL, "could not be remapped"},
+        {FIT "GPU-bb 0:c3:0 pids=7:100", NULL, NULL},
+        {FIT, "0,GPU-cc", "1 of 2 GPUs are there"},
+        {FIT, "", "no GPU is there"},
+    };
+    char why[300];
+    bool fit = look(cases[_i].gpus, cases[_i].visible, why);
+    ck_assert_msg(fit == (cases[_i].why == NULL), "%s", why);
+    if (!fit)
+        ck_assert_msg(strstr(why, cases[_i].why) != NULL, "%s", why);
+}
+END_TEST
+
+/* Memory of a worker that is dead is waited for, but not for ever. */
+START_TEST(test_gpu_health_waits_for_the_memory_of_the_dead)
+{
+    char why[300];
+    ck_assert(!look(FIT "GPU-bb 0:c3:0 pids=7:100,42:9000", NULL, why));
+    ck_assert_msg(strstr(why, "process 42, which is dead") != NULL, "%s", why);
+}
+END_TEST
+
+START_TEST(test_gpu_health_reads_xids)
+{
+    static const struct {
+        const char *line;
+        int xid; /* 0: none that matters */
+    } cases[] = {
+        {"4,1,500,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=9, GPU has fallen", 79},
+        {"4,1,499,-;NVRM: Xid (PCI:0000:3b:00): 79, it came before", 0},
+        {"4,1,501,-;NVRM: Xid (PCI:0000:3b:00): 31, a program's fault", 0},
+        {"4,1,501,-;NVRM: Xid (PCI:0000:3b:00): 4800, there is none", 0},
+        {"4,1,501,-;NVRM: Xid (PCI:0000:3b:00):", 0},
+        {"NVRM: Xid (PCI:0000:3b:00): 79", 0},
+        {"4,1,501,-;usb 1-1: Xid 79", 0},
+        {"", 0},
+    };
+    char pci[16];
+    int xid = 0;
+    bool found = gpu_health_xid(cases[_i].line, 500, &xid, pci);
+    ck_assert_int_eq(found, cases[_i].xid != 0);
+    if (found) {
+        ck_assert_int_eq(xid, cases[_i].xid);
+        ck_assert_str_eq(pci, "0000:3b:00");
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("gpu_health");
+    TCase *tc = tcase_create("gpu_health");
+    TCase *slow = tcase_create("slow");
+    tcase_add_checked_fixture(tc, load_fake, NULL);
+    tcase_add_checked_fixture(slow, load_fake, NULL);
+    tcase_add_loop_test(tc, test_gpu_health_says_what_is_wrong, 0, 9);
+    tcase_add_loop_test(tc, test_gpu_health_reads_xids, 0, 8);
+    tcase_add_test(slow, test_gpu_health_waits_for_the_memory_of_the_dead);
+    tcase_set_timeout(slow, 3 * GPU_HEALTH_DRAIN_S);
+    suite_add_tcase(suite, tc);
+    suite_add_tcase(suite, slow);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,174 @@
+/* links: launcher/hang rendezvous/base/err rendezvous/base/mono */
+/*
+ * Which worker gets nowhere: what counts as progress, who is blamed, and that
+ * time in which all are paused counts against nobody.
+ */
+#include <check.h>
+#include <stdlib.h>
+
+#include "launcher/hang.h"
+#include "rendezvous/base/mono.h"
+
+#define N 3
+
+static struct hang hang;
+static struct hang_worker workers[N];
+static struct hang_verdict verdict;
+
+static void begin(int64_t beat_us, int64_t idle_us, bool cpu)
+{
+    struct hang_limits limits = {
+        .beat_us = beat_us, .idle_us = idle_us, .cpu_counts = cpu};
+    hang_init(&hang, &limits, workers, N);
+    for (int i = 0; i < N; i++)
+        hang_started(&hang, i, 0);
+}
+
+static void see(int rank, int64_t now_us, struct hang_sample sample)
+{
+    hang_see(&hang, rank, &sample, now_us);
+}
+
+static const struct hang_sample nothing = {.step = -1};
+
+START_TEST(test_hang_nothing_is_watched_unless_asked_for)
+{
+    begin(MONO_NEVER, MONO_NEVER, false);
+    ck_assert(!hang_watches(&hang));
+    ck_assert(!hang_find(&hang, INT64_C(1) << 60, &verdict));
+    begin(MONO_NEVER, 5, false);
+    ck_assert(hang_watches(&hang));
+    begin(5, MONO_NEVER, false);
+    ck_assert(hang_watches(&hang));
+}
+END_TEST
+
+START_TEST(test_hang_silence_is_counted_from_the_start)
+{
+    begin(MONO_NEVER, 100, false);
+    for (int i = 0; i < N; i++)
+        see(i, 50, nothing);
+    ck_assert(!hang_find(&hang, 99, &verdict));
+    ck_assert(hang_find(&hang, 100, &verdict));
+    ck_assert(!verdict.beat);
+    ck_assert_int_eq(verdict.silent_us, 100);
+    ck_assert_int_eq(verdict.step, -1);
+}
+END_TEST
+
+/* Each kind of change by itself; the same sample twice is none. */
+START_TEST(test_hang_what_progress_is)
+{
+    static const struct {
+        struct hang_sample sample;
+        bool cpu, moves;
+    } cases[] = {
+        {{.step = -1, .written = 7}, false, true},
+        {{.step = -1, .output = 1}, false, true},
+        {{.step = 0}, false, true},
+        {{.step = -1, .cpu = 9}, false, false},
+        {{.step = -1, .cpu = 9}, true, true},
+        {{.step = -1}, true, false},
+    };
+    begin(MONO_NEVER, 100, cases[_i].cpu);
+    for (int i = 1; i < N; i++)
+        hang_ended(&hang, i);
+    see(0, 60, cases[_i].sample);
+    ck_assert_int_eq(hang_find(&hang, 110, &verdict), !cases[_i].moves);
+    see(0, 120, cases[_i].sample);
+    ck_assert(hang_find(&hang, 160, &verdict));
+}
+END_TEST
+
+/* Who never beat is not held to it; who has is, whatever it prints. */
+START_TEST(test_hang_beats_bind_whoever_has_beaten)
+{
+    begin(100, MONO_NEVER, true);
+    see(0, 10, (struct hang_sample){.step = 1, .written = 1});
+    for (int64_t t = 20; t <= 300; t += 20) {
+        see(0, t,
+            (struct hang_sample){
+                .step = 1, .written = 1, .output = t, .cpu = t});
+        see(1, t, (struct hang_sample){.step = -1, .output = t});
+        ck_assert_int_eq(hang_find(&hang, t, &verdict), t >= 110);
+    }
+    ck_assert(verdict.beat);
+    ck_assert_int_eq(verdict.local_rank, 0);
+    ck_assert_int_eq(verdict.step, 1);
+    ck_assert_int_eq(verdict.silent_us, 290);
+}
+END_TEST
+
+START_TEST(test_hang_blames_fewest_steps_then_longest_silence)
+{
+    begin(MONO_NEVER, 100, false);
+    see(0, 10, (struct hang_sample){.step = 8});
+    see(1, 30, (struct hang_sample){.step = 7});
+    see(2, 20, (struct hang_sample){.step = 7});
+    ck_assert(hang_find(&hang, 500, &verdict));
+    ck_assert_int_eq(verdict.local_rank, 2);
+    hang_ended(&hang, 2);
+    ck_assert(hang_find(&hang, 500, &verdict));
+    ck_assert_int_eq(verdict.local_rank, 1);
+    hang_ended(&hang, 1);
+    hang_ended(&hang, 0);
+    ck_assert(!hang_find(&hang, 500, &verdict));
+}
+END_TEST
+
+START_TEST(test_hang_a_pause_counts_against_nobody)
+{
+    begin(100, 100, false);
+    hang_pause(&hang, true, 50);
+    hang_pause(&hang, true, 60); /* said twice */
+    ck_assert(!hang_find(&hang, 10000, &verdict));
+    hang_pause(&hang, false, 10050);
+    hang_pause(&hang, false, 10060);
+    ck_assert(!hang_find(&hang, 10099, &verdict));
+    ck_assert(hang_find(&hang, 10100, &verdict));
+    ck_assert_int_eq(verdict.silent_us, 100);
+}
+END_TEST
+
+/* A worker of the next round owes nothing for the one before. */
+START_TEST(test_hang_a_new_round_begins_anew)
+{
+    begin(100, MONO_NEVER, false);
+    see(0, 10, (struct hang_sample){.step = 5});
+    ck_assert(hang_find(&hang, 200, &verdict));
+    hang_started(&hang, 0, 200);
+    ck_assert(!hang_find(&hang, 1000, &verdict));
+}
+END_TEST
+
+START_TEST(test_hang_looks_often_enough_and_not_too_often)
+{
+    begin(MONO_NEVER, 10 * MONO_S, false);
+    ck_assert_int_eq(hang_every_us(&hang), 500 * MONO_MS);
+    begin(20 * MONO_MS, 10 * MONO_S, false);
+    ck_assert_int_eq(hang_every_us(&hang), 50 * MONO_MS);
+    begin(MONO_NEVER, 86400 * MONO_S, false);
+    ck_assert_int_eq(hang_every_us(&hang), 5 * MONO_S);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("hang");
+    TCase *tc = tcase_create("hang");
+    tcase_set_tags(tc, "fast");
+    tcase_add_test(tc, test_hang_nothing_is_watched_unless_asked_for);
+    tcase_add_test(tc, test_hang_silence_is_counted_from_the_start);
+    tcase_add_loop_test(tc, test_hang_what_progress_is, 0, 6);
+    tcase_add_test(tc, test_hang_beats_bind_whoever_has_beaten);
+    tcase_add_test(tc, test_hang_blames_fewest_steps_then_longest_silence);
+    tcase_add_test(tc, test_hang_a_pause_counts_against_nobody);
+    tcase_add_test(tc, test_hang_a_new_round_begins_anew);
+    tcase_add_test(tc, test_hang_looks_often_enough_and_not_too_often);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
