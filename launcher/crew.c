@@ -385,7 +385,10 @@ bool crew_look(const struct crew *crew,
     pid_t pid = crew_pid(crew, local_rank);
     if (pid == 0)
         return false;
-    *out = (struct hang_sample){.cpu = cpu ? cpu_time(pid) : 0};
+    *out = (struct hang_sample){
+        .cpu = cpu ? cpu_time(pid) : 0,
+        .output = output_bytes(crew->output, local_rank),
+    };
     notice_read(&crew->notices[local_rank], &out->written, &out->step);
     return true;
 }

@@ -4,19 +4,22 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
-#include "rendezvous/daemon/helper.h"
 #include "launcher/relay.h"
 #include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+#include "rendezvous/daemon/helper.h"
 
 #define PIPE_BYTES  (256 * 1024) /* of streams that may be large */
 #define QUEUE_BYTES (1024 * 1024)
@@ -39,7 +42,21 @@ struct output {
     bool silent;           /* it did not answer the last question (yet) */
     bool terminal;         /* stderr is one: workers get one, too */
     struct handed *handed; /* by local rank */
+    _Atomic int64_t *seen; /* the same, what the relay counts; or NULL */
 };
+
+/* Numbers that the relay writes and the agent reads; NULL: no memory. */
+static _Atomic int64_t *share(size_t n)
+{
+    void *page = mmap(NULL, n * sizeof(_Atomic int64_t), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return page == MAP_FAILED ? NULL : page;
+}
+
+int64_t output_bytes(const struct output *o, int local_rank)
+{
+    return o->seen != NULL ? atomic_load(&o->seen[local_rank]) : 0;
+}
 
 struct output *output_new(const struct conf *conf)
 {
@@ -52,6 +69,8 @@ struct output *output_new(const struct conf *conf)
     for (size_t i = 0; i < n; i++)
         o->handed[i].fds[0] = o->handed[i].fds[1] = -1;
     o->conf = conf;
+    if (conf->hang.idle_us != MONO_NEVER)
+        o->seen = share(n);
     o->ctl = -1;
     o->terminal = isatty(STDERR_FILENO) == 1;
     return o;
@@ -62,7 +81,8 @@ struct output *output_new(const struct conf *conf)
 
 static void run_relay(const struct helper_fds *fds, const void *arg)
 {
-    relay_main(fds->chan, arg);
+    const struct output *o = arg;
+    relay_main(fds->chan, o->conf, o->seen);
 }
 
 static int start_relay(struct output *o, struct ddp_err *err)
@@ -77,7 +97,7 @@ static int start_relay(struct output *o, struct ddp_err *err)
                            "process");
     (void)setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
     struct helper_fds fds = {.listener = -1, .chan = pair[1]};
-    int rc = helper_start(&o->pid, &fds, run_relay, o->conf, err);
+    int rc = helper_start(&o->pid, &fds, run_relay, o, err);
     (void)close(pair[1]);
     if (rc != 0)
         (void)close(pair[0]);

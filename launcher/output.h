@@ -49,6 +49,10 @@ void output_tail(struct output *o,
                  int local_rank,
                  char text[LINES_TAIL_BYTES + 1]);
 
+/* How much has come from a worker and those before it at its local rank; 0
+ * where --hang_timeout is off. */
+int64_t output_bytes(const struct output *o, int local_rank);
+
 /* Hands a line of JSON to the events' file. Lost where the relay is stuck. */
 void output_event(struct output *o, const char *line);
 

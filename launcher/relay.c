@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@
 
 struct relay {
     const struct conf *conf;
+    _Atomic int64_t *seen; /* by local rank, shared with the agent; or NULL */
     int ctl;
     int epoll;
     struct console consoles[2];
@@ -214,12 +216,20 @@ static void drop_ended(struct relay *r)
 /* -- reading ----------------------------------------------------------------
  */
 
+static void count(const struct relay *r, const struct stream *s, int64_t n)
+{
+    if (r->seen != NULL)
+        (void)atomic_fetch_add(&r->seen[s->local_rank], n);
+}
+
 /* Returns whether there may be more. */
 static bool read_spliced(struct relay *r, struct stream *s)
 {
     int64_t n = logfile_splice(&s->file, s->fd, SPLICE_MOST);
-    if (n > 0)
+    if (n > 0) {
+        count(r, s, n);
         return true;
+    }
     if (n == 0)
         end_reading(r, s);
     else if (errno != EAGAIN && errno != EINTR)
@@ -238,6 +248,7 @@ static bool read_some(struct relay *r, struct stream *s)
         end_reading(r, s);
         return false;
     }
+    count(r, s, n);
     take(r, s, r->chunk, (size_t)n);
     /* With room again on the disk, back to what is cheaper. */
     s->spliced = s->plan.file && !s->plan.console && s->filtered == NULL &&
@@ -595,10 +606,11 @@ static void finish(struct relay *r)
     console_flush(&r->consoles[1]);
 }
 
-void relay_main(int fd, const void *arg)
+void relay_main(int fd, const struct conf *conf, _Atomic int64_t *seen)
 {
     static struct relay r;
-    r.conf = arg;
+    r.conf = conf;
+    r.seen = seen;
     r.ctl = fd;
     r.quiet_at_us = MONO_NEVER;
     r.filtered[0].fd = r.filtered[1].fd = r.events.fd = -1;

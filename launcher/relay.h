@@ -52,8 +52,9 @@ struct relay_word {
 /* Bytes of a word of which `len` bytes of text are used. */
 #define RELAY_WORD_SIZE(len) (offsetof(struct relay_word, text) + (len))
 
-/* The process, a helper_main: `arg` is the struct conf. Ends after
- * RELAY_FINISH, or when the agent is gone. */
-void relay_main(int fd, const void *arg);
+/* The process. It counts in seen[local rank], which others may read, the bytes
+ * that a worker wrote; NULL: nobody wants to know. Ends after RELAY_FINISH, or
+ * when the agent is gone. */
+void relay_main(int fd, const struct conf *conf, _Atomic int64_t *seen);
 
 #endif

@@ -30,6 +30,18 @@ launch 82 --hang_timeout=0.8 ./spins
 launch 0 --hang_timeout=0.8 --hang_cpu_counts ./spins
 launch 82 --beat_timeout=0.8 ./beats_then_prints
 has 'no beat for 0.[89][0-9]* s (--beat_timeout=0.8), its last beat was of step 1' it.err
+cat >prints <<'PRINTS'
+#!/bin/sh
+for i in 1 2 3 4 5 6 7 8; do
+    printf . >&"${1:-2}"
+    sleep 0.2
+done
+PRINTS
+chmod +x prints
+launch 0 --hang_timeout=0.8 ./prints
+launch 82 --hang_timeout=0.8 ./prints 1 # it is not ours to see
+launch 0 --hang_timeout=0.8 -t 1 ./prints 1
+launch 0 --hang_timeout=0.8 -r 1 ./prints 1
 launch 0 --beat_timeout=0.8 sleep 1.5 # it never beat
 nothing_left
 # Time in which all are stopped is nobody's silence.
