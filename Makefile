@@ -252,10 +252,11 @@ bench-rdzv: $(B)/ddprdzvd $(BENCH_RDZV)
 BENCH_STORE := $(addprefix $(B)/bench/store/,load floor serve)
 $(B)/bench/store/load: $(call obj,tests/bench/store/load)
 $(B)/bench/store/floor: $(call obj,tests/bench/store/floor)
-$(B)/bench/store/serve: $(call obj,tests/bench/store/serve $(STORE) $(BASE))
+$(B)/bench/store/serve: $(call obj,tests/bench/store/serve $(STORE) $(SERVER) \
+		$(NET) $(PROTO) $(OPTS) $(BASE))
 $(BENCH_STORE):
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -luv
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -luv -lcjson -lm -ldl
 bench-store: $(BENCH_STORE)
 	tests/bench/store/run $(B) $(BENCH_ARGS)
 
