@@ -70,7 +70,10 @@ LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew 
 	gpu_health tree worker_env errfile notice report program \
 	conf_meet conf_rdzv conf_program conf_place cpus topology nvml gpus \
 	signals dry_run conf_output output relay stream console \
-	logfile lines journal oom report_json)
+	logfile lines journal oom report_json tourney preflight \
+	preflight_probe preflight_lead preflight_io preflight_store \
+	preflight_data preflight_look preflight_link \
+	preflight_responder preflight_judge preflight_table)
 RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_wire \
 	comm_meet beat snapshot snapshot_load snapshot_save image folder \
 	slots shelf keeper keeper_load safetensors sampler) \

@@ -476,8 +476,8 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
     if (missing > 0)
         note(s, NOTE_wait,
              "%lld of the %lld nodes that are needed are here (%s), after "
-             "%lld s; %lld missing: ddprun must be started on every node with "
-             "the same line; giving up in %lld s",
+             "%lld s; %lld missing: start ddprun there with the same line; "
+             "where it runs, it says what keeps it away; giving up in %lld s",
              (long long)w->have, (long long)w->min, w->names,
              (long long)(w->since_ms / 1000), (long long)missing,
              (long long)(w->left_ms / 1000));

@@ -16,6 +16,7 @@
 
 #include "launcher/conf_parts.h"
 #include "launcher/options.h"
+#include "launcher/preflight.h"
 #include "launcher/signals.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
@@ -391,6 +392,58 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
     return 0;
 }
 
+/* -- preflight --------------------------------------------------------------
+ */
+
+/* What a preflight tells to all nodes instead of ending on one. */
+static bool is_problem(enum ddp_code code)
+{
+    return code == DDP_E_CONFIG || code == DDP_E_NOTFOUND ||
+           code == DDP_E_NOTEXEC || code == DDP_E_NOINPUT;
+}
+
+static int note_problem(struct conf *c, int rc, struct ddp_err *err)
+{
+    if (rc == 0 || !c->preflight || !is_problem(err->code))
+        return rc;
+    if (c->preflight_problem[0] == '\0')
+        (void)snprintf(c->preflight_problem, sizeof(c->preflight_problem),
+                       "%.300s", err->text);
+    return 0;
+}
+
+/* So that it never meets the real run. A long name is cut, and is the same
+ * one then as others that differ only behind that. */
+static void name_preflight(struct conf *c)
+{
+    static const char suffix[] = PREFLIGHT_SUFFIX;
+    size_t len = strnlen(c->run_id, sizeof(c->run_id) - sizeof(suffix));
+    memcpy(c->run_id + len, suffix, sizeof(suffix));
+}
+
+static int
+become_preflight(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    if (opts_number(o, OPTIONS_dry_run) != 0)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "--preflight and --dry_run exclude each other: the "
+                           "one meets the other nodes, the other meets nobody");
+    name_preflight(c);
+    c->nproc = 1;
+    c->gpus[0] = '\0';
+    c->virtual_local_rank = false;
+    c->numa_binding = TOPOLOGY_NONE;
+    c->max_restarts = 1; /* launcher/preflight.h says for what */
+    c->crash_loop = 0;
+    c->restart_window_us = 0;
+    (void)snprintf(c->max_restarts_text, sizeof(c->max_restarts_text), "1");
+    c->worker_store = true;
+    c->hang.beat_us = c->hang.idle_us = MONO_NEVER; /* it limits itself */
+    conf_output_free(&c->output); /* its table goes where we go */
+    memset(&c->output, 0, sizeof(c->output));
+    return conf_probe(c, err);
+}
+
 /* -- all of it --------------------------------------------------------------
  */
 
@@ -401,11 +454,16 @@ int conf_init(struct conf *c,
 {
     ddp_assert(o->ask == OPTS_ASK_RUN && o->table == &options_table);
     memset(c, 0, sizeof(*c));
-    if (check_nnodes(c, o, err) < 0 || conf_place(c, o, err) < 0 ||
+    c->preflight = opts_number(o, OPTIONS_preflight) != 0;
+    bool programless = c->preflight && program[0] == NULL;
+    if (check_nnodes(c, o, err) < 0 ||
+        note_problem(c, conf_place(c, o, err), err) < 0 ||
         check_names(c, o, err) < 0 || conf_meeting(c, o, err) < 0 ||
         conf_rdzv_conf(c, o, err) < 0 || check_rest(c, o, err) < 0 ||
         conf_output_init(&c->output, o, c->nproc, err) < 0 ||
-        conf_program(c, o, program, err) < 0) {
+        (!programless &&
+         note_problem(c, conf_program(c, o, program, err), err) < 0) ||
+        (c->preflight && become_preflight(c, o, err) < 0)) {
         conf_free(c);
         return -1;
     }

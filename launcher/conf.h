@@ -128,6 +128,14 @@ struct conf {
     char **argv;
     const char *prog_name;
 
+    /*
+     * --preflight: one probe of ours on each node, whatever the line says about
+     * workers; the run has a name of its own. What this node lacks for the real
+     * run (a program, GPUs) is no error then but told to all by `..problem`.
+     */
+    bool preflight;
+    char preflight_problem[320];
+
     /* Sentences for the user: what was accepted but has no meaning here. To be
      * logged once by whoever owns the terminal. */
     char notes[12][256];
@@ -145,7 +153,7 @@ struct conf {
  * value and what is allowed are named); DDP_E_NOTFOUND, DDP_E_NOTEXEC the
  * program or the interpreter; DDP_E_CONFIG --nproc_per_node=gpu without a GPU,
  * --numa_binding that this machine has not the CPUs for; DDP_E_NOMEM. After an
- * error there is nothing to free.
+ * error there is nothing to free. With --preflight no program need be given.
  */
 int conf_init(struct conf *c,
               const struct opts *o,

@@ -27,6 +27,9 @@ int conf_program(struct conf *c,
                  char *const program[],
                  struct ddp_err *err);
 
+/* Ourselves as the probe of a preflight, in place of the program. */
+int conf_probe(struct conf *c, struct ddp_err *err);
+
 /* A sentence for the user; cut where it is too long. */
 __attribute__((format(printf, 2, 3))) void
 conf_note(struct conf *c, const char *fmt, ...);

@@ -4,6 +4,7 @@
 
 #include "launcher/conf_parts.h"
 #include "launcher/options.h"
+#include "launcher/preflight.h"
 #include "launcher/program.h"
 
 /* -- the program ------------------------------------------------------------
@@ -69,4 +70,26 @@ int conf_program(struct conf *c,
         head[2] = module ? "-m" : NULL;
     }
     return join_vectors(c, head, program, err);
+}
+
+static void free_program(struct conf *c)
+{
+    for (char **p = c->argv; p != NULL && *p != NULL; p++)
+        free(*p);
+    free(c->argv);
+    free(c->exec_path);
+    c->argv = NULL;
+    c->exec_path = NULL;
+}
+
+int conf_probe(struct conf *c, struct ddp_err *err)
+{
+    static const char *const none[] = {NULL};
+    char name[] = PREFLIGHT_NAME;
+    char *const argv[] = {name, NULL};
+    free_program(c);
+    c->exec_path = strdup("/proc/self/exe");
+    if (c->exec_path == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for the command");
+    return join_vectors(c, none, argv, err);
 }

@@ -142,6 +142,8 @@ static void tell_exit(struct crew *crew, int local_rank, const siginfo_t *info)
                        sizeof(text), "cannot execute %.300s: %s",
                        crew->conf->exec_path, strerror(why));
     }
+    if (crew->conf->preflight && w.code == ddp_code_exit(DDP_E_PREFLIGHT))
+        w.permanent = true; /* it found what it was to find */
     crew->handler->on_exit(crew->ctx, &w);
 }
 

@@ -1,6 +1,7 @@
 /* ddprun: parses, checks, splits into guard and agent, runs. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "launcher/cgroup.h"
@@ -9,6 +10,7 @@
 #include "launcher/dry_run.h"
 #include "launcher/guard.h"
 #include "launcher/options.h"
+#include "launcher/preflight.h"
 #include "launcher/spawn.h"
 #include "launcher/store_host.h"
 #include "rendezvous/base/log.h"
@@ -44,7 +46,10 @@ int main(int argc, char *argv[])
     struct opts o;
     static struct conf conf;
     struct ddp_err err;
-    log_init("ddprun");
+    bool probe = argc > 0 && strcmp(argv[0], PREFLIGHT_NAME) == 0;
+    log_init(probe ? "preflight" : "ddprun");
+    if (probe)
+        return preflight_main();
     if (opts_parse(&o, &options_table, argc, argv, &err) != 0)
         refuse(&err);
     if (o.ask != OPTS_ASK_RUN)
@@ -62,6 +67,8 @@ int main(int argc, char *argv[])
         log_info("%s", conf.notes[i]);
     if (opts_number(&o, OPTIONS_dry_run) != 0)
         return dry_run(&conf, stdout);
+    if (conf.preflight && preflight_prepare(&conf, &err) != 0)
+        refuse(&err);
     struct spawn_origin origin;
     spawn_remember(&origin);
     if (conf.cgroup)

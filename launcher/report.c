@@ -29,6 +29,13 @@ static void say_unreachable(const struct conf *conf, const char *text)
               conf->endpoint_host, conf->endpoint_port, text);
 }
 
+/* Of no use where the worker is a probe, which tells more. */
+static bool is_of_workers(enum note_kind kind)
+{
+    return kind == NOTE_spawn || kind == NOTE_worker_failed ||
+           kind == NOTE_stopping;
+}
+
 void report_note(const struct conf *conf,
                  const struct note *n,
                  int64_t up_us,
@@ -39,6 +46,8 @@ void report_note(const struct conf *conf,
         note_format(n, line, sizeof(line));
         log_info("debug: %s", line);
     }
+    if (conf->preflight && is_of_workers(n->kind))
+        return;
     switch (n->kind) {
     case NOTE_wait:
         if (n->round > 0 || up_us >= WAIT_WORTH_US)
@@ -182,6 +191,16 @@ static void describe_time(const struct journal *j, char text[256])
                    seconds(j->restarting_us, lost));
 }
 
+/* The probes have said all themselves; the others' launchers hear only this. */
+static void report_preflight(const struct agent_verdict *v)
+{
+    const struct msg_end *e = &v->end;
+    char how[64];
+    report_how(e->code, e->signal, how, sizeof(how));
+    log_warnx("preflight: not all is well, says %s: %s (status %d)", e->node,
+              e->error[0] != '\0' ? e->error : how, v->status);
+}
+
 static void report_worker(const struct msg_end *e, int64_t ago_us)
 {
     char how[64];
@@ -236,6 +255,10 @@ void report_end(const struct conf *conf,
                 const char *logs)
 {
     char time_text[256];
+    if (v->ended && v->end.node[0] != '\0' && conf->preflight) {
+        report_preflight(v);
+        return;
+    }
     if (v->ended && v->end.node[0] != '\0') {
         report_failure(conf, v, j, logs);
         return;

@@ -127,11 +127,15 @@ void store_host_renew(struct store_host *h, int64_t round)
         return;
     helper_kill(&h->pid);
     find_allowed(h, round);
-    drain_backlog(h->fd);
+    if (h->used)
+        drain_backlog(h->fd);
     (void)uv_poll_start(&h->poll, UV_READABLE, on_wanted);
+    bool used = h->used;
+    h->used = true;
     if (h->take < 0)
         return;
-    handover_drain(h->take);
+    if (used)
+        handover_drain(h->take);
     (void)uv_poll_start(&h->take_poll, UV_READABLE, on_wanted);
 }
 

@@ -26,6 +26,7 @@ struct store_host {
     int take;
     uv_poll_t take_poll;
     pid_t pid; /* of the process, 0: none */
+    bool used; /* workers that are dead by now may have connected */
     /* The members of a round, told before it begins. */
     struct allow *members;
     int64_t members_round;
@@ -43,7 +44,9 @@ int store_host_open(struct store_host *h,
                     const struct conf *conf,
                     struct ddp_err *err);
 
-/* A fresh, empty store for this round: no stale keys. */
+/* A fresh, empty store for this round: no stale keys. Who has connected before
+ * this node's first round is a worker of it: its launcher heard of the world
+ * before we did. */
 void store_host_renew(struct store_host *h, int64_t round);
 
 /* What the server said about the members of a round. */

@@ -21,6 +21,7 @@
 #include "rendezvous/core/budget.h"
 #include "launcher/signals.h"
 #include "launcher/options.h"
+#include "launcher/preflight.h"
 
 /* -- a folder with programs, and a way to write a command line ---------------
  */
@@ -130,6 +131,55 @@ static int make_conf(struct conf *c,
         return -1;
     return conf_init(c, &o, argv_made + o.rest, err);
 }
+
+/* -- preflight ---------------------------------------------------------------
+ */
+
+/* The same line, with and without a program: one probe in a run of its own, and
+ * nothing that the line says about workers counts. */
+START_TEST(test_conf_preflight_runs_the_probe)
+{
+    static const char *const lines[] = {
+        "--preflight",
+        "--preflight --nproc_per_node=4 --max_restarts=3/1h -t 3 prog a b",
+        "--preflight --virtual_local_rank --gpus=0,1 --nproc_per_node=2 prog",
+    };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        struct conf c;
+        struct ddp_err err;
+        ck_assert_int_eq(make_conf(&c, "PET_RDZV_ID=job", lines[i], &err), 0);
+        ck_assert(c.preflight);
+        ck_assert_str_eq(c.run_id, "job" PREFLIGHT_SUFFIX);
+        ck_assert_str_eq(c.preflight_problem, "");
+        ck_assert_int_eq(c.nproc, 1);
+        ck_assert_int_eq(c.restart_window_us, 0);
+        ck_assert(!c.virtual_local_rank);
+        ck_assert_str_eq(c.gpus, "");
+        ck_assert_str_eq(c.argv[0], PREFLIGHT_NAME);
+        ck_assert_ptr_null(c.argv[1]);
+        ck_assert_str_eq(c.prog_name, PREFLIGHT_NAME);
+        ck_assert(!c.output.files);
+        conf_free(&c);
+    }
+}
+END_TEST
+
+/* What is missing on this node is told to all; what is wrong with the line is
+ * an error as ever. */
+START_TEST(test_conf_preflight_tells_what_is_missing)
+{
+    struct conf c;
+    struct ddp_err err;
+    ck_assert_int_eq(make_conf(&c, "", "--preflight nothere", &err), 0);
+    ck_assert_str_eq(c.preflight_problem, "nothere: not found in PATH");
+    conf_free(&c);
+    ck_assert_int_eq(make_conf(&c, "", "--preflight --nnodes=x prog", &err),
+                     -1);
+    ck_assert_int_eq(err.code, DDP_E_USAGE);
+    ck_assert_int_eq(make_conf(&c, "", "--preflight --dry_run prog", &err), -1);
+    ck_assert_int_eq(err.code, DDP_E_USAGE);
+}
+END_TEST
 
 /* -- where to meet -----------------------------------------------------------
  */
@@ -1023,6 +1073,8 @@ int main(void)
                         OPTIONS_COUNT);
     tcase_add_loop_test(t, test_conf_gpus_are_handed_out, 0, 9);
     tcase_add_test(t, test_conf_workers_are_bound);
+    tcase_add_test(t, test_conf_preflight_runs_the_probe);
+    tcase_add_test(t, test_conf_preflight_tells_what_is_missing);
     tcase_add_test(t, test_conf_signals_are_read);
     tcase_add_test(t, test_conf_defaults_are_torchruns);
     tcase_add_test(t, test_conf_values_arrive);

@@ -1,0 +1,70 @@
+#!/bin/sh
+# limit: 90
+# Firewalls: one that lets nothing in from one other node, one that lets in
+# nothing but the rendezvous, one that rejects. Is the pair, or the node, named
+# with address and port, and is the status everywhere 83?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+command -v nft >/dev/null || skip 'needs nft'
+network na nb nc
+new='tcp flags & (syn|ack) == syn' # a connection's first packet
+# wall MACHINE RULE...: what comes in there and the rule matches.
+wall()
+{
+    _at=dpe$$-$1
+    shift
+    ip netns exec "$_at" nft "add table inet wall; add chain inet wall in" \
+        "{ type filter hook input priority 0; }; add rule inet wall in $*"
+}
+no_wall()
+{
+    ip netns exec "dpe$$-$1" nft delete table inet wall
+}
+check()
+{
+    for machine in na nb nc; do
+        node_on $machine $machine --nnodes=3 --rdzv_endpoint=na:29500 \
+            --preflight
+    done
+    for machine in na nb nc; do
+        ends_with 83 $machine 30
+    done
+    cat na.out nb.out nc.out >all.out
+    cat na.err nb.err nc.err >all.err
+    tr -s '\n ' ' ' <all.out >line
+}
+
+# One pair, one direction: the others are measured.
+wall nc "ip saddr 10.77.0.2 $new drop"
+check
+has 'nb -> nc: no connection: TCP to 10.77.0.3 port [0-9]* timed out' line
+has 'a firewall there' line
+lines 1 PROBLEM all.out
+lines 2 '^  1  nb .* no$' all.out # round trip, bandwidth
+lines 3 'says na: 1 problem: nb -> nc' all.err
+no_wall nc
+
+# A node that nobody reaches, though it reaches all; rejected this time.
+wall nc "$new reject with tcp reset"
+check
+has 'node nc: nobody reaches it: TCP to 10.77.0.3 port [0-9]* refused' line
+has 'from na, nb' line
+lines 1 PROBLEM all.out
+no_wall nc
+
+# Only the rendezvous may be reached on the node of the store: one of the
+# others cannot come there, and says so by name on every node.
+wall na "ip saddr 10.77.0.3 tcp dport != 29500 $new drop"
+check
+has 'node 2 (by number) did not come to the store at MASTER_ADDR 10.77.0.1' line
+has 'nc does not reach the store of the workers at MASTER_ADDR 10.77.0.1' nc.err
+lines 3 'says nc: nc does not reach the store' all.err
+# The two others were measured.
+has '^  1  nb .*us' all.out
+no_wall na
+
+# Not even rank 0 reaches its own store: nobody waits for it.
+wall na "tcp dport != 29500 $new drop"
+check
+lines 3 'says na: na does not reach the store' all.err
+nothing_left

@@ -1,0 +1,43 @@
+#!/bin/sh
+# limit: 60
+# An interface with a smaller MTU than the others; then a switch's port that
+# silently drops large packets: is the node named each time?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+network na nb nc
+check()
+{
+    for machine in na nb nc; do
+        node_on $machine $machine --nnodes=3 --rdzv_endpoint=na:29500 \
+            --preflight
+    done
+    for machine in na nb nc; do
+        ends_with 83 $machine 40
+    done
+    cat na.out nb.out nc.out >all.out
+    tr -s '\n ' ' ' <all.out >line
+}
+
+ip -n dpe$$-nb link set eth0 mtu 1400
+check
+lines 1 PROBLEM all.out
+has 'node nb: the MTU of eth0 is 1400, that of the others is 1500' line
+
+ip -n dpe$$-nb link set eth0 mtu 1500
+# Packets are as long as on a cable only where nothing is put together.
+for machine in na nb nc; do
+    ip -n dpe$$-$machine link set eth0 gso_max_segs 1 || skip 'needs gso_max_segs'
+done
+ip netns exec dpe$$-sw nft 'add table netdev cut; add chain netdev cut nb {
+    type filter hook ingress device "to-na" priority 0; };
+    add rule netdev cut nb ip daddr 10.77.0.2 ip length > 1000 drop;
+    add chain netdev cut nc {
+    type filter hook ingress device "to-nc" priority 0; };
+    add rule netdev cut nc ip daddr 10.77.0.2 ip length > 1000 drop' ||
+    skip 'needs nft with netdev'
+check
+has 'node nb: large packets do not get there: small packets to 10.77.0.2 pass' \
+    line
+has 'those of the MTU of 1500 do not, from na, nc' line
+lines 1 PROBLEM all.out
+nothing_left

@@ -1,0 +1,489 @@
+/* links: launcher/preflight_judge launcher/preflight_table */
+/* links: launcher/preflight_data launcher/preflight_look launcher/gpus */
+/* links: launcher/nvml launcher/topology launcher/cpus rendezvous/net/addr */
+/* links: rendezvous/base/err rendezvous/base/mono */
+/* libs: -lcjson -ldl */
+/* What a preflight says about what it found: made-up clusters in, sentences and
+ * tables out. */
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launcher/preflight_look.h"
+#include "launcher/preflight_report.h"
+
+#define MOST  40
+#define GBIT  INT64_C(1000000000)
+#define PORT0 40000
+
+static struct preflight_node nodes[MOST];
+static struct preflight_link links[2 * MOST * MOST];
+static struct preflight_report r;
+static struct preflight_findings f;
+
+static struct preflight_link *to_link(int from, int to)
+{
+    for (int i = 0; i < r.links_len; i++)
+        if (links[i].from == from && links[i].to == to)
+            return &links[i];
+    ck_abort_msg("no link from %d to %d", from, to);
+}
+
+/* n nodes n1, n2, ... without a fault. */
+static void make_cluster(int n)
+{
+    memset(nodes, 0, sizeof(nodes));
+    memset(links, 0, sizeof(links));
+    r = (struct preflight_report){.run = "job",
+                                  .master_addr = "10.0.0.1",
+                                  .master_port = 4711,
+                                  .world = n,
+                                  .nodes = nodes,
+                                  .n = n,
+                                  .links = links};
+    for (int i = 0; i < n; i++) {
+        struct preflight_node *node = &nodes[i];
+        *node = (struct preflight_node){.rank = i,
+                                        .port = PORT0 + i,
+                                        .files = 65536,
+                                        .shm = INT64_C(64) << 30,
+                                        .version = "0.1.0",
+                                        .kernel = "6.1.0"};
+        struct preflight_place *p = &node->place[PREFLIGHT_MASTER];
+        (void)snprintf(node->name, sizeof(node->name), "n%d", i + 1);
+        (void)snprintf(p->addr, sizeof(p->addr), "10.0.0.%d", i + 1);
+        (void)snprintf(p->iface, sizeof(p->iface), "eth0");
+        p->mtu = 1500;
+        for (int k = 0; k < n; k++)
+            if (k != i)
+                links[r.links_len++] = (struct preflight_link){.from = i,
+                                                               .to = k,
+                                                               .rtt_us = 50,
+                                                               .rate = 9 * GBIT,
+                                                               .mtu = 1500};
+    }
+}
+
+static void block(int from, int to)
+{
+    struct preflight_link *l = to_link(from, to);
+    l->state = PREFLIGHT_NO;
+    l->code = ETIMEDOUT;
+    l->rate = l->rtt_us = 0;
+    (void)snprintf(l->reason, sizeof(l->reason), "timed out");
+}
+
+/* Judges, and has exactly this problem as the only one. */
+static void only_problem(const char *text)
+{
+    preflight_judge(&r, &f);
+    ck_assert_int_eq(f.problems, 1);
+    ck_assert_str_eq(f.at[0].text, text);
+    ck_assert(f.at[0].problem);
+}
+
+/* -- judging --------------------------------------------------------------- */
+
+/* Nothing is found wrong with good clusters of any size. */
+START_TEST(test_good_cluster_has_no_finding)
+{
+    for (int n = 1; n <= MOST; n++) {
+        make_cluster(n);
+        preflight_judge(&r, &f);
+        ck_assert_int_eq(f.problems + f.notes + f.n, 0);
+    }
+}
+END_TEST
+
+/* One direction of one pair. */
+START_TEST(test_blocked_link_is_named)
+{
+    make_cluster(3);
+    block(0, 2);
+    only_problem("n1 -> n3: no connection: TCP to 10.0.0.3 port 40002 timed "
+                 "out: a firewall there? Workers use such ports");
+}
+END_TEST
+
+/* Both directions are one sentence. */
+START_TEST(test_blocked_pair_is_one_problem)
+{
+    make_cluster(4);
+    block(1, 2);
+    block(2, 1);
+    only_problem("n2 and n3 do not reach each other: TCP to 10.0.0.3 port "
+                 "40002 timed out: a firewall there? Workers use such ports");
+}
+END_TEST
+
+/* All links to a node are the node's fault, not that of the others. */
+START_TEST(test_node_that_nobody_reaches_is_blamed)
+{
+    make_cluster(4);
+    for (int i = 0; i < 3; i++)
+        block(i, 3);
+    only_problem("node n4: nobody reaches it: TCP to 10.0.0.4 port 40003 timed "
+                 "out, from n1, n2, n3: a firewall there? Workers use such "
+                 "ports");
+}
+END_TEST
+
+/* All links from a node are its fault, also beside a node that nobody
+ * reaches. */
+START_TEST(test_node_that_reaches_nobody_is_blamed)
+{
+    make_cluster(5);
+    for (int i = 0; i < 4; i++) {
+        block(4, i);
+        if (i != 2)
+            block(i, 2);
+    }
+    preflight_judge(&r, &f);
+    ck_assert_int_eq(f.problems, 2);
+    ck_assert_ptr_nonnull(strstr(f.at[0].text, "node n3: nobody reaches it"));
+    ck_assert_ptr_nonnull(strstr(f.at[0].text, "from n1, n2, n4, n5:"));
+    ck_assert_ptr_nonnull(strstr(f.at[1].text, "node n5: it reaches nobody"));
+    ck_assert_ptr_nonnull(strstr(f.at[1].text, "to n1, n2, n4:"));
+}
+END_TEST
+
+/* Where nothing passes at all, one sentence is enough. */
+START_TEST(test_all_blocked_is_one_problem)
+{
+    make_cluster(5);
+    for (int i = 0; i < r.links_len; i++)
+        block((int)links[i].from, (int)links[i].to);
+    only_problem("no node reaches another: from n1, for one, TCP to 10.0.0.2 "
+                 "port 40001 timed out: a firewall there? Workers use such "
+                 "ports");
+}
+END_TEST
+
+/* A slow node is blamed though one of its links cannot be measured. */
+START_TEST(test_slow_node_is_blamed)
+{
+    make_cluster(5);
+    for (int i = 0; i < 4; i++)
+        to_link(4, i)->rate = GBIT / 10;
+    block(4, 2);
+    preflight_judge(&r, &f);
+    ck_assert_int_eq(f.problems, 2);
+    ck_assert_str_eq(f.at[1].text,
+                     "node n5: all that comes from it is slow: for one, 100 "
+                     "Mbit/s, where the better links have 9.0 Gbit/s, to n1, "
+                     "n2, n4: a bad cable, a busy link, a limit?");
+}
+END_TEST
+
+/* A third of the best is not slow, a fifth is. */
+START_TEST(test_slow_begins_at_a_quarter)
+{
+    make_cluster(2);
+    to_link(0, 1)->rate = 3 * GBIT;
+    preflight_judge(&r, &f);
+    ck_assert_int_eq(f.problems, 0);
+    to_link(0, 1)->rate = GBIT;
+    preflight_judge(&r, &f);
+    ck_assert_int_eq(f.problems, 1);
+}
+END_TEST
+
+/* Of two MTUs the one that fewer have is wrong. */
+START_TEST(test_odd_mtu_is_named)
+{
+    make_cluster(3);
+    nodes[1].place[PREFLIGHT_MASTER].mtu = 9000;
+    only_problem("node n2: the MTU of eth0 is 9000, that of the others is "
+                 "1500: make them equal");
+}
+END_TEST
+
+START_TEST(test_lost_large_packets_are_named)
+{
+    make_cluster(3);
+    to_link(0, 1)->state = PREFLIGHT_STUCK;
+    only_problem("n1 -> n2: large packets are lost: small packets to 10.0.0.2 "
+                 "pass, those of the MTU of 1500 do not: a switch or an "
+                 "interface on the way has a smaller MTU, and nobody tells the "
+                 "sender");
+}
+END_TEST
+
+/* Of three clocks the wrong one is found, not those that differ from it. */
+START_TEST(test_wrong_clock_is_noted)
+{
+    make_cluster(3);
+    for (int i = 0; i < 2; i++) {
+        to_link(i, 2)->clock_us = -90 * INT64_C(1000000);
+        to_link(2, i)->clock_us = 90 * INT64_C(1000000);
+    }
+    preflight_judge(&r, &f);
+    ck_assert_int_eq(f.problems, 0);
+    ck_assert_int_eq(f.notes, 1);
+    ck_assert_str_eq(f.at[0].text,
+                     "node n3: its clock is 90.0 s behind the others': NTP?");
+}
+END_TEST
+
+/* Other versions of ddprun and of NCCL are problems; of the kernel, a note; and
+ * NCCL that is missing somewhere, too. */
+START_TEST(test_versions_that_differ_are_told)
+{
+    make_cluster(3);
+    (void)snprintf(nodes[2].version, sizeof(nodes[2].version), "0.2.0");
+    (void)snprintf(nodes[1].kernel, sizeof(nodes[1].kernel), "5.10.0");
+    (void)snprintf(nodes[0].nccl, sizeof(nodes[0].nccl), "2.28.9");
+    preflight_judge(&r, &f);
+    ck_assert_int_eq(f.problems, 1);
+    ck_assert_int_eq(f.notes, 2);
+    ck_assert_str_eq(f.at[0].text,
+                     "ddprun differs: 0.1.0 on n1, n2; 0.2.0 on n3");
+    ck_assert_str_eq(f.at[1].text,
+                     "kernel differs: 6.1.0 on n1, n3; 5.10.0 on n2");
+    ck_assert_str_eq(f.at[2].text,
+                     "NCCL differs: 2.28.9 on n1; none on n2, n3");
+}
+END_TEST
+
+START_TEST(test_missing_nodes_are_numbered)
+{
+    make_cluster(3);
+    r.world = 5;
+    only_problem("nodes 3, 4 (by number) did not come to the store at "
+                 "MASTER_ADDR 10.0.0.1 port 4711, though to the rendezvous: a "
+                 "firewall on this node? What they print says more");
+}
+END_TEST
+
+/* Two launchers on one host are told apart. */
+START_TEST(test_equal_names_get_their_rank)
+{
+    char label[80];
+    make_cluster(3);
+    memcpy(nodes[1].name, nodes[0].name, sizeof(nodes[0].name));
+    ck_assert_str_eq(preflight_label(&r, 0, label), "n1/0");
+    ck_assert_str_eq(preflight_label(&r, 1, label), "n1/1");
+    ck_assert_str_eq(preflight_label(&r, 2, label), "n3");
+    ck_assert_str_eq(preflight_label(&r, 7, label), "node 7");
+}
+END_TEST
+
+/* More findings than there is room for are still counted. */
+START_TEST(test_too_many_problems_are_counted)
+{
+    make_cluster(MOST);
+    for (int i = 0; i < MOST; i++)
+        for (int k = i + 1; k < MOST; k += 2)
+            if (k % 8 != 7)
+                block(i, k);
+    preflight_judge(&r, &f);
+    ck_assert_int_eq(f.n, PREFLIGHT_FINDINGS_MAX);
+    ck_assert_int_gt(f.problems, PREFLIGHT_FINDINGS_MAX);
+}
+END_TEST
+
+/* -- printing -------------------------------------------------------------- */
+
+static char *printed(void)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    ck_assert_ptr_nonnull(out);
+    preflight_judge(&r, &f);
+    preflight_print(&r, &f, out);
+    ck_assert_int_eq(fclose(out), 0);
+    return text;
+}
+
+START_TEST(test_table_of_two_nodes)
+{
+    make_cluster(2);
+    block(1, 0);
+    to_link(0, 1)->rtt_us = 1234;
+    r.took_s = 1.25;
+    char *text = printed();
+    ck_assert_str_eq(
+        text,
+        "preflight of run 'job': 2 nodes, 2 links in 1.2 s\n"
+        "\n"
+        "  #  node           address         interface     MTU  clock\n"
+        "  0  n1             10.0.0.1        eth0         1500  +0.00 ms\n"
+        "  1  n2             10.0.0.2        eth0         1500  +0.00 ms\n"
+        "\n"
+        "ddprun             0.1.0\n"
+        "kernel             6.1.0\n"
+        "open files         65536\n"
+        "/dev/shm           64.0 GiB free at least\n"
+        "\n"
+        "round trip, from the node of the row\n"
+        "  #  node                0      1\n"
+        "  0  n1                  -  1.2ms\n"
+        "  1  n2                 no      -\n"
+        "\n"
+        "bandwidth of one connection, bit/s, from the node of the row\n"
+        "  #  node                0      1\n"
+        "  0  n1                  -   9.0G\n"
+        "  1  n2                 no      -\n"
+        "\n"
+        "PROBLEM  n2 -> n1: no connection: TCP to 10.0.0.1 port 40000 timed "
+        "out: a\n"
+        "         firewall there? Workers use such ports\n"
+        "\n"
+        "preflight: 1 problem\n");
+    free(text);
+}
+END_TEST
+
+/* Whatever the cluster, no line is longer than 80 columns. */
+START_TEST(test_lines_have_80_columns)
+{
+    static const int64_t rates[] = {
+        0, 1000, 999999, 95 * GBIT / 100, 99949 * GBIT / 10000, 400 * GBIT};
+    static const int64_t times[] = {1, 999, 1000, 99499, 99500, 3000000};
+    for (int n = 1; n <= MOST; n++) {
+        make_cluster(n);
+        for (int i = 0; i < r.links_len; i++) {
+            links[i].rate = rates[i % 6];
+            links[i].rtt_us = times[i % 6];
+            links[i].clock_us = (i % 7 - 3) * times[i % 6] * 1000000;
+        }
+        for (int i = 0; i < n; i++) {
+            struct preflight_place *p = &nodes[i].place[PREFLIGHT_NCCL];
+            memset(nodes[i].name, 'a' + i % 26, 60);
+            memset(nodes[i].kernel, 'A' + i % 26, 60);
+            (void)snprintf(p->addr, sizeof(p->addr),
+                           "fd00:1234:5678:9abc:def0:1234:5678:%04x", i);
+            (void)snprintf(p->iface, sizeof(p->iface), "enp129s0f0np%d", i);
+            p->mtu = 65536;
+        }
+        char *text = printed();
+        for (char *save, *line = strtok_r(text, "\n", &save); line != NULL;
+             line = strtok_r(NULL, "\n", &save))
+            if (strlen(line) > 80)
+                ck_abort_msg("%d nodes: %s", n, line);
+        free(text);
+    }
+}
+END_TEST
+
+/* -- data ------------------------------------------------------------------ */
+
+/* What is written is read again, without what a terminal would obey. */
+START_TEST(test_data_round_trip)
+{
+    struct preflight_node back;
+    make_cluster(3);
+    (void)snprintf(nodes[1].problem, sizeof(nodes[1].problem),
+                   "a\033[2J\n\"b\"");
+    char *text = preflight_node_text(&nodes[1]);
+    ck_assert(preflight_node_read(&back, text));
+    ck_assert_str_eq(back.problem, "a?[2J?\"b\"");
+    memcpy(back.problem, nodes[1].problem, sizeof(back.problem));
+    ck_assert_int_eq(back.rank, 1);
+    ck_assert_str_eq(back.name, "n2");
+    ck_assert_str_eq(back.place[0].addr, "10.0.0.2");
+    ck_assert_int_eq(back.place[0].mtu, 1500);
+    ck_assert_int_eq(back.shm, nodes[1].shm);
+    free(text);
+    struct preflight_link got[4] = {{.from = 0}};
+    int n = 0;
+    links[0].clock_us = -5;
+    text = preflight_links_text(links, 2);
+    ck_assert(preflight_links_read(got, &n, 4, 0, text));
+    ck_assert_int_eq(n, 2);
+    ck_assert_mem_eq(got, links, 2 * sizeof(links[0]));
+    free(text);
+}
+END_TEST
+
+/* Nothing that a stranger puts into the store gets further. */
+START_TEST(test_bad_data_is_refused)
+{
+    static const char *const bad[] = {
+        "", "[]", "{}", "nonsense", "[{\"from\":0}]", "{\"rank\":1e300}",
+    };
+    struct preflight_node node;
+    struct preflight_link got[2];
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        int n = 0;
+        ck_assert(!preflight_node_read(&node, bad[i]));
+        if (strcmp(bad[i], "[]") != 0)
+            ck_assert(!preflight_links_read(got, &n, 2, 0, bad[i]));
+        ck_assert_int_eq(n, 0);
+    }
+    make_cluster(4);
+    int n = 0;
+    char *text = preflight_links_text(links, 3); /* one too many */
+    ck_assert(!preflight_links_read(got, &n, 2, 0, text));
+    ck_assert_int_eq(n, 2);
+    free(text);
+    n = 0;
+    text = preflight_links_text(links, 1); /* of somebody else */
+    ck_assert(!preflight_links_read(got, &n, 2, 1, text));
+    free(text);
+    links[0].net = PREFLIGHT_NETS;
+    text = preflight_links_text(links, 1);
+    ck_assert(!preflight_links_read(got, &n, 2, 0, text));
+    ck_assert_int_eq(n, 0);
+    free(text);
+}
+END_TEST
+
+START_TEST(test_ifname_matches_as_in_nccl)
+{
+    static const struct {
+        const char *list, *iface;
+        bool matches;
+    } cases[] = {
+        {"eth", "eth0", true},       {"eth", "ib0", false},
+        {"ib,eth", "eth1", true},    {"=eth", "eth0", false},
+        {"=eth0", "eth0", true},     {"=ib0,eth0", "eth0", true},
+        {"^docker", "eth0", true},   {"^docker", "docker0", false},
+        {"^lo,docker", "lo", false}, {"^=eth", "eth0", true},
+        {"^=eth0", "eth0", false},   {",", "eth0", false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        ck_assert_msg(preflight_ifname_matches(cases[i].list, cases[i].iface) ==
+                          cases[i].matches,
+                      "%s, %s", cases[i].list, cases[i].iface);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("preflight");
+    TCase *tc = tcase_create("judging");
+    tcase_add_test(tc, test_good_cluster_has_no_finding);
+    tcase_add_test(tc, test_blocked_link_is_named);
+    tcase_add_test(tc, test_blocked_pair_is_one_problem);
+    tcase_add_test(tc, test_node_that_nobody_reaches_is_blamed);
+    tcase_add_test(tc, test_node_that_reaches_nobody_is_blamed);
+    tcase_add_test(tc, test_all_blocked_is_one_problem);
+    tcase_add_test(tc, test_slow_node_is_blamed);
+    tcase_add_test(tc, test_slow_begins_at_a_quarter);
+    tcase_add_test(tc, test_odd_mtu_is_named);
+    tcase_add_test(tc, test_lost_large_packets_are_named);
+    tcase_add_test(tc, test_wrong_clock_is_noted);
+    tcase_add_test(tc, test_versions_that_differ_are_told);
+    tcase_add_test(tc, test_missing_nodes_are_numbered);
+    tcase_add_test(tc, test_equal_names_get_their_rank);
+    tcase_add_test(tc, test_too_many_problems_are_counted);
+    suite_add_tcase(suite, tc);
+    tc = tcase_create("printing");
+    tcase_add_test(tc, test_table_of_two_nodes);
+    tcase_add_test(tc, test_lines_have_80_columns);
+    suite_add_tcase(suite, tc);
+    tc = tcase_create("data");
+    tcase_add_test(tc, test_data_round_trip);
+    tcase_add_test(tc, test_bad_data_is_refused);
+    tcase_add_test(tc, test_ifname_matches_as_in_nccl);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed > 0;
+}
