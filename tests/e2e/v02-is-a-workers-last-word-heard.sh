@@ -30,18 +30,18 @@ rm -r log
 node it --nproc_per_node=4 --tee=3 --log_dir=log sh -c '
     exec python3 -c "import os, sys
 rank = os.environ[\"RANK\"]
-sys.stdout.write(rank * 10_000_000)
+print(rank * 10_000_000 + \".\", flush=True)
 sys.stderr.write(\"short\\n\")
-sys.stdout.flush()
-os.read(os.open(\"gate\", os.O_RDONLY), 1)
-print(\".\")"'
+sys.stderr.flush()
+os.read(os.open(\"gate\", os.O_RDONLY), 1)"'
 wait_lines 4 short it.err 20
-pss=0
 relay=
 for pid in $(pgrep -P "$(agent_of it)"); do
-    [ "$(readlink "/proc/$pid/exe")" = "$DDPRUN" ] && relay=$pid && pss=$(sed -n 's/^Pss: *\([0-9]*\) .*/\1/p' \
-            "/proc/$pid/smaps_rollup" | sort -n | tail -n 1)
-    grep -qs __asan_init "$DDPRUN" || [ "$pss" -lt 3000 ] || fail "a process of ours has $pss KiB"
+    [ "/proc/$pid/exe" -ef "$DDPRUN" ] || continue
+    relay=$pid # the most that each of our processes ever had
+    peak=$(sed -n 's/^VmHWM:[^0-9]*\([0-9]*\) .*/\1/p' "/proc/$pid/status")
+    grep -qs __asan_init "$DDPRUN" || [ "$peak" -lt 12000 ] ||
+        fail "a process of ours had $peak KiB"
 done
 : "${relay:?none is found}"
 open_gate

@@ -18,7 +18,12 @@ daemon d "$port"
 cat >fails_on_a <<'FAILS'
 #!/bin/sh
 echo "round=$DDP_ROUND rank=$RANK node=$NODE" >>"$E2E_DIR/attempts"
-[ "$DDP_ROUND" != 1 ] || { [ "$NODE" != a ] && exec sleep 100; exit 9; }
+[ "$DDP_ROUND" = 1 ] || exit 0
+[ "$NODE" = a ] || exec sleep 100
+until [ "$(grep -c '^round=1' "$E2E_DIR/attempts")" = 2 ]; do
+    sleep 0.01
+done
+exit 9
 FAILS
 chmod +x fails_on_a
 for name in a b c; do
