@@ -118,6 +118,8 @@ static void leave_loop(struct drive *d, const struct agent_verdict *v)
 
 static void send_msg(struct drive *d, const struct msg *m)
 {
+    if (m->kind == MSG_KIND_ready)
+        store_host_end(&d->store);
     if (m->kind != MSG_KIND_join) {
         link_send(d->link, m);
         return;

@@ -9,10 +9,10 @@
  *
  * On the console there are whole lines only. A line is held until its end is
  * there; one longer than RELAY_HOLD has the console to itself from then on, for
- * as long as it goes on coming (others wait in their pipes or files, at most
- * RELAY_TURN bytes long). The unfinished line of a stream that is passed on as
- * it is (a progress bar on stderr) is shown after RELAY_QUIET_MS, and whoever
- * writes next begins a new line.
+ * as long as it goes on coming, with pauses of RELAY_LONG_MS (others wait in
+ * their pipes or files, at most RELAY_TURN bytes long). The unfinished line of
+ * a stream that is passed on as it is (a progress bar on stderr) is shown after
+ * RELAY_QUIET_MS, and whoever writes next begins a new line.
  *
  * Where the console takes less than comes, a stream with a log file is shown
  * later from that file; one without waits in its pipe, and its worker with it.
@@ -28,6 +28,7 @@
 #define RELAY_HOLD     (64 * 1024)
 #define RELAY_TURN     (64 * 1024 * 1024)
 #define RELAY_QUIET_MS 100
+#define RELAY_LONG_MS  2000  /* so long one in a long line may pause */
 #define RELAY_STUCK_MS 10000 /* so long the end waits for a console */
 #define RELAY_DIR_MAX  4096
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,6 +13,8 @@
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/allow.h"
 #include "rendezvous/net/handover.h"
+
+#define EARLY_MAX 256 /* connections between two rounds */
 
 /* -- who may --------------------------------------------------------------- */
 
@@ -97,6 +100,15 @@ static void run_store(const struct helper_fds *fds, const void *arg)
     store_doors_main(fds, h->allow);
 }
 
+static void start(struct store_host *h)
+{
+    struct helper_fds fds = {.listener = h->fd,
+                             .chan = h->take >= 0 ? h->take : h->own_take};
+    struct ddp_err err;
+    if (helper_start(&h->pid, &fds, run_store, h, &err) != 0)
+        log_warnx("the workers' store does not start: %s", err.text);
+}
+
 /* The process starts with the first connection: who needs no store pays for
  * none. */
 static void on_wanted(uv_poll_t *poll, int status, int events)
@@ -104,39 +116,91 @@ static void on_wanted(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     struct store_host *h = poll->data;
-    struct helper_fds fds = {.listener = h->fd, .chan = h->take};
-    struct ddp_err err;
     (void)uv_poll_stop(&h->poll);
     if (h->take >= 0)
         (void)uv_poll_stop(&h->take_poll);
-    if (helper_start(&h->pid, &fds, run_store, h, &err) != 0)
-        log_warnx("the workers' store does not start: %s", err.text);
+    start(h);
 }
 
-/* Connections that nobody has accepted are of workers that are dead. */
-static void drain_backlog(int fd)
+void store_host_end(struct store_host *h)
 {
-    int old;
-    while ((old = accept4(fd, NULL, NULL, SOCK_CLOEXEC)) >= 0)
-        (void)close(old);
+    if (h->fd < 0 || !h->open)
+        return;
+    h->open = false;
+    helper_kill(&h->pid);
+    (void)uv_poll_stop(&h->poll);
+    if (h->take >= 0)
+        (void)uv_poll_stop(&h->take_poll);
+}
+
+/* -- who came between two rounds ------------------------------------------- */
+
+/* A worker of the old round is dead, and with it its connection; who is there
+ * is of the next one. */
+static bool is_hung_up(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+    return poll(&p, 1, 0) != 0;
+}
+
+struct early {
+    int fd;
+    size_t len; /* what was read from it already */
+    uint8_t data[HANDOVER_BYTES_MAX];
+};
+
+/* Into the channel, which is one of our own where there is no other. */
+static bool keep(struct store_host *h, const struct early *e)
+{
+    struct ddp_err err;
+    if (h->give < 0 && handover_pair(&h->give, &h->own_take, &err) != 0)
+        return false;
+    return handover_give(h->give, e->fd, e->data, e->len) == 0;
+}
+
+static bool take_early(const struct store_host *h, struct early *e)
+{
+    e->len = 0;
+    e->fd = accept4(h->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (e->fd >= 0)
+        return true;
+    return h->take >= 0 && handover_take(h->take, &e->fd, e->data, &e->len) > 0;
+}
+
+/* Keeps those that live, in order; false where there was none. */
+static bool sort_early(struct store_host *h)
+{
+    static struct early early[EARLY_MAX]; /* large */
+    struct early more;
+    int n = 0, kept = 0;
+    while (n < EARLY_MAX && take_early(h, &early[n]))
+        n += early[n].fd >= 0;
+    while (n == EARLY_MAX && take_early(h, &more))
+        if (more.fd >= 0)
+            (void)close(more.fd); /* it finds out, and tries again */
+    for (int i = 0; i < n; i++) {
+        kept += !is_hung_up(early[i].fd) && keep(h, &early[i]);
+        (void)close(early[i].fd); /* a copy is kept */
+    }
+    return kept > 0;
 }
 
 void store_host_renew(struct store_host *h, int64_t round)
 {
     if (h->fd < 0)
         return;
-    helper_kill(&h->pid);
+    store_host_end(h);
     find_allowed(h, round);
-    if (h->used)
-        drain_backlog(h->fd);
-    (void)uv_poll_start(&h->poll, UV_READABLE, on_wanted);
-    bool used = h->used;
+    h->open = true;
+    bool early = h->used && sort_early(h);
     h->used = true;
-    if (h->take < 0)
+    if (early) {
+        start(h);
         return;
-    if (used)
-        handover_drain(h->take);
-    (void)uv_poll_start(&h->take_poll, UV_READABLE, on_wanted);
+    }
+    (void)uv_poll_start(&h->poll, UV_READABLE, on_wanted);
+    if (h->take >= 0)
+        (void)uv_poll_start(&h->take_poll, UV_READABLE, on_wanted);
 }
 
 void store_host_kill(struct store_host *h)
@@ -173,7 +237,8 @@ int store_host_open(struct store_host *h,
                     struct ddp_err *err)
 {
     int fd;
-    *h = (struct store_host){.conf = conf, .fd = -1, .give = -1, .take = -1};
+    *h = (struct store_host){
+        .conf = conf, .fd = -1, .give = -1, .take = -1, .own_take = -1};
     if (!conf->worker_store && conf->store_port != 0)
         return conf->store_port; /* for a worker to bind itself */
     if (listen_for(conf, &fd, err) != 0)

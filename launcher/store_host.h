@@ -25,8 +25,10 @@ struct store_host {
     int give;
     int take;
     uv_poll_t take_poll;
-    pid_t pid; /* of the process, 0: none */
-    bool used; /* workers that are dead by now may have connected */
+    int own_take; /* else the end of a pair of our own, -1: none is needed */
+    bool open;    /* a round runs */
+    pid_t pid;    /* of the process, 0: none */
+    bool used;    /* workers that are dead by now may have connected */
     /* The members of a round, told before it begins. */
     struct allow *members;
     int64_t members_round;
@@ -44,9 +46,16 @@ int store_host_open(struct store_host *h,
                     const struct conf *conf,
                     struct ddp_err *err);
 
-/* A fresh, empty store for this round: no stale keys. Who has connected before
- * this node's first round is a worker of it: its launcher heard of the world
- * before we did. */
+/*
+ * The round's workers are dead on this node, and it is about to say so: from
+ * then on another round may begin elsewhere before we hear of it, and whoever
+ * connects must not find the old store.
+ */
+void store_host_end(struct store_host *h);
+
+/* A fresh, empty store for this round: no stale keys. Who has connected since
+ * the last one ended and lives is a worker of this one: its launcher heard of
+ * the world before we did. */
 void store_host_renew(struct store_host *h, int64_t round);
 
 /* What the server said about the members of a round. */

@@ -258,7 +258,8 @@ void stream_show_quiet(struct stream *s, int64_t now)
         return;
     if (now < s->part_at_us + RELAY_QUIET_MS * MONO_MS)
         return;
-    if (c->owner == s->id)
+    /* A busy machine may keep the writer of a long line from going on. */
+    if (c->owner == s->id && now >= s->part_at_us + RELAY_LONG_MS * MONO_MS)
         let_go(s);
     if (buf_len(&s->part) == 0 || c->owner != 0 || console_room(c) == 0)
         return;

@@ -36,17 +36,20 @@ int handover_pair(int *give, int *take, struct ddp_err *err)
 }
 
 /* 0, or -1 with errno. */
-static int give_now(int chan, const struct parcel *p)
+static int give_now(int chan, int fd, const uint8_t *data, size_t len)
 {
     union {
         struct cmsghdr align;
         char room[CMSG_SPACE(sizeof(int))];
     } control;
+    union {
+        const uint8_t *in;
+        void *out;
+    } rest = {.in = data}; /* sendmsg does not write to it */
     char tag = TAG;
     struct iovec iov[2] = {
         {.iov_base = &tag, .iov_len = 1},
-        {.iov_base = p->rest.data == NULL ? NULL : p->rest.data + p->rest.start,
-         .iov_len = buf_len(&p->rest)},
+        {.iov_base = rest.out, .iov_len = len},
     };
     struct msghdr m = {.msg_iov = iov,
                        .msg_iovlen = 2,
@@ -57,8 +60,13 @@ static int give_now(int chan, const struct parcel *p)
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &p->fd, sizeof(int));
+    memcpy(CMSG_DATA(c), &fd, sizeof(int));
     return sendmsg(chan, &m, MSG_NOSIGNAL) < 0 ? -1 : 0;
+}
+
+int handover_give(int chan, int fd, const uint8_t *data, size_t len)
+{
+    return give_now(chan, fd, data, len);
 }
 
 static void parcel_free(struct parcel *p)
@@ -70,7 +78,8 @@ static void parcel_free(struct parcel *p)
 /* True: it is no longer to wait. */
 static bool try_one(struct giver *g, struct parcel *p)
 {
-    if (give_now(g->chan, p) != 0 && (errno == EAGAIN || errno == EINTR))
+    if (give_now(g->chan, p->fd, buf_head(&p->rest), buf_len(&p->rest)) != 0 &&
+        (errno == EAGAIN || errno == EINTR))
         return false;
     parcel_free(p);
     return true;
@@ -182,14 +191,4 @@ int handover_take(int chan,
     *len = (size_t)n - 1;
     *fd = fd_of(&m);
     return 1;
-}
-
-void handover_drain(int chan)
-{
-    uint8_t data[HANDOVER_BYTES_MAX];
-    size_t len;
-    int fd;
-    while (handover_take(chan, &fd, data, &len) > 0)
-        if (fd >= 0)
-            (void)close(fd); /* of somebody who is dead */
 }

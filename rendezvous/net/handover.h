@@ -54,7 +54,10 @@ int handover_take(int chan,
                   uint8_t data[HANDOVER_BYTES_MAX],
                   size_t *len);
 
-/* Closes all connections that wait in the channel. */
-void handover_drain(int chan);
+/*
+ * Gives without a giver: a copy of `fd` and `len` bytes of `data`, now or not at
+ * all. 0, or -1 where the channel is full.
+ */
+int handover_give(int chan, int fd, const uint8_t *data, size_t len);
 
 #endif
