@@ -216,6 +216,7 @@ check-tree:
 	scripts/check-includes --self-test
 	scripts/check-includes
 	scripts/check-man
+	scripts/run-tests --self-test
 check-install: all
 	scripts/check-install $(B)
 check-fuzz:
