@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -167,8 +168,10 @@ END_TEST
  * its own or is stopped: nobody else would end it. */
 int main(void)
 {
-    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
+        perror("no child subreaper");
         return EXIT_FAILURE;
+    }
     Suite *suite = suite_create("tree");
     TCase *tc = tcase_create("slow");
     tcase_set_timeout(tc, 20);
