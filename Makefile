@@ -3,12 +3,14 @@
 #
 #   V=1            show the commands
 #   DEV=1          warnings are errors
-#   SAN=address    build with ASan and UBSan, in build-address/; or thread
+#   SAN=address    build with ASan and UBSan, in build-address/; or thread,
+#                  coverage (scripts/sanitize, scripts/coverage)
 #   CUDA=0         leave the CUDA half out even where nvcc is found
 #   PREFIX, DESTDIR  for `make install`
 
 PREFIX ?= /usr/local
 CC     ?= cc
+OBJCOPY ?= objcopy
 Q      := $(if $(V),,@)
 B      := build$(if $(SAN),-$(SAN))
 
@@ -38,6 +40,9 @@ else ifeq ($(SAN),fuzz)
 OPT := -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all \
 	-fsanitize=fuzzer-no-link,address,undefined
 LDSAN := -fsanitize=address,undefined
+else ifeq ($(SAN),coverage)
+OPT := -O0 -g --coverage
+LDSAN := --coverage
 else
 OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=$(SAN)
 LDSAN := -fsanitize=$(SAN)
@@ -147,9 +152,9 @@ $(B)/libddp.a: $(call obj,$(RT)) worker_rt/libddp.map
 	@$(if $(V),,echo '  AR    $@')
 	$(Q)rm -f $@
 	$(Q)sed -n 's/^ *\(ddp_[a-z0-9_]*\);.*/\1/p' worker_rt/libddp.map > $(B)/libddp.names
-	$(Q)ld -r -o $(B)/libddp.o $(filter %.o,$^)
-	$(Q)objcopy --keep-global-symbols=$(B)/libddp.names $(B)/libddp.o
-	$(Q)ar rcs $@ $(B)/libddp.o
+	$(Q)$(LD) -r -o $(B)/libddp.o $(filter %.o,$^)
+	$(Q)$(OBJCOPY) --keep-global-symbols=$(B)/libddp.names $(B)/libddp.o
+	$(Q)$(AR) rcs $@ $(B)/libddp.o
 $(B)/libddp.so: $(call obj,$(RT)) worker_rt/libddp.map
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) -shared -pthread $(LDSAN) -Wl,-soname,libddp.so.0 \
@@ -188,16 +193,18 @@ tests: $(ALL_TESTS)
 .PHONY: tests FORCE
 
 # Fuzz targets name what they link in the same way. They are built by clang with
-# libFuzzer into build-fuzz/, by a second make.
+# libFuzzer into build-fuzz/, by a second make; in any other build they get a
+# main that plays files, and nothing more.
 FUZZ_CC ?= clang
+FUZZ_MAIN := $(if $(filter fuzz,$(SAN)),,tests/fuzz/replay)
 FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_PROGRAMS := $(addprefix $(B)/tests/fuzz/,$(FUZZ))
 
-$(FUZZ_PROGRAMS): $(B)/tests/%: $$(call obj,tests/$$* \
+$(FUZZ_PROGRAMS): $(B)/tests/%: $$(call obj,tests/$$* $(FUZZ_MAIN) \
 		$$(call links,tests/$$*.c))
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ \
+	$(Q)$(CC) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ \
 		$(call libs,tests/$*.c)
 
 .PHONY: fuzz fuzz-programs check-fuzz check-model
@@ -219,6 +226,7 @@ check-tree:
 	scripts/check-includes --self-test
 	scripts/check-includes
 	scripts/check-man
+	scripts/run-tests --self-test
 check-install: all
 	scripts/check-install $(B)
 check-fuzz:
@@ -306,6 +314,7 @@ install: all
 	chmod 644 $(COMPLETIONS)
 
 clean:
-	rm -rf build build-address build-thread build-fuzz
+	rm -rf build build-address build-thread build-fuzz \
+		build-coverage build-aarch64
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

@@ -69,26 +69,32 @@ int shelf_newer(const char *instance,
 
 /* -- the owner ------------------------------------------------------------- */
 
+/* As the file says: it is read for each use, since others write it. */
+struct owners {
+    char ids[SHELF_OWNERS][RNG_ID_LEN + 1];
+    int n;
+};
+
 /* What is no list of instances is no owner. */
-static void parse_owners(struct shelf *s, const char *text)
+static void parse_owners(struct owners *o, const char *text)
 {
-    s->nowners = 0;
-    while (s->nowners < SHELF_OWNERS) {
+    while (o->n < SHELF_OWNERS) {
         size_t len = strspn(text, "0123456789abcdef");
         if (len != RNG_ID_LEN || text[len] != '\n')
             return;
-        memcpy(s->owners[s->nowners], text, RNG_ID_LEN);
-        s->owners[s->nowners++][RNG_ID_LEN] = '\0';
+        memcpy(o->ids[o->n], text, RNG_ID_LEN);
+        o->ids[o->n++][RNG_ID_LEN] = '\0';
         text += len + 1;
     }
 }
 
 /* None: nobody owns it yet. */
-static int read_owners(struct shelf *s, struct ddp_err *err)
+static int
+read_owners(const struct shelf *s, struct owners *o, struct ddp_err *err)
 {
     char text[SHELF_OWNERS * (RNG_ID_LEN + 1) + 1];
     int fd = openat(s->dir, OWNER, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    s->nowners = 0;
+    o->n = 0;
     if (fd < 0 && errno == ENOENT)
         return 0;
     ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
@@ -97,47 +103,17 @@ static int read_owners(struct shelf *s, struct ddp_err *err)
         (void)close(fd); /* only read */
     if (rc == 0) {
         text[n] = '\0';
-        parse_owners(s, text);
+        parse_owners(o, text);
     }
     return rc;
 }
 
-static int find_owner(const struct shelf *s, const char *who)
+static int find_owner(const struct owners *o, const char *who)
 {
-    for (int i = 0; i < s->nowners; i++)
-        if (strncmp(s->owners[i], who, SHELF_WHO) == 0)
+    for (int i = 0; i < o->n; i++)
+        if (strncmp(o->ids[i], who, SHELF_WHO) == 0)
             return i;
     return SHELF_OWNERS;
-}
-
-int shelf_own(struct shelf *s, struct ddp_err *err)
-{
-    struct shelf_file *files;
-    size_t n;
-    char text[SHELF_OWNERS * (RNG_ID_LEN + 1) + 1];
-    if (shelf_list(s, &files, &n, err) != 0)
-        return -1;
-    int len = snprintf(text, sizeof(text), "%s\n", s->instance);
-    bool mine = s->nowners > 0 && strcmp(s->owners[0], s->instance) == 0;
-    /* Those before us as long as they have files. */
-    for (int i = 0, kept = 1; i < s->nowners && kept < SHELF_OWNERS; i++) {
-        size_t k = 0;
-        while (k < n && files[k].owner != i)
-            k++;
-        if (k == n || strcmp(s->owners[i], s->instance) == 0)
-            continue;
-        len += snprintf(text + len, sizeof(text) - (size_t)len, "%s\n",
-                        s->owners[i]);
-        kept++;
-    }
-    free(files);
-    if (mine)
-        return 0;
-    if (folder_put(s->dir, OWNER, (const uint8_t *)text, (size_t)len, NULL,
-                   err) != 0)
-        return ddp_err_wrap(err, "cannot take the folder over");
-    parse_owners(s, text);
-    return 0;
 }
 
 /* -- open ------------------------------------------------------------------ */
@@ -198,11 +174,12 @@ static int by_worth(const void *a, const void *b)
                        y->file.step);
 }
 
-static void classify(const struct shelf *s, struct entry *e)
+static void
+classify(const struct shelf *s, const struct owners *o, struct entry *e)
 {
     static const char strangers[] = "00000000"; /* by step */
     struct shelf_file *f = &e->file;
-    f->owner = find_owner(s, f->who);
+    f->owner = find_owner(o, f->who);
     bool mine = strncmp(f->who, s->instance, SHELF_WHO) == 0;
     e->class = mine ? 0 : 1 + f->owner;
     e->rule = f->owner == SHELF_OWNERS && !mine ? strangers
@@ -211,6 +188,7 @@ static void classify(const struct shelf *s, struct entry *e)
 }
 
 static int read_folder(const struct shelf *s,
+                       const struct owners *o,
                        struct entry **entries,
                        size_t *n,
                        struct ddp_err *err)
@@ -236,23 +214,25 @@ static int read_folder(const struct shelf *s,
                 *entries = more;
         }
         if (rc == 0 && read_name(e->d_name, &(*entries)[*n].file))
-            classify(s, &(*entries)[(*n)++]);
+            classify(s, o, &(*entries)[(*n)++]);
     }
     (void)closedir(list);
     return rc;
 }
 
-int shelf_list(struct shelf *s,
-               struct shelf_file **files,
-               size_t *n,
-               struct ddp_err *err)
+/* And who the owners are by whom it is sorted. */
+static int list_files(const struct shelf *s,
+                      struct owners *o,
+                      struct shelf_file **files,
+                      size_t *n,
+                      struct ddp_err *err)
 {
     struct entry *entries = NULL;
     *files = NULL;
     *n = 0;
-    int rc = read_owners(s, err);
+    int rc = read_owners(s, o, err);
     if (rc == 0)
-        rc = read_folder(s, &entries, n, err);
+        rc = read_folder(s, o, &entries, n, err);
     if (rc == 0 && *n > 0) {
         qsort(entries, *n, sizeof(*entries), by_worth);
         *files = calloc(*n, sizeof(**files));
@@ -265,11 +245,50 @@ int shelf_list(struct shelf *s,
     return rc;
 }
 
+int shelf_list(const struct shelf *s,
+               struct shelf_file **files,
+               size_t *n,
+               struct ddp_err *err)
+{
+    struct owners o;
+    return list_files(s, &o, files, n, err);
+}
+
+int shelf_own(const struct shelf *s, struct ddp_err *err)
+{
+    struct owners o;
+    struct shelf_file *files;
+    size_t n;
+    char text[SHELF_OWNERS * (RNG_ID_LEN + 1) + 1];
+    if (list_files(s, &o, &files, &n, err) != 0)
+        return -1;
+    int len = snprintf(text, sizeof(text), "%s\n", s->instance);
+    bool mine = o.n > 0 && strcmp(o.ids[0], s->instance) == 0;
+    /* Those before us as long as they have files. */
+    for (int i = 0, kept = 1; i < o.n && kept < SHELF_OWNERS; i++) {
+        size_t k = 0;
+        while (k < n && files[k].owner != i)
+            k++;
+        if (k == n || strcmp(o.ids[i], s->instance) == 0)
+            continue;
+        len +=
+            snprintf(text + len, sizeof(text) - (size_t)len, "%s\n", o.ids[i]);
+        kept++;
+    }
+    free(files);
+    if (mine)
+        return 0;
+    if (folder_put(s->dir, OWNER, (const uint8_t *)text, (size_t)len, NULL,
+                   err) != 0)
+        return ddp_err_wrap(err, "cannot take the folder over");
+    return 0;
+}
+
 /* -- put ------------------------------------------------------------------- */
 
 /* Best effort: what is too many costs space, nothing else. Files of strangers
  * are not ours to remove. */
-static void prune(struct shelf *s, int keep)
+static void prune(const struct shelf *s, int keep)
 {
     struct shelf_file *files;
     size_t n;
@@ -282,7 +301,7 @@ static void prune(struct shelf *s, int keep)
     free(files);
 }
 
-int shelf_put(struct shelf *s,
+int shelf_put(const struct shelf *s,
               int64_t step,
               const uint8_t *data,
               size_t len,
@@ -290,17 +309,18 @@ int shelf_put(struct shelf *s,
               const atomic_bool *stop,
               struct ddp_err *err)
 {
+    struct owners o;
     char name[SHELF_NAME_MAX];
     if (step < 0 || step > STEP_MAX)
         return ddp_err_set(err, DDP_E_USAGE, "there is no step %lld",
                            (long long)step);
-    if (read_owners(s, err) != 0)
+    if (read_owners(s, &o, err) != 0)
         return -1;
-    if (s->nowners == 0 || strcmp(s->owners[0], s->instance) != 0)
+    if (o.n == 0 || strcmp(o.ids[0], s->instance) != 0)
         return ddp_err_set(err, DDP_E_CONFLICT,
                            "another run (instance %s) has taken the folder "
                            "over",
-                           s->nowners == 0 ? "unknown" : s->owners[0]);
+                           o.n == 0 ? "unknown" : o.ids[0]);
     shelf_name(s, step, name);
     if (folder_put(s->dir, name, data, len, stop, err) != 0)
         return ddp_err_wrap(err, "%s", name);

@@ -24,12 +24,11 @@
 #define SHELF_WHO      8 /* digits of an instance in a name */
 #define SHELF_NAME_MAX 96
 
+/* Is not changed once it is open: one thread may write while another lists. */
 struct shelf {
     int dir; /* -1: not open */
     char instance[RNG_ID_LEN + 1];
     int64_t round;
-    char owners[SHELF_OWNERS][RNG_ID_LEN + 1]; /* as the file says */
-    int nowners;
 };
 
 /* One file. */
@@ -60,7 +59,7 @@ void shelf_close(struct shelf *s);
  * different runs look alike, and the step alone counts. The caller frees
  * `files`. IO, NOMEM.
  */
-int shelf_list(struct shelf *s,
+int shelf_list(const struct shelf *s,
                struct shelf_file **files,
                size_t *n,
                struct ddp_err *err);
@@ -73,14 +72,14 @@ int shelf_newer(const char *instance,
                 int64_t b_step);
 
 /* Takes the folder over for this instance. IO. */
-int shelf_own(struct shelf *s, struct ddp_err *err);
+int shelf_own(const struct shelf *s, struct ddp_err *err);
 
 /*
  * Writes a snapshot, and removes all but the newest `keep` of the owners'.
  * When it returns 0 the file survives a power cut. CONFLICT: another instance
  * has taken the folder over. IO, ABORTED (`stop` became true).
  */
-int shelf_put(struct shelf *s,
+int shelf_put(const struct shelf *s,
               int64_t step,
               const uint8_t *data,
               size_t len,

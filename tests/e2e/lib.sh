@@ -87,7 +87,7 @@ took_to()
 # eventually SECONDS COMMAND...: until it succeeds; 1 if it did not in time.
 eventually()
 {
-    _until_ms=$(($(now_ms) + $1 * 1000))
+    _until_ms=$(($(now_ms) + $1 * 1000 * ${E2E_SLOW:-1}))
     shift
     until "$@"; do
         [ "$(now_ms)" -lt $_until_ms ] || return 1

@@ -13,7 +13,7 @@ for name in a b; do
 done
 wait_round 1 2
 cat >hostile.py <<'PY'
-import http.client, random, socket, struct, sys, threading, time
+import http.client, os, random, socket, struct, sys, threading, time
 port, pid = int(sys.argv[1]), sys.argv[2]
 random.seed(3)
 
@@ -120,7 +120,8 @@ for s in crawl: # told, or cut off to make room
     assert read_all(s)[:12] in (b"", b"HTTP/1.1 408")
 assert healthy()
 grown_kb = memory_kb() - before_kb
-assert grown_kb < 8192, grown_kb
+if "E2E_SANITIZED" not in os.environ: # they keep what was freed
+    assert grown_kb < 8192, grown_kb
 print("hostile for", round(time.monotonic() - until + 3), "s;",
       sum(answers.values()), "requests; memory grew by", grown_kb, "KB")
 PY
