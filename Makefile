@@ -5,6 +5,8 @@
 #   DEV=1          warnings are errors
 #   SAN=address    build with ASan and UBSan, in build-address/; or thread
 #   CUDA=0         leave the CUDA half out even where nvcc is found
+#   CUDA_HOME, NCCL_HOME   where they are, else toolkit/ (made by
+#                  scripts/setup.sh --cuda), /usr/local/cuda and nvcc's place
 #   PREFIX, DESTDIR  for `make install`
 
 PREFIX ?= /usr/local
@@ -48,6 +50,23 @@ CPPFLAGS += -D_GNU_SOURCE -I. -DDDPRUN_VERSION='"$(VERSION)"'
 CFLAGS   += -std=c11 $(WARN) $(if $(DEV),-Werror) $(OPT) -fPIC -MMD -MP
 LDFLAGS  += -pie -pthread $(LDSAN)
 
+# -- CUDA and NCCL, where they are found --------------------------------------
+#
+# libddp loads both at run time and needs only nccl.h here. The kernels of
+# ddptrain are compiled by nvcc; the CUDA runtime is linked statically, so that
+# the program starts where there is none.
+
+ifneq ($(CUDA),0)
+CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(firstword $(wildcard \
+	$(CURDIR)/toolkit/bin/nvcc /usr/local/cuda/bin/nvcc) \
+	$(shell command -v nvcc 2>/dev/null)))
+NVCC   := $(if $(CUDA_HOME),$(wildcard $(CUDA_HOME)/bin/nvcc))
+NCCL_H := $(if $(NVCC),$(firstword $(wildcard $(addsuffix /include/nccl.h, \
+	$(NCCL_HOME) $(CUDA_HOME) /usr))))
+endif
+NCCL_CPPFLAGS := $(if $(NCCL_H),-DDDP_NCCL -isystem $(NCCL_H:/nccl.h=) \
+	-isystem $(CUDA_HOME)/include)
+
 # -- what each program is made of --------------------------------------------
 
 BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
@@ -71,9 +90,9 @@ LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew 
 	conf_meet conf_rdzv conf_program conf_place cpus topology nvml gpus \
 	signals dry_run conf_output output relay stream console \
 	logfile lines journal oom report_json)
-RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_wire \
-	comm_meet beat snapshot snapshot_load snapshot_save image folder \
-	slots shelf keeper keeper_load safetensors sampler) \
+RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_nccl \
+	comm_wire comm_meet gpu beat snapshot snapshot_load snapshot_save \
+	image folder slots shelf keeper keeper_load safetensors sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)
 TRAINER  := $(addprefix trainer/,main options data model ops_cpu ops_conv \
 	optim plot progress keep resume)
@@ -120,7 +139,8 @@ help:
 	@echo 'make clean'
 
 # Sources are compiled again when the flags change.
-FLAGS := $(CC) $(CPPFLAGS) $(filter-out -Werror,$(CFLAGS)) $(LDFLAGS)
+FLAGS := $(CC) $(CPPFLAGS) $(filter-out -Werror,$(CFLAGS)) $(LDFLAGS) \
+	$(NCCL_CPPFLAGS) $(NVCC)
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
@@ -132,6 +152,9 @@ $(B)/obj/%.o: %.c $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 $(B)/obj/worker_rt/%.o: CFLAGS += -fvisibility=hidden
+
+$(B)/obj/worker_rt/comm_nccl.o $(B)/obj/tests/lib/fake_nccl.o: \
+	CPPFLAGS += $(NCCL_CPPFLAGS)
 
 .SECONDEXPANSION:
 $(B)/ddptrain: $(B)/libddp.a
@@ -151,7 +174,7 @@ $(B)/libddp.so: $(call obj,$(RT)) worker_rt/libddp.map
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) -shared -pthread $(LDSAN) -Wl,-soname,libddp.so.0 \
 		-Wl,--version-script=worker_rt/libddp.map \
-		-o $@ $(filter %.o,$^) -lcjson -lxxhash
+		-o $@ $(filter %.o,$^) -lcjson -lxxhash -ldl
 
 # -- tests -------------------------------------------------------------------
 #
@@ -160,6 +183,9 @@ $(B)/libddp.so: $(call obj,$(RT)) worker_rt/libddp.map
 #     /* libs: -lcjson */
 
 UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/check_*.c))
+ifeq ($(NCCL_H),)
+UNIT := $(filter-out check_comm_nccl,$(UNIT))
+endif
 SIM  := $(patsubst tests/sim/%.c,%,$(wildcard tests/sim/check_*.c))
 ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
 	$(addprefix $(B)/tests/sim/,$(SIM))
@@ -180,6 +206,20 @@ $(FAKE_NVML): $(call obj,tests/lib/fake_nvml)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
 $(B)/tests/unit/check_gpus $(B)/tests/unit/check_gpu_health: | $(FAKE_NVML)
+
+# The same for the driver and NCCL. A test that has this folder in its run path
+# loads them.
+FAKE_CUDA := $(B)/tests/lib/libcuda.so.1
+FAKE_NCCL := $(B)/tests/lib/libnccl.so.2
+$(FAKE_CUDA): $(call obj,tests/lib/fake_cuda)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) -shared -pthread $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
+$(FAKE_NCCL): $(call obj,tests/lib/fake_nccl) $(FAKE_CUDA)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F),-rpath,'$$ORIGIN' -o $@ $^
+$(B)/tests/unit/check_comm_nccl: | $(FAKE_CUDA) $(FAKE_NCCL)
+$(B)/tests/unit/check_keeper_cuda: | $(FAKE_CUDA)
 
 tests: $(ALL_TESTS)
 .PHONY: tests FORCE
