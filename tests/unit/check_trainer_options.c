@@ -1,5 +1,5 @@
 /* links: trainer/options trainer/plot trainer/progress trainer/model */
-/* links: trainer/optim trainer/ops_cpu trainer/ops_conv */
+/* links: trainer/optim trainer/ops_cpu trainer/ops_conv trainer/device */
 /* libs: -lm -ldl */
 #include <check.h>
 #include <stdio.h>
