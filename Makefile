@@ -103,7 +103,7 @@ LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew 
 	logfile lines journal oom report_json)
 RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_nccl \
 	comm_wire comm_meet gpu beat snapshot snapshot_load snapshot_save \
-	image folder slots shelf keeper keeper_load safetensors sampler) \
+	image folder slots shelf keeper keeper_load staging safetensors sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)
 TRAINER  := $(addprefix trainer/,main options data model device ops_cpu \
 	ops_conv optim plot progress keep resume $(if $(NVCC),,cuda_none))

@@ -305,7 +305,7 @@ struct ddp_comm_opts {
     int64_t init_timeout_ms; /* for all ranks to meet; 0: five minutes */
     int64_t timeout_ms;      /* for each collective; 0: none */
     void *stream;            /* NCCL: a cudaStream_t, borrowed; NULL: default */
-    bool async; /* NCCL: return when enqueued, see ddp_comm_wait */
+    bool async;              /* NCCL: return when enqueued, see ddp_comm_wait */
 };
 
 /*
@@ -537,6 +537,13 @@ DDP_API int ddp_snapshot_load(struct ddp *d,
  * rest: at most three copies of the state in the launcher's memory, or two of
  * our own where there is none.
  *
+ * With `gpu` a GPU must have been chosen by cudaSetDevice, and the tensors of a
+ * save may be anywhere. Those in GPU memory are copied within the device, where
+ * it has room for them once more, in the order of `stream`, and from there on a
+ * stream of libddp's own to pages that are locked: the caller waits for none of
+ * it. Without that room it waits for the copy. What is loaded comes into host
+ * memory.
+ *
  * In the folder each snapshot is a file of its own whose name bears its step
  * and its round (see ddp_snapshot(5)); the newest few are kept. The file
  * `owner` names the run whose folder it is.
@@ -549,12 +556,16 @@ struct ddp_keeper_conf {
     int keep;           /* files in the folder; 0: two */
     bool no_memory;     /* do without the launcher's memory */
     bool load_only; /* nothing is written to the folder; it need not be there */
+    bool gpu;       /* tensors that are saved may lie in GPU memory (say so on
+                     * all ranks) .. */
+    void *stream;   /* .. and are written in this cudaStream_t; borrowed */
 };
 
 /*
  * Collective. Borrows `d` and `comm` until ddp_keeper_free. NULL on error, then
  * on all ranks: IO (the folder cannot be made or written), CONFLICT (a file
- * stands in its place), NOMEM, USAGE, and those of the collectives.
+ * stands in its place), NOMEM, USAGE, CONFIG (`gpu` without a driver, or where
+ * no GPU was chosen), and those of the collectives.
  */
 DDP_API struct ddp_keeper *ddp_keeper_new(struct ddp *d,
                                           struct ddp_comm *comm,
