@@ -9,6 +9,7 @@
 #                  scripts/setup.sh --cuda), /usr/local/cuda and nvcc's place
 #   PREFIX, DESTDIR  for `make install`
 
+comma  := ,
 PREFIX ?= /usr/local
 CC     ?= cc
 Q      := $(if $(V),,@)
@@ -74,7 +75,8 @@ NVCCFLAGS := -O2 -g -std=c++17 --forward-unknown-to-host-compiler -ccbin $(CXX) 
 	$(foreach a,$(ARCHS),-gencode arch=compute_$a,code=sm_$a) \
 	$(foreach a,$(lastword $(ARCHS)),-gencode arch=compute_$a,code=compute_$a)
 CUDA_LIBS := $(if $(NVCC),$(firstword $(wildcard $(addsuffix \
-	/libcudart_static.a,$(CUDA_HOME)/lib64 $(CUDA_HOME)/lib))) -lrt -lpthread)
+	/libcudart_static.a,$(CUDA_HOME)/lib64 $(CUDA_HOME)/lib))) -lrt -lpthread \
+	$(if $(filter $(CURDIR)/%,$(CUDA_HOME)),-Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib))
 NCCL_CPPFLAGS := $(if $(NCCL_H),-DDDP_NCCL -isystem $(NCCL_H:/nccl.h=) \
 	-isystem $(CUDA_HOME)/include)
 

@@ -107,6 +107,7 @@ struct device {
     struct device_ops ops;
     bool gpu;       /* its memory is not the program's own */
     char name[128]; /* "NVIDIA H200" */
+    uint8_t id[16]; /* of the GPU; no two in the world have the same */
     void *stream;   /* a cudaStream_t, on which all is done */
 
     /* Zeros; NULL where there is no room. */

@@ -970,6 +970,8 @@ static int choose(struct device *d, int local_rank, struct ddp_error *err)
         return set_error(err, DDP_ERR_CONFIG, "the GPU cannot be used",
                          cudaGetErrorString(rc));
     (void)snprintf(d->name, sizeof(d->name), "%.120s", prop.name);
+    static_assert(sizeof(prop.uuid) == sizeof(d->id), "16 bytes");
+    memcpy(d->id, &prop.uuid, sizeof(d->id));
     return 0;
 }
 

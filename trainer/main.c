@@ -26,6 +26,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "trainer/data.h"
 #include "trainer/device.h"
@@ -149,13 +150,35 @@ static int choose_device(struct trainer *t, struct ddp_error *err)
                     why.text);
 }
 
-/* NCCL for gradients that lie on GPUs, unless the options say otherwise. */
+/* How many ranks have a GPU that another rank has too; -1 on error. */
+static int64_t count_shared(struct trainer *t, struct ddp_error *err)
+{
+    size_t len = sizeof(t->dev->id);
+    int64_t shared = 0;
+    uint8_t *all = calloc((size_t)t->world, len); /* (W,16) */
+    if (all == NULL)
+        return fail_sys(err, DDP_ERR_NOMEM, "no memory for %d ranks", t->world);
+    int rc = ddp_comm_allgather(t->comm, t->dev->id, len, all, err);
+    for (int r = 0; rc == 0 && r < t->world; r++)
+        if (r != t->rank && memcmp(all + (size_t)r * len, t->dev->id, len) == 0)
+            shared = 1;
+    free(all);
+    if (rc == 0)
+        rc = ddp_comm_allreduce(t->comm, &shared, 1, DDP_I64, err);
+    return rc == 0 ? shared : lost(t, err);
+}
+
+/* NCCL for gradients that lie on GPUs, unless the options say otherwise: it
+ * wants one for each rank. */
 static int open_nccl(struct trainer *t, struct ddp_error *err)
 {
     struct ddp_comm_opts opts = {.kind = DDP_COMM_NCCL,
                                  .stream = t->dev->stream};
     if (!t->dev->gpu || t->world == 1 || t->o.sums == OPTIONS_CPU)
         return 0;
+    int64_t shared = t->o.sums == OPTIONS_AUTO ? count_shared(t, err) : 0;
+    if (shared != 0)
+        return shared > 0 ? 0 : -1;
     t->nccl = ddp_comm_new(t->ddp, &opts, err);
     return t->nccl != NULL ? 0 : -1;
 }

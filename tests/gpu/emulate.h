@@ -202,6 +202,7 @@ enum {
 
 struct cudaDeviceProp {
     char name[256];
+    char uuid[16];
 };
 
 static inline cudaError_t cudaMalloc(void **p, size_t len)
@@ -267,6 +268,7 @@ static inline cudaError_t cudaSetDevice(int)
 static inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
 {
     snprintf(p->name, sizeof(p->name), "emulated");
+    memset(p->uuid, 7, sizeof(p->uuid));
     return cudaSuccess;
 }
 
