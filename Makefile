@@ -256,6 +256,16 @@ $(FAKE_NCCL): $(call obj,tests/lib/fake_nccl) $(FAKE_CUDA)
 $(B)/tests/unit/check_comm_nccl: | $(FAKE_CUDA) $(FAKE_NCCL)
 $(B)/tests/unit/check_keeper_cuda: | $(FAKE_CUDA)
 
+# ddptrain on emulated kernels, that driver and that NCCL.
+EMULATED := $(if $(NCCL_H),$(if $(HAVE_CXX),$(B)/tests/lib/ddptrain-emulated))
+$(B)/tests/lib/ddptrain-emulated: $(call obj,$(filter-out trainer/cuda_none, \
+		$(TRAINER)) trainer/kernels.emulated) $(B)/libddp.a \
+		$(FAKE_CUDA) | $(FAKE_NCCL)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) $(LDFLAGS) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN' -o $@ $^ \
+		-lcjson -lxxhash -lz -lm -ldl
+
 # Programs for a machine with a GPU; elsewhere they say that they are skipped.
 GPU_TESTS := $(if $(NVCC),$(addprefix $(B)/tests/gpu/,check_ops_cuda bench_snapshot))
 $(B)/tests/gpu/check_ops_cuda: $(call obj,tests/unit/check_ops_cuda \
@@ -299,7 +309,7 @@ check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
 	scripts/run-tests $^
 check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 	scripts/run-tests $^
-check-e2e: all $(FAKE_NVML)
+check-e2e: all $(FAKE_NVML) $(EMULATED)
 	tests/e2e/run $(B)
 check-interop: all
 	tests/interop/check $(B) all

@@ -3,7 +3,11 @@
  * C++ compiler, so that the kernels themselves are tested on machines without a
  * GPU. Blocks run one after the other; the threads of a block are coroutines
  * that take turns at __syncthreads(), in an order that changes with each
- * launch. Device memory is host memory.
+ * launch. Device memory is host memory, and all is done at once.
+ *
+ * Where tests/lib/fake_cuda is linked too, device memory is its, so that libddp
+ * takes it for that, and what libddp put on a stream is done before what comes
+ * here: whole programs run so, over tests/lib/fake_nccl as well.
  *
  * What it cannot show: anything about speed, about memory that is not coherent,
  * and races between the threads of a block that no order of turns brings out.
@@ -181,7 +185,10 @@ template <class F> static void launch(dim3 grid, dim3 block, F f)
 
 #define __syncthreads() emulate::wait_for_all()
 #define LAUNCH(kernel, grid, block, ...)                                       \
-    emulate::launch((grid), (block), [=]() { kernel(__VA_ARGS__); })
+    do {                                                                       \
+        in_order();                                                            \
+        emulate::launch((grid), (block), [=]() { kernel(__VA_ARGS__); });      \
+    } while (0)
 
 /* -- the runtime ----------------------------------------------------------- */
 
@@ -205,9 +212,25 @@ struct cudaDeviceProp {
     char uuid[16];
 };
 
+extern "C" {
+int cuMemAlloc_v2(uintptr_t *p, size_t len) __attribute__((weak));
+int cuMemFree_v2(uintptr_t p) __attribute__((weak));
+int cuStreamSynchronize(void *stream) __attribute__((weak));
+}
+
+static inline void in_order()
+{
+    if (cuStreamSynchronize != NULL)
+        (void)cuStreamSynchronize(NULL);
+}
+
 static inline cudaError_t cudaMalloc(void **p, size_t len)
 {
-    *p = malloc(len);
+    uintptr_t at = 0;
+    if (cuMemAlloc_v2 == NULL)
+        *p = malloc(len);
+    else
+        *p = cuMemAlloc_v2(&at, len) == 0 ? (void *)at : NULL;
     if (*p != NULL)
         memset(*p, 0xa5, len); /* nobody may rely on zeros */
     return *p != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
@@ -215,13 +238,17 @@ static inline cudaError_t cudaMalloc(void **p, size_t len)
 
 static inline cudaError_t cudaFree(void *p)
 {
-    free(p);
+    if (cuMemFree_v2 == NULL)
+        free(p);
+    else if (p != NULL)
+        (void)cuMemFree_v2((uintptr_t)p);
     return cudaSuccess;
 }
 
 static inline cudaError_t
 cudaMemsetAsync(void *p, int value, size_t len, cudaStream_t)
 {
+    in_order();
     memset(p, value, len);
     return cudaSuccess;
 }
@@ -229,6 +256,7 @@ cudaMemsetAsync(void *p, int value, size_t len, cudaStream_t)
 static inline cudaError_t cudaMemcpyAsync(
     void *to, const void *from, size_t len, cudaMemcpyKind, cudaStream_t)
 {
+    in_order();
     memcpy(to, from, len);
     return cudaSuccess;
 }
