@@ -143,12 +143,13 @@ get_cuda()
     PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --no-deps \
         --no-compile --target "$new/wheels" $wheels ||
         fail "pip could not get the wheels; what it said is above"
-    mv "$new/wheels/nvidia/cu13" "$new/all" &&
-        cp -a "$new/wheels/nvidia/nccl/include" \
-            "$new/wheels/nvidia/nccl/lib" "$new/all/" &&
-        cp -a "$new/wheels/"*.dist-info "$new/all/" &&
-        mv "$new/all" "$root/toolkit" ||
+    if ! mv "$new/wheels/nvidia/cu13" "$new/all" ||
+        ! cp -a "$new/wheels/nvidia/nccl/include" \
+            "$new/wheels/nvidia/nccl/lib" "$new/all/" ||
+        ! cp -a "$new/wheels/"*.dist-info "$new/all/" ||
+        ! mv "$new/all" "$root/toolkit"; then
         fail "the wheels are not laid out as expected, see $new"
+    fi
     rm -rf "$new"
     "$root/toolkit/bin/nvcc" --version >/dev/null ||
         fail "nvcc of toolkit/ does not run"

@@ -152,7 +152,7 @@ struct work {
     int root;
 };
 
-static void add(const struct work *w, const uint8_t *part)
+static void add(const struct work *w, const void *part)
 {
     size_t n = w->len / (w->type == ncclFloat32 ? 4 : 8);
     for (size_t i = 0; i < n; i++)
