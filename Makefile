@@ -6,8 +6,11 @@
 #   SAN=address    build with ASan and UBSan, in build-address/; or thread,
 #                  coverage (scripts/sanitize, scripts/coverage)
 #   CUDA=0         leave the CUDA half out even where nvcc is found
+#   CUDA_HOME, NCCL_HOME   where they are, else toolkit/ (made by
+#                  scripts/setup.sh --cuda), /usr/local/cuda and nvcc's place
 #   PREFIX, DESTDIR  for `make install`
 
+comma  := ,
 PREFIX ?= /usr/local
 CC     ?= cc
 OBJCOPY ?= objcopy
@@ -53,6 +56,35 @@ CPPFLAGS += -D_GNU_SOURCE -I. -DDDPRUN_VERSION='"$(VERSION)"'
 CFLAGS   += -std=c11 $(WARN) $(if $(DEV),-Werror) $(OPT) -fPIC -MMD -MP
 LDFLAGS  += -pie -pthread $(LDSAN)
 
+# -- CUDA and NCCL, where they are found --------------------------------------
+#
+# libddp loads both at run time and needs only nccl.h here. The kernels of
+# ddptrain are compiled by nvcc; the CUDA runtime is linked statically, so that
+# the program starts where there is none.
+
+HAVE_CXX := $(shell command -v $(CXX) 2>/dev/null)
+ifneq ($(CUDA),0)
+CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(firstword $(wildcard \
+	$(CURDIR)/toolkit/bin/nvcc /usr/local/cuda/bin/nvcc) \
+	$(shell command -v nvcc 2>/dev/null)))
+NVCC   := $(if $(CUDA_HOME),$(if $(HAVE_CXX),$(wildcard $(CUDA_HOME)/bin/nvcc)))
+NCCL_H := $(if $(NVCC),$(firstword $(wildcard $(addsuffix /include/nccl.h, \
+	$(NCCL_HOME) $(CUDA_HOME) /usr))))
+endif
+# What this nvcc knows of these, and the newest as PTX for what comes later.
+ARCHS := $(if $(NVCC),$(filter 75 80 90 100,$(patsubst compute_%,%, \
+	$(shell $(NVCC) --list-gpu-arch))))
+NVCCFLAGS := -O2 -g -std=c++17 --forward-unknown-to-host-compiler -ccbin $(CXX) \
+	-Xcompiler -Wall,-Wextra,-fPIC,-fno-exceptions,-fno-threadsafe-statics \
+	$(if $(DEV),-Werror all-warnings) \
+	$(foreach a,$(ARCHS),-gencode arch=compute_$a,code=sm_$a) \
+	$(foreach a,$(lastword $(ARCHS)),-gencode arch=compute_$a,code=compute_$a)
+CUDA_LIBS := $(if $(NVCC),$(firstword $(wildcard $(addsuffix \
+	/libcudart_static.a,$(CUDA_HOME)/lib64 $(CUDA_HOME)/lib))) -lrt -lpthread \
+	$(if $(filter $(CURDIR)/%,$(CUDA_HOME)),-Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib))
+NCCL_CPPFLAGS := $(if $(NCCL_H),-DDDP_NCCL -isystem $(NCCL_H:/nccl.h=) \
+	-isystem $(CUDA_HOME)/include)
+
 # -- what each program is made of --------------------------------------------
 
 BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
@@ -79,12 +111,14 @@ LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew 
 	preflight_probe preflight_lead preflight_io preflight_store \
 	preflight_data preflight_look preflight_link \
 	preflight_responder preflight_judge preflight_table)
-RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_wire \
-	comm_meet beat snapshot snapshot_load snapshot_save image folder \
-	slots shelf keeper keeper_load safetensors sampler) \
+RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_nccl \
+	comm_wire comm_meet gpu beat snapshot snapshot_load snapshot_save \
+	image folder slots shelf keeper keeper_load staging safetensors sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)
-TRAINER  := $(addprefix trainer/,main options data model ops_cpu ops_conv \
-	optim plot progress keep resume)
+TRAINER  := $(addprefix trainer/,main options data model device ops_cpu \
+	ops_conv optim plot progress keep resume $(if $(NVCC),,cuda_none))
+# The CUDA half: objects of nvcc's.
+TRAINER_CUDA := $(if $(NVCC),trainer/kernels)
 
 PROGRAMS := ddprun ddprdzvd ddpctl ddptrain
 LIBS     := libddp.a libddp.so
@@ -99,7 +133,8 @@ ddpctl_OBJS   := $(CTL) $(OPTS) \
 	rendezvous/proto/frame rendezvous/proto/msg $(BASE)
 ddpctl_LIBS   := -lcjson -lm -ldl
 ddptrain_OBJS := $(TRAINER)
-ddptrain_LIBS := $(B)/libddp.a -lcjson -lxxhash -lz -lm -ldl
+ddptrain_LIBS := $(addprefix $(B)/obj/,$(addsuffix .cu.o,$(TRAINER_CUDA))) \
+	$(B)/libddp.a -lcjson -lxxhash -lz -lm -ldl $(CUDA_LIBS)
 
 obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
 
@@ -109,6 +144,10 @@ obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
 .DEFAULT_GOAL := all
 
 all: $(addprefix $(B)/,$(PROGRAMS) $(LIBS))
+	@$(if $(NVCC),,echo 'built without CUDA: \
+	$(if $(filter 0,$(CUDA)),CUDA=0,no nvcc was found, see CUDA_HOME above)')
+	@$(if $(NCCL_H),,echo 'built without NCCL: \
+	$(if $(filter 0,$(CUDA)),CUDA=0,no nccl.h was found, see NCCL_HOME above)')
 
 help:
 	@echo 'make            build the programs and libddp in $(B)/'
@@ -118,6 +157,7 @@ help:
 	@echo 'make fuzz       build the fuzz targets (clang): scripts/fuzz runs them'
 	@echo 'make check-fuzz, check-model     a slice of that; the model, by spin'
 	@echo 'make check-interop   real PyTorch, 1.13 and 2: fetches 560 MB, once'
+	@echo 'make check-gpu  kernels, NCCL and snapshots on a GPU, where there is one'
 	@echo 'make bench      measure start and restart beside torchrun and hydra'
 	@echo 'make bench-rdzv  10,000 agents on one rendezvous, beside a bare server'
 	@echo 'make bench-store  the c10d store beside PyTorch'"'"'s own and Redis'
@@ -128,7 +168,8 @@ help:
 	@echo 'make clean'
 
 # Sources are compiled again when the flags change.
-FLAGS := $(CC) $(CPPFLAGS) $(filter-out -Werror,$(CFLAGS)) $(LDFLAGS)
+FLAGS := $(CC) $(CPPFLAGS) $(filter-out -Werror,$(CFLAGS)) $(LDFLAGS) \
+	$(NCCL_CPPFLAGS) $(NVCC)
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
@@ -139,13 +180,31 @@ $(B)/obj/%.o: %.c $(B)/flags
 	@$(if $(V),,echo '  CC    $<')
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
+# The kernels for tests on machines without a GPU: see tests/gpu/emulate.h.
+$(B)/obj/%.emulated.o: %.cu tests/gpu/emulate.h $(B)/flags
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  CXX   $< (emulated)')
+	$(Q)$(CXX) -I. -D_GNU_SOURCE -O2 -g -std=c++17 -fPIC -fno-exceptions \
+		-fno-threadsafe-statics -Wall -Wextra $(if $(DEV),-Werror) \
+		-include tests/gpu/emulate.h -MMD -MP -x c++ -c -o $@ $<
+
+$(B)/obj/%.cu.o: %.cu $(B)/flags
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  NVCC  $<')
+	$(Q)$(NVCC) $(NVCCFLAGS) -I. -MD -MP -MF $(@:.o=.d) -c -o $@ $<
+
 $(B)/obj/worker_rt/%.o: CFLAGS += -fvisibility=hidden
 
+$(B)/obj/worker_rt/comm_nccl.o $(B)/obj/tests/lib/fake_nccl.o: \
+	CPPFLAGS += $(NCCL_CPPFLAGS)
+
 .SECONDEXPANSION:
-$(B)/ddptrain: $(B)/libddp.a
+$(B)/ddptrain: $(B)/libddp.a \
+	$(addprefix $(B)/obj/,$(addsuffix .cu.o,$(TRAINER_CUDA)))
 $(addprefix $(B)/,$(PROGRAMS)): $(B)/%: $$(call obj,$$($$*_OBJS))
 	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $($*_LIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter-out %.cu.o,$(filter %.o,$^)) \
+		$($*_LIBS)
 
 # One object, in which only the names of the map are global.
 $(B)/libddp.a: $(call obj,$(RT)) worker_rt/libddp.map
@@ -159,7 +218,7 @@ $(B)/libddp.so: $(call obj,$(RT)) worker_rt/libddp.map
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) -shared -pthread $(LDSAN) -Wl,-soname,libddp.so.0 \
 		-Wl,--version-script=worker_rt/libddp.map \
-		-o $@ $(filter %.o,$^) -lcjson -lxxhash
+		-o $@ $(filter %.o,$^) -lcjson -lxxhash -ldl
 
 # -- tests -------------------------------------------------------------------
 #
@@ -168,6 +227,8 @@ $(B)/libddp.so: $(call obj,$(RT)) worker_rt/libddp.map
 #     /* libs: -lcjson */
 
 UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/check_*.c))
+UNIT := $(filter-out $(if $(NCCL_H),,check_comm_nccl) \
+	$(if $(HAVE_CXX),,check_ops_cuda),$(UNIT))
 SIM  := $(patsubst tests/sim/%.c,%,$(wildcard tests/sim/check_*.c))
 ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
 	$(addprefix $(B)/tests/sim/,$(SIM))
@@ -188,6 +249,48 @@ $(FAKE_NVML): $(call obj,tests/lib/fake_nvml)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
 $(B)/tests/unit/check_gpus $(B)/tests/unit/check_gpu_health: | $(FAKE_NVML)
+
+# The same for the driver and NCCL. A test that has this folder in its run path
+# loads them.
+FAKE_CUDA := $(B)/tests/lib/libcuda.so.1
+FAKE_NCCL := $(B)/tests/lib/libnccl.so.2
+$(FAKE_CUDA): $(call obj,tests/lib/fake_cuda)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) -shared -pthread $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
+$(FAKE_NCCL): $(call obj,tests/lib/fake_nccl) $(FAKE_CUDA)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F),-rpath,'$$ORIGIN' -o $@ $^
+$(B)/tests/unit/check_comm_nccl: | $(FAKE_CUDA) $(FAKE_NCCL)
+$(B)/tests/unit/check_keeper_cuda: | $(FAKE_CUDA)
+
+# ddptrain on emulated kernels, that driver and that NCCL.
+EMULATED := $(if $(NCCL_H),$(if $(HAVE_CXX),$(B)/tests/lib/ddptrain-emulated))
+$(B)/tests/lib/ddptrain-emulated: $(call obj,$(filter-out trainer/cuda_none, \
+		$(TRAINER)) trainer/kernels.emulated) $(B)/libddp.a \
+		$(FAKE_CUDA) | $(FAKE_NCCL)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) $(LDFLAGS) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN' -o $@ $^ \
+		-lcjson -lxxhash -lz -lm -ldl
+
+# Programs for a machine with a GPU; elsewhere they say that they are skipped.
+GPU_TESTS := $(if $(NVCC),$(addprefix $(B)/tests/gpu/,check_ops_cuda bench_snapshot))
+$(B)/tests/gpu/check_ops_cuda: $(call obj,tests/unit/check_ops_cuda \
+		$(addprefix trainer/,model optim device ops_cpu ops_conv)) \
+		$(B)/obj/trainer/kernels.cu.o
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) -ldl -lcheck -lsubunit -lrt -lm
+$(B)/tests/gpu/bench_snapshot: $(call obj,tests/gpu/bench_snapshot) \
+		$(B)/libddp.a
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) -lcjson -lxxhash -ldl -lm
+$(B)/obj/tests/gpu/bench_snapshot.o: CPPFLAGS += -isystem $(CUDA_HOME)/include
+.PHONY: check-gpu
+check-gpu: all $(GPU_TESTS)
+	tests/gpu/run $(B)
 
 tests: $(ALL_TESTS)
 .PHONY: tests FORCE
@@ -216,7 +319,7 @@ check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
 	scripts/run-tests $^
 check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 	scripts/run-tests $^
-check-e2e: all $(FAKE_NVML)
+check-e2e: all $(FAKE_NVML) $(EMULATED)
 	tests/e2e/run $(B)
 check-interop: all
 	tests/interop/check $(B) all

@@ -4,25 +4,36 @@
 # other systems it says what is needed and looks whether it is there.
 # With --interop also what tests/interop plays with: PyTorch 1.13, and what it
 # takes to install a newer one from PyPI.
-# usage: scripts/setup.sh [--quiet] [--interop]
+# With --cuda nvcc, the CUDA runtime, cuBLAS and NCCL, where there is no toolkit:
+# NVIDIA's wheels from PyPI (some 750 MB) into the folder toolkit/, in which the
+# Makefile looks first. They are NVIDIA's and under its licence.
+# usage: scripts/setup.sh [--quiet] [--interop] [--cuda]
 set -u
 
 # Without these nothing is built. A|B: either will do, the first is installed.
 build='gcc make libc6-dev pkg-config|pkgconf libuv1-dev libcjson-dev
     libxxhash-dev zlib1g-dev libssl-dev'
 # Without these some tests or the demo cannot run, or are slow (libdnnl2).
-tests='libdnnl2 check libsubunit-dev mandoc iproute2 nftables procps python3
+tests='libdnnl2 g++ check libsubunit-dev mandoc iproute2 nftables procps python3
     dataset-fashion-mnist gnuplot-nox'
 # What the compiler must find where there is no apt.
 headers='uv.h cjson/cJSON.h xxhash.h zlib.h openssl/ssl.h check.h'
 
+# Of one version of CUDA; what of it we use.
+wheels='nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88
+    nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96
+    nvidia-cuda-cccl==13.0.85 nvidia-cublas==13.1.0.3
+    nvidia-nccl-cu13==2.28.9'
+
 quiet=0
+cuda=0
 for option in "$@"; do
     case $option in
     --quiet) quiet=1 ;;
+    --cuda) cuda=1 ;;
     --interop) tests="$tests python3-torch python3-venv" ;;
     *)
-        echo "usage: scripts/setup.sh [--quiet] [--interop]" >&2
+        echo "usage: scripts/setup.sh [--quiet] [--interop] [--cuda]" >&2
         exit 2
         ;;
     esac
@@ -113,9 +124,42 @@ may_install()
     sudo -n true 2>/dev/null || [ -t 0 ]
 }
 
+# The wheels' files, put together as in a toolkit, which is there as a whole or
+# not at all.
+get_cuda()
+{
+    root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+    if [ -x "$root/toolkit/bin/nvcc" ]; then
+        say "toolkit/ is there"
+        return
+    fi
+    new=$root/toolkit.new
+    python3 -m pip --version >/dev/null 2>&1 || install python3-pip ||
+        fail "python3 -m pip is needed to get the wheels"
+    rm -rf "$new"
+    mkdir -p "$new" || fail "cannot make $new"
+    say "getting CUDA from PyPI into toolkit/"
+    # shellcheck disable=SC2086 # words
+    PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --no-deps \
+        --no-compile --target "$new/wheels" $wheels ||
+        fail "pip could not get the wheels; what it said is above"
+    if ! mv "$new/wheels/nvidia/cu13" "$new/all" ||
+        ! cp -a "$new/wheels/nvidia/nccl/include" \
+            "$new/wheels/nvidia/nccl/lib" "$new/all/" ||
+        ! cp -a "$new/wheels/"*.dist-info "$new/all/" ||
+        ! mv "$new/all" "$root/toolkit"; then
+        fail "the wheels are not laid out as expected, see $new"
+    fi
+    rm -rf "$new"
+    "$root/toolkit/bin/nvcc" --version >/dev/null ||
+        fail "nvcc of toolkit/ does not run"
+    say "toolkit/ has $("$root/toolkit/bin/nvcc" --version | sed -n 's/^Cuda.*release/CUDA/p')"
+}
+
 if ! command -v apt-get >/dev/null 2>&1 ||
     ! command -v dpkg-query >/dev/null 2>&1; then
     without_apt
+    [ $cuda -eq 0 ] || get_cuda
     exit
 fi
 
@@ -123,6 +167,7 @@ fi
 absent=$(missing $build $tests)
 if [ -z "$absent" ]; then
     say "everything is there"
+    [ $cuda -eq 0 ] || get_cuda
     exit 0
 fi
 absent=$(echo "$absent" | tr '\n' ' ')
@@ -137,6 +182,7 @@ apt update ||
 # shellcheck disable=SC2086 # words
 if install $absent; then
     say "done"
+    [ $cuda -eq 0 ] || get_cuda
     exit 0
 fi
 
@@ -155,3 +201,4 @@ for package in $(missing $tests); do
             "that need it will say so" >&2
 done
 say "done, what the build needs is there"
+[ $cuda -eq 0 ] || get_cuda

@@ -16,6 +16,8 @@ int keep_open(struct keep *k, struct ddp_comm *comm, struct ddp_error *err)
         .keep = (int)o->keep,
         .no_memory = o->memory_steps == 0,
         .load_only = !keep_saves(o),
+        .gpu = k->resume.optim->dev->gpu,
+        .stream = k->resume.optim->dev->stream,
     };
     k->ordered.step = -1;
     k->keeper = ddp_keeper_new(k->resume.ddp, comm, &conf, err);

@@ -26,8 +26,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "trainer/data.h"
+#include "trainer/device.h"
 #include "trainer/fail.h"
 #include "trainer/keep.h"
 #include "trainer/model.h"
@@ -45,6 +47,8 @@ struct trainer {
     struct options o;
     struct ddp *ddp;
     struct ddp_comm *comm;
+    struct ddp_comm *nccl; /* for gradients on GPUs; NULL: comm does it */
+    const struct device *dev;
     int rank;
     int world;
     struct data data;
@@ -129,6 +133,56 @@ compare(struct trainer *t, const int64_t *mine, int n, struct ddp_error *err)
 
 /* -- setting up ------------------------------------------------------------ */
 
+/* Without a GPU `auto` is the CPU, and `cuda` an error that says why. */
+static int choose_device(struct trainer *t, struct ddp_error *err)
+{
+    t->dev = NULL;
+    if (t->o.on != OPTIONS_CPU)
+        t->dev = device_cuda(ddp_local_rank(t->ddp), err);
+    if (t->dev != NULL)
+        return 0;
+    t->dev = device_cpu();
+    if (t->o.on != OPTIONS_GPU && t->o.sums != OPTIONS_GPU)
+        return 0;
+    struct ddp_error why = *err;
+    return fail_set(err, why.code, "%s: %.400s",
+                    t->o.on == OPTIONS_GPU ? "--device=cuda" : "--comm=nccl",
+                    why.text);
+}
+
+/* How many ranks have a GPU that another rank has too; -1 on error. */
+static int64_t count_shared(struct trainer *t, struct ddp_error *err)
+{
+    size_t len = sizeof(t->dev->id);
+    int64_t shared = 0;
+    uint8_t *all = calloc((size_t)t->world, len); /* (W,16) */
+    if (all == NULL)
+        return fail_sys(err, DDP_ERR_NOMEM, "no memory for %d ranks", t->world);
+    int rc = ddp_comm_allgather(t->comm, t->dev->id, len, all, err);
+    for (int r = 0; rc == 0 && r < t->world; r++)
+        if (r != t->rank && memcmp(all + (size_t)r * len, t->dev->id, len) == 0)
+            shared = 1;
+    free(all);
+    if (rc == 0)
+        rc = ddp_comm_allreduce(t->comm, &shared, 1, DDP_I64, err);
+    return rc == 0 ? shared : lost(t, err);
+}
+
+/* NCCL for gradients that lie on GPUs, unless the options say otherwise: it
+ * wants one for each rank. */
+static int open_nccl(struct trainer *t, struct ddp_error *err)
+{
+    struct ddp_comm_opts opts = {.kind = DDP_COMM_NCCL,
+                                 .stream = t->dev->stream};
+    if (!t->dev->gpu || t->world == 1 || t->o.sums == OPTIONS_CPU)
+        return 0;
+    int64_t shared = t->o.sums == OPTIONS_AUTO ? count_shared(t, err) : 0;
+    if (shared != 0)
+        return shared > 0 ? 0 : -1;
+    t->nccl = ddp_comm_new(t->ddp, &opts, err);
+    return t->nccl != NULL ? 0 : -1;
+}
+
 static int load_data(struct trainer *t, struct ddp_error *err)
 {
     uint64_t seed = (uint64_t)t->o.seed;
@@ -168,17 +222,17 @@ static int make_batch(struct trainer *t, struct ddp_error *err)
  * but a seed is a seed: all ranks have the same. */
 static int set_up(struct trainer *t, struct ddp_error *err)
 {
-    if (load_data(t, err) != 0)
+    if (choose_device(t, err) != 0 || load_data(t, err) != 0)
         return -1;
-    if (t->o.spec->conv && !ops_use_library())
+    if (!t->dev->gpu && t->o.spec->conv && !ops_use_library())
         progress_line(&t->progress,
                       "libdnnl is not found, so this will be slow: install "
                       "libdnnl2 (oneDNN)");
     const struct dataset *s = &t->data.train;
-    if (model_init(&t->model, t->o.spec, s->F, s->C > 0 ? s->C : s->T,
+    if (model_init(&t->model, t->dev, t->o.spec, s->F, s->C > 0 ? s->C : s->T,
                    (size_t)t->o.hidden, (size_t)t->o.batch_size, err) != 0 ||
-        optim_init(&t->optim, t->o.spec->optim, t->o.rate, t->model.P, err) !=
-            0 ||
+        optim_init(&t->optim, t->dev, t->o.spec->optim, t->o.rate, t->model.P,
+                   err) != 0 ||
         make_batch(t, err) != 0)
         return -1;
     model_randomize(&t->model, (uint64_t)t->o.seed);
@@ -216,6 +270,8 @@ static int compare_ranks(struct trainer *t, struct ddp_error *err)
         {"--save_steps", t->o.save_steps},
         {"--memory_steps", t->o.memory_steps},
         {"--seed", t->o.seed},
+        {"--device (cpu or cuda)", t->dev->gpu},
+        {"--comm", (int64_t)t->o.sums},
         {"--batch_size", t->o.batch_size},
         {"--hidden", t->o.hidden},
         {"--train_samples", (int64_t)s->N},
@@ -264,17 +320,27 @@ static int start(struct trainer *t, struct ddp_error *err)
     }
     if (err->code != DDP_ERR_NOINPUT)
         return not_resumed(t, err);
-    return broadcast(t, t->model.params,
-                     (t->model.P + t->model.S) * sizeof(float), err);
+    if (broadcast(t, t->model.host, (t->model.P + t->model.S) * sizeof(float),
+                  err) != 0)
+        return -1;
+    model_push(&t->model);
+    return t->dev->check(err);
 }
 
 /* -- training -------------------------------------------------------------- */
 
+static uint64_t fingerprint(struct trainer *t)
+{
+    model_pull(&t->model);
+    return model_hash(t->model.host, t->model.P + t->model.S);
+}
+
 /* All ranks must hold the same parameters, to the bit. */
 static int compare_params(struct trainer *t, struct ddp_error *err)
 {
-    int64_t mine =
-        (int64_t)model_hash(t->model.params, t->model.P + t->model.S);
+    int64_t mine = (int64_t)fingerprint(t);
+    if (t->dev->check(err) != 0)
+        return -1;
     int other = compare(t, &mine, 1, err);
     if (other <= 0)
         return other;
@@ -298,12 +364,32 @@ static void draw(struct trainer *t)
     progress_draw(&t->progress, &s);
 }
 
+/* Adds up gradients, the statistics behind them and the tail over all ranks.
+ * Without NCCL those of a GPU go through the program's memory. */
+static int sum_grads(struct trainer *t, struct ddp_error *err)
+{
+    struct model *m = &t->model;
+    size_t n = m->P + m->S + MODEL_TAIL;
+    bool through_host = m->dev->gpu && t->nccl == NULL;
+    float *grads = through_host ? m->host : m->grads;
+    if (t->world == 1)
+        return 0;
+    if (through_host)
+        m->dev->get(grads, m->grads, n * sizeof(*grads));
+    if (ddp_comm_allreduce(t->nccl != NULL ? t->nccl : t->comm, grads, n,
+                           DDP_F32, err) != 0)
+        return lost(t, err);
+    if (through_host)
+        m->dev->put(m->grads, grads, n * sizeof(*grads));
+    return 0;
+}
+
 /* One step on B samples of this rank, already in t->index. Every rank has as
  * many, so the mean over all B*W is the sum of the ranks' parts. */
 static int train_step(struct trainer *t, size_t B, struct ddp_error *err)
 {
     struct model *m = &t->model;
-    float *tail = m->grads + m->P + m->S;
+    float tail[MODEL_TAIL] = {0}, *behind = m->grads + m->P + m->S;
     float scale = 1.0f / ((float)B * (float)t->world);
 
     data_gather(&t->data.train, t->index, B, &t->batch);
@@ -314,9 +400,12 @@ static int train_step(struct trainer *t, size_t B, struct ddp_error *err)
     tail[TAIL_SEEN] = (float)B;
     tail[TAIL_STOP] = ddp_should_stop(t->ddp) != DDP_STOP_NO ? 1.0f : 0.0f;
 
-    if (ddp_comm_allreduce(t->comm, m->grads, m->P + m->S + MODEL_TAIL, DDP_F32,
-                           err) != 0)
-        return lost(t, err);
+    t->dev->put(behind, tail, sizeof(tail));
+    if (sum_grads(t, err) != 0)
+        return -1;
+    t->dev->get(tail, behind, sizeof(tail));
+    if (t->dev->check(err) != 0)
+        return -1;
     if (!isfinite(tail[TAIL_LOSS])) {
         (void)fail_set(err, DDP_ERR_USAGE,
                        "the loss is no number any more after step %lld: try a "
@@ -475,9 +564,7 @@ static int finish(struct trainer *t, struct ddp_error *err)
         progress_line(&t->progress, "parameters identical on all %d ranks",
                       t->world);
     progress_line(&t->progress, "fingerprint %016llx of %zu parameters",
-                  (unsigned long long)model_hash(t->model.params,
-                                                 t->model.P + t->model.S),
-                  t->model.P);
+                  (unsigned long long)fingerprint(t), t->model.P);
     if (t->keep.unsaved)
         return fail_set(err, DDP_ERR_IO,
                         "training is done, but the last snapshot could not be "
@@ -495,6 +582,11 @@ static void tell_start(struct trainer *t)
                   t->world == 1 ? "" : "s", (long long)t->o.batch_size,
                   optim_name(t->optim.kind), (double)t->o.rate,
                   (long long)t->o.seed);
+    if (t->dev->gpu)
+        progress_line(&t->progress, "on %s%s", t->dev->name,
+                      t->nccl != NULL ? ", gradients added up by NCCL"
+                      : t->world > 1  ? ", gradients added up over TCP"
+                                      : "");
 }
 
 /* As this rank was asked; another one may have been asked earlier. */
@@ -528,8 +620,10 @@ static int run(struct trainer *t, struct ddp_error *err)
      * until here SIGTERM may simply kill. */
     if (ddp_stop_on_signal(t->ddp, SIGTERM, err) != 0)
         return -1;
+    if (compare_ranks(t, err) != 0 || open_nccl(t, err) != 0)
+        return -1;
     tell_start(t);
-    if (compare_ranks(t, err) != 0 || start(t, err) != 0)
+    if (start(t, err) != 0)
         return -1;
     if (t->at.epoch >= t->o.total_epochs)
         progress_line(&t->progress,
@@ -554,8 +648,11 @@ static void tear_down(struct trainer *t, bool failed)
      * must not cut off those that have not found it yet. */
     if (failed && !t->common && t->comm != NULL)
         ddp_comm_abort(t->comm);
+    if (failed && !t->common && t->nccl != NULL)
+        ddp_comm_abort(t->nccl);
     plot_free(&t->plot);
     keep_close(&t->keep);
+    ddp_comm_free(t->nccl);
     ddp_comm_free(t->comm);
     ddp_sampler_free(t->sampler);
     free(t->index);

@@ -182,6 +182,19 @@ static void give_room(struct model *m)
     }
 }
 
+/* What only a model on a GPU needs. */
+static bool make_host(struct model *m)
+{
+    m->host = m->params;
+    if (!m->dev->gpu)
+        return true;
+    m->x = m->dev->alloc(m->batch_max * m->F * sizeof(*m->x));
+    m->y = m->dev->alloc(m->batch_max * m->O * sizeof(*m->y));
+    m->labels = m->dev->alloc(m->batch_max);
+    m->host = calloc(m->P + m->S + MODEL_TAIL, sizeof(*m->host));
+    return m->x != NULL && m->y != NULL && m->labels != NULL && m->host != NULL;
+}
+
 /* One block for all activations: the layers' windows into it follow. */
 static int make_room(struct model *m, struct ddp_error *err)
 {
@@ -193,13 +206,14 @@ static int make_room(struct model *m, struct ddp_error *err)
         if (l->kind == LAYER_CONV && 2 * l->K * l->C * OPS_PATCH > weight)
             weight = 2 * l->K * l->C * OPS_PATCH;
     }
-    m->params = calloc(m->P + m->S, sizeof(*m->params));
-    m->grads = calloc(m->P + m->S + MODEL_TAIL, sizeof(*m->grads));
-    m->room = calloc(floats, sizeof(*m->room));
-    m->weight = calloc(weight, sizeof(*m->weight));
-    m->which = calloc(bytes, 1);
+    void *(*alloc)(size_t) = m->dev->alloc;
+    m->params = alloc((m->P + m->S) * sizeof(*m->params));
+    m->grads = alloc((m->P + m->S + MODEL_TAIL) * sizeof(*m->grads));
+    m->room = alloc(floats * sizeof(*m->room));
+    m->weight = alloc(weight * sizeof(*m->weight));
+    m->which = alloc(bytes);
     if (m->params == NULL || m->grads == NULL || m->room == NULL ||
-        m->weight == NULL || m->which == NULL)
+        m->weight == NULL || m->which == NULL || !make_host(m))
         return fail_sys(err, DDP_ERR_NOMEM, "no memory for %zu parameters",
                         m->P);
     give_room(m);
@@ -207,6 +221,7 @@ static int make_room(struct model *m, struct ddp_error *err)
 }
 
 int model_init(struct model *m,
+               const struct device *dev,
                const struct model_spec *spec,
                size_t F,
                size_t O,
@@ -215,6 +230,7 @@ int model_init(struct model *m,
                struct ddp_error *err)
 {
     *m = (struct model){
+        .dev = dev,
         .batch_max = batch_max,
         .F = F,
         .O = O,
@@ -239,12 +255,32 @@ int model_init(struct model *m,
 
 void model_free(struct model *m)
 {
-    free(m->params);
-    free(m->grads);
-    free(m->room);
-    free(m->weight);
-    free(m->which);
+    const struct device *dev = m->dev;
+    if (dev == NULL)
+        return; /* it is empty */
+    if (dev->gpu)
+        free(m->host);
+    dev->free(m->params);
+    dev->free(m->grads);
+    dev->free(m->room);
+    dev->free(m->weight);
+    dev->free(m->which);
+    dev->free(m->x);
+    dev->free(m->labels);
+    dev->free(m->y);
     *m = (struct model){0};
+}
+
+void model_pull(struct model *m)
+{
+    if (m->dev->gpu)
+        m->dev->get(m->host, m->params, (m->P + m->S) * sizeof(*m->host));
+}
+
+void model_push(struct model *m)
+{
+    if (m->dev->gpu)
+        m->dev->put(m->params, m->host, (m->P + m->S) * sizeof(*m->host));
 }
 
 static void fill(float *p, size_t n, float value)
@@ -259,17 +295,18 @@ void model_randomize(struct model *m, uint64_t seed)
         const struct layer *l = &m->layer[i];
         bool conv = l->kind == LAYER_CONV;
         if (l->kind == LAYER_NORM) {
-            fill(m->params + l->w, l->C, 1.0f);
-            fill(m->params + l->s + l->C, l->C, 1.0f); /* the variance */
+            fill(m->host + l->w, l->C, 1.0f);
+            fill(m->host + l->s + l->C, l->C, 1.0f); /* the variance */
         }
         if (!conv && l->kind != LAYER_LINEAR)
             continue;
         size_t I = conv ? l->C * OPS_PATCH : l->I;
         size_t O = conv ? l->K : l->O;
         float bound = 1.0f / sqrtf((float)I);
-        ops_uniform(m->params + l->w, O * I, -bound, bound, &seed);
-        ops_uniform(m->params + l->b, O, -bound, bound, &seed);
+        ops_uniform(m->host + l->w, O * I, -bound, bound, &seed);
+        ops_uniform(m->host + l->b, O, -bound, bound, &seed);
     }
+    model_push(m);
 }
 
 /* -- forward --------------------------------------------------------------- */
@@ -277,11 +314,12 @@ void model_randomize(struct model *m, uint64_t seed)
 static void
 conv_forward(struct model *m, const struct layer *l, const float *x, size_t B)
 {
+    const struct device_ops *ops = &m->dev->ops;
     size_t rows = B * (l->O / l->K);
-    ops_patches(l->kept, x, B, l->H, l->W, l->C);
-    ops_weight_to_patches(m->weight, m->params + l->w, l->K, l->C);
-    ops_linear_forward(l->out, l->kept, m->weight, m->params + l->b, rows,
-                       l->C * OPS_PATCH, l->K);
+    ops->patches(l->kept, x, B, l->H, l->W, l->C);
+    ops->turn(m->weight, m->params + l->w, l->K, l->C, OPS_PATCH);
+    ops->linear_forward(l->out, l->kept, m->weight, m->params + l->b, rows,
+                        l->C * OPS_PATCH, l->K);
 }
 
 static void norm_forward(struct model *m,
@@ -290,28 +328,30 @@ static void norm_forward(struct model *m,
                          size_t B,
                          bool train)
 {
+    const struct device_ops *ops = &m->dev->ops;
     const float *gamma = m->params + l->w, *beta = m->params + l->b;
     size_t N = B * l->H * l->W;
     if (train)
-        ops_norm_forward(l->out, l->kept, l->scale, m->grads + l->s, x, gamma,
-                         beta, N, l->C);
+        ops->norm_forward(l->out, l->kept, l->scale, m->grads + l->s, x, gamma,
+                          beta, N, l->C);
     else
-        ops_norm_infer(l->out, x, m->params + l->s, gamma, beta, N, l->C);
+        ops->norm_infer(l->out, x, m->params + l->s, gamma, beta, N, l->C);
 }
 
 /* Through all layers; the last one's output is the model's, (B,O). */
 static const float *
 run_layers(struct model *m, const float *x, size_t B, bool train)
 {
+    const struct device_ops *ops = &m->dev->ops;
     for (size_t i = 0; i < m->layers; i++) {
         const struct layer *l = &m->layer[i];
         const float *w = m->params + l->w, *b = m->params + l->b;
         switch (l->kind) {
         case LAYER_LINEAR:
-            ops_linear_forward(l->out, x, w, b, B, l->I, l->O);
+            ops->linear_forward(l->out, x, w, b, B, l->I, l->O);
             break;
         case LAYER_RELU:
-            ops_relu_forward(l->out, x, B * l->O);
+            ops->relu_forward(l->out, x, B * l->O);
             break;
         case LAYER_CONV:
             conv_forward(m, l, x, B);
@@ -320,10 +360,10 @@ run_layers(struct model *m, const float *x, size_t B, bool train)
             norm_forward(m, l, x, B, train);
             break;
         case LAYER_POOL:
-            ops_pool_forward(l->out, l->which, x, B, l->H, l->W, l->C);
+            ops->pool_forward(l->out, l->which, x, B, l->H, l->W, l->C);
             break;
         case LAYER_TURN:
-            ops_turn(l->out, x, B, l->H * l->W, l->C);
+            ops->turn(l->out, x, B, l->H * l->W, l->C);
             break;
         }
         x = l->out;
@@ -340,8 +380,29 @@ static struct ops_score score(const struct model *m,
                               size_t B)
 {
     if (m->classify)
-        return ops_softmax_xent(dout, out, labels, scale, B, m->O);
-    return ops_mse(dout, out, y, scale, B, m->O);
+        return m->dev->ops.softmax_xent(dout, out, labels, scale, B, m->O);
+    return m->dev->ops.mse(dout, out, y, scale, B, m->O);
+}
+
+/* The batch, where the device can see it. */
+static void bring(struct model *m,
+                  const float **x,
+                  const uint8_t **labels,
+                  const float **y,
+                  size_t B)
+{
+    const struct device *dev = m->dev;
+    assert(B <= m->batch_max);
+    if (!dev->gpu)
+        return;
+    dev->put(m->x, *x, B * m->F * sizeof(**x));
+    if (m->classify)
+        dev->put(m->labels, *labels, B);
+    else
+        dev->put(m->y, *y, B * m->O * sizeof(**y));
+    *x = m->x;
+    *labels = m->labels;
+    *y = m->y;
 }
 
 struct ops_score model_forward(struct model *m,
@@ -350,7 +411,7 @@ struct ops_score model_forward(struct model *m,
                                const float *y,
                                size_t B)
 {
-    assert(B <= m->batch_max);
+    bring(m, &x, &labels, &y, B);
     return score(m, NULL, run_layers(m, x, B, false), labels, y, 0.0f, B);
 }
 
@@ -359,14 +420,15 @@ struct ops_score model_forward(struct model *m,
 static void
 conv_backward(struct model *m, const struct layer *l, float *din, size_t B)
 {
+    const struct device_ops *ops = &m->dev->ops;
     size_t rows = B * (l->O / l->K), n = l->K * l->C * OPS_PATCH;
     float *w = m->weight, *dw = m->weight + n;
-    ops_weight_to_patches(w, m->params + l->w, l->K, l->C);
-    ops_linear_backward(din == NULL ? NULL : l->dkept, dw, m->grads + l->b,
-                        l->dout, l->kept, w, rows, l->C * OPS_PATCH, l->K);
-    ops_weight_from_patches(m->grads + l->w, dw, l->K, l->C);
+    ops->turn(w, m->params + l->w, l->K, l->C, OPS_PATCH);
+    ops->linear_backward(din == NULL ? NULL : l->dkept, dw, m->grads + l->b,
+                         l->dout, l->kept, w, rows, l->C * OPS_PATCH, l->K);
+    ops->turn(m->grads + l->w, dw, l->K, OPS_PATCH, l->C);
     if (din != NULL)
-        ops_patches_backward(din, l->dkept, B, l->H, l->W, l->C);
+        ops->patches_backward(din, l->dkept, B, l->H, l->W, l->C);
 }
 
 /* `in` (B,I) went into the layer; `din` (B,I) is NULL for the first one. */
@@ -376,31 +438,32 @@ static void layer_backward(struct model *m,
                            float *din,
                            size_t B)
 {
+    const struct device_ops *ops = &m->dev->ops;
     switch (l->kind) {
     case LAYER_LINEAR:
-        ops_linear_backward(din, m->grads + l->w, m->grads + l->b, l->dout, in,
-                            m->params + l->w, B, l->I, l->O);
+        ops->linear_backward(din, m->grads + l->w, m->grads + l->b, l->dout, in,
+                             m->params + l->w, B, l->I, l->O);
         return;
     case LAYER_CONV:
         conv_backward(m, l, din, B);
         return;
     case LAYER_RELU:
         assert(din != NULL);
-        ops_relu_backward(din, l->dout, l->out, B * l->O);
+        ops->relu_backward(din, l->dout, l->out, B * l->O);
         return;
     case LAYER_NORM:
         assert(din != NULL);
-        ops_norm_backward(din, m->grads + l->w, m->grads + l->b, l->dout,
-                          l->kept, l->scale, m->params + l->w, B * l->H * l->W,
-                          l->C);
+        ops->norm_backward(din, m->grads + l->w, m->grads + l->b, l->dout,
+                           l->kept, l->scale, m->params + l->w, B * l->H * l->W,
+                           l->C);
         return;
     case LAYER_POOL:
         assert(din != NULL);
-        ops_pool_backward(din, l->dout, l->which, B, l->H, l->W, l->C);
+        ops->pool_backward(din, l->dout, l->which, B, l->H, l->W, l->C);
         return;
     case LAYER_TURN:
         assert(din != NULL);
-        ops_turn(din, l->dout, B, l->C, l->H * l->W);
+        ops->turn(din, l->dout, B, l->C, l->H * l->W);
         return;
     }
 }
@@ -412,7 +475,7 @@ struct ops_score model_backward(struct model *m,
                                 float scale,
                                 size_t B)
 {
-    assert(B <= m->batch_max);
+    bring(m, &x, &labels, &y, B);
     const float *out = run_layers(m, x, B, true);
     float *dout = m->layer[m->layers - 1].dout;
     struct ops_score s = score(m, dout, out, labels, y, scale, B);
@@ -422,17 +485,15 @@ struct ops_score model_backward(struct model *m,
         float *din = i > 0 ? m->layer[i - 1].dout : NULL;  /* (B,I) */
         layer_backward(m, &m->layer[i], in, din, B);
     }
-    for (size_t i = 0; i < m->S; i++)
-        m->grads[m->P + i] *= scale * (float)B;
+    if (m->S > 0)
+        m->dev->ops.scale(m->grads + m->P, m->S, scale * (float)B);
     return s;
 }
 
 void model_follow(struct model *m)
 {
-    float *running = m->params + m->P;
-    const float *batch = m->grads + m->P;
-    for (size_t i = 0; i < m->S; i++)
-        running[i] = 0.9f * running[i] + 0.1f * batch[i];
+    if (m->S > 0)
+        m->dev->ops.approach(m->params + m->P, m->grads + m->P, m->S, 0.1f);
 }
 
 uint64_t model_hash(const float *p, size_t n)

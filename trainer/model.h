@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trainer/device.h"
 #include "trainer/ops_cpu.h"
 #include "trainer/optim.h"
 #include "worker_rt/ddp.h"
@@ -94,6 +95,7 @@ struct tensor {
 };
 
 struct model {
+    const struct device *dev; /* whose memory all arrays but `host` are */
     size_t batch_max;
     size_t F;
     size_t O;      /* outputs per sample: classes, or targets */
@@ -109,6 +111,13 @@ struct model {
     float *room;    /* all activations and their derivatives, one block */
     float *weight;  /* two weights of a convolution, turned */
     uint8_t *which; /* of all max-pools */
+
+    /* On a GPU: the batch, and room in the program's memory for parameters or
+     * gradients (P + S + MODEL_TAIL); on the CPU `host` is `params`. */
+    float *x;        /* (batch_max,F) */
+    uint8_t *labels; /* (batch_max) */
+    float *y;        /* (batch_max,O) */
+    float *host;
 };
 
 /*
@@ -118,6 +127,7 @@ struct model {
  * square images, or too small ones, for convolutions); `m` is empty then.
  */
 int model_init(struct model *m,
+               const struct device *dev,
                const struct model_spec *spec,
                size_t F,
                size_t O,
@@ -126,13 +136,18 @@ int model_init(struct model *m,
                struct ddp_error *err);
 void model_free(struct model *m);
 
+/* Parameters and running statistics, (P + S): from the device to m->host, and
+ * back. On the CPU there is nothing to do. */
+void model_pull(struct model *m);
+void model_push(struct model *m);
+
 /* Parameters at random, even in ±1/sqrt(inputs), as nn.Linear starts. */
 void model_randomize(struct model *m, uint64_t seed);
 
 /*
- * Runs x (B,F) through the model and scores it against labels (B), where the
- * model classifies, or y (B,O). B <= batch_max. Batch norms go by their
- * running statistics.
+ * Runs x (B,F), in the program's memory as all that is given here, through the
+ * model and scores it against labels (B), where the model classifies, or y
+ * (B,O). B <= batch_max. Batch norms go by their running statistics.
  */
 struct ops_score model_forward(struct model *m,
                                const float *x,

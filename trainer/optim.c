@@ -2,16 +2,10 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "trainer/fail.h"
 
-#define MOMENTUM   0.9f
-#define ADAM_BETA1 0.9f
-#define ADAM_BETA2 0.999f
-#define ADAM_EPS   1e-8f
-#define DELTA_RHO  0.9f
-#define DELTA_EPS  1e-6f
+#define MOMENTUM 0.9f
 
 static const struct {
     const char *name;
@@ -35,14 +29,15 @@ const char *optim_state_name(enum optim_kind kind, size_t n)
 }
 
 int optim_init(struct optim *o,
+               const struct device *dev,
                enum optim_kind kind,
                float lr,
                size_t P,
                struct ddp_error *err)
 {
-    *o = (struct optim){.kind = kind, .lr = lr, .P = P};
+    *o = (struct optim){.kind = kind, .lr = lr, .P = P, .dev = dev};
     for (size_t i = 0; optim_state_name(kind, i) != NULL; i++) {
-        o->state[i] = calloc(P, sizeof(*o->state[i]));
+        o->state[i] = dev->alloc(P * sizeof(*o->state[i]));
         if (o->state[i] == NULL) {
             fail_sys(err, DDP_ERR_NOMEM, "no memory for the optimizer");
             optim_free(o);
@@ -54,75 +49,37 @@ int optim_init(struct optim *o,
 
 void optim_free(struct optim *o)
 {
-    for (size_t i = 0; i < OPTIM_STATES; i++)
-        free(o->state[i]);
+    for (size_t i = 0; i < OPTIM_STATES && o->dev != NULL; i++)
+        o->dev->free(o->state[i]);
     *o = (struct optim){0};
 }
 
-static void sgd(struct optim *o, float *restrict p, const float *restrict g)
-{
-    for (size_t i = 0; i < o->P; i++)
-        p[i] -= o->lr * g[i];
-}
-
-static void momentum(struct optim *o,
-                     float *restrict p,
-                     const float *restrict g,
-                     float *restrict m)
-{
-    for (size_t i = 0; i < o->P; i++) {
-        m[i] = MOMENTUM * m[i] + g[i];
-        p[i] -= o->lr * m[i];
-    }
-}
-
 /* With t the steps taken: both averages start at 0 and are corrected for it. */
-static void adam(struct optim *o,
-                 float *restrict p,
-                 const float *restrict g,
-                 float *restrict m,
-                 float *restrict v)
+static void adam(struct optim *o, float *p, const float *g)
 {
+    const double b1 = (double)DEVICE_ADAM_BETA1, b2 = (double)DEVICE_ADAM_BETA2;
     double t = (double)o->step;
-    float lr = (float)((double)o->lr / (1.0 - pow((double)ADAM_BETA1, t)));
-    float fix = (float)(1.0 / sqrt(1.0 - pow((double)ADAM_BETA2, t)));
-    for (size_t i = 0; i < o->P; i++) {
-        m[i] = ADAM_BETA1 * m[i] + (1.0f - ADAM_BETA1) * g[i];
-        v[i] = ADAM_BETA2 * v[i] + (1.0f - ADAM_BETA2) * g[i] * g[i];
-        p[i] -= lr * m[i] / (sqrtf(v[i]) * fix + ADAM_EPS);
-    }
-}
-
-/* v: average of squared gradients; u: of squared steps. */
-static void adadelta(struct optim *o,
-                     float *restrict p,
-                     const float *restrict g,
-                     float *restrict v,
-                     float *restrict u)
-{
-    for (size_t i = 0; i < o->P; i++) {
-        v[i] = DELTA_RHO * v[i] + (1.0f - DELTA_RHO) * g[i] * g[i];
-        float step = sqrtf(u[i] + DELTA_EPS) / sqrtf(v[i] + DELTA_EPS) * g[i];
-        u[i] = DELTA_RHO * u[i] + (1.0f - DELTA_RHO) * step * step;
-        p[i] -= o->lr * step;
-    }
+    float lr = (float)((double)o->lr / (1.0 - pow(b1, t)));
+    float fix = (float)(1.0 / sqrt(1.0 - pow(b2, t)));
+    o->dev->ops.adam(p, g, o->state[0], o->state[1], o->P, lr, fix);
 }
 
 void optim_step(struct optim *o, float *params, const float *grads)
 {
+    const struct device_ops *ops = &o->dev->ops;
     o->step++;
     switch (o->kind) {
     case OPTIM_SGD:
-        sgd(o, params, grads);
+        ops->sgd(params, grads, o->P, o->lr);
         break;
     case OPTIM_MOMENTUM:
-        momentum(o, params, grads, o->state[0]);
+        ops->momentum(params, grads, o->state[0], o->P, o->lr, MOMENTUM);
         break;
     case OPTIM_ADAM:
-        adam(o, params, grads, o->state[0], o->state[1]);
+        adam(o, params, grads);
         break;
     case OPTIM_ADADELTA:
-        adadelta(o, params, grads, o->state[0], o->state[1]);
+        ops->adadelta(params, grads, o->state[0], o->state[1], o->P, o->lr);
         break;
     }
 }

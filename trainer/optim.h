@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trainer/device.h"
 #include "worker_rt/ddp.h"
 
 #define OPTIM_STATES 2
@@ -29,17 +30,19 @@ struct optim {
     size_t P;
     int64_t step;               /* steps taken */
     float *state[OPTIM_STATES]; /* (P) each, NULL where the kind has none */
+    const struct device *dev;   /* where they lie */
 };
 
 /* State zero, no step taken. Errors: DDP_ERR_NOMEM; `o` is empty then. */
 int optim_init(struct optim *o,
+               const struct device *dev,
                enum optim_kind kind,
                float lr,
                size_t P,
                struct ddp_error *err);
 void optim_free(struct optim *o);
 
-/* One step: params (P) moved against grads (P). */
+/* One step: params (P) moved against grads (P), on the device. */
 void optim_step(struct optim *o, float *params, const float *grads);
 
 /* "sgd", "momentum", "adam", "adadelta". */

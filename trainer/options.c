@@ -283,6 +283,37 @@ static void list_models(char *to, size_t size)
     }
 }
 
+/* One of auto, `cpu` and `gpu`, which are the option's own words. */
+static int read_where(enum options_where *to,
+                      const char *option,
+                      const char *text,
+                      const char *cpu,
+                      const char *gpu,
+                      struct ddp_error *err)
+{
+    *to = OPTIONS_AUTO;
+    if (strcmp(text, cpu) == 0)
+        *to = OPTIONS_CPU;
+    else if (strcmp(text, gpu) == 0)
+        *to = OPTIONS_GPU;
+    else if (strcmp(text, "auto") != 0)
+        return fail_set(err, DDP_ERR_USAGE,
+                        "%s is '%s', must be one of auto, %s, %s", option, text,
+                        cpu, gpu);
+    return 0;
+}
+
+static int settle_device(struct options *o, struct ddp_error *err)
+{
+    if (read_where(&o->on, "--device", o->device, "cpu", "cuda", err) != 0 ||
+        read_where(&o->sums, "--comm", o->comm, "tcp", "nccl", err) != 0)
+        return -1;
+    if (o->on == OPTIONS_CPU && o->sums == OPTIONS_GPU)
+        return fail_set(err, DDP_ERR_USAGE,
+                        "--comm=nccl has no meaning for --device=cpu");
+    return 0;
+}
+
 /* Puts the model's defaults where nothing was said, and refuses what has no
  * meaning for it rather than to ignore it. */
 static int settle(struct options *o, struct ddp_error *err)
@@ -299,6 +330,8 @@ static int settle(struct options *o, struct ddp_error *err)
         return fail_set(err, DDP_ERR_USAGE,
                         "--lr is '%s', must be a decimal number above 0",
                         o->lr);
+    if (settle_device(o, err) != 0)
+        return -1;
     if (o->snapshot_path[0] == '\0')
         return fail_set(err, DDP_ERR_USAGE, "--snapshot_path is empty");
     if (o->plot != NULL && plot_check(o->plot, err) != 0)

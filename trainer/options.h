@@ -11,6 +11,13 @@
 #include "trainer/model.h"
 #include "worker_rt/ddp.h"
 
+/* Where the model lives and who adds up gradients. */
+enum options_where {
+    OPTIONS_AUTO,
+    OPTIONS_CPU, /* over TCP */
+    OPTIONS_GPU, /* by NCCL */
+};
+
 /* What each kind of row is in struct options. */
 #define OPTIONS_TYPE_INT  int64_t
 #define OPTIONS_TYPE_STR  const char *
@@ -30,7 +37,8 @@ struct options {
     /* What the texts came to. Where the model has its own default, the fields
      * above have been filled with it. */
     const struct model_spec *spec;
-    float rate; /* of `lr` */
+    float rate;                  /* of `lr` */
+    enum options_where on, sums; /* of `device` and `comm` */
 
     bool help;    /* nothing else was looked at */
     bool version; /* the same */

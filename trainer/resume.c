@@ -74,13 +74,17 @@ static void add_windows(struct windows *w,
     }
 }
 
-static void open_windows(struct windows *w, const struct resume *r)
+/* On `params` (P + S) and the optimizer's states (P). */
+static void open_windows(struct windows *w,
+                         const struct resume *r,
+                         float *params,
+                         float *const state[OPTIM_STATES])
 {
     enum optim_kind kind = r->optim->kind;
     w->count = 0;
-    add_windows(w, r->model, "", r->model->params);
+    add_windows(w, r->model, "", params);
     for (size_t i = 0; optim_state_name(kind, i) != NULL; i++)
-        add_windows(w, r->model, optim_state_name(kind, i), r->optim->state[i]);
+        add_windows(w, r->model, optim_state_name(kind, i), state[i]);
 }
 
 /* -- save ------------------------------------------------------------------ */
@@ -120,7 +124,7 @@ int resume_save(const struct resume *r,
     struct ddp_kv kv[KEY_COUNT];
     struct windows w;
     fill_keys(kv, r, next);
-    open_windows(&w, r);
+    open_windows(&w, r, r->model->params, r->optim->state);
     return ddp_keeper_save(r->keeper, next->step, w.tensor, w.count, kv,
                            KEY_COUNT, to_disk, err);
 }
@@ -189,7 +193,8 @@ static int read_keys(const struct resume *r,
     return 0;
 }
 
-int resume_load(const struct resume *r,
+static int load(const struct resume *r,
+                float *const state[OPTIM_STATES],
                 struct place *at,
                 struct resume_found *found,
                 struct ddp_error *err)
@@ -198,7 +203,7 @@ int resume_load(const struct resume *r,
     struct windows w;
     for (int i = 0; i < KEY_COUNT; i++)
         kv[i].key = key_names[i];
-    open_windows(&w, r);
+    open_windows(&w, r, r->model->host, state);
     if (ddp_keeper_load(r->keeper, w.tensor, w.count, kv, KEY_COUNT,
                         &found->kept, err) == 0)
         return read_keys(r, kv, at, found, err);
@@ -211,4 +216,31 @@ int resume_load(const struct resume *r,
                        : "to start afresh, ",
                    REMEDY);
     return -1;
+}
+
+/* A snapshot comes into the program's memory; from there to the device. */
+int resume_load(const struct resume *r,
+                struct place *at,
+                struct resume_found *found,
+                struct ddp_error *err)
+{
+    const struct device *dev = r->optim->dev;
+    size_t P = r->optim->P;
+    if (!dev->gpu)
+        return load(r, r->optim->state, at, found, err);
+    float *room = calloc(OPTIM_STATES * P, sizeof(*room));
+    float *const state[OPTIM_STATES] = {room, room + P};
+    _Static_assert(OPTIM_STATES == 2, "as many as stand here");
+    if (room == NULL)
+        return fail_sys(err, DDP_ERR_NOMEM, "no memory for a snapshot");
+    int rc = load(r, state, at, found, err);
+    if (rc == 0)
+        model_push(r->model);
+    for (size_t i = 0; rc == 0 && i < OPTIM_STATES; i++)
+        if (r->optim->state[i] != NULL)
+            dev->put(r->optim->state[i], state[i], P * sizeof(*room));
+    if (rc == 0)
+        rc = dev->check(err); /* and `room` is read */
+    free(room);
+    return rc;
 }

@@ -1,6 +1,7 @@
 #include "worker_rt/comm.h"
 
 #include "worker_rt/comm_cpu.h"
+#include "worker_rt/comm_nccl.h"
 #include "worker_rt/rt.h"
 
 #define INIT_TIMEOUT_MS (300 * 1000) /* as PyTorch waits for its peers */
@@ -8,7 +9,8 @@
 static struct ddp_comm *
 make(struct ddp *d, const struct ddp_comm_opts *opts, struct ddp_err *err)
 {
-    if (opts->kind != DDP_COMM_CPU || opts->timeout_ms < 0 ||
+    bool nccl = opts->kind == DDP_COMM_NCCL;
+    if ((!nccl && opts->kind != DDP_COMM_CPU) || opts->timeout_ms < 0 ||
         opts->init_timeout_ms < 0) {
         (void)ddp_err_set(err, DDP_E_USAGE,
                           "no communicator of kind %d with these time-outs",
@@ -22,8 +24,10 @@ make(struct ddp *d, const struct ddp_comm_opts *opts, struct ddp_err *err)
                                .world = d->world};
     int64_t init_ms =
         opts->init_timeout_ms > 0 ? opts->init_timeout_ms : INIT_TIMEOUT_MS;
+    int64_t deadline_us = rt_deadline(init_ms);
     struct ddp_comm *c =
-        comm_cpu_new(&place, &d->store, rt_deadline(init_ms), err);
+        nccl ? comm_nccl_new(&place, &d->store, opts, deadline_us, err)
+             : comm_cpu_new(&place, &d->store, deadline_us, err);
     if (c != NULL && opts->timeout_ms > 0 &&
         opts->timeout_ms < INT64_MAX / MONO_MS)
         c->timeout_us = opts->timeout_ms * MONO_MS;
@@ -34,7 +38,7 @@ struct ddp_comm *ddp_comm_new(struct ddp *d,
                               const struct ddp_comm_opts *opts,
                               struct ddp_error *err)
 {
-    static const struct ddp_comm_opts defaults = {DDP_COMM_CPU, 0, 0};
+    static const struct ddp_comm_opts defaults = {.kind = DDP_COMM_CPU};
     struct ddp_err why;
     struct ddp_comm *c = make(d, opts == NULL ? &defaults : opts, &why);
     if (c == NULL)
@@ -108,6 +112,14 @@ int ddp_comm_barrier(struct ddp_comm *c, struct ddp_error *err)
 {
     struct ddp_err why;
     if (c->ops->barrier(c, &why) == 0)
+        return 0;
+    return rt_fail(err, &why);
+}
+
+int ddp_comm_wait(struct ddp_comm *c, struct ddp_error *err)
+{
+    struct ddp_err why;
+    if (c->ops->wait == NULL || c->ops->wait(c, &why) == 0)
         return 0;
     return rt_fail(err, &why);
 }

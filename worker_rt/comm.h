@@ -1,7 +1,7 @@
 /*
  * worker_rt/comm: what every communicator is to the rest of libddp. comm.c
  * checks the arguments of the public calls and passes them on to the one that
- * was chosen; comm_cpu is one, others (NCCL) have the same table.
+ * was chosen; comm_cpu is one, comm_nccl the other.
  */
 #ifndef COMM_H
 #define COMM_H
@@ -34,6 +34,7 @@ struct comm_ops {
                      void *all,
                      struct ddp_err *err);
     int (*barrier)(struct ddp_comm *c, struct ddp_err *err);
+    int (*wait)(struct ddp_comm *c, struct ddp_err *err); /* or NULL */
     void (*abort)(struct ddp_comm *c);
     void (*leave)(struct ddp_comm *c);
     void (*del)(struct ddp_comm *c);

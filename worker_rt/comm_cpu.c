@@ -72,6 +72,11 @@ static struct comm_cpu *self(struct ddp_comm *c)
     return (struct comm_cpu *)c; /* its first member */
 }
 
+struct wire *comm_cpu_wire(struct ddp_comm *c)
+{
+    return &self(c)->wire;
+}
+
 /* -- little data: the hypercube -------------------------------------------- */
 
 /*

@@ -18,4 +18,8 @@ struct ddp_comm *comm_cpu_new(const struct comm_place *place,
                               int64_t deadline_us,
                               struct ddp_err *err);
 
+/* Its connections, for a communicator that rides on it: see comm_nccl. */
+struct wire;
+struct wire *comm_cpu_wire(struct ddp_comm *c);
+
 #endif

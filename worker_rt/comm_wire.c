@@ -39,7 +39,8 @@
 #define LOOK_US  (1 * MONO_S)   /* how often a blocked rank asks: silent? */
 
 static const char *const kind_names[] = {
-    "nothing", "all-reduce", "broadcast", "all-gather", "barrier", "leave"};
+    "nothing", "all-reduce", "broadcast",    "all-gather",
+    "barrier", "leave",      "start of NCCL"};
 _Static_assert(sizeof(kind_names) / sizeof(kind_names[0]) == WIRE_KINDS,
                "one for each");
 
@@ -288,9 +289,8 @@ static int64_t stalled_at_us(const struct wire *w)
     return (since_us > w->moved_us ? since_us : w->moved_us) + STALL_US;
 }
 
-/* What a wait may end by, beside the data that it is for and its peers'
- * words. */
-static int check_time(struct wire *w, struct ddp_err *err)
+/* Too late, or a peer that is gone or silent. */
+static int check_peers(struct wire *w, struct ddp_err *err)
 {
     int64_t now_us = mono_now_us();
     if (now_us >= w->deadline_us) {
@@ -301,13 +301,6 @@ static int check_time(struct wire *w, struct ddp_err *err)
     }
     if (w->gone != NULL && now_us - w->moved_us >= GONE_US)
         return lost(w, w->gone, err);
-    if (now_us >= stalled_at_us(w)) {
-        w->word = blame(WIRE_ABORTED, w->rank);
-        return ddp_err_set(err, DDP_E_ABORTED,
-                           "%s was called off: this rank was asked to stop, "
-                           "and the others did not go on",
-                           kind_name(w));
-    }
     for (size_t i = 0; i < w->npeers; i++) {
         if (w->peers[i].state != WIRE_HERE || !sock_is_silent(w->peers[i].fd))
             continue;
@@ -315,6 +308,21 @@ static int check_time(struct wire *w, struct ddp_err *err)
         return lost(w, &w->peers[i], err);
     }
     return 0;
+}
+
+/* What a wait may end by, beside the data that it is for and its peers'
+ * words. */
+static int check_time(struct wire *w, struct ddp_err *err)
+{
+    if (check_peers(w, err) != 0)
+        return -1;
+    if (mono_now_us() < stalled_at_us(w))
+        return 0;
+    w->word = blame(WIRE_ABORTED, w->rank);
+    return ddp_err_set(err, DDP_E_ABORTED,
+                       "%s was called off: this rank was asked to stop, "
+                       "and the others did not go on",
+                       kind_name(w));
 }
 
 static int next_look_ms(const struct wire *w)
@@ -370,6 +378,19 @@ static int check_abort(struct wire *w, struct ddp_err *err)
         return 0;
     w->word = blame(WIRE_ABORTED, w->rank);
     return ddp_err_set(err, DDP_E_ABORTED, "%s was called off", kind_name(w));
+}
+
+/* No stall is looked for: what is waited for may move where we see nothing. */
+int wire_watch(struct wire *w, struct ddp_err *err)
+{
+    if (check_abort(w, err) != 0)
+        return -1;
+    for (size_t i = 0; i < w->npeers; i++) {
+        hear(w, &w->peers[i]);
+        if (w->peers[i].state == WIRE_SPOKE)
+            return give_up(w, w->peers[i].word, err);
+    }
+    return check_peers(w, err);
 }
 
 int wire_exchange(struct wire *w,

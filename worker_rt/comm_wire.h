@@ -28,6 +28,7 @@ enum wire_kind {
     WIRE_ALLGATHER,
     WIRE_BARRIER,
     WIRE_LEAVE,
+    WIRE_START, /* of NCCL, see comm_nccl */
     WIRE_KINDS
 };
 
@@ -174,6 +175,13 @@ int wire_recv(struct wire *w,
               void *data,
               size_t len,
               struct ddp_err *err);
+
+/*
+ * For who waits for something else than these connections, between wire_begin
+ * and wire_end: looks, without waiting, whether a peer gave up or is gone, the
+ * collective was called off, or it is too late. Errors: those of an exchange.
+ */
+int wire_watch(struct wire *w, struct ddp_err *err);
 
 /* From any thread. */
 void wire_abort(struct wire *w);

@@ -285,14 +285,27 @@ DDP_API size_t ddp_dtype_size(enum ddp_dtype dtype);
 struct ddp_comm;
 
 enum ddp_comm_kind {
-    DDP_COMM_CPU = 0, /* host memory, over TCP */
+    DDP_COMM_CPU = 0,  /* host memory, over TCP */
+    DDP_COMM_NCCL = 1, /* GPU memory by NCCL, host memory over TCP */
 };
 
-/* All zero is a good choice. */
+/*
+ * All zero is a good choice.
+ *
+ * DDP_COMM_NCCL wants a GPU of its own for each rank, chosen before by
+ * cudaSetDevice in the calling thread. libnccl.so.2 and the driver are loaded
+ * then ($DDP_NCCL_LIBRARY names another file). What the calls below are given
+ * may lie in GPU memory or in host memory, on all ranks alike. What lies in GPU
+ * memory is taken and changed in the order of `stream`. A TCP connection
+ * between neighbours tells of a peer's death, so nobody waits for NCCL's own
+ * time-outs.
+ */
 struct ddp_comm_opts {
     enum ddp_comm_kind kind;
     int64_t init_timeout_ms; /* for all ranks to meet; 0: five minutes */
     int64_t timeout_ms;      /* for each collective; 0: none */
+    void *stream;            /* NCCL: a cudaStream_t, borrowed; NULL: default */
+    bool async;              /* NCCL: return when enqueued, see ddp_comm_wait */
 };
 
 /*
@@ -301,7 +314,8 @@ struct ddp_comm_opts {
  * for the call, NULL for defaults. In a world of one it needs no store.
  *
  * NULL on error: those of the store, TIMEOUT (not all ranks came; the text
- * names them), PEER, PROTO, NOMEM, USAGE.
+ * names them), PEER, PROTO, NOMEM, USAGE; for NCCL also CONFIG (no driver, no
+ * NCCL, no GPU chosen, libddp was built without it) and IO (NCCL failed).
  *
  * A rank that dies before all have met may be noticed by the time-out only:
  * until then nobody knows it. Under a launcher that is no matter, since it ends
@@ -317,7 +331,8 @@ DDP_API struct ddp_comm *ddp_comm_new(struct ddp *d,
  * same sizes; each returns when this rank's part is done.
  *
  * Errors: PEER (a rank died, left, gave up or called it off), ABORTED, TIMEOUT,
- * CONFLICT (the ranks are in different collectives), NOMEM, USAGE. After any of
+ * CONFLICT (the ranks are in different collectives), NOMEM, USAGE; IO (the GPU
+ * or NCCL failed). After any of
  * them but USAGE the communicator is broken on this rank, and the failure
  * spreads to the others, which blocked calls notice within 100 ms; every later
  * call fails at once. The buffer's content is undefined then.
@@ -334,7 +349,8 @@ DDP_API struct ddp_comm *ddp_comm_new(struct ddp *d,
 
 /* Sums `count` elements of F32, F64 or I64 over all ranks, in place. The
  * result has the same bits on all ranks, and in every run with the same world
- * and input. I64 wraps around. */
+ * and input (in GPU memory as far as NCCL takes the same algorithm, as it does
+ * on the same machines). I64 wraps around. */
 DDP_API int ddp_comm_allreduce(struct ddp_comm *c,
                                void *data,
                                size_t count,
@@ -358,6 +374,15 @@ DDP_API int ddp_comm_allgather(struct ddp_comm *c,
 
 /* Returns when all ranks have called it. */
 DDP_API int ddp_comm_barrier(struct ddp_comm *c, struct ddp_error *err);
+
+/*
+ * With `async`, collectives on GPU memory return when they are enqueued. This
+ * waits until all of them are done, and watches the peers meanwhile: use it
+ * instead of cudaStreamSynchronize, which would wait for a dead peer for ever.
+ * `timeout_ms` of the communicator counts for it. Otherwise there is nothing
+ * to wait for. Errors: those of the collectives.
+ */
+DDP_API int ddp_comm_wait(struct ddp_comm *c, struct ddp_error *err);
 
 /* Makes a call that is blocked in `c` and all later ones fail with ABORTED,
  * and those of the other ranks with PEER ("rank 5 called it off"), when this
@@ -512,6 +537,13 @@ DDP_API int ddp_snapshot_load(struct ddp *d,
  * rest: at most three copies of the state in the launcher's memory, or two of
  * our own where there is none.
  *
+ * With `gpu` a GPU must have been chosen by cudaSetDevice, and the tensors of a
+ * save may be anywhere. Those in GPU memory are copied within the device, where
+ * it has room for them once more, in the order of `stream`, and from there on a
+ * stream of libddp's own to pages that are locked: the caller waits for none of
+ * it. Without that room it waits for the copy. What is loaded comes into host
+ * memory.
+ *
  * In the folder each snapshot is a file of its own whose name bears its step
  * and its round (see ddp_snapshot(5)); the newest few are kept. The file
  * `owner` names the run whose folder it is.
@@ -524,12 +556,16 @@ struct ddp_keeper_conf {
     int keep;           /* files in the folder; 0: two */
     bool no_memory;     /* do without the launcher's memory */
     bool load_only; /* nothing is written to the folder; it need not be there */
+    bool gpu;       /* tensors that are saved may lie in GPU memory (say so on
+                     * all ranks) .. */
+    void *stream;   /* .. and are written in this cudaStream_t; borrowed */
 };
 
 /*
  * Collective. Borrows `d` and `comm` until ddp_keeper_free. NULL on error, then
  * on all ranks: IO (the folder cannot be made or written), CONFLICT (a file
- * stands in its place), NOMEM, USAGE, and those of the collectives.
+ * stands in its place), NOMEM, USAGE, CONFIG (`gpu` without a driver, or where
+ * no GPU was chosen), and those of the collectives.
  */
 DDP_API struct ddp_keeper *ddp_keeper_new(struct ddp *d,
                                           struct ddp_comm *comm,

@@ -20,6 +20,8 @@ static int seal(struct ddp_keeper *k, int i, struct ddp_err *err)
     struct keeper_slot *slot = &k->slot[i];
     struct image *m = &slot->image;
     uint8_t *at = slots_image(slots, i);
+    if (staging_wait(&k->staging, err) != 0)
+        return -1;
     for (size_t t = 0; t < m->ntensors; t++) {
         image_hash_begin(m);
         image_hash(m, at + image_at(m, t), image_size(m, t));
@@ -158,6 +160,7 @@ static void give_up_memory(struct ddp_keeper *k, const char *why)
     (void)snprintf(k->why, sizeof(k->why), "%.250s", why);
     wait_sealed(k);
     wait_written(k);
+    staging_unpin(&k->staging);
     slots_close(&k->memory);
     k->newest = -1;
 }
@@ -167,6 +170,7 @@ static int reserve_own(struct ddp_keeper *k, uint64_t len, struct ddp_err *err)
     if (k->own.count > 0 && slots_room(&k->own) >= len)
         return 0;
     wait_written(k);
+    staging_unpin(&k->staging);
     slots_close(&k->own);
     return slots_make(&k->own, len, err);
 }
@@ -197,16 +201,40 @@ static int pick(struct ddp_keeper *k, uint64_t len, struct ddp_err *err)
     return slots_reserve(&k->own, i, len, err) == 0 ? i : -1;
 }
 
-static void copy(struct ddp_keeper *k,
-                 int i,
-                 const struct image *m,
-                 const struct ddp_tensor *tensors)
+static int copy_from_gpu(struct ddp_keeper *k,
+                         int i,
+                         const struct image *m,
+                         const struct ddp_tensor *tensors,
+                         struct ddp_err *err)
 {
     uint8_t *at = slots_image(keeper_slots(k), i);
+    struct staging_part *parts = calloc(m->ntensors + 1, sizeof(*parts));
+    if (parts == NULL)
+        return snapshot_no_memory(err);
+    for (size_t t = 0; t < m->ntensors; t++)
+        parts[t] = (struct staging_part){at + image_at(m, t),
+                                         tensors[m->order[t]].data,
+                                         (size_t)image_size(m, t)};
+    staging_pin(&k->staging, i, at, (size_t)image_len(m));
+    int rc = staging_copy(&k->staging, parts, m->ntensors, err);
+    free(parts);
+    return rc;
+}
+
+static int copy(struct ddp_keeper *k,
+                int i,
+                const struct image *m,
+                const struct ddp_tensor *tensors,
+                struct ddp_err *err)
+{
+    uint8_t *at = slots_image(keeper_slots(k), i);
+    if (k->staging.gpu != NULL)
+        return copy_from_gpu(k, i, m, tensors, err);
     for (size_t t = 0; t < m->ntensors; t++)
         if (image_size(m, t) > 0)
             memcpy(at + image_at(m, t), tensors[m->order[t]].data,
                    image_size(m, t));
+    return 0;
 }
 
 /* Under the lock: the error of an earlier save, once. */
@@ -241,8 +269,11 @@ static int put(struct ddp_keeper *k,
     slot->step = step;
     slot->to_disk = disk;
     (void)pthread_mutex_unlock(&k->lock);
-    copy(k, i, &slot->image, tensors); /* nobody else knows of this slot */
+    /* Nobody else knows of this slot. */
+    int rc = copy(k, i, &slot->image, tensors, err);
     (void)pthread_mutex_lock(&k->lock);
+    if (rc != 0)
+        return -1;
     if (disk)
         wait_written(k);
     k->sealing = i;
@@ -441,6 +472,10 @@ static int open_all(struct ddp_keeper *k,
         return ddp_err_set(err, DDP_E_USAGE, "cannot keep %d snapshots",
                            conf->keep);
     k->keep = conf->keep == 0 ? KEEP_DEFAULT : conf->keep;
+    if (conf->gpu &&
+        keeper_agree(k->comm, staging_open(&k->staging, conf->stream, err),
+                     err) != 0)
+        return -1;
     if (conf->no_memory)
         (void)snprintf(k->why, sizeof(k->why), "it is not wanted");
     else
@@ -489,6 +524,7 @@ void ddp_keeper_free(struct ddp_keeper *k)
     stop_threads(k);
     for (int i = 0; i < SLOTS_MAX; i++)
         image_free(&k->slot[i].image);
+    staging_close(&k->staging);
     slots_close(&k->memory);
     slots_close(&k->own);
     shelf_close(&k->shelf);

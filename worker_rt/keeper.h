@@ -19,6 +19,7 @@
 #include "worker_rt/rt.h"
 #include "worker_rt/shelf.h"
 #include "worker_rt/slots.h"
+#include "worker_rt/staging.h"
 
 struct ddp_keeper {
     struct ddp *d;
@@ -29,9 +30,10 @@ struct ddp_keeper {
     char *folder;  /* owned; NULL: no disk */
     char why[256]; /* why there is no memory; "" if there is */
     struct shelf shelf;
-    bool owns;           /* the folder has been taken over */
-    struct slots memory; /* the launcher's; count 0: none */
-    struct slots own;    /* on the way to the disk; count 0: not made */
+    bool owns;              /* the folder has been taken over */
+    struct slots memory;    /* the launcher's; count 0: none */
+    struct slots own;       /* on the way to the disk; count 0: not made */
+    struct staging staging; /* from a GPU's memory, where tensors lie there */
 
     /* The threads, started with the first save. */
     bool started;

@@ -1,5 +1,5 @@
 /* clang-format off */
-/* links: trainer/model trainer/ops_cpu trainer/ops_conv trainer/optim */
+/* links: trainer/model trainer/ops_cpu trainer/ops_conv trainer/device trainer/optim */
 /* libs: -ldl */
 /* clang-format on */
 /*
@@ -37,9 +37,11 @@ static void make(size_t side)
 {
     struct ddp_error err;
     size_t k = 0, n = B * side * side;
+    ck_assert_int_eq(model_init(&m, device_cpu(), model_find("cnn"),
+                                side * side, 10, 128, B, &err),
+                     0);
     ck_assert_int_eq(
-        model_init(&m, model_find("cnn"), side * side, 10, 128, B, &err), 0);
-    ck_assert_int_eq(optim_init(&o, OPTIM_ADADELTA, 0.1f, m.P, &err), 0);
+        optim_init(&o, device_cpu(), OPTIM_ADADELTA, 0.1f, m.P, &err), 0);
     model_randomize(&m, 1); /* running variances of 1 */
     for (size_t i = 0; i < m.tensors; i++) {
         const struct tensor *t = &m.tensor[i];
@@ -171,8 +173,9 @@ START_TEST(test_cnn_refuses_other_images)
     struct ddp_error err;
     static const size_t pixels[] = {783, 81, 1};
     for (size_t i = 0; i < 3; i++) {
-        ck_assert_int_eq(
-            model_init(&m, model_find("cnn"), pixels[i], 10, 128, B, &err), -1);
+        ck_assert_int_eq(model_init(&m, device_cpu(), model_find("cnn"),
+                                    pixels[i], 10, 128, B, &err),
+                         -1);
         ck_assert_int_eq(err.code, DDP_ERR_USAGE);
     }
 }

@@ -1,6 +1,6 @@
 /* clang-format off */
-/* links: worker_rt/keeper worker_rt/keeper_load worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors */
-/* links: worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_cpu worker_rt/comm_wire worker_rt/comm_meet worker_rt/beat */
+/* links: worker_rt/keeper worker_rt/keeper_load worker_rt/staging worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors */
+/* links: worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_nccl worker_rt/gpu worker_rt/comm_cpu worker_rt/comm_wire worker_rt/comm_meet worker_rt/beat */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
 /* libs: -lcjson -lxxhash -Wl,--wrap=openat,--wrap=pread,--wrap=pwrite,--wrap=fsync,--wrap=renameat,--wrap=unlinkat */
 /* clang-format on */

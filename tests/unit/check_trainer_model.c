@@ -1,5 +1,7 @@
-/* links: trainer/model trainer/optim trainer/ops_cpu trainer/ops_conv */
+/* clang-format off */
+/* links: trainer/model trainer/optim trainer/ops_cpu trainer/ops_conv trainer/device */
 /* libs: -lm -ldl */
+/* clang-format on */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -47,8 +49,9 @@ static void make(struct model *m, const struct mould *k, uint64_t seed)
     struct ddp_error err;
     const struct model_spec *spec = model_find(k->name);
     ck_assert_ptr_nonnull(spec);
-    ck_assert_int_eq(model_init(m, spec, k->F, k->O, k->hidden, B_MAX, &err),
-                     0);
+    ck_assert_int_eq(
+        model_init(m, device_cpu(), spec, k->F, k->O, k->hidden, B_MAX, &err),
+        0);
     model_randomize(m, seed);
 }
 
@@ -284,8 +287,11 @@ START_TEST(test_optim_sgd_and_momentum_by_hand)
     float a[PARAMS] = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f}, b[PARAMS];
     const float g[PARAMS] = {1.0f, -1.0f, 0.5f, 0.0f, 2.0f};
     memcpy(b, a, sizeof(b));
-    ck_assert_int_eq(optim_init(&sgd, OPTIM_SGD, 0.5f, PARAMS, &err), 0);
-    ck_assert_int_eq(optim_init(&heavy, OPTIM_MOMENTUM, 0.5f, PARAMS, &err), 0);
+    ck_assert_int_eq(
+        optim_init(&sgd, device_cpu(), OPTIM_SGD, 0.5f, PARAMS, &err), 0);
+    ck_assert_int_eq(
+        optim_init(&heavy, device_cpu(), OPTIM_MOMENTUM, 0.5f, PARAMS, &err),
+        0);
     for (int i = 0; i < 3; i++) {
         optim_step(&sgd, a, g);
         optim_step(&heavy, b, g);
@@ -313,7 +319,8 @@ START_TEST(test_optim_adam_is_that_of_the_paper)
     double q[PARAMS] = {1.0, 2.0, 3.0, 4.0, 5.0}, m[PARAMS] = {0},
            v[PARAMS] = {0};
     uint64_t seed = 9;
-    ck_assert_int_eq(optim_init(&o, OPTIM_ADAM, 0.01f, PARAMS, &err), 0);
+    ck_assert_int_eq(
+        optim_init(&o, device_cpu(), OPTIM_ADAM, 0.01f, PARAMS, &err), 0);
     for (int t = 1; t <= 50; t++) {
         ops_uniform(g, PARAMS, -1.0f, 2.0f, &seed);
         optim_step(&o, p, g);
@@ -345,9 +352,12 @@ START_TEST(test_optim_state_is_all_there_is)
     uint64_t seed = 10;
     memcpy(b, a, sizeof(b));
     ops_uniform(&g[0][0], (size_t)10 * PARAMS, -1.0f, 1.0f, &seed);
-    ck_assert_int_eq(optim_init(&whole, kind, 0.1f, PARAMS, &err), 0);
-    ck_assert_int_eq(optim_init(&first, kind, 0.1f, PARAMS, &err), 0);
-    ck_assert_int_eq(optim_init(&second, kind, 0.1f, PARAMS, &err), 0);
+    ck_assert_int_eq(optim_init(&whole, device_cpu(), kind, 0.1f, PARAMS, &err),
+                     0);
+    ck_assert_int_eq(optim_init(&first, device_cpu(), kind, 0.1f, PARAMS, &err),
+                     0);
+    ck_assert_int_eq(
+        optim_init(&second, device_cpu(), kind, 0.1f, PARAMS, &err), 0);
     for (int t = 0; t < 10; t++)
         optim_step(&whole, a, g[t]);
     for (int t = 0; t < 4; t++)
@@ -375,7 +385,8 @@ START_TEST(test_model_learns_a_batch)
     struct optim o;
     fill(&s, k->O, 12);
     make(&m, k, 21);
-    ck_assert_int_eq(optim_init(&o, spec->optim, spec->lr, m.P, &err), 0);
+    ck_assert_int_eq(
+        optim_init(&o, device_cpu(), spec->optim, spec->lr, m.P, &err), 0);
     double before = model_forward(&m, s.x, s.labels, s.y, k->B).loss;
     for (int i = 0; i < 2000; i++) {
         (void)model_backward(&m, s.x, s.labels, s.y, 1.0f / (float)k->B, k->B);

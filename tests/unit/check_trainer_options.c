@@ -1,5 +1,5 @@
 /* links: trainer/options trainer/plot trainer/progress trainer/model */
-/* links: trainer/optim trainer/ops_cpu trainer/ops_conv */
+/* links: trainer/optim trainer/ops_cpu trainer/ops_conv trainer/device */
 /* libs: -lm -ldl */
 #include <check.h>
 #include <stdio.h>
@@ -115,6 +115,9 @@ static const struct wrong {
     {"5 1 --batch_size", {"--batch_size needs a value", ""}},
     {"5 1 --seed=-1", {"--seed is '-1'", "from 0"}},
     {"5 1 --lr=0", {"--lr is '0'", "above 0"}},
+    {"5 1 --device=gpu", {"--device is 'gpu'", "auto, cpu, cuda"}},
+    {"5 1 --comm=gloo", {"--comm is 'gloo'", "auto, tcp, nccl"}},
+    {"5 1 --comm=nccl --device=cpu", {"--comm=nccl", "--device=cpu"}},
     {"5 1 --lr=nan", {"--lr is 'nan'", "decimal"}},
     {"5 1 --lr=0x1", {"--lr is '0x1'", "decimal"}},
     {"5 1 --lr=1e99", {"--lr is '1e99'", "decimal"}},

@@ -1,5 +1,6 @@
 """The cnn of ddptrain in PyTorch: DistributedDataParallel over gloo, the same
-images, batch and optimizer. usage: torch_ddp.py FOLDER BATCH STEPS"""
+images, batch and optimizer; with `cuda` over NCCL on GPUs.
+usage: torch_ddp.py FOLDER BATCH STEPS [cuda]"""
 import gzip
 import os
 import sys
@@ -12,6 +13,8 @@ import torch.nn.functional as F
 from torch import nn
 
 folder, batch, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+cuda = sys.argv[4:] == ["cuda"]
+device = torch.device(f"cuda:{os.environ['LOCAL_RANK']}" if cuda else "cpu")
 
 
 class Net(nn.Module):
@@ -34,23 +37,29 @@ def idx(name, skip):
 
 
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
-dist.init_process_group("gloo")
+if cuda:
+    torch.cuda.set_device(device)
+dist.init_process_group("nccl" if cuda else "gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
 x = torch.from_numpy(idx("train-images-idx3", 16).copy()).reshape(-1, 1, 28, 28)
 y = torch.from_numpy(idx("train-labels-idx1", 8).copy()).long()
 order = torch.randperm(len(x), generator=torch.Generator().manual_seed(1))
-net = nn.parallel.DistributedDataParallel(Net())
+net = nn.parallel.DistributedDataParallel(Net().to(device))
 optim = torch.optim.Adadelta(net.parameters(), lr=0.01)
 warm = 5
 for step in range(warm + steps):
     if step == warm:
+        if cuda:
+            torch.cuda.synchronize()
         begin = time.time()
     at = (step * world + rank) * batch % (len(x) - batch)
     pick = order[at:at + batch]
-    inputs = (x[pick].float() - 72.94) / 90.02
+    inputs = (x[pick].to(device).float() - 72.94) / 90.02
     optim.zero_grad()
-    F.nll_loss(net(inputs), y[pick]).backward()
+    F.nll_loss(net(inputs), y[pick].to(device)).backward()
     optim.step()
+if cuda:
+    torch.cuda.synchronize()
 dist.barrier()
 if rank == 0:
     rate = steps * world * batch / (time.time() - begin)

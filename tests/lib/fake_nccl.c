@@ -1,0 +1,292 @@
+#include "tests/lib/fake_nccl.h"
+
+#include <fcntl.h>
+#include <nccl.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/lib/fake_cuda.h"
+
+#define DATA_MAX ((size_t)1 << 20) /* of one rank in one collective */
+#define RANKS    16
+
+/* The file: all ranks see it. */
+struct hall {
+    atomic_int here;
+    atomic_llong ready; /* ranks that have put their part, over all ops */
+    atomic_llong done;  /* that have taken the result */
+    uint8_t part[RANKS][DATA_MAX];
+};
+
+struct ncclComm {
+    struct hall *hall;
+    int rank;
+    int world;
+    int ops;
+    int polls; /* for which something is still in progress */
+    ncclResult_t error;
+    bool started;
+};
+
+static struct fake_nccl knobs;
+
+struct fake_nccl *fake_nccl(void)
+{
+    return &knobs;
+}
+
+ncclResult_t ncclGetVersion(int *version)
+{
+    *version = NCCL_VERSION_CODE;
+    return ncclSuccess;
+}
+
+const char *ncclGetErrorString(ncclResult_t rc)
+{
+    return rc == ncclRemoteError ? "remote process exited"
+                                 : "unhandled system error";
+}
+
+const char *ncclGetLastError(ncclComm_t comm)
+{
+    (void)comm;
+    return "line one\nline two";
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    static int made;
+    knobs.ids++;
+    if (knobs.no_id)
+        return ncclSystemError;
+    memset(id, 0, sizeof(*id));
+    (void)snprintf(id->internal, sizeof(id->internal),
+                   "/dev/shm/fake-nccl-%d-%d", (int)getpid(), made++);
+    int fd = open(id->internal, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (fd < 0 || ftruncate(fd, sizeof(struct hall)) != 0)
+        return ncclSystemError;
+    (void)close(fd);
+    return ncclSuccess;
+}
+
+/* All ids name a file; the first is the one to meet in. */
+static ncclResult_t
+join(ncclComm_t *comm, int world, ncclUniqueId *ids, int n, int rank)
+{
+    int fd = open(ids[0].internal, O_RDWR);
+    struct hall *hall = fd < 0
+                            ? MAP_FAILED
+                            : mmap(NULL, sizeof(*hall), PROT_READ | PROT_WRITE,
+                                   MAP_SHARED, fd, 0);
+    struct ncclComm *c = calloc(1, sizeof(*c));
+    if (hall == MAP_FAILED || c == NULL || world > RANKS)
+        return ncclSystemError;
+    (void)close(fd);
+    knobs.ids_given = n;
+    *c = (struct ncclComm){.hall = hall, .rank = rank, .world = world};
+    if (atomic_fetch_add(&hall->here, 1) == world - 1)
+        for (int i = 0; i < n; i++)
+            (void)unlink(ids[i].internal);
+    *comm = c;
+    return ncclInProgress;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm,
+                                    int world,
+                                    ncclUniqueId id,
+                                    int rank,
+                                    ncclConfig_t *config)
+{
+    return ncclCommInitRankScalable(comm, world, rank, 1, &id, config);
+}
+
+ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm,
+                                      int world,
+                                      int rank,
+                                      int n,
+                                      ncclUniqueId *ids,
+                                      ncclConfig_t *config)
+{
+    knobs.wrong_blocking = config->blocking != 0;
+    return join(comm, world, ids, n, rank);
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
+{
+    *error = comm->error;
+    if (comm->error == ncclSuccess && !comm->started) {
+        bool all = atomic_load(&comm->hall->here) >= comm->world;
+        if (knobs.start_fails)
+            *error = comm->error = ncclSystemError;
+        else if (!all || knobs.never_starts)
+            *error = ncclInProgress;
+        else
+            comm->started = true;
+    } else if (comm->error == ncclSuccess && comm->polls > 0) {
+        comm->polls--;
+        *error = ncclInProgress;
+    }
+    return ncclSuccess;
+}
+
+/* -- collectives ----------------------------------------------------------- */
+
+struct work {
+    struct ncclComm *comm;
+    long long number; /* from 0 */
+    bool put;
+    const void *from;
+    void *to;
+    size_t len; /* of a rank's part */
+    ncclDataType_t type;
+    enum {
+        SUM,
+        COPY,
+        GATHER
+    } kind;
+    int root;
+};
+
+static void add(const struct work *w, const void *part)
+{
+    size_t n = w->len / (w->type == ncclFloat32 ? 4 : 8);
+    for (size_t i = 0; i < n; i++)
+        if (w->type == ncclFloat32)
+            ((float *)w->to)[i] += ((const float *)part)[i];
+        else if (w->type == ncclFloat64)
+            ((double *)w->to)[i] += ((const double *)part)[i];
+        else
+            ((int64_t *)w->to)[i] += ((const int64_t *)part)[i];
+}
+
+static void take(const struct work *w)
+{
+    struct hall *h = w->comm->hall;
+    if (w->kind == COPY) {
+        memcpy(w->to, h->part[w->root], w->len);
+        return;
+    }
+    if (w->kind == SUM)
+        memset(w->to, 0, w->len);
+    for (int r = 0; r < w->comm->world; r++)
+        if (w->kind == SUM)
+            add(w, h->part[r]);
+        else
+            memcpy((uint8_t *)w->to + (size_t)r * w->len, h->part[r], w->len);
+}
+
+static bool work(void *arg)
+{
+    struct work *w = arg;
+    struct hall *h = w->comm->hall;
+    long long world = w->comm->world;
+    if (!w->put && atomic_load(&h->done) < world * w->number)
+        return false; /* somebody still reads the last one's parts */
+    if (!w->put) {
+        memcpy(h->part[w->comm->rank], w->from, w->len);
+        w->put = true;
+        atomic_fetch_add(&h->ready, 1);
+    }
+    if (atomic_load(&h->ready) < world * (w->number + 1))
+        return false;
+    take(w);
+    atomic_fetch_add(&h->done, 1);
+    return true;
+}
+
+static ncclResult_t give(struct work todo, cudaStream_t stream)
+{
+    struct ncclComm *c = todo.comm;
+    struct work *w = malloc(sizeof(*w));
+    if (w == NULL || todo.len > DATA_MAX || !c->started)
+        return ncclInvalidUsage;
+    todo.number = c->ops++;
+    *w = todo;
+    fake_stream_push(stream, work, w);
+    if (knobs.error_at == c->ops) {
+        w->number = 1000000; /* it never comes to that */
+        c->error = ncclRemoteError;
+    }
+    if (knobs.slow_at != c->ops)
+        return ncclSuccess;
+    c->polls = 5;
+    return ncclInProgress;
+}
+
+static size_t size_of(ncclDataType_t type)
+{
+    return type == ncclUint8 ? 1 : type == ncclFloat32 ? 4 : 8;
+}
+
+ncclResult_t ncclAllReduce(const void *from,
+                           void *to,
+                           size_t count,
+                           ncclDataType_t type,
+                           ncclRedOp_t op,
+                           ncclComm_t comm,
+                           cudaStream_t stream)
+{
+    struct work w = {.comm = comm, .from = from, .to = to, .kind = SUM};
+    w.len = count * size_of(type);
+    w.type = type;
+    return op == ncclSum ? give(w, stream) : ncclInvalidArgument;
+}
+
+ncclResult_t ncclBroadcast(const void *from,
+                           void *to,
+                           size_t count,
+                           ncclDataType_t type,
+                           int root,
+                           ncclComm_t comm,
+                           cudaStream_t stream)
+{
+    struct work w = {.comm = comm, .from = from, .to = to, .kind = COPY};
+    w.len = count * size_of(type);
+    w.root = root;
+    return give(w, stream);
+}
+
+ncclResult_t ncclAllGather(const void *from,
+                           void *to,
+                           size_t count,
+                           ncclDataType_t type,
+                           ncclComm_t comm,
+                           cudaStream_t stream)
+{
+    struct work w = {.comm = comm, .from = from, .to = to, .kind = GATHER};
+    w.len = count * size_of(type);
+    return give(w, stream);
+}
+
+/* -- the end --------------------------------------------------------------- */
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+    comm->polls = 3;
+    return ncclInProgress;
+}
+
+static ncclResult_t end(ncclComm_t comm)
+{
+    fake_stream_drop(work);
+    (void)munmap(comm->hall, sizeof(*comm->hall));
+    free(comm);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    knobs.destroys++;
+    return end(comm);
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    knobs.aborts++;
+    return end(comm);
+}

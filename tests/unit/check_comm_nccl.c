@@ -1,0 +1,448 @@
+/* clang-format off */
+/* links: tests/lib/rt_world tests/lib/rt_comm worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_nccl worker_rt/gpu worker_rt/comm_cpu worker_rt/comm_wire worker_rt/comm_meet worker_rt/beat rendezvous/daemon/store_server rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* libs: -luv -pthread -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
+/* clang-format on */
+/*
+ * The NCCL communicator between processes, on a driver and an NCCL that are
+ * not real (tests/lib/fake_cuda, fake_nccl): every way in which it starts,
+ * works, fails and ends.
+ */
+#include <check.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rendezvous/base/mono.h"
+#include "tests/lib/fake_cuda.h"
+#include "tests/lib/fake_nccl.h"
+#include "tests/lib/rt_comm.h"
+#include "worker_rt/comm_nccl.h"
+#include "worker_rt/ddp.h"
+
+#define DEADLINE_MS 8000
+#define N           1000
+
+static void *function(const char *lib, const char *name)
+{
+    void *handle = dlopen(lib, RTLD_NOW | RTLD_LOCAL);
+    RT_CHECK(handle != NULL);
+    void *found = dlsym(handle, name);
+    RT_CHECK(found != NULL);
+    return found;
+}
+
+/* This process's knobs of both libraries. */
+static struct fake_cuda *cuda(void)
+{
+    struct fake_cuda *(*get)(void);
+    void *found = function("libcuda.so.1", "fake_cuda");
+    memcpy(&get, &found, sizeof(found));
+    return get();
+}
+
+static struct fake_nccl *nccl(void)
+{
+    struct fake_nccl *(*get)(void);
+    void *found = function("libnccl.so.2", "fake_nccl");
+    memcpy(&get, &found, sizeof(found));
+    return get();
+}
+
+static void *on_device(size_t len)
+{
+    int (*alloc)(uintptr_t *, size_t);
+    uintptr_t p = 0;
+    void *found = function("libcuda.so.1", "cuMemAlloc_v2");
+    memcpy(&alloc, &found, sizeof(found));
+    RT_CHECK(alloc(&p, len) == 0);
+    return (void *)p;
+}
+
+static struct ddp_comm *
+try_join(struct ddp *d, struct ddp_comm_opts opts, struct ddp_error *e)
+{
+    opts.kind = DDP_COMM_NCCL;
+    if (opts.init_timeout_ms == 0)
+        opts.init_timeout_ms = 5000;
+    return ddp_comm_new(d, &opts, e);
+}
+
+static struct ddp_comm *join(struct ddp *d, struct ddp_comm_opts opts)
+{
+    struct ddp_error e;
+    struct ddp_comm *c = try_join(d, opts, &e);
+    RT_OK(c == NULL ? -1 : 0, e);
+    return c;
+}
+
+/* -- work ------------------------------------------------------------------ */
+
+static void sum_all(struct ddp_comm *c, int rank, int world, void *data)
+{
+    struct ddp_error e;
+    float *f = data;
+    double *g = data;
+    int64_t *k = data;
+    int ranks = world * (world - 1) / 2; /* their sum */
+    for (int i = 0; i < N; i++)
+        f[i] = (float)(i + rank);
+    RT_OK(ddp_comm_allreduce(c, f, N, DDP_F32, &e), e);
+    RT_OK(ddp_comm_wait(c, &e), e);
+    for (int i = 0; i < N; i++)
+        RT_CHECK(f[i] == (float)(i * world + ranks));
+    for (int i = 0; i < N; i++)
+        g[i] = i - rank;
+    RT_OK(ddp_comm_allreduce(c, g, N, DDP_F64, &e), e);
+    RT_OK(ddp_comm_wait(c, &e), e);
+    for (int i = 0; i < N; i++)
+        RT_CHECK(g[i] == i * world - ranks);
+    for (int i = 0; i < N; i++)
+        k[i] = (INT64_C(1) << 60) + rank;
+    RT_OK(ddp_comm_allreduce(c, k, N, DDP_I64, &e), e);
+    RT_OK(ddp_comm_wait(c, &e), e);
+    uint64_t sum = (uint64_t)world << 60; /* wraps around */
+    RT_CHECK((uint64_t)k[N - 1] == sum + (uint64_t)ranks);
+}
+
+static void move_all(struct ddp_comm *c, int rank, int world, uint8_t *data)
+{
+    struct ddp_error e;
+    uint8_t *all = data + N;
+    memset(data, rank + 1, N);
+    RT_OK(ddp_comm_allgather(c, data, N, all, &e), e);
+    RT_OK(ddp_comm_wait(c, &e), e);
+    for (int r = 0; r < world; r++)
+        RT_CHECK(all[r * N] == r + 1 && all[(r + 1) * N - 1] == r + 1);
+    RT_OK(ddp_comm_broadcast(c, data, N, world - 1, &e), e);
+    RT_OK(ddp_comm_wait(c, &e), e);
+    RT_CHECK(data[0] == world && data[N - 1] == world);
+}
+
+struct manner {
+    int world;
+    bool async;
+    int per_id; /* ranks for each unique id; 0: as it is */
+};
+
+static int work(int rank, void *arg)
+{
+    const struct manner *m = arg;
+    struct ddp_error e;
+    if (m->per_id > 0)
+        comm_nccl_ranks_per_id = m->per_id;
+    nccl()->slow_at = 2;
+    struct ddp *d = rt_init();
+    struct ddp_comm *c = join(d, (struct ddp_comm_opts){.async = m->async});
+    void *host = calloc(N * 8, 8), *device = on_device(N * 8 * 8);
+    RT_CHECK(host != NULL);
+    sum_all(c, rank, m->world, device);
+    move_all(c, rank, m->world, device);
+    RT_OK(ddp_comm_barrier(c, &e), e);
+    sum_all(c, rank, m->world, host);
+    move_all(c, rank, m->world, host);
+    RT_CHECK(ddp_comm_allgather(c, host, N, device, &e) != 0 &&
+             e.code == DDP_ERR_USAGE);
+    sum_all(c, rank, m->world, device); /* it is whole */
+    ddp_comm_free(c);
+    ddp_free(d);
+    RT_CHECK(!nccl()->wrong_blocking && nccl()->aborts == 0);
+    RT_CHECK(nccl()->destroys == (m->world > 1));
+    if (m->per_id > 0) {
+        int ids = (m->world + m->per_id - 1) / m->per_id;
+        RT_CHECK(nccl()->ids_given == ids && nccl()->ids <= 1);
+    }
+    free(host);
+    return 0;
+}
+
+static struct manner manners[] = {
+    {1, false, 0}, {2, false, 0}, {3, true, 0},
+    {4, false, 0}, {1, true, 0},  {5, false, 2},
+};
+
+/* Device and host memory, waiting or not, alone, with one id and with three. */
+START_TEST(test_nccl_collectives_are_right)
+{
+    rt_world_run(manners[_i].world, work, &manners[_i], DEADLINE_MS);
+}
+END_TEST
+
+/* -- death ----------------------------------------------------------------- */
+
+struct board {
+    int64_t killed_us;
+    int64_t at_us[RT_RANKS_MAX];
+};
+
+/* Rank 2 is killed while the others wait for it in NCCL, which would never end.
+ */
+static int outlive(int rank, void *arg)
+{
+    struct board *b = arg;
+    struct ddp_error e;
+    struct ddp_comm *c = join(rt_init(), (struct ddp_comm_opts){0});
+    void *device = on_device(N * 4);
+    RT_OK(ddp_comm_allreduce(c, device, N, DDP_F32, &e), e);
+    if (rank == 2) {
+        (void)usleep(150000);
+        b->killed_us = mono_now_us();
+        (void)raise(SIGKILL);
+    }
+    RT_CHECK(ddp_comm_allreduce(c, device, N, DDP_F32, &e) != 0);
+    b->at_us[rank] = mono_now_us();
+    RT_CHECK(e.code == DDP_ERR_PEER);
+    RT_CHECK(strcmp(e.text, "all-reduce: rank 2 died") == 0);
+    RT_CHECK(nccl()->aborts == 1);
+    RT_CHECK(ddp_comm_barrier(c, &e) != 0 && e.code == DDP_ERR_PEER);
+    ddp_comm_free(c);
+    RT_CHECK(nccl()->aborts == 1 && nccl()->destroys == 0);
+    return 0;
+}
+
+START_TEST(test_nccl_killed_peer_ends_the_wait)
+{
+    struct board *b = rt_shared(sizeof(*b));
+    uint16_t port;
+    pid_t pids[4], store = rt_store_start(&port);
+    for (int r = 0; r < 4; r++)
+        pids[r] = rt_rank_start(r, 4, port, 1, outlive, b);
+    for (int r = 0; r < 4; r++)
+        ck_assert_int_eq(rt_wait(pids[r], DEADLINE_MS),
+                         r == 2 ? 128 + SIGKILL : 0);
+    rt_kill(store);
+    int64_t last_us = 0;
+    for (int r = 0; r < 4; r++)
+        last_us = b->at_us[r] > last_us ? b->at_us[r] : last_us;
+    printf("check_comm_nccl: a rank was killed, the last survivor's error came "
+           "%.1f ms later\n",
+           (double)(last_us - b->killed_us) / 1000);
+    ck_assert_int_lt(last_us - b->killed_us, 1000000);
+}
+END_TEST
+
+/* NCCL sees a socket end before the control does: the control's story counts,
+ * as it says whose fault it is. */
+static int hear_nccl_first(int rank, void *arg)
+{
+    struct ddp_error e;
+    (void)arg;
+    struct ddp_comm *c = join(rt_init(), (struct ddp_comm_opts){0});
+    void *device = on_device(N * 4);
+    if (rank == 1) {
+        (void)usleep(50000);
+        (void)raise(SIGKILL);
+    }
+    nccl()->error_at = 1;
+    (void)usleep(30000);
+    RT_CHECK(ddp_comm_allreduce(c, device, N, DDP_F32, &e) != 0);
+    RT_CHECK(strcmp(e.text, "all-reduce: rank 1 died") == 0);
+    return 0;
+}
+
+START_TEST(test_nccl_says_remote_error_the_control_says_who)
+{
+    uint16_t port;
+    pid_t pids[2], store = rt_store_start(&port);
+    for (int r = 0; r < 2; r++)
+        pids[r] = rt_rank_start(r, 2, port, 1, hear_nccl_first, NULL);
+    ck_assert_int_eq(rt_wait(pids[1], DEADLINE_MS), 128 + SIGKILL);
+    ck_assert_int_eq(rt_wait(pids[0], DEADLINE_MS), 0);
+    rt_kill(store);
+}
+END_TEST
+
+/* -- other trouble --------------------------------------------------------- */
+
+static int fail_in_nccl(int rank, void *arg)
+{
+    struct ddp_error e;
+    (void)arg;
+    struct ddp_comm *c = join(rt_init(), (struct ddp_comm_opts){0});
+    void *device = on_device(N * 4);
+    nccl()->error_at = rank == 0 ? 1 : 0;
+    RT_CHECK(ddp_comm_allreduce(c, device, N, DDP_F32, &e) != 0);
+    RT_CHECK(e.code == DDP_ERR_PEER && nccl()->aborts == 1);
+    RT_CHECK(strcmp(e.text, rank == 0
+                                ? "all-reduce: NCCL: remote process exited: "
+                                  "line one line two"
+                                : "all-reduce: rank 0 failed") == 0);
+    ddp_comm_free(c);
+    return 0;
+}
+
+START_TEST(test_nccl_own_error_spreads)
+{
+    rt_world_run(3, fail_in_nccl, NULL, DEADLINE_MS);
+}
+END_TEST
+
+static int break_gpu(int rank, void *arg)
+{
+    struct ddp_error e;
+    (void)arg;
+    struct ddp_comm *c = join(rt_init(), (struct ddp_comm_opts){0});
+    void *device = on_device(N * 4);
+    cuda()->broken = rank == 1;
+    RT_CHECK(ddp_comm_allreduce(c, device, N, DDP_F32, &e) != 0);
+    RT_CHECK(e.code == (rank == 1 ? DDP_ERR_IO : DDP_ERR_PEER));
+    RT_CHECK(strstr(e.text, rank == 1 ? "illegal memory access"
+                                      : "rank 1 failed") != NULL);
+    ddp_comm_free(c);
+    return 0;
+}
+
+START_TEST(test_nccl_broken_gpu_is_told)
+{
+    rt_world_run(2, break_gpu, NULL, DEADLINE_MS);
+}
+END_TEST
+
+static int come_late(int rank, void *arg)
+{
+    struct ddp_error e;
+    (void)arg;
+    struct ddp_comm_opts opts = {.timeout_ms = 200, .async = true};
+    struct ddp_comm *c = join(rt_init(), opts);
+    void *device = on_device(N * 4);
+    if (rank == 1)
+        (void)usleep(500000);
+    int rc = ddp_comm_allreduce(c, device, N, DDP_F32, &e);
+    if (rc == 0)
+        rc = ddp_comm_wait(c, &e);
+    RT_CHECK(rc != 0 && nccl()->aborts == 1);
+    RT_CHECK(e.code == (rank == 1 ? DDP_ERR_PEER : DDP_ERR_TIMEOUT));
+    ddp_comm_free(c);
+    return 0;
+}
+
+START_TEST(test_nccl_time_out_ends_the_wait)
+{
+    rt_world_run(2, come_late, NULL, DEADLINE_MS);
+}
+END_TEST
+
+static void *abort_soon(void *arg)
+{
+    (void)usleep(100000);
+    ddp_comm_abort(arg);
+    return NULL;
+}
+
+static int called_off(int rank, void *arg)
+{
+    struct ddp_error e;
+    (void)arg;
+    struct ddp_comm *c = join(rt_init(), (struct ddp_comm_opts){0});
+    void *device = on_device(N * 4);
+    pthread_t t = 0;
+    if (rank == 0)
+        RT_CHECK(pthread_create(&t, NULL, abort_soon, c) == 0);
+    if (rank == 1)
+        (void)usleep(400000);
+    int64_t since_us = mono_now_us();
+    RT_CHECK(ddp_comm_allreduce(c, device, N, DDP_F32, &e) != 0);
+    RT_CHECK(e.code == (rank == 0 ? DDP_ERR_ABORTED : DDP_ERR_PEER));
+    RT_CHECK(rank == 1 || mono_now_us() - since_us < 350000);
+    RT_CHECK(nccl()->aborts == 1);
+    if (rank == 0)
+        RT_CHECK(pthread_join(t, NULL) == 0);
+    ddp_comm_free(c);
+    return 0;
+}
+
+START_TEST(test_nccl_abort_ends_blocked_calls_everywhere)
+{
+    rt_world_run(3, called_off, NULL, DEADLINE_MS);
+}
+END_TEST
+
+/* -- the start ------------------------------------------------------------- */
+
+enum hindrance {
+    NEVER_STARTS,
+    START_FAILS,
+    NO_ID,
+    NO_CONTEXT,
+    NO_LIBRARY,
+};
+
+static const struct {
+    int code; /* rank 0's */
+    const char *text;
+    int code_of_others;
+} start_errors[] = {
+    [NEVER_STARTS] = {DDP_ERR_TIMEOUT, "start of NCCL was not done in time",
+                      DDP_ERR_TIMEOUT},
+    [START_FAILS] = {DDP_ERR_IO, "start of NCCL: NCCL: unhandled system error",
+                     DDP_ERR_PEER},
+    [NO_ID] = {DDP_ERR_IO, "start of NCCL: NCCL: unhandled", DDP_ERR_PEER},
+    [NO_CONTEXT] = {DDP_ERR_CONFIG, "no GPU has been chosen", DDP_ERR_CONFIG},
+    [NO_LIBRARY] = {DDP_ERR_CONFIG, "NCCL cannot be loaded", DDP_ERR_CONFIG},
+};
+
+static int fail_to_start(int rank, void *arg)
+{
+    enum hindrance h = *(enum hindrance *)arg;
+    struct ddp_error e;
+    int64_t since_us = mono_now_us();
+    nccl()->never_starts = h == NEVER_STARTS;
+    nccl()->start_fails = h == START_FAILS && rank == 0;
+    nccl()->no_id = h == NO_ID;
+    cuda()->no_context = h == NO_CONTEXT;
+    if (h == NO_LIBRARY)
+        RT_CHECK(setenv("DDP_NCCL_LIBRARY", "/nowhere.so", 1) == 0);
+    struct ddp_comm_opts opts = {.init_timeout_ms = 700};
+    RT_CHECK(try_join(rt_init(), opts, &e) == NULL);
+    int code = start_errors[h].code_of_others;
+    RT_CHECK(rank > 0 ? e.code == code || e.code == DDP_ERR_PEER
+                      : e.code == start_errors[h].code ||
+                            (h == NEVER_STARTS && e.code == DDP_ERR_PEER));
+    RT_CHECK(rank > 0 || e.code == DDP_ERR_PEER ||
+             strstr(e.text, start_errors[h].text) != NULL);
+    RT_CHECK(mono_now_us() - since_us < 3000000);
+    RT_CHECK(nccl()->aborts <= 1 && nccl()->destroys == 0);
+    return 0;
+}
+
+START_TEST(test_nccl_that_does_not_start_is_told)
+{
+    enum hindrance h = (enum hindrance)_i;
+    rt_world_run(3, fail_to_start, &h, DEADLINE_MS);
+}
+END_TEST
+
+static Suite *nccl_suite(void)
+{
+    Suite *s = suite_create("comm_nccl");
+    TCase *t = tcase_create("work");
+    tcase_set_timeout(t, 30);
+    tcase_add_loop_test(t, test_nccl_collectives_are_right, 0,
+                        (int)(sizeof(manners) / sizeof(manners[0])));
+    suite_add_tcase(s, t);
+    t = tcase_create("trouble");
+    tcase_set_timeout(t, 30);
+    tcase_add_test(t, test_nccl_killed_peer_ends_the_wait);
+    tcase_add_test(t, test_nccl_says_remote_error_the_control_says_who);
+    tcase_add_test(t, test_nccl_own_error_spreads);
+    tcase_add_test(t, test_nccl_broken_gpu_is_told);
+    tcase_add_test(t, test_nccl_time_out_ends_the_wait);
+    tcase_add_test(t, test_nccl_abort_ends_blocked_calls_everywhere);
+    tcase_add_loop_test(t, test_nccl_that_does_not_start_is_told, NEVER_STARTS,
+                        NO_LIBRARY + 1);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+int main(void)
+{
+    SRunner *r = srunner_create(nccl_suite());
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}

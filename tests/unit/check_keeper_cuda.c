@@ -1,0 +1,248 @@
+/* clang-format off */
+/* links: tests/lib/rt_world tests/lib/rt_comm rendezvous/daemon/store_server rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d */
+/* links: rendezvous/base/err rendezvous/base/log rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* links: worker_rt/keeper worker_rt/keeper_load worker_rt/staging worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors worker_rt/sampler */
+/* links: worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_nccl worker_rt/gpu worker_rt/comm_cpu worker_rt/comm_wire worker_rt/comm_meet worker_rt/beat */
+/* libs: -luv -lcjson -lxxhash -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
+/* clang-format on */
+/*
+ * Snapshots of what lies in a GPU's memory, on a driver that is not real: what
+ * is saved is what stood there at the call, whatever comes after it on the
+ * stream; pages are locked and let go; what cannot be had costs time only.
+ */
+#include <check.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "rendezvous/base/asked.h"
+#include "tests/lib/fake_cuda.h"
+#include "tests/lib/rt_comm.h"
+#include "tests/lib/rt_world.h"
+#include "worker_rt/ddp.h"
+
+#define N      2000
+#define MEMORY (1 << 20)
+
+static char dir[64];
+
+static void *function(const char *name)
+{
+    void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    ck_assert_ptr_nonnull(lib);
+    void *found = dlsym(lib, name);
+    ck_assert_ptr_nonnull(found);
+    return found;
+}
+
+static struct fake_cuda *cuda(void)
+{
+    struct fake_cuda *(*get)(void);
+    void *found = function("fake_cuda");
+    memcpy(&get, &found, sizeof(found));
+    return get();
+}
+
+static float *on_device(void)
+{
+    int (*alloc)(uintptr_t *, size_t);
+    uintptr_t p = 0;
+    void *found = function("cuMemAlloc_v2");
+    memcpy(&alloc, &found, sizeof(found));
+    ck_assert_int_eq(alloc(&p, N * sizeof(float)), 0);
+    return (float *)p;
+}
+
+/* Work on the program's stream: what it does comes later, in order. */
+static bool fill_later(void *arg)
+{
+    struct {
+        float *to;
+        float value;
+    } *w = arg;
+    for (int i = 0; i < N; i++)
+        w->to[i] = w->value + (float)i;
+    return true;
+}
+
+static void write_on_stream(float *to, float value)
+{
+    void (*push)(void *, fake_op_fn *, void *);
+    struct {
+        float *to;
+        float value;
+    } *w = malloc(sizeof(*w));
+    void *found = function("fake_stream_push");
+    memcpy(&push, &found, sizeof(found));
+    ck_assert_ptr_nonnull(w);
+    w->to = to;
+    w->value = value;
+    push(NULL, fill_later, w);
+}
+
+static void make_dir(void)
+{
+    (void)snprintf(dir, sizeof(dir), "/tmp/check_keeper.XXXXXX"); /* fits */
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ck_assert_int_eq(chdir(dir), 0);
+    rt_place(0, 1, 1, 1);
+}
+
+static void drop_dir(void)
+{
+    char line[128];
+    ck_assert_int_eq(chdir("/"), 0);
+    (void)snprintf(line, sizeof(line), "rm -r %s", dir); /* fits */
+    ck_assert_int_eq(system(line), 0);
+}
+
+static void give_memory(void)
+{
+    char path[48];
+    int fd = memfd_create(ASKED_SNAPSHOT_NAME, 0);
+    ck_assert_int_eq(ftruncate(fd, MEMORY), 0);
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
+    ck_assert_int_eq(setenv("DDP_SNAPSHOT_MEMORY", path, 1), 0);
+}
+
+struct rig {
+    struct ddp *d;
+    struct ddp_comm *comm;
+    struct ddp_keeper *k;
+    float *device;
+    float host[N];
+    struct ddp_tensor t[2];
+};
+
+static struct rig *open_rig(void)
+{
+    struct ddp_error e;
+    struct rig *r = calloc(1, sizeof(*r));
+    ck_assert_ptr_nonnull(r);
+    struct ddp_keeper_conf conf = {.folder = "snap", .gpu = true};
+    r->d = rt_init();
+    r->comm = rt_join(r->d, 0);
+    r->k = ddp_keeper_new(r->d, r->comm, &conf, &e);
+    RT_OK(r->k == NULL ? -1 : 0, e);
+    r->device = on_device();
+    r->t[0] = (struct ddp_tensor){"w", DDP_F32, 1, {N}, r->device};
+    r->t[1] = (struct ddp_tensor){"h", DDP_F32, 1, {N}, r->host};
+    return r;
+}
+
+static void close_rig(struct rig *r)
+{
+    ddp_keeper_free(r->k);
+    ddp_comm_free(r->comm);
+    ddp_free(r->d);
+    free(r);
+}
+
+static int save(struct rig *r, int64_t step, struct ddp_error *e)
+{
+    for (int i = 0; i < N; i++)
+        r->host[i] = (float)(-step);
+    write_on_stream(r->device, (float)step * 10);
+    int rc = ddp_keeper_save(r->k, step, r->t, 2, NULL, 0, true, e);
+    write_on_stream(r->device, -1.0f); /* the next step's, in order */
+    return rc;
+}
+
+static void expect(struct rig *r, int64_t step)
+{
+    static float w[N], h[N];
+    struct ddp_error e;
+    struct ddp_kept kept;
+    struct ddp_tensor t[2] = {{"w", DDP_F32, 1, {N}, w},
+                              {"h", DDP_F32, 1, {N}, h}};
+    RT_OK(ddp_keeper_load(r->k, t, 2, NULL, 0, &kept, &e), e);
+    ck_assert_int_eq(kept.step, step);
+    for (int i = 0; i < N; i++) {
+        ck_assert(w[i] == (float)step * 10 + (float)i);
+        ck_assert(h[i] == (float)(-step));
+    }
+}
+
+/* With the launcher's memory and without, with all that helps and without. */
+START_TEST(test_keeper_gpu_saves_what_stood_there)
+{
+    struct ddp_error e;
+    if (_i & 1)
+        give_memory();
+    cuda()->no_pin = _i & 2;
+    struct rig *r = open_rig();
+    size_t held = cuda()->held;
+    cuda()->no_memory = _i & 4;
+    for (int64_t step = 1; step <= 5; step++)
+        RT_OK(save(r, step, &e), e);
+    RT_OK(ddp_keeper_wait(r->k, &e), e);
+    expect(r, 5);
+    ck_assert_int_eq(cuda()->held > held, !(_i & 4));
+    ck_assert_int_eq(cuda()->pinned > 0, !(_i & 2));
+    if (!(_i & 2))
+        ck_assert_int_eq(cuda()->unpinned_copies, 0);
+    ddp_keeper_free(r->k);
+    ck_assert_uint_eq(cuda()->pinned, 0);
+    ck_assert_uint_eq(cuda()->held, held);
+    r->k = NULL;
+    close_rig(r);
+}
+END_TEST
+
+/* A GPU that fails costs that snapshot, and the one before it stays. */
+START_TEST(test_keeper_gpu_failure_is_told_and_does_no_harm)
+{
+    struct ddp_error e;
+    struct rig *r = open_rig();
+    RT_OK(save(r, 1, &e), e);
+    RT_OK(ddp_keeper_wait(r->k, &e), e);
+    cuda()->broken = true;
+    int rc = save(r, 2, &e);
+    if (rc == 0)
+        rc = ddp_keeper_wait(r->k, &e);
+    ck_assert_int_eq(rc, -1);
+    ck_assert_int_eq(e.code, DDP_ERR_IO);
+    ck_assert_ptr_nonnull(strstr(e.text, "illegal memory access"));
+    cuda()->broken = false;
+    expect(r, 1);
+    RT_OK(save(r, 3, &e), e);
+    RT_OK(ddp_keeper_wait(r->k, &e), e);
+    expect(r, 3);
+    close_rig(r);
+}
+END_TEST
+
+START_TEST(test_keeper_gpu_none_chosen_is_told)
+{
+    struct ddp_error e;
+    struct ddp_keeper_conf conf = {.gpu = true};
+    struct ddp *d = rt_init();
+    struct ddp_comm *comm = rt_join(d, 0);
+    cuda()->no_context = true;
+    ck_assert_ptr_null(ddp_keeper_new(d, comm, &conf, &e));
+    ck_assert_int_eq(e.code, DDP_ERR_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "cudaSetDevice"));
+    ddp_comm_free(comm);
+    ddp_free(d);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("keeper_cuda");
+    TCase *t = tcase_create("gpu");
+    tcase_add_checked_fixture(t, make_dir, drop_dir);
+    tcase_set_timeout(t, 30);
+    tcase_add_loop_test(t, test_keeper_gpu_saves_what_stood_there, 0, 8);
+    tcase_add_test(t, test_keeper_gpu_failure_is_told_and_does_no_harm);
+    tcase_add_test(t, test_keeper_gpu_none_chosen_is_told);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,145 @@
+/*
+ * trainer/device: where a model lives, and who does its sums. The CPU's row is
+ * ops_cpu, ops_conv and plain C; CUDA's is kernels.cu, which is checked against
+ * it (tests/gpu/check_ops). All the operations mean what those headers say; on
+ * a GPU their arrays are device memory, and they are done in order, later.
+ *
+ * Nothing here returns an error: the first one is kept until `check` asks.
+ */
+#ifndef DEVICE_H
+#define DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trainer/ops_cpu.h"
+#include "worker_rt/ddp.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* In the order of ops_cpu.h and ops_conv.h, and with their arguments. */
+struct device_ops {
+    __typeof__(&ops_linear_forward) linear_forward;
+    __typeof__(&ops_linear_backward) linear_backward;
+    __typeof__(&ops_relu_forward) relu_forward;
+    __typeof__(&ops_relu_backward) relu_backward;
+    /* These wait for what they return. */
+    __typeof__(&ops_softmax_xent) softmax_xent;
+    __typeof__(&ops_mse) mse;
+    void (*patches)(
+        float *patches, const float *x, size_t B, size_t H, size_t W, size_t C);
+    void (*patches_backward)(float *dx,
+                             const float *dpatches,
+                             size_t B,
+                             size_t H,
+                             size_t W,
+                             size_t C);
+    void (*norm_forward)(float *out,
+                         float *xhat,
+                         float *scale,
+                         float *stats,
+                         const float *x,
+                         const float *gamma,
+                         const float *beta,
+                         size_t N,
+                         size_t C);
+    void (*norm_backward)(float *dx,
+                          float *dgamma,
+                          float *dbeta,
+                          const float *dout,
+                          const float *xhat,
+                          const float *scale,
+                          const float *gamma,
+                          size_t N,
+                          size_t C);
+    void (*norm_infer)(float *out,
+                       const float *x,
+                       const float *stats,
+                       const float *gamma,
+                       const float *beta,
+                       size_t N,
+                       size_t C);
+    void (*pool_forward)(float *out,
+                         uint8_t *which,
+                         const float *x,
+                         size_t B,
+                         size_t H,
+                         size_t W,
+                         size_t C);
+    void (*pool_backward)(float *dx,
+                          const float *dout,
+                          const uint8_t *which,
+                          size_t B,
+                          size_t H,
+                          size_t W,
+                          size_t C);
+    void (*turn)(float *out, const float *x, size_t B, size_t P, size_t C);
+
+    /* p (n) *= f; to (n) = (1 - f) * to + f * from (n). */
+    void (*scale)(float *p, size_t n, float f);
+    void (*approach)(float *to, const float *from, size_t n, float f);
+
+    /* Optimizers, see optim.h: p (n) moved against g (n). */
+    void (*sgd)(float *p, const float *g, size_t n, float lr);
+    void (*momentum)(
+        float *p, const float *g, float *m, size_t n, float lr, float keep);
+    void (*adam)(float *p,
+                 const float *g,
+                 float *m,
+                 float *v,
+                 size_t n,
+                 float lr,
+                 float fix);
+    void (*adadelta)(
+        float *p, const float *g, float *v, float *u, size_t n, float lr);
+};
+
+#define DEVICE_ADAM_BETA1 0.9f
+#define DEVICE_ADAM_BETA2 0.999f
+#define DEVICE_ADAM_EPS   1e-8f
+#define DEVICE_DELTA_RHO  0.9f
+#define DEVICE_DELTA_EPS  1e-6f
+
+struct device {
+    struct device_ops ops;
+    bool gpu;       /* its memory is not the program's own */
+    char name[128]; /* "NVIDIA H200" */
+    uint8_t id[16]; /* of the GPU; no two in the world have the same */
+    void *stream;   /* a cudaStream_t, on which all is done */
+
+    /* Zeros; NULL where there is no room. */
+    void *(*alloc)(size_t len);
+    void (*free)(void *p); /* NULL is fine */
+
+    /* From the program's memory, which may be changed afterwards; and to it,
+     * when all that was begun is done. */
+    void (*put)(void *to, const void *host, size_t len);
+    void (*get)(void *host, const void *from, size_t len);
+
+    /* What has gone wrong since the last time: DDP_ERR_IO. Waits. */
+    int (*check)(struct ddp_error *err);
+};
+
+/* Lives for ever. */
+const struct device *device_cpu(void);
+
+/*
+ * The GPU of the local rank (they are dealt out in turn where there are fewer),
+ * made the calling thread's current one. Lives for ever. NULL:
+ * DDP_ERR_CONFIG, with a sentence why there is none: built without CUDA, no
+ * driver, no GPU.
+ */
+const struct device *device_cuda(int local_rank, struct ddp_error *err);
+
+/* For tests: whether cuBLAS, where it is found, does the sums of linear layers.
+ * It does, unless told. Returns whether it does now. */
+bool device_cuda_use_library(bool use);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
