@@ -33,7 +33,8 @@
 #define HELLO_SWEEP_MS      1000
 #define STORE_CONNS         2048 /* more strangers at one time, with a store */
 #define LAG_WORTH_US        (50 * MONO_MS)
-#define GARBAGE_PER_SEC     5 /* lines about strangers */
+#define GARBAGE_PER_SEC     5  /* lines about strangers */
+#define ACCEPTS_PER_TURN    64 /* before those who are here are read again */
 
 struct slot {
     struct conn *conn;
@@ -63,7 +64,9 @@ struct server {
     int strangers;  /* connections that have not joined */
     int64_t due_us; /* when the timer was to fire */
     bool tick_due;
-    bool served; /* a run was here */
+    int accepts;       /* in this turn of the loop */
+    bool accept_waits; /* one more, for the next turn */
+    bool served;       /* a run was here */
     bool closing;
     int open_handles;
     /* What was sent last: a round's end is told to all in the same words. */
@@ -208,11 +211,8 @@ static void count_lag(struct server *s, int64_t lag_us)
         s->counts.lag_max_us = lag_us;
 }
 
-static void on_check(uv_check_t *check)
+static void on_tick_due(struct server *s)
 {
-    struct server *s = server_of(check->data);
-    if (!s->tick_due || s->closing)
-        return;
     s->tick_due = false;
     (void)uv_idle_stop(&s->idle);
     int64_t now_us = mono_now_us();
@@ -227,6 +227,20 @@ static void on_check(uv_check_t *check)
         arm(s); /* the deadline has moved */
     else
         step(s, &ev);
+}
+
+static void take_connection(struct server *s);
+
+static void on_check(uv_check_t *check)
+{
+    struct server *s = server_of(check->data);
+    bool waits = s->accept_waits;
+    s->accepts = 0;
+    s->accept_waits = false;
+    if (waits && !s->closing)
+        take_connection(s); /* libuv goes on to listen then */
+    if (s->tick_due && !s->closing)
+        on_tick_due(s);
 }
 
 static void step(struct server *s, const struct rdzv_event *ev)
@@ -422,15 +436,11 @@ static const struct conn_handler handler = {
     .on_foreign = on_foreign,
 };
 
-static void on_connection(uv_stream_t *listener, int status)
+static void take_connection(struct server *s)
 {
-    struct server *s = server_of(listener->data);
     struct ddp_err err;
-    if (status != 0) {
-        complain_of(s, NULL, STRANGER_NOT_ACCEPTED, uv_strerror(status));
-        return;
-    }
-    struct conn *c = conn_accept(listener, &handler, NULL, &err);
+    struct conn *c =
+        conn_accept((uv_stream_t *)&s->listener, &handler, NULL, &err);
     if (c == NULL) {
         complain_of(s, NULL, STRANGER_NOT_ACCEPTED, err.text);
         return;
@@ -455,6 +465,24 @@ static void on_connection(uv_stream_t *listener, int status)
     if (s->strangers++ == 0)
         (void)uv_timer_start(&s->hello_timer, on_hello_timer, HELLO_SWEEP_MS,
                              HELLO_SWEEP_MS);
+}
+
+/*
+ * libuv calls this as long as somebody waits to be accepted: strangers who dial
+ * faster than that would never let it get to the agents' beats. It listens no
+ * further while one that it has accepted is not taken.
+ */
+static void on_connection(uv_stream_t *listener, int status)
+{
+    struct server *s = server_of(listener->data);
+    if (status != 0)
+        complain_of(s, NULL, STRANGER_NOT_ACCEPTED, uv_strerror(status));
+    else if (s->accepts == ACCEPTS_PER_TURN)
+        s->accept_waits = true;
+    else {
+        s->accepts++;
+        take_connection(s);
+    }
 }
 
 /* -- what is shown --------------------------------------------------------- */

@@ -211,6 +211,43 @@ START_TEST(test_server_full_of_strangers_lets_a_node_in)
 }
 END_TEST
 
+/* Strangers who dial faster than they can be accepted do not keep the loop from
+ * the nodes: a turn takes some of them, and answers a beat. */
+START_TEST(test_server_answers_a_beat_between_strangers)
+{
+    enum {
+        STRANGERS = 400
+    };
+    static int all[STRANGERS];
+    int left = 0;
+    put_hello();
+    put_join(MSG_VERSION, '1');
+    int node = say();
+    run_for(20);
+    ck_assert(is_open(node));
+    for (int i = 0; i < STRANGERS; i++)
+        all[i] = dial();
+    buf_init(&out, 1000);
+    put_beats(1);
+    ck_assert_int_eq(write(node, buf_head(&out), buf_len(&out)),
+                     (ssize_t)buf_len(&out));
+    buf_free(&out);
+    char answer[100];
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    ck_assert_int_gt(recv(node, answer, sizeof(answer), MSG_DONTWAIT), 0);
+    for (int i = 0; i < STRANGERS; i++) /* those beyond PLACES are dropped */
+        left += is_open(all[i]);
+    ck_assert_int_eq(left, STRANGERS);
+    run_for(50);
+    for (int i = left = 0; i < STRANGERS; i++) {
+        left += is_open(all[i]);
+        ck_assert_int_eq(close(all[i]), 0);
+    }
+    ck_assert_int_eq(left, PLACES - 1); /* all were seen to in the end */
+    ck_assert_int_eq(close(node), 0);
+}
+END_TEST
+
 /* A node that came and goes again, in order: idle, once its run is over. */
 START_TEST(test_server_whose_last_node_left_is_idle)
 {
@@ -316,6 +353,7 @@ int main(void)
                         0, 3);
     tcase_add_loop_test(tc, test_server_orders_are_answered_or_refused, 0, 2);
     tcase_add_test(tc, test_server_full_of_strangers_lets_a_node_in);
+    tcase_add_test(tc, test_server_answers_a_beat_between_strangers);
     tcase_add_test(tc, test_server_whose_last_node_left_is_idle);
     tcase_add_test(tc, test_server_closes_with_everything_open);
     tcase_add_test(tc, test_server_with_few_descriptors_says_so);
