@@ -102,15 +102,21 @@ static void slot_free(struct slot *slot)
     s->free_slots[s->n_free++] = slot_index(slot);
 }
 
-/* `c` may be NULL: none was made. */
-static void complain(struct server *s, const struct conn *c, const char *why)
+/* Whether one more line about strangers fits into this second. */
+static bool may_complain(struct server *s)
 {
     int64_t now_us = mono_now_us();
     if (now_us >= mono_after(s->complaints_since_us, MONO_S)) {
         s->complaints_since_us = now_us;
         s->complaints = 0;
     }
-    if (s->complaints++ >= GARBAGE_PER_SEC)
+    return s->complaints++ < GARBAGE_PER_SEC;
+}
+
+/* `c` may be NULL: none was made. */
+static void complain(struct server *s, const struct conn *c, const char *why)
+{
+    if (!may_complain(s))
         return;
     char peer[ADDR_TEXT_MAX] = "";
     if (c != NULL)
@@ -129,10 +135,13 @@ static void complain_of(struct server *s,
 
 /* -- the core's actions ---------------------------------------------------- */
 
-static void act_note(const struct server *s, const struct note *n)
+static void act_note(struct server *s, const struct note *n)
 {
     enum note_level level = note_level(n->kind);
+    bool strangers = n->kind == NOTE_refused || n->kind == NOTE_order_refused;
     if (!s->conf.debug && (s->conf.quiet || level == NOTE_DEBUG))
+        return;
+    if (!s->conf.debug && strangers && !may_complain(s))
         return;
     char line[1024];
     note_format(n, line, sizeof(line));
@@ -334,13 +343,13 @@ static const char *why_no_orders(const struct server *s, const char *peer)
         if (s->conf.key != NULL || is_loopback(peer))
             return NULL;
         return "without a token this rendezvous takes orders from its own host "
-               "only: run ddpctl there, or start ddprdzvd with --token_file or "
-               "with --orders=any";
+               "only, over loopback: run ddpctl there, or start ddprdzvd with "
+               "--token_file or with --orders=any";
     case SERVER_ORDERS_LOCAL:
         if (is_loopback(peer))
             return NULL;
-        return "this rendezvous takes orders from its own host only "
-               "(--orders=local): run ddpctl there";
+        return "this rendezvous takes orders from its own host only, over "
+               "loopback (--orders=local): run ddpctl there";
     }
     DDP_WRONG("orders");
 }
