@@ -38,13 +38,20 @@ static const char identity[] = "ddprun";
 
 /* -- the key --------------------------------------------------------------- */
 
+/* A key or a connection in the list of all that there are. */
+struct secret {
+    struct secret *next, **link;
+};
+
 struct tls_key {
+    struct secret listed;
     SSL_CTX *ctx;
     BIO_METHOD *method;
     uint8_t bytes[KEY_LEN];
 };
 
 struct tls {
+    struct secret listed;
     struct tls_key *key;
     SSL *ssl; /* for the greeting; NULL afterwards */
     struct buf *out;
@@ -68,6 +75,48 @@ struct tls {
     bool token_differs;
     char why[160];
 };
+
+/* -- what is to be forgotten ----------------------------------------------- */
+
+static struct secret *all_keys, *all_tls;
+
+static void list(struct secret *s, struct secret **head)
+{
+    s->next = *head;
+    s->link = head;
+    if (s->next != NULL)
+        s->next->link = &s->next;
+    *head = s;
+}
+
+static void unlist(struct secret *s)
+{
+    if (s->link == NULL)
+        return; /* it was never listed */
+    *s->link = s->next;
+    if (s->next != NULL)
+        s->next->link = s->link;
+}
+
+/* The list is the first member of both. */
+void tls_forget(void)
+{
+    for (struct secret *s = all_keys; s != NULL; s = s->next) {
+        struct tls_key *key = (struct tls_key *)s;
+        explicit_bzero(key->bytes, sizeof(key->bytes));
+    }
+    for (struct secret *s = all_tls; s != NULL; s = s->next) {
+        struct tls *t = (struct tls *)s;
+        ossl.f_SSL_free(t->ssl); /* which wipes it */
+        t->ssl = NULL;
+        explicit_bzero(&t->ours, sizeof(t->ours));
+        explicit_bzero(&t->theirs, sizeof(t->theirs));
+        explicit_bzero(t->farewell, sizeof(t->farewell));
+    }
+    record_forget();
+}
+
+/* -- making keys ----------------------------------------------------------- */
 
 /* HKDF with SHA-256 (RFC 5869): the label is the salt, and the one block that
  * expanding to 32 bytes takes has no info. */
@@ -251,6 +300,7 @@ int tls_key_make(struct tls_key **out,
     struct tls_key *key = calloc(1, sizeof(*key));
     if (key == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for a key");
+    list(&key->listed, &all_keys);
     key->ctx = make_ctx();
     key->method = make_method();
     if (key->ctx == NULL || key->method == NULL ||
@@ -271,6 +321,7 @@ void tls_key_free(struct tls_key *key)
 {
     if (key == NULL)
         return;
+    unlist(&key->listed);
     ossl.f_SSL_CTX_free(key->ctx);
     ossl.f_BIO_meth_free(key->method);
     explicit_bzero(key, sizeof(*key));
@@ -473,6 +524,7 @@ struct tls *tls_new(struct tls_key *key, bool accepts, struct buf *out)
         free(t);
         return NULL;
     }
+    list(&t->listed, &all_tls);
     t->key = key;
     t->ssl = s;
     t->out = out;
@@ -497,6 +549,7 @@ void tls_free(struct tls *t)
 {
     if (t == NULL)
         return;
+    unlist(&t->listed);
     ossl.f_SSL_free(t->ssl);
     drop(&t->part);
     drop(&t->opened);

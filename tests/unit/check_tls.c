@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "rendezvous/net/tls.h"
@@ -629,6 +630,57 @@ START_TEST(test_full_buffer_fails_and_keeps_its_limit)
 }
 END_TEST
 
+/* -- forgetting ------------------------------------------------------------ */
+
+/* A child that forgets can neither speak on a connection nor make another, nor
+ * say the farewell; the parent goes on. */
+START_TEST(test_forgetting_child_knows_nothing)
+{
+    struct pair p;
+    static const uint8_t nothing[TLS_FAREWELL_LEN];
+    int wire[2];
+    uint8_t data[1000];
+    pair_up(&p);
+    ck_assert_int_eq(tls_seal(p.client.tls, (const uint8_t *)"first", 5), 0);
+    settle(&p, 4096);
+    ck_assert_int_eq(pipe(wire), 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        struct end fresh;
+        tls_forget();
+        if (memcmp(tls_farewell(p.client.tls), nothing, sizeof(nothing)) != 0 ||
+            tls_seal(p.client.tls, (const uint8_t *)"forged", 6) != 0)
+            _exit(1);
+        end_open(&fresh, p.keys[0], false);
+        ssize_t n =
+            write(wire[1], buf_head(&p.client.out), buf_len(&p.client.out));
+        n += write(wire[1], buf_head(&fresh.out), buf_len(&fresh.out));
+        _exit(n > 0 ? 0 : 1);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    ssize_t n = read(wire[0], data, sizeof(data));
+    size_t forged = TLS_FAREWELL_LEN - 4; /* 5 + 6 + 1 + 16 */
+    ck_assert_int_gt(n, (ssize_t)forged);
+    struct end other;
+    end_open(&other, p.keys[1], true);
+    give(&other, data + forged, (size_t)n - forged);
+    ck_assert_int_eq(tls_state(other.tls), TLS_FAILED);
+    ck_assert(tls_token_differs(other.tls));
+    end_close(&other);
+    ck_assert_int_eq(tls_seal(p.client.tls, (const uint8_t *)"second", 6), 0);
+    settle(&p, 4096);
+    ck_assert(contains(&p.server.got, "firstsecond"));
+    give(&p.server, data, forged);
+    ck_assert_int_eq(tls_state(p.server.tls), TLS_FAILED);
+    pair_close(&p);
+    (void)close(wire[0]);
+    (void)close(wire[1]);
+}
+END_TEST
+
 /* -- the token's file ------------------------------------------------------ */
 
 static char root[] = "/tmp/check_tls.XXXXXX";
@@ -808,6 +860,7 @@ static Suite *make_suite(void)
     tcase_add_test(hostile, test_server_of_a_replay_fails);
     tcase_add_test(hostile, test_changed_data_fails);
     tcase_add_test(hostile, test_full_buffer_fails_and_keeps_its_limit);
+    tcase_add_test(hostile, test_forgetting_child_knows_nothing);
     suite_add_tcase(s, hostile);
     TCase *file = tcase_create("file");
     tcase_add_checked_fixture(file, enter_root, leave_root);
