@@ -20,6 +20,7 @@
 #include "rendezvous/daemon/site.h"
 #include "rendezvous/net/conn.h"
 #include "rendezvous/net/handover.h"
+#include "rendezvous/proto/frame.h"
 
 #define SERVER_MAGIC        0x72647a76u
 #define SPARE_CONNS         64 /* for those who are refused, and for reconnects */
@@ -33,8 +34,9 @@
 #define HELLO_SWEEP_MS      1000
 #define STORE_CONNS         2048 /* more strangers at one time, with a store */
 #define LAG_WORTH_US        (50 * MONO_MS)
-#define GARBAGE_PER_SEC     5  /* lines about strangers */
-#define ACCEPTS_PER_TURN    64 /* before those who are here are read again */
+#define GARBAGE_PER_SEC     5    /* lines about strangers */
+#define STRANGER_FRAME_MAX  8192 /* a join has no more, however escaped */
+#define ACCEPTS_PER_TURN    64   /* before those who are here are read again */
 
 struct slot {
     struct conn *conn;
@@ -384,6 +386,8 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     if (!slot->joined) {
         slot->joined = true;
         s->strangers--;
+        conn_limit_frames(c, s->conf.frame_max > 0 ? (size_t)s->conf.frame_max
+                                                   : FRAME_MAX);
         conn_peer(c, peer);
         conn_here(c, here);
     }
@@ -457,8 +461,7 @@ static void take_connection(struct server *s)
     s->counts.accepted++;
     conn_count(c, &s->counts.conn);
     conn_secure(c, s->conf.key);
-    if (s->conf.frame_max > 0)
-        conn_limit_frames(c, (size_t)s->conf.frame_max);
+    conn_limit_frames(c, STRANGER_FRAME_MAX);
     if (s->n_free == 0)
         make_room(s);
     if (s->n_free == 0) {
