@@ -13,7 +13,8 @@
  * claims, up to 128 KB. A stranger must not have that, so `is_plausible` reads
  * the first records beside OpenSSL and lets only small ones be a handshake in
  * plain text: the client's hello, and one more where the two ends prefer
- * different groups (a FIPS build and another).
+ * different groups (a FIPS build and another). Nor does OpenSSL hear of a
+ * connection before its first hello is whole.
  */
 #include "rendezvous/net/tls.h"
 
@@ -502,6 +503,10 @@ static void greet(struct tls *t)
         fail_ssl(t);
     else if (t->greeting_len > TLS_GREETING_MAX)
         fail(t, "its greeting is too long");
+    if (t->state == TLS_FAILED) {
+        ossl.f_SSL_free(t->ssl); /* what it has to say is in `out` */
+        t->ssl = NULL;
+    }
 }
 
 /* What it holds may be a secret. */
@@ -512,36 +517,46 @@ static void drop(struct buf *b)
     buf_free(b);
 }
 
+/* OpenSSL's part. -1: no memory. */
+static int begin_greeting(struct tls *t)
+{
+    SSL *s = ossl.f_SSL_new(t->key->ctx);
+    BIO *bio = ossl.f_BIO_new(t->key->method);
+    if (s == NULL || bio == NULL || ossl.f_SSL_set_ex_data(s, 0, t) != 1) {
+        ossl.f_SSL_free(s);
+        (void)ossl.f_BIO_free(bio);
+        return -1;
+    }
+    ossl.f_BIO_set_data(bio, t);
+    ossl.f_BIO_set_init(bio, 1);
+    ossl.f_SSL_set_bio(s, bio, bio); /* which owns it now */
+    t->ssl = s;
+    if (t->accepts) {
+        ossl.f_SSL_set_accept_state(s);
+        return 0;
+    }
+    ossl.f_SSL_set_verify(s, SSL_VERIFY_PEER, NULL); /* and nobody is trusted */
+    ossl.f_SSL_set_connect_state(s);
+    greet(t);
+    return 0;
+}
+
 struct tls *tls_new(struct tls_key *key, bool accepts, struct buf *out)
 {
     struct tls *t = calloc(1, sizeof(*t));
-    SSL *s = ossl.f_SSL_new(key->ctx);
-    BIO *bio = ossl.f_BIO_new(key->method);
-    if (t == NULL || s == NULL || bio == NULL ||
-        ossl.f_SSL_set_ex_data(s, 0, t) != 1) {
-        ossl.f_SSL_free(s);
-        (void)ossl.f_BIO_free(bio);
-        free(t);
+    if (t == NULL)
         return NULL;
-    }
-    list(&t->listed, &all_tls);
     t->key = key;
-    t->ssl = s;
     t->out = out;
     t->accepts = accepts;
     t->state = TLS_GREETING;
     buf_init(&t->part, RECORD_MAX);
     buf_init(&t->opened, RECORD_MAX);
-    ossl.f_BIO_set_data(bio, t);
-    ossl.f_BIO_set_init(bio, 1);
-    ossl.f_SSL_set_bio(s, bio, bio); /* which owns it now */
-    if (accepts) {
-        ossl.f_SSL_set_accept_state(s);
-        return t;
+    if (!accepts && begin_greeting(t) != 0) {
+        free(t);
+        return NULL;
     }
-    ossl.f_SSL_set_verify(s, SSL_VERIFY_PEER, NULL); /* and nobody is trusted */
-    ossl.f_SSL_set_connect_state(s);
-    greet(t);
+    list(&t->listed, &all_tls);
     return t;
 }
 
@@ -608,6 +623,20 @@ static void keep_tail(struct tls *t, const uint8_t *data, size_t len)
     memcpy(t->tail + keep - len, data, len);
 }
 
+/* OpenSSL takes 50 KB as soon as somebody begins to greet: it sees a hello when
+ * that is whole, and no stranger makes it wait for the rest of one. */
+static void hear_hello(struct tls *t, const uint8_t *data, size_t len)
+{
+    bool whole = t->hellos > 0 && t->skip == 0 && t->head_len == 0;
+    if (buf_put(&t->part, data, len) != 0 ||
+        (whole && begin_greeting(t) != 0)) {
+        fail(t, "no memory for TLS");
+        return;
+    }
+    t->data = buf_head(&t->part);
+    t->len = whole ? buf_len(&t->part) : 0;
+}
+
 void tls_give(struct tls *t, const uint8_t *data, size_t len)
 {
     ddp_assert(t->len == 0);
@@ -621,6 +650,10 @@ void tls_give(struct tls *t, const uint8_t *data, size_t len)
         }
     }
     keep_tail(t, data, len);
+    if (t->state == TLS_GREETING && t->ssl == NULL) {
+        hear_hello(t, data, len);
+        return;
+    }
     t->data = data;
     t->len = len;
     if (t->state == TLS_UP)
@@ -705,8 +738,11 @@ static bool open_next(struct tls *t)
 
 size_t tls_take(struct tls *t, uint8_t *room, size_t room_len)
 {
-    if (t->state == TLS_GREETING && t->len > 0)
+    if (t->state == TLS_GREETING && t->len > 0) {
         greet(t);
+        if (t->len == 0)
+            buf_free(&t->part); /* a hello */
+    }
     while (t->state == TLS_UP && buf_len(&t->opened) == 0)
         if (!open_next(t))
             break;

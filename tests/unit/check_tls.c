@@ -6,6 +6,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <openssl/hmac.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
@@ -509,7 +510,7 @@ START_TEST(test_server_of_a_damaged_hello_fails)
 }
 END_TEST
 
-/* Does half a hello wait, and cost no answer? */
+/* Does half a hello wait, and cost neither an answer nor OpenSSL's memory? */
 START_TEST(test_server_of_half_a_hello_waits)
 {
     struct tls_key *key = key_of(token);
@@ -517,10 +518,12 @@ START_TEST(test_server_of_half_a_hello_waits)
     end_open(&client, key, false);
     for (size_t n = 1; n < buf_len(&client.out); n++) {
         struct end server;
+        size_t before = mallinfo2().uordblks;
         end_open(&server, key, true);
         give(&server, buf_head(&client.out), n);
         ck_assert_int_eq(tls_state(server.tls), TLS_GREETING);
         ck_assert_uint_eq(buf_len(&server.out), 0);
+        ck_assert_uint_lt(mallinfo2().uordblks, before + 4096);
         end_close(&server);
     }
     end_close(&client);
