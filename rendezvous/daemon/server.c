@@ -456,6 +456,7 @@ static void take_connection(struct server *s)
         conn_accept((uv_stream_t *)&s->listener, &handler, NULL, &err);
     if (c == NULL) {
         complain_of(s, NULL, STRANGER_NOT_ACCEPTED, err.text);
+        s->accept_waits = err.code == DDP_E_NOMEM; /* libuv has it still */
         return;
     }
     s->counts.accepted++;

@@ -369,7 +369,7 @@ START_TEST(test_status_of_a_rebuilt_round_is_whole)
             same_number(run_at(0), "world_size", 0);
             same_number(node_at(0, 0), "base_rank", -1);
         }
-        char name[8];
+        char name[16];
         (void)snprintf(name, sizeof(name), "n%d", i);
         struct msg m = make_join(i, name);
         (void)snprintf(m.join.instance, sizeof(m.join.instance), "%032d", 77);
