@@ -23,6 +23,7 @@
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/net/tls.h"
 
 #define SWEEP_US (5 * MONO_S)
 #define LATE_US  (20 * MONO_MS) /* what an agent that is not frozen may take */
@@ -297,6 +298,7 @@ int guard_split(uint64_t signals)
     g.agent_fd = pair[0];
     if (g.agent > 0) {
         (void)close(pair[1]);
+        tls_forget(); /* the agent tells it the farewell, no more */
         g.timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
         guard_main(&g);
     }

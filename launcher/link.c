@@ -177,7 +177,8 @@ static void start_server(struct link *l, int fd)
         .debug = l->debug,
         .key = l->conf->token,
     };
-    struct helper_fds fds = {.listener = fd, .chan = l->store_chan};
+    struct helper_fds fds = {
+        .listener = fd, .chan = l->store_chan, .token = true};
     l->port = addr_fd_port(fd);
     if (helper_start(&l->server, &fds, run_server, &args, &err) != 0)
         log_warnx("%s", err.text);

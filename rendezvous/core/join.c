@@ -60,6 +60,30 @@ static struct run *run_free_slot(const struct rdzv *r)
     return NULL;
 }
 
+/*
+ * Where there is no room, a run of which nobody is connected gives way, the one
+ * that came last: for it that is as if the server had been started anew, and
+ * its nodes tell of its round when they are back. Else whoever joined with long
+ * leases and broke off would keep all others out until these are over. NULL:
+ * there is none that has so many nodes, or only `keep`.
+ */
+static struct run *
+run_deserted(const struct rdzv *r, const struct run *keep, int least)
+{
+    struct run *last = NULL;
+    for (int i = 0; i < r->limits.runs_max; i++) {
+        struct run *run = &r->runs[i];
+        int nodes = 0;
+        for (int state = 0; state < NODE_STATES; state++)
+            nodes += run->count[state];
+        if (run->used && run != keep && run->state != RUN_ENDED &&
+            nodes >= least && nodes == run->absent &&
+            (last == NULL || run->opened_us >= last->opened_us))
+            last = run;
+    }
+    return last;
+}
+
 /* A slot for a run; where all are used, one that nobody is in or that ended
  * longest ago makes room. */
 static struct run *run_slot(struct rdzv *r)
@@ -74,6 +98,8 @@ static struct run *run_slot(struct rdzv *r)
         if (oldest == NULL || run->forget_at_us < oldest->forget_at_us)
             oldest = run;
     }
+    if (oldest == NULL)
+        oldest = run_deserted(r, NULL, 0);
     if (oldest != NULL)
         run_forget(r, oldest);
     return oldest;
@@ -487,10 +513,13 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     if (run->rebuilt)
         budget_restore(&run->budget, (int)j->restarts, (int)j->recent,
                        r->now_us - j->recent_ms * MONO_MS);
-    /* A lease of the server before us, which ours may not reach in time. */
+    /* A lease of the server before us, which ours may not reach in time. It
+     * granted none that is longer. */
     if (may_run)
         n->lease_until_us =
-            mono_after(r->now_us, j->lease_ms * MONO_MS + run->heartbeat_us);
+            mono_after(r->now_us, mono_min(j->lease_ms * MONO_MS,
+                                           round_foreign_lease_us(run)) +
+                                      run->heartbeat_us);
     node_grant(r, n, 0, -1);
     if (member) {
         fill_hole(r, run, n, j);
@@ -503,11 +532,16 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     }
 }
 
-/* Room for one more node: one that was told of its run's end, but does not
- * come to say bye, has to go. */
-static bool make_room(struct rdzv *r)
+static bool has_room(const struct rdzv *r)
 {
-    if (r->free_node >= 0 || r->fresh_node < r->limits.nodes_max)
+    return r->free_node >= 0 || r->fresh_node < r->limits.nodes_max;
+}
+
+/* Room for one more node, of `run` if that is known: one that was told of its
+ * run's end, but does not come to say bye, has to go. */
+static bool make_room(struct rdzv *r, const struct run *run)
+{
+    if (has_room(r))
         return true;
     for (int i = 0; i < r->fresh_node; i++) {
         struct node *n = &r->nodes[i];
@@ -516,7 +550,10 @@ static bool make_room(struct rdzv *r)
             return true;
         }
     }
-    return false;
+    struct run *deserted = run_deserted(r, run, 1);
+    if (deserted != NULL)
+        run_forget(r, deserted);
+    return has_room(r);
 }
 
 /* The run that an unknown node may come into, or NULL: it was refused. */
@@ -536,7 +573,7 @@ static struct run *run_for(struct rdzv *r, const struct msg_join *j, int conn)
                "run '%s' was started anew while this node was away", run->id);
         return NULL;
     }
-    if (!make_room(r) || (run == NULL && (run = run_open(r, j)) == NULL)) {
+    if (!make_room(r, run) || (run == NULL && (run = run_open(r, j)) == NULL)) {
         refuse(r, conn, j, DDP_E_NOMEM,
                "this rendezvous is full (%d nodes, %d runs)",
                r->limits.nodes_max, r->limits.runs_max);

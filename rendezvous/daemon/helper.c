@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "rendezvous/net/tls.h"
+
 #define KEPT_FD 3 /* the first of those that a helper keeps */
 #define KEPT    2
 
@@ -43,6 +45,8 @@ __attribute__((noreturn)) static void become(const struct helper_fds *fds,
     /* The agent's loop, its connection and its pidfds are not ours to hold:
      * the connection above all, whose last holder's end is the farewell. */
     struct helper_fds kept = keep_only(fds);
+    if (!fds->token)
+        tls_forget();
     run(&kept, arg);
     _exit(ddp_code_exit(DDP_E_BUG));
 }

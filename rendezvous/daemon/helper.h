@@ -2,11 +2,14 @@
  * daemon/helper: processes of ours beside the one that serves or launches,
  * forked from it: the rendezvous server of a launcher, the store of a round,
  * the store of ddprdzvd --c10d. They run this binary's own code, die with
- * their parent, and hold no descriptor but the two that they are given.
+ * their parent, and hold no descriptor but the two that they are given. Of the
+ * token they know nothing unless they are to: a store and a relay read what
+ * strangers and workers write.
  */
 #ifndef HELPER_H
 #define HELPER_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "rendezvous/base/err.h"
@@ -14,7 +17,8 @@
 /* What a helper is given, each -1 where there is none. */
 struct helper_fds {
     int listener;
-    int chan; /* net/handover */
+    int chan;   /* net/handover */
+    bool token; /* it keeps the token's key; else that is wiped */
 };
 
 /* Called in the child with its own copies; must not return. */

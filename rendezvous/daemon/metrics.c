@@ -52,8 +52,9 @@ static void head(struct writer *w, enum metric metric)
     put(w, "# TYPE %s %s\n", rows[metric].name, rows[metric].type);
 }
 
-/* A label's value: backslash, quote and newline are escaped, as the format
- * wants it; what no terminal should be sent is shown as \xNN. */
+/* A label's value: quote and newline are escaped, as the format wants it; what
+ * no terminal should be sent is shown as \xNN, and so is a backslash, so that
+ * no two names become one. */
 static void put_value(struct writer *w, const char *text)
 {
     while (*text != '\0') {
@@ -61,9 +62,9 @@ static void put_value(struct writer *w, const char *text)
         size_t len = utf8_char(text, &control);
         if (*text == '\n')
             put(w, "\\n");
-        else if (*text == '"' || *text == '\\')
-            put(w, "\\%c", *text);
-        else if (len > 0 && !control)
+        else if (*text == '"')
+            put(w, "\\\"");
+        else if (len > 0 && !control && *text != '\\')
             put(w, "%.*s", (int)len, text);
         else
             put(w, "\\\\x%02x", (unsigned char)*text);

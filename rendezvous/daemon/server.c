@@ -20,6 +20,7 @@
 #include "rendezvous/daemon/site.h"
 #include "rendezvous/net/conn.h"
 #include "rendezvous/net/handover.h"
+#include "rendezvous/proto/frame.h"
 
 #define SERVER_MAGIC        0x72647a76u
 #define SPARE_CONNS         64 /* for those who are refused, and for reconnects */
@@ -33,7 +34,9 @@
 #define HELLO_SWEEP_MS      1000
 #define STORE_CONNS         2048 /* more strangers at one time, with a store */
 #define LAG_WORTH_US        (50 * MONO_MS)
-#define GARBAGE_PER_SEC     5 /* lines about strangers */
+#define GARBAGE_PER_SEC     5    /* lines about strangers */
+#define STRANGER_FRAME_MAX  8192 /* a join has no more, however escaped */
+#define ACCEPTS_PER_TURN    64   /* before those who are here are read again */
 
 struct slot {
     struct conn *conn;
@@ -63,7 +66,9 @@ struct server {
     int strangers;  /* connections that have not joined */
     int64_t due_us; /* when the timer was to fire */
     bool tick_due;
-    bool served; /* a run was here */
+    int accepts;       /* in this turn of the loop */
+    bool accept_waits; /* one more, for the next turn */
+    bool served;       /* a run was here */
     bool closing;
     int open_handles;
     /* What was sent last: a round's end is told to all in the same words. */
@@ -99,15 +104,21 @@ static void slot_free(struct slot *slot)
     s->free_slots[s->n_free++] = slot_index(slot);
 }
 
-/* `c` may be NULL: none was made. */
-static void complain(struct server *s, const struct conn *c, const char *why)
+/* Whether one more line about strangers fits into this second. */
+static bool may_complain(struct server *s)
 {
     int64_t now_us = mono_now_us();
     if (now_us >= mono_after(s->complaints_since_us, MONO_S)) {
         s->complaints_since_us = now_us;
         s->complaints = 0;
     }
-    if (s->complaints++ >= GARBAGE_PER_SEC)
+    return s->complaints++ < GARBAGE_PER_SEC;
+}
+
+/* `c` may be NULL: none was made. */
+static void complain(struct server *s, const struct conn *c, const char *why)
+{
+    if (!may_complain(s))
         return;
     char peer[ADDR_TEXT_MAX] = "";
     if (c != NULL)
@@ -126,10 +137,13 @@ static void complain_of(struct server *s,
 
 /* -- the core's actions ---------------------------------------------------- */
 
-static void act_note(const struct server *s, const struct note *n)
+static void act_note(struct server *s, const struct note *n)
 {
     enum note_level level = note_level(n->kind);
+    bool strangers = n->kind == NOTE_refused || n->kind == NOTE_order_refused;
     if (!s->conf.debug && (s->conf.quiet || level == NOTE_DEBUG))
+        return;
+    if (!s->conf.debug && strangers && !may_complain(s))
         return;
     char line[1024];
     note_format(n, line, sizeof(line));
@@ -208,11 +222,8 @@ static void count_lag(struct server *s, int64_t lag_us)
         s->counts.lag_max_us = lag_us;
 }
 
-static void on_check(uv_check_t *check)
+static void on_tick_due(struct server *s)
 {
-    struct server *s = server_of(check->data);
-    if (!s->tick_due || s->closing)
-        return;
     s->tick_due = false;
     (void)uv_idle_stop(&s->idle);
     int64_t now_us = mono_now_us();
@@ -227,6 +238,20 @@ static void on_check(uv_check_t *check)
         arm(s); /* the deadline has moved */
     else
         step(s, &ev);
+}
+
+static void take_connection(struct server *s);
+
+static void on_check(uv_check_t *check)
+{
+    struct server *s = server_of(check->data);
+    bool waits = s->accept_waits;
+    s->accepts = 0;
+    s->accept_waits = false;
+    if (waits && !s->closing)
+        take_connection(s); /* libuv goes on to listen then */
+    if (s->tick_due && !s->closing)
+        on_tick_due(s);
 }
 
 static void step(struct server *s, const struct rdzv_event *ev)
@@ -320,13 +345,13 @@ static const char *why_no_orders(const struct server *s, const char *peer)
         if (s->conf.key != NULL || is_loopback(peer))
             return NULL;
         return "without a token this rendezvous takes orders from its own host "
-               "only: run ddpctl there, or start ddprdzvd with --token_file or "
-               "with --orders=any";
+               "only, over loopback: run ddpctl there, or start ddprdzvd with "
+               "--token_file or with --orders=any";
     case SERVER_ORDERS_LOCAL:
         if (is_loopback(peer))
             return NULL;
-        return "this rendezvous takes orders from its own host only "
-               "(--orders=local): run ddpctl there";
+        return "this rendezvous takes orders from its own host only, over "
+               "loopback (--orders=local): run ddpctl there";
     }
     DDP_WRONG("orders");
 }
@@ -361,6 +386,8 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     if (!slot->joined) {
         slot->joined = true;
         s->strangers--;
+        conn_limit_frames(c, s->conf.frame_max > 0 ? (size_t)s->conf.frame_max
+                                                   : FRAME_MAX);
         conn_peer(c, peer);
         conn_here(c, here);
     }
@@ -422,24 +449,20 @@ static const struct conn_handler handler = {
     .on_foreign = on_foreign,
 };
 
-static void on_connection(uv_stream_t *listener, int status)
+static void take_connection(struct server *s)
 {
-    struct server *s = server_of(listener->data);
     struct ddp_err err;
-    if (status != 0) {
-        complain_of(s, NULL, STRANGER_NOT_ACCEPTED, uv_strerror(status));
-        return;
-    }
-    struct conn *c = conn_accept(listener, &handler, NULL, &err);
+    struct conn *c =
+        conn_accept((uv_stream_t *)&s->listener, &handler, NULL, &err);
     if (c == NULL) {
         complain_of(s, NULL, STRANGER_NOT_ACCEPTED, err.text);
+        s->accept_waits = err.code == DDP_E_NOMEM; /* libuv has it still */
         return;
     }
     s->counts.accepted++;
     conn_count(c, &s->counts.conn);
     conn_secure(c, s->conf.key);
-    if (s->conf.frame_max > 0)
-        conn_limit_frames(c, (size_t)s->conf.frame_max);
+    conn_limit_frames(c, STRANGER_FRAME_MAX);
     if (s->n_free == 0)
         make_room(s);
     if (s->n_free == 0) {
@@ -455,6 +478,24 @@ static void on_connection(uv_stream_t *listener, int status)
     if (s->strangers++ == 0)
         (void)uv_timer_start(&s->hello_timer, on_hello_timer, HELLO_SWEEP_MS,
                              HELLO_SWEEP_MS);
+}
+
+/*
+ * libuv calls this as long as somebody waits to be accepted: strangers who dial
+ * faster than that would never let it get to the agents' beats. It listens no
+ * further while one that it has accepted is not taken.
+ */
+static void on_connection(uv_stream_t *listener, int status)
+{
+    struct server *s = server_of(listener->data);
+    if (status != 0)
+        complain_of(s, NULL, STRANGER_NOT_ACCEPTED, uv_strerror(status));
+    else if (s->accepts == ACCEPTS_PER_TURN)
+        s->accept_waits = true;
+    else {
+        s->accepts++;
+        take_connection(s);
+    }
 }
 
 /* -- what is shown --------------------------------------------------------- */

@@ -324,7 +324,11 @@ static void open_sealed(struct conn *c, const uint8_t *data, size_t len)
     tls_give(c->tls, data, len);
     do {
         uint8_t *room = buf_reserve(&c->in, PIECE_LEN);
-        n = room == NULL ? 0 : tls_take(c->tls, room, PIECE_LEN);
+        if (room == NULL) {
+            lose(c, false, false, "no memory for what it says");
+            return;
+        }
+        n = tls_take(c->tls, room, PIECE_LEN);
         if (tls_state(c->tls) == TLS_FAILED) {
             fail_tls(c);
             return;
@@ -683,6 +687,8 @@ static void on_connected(uv_connect_t *req, int status)
         c->tls = tls_new(c->key, false, &c->waiting);
         if (c->tls == NULL)
             lose(c, false, false, "no memory for TLS");
+        else if (tls_state(c->tls) == TLS_FAILED)
+            fail_tls(c);
         else
             flush(c); /* come_up goes on */
         return;

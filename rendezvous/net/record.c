@@ -72,9 +72,19 @@ static int wear(struct record_way *w, size_t len)
 
 /* One of each direction for all connections: a key is set in far less time than
  * it takes to read it from memory that ten thousand contexts would need. */
+static EVP_CIPHER_CTX *both[2];
+
+void record_forget(void)
+{
+    for (int i = 0; i < 2; i++) {
+        if (both[i] != NULL)
+            ossl.f_EVP_CIPHER_CTX_free(both[i]); /* which wipes it */
+        both[i] = NULL;
+    }
+}
+
 static EVP_CIPHER_CTX *begin(struct record_way *w, int seals)
 {
-    static EVP_CIPHER_CTX *both[2];
     EVP_CIPHER_CTX **cipher = &both[seals];
     uint8_t nonce[sizeof(w->iv)];
     if (*cipher == NULL) {

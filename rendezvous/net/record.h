@@ -69,4 +69,7 @@ int record_open(struct record_way *w,
                 uint8_t *text,
                 uint8_t *type);
 
+/* Wipes what the cipher remembers of the last key. */
+void record_forget(void);
+
 #endif

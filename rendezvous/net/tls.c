@@ -13,7 +13,8 @@
  * claims, up to 128 KB. A stranger must not have that, so `is_plausible` reads
  * the first records beside OpenSSL and lets only small ones be a handshake in
  * plain text: the client's hello, and one more where the two ends prefer
- * different groups (a FIPS build and another).
+ * different groups (a FIPS build and another). Nor does OpenSSL hear of a
+ * connection before its first hello is whole.
  */
 #include "rendezvous/net/tls.h"
 
@@ -38,13 +39,20 @@ static const char identity[] = "ddprun";
 
 /* -- the key --------------------------------------------------------------- */
 
+/* A key or a connection in the list of all that there are. */
+struct secret {
+    struct secret *next, **link;
+};
+
 struct tls_key {
+    struct secret listed;
     SSL_CTX *ctx;
     BIO_METHOD *method;
     uint8_t bytes[KEY_LEN];
 };
 
 struct tls {
+    struct secret listed;
     struct tls_key *key;
     SSL *ssl; /* for the greeting; NULL afterwards */
     struct buf *out;
@@ -68,6 +76,48 @@ struct tls {
     bool token_differs;
     char why[160];
 };
+
+/* -- what is to be forgotten ----------------------------------------------- */
+
+static struct secret *all_keys, *all_tls;
+
+static void list(struct secret *s, struct secret **head)
+{
+    s->next = *head;
+    s->link = head;
+    if (s->next != NULL)
+        s->next->link = &s->next;
+    *head = s;
+}
+
+static void unlist(struct secret *s)
+{
+    if (s->link == NULL)
+        return; /* it was never listed */
+    *s->link = s->next;
+    if (s->next != NULL)
+        s->next->link = s->link;
+}
+
+/* The list is the first member of both. */
+void tls_forget(void)
+{
+    for (struct secret *s = all_keys; s != NULL; s = s->next) {
+        struct tls_key *key = (struct tls_key *)s;
+        explicit_bzero(key->bytes, sizeof(key->bytes));
+    }
+    for (struct secret *s = all_tls; s != NULL; s = s->next) {
+        struct tls *t = (struct tls *)s;
+        ossl.f_SSL_free(t->ssl); /* which wipes it */
+        t->ssl = NULL;
+        explicit_bzero(&t->ours, sizeof(t->ours));
+        explicit_bzero(&t->theirs, sizeof(t->theirs));
+        explicit_bzero(t->farewell, sizeof(t->farewell));
+    }
+    record_forget();
+}
+
+/* -- making keys ----------------------------------------------------------- */
 
 /* HKDF with SHA-256 (RFC 5869): the label is the salt, and the one block that
  * expanding to 32 bytes takes has no info. */
@@ -251,6 +301,7 @@ int tls_key_make(struct tls_key **out,
     struct tls_key *key = calloc(1, sizeof(*key));
     if (key == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for a key");
+    list(&key->listed, &all_keys);
     key->ctx = make_ctx();
     key->method = make_method();
     if (key->ctx == NULL || key->method == NULL ||
@@ -271,6 +322,7 @@ void tls_key_free(struct tls_key *key)
 {
     if (key == NULL)
         return;
+    unlist(&key->listed);
     ossl.f_SSL_CTX_free(key->ctx);
     ossl.f_BIO_meth_free(key->method);
     explicit_bzero(key, sizeof(*key));
@@ -451,6 +503,10 @@ static void greet(struct tls *t)
         fail_ssl(t);
     else if (t->greeting_len > TLS_GREETING_MAX)
         fail(t, "its greeting is too long");
+    if (t->state == TLS_FAILED) {
+        ossl.f_SSL_free(t->ssl); /* what it has to say is in `out` */
+        t->ssl = NULL;
+    }
 }
 
 /* What it holds may be a secret. */
@@ -461,35 +517,46 @@ static void drop(struct buf *b)
     buf_free(b);
 }
 
+/* OpenSSL's part. -1: no memory. */
+static int begin_greeting(struct tls *t)
+{
+    SSL *s = ossl.f_SSL_new(t->key->ctx);
+    BIO *bio = ossl.f_BIO_new(t->key->method);
+    if (s == NULL || bio == NULL || ossl.f_SSL_set_ex_data(s, 0, t) != 1) {
+        ossl.f_SSL_free(s);
+        (void)ossl.f_BIO_free(bio);
+        return -1;
+    }
+    ossl.f_BIO_set_data(bio, t);
+    ossl.f_BIO_set_init(bio, 1);
+    ossl.f_SSL_set_bio(s, bio, bio); /* which owns it now */
+    t->ssl = s;
+    if (t->accepts) {
+        ossl.f_SSL_set_accept_state(s);
+        return 0;
+    }
+    ossl.f_SSL_set_verify(s, SSL_VERIFY_PEER, NULL); /* and nobody is trusted */
+    ossl.f_SSL_set_connect_state(s);
+    greet(t);
+    return 0;
+}
+
 struct tls *tls_new(struct tls_key *key, bool accepts, struct buf *out)
 {
     struct tls *t = calloc(1, sizeof(*t));
-    SSL *s = ossl.f_SSL_new(key->ctx);
-    BIO *bio = ossl.f_BIO_new(key->method);
-    if (t == NULL || s == NULL || bio == NULL ||
-        ossl.f_SSL_set_ex_data(s, 0, t) != 1) {
-        ossl.f_SSL_free(s);
-        (void)ossl.f_BIO_free(bio);
-        free(t);
+    if (t == NULL)
         return NULL;
-    }
     t->key = key;
-    t->ssl = s;
     t->out = out;
     t->accepts = accepts;
     t->state = TLS_GREETING;
     buf_init(&t->part, RECORD_MAX);
     buf_init(&t->opened, RECORD_MAX);
-    ossl.f_BIO_set_data(bio, t);
-    ossl.f_BIO_set_init(bio, 1);
-    ossl.f_SSL_set_bio(s, bio, bio); /* which owns it now */
-    if (accepts) {
-        ossl.f_SSL_set_accept_state(s);
-        return t;
+    if (!accepts && begin_greeting(t) != 0) {
+        free(t);
+        return NULL;
     }
-    ossl.f_SSL_set_verify(s, SSL_VERIFY_PEER, NULL); /* and nobody is trusted */
-    ossl.f_SSL_set_connect_state(s);
-    greet(t);
+    list(&t->listed, &all_tls);
     return t;
 }
 
@@ -497,6 +564,7 @@ void tls_free(struct tls *t)
 {
     if (t == NULL)
         return;
+    unlist(&t->listed);
     ossl.f_SSL_free(t->ssl);
     drop(&t->part);
     drop(&t->opened);
@@ -555,6 +623,20 @@ static void keep_tail(struct tls *t, const uint8_t *data, size_t len)
     memcpy(t->tail + keep - len, data, len);
 }
 
+/* OpenSSL takes 50 KB as soon as somebody begins to greet: it sees a hello when
+ * that is whole, and no stranger makes it wait for the rest of one. */
+static void hear_hello(struct tls *t, const uint8_t *data, size_t len)
+{
+    bool whole = t->hellos > 0 && t->skip == 0 && t->head_len == 0;
+    if (buf_put(&t->part, data, len) != 0 ||
+        (whole && begin_greeting(t) != 0)) {
+        fail(t, "no memory for TLS");
+        return;
+    }
+    t->data = buf_head(&t->part);
+    t->len = whole ? buf_len(&t->part) : 0;
+}
+
 void tls_give(struct tls *t, const uint8_t *data, size_t len)
 {
     ddp_assert(t->len == 0);
@@ -568,6 +650,10 @@ void tls_give(struct tls *t, const uint8_t *data, size_t len)
         }
     }
     keep_tail(t, data, len);
+    if (t->state == TLS_GREETING && t->ssl == NULL) {
+        hear_hello(t, data, len);
+        return;
+    }
     t->data = data;
     t->len = len;
     if (t->state == TLS_UP)
@@ -652,8 +738,11 @@ static bool open_next(struct tls *t)
 
 size_t tls_take(struct tls *t, uint8_t *room, size_t room_len)
 {
-    if (t->state == TLS_GREETING && t->len > 0)
+    if (t->state == TLS_GREETING && t->len > 0) {
         greet(t);
+        if (t->len == 0)
+            buf_free(&t->part); /* a hello */
+    }
     while (t->state == TLS_UP && buf_len(&t->opened) == 0)
         if (!open_next(t))
             break;

@@ -56,6 +56,13 @@ int tls_key_make(struct tls_key **out,
 /* Wipes and frees it, after all connections that use it. NULL is fine. */
 void tls_key_free(struct tls_key *key);
 
+/*
+ * In a forked child that has no business with the token: wipes all keys and
+ * what connections know that this process has, which only tls_free and
+ * tls_key_free may be called for from then on.
+ */
+void tls_forget(void);
+
 enum tls_state {
     TLS_GREETING, /* neither end has proved anything */
     TLS_UP,       /* both have the token */

@@ -92,8 +92,19 @@ def cut_off(data):
         except TimeoutError:
             return False
 
-assert cut_off(HELLO + struct.pack("<I", 24577))
-assert not cut_off(HELLO + struct.pack("<I", 24576))
+def length(n):
+    return struct.pack("<I", n)
+
+join = json.dumps({
+    "kind": "join", "version": 1, "run": "two", "agent": "1" * 32, "name": "n",
+    "nodes_min": 1, "nodes_max": 1, "nproc": 1, "max_restarts": 0,
+    "prog": "worker", "backend": "c10d", "join_ms": 1000, "last_call_ms": 0,
+    "heartbeat_ms": 5000, "reconnect_ms": 600000}).encode()
+spare = HELLO + length(len(join)) + join
+assert cut_off(HELLO + length(8193))
+assert not cut_off(HELLO + length(8192))
+assert cut_off(spare + length(24577))
+assert not cut_off(spare + length(24576))
 assert cut_off(b"GET /healthz HTTP/1.0\r\n\r\n")
 kept = [socket.create_connection(("127.0.0.1", port)) for i in range(12)]
 open_ = 0

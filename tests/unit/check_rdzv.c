@@ -1827,6 +1827,76 @@ static void add_tables(TCase *t)
         t, test_rdzv_failure_on_a_node_that_leaves_is_given_back, 0, 3);
 }
 
+/* -- who is not there keeps nobody out ------------------------------------- */
+
+/* A node of a round of a server before this one, with the longest lease that
+ * can be told, which breaks off. */
+static void haunt(int conn, const char *run, int rank)
+{
+    struct msg m = make_rejoin(conn, 3, MSG_STATE_RUNNING, true);
+    msg_set(m.join.run, run);
+    m.join.group_rank = rank;
+    m.join.group_world = like.nodes_max;
+    m.join.lease_ms = INT64_C(86400000000);
+    say(conn, &m);
+    ck_assert(told(conn, "lease"));
+    closed(conn, false);
+    ck_assert(noted("absent"));
+}
+
+/* Runs of which everybody is away fill the server: the last one gives way to
+ * one that comes, and is rebuilt when a node of it is back. */
+START_TEST(test_rdzv_run_of_which_all_are_away_gives_way)
+{
+    like.reconnect_ms = INT64_C(86400000000);
+    haunt(0, "x", 0);
+    now_us++;
+    haunt(1, "y", 0);
+    join(2);
+    ck_assert(told(2, "waiting") && noted("forgotten"));
+    join(3);
+    ck_assert(told(2, "world") && told(3, "world"));
+    haunt(1, "y", 0); /* in x's place */
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 2);
+    struct msg m = make_join(5);
+    msg_set(m.join.run, "z");
+    say(5, &m);
+    ck_assert(told(5, "waiting"));
+    m = make_join(6); /* who is there is not sent away */
+    msg_set(m.join.run, "other");
+    say(6, &m);
+    ck_assert(told(6, "refused") && told(6, "drop"));
+}
+END_TEST
+
+/* The same of nodes. Those of the newcomer's own run are not forgotten. */
+START_TEST(test_rdzv_nodes_that_are_away_give_way)
+{
+    limits_of(8, 8);
+    for (int i = 0; i < 8; i++)
+        haunt(i, "x", i);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 8);
+    struct msg m = make_join(8);
+    msg_set(m.join.run, "x");
+    say(8, &m);
+    ck_assert(told(8, "refused"));
+    join(9);
+    ck_assert(told(9, "waiting"));
+    ck_assert_int_eq(rdzv_nodes(rdzv), 1);
+}
+END_TEST
+
+/* No server grants a longer lease than the run allows: none is believed. */
+START_TEST(test_rdzv_lease_that_cannot_be_is_cut)
+{
+    haunt(0, "r", 0);
+    pass(29 * MONO_S);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 1);
+    pass(60 * MONO_S);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 0);
+}
+END_TEST
+
 static void add_tests(TCase *t)
 {
     const TTest *const tests[] = {
@@ -1887,6 +1957,9 @@ static void add_tests(TCase *t)
         test_rdzv_late_joiner_replaces_a_lost_node_at_once,
         test_rdzv_graceful_stop_is_hurried_by_a_loss,
         test_rdzv_stop_for_a_node_that_leaves_is_graceful,
+        test_rdzv_run_of_which_all_are_away_gives_way,
+        test_rdzv_nodes_that_are_away_give_way,
+        test_rdzv_lease_that_cannot_be_is_cut,
     };
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(t, tests[i]);

@@ -211,6 +211,99 @@ START_TEST(test_server_full_of_strangers_lets_a_node_in)
 }
 END_TEST
 
+/* Strangers who dial faster than they can be accepted do not keep the loop from
+ * the nodes: a turn takes some of them, and answers a beat. */
+START_TEST(test_server_answers_a_beat_between_strangers)
+{
+    enum {
+        STRANGERS = 400
+    };
+    static int all[STRANGERS];
+    int left = 0;
+    put_hello();
+    put_join(MSG_VERSION, '1');
+    int node = say();
+    run_for(20);
+    ck_assert(is_open(node));
+    for (int i = 0; i < STRANGERS; i++)
+        all[i] = dial();
+    buf_init(&out, 1000);
+    put_beats(1);
+    ck_assert_int_eq(write(node, buf_head(&out), buf_len(&out)),
+                     (ssize_t)buf_len(&out));
+    buf_free(&out);
+    char answer[100];
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    ck_assert_int_gt(recv(node, answer, sizeof(answer), MSG_DONTWAIT), 0);
+    for (int i = 0; i < STRANGERS; i++) /* those beyond PLACES are dropped */
+        left += is_open(all[i]);
+    ck_assert_int_eq(left, STRANGERS);
+    run_for(50);
+    for (int i = left = 0; i < STRANGERS; i++) {
+        left += is_open(all[i]);
+        ck_assert_int_eq(close(all[i]), 0);
+    }
+    ck_assert_int_eq(left, PLACES - 1); /* all were seen to in the end */
+    ck_assert_int_eq(close(node), 0);
+}
+END_TEST
+
+/* The longest join that there can be is read; a stranger who announces more
+ * than that gets no memory for it, and who has joined may say more. */
+START_TEST(test_server_reads_no_more_of_a_stranger_than_a_join)
+{
+    static const uint8_t longer[] = {0x01, 0x20, 0, 0}; /* 8193 */
+    static char blanks[20000];
+    struct msg m = {.kind = MSG_KIND_join};
+    m.join = (struct msg_join){.version = MSG_VERSION,
+                               .nodes_min = 2,
+                               .nodes_max = 2,
+                               .nproc = 4096,
+                               .max_restarts = 1000000,
+                               .scale_ms = INT64_C(86400000000),
+                               .join_ms = INT64_C(86400000000),
+                               .last_call_ms = INT64_C(86400000000),
+                               .heartbeat_ms = 3600000,
+                               .reconnect_ms = INT64_C(86400000000),
+                               .lease_ms = INT64_C(86400000000),
+                               .recent_ms = INT64_C(86400000000),
+                               .restarts = 1000000,
+                               .group_rank = -1,
+                               .members = 1,
+                               .port = 65535};
+    memset(m.join.run, 1, sizeof(m.join.run) - 1); /* six bytes each */
+    memset(m.join.agent, 1, sizeof(m.join.agent) - 1);
+    memset(m.join.name, 1, sizeof(m.join.name) - 1);
+    memset(m.join.backend, 1, sizeof(m.join.backend) - 1);
+    memset(m.join.prog, 1, sizeof(m.join.prog) - 1);
+    memset(m.join.role, 1, sizeof(m.join.role) - 1);
+    memset(m.join.addr, 1, sizeof(m.join.addr) - 1);
+    memset(m.join.instance, 1, sizeof(m.join.instance) - 1);
+    put_hello();
+    put_msg(&m);
+    ck_assert_uint_lt(buf_len(&out), 6000); /* room for what is to come */
+    int node = say();
+    put_hello();
+    ck_assert_int_eq(buf_put(&out, longer, sizeof(longer)), 0);
+    int stranger = say();
+    run_for(20);
+    ck_assert(is_open(node));
+    ck_assert(!is_open(stranger));
+    memset(blanks, ' ', sizeof(blanks));
+    memcpy(blanks, "{\"kind\":\"beat\",\"seq\":1,\"heard\":-1", 33);
+    blanks[sizeof(blanks) - 1] = '}';
+    buf_init(&out, 65536);
+    ck_assert_int_eq(frame_put(&out, blanks, sizeof(blanks)), 0);
+    ck_assert_int_eq(write(node, buf_head(&out), buf_len(&out)),
+                     (ssize_t)buf_len(&out));
+    buf_free(&out);
+    run_for(20);
+    ck_assert(is_open(node));
+    ck_assert_int_eq(close(node), 0);
+    ck_assert_int_eq(close(stranger), 0);
+}
+END_TEST
+
 /* A node that came and goes again, in order: idle, once its run is over. */
 START_TEST(test_server_whose_last_node_left_is_idle)
 {
@@ -316,6 +409,8 @@ int main(void)
                         0, 3);
     tcase_add_loop_test(tc, test_server_orders_are_answered_or_refused, 0, 2);
     tcase_add_test(tc, test_server_full_of_strangers_lets_a_node_in);
+    tcase_add_test(tc, test_server_answers_a_beat_between_strangers);
+    tcase_add_test(tc, test_server_reads_no_more_of_a_stranger_than_a_join);
     tcase_add_test(tc, test_server_whose_last_node_left_is_idle);
     tcase_add_test(tc, test_server_closes_with_everything_open);
     tcase_add_test(tc, test_server_with_few_descriptors_says_so);

@@ -369,7 +369,7 @@ START_TEST(test_status_of_a_rebuilt_round_is_whole)
             same_number(run_at(0), "world_size", 0);
             same_number(node_at(0, 0), "base_rank", -1);
         }
-        char name[8];
+        char name[16];
         (void)snprintf(name, sizeof(name), "n%d", i);
         struct msg m = make_join(i, name);
         (void)snprintf(m.join.instance, sizeof(m.join.instance), "%032d", 77);
@@ -493,6 +493,31 @@ START_TEST(test_metrics_are_well_formed)
 }
 END_TEST
 
+/* Names that would look the same are told apart. */
+START_TEST(test_metrics_of_similar_names_are_two)
+{
+    msg_set(like.run, "a\x01");
+    join(1, "n1");
+    msg_set(like.run, "a\\x01");
+    join(2, "n2");
+    ck_assert_int_eq(get("/metrics"), 200);
+    ck_assert_ptr_nonnull(strstr(text(), "run_round{run=\"a\\\\x01\"} 0\n"));
+    ck_assert_ptr_nonnull(strstr(text(), "run_round{run=\"a\\\\x5cx01\"} 0\n"));
+}
+END_TEST
+
+/* An agent's whole id is its own: who knows it could join in its place. */
+START_TEST(test_status_shows_no_whole_id_of_an_agent)
+{
+    struct msg m = make_join(1, "n1");
+    msg_set(m.join.agent, "0123456789abcdef0123456789abcdef");
+    say(1, &m);
+    get_status("/status");
+    same_string(node_at(0, 0), "agent", "0123456789ab");
+    ck_assert_ptr_null(strstr(text(), "0123456789abc"));
+}
+END_TEST
+
 /* -- who may see it -------------------------------------------------------- */
 
 START_TEST(test_site_paths)
@@ -567,6 +592,8 @@ int main(void)
     int n_hostile = sizeof(hostile) / sizeof(hostile[0]);
     tcase_add_loop_test(tc, test_status_of_hostile_names_is_json, 0, n_hostile);
     tcase_add_loop_test(tc, test_metrics_are_well_formed, 0, n_hostile + 1);
+    tcase_add_test(tc, test_metrics_of_similar_names_are_two);
+    tcase_add_test(tc, test_status_shows_no_whole_id_of_an_agent);
     tcase_add_test(tc, test_site_paths);
     tcase_add_loop_test(tc, test_site_without_the_token_shows_nothing, 0, 2);
     tcase_add_test(tc, test_site_that_is_busy_answers_what_costs_nothing);

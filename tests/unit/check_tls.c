@@ -6,6 +6,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <openssl/hmac.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
@@ -13,8 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "rendezvous/net/record.h"
 #include "rendezvous/net/tls.h"
 
 #define OUT_MAX (64u * 1024u)
@@ -453,6 +456,82 @@ START_TEST(test_record_with_an_impossible_head_fails_at_once)
 }
 END_TEST
 
+/* The number `w->count` of a direction, with `inner` as what is sealed. */
+static size_t seal_by_hand(const struct record_way *w,
+                           const uint8_t *inner,
+                           size_t len,
+                           uint8_t *record)
+{
+    EVP_CIPHER_CTX *c = EVP_CIPHER_CTX_new();
+    uint8_t nonce[12];
+    int n;
+    memcpy(nonce, w->iv, sizeof(nonce));
+    nonce[11] ^= (uint8_t)w->count;
+    record[0] = 23;
+    record[1] = record[2] = 3;
+    record[3] = (uint8_t)((len + 16) >> 8);
+    record[4] = (uint8_t)(len + 16);
+    ck_assert_int_eq(
+        EVP_EncryptInit_ex(c, EVP_aes_128_gcm(), NULL, w->key, nonce), 1);
+    ck_assert_int_eq(EVP_EncryptUpdate(c, NULL, &n, record, 5), 1);
+    ck_assert_int_eq(EVP_EncryptUpdate(c, record + 5, &n, inner, (int)len), 1);
+    ck_assert_int_eq(EVP_EncryptFinal_ex(c, record + 5 + len, &n), 1);
+    ck_assert_int_eq(
+        EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_GET_TAG, 16, record + 5 + len), 1);
+    EVP_CIPHER_CTX_free(c);
+    return len + 21;
+}
+
+/* What the peer sealed itself and may not have: RFC 8446, 5.1 and 5.4. `text`
+ * is what comes out, -1: nothing, and the connection ends. */
+static const struct inner_case {
+    size_t data, zeros;
+    uint8_t type; /* 0: none */
+    int text;
+} inner_cases[] = {
+    {.data = 16384, .type = 23, .text = 16384},
+    {.data = 16385, .type = 23, .text = -1},
+    {.data = 16384, .type = 23, .zeros = 200, .text = 16384},
+    {.data = 0, .type = 23, .text = 0},
+    {.data = 0, .type = 23, .zeros = 16384, .text = 0},
+    {.data = 0, .zeros = 1, .text = -1},
+    {.data = 0, .zeros = 16384, .text = -1},
+};
+
+START_TEST(test_record_is_opened_as_far_as_may_be)
+{
+    static uint8_t inner[RECORD_MAX], record[RECORD_MAX], text[RECORD_MAX];
+    static const uint8_t secret[RECORD_SECRET_LEN] = "a secret";
+    const struct inner_case *i = &inner_cases[_i];
+    struct record_way ours, theirs;
+    struct tls_key *key = key_of(token); /* loads OpenSSL */
+    uint8_t type;
+    ck_assert_int_eq(record_begin(&ours, secret), 0);
+    ck_assert_int_eq(record_begin(&theirs, secret), 0);
+    memset(inner, 'x', i->data);
+    memset(inner + i->data, 0, 1 + i->zeros);
+    inner[i->data] = i->type;
+    size_t len = i->data + (i->type != 0) + i->zeros;
+    len = seal_by_hand(&ours, inner, len, record);
+    ck_assert_uint_eq(record_len(record), len);
+    ck_assert_int_eq(record_open(&theirs, record, len, text, &type), i->text);
+    if (i->text > 0)
+        ck_assert_mem_eq(text, inner, (size_t)i->text);
+    /* Whatever it was, its number is used up. */
+    ck_assert_int_eq(record_open(&theirs, record, len, text, &type), -1);
+    /* A key that is worn out opens and seals nothing more. */
+    struct buf out;
+    buf_init(&out, RECORD_MAX);
+    ours.blocks = theirs.blocks = UINT64_C(1) << 34;
+    theirs.count = 0;
+    ck_assert_int_eq(record_open(&theirs, record, len, text, &type), -1);
+    ck_assert_int_eq(record_seal(&ours, RECORD_DATA, inner, 1, &out), -1);
+    ck_assert_uint_eq(buf_len(&out), 0);
+    buf_free(&out);
+    tls_key_free(key);
+}
+END_TEST
+
 /* Does a record that is left out, repeated or moved end the connection? */
 START_TEST(test_records_out_of_order_fail)
 {
@@ -508,7 +587,7 @@ START_TEST(test_server_of_a_damaged_hello_fails)
 }
 END_TEST
 
-/* Does half a hello wait, and cost no answer? */
+/* Does half a hello wait, and cost neither an answer nor OpenSSL's memory? */
 START_TEST(test_server_of_half_a_hello_waits)
 {
     struct tls_key *key = key_of(token);
@@ -516,10 +595,12 @@ START_TEST(test_server_of_half_a_hello_waits)
     end_open(&client, key, false);
     for (size_t n = 1; n < buf_len(&client.out); n++) {
         struct end server;
+        size_t before = mallinfo2().uordblks;
         end_open(&server, key, true);
         give(&server, buf_head(&client.out), n);
         ck_assert_int_eq(tls_state(server.tls), TLS_GREETING);
         ck_assert_uint_eq(buf_len(&server.out), 0);
+        ck_assert_uint_lt(mallinfo2().uordblks, before + 4096);
         end_close(&server);
     }
     end_close(&client);
@@ -626,6 +707,57 @@ START_TEST(test_full_buffer_fails_and_keeps_its_limit)
     ck_assert_uint_le(buf_len(&p.client.out), OUT_MAX);
     ck_assert_int_eq(tls_state(p.client.tls), TLS_FAILED);
     pair_close(&p);
+}
+END_TEST
+
+/* -- forgetting ------------------------------------------------------------ */
+
+/* A child that forgets can neither speak on a connection nor make another, nor
+ * say the farewell; the parent goes on. */
+START_TEST(test_forgetting_child_knows_nothing)
+{
+    struct pair p;
+    static const uint8_t nothing[TLS_FAREWELL_LEN];
+    int wire[2];
+    uint8_t data[1000];
+    pair_up(&p);
+    ck_assert_int_eq(tls_seal(p.client.tls, (const uint8_t *)"first", 5), 0);
+    settle(&p, 4096);
+    ck_assert_int_eq(pipe(wire), 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        struct end fresh;
+        tls_forget();
+        if (memcmp(tls_farewell(p.client.tls), nothing, sizeof(nothing)) != 0 ||
+            tls_seal(p.client.tls, (const uint8_t *)"forged", 6) != 0)
+            _exit(1);
+        end_open(&fresh, p.keys[0], false);
+        ssize_t n =
+            write(wire[1], buf_head(&p.client.out), buf_len(&p.client.out));
+        n += write(wire[1], buf_head(&fresh.out), buf_len(&fresh.out));
+        _exit(n > 0 ? 0 : 1);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    ssize_t n = read(wire[0], data, sizeof(data));
+    size_t forged = TLS_FAREWELL_LEN - 4; /* 5 + 6 + 1 + 16 */
+    ck_assert_int_gt(n, (ssize_t)forged);
+    struct end other;
+    end_open(&other, p.keys[1], true);
+    give(&other, data + forged, (size_t)n - forged);
+    ck_assert_int_eq(tls_state(other.tls), TLS_FAILED);
+    ck_assert(tls_token_differs(other.tls));
+    end_close(&other);
+    ck_assert_int_eq(tls_seal(p.client.tls, (const uint8_t *)"second", 6), 0);
+    settle(&p, 4096);
+    ck_assert(contains(&p.server.got, "firstsecond"));
+    give(&p.server, data, forged);
+    ck_assert_int_eq(tls_state(p.server.tls), TLS_FAILED);
+    pair_close(&p);
+    (void)close(wire[0]);
+    (void)close(wire[1]);
 }
 END_TEST
 
@@ -792,6 +924,8 @@ static Suite *make_suite(void)
     tcase_add_loop_test(records,
                         test_record_with_an_impossible_head_fails_at_once, 0,
                         LEN(bad_heads));
+    tcase_add_loop_test(records, test_record_is_opened_as_far_as_may_be, 0,
+                        sizeof(inner_cases) / sizeof(inner_cases[0]));
     tcase_add_loop_test(records, test_records_out_of_order_fail, 0, 2);
     suite_add_tcase(s, records);
     TCase *without = tcase_create("without it");
@@ -808,6 +942,7 @@ static Suite *make_suite(void)
     tcase_add_test(hostile, test_server_of_a_replay_fails);
     tcase_add_test(hostile, test_changed_data_fails);
     tcase_add_test(hostile, test_full_buffer_fails_and_keeps_its_limit);
+    tcase_add_test(hostile, test_forgetting_child_knows_nothing);
     suite_add_tcase(s, hostile);
     TCase *file = tcase_create("file");
     tcase_add_checked_fixture(file, enter_root, leave_root);
