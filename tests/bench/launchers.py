@@ -345,11 +345,13 @@ def find_hydra(notes):
 def find_torchrun(python, notes):
     """[] or what there is of it: with its defaults, with fast polling."""
     version = torch_version(python)
+    if version is None:
+        notes.append(f"torchrun is left out, {python} has none")
+        return []
     progress(f"warming up torchrun {version}")
     command = [python, str(HERE / "torchrun.py"), "--help"]
-    done = subprocess.run(command, capture_output=True)
-    if version is None or done.returncode != 0:
-        notes.append(f"torchrun of {python} is left out, it does not run there")
+    if subprocess.run(command, capture_output=True).returncode != 0:
+        notes.append(f"torchrun {version} is left out, it does not start")
         return []
     label = "torchrun " + ".".join(version.split(".")[:2])
     if not version.startswith("1."):

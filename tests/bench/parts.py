@@ -103,6 +103,7 @@ class Store:
         self.played = {}  # trial: {contender there: [{figure: number}, ...]}
 
     def start(self):
+        players = {}
         folder = self.stack.enter_context(tempfile.TemporaryDirectory())
         for c in store.contenders(self.args, pathlib.Path(folder)):
             if c.label.endswith(" classic"):
@@ -111,7 +112,8 @@ class Store:
             torch = "fast" if c.proto == "old" else "new"
             column = self.COLUMNS.get(c.label, torch)
             here = Server(store_label(c), column)
-            self.players[here] = c
+            players[here] = c
+        self.players = players
 
     def close(self):
         self.stack.close()
