@@ -149,7 +149,8 @@ class Torchrun(Elastic):
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """What the driver plays; runs and dear_runs say how often."""
+    """What the driver plays; runs and dear_runs say how often, and quick_runs
+    how often of those when time is short."""
 
     play: str
     runs: int
@@ -160,12 +161,13 @@ class Trial:
     limit_s: int = 20
     conf: str = ""  # of the rendezvous
     streams: str = ""  # of logs: redirects or tee
+    quick_runs: int = 3
 
     def runs_of(self, contender):
         return self.dear_runs if contender.dear else self.runs
 
     def shortened(self):
-        return dataclasses.replace(self, runs=min(self.runs, 3), dear_runs=1)
+        return dataclasses.replace(self, runs=self.quick_runs, dear_runs=1)
 
 
 LIFE1 = Trial("life", runs=15, dear_runs=2, workers=1)
@@ -178,7 +180,8 @@ NODE = Trial("node", runs=11, dear_runs=1, nnodes="1:2", restarts=3, limit_s=10)
 SILENT = dataclasses.replace(
     NODE, play="silent", runs=9, conf=",heartbeat_timeout=0.3"
 )
-SILENT5 = dataclasses.replace(SILENT, runs=3, conf="")  # 5 s is the default
+# 5 s is the default.
+SILENT5 = dataclasses.replace(SILENT, runs=3, conf="", quick_runs=1)
 GROW = Trial(
     "grow",
     runs=9,
@@ -190,7 +193,14 @@ GROW = Trial(
     limit_s=30,
 )
 LINES = 2_000_000  # of 100 bytes, by each worker
-REDIRECT = Trial("logs", runs=5, dear_runs=1, limit_s=300, streams="redirects")
+REDIRECT = Trial(
+    "logs",
+    runs=5,
+    dear_runs=1,
+    limit_s=300,
+    streams="redirects",
+    quick_runs=1,
+)
 TEE = dataclasses.replace(REDIRECT, streams="tee")
 ORPHANS = Trial("orphans", runs=11, dear_runs=1, limit_s=2)
 
