@@ -158,7 +158,7 @@ help:
 	@echo 'make check-fuzz, check-model     a slice of that; the model, by spin'
 	@echo 'make check-interop   real PyTorch, 1.13 and 2: fetches 560 MB, once'
 	@echo 'make check-gpu  kernels, NCCL and snapshots on a GPU, where there is one'
-	@echo 'make bench      measure start and restart beside torchrun and hydra'
+	@echo 'make bench      ddprun beside torchrun, hydra and Redis, in one table'
 	@echo 'make bench-rdzv  10,000 agents on one rendezvous, beside a bare server'
 	@echo 'make bench-store  the c10d store beside PyTorch'"'"'s own and Redis'
 	@echo 'make bench-cnn  train the cnn beside PyTorch over gloo'
@@ -351,9 +351,6 @@ demo: setup
 	$(MAKE) all
 	scripts/demo $(B)
 
-bench: all
-	tests/bench/run $(B)
-
 BENCH_RDZV := $(addprefix $(B)/bench/rdzv/,load floor)
 $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
 		rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl \
@@ -366,13 +363,17 @@ bench-rdzv: $(B)/ddprdzvd $(BENCH_RDZV)
 BENCH_STORE := $(addprefix $(B)/bench/store/,load floor serve)
 $(B)/bench/store/load: $(call obj,tests/bench/store/load)
 $(B)/bench/store/floor: $(call obj,tests/bench/store/floor)
-$(B)/bench/store/serve: $(call obj,tests/bench/store/serve $(STORE) $(SERVER) \
-		$(NET) $(PROTO) $(OPTS) $(BASE))
+$(B)/bench/store/serve: $(call obj,tests/bench/store/serve \
+		$(filter-out %/store_doors,$(STORE)) rendezvous/net/addr $(BASE))
 $(BENCH_STORE):
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -luv -lcjson -lm -ldl
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -luv
 bench-store: $(BENCH_STORE)
 	tests/bench/store/run $(B) $(BENCH_ARGS)
+
+# The parts have tables of their own with more rows.
+bench: all $(BENCH_RDZV) $(BENCH_STORE)
+	tests/bench/run $(B) $(BENCH_ARGS)
 
 bench-cnn: all
 	tests/bench/cnn/run $(B) $(BENCH_ARGS)

@@ -241,6 +241,7 @@ static void on_link_up(void *ctx)
     struct agent_event ev = {.kind = AGENT_LINK_UP};
     journal_joined(&d->journal, mono_now_us());
     step(d, &ev);
+    output_prepare(d->output); /* while the join is on its way */
 }
 
 static void on_link_msg(void *ctx, const struct msg *m)

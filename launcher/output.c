@@ -106,6 +106,22 @@ static int start_relay(struct output *o, struct ddp_err *err)
     return rc;
 }
 
+static bool is_piped(const struct conf_output *c, int local_rank)
+{
+    return conf_output_plan(c, local_rank, CONF_STDOUT).piped ||
+           conf_output_plan(c, local_rank, CONF_STDERR).piped;
+}
+
+void output_prepare(struct output *o)
+{
+    struct ddp_err err;
+    bool wanted = false;
+    for (int i = 0; i < o->conf->nproc && !wanted; i++)
+        wanted = is_piped(&o->conf->output, i);
+    if (wanted)
+        (void)start_relay(o, &err); /* tried again with the first worker */
+}
+
 static bool send_word(struct output *o,
                       const struct relay_word *w,
                       size_t size,

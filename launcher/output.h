@@ -19,6 +19,10 @@ struct output;
 /* Starts nothing yet. Borrows `conf` for the process's life. */
 struct output *output_new(const struct conf *conf);
 
+/* Starts the relay early, where a worker will need one: while the agent waits
+ * for its world this costs nothing. Errors come with output_open. */
+void output_prepare(struct output *o);
+
 /* The other ends of a worker's streams; -1: it inherits that one. */
 struct output_ends {
     int out;

@@ -6,8 +6,11 @@
  *
  *     life      start, stand idle, end by itself
  *     restart   one worker is killed, all start again
- *     node      the second launcher is killed, the first one's workers start
- *               again
+ *     node      the second launcher is killed with all below it but workers,
+ *               the first one's workers start again
+ *     silent    the same, but the second one is stopped, as its machine may be:
+ *               its connections stay, nothing comes
+ *     grow      the last launcher comes later, all workers start again
  *     orphans   the launcher is killed, all else should go too
  *
  * WORKERS is their number in all. SETTLE_MS passes between the last worker's
@@ -127,7 +130,8 @@ static void play_restart(struct stage *s, int workers)
         print_late("again_us");
 }
 
-static void play_node(struct stage *s, int workers)
+/* The second launcher and all below it but workers get the signal. */
+static void lose_node(struct stage *s, int workers, int signo)
 {
     static pid_t pids[STAGE_TREE];
     int64_t last_ns;
@@ -135,13 +139,36 @@ static void play_node(struct stage *s, int workers)
         stage_die(s, "this trial needs two launchers");
     (void)start_all(s, workers);
     int n = stage_tree(s, 1, pids);
-    int64_t kill_ns = event_now();
+    int64_t lost_ns = event_now();
     for (int i = 0; i < n; i++)
-        (void)kill(pids[i], SIGKILL); /* ESRCH: its parent's death ended it */
-    if (stage_wait_starts(s, workers / 2, kill_ns, 1, &last_ns))
-        print_us("again_us", kill_ns, last_ns);
+        (void)kill(pids[i], signo); /* ESRCH: its parent's death ended it */
+    if (stage_wait_starts(s, workers / 2, lost_ns, 1, &last_ns))
+        print_us("again_us", lost_ns, last_ns);
     else
         print_late("again_us");
+}
+
+static void play_node(struct stage *s, int workers)
+{
+    lose_node(s, workers, SIGKILL);
+}
+
+static void play_silent(struct stage *s, int workers)
+{
+    lose_node(s, workers, SIGSTOP);
+}
+
+static void play_grow(struct stage *s, int workers)
+{
+    int64_t last_ns;
+    int before = s->n_launchers;
+    (void)start_all(s, workers / (before + 1) * before);
+    int64_t late_ns = event_now();
+    stage_launch(s, s->late);
+    if (stage_wait_starts(s, workers, late_ns, -1, &last_ns))
+        print_us("grown_us", s->launchers[before].exec_ns, last_ns);
+    else
+        print_late("grown_us");
 }
 
 static void play_orphans(struct stage *s, int workers)
@@ -159,11 +186,11 @@ static void play_orphans(struct stage *s, int workers)
 static const struct trial {
     const char *name;
     void (*play)(struct stage *s, int workers);
+    bool late; /* it starts the last launcher itself */
 } trials[] = {
-    {"life", play_life},
-    {"restart", play_restart},
-    {"node", play_node},
-    {"orphans", play_orphans},
+    {"life", play_life, false},       {"restart", play_restart, false},
+    {"node", play_node, false},       {"silent", play_silent, false},
+    {"orphans", play_orphans, false}, {"grow", play_grow, true},
 };
 
 /* -- main ---------------------------------------------------------------- */
@@ -185,8 +212,8 @@ static long number(const char *text, long max)
     return n;
 }
 
-/* Each "--" ends one command and begins the next. */
-static void launch_all(struct stage *s, int argc, char *argv[])
+/* Each "--" ends one command and begins the next. late: the last one waits. */
+static void launch_all(struct stage *s, int argc, char *argv[], bool late)
 {
     int begin = 0;
     for (int i = 0; i <= argc; i++) {
@@ -195,7 +222,10 @@ static void launch_all(struct stage *s, int argc, char *argv[])
         if (i == begin)
             usage();
         argv[i] = NULL; /* argv[argc] is NULL already */
-        stage_launch(s, argv + begin);
+        if (late && i == argc)
+            s->late = argv + begin;
+        else
+            stage_launch(s, argv + begin);
         begin = i + 1;
     }
 }
@@ -212,7 +242,8 @@ int main(int argc, char *argv[])
         if (strcmp(argv[1], trials[i].name) != 0)
             continue;
         stage_open(&s, argv[5], settle_ms * STAGE_MS, limit_s * STAGE_S);
-        launch_all(&s, argc - MIN_ARGC + 1, argv + MIN_ARGC - 1);
+        launch_all(&s, argc - MIN_ARGC + 1, argv + MIN_ARGC - 1,
+                   trials[i].late);
         trials[i].play(&s, workers);
         stage_close(&s);
         return fflush(stdout) == 0 ? 0 : 1;

@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define STAGE_LAUNCHERS 2
+#define STAGE_LAUNCHERS 3
 #define STAGE_EVENTS    4096 /* more of them are a fault of the launcher */
 #define STAGE_TREE      1024 /* processes */
 
@@ -40,6 +40,7 @@ struct stage {
     int events_fd;
     struct launcher *launchers; /* in memory that children write to */
     int n_launchers;
+    char **late;      /* what the trial launches itself; borrowed, or NULL */
     int64_t empty_ns; /* when no descendant was left, 0: there are some */
 };
 

@@ -25,7 +25,10 @@ def join_one(port, n, ends):
     handler = dyn.DynamicRendezvousHandler.from_backend(
         "bench", store, backend, min_nodes=n, max_nodes=n
     )
-    _, rank, world = handler.next_rendezvous()
+    place = handler.next_rendezvous()
+    if not isinstance(place, tuple):  # since 2.5
+        place = (place.store, place.rank, place.world_size)
+    _, rank, world = place
     assert world == n and 0 <= rank < n
     ends.append(time.monotonic())
 
@@ -44,7 +47,7 @@ def agents(port, n, mine, barrier, queue):
         t.start()
     for t in threads:
         t.join()
-    queue.put((began, max(ends)))
+    queue.put((began, max(ends)) if len(ends) == mine else None)
 
 
 def main():
@@ -65,6 +68,11 @@ def main():
         p.start()
         processes.append(p)
     times = [queue.get() for _ in processes]
+    if None in times:
+        print("an agent got no rank", file=sys.stderr, flush=True)
+        for p in processes:
+            p.kill()
+        os._exit(1)
     print(max(t[1] for t in times) - min(t[0] for t in times), flush=True)
     for p in processes:
         p.kill()
