@@ -14,14 +14,14 @@ for machine in host other; do
         --max_restarts=1 --rdzv_endpoint=host:29500 ./careful
 done
 wait_world 4 0 30
-# Leases of 5 s: three of them.
-sleep 15
-same 1 "$(newest_round)" 'newest round after 15 s'
+# Leases of 5 s: two of them.
+sleep 10.5
+same 1 "$(newest_round)" 'newest round after 10 s'
 for machine in host other; do has_not 'are killed' $machine.err; done
 began=$(now_ms)
 kill_worker 3 1
 wait_world 4 1 20
-measured "13 % lost each way: no false alarm in 15 s, a worker killed:" \
+measured "13 % lost each way: no false alarm in 10 s, a worker killed:" \
     "all run again after $(took_to 2) ms"
 same '1 ' "$(values restarts 2)" restarts
 open_gate
