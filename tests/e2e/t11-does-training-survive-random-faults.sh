@@ -178,7 +178,8 @@ left_on()
 judge()
 {
     # A time without a new step counts as lost from 0.4 s (beats come each 0.1).
-    # A step is lost when it is done again: the beat may be 0.1 s old.
+    # A step is lost when it is done again. Beats come each 0.1 s, so of each
+    # loss the steps of so long are a guess.
     awk -v mtbf="$1" -v steps=$((epochs * per_epoch)) -v whole_ms="$whole_ms" '
         NR == 1 { first = last = $1 }
         $2 < before { lost += most + steps / whole_ms * 100 - $2 }
@@ -188,7 +189,7 @@ judge()
         END {
             wall = last - first
             kept = wall > 0 ? 100 * (1 - down / wall) : 0
-            printf "%d of %d steps done twice at most; " \
+            printf "about %d of %d steps done twice; " \
                 "training went on in %.1f %% of %.0f s, " \
                 "in %.1f times the undisturbed time\n", lost, steps, kept,
                 wall / 1000, wall / whole_ms
