@@ -156,6 +156,7 @@ help:
 	@echo 'make check-unit, check-sim, check-e2e, check-tree   one layer of them'
 	@echo 'make fuzz       build the fuzz targets (clang): scripts/fuzz runs them'
 	@echo 'make check-fuzz, check-model     a slice of that; the model, by spin'
+	@echo 'make soak       train for MINUTES=N under random faults, SEED=S; root'
 	@echo 'make check-interop   real PyTorch, 1.13 and 2: fetches 560 MB, once'
 	@echo 'make check-gpu  kernels, NCCL and snapshots on a GPU, where there is one'
 	@echo 'make bench      ddprun beside torchrun, hydra and Redis, in one table'
@@ -310,7 +311,7 @@ $(FUZZ_PROGRAMS): $(B)/tests/%: $$(call obj,tests/$$* $(FUZZ_MAIN) \
 	$(Q)$(CC) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ \
 		$(call libs,tests/$*.c)
 
-.PHONY: fuzz fuzz-programs check-fuzz check-model
+.PHONY: soak fuzz fuzz-programs check-fuzz check-model
 fuzz-programs: $(FUZZ_PROGRAMS)
 fuzz:
 	$(Q)$(MAKE) SAN=fuzz CC=$(FUZZ_CC) fuzz-programs
@@ -321,6 +322,9 @@ check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 	scripts/run-tests $^
 check-e2e: all $(FAKE_NVML) $(EMULATED)
 	tests/e2e/run $(B)
+# MINUTES=, SEED=, MTBF= (scripts/soak)
+soak: all
+	scripts/soak $(B)
 check-interop: all
 	tests/interop/check $(B) all
 check-interop-old check-interop-new: check-interop-%: all

@@ -316,15 +316,27 @@ static void connect_now(struct step *s)
     emit(s, &action);
 }
 
+/* How long the server may be away before the agent gives up, once it has
+ * nothing else to wait for. */
+static int64_t bearable_us(const struct agent *a)
+{
+    return (a->was_up ? a->conf.join.reconnect_ms : a->conf.join.join_ms) *
+           MONO_MS;
+}
+
 /* The next try, after a pause that doubles and is jittered by half, so that
- * ten thousand agents do not come back at once. */
+ * ten thousand agents do not come back at once. Where the time to come back is
+ * short so are the pauses: a server that was away for half of it is found. */
 static void schedule_retry(struct step *s)
 {
     struct agent *a = s->a;
     int64_t half_us = a->pause_us / 2;
     int64_t jitter_us = rng_below(&a->rng, (uint32_t)half_us + 1);
     a->retry_at_us = mono_after(s->now_us, half_us + jitter_us);
-    a->pause_us = mono_min(a->pause_us * 2, PAUSE_LONGEST_US);
+    int64_t longest_us = mono_min(PAUSE_LONGEST_US, bearable_us(a) / 8);
+    a->pause_us =
+        mono_min(a->pause_us * 2,
+                 longest_us > PAUSE_FIRST_US ? longest_us : PAUSE_FIRST_US);
 }
 
 /*
@@ -834,8 +846,7 @@ static int64_t patience_us(const struct agent *a)
     if (a->heard || a->work == AGENT_RUNNING || a->work == AGENT_CHECKING ||
         a->going)
         return MONO_NEVER;
-    return (a->was_up ? a->conf.join.reconnect_ms : a->conf.join.join_ms) *
-           MONO_MS;
+    return bearable_us(a);
 }
 
 static int status_of(const struct msg_failed *f)

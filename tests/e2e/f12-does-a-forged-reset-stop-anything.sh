@@ -2,25 +2,16 @@
 # Somebody resets the connection of a node, as each of the two ends sees it: is
 # it made again with no worker the wiser?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+. "$E2E_LIB/faults.sh"
 
-command -v nft >/dev/null || skip 'needs nft'
+need_tools nft
 network host other
-nft_on_host()
+# reset_by HOOK MATCH: forged on the host, until the other one is back.
+reset_by()
 {
-    ip netns exec dpe$$-host nft "$@" || fail "nft $*"
-}
-
-# forge HOOK MATCH: answers what comes by a reset, for a moment.
-forge()
-{
-    _before=$(grep -c 'connected to the rendezvous again' other.err)
-    nft_on_host "add table inet forge"
-    nft_on_host "add chain inet forge c { type filter hook $1 priority 0; }"
-    nft_on_host "add rule inet forge c $2 counter reject with tcp reset"
-    eventually 5 eval '! ip netns exec dpe$$-host nft list table inet forge |
-        grep -q "counter packets 0 "' || fail 'nothing was reset'
-    nft_on_host "delete table inet forge"
-    wait_lines $((_before + 1)) 'connected to the rendezvous again' other.err
+    before=$(grep -c 'connected to the rendezvous again' other.err)
+    forge host "$@"
+    wait_lines $((before + 1)) 'connected to the rendezvous again' other.err
 }
 
 for machine in host other; do
@@ -30,9 +21,9 @@ for machine in host other; do
 done
 wait_round 1 2
 # A beat that comes is answered so: the node sees a reset, the server nothing.
-forge input 'ip saddr 10.77.0.2 tcp dport 29500'
+reset_by input 'ip saddr 10.77.0.2 tcp dport 29500'
 # An answer that goes out is: the server sees a reset, the node nothing yet.
-forge output 'ip daddr 10.77.0.2 tcp sport 29500'
+reset_by output 'ip daddr 10.77.0.2 tcp sport 29500'
 sleep 1.2 # a lease
 lines 2 '^round=' started
 for machine in host other; do

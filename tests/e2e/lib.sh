@@ -365,18 +365,34 @@ network()
     done
 }
 
-# in_machine MACHINE COMMAND...: there, with its own host name and /etc/hosts
-# (hosts.MACHINE, or the one of all).
+# in_machine MACHINE COMMAND...: there, with its own host name, its own /tmp
+# (tmp.MACHINE; log folders go there), /dev/shm (shm.MACHINE) and its own /etc/hosts (hosts.MACHINE, or
+# the one of all); so for resolv.conf and nsswitch.conf where they are here.
 in_machine()
 {
     _machine=$1
     shift
-    _file=$E2E_DIR/hosts
-    [ ! -f "hosts.$_machine" ] || _file=$E2E_DIR/hosts.$_machine
+    mkdir -p "$E2E_DIR/tmp.$_machine" "$E2E_DIR/shm.$_machine"
+    # What we need of the /tmp that is covered lies in the new one as well.
     # shellcheck disable=SC2016 # for the inner shell
     exec ip netns exec "dpe$$-$_machine" unshare --uts --mount sh -c '
-        hostname "$1" && mount --bind "$2" /etc/hosts && shift 2 && exec "$@"
-        ' sh "$_machine" "$_file" "$@"
+        hostname "$1" || exit
+        new=$E2E_DIR/tmp.$1
+        for file in hosts resolv.conf nsswitch.conf; do
+            own=$E2E_DIR/$file.$1
+            [ -f "$own" ] || own=$E2E_DIR/$file
+            [ ! -f "$own" ] || mount --bind "$own" /etc/$file || exit
+        done
+        for folder in "$E2E_WORK" "$E2E_LIB"; do
+            case $folder in
+            /tmp/*) mkdir -p "$new${folder#/tmp}" &&
+                mount --bind "$folder" "$new${folder#/tmp}" || exit ;;
+            esac
+        done
+        unset TMPDIR
+        mount --bind "$E2E_DIR/shm.$1" /dev/shm || exit
+        mount --rbind "$new" /tmp && cd "$E2E_DIR" && shift && exec "$@"
+        ' sh "$_machine" "$@"
 }
 
 # node_on MACHINE NAME [OPTION...] PROGRAM...: a launcher on that machine.
@@ -390,6 +406,16 @@ node_on()
             "E2E_MARK=$E2E_DIR:$_name" "$DDPRUN" "$@"
     ) >"$_name.out" 2>"$_name.err" 9<&- &
     eval "pid_$_name=$!"
+}
+
+# daemon_on MACHINE NAME PORT: a rendezvous daemon there.
+daemon_on()
+{
+    _name=$2
+    (in_machine "$1" env "E2E_MARK=$E2E_DIR:$_name" "$DDPRDZVD" \
+        --listen="0.0.0.0:$3") >"$_name.out" 2>"$_name.err" 9<&- &
+    eval "pid_$_name=$!"
+    wait_for 'serving on port' "$_name.err"
 }
 
 # cut_off MACHINE, heal MACHINE: its cable, at the switch; its own side still

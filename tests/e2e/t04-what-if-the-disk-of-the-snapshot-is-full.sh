@@ -3,16 +3,14 @@
 # reason, is the snapshot that was there whole, and does training not end well
 # as if nothing had been?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+. "$E2E_LIB/faults.sh"
 . "$E2E_LIB/trainer.sh"
 
-[ "$(id -u)" -eq 0 ] || skip 'needs root, to make a small disk'
 case $MODEL in
 *mlp*) ;;
 *) skip 'needs the images: the snapshots of the other model are tiny' ;;
 esac
-mkdir small
-mount -t tmpfs -o size=1900k tmpfs small || skip 'no tmpfs here'
-MOUNTS=$E2E_DIR/small
+small_disk small 1900k
 node it --standalone --nproc_per_node=2 ./train 2 1 $MODEL \
     --snapshot_path=small/snap
 end_of it 20

@@ -2,11 +2,9 @@
 # The log disk is full for a while: do the workers run on, is it said once, and
 # does the file tell what is missing?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+. "$E2E_LIB/faults.sh"
 
-[ "$(id -u)" -eq 0 ] || skip 'needs root, to mount a small disk'
-mkdir disk
-mount -t tmpfs -o size=256k tmpfs disk || skip 'no tmpfs here'
-MOUNTS=$E2E_DIR/disk
+small_disk disk 256k
 for mode in --redirects=1 --tee=1; do
     : >said
     head -c 100000 /dev/zero >disk/filler

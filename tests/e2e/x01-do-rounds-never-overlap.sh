@@ -4,6 +4,7 @@
 # the faults cease? SEED=N plays one sequence again, as far as time allows.
 # limit: 60
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+. "$E2E_LIB/faults.sh"
 
 SEED=${SEED:-$(date +%N | sed 's/^0*//')}
 echo "SEED=$SEED"
@@ -15,26 +16,7 @@ pick()
     PICKED=$((random % $1))
 }
 
-cat >careful <<'CAREFUL'
-#!/bin/sh
-# Looks whether anybody of an older round lives, and then waits at the gate.
-for file in $(grep -lsz "^E2E_MARK=$E2E_DIR:" /proc/[0-9]*/environ); do
-    round=$(tr '\0' '\n' <"$file" 2>/dev/null | sed -n 's/^DDP_ROUND=//p')
-    [ -n "$round" ] && [ "$round" -lt "$DDP_ROUND" ] || continue
-    pid=${file#/proc/}
-    pid=${pid%/environ}
-    { read -r stat <"/proc/$pid/stat"; } 2>/dev/null || continue
-    case ${stat##*) } in
-    [ZX]*) ;;
-    *) echo "in round $DDP_ROUND there lives of $round: $stat" \
-        >>"$E2E_DIR/overlaps" ;;
-    esac
-done
-exec "$E2E_LIB/worker" gate
-CAREFUL
-chmod +x careful
-: >overlaps
-
+careful_worker
 port=$(free_port)
 daemon d "$port"
 conf=heartbeat_timeout=0.5,last_call_timeout=0,reconnect_timeout=20,is_host=0
@@ -105,7 +87,8 @@ open_gate
 for name in a b c; do
     ends_with 0 $name 20
 done
-[ ! -s overlaps ] || { cat faults overlaps; fail 'rounds overlap'; }
+[ ! -s overlaps ] || cat faults
+none_overlap
 rounds=$(sed -n 's/^round=\([0-9]*\) .*/\1/p' started | sort -nu | wc -l)
 measured "$faults faults, $rounds rounds, SEED=$SEED"
 [ "$rounds" -ge 5 ] || fail 'hardly anything happened'

@@ -530,6 +530,31 @@ START_TEST(test_agent_pauses_between_tries_grow)
 }
 END_TEST
 
+/* Where little time is given, a server that is back after half of it is found
+ * before the agent gives up. */
+START_TEST(test_agent_pauses_are_short_where_the_time_to_come_back_is)
+{
+    agent.conf.join.reconnect_ms = 3000;
+    run();
+    link_down(true);
+    worker_ends(0, 0, 11);
+    worker_ends(1, 0, 15);
+    int64_t from_us = now_us;
+    int64_t last_us = now_us;
+    while (!exited && now_us < from_us + 10 * MONO_S) {
+        pass(MONO_MS);
+        if (strstr(did, "connect") == NULL)
+            continue;
+        ck_assert_int_le(now_us - last_us, 376 * MONO_MS);
+        last_us = now_us;
+        link_down(true);
+    }
+    ck_assert(exited);
+    ck_assert_int_ge(now_us - from_us, 2900 * MONO_MS);
+    ck_assert_int_le(now_us - last_us, 376 * MONO_MS);
+}
+END_TEST
+
 /* A server that takes connections and drops them is not run against. */
 START_TEST(test_agent_connection_that_was_not_answered_counts_as_a_failed_try)
 {
@@ -920,6 +945,7 @@ static void add_tests(TCase *t)
         test_agent_other_broken_connections_renew_nothing,
         test_agent_link_without_answers_is_broken_off,
         test_agent_pauses_between_tries_grow,
+        test_agent_pauses_are_short_where_the_time_to_come_back_is,
         test_agent_connection_that_was_not_answered_counts_as_a_failed_try,
         test_agent_whose_lease_was_over_is_not_sure_of_its_round,
         test_agent_spare_tells_the_next_server_of_the_round,

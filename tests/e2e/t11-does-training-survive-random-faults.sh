@@ -1,0 +1,260 @@
+#!/bin/sh
+# Two machines train under a random schedule of faults, one every MTBF seconds
+# in the mean: is the result that of a run that nobody disturbed, to the bit, is
+# nothing left, and how many steps and how much time are lost? `make soak`
+# plays it at length: MINUTES=, SEED=, MTBF= (several in turn, in quotes).
+# limit: 150
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+. "$E2E_LIB/faults.sh"
+. "$E2E_LIB/trainer.sh"
+
+need_tools nft python3 awk
+minutes=${MINUTES:-0.12} seed=${SEED:-1} mtbfs=${MTBF:-1.5}
+[ -s "$E2E_DATA/train-images-idx3-ubyte.gz" ] || MODEL='--model=linear'
+per_epoch=$(echo "$MODEL" | grep -q mlp && echo 47 || echo 16)
+
+network server a b
+
+# bring NAME: a node of the run `run`, of so many `epochs`, with a disk of its
+# own.
+bring()
+{
+    [ ! -f "$1.out" ] || cat "$1.out" "$1.err" >>before.log
+    # shellcheck disable=SC2086 # words
+    node_on "$1" "$1" --nnodes=2 --nproc_per_node=2 --max_restarts=1000000 \
+        --shutdown_timeout=2 --beat_timeout=3 --rdzv_id="$run" \
+        --rdzv_endpoint=server:29500 \
+        --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=3 \
+        ./train "$epochs" 20 $MODEL --save_steps=100 \
+        --snapshot_path="$E2E_DIR/$run-$1"
+}
+
+# undisturbed NAME EPOCHS: sets took_ms.
+undisturbed()
+{
+    run=$1 epochs=$2 began=$(now_ms)
+    bring a
+    bring b
+    ends_with 0 a 100000
+    ends_with 0 b
+    took_ms=$(took)
+}
+
+# -- the faults ---------------------------------------------------------------
+
+# plan MTBF SECONDS: a line for each fault: at which ms, what, of which node
+# or rank, with which number below 1000.
+plan()
+{
+    awk -v seed="$seed" -v mtbf="$1" -v seconds="$2" 'BEGIN {
+        srand(seed * 1000 + mtbf)
+        count = split("worker worker worker worker worker segv segv hang " \
+            "agent agent guard guard both power power leave daemon daemon " \
+            "freeze cut cut mute deafen lose all", kinds, " ")
+        while ((at -= mtbf * log(1 - rand())) < seconds)
+            print int(at * 1000), kinds[int(rand() * count) + 1], \
+                int(rand() * 4), int(rand() * 1000)
+    }'
+}
+
+# lives NAME: whether its launcher has an agent. A run that is over has none.
+lives()
+{
+    ! is_gone "$(pid_of "$1")" && [ -n "$(children_of "$(pid_of "$1")")" ]
+}
+
+children_of()
+{
+    cat "/proc/$1/task/$1/children" 2>/dev/null
+}
+
+is_over()
+{
+    cat ./*.out | grep -q '^fingerprint'
+}
+
+# again NAME: what was killed or told to leave ends, and comes back.
+again()
+{
+    end_of "$1" 15
+    eventually 5 none_marked "$1" || fail "processes of $1 are left ($what)"
+    bring "$1"
+}
+
+# for_a_while VERB MACHINE: a fault that is mended after 0.2 to 2.2 s.
+for_a_while()
+{
+    "$@"
+    sleep "$(((200 + number * 2) / 1000)).$(printf %03d \
+        $(((200 + number * 2) % 1000)))"
+    mend "$2"
+    heal "$2"
+}
+
+signal_worker()
+{
+    _pid=$(worker_of "$which" "$(newest_round)" | tail -n 1)
+    [ -z "$_pid" ] || kill "-$1" "$_pid" 2>/dev/null
+}
+
+# strike: one fault of the plan, at the node `name`.
+strike()
+{
+    case $what in
+    worker) signal_worker KILL ;;
+    segv) signal_worker SEGV ;;
+    hang) signal_worker STOP ;;
+    agent) kill_agent "$name" && again "$name" ;;
+    guard) kill_guard "$name" && again "$name" ;;
+    both) kill_both "$name" && again "$name" ;;
+    power)
+        kill_node "$name"
+        end_of "$name"
+        rm -rf "$run-$name" # its disk is lost, too
+        again "$name"
+        ;;
+    leave) kill -TERM "$(pid_of "$name")" && again "$name" ;;
+    daemon)
+        kill_guard rdzv
+        end_of rdzv
+        sleep "0.$(printf %03d "$number")"
+        daemon_on server rdzv 29500
+        ;;
+    freeze)
+        _agent=$(agent_of "$name")
+        kill -STOP "$_agent"
+        sleep 1.5
+        kill -CONT "$_agent"
+        ;;
+    cut) for_a_while cut_off "$name" ;;
+    mute) for_a_while mute "$name" ;;
+    deafen) for_a_while deafen "$name" ;;
+    lose) for_a_while lose "$name" 10 ;;
+    all)
+        kill_both a
+        kill_both b
+        again a
+        again b
+        ;;
+    esac
+}
+
+# -- what is left -------------------------------------------------------------
+
+# note_descriptors: how many the launchers' processes and the daemon have.
+note_descriptors()
+{
+    for _pid in "$pid_rdzv" "$pid_a" "$pid_b" $(children_of "$pid_a") \
+        $(children_of "$pid_b"); do
+        echo "$_pid $(find "/proc/$_pid/fd" -type l 2>/dev/null | wc -l)"
+    done >>descriptors
+}
+
+# growing: those that have ten more at the end than at first, which is more than
+# the coming and going of workers and connections.
+growing()
+{
+    awk '$2 == 0 { next }
+        !($1 in first) { first[$1] = $2 }
+        { last[$1] = $2 }
+        END { for (pid in last) if (last[pid] > first[pid] + 10)
+            print pid, "from", first[pid], "to", last[pid] }' descriptors
+}
+
+# left_on MACHINE: what is in its /tmp and /dev/shm, but for what the scenario
+# put there itself, the stacks of workers that hung, and the empty folders of
+# launchers whose agent was killed.
+left_on()
+{
+    find "shm.$1" -mindepth 1
+    find "tmp.$1" -mindepth 1 \
+        \( -path "tmp.$1${E2E_WORK#/tmp}" -o -path "tmp.$1${E2E_LIB#/tmp}" \) \
+        -prune -o ! -type d ! -name '*.stacks.txt' -print
+}
+
+# -- the runs -----------------------------------------------------------------
+
+# judge MTBF: what the schedule cost, by the steps that were noted.
+judge()
+{
+    # A time without a new step counts as lost from 0.4 s (beats come each 0.1).
+    # A step is lost when it is done again. Beats come each 0.1 s, so of each
+    # loss the steps of so long are a guess.
+    awk -v mtbf="$1" -v steps=$((epochs * per_epoch)) -v whole_ms="$whole_ms" '
+        NR == 1 { first = last = $1 }
+        $2 < before { lost += most + steps / whole_ms * 100 - $2 }
+        $2 > most { if ($1 - last > 400) down += $1 - last
+                    last = $1; most = $2 }
+        { before = $2 }
+        END {
+            wall = last - first
+            kept = wall > 0 ? 100 * (1 - down / wall) : 0
+            printf "about %d of %d steps done twice; " \
+                "training went on in %.1f %% of %.0f s, " \
+                "in %.1f times the undisturbed time\n", lost, steps, kept,
+                wall / 1000, wall / whole_ms
+            need = mtbf >= 60 ? 95 : mtbf >= 15 ? 75 : 0
+            exit kept < need || lost > steps * (100 - need) / 100
+        }' progress
+}
+
+disturbed()
+{
+    mtbf=$1 run=mtbf$1
+    rm -f ./*.out before.log
+    : >started
+    : >progress
+    plan "$mtbf" 100000 >plan
+    bring a
+    bring b
+    wait_world 4 0 20
+    : >descriptors
+    python3 "$E2E_LIB/watch_steps.py" started progress &
+    watcher=$!
+    began=$(now_ms) faults=0
+    while read -r at what which number <&3; do
+        while [ "$(took)" -lt "$at" ] && ! is_over; do sleep 0.05; done
+        name=$([ $((which % 2)) -eq 0 ] && echo a || echo b)
+        # Another fault may have to wait until what came last has an agent.
+        eventually 20 eval 'is_over || { lives a && lives b; }' ||
+            fail "a launcher is gone before $what (SEED=$seed, MTBF=$mtbf)"
+        ! is_over || break
+        note_descriptors
+        echo "$(took) $what $name $number" >>faults
+        strike
+        faults=$((faults + 1))
+        _ms=$(tail -n 1 progress | cut -d ' ' -f 1)
+        [ $(($(now_ms) - ${_ms:-$(now_ms)})) -lt 60000 ] ||
+            fail "no step in 60 s after $what (SEED=$seed, MTBF=$mtbf)"
+    done 3<plan
+    for name in a b; do
+        end_of $name 120
+        [ "$STATUS" -eq 0 ] ||
+            fail "$name ended with $STATUS (SEED=$seed, MTBF=$mtbf)"
+    done
+    kill "$watcher"
+    measured "seed $seed, a fault every $mtbf s: $faults:" \
+        "$(cut -d ' ' -f 2 faults | sort | uniq -c | tr -s ' \n' ' ')"
+    same "$wanted" "$(fingerprint)" "fingerprint (SEED=$seed, MTBF=$mtbf)"
+    for name in a b; do
+        nothing_left $name
+        same '' "$(left_on $name)" "files left on $name"
+    done
+    same '' "$(growing)" 'processes with ever more descriptors'
+    cost=$(judge "$mtbf") || fail "too much is lost: $cost"
+    measured "$cost"
+    rm -f faults
+}
+
+daemon_on server rdzv 29500
+undisturbed trial 25
+epochs_for=$(awk -v ms="$took_ms" -v minutes="$minutes" \
+    'BEGIN { print int(minutes * 60000 / ms * 25) + 1 }')
+rm -f ./*.out
+: >started
+undisturbed whole "$epochs_for"
+whole_ms=$took_ms wanted=$(fingerprint)
+[ -n "$wanted" ] || fail 'no fingerprint'
+measured "undisturbed: $epochs epochs in $whole_ms ms"
+for mtbf in $mtbfs; do disturbed "$mtbf"; done
+kill "$(pid_of rdzv)"
