@@ -53,7 +53,7 @@ LDFLAGS  += -pie -pthread $(LDSAN)
 BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
 PROTO  := $(addprefix rendezvous/proto/,frame msg http)
 CORE   := $(addprefix rendezvous/core/,rdzv join round node ranks note \
-	budget order status)
+	budget order strikes status)
 NET    := $(addprefix rendezvous/net/,addr conn tls record openssl \
 	handover)
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \

@@ -102,6 +102,8 @@ static void send_join(struct step *s)
         m.join.sure = a->sure;
         m.join.recent = a->world.recent;
         m.join.recent_ms = (s->now_us - a->world_at_us) / MONO_MS;
+        m.join.struck = a->world.struck;
+        m.join.aside_ms = mono_ms_until(s->now_us, a->aside_until_us);
     }
     m.join.ended = a->held;
     m.join.end_status = a->held ? a->verdict.end.status : 0;
@@ -450,6 +452,7 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
         .group_world = w->group_world,
         .restarts = w->restarts,
         .recent = w->recent,
+        .struck = w->struck,
     };
     a->world_at_us = s->now_us;
     msg_set(a->world.instance, w->instance);
@@ -457,11 +460,28 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
     a->sure = a->has_failed = false;
 }
 
+/* Its place goes to another one, as long as there is one. */
+static void on_set_aside(struct step *s, const struct msg_waiting *w)
+{
+    char why[80] = "its workers were the first to fail again and again";
+    if (w->struck > 0)
+        (void)snprintf(why, sizeof(why), /* fits */
+                       "its workers were the first to fail %lld times in a row",
+                       (long long)w->struck);
+    note(s, NOTE_set_aside,
+         "this node is set aside for %lld s: %s; it is taken before that only "
+         "if too few nodes are left",
+         (long long)((w->aside_ms + 999) / 1000), why);
+}
+
 static void on_waiting(struct step *s, const struct msg_waiting *w)
 {
     if (w->spare) {
         become_spare(s, w);
-        if (w->scales)
+        s->a->aside_until_us = mono_after(s->now_us, w->aside_ms * MONO_MS);
+        if (w->aside_ms > 0)
+            on_set_aside(s, w);
+        else if (w->scales)
             note(s, NOTE_wait,
                  "a round runs; this node joins it in %lld s, with all that "
                  "come until then",

@@ -161,8 +161,9 @@ struct agent {
     bool spare; /* ... that runs without it, as the server said */
     bool sure;  /* the lease was never over since that round began */
     struct msg_world world;
-    int64_t world_at_us; /* when the server told of it */
-    int alive;           /* workers */
+    int64_t world_at_us;    /* when the server told of it */
+    int64_t aside_until_us; /* its node's cool-down, as the server said */
+    int alive;              /* workers */
     int succeeded;
     bool progressed; /* some worker of the round in `world` did */
     bool rough;      /* its round ended by a failure or a loss */

@@ -397,6 +397,8 @@ static void fill_join(const struct drive *d, int store_port, struct msg_join *j)
         .max_restarts = c->max_restarts,
         .window_ms = c->restart_window_us / MONO_MS,
         .crash_loop = c->crash_loop,
+        .node_strikes = c->node_strikes,
+        .cooldown_ms = c->node_strikes > 0 ? c->cooldown_us / MONO_MS : 0,
         .scale_ms = c->scale_interval_us / MONO_MS,
         .node_rank = c->node_rank,
         .port = store_port,

@@ -124,6 +124,8 @@ static int kind_of(enum note_kind kind)
         return JOURNAL_connecting;
     case NOTE_wait:
         return JOURNAL_waiting;
+    case NOTE_set_aside:
+        return JOURNAL_set_aside;
     case NOTE_worker_failed:
         return JOURNAL_failed;
     case NOTE_stopping:

@@ -40,6 +40,9 @@ void report_note(const struct conf *conf,
         log_info("debug: %s", line);
     }
     switch (n->kind) {
+    case NOTE_set_aside:
+        log_warnx("%s", n->text);
+        return;
     case NOTE_wait:
         if (n->round > 0 || up_us >= WAIT_WORTH_US)
             log_info("waiting: %s", n->text);

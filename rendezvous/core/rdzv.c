@@ -217,6 +217,7 @@ static void take_root(struct rdzv *r,
     run->root.what = *f;
     run->root.round = run->round;
     msg_set(run->root.node, n->name);
+    msg_set(run->root.agent, n->agent);
     run->last = run->root;
 }
 
@@ -317,6 +318,7 @@ static void on_ready(struct rdzv *r,
         return;
     case NODE_WAITING:
     case NODE_SPARE:
+    case NODE_ASIDE:
     case NODE_DONE:
     case NODE_DRAINED:
     case NODE_ENDING:
@@ -554,8 +556,11 @@ static void check_run(const struct rdzv *r, const struct run *run)
         if (n->state == NODE_WAITING)
             ddp_assert(run->state == RUN_DRAIN || run->state == RUN_GATHER);
         if (n->state == NODE_DRAINED || n->state == NODE_WAITING ||
-            n->state == NODE_SPARE)
+            n->state == NODE_SPARE || n->state == NODE_ASIDE)
             ddp_assert(n->drained == (n->state == NODE_DRAINED));
+        if (n->state == NODE_ASIDE)
+            ddp_assert(run->strikes.max > 0 &&
+                       run->strikes.check_us <= n->aside_until_us);
         ddp_assert((n->state == NODE_ENDING) == (run->state == RUN_ENDED));
     }
     for (int s = 0; s < NODE_STATES; s++)

@@ -81,8 +81,11 @@ void round_send_waiting(struct rdzv *r,
 {
     struct msg m;
     fill_waiting(r, run, &m);
-    if (n->state == NODE_SPARE) {
+    if (n->state == NODE_ASIDE)
+        m.waiting.aside_ms = mono_ms_until(r->now_us, n->aside_until_us);
+    if (n->state == NODE_SPARE || n->state == NODE_ASIDE) {
         m.waiting.spare = 1;
+        m.waiting.struck = strikes_of(run, n);
         msg_set(m.waiting.instance, run->instance);
         m.waiting.round = run->round;
         m.waiting.group_world = run->group_world;
@@ -173,6 +176,7 @@ void round_send_world(struct rdzv *r,
     m.world.round = run->round;
     m.world.restarts = run->budget.used;
     m.world.recent = recent(r, run);
+    m.world.struck = strikes_of(run, n);
     m.world.group_rank = n->group_rank;
     m.world.group_world = run->group_world;
     m.world.base_rank = n->base_rank;
@@ -200,12 +204,14 @@ static void make_spares(struct rdzv *r, struct run *run)
 {
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         struct node *n = &r->nodes[i];
-        if (n->state != NODE_WAITING && n->state != NODE_SPARE)
+        if (n->state != NODE_WAITING && n->state != NODE_SPARE &&
+            n->state != NODE_ASIDE)
             continue;
         n->group_rank = -1;
         if (n->state == NODE_WAITING)
             note(r, NOTE_spare, run, n->name, "the round is full");
-        node_set_state(r, n, NODE_SPARE);
+        if (n->state == NODE_WAITING)
+            node_set_state(r, n, NODE_SPARE);
         round_send_waiting(r, run, n); /* old spares too: the round is new */
     }
 }
@@ -330,6 +336,7 @@ void round_try_seal(struct rdzv *r, struct run *run)
     if (run->state != RUN_GATHER || run->absent > 0 ||
         r->now_us < round_known_at_us(run))
         return;
+    strikes_recall(r, run);
     int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
     if (have < run->nodes_min) {
         run->seal_at_us = MONO_NEVER;
@@ -491,6 +498,7 @@ static bool charge(struct rdzv *r, struct run *run, bool *loop)
     if (run->root.what.permanent || *loop ||
         !budget_charge(&run->budget, r->now_us))
         return false;
+    strikes_charge(r, run);
     r->charged++;
     return true;
 }
@@ -505,6 +513,7 @@ void round_try_drained(struct rdzv *r, struct run *run)
         end_by_failure(r, run, loop);
         return;
     }
+    strikes_set_aside(r, run);
     round_gather(r, run);
     round_try_seal(r, run);
     if (run->state == RUN_GATHER && run->count[NODE_WAITING] > 0)
@@ -618,6 +627,7 @@ static void tick_holes(struct rdzv *r, struct run *run)
 
 void round_tick(struct rdzv *r, struct run *run)
 {
+    strikes_tick(r, run);
     switch (run->state) {
     case RUN_GATHER:
         tick_gather(r, run);
@@ -649,18 +659,23 @@ static int64_t gather_deadline(const struct run *run)
     return at_us;
 }
 
+static int64_t active_deadline(const struct run *run)
+{
+    if (run->holes > 0)
+        return round_known_at_us(run);
+    return run->count[NODE_SPARE] > 0 && round_has_room(run)
+               ? run->scale_next_us
+               : MONO_NEVER;
+}
+
 int64_t round_deadline(const struct run *run)
 {
     switch (run->state) {
     case RUN_GATHER:
-        return gather_deadline(run);
+        return mono_min(gather_deadline(run), strikes_deadline(run));
     case RUN_ACTIVE:
     case RUN_DRAIN:
-        if (run->holes > 0)
-            return round_known_at_us(run);
-        return run->count[NODE_SPARE] > 0 && round_has_room(run)
-                   ? run->scale_next_us
-                   : MONO_NEVER;
+        return mono_min(active_deadline(run), strikes_deadline(run));
     case RUN_ENDED:
         return mono_min(run->forget_at_us, run->settle_at_us);
     }

@@ -4,6 +4,7 @@
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
 /* links: rendezvous/core/budget rendezvous/core/order */
+/* links: rendezvous/core/strikes */
 /* libs: -lcjson */
 /*
  * What the cores say in the cases that DESIGN 4 lists, line for line: the
