@@ -758,7 +758,7 @@ static void on_worker_exit(struct step *s, const struct agent_worker *w)
         if (a->alive > 0)
             return;
         a->work = AGENT_DONE;
-        struct agent_action sweep = {.kind = AGENT_SWEEP};
+        struct agent_action sweep = {.kind = AGENT_SWEEP, .gentle = true};
         emit(s, &sweep);
         note(s, NOTE_finished, "%d workers", a->succeeded);
         send_done(s);

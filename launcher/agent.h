@@ -116,7 +116,8 @@ enum agent_action_kind {
     AGENT_ASK,        /* graceful: asks those that look for it to leave at a
                          step, and sends SIGTERM to the others */
     AGENT_CHECK,      /* look whether this node is fit for work */
-    AGENT_SWEEP,      /* kill whatever else the dead workers left behind */
+    AGENT_SWEEP,      /* end whatever else the dead workers left behind: at
+                         once or, where `gentle`, with a moment to go */
     AGENT_NOTE,       /* note */
     AGENT_EXIT,       /* verdict; the last action */
 };
@@ -127,6 +128,7 @@ struct agent_action {
     const struct msg_world *world;
     enum msg_graceful graceful;
     int signo;
+    bool gentle;
     const struct note *note;
     const struct agent_verdict *verdict;
 };

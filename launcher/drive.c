@@ -28,12 +28,10 @@
 #include "launcher/output.h"
 #include "launcher/report.h"
 #include "launcher/store_host.h"
-#include "launcher/tree.h"
+#include "launcher/sweep.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/daemon/server.h"
-
-#define SWEEP_US (2 * MONO_S)
 
 struct drive {
     const struct conf *conf;
@@ -53,6 +51,7 @@ struct drive {
     uv_signal_t sigchld;
 
     struct store_host store;
+    struct sweep sweep;
 
     bool asked; /* pending as well */
     int attached;
@@ -60,6 +59,7 @@ struct drive {
     int spawned;
     struct ddp_err spawn_err;
 
+    bool exit_pending; /* until what workers left behind is gone */
     bool exiting;
     struct agent_verdict verdict;
 };
@@ -84,12 +84,13 @@ static void check_health(struct drive *d)
     health_start(d->health, pids, n);
 }
 
-static void sweep(const struct drive *d)
+static int helpers(void *ctx, pid_t pids[SWEEP_KEEP_MAX])
 {
-    pid_t keep[3] = {link_server(d->link), d->store.pid, output_pid(d->output)};
-    if (tree_kill(keep, 3, mono_now_us() + SWEEP_US) > 0)
-        log_warnx("some processes that the workers left behind could not be "
-                  "killed");
+    const struct drive *d = ctx;
+    pids[0] = link_server(d->link);
+    pids[1] = d->store.pid;
+    pids[2] = output_pid(d->output);
+    return 3;
 }
 
 static void on_server_late(uv_timer_t *timer)
@@ -100,21 +101,41 @@ static void on_server_late(uv_timer_t *timer)
 }
 
 /* Other nodes may still have to hear of the end from our server. */
-static void leave_loop(struct drive *d, const struct agent_verdict *v)
+static void leave_loop(struct drive *d)
 {
     d->exiting = true;
-    d->verdict = *v;
     store_host_kill(&d->store);
     health_stop(d->health);
     link_finish(d->link);
     (void)uv_timer_stop(&d->timer);
-    if (link_server(d->link) > 0 && v->ended)
+    if (link_server(d->link) > 0 && d->verdict.ended)
         (void)uv_timer_start(&d->timer, on_server_late,
                              (uint64_t)(d->conf->close_timeout_us / MONO_MS),
                              0);
     else
         uv_stop(&d->loop);
 }
+
+/* The end of our connection says that all here is dead, so it waits. */
+static void leave(struct drive *d, const struct agent_verdict *v)
+{
+    d->verdict = *v;
+    d->exit_pending = d->sweep.busy;
+    if (!d->exit_pending)
+        leave_loop(d);
+}
+
+static void on_swept(void *ctx)
+{
+    struct drive *d = ctx;
+    if (d->exit_pending)
+        leave_loop(d);
+}
+
+static const struct sweep_handler sweep_handler = {
+    .keep = helpers,
+    .on_swept = on_swept,
+};
 
 static void send_msg(struct drive *d, const struct msg *m)
 {
@@ -162,14 +183,17 @@ static void act(void *ctx, const struct agent_action *a)
         return;
     case AGENT_SWEEP:
         lookout_stop(d->lookout);
-        sweep(d);
+        if (a->gentle)
+            sweep_gently(&d->sweep);
+        else
+            sweep_hard(&d->sweep);
         return;
     case AGENT_NOTE:
         report_note(d->conf, a->note, mono_now_us() - d->start_us, d->debug);
         journal_note(&d->journal, a->note, mono_now_us());
         return;
     case AGENT_EXIT:
-        leave_loop(d, a->verdict);
+        leave(d, a->verdict);
         return;
     }
     DDP_WRONG("action");
@@ -348,8 +372,10 @@ static const struct lookout_handler lookout_handler = {.on_hang = on_hang};
 
 static void on_sigchld(uv_signal_t *handle, int signo)
 {
+    struct drive *d = handle->data;
     (void)signo;
-    reap_others(handle->data);
+    reap_others(d);
+    sweep_look(&d->sweep);
 }
 
 static void pause_workers(struct drive *d, bool paused)
@@ -361,10 +387,13 @@ static void pause_workers(struct drive *d, bool paused)
 static void hear_guard(struct drive *d, const struct guard_word *word)
 {
     struct agent_event ev = {.kind = AGENT_SIGNAL, .signo = word->signo};
-    if (word->kind == GUARD_SIGNAL)
+    if (word->kind == GUARD_SIGNAL) {
         step(d, &ev);
-    else if (word->kind == GUARD_PAUSE || word->kind == GUARD_RESUME)
+        if (d->exit_pending && crew_ends(word->signo))
+            sweep_hurry(&d->sweep);
+    } else if (word->kind == GUARD_PAUSE || word->kind == GUARD_RESUME) {
         pause_workers(d, word->kind == GUARD_PAUSE);
+    }
 }
 
 static void on_guard(uv_poll_t *poll, int status, int events)
@@ -379,6 +408,7 @@ static void on_guard(uv_poll_t *poll, int status, int events)
         struct agent_event ev = {.kind = AGENT_ORPHANED};
         (void)uv_poll_stop(poll);
         step(d, &ev);
+        sweep_hurry(&d->sweep);
     }
 }
 
@@ -458,6 +488,7 @@ int drive_run(const struct conf *conf,
     if (port < 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     fill_join(&d, port, &ac.join);
+    sweep_init(&d.sweep, &d.loop, &sweep_handler, &d);
     d.link = link_new(&d.loop, conf, guard_fd, &link_handler, &d, d.store.give,
                       d.debug);
     d.output = output_new(conf);

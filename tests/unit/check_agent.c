@@ -69,7 +69,7 @@ static void emit(void *ctx, const struct agent_action *a)
         write_down("check ");
         return;
     case AGENT_SWEEP:
-        write_down("sweep ");
+        write_down(a->gentle ? "sweep:gently " : "sweep ");
         return;
     case AGENT_NOTE:
         return;
@@ -266,7 +266,7 @@ START_TEST(test_agent_all_exit_0_is_done)
     worker_ends(0, 0, 0);
     ck_assert_str_eq(did, "");
     worker_ends(1, 0, 0);
-    ck_assert_str_eq(did, "sweep send:done ");
+    ck_assert_str_eq(did, "sweep:gently send:done ");
     stop(1);
     ck_assert_str_eq(did, "sweep send:ready ");
     world("i", 2);
