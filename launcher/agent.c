@@ -102,6 +102,10 @@ static void send_join(struct step *s)
         m.join.sure = a->sure;
         m.join.recent = a->world.recent;
         m.join.recent_ms = (s->now_us - a->world_at_us) / MONO_MS;
+        m.join.barren = a->world.barren;
+        m.join.scale_left_ms = mono_ms_until(
+            s->now_us,
+            mono_after(a->world_at_us, a->world.scale_left_ms * MONO_MS));
         m.join.struck = a->world.struck;
         m.join.aside_ms = mono_ms_until(s->now_us, a->aside_until_us);
     }

@@ -420,6 +420,8 @@ static void fill_hole(struct rdzv *r,
     taken_bits(r, run)[g / 8] |= (uint8_t)(1u << (g % 8));
     run->holes--;
     n->group_rank = g;
+    run->sealed_us =
+        mono_min(run->sealed_us, r->now_us - j->recent_ms * MONO_MS);
     take_anchor(run, j);
     note(r, NOTE_back, run, n->name, "%d more to come", run->holes);
     bool runs = j->sure && j->state == MSG_STATE_RUNNING;
@@ -493,6 +495,19 @@ rejoin(struct rdzv *r, struct node *n, const struct msg_join *j, int conn)
     DDP_WRONG("node state");
 }
 
+/* What a server before us counted, as a node tells it. */
+static void
+restore(const struct rdzv *r, struct run *run, const struct msg_join *j)
+{
+    int64_t left_us = mono_min(j->scale_left_ms * MONO_MS, run->scale_us);
+    int64_t next_us = mono_after(r->now_us, left_us);
+    budget_restore(&run->budget, (int)j->restarts, (int)j->recent,
+                   r->now_us - j->recent_ms * MONO_MS);
+    budget_restore_barren(&run->budget, (int)j->barren);
+    if (next_us > run->scale_next_us)
+        run->scale_next_us = next_us;
+}
+
 /* A node that the server does not know. It may hold a round all the same. */
 static void
 join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
@@ -502,8 +517,7 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     bool may_run = j->state != MSG_STATE_NONE && j->round > 0;
     bool member = may_run && is_hole(r, run, j);
     if (run->rebuilt)
-        budget_restore(&run->budget, (int)j->restarts, (int)j->recent,
-                       r->now_us - j->recent_ms * MONO_MS);
+        restore(r, run, j);
     strikes_believe(r, run, n, j->struck, j->aside_ms);
     /* A lease of the server before us, which ours may not reach in time. */
     if (may_run)

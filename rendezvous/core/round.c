@@ -176,6 +176,8 @@ void round_send_world(struct rdzv *r,
     m.world.round = run->round;
     m.world.restarts = run->budget.used;
     m.world.recent = recent(r, run);
+    m.world.barren = run->budget.barren;
+    m.world.scale_left_ms = mono_ms_until(r->now_us, run->scale_next_us);
     m.world.struck = strikes_of(run, n);
     m.world.group_rank = n->group_rank;
     m.world.group_world = run->group_world;

@@ -1075,9 +1075,14 @@ END_TEST
 START_TEST(test_agent_join_tells_what_counts_in_the_window)
 {
     start();
-    struct msg m = {
-        .kind = MSG_KIND_world,
-        .world = {.round = 1, .group_world = 1, .restarts = 9, .recent = 2}};
+    struct msg m = {.kind = MSG_KIND_world,
+                    .world = {.round = 1,
+                              .group_world = 1,
+                              .restarts = 9,
+                              .recent = 2,
+                              .barren = 2,
+                              .scale_left_ms = 500,
+                              .struck = 1}};
     msg_set(m.world.instance, "i");
     hear(&m);
     now_us += 300 * MONO_MS;
@@ -1086,6 +1091,10 @@ START_TEST(test_agent_join_tells_what_counts_in_the_window)
     ck_assert_int_eq(joined.join.restarts, 9);
     ck_assert_int_eq(joined.join.recent, 2);
     ck_assert_int_eq(joined.join.recent_ms, 300);
+    ck_assert_int_eq(joined.join.barren, 2);
+    ck_assert_int_eq(joined.join.scale_left_ms, 200);
+    ck_assert_int_eq(joined.join.struck, 1);
+    ck_assert_int_eq(joined.join.aside_ms, 0);
 }
 END_TEST
 

@@ -779,6 +779,54 @@ START_TEST(test_rdzv_crash_loop_is_off_by_default)
 }
 END_TEST
 
+/* With it goes the age of the round: one that has run for an hour when it fails
+ * soon after the daemon was started again is none of a crash loop. */
+START_TEST(test_rdzv_crash_loop_is_told_to_the_next_server)
+{
+    like.max_restarts = 100;
+    like.crash_loop = 3;
+    for (int i = 0; i < 2; i++) {
+        struct msg m = make_rejoin(i, 5, MSG_STATE_RUNNING, true);
+        m.join.restarts = 7;
+        m.join.barren = 2;
+        m.join.recent_ms = _i == 0 ? 1000 : 3600000;
+        say(i, &m);
+    }
+    fail_round(5, false);
+    ck_assert(told(0, _i == 0 ? "end" : "world"));
+    if (_i == 0)
+        ck_assert_int_eq(last[0].end.crash_loop, 3);
+    else
+        ck_assert_int_eq(last[0].world.barren, 0);
+}
+END_TEST
+
+/* Or so many nodes that come one by one would each restart all. */
+START_TEST(test_rdzv_scale_interval_is_told_to_the_next_server)
+{
+    like.scale_ms = 5000;
+    limits_of(2, 4);
+    for (int i = 0; i < 2; i++) {
+        struct msg m = make_rejoin(i, 5, MSG_STATE_RUNNING, true);
+        m.join.scale_left_ms = i == 0 ? 3000 : 86400000;
+        if (i == 1)
+            join(3); /* in between, and first of all */
+        say(i, &m);
+    }
+    ck_assert(!told(0, "stop"));
+    join(2);
+    ck_assert(!told(0, "stop") && last[2].waiting.scales);
+    ck_assert_int_eq(last[2].waiting.left_ms, 5000); /* not for a day */
+    later(5 * MONO_S, 4, 5);
+    tick(0);
+    ck_assert(last[0].kind == MSG_KIND_stop);
+    ready(0, 5);
+    ready(1, 5);
+    ck_assert_int_eq(last[3].world.group_world, 4);
+    ck_assert_int_eq(last[3].world.scale_left_ms, 5000);
+}
+END_TEST
+
 /* -- nodes that fail first again and again ---------------------------------
  */
 
@@ -1980,6 +2028,8 @@ static void add_tables(TCase *t)
     tcase_add_loop_test(t, test_rdzv_instance_gives_way_to_no_other, 0, 3);
     tcase_add_loop_test(t, test_rdzv_hostile_claims_are_survived, 0, 10);
     tcase_add_loop_test(t, test_rdzv_window_is_told_to_the_next_server, 0, 2);
+    tcase_add_loop_test(t, test_rdzv_crash_loop_is_told_to_the_next_server, 0,
+                        2);
     tcase_add_loop_test(t, test_rdzv_cool_down_survives_connection_and_server,
                         0, 2);
     tcase_add_loop_test(
@@ -2042,6 +2092,7 @@ static void add_tests(TCase *t)
         test_rdzv_budget_comes_back_with_its_window,
         test_rdzv_crash_loop_ends_the_run_early,
         test_rdzv_crash_loop_is_off_by_default,
+        test_rdzv_scale_interval_is_told_to_the_next_server,
         test_rdzv_node_that_fails_first_k_times_is_set_aside,
         test_rdzv_node_that_the_minimum_needs_is_never_set_aside,
         test_rdzv_node_set_aside_is_taken_where_too_few_are_left,
