@@ -92,7 +92,7 @@ static void order_end(struct rdzv *r, const struct rdzv_event *ev)
     if (run == NULL)
         return;
     struct msg_end end = {
-        .status = ddp_code_exit(DDP_E_ABORTED),
+        .status = ddp_code_exit(DDP_E_ORDERED),
         .round = run->round,
         .restarts = run->budget.used,
         .rank = -1,

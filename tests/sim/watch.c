@@ -191,7 +191,7 @@ static void count_exit(struct sim *s,
         c = SIM_END_ORPHANED;
     else if (v->status == ddp_code_exit(DDP_E_DRAINED))
         c = SIM_END_DRAINED;
-    else if (v->ended && v->status == ddp_code_exit(DDP_E_ABORTED))
+    else if (v->ended && v->status == ddp_code_exit(DDP_E_ORDERED))
         c = SIM_END_ORDERED;
     else if (n->agent.leaving ||
              (v->ended && v->status > 128 && v->end.rank < 0))

@@ -1425,14 +1425,14 @@ START_TEST(test_rdzv_order_ends_a_run_for_all)
     order_end("r");
     ck_assert(told(0, "end") && told(1, "end"));
     ck_assert(told(ORDERS, "answered") && told(ORDERS, "drop"));
-    ck_assert_int_eq(last[0].end.status, 79);
+    ck_assert_int_eq(last[0].end.status, 84);
     ck_assert_str_eq(last[1].end.text, "ended by ddpctl from 10.0.0.1");
     ck_assert_ptr_nonnull(strstr(last[ORDERS].answered.text, "its 2 nodes"));
     ck_assert_int_eq(rdzv_live_runs(rdzv), 0);
     order_end("r");
     ck_assert(told(ORDERS, "refused"));
     ck_assert_ptr_nonnull(
-        strstr(last[ORDERS].refused.text, "over already, with status 79"));
+        strstr(last[ORDERS].refused.text, "over already, with status 84"));
     order_drain("", "n1", true);
     ck_assert(told(ORDERS, "refused"));
     order_end("nope");
