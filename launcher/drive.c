@@ -20,6 +20,7 @@
 
 #include "launcher/agent.h"
 #include "launcher/crew.h"
+#include "launcher/first_beat.h"
 #include "launcher/guard.h"
 #include "launcher/health.h"
 #include "launcher/journal.h"
@@ -42,6 +43,7 @@ struct drive {
     struct output *output;
     struct journal journal;
     struct lookout *lookout;
+    struct first_beat *first_beat; /* NULL: nobody asks for it */
     struct health *health;
     int guard_fd;
     bool debug;
@@ -75,6 +77,7 @@ static void start_workers(struct drive *d, const struct msg_world *world)
     d->spawn_failed =
         crew_start(d->crew, world, &d->spawned, &d->spawn_err) != 0;
     lookout_start(d->lookout, world->base_rank);
+    first_beat_watch(d->first_beat);
 }
 
 static void check_health(struct drive *d)
@@ -328,12 +331,23 @@ static void on_worker_exit(void *ctx, const struct agent_worker *w)
     struct drive *d = ctx;
     struct agent_event tick = {.kind = AGENT_TICK};
     struct agent_event ev = {.kind = AGENT_WORKER_EXIT, .worker = *w};
+    first_beat_exited(d->first_beat, w);
     journal_exited(&d->journal, w);
     if (mono_now_us() >= agent_lease_until_us(&d->agent))
         step(d, &tick);
     step(d, &ev);
     reap_others(d); /* what the dead worker's SIGCHLD could not look behind */
 }
+
+static void on_first_beat(void *ctx, int local_rank, int64_t pid, int64_t step)
+{
+    struct drive *d = ctx;
+    journal_first_beat(&d->journal, local_rank, pid, step);
+}
+
+static const struct first_beat_handler first_beat_handler = {
+    .on_beat = on_first_beat,
+};
 
 static void on_worker_start(void *ctx, int local_rank, int64_t pid)
 {
@@ -494,6 +508,9 @@ int drive_run(const struct conf *conf,
     d.output = output_new(conf);
     journal_init(&d.journal, conf, d.output, ac.join.name, d.start_us);
     d.crew = crew_new(&d.loop, conf, origin, d.output, &crew_handler, &d);
+    if (conf->output.events[0] != '\0')
+        d.first_beat = first_beat_new(&d.loop, d.crew, conf->nproc,
+                                      &first_beat_handler, &d);
     d.health = health_new(&d.loop, conf, &health_handler, &d);
     d.lookout = lookout_new(&d.loop, conf, d.crew, &lookout_handler, &d);
     agent_init(&d.agent, &ac);

@@ -206,6 +206,18 @@ void journal_started(struct journal *j, int local_rank, int64_t pid)
     put(j, o);
 }
 
+void journal_first_beat(struct journal *j,
+                        int local_rank,
+                        int64_t pid,
+                        int64_t step)
+{
+    cJSON *o = begin(j, JOURNAL_first_beat, mono_now_us());
+    add_worker(j, o, local_rank, pid);
+    if (o != NULL && step >= 0)
+        cJSON_AddNumberToObject(o, "step", (double)step);
+    put(j, o);
+}
+
 void journal_exited(struct journal *j, const struct agent_worker *w)
 {
     if (w->code != 0 || w->signal != 0)
