@@ -127,7 +127,11 @@ static void send_ready(struct step *s, int64_t round)
 {
     const struct agent *a = s->a;
     struct msg m = {.kind = MSG_KIND_ready, .ready.round = round};
-    m.ready.progress = a->progressed && round == a->world.round;
+    if (round == a->world.round) {
+        m.ready = a->ends;
+        m.ready.round = round;
+        m.ready.progress = a->progressed;
+    }
     send(s, &m);
 }
 
@@ -540,6 +544,7 @@ static void on_world(struct step *s, const struct msg_world *w)
     a->world = *w;
     a->world_at_us = s->now_us;
     a->progressed = false;
+    a->ends = (struct msg_ready){.round = 0};
     a->rough = false;
     a->holds = true;
     a->spare = false;
@@ -747,12 +752,23 @@ static bool has_obeyed(const struct agent_worker *w)
            (w->signal == 0 && (w->code == 0 || w->code == 128 + SIGTERM));
 }
 
+/* For the report on other nodes. */
+static void count_end(struct msg_ready *ends, const struct agent_worker *w)
+{
+    ends->by_term += w->signal == SIGTERM;
+    ends->by_kill += w->signal == SIGKILL;
+    ends->by_signal +=
+        w->signal != 0 && w->signal != SIGTERM && w->signal != SIGKILL;
+    ends->by_code += w->signal == 0 && w->code != 0;
+}
+
 static void on_worker_exit(struct step *s, const struct agent_worker *w)
 {
     struct agent *a = s->a;
     ddp_assert(a->alive > 0);
     a->alive--;
     a->progressed |= w->progressed;
+    count_end(&a->ends, w);
     bool ok = w->code == 0 && w->signal == 0;
     if (a->work == AGENT_RUNNING && !ok) {
         take_failure(s, w, false, 0);

@@ -167,10 +167,11 @@ struct agent {
     int64_t aside_until_us; /* its node's cool-down, as the server said */
     int alive;              /* workers */
     int succeeded;
-    bool progressed; /* some worker of the round in `world` did */
-    bool rough;      /* its round ended by a failure or a loss */
-    bool asked;      /* STOPPING: no signal was sent yet */
-    bool has_failed; /* `failed` is of the round in `world` */
+    bool progressed;       /* some worker of the round in `world` did */
+    struct msg_ready ends; /* of that round: how workers ended (by_...) */
+    bool rough;            /* its round ended by a failure or a loss */
+    bool asked;            /* STOPPING: no signal was sent yet */
+    bool has_failed;       /* `failed` is of the round in `world` */
     struct msg_failed failed;
     int64_t failed_at_us;
     bool going;             /* exits once no worker is left */

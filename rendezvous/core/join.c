@@ -345,6 +345,7 @@ run_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
     memset(taken_bits(r, run), 0, (size_t)r->limits.nodes_max / 8 + 1);
     run->gone_done = 0;
     run->charged = run->lost_since = run->root.known = false;
+    run->ends = (struct msg_ready){.round = 0};
     run->progressed = false;
     run->sealed_us = r->now_us;
     run->state = RUN_ACTIVE;

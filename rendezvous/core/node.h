@@ -123,6 +123,7 @@ struct run {
     bool lost_since;            /* ... and a node was found lost since */
     bool progressed;            /* some worker of it had made progress */
     enum msg_graceful graceful; /* how its workers were told to stop */
+    struct msg_ready ends;      /* how its workers ended, as far as is known */
     struct failure root;
     struct failure last; /* of this round or an earlier one, to be shown */
 

@@ -273,6 +273,15 @@ static void become_waiting(struct rdzv *r, struct run *run, struct node *n)
     node_cut_lease(r, n, run->heartbeat_us);
 }
 
+/* What the report calls consequences. */
+static void add_ends(struct msg_ready *sum, const struct msg_ready *m)
+{
+    sum->by_term += m->by_term;
+    sum->by_kill += m->by_kill;
+    sum->by_signal += m->by_signal;
+    sum->by_code += m->by_code;
+}
+
 static void on_ready(struct rdzv *r,
                      struct run *run,
                      struct node *n,
@@ -294,6 +303,7 @@ static void on_ready(struct rdzv *r,
     case NODE_STOPPING:
         if (!is_current(r, run, n, round, "ready"))
             return;
+        add_ends(&run->ends, m);
         become_waiting(r, run, n);
         round_try_drained(r, run);
         return;

@@ -1,5 +1,6 @@
 #include "rendezvous/core/round.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 /* Who does not say bye in so long does not keep the others. */
 #define SETTLE_US  (500 * MONO_MS)
 #define AGE_MAX_US (INT64_C(86400000) * MONO_S) /* of messages.def */
+#define ENDS_MAX   409600000                    /* of messages.def, too */
 /* A round that lasted so long is no part of a crash loop. */
 #define PROGRESS_US (60 * MONO_S)
 
@@ -305,6 +307,7 @@ static void seal(struct rdzv *r, struct run *run)
     run->gone_done = run->holes = 0;
     run->charged = run->lost_since = run->progressed = false;
     run->sealed_us = r->now_us;
+    run->ends = (struct msg_ready){.round = 0};
     run->root.known = false;
     make_instance(r, run);
     find_master(r, run, n_members);
@@ -442,6 +445,31 @@ describe_restarts(const struct rdzv *r, const struct budget *b, char text[120])
                        (double)b->window_us / (double)MONO_S);
 }
 
+static void take_one(int64_t *count)
+{
+    if (*count > 0)
+        *count -= 1;
+}
+
+/* All but the first failure; on one node the report has each of them. */
+static void fill_ends(const struct run *run, struct msg_end *end)
+{
+    const struct msg_failed *w = &run->root.what;
+    struct msg_ready ends = run->ends;
+    if (run->group_world <= 1)
+        return;
+    if (w->signal == SIGKILL || (w->hung && ends.by_term == 0))
+        take_one(&ends.by_kill);
+    else if (w->signal == SIGTERM || w->hung)
+        take_one(&ends.by_term);
+    else
+        take_one(w->signal != 0 ? &ends.by_signal : &ends.by_code);
+    end->by_term = mono_min(ends.by_term, ENDS_MAX);
+    end->by_kill = mono_min(ends.by_kill, ENDS_MAX);
+    end->by_signal = mono_min(ends.by_signal, ENDS_MAX);
+    end->by_code = mono_min(ends.by_code, ENDS_MAX);
+}
+
 /*
  * The run ends with what the first failed worker ended with. In a crash loop it
  * has a status of its own, since starting such a job again is useless.
@@ -467,6 +495,7 @@ static void end_by_failure(struct rdzv *r, struct run *run, bool loop)
     if (end.age_us > AGE_MAX_US) /* it was so old when it was reported */
         end.age_us = AGE_MAX_US;
     char text[200], used[120], why[80] = "";
+    fill_ends(run, &end);
     describe_worker(&run->root, text, sizeof(text));
     describe_restarts(r, &run->budget, used);
     if (loop) {

@@ -692,6 +692,27 @@ static void fail_round(int64_t round, bool progress)
     say(0, &m);
 }
 
+/* What followed from it, on all nodes: without the one that failed first, and
+ * not what a hostile node makes of it. */
+START_TEST(test_rdzv_end_sums_up_how_workers_ended)
+{
+    struct msg m = {.kind = MSG_KIND_ready};
+    like.max_restarts = 0;
+    run_two(2, 2);
+    failed(1, 1, 9, 0);
+    m.ready = (struct msg_ready){
+        .round = 1, .by_term = 3, .by_code = 1, .by_kill = 409600000};
+    say(1, &m);
+    m.ready = (struct msg_ready){.round = 1, .by_term = 1, .by_kill = 5};
+    say(1, &m); /* said twice: once is enough */
+    say(0, &m);
+    ck_assert(told(0, "end"));
+    ck_assert_int_eq(last[0].end.by_term, 4);
+    ck_assert_int_eq(last[0].end.by_code, 0);
+    ck_assert_int_eq(last[0].end.by_kill, 409600000);
+}
+END_TEST
+
 START_TEST(test_rdzv_budget_comes_back_with_its_window)
 {
     like.window_ms = 10000;
@@ -2089,6 +2110,7 @@ static void add_tests(TCase *t)
         test_rdzv_leaving_node_is_gone_by_a_ready_of_its_round,
         test_rdzv_round_number_without_a_next_one_is_not_believed,
         test_rdzv_budgets_that_differ_are_named,
+        test_rdzv_end_sums_up_how_workers_ended,
         test_rdzv_budget_comes_back_with_its_window,
         test_rdzv_crash_loop_ends_the_run_early,
         test_rdzv_crash_loop_is_off_by_default,
