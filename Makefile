@@ -90,7 +90,7 @@ NCCL_CPPFLAGS := $(if $(NCCL_H),-DDDP_NCCL -isystem $(NCCL_H:/nccl.h=) \
 BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
 PROTO  := $(addprefix rendezvous/proto/,frame msg http)
 CORE   := $(addprefix rendezvous/core/,rdzv join round node ranks note \
-	budget order status)
+	budget order strikes status)
 NET    := $(addprefix rendezvous/net/,addr conn tls record openssl \
 	handover)
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
@@ -104,7 +104,7 @@ CTL    := $(addprefix rendezvous/daemon/ctl_,main status order http line view \
 
 LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew \
 	spawn store_host cgroup hang stacks lookout health \
-	gpu_health tree worker_env errfile notice report program \
+	gpu_health tree sweep first_beat worker_env errfile notice report program \
 	conf_meet conf_rdzv conf_program conf_place cpus topology nvml gpus \
 	signals dry_run conf_output output relay stream console \
 	logfile lines journal oom report_json tourney preflight \

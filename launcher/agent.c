@@ -102,6 +102,12 @@ static void send_join(struct step *s)
         m.join.sure = a->sure;
         m.join.recent = a->world.recent;
         m.join.recent_ms = (s->now_us - a->world_at_us) / MONO_MS;
+        m.join.barren = a->world.barren;
+        m.join.scale_left_ms = mono_ms_until(
+            s->now_us,
+            mono_after(a->world_at_us, a->world.scale_left_ms * MONO_MS));
+        m.join.struck = a->world.struck;
+        m.join.aside_ms = mono_ms_until(s->now_us, a->aside_until_us);
     }
     m.join.ended = a->held;
     m.join.end_status = a->held ? a->verdict.end.status : 0;
@@ -121,7 +127,11 @@ static void send_ready(struct step *s, int64_t round)
 {
     const struct agent *a = s->a;
     struct msg m = {.kind = MSG_KIND_ready, .ready.round = round};
-    m.ready.progress = a->progressed && round == a->world.round;
+    if (round == a->world.round) {
+        m.ready = a->ends;
+        m.ready.round = round;
+        m.ready.progress = a->progressed;
+    }
     send(s, &m);
 }
 
@@ -462,6 +472,7 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
         .group_world = w->group_world,
         .restarts = w->restarts,
         .recent = w->recent,
+        .struck = w->struck,
     };
     a->world_at_us = s->now_us;
     msg_set(a->world.instance, w->instance);
@@ -469,11 +480,28 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
     a->sure = a->has_failed = false;
 }
 
+/* Its place goes to another one, as long as there is one. */
+static void on_set_aside(struct step *s, const struct msg_waiting *w)
+{
+    char why[80] = "its workers were the first to fail again and again";
+    if (w->struck > 0)
+        (void)snprintf(why, sizeof(why), /* fits */
+                       "its workers were the first to fail %lld times in a row",
+                       (long long)w->struck);
+    note(s, NOTE_set_aside,
+         "this node is set aside for %lld s: %s; it is taken before that only "
+         "if too few nodes are left",
+         (long long)((w->aside_ms + 999) / 1000), why);
+}
+
 static void on_waiting(struct step *s, const struct msg_waiting *w)
 {
     if (w->spare) {
         become_spare(s, w);
-        if (w->scales)
+        s->a->aside_until_us = mono_after(s->now_us, w->aside_ms * MONO_MS);
+        if (w->aside_ms > 0)
+            on_set_aside(s, w);
+        else if (w->scales)
             note(s, NOTE_wait,
                  "a round runs; this node joins it in %lld s, with all that "
                  "come until then",
@@ -528,6 +556,7 @@ static void on_world(struct step *s, const struct msg_world *w)
     a->world = *w;
     a->world_at_us = s->now_us;
     a->progressed = false;
+    a->ends = (struct msg_ready){.round = 0};
     a->rough = false;
     a->holds = true;
     a->spare = false;
@@ -735,12 +764,23 @@ static bool has_obeyed(const struct agent_worker *w)
            (w->signal == 0 && (w->code == 0 || w->code == 128 + SIGTERM));
 }
 
+/* For the report on other nodes. */
+static void count_end(struct msg_ready *ends, const struct agent_worker *w)
+{
+    ends->by_term += w->signal == SIGTERM;
+    ends->by_kill += w->signal == SIGKILL;
+    ends->by_signal +=
+        w->signal != 0 && w->signal != SIGTERM && w->signal != SIGKILL;
+    ends->by_code += w->signal == 0 && w->code != 0;
+}
+
 static void on_worker_exit(struct step *s, const struct agent_worker *w)
 {
     struct agent *a = s->a;
     ddp_assert(a->alive > 0);
     a->alive--;
     a->progressed |= w->progressed;
+    count_end(&a->ends, w);
     bool ok = w->code == 0 && w->signal == 0;
     if (a->work == AGENT_RUNNING && !ok) {
         take_failure(s, w, false, 0);
@@ -750,7 +790,7 @@ static void on_worker_exit(struct step *s, const struct agent_worker *w)
         if (a->alive > 0)
             return;
         a->work = AGENT_DONE;
-        struct agent_action sweep = {.kind = AGENT_SWEEP};
+        struct agent_action sweep = {.kind = AGENT_SWEEP, .gentle = true};
         emit(s, &sweep);
         note(s, NOTE_finished, "%d workers", a->succeeded);
         send_done(s);

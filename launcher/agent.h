@@ -116,7 +116,8 @@ enum agent_action_kind {
     AGENT_ASK,        /* graceful: asks those that look for it to leave at a
                          step, and sends SIGTERM to the others */
     AGENT_CHECK,      /* look whether this node is fit for work */
-    AGENT_SWEEP,      /* kill whatever else the dead workers left behind */
+    AGENT_SWEEP,      /* end whatever else the dead workers left behind: at
+                         once or, where `gentle`, with a moment to go */
     AGENT_NOTE,       /* note */
     AGENT_EXIT,       /* verdict; the last action */
 };
@@ -127,6 +128,7 @@ struct agent_action {
     const struct msg_world *world;
     enum msg_graceful graceful;
     int signo;
+    bool gentle;
     const struct note *note;
     const struct agent_verdict *verdict;
 };
@@ -161,13 +163,15 @@ struct agent {
     bool spare; /* ... that runs without it, as the server said */
     bool sure;  /* the lease was never over since that round began */
     struct msg_world world;
-    int64_t world_at_us; /* when the server told of it */
-    int alive;           /* workers */
+    int64_t world_at_us;    /* when the server told of it */
+    int64_t aside_until_us; /* its node's cool-down, as the server said */
+    int alive;              /* workers */
     int succeeded;
-    bool progressed; /* some worker of the round in `world` did */
-    bool rough;      /* its round ended by a failure or a loss */
-    bool asked;      /* STOPPING: no signal was sent yet */
-    bool has_failed; /* `failed` is of the round in `world` */
+    bool progressed;       /* some worker of the round in `world` did */
+    struct msg_ready ends; /* of that round: how workers ended (by_...) */
+    bool rough;            /* its round ended by a failure or a loss */
+    bool asked;            /* STOPPING: no signal was sent yet */
+    bool has_failed;       /* `failed` is of the round in `world` */
     struct msg_failed failed;
     int64_t failed_at_us;
     bool going;             /* exits once no worker is left */

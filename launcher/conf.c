@@ -221,6 +221,31 @@ check_max_restarts(struct conf *c, const struct opts *o, struct ddp_err *err)
     return conf_blame(o, OPTIONS_max_restarts, err);
 }
 
+#define COOLDOWN_US (600 * MONO_S)
+
+/* "3" or "3/30m". */
+static int
+check_strikes(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    const char *text = opts_text(o, OPTIONS_node_strikes);
+    size_t len = strcspn(text, "/");
+    char number[16] = "";
+    int64_t n = 0;
+    c->cooldown_us = COOLDOWN_US;
+    bool good = len < sizeof(number);
+    if (good)
+        memcpy(number, text, len);
+    good = good && opts_read_int(number, 0, 1000000, &n) &&
+           (text[len] == '\0' || read_window(text + len + 1, &c->cooldown_us));
+    c->node_strikes = (int)n;
+    if (good)
+        return 0;
+    ddp_err_set(err, DDP_E_USAGE,
+                "must be a whole number from 0 to 1000000, or K/COOLDOWN such "
+                "as 3/30m: a time in s, m, h or d");
+    return conf_blame(o, OPTIONS_node_strikes, err);
+}
+
 /* "0", "512M", "4G" or "20%" of the machine's memory, in bytes. */
 static bool read_memory(const char *text, uint64_t *bytes)
 {
@@ -369,9 +394,9 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
     c->scale_interval_us = opts_number(o, OPTIONS_scale_interval);
     c->shutdown_timeout_us = opts_number(o, OPTIONS_shutdown_timeout);
     check_hang(c, o);
-    if (check_max_restarts(c, o, err) < 0 || check_log_dir(c, o, err) < 0 ||
-        check_token(c, o, err) < 0 || check_signals(c, o, err) < 0 ||
-        check_memory(c, o, err) < 0 ||
+    if (check_max_restarts(c, o, err) < 0 || check_strikes(c, o, err) < 0 ||
+        check_log_dir(c, o, err) < 0 || check_token(c, o, err) < 0 ||
+        check_signals(c, o, err) < 0 || check_memory(c, o, err) < 0 ||
         check_health(c, o, err) < 0 ||
         check_word(o, OPTIONS_worker_store, "agent or none", stores, err) < 0 ||
         check_word(o, OPTIONS_cgroup, "auto or none", cgroups, err) < 0 ||

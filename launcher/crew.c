@@ -409,6 +409,13 @@ void crew_path(const struct crew *crew,
     memcpy(path + len - tail, name, strlen(name) + 1);
 }
 
+void crew_progress_path(const struct crew *crew,
+                        int local_rank,
+                        char path[NOTICE_PATH_MAX])
+{
+    notice_progress_path(&crew->notices[local_rank], path);
+}
+
 void crew_clean(struct crew *crew)
 {
     errfile_clean(&crew->errfile);

@@ -12,6 +12,7 @@
 #include "launcher/conf.h"
 #include "launcher/errfile.h"
 #include "launcher/hang.h"
+#include "launcher/notice.h"
 #include "launcher/output.h"
 #include "launcher/spawn.h"
 
@@ -91,5 +92,10 @@ void crew_path(const struct crew *crew,
 
 /* Removes the empty folders of error files. */
 void crew_clean(struct crew *crew);
+
+/* Where that worker's progress file is, "" where it has none. */
+void crew_progress_path(const struct crew *crew,
+                        int local_rank,
+                        char path[NOTICE_PATH_MAX]);
 
 #endif

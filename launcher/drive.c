@@ -20,6 +20,7 @@
 
 #include "launcher/agent.h"
 #include "launcher/crew.h"
+#include "launcher/first_beat.h"
 #include "launcher/guard.h"
 #include "launcher/health.h"
 #include "launcher/journal.h"
@@ -28,12 +29,10 @@
 #include "launcher/output.h"
 #include "launcher/report.h"
 #include "launcher/store_host.h"
-#include "launcher/tree.h"
+#include "launcher/sweep.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/daemon/server.h"
-
-#define SWEEP_US (2 * MONO_S)
 
 struct drive {
     const struct conf *conf;
@@ -44,6 +43,7 @@ struct drive {
     struct output *output;
     struct journal journal;
     struct lookout *lookout;
+    struct first_beat *first_beat; /* NULL: nobody asks for it */
     struct health *health;
     int guard_fd;
     bool debug;
@@ -53,6 +53,7 @@ struct drive {
     uv_signal_t sigchld;
 
     struct store_host store;
+    struct sweep sweep;
 
     bool asked; /* pending as well */
     int attached;
@@ -60,6 +61,7 @@ struct drive {
     int spawned;
     struct ddp_err spawn_err;
 
+    bool exit_pending; /* until what workers left behind is gone */
     bool exiting;
     struct agent_verdict verdict;
 };
@@ -75,6 +77,7 @@ static void start_workers(struct drive *d, const struct msg_world *world)
     d->spawn_failed =
         crew_start(d->crew, world, &d->spawned, &d->spawn_err) != 0;
     lookout_start(d->lookout, world->base_rank);
+    first_beat_watch(d->first_beat);
 }
 
 static void check_health(struct drive *d)
@@ -84,12 +87,13 @@ static void check_health(struct drive *d)
     health_start(d->health, pids, n);
 }
 
-static void sweep(const struct drive *d)
+static int helpers(void *ctx, pid_t pids[SWEEP_KEEP_MAX])
 {
-    pid_t keep[3] = {link_server(d->link), d->store.pid, output_pid(d->output)};
-    if (tree_kill(keep, 3, mono_now_us() + SWEEP_US) > 0)
-        log_warnx("some processes that the workers left behind could not be "
-                  "killed");
+    const struct drive *d = ctx;
+    pids[0] = link_server(d->link);
+    pids[1] = d->store.pid;
+    pids[2] = output_pid(d->output);
+    return 3;
 }
 
 static void on_server_late(uv_timer_t *timer)
@@ -100,21 +104,41 @@ static void on_server_late(uv_timer_t *timer)
 }
 
 /* Other nodes may still have to hear of the end from our server. */
-static void leave_loop(struct drive *d, const struct agent_verdict *v)
+static void leave_loop(struct drive *d)
 {
     d->exiting = true;
-    d->verdict = *v;
     store_host_kill(&d->store);
     health_stop(d->health);
     link_finish(d->link);
     (void)uv_timer_stop(&d->timer);
-    if (link_server(d->link) > 0 && v->ended)
+    if (link_server(d->link) > 0 && d->verdict.ended)
         (void)uv_timer_start(&d->timer, on_server_late,
                              (uint64_t)(d->conf->close_timeout_us / MONO_MS),
                              0);
     else
         uv_stop(&d->loop);
 }
+
+/* The end of our connection says that all here is dead, so it waits. */
+static void leave(struct drive *d, const struct agent_verdict *v)
+{
+    d->verdict = *v;
+    d->exit_pending = d->sweep.busy;
+    if (!d->exit_pending)
+        leave_loop(d);
+}
+
+static void on_swept(void *ctx)
+{
+    struct drive *d = ctx;
+    if (d->exit_pending)
+        leave_loop(d);
+}
+
+static const struct sweep_handler sweep_handler = {
+    .keep = helpers,
+    .on_swept = on_swept,
+};
 
 static void send_msg(struct drive *d, const struct msg *m)
 {
@@ -164,14 +188,17 @@ static void act(void *ctx, const struct agent_action *a)
         return;
     case AGENT_SWEEP:
         lookout_stop(d->lookout);
-        sweep(d);
+        if (a->gentle)
+            sweep_gently(&d->sweep);
+        else
+            sweep_hard(&d->sweep);
         return;
     case AGENT_NOTE:
         report_note(d->conf, a->note, mono_now_us() - d->start_us, d->debug);
         journal_note(&d->journal, a->note, mono_now_us());
         return;
     case AGENT_EXIT:
-        leave_loop(d, a->verdict);
+        leave(d, a->verdict);
         return;
     }
     DDP_WRONG("action");
@@ -307,12 +334,23 @@ static void on_worker_exit(void *ctx, const struct agent_worker *w)
     struct drive *d = ctx;
     struct agent_event tick = {.kind = AGENT_TICK};
     struct agent_event ev = {.kind = AGENT_WORKER_EXIT, .worker = *w};
+    first_beat_exited(d->first_beat, w);
     journal_exited(&d->journal, w);
     if (mono_now_us() >= agent_lease_until_us(&d->agent))
         step(d, &tick);
     step(d, &ev);
     reap_others(d); /* what the dead worker's SIGCHLD could not look behind */
 }
+
+static void on_first_beat(void *ctx, int local_rank, int64_t pid, int64_t step)
+{
+    struct drive *d = ctx;
+    journal_first_beat(&d->journal, local_rank, pid, step);
+}
+
+static const struct first_beat_handler first_beat_handler = {
+    .on_beat = on_first_beat,
+};
 
 static void on_worker_start(void *ctx, int local_rank, int64_t pid)
 {
@@ -351,8 +389,10 @@ static const struct lookout_handler lookout_handler = {.on_hang = on_hang};
 
 static void on_sigchld(uv_signal_t *handle, int signo)
 {
+    struct drive *d = handle->data;
     (void)signo;
-    reap_others(handle->data);
+    reap_others(d);
+    sweep_look(&d->sweep);
 }
 
 static void pause_workers(struct drive *d, bool paused)
@@ -364,10 +404,13 @@ static void pause_workers(struct drive *d, bool paused)
 static void hear_guard(struct drive *d, const struct guard_word *word)
 {
     struct agent_event ev = {.kind = AGENT_SIGNAL, .signo = word->signo};
-    if (word->kind == GUARD_SIGNAL)
+    if (word->kind == GUARD_SIGNAL) {
         step(d, &ev);
-    else if (word->kind == GUARD_PAUSE || word->kind == GUARD_RESUME)
+        if (d->exit_pending && crew_ends(word->signo))
+            sweep_hurry(&d->sweep);
+    } else if (word->kind == GUARD_PAUSE || word->kind == GUARD_RESUME) {
         pause_workers(d, word->kind == GUARD_PAUSE);
+    }
 }
 
 static void on_guard(uv_poll_t *poll, int status, int events)
@@ -382,6 +425,7 @@ static void on_guard(uv_poll_t *poll, int status, int events)
         struct agent_event ev = {.kind = AGENT_ORPHANED};
         (void)uv_poll_stop(poll);
         step(d, &ev);
+        sweep_hurry(&d->sweep);
     }
 }
 
@@ -400,6 +444,8 @@ static void fill_join(const struct drive *d, int store_port, struct msg_join *j)
         .max_restarts = c->max_restarts,
         .window_ms = c->restart_window_us / MONO_MS,
         .crash_loop = c->crash_loop,
+        .node_strikes = c->node_strikes,
+        .cooldown_ms = c->node_strikes > 0 ? c->cooldown_us / MONO_MS : 0,
         .scale_ms = c->scale_interval_us / MONO_MS,
         .node_rank = c->node_rank,
         .port = store_port,
@@ -459,11 +505,15 @@ int drive_run(const struct conf *conf,
     if (port < 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     fill_join(&d, port, &ac.join);
+    sweep_init(&d.sweep, &d.loop, &sweep_handler, &d);
     d.link = link_new(&d.loop, conf, guard_fd, &link_handler, &d, d.store.give,
                       d.debug);
     d.output = output_new(conf);
     journal_init(&d.journal, conf, d.output, ac.join.name, d.start_us);
     d.crew = crew_new(&d.loop, conf, origin, d.output, &crew_handler, &d);
+    if (conf->output.events[0] != '\0')
+        d.first_beat = first_beat_new(&d.loop, d.crew, conf->nproc,
+                                      &first_beat_handler, &d);
     d.health = health_new(&d.loop, conf, &health_handler, &d);
     d.lookout = lookout_new(&d.loop, conf, d.crew, &lookout_handler, &d);
     agent_init(&d.agent, &ac);

@@ -124,6 +124,8 @@ static int kind_of(enum note_kind kind)
         return JOURNAL_connecting;
     case NOTE_wait:
         return JOURNAL_waiting;
+    case NOTE_set_aside:
+        return JOURNAL_set_aside;
     case NOTE_worker_failed:
         return JOURNAL_failed;
     case NOTE_stopping:
@@ -201,6 +203,18 @@ void journal_started(struct journal *j, int local_rank, int64_t pid)
 {
     cJSON *o = begin(j, JOURNAL_started, mono_now_us());
     add_worker(j, o, local_rank, pid);
+    put(j, o);
+}
+
+void journal_first_beat(struct journal *j,
+                        int local_rank,
+                        int64_t pid,
+                        int64_t step)
+{
+    cJSON *o = begin(j, JOURNAL_first_beat, mono_now_us());
+    add_worker(j, o, local_rank, pid);
+    if (o != NULL && step >= 0)
+        cJSON_AddNumberToObject(o, "step", (double)step);
     put(j, o);
 }
 

@@ -66,6 +66,11 @@ void journal_world(struct journal *j,
                    const struct msg_world *w,
                    int64_t now_us);
 void journal_started(struct journal *j, int local_rank, int64_t pid);
+/* The first sign of progress in this round; step -1: not known. */
+void journal_first_beat(struct journal *j,
+                        int local_rank,
+                        int64_t pid,
+                        int64_t step);
 void journal_exited(struct journal *j, const struct agent_worker *w);
 
 /* The end: closes the sums. */

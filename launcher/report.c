@@ -49,6 +49,9 @@ void report_note(const struct conf *conf,
     if (conf->preflight && is_of_workers(n->kind))
         return;
     switch (n->kind) {
+    case NOTE_set_aside:
+        log_warnx("%s", n->text);
+        return;
     case NOTE_wait:
         if (n->round > 0 || up_us >= WAIT_WORTH_US)
             log_info("waiting: %s", n->text);
@@ -165,6 +168,30 @@ static void report_consequences(const struct journal *j,
         log_warnx("  %-15s and %d more", "", j->ends_len - kept);
 }
 
+/* ", 3 by SIGTERM", or nothing. */
+static const char *count_of(int64_t n, const char *by, char text[48])
+{
+    text[0] = '\0';
+    if (n > 0)
+        (void)snprintf(text, 48, ", %lld by %.20s", (long long)n,
+                       by); /* fits */
+    return text;
+}
+
+/* The same of all nodes, as the server counted: those that were lost said
+ * nothing. */
+static void report_ends(const struct msg_end *e)
+{
+    char text[200], term[48], kill[48], other[48], code[48];
+    (void)snprintf(text, sizeof(text), "%s%s%s%s", /* fits */
+                   count_of(e->by_term, "SIGTERM", term),
+                   count_of(e->by_kill, "SIGKILL", kill),
+                   count_of(e->by_signal, "other signals", other),
+                   count_of(e->by_code, "exit code", code));
+    if (text[0] != '\0')
+        log_warnx("  %-15s %s", "then, in all", text + 2);
+}
+
 /* "12.3 s"; "0.017 s" */
 static const char *seconds(int64_t us, char text[40])
 {
@@ -232,6 +259,7 @@ static void report_failure(const struct conf *conf,
     log_warnx("run '%s' failed", conf->run_id);
     report_worker(e, e->age_us + mono_now_us() - v->heard_us);
     report_consequences(j, e);
+    report_ends(e);
     if (conf->restart_window_us > 0)
         log_warnx("  restarts used   %lld, at most %s", (long long)e->restarts,
                   conf->max_restarts_text);

@@ -78,6 +78,15 @@ static void add_consequences(cJSON *root,
     }
 }
 
+static void add_ends(cJSON *root, const struct msg_end *e)
+{
+    cJSON *o = cJSON_AddObjectToObject(root, "consequences_in_all");
+    add_number(o, "sigterm", e->by_term);
+    add_number(o, "sigkill", e->by_kill);
+    add_number(o, "other_signals", e->by_signal);
+    add_number(o, "exit_codes", e->by_code);
+}
+
 static void add_times(cJSON *root, const struct journal *j)
 {
     cJSON *o = cJSON_AddObjectToObject(root, "time");
@@ -102,6 +111,7 @@ static char *make_json(const struct conf *conf,
     cJSON_AddStringToObject(root, "reason", reason);
     add_first_failure(root, v);
     add_consequences(root, v, j);
+    add_ends(root, &v->end);
     add_number(root, "round", j->round);
     add_number(root, "rounds_here", j->rounds);
     add_number(root, "restarts", v->ended ? v->end.restarts : j->restarts);

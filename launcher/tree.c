@@ -97,10 +97,13 @@ static void find(struct found *f, pid_t root, const pid_t *keep, int n_keep)
         add_descendants(f, f->pids[i], keep, n_keep);
 }
 
-static void reap(const struct found *f)
+/* Returns how many there were to reap. */
+static int reap(const struct found *f)
 {
-    for (int i = 0; i < f->n; i++)
-        (void)waitpid(f->pids[i], NULL, WNOHANG); /* ECHILD: not ours yet */
+    int n = 0;
+    for (int i = 0; i < f->n; i++) /* ECHILD: not ours yet */
+        n += waitpid(f->pids[i], NULL, WNOHANG) == f->pids[i];
+    return n;
 }
 
 int tree_kill(const pid_t *keep, int n_keep, int64_t until_us)
@@ -110,7 +113,7 @@ int tree_kill(const pid_t *keep, int n_keep, int64_t until_us)
         find(&f, getpid(), keep, n_keep);
         for (int i = 0; i < f.n; i++)
             (void)kill(f.pids[i], SIGKILL); /* ESRCH: gone by itself */
-        reap(&f);
+        (void)reap(&f);
         if (f.n == 0 && !f.blind)
             return 0;
         if (mono_now_us() >= until_us)
@@ -118,6 +121,17 @@ int tree_kill(const pid_t *keep, int n_keep, int64_t until_us)
         struct timespec pause = {.tv_nsec = 200 * 1000};
         (void)nanosleep(&pause, NULL);
     }
+}
+
+int tree_signal(const pid_t *keep, int n_keep, int signo)
+{
+    static struct found f; /* large, and there is one thread */
+    do /* what a dead one leaves comes to us with its death */
+        find(&f, getpid(), keep, n_keep);
+    while (reap(&f) > 0);
+    for (int i = 0; i < f.n; i++)
+        (void)kill(f.pids[i], signo); /* ESRCH: gone by itself */
+    return f.n == 0 && f.blind ? 1 : f.n;
 }
 
 /* Whether it lives in another session than `session`, by proc(5), whose second

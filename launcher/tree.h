@@ -21,6 +21,13 @@
 int tree_kill(const pid_t *keep, int n_keep, int64_t until_us);
 
 /*
+ * Sends `signo` (0: none) once to every descendant but those in keep and what
+ * is below them, and reaps those that are our children and dead. Returns how
+ * many are left; 1 also where that cannot be seen (out of descriptors).
+ */
+int tree_signal(const pid_t *keep, int n_keep, int signo);
+
+/*
  * Kills, as the guard does for a frozen agent, every descendant of `root` that
  * is not in root's own session: workers and what came of them, but no helper
  * of the agent's. They remain zombies until `root` reaps them. Again and again

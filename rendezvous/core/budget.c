@@ -68,6 +68,14 @@ void budget_restore(struct budget *b, int used, int counting, int64_t at_us)
         add(b, at_us);
 }
 
+void budget_restore_barren(struct budget *b, int barren)
+{
+    if (barren >= b->crash_loop)
+        barren = b->crash_loop - 1;
+    if (barren > b->barren)
+        b->barren = barren;
+}
+
 bool budget_round_over(struct budget *b, bool failed, bool progressed)
 {
     if (!failed || progressed)

@@ -47,6 +47,12 @@ int budget_counting(const struct budget *b, int64_t now_us);
 void budget_restore(struct budget *b, int used, int counting, int64_t at_us);
 
 /*
+ * The same of the rounds in a row that failed without progress. That alone
+ * ends no run: the next one that fails may.
+ */
+void budget_restore_barren(struct budget *b, int barren);
+
+/*
  * A round is over. Returns true where it was the last one of a crash loop.
  * `failed`: by the failure of a worker; `progressed`: some worker of it had
  * made progress.

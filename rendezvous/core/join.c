@@ -125,6 +125,7 @@ static struct run *run_open(struct rdzv *r, const struct msg_join *j)
     };
     budget_init(&run->budget, (int)j->max_restarts, j->window_ms * MONO_MS,
                 (int)j->crash_loop);
+    strikes_init(&run->strikes, (int)j->node_strikes, j->cooldown_ms * MONO_MS);
     msg_set(run->id, j->run);
     msg_set(run->prog, j->prog);
     msg_set(run->backend, j->backend);
@@ -233,6 +234,14 @@ static bool agrees(struct rdzv *r,
                run->nodes_min, run->nodes_max);
     else if (!same_budget(&run->budget, j))
         refuse_budget(r, run, j, conn);
+    else if (j->node_strikes != run->strikes.max ||
+             j->cooldown_ms * MONO_MS != run->strikes.cooldown_us)
+        refuse(r, conn, j, DDP_E_CONFLICT,
+               "this node was started with --node_strikes=%lld/%.12gs, run "
+               "'%s' has %d/%.12gs; give every node the same line",
+               (long long)j->node_strikes, (double)j->cooldown_ms / 1000.0,
+               run->id, run->strikes.max,
+               (double)run->strikes.cooldown_us / (double)MONO_S);
     else if (strcmp(j->prog, run->prog) != 0)
         refuse(r, conn, j, DDP_E_CONFLICT,
                "this node would run '%s', run '%s' runs '%s'; give every node "
@@ -285,6 +294,11 @@ void join_place(struct rdzv *r, struct run *run, struct node *n)
     n->group_rank = -1;
     if (n->drained) {
         node_set_state(r, n, NODE_DRAINED);
+        return;
+    }
+    if (strikes_hold_back(r, run, n)) {
+        round_send_waiting(r, run, n);
+        round_try_seal(r, run); /* it may be needed */
         return;
     }
     if (run->state == RUN_ACTIVE) {
@@ -342,9 +356,11 @@ run_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
     demote_all(r, run, j);
     if (!run->rebuilt)
         run->rebuilt_at_us = r->now_us;
-    if (anew) /* what was charged was another instance's */
+    if (anew) { /* what was charged was another instance's */
         budget_init(&run->budget, run->budget.max, run->budget.window_us,
                     run->budget.crash_loop);
+        strikes_forget(&run->strikes);
+    }
     msg_set(run->instance, j->instance);
     run->round = j->round;
     run->rebuilt = true;
@@ -355,13 +371,14 @@ run_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
     memset(taken_bits(r, run), 0, (size_t)r->limits.nodes_max / 8 + 1);
     run->gone_done = 0;
     run->charged = run->lost_since = run->root.known = false;
+    run->ends = (struct msg_ready){.round = 0};
     run->progressed = false;
     run->sealed_us = r->now_us;
     run->state = RUN_ACTIVE;
     note(r, NOTE_rebuilt, run, j->name, "%d nodes%s", run->group_world,
          anew ? "; that of newcomers who came first gives way" : "");
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
-        if (r->nodes[i].state == NODE_SPARE)
+        if (r->nodes[i].state == NODE_SPARE || r->nodes[i].state == NODE_ASIDE)
             round_send_waiting(r, run, &r->nodes[i]);
 }
 
@@ -430,6 +447,8 @@ static void fill_hole(struct rdzv *r,
     taken_bits(r, run)[g / 8] |= (uint8_t)(1u << (g % 8));
     run->holes--;
     n->group_rank = g;
+    run->sealed_us =
+        mono_min(run->sealed_us, r->now_us - j->recent_ms * MONO_MS);
     take_anchor(run, j);
     note(r, NOTE_back, run, n->name, "%d more to come", run->holes);
     bool runs = j->sure && j->state == MSG_STATE_RUNNING;
@@ -489,6 +508,7 @@ rejoin(struct rdzv *r, struct node *n, const struct msg_join *j, int conn)
         return;
     case NODE_WAITING:
     case NODE_SPARE:
+    case NODE_ASIDE:
         round_send_waiting(r, run, n);
         round_try_seal(r, run);
         return;
@@ -502,6 +522,19 @@ rejoin(struct rdzv *r, struct node *n, const struct msg_join *j, int conn)
     DDP_WRONG("node state");
 }
 
+/* What a server before us counted, as a node tells it. */
+static void
+restore(const struct rdzv *r, struct run *run, const struct msg_join *j)
+{
+    int64_t left_us = mono_min(j->scale_left_ms * MONO_MS, run->scale_us);
+    int64_t next_us = mono_after(r->now_us, left_us);
+    budget_restore(&run->budget, (int)j->restarts, (int)j->recent,
+                   r->now_us - j->recent_ms * MONO_MS);
+    budget_restore_barren(&run->budget, (int)j->barren);
+    if (next_us > run->scale_next_us)
+        run->scale_next_us = next_us;
+}
+
 /* A node that the server does not know. It may hold a round all the same. */
 static void
 join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
@@ -511,8 +544,8 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     bool may_run = j->state != MSG_STATE_NONE && j->round > 0;
     bool member = may_run && is_hole(r, run, j);
     if (run->rebuilt)
-        budget_restore(&run->budget, (int)j->restarts, (int)j->recent,
-                       r->now_us - j->recent_ms * MONO_MS);
+        restore(r, run, j);
+    strikes_believe(r, run, n, j->struck, j->aside_ms);
     /* A lease of the server before us, which ours may not reach in time. It
      * granted none that is longer. */
     if (may_run)

@@ -10,11 +10,13 @@
 #include "rendezvous/core/budget.h"
 #include "rendezvous/core/ranks.h"
 #include "rendezvous/core/rdzv.h"
+#include "rendezvous/core/strikes.h"
 
 enum node_state {
     NODE_WAITING,  /* wants a place in the next round; no worker runs there */
     NODE_SPARE,    /* the same, beside a round that runs: it is full, or
                       will be made larger when --scale_interval is over */
+    NODE_ASIDE,    /* a spare of last resort (strikes.h) */
     NODE_RUNNING,  /* in the sealed round */
     NODE_DONE,     /* in it, all its workers exited 0 */
     NODE_STOPPING, /* in it, told to stop, has not said ready */
@@ -51,6 +53,7 @@ struct node {
     bool confirmed;         /* it said that it holds the round of run->round */
     int64_t short_seq;      /* grants from this one on were short; -1: the
                                last one was long */
+    int64_t aside_until_us; /* its cool-down; in the past: it has none */
     int64_t stale_round;    /* STALE: the one that it was told to stop */
     /* Its place in the round of run->round; group_rank -1: not in it. */
     int group_rank;
@@ -66,6 +69,7 @@ struct failure {
     int64_t at_us; /* on the server's clock */
     struct msg_failed what;
     char node[65];
+    char agent[RNG_ID_LEN + 1];
 };
 
 /*
@@ -98,6 +102,7 @@ struct run {
     int nodes_min, nodes_max;
     int64_t join_us, last_call_us, heartbeat_us, reconnect_us, scale_us;
     struct budget budget;
+    struct strikes strikes;
 
     int64_t round;      /* the last one sealed, 0: none */
     bool rebuilt;       /* it was sealed by a server that is no more ... */
@@ -118,6 +123,7 @@ struct run {
     bool lost_since;            /* ... and a node was found lost since */
     bool progressed;            /* some worker of it had made progress */
     enum msg_graceful graceful; /* how its workers were told to stop */
+    struct msg_ready ends;      /* how its workers ended, as far as is known */
     struct failure root;
     struct failure last; /* of this round or an earlier one, to be shown */
 

@@ -92,7 +92,7 @@ static void order_end(struct rdzv *r, const struct rdzv_event *ev)
     if (run == NULL)
         return;
     struct msg_end end = {
-        .status = ddp_code_exit(DDP_E_ABORTED),
+        .status = ddp_code_exit(DDP_E_ORDERED),
         .round = run->round,
         .restarts = run->budget.used,
         .rank = -1,
@@ -203,9 +203,9 @@ static struct node *the_node(struct rdzv *r, const struct rdzv_event *ev)
 static int count_usable(const struct run *run)
 {
     return run->count[NODE_WAITING] + run->count[NODE_SPARE] +
-           run->count[NODE_RUNNING] + run->count[NODE_DONE] +
-           run->count[NODE_STOPPING] + run->count[NODE_STALE] + run->gone_done +
-           run->holes;
+           run->count[NODE_ASIDE] + run->count[NODE_RUNNING] +
+           run->count[NODE_DONE] + run->count[NODE_STOPPING] +
+           run->count[NODE_STALE] + run->gone_done + run->holes;
 }
 
 /* Whether it takes no more to carry it out than what was asked for. */
@@ -272,6 +272,7 @@ static void drain(struct rdzv *r, struct node *n)
     switch (n->state) {
     case NODE_WAITING:
     case NODE_SPARE:
+    case NODE_ASIDE:
         n->group_rank = -1;
         node_set_state(r, n, NODE_DRAINED);
         round_try_seal(r, run); /* the last call may be off */

@@ -217,6 +217,7 @@ static void take_root(struct rdzv *r,
     run->root.what = *f;
     run->root.round = run->round;
     msg_set(run->root.node, n->name);
+    msg_set(run->root.agent, n->agent);
     run->last = run->root;
 }
 
@@ -272,6 +273,15 @@ static void become_waiting(struct rdzv *r, struct run *run, struct node *n)
     node_cut_lease(r, n, run->heartbeat_us);
 }
 
+/* What the report calls consequences. */
+static void add_ends(struct msg_ready *sum, const struct msg_ready *m)
+{
+    sum->by_term += m->by_term;
+    sum->by_kill += m->by_kill;
+    sum->by_signal += m->by_signal;
+    sum->by_code += m->by_code;
+}
+
 static void on_ready(struct rdzv *r,
                      struct run *run,
                      struct node *n,
@@ -293,6 +303,7 @@ static void on_ready(struct rdzv *r,
     case NODE_STOPPING:
         if (!is_current(r, run, n, round, "ready"))
             return;
+        add_ends(&run->ends, m);
         become_waiting(r, run, n);
         round_try_drained(r, run);
         return;
@@ -317,6 +328,7 @@ static void on_ready(struct rdzv *r,
         return;
     case NODE_WAITING:
     case NODE_SPARE:
+    case NODE_ASIDE:
     case NODE_DONE:
     case NODE_DRAINED:
     case NODE_ENDING:
@@ -554,8 +566,11 @@ static void check_run(const struct rdzv *r, const struct run *run)
         if (n->state == NODE_WAITING)
             ddp_assert(run->state == RUN_DRAIN || run->state == RUN_GATHER);
         if (n->state == NODE_DRAINED || n->state == NODE_WAITING ||
-            n->state == NODE_SPARE)
+            n->state == NODE_SPARE || n->state == NODE_ASIDE)
             ddp_assert(n->drained == (n->state == NODE_DRAINED));
+        if (n->state == NODE_ASIDE)
+            ddp_assert(run->strikes.max > 0 &&
+                       run->strikes.check_us <= n->aside_until_us);
         ddp_assert((n->state == NODE_ENDING) == (run->state == RUN_ENDED));
     }
     for (int s = 0; s < NODE_STATES; s++)

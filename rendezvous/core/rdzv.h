@@ -43,6 +43,10 @@
  * no workers and has no place in a round to come; it is removed by leave, by a
  * FIN, or when its lease is over.
  *
+ * ASIDE is a spare of last resort (strikes.h): a WAITING node becomes one when
+ * a round is over, and WAITING again where too few are there without it; to
+ * what comes, it is as a SPARE.
+ *
  * A node that was in no round yet is removed when its connection breaks.
  * LEAVING nodes are removed by ready, by a FIN, or when their lease is over.
  * In a run that ENDED, nodes are told so twice: first to know and say bye, but

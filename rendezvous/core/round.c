@@ -1,5 +1,6 @@
 #include "rendezvous/core/round.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 /* Who does not say bye in so long does not keep the others. */
 #define SETTLE_US  (500 * MONO_MS)
 #define AGE_MAX_US (INT64_C(86400000) * MONO_S) /* of messages.def */
+#define ENDS_MAX   409600000                    /* of messages.def, too */
 /* A round that lasted so long is no part of a crash loop. */
 #define PROGRESS_US (60 * MONO_S)
 
@@ -81,8 +83,11 @@ void round_send_waiting(struct rdzv *r,
 {
     struct msg m;
     fill_waiting(r, run, &m);
-    if (n->state == NODE_SPARE) {
+    if (n->state == NODE_ASIDE)
+        m.waiting.aside_ms = mono_ms_until(r->now_us, n->aside_until_us);
+    if (n->state == NODE_SPARE || n->state == NODE_ASIDE) {
         m.waiting.spare = 1;
+        m.waiting.struck = strikes_of(run, n);
         msg_set(m.waiting.instance, run->instance);
         m.waiting.round = run->round;
         m.waiting.group_world = run->group_world;
@@ -173,6 +178,9 @@ void round_send_world(struct rdzv *r,
     m.world.round = run->round;
     m.world.restarts = run->budget.used;
     m.world.recent = recent(r, run);
+    m.world.barren = run->budget.barren;
+    m.world.scale_left_ms = mono_ms_until(r->now_us, run->scale_next_us);
+    m.world.struck = strikes_of(run, n);
     m.world.group_rank = n->group_rank;
     m.world.group_world = run->group_world;
     m.world.base_rank = n->base_rank;
@@ -200,12 +208,14 @@ static void make_spares(struct rdzv *r, struct run *run)
 {
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         struct node *n = &r->nodes[i];
-        if (n->state != NODE_WAITING && n->state != NODE_SPARE)
+        if (n->state != NODE_WAITING && n->state != NODE_SPARE &&
+            n->state != NODE_ASIDE)
             continue;
         n->group_rank = -1;
         if (n->state == NODE_WAITING)
             note(r, NOTE_spare, run, n->name, "the round is full");
-        node_set_state(r, n, NODE_SPARE);
+        if (n->state == NODE_WAITING)
+            node_set_state(r, n, NODE_SPARE);
         round_send_waiting(r, run, n); /* old spares too: the round is new */
     }
 }
@@ -297,6 +307,7 @@ static void seal(struct rdzv *r, struct run *run)
     run->gone_done = run->holes = 0;
     run->charged = run->lost_since = run->progressed = false;
     run->sealed_us = r->now_us;
+    run->ends = (struct msg_ready){.round = 0};
     run->root.known = false;
     make_instance(r, run);
     find_master(r, run, n_members);
@@ -330,6 +341,7 @@ void round_try_seal(struct rdzv *r, struct run *run)
     if (run->state != RUN_GATHER || run->absent > 0 ||
         r->now_us < round_known_at_us(run))
         return;
+    strikes_recall(r, run);
     int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
     if (have < run->nodes_min) {
         run->seal_at_us = MONO_NEVER;
@@ -433,6 +445,31 @@ describe_restarts(const struct rdzv *r, const struct budget *b, char text[120])
                        (double)b->window_us / (double)MONO_S);
 }
 
+static void take_one(int64_t *count)
+{
+    if (*count > 0)
+        *count -= 1;
+}
+
+/* All but the first failure; on one node the report has each of them. */
+static void fill_ends(const struct run *run, struct msg_end *end)
+{
+    const struct msg_failed *w = &run->root.what;
+    struct msg_ready ends = run->ends;
+    if (run->group_world <= 1)
+        return;
+    if (w->signal == SIGKILL || (w->hung && ends.by_term == 0))
+        take_one(&ends.by_kill);
+    else if (w->signal == SIGTERM || w->hung)
+        take_one(&ends.by_term);
+    else
+        take_one(w->signal != 0 ? &ends.by_signal : &ends.by_code);
+    end->by_term = mono_min(ends.by_term, ENDS_MAX);
+    end->by_kill = mono_min(ends.by_kill, ENDS_MAX);
+    end->by_signal = mono_min(ends.by_signal, ENDS_MAX);
+    end->by_code = mono_min(ends.by_code, ENDS_MAX);
+}
+
 /*
  * The run ends with what the first failed worker ended with. In a crash loop it
  * has a status of its own, since starting such a job again is useless.
@@ -458,6 +495,7 @@ static void end_by_failure(struct rdzv *r, struct run *run, bool loop)
     if (end.age_us > AGE_MAX_US) /* it was so old when it was reported */
         end.age_us = AGE_MAX_US;
     char text[200], used[120], why[80] = "";
+    fill_ends(run, &end);
     describe_worker(&run->root, text, sizeof(text));
     describe_restarts(r, &run->budget, used);
     if (loop) {
@@ -491,6 +529,7 @@ static bool charge(struct rdzv *r, struct run *run, bool *loop)
     if (run->root.what.permanent || *loop ||
         !budget_charge(&run->budget, r->now_us))
         return false;
+    strikes_charge(r, run);
     r->charged++;
     return true;
 }
@@ -505,6 +544,7 @@ void round_try_drained(struct rdzv *r, struct run *run)
         end_by_failure(r, run, loop);
         return;
     }
+    strikes_set_aside(r, run);
     round_gather(r, run);
     round_try_seal(r, run);
     if (run->state == RUN_GATHER && run->count[NODE_WAITING] > 0)
@@ -618,6 +658,7 @@ static void tick_holes(struct rdzv *r, struct run *run)
 
 void round_tick(struct rdzv *r, struct run *run)
 {
+    strikes_tick(r, run);
     switch (run->state) {
     case RUN_GATHER:
         tick_gather(r, run);
@@ -649,18 +690,23 @@ static int64_t gather_deadline(const struct run *run)
     return at_us;
 }
 
+static int64_t active_deadline(const struct run *run)
+{
+    if (run->holes > 0)
+        return round_known_at_us(run);
+    return run->count[NODE_SPARE] > 0 && round_has_room(run)
+               ? run->scale_next_us
+               : MONO_NEVER;
+}
+
 int64_t round_deadline(const struct run *run)
 {
     switch (run->state) {
     case RUN_GATHER:
-        return gather_deadline(run);
+        return mono_min(gather_deadline(run), strikes_deadline(run));
     case RUN_ACTIVE:
     case RUN_DRAIN:
-        if (run->holes > 0)
-            return round_known_at_us(run);
-        return run->count[NODE_SPARE] > 0 && round_has_room(run)
-                   ? run->scale_next_us
-                   : MONO_NEVER;
+        return mono_min(active_deadline(run), strikes_deadline(run));
     case RUN_ENDED:
         return mono_min(run->forget_at_us, run->settle_at_us);
     }

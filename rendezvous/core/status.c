@@ -21,10 +21,10 @@ const char *status_run_word(enum status_run_state state)
 const char *status_node_word(enum status_node_state state)
 {
     static const char *const words[STATUS_NODE_STATES] = {
-        [STATUS_WAITING] = "waiting",   [STATUS_SPARE] = "spare",
-        [STATUS_RUNNING] = "running",   [STATUS_DONE] = "done",
-        [STATUS_STOPPING] = "stopping", [STATUS_LEAVING] = "leaving",
-        [STATUS_ABSENT] = "absent",
+        [STATUS_WAITING] = "waiting", [STATUS_SPARE] = "spare",
+        [STATUS_ASIDE] = "set_aside", [STATUS_RUNNING] = "running",
+        [STATUS_DONE] = "done",       [STATUS_STOPPING] = "stopping",
+        [STATUS_LEAVING] = "leaving", [STATUS_ABSENT] = "absent",
     };
     ddp_assert(state < STATUS_NODE_STATES);
     return words[state];
@@ -54,6 +54,8 @@ static enum status_node_state node_state(const struct node *n)
         return STATUS_WAITING;
     case NODE_SPARE:
         return STATUS_SPARE;
+    case NODE_ASIDE:
+        return STATUS_ASIDE;
     case NODE_RUNNING:
         return STATUS_RUNNING;
     case NODE_DONE:
@@ -240,6 +242,7 @@ void status_node(const struct rdzv *r,
         .group_rank = placed ? n->group_rank : -1,
         .base_rank = placed && reckoned ? n->base_rank : -1,
         .nproc = n->nproc,
+        .strikes = strikes_of(run, n),
         .connected = n->conn >= 0,
         .hosts = n->hosts,
         .lease_us = lease_us > 0 ? lease_us : 0,

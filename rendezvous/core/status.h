@@ -19,6 +19,7 @@ enum status_run_state {
 enum status_node_state {
     STATUS_WAITING,  /* for the next round */
     STATUS_SPARE,    /* for a place */
+    STATUS_ASIDE,    /* a spare of last resort, while its cool-down runs */
     STATUS_RUNNING,  /* in the round */
     STATUS_DONE,     /* in it, its workers have all exited 0 */
     STATUS_STOPPING, /* its workers are being stopped */
@@ -74,6 +75,7 @@ struct status_node {
     enum status_node_state state;
     int group_rank, base_rank; /* -1: it is in no round */
     int nproc;
+    int strikes; /* failures in a row that began here */
     bool connected, hosts;
     int64_t lease_us, uptime_us;
 };

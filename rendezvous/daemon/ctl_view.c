@@ -292,6 +292,22 @@ static void add_ranks(struct ctl_table *t, const cJSON *node)
                       (long long)(base + nproc - 1));
 }
 
+/* "running", "absent, 4 s" or "set_aside, 3 strikes". */
+static void add_state(struct ctl_table *t, const cJSON *node)
+{
+    char more[40] = "";
+    int64_t strikes = whole(node, "strikes", 0);
+    if (is(node, "state", "absent")) {
+        char span[24];
+        ctl_span(number(node, "lease_s", 0), span);
+        (void)snprintf(more, sizeof(more), ", %s", span); /* fits */
+    } else if (strikes > 0) {
+        (void)snprintf(more, /* fits */ sizeof(more), ", %lld strike%s",
+                       (long long)strikes, strikes == 1 ? "" : "s");
+    }
+    ctl_table_add(t, node_tint(node), "%s%s", text(node, "state"), more);
+}
+
 static void add_node(struct ctl_table *t, const cJSON *node, bool with_agent)
 {
     char span[24];
@@ -303,11 +319,7 @@ static void add_node(struct ctl_table *t, const cJSON *node, bool with_agent)
     ctl_table_add(t, TINT_NONE, "%s", text(node, "name"));
     if (with_agent)
         ctl_table_add(t, TINT_NONE, "%.8s", text(node, "agent"));
-    ctl_span(number(node, "lease_s", 0), span);
-    if (is(node, "state", "absent"))
-        ctl_table_add(t, node_tint(node), "absent, %s", span);
-    else
-        ctl_table_add(t, node_tint(node), "%s", text(node, "state"));
+    add_state(t, node);
     add_ranks(t, node);
     ctl_table_add(t, TINT_NONE, "%s", text(node, "addr"));
     ctl_span(number(node, "uptime_s", 0), span);

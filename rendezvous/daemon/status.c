@@ -83,6 +83,7 @@ static void write_node(struct json *j, const struct status_node *n)
     json_int(j, "group_rank", n->group_rank);
     json_int(j, "base_rank", n->base_rank);
     json_int(j, "nproc", n->nproc);
+    json_int(j, "strikes", n->strikes);
     json_text(j, "addr", n->addr);
     json_bool(j, "connected", n->connected);
     json_seconds(j, "lease_s", n->lease_us);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# ddpctl end: do all launchers of that run end with 79 and say who ended it, do
+# ddpctl end: do all launchers of that run end with 84 and say who ended it, do
 # their workers have the grace, and does the run beside it go on?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
@@ -17,9 +17,9 @@ ctl 2 "127.0.0.1:$port" end three
 has "there is no run 'three' here" ctl.out
 began=$(now_ms)
 ctl 0 "127.0.0.1:$port" end one
-has "^run 'one' ends: its 2 nodes are told to stop.*status 79$" ctl.out
-ends_with 79 a
-ends_with 79 b
+has "^run 'one' ends: its 2 nodes are told to stop.*status 84$" ctl.out
+ends_with 84 a
+ends_with 84 b
 measured "a run of two nodes ended by ddpctl: $(took) ms"
 for name in a b; do
     has "run 'one': ended by ddpctl from 127.0.0.1" $name.err
@@ -27,9 +27,9 @@ for name in a b; do
 done
 lines 4 '^term ' terms
 ctl 2 "127.0.0.1:$port" end one
-has "run 'one' is over already, with status 79" ctl.out
+has "run 'one' is over already, with status 84" ctl.out
 ctl 0 "127.0.0.1:$port" status one
-has 'ended .* ago with status 79: ended by ddpctl from 127.0.0.1' ctl.out
+has 'ended .* ago with status 84: ended by ddpctl from 127.0.0.1' ctl.out
 python3 -c 'import sys, urllib.request as u
 text = u.urlopen("http://127.0.0.1:" + sys.argv[1] + "/metrics").read().decode()
 assert "\nddprun_orders_total 1\n" in text, text' "$port" 2>metrics.err ||
@@ -38,6 +38,6 @@ assert "\nddprun_orders_total 1\n" in text, text' "$port" 2>metrics.err ||
 node e --nnodes=2 --rdzv_id=one --rdzv_endpoint="127.0.0.1:$port" true
 wait_lines 3 'run one .*: joined ' d.err
 ctl 0 "127.0.0.1:$port" end one
-ends_with 79 e
+ends_with 84 e
 open_gate
 ends_with 0 c

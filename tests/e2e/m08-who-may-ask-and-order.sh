@@ -37,7 +37,7 @@ export DDPRUN_TOKEN_FILE=token
 ctl 0 "127.0.0.1:$port" status --json
 has '"token":true' ctl.out
 ctl 0 "127.0.0.1:$port" end one
-ends_with 79 a
+ends_with 84 a
 # A token, and a daemon that has none: no fall-back to plain text.
 port=$(free_port)
 background e env -u DDPRUN_TOKEN_FILE "$DDPRDZVD" \

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Does each error of the launcher's own end it with the status that ddprun(1)
 # names, and a sentence? Those of other scenarios: 2, 126, 127 in a04, 68 in
-# o02, 71 in j04, 75 in j02, 76 in k02, 78 in n02; 67, 77 and 79 are libddp's.
+# o02, 71 in j04, 75 in j02, 76 in k02, 78 in n02, 84 in m07; 67, 77 and 79 are
+# libddp's.
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 port=$(free_port)

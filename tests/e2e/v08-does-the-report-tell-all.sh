@@ -28,6 +28,7 @@ for name in a b; do
     has '  | Error: ? bytes, colour$' $name.err
     has '  | no newline$' $name.err
     has 'error  *KeyError: 5$' $name.err
+    has 'then, in all  *3 by SIGTERM$' $name.err
     has 'restarts used  *1 of 1' $name.err
     has "logs  *$E2E_DIR/log-$name/none_........ on " $name.err
     has 'time  .* workers ran .* lost to restarts ' $name.err
@@ -44,6 +45,8 @@ assert f["error"] == "KeyError: 5" and not f["out_of_memory"], f
 assert f["stderr"].splitlines()[-1] == "no newline", f
 assert (a["status"], a["succeeded"], a["restarts"]) == (139, False, 1), a
 assert [c["rank"] for c in b["consequences"]] == [2], b
+assert a["consequences_in_all"] == {"sigterm": 3, "sigkill": 0,
+    "other_signals": 0, "exit_codes": 0}, a
 t = a["time"]
 parts = t["waiting_s"] + t["running_s"] + t["restarting_s"]
 assert 0 < t["running_s"] and parts <= t["wall_s"] < 30, t

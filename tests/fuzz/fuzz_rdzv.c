@@ -1,5 +1,6 @@
 /* links: tests/fuzz/gen rendezvous/core/rdzv rendezvous/core/join */
 /* links: rendezvous/core/round rendezvous/core/budget rendezvous/core/order */
+/* links: rendezvous/core/strikes */
 /* links: rendezvous/core/node rendezvous/core/ranks */
 /* links: rendezvous/core/note rendezvous/proto/msg */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */

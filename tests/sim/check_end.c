@@ -4,6 +4,7 @@
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
 /* links: rendezvous/core/budget rendezvous/core/order */
+/* links: rendezvous/core/strikes */
 /* libs: -lcjson */
 /*
  * The end of a run, with the daemon killed at every point of it: at each

@@ -4,6 +4,7 @@
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
 /* links: rendezvous/core/budget rendezvous/core/order */
+/* links: rendezvous/core/strikes */
 /* libs: -lcjson */
 /*
  * Many schedules of faults, each made from its seed, over the real cores.
@@ -208,6 +209,10 @@ static void make_schedule(struct schedule *p, uint64_t seed)
         p->conf.window_ms = 1000 + rng_below(&rng, 20000);
     if (rng_below(&rng, 4) == 0)
         p->conf.crash_loop = 1 + (int)rng_below(&rng, 3);
+    if (rng_below(&rng, 3) == 0) {
+        p->conf.node_strikes = 1 + (int)rng_below(&rng, 2);
+        p->conf.cooldown_ms = 1 + rng_below(&rng, 20000);
+    }
     if (rng_below(&rng, 2) == 0)
         p->conf.scale_ms = rng_below(&rng, 6000);
     if (rng_below(&rng, 4) != 0)

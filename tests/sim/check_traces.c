@@ -4,6 +4,7 @@
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
 /* links: rendezvous/core/budget rendezvous/core/order */
+/* links: rendezvous/core/strikes */
 /* libs: -lcjson */
 /*
  * What the cores say in the cases that DESIGN 4 lists, line for line: the
@@ -284,7 +285,7 @@ START_TEST(test_sim_order_ends_the_run_on_all)
     ck_assert(sim_end(s));
     until(s, 1200);
     for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(sim_exit_status(s, i), 79);
+        ck_assert_int_eq(sim_exit_status(s, i), 84);
     expect(s, 1000, "ended");
 }
 END_TEST

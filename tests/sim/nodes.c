@@ -390,6 +390,8 @@ static void fill_join(struct sim *s, int i, struct msg_join *j)
         .max_restarts = s->conf.max_restarts,
         .window_ms = s->conf.window_ms,
         .crash_loop = s->conf.crash_loop,
+        .node_strikes = s->conf.node_strikes,
+        .cooldown_ms = s->conf.cooldown_ms,
         .scale_ms = s->conf.scale_ms,
         .node_rank = -1,
         .port = 20000 + i,

@@ -30,6 +30,8 @@ struct sim_conf {
     int max_restarts;
     int64_t window_ms; /* of these; 0: none */
     int crash_loop;
+    int node_strikes;
+    int64_t cooldown_ms;
     int64_t scale_ms;
     int64_t heartbeat_ms, reconnect_ms, join_ms, last_call_ms, grace_ms;
     int64_t delay_us;  /* of a message, at least */

@@ -191,7 +191,7 @@ static void count_exit(struct sim *s,
         c = SIM_END_ORPHANED;
     else if (v->status == ddp_code_exit(DDP_E_DRAINED))
         c = SIM_END_DRAINED;
-    else if (v->ended && v->status == ddp_code_exit(DDP_E_ABORTED))
+    else if (v->ended && v->status == ddp_code_exit(DDP_E_ORDERED))
         c = SIM_END_ORDERED;
     else if (n->agent.leaving ||
              (v->ended && v->status > 128 && v->end.rank < 0))
@@ -279,6 +279,9 @@ static void on_note(struct sim *s, const struct note *note)
         on_gives_way(s);
     s->count[SIM_REBUILT] += note->kind == NOTE_rebuilt;
     s->count[SIM_SPARE] += note->kind == NOTE_spare;
+    s->count[SIM_ASIDE] += note->kind == NOTE_set_aside;
+    s->count[SIM_KEPT] += note->kind == NOTE_kept;
+    s->count[SIM_RECALLED] += note->kind == NOTE_recalled;
     s->count[SIM_REFUND] += note->kind == NOTE_refund;
     sim_tell_note(s, "rdzv", note);
 }

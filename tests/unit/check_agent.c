@@ -69,7 +69,7 @@ static void emit(void *ctx, const struct agent_action *a)
         write_down("check ");
         return;
     case AGENT_SWEEP:
-        write_down("sweep ");
+        write_down(a->gentle ? "sweep:gently " : "sweep ");
         return;
     case AGENT_NOTE:
         return;
@@ -266,7 +266,7 @@ START_TEST(test_agent_all_exit_0_is_done)
     worker_ends(0, 0, 0);
     ck_assert_str_eq(did, "");
     worker_ends(1, 0, 0);
-    ck_assert_str_eq(did, "sweep send:done ");
+    ck_assert_str_eq(did, "sweep:gently send:done ");
     stop(1);
     ck_assert_str_eq(did, "sweep send:ready ");
     world("i", 2);
@@ -1101,9 +1101,14 @@ END_TEST
 START_TEST(test_agent_join_tells_what_counts_in_the_window)
 {
     start();
-    struct msg m = {
-        .kind = MSG_KIND_world,
-        .world = {.round = 1, .group_world = 1, .restarts = 9, .recent = 2}};
+    struct msg m = {.kind = MSG_KIND_world,
+                    .world = {.round = 1,
+                              .group_world = 1,
+                              .restarts = 9,
+                              .recent = 2,
+                              .barren = 2,
+                              .scale_left_ms = 500,
+                              .struck = 1}};
     msg_set(m.world.instance, "i");
     hear(&m);
     now_us += 300 * MONO_MS;
@@ -1112,6 +1117,10 @@ START_TEST(test_agent_join_tells_what_counts_in_the_window)
     ck_assert_int_eq(joined.join.restarts, 9);
     ck_assert_int_eq(joined.join.recent, 2);
     ck_assert_int_eq(joined.join.recent_ms, 300);
+    ck_assert_int_eq(joined.join.barren, 2);
+    ck_assert_int_eq(joined.join.scale_left_ms, 200);
+    ck_assert_int_eq(joined.join.struck, 1);
+    ck_assert_int_eq(joined.join.aside_ms, 0);
 }
 END_TEST
 

@@ -124,6 +124,24 @@ START_TEST(test_budget_crash_loop_is_k_failures_in_a_row_without_progress)
 }
 END_TEST
 
+/* A server that takes over ends nothing by what it is told alone. */
+START_TEST(test_budget_crash_loop_goes_on_where_it_was)
+{
+    struct budget b;
+    budget_init(&b, 100, 0, 3);
+    budget_restore_barren(&b, 1);
+    budget_restore_barren(&b, 0);
+    ck_assert(!budget_round_over(&b, true, false));
+    ck_assert(budget_round_over(&b, true, false));
+    budget_init(&b, 100, 0, 3);
+    budget_restore_barren(&b, 1000);
+    ck_assert_int_eq(b.barren, 2);
+    budget_init(&b, 100, 0, 0);
+    budget_restore_barren(&b, 1000);
+    ck_assert_int_eq(b.barren, 0);
+}
+END_TEST
+
 START_TEST(test_budget_crash_loop_is_off_unless_asked_for)
 {
     struct budget b;
@@ -147,6 +165,7 @@ int main(void)
     tcase_add_test(tcase, test_budget_restored_counts_from_when_it_was_told);
     tcase_add_test(
         tcase, test_budget_crash_loop_is_k_failures_in_a_row_without_progress);
+    tcase_add_test(tcase, test_budget_crash_loop_goes_on_where_it_was);
     tcase_add_test(tcase, test_budget_crash_loop_is_off_unless_asked_for);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

@@ -1,4 +1,5 @@
-/* links: launcher/conf launcher/conf_output launcher/conf_meet launcher/conf_rdzv */
+/* links: launcher/conf launcher/conf_output launcher/conf_meet */
+/* links: launcher/conf_rdzv */
 /* links: launcher/conf_program launcher/options launcher/program */
 /* links: launcher/conf_place launcher/cpus launcher/topology launcher/nvml */
 /* links: launcher/gpus launcher/signals rendezvous/base/opts_complete */
@@ -442,6 +443,26 @@ START_TEST(test_conf_budget_may_have_a_window)
 }
 END_TEST
 
+START_TEST(test_conf_strikes_may_have_a_cool_down)
+{
+    static const struct {
+        const char *line;
+        int strikes;
+        int64_t cooldown_us;
+    } cases[] = {
+        {"prog", 0, 600000000},
+        {"--node_strikes=3 prog", 3, 600000000},
+        {"--node_strikes=2/30m prog", 2, 1800000000},
+        {"--node_strikes=1/0.5 prog", 1, 500000},
+    };
+    struct conf c;
+    ck_assert_int_eq(make_conf(&c, "", cases[_i].line, NULL), 0);
+    ck_assert_int_eq(c.node_strikes, cases[_i].strikes);
+    ck_assert_int_eq(c.cooldown_us, cases[_i].cooldown_us);
+    conf_free(&c);
+}
+END_TEST
+
 /* Streams by number or by local rank, filters with commas in them, sizes with
  * units; ranks that are not here are somebody else's. */
 START_TEST(test_conf_output_is_read)
@@ -858,6 +879,10 @@ static const struct {
     {"", "--max_restarts=3/1y prog", DDP_E_USAGE, "--max_restarts=3/1y: must"},
     {"", "--max_restarts=3/366d prog", DDP_E_USAGE, "--max_restarts=3/366d:"},
     {"", "--max_restarts=/1h prog", DDP_E_USAGE, "--max_restarts=/1h: must"},
+    {"", "--node_strikes=-1 prog", DDP_E_USAGE, "--node_strikes=-1: must be"},
+    {"", "--node_strikes=3/ prog", DDP_E_USAGE, "--node_strikes=3/: must be"},
+    {"", "--node_strikes=/1h prog", DDP_E_USAGE, "--node_strikes=/1h: must"},
+    {"", "--node_strikes=3/x prog", DDP_E_USAGE, "--node_strikes=3/x: must"},
     {"", "--crash_loop=-1 prog", DDP_E_USAGE, "--crash_loop=-1: must be"},
     {"", "--snapshot_memory= prog", DDP_E_USAGE, "--snapshot_memory="},
     {"", "--snapshot_memory=91% prog", DDP_E_USAGE, "--snapshot_memory="},
@@ -1082,6 +1107,7 @@ int main(void)
     tcase_add_test(t, test_conf_shutdown_timeout_has_three_sources);
     tcase_add_loop_test(t, test_conf_keep_alives_are_a_heartbeat, 0, 7);
     tcase_add_loop_test(t, test_conf_budget_may_have_a_window, 0, 7);
+    tcase_add_loop_test(t, test_conf_strikes_may_have_a_cool_down, 0, 4);
     tcase_add_test(t, test_conf_rdzv_conf_takes_torchruns_keys);
     tcase_add_test(t, test_conf_python_options_are_noted);
     tcase_add_test(t, test_conf_run_id_is_random_where_asked);

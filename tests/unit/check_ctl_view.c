@@ -136,7 +136,7 @@ START_TEST(test_view_of_runs_that_wait_or_ended)
 {
     const char *a = RUN("a", "gather", WAITS);
     const char *b =
-        RUN("b", "ended", ENDED(79, "ended by ddpctl from 10.0.0.5"));
+        RUN("b", "ended", ENDED(84, "ended by ddpctl from 10.0.0.5"));
     const char *c = RUN("c", "ended", ENDED(0, ""));
     char json[4096];
     (void)snprintf(json, sizeof(json), HEAD "%s,%s,%s]}", a, b, c);
@@ -145,7 +145,7 @@ START_TEST(test_view_of_runs_that_wait_or_ended)
     ck_assert(has("1 run, and 2 that ended\n"));
     ck_assert(
         has("  waits for nodes: 1 of at least 2 came, gives up in 9 min\n"));
-    ck_assert(has("  ended 3 s ago with status 79: ended by ddpctl from "
+    ck_assert(has("  ended 3 s ago with status 84: ended by ddpctl from "
                   "10.0.0.5 (train.py)\n"));
     ck_assert(has("  ended 3 s ago: all workers succeeded (train.py)\n"));
 }

@@ -3,6 +3,7 @@
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/rng */
 /* links: rendezvous/core/budget rendezvous/core/order */
+/* links: rendezvous/core/strikes */
 /* libs: -lcjson */
 /*
  * The server's table of states and events, cell by cell: what each message and
@@ -447,6 +448,12 @@ static void spoil_join(struct msg_join *j, int how)
     case 11:
         j->crash_loop = 3;
         return;
+    case 13:
+        j->node_strikes = 2;
+        return;
+    case 14:
+        j->cooldown_ms = 1000;
+        return;
     case 12:
         j->window_ms = 90000;
         j->max_restarts = BUDGET_WINDOW_MAX + 1;
@@ -685,6 +692,27 @@ static void fail_round(int64_t round, bool progress)
     say(0, &m);
 }
 
+/* What followed from it, on all nodes: without the one that failed first, and
+ * not what a hostile node makes of it. */
+START_TEST(test_rdzv_end_sums_up_how_workers_ended)
+{
+    struct msg m = {.kind = MSG_KIND_ready};
+    like.max_restarts = 0;
+    run_two(2, 2);
+    failed(1, 1, 9, 0);
+    m.ready = (struct msg_ready){
+        .round = 1, .by_term = 3, .by_code = 1, .by_kill = 409600000};
+    say(1, &m);
+    m.ready = (struct msg_ready){.round = 1, .by_term = 1, .by_kill = 5};
+    say(1, &m); /* said twice: once is enough */
+    say(0, &m);
+    ck_assert(told(0, "end"));
+    ck_assert_int_eq(last[0].end.by_term, 4);
+    ck_assert_int_eq(last[0].end.by_code, 0);
+    ck_assert_int_eq(last[0].end.by_kill, 409600000);
+}
+END_TEST
+
 START_TEST(test_rdzv_budget_comes_back_with_its_window)
 {
     like.window_ms = 10000;
@@ -769,6 +797,204 @@ START_TEST(test_rdzv_crash_loop_is_off_by_default)
     }
     fail_round(101, false);
     ck_assert_int_eq(last[0].end.status, 9);
+}
+END_TEST
+
+/* With it goes the age of the round: one that has run for an hour when it fails
+ * soon after the daemon was started again is none of a crash loop. */
+START_TEST(test_rdzv_crash_loop_is_told_to_the_next_server)
+{
+    like.max_restarts = 100;
+    like.crash_loop = 3;
+    for (int i = 0; i < 2; i++) {
+        struct msg m = make_rejoin(i, 5, MSG_STATE_RUNNING, true);
+        m.join.restarts = 7;
+        m.join.barren = 2;
+        m.join.recent_ms = _i == 0 ? 1000 : 3600000;
+        say(i, &m);
+    }
+    fail_round(5, false);
+    ck_assert(told(0, _i == 0 ? "end" : "world"));
+    if (_i == 0)
+        ck_assert_int_eq(last[0].end.crash_loop, 3);
+    else
+        ck_assert_int_eq(last[0].world.barren, 0);
+}
+END_TEST
+
+/* Or so many nodes that come one by one would each restart all. */
+START_TEST(test_rdzv_scale_interval_is_told_to_the_next_server)
+{
+    like.scale_ms = 5000;
+    limits_of(2, 4);
+    for (int i = 0; i < 2; i++) {
+        struct msg m = make_rejoin(i, 5, MSG_STATE_RUNNING, true);
+        m.join.scale_left_ms = i == 0 ? 3000 : 86400000;
+        if (i == 1)
+            join(3); /* in between, and first of all */
+        say(i, &m);
+    }
+    ck_assert(!told(0, "stop"));
+    join(2);
+    ck_assert(!told(0, "stop") && last[2].waiting.scales);
+    ck_assert_int_eq(last[2].waiting.left_ms, 5000); /* not for a day */
+    later(5 * MONO_S, 4, 5);
+    tick(0);
+    ck_assert(last[0].kind == MSG_KIND_stop);
+    ready(0, 5);
+    ready(1, 5);
+    ck_assert_int_eq(last[3].world.group_world, 4);
+    ck_assert_int_eq(last[3].world.scale_left_ms, 5000);
+}
+END_TEST
+
+/* -- nodes that fail first again and again ---------------------------------
+ */
+
+/* A worker on node `who` failed, and the nodes of `members` are ready. */
+static void fail_on(int who, int64_t round, const char *members)
+{
+    failed(who, round, 9, 0);
+    for (const char *c = members; *c != '\0'; c++)
+        if (*c != '0' + who)
+            ready(*c - '0', round);
+    ready(who, round);
+}
+
+/* Nodes 0 and 1 run, 2 and so on up to `n` wait; K failures in a row. */
+static void run_strikes(int strikes, int n)
+{
+    like.max_restarts = 100;
+    like.node_strikes = strikes;
+    like.cooldown_ms = 10000;
+    run_two(2, 2);
+    for (int i = 2; i < n; i++)
+        join(i);
+}
+
+START_TEST(test_rdzv_node_that_fails_first_k_times_is_set_aside)
+{
+    run_strikes(3, 3);
+    fail_on(1, 1, "01");
+    fail_on(0, 2, "01"); /* another one: counted anew */
+    fail_on(1, 3, "01");
+    fail_on(1, 4, "01");
+    ck_assert(!noted("set_aside") && told(1, "world"));
+    ck_assert_int_eq(last[1].world.struck, 2);
+    ck_assert_int_eq(last[0].world.struck, 0);
+    fail_on(1, 5, "01");
+    ck_assert(noted("set_aside") && told(0, "world") && told(2, "world"));
+    ck_assert(told(1, "waiting") && !told(1, "world"));
+    ck_assert_int_eq(last[1].waiting.spare, 1);
+    ck_assert_int_eq(last[1].waiting.struck, 3);
+    ck_assert_int_eq(last[1].waiting.aside_ms, 10000);
+    ck_assert_int_eq(last[2].world.group_rank, 1); /* the place of node 1 */
+}
+END_TEST
+
+START_TEST(test_rdzv_node_that_the_minimum_needs_is_never_set_aside)
+{
+    run_strikes(2, 2);
+    fail_on(1, 1, "01");
+    ck_assert(!noted("kept"));
+    fail_on(1, 2, "01");
+    ck_assert(noted("kept") && !noted("set_aside") && told(1, "world"));
+    join(2); /* a spare: the next failure finds that it is needed no more */
+    fail_on(0, 3, "01");
+    ck_assert(noted("set_aside") && told(2, "world") && told(1, "waiting"));
+}
+END_TEST
+
+/* The last resort: with its own rank, since nobody else has had it. */
+START_TEST(test_rdzv_node_set_aside_is_taken_where_too_few_are_left)
+{
+    run_strikes(2, 3);
+    fail_on(1, 1, "01");
+    fail_on(1, 2, "01");
+    ck_assert(told(1, "waiting") && told(2, "world"));
+    closed(2, true);
+    ready(0, 3);
+    ck_assert(noted("recalled") && told(0, "world") && told(1, "world"));
+    join(3); /* the cool-down still runs: at the next end it goes again */
+    fail_on(0, 4, "01");
+    ck_assert(noted("set_aside") && told(3, "world") && told(1, "waiting"));
+    ck_assert_int_gt(last[1].waiting.aside_ms, 0);
+}
+END_TEST
+
+/* It makes no round larger meanwhile, and does so afterwards. */
+START_TEST(test_rdzv_node_set_aside_comes_back_after_its_cool_down)
+{
+    like.max_restarts = 100;
+    like.node_strikes = 1;
+    like.cooldown_ms = 10000;
+    run_two(1, 2);
+    fail_on(1, 1, "01");
+    ck_assert(told(0, "world") && !told(1, "world"));
+    ck_assert_int_eq(last[0].world.group_world, 1);
+    later(10 * MONO_S - 1, 2, 2);
+    tick(0);
+    ck_assert(!told(0, "stop"));
+    now_us += 1;
+    tick(0);
+    ck_assert(noted("recalled") && told(0, "stop"));
+    ready(0, 2);
+    ck_assert(told(0, "world") && told(1, "world"));
+    ck_assert_int_eq(last[1].world.struck, 0);
+}
+END_TEST
+
+/* What it was told comes back with its join: a broken connection, or another
+ * server, gives it no place. */
+START_TEST(test_rdzv_cool_down_survives_connection_and_server)
+{
+    run_strikes(2, 3);
+    fail_on(1, 1, "01");
+    fail_on(1, 2, "01");
+    closed(1, false); /* removed, as any spare */
+    if (_i == 1)
+        new_server();
+    for (int who = 0; who < 3 && _i == 1; who += 2) {
+        struct msg m = make_rejoin(who, 3, MSG_STATE_RUNNING, true);
+        m.join.group_rank = who / 2;
+        say(who, &m);
+    }
+    struct msg m = make_rejoin(1, 3, MSG_STATE_NONE, true);
+    if (_i == 0) /* the instance that this server made */
+        msg_set(m.join.instance, last[2].world.instance);
+    m.join.struck = 2;
+    m.join.aside_ms = 4000;
+    say(1, &m);
+    ck_assert(noted("set_aside") && told(1, "waiting"));
+    ck_assert_int_eq(last[1].waiting.struck, 2);
+    ck_assert_int_eq(last[1].waiting.aside_ms, 4000);
+}
+END_TEST
+
+START_TEST(test_rdzv_failures_in_a_row_are_told_to_the_next_server)
+{
+    like.max_restarts = 100;
+    like.node_strikes = 3;
+    like.cooldown_ms = 10000;
+    for (int who = 0; who < 2; who++) {
+        struct msg m = make_rejoin(who, 5, MSG_STATE_RUNNING, true);
+        m.join.struck = who == 1 ? 2 : 0;
+        say(who, &m);
+    }
+    join(2);
+    fail_on(1, 5, "01");
+    ck_assert(noted("set_aside") && told(2, "world"));
+}
+END_TEST
+
+START_TEST(test_rdzv_node_set_aside_can_be_drained)
+{
+    run_strikes(1, 3);
+    fail_on(1, 1, "01");
+    order_drain("", "n1", false);
+    ck_assert(told(ORDERS, "answered") && told(1, "drain"));
+    leave(1, false);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 2);
 }
 END_TEST
 
@@ -1220,14 +1446,14 @@ START_TEST(test_rdzv_order_ends_a_run_for_all)
     order_end("r");
     ck_assert(told(0, "end") && told(1, "end"));
     ck_assert(told(ORDERS, "answered") && told(ORDERS, "drop"));
-    ck_assert_int_eq(last[0].end.status, 79);
+    ck_assert_int_eq(last[0].end.status, 84);
     ck_assert_str_eq(last[1].end.text, "ended by ddpctl from 10.0.0.1");
     ck_assert_ptr_nonnull(strstr(last[ORDERS].answered.text, "its 2 nodes"));
     ck_assert_int_eq(rdzv_live_runs(rdzv), 0);
     order_end("r");
     ck_assert(told(ORDERS, "refused"));
     ck_assert_ptr_nonnull(
-        strstr(last[ORDERS].refused.text, "over already, with status 79"));
+        strstr(last[ORDERS].refused.text, "over already, with status 84"));
     order_drain("", "n1", true);
     ck_assert(told(ORDERS, "refused"));
     order_end("nope");
@@ -1804,7 +2030,7 @@ END_TEST
 static void add_tables(TCase *t)
 {
     tcase_add_loop_test(t, test_rdzv_join_that_differs_is_refused_and_told_why,
-                        0, 13);
+                        0, 15);
     tcase_add_loop_test(t, test_rdzv_anything_before_join_closes_the_connection,
                         0, MSG_KIND_COUNT);
     tcase_add_loop_test(t,
@@ -1823,6 +2049,10 @@ static void add_tables(TCase *t)
     tcase_add_loop_test(t, test_rdzv_instance_gives_way_to_no_other, 0, 3);
     tcase_add_loop_test(t, test_rdzv_hostile_claims_are_survived, 0, 10);
     tcase_add_loop_test(t, test_rdzv_window_is_told_to_the_next_server, 0, 2);
+    tcase_add_loop_test(t, test_rdzv_crash_loop_is_told_to_the_next_server, 0,
+                        2);
+    tcase_add_loop_test(t, test_rdzv_cool_down_survives_connection_and_server,
+                        0, 2);
     tcase_add_loop_test(
         t, test_rdzv_failure_on_a_node_that_leaves_is_given_back, 0, 3);
 }
@@ -1950,9 +2180,17 @@ static void add_tests(TCase *t)
         test_rdzv_leaving_node_is_gone_by_a_ready_of_its_round,
         test_rdzv_round_number_without_a_next_one_is_not_believed,
         test_rdzv_budgets_that_differ_are_named,
+        test_rdzv_end_sums_up_how_workers_ended,
         test_rdzv_budget_comes_back_with_its_window,
         test_rdzv_crash_loop_ends_the_run_early,
         test_rdzv_crash_loop_is_off_by_default,
+        test_rdzv_scale_interval_is_told_to_the_next_server,
+        test_rdzv_node_that_fails_first_k_times_is_set_aside,
+        test_rdzv_node_that_the_minimum_needs_is_never_set_aside,
+        test_rdzv_node_set_aside_is_taken_where_too_few_are_left,
+        test_rdzv_node_set_aside_comes_back_after_its_cool_down,
+        test_rdzv_failures_in_a_row_are_told_to_the_next_server,
+        test_rdzv_node_set_aside_can_be_drained,
         test_rdzv_late_joiners_are_taken_together,
         test_rdzv_late_joiner_replaces_a_lost_node_at_once,
         test_rdzv_graceful_stop_is_hurried_by_a_loss,

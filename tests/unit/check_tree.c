@@ -107,6 +107,25 @@ START_TEST(test_tree_kill_spares_the_kept)
 END_TEST
 
 /* More children than one read of their list brings. */
+/* Once to each (Check catches SIGTERM in what it forks); who obeys is reaped by
+ * the next look, a grandchild that comes to us with its parent's death
+ * included. */
+START_TEST(test_tree_signal_asks_and_looks)
+{
+    (void)parent(true);
+    pid_t kept = sleeper(false);
+    ck_assert_int_eq(tree_signal(&kept, 1, 0), 2);
+    ck_assert_int_eq(tree_signal(&kept, 1, SIGUSR1), 2);
+    for (int tries = 0; tree_signal(&kept, 1, 0) > 0; tries++) {
+        ck_assert_int_lt(tries, 1000);
+        (void)usleep(1000);
+    }
+    ck_assert_int_eq(kill(kept, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(kept, NULL, 0), kept);
+    assert_childless();
+}
+END_TEST
+
 START_TEST(test_tree_kill_finds_many)
 {
     for (int i = 0; i < MANY; i++)
@@ -178,6 +197,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_add_test(tc, test_tree_kill_leaves_nobody);
     tcase_add_test(tc, test_tree_kill_spares_the_kept);
+    tcase_add_test(tc, test_tree_signal_asks_and_looks);
     tcase_add_test(tc, test_tree_kill_finds_many);
     tcase_add_test(tc, test_tree_kill_without_descriptors_is_not_sure);
     tcase_add_test(tc, test_tree_kill_sessions_spares_the_roots_own);

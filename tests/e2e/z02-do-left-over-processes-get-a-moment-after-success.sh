@@ -1,0 +1,65 @@
+#!/bin/sh
+# A worker leaves a process behind that puts something away when it is asked to
+# go: after success it can, and one that will not go is killed a second later;
+# beats go on meanwhile. At a restart both are killed at once.
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+cat >leaves <<'LEAVES'
+#!/bin/sh
+# leaves polite|stubborn STATUS
+setsid sh -c '
+    case $1 in
+    polite) trap "sleep 0.3; echo put away >>\"$E2E_DIR/kept\"; exit" TERM ;;
+    stubborn) trap "" TERM ;;
+    esac
+    echo $1 >>"$E2E_DIR/there"
+    while :; do sleep 0.02; done' sh "$1" &
+until grep -qs "$1" "$E2E_DIR/there"; do sleep 0.01; done
+sleep "${LINGER-0.05}"
+exit "$2"
+LEAVES
+chmod +x leaves
+launch 0 ./leaves polite 0
+lines 1 'put away' kept
+nothing_left it 0
+
+began=$(now_ms)
+launch 0 ./leaves stubborn 0
+took=$(took)
+[ "$took" -ge 1000 ] && [ "$took" -lt 3000 ] || fail "it took $took ms"
+nothing_left it 0
+
+rm kept
+began=$(now_ms)
+launch 3 --max_restarts=1 ./leaves polite 3
+[ "$(took)" -lt 1000 ] || fail "a restart took $(took) ms"
+[ ! -e kept ] || fail 'it was asked at a restart'
+nothing_left it 0
+
+# One node is done and sweeps, while the other one works: a silence of 300 ms
+# would be noticed.
+port=$(free_port)
+daemon d "$port"
+for name in a b; do
+    node $name --nnodes=2 --rdzv_conf=heartbeat_timeout=0.3 \
+        --rdzv_endpoint="127.0.0.1:$port" ./leaves stubborn 0
+    export LINGER=1.5
+done
+ends_with 0 a
+ends_with 0 b
+for what in lost absent left round_over; do
+    has_not " $what" d.err
+done
+kill "$(pid_of d)"
+end_of d
+unset LINGER
+# Ctrl-C while it sweeps: no more grace.
+rm there
+node it ./leaves stubborn 0
+wait_for stubborn there
+sleep 0.4
+began=$(now_ms)
+kill -INT "$(pid_of it)"
+ends_with 0 it
+[ "$(took)" -lt 500 ] || fail "it took $(took) ms after Ctrl-C"
+nothing_left it 0
