@@ -239,6 +239,22 @@ static int start_one(struct crew *crew,
     return rc == 0 ? watch_worker(crew, local_rank, pid, pidfd, err) : -1;
 }
 
+/* What ran out, and how to have more of it. */
+static void advise(const struct crew *crew, struct ddp_err *err)
+{
+    int n = crew->conf->nproc;
+    if (err->sys_errno == EMFILE || err->sys_errno == ENFILE)
+        ddp_err_wrap(err,
+                     "too few file descriptors for %d workers here (ulimit -n "
+                     "shows the limit, and raises it)",
+                     n);
+    else if (err->sys_errno == EAGAIN)
+        ddp_err_wrap(err,
+                     "too few processes for %d workers here (ulimit -u, or "
+                     "pids.max of a container)",
+                     n);
+}
+
 int crew_start(struct crew *crew,
                const struct msg_world *world,
                int *started,
@@ -251,8 +267,10 @@ int crew_start(struct crew *crew,
         oom_init(&crew->oom);
     for (*started = 0; *started < crew->conf->nproc; ++*started) {
         ddp_assert(crew->watches[*started] == NULL);
-        if (start_one(crew, world, *started, err) != 0)
-            return -1;
+        if (start_one(crew, world, *started, err) == 0)
+            continue;
+        advise(crew, err);
+        return -1;
     }
     if (crew->paused)
         crew_pause(crew, true);

@@ -102,6 +102,7 @@ static char *make_json(const struct conf *conf,
     cJSON_AddStringToObject(root, "reason", reason);
     add_first_failure(root, v);
     add_consequences(root, v, j);
+    add_number(root, "stopped", j->stopped);
     add_number(root, "round", j->round);
     add_number(root, "rounds_here", j->rounds);
     add_number(root, "restarts", v->ended ? v->end.restarts : j->restarts);
