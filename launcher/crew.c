@@ -13,6 +13,7 @@
 #include "launcher/oom.h"
 #include "launcher/worker_env.h"
 #include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
 
 #define WATCH_MAGIC 0x77617463u
 
@@ -225,6 +226,8 @@ static int start_one(struct crew *crew,
         .out_fd = ends.out,
         .err_fd = ends.err,
         .local_rank = local_rank,
+        .watched = crew->conf->hang.beat_us != MONO_NEVER ||
+                   crew->conf->hang.idle_us != MONO_NEVER,
     };
     pid_t pid = 0;
     int pidfd = -1;

@@ -12,9 +12,10 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/daemon/helper.h"
 
-#define STACKS_US     (20 * MONO_S) /* then the worker is stopped anyway */
-#define STACKS_NAME   "stacks.txt"
-#define LINES_ON_TERM 24 /* of the stacks, on stderr */
+#define STACKS_US       (20 * MONO_S) /* then the worker is stopped anyway */
+#define STACKS_NAME     "stacks.txt"
+#define LINES_ON_TERM   24 /* of the stacks, on stderr */
+#define COLUMNS_ON_TERM 120
 
 struct lookout {
     const struct conf *conf;
@@ -65,6 +66,13 @@ static void drop_stacks(struct lookout *l)
     l->stacks_fd = -1;
 }
 
+/* What a debugger says of itself. */
+static bool is_noise(const char *line)
+{
+    return line[0] == '\0' || line[0] == '[' ||
+           strncmp(line, "Using host", 10) == 0;
+}
+
 static void show_stacks(const struct lookout *l)
 {
     char line[512];
@@ -81,7 +89,9 @@ static void show_stacks(const struct lookout *l)
         line[strcspn(line, "\n")] = '\0';
         for (char *tab = line; (tab = strchr(tab, '\t')) != NULL;)
             *tab = ' ';
-        log_info("  | %s", line);
+        if (is_noise(line))
+            continue;
+        log_info("  | %.*s", COLUMNS_ON_TERM, line);
         n++;
     }
     if (n == LINES_ON_TERM && l->path[0] != '\0')
@@ -99,12 +109,13 @@ static void tell(struct lookout *l)
     if (v.step >= 0)
         (void)snprintf(step, sizeof(step), ", its last beat was of step %lld",
                        (long long)v.step);
-    (void)snprintf(text, /* a cut text is still a text */
-                   sizeof(text), "no %s for %.3g s (%s=%.12g)%s%s%.200s",
-                   v.beat ? "beat" : "progress", (double)v.silent_us / MONO_S,
-                   v.beat ? "--beat_timeout" : "--hang_timeout",
-                   (double)limit_us / MONO_S, step,
-                   l->path[0] != '\0' ? "; its threads: " : "", l->path);
+    (void)snprintf(
+        text, /* a cut text is still a text */
+        sizeof(text), "no %s for %.3g s (%s=%.12g)%s%s%.200s%s",
+        v.beat ? "beat" : "progress", (double)v.silent_us / MONO_S,
+        v.beat ? "--beat_timeout" : "--hang_timeout", (double)limit_us / MONO_S,
+        step, l->path[0] != '\0' ? "; its threads: " : "", l->path,
+        l->path[0] != '\0' && l->conf->nnodes_max > 1 ? " on its node" : "");
     show_stacks(l);
     drop_stacks(l);
     l->handler->on_hang(l->ctx, &v, l->pid, text);
@@ -154,7 +165,7 @@ static void take_stacks(struct lookout *l)
     open_stacks(l);
     l->pid = crew_pid(l->crew, l->verdict.local_rank);
     l->stacks_until_us = mono_after(mono_now_us(), STACKS_US);
-    log_warnx("rank %lld (pid %d) gets nowhere; looking at what it does",
+    log_warnx("rank %lld (pid %d) makes no progress; looking at what it does",
               (long long)(l->base_rank + l->verdict.local_rank), (int)l->pid);
     struct helper_fds fds = {.listener = -1, .chan = l->stacks_fd};
     if (l->stacks_fd >= 0 &&

@@ -138,8 +138,12 @@ static void report_consequences(const struct journal *j,
 {
     int kept = j->ends_len < JOURNAL_ENDS ? j->ends_len : JOURNAL_ENDS;
     int told = 0;
+    int64_t first = e->rank - j->base_rank;
     if (j->round != e->round)
         return;
+    /* One that hung was stopped as well. */
+    int stopped =
+        j->stopped - (e->hung && first >= 0 && first < j->conf->nproc);
     for (int i = 0; i < kept; i++) {
         const struct journal_end *w =
             &j->ends[(j->ends_len - kept + i) % JOURNAL_ENDS];
@@ -153,10 +157,10 @@ static void report_consequences(const struct journal *j,
     }
     if (j->ends_len > kept)
         log_warnx("  %-15s and %d more", "", j->ends_len - kept);
-    if (j->stopped > 0)
+    if (stopped > 0)
         log_warnx("  %-15s %d worker%s stopped by ddprun",
-                  told > 0 ? "" : "then, here", j->stopped,
-                  j->stopped > 1 ? "s" : "");
+                  told > 0 ? "" : "then, here", stopped,
+                  stopped > 1 ? "s" : "");
 }
 
 /* "12.3 s"; "0.017 s" */
