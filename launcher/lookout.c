@@ -1,6 +1,7 @@
 #include "launcher/lookout.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,8 @@ struct lookout {
     void *ctx;
     uv_timer_t timer;
     struct hang hang;
+    bool stopped;     /* all workers are, by Ctrl-Z */
+    bool consoles[2]; /* stdout, stderr: a worker waits where it is full */
     int64_t base_rank;
 
     pid_t helper; /* writes stacks, 0: none */
@@ -33,6 +36,17 @@ struct lookout {
     struct hang_verdict verdict; /* what is told when it is done */
     pid_t pid;
 };
+
+/* A stream with a log file never waits for the console (launcher/stream). */
+static bool may_wait(const struct conf *conf, enum conf_stream which)
+{
+    for (int i = 0; i < conf->nproc; i++) {
+        struct conf_plan p = conf_output_plan(&conf->output, i, which);
+        if (p.piped ? p.console && !p.file : !p.null)
+            return true;
+    }
+    return false;
+}
 
 struct lookout *lookout_new(uv_loop_t *loop,
                             const struct conf *conf,
@@ -50,6 +64,8 @@ struct lookout *lookout_new(uv_loop_t *loop,
     l->handler = handler;
     l->ctx = ctx;
     l->stacks_fd = -1;
+    l->consoles[0] = may_wait(conf, CONF_STDOUT);
+    l->consoles[1] = may_wait(conf, CONF_STDERR);
     hang_init(&l->hang, &conf->hang, workers, conf->nproc);
     (void)uv_timer_init(loop, &l->timer); /* cannot fail */
     l->timer.data = l;
@@ -188,9 +204,23 @@ void lookout_helper_ended(struct lookout *l)
 
 /* -- looking --------------------------------------------------------------- */
 
+/* A full pipe that nobody reads, a terminal that was stopped by Ctrl-S: workers
+ * stand still in write(2), be it theirs or the relay's that waits, and their
+ * peers on this node with them. */
+static bool is_console_stuck(const struct lookout *l)
+{
+    for (int i = 0; i < 2; i++) {
+        struct pollfd p = {.fd = STDOUT_FILENO + i, .events = POLLOUT};
+        if (l->consoles[i] && poll(&p, 1, 0) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void look(struct lookout *l, int64_t now_us)
 {
     struct hang_sample sample;
+    hang_pause(&l->hang, l->stopped || is_console_stuck(l), now_us);
     for (int i = 0; i < l->conf->nproc; i++) {
         if (crew_look(l->crew, i, l->hang.limits.cpu_counts, &sample))
             hang_see(&l->hang, i, &sample, now_us);
@@ -233,5 +263,6 @@ void lookout_stop(struct lookout *l)
 
 void lookout_pause(struct lookout *l, bool paused)
 {
+    l->stopped = paused;
     hang_pause(&l->hang, paused, mono_now_us());
 }
