@@ -231,6 +231,8 @@ void agent_on_link_up(struct step *s)
 {
     struct agent *a = s->a;
     a->link = AGENT_LINK_IS_UP;
+    (void)snprintf(a->down_text, sizeof(a->down_text), "%s",
+                   "something listens there and does not answer");
     a->retry_at_us = MONO_NEVER;
     a->heard = false;
     a->heard_seq = -1;

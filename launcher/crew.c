@@ -108,6 +108,18 @@ static bool find_trouble(const struct crew *crew, int local_rank, int *why)
     return found;
 }
 
+/* What strerror does not tell of a file that is there. */
+static const char *hint_of(const char *path, int why)
+{
+    if (why == ENOENT && access(path, F_OK) == 0)
+        return "; the file is there, but not the interpreter that its first "
+               "line (#!) or its ELF header names";
+    if (why == ENOEXEC)
+        return "; it is neither a program for this machine nor a script that "
+               "begins with #!";
+    return "";
+}
+
 static void tell_exit(struct crew *crew, int local_rank, const siginfo_t *info)
 {
     char text[ERRFILE_TEXT_MAX + 1] = "";
@@ -140,8 +152,9 @@ static void tell_exit(struct crew *crew, int local_rank, const siginfo_t *info)
         find_trouble(crew, local_rank, &why)) {
         w.permanent = true;
         (void)snprintf(text, /* a cut text is still a text */
-                       sizeof(text), "cannot execute %.300s: %s",
-                       crew->conf->exec_path, strerror(why));
+                       sizeof(text), "cannot execute %.200s: %.80s%s",
+                       crew->conf->exec_path, strerror(why),
+                       hint_of(crew->conf->exec_path, why));
     }
     crew->handler->on_exit(crew->ctx, &w);
 }
