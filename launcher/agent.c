@@ -407,6 +407,8 @@ static void on_link_up(struct step *s)
 {
     struct agent *a = s->a;
     a->link = AGENT_LINK_IS_UP;
+    (void)snprintf(a->down_text, sizeof(a->down_text), "%s",
+                   "something listens there and does not answer");
     a->retry_at_us = MONO_NEVER;
     a->heard = false;
     a->heard_seq = -1;
@@ -535,9 +537,15 @@ static void spawn(struct step *s)
     const struct msg_world *w = &a->world;
     a->alive = (int)a->conf.join.nproc;
     a->work = AGENT_RUNNING;
-    note(s, NOTE_spawn, "ranks %lld to %lld of %lld, node %lld of %lld",
-         (long long)w->base_rank,
-         (long long)(w->base_rank + a->conf.join.nproc - 1),
+    char ranks[64];
+    if (a->alive > 1)
+        (void)snprintf(ranks, sizeof(ranks), "ranks %lld to %lld",
+                       (long long)w->base_rank,
+                       (long long)w->base_rank + a->alive - 1);
+    else
+        (void)snprintf(ranks, sizeof(ranks), "rank %lld",
+                       (long long)w->base_rank);
+    note(s, NOTE_spawn, "%s of %lld, node %lld of %lld", ranks,
          (long long)w->world_size, (long long)w->group_rank,
          (long long)w->group_world);
     struct agent_action action = {.kind = AGENT_SPAWN, .world = w};
@@ -703,15 +711,22 @@ static void on_msg(struct step *s, const struct msg *m)
 
 /* -- what happens here ----------------------------------------------------- */
 
+static const char *name_of(int signo)
+{
+    const char *name = sigabbrev_np(signo);
+    return name != NULL ? name : "?";
+}
+
 static void describe_failure(const struct agent *a, char *text, size_t size)
 {
     const struct msg_failed *f = &a->failed;
     if (f->hung)
         (void)snprintf(text, size, "%.300s", f->text);
+    else if (f->signal != 0)
+        (void)snprintf(text, size, "signal %lld (SIG%s)", (long long)f->signal,
+                       name_of((int)f->signal));
     else
-        (void)snprintf(text, size, "%s %lld",
-                       f->signal != 0 ? "signal" : "exit code",
-                       (long long)(f->signal != 0 ? f->signal : f->code));
+        (void)snprintf(text, size, "exit code %lld", (long long)f->code);
 }
 
 /* Tells of a worker that failed, or hung for `silent_us`. */
@@ -740,8 +755,12 @@ static void take_failure(struct step *s,
     if (w->tail != NULL)
         msg_set(a->failed.tail, w->tail);
     describe_failure(a, how, sizeof(how));
-    note(s, NOTE_worker_failed, "rank %lld (pid %lld): %s",
-         (long long)a->failed.rank, (long long)w->pid, how);
+    if (w->pid > 0)
+        note(s, NOTE_worker_failed, "rank %lld (pid %lld): %s",
+             (long long)a->failed.rank, (long long)w->pid, how);
+    else
+        note(s, NOTE_worker_failed, "rank %lld could not be started",
+             (long long)a->failed.rank);
     send_failed(s);
 }
 
@@ -859,7 +878,7 @@ static void on_signal(struct step *s, int signo)
     a->farewell_at_us = mono_after(s->now_us, FAREWELL_US);
     a->leave.all = signo == SIGINT || signo == SIGQUIT;
     a->leave.signal = signo;
-    note(s, NOTE_leaving, "signal %d", signo);
+    note(s, NOTE_leaving, "signal %d (SIG%s)", signo, name_of(signo));
     send_leave(s);
     go(s, 128 + signo, signo);
 }

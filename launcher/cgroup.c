@@ -1,7 +1,9 @@
 #include "launcher/cgroup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <mntent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +18,7 @@
 
 #include "rendezvous/base/rng.h"
 
+#define NAME_PREFIX  "ddprun-"
 #define NAME_MAX_LEN 48
 #define REMOVE_TRIES 200 /* of 10 ms */
 
@@ -168,6 +171,36 @@ static bool start_janitor(void)
     return false;
 }
 
+/* -- what others left ------------------------------------------------------ */
+
+/* "ddprun-PID-..." of a launch that is no more. */
+static bool is_left_behind(const char *name)
+{
+    char *end;
+    if (strncmp(name, NAME_PREFIX, sizeof(NAME_PREFIX) - 1) != 0)
+        return false;
+    long pid = strtol(name + sizeof(NAME_PREFIX) - 1, &end, 10);
+    return *end == '-' && pid > 1 && pid <= INT_MAX &&
+           kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
+/* Whoever kills all processes of a launch kills its janitor, too. Only an empty
+ * group can be removed: nothing that lives is touched. Should it be one that
+ * another pid namespace is about to use, that launch does without. */
+static void remove_left_behind(void)
+{
+    int fd = openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *e;
+    if (dir == NULL && fd >= 0)
+        (void)close(fd); /* a folder */
+    while (dir != NULL && (e = readdir(dir)) != NULL)
+        if (is_left_behind(e->d_name))
+            (void)unlinkat(parent_fd, e->d_name, AT_REMOVEDIR); /* or not */
+    if (dir != NULL)
+        (void)closedir(dir); /* only read */
+}
+
 bool cgroup_make(void)
 {
     char id[RNG_ID_LEN + 1];
@@ -175,8 +208,9 @@ bool cgroup_make(void)
     if (parent_fd < 0)
         return false;
     rng_id(id);
-    (void)snprintf(own_name, sizeof(own_name), "ddprun-%d-%.8s", (int)getpid(),
-                   id);
+    remove_left_behind();
+    (void)snprintf(own_name, sizeof(own_name), NAME_PREFIX "%d-%.8s",
+                   (int)getpid(), id);
     if (mkdirat(parent_fd, own_name, 0755) != 0)
         return false;
     own_fd = openat(parent_fd, own_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -14,7 +14,8 @@
 #include <stdbool.h>
 
 /*
- * Makes it, below the one that this process is in, and starts the janitor.
+ * Makes it, below the one that this process is in, and starts the janitor;
+ * empty ones there of launches that are no more are removed.
  * Before guard_split, in whose two processes it is then known. Returns whether
  * there is one.
  */

@@ -13,6 +13,7 @@
 #include "launcher/oom.h"
 #include "launcher/worker_env.h"
 #include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
 
 #define WATCH_MAGIC 0x77617463u
 
@@ -107,6 +108,18 @@ static bool find_trouble(const struct crew *crew, int local_rank, int *why)
     return found;
 }
 
+/* What strerror does not tell of a file that is there. */
+static const char *hint_of(const char *path, int why)
+{
+    if (why == ENOENT && access(path, F_OK) == 0)
+        return "; the file is there, but not the interpreter that its first "
+               "line (#!) or its ELF header names";
+    if (why == ENOEXEC)
+        return "; it is neither a program for this machine nor a script that "
+               "begins with #!";
+    return "";
+}
+
 static void tell_exit(struct crew *crew, int local_rank, const siginfo_t *info)
 {
     char text[ERRFILE_TEXT_MAX + 1] = "";
@@ -139,8 +152,9 @@ static void tell_exit(struct crew *crew, int local_rank, const siginfo_t *info)
         find_trouble(crew, local_rank, &why)) {
         w.permanent = true;
         (void)snprintf(text, /* a cut text is still a text */
-                       sizeof(text), "cannot execute %.300s: %s",
-                       crew->conf->exec_path, strerror(why));
+                       sizeof(text), "cannot execute %.200s: %.80s%s",
+                       crew->conf->exec_path, strerror(why),
+                       hint_of(crew->conf->exec_path, why));
     }
     if (crew->conf->preflight && w.code == ddp_code_exit(DDP_E_PREFLIGHT))
         w.permanent = true; /* it found what it was to find */
@@ -227,6 +241,8 @@ static int start_one(struct crew *crew,
         .out_fd = ends.out,
         .err_fd = ends.err,
         .local_rank = local_rank,
+        .watched = crew->conf->hang.beat_us != MONO_NEVER ||
+                   crew->conf->hang.idle_us != MONO_NEVER,
     };
     pid_t pid = 0;
     int pidfd = -1;
@@ -241,6 +257,22 @@ static int start_one(struct crew *crew,
     return rc == 0 ? watch_worker(crew, local_rank, pid, pidfd, err) : -1;
 }
 
+/* What ran out, and how to have more of it. */
+static void advise(const struct crew *crew, struct ddp_err *err)
+{
+    int n = crew->conf->nproc;
+    if (err->sys_errno == EMFILE || err->sys_errno == ENFILE)
+        ddp_err_wrap(err,
+                     "too few file descriptors for %d workers here (ulimit -n "
+                     "shows the limit, and raises it)",
+                     n);
+    else if (err->sys_errno == EAGAIN)
+        ddp_err_wrap(err,
+                     "too few processes for %d workers here (ulimit -u, or "
+                     "pids.max of a container)",
+                     n);
+}
+
 int crew_start(struct crew *crew,
                const struct msg_world *world,
                int *started,
@@ -253,8 +285,10 @@ int crew_start(struct crew *crew,
         oom_init(&crew->oom);
     for (*started = 0; *started < crew->conf->nproc; ++*started) {
         ddp_assert(crew->watches[*started] == NULL);
-        if (start_one(crew, world, *started, err) != 0)
-            return -1;
+        if (start_one(crew, world, *started, err) == 0)
+            continue;
+        advise(crew, err);
+        return -1;
     }
     if (crew->paused)
         crew_pause(crew, true);

@@ -27,9 +27,16 @@ bool hang_watches(const struct hang *h)
     return h->limits.beat_us != MONO_NEVER || h->limits.idle_us != MONO_NEVER;
 }
 
+/* While paused the clock stands: hang_pause adds the whole pause at its end. */
+static int64_t clock_of(const struct hang *h, int64_t now_us)
+{
+    return h->paused_us != MONO_NEVER ? h->paused_us : now_us;
+}
+
 void hang_started(struct hang *h, int local_rank, int64_t now_us)
 {
     ddp_assert(local_rank >= 0 && local_rank < h->n);
+    now_us = clock_of(h, now_us);
     h->workers[local_rank] = (struct hang_worker){
         .alive = true,
         .seen = {.step = -1},
@@ -68,6 +75,7 @@ void hang_see(struct hang *h,
     ddp_assert(local_rank >= 0 && local_rank < h->n);
     struct hang_worker *w = &h->workers[local_rank];
     const struct hang_sample *old = &w->seen;
+    now_us = clock_of(h, now_us);
     bool beaten = sample->written != old->written || sample->step != old->step;
     bool moved = beaten || sample->output != old->output ||
                  (h->limits.cpu_counts && sample->cpu != old->cpu);

@@ -66,7 +66,8 @@ bool hang_watches(const struct hang *h);
 void hang_started(struct hang *h, int local_rank, int64_t now_us);
 void hang_ended(struct hang *h, int local_rank);
 
-/* Time in which workers are stopped (Ctrl-Z) counts against none of them. */
+/* Time in which workers are stopped (Ctrl-Z), or cannot write since a console
+ * takes nothing (Ctrl-S), counts against none of them. */
 void hang_pause(struct hang *h, bool paused, int64_t now_us);
 
 void hang_see(struct hang *h,

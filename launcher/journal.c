@@ -1,6 +1,7 @@
 #include "launcher/journal.h"
 
 #include <cjson/cJSON.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,6 +184,7 @@ void journal_world(struct journal *j, const struct msg_world *w, int64_t now_us)
     j->restarts = w->restarts;
     j->rounds++;
     j->ends_len = 0;
+    j->stopped = 0;
     cJSON *o = begin(j, JOURNAL_sealed, now_us);
     if (o != NULL) {
         cJSON_AddNumberToObject(o, "group_rank", (double)w->group_rank);
@@ -220,7 +222,9 @@ void journal_first_beat(struct journal *j,
 
 void journal_exited(struct journal *j, const struct agent_worker *w)
 {
-    if (w->code != 0 || w->signal != 0)
+    if (w->signal == SIGTERM && !j->running)
+        j->stopped++;
+    else if (w->code != 0 || w->signal != 0)
         j->ends[j->ends_len++ % JOURNAL_ENDS] = (struct journal_end){
             .rank = j->base_rank + w->local_rank,
             .local_rank = w->local_rank,

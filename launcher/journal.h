@@ -45,9 +45,11 @@ struct journal {
     int64_t running_us, waiting_us, restarting_us;
     int rounds; /* that were started here */
 
-    /* Of the last round: how its workers ended that did not succeed. */
+    /* Of the last round: how its workers ended that did not succeed, but for
+     * those that were told to stop and did. */
     struct journal_end ends[JOURNAL_ENDS];
     int ends_len; /* more than JOURNAL_ENDS: not all are kept */
+    int stopped;
 };
 
 /* Borrows all for its life. */

@@ -1,6 +1,7 @@
 #include "launcher/lookout.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +13,10 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/daemon/helper.h"
 
-#define STACKS_US     (20 * MONO_S) /* then the worker is stopped anyway */
-#define STACKS_NAME   "stacks.txt"
-#define LINES_ON_TERM 24 /* of the stacks, on stderr */
+#define STACKS_US       (20 * MONO_S) /* then the worker is stopped anyway */
+#define STACKS_NAME     "stacks.txt"
+#define LINES_ON_TERM   24 /* of the stacks, on stderr */
+#define COLUMNS_ON_TERM 120
 
 struct lookout {
     const struct conf *conf;
@@ -23,6 +25,8 @@ struct lookout {
     void *ctx;
     uv_timer_t timer;
     struct hang hang;
+    bool stopped;     /* all workers are, by Ctrl-Z */
+    bool consoles[2]; /* stdout, stderr: a worker waits where it is full */
     int64_t base_rank;
 
     pid_t helper; /* writes stacks, 0: none */
@@ -32,6 +36,17 @@ struct lookout {
     struct hang_verdict verdict; /* what is told when it is done */
     pid_t pid;
 };
+
+/* A stream with a log file never waits for the console (launcher/stream). */
+static bool may_wait(const struct conf *conf, enum conf_stream which)
+{
+    for (int i = 0; i < conf->nproc; i++) {
+        struct conf_plan p = conf_output_plan(&conf->output, i, which);
+        if (p.piped ? p.console && !p.file : !p.null)
+            return true;
+    }
+    return false;
+}
 
 struct lookout *lookout_new(uv_loop_t *loop,
                             const struct conf *conf,
@@ -49,6 +64,8 @@ struct lookout *lookout_new(uv_loop_t *loop,
     l->handler = handler;
     l->ctx = ctx;
     l->stacks_fd = -1;
+    l->consoles[0] = may_wait(conf, CONF_STDOUT);
+    l->consoles[1] = may_wait(conf, CONF_STDERR);
     hang_init(&l->hang, &conf->hang, workers, conf->nproc);
     (void)uv_timer_init(loop, &l->timer); /* cannot fail */
     l->timer.data = l;
@@ -63,6 +80,13 @@ static void drop_stacks(struct lookout *l)
     if (l->stacks_fd >= 0)
         (void)close(l->stacks_fd); /* another process wrote it */
     l->stacks_fd = -1;
+}
+
+/* What a debugger says of itself. */
+static bool is_noise(const char *line)
+{
+    return line[0] == '\0' || line[0] == '[' ||
+           strncmp(line, "Using host", 10) == 0;
 }
 
 static void show_stacks(const struct lookout *l)
@@ -81,7 +105,9 @@ static void show_stacks(const struct lookout *l)
         line[strcspn(line, "\n")] = '\0';
         for (char *tab = line; (tab = strchr(tab, '\t')) != NULL;)
             *tab = ' ';
-        log_info("  | %s", line);
+        if (is_noise(line))
+            continue;
+        log_info("  | %.*s", COLUMNS_ON_TERM, line);
         n++;
     }
     if (n == LINES_ON_TERM && l->path[0] != '\0')
@@ -99,12 +125,13 @@ static void tell(struct lookout *l)
     if (v.step >= 0)
         (void)snprintf(step, sizeof(step), ", its last beat was of step %lld",
                        (long long)v.step);
-    (void)snprintf(text, /* a cut text is still a text */
-                   sizeof(text), "no %s for %.3g s (%s=%.12g)%s%s%.200s",
-                   v.beat ? "beat" : "progress", (double)v.silent_us / MONO_S,
-                   v.beat ? "--beat_timeout" : "--hang_timeout",
-                   (double)limit_us / MONO_S, step,
-                   l->path[0] != '\0' ? "; its threads: " : "", l->path);
+    (void)snprintf(
+        text, /* a cut text is still a text */
+        sizeof(text), "no %s for %.3g s (%s=%.12g)%s%s%.200s%s",
+        v.beat ? "beat" : "progress", (double)v.silent_us / MONO_S,
+        v.beat ? "--beat_timeout" : "--hang_timeout", (double)limit_us / MONO_S,
+        step, l->path[0] != '\0' ? "; its threads: " : "", l->path,
+        l->path[0] != '\0' && l->conf->nnodes_max > 1 ? " on its node" : "");
     show_stacks(l);
     drop_stacks(l);
     l->handler->on_hang(l->ctx, &v, l->pid, text);
@@ -154,7 +181,7 @@ static void take_stacks(struct lookout *l)
     open_stacks(l);
     l->pid = crew_pid(l->crew, l->verdict.local_rank);
     l->stacks_until_us = mono_after(mono_now_us(), STACKS_US);
-    log_warnx("rank %lld (pid %d) gets nowhere; looking at what it does",
+    log_warnx("rank %lld (pid %d) makes no progress; looking at what it does",
               (long long)(l->base_rank + l->verdict.local_rank), (int)l->pid);
     struct helper_fds fds = {.listener = -1, .chan = l->stacks_fd};
     if (l->stacks_fd >= 0 &&
@@ -177,9 +204,23 @@ void lookout_helper_ended(struct lookout *l)
 
 /* -- looking --------------------------------------------------------------- */
 
+/* A full pipe that nobody reads, a terminal that was stopped by Ctrl-S: workers
+ * stand still in write(2), be it theirs or the relay's that waits, and their
+ * peers on this node with them. */
+static bool is_console_stuck(const struct lookout *l)
+{
+    for (int i = 0; i < 2; i++) {
+        struct pollfd p = {.fd = STDOUT_FILENO + i, .events = POLLOUT};
+        if (l->consoles[i] && poll(&p, 1, 0) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void look(struct lookout *l, int64_t now_us)
 {
     struct hang_sample sample;
+    hang_pause(&l->hang, l->stopped || is_console_stuck(l), now_us);
     for (int i = 0; i < l->conf->nproc; i++) {
         if (crew_look(l->crew, i, l->hang.limits.cpu_counts, &sample))
             hang_see(&l->hang, i, &sample, now_us);
@@ -222,5 +263,6 @@ void lookout_stop(struct lookout *l)
 
 void lookout_pause(struct lookout *l, bool paused)
 {
+    l->stopped = paused;
     hang_pause(&l->hang, paused, mono_now_us());
 }

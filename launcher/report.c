@@ -90,9 +90,6 @@ void report_note(const struct conf *conf,
         log_info("%s: asking this node's workers to stop; a signal kills them",
                  n->text);
         return;
-    case NOTE_unfit:
-        log_warnx("this node failed its health check, and leaves: %s", n->text);
-        return;
     case NOTE_leaving:
         log_info("%s: stopping this node's workers; once more kills them",
                  n->text);
@@ -153,11 +150,17 @@ static void report_consequences(const struct journal *j,
 {
     int kept = j->ends_len < JOURNAL_ENDS ? j->ends_len : JOURNAL_ENDS;
     int told = 0;
+    int64_t first = e->rank - j->base_rank;
+    if (j->round != e->round)
+        return;
+    /* One that hung was stopped as well. */
+    int stopped =
+        j->stopped - (e->hung && first >= 0 && first < j->conf->nproc);
     for (int i = 0; i < kept; i++) {
         const struct journal_end *w =
             &j->ends[(j->ends_len - kept + i) % JOURNAL_ENDS];
         char how[64];
-        if (w->rank == e->rank || j->round != e->round)
+        if (w->rank == e->rank)
             continue;
         report_how(w->code, w->signal, how, sizeof(how));
         log_warnx("  %-15s rank %lld (local rank %d, pid %lld): %s",
@@ -166,6 +169,10 @@ static void report_consequences(const struct journal *j,
     }
     if (j->ends_len > kept)
         log_warnx("  %-15s and %d more", "", j->ends_len - kept);
+    if (stopped > 0)
+        log_warnx("  %-15s %d worker%s stopped by ddprun",
+                  told > 0 ? "" : "then, here", stopped,
+                  stopped > 1 ? "s" : "");
 }
 
 /* ", 3 by SIGTERM", or nothing. */
@@ -205,17 +212,29 @@ static const char *seconds(int64_t us, char text[40])
     return text;
 }
 
-static void describe_time(const struct journal *j, char text[256])
+/* Two lines on 80 columns; the second one where there is something in it. */
+static void report_times(const struct conf *conf, const struct journal *j)
 {
     char wall[40], ran[40], waited[40], lost[40];
     int64_t wall_us = mono_now_us() - j->start_us;
     int percent = wall_us > 0 ? (int)(100 * j->running_us / wall_us) : 0;
-    (void)snprintf(text, 256, /* fits */
-                   "%s in all; workers ran %s (%d %%), waiting for nodes %s, "
-                   "lost to restarts %s",
-                   seconds(wall_us, wall), seconds(j->running_us, ran), percent,
-                   seconds(j->waiting_us, waited),
-                   seconds(j->restarting_us, lost));
+    log_warnx("  time            %s in all; workers ran %s (%d %%)",
+              seconds(wall_us, wall), seconds(j->running_us, ran), percent);
+    if (conf->nnodes_max > 1 || j->rounds > 1)
+        log_warnx("  %-15s waiting for nodes %s, lost to restarts %s", "",
+                  seconds(j->waiting_us, waited),
+                  seconds(j->restarting_us, lost));
+}
+
+/* Of a run that did not fail, and was not quiet either. */
+static void report_rounds(const struct conf *conf, const struct journal *j)
+{
+    char wall[40], lost[40];
+    log_info("run '%s': %lld restart%s, %d rounds here; %s in all, lost to "
+             "restarts %s",
+             conf->run_id, (long long)j->restarts, j->restarts == 1 ? "" : "s",
+             j->rounds, seconds(mono_now_us() - j->start_us, wall),
+             seconds(j->restarting_us, lost));
 }
 
 /* The probes have said all themselves; the others' launchers hear only this. */
@@ -232,15 +251,18 @@ static void report_worker(const struct msg_end *e, int64_t ago_us)
 {
     char how[64];
     char when[64];
+    char pid[32] = "";
     if (e->hung)
         (void)snprintf(how, sizeof(how), "made no progress");
+    else if (e->pid <= 0)
+        (void)snprintf(how, sizeof(how), "could not be started");
     else
         report_how(e->code, e->signal, how, sizeof(how));
     report_time(ago_us, when, sizeof(when));
-    log_warnx("  first failure   rank %lld on %s (local rank %lld, pid %lld): "
-              "%s%s",
-              (long long)e->rank, e->node, (long long)e->local_rank,
-              (long long)e->pid, how,
+    if (e->pid > 0)
+        (void)snprintf(pid, sizeof(pid), ", pid %lld", (long long)e->pid);
+    log_warnx("  first failure   rank %lld on %s (local rank %lld%s): %s%s",
+              (long long)e->rank, e->node, (long long)e->local_rank, pid, how,
               e->oom ? ", by the kernel: memory had run out" : "");
     log_warnx("  when            %s, in round %lld", when, (long long)e->round);
     if (e->error[0] != '\0')
@@ -255,7 +277,6 @@ static void report_failure(const struct conf *conf,
                            const char *logs)
 {
     const struct msg_end *e = &v->end;
-    char time_text[256];
     log_warnx("run '%s' failed", conf->run_id);
     report_worker(e, e->age_us + mono_now_us() - v->heard_us);
     report_consequences(j, e);
@@ -270,11 +291,11 @@ static void report_failure(const struct conf *conf,
         log_warnx("  crash loop      the last %lld rounds all failed before "
                   "any worker made progress",
                   (long long)e->crash_loop);
-    describe_time(j, time_text);
-    log_warnx("  time            %s", time_text);
+    report_times(conf, j);
     if (logs[0] != '\0')
         log_warnx("  logs            %s on %s", logs, j->node);
-    log_warnx("  exit status     %d, on every node", v->status);
+    log_warnx("  exit status     %d%s", v->status,
+              conf->nnodes_max > 1 ? ", on every node" : "");
 }
 
 void report_end(const struct conf *conf,
@@ -282,7 +303,6 @@ void report_end(const struct conf *conf,
                 const struct journal *j,
                 const char *logs)
 {
-    char time_text[256];
     if (v->ended && v->end.node[0] != '\0' && conf->preflight) {
         report_preflight(v);
         return;
@@ -295,11 +315,11 @@ void report_end(const struct conf *conf,
         log_warnx("run '%s': %s", conf->run_id, v->end.text);
     else if (v->text[0] != '\0')
         log_warnx("%s", v->text);
-    if (j->rounds > 1) {
-        describe_time(j, time_text);
-        log_info("run '%s': restarts: %lld, rounds here: %d; %s", conf->run_id,
-                 (long long)j->restarts, j->rounds, time_text);
-    }
+    else if (v->ended && v->status == 0 && j->rounds == 0)
+        log_info("run '%s' has succeeded; this node was not needed",
+                 conf->run_id);
+    if (j->rounds > 1)
+        report_rounds(conf, j);
     if (conf->output.files && conf->log_dir[0] == '\0' && logs[0] != '\0')
         log_info("log files are in %s", logs); /* nobody named the folder */
 }

@@ -112,6 +112,7 @@ static char *make_json(const struct conf *conf,
     add_first_failure(root, v);
     add_consequences(root, v, j);
     add_ends(root, &v->end);
+    add_number(root, "stopped", j->stopped);
     add_number(root, "round", j->round);
     add_number(root, "rounds_here", j->rounds);
     add_number(root, "restarts", v->ended ? v->end.restarts : j->restarts);

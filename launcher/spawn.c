@@ -98,6 +98,9 @@ __attribute__((noreturn)) static void become(const struct spawn_request *req,
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != agent)
         _exit(128 + SIGKILL); /* it died before we could ask to be told */
+    /* Where only ancestors may look (Yama), what stacks.c runs may, too. */
+    if (req->watched)
+        (void)prctl(PR_SET_PTRACER, agent, 0, 0, 0);
     (void)setrlimit(RLIMIT_NOFILE, &req->origin->files);
     if (req->cpus != NULL)
         bind_cpus(req->cpus);

@@ -37,6 +37,7 @@ struct spawn_request {
     int out_fd;    /* what becomes its stdout and stderr; -1: ours */
     int err_fd;
     int local_rank;
+    bool watched; /* its stacks may be wanted: the agent's children may look */
 };
 
 /* What a child says when it cannot become the program. */

@@ -76,55 +76,106 @@ static void write_threads(FILE *f, pid_t pid)
 
 /* -- debuggers ------------------------------------------------------------- */
 
-__attribute__((noreturn)) static void exec_tool(int fd, pid_t pid)
+/*
+ * What a person wants to see of a Python worker is its Python lines. py-spy
+ * reads them from outside. Else gdb has the interpreter write them, by the
+ * function that faulthandler calls on a crash: it takes no lock and allocates
+ * nothing, so that it can be called wherever the process stands. It writes to
+ * a descriptor that the worker opens for that: of our file, at its end.
+ */
+enum tool {
+    TOOL_PY_SPY,
+    TOOL_NATIVE, /* gdb, or where there is none eu-stack */
+    TOOL_NATIVE_AND_PYTHON,
+};
+
+__attribute__((noreturn)) static void
+exec_tool(int fd, pid_t pid, enum tool tool)
 {
-    char number[16];
+    char number[16], open_call[96];
+    bool python = tool == TOOL_NATIVE_AND_PYTHON;
     (void)snprintf(number, sizeof(number), "%d", (int)pid);
+    (void)snprintf(open_call, sizeof(open_call),
+                   "set $fd = (int)open(\"/proc/%d/fd/%d\", %d)",
+                   (int)getppid(), fd, O_WRONLY | O_APPEND | O_CLOEXEC);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)alarm(TOOL_S); /* outlives execve(2) */
     (void)dup2(fd, STDOUT_FILENO);
     (void)dup2(fd, STDERR_FILENO);
     (void)unsetenv("DEBUGINFOD_URLS"); /* no downloads */
-    (void)execlp("gdb", "gdb", "-nx", "-batch", "-p", number, "-ex",
-                 "thread apply all backtrace 32", (char *)NULL);
+    if (tool == TOOL_PY_SPY) {
+        (void)execlp("py-spy", "py-spy", "dump", "--pid", number, (char *)NULL);
+        _exit(127);
+    }
+    (void)execlp("gdb", "gdb", "-nx", "-q", "-batch", "-iex",
+                 "set auto-load no", "-iex", "set print frame-info location",
+                 "-iex", "set width 0", "-p", number, "-ex",
+                 python ? open_call : "echo", "-ex",
+                 python ? "call (void)_Py_DumpTracebackThreads($fd, (void *)0, "
+                          "(void *)0)"
+                        : "echo",
+                 "-ex", "thread apply all backtrace 32", (char *)NULL);
     (void)execlp("eu-stack", "eu-stack", "-n", "32", "-p", number,
                  (char *)NULL);
     _exit(127);
 }
 
-/* Whether a tool is there. */
-static bool run_tool(int fd, pid_t pid)
+/* Whether the tool is there. */
+static bool run_tool(int fd, pid_t pid, enum tool tool)
 {
     int status = 0;
-    pid_t tool = fork();
-    if (tool == 0)
-        exec_tool(fd, pid);
-    while (tool > 0 && waitpid(tool, &status, 0) < 0)
+    pid_t child = fork();
+    if (child == 0)
+        exec_tool(fd, pid, tool);
+    while (child > 0 && waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             return false;
-    if (tool > 0 && WIFSIGNALED(status))
+    if (child > 0 && WIFSIGNALED(status))
         (void)dprintf(fd, "  (the debugger was ended by signal %d)\n",
                       WTERMSIG(status));
-    return tool > 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == 127);
+    return child > 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == 127);
 }
 
+static bool is_python(pid_t pid)
+{
+    char path[64], exe[512];
+    (void)snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    ssize_t n = readlink(path, exe, sizeof(exe) - 1);
+    exe[n > 0 ? n : 0] = '\0';
+    const char *slash = strrchr(exe, '/');
+    return slash != NULL && strncmp(slash + 1, "python", 6) == 0;
+}
+
+/* Whether any tool is there. */
+static bool write_stacks(int fd, int rank, pid_t pid)
+{
+    bool python = is_python(pid);
+    (void)dprintf(fd, "rank %d (pid %d): stacks\n", rank, (int)pid);
+    bool spied = python && run_tool(fd, pid, TOOL_PY_SPY);
+    return run_tool(fd, pid,
+                    python && !spied ? TOOL_NATIVE_AND_PYTHON : TOOL_NATIVE) ||
+           spied;
+}
+
+/* The one that is blamed comes first with all there is of it: no more than the
+ * beginning is shown on the console. */
 void stacks_main(int fd, const void *arg)
 {
     const struct stacks_of *of = arg;
     FILE *f = fdopen(fd, "w");
-    bool tool = true;
+    /* Several write to it. */
+    (void)fcntl(fd, F_SETFL, O_APPEND);
+    bool tool = of->n > 0 && write_stacks(fd, of->ranks[0], of->pids[0]);
+    if (!tool)
+        (void)dprintf(fd, "none: neither gdb nor eu-stack is installed, nor "
+                          "py-spy for Python\n");
     for (int i = 0; f != NULL && i < of->n; i++) {
         (void)fprintf(f, "rank %d (pid %d)\n", of->ranks[i], (int)of->pids[i]);
         write_threads(f, of->pids[i]);
     }
     if (f != NULL)
         (void)fflush(f);
-    for (int i = 0; tool && i < of->n; i++) {
-        (void)dprintf(fd, "\nrank %d (pid %d)\n", of->ranks[i],
-                      (int)of->pids[i]);
-        tool = run_tool(fd, of->pids[i]);
-    }
-    if (!tool)
-        (void)dprintf(fd, "no stacks: neither gdb nor eu-stack is installed\n");
+    for (int i = 1; tool && i < of->n; i++)
+        (void)write_stacks(fd, of->ranks[i], of->pids[i]);
     _exit(0);
 }

@@ -16,11 +16,11 @@ struct stacks_of {
 };
 
 /*
- * Writes to `fd`, for each process: what /proc says of each thread (state,
- * where it waits in the kernel, its system call), and then, where gdb or
- * eu-stack is installed and may look (ptrace(2)), its stacks. The tool is given
- * 10 s for each process. Runs in a process of its own and never returns (see
- * helper_start). `arg` is a struct stacks_of.
+ * Writes to `fd`, for each process: its stacks, where gdb, eu-stack or, for
+ * Python, py-spy is installed and may look (ptrace(2)), and what /proc says of
+ * each thread (state, where it waits in the kernel, its system call). A tool is
+ * given 10 s for each process. Runs in a process of its own and never returns
+ * (see helper_start). `arg` is a struct stacks_of.
  */
 void stacks_main(int fd, const void *arg) __attribute__((noreturn));
 

@@ -218,6 +218,15 @@ static void refuse_budget(struct rdzv *r,
            theirs, run->id, ours);
 }
 
+/* "2"; "2:4": as on the command line. */
+static const char *nodes_text(int64_t min, int64_t max, char text[48])
+{
+    int n = snprintf(text, 48, "%lld", (long long)min);
+    if (max != min)
+        (void)snprintf(text + n, 48 - (size_t)n, ":%lld", (long long)max);
+    return text;
+}
+
 /* What must agree between nodes of a run: else somebody else's job on the same
  * endpoint could become our spare. */
 static bool agrees(struct rdzv *r,
@@ -225,13 +234,13 @@ static bool agrees(struct rdzv *r,
                    const struct msg_join *j,
                    int conn)
 {
+    char theirs[48], ours[48];
     if (j->nodes_min != run->nodes_min || j->nodes_max != run->nodes_max)
         refuse(r, conn, j, DDP_E_CONFLICT,
-               "this node was started with --nnodes=%lld:%lld, run '%s' has "
-               "%d:%d; give every node the same line, or this job another "
-               "--rdzv_id",
-               (long long)j->nodes_min, (long long)j->nodes_max, run->id,
-               run->nodes_min, run->nodes_max);
+               "this node was started with --nnodes=%s, run '%s' has %s; give "
+               "every node the same line, or this job another --rdzv_id",
+               nodes_text(j->nodes_min, j->nodes_max, theirs), run->id,
+               nodes_text(run->nodes_min, run->nodes_max, ours));
     else if (!same_budget(&run->budget, j))
         refuse_budget(r, run, j, conn);
     else if (j->node_strikes != run->strikes.max ||

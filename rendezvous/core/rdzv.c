@@ -362,9 +362,10 @@ static void on_leave_all(struct rdzv *r,
         .rank = -1,
         .local_rank = -1,
     };
+    const char *name = sigabbrev_np((int)l->signal);
     (void)snprintf(end.text, /* fits */
-                   sizeof(end.text), "ended by signal %lld on node %s",
-                   (long long)l->signal, n->name);
+                   sizeof(end.text), "ended by signal %lld (SIG%s) on node %s",
+                   (long long)l->signal, name != NULL ? name : "?", n->name);
     run_end(r, run, &end);
 }
 

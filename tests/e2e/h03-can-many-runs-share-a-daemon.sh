@@ -40,7 +40,7 @@ wait_for waiting one.err
 node two --nnodes=3 --rdzv_endpoint="127.0.0.1:$port" --rdzv_id=green \
     --max_restarts=1 "$WORKER" gate
 ends_with 65 two
-has "this node was started with --nnodes=3:3, run 'green' has 2:2" two.err
+has "this node was started with --nnodes=3, run 'green' has 2; give" two.err
 join three green --max_restarts=2
 ends_with 65 three
 has 'max_restarts=2' three.err

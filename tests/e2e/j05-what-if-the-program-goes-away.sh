@@ -15,6 +15,13 @@ lines 1 run runs
 has 'cannot execute' it.err
 nothing_left
 
+# A file that is there and cannot be run: is it said why?
+printf '#!/none/such\n' >lost && echo garbage >garbage && chmod +x lost garbage
+launch 127 ./lost
+has 'cannot execute ./lost: No such .*; the file is there, but not the' it.err
+launch 126 ./garbage
+has 'Exec format error; it is neither a program for this machine nor' it.err
+
 # A launcher whose standard output and error are closed or broken lives.
 "$DDPRUN" --nproc_per_node=2 "$WORKER" exit 0 >&- 2>&- ||
     fail "closed output: $?"

@@ -46,7 +46,7 @@ start --signals_to_handle=SIGTERM,SIGUSR1
 kill -USR1 "$(pid_of it)"
 heard_all USR1
 ends_with $((128 + 10)) it
-has 'signal 10: stopping this node' it.err
+has 'signal 10 (SIGUSR1): stopping this node' it.err
 
 # One that the launcher knows nothing of by default.
 start --signals-to-handle XCPU

@@ -12,34 +12,34 @@ done
 WRITES
 cat >spins <<'SPINS'
 #!/usr/bin/python3
-import time
-end = time.monotonic() + 1.6
+import sys, time
+end = time.monotonic() + float(sys.argv[1])
 while time.monotonic() < end:
     pass
 SPINS
-cat >beats_then_prints <<'PRINTS'
+cat >beats_once <<'PRINTS'
 #!/bin/sh
 echo 1 >"$DDP_PROGRESS_FILE"
-for i in 1 2 3 4 5 6 7 8; do
-    sleep 0.2
-done
+exec sleep 30
 PRINTS
-chmod +x writes spins beats_then_prints
+chmod +x writes spins beats_once
 launch 0 --nproc_per_node=2 --hang_timeout=0.8 --beat_timeout=0.8 ./writes
-launch 82 --hang_timeout=0.8 ./spins
-launch 0 --hang_timeout=0.8 --hang_cpu_counts ./spins
-launch 82 --beat_timeout=0.8 ./beats_then_prints
+launch 82 --hang_timeout=0.8 ./spins 30 # until its stacks are taken
+launch 0 --hang_timeout=0.8 --hang_cpu_counts ./spins 1.6
+launch 82 --beat_timeout=0.8 ./beats_once
 has 'no beat for 0.[89][0-9]* s (--beat_timeout=0.8), its last beat was of step 1' it.err
 cat >prints <<'PRINTS'
 #!/bin/sh
-for i in 1 2 3 4 5 6 7 8; do
+i=0
+while [ $i -lt "${2:-8}" ]; do
     printf . >&"${1:-2}"
     sleep 0.2
+    i=$((i + 1))
 done
 PRINTS
 chmod +x prints
 launch 0 --hang_timeout=0.8 ./prints
-launch 82 --hang_timeout=0.8 ./prints 1 # it is not ours to see
+launch 82 --hang_timeout=0.8 ./prints 1 150 # it is not ours to see
 launch 0 --hang_timeout=0.8 -t 1 ./prints 1
 launch 0 --hang_timeout=0.8 -r 1 ./prints 1
 launch 0 --beat_timeout=0.8 sleep 1.5 # it never beat

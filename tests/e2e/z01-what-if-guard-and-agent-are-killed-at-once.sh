@@ -42,6 +42,18 @@ nothing_left
 eventually 5 sh -c "[ -z \"\$(find /sys/fs/cgroup -maxdepth 4 \
     -name 'ddprun-$(pid_of it)-*')\" ]" || fail "left: $(groups)"
 measured "nothing left of it after $(took) ms"
+# Where the janitor was killed as well the next launch clears up, but only what
+# is empty and nobody's.
+parent=$(dirname "$(find /sys/fs/cgroup -maxdepth 4 -name cgroup.procs \
+    -exec grep -lx $$ {} + 2>/dev/null | head -n 1)")
+sleep 0 &
+dead=$!
+wait $dead
+mkdir "$parent/ddprun-$dead-0badcafe" "$parent/ddprun-$$-0badcafe" \
+    "$parent/ddprun-x" || fail 'no cgroup to leave behind'
+launch 0 --nproc_per_node=2 true
+[ ! -e "$parent/ddprun-$dead-0badcafe" ] || fail 'an empty cgroup stays'
+rmdir "$parent/ddprun-$$-0badcafe" "$parent/ddprun-x" || fail 'too much went'
 # An orderly end takes its cgroup along.
 launch 0 --nproc_per_node=2 true
 same '' "$(groups)" 'cgroups after the end'

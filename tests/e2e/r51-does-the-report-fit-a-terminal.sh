@@ -1,0 +1,45 @@
+#!/bin/sh
+# One node: is what a failure prints of ours short, on 80 columns, without a
+# line for each worker that was only told to stop, and without a word about
+# other nodes? Is the one who went by itself after the first still named? Has
+# nobody a pid who was never started? Is a spare told that it was not needed?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+launch 3 --nproc_per_node=8 sh -c 'case $RANK in
+    5) until [ -e up ]; do sleep 0.02; done; exit 3 ;;
+    2) trap "exit 9" TERM; >up; while :; do sleep 0.02; done ;;
+    esac; exec sleep 300'
+has 'first failure   rank 5 on .* (local rank 5, pid [0-9]*): exit code 3$' \
+    it.err
+has 'then, here      rank 2 (local rank 2, pid [0-9]*): exit code 9$' it.err
+has '^ddprun:                   6 workers stopped by ddprun$' it.err
+has 'exit status     3$' it.err
+has_not 'SIGTERM\|every node\|waiting for nodes\|^.\{81\}' it.err
+
+# A limit that only a part of the workers fits into: what to do about it?
+(
+    ulimit -n 64 && exec env "E2E_MARK=$E2E_DIR:it" "$DDPRUN" \
+        --nproc_per_node=64 --redirects=3 --log_dir=logs sleep 300
+) 2>it.err 9<&-
+same 71 $? 'without descriptors'
+has 'could not be started$' it.err
+has 'ulimit -n' it.err
+has_not 'pid 0' it.err
+
+# A third node where two are wanted.
+port=$(free_port)
+for name in a b c; do
+    node $name --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
+    wait_listener "$port"
+done
+wait_round 1 2
+cat ./*.err >all
+has 'round 1: rank 0 of 2, node 0 of 2' all
+has 'round 1: rank 1 of 2, node 1 of 2' all
+eventually 5 grep -q 'waits as a spare' a.err b.err c.err || fail 'no spare'
+open_gate
+for name in a b c; do
+    ends_with 0 $name
+done
+cat ./*.err >all
+lines 1 "run 'none' has succeeded; this node was not needed" all

@@ -1,0 +1,42 @@
+#!/bin/sh
+# --hang_timeout=1 and a console that takes nothing for 2 seconds (Ctrl-S, a
+# pipe that nobody reads): does a worker that waits there count as hanging? One
+# that hangs when the console takes again still does.
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+mkfifo console && exec 8<>console
+# shellcheck disable=SC2016 # for the workers
+flood='i=0; while [ $i -lt 20000 ]; do
+    echo "a line of some length that fills the console, number $i"
+    i=$((i + 1)); done; >done.$RANK
+    [ "$RANK" != 0 ] || [ -z "$THEN_HANG" ] || exec sleep 300'
+
+# run STATUS STREAM: both workers write to the console, which is read late.
+run()
+{
+    if [ "$2" = 2 ]; then
+        background it sh -c 'exec "$@" 2>&8' sh "$DDPRUN" --nproc_per_node=2 \
+            --hang_timeout=1 sh -c "{ $flood; } >&2"
+    else
+        background it sh -c 'exec "$@" >&8' sh "$DDPRUN" --nproc_per_node=2 \
+            --hang_timeout=1 sh -c "$flood"
+    fi
+    sleep 2
+    is_gone "$(pid_of it)" && fail "it ended: $STATUS"
+    [ ! -e done.0 ] && [ ! -e done.1 ] || fail 'nobody waited'
+    cat <&8 >shown 8<&8 &
+    cat=$!
+    ends_with "$1" it 20
+    kill $cat
+    wait $cat
+    [ -e done.0 ] && [ -e done.1 ] || fail 'not all was written'
+    rm done.*
+    nothing_left it
+}
+export THEN_HANG=
+run 0 2
+run 0 1
+has_not 'progress' it.err
+export THEN_HANG=yes
+run 82 1
+has 'rank 0 .*no progress for 1' it.err
