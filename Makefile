@@ -102,7 +102,8 @@ OPTS   := $(addprefix rendezvous/base/,opts opts_help opts_complete)
 CTL    := $(addprefix rendezvous/daemon/ctl_,main status order http line view \
 	table text)
 
-LAUNCHER := $(addprefix launcher/,main options conf guard agent drive link crew \
+LAUNCHER := $(addprefix launcher/,main options conf guard agent agent_link agent_work \
+	drive link crew \
 	spawn store_host cgroup hang stacks lookout health \
 	gpu_health tree sweep first_beat worker_env errfile notice report program \
 	conf_meet conf_rdzv conf_program conf_place cpus topology nvml gpus \

@@ -1,4 +1,5 @@
-/* links: tests/fuzz/gen launcher/agent rendezvous/core/note */
+/* links: launcher/agent launcher/agent_link launcher/agent_work */
+/* links: tests/fuzz/gen rendezvous/core/note */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/rng */
 /* libs: -lcjson -lm */

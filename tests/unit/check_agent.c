@@ -1,4 +1,5 @@
-/* links: launcher/agent rendezvous/core/note rendezvous/proto/msg */
+/* links: launcher/agent launcher/agent_link launcher/agent_work */
+/* links: rendezvous/core/note rendezvous/proto/msg */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* libs: -lcjson */
 /*
