@@ -1,0 +1,223 @@
+#include "tests/lib/agent_hand.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+
+struct agent agent;
+int64_t now_us;
+char did[4000];
+struct msg last;
+struct msg joined;
+struct agent_verdict verdict;
+bool exited;
+
+static void write_down(const char *fmt, ...)
+    __attribute__((format(printf, 1, 2)));
+static void write_down(const char *fmt, ...)
+{
+    size_t len = strlen(did);
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(did + len, sizeof(did) - len, fmt, ap);
+    va_end(ap);
+}
+
+static void on_send(const struct msg *m)
+{
+    last = *m;
+    if (m->kind == MSG_KIND_join)
+        joined = *m;
+    write_down("send:%s ", msg_name(m->kind));
+}
+
+static void emit(void *ctx, const struct agent_action *a)
+{
+    (void)ctx;
+    ck_assert_msg(!exited, "an action after EXIT");
+    switch (a->kind) {
+    case AGENT_CONNECT:
+        write_down("connect ");
+        return;
+    case AGENT_DISCONNECT:
+        write_down("disconnect ");
+        return;
+    case AGENT_SEND:
+        on_send(a->msg);
+        return;
+    case AGENT_SPAWN:
+        write_down("spawn ");
+        return;
+    case AGENT_KILL:
+        write_down("kill:%d ", a->signo);
+        return;
+    case AGENT_ASK:
+        write_down("ask:%d ", (int)a->graceful);
+        return;
+    case AGENT_CHECK:
+        write_down("check ");
+        return;
+    case AGENT_SWEEP:
+        write_down(a->gentle ? "sweep:gently " : "sweep ");
+        return;
+    case AGENT_NOTE:
+        return;
+    case AGENT_EXIT:
+        write_down("exit:%d ", a->verdict->status);
+        verdict = *a->verdict;
+        exited = true;
+        return;
+    }
+}
+
+void step(struct agent_event ev)
+{
+    struct agent_actions out = {.emit = emit};
+    ev.now_us = now_us;
+    did[0] = '\0';
+    agent_step(&agent, &ev, &out);
+}
+
+void tick(void)
+{
+    step((struct agent_event){.kind = AGENT_TICK});
+}
+
+void pass(int64_t us)
+{
+    static char all[4000];
+    int64_t end_us = now_us + us;
+    all[0] = '\0';
+    for (int turns = 0; agent_deadline(&agent) <= end_us; turns++) {
+        ck_assert_int_lt(turns, 5000);
+        if (agent_deadline(&agent) > now_us)
+            now_us = agent_deadline(&agent);
+        tick();
+        if (strlen(all) + strlen(did) < sizeof(all))
+            strcat(all, did);
+    }
+    now_us = end_us;
+    memcpy(did, all, sizeof(all));
+}
+
+void hear(const struct msg *m)
+{
+    step((struct agent_event){.kind = AGENT_MSG, .msg = m});
+}
+
+void link_up(void)
+{
+    step((struct agent_event){.kind = AGENT_LINK_UP});
+}
+
+void link_down(bool refused)
+{
+    step((struct agent_event){
+        .kind = AGENT_LINK_DOWN, .refused = refused, .text = "test"});
+}
+
+void lease(int64_t seq, int64_t grant_ms)
+{
+    struct msg m = {.kind = MSG_KIND_lease};
+    m.lease.seq = seq;
+    m.lease.grant_ms = grant_ms;
+    hear(&m);
+}
+
+void world(const char *instance, int64_t round)
+{
+    struct msg m = {.kind = MSG_KIND_world,
+                    .world = {.round = round,
+                              .group_rank = 1,
+                              .group_world = 2,
+                              .base_rank = 2,
+                              .world_size = 4,
+                              .restarts = 3}};
+    msg_set(m.world.instance, instance);
+    hear(&m);
+}
+
+void stop(int64_t round)
+{
+    struct msg m = {.kind = MSG_KIND_stop, .stop.round = round};
+    hear(&m);
+}
+
+void end(int status)
+{
+    struct msg m = {.kind = MSG_KIND_end, .end.status = status};
+    hear(&m);
+}
+
+void worker_ends(int local, int code, int signo)
+{
+    step((struct agent_event){.kind = AGENT_WORKER_EXIT,
+                              .worker = {.local_rank = local,
+                                         .pid = 100 + local,
+                                         .code = code,
+                                         .signal = signo}});
+}
+
+void signal_comes(int signo)
+{
+    step((struct agent_event){.kind = AGENT_SIGNAL, .signo = signo});
+}
+/* -- worlds ------------------------------------------------------------------
+ */
+
+/* Two workers, heartbeat 1 s, so a beat each 200 ms and leases of 800 ms. */
+static void setup(void)
+{
+    struct agent_conf conf = {.shutdown_us = 500 * MONO_MS, .seed = 1};
+    conf.join = (struct msg_join){.nproc = 2,
+                                  .heartbeat_ms = 1000,
+                                  .reconnect_ms = 20000,
+                                  .join_ms = 60000,
+                                  .group_rank = -1};
+    msg_set(conf.join.name, "n");
+    agent_init(&agent, &conf);
+    now_us = 1000 * MONO_S;
+    exited = false;
+    did[0] = '\0';
+}
+
+void start(void)
+{
+    step((struct agent_event){.kind = AGENT_START});
+    ck_assert_str_eq(did, "connect ");
+    link_up();
+    ck_assert_str_eq(did, "send:join ");
+    lease(0, 800);
+}
+
+void run(void)
+{
+    start();
+    world("i", 1);
+    ck_assert_str_eq(did, "spawn ");
+}
+
+void both_die(int signo)
+{
+    worker_ends(0, 0, signo);
+    worker_ends(1, 0, signo);
+}
+
+int agent_hand_run(const char *suite_name, void (*add)(TCase *t))
+{
+    Suite *suite = suite_create(suite_name);
+    TCase *tcase = tcase_create(suite_name);
+    tcase_set_tags(tcase, "fast");
+    tcase_add_checked_fixture(tcase, setup, NULL);
+    add(tcase);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

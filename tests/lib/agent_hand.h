@@ -1,0 +1,59 @@
+/*
+ * tests/lib/agent_hand: one agent, with its server and its workers played by
+ * hand: each call is one event, and what the agent does about it is written
+ * down as words, one for each action, in `did`. There is one agent per process,
+ * so that names here are short.
+ *
+ * What to link: launcher/agent, agent_link, agent_work and what they need.
+ */
+#ifndef AGENT_HAND_H
+#define AGENT_HAND_H
+
+#include <check.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "launcher/agent.h"
+
+extern struct agent agent;
+extern int64_t now_us;
+extern char did[4000];    /* by the last step: "connect ", "send:join ", ... */
+extern struct msg last;   /* the last one sent */
+extern struct msg joined; /* the last join */
+extern struct agent_verdict verdict; /* once it has exited */
+extern bool exited;
+
+/* -- one event each, at now_us --------------------------------------------- */
+
+void step(struct agent_event ev);
+void tick(void);
+/* Runs the clock to `us` from now, with the ticks that are due; all that was
+ * done meanwhile stands in `did`. */
+void pass(int64_t us);
+void hear(const struct msg *m);
+void link_up(void);
+void link_down(bool refused);
+void signal_comes(int signo);
+
+/* What the server says. A world is the second of two nodes, with two workers
+ * each. */
+void lease(int64_t seq, int64_t grant_ms);
+void world(const char *instance, int64_t round);
+void stop(int64_t round);
+void end(int status);
+
+/* What becomes of workers; the first one's pid is 100. */
+void worker_ends(int local, int code, int signo);
+void both_die(int signo);
+
+/* -- worlds ---------------------------------------------------------------- */
+
+/* Joined, with a lease of 800 ms; its round runs. */
+void start(void);
+void run(void);
+
+/* Runs the tests that `add` adds, each with a fresh agent of two workers and a
+ * heartbeat of 1 s; returns what main does. */
+int agent_hand_run(const char *suite, void (*add)(TCase *t));
+
+#endif

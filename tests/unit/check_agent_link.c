@@ -1,0 +1,411 @@
+/* links: tests/lib/agent_hand */
+/* links: launcher/agent launcher/agent_link launcher/agent_work */
+/* links: rendezvous/core/note rendezvous/proto/msg */
+/* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
+/* libs: -lcjson */
+/*
+ * The agent and its way to the server: leases, broken and silent links, what is
+ * said again, and how long it bears to be alone.
+ */
+#include <check.h>
+#include <signal.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "tests/lib/agent_hand.h"
+
+/* -- leases ---------------------------------------------------------------- */
+
+START_TEST(test_agent_beats_five_times_in_a_heartbeat)
+{
+    start();
+    pass(199 * MONO_MS);
+    ck_assert_str_eq(did, "");
+    pass(1 * MONO_MS);
+    ck_assert_str_eq(did, "send:beat ");
+    ck_assert_int_eq(last.beat.seq, 1);
+    ck_assert_int_eq(last.beat.heard, 0);
+    pass(200 * MONO_MS);
+    ck_assert_int_eq(last.beat.seq, 2);
+}
+END_TEST
+
+/* It counts from when the beat was sent, not from when the answer came. */
+START_TEST(test_agent_lease_runs_from_its_beat)
+{
+    run();
+    pass(200 * MONO_MS); /* beat 1 */
+    pass(150 * MONO_MS);
+    lease(1, 800);
+    ck_assert_int_eq(agent_lease_until_us(&agent), now_us + 650 * MONO_MS);
+    pass(649 * MONO_MS);
+    ck_assert_ptr_null(strstr(did, "kill"));
+    pass(1 * MONO_MS);
+    ck_assert_ptr_nonnull(strstr(did, "kill:9"));
+    both_die(9);
+    ck_assert_str_eq(did, "sweep send:ready ");
+    ck_assert_int_eq(agent_lease_until_us(&agent), MONO_NEVER);
+}
+END_TEST
+
+/* Whoever wakes too late kills first, whatever the event is. */
+START_TEST(test_agent_that_wakes_too_late_kills_first)
+{
+    run();
+    now_us += 10 * MONO_S;
+    lease(0, 86400000);
+    ck_assert_str_eq(did, "kill:9 ");
+}
+END_TEST
+
+START_TEST(test_agent_newest_grant_counts_even_if_it_is_shorter)
+{
+    run();
+    lease(0, 60000);
+    ck_assert_int_eq(agent_lease_until_us(&agent), now_us + 60 * MONO_S);
+    pass(200 * MONO_MS);
+    lease(1, 800);
+    ck_assert_int_eq(agent_lease_until_us(&agent), now_us + 800 * MONO_MS);
+    pass(200 * MONO_MS);
+    ck_assert_int_eq(last.beat.heard, 1);
+}
+END_TEST
+
+/* A long lease was for the round that is over. */
+START_TEST(test_agent_long_lease_ends_with_its_round)
+{
+    run();
+    lease(0, 60000);
+    stop(1);
+    both_die(15);
+    pass(100 * MONO_MS);
+    lease(0, 60000); /* still under way when the server heard `ready` */
+    world("i", 2);
+    ck_assert_str_eq(did, "spawn ");
+    ck_assert_int_eq(agent_lease_until_us(&agent), now_us + 700 * MONO_MS);
+}
+END_TEST
+
+START_TEST(test_agent_answer_to_a_beat_that_was_not_sent_is_ignored)
+{
+    run();
+    lease(9, 60000);
+    ck_assert_int_eq(agent_lease_until_us(&agent), now_us + 800 * MONO_MS);
+    lease(-1, 60000);
+    ck_assert_int_eq(agent_lease_until_us(&agent), now_us + 800 * MONO_MS);
+}
+END_TEST
+
+START_TEST(test_agent_world_that_comes_after_the_lease_starts_nothing)
+{
+    start();
+    now_us += 900 * MONO_MS;
+    world("i", 1);
+    ck_assert_str_eq(did, "send:ready ");
+    ck_assert_int_eq(last.ready.round, 1);
+}
+END_TEST
+
+/* Else a server that breaks off after its first answer is dialled, and told of,
+ * in a tight loop. */
+START_TEST(test_agent_link_that_breaks_at_once_is_tried_again_after_a_pause)
+{
+    run();
+    link_down(false);
+    ck_assert_str_eq(did, "");
+    int64_t pause_us = agent_deadline(&agent) - now_us;
+    ck_assert_int_ge(pause_us, 10 * MONO_MS);
+    ck_assert_int_le(pause_us, 20 * MONO_MS);
+}
+END_TEST
+
+/* Only a refusal proves that the server is gone; it is worth 5 s and a short
+ * lease from when the try began, as long as the lease was not over. */
+START_TEST(test_agent_refused_connection_renews_the_lease)
+{
+    run();
+    now_us += 200 * MONO_MS;
+    link_down(false);
+    ck_assert_str_eq(did, "connect ");
+    int64_t tried_us = now_us;
+    now_us += 50 * MONO_MS;
+    link_down(true);
+    ck_assert_int_eq(agent_lease_until_us(&agent), tried_us + 5800 * MONO_MS);
+    for (int i = 0; i < 200; i++) {
+        while (strstr(did, "connect") == NULL)
+            pass(10 * MONO_MS);
+        ck_assert_ptr_null(strstr(did, "kill"));
+        link_down(true);
+    }
+    ck_assert_int_gt(now_us - tried_us, 200 * MONO_S);
+}
+END_TEST
+
+START_TEST(test_agent_other_broken_connections_renew_nothing)
+{
+    run();
+    int64_t until_us = agent_lease_until_us(&agent);
+    link_down(false);
+    now_us += 50 * MONO_MS;
+    link_down(false);
+    ck_assert_int_eq(agent_lease_until_us(&agent), until_us);
+    pass(800 * MONO_MS);
+    ck_assert_ptr_nonnull(strstr(did, "kill:9"));
+    link_down(true); /* too late */
+    ck_assert_int_lt(agent.lease_until_us, now_us);
+}
+END_TEST
+
+/* -- the link -------------------------------------------------------------- */
+
+START_TEST(test_agent_link_without_answers_is_broken_off)
+{
+    run();
+    lease(0, 60000);
+    pass(1000 * MONO_MS);
+    ck_assert_ptr_nonnull(strstr(did, "disconnect connect "));
+}
+END_TEST
+
+/* Pauses double up to 2.5 s, jittered by half. */
+START_TEST(test_agent_pauses_between_tries_grow)
+{
+    step((struct agent_event){.kind = AGENT_START});
+    int64_t longest_us = 0;
+    for (int i = 0; i < 20; i++) {
+        link_down(true);
+        int64_t from_us = now_us;
+        while (strstr(did, "connect") == NULL)
+            pass(MONO_MS);
+        int64_t pause_us = now_us - from_us;
+        ck_assert_int_le(pause_us, i == 0 ? 20 * MONO_MS : 2501 * MONO_MS);
+        ck_assert(i < 12 || pause_us >= 1250 * MONO_MS);
+        if (pause_us > longest_us)
+            longest_us = pause_us;
+    }
+    ck_assert_int_gt(longest_us, 1500 * MONO_MS);
+}
+END_TEST
+
+/* Where little time is given, a server that is back after half of it is found
+ * before the agent gives up. */
+START_TEST(test_agent_pauses_are_short_where_the_time_to_come_back_is)
+{
+    agent.conf.join.reconnect_ms = 3000;
+    run();
+    link_down(true);
+    worker_ends(0, 0, 11);
+    worker_ends(1, 0, 15);
+    int64_t from_us = now_us;
+    int64_t last_us = now_us;
+    while (!exited && now_us < from_us + 10 * MONO_S) {
+        pass(MONO_MS);
+        if (strstr(did, "connect") == NULL)
+            continue;
+        ck_assert_int_le(now_us - last_us, 376 * MONO_MS);
+        last_us = now_us;
+        link_down(true);
+    }
+    ck_assert(exited);
+    ck_assert_int_ge(now_us - from_us, 2900 * MONO_MS);
+    ck_assert_int_le(now_us - last_us, 376 * MONO_MS);
+}
+END_TEST
+
+/* A server that takes connections and drops them is not run against. */
+START_TEST(test_agent_connection_that_was_not_answered_counts_as_a_failed_try)
+{
+    start();
+    int tries = 0;
+    for (int64_t end_us = now_us + 10 * MONO_S; now_us < end_us;) {
+        link_down(false);
+        while (strstr(did, "connect") == NULL)
+            pass(MONO_MS);
+        link_up();
+        tries++;
+    }
+    ck_assert_int_lt(tries, 20);
+}
+END_TEST
+
+/* What it says after a reconnect, by what it has to say. */
+START_TEST(test_agent_says_again_what_the_server_must_know)
+{
+    run();
+    if (_i == 1 || _i == 2)
+        worker_ends(1, 7, 0);
+    if (_i == 2)
+        worker_ends(0, 0, 15);
+    if (_i == 3) {
+        worker_ends(0, 0, 0);
+        worker_ends(1, 0, 0);
+    }
+    if (_i == 4)
+        signal_comes(SIGTERM);
+    now_us += 100 * MONO_MS;
+    link_down(false);
+    link_up();
+    static const char *const says[] = {"send:join ", "send:join send:failed ",
+                                       "send:join send:failed send:ready ",
+                                       "send:join send:done ",
+                                       "send:join send:leave "};
+    static const enum msg_state states[] = {MSG_STATE_RUNNING,
+                                            MSG_STATE_STOPPED, MSG_STATE_READY,
+                                            MSG_STATE_DONE, MSG_STATE_STOPPED};
+    ck_assert_str_eq(did, says[_i]);
+    ck_assert_int_eq(joined.join.state, states[_i]);
+    ck_assert_str_eq(joined.join.instance, "i");
+    ck_assert_int_eq(joined.join.round, 1);
+    ck_assert_int_eq(joined.join.group_rank, 1);
+    ck_assert_int_eq(joined.join.group_world, 2);
+    ck_assert_int_eq(joined.join.restarts, 3);
+    ck_assert_int_eq(joined.join.sure, 1);
+    ck_assert_int_eq(joined.join.lease_ms, _i == 2 || _i == 3 ? 0 : 700);
+}
+END_TEST
+
+/* Once the lease was over, rounds may have gone by; a new one makes it sure. */
+START_TEST(test_agent_whose_lease_was_over_is_not_sure_of_its_round)
+{
+    run();
+    now_us += 900 * MONO_MS;
+    tick();
+    both_die(9);
+    lease(0, 5000);
+    link_down(false);
+    link_up();
+    ck_assert_int_eq(joined.join.sure, 0);
+    lease(0, 800);
+    world("i", 2);
+    link_down(false);
+    link_up();
+    ck_assert_int_eq(joined.join.sure, 1);
+}
+END_TEST
+
+START_TEST(test_agent_spare_tells_the_next_server_of_the_round)
+{
+    start();
+    struct msg m = {
+        .kind = MSG_KIND_waiting,
+        .waiting = {.spare = 1, .round = 6, .group_world = 4, .restarts = 2}};
+    msg_set(m.waiting.instance, "i");
+    hear(&m);
+    link_down(false);
+    link_up();
+    ck_assert_str_eq(did, "send:join ");
+    ck_assert_str_eq(joined.join.instance, "i");
+    ck_assert_int_eq(joined.join.round, 6);
+    ck_assert_int_eq(joined.join.state, MSG_STATE_NONE);
+    ck_assert_int_eq(joined.join.group_rank, -1);
+    ck_assert_int_eq(joined.join.group_world, 4);
+    ck_assert_int_eq(joined.join.restarts, 2);
+    lease(0, 800);
+    world("i", 7);
+    ck_assert_str_eq(did, "spawn ");
+}
+END_TEST
+
+/* -- patience -------------------------------------------------------------- */
+
+/* Tries until it gives up; the tries are refused, or time out after 3 s. */
+static void try_in_vain(bool refused, int64_t us)
+{
+    for (int64_t end_us = now_us + us; now_us < end_us && !exited;) {
+        pass(10 * MONO_MS);
+        if (strstr(did, "connect") != NULL && !exited)
+            link_down(refused);
+    }
+}
+
+START_TEST(test_agent_gives_up_a_server_that_was_never_there)
+{
+    step((struct agent_event){.kind = AGENT_START});
+    link_down(true);
+    try_in_vain(true, 59 * MONO_S);
+    ck_assert(!exited);
+    try_in_vain(true, 2 * MONO_S);
+    ck_assert(exited);
+    ck_assert_int_eq(verdict.status, 69);
+    ck_assert(!verdict.ended);
+}
+END_TEST
+
+START_TEST(test_agent_workers_outlive_the_server_as_long_as_they_run)
+{
+    run();
+    link_down(false);
+    link_down(true);
+    try_in_vain(true, 300 * MONO_S);
+    ck_assert(!exited);
+    ck_assert_int_eq(agent.alive, 2);
+    worker_ends(0, 5, 0); /* now there is nothing left to wait for */
+    worker_ends(1, 0, 15);
+    try_in_vain(true, 1 * MONO_S);
+    ck_assert(exited);
+    ck_assert_int_eq(verdict.status, 5);
+}
+END_TEST
+
+START_TEST(test_agent_done_alone_says_so)
+{
+    run();
+    worker_ends(0, 0, 0);
+    worker_ends(1, 0, 0);
+    link_down(false);
+    link_down(true);
+    try_in_vain(true, 19 * MONO_S);
+    ck_assert(!exited);
+    try_in_vain(true, 2 * MONO_S);
+    ck_assert(exited);
+    ck_assert_int_eq(verdict.status, 0);
+    ck_assert(!verdict.ended);
+    ck_assert_ptr_nonnull(strstr(verdict.text, "nothing is known"));
+}
+END_TEST
+
+START_TEST(test_agent_that_waits_gives_up_a_server_that_is_gone)
+{
+    start();
+    link_down(false);
+    link_down(true);
+    try_in_vain(true, 21 * MONO_S);
+    ck_assert(exited);
+    ck_assert_int_eq(verdict.status, 72);
+}
+END_TEST
+
+static void add_tests(TCase *t)
+{
+    const TTest *const tests[] = {
+        test_agent_beats_five_times_in_a_heartbeat,
+        test_agent_lease_runs_from_its_beat,
+        test_agent_that_wakes_too_late_kills_first,
+        test_agent_newest_grant_counts_even_if_it_is_shorter,
+        test_agent_long_lease_ends_with_its_round,
+        test_agent_answer_to_a_beat_that_was_not_sent_is_ignored,
+        test_agent_world_that_comes_after_the_lease_starts_nothing,
+        test_agent_link_that_breaks_at_once_is_tried_again_after_a_pause,
+        test_agent_refused_connection_renews_the_lease,
+        test_agent_other_broken_connections_renew_nothing,
+        test_agent_link_without_answers_is_broken_off,
+        test_agent_pauses_between_tries_grow,
+        test_agent_pauses_are_short_where_the_time_to_come_back_is,
+        test_agent_connection_that_was_not_answered_counts_as_a_failed_try,
+        test_agent_whose_lease_was_over_is_not_sure_of_its_round,
+        test_agent_spare_tells_the_next_server_of_the_round,
+        test_agent_gives_up_a_server_that_was_never_there,
+        test_agent_workers_outlive_the_server_as_long_as_they_run,
+        test_agent_done_alone_says_so,
+        test_agent_that_waits_gives_up_a_server_that_is_gone,
+    };
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        tcase_add_test(t, tests[i]);
+    tcase_add_loop_test(t, test_agent_says_again_what_the_server_must_know, 0,
+                        5);
+}
+
+int main(void)
+{
+    return agent_hand_run("agent_link", add_tests);
+}

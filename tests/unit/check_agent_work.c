@@ -1,0 +1,470 @@
+/* links: tests/lib/agent_hand */
+/* links: launcher/agent launcher/agent_link launcher/agent_work */
+/* links: rendezvous/core/note rendezvous/proto/msg */
+/* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
+/* libs: -lcjson */
+/*
+ * What becomes of a node's workers: a round, its failures, the ways of being
+ * stopped, an order to go, hangs, and the look at the node's health between
+ * rounds.
+ */
+#include <check.h>
+#include <signal.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "tests/lib/agent_hand.h"
+
+/* -- a round and its ends -------------------------------------------------- */
+
+START_TEST(test_agent_first_join_holds_nothing)
+{
+    start();
+    ck_assert_int_eq(joined.join.round, 0);
+    ck_assert_int_eq(joined.join.state, MSG_STATE_NONE);
+    ck_assert_int_eq(joined.join.group_rank, -1);
+    ck_assert_str_eq(joined.join.instance, "");
+}
+END_TEST
+
+START_TEST(test_agent_failure_stops_the_others_and_is_told)
+{
+    run();
+    worker_ends(1, 7, 0);
+    ck_assert_str_eq(did, "send:failed kill:15 ");
+    ck_assert_int_eq(last.failed.rank, 3);
+    ck_assert_int_eq(last.failed.local_rank, 1);
+    ck_assert_int_eq(last.failed.code, 7);
+    worker_ends(0, 0, 15);
+    ck_assert_str_eq(did, "sweep send:ready ");
+    ck_assert_int_eq(last.ready.round, 1);
+}
+END_TEST
+
+START_TEST(test_agent_worker_that_ignores_sigterm_is_killed_after_the_grace)
+{
+    run();
+    pass(100 * MONO_MS);
+    lease(0, 5000);
+    stop(1);
+    ck_assert_str_eq(did, "kill:15 ");
+    pass(499 * MONO_MS);
+    ck_assert_ptr_null(strstr(did, "kill"));
+    pass(1 * MONO_MS);
+    ck_assert_ptr_nonnull(strstr(did, "kill:9"));
+    pass(3000 * MONO_MS);
+    ck_assert_ptr_null(strstr(did, "kill")); /* once is enough */
+}
+END_TEST
+
+/* Exit 0 counts only of workers that were not asked to stop. */
+START_TEST(test_agent_all_exit_0_is_done)
+{
+    run();
+    worker_ends(0, 0, 0);
+    ck_assert_str_eq(did, "");
+    worker_ends(1, 0, 0);
+    ck_assert_str_eq(did, "sweep:gently send:done ");
+    stop(1);
+    ck_assert_str_eq(did, "sweep send:ready ");
+    world("i", 2);
+    ck_assert_str_eq(did, "spawn ");
+    stop(2);
+    worker_ends(0, 0, 0);
+    worker_ends(1, 0, 0);
+    ck_assert_str_eq(did, "sweep send:ready ");
+}
+END_TEST
+
+START_TEST(test_agent_only_the_first_failure_of_a_round_is_told)
+{
+    run();
+    worker_ends(1, 7, 0);
+    worker_ends(0, 9, 0);
+    ck_assert_str_eq(did, "sweep send:ready ");
+    world("i", 2);
+    worker_ends(0, 9, 0);
+    ck_assert_ptr_nonnull(strstr(did, "send:failed"));
+    ck_assert_int_eq(last.failed.round, 2);
+}
+END_TEST
+
+START_TEST(test_agent_stop_of_another_round_is_ignored)
+{
+    run();
+    stop(7);
+    ck_assert_str_eq(did, "");
+    worker_ends(0, 0, 0);
+    worker_ends(1, 0, 0);
+    stop(7); /* not when it is done either */
+    ck_assert_str_eq(did, "");
+}
+END_TEST
+
+/* It never got the round's world: then no worker of it runs here. */
+START_TEST(test_agent_stop_of_an_unknown_round_is_answered)
+{
+    start();
+    stop(4);
+    ck_assert_str_eq(did, "send:ready ");
+    ck_assert_int_eq(last.ready.round, 4);
+}
+END_TEST
+
+START_TEST(test_agent_world_is_taken_only_once_and_only_when_idle)
+{
+    run();
+    world("i", 2);
+    ck_assert_str_eq(did, "");
+    stop(1);
+    both_die(15);
+    world("i", 1);
+    ck_assert_str_eq(did, "");
+    world("i", 2);
+    ck_assert_str_eq(did, "spawn ");
+    stop(2);
+    both_die(15);
+    world("j", 1); /* another instance counts for itself */
+    ck_assert_str_eq(did, "spawn ");
+}
+END_TEST
+
+START_TEST(test_agent_spawn_failure_stops_those_that_started)
+{
+    run();
+    step((struct agent_event){.kind = AGENT_SPAWN_FAILED,
+                              .started = 1,
+                              .worker = {.local_rank = 1,
+                                         .code = 127,
+                                         .permanent = true,
+                                         .text = "not found"}});
+    ck_assert_str_eq(did, "send:failed kill:15 ");
+    ck_assert_int_eq(last.failed.permanent, 1);
+    ck_assert_str_eq(last.failed.text, "not found");
+    worker_ends(0, 0, 15);
+    ck_assert_str_eq(did, "sweep send:ready ");
+}
+END_TEST
+
+START_TEST(test_agent_spawn_failure_of_the_first_worker_is_ready_at_once)
+{
+    run();
+    step((struct agent_event){
+        .kind = AGENT_SPAWN_FAILED, .started = 0, .worker = {.code = 126}});
+    ck_assert_str_eq(did, "send:failed sweep send:ready ");
+}
+END_TEST
+
+/* -- asked to leave ---------------------------------------------------------
+ */
+
+static void stop_gracefully(int64_t round)
+{
+    struct msg m = {.kind = MSG_KIND_stop,
+                    .stop = {.round = round, .graceful = MSG_SCALE_UP}};
+    hear(&m);
+}
+
+static void asked(int attached)
+{
+    step((struct agent_event){.kind = AGENT_ASKED, .attached = attached});
+}
+
+/* Two workers of round 1 are asked to leave. */
+static void ask(int attached)
+{
+    start();
+    world("i", 1);
+    stop_gracefully(1);
+    ck_assert_str_eq(did, "ask:1 ");
+    asked(attached);
+    ck_assert_str_eq(did, "");
+}
+
+START_TEST(test_agent_graceful_stop_asks_and_waits)
+{
+    ask(2);
+    stop_gracefully(1); /* said again after a reconnect */
+    ck_assert_str_eq(did, "");
+    worker_ends(0, 0, SIGTERM);
+    ck_assert_str_eq(did, "");
+    worker_ends(1, 143, 0);
+    ck_assert_str_eq(did, "sweep send:ready ");
+}
+END_TEST
+
+/* SIGTERM after the grace, SIGKILL after another one. */
+START_TEST(test_agent_who_does_not_leave_is_told_then_killed)
+{
+    ask(1);
+    now_us += 500 * MONO_MS - 1;
+    tick();
+    ck_assert_ptr_null(strstr(did, "kill"));
+    now_us += 1;
+    tick();
+    ck_assert_ptr_nonnull(strstr(did, "kill:15 "));
+    lease(agent.beat_seq, 800);
+    now_us += 500 * MONO_MS;
+    tick();
+    ck_assert_ptr_nonnull(strstr(did, "kill:9 "));
+}
+END_TEST
+
+/* Where none looks, the shell has sent SIGTERM: there is one grace only. */
+START_TEST(test_agent_grace_runs_at_once_where_nobody_looks)
+{
+    ask(0);
+    now_us += 500 * MONO_MS;
+    tick();
+    ck_assert_ptr_nonnull(strstr(did, "kill:9 "));
+}
+END_TEST
+
+/* A failure, a stop that is not graceful, a signal, the end of the run. */
+START_TEST(test_agent_patience_ends_early)
+{
+    ask(2);
+    switch (_i) {
+    case 0:
+        worker_ends(0, 3, 0);
+        ck_assert_str_eq(did, "kill:15 ");
+        return;
+    case 1:
+        stop(1);
+        ck_assert_str_eq(did, "kill:15 ");
+        return;
+    case 2:
+        signal_comes(SIGTERM);
+        ck_assert_str_eq(did, "send:leave kill:15 ");
+        return;
+    default:
+        end(9);
+        ck_assert_str_eq(did, "kill:15 ");
+        return;
+    }
+}
+END_TEST
+
+/* What was done is done: a node whose workers all succeeded is not asked. */
+START_TEST(test_agent_done_node_that_is_asked_is_ready)
+{
+    start();
+    world("i", 1);
+    worker_ends(0, 0, 0);
+    worker_ends(1, 0, 0);
+    stop_gracefully(1);
+    ck_assert_ptr_nonnull(strstr(did, "send:ready "));
+    ck_assert_ptr_null(strstr(did, "ask"));
+}
+END_TEST
+
+/* -- drained --------------------------------------------------------------- */
+
+static void drain(void)
+{
+    struct msg m = {.kind = MSG_KIND_drain};
+    msg_set(m.drain.text, "drained by ddpctl from 10.0.0.9");
+    hear(&m);
+}
+
+/* Its workers are asked; it says so again after a reconnect, and ends. */
+START_TEST(test_agent_drained_asks_its_workers_and_goes)
+{
+    run();
+    drain();
+    ck_assert_str_eq(did, "send:leave ask:2 ");
+    ck_assert_int_eq(last.leave.all, 0);
+    ck_assert_int_eq(last.leave.signal, 0);
+    asked(2);
+    drain(); /* said again */
+    ck_assert_str_eq(did, "");
+    stop(1);
+    ck_assert_str_eq(did, "");
+    link_down(false);
+    link_up();
+    ck_assert_str_eq(did, "send:join send:leave ");
+    worker_ends(0, 0, SIGTERM);
+    worker_ends(1, 0, 0);
+    ck_assert_str_eq(did, "sweep send:ready exit:80 ");
+    ck_assert_str_eq(verdict.text, "drained by ddpctl from 10.0.0.9");
+}
+END_TEST
+
+/* Who does not leave when asked gets SIGTERM, then SIGKILL. */
+START_TEST(test_agent_drained_workers_have_the_grace)
+{
+    run();
+    drain();
+    asked(2);
+    lease(0, 5000);
+    pass(499 * MONO_MS);
+    ck_assert_ptr_null(strstr(did, "kill"));
+    pass(1 * MONO_MS);
+    ck_assert_ptr_nonnull(strstr(did, "kill:15 "));
+    pass(500 * MONO_MS);
+    ck_assert_ptr_nonnull(strstr(did, "kill:9 "));
+}
+END_TEST
+
+/* Without workers it goes at once; where they were asked already, they are not
+ * hurried; and its status stays, however the run ends meanwhile. */
+START_TEST(test_agent_drained_in_other_states)
+{
+    start();
+    if (_i == 0) {
+        drain();
+        ck_assert_str_eq(did, "send:leave send:ready exit:80 ");
+        return;
+    }
+    world("i", 1);
+    stop_gracefully(1);
+    asked(2);
+    drain();
+    ck_assert_str_eq(did, "send:leave ");
+    if (_i == 2)
+        end(7);
+    both_die(SIGTERM);
+    ck_assert_ptr_nonnull(strstr(did, "exit:80 "));
+}
+END_TEST
+
+static void worker_hangs(int local, int64_t silent_us)
+{
+    step((struct agent_event){.kind = AGENT_WORKER_HUNG,
+                              .silent_us = silent_us,
+                              .worker = {.local_rank = local,
+                                         .pid = 100 + local,
+                                         .code = 80,
+                                         .text = "no beat for 7 s"}});
+}
+
+/* A worker that hangs is a failure of when it fell silent; it lives, and is
+ * counted when it ends. */
+START_TEST(test_agent_hung_worker_is_a_failure)
+{
+    start();
+    lease(0, 800);
+    world("aa", 1);
+    struct msg_failed failed;
+    worker_hangs(1, 7 * MONO_S);
+    ck_assert_str_eq(did, "send:failed kill:15 ");
+    failed = agent.failed;
+    ck_assert_int_eq(failed.hung, 1);
+    ck_assert_int_eq(failed.rank, 3);
+    ck_assert_int_eq(agent.failed_at_us, now_us - 7 * MONO_S);
+    ck_assert_str_eq(failed.text, "no beat for 7 s");
+    worker_hangs(0, 7 * MONO_S); /* they are stopped already */
+    ck_assert_str_eq(did, "");
+    worker_ends(0, 0, SIGTERM);
+    worker_ends(1, 0, SIGTERM);
+    ck_assert_str_eq(did, "sweep send:ready ");
+}
+END_TEST
+
+static void checked(bool fit)
+{
+    step((struct agent_event){
+        .kind = AGENT_CHECKED, .fit = fit, .text = "GPU 3 is lost"});
+}
+
+/* The node's health comes before its first connection. */
+START_TEST(test_agent_checks_before_it_joins)
+{
+    agent.conf.checks = true;
+    step((struct agent_event){.kind = AGENT_START});
+    ck_assert_str_eq(did, "check ");
+    now_us += 20 * MONO_S;
+    tick();
+    ck_assert_str_eq(did, "");
+    checked(_i == 0);
+    if (_i == 0) {
+        ck_assert_str_eq(did, "connect ");
+        return;
+    }
+    ck_assert_str_eq(did, "exit:81 ");
+    ck_assert_str_eq(verdict.text, "this node is not fit: GPU 3 is lost");
+}
+END_TEST
+
+/* ... and between a failure and the next round, whoever asks meanwhile. */
+START_TEST(test_agent_checks_after_a_failure)
+{
+    start();
+    agent.conf.checks = true;
+    lease(0, 100000);
+    world("aa", 1);
+    worker_ends(0, 3, 0);
+    stop(1);
+    worker_ends(1, 0, SIGTERM);
+    ck_assert_str_eq(did, "sweep check ");
+    stop(1);
+    ck_assert_str_eq(did, "");
+    world("aa", 2);
+    ck_assert_str_eq(did, "");
+    checked(_i == 0);
+    if (_i == 0)
+        ck_assert_str_eq(did, "send:ready ");
+    else
+        ck_assert_str_eq(did, "send:leave send:ready exit:81 ");
+    checked(false); /* too late to matter */
+    ck_assert_str_eq(did, "");
+}
+END_TEST
+
+/* Where a round ends since a node joins, or all went well, nothing is looked
+ * at; and a signal does not wait for a check. */
+START_TEST(test_agent_checks_no_more_than_that)
+{
+    start();
+    agent.conf.checks = true;
+    lease(0, 100000);
+    world("aa", 1);
+    struct msg m = {.kind = MSG_KIND_stop,
+                    .stop = {.round = 1, .graceful = MSG_SCALE_UP}};
+    hear(&m);
+    worker_ends(0, 0, 0);
+    worker_ends(1, 0, 0);
+    ck_assert_str_eq(did, "sweep send:ready ");
+    world("aa", 2);
+    worker_ends(0, 3, 0);
+    worker_ends(1, 0, SIGTERM);
+    ck_assert_str_eq(did, "sweep check ");
+    signal_comes(SIGTERM);
+    ck_assert_str_eq(did, "send:leave send:ready exit:143 ");
+}
+END_TEST
+
+static void add_tests(TCase *t)
+{
+    const TTest *const tests[] = {
+        test_agent_first_join_holds_nothing,
+        test_agent_failure_stops_the_others_and_is_told,
+        test_agent_worker_that_ignores_sigterm_is_killed_after_the_grace,
+        test_agent_all_exit_0_is_done,
+        test_agent_only_the_first_failure_of_a_round_is_told,
+        test_agent_stop_of_another_round_is_ignored,
+        test_agent_stop_of_an_unknown_round_is_answered,
+        test_agent_world_is_taken_only_once_and_only_when_idle,
+        test_agent_spawn_failure_stops_those_that_started,
+        test_agent_spawn_failure_of_the_first_worker_is_ready_at_once,
+        test_agent_graceful_stop_asks_and_waits,
+        test_agent_who_does_not_leave_is_told_then_killed,
+        test_agent_grace_runs_at_once_where_nobody_looks,
+        test_agent_done_node_that_is_asked_is_ready,
+        test_agent_drained_asks_its_workers_and_goes,
+        test_agent_drained_workers_have_the_grace,
+        test_agent_hung_worker_is_a_failure,
+        test_agent_checks_no_more_than_that,
+    };
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        tcase_add_test(t, tests[i]);
+    tcase_add_loop_test(t, test_agent_patience_ends_early, 0, 4);
+    tcase_add_loop_test(t, test_agent_drained_in_other_states, 0, 3);
+    tcase_add_loop_test(t, test_agent_checks_before_it_joins, 0, 2);
+    tcase_add_loop_test(t, test_agent_checks_after_a_failure, 0, 2);
+}
+
+int main(void)
+{
+    return agent_hand_run("agent_work", add_tests);
+}
