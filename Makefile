@@ -111,7 +111,8 @@ LAUNCHER := $(addprefix launcher/,main options conf guard agent agent_link agent
 	logfile lines journal oom report_json tourney preflight \
 	preflight_probe preflight_lead preflight_io preflight_store \
 	preflight_data preflight_look preflight_link \
-	preflight_responder preflight_judge preflight_table)
+	preflight_responder preflight_report preflight_judge \
+	preflight_table conf_words)
 RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_nccl \
 	comm_wire comm_meet gpu beat snapshot snapshot_load snapshot_save \
 	image folder slots shelf keeper keeper_load staging safetensors sampler) \

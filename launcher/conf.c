@@ -6,7 +6,6 @@
  */
 #include "launcher/conf.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,40 +19,6 @@
 #include "launcher/signals.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
-
-void conf_note(struct conf *c, const char *fmt, ...)
-{
-    size_t max = sizeof(c->notes) / sizeof(c->notes[0]);
-    ddp_assert((size_t)c->notes_len < max);
-    va_list ap;
-    va_start(ap, fmt);
-    char *text = c->notes[c->notes_len++];
-    (void)vsnprintf(text, sizeof(c->notes[0]), fmt, ap); /* cut is still told */
-    va_end(ap);
-}
-
-/* Given, and not as an empty text (as templates of job files do). */
-bool conf_said(const struct opts *o, int id)
-{
-    return opts_given(o, id) && opts_text(o, id)[0] != '\0';
-}
-
-/* "--name=value: " before the text of `err`, as the user wrote it; -1. */
-int conf_blame(const struct opts *o, int id, struct ddp_err *err)
-{
-    char name[64];
-    return ddp_err_wrap(err, "%s=%.120s", opts_where(o, id, name),
-                        opts_text(o, id));
-}
-
-bool conf_one_of(const char *text, const char *const words[])
-{
-    for (; *words != NULL; words++) {
-        if (strcasecmp(text, *words) == 0)
-            return true;
-    }
-    return false;
-}
 
 /* -- nodes and workers ------------------------------------------------------
  */

@@ -14,106 +14,12 @@
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
 
-#define NAMES_MAX   6 /* in a sentence */
-#define VALUES_MAX  6 /* of one fact */
-#define SLOW_FACTOR 4
-#define IP_MAX      65535 /* loopback's MTU is more than a packet has */
-#define CLOCK_US    MONO_S
-#define FILES_FEW   4096
-#define SHM_FEW     (INT64_C(1) << 30)
-
-/* -- looking up ------------------------------------------------------------
- */
-
-int preflight_find(const struct preflight_report *r, int64_t rank)
-{
-    int low = 0, high = r->n;
-    while (low < high) {
-        int mid = low + (high - low) / 2;
-        if (r->nodes[mid].rank < rank)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low < r->n && r->nodes[low].rank == rank ? low : -1;
-}
-
-const char *
-preflight_label(const struct preflight_report *r, int64_t rank, char label[80])
-{
-    int at = preflight_find(r, rank);
-    int same = 0;
-    for (int i = 0; at >= 0 && i < r->n; i++)
-        same += strcmp(r->nodes[i].name, r->nodes[at].name) == 0;
-    if (at < 0)
-        (void)snprintf(label, 80, "node %" PRId64, rank);
-    else if (same == 1)
-        (void)snprintf(label, 80, "%s", r->nodes[at].name);
-    else
-        (void)snprintf(label, 80, "%.50s/%" PRId64, r->nodes[at].name, rank);
-    return label;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    int64_t x, y;
-    memcpy(&x, a, sizeof(x));
-    memcpy(&y, b, sizeof(y));
-    return (x > y) - (x < y);
-}
-
-static int64_t *numbers(int n)
-{
-    int64_t *all = calloc((size_t)n + 1, sizeof(*all));
-    ddp_assert(all != NULL);
-    return all;
-}
-
-int64_t preflight_good_rate(const struct preflight_report *r,
-                            enum preflight_net net)
-{
-    int64_t *rates = numbers(r->links_len);
-    int n = 0;
-    for (int i = 0; i < r->links_len; i++)
-        if (r->links[i].net == (int64_t)net && r->links[i].rate > 0)
-            rates[n++] = r->links[i].rate;
-    qsort(rates, (size_t)n, sizeof(*rates), by_size);
-    int64_t good = n > 0 ? rates[n - 1 - n / 4] : 0;
-    free(rates);
-    return good;
-}
-
-bool preflight_is_slow(const struct preflight_link *link, int64_t good_rate)
-{
-    return link->state == PREFLIGHT_OK && link->rate > 0 &&
-           link->rate < good_rate / SLOW_FACTOR;
-}
-
-/* Of an even number the middle one that is nearer to 0: with one wrong clock
- * among three the other two are right. */
-bool preflight_clock(const struct preflight_report *r,
-                     int64_t rank,
-                     int64_t *ahead_us)
-{
-    int64_t *ahead = numbers(r->links_len);
-    int n = 0;
-    for (int i = 0; i < r->links_len; i++) {
-        const struct preflight_link *l = &r->links[i];
-        if (l->state != PREFLIGHT_OK && l->state != PREFLIGHT_STUCK)
-            continue;
-        if (l->from == rank)
-            ahead[n++] = -l->clock_us;
-        else if (l->to == rank)
-            ahead[n++] = l->clock_us;
-    }
-    qsort(ahead, (size_t)n, sizeof(*ahead), by_size);
-    if (n > 0)
-        *ahead_us = ahead[n / 2];
-    if (n > 0 && n % 2 == 0 && llabs(ahead[n / 2 - 1]) < llabs(*ahead_us))
-        *ahead_us = ahead[n / 2 - 1];
-    free(ahead);
-    return n > 0;
-}
+#define NAMES_MAX  6     /* in a sentence */
+#define VALUES_MAX 6     /* of one fact */
+#define IP_MAX     65535 /* loopback's MTU is more than a packet has */
+#define CLOCK_US   MONO_S
+#define FILES_FEW  4096
+#define SHM_FEW    (INT64_C(1) << 30)
 
 /* -- sentences -------------------------------------------------------------
  */
@@ -332,7 +238,9 @@ static void blame(struct judge *j, int64_t rank, bool to)
 /* Nodes all of whose links on one side are bad. */
 static void blame_nodes(struct judge *j, bool to)
 {
-    int64_t *all = numbers(j->r->n), *bads = numbers(j->r->n);
+    int *all = calloc((size_t)j->r->n + 1, sizeof(*all));
+    int *bads = calloc((size_t)j->r->n + 1, sizeof(*bads));
+    ddp_assert(all != NULL && bads != NULL);
     for (int i = 0; i < j->r->links_len; i++) {
         bool bad;
         int at = preflight_find(j->r, end_of(&j->r->links[i], to));

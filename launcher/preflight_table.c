@@ -24,19 +24,6 @@ put(char text[24], const char *fmt, ...)
     va_end(ap);
 }
 
-void preflight_rate_text(int64_t rate, char text[24])
-{
-    double bits = (double)rate;
-    if (bits >= 1e10)
-        put(text, "%.0f Gbit/s", bits / 1e9);
-    else if (bits >= 1e9)
-        put(text, "%.1f Gbit/s", bits / 1e9);
-    else if (bits >= 1e6)
-        put(text, "%.0f Mbit/s", bits / 1e6);
-    else
-        put(text, "%.0f kbit/s", bits / 1e3);
-}
-
 static void time_text(int64_t us, char text[24])
 {
     double t = (double)us;

@@ -1,3 +1,4 @@
+/* links: launcher/conf_words */
 /* links: launcher/conf launcher/conf_output launcher/conf_meet */
 /* links: launcher/conf_rdzv */
 /* links: launcher/conf_program launcher/options launcher/program */

@@ -1,4 +1,5 @@
-/* links: launcher/preflight_judge launcher/preflight_table */
+/* links: launcher/preflight_report launcher/preflight_judge */
+/* links: launcher/preflight_table */
 /* links: launcher/preflight_data launcher/preflight_look launcher/gpus */
 /* links: launcher/nvml launcher/topology launcher/cpus rendezvous/net/addr */
 /* links: rendezvous/base/err rendezvous/base/mono */
