@@ -9,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define THREADS_MAX 256 /* of one process; more are counted only */
+#define YAMA_FILE   "/proc/sys/kernel/yama/ptrace_scope"
 #define TOOL_S      10
 
 /* -- /proc ----------------------------------------------------------------- */
@@ -40,6 +42,7 @@ static char state_of(const char *stat)
     return end != NULL && end[1] == ' ' && end[2] != '\0' ? end[2] : '?';
 }
 
+/* wchan reads 0 as well where one may not look, and syscall nothing then. */
 static void write_thread(FILE *f, pid_t pid, const char *tid)
 {
     char comm[257], stat[257], wchan[257], call[257];
@@ -47,10 +50,14 @@ static void write_thread(FILE *f, pid_t pid, const char *tid)
     read_line(pid, tid, "stat", stat);
     read_line(pid, tid, "wchan", wchan);
     read_line(pid, tid, "syscall", call);
-    (void)fprintf(f, "  thread %s (%.32s): state %c, waits in %.64s, ", tid,
-                  comm, state_of(stat),
-                  strcmp(wchan, "0") == 0 ? "no call" : wchan);
-    (void)fprintf(f, "system call %.*s\n", (int)strcspn(call, " "), call);
+    (void)fprintf(f, "  thread %s (%.32s): state %c, ", tid, comm,
+                  state_of(stat));
+    if (strcmp(call, "-") == 0 && strcmp(wchan, "0") == 0)
+        (void)fprintf(f, "where it waits may not be read\n");
+    else
+        (void)fprintf(f, "waits in %.64s, system call %.*s\n",
+                      strcmp(wchan, "0") == 0 ? "no call" : wchan,
+                      (int)strcspn(call, " "), call);
 }
 
 static void write_threads(FILE *f, pid_t pid)
@@ -72,6 +79,41 @@ static void write_threads(FILE *f, pid_t pid)
     (void)closedir(dir); /* only read */
     if (n > THREADS_MAX)
         (void)fprintf(f, "  and %d threads more\n", n - THREADS_MAX);
+}
+
+/* -- whether one may look -------------------------------------------------- */
+
+/* 0, or the errno that a debugger would get: a child of ours attaches as one
+ * would; its end lets go, and the process does not notice (ptrace(2)). */
+static int try_to_look(pid_t pid)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(ptrace(PTRACE_SEIZE, pid, NULL, NULL) == 0 ? 0 : errno & 0x7f);
+    while (child > 0 && waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return 0;
+    return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
+
+/* Yama is what forbids it on most machines, kernel.org's
+ * Documentation/admin-guide/LSM/Yama.rst. */
+static void explain(int fd, int sys_errno)
+{
+    char scope = '\0';
+    int yama = open(YAMA_FILE, O_RDONLY | O_CLOEXEC);
+    if (yama >= 0 && read(yama, &scope, 1) != 1)
+        scope = '\0';
+    if (yama >= 0)
+        (void)close(yama); /* only read */
+    (void)dprintf(fd, "  no stacks: the kernel lets nobody look into it: %s\n",
+                  strerror(sys_errno));
+    if (scope > '0')
+        (void)dprintf(fd, "  (kernel.yama.ptrace_scope is %c%s)\n", scope,
+                      scope == '2'   ? ": root may"
+                      : scope == '3' ? ": none may, until the next boot"
+                                     : "");
 }
 
 /* -- debuggers ------------------------------------------------------------- */
@@ -146,11 +188,17 @@ static bool is_python(pid_t pid)
     return slash != NULL && strncmp(slash + 1, "python", 6) == 0;
 }
 
-/* Whether any tool is there. */
+/* Whether any tool is there, as far as one was asked. */
 static bool write_stacks(int fd, int rank, pid_t pid)
 {
     bool python = is_python(pid);
+    int no = try_to_look(pid);
     (void)dprintf(fd, "rank %d (pid %d): stacks\n", rank, (int)pid);
+    if (no != 0) {
+        if (no != ESRCH) /* of one that is gone /proc tells */
+            explain(fd, no);
+        return true;
+    }
     bool spied = python && run_tool(fd, pid, TOOL_PY_SPY);
     return run_tool(fd, pid,
                     python && !spied ? TOOL_NATIVE_AND_PYTHON : TOOL_NATIVE) ||
