@@ -18,6 +18,7 @@ int keep_open(struct keep *k, struct ddp_comm *comm, struct ddp_error *err)
         .load_only = !keep_saves(o),
         .gpu = k->resume.optim->dev->gpu,
         .stream = k->resume.optim->dev->stream,
+        .later = true,
     };
     k->ordered.step = -1;
     k->keeper = ddp_keeper_new(k->resume.ddp, comm, &conf, err);
@@ -130,6 +131,11 @@ void keep_save(struct keep *k,
         return;
     k->ordered.epoch = epoch;
     k->ordered.step = next->step;
+}
+
+void keep_settle(struct keep *k)
+{
+    ddp_keeper_settle(k->keeper);
 }
 
 void keep_finish(struct keep *k)

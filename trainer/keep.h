@@ -50,6 +50,11 @@ void keep_save(struct keep *k,
                int64_t epoch,
                bool to_disk);
 
+/* Between the gradients and their sum: what was saved after the step before has
+ * been copied meanwhile. From here on it may be changed, and no rank gets more
+ * than one step ahead of what is held. */
+void keep_settle(struct keep *k);
+
 /* After each step: tells what has reached the disk, and whether there is no
  * memory. */
 void keep_tell(struct keep *k);

@@ -401,6 +401,7 @@ static int train_step(struct trainer *t, size_t B, struct ddp_error *err)
     tail[TAIL_STOP] = ddp_should_stop(t->ddp) != DDP_STOP_NO ? 1.0f : 0.0f;
 
     t->dev->put(behind, tail, sizeof(tail));
+    keep_settle(&t->keep);
     if (sum_grads(t, err) != 0)
         return -1;
     t->dev->get(tail, behind, sizeof(tail));

@@ -533,9 +533,16 @@ DDP_API int ddp_snapshot_load(struct ddp *d,
  * training; the first rank of each node holds its memory, and one rank writes
  * to each folder, be it shared by the nodes or each node's own.
  *
- * A save waits for the copy only. Two threads, which take no signals, do the
- * rest: at most three copies of the state in the launcher's memory, or two of
- * our own where there is none.
+ * A save waits for the copy only, with `later` not even for that. Two threads,
+ * which take no signals, do the rest: at most three copies of the state in the
+ * launcher's memory, or two of our own where there is none.
+ *
+ * With `later` the state is copied while the program goes on, which must leave
+ * it as it is until ddp_keeper_settle has returned. A step of training only
+ * reads its parameters until the optimizer takes its turn, so a program that
+ * settles between the gradients and their sum waits for nothing as long as the
+ * gradients take longer than the copy. No rank can then be more than one step
+ * ahead of what is held, so that a worker that dies costs one step at most.
  *
  * With `gpu` a GPU must have been chosen by cudaSetDevice, and the tensors of a
  * save may be anywhere. Those in GPU memory are copied within the device, where
@@ -559,6 +566,7 @@ struct ddp_keeper_conf {
     bool gpu;       /* tensors that are saved may lie in GPU memory (say so on
                      * all ranks) .. */
     void *stream;   /* .. and are written in this cudaStream_t; borrowed */
+    bool later;     /* what is saved does not change before it is settled */
 };
 
 /*
@@ -575,7 +583,8 @@ DDP_API struct ddp_keeper *ddp_keeper_new(struct ddp *d,
 /*
  * Saves the state after `step` (0 or more): to memory, and to the disk too if
  * `to_disk`. Call it on all ranks alike; those that hold nothing return at
- * once. The tensors may be changed when it has returned. It waits only where
+ * once. The tensors may be changed when it has returned, with `later` when
+ * ddp_keeper_settle has; they are borrowed that long. It waits only where
  * the snapshot before has not been sealed, or the one for the disk not written,
  * so whatever happens at most one step saved is lost with a worker.
  *
@@ -593,6 +602,13 @@ DDP_API int ddp_keeper_save(struct ddp_keeper *k,
                             size_t nmeta,
                             bool to_disk,
                             struct ddp_error *err);
+
+/*
+ * Waits until what was saved last is copied and sealed: a worker that dies now
+ * loses no step that was saved. The disk is not waited for. What goes wrong the
+ * next save tells.
+ */
+DDP_API void ddp_keeper_settle(struct ddp_keeper *k);
 
 /* Waits until everything is sealed and on the disk. Errors: as of a save. */
 DDP_API int ddp_keeper_wait(struct ddp_keeper *k, struct ddp_error *err);

@@ -13,7 +13,27 @@
 
 /* -- the threads ----------------------------------------------------------- */
 
-/* Checksums of what has been copied, then the header before it. */
+/* In pieces, so that each is summed while it is in the cache. `from`: NULL
+ * where it has been copied. */
+static void
+sum_tensor(struct image *m, size_t t, uint8_t *to, const uint8_t *from)
+{
+    uint64_t left = image_size(m, t);
+    image_hash_begin(m);
+    while (left > 0) {
+        size_t n = left < SNAPSHOT_PIECE ? (size_t)left : SNAPSHOT_PIECE;
+        if (from != NULL) {
+            memcpy(to, from, n);
+            from += n;
+        }
+        image_hash(m, to, n);
+        to += n;
+        left -= n;
+    }
+    image_hash_end(m, t);
+}
+
+/* Checksums of what is copied, then the header before it. */
 static int seal(struct ddp_keeper *k, int i, struct ddp_err *err)
 {
     struct slots *slots = keeper_slots(k);
@@ -22,11 +42,9 @@ static int seal(struct ddp_keeper *k, int i, struct ddp_err *err)
     uint8_t *at = slots_image(slots, i);
     if (staging_wait(&k->staging, err) != 0)
         return -1;
-    for (size_t t = 0; t < m->ntensors; t++) {
-        image_hash_begin(m);
-        image_hash(m, at + image_at(m, t), image_size(m, t));
-        image_hash_end(m, t);
-    }
+    for (size_t t = 0; t < m->ntensors; t++)
+        sum_tensor(m, t, at + image_at(m, t),
+                   slot->from == NULL ? NULL : slot->from[t]);
     const uint8_t *header = image_header(m, err);
     if (header == NULL)
         return -1;
@@ -221,15 +239,31 @@ static int copy_from_gpu(struct ddp_keeper *k,
     return rc;
 }
 
+/* The sealer's part: where it finds everything. */
+static int note_sources(struct keeper_slot *slot,
+                        const struct ddp_tensor *tensors,
+                        struct ddp_err *err)
+{
+    const struct image *m = &slot->image;
+    slot->from = calloc(m->ntensors + 1, sizeof(*slot->from));
+    if (slot->from == NULL)
+        return snapshot_no_memory(err);
+    for (size_t t = 0; t < m->ntensors; t++)
+        slot->from[t] = tensors[m->order[t]].data;
+    return 0;
+}
+
 static int copy(struct ddp_keeper *k,
                 int i,
-                const struct image *m,
                 const struct ddp_tensor *tensors,
                 struct ddp_err *err)
 {
+    const struct image *m = &k->slot[i].image;
     uint8_t *at = slots_image(keeper_slots(k), i);
     if (k->staging.gpu != NULL)
         return copy_from_gpu(k, i, m, tensors, err);
+    if (k->later)
+        return note_sources(&k->slot[i], tensors, err);
     for (size_t t = 0; t < m->ntensors; t++)
         if (image_size(m, t) > 0)
             memcpy(at + image_at(m, t), tensors[m->order[t]].data,
@@ -250,6 +284,13 @@ static int take_error(struct ddp_keeper *k, struct ddp_err *err)
     return -1;
 }
 
+static void free_slot(struct keeper_slot *slot)
+{
+    image_free(&slot->image);
+    free(slot->from);
+    slot->from = NULL;
+}
+
 /* Under the lock. */
 static int put(struct ddp_keeper *k,
                struct image *m,
@@ -263,14 +304,14 @@ static int put(struct ddp_keeper *k,
     if (i < 0)
         return -1;
     struct keeper_slot *slot = &k->slot[i];
-    image_free(&slot->image);
+    free_slot(slot);
     slot->image = *m;
     *m = (struct image){0};
     slot->step = step;
     slot->to_disk = disk;
     (void)pthread_mutex_unlock(&k->lock);
     /* Nobody else knows of this slot. */
-    int rc = copy(k, i, &slot->image, tensors, err);
+    int rc = copy(k, i, tensors, err);
     (void)pthread_mutex_lock(&k->lock);
     if (rc != 0)
         return -1;
@@ -321,6 +362,13 @@ int ddp_keeper_save(struct ddp_keeper *k,
     if (save(k, step, tensors, ntensors, meta, nmeta, disk, &why) == 0)
         return 0;
     return rt_fail(err, &why);
+}
+
+void ddp_keeper_settle(struct ddp_keeper *k)
+{
+    (void)pthread_mutex_lock(&k->lock);
+    wait_sealed(k);
+    (void)pthread_mutex_unlock(&k->lock);
 }
 
 int ddp_keeper_wait(struct ddp_keeper *k, struct ddp_error *err)
@@ -472,6 +520,7 @@ static int open_all(struct ddp_keeper *k,
         return ddp_err_set(err, DDP_E_USAGE, "cannot keep %d snapshots",
                            conf->keep);
     k->keep = conf->keep == 0 ? KEEP_DEFAULT : conf->keep;
+    k->later = conf->later;
     if (conf->gpu &&
         keeper_agree(k->comm, staging_open(&k->staging, conf->stream, err),
                      err) != 0)
@@ -523,7 +572,7 @@ void ddp_keeper_free(struct ddp_keeper *k)
         return;
     stop_threads(k);
     for (int i = 0; i < SLOTS_MAX; i++)
-        image_free(&k->slot[i].image);
+        free_slot(&k->slot[i]);
     staging_close(&k->staging);
     slots_close(&k->memory);
     slots_close(&k->own);

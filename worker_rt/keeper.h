@@ -4,8 +4,9 @@
  *
  *     save: copy into a free slot ─► sealer: checksums, label ─► writer: file
  *
- * The caller waits for the copy; two threads do the rest, so that a slow disk
- * does not keep memory from being sealed at the next step. Of the three slots
+ * The caller waits for the copy, or leaves that to the sealer, too; two threads
+ * do the rest, so that a slow disk does not keep memory from being sealed at
+ * the next step. Of the three slots
  * of the launcher's memory one may be on its way to the disk and one is the
  * newest sealed: the third is the next one. Where there is no such memory, two
  * slots of our own do for the way to the disk.
@@ -30,6 +31,7 @@ struct ddp_keeper {
     char *folder;  /* owned; NULL: no disk */
     char why[256]; /* why there is no memory; "" if there is */
     struct shelf shelf;
+    bool later;             /* the sealer copies */
     bool owns;              /* the folder has been taken over */
     struct slots memory;    /* the launcher's; count 0: none */
     struct slots own;       /* on the way to the disk; count 0: not made */
@@ -45,6 +47,7 @@ struct ddp_keeper {
     pthread_cond_t changed;
     struct keeper_slot {
         struct image image;
+        const uint8_t **from; /* (ntensors), owned; NULL: it is copied */
         int64_t step;
         bool to_disk;
     } slot[SLOTS_MAX];
