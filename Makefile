@@ -89,15 +89,15 @@ NCCL_CPPFLAGS := $(if $(NCCL_H),-DDDP_NCCL -isystem $(NCCL_H:/nccl.h=) \
 
 BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
 PROTO  := $(addprefix rendezvous/proto/,frame msg http)
-CORE   := $(addprefix rendezvous/core/,rdzv join round node ranks note \
-	budget order strikes status)
+CORE   := $(addprefix rendezvous/core/,rdzv join room source round node ranks \
+	note budget order strikes status)
 NET    := $(addprefix rendezvous/net/,addr conn tls record openssl \
 	handover)
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(addprefix rendezvous/core/,store store_table store_wait) \
 	$(addprefix rendezvous/daemon/,store_server store_doors)
-SERVER := $(CORE) $(addprefix rendezvous/daemon/,server httpd site status \
-	metrics helper)
+SERVER := $(CORE) $(addprefix rendezvous/daemon/,server slots hush httpd site \
+	status metrics helper)
 OPTS   := $(addprefix rendezvous/base/,opts opts_help opts_complete)
 CTL    := $(addprefix rendezvous/daemon/ctl_,main status order http line view \
 	table text)

@@ -49,65 +49,14 @@ void run_forget(struct rdzv *r, struct run *run)
     note(r, NOTE_forgotten, run, "", "%s", "");
     while (run->head >= 0)
         node_remove(r, &r->nodes[run->head]);
+    run_drop_source(r, run);
     run->used = false;
 }
 
-static struct run *run_free_slot(const struct rdzv *r)
+static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
 {
-    for (int i = 0; i < r->limits.runs_max; i++)
-        if (!r->runs[i].used)
-            return &r->runs[i];
-    return NULL;
-}
-
-/*
- * Where there is no room, a run of which nobody is connected gives way, the one
- * that came last: for it that is as if the server had been started anew, and
- * its nodes tell of its round when they are back. Else whoever joined with long
- * leases and broke off would keep all others out until these are over. NULL:
- * there is none that has so many nodes, or only `keep`.
- */
-static struct run *
-run_deserted(const struct rdzv *r, const struct run *keep, int least)
-{
-    struct run *last = NULL;
-    for (int i = 0; i < r->limits.runs_max; i++) {
-        struct run *run = &r->runs[i];
-        int nodes = 0;
-        for (int state = 0; state < NODE_STATES; state++)
-            nodes += run->count[state];
-        if (run->used && run != keep && run->state != RUN_ENDED &&
-            nodes >= least && nodes == run->absent &&
-            (last == NULL || run->opened_us >= last->opened_us))
-            last = run;
-    }
-    return last;
-}
-
-/* A slot for a run; where all are used, one that nobody is in or that ended
- * longest ago makes room. */
-static struct run *run_slot(struct rdzv *r)
-{
-    struct run *oldest = run_free_slot(r);
-    if (oldest != NULL)
-        return oldest;
-    for (int i = 0; i < r->limits.runs_max; i++) {
-        struct run *run = &r->runs[i];
-        if (run->state != RUN_ENDED && !run_is_abandoned(run))
-            continue;
-        if (oldest == NULL || run->forget_at_us < oldest->forget_at_us)
-            oldest = run;
-    }
-    if (oldest == NULL)
-        oldest = run_deserted(r, NULL, 0);
-    if (oldest != NULL)
-        run_forget(r, oldest);
-    return oldest;
-}
-
-static struct run *run_open(struct rdzv *r, const struct msg_join *j)
-{
-    struct run *run = run_slot(r);
+    const struct msg_join *j = &ev->msg->join;
+    struct run *run = room_for_run(r, ev->peer_addr);
     if (run == NULL)
         return NULL;
     *run = (struct run){
@@ -120,6 +69,7 @@ static struct run *run_open(struct rdzv *r, const struct msg_join *j)
         .reconnect_us = j->reconnect_ms * MONO_MS,
         .scale_us = j->scale_ms * MONO_MS,
         .opened_us = r->now_us,
+        .source = sources_take(r->run_sources, ev->peer_addr),
         .head = -1,
         .tail = -1,
     };
@@ -574,33 +524,42 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     }
 }
 
-static bool has_room(const struct rdzv *r)
+/* One who could have all is told that all is taken. */
+static bool is_over(int have, int share, int all)
 {
-    return r->free_node >= 0 || r->fresh_node < r->limits.nodes_max;
+    return share > 0 && share < all && have >= share;
 }
 
-/* Room for one more node, of `run` if that is known: one that was told of its
- * run's end, but does not come to say bye, has to go. */
-static bool make_room(struct rdzv *r, const struct run *run)
+/* Whether its address may have one more node, and one more run where `run` is
+ * NULL; else it was refused. */
+static bool is_within_share(struct rdzv *r,
+                            const struct run *run,
+                            const struct rdzv_event *ev)
 {
-    if (has_room(r))
+    const struct rdzv_limits *max = &r->limits;
+    char source[SOURCE_TEXT_MAX];
+    int runs = sources_count_of(r->run_sources, ev->peer_addr);
+    int nodes = sources_count_of(r->node_sources, ev->peer_addr);
+    bool too_many_runs =
+        run == NULL && is_over(runs, max->runs_share, max->runs_max);
+    bool too_many_nodes = is_over(nodes, max->nodes_share, max->nodes_max);
+    if (!too_many_runs && !too_many_nodes)
         return true;
-    for (int i = 0; i < r->fresh_node; i++) {
-        struct node *n = &r->nodes[i];
-        if (n->used && n->state == NODE_ENDING && n->conn < 0) {
-            node_remove(r, n);
-            return true;
-        }
-    }
-    struct run *deserted = run_deserted(r, run, 1);
-    if (deserted != NULL)
-        run_forget(r, deserted);
-    return has_room(r);
+    source_of(ev->peer_addr, source);
+    refuse(r, ev->conn, &ev->msg->join, DDP_E_NOMEM,
+           "%s has %d of %d %s here already; the others are for other "
+           "addresses (ddprdzvd --max_share)",
+           source, too_many_runs ? runs : nodes,
+           too_many_runs ? max->runs_max : max->nodes_max,
+           too_many_runs ? "runs" : "nodes");
+    return false;
 }
 
 /* The run that an unknown node may come into, or NULL: it was refused. */
-static struct run *run_for(struct rdzv *r, const struct msg_join *j, int conn)
+static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
 {
+    const struct msg_join *j = &ev->msg->join;
+    int conn = ev->conn;
     struct run *run = run_find(r, j->run);
     if (run != NULL && j->round == 0 && run_is_abandoned(run)) {
         run_forget(r, run); /* a fresh start is a new instance */
@@ -615,7 +574,10 @@ static struct run *run_for(struct rdzv *r, const struct msg_join *j, int conn)
                "run '%s' was started anew while this node was away", run->id);
         return NULL;
     }
-    if (!make_room(r, run) || (run == NULL && (run = run_open(r, j)) == NULL)) {
+    if (!is_within_share(r, run, ev))
+        return NULL;
+    if (!room_for_node(r, run, ev->peer_addr) ||
+        (run == NULL && (run = run_open(r, ev)) == NULL)) {
         refuse(r, conn, j, DDP_E_NOMEM,
                "this rendezvous is full (%d nodes, %d runs)",
                r->limits.nodes_max, r->limits.runs_max);
@@ -628,11 +590,14 @@ static struct run *run_for(struct rdzv *r, const struct msg_join *j, int conn)
  * room, since who makes such ends up must take none from what is known. */
 static struct run *run_of_stragglers(struct rdzv *r, const struct msg_join *j)
 {
-    struct run *run = run_free_slot(r);
+    struct run *run = room_free_run(r);
     if (run == NULL)
         return NULL;
-    *run = (struct run){
-        .used = true, .opened_us = r->now_us, .head = -1, .tail = -1};
+    *run = (struct run){.used = true,
+                        .opened_us = r->now_us,
+                        .source = -1,
+                        .head = -1,
+                        .tail = -1};
     msg_set(run->id, j->run);
     msg_set(run->instance, j->instance);
     run->round = j->round;
@@ -685,7 +650,7 @@ void join_step(struct rdzv *r, const struct rdzv_event *ev)
         join_of_ended(r, j, ev->conn);
         return;
     }
-    struct run *run = run_for(r, j, ev->conn);
+    struct run *run = run_for(r, ev);
     if (run == NULL)
         return;
     if (is_news(r, run, j))

@@ -21,6 +21,26 @@ static int node_index(const struct rdzv *r, const struct node *n)
     return (int)(n - r->nodes);
 }
 
+/* -- where they come from ---------------------------------------------------
+ */
+
+const char *node_source(const struct rdzv *r, const struct node *n)
+{
+    return sources_text(r->node_sources, n->source);
+}
+
+const char *run_source(const struct rdzv *r, const struct run *run)
+{
+    return run->source < 0 ? "" : sources_text(r->run_sources, run->source);
+}
+
+void run_drop_source(struct rdzv *r, struct run *run)
+{
+    if (run->source >= 0)
+        sources_drop(r->run_sources, run->source);
+    run->source = -1;
+}
+
 /* -- telling -------------------------------------------------------------- */
 
 void reply_send(struct rdzv *r, int conn, const struct msg *m)
@@ -61,6 +81,7 @@ void note(struct rdzv *r,
         .round = run != NULL ? run->round : 0,
         .node = node,
         .text = text,
+        .account = r->account,
     };
     struct rdzv_action a = {.kind = RDZV_NOTE, .conn = -1, .note = &n};
     r->out->emit(r->out->ctx, &a);
@@ -190,6 +211,7 @@ node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
         .used = true,
         .state = NODE_WAITING,
         .run = run_index(r, run),
+        .source = sources_take(r->node_sources, ev->peer_addr),
         .conn = -1,
         .hosts = j->hosts != 0,
         .wants_members = j->members != 0,
@@ -232,6 +254,7 @@ void node_remove(struct rdzv *r, struct node *n)
     *link = n->hash_next;
     list_remove(r, run, i);
     run->count[n->state]--;
+    sources_drop(r->node_sources, n->source);
     n->used = false;
     n->hash_next = r->free_node;
     r->free_node = i;

@@ -10,6 +10,7 @@
 #include "rendezvous/core/budget.h"
 #include "rendezvous/core/ranks.h"
 #include "rendezvous/core/rdzv.h"
+#include "rendezvous/core/source.h"
 #include "rendezvous/core/strikes.h"
 
 enum node_state {
@@ -31,6 +32,7 @@ struct node {
     bool used;
     enum node_state state;
     int run;
+    int source;     /* of its first connection */
     int conn;       /* -1: absent, its connection broke */
     int prev, next; /* in the run's list, by arrival; -1 ends it */
     int hash_next;  /* in the table by agent id */
@@ -95,6 +97,7 @@ enum run_state {
 struct run {
     bool used;
     enum run_state state;
+    int source; /* of its first node; -1 once it has ended */
     char id[129];
     char instance[RNG_ID_LEN + 1]; /* "" before the first round */
     char prog[129];
@@ -160,8 +163,10 @@ struct rdzv {
                        lost by now */
     int64_t noted[NOTE_COUNT]; /* how often each thing was told */
     int64_t charged;           /* restarts, of all runs */
+    struct sources *node_sources, *run_sources;
     /* For the step that runs: */
     int64_t now_us;
+    const char *account; /* whose doing it is: a source or an address */
     const struct rdzv_actions *out;
 };
 
@@ -213,6 +218,13 @@ void node_confirm(struct rdzv *r, struct node *n, int64_t round);
 void node_cut_lease(struct rdzv *r, struct node *n, int64_t lease_us);
 
 int run_index(const struct rdzv *r, const struct run *run);
+
+/* Where they come from, for people; "" where that is not known any more. */
+const char *node_source(const struct rdzv *r, const struct node *n);
+const char *run_source(const struct rdzv *r, const struct run *run);
+
+/* The run ends: it takes nothing from those of its source any more. */
+void run_drop_source(struct rdzv *r, struct run *run);
 
 /* -- telling -------------------------------------------------------------- */
 

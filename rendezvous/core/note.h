@@ -29,6 +29,9 @@ struct note {
     int64_t round;    /* 0: none yet */
     const char *node; /* "" where no node is meant */
     const char *text; /* what more there is to say, may be "" */
+    /* The server's: the address or the source (source.h) whose doing it is; ""
+     * or NULL: not known. It is no part of the line. */
+    const char *account;
 };
 
 const char *note_name(enum note_kind kind);

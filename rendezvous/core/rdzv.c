@@ -42,6 +42,8 @@ struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
     while (r->n_buckets < nodes_max)
         r->n_buckets *= 2;
     r->buckets = xcalloc(r->n_buckets, sizeof(int));
+    r->node_sources = sources_new(limits->nodes_max);
+    r->run_sources = sources_new(limits->runs_max);
     node_init(r);
     r->lease_check_us = MONO_NEVER;
     rng_init(&r->rng, seed);
@@ -59,6 +61,8 @@ void rdzv_del(struct rdzv *r)
     free(r->taken);
     free(r->conn_node);
     free(r->buckets);
+    sources_del(r->node_sources);
+    sources_del(r->run_sources);
     free(r);
 }
 
@@ -102,7 +106,7 @@ static void after_removal(struct rdzv *r,
     run_if_empty(r, run);
 }
 
-static void node_gone(struct rdzv *r, struct node *n, const char *how)
+void node_gone(struct rdzv *r, struct node *n, const char *how)
 {
     struct run *run = &r->runs[n->run];
     enum node_state state = n->state;
@@ -147,8 +151,10 @@ static void expire_leases(struct rdzv *r)
         return;
     for (int i = 0; i < r->fresh_node; i++) {
         struct node *n = &r->nodes[i];
-        if (n->used && n->lease_until_us <= r->now_us)
-            node_gone(r, n, "is silent: its lease is over");
+        if (!n->used || n->lease_until_us > r->now_us)
+            continue;
+        r->account = node_source(r, n);
+        node_gone(r, n, "is silent: its lease is over");
     }
     /* Only now, since a loss may have changed other nodes. */
     r->lease_check_us = MONO_NEVER;
@@ -492,11 +498,24 @@ static void on_tick(struct rdzv *r, int64_t lag_us)
         struct run *run = &r->runs[i];
         if (!run->used)
             continue;
+        r->account = run_source(r, run);
         if (run->state == RUN_ENDED && r->now_us >= run->forget_at_us)
             run_forget(r, run);
         else
             round_tick(r, run);
     }
+}
+
+/* Whose doing an event is. */
+static const char *account_of(const struct rdzv *r, const struct rdzv_event *ev)
+{
+    if (ev->kind == RDZV_TICK)
+        return "";
+    ddp_assert(ev->conn >= 0 && ev->conn < r->limits.conns_max);
+    const struct node *n = node_at(r, r->conn_node[ev->conn]);
+    if (n != NULL)
+        return node_source(r, n);
+    return ev->peer_addr != NULL ? ev->peer_addr : "";
 }
 
 void rdzv_step(struct rdzv *r,
@@ -505,13 +524,12 @@ void rdzv_step(struct rdzv *r,
 {
     r->now_us = ev->now_us;
     r->out = out;
+    r->account = account_of(r, ev);
     switch (ev->kind) {
     case RDZV_MSG:
-        ddp_assert(ev->conn >= 0 && ev->conn < r->limits.conns_max);
         on_msg(r, ev);
         return;
     case RDZV_CLOSED:
-        ddp_assert(ev->conn >= 0 && ev->conn < r->limits.conns_max);
         on_closed(r, ev);
         return;
     case RDZV_TICK:

@@ -76,6 +76,9 @@ struct rdzv_limits {
     int runs_max;
     int nodes_max; /* of all runs together */
     int conns_max;
+    /* Most of these of one source (source.h). 0: whoever comes is trusted, so
+     * that he may have all, and nobody gives way to others. */
+    int runs_share, nodes_share;
 };
 
 enum rdzv_event_kind {

@@ -569,6 +569,7 @@ void round_try_done(struct rdzv *r, struct run *run)
 void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
 {
     run->state = RUN_ENDED;
+    run_drop_source(r, run);
     run->end = *end;
     run->ended_us = r->now_us;
     run->forget_at_us = mono_after(r->now_us, REMEMBER_US);

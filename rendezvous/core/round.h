@@ -1,7 +1,8 @@
 /*
  * core/round: inside the rendezvous core: the life of a round (gathered,
- * sealed, over, ended: round.c), who comes into it (join.c), and what an
- * operator orders (order.c). Nothing outside rendezvous/core includes this.
+ * sealed, over, ended: round.c), who comes into it (join.c), what gives way
+ * where there is no room (room.c), and what an operator orders (order.c).
+ * Nothing outside rendezvous/core includes this.
  */
 #ifndef ROUND_H
 #define ROUND_H
@@ -31,10 +32,30 @@ bool run_is_abandoned(const struct run *run);
 /* Removes a run and its nodes. */
 void run_forget(struct rdzv *r, struct run *run);
 
+/* -- room.c ---------------------------------------------------------------- */
+
+/*
+ * A slot for a run of that address, and room for a node of it, of `keep` if its
+ * run is known. Where all is taken something gives way: what ended, what is
+ * deserted, and at last what one source has more of than that address, and has
+ * no round yet. NULL and false: nothing does.
+ */
+struct run *room_for_run(struct rdzv *r, const char *addr);
+bool room_for_node(struct rdzv *r, const struct run *keep, const char *addr);
+
+/* A slot that is free without that, or NULL. */
+struct run *room_free_run(const struct rdzv *r);
+
 /* -- order.c --------------------------------------------------------------- */
 
 /* An operator's order, on a connection that is dropped with the answer. */
 void order_step(struct rdzv *r, const struct rdzv_event *ev);
+
+/* -- rdzv.c ---------------------------------------------------------------- */
+
+/* Removes a node, with all that follows for its run, which may be gone then.
+ * `how` is for people. */
+void node_gone(struct rdzv *r, struct node *n, const char *how);
 
 /* -- round.c --------------------------------------------------------------- */
 

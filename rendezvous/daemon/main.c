@@ -185,13 +185,14 @@ read_orders(const char *text, enum server_orders *out, struct ddp_err *err)
 
 /* -- serving --------------------------------------------------------------- */
 
-static struct server_conf conf_of(const struct opts *o,
-                                  enum server_orders orders,
-                                  struct tls_key *key)
+static struct server_conf
+conf_of(const struct opts *o, enum server_orders orders, struct tls_key *key)
 {
     return (struct server_conf){
         .runs_max = (int)opts_number(o, OPTION_max_runs),
         .nodes_max = (int)opts_number(o, OPTION_max_nodes),
+        .runs_share = (int)opts_number(o, OPTION_max_share),
+        .nodes_share = (int)opts_number(o, OPTION_max_share),
         .conns_max = (int)opts_number(o, OPTION_max_connections),
         .frame_max = (int)opts_number(o, OPTION_max_frame),
         .http_max = (int)opts_number(o, OPTION_max_http),

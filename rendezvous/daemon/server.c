@@ -17,7 +17,9 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
 #include "rendezvous/core/rdzv.h"
+#include "rendezvous/daemon/hush.h"
 #include "rendezvous/daemon/site.h"
+#include "rendezvous/daemon/slots.h"
 #include "rendezvous/net/conn.h"
 #include "rendezvous/net/handover.h"
 #include "rendezvous/proto/frame.h"
@@ -34,16 +36,12 @@
 #define HELLO_SWEEP_MS      1000
 #define STORE_CONNS         2048 /* more strangers at one time, with a store */
 #define LAG_WORTH_US        (50 * MONO_MS)
-#define GARBAGE_PER_SEC     5    /* lines about strangers */
+#define COMPLAINTS_AT_ONCE  10 /* lines about strangers, of each source ... */
+#define COMPLAINTS_PER_SEC  2
+#define NOTES_AT_ONCE       500 /* ... and about what nodes do */
+#define NOTES_PER_SEC       2
 #define STRANGER_FRAME_MAX  8192 /* a join has no more, however escaped */
 #define ACCEPTS_PER_TURN    64   /* before those who are here are read again */
-
-struct slot {
-    struct conn *conn;
-    struct server *server;
-    int64_t since_us;
-    bool joined;
-};
 
 struct server {
     unsigned magic;
@@ -51,6 +49,7 @@ struct server {
     uv_tcp_t listener;
     uv_timer_t timer;
     uv_timer_t hello_timer;
+    uv_timer_t hush_timer;
     uv_check_t check;
     uv_idle_t idle; /* runs while a tick is due */
     struct rdzv *rdzv;
@@ -59,11 +58,7 @@ struct server {
     struct status_counts counts;
     char incarnation[RNG_ID_LEN + 1];
     int64_t opened_us;
-    struct slot *slots;
-    int *free_slots;
-    int n_free;
-    int conns_max;
-    int strangers;  /* connections that have not joined */
+    struct slots *slots;
     int64_t due_us; /* when the timer was to fire */
     bool tick_due;
     int accepts;       /* in this turn of the loop */
@@ -74,9 +69,8 @@ struct server {
     /* What was sent last: a round's end is told to all in the same words. */
     struct msg sent;
     char sent_json[MSG_JSON_MAX];
-    int sent_len;   /* 0: nothing yet */
-    int complaints; /* lines about strangers in the second that ... */
-    int64_t complaints_since_us;
+    int sent_len; /* 0: nothing yet */
+    struct hush complaints, notes;
 };
 
 static void step(struct server *s, const struct rdzv_event *ev);
@@ -88,42 +82,51 @@ static struct server *server_of(void *data)
     return s;
 }
 
-/* -- slots ----------------------------------------------------------------- */
+static void slot_free(struct slot *slot)
+{
+    slots_free(slot->server->slots, slot);
+}
 
 static int slot_index(const struct slot *slot)
 {
-    return (int)(slot - slot->server->slots);
+    return slots_index(slot->server->slots, slot);
 }
 
-static void slot_free(struct slot *slot)
+/* -- the log --------------------------------------------------------------- */
+
+static void tell_left_out(struct hush *h)
 {
-    struct server *s = slot->server;
-    if (!slot->joined)
-        s->strangers--;
-    slot->conn = NULL;
-    s->free_slots[s->n_free++] = slot_index(slot);
+    char line[160];
+    while (hush_tell(h, line, sizeof(line)))
+        log_warnx("%s", line);
 }
 
-/* Whether one more line about strangers fits into this second. */
-static bool may_complain(struct server *s)
+static void on_hush_timer(uv_timer_t *timer)
 {
-    int64_t now_us = mono_now_us();
-    if (now_us >= mono_after(s->complaints_since_us, MONO_S)) {
-        s->complaints_since_us = now_us;
-        s->complaints = 0;
-    }
-    return s->complaints++ < GARBAGE_PER_SEC;
+    struct server *s = server_of(timer->data);
+    tell_left_out(&s->complaints);
+    tell_left_out(&s->notes);
+}
+
+/* Whether one more line about whoever is at `addr` may be said. */
+static bool may_say(struct server *s, struct hush *h, const char *addr)
+{
+    if (hush_may(h, addr, mono_now_us()))
+        return true;
+    if (!s->closing && !uv_is_active((uv_handle_t *)&s->hush_timer))
+        (void)uv_timer_start(&s->hush_timer, on_hush_timer,
+                             HUSH_TELL_US / MONO_MS, 0);
+    return false;
 }
 
 /* `c` may be NULL: none was made. */
 static void complain(struct server *s, const struct conn *c, const char *why)
 {
-    if (!may_complain(s))
-        return;
     char peer[ADDR_TEXT_MAX] = "";
     if (c != NULL)
         conn_peer(c, peer);
-    log_warnx("connection closed: %s peer=%s", why, peer);
+    if (may_say(s, &s->complaints, peer))
+        log_warnx("connection closed: %s peer=%s", why, peer);
 }
 
 static void complain_of(struct server *s,
@@ -140,10 +143,10 @@ static void complain_of(struct server *s,
 static void act_note(struct server *s, const struct note *n)
 {
     enum note_level level = note_level(n->kind);
-    bool strangers = n->kind == NOTE_refused || n->kind == NOTE_order_refused;
-    if (!s->conf.debug && (s->conf.quiet || level == NOTE_DEBUG))
-        return;
-    if (!s->conf.debug && strangers && !may_complain(s))
+    bool refused = n->kind == NOTE_refused || n->kind == NOTE_order_refused;
+    if (!s->conf.debug &&
+        (s->conf.quiet || level == NOTE_DEBUG ||
+         !may_say(s, refused ? &s->complaints : &s->notes, n->account)))
         return;
     char line[1024];
     note_format(n, line, sizeof(line));
@@ -168,11 +171,12 @@ static void act(void *ctx, const struct rdzv_action *a)
     struct server *s = server_of(ctx);
     switch (a->kind) {
     case RDZV_SEND:
-        act_send(s, s->slots[a->conn].conn, a->msg);
+        act_send(s, slots_at(s->slots, a->conn)->conn, a->msg);
         return;
     case RDZV_DROP: {
-        struct conn *c = s->slots[a->conn].conn;
-        slot_free(&s->slots[a->conn]);
+        struct slot *slot = slots_at(s->slots, a->conn);
+        struct conn *c = slot->conn;
+        slot_free(slot);
         conn_finish(c);
         return;
     }
@@ -299,31 +303,23 @@ static void on_hello_timer(uv_timer_t *timer)
     struct server *s = server_of(timer->data);
     int64_t now_us = mono_now_us();
     int64_t hello_us = s->giver != NULL ? HELLO_STORE_US : HELLO_US;
-    for (int i = 0; i < s->conns_max && s->strangers > 0; i++) {
-        struct slot *slot = &s->slots[i];
-        if (slot->conn != NULL && !slot->joined &&
-            now_us >= slot->since_us + hello_us)
-            turn_away(slot, s->giver != NULL ? "it did not say who it is"
-                                             : "it said nothing for 10 s");
-    }
-    if (s->strangers == 0)
+    struct slot *slot;
+    while ((slot = slots_oldest(s->slots)) != NULL &&
+           now_us >= slot->since_us + hello_us)
+        turn_away(slot, s->giver != NULL ? "it did not say who it is"
+                                         : "it said nothing for 10 s");
+    if (slots_strangers(s->slots) == 0)
         (void)uv_timer_stop(timer);
 }
 
-/* Strangers who hold every connection must not keep nodes out: the one that
- * has said nothing for longest goes, if that is for a second at least. */
-static void make_room(struct server *s)
+/* Strangers who hold every connection must not keep nodes out: one of them goes
+ * for a connection that comes from `addr` (slots_victim). */
+static void make_room(struct server *s, const char *addr)
 {
-    struct slot *oldest = NULL;
-    for (int i = 0; i < s->conns_max; i++) {
-        struct slot *slot = &s->slots[i];
-        if (slot->conn != NULL && !slot->joined &&
-            (oldest == NULL || slot->since_us < oldest->since_us))
-            oldest = slot;
-    }
     int64_t full_us = s->giver != NULL ? HELLO_STORE_FULL_US : HELLO_FULL_US;
-    if (oldest != NULL && mono_now_us() >= oldest->since_us + full_us)
-        turn_away(oldest, "it said nothing, and others wait for its place");
+    struct slot *slot = slots_victim(s->slots, addr, mono_now_us(), full_us);
+    if (slot != NULL)
+        turn_away(slot, "it said nothing, and others wait for its place");
 }
 
 /* -- connections ----------------------------------------------------------- */
@@ -384,8 +380,7 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     if (refuse_order(slot, m))
         return;
     if (!slot->joined) {
-        slot->joined = true;
-        s->strangers--;
+        slots_join(s->slots, slot);
         conn_limit_frames(c, s->conf.frame_max > 0 ? (size_t)s->conf.frame_max
                                                    : FRAME_MAX);
         conn_peer(c, peer);
@@ -463,19 +458,20 @@ static void take_connection(struct server *s)
     conn_count(c, &s->counts.conn);
     conn_secure(c, s->conf.key);
     conn_limit_frames(c, STRANGER_FRAME_MAX);
-    if (s->n_free == 0)
-        make_room(s);
-    if (s->n_free == 0) {
+    char peer[ADDR_TEXT_MAX];
+    conn_peer(c, peer);
+    if (slots_used(s->slots) == slots_max(s->slots))
+        make_room(s, peer);
+    struct slot *slot = slots_take(s->slots, c, peer, mono_now_us());
+    if (slot == NULL) {
         complain_of(s, c, STRANGER_NO_ROOM,
                     "there is no room for more connections");
         conn_close(c);
         return;
     }
-    struct slot *slot = &s->slots[s->free_slots[--s->n_free]];
-    *slot = (struct slot){
-        .conn = c, .server = s, .since_us = mono_now_us(), .joined = false};
+    slot->server = s;
     conn_set_ctx(c, slot);
-    if (s->strangers++ == 0)
+    if (!uv_is_active((uv_handle_t *)&s->hello_timer))
         (void)uv_timer_start(&s->hello_timer, on_hello_timer, HELLO_SWEEP_MS,
                              HELLO_SWEEP_MS);
 }
@@ -512,10 +508,10 @@ static int on_get(void *ctx,
         .daemon = {.incarnation = s->incarnation,
                    .uptime_us = now_us - s->opened_us,
                    .token = s->conf.key != NULL,
-                   .nodes = s->conns_max - s->n_free - s->strangers,
-                   .strangers = s->strangers,
+                   .nodes = slots_used(s->slots) - slots_strangers(s->slots),
+                   .strangers = slots_strangers(s->slots),
                    .http = httpd_count(s->httpd),
-                   .conns_max = s->conns_max,
+                   .conns_max = slots_max(s->slots),
                    .http_max = s->conf.http_max,
                    .counts = &s->counts},
         .open_metrics = s->conf.open_metrics,
@@ -570,8 +566,7 @@ static void on_handle_closed(uv_handle_t *h)
     if (--s->open_handles > 0)
         return;
     rdzv_del(s->rdzv);
-    free(s->slots);
-    free(s->free_slots);
+    slots_del(s->slots);
     s->magic = 0;
     free(s);
 }
@@ -581,14 +576,17 @@ void server_close(struct server *s)
     if (s->closing)
         return;
     s->closing = true;
-    for (int i = 0; i < s->conns_max; i++)
-        if (s->slots[i].conn != NULL)
-            conn_close(s->slots[i].conn);
+    tell_left_out(&s->complaints);
+    tell_left_out(&s->notes);
+    for (int i = 0; i < slots_max(s->slots); i++)
+        if (slots_at(s->slots, i)->conn != NULL)
+            conn_close(slots_at(s->slots, i)->conn);
     if (s->httpd != NULL)
         httpd_close(s->httpd);
     uv_close((uv_handle_t *)&s->listener, on_handle_closed);
     uv_close((uv_handle_t *)&s->timer, on_handle_closed);
     uv_close((uv_handle_t *)&s->hello_timer, on_handle_closed);
+    uv_close((uv_handle_t *)&s->hush_timer, on_handle_closed);
     uv_close((uv_handle_t *)&s->check, on_handle_closed);
     uv_close((uv_handle_t *)&s->idle, on_handle_closed);
     if (s->giver != NULL)
@@ -615,16 +613,16 @@ static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
  * Where descriptors are too few for all nodes that may come, fewer may come:
  * who is one too many must still get a connection, to be told so.
  */
-static void fit_nodes(struct server *s, int files)
+static void fit_nodes(struct server *s, int conns_max, int files)
 {
-    int spare = s->conns_max / 4 < SPARE_CONNS ? s->conns_max / 4 : SPARE_CONNS;
-    int fit = s->conns_max - spare;
+    int spare = conns_max / 4 < SPARE_CONNS ? conns_max / 4 : SPARE_CONNS;
+    int fit = conns_max - spare;
     if (s->conf.nodes_max <= fit)
         return;
-    if (s->conns_max == s->conf.conns_max)
+    if (conns_max == s->conf.conns_max)
         log_warnx("room for %d nodes, not for %d: only %d connections are "
                   "allowed (--max_connections)",
-                  fit, s->conf.nodes_max, s->conns_max);
+                  fit, s->conf.nodes_max, conns_max);
     else
         log_warnx("room for %d nodes, not for %d: only %d open files are "
                   "allowed (ulimit -n)",
@@ -661,16 +659,30 @@ static int make_slots(struct server *s, struct ddp_err *err)
                            files, SPARE_FILES + CONNS_MIN);
     wanted = wanted > CONNS_MIN ? wanted : CONNS_MIN;
     s->conf.conns_max = wanted;
-    s->conns_max = wanted < room ? wanted : room;
-    fit_nodes(s, files);
-    size_t n = (size_t)s->conns_max;
-    s->slots = calloc(n, sizeof(s->slots[0]));
-    s->free_slots = calloc(n, sizeof(s->free_slots[0]));
-    if (s->slots == NULL || s->free_slots == NULL)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu connections", n);
-    for (int i = s->conns_max - 1; i >= 0; i--)
-        s->free_slots[s->n_free++] = i;
+    int conns_max = wanted < room ? wanted : room;
+    fit_nodes(s, conns_max, files);
+    s->slots = slots_new(conns_max);
     return 0;
+}
+
+static int share_of(int all, int percent)
+{
+    if (percent == 0)
+        return all;
+    return (int)(((int64_t)all * percent + 99) / 100);
+}
+
+/* Who has the token is trusted with all that there is. */
+static struct rdzv_limits limits_of(const struct server *s)
+{
+    struct rdzv_limits limits = {.runs_max = s->conf.runs_max,
+                                 .nodes_max = s->conf.nodes_max,
+                                 .conns_max = slots_max(s->slots)};
+    if (s->conf.key != NULL)
+        return limits;
+    limits.runs_share = share_of(limits.runs_max, s->conf.runs_share);
+    limits.nodes_share = share_of(limits.nodes_max, s->conf.nodes_share);
+    return limits;
 }
 
 int server_open(struct server **out,
@@ -687,25 +699,25 @@ int server_open(struct server **out,
     if (make_slots(s, err) != 0 ||
         (conf->store_chan > 0 &&
          giver_open(&s->giver, loop, conf->store_chan, err) != 0)) {
-        free(s->slots);
-        free(s->free_slots);
+        slots_del(s->slots);
         free(s);
         return -1;
     }
-    struct rdzv_limits limits = {.runs_max = conf->runs_max,
-                                 .nodes_max = s->conf.nodes_max,
-                                 .conns_max = s->conns_max};
+    struct rdzv_limits limits = limits_of(s);
     s->rdzv = rdzv_new(&limits, rng_seed());
+    hush_init(&s->complaints, COMPLAINTS_AT_ONCE, COMPLAINTS_PER_SEC);
+    hush_init(&s->notes, NOTES_AT_ONCE, NOTES_PER_SEC);
     rng_id(s->incarnation);
     s->opened_us = mono_now_us();
     (void)uv_tcp_init(loop, &s->listener); /* makes no socket: cannot fail */
     (void)uv_timer_init(loop, &s->timer);
     (void)uv_timer_init(loop, &s->hello_timer);
+    (void)uv_timer_init(loop, &s->hush_timer);
     (void)uv_check_init(loop, &s->check);
     (void)uv_idle_init(loop, &s->idle);
-    s->open_handles = 5;
-    s->listener.data = s->timer.data = s->hello_timer.data = s->check.data =
-        s->idle.data = s;
+    s->open_handles = 6;
+    s->listener.data = s->timer.data = s->hello_timer.data =
+        s->hush_timer.data = s->check.data = s->idle.data = s;
     serve_http(s, loop);
     if (start_listening(s, listen_fd, err) != 0) {
         server_close(s);
@@ -736,6 +748,8 @@ void server_main(int listen_fd,
     struct server_conf conf = {
         .runs_max = 16,
         .nodes_max = nodes_max,
+        .runs_share = 75, /* its own job has one */
+        .nodes_share = 100,
         .http_max = 8,
         .debug = debug,
         .quiet = true,

@@ -24,6 +24,9 @@ enum server_orders {
 struct server_conf {
     int runs_max;
     int nodes_max;
+    /* Percent of these that one source (core/source) may have, 0: all; without
+     * effect with a key. */
+    int runs_share, nodes_share;
     int conns_max;     /* of nodes and strangers; 0: nodes_max and some more */
     int frame_max;     /* bytes; 0: FRAME_MAX */
     int http_max;      /* HTTP connections beside them; 0: it is not served */

@@ -8,7 +8,7 @@ command -v python3 >/dev/null || skip 'needs python3'
 port=$(free_port)
 # The limit is the daemon's alone.
 background d sh -c 'ulimit -n 200 && exec "$@"' sh \
-    "$DDPRDZVD" --listen="127.0.0.1:$port"
+    "$DDPRDZVD" --listen="127.0.0.1:$port" --max_share=100
 wait_for 'serving on port' d.err
 has 'room for 119 nodes, not for 16384: only 200 open files' d.err
 cat >many.py <<'PY'

@@ -1,4 +1,5 @@
 /* links: tests/fuzz/gen rendezvous/core/rdzv rendezvous/core/join */
+/* links: rendezvous/core/room rendezvous/core/source */
 /* links: rendezvous/core/round rendezvous/core/budget rendezvous/core/order */
 /* links: rendezvous/core/strikes */
 /* links: rendezvous/core/node rendezvous/core/ranks */
@@ -186,8 +187,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct play p;
     struct fuzz_in in = {data, size};
-    struct rdzv_limits limits = {
-        .runs_max = 3, .nodes_max = 6, .conns_max = CONNS};
+    bool trusted = size % 2 == 0;
+    struct rdzv_limits limits = {.runs_max = 3,
+                                 .nodes_max = 6,
+                                 .conns_max = CONNS,
+                                 .runs_share = trusted ? 0 : 2,
+                                 .nodes_share = trusted ? 0 : 5};
     p = (struct play){.now_us = 1000 * MONO_S};
     p.r = rdzv_new(&limits, 1);
     for (int i = 0; in.left > 0 && i < STEPS_MAX; i++)

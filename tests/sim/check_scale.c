@@ -1,4 +1,5 @@
 /* links: rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round */
+/* links: rendezvous/core/room rendezvous/core/source */
 /* links: rendezvous/core/budget rendezvous/core/order */
 /* links: rendezvous/core/strikes */
 /* links: rendezvous/core/node rendezvous/core/ranks rendezvous/core/note */

@@ -1,6 +1,7 @@
 /* links: tests/sim/sim tests/sim/net tests/sim/nodes tests/sim/watch */
 /* links: launcher/agent launcher/agent_link launcher/agent_work */
 /* links: rendezvous/core/rdzv rendezvous/core/join */
+/* links: rendezvous/core/room rendezvous/core/source */
 /* links: rendezvous/core/round rendezvous/core/node rendezvous/core/ranks */
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */

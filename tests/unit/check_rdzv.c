@@ -1,4 +1,5 @@
 /* links: rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round */
+/* links: rendezvous/core/room rendezvous/core/source */
 /* links: rendezvous/core/node rendezvous/core/ranks rendezvous/core/note */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/rng */

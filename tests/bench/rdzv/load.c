@@ -77,7 +77,7 @@ struct shared {
     int64_t last_us[PROCS_MAX];
     int64_t told_us[AGENTS_MAX];
     int64_t lost_at_us;
-    atomic_llong beats, false_losses, fenced, slowest_us;
+    atomic_llong beats, false_losses, fenced, slowest_us, late_us;
     atomic_int seen[AGENTS_MAX]; /* group ranks */
 };
 
@@ -419,6 +419,8 @@ static void take_sealed(struct gen *g, struct peer *p, char *data, int len)
         }
         take_text(g, p, (char *)text, (int)n);
     } while (n > 0);
+    if (tls_state(p->tls) == TLS_OVER)
+        on_gone(g, p); /* its FIN comes behind that */
 }
 
 static void on_readable(struct gen *g, struct peer *p)
@@ -512,9 +514,11 @@ static int say_due_beats(struct gen *g)
         g->fifo_len--;
         if (p->fd < 0)
             continue;
-        say_beat(g, p, now_us);
-        if (g->phase == PHASE_IDLE)
+        if (g->phase == PHASE_IDLE) {
             atomic_fetch_add(&shared->beats, 1);
+            raise_to(&shared->late_us, now_us - p->beat_us - every_us);
+        }
+        say_beat(g, p, now_us);
         g->fifo[(g->fifo_at + g->fifo_len++) % g->n] = i;
     }
     return 1000;
@@ -712,6 +716,7 @@ static void idle(int pid)
     printf("false_losses %lld\n", atomic_load(&shared->false_losses));
     printf("fenced %lld\n", atomic_load(&shared->fenced));
     printf("slowest_us %lld\n", atomic_load(&shared->slowest_us));
+    printf("late_us %lld\n", atomic_load(&shared->late_us));
 }
 
 static int number(const char *text, int max)

@@ -1,0 +1,59 @@
+/*
+ * daemon/slots: the places that connections take, and which of those who have
+ * not said who they are gives way when all are taken. Connections are known by
+ * small numbers, which are the core's. No I/O: the owner closes what goes.
+ */
+#ifndef SLOTS_H
+#define SLOTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct conn;
+struct server;
+struct slots;
+
+struct slot {
+    struct conn *conn; /* NULL: free */
+    struct server *server;
+    int64_t since_us;
+    bool joined;        /* it is no stranger any more */
+    int source;         /* of a stranger */
+    int older, younger; /* strangers, -1 ends it */
+};
+
+/* Owned by the caller. Aborts when out of memory. */
+struct slots *slots_new(int max);
+void slots_del(struct slots *s); /* NULL is fine */
+
+/* A free one for a stranger that comes from this address, or NULL. */
+struct slot *slots_take(struct slots *s,
+                        struct conn *conn,
+                        const char *addr,
+                        int64_t now_us);
+
+/* It has said who it is. */
+void slots_join(struct slots *s, struct slot *slot);
+
+/* Its connection is the owner's no more. */
+void slots_free(struct slots *s, struct slot *slot);
+
+/*
+ * All are taken, and one more comes from this address: the stranger that goes
+ * for it, or NULL. That is the oldest of the source that has the most
+ * strangers, where that has more of them than this one has; else the oldest, of
+ * this source if it has its share, if that is so old.
+ */
+struct slot *
+slots_victim(struct slots *s, const char *addr, int64_t now_us, int64_t old_us);
+
+/* The stranger that is here for longest; NULL: there is none. */
+struct slot *slots_oldest(const struct slots *s);
+
+int slots_max(const struct slots *s);
+int slots_used(const struct slots *s);
+int slots_strangers(const struct slots *s);
+int slots_index(const struct slots *s, const struct slot *slot);
+struct slot *slots_at(struct slots *s, int i);
+
+#endif
