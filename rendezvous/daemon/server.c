@@ -387,7 +387,7 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
         slot->joined = true;
         s->strangers--;
         conn_limit_frames(c, s->conf.frame_max > 0 ? (size_t)s->conf.frame_max
-                                                   : FRAME_MAX);
+                                                   : FRAME_AGENT_MAX);
         conn_peer(c, peer);
         conn_here(c, here);
     }

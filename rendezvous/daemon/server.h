@@ -25,7 +25,7 @@ struct server_conf {
     int runs_max;
     int nodes_max;
     int conns_max;     /* of nodes and strangers; 0: nodes_max and some more */
-    int frame_max;     /* bytes; 0: FRAME_MAX */
+    int frame_max;     /* bytes; 0: FRAME_AGENT_MAX */
     int http_max;      /* HTTP connections beside them; 0: it is not served */
     bool open_metrics; /* /metrics is shown to those without the token, too */
     bool debug;        /* notes of the lowest level as well */

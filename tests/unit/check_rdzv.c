@@ -1,6 +1,7 @@
 /* links: rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round */
 /* links: rendezvous/core/node rendezvous/core/ranks rendezvous/core/note */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/proto/ends */
 /* links: rendezvous/base/rng */
 /* links: rendezvous/core/budget rendezvous/core/order */
 /* links: rendezvous/core/strikes */
