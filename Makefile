@@ -88,7 +88,7 @@ NCCL_CPPFLAGS := $(if $(NCCL_H),-DDDP_NCCL -isystem $(NCCL_H:/nccl.h=) \
 # -- what each program is made of --------------------------------------------
 
 BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
-PROTO  := $(addprefix rendezvous/proto/,frame msg http)
+PROTO  := $(addprefix rendezvous/proto/,frame msg ends http)
 CORE   := $(addprefix rendezvous/core/,rdzv join room source round node ranks \
 	note budget order strikes status)
 NET    := $(addprefix rendezvous/net/,addr conn tls record openssl \
@@ -108,7 +108,8 @@ LAUNCHER := $(addprefix launcher/,main options conf guard agent agent_link agent
 	gpu_health tree sweep first_beat worker_env errfile notice report program \
 	conf_meet conf_rdzv conf_program conf_place cpus topology nvml gpus \
 	signals dry_run conf_output output relay stream console \
-	logfile lines journal oom report_json tourney preflight \
+	logfile lines journal oom report_ends report_words \
+	report_json tourney preflight \
 	preflight_probe preflight_lead preflight_io preflight_store \
 	preflight_data preflight_look preflight_link \
 	preflight_responder preflight_report preflight_judge \

@@ -102,6 +102,7 @@ static void on_world(struct step *s, const struct msg_world *w)
     a->world_at_us = s->now_us;
     a->progressed = false;
     a->ends = (struct msg_ready){.round = 0};
+    a->ended.n = 0;
     a->rough = false;
     a->holds = true;
     a->spare = false;

@@ -44,6 +44,7 @@
 
 #include "rendezvous/base/rng.h"
 #include "rendezvous/core/note.h"
+#include "rendezvous/proto/ends.h"
 #include "rendezvous/proto/msg.h"
 
 struct agent_conf {
@@ -74,13 +75,14 @@ enum agent_event_kind {
 struct agent_worker {
     int local_rank;
     int64_t pid;
-    int code;         /* exit code, 0 if a signal ended it */
-    int signal;       /* 0 if it exited */
-    bool permanent;   /* starting it again is useless */
-    bool oom;         /* the kernel killed it, since memory ran out */
-    bool progressed;  /* it had got somewhere (DDP_PROGRESS_FILE) */
-    const char *text; /* from its error file, may be NULL */
-    const char *tail; /* its last lines on stderr, may be NULL */
+    int code;          /* exit code, 0 if a signal ended it */
+    int signal;        /* 0 if it exited */
+    bool permanent;    /* starting it again is useless */
+    bool oom;          /* the kernel killed it, since memory ran out */
+    bool progressed;   /* it had got somewhere (DDP_PROGRESS_FILE) */
+    const char *text;  /* from its error file, may be NULL */
+    const char *trace; /* the traceback in that, may be NULL */
+    const char *tail;  /* its last lines on stderr, may be NULL */
 };
 
 struct agent_event {
@@ -169,6 +171,7 @@ struct agent {
     int succeeded;
     bool progressed;       /* some worker of the round in `world` did */
     struct msg_ready ends; /* of that round: how workers ended (by_...) */
+    struct ends ended;     /* ... and which of them */
     bool rough;            /* its round ended by a failure or a loss */
     bool asked;            /* STOPPING: no signal was sent yet */
     bool has_failed;       /* `failed` is of the round in `world` */

@@ -216,6 +216,8 @@ static void take_failure(struct step *s,
         msg_set(a->failed.text, w->text);
     if (w->tail != NULL)
         msg_set(a->failed.tail, w->tail);
+    if (w->trace != NULL)
+        msg_set(a->failed.trace, w->trace);
     describe_failure(a, how, sizeof(how));
     if (w->pid > 0)
         agent_note(s, NOTE_worker_failed, "rank %lld (pid %lld): %s",
@@ -246,13 +248,17 @@ static bool has_obeyed(const struct agent_worker *w)
 }
 
 /* For the report on other nodes. */
-static void count_end(struct msg_ready *ends, const struct agent_worker *w)
+static void take_end(struct agent *a, const struct agent_worker *w)
 {
+    struct msg_ready *ends = &a->ends;
+    if (w->code == 0 && w->signal == 0)
+        return;
     ends->by_term += w->signal == SIGTERM;
     ends->by_kill += w->signal == SIGKILL;
     ends->by_signal +=
         w->signal != 0 && w->signal != SIGTERM && w->signal != SIGKILL;
-    ends->by_code += w->signal == 0 && w->code != 0;
+    ends->by_code += w->signal == 0;
+    ends_add(&a->ended, w->local_rank, w->signal != 0 ? -w->signal : w->code);
 }
 
 void agent_on_worker_exit(struct step *s, const struct agent_worker *w)
@@ -261,7 +267,7 @@ void agent_on_worker_exit(struct step *s, const struct agent_worker *w)
     ddp_assert(a->alive > 0);
     a->alive--;
     a->progressed |= w->progressed;
-    count_end(&a->ends, w);
+    take_end(a, w);
     bool ok = w->code == 0 && w->signal == 0;
     if (a->work == AGENT_RUNNING && !ok) {
         take_failure(s, w, false, 0);

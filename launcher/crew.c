@@ -124,6 +124,7 @@ static void tell_exit(struct crew *crew, int local_rank, const siginfo_t *info)
 {
     char text[ERRFILE_TEXT_MAX + 1] = "";
     char tail[LINES_TAIL_BYTES + 1] = "";
+    char trace[LINES_TAIL_BYTES + 1] = "";
     bool exited = info->si_code == CLD_EXITED;
     struct agent_worker w = {
         .local_rank = local_rank,
@@ -134,18 +135,16 @@ static void tell_exit(struct crew *crew, int local_rank, const siginfo_t *info)
             !exited && info->si_status == SIGKILL && oom_happened(&crew->oom),
         .progressed = notice_progressed(&crew->notices[local_rank]),
         .text = text,
+        .trace = trace,
         .tail = tail,
     };
     notice_close(&crew->notices[local_rank]);
     int why;
     bool ok = w.code == 0 && w.signal == 0;
     if (!ok) {
-        errfile_read(crew->error_files[local_rank], text);
+        errfile_read(crew->error_files[local_rank], text, trace, sizeof(trace));
         if (!crew->stopping || w.signal != SIGTERM) /* else it obeyed */
             output_tail(crew->output, local_rank, tail);
-        if (tail[0] == '\0')
-            errfile_read_trace(crew->error_files[local_rank], tail,
-                               sizeof(tail));
     }
     output_worker_ended(crew->output, local_rank);
     if ((w.code == 126 || w.code == 127) &&

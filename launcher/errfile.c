@@ -188,9 +188,29 @@ static char *slurp(const char *path)
     return text;
 }
 
-void errfile_read(const char *path, char text[ERRFILE_TEXT_MAX + 1])
+/* The traceback that @record writes beside its message. */
+static void take_trace(const cJSON *root, char *trace, size_t size)
 {
-    text[0] = '\0';
+    const cJSON *at = cJSON_GetObjectItemCaseSensitive(root, "message");
+    at = cJSON_GetObjectItemCaseSensitive(at, "extraInfo");
+    const char *found =
+        text_of(cJSON_GetObjectItemCaseSensitive(at, "py_callstack"));
+    size_t len = found != NULL ? strlen(found) : 0;
+    if (len >= size) { /* the end of it, not from within a character */
+        found += len - size + 1;
+        while (((unsigned char)*found & 0xC0u) == 0x80u)
+            found++;
+    }
+    if (found != NULL)
+        msg_set_text(trace, size, found);
+}
+
+void errfile_read(const char *path,
+                  char text[ERRFILE_TEXT_MAX + 1],
+                  char *trace,
+                  size_t size)
+{
+    text[0] = trace[0] = '\0';
     char *json = path[0] != '\0' ? slurp(path) : NULL;
     if (json == NULL)
         return;
@@ -202,24 +222,7 @@ void errfile_read(const char *path, char text[ERRFILE_TEXT_MAX + 1])
         (void)snprintf(text, ERRFILE_TEXT_MAX + 1,
                        "its error file is not what @record writes: %.200s",
                        path);
-    cJSON_Delete(root);
-    free(json);
-}
-
-void errfile_read_trace(const char *path, char *text, size_t size)
-{
-    text[0] = '\0';
-    char *json = path[0] != '\0' ? slurp(path) : NULL;
-    if (json == NULL)
-        return;
-    cJSON *root = cJSON_Parse(json);
-    const cJSON *at = cJSON_GetObjectItemCaseSensitive(root, "message");
-    at = cJSON_GetObjectItemCaseSensitive(at, "extraInfo");
-    const char *trace =
-        text_of(cJSON_GetObjectItemCaseSensitive(at, "py_callstack"));
-    size_t len = trace != NULL ? strlen(trace) : 0;
-    if (trace != NULL)
-        msg_set_text(text, size, len < size ? trace : trace + len - size + 1);
+    take_trace(root, trace, size);
     cJSON_Delete(root);
     free(json);
 }

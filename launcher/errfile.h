@@ -56,14 +56,16 @@ void errfile_prepare(struct errfile *e,
 /* The folder of this run's files, "" where there is none or it goes. */
 const char *errfile_folder(const struct errfile *e);
 
-/* What the worker left in its file, one line of at most ERRFILE_TEXT_MAX
- * bytes; "" if there is nothing. What is no file of at most 1 MiB (a FIFO, a
- * device) is not read. */
-void errfile_read(const char *path, char text[ERRFILE_TEXT_MAX + 1]);
-
-/* The traceback in it, the end of it where it is longer than `size`; "" if
- * there is none. */
-void errfile_read_trace(const char *path, char *text, size_t size);
+/*
+ * What the worker left in its file: the message, one line of at most
+ * ERRFILE_TEXT_MAX bytes, and the traceback, the end of it where it is longer
+ * than `size`; "" if there is none. What is no file of at most 1 MiB (a FIFO, a
+ * device) is not read.
+ */
+void errfile_read(const char *path,
+                  char text[ERRFILE_TEXT_MAX + 1],
+                  char *trace,
+                  size_t size);
 
 /* Removes a folder of ours, unless there are files in it. */
 void errfile_clean(const struct errfile *e);

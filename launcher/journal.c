@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 
 static const char *const names[] = {
@@ -24,6 +25,10 @@ void journal_init(struct journal *j,
     *j = (struct journal){
         .conf = conf, .output = output, .start_us = now_us, .since_us = now_us};
     msg_set(j->node, node);
+    j->pids = calloc((size_t)conf->nproc, sizeof(*j->pids));
+    if (j->pids == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %d workers",
+               conf->nproc);
 }
 
 /* -- lines ------------------------------------------------------------------
@@ -79,7 +84,7 @@ add_worker(const struct journal *j, cJSON *o, int local_rank, int64_t pid)
     cJSON_AddNumberToObject(o, "pid", (double)pid);
 }
 
-static void add_end(cJSON *o, int code, int signal)
+void journal_add_end(cJSON *o, int code, int signal)
 {
     const char *name = signal != 0 ? sigabbrev_np(signal) : NULL;
     char text[24];
@@ -161,11 +166,9 @@ void journal_note(struct journal *j, const struct note *n, int64_t now_us)
     cJSON *o = begin(j, (enum journal_kind)kind, now_us);
     if (o != NULL && n->text[0] != '\0')
         cJSON_AddStringToObject(o, "text", n->text);
-    if (kind == JOURNAL_failed && j->ends_len > 0) {
-        int last = (j->ends_len - 1) % JOURNAL_ENDS;
-        const struct journal_end *e = &j->ends[last];
-        add_worker(j, o, e->local_rank, e->pid);
-        add_end(o, e->code, e->signal);
+    if (kind == JOURNAL_failed && j->last.pid > 0) {
+        add_worker(j, o, j->last.local_rank, j->last.pid);
+        journal_add_end(o, j->last.code, j->last.signal);
     }
     put(j, o);
 }
@@ -183,8 +186,10 @@ void journal_world(struct journal *j, const struct msg_world *w, int64_t now_us)
     j->base_rank = w->base_rank;
     j->restarts = w->restarts;
     j->rounds++;
-    j->ends_len = 0;
+    j->ends.n = 0;
+    j->last.pid = 0;
     j->stopped = 0;
+    memset(j->pids, 0, (size_t)j->conf->nproc * sizeof(*j->pids));
     cJSON *o = begin(j, JOURNAL_sealed, now_us);
     if (o != NULL) {
         cJSON_AddNumberToObject(o, "group_rank", (double)w->group_rank);
@@ -203,6 +208,7 @@ void journal_world(struct journal *j, const struct msg_world *w, int64_t now_us)
 
 void journal_started(struct journal *j, int local_rank, int64_t pid)
 {
+    j->pids[local_rank] = pid;
     cJSON *o = begin(j, JOURNAL_started, mono_now_us());
     add_worker(j, o, local_rank, pid);
     put(j, o);
@@ -222,11 +228,14 @@ void journal_first_beat(struct journal *j,
 
 void journal_exited(struct journal *j, const struct agent_worker *w)
 {
-    if (w->signal == SIGTERM && !j->running)
-        j->stopped++;
-    else if (w->code != 0 || w->signal != 0)
-        j->ends[j->ends_len++ % JOURNAL_ENDS] = (struct journal_end){
-            .rank = j->base_rank + w->local_rank,
+    bool stopped = w->signal == SIGTERM && !j->running;
+    bool ok = w->code == 0 && w->signal == 0;
+    j->stopped += stopped;
+    if (!ok)
+        ends_add(&j->ends, w->local_rank,
+                 w->signal != 0 ? -w->signal : w->code);
+    if (!ok && !stopped)
+        j->last = (struct journal_end){
             .local_rank = w->local_rank,
             .pid = w->pid,
             .code = w->code,
@@ -234,7 +243,7 @@ void journal_exited(struct journal *j, const struct agent_worker *w)
         };
     cJSON *o = begin(j, JOURNAL_exited, mono_now_us());
     add_worker(j, o, w->local_rank, w->pid);
-    add_end(o, w->code, w->signal);
+    journal_add_end(o, w->code, w->signal);
     put(j, o);
 }
 

@@ -12,6 +12,7 @@
 #include "launcher/agent.h"
 #include "launcher/conf.h"
 #include "launcher/output.h"
+#include "rendezvous/proto/ends.h"
 
 enum journal_kind {
 #define JOURNAL(name, meaning) JOURNAL_##name,
@@ -20,15 +21,12 @@ enum journal_kind {
     JOURNAL_COUNT
 };
 
-#define JOURNAL_ENDS 16
-
-/* A worker that ended badly. */
+/* A worker that ended. */
 struct journal_end {
-    int64_t rank;
     int local_rank;
     int64_t pid;
     int code;
-    int signal;
+    int signal; /* 0: it exited */
 };
 
 struct journal {
@@ -45,14 +43,14 @@ struct journal {
     int64_t running_us, waiting_us, restarting_us;
     int rounds; /* that were started here */
 
-    /* Of the last round: how its workers ended that did not succeed, but for
-     * those that were told to stop and did. */
-    struct journal_end ends[JOURNAL_ENDS];
-    int ends_len; /* more than JOURNAL_ENDS: not all are kept */
-    int stopped;
+    /* Of the last round: */
+    int64_t *pids;           /* by local rank, 0: not started */
+    struct ends ends;        /* who did not succeed */
+    struct journal_end last; /* the last one of these, pid 0: none */
+    int stopped;             /* those that were told to stop, and did */
 };
 
-/* Borrows all for its life. */
+/* Borrows all for its life. Ends the process where there is no memory. */
 void journal_init(struct journal *j,
                   const struct conf *conf,
                   struct output *output,
@@ -74,6 +72,11 @@ void journal_first_beat(struct journal *j,
                         int64_t pid,
                         int64_t step);
 void journal_exited(struct journal *j, const struct agent_worker *w);
+
+/* Adds how a worker ended to a JSON object: exit_code, or signal and
+ * signal_name. Borrows `o`. */
+struct cJSON;
+void journal_add_end(struct cJSON *o, int code, int signal);
 
 /* The end: closes the sums. */
 void journal_finish(struct journal *j, int status, int64_t now_us);

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "launcher/report_ends.h"
+#include "launcher/report_words.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 
@@ -111,94 +113,6 @@ void report_time(int64_t ago_us, char *text, size_t size)
 /* -- the end ----------------------------------------------------------------
  */
 
-/* The text without what speaks to a terminal: escape sequences of ECMA-48, and
- * what a progress bar has overwritten; a tab is blanks. */
-static void plain(const char *text, size_t len, char *out, size_t size)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < len && n + 4 < size; i++) {
-        if (text[i] == '\033' && i + 1 < len && text[i + 1] == '[') {
-            for (i += 2; i < len && (text[i] < '@' || text[i] > '~'); i++)
-                ;
-        } else if (text[i] == '\r') {
-            n = i + 1 < len ? 0 : n;
-        } else if (text[i] == '\t') {
-            memcpy(out + n, "    ", 4);
-            n += 4;
-        } else {
-            out[n++] = text[i];
-        }
-    }
-    out[n] = '\0';
-}
-
-static void report_tail(const char *tail)
-{
-    char line[1024];
-    log_warnx("  its last lines on stderr:");
-    while (*tail != '\0') {
-        size_t len = strcspn(tail, "\n");
-        plain(tail, len, line, sizeof(line)); /* a long one is cut */
-        log_warnx("    | %s", line);
-        tail += len + (tail[len] == '\n');
-    }
-}
-
-/* What ended here after the first failure, and mostly because of it. */
-static void report_consequences(const struct journal *j,
-                                const struct msg_end *e)
-{
-    int kept = j->ends_len < JOURNAL_ENDS ? j->ends_len : JOURNAL_ENDS;
-    int told = 0;
-    int64_t first = e->rank - j->base_rank;
-    if (j->round != e->round)
-        return;
-    /* One that hung was stopped as well. */
-    int stopped =
-        j->stopped - (e->hung && first >= 0 && first < j->conf->nproc);
-    for (int i = 0; i < kept; i++) {
-        const struct journal_end *w =
-            &j->ends[(j->ends_len - kept + i) % JOURNAL_ENDS];
-        char how[64];
-        if (w->rank == e->rank)
-            continue;
-        report_how(w->code, w->signal, how, sizeof(how));
-        log_warnx("  %-15s rank %lld (local rank %d, pid %lld): %s",
-                  told++ == 0 ? "then, here" : "", (long long)w->rank,
-                  w->local_rank, (long long)w->pid, how);
-    }
-    if (j->ends_len > kept)
-        log_warnx("  %-15s and %d more", "", j->ends_len - kept);
-    if (stopped > 0)
-        log_warnx("  %-15s %d worker%s stopped by ddprun",
-                  told > 0 ? "" : "then, here", stopped,
-                  stopped > 1 ? "s" : "");
-}
-
-/* ", 3 by SIGTERM", or nothing. */
-static const char *count_of(int64_t n, const char *by, char text[48])
-{
-    text[0] = '\0';
-    if (n > 0)
-        (void)snprintf(text, 48, ", %lld by %.20s", (long long)n,
-                       by); /* fits */
-    return text;
-}
-
-/* The same of all nodes, as the server counted: those that were lost said
- * nothing. */
-static void report_ends(const struct msg_end *e)
-{
-    char text[200], term[48], kill[48], other[48], code[48];
-    (void)snprintf(text, sizeof(text), "%s%s%s%s", /* fits */
-                   count_of(e->by_term, "SIGTERM", term),
-                   count_of(e->by_kill, "SIGKILL", kill),
-                   count_of(e->by_signal, "other signals", other),
-                   count_of(e->by_code, "exit code", code));
-    if (text[0] != '\0')
-        log_warnx("  %-15s %s", "then, in all", text + 2);
-}
-
 /* "12.3 s"; "0.017 s" */
 static const char *seconds(int64_t us, char text[40])
 {
@@ -267,8 +181,17 @@ static void report_worker(const struct msg_end *e, int64_t ago_us)
     log_warnx("  when            %s, in round %lld", when, (long long)e->round);
     if (e->error[0] != '\0')
         log_warnx("  error           %s", e->error);
-    if (e->tail[0] != '\0')
-        report_tail(e->tail);
+    report_words(e->tail, e->trace);
+}
+
+/* Where a node was lost and none came in its place: what its peers ended with
+ * is no failure of theirs. */
+static void report_loss(const struct msg_end *e, int64_t ago_us)
+{
+    char when[64];
+    report_time(ago_us, when, sizeof(when));
+    log_warnx("  node lost       %s %s", e->lost, e->lost_how);
+    log_warnx("  when            %s, in round %lld", when, (long long)e->round);
 }
 
 static void report_failure(const struct conf *conf,
@@ -277,10 +200,15 @@ static void report_failure(const struct conf *conf,
                            const char *logs)
 {
     const struct msg_end *e = &v->end;
+    int64_t ago_us = e->age_us + mono_now_us() - v->heard_us;
     log_warnx("run '%s' failed", conf->run_id);
-    report_worker(e, e->age_us + mono_now_us() - v->heard_us);
-    report_consequences(j, e);
-    report_ends(e);
+    if (e->node[0] != '\0')
+        report_worker(e, ago_us);
+    else
+        report_loss(e, ago_us);
+    report_ends(v, j);
+    if (e->node[0] == '\0')
+        log_warnx("  why it ended    %s", e->text);
     if (conf->restart_window_us > 0)
         log_warnx("  restarts used   %lld, at most %s", (long long)e->restarts,
                   conf->max_restarts_text);
@@ -307,7 +235,7 @@ void report_end(const struct conf *conf,
         report_preflight(v);
         return;
     }
-    if (v->ended && v->end.node[0] != '\0') {
+    if (v->ended && (v->end.node[0] != '\0' || v->end.lost[0] != '\0')) {
         report_failure(conf, v, j, logs);
         return;
     }

@@ -8,8 +8,11 @@
 #include <unistd.h>
 
 #include "launcher/report.h"
+#include "launcher/report_ends.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+
+#define CONSEQUENCES_MAX 4096
 
 static void add_number(cJSON *o, const char *name, int64_t n)
 {
@@ -19,19 +22,6 @@ static void add_number(cJSON *o, const char *name, int64_t n)
 static void add_seconds(cJSON *o, const char *name, int64_t us)
 {
     cJSON_AddNumberToObject(o, name, (double)us / (double)MONO_S);
-}
-
-static void add_how(cJSON *o, int64_t code, int64_t signal)
-{
-    char text[24];
-    const char *name = signal != 0 ? sigabbrev_np((int)signal) : NULL;
-    if (signal == 0) {
-        add_number(o, "exit_code", code);
-        return;
-    }
-    (void)snprintf(text, sizeof(text), "SIG%.16s", name != NULL ? name : "?");
-    add_number(o, "signal", signal);
-    cJSON_AddStringToObject(o, "signal_name", text);
 }
 
 static void add_first_failure(cJSON *root, const struct agent_verdict *v)
@@ -50,32 +40,59 @@ static void add_first_failure(cJSON *root, const struct agent_verdict *v)
     add_number(o, "pid", e->pid);
     add_number(o, "round", e->round);
     cJSON_AddStringToObject(o, "time", when);
-    add_how(o, e->code, e->signal);
+    journal_add_end(o, (int)e->code, (int)e->signal);
     cJSON_AddBoolToObject(o, "out_of_memory", e->oom != 0);
     cJSON_AddStringToObject(o, "error", e->error);
     cJSON_AddStringToObject(o, "stderr", e->tail);
+    cJSON_AddStringToObject(o, "traceback", e->trace);
+}
+
+static void add_loss(cJSON *root, const struct agent_verdict *v)
+{
+    const struct msg_end *e = &v->end;
+    if (!v->ended || e->lost[0] == '\0') {
+        cJSON_AddNullToObject(root, "node_lost");
+        return;
+    }
+    char when[64];
+    cJSON *o = cJSON_AddObjectToObject(root, "node_lost");
+    report_time(e->age_us + mono_now_us() - v->heard_us, when, sizeof(when));
+    cJSON_AddStringToObject(o, "node", e->lost);
+    cJSON_AddStringToObject(o, "how", e->lost_how);
+    add_number(o, "round", e->round);
+    cJSON_AddStringToObject(o, "time", when);
+}
+
+struct list {
+    cJSON *array;
+    int len;
+};
+
+/* One object for each worker, a bounded number of them. */
+static void add_consequence(void *ctx, const struct report_end *e)
+{
+    struct list *list = ctx;
+    for (int i = 0; i < e->count && list->len < CONSEQUENCES_MAX; i++) {
+        cJSON *o = cJSON_CreateObject();
+        if (o == NULL)
+            return;
+        cJSON_AddStringToObject(o, "node", e->node);
+        add_number(o, "rank", e->rank + i);
+        add_number(o, "local_rank", e->local_rank + i);
+        if (e->pids != NULL)
+            add_number(o, "pid", e->pids[i]);
+        journal_add_end(o, e->code, e->signal);
+        (void)cJSON_AddItemToArray(list->array, o); /* else it is left out */
+        list->len++;
+    }
 }
 
 static void add_consequences(cJSON *root,
                              const struct agent_verdict *v,
                              const struct journal *j)
 {
-    cJSON *list = cJSON_AddArrayToObject(root, "consequences");
-    int kept = j->ends_len < JOURNAL_ENDS ? j->ends_len : JOURNAL_ENDS;
-    for (int i = 0; i < kept; i++) {
-        const struct journal_end *w =
-            &j->ends[(j->ends_len - kept + i) % JOURNAL_ENDS];
-        bool first = v->ended && v->end.node[0] != '\0' &&
-                     w->rank == v->end.rank && j->round == v->end.round;
-        cJSON *o = first ? NULL : cJSON_CreateObject();
-        if (o == NULL)
-            continue;
-        add_number(o, "rank", w->rank);
-        add_number(o, "local_rank", w->local_rank);
-        add_number(o, "pid", w->pid);
-        add_how(o, w->code, w->signal);
-        (void)cJSON_AddItemToArray(list, o); /* else it is left out */
-    }
+    struct list list = {.array = cJSON_AddArrayToObject(root, "consequences")};
+    report_ends_each(v, j, add_consequence, &list);
 }
 
 static void add_ends(cJSON *root, const struct msg_end *e)
@@ -110,6 +127,7 @@ static char *make_json(const struct conf *conf,
     cJSON_AddBoolToObject(root, "succeeded", v->status == 0);
     cJSON_AddStringToObject(root, "reason", reason);
     add_first_failure(root, v);
+    add_loss(root, v);
     add_consequences(root, v, j);
     add_ends(root, &v->end);
     add_number(root, "stopped", j->stopped);

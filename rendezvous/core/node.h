@@ -12,6 +12,7 @@
 #include "rendezvous/core/rdzv.h"
 #include "rendezvous/core/source.h"
 #include "rendezvous/core/strikes.h"
+#include "rendezvous/proto/ends.h"
 
 enum node_state {
     NODE_WAITING,  /* wants a place in the next round; no worker runs there */
@@ -94,6 +95,13 @@ enum run_state {
     RUN_ENDED
 };
 
+/* A node that is gone without a word. */
+struct loss {
+    char node[65]; /* "": there was none */
+    char how[81];
+    int64_t at_us;
+};
+
 struct run {
     bool used;
     enum run_state state;
@@ -126,7 +134,10 @@ struct run {
     bool lost_since;            /* ... and a node was found lost since */
     bool progressed;            /* some worker of it had made progress */
     enum msg_graceful graceful; /* how its workers were told to stop */
-    struct msg_ready ends;      /* how its workers ended, as far as is known */
+    struct msg_ready ends;      /* how its workers ended, as far as is known:
+                                   how many, and who, as proto/ends.h has it */
+    char ends_list[ENDS_LIST_MAX + 1], stopped_list[ENDS_LIST_MAX + 1];
+    struct loss loss; /* the first one since it was sealed */
     struct failure root;
     struct failure last; /* of this round or an earlier one, to be shown */
 

@@ -106,12 +106,34 @@ static void after_removal(struct rdzv *r,
     run_if_empty(r, run);
 }
 
+/* Also of one that was ready: it may have been dying when it failed. */
+static bool is_loss(const struct run *run, enum node_state state, bool member)
+{
+    return state == NODE_RUNNING || state == NODE_STOPPING ||
+           (run->state == RUN_DRAIN && state == NODE_WAITING && member);
+}
+
+/* The first one is what a report will name. */
+static void remember_loss(struct rdzv *r,
+                          struct run *run,
+                          const struct node *n,
+                          const char *how)
+{
+    if (run->loss.node[0] != '\0')
+        return;
+    msg_set(run->loss.node, n->name);
+    msg_set(run->loss.how, how);
+    run->loss.at_us = r->now_us;
+}
+
 void node_gone(struct rdzv *r, struct node *n, const char *how)
 {
     struct run *run = &r->runs[n->run];
     enum node_state state = n->state;
     bool member = n->group_rank >= 0;
     char why[200];
+    if (is_loss(run, state, member))
+        remember_loss(r, run, n, how);
     (void)snprintf(why, /* fits */ sizeof(why), "node %s %s", n->name, how);
     if (state == NODE_RUNNING || state == NODE_STOPPING)
         note(r, NOTE_lost, run, n->name, "%s", how);
@@ -280,12 +302,19 @@ static void become_waiting(struct rdzv *r, struct run *run, struct node *n)
 }
 
 /* What the report calls consequences. */
-static void add_ends(struct msg_ready *sum, const struct msg_ready *m)
+static void
+take_ends(struct run *run, const struct node *n, const struct msg_ready *m)
 {
-    sum->by_term += m->by_term;
-    sum->by_kill += m->by_kill;
-    sum->by_signal += m->by_signal;
-    sum->by_code += m->by_code;
+    struct ends all, part;
+    run->ends.by_term += m->by_term;
+    run->ends.by_kill += m->by_kill;
+    run->ends.by_signal += m->by_signal;
+    run->ends.by_code += m->by_code;
+    ends_parse(&all, m->ends);
+    ends_filter(&all, -SIGTERM, true, &part);
+    ends_merge(run->ends_list, m->base_rank, n->name, &part);
+    ends_filter(&all, -SIGTERM, false, &part);
+    ends_merge(run->stopped_list, m->base_rank, n->name, &part);
 }
 
 static void on_ready(struct rdzv *r,
@@ -309,7 +338,7 @@ static void on_ready(struct rdzv *r,
     case NODE_STOPPING:
         if (!is_current(r, run, n, round, "ready"))
             return;
-        add_ends(&run->ends, m);
+        take_ends(run, n, m);
         become_waiting(r, run, n);
         round_try_drained(r, run);
         return;
@@ -318,6 +347,7 @@ static void on_ready(struct rdzv *r,
          * round's end by a server that is no more. */
         if (!is_current(r, run, n, round, "ready"))
             return;
+        take_ends(run, n, m);
         become_waiting(r, run, n);
         run->lost_since = true;
         char why[128];

@@ -308,6 +308,7 @@ static void seal(struct rdzv *r, struct run *run)
     run->charged = run->lost_since = run->progressed = false;
     run->sealed_us = r->now_us;
     run->ends = (struct msg_ready){.round = 0};
+    run->ends_list[0] = run->stopped_list[0] = run->loss.node[0] = '\0';
     run->root.known = false;
     make_instance(r, run);
     find_master(r, run, n_members);
@@ -451,23 +452,34 @@ static void take_one(int64_t *count)
         *count -= 1;
 }
 
-/* All but the first failure; on one node the report has each of them. */
-static void fill_ends(const struct run *run, struct msg_end *end)
+/* How the round's workers ended, but for the first failure, where there is
+ * one: the report knows that one by its rank. */
+static void fill_ends(const struct run *run,
+                      const struct msg_failed *root,
+                      struct msg_end *end)
 {
-    const struct msg_failed *w = &run->root.what;
     struct msg_ready ends = run->ends;
-    if (run->group_world <= 1)
-        return;
-    if (w->signal == SIGKILL || (w->hung && ends.by_term == 0))
+    if (root == NULL)
+        ;
+    else if (root->signal == SIGKILL || (root->hung && ends.by_term == 0))
         take_one(&ends.by_kill);
-    else if (w->signal == SIGTERM || w->hung)
+    else if (root->signal == SIGTERM || root->hung)
         take_one(&ends.by_term);
     else
-        take_one(w->signal != 0 ? &ends.by_signal : &ends.by_code);
+        take_one(root->signal != 0 ? &ends.by_signal : &ends.by_code);
     end->by_term = mono_min(ends.by_term, ENDS_MAX);
     end->by_kill = mono_min(ends.by_kill, ENDS_MAX);
     end->by_signal = mono_min(ends.by_signal, ENDS_MAX);
     end->by_code = mono_min(ends.by_code, ENDS_MAX);
+    msg_set(end->ends, run->ends_list);
+    msg_set(end->stopped, run->stopped_list);
+}
+
+/* So old, within the bounds of the message. */
+static int64_t age_of(const struct rdzv *r, int64_t at_us)
+{
+    int64_t age_us = r->now_us - at_us;
+    return age_us < 0 ? 0 : mono_min(age_us, AGE_MAX_US);
 }
 
 /*
@@ -488,14 +500,10 @@ static void end_by_failure(struct rdzv *r, struct run *run, bool loop)
         .signal = w->signal,
         .oom = w->oom,
         .hung = w->hung,
-        .age_us = r->now_us - run->root.at_us,
+        .age_us = age_of(r, run->root.at_us),
     };
-    if (end.age_us < 0)
-        end.age_us = 0;
-    if (end.age_us > AGE_MAX_US) /* it was so old when it was reported */
-        end.age_us = AGE_MAX_US;
     char text[200], used[120], why[80] = "";
-    fill_ends(run, &end);
+    fill_ends(run, w, &end);
     describe_worker(&run->root, text, sizeof(text));
     describe_restarts(r, &run->budget, used);
     if (loop) {
@@ -510,6 +518,7 @@ static void end_by_failure(struct rdzv *r, struct run *run, bool loop)
     msg_set(end.node, run->root.node);
     msg_set(end.error, w->text);
     msg_set(end.tail, w->tail);
+    msg_set(end.trace, w->trace);
     run_end(r, run, &end);
 }
 
@@ -619,13 +628,21 @@ static void end_by_timeout(struct rdzv *r, struct run *run)
         .rank = -1,
         .local_rank = -1,
     };
-    char names[240];
+    char names[240], lost[160] = "";
     list_names(r, run, names, sizeof(names));
-    (void)snprintf(end.text, /* fits: 240 + 120 < 400 */
+    if (run->loss.node[0] != '\0') {
+        (void)snprintf(lost, sizeof(lost), "node %s %s; ", run->loss.node,
+                       run->loss.how); /* fits */
+        msg_set(end.lost, run->loss.node);
+        msg_set(end.lost_how, run->loss.how);
+        end.age_us = age_of(r, run->loss.at_us);
+        fill_ends(run, NULL, &end);
+    }
+    (void)snprintf(end.text, /* a cut text is still a text */
                    sizeof(end.text),
-                   "only %d of the %d nodes that are needed came in %lld s: "
+                   "%sonly %d of the %d nodes that are needed came in %lld s: "
                    "%s",
-                   run->count[NODE_WAITING] + run->count[NODE_SPARE],
+                   lost, run->count[NODE_WAITING] + run->count[NODE_SPARE],
                    run->nodes_min, (long long)(run->join_us / MONO_S), names);
     run_end(r, run, &end);
 }

@@ -382,7 +382,7 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     if (!slot->joined) {
         slots_join(s->slots, slot);
         conn_limit_frames(c, s->conf.frame_max > 0 ? (size_t)s->conf.frame_max
-                                                   : FRAME_MAX);
+                                                   : FRAME_AGENT_MAX);
         conn_peer(c, peer);
         conn_here(c, here);
     }

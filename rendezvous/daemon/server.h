@@ -28,7 +28,7 @@ struct server_conf {
      * effect with a key. */
     int runs_share, nodes_share;
     int conns_max;     /* of nodes and strangers; 0: nodes_max and some more */
-    int frame_max;     /* bytes; 0: FRAME_MAX */
+    int frame_max;     /* bytes; 0: FRAME_AGENT_MAX */
     int http_max;      /* HTTP connections beside them; 0: it is not served */
     bool open_metrics; /* /metrics is shown to those without the token, too */
     bool debug;        /* notes of the lowest level as well */

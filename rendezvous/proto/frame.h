@@ -17,7 +17,8 @@
     "\xDD"                                                                     \
     "ddprun\x01"
 #define FRAME_HELLO_LEN 8u
-#define FRAME_MAX       (32u * 1024u) /* bytes of payload */
+#define FRAME_MAX       (64u * 1024u) /* bytes of payload ... */
+#define FRAME_AGENT_MAX (32u * 1024u) /* ... and of what an agent sends */
 
 enum frame_result {
     FRAME_OK,   /* there is one */

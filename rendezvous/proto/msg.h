@@ -87,11 +87,12 @@ int msg_decode(const void *json,
 
 /*
  * Encodes `m` as JSON into `json`; returns the length, or -1 where `cap` is
- * too small. 24 KiB are enough for any message.
+ * too small. MSG_JSON_MAX is enough for any message, and FRAME_AGENT_MAX for
+ * any that an agent sends.
  */
 int msg_encode(const struct msg *m, char *json, size_t cap);
 
-#define MSG_JSON_MAX (24 * 1024)
+#define MSG_JSON_MAX (64 * 1024)
 
 /* Copies text into a field, cut to its size at a UTF-8 boundary. */
 #define msg_set(field, text) msg_set_text((field), sizeof(field), (text))

@@ -57,7 +57,7 @@ for form in '' host: "host:99999" "host:1x" "[::1]29400"; do
 done
 
 background d "$DDPRDZVD" --listen="127.0.0.1:$port" --max_runs=2 --max_nodes=3 \
-    --max_connections=8 --max_frame=24576 --max_http=0
+    --max_connections=8 --max_frame=40000 --max_http=0
 wait_for "serving on port $port" d.err
 # join NAME ID NODES
 join()
@@ -103,8 +103,8 @@ join = json.dumps({
 spare = HELLO + length(len(join)) + join
 assert cut_off(HELLO + length(8193))
 assert not cut_off(HELLO + length(8192))
-assert cut_off(spare + length(24577))
-assert not cut_off(spare + length(24576))
+assert cut_off(spare + length(40001))
+assert not cut_off(spare + length(40000))
 assert cut_off(b"GET /healthz HTTP/1.0\r\n\r\n")
 kept = [socket.create_connection(("127.0.0.1", port)) for i in range(12)]
 open_ = 0

@@ -26,7 +26,8 @@ has 'Thread 1 ' it.err
 has_not 'auto-load\|libthread_db\|^ddprun:   | *$' it.err
 first=$(grep -n -m 1 'in collective' it.err | cut -d : -f 1)
 [ "$first" -le 8 ] || fail "the Python line is line $first"
-has 'then, here      1 worker stopped by ddprun$' it.err
+has 'then            rank [01] on .*: stopped (SIGTERM)$' it.err
+lines 1 'stopped (SIGTERM)' it.err
 # All of it, of both, is in a file.
 stacks=$(sed -n 's/^ddprun:   error .* its threads: //p' it.err)
 lines 2 'line 3 in collective' "$stacks"

@@ -28,14 +28,19 @@ for name in a b; do
     has '  | Error: ? bytes, colour$' $name.err
     has '  | no newline$' $name.err
     has 'error  *KeyError: 5$' $name.err
-    has 'then, in all  *3 by SIGTERM$' $name.err
+    has "then  *ranks 0-1 on $(hostname) (local 0-1): stopped (SIGTERM)$" $name.err
+    has "^ddprun:  *rank 2 on $(hostname) (local rank 0.*: stopped (SIGTERM)$" \
+        $name.err
+    lines 2 'stopped (SIGTERM)' $name.err
     has 'restarts used  *1 of 1' $name.err
     has "logs  *$E2E_DIR/log-$name/none_........ on " $name.err
     has 'time  .* workers ran ' $name.err
     has 'waiting for nodes .* lost to restarts ' $name.err
     lines 20 '^ddprun:     | ' $name.err
 done
-has 'then, here  *1 worker stopped by ddprun' b.err
+pid=$(sed -n 's/.*rank 2 on .* (local rank 0, pid \([0-9]*\)).*/\1/p' b.err)
+[ "${pid:-0}" -gt 0 ] || fail 'no pid of its own worker on node b'
+has_not 'rank 2 on .*pid' a.err
 python3 - <<'PY' || fail 'the JSON is not right'
 import json
 a, b = (json.load(open(f"report-{n}")) for n in "ab")
@@ -47,8 +52,15 @@ assert f["stderr"].splitlines()[-1] == "no newline", f
 assert (a["status"], a["succeeded"], a["restarts"]) == (139, False, 1), a
 assert a["consequences_in_all"] == {"sigterm": 3, "sigkill": 0,
     "other_signals": 0, "exit_codes": 0}, a
-assert (a["stopped"], a["consequences"]) == (2, []), a
-assert (b["stopped"], b["consequences"]) == (1, []), b
+assert (a["stopped"], b["stopped"]) == (2, 1), (a, b)
+for r, own in ((a, [0, 1]), (b, [2])):
+    c = r["consequences"]
+    assert [(w["rank"], w["local_rank"]) for w in c] == [
+        (0, 0), (1, 1), (2, 0)], c
+    assert {(w["node"], w["signal_name"]) for w in c} == {
+        (a["node"], "SIGTERM")}, c
+    assert [w["rank"] for w in c if "pid" in w] == own, c
+assert f["traceback"] == "", f
 t = a["time"]
 parts = t["waiting_s"] + t["running_s"] + t["restarting_s"]
 assert 0 < t["running_s"] and parts <= t["wall_s"] < 30, t

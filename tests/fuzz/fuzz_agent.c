@@ -1,6 +1,7 @@
 /* links: launcher/agent launcher/agent_link launcher/agent_work */
 /* links: tests/fuzz/gen rendezvous/core/note */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/proto/ends */
 /* links: rendezvous/base/rng */
 /* libs: -lcjson -lm */
 /*

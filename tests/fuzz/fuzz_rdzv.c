@@ -3,7 +3,7 @@
 /* links: rendezvous/core/round rendezvous/core/budget rendezvous/core/order */
 /* links: rendezvous/core/strikes */
 /* links: rendezvous/core/node rendezvous/core/ranks */
-/* links: rendezvous/core/note rendezvous/proto/msg */
+/* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/ends */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* libs: -lcjson -lm */
 /*

@@ -4,6 +4,7 @@
 /* links: rendezvous/core/room rendezvous/core/source */
 /* links: rendezvous/core/round rendezvous/core/node rendezvous/core/ranks */
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/base/err */
+/* links: rendezvous/proto/ends */
 /* links: rendezvous/base/mono rendezvous/base/rng */
 /* links: rendezvous/core/budget rendezvous/core/order */
 /* links: rendezvous/core/strikes */

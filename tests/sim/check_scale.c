@@ -4,6 +4,7 @@
 /* links: rendezvous/core/strikes */
 /* links: rendezvous/core/node rendezvous/core/ranks rendezvous/core/note */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/proto/ends */
 /* links: rendezvous/base/rng */
 /* libs: -lcjson */
 /*

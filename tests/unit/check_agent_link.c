@@ -1,6 +1,6 @@
 /* links: tests/lib/agent_hand */
 /* links: launcher/agent launcher/agent_link launcher/agent_work */
-/* links: rendezvous/core/note rendezvous/proto/msg */
+/* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/ends */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* libs: -lcjson */
 /*

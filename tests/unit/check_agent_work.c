@@ -1,6 +1,6 @@
 /* links: tests/lib/agent_hand */
 /* links: launcher/agent launcher/agent_link launcher/agent_work */
-/* links: rendezvous/core/note rendezvous/proto/msg */
+/* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/ends */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* libs: -lcjson */
 /*
@@ -38,6 +38,25 @@ START_TEST(test_agent_failure_stops_the_others_and_is_told)
     worker_ends(0, 0, 15);
     ck_assert_str_eq(did, "sweep send:ready ");
     ck_assert_int_eq(last.ready.round, 1);
+}
+END_TEST
+
+/* How each worker of a round ended is told when all are dead. */
+START_TEST(test_agent_ready_tells_how_workers_ended)
+{
+    run();
+    worker_ends(1, 77, 0);
+    worker_ends(0, 0, SIGTERM);
+    ck_assert_str_eq(did, "sweep send:ready ");
+    ck_assert_str_eq(last.ready.ends, "0=-15 1=77 ");
+    ck_assert_int_eq(last.ready.base_rank, 2);
+    ck_assert_int_eq(last.ready.by_term, 1);
+    ck_assert_int_eq(last.ready.by_code, 1);
+    lease(0, 800);
+    world("i", 2);
+    stop(2);
+    both_die(SIGTERM);
+    ck_assert_str_eq(last.ready.ends, "0-1=-15 ");
 }
 END_TEST
 
@@ -439,6 +458,7 @@ static void add_tests(TCase *t)
     const TTest *const tests[] = {
         test_agent_first_join_holds_nothing,
         test_agent_failure_stops_the_others_and_is_told,
+        test_agent_ready_tells_how_workers_ended,
         test_agent_worker_that_ignores_sigterm_is_killed_after_the_grace,
         test_agent_all_exit_0_is_done,
         test_agent_only_the_first_failure_of_a_round_is_told,

@@ -21,6 +21,7 @@ static struct errfile e;
 static char path[ERRFILE_PATH_MAX];
 static char folder[ERRFILE_PATH_MAX];
 static char text[ERRFILE_TEXT_MAX + 1];
+static char trace[20];
 
 static void setup(void)
 {
@@ -76,7 +77,7 @@ static const struct {
 START_TEST(test_errfile_read_tells_the_message)
 {
     put("f", cases[_i].json, strlen(cases[_i].json));
-    errfile_read("f", text);
+    errfile_read("f", text, trace, sizeof(trace));
     if (cases[_i].told != NULL)
         ck_assert_str_eq(text, cases[_i].told);
     else
@@ -92,9 +93,36 @@ START_TEST(test_errfile_read_cuts_between_characters)
         (void)strncat(json, "\xc3\xa4", 3);
     (void)strncat(json, "\"}", 3);
     put("f", json, strlen(json));
-    errfile_read("f", text);
+    errfile_read("f", text, trace, sizeof(trace));
     ck_assert_uint_eq(strlen(text), ERRFILE_TEXT_MAX - 1);
     ck_assert_int_eq((unsigned char)text[ERRFILE_TEXT_MAX - 2], 0xa4);
+}
+END_TEST
+
+/* The traceback, or the end of it, from a whole character on. */
+START_TEST(test_errfile_read_tells_the_tracebacks_end)
+{
+    static const struct {
+        const char *inner, *told;
+    } traces[] = {
+        {"\"py_callstack\": \"Traceback\\nE: x\"", "Traceback\nE: x"},
+        {"\"py_callstack\": \"of this the end: 1234567890123456789\"",
+         "1234567890123456789"},
+        {"\"py_callstack\": \"\xc3\xa4"
+         "123456789012345678\"",
+         "123456789012345678"},
+        {"\"py_callstack\": 5", ""},
+        {"\"timestamp\": \"1\"", ""},
+    };
+    char json[300];
+    int len = snprintf(json, sizeof(json),
+                       "{\"message\": {\"message\": \"m\", \"extraInfo\": "
+                       "{%s}}}",
+                       traces[_i].inner);
+    put("f", json, (size_t)len);
+    errfile_read("f", text, trace, sizeof(trace));
+    ck_assert_str_eq(text, "m");
+    ck_assert_str_eq(trace, traces[_i].told);
 }
 END_TEST
 
@@ -108,7 +136,7 @@ START_TEST(test_errfile_read_reads_files_only)
     ck_assert_int_eq(symlink("/dev/zero", "link"), 0);
     put("much", much, sizeof(much));
     const char *const names[] = {"fifo", "dir", "link", "much", "none", ""};
-    errfile_read(names[_i], text);
+    errfile_read(names[_i], text, trace, sizeof(trace));
     ck_assert_str_eq(text, "");
 }
 END_TEST
@@ -138,7 +166,7 @@ START_TEST(test_errfile_prepare_moves_the_old_one_aside)
     put(path, "{\"message\": \"old\"}", 18);
     errfile_prepare(&e, 1, 0, again, folder);
     ck_assert_str_eq(again, path);
-    errfile_read(again, text);
+    errfile_read(again, text, trace, sizeof(trace));
     ck_assert_str_eq(text, "");
     errfile_clean(&e); /* whoever wants to look at it can */
     ck_assert_int_eq(entries(e.base), 1);
@@ -212,6 +240,7 @@ int main(void)
     tcase_add_loop_test(tc, test_errfile_read_tells_the_message, 0,
                         sizeof(cases) / sizeof(cases[0]));
     tcase_add_test(tc, test_errfile_read_cuts_between_characters);
+    tcase_add_loop_test(tc, test_errfile_read_tells_the_tracebacks_end, 0, 5);
     tcase_add_loop_test(tc, test_errfile_read_reads_files_only, 0, 6);
     tcase_add_test(tc, test_errfile_tmp_comes_late_and_goes);
     tcase_add_test(tc, test_errfile_prepare_moves_the_old_one_aside);

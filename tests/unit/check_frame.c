@@ -10,7 +10,7 @@ static struct buf buf;
 
 static void setup(void)
 {
-    buf_init(&buf, 64 * 1024);
+    buf_init(&buf, 2 * FRAME_MAX);
 }
 
 static void teardown(void)
@@ -109,8 +109,8 @@ START_TEST(test_frame_of_impossible_length_is_refused)
 {
     static const uint8_t heads[][4] = {
         {0, 0, 0, 0},
-        {0x01, 0x80, 0, 0}, /* FRAME_MAX + 1 */
-        {0, 0, 1, 0},
+        {0x01, 0, 1, 0}, /* FRAME_MAX + 1 */
+        {0, 0, 2, 0},
         {0xff, 0xff, 0xff, 0xff},
     };
     const uint8_t *got;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rendezvous/proto/frame.h"
 #include "rendezvous/proto/msg.h"
 
 /* What texts are filled with: each a different burden for the encoder. */
@@ -52,7 +53,8 @@ static void fill(struct msg *m, enum msg_kind kind, int pattern, int largest)
     ck_abort_msg("no such message");
 }
 
-/* MSG_JSON_MAX holds the worst of them, and each comes back as it went. */
+/* MSG_JSON_MAX holds the worst of them, FRAME_AGENT_MAX the worst that agents
+ * send, and each comes back as it went. */
 START_TEST(test_msg_each_comes_back_as_it_went)
 {
     for (int pattern = 0; pattern < PATTERNS; pattern++) {
@@ -63,6 +65,8 @@ START_TEST(test_msg_each_comes_back_as_it_went)
             fill(&sent, (enum msg_kind)_i, pattern, largest);
             int len = msg_encode(&sent, json, sizeof(json));
             ck_assert_int_gt(len, 0);
+            if (msg_sender(sent.kind) != MSG_SERVER)
+                ck_assert_int_le(len, FRAME_AGENT_MAX);
             int rc = msg_decode(json, (size_t)len, &got, &err);
             ck_assert_msg(rc == 0, "%s: %s", msg_name(sent.kind), err.text);
             ck_assert_mem_eq(&sent, &got, sizeof(sent));

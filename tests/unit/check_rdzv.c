@@ -2,6 +2,7 @@
 /* links: rendezvous/core/room rendezvous/core/source */
 /* links: rendezvous/core/node rendezvous/core/ranks rendezvous/core/note */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/proto/ends */
 /* links: rendezvous/base/rng */
 /* links: rendezvous/core/budget rendezvous/core/order */
 /* links: rendezvous/core/strikes */

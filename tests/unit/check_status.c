@@ -1,7 +1,7 @@
 /* clang-format off */
 /* links: rendezvous/core/status rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round rendezvous/core/node rendezvous/core/ranks rendezvous/core/note rendezvous/core/budget rendezvous/core/order rendezvous/core/strikes */
 /* links: rendezvous/core/room rendezvous/core/source */
-/* links: rendezvous/daemon/site rendezvous/daemon/status rendezvous/daemon/metrics rendezvous/proto/msg rendezvous/proto/http */
+/* links: rendezvous/daemon/site rendezvous/daemon/status rendezvous/daemon/metrics rendezvous/proto/msg rendezvous/proto/ends rendezvous/proto/http */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf rendezvous/base/json rendezvous/base/utf8 rendezvous/base/opts */
 /* libs: -lcjson */
 /* clang-format on */
