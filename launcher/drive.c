@@ -491,6 +491,7 @@ int drive_run(const struct conf *conf,
                             .last_words = conf->signals,
                             .checks = conf->health_check[0] != '\0' ||
                                       conf->gpu_health_check,
+                            .loopback = conf->loopback,
                             .seed = rng_seed()};
     const char *level = getenv("LOGLEVEL");
     d.conf = conf;

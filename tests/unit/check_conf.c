@@ -194,6 +194,51 @@ START_TEST(test_conf_python_options_are_noted)
 }
 END_TEST
 
+/* What is no mistake and may not be meant so. */
+START_TEST(test_conf_doubtful_lines_are_noted)
+{
+    static const struct {
+        const char *env, *line;
+        const char *note; /* all of it, "" none */
+    } cases[] = {
+        {"", "--nproc=2 prog", ""},
+        {"", "train.py", ""},
+        {"", "--nproc=2 train.py",
+         "OMP_NUM_THREADS is not set: each worker gets 1, as under torchrun; "
+         "set it if they are to use more CPUs"},
+        {"OMP_NUM_THREADS=1", "--nproc=2 train.py", ""},
+        {"", "--preflight --nproc=2 train.py", ""},
+        {"", "--nproc=2 --local_ranks_filter=1,2 prog", ""},
+        {"", "--nproc=2 --local_ranks_filter=2 prog",
+         "--local_ranks_filter=2 has none of this node's local ranks, 0 to 1: "
+         "nothing is shown here"},
+        {"", "--log_rotate=1M -r 0:1 prog", ""},
+        {"", "--log_rotate=1M -r 1:1 prog",
+         "--log_rotate says nothing where no output goes to a file "
+         "(--redirects, --tee)"},
+        {"", "--report=new prog", ""},
+        {"", "--report=./logs/new prog", ""},
+        {"", "--report=data prog", ""},
+        {"", "--report=logs prog",
+         "--report=logs could not be written now: Is a directory"},
+        {"", "--report=gone/new prog",
+         "--report=gone/new could not be written now: No such file or "
+         "directory"},
+        {"", "--report=data/new prog",
+         "--report=data/new could not be written now: Not a directory"},
+    };
+    struct conf c;
+    struct ddp_err err = {.text = ""};
+    const char *line = cases[_i].line;
+    ck_assert_msg(conf_line_conf(&c, cases[_i].env, line, &err) == 0, "%s",
+                  err.text);
+    bool noted = cases[_i].note[0] != '\0';
+    ck_assert_msg(c.notes_len == (noted ? 1 : 0), "%s: %s", line, c.notes[0]);
+    ck_assert_str_eq(c.notes[0], cases[_i].note);
+    conf_free(&c);
+}
+END_TEST
+
 /* --standalone and an empty name give a run a random one, a given one stays. */
 START_TEST(test_conf_run_id_is_random_where_asked)
 {
@@ -297,6 +342,7 @@ int main(void)
     tcase_add_test(t, test_conf_output_is_read);
     tcase_add_test(t, test_conf_shutdown_timeout_has_three_sources);
     tcase_add_test(t, test_conf_python_options_are_noted);
+    tcase_add_loop_test(t, test_conf_doubtful_lines_are_noted, 0, 15);
     tcase_add_test(t, test_conf_run_id_is_random_where_asked);
     tcase_add_test(t, test_conf_signals_are_read);
     tcase_add_test(t, test_conf_preflight_runs_the_probe);

@@ -28,12 +28,13 @@ static const char *meeting(const struct conf *c, char text[512])
                        c->master_port);
     else
         ck_assert_int_eq(c->master_port, 0);
-    (void)snprintf(text, 512, "%d:%d %s%s at %s %d host %d rank %d master %s%s",
+    (void)snprintf(text, 512,
+                   "%d:%d %s%s at %s %d%s host %d rank %d master %s%s",
                    c->nnodes_min, c->nnodes_max,
                    c->backend == CONF_STATIC ? "static" : "c10d",
                    c->standalone ? " alone" : "", c->endpoint_host,
-                   c->endpoint_port, c->is_host, c->node_rank, master,
-                   c->notes_len > 0 ? " noted" : "");
+                   c->endpoint_port, c->loopback ? " loopback" : "", c->is_host,
+                   c->node_rank, master, c->notes_len > 0 ? " noted" : "");
     return text;
 }
 
@@ -56,11 +57,12 @@ static const struct {
     {"", "--standalone --rdzv_endpoint=h:1", ALONE "-1 master - noted"},
     {"PET_STANDALONE=1", "", ALONE "-1 master -"},
     {"", "--master_port=29501",
-     "1:1 static at 127.0.0.1 29501 host 1 rank 0 master 127.0.0.1 29501"},
+     "1:1 static at 127.0.0.1 29501 loopback host 1 rank 0 master "
+     "127.0.0.1 29501"},
     {"", "--master_addr=h --master_port=1",
      "1:1 static at h 1 host 1 rank 0 master h 1"},
     {"", "--rdzv_endpoint=localhost:0",
-     "1:1 c10d at localhost 0 host 1 rank -1 master -"},
+     "1:1 c10d at localhost 0 loopback host 1 rank -1 master -"},
     {"", "--rdzv_endpoint=h", "1:1 c10d at h 29400 host -1 rank -1 master -"},
     /* several, c10d */
     {"", "--nnodes=2 --rdzv_endpoint=host:29500",
@@ -71,8 +73,15 @@ static const struct {
      "2:2 c10d at fd00::1 7 host -1 rank -1 master -"},
     {"", "--nnodes=2 --rdzv_endpoint=[fe80::1%eth0]",
      "2:2 c10d at fe80::1%eth0 29400 host -1 rank -1 master -"},
-    {"", "--nnodes=2 --rdzv_endpoint=:7",
-     "2:2 c10d at localhost 7 host -1 rank -1 master -"},
+    {"", "--nnodes=2 --rdzv_endpoint=LocalHost:7",
+     "2:2 c10d at LocalHost 7 loopback host -1 rank -1 master -"},
+    {"", "--nnodes=2 --rdzv_endpoint=[::1]:7",
+     "2:2 c10d at ::1 7 loopback host -1 rank -1 master -"},
+    {"", "--nnodes=2 --node_rank=1 --master_addr=127.0.1.1",
+     "2:2 static at 127.0.1.1 29500 loopback host 0 rank 1 master "
+     "127.0.1.1 29500"},
+    {"", "--rdzv_endpoint=:7",
+     "1:1 c10d at localhost 7 loopback host -1 rank -1 master -"},
     {"", "--nnodes=2 --rdzv_endpoint=h:7 --rdzv_backend=c10d --node_rank=1",
      "2:2 c10d at h 7 host -1 rank 1 master -"},
     {"", "--nnodes=2 --rdzv_endpoint=h:7 --rdzv_backend=c10d --node_rank=2",
@@ -91,7 +100,7 @@ static const struct {
     {"", "--nnodes=2 --node_rank=1 --master_addr=h",
      "2:2 static at h 29500 host 0 rank 1 master h 29500"},
     {"", "--nnodes=2 --node_rank=0 --master_addr=[::1] --master_port=5",
-     "2:2 static at ::1 5 host 1 rank 0 master ::1 5"},
+     "2:2 static at ::1 5 loopback host 1 rank 0 master ::1 5"},
     {"", "--nnodes=2 --node_rank=0 --master_addr=fd00::2",
      "2:2 static at fd00::2 29500 host 1 rank 0 master fd00::2 29500"},
     {"", "--nnodes=2 --master_addr=h",
