@@ -65,28 +65,33 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
         else
             agent_note(
                 s, NOTE_wait,
-                "the round is full (%lld nodes): this node waits as a spare",
-                (long long)w->max);
+                "the round is full (%lld node%s): this node waits as a spare; "
+                "another job needs another --rdzv_id",
+                (long long)w->max, w->max == 1 ? "" : "s");
         return;
     }
+    const char *loopback =
+        s->a->conf.loopback
+            ? "; the endpoint is loopback, where no other machine comes"
+            : "";
     int64_t missing = w->min - w->have;
     if (missing > 0)
         agent_note(
             s, NOTE_wait,
             "%lld of the %lld nodes that are needed are here (%s), after "
-            "%lld s; %lld missing: start ddprun there with the same "
-            "line; where it runs, it says what keeps it away; giving up "
-            "in %lld s",
+            "%lld s; %lld missing: start ddprun there with the same line; "
+            "where it runs, it says what keeps it away%s; giving up in %lld s",
             (long long)w->have, (long long)w->min, w->names,
-            (long long)(w->since_ms / 1000), (long long)missing,
+            (long long)(w->since_ms / 1000), (long long)missing, loopback,
             (long long)(w->left_ms / 1000));
     else if (w->last_call)
         agent_note(
             s, NOTE_wait,
-            "%lld nodes are here (%s), enough; waiting %lld s more for up to "
-            "%lld",
-            (long long)w->have, w->names,
-            (long long)((w->left_ms + 999) / 1000), (long long)w->max);
+            "%lld node%s here (%s), enough; waiting %lld s more for up to "
+            "%lld%s",
+            (long long)w->have, w->have == 1 ? " is" : "s are", w->names,
+            (long long)((w->left_ms + 999) / 1000), (long long)w->max,
+            loopback);
 }
 
 static void on_world(struct step *s, const struct msg_world *w)

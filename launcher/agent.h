@@ -53,6 +53,7 @@ struct agent_conf {
     uint64_t last_words;  /* signals that end this node's part, bit n-1 for
                              signal n; 0: TERM, INT, HUP and QUIT */
     bool checks;          /* the node's health */
+    bool loopback;        /* the rendezvous is where no other machine comes */
     uint64_t seed;        /* for the jitter of reconnects */
 };
 

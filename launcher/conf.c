@@ -6,6 +6,8 @@
  */
 #include "launcher/conf.h"
 
+#include <errno.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -434,6 +436,46 @@ become_preflight(struct conf *c, const struct opts *o, struct ddp_err *err)
     return conf_probe(c, err);
 }
 
+/* -- what may not be meant so ------------------------------------------------
+ */
+
+/* A run may go on for weeks before the report is written. */
+static void note_report(struct conf *c)
+{
+    char path[sizeof(c->output.report)];
+    struct stat st;
+    memcpy(path, c->output.report, sizeof(path));
+    if (path[0] == '\0')
+        return;
+    errno = 0;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        errno = EISDIR;
+    else if (errno == 0)
+        (void)access(path, W_OK);
+    else if (errno == ENOENT)
+        errno = access(dirname(path), W_OK | X_OK) == 0 ? 0 : errno;
+    if (errno != 0)
+        conf_note(c, "--report=%.100s could not be written now: %s",
+                  c->output.report, strerror(errno));
+}
+
+static void note_output(struct conf *c, const struct opts *o)
+{
+    const struct conf_output *out = &c->output;
+    bool shown = !out->some_ranks;
+    for (int i = 0; i < c->nproc; i++)
+        shown |= out->shown[i];
+    if (!shown)
+        conf_note(c,
+                  "--local_ranks_filter=%.60s has none of this node's local "
+                  "ranks, 0 to %d: nothing is shown here",
+                  opts_text(o, OPTIONS_local_ranks_filter), c->nproc - 1);
+    if (out->rotate_size > 0 && !out->files)
+        conf_note(c, "--log_rotate says nothing where no output goes to a "
+                     "file (--redirects, --tee)");
+    note_report(c);
+}
+
 /* -- all of it --------------------------------------------------------------
  */
 
@@ -457,6 +499,8 @@ int conf_init(struct conf *c,
         conf_free(c);
         return -1;
     }
+    if (!c->preflight)
+        note_output(c, o);
     return 0;
 }
 

@@ -64,6 +64,7 @@ struct conf {
     char endpoint_host[256]; /* a name or an address, without brackets */
     int endpoint_port;       /* 0: a free one, only where nnodes_max is 1 */
     int is_host;             /* serve there? -1 find out, 0 no, 1 yes */
+    bool loopback; /* localhost or such an address: each machine itself */
 
     /*
      * This node's wish under c10d, its place under static; below nnodes_max.
@@ -140,7 +141,7 @@ struct conf {
 
     /* Sentences for the user: what was accepted but has no meaning here. To be
      * logged once by whoever owns the terminal. */
-    char notes[12][256];
+    char notes[20][256];
     int notes_len;
 };
 

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "launcher/conf_parts.h"
 #include "launcher/options.h"
@@ -199,6 +200,24 @@ check_standalone(struct conf *c, const struct opts *o, struct ddp_err *err)
     return 0;
 }
 
+/*
+ * ":29500" is what becomes of "$HEAD:29500" in a job's script when the variable
+ * is empty. Each node would meet itself, and where one is enough each would
+ * train alone.
+ */
+static int
+check_host_said(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    const char *text = opts_text(o, OPTIONS_rdzv_endpoint);
+    if (c->nnodes_max == 1 || text[strspn(text, " \t\r\n")] != ':')
+        return 0;
+    ddp_err_set(err, DDP_E_USAGE,
+                "there is no host before the colon, and each of several nodes "
+                "would meet itself; name one of them (is a variable empty?), "
+                "or write localhost if all are on this machine");
+    return conf_blame(o, OPTIONS_rdzv_endpoint, err);
+}
+
 /* From --rdzv_endpoint, or under static from --master_addr and _port. */
 static int
 find_endpoint(struct conf *c, const struct opts *o, struct ddp_err *err)
@@ -209,6 +228,8 @@ find_endpoint(struct conf *c, const struct opts *o, struct ddp_err *err)
         port = (int)opts_number(o, OPTIONS_master_port);
     if (conf_said(o, OPTIONS_rdzv_endpoint)) {
         char name[64];
+        if (check_host_said(c, o, err) < 0)
+            return -1;
         return conf_endpoint(opts_text(o, OPTIONS_rdzv_endpoint),
                              opts_where(o, OPTIONS_rdzv_endpoint, name), port,
                              c->endpoint_host, &c->endpoint_port, err);
@@ -270,6 +291,12 @@ check_node_rank(struct conf *c, const struct opts *o, struct ddp_err *err)
     return conf_blame(o, OPTIONS_node_rank, err);
 }
 
+static bool is_loopback(const char *host)
+{
+    return strcasecmp(host, "localhost") == 0 ||
+           strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
+}
+
 int conf_meeting(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
     c->node_rank = -1;
@@ -291,11 +318,15 @@ int conf_meeting(struct conf *c, const struct opts *o, struct ddp_err *err)
     if (find_endpoint(c, o, err) < 0)
         return -1;
     note_master(c, o);
-    if (c->endpoint_port == 0 && c->nnodes_max > 1)
-        return ddp_err_set(err, DDP_E_USAGE,
-                           "port 0 (any free one) of %.100s is for one node: "
-                           "several nodes must know the port",
-                           c->endpoint_host);
+    c->loopback = is_loopback(c->endpoint_host);
+    if (c->endpoint_port == 0 && c->nnodes_max > 1) {
+        bool endpoint = conf_said(o, OPTIONS_rdzv_endpoint);
+        ddp_err_set(err, DDP_E_USAGE,
+                    "port 0 (any free one) is for one node: several nodes must "
+                    "know the port");
+        return conf_blame(
+            o, endpoint ? OPTIONS_rdzv_endpoint : OPTIONS_master_port, err);
+    }
     int master_port = (int)opts_number(o, OPTIONS_master_port);
     if (c->backend == CONF_C10D || master_port != c->endpoint_port)
         c->store_port = master_port; /* 0: not said */

@@ -206,16 +206,21 @@ static int check_path(
 /* -- all of it --------------------------------------------------------------
  */
 
-static int check_prefix(struct conf_output *c, struct ddp_err *err)
+/* An empty one is none, wherever it stands, as under torchrun. */
+static int
+check_prefix(struct conf_output *c, const struct opts *o, struct ddp_err *err)
 {
-    const char *text = getenv(TEMPLATE);
-    if (text == NULL)
+    const char *option = opts_text(o, OPTIONS_log_line_prefix_template);
+    const char *text = option[0] != '\0' ? option : getenv(TEMPLATE);
+    if (text == NULL || text[0] == '\0')
         text = TEMPLATE_NORMAL;
     if (snprintf(c->prefix, sizeof(c->prefix), "%s", text) <
         (int)sizeof(c->prefix))
         return 0;
-    return ddp_err_set(err, DDP_E_USAGE, TEMPLATE ": longer than %zu bytes",
-                       sizeof(c->prefix) - 1);
+    ddp_err_set(err, DDP_E_USAGE, "longer than %zu bytes",
+                sizeof(c->prefix) - 1);
+    return text == option ? blame(o, OPTIONS_log_line_prefix_template, err)
+                          : ddp_err_wrap(err, TEMPLATE);
 }
 
 int conf_output_init(struct conf_output *c,
@@ -231,7 +236,7 @@ int conf_output_init(struct conf_output *c,
                       err) < 0 ||
         check_filters(&c->filters[1], o, OPTIONS_duplicate_stderr_filters,
                       err) < 0 ||
-        check_rotate(c, o, err) < 0 || check_prefix(c, err) < 0 ||
+        check_rotate(c, o, err) < 0 || check_prefix(c, o, err) < 0 ||
         check_path(o, OPTIONS_report, c->report, sizeof(c->report), err) < 0 ||
         check_path(o, OPTIONS_events, c->events, sizeof(c->events), err) < 0)
         return -1;

@@ -35,6 +35,15 @@ static int join_vectors(struct conf *c,
     return 0;
 }
 
+/* torchrun's rule, and the one that surprises its users: what worked with all
+ * CPUs of the machine works with one from the second worker on. */
+static void note_threads(struct conf *c)
+{
+    if (c->nproc > 1 && getenv("OMP_NUM_THREADS") == NULL && !c->preflight)
+        conf_note(c, "OMP_NUM_THREADS is not set: each worker gets 1, as under "
+                     "torchrun; set it if they are to use more CPUs");
+}
+
 int conf_program(struct conf *c,
                  const struct opts *o,
                  char *const program[],
@@ -49,7 +58,8 @@ int conf_program(struct conf *c,
                            "module is run by python");
     if (program[0] == NULL || program[0][0] == '\0')
         return ddp_err_set(err, DDP_E_USAGE,
-                           "no program: its name comes after the options");
+                           "no program: its name comes after the options; "
+                           "see ddprun --help");
     char path[4096];
     bool python =
         module || run_path || (!no_python && program_is_script(program[0]));
@@ -69,6 +79,8 @@ int conf_program(struct conf *c,
         head[1] = "-u";
         head[2] = module ? "-m" : NULL;
     }
+    if (python)
+        note_threads(c);
     return join_vectors(c, head, program, err);
 }
 

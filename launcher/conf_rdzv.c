@@ -43,11 +43,12 @@ struct key {
     enum key_kind kind;
     size_t field; /* of struct keys, for KEY_SECONDS */
     int64_t min_us;
+    int64_t max_us;
 };
 
 #define SECONDS(name, field, min_us)                                           \
     {                                                                          \
-        name, KEY_SECONDS, offsetof(struct keys, field), min_us                \
+        name, KEY_SECONDS, offsetof(struct keys, field), min_us, CONF_YEAR_US  \
     }
 static const struct key keys_known[] = {
     SECONDS("join_timeout", join_us, MONO_MS),
@@ -55,15 +56,16 @@ static const struct key keys_known[] = {
     SECONDS("lastcall", last_call_us, 0), /* its name in older torchruns */
     SECONDS("close_timeout", close_us, MONO_MS),
     SECONDS("read_timeout", read_us, MONO_MS),
-    SECONDS("heartbeat_timeout", heartbeat_us, HEARTBEAT_MIN_US),
+    {"heartbeat_timeout", KEY_SECONDS, offsetof(struct keys, heartbeat_us),
+     HEARTBEAT_MIN_US, HEARTBEAT_MAX_US},
     SECONDS("reconnect_timeout", reconnect_us, MONO_MS),
     SECONDS("timeout", timeout_us, MONO_MS),
-    {"is_host", KEY_IS_HOST, 0, 0},
-    {"store_type", KEY_STORE_TYPE, 0, 0},
+    {"is_host", KEY_IS_HOST, 0, 0, 0},
+    {"store_type", KEY_STORE_TYPE, 0, 0, 0},
     SECONDS("keep_alive_interval", keep_alive_us, MONO_MS),
-    {"keep_alive_max_attempt", KEY_ATTEMPTS, 0, 0},
-    {"rank", KEY_IDLE, 0, 0},
-    {"use_libuv", KEY_IDLE, 0, 0},
+    {"keep_alive_max_attempt", KEY_ATTEMPTS, 0, 0, 0},
+    {"rank", KEY_IDLE, 0, 0, 0},
+    {"use_libuv", KEY_IDLE, 0, 0, 0},
 };
 #undef SECONDS
 #define KEYS_LEN ((int)(sizeof(keys_known) / sizeof(keys_known[0])))
@@ -105,11 +107,11 @@ static int set_seconds(struct keys *k,
                        struct ddp_err *err)
 {
     int64_t us;
-    if (!opts_read_seconds(value, key->min_us, CONF_YEAR_US, &us))
+    if (!opts_read_seconds(value, key->min_us, key->max_us, &us))
         return ddp_err_set(
             err, DDP_E_USAGE, "%s=%.60s: must be seconds from %g to %" PRId64,
             key->name, value, (double)key->min_us / (double)MONO_S,
-            CONF_YEAR_US / MONO_S);
+            key->max_us / MONO_S);
     memcpy((char *)k + key->field, &us, sizeof(us));
     if (key->field == offsetof(struct keys, last_call_us))
         k->last_call_given = true;
@@ -241,11 +243,6 @@ int conf_rdzv_conf(struct conf *c, const struct opts *o, struct ddp_err *err)
         char name[64];
         return ddp_err_wrap(err, "%s", opts_where(o, OPTIONS_rdzv_conf, name));
     }
-    if (k.heartbeat_us > HEARTBEAT_MAX_US)
-        return ddp_err_set(err, DDP_E_USAGE,
-                           "--rdzv_conf: heartbeat_timeout: must be at most "
-                           "%" PRId64 " seconds",
-                           HEARTBEAT_MAX_US / MONO_S);
     set_durations(c, &k);
     if (k.timeout_us != 0 && c->backend == CONF_C10D)
         add_idle(&k, "timeout");

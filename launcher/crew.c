@@ -449,6 +449,13 @@ void crew_progress_path(const struct crew *crew,
     notice_progress_path(&crew->notices[local_rank], path);
 }
 
+void crew_pass_on(const struct crew *crew, int local_rank, pid_t pid, int code)
+{
+    if (local_rank >= 0 && local_rank < crew->conf->nproc &&
+        crew->pids[local_rank] == pid)
+        errfile_pass_on(crew->error_files[local_rank], code);
+}
+
 void crew_clean(struct crew *crew)
 {
     errfile_clean(&crew->errfile);

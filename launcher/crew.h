@@ -90,6 +90,10 @@ void crew_path(const struct crew *crew,
                const char *name,
                char path[CREW_PATH_MAX]);
 
+/* Passes on what the worker of that process left in its error file, if it was
+ * one of the last that were started here. See errfile_pass_on. */
+void crew_pass_on(const struct crew *crew, int local_rank, pid_t pid, int code);
+
 /* Removes the empty folders of error files. */
 void crew_clean(struct crew *crew);
 

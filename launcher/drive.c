@@ -491,6 +491,7 @@ int drive_run(const struct conf *conf,
                             .last_words = conf->signals,
                             .checks = conf->health_check[0] != '\0' ||
                                       conf->gpu_health_check,
+                            .loopback = conf->loopback,
                             .seed = rng_seed()};
     const char *level = getenv("LOGLEVEL");
     d.conf = conf;
@@ -525,6 +526,10 @@ int drive_run(const struct conf *conf,
     report_end(conf, &d.verdict, &d.journal, crew_folder(d.crew));
     if (conf->output.report[0] != '\0')
         report_write(conf, &d.verdict, &d.journal, crew_folder(d.crew));
+    const struct msg_end *end = &d.verdict.end;
+    if (d.verdict.ended && strcmp(end->node, ac.join.name) == 0)
+        crew_pass_on(d.crew, (int)end->local_rank, (pid_t)end->pid,
+                     (int)(end->signal > 0 ? -end->signal : end->code));
     crew_clean(d.crew);
     return d.verdict.status;
 }

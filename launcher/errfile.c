@@ -227,6 +227,52 @@ void errfile_read(const char *path,
     free(json);
 }
 
+/* -- passing on ------------------------------------------------------------ */
+
+/* In place: it may be a mount, such as a container's /dev/termination-log. */
+static bool write_whole(const char *path, const char *text)
+{
+    int fd = open(
+        path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+        0666);
+    size_t len = strlen(text);
+    if (fd < 0)
+        return false;
+    while (len > 0) {
+        ssize_t n = write(fd, text, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            break;
+        text += n;
+        len -= (size_t)n;
+    }
+    int error = errno;
+    bool good = close(fd) == 0 && len == 0;
+    errno = len > 0 ? error : errno;
+    return good;
+}
+
+void errfile_pass_on(const char *path, int code)
+{
+    const char *to = getenv("TORCHELASTIC_ERROR_FILE");
+    if (to == NULL || to[0] == '\0' || path[0] == '\0')
+        return;
+    char *json = slurp(path);
+    cJSON *root = json != NULL ? cJSON_Parse(json) : NULL;
+    cJSON *message = cJSON_GetObjectItemCaseSensitive(root, "message");
+    if (cJSON_IsObject(message)) {
+        cJSON_DeleteItemFromObjectCaseSensitive(message, "errorCode");
+        (void)cJSON_AddNumberToObject(message, "errorCode", code);
+    }
+    char *text = message != NULL ? cJSON_PrintUnformatted(root) : NULL;
+    if (text != NULL && !write_whole(to, text))
+        log_warn("cannot write to TORCHELASTIC_ERROR_FILE=%s", to);
+    cJSON_free(text);
+    cJSON_Delete(root);
+    free(json);
+}
+
 const char *errfile_folder(const struct errfile *e)
 {
     return e->ours ? "" : e->base;

@@ -67,6 +67,14 @@ void errfile_read(const char *path,
                   char *trace,
                   size_t size);
 
+/*
+ * What the worker that failed first left in its file, with its exit code (or
+ * its signal below 0) as `errorCode`, goes to the file that the launcher's own
+ * TORCHELASTIC_ERROR_FILE names: so whoever started the launcher is told, as by
+ * torchrun. Nothing is written where the worker left nothing that can be read.
+ */
+void errfile_pass_on(const char *path, int code);
+
 /* Removes a folder of ours, unless there are files in it. */
 void errfile_clean(const struct errfile *e);
 

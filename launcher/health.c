@@ -118,17 +118,21 @@ static void tell(struct health *h, const char *how)
     if (h->fd >= 0)
         read_said(h->fd, said);
     drop(h);
-    (void)snprintf(why, sizeof(why), "%s%s%s", said[0] != '\0' ? said : "",
-                   said[0] != '\0' ? " " : "", how != NULL ? how : "");
+    bool both = said[0] != '\0' && how != NULL;
+    (void)snprintf(why, sizeof(why), "%s%s%s%s", said, both ? " (" : "",
+                   how != NULL ? how : "", both ? ")" : "");
     h->handler->on_checked(h->ctx, how == NULL, why);
 }
 
 static void on_timer(uv_timer_t *timer)
 {
     struct health *h = timer->data;
-    char how[64];
-    (void)snprintf(how, sizeof(how), "(the health check did not %s)",
-                   h->helper > 0 ? "end in time" : "start");
+    char how[96];
+    (void)snprintf(how, sizeof(how), /* fits */
+                   h->helper > 0 ? "the health check did not end in %.12g s "
+                                   "(--health_timeout)"
+                                 : "the health check did not start",
+                   (double)h->conf->health_timeout_us / (double)MONO_S);
     tell(h, how);
 }
 
@@ -151,10 +155,10 @@ void health_helper_ended(struct health *h)
     (void)kill(-h->helper, SIGKILL); /* what it left behind */
     h->helper = 0;
     if (WIFSIGNALED(status))
-        (void)snprintf(how, sizeof(how), "(the health check got signal %d)",
+        (void)snprintf(how, sizeof(how), "the health check got signal %d",
                        WTERMSIG(status));
     else
-        (void)snprintf(how, sizeof(how), "(the health check ended with %d)",
+        (void)snprintf(how, sizeof(how), "the health check ended with %d",
                        WEXITSTATUS(status));
     tell(h, status == 0 ? NULL : how);
 }

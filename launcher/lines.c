@@ -83,24 +83,29 @@ static size_t is_name(const char *p, const char *name)
 }
 
 size_t lines_fill(const char *template,
-                  const char *role,
-                  int local_rank,
-                  int64_t rank,
+                  const struct lines_who *who,
                   char *out,
                   size_t size)
 {
     char numbers[2][24];
-    (void)snprintf(numbers[0], sizeof(numbers[0]), "%d", local_rank);
-    (void)snprintf(numbers[1], sizeof(numbers[1]), "%lld", (long long)rank);
+    (void)snprintf(numbers[0], sizeof(numbers[0]), "%d", who->local_rank);
+    (void)snprintf(numbers[1], sizeof(numbers[1]), "%lld",
+                   (long long)who->rank);
     const struct name names[] = {
-        {"role_name", role}, {"local_rank", numbers[0]}, {"rank", numbers[1]}};
+        {"role_name", who->role},
+        {"local_rank", numbers[0]},
+        {"rank", numbers[1]},
+        {"hostname", who->host},
+    };
+    const size_t names_len = sizeof(names) / sizeof(names[0]);
     size_t n = 0;
     while (*template != '\0' && n + 1 < size) {
         const char *put = template;
         size_t skip = 1, len = 1;
         if (template[0] == '$' && template[1] == '$')
             skip = 2;
-        for (size_t i = 0; i < 3 && skip == 1 && template[0] == '$'; i++) {
+        for (size_t i = 0; i < names_len && skip == 1 && template[0] == '$';
+             i++) {
             size_t match = is_name(template, names[i].name);
             if (match > 0) {
                 put = names[i].value;

@@ -40,15 +40,21 @@ bool lines_match(const char *data, size_t len, char *const texts[]);
  */
 size_t lines_fit(const char *data, size_t len, int64_t size, int64_t limit);
 
+/* Whose lines they are. */
+struct lines_who {
+    const char *role;
+    const char *host;
+    int local_rank;
+    int64_t rank;
+};
+
 /*
- * The template of a prefix with ${role_name}, ${local_rank} and ${rank} (also
- * without braces) filled in, `$$` made one, and all else left as it is; cut to
- * `size`. Returns its length.
+ * The template of a prefix with ${role_name}, ${local_rank}, ${rank} and
+ * ${hostname} (also without braces) filled in, `$$` made one, and all else left
+ * as it is; cut to `size`. Returns its length.
  */
 size_t lines_fill(const char *template,
-                  const char *role,
-                  int local_rank,
-                  int64_t rank,
+                  const struct lines_who *who,
                   char *out,
                   size_t size);
 

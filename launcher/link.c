@@ -137,12 +137,6 @@ static void run_server(const struct helper_fds *fds, const void *arg)
     server_main(fds->listener, fds->chan, a->nodes_max, a->debug, a->key);
 }
 
-static bool is_literal_loopback(const char *host)
-{
-    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
-           strcmp(host, "::1") == 0;
-}
-
 /*
  * Where the host's own name leads to loopback only on the host itself (Debian
  * writes 127.0.1.1 into /etc/hosts), the others come from outside: listen on
@@ -151,8 +145,8 @@ static bool is_literal_loopback(const char *host)
 static int listen_at(struct link *l, const struct sockaddr *sa, int *fd)
 {
     struct ddp_err err;
-    bool open_wide = l->conf->nnodes_max > 1 && addr_is_loopback(sa) &&
-                     !is_literal_loopback(l->conf->endpoint_host);
+    bool open_wide =
+        l->conf->nnodes_max > 1 && addr_is_loopback(sa) && !l->conf->loopback;
     int rc = open_wide ? addr_listen_any(l->port, fd, &err)
                        : addr_listen(sa, fd, &err);
     /* Told to serve there, and the port is taken: who answers there is not
@@ -160,8 +154,11 @@ static int listen_at(struct link *l, const struct sockaddr *sa, int *fd)
     if (rc != 0 && l->conf->is_host == 1 && !l->served)
         fatalx(ddp_code_exit(err.code),
                "this node is to serve the rendezvous "
-               "and cannot: %s",
-               err.text);
+               "and cannot: %s%s",
+               err.text,
+               err.sys_errno == EADDRINUSE
+                   ? "; is it another job's? Then give this one another port"
+                   : "");
     /* A port that is taken says that somebody serves there; all else is why
      * nobody does. */
     if (rc != 0 && err.sys_errno != EADDRINUSE)

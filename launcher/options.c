@@ -34,7 +34,7 @@ _Static_assert(sizeof(rows) / sizeof(rows[0]) == OPTIONS_COUNT,
                "one row for each option");
 _Static_assert(OPTIONS_COUNT <= OPTS_MAX, "the parser holds all options");
 
-/* torchrun's options, of all versions up to 2.12 (TORCHRUN.md 1.2): a prefix
+/* torchrun's options, of all versions up to 2.15: a prefix
  * that does there does here. */
 static const char *const torchruns[] = {
     "nnodes",
@@ -55,6 +55,7 @@ static const char *const torchruns[] = {
     "log_dir",
     "redirects",
     "tee",
+    "log_line_prefix_template",
     "local_ranks_filter",
     "duplicate_stdout_filters",
     "duplicate_stderr_filters",
@@ -67,6 +68,7 @@ static const char *const torchruns[] = {
     "signals_to_handle",
     "shutdown_timeout",
     "virtual_local_rank",
+    "print_completion",
     NULL,
 };
 

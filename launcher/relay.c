@@ -278,8 +278,14 @@ static void set_prefix(struct relay *r, struct stream *s, int64_t rank)
 {
     static const int colours[COLOURS] = {36, 33, 32, 35, 34, 31};
     const struct conf *conf = r->conf;
-    s->prefix_len = lines_fill(conf->output.prefix, conf->role, s->local_rank,
-                               rank, s->prefix, sizeof(s->prefix));
+    char host[256] = "";
+    (void)gethostname(host, sizeof(host) - 1);
+    const struct lines_who who = {.role = conf->role,
+                                  .host = host,
+                                  .local_rank = s->local_rank,
+                                  .rank = rank};
+    s->prefix_len =
+        lines_fill(conf->output.prefix, &who, s->prefix, sizeof(s->prefix));
     if (!s->plan.prefix || s->console == NULL)
         return;
     int n = s->console->colour

@@ -16,3 +16,18 @@ for machine in east west; do
 done
 same 0 "$(wc -l <started)" workers
 nothing_left
+
+# Both say localhost, and each waits on its own machine: is the cause told? And
+# nothing before the colon, where one node were enough: N worlds of one?
+for machine in east west; do
+    node_on $machine $machine --nnodes=2 --rdzv_endpoint=localhost:29500 \
+        --rdzv_conf=join_timeout=4 "$WORKER" hold
+done
+for machine in east west; do
+    ends_with 75 $machine
+    has 'the endpoint is loopback, where no other machine comes' $machine.err
+done
+node_on east east --nnodes=1:2 --rdzv_endpoint=:29500 true
+ends_with 2 east
+has 'there is no host before the colon' east.err
+nothing_left

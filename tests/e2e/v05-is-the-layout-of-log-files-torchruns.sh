@@ -52,6 +52,9 @@ launch 0 --nproc_per_node=3 -t 1 --local-ranks-filter=0,2 --role=r \
 same '<r 0>out 0 <r 2>out 2' "$(sort it.out | tr '\n' ' ' | sed 's/ $//')" shown
 same 'err 0 err 2' "$(sort it.err | tr '\n' ' ' | sed 's/ $//')" 'stderr shown'
 has 'out 1' log2/*/attempt_0/1/stdout.log
+launch 0 -t 1 --log-line-prefix-template='${hostname}:${rank}: ' \
+    --log_dir=log2 echo out
+same "$(hostname):0: out" "$(cat it.out)" 'a prefix by the option'
 launch 0 --nproc_per_node=3 --local-ranks-filter=1 sh -c 'echo "out $RANK"'
 same 'out 1' "$(cat it.out)" 'inherited stdout of one rank'
 

@@ -15,7 +15,9 @@ fail='seq -f "step %g of 30 on rank $RANK" 30 >&2
             >"$TORCHELASTIC_ERROR_FILE"
     kill -SEGV $$$$'
 for name in a b; do
-    node $name --nnodes=2 --nproc_per_node=2 --max_restarts=1 \
+    echo kept >started-by-$name
+    background $name env TORCHELASTIC_ERROR_FILE=started-by-$name "$DDPRUN" \
+        --nnodes=2 --nproc_per_node=2 --max_restarts=1 \
         --rdzv_endpoint="127.0.0.1:$port" --redirects=2 --log_dir=log-$name \
         --report=report-$name --events=events sh -c "$fail"
     wait_listener "$port"
@@ -41,6 +43,10 @@ done
 pid=$(sed -n 's/.*rank 2 on .* (local rank 0, pid \([0-9]*\)).*/\1/p' b.err)
 [ "${pid:-0}" -gt 0 ] || fail 'no pid of its own worker on node b'
 has_not 'rank 2 on .*pid' a.err
+# Whoever started the launcher of its node is told in their own error file.
+same kept "$(cat started-by-a)" "the error file of node a's launcher"
+same '{"message":{"message":"KeyError: 5","extraInfo":{},"errorCode":-11}}' \
+    "$(cat started-by-b)" "the error file of node b's launcher"
 python3 - <<'PY' || fail 'the JSON is not right'
 import json
 a, b = (json.load(open(f"report-{n}")) for n in "ab")

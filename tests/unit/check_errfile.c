@@ -232,6 +232,58 @@ START_TEST(test_errfile_none_wanted_none_made)
 }
 END_TEST
 
+/* What stands in the worker's file, what in the launcher's own then: an exit
+ * code of 3 is put in where torchrun puts it. */
+static const struct {
+    const char *json;
+    const char *passed; /* NULL: nothing, what was there stays */
+} passings[] = {
+    {"{\"message\": {\"message\": \"m\", \"extraInfo\": {}}}",
+     "{\"message\":{\"message\":\"m\",\"extraInfo\":{},\"errorCode\":3}}"},
+    {"{\"message\": {\"errorCode\": 9}, \"more\": 1}",
+     "{\"message\":{\"errorCode\":3},\"more\":1}"},
+    {"{\"message\": \"plain\", \"timestamp\": 5}",
+     "{\"message\":\"plain\",\"timestamp\":5}"},
+    {"{\"no\": 1}", NULL},
+    {"{\"message\": ", NULL},
+    {"[1]", NULL},
+    {"", NULL},
+};
+
+START_TEST(test_errfile_pass_on_tells_who_started_us)
+{
+    char got[256] = "";
+    const char *want = passings[_i].passed;
+    put("theirs", "as it was", 9);
+    put("error.json", passings[_i].json, strlen(passings[_i].json));
+    ck_assert_int_eq(setenv("TORCHELASTIC_ERROR_FILE", "theirs", 1), 0);
+    errfile_pass_on("error.json", 3);
+    int fd = open("theirs", O_RDONLY | O_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_ge(read(fd, got, sizeof(got) - 1), 0);
+    ck_assert_int_eq(close(fd), 0);
+    ck_assert_str_eq(got, want != NULL ? want : "as it was");
+}
+END_TEST
+
+/* Nobody asks, nothing is there, or it cannot be written: no harm. */
+START_TEST(test_errfile_pass_on_may_have_nowhere_to_go)
+{
+    put("error.json", "{\"message\": \"m\"}", 16);
+    ck_assert_int_eq(unsetenv("TORCHELASTIC_ERROR_FILE"), 0);
+    errfile_pass_on("error.json", 3);
+    ck_assert_int_eq(setenv("TORCHELASTIC_ERROR_FILE", "", 1), 0);
+    errfile_pass_on("error.json", 3);
+    ck_assert_int_eq(entries("."), 1);
+    ck_assert_int_eq(setenv("TORCHELASTIC_ERROR_FILE", "gone/file", 1), 0);
+    errfile_pass_on("error.json", 3);
+    ck_assert_int_eq(setenv("TORCHELASTIC_ERROR_FILE", "new", 1), 0);
+    errfile_pass_on("", 3);
+    errfile_pass_on("not-there", 3);
+    ck_assert_int_eq(access("new", F_OK), -1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("errfile");
@@ -248,6 +300,9 @@ int main(void)
     tcase_add_test(tc, test_errfile_logs_without_a_folder_are_kept);
     tcase_add_test(tc, test_errfile_without_a_folder_has_no_path);
     tcase_add_test(tc, test_errfile_none_wanted_none_made);
+    tcase_add_loop_test(tc, test_errfile_pass_on_tells_who_started_us, 0,
+                        sizeof(passings) / sizeof(passings[0]));
+    tcase_add_test(tc, test_errfile_pass_on_may_have_nowhere_to_go);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -88,17 +88,20 @@ static const struct {
     {"$role_name/$rank ", "default/11 "},
     {"$rankle ${rank}le", "$rankle 11le"},
     {"$$ ${other} $", "$ ${other} $"},
+    {"${hostname}:${rank}: ", "node7:11: "},
+    {"$hostnames", "$hostnames"},
     {"", ""},
 };
 
 START_TEST(test_lines_fill_is_pythons_template)
 {
+    const struct lines_who who = {
+        .role = "default", .host = "node7", .local_rank = 3, .rank = 11};
     char out[64];
-    size_t n =
-        lines_fill(templates[_i].template, "default", 3, 11, out, sizeof(out));
+    size_t n = lines_fill(templates[_i].template, &who, out, sizeof(out));
     ck_assert_str_eq(out, templates[_i].want);
     ck_assert_uint_eq(n, strlen(out));
-    ck_assert_uint_eq(lines_fill("${role_name}", "default", 3, 11, out, 4), 3);
+    ck_assert_uint_eq(lines_fill("${role_name}", &who, out, 4), 3);
     ck_assert_str_eq(out, "def");
 }
 END_TEST

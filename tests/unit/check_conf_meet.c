@@ -1,0 +1,255 @@
+/* links: launcher/conf_words */
+/* links: tests/lib/conf_line */
+/* links: launcher/conf launcher/conf_output launcher/conf_meet */
+/* links: launcher/conf_rdzv */
+/* links: launcher/conf_program launcher/options launcher/program */
+/* links: launcher/conf_place launcher/cpus launcher/topology launcher/nvml */
+/* links: launcher/gpus launcher/signals rendezvous/base/opts_complete */
+/* libs: -ldl */
+/* links: rendezvous/base/opts_help rendezvous/base/opts */
+/* links: rendezvous/base/err rendezvous/base/rng rendezvous/base/log */
+/* Command lines of ddprun, and where the nodes meet by them: tables of line →
+ * conf. */
+#include <check.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "launcher/conf.h"
+#include "launcher/options.h"
+#include "tests/lib/conf_line.h"
+
+/* What `meeting` says: nodes, workers, backend, endpoint, who serves, rank,
+ * what MASTER_ADDR:MASTER_PORT must be, and the number of notes. */
+static const char *meeting(const struct conf *c, char text[512])
+{
+    char master[300] = "-";
+    if (c->master_addr[0] != '\0')
+        (void)snprintf(master, sizeof(master), "%s %d", c->master_addr,
+                       c->master_port);
+    else
+        ck_assert_int_eq(c->master_port, 0);
+    (void)snprintf(text, 512,
+                   "%d:%d %s%s at %s %d%s host %d rank %d master %s%s",
+                   c->nnodes_min, c->nnodes_max,
+                   c->backend == CONF_STATIC ? "static" : "c10d",
+                   c->standalone ? " alone" : "", c->endpoint_host,
+                   c->endpoint_port, c->loopback ? " loopback" : "", c->is_host,
+                   c->node_rank, master, c->notes_len > 0 ? " noted" : "");
+    return text;
+}
+
+#define ALONE "1:1 c10d alone at 127.0.0.1 0 host 1 rank "
+
+static const struct {
+    const char *env;
+    const char *line; /* without the program */
+    const char *want;
+} meetings[] = {
+    /* one node */
+    {"", "", ALONE "-1 master -"},
+    {"", "--nnodes=1:1", ALONE "-1 master -"},
+    {"", "--rdzv_backend=c10d", ALONE "-1 master -"},
+    {"", "--rdzv_backend=static", ALONE "0 master -"},
+    {"", "--node_rank=0", ALONE "0 master -"},
+    {"", "--master_addr=10.0.0.1", ALONE "0 master -"},
+    {"", "--standalone", ALONE "-1 master -"},
+    {"", "--standalone --nnodes=1:4", ALONE "-1 master - noted"},
+    {"", "--standalone --rdzv_endpoint=h:1", ALONE "-1 master - noted"},
+    {"PET_STANDALONE=1", "", ALONE "-1 master -"},
+    {"", "--master_port=29501",
+     "1:1 static at 127.0.0.1 29501 loopback host 1 rank 0 master "
+     "127.0.0.1 29501"},
+    {"", "--master_addr=h --master_port=1",
+     "1:1 static at h 1 host 1 rank 0 master h 1"},
+    {"", "--rdzv_endpoint=localhost:0",
+     "1:1 c10d at localhost 0 loopback host 1 rank -1 master -"},
+    {"", "--rdzv_endpoint=h", "1:1 c10d at h 29400 host -1 rank -1 master -"},
+    /* several, c10d */
+    {"", "--nnodes=2 --rdzv_endpoint=host:29500",
+     "2:2 c10d at host 29500 host -1 rank -1 master -"},
+    {"", "--nnodes=1:2 --rdzv-endpoint host --rdzv-backend c10d",
+     "1:2 c10d at host 29400 host -1 rank -1 master -"},
+    {"", "--nnodes=2 --rdzv_endpoint=[fd00::1]:7",
+     "2:2 c10d at fd00::1 7 host -1 rank -1 master -"},
+    {"", "--nnodes=2 --rdzv_endpoint=[fe80::1%eth0]",
+     "2:2 c10d at fe80::1%eth0 29400 host -1 rank -1 master -"},
+    {"", "--nnodes=2 --rdzv_endpoint=LocalHost:7",
+     "2:2 c10d at LocalHost 7 loopback host -1 rank -1 master -"},
+    {"", "--nnodes=2 --rdzv_endpoint=[::1]:7",
+     "2:2 c10d at ::1 7 loopback host -1 rank -1 master -"},
+    {"", "--nnodes=2 --node_rank=1 --master_addr=127.0.1.1",
+     "2:2 static at 127.0.1.1 29500 loopback host 0 rank 1 master "
+     "127.0.1.1 29500"},
+    {"", "--rdzv_endpoint=:7",
+     "1:1 c10d at localhost 7 loopback host -1 rank -1 master -"},
+    {"", "--nnodes=2 --rdzv_endpoint=h:7 --rdzv_backend=c10d --node_rank=1",
+     "2:2 c10d at h 7 host -1 rank 1 master -"},
+    {"", "--nnodes=2 --rdzv_endpoint=h:7 --rdzv_backend=c10d --node_rank=2",
+     "2:2 c10d at h 7 host -1 rank -1 master - noted"},
+    {"", "--nnodes=2 --rdzv_endpoint=h:7 --rdzv_backend=c10d --master_addr=g",
+     "2:2 c10d at h 7 host -1 rank -1 master - noted"},
+    {"", "--nnodes=2 --rdzv_endpoint=h:7 --rdzv_conf=is_host=1",
+     "2:2 c10d at h 7 host 1 rank -1 master -"},
+    {"", "--nnodes=2 --rdzv_endpoint=h:7 --rdzv_conf=is_host=No",
+     "2:2 c10d at h 7 host 0 rank -1 master -"},
+    {"PET_RDZV_ENDPOINT=h:7 PET_NNODES=1:3", "",
+     "1:3 c10d at h 7 host -1 rank -1 master -"},
+    {"PET_RDZV_ENDPOINT=h:7 PET_NNODES=1:3", "--nnodes=2 --rdzv_endpoint=g:8",
+     "2:2 c10d at g 8 host -1 rank -1 master -"},
+    /* several, static */
+    {"", "--nnodes=2 --node_rank=1 --master_addr=h",
+     "2:2 static at h 29500 host 0 rank 1 master h 29500"},
+    {"", "--nnodes=2 --node_rank=0 --master_addr=[::1] --master_port=5",
+     "2:2 static at ::1 5 loopback host 1 rank 0 master ::1 5"},
+    {"", "--nnodes=2 --node_rank=0 --master_addr=fd00::2",
+     "2:2 static at fd00::2 29500 host 1 rank 0 master fd00::2 29500"},
+    {"", "--nnodes=2 --master_addr=h",
+     "2:2 static at h 29500 host 1 rank 0 master h 29500 noted"},
+    {"", "--nnodes=2 --rdzv_endpoint=h:7 --node_rank=1",
+     "2:2 static at h 7 host 0 rank 1 master h 7"},
+    {"", "--nnodes=2 --rdzv_backend=static --rdzv_endpoint=h --node_rank=1",
+     "2:2 static at h 29500 host 0 rank 1 master h 29500"},
+    {"", "--nnodes=2 --rdzv_endpoint=h --node_rank=1 --master_port=6",
+     "2:2 static at h 6 host 0 rank 1 master h 6"},
+    {"", "--nnodes=2 --rdzv_endpoint=h:7 --node_rank=1 --master_addr=g",
+     "2:2 static at h 7 host 0 rank 1 master h 7 noted"},
+    {"PET_NNODES=4 PET_NODE_RANK=3 PET_MASTER_ADDR=h PET_MASTER_PORT=8", "",
+     "4:4 static at h 8 host 0 rank 3 master h 8"},
+};
+
+/* Options and environment say where the nodes meet and who serves there. */
+START_TEST(test_conf_meeting_place_is_found)
+{
+    struct conf c;
+    struct ddp_err err = {.text = ""};
+    char line[512], text[512];
+    (void)snprintf(line, sizeof(line), "%s prog", meetings[_i].line);
+    ck_assert_msg(conf_line_conf(&c, meetings[_i].env, line, &err) == 0,
+                  "%s: %s", line, err.text);
+    ck_assert_str_eq(meeting(&c, text), meetings[_i].want);
+    conf_free(&c);
+}
+END_TEST
+
+/* MASTER_PORT: where it is fixed, and whether the rendezvous's own port is the
+ * workers' store's as well, which then hands connections over. */
+static const struct {
+    const char *line;
+    int store_port; /* 0: not fixed, or the endpoint's */
+    bool shared;
+} stores[] = {
+    {"", 0, false},
+    {"--standalone --master_port=5", 5, false},
+    {"--master_port=5", 0, true},
+    {"--master_port=5 --worker_store=none", 0, false},
+    {"--rdzv_endpoint=h:7", 0, false},
+    {"--rdzv_endpoint=h:7 --rdzv_backend=c10d --master_port=5", 5, false},
+    {"--rdzv_endpoint=h:7 --rdzv_backend=c10d --master_port=7", 7, true},
+    {"--rdzv_endpoint=h:7 --rdzv_backend=c10d --master_port=7 "
+     "--worker_store=none",
+     7, false},
+    {"--rdzv_endpoint=h:7 --rdzv_backend=c10d --master_port=7 "
+     "--rdzv_conf=is_host=0",
+     7, false},
+    {"--nnodes=2 --master_addr=h --node_rank=0", 0, true},
+    {"--nnodes=2 --master_addr=h --node_rank=1", 0, false},
+    {"--nnodes=2 --rdzv_endpoint=h:7 --node_rank=0 --master_port=7", 0, true},
+    {"--nnodes=2 --rdzv_endpoint=h:7 --node_rank=0 --master_port=5", 5, false},
+};
+
+START_TEST(test_conf_master_port_is_found)
+{
+    struct conf c;
+    struct ddp_err err = {.text = ""};
+    char line[512];
+    (void)snprintf(line, sizeof(line), "%s prog", stores[_i].line);
+    ck_assert_msg(conf_line_conf(&c, "", line, &err) == 0, "%s: %s", line,
+                  err.text);
+    ck_assert_int_eq(c.store_port, stores[_i].store_port);
+    ck_assert_int_eq(conf_shares_port(&c), stores[_i].shared);
+    conf_free(&c);
+}
+END_TEST
+
+/* A node is lost after so many keep-alives that did not come; a
+ * heartbeat_timeout that is given goes before that. */
+START_TEST(test_conf_keep_alives_are_a_heartbeat)
+{
+    static const struct {
+        const char *line;
+        int64_t heartbeat_us;
+    } cases[] = {
+        {"prog", 5000000},
+        {"--rdzv_conf=keep_alive_interval=2 prog", 6000000},
+        {"--rdzv_conf=keep_alive_max_attempt=4 prog", 20000000},
+        {"--rdzv_conf=keep_alive_interval=0.5,keep_alive_max_attempt=2 prog",
+         1000000},
+        {"--rdzv_conf=keep_alive_interval=0.01 prog", 300000},
+        {"--rdzv_conf=keep_alive_interval=3000 prog", 3600000000},
+        {"--rdzv_conf=keep_alive_interval=2,heartbeat_timeout=1 prog", 1000000},
+    };
+    struct conf c;
+    ck_assert_int_eq(conf_line_conf(&c, "", cases[_i].line, NULL), 0);
+    ck_assert_int_eq(c.heartbeat_timeout_us, cases[_i].heartbeat_us);
+    ck_assert_int_eq(c.notes_len, 0);
+    conf_free(&c);
+}
+END_TEST
+
+/* torchrun's keys that mean nothing here are taken with one note; blanks and
+ * the older name of last_call_timeout too; `timeout` counts under static. */
+START_TEST(test_conf_rdzv_conf_takes_torchruns_keys)
+{
+    struct conf c;
+    ck_assert_int_eq(conf_line_conf(&c, "",
+                                    "--rdzv_conf rank=1,use_libuv=1,"
+                                    "store_type=tcp,timeout=9,lastcall=2 prog",
+                                    NULL),
+                     0);
+    ck_assert_int_eq(c.notes_len, 1);
+    ck_assert_str_eq(c.notes[0], "--rdzv_conf: nothing here depends on "
+                                 "rank, use_libuv, timeout");
+    ck_assert_int_eq(c.last_call_timeout_us, 2000000);
+    ck_assert_int_eq(c.join_timeout_us, 600000000);
+    conf_free(&c);
+    ck_assert_int_eq(
+        conf_line_conf(&c, "", "--master_port=1 --rdzv_conf=timeout=9 prog",
+                       NULL),
+        0);
+    ck_assert_int_eq(c.join_timeout_us, 9000000);
+    conf_free(&c);
+    ck_assert_int_eq(conf_line_conf(&c, "", "--master_port=1 prog", NULL), 0);
+    ck_assert_int_eq(c.join_timeout_us, 900000000);
+    conf_free(&c);
+    ck_assert_int_eq(setenv("PET_RDZV_CONF", " close_timeout = 4 ", 1), 0);
+    struct opts o;
+    conf_line_argv("prog");
+    ck_assert_int_eq(
+        opts_parse(&o, &options_table, conf_line_argc, conf_line_words, NULL),
+        0);
+    ck_assert_int_eq(conf_init(&c, &o, conf_line_words + o.rest, NULL), 0);
+    ck_assert_int_eq(c.close_timeout_us, 4000000);
+    conf_free(&c);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("conf_meet");
+    TCase *t = tcase_create("conf_meet");
+    tcase_set_tags(t, "fast");
+    tcase_add_unchecked_fixture(t, conf_line_setup, conf_line_teardown);
+    tcase_add_loop_test(t, test_conf_meeting_place_is_found, 0,
+                        (int)(sizeof(meetings) / sizeof(meetings[0])));
+    tcase_add_loop_test(t, test_conf_master_port_is_found, 0,
+                        sizeof(stores) / sizeof(stores[0]));
+    tcase_add_loop_test(t, test_conf_keep_alives_are_a_heartbeat, 0, 7);
+    tcase_add_test(t, test_conf_rdzv_conf_takes_torchruns_keys);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,171 @@
+/* links: launcher/conf_words */
+/* links: tests/lib/conf_line */
+/* links: launcher/conf launcher/conf_output launcher/conf_meet */
+/* links: launcher/conf_rdzv */
+/* links: launcher/conf_program launcher/options launcher/program */
+/* links: launcher/conf_place launcher/cpus launcher/topology launcher/nvml */
+/* links: launcher/gpus launcher/signals rendezvous/base/opts_complete */
+/* libs: -ldl */
+/* links: rendezvous/base/opts_help rendezvous/base/opts */
+/* links: rendezvous/base/err rendezvous/base/rng rendezvous/base/log */
+/* Command lines of ddprun, and what is run by them, how often, on which CPUs
+ * and GPUs. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "launcher/conf.h"
+#include "launcher/cpus.h"
+#include "launcher/topology.h"
+#include "tests/lib/conf_line.h"
+
+static const struct {
+    const char *env;
+    const char *line;
+    const char *want; /* exec_path, prog_name: argv */
+} programs[] = {
+    {"", "prog", "bin/prog prog: [prog]"},
+    {"", "prog a --nnodes -- b",
+     "bin/prog prog: [prog] [a] [--nnodes] [--] [b]"},
+    {"", "-- prog -- b", "bin/prog prog: [prog] [--] [b]"},
+    {"", "bin/prog x", "bin/prog prog: [bin/prog] [x]"},
+    {"", "here", "./here here: [here]"},
+    {"", "./here ''", "./here here: [./here] []"},
+    {"", "train.py 1",
+     "bin/python3 train.py: [bin/python3] [-u] [train.py] [1]"},
+    {"", "./train.py", "bin/python3 train.py: [bin/python3] [-u] [./train.py]"},
+    {"", "-m pkg.mod --x",
+     "bin/python3 pkg.mod: [bin/python3] [-u] [-m] [pkg.mod] [--x]"},
+    {"PET_MODULE=1", "pkg.mod",
+     "bin/python3 pkg.mod: [bin/python3] [-u] [-m] [pkg.mod]"},
+    {"", "--no_python ./run.py", "./run.py run.py: [./run.py]"},
+    {"", "--run_path data", "bin/python3 data: [bin/python3] [-u] [data]"},
+    {"", "--run-path --no-python -m ./bin",
+     "bin/python3 bin: [bin/python3] [-u] [./bin]"},
+    {"", "./run.py", "bin/python3 run.py: [bin/python3] [-u] [./run.py]"},
+    {"VIRTUAL_ENV=venv CONDA_PREFIX=conda", "train.py",
+     "venv/bin/python3 train.py: [venv/bin/python3] [-u] [train.py]"},
+    {"CONDA_PREFIX=conda", "train.py",
+     "conda/bin/python train.py: [conda/bin/python] [-u] [train.py]"},
+    {"VIRTUAL_ENV=gone CONDA_PREFIX=", "train.py",
+     "bin/python3 train.py: [bin/python3] [-u] [train.py]"},
+    {"VIRTUAL_ENV=venv PYTHON_EXEC=pypy", "train.py",
+     "bin/pypy train.py: [bin/pypy] [-u] [train.py]"},
+    {"PYTHON_EXEC=bin/pypy", "-m m", "bin/pypy m: [bin/pypy] [-u] [-m] [m]"},
+};
+
+/* The worker's command line, the file to execute, the name to agree on. */
+START_TEST(test_conf_program_is_found)
+{
+    struct conf c;
+    struct ddp_err err = {.text = ""};
+    ck_assert_msg(
+        conf_line_conf(&c, programs[_i].env, programs[_i].line, &err) == 0,
+        "%s: %s", programs[_i].line, err.text);
+    char text[512];
+    int n = snprintf(text, sizeof(text), "%s %s:", c.exec_path, c.prog_name);
+    for (char **p = c.argv; *p != NULL; p++)
+        n += snprintf(text + n, sizeof(text) - (size_t)n, " [%s]", *p);
+    ck_assert_str_eq(text, programs[_i].want);
+    conf_free(&c);
+}
+END_TEST
+
+/* cpu is what the affinity allows; auto takes it where no GPU is visible. */
+START_TEST(test_conf_nproc_cpu_is_counted)
+{
+    struct conf c;
+    ck_assert_int_eq(conf_line_conf(&c, "", "--nproc_per_node=cpu prog", NULL),
+                     0);
+    int cpus = c.nproc;
+    ck_assert_int_ge(cpus, 1);
+    ck_assert_int_le(cpus, (int)sysconf(_SC_NPROCESSORS_CONF));
+    conf_free(&c);
+    ck_assert_int_eq(conf_line_conf(&c, "CUDA_VISIBLE_DEVICES=",
+                                    "--nproc_per_node=auto prog", NULL),
+                     0);
+    ck_assert_int_eq(c.nproc, cpus);
+    conf_free(&c);
+}
+END_TEST
+
+/* --gpus counts within what is visible; each worker gets its own with
+ * --virtual_local_rank. */
+START_TEST(test_conf_gpus_are_handed_out)
+{
+    static const struct {
+        const char *env, *line;
+        const char *gpus, *seat; /* of the last worker */
+    } cases[] = {
+        {"", "prog", "", ""},
+        {"CUDA_VISIBLE_DEVICES=4,5", "prog", "", ""},
+        {"CUDA_VISIBLE_DEVICES=4,5,6,7", "--gpus=0,2-3 prog", "4,6,7", ""},
+        {"CUDA_VISIBLE_DEVICES=GPU-a,GPU-b", "--gpus=1 prog", "GPU-b", ""},
+        {"CUDA_VISIBLE_DEVICES=4", "--gpus=GPU-c,MIG-d prog", "GPU-c,MIG-d",
+         ""},
+        {"PET_GPUS=1 CUDA_VISIBLE_DEVICES=4,5", "--gpus=0 prog", "4", ""},
+        {"", "--virtual_local_rank --nproc=3 prog", "", "2"},
+        {"PET_VIRTUAL_LOCAL_RANK=1 CUDA_VISIBLE_DEVICES=4,5", "--nproc=2 prog",
+         "", "5"},
+        {"CUDA_VISIBLE_DEVICES=4,5,6", "--gpus=2,0 --virtual --nproc=2 prog",
+         "6,4", "4"},
+    };
+    struct conf c;
+    struct ddp_err err = {.text = ""};
+    ck_assert_msg(conf_line_conf(&c, cases[_i].env, cases[_i].line, &err) == 0,
+                  "%s", err.text);
+    ck_assert_str_eq(c.gpus, cases[_i].gpus);
+    ck_assert_str_eq(c.seats[c.nproc - 1].gpu, cases[_i].seat);
+    ck_assert_int_eq(c.virtual_local_rank, cases[_i].seat[0] != '\0');
+    conf_free(&c);
+}
+END_TEST
+
+/* Workers are bound to CPUs that this process may use, each to its own. */
+START_TEST(test_conf_workers_are_bound)
+{
+    struct conf c;
+    struct cpus allowed, both;
+    cpus_allowed(&allowed);
+    if (cpus_count(&allowed) < 4)
+        return; /* one core may be all there is */
+    ck_assert_int_eq(conf_line_conf(&c, "CUDA_VISIBLE_DEVICES=",
+                                    "--numa_binding=exclusive --nproc=2 prog",
+                                    NULL),
+                     0);
+    ck_assert_int_eq(c.numa_binding, TOPOLOGY_EXCLUSIVE);
+    for (int i = 0; i < 2; i++) {
+        both = c.seats[i].cpus;
+        cpus_and(&both, &allowed);
+        ck_assert_int_gt(cpus_count(&both), 0);
+        ck_assert_int_eq(cpus_count(&both), cpus_count(&c.seats[i].cpus));
+    }
+    both = c.seats[0].cpus;
+    cpus_and(&both, &c.seats[1].cpus);
+    ck_assert_int_eq(cpus_count(&both), 0);
+    conf_free(&c);
+    ck_assert_int_eq(conf_line_conf(&c, "", "prog", NULL), 0);
+    ck_assert_int_eq(c.numa_binding, TOPOLOGY_NONE);
+    conf_free(&c);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("conf_workers");
+    TCase *t = tcase_create("conf_workers");
+    tcase_set_tags(t, "fast");
+    tcase_add_unchecked_fixture(t, conf_line_setup, conf_line_teardown);
+    tcase_add_loop_test(t, test_conf_program_is_found, 0,
+                        (int)(sizeof(programs) / sizeof(programs[0])));
+    tcase_add_test(t, test_conf_nproc_cpu_is_counted);
+    tcase_add_loop_test(t, test_conf_gpus_are_handed_out, 0, 9);
+    tcase_add_test(t, test_conf_workers_are_bound);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
