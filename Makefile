@@ -238,13 +238,18 @@ ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
 	$(addprefix $(B)/tests/sim/,$(SIM))
 links = $(shell sed -n 's,^/\* links: \(.*\) \*/$$,\1,p' $(1))
 libs  = $(shell sed -n 's,^/\* libs: \(.*\) \*/$$,\1,p' $(1))
+# A test with a bad disk gets all of its calls wrapped.
+BAD_DISK := $(shell sed -n 's/^NOBODY./x__wrap_/; s/^[a-z].*__wrap_//; T; \
+	s/[^a-z0-9_].*//p' tests/lib/bad_disk.c)
+wraps = $(if $(filter tests/lib/bad_disk,$(call links,$(1))),$(addprefix \
+	-Wl$(comma)--wrap=,$(BAD_DISK)))
 
 $(ALL_TESTS): $(B)/tests/%: $$(call obj,tests/$$* \
 		$$(call links,tests/$$*.c))
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(call libs,tests/$*.c) -lcheck -lsubunit \
-		-lrt -lm
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(call libs,tests/$*.c) \
+		$(call wraps,tests/$*.c) -lcheck -lsubunit -lrt -lm
 
 # What stands in for NVIDIA's library where there is no GPU.
 FAKE_NVML := $(B)/tests/lib/libnvidia-ml.so.1

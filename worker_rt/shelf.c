@@ -187,6 +187,17 @@ classify(const struct shelf *s, const struct owners *o, struct entry *e)
                                                 : "1";
 }
 
+/* A list that breaks off is none: what it lacks may be the newest. The next
+ * entry, NULL at the end, or where `rc` says so. */
+static const struct dirent *next_entry(DIR *list, int *rc, struct ddp_err *err)
+{
+    errno = 0;
+    const struct dirent *e = readdir(list);
+    if (e == NULL && errno != 0)
+        *rc = ddp_err_sys(err, DDP_E_IO, "cannot list its snapshots");
+    return e;
+}
+
 static int read_folder(const struct shelf *s,
                        const struct owners *o,
                        struct entry **entries,
@@ -204,7 +215,8 @@ static int read_folder(const struct shelf *s,
     }
     int rc = 0;
     const struct dirent *e;
-    while (rc == 0 && (e = readdir(list)) != NULL && *n < FILES_MAX) {
+    while (rc == 0 && *n < FILES_MAX &&
+           (e = next_entry(list, &rc, err)) != NULL) {
         if (*n == cap) {
             cap = cap == 0 ? 16 : 2 * cap;
             struct entry *more = realloc(*entries, cap * sizeof(*more));

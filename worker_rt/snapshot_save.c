@@ -121,14 +121,18 @@ static int keep_prev(const struct save *s, struct ddp_err *err)
     char prev[NAME_MAX + sizeof(SNAPSHOT_PREV)];
     folder_temp_name(temp, p->base);
     (void)snprintf(prev, sizeof(prev), "%s" SNAPSHOT_PREV, p->base); /* fits */
-    /* Only a whole one may take the place of another. */
-    if (faccessat(p->dir, prev, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
-        !snapshot_is_whole(s->d, p->dir, p->base))
+    /* Only a whole one may take the place of another, and one that cannot be
+     * looked at may be there. */
+    bool none = faccessat(p->dir, prev, F_OK, AT_SYMLINK_NOFOLLOW) != 0 &&
+                errno == ENOENT;
+    if (!none && !snapshot_is_whole(s->d, p->dir, p->base))
         return 0;
     if (linkat(p->dir, p->base, p->dir, temp, 0) != 0) {
-        bool none = errno == ENOENT || errno == EPERM || errno == EOPNOTSUPP ||
-                    errno == ENOSYS || errno == EMLINK || errno == EXDEV;
-        return none ? 0 : ddp_err_sys(err, DDP_E_IO, "cannot keep the old one");
+        bool cannot = errno == ENOENT || errno == EPERM ||
+                      errno == EOPNOTSUPP || errno == ENOSYS ||
+                      errno == EMLINK || errno == EXDEV;
+        return cannot ? 0
+                      : ddp_err_sys(err, DDP_E_IO, "cannot keep the old one");
     }
     int rc = renameat(p->dir, temp, p->dir, prev);
     if (rc != 0)

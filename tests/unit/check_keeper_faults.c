@@ -1,8 +1,8 @@
 /* clang-format off */
-/* links: worker_rt/keeper worker_rt/keeper_load worker_rt/staging worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors */
+/* links: tests/lib/bad_disk worker_rt/keeper worker_rt/keeper_load worker_rt/staging worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors */
 /* links: worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_nccl worker_rt/gpu worker_rt/comm_cpu worker_rt/comm_wire worker_rt/comm_meet worker_rt/beat */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
-/* libs: -lcjson -lxxhash -Wl,--wrap=openat,--wrap=pread,--wrap=pwrite,--wrap=fsync,--wrap=renameat,--wrap=unlinkat */
+/* libs: -lcjson -lxxhash */
 /* clang-format on */
 /*
  * A disk that fails at random, and a process that ends at random, while a
@@ -15,7 +15,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,144 +25,44 @@
 #include <unistd.h>
 
 #include "rendezvous/base/rng.h"
+#include "tests/lib/bad_disk.h"
 #include "worker_rt/ddp.h"
 
 #define ELEMS 2500
-#define DIED  42 /* exit status */
 
 /* What parent and children know of each other. */
 static struct shared {
     _Atomic int64_t faults;
-    _Atomic int64_t saved; /* reported, the newest */
-    _Atomic int64_t tried; /* the newest that was begun */
+    _Atomic int64_t struck[BAD_CALLS]; /* of them, by call */
+    _Atomic int64_t saved;             /* reported, the newest */
+    _Atomic int64_t tried;             /* the newest that was begun */
 } * shared;
 
 /* -- the faults ------------------------------------------------------------ */
-
-enum fault {
-    NONE,
-    FAIL,      /* nothing is done */
-    FAIL_DONE, /* it is done and said to have failed */
-    HALF,      /* a part of a write or read; else FAIL */
-    DIE_BEFORE,
-    DIE_HALF,
-    DIE_BEHIND,
-    FAULTS
-};
 
 static _Atomic uint32_t odds; /* one call in so many; 0: none fails */
 static bool may_die;
 static _Atomic uint64_t calls; /* two threads: each call draws its own number */
 static uint64_t fault_seed;
 
-static enum fault draw(void)
+static enum bad_fault draw(enum bad_call call, int *reason)
 {
+    static const int reasons[] = {EIO,    ENOSPC, EDQUOT, EACCES,
+                                  ESTALE, EINVAL, EINTR};
     struct rng r;
     uint32_t n = atomic_load(&odds);
     if (n == 0)
-        return NONE;
+        return BAD_NONE;
     rng_init(&r, fault_seed + atomic_fetch_add(&calls, 1));
     (void)rng_next(&r);
     if (rng_below(&r, n) != 0)
-        return NONE;
+        return BAD_NONE;
     (void)atomic_fetch_add(&shared->faults, 1);
-    return (enum fault)(1 +
-                        rng_below(&r, may_die ? FAULTS - 1 : DIE_BEFORE - 1));
-}
-
-static bool goes_on(enum fault f)
-{
-    if (f == DIE_BEFORE)
-        _exit(DIED);
-    return f == NONE || f == FAIL_DONE || f == DIE_BEHIND;
-}
-
-static long result(enum fault f, long rc)
-{
-    static const int reasons[] = {EIO, ENOSPC, EDQUOT, EACCES, ESTALE};
-    if (f == DIE_BEHIND || f == DIE_HALF)
-        _exit(DIED);
-    if (f == NONE)
-        return rc;
-    errno = reasons[atomic_load(&calls) % 5];
-    return -1;
-}
-
-int __real_openat(int dir, const char *name, int flags, ...);
-ssize_t __real_pread(int fd, void *data, size_t len, off_t at);
-ssize_t __real_pwrite(int fd, const void *data, size_t len, off_t at);
-int __real_renameat(int a, const char *from, int b, const char *to);
-int __real_unlinkat(int dir, const char *name, int flags);
-int __wrap_openat(int dir, const char *name, int flags, ...);
-ssize_t __wrap_pread(int fd, void *data, size_t len, off_t at);
-ssize_t __wrap_pwrite(int fd, const void *data, size_t len, off_t at);
-int __wrap_fsync(int fd);
-int __wrap_renameat(int a, const char *from, int b, const char *to);
-int __wrap_unlinkat(int dir, const char *name, int flags);
-
-int __wrap_openat(int dir, const char *name, int flags, ...)
-{
-    enum fault f = draw();
-    mode_t mode = 0;
-    int fd = -1;
-    if ((flags & O_CREAT) != 0) {
-        va_list ap;
-        va_start(ap, flags);
-        mode = va_arg(ap, mode_t);
-        va_end(ap);
-    }
-    if (goes_on(f))
-        fd = __real_openat(dir, name, flags, mode);
-    if (f == FAIL_DONE && fd >= 0)
-        (void)close(fd);
-    return (int)result(f, fd);
-}
-
-ssize_t __wrap_pread(int fd, void *data, size_t len, off_t at)
-{
-    enum fault f = draw();
-    ssize_t n = -1;
-    if (f == HALF)
-        return __real_pread(fd, data, (len + 1) / 2, at);
-    if (goes_on(f))
-        n = __real_pread(fd, data, len, at);
-    return result(f, n);
-}
-
-ssize_t __wrap_pwrite(int fd, const void *data, size_t len, off_t at)
-{
-    enum fault f = draw();
-    ssize_t n = -1;
-    if (f == HALF || f == DIE_HALF)
-        n = __real_pwrite(fd, data, (len + 1) / 2, at);
-    if (f == HALF)
-        return n;
-    if (goes_on(f))
-        n = __real_pwrite(fd, data, len, at);
-    return result(f, n);
-}
-
-/* No power is cut here, so nothing need be on the disk. */
-int __wrap_fsync(int fd)
-{
-    enum fault f = draw();
-    (void)fd;
-    (void)goes_on(f);
-    return (int)result(f, 0);
-}
-
-int __wrap_renameat(int a, const char *from, int b, const char *to)
-{
-    enum fault f = draw();
-    int rc = goes_on(f) ? __real_renameat(a, from, b, to) : -1;
-    return (int)result(f, rc);
-}
-
-int __wrap_unlinkat(int dir, const char *name, int flags)
-{
-    enum fault f = draw();
-    int rc = goes_on(f) ? __real_unlinkat(dir, name, flags) : -1;
-    return (int)result(f, rc);
+    (void)atomic_fetch_add(&shared->struck[call], 1);
+    *reason = reasons[rng_below(&r, sizeof(reasons) / sizeof(reasons[0]))];
+    return (enum bad_fault)(
+        BAD_FAIL +
+        (int)rng_below(&r, (may_die ? BAD_FAULTS : BAD_DIE_BEFORE) - BAD_FAIL));
 }
 
 /* -- a worker -------------------------------------------------------------- */
@@ -210,7 +109,6 @@ static void start(struct worker *w)
     w->comm = ddp_comm_new(w->d, NULL, &w->e);
     MUST(w->comm != NULL);
     w->k = ddp_keeper_new(w->d, w->comm, &conf, &w->e);
-    MUST(w->k != NULL);
 }
 
 static void stop(struct worker *w)
@@ -247,6 +145,29 @@ static void save(struct worker *w, int64_t step, struct rng *r)
         atomic_store(&shared->saved, ddp_keeper_saved(w->k));
 }
 
+/* From now on in this process. */
+static void strike(struct rng *r)
+{
+    fault_seed = rng_next(r);
+    may_die = rng_below(r, 3) > 0;
+    atomic_store(&odds, 2 + rng_below(r, 12));
+    bad_disk = draw;
+}
+
+/* From a disk that fails from the start: an error, or something whole, which
+ * may be an older one; but no fresh start where there is something. */
+static void look(struct worker *w, struct rng *r)
+{
+    strike(r);
+    start(w);
+    MUST(w->k != NULL || w->e.code == DDP_ERR_IO ||
+         w->e.code == DDP_ERR_CONFLICT);
+    if (w->k != NULL)
+        MUST(load(w) != -1 || atomic_load(&shared->tried) < 0);
+    stop(w);
+    _exit(0);
+}
+
 /* In a child: goes on from what is there, saves some, struck by faults. */
 static void episode(uint64_t seed, const char *instance, int round)
 {
@@ -258,13 +179,14 @@ static void episode(uint64_t seed, const char *instance, int round)
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
         place(instance, round);
+        if (rng_below(&r, 6) == 0)
+            look(&w, &r);
         start(&w);
+        MUST(w.k != NULL);
         int64_t step = load(&w);
         if (step == -2)
             _exit(1);
-        fault_seed = rng_next(&r);
-        may_die = rng_below(&r, 3) > 0;
-        atomic_store(&odds, 2 + rng_below(&r, 12));
+        strike(&r);
         for (int n = 1 + (int)rng_below(&r, 8); n > 0; n--)
             save(&w, ++step, &r);
         (void)load(&w); /* from a disk that fails, but nothing that is bad */
@@ -273,7 +195,7 @@ static void episode(uint64_t seed, const char *instance, int round)
     }
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFEXITED(status));
-    ck_assert(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == DIED);
+    ck_assert(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == BAD_DIED);
 }
 
 /* -- bits ------------------------------------------------------------------ */
@@ -304,7 +226,7 @@ static void damage_newest(int64_t newest, struct rng *r, struct worker *w)
     static char all[65536];
     if (newest < 0 || !find(newest, path))
         return;
-    int fd = open(path, O_RDWR);
+    int fd = openat(AT_FDCWD, path, O_RDWR);
     ck_assert_int_ge(fd, 0);
     ssize_t len = read(fd, all, sizeof(all));
     ck_assert_int_gt(len, 0);
@@ -314,11 +236,11 @@ static void damage_newest(int64_t newest, struct rng *r, struct worker *w)
     if (rng_below(r, 4) == 0)
         ck_assert_int_eq(ftruncate(fd, at), 0);
     else
-        ck_assert_int_eq(__real_pwrite(fd, &bad, 1, at), 1);
+        ck_assert_int_eq(pwrite(fd, &bad, 1, at), 1);
     (void)atomic_fetch_add(&shared->faults, 1);
     int64_t found = load(w);
     ck_assert_msg(found < newest, "byte %d of step %d", (int)at, (int)newest);
-    ck_assert_int_eq(__real_pwrite(fd, all, (size_t)len, 0), len);
+    ck_assert_int_eq(pwrite(fd, all, (size_t)len, 0), len);
     ck_assert_int_eq(close(fd), 0);
 }
 
@@ -345,6 +267,7 @@ START_TEST(test_keeper_faults_never_lose_what_was_saved)
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(shared, MAP_FAILED);
     atomic_store(&shared->saved, -1);
+    atomic_store(&shared->tried, -1);
     rng_init(&r, seed);
     rng_id(instance);
     int round = 0, instances = 1;
@@ -358,6 +281,7 @@ START_TEST(test_keeper_faults_never_lose_what_was_saved)
         episode(rng_next(&r), instance, ++round);
         place(instance, ++round);
         start(&w);
+        MUST(w.k != NULL);
         int64_t found = load(&w);
         int64_t saved = atomic_load(&shared->saved);
         ck_assert_msg(found >= saved && found >= newest,
@@ -378,7 +302,14 @@ START_TEST(test_keeper_faults_never_lose_what_was_saved)
            "seed %llu: %lld steps, none lost\n",
            (long long)faults, (unsigned long long)episodes, instances,
            (unsigned long long)seed, (long long)newest);
-    ck_assert_int_gt(faults, (int64_t)episodes);
+    for (int c = 0; c < BAD_CALLS; c++) {
+        int64_t n = atomic_load(&shared->struck[c]);
+        printf("  %s: %lld\n", bad_disk_names[c], (long long)n);
+        /* A keeper makes no second names. */
+        ck_assert_msg(n > 0 || c == BAD_LINK, "never struck: %s",
+                      bad_disk_names[c]);
+    }
+    ck_assert_int_gt(faults, 3 * (int64_t)episodes);
     ck_assert_int_gt(newest, (int64_t)episodes / 2);
     char line[128];
     ck_assert_int_eq(chdir("/"), 0);

@@ -1,0 +1,157 @@
+/* clang-format off */
+/* links: tests/lib/rt_world tests/lib/rt_comm rendezvous/daemon/store_server rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d */
+/* links: rendezvous/base/err rendezvous/base/log rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* links: worker_rt/keeper worker_rt/keeper_load worker_rt/staging worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors */
+/* links: worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_nccl worker_rt/gpu worker_rt/comm_cpu worker_rt/comm_wire worker_rt/comm_meet worker_rt/beat */
+/* libs: -luv -lcjson -lxxhash */
+/* clang-format on */
+/*
+ * What a worker's death costs a job whose ranks train in step: at most the step
+ * that some of them had just taken. Ranks of one node take steps together and
+ * save each to the launcher's memory; one of them is killed at a random moment.
+ */
+#include <check.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "rendezvous/base/asked.h"
+#include "rendezvous/base/rng.h"
+#include "tests/lib/rt_comm.h"
+#include "tests/lib/rt_world.h"
+#include "worker_rt/ddp.h"
+
+#define WORLD 3
+#define KILLS 60
+#define ELEMS 20000 /* so that sealing takes as long as a step */
+
+/* What the ranks tell the test. */
+static struct told {
+    _Atomic int64_t taken; /* the newest step that some rank has taken */
+    _Atomic int64_t begun; /* from which this round went on; -1: not yet */
+} * told;
+
+struct state {
+    int64_t steps[ELEMS]; /* all of them the step's number */
+    struct ddp_tensor tensor;
+    struct ddp_keeper *keeper;
+};
+
+static void note(_Atomic int64_t *most, int64_t step)
+{
+    int64_t old = atomic_load(most);
+    while (old < step && !atomic_compare_exchange_weak(most, &old, step))
+        ;
+}
+
+/* Goes on from what is there; the step. */
+static int64_t resume(struct state *s, struct ddp_error *e)
+{
+    if (ddp_keeper_load(s->keeper, &s->tensor, 1, NULL, 0, NULL, e) != 0) {
+        RT_CHECK(e->code == DDP_ERR_NOINPUT);
+        return 0;
+    }
+    for (int i = 1; i < ELEMS; i++)
+        RT_CHECK(s->steps[i] == s->steps[0]);
+    return s->steps[0];
+}
+
+/* Steps without end, as ddptrain takes them: gradients, settle, their sum, the
+ * optimizer's turn, a save. */
+static int train(int rank, void *arg)
+{
+    static struct state s;
+    const struct ddp_keeper_conf conf = {.later = true};
+    struct ddp_error e;
+    (void)arg;
+    s.tensor = (struct ddp_tensor){"steps", DDP_I64, 1, {ELEMS}, s.steps};
+    struct ddp *d = rt_init();
+    struct ddp_comm *comm = rt_join(d, 0);
+    s.keeper = ddp_keeper_new(d, comm, &conf, &e);
+    RT_OK(s.keeper == NULL ? -1 : 0, e);
+    int64_t step = resume(&s, &e);
+    if (rank == 0)
+        atomic_store(&told->begun, step);
+    for (;;) {
+        ddp_keeper_settle(s.keeper);
+        if (ddp_comm_barrier(comm, &e) != 0) {
+            RT_CHECK(e.code == DDP_ERR_PEER);
+            return 0;
+        }
+        step++;
+        for (int i = 0; i < ELEMS; i++)
+            s.steps[i] = step;
+        note(&told->taken, step);
+        RT_OK(ddp_keeper_save(s.keeper, step, &s.tensor, 1, NULL, 0, false, &e),
+              e);
+    }
+}
+
+static void give_memory(void)
+{
+    char path[48];
+    int fd = memfd_create(ASKED_SNAPSHOT_NAME, 0);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(ftruncate(fd, 1 << 20), 0);
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(),
+                   fd); /* fits */
+    ck_assert_int_eq(setenv("DDP_SNAPSHOT_MEMORY", path, 1), 0);
+}
+
+/* A round that goes on, and ends with the death of one rank. */
+static void one_round(int64_t round, struct rng *r)
+{
+    uint16_t port;
+    pid_t store = rt_store_start(&port), pids[WORLD];
+    atomic_store(&told->begun, -1);
+    for (int i = 0; i < WORLD; i++)
+        pids[i] = rt_rank_start(i, WORLD, port, round, train, NULL);
+    while (atomic_load(&told->begun) < 0)
+        (void)usleep(200);
+    (void)usleep((useconds_t)rng_below(r, 15000));
+    uint32_t victim = rng_below(r, WORLD);
+    rt_kill(pids[victim]);
+    for (uint32_t i = 0; i < WORLD; i++)
+        if (i != victim)
+            ck_assert_int_eq(rt_wait(pids[i], 10000), 0);
+    rt_kill(store);
+}
+
+START_TEST(test_keeper_death_repeats_one_step_at_most)
+{
+    struct rng r;
+    int64_t repeated = 0;
+    rng_init(&r, 5);
+    told = rt_shared(sizeof(*told));
+    give_memory();
+    for (int64_t round = 1; round <= KILLS; round++) {
+        int64_t before = atomic_load(&told->taken);
+        one_round(round, &r);
+        int64_t lost = before - atomic_load(&told->begun);
+        ck_assert_msg(lost == 0 || lost == 1,
+                      "step %d was taken, round %d went on from %d",
+                      (int)before, (int)round, (int)(before - lost));
+        repeated += lost;
+    }
+    int64_t taken = atomic_load(&told->taken);
+    printf("check_keeper_step: %d kills in %d steps, %d of them done twice\n",
+           KILLS, (int)taken, (int)repeated);
+    ck_assert_int_gt(taken, KILLS);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("keeper_step");
+    TCase *tc = tcase_create("kills");
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_keeper_death_repeats_one_step_at_most);
+    suite_add_tcase(suite, tc);
+    SRunner *r = srunner_create(suite);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}
