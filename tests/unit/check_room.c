@@ -1,3 +1,4 @@
+/* links: rendezvous/proto/ends */
 /* links: rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round */
 /* links: rendezvous/core/room rendezvous/core/source */
 /* links: rendezvous/core/node rendezvous/core/ranks rendezvous/core/note */

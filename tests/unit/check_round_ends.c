@@ -1,3 +1,5 @@
+/* links: rendezvous/core/room */
+/* links: rendezvous/core/source */
 /* links: rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round */
 /* links: rendezvous/core/node rendezvous/core/ranks rendezvous/core/budget */
 /* links: rendezvous/core/order rendezvous/core/strikes rendezvous/core/note */
