@@ -378,6 +378,11 @@ const char *crew_folder(const struct crew *crew)
     return errfile_folder(&crew->errfile);
 }
 
+const char *crew_temporary(const struct crew *crew)
+{
+    return errfile_temporary(&crew->errfile);
+}
+
 /* -- looking at them ------------------------------------------------------- */
 
 pid_t crew_pid(const struct crew *crew, int local_rank)

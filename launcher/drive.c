@@ -76,6 +76,7 @@ static void start_workers(struct drive *d, const struct msg_world *world)
     journal_world(&d->journal, world, mono_now_us());
     d->spawn_failed =
         crew_start(d->crew, world, &d->spawned, &d->spawn_err) != 0;
+    guard_folder(crew_temporary(d->crew));
     lookout_start(d->lookout, world->base_rank);
     first_beat_watch(d->first_beat);
 }

@@ -44,8 +44,11 @@ struct guard {
     int64_t fenced_us;      /* the lease over which workers were killed */
 };
 
-/* Shared by guard and agent: until when the workers may run. */
-static _Atomic int64_t *lease_until_us;
+/* A page that guard and agent share. The agent writes, the guard reads. */
+static struct shared {
+    _Atomic int64_t lease_until_us;    /* until when the workers may run */
+    char folder[GUARD_FOLDER_MAX + 1]; /* read once the agent is dead */
+} * shared;
 
 /* Signals that were ignored when we started stay so (nohup); but with SIGCHLD
  * ignored, the kernel would not tell us of the agent's end. */
@@ -183,7 +186,7 @@ static int hear_signals(const struct guard *g)
 /* When to kill the workers in the agent's stead; MONO_NEVER: there are none. */
 static int64_t fence_at_us(const struct guard *g)
 {
-    int64_t until_us = atomic_load(lease_until_us);
+    int64_t until_us = atomic_load(&shared->lease_until_us);
     return until_us == g->fenced_us ? MONO_NEVER
                                     : mono_after(until_us, LATE_US);
 }
@@ -211,7 +214,7 @@ static void arm_timer(const struct guard *g)
 
 static void fence(struct guard *g)
 {
-    int64_t until_us = atomic_load(lease_until_us);
+    int64_t until_us = atomic_load(&shared->lease_until_us);
     if (mono_now_us() < fence_at_us(g))
         return;
     g->fenced_us = until_us;
@@ -258,6 +261,8 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     if (left > 0)
         log_warnx("%d processes of this launch could not be killed", left);
     cgroup_remove();
+    if (shared->folder[0] != '\0')
+        (void)rmdir(shared->folder); /* gone already, as a rule */
     release(&g->link_fd, &g->link);
     if (WIFEXITED(status))
         _exit(WEXITSTATUS(status));
@@ -280,11 +285,11 @@ int guard_split(uint64_t signals)
     int pair[2];
     sigset_t taken;
     struct guard g = {.link_fd = -1, .fenced_us = MONO_NEVER};
-    lease_until_us = mmap(NULL, sizeof(*lease_until_us), PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (lease_until_us == MAP_FAILED)
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
         fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent");
-    atomic_init(lease_until_us, MONO_NEVER);
+    atomic_init(&shared->lease_until_us, MONO_NEVER);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent");
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -341,9 +346,16 @@ void guard_hold(int guard_fd, int link_fd, const uint8_t *farewell, size_t len)
 
 void guard_lease(int guard_fd, int64_t until_us)
 {
-    int64_t before_us = atomic_exchange(lease_until_us, until_us);
+    int64_t before_us = atomic_exchange(&shared->lease_until_us, until_us);
     struct guard_word word = {.kind = GUARD_LEASE};
     /* A full socket means that the guard is about to look anyway. */
     if (until_us < before_us)
         (void)send(guard_fd, &word, sizeof(word), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void guard_folder(const char *path)
+{
+    size_t len = strlen(path);
+    if (len <= GUARD_FOLDER_MAX)
+        memcpy(shared->folder, path, len + 1);
 }
