@@ -6,7 +6,7 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 mkdir tmp
-export TMPDIR=$E2E_DIR/tmp
+export TMPDIR="$E2E_DIR/tmp"
 
 folders()
 {
