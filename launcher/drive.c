@@ -74,6 +74,7 @@ static void start_workers(struct drive *d, const struct msg_world *world)
 {
     store_host_renew(&d->store, world->round);
     journal_world(&d->journal, world, mono_now_us());
+    guard_wait();
     d->spawn_failed =
         crew_start(d->crew, world, &d->spawned, &d->spawn_err) != 0;
     guard_folder(crew_temporary(d->crew));
@@ -294,37 +295,54 @@ static const struct link_handler link_handler = {
     .on_down = on_link_down,
 };
 
-/* Server, store and orphans: whatever died that is no worker. */
+#define HELPERS 5
+typedef void died_fn(struct drive *d);
+
+static void server_died(struct drive *d)
+{
+    link_server_ended(d->link);
+    if (d->exiting)
+        uv_stop(&d->loop); /* it was waited for */
+}
+
+static void store_died(struct drive *d)
+{
+    log_warnx("the workers' store ended unexpectedly; a new, empty one takes "
+              "its place");
+    store_host_renew(&d->store, d->agent.world.round);
+}
+
+static void relay_died(struct drive *d)
+{
+    (void)waitpid(output_pid(d->output), NULL, WNOHANG);
+    output_restart(d->output);
+}
+
+static void lookout_helper_died(struct drive *d)
+{
+    lookout_helper_ended(d->lookout);
+}
+
+static void health_helper_died(struct drive *d)
+{
+    health_helper_ended(d->health);
+}
+
+/* Whatever died that is no worker: our own processes, and orphans. */
 static void reap_others(struct drive *d)
 {
+    static died_fn *const died[] = {server_died, store_died, relay_died,
+                                    lookout_helper_died, health_helper_died};
     for (;;) {
-        pid_t relay = output_pid(d->output);
-        pid_t ours[5] = {link_server(d->link), d->store.pid, relay,
-                         lookout_helper(d->lookout), health_helper(d->health)};
-        pid_t pid = crew_reap_orphans(d->crew, ours, 5);
+        const pid_t ours[HELPERS] = {
+            link_server(d->link), d->store.pid, output_pid(d->output),
+            lookout_helper(d->lookout), health_helper(d->health)};
+        pid_t pid = crew_reap_orphans(d->crew, ours, HELPERS);
         if (pid == 0)
             return;
-        if (pid == ours[3] || pid == ours[4]) {
-            if (pid == ours[3])
-                lookout_helper_ended(d->lookout);
-            else
-                health_helper_ended(d->health);
-            continue;
-        }
-        if (pid == relay) {
-            (void)waitpid(pid, NULL, WNOHANG);
-            output_restart(d->output);
-            continue;
-        }
-        if (pid == d->store.pid) {
-            log_warnx("the workers' store ended unexpectedly; a new, empty one "
-                      "takes its place");
-            store_host_renew(&d->store, d->agent.world.round);
-        } else {
-            link_server_ended(d->link);
-        }
-        if (d->exiting)
-            uv_stop(&d->loop);
+        for (int i = 0; i < HELPERS; i++)
+            if (ours[i] == pid)
+                died[i](d);
     }
 }
 

@@ -75,8 +75,7 @@ void errfile_read(const char *path,
  */
 void errfile_pass_on(const char *path, int code);
 
-/* The temporary folder that is to be gone at the end, "" where there is none.
- */
+/* The temporary folder that goes at the end, "" where there is none. */
 const char *errfile_temporary(const struct errfile *e);
 
 /* Removes a folder of ours, unless there are files in it. */

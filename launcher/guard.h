@@ -67,6 +67,11 @@ void guard_hold(int guard_fd, int link_fd, const uint8_t *farewell, size_t len);
  * none). Costs nothing where it is later than it was. */
 void guard_lease(int guard_fd, int64_t until_us);
 
+/* In the agent, before it starts workers: waits while the guard kills those of
+ * a lease that is over, which it may find out late; not for long, and mostly
+ * not at all. Only after guard_lease has told of another lease, or of none. */
+void guard_wait(void);
+
 /* In the agent: a folder that the guard removes at the end, if it is still
  * there and empty. One path, the last one counts; a longer one than
  * GUARD_FOLDER_MAX is not remembered. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "launcher/signals.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 
@@ -86,17 +87,14 @@ add_worker(const struct journal *j, cJSON *o, int local_rank, int64_t pid)
 
 void journal_add_end(cJSON *o, int code, int signal)
 {
-    const char *name = signal != 0 ? sigabbrev_np(signal) : NULL;
-    char text[24];
     if (o == NULL)
         return;
     if (signal == 0) {
         cJSON_AddNumberToObject(o, "exit_code", code);
         return;
     }
-    (void)snprintf(text, sizeof(text), "SIG%.16s", name != NULL ? name : "?");
     cJSON_AddNumberToObject(o, "signal", signal);
-    cJSON_AddStringToObject(o, "signal_name", text);
+    cJSON_AddStringToObject(o, "signal_name", signals_name(signal));
 }
 
 /* -- sums -------------------------------------------------------------------

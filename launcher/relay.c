@@ -396,21 +396,35 @@ static void open_worker(struct relay *r, const struct relay_word *w, int fds[2])
 /* -- the agent --------------------------------------------------------------
  */
 
+/* The newest one of that local rank; NULL: there is none. */
+static struct stream *find_stderr(const struct relay *r, int local_rank)
+{
+    struct stream *s = r->streams;
+    while (s != NULL &&
+           (s->local_rank != local_rank || s->which != CONF_STDERR))
+        s = s->next;
+    return s;
+}
+
+/* What the worker wrote before it died; not more than a tail can be of, should
+ * somebody else go on writing. */
+static void read_rest(struct relay *r, struct stream *s)
+{
+    bool more = true;
+    for (int i = 0; more && i < TAIL_MOST; i++)
+        more = s->fd >= 0 && buf_len(&s->left) < STREAM_LEFT / 2 &&
+               (read_some(r, s) || s->paused);
+}
+
 static void answer_tail(struct relay *r, int local_rank)
 {
     char text[LINES_TAIL_BYTES] = "";
     size_t len = 0;
-    for (struct stream *s = r->streams; s != NULL; s = s->next)
-        if (s->local_rank == local_rank && s->which == CONF_STDERR) {
-            for (int i = 0; i < TAIL_MOST && s->fd >= 0 &&
-                            buf_len(&s->left) < STREAM_LEFT / 2;
-                 i++)
-                if (!read_some(r, s) && !s->paused)
-                    break;
-            if (s->spliced && s->fd >= 0)
-                len = tail_of_file(s, text);
-            break;
-        }
+    struct stream *s = find_stderr(r, local_rank);
+    if (s != NULL)
+        read_rest(r, s);
+    if (s != NULL && s->spliced && s->fd >= 0)
+        len = tail_of_file(s, text);
     if (len == 0 && r->tails[local_rank] != NULL)
         len = lines_tail_get(r->tails[local_rank], text);
     /* Nothing is one NUL: Linux sends no empty datagram on such a socket. */

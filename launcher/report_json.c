@@ -24,22 +24,35 @@ static void add_seconds(cJSON *o, const char *name, int64_t us)
     cJSON_AddNumberToObject(o, name, (double)us / (double)MONO_S);
 }
 
+/* What ended the run, on `node`, and when; null and NULL where that is "". */
+static cJSON *add_cause(cJSON *root,
+                        const char *name,
+                        const struct agent_verdict *v,
+                        const char *node)
+{
+    if (!v->ended || node[0] == '\0') {
+        cJSON_AddNullToObject(root, name);
+        return NULL;
+    }
+    char when[64];
+    cJSON *o = cJSON_AddObjectToObject(root, name);
+    report_time(v->end.age_us + mono_now_us() - v->heard_us, when,
+                sizeof(when));
+    cJSON_AddStringToObject(o, "node", node);
+    add_number(o, "round", v->end.round);
+    cJSON_AddStringToObject(o, "time", when);
+    return o;
+}
+
 static void add_first_failure(cJSON *root, const struct agent_verdict *v)
 {
     const struct msg_end *e = &v->end;
-    if (!v->ended || e->node[0] == '\0') {
-        cJSON_AddNullToObject(root, "first_failure");
+    cJSON *o = add_cause(root, "first_failure", v, e->node);
+    if (o == NULL)
         return;
-    }
-    char when[64];
-    cJSON *o = cJSON_AddObjectToObject(root, "first_failure");
-    report_time(e->age_us + mono_now_us() - v->heard_us, when, sizeof(when));
-    cJSON_AddStringToObject(o, "node", e->node);
     add_number(o, "rank", e->rank);
     add_number(o, "local_rank", e->local_rank);
     add_number(o, "pid", e->pid);
-    add_number(o, "round", e->round);
-    cJSON_AddStringToObject(o, "time", when);
     journal_add_end(o, (int)e->code, (int)e->signal);
     cJSON_AddBoolToObject(o, "out_of_memory", e->oom != 0);
     cJSON_AddStringToObject(o, "error", e->error);
@@ -49,18 +62,9 @@ static void add_first_failure(cJSON *root, const struct agent_verdict *v)
 
 static void add_loss(cJSON *root, const struct agent_verdict *v)
 {
-    const struct msg_end *e = &v->end;
-    if (!v->ended || e->lost[0] == '\0') {
-        cJSON_AddNullToObject(root, "node_lost");
-        return;
-    }
-    char when[64];
-    cJSON *o = cJSON_AddObjectToObject(root, "node_lost");
-    report_time(e->age_us + mono_now_us() - v->heard_us, when, sizeof(when));
-    cJSON_AddStringToObject(o, "node", e->lost);
-    cJSON_AddStringToObject(o, "how", e->lost_how);
-    add_number(o, "round", e->round);
-    cJSON_AddStringToObject(o, "time", when);
+    cJSON *o = add_cause(root, "node_lost", v, v->end.lost);
+    if (o != NULL)
+        cJSON_AddStringToObject(o, "how", v->end.lost_how);
 }
 
 struct list {
