@@ -459,8 +459,8 @@ static void fill_ends(const struct run *run,
                       struct msg_end *end)
 {
     struct msg_ready ends = run->ends;
-    if (root == NULL)
-        ;
+    if (root == NULL || root->pid <= 0)
+        ; /* it never ran */
     else if (root->signal == SIGKILL || (root->hung && ends.by_term == 0))
         take_one(&ends.by_kill);
     else if (root->signal == SIGTERM || root->hung)
