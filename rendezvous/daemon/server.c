@@ -61,7 +61,8 @@ struct server {
     struct slots *slots;
     int64_t due_us; /* when the timer was to fire */
     bool tick_due;
-    int accepts;       /* in this turn of the loop */
+    int64_t turn;      /* of the loop */
+    int accepts;       /* in this one */
     bool accept_waits; /* one more, for the next turn */
     bool served;       /* a run was here */
     bool closing;
@@ -250,6 +251,7 @@ static void on_check(uv_check_t *check)
 {
     struct server *s = server_of(check->data);
     bool waits = s->accept_waits;
+    s->turn++;
     s->accepts = 0;
     s->accept_waits = false;
     if (waits && !s->closing)
@@ -312,12 +314,27 @@ static void on_hello_timer(uv_timer_t *timer)
         (void)uv_timer_stop(timer);
 }
 
+/*
+ * Whether it may go where others want its place. What it said right behind its
+ * connecting has been read after two turns of the loop: a launcher says all
+ * that it takes by then, or with a token half of that, by which it proves that
+ * it has the token. An older PyTorch has nothing to say (see turn_away).
+ */
+static bool may_go(const struct slot *slot)
+{
+    const struct server *s = slot->server;
+    int64_t full_us = s->giver != NULL ? HELLO_STORE_FULL_US : HELLO_FULL_US;
+    if (mono_now_us() >= slot->since_us + full_us)
+        return true;
+    return s->giver == NULL && s->turn >= slot->turn + 2 &&
+           !conn_is_proved(slot->conn);
+}
+
 /* Strangers who hold every connection must not keep nodes out: one of them goes
- * for a connection that comes from `addr` (slots_victim). */
+ * for a connection that comes from `addr`. */
 static void make_room(struct server *s, const char *addr)
 {
-    int64_t full_us = s->giver != NULL ? HELLO_STORE_FULL_US : HELLO_FULL_US;
-    struct slot *slot = slots_victim(s->slots, addr, mono_now_us(), full_us);
+    struct slot *slot = slots_victim(s->slots, addr, may_go);
     if (slot != NULL)
         turn_away(slot, "it said nothing, and others wait for its place");
 }
@@ -462,7 +479,7 @@ static void take_connection(struct server *s)
     conn_peer(c, peer);
     if (slots_used(s->slots) == slots_max(s->slots))
         make_room(s, peer);
-    struct slot *slot = slots_take(s->slots, c, peer, mono_now_us());
+    struct slot *slot = slots_take(s->slots, c, peer);
     if (slot == NULL) {
         complain_of(s, c, STRANGER_NO_ROOM,
                     "there is no room for more connections");
@@ -470,6 +487,8 @@ static void take_connection(struct server *s)
         return;
     }
     slot->server = s;
+    slot->since_us = mono_now_us();
+    slot->turn = s->turn;
     conn_set_ctx(c, slot);
     if (!uv_is_active((uv_handle_t *)&s->hello_timer))
         (void)uv_timer_start(&s->hello_timer, on_hello_timer, HELLO_SWEEP_MS,

@@ -731,6 +731,11 @@ bool conn_is_sealed(const struct conn *c)
     return c->tls != NULL;
 }
 
+bool conn_is_proved(const struct conn *c)
+{
+    return c->tls != NULL && tls_is_answered(c->tls);
+}
+
 void conn_raw(struct conn *c, const struct conn_handler *h, void *ctx)
 {
     ddp_assert(h->on_bytes != NULL && !c->greeted);

@@ -146,6 +146,10 @@ int conn_yield(struct conn *c, struct buf *rest);
 /* Whether what is said on it goes through TLS, so that both have the token. */
 bool conn_is_sealed(const struct conn *c);
 
+/* Whether the peer has proved by its first words that it has the token; that
+ * they are new is proved only by the next. False without a token. */
+bool conn_is_proved(const struct conn *c);
+
 /* Closes now, a dialled one by a reset; no on_closed. */
 void conn_close(struct conn *c);
 

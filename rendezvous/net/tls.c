@@ -72,6 +72,7 @@ struct tls {
     int hellos; /* plain handshake records that were there */
     uint8_t tail[TLS_FAREWELL_LEN]; /* the last bytes that came */
     uint8_t farewell[TLS_FAREWELL_LEN];
+    bool answered; /* a whole hello was there, and right */
     bool said_farewell;
     bool token_differs;
     char why[160];
@@ -503,6 +504,8 @@ static void greet(struct tls *t)
         fail_ssl(t);
     else if (t->greeting_len > TLS_GREETING_MAX)
         fail(t, "its greeting is too long");
+    else
+        t->answered = true;
     if (t->state == TLS_FAILED) {
         ossl.f_SSL_free(t->ssl); /* what it has to say is in `out` */
         t->ssl = NULL;
@@ -773,6 +776,11 @@ void tls_end(struct tls *t)
     if (t->state == TLS_UP || t->state == TLS_OVER) /* full: then no end */
         (void)record_seal(&t->ours, RECORD_ALERT, close_notify,
                           sizeof(close_notify), t->out);
+}
+
+bool tls_is_answered(const struct tls *t)
+{
+    return t->state == TLS_UP || (t->state == TLS_GREETING && t->answered);
 }
 
 enum tls_state tls_state(const struct tls *t)

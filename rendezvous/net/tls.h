@@ -94,6 +94,10 @@ void tls_end(struct tls *t);
 
 enum tls_state tls_state(const struct tls *t);
 
+/* Whether the peer's first words were right: of one that was accepted, its
+ * hello was made with the key, be it by another one that said it before. */
+bool tls_is_answered(const struct tls *t);
+
 /* In TLS_FAILED: a sentence, and whether the tokens are to blame. */
 const char *tls_why(const struct tls *t);
 bool tls_token_differs(const struct tls *t);

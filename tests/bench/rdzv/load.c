@@ -5,7 +5,8 @@
  * "name value" lines for run.
  *
  *     load storm PORT PID AGENTS PROCS        join, one is lost, all go on
- *     load idle PORT PID AGENTS PROCS SECONDS beats at the shortest timeout
+ *     load idle PORT PID AGENTS PROCS SECONDS [MS]   beats, at the shortest
+ *                                             heartbeat_timeout or at this one
  *
  * With DDPRUN_TOKEN_FILE in its environment, agents have that token and speak
  * TLS. PID is the server's, whose CPU time and memory are read; 0: nobody's.
@@ -731,8 +732,9 @@ static int number(const char *text, int max)
 int main(int argc, char *argv[])
 {
     bool is_idle = argc > 1 && strcmp(argv[1], "idle") == 0;
-    if (argc != (is_idle ? 7 : 6))
-        die("usage: load storm|idle PORT PID AGENTS PROCS [SECONDS]");
+    bool has_timeout = is_idle && argc == 8;
+    if (argc != (is_idle ? 7 : 6) && !has_timeout)
+        die("usage: load storm|idle PORT PID AGENTS PROCS [SECONDS [MS]]");
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max;
@@ -743,7 +745,9 @@ int main(int argc, char *argv[])
     n_agents = number(argv[4], AGENTS_MAX);
     n_procs = number(argv[5], PROCS_MAX);
     int seconds = is_idle ? number(argv[6], 36000) : 0;
-    heartbeat_ms = is_idle ? IDLE_MS : STORM_MS;
+    heartbeat_ms = has_timeout ? number(argv[7], 60000)
+                   : is_idle   ? IDLE_MS
+                               : STORM_MS;
     limit_ms = LIMIT_MS + seconds * 1000;
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
