@@ -91,7 +91,7 @@ BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
 PROTO  := $(addprefix rendezvous/proto/,frame msg ends http)
 CORE   := $(addprefix rendezvous/core/,rdzv join room source round node ranks \
 	note budget order strikes status)
-NET    := $(addprefix rendezvous/net/,addr conn tls record openssl \
+NET    := $(addprefix rendezvous/net/,addr conn door tls record openssl \
 	handover)
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(addprefix rendezvous/core/,store store_table store_wait) \
