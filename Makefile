@@ -91,7 +91,7 @@ BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
 PROTO  := $(addprefix rendezvous/proto/,frame msg ends http)
 CORE   := $(addprefix rendezvous/core/,rdzv join room source round node ranks \
 	note budget order strikes status)
-NET    := $(addprefix rendezvous/net/,addr conn tls record openssl \
+NET    := $(addprefix rendezvous/net/,addr conn door tls token record openssl \
 	handover)
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(addprefix rendezvous/core/,store store_table store_wait) \
@@ -132,7 +132,7 @@ ddprdzvd_OBJS := $(addprefix rendezvous/daemon/,main sd store_child) $(OPTS) \
 	$(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
 ddprdzvd_LIBS := -luv -lcjson -lm -ldl
 ddpctl_OBJS   := $(CTL) $(OPTS) \
-	$(addprefix rendezvous/net/,addr tls record openssl) \
+	$(addprefix rendezvous/net/,addr tls token record openssl) \
 	rendezvous/proto/frame rendezvous/proto/msg $(BASE)
 ddpctl_LIBS   := -lcjson -lm -ldl
 ddptrain_OBJS := $(TRAINER)
@@ -366,6 +366,7 @@ demo: setup
 BENCH_RDZV := $(addprefix $(B)/bench/rdzv/,load floor)
 $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
 		rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl \
+		rendezvous/net/token \
 		rendezvous/proto/msg $$(addprefix rendezvous/base/,err mono buf))
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm -ldl
