@@ -1,7 +1,7 @@
 #!/bin/sh
 # Does each error of the launcher's own end it with the status that ddprun(1)
 # names, and a sentence? Those of other scenarios: 2, 126, 127 in a04, 68 in
-# o02, 71 in j04, 75 in j02, 76 in k02, 78 in n02, 84 in m07; 67, 77 and 79 are
+# o02, 71 in j04, 75 in j02, 76 in k02, 84 in m07; 67, 77 and 79 are
 # libddp's.
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
@@ -41,6 +41,15 @@ kill -ABRT "$(agent_of a)"
 ends_with 70 a
 has 'SIGABRT.*a bug of ddprun' a.err
 nothing_left a
+
+# 78: a port that another job has.
+node a --master_port="$port" "$WORKER" hold
+wait_lines 2 ' world=1 ' started
+launch 78 --master_port="$port" true
+has 'cannot listen on .* port [0-9]*: Address already in use; is it another' \
+    it.err
+kill -TERM "$(pid_of a)"
+ends_with 143 a
 
 # 74: nothing can be written.
 for what in --help --version --print_completion=bash; do
