@@ -74,7 +74,7 @@ endif
 # What this nvcc knows of these, and the newest as PTX for what comes later.
 ARCHS := $(if $(NVCC),$(filter 75 80 90 100,$(patsubst compute_%,%, \
 	$(shell $(NVCC) --list-gpu-arch))))
-NVCCFLAGS := -O2 -g -std=c++17 --forward-unknown-to-host-compiler -ccbin $(CXX) \
+NVCCFLAGS := -O2 -g -std=c++17 --extended-lambda --forward-unknown-to-host-compiler -ccbin $(CXX) \
 	-Xcompiler -Wall,-Wextra,-fPIC,-fno-exceptions,-fno-threadsafe-statics \
 	$(if $(DEV),-Werror all-warnings) \
 	$(foreach a,$(ARCHS),-gencode arch=compute_$a,code=sm_$a) \
@@ -121,7 +121,8 @@ RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_nccl \
 TRAINER  := $(addprefix trainer/,main options data model device ops_cpu \
 	ops_conv optim plot progress keep resume $(if $(NVCC),,cuda_none))
 # The CUDA half: objects of nvcc's.
-TRAINER_CUDA := $(if $(NVCC),trainer/kernels)
+CUDA_HALF := $(addprefix trainer/,cuda cuda_linear cuda_conv cuda_optim)
+TRAINER_CUDA := $(if $(NVCC),$(CUDA_HALF))
 
 PROGRAMS := ddprun ddprdzvd ddpctl ddptrain
 LIBS     := libddp.a libddp.so
@@ -276,7 +277,7 @@ $(B)/tests/unit/check_keeper_cuda: | $(FAKE_CUDA)
 # ddptrain on emulated kernels, that driver and that NCCL.
 EMULATED := $(if $(NCCL_H),$(if $(HAVE_CXX),$(B)/tests/lib/ddptrain-emulated))
 $(B)/tests/lib/ddptrain-emulated: $(call obj,$(filter-out trainer/cuda_none, \
-		$(TRAINER)) trainer/kernels.emulated) $(B)/libddp.a \
+		$(TRAINER)) $(addsuffix .emulated,$(CUDA_HALF))) $(B)/libddp.a \
 		$(FAKE_CUDA) | $(FAKE_NCCL)
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
@@ -287,7 +288,7 @@ $(B)/tests/lib/ddptrain-emulated: $(call obj,$(filter-out trainer/cuda_none, \
 GPU_TESTS := $(if $(NVCC),$(addprefix $(B)/tests/gpu/,check_ops_cuda bench_snapshot))
 $(B)/tests/gpu/check_ops_cuda: $(call obj,tests/unit/check_ops_cuda \
 		$(addprefix trainer/,model optim device ops_cpu ops_conv)) \
-		$(B)/obj/trainer/kernels.cu.o
+		$(addprefix $(B)/obj/,$(addsuffix .cu.o,$(CUDA_HALF)))
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) -ldl -lcheck -lsubunit -lrt -lm
