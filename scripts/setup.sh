@@ -15,7 +15,7 @@ build='gcc make libc6-dev pkg-config|pkgconf libuv1-dev libcjson-dev
     libxxhash-dev zlib1g-dev libssl-dev'
 # Without these some tests or the demo cannot run, or are slow (libdnnl2).
 tests='libdnnl2 g++ check libsubunit-dev mandoc iproute2 nftables procps python3
-    dataset-fashion-mnist gnuplot-nox gdb-minimal|gdb'
+    dataset-fashion-mnist gnuplot-nox gdb-minimal|gdb tmux'
 # What the compiler must find where there is no apt.
 headers='uv.h cjson/cJSON.h xxhash.h zlib.h openssl/ssl.h check.h'
 
