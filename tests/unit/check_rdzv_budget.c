@@ -183,6 +183,30 @@ START_TEST(test_rdzv_scale_interval_is_told_to_the_next_server)
 }
 END_TEST
 
+/* Found by the simulator (NEWCOMERS=1 SEED=513391): a node set aside that came
+ * while the next round gathered told the next server of the last charge, and a
+ * member told it of the failure that this was for. */
+START_TEST(test_rdzv_charge_is_not_told_as_of_before_its_round)
+{
+    like.node_strikes = 1;
+    like.cooldown_ms = 10000;
+    like.window_ms = _i == 0 ? 0 : 60000;
+    rejoin(0, 0, 5, MSG_STATE_STOPPED, false);
+    rejoin(1, 1, 5, MSG_STATE_STOPPED, false);
+    fail_round(5, false);
+    ck_assert(noted("kept") && !told(0, "world"));
+    struct msg m = make_join(2);
+    m.join.aside_ms = 5000;
+    say(2, &m);
+    ck_assert_int_eq(last[2].waiting.spare, 1);
+    ck_assert_int_eq(last[2].waiting.restarts, 0);
+    ck_assert_int_eq(last[2].waiting.recent, 0);
+    later(36 * MONO_S, 3, 5); /* nothing is sure: so long */
+    tick(0);
+    ck_assert_int_eq(last[0].world.restarts, 1);
+}
+END_TEST
+
 int main(void)
 {
     const struct hand_test tests[] = {
@@ -194,6 +218,7 @@ int main(void)
         {test_rdzv_crash_loop_is_off_by_default, 1},
         {test_rdzv_crash_loop_is_told_to_the_next_server, 2},
         {test_rdzv_scale_interval_is_told_to_the_next_server, 1},
+        {test_rdzv_charge_is_not_told_as_of_before_its_round, 2},
     };
     return hand_main("rdzv_budget", tests, HAND_LEN(tests));
 }
