@@ -242,6 +242,7 @@ $(B)/libddp.so: $(call obj,$(RT)) worker_rt/libddp.map
 # The first lines of a test program say what it links, nothing else is linked:
 #     /* links: rendezvous/base/err rendezvous/proto/frame */
 #     /* libs: -lcjson */
+# What a helper in tests/ says so of itself is linked with it.
 
 UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/check_*.c))
 UNIT := $(filter-out $(if $(NCCL_H),,check_comm_nccl) \
@@ -249,7 +250,9 @@ UNIT := $(filter-out $(if $(NCCL_H),,check_comm_nccl) \
 SIM  := $(patsubst tests/sim/%.c,%,$(wildcard tests/sim/check_*.c))
 ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
 	$(addprefix $(B)/tests/sim/,$(SIM))
-links = $(shell sed -n 's,^/\* links: \(.*\) \*/$$,\1,p' $(1))
+named = $(shell sed -n 's,^/\* links: \(.*\) \*/$$,\1,p' $(1))
+links = $(sort $(call named,$(1)) $(foreach helper,$(filter tests/%, \
+	$(call named,$(1))),$(call named,$(helper).c)))
 libs  = $(shell sed -n 's,^/\* libs: \(.*\) \*/$$,\1,p' $(1))
 # A test with a bad disk gets all of its calls wrapped.
 BAD_DISK := $(shell sed -n 's/^NOBODY./x__wrap_/; s/^[a-z].*__wrap_//; T; \

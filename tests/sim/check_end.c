@@ -1,14 +1,4 @@
-/* links: tests/sim/story tests/sim/sim tests/sim/net tests/sim/nodes */
-/* links: tests/sim/watch */
-/* links: launcher/agent launcher/agent_link launcher/agent_work */
-/* links: rendezvous/core/rdzv rendezvous/core/join */
-/* links: rendezvous/core/room rendezvous/core/source */
-/* links: rendezvous/core/round rendezvous/core/node rendezvous/core/ranks */
-/* links: rendezvous/core/note rendezvous/proto/msg rendezvous/base/err */
-/* links: rendezvous/proto/ends */
-/* links: rendezvous/base/mono rendezvous/base/rng */
-/* links: rendezvous/core/budget rendezvous/core/order */
-/* links: rendezvous/core/strikes */
+/* links: tests/sim/sim tests/sim/story */
 /* libs: -lcjson */
 /*
  * The end of a run, with the daemon killed at every point of it: at each

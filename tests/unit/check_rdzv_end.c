@@ -1,8 +1,4 @@
-/* links: tests/unit/rdzv_hand rendezvous/core/rdzv rendezvous/core/join */
-/* links: rendezvous/core/round rendezvous/core/node rendezvous/core/ranks */
-/* links: rendezvous/core/note rendezvous/proto/msg rendezvous/base/err */
-/* links: rendezvous/base/mono rendezvous/base/rng rendezvous/core/budget */
-/* links: rendezvous/core/order rendezvous/core/strikes */
+/* links: tests/unit/rdzv_hand */
 /* libs: -lcjson */
 /*
  * Done, and the end of a run.
