@@ -30,9 +30,12 @@
 #include "launcher/report.h"
 #include "launcher/store_host.h"
 #include "launcher/sweep.h"
+#include "launcher/tmpfolder.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/daemon/server.h"
+
+#define CHORE_MS 1000
 
 struct drive {
     const struct conf *conf;
@@ -51,6 +54,7 @@ struct drive {
     uv_timer_t timer;
     uv_poll_t guard_poll;
     uv_signal_t sigchld;
+    uv_timer_t chore; /* once, when the workers have been running a moment */
 
     struct store_host store;
     struct sweep sweep;
@@ -70,6 +74,12 @@ static void step(struct drive *d, struct agent_event *ev);
 
 /* -- the core's actions ---------------------------------------------------- */
 
+static void on_chore(uv_timer_t *timer)
+{
+    const struct drive *d = timer->data;
+    tmpfolder_sweep(crew_temporary(d->crew));
+}
+
 static void start_workers(struct drive *d, const struct msg_world *world)
 {
     store_host_renew(&d->store, world->round);
@@ -78,6 +88,8 @@ static void start_workers(struct drive *d, const struct msg_world *world)
     d->spawn_failed =
         crew_start(d->crew, world, &d->spawned, &d->spawn_err) != 0;
     guard_folder(crew_temporary(d->crew));
+    if (d->journal.rounds == 1)
+        (void)uv_timer_start(&d->chore, on_chore, CHORE_MS, 0);
     lookout_start(d->lookout, world->base_rank);
     first_beat_watch(d->first_beat);
 }
@@ -486,6 +498,7 @@ static void fill_join(const struct drive *d, int store_port, struct msg_join *j)
 static void open_handles(struct drive *d)
 {
     (void)uv_timer_init(&d->loop, &d->timer); /* cannot fail */
+    (void)uv_timer_init(&d->loop, &d->chore);
     int rc = uv_poll_init(&d->loop, &d->guard_poll, d->guard_fd);
     if (rc == 0)
         rc = uv_poll_start(&d->guard_poll, UV_READABLE | UV_DISCONNECT,
@@ -497,7 +510,7 @@ static void open_handles(struct drive *d)
     if (rc != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot watch over workers: %s",
                uv_strerror(rc));
-    d->timer.data = d->guard_poll.data = d->sigchld.data = d;
+    d->timer.data = d->guard_poll.data = d->sigchld.data = d->chore.data = d;
 }
 
 int drive_run(const struct conf *conf,

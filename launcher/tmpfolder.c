@@ -17,7 +17,8 @@
 #define PREFIX    "ddprun_"
 #define NAME_LEN  (sizeof(PREFIX) - 1 + 6)
 #define TRIES     3
-#define LOOK_MAX  4096 /* names: a full /tmp must not delay the end */
+#define LOOK_MAX  4096 /* names in TMPDIR */
+#define SHARE     16   /* folders; of those beyond, one in so many */
 #define AGE_MIN_S 60   /* not one that is just being made */
 #define XFS_MAGIC 0x58465342L
 
@@ -78,12 +79,16 @@ static bool is_local(int dir)
            type == OVERLAYFS_SUPER_MAGIC;
 }
 
+static bool is_named_so(const char *name)
+{
+    return strlen(name) == NAME_LEN &&
+           strncmp(name, PREFIX, sizeof(PREFIX) - 1) == 0;
+}
+
 static bool is_stale(int dir, const char *name)
 {
     struct stat st;
-    return strlen(name) == NAME_LEN &&
-           strncmp(name, PREFIX, sizeof(PREFIX) - 1) == 0 &&
-           fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+    return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
            S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
            time(NULL) - st.st_mtime > AGE_MIN_S;
 }
@@ -99,27 +104,37 @@ static void remove_stale(int dir, const char *name)
     (void)close(fd); /* only read */
 }
 
-static void sweep(const char *root)
+static void sweep_root(const char *root)
 {
     DIR *d = opendir(root);
     const struct dirent *entry;
     if (d == NULL)
         return;
-    bool local = is_local(dirfd(d));
-    for (int n = 0; local && n < LOOK_MAX && (entry = readdir(d)) != NULL; n++)
-        if (is_stale(dirfd(d), entry->d_name))
-            remove_stale(dirfd(d), entry->d_name);
+    int left = is_local(dirfd(d)) ? LOOK_MAX : 0;
+    for (int n = 0; left > 0 && (entry = readdir(d)) != NULL; left--) {
+        const char *name = entry->d_name;
+        if (!is_named_so(name))
+            continue;
+        bool ours = n < SHARE || (n + getpid()) % SHARE == 0;
+        n++;
+        if (ours && is_stale(dirfd(d), name))
+            remove_stale(dirfd(d), name);
+    }
     (void)closedir(d); /* only read */
 }
 
-void tmpfolder_remove(const char *path)
+void tmpfolder_sweep(const char *path)
 {
     char root[PATH_MAX];
     const char *end = strrchr(path, '/');
-    (void)rmdir(path); /* what somebody wrote stays */
     if (end == NULL || end == path || (size_t)(end - path) >= sizeof(root))
         return;
     memcpy(root, path, (size_t)(end - path));
     root[end - path] = '\0';
-    sweep(root);
+    sweep_root(root);
+}
+
+void tmpfolder_remove(const char *path)
+{
+    (void)rmdir(path); /* what somebody wrote stays */
 }

@@ -17,12 +17,16 @@
  */
 bool tmpfolder_make(char *path, size_t size);
 
-/*
- * Removes it if it is empty, and empty ones beside it that nobody has locked,
- * are this user's and more than a minute old; those only on file systems of
- * this machine, where a lock is seen by all. Looks at a bounded number of
- * names.
- */
+/* Removes it if it is empty. */
 void tmpfolder_remove(const char *path);
+
+/*
+ * Removes empty ones beside it that nobody has locked, are this user's and more
+ * than a minute old; only on file systems of this machine, where a lock is seen
+ * by all. Takes well below a millisecond, also where TMPDIR is full: it looks
+ * at a bounded number of names, and, where many folders stay, at a share of
+ * them.
+ */
+void tmpfolder_sweep(const char *path);
 
 #endif

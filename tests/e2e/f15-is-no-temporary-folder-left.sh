@@ -1,8 +1,8 @@
 #!/bin/sh
 # A launch has a temporary folder for its workers' error files. Is it gone when
 # the workers are done, when the agent or the guard is killed, and, where both
-# are killed at once, when another launch has ended? Does one that has a file in
-# it stay, and that of a launch that lives?
+# are killed at once, when another launch has been running for a moment? Does
+# one that has a file in it stay, and that of a launch that lives?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 mkdir tmp
@@ -42,10 +42,10 @@ end_of it
 nothing_left it
 same 2 "$(folders)" 'folders after kill -9 of both'
 mkdir tmp/ddprun_kept00 && echo '{}' >tmp/ddprun_kept00/error.json
-launch 0 true
+launch 0 sleep 1.2
 same 3 "$(folders)" 'folders that are new'
 touch -d '2 minutes ago' tmp/ddprun_*
-launch 0 true
+launch 0 sleep 1.2
 same 2 "$(folders)" 'folders that are old, of a launch that lives or with a file'
 kill -TERM "$(pid_of other)"
 ends_with 143 other

@@ -68,8 +68,9 @@ START_TEST(test_tmpfolder_stale_ones_go)
 {
     ck_assert_int_eq(mkdir("ddprun_aaaaaa", 0700), 0);
     make_old("ddprun_aaaaaa");
-    tmpfolder_remove(path);
+    tmpfolder_sweep(path);
     ck_assert(!is_there("ddprun_aaaaaa"));
+    ck_assert(is_there(path));
 }
 END_TEST
 
@@ -79,7 +80,7 @@ START_TEST(test_tmpfolder_locked_ones_stay)
     char other[200];
     ck_assert(tmpfolder_make(other, sizeof(other)));
     make_old(other);
-    tmpfolder_remove(path);
+    tmpfolder_sweep(path);
     ck_assert(is_there(other));
 }
 END_TEST
@@ -102,7 +103,7 @@ START_TEST(test_tmpfolder_others_stay)
         ck_assert_int_eq(mkdir("ddprun_cccccc/run", 0700), 0);
     if (_i != 0)
         make_old(name);
-    tmpfolder_remove(path);
+    tmpfolder_sweep(path);
     ck_assert(is_there(name));
 }
 END_TEST
