@@ -1,5 +1,8 @@
 # A worker under @record that raises: is its message in ddprun's report, and the
-# status the worker's? Also as python -m.
+# status the worker's? Also as python -m. Is whoever started ddprun told in the
+# error file that they named, as by torchrun?
+import json
+
 from interop import *
 
 pathlib.Path("job").mkdir()
@@ -23,4 +26,12 @@ for name, options in (("script", ["job/main.py"]), ("module", ["-m",
     ends_with(1, name)
     has("ValueError: the loss is not a number", name)
     has("rank 1", name)
+
+os.environ["TORCHELASTIC_ERROR_FILE"] = os.path.abspath("told.json")
+start("told", DDPRUN, "--nproc_per_node=2", "job/main.py")
+ends_with(1, "told")
+told = json.loads(pathlib.Path("told.json").read_text())["message"]
+assert told["message"] == "ValueError: the loss is not a number", told
+assert told["errorCode"] == 1, told
+assert "in main" in told["extraInfo"]["py_callstack"], told
 done()
