@@ -26,10 +26,15 @@ kill_both
 for pid in $workers; do
     eventually 5 is_gone "$pid" || fail "worker $pid lives"
 done
-for pid in $(marked it); do
-    kill -KILL "$pid"
-done
-nothing_left
+# Its grandchildren may still be on their way.
+kill_marked()
+{
+    for pid in $(marked it); do
+        kill -KILL "$pid"
+    done
+    none_marked it
+}
+eventually 5 kill_marked || fail 'processes come and come'
 
 : >started
 node it --nproc_per_node=2 "$WORKER" family

@@ -1,5 +1,6 @@
 # A worker under @record that raises: is its message in ddprun's report, the
-# traceback once, and the status the worker's? Also as python -m.
+# traceback once, and the status the worker's? Also as python -m. Is whoever
+# started ddprun told in the error file that they named, as by torchrun?
 import json
 
 from interop import *
@@ -33,4 +34,12 @@ for name, options in (("script", ["job/main.py"]), ("module", ["-m",
     for text in first["stderr"], first["traceback"]:
         assert 'raise ValueError("the loss' in text, report
     same([c["rank"] for c in report["consequences"]], [0], "consequences")
+
+os.environ["TORCHELASTIC_ERROR_FILE"] = os.path.abspath("told.json")
+start("told", DDPRUN, "--nproc_per_node=2", "job/main.py")
+ends_with(1, "told")
+told = json.loads(pathlib.Path("told.json").read_text())["message"]
+assert told["message"] == "ValueError: the loss is not a number", told
+assert told["errorCode"] == 1, told
+assert "in main" in told["extraInfo"]["py_callstack"], told
 done()

@@ -21,7 +21,7 @@
 
 /* What `meeting` says: nodes, workers, backend, endpoint, who serves, rank,
  * what MASTER_ADDR:MASTER_PORT must be, and the number of notes. */
-static const char *meeting(const struct conf *c, char text[512])
+static const char *meeting(const struct conf *c, char text[1024])
 {
     char master[300] = "-";
     if (c->master_addr[0] != '\0')
@@ -29,7 +29,7 @@ static const char *meeting(const struct conf *c, char text[512])
                        c->master_port);
     else
         ck_assert_int_eq(c->master_port, 0);
-    (void)snprintf(text, 512,
+    (void)snprintf(text, 1024,
                    "%d:%d %s%s at %s %d%s host %d rank %d master %s%s",
                    c->nnodes_min, c->nnodes_max,
                    c->backend == CONF_STATIC ? "static" : "c10d",
@@ -123,7 +123,7 @@ START_TEST(test_conf_meeting_place_is_found)
 {
     struct conf c;
     struct ddp_err err = {.text = ""};
-    char line[512], text[512];
+    char line[512], text[1024];
     (void)snprintf(line, sizeof(line), "%s prog", meetings[_i].line);
     ck_assert_msg(conf_line_conf(&c, meetings[_i].env, line, &err) == 0,
                   "%s: %s", line, err.text);

@@ -344,16 +344,15 @@ END_TEST
 /* Each shell gets each option, and the values that are words. */
 START_TEST(test_opts_completion_has_every_option)
 {
-    static const char *const shells[] = {"bash", "zsh", "fish"};
+    static const char *const shells[] = {"bash", "zsh", "fish", "tcsh"};
     char *text = NULL, name[64];
     size_t len = 0;
     FILE *f = open_memstream(&text, &len);
     ck_assert(opts_completion(&table, shells[_i], f));
     ck_assert_int_eq(fclose(f), 0);
     for (int i = 0; i < ROWS; i++) {
-        bool dashes = _i < 2;
-        (void)snprintf(name, sizeof(name), "%s%s", dashes ? "--" : "-l ",
-                       rows[i].name);
+        const char *before = _i < 2 ? "--" : _i == 2 ? "-l " : " ";
+        (void)snprintf(name, sizeof(name), "%s%s", before, rows[i].name);
         ck_assert_msg((strstr(text, name) != NULL) ==
                           (rows[i].kind != OPTS_LATER),
                       "%s: %s", shells[_i], name);
@@ -413,7 +412,7 @@ int main(void)
     tcase_add_test(t, test_opts_endless_word_is_unknown);
     tcase_add_test(t, test_opts_where_names_the_source);
     tcase_add_test(t, test_opts_help_is_whole_and_narrow);
-    tcase_add_loop_test(t, test_opts_completion_has_every_option, 0, 3);
+    tcase_add_loop_test(t, test_opts_completion_has_every_option, 0, 4);
     tcase_add_test(t, test_opts_nearest_counts_edits);
     tcase_add_test(t, test_opts_numbers_are_whole);
     suite_add_tcase(s, t);
