@@ -156,7 +156,7 @@ static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
     /* Who is in no round has nothing to be waited for; but one who was told to
      * go must not come back as if it had not been. */
     if (!node_in_round(n) && n->group_rank < 0 && n->state != NODE_ENDING &&
-        n->state != NODE_DRAINED) {
+        !n->drained) {
         node_gone(r, n, "broke off");
         return;
     }
@@ -574,7 +574,7 @@ int64_t rdzv_deadline(const struct rdzv *r)
     int64_t at_us = r->lease_check_us;
     for (int i = 0; i < r->limits.runs_max; i++)
         if (r->runs[i].used)
-            at_us = mono_min(at_us, round_deadline(&r->runs[i]));
+            at_us = mono_min(at_us, round_deadline(r, &r->runs[i]));
     return at_us;
 }
 
