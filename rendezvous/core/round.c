@@ -445,6 +445,12 @@ static void stop_all(struct rdzv *r, const struct run *run, const char *why)
             node_send_stop(r, &r->nodes[i], run->round, why, run->graceful);
 }
 
+void round_tell_why(struct rdzv *r, struct run *run, const char *why)
+{
+    note(r, NOTE_round_over, run, "", "%s", why);
+    stop_all(r, run, why);
+}
+
 void round_hurry(struct rdzv *r, struct run *run, const char *why)
 {
     if (run->state != RUN_DRAIN || run->graceful == MSG_AT_ONCE)

@@ -97,6 +97,9 @@ void round_over(struct rdzv *r,
                 const char *why,
                 enum msg_graceful graceful);
 
+/* More is known of why the round is over: says so where workers still stop. */
+void round_tell_why(struct rdzv *r, struct run *run, const char *why);
+
 /* Something is lost or failed while workers leave at their own pace: their
  * peers may wait for it for ever, so none is given that time any more. */
 void round_hurry(struct rdzv *r, struct run *run, const char *why);
