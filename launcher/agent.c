@@ -26,6 +26,7 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
         .round = w->round,
         .group_rank = -1,
         .group_world = w->group_world,
+        .roll = w->roll,
         .restarts = w->restarts,
         .recent = w->recent,
         .struck = w->struck,

@@ -77,6 +77,7 @@ static void send_join(struct step *s)
         m.join.round = a->world.round;
         m.join.group_rank = a->world.group_rank;
         m.join.group_world = a->world.group_world;
+        m.join.roll = a->world.roll;
         m.join.restarts = a->world.restarts;
         m.join.state = state_of(a);
         m.join.sure = a->sure;

@@ -70,6 +70,7 @@ static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
         .scale_us = j->scale_ms * MONO_MS,
         .opened_us = r->now_us,
         .source = sources_take(r->run_sources, ev->peer_addr),
+        .roll_at_us = MONO_NEVER,
         .head = -1,
         .tail = -1,
     };
@@ -251,6 +252,7 @@ static void join_running(struct rdzv *r, struct run *run, struct node *n)
 void join_place(struct rdzv *r, struct run *run, struct node *n)
 {
     n->group_rank = -1;
+    round_call_roll(r, run);
     if (n->drained) {
         node_set_state(r, n, NODE_DRAINED);
         return;
@@ -303,7 +305,7 @@ demote_all(struct rdzv *r, struct run *run, const struct msg_join *j)
         next = n->next;
         n->group_rank = -1;
         n->confirmed = false;
-        if (n->state == NODE_LEAVING) {
+        if (n->state == NODE_LEAVING && !n->drained) {
             node_remove(r, n);
         } else if (n->state == NODE_WAITING) {
             node_set_state(r, n, NODE_SPARE);
@@ -337,8 +339,10 @@ run_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
     run->round = j->round;
     run->rebuilt = true;
     run->anchor = ANCHOR_NONE;
-    run->confirmed = 0;
+    run->ready_members = run->confirmed = 0;
     run->group_world = (int)j->group_world;
+    run->roll = j->roll;
+    run->roll_at_us = MONO_NEVER;
     run->holes = (int)j->group_world;
     memset(taken_bits(r, run), 0, (size_t)r->limits.nodes_max / 8 + 1);
     run->gone_done = 0;
@@ -415,6 +419,7 @@ static void take_anchor(struct run *run, const struct msg_join *j)
         j->state == MSG_STATE_READY ? ANCHOR_READY : ANCHOR_HELD;
     if (j->sure && anchor > run->anchor)
         run->anchor = anchor;
+    run->ready_members += j->sure && anchor == ANCHOR_READY;
 }
 
 /* A node that was a member of the round which was rebuilt takes its place. */
@@ -430,6 +435,7 @@ static void fill_hole(struct rdzv *r,
     run->sealed_us =
         mono_min(run->sealed_us, r->now_us - j->recent_ms * MONO_MS);
     take_anchor(run, j);
+    round_call_roll(r, run);
     note(r, NOTE_back, run, n->name, "%d more to come", run->holes);
     bool runs = j->sure && j->state == MSG_STATE_RUNNING;
     bool done = j->sure && j->state == MSG_STATE_DONE;
@@ -526,6 +532,7 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     bool knows = run->rebuilt && is_of_instance(run, j);
     if (knows)
         restore(r, run, j);
+    n->came_ready = knows && j->state == MSG_STATE_READY;
     strikes_believe(r, run, n, knows ? j->struck : 0, j->aside_ms);
     /* A lease of the server before us, which ours may not reach in time. It
      * granted none that is longer. */

@@ -131,6 +131,19 @@ static uint32_t hash_id(const struct rdzv *r, const char *id)
     return h & (r->n_buckets - 1);
 }
 
+/* FNV-1a of 64 bits, cut to what JSON keeps. Mixed well at the end: of ids that
+ * are alike, plain FNV has sums that are alike. It is no secret, since whoever
+ * may join may lie about all else as well. */
+static int64_t roll_of(const char *id)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    for (; *id != '\0'; id++)
+        h = (h ^ (unsigned char)*id) * UINT64_C(1099511628211);
+    for (int i = 0; i < 3; i++)
+        h = (h ^ h >> 29) * UINT64_C(0x9e3779b97f4a7c15);
+    return (int64_t)(h >> 12 & (uint64_t)ROLL_MASK);
+}
+
 struct node *node_find(const struct rdzv *r, const char *run, const char *agent)
 {
     int i = r->buckets[hash_id(r, agent)];
@@ -224,6 +237,7 @@ node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
         .short_seq = -1,
     };
     msg_set(n->agent, j->agent);
+    n->roll = roll_of(n->agent);
     msg_set(n->name, j->name);
     msg_set(n->role, j->role);
     msg_set(n->addr, j->addr[0] != '\0' ? j->addr : ev->peer_addr);

@@ -58,6 +58,8 @@ struct node {
                                last one was long */
     int64_t aside_until_us; /* its cool-down; in the past: it has none */
     int64_t stale_round;    /* STALE: the one that it was told to stop */
+    int64_t roll;           /* what stands for it in the roll of a round */
+    bool came_ready;        /* it had been in a round, when it came here */
     /* Its place in the round of run->round; group_rank -1: not in it. */
     int group_rank;
     int base_rank;
@@ -120,9 +122,12 @@ struct run {
     int64_t passed;     /* the last one of an instance that gave way */
     bool rebuilt;       /* it was sealed by a server that is no more ... */
     enum anchor anchor; /* ... and what is known of later rounds of that */
+    int ready_members;  /* of it, that came ready for the next one */
     int64_t rebuilt_at_us;
     int confirmed; /* nodes of it that have said that they hold it */
     int group_world, world_size; /* of that round */
+    int64_t roll;                /* of that, too: the sum of its nodes', or 0 */
+    int64_t roll_at_us;          /* when to see whether all have come */
     char master_addr[65];
     int master_port;
 
@@ -206,6 +211,9 @@ void node_unbind(struct rdzv *r, struct node *n);
 
 /* It said bye, or cannot any more. */
 void node_clear_bye(struct rdzv *r, struct node *n);
+
+/* Sums of nodes' rolls stay in this. */
+#define ROLL_MASK ((INT64_C(1) << 52) - 1)
 
 /* Whether it has a place in the round of run->round. */
 bool node_in_round(const struct node *n);

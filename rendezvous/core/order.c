@@ -273,7 +273,6 @@ static void drain(struct rdzv *r, struct node *n)
     case NODE_WAITING:
     case NODE_SPARE:
     case NODE_ASIDE:
-        n->group_rank = -1;
         node_set_state(r, n, NODE_DRAINED);
         round_try_seal(r, run); /* the last call may be off */
         return;

@@ -156,7 +156,7 @@ static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
     /* Who is in no round has nothing to be waited for; but one who was told to
      * go must not come back as if it had not been. */
     if (!node_in_round(n) && n->group_rank < 0 && n->state != NODE_ENDING &&
-        n->state != NODE_DRAINED) {
+        !n->drained) {
         node_gone(r, n, "broke off");
         return;
     }
@@ -231,15 +231,24 @@ static bool is_deeper(const struct failure *known,
     return at_us < known->at_us;
 }
 
-/* Keeps the failure that the others are consequences of. */
-static void take_root(struct rdzv *r,
+/* By status 77 a worker says that its peer went first: never a root. */
+static bool is_consequence(const struct msg_failed *f)
+{
+    return !f->hung && weight(f) == 0;
+}
+
+/* Keeps the failure that the others are consequences of. True: until now only a
+ * consequence of it was known. */
+static bool take_root(struct rdzv *r,
                       struct run *run,
                       const struct node *n,
                       const struct msg_failed *f)
 {
     int64_t at_us = r->now_us - f->age_us;
     if (run->root.known && !is_deeper(&run->root, f, at_us))
-        return;
+        return false;
+    bool explains = run->root.known && is_consequence(&run->root.what) &&
+                    !is_consequence(f);
     run->root.known = true;
     run->root.at_us = at_us;
     run->root.what = *f;
@@ -247,14 +256,13 @@ static void take_root(struct rdzv *r,
     msg_set(run->root.node, n->name);
     msg_set(run->root.agent, n->agent);
     run->last = run->root;
+    return explains;
 }
 
-static void note_failure(struct rdzv *r,
-                         struct run *run,
-                         const struct node *n,
-                         const struct msg_failed *f,
-                         char *why,
-                         size_t size)
+static void describe_failure(const struct node *n,
+                             const struct msg_failed *f,
+                             char *why,
+                             size_t size)
 {
     if (f->hung)
         (void)snprintf(why, size, "rank %lld on %s made no progress",
@@ -262,10 +270,14 @@ static void note_failure(struct rdzv *r,
     else if (f->signal != 0)
         (void)snprintf(why, size, "rank %lld on %s was killed by signal %lld",
                        (long long)f->rank, n->name, (long long)f->signal);
+    else if (is_consequence(f))
+        (void)snprintf(why, size,
+                       "rank %lld on %s lost a peer (exit code %lld); which "
+                       "one, and why, is not known yet",
+                       (long long)f->rank, n->name, (long long)f->code);
     else
         (void)snprintf(why, size, "rank %lld on %s ended with exit code %lld",
                        (long long)f->rank, n->name, (long long)f->code);
-    note(r, NOTE_failed, run, n->name, "%s", why);
 }
 
 /*
@@ -283,13 +295,15 @@ static void on_failed(struct rdzv *r,
     if (n->state != NODE_RUNNING && n->state != NODE_STOPPING)
         return;
     bool late = run->state == RUN_DRAIN && r->now_us - f->age_us > run->over_us;
-    if (run->charged || !late)
-        take_root(r, run, n, f);
+    bool explains = (run->charged || !late) && take_root(r, run, n, f);
+    char why[200];
+    describe_failure(n, f, why, sizeof(why));
+    if (run->charged && explains) /* the cause of what was told before */
+        round_tell_why(r, run, why);
     if (run->charged || late)
         return;
     run->charged = true;
-    char why[200];
-    note_failure(r, run, n, f, why, sizeof(why));
+    note(r, NOTE_failed, run, n->name, "%s", why);
     round_hurry(r, run, why);
     round_over(r, run, why, MSG_AT_ONCE);
 }
@@ -574,7 +588,7 @@ int64_t rdzv_deadline(const struct rdzv *r)
     int64_t at_us = r->lease_check_us;
     for (int i = 0; i < r->limits.runs_max; i++)
         if (r->runs[i].used)
-            at_us = mono_min(at_us, round_deadline(&r->runs[i]));
+            at_us = mono_min(at_us, round_deadline(r, &r->runs[i]));
     return at_us;
 }
 

@@ -41,7 +41,8 @@
  * `drain` is an operator's order (order.c), which the node is told of, and told
  * again whenever it comes back, until it answers by leave. A DRAINED node runs
  * no workers and has no place in a round to come; it is removed by leave, by a
- * FIN, or when its lease is over.
+ * FIN, or when its lease is over. Where it was in the last round, the next one
+ * waits for that.
  *
  * ASIDE is a spare of last resort (strikes.h): a WAITING node becomes one when
  * a round is over, and WAITING again where too few are there without it; to

@@ -14,6 +14,8 @@
 #define AGE_MAX_US      (INT64_C(86400000) * MONO_S) /* of messages.def */
 #define ENDS_MAX        409600000                    /* of messages.def, too */
 #define INSTANCE_MS_MAX INT64_C(86400000000)         /* and this */
+/* Nodes that come back together are looked at together. */
+#define ROLL_US (20 * MONO_MS)
 /* A round that lasted so long is no part of a crash loop. */
 #define PROGRESS_US (60 * MONO_S)
 
@@ -113,6 +115,7 @@ void round_send_waiting(struct rdzv *r,
         m.waiting.instance_ms = instance_ms(r, run);
         m.waiting.round = run->round;
         m.waiting.group_world = run->group_world;
+        m.waiting.roll = run->roll;
         m.waiting.restarts = restarts_before(run);
         m.waiting.recent = recent(r, run);
         m.waiting.scales = round_has_room(run);
@@ -206,6 +209,7 @@ void round_send_world(struct rdzv *r,
     m.world.struck = strikes_of(run, n);
     m.world.group_rank = n->group_rank;
     m.world.group_world = run->group_world;
+    m.world.roll = run->roll;
     m.world.base_rank = n->base_rank;
     m.world.world_size = run->world_size;
     m.world.role_rank = n->role_rank;
@@ -261,6 +265,15 @@ int64_t round_foreign_lease_us(const struct run *run)
     return lease_us + RECONNECT_US;
 }
 
+/* If there was one more round, it was of the same nodes, since survivors come
+ * first (pick_members) and there was no room for others. None of them has heard
+ * of it, and all are here. */
+static bool are_the_only_ones(const struct run *run)
+{
+    return run->ready_members >= run->group_world &&
+           run->group_world == run->nodes_max && run->strikes.max == 0;
+}
+
 /*
  * While members are missing, they may run the last known round. Where all are
  * here, but all were ready, there may be one more round; since not all of its
@@ -271,6 +284,8 @@ int64_t round_known_at_us(const struct run *run)
 {
     int64_t lease_us = run->heartbeat_us;
     if (!run->rebuilt || (run->holes == 0 && run->anchor == ANCHOR_HELD))
+        return 0;
+    if (run->holes == 0 && are_the_only_ones(run))
         return 0;
     if (run->anchor == ANCHOR_NONE)
         return mono_after(run->rebuilt_at_us, round_foreign_lease_us(run));
@@ -327,6 +342,7 @@ static void seal(struct rdzv *r, struct run *run)
     int ignored;
     run->world_size = ranks_assign(r->places, r->scratch, n_members, &ignored);
     run->group_world = n_members;
+    run->roll = 0;
     number_round(run);
     run->confirmed = 0;
     run->state = RUN_ACTIVE;
@@ -342,6 +358,7 @@ static void seal(struct rdzv *r, struct run *run)
     for (int i = 0; i < n_members; i++) {
         struct node *n = take_ranks(r, &r->places[i]);
         n->confirmed = false;
+        run->roll = (run->roll + n->roll) & ROLL_MASK;
         node_set_state(r, n, NODE_RUNNING);
     }
     note(r, NOTE_sealed, run, "", "%d nodes, world %d, master %s:%d%s",
@@ -364,10 +381,23 @@ static bool has_expired(const struct rdzv *r, const struct run *run)
     return false;
 }
 
+/* Whether a member of the last round was drained since, and has not said that
+ * it knows: until then it is one of the next, if a server after us asks it
+ * (are_the_only_ones). */
+static bool awaits_leave(const struct rdzv *r, const struct run *run)
+{
+    if (run->count[NODE_DRAINED] == 0)
+        return false;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].state == NODE_DRAINED && r->nodes[i].group_rank >= 0)
+            return true;
+    return false;
+}
+
 void round_try_seal(struct rdzv *r, struct run *run)
 {
     if (run->state != RUN_GATHER || run->absent > 0 ||
-        r->now_us < round_known_at_us(run))
+        r->now_us < round_known_at_us(run) || awaits_leave(r, run))
         return;
     strikes_recall(r, run);
     int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
@@ -413,6 +443,12 @@ static void stop_all(struct rdzv *r, const struct run *run, const char *why)
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         if (r->nodes[i].state == NODE_STOPPING)
             node_send_stop(r, &r->nodes[i], run->round, why, run->graceful);
+}
+
+void round_tell_why(struct rdzv *r, struct run *run, const char *why)
+{
+    note(r, NOTE_round_over, run, "", "%s", why);
+    stop_all(r, run, why);
 }
 
 void round_hurry(struct rdzv *r, struct run *run, const char *why)
@@ -689,8 +725,81 @@ static void tick_gather(struct rdzv *r, struct run *run)
     round_try_seal(r, run);
 }
 
+/* -- the roll of a rebuilt round ------------------------------------------- */
+
+void round_call_roll(const struct rdzv *r, struct run *run)
+{
+    if (run->holes > 0 && run->roll_at_us == MONO_NEVER)
+        run->roll_at_us = mono_after(r->now_us, ROLL_US);
+}
+
+struct called {
+    int nodes;
+    int64_t sum;
+};
+
+static void call(struct called *c, const struct node *n)
+{
+    c->nodes++;
+    c->sum = (c->sum + n->roll) & ROLL_MASK;
+}
+
+static bool is_complete(const struct run *run, const struct called *c)
+{
+    return run->roll != 0 && c->nodes == run->group_world &&
+           c->sum == run->roll;
+}
+
+/* Has no workers, nor a place in the round, as far as is known here. */
+static bool is_idle(const struct node *n)
+{
+    return n->group_rank < 0 &&
+           (n->state == NODE_WAITING || n->state == NODE_SPARE ||
+            n->state == NODE_ASIDE || n->state == NODE_DRAINED);
+}
+
+/*
+ * The server before us may have been gone before all heard of the round that it
+ * had just sealed: those who did not are here, run nothing, and do not know
+ * that they are in it. Whether it is they who are missing, or others that run
+ * workers of it, tells its roll; with nodes that had been in a round before,
+ * who come first, or with all that are here.
+ */
+static bool all_are_here(const struct rdzv *r, const struct run *run)
+{
+    struct called members = {0}, all = {0};
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        bool idle = is_idle(n);
+        if (!idle && n->group_rank < 0)
+            continue; /* it may run something older */
+        call(&all, n);
+        if (!idle || n->came_ready)
+            call(&members, n);
+    }
+    return is_complete(run, &members) || is_complete(run, &all);
+}
+
+/* Nobody is missing; but whoever did not hear of the round cannot be given its
+ * place in it any more, so that another one begins at once. */
+static void tick_roll(struct rdzv *r, struct run *run)
+{
+    if (run->holes == 0 || r->now_us < run->roll_at_us)
+        return;
+    run->roll_at_us = MONO_NEVER;
+    if (!all_are_here(r, run))
+        return;
+    note(r, NOTE_back, run, "", "all are here; %d had not heard of the round",
+         run->holes);
+    run->holes = 0;
+    round_over(r, run, "nodes had not heard of it when the rendezvous died",
+               MSG_AT_ONCE);
+    round_try_drained(r, run);
+}
+
 static void tick_holes(struct rdzv *r, struct run *run)
 {
+    tick_roll(r, run);
     if (run->holes == 0 || r->now_us < round_known_at_us(run))
         return;
     note(r, NOTE_lost, run, "", "%d nodes did not come back", run->holes);
@@ -722,14 +831,14 @@ void round_tick(struct rdzv *r, struct run *run)
     DDP_WRONG("run state");
 }
 
-static int64_t gather_deadline(const struct run *run)
+static int64_t gather_deadline(const struct rdzv *r, const struct run *run)
 {
     int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
     int64_t at_us = run->head >= 0 ? run->notice_at_us : MONO_NEVER;
     if (have < run->nodes_min)
         at_us = mono_min(at_us, mono_after(run->gather_since_us, run->join_us));
-    else if (run->absent > 0)
-        return at_us; /* its lease is waited for */
+    else if (run->absent > 0 || awaits_leave(r, run))
+        return at_us; /* its lease, or its leave, is waited for */
     else if (run->rebuilt)
         at_us = mono_min(at_us, round_known_at_us(run));
     else
@@ -740,17 +849,17 @@ static int64_t gather_deadline(const struct run *run)
 static int64_t active_deadline(const struct run *run)
 {
     if (run->holes > 0)
-        return round_known_at_us(run);
+        return mono_min(round_known_at_us(run), run->roll_at_us);
     return run->count[NODE_SPARE] > 0 && round_has_room(run)
                ? run->scale_next_us
                : MONO_NEVER;
 }
 
-int64_t round_deadline(const struct run *run)
+int64_t round_deadline(const struct rdzv *r, const struct run *run)
 {
     switch (run->state) {
     case RUN_GATHER:
-        return mono_min(gather_deadline(run), strikes_deadline(run));
+        return mono_min(gather_deadline(r, run), strikes_deadline(run));
     case RUN_ACTIVE:
     case RUN_DRAIN:
         return mono_min(active_deadline(run), strikes_deadline(run));

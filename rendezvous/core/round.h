@@ -76,6 +76,10 @@ int64_t round_known_at_us(const struct run *run);
  * members are back: they tell no more than their group ranks. */
 void round_reckon(struct rdzv *r, struct run *run);
 
+/* A node has come while others of the rebuilt round are missing: sees soon
+ * whether it is they. */
+void round_call_roll(const struct rdzv *r, struct run *run);
+
 /* Whether a newcomer would make the sealed round larger. Not while members are
  * missing, and not once it is about to be done. */
 bool round_has_room(const struct run *run);
@@ -92,6 +96,9 @@ void round_over(struct rdzv *r,
                 struct run *run,
                 const char *why,
                 enum msg_graceful graceful);
+
+/* More is known of why the round is over: says so where workers still stop. */
+void round_tell_why(struct rdzv *r, struct run *run, const char *why);
 
 /* Something is lost or failed while workers leave at their own pace: their
  * peers may wait for it for ever, so none is given that time any more. */
@@ -126,6 +133,6 @@ void round_send_waiting(struct rdzv *r,
 
 /* What is due at r->now_us: notices, last call, timeouts. */
 void round_tick(struct rdzv *r, struct run *run);
-int64_t round_deadline(const struct run *run);
+int64_t round_deadline(const struct rdzv *r, const struct run *run);
 
 #endif

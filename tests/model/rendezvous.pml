@@ -16,8 +16,9 @@
  *     has not seen are over (round_known_at_us);
  *   - a lease whose time is over at the server is void wherever it is (gen).
  *
- * Left out: spares beyond nodes_max, last call (but as an event), leave, beats
- * on a link that works, refunds, the weight of failures.
+ * Left out: spares beyond nodes_max, last call (but as an event), beats on a
+ * link that works, refunds, the weight of failures, the roll of a round, and
+ * two instances that meet (tests/sim does that, NEWCOMERS=1).
  *
  * What holds: the assertions in seal(), charge() and spawn(). At the end, when
  * nothing can happen any more, settled() must hold: a round runs on every live
@@ -27,11 +28,16 @@
  *
  *   -DN=2 -DNODES_MIN=1 -DFAULTS=2 -DRESTARTS=1 -DDAEMONS=1
  *   -DFINISHING     workers succeed if nothing happens to them
+ *   -DLEAVING       a node may be told to go, by its user
+ *   -DORDERS        ... or by an operator (drain), who may end the run, too
  *   -DSEAL_EARLY    the server does not wait for leases   } each must
  *   -DRESET_IS_FIN  a broken connection counts as a FIN   } be found
  *   -DFORGET_ROUND  a server without memory starts anew   }
  *   -DCHARGE_TWICE  each node's failure is charged        }
  *   -DMUTE          a stop is not said again after a break }
+ *   -DLEAVE_IS_FIN  a node that leaves counts as gone      }
+ *   -DDRAIN_ONCE    a drain is not said again after a break }
+ *   -DDRAIN_FORGETS a drained node may come into a round   }
  */
 #ifndef N
 #define N 2
@@ -52,8 +58,8 @@
 #define INSTS  4
 
 /* Messages; fin and rst are the ends of a connection. */
-mtype = { join, failed, ready, done, world, stop, lease, end, refused,
-          fin, rst };
+mtype = { join, failed, ready, done, leave, world, stop, drain, lease, end,
+          refused, fin, rst };
 
 /* enum run_state */
 #define RUN_GATHER 0
@@ -69,6 +75,8 @@ mtype = { join, failed, ready, done, world, stop, lease, end, refused,
 #define NODE_STOPPING 5
 #define NODE_STALE    6
 #define NODE_ENDING   7
+#define NODE_LEAVING  8
+#define NODE_DRAINED  9
 /* enum agent_work, and what a join says of it (enum msg_state) */
 #define AGENT_NONE     0
 #define AGENT_RUNNING  1
@@ -100,6 +108,7 @@ byte node[N];
 bool conn[N];         /* false: absent */
 bool in_group[N];     /* group_rank >= 0 */
 bool taken[N];
+bool drained[N];      /* an operator's order, until the node is gone */
 
 /* -- the agents ------------------------------------------------------------ */
 
@@ -112,6 +121,7 @@ bool alive[N];        /* its workers */
 bool leased[N];       /* the lease is not over */
 bool link_up[N];
 bool has_failed[N];
+bool leaving[N];
 bool dead[N];         /* the launcher is no more */
 bool told[N];         /* ... since it was told of the end, or refused */
 bool cut[N];
@@ -130,7 +140,13 @@ byte k, n;            /* of loops; 0 in between */
 #define AT(inst, round) ((inst) * ROUNDS + (round))
 #define IN_ROUND(i)                                                            \
     (node[i] == NODE_RUNNING || node[i] == NODE_STOPPING ||                    \
-     node[i] == NODE_DONE)
+     node[i] == NODE_DONE || node[i] == NODE_LEAVING)
+
+#ifdef DRAIN_FORGETS
+#define IS_WANTED(i) true
+#else
+#define IS_WANTED(i) (!drained[i])
+#endif
 
 inline to_node(i, kind, inst, round)
 {
@@ -227,6 +243,7 @@ inline seal()
     for (k : 0 .. N - 1) {
         if
         :: node[k] == NODE_WAITING || node[k] == NODE_SPARE ->
+           assert(!drained[k]); /* it is told to go, and gets no place */
            node[k] = NODE_RUNNING; in_group[k] = true; group_world++;
            to_node(k, world, run_inst, run_round)
         :: else
@@ -284,7 +301,8 @@ inline try_seal(last_call_over)
 {
     n = 0;
     for (k : 0 .. N - 1) {
-        n = n + (node[k] != NODE_UNKNOWN && !conn[k])
+        n = n + (node[k] != NODE_UNKNOWN && !conn[k]) +
+            (node[k] == NODE_DRAINED && in_group[k]) /* awaits_leave */
     }
     k = 0;
     if
@@ -321,7 +339,15 @@ inline settle()
        run_end()
     :: else
     fi;
-    count(NODE_STOPPING);
+    n = 0;
+    for (k : 0 .. N - 1) {
+        n = n + (node[k] == NODE_LEAVING)
+    }
+    k = 0;
+    if
+    :: n == 0 -> count(NODE_STOPPING)
+    :: else
+    fi;
     if
     :: run_state == RUN_DRAIN && n == 0 && holes == 0 -> charge()
     :: else
@@ -340,6 +366,7 @@ inline node_gone(i)
     fi;
     drop(i);
     node[i] = NODE_UNKNOWN; in_group[i] = false; conn[i] = false;
+    drained[i] = false;
     for (k : 0 .. N - 1) {
         n = n + (node[k] != NODE_UNKNOWN)
     }
@@ -358,8 +385,11 @@ inline join_place(i)
     in_group[i] = false;
     count(NODE_DONE);
     if
-    :: run_state == RUN_ACTIVE && !(holes == 0 && n + gone_done == 0 &&
-                                    group_world < N) ->
+#ifndef DRAIN_FORGETS
+    :: drained[i] -> node[i] = NODE_DRAINED
+#endif
+    :: IS_WANTED(i) && run_state == RUN_ACTIVE &&
+       !(holes == 0 && n + gone_done == 0 && group_world < N) ->
        node[i] = NODE_SPARE
     :: else ->
        node[i] = NODE_WAITING;
@@ -375,7 +405,9 @@ inline run_rebuild(inst, round)
         taken[k] = false;
         if
         :: node[k] == NODE_WAITING -> node[k] = NODE_SPARE
-        :: IN_ROUND(k) ->
+        :: node[k] == NODE_LEAVING && !drained[k] ->
+           drop(k); node[k] = NODE_UNKNOWN
+        :: IN_ROUND(k) && !(node[k] == NODE_LEAVING && !drained[k]) ->
            node[k] = NODE_STALE;
            to_node(k, stop, run_inst, run_round)
         :: else
@@ -420,6 +452,12 @@ inline rejoin(i, round)
 {
     conn[i] = true;
     to_node(i, lease, gen[i], 0);
+#ifndef DRAIN_ONCE
+    if
+    :: drained[i] && node[i] != NODE_ENDING -> to_node(i, drain, 0, 0)
+    :: else
+    fi;
+#endif
     if
     :: node[i] == NODE_RUNNING && round != run_round ->
        to_node(i, world, run_inst, run_round)
@@ -501,8 +539,43 @@ inline on_ready(i, round)
        node[i] = NODE_WAITING
     :: node[i] == NODE_RUNNING && round == run_round ->
        node[i] = NODE_WAITING; round_over()
+    :: node[i] == NODE_LEAVING && round == run_round -> node_gone(i)
     :: else
     fi
+}
+
+/* Its workers may still be there: it is waited for, but where it runs none. */
+inline on_leave(i)
+{
+    if
+    :: node[i] == NODE_UNKNOWN || node[i] == NODE_LEAVING ||
+       run_state == RUN_ENDED -> skip
+    :: else ->
+       if
+#ifndef LEAVE_IS_FIN
+       :: node[i] == NODE_RUNNING || node[i] == NODE_STOPPING ->
+          node[i] = NODE_LEAVING; round_over()
+       :: node[i] != NODE_RUNNING && node[i] != NODE_STOPPING -> node_gone(i)
+#else
+       :: node_gone(i)
+#endif
+       fi
+    fi
+}
+
+/* order.c, drain() */
+inline order_drain(i)
+{
+    drained[i] = true;
+    to_node(i, drain, 0, 0);
+    if
+    :: node[i] == NODE_WAITING || node[i] == NODE_SPARE ->
+       node[i] = NODE_DRAINED
+    :: node[i] == NODE_RUNNING || node[i] == NODE_STOPPING ->
+       node[i] = NODE_LEAVING; round_over()
+    :: else
+    fi;
+    settle()
 }
 
 inline on_done(i, round)
@@ -523,7 +596,7 @@ inline on_closed(i)
     :: node[i] != NODE_UNKNOWN -> node_gone(i)
 #else
     :: node[i] != NODE_UNKNOWN && !IN_ROUND(i) && !in_group[i] &&
-       node[i] != NODE_ENDING -> node_gone(i)
+       node[i] != NODE_ENDING && !drained[i] -> node_gone(i)
 #endif
     :: else
     fi
@@ -537,6 +610,7 @@ inline server_hears(i)
     :: up[i]?failed(x_inst, x_round, _, _) -> on_failed(i, x_round)
     :: up[i]?ready(x_inst, x_round, _, _) -> on_ready(i, x_round)
     :: up[i]?done(x_inst, x_round, _, _) -> on_done(i, x_round)
+    :: up[i]?leave(_, _, _, _) -> on_leave(i)
     :: up[i]?fin(_, _, _, _) ->
        conn[i] = false;
        if
@@ -555,7 +629,29 @@ inline exit_agent(i)
 {
     assert(!alive[i]);
     dead[i] = true; work[i] = AGENT_NONE; leased[i] = false; holds[i] = false;
-    sure[i] = false; has_failed[i] = false; a_inst[i] = 0; a_round[i] = 0
+    sure[i] = false; has_failed[i] = false; leaving[i] = false; a_inst[i] = 0; a_round[i] = 0
+}
+
+/* All of it is dead: so says the end of its connection. */
+inline farewell(i)
+{
+    exit_agent(i);
+    if
+    :: link_up[i] -> assert(nfull(up[i])); up[i]!fin, 0, 0, 0, false
+    :: else
+    fi;
+    link_up[i] = false
+}
+
+/* By a signal or a drain: once no worker is left. */
+inline go(i)
+{
+    leaving[i] = true;
+    to_server(i, leave, 0);
+    if
+    :: !alive[i] -> farewell(i)
+    :: else -> work[i] = AGENT_STOPPING
+    fi
 }
 
 /* What it says on each new connection. */
@@ -572,6 +668,10 @@ inline on_link_up(i)
     :: else ->
        to_server(i, join, work[i]);
        if
+       :: leaving[i] -> to_server(i, leave, 0)
+       :: else
+       fi;
+       if
        :: has_failed[i] -> to_server(i, failed, 0)
        :: else
        fi;
@@ -587,7 +687,11 @@ inline all_dead(i)
 {
     alive[i] = false;
     work[i] = AGENT_NONE;
-    to_server(i, ready, 0)
+    to_server(i, ready, 0);
+    if
+    :: leaving[i] -> farewell(i)
+    :: else
+    fi
 }
 
 inline spawn(i)
@@ -623,7 +727,7 @@ inline on_stop(i, round)
     :: work[i] == AGENT_NONE ->
        assert(nfull(up[i]));
        up[i]!ready, a_inst[i], round, 0, sure[i]
-    :: work[i] != AGENT_NONE && round == a_round[i] ->
+    :: work[i] != AGENT_NONE && round == a_round[i] && !leaving[i] ->
        if
        :: work[i] == AGENT_DONE -> all_dead(i)
        :: else -> work[i] = AGENT_STOPPING
@@ -642,6 +746,11 @@ inline agent_hears(i)
        fi
     :: down[i]?world(x_inst, x_round) -> on_world(i, x_inst, x_round)
     :: down[i]?stop(x_inst, x_round) -> on_stop(i, x_round)
+    :: down[i]?drain(_, _) ->
+       if
+       :: leaving[i] -> skip
+       :: else -> go(i)
+       fi
     :: down[i]?end(_, _) ->
        alive[i] = false; told[i] = true; exit_agent(i);
        link_up[i] = false; assert(nfull(up[i])); up[i]!fin, 0, 0, 0, false
@@ -680,7 +789,7 @@ inline kill_daemon()
     forget_run();
     for (k : 0 .. N - 1) {
         node[k] = NODE_UNKNOWN; conn[k] = false; in_group[k] = false;
-        taken[k] = false; link_up[k] = false;
+        taken[k] = false; link_up[k] = false; drained[k] = false;
         do
         :: nempty(up[k]) -> up[k]?_, _, _, _, _
         :: nempty(down[k]) -> down[k]?_, _, _
@@ -696,6 +805,10 @@ inline settled()
     n = 0;
     for (k : 0 .. N - 1) {
         n = n + !dead[k]
+    }
+    k = 0;
+    for (k : 0 .. N - 1) {
+        assert(dead[k] || !drained[k]) /* it has gone */
     }
     k = 0;
     if
@@ -774,6 +887,14 @@ end_idle:
         :: else
         fi;
         exit_agent(i); link_up[i] = false }
+#ifdef LEAVING
+    :: atomic { faults > 0 && !dead[i] && !leaving[i] -> faults--; go(i) }
+#endif
+#ifdef ORDERS
+    :: atomic { faults > 0 && node[i] != NODE_UNKNOWN && !drained[i] &&
+        node[i] != NODE_LEAVING && run_state != RUN_ENDED ->
+        faults--; order_drain(i) }
+#endif
     :: atomic { faults > 0 && !dead[i] -> /* nothing is heard of it again */
         faults--; alive[i] = false; exit_agent(i); link_up[i] = false;
         cut[i] = true }
@@ -792,6 +913,10 @@ end_idle:
         try_seal(false) }
     :: atomic { faults > 0 && daemons > 0 ->
         faults--; daemons--; kill_daemon() }
+#ifdef ORDERS
+    :: atomic { faults > 0 && run_inst != 0 && run_state != RUN_ENDED ->
+        faults--; run_end() }
+#endif
     :: atomic { timeout -> settled(); break }
     od
 }

@@ -154,6 +154,28 @@ START_TEST(test_rdzv_failure_on_a_node_that_leaves_is_given_back)
 }
 END_TEST
 
+/* A peer of a killed process may be heard of first. Its sentence does not take
+ * that for the cause, and the cause is told once it is known. */
+START_TEST(test_rdzv_lost_peer_is_told_as_a_consequence)
+{
+    run_two(2, 2);
+    failed(1, 1, ddp_code_exit(DDP_E_PEER), 0);
+    ck_assert(told(0, "stop") && told(1, "stop"));
+    ck_assert_str_eq(last[0].stop.text,
+                     "rank 1 on n1 lost a peer (exit code 77); which one, and "
+                     "why, is not known yet");
+    struct msg m = {.kind = MSG_KIND_failed,
+                    .failed = {.round = 1, .signal = 9, .age_us = 100}};
+    say(0, &m);
+    ck_assert(told(0, "stop") && told(1, "stop") && !noted("failed"));
+    ck_assert_str_eq(last[1].stop.text, "rank 0 on n0 was killed by signal 9");
+    failed(1, 1, 3, 1000); /* no better one: nothing more is told */
+    ck_assert(!told(0, "stop"));
+    both_ready(1);
+    ck_assert_int_eq(last[0].world.restarts, 1);
+}
+END_TEST
+
 int main(void)
 {
     const struct hand_test tests[] = {
@@ -166,6 +188,7 @@ int main(void)
         {test_rdzv_failure_after_the_round_was_over_is_not_charged, 2},
         {test_rdzv_failure_is_given_back_when_a_node_is_lost, 1},
         {test_rdzv_failure_on_a_node_that_leaves_is_given_back, 3},
+        {test_rdzv_lost_peer_is_told_as_a_consequence, 1},
     };
     return hand_main("rdzv_failure", tests, HAND_LEN(tests));
 }

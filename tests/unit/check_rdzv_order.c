@@ -164,6 +164,40 @@ START_TEST(test_rdzv_order_that_is_out_of_order_is_refused)
 }
 END_TEST
 
+/* Or a server after us, which finds it ready for the next round and knows of no
+ * drain, would take it for one of that. */
+START_TEST(test_rdzv_seal_waits_until_a_drained_survivor_knows)
+{
+    run_two(1, 2);
+    failed(0, 1, 3, 0);
+    ready(1, 1);
+    order_drain("", "n1", false);
+    ck_assert(told(1, "drain"));
+    ready(0, 1);
+    ck_assert(!told(0, "world"));
+    ck_assert_int_gt(rdzv_deadline(rdzv), now_us);
+    leave(1, false);
+    ck_assert(told(0, "world"));
+}
+END_TEST
+
+/* Found by the simulator (NEWCOMERS=1 SEED=731891): the order was forgotten
+ * with the round, where an older instance's took its place. */
+START_TEST(test_rdzv_drain_outlives_the_newcomers_instance)
+{
+    run_two(2, 2);
+    struct msg again = make_rejoin(1, 1, MSG_STATE_STOPPED, true);
+    msg_set(again.join.instance, last[1].world.instance);
+    again.join.instance_ms = 0;
+    closed(1, false);
+    order_drain("", "n1", true);
+    rejoin(3, 3, 5, MSG_STATE_RUNNING, true);
+    ck_assert(noted("rebuilt"));
+    say(1, &again);
+    ck_assert(told(1, "drain") && told(1, "stop"));
+}
+END_TEST
+
 int main(void)
 {
     const struct hand_test tests[] = {
@@ -174,6 +208,8 @@ int main(void)
         {test_rdzv_drain_in_one_of_two_runs, 1},
         {test_rdzv_order_ends_a_run_for_all, 1},
         {test_rdzv_order_that_is_out_of_order_is_refused, 1},
+        {test_rdzv_seal_waits_until_a_drained_survivor_knows, 1},
+        {test_rdzv_drain_outlives_the_newcomers_instance, 1},
     };
     return hand_main("rdzv_order", tests, HAND_LEN(tests));
 }

@@ -67,6 +67,7 @@ END_TEST
  * and its members' short leases are waited for. */
 START_TEST(test_rdzv_round_that_all_may_have_missed_is_reckoned_with)
 {
+    limits_of(2, 3);
     rejoin(0, 0, 5, MSG_STATE_READY, true);
     rejoin(1, 1, 5, MSG_STATE_READY, true);
     both_ready(5);
@@ -84,6 +85,65 @@ START_TEST(test_rdzv_round_that_all_may_have_missed_is_reckoned_with)
     ck_assert_int_eq(last[0].world.round, 7);
     ck_assert_str_eq(last[0].world.instance,
                      make_rejoin(0, 5, 1, 1).join.instance);
+}
+END_TEST
+
+/* There was no room for others, so that none can run it: nobody is waited for.
+ * But a node that strikes had set aside may have left its place to another. */
+START_TEST(
+    test_rdzv_round_that_none_but_these_can_have_missed_is_not_waited_for)
+{
+    like.node_strikes = _i;
+    like.cooldown_ms = 10000;
+    rejoin(0, 0, 5, MSG_STATE_READY, true);
+    rejoin(1, 1, 5, MSG_STATE_READY, true);
+    both_ready(5);
+    ck_assert(told(0, "world") == (_i == 0));
+    if (_i == 0)
+        ck_assert_int_eq(last[0].world.round, 7);
+}
+END_TEST
+
+/* The join of a node that had this world, on the next server. */
+static struct msg
+holds(int who, const struct msg_world *w, enum msg_state state)
+{
+    struct msg m = make_rejoin(who, w->round, state, true);
+    msg_set(m.join.instance, w->instance);
+    m.join.group_rank = w->group_rank;
+    m.join.roll = w->roll;
+    return m;
+}
+
+/* The server died while it sealed round 2, which one of two nodes had heard of:
+ * whichever comes first, its roll tells that the other one is missing, and not
+ * somebody else. */
+START_TEST(test_rdzv_roll_tells_that_nobody_else_is_missing)
+{
+    run_two(2, 2);
+    struct msg old = holds(1, &last[1].world, MSG_STATE_READY);
+    fail_round(1, false);
+    struct msg heard = holds(0, &last[0].world, MSG_STATE_RUNNING);
+    ck_assert_int_eq(heard.join.round, 2);
+    new_server();
+    if (_i == 2) /* another node, for all that the server knows */
+        msg_set(old.join.agent, "another");
+    say(0, _i == 0 ? &old : &heard);
+    if (_i == 0)
+        ready(0, 1);
+    say(1, _i == 0 ? &heard : &old);
+    int at = _i == 0; /* where the one is that heard */
+    if (_i != 0)
+        ready(1, 1);
+    now_us += 20 * MONO_MS;
+    tick(0);
+    ck_assert(told(at, "stop") == (_i != 2));
+    if (_i == 2)
+        return;
+    ready(at, 2);
+    ck_assert(told(0, "world") && told(1, "world"));
+    ck_assert_int_eq(last[0].world.round, 3);
+    ck_assert_int_eq(last[0].world.roll, heard.join.roll);
 }
 END_TEST
 
@@ -187,6 +247,9 @@ int main(void)
         {test_rdzv_newcomer_alone_does_not_make_a_server_forget, 1},
         {test_rdzv_member_that_forgot_a_rebuilt_round_ends_it, 1},
         {test_rdzv_round_number_without_a_next_one_is_not_believed, 1},
+        {test_rdzv_round_that_none_but_these_can_have_missed_is_not_waited_for,
+         2},
+        {test_rdzv_roll_tells_that_nobody_else_is_missing, 3},
     };
     return hand_main("rdzv_rebuild", tests, HAND_LEN(tests));
 }
