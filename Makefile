@@ -100,8 +100,8 @@ BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
 PROTO  := $(addprefix rendezvous/proto/,frame msg ends http)
 CORE   := $(addprefix rendezvous/core/,rdzv join room source round node ranks \
 	note budget order strikes status)
-NET    := $(addprefix rendezvous/net/,addr conn door tls token record openssl \
-	handover)
+NET    := $(addprefix rendezvous/net/,addr conn conn_in door tls token record \
+	openssl handover)
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(addprefix rendezvous/core/,store store_table store_wait) \
 	$(addprefix rendezvous/daemon/,store_server store_io_uv \
@@ -386,7 +386,8 @@ $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
 		rendezvous/net/token \
 		rendezvous/proto/msg $$(addprefix rendezvous/base/,err mono buf))
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm -ldl
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm -ldl $(BENCH_RDZV_LIBS)
+$(B)/bench/rdzv/floor: BENCH_RDZV_LIBS := -lssl -lcrypto
 bench-rdzv: $(B)/ddprdzvd $(BENCH_RDZV)
 	tests/bench/rdzv/run $(B) $(BENCH_ARGS)
 

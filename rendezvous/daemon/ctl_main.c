@@ -9,50 +9,13 @@
 
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
-#include "rendezvous/base/opts.h"
 #include "rendezvous/daemon/ctl_order.h"
 #include "rendezvous/daemon/ctl_status.h"
 
 #define DEFAULT_PORT 29400
 
-enum option_id {
-#define OPT_GROUP(ident, title)
-#define OPT(name, letter, kind, env, init, min, max, metavar, group, help)     \
-    OPTION_##name,
-#include "rendezvous/daemon/ctl_options.def"
-#undef OPT
-#undef OPT_GROUP
-    OPTION_COUNT
-};
-
-enum group_id {
-#define OPT_GROUP(ident, title) GROUP_##ident,
-#define OPT(name, letter, kind, env, init, min, max, metavar, group, help)
-#include "rendezvous/daemon/ctl_options.def"
-#undef OPT
-#undef OPT_GROUP
-    GROUP_COUNT
-};
-
-static const char *const groups[] = {
-#define OPT_GROUP(ident, title) title,
-#define OPT(name, letter, kind, env, init, min, max, metavar, group, help)
-#include "rendezvous/daemon/ctl_options.def"
-#undef OPT
-#undef OPT_GROUP
-};
-
-/* clang-format off */
-static const struct opts_row rows[] = {
-#define OPT_GROUP(ident, title)
-#define OPT(name, letter, kind, env, init, min, max, metavar, group, help) \
-    {#name, letter, OPTS_##kind, env, init, min, max, metavar, GROUP_##group, help},
-#include "rendezvous/daemon/ctl_options.def"
-#undef OPT
-#undef OPT_GROUP
-};
-/* clang-format on */
-_Static_assert(OPTION_COUNT == sizeof(rows) / sizeof(rows[0]), "one id a row");
+#define OPTS_DEF "rendezvous/daemon/ctl_options.def"
+#include "rendezvous/base/opts_rows.h"
 
 static const struct opts_table table = {
     .program = "ddpctl",
@@ -69,8 +32,7 @@ static const struct opts_table table = {
     .rows_len = OPTION_COUNT,
 };
 
-/* -- the command line
- * ---------------------------------------------------------- */
+/* -- the command line ------------------------------------------------------ */
 
 #define WORDS_MAX 2 /* a verb and what it is about */
 
@@ -194,8 +156,7 @@ find_peer(const struct opts *o, struct ctl_peer *peer, struct ddp_err *err)
     return 0;
 }
 
-/* -- verbs
- * ---------------------------------------------------------------------- */
+/* -- verbs ----------------------------------------------------------------- */
 
 struct ctl {
     struct line line;

@@ -6,50 +6,13 @@
 
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
-#include "rendezvous/base/opts.h"
 #include "rendezvous/daemon/sd.h"
 #include "rendezvous/daemon/server.h"
 #include "rendezvous/daemon/store_child.h"
 #include "rendezvous/net/addr.h"
 
-enum option_id {
-#define OPT_GROUP(ident, title)
-#define OPT(name, letter, kind, env, init, min, max, metavar, group, help)     \
-    OPTION_##name,
-#include "rendezvous/daemon/options.def"
-#undef OPT
-#undef OPT_GROUP
-    OPTION_COUNT
-};
-
-enum group_id {
-#define OPT_GROUP(ident, title) GROUP_##ident,
-#define OPT(name, letter, kind, env, init, min, max, metavar, group, help)
-#include "rendezvous/daemon/options.def"
-#undef OPT
-#undef OPT_GROUP
-    GROUP_COUNT
-};
-
-static const char *const groups[] = {
-#define OPT_GROUP(ident, title) title,
-#define OPT(name, letter, kind, env, init, min, max, metavar, group, help)
-#include "rendezvous/daemon/options.def"
-#undef OPT
-#undef OPT_GROUP
-};
-
-/* clang-format off */
-static const struct opts_row rows[] = {
-#define OPT_GROUP(ident, title)
-#define OPT(name, letter, kind, env, init, min, max, metavar, group, help) \
-    {#name, letter, OPTS_##kind, env, init, min, max, metavar, GROUP_##group, help},
-#include "rendezvous/daemon/options.def"
-#undef OPT
-#undef OPT_GROUP
-};
-/* clang-format on */
-_Static_assert(OPTION_COUNT == sizeof(rows) / sizeof(rows[0]), "one id a row");
+#define OPTS_DEF "rendezvous/daemon/options.def"
+#include "rendezvous/base/opts_rows.h"
 
 static const struct opts_table table = {
     .program = "ddprdzvd",

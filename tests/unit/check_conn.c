@@ -1,6 +1,6 @@
 /* clang-format off */
 /* links: rendezvous/net/conn rendezvous/net/door rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl rendezvous/net/addr rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err rendezvous/base/log rendezvous/base/buf */
-/* links: rendezvous/net/token */
+/* links: rendezvous/net/token rendezvous/net/conn_in */
 /* libs: -ldl -luv -lcjson */
 /* clang-format on */
 /*

@@ -2,7 +2,7 @@
 /* links: rendezvous/core/source */
 /* links: rendezvous/net/door */
 /* links: rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl */
-/* links: rendezvous/net/token */
+/* links: rendezvous/net/token rendezvous/net/conn_in */
 /* links: rendezvous/net/addr rendezvous/proto/frame */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/log */
 /* links: rendezvous/base/buf rendezvous/base/mono */

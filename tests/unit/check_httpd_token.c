@@ -1,7 +1,7 @@
 /* links: rendezvous/daemon/httpd rendezvous/proto/http rendezvous/net/conn */
 /* links: rendezvous/core/source */
 /* links: rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl */
-/* links: rendezvous/net/token */
+/* links: rendezvous/net/token rendezvous/net/conn_in */
 /* links: rendezvous/net/addr rendezvous/net/door rendezvous/proto/frame */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/log */
 /* links: rendezvous/base/buf rendezvous/base/mono */

@@ -2,7 +2,7 @@
 /* links: rendezvous/daemon/server rendezvous/daemon/slots rendezvous/daemon/hush rendezvous/daemon/httpd rendezvous/daemon/site rendezvous/daemon/status rendezvous/daemon/metrics rendezvous/core/status rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round rendezvous/core/node rendezvous/core/ranks rendezvous/core/note rendezvous/core/budget rendezvous/core/order rendezvous/core/strikes */
 /* links: rendezvous/core/room rendezvous/core/source */
 /* links: rendezvous/net/conn rendezvous/net/door rendezvous/net/handover rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl rendezvous/net/addr rendezvous/proto/frame rendezvous/proto/msg rendezvous/proto/ends rendezvous/proto/http */
-/* links: rendezvous/net/token */
+/* links: rendezvous/net/token rendezvous/net/conn_in */
 /* links: rendezvous/base/opts rendezvous/base/json rendezvous/base/utf8 rendezvous/base/err rendezvous/base/log rendezvous/base/buf rendezvous/base/rng rendezvous/base/mono */
 /* libs: -luv -lcjson -ldl */
 /* clang-format on */
