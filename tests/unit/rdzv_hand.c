@@ -170,13 +170,12 @@ void bye(int conn)
 
 void failed(int conn, int64_t round, int code, int64_t age_us)
 {
-    struct msg m = {
-        .kind = MSG_KIND_failed,
-        .failed = {.pid = 7,
-                   .round = round,
-                   .rank = conn,
-                   .code = code,
-                   .age_us = age_us}};
+    struct msg m = {.kind = MSG_KIND_failed,
+                    .failed = {.pid = 7,
+                               .round = round,
+                               .rank = conn,
+                               .code = code,
+                               .age_us = age_us}};
     say(conn, &m);
 }
 
