@@ -92,20 +92,32 @@ static bool tell_missing(struct logfile *f)
     return false;
 }
 
-/* NAME.1 is the newest of the older ones. */
-static void rotate(struct logfile *f)
+/* NAME.1 is the newest of the older ones. False where the file could not be
+ * moved out of the way. */
+static bool make_older(const struct logfile *f)
 {
     char from[4200], to[4200]; /* paths are of at most 4 KiB */
+    bool moved = false;
     for (int i = f->keep; i > 0; i--) {
         (void)snprintf(to, sizeof(to), "%.4000s.%u", f->path, (unsigned)i);
         (void)snprintf(from, sizeof(from), "%.4000s.%u", f->path,
                        (unsigned)i - 1);
-        (void)rename(i > 1 ? from : f->path, to); /* ENOENT, at first */
+        /* ENOENT, at first */
+        moved = rename(i > 1 ? from : f->path, to) == 0;
     }
+    return moved;
+}
+
+/* False: the old one grows on, since it has to stay where it is. */
+static bool rotate(struct logfile *f)
+{
+    if (!make_older(f))
+        return false;
     (void)close(f->fd);
     f->fd = -1;
     f->rotations++;
     (void)reopen(f); /* or what comes is lost, and told */
+    return true;
 }
 
 bool logfile_put(struct logfile *f, const char *data, size_t len)
@@ -116,16 +128,12 @@ bool logfile_put(struct logfile *f, const char *data, size_t len)
     }
     while (len > 0) {
         size_t n = lines_fit(data, len, f->size, f->limit);
-        size_t done = write_all(f, data, n);
+        if (n == 0 && !rotate(f))
+            n = len;
+        size_t done = f->fd >= 0 ? write_all(f, data, n) : 0;
         data += done;
         len -= done;
-        if (done < n) {
-            lose(f, len);
-            return false;
-        }
-        if (len > 0)
-            rotate(f);
-        if (f->fd < 0) {
+        if (f->fd < 0 || done < n) {
             lose(f, len);
             return false;
         }
