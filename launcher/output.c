@@ -122,6 +122,18 @@ void output_prepare(struct output *o)
         (void)start_relay(o, &err); /* tried again with the first worker */
 }
 
+/* poll(2) that signals do not end: workers die in numbers, and each death is
+ * one. */
+static bool is_ready(struct pollfd *p, int wait_ms)
+{
+    int64_t until_us = mono_after(mono_now_us(), wait_ms * MONO_MS);
+    int n;
+    do
+        n = poll(p, 1, (int)mono_ms_until(mono_now_us(), until_us));
+    while (n < 0 && errno == EINTR);
+    return n > 0;
+}
+
 static bool send_word(struct output *o,
                       const struct relay_word *w,
                       size_t size,
@@ -156,7 +168,7 @@ static bool send_word(struct output *o,
     do {
         if (sendmsg(o->ctl, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
             return true;
-    } while (errno == EAGAIN && wait_ms > 0 && poll(&p, 1, wait_ms) > 0);
+    } while (errno == EAGAIN && wait_ms > 0 && is_ready(&p, wait_ms));
     return false;
 }
 
@@ -232,8 +244,8 @@ static int open_stream(const struct output *o,
     struct conf_plan p = conf_output_plan(&o->conf->output, local_rank, which);
     int fds[2] = {-1, -1};
     *own = *end = -1;
-    if (p.null)
-        *end = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (p.null && (*end = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0)
+        return ddp_err_sys(err, DDP_E_NOMEM, "cannot open /dev/null");
     if (!p.piped)
         return 0;
     bool terminal = o->terminal && which == CONF_STDERR && p.console &&
@@ -340,7 +352,7 @@ void output_tail(struct output *o,
         return;
     ssize_t n = 0;
     if (send_word(o, &w, RELAY_WORD_SIZE(1), NULL, 0)) {
-        o->silent = poll(&p, 1, TAIL_MS) <= 0;
+        o->silent = !is_ready(&p, TAIL_MS);
         n = recv(o->ctl, text, LINES_TAIL_BYTES, MSG_DONTWAIT);
     }
     if (n == 1 && text[0] == '\0') /* so it says that there is nothing */
@@ -404,7 +416,7 @@ void output_finish(struct output *o, bool line, int hurry_fd)
     /* One that hangs in a disk's driver cannot be killed; it is left to the
      * guard, which says so. */
     (void)kill(o->pid, SIGKILL);
-    if (pidfd < 0 || poll(p, 1, SEND_MS) > 0)
+    if (pidfd < 0 || is_ready(p, SEND_MS))
         helper_kill(&o->pid);
     close_fd(&o->ctl);
     if (pidfd >= 0)
