@@ -16,6 +16,8 @@ struct json {
     struct buf *out;
     bool full;  /* the buffer's limit was reached: what is there is no JSON */
     bool comma; /* something stands before, on this level */
+    bool lines; /* for people: each value on a line of its own; the caller's */
+    int depth;
 };
 
 /* Borrows `out` as long as the writer is used. */
@@ -26,8 +28,11 @@ void json_close(struct json *j, char bracket);                 /* '}', ']' */
 void json_text(struct json *j, const char *key, const char *text);
 void json_int(struct json *j, const char *key, int64_t number);
 void json_bool(struct json *j, const char *key, bool value);
+void json_null(struct json *j, const char *key);
 
-/* A span of microseconds as seconds with three decimals; below 0 is 0. */
+/* A span of microseconds as seconds with three decimals, or with six; below 0
+ * is 0. */
 void json_seconds(struct json *j, const char *key, int64_t us);
+void json_micros(struct json *j, const char *key, int64_t us);
 
 #endif

@@ -98,6 +98,13 @@ python3 -c 'import json
 r = json.load(open("fine"))
 assert r["succeeded"] and r["first_failure"] is None, r'
 same '' "$(cat it.err)" 'what a success says'
+
+# Names that are no UTF-8 leave it JSON.
+launch 0 --rdzv_id="$(printf 'a\377b')" --report=odd --events=odd.events true
+python3 -c 'import json
+assert json.load(open("odd", "rb"))["run"] == "a\ufffdb"
+assert {json.loads(e)["run"] for e in open("odd.events", "rb")} == {"a\ufffdb"}'
+
 launch 0 --report=none/x --events=none/x true
 has 'cannot write the report to none/x: No such file' it.err
 has 'cannot write to none/x: No such file' it.err
