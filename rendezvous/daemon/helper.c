@@ -67,6 +67,14 @@ int helper_start(pid_t *pid,
     return ddp_err_sys(err, DDP_E_NOMEM, "cannot start a process of ours");
 }
 
+void helper_take_signals(void)
+{
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)signal(SIGPIPE, SIG_DFL); /* the only one that we ignore */
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 void helper_kill(pid_t *pid)
 {
     if (*pid <= 0)

@@ -34,6 +34,13 @@ int helper_start(pid_t *pid,
                  const void *arg,
                  struct ddp_err *err);
 
+/*
+ * In a helper that is about to execute a program of somebody else's: nothing is
+ * blocked or ignored any more that the launcher blocks or ignores for itself
+ * (a check's timeout(1) sends SIGTERM, alarm(2) is to end a debugger).
+ */
+void helper_take_signals(void);
+
 /* SIGKILL and reap; *pid becomes 0. Nothing for 0. */
 void helper_kill(pid_t *pid);
 
