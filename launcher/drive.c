@@ -318,7 +318,7 @@ static void reap_others(struct drive *d)
         if (pid == d->store.pid) {
             log_warnx("the workers' store ended unexpectedly; a new, empty one "
                       "takes its place");
-            store_host_renew(&d->store, d->agent.world.round);
+            store_host_fell(&d->store, d->agent.world.round);
         } else {
             link_server_ended(d->link);
         }
