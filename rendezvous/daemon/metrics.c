@@ -125,7 +125,7 @@ static void write_strangers(struct writer *w, const struct status_counts *c)
 static void write_http(struct writer *w, const struct status_counts *c)
 {
     head(w, METRIC_http_requests_total);
-    for (int i = 0; i < STATUS_HTTP_CODES && c->http[i].code != 0; i++) {
+    for (int i = 0; i < HTTP_STATUSES && c->http[i].code != 0; i++) {
         char code[12];
         (void)snprintf(code, /* fits */ sizeof(code), "%d", c->http[i].code);
         sample(w, "code", code, c->http[i].answers);

@@ -10,7 +10,7 @@
 
 void status_count_http(struct status_counts *counts, int code)
 {
-    for (int i = 0; i < STATUS_HTTP_CODES; i++) {
+    for (int i = 0; i < HTTP_STATUSES; i++) {
         if (counts->http[i].code != 0 && counts->http[i].code != code)
             continue;
         counts->http[i].code = code;
