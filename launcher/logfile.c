@@ -18,9 +18,8 @@ static bool reopen(struct logfile *f)
     struct stat st;
     if (f->path == NULL)
         return false;
-    int append = f->append ? O_APPEND : 0;
-    f->fd =
-        open(f->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | append, 0666);
+    int how = f->append ? O_WRONLY | O_APPEND | O_NONBLOCK : O_RDWR;
+    f->fd = open(f->path, how | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
     if (f->fd < 0) {
         f->sys_errno = errno;
         return false;
@@ -34,7 +33,8 @@ static size_t write_all(struct logfile *f, const char *data, size_t len)
 {
     size_t done = 0;
     while (done < len) {
-        ssize_t n = pwrite(f->fd, data + done, len - done, f->size);
+        ssize_t n = f->append ? write(f->fd, data + done, len - done)
+                              : pwrite(f->fd, data + done, len - done, f->size);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
@@ -78,14 +78,16 @@ static void lose(struct logfile *f, size_t len)
 /* Says in the file how much is missing there; false: it is full still. */
 static bool tell_missing(struct logfile *f)
 {
-    char text[96];
-    int n = snprintf(text, sizeof(text),
-                     "\n--- ddprun: %lld bytes are missing here ---\n",
-                     (long long)f->missing);
+    char text[96] = "\n";
+    int n = f->append ? (int)f->cut
+                      : snprintf(text, sizeof(text),
+                                 "\n--- ddprun: %lld bytes are missing here "
+                                 "---\n",
+                                 (long long)f->missing);
     int64_t size = f->size;
     if (write_all(f, text, (size_t)n) == (size_t)n) {
         f->missing = 0;
-        f->told = false;
+        f->told = f->cut = false;
         return true;
     }
     f->size = size; /* half a mark is no mark */
@@ -134,6 +136,7 @@ bool logfile_put(struct logfile *f, const char *data, size_t len)
         data += done;
         len -= done;
         if (f->fd < 0 || done < n) {
+            f->cut |= done > 0;
             lose(f, len);
             return false;
         }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -19,6 +20,7 @@
 #include "launcher/relay.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/opts.h"
 #include "rendezvous/daemon/helper.h"
 
 #define PIPE_BYTES  (256 * 1024) /* of streams that may be large */
@@ -82,7 +84,19 @@ struct output *output_new(const struct conf *conf)
 static void run_relay(const struct helper_fds *fds, const void *arg)
 {
     const struct output *o = arg;
-    relay_main(fds->chan, o->conf, o->seen);
+    relay_main(fds->chan, fds->listener, o->conf, o->seen);
+}
+
+/* Of "/dev/fd/63", which is what a shell writes for >(command): of our
+ * descriptors the relay has none but those that it is given. -1: no such. */
+static int events_fd(const char *path)
+{
+    static const char dir[] = "/dev/fd/";
+    int64_t fd = -1;
+    if (strncmp(path, dir, sizeof(dir) - 1) != 0 ||
+        !opts_read_int(path + sizeof(dir) - 1, 0, INT_MAX, &fd))
+        return -1;
+    return (int)fd;
 }
 
 static int start_relay(struct output *o, struct ddp_err *err)
@@ -96,7 +110,8 @@ static int start_relay(struct output *o, struct ddp_err *err)
                            "cannot start the output's "
                            "process");
     (void)setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-    struct helper_fds fds = {.listener = -1, .chan = pair[1]};
+    struct helper_fds fds = {.listener = events_fd(o->conf->output.events),
+                             .chan = pair[1]};
     int rc = helper_start(&o->pid, &fds, run_relay, o, err);
     (void)close(pair[1]);
     if (rc != 0)

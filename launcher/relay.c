@@ -30,6 +30,7 @@ struct relay {
     const struct conf *conf;
     _Atomic int64_t *seen; /* by local rank, shared with the agent; or NULL */
     int ctl;
+    int events_fd; /* -1: by name */
     int epoll;
     struct console consoles[2];
     struct stream *streams;
@@ -419,7 +420,12 @@ static void answer_tail(struct relay *r, int local_rank)
 
 static void write_event(struct relay *r, const char *line)
 {
+    char of_fd[32];
     const char *path = r->conf->output.events;
+    if (r->events_fd >= 0) {
+        (void)snprintf(of_fd, sizeof(of_fd), "/dev/fd/%d", r->events_fd);
+        path = of_fd;
+    }
     if (r->events.path == NULL && path[0] != '\0') {
         r->events =
             (struct logfile){.fd = -1, .append = true, .path = strdup(path)};
@@ -612,12 +618,16 @@ static void finish(struct relay *r)
     console_flush(&r->consoles[1]);
 }
 
-void relay_main(int fd, const struct conf *conf, _Atomic int64_t *seen)
+void relay_main(int fd,
+                int events_fd,
+                const struct conf *conf,
+                _Atomic int64_t *seen)
 {
     static struct relay r;
     r.conf = conf;
     r.seen = seen;
     r.ctl = fd;
+    r.events_fd = events_fd;
     r.quiet_at_us = MONO_NEVER;
     r.filtered[0].fd = r.filtered[1].fd = r.events.fd = -1;
     r.tails = calloc((size_t)r.conf->nproc, sizeof(struct lines_tail *));

@@ -16,9 +16,9 @@
 
 /* What a helper is given, each -1 where there is none. */
 struct helper_fds {
-    int listener;
-    int chan;   /* net/handover */
-    bool token; /* it keeps the token's key; else that is wiped */
+    int listener; /* or another one that it is to have */
+    int chan;     /* net/handover */
+    bool token;   /* it keeps the token's key; else that is wiped */
 };
 
 /* Called in the child with its own copies; must not return. */

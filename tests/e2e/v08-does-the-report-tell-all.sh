@@ -105,6 +105,18 @@ python3 -c 'import json
 assert json.load(open("odd", "rb"))["run"] == "a\ufffdb"
 assert {json.loads(e)["run"] for e in open("odd.events", "rb")} == {"a\ufffdb"}'
 
+# Events into a pipe: by name, and by a descriptor as of a shell's >(command).
+mkfifo pipe
+cat pipe >piped &
+launch 0 --events=pipe true
+wait $!
+launch 0 --events=/dev/fd/8 true 8>given
+launch 0 --events=/dev/stdout true
+for file in piped given it.out; do
+    lines 1 '"event":"end"' $file
+    lines 1 '"event":"connecting"' $file
+done
+
 launch 0 --report=none/x --events=none/x true
 has 'cannot write the report to none/x: No such file' it.err
 has 'cannot write to none/x: No such file' it.err

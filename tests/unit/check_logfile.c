@@ -3,6 +3,8 @@
  * Files that are changed for new ones, where that goes and where it does not.
  */
 #include <check.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +110,30 @@ START_TEST(test_logfile_that_cannot_be_opened_counts_and_tries_again)
 }
 END_TEST
 
+/* Events may go into a pipe: one that is full holds nobody up, and nothing but
+ * what was put is in it, with what was cut off on a line of its own. */
+START_TEST(test_logfile_of_events_may_be_a_pipe)
+{
+    static char text[128 * 1024];
+    memset(text, 'x', sizeof(text));
+    ck_assert_int_eq(mkfifo("pipe", 0600), 0);
+    f = (struct logfile){.fd = -1, .append = true, .path = strdup("pipe")};
+    ck_assert(!logfile_put(&f, "1\n", 2)); /* nobody reads */
+    int reader = open("pipe", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    ck_assert(logfile_put(&f, "2\n", 2));
+    ck_assert_int_eq(read(reader, text, sizeof(text)), 2);
+    ck_assert_int_eq(memcmp(text, "2\n", 2), 0);
+    ck_assert(!logfile_put(&f, text, sizeof(text)));
+    ck_assert(!logfile_put(&f, "3\n", 2));
+    ssize_t n = read(reader, text, sizeof(text));
+    ck_assert_int_gt(n, 4096);
+    ck_assert_int_eq(text[n - 1], 'x');
+    ck_assert(logfile_put(&f, "4\n", 2));
+    ck_assert_int_eq(read(reader, text, sizeof(text)), 3);
+    ck_assert_int_eq(memcmp(text, "\n4\n", 3), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("logfile");
@@ -119,6 +145,7 @@ int main(void)
     tcase_add_test(tc, test_logfile_of_an_earlier_round_is_appended_to);
     tcase_add_test(tc,
                    test_logfile_that_cannot_be_opened_counts_and_tries_again);
+    tcase_add_test(tc, test_logfile_of_events_may_be_a_pipe);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
