@@ -341,6 +341,7 @@ check-tree:
 	scripts/check-includes --self-test
 	scripts/check-includes
 	scripts/check-man
+	scripts/check-format
 	scripts/run-tests --self-test
 check-install: all
 	scripts/check-install $(B)
