@@ -9,9 +9,8 @@
 #include "rendezvous/daemon/store_doors.h"
 #include "rendezvous/net/handover.h"
 
-#define AGAIN_MS                                                               \
-    1000 /* before one that ended, or did not start, is started                \
-          */
+/* Before one that ended, or did not start, is started. */
+#define AGAIN_MS 1000
 
 static void run_store(const struct helper_fds *fds, const void *arg)
 {
