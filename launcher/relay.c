@@ -397,21 +397,34 @@ static void open_worker(struct relay *r, const struct relay_word *w, int fds[2])
 /* -- the agent --------------------------------------------------------------
  */
 
+/* What is there now of a stream that somebody asks about, without filling what
+ * waits for the console. */
+static void read_on(struct relay *r, struct stream *s)
+{
+    for (int i = 0; i < TAIL_MOST && s->fd >= 0; i++)
+        if (buf_len(&s->left) >= STREAM_LEFT / 2 ||
+            (!read_some(r, s) && !s->paused))
+            return;
+}
+
+static struct stream *stderr_of(const struct relay *r, int local_rank)
+{
+    struct stream *s = r->streams;
+    while (s != NULL &&
+           (s->local_rank != local_rank || s->which != CONF_STDERR))
+        s = s->next;
+    return s;
+}
+
 static void answer_tail(struct relay *r, int local_rank)
 {
     char text[LINES_TAIL_BYTES] = "";
     size_t len = 0;
-    for (struct stream *s = r->streams; s != NULL; s = s->next)
-        if (s->local_rank == local_rank && s->which == CONF_STDERR) {
-            for (int i = 0; i < TAIL_MOST && s->fd >= 0 &&
-                            buf_len(&s->left) < STREAM_LEFT / 2;
-                 i++)
-                if (!read_some(r, s) && !s->paused)
-                    break;
-            if (s->spliced && s->fd >= 0)
-                len = tail_of_file(s, text);
-            break;
-        }
+    struct stream *s = stderr_of(r, local_rank);
+    if (s != NULL)
+        read_on(r, s);
+    if (s != NULL && s->spliced && s->fd >= 0)
+        len = tail_of_file(s, text);
     if (len == 0 && r->tails[local_rank] != NULL)
         len = lines_tail_get(r->tails[local_rank], text);
     /* Nothing is one NUL: Linux sends no empty datagram on such a socket. */
