@@ -52,8 +52,8 @@ struct status_daemon {
 };
 
 /*
- * Append to `out`; -1 where that is full. `run`: only those of this id, NULL
- * for all; at most nodes_max nodes of each are listed.
+ * Append to `out`; -1 where that is full, or there is no memory. `run`: only
+ * those of this id, NULL for all; at most nodes_max nodes of each are listed.
  */
 int status_json(struct buf *out,
                 const struct rdzv *r,
