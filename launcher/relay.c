@@ -159,9 +159,6 @@ static void del_stream(struct relay *r, struct stream *s)
     r->hidden += s->hidden;
     if (s->console != NULL)
         stream_finish_line(s);
-    if (s->filtered != NULL && buf_len(&s->match) > 0)
-        filter_line(r, s, (const char *)buf_head(&s->match),
-                    buf_len(&s->match));
     logfile_close(&s->file);
     buf_free(&s->part);
     buf_free(&s->left);
@@ -190,6 +187,10 @@ static void end_reading(struct relay *r, struct stream *s)
         return;
     if (s->spliced && s->which == CONF_STDERR)
         keep_tail(r, s, text, tail_of_file(s, text));
+    if (s->filtered != NULL && buf_len(&s->match) > 0)
+        filter_line(r, s, (const char *)buf_head(&s->match),
+                    buf_len(&s->match)); /* the last line may have no newline */
+    buf_free(&s->match);
     stream_watch(s, false);
     (void)close(s->fd); /* read only */
     s->fd = -1;
@@ -301,7 +302,20 @@ static const char *name_of(enum conf_stream which)
     return which == CONF_STDOUT ? "stdout" : "stderr";
 }
 
-/* The files of all local ranks together lie in the folder above. */
+/* Workers are dead: a pipe that somebody else still holds is not waited for.
+ */
+static void drain_all(struct relay *r)
+{
+    for (struct stream *s = r->streams; s != NULL; s = s->next) {
+        drain(r, s);
+        if (!s->paused)
+            end_reading(r, s);
+    }
+}
+
+/* The files of all local ranks together lie in the folder above. They are
+ * changed when the first worker of an attempt starts: then all that any worker
+ * of the last one wrote goes where it belongs. */
 static void open_filtered(struct relay *r, const char *dir, int64_t round)
 {
     char path[RELAY_DIR_MAX + 64];
@@ -310,6 +324,7 @@ static void open_filtered(struct relay *r, const char *dir, int64_t round)
     if (len == 0 ||
         (strncmp(r->attempt, dir, len) == 0 && r->attempt[len] == '\0'))
         return;
+    drain_all(r);
     memcpy(r->attempt, dir, len);
     r->attempt[len] = '\0';
     for (int i = 0; i < 2; i++) {
@@ -590,17 +605,6 @@ static void turn(struct relay *r, int wait_ms)
     /* Streams come and go by its words: not while others are in hand. */
     while (!r->finishing && hear_agent(r))
         ;
-}
-
-/* Workers are dead: a pipe that somebody else still holds is not waited for.
- */
-static void drain_all(struct relay *r)
-{
-    for (struct stream *s = r->streams; s != NULL; s = s->next) {
-        drain(r, s);
-        if (!s->paused)
-            end_reading(r, s);
-    }
 }
 
 static void finish(struct relay *r)
