@@ -94,7 +94,8 @@ static int events_fd(const char *path)
     static const char dir[] = "/dev/fd/";
     int64_t fd = -1;
     if (strncmp(path, dir, sizeof(dir) - 1) != 0 ||
-        !opts_read_int(path + sizeof(dir) - 1, 0, INT_MAX, &fd))
+        !opts_read_int(path + sizeof(dir) - 1, 0, INT_MAX, &fd) ||
+        fcntl((int)fd, F_GETFD) < 0)
         return -1;
     return (int)fd;
 }

@@ -25,8 +25,9 @@ struct helper_fds {
 typedef void (*helper_main)(const struct helper_fds *fds, const void *arg);
 
 /*
- * Forks. The caller keeps its own descriptors. Errors: DDP_E_NOMEM. Must be
- * called on the main thread (parent-death signal).
+ * Forks. A helper that cannot have its descriptors ends at once, with the
+ * status of DDP_E_NOMEM. The caller keeps its own descriptors. Errors:
+ * DDP_E_NOMEM. Must be called on the main thread (parent-death signal).
  */
 int helper_start(pid_t *pid,
                  const struct helper_fds *fds,

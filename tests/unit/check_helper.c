@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,6 +73,20 @@ START_TEST(test_helper_has_its_two_descriptors_and_no_other)
     struct helper_fds fds = {.listener = (_i & 1) != 0 ? listener[0] : -1,
                              .chan = (_i & 2) != 0 ? chan[0] : -1};
     ck_assert_int_eq(status_of(start(&fds, look_at_descriptors)), 0);
+}
+END_TEST
+
+/* It is no store, say, that serves nobody. */
+START_TEST(test_helper_without_its_descriptors_ends)
+{
+    int ends[2];
+    struct rlimit few = {.rlim_cur = 5, .rlim_max = 5};
+    ck_assert_int_eq(pipe(ends), 0);
+    struct helper_fds fds = {.listener = (_i & 1) != 0 ? ends[0] : -1,
+                             .chan = (_i & 2) != 0 ? ends[0] : -1};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    ck_assert_int_eq(status_of(start(&fds, look_at_descriptors)),
+                     ddp_code_exit(DDP_E_NOMEM));
 }
 END_TEST
 
@@ -159,6 +174,7 @@ int main(void)
     TCase *tc = tcase_create("fast");
     tcase_add_loop_test(tc, test_helper_has_its_two_descriptors_and_no_other, 0,
                         4);
+    tcase_add_loop_test(tc, test_helper_without_its_descriptors_ends, 1, 4);
     tcase_add_test(tc, test_helper_takes_signals_before_it_executes);
     tcase_add_test(tc, test_helper_dies_with_its_parent);
     tcase_add_test(tc, test_helper_kill_reaps);
