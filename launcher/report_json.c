@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher/report.h"
@@ -141,14 +142,41 @@ static bool make_json(struct buf *text,
     return !j.full && buf_put(text, "\n", 1) == 0;
 }
 
-/* Not by a rename where it is no plain file: /dev/stdout, a FIFO. */
-static bool write_file(const char *path, const struct buf *text)
+/* What is no plain file is written to as it is: /dev/stdout, a FIFO, a link. */
+static bool is_special(const char *path)
 {
-    FILE *f = fopen(path, "we");
-    if (f == NULL)
+    struct stat st;
+    return lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+/* A FIFO that nobody reads is not waited for. */
+static bool write_file(const char *path, int how, const struct buf *text)
+{
+    how |= O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    int fd = open(path, how, 0666);
+    FILE *f = fd >= 0 && fcntl(fd, F_SETFL, 0) == 0 ? fdopen(fd, "w") : NULL;
+    if (f == NULL) {
+        if (fd >= 0)
+            (void)close(fd); /* nothing was written */
         return false;
+    }
     bool good = fwrite(buf_head(text), buf_len(text), 1, f) == 1;
     return (fclose(f) == 0) && good;
+}
+
+/* The old one or the new one, whole, is what a reader finds. */
+static bool replace_file(const char *path, const struct buf *text)
+{
+    char aside[sizeof(((struct conf_output *)0)->report) + 16];
+    (void)snprintf(aside, /* fits */
+                   sizeof(aside), "%s.%d", path, (int)getpid());
+    (void)unlink(aside); /* of one that died, or somebody's trap */
+    if (write_file(aside, O_EXCL, text) && rename(aside, path) == 0)
+        return true;
+    int error = errno;
+    (void)unlink(aside);
+    errno = error;
+    return false;
 }
 
 void report_write(const struct conf *conf,
@@ -157,19 +185,13 @@ void report_write(const struct conf *conf,
                   const char *logs)
 {
     const char *path = conf->output.report;
-    char aside[sizeof(conf->output.report) + 16];
     struct buf text;
     buf_init(&text, REPORT_BYTES_MAX);
-    (void)snprintf(aside, /* fits */
-                   sizeof(aside), "%s.%d", path, (int)getpid());
-    bool special = strncmp(path, "/dev/", 5) == 0;
     errno = ENOMEM;
     bool good = make_json(&text, conf, v, j, logs) &&
-                write_file(special ? path : aside, &text) &&
-                (special || rename(aside, path) == 0);
+                (is_special(path) ? write_file(path, O_TRUNC | O_APPEND, &text)
+                                  : replace_file(path, &text));
     if (!good)
         log_warn("cannot write the report to %s", path);
-    if (!good && !special)
-        (void)unlink(aside);
     buf_free(&text);
 }
