@@ -412,17 +412,8 @@ static void open_worker(struct relay *r, const struct relay_word *w, int fds[2])
 /* -- the agent --------------------------------------------------------------
  */
 
-/* What is there now of a stream that somebody asks about, without filling what
- * waits for the console. */
-static void read_on(struct relay *r, struct stream *s)
-{
-    for (int i = 0; i < TAIL_MOST && s->fd >= 0; i++)
-        if (buf_len(&s->left) >= STREAM_LEFT / 2 ||
-            (!read_some(r, s) && !s->paused))
-            return;
-}
-
-static struct stream *stderr_of(const struct relay *r, int local_rank)
+/* The newest one of that local rank; NULL: there is none. */
+static struct stream *find_stderr(const struct relay *r, int local_rank)
 {
     struct stream *s = r->streams;
     while (s != NULL &&
@@ -431,13 +422,23 @@ static struct stream *stderr_of(const struct relay *r, int local_rank)
     return s;
 }
 
+/* What the worker wrote before it died; not more than a tail can be of, should
+ * somebody else go on writing. */
+static void read_rest(struct relay *r, struct stream *s)
+{
+    bool more = true;
+    for (int i = 0; more && i < TAIL_MOST; i++)
+        more = s->fd >= 0 && buf_len(&s->left) < STREAM_LEFT / 2 &&
+               (read_some(r, s) || s->paused);
+}
+
 static void answer_tail(struct relay *r, int local_rank)
 {
     char text[LINES_TAIL_BYTES] = "";
     size_t len = 0;
-    struct stream *s = stderr_of(r, local_rank);
+    struct stream *s = find_stderr(r, local_rank);
     if (s != NULL)
-        read_on(r, s);
+        read_rest(r, s);
     if (s != NULL && s->spliced && s->fd >= 0)
         len = tail_of_file(s, text);
     if (len == 0 && r->tails[local_rank] != NULL)
