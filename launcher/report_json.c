@@ -16,22 +16,35 @@
 #define CONSEQUENCES_MAX 4096
 #define REPORT_BYTES_MAX (8 * 1024 * 1024)
 
+/* What ended the run, on `node`, and when: an object that is open. False, and
+ * null is written, where that is "". */
+static bool open_cause(struct json *j,
+                       const char *name,
+                       const struct agent_verdict *v,
+                       const char *node)
+{
+    char when[64];
+    if (!v->ended || node[0] == '\0') {
+        json_null(j, name);
+        return false;
+    }
+    report_time(v->end.age_us + mono_now_us() - v->heard_us, when,
+                sizeof(when));
+    json_open(j, name, '{');
+    json_text(j, "node", node);
+    json_int(j, "round", v->end.round);
+    json_text(j, "time", when);
+    return true;
+}
+
 static void add_first_failure(struct json *j, const struct agent_verdict *v)
 {
     const struct msg_end *e = &v->end;
-    if (!v->ended || e->node[0] == '\0') {
-        json_null(j, "first_failure");
+    if (!open_cause(j, "first_failure", v, e->node))
         return;
-    }
-    char when[64];
-    report_time(e->age_us + mono_now_us() - v->heard_us, when, sizeof(when));
-    json_open(j, "first_failure", '{');
-    json_text(j, "node", e->node);
     json_int(j, "rank", e->rank);
     json_int(j, "local_rank", e->local_rank);
     json_int(j, "pid", e->pid);
-    json_int(j, "round", e->round);
-    json_text(j, "time", when);
     journal_add_end(j, (int)e->code, (int)e->signal);
     json_bool(j, "out_of_memory", e->oom != 0);
     json_text(j, "error", e->error);
@@ -42,18 +55,9 @@ static void add_first_failure(struct json *j, const struct agent_verdict *v)
 
 static void add_loss(struct json *j, const struct agent_verdict *v)
 {
-    const struct msg_end *e = &v->end;
-    if (!v->ended || e->lost[0] == '\0') {
-        json_null(j, "node_lost");
+    if (!open_cause(j, "node_lost", v, v->end.lost))
         return;
-    }
-    char when[64];
-    report_time(e->age_us + mono_now_us() - v->heard_us, when, sizeof(when));
-    json_open(j, "node_lost", '{');
-    json_text(j, "node", e->lost);
-    json_text(j, "how", e->lost_how);
-    json_int(j, "round", e->round);
-    json_text(j, "time", when);
+    json_text(j, "how", v->end.lost_how);
     json_close(j, '}');
 }
 

@@ -94,6 +94,12 @@ has_not 'last lines' it.err
 
 # Nothing to tell, but asked for; and a place where nothing can be written.
 launch 0 --report=fine true
+mkfifo reports
+cat reports >reported &
+launch 0 --report=reports true
+wait $!
+[ -p reports ] || fail 'a file in the place of a FIFO'
+has '"succeeded": true' reported
 python3 -c 'import json
 r = json.load(open("fine"))
 assert r["succeeded"] and r["first_failure"] is None, r'
