@@ -16,6 +16,24 @@ static void put(struct json *j, const char *text, size_t len)
     j->full |= buf_put(j->out, text, len) != 0;
 }
 
+/* The letter behind the backslash of a short escape; 0: it has none. */
+static char short_of(char c)
+{
+    switch (c) {
+    case '"':
+    case '\\':
+        return c;
+    case '\n':
+        return 'n';
+    case '\r':
+        return 'r';
+    case '\t':
+        return 't';
+    default:
+        return 0;
+    }
+}
+
 static void put_escaped(struct json *j, const char *text)
 {
     const char *plain = text; /* what has not been written yet begins here */
@@ -23,14 +41,15 @@ static void put_escaped(struct json *j, const char *text)
         char esc[8];
         bool control;
         size_t len = utf8_char(text, &control);
-        if (len > 0 && !control && *text != '"' && *text != '\\') {
+        char letter = short_of(*text);
+        if (len > 0 && !control && letter == 0) {
             text += len;
             continue;
         }
         unsigned code = (unsigned char)text[len == 2]; /* U+0080 to U+009F */
         put(j, plain, (size_t)(text - plain));
-        if (*text == '"' || *text == '\\')
-            (void)snprintf(esc, sizeof(esc), "\\%c", *text);
+        if (letter != 0)
+            (void)snprintf(esc, sizeof(esc), "\\%c", letter);
         else
             (void)snprintf(esc, sizeof(esc), "\\u%04x",
                            len == 0 ? 0xfffd : code);

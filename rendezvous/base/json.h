@@ -2,7 +2,7 @@
  * base/json: writes JSON into a buffer, whatever the texts are made of. Nesting
  * and commas are kept here; a value inside an object has a key, one inside a
  * list has NULL. What comes from a peer is escaped: control characters as
- * \u00XX, what is no UTF-8 as U+FFFD.
+ * \n or \u00XX, what is no UTF-8 as U+FFFD.
  */
 #ifndef JSON_H
 #define JSON_H

@@ -97,7 +97,7 @@ static const struct {
     {"", ""},
     {"node-1", "node-1"},
     {"a\"b\\c", "a\\\"b\\\\c"},
-    {"\x01\n\x1b[2J\x7f", "\\u0001\\u000a\\u001b[2J\\u007f"},
+    {"\x01\n\r\t\x1b[2J\x7f", "\\u0001\\n\\r\\t\\u001b[2J\\u007f"},
     {"\xc2\x9b", "\\u009b"}, /* CSI of eight bits */
     {"\xc2\x80|\xc2\x9f|\xc2\xa0", "\\u0080|\\u009f|\xc2\xa0"},
     {"\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80",
