@@ -47,6 +47,14 @@ struct crew {
     bool stopping; /* workers of this round were asked to go */
 };
 
+static void *get(size_t n, size_t size)
+{
+    void *p = calloc(n, size);
+    if (p == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu workers", n);
+    return p;
+}
+
 struct crew *crew_new(uv_loop_t *loop,
                       const struct conf *conf,
                       const struct spawn_origin *origin,
@@ -54,19 +62,12 @@ struct crew *crew_new(uv_loop_t *loop,
                       const struct crew_handler *handler,
                       void *ctx)
 {
-    struct crew *crew = calloc(1, sizeof(*crew));
+    struct crew *crew = get(1, sizeof(*crew));
     size_t n = (size_t)conf->nproc;
-    if (crew != NULL) {
-        crew->watches = calloc(n, sizeof(*crew->watches));
-        crew->error_files = calloc(n, sizeof(*crew->error_files));
-    }
-    if (crew != NULL)
-        crew->notices = calloc(n, sizeof(*crew->notices));
-    if (crew != NULL)
-        crew->pids = calloc(n, sizeof(*crew->pids));
-    if (crew == NULL || crew->watches == NULL || crew->error_files == NULL ||
-        crew->notices == NULL || crew->pids == NULL)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu workers", n);
+    crew->watches = get(n, sizeof(*crew->watches));
+    crew->error_files = get(n, sizeof(*crew->error_files));
+    crew->notices = get(n, sizeof(*crew->notices));
+    crew->pids = get(n, sizeof(*crew->pids));
     crew->memory_fd = -1;
     if (conf->snapshot_memory > 0)
         crew->memory_fd = notice_open_memory(conf->snapshot_memory);
@@ -376,6 +377,11 @@ pid_t crew_reap_orphans(struct crew *crew, const pid_t *others, int n)
 const char *crew_folder(const struct crew *crew)
 {
     return errfile_folder(&crew->errfile);
+}
+
+const char *crew_temporary(const struct crew *crew)
+{
+    return errfile_temporary(&crew->errfile);
 }
 
 /* -- looking at them ------------------------------------------------------- */

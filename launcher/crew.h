@@ -69,6 +69,9 @@ pid_t crew_reap_orphans(struct crew *crew, const pid_t *others, int n);
 /* The folder of this run's log files, "" where there is none that stays. */
 const char *crew_folder(const struct crew *crew);
 
+/* The one that goes at the end, "" where there is none (yet). */
+const char *crew_temporary(const struct crew *crew);
+
 /* The worker's process; 0 where it does not live. */
 pid_t crew_pid(const struct crew *crew, int local_rank);
 

@@ -30,9 +30,12 @@
 #include "launcher/report.h"
 #include "launcher/store_host.h"
 #include "launcher/sweep.h"
+#include "launcher/tmpfolder.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/daemon/server.h"
+
+#define CHORE_MS 1000
 
 struct drive {
     const struct conf *conf;
@@ -51,6 +54,7 @@ struct drive {
     uv_timer_t timer;
     uv_poll_t guard_poll;
     uv_signal_t sigchld;
+    uv_timer_t chore; /* once, when the workers have been running a moment */
 
     struct store_host store;
     struct sweep sweep;
@@ -70,12 +74,22 @@ static void step(struct drive *d, struct agent_event *ev);
 
 /* -- the core's actions ---------------------------------------------------- */
 
+static void on_chore(uv_timer_t *timer)
+{
+    const struct drive *d = timer->data;
+    tmpfolder_sweep(crew_temporary(d->crew));
+}
+
 static void start_workers(struct drive *d, const struct msg_world *world)
 {
     store_host_renew(&d->store, world->round);
     journal_world(&d->journal, world, mono_now_us());
+    guard_wait();
     d->spawn_failed =
         crew_start(d->crew, world, &d->spawned, &d->spawn_err) != 0;
+    guard_folder(crew_temporary(d->crew));
+    if (d->journal.rounds == 1)
+        (void)uv_timer_start(&d->chore, on_chore, CHORE_MS, 0);
     lookout_start(d->lookout, world->base_rank);
     first_beat_watch(d->first_beat);
 }
@@ -293,37 +307,54 @@ static const struct link_handler link_handler = {
     .on_down = on_link_down,
 };
 
-/* Server, store and orphans: whatever died that is no worker. */
+#define HELPERS 5
+typedef void died_fn(struct drive *d);
+
+static void server_died(struct drive *d)
+{
+    link_server_ended(d->link);
+    if (d->exiting)
+        uv_stop(&d->loop); /* it was waited for */
+}
+
+static void store_died(struct drive *d)
+{
+    log_warnx("the workers' store ended unexpectedly; a new, empty one takes "
+              "its place");
+    store_host_fell(&d->store, d->agent.world.round);
+}
+
+static void relay_died(struct drive *d)
+{
+    (void)waitpid(output_pid(d->output), NULL, WNOHANG);
+    output_restart(d->output);
+}
+
+static void lookout_helper_died(struct drive *d)
+{
+    lookout_helper_ended(d->lookout);
+}
+
+static void health_helper_died(struct drive *d)
+{
+    health_helper_ended(d->health);
+}
+
+/* Whatever died that is no worker: our own processes, and orphans. */
 static void reap_others(struct drive *d)
 {
+    static died_fn *const died[] = {server_died, store_died, relay_died,
+                                    lookout_helper_died, health_helper_died};
     for (;;) {
-        pid_t relay = output_pid(d->output);
-        pid_t ours[5] = {link_server(d->link), d->store.pid, relay,
-                         lookout_helper(d->lookout), health_helper(d->health)};
-        pid_t pid = crew_reap_orphans(d->crew, ours, 5);
+        const pid_t ours[HELPERS] = {
+            link_server(d->link), d->store.pid, output_pid(d->output),
+            lookout_helper(d->lookout), health_helper(d->health)};
+        pid_t pid = crew_reap_orphans(d->crew, ours, HELPERS);
         if (pid == 0)
             return;
-        if (pid == ours[3] || pid == ours[4]) {
-            if (pid == ours[3])
-                lookout_helper_ended(d->lookout);
-            else
-                health_helper_ended(d->health);
-            continue;
-        }
-        if (pid == relay) {
-            (void)waitpid(pid, NULL, WNOHANG);
-            output_restart(d->output);
-            continue;
-        }
-        if (pid == d->store.pid) {
-            log_warnx("the workers' store ended unexpectedly; a new, empty one "
-                      "takes its place");
-            store_host_fell(&d->store, d->agent.world.round);
-        } else {
-            link_server_ended(d->link);
-        }
-        if (d->exiting)
-            uv_stop(&d->loop);
+        for (int i = 0; i < HELPERS; i++)
+            if (ours[i] == pid)
+                died[i](d);
     }
 }
 
@@ -467,6 +498,7 @@ static void fill_join(const struct drive *d, int store_port, struct msg_join *j)
 static void open_handles(struct drive *d)
 {
     (void)uv_timer_init(&d->loop, &d->timer); /* cannot fail */
+    (void)uv_timer_init(&d->loop, &d->chore);
     int rc = uv_poll_init(&d->loop, &d->guard_poll, d->guard_fd);
     if (rc == 0)
         rc = uv_poll_start(&d->guard_poll, UV_READABLE | UV_DISCONNECT,
@@ -478,7 +510,7 @@ static void open_handles(struct drive *d)
     if (rc != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot watch over workers: %s",
                uv_strerror(rc));
-    d->timer.data = d->guard_poll.data = d->sigchld.data = d;
+    d->timer.data = d->guard_poll.data = d->sigchld.data = d->chore.data = d;
 }
 
 int drive_run(const struct conf *conf,

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "launcher/tmpfolder.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/rng.h"
 #include "rendezvous/proto/msg.h"
@@ -66,13 +67,9 @@ static bool make_way(struct errfile *e, const char *path)
 
 static void init_tmp(struct errfile *e)
 {
-    const char *root = getenv("TMPDIR");
-    if (root == NULL || root[0] != '/')
-        root = "/tmp";
-    set_path(e->base, sizeof(e->base), "%s/ddprun_XXXXXX", root);
-    e->ours = mkdtemp(e->base) != NULL;
+    e->ours = tmpfolder_make(e->base, sizeof(e->base));
     if (!e->ours)
-        give_up(e, root);
+        give_up(e, e->base);
 }
 
 void errfile_init(struct errfile *e, const struct conf *conf)
@@ -278,8 +275,13 @@ const char *errfile_folder(const struct errfile *e)
     return e->ours ? "" : e->base;
 }
 
+const char *errfile_temporary(const struct errfile *e)
+{
+    return e->ours ? e->base : "";
+}
+
 void errfile_clean(const struct errfile *e)
 {
     if (e->ours)
-        (void)rmdir(e->base); /* whatever a worker wrote stays */
+        tmpfolder_remove(e->base);
 }

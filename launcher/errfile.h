@@ -75,6 +75,9 @@ void errfile_read(const char *path,
  */
 void errfile_pass_on(const char *path, int code);
 
+/* The temporary folder that goes at the end, "" where there is none. */
+const char *errfile_temporary(const struct errfile *e);
+
 /* Removes a folder of ours, unless there are files in it. */
 void errfile_clean(const struct errfile *e);
 

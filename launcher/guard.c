@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "launcher/cgroup.h"
@@ -26,8 +27,9 @@
 #include "rendezvous/net/tls.h"
 
 #define SWEEP_US (5 * MONO_S)
-#define LATE_US  (20 * MONO_MS) /* what an agent that is not frozen may take */
-#define REST_MAX (1024 * 1024)  /* what is read from a link that is given up */
+#define LATE_US  (20 * MONO_MS)  /* what an agent that is not frozen may take */
+#define FENCE_US (200 * MONO_MS) /* a guard may be frozen, too */
+#define REST_MAX (1024 * 1024)   /* what is read from a link that is given up */
 
 /* What the guard passes on besides what it is told; SIGCHLD tells it of the
  * agent's end. */
@@ -44,8 +46,14 @@ struct guard {
     int64_t fenced_us;      /* the lease over which workers were killed */
 };
 
-/* Shared by guard and agent: until when the workers may run. */
-static _Atomic int64_t *lease_until_us;
+/* A page that guard and agent share. The agent writes, the guard reads, but
+ * for `fencing`: the other way round. */
+struct shared {
+    atomic_bool fencing;
+    _Atomic int64_t lease_until_us;    /* until when the workers may run */
+    char folder[GUARD_FOLDER_MAX + 1]; /* read once the agent is dead */
+};
+static struct shared *shared;
 
 /* Signals that were ignored when we started stay so (nohup); but with SIGCHLD
  * ignored, the kernel would not tell us of the agent's end. */
@@ -180,17 +188,17 @@ static int hear_signals(const struct guard *g)
 
 /* -- the lease over the agent ---------------------------------------------- */
 
-/* When to kill the workers in the agent's stead; MONO_NEVER: there are none. */
-static int64_t fence_at_us(const struct guard *g)
+/* When to kill the workers of a lease in the agent's stead; MONO_NEVER: there
+ * are none. */
+static int64_t fence_at_us(const struct guard *g, int64_t until_us)
 {
-    int64_t until_us = atomic_load(lease_until_us);
     return until_us == g->fenced_us ? MONO_NEVER
                                     : mono_after(until_us, LATE_US);
 }
 
 static int fence_in_ms(const struct guard *g)
 {
-    int64_t at_us = fence_at_us(g);
+    int64_t at_us = fence_at_us(g, atomic_load(&shared->lease_until_us));
     return at_us == MONO_NEVER ? -1 : (int)mono_ms_until(mono_now_us(), at_us);
 }
 
@@ -198,7 +206,7 @@ static int fence_in_ms(const struct guard *g)
  * are to be dead as soon as it wakes. */
 static void arm_timer(const struct guard *g)
 {
-    int64_t at_us = fence_at_us(g);
+    int64_t at_us = fence_at_us(g, atomic_load(&shared->lease_until_us));
     struct itimerspec at = {.it_value.tv_sec = 0};
     if (g->timer_fd < 0)
         return;
@@ -209,18 +217,33 @@ static void arm_timer(const struct guard *g)
     (void)timerfd_settime(g->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-static void fence(struct guard *g)
+static void kill_workers(const struct guard *g)
 {
-    int64_t until_us = atomic_load(lease_until_us);
-    if (mono_now_us() < fence_at_us(g))
-        return;
-    g->fenced_us = until_us;
     int killed = tree_kill_sessions(g->agent, mono_now_us() + SWEEP_US);
     if (killed > 0)
         log_warnx("the agent (pid %d) is frozen and its lease is over; its %d "
                   "processes are killed, since another round may start without "
                   "this node",
                   (int)g->agent, killed);
+}
+
+/*
+ * Where both were frozen the agent may be awake again, and about to start the
+ * workers of another round, which are not to be hit: it takes the lease back
+ * and looks then whether we fence; we say so and look then at the lease. One of
+ * us sees the other.
+ */
+static void fence(struct guard *g)
+{
+    int64_t until_us = atomic_load(&shared->lease_until_us);
+    if (mono_now_us() < fence_at_us(g, until_us))
+        return;
+    atomic_store(&shared->fencing, true);
+    if (atomic_load(&shared->lease_until_us) == until_us) {
+        g->fenced_us = until_us;
+        kill_workers(g);
+    }
+    atomic_store(&shared->fencing, false);
 }
 
 static int watch(struct guard *g)
@@ -258,15 +281,17 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     if (left > 0)
         log_warnx("%d processes of this launch could not be killed", left);
     cgroup_remove();
+    if (shared->folder[0] != '\0')
+        (void)rmdir(shared->folder); /* gone already, as a rule */
     release(&g->link_fd, &g->link);
     if (WIFEXITED(status))
         _exit(WEXITSTATUS(status));
     if (is_fault(WTERMSIG(status))) {
-        log_warnx("the agent (pid %d) ended by signal %d (SIG%s), which is a "
+        log_warnx("the agent (pid %d) ended by signal %d (%s), which is a "
                   "bug of ddprun: please report it; everything that it had "
                   "started was ended",
                   (int)g->agent, WTERMSIG(status),
-                  sigabbrev_np(WTERMSIG(status)));
+                  signals_name(WTERMSIG(status)));
         _exit(ddp_code_exit(DDP_E_BUG));
     }
     log_warnx("the agent (pid %d) was killed by signal %d; everything that it "
@@ -280,11 +305,11 @@ int guard_split(uint64_t signals)
     int pair[2];
     sigset_t taken;
     struct guard g = {.link_fd = -1, .fenced_us = MONO_NEVER};
-    lease_until_us = mmap(NULL, sizeof(*lease_until_us), PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (lease_until_us == MAP_FAILED)
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
         fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent");
-    atomic_init(lease_until_us, MONO_NEVER);
+    atomic_init(&shared->lease_until_us, MONO_NEVER);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent");
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -341,9 +366,24 @@ void guard_hold(int guard_fd, int link_fd, const uint8_t *farewell, size_t len)
 
 void guard_lease(int guard_fd, int64_t until_us)
 {
-    int64_t before_us = atomic_exchange(lease_until_us, until_us);
+    int64_t before_us = atomic_exchange(&shared->lease_until_us, until_us);
     struct guard_word word = {.kind = GUARD_LEASE};
     /* A full socket means that the guard is about to look anyway. */
     if (until_us < before_us)
         (void)send(guard_fd, &word, sizeof(word), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void guard_wait(void)
+{
+    struct timespec pause = {.tv_nsec = 100 * 1000};
+    int64_t until_us = mono_now_us() + FENCE_US;
+    while (atomic_load(&shared->fencing) && mono_now_us() < until_us)
+        (void)nanosleep(&pause, NULL);
+}
+
+void guard_folder(const char *path)
+{
+    size_t len = strlen(path);
+    if (len <= GUARD_FOLDER_MAX)
+        memcpy(shared->folder, path, len + 1);
 }

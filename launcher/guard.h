@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #define GUARD_FAREWELL_MAX 32
+#define GUARD_FOLDER_MAX   4000
 
 /* What travels over the socketpair, one datagram each. */
 enum guard_word_kind {
@@ -65,5 +66,15 @@ void guard_hold(int guard_fd, int link_fd, const uint8_t *farewell, size_t len);
 /* In the agent: until when the workers may run (mono; MONO_NEVER: there are
  * none). Costs nothing where it is later than it was. */
 void guard_lease(int guard_fd, int64_t until_us);
+
+/* In the agent, before it starts workers: waits while the guard kills those of
+ * a lease that is over, which it may find out late; not for long, and mostly
+ * not at all. Only after guard_lease has told of another lease, or of none. */
+void guard_wait(void);
+
+/* In the agent: a folder that the guard removes at the end, if it is still
+ * there and empty. One path, the last one counts; a longer one than
+ * GUARD_FOLDER_MAX is not remembered. */
+void guard_folder(const char *path);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "launcher/signals.h"
 #include "rendezvous/base/buf.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
@@ -113,15 +114,12 @@ static void add_worker(const struct journal *j,
 
 void journal_add_end(struct json *json, int code, int signal)
 {
-    const char *name = signal != 0 ? sigabbrev_np(signal) : NULL;
-    char text[24];
     if (signal == 0) {
         json_int(json, "exit_code", code);
         return;
     }
-    (void)snprintf(text, sizeof(text), "SIG%.16s", name != NULL ? name : "?");
     json_int(json, "signal", signal);
-    json_text(json, "signal_name", text);
+    json_text(json, "signal_name", signals_name(signal));
 }
 
 static void add_end(struct event *e, int code, int signal)

@@ -6,6 +6,7 @@
 
 #include "launcher/report_ends.h"
 #include "launcher/report_words.h"
+#include "launcher/signals.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 
@@ -15,12 +16,11 @@
 
 void report_how(int64_t code, int64_t signal, char *text, size_t size)
 {
-    const char *name = sigabbrev_np((int)signal);
     if (signal == 0)
         (void)snprintf(text, size, "exit code %d", (int)code);
     else
-        (void)snprintf(text, size, "signal %d (SIG%s)", (int)signal,
-                       name != NULL ? name : "?");
+        (void)snprintf(text, size, "signal %d (%s)", (int)signal,
+                       signals_name((int)signal));
 }
 
 static void say_unreachable(const struct conf *conf, const char *text)

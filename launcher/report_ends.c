@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "launcher/report.h"
+#include "launcher/signals.h"
 #include "rendezvous/base/log.h"
 
 #define LINES_MAX 16
@@ -171,10 +172,8 @@ static void tell_rest(struct telling *t, const struct msg_end *e)
         beyond(e->by_kill, t->known, -SIGKILL, -SIGKILL);
     int64_t n = others + codes;
     for (int how = -127; how <= 255; how++) {
-        const char *name = how < 0 ? sigabbrev_np(-how) : NULL;
         if (how < 0)
-            (void)snprintf(by, sizeof(by), "SIG%.16s",
-                           name != NULL ? name : "?");
+            (void)snprintf(by, sizeof(by), "%s", signals_name(-how));
         else
             (void)snprintf(by, sizeof(by), "exit code %d", how);
         n += t->rest[HOW_ZERO + how];

@@ -1,5 +1,6 @@
 #include "launcher/signals.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -17,6 +18,14 @@ int signals_find(const char *name)
         if (strcasecmp(name, sigabbrev_np(takeable[i])) == 0)
             return takeable[i];
     return 0;
+}
+
+const char *signals_name(int signo)
+{
+    static char text[24];
+    const char *name = sigabbrev_np(signo);
+    (void)snprintf(text, sizeof(text), "SIG%.16s", name != NULL ? name : "?");
+    return text;
 }
 
 static void append(char *list, size_t cap, const char *name)

@@ -24,6 +24,9 @@
  */
 int signals_find(const char *name);
 
+/* "SIGTERM"; "SIG?" where the number has no name. Valid until the next call. */
+const char *signals_name(int signo);
+
 /*
  * Reads a list with commas. What is no name is left out and written to `odd`,
  * with commas, cut where it is too long ("" where there is none).

@@ -459,8 +459,8 @@ static void fill_ends(const struct run *run,
                       struct msg_end *end)
 {
     struct msg_ready ends = run->ends;
-    if (root == NULL)
-        ;
+    if (root == NULL || root->pid <= 0)
+        ; /* it never ran */
     else if (root->signal == SIGKILL || (root->hung && ends.by_term == 0))
         take_one(&ends.by_kill);
     else if (root->signal == SIGTERM || root->hung)
@@ -628,7 +628,7 @@ static void end_by_timeout(struct rdzv *r, struct run *run)
         .rank = -1,
         .local_rank = -1,
     };
-    char names[240], lost[160] = "";
+    char names[240], lost[160] = "", text[500];
     list_names(r, run, names, sizeof(names));
     if (run->loss.node[0] != '\0') {
         (void)snprintf(lost, sizeof(lost), "node %s %s; ", run->loss.node,
@@ -638,12 +638,13 @@ static void end_by_timeout(struct rdzv *r, struct run *run)
         end.age_us = age_of(r, run->loss.at_us);
         fill_ends(run, NULL, &end);
     }
-    (void)snprintf(end.text, /* a cut text is still a text */
-                   sizeof(end.text),
+    (void)snprintf(text, /* fits */
+                   sizeof(text),
                    "%sonly %d of the %d nodes that are needed came in %lld s: "
                    "%s",
                    lost, run->count[NODE_WAITING] + run->count[NODE_SPARE],
                    run->nodes_min, (long long)(run->join_us / MONO_S), names);
+    msg_set(end.text, text);
     run_end(r, run, &end);
 }
 

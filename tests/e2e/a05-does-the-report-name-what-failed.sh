@@ -24,3 +24,27 @@ has_not ddprun it.out
 
 launch 0 --nproc_per_node=2 sh -c 'head -c 3000000 /dev/zero'
 same 6000000 "$(wc -c <it.out)" 'bytes of output'
+
+# What @record wrote beside its message: shown beside stderr's last lines, but
+# not where Python wrote the same there; in the JSON in any case.
+# shellcheck disable=SC2016 # for the worker
+said='printf "%s\\n" "$@" >&2
+    echo "{\"message\": {\"message\": \"E: x\", \"extraInfo\":
+        {\"py_callstack\": \"Traceback (most recent call last):\\nin main\\nE: x\\n\"}}}" \
+        >"$TORCHELASTIC_ERROR_FILE"
+    exit 1'
+launch 1 --report=both.json bash -c "$said" bash 'something else'
+has '^ddprun:   its last lines on stderr:$' it.err
+has '^ddprun:     | something else$' it.err
+has '^ddprun:   the traceback in its error file:$' it.err
+has '^ddprun:     | in main$' it.err
+has '^ddprun:   error           E: x$' it.err
+launch 1 --report=once.json bash -c "$said" bash \
+    'Traceback (most recent call last):' 'in <module>' 'in main' 'E: x'
+has 'stderr, with the traceback of its error file:$' it.err
+lines 1 '^ddprun:     | in main$' it.err
+for name in both once; do
+    has '"traceback":.*Traceback (most recent call last):\\nin main\\nE: x' $name.json
+done
+has '"stderr":.*something else' both.json
+has '"stderr":.*in <module>' once.json

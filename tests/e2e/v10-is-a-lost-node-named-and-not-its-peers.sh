@@ -10,7 +10,7 @@ network a b
 # shellcheck disable=SC2016 # for the worker
 work='echo "$RANK $PPID" >>"$E2E_DIR/ranks"
     [ "$RANK" = 0 ] || exec sleep 300
-    until [ -e "$E2E_DIR/cut" ]; do sleep 0.02; done
+    until [ -e "$E2E_DIR/broken" ]; do sleep 0.02; done
     exit 77'
 for machine in a b; do
     node_on $machine $machine --nnodes=2 --nproc_per_node=2 --max_restarts=0 \
@@ -20,7 +20,7 @@ done
 wait_lines 4 . ranks
 # First its cable, so that nothing of its end is heard.
 ip -n "dpe$$-b" link set eth0 down
-: >cut
+: >broken
 sleep 0.1
 # shellcheck disable=SC2046 # a pid in each word
 kill -KILL $(marked b)
@@ -48,7 +48,7 @@ PY
 
 # The same where the launcher is killed and the cable is not cut.
 ip -n "dpe$$-b" link set eth0 up
-rm -f cut ranks
+rm -f broken ranks
 for machine in a b; do
     node_on $machine $machine --nnodes=2 --max_restarts=3 \
         --rdzv_endpoint=a:29501 --rdzv_conf=join_timeout=1 \
@@ -59,3 +59,25 @@ wait_lines 2 . ranks
 kill -KILL $(marked b)
 ends_with 75 a 15
 has 'node lost       b is gone: its launcher ended$' a.err
+
+# The same with libddp's own workers, of which one is killed while its agent is
+# frozen and says nothing of it.
+[ -x "$E2E_BIN/ddptrain" ] || exit 0
+# shellcheck disable=SC2016 # for the worker
+for machine in a b; do
+    node_on $machine $machine --nnodes=2 --max_restarts=3 \
+        --rdzv_endpoint=a:29502 \
+        --rdzv_conf=join_timeout=1,heartbeat_timeout=1 \
+        sh -c 'echo "$RANK $$$$" >>"$E2E_DIR/trainers"
+            exec "$E2E_BIN/ddptrain" 100000 100000 --model=linear'
+done
+wait_lines 2 . trainers
+wait_for '^epoch' a.out
+kill -STOP "$(pid_of b)" "$(agent_of b)"
+kill -KILL "$(sed -n 's/^1 //p' trainers)"
+wait_for 'exit code 77; stopping' a.err
+# shellcheck disable=SC2046 # a pid in each word
+kill -KILL $(marked b)
+ends_with 75 a 15
+has 'node lost       b is ' a.err
+has 'then            rank 0 on a .*: exit code 77 (it lost a peer)$' a.err

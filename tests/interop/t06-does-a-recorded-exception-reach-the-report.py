@@ -1,5 +1,7 @@
-# A worker under @record that raises: is its message in ddprun's report, and the
-# status the worker's? Also as python -m.
+# A worker under @record that raises: is its message in ddprun's report, the
+# traceback once, and the status the worker's? Also as python -m.
+import json
+
 from interop import *
 
 pathlib.Path("job").mkdir()
@@ -19,8 +21,16 @@ main()
 ''')
 for name, options in (("script", ["job/main.py"]), ("module", ["-m",
                                                                "job.main"])):
-    start(name, DDPRUN, "--nproc_per_node=2", *options)
+    start(name, DDPRUN, "--nproc_per_node=2", f"--report={name}.json",
+          *options)
     ends_with(1, name)
     has("ValueError: the loss is not a number", name)
     has("rank 1", name)
+    has("with the traceback of its error file:", name)
+    same(log(name).count("| ValueError: the loss"), 1, "tracebacks told")
+    report = json.loads(pathlib.Path(f"{name}.json").read_text())
+    first = report["first_failure"]
+    for text in first["stderr"], first["traceback"]:
+        assert 'raise ValueError("the loss' in text, report
+    same([c["rank"] for c in report["consequences"]], [0], "consequences")
 done()

@@ -1,4 +1,5 @@
-/* links: launcher/errfile rendezvous/base/log rendezvous/base/err */
+/* links: launcher/errfile launcher/tmpfolder */
+/* links: rendezvous/base/log rendezvous/base/err */
 /* links: rendezvous/base/rng rendezvous/proto/msg */
 /* libs: -lcjson */
 /*

@@ -189,10 +189,12 @@ static void bye(int conn)
 
 static void failed(int conn, int64_t round, int code, int64_t age_us)
 {
-    struct msg m = {
-        .kind = MSG_KIND_failed,
-        .failed = {
-            .round = round, .rank = conn, .code = code, .age_us = age_us}};
+    struct msg m = {.kind = MSG_KIND_failed,
+                    .failed = {.pid = 7,
+                               .round = round,
+                               .rank = conn,
+                               .code = code,
+                               .age_us = age_us}};
     say(conn, &m);
 }
 

@@ -1,5 +1,6 @@
 /* links: launcher/report launcher/report_ends launcher/report_words */
-/* links: rendezvous/core/note rendezvous/proto/ends rendezvous/proto/msg */
+/* links: launcher/signals rendezvous/core/note rendezvous/proto/ends */
+/* links: rendezvous/proto/msg */
 /* links: rendezvous/base/log rendezvous/base/mono rendezvous/base/err */
 /* libs: -lcjson -lm */
 /*

@@ -147,6 +147,22 @@ START_TEST(test_round_end_lists_a_single_node)
 }
 END_TEST
 
+/* A worker that could not be started is no end that was counted. */
+START_TEST(test_round_end_of_a_start_that_failed)
+{
+    struct msg m = {
+        .kind = MSG_KIND_failed,
+        .failed = {.round = 1, .rank = 1, .local_rank = 1, .code = 71}};
+    run(2);
+    say(0, &m);
+    ready(0, 0, 1, "0=9 ");
+    ready(1, 2, 0, "0-1=-15 ");
+    ck_assert_int_eq(end.status, 71);
+    ck_assert_int_eq(end.by_code, 1);
+    ck_assert_str_eq(end.ends, "@0 n0 0=9 ");
+}
+END_TEST
+
 /* Nothing is passed on as it came. */
 START_TEST(test_round_end_passes_no_nonsense_on)
 {
@@ -203,6 +219,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_round_end_lists_all_nodes);
     tcase_add_test(tcase, test_round_end_lists_a_single_node);
+    tcase_add_test(tcase, test_round_end_of_a_start_that_failed);
     tcase_add_loop_test(tcase, test_round_end_passes_no_nonsense_on, 0, 5);
     tcase_add_loop_test(tcase, test_round_end_names_the_lost_node, 0, 2);
     suite_add_tcase(suite, tcase);

@@ -1,0 +1,52 @@
+#!/bin/sh
+# A launch has a temporary folder for its workers' error files. Is it gone when
+# the workers are done, when the agent or the guard is killed, and, where both
+# are killed at once, when another launch has been running for a moment? Does
+# one that has a file in it stay, and that of a launch that lives?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+mkdir tmp
+export TMPDIR="$E2E_DIR/tmp"
+
+folders()
+{
+    find tmp -maxdepth 1 -name 'ddprun_*' | wc -l
+}
+
+# start: a launch, and its folder is there.
+start()
+{
+    : >started
+    node "$1" "$WORKER" hold
+    wait_round 1 1
+}
+
+launch 0 true
+same 0 "$(folders)" 'folders after a success'
+for victim in pid_of agent_of; do
+    start it
+    same 1 "$(folders)" 'folders of a launch'
+    kill -KILL "$($victim it)"
+    end_of it
+    nothing_left it
+    same 0 "$(folders)" "folders after kill -9 of $victim"
+done
+
+# Both at once: theirs is there until it is a minute old and somebody looks.
+start other
+start it
+agent=$(agent_of it)
+kill -STOP "$(pid_of it)" "$agent" # so that neither sees the other's end
+kill -KILL "$agent" "$(pid_of it)"
+end_of it
+nothing_left it
+same 2 "$(folders)" 'folders after kill -9 of both'
+mkdir tmp/ddprun_kept00 && echo '{}' >tmp/ddprun_kept00/error.json
+launch 0 sleep 1.2
+same 3 "$(folders)" 'folders that are new'
+touch -d '2 minutes ago' tmp/ddprun_*
+launch 0 sleep 1.2
+same 2 "$(folders)" 'folders that are old, of a launch that lives or with a file'
+kill -TERM "$(pid_of other)"
+ends_with 143 other
+same tmp/ddprun_kept00 "$(find tmp -name 'ddprun_*')" 'what is left'
