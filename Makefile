@@ -6,6 +6,7 @@
 #   SAN=address    build with ASan and UBSan, in build-address/; or thread,
 #                  coverage (scripts/sanitize, scripts/coverage)
 #   CUDA=0         leave the CUDA half out even where nvcc is found
+#   IO_URING=0     the store without io_uring even where liburing is found
 #   CUDA_HOME, NCCL_HOME   where they are, else toolkit/ (made by
 #                  scripts/setup.sh --cuda), /usr/local/cuda and nvcc's place
 #   PREFIX, DESTDIR  for `make install`
@@ -74,7 +75,7 @@ endif
 # What this nvcc knows of these, and the newest as PTX for what comes later.
 ARCHS := $(if $(NVCC),$(filter 75 80 90 100,$(patsubst compute_%,%, \
 	$(shell $(NVCC) --list-gpu-arch))))
-NVCCFLAGS := -O2 -g -std=c++17 --forward-unknown-to-host-compiler -ccbin $(CXX) \
+NVCCFLAGS := -O2 -g -std=c++17 --extended-lambda --forward-unknown-to-host-compiler -ccbin $(CXX) \
 	-Xcompiler -Wall,-Wextra,-fPIC,-fno-exceptions,-fno-threadsafe-statics \
 	$(if $(DEV),-Werror all-warnings) \
 	$(foreach a,$(ARCHS),-gencode arch=compute_$a,code=sm_$a) \
@@ -85,17 +86,26 @@ CUDA_LIBS := $(if $(NVCC),$(firstword $(wildcard $(addsuffix \
 NCCL_CPPFLAGS := $(if $(NCCL_H),-DDDP_NCCL -isystem $(NCCL_H:/nccl.h=) \
 	-isystem $(CUDA_HOME)/include)
 
+# -- io_uring, for the store, where liburing's archive is found -----------------
+
+ifneq ($(IO_URING),0)
+URING := $(filter /%,$(shell $(CC) -print-file-name=liburing.a))
+URING := $(if $(shell $(CC) -E -dM -include liburing.h -x c /dev/null \
+	2>/dev/null | grep IORING_SETUP_DEFER_TASKRUN),$(URING))
+endif
+
 # -- what each program is made of --------------------------------------------
 
 BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
 PROTO  := $(addprefix rendezvous/proto/,frame msg ends http)
 CORE   := $(addprefix rendezvous/core/,rdzv join room source round node ranks \
 	note budget order strikes status)
-NET    := $(addprefix rendezvous/net/,addr conn tls record openssl \
+NET    := $(addprefix rendezvous/net/,addr conn door tls token record openssl \
 	handover)
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(addprefix rendezvous/core/,store store_table store_wait) \
-	$(addprefix rendezvous/daemon/,store_server store_doors)
+	$(addprefix rendezvous/daemon/,store_server store_io_uv \
+	store_io_uring store_doors)
 SERVER := $(CORE) $(addprefix rendezvous/daemon/,server slots hush httpd site \
 	status metrics helper)
 OPTS   := $(addprefix rendezvous/base/,opts opts_help opts_complete)
@@ -121,18 +131,19 @@ RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_nccl \
 TRAINER  := $(addprefix trainer/,main options data model device ops_cpu \
 	ops_conv optim plot progress keep resume $(if $(NVCC),,cuda_none))
 # The CUDA half: objects of nvcc's.
-TRAINER_CUDA := $(if $(NVCC),trainer/kernels)
+CUDA_HALF := $(addprefix trainer/,cuda cuda_linear cuda_conv cuda_optim)
+TRAINER_CUDA := $(if $(NVCC),$(CUDA_HALF))
 
 PROGRAMS := ddprun ddprdzvd ddpctl ddptrain
 LIBS     := libddp.a libddp.so
 
 ddprun_OBJS   := $(LAUNCHER) $(OPTS) $(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
-ddprun_LIBS   := -luv -lcjson -lm -ldl
+ddprun_LIBS   := $(URING) -luv -lcjson -lm -ldl
 ddprdzvd_OBJS := $(addprefix rendezvous/daemon/,main sd store_child) $(OPTS) \
 	$(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
-ddprdzvd_LIBS := -luv -lcjson -lm -ldl
+ddprdzvd_LIBS := $(URING) -luv -lcjson -lm -ldl
 ddpctl_OBJS   := $(CTL) $(OPTS) \
-	$(addprefix rendezvous/net/,addr tls record openssl) \
+	$(addprefix rendezvous/net/,addr tls token record openssl) \
 	rendezvous/proto/frame rendezvous/proto/msg $(BASE)
 ddpctl_LIBS   := -lcjson -lm -ldl
 ddptrain_OBJS := $(TRAINER)
@@ -173,7 +184,7 @@ help:
 
 # Sources are compiled again when the flags change.
 FLAGS := $(CC) $(CPPFLAGS) $(filter-out -Werror,$(CFLAGS)) $(LDFLAGS) \
-	$(NCCL_CPPFLAGS) $(NVCC)
+	$(NCCL_CPPFLAGS) $(NVCC) $(URING)
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
@@ -198,6 +209,8 @@ $(B)/obj/%.cu.o: %.cu $(B)/flags
 	$(Q)$(NVCC) $(NVCCFLAGS) -I. -MD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 $(B)/obj/worker_rt/%.o: CFLAGS += -fvisibility=hidden
+$(B)/obj/rendezvous/daemon/store_io_uring.o: \
+	CPPFLAGS += $(if $(URING),-DDDP_URING)
 
 $(B)/obj/worker_rt/comm_nccl.o $(B)/obj/tests/lib/fake_nccl.o: \
 	CPPFLAGS += $(NCCL_CPPFLAGS)
@@ -229,6 +242,7 @@ $(B)/libddp.so: $(call obj,$(RT)) worker_rt/libddp.map
 # The first lines of a test program say what it links, nothing else is linked:
 #     /* links: rendezvous/base/err rendezvous/proto/frame */
 #     /* libs: -lcjson */
+# What a helper in tests/ says so of itself is linked with it.
 
 UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/check_*.c))
 UNIT := $(filter-out $(if $(NCCL_H),,check_comm_nccl) \
@@ -236,7 +250,9 @@ UNIT := $(filter-out $(if $(NCCL_H),,check_comm_nccl) \
 SIM  := $(patsubst tests/sim/%.c,%,$(wildcard tests/sim/check_*.c))
 ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
 	$(addprefix $(B)/tests/sim/,$(SIM))
-links = $(shell sed -n 's,^/\* links: \(.*\) \*/$$,\1,p' $(1))
+named = $(shell sed -n 's,^/\* links: \(.*\) \*/$$,\1,p' $(1))
+links = $(sort $(call named,$(1)) $(foreach helper,$(filter tests/%, \
+	$(call named,$(1))),$(call named,$(helper).c)))
 libs  = $(shell sed -n 's,^/\* libs: \(.*\) \*/$$,\1,p' $(1))
 # A test with a bad disk gets all of its calls wrapped.
 BAD_DISK := $(shell sed -n 's/^NOBODY./x__wrap_/; s/^[a-z].*__wrap_//; T; \
@@ -248,7 +264,7 @@ $(ALL_TESTS): $(B)/tests/%: $$(call obj,tests/$$* \
 		$$(call links,tests/$$*.c))
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(call libs,tests/$*.c) \
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(URING) $(call libs,tests/$*.c) \
 		$(call wraps,tests/$*.c) -lcheck -lsubunit -lrt -lm
 
 # What stands in for NVIDIA's library where there is no GPU.
@@ -276,7 +292,7 @@ $(B)/tests/unit/check_keeper_cuda: | $(FAKE_CUDA)
 # ddptrain on emulated kernels, that driver and that NCCL.
 EMULATED := $(if $(NCCL_H),$(if $(HAVE_CXX),$(B)/tests/lib/ddptrain-emulated))
 $(B)/tests/lib/ddptrain-emulated: $(call obj,$(filter-out trainer/cuda_none, \
-		$(TRAINER)) trainer/kernels.emulated) $(B)/libddp.a \
+		$(TRAINER)) $(addsuffix .emulated,$(CUDA_HALF))) $(B)/libddp.a \
 		$(FAKE_CUDA) | $(FAKE_NCCL)
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
@@ -287,7 +303,7 @@ $(B)/tests/lib/ddptrain-emulated: $(call obj,$(filter-out trainer/cuda_none, \
 GPU_TESTS := $(if $(NVCC),$(addprefix $(B)/tests/gpu/,check_ops_cuda bench_snapshot))
 $(B)/tests/gpu/check_ops_cuda: $(call obj,tests/unit/check_ops_cuda \
 		$(addprefix trainer/,model optim device ops_cpu ops_conv)) \
-		$(B)/obj/trainer/kernels.cu.o
+		$(addprefix $(B)/obj/,$(addsuffix .cu.o,$(CUDA_HALF)))
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) -ldl -lcheck -lsubunit -lrt -lm
@@ -342,6 +358,7 @@ check-tree:
 	scripts/check-includes
 	scripts/check-man
 	scripts/check-format
+	scripts/check-readme
 	scripts/run-tests --self-test
 check-install: all
 	scripts/check-install $(B)
@@ -367,6 +384,7 @@ demo: setup
 BENCH_RDZV := $(addprefix $(B)/bench/rdzv/,load floor)
 $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
 		rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl \
+		rendezvous/net/token \
 		rendezvous/proto/msg $$(addprefix rendezvous/base/,err mono buf))
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm -ldl
@@ -380,7 +398,7 @@ $(B)/bench/store/serve: $(call obj,tests/bench/store/serve \
 		$(filter-out %/store_doors,$(STORE)) rendezvous/net/addr $(BASE))
 $(BENCH_STORE):
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -luv
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(URING) -luv
 bench-store: $(BENCH_STORE)
 	tests/bench/store/run $(B) $(BENCH_ARGS)
 

@@ -22,6 +22,7 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
     if (a->work != AGENT_NONE || w->round == 0)
         return;
     a->world = (struct msg_world){
+        .instance_ms = w->instance_ms,
         .round = w->round,
         .group_rank = -1,
         .group_world = w->group_world,
@@ -172,9 +173,25 @@ static void on_drain(struct step *s, const struct msg_drain *drain)
         agent_ask_workers(s, MSG_SCALE_DOWN);
 }
 
+/* Newcomers' instance gave way to an older one (join.c in rendezvous/core),
+ * whose success is not theirs; as a spare of that, it would be. */
+static bool has_no_part(const struct agent *a, const struct msg_end *end)
+{
+    return a->holds && !a->spare && end->instance[0] != '\0' &&
+           strcmp(a->world.instance, end->instance) != 0;
+}
+
 static void on_end(struct step *s, const struct msg_end *end)
 {
     struct agent *a = s->a;
+    if (end->status == 0 && has_no_part(a, end)) {
+        agent_give_up(s, DDP_E_CONFLICT,
+                      "run '%s' was found running on other nodes, and has "
+                      "succeeded there; what ran here had been started beside "
+                      "it and was stopped",
+                      a->conf.join.run);
+        return;
+    }
     a->verdict.ended = true;
     a->verdict.end = *end;
     a->verdict.heard_us = s->now_us;

@@ -72,6 +72,8 @@ static void send_join(struct step *s)
     m.join.group_rank = -1;
     if (a->holds) {
         msg_set(m.join.instance, a->world.instance);
+        m.join.instance_ms =
+            a->world.instance_ms + (s->now_us - a->world_at_us) / MONO_MS;
         m.join.round = a->world.round;
         m.join.group_rank = a->world.group_rank;
         m.join.group_world = a->world.group_world;
@@ -87,8 +89,12 @@ static void send_join(struct step *s)
         m.join.struck = a->world.struck;
         m.join.aside_ms = mono_ms_until(s->now_us, a->aside_until_us);
     }
-    m.join.ended = a->held;
-    m.join.end_status = a->held ? a->verdict.end.status : 0;
+    if (a->held) { /* of an instance that it was perhaps never in */
+        m.join.ended = 1;
+        m.join.end_status = a->verdict.end.status;
+        msg_set(m.join.instance, a->verdict.end.instance);
+        m.join.round = a->verdict.end.round;
+    }
     if (a->alive > 0)
         m.join.lease_ms = mono_ms_until(s->now_us, a->lease_until_us);
     send(s, &m);

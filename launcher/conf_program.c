@@ -10,10 +10,12 @@
 /* -- the program ------------------------------------------------------------
  */
 
-/* Copies of `head` and `tail`, both ending with NULL, as one vector. */
+/* Copies of `head` and `tail`, both ending with NULL, as one vector; the second
+ * of the tail may be left out. */
 static int join_vectors(struct conf *c,
                         const char *const head[],
                         char *const tail[],
+                        bool drop_second,
                         struct ddp_err *err)
 {
     size_t heads = 0, tails = 0;
@@ -22,9 +24,12 @@ static int join_vectors(struct conf *c,
     while (tail[tails] != NULL)
         tails++;
     c->argv = calloc(heads + tails + 1, sizeof(c->argv[0]));
+    size_t n = 0;
     for (size_t i = 0; c->argv != NULL && i < heads + tails; i++) {
-        c->argv[i] = strdup(i < heads ? head[i] : tail[i - heads]);
-        if (c->argv[i] == NULL)
+        if (drop_second && i == heads + 1)
+            continue;
+        c->argv[n] = strdup(i < heads ? head[i] : tail[i - heads]);
+        if (c->argv[n++] == NULL)
             return ddp_err_set(err, DDP_E_NOMEM, "no memory for the command");
     }
     if (c->argv == NULL)
@@ -42,6 +47,17 @@ static void note_threads(struct conf *c)
     if (c->nproc > 1 && getenv("OMP_NUM_THREADS") == NULL && !c->preflight)
         conf_note(c, "OMP_NUM_THREADS is not set: each worker gets 1, as under "
                      "torchrun; set it if they are to use more CPUs");
+}
+
+/*
+ * argparse takes away the first -- of a line, wherever it stands among those
+ * words that it knows, and torchrun's program is one of them: "train.py -- --x"
+ * gives the script "--x" alone. So here, but for executables that torchrun
+ * would not run as they are: their arguments are theirs word for word.
+ */
+static bool drops_dashes(const struct opts *o, char *const program[])
+{
+    return !o->dashes && program[1] != NULL && strcmp(program[1], "--") == 0;
 }
 
 int conf_program(struct conf *c,
@@ -81,7 +97,8 @@ int conf_program(struct conf *c,
     }
     if (python)
         note_threads(c);
-    return join_vectors(c, head, program, err);
+    bool drop = (python || no_python) && drops_dashes(o, program);
+    return join_vectors(c, head, program, drop, err);
 }
 
 static void free_program(struct conf *c)
@@ -103,5 +120,5 @@ int conf_probe(struct conf *c, struct ddp_err *err)
     c->exec_path = strdup("/proc/self/exe");
     if (c->exec_path == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for the command");
-    return join_vectors(c, none, argv, err);
+    return join_vectors(c, none, argv, false, err);
 }

@@ -1,4 +1,4 @@
-/* In the place of kernels.cu where the Makefile found no nvcc. */
+/* In the place of cuda*.cu where the Makefile found no nvcc. */
 #include "trainer/device.h"
 #include "trainer/fail.h"
 

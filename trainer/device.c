@@ -1,10 +1,9 @@
 #include "trainer/device.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainer/ops_conv.h"
+#include "trainer/update.h"
 
 static void *cpu_alloc(size_t len)
 {
@@ -48,10 +47,8 @@ static void cpu_momentum(float *restrict p,
                          float lr,
                          float keep)
 {
-    for (size_t i = 0; i < n; i++) {
-        m[i] = keep * m[i] + g[i];
-        p[i] -= lr * m[i];
-    }
+    for (size_t i = 0; i < n; i++)
+        update_momentum(&p[i], g[i], &m[i], lr, keep);
 }
 
 static void cpu_adam(float *restrict p,
@@ -62,15 +59,10 @@ static void cpu_adam(float *restrict p,
                      float lr,
                      float fix)
 {
-    const float b1 = DEVICE_ADAM_BETA1, b2 = DEVICE_ADAM_BETA2;
-    for (size_t i = 0; i < n; i++) {
-        m[i] = b1 * m[i] + (1.0f - b1) * g[i];
-        v[i] = b2 * v[i] + (1.0f - b2) * g[i] * g[i];
-        p[i] -= lr * m[i] / (sqrtf(v[i]) * fix + DEVICE_ADAM_EPS);
-    }
+    for (size_t i = 0; i < n; i++)
+        update_adam(&p[i], g[i], &m[i], &v[i], lr, fix);
 }
 
-/* v: average of squared gradients; u: of squared steps. */
 static void cpu_adadelta(float *restrict p,
                          const float *restrict g,
                          float *restrict v,
@@ -78,13 +70,8 @@ static void cpu_adadelta(float *restrict p,
                          size_t n,
                          float lr)
 {
-    const float rho = DEVICE_DELTA_RHO, eps = DEVICE_DELTA_EPS;
-    for (size_t i = 0; i < n; i++) {
-        v[i] = rho * v[i] + (1.0f - rho) * g[i] * g[i];
-        float step = sqrtf(u[i] + eps) / sqrtf(v[i] + eps) * g[i];
-        u[i] = rho * u[i] + (1.0f - rho) * step * step;
-        p[i] -= lr * step;
-    }
+    for (size_t i = 0; i < n; i++)
+        update_adadelta(&p[i], g[i], &v[i], &u[i], lr);
 }
 
 static const struct device cpu = {

@@ -1,8 +1,9 @@
 /*
  * trainer/device: where a model lives, and who does its sums. The CPU's row is
- * ops_cpu, ops_conv and plain C; CUDA's is kernels.cu, which is checked against
- * it (tests/gpu/check_ops). All the operations mean what those headers say; on
- * a GPU their arrays are device memory, and they are done in order, later.
+ * ops_cpu, ops_conv and plain C; CUDA's is cuda*.cu, which are checked against
+ * it (tests/unit/check_ops_cuda). All the operations mean what those headers
+ * say; on a GPU their arrays are device memory, and they are done in order,
+ * later.
  *
  * Nothing here returns an error: the first one is kept until `check` asks.
  */
@@ -13,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trainer/ops_conv.h"
 #include "trainer/ops_cpu.h"
 #include "worker_rt/ddp.h"
 
@@ -29,60 +31,20 @@ struct device_ops {
     /* These wait for what they return. */
     __typeof__(&ops_softmax_xent) softmax_xent;
     __typeof__(&ops_mse) mse;
-    void (*patches)(
-        float *patches, const float *x, size_t B, size_t H, size_t W, size_t C);
-    void (*patches_backward)(float *dx,
-                             const float *dpatches,
-                             size_t B,
-                             size_t H,
-                             size_t W,
-                             size_t C);
-    void (*norm_forward)(float *out,
-                         float *xhat,
-                         float *scale,
-                         float *stats,
-                         const float *x,
-                         const float *gamma,
-                         const float *beta,
-                         size_t N,
-                         size_t C);
-    void (*norm_backward)(float *dx,
-                          float *dgamma,
-                          float *dbeta,
-                          const float *dout,
-                          const float *xhat,
-                          const float *scale,
-                          const float *gamma,
-                          size_t N,
-                          size_t C);
-    void (*norm_infer)(float *out,
-                       const float *x,
-                       const float *stats,
-                       const float *gamma,
-                       const float *beta,
-                       size_t N,
-                       size_t C);
-    void (*pool_forward)(float *out,
-                         uint8_t *which,
-                         const float *x,
-                         size_t B,
-                         size_t H,
-                         size_t W,
-                         size_t C);
-    void (*pool_backward)(float *dx,
-                          const float *dout,
-                          const uint8_t *which,
-                          size_t B,
-                          size_t H,
-                          size_t W,
-                          size_t C);
-    void (*turn)(float *out, const float *x, size_t B, size_t P, size_t C);
+    __typeof__(&ops_patches) patches;
+    __typeof__(&ops_patches_backward) patches_backward;
+    __typeof__(&ops_norm_forward) norm_forward;
+    __typeof__(&ops_norm_backward) norm_backward;
+    __typeof__(&ops_norm_infer) norm_infer;
+    __typeof__(&ops_pool_forward) pool_forward;
+    __typeof__(&ops_pool_backward) pool_backward;
+    __typeof__(&ops_turn) turn;
 
     /* p (n) *= f; to (n) = (1 - f) * to + f * from (n). */
     void (*scale)(float *p, size_t n, float f);
     void (*approach)(float *to, const float *from, size_t n, float f);
 
-    /* Optimizers, see optim.h: p (n) moved against g (n). */
+    /* Optimizers, see optim.h and update.h: p (n) moved against g (n). */
     void (*sgd)(float *p, const float *g, size_t n, float lr);
     void (*momentum)(
         float *p, const float *g, float *m, size_t n, float lr, float keep);
@@ -96,12 +58,6 @@ struct device_ops {
     void (*adadelta)(
         float *p, const float *g, float *v, float *u, size_t n, float lr);
 };
-
-#define DEVICE_ADAM_BETA1 0.9f
-#define DEVICE_ADAM_BETA2 0.999f
-#define DEVICE_ADAM_EPS   1e-8f
-#define DEVICE_DELTA_RHO  0.9f
-#define DEVICE_DELTA_EPS  1e-6f
 
 struct device {
     struct device_ops ops;

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "trainer/fail.h"
+#include "trainer/update.h"
 
 #define MOMENTUM 0.9f
 
@@ -57,7 +58,7 @@ void optim_free(struct optim *o)
 /* With t the steps taken: both averages start at 0 and are corrected for it. */
 static void adam(struct optim *o, float *p, const float *g)
 {
-    const double b1 = (double)DEVICE_ADAM_BETA1, b2 = (double)DEVICE_ADAM_BETA2;
+    const double b1 = (double)UPDATE_ADAM_BETA1, b2 = (double)UPDATE_ADAM_BETA2;
     double t = (double)o->step;
     float lr = (float)((double)o->lr / (1.0 - pow(b1, t)));
     float fix = (float)(1.0 / sqrt(1.0 - pow(b2, t)));

@@ -16,6 +16,8 @@
 /* Of an option or a variable; longer ones match none. */
 #define NAME_MAX_LEN 63
 
+#define BLANKS " \t\r\n"
+
 enum {
     ID_HELP = -1,
     ID_VERSION = -2,
@@ -27,11 +29,13 @@ enum {
 
 bool opts_read_int(const char *text, int64_t min, int64_t max, int64_t *out)
 {
+    text += strspn(text, BLANKS); /* as Python's int() */
     if (!isdigit((unsigned char)text[text[0] == '-' || text[0] == '+']))
         return false;
     char *end;
     errno = 0;
     long long n = strtoll(text, &end, 10);
+    end += strspn(end, BLANKS);
     if (errno != 0 || *end != '\0' || n < min || n > max)
         return false;
     *out = n;
@@ -44,12 +48,14 @@ bool opts_read_seconds(const char *text,
                        int64_t *out_us)
 {
     /* strtod would take nan, infinity and hexadecimals as well. */
-    if (text[0] == '\0' || text[strspn(text, "0123456789.eE+-")] != '\0')
+    text += strspn(text, BLANKS);
+    const char *behind = text + strspn(text, "0123456789.eE+-");
+    if (behind == text || behind[strspn(behind, BLANKS)] != '\0')
         return false;
     char *end;
     double seconds = strtod(text, &end);
     double us = seconds * (double)MONO_S;
-    if (*end != '\0' || us < (double)min_us || us > (double)max_us)
+    if (end != behind || us < (double)min_us || us > (double)max_us)
         return false;
     int64_t n = (int64_t)(us + 0.5);
     *out_us = n < min_us ? min_us : n > max_us ? max_us : n;
@@ -463,6 +469,7 @@ static int read_line(struct opts *o, struct line *l, struct ddp_err *err)
         if (!is_option(word))
             break;
         if (strcmp(word, "--") == 0) {
+            o->dashes = true;
             l->at++;
             break;
         }

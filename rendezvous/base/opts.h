@@ -97,6 +97,7 @@ struct opts {
     const struct opts_table *table;
     enum opts_ask ask;
     int rest; /* index in argv of the first word that is no option, or argc */
+    bool dashes; /* a -- stands before it */
     struct opts_value value[OPTS_MAX];
 };
 
@@ -140,7 +141,8 @@ bool opts_completion(const struct opts_table *table,
 
 /*
  * A whole number, or decimal seconds as microseconds, between min and max (of
- * the unit that is returned). False and nothing written where it is none.
+ * the unit that is returned), blanks around it or not. False and nothing
+ * written where it is none.
  */
 bool opts_read_int(const char *text, int64_t min, int64_t max, int64_t *out);
 bool opts_read_seconds(const char *text,

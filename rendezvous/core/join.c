@@ -280,13 +280,24 @@ static uint8_t *taken_bits(const struct rdzv *r, const struct run *run)
     return r->taken + (size_t)run_index(r, run) * size;
 }
 
+/* When the instance that it tells of had its first round. */
+static int64_t born_us(const struct rdzv *r, const struct msg_join *j)
+{
+    return r->now_us - j->instance_ms * MONO_MS;
+}
+
+static bool is_of_instance(const struct run *run, const struct msg_join *j)
+{
+    return strcmp(j->instance, run->instance) == 0;
+}
+
 /* Whoever was counted to another round than that of the join is in none now. */
 static void
 demote_all(struct rdzv *r, struct run *run, const struct msg_join *j)
 {
-    bool same = strcmp(run->instance, j->instance) == 0;
-    const char *why = same ? "a later round is known"
-                           : "an older round of this run still runs";
+    const char *why = is_of_instance(run, j)
+                          ? "a later round is known"
+                          : "an older round of this run still runs";
     for (int i = run->head, next; i >= 0; i = next) {
         struct node *n = &r->nodes[i];
         next = n->next;
@@ -310,8 +321,7 @@ demote_all(struct rdzv *r, struct run *run, const struct msg_join *j)
 static void
 run_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
 {
-    bool anew =
-        run->instance[0] != '\0' && strcmp(run->instance, j->instance) != 0;
+    bool anew = run->instance[0] != '\0' && !is_of_instance(run, j);
     demote_all(r, run, j);
     if (!run->rebuilt)
         run->rebuilt_at_us = r->now_us;
@@ -320,7 +330,10 @@ run_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
                     run->budget.crash_loop);
         strikes_forget(&run->strikes);
     }
+    if (anew && run->round > run->passed)
+        run->passed = run->round;
     msg_set(run->instance, j->instance);
+    run->born_us = born_us(r, j);
     run->round = j->round;
     run->rebuilt = true;
     run->anchor = ANCHOR_NONE;
@@ -335,7 +348,7 @@ run_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
     run->sealed_us = r->now_us;
     run->state = RUN_ACTIVE;
     note(r, NOTE_rebuilt, run, j->name, "%d nodes%s", run->group_world,
-         anew ? "; that of newcomers who came first gives way" : "");
+         anew ? "; what newcomers began gives way" : "");
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         if (r->nodes[i].state == NODE_SPARE || r->nodes[i].state == NODE_ASIDE)
             round_send_waiting(r, run, &r->nodes[i]);
@@ -345,20 +358,29 @@ run_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
  * numbers, which end at 10^9 (messages.def). */
 #define ROUND_BELIEVED_MAX 999000000
 
+/* Whether what it holds had been begun beside this run, and gives way to it:
+ * the node is a newcomer here once it has stopped that. */
+static bool is_younger(const struct rdzv *r,
+                       const struct run *run,
+                       const struct msg_join *j)
+{
+    return born_us(r, j) >= run->born_us;
+}
+
 /*
  * A daemon without memory cannot know newcomers from members: where enough
  * newcomers come before the first member, they make another instance of the
  * run. That yields to the older one, whose workers may have run for days: to
  * the first member whose lease was never over, as long as such a lease may
- * still be out. The newcomers' workers are stopped, and they come into the
- * older instance as any newcomer does.
+ * still be out; what its own workers do matters not, since those of others may
+ * run. The newcomers' workers are stopped, and they come into the older
+ * instance as any newcomer does. So it is where the younger one was taken over
+ * from a daemon that was gone before a member came.
  */
 static bool
 yields(const struct rdzv *r, const struct run *run, const struct msg_join *j)
 {
-    bool runs = j->state == MSG_STATE_RUNNING || j->state == MSG_STATE_DONE;
-    return !run->rebuilt && j->sure && runs &&
-           strcmp(j->instance, run->instance) != 0 &&
+    return j->sure && !is_of_instance(run, j) && !is_younger(r, run, j) &&
            r->now_us < mono_after(run->opened_us, round_foreign_lease_us(run));
 }
 
@@ -372,8 +394,7 @@ is_news(const struct rdzv *r, const struct run *run, const struct msg_join *j)
         return false;
     if (run->instance[0] == '\0' || yields(r, run, j))
         return true;
-    return run->rebuilt && j->round > run->round &&
-           strcmp(j->instance, run->instance) == 0;
+    return run->rebuilt && j->round > run->round && is_of_instance(run, j);
 }
 
 /* Whether it is the first to claim its place. One who was lost and is back has
@@ -381,8 +402,8 @@ is_news(const struct rdzv *r, const struct run *run, const struct msg_join *j)
 static bool
 is_hole(const struct rdzv *r, const struct run *run, const struct msg_join *j)
 {
-    if (run->holes == 0 || j->round != run->round || j->group_rank < 0 ||
-        j->group_rank >= run->group_world)
+    if (run->holes == 0 || !is_of_instance(run, j) || j->round != run->round ||
+        j->group_rank < 0 || j->group_rank >= run->group_world)
         return false;
     int g = (int)j->group_rank;
     return (taken_bits(r, run)[g / 8] & 1u << (g % 8)) == 0;
@@ -502,9 +523,10 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     struct node *n = node_new(r, run, ev);
     bool may_run = j->state != MSG_STATE_NONE && j->round > 0;
     bool member = may_run && is_hole(r, run, j);
-    if (run->rebuilt)
+    bool knows = run->rebuilt && is_of_instance(run, j);
+    if (knows)
         restore(r, run, j);
-    strikes_believe(r, run, n, j->struck, j->aside_ms);
+    strikes_believe(r, run, n, knows ? j->struck : 0, j->aside_ms);
     /* A lease of the server before us, which ours may not reach in time. It
      * granted none that is longer. */
     if (may_run)
@@ -568,8 +590,8 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
     if (run != NULL && !agrees(r, run, j, conn))
         return NULL;
     if (run != NULL && j->state != MSG_STATE_NONE && j->round > 0 &&
-        run->instance[0] != '\0' && strcmp(j->instance, run->instance) != 0 &&
-        !is_news(r, run, j)) {
+        run->instance[0] != '\0' && !is_of_instance(run, j) &&
+        !is_younger(r, run, j) && !is_news(r, run, j)) {
         refuse(r, conn, j, DDP_E_CONFLICT,
                "run '%s' was started anew while this node was away", run->id);
         return NULL;
@@ -617,6 +639,7 @@ static void join_of_ended(struct rdzv *r, const struct msg_join *j, int conn)
                              .restarts = j->restarts,
                              .rank = -1,
                              .local_rank = -1};
+    msg_set(m.end.instance, j->instance);
     if (j->end_status != 0)
         msg_set(m.end.text, "the run had ended before the rendezvous was "
                             "started anew; other nodes know why");

@@ -108,6 +108,7 @@ struct run {
     int source; /* of its first node; -1 once it has ended */
     char id[129];
     char instance[RNG_ID_LEN + 1]; /* "" before the first round */
+    int64_t born_us;               /* when it had that */
     char prog[129];
     char backend[17];
     int nodes_min, nodes_max;
@@ -116,6 +117,7 @@ struct run {
     struct strikes strikes;
 
     int64_t round;      /* the last one sealed, 0: none */
+    int64_t passed;     /* the last one of an instance that gave way */
     bool rebuilt;       /* it was sealed by a server that is no more ... */
     enum anchor anchor; /* ... and what is known of later rounds of that */
     int64_t rebuilt_at_us;

@@ -10,9 +10,10 @@
 #define NOTICE_EVERY_US (30 * MONO_S)
 #define REMEMBER_US     (600 * MONO_S)
 /* Who does not say bye in so long does not keep the others. */
-#define SETTLE_US  (500 * MONO_MS)
-#define AGE_MAX_US (INT64_C(86400000) * MONO_S) /* of messages.def */
-#define ENDS_MAX   409600000                    /* of messages.def, too */
+#define SETTLE_US       (500 * MONO_MS)
+#define AGE_MAX_US      (INT64_C(86400000) * MONO_S) /* of messages.def */
+#define ENDS_MAX        409600000                    /* of messages.def, too */
+#define INSTANCE_MS_MAX INT64_C(86400000000)         /* and this */
 /* A round that lasted so long is no part of a crash loop. */
 #define PROGRESS_US (60 * MONO_S)
 
@@ -70,11 +71,31 @@ fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
     list_names(r, run, m->waiting.names, sizeof(m->waiting.names));
 }
 
-/* How many restarts count in the window, for the next server. */
+/* Whether the last round's failure is charged already: not to be told as of
+ * before that round, since the next server will hear of the failure itself. */
+static bool is_charged(const struct run *run)
+{
+    return run->state == RUN_GATHER && run->charged && !run->lost_since;
+}
+
+static int restarts_before(const struct run *run)
+{
+    return run->budget.used - is_charged(run);
+}
+
+/* How many of them count in the window, for the next server. */
 static int recent(const struct rdzv *r, const struct run *run)
 {
-    return run->budget.window_us > 0 ? budget_counting(&run->budget, r->now_us)
-                                     : 0;
+    if (run->budget.window_us == 0)
+        return 0;
+    int counting = budget_counting(&run->budget, r->now_us);
+    return counting > 0 ? counting - is_charged(run) : 0;
+}
+
+/* The same; which of two is the older one must be known then (join.c). */
+static int64_t instance_ms(const struct rdzv *r, const struct run *run)
+{
+    return mono_min((r->now_us - run->born_us) / MONO_MS, INSTANCE_MS_MAX);
 }
 
 void round_send_waiting(struct rdzv *r,
@@ -89,9 +110,10 @@ void round_send_waiting(struct rdzv *r,
         m.waiting.spare = 1;
         m.waiting.struck = strikes_of(run, n);
         msg_set(m.waiting.instance, run->instance);
+        m.waiting.instance_ms = instance_ms(r, run);
         m.waiting.round = run->round;
         m.waiting.group_world = run->group_world;
-        m.waiting.restarts = run->budget.used;
+        m.waiting.restarts = restarts_before(run);
         m.waiting.recent = recent(r, run);
         m.waiting.scales = round_has_room(run);
         m.waiting.left_ms =
@@ -175,8 +197,9 @@ void round_send_world(struct rdzv *r,
 {
     struct msg m = {.kind = MSG_KIND_world};
     msg_set(m.world.instance, run->instance);
+    m.world.instance_ms = instance_ms(r, run);
     m.world.round = run->round;
-    m.world.restarts = run->budget.used;
+    m.world.restarts = restarts_before(run);
     m.world.recent = recent(r, run);
     m.world.barren = run->budget.barren;
     m.world.scale_left_ms = mono_ms_until(r->now_us, run->scale_next_us);
@@ -197,6 +220,7 @@ static void make_instance(struct rdzv *r, struct run *run)
 {
     if (run->instance[0] != '\0')
         return;
+    run->born_us = r->now_us;
     (void)snprintf(run->instance, /* 32 digits and NUL: cannot be cut */
                    sizeof(run->instance), "%016llx%016llx",
                    (unsigned long long)rng_next(&r->rng),
@@ -267,6 +291,9 @@ static void number_round(struct run *run)
     if (run->rebuilt && run->anchor == ANCHOR_NONE)
         run->instance[0] = '\0';
     run->round += skip ? 2 : 1;
+    if (run->round <= run->passed)
+        run->round = run->passed + 1;
+    run->passed = 0;
     run->rebuilt = false;
 }
 
@@ -580,6 +607,7 @@ void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
     run->state = RUN_ENDED;
     run_drop_source(r, run);
     run->end = *end;
+    msg_set(run->end.instance, run->instance);
     run->ended_us = r->now_us;
     run->forget_at_us = mono_after(r->now_us, REMEMBER_US);
     note(r, NOTE_ended, run, "", "status %lld%s%s", (long long)end->status,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rendezvous/base/log.h"
+#include "rendezvous/core/source.h"
 
 #define HTTPD_MAGIC 0x68747470u
 #define SWEEP_MS    250
@@ -20,7 +21,8 @@
 struct place {
     struct httpd *owner;
     struct conn *conn; /* NULL: free */
-    int64_t since_us;  /* reading: when it came; else when it was answered */
+    int source;
+    int64_t since_us; /* reading: when it came; else when it was answered */
     bool reading;
     bool finished; /* all of the answer is with the conn */
     struct buf body;
@@ -32,6 +34,7 @@ struct httpd {
     struct httpd_conf conf;
     uv_timer_t sweep;
     struct place *places;
+    struct sources *sources; /* of those who have one */
     int n;
     size_t bytes; /* of all bodies */
     int64_t busy_us, busy_since_us;
@@ -49,6 +52,7 @@ static void place_free(struct place *p)
 {
     p->owner->bytes -= buf_len(&p->body);
     p->owner->n--;
+    sources_drop(p->owner->sources, p->source);
     buf_free(&p->body);
     p->conn = NULL;
 }
@@ -224,24 +228,28 @@ on_nothing(void *ctx, struct conn *c, const uint8_t *data, size_t len)
 
 static const struct conn_handler no_handler = {.on_bytes = on_nothing};
 
-/* Whether somebody else may have its place. */
-static bool makes_room(const struct place *p, int64_t now_us)
+/* Whether somebody else may have its place: at once, where its source has the
+ * most and the other's has less. */
+static bool makes_room(const struct place *p, int greediest, int64_t now_us)
 {
+    if (p->source == greediest)
+        return true;
     if (p->reading)
         return now_us >= p->since_us + ROOM_US;
     return p->finished && conn_queued(p->conn) == 0 &&
            now_us >= p->since_us + LINGER_US;
 }
 
-static struct place *find_place(struct httpd *h)
+static struct place *find_place(struct httpd *h, const char *addr)
 {
     struct place *oldest = NULL;
     int64_t now_us = mono_now_us();
+    int greediest = sources_greediest(h->sources, addr);
     for (int i = 0; i < h->conf.conns_max; i++) {
         struct place *p = &h->places[i];
         if (p->conn == NULL)
             return p;
-        if (makes_room(p, now_us) &&
+        if (makes_room(p, greediest, now_us) &&
             (oldest == NULL || p->since_us < oldest->since_us))
             oldest = p;
     }
@@ -257,7 +265,9 @@ static void on_sweep(uv_timer_t *timer);
 
 void httpd_take(struct httpd *h, struct conn *c)
 {
-    struct place *p = find_place(h);
+    char addr[ADDR_TEXT_MAX];
+    conn_peer(c, addr);
+    struct place *p = find_place(h, addr);
     if (p == NULL) {
         conn_raw(c, &no_handler, h);
         send_error(h, c, 503, true);
@@ -266,6 +276,7 @@ void httpd_take(struct httpd *h, struct conn *c)
     }
     p->owner = h;
     p->conn = c;
+    p->source = sources_take(h->sources, addr);
     p->since_us = mono_now_us();
     p->reading = true;
     p->finished = false;
@@ -315,6 +326,7 @@ struct httpd *httpd_open(uv_loop_t *loop, const struct httpd_conf *conf)
     h->magic = HTTPD_MAGIC;
     h->conf = *conf;
     h->places = places;
+    h->sources = sources_new(conf->conns_max);
     (void)uv_timer_init(loop, &h->sweep); /* cannot fail */
     h->sweep.data = h;
     return h;
@@ -324,6 +336,7 @@ static void on_sweep_closed(uv_handle_t *handle)
 {
     struct httpd *h = httpd_of(handle->data);
     h->magic = 0;
+    sources_del(h->sources);
     free(h->places);
     free(h);
 }

@@ -69,7 +69,7 @@ bool hush_tell(struct hush *h, char *line, size_t size)
     (void)snprintf(line, /* may be cut */ size,
                    "%lld more lines about %s%s were left out",
                    (long long)it->left_out,
-                   it->source[0] != '\0' ? it->source : "several nodes",
+                   it->source[0] != '\0' ? it->source : "connections",
                    it->shared ? " and others" : "");
     it->left_out = 0;
     it->shared = false;

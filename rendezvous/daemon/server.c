@@ -21,6 +21,7 @@
 #include "rendezvous/daemon/site.h"
 #include "rendezvous/daemon/slots.h"
 #include "rendezvous/net/conn.h"
+#include "rendezvous/net/door.h"
 #include "rendezvous/net/handover.h"
 #include "rendezvous/proto/frame.h"
 
@@ -41,12 +42,12 @@
 #define NOTES_AT_ONCE       500 /* ... and about what nodes do */
 #define NOTES_PER_SEC       2
 #define STRANGER_FRAME_MAX  8192 /* a join has no more, however escaped */
-#define ACCEPTS_PER_TURN    64   /* before those who are here are read again */
 
 struct server {
     unsigned magic;
     struct server_conf conf;
-    uv_tcp_t listener;
+    uv_loop_t *loop;
+    struct door *door;
     uv_timer_t timer;
     uv_timer_t hello_timer;
     uv_timer_t hush_timer;
@@ -61,9 +62,8 @@ struct server {
     struct slots *slots;
     int64_t due_us; /* when the timer was to fire */
     bool tick_due;
-    int accepts;       /* in this turn of the loop */
-    bool accept_waits; /* one more, for the next turn */
-    bool served;       /* a run was here */
+    int64_t turn; /* of the loop */
+    bool served;  /* a run was here */
     bool closing;
     int open_handles;
     /* What was sent last: a round's end is told to all in the same words. */
@@ -212,7 +212,7 @@ static void arm(struct server *s)
         return;
     }
     int64_t ms = mono_ms_until(mono_now_us(), at_us);
-    uv_update_time(s->timer.loop);
+    uv_update_time(s->loop);
     (void)uv_timer_start(&s->timer, on_timer, (uint64_t)ms, 0);
 }
 
@@ -244,16 +244,10 @@ static void on_tick_due(struct server *s)
         step(s, &ev);
 }
 
-static void take_connection(struct server *s);
-
 static void on_check(uv_check_t *check)
 {
     struct server *s = server_of(check->data);
-    bool waits = s->accept_waits;
-    s->accepts = 0;
-    s->accept_waits = false;
-    if (waits && !s->closing)
-        take_connection(s); /* libuv goes on to listen then */
+    s->turn++;
     if (s->tick_due && !s->closing)
         on_tick_due(s);
 }
@@ -312,12 +306,27 @@ static void on_hello_timer(uv_timer_t *timer)
         (void)uv_timer_stop(timer);
 }
 
+/*
+ * Whether it may go where others want its place. What it said right behind its
+ * connecting has been read after two turns of the loop: a launcher says all
+ * that it takes by then, or with a token half of that, by which it proves that
+ * it has the token. An older PyTorch has nothing to say (see turn_away).
+ */
+static bool may_go(const struct slot *slot)
+{
+    const struct server *s = slot->server;
+    int64_t full_us = s->giver != NULL ? HELLO_STORE_FULL_US : HELLO_FULL_US;
+    if (mono_now_us() >= slot->since_us + full_us)
+        return true;
+    return s->giver == NULL && s->turn >= slot->turn + 2 &&
+           !conn_is_proved(slot->conn);
+}
+
 /* Strangers who hold every connection must not keep nodes out: one of them goes
- * for a connection that comes from `addr` (slots_victim). */
+ * for a connection that comes from `addr`. */
 static void make_room(struct server *s, const char *addr)
 {
-    int64_t full_us = s->giver != NULL ? HELLO_STORE_FULL_US : HELLO_FULL_US;
-    struct slot *slot = slots_victim(s->slots, addr, mono_now_us(), full_us);
+    struct slot *slot = slots_victim(s->slots, addr, may_go);
     if (slot != NULL)
         turn_away(slot, "it said nothing, and others wait for its place");
 }
@@ -444,14 +453,13 @@ static const struct conn_handler handler = {
     .on_foreign = on_foreign,
 };
 
-static void take_connection(struct server *s)
+static void on_fd(void *ctx, int fd)
 {
+    struct server *s = server_of(ctx);
     struct ddp_err err;
-    struct conn *c =
-        conn_accept((uv_stream_t *)&s->listener, &handler, NULL, &err);
+    struct conn *c = conn_accept(s->loop, fd, &handler, NULL, &err);
     if (c == NULL) {
         complain_of(s, NULL, STRANGER_NOT_ACCEPTED, err.text);
-        s->accept_waits = err.code == DDP_E_NOMEM; /* libuv has it still */
         return;
     }
     s->counts.accepted++;
@@ -462,7 +470,7 @@ static void take_connection(struct server *s)
     conn_peer(c, peer);
     if (slots_used(s->slots) == slots_max(s->slots))
         make_room(s, peer);
-    struct slot *slot = slots_take(s->slots, c, peer, mono_now_us());
+    struct slot *slot = slots_take(s->slots, c, peer);
     if (slot == NULL) {
         complain_of(s, c, STRANGER_NO_ROOM,
                     "there is no room for more connections");
@@ -470,29 +478,38 @@ static void take_connection(struct server *s)
         return;
     }
     slot->server = s;
+    slot->since_us = mono_now_us();
+    slot->turn = s->turn;
     conn_set_ctx(c, slot);
     if (!uv_is_active((uv_handle_t *)&s->hello_timer))
         (void)uv_timer_start(&s->hello_timer, on_hello_timer, HELLO_SWEEP_MS,
                              HELLO_SWEEP_MS);
 }
 
-/*
- * libuv calls this as long as somebody waits to be accepted: strangers who dial
- * faster than that would never let it get to the agents' beats. It listens no
- * further while one that it has accepted is not taken.
- */
-static void on_connection(uv_stream_t *listener, int status)
+/* Fewer descriptors than were promised: the limit was lowered, or the whole
+ * machine has none left. Those who wait come in for strangers who may go. */
+static bool on_stuck(void *ctx, const char *why)
 {
-    struct server *s = server_of(listener->data);
-    if (status != 0)
-        complain_of(s, NULL, STRANGER_NOT_ACCEPTED, uv_strerror(status));
-    else if (s->accepts == ACCEPTS_PER_TURN)
-        s->accept_waits = true;
-    else {
-        s->accepts++;
-        take_connection(s);
+    struct server *s = server_of(ctx);
+    int gone = 0;
+    struct slot *slot;
+    while (gone < DOOR_PER_TURN && (slot = slots_oldest(s->slots)) != NULL &&
+           may_go(slot)) {
+        turn_away(slot, "it said nothing, and others wait for its place");
+        gone++;
     }
+    if (gone > 0)
+        return true;
+    s->counts.strangers[STRANGER_NOT_ACCEPTED]++;
+    if (may_say(s, &s->complaints, ""))
+        log_warnx("cannot take connections: %s; who comes now waits until "
+                  "there is room",
+                  why);
+    return false;
 }
+
+static const struct door_handler door_handler = {.on_fd = on_fd,
+                                                 .on_stuck = on_stuck};
 
 /* -- what is shown --------------------------------------------------------- */
 
@@ -583,7 +600,8 @@ void server_close(struct server *s)
             conn_close(slots_at(s->slots, i)->conn);
     if (s->httpd != NULL)
         httpd_close(s->httpd);
-    uv_close((uv_handle_t *)&s->listener, on_handle_closed);
+    if (s->door != NULL)
+        door_close(s->door);
     uv_close((uv_handle_t *)&s->timer, on_handle_closed);
     uv_close((uv_handle_t *)&s->hello_timer, on_handle_closed);
     uv_close((uv_handle_t *)&s->hush_timer, on_handle_closed);
@@ -596,17 +614,9 @@ void server_close(struct server *s)
 
 static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
 {
-    int rc = uv_tcp_open(&s->listener, listen_fd);
-    if (rc == 0)
-        conn_tune_listener(&s->listener);
-    if (rc == 0)
-        rc = uv_listen((uv_stream_t *)&s->listener, 4096, on_connection);
-    if (rc == 0)
-        rc = uv_check_start(&s->check, on_check);
-    if (rc != 0)
-        return ddp_err_set(err, DDP_E_IO, "cannot serve the rendezvous: %s",
-                           uv_strerror(rc));
-    return 0;
+    (void)uv_check_start(&s->check, on_check); /* cannot fail */
+    conn_tune_listener(listen_fd);
+    return door_open(&s->door, s->loop, listen_fd, &door_handler, s, err);
 }
 
 /*
@@ -696,6 +706,7 @@ int server_open(struct server **out,
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for a server");
     s->magic = SERVER_MAGIC;
     s->conf = *conf;
+    s->loop = loop;
     if (make_slots(s, err) != 0 ||
         (conf->store_chan > 0 &&
          giver_open(&s->giver, loop, conf->store_chan, err) != 0)) {
@@ -709,15 +720,14 @@ int server_open(struct server **out,
     hush_init(&s->notes, NOTES_AT_ONCE, NOTES_PER_SEC);
     rng_id(s->incarnation);
     s->opened_us = mono_now_us();
-    (void)uv_tcp_init(loop, &s->listener); /* makes no socket: cannot fail */
     (void)uv_timer_init(loop, &s->timer);
     (void)uv_timer_init(loop, &s->hello_timer);
     (void)uv_timer_init(loop, &s->hush_timer);
     (void)uv_check_init(loop, &s->check);
     (void)uv_idle_init(loop, &s->idle);
-    s->open_handles = 6;
-    s->listener.data = s->timer.data = s->hello_timer.data =
-        s->hush_timer.data = s->check.data = s->idle.data = s;
+    s->open_handles = 5;
+    s->timer.data = s->hello_timer.data = s->hush_timer.data = s->check.data =
+        s->idle.data = s;
     serve_http(s, loop);
     if (start_listening(s, listen_fd, err) != 0) {
         server_close(s);

@@ -5,6 +5,8 @@
 #include "rendezvous/base/err.h"
 #include "rendezvous/core/source.h"
 
+#define LOOKS_MAX 128
+
 struct slots {
     int max;
     int n_free, n_strangers;
@@ -55,13 +57,12 @@ static void become_stranger(struct slots *s, int i, const char *addr)
     s->n_strangers++;
 }
 
-struct slot *
-slots_take(struct slots *s, struct conn *conn, const char *addr, int64_t now_us)
+struct slot *slots_take(struct slots *s, struct conn *conn, const char *addr)
 {
     if (s->n_free == 0)
         return NULL;
     int i = s->free[--s->n_free];
-    s->at[i] = (struct slot){.conn = conn, .since_us = now_us};
+    s->at[i] = (struct slot){.conn = conn};
     become_stranger(s, i, addr);
     return &s->at[i];
 }
@@ -91,28 +92,42 @@ void slots_free(struct slots *s, struct slot *slot)
     s->free[s->n_free++] = slots_index(s, slot);
 }
 
-/* The oldest stranger of a source, which has one. */
-static struct slot *oldest_of(struct slots *s, int source)
+/* The youngest stranger of a source, which has one. */
+static struct slot *youngest_of(struct slots *s, int source)
 {
-    int i = s->oldest;
+    int i = s->youngest;
     while (s->at[i].source != source)
-        i = s->at[i].younger;
+        i = s->at[i].older;
     return &s->at[i];
 }
 
-struct slot *
-slots_victim(struct slots *s, const char *addr, int64_t now_us, int64_t old_us)
+/* Of a source, or of any (-1). Not looked for without end: who floods pays no
+ * more than he costs. */
+static struct slot *
+oldest_of(struct slots *s, int source, bool (*may_go)(const struct slot *slot))
 {
-    if (s->n_strangers == 0)
-        return NULL;
+    int left = LOOKS_MAX;
+    for (int i = s->oldest; i >= 0 && left > 0; i = s->at[i].younger) {
+        struct slot *slot = &s->at[i];
+        if (source >= 0 && slot->source != source)
+            continue;
+        if (may_go(slot))
+            return slot;
+        left--;
+    }
+    return NULL;
+}
+
+struct slot *slots_victim(struct slots *s,
+                          const char *addr,
+                          bool (*may_go)(const struct slot *slot))
+{
     int greedy = sources_greediest(s->sources, addr);
     if (greedy >= 0)
-        return oldest_of(s, greedy);
-    struct slot *oldest = &s->at[s->oldest];
+        return youngest_of(s, greedy);
+    bool has_share = !sources_is_modest(s->sources, addr);
     int own = sources_find(s->sources, addr);
-    if (own >= 0 && !sources_is_modest(s->sources, addr))
-        oldest = oldest_of(s, own);
-    return now_us - oldest->since_us >= old_us ? oldest : NULL;
+    return oldest_of(s, has_share ? own : -1, may_go);
 }
 
 struct slot *slots_oldest(const struct slots *s)

@@ -17,6 +17,7 @@ struct slot {
     struct conn *conn; /* NULL: free */
     struct server *server;
     int64_t since_us;
+    int64_t turn;       /* of the owner's loop, in which it came */
     bool joined;        /* it is no stranger any more */
     int source;         /* of a stranger */
     int older, younger; /* strangers, -1 ends it */
@@ -26,11 +27,9 @@ struct slot {
 struct slots *slots_new(int max);
 void slots_del(struct slots *s); /* NULL is fine */
 
-/* A free one for a stranger that comes from this address, or NULL. */
-struct slot *slots_take(struct slots *s,
-                        struct conn *conn,
-                        const char *addr,
-                        int64_t now_us);
+/* A free one for a stranger that comes from this address, or NULL. The owner
+ * says when it came. */
+struct slot *slots_take(struct slots *s, struct conn *conn, const char *addr);
 
 /* It has said who it is. */
 void slots_join(struct slots *s, struct slot *slot);
@@ -40,12 +39,13 @@ void slots_free(struct slots *s, struct slot *slot);
 
 /*
  * All are taken, and one more comes from this address: the stranger that goes
- * for it, or NULL. That is the oldest of the source that has the most
- * strangers, where that has more of them than this one has; else the oldest, of
- * this source if it has its share, if that is so old.
+ * for it, or NULL. That is the youngest of the source that has the most
+ * strangers, where that has more of them than this one has; else the oldest
+ * that may_go, of this source if it has its share.
  */
-struct slot *
-slots_victim(struct slots *s, const char *addr, int64_t now_us, int64_t old_us);
+struct slot *slots_victim(struct slots *s,
+                          const char *addr,
+                          bool (*may_go)(const struct slot *slot));
 
 /* The stranger that is here for longest; NULL: there is none. */
 struct slot *slots_oldest(const struct slots *s);

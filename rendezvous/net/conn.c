@@ -24,6 +24,7 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "rendezvous/base/log.h"
 #include "rendezvous/proto/frame.h"
@@ -617,27 +618,33 @@ int conn_fd(const struct conn *c)
 }
 
 /* A cut link is silent: only these two ever end a connection over one. */
-static void tune(uv_tcp_t *tcp)
+static void tune(int fd)
 {
-    unsigned timeout_ms = USER_TIMEOUT_MS;
-    uv_os_fd_t fd;
-    (void)uv_tcp_nodelay(tcp, 1);
-    (void)uv_tcp_keepalive(tcp, 1, 15);
-    if (uv_fileno((const uv_handle_t *)tcp, &fd) == 0)
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms,
-                         sizeof(timeout_ms));
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, 15},
+        {IPPROTO_TCP, TCP_KEEPINTVL, 1},
+        {IPPROTO_TCP, TCP_KEEPCNT, 10},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS},
+    };
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+        (void)setsockopt(fd, options[i].level, options[i].name,
+                         &options[i].value, sizeof(options[i].value));
 }
 
-void conn_tune_listener(uv_tcp_t *listener)
+void conn_tune_listener(int fd)
 {
-    tune(listener);
+    tune(fd);
 }
 
 static int start_reading(struct conn *c)
 {
     c->up = true;
     if (!c->accepted)
-        tune(&c->tcp);
+        tune(conn_fd(c));
     return uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
 }
 
@@ -649,19 +656,23 @@ static void read_peer(struct conn *c)
         addr_text((const struct sockaddr *)&ss, c->peer);
 }
 
-struct conn *conn_accept(uv_stream_t *listener,
+struct conn *conn_accept(uv_loop_t *loop,
+                         int fd,
                          const struct conn_handler *handler,
                          void *ctx,
                          struct ddp_err *err)
 {
-    struct conn *c = conn_make(listener->loop, handler, ctx);
+    struct conn *c = conn_make(loop, handler, ctx);
     if (c == NULL) {
+        (void)close(fd);
         ddp_err_set(err, DDP_E_NOMEM, "no memory for a connection");
         return NULL;
     }
     c->accepted = true;
-    int rc = uv_accept(listener, (uv_stream_t *)&c->tcp);
-    if (rc == 0)
+    int rc = uv_tcp_open(&c->tcp, fd);
+    if (rc != 0)
+        (void)close(fd); /* it is not the handle's */
+    else
         rc = start_reading(c);
     if (rc == 0)
         read_peer(c);
@@ -729,6 +740,11 @@ void conn_secure(struct conn *c, struct tls_key *key)
 bool conn_is_sealed(const struct conn *c)
 {
     return c->tls != NULL;
+}
+
+bool conn_is_proved(const struct conn *c)
+{
+    return c->tls != NULL && tls_is_answered(c->tls);
 }
 
 void conn_raw(struct conn *c, const struct conn_handler *h, void *ctx)

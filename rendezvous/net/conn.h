@@ -62,11 +62,13 @@ struct conn_handler {
 
 /* Sets on a listening socket what accepted ones inherit from it (Linux does
  * so: tcp(7)), six calls into the kernel less for each. */
-void conn_tune_listener(uv_tcp_t *listener);
+void conn_tune_listener(int fd);
 
-/* Takes the next connection from a listening stream. NULL: none, or out of
- * descriptors or memory (the reason in err). Borrows handler for its life. */
-struct conn *conn_accept(uv_stream_t *listener,
+/* Of a descriptor that was accepted (net/door), which it takes over, also where
+ * it returns NULL: no memory, or the connection is gone (the reason in err).
+ * Borrows handler for its life. */
+struct conn *conn_accept(uv_loop_t *loop,
+                         int fd,
                          const struct conn_handler *handler,
                          void *ctx,
                          struct ddp_err *err);
@@ -145,6 +147,10 @@ int conn_yield(struct conn *c, struct buf *rest);
 
 /* Whether what is said on it goes through TLS, so that both have the token. */
 bool conn_is_sealed(const struct conn *c);
+
+/* Whether the peer has proved by its first words that it has the token; that
+ * they are new is proved only by the next. False without a token. */
+bool conn_is_proved(const struct conn *c);
 
 /* Closes now, a dialled one by a reset; no on_closed. */
 void conn_close(struct conn *c);

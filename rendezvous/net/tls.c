@@ -18,16 +18,13 @@
  */
 #include "rendezvous/net/tls.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "rendezvous/net/openssl.h"
 #include "rendezvous/net/record.h"
+#include "rendezvous/net/token.h"
 
 #define KEY_LEN    32u
 #define HELLO_MAX  2048u /* ours has about 300 */
@@ -72,6 +69,7 @@ struct tls {
     int hellos; /* plain handshake records that were there */
     uint8_t tail[TLS_FAREWELL_LEN]; /* the last bytes that came */
     uint8_t farewell[TLS_FAREWELL_LEN];
+    bool answered; /* a whole hello was there, and right */
     bool said_farewell;
     bool token_differs;
     char why[160];
@@ -329,86 +327,11 @@ void tls_key_free(struct tls_key *key)
     free(key);
 }
 
-/* -- the token's file ------------------------------------------------------ */
-
-/*
- * A credential that systemd laid out for us, systemd.exec(5): where that is
- * done by an ACL, its mask shows as rights of the group, which has none.
- */
-static bool is_credential(const char *path)
-{
-    const char *folder = getenv("CREDENTIALS_DIRECTORY");
-    size_t len = folder != NULL ? strlen(folder) : 0;
-    return len > 0 && strncmp(path, folder, len) == 0 && path[len] == '/';
-}
-
-static int check_file(const char *path, int fd, struct ddp_err *err)
-{
-    struct stat st;
-    if (fstat(fd, &st) != 0)
-        return ddp_err_sys(err, DDP_E_NOINPUT, "the token file %s", path);
-    if (!S_ISREG(st.st_mode))
-        return ddp_err_set(err, DDP_E_CONFIG,
-                           "the token file %s is no regular file", path);
-    if (st.st_uid != geteuid() && st.st_uid != 0)
-        return ddp_err_set(err, DDP_E_CONFIG,
-                           "the token file %s belongs to user %ld: it must be "
-                           "ours or root's",
-                           path, (long)st.st_uid);
-    mode_t forbidden = is_credential(path) ? 037 : 077;
-    if ((st.st_mode & forbidden) != 0)
-        return ddp_err_set(err, DDP_E_CONFIG,
-                           "the token file %s is open to others (mode %04o): "
-                           "chmod 600 it",
-                           path, (unsigned)(st.st_mode & 07777));
-    return 0;
-}
-
-static bool is_space(uint8_t c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-/* Reads at most `cap` bytes; -1 with errno. */
-static ssize_t read_all(int fd, uint8_t *data, size_t cap)
-{
-    size_t len = 0;
-    while (len < cap) {
-        ssize_t n = read(fd, data + len, cap - len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        if (n == 0)
-            break;
-        len += (size_t)n;
-    }
-    return (ssize_t)len;
-}
-
 int tls_key_read(struct tls_key **out, const char *path, struct ddp_err *err)
 {
-    uint8_t token[TLS_TOKEN_MAX + 64]; /* with room for white space */
-    /* Not to hang at a FIFO, which is refused then. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0)
-        return ddp_err_sys(err, DDP_E_NOINPUT, "cannot read the token file %s",
-                           path);
-    int rc = check_file(path, fd, err);
-    ssize_t n = rc == 0 ? read_all(fd, token, sizeof(token)) : 0;
-    if (n < 0)
-        rc = ddp_err_sys(err, DDP_E_NOINPUT, "cannot read the token file %s",
-                         path);
-    (void)close(fd); /* read only */
-    size_t len = n > 0 ? (size_t)n : 0;
-    while (len > 0 && is_space(token[len - 1]))
-        len--;
-    if (rc == 0 && (len < TLS_TOKEN_MIN || len > TLS_TOKEN_MAX))
-        rc = ddp_err_set(err, DDP_E_CONFIG,
-                         "the token in %s is too %s: %u to %u bytes are right "
-                         "(as of openssl rand -hex 32)",
-                         path, len < TLS_TOKEN_MIN ? "short" : "long",
-                         TLS_TOKEN_MIN, TLS_TOKEN_MAX);
+    uint8_t token[TOKEN_ROOM];
+    size_t len;
+    int rc = token_read(path, token, &len, err);
     if (rc == 0)
         rc = tls_key_make(out, token, len, err);
     explicit_bzero(token, sizeof(token));
@@ -503,6 +426,8 @@ static void greet(struct tls *t)
         fail_ssl(t);
     else if (t->greeting_len > TLS_GREETING_MAX)
         fail(t, "its greeting is too long");
+    else
+        t->answered = true;
     if (t->state == TLS_FAILED) {
         ossl.f_SSL_free(t->ssl); /* what it has to say is in `out` */
         t->ssl = NULL;
@@ -773,6 +698,11 @@ void tls_end(struct tls *t)
     if (t->state == TLS_UP || t->state == TLS_OVER) /* full: then no end */
         (void)record_seal(&t->ours, RECORD_ALERT, close_notify,
                           sizeof(close_notify), t->out);
+}
+
+bool tls_is_answered(const struct tls *t)
+{
+    return t->state == TLS_UP || (t->state == TLS_GREETING && t->answered);
 }
 
 enum tls_state tls_state(const struct tls *t)

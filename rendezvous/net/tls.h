@@ -27,8 +27,6 @@
 #include "rendezvous/base/buf.h"
 #include "rendezvous/base/err.h"
 
-#define TLS_TOKEN_MIN    16u /* bytes */
-#define TLS_TOKEN_MAX    4096u
 #define TLS_FIRST_BYTE   0x16 /* of whoever begins to speak TLS */
 #define TLS_ALERT_BYTE   0x15 /* ... or answers that it will not */
 #define TLS_FAREWELL_LEN 32u
@@ -38,12 +36,10 @@ struct tls_key; /* what a token became */
 struct tls;     /* one connection's end */
 
 /*
- * Reads a token file: regular, ours or root's, closed to group and others (in
- * $CREDENTIALS_DIRECTORY the group may read),
- * TLS_TOKEN_MIN..MAX bytes without the white space at its end. `path` is
- * borrowed for the call. The token itself is wiped before it returns; *out is
- * owned by the caller. Errors: DDP_E_NOINPUT cannot be read; DDP_E_CONFIG mode,
- * owner, size, or OpenSSL is not installed; DDP_E_NOMEM.
+ * Of a token file (net/token), borrowed for the call. The token itself is wiped
+ * before it returns; *out is owned by the caller. Errors: DDP_E_NOINPUT cannot
+ * be read; DDP_E_CONFIG mode, owner, size, or OpenSSL is not installed;
+ * DDP_E_NOMEM.
  */
 int tls_key_read(struct tls_key **out, const char *path, struct ddp_err *err);
 
@@ -93,6 +89,10 @@ int tls_seal(struct tls *t, const uint8_t *data, size_t len);
 void tls_end(struct tls *t);
 
 enum tls_state tls_state(const struct tls *t);
+
+/* Whether the peer's first words were right: of one that was accepted, its
+ * hello was made with the key, be it by another one that said it before. */
+bool tls_is_answered(const struct tls *t);
 
 /* In TLS_FAILED: a sentence, and whether the tokens are to blame. */
 const char *tls_why(const struct tls *t);

@@ -55,6 +55,15 @@ for form in '' host: "host:99999" "host:1x" "[::1]29400"; do
     ends_with 2 bad
     has 'ADDRESS:PORT' bad.err
 done
+# Values beyond what each limit may be are refused, by its name and its range.
+for option in max_nodes=0 max_nodes=65537 max_runs=0 max_runs=4097 \
+    max_runs=x max_runs= max_share=0 max_share=101 max_connections=-1 \
+    max_connections=1000001 max_frame=32767 max_frame=65537 max_http=-1 \
+    max_http=1025; do
+    background bad "$DDPRDZVD" --listen="127.0.0.1:$port" --$option
+    ends_with 2 bad
+    has "--${option%%=*}" bad.err
+done
 
 background d "$DDPRDZVD" --listen="127.0.0.1:$port" --max_runs=2 --max_nodes=3 \
     --max_connections=8 --max_frame=40000 --max_http=0

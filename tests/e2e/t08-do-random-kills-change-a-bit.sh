@@ -1,8 +1,10 @@
 #!/bin/sh
 # Workers, agents and whole nodes are killed at random moments, each node has a
-# disk of its own, and a killed node's is empty when it comes back: are the
-# parameters at the end those of a run that nobody disturbed, to the bit?
-# KILLS= and SEED= say how many and which; scripts/prove takes 50.
+# disk of its own, and a killed node's is empty when it comes back; or both nodes
+# at once, some while a snapshot is being written, so that nothing but the disks
+# is left: are the parameters at the end those of a run that nobody disturbed, to
+# the bit, and is one step at most repeated after a worker's death?
+# KILLS= and SEED= say how many and which; scripts/prove takes 60.
 # limit: 900
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/trainer.sh"
@@ -19,6 +21,45 @@ one()
         --rdzv_endpoint="127.0.0.1:$port" \
         --rdzv_conf="last_call_timeout=0,$timeouts" \
         ./train $epochs 4 $MODEL --save_steps=20 --snapshot_path="$2"
+}
+
+# both_pids: of the launchers and agents of the whole job.
+both_pids()
+{
+    echo "$(pid_of a) $(agent_of a) $(pid_of b) $(agent_of b)"
+}
+
+# since out|err: what a and b have said there since the last `mark`.
+mark()
+{
+    for _file in a.out b.out a.err b.err; do
+        wc -c <$_file >size.$_file
+    done
+}
+since()
+{
+    for _file in "a.$1" "b.$1"; do
+        tail -c +"$(($(cat "size.$_file") + 1))" "$_file"
+    done
+}
+
+# count_repeated ROUND: after a worker's death in it all go on from the step
+# that the others had reached, or the one before.
+count_repeated()
+{
+    last=$(since err | sed -n 's/^ddptrain: rank [0-9]*: step \([0-9]*\): .*/\1/p' |
+        sort -n | tail -n 1)
+    [ -n "$last" ] || return 0 # it was killed before the first step
+    eventually 10 resumed_from "$1" || return 0 # of an older round's
+    from=$(since out |
+        sed -n "s/^resuming .*step \([0-9]*\) (.*written in round $1)/\1/p")
+    [ "$from" -ge $((last - 1)) ] ||
+        fail "a worker killed at step $last costs $((last - from)) (SEED=$seed)"
+    echo $((last > from ? last - from : 0)) >>repeated
+}
+resumed_from()
+{
+    since out | grep -q "^resuming .*memory, written in round $1)"
 }
 
 newest_round()
@@ -44,6 +85,20 @@ progressed()
     [ "$(steps)" -gt "$base" ]
 }
 
+# keep_words NAME...: before a node of that name is started again.
+keep_words()
+{
+    for _name in "$@"; do
+        cat "$_name.out" >>before.out
+    done
+}
+
+kill_while_written()
+{
+    python3 "$E2E_LIB/kill_while_written.py" 20 torn-a torn-b -- "$@" >>waited
+}
+
+command -v python3 >/dev/null || skip 'needs python3'
 port=$(free_port)
 one a whole-a
 one b whole-b
@@ -58,8 +113,10 @@ rm -f ./*.out
 awk -v n="$kills" -v seed="$seed" 'BEGIN {
     srand(seed)
     for (i = 0; i < n; i++) {
-        what = rand()
-        print (what < 0.6 ? "worker" : what < 0.8 ? "agent" : "node"),
+        # The first ones are one of each kind.
+        what = i < 4 ? (i + 0.5) / 4 : rand()
+        print (what < 0.25 ? "writer" : what < 0.5 ? "node" : \
+            what < 0.75 ? "worker" : what < 0.85 ? "job" : "agent"),
             int(rand() * 4), int(rand() * 40)
     }
 }' >plan
@@ -68,6 +125,8 @@ daemon server "$port"
 one a torn-a
 one b torn-b
 round=0 done=0
+: >repeated
+: >torn
 while read -r what which delay; do
     eventually 30 runs || fail "after $done kills nothing runs (SEED=$seed)"
     round=$newest base=$(steps)
@@ -76,23 +135,47 @@ while read -r what which delay; do
         fail "no progress after $done kills (SEED=$seed)"
     sleep "0.$(printf %02d "$delay")"
     name=$([ "$which" -lt 2 ] && echo a || echo b)
-    [ "$what" = worker ] || cat "$name.out" >>before.out
+    mark
+    # shellcheck disable=SC2046 # words
     case $what in
     worker) kill -KILL "$(worker_of "$which" "$round")" ;;
     agent) kill -KILL "$(agent_of $name)" ;;
     node) kill -KILL "$(pid_of $name)" "$(agent_of $name)" ;;
+    job) kill -KILL $(both_pids) ;;
+    writer) kill_while_written $(both_pids) ;;
     esac || fail "$what $which is gone before kill $done (SEED=$seed)"
     done=$((done + 1))
-    [ "$what" != worker ] || continue
-    nothing_left $name
-    rm -rf torn-$name
-    one $name torn-$name
+    case $what in
+    worker)
+        eventually 30 runs || fail "a worker's death ends all (SEED=$seed)"
+        count_repeated "$round"
+        ;;
+    agent | node)
+        nothing_left $name
+        keep_words $name
+        rm -rf torn-$name
+        one $name torn-$name
+        ;;
+    job | writer)
+        nothing_left a
+        nothing_left b
+        keep_words a b
+        find torn-a torn-b -name 'step-*.tmp.*' >>torn
+        : >started # the daemon may take them for a new run
+        round=0
+        one a torn-a
+        one b torn-b
+        ;;
+    esac
 done <plan
 ends_with 0 a $((20 + epochs))
 ends_with 0 b
 kill "$(pid_of server)"
 measured "$(cut -d' ' -f1 plan | sort | uniq -c | tr -s ' \n' ' ') killed," \
     "seed $seed, resumed $(cat ./*.out | grep -c '^resuming') times"
+measured "$(awk '{ n += $1 } END { print n + 0 }' repeated) steps done twice" \
+    "after $(wc -l <repeated) of the workers' deaths," \
+    "$(sort -u torn | wc -l) files left half written"
 measured "from $(cat ./*.out |
     sed -n 's/^resuming from .*(\(.*\), written.*/\1/p' |
     sed "s/rank [0-9]*'s //; s,torn-.,disk," | sort | uniq -c | tr -s ' \n' ' ')"

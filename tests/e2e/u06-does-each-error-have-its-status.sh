@@ -41,6 +41,15 @@ ends_with 70 a
 has 'SIGABRT.*a bug of ddprun' a.err
 nothing_left a
 
+# 78: a port that another job has.
+node a --master_port="$port" "$WORKER" hold
+wait_lines 2 ' world=1 ' started
+launch 78 --master_port="$port" true
+has 'cannot listen on .* port [0-9]*: Address already in use; is it another' \
+    it.err
+kill -TERM "$(pid_of a)"
+ends_with 143 a
+
 # 74: nothing can be written.
 for what in --help --version --print_completion=bash; do
     "$DDPRUN" $what >/dev/full 2>full.err

@@ -1,5 +1,5 @@
 /*
- * tests/gpu/emulate: as much of CUDA as trainer/kernels.cu uses, for a plain
+ * tests/gpu/emulate: as much of CUDA as trainer/cuda*.cu use, for a plain
  * C++ compiler, so that the kernels themselves are tested on machines without a
  * GPU. Blocks run one after the other; the threads of a block are coroutines
  * that take turns at __syncthreads(), in an order that changes with each
@@ -36,7 +36,7 @@ struct dim3 {
     }
 };
 
-static dim3 threadIdx, blockIdx, blockDim, gridDim;
+inline dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace emulate
 {
@@ -47,24 +47,24 @@ enum {
 
 typedef void body_fn(void *);
 /* A context starts a thread; jumps take turns, without a system call each. */
-static ucontext_t threads[THREADS_MAX];
-static jmp_buf scheduler, waiting[THREADS_MAX];
-static bool started[THREADS_MAX];
-static char *stacks;
-static bool done[THREADS_MAX];
-static unsigned current;
-static bool in_turns; /* else the thread runs without a stack of its own */
-static bool synced;   /* some thread of this block waited for the others */
-static body_fn *body;
-static void *argument;
+inline ucontext_t threads[THREADS_MAX];
+inline jmp_buf scheduler, waiting[THREADS_MAX];
+inline bool started[THREADS_MAX];
+inline char *stacks;
+inline bool done[THREADS_MAX];
+inline unsigned current;
+inline bool in_turns; /* else the thread runs without a stack of its own */
+inline bool synced;   /* some thread of this block waited for the others */
+inline body_fn *body;
+inline void *argument;
 
-static dim3 place(unsigned i)
+inline dim3 place(unsigned i)
 {
     return dim3(i % blockDim.x, i / blockDim.x % blockDim.y,
                 i / blockDim.x / blockDim.y);
 }
 
-static void wait_for_all()
+inline void wait_for_all()
 {
     if (!in_turns) {
         fprintf(stderr, "emulate: not all threads of a block wait\n");
@@ -75,14 +75,14 @@ static void wait_for_all()
         _longjmp(scheduler, 1);
 }
 
-static void thread_main()
+inline void thread_main()
 {
     body(argument);
     done[current] = true;
     _longjmp(scheduler, 1);
 }
 
-static void begin(unsigned i)
+inline void begin(unsigned i)
 {
     if (stacks == NULL)
         stacks = (char *)malloc((size_t)THREADS_MAX * STACK);
@@ -94,7 +94,7 @@ static void begin(unsigned i)
     makecontext(&threads[i], thread_main, 0);
 }
 
-static void turn_of(unsigned i)
+inline void turn_of(unsigned i)
 {
     current = i;
     threadIdx = place(i);
@@ -107,7 +107,7 @@ static void turn_of(unsigned i)
 }
 
 /* All threads up to the next wait, then again. All must wait, or none. */
-static void run_in_turns(unsigned n, unsigned step)
+inline void run_in_turns(unsigned n, unsigned step)
 {
     bool more = true;
     while (more) {
@@ -129,7 +129,7 @@ static void run_in_turns(unsigned n, unsigned step)
  * if not, threads need no stacks, and this one is done. If it does, it begins
  * anew: before the first wait it has done no harm but to its own place in
  * shared memory. */
-static void look()
+inline void look()
 {
     in_turns = true;
     synced = false;
@@ -138,7 +138,7 @@ static void look()
     in_turns = synced;
 }
 
-static void run_block(unsigned n, unsigned step, unsigned first)
+inline void run_block(unsigned n, unsigned step, unsigned first)
 {
     if (in_turns) {
         for (unsigned i = 0; i < n; i++)
@@ -152,7 +152,7 @@ static void run_block(unsigned n, unsigned step, unsigned first)
     }
 }
 
-static void run(dim3 grid, dim3 block, body_fn *fn, void *arg)
+inline void run(dim3 grid, dim3 block, body_fn *fn, void *arg)
 {
     static unsigned launches;
     unsigned n = block.x * block.y * block.z;
@@ -176,7 +176,7 @@ static void run(dim3 grid, dim3 block, body_fn *fn, void *arg)
             }
 }
 
-template <class F> static void launch(dim3 grid, dim3 block, F f)
+template <class F> inline void launch(dim3 grid, dim3 block, F f)
 {
     run(
         grid, block, [](void *p) { (*(F *)p)(); }, &f);
@@ -184,8 +184,9 @@ template <class F> static void launch(dim3 grid, dim3 block, F f)
 } // namespace emulate
 
 #define __syncthreads() emulate::wait_for_all()
-#define LAUNCH(kernel, grid, block, ...)                                       \
+#define LAUNCH(what, kernel, grid, block, ...)                                 \
     do {                                                                       \
+        (void)(what);                                                          \
         in_order();                                                            \
         emulate::launch((grid), (block), [=]() { kernel(__VA_ARGS__); });      \
     } while (0)

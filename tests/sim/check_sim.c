@@ -1,19 +1,12 @@
-/* links: tests/sim/sim tests/sim/net tests/sim/nodes tests/sim/watch */
-/* links: launcher/agent launcher/agent_link launcher/agent_work */
-/* links: rendezvous/core/rdzv rendezvous/core/join */
-/* links: rendezvous/core/room rendezvous/core/source */
-/* links: rendezvous/core/round rendezvous/core/node rendezvous/core/ranks */
-/* links: rendezvous/core/note rendezvous/proto/msg rendezvous/base/err */
-/* links: rendezvous/proto/ends */
-/* links: rendezvous/base/mono rendezvous/base/rng */
-/* links: rendezvous/core/budget rendezvous/core/order */
-/* links: rendezvous/core/strikes */
+/* links: tests/sim/sim */
 /* libs: -lcjson */
 /*
  * Many schedules of faults, each made from its seed, over the real cores.
  *
  *     SEED=N        plays that one schedule and prints its trace
  *     SCHEDULES=N   so many instead of a few thousand, from FIRST_SEED on
+ *     NEWCOMERS=1   in each of them newcomers found an instance of their own
+ *                   while the daemon has no memory of an older one
  */
 #include <check.h>
 #include <inttypes.h>
@@ -161,18 +154,48 @@ static void add_faults(struct schedule *p, struct rng *rng)
     }
 }
 
+/* What happens while two instances of the run meet, about the time at which the
+ * members of the older one come back. */
+static void add_trouble(struct schedule *p, struct rng *rng, int64_t from_us)
+{
+    static const enum act acts[] = {
+        ACT_WORKER_DIES, ACT_WORKER_DIES, ACT_WORKER_DIES, ACT_FINISH_NODE,
+        ACT_FINISH_NODE, ACT_SERVER_KILL, ACT_SERVER_KILL, ACT_RESET,
+        ACT_RESET,       ACT_KILL,        ACT_LAUNCH,      ACT_SIGTERM,
+        ACT_SIGINT,      ACT_DRAIN,       ACT_END,         ACT_FREEZE_AGENT,
+    };
+    int n = (int)rng_below(rng, 6);
+    for (int i = 0; i < n; i++) {
+        enum act act = acts[rng_below(rng, sizeof(acts) / sizeof(acts[0]))];
+        uint32_t node = (uint32_t)rng_next(rng);
+        uint32_t spread_us = rng_below(rng, 2) == 0 ? 300000 : 3000000;
+        int64_t at_us = from_us + rng_below(rng, spread_us);
+        add(p, rng, at_us, act, node);
+        if (end_of(act) != ACTS)
+            add(p, rng, at_us + rng_below(rng, 500000), end_of(act), node);
+    }
+}
+
 /* A daemon dies, and one without memory finds newcomers, enough for a round of
- * their own, at its door before the members have come back. */
+ * their own, at its door before the members have come back. The older instance
+ * may have had spares, and be about to be done. */
 static void add_newcomers(struct schedule *p, struct rng *rng)
 {
     int64_t at_us = MONO_S + rng_below(rng, (uint32_t)FAULTS_US);
     int64_t back_us = at_us + rng_below(rng, 3000000);
     int n = p->conf.nodes_min + (int)rng_below(rng, 3);
+    int spares = (int)rng_below(rng, 2);
     p->conf.last_call_ms = rng_below(rng, 200);
+    for (int i = 0; i < spares; i++)
+        add(p, rng, at_us - rng_below(rng, (uint32_t)MONO_S), ACT_LAUNCH, 0);
     add(p, rng, at_us, ACT_SERVER_KILL, 0);
     add(p, rng, back_us, ACT_SERVER_START, 0);
+    if (rng_below(rng, 4) == 0)
+        add(p, rng, back_us - rng_below(rng, 500000), ACT_FINISH_NODE,
+            (uint32_t)rng_next(rng));
     for (int i = 0; i < n; i++)
         add(p, rng, back_us + rng_below(rng, 100000), ACT_LAUNCH, 0);
+    add_trouble(p, rng, back_us);
 }
 
 static int pick_nodes(struct rng *rng)
@@ -226,9 +249,11 @@ static void make_schedule(struct schedule *p, uint64_t seed)
         add(p, &rng, rng_below(&rng, 500000), ACT_LAUNCH, 0);
     if (n > STEPS_MAX / 2) /* they do not all fit: the others start at 0 */
         p->n_steps = STEPS_MAX / 2;
-    if (n <= 8 && rng_below(&rng, 8) == 0)
+    bool newcomers = rng_below(&rng, 8) == 0 || getenv("NEWCOMERS") != NULL;
+    if (n <= 8 && newcomers)
         add_newcomers(p, &rng);
-    add_faults(p, &rng);
+    if (!newcomers || rng_below(&rng, 2) == 0)
+        add_faults(p, &rng);
 }
 
 /* -- playing it ------------------------------------------------------------ */

@@ -1,13 +1,4 @@
-/* links: tests/sim/sim tests/sim/net tests/sim/nodes tests/sim/watch */
-/* links: launcher/agent launcher/agent_link launcher/agent_work */
-/* links: rendezvous/core/rdzv rendezvous/core/join */
-/* links: rendezvous/core/room rendezvous/core/source */
-/* links: rendezvous/core/round rendezvous/core/node rendezvous/core/ranks */
-/* links: rendezvous/core/note rendezvous/proto/msg rendezvous/base/err */
-/* links: rendezvous/proto/ends */
-/* links: rendezvous/base/mono rendezvous/base/rng */
-/* links: rendezvous/core/budget rendezvous/core/order */
-/* links: rendezvous/core/strikes */
+/* links: tests/sim/sim tests/sim/story */
 /* libs: -lcjson */
 /*
  * What the cores say in the cases that DESIGN 4 lists, line for line: the
@@ -23,57 +14,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/base/mono.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/story.h"
 
 #define TRACE_MAX 20000
 
 static struct sim *world(int min, int max, int restarts)
 {
-    struct sim_conf conf = {
-        .seed = 1,
-        .nodes_min = min,
-        .nodes_max = max,
-        .nproc = 2,
-        .max_restarts = restarts,
-        .heartbeat_ms = 1000,
-        .reconnect_ms = 10000,
-        .join_ms = 30000,
-        .last_call_ms = 500,
-        .grace_ms = 1000,
-        .delay_us = 1000,
-        .trace = true,
-    };
-    struct sim *s = sim_new(&conf);
-    sim_server_start(s);
-    return s;
-}
-
-static void until(struct sim *s, int at_ms)
-{
-    sim_run_until(s, at_ms * MONO_MS);
+    struct sim_conf conf = story_conf(min, max, restarts);
+    return story_new(&conf, 0);
 }
 
 /* The same with a --scale_interval. */
 static struct sim *slow_world(int max, int64_t scale_ms)
 {
-    struct sim_conf conf = {
-        .seed = 1,
-        .nodes_min = 1,
-        .nodes_max = max,
-        .nproc = 2,
-        .scale_ms = scale_ms,
-        .heartbeat_ms = 1000,
-        .reconnect_ms = 10000,
-        .join_ms = 30000,
-        .last_call_ms = 500,
-        .grace_ms = 1000,
-        .delay_us = 1000,
-        .trace = true,
-    };
-    struct sim *s = sim_new(&conf);
-    sim_server_start(s);
-    return s;
+    struct sim_conf conf = story_conf(1, max, 0);
+    conf.scale_ms = scale_ms;
+    return story_new(&conf, 0);
 }
 
 /* Two nodes that have run since 604 ms or before; it is 1000 ms. */
@@ -82,7 +38,7 @@ static struct sim *two_nodes(int min, int max, int restarts)
     struct sim *s = world(min, max, restarts);
     (void)sim_launch(s);
     (void)sim_launch(s);
-    until(s, 1000);
+    story_until(s, 1000);
     return s;
 }
 
@@ -125,11 +81,11 @@ START_TEST(test_sim_first_round_waits_for_last_call)
 {
     struct sim *s = world(2, 4, 3);
     (void)sim_launch(s);
-    until(s, 100);
+    story_until(s, 100);
     (void)sim_launch(s);
-    until(s, 200);
+    story_until(s, 200);
     (void)sim_launch(s);
-    until(s, 1000);
+    story_until(s, 1000);
     expect(s, 0, "first_round");
 }
 END_TEST
@@ -138,7 +94,7 @@ START_TEST(test_sim_worker_failure_restarts_all_and_is_charged)
 {
     struct sim *s = two_nodes(2, 2, 3);
     sim_worker_dies(s, 1, 0, 7, 0);
-    until(s, 1200);
+    story_until(s, 1200);
     ck_assert_int_eq(sim_agent(s, 0)->world.restarts, 1);
     ck_assert_int_eq(sim_agent(s, 1)->world.restarts, 1);
     expect(s, 1000, "worker_failure");
@@ -149,7 +105,7 @@ START_TEST(test_sim_killed_node_is_left_out_at_its_fin)
 {
     struct sim *s = two_nodes(1, 2, 3);
     sim_kill(s, 1);
-    until(s, 1200);
+    story_until(s, 1200);
     ck_assert_int_eq(sim_agent(s, 0)->world.restarts, 0);
     expect(s, 1000, "killed_node");
 }
@@ -160,7 +116,7 @@ START_TEST(test_sim_silent_node_is_left_out_when_its_lease_is_over)
 {
     struct sim *s = two_nodes(1, 2, 3);
     sim_power_off(s, 1);
-    until(s, 2500);
+    story_until(s, 2500);
     expect(s, 1000, "silent_node");
 }
 END_TEST
@@ -170,9 +126,9 @@ START_TEST(test_sim_cut_node_fences_itself_and_comes_back)
 {
     struct sim *s = two_nodes(1, 2, 3);
     sim_cut(s, 1, true, true);
-    until(s, 3000);
+    story_until(s, 3000);
     sim_heal(s, 1);
-    until(s, 6000);
+    story_until(s, 6000);
     expect(s, 1000, "cut_node");
 }
 END_TEST
@@ -181,9 +137,9 @@ START_TEST(test_sim_daemon_restart_rebuilds_the_round_and_restarts_nothing)
 {
     struct sim *s = two_nodes(2, 2, 3);
     sim_server_kill(s);
-    until(s, 1500);
+    story_until(s, 1500);
     sim_server_start(s);
-    until(s, 9000);
+    story_until(s, 9000);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(sim_agent(s, i)->world.round, 1);
         ck_assert_int_eq(sim_workers(s, i), 2);
@@ -197,15 +153,15 @@ START_TEST(test_sim_daemon_restart_is_not_fooled_by_a_spare)
 {
     struct sim *s = two_nodes(2, 2, 3);
     (void)sim_launch(s);
-    until(s, 1100);
+    story_until(s, 1100);
     sim_cut(s, 0, true, true);
     sim_cut(s, 1, true, true);
     sim_server_kill(s);
     sim_server_start(s);
-    until(s, 1500);
+    story_until(s, 1500);
     sim_heal(s, 0);
     sim_heal(s, 1);
-    until(s, 9000);
+    story_until(s, 9000);
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(sim_workers(s, i), 2);
     expect(s, 1100, "daemon_restart_spare");
@@ -216,7 +172,7 @@ START_TEST(test_sim_late_node_makes_the_round_larger)
 {
     struct sim *s = two_nodes(1, 3, 3);
     (void)sim_launch(s);
-    until(s, 1200);
+    story_until(s, 1200);
     expect(s, 1000, "scale_up");
 }
 END_TEST
@@ -225,9 +181,9 @@ START_TEST(test_sim_spare_takes_the_place_of_a_killed_node)
 {
     struct sim *s = two_nodes(2, 2, 3);
     (void)sim_launch(s);
-    until(s, 1100);
+    story_until(s, 1100);
     sim_kill(s, 0);
-    until(s, 1300);
+    story_until(s, 1300);
     ck_assert_int_eq(sim_agent(s, 2)->world.group_rank, 0);
     expect(s, 1000, "spare");
 }
@@ -237,9 +193,9 @@ START_TEST(test_sim_killed_node_of_two_is_waited_for)
 {
     struct sim *s = two_nodes(2, 2, 3);
     sim_kill(s, 1);
-    until(s, 1500);
+    story_until(s, 1500);
     (void)sim_launch(s);
-    until(s, 1700);
+    story_until(s, 1700);
     expect(s, 1000, "replacement");
 }
 END_TEST
@@ -248,7 +204,7 @@ START_TEST(test_sim_node_told_to_go_leaves_and_the_others_go_on)
 {
     struct sim *s = two_nodes(1, 2, 3);
     sim_signal(s, 1, SIGTERM);
-    until(s, 1200);
+    story_until(s, 1200);
     ck_assert_int_eq(sim_exit_status(s, 1), 128 + SIGTERM);
     expect(s, 1000, "leave");
 }
@@ -260,7 +216,7 @@ START_TEST(test_sim_drained_node_leaves_at_a_step)
     struct sim *s = two_nodes(1, 2, 3);
     sim_listens(s, 1);
     ck_assert(sim_drain(s, 1, false));
-    until(s, 1200);
+    story_until(s, 1200);
     ck_assert_int_eq(sim_exit_status(s, 1), 80);
     expect(s, 1000, "drain");
 }
@@ -271,12 +227,12 @@ START_TEST(test_sim_drain_reaches_a_node_that_was_away)
 {
     struct sim *s = two_nodes(1, 2, 3);
     sim_cut(s, 1, true, true);
-    until(s, 1010);
+    story_until(s, 1010);
     ck_assert(sim_drain(s, 1, false));
-    until(s, 1020);
+    story_until(s, 1020);
     sim_reset(s, 1);
     sim_heal(s, 1);
-    until(s, 1300);
+    story_until(s, 1300);
     ck_assert_int_eq(sim_exit_status(s, 1), 80);
     expect(s, 1000, "drain_lost");
 }
@@ -286,7 +242,7 @@ START_TEST(test_sim_order_ends_the_run_on_all)
 {
     struct sim *s = two_nodes(1, 2, 3);
     ck_assert(sim_end(s));
-    until(s, 1200);
+    story_until(s, 1200);
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(sim_exit_status(s, i), 84);
     expect(s, 1000, "ended");
@@ -297,7 +253,7 @@ START_TEST(test_sim_interrupt_on_one_node_ends_the_run_on_all)
 {
     struct sim *s = two_nodes(1, 2, 3);
     sim_signal(s, 1, SIGINT);
-    until(s, 1200);
+    story_until(s, 1200);
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(sim_exit_status(s, i), 128 + SIGINT);
     expect(s, 1000, "interrupt");
@@ -308,9 +264,9 @@ START_TEST(test_sim_spent_budget_ends_all_with_the_root_cause)
 {
     struct sim *s = two_nodes(2, 2, 1);
     sim_worker_dies(s, 1, 1, 7, 0);
-    until(s, 1200);
+    story_until(s, 1200);
     sim_worker_dies(s, 0, 1, 0, SIGSEGV);
-    until(s, 1400);
+    story_until(s, 1400);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(sim_exit_status(s, i), 128 + SIGSEGV);
         ck_assert_int_eq(sim_agent(s, i)->verdict.end.rank, 1);
@@ -325,9 +281,9 @@ START_TEST(test_sim_failure_that_a_loss_caused_is_not_charged)
 {
     struct sim *s = two_nodes(1, 2, 0);
     sim_power_off(s, 1);
-    until(s, 1100);
+    story_until(s, 1100);
     sim_worker_dies(s, 0, 0, 1, 0);
-    until(s, 2500);
+    story_until(s, 2500);
     ck_assert_int_eq(sim_agent(s, 0)->world.restarts, 0);
     expect(s, 1000, "refund");
 }
@@ -337,9 +293,9 @@ START_TEST(test_sim_run_ends_when_the_last_node_is_done)
 {
     struct sim *s = two_nodes(2, 2, 3);
     sim_finish_node(s, 1);
-    until(s, 1100);
+    story_until(s, 1100);
     sim_finish_node(s, 0);
-    until(s, 1400);
+    story_until(s, 1400);
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(sim_exit_status(s, i), 0);
     expect(s, 1000, "done");
@@ -351,11 +307,11 @@ START_TEST(test_sim_done_node_may_be_lost)
 {
     struct sim *s = two_nodes(2, 2, 3);
     sim_finish_node(s, 1);
-    until(s, 1100);
+    story_until(s, 1100);
     sim_kill(s, 1);
-    until(s, 1200);
+    story_until(s, 1200);
     sim_finish_node(s, 0);
-    until(s, 1400);
+    story_until(s, 1400);
     ck_assert_int_eq(sim_exit_status(s, 0), 0);
     expect(s, 1000, "done_and_lost");
 }
@@ -366,13 +322,13 @@ END_TEST
 START_TEST(test_sim_silent_server_stops_no_job_that_has_no_spare)
 {
     struct sim *s = two_nodes(2, 2, 3);
-    until(s, 2000);
+    story_until(s, 2000);
     sim_server_freeze(s);
-    until(s, 6000);
+    story_until(s, 6000);
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(sim_workers(s, i), 2);
     sim_server_thaw(s);
-    until(s, 9000);
+    story_until(s, 9000);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(sim_agent(s, i)->world.round, 1);
         ck_assert_int_eq(sim_workers(s, i), 2);
@@ -386,13 +342,13 @@ START_TEST(test_sim_late_nodes_are_taken_together)
 {
     struct sim *s = slow_world(5, 2000);
     (void)sim_launch(s);
-    until(s, 1000);
+    story_until(s, 1000);
     (void)sim_launch(s);
-    until(s, 1500);
+    story_until(s, 1500);
     (void)sim_launch(s);
-    until(s, 2000);
+    story_until(s, 2000);
     (void)sim_launch(s);
-    until(s, 3500);
+    story_until(s, 3500);
     ck_assert_int_eq(sim_agent(s, 0)->world.group_world, 4);
     expect(s, 1000, "scale_together");
 }
@@ -404,7 +360,7 @@ START_TEST(test_sim_workers_are_asked_before_a_node_is_added)
     struct sim *s = two_nodes(1, 3, 0);
     sim_listens(s, 0);
     (void)sim_launch(s);
-    until(s, 1200);
+    story_until(s, 1200);
     expect(s, 1000, "scale_asked");
 }
 END_TEST
@@ -417,7 +373,7 @@ START_TEST(test_sim_workers_that_do_not_leave_are_told_then_killed)
     sim_listens(s, 0);
     sim_stubborn(s, 0);
     (void)sim_launch(s);
-    until(s, 3500);
+    story_until(s, 3500);
     expect(s, 1000, "scale_stubborn");
 }
 END_TEST
@@ -428,9 +384,9 @@ START_TEST(test_sim_node_that_is_preempted_is_not_charged)
 {
     struct sim *s = two_nodes(1, 2, 0);
     sim_worker_dies(s, 1, 0, 0, SIGTERM);
-    until(s, 1004);
+    story_until(s, 1004);
     sim_signal(s, 1, SIGTERM);
-    until(s, 1200);
+    story_until(s, 1200);
     ck_assert_int_eq(sim_agent(s, 0)->world.restarts, 0);
     ck_assert_int_eq(sim_workers(s, 0), 2);
     ck_assert_int_eq(sim_exit_status(s, 1), 128 + SIGTERM);
@@ -442,7 +398,7 @@ START_TEST(test_sim_too_few_nodes_end_by_timeout_and_say_who_came)
 {
     struct sim *s = world(2, 2, 3);
     (void)sim_launch(s);
-    until(s, 31000);
+    story_until(s, 31000);
     ck_assert_int_eq(sim_exit_status(s, 0), 75);
     expect(s, 0, "too_few");
 }
@@ -450,42 +406,32 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {
-        test_sim_first_round_waits_for_last_call,
-        test_sim_worker_failure_restarts_all_and_is_charged,
-        test_sim_killed_node_is_left_out_at_its_fin,
-        test_sim_silent_node_is_left_out_when_its_lease_is_over,
-        test_sim_cut_node_fences_itself_and_comes_back,
-        test_sim_daemon_restart_rebuilds_the_round_and_restarts_nothing,
-        test_sim_daemon_restart_is_not_fooled_by_a_spare,
-        test_sim_late_node_makes_the_round_larger,
-        test_sim_spare_takes_the_place_of_a_killed_node,
-        test_sim_killed_node_of_two_is_waited_for,
-        test_sim_node_told_to_go_leaves_and_the_others_go_on,
-        test_sim_interrupt_on_one_node_ends_the_run_on_all,
-        test_sim_drained_node_leaves_at_a_step,
-        test_sim_drain_reaches_a_node_that_was_away,
-        test_sim_order_ends_the_run_on_all,
-        test_sim_spent_budget_ends_all_with_the_root_cause,
-        test_sim_failure_that_a_loss_caused_is_not_charged,
-        test_sim_run_ends_when_the_last_node_is_done,
-        test_sim_done_node_may_be_lost,
-        test_sim_silent_server_stops_no_job_that_has_no_spare,
-        test_sim_late_nodes_are_taken_together,
-        test_sim_workers_are_asked_before_a_node_is_added,
-        test_sim_workers_that_do_not_leave_are_told_then_killed,
-        test_sim_node_that_is_preempted_is_not_charged,
-        test_sim_too_few_nodes_end_by_timeout_and_say_who_came,
+    const struct story_test tests[] = {
+        {test_sim_first_round_waits_for_last_call, 1},
+        {test_sim_worker_failure_restarts_all_and_is_charged, 1},
+        {test_sim_killed_node_is_left_out_at_its_fin, 1},
+        {test_sim_silent_node_is_left_out_when_its_lease_is_over, 1},
+        {test_sim_cut_node_fences_itself_and_comes_back, 1},
+        {test_sim_daemon_restart_rebuilds_the_round_and_restarts_nothing, 1},
+        {test_sim_daemon_restart_is_not_fooled_by_a_spare, 1},
+        {test_sim_late_node_makes_the_round_larger, 1},
+        {test_sim_spare_takes_the_place_of_a_killed_node, 1},
+        {test_sim_killed_node_of_two_is_waited_for, 1},
+        {test_sim_node_told_to_go_leaves_and_the_others_go_on, 1},
+        {test_sim_interrupt_on_one_node_ends_the_run_on_all, 1},
+        {test_sim_drained_node_leaves_at_a_step, 1},
+        {test_sim_drain_reaches_a_node_that_was_away, 1},
+        {test_sim_order_ends_the_run_on_all, 1},
+        {test_sim_spent_budget_ends_all_with_the_root_cause, 1},
+        {test_sim_failure_that_a_loss_caused_is_not_charged, 1},
+        {test_sim_run_ends_when_the_last_node_is_done, 1},
+        {test_sim_done_node_may_be_lost, 1},
+        {test_sim_silent_server_stops_no_job_that_has_no_spare, 1},
+        {test_sim_late_nodes_are_taken_together, 1},
+        {test_sim_workers_are_asked_before_a_node_is_added, 1},
+        {test_sim_workers_that_do_not_leave_are_told_then_killed, 1},
+        {test_sim_node_that_is_preempted_is_not_charged, 1},
+        {test_sim_too_few_nodes_end_by_timeout_and_say_who_came, 1},
     };
-    Suite *suite = suite_create("traces");
-    TCase *tcase = tcase_create("traces");
-    tcase_set_tags(tcase, "fast sim");
-    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
-        tcase_add_test(tcase, tests[i]);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return story_main("traces", "fast sim", tests, STORY_LEN(tests));
 }

@@ -168,18 +168,28 @@ void watch_done(struct sim *s, int node)
 /* Invariant 5, at the server: success is said only where all were done. */
 void watch_end(struct sim *s, int node, const struct msg_end *e)
 {
-    const struct agent *a = &s->nodes[node].agent;
     s->nodes[node].end_epoch = s->epoch;
-    if (e->status != 0 || !a->holds || a->world.round != e->round)
+    if (e->status != 0)
         return;
-    const struct instance *in =
-        &s->instances[find_instance(s, a->world.instance)];
-    if (in->gave_way)
-        return;
+    const struct instance *in = &s->instances[find_instance(s, e->instance)];
+    if (in->round == 0)
+        sim_break(s, "invariant 5: success, and there was no round");
     for (int g = 0; g < in->group_world && in->round == e->round; g++)
         if (!in->seats[g].done)
             sim_break(s, "invariant 5: success, and n%d was not done",
                       in->seats[g].node);
+}
+
+/*
+ * Whoever is in a round, with a lease that was never over, is in that instance
+ * for good: no younger one has it sent away.
+ */
+static void watch_refused(struct sim *s, int node, const struct msg_refused *m)
+{
+    const struct agent *a = &s->nodes[node].agent;
+    if (a->holds && a->sure && s->now_us < a->lease_until_us &&
+        strstr(m->text, "started anew") != NULL)
+        sim_break(s, "n%d is a member and is sent away: %s", node, m->text);
 }
 
 static void count_exit(struct sim *s,
@@ -234,9 +244,14 @@ void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
     if (v->status != v->end.status)
         sim_break(s, "invariant 5: n%d exits %d, the run ended with %lld", node,
                   v->status, (long long)v->end.status);
-    if (!a->holds)
+    bool held_a_round = a->holds && !a->spare;
+    if (v->status == 0 && held_a_round &&
+        strcmp(a->world.instance, v->end.instance) != 0)
+        sim_break(s, "invariant 5: n%d exits 0 for what it had no part in",
+                  node);
+    if (v->end.instance[0] == '\0')
         return;
-    struct instance *in = &s->instances[find_instance(s, a->world.instance)];
+    struct instance *in = &s->instances[find_instance(s, v->end.instance)];
     if (in->end_status >= 0 && in->end_status != v->status) {
         if (in->end_epoch == n->end_epoch)
             sim_break(s, "invariant 5: a run ended with %d and with %d",
@@ -258,15 +273,6 @@ static void forget_drain(struct sim *s, const char *name)
             s->nodes[i].drained_epoch = 0;
 }
 
-/* What this server has sealed is no more: it takes an older one over. */
-static void on_gives_way(struct sim *s)
-{
-    s->count[SIM_GAVE_WAY]++;
-    for (int i = 0; i < s->n_instances; i++)
-        if (s->instances[i].seal_epoch == s->epoch)
-            s->instances[i].gave_way = true;
-}
-
 static void on_note(struct sim *s, const struct note *note)
 {
     if (note->kind == NOTE_left || note->kind == NOTE_lost)
@@ -275,8 +281,8 @@ static void on_note(struct sim *s, const struct note *note)
         s->over_us = s->now_us;
     s->count[SIM_GROUPED] +=
         note->kind == NOTE_spare && strstr(note->text, "grows") != NULL;
-    if (note->kind == NOTE_rebuilt && strstr(note->text, "gives way") != NULL)
-        on_gives_way(s);
+    s->count[SIM_GAVE_WAY] +=
+        note->kind == NOTE_rebuilt && strstr(note->text, "gives way") != NULL;
     s->count[SIM_REBUILT] += note->kind == NOTE_rebuilt;
     s->count[SIM_SPARE] += note->kind == NOTE_spare;
     s->count[SIM_ASIDE] += note->kind == NOTE_set_aside;
@@ -312,6 +318,8 @@ static void emit(void *ctx, const struct rdzv_action *a)
             watch_world(s, s->conns[a->conn].node, &a->msg->world);
         else if (a->msg->kind == MSG_KIND_end)
             watch_end(s, s->conns[a->conn].node, &a->msg->end);
+        else if (a->msg->kind == MSG_KIND_refused)
+            watch_refused(s, s->conns[a->conn].node, &a->msg->refused);
         if (s->conns[a->conn].server_open)
             net_send(s, a->conn, DOWN, ITEM_MSG, a->msg);
         return;

@@ -19,7 +19,7 @@
 #define CONNS_MAX       1024
 #define CONN_ORDERS     CONNS_MAX /* an operator's, in no network */
 #define INSTANCES_MAX   64
-#define DEFERRED_MAX    32
+#define DEFERRED_MAX    128
 #define SIM_CHARGES_MAX 256
 #define TICKS_IN_A_ROW  50 /* of one core at one instant */
 #define CONNECT_US      (3 * MONO_S)
@@ -135,7 +135,6 @@ struct instance {
     int restarts, group_world, world_size;
     int64_t over_us[SIM_CHARGES_MAX]; /* of the rounds that were charged */
     struct seat seats[SIM_AGENTS_MAX];
-    bool gave_way;  /* to an older one, whose end is its nodes' */
     int end_status; /* -1: it has not ended */
     int end_epoch;
 };

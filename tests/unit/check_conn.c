@@ -1,5 +1,6 @@
 /* clang-format off */
-/* links: rendezvous/net/conn rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl rendezvous/net/addr rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err rendezvous/base/log rendezvous/base/buf */
+/* links: rendezvous/net/conn rendezvous/net/door rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl rendezvous/net/addr rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err rendezvous/base/log rendezvous/base/buf */
+/* links: rendezvous/net/token */
 /* libs: -ldl -luv -lcjson */
 /* clang-format on */
 /*
@@ -14,14 +15,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
+#include "rendezvous/net/door.h"
 #include "rendezvous/proto/frame.h"
 
 #define BYE "{\"kind\":\"bye\",\"status\":0}"
 
 static uv_loop_t loop;
-static uv_tcp_t listener;
-static struct sockaddr_storage at;
+static struct door *door;
+static struct sockaddr_in at;
 static struct conn *accepted, *dialled;
 
 /* What the handler saw, and what it is to do with the first message. */
@@ -144,29 +147,29 @@ static const struct conn_handler handler = {
     .on_foreign = on_foreign,
 };
 
-static void on_connection(uv_stream_t *stream, int status)
+static void on_fd(void *ctx, int fd)
 {
     struct ddp_err err;
-    ck_assert_int_eq(status, 0);
-    accepted = conn_accept(stream, &handler, &seen, &err);
+    (void)ctx;
+    accepted = conn_accept(&loop, fd, &handler, &seen, &err);
     ck_assert_ptr_nonnull(accepted);
 }
 
+static const struct door_handler door_handler = {.on_fd = on_fd};
+
 static void setup(void)
 {
-    struct sockaddr_in any = {.sin_family = AF_INET,
-                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int len = sizeof(at);
+    struct ddp_err err;
+    int fd;
     memset(&seen, 0, sizeof(seen));
     memset(&raw, 0, sizeof(raw));
     accepted = dialled = NULL;
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    ck_assert_int_eq(uv_tcp_init(&loop, &listener), 0);
-    ck_assert_int_eq(uv_tcp_bind(&listener, (const struct sockaddr *)&any, 0),
-                     0);
-    ck_assert_int_eq(uv_listen((uv_stream_t *)&listener, 8, on_connection), 0);
-    ck_assert_int_eq(
-        uv_tcp_getsockname(&listener, (struct sockaddr *)&at, &len), 0);
+    at = (struct sockaddr_in){.sin_family = AF_INET,
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    ck_assert_int_eq(addr_listen((const struct sockaddr *)&at, &fd, &err), 0);
+    at.sin_port = htons((uint16_t)addr_fd_port(fd));
+    ck_assert_int_eq(door_open(&door, &loop, fd, &door_handler, NULL, &err), 0);
 }
 
 static void teardown(void)
@@ -175,7 +178,7 @@ static void teardown(void)
         conn_close(accepted);
     if (dialled != NULL)
         conn_close(dialled);
-    uv_close((uv_handle_t *)&listener, NULL);
+    door_close(door);
     ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
 }

@@ -1,5 +1,6 @@
 /* links: rendezvous/net/conn rendezvous/net/addr rendezvous/net/tls */
-/* links: rendezvous/net/record rendezvous/net/openssl */
+/* links: rendezvous/net/token */
+/* links: rendezvous/net/record rendezvous/net/openssl rendezvous/net/door */
 /* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/buf */
 /* links: rendezvous/base/err rendezvous/base/log */
 /* libs: -luv -lcjson -ldl */
@@ -14,7 +15,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
+#include "rendezvous/net/door.h"
 #include "rendezvous/proto/frame.h"
 
 #define BEATS 200 /* enough for more than one read */
@@ -34,7 +37,8 @@ struct side {
 
 static struct {
     uv_loop_t loop;
-    uv_tcp_t listener;
+    struct door *door;
+    const struct conn_handler *accepts; /* of those who come */
     uv_timer_t limit;
     struct tls_key *keys[2]; /* the dialler's, the listener's */
     struct side dialler, server;
@@ -99,14 +103,16 @@ static void on_closed(
 static const struct conn_handler handler = {
     .on_up = on_up, .on_msg = on_msg, .on_closed = on_closed};
 
-static void on_connection(uv_stream_t *listener, int status)
+static void on_fd(void *ctx, int fd)
 {
     struct ddp_err err;
-    ck_assert_int_eq(status, 0);
-    w.server.conn = conn_accept(listener, &handler, &w.server, &err);
+    (void)ctx;
+    w.server.conn = conn_accept(&w.loop, fd, w.accepts, &w.server, &err);
     ck_assert_ptr_nonnull(w.server.conn);
     conn_secure(w.server.conn, w.keys[1]);
 }
+
+static const struct door_handler door_handler = {.on_fd = on_fd};
 
 static void on_limit(uv_timer_t *timer)
 {
@@ -124,25 +130,22 @@ static struct tls_key *key_of(const char *text)
     return key;
 }
 
-static struct sockaddr_storage open_world(const char *dialler,
-                                          const char *server)
+static struct sockaddr_in open_world(const char *dialler, const char *server)
 {
-    struct sockaddr_storage at;
-    struct sockaddr_in in;
-    int len = sizeof(at);
+    struct sockaddr_in at;
+    struct ddp_err err;
+    int fd;
     memset(&w, 0, sizeof(w));
     (void)signal(SIGPIPE, SIG_IGN);
     w.keys[0] = key_of(dialler);
     w.keys[1] = key_of(server);
     ck_assert_int_eq(uv_loop_init(&w.loop), 0);
-    ck_assert_int_eq(uv_ip4_addr("127.0.0.1", 0, &in), 0);
-    ck_assert_int_eq(uv_tcp_init(&w.loop, &w.listener), 0);
-    ck_assert_int_eq(uv_tcp_bind(&w.listener, (const struct sockaddr *)&in, 0),
+    ck_assert_int_eq(uv_ip4_addr("127.0.0.1", 0, &at), 0);
+    ck_assert_int_eq(addr_listen((const struct sockaddr *)&at, &fd, &err), 0);
+    at.sin_port = htons((uint16_t)addr_fd_port(fd));
+    ck_assert_int_eq(door_open(&w.door, &w.loop, fd, &door_handler, NULL, &err),
                      0);
-    ck_assert_int_eq(uv_listen((uv_stream_t *)&w.listener, 16, on_connection),
-                     0);
-    ck_assert_int_eq(
-        uv_tcp_getsockname(&w.listener, (struct sockaddr *)&at, &len), 0);
+    w.accepts = &handler;
     ck_assert_int_eq(uv_timer_init(&w.loop, &w.limit), 0);
     ck_assert_int_eq(uv_timer_start(&w.limit, on_limit, 3000, 0), 0);
     return at;
@@ -161,7 +164,7 @@ static void close_world(void)
         conn_close(w.dialler.conn);
     if (w.server.conn != NULL)
         conn_close(w.server.conn);
-    uv_close((uv_handle_t *)&w.listener, NULL);
+    door_close(w.door);
     uv_close((uv_handle_t *)&w.limit, NULL);
     (void)uv_run(&w.loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&w.loop), 0);
@@ -169,7 +172,7 @@ static void close_world(void)
     tls_key_free(w.keys[1]);
 }
 
-static void dial(const struct sockaddr_storage *at)
+static void dial(const struct sockaddr_in *at)
 {
     struct ddp_err err;
     w.dialler.conn = conn_dial(&w.loop, (const struct sockaddr *)at, &handler,
@@ -199,7 +202,7 @@ static const struct meeting {
 START_TEST(test_meeting_of_tokens_ends_as_it_must)
 {
     const struct meeting *m = &meetings[_i];
-    struct sockaddr_storage at = open_world(m->dialler, m->server);
+    struct sockaddr_in at = open_world(m->dialler, m->server);
     dial(&at);
     run_world();
     ck_assert_int_eq(w.server.ups, 0);
@@ -225,7 +228,7 @@ END_TEST
 
 /* -- strangers and ends ---------------------------------------------------- */
 
-static int raw_dial(const struct sockaddr_storage *at)
+static int raw_dial(const struct sockaddr_in *at)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ck_assert_int_ge(fd, 0);
@@ -252,7 +255,7 @@ static const struct stranger {
 START_TEST(test_stranger_at_a_port_with_a_token_ends)
 {
     const struct stranger *st = &strangers[_i];
-    struct sockaddr_storage at = open_world(NULL, token);
+    struct sockaddr_in at = open_world(NULL, token);
     int fd = raw_dial(&at);
     ck_assert_int_eq(send(fd, st->say, st->len, MSG_NOSIGNAL),
                      (ssize_t)st->len);
@@ -307,23 +310,14 @@ static void on_msg_end(void *ctx, struct conn *c, const struct msg *m)
 static const struct conn_handler end_handler = {
     .on_up = on_up_end, .on_msg = on_msg_end, .on_closed = on_closed};
 
-static void on_end_connection(uv_stream_t *listener, int status)
-{
-    struct ddp_err err;
-    ck_assert_int_eq(status, 0);
-    w.server.conn = conn_accept(listener, &end_handler, &w.server, &err);
-    ck_assert_ptr_nonnull(w.server.conn);
-    conn_secure(w.server.conn, w.keys[1]);
-}
-
 /* Is a FIN orderly behind the farewell only? Whoever is on the way can send
  * one. */
 START_TEST(test_fin_needs_the_farewell)
 {
-    struct sockaddr_storage at = open_world(token, token);
+    struct sockaddr_in at = open_world(token, token);
     struct ddp_err err;
     ending = (enum ending)_i;
-    w.listener.connection_cb = on_end_connection;
+    w.accepts = &end_handler;
     w.dialler.conn = conn_dial(&w.loop, (const struct sockaddr *)&at,
                                &end_handler, &w.dialler, &err);
     ck_assert_ptr_nonnull(w.dialler.conn);

@@ -1,5 +1,6 @@
 /* clang-format off */
 /* links: rendezvous/daemon/ctl_http rendezvous/daemon/ctl_line rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl rendezvous/net/addr */
+/* links: rendezvous/net/token */
 /* links: rendezvous/base/opts rendezvous/base/err rendezvous/base/buf rendezvous/base/mono rendezvous/base/log */
 /* libs: -ldl */
 /* clang-format on */

@@ -1,5 +1,5 @@
 /* clang-format off */
-/* links: rendezvous/daemon/helper rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl */
+/* links: rendezvous/daemon/helper rendezvous/net/token rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl */
 /* links: rendezvous/base/buf rendezvous/base/err */
 /* libs: -ldl */
 /* clang-format on */

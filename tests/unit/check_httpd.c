@@ -1,5 +1,8 @@
 /* links: rendezvous/daemon/httpd rendezvous/proto/http rendezvous/net/conn */
+/* links: rendezvous/core/source */
+/* links: rendezvous/net/door */
 /* links: rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl */
+/* links: rendezvous/net/token */
 /* links: rendezvous/net/addr rendezvous/proto/frame */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/log */
 /* links: rendezvous/base/buf rendezvous/base/mono */
@@ -19,13 +22,15 @@
 #include <unistd.h>
 
 #include "rendezvous/daemon/httpd.h"
+#include "rendezvous/net/addr.h"
+#include "rendezvous/net/door.h"
 
 #define PLACES 4
 #define BIG    (20u * 1024u * 1024u)
 
 static uv_loop_t loop;
-static uv_tcp_t listener;
-static struct sockaddr_storage at;
+static struct door *door;
+static struct sockaddr_in at;
 static struct httpd *httpd;
 static int asked, told[600], refused;
 
@@ -81,37 +86,37 @@ static void on_foreign(void *ctx, struct conn *c, enum first first)
 static const struct conn_handler handler = {.on_closed = on_closed,
                                             .on_foreign = on_foreign};
 
-static void on_connection(uv_stream_t *stream, int status)
+static void on_fd(void *ctx, int fd)
 {
     struct ddp_err err;
-    ck_assert_int_eq(status, 0);
-    ck_assert_ptr_nonnull(conn_accept(stream, &handler, NULL, &err));
+    (void)ctx;
+    ck_assert_ptr_nonnull(conn_accept(&loop, fd, &handler, NULL, &err));
 }
+
+static const struct door_handler door_handler = {.on_fd = on_fd};
 
 static void setup(void)
 {
-    struct sockaddr_in any = {.sin_family = AF_INET,
-                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct ddp_err err;
     struct httpd_conf conf = {
         .conns_max = PLACES, .answer = on_get, .told = on_told, .ctx = &loop};
-    int len = sizeof(at);
+    int fd;
     (void)signal(SIGPIPE, SIG_IGN);
     asked = refused = 0;
     memset(told, 0, sizeof(told));
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    ck_assert_int_eq(uv_tcp_init(&loop, &listener), 0);
-    ck_assert_int_eq(uv_tcp_bind(&listener, (const struct sockaddr *)&any, 0),
-                     0);
-    ck_assert_int_eq(uv_listen((uv_stream_t *)&listener, 64, on_connection), 0);
-    ck_assert_int_eq(
-        uv_tcp_getsockname(&listener, (struct sockaddr *)&at, &len), 0);
+    at = (struct sockaddr_in){.sin_family = AF_INET,
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    ck_assert_int_eq(addr_listen((const struct sockaddr *)&at, &fd, &err), 0);
+    at.sin_port = htons((uint16_t)addr_fd_port(fd));
+    ck_assert_int_eq(door_open(&door, &loop, fd, &door_handler, NULL, &err), 0);
     httpd = httpd_open(&loop, &conf);
 }
 
 static void teardown(void)
 {
     httpd_close(httpd);
-    uv_close((uv_handle_t *)&listener, NULL);
+    door_close(door);
     ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
 }

@@ -1,6 +1,8 @@
 /* links: rendezvous/daemon/httpd rendezvous/proto/http rendezvous/net/conn */
+/* links: rendezvous/core/source */
 /* links: rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl */
-/* links: rendezvous/net/addr rendezvous/proto/frame */
+/* links: rendezvous/net/token */
+/* links: rendezvous/net/addr rendezvous/net/door rendezvous/proto/frame */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/log */
 /* links: rendezvous/base/buf rendezvous/base/mono */
 /* libs: -luv -lcjson -ldl */
@@ -12,12 +14,14 @@
 #include <string.h>
 
 #include "rendezvous/daemon/httpd.h"
+#include "rendezvous/net/addr.h"
+#include "rendezvous/net/door.h"
 
 #define BIG (3u * 1024u * 1024u)
 
 static struct {
     uv_loop_t loop;
-    uv_tcp_t listener;
+    struct door *door;
     uv_timer_t limit;
     struct tls_key *key, *mine; /* the port's, the dialler's */
     struct httpd *httpd;
@@ -69,14 +73,16 @@ static void on_foreign(void *ctx, struct conn *c, enum first first)
 static const struct conn_handler port_handler = {.on_closed = on_stranger,
                                                  .on_foreign = on_foreign};
 
-static void on_connection(uv_stream_t *stream, int status)
+static void on_fd(void *ctx, int fd)
 {
     struct ddp_err err;
-    ck_assert_int_eq(status, 0);
-    struct conn *c = conn_accept(stream, &port_handler, NULL, &err);
+    (void)ctx;
+    struct conn *c = conn_accept(&w.loop, fd, &port_handler, NULL, &err);
     ck_assert_ptr_nonnull(c);
     conn_secure(c, w.key);
 }
+
+static const struct door_handler door_handler = {.on_fd = on_fd};
 
 /* -- who asks -------------------------------------------------------------- */
 
@@ -147,24 +153,20 @@ static struct tls_key *key_of(const char *text)
 /* Asks; the key of each end, or NULL. */
 static void ask(const char *port_token, const char *token)
 {
-    struct sockaddr_storage at;
-    struct sockaddr_in in;
+    struct sockaddr_in at;
     struct ddp_err err;
     struct httpd_conf conf = {.conns_max = 2, .answer = on_get};
-    int len = sizeof(at);
+    int fd;
     memset(&w, 0, sizeof(w));
     (void)signal(SIGPIPE, SIG_IGN);
     w.key = key_of(port_token);
     w.mine = key_of(token);
     ck_assert_int_eq(uv_loop_init(&w.loop), 0);
-    ck_assert_int_eq(uv_ip4_addr("127.0.0.1", 0, &in), 0);
-    ck_assert_int_eq(uv_tcp_init(&w.loop, &w.listener), 0);
-    ck_assert_int_eq(uv_tcp_bind(&w.listener, (const struct sockaddr *)&in, 0),
+    ck_assert_int_eq(uv_ip4_addr("127.0.0.1", 0, &at), 0);
+    ck_assert_int_eq(addr_listen((const struct sockaddr *)&at, &fd, &err), 0);
+    at.sin_port = htons((uint16_t)addr_fd_port(fd));
+    ck_assert_int_eq(door_open(&w.door, &w.loop, fd, &door_handler, NULL, &err),
                      0);
-    ck_assert_int_eq(uv_listen((uv_stream_t *)&w.listener, 16, on_connection),
-                     0);
-    ck_assert_int_eq(
-        uv_tcp_getsockname(&w.listener, (struct sockaddr *)&at, &len), 0);
     ck_assert_int_eq(uv_timer_init(&w.loop, &w.limit), 0);
     ck_assert_int_eq(uv_timer_start(&w.limit, on_limit, 3500, 0), 0);
     w.httpd = httpd_open(&w.loop, &conf);
@@ -176,7 +178,7 @@ static void ask(const char *port_token, const char *token)
     (void)uv_run(&w.loop, UV_RUN_DEFAULT);
     ck_assert(!w.late);
     httpd_close(w.httpd);
-    uv_close((uv_handle_t *)&w.listener, NULL);
+    door_close(w.door);
     uv_close((uv_handle_t *)&w.limit, NULL);
     (void)uv_run(&w.loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&w.loop), 0);

@@ -1,5 +1,5 @@
 /* clang-format off */
-/* links: trainer/kernels.emulated trainer/model trainer/optim trainer/device trainer/ops_cpu trainer/ops_conv */
+/* links: trainer/cuda.emulated trainer/cuda_linear.emulated trainer/cuda_conv.emulated trainer/cuda_optim.emulated trainer/model trainer/optim trainer/device trainer/ops_cpu trainer/ops_conv */
 /* libs: -lm */
 /* clang-format on */
 /*

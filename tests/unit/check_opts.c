@@ -383,8 +383,8 @@ END_TEST
 /* Numbers are taken whole or not at all. */
 START_TEST(test_opts_numbers_are_whole)
 {
-    static const char *const none[] = {"",   "-",   "+",    " 1", "1 ",
-                                       "1x", "--1", "0x10", "1,0"};
+    static const char *const none[] = {"",   "-",   "+",    " ",   "1 2",
+                                       "1x", "--1", "0x10", "1,0", "- 1"};
     int64_t n = 42;
     for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
         ck_assert(!opts_read_int(none[i], INT64_MIN, INT64_MAX, &n));
@@ -393,6 +393,8 @@ START_TEST(test_opts_numbers_are_whole)
     ck_assert_int_eq(n, 42);
     ck_assert(opts_read_int("+7", 0, 9, &n) && n == 7);
     ck_assert(opts_read_int("-0", 0, 9, &n) && n == 0);
+    ck_assert(opts_read_int(" 7\n", 0, 9, &n) && n == 7); /* as int() does */
+    ck_assert(opts_read_seconds("\t1 ", 0, 1000000, &n) && n == 1000000);
     ck_assert(opts_read_seconds(".5", 0, 1000000, &n) && n == 500000);
     ck_assert(!opts_read_seconds("-1", 0, 1000000, &n));
 }

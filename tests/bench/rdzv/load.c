@@ -5,7 +5,8 @@
  * "name value" lines for run.
  *
  *     load storm PORT PID AGENTS PROCS        join, one is lost, all go on
- *     load idle PORT PID AGENTS PROCS SECONDS beats at the shortest timeout
+ *     load idle PORT PID AGENTS PROCS SECONDS [MS]   beats, at the shortest
+ *                                             heartbeat_timeout or at this one
  *
  * With DDPRUN_TOKEN_FILE in its environment, agents have that token and speak
  * TLS. PID is the server's, whose CPU time and memory are read; 0: nobody's.
@@ -164,11 +165,13 @@ static void encode_join(struct gen *g, int i)
 }
 
 /* They are small, and the server reads: what does not fit at once is a
- * failure. */
+ * failure. Who was given up learns it by what he reads next. */
 static void
 write_all(struct gen *g, struct peer *p, const void *data, size_t len)
 {
-    if (write(p->fd, data, len) != (ssize_t)len)
+    ssize_t n = write(p->fd, data, len);
+    bool is_gone = n < 0 && (errno == EPIPE || errno == ECONNRESET);
+    if (n != (ssize_t)len && !(is_gone && g->phase == PHASE_IDLE))
         die("agent %d cannot send: %s", g->first + (int)(p - g->peers),
             strerror(errno));
 }
@@ -731,8 +734,9 @@ static int number(const char *text, int max)
 int main(int argc, char *argv[])
 {
     bool is_idle = argc > 1 && strcmp(argv[1], "idle") == 0;
-    if (argc != (is_idle ? 7 : 6))
-        die("usage: load storm|idle PORT PID AGENTS PROCS [SECONDS]");
+    bool has_timeout = is_idle && argc == 8;
+    if (argc != (is_idle ? 7 : 6) && !has_timeout)
+        die("usage: load storm|idle PORT PID AGENTS PROCS [SECONDS [MS]]");
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max;
@@ -743,7 +747,9 @@ int main(int argc, char *argv[])
     n_agents = number(argv[4], AGENTS_MAX);
     n_procs = number(argv[5], PROCS_MAX);
     int seconds = is_idle ? number(argv[6], 36000) : 0;
-    heartbeat_ms = is_idle ? IDLE_MS : STORM_MS;
+    heartbeat_ms = has_timeout ? number(argv[7], 60000)
+                   : is_idle   ? IDLE_MS
+                               : STORM_MS;
     limit_ms = LIMIT_MS + seconds * 1000;
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);

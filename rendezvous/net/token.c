@@ -1,0 +1,93 @@
+#include "rendezvous/net/token.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/*
+ * A credential that systemd laid out for us, systemd.exec(5): where that is
+ * done by an ACL, its mask shows as rights of the group, which has none.
+ */
+static bool is_credential(const char *path)
+{
+    const char *folder = getenv("CREDENTIALS_DIRECTORY");
+    size_t len = folder != NULL ? strlen(folder) : 0;
+    return len > 0 && strncmp(path, folder, len) == 0 && path[len] == '/';
+}
+
+static int check_file(const char *path, int fd, struct ddp_err *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return ddp_err_sys(err, DDP_E_NOINPUT, "the token file %s", path);
+    if (!S_ISREG(st.st_mode))
+        return ddp_err_set(err, DDP_E_CONFIG,
+                           "the token file %s is no regular file", path);
+    if (st.st_uid != geteuid() && st.st_uid != 0)
+        return ddp_err_set(err, DDP_E_CONFIG,
+                           "the token file %s belongs to user %ld: it must be "
+                           "ours or root's",
+                           path, (long)st.st_uid);
+    mode_t forbidden = is_credential(path) ? 037 : 077;
+    if ((st.st_mode & forbidden) != 0)
+        return ddp_err_set(err, DDP_E_CONFIG,
+                           "the token file %s is open to others (mode %04o): "
+                           "chmod 600 it",
+                           path, (unsigned)(st.st_mode & 07777));
+    return 0;
+}
+
+static bool is_space(uint8_t c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Reads at most `cap` bytes; -1 with errno. */
+static ssize_t read_all(int fd, uint8_t *data, size_t cap)
+{
+    size_t len = 0;
+    while (len < cap) {
+        ssize_t n = read(fd, data + len, cap - len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            break;
+        len += (size_t)n;
+    }
+    return (ssize_t)len;
+}
+
+int token_read(const char *path,
+               uint8_t token[TOKEN_ROOM],
+               size_t *len_out,
+               struct ddp_err *err)
+{
+    /* Not to hang at a FIFO, which is refused then. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0)
+        return ddp_err_sys(err, DDP_E_NOINPUT, "cannot read the token file %s",
+                           path);
+    int rc = check_file(path, fd, err);
+    ssize_t n = rc == 0 ? read_all(fd, token, TOKEN_ROOM) : 0;
+    if (n < 0)
+        rc = ddp_err_sys(err, DDP_E_NOINPUT, "cannot read the token file %s",
+                         path);
+    (void)close(fd); /* read only */
+    size_t len = n > 0 ? (size_t)n : 0;
+    while (len > 0 && is_space(token[len - 1]))
+        len--;
+    if (rc == 0 && (len < TOKEN_MIN || len > TOKEN_MAX))
+        rc = ddp_err_set(err, DDP_E_CONFIG,
+                         "the token in %s is too %s: %u to %u bytes are right "
+                         "(as of openssl rand -hex 32)",
+                         path, len < TOKEN_MIN ? "short" : "long", TOKEN_MIN,
+                         TOKEN_MAX);
+    *len_out = len;
+    return rc;
+}

@@ -1,0 +1,220 @@
+/* links: tests/unit/rdzv_hand */
+/* libs: -lcjson */
+/*
+ * The budget of restarts with its window, and crash loops.
+ */
+#include <check.h>
+#include <string.h>
+
+#include "tests/unit/rdzv_hand.h"
+
+START_TEST(test_rdzv_budgets_that_differ_are_named)
+{
+    like.window_ms = 3600000;
+    join(0);
+    struct msg m = make_join(1);
+    m.join.window_ms = 500;
+    m.join.crash_loop = 2;
+    say(1, &m);
+    ck_assert_ptr_nonnull(
+        strstr(last[1].refused.text,
+               "--max_restarts=1/0.5s, --crash_loop=2, run 'r' has 1/3600s;"));
+    ck_assert_int_eq(last[1].refused.code, DDP_E_CONFLICT);
+}
+END_TEST
+
+/* What followed from it, on all nodes: without the one that failed first, and
+ * not what a hostile node makes of it. */
+START_TEST(test_rdzv_end_sums_up_how_workers_ended)
+{
+    struct msg m = {.kind = MSG_KIND_ready};
+    like.max_restarts = 0;
+    run_two(2, 2);
+    failed(1, 1, 9, 0);
+    m.ready = (struct msg_ready){
+        .round = 1, .by_term = 3, .by_code = 1, .by_kill = 409600000};
+    say(1, &m);
+    m.ready = (struct msg_ready){.round = 1, .by_term = 1, .by_kill = 5};
+    say(1, &m); /* said twice: once is enough */
+    say(0, &m);
+    ck_assert(told(0, "end"));
+    ck_assert_int_eq(last[0].end.by_term, 4);
+    ck_assert_int_eq(last[0].end.by_code, 0);
+    ck_assert_int_eq(last[0].end.by_kill, 409600000);
+}
+END_TEST
+
+START_TEST(test_rdzv_budget_comes_back_with_its_window)
+{
+    like.window_ms = 10000;
+    run_two(2, 2);
+    fail_round(1, false);
+    ck_assert_int_eq(last[0].world.restarts, 1);
+    ck_assert_int_eq(last[0].world.recent, 1);
+    for (int i = 2; i < 6; i++) {
+        later(10 * MONO_S, 2, i);
+        fail_round(i, false);
+        ck_assert(told(0, "world"));
+        ck_assert_int_eq(last[0].world.restarts, i);
+        ck_assert_int_eq(last[0].world.recent, 1);
+    }
+    later(10 * MONO_S - 1, 2, 6);
+    fail_round(6, false);
+    ck_assert(told(0, "end"));
+    ck_assert_int_eq(last[0].end.status, 9);
+    ck_assert_int_eq(last[0].end.restarts, 5);
+    ck_assert_str_eq(last[0].end.text,
+                     "rank 1 on n1 failed (exit code 9); 1 of 1 restarts "
+                     "were used in the last 10 s");
+}
+END_TEST
+
+/* The next server knows how many counted when a round began, and takes them
+ * for charged then. */
+START_TEST(test_rdzv_window_is_told_to_the_next_server)
+{
+    like.window_ms = 10000;
+    for (int i = 0; i < 2; i++) {
+        struct msg m = make_rejoin(i, 5, MSG_STATE_RUNNING, true);
+        m.join.restarts = 7;
+        m.join.recent = 1;
+        m.join.recent_ms = 4000;
+        say(i, &m);
+    }
+    later(6000 * MONO_MS - (_i == 0 ? 0 : 1), 2, 5);
+    fail_round(5, false);
+    if (_i == 0) {
+        ck_assert(told(0, "world"));
+        ck_assert_int_eq(last[0].world.restarts, 8);
+    } else {
+        ck_assert(told(0, "end"));
+        ck_assert_int_eq(last[0].end.restarts, 7);
+    }
+}
+END_TEST
+
+START_TEST(test_rdzv_crash_loop_ends_the_run_early)
+{
+    like.max_restarts = 100;
+    like.crash_loop = 3;
+    run_two(2, 2);
+    fail_round(1, false);
+    fail_round(2, false);
+    fail_round(3, true); /* one worker got on: counted anew */
+    fail_round(4, false);
+    later(60 * MONO_S, 2, 5);
+    fail_round(5, false); /* long enough not to be one */
+    fail_round(6, false);
+    fail_round(7, false);
+    ck_assert(told(0, "world"));
+    fail_round(8, false);
+    ck_assert(told(0, "end"));
+    ck_assert_int_eq(last[0].end.status, ddp_code_exit(DDP_E_CRASHLOOP));
+    ck_assert_int_eq(last[0].end.crash_loop, 3);
+    ck_assert_int_eq(last[0].end.code, 9);
+    ck_assert_str_eq(last[0].end.text,
+                     "rank 1 on n1 failed (exit code 9); crash loop, 3 rounds "
+                     "in a row without progress; 7 of 100 restarts were used");
+}
+END_TEST
+
+START_TEST(test_rdzv_crash_loop_is_off_by_default)
+{
+    like.max_restarts = 100;
+    run_two(2, 2);
+    for (int i = 1; i <= 100; i++) {
+        fail_round(i, false);
+        ck_assert(told(0, "world"));
+    }
+    fail_round(101, false);
+    ck_assert_int_eq(last[0].end.status, 9);
+}
+END_TEST
+
+/* With it goes the age of the round: one that has run for an hour when it fails
+ * soon after the daemon was started again is none of a crash loop. */
+START_TEST(test_rdzv_crash_loop_is_told_to_the_next_server)
+{
+    like.max_restarts = 100;
+    like.crash_loop = 3;
+    for (int i = 0; i < 2; i++) {
+        struct msg m = make_rejoin(i, 5, MSG_STATE_RUNNING, true);
+        m.join.restarts = 7;
+        m.join.barren = 2;
+        m.join.recent_ms = _i == 0 ? 1000 : 3600000;
+        say(i, &m);
+    }
+    fail_round(5, false);
+    ck_assert(told(0, _i == 0 ? "end" : "world"));
+    if (_i == 0)
+        ck_assert_int_eq(last[0].end.crash_loop, 3);
+    else
+        ck_assert_int_eq(last[0].world.barren, 0);
+}
+END_TEST
+
+/* Or so many nodes that come one by one would each restart all. */
+START_TEST(test_rdzv_scale_interval_is_told_to_the_next_server)
+{
+    like.scale_ms = 5000;
+    limits_of(2, 4);
+    for (int i = 0; i < 2; i++) {
+        struct msg m = make_rejoin(i, 5, MSG_STATE_RUNNING, true);
+        m.join.scale_left_ms = i == 0 ? 3000 : 86400000;
+        if (i == 1)
+            join(3); /* in between, and first of all */
+        say(i, &m);
+    }
+    ck_assert(!told(0, "stop"));
+    join(2);
+    ck_assert(!told(0, "stop") && last[2].waiting.scales);
+    ck_assert_int_eq(last[2].waiting.left_ms, 5000); /* not for a day */
+    later(5 * MONO_S, 4, 5);
+    tick(0);
+    ck_assert(last[0].kind == MSG_KIND_stop);
+    ready(0, 5);
+    ready(1, 5);
+    ck_assert_int_eq(last[3].world.group_world, 4);
+    ck_assert_int_eq(last[3].world.scale_left_ms, 5000);
+}
+END_TEST
+
+/* Found by the simulator (NEWCOMERS=1 SEED=513391): a node set aside that came
+ * while the next round gathered told the next server of the last charge, and a
+ * member told it of the failure that this was for. */
+START_TEST(test_rdzv_charge_is_not_told_as_of_before_its_round)
+{
+    like.node_strikes = 1;
+    like.cooldown_ms = 10000;
+    like.window_ms = _i == 0 ? 0 : 60000;
+    rejoin(0, 0, 5, MSG_STATE_STOPPED, false);
+    rejoin(1, 1, 5, MSG_STATE_STOPPED, false);
+    fail_round(5, false);
+    ck_assert(noted("kept") && !told(0, "world"));
+    struct msg m = make_join(2);
+    m.join.aside_ms = 5000;
+    say(2, &m);
+    ck_assert_int_eq(last[2].waiting.spare, 1);
+    ck_assert_int_eq(last[2].waiting.restarts, 0);
+    ck_assert_int_eq(last[2].waiting.recent, 0);
+    later(36 * MONO_S, 3, 5); /* nothing is sure: so long */
+    tick(0);
+    ck_assert_int_eq(last[0].world.restarts, 1);
+}
+END_TEST
+
+int main(void)
+{
+    const struct hand_test tests[] = {
+        {test_rdzv_budgets_that_differ_are_named, 1},
+        {test_rdzv_end_sums_up_how_workers_ended, 1},
+        {test_rdzv_budget_comes_back_with_its_window, 1},
+        {test_rdzv_window_is_told_to_the_next_server, 2},
+        {test_rdzv_crash_loop_ends_the_run_early, 1},
+        {test_rdzv_crash_loop_is_off_by_default, 1},
+        {test_rdzv_crash_loop_is_told_to_the_next_server, 2},
+        {test_rdzv_scale_interval_is_told_to_the_next_server, 1},
+        {test_rdzv_charge_is_not_told_as_of_before_its_round, 2},
+    };
+    return hand_main("rdzv_budget", tests, HAND_LEN(tests));
+}

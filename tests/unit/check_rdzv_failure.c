@@ -1,0 +1,171 @@
+/* links: tests/unit/rdzv_hand */
+/* libs: -lcjson */
+/*
+ * Failures: which one is the root cause, what is charged and what is given
+ * back.
+ */
+#include <check.h>
+#include <string.h>
+
+#include "tests/unit/rdzv_hand.h"
+
+/* -- failures -------------------------------------------------------------- */
+
+START_TEST(test_rdzv_failure_stops_all_and_is_charged_once)
+{
+    run_two(2, 2);
+    failed(0, 1, 3, 0);
+    ck_assert(told(0, "stop") && told(1, "stop"));
+    failed(1, 1, 4, 0);
+    ck_assert(!told(0, "stop"));
+    ready(0, 1);
+    ck_assert(!told(0, "world"));
+    ready(1, 1);
+    ck_assert(told(0, "world") && told(1, "world"));
+    ck_assert_int_eq(last[0].world.round, 2);
+    ck_assert_int_eq(last[0].world.restarts, 1);
+    ck_assert_int_eq(last[1].world.restarts, 1);
+}
+END_TEST
+
+/* The one that was earlier, not the one whose message was. */
+START_TEST(test_rdzv_root_cause_is_the_oldest_failure)
+{
+    like.max_restarts = 0;
+    run_two(2, 2);
+    now_us += 10 * MONO_S;
+    failed(0, 1, 3, 1000);
+    failed(1, 1, 4, 5000);
+    both_ready(1);
+    ck_assert(told(0, "end") && told(1, "end"));
+    ck_assert_int_eq(last[0].end.status, 4);
+    ck_assert_str_eq(last[0].end.node, "n1");
+    ck_assert_int_eq(last[0].end.age_us, 5000);
+}
+END_TEST
+
+START_TEST(test_rdzv_spent_budget_ends_the_run)
+{
+    run_two(2, 2);
+    failed(0, 1, 3, 0);
+    both_ready(1);
+    struct msg m = {.kind = MSG_KIND_failed,
+                    .failed = {.round = 2, .rank = 1, .signal = 11}};
+    say(1, &m);
+    both_ready(2);
+    ck_assert(told(0, "end") && told(1, "end"));
+    ck_assert_int_eq(last[0].end.status, 128 + 11);
+    ck_assert_int_eq(last[0].end.restarts, 1);
+}
+END_TEST
+
+/* Found by fuzzing: an age that grew beyond what messages.def allows made an
+ * end that every agent refuses. */
+START_TEST(test_rdzv_age_in_the_end_stays_within_its_bounds)
+{
+    like.max_restarts = 0;
+    join(0);
+    join(1);
+    failed(0, 1, 3, 86400000000000);
+    now_us += 10 * MONO_MS;
+    ready(0, 1);
+    ready(1, 1);
+    ck_assert(told(0, "end"));
+    ck_assert_int_eq(last[0].end.age_us, 86400000000000);
+}
+END_TEST
+
+START_TEST(test_rdzv_permanent_failure_is_not_tried_again)
+{
+    run_two(2, 2);
+    struct msg m = {.kind = MSG_KIND_failed,
+                    .failed = {.round = 1, .code = 127, .permanent = 1}};
+    say(0, &m);
+    both_ready(1);
+    ck_assert_int_eq(last[0].end.status, 127);
+    ck_assert_int_eq(last[0].end.restarts, 0);
+}
+END_TEST
+
+START_TEST(test_rdzv_failure_of_another_round_is_stale)
+{
+    run_two(2, 2);
+    failed(0, 7, 3, 0);
+    ck_assert(noted("stale") && !told(1, "stop"));
+}
+END_TEST
+
+/* A newcomer's round_over is no fault; what fails then is its consequence,
+ * unless its age shows that it came before. */
+START_TEST(test_rdzv_failure_after_the_round_was_over_is_not_charged)
+{
+    run_two(2, 3);
+    join(2);
+    ck_assert(told(0, "stop"));
+    now_us += 100 * MONO_MS;
+    failed(0, 1, 3, _i == 0 ? 50 * MONO_MS : 150 * MONO_MS);
+    both_ready(1);
+    ck_assert_int_eq(last[2].kind, MSG_KIND_world);
+    ck_assert_int_eq(last[2].world.restarts, _i);
+}
+END_TEST
+
+START_TEST(test_rdzv_failure_is_given_back_when_a_node_is_lost)
+{
+    limits_of(1, 2);
+    like.max_restarts = 0;
+    join(0);
+    join(1);
+    failed(0, 1, 3, 0);
+    ready(0, 1);
+    closed(1, true);
+    ck_assert(noted("refund") && told(0, "world"));
+    ck_assert_int_eq(last[0].world.restarts, 0);
+}
+END_TEST
+
+/* -- preemption -------------------------------------------------------------
+ */
+
+/* The notice comes to a node's workers too, perhaps earlier: the failure is
+ * given back when the node says that it goes, also where it was ready. */
+START_TEST(test_rdzv_failure_on_a_node_that_leaves_is_given_back)
+{
+    limits_of(1, 2);
+    like.max_restarts = 0;
+    join(0);
+    join(1);
+    struct msg m = {.kind = MSG_KIND_failed,
+                    .failed = {.round = 1, .rank = 1, .signal = 15}};
+    say(1, &m);
+    if (_i > 0)
+        ready(1, 1);
+    if (_i == 2)
+        closed(1, true); /* killed outright */
+    else
+        leave(1, false);
+    ready(0, 1);
+    if (_i == 0)
+        ready(1, 1);
+    ck_assert(noted("refund") || told(0, "world"));
+    ck_assert_int_eq(last[0].kind, MSG_KIND_world);
+    ck_assert_int_eq(last[0].world.restarts, 0);
+    ck_assert_int_eq(last[0].world.group_world, 1);
+}
+END_TEST
+
+int main(void)
+{
+    const struct hand_test tests[] = {
+        {test_rdzv_failure_stops_all_and_is_charged_once, 1},
+        {test_rdzv_root_cause_is_the_oldest_failure, 1},
+        {test_rdzv_spent_budget_ends_the_run, 1},
+        {test_rdzv_age_in_the_end_stays_within_its_bounds, 1},
+        {test_rdzv_permanent_failure_is_not_tried_again, 1},
+        {test_rdzv_failure_of_another_round_is_stale, 1},
+        {test_rdzv_failure_after_the_round_was_over_is_not_charged, 2},
+        {test_rdzv_failure_is_given_back_when_a_node_is_lost, 1},
+        {test_rdzv_failure_on_a_node_that_leaves_is_given_back, 3},
+    };
+    return hand_main("rdzv_failure", tests, HAND_LEN(tests));
+}

@@ -1,0 +1,230 @@
+/* links: tests/unit/rdzv_hand */
+/* libs: -lcjson */
+/*
+ * Two instances of a run: newcomers' one, which a server without memory let
+ * begin, and the older one, whose members come back.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/rdzv_hand.h"
+
+/* One that was in round 5, and is unknown here, with that group rank. */
+static void member_joins(int who, int group_rank)
+{
+    struct msg m = make_rejoin(who, 5, MSG_STATE_RUNNING, true);
+    m.join.group_rank = group_rank;
+    say(who, &m);
+}
+
+/* Newcomers that came first run an instance of their own: it gives way to the
+ * one whose workers run, restarts that it used and all. */
+START_TEST(test_rdzv_newcomers_instance_gives_way_to_a_running_one)
+{
+    run_two(2, 2);
+    failed(0, 1, 1, 0);
+    both_ready(1);
+    ck_assert_int_eq(last[0].world.restarts, 1);
+    member_joins(2, 0);
+    ck_assert(noted("rebuilt"));
+    ck_assert(told(0, "stop") && told(1, "stop") && !told(2, "stop"));
+    member_joins(3, 1);
+    ck_assert(!told(2, "stop") && !told(3, "stop"));
+    both_ready(2);
+    ck_assert_int_eq(last[0].waiting.spare, 1);
+    ck_assert_int_eq(last[1].waiting.round, 5);
+    failed(2, 5, 1, 0);
+    ready(2, 5);
+    ready(3, 5);
+    ck_assert_int_eq(last[2].world.round, 6);
+    ck_assert_int_eq(last[2].world.restarts, 1);
+    ck_assert_str_eq(last[2].world.instance,
+                     make_rejoin(0, 5, 1, 1).join.instance);
+}
+END_TEST
+
+/* Found by the simulator (SEED=251660 then): a node that was told to stop round
+ * 2 of such newcomers said ready of round 1, late. That is no answer. */
+START_TEST(test_rdzv_stale_node_is_ready_of_the_round_it_was_told_to_stop)
+{
+    run_two(2, 2);
+    failed(0, 1, 1, 0);
+    both_ready(1);
+    member_joins(2, 0);
+    ready(0, 1);
+    ck_assert(!told(0, "waiting"));
+    ready(0, 2);
+    ck_assert_int_eq(last[0].waiting.spare, 1);
+}
+END_TEST
+
+/* Found by the simulator (SEED=993330): nor is it one of a node that leaves. */
+START_TEST(test_rdzv_leaving_node_is_gone_by_a_ready_of_its_round)
+{
+    run_two(1, 2);
+    failed(0, 1, 1, 0);
+    both_ready(1);
+    leave(0, false);
+    ready(1, 2);
+    ready(0, 1);
+    ck_assert(!told(1, "world"));
+    ready(0, 2);
+    ck_assert(told(1, "world"));
+}
+END_TEST
+
+/* Not to one that may have been given up, nor when no lease of a server before
+ * can be out any more, nor to a younger one, whose nodes are newcomers. */
+START_TEST(test_rdzv_instance_gives_way_to_no_other)
+{
+    if (_i == 2) {
+        limits_of(2, 2);
+        rejoin(0, 0, 5, MSG_STATE_RUNNING, true);
+    } else {
+        run_two(2, 2);
+    }
+    for (int i = 1; _i == 1 && i < 80; i++) { /* 36 s: 30 s and 5 s */
+        now_us += HEARTBEAT / 2;
+        beat_of(0, i, i - 1, 1);
+        beat_of(1, i, i - 1, 1);
+    }
+    struct msg m = make_rejoin(2, 5, MSG_STATE_RUNNING, _i != 0);
+    (void)snprintf(m.join.instance, sizeof(m.join.instance), "%032d", 78);
+    say(2, &m);
+    ck_assert(told(2, _i == 2 ? "stop" : "refused") && !told(0, "stop"));
+}
+END_TEST
+
+/* A member of instance `instance`, which began so long ago, at group rank 0. */
+static struct msg older(int who, int instance, int64_t age_ms)
+{
+    struct msg m = make_rejoin(who, 5, MSG_STATE_RUNNING, true);
+    (void)snprintf(m.join.instance, sizeof(m.join.instance), "%032d", instance);
+    m.join.instance_ms = age_ms;
+    m.join.group_rank = 0;
+    return m;
+}
+
+/* A daemon that died between had known the newcomers' instance alone: the next
+ * one has it from them, and still believes the older one. */
+START_TEST(test_rdzv_older_instance_wins_though_it_comes_to_the_next_server)
+{
+    struct msg m = older(0, 78, 1000);
+    say(0, &m);
+    ck_assert(noted("rebuilt"));
+    m = older(2, 77, 60000);
+    say(2, &m);
+    ck_assert(noted("rebuilt") && told(0, "stop") && !told(2, "stop"));
+    m = older(1, 78, 1000); /* of the newcomers: it comes too late */
+    m.join.group_rank = 1;
+    say(1, &m);
+    ck_assert(told(1, "stop") && !told(1, "refused"));
+    ready(1, 5);
+    ck_assert_int_eq(last[1].waiting.spare, 1);
+    ck_assert_str_eq(last[1].waiting.instance, older(2, 77, 0).join.instance);
+    ck_assert_int_ge(last[1].waiting.instance_ms, 60000);
+}
+END_TEST
+
+/* What its workers do matters not, as long as no lease was ever over. */
+START_TEST(test_rdzv_any_sure_member_speaks_for_the_older_instance)
+{
+    static const enum msg_state states[] = {
+        MSG_STATE_RUNNING, MSG_STATE_STOPPED, MSG_STATE_READY, MSG_STATE_DONE};
+    run_two(2, 2);
+    struct msg m = older(2, 77, 60000);
+    m.join.state = (int64_t)states[_i];
+    say(2, &m);
+    ck_assert(noted("rebuilt") && told(0, "stop") && told(1, "stop"));
+}
+END_TEST
+
+/* Found by the simulator (SEED=520685 then): a spare of the older instance came
+ * to newcomers that had just failed. Their end is not that of its own, which it
+ * would tell the next server of. */
+START_TEST(test_rdzv_end_says_of_which_instance_it_is)
+{
+    like.max_restarts = 0;
+    run_two(2, 2);
+    char theirs[33];
+    msg_set(theirs, last[0].world.instance);
+    failed(0, 1, 6, 0);
+    rejoin(2, 2, 5, MSG_STATE_NONE, false);
+    both_ready(1);
+    ck_assert(told(2, "end"));
+    ck_assert_str_eq(last[2].end.instance, theirs);
+    ck_assert_int_eq(last[2].end.round, 1);
+    new_server();
+    member_joins(3, 0);
+    struct msg m = make_rejoin(2, 1, MSG_STATE_NONE, false);
+    msg_set(m.join.instance, theirs);
+    m.join.ended = 1;
+    m.join.end_status = 6;
+    say(2, &m);
+    ck_assert(told(2, "end") && !told(3, "end"));
+    ck_assert_str_eq(last[2].end.instance, theirs);
+    member_joins(4, 1);
+    done(3, 5);
+    done(4, 5);
+    ck_assert_int_eq(last[3].end.status, 0);
+}
+END_TEST
+
+/* Found by the simulator (NEWCOMERS=1 SEED=529420): restarts and failures in a
+ * row of the older instance were believed of the newcomers' one. */
+START_TEST(test_rdzv_charges_of_another_instance_are_not_believed)
+{
+    like.max_restarts = 3;
+    like.node_strikes = 2;
+    like.cooldown_ms = 10000;
+    for (int i = 0; i < 2; i++) {
+        struct msg m = older(i, 78, 1000);
+        m.join.group_rank = i;
+        say(i, &m);
+    }
+    struct msg m = make_rejoin(2, 9, MSG_STATE_NONE, false);
+    m.join.restarts = 3;
+    m.join.struck = 1;
+    say(2, &m);
+    ck_assert_int_eq(last[2].waiting.spare, 1);
+    ck_assert_int_eq(last[2].waiting.restarts, 0);
+    ck_assert_int_eq(last[2].waiting.struck, 0);
+    fail_round(5, false);
+    ck_assert_int_eq(last[0].world.restarts, 1);
+}
+END_TEST
+
+/* `failed` and `ready` bear the number of a round alone: none that newcomers
+ * used comes up again in the older instance. */
+START_TEST(test_rdzv_rounds_of_two_instances_have_no_number_in_common)
+{
+    like.max_restarts = 100;
+    run_two(2, 2);
+    for (int i = 1; i < 7; i++)
+        fail_round(i, false);
+    ck_assert_int_eq(last[0].world.round, 7);
+    member_joins(2, 0);
+    member_joins(3, 1);
+    failed(2, 5, 1, 0);
+    ready(2, 5);
+    ready(3, 5);
+    ck_assert_int_eq(last[2].world.round, 8);
+}
+END_TEST
+
+int main(void)
+{
+    const struct hand_test tests[] = {
+        {test_rdzv_newcomers_instance_gives_way_to_a_running_one, 1},
+        {test_rdzv_stale_node_is_ready_of_the_round_it_was_told_to_stop, 1},
+        {test_rdzv_leaving_node_is_gone_by_a_ready_of_its_round, 1},
+        {test_rdzv_instance_gives_way_to_no_other, 3},
+        {test_rdzv_older_instance_wins_though_it_comes_to_the_next_server, 1},
+        {test_rdzv_any_sure_member_speaks_for_the_older_instance, 4},
+        {test_rdzv_end_says_of_which_instance_it_is, 1},
+        {test_rdzv_charges_of_another_instance_are_not_believed, 1},
+        {test_rdzv_rounds_of_two_instances_have_no_number_in_common, 1},
+    };
+    return hand_main("rdzv_instances", tests, HAND_LEN(tests));
+}

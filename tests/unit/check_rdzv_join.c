@@ -1,0 +1,382 @@
+/* links: tests/unit/rdzv_hand */
+/* libs: -lcjson */
+/*
+ * Joining: who gets a place, who is refused and why; what is out of order or
+ * makes no sense; who is away keeps nobody out.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/core/budget.h"
+#include "tests/unit/rdzv_hand.h"
+
+/* -- joining --------------------------------------------------------------- */
+
+START_TEST(test_rdzv_round_is_sealed_when_the_most_are_there)
+{
+    join(0);
+    ck_assert(told(0, "lease") && told(0, "waiting") && !told(0, "world"));
+    join(1);
+    ck_assert(told(0, "world") && told(1, "world"));
+    ck_assert_int_eq(last[0].world.group_world, 2);
+    ck_assert_int_eq(last[0].world.world_size, 2);
+    ck_assert_str_eq(last[0].world.instance, last[1].world.instance);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 2);
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 1);
+}
+END_TEST
+
+/* Group rank 0, if it asks, is told where the members are, before its world and
+ * nobody else is; who came over loopback is known by the server's address. */
+START_TEST(test_rdzv_members_are_told_to_the_first_alone)
+{
+    struct msg m;
+    limits_of(3, 3);
+    like.members = 1;
+    msg_set(like.addr, "10.0.0.7");
+    join(0);
+    m = make_join(1);
+    msg_set(m.join.addr, "2001:db8::1");
+    say(1, &m);
+    m = make_join(2);
+    msg_set(m.join.addr, "127.0.0.1");
+    say(2, &m);
+    ck_assert(told(0, "members") && !told(1, "members") && !told(2, "members"));
+    ck_assert(strstr(said, "0:members ") < strstr(said, "0:world "));
+    ck_assert_str_eq(members_said, "1: 10.0.0.7 2001:db8::1 10.0.0.9 ");
+}
+END_TEST
+
+/* As many messages as it takes, each address whole. */
+START_TEST(test_rdzv_members_come_in_pieces)
+{
+    static const char addr[] = "2001:db8:1111:2222:3333:4444:5555:";
+    rdzv_del(rdzv);
+    rdzv = rdzv_new(&(struct rdzv_limits){.runs_max = 1,
+                                          .nodes_max = 40,
+                                          .conns_max = CONNS},
+                    1);
+    limits_of(40, 40);
+    for (int i = 0; i < 40; i++) {
+        struct msg m = make_join(i);
+        m.join.members = i == 0;
+        (void)snprintf(m.join.addr, sizeof(m.join.addr), "%s%x", addr, i + 16);
+        say(i, &m);
+    }
+    int words = 0;
+    for (const char *p = members_said; (p = strstr(p, addr)) != NULL; p++)
+        words++;
+    ck_assert_int_eq(words, 40);
+    ck_assert_int_eq(members_pieces, 2);
+}
+END_TEST
+
+START_TEST(test_rdzv_no_members_where_nobody_asks)
+{
+    join(0);
+    join(1);
+    ck_assert_int_eq(members_pieces, 0);
+}
+END_TEST
+
+START_TEST(test_rdzv_last_call_ends_the_wait_for_more)
+{
+    limits_of(1, 4);
+    like.last_call_ms = 500;
+    join(0);
+    ck_assert(noted("last_call"));
+    now_us += 499 * MONO_MS;
+    tick(0);
+    ck_assert(!told(0, "world"));
+    now_us += MONO_MS;
+    tick(0);
+    ck_assert(told(0, "world"));
+}
+END_TEST
+
+/* Who drops below the least during last call calls it off. */
+START_TEST(test_rdzv_last_call_is_called_off)
+{
+    limits_of(2, 4);
+    like.last_call_ms = 500;
+    join(0);
+    join(1);
+    closed(1, true);
+    now_us += 600 * MONO_MS;
+    tick(0);
+    ck_assert(!told(0, "world"));
+    join(2);
+    ck_assert(noted("last_call") && !told(0, "world"));
+}
+END_TEST
+
+START_TEST(test_rdzv_too_few_end_by_timeout)
+{
+    join(0);
+    for (int s = 0; s < 60; s++) {
+        pass(1000 * MONO_MS - 1);
+        now_us++;
+        beat_of(0, s + 1, s, 0);
+    }
+    ck_assert_int_ne(last[0].kind, MSG_KIND_end);
+    tick(0);
+    ck_assert_int_eq(last[0].kind, MSG_KIND_end);
+    ck_assert_int_eq(last[0].end.status, 75);
+    ck_assert_ptr_nonnull(strstr(last[0].end.text, "n0"));
+}
+END_TEST
+
+static void spoil_join(struct msg_join *j, int how)
+{
+    switch (how) {
+    case 0:
+        j->version = 2;
+        return;
+    case 1:
+        j->nodes_min = 1;
+        return;
+    case 2:
+        j->nodes_max = 3;
+        return;
+    case 3:
+        j->nodes_max = 9;
+        return;
+    case 4:
+        j->nodes_min = 3;
+        return;
+    case 5:
+        j->max_restarts = 2;
+        return;
+    case 6:
+        msg_set(j->prog, "other");
+        return;
+    case 7:
+        msg_set(j->backend, "static");
+        return;
+    case 8:
+        j->heartbeat_ms = 999;
+        return;
+    case 9:
+        j->reconnect_ms = 1;
+        return;
+    case 10:
+        j->window_ms = 90000;
+        return;
+    case 11:
+        j->crash_loop = 3;
+        return;
+    case 13:
+        j->node_strikes = 2;
+        return;
+    case 14:
+        j->cooldown_ms = 1000;
+        return;
+    case 12:
+        j->window_ms = 90000;
+        j->max_restarts = BUDGET_WINDOW_MAX + 1;
+        return;
+    default:
+        return;
+    }
+}
+
+/* Somebody else's job never becomes our spare. */
+START_TEST(test_rdzv_join_that_differs_is_refused_and_told_why)
+{
+    join(0);
+    struct msg m = make_join(1);
+    spoil_join(&m.join, _i);
+    say(1, &m);
+    ck_assert(told(1, "refused") && told(1, "drop") && noted("refused"));
+    ck_assert_uint_gt(strlen(last[1].refused.text), 20);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 1);
+    join(1);
+    ck_assert(told(1, "world"));
+}
+END_TEST
+
+START_TEST(test_rdzv_join_beyond_capacity_is_refused)
+{
+    limits_of(8, 8);
+    for (int i = 0; i < 8; i++)
+        join(i);
+    ck_assert(told(7, "world"));
+    join(8);
+    ck_assert(told(8, "refused") && told(8, "drop"));
+    ck_assert_int_eq(last[8].refused.code, DDP_E_NOMEM);
+}
+END_TEST
+
+START_TEST(test_rdzv_runs_beyond_capacity_are_refused)
+{
+    for (int i = 0; i < 3; i++) {
+        struct msg m = make_join(i);
+        (void)snprintf(m.join.run, sizeof(m.join.run), "run%d", i);
+        say(i, &m);
+    }
+    ck_assert(told(2, "refused"));
+    closed(0, true); /* a run that nobody is in makes room */
+    struct msg m = make_join(3);
+    msg_set(m.join.run, "run3");
+    say(3, &m);
+    ck_assert(told(3, "waiting"));
+}
+END_TEST
+
+/* -- out of order ---------------------------------------------------------- */
+
+START_TEST(test_rdzv_anything_before_join_closes_the_connection)
+{
+    struct msg m = {.kind = (enum msg_kind)_i};
+    if (m.kind == MSG_KIND_join || msg_sender(m.kind) == MSG_CTL)
+        return;
+    say(3, &m);
+    ck_assert_str_eq(said, "3:drop ");
+}
+END_TEST
+
+START_TEST(test_rdzv_what_only_a_server_says_closes_the_connection)
+{
+    struct msg m = {.kind = (enum msg_kind)_i};
+    if (msg_sender(m.kind) == MSG_AGENT && m.kind != MSG_KIND_join)
+        return;
+    run_two(2, 2);
+    say(0, &m);
+    ck_assert(told(0, "drop"));
+    ck_assert_int_eq(rdzv_nodes(rdzv), 2); /* its lease runs */
+}
+END_TEST
+
+START_TEST(test_rdzv_end_of_an_unknown_connection_is_nothing)
+{
+    closed(5, true);
+    ck_assert_str_eq(said, "");
+}
+END_TEST
+
+/* -- nonsense -------------------------------------------------------------- */
+
+/* Whatever one says of its round: no assertion, at most a refusal. */
+START_TEST(test_rdzv_hostile_claims_are_survived)
+{
+    static const int64_t values[] = {-1, 0, 1, 2, 3, 7, 8, 99999, 1000000};
+    int n = (int)(sizeof(values) / sizeof(values[0]));
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b < n; b++)
+            for (int c = 0; c < n; c++) {
+                new_server();
+                struct msg m = make_rejoin(0, values[c] < 0 ? 0 : values[c],
+                                           (enum msg_state)(_i % 5), _i > 4);
+                m.join.group_rank = values[a];
+                m.join.group_world = values[b] < 0 ? 0 : values[b];
+                m.join.restarts = m.join.group_world;
+                m.join.lease_ms = 86400000000;
+                say(0, &m);
+                say(1, &m); /* the same agent again */
+                m = make_rejoin(1, 1000000000, (enum msg_state)(_i % 5), true);
+                say(2, &m);
+                ready(2, 3);
+                done(2, 1000000000);
+                failed(2, 1000000000, 1, 86400000000000);
+                leave(1, false);
+                closed(2, true);
+                pass(100 * MONO_S);
+            }
+}
+END_TEST
+
+/* -- who is not there keeps nobody out ------------------------------------- */
+
+/* A node of a round of a server before this one, with the longest lease that
+ * can be told, which breaks off. */
+static void haunt(int conn, const char *run, int rank)
+{
+    struct msg m = make_rejoin(conn, 3, MSG_STATE_RUNNING, true);
+    msg_set(m.join.run, run);
+    m.join.group_rank = rank;
+    m.join.group_world = like.nodes_max;
+    m.join.lease_ms = INT64_C(86400000000);
+    say(conn, &m);
+    ck_assert(told(conn, "lease"));
+    closed(conn, false);
+    ck_assert(noted("absent"));
+}
+
+/* Runs of which everybody is away fill the server: the last one gives way to
+ * one that comes, and is rebuilt when a node of it is back. */
+START_TEST(test_rdzv_run_of_which_all_are_away_gives_way)
+{
+    like.reconnect_ms = INT64_C(86400000000);
+    haunt(0, "x", 0);
+    now_us++;
+    haunt(1, "y", 0);
+    join(2);
+    ck_assert(told(2, "waiting") && noted("forgotten"));
+    join(3);
+    ck_assert(told(2, "world") && told(3, "world"));
+    haunt(1, "y", 0); /* in x's place */
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 2);
+    struct msg m = make_join(5);
+    msg_set(m.join.run, "z");
+    say(5, &m);
+    ck_assert(told(5, "waiting"));
+    m = make_join(6); /* who is there is not sent away */
+    msg_set(m.join.run, "other");
+    say(6, &m);
+    ck_assert(told(6, "refused") && told(6, "drop"));
+}
+END_TEST
+
+/* The same of nodes. Those of the newcomer's own run are not forgotten. */
+START_TEST(test_rdzv_nodes_that_are_away_give_way)
+{
+    limits_of(8, 8);
+    for (int i = 0; i < 8; i++)
+        haunt(i, "x", i);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 8);
+    struct msg m = make_join(8);
+    msg_set(m.join.run, "x");
+    say(8, &m);
+    ck_assert(told(8, "refused"));
+    join(9);
+    ck_assert(told(9, "waiting"));
+    ck_assert_int_eq(rdzv_nodes(rdzv), 1);
+}
+END_TEST
+
+/* No server grants a longer lease than the run allows: none is believed. */
+START_TEST(test_rdzv_lease_that_cannot_be_is_cut)
+{
+    haunt(0, "r", 0);
+    pass(29 * MONO_S);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 1);
+    pass(60 * MONO_S);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 0);
+}
+END_TEST
+
+int main(void)
+{
+    const struct hand_test tests[] = {
+        {test_rdzv_round_is_sealed_when_the_most_are_there, 1},
+        {test_rdzv_members_are_told_to_the_first_alone, 1},
+        {test_rdzv_members_come_in_pieces, 1},
+        {test_rdzv_no_members_where_nobody_asks, 1},
+        {test_rdzv_last_call_ends_the_wait_for_more, 1},
+        {test_rdzv_last_call_is_called_off, 1},
+        {test_rdzv_too_few_end_by_timeout, 1},
+        {test_rdzv_join_that_differs_is_refused_and_told_why, 15},
+        {test_rdzv_join_beyond_capacity_is_refused, 1},
+        {test_rdzv_runs_beyond_capacity_are_refused, 1},
+        {test_rdzv_anything_before_join_closes_the_connection, MSG_KIND_COUNT},
+        {test_rdzv_what_only_a_server_says_closes_the_connection,
+         MSG_KIND_COUNT},
+        {test_rdzv_end_of_an_unknown_connection_is_nothing, 1},
+        {test_rdzv_hostile_claims_are_survived, 10},
+        {test_rdzv_run_of_which_all_are_away_gives_way, 1},
+        {test_rdzv_nodes_that_are_away_give_way, 1},
+        {test_rdzv_lease_that_cannot_be_is_cut, 1},
+    };
+    return hand_main("rdzv_join", tests, HAND_LEN(tests));
+}

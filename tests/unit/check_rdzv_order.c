@@ -1,0 +1,179 @@
+/* links: tests/unit/rdzv_hand */
+/* libs: -lcjson */
+/*
+ * An operator's orders: drain and end.
+ */
+#include <check.h>
+#include <string.h>
+
+#include "tests/unit/rdzv_hand.h"
+
+/* It is told, the others stop at a step, nothing is charged. */
+START_TEST(test_rdzv_drained_node_leaves_and_the_others_go_on)
+{
+    run_two(1, 2);
+    order_drain("", "n1", false);
+    ck_assert(told(1, "drain") && !told(1, "stop"));
+    ck_assert(told(ORDERS, "answered") && told(ORDERS, "drop"));
+    ck_assert_str_eq(last[1].drain.text, "drained by ddpctl from 10.0.0.1");
+    ck_assert_int_eq(last[0].stop.graceful, MSG_SCALE_DOWN);
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].answered.text, "at a step"));
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].answered.text, "1 node is left"));
+    leave(1, false); /* as the agent answers */
+    failed(1, 1, 3, 0);
+    ready(0, 1);
+    ready(1, 1);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 1);
+    ck_assert_int_eq(last[0].world.round, 2);
+    ck_assert_int_eq(last[0].world.restarts, 0);
+    ck_assert_int_eq(last[0].world.group_world, 1);
+}
+END_TEST
+
+/* Not below the fewest nodes, nor the one that serves, without force. */
+START_TEST(test_rdzv_drain_that_would_stop_the_run_needs_force)
+{
+    like.hosts = _i == 1;
+    if (_i == 0)
+        run_two(2, 3);
+    else
+        run_two(1, 3);
+    order_drain("", "n1", false);
+    ck_assert(noted("order_refused") && !noted("ordered"));
+    ck_assert(told(ORDERS, "refused") && !told(1, "drain") && !told(0, "stop"));
+    ck_assert_int_eq(last[ORDERS].refused.code, DDP_E_USAGE);
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].refused.text, "--force"));
+    order_drain("", "n1", true);
+    ck_assert(told(ORDERS, "answered") && told(1, "drain") && told(0, "stop"));
+    ready(0, 1);
+    leave(1, false);
+    ready(1, 1);
+    ck_assert(told(0, _i == 0 ? "waiting" : "world"));
+    join(2); /* the other one */
+    ck_assert_int_eq(rdzv_nodes(rdzv), 2);
+}
+END_TEST
+
+/* One of the nodes that wait for a first round: the last call is off. */
+START_TEST(test_rdzv_drain_while_nodes_gather_calls_the_seal_off)
+{
+    like.last_call_ms = 1000;
+    limits_of(2, 4);
+    join(0);
+    join(1);
+    ck_assert(noted("last_call"));
+    order_drain("", "n1", true);
+    ck_assert(told(1, "drain"));
+    now_us += 2 * MONO_S / 5;
+    beat_of(0, 1, 0, 0);
+    beat_of(1, 1, 0, 0);
+    now_us += 2 * MONO_S / 5;
+    beat_of(0, 2, 1, 0);
+    beat_of(1, 2, 1, 0);
+    now_us += 2 * MONO_S / 5;
+    tick(0);
+    ck_assert(!told(0, "world"));
+    leave(1, false);
+    ck_assert(told(1, "drop"));
+    join(2);
+    ck_assert(noted("last_call"));
+}
+END_TEST
+
+/* Which node: by name, by the beginning of an agent id, in one run or all. */
+START_TEST(test_rdzv_drain_finds_the_one_node_that_is_meant)
+{
+    run_two(1, 4);
+    struct msg m = make_join(7);
+    msg_set(m.join.name, "n1"); /* the same host, another launcher */
+    msg_set(m.join.agent, "cafe0000000000000000000000000007");
+    say(7, &m);
+    order_drain("", "n1", false);
+    ck_assert(told(ORDERS, "refused") && !told(1, "drain"));
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].refused.text, "2 nodes are meant "
+                                                            "by 'n1'"));
+    ck_assert_ptr_nonnull(
+        strstr(last[ORDERS].refused.text, "cafe0000 of run 'r'"));
+    order_drain("", "caf", false); /* too short for an id */
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].refused.text, "no node 'caf'"));
+    order_drain("r", "n9", false);
+    ck_assert_ptr_nonnull(
+        strstr(last[ORDERS].refused.text, "no node 'n9' in run 'r'"));
+    order_drain("other", "n1", false);
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].refused.text, "no run 'other'"));
+    order_drain("", "cafe", false);
+    ck_assert(told(ORDERS, "answered") && told(7, "drain"));
+    order_drain("r", "cafe", false);
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].answered.text, "already"));
+    ck_assert(!told(7, "drain"));
+}
+END_TEST
+
+/* The same name twice in another run: the run tells which. */
+START_TEST(test_rdzv_drain_in_one_of_two_runs)
+{
+    run_two(1, 2);
+    struct msg m = make_join(1);
+    msg_set(m.join.run, "r2");
+    msg_set(m.join.agent, "beef0000000000000000000000000001");
+    say(5, &m);
+    order_drain("", "n1", false);
+    ck_assert(told(ORDERS, "refused"));
+    order_drain("r2", "n1", true);
+    ck_assert(told(5, "drain") && !told(1, "drain"));
+}
+END_TEST
+
+START_TEST(test_rdzv_order_ends_a_run_for_all)
+{
+    run_two(2, 2);
+    order_end("r");
+    ck_assert(told(0, "end") && told(1, "end"));
+    ck_assert(told(ORDERS, "answered") && told(ORDERS, "drop"));
+    ck_assert_int_eq(last[0].end.status, 84);
+    ck_assert_str_eq(last[1].end.text, "ended by ddpctl from 10.0.0.1");
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].answered.text, "its 2 nodes"));
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 0);
+    order_end("r");
+    ck_assert(told(ORDERS, "refused"));
+    ck_assert_ptr_nonnull(
+        strstr(last[ORDERS].refused.text, "over already, with status 84"));
+    order_drain("", "n1", true);
+    ck_assert(told(ORDERS, "refused"));
+    order_end("nope");
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].refused.text, "no run 'nope'"));
+}
+END_TEST
+
+/* Neither another version's, nor on a connection that has joined. */
+START_TEST(test_rdzv_order_that_is_out_of_order_is_refused)
+{
+    struct msg m = {.kind = MSG_KIND_order_end};
+    run_two(2, 2);
+    m.order_end.version = MSG_VERSION + 1;
+    msg_set(m.order_end.run, "r");
+    say(ORDERS, &m);
+    ck_assert(told(ORDERS, "refused") && !told(0, "end"));
+    ck_assert_int_eq(last[ORDERS].refused.code, DDP_E_CONFLICT);
+    m.order_end.version = MSG_VERSION;
+    say(0, &m);
+    ck_assert(told(0, "drop") && !told(1, "end"));
+    m = (struct msg){.kind = MSG_KIND_answered};
+    say(ORDERS, &m);
+    ck_assert(told(ORDERS, "drop") && !told(ORDERS, "answered"));
+}
+END_TEST
+
+int main(void)
+{
+    const struct hand_test tests[] = {
+        {test_rdzv_drained_node_leaves_and_the_others_go_on, 1},
+        {test_rdzv_drain_that_would_stop_the_run_needs_force, 2},
+        {test_rdzv_drain_while_nodes_gather_calls_the_seal_off, 1},
+        {test_rdzv_drain_finds_the_one_node_that_is_meant, 1},
+        {test_rdzv_drain_in_one_of_two_runs, 1},
+        {test_rdzv_order_ends_a_run_for_all, 1},
+        {test_rdzv_order_that_is_out_of_order_is_refused, 1},
+    };
+    return hand_main("rdzv_order", tests, HAND_LEN(tests));
+}

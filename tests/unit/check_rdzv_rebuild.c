@@ -1,0 +1,192 @@
+/* links: tests/unit/rdzv_hand */
+/* libs: -lcjson */
+/*
+ * A server without memory: what it believes, and of whom.
+ */
+#include <check.h>
+#include <string.h>
+
+#include "tests/unit/rdzv_hand.h"
+
+START_TEST(test_rdzv_round_is_rebuilt_and_nobody_is_stopped)
+{
+    rejoin(0, 0, 5, MSG_STATE_RUNNING, true);
+    ck_assert(noted("rebuilt") && noted("back"));
+    ck_assert_str_eq(said, "0:lease ");
+    rejoin(1, 1, 5, MSG_STATE_DONE, true);
+    ck_assert_str_eq(said, "1:lease ");
+    done(0, 5);
+    ck_assert(told(0, "end") && told(1, "end"));
+}
+END_TEST
+
+/* The lost place is waited for: 30 s of reconnect_timeout and 5 s. */
+START_TEST(test_rdzv_hole_is_waited_for_before_the_next_round)
+{
+    limits_of(2, 3);
+    rejoin(0, 0, 5, MSG_STATE_RUNNING, true);
+    join(2); /* does not make it forget */
+    ck_assert(noted("spare"));
+    for (int i = 0; i < 69; i++) {
+        now_us += HEARTBEAT / 2;
+        beat_of(0, i + 1, i, 5);
+        beat_of(2, i + 1, i, 0);
+        tick(0);
+        ck_assert_str_eq(notes, "");
+    }
+    now_us += HEARTBEAT / 2;
+    tick(0);
+    ck_assert(noted("lost") && told(0, "stop"));
+    ready(0, 5);
+    ck_assert(told(0, "world") && told(2, "world"));
+    ck_assert_int_eq(last[0].world.round, 6);
+}
+END_TEST
+
+/* A place that was claimed, lost and claimed again is one hole, not two. */
+START_TEST(test_rdzv_hole_is_filled_only_once)
+{
+    limits_of(1, 3);
+    rejoin(0, 0, 5, MSG_STATE_RUNNING, true);
+    now_us += HEARTBEAT + MONO_MS;
+    tick(0);
+    ck_assert(noted("lost"));
+    rejoin(2, 0, 5, MSG_STATE_READY, false);
+    ck_assert(noted("stale"));
+    ready(2, 5);
+    ck_assert(!told(2, "world"));
+    now_us += 100 * MONO_MS;
+    rejoin(3, 1, 5, MSG_STATE_RUNNING, true);
+    ck_assert(told(3, "stop"));
+    ready(3, 5);
+    ck_assert(told(2, "world") && told(3, "world"));
+}
+END_TEST
+
+/* Members that were ready may have missed one round: its number is left out,
+ * and its members' short leases are waited for. */
+START_TEST(test_rdzv_round_that_all_may_have_missed_is_reckoned_with)
+{
+    rejoin(0, 0, 5, MSG_STATE_READY, true);
+    rejoin(1, 1, 5, MSG_STATE_READY, true);
+    both_ready(5);
+    ck_assert(!told(0, "world"));
+    for (int i = 0; i < 11; i++) {
+        now_us += HEARTBEAT / 2;
+        beat_of(0, i + 1, i, 5);
+        beat_of(1, i + 1, i, 5);
+        tick(0);
+        ck_assert(!told(0, "world"));
+    }
+    now_us += HEARTBEAT / 2;
+    tick(0);
+    ck_assert(told(0, "world"));
+    ck_assert_int_eq(last[0].world.round, 7);
+    ck_assert_str_eq(last[0].world.instance,
+                     make_rejoin(0, 5, 1, 1).join.instance);
+}
+END_TEST
+
+/* Members whose lease was over may have missed any number: after the longest
+ * lease another instance begins. */
+START_TEST(test_rdzv_round_that_nobody_is_sure_of_ends_its_instance)
+{
+    rejoin(0, 0, 5, MSG_STATE_READY, false);
+    rejoin(1, 1, 5, MSG_STATE_READY, false);
+    both_ready(5);
+    for (int i = 0; i < 69; i++) {
+        now_us += HEARTBEAT / 2;
+        beat_of(0, i + 1, i, 5);
+        beat_of(1, i + 1, i, 5);
+        tick(0);
+        ck_assert(!told(0, "world"));
+    }
+    now_us += HEARTBEAT / 2;
+    tick(0);
+    ck_assert(told(0, "world"));
+    ck_assert_str_ne(last[0].world.instance,
+                     make_rejoin(0, 5, 1, 1).join.instance);
+    rejoin(9, 3, 9, MSG_STATE_RUNNING, true);
+    ck_assert(told(9, "refused"));
+}
+END_TEST
+
+/* One that knows a later round is believed. */
+START_TEST(test_rdzv_later_round_replaces_the_one_rebuilt)
+{
+    rejoin(0, 0, 5, MSG_STATE_READY, true);
+    rejoin(1, 1, 6, MSG_STATE_RUNNING, true);
+    ck_assert(noted("rebuilt") && told(0, "stop") && !told(1, "stop"));
+    ready(0, 5);
+    ck_assert(noted("spare"));
+    ck_assert_int_eq(last[0].waiting.round, 6);
+}
+END_TEST
+
+START_TEST(test_rdzv_spare_alone_does_not_make_a_server_forget)
+{
+    rejoin(2, 2, 5, MSG_STATE_NONE, false);
+    ck_assert(noted("rebuilt") && noted("spare"));
+    rejoin(0, 0, 5, MSG_STATE_RUNNING, true);
+    rejoin(1, 1, 5, MSG_STATE_RUNNING, true);
+    ck_assert_str_eq(said, "1:lease ");
+}
+END_TEST
+
+START_TEST(test_rdzv_newcomer_alone_does_not_make_a_server_forget)
+{
+    limits_of(1, 3);
+    join(2);
+    rejoin(0, 0, 5, MSG_STATE_RUNNING, true);
+    ck_assert(told(2, "waiting"));
+    ck_assert_int_eq(last[2].waiting.spare, 1);
+    rejoin(1, 1, 5, MSG_STATE_RUNNING, true);
+    ck_assert(told(0, "stop")); /* all are there: the round grows */
+}
+END_TEST
+
+/* Found by fuzzing: the server that took a round over knows nothing of it that
+ * it could tell a member again; it told a world of 0 workers. */
+START_TEST(test_rdzv_member_that_forgot_a_rebuilt_round_ends_it)
+{
+    rejoin(0, 0, 5, MSG_STATE_RUNNING, true);
+    rejoin(1, 1, 5, MSG_STATE_RUNNING, true);
+    rejoin(2, 1, 0, MSG_STATE_NONE, true);
+    ck_assert(!told(2, "world"));
+    ck_assert(told(0, "stop") && told(2, "stop"));
+    ready(0, 5);
+    ready(2, 5);
+    ck_assert_int_eq(last[2].world.round, 6);
+    ck_assert_int_gt(last[2].world.world_size, 0);
+}
+END_TEST
+
+/* Found by fuzzing: with the highest number of messages.def believed, the next
+ * round's number was one that every agent refuses. */
+START_TEST(test_rdzv_round_number_without_a_next_one_is_not_believed)
+{
+    rejoin(0, 0, 1000000000, MSG_STATE_RUNNING, true);
+    ck_assert(!noted("rebuilt"));
+    ck_assert(told(0, "stop"));
+    ready(0, 1000000000);
+    join(1);
+    ck_assert_int_eq(last[0].world.round, 1);
+}
+END_TEST
+
+int main(void)
+{
+    const struct hand_test tests[] = {
+        {test_rdzv_round_is_rebuilt_and_nobody_is_stopped, 1},
+        {test_rdzv_hole_is_waited_for_before_the_next_round, 1},
+        {test_rdzv_hole_is_filled_only_once, 1},
+        {test_rdzv_round_that_all_may_have_missed_is_reckoned_with, 1},
+        {test_rdzv_round_that_nobody_is_sure_of_ends_its_instance, 1},
+        {test_rdzv_later_round_replaces_the_one_rebuilt, 1},
+        {test_rdzv_spare_alone_does_not_make_a_server_forget, 1},
+        {test_rdzv_newcomer_alone_does_not_make_a_server_forget, 1},
+        {test_rdzv_member_that_forgot_a_rebuilt_round_ends_it, 1},
+        {test_rdzv_round_number_without_a_next_one_is_not_believed, 1},
+    };
+    return hand_main("rdzv_rebuild", tests, HAND_LEN(tests));
+}

@@ -1,0 +1,95 @@
+/* links: tests/unit/rdzv_hand */
+/* libs: -lcjson */
+/*
+ * Rounds that grow, and stops that are graceful.
+ */
+#include <check.h>
+
+#include "tests/unit/rdzv_hand.h"
+
+/* The first one at once; those of the next interval together. */
+START_TEST(test_rdzv_late_joiners_are_taken_together)
+{
+    like.scale_ms = 5000;
+    run_two(2, 6);
+    join(2);
+    ck_assert(told(0, "stop") && noted("joined"));
+    ck_assert_int_eq(last[0].stop.graceful, MSG_SCALE_UP);
+    both_ready(1);
+    ck_assert_int_eq(last[2].world.group_world, 3);
+    later(2 * MONO_S, 3, 2);
+    join(3);
+    ck_assert(!told(0, "stop") && told(3, "waiting") && noted("spare"));
+    ck_assert(last[3].waiting.spare && last[3].waiting.scales);
+    ck_assert_int_eq(last[3].waiting.left_ms, 3000);
+    later(2 * MONO_S, 4, 2);
+    join(4);
+    ck_assert(!told(0, "stop"));
+    ck_assert_int_eq(last[4].waiting.left_ms, 1000);
+    later(1 * MONO_S - 1, 5, 2);
+    tick(0);
+    ck_assert(!told(0, "stop"));
+    ck_assert_int_eq(rdzv_deadline(rdzv), now_us + 1);
+    now_us += 1;
+    tick(0);
+    ck_assert(told(0, "stop") && told(1, "stop") && told(2, "stop"));
+    ready(0, 2);
+    ready(1, 2);
+    ready(2, 2);
+    ck_assert_int_eq(last[4].world.group_world, 5);
+    later(5 * MONO_S, 5, 3); /* quiet: the next one is a first one */
+    join(5);
+    ck_assert(told(0, "stop"));
+}
+END_TEST
+
+/* One that waits for others to come takes a lost node's place meanwhile. */
+START_TEST(test_rdzv_late_joiner_replaces_a_lost_node_at_once)
+{
+    like.scale_ms = 5000;
+    run_two(2, 6);
+    join(2);
+    both_ready(1);
+    join(3);
+    ck_assert(!told(0, "stop"));
+    closed(1, true);
+    ck_assert(told(0, "stop"));
+    ck_assert_int_eq(last[0].stop.graceful, MSG_AT_ONCE);
+    ready(0, 2);
+    ready(2, 2);
+    ck_assert_int_eq(last[3].world.round, 3);
+    ck_assert_int_eq(last[3].world.group_rank, 1);
+}
+END_TEST
+
+/* Nobody has time any more once something failed or was lost. */
+START_TEST(test_rdzv_graceful_stop_is_hurried_by_a_loss)
+{
+    run_two(2, 3);
+    join(2);
+    ck_assert_int_eq(last[0].stop.graceful, MSG_SCALE_UP);
+    closed(1, true);
+    ck_assert(told(0, "stop"));
+    ck_assert_int_eq(last[0].stop.graceful, MSG_AT_ONCE);
+}
+END_TEST
+
+START_TEST(test_rdzv_stop_for_a_node_that_leaves_is_graceful)
+{
+    run_two(1, 2);
+    leave(1, false);
+    ck_assert_int_eq(last[0].stop.graceful, MSG_SCALE_DOWN);
+    ck_assert(!told(1, "stop"));
+}
+END_TEST
+
+int main(void)
+{
+    const struct hand_test tests[] = {
+        {test_rdzv_late_joiners_are_taken_together, 1},
+        {test_rdzv_late_joiner_replaces_a_lost_node_at_once, 1},
+        {test_rdzv_graceful_stop_is_hurried_by_a_loss, 1},
+        {test_rdzv_stop_for_a_node_that_leaves_is_graceful, 1},
+    };
+    return hand_main("rdzv_scale", tests, HAND_LEN(tests));
+}

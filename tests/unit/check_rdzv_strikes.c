@@ -1,0 +1,169 @@
+/* links: tests/unit/rdzv_hand */
+/* libs: -lcjson */
+/*
+ * Nodes that fail first again and again.
+ */
+#include <check.h>
+
+#include "tests/unit/rdzv_hand.h"
+
+/* A worker on node `who` failed, and the nodes of `members` are ready. */
+static void fail_on(int who, int64_t round, const char *members)
+{
+    failed(who, round, 9, 0);
+    for (const char *c = members; *c != '\0'; c++)
+        if (*c != '0' + who)
+            ready(*c - '0', round);
+    ready(who, round);
+}
+
+/* Nodes 0 and 1 run, 2 and so on up to `n` wait; K failures in a row. */
+static void run_strikes(int strikes, int n)
+{
+    like.max_restarts = 100;
+    like.node_strikes = strikes;
+    like.cooldown_ms = 10000;
+    run_two(2, 2);
+    for (int i = 2; i < n; i++)
+        join(i);
+}
+
+START_TEST(test_rdzv_node_that_fails_first_k_times_is_set_aside)
+{
+    run_strikes(3, 3);
+    fail_on(1, 1, "01");
+    fail_on(0, 2, "01"); /* another one: counted anew */
+    fail_on(1, 3, "01");
+    fail_on(1, 4, "01");
+    ck_assert(!noted("set_aside") && told(1, "world"));
+    ck_assert_int_eq(last[1].world.struck, 2);
+    ck_assert_int_eq(last[0].world.struck, 0);
+    fail_on(1, 5, "01");
+    ck_assert(noted("set_aside") && told(0, "world") && told(2, "world"));
+    ck_assert(told(1, "waiting") && !told(1, "world"));
+    ck_assert_int_eq(last[1].waiting.spare, 1);
+    ck_assert_int_eq(last[1].waiting.struck, 3);
+    ck_assert_int_eq(last[1].waiting.aside_ms, 10000);
+    ck_assert_int_eq(last[2].world.group_rank, 1); /* the place of node 1 */
+}
+END_TEST
+
+START_TEST(test_rdzv_node_that_the_minimum_needs_is_never_set_aside)
+{
+    run_strikes(2, 2);
+    fail_on(1, 1, "01");
+    ck_assert(!noted("kept"));
+    fail_on(1, 2, "01");
+    ck_assert(noted("kept") && !noted("set_aside") && told(1, "world"));
+    join(2); /* a spare: the next failure finds that it is needed no more */
+    fail_on(0, 3, "01");
+    ck_assert(noted("set_aside") && told(2, "world") && told(1, "waiting"));
+}
+END_TEST
+
+/* The last resort: with its own rank, since nobody else has had it. */
+START_TEST(test_rdzv_node_set_aside_is_taken_where_too_few_are_left)
+{
+    run_strikes(2, 3);
+    fail_on(1, 1, "01");
+    fail_on(1, 2, "01");
+    ck_assert(told(1, "waiting") && told(2, "world"));
+    closed(2, true);
+    ready(0, 3);
+    ck_assert(noted("recalled") && told(0, "world") && told(1, "world"));
+    join(3); /* the cool-down still runs: at the next end it goes again */
+    fail_on(0, 4, "01");
+    ck_assert(noted("set_aside") && told(3, "world") && told(1, "waiting"));
+    ck_assert_int_gt(last[1].waiting.aside_ms, 0);
+}
+END_TEST
+
+/* It makes no round larger meanwhile, and does so afterwards. */
+START_TEST(test_rdzv_node_set_aside_comes_back_after_its_cool_down)
+{
+    like.max_restarts = 100;
+    like.node_strikes = 1;
+    like.cooldown_ms = 10000;
+    run_two(1, 2);
+    fail_on(1, 1, "01");
+    ck_assert(told(0, "world") && !told(1, "world"));
+    ck_assert_int_eq(last[0].world.group_world, 1);
+    later(10 * MONO_S - 1, 2, 2);
+    tick(0);
+    ck_assert(!told(0, "stop"));
+    now_us += 1;
+    tick(0);
+    ck_assert(noted("recalled") && told(0, "stop"));
+    ready(0, 2);
+    ck_assert(told(0, "world") && told(1, "world"));
+    ck_assert_int_eq(last[1].world.struck, 0);
+}
+END_TEST
+
+/* What it was told comes back with its join: a broken connection, or another
+ * server, gives it no place. */
+START_TEST(test_rdzv_cool_down_survives_connection_and_server)
+{
+    run_strikes(2, 3);
+    fail_on(1, 1, "01");
+    fail_on(1, 2, "01");
+    closed(1, false); /* removed, as any spare */
+    if (_i == 1)
+        new_server();
+    for (int who = 0; who < 3 && _i == 1; who += 2) {
+        struct msg m = make_rejoin(who, 3, MSG_STATE_RUNNING, true);
+        m.join.group_rank = who / 2;
+        say(who, &m);
+    }
+    struct msg m = make_rejoin(1, 3, MSG_STATE_NONE, true);
+    if (_i == 0) /* the instance that this server made */
+        msg_set(m.join.instance, last[2].world.instance);
+    m.join.struck = 2;
+    m.join.aside_ms = 4000;
+    say(1, &m);
+    ck_assert(noted("set_aside") && told(1, "waiting"));
+    ck_assert_int_eq(last[1].waiting.struck, 2);
+    ck_assert_int_eq(last[1].waiting.aside_ms, 4000);
+}
+END_TEST
+
+START_TEST(test_rdzv_failures_in_a_row_are_told_to_the_next_server)
+{
+    like.max_restarts = 100;
+    like.node_strikes = 3;
+    like.cooldown_ms = 10000;
+    for (int who = 0; who < 2; who++) {
+        struct msg m = make_rejoin(who, 5, MSG_STATE_RUNNING, true);
+        m.join.struck = who == 1 ? 2 : 0;
+        say(who, &m);
+    }
+    join(2);
+    fail_on(1, 5, "01");
+    ck_assert(noted("set_aside") && told(2, "world"));
+}
+END_TEST
+
+START_TEST(test_rdzv_node_set_aside_can_be_drained)
+{
+    run_strikes(1, 3);
+    fail_on(1, 1, "01");
+    order_drain("", "n1", false);
+    ck_assert(told(ORDERS, "answered") && told(1, "drain"));
+    leave(1, false);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 2);
+}
+END_TEST
+
+int main(void)
+{
+    const struct hand_test tests[] = {
+        {test_rdzv_node_that_fails_first_k_times_is_set_aside, 1},
+        {test_rdzv_node_that_the_minimum_needs_is_never_set_aside, 1},
+        {test_rdzv_node_set_aside_is_taken_where_too_few_are_left, 1},
+        {test_rdzv_node_set_aside_comes_back_after_its_cool_down, 1},
+        {test_rdzv_cool_down_survives_connection_and_server, 2},
+        {test_rdzv_failures_in_a_row_are_told_to_the_next_server, 1},
+        {test_rdzv_node_set_aside_can_be_drained, 1},
+    };
+    return hand_main("rdzv_strikes", tests, HAND_LEN(tests));
+}

@@ -1,0 +1,313 @@
+/* links: rendezvous/core/rdzv rendezvous/core/join rendezvous/core/room */
+/* links: rendezvous/core/source rendezvous/core/round rendezvous/core/node */
+/* links: rendezvous/core/ranks rendezvous/core/note rendezvous/core/budget */
+/* links: rendezvous/core/order rendezvous/core/strikes */
+/* links: rendezvous/proto/msg rendezvous/proto/ends */
+/* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
+#include "tests/unit/rdzv_hand.h"
+
+#include <check.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct rdzv *rdzv;
+int64_t now_us;
+char said[8000];
+char notes[8000];
+struct msg last[CONNS];
+struct msg_join like;
+char members_said[4000];
+int members_pieces;
+
+static void append(char *text, size_t size, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static void append(char *text, size_t size, const char *fmt, ...)
+{
+    size_t len = strlen(text);
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text + len, size - len, fmt, ap);
+    va_end(ap);
+}
+
+static void emit(void *ctx, const struct rdzv_action *a)
+{
+    (void)ctx;
+    switch (a->kind) {
+    case RDZV_SEND:
+        last[a->conn] = *a->msg;
+        if (a->msg->kind == MSG_KIND_members) {
+            if (members_pieces++ == 0)
+                append(members_said, sizeof(members_said),
+                       "%d: ", (int)a->msg->members.round);
+            append(members_said, sizeof(members_said), "%s",
+                   a->msg->members.addrs);
+        }
+        append(said, sizeof(said), "%d:%s ", a->conn, msg_name(a->msg->kind));
+        return;
+    case RDZV_DROP:
+        append(said, sizeof(said), "%d:drop ", a->conn);
+        return;
+    case RDZV_NOTE:
+        append(notes, sizeof(notes), "%s ", note_name(a->note->kind));
+        return;
+    }
+}
+
+void step(const struct rdzv_event *ev)
+{
+    struct rdzv_event now = *ev;
+    struct rdzv_actions out = {.emit = emit};
+    now.now_us = now_us;
+    said[0] = notes[0] = '\0';
+    rdzv_step(rdzv, &now, &out);
+    rdzv_check(rdzv);
+}
+
+void say(int conn, const struct msg *m)
+{
+    step(&(struct rdzv_event){.kind = RDZV_MSG,
+                              .conn = conn,
+                              .msg = m,
+                              .peer_addr = "10.0.0.1",
+                              .here_addr = "10.0.0.9"});
+}
+
+void tick(int64_t lag_us)
+{
+    step(&(struct rdzv_event){.kind = RDZV_TICK, .lag_us = lag_us});
+}
+
+void pass(int64_t us)
+{
+    int64_t end_us = now_us + us;
+    for (int turns = 0; rdzv_deadline(rdzv) <= end_us; turns++) {
+        ck_assert_int_lt(turns, 1000);
+        if (rdzv_deadline(rdzv) > now_us)
+            now_us = rdzv_deadline(rdzv);
+        tick(0);
+    }
+    now_us = end_us;
+    said[0] = notes[0] = '\0';
+    tick(0);
+}
+
+void closed(int conn, bool orderly)
+{
+    step(&(struct rdzv_event){
+        .kind = RDZV_CLOSED, .conn = conn, .orderly = orderly});
+}
+
+/* -- what agents say ------------------------------------------------------- */
+
+struct msg make_join(int who)
+{
+    struct msg m = {.kind = MSG_KIND_join, .join = like};
+    (void)snprintf(m.join.name, sizeof(m.join.name), "n%d", who);
+    (void)snprintf(m.join.agent, sizeof(m.join.agent), "%032d", who);
+    return m;
+}
+
+void join(int who)
+{
+    struct msg m = make_join(who);
+    say(who, &m);
+}
+
+struct msg make_rejoin(int who, int64_t round, enum msg_state state, bool sure)
+{
+    struct msg m = make_join(who);
+    (void)snprintf(m.join.instance, sizeof(m.join.instance), "%032d", 77);
+    m.join.instance_ms = 3600000;
+    m.join.round = round;
+    m.join.state = (int64_t)state;
+    m.join.sure = sure;
+    m.join.group_rank = state == MSG_STATE_NONE ? -1 : who;
+    m.join.group_world = 2;
+    return m;
+}
+
+void rejoin(int conn, int who, int64_t round, enum msg_state state, bool sure)
+{
+    struct msg m = make_rejoin(who, round, state, sure);
+    say(conn, &m);
+}
+
+void beat_of(int conn, int64_t seq, int64_t heard, int64_t round)
+{
+    struct msg m = {.kind = MSG_KIND_beat};
+    m.beat.seq = seq;
+    m.beat.heard = heard;
+    m.beat.round = round;
+    say(conn, &m);
+}
+
+void ready(int conn, int64_t round)
+{
+    struct msg m = {.kind = MSG_KIND_ready, .ready.round = round};
+    say(conn, &m);
+}
+
+void done(int conn, int64_t round)
+{
+    struct msg m = {.kind = MSG_KIND_done, .done.round = round};
+    say(conn, &m);
+}
+
+void leave(int conn, bool all)
+{
+    struct msg m = {.kind = MSG_KIND_leave,
+                    .leave = {.all = all, .signal = 15}};
+    say(conn, &m);
+}
+
+void bye(int conn)
+{
+    struct msg m = {.kind = MSG_KIND_bye};
+    say(conn, &m);
+}
+
+void failed(int conn, int64_t round, int code, int64_t age_us)
+{
+    struct msg m = {.kind = MSG_KIND_failed,
+                    .failed = {.pid = 7,
+                               .round = round,
+                               .rank = conn,
+                               .code = code,
+                               .age_us = age_us}};
+    say(conn, &m);
+}
+
+void order_drain(const char *run, const char *node, bool force)
+{
+    struct msg m = {.kind = MSG_KIND_order_drain};
+    m.order_drain.version = MSG_VERSION;
+    m.order_drain.force = force;
+    msg_set(m.order_drain.run, run);
+    msg_set(m.order_drain.node, node);
+    say(ORDERS, &m);
+}
+
+void order_end(const char *run)
+{
+    struct msg m = {.kind = MSG_KIND_order_end};
+    m.order_end.version = MSG_VERSION;
+    msg_set(m.order_end.run, run);
+    say(ORDERS, &m);
+}
+
+bool told(int conn, const char *what)
+{
+    char text[40];
+    (void)snprintf(text, sizeof(text), "%d:%s ", conn, what);
+    return strstr(said, text) != NULL;
+}
+
+bool noted(const char *what)
+{
+    char text[40];
+    (void)snprintf(text, sizeof(text), "%s ", what);
+    return strstr(notes, text) != NULL;
+}
+
+/* -- worlds ---------------------------------------------------------------- */
+
+void new_server(void)
+{
+    struct rdzv_limits limits = {
+        .runs_max = 2, .nodes_max = 8, .conns_max = CONNS};
+    rdzv_del(rdzv);
+    rdzv = rdzv_new(&limits, 1);
+}
+
+static void setup(void)
+{
+    rdzv = NULL;
+    members_said[0] = '\0';
+    members_pieces = 0;
+    now_us = 1000 * MONO_S;
+    new_server();
+    like = (struct msg_join){.version = MSG_VERSION,
+                             .nodes_min = 2,
+                             .nodes_max = 2,
+                             .nproc = 1,
+                             .max_restarts = 1,
+                             .node_rank = -1,
+                             .group_rank = -1,
+                             .join_ms = 60000,
+                             .last_call_ms = 2000,
+                             .heartbeat_ms = 1000,
+                             .reconnect_ms = 30000};
+    msg_set(like.run, "r");
+    msg_set(like.prog, "train");
+    msg_set(like.backend, "c10d");
+}
+
+static void teardown(void)
+{
+    rdzv_del(rdzv);
+}
+
+void limits_of(int min, int max)
+{
+    like.nodes_min = min;
+    like.nodes_max = max;
+}
+
+void run_two(int min, int max)
+{
+    limits_of(min, max);
+    like.last_call_ms = 0;
+    join(0);
+    join(1);
+    if (!told(0, "world"))
+        tick(0);
+    ck_assert(told(0, "world") && told(1, "world"));
+    ck_assert_int_eq(last[0].world.round, 1);
+}
+
+void both_ready(int64_t round)
+{
+    ready(0, round);
+    ready(1, round);
+}
+
+void later(int64_t us, int n, int64_t round)
+{
+    static int64_t seq;
+    int64_t end_us = now_us + us;
+    while (now_us < end_us) {
+        now_us = mono_min(end_us, now_us + 400 * MONO_MS);
+        seq++;
+        for (int i = 0; i < n; i++)
+            beat_of(i, seq, seq - 1, round);
+    }
+}
+
+void fail_round(int64_t round, bool progress)
+{
+    failed(1, round, 9, 0);
+    struct msg m = {.kind = MSG_KIND_ready,
+                    .ready = {.round = round, .progress = progress}};
+    ready(1, round);
+    say(0, &m);
+}
+
+/* -- running --------------------------------------------------------------- */
+
+int hand_main(const char *name, const struct hand_test *tests, int n)
+{
+    Suite *suite = suite_create(name);
+    TCase *tcase = tcase_create(name);
+    tcase_set_tags(tcase, "fast");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    for (int i = 0; i < n; i++)
+        tcase_add_loop_test(tcase, tests[i].test, 0, tests[i].times);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failures = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,90 @@
+/*
+ * tests/unit/rdzv_hand: the server's core with agents that are played by hand,
+ * so that they may also do what ours never would. Each test begins with an
+ * empty server, at 1000 s. Node `who` comes on connection `who`, unless said
+ * otherwise. After each step the core's own checks are made (rdzv_check).
+ */
+#ifndef RDZV_HAND_H
+#define RDZV_HAND_H
+
+#include <check.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/rdzv.h"
+
+#define CONNS     40
+#define ORDERS    (CONNS - 1) /* the connection of an operator's orders */
+#define HEARTBEAT (1000 * MONO_MS)
+
+extern struct rdzv *rdzv;
+extern int64_t now_us;
+extern char said[8000];         /* by the last step: "0:world 1:world ..." */
+extern char notes[8000];        /* "joined sealed ..." */
+extern struct msg last[CONNS];  /* the last one that was sent there */
+extern struct msg_join like;    /* what joins look like; may be changed */
+extern char members_said[4000]; /* "ROUND: ADDRESS ADDRESS ..." */
+extern int members_pieces;
+
+/* -- what happens ---------------------------------------------------------- */
+
+void step(const struct rdzv_event *ev); /* at now_us */
+void say(int conn, const struct msg *m);
+void tick(int64_t lag_us);
+void pass(int64_t us); /* runs the clock on, with ticks where the core wants */
+void closed(int conn, bool orderly);
+void new_server(void); /* one without memory */
+
+/* -- what agents and operators say ----------------------------------------- */
+
+/* A newcomer's; may be changed before it is said. */
+struct msg make_join(int who);
+void join(int who);
+
+/* One with what it holds: a round of two nodes of instance 77, whose first one
+ * was an hour ago, at group rank `who`. */
+struct msg make_rejoin(int who, int64_t round, enum msg_state state, bool sure);
+void rejoin(int conn, int who, int64_t round, enum msg_state state, bool sure);
+
+void beat_of(int conn, int64_t seq, int64_t heard, int64_t round);
+void ready(int conn, int64_t round);
+void done(int conn, int64_t round);
+void leave(int conn, bool all);
+void bye(int conn);
+void failed(int conn, int64_t round, int code, int64_t age_us);
+void order_drain(const char *run, const char *node, bool force);
+void order_end(const char *run);
+
+/* -- what came of it, by the last step --------------------------------------
+ */
+
+bool told(int conn, const char *what); /* a message's name, or "drop" */
+bool noted(const char *what);
+
+/* -- worlds ---------------------------------------------------------------- */
+
+void limits_of(int min, int max);
+
+/* Nodes 0 and 1 run round 1 of min..max, without a last call. */
+void run_two(int min, int max);
+
+/* Both have stopped, and the round after `round` is sealed. */
+void both_ready(int64_t round);
+
+/* The clock goes on, and nodes 0 to n-1 beat. */
+void later(int64_t us, int n, int64_t round);
+
+/* Node 1 fails in the round with 9, and both stop; `progress`: node 0 had made
+ * some. */
+void fail_round(int64_t round, bool progress);
+
+/* -- running --------------------------------------------------------------- */
+
+struct hand_test {
+    const TTest *test;
+    int times; /* with _i from 0 on */
+};
+#define HAND_LEN(a) (int)(sizeof(a) / sizeof((a)[0]))
+
+int hand_main(const char *name, const struct hand_test *tests, int n);
+
+#endif
