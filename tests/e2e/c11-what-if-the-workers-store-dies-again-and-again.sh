@@ -25,12 +25,13 @@ while True:
 PY
 : >counts
 node it --max_restarts=1 python3 client.py
-agent=$(agent_of it)
 wait_lines 1 'count 1 round 1' counts
+agent=$(agent_of it)
 kill_store()
 {
     store=
     for _pid in $(cat "/proc/$agent/task/$agent/children"); do
+        # shellcheck disable=SC3013 # dash has -ef
         [ ! "/proc/$_pid/exe" -ef "$DDPRUN" ] || store=$_pid # the last
     done
     began=$(now_ms)
