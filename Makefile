@@ -357,6 +357,7 @@ check-tree:
 	scripts/check-includes --self-test
 	scripts/check-includes
 	scripts/check-man
+	scripts/check-format
 	scripts/check-readme
 	scripts/run-tests --self-test
 check-install: all

@@ -20,11 +20,9 @@
 
 #include "launcher/lines.h"
 
-#define FULL_BYTES (256u * 1024u) /* over this it is full ... */
-#define MOST_BYTES                                                             \
-    (2u * 1024u * 1024u)         /* ... and over this it takes nothing         \
-                                  */
-#define MANY_BYTES (16u * 1024u) /* worth a write */
+#define FULL_BYTES (256u * 1024u)       /* over this it is full ... */
+#define MOST_BYTES (2u * 1024u * 1024u) /* ... and takes nothing over this */
+#define MANY_BYTES (16u * 1024u)        /* worth a write */
 
 static bool wants_colour(const struct console *c)
 {

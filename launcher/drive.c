@@ -321,7 +321,7 @@ static void store_died(struct drive *d)
 {
     log_warnx("the workers' store ended unexpectedly; a new, empty one takes "
               "its place");
-    store_host_renew(&d->store, d->agent.world.round);
+    store_host_fell(&d->store, d->agent.world.round);
 }
 
 static void relay_died(struct drive *d)

@@ -1,5 +1,6 @@
 #include "launcher/gpu_health.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,7 +37,8 @@ bool gpu_health_xid(const char *line, int64_t since_us, int *xid, char pci[16])
            is_fatal(*xid);
 }
 
-/* Each read(2) is one record. Where it may not be read there is nothing. */
+/* Each read(2) is one record; EPIPE is one that was overwritten meanwhile, with
+ * others behind it. Where it may not be read there is nothing. */
 static bool find_xid(const char *pci_wanted, int64_t since_us, int *xid)
 {
     char line[8192], pci[16];
@@ -44,6 +46,8 @@ static bool find_xid(const char *pci_wanted, int64_t since_us, int *xid)
     int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     for (ssize_t n; fd >= 0 && !found;) {
         n = read(fd, line, sizeof(line) - 1);
+        if (n < 0 && (errno == EPIPE || errno == EINTR))
+            continue;
         if (n <= 0)
             break;
         line[n] = '\0';

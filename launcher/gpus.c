@@ -190,8 +190,8 @@ bool gpus_next_id(const char **list, char id[NVML_UUID_MAX])
     return true;
 }
 
-/* The GPU that an entry means: its place, or the beginning of its UUID. -1:
- * none; `all->n`: one that cannot be known. */
+/* The GPU that an entry means: its place, or the beginning of its UUID and of
+ * no other's. -1: none; `all->n`: one that cannot be known. */
 static int find(const struct gpus *all, const char *id)
 {
     char *end;
@@ -201,12 +201,16 @@ static int find(const struct gpus *all, const char *id)
     if (strncmp(id, "GPU-", 4) != 0 && strncmp(id, "MIG-", 4) != 0)
         return -1;
     bool known = false;
+    int found = -1;
     for (int i = 0; i < all->n; i++) {
         known |= all->gpu[i].uuid[0] != '\0';
-        if (strncmp(all->gpu[i].uuid, id, strlen(id)) == 0)
-            return i;
+        if (strncmp(all->gpu[i].uuid, id, strlen(id)) != 0)
+            continue;
+        if (found >= 0)
+            return -1;
+        found = i;
     }
-    return known || all->n == 0 ? -1 : all->n;
+    return known || all->n == 0 ? found : all->n;
 }
 
 static bool is_there(const struct gpus *g, const char *id)
@@ -220,6 +224,7 @@ static bool is_there(const struct gpus *g, const char *id)
 static void limit(struct gpus *g, const char *visible)
 {
     static struct gpus all; /* large */
+    bool taken[GPUS_MAX] = {false};
     char id[NVML_UUID_MAX];
     all = *g;
     g->n = 0;
@@ -227,13 +232,15 @@ static void limit(struct gpus *g, const char *visible)
         int i = find(&all, id);
         if (i < 0)
             return;
-        if (is_there(g, id)) {
+        if (i < all.n ? taken[i] : is_there(g, id)) {
             g->n = 0;
             return;
         }
         struct gpu *gpu = add(g);
-        if (i < all.n)
+        if (i < all.n) {
+            taken[i] = true;
             *gpu = all.gpu[i];
+        }
         memcpy(gpu->id, id, sizeof(gpu->id)); /* as the user writes it */
         if (*p == '\0')
             return;

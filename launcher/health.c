@@ -70,7 +70,7 @@ __attribute__((noreturn)) static void look_main(const struct helper_fds *fds,
     (void)setpgid(0, 0); /* what it starts is killed with it */
     (void)dup2(fd, STDOUT_FILENO);
     (void)dup2(fd, STDERR_FILENO);
-    (void)signal(SIGPIPE, SIG_DFL);
+    helper_take_signals();
     if (look->conf->gpu_health_check &&
         !gpu_health(getenv("CUDA_VISIBLE_DEVICES"), true, look->since_us,
                     look->pids, look->n, why, sizeof(why))) {

@@ -1,6 +1,5 @@
 #include "launcher/journal.h"
 
-#include <cjson/cJSON.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include <time.h>
 
 #include "launcher/signals.h"
+#include "rendezvous/base/buf.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 
@@ -46,55 +46,86 @@ static void utc_now(char text[40])
     (void)snprintf(text, 40, "%s.%06ldZ", day, now.tv_nsec / 1000);
 }
 
-/* NULL where nobody wants events, or there is no memory for one. */
-static cJSON *
-begin(const struct journal *j, enum journal_kind kind, int64_t now_us)
+/* A line that is being written. */
+struct event {
+    struct json json;
+    struct buf line;
+    bool wanted; /* else nobody does */
+};
+
+/* Short of what launcher/relay takes in one piece. */
+#define LINE_MAX_BYTES 4000
+
+static void begin(const struct journal *j,
+                  struct event *e,
+                  enum journal_kind kind,
+                  int64_t now_us)
 {
     char when[40];
-    cJSON *o = j->conf->output.events[0] != '\0' ? cJSON_CreateObject() : NULL;
-    if (o == NULL)
-        return NULL;
+    e->wanted = j->conf->output.events[0] != '\0';
+    buf_init(&e->line, LINE_MAX_BYTES);
+    json_init(&e->json, &e->line);
+    if (!e->wanted)
+        return;
     utc_now(when);
-    cJSON_AddStringToObject(o, "time", when);
-    cJSON_AddNumberToObject(o, "up_s",
-                            (double)(now_us - j->start_us) / (double)MONO_S);
-    cJSON_AddStringToObject(o, "event", names[kind]);
-    cJSON_AddStringToObject(o, "run", j->conf->run_id);
-    cJSON_AddStringToObject(o, "node", j->node);
+    json_open(&e->json, NULL, '{');
+    json_text(&e->json, "time", when);
+    json_micros(&e->json, "up_s", now_us - j->start_us);
+    json_text(&e->json, "event", names[kind]);
+    json_text(&e->json, "run", j->conf->run_id);
+    json_text(&e->json, "node", j->node);
     if (j->round > 0)
-        cJSON_AddNumberToObject(o, "round", (double)j->round);
-    return o;
+        json_int(&e->json, "round", j->round);
 }
 
-static void put(const struct journal *j, cJSON *o)
+/* Lost where it does not fit, or there is no memory for it. */
+static void end(const struct journal *j, struct event *e)
 {
-    char *line = o != NULL ? cJSON_PrintUnformatted(o) : NULL;
-    if (line != NULL)
-        output_event(j->output, line);
-    free(line);
-    cJSON_Delete(o);
+    if (e->wanted) {
+        json_close(&e->json, '}');
+        (void)buf_put(&e->line, "", 1);
+        if (!e->json.full && buf_len(&e->line) <= LINE_MAX_BYTES)
+            output_event(j->output, (const char *)buf_head(&e->line));
+    }
+    buf_free(&e->line);
 }
 
-static void
-add_worker(const struct journal *j, cJSON *o, int local_rank, int64_t pid)
+static void add_int(struct event *e, const char *key, int64_t number)
 {
-    if (o == NULL)
-        return;
-    cJSON_AddNumberToObject(o, "rank", (double)(j->base_rank + local_rank));
-    cJSON_AddNumberToObject(o, "local_rank", local_rank);
-    cJSON_AddNumberToObject(o, "pid", (double)pid);
+    if (e->wanted)
+        json_int(&e->json, key, number);
 }
 
-void journal_add_end(cJSON *o, int code, int signal)
+static void add_text(struct event *e, const char *key, const char *text)
 {
-    if (o == NULL)
-        return;
+    if (e->wanted)
+        json_text(&e->json, key, text);
+}
+
+static void add_worker(const struct journal *j,
+                       struct event *e,
+                       int local_rank,
+                       int64_t pid)
+{
+    add_int(e, "rank", j->base_rank + local_rank);
+    add_int(e, "local_rank", local_rank);
+    add_int(e, "pid", pid);
+}
+
+void journal_add_end(struct json *json, int code, int signal)
+{
     if (signal == 0) {
-        cJSON_AddNumberToObject(o, "exit_code", code);
+        json_int(json, "exit_code", code);
         return;
     }
-    cJSON_AddNumberToObject(o, "signal", signal);
-    cJSON_AddStringToObject(o, "signal_name", signals_name(signal));
+    json_int(json, "signal", signal);
+    json_text(json, "signal_name", signals_name(signal));
+}
+
+static void add_end(struct event *e, int code, int signal)
+{
+    if (e->wanted)
+        journal_add_end(&e->json, code, signal);
 }
 
 /* -- sums -------------------------------------------------------------------
@@ -161,19 +192,22 @@ void journal_note(struct journal *j, const struct note *n, int64_t now_us)
         set_running(j, false, now_us);
     if (kind < 0)
         return;
-    cJSON *o = begin(j, (enum journal_kind)kind, now_us);
-    if (o != NULL && n->text[0] != '\0')
-        cJSON_AddStringToObject(o, "text", n->text);
+    struct event e;
+    begin(j, &e, (enum journal_kind)kind, now_us);
+    if (n->text[0] != '\0')
+        add_text(&e, "text", n->text);
     if (kind == JOURNAL_failed && j->last.pid > 0) {
-        add_worker(j, o, j->last.local_rank, j->last.pid);
-        journal_add_end(o, j->last.code, j->last.signal);
+        add_worker(j, &e, j->last.local_rank, j->last.pid);
+        add_end(&e, j->last.code, j->last.signal);
     }
-    put(j, o);
+    end(j, &e);
 }
 
 void journal_joined(struct journal *j, int64_t now_us)
 {
-    put(j, begin(j, JOURNAL_joined, now_us));
+    struct event e;
+    begin(j, &e, JOURNAL_joined, now_us);
+    end(j, &e);
 }
 
 void journal_world(struct journal *j, const struct msg_world *w, int64_t now_us)
@@ -188,28 +222,27 @@ void journal_world(struct journal *j, const struct msg_world *w, int64_t now_us)
     j->last.pid = 0;
     j->stopped = 0;
     memset(j->pids, 0, (size_t)j->conf->nproc * sizeof(*j->pids));
-    cJSON *o = begin(j, JOURNAL_sealed, now_us);
-    if (o != NULL) {
-        cJSON_AddNumberToObject(o, "group_rank", (double)w->group_rank);
-        cJSON_AddNumberToObject(o, "nodes", (double)w->group_world);
-        cJSON_AddNumberToObject(o, "world_size", (double)w->world_size);
-        cJSON_AddNumberToObject(o, "restarts", (double)w->restarts);
-    }
-    put(j, o);
+    struct event e;
+    begin(j, &e, JOURNAL_sealed, now_us);
+    add_int(&e, "group_rank", w->group_rank);
+    add_int(&e, "nodes", w->group_world);
+    add_int(&e, "world_size", w->world_size);
+    add_int(&e, "restarts", w->restarts);
+    end(j, &e);
     if (!again)
         return;
-    o = begin(j, JOURNAL_restarted, now_us);
-    if (o != NULL)
-        cJSON_AddNumberToObject(o, "restarts", (double)w->restarts);
-    put(j, o);
+    begin(j, &e, JOURNAL_restarted, now_us);
+    add_int(&e, "restarts", w->restarts);
+    end(j, &e);
 }
 
 void journal_started(struct journal *j, int local_rank, int64_t pid)
 {
     j->pids[local_rank] = pid;
-    cJSON *o = begin(j, JOURNAL_started, mono_now_us());
-    add_worker(j, o, local_rank, pid);
-    put(j, o);
+    struct event e;
+    begin(j, &e, JOURNAL_started, mono_now_us());
+    add_worker(j, &e, local_rank, pid);
+    end(j, &e);
 }
 
 void journal_first_beat(struct journal *j,
@@ -217,11 +250,12 @@ void journal_first_beat(struct journal *j,
                         int64_t pid,
                         int64_t step)
 {
-    cJSON *o = begin(j, JOURNAL_first_beat, mono_now_us());
-    add_worker(j, o, local_rank, pid);
-    if (o != NULL && step >= 0)
-        cJSON_AddNumberToObject(o, "step", (double)step);
-    put(j, o);
+    struct event e;
+    begin(j, &e, JOURNAL_first_beat, mono_now_us());
+    add_worker(j, &e, local_rank, pid);
+    if (step >= 0)
+        add_int(&e, "step", step);
+    end(j, &e);
 }
 
 void journal_exited(struct journal *j, const struct agent_worker *w)
@@ -239,18 +273,19 @@ void journal_exited(struct journal *j, const struct agent_worker *w)
             .code = w->code,
             .signal = w->signal,
         };
-    cJSON *o = begin(j, JOURNAL_exited, mono_now_us());
-    add_worker(j, o, w->local_rank, w->pid);
-    journal_add_end(o, w->code, w->signal);
-    put(j, o);
+    struct event e;
+    begin(j, &e, JOURNAL_exited, mono_now_us());
+    add_worker(j, &e, w->local_rank, w->pid);
+    add_end(&e, w->code, w->signal);
+    end(j, &e);
 }
 
 void journal_finish(struct journal *j, int status, int64_t now_us)
 {
     if (j->running || j->rounds == 0) /* else nothing was started again */
         count_time(j, now_us);
-    cJSON *o = begin(j, JOURNAL_end, now_us);
-    if (o != NULL)
-        cJSON_AddNumberToObject(o, "exit_code", status);
-    put(j, o);
+    struct event e;
+    begin(j, &e, JOURNAL_end, now_us);
+    add_int(&e, "exit_code", status);
+    end(j, &e);
 }

@@ -12,6 +12,7 @@
 #include "launcher/agent.h"
 #include "launcher/conf.h"
 #include "launcher/output.h"
+#include "rendezvous/base/json.h"
 #include "rendezvous/proto/ends.h"
 
 enum journal_kind {
@@ -73,10 +74,9 @@ void journal_first_beat(struct journal *j,
                         int64_t step);
 void journal_exited(struct journal *j, const struct agent_worker *w);
 
-/* Adds how a worker ended to a JSON object: exit_code, or signal and
- * signal_name. Borrows `o`. */
-struct cJSON;
-void journal_add_end(struct cJSON *o, int code, int signal);
+/* Adds how a worker ended to the object that is open: exit_code, or signal and
+ * signal_name. */
+void journal_add_end(struct json *json, int code, int signal);
 
 /* The end: closes the sums. */
 void journal_finish(struct journal *j, int status, int64_t now_us);

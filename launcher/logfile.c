@@ -18,9 +18,8 @@ static bool reopen(struct logfile *f)
     struct stat st;
     if (f->path == NULL)
         return false;
-    int append = f->append ? O_APPEND : 0;
-    f->fd =
-        open(f->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | append, 0666);
+    int how = f->append ? O_WRONLY | O_APPEND | O_NONBLOCK : O_RDWR;
+    f->fd = open(f->path, how | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
     if (f->fd < 0) {
         f->sys_errno = errno;
         return false;
@@ -34,7 +33,8 @@ static size_t write_all(struct logfile *f, const char *data, size_t len)
 {
     size_t done = 0;
     while (done < len) {
-        ssize_t n = pwrite(f->fd, data + done, len - done, f->size);
+        ssize_t n = f->append ? write(f->fd, data + done, len - done)
+                              : pwrite(f->fd, data + done, len - done, f->size);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
@@ -78,34 +78,48 @@ static void lose(struct logfile *f, size_t len)
 /* Says in the file how much is missing there; false: it is full still. */
 static bool tell_missing(struct logfile *f)
 {
-    char text[96];
-    int n = snprintf(text, sizeof(text),
-                     "\n--- ddprun: %lld bytes are missing here ---\n",
-                     (long long)f->missing);
+    char text[96] = "\n";
+    int n = f->append ? (int)f->cut
+                      : snprintf(text, sizeof(text),
+                                 "\n--- ddprun: %lld bytes are missing here "
+                                 "---\n",
+                                 (long long)f->missing);
     int64_t size = f->size;
     if (write_all(f, text, (size_t)n) == (size_t)n) {
         f->missing = 0;
-        f->told = false;
+        f->told = f->cut = false;
         return true;
     }
     f->size = size; /* half a mark is no mark */
     return false;
 }
 
-/* NAME.1 is the newest of the older ones. */
-static void rotate(struct logfile *f)
+/* NAME.1 is the newest of the older ones. False where the file could not be
+ * moved out of the way. */
+static bool make_older(const struct logfile *f)
 {
     char from[4200], to[4200]; /* paths are of at most 4 KiB */
+    bool moved = false;
     for (int i = f->keep; i > 0; i--) {
         (void)snprintf(to, sizeof(to), "%.4000s.%u", f->path, (unsigned)i);
         (void)snprintf(from, sizeof(from), "%.4000s.%u", f->path,
                        (unsigned)i - 1);
-        (void)rename(i > 1 ? from : f->path, to); /* ENOENT, at first */
+        /* ENOENT, at first */
+        moved = rename(i > 1 ? from : f->path, to) == 0;
     }
+    return moved;
+}
+
+/* False: the old one grows on, since it has to stay where it is. */
+static bool rotate(struct logfile *f)
+{
+    if (!make_older(f))
+        return false;
     (void)close(f->fd);
     f->fd = -1;
     f->rotations++;
     (void)reopen(f); /* or what comes is lost, and told */
+    return true;
 }
 
 bool logfile_put(struct logfile *f, const char *data, size_t len)
@@ -116,16 +130,13 @@ bool logfile_put(struct logfile *f, const char *data, size_t len)
     }
     while (len > 0) {
         size_t n = lines_fit(data, len, f->size, f->limit);
-        size_t done = write_all(f, data, n);
+        if (n == 0 && !rotate(f))
+            n = len;
+        size_t done = f->fd >= 0 ? write_all(f, data, n) : 0;
         data += done;
         len -= done;
-        if (done < n) {
-            lose(f, len);
-            return false;
-        }
-        if (len > 0)
-            rotate(f);
-        if (f->fd < 0) {
+        if (f->fd < 0 || done < n) {
+            f->cut |= done > 0;
             lose(f, len);
             return false;
         }

@@ -20,7 +20,9 @@ struct logfile {
     int64_t missing; /* bytes that could not be written since the last one */
     int64_t lost;    /* bytes in all */
     int sys_errno;   /* why */
-    bool append;     /* others write to it as well */
+    bool append;     /* others write to it as well, or it is a pipe or the
+                        like: nothing of ours is put between what comes */
+    bool cut;        /* of that, the last piece is there in part */
     bool told;       /* the caller's: that this was told */
     int64_t rotations;
 };

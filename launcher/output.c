@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -19,6 +20,7 @@
 #include "launcher/relay.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/opts.h"
 #include "rendezvous/daemon/helper.h"
 
 #define PIPE_BYTES  (256 * 1024) /* of streams that may be large */
@@ -82,7 +84,20 @@ struct output *output_new(const struct conf *conf)
 static void run_relay(const struct helper_fds *fds, const void *arg)
 {
     const struct output *o = arg;
-    relay_main(fds->chan, o->conf, o->seen);
+    relay_main(fds->chan, fds->listener, o->conf, o->seen);
+}
+
+/* Of "/dev/fd/63", which is what a shell writes for >(command): of our
+ * descriptors the relay has none but those that it is given. -1: no such. */
+static int events_fd(const char *path)
+{
+    static const char dir[] = "/dev/fd/";
+    int64_t fd = -1;
+    if (strncmp(path, dir, sizeof(dir) - 1) != 0 ||
+        !opts_read_int(path + sizeof(dir) - 1, 0, INT_MAX, &fd) ||
+        fcntl((int)fd, F_GETFD) < 0)
+        return -1;
+    return (int)fd;
 }
 
 static int start_relay(struct output *o, struct ddp_err *err)
@@ -96,7 +111,8 @@ static int start_relay(struct output *o, struct ddp_err *err)
                            "cannot start the output's "
                            "process");
     (void)setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-    struct helper_fds fds = {.listener = -1, .chan = pair[1]};
+    struct helper_fds fds = {.listener = events_fd(o->conf->output.events),
+                             .chan = pair[1]};
     int rc = helper_start(&o->pid, &fds, run_relay, o, err);
     (void)close(pair[1]);
     if (rc != 0)
@@ -120,6 +136,18 @@ void output_prepare(struct output *o)
         wanted = is_piped(&o->conf->output, i);
     if (wanted)
         (void)start_relay(o, &err); /* tried again with the first worker */
+}
+
+/* poll(2) that signals do not end: workers die in numbers, and each death is
+ * one. */
+static bool is_ready(struct pollfd *p, int wait_ms)
+{
+    int64_t until_us = mono_after(mono_now_us(), wait_ms * MONO_MS);
+    int n;
+    do
+        n = poll(p, 1, (int)mono_ms_until(mono_now_us(), until_us));
+    while (n < 0 && errno == EINTR);
+    return n > 0;
 }
 
 static bool send_word(struct output *o,
@@ -156,7 +184,7 @@ static bool send_word(struct output *o,
     do {
         if (sendmsg(o->ctl, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
             return true;
-    } while (errno == EAGAIN && wait_ms > 0 && poll(&p, 1, wait_ms) > 0);
+    } while (errno == EAGAIN && wait_ms > 0 && is_ready(&p, wait_ms));
     return false;
 }
 
@@ -232,8 +260,8 @@ static int open_stream(const struct output *o,
     struct conf_plan p = conf_output_plan(&o->conf->output, local_rank, which);
     int fds[2] = {-1, -1};
     *own = *end = -1;
-    if (p.null)
-        *end = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (p.null && (*end = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0)
+        return ddp_err_sys(err, DDP_E_NOMEM, "cannot open /dev/null");
     if (!p.piped)
         return 0;
     bool terminal = o->terminal && which == CONF_STDERR && p.console &&
@@ -340,7 +368,7 @@ void output_tail(struct output *o,
         return;
     ssize_t n = 0;
     if (send_word(o, &w, RELAY_WORD_SIZE(1), NULL, 0)) {
-        o->silent = poll(&p, 1, TAIL_MS) <= 0;
+        o->silent = !is_ready(&p, TAIL_MS);
         n = recv(o->ctl, text, LINES_TAIL_BYTES, MSG_DONTWAIT);
     }
     if (n == 1 && text[0] == '\0') /* so it says that there is nothing */
@@ -404,7 +432,7 @@ void output_finish(struct output *o, bool line, int hurry_fd)
     /* One that hangs in a disk's driver cannot be killed; it is left to the
      * guard, which says so. */
     (void)kill(o->pid, SIGKILL);
-    if (pidfd < 0 || poll(p, 1, SEND_MS) > 0)
+    if (pidfd < 0 || is_ready(p, SEND_MS))
         helper_kill(&o->pid);
     close_fd(&o->ctl);
     if (pidfd >= 0)

@@ -30,6 +30,7 @@ struct relay {
     const struct conf *conf;
     _Atomic int64_t *seen; /* by local rank, shared with the agent; or NULL */
     int ctl;
+    int events_fd; /* -1: by name */
     int epoll;
     struct console consoles[2];
     struct stream *streams;
@@ -158,9 +159,6 @@ static void del_stream(struct relay *r, struct stream *s)
     r->hidden += s->hidden;
     if (s->console != NULL)
         stream_finish_line(s);
-    if (s->filtered != NULL && buf_len(&s->match) > 0)
-        filter_line(r, s, (const char *)buf_head(&s->match),
-                    buf_len(&s->match));
     logfile_close(&s->file);
     buf_free(&s->part);
     buf_free(&s->left);
@@ -189,6 +187,10 @@ static void end_reading(struct relay *r, struct stream *s)
         return;
     if (s->spliced && s->which == CONF_STDERR)
         keep_tail(r, s, text, tail_of_file(s, text));
+    if (s->filtered != NULL && buf_len(&s->match) > 0)
+        filter_line(r, s, (const char *)buf_head(&s->match),
+                    buf_len(&s->match)); /* the last line may have no newline */
+    buf_free(&s->match);
     stream_watch(s, false);
     (void)close(s->fd); /* read only */
     s->fd = -1;
@@ -300,7 +302,20 @@ static const char *name_of(enum conf_stream which)
     return which == CONF_STDOUT ? "stdout" : "stderr";
 }
 
-/* The files of all local ranks together lie in the folder above. */
+/* Workers are dead: a pipe that somebody else still holds is not waited for.
+ */
+static void drain_all(struct relay *r)
+{
+    for (struct stream *s = r->streams; s != NULL; s = s->next) {
+        drain(r, s);
+        if (!s->paused)
+            end_reading(r, s);
+    }
+}
+
+/* The files of all local ranks together lie in the folder above. They are
+ * changed when the first worker of an attempt starts: then all that any worker
+ * of the last one wrote goes where it belongs. */
 static void open_filtered(struct relay *r, const char *dir, int64_t round)
 {
     char path[RELAY_DIR_MAX + 64];
@@ -309,6 +324,7 @@ static void open_filtered(struct relay *r, const char *dir, int64_t round)
     if (len == 0 ||
         (strncmp(r->attempt, dir, len) == 0 && r->attempt[len] == '\0'))
         return;
+    drain_all(r);
     memcpy(r->attempt, dir, len);
     r->attempt[len] = '\0';
     for (int i = 0; i < 2; i++) {
@@ -433,7 +449,12 @@ static void answer_tail(struct relay *r, int local_rank)
 
 static void write_event(struct relay *r, const char *line)
 {
+    char of_fd[32];
     const char *path = r->conf->output.events;
+    if (r->events_fd >= 0) {
+        (void)snprintf(of_fd, sizeof(of_fd), "/dev/fd/%d", r->events_fd);
+        path = of_fd;
+    }
     if (r->events.path == NULL && path[0] != '\0') {
         r->events =
             (struct logfile){.fd = -1, .append = true, .path = strdup(path)};
@@ -587,17 +608,6 @@ static void turn(struct relay *r, int wait_ms)
         ;
 }
 
-/* Workers are dead: a pipe that somebody else still holds is not waited for.
- */
-static void drain_all(struct relay *r)
-{
-    for (struct stream *s = r->streams; s != NULL; s = s->next) {
-        drain(r, s);
-        if (!s->paused)
-            end_reading(r, s);
-    }
-}
-
 static void finish(struct relay *r)
 {
     int64_t moved_us = mono_now_us();
@@ -626,12 +636,16 @@ static void finish(struct relay *r)
     console_flush(&r->consoles[1]);
 }
 
-void relay_main(int fd, const struct conf *conf, _Atomic int64_t *seen)
+void relay_main(int fd,
+                int events_fd,
+                const struct conf *conf,
+                _Atomic int64_t *seen)
 {
     static struct relay r;
     r.conf = conf;
     r.seen = seen;
     r.ctl = fd;
+    r.events_fd = events_fd;
     r.quiet_at_us = MONO_NEVER;
     r.filtered[0].fd = r.filtered[1].fd = r.events.fd = -1;
     r.tails = calloc((size_t)r.conf->nproc, sizeof(struct lines_tail *));

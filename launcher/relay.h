@@ -53,9 +53,13 @@ struct relay_word {
 /* Bytes of a word of which `len` bytes of text are used. */
 #define RELAY_WORD_SIZE(len) (offsetof(struct relay_word, text) + (len))
 
-/* The process. It counts in seen[local rank], which others may read, the bytes
+/* The process. `events_fd` leads to the events' file, -1: it is opened by its
+ * name. It counts in seen[local rank], which others may read, the bytes
  * that a worker wrote; NULL: nobody wants to know. Ends after RELAY_FINISH, or
  * when the agent is gone. */
-void relay_main(int fd, const struct conf *conf, _Atomic int64_t *seen);
+void relay_main(int fd,
+                int events_fd,
+                const struct conf *conf,
+                _Atomic int64_t *seen);
 
 #endif

@@ -1,74 +1,68 @@
 /* The report as JSON; its fields are told in man/ddprun.1. */
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher/report.h"
 #include "launcher/report_ends.h"
+#include "rendezvous/base/buf.h"
+#include "rendezvous/base/json.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 
 #define CONSEQUENCES_MAX 4096
+#define REPORT_BYTES_MAX (8 * 1024 * 1024)
 
-static void add_number(cJSON *o, const char *name, int64_t n)
+/* What ended the run, on `node`, and when: an object that is open. False, and
+ * null is written, where that is "". */
+static bool open_cause(struct json *j,
+                       const char *name,
+                       const struct agent_verdict *v,
+                       const char *node)
 {
-    cJSON_AddNumberToObject(o, name, (double)n);
-}
-
-static void add_seconds(cJSON *o, const char *name, int64_t us)
-{
-    cJSON_AddNumberToObject(o, name, (double)us / (double)MONO_S);
-}
-
-/* What ended the run, on `node`, and when; null and NULL where that is "". */
-static cJSON *add_cause(cJSON *root,
-                        const char *name,
-                        const struct agent_verdict *v,
-                        const char *node)
-{
-    if (!v->ended || node[0] == '\0') {
-        cJSON_AddNullToObject(root, name);
-        return NULL;
-    }
     char when[64];
-    cJSON *o = cJSON_AddObjectToObject(root, name);
+    if (!v->ended || node[0] == '\0') {
+        json_null(j, name);
+        return false;
+    }
     report_time(v->end.age_us + mono_now_us() - v->heard_us, when,
                 sizeof(when));
-    cJSON_AddStringToObject(o, "node", node);
-    add_number(o, "round", v->end.round);
-    cJSON_AddStringToObject(o, "time", when);
-    return o;
+    json_open(j, name, '{');
+    json_text(j, "node", node);
+    json_int(j, "round", v->end.round);
+    json_text(j, "time", when);
+    return true;
 }
 
-static void add_first_failure(cJSON *root, const struct agent_verdict *v)
+static void add_first_failure(struct json *j, const struct agent_verdict *v)
 {
     const struct msg_end *e = &v->end;
-    cJSON *o = add_cause(root, "first_failure", v, e->node);
-    if (o == NULL)
+    if (!open_cause(j, "first_failure", v, e->node))
         return;
-    add_number(o, "rank", e->rank);
-    add_number(o, "local_rank", e->local_rank);
-    add_number(o, "pid", e->pid);
-    journal_add_end(o, (int)e->code, (int)e->signal);
-    cJSON_AddBoolToObject(o, "out_of_memory", e->oom != 0);
-    cJSON_AddStringToObject(o, "error", e->error);
-    cJSON_AddStringToObject(o, "stderr", e->tail);
-    cJSON_AddStringToObject(o, "traceback", e->trace);
+    json_int(j, "rank", e->rank);
+    json_int(j, "local_rank", e->local_rank);
+    json_int(j, "pid", e->pid);
+    journal_add_end(j, (int)e->code, (int)e->signal);
+    json_bool(j, "out_of_memory", e->oom != 0);
+    json_text(j, "error", e->error);
+    json_text(j, "stderr", e->tail);
+    json_text(j, "traceback", e->trace);
+    json_close(j, '}');
 }
 
-static void add_loss(cJSON *root, const struct agent_verdict *v)
+static void add_loss(struct json *j, const struct agent_verdict *v)
 {
-    cJSON *o = add_cause(root, "node_lost", v, v->end.lost);
-    if (o != NULL)
-        cJSON_AddStringToObject(o, "how", v->end.lost_how);
+    if (!open_cause(j, "node_lost", v, v->end.lost))
+        return;
+    json_text(j, "how", v->end.lost_how);
+    json_close(j, '}');
 }
 
 struct list {
-    cJSON *array;
+    struct json *json;
     int len;
 };
 
@@ -76,84 +70,117 @@ struct list {
 static void add_consequence(void *ctx, const struct report_end *e)
 {
     struct list *list = ctx;
+    struct json *j = list->json;
     for (int i = 0; i < e->count && list->len < CONSEQUENCES_MAX; i++) {
-        cJSON *o = cJSON_CreateObject();
-        if (o == NULL)
-            return;
-        cJSON_AddStringToObject(o, "node", e->node);
-        add_number(o, "rank", e->rank + i);
-        add_number(o, "local_rank", e->local_rank + i);
+        json_open(j, NULL, '{');
+        json_text(j, "node", e->node);
+        json_int(j, "rank", e->rank + i);
+        json_int(j, "local_rank", e->local_rank + i);
         if (e->pids != NULL)
-            add_number(o, "pid", e->pids[i]);
-        journal_add_end(o, e->code, e->signal);
-        (void)cJSON_AddItemToArray(list->array, o); /* else it is left out */
+            json_int(j, "pid", e->pids[i]);
+        journal_add_end(j, e->code, e->signal);
+        json_close(j, '}');
         list->len++;
     }
 }
 
-static void add_consequences(cJSON *root,
+static void add_consequences(struct json *j,
                              const struct agent_verdict *v,
-                             const struct journal *j)
+                             const struct journal *journal)
 {
-    struct list list = {.array = cJSON_AddArrayToObject(root, "consequences")};
-    report_ends_each(v, j, add_consequence, &list);
+    struct list list = {.json = j};
+    json_open(j, "consequences", '[');
+    report_ends_each(v, journal, add_consequence, &list);
+    json_close(j, ']');
 }
 
-static void add_ends(cJSON *root, const struct msg_end *e)
+static void add_ends(struct json *j, const struct msg_end *e)
 {
-    cJSON *o = cJSON_AddObjectToObject(root, "consequences_in_all");
-    add_number(o, "sigterm", e->by_term);
-    add_number(o, "sigkill", e->by_kill);
-    add_number(o, "other_signals", e->by_signal);
-    add_number(o, "exit_codes", e->by_code);
+    json_open(j, "consequences_in_all", '{');
+    json_int(j, "sigterm", e->by_term);
+    json_int(j, "sigkill", e->by_kill);
+    json_int(j, "other_signals", e->by_signal);
+    json_int(j, "exit_codes", e->by_code);
+    json_close(j, '}');
 }
 
-static void add_times(cJSON *root, const struct journal *j)
+static void add_times(struct json *j, const struct journal *journal)
 {
-    cJSON *o = cJSON_AddObjectToObject(root, "time");
-    add_seconds(o, "wall_s", mono_now_us() - j->start_us);
-    add_seconds(o, "waiting_s", j->waiting_us);
-    add_seconds(o, "running_s", j->running_us);
-    add_seconds(o, "restarting_s", j->restarting_us);
+    json_open(j, "time", '{');
+    json_micros(j, "wall_s", mono_now_us() - journal->start_us);
+    json_micros(j, "waiting_s", journal->waiting_us);
+    json_micros(j, "running_s", journal->running_us);
+    json_micros(j, "restarting_s", journal->restarting_us);
+    json_close(j, '}');
 }
 
-static char *make_json(const struct conf *conf,
-                       const struct agent_verdict *v,
-                       const struct journal *j,
-                       const char *logs)
+/* False: no memory. */
+static bool make_json(struct buf *text,
+                      const struct conf *conf,
+                      const struct agent_verdict *v,
+                      const struct journal *journal,
+                      const char *logs)
 {
-    cJSON *root = cJSON_CreateObject();
-    const char *reason = v->ended ? v->end.text : v->text;
-    add_number(root, "version", 1);
-    cJSON_AddStringToObject(root, "run", conf->run_id);
-    cJSON_AddStringToObject(root, "node", j->node);
-    add_number(root, "status", v->status);
-    cJSON_AddBoolToObject(root, "succeeded", v->status == 0);
-    cJSON_AddStringToObject(root, "reason", reason);
-    add_first_failure(root, v);
-    add_loss(root, v);
-    add_consequences(root, v, j);
-    add_ends(root, &v->end);
-    add_number(root, "stopped", j->stopped);
-    add_number(root, "round", j->round);
-    add_number(root, "rounds_here", j->rounds);
-    add_number(root, "restarts", v->ended ? v->end.restarts : j->restarts);
-    add_number(root, "max_restarts", conf->max_restarts);
-    add_times(root, j);
-    cJSON_AddStringToObject(root, "logs", logs);
-    char *text = cJSON_Print(root);
-    cJSON_Delete(root);
-    return text;
+    struct json j;
+    json_init(&j, text);
+    j.lines = true;
+    json_open(&j, NULL, '{');
+    json_int(&j, "version", 1);
+    json_text(&j, "run", conf->run_id);
+    json_text(&j, "node", journal->node);
+    json_int(&j, "status", v->status);
+    json_bool(&j, "succeeded", v->status == 0);
+    json_text(&j, "reason", v->ended ? v->end.text : v->text);
+    add_first_failure(&j, v);
+    add_loss(&j, v);
+    add_consequences(&j, v, journal);
+    add_ends(&j, &v->end);
+    json_int(&j, "stopped", journal->stopped);
+    json_int(&j, "round", journal->round);
+    json_int(&j, "rounds_here", journal->rounds);
+    json_int(&j, "restarts", v->ended ? v->end.restarts : journal->restarts);
+    json_int(&j, "max_restarts", conf->max_restarts);
+    add_times(&j, journal);
+    json_text(&j, "logs", logs);
+    json_close(&j, '}');
+    return !j.full && buf_put(text, "\n", 1) == 0;
 }
 
-/* Not by a rename where it is no plain file: /dev/stdout, a FIFO. */
-static bool write_file(const char *path, const char *text)
+/* What is no plain file is written to as it is: /dev/stdout, a FIFO, a link. */
+static bool is_special(const char *path)
 {
-    FILE *f = fopen(path, "we");
-    if (f == NULL)
+    struct stat st;
+    return lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+/* A FIFO that nobody reads is not waited for. */
+static bool write_file(const char *path, int how, const struct buf *text)
+{
+    how |= O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    int fd = open(path, how, 0666);
+    FILE *f = fd >= 0 && fcntl(fd, F_SETFL, 0) == 0 ? fdopen(fd, "w") : NULL;
+    if (f == NULL) {
+        if (fd >= 0)
+            (void)close(fd); /* nothing was written */
         return false;
-    bool good = fprintf(f, "%s\n", text) > 0;
+    }
+    bool good = fwrite(buf_head(text), buf_len(text), 1, f) == 1;
     return (fclose(f) == 0) && good;
+}
+
+/* The old one or the new one, whole, is what a reader finds. */
+static bool replace_file(const char *path, const struct buf *text)
+{
+    char aside[sizeof(((struct conf_output *)0)->report) + 16];
+    (void)snprintf(aside, /* fits */
+                   sizeof(aside), "%s.%d", path, (int)getpid());
+    (void)unlink(aside); /* of one that died, or somebody's trap */
+    if (write_file(aside, O_EXCL, text) && rename(aside, path) == 0)
+        return true;
+    int error = errno;
+    (void)unlink(aside);
+    errno = error;
+    return false;
 }
 
 void report_write(const struct conf *conf,
@@ -162,17 +189,13 @@ void report_write(const struct conf *conf,
                   const char *logs)
 {
     const char *path = conf->output.report;
-    char aside[sizeof(conf->output.report) + 16];
-    char *text = make_json(conf, v, j, logs);
-    (void)snprintf(aside, /* fits */
-                   sizeof(aside), "%s.%d", path, (int)getpid());
-    bool special = strncmp(path, "/dev/", 5) == 0;
+    struct buf text;
+    buf_init(&text, REPORT_BYTES_MAX);
     errno = ENOMEM;
-    bool good = text != NULL && write_file(special ? path : aside, text) &&
-                (special || rename(aside, path) == 0);
+    bool good = make_json(&text, conf, v, j, logs) &&
+                (is_special(path) ? write_file(path, O_TRUNC | O_APPEND, &text)
+                                  : replace_file(path, &text));
     if (!good)
         log_warn("cannot write the report to %s", path);
-    if (!good && !special)
-        (void)unlink(aside);
-    free(text);
+    buf_free(&text);
 }

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "rendezvous/daemon/helper.h"
+
 #define THREADS_MAX 256 /* of one process; more are counted only */
 #define YAMA_FILE   "/proc/sys/kernel/yama/ptrace_scope"
 #define TOOL_S      10
@@ -141,6 +143,7 @@ exec_tool(int fd, pid_t pid, enum tool tool)
                    "set $fd = (int)open(\"/proc/%d/fd/%d\", %d)",
                    (int)getppid(), fd, O_WRONLY | O_APPEND | O_CLOEXEC);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    helper_take_signals();
     (void)alarm(TOOL_S); /* outlives execve(2) */
     (void)dup2(fd, STDOUT_FILENO);
     (void)dup2(fd, STDERR_FILENO);

@@ -14,7 +14,8 @@
 #include "rendezvous/net/allow.h"
 #include "rendezvous/net/handover.h"
 
-#define EARLY_MAX 256 /* connections between two rounds */
+#define EARLY_MAX 256  /* connections between two rounds */
+#define AGAIN_MS  1000 /* before what did not start, or fell twice, starts */
 
 /* -- who may --------------------------------------------------------------- */
 
@@ -100,13 +101,18 @@ static void run_store(const struct helper_fds *fds, const void *arg)
     store_doors_main(fds, h->allow);
 }
 
+static void wait_a_while(struct store_host *h);
+
 static void start(struct store_host *h)
 {
     struct helper_fds fds = {.listener = h->fd,
                              .chan = h->take >= 0 ? h->take : h->own_take};
     struct ddp_err err;
-    if (helper_start(&h->pid, &fds, run_store, h, &err) != 0)
-        log_warnx("the workers' store does not start: %s", err.text);
+    if (helper_start(&h->pid, &fds, run_store, h, &err) == 0)
+        return;
+    log_warnx("the workers' store does not start: %s; trying again", err.text);
+    h->early = true;
+    wait_a_while(h);
 }
 
 /* The process starts with the first connection: who needs no store pays for
@@ -122,12 +128,35 @@ static void on_wanted(uv_poll_t *poll, int status, int events)
     start(h);
 }
 
+/* At once where it is wanted already. */
+static void start_when_wanted(struct store_host *h)
+{
+    if (h->early) {
+        start(h);
+        return;
+    }
+    (void)uv_poll_start(&h->poll, UV_READABLE, on_wanted);
+    if (h->take >= 0)
+        (void)uv_poll_start(&h->take_poll, UV_READABLE, on_wanted);
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    start_when_wanted(timer->data);
+}
+
+static void wait_a_while(struct store_host *h)
+{
+    (void)uv_timer_start(&h->again, on_again, AGAIN_MS, 0);
+}
+
 void store_host_end(struct store_host *h)
 {
     if (h->fd < 0 || !h->open)
         return;
     h->open = false;
     helper_kill(&h->pid);
+    (void)uv_timer_stop(&h->again);
     (void)uv_poll_stop(&h->poll);
     if (h->take >= 0)
         (void)uv_poll_stop(&h->take_poll);
@@ -185,22 +214,32 @@ static bool sort_early(struct store_host *h)
     return kept > 0;
 }
 
+static void renew(struct store_host *h, int64_t round)
+{
+    store_host_end(h);
+    find_allowed(h, round);
+    h->open = true;
+    h->early = h->used && sort_early(h);
+    h->used = true;
+}
+
 void store_host_renew(struct store_host *h, int64_t round)
 {
     if (h->fd < 0)
         return;
-    store_host_end(h);
-    find_allowed(h, round);
-    h->open = true;
-    bool early = h->used && sort_early(h);
-    h->used = true;
-    if (early) {
-        start(h);
-        return;
-    }
-    (void)uv_poll_start(&h->poll, UV_READABLE, on_wanted);
-    if (h->take >= 0)
-        (void)uv_poll_start(&h->take_poll, UV_READABLE, on_wanted);
+    renew(h, round);
+    start_when_wanted(h);
+}
+
+void store_host_fell(struct store_host *h, int64_t round)
+{
+    bool again = h->fallen == round;
+    h->fallen = round;
+    renew(h, round);
+    if (again)
+        wait_a_while(h);
+    else
+        start_when_wanted(h);
 }
 
 void store_host_kill(struct store_host *h)
@@ -249,6 +288,8 @@ int store_host_open(struct store_host *h,
         return port;
     }
     h->fd = fd;
+    (void)uv_timer_init(loop, &h->again); /* cannot fail */
+    h->again.data = h;
     watch(h, loop, &h->poll, fd);
     if (!conf_shares_port(conf))
         return port;

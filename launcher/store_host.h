@@ -25,10 +25,13 @@ struct store_host {
     int give;
     int take;
     uv_poll_t take_poll;
-    int own_take; /* else the end of a pair of our own, -1: none is needed */
-    bool open;    /* a round runs */
-    pid_t pid;    /* of the process, 0: none */
-    bool used;    /* workers that are dead by now may have connected */
+    int own_take;   /* else the end of a pair of our own, -1: none is needed */
+    bool open;      /* a round runs */
+    pid_t pid;      /* of the process, 0: none */
+    bool early;     /* it is wanted already: somebody waits in the channel */
+    int64_t fallen; /* the last round in which it ended by itself */
+    uv_timer_t again;
+    bool used; /* workers that are dead by now may have connected */
     /* The members of a round, told before it begins. */
     struct allow *members;
     int64_t members_round;
@@ -57,6 +60,11 @@ void store_host_end(struct store_host *h);
  * the last one ended and lives is a worker of this one: its launcher heard of
  * the world before we did. */
 void store_host_renew(struct store_host *h, int64_t round);
+
+/* The process has ended by itself, and is to be reaped: an empty one takes its
+ * place. From the second time in a round on only a second later, lest one that
+ * cannot run keeps us busy. */
+void store_host_fell(struct store_host *h, int64_t round);
 
 /* What the server said about the members of a round. */
 void store_host_members(struct store_host *h, const struct msg_members *m);

@@ -6,20 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct row {
-    int exit_status;
-    enum ddp_verdict verdict;
-    const char *name;
-    const char *meaning;
-};
-
-static const struct row rows[] = {
-#define DDP_ERROR(name, exit, verdict, meaning)                                \
-    {exit, DDP_VERDICT_##verdict, #name, meaning},
+static const int exits[] = {
+#define DDP_ERROR(name, exit, verdict, meaning) exit,
 #include "rendezvous/base/errors.def"
 #undef DDP_ERROR
 };
-_Static_assert(sizeof(rows) / sizeof(rows[0]) == DDP_E_COUNT,
+_Static_assert(sizeof(exits) / sizeof(exits[0]) == DDP_E_COUNT,
                "one row for each code");
 
 /* Appends what there is room for. */
@@ -86,42 +78,7 @@ int ddp_err_wrap(struct ddp_err *err, const char *fmt, ...)
 int ddp_code_exit(enum ddp_code code)
 {
     ddp_assert(code < DDP_E_COUNT);
-    return rows[code].exit_status;
-}
-
-enum ddp_verdict ddp_code_verdict(enum ddp_code code)
-{
-    ddp_assert(code < DDP_E_COUNT);
-    return rows[code].verdict;
-}
-
-const char *ddp_verdict_word(enum ddp_verdict verdict)
-{
-    switch (verdict) {
-    case DDP_VERDICT_USAGE:
-        return "usage";
-    case DDP_VERDICT_PERMANENT:
-        return "permanent";
-    case DDP_VERDICT_TRANSIENT:
-        return "transient";
-    case DDP_VERDICT_PEER:
-        return "peer";
-    case DDP_VERDICT_BUG:
-        return "bug";
-    }
-    DDP_WRONG("verdict");
-}
-
-const char *ddp_code_meaning(enum ddp_code code)
-{
-    ddp_assert(code < DDP_E_COUNT);
-    return rows[code].meaning;
-}
-
-const char *ddp_code_name(enum ddp_code code)
-{
-    ddp_assert(code < DDP_E_COUNT);
-    return rows[code].name;
+    return exits[code];
 }
 
 void ddp_assert_failed(const char *file, int line, const char *what)

@@ -11,14 +11,6 @@
 
 #include <stdbool.h>
 
-enum ddp_verdict {
-    DDP_VERDICT_USAGE,
-    DDP_VERDICT_PERMANENT,
-    DDP_VERDICT_TRANSIENT,
-    DDP_VERDICT_PEER,
-    DDP_VERDICT_BUG,
-};
-
 enum ddp_code {
 #define DDP_ERROR(name, exit, verdict, meaning) DDP_E_##name,
 #include "rendezvous/base/errors.def"
@@ -45,12 +37,8 @@ int ddp_err_sys(struct ddp_err *err, enum ddp_code code, const char *fmt, ...)
 int ddp_err_wrap(struct ddp_err *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The row of errors.def: exit status, verdict, its word, meaning, name. */
+/* The exit status of a program that ends with this error: errors.def's. */
 int ddp_code_exit(enum ddp_code code);
-enum ddp_verdict ddp_code_verdict(enum ddp_code code);
-const char *ddp_verdict_word(enum ddp_verdict verdict);
-const char *ddp_code_meaning(enum ddp_code code);
-const char *ddp_code_name(enum ddp_code code);
 
 /*
  * Assertions about our own invariants, always compiled in. Never used on

@@ -16,6 +16,24 @@ static void put(struct json *j, const char *text, size_t len)
     j->full |= buf_put(j->out, text, len) != 0;
 }
 
+/* The letter behind the backslash of a short escape; 0: it has none. */
+static char short_of(char c)
+{
+    switch (c) {
+    case '"':
+    case '\\':
+        return c;
+    case '\n':
+        return 'n';
+    case '\r':
+        return 'r';
+    case '\t':
+        return 't';
+    default:
+        return 0;
+    }
+}
+
 static void put_escaped(struct json *j, const char *text)
 {
     const char *plain = text; /* what has not been written yet begins here */
@@ -23,14 +41,15 @@ static void put_escaped(struct json *j, const char *text)
         char esc[8];
         bool control;
         size_t len = utf8_char(text, &control);
-        if (len > 0 && !control && *text != '"' && *text != '\\') {
+        char letter = short_of(*text);
+        if (len > 0 && !control && letter == 0) {
             text += len;
             continue;
         }
         unsigned code = (unsigned char)text[len == 2]; /* U+0080 to U+009F */
         put(j, plain, (size_t)(text - plain));
-        if (*text == '"' || *text == '\\')
-            (void)snprintf(esc, sizeof(esc), "\\%c", *text);
+        if (letter != 0)
+            (void)snprintf(esc, sizeof(esc), "\\%c", letter);
         else
             (void)snprintf(esc, sizeof(esc), "\\u%04x",
                            len == 0 ? 0xfffd : code);
@@ -41,16 +60,25 @@ static void put_escaped(struct json *j, const char *text)
     put(j, plain, (size_t)(text - plain));
 }
 
+static void new_line(struct json *j)
+{
+    put(j, "\n", 1);
+    for (int i = 0; i < j->depth; i++)
+        put(j, "  ", 2);
+}
+
 static void begin(struct json *j, const char *key)
 {
     if (j->comma)
         put(j, ",", 1);
+    if (j->lines && j->depth > 0)
+        new_line(j);
     j->comma = true;
     if (key == NULL)
         return;
     put(j, "\"", 1);
     put(j, key, strlen(key));
-    put(j, "\":", 2);
+    put(j, "\": ", j->lines ? 3 : 2);
 }
 
 void json_open(struct json *j, const char *key, char bracket)
@@ -59,11 +87,15 @@ void json_open(struct json *j, const char *key, char bracket)
     begin(j, key);
     put(j, &bracket, 1);
     j->comma = false;
+    j->depth++;
 }
 
 void json_close(struct json *j, char bracket)
 {
-    ddp_assert(bracket == '}' || bracket == ']');
+    ddp_assert((bracket == '}' || bracket == ']') && j->depth > 0);
+    j->depth--;
+    if (j->lines && j->comma)
+        new_line(j);
     put(j, &bracket, 1);
     j->comma = true;
 }
@@ -74,6 +106,12 @@ void json_text(struct json *j, const char *key, const char *text)
     put(j, "\"", 1);
     put_escaped(j, text);
     put(j, "\"", 1);
+}
+
+void json_null(struct json *j, const char *key)
+{
+    begin(j, key);
+    put(j, "null", 4);
 }
 
 /* By hand: a list of ten thousand nodes has a hundred thousand numbers, and
@@ -110,12 +148,22 @@ void json_bool(struct json *j, const char *key, bool value)
     put(j, value ? "true" : "false", value ? 4 : 5);
 }
 
-void json_seconds(struct json *j, const char *key, int64_t us)
+static void
+put_span(struct json *j, const char *key, uint64_t n, uint64_t unit, int digits)
 {
     char text[24];
-    uint64_t ms = us > 0 ? (uint64_t)us / 1000 : 0;
     begin(j, key);
-    put(j, text, print_digits(text, ms / 1000, 1));
+    put(j, text, print_digits(text, n / unit, 1));
     put(j, ".", 1);
-    put(j, text, print_digits(text, ms % 1000, 3));
+    put(j, text, print_digits(text, n % unit, digits));
+}
+
+void json_seconds(struct json *j, const char *key, int64_t us)
+{
+    put_span(j, key, us > 0 ? (uint64_t)us / 1000 : 0, 1000, 3);
+}
+
+void json_micros(struct json *j, const char *key, int64_t us)
+{
+    put_span(j, key, us > 0 ? (uint64_t)us : 0, 1000000, 6);
 }

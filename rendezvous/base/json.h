@@ -2,7 +2,7 @@
  * base/json: writes JSON into a buffer, whatever the texts are made of. Nesting
  * and commas are kept here; a value inside an object has a key, one inside a
  * list has NULL. What comes from a peer is escaped: control characters as
- * \u00XX, what is no UTF-8 as U+FFFD.
+ * \n or \u00XX, what is no UTF-8 as U+FFFD.
  */
 #ifndef JSON_H
 #define JSON_H
@@ -16,6 +16,8 @@ struct json {
     struct buf *out;
     bool full;  /* the buffer's limit was reached: what is there is no JSON */
     bool comma; /* something stands before, on this level */
+    bool lines; /* for people: each value on a line of its own; the caller's */
+    int depth;
 };
 
 /* Borrows `out` as long as the writer is used. */
@@ -26,8 +28,11 @@ void json_close(struct json *j, char bracket);                 /* '}', ']' */
 void json_text(struct json *j, const char *key, const char *text);
 void json_int(struct json *j, const char *key, int64_t number);
 void json_bool(struct json *j, const char *key, bool value);
+void json_null(struct json *j, const char *key);
 
-/* A span of microseconds as seconds with three decimals; below 0 is 0. */
+/* A span of microseconds as seconds with three decimals, or with six; below 0
+ * is 0. */
 void json_seconds(struct json *j, const char *key, int64_t us);
+void json_micros(struct json *j, const char *key, int64_t us);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * A line is written with one write(2), so that lines of several processes on
- * one terminal or file do not mix. What cannot be written is lost: a logger
+ * one terminal or file do not mix. What is not taken is lost: a logger
  * that blocks or fails must not stop what it tells about (an agent that hangs
  * in write(2), since somebody pressed Ctrl-S or a pipe's reader sleeps, would
  * lose its lease, and its workers with it).
@@ -16,15 +16,18 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define WAIT_MS 200 /* for a terminal or a pipe that takes nothing */
 
 static const char *log_name = "ddprun";
 static int lost; /* lines since the last one that was taken */
+static bool cut; /* what was taken last was a part of a line */
 
 void log_init(const char *name)
 {
@@ -91,19 +94,65 @@ static void line_add_safely(struct line *l, const char *text)
     }
 }
 
-static bool takes_a_line(int wait_ms)
+static bool takes_some(int fd, int wait_ms)
 {
-    struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
-    return poll(&fd, 1, wait_ms) > 0 && (fd.revents & POLLOUT) != 0;
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    return poll(&p, 1, wait_ms) > 0 && (p.revents & POLLOUT) != 0;
+}
+
+/*
+ * A terminal that takes something may take less than a line, and write(2) waits
+ * for the rest. Opened anew it can be non-blocking without becoming so for
+ * those who share ours with us. -1: it is none, or another user's.
+ */
+static int open_terminal(void)
+{
+    if (isatty(STDERR_FILENO) != 1)
+        return -1;
+    return open("/proc/self/fd/2",
+                O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail */
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* How much of it was taken. */
+static size_t put_on_terminal(int fd, const struct line *l, int wait_ms)
+{
+    int64_t until_ms = now_ms() + wait_ms;
+    size_t done = 0;
+    while (done < l->len) {
+        int64_t left_ms = until_ms - now_ms();
+        if (!takes_some(fd, left_ms > 0 ? (int)left_ms : 0))
+            break;
+        ssize_t n = write(fd, l->text + done, l->len - done);
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+    }
+    return done;
 }
 
 /* One wait for all lines that nobody takes: the first one's. */
 static void put_line(struct line *l)
 {
+    int wait_ms = lost == 0 ? WAIT_MS : 0;
+    int terminal = open_terminal();
+    size_t done = 0;
     l->text[l->len++] = '\n';
-    bool taken = takes_a_line(lost == 0 ? WAIT_MS : 0) &&
-                 write(STDERR_FILENO, l->text, l->len) >= 0;
-    lost = taken ? 0 : lost + 1;
+    if (terminal >= 0) {
+        done = put_on_terminal(terminal, l, wait_ms);
+        (void)close(terminal); /* the writes have told */
+    } else if (takes_some(STDERR_FILENO, wait_ms) &&
+               write(STDERR_FILENO, l->text, l->len) >= 0) {
+        done = l->len;
+    }
+    lost = done == l->len ? 0 : lost + 1;
+    cut = done == 0 ? cut : done < l->len;
 }
 
 __attribute__((format(printf, 2, 0))) static void
@@ -112,7 +161,7 @@ emit(int sys_errno, const char *fmt, va_list ap)
     char text[1536];
     struct line l = {.len = 0};
     (void)vsnprintf(text, sizeof(text), fmt, ap); /* a cut text is a text */
-    line_addf(&l, "%s: ", log_name);
+    line_addf(&l, "%s%s: ", cut ? "\n" : "", log_name);
     if (lost > 0)
         line_addf(&l, "(lines lost before this one: %d) ", lost);
     line_add_safely(&l, text);

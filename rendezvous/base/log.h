@@ -2,8 +2,10 @@
  * base/log: one event, one line, on stderr. `fatal` and `log_warn` append the
  * text of errno, the `x` forms do not; `fatal` and `fatalx` end the process
  * with the status that is given. A line starts with the program's name; what is
- * not printable in it is escaped, whoever it comes from. No call blocks for
- * longer than 200 ms: a line that stderr does not take is lost.
+ * not printable in it is escaped, whoever it comes from. A line that stderr
+ * does not take within 200 ms is lost, and the next that it takes says so;
+ * nothing waits longer, but for a disk, or for a terminal of another user that
+ * stands still.
  */
 #ifndef LOG_H
 #define LOG_H

@@ -13,9 +13,8 @@
 
 #include "rendezvous/base/mono.h"
 
-#define NAME_MAX_LEN                                                           \
-    63 /* of an option or a variable; longer ones match none                   \
-        */
+/* Of an option or a variable; longer ones match none. */
+#define NAME_MAX_LEN 63
 
 #define BLANKS " \t\r\n"
 

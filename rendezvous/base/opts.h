@@ -141,8 +141,8 @@ bool opts_completion(const struct opts_table *table,
 
 /*
  * A whole number, or decimal seconds as microseconds, between min and max (of
- * the unit that is returned), blanks around it or not. False and nothing written
- * where it is none.
+ * the unit that is returned), blanks around it or not. False and nothing
+ * written where it is none.
  */
 bool opts_read_int(const char *text, int64_t min, int64_t max, int64_t *out);
 bool opts_read_seconds(const char *text,

@@ -37,10 +37,10 @@ static void help_row(const struct opts_row *row, FILE *f)
     char letter[] = {'-', row->letter, ',', ' ', '\0'};
     const char *value = row->metavar != NULL ? row->metavar : "";
     bool lacks = value[0] == '['; /* it may be left out, and "=" with it */
-    int n = snprintf(left, sizeof(left), "  %s--%s%s%s%s",
-                     row->letter != 0 ? letter : "", row->name,
-                     lacks ? "[" : "", value[0] != '\0' ? "=" : "",
-                     value + lacks);
+    int n =
+        snprintf(left, sizeof(left), "  %s--%s%s%s%s",
+                 row->letter != 0 ? letter : "", row->name, lacks ? "[" : "",
+                 value[0] != '\0' ? "=" : "", value + lacks);
     bool shown = row->init != NULL && row->init[0] != '\0';
     (void)snprintf(text, /* a sentence fits */
                    sizeof(text), "%s%s%s%s", row->help,

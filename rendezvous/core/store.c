@@ -70,6 +70,31 @@ static int write_watched(struct store *s,
     return 0;
 }
 
+/* The keys with a value are in a list, the newest first: whoever asks for them
+ * is to cost what the answer costs, however large the table once was. */
+static void list_key(struct store *s, struct entry *e)
+{
+    e->there = true;
+    e->key_prev = NULL;
+    e->key_next = s->first_key;
+    if (s->first_key != NULL)
+        s->first_key->key_prev = e;
+    s->first_key = e;
+    s->keys++;
+}
+
+static void unlist_key(struct store *s, struct entry *e)
+{
+    e->there = false;
+    if (e->key_prev != NULL)
+        e->key_prev->key_next = e->key_next;
+    else
+        s->first_key = e->key_next;
+    if (e->key_next != NULL)
+        e->key_next->key_prev = e->key_prev;
+    s->keys--;
+}
+
 /* The value from `at` on; nobody is woken yet. -1: no room, nothing changed. */
 static int
 change(struct store *s, struct entry *e, size_t at, struct c10d_slice data)
@@ -80,8 +105,8 @@ change(struct store *s, struct entry *e, size_t at, struct c10d_slice data)
         table_prune(&s->t, e);
         return -1;
     }
-    s->keys += !e->there;
-    e->there = true;
+    if (!e->there)
+        list_key(s, e);
     return 0;
 }
 
@@ -133,8 +158,7 @@ do_delete(struct store *s, uint32_t conn, const struct c10d_request *req)
     struct entry *e = find(s, req->key);
     if (e != NULL) {
         watch_tell(s, e, C10D_KEY_DELETED, (struct c10d_slice){0});
-        e->there = false;
-        s->keys--;
+        unlist_key(s, e);
         table_clear(&s->t, e);
         table_prune(&s->t, e);
     }
@@ -306,10 +330,8 @@ static int do_multi_set(struct store *s, const struct c10d_request *req)
 static void do_list_keys(struct store *s, uint32_t conn)
 {
     reply_number(s, conn, (int64_t)s->keys);
-    for (size_t i = 0; i < s->t.bucket_count; i++)
-        for (const struct entry *e = s->t.buckets[i]; e != NULL; e = e->next)
-            if (e->there)
-                reply_value(s, conn, (struct c10d_slice){e->key, e->key_len});
+    for (const struct entry *e = s->first_key; e != NULL; e = e->key_next)
+        reply_value(s, conn, (struct c10d_slice){e->key, e->key_len});
 }
 
 /* -- queues ---------------------------------------------------------------- */

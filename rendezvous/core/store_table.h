@@ -26,7 +26,9 @@ struct item {
 };
 
 struct entry {
-    struct entry *next; /* in its bucket */
+    struct entry *next;     /* in its bucket */
+    struct entry *key_prev; /* of those with a value, core/store's list */
+    struct entry *key_next;
     uint64_t hash;
     struct wait *wait_first; /* in the order in which they came */
     struct wait *wait_last;

@@ -36,7 +36,8 @@ struct client {
 struct store {
     struct store_config cf;
     struct table t;
-    uint64_t keys; /* entries with a value */
+    uint64_t keys;           /* entries with a value ... */
+    struct entry *first_key; /* ... and a list of them */
     struct client *clients;
 };
 

@@ -12,24 +12,26 @@
 #define KEPT_FD 3 /* the first of those that a helper keeps */
 #define KEPT    2
 
-/* Keeps 0 to 2 and what it is given, at the places behind them. */
-static struct helper_fds keep_only(const struct helper_fds *fds)
+/* Keeps 0 to 2 and what it is given, at the places behind them. False: there
+ * were no descriptors for that. */
+static bool keep_only(const struct helper_fds *fds, struct helper_fds *kept)
 {
     /* High copies first, so that none lies where another is to go. */
     int listener = fcntl(fds->listener, F_DUPFD, KEPT_FD + KEPT);
     int chan = fcntl(fds->chan, F_DUPFD, KEPT_FD + KEPT);
-    struct helper_fds kept = {
+    *kept = (struct helper_fds){
         .listener = listener < 0 ? -1 : dup2(listener, KEPT_FD),
         .chan = chan < 0 ? -1 : dup2(chan, KEPT_FD + 1),
     };
-    if (kept.listener < 0)
+    if (kept->listener < 0)
         (void)close(KEPT_FD);
-    if (kept.chan < 0)
+    if (kept->chan < 0)
         (void)close(KEPT_FD + 1);
     if (syscall(SYS_close_range, KEPT_FD + KEPT, ~0u, 0) != 0)
         for (int fd = KEPT_FD + KEPT; fd < 4096; fd++) /* before Linux 5.9 */
             (void)close(fd);
-    return kept;
+    return (fds->listener < 0 || kept->listener >= 0) &&
+           (fds->chan < 0 || kept->chan >= 0);
 }
 
 __attribute__((noreturn)) static void become(const struct helper_fds *fds,
@@ -44,7 +46,9 @@ __attribute__((noreturn)) static void become(const struct helper_fds *fds,
     (void)signal(SIGCHLD, SIG_DFL);
     /* The agent's loop, its connection and its pidfds are not ours to hold:
      * the connection above all, whose last holder's end is the farewell. */
-    struct helper_fds kept = keep_only(fds);
+    struct helper_fds kept;
+    if (!keep_only(fds, &kept))
+        _exit(ddp_code_exit(DDP_E_NOMEM)); /* as if it had died */
     if (!fds->token)
         tls_forget();
     run(&kept, arg);
@@ -65,6 +69,14 @@ int helper_start(pid_t *pid,
         return 0;
     *pid = 0;
     return ddp_err_sys(err, DDP_E_NOMEM, "cannot start a process of ours");
+}
+
+void helper_take_signals(void)
+{
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)signal(SIGPIPE, SIG_DFL); /* the only one that we ignore */
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 void helper_kill(pid_t *pid)

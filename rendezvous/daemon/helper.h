@@ -16,23 +16,31 @@
 
 /* What a helper is given, each -1 where there is none. */
 struct helper_fds {
-    int listener;
-    int chan;   /* net/handover */
-    bool token; /* it keeps the token's key; else that is wiped */
+    int listener; /* or another one that it is to have */
+    int chan;     /* net/handover */
+    bool token;   /* it keeps the token's key; else that is wiped */
 };
 
 /* Called in the child with its own copies; must not return. */
 typedef void (*helper_main)(const struct helper_fds *fds, const void *arg);
 
 /*
- * Forks. The caller keeps its own descriptors. Errors: DDP_E_NOMEM. Must be
- * called on the main thread (parent-death signal).
+ * Forks. A helper that cannot have its descriptors ends at once, with the
+ * status of DDP_E_NOMEM. The caller keeps its own descriptors. Errors:
+ * DDP_E_NOMEM. Must be called on the main thread (parent-death signal).
  */
 int helper_start(pid_t *pid,
                  const struct helper_fds *fds,
                  helper_main run,
                  const void *arg,
                  struct ddp_err *err);
+
+/*
+ * In a helper that is about to execute a program of somebody else's: nothing is
+ * blocked or ignored any more that the launcher blocks or ignores for itself
+ * (a check's timeout(1) sends SIGTERM, alarm(2) is to end a debugger).
+ */
+void helper_take_signals(void);
 
 /* SIGKILL and reap; *pid becomes 0. Nothing for 0. */
 void helper_kill(pid_t *pid);

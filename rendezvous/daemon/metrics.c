@@ -125,7 +125,7 @@ static void write_strangers(struct writer *w, const struct status_counts *c)
 static void write_http(struct writer *w, const struct status_counts *c)
 {
     head(w, METRIC_http_requests_total);
-    for (int i = 0; i < STATUS_HTTP_CODES && c->http[i].code != 0; i++) {
+    for (int i = 0; i < HTTP_STATUSES && c->http[i].code != 0; i++) {
         char code[12];
         (void)snprintf(code, /* fits */ sizeof(code), "%d", c->http[i].code);
         sample(w, "code", code, c->http[i].answers);
@@ -239,17 +239,21 @@ static void write_runs(struct writer *w, const struct status_run *runs, int n)
     write_ages(w, runs, n);
 }
 
-/* Those that have not ended: of them, an id stands for one run. */
+/* Those that have not ended: of them, an id stands for one run. NULL: no
+ * memory. */
 static struct status_run *
 live_runs(const struct rdzv *r, int64_t now_us, int *n_live)
 {
     size_t n_max = (size_t)status_limits(r)->runs_max;
     int *order = calloc(n_max, sizeof(*order));
     struct status_run *runs = calloc(n_max, sizeof(*runs));
-    if (order == NULL || runs == NULL)
-        DDP_WRONG("out of memory for a list of runs");
-    int n = status_runs(r, order);
     *n_live = 0;
+    if (order == NULL || runs == NULL) {
+        free(order);
+        free(runs);
+        return NULL;
+    }
+    int n = status_runs(r, order);
     for (int i = 0; i < n; i++) {
         status_run(r, order[i], now_us, &runs[*n_live]);
         *n_live += runs[*n_live].state != STATUS_ENDED;
@@ -267,6 +271,8 @@ int status_metrics(struct buf *out,
     struct status_total total;
     int n;
     struct status_run *runs = live_runs(r, now_us, &n);
+    if (runs == NULL)
+        return -1;
     status_total(r, &total);
     write_daemon(&w, status_limits(r), d);
     write_total(&w, &total);

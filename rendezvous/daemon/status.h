@@ -12,9 +12,9 @@
 #include "rendezvous/base/buf.h"
 #include "rendezvous/core/rdzv.h"
 #include "rendezvous/net/conn.h"
+#include "rendezvous/proto/http.h"
 
 #define STATUS_NODES_DEFAULT 256 /* listed of a run, unless asked for more */
-#define STATUS_HTTP_CODES    10
 
 /* Why a connection was closed before its node joined. */
 enum stranger {
@@ -35,7 +35,7 @@ struct status_counts {
     struct {
         int code; /* 0: not used yet */
         int64_t answers;
-    } http[STATUS_HTTP_CODES];
+    } http[HTTP_STATUSES];
     int64_t ticks, lag_us, lag_max_us;
 };
 
@@ -52,8 +52,8 @@ struct status_daemon {
 };
 
 /*
- * Append to `out`; -1 where that is full. `run`: only those of this id, NULL
- * for all; at most nodes_max nodes of each are listed.
+ * Append to `out`; -1 where that is full, or there is no memory. `run`: only
+ * those of this id, NULL for all; at most nodes_max nodes of each are listed.
  */
 int status_json(struct buf *out,
                 const struct rdzv *r,

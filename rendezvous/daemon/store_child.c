@@ -9,7 +9,8 @@
 #include "rendezvous/daemon/store_doors.h"
 #include "rendezvous/net/handover.h"
 
-#define AGAIN_MS 1000 /* before one that ended is started again */
+/* Before one that ended, or did not start, is started. */
+#define AGAIN_MS 1000
 
 static void run_store(const struct helper_fds *fds, const void *arg)
 {
@@ -19,12 +20,16 @@ static void run_store(const struct helper_fds *fds, const void *arg)
     store_doors_main(fds, NULL);
 }
 
+static void on_again(uv_timer_t *timer);
+
 static void start(struct store_child *c)
 {
     struct helper_fds fds = {.listener = -1, .chan = c->take};
     struct ddp_err err;
-    if (helper_start(&c->pid, &fds, run_store, NULL, &err) != 0)
-        log_warnx("the c10d store does not start: %s", err.text);
+    if (helper_start(&c->pid, &fds, run_store, NULL, &err) == 0)
+        return;
+    log_warnx("the c10d store does not start: %s; trying again", err.text);
+    (void)uv_timer_start(&c->again, on_again, AGAIN_MS, 0);
 }
 
 static void on_again(uv_timer_t *timer)
@@ -53,12 +58,12 @@ int store_child_open(struct store_child *c,
     *c = (struct store_child){.take = -1};
     if (handover_pair(give, &c->take, err) != 0)
         return -1;
-    start(c);
     (void)uv_signal_init(loop, &c->sigchld);
     (void)uv_timer_init(loop, &c->again); /* cannot fail */
     c->sigchld.data = c->again.data = c;
     if (uv_signal_start(&c->sigchld, on_sigchld, SIGCHLD) != 0)
         return ddp_err_set(err, DDP_E_NOMEM, "cannot watch over the store");
+    start(c); /* it is watched from its first moment on */
     return 0;
 }
 

@@ -20,8 +20,9 @@ struct store_child {
     uv_timer_t again;
 };
 
-/* Starts it. *give is the channel's giving end, for struct server_conf, which
- * owns it. Errors: DDP_E_NOMEM. */
+/* Starts it; where it cannot be started now it is tried again each second.
+ * *give is the channel's giving end, for struct server_conf, which owns it.
+ * Errors: DDP_E_NOMEM, after which the process is to end. */
 int store_child_open(struct store_child *c,
                      uv_loop_t *loop,
                      int *give,

@@ -10,10 +10,8 @@
 
 #include "rendezvous/base/err.h"
 
-#define ALLOW_NETS_MAX 64
-#define ALLOW_ADDRS_MAX                                                        \
-    262144 /* two for each of the most nodes there can be                      \
-            */
+#define ALLOW_NETS_MAX  64
+#define ALLOW_ADDRS_MAX 262144 /* two for each of the most nodes */
 
 struct allow;
 

@@ -55,8 +55,8 @@ int handover_take(int chan,
                   size_t *len);
 
 /*
- * Gives without a giver: a copy of `fd` and `len` bytes of `data`, now or not at
- * all. 0, or -1 where the channel is full.
+ * Gives without a giver: a copy of `fd` and `len` bytes of `data`, now or not
+ * at all. 0, or -1 where the channel is full.
  */
 int handover_give(int chan, int fd, const uint8_t *data, size_t len);
 

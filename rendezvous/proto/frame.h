@@ -36,10 +36,11 @@ enum frame_result frame_take_hello(struct buf *in);
  */
 enum frame_result
 frame_peek(const struct buf *in, const uint8_t **payload, size_t *len);
-/* The length that the frame at the front announces; 0: not there yet. */
-size_t frame_announced(const struct buf *in);
-
 void frame_drop(struct buf *in, size_t payload_len);
+
+/* The length that the frame at the front announces, impossible ones too; 0 also
+ * where that is not there yet. */
+size_t frame_announced(const struct buf *in);
 
 /* Appends one frame. 0, or -1: over FRAME_MAX or over the buffer's limit. */
 int frame_put(struct buf *out, const void *payload, size_t len);

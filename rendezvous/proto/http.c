@@ -259,6 +259,8 @@ const char *http_reason(int status)
         {503, "Service Unavailable"},
         {505, "HTTP Version Not Supported"},
     };
+    _Static_assert(sizeof(rows) / sizeof(rows[0]) == HTTP_STATUSES,
+                   "whoever counts answers has a place for each");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].status == status)
             return rows[i].reason;

@@ -14,6 +14,7 @@
 #define HTTP_HEAD_MAX   8192u /* bytes, request line and header fields */
 #define HTTP_TARGET_MAX 1024u
 #define HTTP_LINE_MAX   512u /* room for an answer's head */
+#define HTTP_STATUSES   10   /* that there are to answer with */
 
 enum http_state {
     HTTP_METHOD,

@@ -100,6 +100,27 @@ kill -KILL "$(pid_of daemon)"
 end_of daemon
 eventually 2 is_gone "$_store" || fail 'the store outlived a killed daemon'
 
+# It cannot be started now, while its user may have no more processes: later.
+if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
+    chmod 711 "$E2E_WORK" "$E2E_DIR"
+    as_other()
+    {
+        _name=$1
+        shift
+        background "$_name" setpriv --reuid=54322 --regid=54322 \
+            --clear-groups prlimit --nproc=2 "$@"
+    }
+    as_other other sleep 60
+    eventually 5 grep -qs sleep "/proc/$(pid_of other)/comm" ||
+        fail 'no process of another user'
+    as_other few "$DDPRDZVD" --listen="127.0.0.1:$port" --c10d
+    wait_for 'c10d store does not start.*trying again' few.err
+    kill -KILL "$(pid_of other)"
+    use late
+    kill -TERM "$(pid_of few)"
+    ends_with 0 few
+fi
+
 # Not with a token; and without --c10d the port says what it does not speak.
 head -c 32 /dev/urandom | base64 >token
 chmod 600 token

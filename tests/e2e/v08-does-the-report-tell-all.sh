@@ -94,10 +94,35 @@ has_not 'last lines' it.err
 
 # Nothing to tell, but asked for; and a place where nothing can be written.
 launch 0 --report=fine true
+mkfifo reports
+cat reports >reported &
+launch 0 --report=reports true
+wait $!
+[ -p reports ] || fail 'a file in the place of a FIFO'
+has '"succeeded": true' reported
 python3 -c 'import json
 r = json.load(open("fine"))
 assert r["succeeded"] and r["first_failure"] is None, r'
 same '' "$(cat it.err)" 'what a success says'
+
+# Names that are no UTF-8 leave it JSON.
+launch 0 --rdzv_id="$(printf 'a\377b')" --report=odd --events=odd.events true
+python3 -c 'import json
+assert json.load(open("odd", "rb"))["run"] == "a\ufffdb"
+assert {json.loads(e)["run"] for e in open("odd.events", "rb")} == {"a\ufffdb"}'
+
+# Events into a pipe: by name, and by a descriptor as of a shell's >(command).
+mkfifo pipe
+cat pipe >piped &
+launch 0 --events=pipe true
+wait $!
+launch 0 --events=/dev/fd/8 true 8>given
+launch 0 --events=/dev/stdout true
+for file in piped given it.out; do
+    lines 1 '"event":"end"' $file
+    lines 1 '"event":"connecting"' $file
+done
+
 launch 0 --report=none/x --events=none/x true
 has 'cannot write the report to none/x: No such file' it.err
 has 'cannot write to none/x: No such file' it.err

@@ -1,5 +1,5 @@
-/* links: launcher/conf_words */
-/* links: launcher/conf launcher/conf_output launcher/conf_meet launcher/conf_rdzv */
+/* links: launcher/conf_words launcher/conf_rdzv */
+/* links: launcher/conf launcher/conf_output launcher/conf_meet */
 /* links: launcher/conf_program launcher/options launcher/program */
 /* links: launcher/conf_place launcher/cpus launcher/topology launcher/nvml */
 /* links: launcher/gpus launcher/signals rendezvous/base/opts_complete */

@@ -1,10 +1,11 @@
 /*
  * How long snapshots of a GPU's memory keep a training step waiting, and how
  * fast they get to the disk: a state as large as that of GPT-2 with 124 million
- * parameters (with Adam's averages 1.5 GB), steps of so many ms on the GPU (400,
- * longer than checksums of the state take), a snapshot at each of them. The stall is what a step with a snapshot takes more
- * than one without, as the host sees it and its stream.
- * usage: bench_snapshot [FOLDER [STEPS [STEP_MS [MB]]]]
+ * parameters (with Adam's averages 1.5 GB), steps of so many ms on the GPU
+ * (400, longer than checksums of the state take), a snapshot at each of them.
+ * The stall is what a step with a snapshot takes more than one without, as the
+ * host sees it and its stream. usage: bench_snapshot [FOLDER [STEPS [STEP_MS
+ * [MB]]]]
  */
 #include <cuda_runtime_api.h>
 #include <fcntl.h>

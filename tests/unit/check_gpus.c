@@ -129,6 +129,9 @@ START_TEST(test_visible_devices_limit_the_list)
         {"0,-1,1", "0"},
         {"NoDevFiles", ""},
         {"0,0", ""},
+        {"0,00", ""},
+        {"1,GPU-bb", ""},
+        {"GPU-", ""},
         {"GPU-bb", "GPU-bb"},
         {"GPU-b,0", "GPU-b 0"},
         {"GPU-cc,0", ""},
@@ -236,7 +239,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_nvml_tells_what_gpus_there_are);
     tcase_add_test(t, test_nvml_parts_and_lost_gpus);
-    tcase_add_loop_test(t, test_visible_devices_limit_the_list, 0, 14);
+    tcase_add_loop_test(t, test_visible_devices_limit_the_list, 0, 17);
     tcase_add_test(t, test_nvml_health_and_processes);
     tcase_add_test(t, test_nvml_without_a_driver_says_so);
     tcase_add_test(t, test_driver_files_tell_where_there_is_no_library);

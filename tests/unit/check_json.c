@@ -48,6 +48,28 @@ START_TEST(test_json_nests)
 }
 END_TEST
 
+/* The same for people. */
+START_TEST(test_json_lines)
+{
+    j.lines = true;
+    json_open(&j, NULL, '{');
+    json_open(&j, "a", '[');
+    json_int(&j, NULL, 1);
+    json_open(&j, NULL, '{');
+    json_close(&j, '}');
+    json_close(&j, ']');
+    json_null(&j, "b");
+    json_close(&j, '}');
+    ck_assert_str_eq(written(), "{\n"
+                                "  \"a\": [\n"
+                                "    1,\n"
+                                "    {}\n"
+                                "  ],\n"
+                                "  \"b\": null\n"
+                                "}");
+}
+END_TEST
+
 START_TEST(test_json_numbers)
 {
     json_open(&j, NULL, '[');
@@ -60,10 +82,12 @@ START_TEST(test_json_numbers)
     json_seconds(&j, NULL, 999);
     json_seconds(&j, NULL, 1050000);
     json_seconds(&j, NULL, INT64_MAX);
+    json_micros(&j, NULL, -5);
+    json_micros(&j, NULL, 1000005);
     json_close(&j, ']');
     ck_assert_str_eq(written(), "[0,-1,9223372036854775807,"
                                 "-9223372036854775808,0.000,0.000,0.000,1.050,"
-                                "9223372036854.775]");
+                                "9223372036854.775,0.000000,1.000005]");
 }
 END_TEST
 
@@ -73,7 +97,7 @@ static const struct {
     {"", ""},
     {"node-1", "node-1"},
     {"a\"b\\c", "a\\\"b\\\\c"},
-    {"\x01\n\x1b[2J\x7f", "\\u0001\\u000a\\u001b[2J\\u007f"},
+    {"\x01\n\r\t\x1b[2J\x7f", "\\u0001\\n\\r\\t\\u001b[2J\\u007f"},
     {"\xc2\x9b", "\\u009b"}, /* CSI of eight bits */
     {"\xc2\x80|\xc2\x9f|\xc2\xa0", "\\u0080|\\u009f|\xc2\xa0"},
     {"\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80",
@@ -117,6 +141,7 @@ int main(void)
     TCase *tc = tcase_create("fast");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_json_nests);
+    tcase_add_test(tc, test_json_lines);
     tcase_add_test(tc, test_json_numbers);
     tcase_add_loop_test(tc, test_json_texts, 0,
                         sizeof(texts) / sizeof(texts[0]));

@@ -116,6 +116,37 @@ START_TEST(test_log_full_pipe_does_not_block)
 }
 END_TEST
 
+/* Neither does a terminal that nobody reads, which says that it takes something
+ * when it takes less than a line. */
+START_TEST(test_log_full_terminal_does_not_block)
+{
+    static char text[1000], screen[128 * 1024];
+    size_t len = 0;
+    ssize_t n;
+    char name[64];
+    int master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+    ck_assert_int_eq(grantpt(master), 0);
+    ck_assert_int_eq(unlockpt(master), 0);
+    ck_assert_int_eq(ptsname_r(master, name, sizeof(name)), 0);
+    int terminal = open(name, O_RDWR | O_NOCTTY);
+    ck_assert_int_eq(dup2(terminal, STDERR_FILENO), STDERR_FILENO);
+    memset(text, 'x', sizeof(text) - 1);
+    int64_t began_us = mono_now_us();
+    for (int i = 0; i < 300; i++)
+        log_info("%s", text);
+    ck_assert_int_lt(mono_now_us() - began_us, 1 * MONO_S);
+    while ((n = read(master, screen, sizeof(screen))) > 0)
+        ;
+    log_info("again");
+    while ((n = read(master, screen + len, sizeof(screen) - 1 - len)) > 0)
+        len += (size_t)n;
+    screen[len] = '\0';
+    const char *again = strstr(screen, "\nt: (lines lost before this one: ");
+    ck_assert_ptr_nonnull(again);
+    ck_assert_str_eq(strchr(again, ')'), ") again\r\n");
+}
+END_TEST
+
 /* A stream that is closed is not left to the next socket that is made. */
 START_TEST(test_log_init_fills_closed_streams)
 {
@@ -143,6 +174,7 @@ int main(void)
     tcase_add_test(tc, test_log_warn_appends_errno);
     tcase_add_loop_test(tc, test_log_long_text_is_one_line, 0, 2);
     tcase_add_test(tc, test_log_full_pipe_does_not_block);
+    tcase_add_test(tc, test_log_full_terminal_does_not_block);
     tcase_add_test(tc, test_log_init_fills_closed_streams);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);

@@ -53,7 +53,7 @@ static void start(bool tee)
             if (fd != pair[1])
                 (void)close(fd);
         (void)signal(SIGPIPE, SIG_IGN);
-        relay_main(pair[1], &conf, NULL);
+        relay_main(pair[1], -1, &conf, NULL);
     }
     ck_assert_int_gt(pid, 0);
     (void)close(pair[1]);

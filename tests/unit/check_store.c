@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "rendezvous/core/store.h"
 
@@ -362,6 +363,17 @@ static const struct conversation {
       {"1 WAIT /b", ""},
       {"0 SET /a 1", ""},
       {"0 LIST_KEYS", "0=i:1 0=v:/a"}}},
+    {"the list of keys that come and go",
+     {{"0 MULTI_SET /a 1 /b 1 /c 1 /e 1", ""},
+      {"0 LIST_KEYS", "0=i:4 0=v:/e 0=v:/c 0=v:/b 0=v:/a"},
+      {"0 SET /b 2", ""},
+      {"0 DELETE_KEY /c", "0=i:1"},
+      {"0 LIST_KEYS", "0=i:3 0=v:/e 0=v:/b 0=v:/a"},
+      {"0 DELETE_KEY /e", "0=i:1"},
+      {"0 DELETE_KEY /a", "0=i:1"},
+      {"0 LIST_KEYS", "0=i:1 0=v:/b"},
+      {"0 DELETE_KEY /b", "0=i:1"},
+      {"0 LIST_KEYS", "0=i:0"}}},
     {"hello and ping", {{"0 VALIDATE", ""}, {"0 PING 12345", "0=u:12345"}}},
     {"a queue gives what was pushed first",
      {{"0 QUEUE_LEN /q", "0=i:0"},
@@ -653,6 +665,32 @@ START_TEST(test_many_keys_are_all_found)
 }
 END_TEST
 
+/* A table that was large once does not make a list of few keys dear: 60,000 of
+ * them are a client's 60 KB, and the others wait meanwhile. */
+START_TEST(test_list_of_few_keys_is_cheap)
+{
+    enum {
+        N = 200000,
+        LISTS = 60000
+    };
+    struct store *s = new_store((size_t)64 << 20);
+    struct c10d_request list = {.op = C10D_LIST_KEYS};
+    char key[24];
+    for (int i = 0; i < 2 * N; i++) {
+        (void)snprintf(key, sizeof(key), "/key/%d", i % N);
+        struct c10d_request r = set_of(key, NULL, 0);
+        r.op = i < N ? C10D_SET : C10D_DELETE_KEY;
+        ck_assert_int_eq(store_step(s, 0, C10D_NEW, &r, NULL), 0);
+        sent.len = 0;
+    }
+    clock_t began = clock();
+    for (int i = 0; i < LISTS; i++, sent.len = 0)
+        ck_assert_int_eq(store_step(s, 0, C10D_NEW, &list, NULL), 0);
+    ck_assert_int_lt((clock() - began) / CLOCKS_PER_SEC, 1);
+    store_del(s);
+}
+END_TEST
+
 /* -- the model ------------------------------------------------------------- */
 
 /* A store of four keys: who is there, and what each connection waits for. */
@@ -767,6 +805,7 @@ static Suite *suite(void)
     tcase_add_test(t, test_append_over_the_value_limit_is_refused);
     tcase_add_test(t, test_store_without_room_for_its_table_is_not_made);
     tcase_add_test(t, test_many_keys_are_all_found);
+    tcase_add_test(t, test_list_of_few_keys_is_cheap);
     suite_add_tcase(s, t);
     return s;
 }

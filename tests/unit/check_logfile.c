@@ -1,0 +1,155 @@
+/* links: launcher/logfile launcher/lines */
+/*
+ * Files that are changed for new ones, where that goes and where it does not.
+ */
+#include <check.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher/logfile.h"
+
+#define LIMIT 64
+
+static char root[] = "/tmp/check_logfile.XXXXXX";
+static struct logfile f;
+
+static void setup(void)
+{
+    ck_assert_ptr_nonnull(mkdtemp(root));
+    ck_assert_int_eq(chdir(root), 0);
+}
+
+static void teardown(void)
+{
+    char line[sizeof(root) + 16];
+    logfile_close(&f);
+    (void)snprintf(line, sizeof(line), "rm -rf %s", root);
+    ck_assert_int_eq(chdir("/"), 0);
+    ck_assert_int_eq(system(line), 0);
+}
+
+static off_t size_of(const char *name)
+{
+    struct stat st;
+    return stat(name, &st) == 0 ? st.st_size : -1;
+}
+
+/* Ten lines of ten bytes into files of LIMIT. */
+static void put_lines(void)
+{
+    for (int i = 0; i < 10; i++)
+        ck_assert(logfile_put(&f, "123456789\n", 10));
+}
+
+/* Lines are never cut, the newest older file is NAME.1, the oldest one goes. */
+START_TEST(test_logfile_at_its_limit_becomes_the_newest_of_the_older_ones)
+{
+    ck_assert_int_eq(logfile_open(&f, "log", 1, LIMIT, 2), 0);
+    put_lines();
+    ck_assert_int_eq(size_of("log"), 40);
+    ck_assert_int_eq(size_of("log.1"), 60);
+    ck_assert_int_eq(size_of("log.2"), -1);
+    put_lines();
+    put_lines();
+    ck_assert_int_eq(size_of("log"), 60);
+    ck_assert_int_eq(size_of("log.1"), 60);
+    ck_assert_int_eq(size_of("log.2"), 60);
+    ck_assert_int_eq(size_of("log.3"), -1);
+    ck_assert_int_eq(f.rotations, 4);
+}
+END_TEST
+
+/* Something else has the name that the older one would get. */
+START_TEST(test_logfile_that_cannot_be_renamed_grows_on)
+{
+    ck_assert_int_eq(mkdir("log.1", 0777), 0);
+    ck_assert_int_eq(logfile_open(&f, "log", 1, LIMIT, 1), 0);
+    put_lines();
+    ck_assert_int_eq(size_of("log"), 100);
+    ck_assert_int_eq(f.rotations, 0);
+    ck_assert_int_eq(f.lost, 0);
+    ck_assert_int_eq(rmdir("log.1"), 0); /* and when the name is free again */
+    ck_assert(logfile_put(&f, "last\n", 5));
+    ck_assert_int_eq(size_of("log.1"), 100);
+    ck_assert_int_eq(size_of("log"), 5);
+}
+END_TEST
+
+/* What a round finds there already is kept, and told from its own. */
+START_TEST(test_logfile_of_an_earlier_round_is_appended_to)
+{
+    char text[128] = "";
+    ck_assert_int_eq(logfile_open(&f, "log", 1, 0, 0), 0);
+    ck_assert(logfile_put(&f, "one\n", 4));
+    logfile_close(&f);
+    ck_assert_int_eq(logfile_open(&f, "log", 2, 0, 0), 0);
+    ck_assert(logfile_put(&f, "two\n", 4));
+    ck_assert_int_gt(pread(f.fd, text, sizeof(text) - 1, 0), 0);
+    ck_assert_str_eq(text, "one\n--- ddprun: round 2 begins ---\ntwo\n");
+}
+END_TEST
+
+/* Nothing is lost but what came while it could not be written. */
+START_TEST(test_logfile_that_cannot_be_opened_counts_and_tries_again)
+{
+    char text[128] = "";
+    ck_assert_int_eq(logfile_open(&f, "gone/log", 1, 0, 0), -1);
+    ck_assert(!logfile_put(&f, "12345", 5));
+    ck_assert_int_eq(f.lost, 5);
+    ck_assert_int_eq(mkdir("gone", 0777), 0);
+    ck_assert(logfile_put(&f, "here\n", 5));
+    ck_assert_int_gt(pread(f.fd, text, sizeof(text) - 1, 0), 0);
+    ck_assert_str_eq(text,
+                     "\n--- ddprun: 5 bytes are missing here ---\nhere\n");
+    ck_assert_int_eq(f.lost, 5);
+}
+END_TEST
+
+/* Events may go into a pipe: one that is full holds nobody up, and nothing but
+ * what was put is in it, with what was cut off on a line of its own. */
+START_TEST(test_logfile_of_events_may_be_a_pipe)
+{
+    static char text[128 * 1024];
+    memset(text, 'x', sizeof(text));
+    ck_assert_int_eq(mkfifo("pipe", 0600), 0);
+    f = (struct logfile){.fd = -1, .append = true, .path = strdup("pipe")};
+    ck_assert(!logfile_put(&f, "1\n", 2)); /* nobody reads */
+    int reader = open("pipe", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    ck_assert(logfile_put(&f, "2\n", 2));
+    ck_assert_int_eq(read(reader, text, sizeof(text)), 2);
+    ck_assert_int_eq(memcmp(text, "2\n", 2), 0);
+    ck_assert(!logfile_put(&f, text, sizeof(text)));
+    ck_assert(!logfile_put(&f, "3\n", 2));
+    ssize_t n = read(reader, text, sizeof(text));
+    ck_assert_int_gt(n, 4096);
+    ck_assert_int_eq(text[n - 1], 'x');
+    ck_assert(logfile_put(&f, "4\n", 2));
+    ck_assert_int_eq(read(reader, text, sizeof(text)), 3);
+    ck_assert_int_eq(memcmp(text, "\n4\n", 3), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("logfile");
+    TCase *tc = tcase_create("fast");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(
+        tc, test_logfile_at_its_limit_becomes_the_newest_of_the_older_ones);
+    tcase_add_test(tc, test_logfile_that_cannot_be_renamed_grows_on);
+    tcase_add_test(tc, test_logfile_of_an_earlier_round_is_appended_to);
+    tcase_add_test(tc,
+                   test_logfile_that_cannot_be_opened_counts_and_tries_again);
+    tcase_add_test(tc, test_logfile_of_events_may_be_a_pipe);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,196 @@
+/* clang-format off */
+/* links: launcher/output launcher/relay launcher/stream launcher/console launcher/logfile launcher/lines */
+/* links: launcher/conf_output launcher/options rendezvous/base/opts */
+/* links: rendezvous/daemon/helper rendezvous/net/token rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl */
+/* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/log rendezvous/base/mono */
+/* libs: -ldl */
+/* clang-format on */
+/*
+ * The agent's side of the output, with a relay of its own: the test is agent
+ * and worker.
+ */
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/output.h"
+
+static struct conf conf;
+static struct output *o;
+static struct output_ends ends;
+static volatile pid_t relay;
+static volatile sig_atomic_t alarms;
+
+static void start(void)
+{
+    struct msg_world world = {.round = 1, .world_size = 1};
+    struct ddp_err err;
+    conf.nproc = 1;
+    conf.hang.idle_us = INT64_MAX;
+    o = output_new(&conf);
+    ck_assert_int_eq(output_open(o, &world, 0, "", &ends, &err), 0);
+    ck_assert_int_ge(ends.err, 0);
+    relay = output_pid(o);
+}
+
+static void put(const char *text)
+{
+    ck_assert_int_eq(write(ends.err, text, strlen(text)),
+                     (ssize_t)strlen(text));
+}
+
+static void stop(void)
+{
+    output_close(&ends);
+    output_worker_ended(o, 0);
+    output_finish(o, false, -1);
+}
+
+static void on_alarm(int signo)
+{
+    (void)signo;
+    if (++alarms == 2)
+        (void)kill(relay, SIGCONT);
+}
+
+/* Asks a relay that is stopped until the second of some signals. */
+static void ask_among_signals(char tail[LINES_TAIL_BYTES + 1])
+{
+    struct itimerval each = {.it_value.tv_usec = 5000,
+                             .it_interval.tv_usec = 5000};
+    alarms = 0;
+    ck_assert_int_eq(kill(relay, SIGSTOP), 0);
+    ck_assert_int_eq(setitimer(ITIMER_REAL, &each, NULL), 0);
+    output_tail(o, 0, tail);
+    while (alarms < 2)
+        (void)pause();
+    ck_assert_int_eq(setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL), 0);
+}
+
+/* Other workers die while the agent waits for the last words of one. On a busy
+ * machine the relay may take longer than it is waited for, now and then. */
+START_TEST(test_output_tail_is_heard_through_signals)
+{
+    char tail[LINES_TAIL_BYTES + 1] = "";
+    struct sigaction sa = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+    start();
+    put("last words\n");
+    ck_assert_int_eq(sigaction(SIGALRM, &sa, NULL), 0);
+    for (int i = 0; i < 20 && tail[0] == '\0'; i++)
+        ask_among_signals(tail);
+    ck_assert_str_eq(tail, "last words\n");
+    stop();
+}
+END_TEST
+
+/* A relay that is stuck is waited for once, and asked again when the answer
+ * that came too late is there. */
+START_TEST(test_output_tail_of_a_stuck_relay_is_empty_until_it_answers)
+{
+    char tail[LINES_TAIL_BYTES + 1] = "";
+    start();
+    put("last words\n");
+    ck_assert_int_eq(kill(relay, SIGSTOP), 0);
+    output_tail(o, 0, tail);
+    ck_assert_str_eq(tail, "");
+    ck_assert_int_eq(kill(relay, SIGCONT), 0);
+    for (int i = 0; i < 100 && tail[0] == '\0'; i++) {
+        (void)usleep(10000);
+        output_tail(o, 0, tail);
+    }
+    ck_assert_str_eq(tail, "last words\n");
+    stop();
+}
+END_TEST
+
+/* The relay is killed while a worker writes: another one goes on where it was,
+ * and none of what it had not read is lost. */
+START_TEST(test_output_of_a_killed_relay_is_taken_over)
+{
+    char tail[LINES_TAIL_BYTES + 1] = "";
+    start();
+    ck_assert_int_eq(kill(relay, SIGSTOP), 0);
+    put("written meanwhile\n");
+    ck_assert_int_eq(kill(relay, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(relay, NULL, 0), relay);
+    output_restart(o);
+    ck_assert_int_ne(output_pid(o), relay);
+    output_tail(o, 0, tail);
+    ck_assert_str_eq(tail, "written meanwhile\n");
+    stop();
+}
+END_TEST
+
+/* Workers of 200 attempts say a word each and die, while the next ones start:
+ * all that a copy of an attempt's lines has is of that attempt. */
+START_TEST(test_output_of_an_attempt_is_filtered_into_its_own_file)
+{
+    enum {
+        ATTEMPTS = 200
+    };
+    char root[] = "/tmp/check_output.XXXXXX", path[128], text[64], want[64];
+    struct msg_world world = {.world_size = 2};
+    struct output_ends each[2];
+    struct ddp_err err;
+    conf.nproc = 2;
+    conf.hang.idle_us = INT64_MAX;
+    conf.output.redirects[0] = conf.output.redirects[1] = CONF_STDOUT;
+    conf.output.filters[0].text[0] = strdup("out");
+    conf.output.filters[0].len = 1;
+    ck_assert_ptr_nonnull(mkdtemp(root));
+    o = output_new(&conf);
+    for (int i = 0; i < ATTEMPTS; i++) {
+        world.round = i + 1;
+        (void)snprintf(path, sizeof(path), "%s/%d", root, i);
+        ck_assert_int_eq(mkdir(path, 0777), 0);
+        for (int rank = 0; rank < 2; rank++) {
+            (void)snprintf(path, sizeof(path), "%s/%d/%d", root, i, rank);
+            ck_assert_int_eq(mkdir(path, 0777), 0);
+            ck_assert_int_eq(
+                output_open(o, &world, rank, path, &each[rank], &err), 0);
+        }
+        int len = snprintf(text, sizeof(text), "out %d", i); /* no newline */
+        ck_assert_int_eq(write(each[1].out, text, (size_t)len), len);
+        output_close(&each[0]);
+        output_close(&each[1]);
+    }
+    output_finish(o, false, -1);
+    for (int i = 0; i < ATTEMPTS; i++) {
+        (void)snprintf(path, sizeof(path), "%s/%d/filtered_stdout.log", root,
+                       i);
+        (void)snprintf(want, sizeof(want), "out %d\n", i);
+        FILE *f = fopen(path, "re");
+        ck_assert_ptr_nonnull(f);
+        memset(text, 0, sizeof(text));
+        ck_assert_uint_gt(fread(text, 1, sizeof(text) - 1, f), 0);
+        (void)fclose(f);
+        ck_assert_str_eq(text, want);
+    }
+    (void)snprintf(path, sizeof(path), "rm -rf %s", root);
+    ck_assert_int_eq(system(path), 0);
+}
+END_TEST
+
+int main(void)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    Suite *suite = suite_create("output");
+    TCase *tc = tcase_create("net");
+    tcase_add_test(tc, test_output_tail_is_heard_through_signals);
+    tcase_add_test(tc,
+                   test_output_tail_of_a_stuck_relay_is_empty_until_it_answers);
+    tcase_add_test(tc, test_output_of_a_killed_relay_is_taken_over);
+    tcase_add_test(tc, test_output_of_an_attempt_is_filtered_into_its_own_file);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
