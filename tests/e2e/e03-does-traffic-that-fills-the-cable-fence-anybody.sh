@@ -40,13 +40,13 @@ for i in range(8):
     threading.Thread(target=pour).start()
 print("pouring", flush=True)
 PY
-# flood MACHINE WORD: in the background, there.
+# flood MACHINE NAME WORD: in the background, there.
 flood()
 {
-    background "$1_$2" ip netns exec "dpe$$-$1" python3 flood.py "$2"
+    background "$1_$2" ip netns exec "dpe$$-$1" python3 flood.py "$3"
 }
-flood host take
-flood other take
+flood host take take
+flood other take take
 wait_for taking host_take.out
 wait_for taking other_take.out
 for machine in host other; do
@@ -54,10 +54,10 @@ for machine in host other; do
         --rdzv_endpoint=host:29500 --rdzv_conf=heartbeat_timeout=1 ./careful
 done
 wait_world 2
-flood host 10.77.0.2
-flood other 10.77.0.1
-wait_for pouring host_10.77.0.2.out
-wait_for pouring other_10.77.0.1.out
+flood host pour 10.77.0.2
+flood other pour 10.77.0.1
+wait_for pouring host_pour.out
+wait_for pouring other_pour.out
 sleep 6
 same 1 "$(newest_round)" 'newest round after six leases'
 began=$(now_ms)
