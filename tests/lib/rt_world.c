@@ -121,10 +121,17 @@ static bool ends_within(pid_t pid, int64_t timeout_ms)
     return ended > 0;
 }
 
+int rt_slow(void)
+{
+    const char *given = getenv("CK_TIMEOUT_MULTIPLIER"); /* Check's own */
+    long times = given == NULL ? 1 : strtol(given, NULL, 10);
+    return times < 1 || times > 100 ? 1 : (int)times;
+}
+
 int rt_wait(pid_t pid, int64_t timeout_ms)
 {
     int status;
-    if (!ends_within(pid, timeout_ms)) {
+    if (!ends_within(pid, timeout_ms * rt_slow())) {
         rt_kill(pid);
         return -1;
     }
