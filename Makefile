@@ -318,7 +318,7 @@ check-gpu: all $(GPU_TESTS)
 	tests/gpu/run $(B)
 
 tests: $(ALL_TESTS)
-.PHONY: tests FORCE
+.PHONY: tests e2e-programs FORCE
 
 # Fuzz targets name what they link in the same way. They are built by clang with
 # libFuzzer into build-fuzz/, by a second make; in any other build they get a
@@ -344,8 +344,9 @@ check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
 	scripts/run-tests $^
 check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 	scripts/run-tests $^
-check-e2e: all $(FAKE_NVML) $(EMULATED)
+check-e2e: e2e-programs
 	tests/e2e/run $(B)
+e2e-programs: all $(FAKE_NVML) $(EMULATED)
 # MINUTES=, SEED=, MTBF= (scripts/soak)
 soak: all
 	scripts/soak $(B)
@@ -450,7 +451,7 @@ install: all
 	chmod 644 $(COMPLETIONS)
 
 clean:
-	rm -rf build build-address build-thread build-fuzz \
+	rm -rf build build-address build-thread build-leaks build-fuzz \
 		build-coverage build-aarch64
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

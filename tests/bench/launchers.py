@@ -385,13 +385,23 @@ class Who:
     def everybody(self):
         return [self.ddprun, *self.forkloop, *self.hydra, *self.torchrun]
 
+    def ours(self):
+        """torchrun has no such thing."""
+        return [self.ddprun]
+
+    def dynamic(self):
+        """The loop is linked statically, to be the floor in time."""
+        return [self.ddprun, *self.hydra, *self.torchrun]
+
+    def fast(self):
+        return [c for c in self.everybody() if c.poll_s < 1]
+
     def elastic(self):
         return [self.ddprun, *self.torchrun]
 
     def elastic_fast(self):
         """For what has nothing to do with how fast torchrun polls."""
-        fast = [t for t in self.torchrun if t.poll_s < 1]
-        return [self.ddprun, *fast]
+        return [c for c in self.elastic() if c.poll_s < 1]
 
 
 def find(build, programs, quick, notes):

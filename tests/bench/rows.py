@@ -1,25 +1,13 @@
-"""The rows of the table: each is a function that says which trial is played,
-and which of its figures is shown.
+"""The rows of the table: which trial is played, by whom, and which of its
+figures is shown.
 """
 
 import dataclasses
 
-from launchers import (
-    GROW,
-    LIFE1,
-    LIFE4,
-    LIFE16,
-    LIFE64,
-    NODE,
-    ORPHANS,
-    REDIRECT,
-    RESTART,
-    RESTART2,
-    SILENT,
-    SILENT5,
-    TEE,
-)
+import launchers
 
+# Figures are in us where the unit is ms or s, in KiB for MiB, in ns for us, in
+# 1/s for 1000/s.
 PER_UNIT = {"ms": 1000, "s": 1e6, "MiB": 1024, "us": 1000, "1000/s": 1000}
 
 
@@ -38,226 +26,99 @@ class Row:
         return self.unit.endswith("/s")
 
 
-ROWS = {}
+ROWS = {}  # name: function of a Bench that returns its Row
 
 
-def row(title, unit, target=None, times_floor=None, limit_s=20):
-    """Registers a function that returns {contender: numbers}: in us where the
-    unit is ms or s, ns for us, KiB for MiB, /s for 1000/s."""
+def row(name, unit, target, title, measure, times_floor=None, limit_s=60):
+    """measure: of a Bench returns {contender: figures}."""
 
-    def register(measure):
-        name = measure.__name__
+    def make(bench):
+        numbers = {
+            c: values and [v / PER_UNIT[unit] for v in values]
+            for c, values in measure(bench).items()
+        }
+        return Row(name, title, unit, target, times_floor, limit_s, numbers)
 
-        def make(bench):
-            numbers = {
-                c: values and [v / PER_UNIT[unit] for v in values]
-                for c, values in measure(bench).items()
-            }
-            return Row(name, title, unit, target, times_floor, limit_s, numbers)
-
-        ROWS[name] = make
-        return measure
-
-    return register
+    ROWS[name] = make
 
 
 # -- launchers ----------------------------------------------------------------
 
-
-@row("start to the worker's main, 1 worker", "ms")
-def start1(bench):
-    return bench.stage.figures(LIFE1, bench.who.everybody(), "start_us")
-
-
-@row("start to the last worker's main, 4 workers", "ms", target=5)
-def start4(bench):
-    return bench.stage.figures(LIFE4, bench.who.everybody(), "start_us")
-
-
-@row("start to the last worker's main, 16 workers", "ms")
-def start16(bench):
-    return bench.stage.figures(LIFE16, bench.who.everybody(), "start_us")
-
-
-@row("start to the last worker's main, 64 workers", "ms", target=45)
-def start64(bench):
-    return bench.stage.figures(LIFE64, bench.who.everybody(), "start_us")
-
-
-@row("4 workers' end to the launcher's exit", "ms", target=2)
-def exit4(bench):
-    return bench.stage.figures(LIFE4, bench.who.everybody(), "exit_us")
+# Name, unit, target, what is played (launchers.py), its figure, by whom (a
+# method of Who), title. 800 MB at 500 MB/s are 1.6 s.
+LAUNCHERS = """
+start1   ms  -    LIFE1    start_us  everybody     start to the worker's main, 1 worker
+start4   ms  5    LIFE4    start_us  everybody     start to the last worker's main, 4 workers
+start16  ms  -    LIFE16   start_us  everybody     start to the last worker's main, 16 workers
+start64  ms  45   LIFE64   start_us  everybody     start to the last worker's main, 64 workers
+exit4    ms  2    LIFE4    exit_us   everybody     4 workers' end to the launcher's exit
+exit64   ms  -    LIFE64   exit_us   everybody     64 workers' end to the launcher's exit
+memory   MiB 5    LIFE4    pss_kb    dynamic       memory (PSS) of the idle launcher of 4 workers
+cpu      ms  10   LIFE4    cpu_us    everybody     CPU of a launch of 4 workers, with the workers' own
+restart  ms  20   RESTART  again_us  elastic       a worker killed: all 4 run again, one node
+restart2 ms  50   RESTART2 again_us  elastic       a worker killed: all 4 run again, two nodes
+node     ms  100  NODE     again_us  elastic_fast  a node killed, 1:2: the other's workers run again
+silent   ms  400  SILENT   again_us  ours          a node silent, heartbeat_timeout 0.3: the same
+silent5  s   5.1  SILENT5  again_us  elastic_fast  a node silent, heartbeat_timeout 5 (default): the same
+grow     ms  200  GROW     grown_us  elastic_fast  a third node starts, 2:3: all three nodes' workers run
+orphans  ms  100  ORPHANS  gone_us   fast          the launcher killed: nothing is left
+redirect s   1.6  REDIRECT took_us   elastic_fast  4 x 200 MB of lines, redirected into log files
+tee      s   -    TEE      took_us   elastic_fast  4 x 200 MB of lines, tee'd into files and a console
+tee_cpu  s   -    TEE      cpu_us    elastic_fast  CPU of that, with the workers' own
+"""
 
 
-@row("64 workers' end to the launcher's exit", "ms")
-def exit64(bench):
-    return bench.stage.figures(LIFE64, bench.who.everybody(), "exit_us")
+def on_stage(trial, figure, who):
+    def measure(bench):
+        return bench.stage.figures(trial, getattr(bench.who, who)(), figure)
+
+    return measure
 
 
-@row("memory (PSS) of the idle launcher of 4 workers", "MiB", target=5)
-def memory(bench):
-    # The loop is left out: it is linked statically, to be the floor in time.
-    who = bench.who
-    contenders = [who.ddprun, *who.hydra, *who.torchrun]
-    return bench.stage.figures(LIFE4, contenders, "pss_kb")
-
-
-@row("CPU of a launch of 4 workers, with the workers' own", "ms", target=10)
-def cpu(bench):
-    return bench.stage.figures(LIFE4, bench.who.everybody(), "cpu_us")
-
-
-@row("a worker killed: all 4 run again, one node", "ms", target=20)
-def restart(bench):
-    return bench.stage.figures(RESTART, bench.who.elastic(), "again_us")
-
-
-@row("a worker killed: all 4 run again, two nodes", "ms", target=50)
-def restart2(bench):
-    return bench.stage.figures(RESTART2, bench.who.elastic(), "again_us")
-
-
-@row(
-    "a node killed, 1:2: the other's workers run again",
-    "ms",
-    target=100,
-    limit_s=NODE.limit_s,
-)
-def node(bench):
-    return bench.stage.figures(NODE, bench.who.elastic_fast(), "again_us")
-
-
-@row(
-    "a node silent, heartbeat_timeout 0.3: the same",
-    "ms",
-    target=400,
-    limit_s=SILENT.limit_s,
-)
-def silent(bench):
-    # torchrun has no such thing: the next row shows what it does.
-    return bench.stage.figures(SILENT, [bench.who.ddprun], "again_us")
-
-
-@row(
-    "a node silent, heartbeat_timeout 5 (default): the same",
-    "s",
-    target=5.1,
-    limit_s=SILENT5.limit_s,
-)
-def silent5(bench):
-    return bench.stage.figures(SILENT5, bench.who.elastic_fast(), "again_us")
-
-
-@row(
-    "a third node starts, 2:3: all three nodes' workers run",
-    "ms",
-    target=200,
-    limit_s=GROW.limit_s,
-)
-def grow(bench):
-    return bench.stage.figures(GROW, bench.who.elastic_fast(), "grown_us")
-
-
-@row(
-    "the launcher killed: nothing is left",
-    "ms",
-    target=100,
-    limit_s=ORPHANS.limit_s,
-)
-def orphans(bench):
-    slow = (t for t in bench.who.torchrun if t.poll_s >= 1)
-    contenders = [c for c in bench.who.everybody() if c not in slow]
-    return bench.stage.figures(ORPHANS, contenders, "gone_us")
-
-
-# 800 MB: 500 MB/s are 1.6 s.
-@row("4 x 200 MB of lines, redirected into log files", "s", target=1.6)
-def redirect(bench):
-    return bench.stage.figures(REDIRECT, bench.who.elastic_fast(), "took_us")
-
-
-@row("4 x 200 MB of lines, tee'd into files and a console", "s")
-def tee(bench):
-    return bench.stage.figures(TEE, bench.who.elastic_fast(), "took_us")
-
-
-@row("CPU of that, with the workers' own", "s")
-def tee_cpu(bench):
-    return bench.stage.figures(TEE, bench.who.elastic_fast(), "cpu_us")
+for line in LAUNCHERS.strip().splitlines():
+    name, unit, target, played, figure, who, title = line.split(None, 6)
+    trial = getattr(launchers, played)
+    measure = on_stage(trial, figure, who)
+    goal = None if target == "-" else float(target)
+    row(name, unit, goal, title, measure, limit_s=trial.limit_s)
 
 
 # -- rendezvous ---------------------------------------------------------------
 
 
-@row("10 agents: first connect to last rank", "ms", limit_s=60)
-def rdzv10(bench):
-    torch = bench.rendezvous.torch
-    return bench.rendezvous.figures(10, "join_us", torch)
+def agents(n, figure, with_torch=False):
+    def measure(bench):
+        torch = bench.rendezvous.torch if with_torch else ()
+        return bench.rendezvous.figures(n, figure, torch)
+
+    return measure
 
 
-@row("100 agents: first connect to last rank", "ms", limit_s=60)
-def rdzv100(bench):
-    torch = bench.rendezvous.torch
-    return bench.rendezvous.figures(100, "join_us", torch)
-
-
-@row("1,000 agents: first connect to last rank", "ms")
-def rdzv1000(bench):
-    return bench.rendezvous.figures(1000, "join_us")
-
-
-@row(
-    "10,000 agents: first connect to last rank",
-    "ms",
-    target=1000,
-    times_floor=1.4,
-)
-def rdzv10000(bench):
-    return bench.rendezvous.figures(10000, "join_us")
-
-
-@row(
-    "one of 10,000 lost: the others told, p99",
-    "ms",
-    target=150,
-    times_floor=1.4,
-)
-def lost10000(bench):
-    return bench.rendezvous.figures(10000, "told_p99_us")
-
-
-@row("memory (PSS) of the daemon with 10,000 agents", "MiB", target=64)
-def memory10000(bench):
-    return bench.rendezvous.figures(10000, "pss_kb")
+JOINED = "agents: first connect to last rank"
+LOST = "one of 10,000 lost: the others told, p99"
+MEMORY = "memory (PSS) of the daemon with 10,000 agents"
+row("rdzv10", "ms", None, f"10 {JOINED}", agents(10, "join_us", True))
+row("rdzv100", "ms", None, f"100 {JOINED}", agents(100, "join_us", True))
+row("rdzv1000", "ms", None, f"1,000 {JOINED}", agents(1000, "join_us"))
+row("rdzv10000", "ms", 1000, f"10,000 {JOINED}", agents(10000, "join_us"), 1.4)
+row("lost10000", "ms", 150, LOST, agents(10000, "told_p99_us"), 1.4)
+row("memory10000", "MiB", 64, MEMORY, agents(10000, "pss_kb"))
 
 
 # -- store --------------------------------------------------------------------
 
-GET8 = ("rate", "get", 8, 64)
-ADD64 = ("rate", "add", 64, 64)
+
+def store(trial, figure):
+    return lambda bench: bench.store.figures(trial, figure)
+
+
 GET512 = ("rate", "get", 512, 64)
-
-
-@row("store: get of 64 B on 8 connections", "1000/s")
-def get8(bench):
-    return bench.store.figures(GET8, "ops")
-
-
-@row("store: add on 64 connections", "1000/s")
-def add64(bench):
-    return bench.store.figures(ADD64, "ops")
-
-
-@row("store: get of 64 B on 512 connections", "1000/s")
-def get512(bench):
-    return bench.store.figures(GET512, "ops")
-
-
-@row("store: CPU of the server for each of these", "us")
-def get512_cpu(bench):
-    return bench.store.figures(GET512, "cpu_ns")
-
-
-@row("store: 2,048 clients add and wait, all woken", "ms")
-def storm(bench):
-    return bench.store.figures(("storm", 2048), "took_us")
+for name, unit, title, what in (
+    ("get8", "1000/s", "get of 64 B on 8 connections", ("rate", "get", 8, 64)),
+    ("add64", "1000/s", "add on 64 connections", ("rate", "add", 64, 64)),
+    ("get512", "1000/s", "get of 64 B on 512 connections", GET512),
+    ("get512_cpu", "us", "CPU of the server for each of these", GET512),
+    ("storm", "ms", "2,048 clients add and wait, all woken", ("storm", 2048)),
+):
+    figure = {"1000/s": "ops", "us": "cpu_ns", "ms": "took_us"}[unit]
+    row(name, unit, None, f"store: {title}", store(what, figure))

@@ -373,7 +373,8 @@ in_machine()
     _machine=$1
     shift
     mkdir -p "$E2E_DIR/tmp.$_machine" "$E2E_DIR/shm.$_machine"
-    # What we need of the /tmp that is covered lies in the new one as well.
+    # What we need of the /tmp that is covered lies in the new one as well, and
+    # what sanitizers write (scripts/sanitize).
     # shellcheck disable=SC2016 # for the inner shell
     exec ip netns exec "dpe$$-$_machine" unshare --uts --mount sh -c '
         hostname "$1" || exit
@@ -383,7 +384,7 @@ in_machine()
             [ -f "$own" ] || own=$E2E_DIR/$file
             [ ! -f "$own" ] || mount --bind "$own" /etc/$file || exit
         done
-        for folder in "$E2E_WORK" "$E2E_LIB"; do
+        for folder in "$E2E_WORK" "$E2E_LIB" "${E2E_REPORTS:-}"; do
             case $folder in
             /tmp/*) mkdir -p "$new${folder#/tmp}" &&
                 mount --bind "$folder" "$new${folder#/tmp}" || exit ;;

@@ -9,6 +9,9 @@
 . "$E2E_LIB/trainer.sh"
 
 need_tools nft python3 awk
+E2E_REPORTS=${E2E_REPORTS:-none}
+crash=SEGV
+[ -z "${E2E_SANITIZED:-}" ] || crash=ABRT # they report the other one
 minutes=${MINUTES:-0.12} seed=${SEED:-1} mtbfs=${MTBF:-1.5}
 [ -s "$E2E_DATA/train-images-idx3-ubyte.gz" ] || MODEL='--model=linear'
 per_epoch=$(echo "$MODEL" | grep -q mlp && echo 47 || echo 16)
@@ -24,7 +27,7 @@ bring()
     node_on "$1" "$1" --nnodes=2 --nproc_per_node=2 --max_restarts=1000000 \
         --shutdown_timeout=2 --beat_timeout=3 --rdzv_id="$run" \
         --rdzv_endpoint=server:29500 \
-        --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=3 \
+        --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=10 \
         ./train "$epochs" 20 $MODEL --save_steps=100 \
         --snapshot_path="$E2E_DIR/$run-$1"
 }
@@ -102,7 +105,7 @@ strike()
 {
     case $what in
     worker) signal_worker KILL ;;
-    segv) signal_worker SEGV ;;
+    segv) signal_worker "$crash" ;;
     hang) signal_worker STOP ;;
     agent) kill_agent "$name" && again "$name" ;;
     guard) kill_guard "$name" && again "$name" ;;
@@ -168,8 +171,8 @@ left_on()
 {
     find "shm.$1" -mindepth 1
     find "tmp.$1" -mindepth 1 \
-        \( -path "tmp.$1${E2E_WORK#/tmp}" -o -path "tmp.$1${E2E_LIB#/tmp}" \) \
-        -prune -o ! -type d ! -name '*.stacks.txt' -print
+        \( -path "tmp.$1${E2E_WORK#/tmp}" -o -path "tmp.$1${E2E_LIB#/tmp}" \
+        -o -path "tmp.$1${E2E_REPORTS#/tmp}" \) -prune -o ! -type d ! -name '*.stacks.txt' -print
 }
 
 # -- the runs -----------------------------------------------------------------
@@ -217,7 +220,8 @@ disturbed()
         name=$([ $((which % 2)) -eq 0 ] && echo a || echo b)
         # Another fault may have to wait until what came last has an agent.
         eventually 20 eval 'is_over || { lives a && lives b; }' ||
-            fail "a launcher is gone before $what (SEED=$seed, MTBF=$mtbf)"
+            fail "a launcher is gone before $what, after" \
+                "$(tail -n 1 faults) (SEED=$seed, MTBF=$mtbf)"
         ! is_over || break
         note_descriptors
         echo "$(took) $what $name $number" >>faults

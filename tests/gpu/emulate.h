@@ -38,6 +38,14 @@ struct dim3 {
 
 inline dim3 threadIdx, blockIdx, blockDim, gridDim;
 
+/* Where ASan is linked it wants to know on which stack we are. */
+extern "C" {
+__attribute__((weak)) void
+__sanitizer_start_switch_fiber(void **kept, const void *bottom, size_t size);
+__attribute__((weak)) void
+__sanitizer_finish_switch_fiber(void *kept, const void **bottom, size_t *size);
+}
+
 namespace emulate
 {
 enum {
@@ -58,6 +66,22 @@ inline bool synced;   /* some thread of this block waited for the others */
 inline body_fn *body;
 inline void *argument;
 
+/* The stack of the scheduler, as ASan knows it. */
+inline const void *main_stack;
+inline size_t main_stack_len;
+
+inline void leave_for(const void *stack, size_t len)
+{
+    if (__sanitizer_start_switch_fiber != NULL)
+        __sanitizer_start_switch_fiber(NULL, stack, len);
+}
+
+inline void arrive(const void **from, size_t *len)
+{
+    if (__sanitizer_finish_switch_fiber != NULL)
+        __sanitizer_finish_switch_fiber(NULL, from, len);
+}
+
 inline dim3 place(unsigned i)
 {
     return dim3(i % blockDim.x, i / blockDim.x % blockDim.y,
@@ -71,14 +95,18 @@ inline void wait_for_all()
         abort();
     }
     synced = true;
+    leave_for(main_stack, main_stack_len);
     if (_setjmp(waiting[current]) == 0)
         _longjmp(scheduler, 1);
+    arrive(&main_stack, &main_stack_len);
 }
 
 inline void thread_main()
 {
+    arrive(&main_stack, &main_stack_len);
     body(argument);
     done[current] = true;
+    leave_for(main_stack, main_stack_len);
     _longjmp(scheduler, 1);
 }
 
@@ -98,8 +126,11 @@ inline void turn_of(unsigned i)
 {
     current = i;
     threadIdx = place(i);
-    if (_setjmp(scheduler) != 0)
+    leave_for(threads[i].uc_stack.ss_sp, STACK);
+    if (_setjmp(scheduler) != 0) {
+        arrive(NULL, NULL);
         return;
+    }
     if (started[i])
         _longjmp(waiting[i], 1);
     started[i] = true;

@@ -32,8 +32,11 @@ pid_t rt_rank_start(int rank,
                     rt_rank_fn *fn,
                     void *arg);
 
+/* How many times as long all takes here: CK_TIMEOUT_MULTIPLIER, else 1. */
+int rt_slow(void);
+
 /* Waits for a child; its exit status, 128 + N for a signal, -1 if it did not
- * end in time (it is killed then). */
+ * end in time, times rt_slow() (it is killed then). */
 int rt_wait(pid_t pid, int64_t timeout_ms);
 
 /* A whole world in round 1 with a store of its own; fails the test if a rank

@@ -186,10 +186,15 @@ static Suite *cnn_suite(void)
     Suite *s = suite_create("cnn");
     TCase *t = tcase_create("model");
     tcase_set_timeout(t, 60);
-    tcase_add_loop_test(t, test_cnn_losses_are_pytorchs, 0, 2);
+    tcase_add_loop_test(t, test_cnn_losses_are_pytorchs, 0, 1);
     tcase_add_test(t, test_cnn_gradients_are_slopes);
     tcase_add_test(t, test_cnn_refuses_other_images);
     suite_add_tcase(s, t);
+    TCase *library = tcase_create("library");
+    tcase_set_tags(library, "onednn");
+    tcase_set_timeout(library, 60);
+    tcase_add_loop_test(library, test_cnn_losses_are_pytorchs, 1, 2);
+    suite_add_tcase(s, library);
     return s;
 }
 

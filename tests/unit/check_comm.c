@@ -320,6 +320,7 @@ static int until_error(int rank, void *arg)
     doom->board->at_us[rank] = mono_now_us();
     RT_CHECK(e.code == DDP_ERR_PEER);
     RT_CHECK(ddp_comm_barrier(c, &e) != 0 && e.code == DDP_ERR_PEER);
+    free(data);
     ddp_comm_free(c);
     ddp_free(d);
     return 0;

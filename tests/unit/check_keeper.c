@@ -519,7 +519,8 @@ START_TEST(test_keeper_killed_worker_costs_one_step)
                 atomic_store(&shared->saved, ddp_keeper_saved(w->k));
             }
         }
-        (void)usleep((useconds_t)(3000 + rng_below(&r, 12000)));
+        unsigned after_us = 3000 + rng_below(&r, 12000);
+        (void)usleep(after_us * (unsigned)rt_slow());
         rt_kill(pid);
         int64_t told = atomic_load(&shared->told);
         in_round(INSTANCE, run + 2);
@@ -717,6 +718,11 @@ static Suite *keeper_suite(void)
     tcase_add_test(t, test_keeper_newest_of_memory_and_disk);
     tcase_add_test(t, test_keeper_memory_flipped_is_not_believed);
     tcase_add_test(t, test_keeper_memory_too_small_is_told);
+    suite_add_tcase(s, t);
+    t = tcase_create("kills");
+    tcase_set_tags(t, "many-forks");
+    tcase_add_checked_fixture(t, make_dir, drop_dir);
+    tcase_set_timeout(t, 30);
     tcase_add_loop_test(t, test_keeper_killed_worker_costs_one_step, 0, 2);
     suite_add_tcase(s, t);
     t = tcase_create("peers");

@@ -438,8 +438,12 @@ int main(void)
     tcase_add_test(tc, test_server_reads_no_more_of_a_stranger_than_a_join);
     tcase_add_test(tc, test_server_whose_last_node_left_is_idle);
     tcase_add_test(tc, test_server_closes_with_everything_open);
-    tcase_add_test(tc, test_server_with_few_descriptors_says_so);
     suite_add_tcase(suite, tc);
+    TCase *limits = tcase_create("limits");
+    tcase_set_tags(limits, "setrlimit");
+    tcase_add_checked_fixture(limits, setup, teardown);
+    tcase_add_test(limits, test_server_with_few_descriptors_says_so);
+    suite_add_tcase(suite, limits);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);

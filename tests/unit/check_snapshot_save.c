@@ -276,11 +276,16 @@ END_TEST
 static Suite *snapshot_save_suite(void)
 {
     Suite *s = suite_create("snapshot_save");
-    TCase *t = tcase_create("strokes");
+    TCase *strokes = tcase_create("strokes");
+    tcase_set_tags(strokes, "many-forks");
+    tcase_add_checked_fixture(strokes, make_dir, drop_dir);
+    tcase_set_timeout(strokes, 30);
+    tcase_add_loop_test(strokes,
+                        test_snapshot_save_struck_anywhere_leaves_the_newest, 0,
+                        PASTS);
+    suite_add_tcase(s, strokes);
+    TCase *t = tcase_create("files");
     tcase_add_checked_fixture(t, make_dir, drop_dir);
-    tcase_set_timeout(t, 30);
-    tcase_add_loop_test(t, test_snapshot_save_struck_anywhere_leaves_the_newest,
-                        0, PASTS);
     tcase_add_test(t, test_snapshot_save_finds_damage_done_meanwhile);
     tcase_add_test(t, test_snapshot_save_keeps_a_strange_file);
     suite_add_tcase(s, t);
