@@ -154,7 +154,7 @@ obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
 
 .PHONY: all help check check-unit check-sim check-e2e check-interop \
 	check-interop-old check-interop-new check-tree bench bench-rdzv \
-	bench-store bench-snapshot bench-cnn check-install demo man install clean setup
+	bench-store bench-snapshot bench-train check-install demo man install clean setup
 .DEFAULT_GOAL := all
 
 all: $(addprefix $(B)/,$(PROGRAMS) $(LIBS))
@@ -176,7 +176,7 @@ help:
 	@echo 'make bench      ddprun beside torchrun, hydra and Redis, in one table'
 	@echo 'make bench-rdzv  10,000 agents on one rendezvous, beside a bare server'
 	@echo 'make bench-store  the c10d store beside PyTorch'"'"'s own and Redis'
-	@echo 'make bench-cnn  train the cnn beside PyTorch over gloo'
+	@echo 'make bench-train  train beside PyTorch over gloo, DDPRUN_TORCH=PYTHON'
 	@echo 'make bench-snapshot  snapshots to memory and disk, beside dd'
 	@echo 'make man        write the options into the manual pages'
 	@echo 'make install    PREFIX=$(PREFIX), DESTDIR='
@@ -211,6 +211,9 @@ $(B)/obj/%.cu.o: %.cu $(B)/flags
 $(B)/obj/worker_rt/%.o: CFLAGS += -fvisibility=hidden
 $(B)/obj/rendezvous/daemon/store_io_uring.o: \
 	CPPFLAGS += $(if $(URING),-DDDP_URING)
+
+# Loops over pixels and parameters: -O2 leaves most of them as they are.
+$(addprefix $(B)/obj/trainer/,ops_cpu.o ops_conv.o device.o): CFLAGS += -O3
 
 $(B)/obj/worker_rt/comm_nccl.o $(B)/obj/tests/lib/fake_nccl.o: \
 	CPPFLAGS += $(NCCL_CPPFLAGS)
@@ -405,8 +408,8 @@ bench-store: $(BENCH_STORE)
 bench: all $(BENCH_RDZV) $(BENCH_STORE)
 	tests/bench/run $(B) $(BENCH_ARGS)
 
-bench-cnn: all
-	tests/bench/cnn/run $(B) $(BENCH_ARGS)
+bench-train: all
+	tests/bench/train/run $(B) $(BENCH_ARGS)
 
 BENCH_SNAPSHOT := $(B)/bench/snapshot/save
 $(BENCH_SNAPSHOT): $(call obj,tests/bench/snapshot/save) $(B)/libddp.a
