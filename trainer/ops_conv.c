@@ -7,8 +7,12 @@
 
 #define CHANNELS_MAX 256
 
-void ops_patches(
-    float *patches, const float *x, size_t B, size_t H, size_t W, size_t C)
+void ops_patches(float *restrict patches,
+                 const float *restrict x,
+                 size_t B,
+                 size_t H,
+                 size_t W,
+                 size_t C)
 {
     const size_t run = OPS_WINDOW * C; /* of one row of the window */
     for (size_t s = 0; s < B; s++)
@@ -19,8 +23,12 @@ void ops_patches(
                            run * sizeof(*x));
 }
 
-void ops_patches_backward(
-    float *dx, const float *dpatches, size_t B, size_t H, size_t W, size_t C)
+void ops_patches_backward(float *restrict dx,
+                          const float *restrict dpatches,
+                          size_t B,
+                          size_t H,
+                          size_t W,
+                          size_t C)
 {
     const size_t run = OPS_WINDOW * C;
     memset(dx, 0, B * H * W * C * sizeof(*dx));
@@ -50,7 +58,8 @@ void ops_weight_from_patches(float *to, const float *from, size_t O, size_t C)
  * and as good for millions of rows. */
 #define BLOCK 64
 
-static void norm_means(double *mean, const float *x, size_t N, size_t C)
+static void
+norm_means(double *restrict mean, const float *restrict x, size_t N, size_t C)
 {
     float part[CHANNELS_MAX];
     memset(mean, 0, C * sizeof(*mean));
@@ -68,8 +77,11 @@ static void norm_means(double *mean, const float *x, size_t N, size_t C)
 }
 
 /* Summed, not yet divided. */
-static void
-norm_squares(double *sum, const float *x, const float *mean, size_t N, size_t C)
+static void norm_squares(double *restrict sum,
+                         const float *restrict x,
+                         const float *restrict mean,
+                         size_t N,
+                         size_t C)
 {
     float part[CHANNELS_MAX];
     memset(sum, 0, C * sizeof(*sum));
@@ -86,13 +98,13 @@ norm_squares(double *sum, const float *x, const float *mean, size_t N, size_t C)
     }
 }
 
-void ops_norm_forward(float *out,
-                      float *xhat,
-                      float *scale,
-                      float *stats,
-                      const float *x,
-                      const float *gamma,
-                      const float *beta,
+void ops_norm_forward(float *restrict out,
+                      float *restrict xhat,
+                      float *restrict scale,
+                      float *restrict stats,
+                      const float *restrict x,
+                      const float *restrict gamma,
+                      const float *restrict beta,
                       size_t N,
                       size_t C)
 {
@@ -117,13 +129,13 @@ void ops_norm_forward(float *out,
 }
 
 /* dx = gamma * scale * (dout - mean of dout - xhat * mean of dout * xhat). */
-void ops_norm_backward(float *dx,
-                       float *dgamma,
-                       float *dbeta,
-                       const float *dout,
-                       const float *xhat,
-                       const float *scale,
-                       const float *gamma,
+void ops_norm_backward(float *restrict dx,
+                       float *restrict dgamma,
+                       float *restrict dbeta,
+                       const float *restrict dout,
+                       const float *restrict xhat,
+                       const float *restrict scale,
+                       const float *restrict gamma,
                        size_t N,
                        size_t C)
 {
@@ -157,11 +169,11 @@ void ops_norm_backward(float *dx,
                 f[c] * (dout[n * C + c] - b[c] - xhat[n * C + c] * g[c]);
 }
 
-void ops_norm_infer(float *out,
-                    const float *x,
-                    const float *stats,
-                    const float *gamma,
-                    const float *beta,
+void ops_norm_infer(float *restrict out,
+                    const float *restrict x,
+                    const float *restrict stats,
+                    const float *restrict gamma,
+                    const float *restrict beta,
                     size_t N,
                     size_t C)
 {
@@ -176,6 +188,28 @@ void ops_norm_infer(float *out,
 
 /* -- max-pool -------------------------------------------------------------- */
 
+/* One pixel of the result from the four that begin at p: each channel's largest
+ * and which it is. Whole words, which vectors like better than bytes. */
+static void largest(float *restrict out,
+                    uint8_t *restrict which,
+                    const float *restrict p,
+                    size_t W,
+                    size_t C)
+{
+    const float *restrict p1 = p + C, *restrict p2 = p + W * C;
+    const float *restrict p3 = p2 + C;
+    int32_t best[CHANNELS_MAX];
+    for (size_t c = 0; c < C; c++) {
+        float x0 = p[c], x1 = p1[c], x2 = p2[c], x3 = p3[c];
+        float above = x1 > x0 ? x1 : x0, below = x3 > x2 ? x3 : x2;
+        int32_t a = x1 > x0, b = 2 + (x3 > x2), lower = below > above;
+        out[c] = below > above ? below : above;
+        best[c] = a + lower * (b - a);
+    }
+    for (size_t c = 0; c < C; c++)
+        which[c] = (uint8_t)best[c];
+}
+
 void ops_pool_forward(float *out,
                       uint8_t *which,
                       const float *x,
@@ -184,20 +218,30 @@ void ops_pool_forward(float *out,
                       size_t W,
                       size_t C)
 {
+    assert(C <= CHANNELS_MAX);
     for (size_t s = 0; s < B; s++)
         for (size_t h = 0; h + 1 < H; h += 2)
-            for (size_t w = 0; w + 1 < W; w += 2, out += C, which += C) {
-                const float *p = x + ((s * H + h) * W + w) * C;
-                const float *corner[4] = {p, p + C, p + W * C, p + W * C + C};
-                memcpy(out, p, C * sizeof(*out));
-                memset(which, 0, C);
-                for (uint8_t k = 1; k < 4; k++)
-                    for (size_t c = 0; c < C; c++) {
-                        bool more = corner[k][c] > out[c];
-                        out[c] = more ? corner[k][c] : out[c];
-                        which[c] = more ? k : which[c];
-                    }
-            }
+            for (size_t w = 0; w + 1 < W; w += 2, out += C, which += C)
+                largest(out, which, x + ((s * H + h) * W + w) * C, W, C);
+}
+
+/* The other way: to the one of the four that was the largest. */
+static void hand_back(float *restrict p,
+                      const float *restrict dout,
+                      const uint8_t *restrict which,
+                      size_t W,
+                      size_t C)
+{
+    int32_t best[CHANNELS_MAX];
+    for (size_t c = 0; c < C; c++)
+        best[c] = which[c];
+    for (int32_t k = 0; k < 4; k++) {
+        float *restrict corner = p + (k % 2 + k / 2 * (int64_t)W) * (int64_t)C;
+        for (size_t c = 0; c < C; c++) {
+            float d = dout[c];
+            corner[c] = best[c] == k ? d : 0.0f;
+        }
+    }
 }
 
 void ops_pool_backward(float *dx,
@@ -208,19 +252,17 @@ void ops_pool_backward(float *dx,
                        size_t W,
                        size_t C)
 {
-    memset(dx, 0, B * H * W * C * sizeof(*dx));
+    assert(C <= CHANNELS_MAX);
+    if (H % 2 != 0 || W % 2 != 0) /* what no window sees */
+        memset(dx, 0, B * H * W * C * sizeof(*dx));
     for (size_t s = 0; s < B; s++)
         for (size_t h = 0; h + 1 < H; h += 2)
-            for (size_t w = 0; w + 1 < W; w += 2, dout += C, which += C) {
-                float *p = dx + ((s * H + h) * W + w) * C;
-                float *corner[4] = {p, p + C, p + W * C, p + W * C + C};
-                for (uint8_t k = 0; k < 4; k++)
-                    for (size_t c = 0; c < C; c++)
-                        corner[k][c] = which[c] == k ? dout[c] : 0.0f;
-            }
+            for (size_t w = 0; w + 1 < W; w += 2, dout += C, which += C)
+                hand_back(dx + ((s * H + h) * W + w) * C, dout, which, W, C);
 }
 
-void ops_turn(float *out, const float *x, size_t B, size_t P, size_t C)
+void ops_turn(
+    float *restrict out, const float *restrict x, size_t B, size_t P, size_t C)
 {
     for (size_t s = 0; s < B; s++)
         for (size_t p = 0; p < P; p++)

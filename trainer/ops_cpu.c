@@ -259,16 +259,21 @@ void ops_linear_backward(float *dx,
             db[o] += dout[s * O + o];
 }
 
-void ops_relu_forward(float *out, const float *x, size_t n)
+void ops_relu_forward(float *restrict out, const float *restrict x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         out[i] = x[i] > 0.0f ? x[i] : 0.0f;
 }
 
-void ops_relu_backward(float *dx, const float *dout, const float *out, size_t n)
+void ops_relu_backward(float *restrict dx,
+                       const float *restrict dout,
+                       const float *restrict out,
+                       size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        dx[i] = out[i] > 0.0f ? dout[i] : 0.0f;
+    for (size_t i = 0; i < n; i++) {
+        float d = dout[i]; /* read in any case: so it can be a vector */
+        dx[i] = out[i] > 0.0f ? d : 0.0f;
+    }
 }
 
 struct ops_score ops_softmax_xent(float *dlogits,

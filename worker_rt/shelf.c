@@ -313,6 +313,26 @@ static void prune(const struct shelf *s, int keep)
     free(files);
 }
 
+/* Whether we are still the owner: others may have taken the folder over, or
+ * have removed it. */
+static int check_owner(const struct shelf *s, struct ddp_err *err)
+{
+    struct owners o;
+    struct stat st;
+    if (read_owners(s, &o, err) != 0)
+        return -1;
+    if (o.n > 0 && strcmp(o.ids[0], s->instance) == 0)
+        return 0;
+    if (o.n > 0)
+        return ddp_err_set(err, DDP_E_CONFLICT,
+                           "another run (instance %s) has taken the folder "
+                           "over",
+                           o.ids[0]);
+    bool gone = fstat(s->dir, &st) == 0 && st.st_nlink == 0;
+    return ddp_err_set(err, DDP_E_IO, "%s was removed while this run wrote",
+                       gone ? "the folder" : "the folder's file '" OWNER "'");
+}
+
 int shelf_put(const struct shelf *s,
               int64_t step,
               const uint8_t *data,
@@ -321,18 +341,12 @@ int shelf_put(const struct shelf *s,
               const atomic_bool *stop,
               struct ddp_err *err)
 {
-    struct owners o;
     char name[SHELF_NAME_MAX];
     if (step < 0 || step > STEP_MAX)
         return ddp_err_set(err, DDP_E_USAGE, "there is no step %lld",
                            (long long)step);
-    if (read_owners(s, &o, err) != 0)
+    if (check_owner(s, err) != 0)
         return -1;
-    if (o.n == 0 || strcmp(o.ids[0], s->instance) != 0)
-        return ddp_err_set(err, DDP_E_CONFLICT,
-                           "another run (instance %s) has taken the folder "
-                           "over",
-                           o.n == 0 ? "unknown" : o.ids[0]);
     shelf_name(s, step, name);
     if (folder_put(s->dir, name, data, len, stop, err) != 0)
         return ddp_err_wrap(err, "%s", name);

@@ -77,7 +77,8 @@ int shelf_own(const struct shelf *s, struct ddp_err *err);
 /*
  * Writes a snapshot, and removes all but the newest `keep` of the owners'.
  * When it returns 0 the file survives a power cut. CONFLICT: another instance
- * has taken the folder over. IO, ABORTED (`stop` became true).
+ * has taken the folder over. IO (for one, the folder was removed), ABORTED
+ * (`stop` became true).
  */
 int shelf_put(const struct shelf *s,
               int64_t step,

@@ -25,7 +25,8 @@
 #include "worker_rt/ddp.h"
 
 #define DEADLINE_MS 8000
-#define LAST_MAX_MS 1000 /* for all survivors' errors: 100, if not loaded */
+#define SOON_MS     100  /* for all survivors' errors .. */
+#define LAST_MAX_MS 1000 /* .. but for a few, where the machine is loaded */
 
 static const size_t sizes[] = {0, 1, 7, 1000, 8191, 8192, 100003, 1000000};
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
@@ -358,14 +359,17 @@ START_TEST(test_comm_killed_rank_all_others_fail_soon)
 {
     static const size_t counts[] = {10, 5000, 100003, 1000000};
     int64_t max_us = 0;
+    int soon = 0;
     for (int run = 0; run < 24; run++) {
         int world = 3 + run % 3;
         int64_t us = kill_one(world, run % world, counts[run % 4]);
         max_us = us > max_us ? us : max_us;
+        soon += us <= SOON_MS * 1000;
     }
     printf("check_comm: killed a rank 24 times, the last survivor's error came "
            "after %.1f ms at most\n",
            (double)max_us / 1000);
+    ck_assert_int_ge(soon, 18);
     ck_assert_int_le(max_us, LAST_MAX_MS * 1000);
 }
 END_TEST

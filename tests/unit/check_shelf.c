@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "worker_rt/shelf.h"
@@ -119,6 +120,24 @@ START_TEST(test_shelf_put_keeps_the_newest_of_its_own_folder)
 }
 END_TEST
 
+/* A folder that is removed under the writer is called that, and so is its list
+ * of owners. */
+START_TEST(test_shelf_put_into_a_removed_folder_says_so)
+{
+    const uint8_t bytes[64] = {1};
+    atomic_bool stop = false;
+    struct ddp_err err;
+    ck_assert_int_eq(unlinkat(shelf.dir, "owner", 0), 0);
+    ck_assert_int_eq(shelf_put(&shelf, 1, bytes, 64, KEEP, &stop, &err), -1);
+    ck_assert_int_eq(err.code, DDP_E_IO);
+    ck_assert_ptr_nonnull(strstr(err.text, "file 'owner' was removed"));
+    ck_assert_int_eq(rmdir(folder), 0);
+    ck_assert_int_eq(shelf_put(&shelf, 1, bytes, 64, KEEP, &stop, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.text, "the folder was removed"));
+    ck_assert_int_eq(mkdir(folder, 0700), 0); /* for the teardown */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("shelf");
@@ -127,6 +146,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_shelf_list_does_not_disturb_who_writes);
     tcase_add_test(tc, test_shelf_put_keeps_the_newest_of_its_own_folder);
+    tcase_add_test(tc, test_shelf_put_into_a_removed_folder_says_so);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
