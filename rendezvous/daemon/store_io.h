@@ -37,6 +37,8 @@ struct store_stream {
             unsigned pending; /* requests that the kernel may still answer */
             bool closing;
             bool reset;
+            bool bulk;           /* large values come: it is read as they do */
+            unsigned small;      /* reads since the last large one */
             const uint8_t *data; /* what is being written */
             size_t len;
             int res;                   /* of a write that was tried */

@@ -6,7 +6,10 @@
  * A turn: enter, to hand over what was written in the last one and to wait for
  * what comes; take every completion that is there; the server answers; and so
  * on. Each stream has one receive, which the kernel repeats into buffers that
- * all share, for as long as it is not cancelled.
+ * all share, for as long as it is not cancelled. Where a buffer is filled,
+ * large values come: such a stream is polled and read as libuv would, one after
+ * the other through the same memory, which then stays in the cache, or to where
+ * the value belongs; until what comes is small again.
  *
  * A write is tried within the enter that hands it over, and then it is over
  * either way: DONTWAIT makes the kernel give up where the socket is full,
@@ -54,7 +57,11 @@ const struct store_io_way store_io_uring = {
 #define AGAIN_MS   100 /* until it is tried again to accept */
 
 /* So that the few bytes that come do not share one line of the cache. */
-#define BUF_STRIDE (STORE_IO_READ_MAX + 320)
+#define BUF_SIZE   ((size_t)16 << 10)
+#define BUF_STRIDE (BUF_SIZE + 320)
+
+#define BULK_READS 8 /* of one stream, before the others get their turn */
+#define SMALL_MAX  8 /* reads of less than a buffer that end it */
 
 /* What a completion is of: the low bits of its user data; the rest is the
  * stream, where there is one. */
@@ -63,6 +70,7 @@ enum tag {
     TAG_ACCEPT,
     TAG_LOOP, /* libuv has something to do */
     TAG_READ,
+    TAG_BULK,  /* a stream that is polled can be read */
     TAG_TRIED, /* a write that was not whole */
     TAG_WRITE,
 };
@@ -144,6 +152,23 @@ static void read_more(struct store_uring *r, struct store_stream *st)
     sqe->buf_group = BUF_GROUP;
     mark(sqe, st, TAG_READ);
     st->ring.pending++;
+}
+
+static void poll_more(struct store_uring *r, struct store_stream *st)
+{
+    struct io_uring_sqe *sqe = entry(r);
+    io_uring_prep_poll_add(sqe, st->ring.fd, POLLIN);
+    mark(sqe, st, TAG_BULK);
+    st->ring.pending++;
+}
+
+/* Its receive is over; the next one is of the kind that is due. */
+static void receive(struct store_uring *r, struct store_stream *st)
+{
+    if (st->ring.bulk)
+        poll_more(r, st);
+    else
+        read_more(r, st);
 }
 
 /* `tag`: TAG_TRIED or TAG_WRITE, see the top. */
@@ -269,9 +294,20 @@ static void on_accept(struct store_uring *r, int res, bool more)
 
 static void give_back(struct store_uring *r, unsigned id)
 {
-    io_uring_buf_ring_add(r->bufs, r->mem + id * BUF_STRIDE, STORE_IO_READ_MAX,
+    io_uring_buf_ring_add(r->bufs, r->mem + id * BUF_STRIDE, BUF_SIZE,
                           (unsigned short)id, io_uring_buf_ring_mask(BUFS), 0);
     io_uring_buf_ring_advance(r->bufs, 1);
+}
+
+/* Its receive ends, and `receive` does the rest. */
+static void begin_bulk(struct store_uring *r, struct store_stream *st)
+{
+    st->ring.bulk = true;
+    st->ring.small = 0;
+    struct io_uring_sqe *sqe = entry(r);
+    io_uring_prep_cancel64(sqe, (uint64_t)(uintptr_t)st | TAG_READ, 0);
+    sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+    mark(sqe, NULL, TAG_NONE);
 }
 
 static void on_read(struct store_uring *r,
@@ -287,14 +323,59 @@ static void on_read(struct store_uring *r,
         r->io->calls->bytes(st, r->mem + id * BUF_STRIDE, (size_t)res);
     if ((cqe->flags & IORING_CQE_F_BUFFER) != 0)
         give_back(r, id);
+    if (res == (int)BUF_SIZE && !st->ring.closing && !st->ring.bulk)
+        begin_bulk(r, st);
     if (more)
         return;
-    if (!st->ring.closing && (res > 0 || res == -ENOBUFS || res == -EINTR))
-        read_more(r, st);
-    else if (!st->ring.closing)
-        r->io->calls->ended(st);
-    else
+    if (st->ring.closing)
         end_if_idle(st);
+    else if (res > 0 || res == -ENOBUFS || res == -EINTR ||
+             (res == -ECANCELED && st->ring.bulk))
+        receive(r, st);
+    else
+        r->io->calls->ended(st);
+}
+
+/* -1: it has ended. Else how many bytes it was, of `room` there were. */
+static ssize_t read_some(struct store_stream *st, size_t *room)
+{
+    const struct store_io_calls *calls = st->io->calls;
+    static char scratch[STORE_IO_READ_MAX]; /* filled and served at once */
+    void *to = calls->wanted(st, room);
+    if (to == NULL) {
+        to = scratch;
+        *room = sizeof(scratch);
+    }
+    ssize_t n = recv(st->ring.fd, to, *room, MSG_DONTWAIT);
+    if (n > 0)
+        calls->bytes(st, to, (size_t)n);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    return n > 0 ? n : -1;
+}
+
+static void on_bulk(struct store_uring *r, struct store_stream *st)
+{
+    size_t all = 0, room = 0;
+    ssize_t n = 1;
+    st->ring.pending--;
+    for (int i = 0; i < BULK_READS && n > 0 && !st->ring.closing; i++) {
+        n = read_some(st, &room);
+        all += n > 0 ? (size_t)n : 0;
+        if (n >= 0 && (size_t)n < room)
+            break; /* that was all */
+    }
+    if (st->ring.closing) {
+        end_if_idle(st);
+        return;
+    }
+    if (n < 0) {
+        r->io->calls->ended(st);
+        return;
+    }
+    st->ring.small = all < BUF_SIZE ? st->ring.small + 1 : 0;
+    st->ring.bulk = st->ring.small < SMALL_MAX;
+    receive(r, st);
 }
 
 /* `res` bytes of what was to be written were, or an error. */
@@ -332,6 +413,9 @@ static void take(struct store_uring *r, const struct io_uring_cqe *cqe)
         return;
     case TAG_READ:
         on_read(r, st, cqe);
+        return;
+    case TAG_BULK:
+        on_bulk(r, st);
         return;
     case TAG_TRIED:
         st->ring.res = cqe->res;

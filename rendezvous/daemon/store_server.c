@@ -59,7 +59,6 @@ struct conn {
     struct buf out;    /* replies to be written */
     struct buf flying; /* replies being written; empty: none */
     size_t held;       /* bytes of the three, as counted in the server */
-    bool reads_own;    /* the next bytes go to `in` itself */
     bool overfull;     /* replies were dropped: to be closed */
     bool dirty;
     struct conn *next; /* of the dirty ones, or of the free ones */
@@ -398,7 +397,7 @@ static void serve_own(struct conn *c)
  * into that. */
 static void feed(struct conn *c, const uint8_t *data, size_t len)
 {
-    if (c->reads_own) {
+    if (c->in.data != NULL && data == c->in.data + c->in.end) {
         buf_commit(&c->in, len);
         serve_own(c);
         return;
@@ -426,14 +425,11 @@ static void *on_wanted(struct store_stream *st, size_t *len)
     struct conn *c = conn_of(st);
     size_t have = buf_len(&c->in);
     size_t want = c->decoder.need > have ? c->decoder.need - have : 0;
-    c->reads_own = false;
     if (have < LARGE || want < LARGE)
         return NULL;
     want = want < have ? want : have;
-    uint8_t *room = buf_reserve(&c->in, want);
-    c->reads_own = room != NULL; /* else feed says it */
     *len = want;
-    return room;
+    return buf_reserve(&c->in, want); /* NULL: feed says it */
 }
 
 static void on_bytes(struct store_stream *st, const uint8_t *data, size_t len)
