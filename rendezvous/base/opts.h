@@ -133,7 +133,8 @@ void opts_usage(const struct opts_table *table, FILE *f);
 
 /*
  * What makes a shell ("bash", "zsh", "fish", "tcsh") complete the program's
- * options, its program's name and arguments; false and nothing written for another.
+ * options, its program's name and arguments; false and nothing written for
+ * another.
  */
 bool opts_completion(const struct opts_table *table,
                      const char *shell,
