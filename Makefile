@@ -6,7 +6,6 @@
 #   SAN=address    build with ASan and UBSan, in build-address/; or thread,
 #                  coverage (scripts/sanitize, scripts/coverage)
 #   CUDA=0         leave the CUDA half out even where nvcc is found
-#   IO_URING=0     the store without io_uring even where liburing is found
 #   CUDA_HOME, NCCL_HOME   where they are, else toolkit/ (made by
 #                  scripts/setup.sh --cuda), /usr/local/cuda and nvcc's place
 #   PREFIX, DESTDIR  for `make install`
@@ -86,14 +85,6 @@ CUDA_LIBS := $(if $(NVCC),$(firstword $(wildcard $(addsuffix \
 NCCL_CPPFLAGS := $(if $(NCCL_H),-DDDP_NCCL -isystem $(NCCL_H:/nccl.h=) \
 	-isystem $(CUDA_HOME)/include)
 
-# -- io_uring, for the store, where liburing's archive is found -----------------
-
-ifneq ($(IO_URING),0)
-URING := $(filter /%,$(shell $(CC) -print-file-name=liburing.a))
-URING := $(if $(shell $(CC) -E -dM -include liburing.h -x c /dev/null \
-	2>/dev/null | grep IORING_SETUP_DEFER_TASKRUN),$(URING))
-endif
-
 # -- what each program is made of --------------------------------------------
 
 BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
@@ -104,8 +95,7 @@ NET    := $(addprefix rendezvous/net/,addr conn conn_in door tls token record \
 	openssl handover)
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(addprefix rendezvous/core/,store store_table store_wait) \
-	$(addprefix rendezvous/daemon/,store_server store_io_uv \
-	store_io_uring store_doors)
+	$(addprefix rendezvous/daemon/,store_server store_doors)
 SERVER := $(CORE) $(addprefix rendezvous/daemon/,server slots hush httpd site \
 	status metrics helper)
 OPTS   := $(addprefix rendezvous/base/,opts opts_help opts_complete)
@@ -138,10 +128,10 @@ PROGRAMS := ddprun ddprdzvd ddpctl ddptrain
 LIBS     := libddp.a libddp.so
 
 ddprun_OBJS   := $(LAUNCHER) $(OPTS) $(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
-ddprun_LIBS   := $(URING) -luv -lcjson -lm -ldl
+ddprun_LIBS   := -luv -lcjson -lm -ldl
 ddprdzvd_OBJS := $(addprefix rendezvous/daemon/,main sd store_child) $(OPTS) \
 	$(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
-ddprdzvd_LIBS := $(URING) -luv -lcjson -lm -ldl
+ddprdzvd_LIBS := -luv -lcjson -lm -ldl
 ddpctl_OBJS   := $(CTL) $(OPTS) \
 	$(addprefix rendezvous/net/,addr tls token record openssl) \
 	rendezvous/proto/frame rendezvous/proto/msg $(BASE)
@@ -185,7 +175,7 @@ help:
 
 # Sources are compiled again when the flags change.
 FLAGS := $(CC) $(CPPFLAGS) $(filter-out -Werror,$(CFLAGS)) $(LDFLAGS) \
-	$(NCCL_CPPFLAGS) $(NVCC) $(URING)
+	$(NCCL_CPPFLAGS) $(NVCC)
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
@@ -210,8 +200,6 @@ $(B)/obj/%.cu.o: %.cu $(B)/flags
 	$(Q)$(NVCC) $(NVCCFLAGS) -I. -MD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 $(B)/obj/worker_rt/%.o: CFLAGS += -fvisibility=hidden
-$(B)/obj/rendezvous/daemon/store_io_uring.o: \
-	CPPFLAGS += $(if $(URING),-DDDP_URING)
 
 # Loops over pixels and parameters: -O2 leaves most of them as they are.
 $(addprefix $(B)/obj/trainer/,ops_cpu.o ops_conv.o device.o): CFLAGS += -O3
@@ -268,7 +256,7 @@ $(ALL_TESTS): $(B)/tests/%: $$(call obj,tests/$$* \
 		$$(call links,tests/$$*.c))
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(URING) $(call libs,tests/$*.c) \
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(call libs,tests/$*.c) \
 		$(call wraps,tests/$*.c) -lcheck -lsubunit -lrt -lm
 
 # What stands in for NVIDIA's library where there is no GPU.
@@ -406,7 +394,7 @@ $(B)/bench/store/serve: $(call obj,tests/bench/store/serve \
 		$(filter-out %/store_doors,$(STORE)) rendezvous/net/addr $(BASE))
 $(BENCH_STORE):
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(URING) -luv
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -luv
 bench-store: $(BENCH_STORE)
 	tests/bench/store/run $(B) $(BENCH_ARGS)
 

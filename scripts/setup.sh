@@ -13,9 +13,8 @@ set -u
 # Without these nothing is built. A|B: either will do, the first is installed.
 build='gcc make libc6-dev pkg-config|pkgconf libuv1-dev libcjson-dev
     libxxhash-dev zlib1g-dev libssl-dev'
-# Without these some tests or the demo cannot run, or are slow (libdnnl2), or the
-# store is (liburing-dev, from version 2.3 on).
-tests='libdnnl2 liburing-dev g++ check libsubunit-dev mandoc iproute2 nftables
+# Without these some tests or the demo cannot run, or are slow (libdnnl2).
+tests='libdnnl2 g++ check libsubunit-dev mandoc iproute2 nftables
     procps python3 dataset-fashion-mnist gnuplot-nox gdb-minimal|gdb tmux'
 # What the compiler must find where there is no apt.
 headers='uv.h cjson/cJSON.h xxhash.h zlib.h openssl/ssl.h check.h'

@@ -67,6 +67,6 @@ void store_doors_main(const struct helper_fds *fds, struct allow *allow)
     d.poll.data = &d;
     if (fds->chan >= 0)
         (void)uv_poll_start(&d.poll, UV_READABLE, on_chan);
-    store_server_run(d.store); /* its doors keep it running */
+    (void)uv_run(&loop, UV_RUN_DEFAULT); /* its doors keep it running */
     fatalx(ddp_code_exit(DDP_E_BUG), "store: the event loop has ended");
 }

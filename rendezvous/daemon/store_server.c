@@ -7,12 +7,12 @@
  * Replies are collected per connection while requests are served, and written
  * when all connections of this turn of the loop were read: one write each, and
  * the clients are woken together. Connections with something to write form the
- * `dirty` list until then. What is to be written moves from `out` to `flying`
- * and stays there until it is. A large value goes to the socket from where it
- * is stored.
+ * `dirty` list until then. What the socket does not take at once moves from
+ * `out` to `flying` and stays there until libuv is done with it. A large value
+ * goes to the socket from where it is stored.
  *
- * Sockets are daemon/store_io's business. A connection is closed in one place,
- * conn_end; its slot is free again when that lets go of it.
+ * A connection is closed in one place, conn_close; its slot is free again when
+ * libuv lets go of the handle.
  */
 #include "rendezvous/daemon/store_server.h"
 
@@ -29,14 +29,15 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/rng.h"
 #include "rendezvous/core/store.h"
-#include "rendezvous/daemon/store_io.h"
 #include "rendezvous/proto/c10d.h"
 
 #define SERVER_MAGIC 0x53746f72u
 #define CONN_MAGIC   0x436f6e6eu
-#define UNSENT_MAX   ((size_t)1 << 20)  /* bytes of replies before a flush */
-#define DIRTY_MAX    64u                /* connections before a flush */
-#define LARGE        ((size_t)16 << 10) /* worth not to be copied */
+#define READ_MAX     ((size_t)128 << 10) /* a SET of 64 KiB in one piece */
+#define UNSENT_MAX   ((size_t)1 << 20)   /* bytes of replies before a flush */
+#define DIRTY_MAX    64u                 /* connections before a flush */
+#define LARGE        ((size_t)16 << 10)  /* worth not to be copied */
+#define BACKLOG      4096
 #define CONNS_LIMIT  65536u
 #define FDS_SPARED   64u /* for the listener, libuv and the process itself */
 #define GATE_LINES   10u
@@ -46,19 +47,21 @@
 enum conn_state {
     CONN_FREE,
     CONN_OPEN,
-    CONN_CLOSING, /* until its socket is closed */
+    CONN_CLOSING, /* until libuv's close callback */
 };
 
 struct conn {
     uint32_t magic;
     enum conn_state state;
     struct store_server *server;
-    struct store_stream stream;
+    uv_tcp_t tcp;
+    uv_write_t write_req;
     struct c10d_decoder decoder;
     struct buf in;     /* a request that is not whole */
     struct buf out;    /* replies to be written */
-    struct buf flying; /* replies being written; empty: none */
+    struct buf flying; /* replies that libuv writes; empty: none */
     size_t held;       /* bytes of the three, as counted in the server */
+    bool reads_own;    /* the next bytes go to `in` itself */
     bool overfull;     /* replies were dropped: to be closed */
     bool dirty;
     struct conn *next; /* of the dirty ones, or of the free ones */
@@ -73,7 +76,8 @@ struct gate {
 
 struct store_server {
     uint32_t magic;
-    struct store_io io;
+    uv_tcp_t listener; /* opened only where there is one to listen on */
+    uv_check_t after;  /* all reads of a turn of the loop: then it is written */
     struct store_server_limits limits;
     struct store *store;
     struct conn *conns;
@@ -83,22 +87,24 @@ struct store_server {
     size_t held;
     size_t unsent; /* bytes of the dirty ones' replies */
     unsigned dirty_count;
-    unsigned open; /* connections, and the way itself */
+    unsigned
+        handles; /* libuv still knows: the listener, `after`, connections */
     bool closing;
+    bool paused; /* a connection waits in libuv for memory */
     struct gate gate;
+    char scratch[READ_MAX];
 };
 
-static struct store_server *server_of(void *ctx)
+static struct store_server *server_of(const uv_handle_t *h)
 {
-    struct store_server *s = ctx;
+    struct store_server *s = h->data;
     ddp_assert(s->magic == SERVER_MAGIC);
     return s;
 }
 
-static struct conn *conn_of(struct store_stream *st)
+static struct conn *conn_of(const uv_handle_t *h)
 {
-    struct conn *c =
-        (struct conn *)(void *)((char *)st - offsetof(struct conn, stream));
+    struct conn *c = h->data;
     ddp_assert(c->magic == CONN_MAGIC && c->state != CONN_FREE);
     return c;
 }
@@ -108,8 +114,7 @@ static struct conn *conn_of(struct store_stream *st)
 /* Whether a line may be written now. */
 static bool gate_pass(struct store_server *s)
 {
-    uv_update_time(s->io.loop);
-    uint64_t now_ms = uv_now(s->io.loop);
+    uint64_t now_ms = uv_now(s->listener.loop);
     struct gate *g = &s->gate;
     if (g->lines > 0 && now_ms - g->start_ms >= GATE_MS) {
         if (g->dropped > 0)
@@ -130,9 +135,10 @@ static bool gate_pass(struct store_server *s)
 static void peer_name(const struct conn *c, char *name, size_t max)
 {
     struct sockaddr_storage sa;
+    int len = (int)sizeof(sa);
     char host[PEER_MAX / 2], port[8];
-    if (c->server->io.way->peer(&c->stream, &sa) == 0 &&
-        getnameinfo((struct sockaddr *)&sa, sizeof(sa), host, sizeof(host),
+    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&sa, &len) == 0 &&
+        getnameinfo((struct sockaddr *)&sa, (socklen_t)len, host, sizeof(host),
                     port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
         (void)snprintf(name, max, "[%s]:%s", host, port);
     else
@@ -151,8 +157,8 @@ static void server_free(struct store_server *s)
 
 static void let_go(struct store_server *s)
 {
-    ddp_assert(s->open > 0);
-    if (--s->open == 0)
+    ddp_assert(s->handles > 0);
+    if (--s->handles == 0)
         server_free(s);
 }
 
@@ -167,15 +173,19 @@ static void weigh(struct conn *c)
     c->held = now;
 }
 
-static void on_closed(struct store_stream *st)
+static void accept_next(struct store_server *s);
+
+static void on_conn_closed(uv_handle_t *h)
 {
-    struct conn *c = conn_of(st);
+    struct conn *c = conn_of(h);
     struct store_server *s = c->server;
     buf_free(&c->flying);
     weigh(c);
     c->state = CONN_FREE;
     c->next = s->spare;
     s->spare = c;
+    if (s->paused && !s->closing)
+        accept_next(s);
     let_go(s);
 }
 
@@ -190,7 +200,8 @@ static void conn_end(struct conn *c, bool reset)
     buf_free(&c->in);
     buf_free(&c->out);
     weigh(c);
-    c->server->io.way->shut(&c->stream, reset);
+    if (!reset || uv_tcp_close_reset(&c->tcp, on_conn_closed) != 0)
+        uv_close((uv_handle_t *)&c->tcp, on_conn_closed);
 }
 
 static void conn_close(struct conn *c)
@@ -267,7 +278,8 @@ static size_t write_through(struct conn *c, const void *data, size_t len)
         {.base = (char *)(uintptr_t)data, .len = len}, /* is only read */
     };
     unsigned skip = before == 0;
-    size_t taken = c->server->io.way->try_write(&c->stream, b + skip, 2 - skip);
+    int n = uv_try_write((uv_stream_t *)&c->tcp, b + skip, 2 - skip);
+    size_t taken = n < 0 ? 0 : (size_t)n;
     buf_take(&c->out, taken < before ? taken : before);
     return taken > before ? taken - before : 0;
 }
@@ -300,39 +312,38 @@ static void send_reply(void *ctx, uint32_t id, const void *bytes, size_t len)
     }
 }
 
-/* One block of memory serves a connection whose replies are read. */
-static void swap_bufs(struct conn *c)
-{
-    struct buf b = c->flying;
-    c->flying = c->out;
-    c->out = b;
-}
+static void on_written(uv_write_t *req, int status);
 
-/* What waits, unless something is being written. */
+/* Hands what the socket does not take at once over to libuv. */
 static void flush(struct conn *c)
 {
-    if (c->state != CONN_OPEN || buf_len(&c->flying) > 0 ||
-        buf_len(&c->out) == 0)
+    if (c->state != CONN_OPEN || buf_len(&c->flying) > 0)
         return;
-    swap_bufs(c);
-    int64_t n = c->server->io.way->write(&c->stream, buf_head(&c->flying),
-                                         buf_len(&c->flying));
-    if (n < 0) {
+    if (buf_len(&c->out) == 0)
+        return;
+    uv_stream_t *stream = (uv_stream_t *)&c->tcp;
+    uv_buf_t b = unread(&c->out);
+    int n = uv_try_write(stream, &b, 1);
+    if (n < 0 && n != UV_EAGAIN) {
         conn_close(c); /* the peer is gone */
         return;
     }
-    buf_take(&c->flying, (size_t)n);
-    if (buf_len(&c->flying) == 0)
-        swap_bufs(c);
+    buf_take(&c->out, n < 0 ? 0 : (size_t)n);
+    if (buf_len(&c->out) == 0)
+        return;
+    struct buf empty = c->flying;
+    c->flying = c->out;
+    c->out = empty;
+    b = unread(&c->flying);
+    if (uv_write(&c->write_req, stream, &b, 1, on_written) != 0)
+        conn_close(c);
 }
 
-static void on_written(struct store_stream *st, bool whole)
+static void on_written(uv_write_t *req, int status)
 {
-    struct conn *c = conn_of(st);
-    buf_take(&c->flying, buf_len(&c->flying));
-    if (buf_len(&c->out) == 0)
-        swap_bufs(c);
-    if (whole)
+    struct conn *c = conn_of((uv_handle_t *)req->handle);
+    buf_free(&c->flying);
+    if (status == 0)
         flush(c);
     else
         conn_close(c); /* the peer is gone, or the connection is closing */
@@ -397,7 +408,7 @@ static void serve_own(struct conn *c)
  * into that. */
 static void feed(struct conn *c, const uint8_t *data, size_t len)
 {
-    if (c->in.data != NULL && data == c->in.data + c->in.end) {
+    if (c->reads_own) {
         buf_commit(&c->in, len);
         serve_own(c);
         return;
@@ -420,35 +431,40 @@ static void feed(struct conn *c, const uint8_t *data, size_t len)
  * A large value is read where it is wanted, and nothing behind it; never with
  * more room than as much again as its sender has sent already.
  */
-static void *on_wanted(struct store_stream *st, size_t *len)
+static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
-    struct conn *c = conn_of(st);
+    (void)hint;
+    struct conn *c = conn_of(h);
+    struct store_server *s = c->server;
     size_t have = buf_len(&c->in);
     size_t want = c->decoder.need > have ? c->decoder.need - have : 0;
+    *b = uv_buf_init(s->scratch, sizeof(s->scratch));
+    c->reads_own = false;
     if (have < LARGE || want < LARGE)
-        return NULL;
+        return;
     want = want < have ? want : have;
-    *len = want;
-    return buf_reserve(&c->in, want); /* NULL: feed says it */
+    uint8_t *room = buf_reserve(&c->in, want);
+    if (room == NULL)
+        return; /* feed says it */
+    c->reads_own = true;
+    *b = uv_buf_init((char *)room, (unsigned)want);
 }
 
-static void on_bytes(struct store_stream *st, const uint8_t *data, size_t len)
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
 {
-    struct conn *c = conn_of(st);
+    struct conn *c = conn_of((uv_handle_t *)stream);
+    if (n < 0)
+        conn_close(c); /* its end, or a reset: nobody to tell */
+    else if (n > 0)
+        feed(c, (const uint8_t *)b->base, (size_t)n);
     struct store_server *s = c->server;
-    feed(c, data, len);
     if (s->unsent > UNSENT_MAX || s->dirty_count >= DIRTY_MAX)
         flush_dirty(s);
 }
 
-static void on_ended(struct store_stream *st)
+static void on_all_read(uv_check_t *h)
 {
-    conn_close(conn_of(st)); /* its end, or a reset: nobody to tell */
-}
-
-static void on_turn(void *ctx)
-{
-    flush_dirty(server_of(ctx));
+    flush_dirty(server_of((uv_handle_t *)h));
 }
 
 /* -- new connections ------------------------------------------------------- */
@@ -460,46 +476,99 @@ static struct conn *take_slot(struct store_server *s)
         s->spare = c->next;
     else if (s->touched < s->limits.conn_max)
         c = &s->conns[s->touched++];
-    else if (gate_pass(s))
-        log_warnx("store: a connection is turned away: no descriptors for "
-                  "more than %u",
-                  (unsigned)s->limits.conn_max);
-    if (c == NULL)
+    else
         return NULL;
     *c = (struct conn){.magic = CONN_MAGIC, .state = CONN_OPEN, .server = s};
-    buf_init(&c->in, C10D_REQUEST_MAX + STORE_IO_READ_MAX);
+    buf_init(&c->in, C10D_REQUEST_MAX + READ_MAX);
     buf_init(&c->out, s->limits.reply_bytes);
     buf_init(&c->flying, s->limits.reply_bytes);
-    c->stream.io = &s->io;
-    s->open++;
     return c;
 }
 
-static struct store_stream *on_room(void *ctx)
+static void on_turned_away(uv_handle_t *h)
 {
-    struct conn *c = take_slot(server_of(ctx));
-    return c == NULL ? NULL : &c->stream;
+    free(h);
 }
 
-static void on_refused(void *ctx, const char *why)
+/* libuv listens again only when what waits was accepted, so it is accepted
+ * even if only to be closed. */
+static void turn_away(struct store_server *s)
 {
-    if (gate_pass(server_of(ctx)))
-        log_warnx("store: a connection cannot be accepted: %s", why);
+    uv_tcp_t *tcp = calloc(1, sizeof(*tcp));
+    s->paused = tcp == NULL || uv_tcp_init(s->listener.loop, tcp) != 0;
+    if (s->paused) {
+        free(tcp);
+        return;
+    }
+    if (gate_pass(s))
+        log_warnx("store: a connection is turned away: no descriptors for "
+                  "more than %u",
+                  (unsigned)s->limits.conn_max);
+    (void)uv_accept((uv_stream_t *)&s->listener, (uv_stream_t *)tcp);
+    uv_close((uv_handle_t *)tcp, on_turned_away);
 }
 
-/* Whether it may. */
-static void on_came(struct store_stream *st)
+static void begin(struct conn *c)
 {
-    struct conn *c = conn_of(st);
+    int rc = uv_tcp_init(c->server->listener.loop, &c->tcp);
+    ddp_assert(rc == 0); /* without an address family it makes no socket */
+    c->tcp.data = c;
+    c->server->handles++;
+}
+
+static bool may_connect(struct conn *c)
+{
     const struct store_server_limits *l = &c->server->limits;
     struct sockaddr_storage sa;
-    if (l->admits != NULL && (c->server->io.way->peer(st, &sa) != 0 ||
-                              !l->admits(l->ctx, (const struct sockaddr *)&sa)))
-        conn_refuse(c, "it is none of those that may use this store");
+    int len = (int)sizeof(sa);
+    return l->admits == NULL ||
+           (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&sa, &len) == 0 &&
+            l->admits(l->ctx, (const struct sockaddr *)&sa));
 }
 
-/* A client may be slow to read, or stopped, for as long as it likes: another
- * process's time-out for peers that take nothing is not ours. */
+/* It has its socket, if rc is 0. */
+static void welcome(struct conn *c, int rc)
+{
+    if (rc == 0 && !may_connect(c)) {
+        conn_refuse(c, "it is none of those that may use this store");
+        return;
+    }
+    if (rc == 0)
+        rc = uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+    if (rc != 0) {
+        conn_close(c);
+        return;
+    }
+    (void)uv_tcp_nodelay(&c->tcp, 1); /* slower without it, not wrong */
+}
+
+static void accept_next(struct store_server *s)
+{
+    struct conn *c = take_slot(s);
+    if (c == NULL) {
+        turn_away(s);
+        return;
+    }
+    s->paused = false;
+    begin(c);
+    int rc = uv_accept((uv_stream_t *)&s->listener, (uv_stream_t *)&c->tcp);
+    welcome(c, rc);
+}
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+    struct store_server *s = server_of((uv_handle_t *)listener);
+    if (status == 0)
+        accept_next(s);
+    else if (gate_pass(s))
+        log_warnx("store: a connection cannot be accepted: %s",
+                  uv_strerror(status));
+}
+
+/* -- connections that another process accepted ----------------------------- */
+
+/* A client may be slow to read, or stopped, for as long as it likes: the
+ * other's time-out for peers that take nothing is not ours. */
 static void retune(int fd)
 {
     unsigned none = 0;
@@ -514,13 +583,18 @@ void store_server_adopt(struct store_server *s,
     struct conn *c = take_slot(s);
     if (c == NULL) {
         (void)close(fd);
+        if (gate_pass(s))
+            log_warnx("store: a connection is turned away: no descriptors for "
+                      "more than %u",
+                      (unsigned)s->limits.conn_max);
         return;
     }
     retune(fd);
-    if (s->io.way->adopt(&c->stream, fd) == 0)
-        on_came(&c->stream);
-    else
-        conn_close(c);
+    begin(c);
+    int rc = uv_tcp_open(&c->tcp, fd);
+    if (rc != 0)
+        (void)close(fd); /* libuv did not take it */
+    welcome(c, rc);
     if (c->state == CONN_OPEN && len > 0)
         feed(c, data, len);
     flush_dirty(s);
@@ -539,8 +613,12 @@ struct store_server_limits store_server_limits_default(void)
         .store_bytes = (size_t)1 << 30,
         .reply_bytes = (size_t)64 << 20,
         .held_bytes = (size_t)512 << 20,
-        .way = getenv("DDPRUN_STORE_IO"),
     };
+}
+
+static void on_own_closed(uv_handle_t *h)
+{
+    let_go(server_of(h));
 }
 
 void store_server_close(struct store_server *s)
@@ -552,40 +630,8 @@ void store_server_close(struct store_server *s)
                   s->gate.dropped);
     for (uint32_t i = 0; i < s->touched; i++)
         conn_close(&s->conns[i]);
-    s->io.way->close(&s->io);
-}
-
-static void on_gone(void *ctx)
-{
-    let_go(server_of(ctx));
-}
-
-static const struct store_io_calls calls = {
-    .room = on_room,
-    .came = on_came,
-    .refused = on_refused,
-    .wanted = on_wanted,
-    .bytes = on_bytes,
-    .ended = on_ended,
-    .written = on_written,
-    .closed = on_closed,
-    .turn = on_turn,
-    .gone = on_gone,
-};
-
-/* io_uring where it is to be had, unless somebody wants libuv. */
-static void choose_way(struct store_server *s)
-{
-    const char *wanted = s->limits.way != NULL ? s->limits.way : "";
-    s->io.way = &store_io_uring;
-    if (strcmp(wanted, store_io_uv.name) != 0 &&
-        s->io.way->prepare(&s->io) == 0)
-        return;
-    if (strcmp(wanted, store_io_uring.name) == 0)
-        log_warnx("store: no io_uring on this machine: libuv in its place");
-    s->io.way = &store_io_uv;
-    int rc = s->io.way->prepare(&s->io);
-    ddp_assert(rc == 0);
+    uv_close((uv_handle_t *)&s->listener, on_own_closed);
+    uv_close((uv_handle_t *)&s->after, on_own_closed);
 }
 
 static struct store_server *server_new(const struct store_server_limits *limits,
@@ -615,6 +661,21 @@ static struct store_server *server_new(const struct store_server_limits *limits,
     return s;
 }
 
+/* Owns `fd`. */
+static int open_listener(struct store_server *s, int fd, struct ddp_err *err)
+{
+    int rc = uv_tcp_open(&s->listener, fd);
+    if (rc != 0)
+        (void)close(fd); /* libuv did not take it */
+    if (rc == 0)
+        rc = uv_listen((uv_stream_t *)&s->listener, BACKLOG, on_connection);
+    if (rc == 0)
+        return 0;
+    return ddp_err_set(err, DDP_E_IO,
+                       "the store cannot listen on descriptor %d: %s", fd,
+                       uv_strerror(rc));
+}
+
 int store_server_open_limited(struct store_server **out,
                               uv_loop_t *loop,
                               int listen_fd,
@@ -627,12 +688,16 @@ int store_server_open_limited(struct store_server **out,
             (void)close(listen_fd); /* ours to drop, nothing was said on it */
         return -1;
     }
-    s->io.calls = &calls;
-    s->io.ctx = s;
-    s->io.loop = loop;
-    s->open = 1;
-    choose_way(s);
-    if (s->io.way->open(&s->io, listen_fd, err) != 0) {
+    int rc = uv_tcp_init(loop, &s->listener);
+    ddp_assert(rc == 0); /* without an address family it makes no socket */
+    s->listener.data = s;
+    s->handles = 2;
+    rc = uv_check_init(loop, &s->after);
+    ddp_assert(rc == 0); /* both always succeed: uv_check(3) */
+    s->after.data = s;
+    rc = uv_check_start(&s->after, on_all_read);
+    ddp_assert(rc == 0);
+    if (listen_fd >= 0 && open_listener(s, listen_fd, err) != 0) {
         store_server_close(s);
         return -1;
     }
@@ -652,21 +717,12 @@ int store_server_open(struct store_server **out,
 uint16_t store_server_port(const struct store_server *s)
 {
     struct sockaddr_storage sa = {0};
-    if (s->io.way->name_of(&s->io, &sa) != 0)
+    int len = (int)sizeof(sa);
+    if (uv_tcp_getsockname(&s->listener, (struct sockaddr *)&sa, &len) != 0)
         return 0;
     if (sa.ss_family == AF_INET6)
         return ntohs(((struct sockaddr_in6 *)&sa)->sin6_port);
     return ntohs(((struct sockaddr_in *)&sa)->sin_port);
-}
-
-void store_server_run(struct store_server *s)
-{
-    s->io.way->run(&s->io);
-}
-
-const char *store_server_way(const struct store_server *s)
-{
-    return s->io.way->name;
 }
 
 /* Thousands of workers may connect; the default soft limit is 1024. */
@@ -693,6 +749,6 @@ void store_server_main(int listen_fd)
                uv_strerror(rc));
     if (store_server_open(&s, &loop, listen_fd, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
-    store_server_run(s); /* the listener keeps it running */
+    (void)uv_run(&loop, UV_RUN_DEFAULT); /* the listener keeps it running */
     fatalx(ddp_code_exit(DDP_E_BUG), "store: the event loop has ended");
 }

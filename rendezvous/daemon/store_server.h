@@ -34,18 +34,15 @@ struct store_server_limits {
     /* Who may connect; NULL: everybody. */
     bool (*admits)(void *ctx, const struct sockaddr *peer);
     void *ctx;
-    /* "io_uring" or "libuv"; else the former where it is to be had. */
-    const char *way;
 };
 
 /* 1 GiB, 64 MiB, 512 MiB, and as many connections as the soft limit of
- * descriptors allows less some for others; the way from $DDPRUN_STORE_IO. */
+ * descriptors allows less some for others. */
 struct store_server_limits store_server_limits_default(void);
 
 /*
  * Serves on `loop` behind `listen_fd`, which is bound and listens already; -1
- * is none, for a store whose connections are all adopted. store_server_run
- * runs the loop, by whichever thread.
+ * is none, for a store whose connections are all adopted.
  * Owns `listen_fd` from here on, also when it fails. Errors: -1 and NOMEM, or
  * IO where the descriptor cannot be used. The second form takes the limits
  * from the caller.
@@ -60,12 +57,9 @@ int store_server_open_limited(struct store_server **out,
                               const struct store_server_limits *limits,
                               struct ddp_err *err);
 
-/* uv_run() until nothing is left of the loop, the store served beside it. */
-void store_server_run(struct store_server *s);
-
 /*
  * Serves a connection that somebody else accepted, and that sent `data` (may
- * be none) so far. Owns `fd` from here on. From within store_server_run only.
+ * be none) so far. Owns `fd` from here on.
  */
 void store_server_adopt(struct store_server *s,
                         int fd,
@@ -78,9 +72,6 @@ void store_server_close(struct store_server *s);
 
 /* The port that it listens on, 0 if that cannot be had. */
 uint16_t store_server_port(const struct store_server *s);
-
-/* "io_uring" or "libuv". */
-const char *store_server_way(const struct store_server *s);
 
 /*
  * For a process that serves one store and does nothing else until it is

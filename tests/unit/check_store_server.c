@@ -1,18 +1,15 @@
 /* clang-format off */
-/* links: rendezvous/daemon/store_server rendezvous/daemon/store_io_uv rendezvous/daemon/store_io_uring rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log rendezvous/base/rng rendezvous/base/buf */
+/* links: rendezvous/daemon/store_server rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log rendezvous/base/rng rendezvous/base/buf */
 /* libs: -luv */
 /* clang-format on */
 /*
  * The store on real sockets: the server runs in a thread with its own loop,
  * the clients are plain blocking sockets in the test. Every test ends with the
- * server closed and uv_loop_close() == 0. All is played by libuv, and once more
- * by io_uring where this machine has it.
+ * server closed and uv_loop_close() == 0.
  */
 #include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -22,12 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <stddef.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -73,7 +66,7 @@ static void on_stop(uv_async_t *async)
 static void *run_loop(void *arg)
 {
     struct world *w = arg;
-    store_server_run(w->server);
+    (void)uv_run(&w->loop, UV_RUN_DEFAULT);
     return NULL;
 }
 
@@ -93,7 +86,6 @@ static void world_open(struct world *w, const struct store_server_limits *lim)
                          lim != NULL ? lim : &usual, &err),
                      0);
     ck_assert_uint_eq(store_server_port(w->server), w->port);
-    ck_assert_str_eq(store_server_way(w->server), getenv("DDPRUN_STORE_IO"));
     ck_assert_int_eq(pthread_create(&w->thread, NULL, run_loop, w), 0);
 }
 
@@ -750,35 +742,6 @@ START_TEST(test_connection_too_many_is_turned_away)
 }
 END_TEST
 
-/* A connection for which there is no descriptor waits until there is one. */
-START_TEST(test_connection_waits_for_a_descriptor)
-{
-    struct world w;
-    struct rlimit few = {.rlim_cur = 64, .rlim_max = 64};
-    struct sockaddr_in sa = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int some, last = -1;
-    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
-    world_open(&w, NULL);
-    expect_service(w.port);
-    sa.sin_port = htons(w.port);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    for (int times = 0; times < 2; times++) {
-        while ((some = dup(w.log_fd)) >= 0)
-            last = some;
-        usleep(SILENT_MS * 1000); /* the server closes its end of the last */
-    }
-    ck_assert_int_eq(connect(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
-    send_bytes(fd, old_add, sizeof(old_add) - 1);
-    expect_silence(fd);
-    ck_assert_int_ge(log_lines(&w, "cannot be accepted"), 1);
-    ck_assert_int_eq(close(last), 0);
-    expect_bytes(fd, "\x05\0\0\0\0\0\0\0", 8);
-    (void)close(fd);
-    world_close(&w);
-}
-END_TEST
-
 /* -- life ------------------------------------------------------------------ */
 
 /* A descriptor that is no socket is an error, and nothing is left of it. */
@@ -859,77 +822,10 @@ START_TEST(test_main_serves_a_crowd)
 }
 END_TEST
 
-/* What a store on this machine would be served by. */
-static bool has_io_uring(void)
+static Suite *suite(void)
 {
-    struct store_server_limits lim = store_server_limits_default();
-    struct store_server *s = NULL;
-    struct ddp_err err;
-    uv_loop_t loop;
-    lim.way = NULL;
-    if (uv_loop_init(&loop) != 0 ||
-        store_server_open_limited(&s, &loop, -1, &lim, &err) != 0)
-        return false;
-    bool has = strcmp(store_server_way(s), "io_uring") == 0;
-    store_server_close(s);
-    (void)uv_run(&loop, UV_RUN_DEFAULT);
-    return uv_loop_close(&loop) == 0 && has;
-}
-
-/* From now on the kernel refuses io_uring, as in many containers. */
-static void forbid_io_uring(void)
-{
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog filter = {sizeof(code) / sizeof(code[0]), code};
-    ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
-}
-
-/* Where it is refused, libuv serves, and nobody is told; somebody who asked
- * for io_uring is. */
-START_TEST(test_without_io_uring_libuv_serves)
-{
-    struct world w;
-    if (has_io_uring())
-        forbid_io_uring();
-    ck_assert(!has_io_uring());
-    ck_assert_int_eq(setenv("DDPRUN_STORE_IO", "libuv", 1), 0);
-    struct store_server_limits lim = store_server_limits_default();
-    lim.way = _i == 0 ? NULL : "io_uring";
-    world_open(&w, &lim);
-    expect_service(w.port);
-    ck_assert_int_eq(log_lines(&w, "io_uring"), _i);
-    world_close(&w);
-}
-END_TEST
-
-static void by_libuv(void)
-{
-    ck_assert_int_eq(setenv("DDPRUN_STORE_IO", "libuv", 1), 0);
-}
-
-static void by_io_uring(void)
-{
-    ck_assert_int_eq(setenv("DDPRUN_STORE_IO", "io_uring", 1), 0);
-}
-
-static TCase *new_case(Suite *s, const char *name, void (*setup)(void))
-{
-    TCase *t = tcase_create(name);
-    tcase_add_checked_fixture(t, setup, NULL);
-    suite_add_tcase(s, t);
-    return t;
-}
-
-static Suite *suite(const char *name, void (*setup)(void))
-{
-    Suite *s = suite_create(name);
-    TCase *t = new_case(s, "serving", setup);
+    Suite *s = suite_create("store_server");
+    TCase *t = tcase_create("serving");
     tcase_add_test(t, test_both_families_share_the_keys);
     tcase_add_test(t, test_slow_sender_holds_up_nobody);
     tcase_add_test(t, test_batch_is_answered_in_order);
@@ -940,35 +836,28 @@ static Suite *suite(const char *name, void (*setup)(void))
     tcase_add_test(t, test_two_hundred_wait_and_are_woken_once);
     tcase_add_test(t, test_clients_that_vanish_cost_nothing);
     tcase_add_test(t, test_close_with_open_connections);
-    t = new_case(s, "bad input", setup);
+    suite_add_tcase(s, t);
+    t = tcase_create("bad input");
     tcase_add_loop_test(t, test_garbage_is_closed_with_a_reason, 0, GARBAGE);
     tcase_add_test(t, test_garbage_in_the_log_is_bounded);
-    t = new_case(s, "limits", setup);
+    suite_add_tcase(s, t);
+    t = tcase_create("limits");
     tcase_add_test(t, test_reader_that_does_not_read_is_closed);
     tcase_add_test(t, test_promised_bytes_take_no_memory);
     tcase_add_test(t, test_heaviest_is_closed_when_all_hold_too_much);
     tcase_add_test(t, test_connection_too_many_is_turned_away);
-    t = new_case(s, "life", setup);
+    suite_add_tcase(s, t);
+    t = tcase_create("life");
     tcase_add_test(t, test_open_on_what_is_no_socket_fails);
     tcase_add_test(t, test_main_serves_until_killed);
     tcase_add_test(t, test_main_serves_a_crowd);
+    suite_add_tcase(s, t);
     return s;
 }
 
 int main(void)
 {
-    SRunner *r = srunner_create(suite("store_server, libuv", by_libuv));
-    Suite *s = suite_create("store_server, way");
-    TCase *t = new_case(s, "choice", by_libuv);
-    tcase_add_loop_test(t, test_without_io_uring_libuv_serves, 0, 2);
-    srunner_add_suite(r, s);
-    if (has_io_uring()) {
-        s = suite("store_server, io_uring", by_io_uring);
-        t = new_case(s, "descriptors", by_io_uring);
-        tcase_add_test(t, test_connection_waits_for_a_descriptor);
-        srunner_add_suite(r, s);
-    } else
-        puts("skipped: io_uring, which this build or machine does not have");
+    SRunner *r = srunner_create(suite());
     srunner_run_all(r, CK_ENV);
     int failed = srunner_ntests_failed(r);
     srunner_free(r);
