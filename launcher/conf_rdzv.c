@@ -70,35 +70,42 @@ static const struct key keys_known[] = {
 #undef SECONDS
 #define KEYS_LEN ((int)(sizeof(keys_known) / sizeof(keys_known[0])))
 
-/* The list is long enough for each key once; what is too much is left out. */
+/* The list is long enough for each key once; what is too much is left out, as
+ * is a name's end from 60 bytes on. */
 static void add_idle(struct keys *k, const char *name)
 {
-    size_t used = strlen(k->idle), len = strlen(name);
+    size_t used = strlen(k->idle), len = strnlen(name, 60);
     if (sizeof(k->idle) - used < len + sizeof(", "))
         return;
     if (used > 0) {
         memcpy(k->idle + used, ", ", 2);
         used += 2;
     }
-    memcpy(k->idle + used, name, len + 1);
+    memcpy(k->idle + used, name, len);
+    k->idle[used + len] = '\0';
 }
 
-static const struct key *find_key(const char *name, struct ddp_err *err)
+/*
+ * NULL where there is none: torchrun takes every key there is and asks for
+ * those that it knows. An error where one was meant that is written otherwise.
+ */
+static int
+find_key(const char *name, const struct key **key, struct ddp_err *err)
 {
     const char *names[sizeof(keys_known) / sizeof(keys_known[0])];
+    *key = NULL;
     for (int i = 0; i < KEYS_LEN; i++) {
         if (strcmp(keys_known[i].name, name) == 0)
-            return &keys_known[i];
+            *key = &keys_known[i];
         names[i] = keys_known[i].name;
     }
+    if (*key != NULL)
+        return 0;
     const char *near = opts_nearest(name, names, KEYS_LEN);
     if (near == NULL)
-        ddp_err_set(err, DDP_E_USAGE, "unknown key '%.60s'; see ddprun(1)",
-                    name);
-    else
-        ddp_err_set(err, DDP_E_USAGE, "unknown key '%.60s'; did you mean %s?",
-                    name, near);
-    return NULL;
+        return 0;
+    return ddp_err_set(err, DDP_E_USAGE,
+                       "unknown key '%.60s'; did you mean %s?", name, near);
 }
 
 static int set_seconds(struct keys *k,
@@ -134,9 +141,13 @@ static int set_key(struct keys *k,
                    const char *value,
                    struct ddp_err *err)
 {
-    const struct key *key = find_key(name, err);
-    if (key == NULL)
+    const struct key *key;
+    if (find_key(name, &key, err) < 0)
         return -1;
+    if (key == NULL) {
+        add_idle(k, name);
+        return 0;
+    }
     switch (key->kind) {
     case KEY_SECONDS:
         return set_seconds(k, key, value, err);

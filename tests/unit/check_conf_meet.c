@@ -204,12 +204,13 @@ START_TEST(test_conf_rdzv_conf_takes_torchruns_keys)
     struct conf c;
     ck_assert_int_eq(conf_line_conf(&c, "",
                                     "--rdzv_conf rank=1,use_libuv=1,"
-                                    "store_type=tcp,timeout=9,lastcall=2 prog",
+                                    "store_type=tcp,timeout=9,lastcall=2,"
+                                    "colour=blue prog",
                                     NULL),
                      0);
     ck_assert_int_eq(c.notes_len, 1);
     ck_assert_str_eq(c.notes[0], "--rdzv_conf: nothing here depends on "
-                                 "rank, use_libuv, timeout");
+                                 "rank, use_libuv, colour, timeout");
     ck_assert_int_eq(c.last_call_timeout_us, 2000000);
     ck_assert_int_eq(c.join_timeout_us, 600000000);
     conf_free(&c);

@@ -130,8 +130,6 @@ static const struct {
     /* --rdzv_conf */
     {"", "--rdzv_conf=join_timout=1 prog", DDP_E_USAGE,
      "--rdzv_conf: unknown key 'join_timout'; did you mean join_timeout?"},
-    {"", "--rdzv_conf=colour=1 prog", DDP_E_USAGE,
-     "--rdzv_conf: unknown key 'colour'; see ddprun(1)"},
     {"", "--rdzv_conf=join_timeout prog", DDP_E_USAGE,
      "--rdzv_conf: 'join_timeout' is no KEY=VALUE"},
     {"", "--rdzv_conf=join_timeout=1, prog", DDP_E_USAGE,
