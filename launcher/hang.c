@@ -27,7 +27,7 @@ bool hang_watches(const struct hang *h)
     return h->limits.beat_us != MONO_NEVER || h->limits.idle_us != MONO_NEVER;
 }
 
-/* While paused the clock stands: hang_pause adds the whole pause at its end. */
+/* While paused the clock stands. */
 static int64_t clock_of(const struct hang *h, int64_t now_us)
 {
     return h->paused_us != MONO_NEVER ? h->paused_us : now_us;
@@ -59,11 +59,10 @@ void hang_pause(struct hang *h, bool paused, int64_t now_us)
         h->paused_us = now_us;
         return;
     }
-    int64_t lost_us = now_us - h->paused_us;
     h->paused_us = MONO_NEVER;
     for (int i = 0; i < h->n; i++) {
-        h->workers[i].moved_us += lost_us;
-        h->workers[i].beaten_us += lost_us;
+        h->workers[i].moved_us = now_us;
+        h->workers[i].beaten_us = now_us;
     }
 }
 

@@ -79,7 +79,7 @@ has_not 'fenced' a.err
 has_not 'lease' b.err
 [ "$(grep -c 'connection closed' d.err)" -le 80 ] ||
     fail 'strangers fill the log'
-has 'more lines about 10.77.0.4 were left out' d.err
+wait_for 'more lines about 10.77.0.4 were left out' d.err
 open_gate
 ends_with 0 a
 ends_with 0 b

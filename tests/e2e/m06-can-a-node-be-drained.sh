@@ -15,7 +15,7 @@ agent()
 
 port=$(free_port)
 train_on "$port" 1:2 0 snap a
-wait_listener "$port"
+wait_round 1 2
 train_on "$port" 1:2 0 snap b
 wait_round 2 4
 said '^epoch 2/8'

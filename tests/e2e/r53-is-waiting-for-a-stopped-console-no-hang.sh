@@ -1,5 +1,5 @@
 #!/bin/sh
-# --hang_timeout=1 and a console that takes nothing for 2 seconds (Ctrl-S, a
+# --hang_timeout=2 and a console that takes nothing for 3 seconds (Ctrl-S, a
 # pipe that nobody reads): does a worker that waits there count as hanging? One
 # that hangs when the console takes again still does.
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
@@ -16,12 +16,12 @@ run()
 {
     if [ "$2" = 2 ]; then
         background it sh -c 'exec "$@" 2>&8' sh "$DDPRUN" --nproc_per_node=2 \
-            --hang_timeout=1 sh -c "{ $flood; } >&2"
+            --hang_timeout=2 sh -c "{ $flood; } >&2"
     else
         background it sh -c 'exec "$@" >&8' sh "$DDPRUN" --nproc_per_node=2 \
-            --hang_timeout=1 sh -c "$flood"
+            --hang_timeout=2 sh -c "$flood"
     fi
-    sleep 2
+    sleep 3
     is_gone "$(pid_of it)" && fail "it ended: $STATUS"
     [ ! -e done.0 ] && [ ! -e done.1 ] || fail 'nobody waited'
     cat <&8 >shown 8<&8 &
@@ -39,4 +39,4 @@ run 0 1
 has_not 'progress' it.err
 export THEN_HANG=yes
 run 82 1
-has 'rank 0 .*no progress for 1' it.err
+has 'rank 0 .*no progress for 2' it.err
