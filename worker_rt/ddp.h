@@ -584,9 +584,10 @@ DDP_API struct ddp_keeper *ddp_keeper_new(struct ddp *d,
  * Saves the state after `step` (0 or more): to memory, and to the disk too if
  * `to_disk`. Call it on all ranks alike; those that hold nothing return at
  * once. The tensors may be changed when it has returned, with `later` when
- * ddp_keeper_settle has; they are borrowed that long. It waits only where
- * the snapshot before has not been sealed, or the one for the disk not written,
- * so whatever happens at most one step saved is lost with a worker.
+ * ddp_keeper_settle has, or this with an error; they are borrowed that long. It
+ * waits only where the snapshot before has not been sealed, or the one for the
+ * disk not written, so whatever happens at most one step saved is lost with a
+ * worker.
  *
  * Errors are this rank's own, and no reason to end: IO, CONFLICT (another run
  * took the folder over) of an earlier save to the disk, told once, while this

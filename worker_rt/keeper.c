@@ -319,7 +319,10 @@ static int put(struct ddp_keeper *k,
         wait_written(k);
     k->sealing = i;
     (void)pthread_cond_broadcast(&k->changed);
-    return take_error(k, err);
+    if (take_error(k, err) == 0)
+        return 0;
+    wait_sealed(k); /* who is told of an error may free the tensors */
+    return -1;
 }
 
 static int save(struct ddp_keeper *k,

@@ -27,6 +27,7 @@
 #include "tests/lib/rt_comm.h"
 #include "tests/lib/rt_world.h"
 #include "worker_rt/ddp.h"
+#include "worker_rt/keeper.h"
 
 #define ELEMS     3000
 #define SMALL     64
@@ -419,6 +420,47 @@ START_TEST(test_keeper_later_is_what_it_was_when_settled)
 }
 END_TEST
 
+/* Whether the tensors of a save may still be read. */
+static bool are_borrowed(struct ddp_keeper *k)
+{
+    (void)pthread_mutex_lock(&k->lock);
+    bool borrowed = k->sealing >= 0;
+    (void)pthread_mutex_unlock(&k->lock);
+    return borrowed;
+}
+
+static bool has_failed(struct ddp_keeper *k)
+{
+    (void)pthread_mutex_lock(&k->lock);
+    bool failed = k->failed_step >= 0;
+    (void)pthread_mutex_unlock(&k->lock);
+    return failed;
+}
+
+/* Who is told of an error may free everything: of a save that tells an earlier
+ * one's, nothing is read any more, and it is on its way to the disk. */
+START_TEST(test_keeper_later_borrows_nothing_after_an_error)
+{
+    static float much[1 << 22]; /* takes a while to copy */
+    struct ddp_tensor t = {"much", DDP_F32, 1, {1 << 22}, much};
+    struct ddp_keeper_conf conf = {.folder = "s", .later = true};
+    with_memory(false);
+    struct worker *w = start(&conf);
+    ck_assert_int_eq(save(w, 1, true), 0);
+    ck_assert_int_eq(ddp_keeper_wait(w->k, &w->e), 0);
+    ck_assert_int_eq(rename("s", "elsewhere"), 0);
+    ck_assert_int_eq(unlink("elsewhere/owner"), 0);
+    ck_assert_int_eq(save(w, 2, true), 0);
+    while (!has_failed(w->k)) /* or the test case's time is over */
+        usleep(1000);
+    ck_assert_int_eq(rename("elsewhere", "s"), 0);
+    ck_assert_int_eq(ddp_keeper_save(w->k, 3, &t, 1, NULL, 0, true, &w->e), -1);
+    ck_assert(!are_borrowed(w->k));
+    ck_assert_ptr_nonnull(strstr(w->e.text, "step 2"));
+    stop(w);
+}
+END_TEST
+
 /* Memory and disk in one order: the newest of both. */
 START_TEST(test_keeper_newest_of_memory_and_disk)
 {
@@ -715,6 +757,7 @@ static Suite *keeper_suite(void)
     tcase_set_timeout(t, 30);
     tcase_add_test(t, test_keeper_memory_outlives_the_worker);
     tcase_add_loop_test(t, test_keeper_later_is_what_it_was_when_settled, 0, 2);
+    tcase_add_test(t, test_keeper_later_borrows_nothing_after_an_error);
     tcase_add_test(t, test_keeper_newest_of_memory_and_disk);
     tcase_add_test(t, test_keeper_memory_flipped_is_not_believed);
     tcase_add_test(t, test_keeper_memory_too_small_is_told);
