@@ -10,6 +10,18 @@
 
 #include "launcher/lines.h"
 
+int logfile_share(int fd)
+{
+    struct stat st, ours;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return -1;
+    for (int own = STDOUT_FILENO; own <= STDERR_FILENO; own++)
+        if (fstat(own, &ours) == 0 && ours.st_ino == st.st_ino &&
+            ours.st_dev == st.st_dev)
+            return fcntl(own, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    return -1;
+}
+
 /* Not O_APPEND, which splice(2) refuses: nobody else writes to this file while
  * we do, but for a round that begins before the last one's end was read; its
  * place is behind what is there then. */
@@ -23,6 +35,11 @@ static bool reopen(struct logfile *f)
     if (f->fd < 0) {
         f->sys_errno = errno;
         return false;
+    }
+    int shared = f->append ? logfile_share(f->fd) : -1;
+    if (shared >= 0) {
+        (void)close(f->fd); /* nothing was written */
+        f->fd = shared;
     }
     f->size = fstat(f->fd, &st) == 0 ? st.st_size : 0;
     return true;

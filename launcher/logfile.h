@@ -52,4 +52,12 @@ int64_t logfile_splice(struct logfile *f, int pipe_fd, size_t most);
 
 void logfile_close(struct logfile *f);
 
+/*
+ * Where `fd` is open on the plain file that our stdout or stderr goes to
+ * (/dev/stdout behind a shell's "> log"): a duplicate of that one. Only what is
+ * written at the place that it shares with the workers stays clear of what they
+ * write. -1: it is none, or there is no descriptor.
+ */
+int logfile_share(int fd);
+
 #endif

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "launcher/logfile.h"
 #include "launcher/report.h"
 #include "launcher/report_ends.h"
 #include "rendezvous/base/buf.h"
@@ -153,19 +154,41 @@ static bool is_special(const char *path)
     return lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
-/* A FIFO that nobody reads is not waited for. */
-static bool write_file(const char *path, int how, const struct buf *text)
+static bool put_text(int fd, const struct buf *text)
 {
-    how |= O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-    int fd = open(path, how, 0666);
-    FILE *f = fd >= 0 && fcntl(fd, F_SETFL, 0) == 0 ? fdopen(fd, "w") : NULL;
+    FILE *f = fdopen(fd, "w");
     if (f == NULL) {
-        if (fd >= 0)
-            (void)close(fd); /* nothing was written */
+        (void)close(fd); /* nothing was written */
         return false;
     }
     bool good = fwrite(buf_head(text), buf_len(text), 1, f) == 1;
     return (fclose(f) == 0) && good;
+}
+
+/* A FIFO that nobody reads is not waited for. */
+static int open_file(const char *path, int how)
+{
+    how |= O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    int fd = open(path, how, 0666);
+    if (fd >= 0 && fcntl(fd, F_SETFL, 0) == 0)
+        return fd;
+    if (fd >= 0)
+        (void)close(fd); /* nothing was written */
+    return -1;
+}
+
+/* Behind what stands there already where our own output goes to it; any other
+ * plain file that a link leads to is written anew. */
+static bool write_through(const char *path, const struct buf *text)
+{
+    int fd = open_file(path, 0);
+    if (fd < 0)
+        return false;
+    int own = logfile_share(fd);
+    if (own < 0 && (ftruncate(fd, 0) == 0 || errno == EINVAL)) /* a FIFO */
+        return put_text(fd, text);
+    (void)close(fd); /* nothing was written */
+    return own >= 0 && put_text(own, text);
 }
 
 /* The old one or the new one, whole, is what a reader finds. */
@@ -175,7 +198,8 @@ static bool replace_file(const char *path, const struct buf *text)
     (void)snprintf(aside, /* fits */
                    sizeof(aside), "%s.%d", path, (int)getpid());
     (void)unlink(aside); /* of one that died, or somebody's trap */
-    if (write_file(aside, O_EXCL, text) && rename(aside, path) == 0)
+    int fd = open_file(aside, O_EXCL);
+    if (fd >= 0 && put_text(fd, text) && rename(aside, path) == 0)
         return true;
     int error = errno;
     (void)unlink(aside);
@@ -193,7 +217,7 @@ void report_write(const struct conf *conf,
     buf_init(&text, REPORT_BYTES_MAX);
     errno = ENOMEM;
     bool good = make_json(&text, conf, v, j, logs) &&
-                (is_special(path) ? write_file(path, O_TRUNC | O_APPEND, &text)
+                (is_special(path) ? write_through(path, &text)
                                   : replace_file(path, &text));
     if (!good)
         log_warn("cannot write the report to %s", path);

@@ -123,6 +123,16 @@ for file in piped given it.out; do
     lines 1 '"event":"connecting"' $file
 done
 
+# Both into the file that the workers' output goes to: nothing of it is lost.
+# shellcheck disable=SC2016 # the worker's
+launch 0 --report=/dev/stdout --events=/dev/stdout \
+    sh -c 'for i in 1 2 3; do echo "line $i of it"; done'
+lines 3 'line . of it' it.out
+for event in connecting joined sealed started exited end; do
+    lines 1 "^{\"time\".*\"event\":\"$event\".*}\$" it.out
+done
+lines 1 '"succeeded": true' it.out
+
 launch 0 --report=none/x --events=none/x true
 has 'cannot write the report to none/x: No such file' it.err
 has 'cannot write to none/x: No such file' it.err
