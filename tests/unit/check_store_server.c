@@ -274,6 +274,7 @@ static void vanish(int fd)
 static const char old_set[] = "\x00\x02\0\0\0\0\0\0\0/a\x03\0\0\0\0\0\0\0old";
 static const char old_add[] = "\x03\x02\0\0\0\0\0\0\0/n\x05\0\0\0\0\0\0\0";
 static const char old_get[] = "\x02\x02\0\0\0\0\0\0\0/n";
+static const char old_get_k[] = "\x02\x02\0\0\0\0\0\0\0/k";
 static const char old_wait[] = "\x05\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0/w";
 
 /* Clients of both families see the same keys at the same time. */
@@ -631,6 +632,35 @@ START_TEST(test_garbage_is_closed_with_a_reason)
 }
 END_TEST
 
+/* Also of one that sent large values before, which is read otherwise; its place
+ * is free once, not twice. */
+START_TEST(test_garbage_behind_a_large_value)
+{
+    struct world w;
+    struct buf b;
+    static uint8_t big[1 << 20];
+    world_open(&w, NULL);
+    for (int i = 0; i < 3; i++) {
+        int bad = dial_new(w.port);
+        buf_init(&b, sizeof(big) + 100);
+        ck_assert_int_eq(c10d_put_set(&b, slice("/b"),
+                                      (struct c10d_slice){big, sizeof(big)},
+                                      NULL),
+                         0);
+        send_buf(bad, &b);
+        send_set(bad, "/a", "yes");
+        send_get(bad, "/a");
+        expect_value(bad, "yes");
+        send_set(bad, "/a", "no"); /* lets it see that the answer is out */
+        expect_silence(bad);
+        send_bytes(bad, "\xff", 1);
+        expect_closed(bad);
+        expect_service(w.port);
+    }
+    world_close(&w);
+}
+END_TEST
+
 /* A flood of it does not flood the log, and says how much was left out. */
 START_TEST(test_garbage_in_the_log_is_bounded)
 {
@@ -725,8 +755,8 @@ START_TEST(test_connection_too_many_is_turned_away)
         (void)close(fd[i]);
         bool served = false;
         for (int tries = 0; tries < 100 && !served; tries++) {
-            fd[i] = dial_new(w.port);
-            send_get(fd[i], "/k");
+            fd[i] = dial(w.port);
+            send_doomed(fd[i], old_get_k, sizeof(old_get_k) - 1);
             uint8_t c;
             ck_assert(readable(fd[i], WAIT_MS));
             served = recv(fd[i], &c, 1, MSG_PEEK) == 1;
@@ -839,6 +869,7 @@ static Suite *suite(void)
     suite_add_tcase(s, t);
     t = tcase_create("bad input");
     tcase_add_loop_test(t, test_garbage_is_closed_with_a_reason, 0, GARBAGE);
+    tcase_add_test(t, test_garbage_behind_a_large_value);
     tcase_add_test(t, test_garbage_in_the_log_is_bounded);
     suite_add_tcase(s, t);
     t = tcase_create("limits");
