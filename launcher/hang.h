@@ -67,8 +67,8 @@ void hang_started(struct hang *h, int local_rank, int64_t now_us);
 void hang_ended(struct hang *h, int local_rank);
 
 /* Time in which workers are stopped (Ctrl-Z), or cannot write since a console
- * takes nothing (Ctrl-S), counts against none of them; when it ends all have the
- * whole of their time again. */
+ * takes nothing (Ctrl-S), counts against none of them; when it ends all have
+ * the whole of their time again. */
 void hang_pause(struct hang *h, bool paused, int64_t now_us);
 
 void hang_see(struct hang *h,
