@@ -27,7 +27,7 @@ bool hang_watches(const struct hang *h)
     return h->limits.beat_us != MONO_NEVER || h->limits.idle_us != MONO_NEVER;
 }
 
-/* While paused the clock stands. */
+/* While paused the clock stands: hang_pause adds the pause at its end. */
 static int64_t clock_of(const struct hang *h, int64_t now_us)
 {
     return h->paused_us != MONO_NEVER ? h->paused_us : now_us;
@@ -59,10 +59,13 @@ void hang_pause(struct hang *h, bool paused, int64_t now_us)
         h->paused_us = now_us;
         return;
     }
+    int64_t lost_us = now_us - h->paused_us;
     h->paused_us = MONO_NEVER;
     for (int i = 0; i < h->n; i++) {
-        h->workers[i].moved_us = now_us;
-        h->workers[i].beaten_us = now_us;
+        struct hang_worker *w = &h->workers[i];
+        w->moved_us = w->anew ? w->moved_us + lost_us : now_us;
+        w->beaten_us += lost_us;
+        w->anew = true;
     }
 }
 
@@ -80,8 +83,10 @@ void hang_see(struct hang *h,
                  (h->limits.cpu_counts && sample->cpu != old->cpu);
     if (beaten)
         w->beaten_us = now_us;
-    if (moved)
+    if (moved) {
         w->moved_us = now_us;
+        w->anew = false;
+    }
     w->beats |= sample->step >= 0;
     w->seen = *sample;
 }

@@ -35,6 +35,8 @@ struct hang_sample {
 struct hang_worker {
     bool alive;
     bool beats;
+    bool
+        anew; /* its clock began anew after a pause, and it has not moved yet */
     struct hang_sample seen;
     int64_t moved_us;  /* when progress of any kind was last seen */
     int64_t beaten_us; /* ... a write to its progress file */
@@ -66,9 +68,12 @@ bool hang_watches(const struct hang *h);
 void hang_started(struct hang *h, int local_rank, int64_t now_us);
 void hang_ended(struct hang *h, int local_rank);
 
-/* Time in which workers are stopped (Ctrl-Z), or cannot write since a console
- * takes nothing (Ctrl-S), counts against none of them; when it ends all have
- * the whole of their time again. */
+/*
+ * Time in which workers are stopped (Ctrl-Z), or cannot write since a console
+ * takes nothing (Ctrl-S), counts against none of them. After it all have the
+ * whole --hang_timeout again, once until they move: a console that takes a
+ * little and is full again may serve the others first.
+ */
 void hang_pause(struct hang *h, bool paused, int64_t now_us);
 
 void hang_see(struct hang *h,
