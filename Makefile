@@ -420,6 +420,11 @@ man:
 COMPLETIONS := $(addprefix $(DESTDIR)$(PREFIX)/share/, \
 	bash-completion/completions/ddprun zsh/site-functions/_ddprun \
 	fish/vendor_completions.d/ddprun.fish)
+# So that programs on libddp find it: outside /usr its folder stands in them,
+# and where the loader looks through its cache that is renewed.
+RPATH := $(if $(filter /usr,$(PREFIX)),,-Wl$(comma)-rpath$(comma)$${libdir} )
+CACHE := $(if $(DESTDIR),,$(filter /usr /usr/local,$(PREFIX)))
+
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
@@ -428,7 +433,9 @@ install: all
 	install -m 644 $(B)/libddp.a $(DESTDIR)$(PREFIX)/lib
 	install $(B)/libddp.so $(DESTDIR)$(PREFIX)/lib/libddp.so.0
 	ln -sf libddp.so.0 $(DESTDIR)$(PREFIX)/lib/libddp.so
-	sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(VERSION),' worker_rt/ddp.pc.in \
+	$(if $(CACHE),PATH="$$PATH:/usr/sbin:/sbin" ldconfig 2>/dev/null || true)
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@RPATH@|$(RPATH)|' \
+		worker_rt/ddp.pc.in \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/ddp.pc
 	install -m 644 worker_rt/ddp.h $(DESTDIR)$(PREFIX)/include
 	for n in 1 3 5 7 8; do install -m 644 man/*.$$n \

@@ -25,9 +25,9 @@ void report_how(int64_t code, int64_t signal, char *text, size_t size)
 
 static void say_unreachable(const struct conf *conf, const char *text)
 {
-    log_warnx("the rendezvous at %s port %d: %s. Check that ddprun runs on "
-              "that host with the same line, that the name leads to it, and "
-              "that no firewall closes the port",
+    log_warnx("the rendezvous at %s port %d: %s. Check that ddprun with the "
+              "same line, or ddprdzvd, runs on that host, that the name leads "
+              "to it, and that no firewall closes the port",
               conf->endpoint_host, conf->endpoint_port, text);
 }
 

@@ -29,9 +29,14 @@ enum note_level note_level(enum note_kind kind)
 
 void note_format(const struct note *n, char *line, size_t size)
 {
-    (void)snprintf(line, /* a cut line is still a line */
-                   size, "run %s round %lld: %s%s%s%s%s", n->run,
-                   (long long)n->round, note_name(n->kind),
-                   n->node[0] != '\0' ? " node=" : "", n->node,
-                   n->text[0] != '\0' ? ": " : "", n->text);
+    const char *node = n->node[0] != '\0' ? " node=" : "";
+    const char *colon = n->text[0] != '\0' ? ": " : "";
+    if (n->run[0] == '\0')
+        (void)snprintf(line, /* a cut line is still a line */
+                       size, "%s%s%s%s%s", note_name(n->kind), node, n->node,
+                       colon, n->text);
+    else
+        (void)snprintf(line, size, "run %s round %lld: %s%s%s%s%s", n->run,
+                       (long long)n->round, note_name(n->kind), node, n->node,
+                       colon, n->text);
 }

@@ -25,7 +25,7 @@ enum note_level {
 /* Everything is borrowed for the call that hands the note out. */
 struct note {
     enum note_kind kind;
-    const char *run;
+    const char *run;  /* "" where no run is meant */
     int64_t round;    /* 0: none yet */
     const char *node; /* "" where no node is meant */
     const char *text; /* what more there is to say, may be "" */
@@ -37,7 +37,8 @@ struct note {
 const char *note_name(enum note_kind kind);
 enum note_level note_level(enum note_kind kind);
 
-/* "run none round 3: joined node=b: 2 of 2..4"; cut to `size`. */
+/* "run none round 3: joined node=b: 2 of 2..4", or without the words before
+ * the colon where no run is meant; cut to `size`. */
 void note_format(const struct note *n, char *line, size_t size);
 
 #endif

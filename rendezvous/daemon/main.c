@@ -1,4 +1,5 @@
 /* ddprdzvd: the rendezvous daemon by itself, for many runs. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,9 +120,9 @@ static void end_life(void)
 
 static void on_stop(uv_signal_t *handle, int signo)
 {
-    log_info("signal %d: ending; runs go on and wait for a rendezvous at this "
-             "address",
-             signo);
+    log_info("signal %d (SIG%s): ending; runs go on and wait for a rendezvous "
+             "at this address",
+             signo, sigabbrev_np(signo));
     uv_stop(handle->loop);
 }
 
@@ -223,6 +224,23 @@ read_token(const struct opts *o, struct tls_key **key, struct ddp_err *err)
     return tls_key_read(key, file, err);
 }
 
+/* What a person may do about a place where we cannot listen. */
+static const char *advice(const struct ddp_err *err)
+{
+    switch (err->sys_errno) {
+    case EADDRINUSE:
+        return "; is it another ddprdzvd's, or a job's? --listen names another "
+               "port";
+    case EADDRNOTAVAIL:
+        return "; no interface of this machine has that address: [::] is all "
+               "that there are";
+    case EACCES:
+        return "; a port below 1024 is for root alone";
+    default:
+        return "";
+    }
+}
+
 static int serve(const struct opts *o)
 {
     struct ddp_err err;
@@ -232,7 +250,7 @@ static int serve(const struct opts *o)
     if (read_token(o, &key, &err) != 0 ||
         read_orders(opts_text(o, OPTION_orders), &orders, &err) != 0 ||
         open_listener(opts_text(o, OPTION_listen), &fd, &err) != 0) {
-        log_warnx("%s", err.text);
+        log_warnx("%s%s", err.text, advice(&err));
         if (err.code == DDP_E_USAGE)
             opts_usage(&table, stderr);
         return ddp_code_exit(err.code);

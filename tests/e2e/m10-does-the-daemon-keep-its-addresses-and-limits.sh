@@ -32,8 +32,11 @@ reaches 127.0.0.2 && fail '127.0.0.2 is served'
 reaches ::1 && fail '::1 is served'
 background second "$DDPRDZVD" --listen="127.0.0.1:$port"
 end_of second
-[ "$STATUS" -ne 0 ] || fail 'two daemons on a port'
-has 'in use' second.err
+same 78 "$STATUS" 'status of a second daemon on a port'
+has "in use; is it another ddprdzvd's, or a job's" second.err
+background second "$DDPRDZVD" --listen="192.0.2.1:$port"
+ends_with 78 second
+has 'no interface of this machine has that address' second.err
 stops
 for form in "$port" ":$port" "0.0.0.0:$port" "localhost:$port"; do
     listens_as "$form"

@@ -21,6 +21,8 @@ trap 'cleanup; find "$top" -depth -type d -exec rmdir {} \;' EXIT
 uid=54321
 chmod 711 "$E2E_WORK" && chmod 777 "$E2E_DIR" && chmod 666 started
 mkdir -m 777 home
+cp "$WORKER" worker # which may be in a folder of root's alone
+WORKER=$E2E_DIR/worker
 
 # delegate GROUP: what systemd gives to the user of a unit.
 delegate()

@@ -1,0 +1,55 @@
+/* links: rendezvous/core/note rendezvous/base/err */
+/* The one line that the log, the simulator's trace and the manual share. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/core/note.h"
+
+static const struct {
+    struct note note;
+    const char *line;
+} cases[] = {
+    {{NOTE_joined, "none", 3, "b", "2 of 2..4", ""},
+     "run none round 3: joined node=b: 2 of 2..4"},
+    {{NOTE_joined, "none", 3, "b", "", ""}, "run none round 3: joined node=b"},
+    {{NOTE_sealed, "r", 1, "", "2 nodes", ""},
+     "run r round 1: sealed: 2 nodes"},
+    {{NOTE_order_refused, "", 0, "", "no run 'x'", ""},
+     "order_refused: no run 'x'"},
+};
+
+/* What is not meant (a node, a run) leaves no gap in the line. */
+START_TEST(test_note_format_says_what_there_is)
+{
+    char line[80];
+    note_format(&cases[_i].note, line, sizeof(line));
+    ck_assert_str_eq(line, cases[_i].line);
+}
+END_TEST
+
+/* A line that does not fit is cut, with its end in place. */
+START_TEST(test_note_format_cuts_at_the_size)
+{
+    char line[9] = "........";
+    note_format(&cases[_i].note, line, sizeof(line) - 1);
+    ck_assert_uint_eq(strlen(line), sizeof(line) - 2);
+    ck_assert_mem_eq(line, cases[_i].line, sizeof(line) - 2);
+}
+END_TEST
+
+int main(void)
+{
+    int count = (int)(sizeof(cases) / sizeof(cases[0]));
+    Suite *suite = suite_create("note");
+    TCase *tc = tcase_create("format");
+    tcase_set_tags(tc, "fast");
+    tcase_add_loop_test(tc, test_note_format_says_what_there_is, 0, count);
+    tcase_add_loop_test(tc, test_note_format_cuts_at_the_size, 0, count);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
