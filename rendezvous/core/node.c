@@ -21,24 +21,9 @@ static int node_index(const struct rdzv *r, const struct node *n)
     return (int)(n - r->nodes);
 }
 
-/* -- where they come from ---------------------------------------------------
- */
-
 const char *node_source(const struct rdzv *r, const struct node *n)
 {
     return sources_text(r->node_sources, n->source);
-}
-
-const char *run_source(const struct rdzv *r, const struct run *run)
-{
-    return run->source < 0 ? "" : sources_text(r->run_sources, run->source);
-}
-
-void run_drop_source(struct rdzv *r, struct run *run)
-{
-    if (run->source >= 0)
-        sources_drop(r->run_sources, run->source);
-    run->source = -1;
 }
 
 /* -- telling -------------------------------------------------------------- */

@@ -11,7 +11,6 @@
 #include "rendezvous/core/ranks.h"
 #include "rendezvous/core/rdzv.h"
 #include "rendezvous/core/source.h"
-#include "rendezvous/core/strikes.h"
 #include "rendezvous/proto/ends.h"
 
 enum node_state {
@@ -102,6 +101,15 @@ struct loss {
     char node[65]; /* "": there was none */
     char how[81];
     int64_t at_us;
+};
+
+/* --node_strikes (strikes.h): at most one node of a run has a streak. */
+struct strikes {
+    int max;                    /* K; 0: off */
+    int64_t cooldown_us;        /* how long a node is set aside */
+    int count;                  /* failures in a row ... */
+    char agent[RNG_ID_LEN + 1]; /* ... of this node */
+    int64_t check_us;           /* no cool-down ends before this */
 };
 
 struct run {
@@ -240,12 +248,8 @@ void node_cut_lease(struct rdzv *r, struct node *n, int64_t lease_us);
 
 int run_index(const struct rdzv *r, const struct run *run);
 
-/* Where they come from, for people; "" where that is not known any more. */
+/* Where it comes from, for people. */
 const char *node_source(const struct rdzv *r, const struct node *n);
-const char *run_source(const struct rdzv *r, const struct run *run);
-
-/* The run ends: it takes nothing from those of its source any more. */
-void run_drop_source(struct rdzv *r, struct run *run);
 
 /* -- telling -------------------------------------------------------------- */
 

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/round.h"
+#include "rendezvous/core/run.h"
+#include "rendezvous/core/strikes.h"
 
 const char *status_run_word(enum status_run_state state)
 {
