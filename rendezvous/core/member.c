@@ -79,8 +79,8 @@ void member_ready(struct rdzv *r,
                   const struct msg_ready *m)
 {
     int64_t round = m->round;
-    if (round == run->round && m->progress)
-        run->progressed = true;
+    if (round == run->round && node_in_round(n) && m->progress)
+        run->progressed = true; /* another instance has the same numbers */
     switch (n->state) {
     case NODE_STALE:
         if (round != n->stale_round) { /* of an earlier one, under way */

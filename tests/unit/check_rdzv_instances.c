@@ -213,6 +213,26 @@ START_TEST(test_rdzv_rounds_of_two_instances_have_no_number_in_common)
 }
 END_TEST
 
+/* Its round has the number of ours: what it says of its own workers' progress
+ * breaks no crash loop here. */
+START_TEST(test_rdzv_progress_in_another_instance_is_none_of_this_one)
+{
+    like.max_restarts = 100;
+    like.crash_loop = 1;
+    member_joins(0, 0);
+    member_joins(1, 1);
+    struct msg m = older(2, 78, 1000);
+    say(2, &m);
+    ck_assert(told(2, "stop"));
+    m = (struct msg){.kind = MSG_KIND_ready,
+                     .ready = {.round = 5, .progress = 1}};
+    say(2, &m);
+    fail_round(5, false);
+    ck_assert(told(0, "end"));
+    ck_assert_int_eq(last[0].end.status, ddp_code_exit(DDP_E_CRASHLOOP));
+}
+END_TEST
+
 int main(void)
 {
     const struct hand_test tests[] = {
@@ -225,6 +245,7 @@ int main(void)
         {test_rdzv_end_says_of_which_instance_it_is, 1},
         {test_rdzv_charges_of_another_instance_are_not_believed, 1},
         {test_rdzv_rounds_of_two_instances_have_no_number_in_common, 1},
+        {test_rdzv_progress_in_another_instance_is_none_of_this_one, 1},
     };
     return hand_main("rdzv_instances", tests, HAND_LEN(tests));
 }
