@@ -117,11 +117,7 @@ void join_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
     run->roll_at_us = MONO_NEVER;
     run->holes = (int)j->group_world;
     memset(taken_bits(r, run), 0, (size_t)r->limits.nodes_max / 8 + 1);
-    run->gone_done = 0;
-    run->charged = run->lost_since = run->root.known = false;
-    run->ends = (struct msg_ready){.round = 0};
-    run->progressed = false;
-    run->sealed_us = r->now_us;
+    round_begin(r, run);
     run->state = RUN_ACTIVE;
     note(r, NOTE_rebuilt, run, j->name, "%d nodes%s", run->group_world,
          anew ? "; what newcomers began gives way" : "");

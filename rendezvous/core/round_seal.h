@@ -10,7 +10,8 @@
 /* Seals a round if what it takes is there; starts or calls off a last call. */
 void round_try_seal(struct rdzv *r, struct run *run);
 
-/* Nothing has happened yet in the round that run->round begins to be. */
+/* The round of run->round begins, or, where a server before us sealed it, does
+ * so for us: nothing has happened in it yet. */
 void round_begin(const struct rdzv *r, struct run *run);
 
 /* Reckons ranks, world size and master of a rebuilt round anew, once all of its
