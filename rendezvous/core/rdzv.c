@@ -91,7 +91,7 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         note(r, NOTE_refused, run, n != NULL ? n->name : "",
              "'%s' out of order; connection closed", msg_name(m->kind));
         if (n != NULL)
-            node_unbind(r, n);
+            node_broke_off(r, n);
         reply_drop(r, ev->conn);
         return;
     }
