@@ -8,6 +8,7 @@
 
 #include "rendezvous/core/node.h"
 
+/* Answers with what is wrong, and closes the connection. */
 void join_refuse(struct rdzv *r,
                  int conn,
                  const struct msg_join *j,

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rendezvous/base/mono.h"
 #include "rendezvous/core/cause.h"
 #include "rendezvous/core/join_place.h"
 #include "rendezvous/core/node_gone.h"

@@ -10,6 +10,9 @@
 #define NOTICE_EVERY_US (30 * MONO_S)
 #define INSTANCE_MS_MAX INT64_C(86400000000) /* of messages.def */
 
+/* -- a place; and what a server after us must know (join_rebuild.c) ----------
+ */
+
 /* Whether the last round's failure is charged already: not to be told as of
  * before that round, since the next server will hear of the failure itself. */
 static bool is_charged(const struct run *run)
@@ -22,7 +25,7 @@ static int restarts_before(const struct run *run)
     return run->budget.used - is_charged(run);
 }
 
-/* How many of them count in the window, for the next server. */
+/* How many of them count in the window. */
 static int recent(const struct rdzv *r, const struct run *run)
 {
     if (run->budget.window_us == 0)
@@ -31,8 +34,7 @@ static int recent(const struct rdzv *r, const struct run *run)
     return counting > 0 ? counting - is_charged(run) : 0;
 }
 
-/* The same; which of two is the older one must be known then
- * (join_rebuild.c). */
+/* How old the instance is: which of two gives way is told by that. */
 static int64_t instance_ms(const struct rdzv *r, const struct run *run)
 {
     return mono_min((r->now_us - run->born_us) / MONO_MS, INSTANCE_MS_MAX);

@@ -1,7 +1,6 @@
 #include "rendezvous/core/status.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/run.h"
