@@ -175,20 +175,25 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
 
 /* -- ends ------------------------------------------------------------------ */
 
-/* The ended run whose result a straggler must get; others of the same id may
- * have started and ended since. */
+static bool is_of_ended(const struct run *run, const struct msg_join *j)
+{
+    return run->used && run->state == RUN_ENDED &&
+           strcmp(run->id, j->run) == 0 &&
+           (strcmp(run->instance, j->instance) == 0 ||
+            strcmp(run->gave_way, j->instance) == 0);
+}
+
+/* The ended run whose result a straggler must get, also one of the instance
+ * that gave way to it; others of the same id may have started and ended
+ * since. */
 static struct run *run_find_ended(const struct rdzv *r,
                                   const struct msg_join *j)
 {
     if (j->instance[0] == '\0')
         return NULL;
-    for (int i = 0; i < r->limits.runs_max; i++) {
-        struct run *run = &r->runs[i];
-        if (run->used && run->state == RUN_ENDED &&
-            strcmp(run->id, j->run) == 0 &&
-            strcmp(run->instance, j->instance) == 0)
-            return run;
-    }
+    for (int i = 0; i < r->limits.runs_max; i++)
+        if (is_of_ended(&r->runs[i], j))
+            return &r->runs[i];
     return NULL;
 }
 

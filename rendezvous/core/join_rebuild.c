@@ -106,6 +106,8 @@ void join_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
     }
     if (anew && run->round > run->passed)
         run->passed = run->round;
+    if (anew)
+        msg_set(run->gave_way, run->instance);
     msg_set(run->instance, j->instance);
     run->born_us = born_us(r, j);
     run->round = j->round;

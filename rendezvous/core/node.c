@@ -6,6 +6,10 @@
 
 #include "rendezvous/base/mono.h"
 
+/* No further are numbers of rounds left out for what a node claims to hold:
+ * with the highest of all, the next server would not believe ours. */
+#define LEAP_MAX 100000
+
 int run_index(const struct rdzv *r, const struct run *run)
 {
     return (int)(run - r->runs);
@@ -382,7 +386,10 @@ void node_make_stale(struct rdzv *r,
                      int64_t round,
                      const char *why)
 {
+    struct run *run = &r->runs[n->run];
     node_set_state(r, n, NODE_STALE);
     n->stale_round = round;
+    if (round > run->passed && round <= run->round + LEAP_MAX)
+        run->passed = round;
     node_send_stop(r, n, round, why, MSG_AT_ONCE);
 }

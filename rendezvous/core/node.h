@@ -119,6 +119,7 @@ struct run {
     char id[129];
     char instance[RNG_ID_LEN + 1]; /* "" before the first round */
     int64_t born_us;               /* when it had that */
+    char gave_way[RNG_ID_LEN + 1]; /* the instance before it, "": none */
     char prog[129];
     char backend[17];
     int nodes_min, nodes_max;
@@ -127,7 +128,8 @@ struct run {
     struct strikes strikes;
 
     int64_t round;      /* the last one sealed, 0: none */
-    int64_t passed;     /* the last one of an instance that gave way */
+    int64_t passed;     /* the highest one of other instances, of which nodes
+                           here may still say something */
     bool rebuilt;       /* it was sealed by a server that is no more ... */
     enum anchor anchor; /* ... and what is known of later rounds of that */
     int ready_members;  /* of it, that came ready for the next one */
@@ -227,7 +229,8 @@ void node_clear_bye(struct rdzv *r, struct node *n);
 bool node_in_round(const struct node *n);
 
 /* It holds a round that is none any more: makes it STALE and tells it to stop
- * that. */
+ * that. `ready` and `failed` bear the number of a round alone: no round to come
+ * has this one. */
 void node_make_stale(struct rdzv *r,
                      struct node *n,
                      int64_t round,

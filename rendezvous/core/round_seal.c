@@ -131,8 +131,9 @@ static void make_spares(struct rdzv *r, struct run *run)
 /*
  * Numbers are never used twice. Where the server before us may have sealed one
  * more round than anybody here knows, its number is left out; where it may have
- * sealed any, this is another instance. That goes on counting all the same:
- * `ready` and `failed` that are under way bear the number alone.
+ * sealed any, this is another instance. That goes on counting all the same, and
+ * leaves out those of other instances whose nodes are here: `ready` and
+ * `failed` that are under way bear the number alone.
  */
 static void number_round(struct run *run)
 {

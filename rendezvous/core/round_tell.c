@@ -10,8 +10,7 @@
 #define NOTICE_EVERY_US (30 * MONO_S)
 #define INSTANCE_MS_MAX INT64_C(86400000000) /* of messages.def */
 
-/* -- a place; and what a server after us must know (join_rebuild.c) ----------
- */
+/* -- a place, and what the next server must know --------------------------- */
 
 /* Whether the last round's failure is charged already: not to be told as of
  * before that round, since the next server will hear of the failure itself. */
