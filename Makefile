@@ -89,8 +89,10 @@ NCCL_CPPFLAGS := $(if $(NCCL_H),-DDDP_NCCL -isystem $(NCCL_H:/nccl.h=) \
 
 BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
 PROTO  := $(addprefix rendezvous/proto/,frame msg ends http)
-CORE   := $(addprefix rendezvous/core/,rdzv join room source round node ranks \
-	note budget order strikes status)
+CORE   := $(addprefix rendezvous/core/,rdzv member cause order join join_check \
+	join_place join_rebuild room round round_seal round_tell round_roll \
+	round_end round_tick run strikes node node_gone ranks budget source note \
+	status)
 NET    := $(addprefix rendezvous/net/,addr conn conn_in door tls token record \
 	openssl handover)
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
@@ -234,7 +236,8 @@ $(B)/libddp.so: $(call obj,$(RT)) worker_rt/libddp.map
 # The first lines of a test program say what it links, nothing else is linked:
 #     /* links: rendezvous/base/err rendezvous/proto/frame */
 #     /* libs: -lcjson */
-# What a helper in tests/ says so of itself is linked with it.
+# What a helper in tests/ says so of itself is linked with it. CORE is the brain
+# of the rendezvous, whole.
 
 UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/check_*.c))
 UNIT := $(filter-out $(if $(NCCL_H),,check_comm_nccl) \
@@ -243,8 +246,9 @@ SIM  := $(patsubst tests/sim/%.c,%,$(wildcard tests/sim/check_*.c))
 ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
 	$(addprefix $(B)/tests/sim/,$(SIM))
 named = $(shell sed -n 's,^/\* links: \(.*\) \*/$$,\1,p' $(1))
-links = $(sort $(call named,$(1)) $(foreach helper,$(filter tests/%, \
-	$(call named,$(1))),$(call named,$(helper).c)))
+whole = $(filter-out CORE,$(1)) $(if $(filter CORE,$(1)),$(CORE))
+links = $(sort $(call whole,$(call named,$(1)) $(foreach helper, \
+	$(filter tests/%,$(call named,$(1))),$(call named,$(helper).c))))
 libs  = $(shell sed -n 's,^/\* libs: \(.*\) \*/$$,\1,p' $(1))
 # A test with a bad disk gets all of its calls wrapped.
 BAD_DISK := $(shell sed -n 's/^NOBODY./x__wrap_/; s/^[a-z].*__wrap_//; T; \

@@ -174,8 +174,9 @@ static void on_drain(struct step *s, const struct msg_drain *drain)
         agent_ask_workers(s, MSG_SCALE_DOWN);
 }
 
-/* Newcomers' instance gave way to an older one (join.c in rendezvous/core),
- * whose success is not theirs; as a spare of that, it would be. */
+/* Newcomers' instance gave way to an older one (join_rebuild.c in
+ * rendezvous/core), whose success is not theirs; as a spare of that, it would
+ * be. */
 static bool has_no_part(const struct agent *a, const struct msg_end *end)
 {
     return a->holds && !a->spare && end->instance[0] != '\0' &&

@@ -8,7 +8,7 @@
 
 #define PAUSE_LONGEST_US (2500 * MONO_MS)
 /* What a refused connection is worth, besides a lease: the next server waits so
- * long for us (RECONNECT_US in rendezvous/core/join.c). Above the longest
+ * long for us (RECONNECT_US in rendezvous/core/round_roll.c). Above the longest
  * pause, so that each refusal renews it in time. */
 #define REFUSED_US        (5 * MONO_S)
 #define COMPLAIN_FIRST_US (3 * MONO_S)

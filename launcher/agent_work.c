@@ -231,7 +231,7 @@ static void take_failure(struct step *s,
 /*
  * Whether a worker that ends while all are being stopped did not end for that:
  * a killed process's connections break before its end is seen, so that a peer
- * may have failed first. The server weighs the two (rdzv.c).
+ * may have failed first. The server weighs the two (cause.c).
  */
 static bool is_own_death(const struct agent *a, const struct agent_worker *w)
 {

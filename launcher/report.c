@@ -6,22 +6,12 @@
 
 #include "launcher/report_ends.h"
 #include "launcher/report_words.h"
-#include "launcher/signals.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 
 /* At the start a wait shorter than this is not worth a line; once a round has
  * been there, every wait is: a node is missing, or this one is a spare. */
 #define WAIT_WORTH_US (2 * MONO_S)
-
-void report_how(int64_t code, int64_t signal, char *text, size_t size)
-{
-    if (signal == 0)
-        (void)snprintf(text, size, "exit code %d", (int)code);
-    else
-        (void)snprintf(text, size, "signal %d (%s)", (int)signal,
-                       signals_name((int)signal));
-}
 
 static void say_unreachable(const struct conf *conf, const char *text)
 {
@@ -156,7 +146,7 @@ static void report_preflight(const struct agent_verdict *v)
 {
     const struct msg_end *e = &v->end;
     char how[64];
-    report_how(e->code, e->signal, how, sizeof(how));
+    report_ends_how(e->code, e->signal, how, sizeof(how));
     log_warnx("preflight: not all is well, says %s: %s (status %d)", e->node,
               e->error[0] != '\0' ? e->error : how, v->status);
 }
@@ -171,7 +161,7 @@ static void report_worker(const struct msg_end *e, int64_t ago_us)
     else if (e->pid <= 0)
         (void)snprintf(how, sizeof(how), "could not be started");
     else
-        report_how(e->code, e->signal, how, sizeof(how));
+        report_ends_how(e->code, e->signal, how, sizeof(how));
     report_time(ago_us, when, sizeof(when));
     if (e->pid > 0)
         (void)snprintf(pid, sizeof(pid), ", pid %lld", (long long)e->pid);

@@ -36,7 +36,4 @@ void report_write(const struct conf *conf,
 /* The local time of something so long ago, as ISO 8601. */
 void report_time(int64_t ago_us, char *text, size_t size);
 
-/* "signal 9 (SIGKILL)" or "exit code 3". */
-void report_how(int64_t code, int64_t signal, char *text, size_t size);
-
 #endif

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/report.h"
 #include "launcher/signals.h"
 #include "rendezvous/base/log.h"
 
@@ -100,6 +99,15 @@ void report_ends_each(const struct agent_verdict *v,
 
 /* -- as lines -------------------------------------------------------------- */
 
+void report_ends_how(int64_t code, int64_t signal, char *text, size_t size)
+{
+    if (signal == 0)
+        (void)snprintf(text, size, "exit code %d", (int)code);
+    else
+        (void)snprintf(text, size, "signal %d (%s)", (int)signal,
+                       signals_name((int)signal));
+}
+
 struct telling {
     int lines;
     int64_t rest[HOWS]; /* by how they ended, of those without a line */
@@ -111,7 +119,7 @@ static void describe(const struct report_end *e, char how[64])
     if (e->signal == SIGTERM)
         (void)snprintf(how, 64, "%s", "stopped (SIGTERM)");
     else
-        report_how(e->code, e->signal, how, 64);
+        report_ends_how(e->code, e->signal, how, 64);
     if (e->code == ddp_code_exit(DDP_E_PEER))
         (void)snprintf(how, 64, "exit code %d (it lost a peer)", e->code);
 }

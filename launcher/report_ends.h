@@ -6,6 +6,7 @@
 #ifndef REPORT_ENDS_H
 #define REPORT_ENDS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "launcher/agent.h"
@@ -33,5 +34,8 @@ void report_ends_each(const struct agent_verdict *v,
 /* Tells of them on stderr: a line for each of the first 16, and in one more how
  * many others there were. */
 void report_ends(const struct agent_verdict *v, const struct journal *j);
+
+/* How one ended: "signal 9 (SIGKILL)" or "exit code 3". */
+void report_ends_how(int64_t code, int64_t signal, char *text, size_t size);
 
 #endif

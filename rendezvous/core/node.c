@@ -6,6 +6,10 @@
 
 #include "rendezvous/base/mono.h"
 
+/* No further are numbers of rounds left out for what a node claims to hold:
+ * with the highest of all, the next server would not believe ours. */
+#define LEAP_MAX 100000
+
 int run_index(const struct rdzv *r, const struct run *run)
 {
     return (int)(run - r->runs);
@@ -21,24 +25,9 @@ static int node_index(const struct rdzv *r, const struct node *n)
     return (int)(n - r->nodes);
 }
 
-/* -- where they come from ---------------------------------------------------
- */
-
 const char *node_source(const struct rdzv *r, const struct node *n)
 {
     return sources_text(r->node_sources, n->source);
-}
-
-const char *run_source(const struct rdzv *r, const struct run *run)
-{
-    return run->source < 0 ? "" : sources_text(r->run_sources, run->source);
-}
-
-void run_drop_source(struct rdzv *r, struct run *run)
-{
-    if (run->source >= 0)
-        sources_drop(r->run_sources, run->source);
-    run->source = -1;
 }
 
 /* -- telling -------------------------------------------------------------- */
@@ -397,7 +386,10 @@ void node_make_stale(struct rdzv *r,
                      int64_t round,
                      const char *why)
 {
+    struct run *run = &r->runs[n->run];
     node_set_state(r, n, NODE_STALE);
     n->stale_round = round;
+    if (round > run->passed && round <= run->round + LEAP_MAX)
+        run->passed = round;
     node_send_stop(r, n, round, why, MSG_AT_ONCE);
 }

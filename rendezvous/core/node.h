@@ -11,7 +11,6 @@
 #include "rendezvous/core/ranks.h"
 #include "rendezvous/core/rdzv.h"
 #include "rendezvous/core/source.h"
-#include "rendezvous/core/strikes.h"
 #include "rendezvous/proto/ends.h"
 
 enum node_state {
@@ -104,6 +103,15 @@ struct loss {
     int64_t at_us;
 };
 
+/* --node_strikes (strikes.h): at most one node of a run has a streak. */
+struct strikes {
+    int max;                    /* K; 0: off */
+    int64_t cooldown_us;        /* how long a node is set aside */
+    int count;                  /* failures in a row ... */
+    char agent[RNG_ID_LEN + 1]; /* ... of this node */
+    int64_t check_us;           /* no cool-down ends before this */
+};
+
 struct run {
     bool used;
     enum run_state state;
@@ -111,6 +119,7 @@ struct run {
     char id[129];
     char instance[RNG_ID_LEN + 1]; /* "" before the first round */
     int64_t born_us;               /* when it had that */
+    char gave_way[RNG_ID_LEN + 1]; /* the instance before it, "": none */
     char prog[129];
     char backend[17];
     int nodes_min, nodes_max;
@@ -119,7 +128,8 @@ struct run {
     struct strikes strikes;
 
     int64_t round;      /* the last one sealed, 0: none */
-    int64_t passed;     /* the last one of an instance that gave way */
+    int64_t passed;     /* the highest one of other instances, of which nodes
+                           here may still say something */
     bool rebuilt;       /* it was sealed by a server that is no more ... */
     enum anchor anchor; /* ... and what is known of later rounds of that */
     int ready_members;  /* of it, that came ready for the next one */
@@ -219,7 +229,8 @@ void node_clear_bye(struct rdzv *r, struct node *n);
 bool node_in_round(const struct node *n);
 
 /* It holds a round that is none any more: makes it STALE and tells it to stop
- * that. */
+ * that. `ready` and `failed` bear the number of a round alone: no round to come
+ * has this one. */
 void node_make_stale(struct rdzv *r,
                      struct node *n,
                      int64_t round,
@@ -240,12 +251,8 @@ void node_cut_lease(struct rdzv *r, struct node *n, int64_t lease_us);
 
 int run_index(const struct rdzv *r, const struct run *run);
 
-/* Where they come from, for people; "" where that is not known any more. */
+/* Where it comes from, for people. */
 const char *node_source(const struct rdzv *r, const struct node *n);
-const char *run_source(const struct rdzv *r, const struct run *run);
-
-/* The run ends: it takes nothing from those of its source any more. */
-void run_drop_source(struct rdzv *r, struct run *run);
 
 /* -- telling -------------------------------------------------------------- */
 

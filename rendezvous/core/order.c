@@ -7,12 +7,16 @@
  * Until then it is what a node that leaves is, so that nothing of it gets into
  * another round.
  */
+#include "rendezvous/core/order.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/round.h"
+#include "rendezvous/core/round_seal.h"
+#include "rendezvous/core/run.h"
 
 #define AGENT_PREFIX_MIN 4 /* digits of an agent id that are taken for one */
 #define SHOWN            8 /* digits of an agent id in a text */

@@ -57,10 +57,10 @@
  *
  * A join of a node that is known says again what it may have missed (world,
  * stop, end). One of an unknown node that holds a round of a run without
- * memory rebuilds the round: see join.c, and enum anchor in node.h for what is
- * believed of whom. Where newcomers were first, and had a round of their own
- * sealed by the time the first member came, their instance gives way to the
- * older one (join.c, yields).
+ * memory rebuilds the round: see join_rebuild.h, and enum anchor in node.h for
+ * what is believed of whom. Where newcomers were first, and had a round of
+ * their own sealed by the time the first member came, their instance gives way
+ * to the older one (join_rebuild.c, yields).
  */
 #ifndef RDZV_H
 #define RDZV_H

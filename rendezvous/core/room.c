@@ -3,13 +3,16 @@
  * Then, where whoever reaches the port may come in (limits.runs_share), what
  * has no round yet, of the source that has the most: so one host that opens
  * runs without end keeps nobody out, as long as it has no more than its share
- * (join.c, is_within_share) of those that run, which nothing ever ends for the
+ * (join_check.c) of those that run, which nothing ever ends for the
  * sake of others. Within a source the youngest goes: a flood comes behind what
  * was there before it.
  */
+#include "rendezvous/core/room.h"
+
 #include <stdio.h>
 
-#include "rendezvous/core/round.h"
+#include "rendezvous/core/node_gone.h"
+#include "rendezvous/core/run.h"
 
 static bool is_shared_out(const struct rdzv *r)
 {

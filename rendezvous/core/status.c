@@ -1,10 +1,10 @@
 #include "rendezvous/core/status.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/round.h"
+#include "rendezvous/core/run.h"
+#include "rendezvous/core/strikes.h"
 
 const char *status_run_word(enum status_run_state state)
 {

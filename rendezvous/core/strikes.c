@@ -3,10 +3,6 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/round.h"
-
-_Static_assert(sizeof(((struct strikes *)0)->agent) == RNG_ID_LEN + 1,
-               "holds an agent id");
 
 void strikes_init(struct strikes *s, int max, int64_t cooldown_us)
 {
@@ -153,10 +149,9 @@ static void release(struct rdzv *r, struct run *run, struct node *n)
     if (strikes_of(run, n) > 0)
         begin_anew(&run->strikes, "");
     note(r, NOTE_recalled, run, n->name, "%s", "its cool-down is over");
-    join_place(r, run, n);
 }
 
-void strikes_tick(struct rdzv *r, struct run *run)
+void strikes_tick(struct rdzv *r, struct run *run, strikes_place place)
 {
     struct strikes *s = &run->strikes;
     if (r->now_us < s->check_us)
@@ -166,10 +161,12 @@ void strikes_tick(struct rdzv *r, struct run *run)
         struct node *n = &r->nodes[i];
         if (n->state != NODE_ASIDE)
             continue;
-        if (cools_down(r, n))
+        if (cools_down(r, n)) {
             s->check_us = mono_min(s->check_us, n->aside_until_us);
-        else
+        } else {
             release(r, run, n);
+            place(r, run, n);
+        }
     }
 }
 

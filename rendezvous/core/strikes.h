@@ -12,21 +12,7 @@
 #ifndef STRIKES_H
 #define STRIKES_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-struct rdzv;
-struct run;
-struct node;
-
-/* The streak of a run: at most one node has failures against it. */
-struct strikes {
-    int max;             /* K; 0: off */
-    int64_t cooldown_us; /* how long a node is set aside */
-    int count;           /* failures in a row ... */
-    char agent[33];      /* ... of this node */
-    int64_t check_us;    /* no cool-down ends before this */
-};
+#include "rendezvous/core/node.h"
 
 void strikes_init(struct strikes *s, int max, int64_t cooldown_us);
 
@@ -58,8 +44,12 @@ void strikes_believe(struct rdzv *r,
                      int64_t count,
                      int64_t aside_ms);
 
+/* Gives a place to a node that has none; in join_place.h, which stands above
+ * this. */
+typedef void (*strikes_place)(struct rdzv *r, struct run *run, struct node *n);
+
 /* Places those whose cool-down is over; their count begins anew. */
-void strikes_tick(struct rdzv *r, struct run *run);
+void strikes_tick(struct rdzv *r, struct run *run, strikes_place place);
 
 /* When there is one to place; MONO_NEVER: none. */
 int64_t strikes_deadline(const struct run *run);

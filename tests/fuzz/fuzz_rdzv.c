@@ -1,9 +1,4 @@
-/* links: tests/fuzz/gen rendezvous/core/rdzv rendezvous/core/join */
-/* links: rendezvous/core/room rendezvous/core/source */
-/* links: rendezvous/core/round rendezvous/core/budget rendezvous/core/order */
-/* links: rendezvous/core/strikes */
-/* links: rendezvous/core/node rendezvous/core/ranks */
-/* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/ends */
+/* links: tests/fuzz/gen CORE rendezvous/proto/msg rendezvous/proto/ends */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* libs: -lcjson -lm */
 /*

@@ -1,11 +1,5 @@
-/* links: rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round */
-/* links: rendezvous/core/room rendezvous/core/source */
-/* links: rendezvous/core/budget rendezvous/core/order */
-/* links: rendezvous/core/strikes */
-/* links: rendezvous/core/node rendezvous/core/ranks rendezvous/core/note */
-/* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
-/* links: rendezvous/proto/ends */
-/* links: rendezvous/base/rng */
+/* links: CORE rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/proto/ends rendezvous/base/rng */
 /* libs: -lcjson */
 /*
  * One run of 65,536 nodes in the real core of the server: they join, beat, one

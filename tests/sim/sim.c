@@ -1,11 +1,7 @@
-/* links: tests/sim/net tests/sim/nodes tests/sim/watch */
-/* links: launcher/agent launcher/agent_link launcher/agent_work */
-/* links: rendezvous/core/rdzv rendezvous/core/join rendezvous/core/room */
-/* links: rendezvous/core/source rendezvous/core/round rendezvous/core/node */
-/* links: rendezvous/core/ranks rendezvous/core/note rendezvous/core/budget */
-/* links: rendezvous/core/order rendezvous/core/strikes */
-/* links: rendezvous/proto/msg rendezvous/proto/ends */
-/* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
+/* links: tests/sim/net tests/sim/nodes tests/sim/watch CORE launcher/agent */
+/* links: launcher/agent_link launcher/agent_work rendezvous/proto/msg */
+/* links: rendezvous/proto/ends rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/base/rng */
 #include "tests/sim/sim.h"
 
 #include <stdarg.h>

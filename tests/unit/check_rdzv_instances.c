@@ -213,6 +213,82 @@ START_TEST(test_rdzv_rounds_of_two_instances_have_no_number_in_common)
 }
 END_TEST
 
+/* Found by the simulator (NEWCOMERS=1 SEED=1916983): a node of an instance that
+ * nobody else here knew said ready of its round 2 twice. The second one came
+ * when it was in our round 2, and was taken for that one's. */
+START_TEST(test_rdzv_stale_round_has_no_number_of_a_round_to_come)
+{
+    run_two(2, 2);
+    leave(1, false);
+    both_ready(1);
+    struct msg m = older(2, 78, 0);
+    say(2, &m);
+    ck_assert(told(2, "stop"));
+    ready(2, 5);
+    ck_assert(told(2, "world"));
+    ck_assert_int_eq(last[2].world.round, 6);
+    ready(2, 5);
+    ck_assert(noted("stale") && !told(0, "stop"));
+}
+END_TEST
+
+/* Nobody's claim brings our numbers near to those that no server believes. */
+START_TEST(test_rdzv_stale_round_of_a_liar_is_not_left_out)
+{
+    run_two(2, 2);
+    leave(1, false);
+    both_ready(1);
+    struct msg m = older(2, 78, 0);
+    m.join.round = 998999999;
+    say(2, &m);
+    ck_assert(told(2, "stop"));
+    ready(2, m.join.round);
+    ck_assert_int_eq(last[2].world.round, 2);
+}
+END_TEST
+
+/* Found by the simulator (NEWCOMERS=1 SEED=1916476): a node that was away while
+ * its instance gave way, and while the older one came to its end, was not told:
+ * it began the run anew. */
+START_TEST(test_rdzv_end_is_told_to_the_instance_that_gave_way)
+{
+    run_two(2, 2);
+    struct msg m = make_rejoin(1, 1, MSG_STATE_RUNNING, true);
+    msg_set(m.join.instance, last[1].world.instance);
+    m.join.instance_ms = 0;
+    closed(1, false);
+    member_joins(2, 0);
+    member_joins(3, 1);
+    done(2, 5);
+    done(3, 5);
+    pass(40 * MONO_S);
+    say(4, &m);
+    ck_assert(told(4, "end") && told(4, "drop"));
+    ck_assert_str_eq(last[4].end.instance,
+                     make_rejoin(0, 5, 1, 1).join.instance);
+}
+END_TEST
+
+/* Its round has the number of ours: what it says of its own workers' progress
+ * breaks no crash loop here. */
+START_TEST(test_rdzv_progress_in_another_instance_is_none_of_this_one)
+{
+    like.max_restarts = 100;
+    like.crash_loop = 1;
+    member_joins(0, 0);
+    member_joins(1, 1);
+    struct msg m = older(2, 78, 1000);
+    say(2, &m);
+    ck_assert(told(2, "stop"));
+    m = (struct msg){.kind = MSG_KIND_ready,
+                     .ready = {.round = 5, .progress = 1}};
+    say(2, &m);
+    fail_round(5, false);
+    ck_assert(told(0, "end"));
+    ck_assert_int_eq(last[0].end.status, ddp_code_exit(DDP_E_CRASHLOOP));
+}
+END_TEST
+
 int main(void)
 {
     const struct hand_test tests[] = {
@@ -225,6 +301,10 @@ int main(void)
         {test_rdzv_end_says_of_which_instance_it_is, 1},
         {test_rdzv_charges_of_another_instance_are_not_believed, 1},
         {test_rdzv_rounds_of_two_instances_have_no_number_in_common, 1},
+        {test_rdzv_stale_round_has_no_number_of_a_round_to_come, 1},
+        {test_rdzv_stale_round_of_a_liar_is_not_left_out, 1},
+        {test_rdzv_end_is_told_to_the_instance_that_gave_way, 1},
+        {test_rdzv_progress_in_another_instance_is_none_of_this_one, 1},
     };
     return hand_main("rdzv_instances", tests, HAND_LEN(tests));
 }

@@ -248,6 +248,23 @@ START_TEST(test_rdzv_what_only_a_server_says_closes_the_connection)
 }
 END_TEST
 
+/* Who breaks the rules is as one whose connection broke: where it had no place
+ * yet, nobody waits for it. */
+START_TEST(test_rdzv_newcomer_that_talks_nonsense_is_gone)
+{
+    struct msg m = {.kind = MSG_KIND_world};
+    limits_of(2, 3);
+    join(0);
+    join(1);
+    say(1, &m);
+    ck_assert(told(1, "drop") && noted("left"));
+    ck_assert_int_eq(rdzv_nodes(rdzv), 1);
+    join(2);
+    join(3);
+    ck_assert(told(0, "world"));
+}
+END_TEST
+
 START_TEST(test_rdzv_end_of_an_unknown_connection_is_nothing)
 {
     closed(5, true);
@@ -372,6 +389,7 @@ int main(void)
         {test_rdzv_anything_before_join_closes_the_connection, MSG_KIND_COUNT},
         {test_rdzv_what_only_a_server_says_closes_the_connection,
          MSG_KIND_COUNT},
+        {test_rdzv_newcomer_that_talks_nonsense_is_gone, 1},
         {test_rdzv_end_of_an_unknown_connection_is_nothing, 1},
         {test_rdzv_hostile_claims_are_survived, 10},
         {test_rdzv_run_of_which_all_are_away_gives_way, 1},

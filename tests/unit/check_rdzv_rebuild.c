@@ -183,6 +183,28 @@ START_TEST(test_rdzv_later_round_replaces_the_one_rebuilt)
 }
 END_TEST
 
+/* How workers of the earlier round ended is no part of the later one's end. */
+START_TEST(test_rdzv_later_round_begins_without_the_ends_of_the_earlier)
+{
+    like.max_restarts = 0;
+    rejoin(0, 0, 5, MSG_STATE_RUNNING, true);
+    struct msg m = {.kind = MSG_KIND_ready,
+                    .ready = {.round = 5, .by_code = 1, .ends = "0=3 "}};
+    say(0, &m);
+    rejoin(1, 1, 6, MSG_STATE_RUNNING, true);
+    ck_assert(noted("rebuilt"));
+    m = make_rejoin(2, 6, MSG_STATE_RUNNING, true);
+    m.join.group_rank = 0;
+    say(2, &m);
+    failed(1, 6, 9, 0);
+    ready(1, 6);
+    ready(2, 6);
+    ck_assert(told(1, "end"));
+    ck_assert_int_eq(last[1].end.by_code, 0);
+    ck_assert_str_eq(last[1].end.ends, "");
+}
+END_TEST
+
 START_TEST(test_rdzv_spare_alone_does_not_make_a_server_forget)
 {
     rejoin(2, 2, 5, MSG_STATE_NONE, false);
@@ -243,6 +265,7 @@ int main(void)
         {test_rdzv_round_that_all_may_have_missed_is_reckoned_with, 1},
         {test_rdzv_round_that_nobody_is_sure_of_ends_its_instance, 1},
         {test_rdzv_later_round_replaces_the_one_rebuilt, 1},
+        {test_rdzv_later_round_begins_without_the_ends_of_the_earlier, 1},
         {test_rdzv_spare_alone_does_not_make_a_server_forget, 1},
         {test_rdzv_newcomer_alone_does_not_make_a_server_forget, 1},
         {test_rdzv_member_that_forgot_a_rebuilt_round_ends_it, 1},

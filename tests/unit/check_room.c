@@ -1,10 +1,5 @@
-/* links: rendezvous/proto/ends */
-/* links: rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round */
-/* links: rendezvous/core/room rendezvous/core/source */
-/* links: rendezvous/core/node rendezvous/core/ranks rendezvous/core/note */
-/* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
-/* links: rendezvous/base/rng rendezvous/core/budget rendezvous/core/order */
-/* links: rendezvous/core/strikes */
+/* links: CORE rendezvous/proto/ends rendezvous/proto/msg rendezvous/base/err */
+/* links: rendezvous/base/mono rendezvous/base/rng */
 /* libs: -lcjson */
 /*
  * What gives way where an open server's tables are full, to whom, and what

@@ -1,9 +1,4 @@
-/* links: rendezvous/core/room */
-/* links: rendezvous/core/source */
-/* links: rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round */
-/* links: rendezvous/core/node rendezvous/core/ranks rendezvous/core/budget */
-/* links: rendezvous/core/order rendezvous/core/strikes rendezvous/core/note */
-/* links: rendezvous/proto/msg rendezvous/proto/ends rendezvous/base/err */
+/* links: CORE rendezvous/proto/msg rendezvous/proto/ends rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
 /* libs: -lcjson -lm */
 /*

@@ -1,11 +1,15 @@
-/* clang-format off */
-/* links: rendezvous/daemon/server rendezvous/daemon/slots rendezvous/daemon/hush rendezvous/daemon/httpd rendezvous/daemon/site rendezvous/daemon/status rendezvous/daemon/metrics rendezvous/core/status rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round rendezvous/core/node rendezvous/core/ranks rendezvous/core/note rendezvous/core/budget rendezvous/core/order rendezvous/core/strikes */
-/* links: rendezvous/core/room rendezvous/core/source */
-/* links: rendezvous/net/conn rendezvous/net/door rendezvous/net/handover rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl rendezvous/net/addr rendezvous/proto/frame rendezvous/proto/msg rendezvous/proto/ends rendezvous/proto/http */
-/* links: rendezvous/net/token rendezvous/net/conn_in */
-/* links: rendezvous/base/opts rendezvous/base/json rendezvous/base/utf8 rendezvous/base/err rendezvous/base/log rendezvous/base/buf rendezvous/base/rng rendezvous/base/mono */
+/* links: CORE rendezvous/daemon/server rendezvous/daemon/slots */
+/* links: rendezvous/daemon/hush rendezvous/daemon/httpd */
+/* links: rendezvous/daemon/site rendezvous/daemon/status */
+/* links: rendezvous/daemon/metrics rendezvous/net/conn rendezvous/net/door */
+/* links: rendezvous/net/handover rendezvous/net/tls rendezvous/net/record */
+/* links: rendezvous/net/openssl rendezvous/net/addr rendezvous/proto/frame */
+/* links: rendezvous/proto/msg rendezvous/proto/ends rendezvous/proto/http */
+/* links: rendezvous/net/token rendezvous/net/conn_in rendezvous/base/opts */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/err */
+/* links: rendezvous/base/log rendezvous/base/buf rendezvous/base/rng */
+/* links: rendezvous/base/mono */
 /* libs: -luv -lcjson -ldl */
-/* clang-format on */
 /*
  * The server's shell on loopback, with peers that are plain sockets. Every test
  * ends with the server closed and uv_loop_close() == 0.

@@ -1,10 +1,9 @@
-/* clang-format off */
-/* links: rendezvous/core/status rendezvous/core/rdzv rendezvous/core/join rendezvous/core/round rendezvous/core/node rendezvous/core/ranks rendezvous/core/note rendezvous/core/budget rendezvous/core/order rendezvous/core/strikes */
-/* links: rendezvous/core/room rendezvous/core/source */
-/* links: rendezvous/daemon/site rendezvous/daemon/status rendezvous/daemon/metrics rendezvous/proto/msg rendezvous/proto/ends rendezvous/proto/http */
-/* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf rendezvous/base/json rendezvous/base/utf8 rendezvous/base/opts */
+/* links: CORE rendezvous/daemon/site rendezvous/daemon/status */
+/* links: rendezvous/daemon/metrics rendezvous/proto/msg */
+/* links: rendezvous/proto/ends rendezvous/proto/http rendezvous/base/err */
+/* links: rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/opts */
 /* libs: -lcjson */
-/* clang-format on */
 /* What is shown of the core, in /status and /metrics: is it what is so, in
  * order, and still JSON when the names are not nice? */
 #include <check.h>

@@ -1,9 +1,5 @@
-/* links: rendezvous/core/rdzv rendezvous/core/join rendezvous/core/room */
-/* links: rendezvous/core/source rendezvous/core/round rendezvous/core/node */
-/* links: rendezvous/core/ranks rendezvous/core/note rendezvous/core/budget */
-/* links: rendezvous/core/order rendezvous/core/strikes */
-/* links: rendezvous/proto/msg rendezvous/proto/ends */
-/* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
+/* links: CORE rendezvous/proto/msg rendezvous/proto/ends rendezvous/base/err */
+/* links: rendezvous/base/mono rendezvous/base/rng */
 #include "tests/unit/rdzv_hand.h"
 
 #include <check.h>

@@ -1,0 +1,14 @@
+/*
+ * core/join_place: inside the rendezvous core: what a node without workers is
+ * given. Nothing outside rendezvous/core includes this.
+ */
+#ifndef JOIN_PLACE_H
+#define JOIN_PLACE_H
+
+#include "rendezvous/core/node.h"
+
+/* Gives a place to a node that is in no round: it waits for the next one,
+ * makes the round larger, or is a spare. */
+void join_place(struct rdzv *r, struct run *run, struct node *n);
+
+#endif

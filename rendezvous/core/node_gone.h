@@ -1,0 +1,18 @@
+/*
+ * core/node_gone: inside the rendezvous core: a node goes, and what its run
+ * does about that. Nothing outside rendezvous/core includes this.
+ */
+#ifndef NODE_GONE_H
+#define NODE_GONE_H
+
+#include "rendezvous/core/node.h"
+
+/* Removes a node, with all that follows for its run, which may be gone then.
+ * `how` is for people. */
+void node_gone(struct rdzv *r, struct node *n, const char *how);
+
+/* Its connection broke, which proves nothing: it is waited for as long as its
+ * lease may let it run workers, and is gone where it can run none. */
+void node_broke_off(struct rdzv *r, struct node *n);
+
+#endif
