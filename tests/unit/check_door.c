@@ -141,9 +141,13 @@ int main(void)
     tcase_set_tags(tc, "net");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_door_takes_some_in_a_turn);
-    tcase_add_test(tc, test_door_without_descriptors_rests);
-    tcase_add_test(tc, test_door_goes_on_where_room_is_made);
     suite_add_tcase(s, tc);
+    TCase *limits = tcase_create("limits");
+    tcase_set_tags(limits, "setrlimit");
+    tcase_add_checked_fixture(limits, setup, teardown);
+    tcase_add_test(limits, test_door_without_descriptors_rests);
+    tcase_add_test(limits, test_door_goes_on_where_room_is_made);
+    suite_add_tcase(s, limits);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
