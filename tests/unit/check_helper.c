@@ -163,8 +163,12 @@ END_TEST
 
 START_TEST(test_helper_kill_reaps)
 {
-    struct helper_fds fds = {.listener = -1, .chan = STDERR_FILENO};
+    int ends[2];
+    char byte;
+    ck_assert_int_eq(pipe(ends), 0);
+    struct helper_fds fds = {.listener = -1, .chan = ends[1]};
     pid_t pid = start(&fds, wait_for_ever), kept = pid;
+    ck_assert_int_eq(read(ends[0], &byte, 1), 1);
     helper_kill(&pid);
     ck_assert_int_eq(pid, 0);
     ck_assert_int_eq(waitpid(kept, NULL, WNOHANG), -1);
