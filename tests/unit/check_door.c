@@ -106,13 +106,14 @@ START_TEST(test_door_without_descriptors_rests)
 {
     dial(5);
     allow(2);
+    uint64_t began = uv_hrtime();
     for (int i = 0; i < 250; i++) {
         (void)uv_run(&loop, UV_RUN_NOWAIT);
         (void)poll(NULL, 0, 1);
     }
     ck_assert_int_eq(came, 2);
     ck_assert_int_ge(stuck, 1);
-    ck_assert_int_le(stuck, 4);
+    ck_assert_int_le(stuck, 2 + (int)((uv_hrtime() - began) / 100000000));
     ck_assert_int_eq(close(fds[0]), 0);
     allow(10);
     while (came < 5)
