@@ -44,7 +44,7 @@ OPT := -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all \
 	-fsanitize=fuzzer-no-link,address,undefined
 LDSAN := -fsanitize=address,undefined
 else ifeq ($(SAN),coverage)
-OPT := -O0 -g --coverage
+OPT := -O0 -g --coverage -fprofile-update=atomic
 LDSAN := --coverage
 else
 OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=$(SAN)

@@ -6,6 +6,7 @@
 limited()
 {
     (
+        no_look_for_leaks
         ulimit -n "$1" && shift &&
             exec env "E2E_MARK=$E2E_DIR:it" "$DDPRUN" "$@"
     ) >it.out 2>it.err 9<&-
@@ -25,9 +26,8 @@ nothing_left
 port=$(free_port)
 node a --nnodes=2 --nproc_per_node=1 --max_restarts=1 \
     --rdzv_endpoint="127.0.0.1:$port" "$WORKER" hold
-(ulimit -n 64 && exec env "E2E_MARK=$E2E_DIR:it" "$DDPRUN" --nnodes=2 \
-    --nproc_per_node=200 --max_restarts=1 --rdzv_endpoint="127.0.0.1:$port" \
-    "$WORKER" hold) >it.out 2>it.err 9<&-
+limited 64 --nnodes=2 --nproc_per_node=200 --max_restarts=1 \
+    --rdzv_endpoint="127.0.0.1:$port" "$WORKER" hold
 status=$?
 [ $status -eq 71 ] || fail "two nodes, one short of descriptors: $status"
 ends_with 71 a

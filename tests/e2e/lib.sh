@@ -65,6 +65,13 @@ skip()
     exit 77
 }
 
+# no_look_for_leaks: what ends with no descriptor left is not to look for leaks:
+# LSan cannot then, and waits for ever.
+no_look_for_leaks()
+{
+    export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+}
+
 # -- waiting ------------------------------------------------------------------
 
 now_ms()

@@ -106,13 +106,14 @@ START_TEST(test_door_without_descriptors_rests)
 {
     dial(5);
     allow(2);
+    uint64_t began = uv_hrtime();
     for (int i = 0; i < 250; i++) {
         (void)uv_run(&loop, UV_RUN_NOWAIT);
         (void)poll(NULL, 0, 1);
     }
     ck_assert_int_eq(came, 2);
     ck_assert_int_ge(stuck, 1);
-    ck_assert_int_le(stuck, 4);
+    ck_assert_int_le(stuck, 2 + (int)((uv_hrtime() - began) / 100000000));
     ck_assert_int_eq(close(fds[0]), 0);
     allow(10);
     while (came < 5)
@@ -141,9 +142,13 @@ int main(void)
     tcase_set_tags(tc, "net");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_door_takes_some_in_a_turn);
-    tcase_add_test(tc, test_door_without_descriptors_rests);
-    tcase_add_test(tc, test_door_goes_on_where_room_is_made);
     suite_add_tcase(s, tc);
+    TCase *limits = tcase_create("limits");
+    tcase_set_tags(limits, "setrlimit");
+    tcase_add_checked_fixture(limits, setup, teardown);
+    tcase_add_test(limits, test_door_without_descriptors_rests);
+    tcase_add_test(limits, test_door_goes_on_where_room_is_made);
+    suite_add_tcase(s, limits);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
