@@ -20,6 +20,7 @@
 #define BEFORE   "fedcba9876543210fedcba9876543210"
 #define PUTS     150
 #define KEEP     2
+#define MARKS    6000
 
 static char folder[] = "/tmp/check_shelf.XXXXXX";
 static struct shelf shelf;
@@ -85,6 +86,45 @@ START_TEST(test_shelf_list_does_not_disturb_who_writes)
 }
 END_TEST
 
+static void *open_on(void *arg)
+{
+    int *failed = arg;
+    while (!atomic_load(&over)) {
+        struct ddp_err err;
+        struct shelf other;
+        if (shelf_open(&other, folder, BEFORE, 1, &err) == 0)
+            shelf_close(&other);
+        else
+            (*failed)++;
+    }
+    return NULL;
+}
+
+/* Two ranks wrote to one folder: a third had opened it, and swept away the mark
+ * of the first in the moment between its making and its lock. */
+START_TEST(test_shelf_open_does_not_remove_what_others_begin)
+{
+    pthread_t opener[2];
+    int failed[2] = {0}, gone = 0;
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&opener[i], NULL, open_on, &failed[i]),
+                         0);
+    for (int i = 0; i < MARKS; i++) {
+        struct ddp_err err;
+        uint64_t mark;
+        int fd;
+        ck_assert_int_eq(shelf_mark(&shelf, &mark, &fd, &err), 0);
+        gone += !shelf_sees(&shelf, mark);
+        shelf_unmark(&shelf, mark, fd);
+    }
+    atomic_store(&over, true);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_join(opener[i], NULL), 0);
+    ck_assert_int_eq(gone, 0);
+    ck_assert_int_eq(failed[0] + failed[1], 0);
+}
+END_TEST
+
 static void own_by(const char *instance)
 {
     struct ddp_err err;
@@ -145,6 +185,7 @@ int main(void)
     tcase_set_timeout(tc, 30);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_shelf_list_does_not_disturb_who_writes);
+    tcase_add_test(tc, test_shelf_open_does_not_remove_what_others_begin);
     tcase_add_test(tc, test_shelf_put_keeps_the_newest_of_its_own_folder);
     tcase_add_test(tc, test_shelf_put_into_a_removed_folder_says_so);
     suite_add_tcase(suite, tc);
