@@ -98,7 +98,9 @@ read_owners(const struct shelf *s, struct owners *o, struct ddp_err *err)
     if (fd < 0 && errno == ENOENT)
         return 0;
     ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
-    int rc = n < 0 ? ddp_err_sys(err, DDP_E_IO, "cannot read who owns it") : 0;
+    int rc =
+        n < 0 ? ddp_err_sys(err, DDP_E_IO, "cannot read its file '" OWNER "'")
+              : 0;
     if (fd >= 0)
         (void)close(fd); /* only read */
     if (rc == 0) {
