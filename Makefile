@@ -121,7 +121,7 @@ RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_nccl \
 	image folder slots shelf keeper keeper_load staging safetensors sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)
 TRAINER  := $(addprefix trainer/,main options data model device ops_cpu \
-	ops_conv optim plot progress keep resume $(if $(NVCC),,cuda_none))
+	ops_conv optim plot progress taken keep resume $(if $(NVCC),,cuda_none))
 # The CUDA half: objects of nvcc's.
 CUDA_HALF := $(addprefix trainer/,cuda cuda_linear cuda_conv cuda_optim)
 TRAINER_CUDA := $(if $(NVCC),$(CUDA_HALF))

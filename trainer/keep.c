@@ -77,9 +77,15 @@ int keep_load(struct keep *k, struct place *at, struct ddp_error *err)
 
 /* -- save ------------------------------------------------------------------ */
 
+/* Once for each kind of failure, until a save succeeds: a disk that stays full
+ * would say the same at each step. */
 static void tell_unsaved(struct keep *k, const struct ddp_error *err)
 {
+    bool known = k->unsaved && err->code == k->told_code;
     k->unsaved = true;
+    k->told_code = err->code;
+    if (known)
+        return;
     progress_clear(k->progress);
     fprintf(stderr, "ddptrain: snapshot not saved, training goes on: %s\n",
             err->text);

@@ -21,7 +21,8 @@ struct keep {
         int64_t epoch;
         int64_t step;
     } ordered;
-    bool unsaved; /* the last attempt to save failed */
+    bool unsaved;  /* the last attempt to save failed .. */
+    int told_code; /* .. and for what kind of error that was told */
     bool told_memory;
 };
 

@@ -37,6 +37,7 @@
 #include "trainer/options.h"
 #include "trainer/plot.h"
 #include "trainer/progress.h"
+#include "trainer/taken.h"
 #include "worker_rt/ddp.h"
 
 #ifndef DDPRUN_VERSION
@@ -61,8 +62,9 @@ struct trainer {
     struct place at;
     struct progress progress;
     struct plot plot;
-    bool stopped; /* left at the end of a step because it was asked to */
-    bool common;  /* the error is every rank's: one of them tells it */
+    struct taken taken; /* samples, where somebody wants to know */
+    bool stopped;       /* left at the end of a step because it was asked to */
+    bool common;        /* the error is every rank's: one of them tells it */
 };
 
 /* What the sums over all ranks need besides gradients rides along behind
@@ -384,6 +386,18 @@ static int sum_grads(struct trainer *t, struct ddp_error *err)
     return 0;
 }
 
+/* What cannot be noted is told once and ends nothing. */
+static void note_samples(struct trainer *t, size_t B)
+{
+    struct ddp_error err;
+    if (taken_add(&t->taken, t->at.epoch + 1, t->at.step + 1, t->index, B,
+                  &err) == 0)
+        return;
+    progress_clear(&t->progress);
+    fprintf(stderr, "ddptrain: rank %d: %s\n", t->rank, err.text);
+    taken_free(&t->taken);
+}
+
 /* One step on B samples of this rank, already in t->index. Every rank has as
  * many, so the mean over all B*W is the sum of the ranks' parts. */
 static int train_step(struct trainer *t, size_t B, struct ddp_error *err)
@@ -402,6 +416,7 @@ static int train_step(struct trainer *t, size_t B, struct ddp_error *err)
 
     t->dev->put(behind, tail, sizeof(tail));
     keep_settle(&t->keep);
+    note_samples(t, B);
     if (sum_grads(t, err) != 0)
         return -1;
     t->dev->get(tail, behind, sizeof(tail));
@@ -489,6 +504,14 @@ static void open_plot(struct trainer *t)
                   ddp_round(t->ddp), &err) == 0)
         return;
     fprintf(stderr, "ddptrain: %s\n", err.text);
+}
+
+static int open_taken(struct trainer *t, struct ddp_error *err)
+{
+    if (t->o.samples_taken == NULL)
+        return 0;
+    return taken_open(&t->taken, t->o.samples_taken, t->rank, ddp_round(t->ddp),
+                      (size_t)t->o.batch_size, err);
 }
 
 static int end_epoch(struct trainer *t, struct ddp_error *err)
@@ -631,6 +654,8 @@ static int run(struct trainer *t, struct ddp_error *err)
                       "nothing left to train: %lld epochs are done",
                       (long long)t->at.epoch);
     open_plot(t);
+    if (open_taken(t, err) != 0)
+        return -1;
     if (train(t, err) != 0)
         return -1;
     if (!t->stopped)
@@ -652,6 +677,7 @@ static void tear_down(struct trainer *t, bool failed)
     if (failed && !t->common && t->nccl != NULL)
         ddp_comm_abort(t->nccl);
     plot_free(&t->plot);
+    taken_free(&t->taken);
     keep_close(&t->keep);
     ddp_comm_free(t->nccl);
     ddp_comm_free(t->comm);
@@ -668,7 +694,7 @@ static void tear_down(struct trainer *t, bool failed)
 
 int main(int argc, char *argv[])
 {
-    static struct trainer t; /* zero */
+    static struct trainer t = {.taken.fd = -1};
     struct ddp_error err = {0};
     if (options_parse(&t.o, argc, argv, &err) != 0) {
         fprintf(stderr, "ddptrain: %s\n", err.text);

@@ -644,7 +644,8 @@ struct ddp_kept {
  *
  * Errors, on all ranks: NOINPUT (nobody has any: a fresh start, the buffers are
  * as they were), CORRUPT (there are some, but none is whole), USAGE (it is of
- * another model), IO, NOMEM, and those of the collectives.
+ * another model), PROTO (what a rank offers is never what it has), IO, NOMEM,
+ * and those of the collectives.
  */
 DDP_API int ddp_keeper_load(struct ddp_keeper *k,
                             const struct ddp_tensor *tensors,

@@ -18,6 +18,9 @@
 /* What a direct write wants: its memory, place and length in blocks. */
 #define BLOCK ((size_t)4096)
 
+/* To make a file that nobody sweeps away before it is locked. */
+#define TRIES 100
+
 int folder_open(const char *path, struct ddp_err *err)
 {
     int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -73,18 +76,34 @@ void folder_sweep(int dir, const char *name)
         (void)closedir(list);
 }
 
+/* A sweep may come between a file's making and its lock: it holds the lock then
+ * or has removed the file. Where locks do not work nobody sweeps. */
+static bool is_swept(int fd)
+{
+    struct stat st;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return true;
+    return fstat(fd, &st) == 0 && st.st_nlink == 0;
+}
+
 int folder_create(int dir,
                   const char *name,
                   char temp[FOLDER_NAME_ROOM],
                   struct ddp_err *err)
 {
-    folder_temp_name(temp, name);
-    int fd = openat(dir, temp,
-                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return ddp_err_sys(err, DDP_E_IO, "cannot create %.100s", temp);
-    (void)flock(fd, LOCK_EX | LOCK_NB);
-    return fd;
+    int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    for (int i = 0; i < TRIES; i++) {
+        folder_temp_name(temp, name);
+        int fd = openat(dir, temp, flags, 0666);
+        if (fd < 0)
+            return ddp_err_sys(err, DDP_E_IO, "cannot create %.100s", temp);
+        if (!is_swept(fd))
+            return fd;
+        (void)unlinkat(dir, temp, 0); /* mostly gone already */
+        (void)close(fd);              /* empty */
+    }
+    return ddp_err_set(err, DDP_E_IO,
+                       "cannot create %.100s: others remove it at once", temp);
 }
 
 int folder_write(

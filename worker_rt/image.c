@@ -38,8 +38,8 @@ static int reserve(struct image *m, size_t nmeta, struct ddp_err *err)
     m->tensors = calloc(n, sizeof(*m->tensors));
     m->order = calloc(n, sizeof(*m->order));
     m->sums = calloc(n, sizeof(*m->sums));
-    m->meta = calloc(nmeta + 2, sizeof(*m->meta));
-    m->pairs = calloc(n + nmeta + 2, sizeof(*m->pairs));
+    m->meta = calloc(nmeta + 3, sizeof(*m->meta));
+    m->pairs = calloc(n + nmeta + 3, sizeof(*m->pairs));
     m->hash = XXH3_createState();
     if (m->tensors == NULL || m->order == NULL || m->sums == NULL ||
         m->meta == NULL || m->pairs == NULL || m->hash == NULL)
@@ -88,15 +88,19 @@ static void add_meta(struct image *m, const char *key, const char *value)
 
 static void fill_pairs(struct image *m,
                        const struct ddp *d,
+                       int64_t step,
                        const struct ddp_kv *meta,
                        size_t nmeta)
 {
-    char round[24];
-    (void)snprintf(round, sizeof(round), "%lld",
+    char number[24];
+    (void)snprintf(number, sizeof(number), "%lld",
                    (long long)d->round); /* fits */
     add_pair(m, SNAPSHOT_HEADER_KEY, SNAPSHOT_NO_DIGITS);
     add_meta(m, "ddp.instance", d->instance);
-    add_meta(m, "ddp.round", round);
+    add_meta(m, "ddp.round", number);
+    (void)snprintf(number, sizeof(number), "%lld", (long long)step); /* fits */
+    if (step >= 0)
+        add_meta(m, "ddp.step", number);
     for (size_t i = 0; i < nmeta; i++)
         add_meta(m, meta[i].key, meta[i].value);
     for (size_t i = 0; i < m->ntensors; i++)
@@ -113,6 +117,7 @@ static int write_header(struct image *m, struct ddp_err *err)
 
 int image_init(struct image *m,
                const struct ddp *d,
+               int64_t step,
                const struct ddp_tensor *tensors,
                size_t ntensors,
                const struct ddp_kv *meta,
@@ -125,7 +130,7 @@ int image_init(struct image *m,
         snapshot_check_tensors(tensors, ntensors, err) != 0 ||
         reserve(m, nmeta, err) != 0 || place(m, tensors, err) != 0)
         return -1;
-    fill_pairs(m, d, meta, nmeta);
+    fill_pairs(m, d, step, meta, nmeta);
     if (write_header(m, err) != 0)
         return -1;
     m->header_len = buf_len(&m->header);

@@ -38,12 +38,14 @@ struct image {
 };
 
 /*
- * Lays the tensors out. Borrows everything for the call. Errors: USAGE (names
+ * Lays the tensors out. `step`: of which it is, noted as "ddp.step"; -1 where
+ * nobody says. Borrows everything for the call. Errors: USAGE (names
  * twice, too long, not UTF-8; a bad dtype, shape or key), NOMEM; image_free in
  * either case.
  */
 int image_init(struct image *m,
                const struct ddp *d,
+               int64_t step,
                const struct ddp_tensor *tensors,
                size_t ntensors,
                const struct ddp_kv *meta,

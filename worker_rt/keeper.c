@@ -339,7 +339,7 @@ static int save(struct ddp_keeper *k,
     if (step < 0)
         return ddp_err_set(err, DDP_E_USAGE, "there is no step %lld",
                            (long long)step);
-    if (image_init(&m, k->d, tensors, ntensors, meta, nmeta, err) == 0 &&
+    if (image_init(&m, k->d, step, tensors, ntensors, meta, nmeta, err) == 0 &&
         start_threads(k, err) == 0 && (!disk || keeper_own(k, err) == 0)) {
         (void)pthread_mutex_lock(&k->lock);
         rc = put(k, &m, step, tensors, disk, err);

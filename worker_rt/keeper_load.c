@@ -6,8 +6,9 @@
  * which one is the newest; who has it reads it aloud, piece by piece, and every
  * rank, the reader too, takes what it hears into its own tensors and checks the
  * sums. So nobody needs a shared file system, and all end with the same bytes.
- * If what is heard is damaged all ranks hear that; the reader strikes it off
- * its list, and they begin again.
+ * If what is heard is damaged, or not of the step that was offered, all ranks
+ * hear that; the reader strikes it off its list, and they begin again, but not
+ * for ever: what was offered had been looked at.
  */
 #include "worker_rt/keeper.h"
 
@@ -17,6 +18,8 @@
 
 #include "worker_rt/comm.h"
 #include "worker_rt/snapshot.h"
+
+#define REFUSED_MAX 16 /* read aloud in vain */
 
 /* -- what this rank has ---------------------------------------------------- */
 
@@ -179,6 +182,36 @@ static void strike_off(struct load *l, const struct ddp_err *why)
                        l->k->folder, c->file.name, why->text);
 }
 
+/* As its name or label says. */
+static struct offer describe(const struct candidate *c)
+{
+    bool memory = c->slot >= 0;
+    struct offer o = {
+        .has = 1,
+        .memory = memory,
+        .round = memory ? c->label.round : c->file.round,
+        .step = memory ? c->label.step : c->file.step,
+    };
+    memcpy(o.who, memory ? c->label.instance : c->file.who, SHELF_WHO);
+    return o;
+}
+
+/* Whether it is what its name or label, or the rank that has it, says. */
+static int check_offer(const struct offer *o,
+                       const struct snapshot_fence *f,
+                       struct ddp_err *err)
+{
+    int64_t step = f->step < 0 ? o->step : f->step;
+    if (o->step == step && o->round == f->round &&
+        memcmp(o->who, f->instance, SHELF_WHO) == 0)
+        return 0;
+    return ddp_err_set(err, DDP_E_CORRUPT,
+                       "it passes for step %lld of round %lld of %.8s, and is "
+                       "step %lld of round %lld of %.8s",
+                       (long long)o->step, (long long)o->round, o->who,
+                       (long long)step, (long long)f->round, f->instance);
+}
+
 /* The first candidate that is whole, as an offer. */
 static struct offer make_offer(struct load *l)
 {
@@ -192,17 +225,11 @@ static struct offer make_offer(struct load *l)
             continue;
         int rc = snapshot_read(&o.from, &nothing, &fence, &why);
         close_candidate(&o);
-        if (rc != 0)
+        struct offer offer = describe(c);
+        if (rc != 0 || check_offer(&offer, &fence, &why) != 0)
             continue;
-        struct offer offer = {
-            .has = 1,
-            .memory = c->slot >= 0,
-            .own = strcmp(fence.instance, l->k->d->instance) == 0,
-            .round = c->slot >= 0 ? c->label.round : c->file.round,
-            .step = c->slot >= 0 ? c->label.step : c->file.step,
-            .len = (int64_t)o.from.size,
-        };
-        memcpy(offer.who, fence.instance, SHELF_WHO);
+        offer.own = strcmp(fence.instance, l->k->d->instance) == 0;
+        offer.len = (int64_t)o.from.size;
         return offer;
     }
     return (struct offer){0};
@@ -283,6 +310,8 @@ static int read_aloud(struct load *l,
         a.from = &o.from;
     struct snapshot_source heard = {hear, &a, (uint64_t)l->offers[reader].len};
     int rc = snapshot_read(&heard, wanted, fence, err);
+    if (rc == 0)
+        rc = check_offer(&l->offers[reader], fence, err);
     bool stopped = reads && a.from == NULL;
     close_candidate(&o);
     if (rc == 0 || a.is_lost)
@@ -329,18 +358,35 @@ static int share_why(struct load *l, char why[512], struct ddp_err *err)
     return 0;
 }
 
+/* Of every rank, what is no offer is none. */
+static int hear_offers(struct load *l, struct ddp_err *err)
+{
+    struct ddp_comm *comm = l->k->comm;
+    struct offer mine = make_offer(l);
+    if (comm->ops->allgather(comm, &mine, sizeof(mine), l->offers, err) != 0)
+        return -1;
+    for (int r = 0; r < comm->world; r++) {
+        struct offer *o = &l->offers[r];
+        if (o->has != 1 || o->step < 0 || o->round < 0 || o->len < 0)
+            *o = (struct offer){0};
+    }
+    return 0;
+}
+
 static int load(struct load *l,
                 const struct snapshot_wanted *wanted,
                 struct ddp_kept *info,
                 struct ddp_err *err)
 {
-    struct ddp_comm *comm = l->k->comm;
     struct snapshot_fence fence;
     int reader = 0, rc = 1;
-    while (rc == 1) {
-        struct offer mine = make_offer(l);
-        if (comm->ops->allgather(comm, &mine, sizeof(mine), l->offers, err) !=
-            0)
+    for (int i = 0; rc == 1; i++) {
+        if (i == REFUSED_MAX)
+            return ddp_err_set(err, DDP_E_PROTO,
+                               "what rank %d reads aloud is never what it "
+                               "offered",
+                               reader);
+        if (hear_offers(l, err) != 0)
             return -1;
         reader = choose(l);
         if (reader < 0)

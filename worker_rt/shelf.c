@@ -98,7 +98,9 @@ read_owners(const struct shelf *s, struct owners *o, struct ddp_err *err)
     if (fd < 0 && errno == ENOENT)
         return 0;
     ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
-    int rc = n < 0 ? ddp_err_sys(err, DDP_E_IO, "cannot read who owns it") : 0;
+    int rc =
+        n < 0 ? ddp_err_sys(err, DDP_E_IO, "cannot read its file '" OWNER "'")
+              : 0;
     if (fd >= 0)
         (void)close(fd); /* only read */
     if (rc == 0) {
@@ -124,7 +126,7 @@ int shelf_open(struct shelf *s,
                int64_t round,
                struct ddp_err *err)
 {
-    *s = (struct shelf){.dir = -1, .round = round};
+    *s = (struct shelf){.dir = -1, .path = path, .round = round};
     memcpy(s->instance, instance, sizeof(s->instance));
     struct stat st;
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
@@ -198,6 +200,25 @@ static const struct dirent *next_entry(DIR *list, int *rc, struct ddp_err *err)
     return e;
 }
 
+/* For one more. */
+static int
+make_room(struct entry **entries, size_t n, size_t *cap, struct ddp_err *err)
+{
+    if (n < *cap)
+        return 0;
+    if (n == FILES_MAX)
+        return ddp_err_set(err, DDP_E_IO,
+                           "there are more than %zu snapshots in it: remove "
+                           "what is old",
+                           FILES_MAX);
+    *cap = *cap == 0 ? 16 : 2 * *cap; /* FILES_MAX is a power of 2 too */
+    struct entry *more = realloc(*entries, *cap * sizeof(*more));
+    if (more == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a list");
+    *entries = more;
+    return 0;
+}
+
 static int read_folder(const struct shelf *s,
                        const struct owners *o,
                        struct entry **entries,
@@ -215,18 +236,15 @@ static int read_folder(const struct shelf *s,
     }
     int rc = 0;
     const struct dirent *e;
-    while (rc == 0 && *n < FILES_MAX &&
-           (e = next_entry(list, &rc, err)) != NULL) {
-        if (*n == cap) {
-            cap = cap == 0 ? 16 : 2 * cap;
-            struct entry *more = realloc(*entries, cap * sizeof(*more));
-            if (more == NULL)
-                rc = ddp_err_set(err, DDP_E_NOMEM, "no memory for a list");
-            else
-                *entries = more;
-        }
-        if (rc == 0 && read_name(e->d_name, &(*entries)[*n].file))
+    struct shelf_file file;
+    while (rc == 0 && (e = next_entry(list, &rc, err)) != NULL) {
+        if (!read_name(e->d_name, &file))
+            continue;
+        rc = make_room(entries, *n, &cap, err);
+        if (rc == 0) {
+            (*entries)[*n].file = file;
             classify(s, o, &(*entries)[(*n)++]);
+        }
     }
     (void)closedir(list);
     return rc;
@@ -298,39 +316,62 @@ int shelf_own(const struct shelf *s, struct ddp_err *err)
 
 /* -- put ------------------------------------------------------------------- */
 
-/* Best effort: what is too many costs space, nothing else. Files of strangers
- * are not ours to remove. */
-static void prune(const struct shelf *s, int keep)
+/*
+ * Best effort: what is too many costs space, nothing else. Files of strangers
+ * are not ours to remove. What passes for newer than what has just been written
+ * was refused at the start or bears a false name: it takes nobody's place, and
+ * goes when its turn comes.
+ */
+static void prune(const struct shelf *s, const char *written, int keep)
 {
     struct shelf_file *files;
-    size_t n;
+    size_t n, i = 0;
     if (shelf_list(s, &files, &n, NULL) != 0)
         return;
-    int seen = 0;
-    for (size_t i = 0; i < n; i++)
+    while (i < n && strcmp(files[i].name, written) != 0)
+        i++;
+    for (int seen = 0; i < n; i++)
         if (files[i].owner < SHELF_OWNERS && ++seen > keep)
             (void)unlinkat(s->dir, files[i].name, 0);
     free(files);
 }
 
-/* Whether we are still the owner: others may have taken the folder over, or
- * have removed it. */
+static bool is_gone(const struct shelf *s)
+{
+    struct stat st;
+    return fstat(s->dir, &st) == 0 ? st.st_nlink == 0 : errno == ESTALE;
+}
+
+/* Somebody made room. The descriptor stays the same number: others may be
+ * listing. */
+static int make_again(const struct shelf *s, struct ddp_err *err)
+{
+    struct shelf again;
+    int rc = shelf_open(&again, s->path, s->instance, s->round, err);
+    if (rc == 0 && dup3(again.dir, s->dir, O_CLOEXEC) < 0)
+        rc = ddp_err_sys(err, DDP_E_IO, "cannot open it");
+    shelf_close(&again);
+    return rc == 0 ? 0
+                   : ddp_err_wrap(
+                         err, "the folder was removed while this run wrote");
+}
+
+/* Whether we are still the owner: others may have taken the folder over. Where
+ * it was removed, or emptied, it is made again and taken. */
 static int check_owner(const struct shelf *s, struct ddp_err *err)
 {
     struct owners o;
-    struct stat st;
+    if (is_gone(s) && make_again(s, err) != 0)
+        return -1;
     if (read_owners(s, &o, err) != 0)
         return -1;
-    if (o.n > 0 && strcmp(o.ids[0], s->instance) == 0)
+    if (o.n == 0)
+        return shelf_own(s, err);
+    if (strcmp(o.ids[0], s->instance) == 0)
         return 0;
-    if (o.n > 0)
-        return ddp_err_set(err, DDP_E_CONFLICT,
-                           "another run (instance %s) has taken the folder "
-                           "over",
-                           o.ids[0]);
-    bool gone = fstat(s->dir, &st) == 0 && st.st_nlink == 0;
-    return ddp_err_set(err, DDP_E_IO, "%s was removed while this run wrote",
-                       gone ? "the folder" : "the folder's file '" OWNER "'");
+    return ddp_err_set(err, DDP_E_CONFLICT,
+                       "another run (instance %s) has taken the folder over",
+                       o.ids[0]);
 }
 
 int shelf_put(const struct shelf *s,
@@ -350,7 +391,7 @@ int shelf_put(const struct shelf *s,
     shelf_name(s, step, name);
     if (folder_put(s->dir, name, data, len, stop, err) != 0)
         return ddp_err_wrap(err, "%s", name);
-    prune(s, keep);
+    prune(s, name, keep);
     return 0;
 }
 

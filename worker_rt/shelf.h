@@ -26,7 +26,8 @@
 
 /* Is not changed once it is open: one thread may write while another lists. */
 struct shelf {
-    int dir; /* -1: not open */
+    int dir;          /* -1: not open */
+    const char *path; /* of it, borrowed */
     char instance[RNG_ID_LEN + 1];
     int64_t round;
 };
@@ -42,8 +43,9 @@ struct shelf_file {
 
 /*
  * Opens the folder, made where there is none, for a writer of this instance
- * and round. Removes what killed writers left. IO (it cannot be made, opened or
- * written), CONFLICT (a file stands in its place).
+ * and round. Borrows `path` until shelf_close. Removes what killed writers
+ * left. IO (it cannot be made, opened or written), CONFLICT (a file stands in
+ * its place).
  */
 int shelf_open(struct shelf *s,
                const char *path,
@@ -75,10 +77,10 @@ int shelf_newer(const char *instance,
 int shelf_own(const struct shelf *s, struct ddp_err *err);
 
 /*
- * Writes a snapshot, and removes all but the newest `keep` of the owners'.
+ * Writes a snapshot, and removes all but the newest `keep` of the owners', this
+ * one and those before it. A folder that was removed meanwhile is made again.
  * When it returns 0 the file survives a power cut. CONFLICT: another instance
- * has taken the folder over. IO (for one, the folder was removed), ABORTED
- * (`stop` became true).
+ * has taken the folder over. IO, NOMEM, ABORTED (`stop` became true).
  */
 int shelf_put(const struct shelf *s,
               int64_t step,

@@ -5,7 +5,8 @@
  * Its __metadata__ begins with the pair "ddp.header", whose value is the
  * xxh3_128 (32 hexadecimal digits) of the file up to the data, with zeros in
  * the place of these digits. "ddp.data.<tensor>" is that of a tensor's data,
- * "ddp.instance" and "ddp.round" are the fence. So every byte of the file
+ * "ddp.instance" and "ddp.round" are the fence, and "ddp.step" is what the
+ * keeper took it for. So every byte of the file
  * stands under a checksum.
  */
 #ifndef SNAPSHOT_H
@@ -72,6 +73,7 @@ struct snapshot_wanted {
 struct snapshot_fence {
     char instance[33];
     int64_t round;
+    int64_t step; /* -1: it does not say */
 };
 
 /* Every byte once, into the caller's buffers where it is wanted, its checksums

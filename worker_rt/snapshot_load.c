@@ -164,21 +164,38 @@ static int read_meta(const struct load *l, struct ddp_err *err)
     return 0;
 }
 
+/* A number of libddp's own; `missing` where it is not there. */
+static int read_number(const struct load *l,
+                       const char *key,
+                       int64_t missing,
+                       int64_t *value,
+                       struct ddp_err *err)
+{
+    struct ddp_kv kv = {.key = key};
+    const char *text = safetensors_value(&l->parsed, key);
+    *value = missing;
+    if (text == NULL)
+        return 0;
+    if (strlen(text) < sizeof(kv.value)) {
+        memcpy(kv.value, text, strlen(text) + 1);
+        if (ddp_kv_get_i64(&kv, value, NULL) == 0 && *value >= 0)
+            return 0;
+    }
+    return ddp_err_set(err, DDP_E_CORRUPT, "header: %s is no number", key);
+}
+
 static int
 read_fence(const struct load *l, struct snapshot_fence *f, struct ddp_err *err)
 {
     const char *instance = safetensors_value(&l->parsed, "ddp.instance");
-    const char *round = safetensors_value(&l->parsed, "ddp.round");
-    struct ddp_kv kv = {.key = "ddp.round"};
-    if (instance == NULL || strlen(instance) != RNG_ID_LEN || round == NULL ||
-        strlen(round) >= sizeof(kv.value))
+    if (read_number(l, "ddp.round", -1, &f->round, err) != 0 ||
+        read_number(l, "ddp.step", -1, &f->step, err) != 0)
+        return -1;
+    if (instance == NULL || strlen(instance) != RNG_ID_LEN || f->round < 0)
         return ddp_err_set(err, DDP_E_CORRUPT,
                            "header: it does not say who wrote it");
-    memcpy(kv.value, round, strlen(round) + 1);
     memcpy(f->instance, instance, RNG_ID_LEN + 1);
-    if (ddp_kv_get_i64(&kv, &f->round, NULL) == 0)
-        return 0;
-    return ddp_err_set(err, DDP_E_CORRUPT, "header: ddp.round is no number");
+    return 0;
 }
 
 int snapshot_read(const struct snapshot_source *from,

@@ -1,0 +1,226 @@
+/* clang-format off */
+/* links: tests/lib/rt_world tests/lib/rt_comm rendezvous/daemon/store_server rendezvous/daemon/store_io_uv rendezvous/daemon/store_io_uring rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d */
+/* links: rendezvous/base/err rendezvous/base/log rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* links: worker_rt/keeper worker_rt/keeper_load worker_rt/staging worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors worker_rt/sampler */
+/* links: worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_nccl worker_rt/gpu worker_rt/comm_cpu worker_rt/comm_wire worker_rt/comm_meet worker_rt/beat */
+/* libs: -luv -lcjson -lxxhash */
+/* clang-format on */
+/*
+ * A rank that lies while all load a snapshot: it offers a step that it does not
+ * have, a length that is not so, or reads other bytes aloud. Whatever it does,
+ * all ranks end alike, in bounded time, with a snapshot that is whole or with
+ * an error that names the liar.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/lib/rt_comm.h"
+#include "tests/lib/rt_world.h"
+#include "worker_rt/comm.h"
+#include "worker_rt/ddp.h"
+
+#define INSTANCE "0123456789abcdef0123456789abcdef"
+#define ELEMS    3000
+#define WORLD    3
+#define LIAR     2
+#define STEPS    20 /* more than are refused, so it never runs out of lies */
+
+static char dir[64];
+
+static void make_dir(void)
+{
+    (void)snprintf(dir, sizeof(dir), "/tmp/check_peers.XXXXXX"); /* fits */
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ck_assert_int_eq(chdir(dir), 0);
+    rt_place(0, 1, 1, 1);
+}
+
+static void drop_dir(void)
+{
+    char line[128];
+    ck_assert_int_eq(chdir("/"), 0);
+    (void)snprintf(line, sizeof(line), "rm -r %s", dir); /* fits */
+    ck_assert_int_eq(system(line), 0);
+}
+
+/* -- the liar's communicator ----------------------------------------------- */
+
+/* An offer, as it travels: see worker_rt/keeper_load. */
+enum field {
+    HAS,
+    MEMORY,
+    OWN,
+    ROUND,
+    STEP,
+    LEN,
+    FIELDS,
+};
+#define OFFER_LEN (FIELDS * sizeof(int64_t) + 8)
+
+/* What is changed in its offers and in what it reads aloud. */
+static const struct lie {
+    enum field field;
+    int64_t add;
+    bool flips; /* a bit of each piece */
+    bool ends;  /* with an error; else all go on from the honest ones */
+} lies[] = {
+    {STEP, 1000, false, true},   /* another step than it has */
+    {STEP, -1000, false, false}, /* none at all */
+    {ROUND, 5, false, true},     /* of a later round */
+    {HAS, 41, false, false},     /* neither yes nor no */
+    {LEN, -64, false, true},     /* a short one */
+    {LEN, 64, false, true},      /* a long one */
+    {LEN, INT64_MAX / 2, false, true},
+    {LEN, INT64_MIN, false, false},
+    {MEMORY, 0, true, true}, /* as offered, but damaged */
+};
+#define LIES ((int)(sizeof(lies) / sizeof(lies[0])))
+
+static const struct lie *told;
+static const struct comm_ops *honest;
+
+static int lying_allgather(struct ddp_comm *c,
+                           const void *mine,
+                           size_t len,
+                           void *all,
+                           struct ddp_err *err)
+{
+    int64_t offer[OFFER_LEN / sizeof(int64_t)];
+    if (len != OFFER_LEN)
+        return honest->allgather(c, mine, len, all, err);
+    memcpy(offer, mine, len);
+    if (offer[HAS])
+        offer[told->field] =
+            (int64_t)((uint64_t)offer[told->field] + (uint64_t)told->add);
+    return honest->allgather(c, offer, len, all, err);
+}
+
+static int lying_broadcast(
+    struct ddp_comm *c, void *data, size_t len, int root, struct ddp_err *err)
+{
+    if (root == LIAR && told->flips && len > 0)
+        ((uint8_t *)data)[len / 2] ^= 1;
+    return honest->broadcast(c, data, len, root, err);
+}
+
+/* -- a rank ---------------------------------------------------------------- */
+
+struct worker {
+    struct ddp *d;
+    struct ddp_comm *comm;
+    struct ddp_keeper *k;
+    float data[ELEMS];
+    struct ddp_tensor t;
+    struct ddp_error e;
+};
+
+static void start(struct worker *w, int rank)
+{
+    char text[16];
+    (void)snprintf(text, sizeof(text), "%d", rank); /* fits */
+    RT_CHECK(setenv("LOCAL_RANK", "0", 1) == 0);
+    RT_CHECK(setenv("LOCAL_WORLD_SIZE", "1", 1) == 0);
+    RT_CHECK(setenv("GROUP_RANK", text, 1) == 0);
+    RT_CHECK(setenv("DDP_INSTANCE", INSTANCE, 1) == 0);
+    (void)snprintf(text, sizeof(text), "s%d", rank); /* fits */
+    const struct ddp_keeper_conf conf = {.folder = text, .keep = 2 * STEPS};
+    w->t = (struct ddp_tensor){"data", DDP_F32, 1, {ELEMS}, w->data};
+    w->d = rt_init();
+    w->comm = rt_join(w->d, 0);
+    w->k = ddp_keeper_new(w->d, w->comm, &conf, &w->e);
+    RT_OK(w->k == NULL ? -1 : 0, w->e);
+}
+
+static void stop(struct worker *w)
+{
+    ddp_keeper_free(w->k);
+    ddp_comm_free(w->comm);
+    ddp_free(w->d);
+}
+
+/* Step 5 on all ranks, later ones on the liar. */
+static int save_all(int rank, void *arg)
+{
+    static struct worker w;
+    (void)arg;
+    start(&w, rank);
+    for (int step = 5; step < 5 + (rank == LIAR ? STEPS : 1); step++) {
+        for (int i = 0; i < ELEMS; i++)
+            w.data[i] = (float)(step * 7 + i);
+        RT_OK(ddp_keeper_save(w.k, step, &w.t, 1, NULL, 0, true, &w.e), w.e);
+    }
+    RT_OK(ddp_keeper_wait(w.k, &w.e), w.e);
+    stop(&w);
+    return 0;
+}
+
+static int load_with_a_liar(int rank, void *arg)
+{
+    static struct worker w;
+    static struct comm_ops lying;
+    struct ddp_kept kept;
+    told = arg;
+    start(&w, rank);
+    if (rank == LIAR) {
+        honest = w.comm->ops;
+        lying = *honest;
+        lying.allgather = lying_allgather;
+        lying.broadcast = lying_broadcast;
+        w.comm->ops = &lying;
+    }
+    int rc = ddp_keeper_load(w.k, &w.t, 1, NULL, 0, &kept, &w.e);
+    if (rank == LIAR) /* it may believe what it likes */
+        w.comm->ops = honest;
+    else if (rc != 0)
+        RT_CHECK(told->ends && w.e.code == DDP_ERR_PROTO &&
+                 strstr(w.e.text, "rank 2") != NULL);
+    else
+        RT_CHECK(kept.step == 5 && w.data[1] == 36.0f && !told->ends);
+    stop(&w);
+    return 0;
+}
+
+START_TEST(test_keeper_peer_that_lies_is_not_believed)
+{
+    struct lie lie = lies[_i];
+    rt_world_run(WORLD, save_all, NULL, 10000);
+    rt_world_run(WORLD, load_with_a_liar, &lie, 10000);
+}
+END_TEST
+
+/* A file whose name was changed to a later step's is not that step. */
+START_TEST(test_keeper_renamed_file_is_not_that_step)
+{
+    static struct worker w;
+    rt_world_run(WORLD, save_all, NULL, 10000);
+    ck_assert_int_eq(rename("s0/step-000000000005.r1.01234567.safetensors",
+                            "s0/step-000000000900.r1.01234567.safetensors"),
+                     0);
+    start(&w, 0);
+    ck_assert_int_eq(ddp_keeper_load(w.k, &w.t, 1, NULL, 0, NULL, &w.e), -1);
+    ck_assert_int_eq(w.e.code, DDP_ERR_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(w.e.text, "it passes for step 900 of round 1"
+                                           " of 01234567, and is step 5"));
+    stop(&w);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("keeper_peers");
+    TCase *t = tcase_create("lies");
+    tcase_add_checked_fixture(t, make_dir, drop_dir);
+    tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, test_keeper_peer_that_lies_is_not_believed, 0, LIES);
+    tcase_add_test(t, test_keeper_renamed_file_is_not_that_step);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,46 @@
+/*
+ * trainer/taken: which samples each step takes, as this rank's lines of
+ * FILE.RANK:
+ *
+ *     ROUND EPOCH STEP SAMPLE...
+ *
+ * A line is there before the step's gradients are added up, so every step that
+ * counts has the lines of all ranks; whatever a later round takes again, from
+ * its first step on, counts there and no more here. Each line is one write, so
+ * that a worker that is killed leaves no half of one.
+ */
+#ifndef TAKEN_H
+#define TAKEN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker_rt/ddp.h"
+
+struct taken {
+    int fd;     /* -1: nobody wants to know */
+    char *line; /* owned */
+    size_t room;
+    const char *file; /* borrowed */
+    int64_t round;
+};
+
+/* To append; `max`: samples of a line. Needs no taken_free after -1: IO,
+ * NOMEM. */
+int taken_open(struct taken *t,
+               const char *file,
+               int rank,
+               int64_t round,
+               size_t max,
+               struct ddp_error *err);
+void taken_free(struct taken *t);
+
+/* Before a step on `n` samples. IO: the last line may be a part. */
+int taken_add(struct taken *t,
+              int64_t epoch,
+              int64_t step,
+              const uint32_t *samples,
+              size_t n,
+              struct ddp_error *err);
+
+#endif
