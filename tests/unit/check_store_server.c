@@ -926,10 +926,12 @@ static TCase *new_case(Suite *s, const char *name, void (*setup)(void))
     return t;
 }
 
-static Suite *suite(const char *name, void (*setup)(void))
+/* `tags`: scripts/sanitize leaves some of them out. */
+static Suite *suite(const char *name, void (*setup)(void), const char *tags)
 {
     Suite *s = suite_create(name);
     TCase *t = new_case(s, "serving", setup);
+    tcase_set_tags(t, tags);
     tcase_add_test(t, test_both_families_share_the_keys);
     tcase_add_test(t, test_slow_sender_holds_up_nobody);
     tcase_add_test(t, test_batch_is_answered_in_order);
@@ -941,14 +943,17 @@ static Suite *suite(const char *name, void (*setup)(void))
     tcase_add_test(t, test_clients_that_vanish_cost_nothing);
     tcase_add_test(t, test_close_with_open_connections);
     t = new_case(s, "bad input", setup);
+    tcase_set_tags(t, tags);
     tcase_add_loop_test(t, test_garbage_is_closed_with_a_reason, 0, GARBAGE);
     tcase_add_test(t, test_garbage_in_the_log_is_bounded);
     t = new_case(s, "limits", setup);
+    tcase_set_tags(t, tags);
     tcase_add_test(t, test_reader_that_does_not_read_is_closed);
     tcase_add_test(t, test_promised_bytes_take_no_memory);
     tcase_add_test(t, test_heaviest_is_closed_when_all_hold_too_much);
     tcase_add_test(t, test_connection_too_many_is_turned_away);
     t = new_case(s, "life", setup);
+    tcase_set_tags(t, tags);
     tcase_add_test(t, test_open_on_what_is_no_socket_fails);
     tcase_add_test(t, test_main_serves_until_killed);
     tcase_add_test(t, test_main_serves_a_crowd);
@@ -957,14 +962,15 @@ static Suite *suite(const char *name, void (*setup)(void))
 
 int main(void)
 {
-    SRunner *r = srunner_create(suite("store_server, libuv", by_libuv));
+    SRunner *r = srunner_create(suite("store_server, libuv", by_libuv, "net"));
     Suite *s = suite_create("store_server, way");
     TCase *t = new_case(s, "choice", by_libuv);
     tcase_add_loop_test(t, test_without_io_uring_libuv_serves, 0, 2);
     srunner_add_suite(r, s);
     if (has_io_uring()) {
-        s = suite("store_server, io_uring", by_io_uring);
+        s = suite("store_server, io_uring", by_io_uring, "io_uring");
         t = new_case(s, "descriptors", by_io_uring);
+        tcase_set_tags(t, "io_uring");
         tcase_add_test(t, test_connection_waits_for_a_descriptor);
         srunner_add_suite(r, s);
     } else
