@@ -1,5 +1,5 @@
 /* clang-format off */
-/* links: tests/lib/rt_world tests/lib/rt_comm rendezvous/daemon/store_server rendezvous/daemon/store_io_uv rendezvous/daemon/store_io_uring rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d */
+/* links: tests/lib/rt_world tests/lib/rt_comm rendezvous/daemon/store_server rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d */
 /* links: rendezvous/base/err rendezvous/base/log rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
 /* links: worker_rt/keeper worker_rt/keeper_load worker_rt/staging worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors worker_rt/sampler */
 /* links: worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_nccl worker_rt/gpu worker_rt/comm_cpu worker_rt/comm_wire worker_rt/comm_meet worker_rt/beat */
