@@ -65,15 +65,18 @@ static enum msg_state state_of(const struct agent *a)
     DDP_WRONG("work");
 }
 
+#define AGE_MS_MAX INT64_C(86400000000) /* of messages.def */
+
 static void send_join(struct step *s)
 {
     struct agent *a = s->a;
+    int64_t held_ms = (s->now_us - a->world_at_us) / MONO_MS;
     struct msg m = {.kind = MSG_KIND_join, .join = a->conf.join};
     m.join.group_rank = -1;
     if (a->holds) {
         msg_set(m.join.instance, a->world.instance);
         m.join.instance_ms =
-            a->world.instance_ms + (s->now_us - a->world_at_us) / MONO_MS;
+            mono_min(a->world.instance_ms + held_ms, AGE_MS_MAX);
         m.join.round = a->world.round;
         m.join.group_rank = a->world.group_rank;
         m.join.group_world = a->world.group_world;
@@ -82,7 +85,7 @@ static void send_join(struct step *s)
         m.join.state = state_of(a);
         m.join.sure = a->sure;
         m.join.recent = a->world.recent;
-        m.join.recent_ms = (s->now_us - a->world_at_us) / MONO_MS;
+        m.join.recent_ms = mono_min(held_ms, AGE_MS_MAX);
         m.join.barren = a->world.barren;
         m.join.scale_left_ms = mono_ms_until(
             s->now_us,

@@ -237,6 +237,27 @@ START_TEST(test_agent_ready_tells_of_progress)
 }
 END_TEST
 
+/* Found by fuzzing: a join with an age beyond the table's is refused. */
+START_TEST(test_agent_run_of_a_thousand_days_can_join_again)
+{
+    start();
+    struct msg m = {.kind = MSG_KIND_world,
+                    .world = {.round = 1,
+                              .group_world = 1,
+                              .instance_ms = INT64_C(86400000000) - 1}};
+    msg_set(m.world.instance, "i");
+    hear(&m);
+    now_us += 300 * MONO_MS;
+    link_down(false);
+    link_up();
+    ck_assert_int_eq(joined.join.instance_ms, INT64_C(86400000000));
+    now_us += 1000 * INT64_C(86400) * MONO_S;
+    link_down(false);
+    link_up();
+    ck_assert_int_eq(joined.join.recent_ms, INT64_C(86400000000));
+}
+END_TEST
+
 START_TEST(test_agent_join_tells_what_counts_in_the_window)
 {
     start();
@@ -277,6 +298,7 @@ static void add_tests(TCase *t)
         test_agent_orphan_ends_when_its_workers_are_dead,
         test_agent_orphan_without_workers_ends_at_once,
         test_agent_refused_by_the_server_goes_and_does_not_come_back,
+        test_agent_run_of_a_thousand_days_can_join_again,
         test_agent_join_tells_what_counts_in_the_window,
     };
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
