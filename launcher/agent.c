@@ -282,6 +282,7 @@ static bool is_last_word(const struct agent *a, int signo)
 static void on_signal(struct step *s, int signo)
 {
     struct agent *a = s->a;
+    int64_t farewell_us = mono_after(s->now_us, FAREWELL_US);
     if (!is_last_word(a, signo)) {
         agent_kill_workers(s, signo);
         return;
@@ -290,10 +291,11 @@ static void on_signal(struct step *s, int signo)
         if (!a->killed)
             agent_note(s, NOTE_killing, "%s", "asked twice to go");
         agent_stop_workers(s, SIGKILL);
+        a->farewell_at_us = mono_min(a->farewell_at_us, farewell_us);
         return;
     }
     a->leaving = true;
-    a->farewell_at_us = mono_after(s->now_us, FAREWELL_US);
+    a->farewell_at_us = farewell_us;
     a->leave.all = signo == SIGINT || signo == SIGQUIT;
     a->leave.signal = signo;
     agent_note(s, NOTE_leaving, "signal %d (SIG%s)", signo,

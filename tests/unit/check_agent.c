@@ -89,6 +89,22 @@ START_TEST(test_agent_stays_until_all_know_of_the_end)
 }
 END_TEST
 
+/* Found by fuzzing: it stayed for reconnect_timeout, whoever asked. */
+START_TEST(test_agent_that_stays_for_others_goes_when_it_is_asked_twice)
+{
+    run();
+    signal_comes(SIGTERM);
+    end_held(3);
+    both_die(15);
+    link_down(false);
+    pass(5 * MONO_S);
+    ck_assert(!exited);
+    signal_comes(SIGTERM);
+    pass(1 * MONO_S);
+    ck_assert(exited);
+}
+END_TEST
+
 START_TEST(test_agent_that_knows_of_the_end_does_not_come_back)
 {
     run();
@@ -289,6 +305,7 @@ static void add_tests(TCase *t)
     const TTest *const tests[] = {
         test_agent_end_stops_workers_and_says_bye,
         test_agent_end_after_a_fence_is_the_end,
+        test_agent_that_stays_for_others_goes_when_it_is_asked_twice,
         test_agent_that_knows_of_the_end_does_not_come_back,
         test_agent_sigterm_leaves_with_the_same_signal,
         test_agent_second_signal_ends_the_grace,
