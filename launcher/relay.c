@@ -582,6 +582,11 @@ static bool wait_for_consoles(struct relay *r)
     return tells;
 }
 
+static uint64_t taken_by_consoles(const struct relay *r)
+{
+    return r->consoles[0].taken + r->consoles[1].taken;
+}
+
 static bool is_console(const struct relay *r, const void *p)
 {
     return p == &r->consoles[0] || p == &r->consoles[1];
@@ -591,10 +596,13 @@ static bool is_console(const struct relay *r, const void *p)
 static void turn(struct relay *r, int wait_ms)
 {
     struct epoll_event evs[EVENTS];
+    uint64_t taken = taken_by_consoles(r);
     bool full = push(r);
     int quiet_ms = look_at_quiet(r);
     if (full && !wait_for_consoles(r))
         wait_ms = RETRY_MS;
+    if (full && taken_by_consoles(r) != taken)
+        wait_ms = 0; /* there is room now for what was behind */
     if (quiet_ms >= 0 && (wait_ms < 0 || quiet_ms < wait_ms))
         wait_ms = quiet_ms;
     int n = epoll_wait(r->epoll, evs, EVENTS, wait_ms);
@@ -614,7 +622,7 @@ static void finish(struct relay *r)
     uint64_t taken = 0;
     drain_all(r);
     while (push(r) || r->streams != NULL) {
-        uint64_t now_taken = r->consoles[0].taken + r->consoles[1].taken;
+        uint64_t now_taken = taken_by_consoles(r);
         if (now_taken != taken)
             moved_us = mono_now_us();
         taken = now_taken;
