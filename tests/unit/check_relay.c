@@ -159,6 +159,27 @@ static const char *finish(bool line, int fd)
     return got;
 }
 
+/* A worker whose lines go to the console alone and is not read any more is read
+ * again when a console that was full takes all that waits in one go. */
+START_TEST(test_relay_a_console_that_takes_all_at_once_lets_workers_go_on)
+{
+    static const char line[] = "a line of a worker that writes a lot\n";
+    struct pollfd p = {.events = POLLOUT};
+    start(false);
+    add_worker(0, false);
+    p.fd = to[0][1];
+    ck_assert_int_eq(fcntl(p.fd, F_SETFL, O_NONBLOCK), 0);
+    while (poll(&p, 1, 300) > 0)
+        if (write(p.fd, line, sizeof(line) - 1) < 0)
+            ck_assert_int_eq(errno, EAGAIN);
+    ck_assert_int_ge(fcntl(err_fd, F_SETPIPE_SZ, 1 << 20), 1 << 20);
+    (void)read_console(err_fd, 1); /* whoever sleeps is woken */
+    ck_assert_int_eq(poll(&p, 1, 5000), 1);
+    end_worker(0);
+    (void)finish(false, err_fd);
+}
+END_TEST
+
 /* Only when it is whole does a line come, and then behind its prefix. */
 START_TEST(test_relay_lines_wait_for_their_end)
 {
@@ -286,6 +307,8 @@ int main(void)
     Suite *suite = suite_create("relay");
     TCase *tc = tcase_create("net");
     tcase_set_timeout(tc, 20);
+    tcase_add_test(
+        tc, test_relay_a_console_that_takes_all_at_once_lets_workers_go_on);
     tcase_add_test(tc, test_relay_lines_wait_for_their_end);
     tcase_add_test(tc, test_relay_unfinished_is_shown);
     tcase_add_test(tc, test_relay_returns_are_lines_when_teed);
