@@ -587,6 +587,16 @@ static uint64_t taken_by_consoles(const struct relay *r)
     return r->consoles[0].taken + r->consoles[1].taken;
 }
 
+/* Whether a stream is behind whose console has taken all there was. */
+static bool has_room(const struct relay *r)
+{
+    for (const struct stream *s = r->streams; s != NULL; s = s->next)
+        if (s->console != NULL && stream_is_behind(s) &&
+            console_waiting(s->console) == 0)
+            return true;
+    return false;
+}
+
 static bool is_console(const struct relay *r, const void *p)
 {
     return p == &r->consoles[0] || p == &r->consoles[1];
@@ -601,8 +611,8 @@ static void turn(struct relay *r, int wait_ms)
     int quiet_ms = look_at_quiet(r);
     if (full && !wait_for_consoles(r))
         wait_ms = RETRY_MS;
-    if (full && taken_by_consoles(r) != taken)
-        wait_ms = 0; /* there is room now for what was behind */
+    if (full && taken_by_consoles(r) != taken && has_room(r))
+        wait_ms = 0; /* nobody will say so: it is not waited for */
     if (quiet_ms >= 0 && (wait_ms < 0 || quiet_ms < wait_ms))
         wait_ms = quiet_ms;
     int n = epoll_wait(r->epoll, evs, EVENTS, wait_ms);
