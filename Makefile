@@ -93,8 +93,9 @@ CORE   := $(addprefix rendezvous/core/,rdzv member cause order join join_check \
 	join_place join_rebuild room round round_seal round_tell round_roll \
 	round_end round_tick run strikes node node_gone ranks budget source note \
 	status)
-NET    := $(addprefix rendezvous/net/,addr conn conn_in door tls token record \
-	openssl handover)
+TLS    := $(addprefix rendezvous/net/,tls token record openssl)
+CONN   := $(addprefix rendezvous/net/,conn conn_in)
+NET    := $(CONN) $(TLS) $(addprefix rendezvous/net/,addr door handover)
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(addprefix rendezvous/core/,store store_table store_wait) \
 	$(addprefix rendezvous/daemon/,store_server store_doors)
@@ -134,8 +135,7 @@ ddprun_LIBS   := -luv -lcjson -lm -ldl
 ddprdzvd_OBJS := $(addprefix rendezvous/daemon/,main sd store_child) $(OPTS) \
 	$(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
 ddprdzvd_LIBS := -luv -lcjson -lm -ldl
-ddpctl_OBJS   := $(CTL) $(OPTS) \
-	$(addprefix rendezvous/net/,addr tls token record openssl) \
+ddpctl_OBJS   := $(CTL) $(OPTS) $(TLS) rendezvous/net/addr \
 	rendezvous/proto/frame rendezvous/proto/msg $(BASE)
 ddpctl_LIBS   := -lcjson -lm -ldl
 ddptrain_OBJS := $(TRAINER)
@@ -236,8 +236,8 @@ $(B)/libddp.so: $(call obj,$(RT)) worker_rt/libddp.map
 # The first lines of a test program say what it links, nothing else is linked:
 #     /* links: rendezvous/base/err rendezvous/proto/frame */
 #     /* libs: -lcjson */
-# What a helper in tests/ says so of itself is linked with it. CORE is the brain
-# of the rendezvous, whole.
+# What a helper in tests/ says so of itself is linked with it. Of what is never
+# linked in part the list above is named: CORE, SERVER, CONN, TLS.
 
 UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/check_*.c))
 UNIT := $(filter-out $(if $(NCCL_H),,check_comm_nccl) \
@@ -246,7 +246,9 @@ SIM  := $(patsubst tests/sim/%.c,%,$(wildcard tests/sim/check_*.c))
 ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
 	$(addprefix $(B)/tests/sim/,$(SIM))
 named = $(shell sed -n 's,^/\* links: \(.*\) \*/$$,\1,p' $(1))
-whole = $(filter-out CORE,$(1)) $(if $(filter CORE,$(1)),$(CORE))
+LISTS := CORE SERVER CONN TLS
+whole = $(filter-out $(LISTS),$(1)) \
+	$(foreach list,$(filter $(LISTS),$(1)),$($(list)))
 links = $(sort $(call whole,$(call named,$(1)) $(foreach helper, \
 	$(filter tests/%,$(call named,$(1))),$(call named,$(helper).c))))
 libs  = $(shell sed -n 's,^/\* libs: \(.*\) \*/$$,\1,p' $(1))
@@ -382,9 +384,7 @@ demo: setup
 
 BENCH_RDZV := $(addprefix $(B)/bench/rdzv/,load floor)
 $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
-		rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl \
-		rendezvous/net/token \
-		rendezvous/proto/msg $$(addprefix rendezvous/base/,err mono buf))
+		$(TLS) rendezvous/proto/msg $$(addprefix rendezvous/base/,err mono buf))
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm -ldl $(BENCH_RDZV_LIBS)
 $(B)/bench/rdzv/floor: BENCH_RDZV_LIBS := -lssl -lcrypto

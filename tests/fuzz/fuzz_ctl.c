@@ -1,8 +1,6 @@
 /* links: rendezvous/daemon/ctl_http rendezvous/daemon/ctl_view */
 /* links: rendezvous/daemon/ctl_line rendezvous/daemon/ctl_table */
-/* links: rendezvous/daemon/ctl_text rendezvous/net/addr */
-/* links: rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl */
-/* links: rendezvous/net/token */
+/* links: rendezvous/daemon/ctl_text rendezvous/net/addr TLS */
 /* links: rendezvous/proto/frame rendezvous/base/opts rendezvous/base/err */
 /* links: rendezvous/base/buf rendezvous/base/mono rendezvous/base/log */
 /* links: rendezvous/base/utf8 */

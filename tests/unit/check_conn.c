@@ -1,8 +1,7 @@
-/* clang-format off */
-/* links: rendezvous/net/conn rendezvous/net/door rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl rendezvous/net/addr rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err rendezvous/base/log rendezvous/base/buf */
-/* links: rendezvous/net/token rendezvous/net/conn_in */
+/* links: CONN rendezvous/net/door TLS rendezvous/net/addr */
+/* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err */
+/* links: rendezvous/base/log rendezvous/base/buf */
 /* libs: -ldl -luv -lcjson */
-/* clang-format on */
 /*
  * Connections on loopback. One side is a conn on the test's loop, the other a
  * plain socket. Every test ends with uv_loop_close() == 0: no handle is left.

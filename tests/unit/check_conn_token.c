@@ -1,6 +1,4 @@
-/* links: rendezvous/net/conn rendezvous/net/addr rendezvous/net/tls */
-/* links: rendezvous/net/token rendezvous/net/conn_in */
-/* links: rendezvous/net/record rendezvous/net/openssl rendezvous/net/door */
+/* links: CONN rendezvous/net/addr TLS rendezvous/net/door */
 /* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/buf */
 /* links: rendezvous/base/err rendezvous/base/log */
 /* libs: -luv -lcjson -ldl */

@@ -1,9 +1,7 @@
-/* clang-format off */
-/* links: rendezvous/daemon/ctl_http rendezvous/daemon/ctl_line rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl rendezvous/net/addr */
-/* links: rendezvous/net/token */
-/* links: rendezvous/base/opts rendezvous/base/err rendezvous/base/buf rendezvous/base/mono rendezvous/base/log */
+/* links: rendezvous/daemon/ctl_http rendezvous/daemon/ctl_line TLS */
+/* links: rendezvous/net/addr rendezvous/base/opts rendezvous/base/err */
+/* links: rendezvous/base/buf rendezvous/base/mono rendezvous/base/log */
 /* libs: -ldl */
-/* clang-format on */
 /* ddpctl's reading of an answer: whole, plain ones are taken, all else is an
  * error that says what is wrong; at every length that it may have been cut. */
 #include <check.h>

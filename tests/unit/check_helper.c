@@ -1,8 +1,6 @@
-/* clang-format off */
-/* links: rendezvous/daemon/helper rendezvous/net/token rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl */
-/* links: rendezvous/base/buf rendezvous/base/err */
+/* links: rendezvous/daemon/helper TLS rendezvous/base/buf */
+/* links: rendezvous/base/err */
 /* libs: -ldl */
-/* clang-format on */
 /*
  * What a process of ours has, and what it has not, and whom it outlives.
  */

@@ -1,11 +1,7 @@
-/* links: rendezvous/daemon/httpd rendezvous/proto/http rendezvous/net/conn */
-/* links: rendezvous/core/source */
-/* links: rendezvous/net/door */
-/* links: rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl */
-/* links: rendezvous/net/token rendezvous/net/conn_in */
-/* links: rendezvous/net/addr rendezvous/proto/frame */
-/* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/log */
-/* links: rendezvous/base/buf rendezvous/base/mono */
+/* links: rendezvous/daemon/httpd rendezvous/proto/http CONN */
+/* links: rendezvous/core/source rendezvous/net/door TLS rendezvous/net/addr */
+/* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err */
+/* links: rendezvous/base/log rendezvous/base/buf rendezvous/base/mono */
 /* libs: -luv -lcjson -ldl */
 /*
  * HTTP connections on loopback, with clients that are plain sockets and do as

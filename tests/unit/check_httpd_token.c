@@ -1,10 +1,7 @@
-/* links: rendezvous/daemon/httpd rendezvous/proto/http rendezvous/net/conn */
-/* links: rendezvous/core/source */
-/* links: rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl */
-/* links: rendezvous/net/token rendezvous/net/conn_in */
-/* links: rendezvous/net/addr rendezvous/net/door rendezvous/proto/frame */
-/* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/log */
-/* links: rendezvous/base/buf rendezvous/base/mono */
+/* links: rendezvous/daemon/httpd rendezvous/proto/http CONN */
+/* links: rendezvous/core/source TLS rendezvous/net/addr rendezvous/net/door */
+/* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err */
+/* links: rendezvous/base/log rendezvous/base/buf rendezvous/base/mono */
 /* libs: -luv -lcjson -ldl */
 /* HTTP at a port with a token, plain and inside TLS, as ddpctl asks: is a large
  * answer whole, and is it known who has the token? */

@@ -1,7 +1,7 @@
 /* clang-format off */
 /* links: launcher/output launcher/relay launcher/stream launcher/console launcher/logfile launcher/lines */
 /* links: launcher/conf_output launcher/options rendezvous/base/opts */
-/* links: rendezvous/daemon/helper rendezvous/net/token rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl */
+/* links: rendezvous/daemon/helper TLS */
 /* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/log rendezvous/base/mono */
 /* libs: -ldl */
 /* clang-format on */

@@ -1,6 +1,4 @@
-/* links: rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl */
-/* links: rendezvous/net/token tests/lib/tls_end */
-/* links: rendezvous/base/buf rendezvous/base/err */
+/* links: TLS tests/lib/tls_end rendezvous/base/buf rendezvous/base/err */
 /* libs: -lssl -lcrypto -ldl */
 /* The records of TLS that ours are made and opened by, with OpenSSL itself at
  * the other end, or a forger. */

@@ -1,11 +1,6 @@
-/* links: CORE rendezvous/daemon/server rendezvous/daemon/slots */
-/* links: rendezvous/daemon/hush rendezvous/daemon/httpd */
-/* links: rendezvous/daemon/site rendezvous/daemon/status */
-/* links: rendezvous/daemon/metrics rendezvous/net/conn rendezvous/net/door */
-/* links: rendezvous/net/handover rendezvous/net/tls rendezvous/net/record */
-/* links: rendezvous/net/openssl rendezvous/net/addr rendezvous/proto/frame */
-/* links: rendezvous/proto/msg rendezvous/proto/ends rendezvous/proto/http */
-/* links: rendezvous/net/token rendezvous/net/conn_in rendezvous/base/opts */
+/* links: SERVER CONN rendezvous/net/door rendezvous/net/handover TLS */
+/* links: rendezvous/net/addr rendezvous/proto/frame rendezvous/proto/msg */
+/* links: rendezvous/proto/ends rendezvous/proto/http rendezvous/base/opts */
 /* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/buf rendezvous/base/rng */
 /* links: rendezvous/base/mono */

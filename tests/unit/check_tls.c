@@ -1,6 +1,4 @@
-/* links: rendezvous/net/tls rendezvous/net/record rendezvous/net/openssl */
-/* links: rendezvous/net/token tests/lib/tls_end */
-/* links: rendezvous/base/buf rendezvous/base/err */
+/* links: TLS tests/lib/tls_end rendezvous/base/buf rendezvous/base/err */
 /* libs: -lssl -lcrypto -ldl */
 /* TLS in memory: two ends and the bytes between them, which a test may keep,
  * cut, change or replay. */
