@@ -94,7 +94,7 @@ CORE   := $(addprefix rendezvous/core/,rdzv member cause order join join_check \
 	round_end round_tick run strikes node node_gone ranks budget source note \
 	status)
 TLS    := $(addprefix rendezvous/net/,tls token record openssl)
-CONN   := $(addprefix rendezvous/net/,conn conn_in)
+CONN   := $(addprefix rendezvous/net/,conn conn_in conn_out)
 NET    := $(CONN) $(TLS) $(addprefix rendezvous/net/,addr door handover)
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(addprefix rendezvous/core/,store store_table store_wait) \

@@ -7,9 +7,9 @@
  * make it a raw connection: take_raw then stands where frames were taken. What
  * a peer sends wrong ends the connection, and is told by on_closed.
  */
-#include <string.h>
+#include "rendezvous/net/conn_in.h"
 
-#include "rendezvous/net/conn_inside.h"
+#include "rendezvous/net/conn_out.h"
 #include "rendezvous/proto/frame.h"
 
 #define PIECE_LEN 4096
@@ -23,15 +23,6 @@ static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *out)
     static _Thread_local uint8_t sealed[PIECE_LEN];
     uint8_t *room = c->key != NULL ? sealed : buf_reserve(&c->in, PIECE_LEN);
     *out = uv_buf_init((char *)room, room == NULL ? 0 : PIECE_LEN);
-}
-
-/* Who dials says hello first; the answer tells it that it has come to the
- * right place. */
-void conn_say_hello(struct conn *c)
-{
-    struct buf *to = c->tls != NULL ? &c->plain : &c->waiting;
-    (void)buf_put(to, FRAME_HELLO, FRAME_HELLO_LEN); /* empty: fits */
-    conn_seal(c);
 }
 
 /* Ends it with a word to the peer, which is in `waiting`. */
@@ -155,13 +146,6 @@ static bool take_hello(struct conn *c)
     DDP_WRONG("hello");
 }
 
-const char *conn_read_error(ssize_t n)
-{
-    return n == UV_EOF          ? "the connection was closed"
-           : n == UV_ECONNRESET ? "the connection was reset"
-                                : uv_strerror((int)n);
-}
-
 /* False: no more is to be read from it. */
 static bool take_plain(struct conn *c)
 {
@@ -176,12 +160,9 @@ static bool take_plain(struct conn *c)
     return true;
 }
 
-/* Both have proved that they have the token. False: as for take_plain. */
+/* The way is open for whom we dialled. False: as for take_plain. */
 static bool come_up(struct conn *c)
 {
-    c->secured = true;
-    if (c->accepted)
-        return true;
     if (!c->raw)
         conn_say_hello(c);
     c->handler->on_up(c->ctx, c);
@@ -190,14 +171,37 @@ static bool come_up(struct conn *c)
     return !c->closing && !c->finishing;
 }
 
-/* OpenSSL's alert waits for the peer. */
-void conn_fail_tls(struct conn *c)
+/* A dialler hears why, and so does a peer that fails to greet us, for whom
+ * OpenSSL's alert waits. */
+static void fail_tls(struct conn *c)
 {
     c->token_differs = tls_token_differs(c->tls);
     if (c->accepted && !c->secured)
         turn_away(c, tls_why(c->tls));
     else
         conn_lose(c, false, false, tls_why(c->tls));
+}
+
+/* False: it has failed. */
+static bool begin_tls(struct conn *c)
+{
+    c->tls = tls_new(c->key, c->accepted, &c->waiting);
+    if (c->tls == NULL) {
+        conn_lose(c, false, false, "no memory for TLS");
+        return false;
+    }
+    if (tls_state(c->tls) == TLS_FAILED)
+        fail_tls(c);
+    return tls_state(c->tls) != TLS_FAILED;
+}
+
+/* TLS may have come up by what was given. False: as for take_plain. */
+static bool see_state(struct conn *c)
+{
+    if (c->secured || tls_state(c->tls) == TLS_GREETING)
+        return true;
+    c->secured = true;
+    return c->accepted || come_up(c);
 }
 
 static void open_sealed(struct conn *c, const uint8_t *data, size_t len)
@@ -212,12 +216,12 @@ static void open_sealed(struct conn *c, const uint8_t *data, size_t len)
         }
         n = tls_take(c->tls, room, PIECE_LEN);
         if (tls_state(c->tls) == TLS_FAILED) {
-            conn_fail_tls(c);
+            fail_tls(c);
             return;
         }
         buf_commit(&c->in, n);
         conn_flush(c); /* OpenSSL may have had something to say */
-        if (!c->secured && tls_state(c->tls) != TLS_GREETING && !come_up(c))
+        if (!see_state(c))
             return;
     } while (n > 0 && take_plain(c));
 }
@@ -243,13 +247,8 @@ static void read_sealed(struct conn *c, const uint8_t *data, size_t len)
     if (c->finishing || !answers_sealed(c, data[0]))
         return;
     bool begins = c->tls == NULL && !c->raw && buf_len(&c->in) == 0;
-    if (begins && data[0] == TLS_FIRST_BYTE) {
-        c->tls = tls_new(c->key, true, &c->waiting);
-        if (c->tls == NULL) {
-            conn_lose(c, false, false, "no memory for TLS");
-            return;
-        }
-    }
+    if (begins && data[0] == TLS_FIRST_BYTE && !begin_tls(c))
+        return;
     if (c->tls != NULL)
         open_sealed(c, data, len);
     else if (buf_put(&c->in, data, len) == 0) /* else it says more than that */
@@ -308,4 +307,12 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *piece)
 int conn_start_reading(struct conn *c)
 {
     return uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+}
+
+void conn_begin(struct conn *c)
+{
+    if (c->key == NULL)
+        (void)come_up(c);
+    else if (begin_tls(c))
+        conn_flush(c); /* come_up follows when the two ends have greeted */
 }

@@ -1,10 +1,11 @@
 /*
- * net/conn_inside: what the two halves of net/conn share: conn.c, which makes,
- * sends and ends, and conn_in.c, which takes what comes in. Nobody else
- * includes this.
+ * net/conn_out: the connection itself, what goes out on it, and its end: the
+ * lowest of the three parts of net/conn. conn_in takes what comes in and says
+ * by this what it answers; conn makes connections and uses both. None calls one
+ * above it, but for the owner's handler. No other room's business.
  */
-#ifndef CONN_INSIDE_H
-#define CONN_INSIDE_H
+#ifndef CONN_OUT_H
+#define CONN_OUT_H
 
 #include "rendezvous/net/conn.h"
 
@@ -51,32 +52,21 @@ static inline struct conn *conn_of(void *data)
     return c;
 }
 
-/* -- conn.c ---------------------------------------------------------------- */
-
-/* It is over, which the owner is told. */
+/* It is over, which the owner is told; `why` is borrowed for the call. */
 void conn_lose(struct conn *c, bool orderly, bool refused, const char *why);
 
-/* What is in `plain` goes to `waiting`. It stays where it is while the two ends
- * greet. */
-void conn_seal(struct conn *c);
-
-/* Sends of `waiting` what the socket takes, and what the answers to a read
- * held back. */
-void conn_flush(struct conn *c);
-void conn_uncork(struct conn *c);
-
-/* -- conn_in.c ------------------------------------------------------------- */
-
-/* 0, or libuv's error. */
-int conn_start_reading(struct conn *c);
-
+/* Queues our hello; it goes with the next conn_flush. */
 void conn_say_hello(struct conn *c);
 
-/* TLS has failed: a dialler hears why, and so does a peer that fails to greet
- * us. */
-void conn_fail_tls(struct conn *c);
+/* Sends of `waiting` what the socket takes; the rest follows by itself. May
+ * make it lost, never during the call. */
+void conn_flush(struct conn *c);
 
-/* What libuv says of a read, for people. */
+/* A read has been answered: all that was held back by `corked` goes. May end
+ * it. */
+void conn_uncork(struct conn *c);
+
+/* What libuv says of a read, for people; a string that stays. */
 const char *conn_read_error(ssize_t n);
 
 #endif
