@@ -9,15 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rendezvous/core/store_table.h"
 #include "rendezvous/core/store_wait.h"
 
 #define NUMBER_MAX 20 /* digits of an i64 and its sign */
+
+struct store {
+    struct table t;
+    struct waiting w;
+    struct reply_way way;
+    uint32_t conn_max;
+    uint64_t keys;           /* entries with a value ... */
+    struct entry *first_key; /* ... and a list of them */
+};
 
 static int full(const struct store *s, enum c10d_op op, struct ddp_err *err)
 {
     return ddp_err_set(err, DDP_E_NOMEM,
                        "no room for %s: the store holds %zu of %zu bytes",
-                       c10d_op_name(op), s->t.bytes, s->cf.byte_max);
+                       c10d_op_name(op), s->t.bytes, s->t.byte_max);
 }
 
 /* The entry of a key that has a value, or NULL. */
@@ -41,7 +51,8 @@ static bool same(struct c10d_slice a, struct c10d_slice b)
 static void send_key(struct store *s, uint32_t conn, struct c10d_slice key)
 {
     const struct entry *e = find(s, key);
-    reply_value(s, conn, e != NULL ? wait_value_of(e) : (struct c10d_slice){0});
+    reply_value(&s->way, conn,
+                e != NULL ? entry_value(e) : (struct c10d_slice){0});
 }
 
 /* -- values ---------------------------------------------------------------- */
@@ -63,7 +74,7 @@ static int write_watched(struct store *s,
     uint8_t what = !e->there ? C10D_KEY_CREATED
                    : at > 0  ? C10D_KEY_APPENDED
                              : C10D_KEY_UPDATED;
-    watch_tell(s, e, what, (struct c10d_slice){fresh, len});
+    watch_tell(&s->w, e, what, (struct c10d_slice){fresh, len});
     table_clear(&s->t, e);
     e->value = fresh;
     e->value_len = e->value_cap = len;
@@ -115,7 +126,7 @@ static int set(struct store *s, struct c10d_slice key, struct c10d_slice value)
     struct entry *e = table_need(&s->t, key);
     if (e == NULL || change(s, e, 0, value) != 0)
         return -1;
-    wait_wake_all(s, e);
+    wait_wake_all(&s->w, e);
     return 0;
 }
 
@@ -127,12 +138,12 @@ do_compare_set(struct store *s, uint32_t conn, const struct c10d_request *req)
     if (e == NULL && req->value.len > 0) {
         /* What PyTorch answers, though it is stored nowhere. */
         answer = req->value;
-    } else if (e != NULL && !same(wait_value_of(e), req->value)) {
-        answer = wait_value_of(e);
+    } else if (e != NULL && !same(entry_value(e), req->value)) {
+        answer = entry_value(e);
     } else if (set(s, req->key, req->desired) != 0) {
         return -1;
     }
-    reply_value(s, conn, answer);
+    reply_value(&s->way, conn, answer);
     return 0;
 }
 
@@ -148,7 +159,7 @@ do_append(struct store *s, const struct c10d_request *req, struct ddp_err *err)
                            C10D_VALUE_MAX);
     if (change(s, e, e->value_len, req->value) != 0)
         return full(s, req->op, err);
-    wait_wake_all(s, e);
+    wait_wake_all(&s->w, e);
     return 0;
 }
 
@@ -157,12 +168,12 @@ do_delete(struct store *s, uint32_t conn, const struct c10d_request *req)
 {
     struct entry *e = find(s, req->key);
     if (e != NULL) {
-        watch_tell(s, e, C10D_KEY_DELETED, (struct c10d_slice){0});
+        watch_tell(&s->w, e, C10D_KEY_DELETED, (struct c10d_slice){0});
         unlist_key(s, e);
         table_clear(&s->t, e);
         table_prune(&s->t, e);
     }
-    reply_number(s, conn, e != NULL);
+    reply_number(&s->way, conn, e != NULL);
 }
 
 /* -- numbers --------------------------------------------------------------- */
@@ -219,10 +230,9 @@ static int add_to(struct store *s,
     struct entry *e = table_need(&s->t, req->key);
     if (e == NULL)
         return full(s, req->op, err);
-    if (e->there && parse_number(wait_value_of(e), &n) != 0)
+    if (e->there && parse_number(entry_value(e), &n) != 0)
         return ddp_err_set(err, DDP_E_PROTO,
-                           "%s to a value that is not a "
-                           "number",
+                           "%s to a value that is not a number",
                            c10d_op_name(req->op));
     if (__builtin_add_overflow(n, delta, &n)) /* never with a fresh entry */
         return ddp_err_set(err, DDP_E_PROTO,
@@ -245,8 +255,8 @@ static int do_add(struct store *s,
     int64_t sum;
     if (add_to(s, req, req->number, &e, &sum, err) != 0)
         return -1;
-    reply_number(s, conn, sum); /* the adder first, then who waits for it */
-    wait_wake_all(s, e);
+    reply_number(&s->way, conn, sum); /* first, then who waits for it */
+    wait_wake_all(&s->w, e);
     return 0;
 }
 
@@ -260,13 +270,13 @@ static int do_barrier(struct store *s,
     if (add_to(s, req, 1, &e, &came, err) != 0)
         return -1;
     if (came >= req->number) {
-        wait_wake_all(s, e);
-        reply_byte(s, conn, C10D_STOP_WAITING);
+        wait_wake_all(&s->w, e);
+        reply_byte(&s->way, conn, C10D_STOP_WAITING);
         return 0;
     }
-    if (wait_begin(s, conn, 1) != 0)
+    if (wait_begin(&s->w, conn, 1) != 0)
         return full(s, req->op, err);
-    wait_add(s, conn, e);
+    wait_add(&s->w, conn, e);
     return 0;
 }
 
@@ -287,24 +297,25 @@ static int do_wait(struct store *s,
                    struct ddp_err *err)
 {
     size_t missing = count_missing(s, req);
-    struct client *c = &s->clients[conn];
     if (missing == 0) {
-        reply_byte(s, conn, C10D_STOP_WAITING);
+        reply_byte(&s->way, conn, C10D_STOP_WAITING);
         return 0;
     }
-    if (wait_begin(s, conn, missing) != 0)
+    if (wait_begin(&s->w, conn, missing) != 0)
         return full(s, req->op, err);
     struct c10d_slice items = req->items;
     for (uint64_t i = 0; i < req->count; i++) {
         struct entry *e = table_need(&s->t, c10d_next(&items));
         if (e == NULL) {
-            wait_drop(s, c);
+            wait_drop(&s->w, conn);
             return full(s, req->op, err);
         }
-        if (!has_come(e))
-            wait_add(s, conn, e);
+        if (!has_come(e)) {
+            wait_add(&s->w, conn, e);
+            missing--;
+        }
     }
-    ddp_assert(c->missing == missing);
+    ddp_assert(missing == 0);
     return 0;
 }
 
@@ -329,9 +340,9 @@ static int do_multi_set(struct store *s, const struct c10d_request *req)
 
 static void do_list_keys(struct store *s, uint32_t conn)
 {
-    reply_number(s, conn, (int64_t)s->keys);
+    reply_number(&s->way, conn, (int64_t)s->keys);
     for (const struct entry *e = s->first_key; e != NULL; e = e->key_next)
-        reply_value(s, conn, (struct c10d_slice){e->key, e->key_len});
+        reply_value(&s->way, conn, (struct c10d_slice){e->key, e->key_len});
 }
 
 /* -- queues ---------------------------------------------------------------- */
@@ -345,7 +356,7 @@ static int do_push(struct store *s, const struct c10d_request *req)
         table_prune(&s->t, e);
         return -1;
     }
-    wait_wake_one(s, e);
+    wait_wake_one(&s->w, e);
     return 0;
 }
 
@@ -354,11 +365,11 @@ do_pop(struct store *s, uint32_t conn, const struct c10d_request *req)
 {
     struct entry *e = table_find(&s->t, req->key);
     if (e == NULL || e->items == 0) {
-        reply_number(s, conn, 0);
+        reply_number(&s->way, conn, 0);
         return;
     }
-    reply_number(s, conn, (int64_t)e->items);
-    reply_value(s, conn,
+    reply_number(&s->way, conn, (int64_t)e->items);
+    reply_value(&s->way, conn,
                 (struct c10d_slice){e->item_first->data, e->item_first->len});
     table_pop(&s->t, e);
     table_prune(&s->t, e);
@@ -368,7 +379,7 @@ static void
 do_queue_len(struct store *s, uint32_t conn, const struct c10d_request *req)
 {
     const struct entry *e = table_find(&s->t, req->key);
-    reply_number(s, conn, e != NULL ? (int64_t)e->items : 0);
+    reply_number(&s->way, conn, e != NULL ? (int64_t)e->items : 0);
 }
 
 /* -- the rest -------------------------------------------------------------- */
@@ -381,11 +392,11 @@ static int do_watch(struct store *s,
     struct entry *e = table_need(&s->t, req->key);
     if (e == NULL)
         return full(s, req->op, err);
-    if (watch_add(s, conn, e) != 0) {
+    if (watch_add(&s->w, conn, e) != 0) {
         table_prune(&s->t, e);
         return full(s, req->op, err);
     }
-    reply_byte(s, conn, C10D_KEY_CALLBACK_REGISTERED);
+    reply_byte(&s->way, conn, C10D_KEY_CALLBACK_REGISTERED);
     return 0;
 }
 
@@ -393,7 +404,7 @@ static void do_ping(struct store *s, uint32_t conn, uint32_t nonce)
 {
     uint8_t bytes[4];
     c10d_pack_u32(bytes, nonce);
-    reply_bytes(s, conn, bytes, sizeof(bytes));
+    reply_bytes(&s->way, conn, bytes, sizeof(bytes));
 }
 
 /* -- requests -------------------------------------------------------------- */
@@ -423,17 +434,17 @@ static int serve(struct store *s,
     case C10D_APPEND:
         return do_append(s, req, err);
     case C10D_CHECK:
-        reply_byte(s, conn,
+        reply_byte(&s->way, conn,
                    count_missing(s, req) > 0 ? C10D_NOT_READY : C10D_READY);
         return 0;
     case C10D_WAIT:
         return do_wait(s, conn, req, err);
     case C10D_CANCEL_WAIT:
-        wait_drop(s, &s->clients[conn]);
-        reply_byte(s, conn, C10D_WAIT_CANCELED);
+        wait_drop(&s->w, conn);
+        reply_byte(&s->way, conn, C10D_WAIT_CANCELED);
         return 0;
     case C10D_GETNUMKEYS:
-        reply_number(s, conn, (int64_t)s->keys);
+        reply_number(&s->way, conn, (int64_t)s->keys);
         return 0;
     case C10D_DELETE_KEY:
         do_delete(s, conn, req);
@@ -460,13 +471,11 @@ static int serve(struct store *s,
     DDP_WRONG("an operation that the codec does not know");
 }
 
-/* Whether this request takes the item that the client was woken for. */
-static bool takes_item(const struct store *s,
-                       const struct client *c,
-                       const struct c10d_request *req)
+/* Whether this request takes the item of the queue whose key has that hash. */
+static bool
+takes_item(const struct store *s, uint64_t hash, const struct c10d_request *req)
 {
-    return req->op == C10D_QUEUE_POP &&
-           table_hash(&s->t, req->key) == c->woken_hash;
+    return req->op == C10D_QUEUE_POP && table_hash(&s->t, req->key) == hash;
 }
 
 int store_step(struct store *s,
@@ -475,30 +484,30 @@ int store_step(struct store *s,
                const struct c10d_request *req,
                struct ddp_err *err)
 {
-    ddp_assert(conn < s->cf.conn_max && family != C10D_UNDECIDED);
-    struct client *c = &s->clients[conn];
-    if (c->waits != NULL && req->op != C10D_CANCEL_WAIT) {
+    uint64_t hash;
+    ddp_assert(conn < s->conn_max && family != C10D_UNDECIDED);
+    if (wait_is_pending(&s->w, conn) && req->op != C10D_CANCEL_WAIT) {
         if (family == C10D_NEW)
             return ddp_err_set(err, DDP_E_PROTO, "%s while its WAIT is pending",
                                c10d_op_name(req->op));
-        wait_drop(s, c);
+        wait_drop(&s->w, conn);
     }
-    bool passes = c->woken && !takes_item(s, c, req);
-    c->woken = false;
+    bool passes =
+        wait_take_wake(&s->w, conn, &hash) && !takes_item(s, hash, req);
     int rc = serve(s, conn, req, err);
     if (passes)
-        wait_pass_on(s, c);
+        wait_pass_on(&s->w, hash);
     return rc;
 }
 
 void store_gone(struct store *s, uint32_t conn)
 {
-    ddp_assert(conn < s->cf.conn_max);
-    struct client *c = &s->clients[conn];
-    wait_drop(s, c);
-    watch_drop_all(s, c);
-    if (c->woken)
-        wait_pass_on(s, c);
+    uint64_t hash;
+    ddp_assert(conn < s->conn_max);
+    wait_drop(&s->w, conn);
+    watch_drop_all(&s->w, conn);
+    if (wait_take_wake(&s->w, conn, &hash))
+        wait_pass_on(&s->w, hash);
 }
 
 size_t store_bytes(const struct store *s)
@@ -516,13 +525,12 @@ uint64_t store_keys(const struct store *s)
 struct store *store_new(const struct store_config *cf, struct ddp_err *err)
 {
     struct store *s = calloc(1, sizeof(*s));
-    int rc = -1;
     if (s != NULL) {
-        s->cf = *cf;
-        s->clients = calloc(cf->conn_max, sizeof(*s->clients));
-        rc = table_init(&s->t, cf->byte_max, cf->hash_key);
+        s->way = (struct reply_way){cf->send, cf->ctx};
+        s->conn_max = cf->conn_max;
     }
-    if (rc != 0 || s->clients == NULL) {
+    if (s == NULL || table_init(&s->t, cf->byte_max, cf->hash_key) != 0 ||
+        waiting_init(&s->w, &s->t, s->way, cf->conn_max) != 0) {
         store_del(s);
         ddp_err_set(err, DDP_E_NOMEM, "no memory for a store of %u connections",
                     (unsigned)cf->conn_max);
@@ -535,13 +543,7 @@ void store_del(struct store *s)
 {
     if (s == NULL)
         return;
-    if (s->clients != NULL) {
-        for (uint32_t i = 0; i < s->cf.conn_max; i++) {
-            wait_drop(s, &s->clients[i]);
-            watch_drop_all(s, &s->clients[i]);
-        }
-    }
+    waiting_free(&s->w);
     table_free(&s->t);
-    free(s->clients);
     free(s);
 }

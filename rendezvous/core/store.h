@@ -41,16 +41,10 @@
 #include <stdint.h>
 
 #include "rendezvous/base/err.h"
+#include "rendezvous/core/store_reply.h"
 #include "rendezvous/proto/c10d.h"
 
 struct store;
-
-/*
- * Takes bytes of a reply to connection `conn`; a reply may come in several
- * calls. Borrows `data` for the call. Must not call back into the store. It
- * cannot fail: whoever cannot pass the bytes on closes the connection later.
- */
-typedef void store_send(void *ctx, uint32_t conn, const void *data, size_t len);
 
 struct store_config {
     uint32_t conn_max;    /* ids of connections are below this */

@@ -16,7 +16,7 @@
 
 #include "rendezvous/proto/c10d.h"
 
-struct wait;  /* core/store's */
+struct wait;  /* core/store_wait's, whose lists begin here */
 struct watch; /* .. */
 
 struct item {
@@ -43,6 +43,12 @@ struct entry {
     bool there;
     uint8_t key[];
 };
+
+/* The value, "" where it has none; borrowed from the entry. */
+static inline struct c10d_slice entry_value(const struct entry *e)
+{
+    return (struct c10d_slice){e->value, e->value_len};
+}
 
 struct table {
     size_t bytes; /* in use, with what an allocation costs beyond its size */

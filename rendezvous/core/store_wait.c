@@ -12,40 +12,34 @@
  */
 #include "rendezvous/core/store_wait.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/base/err.h"
 
-/* -- replies --------------------------------------------------------------- */
+struct wait {
+    struct wait *prev;
+    struct wait *next;
+    struct entry *entry; /* NULL: has come */
+    uint32_t conn;
+};
 
-void reply_bytes(struct store *s, uint32_t conn, const void *p, size_t n)
-{
-    if (n > 0)
-        s->cf.send(s->cf.ctx, conn, p, n);
-}
+struct watch {
+    struct watch *prev; /* of the key's */
+    struct watch *next;
+    struct watch *mine; /* the connection's next one */
+    struct entry *entry;
+    uint32_t conn;
+};
 
-void reply_byte(struct store *s, uint32_t conn, uint8_t byte)
-{
-    reply_bytes(s, conn, &byte, 1);
-}
-
-void reply_number(struct store *s, uint32_t conn, int64_t n)
-{
-    uint8_t bytes[8];
-    c10d_pack_u64(bytes, (uint64_t)n);
-    reply_bytes(s, conn, bytes, sizeof(bytes));
-}
-
-void reply_value(struct store *s, uint32_t conn, struct c10d_slice value)
-{
-    reply_number(s, conn, (int64_t)value.len);
-    reply_bytes(s, conn, value.data, value.len);
-}
-
-struct c10d_slice wait_value_of(const struct entry *e)
-{
-    return (struct c10d_slice){e->value, e->value_len};
-}
+struct client {
+    struct wait *waits; /* NULL: waits for nothing */
+    size_t count;
+    size_t missing;
+    struct watch *watches;
+    uint64_t woken_hash; /* of the queue's key whose item it was woken for */
+    bool woken;
+};
 
 /* -- waits ----------------------------------------------------------------- */
 
@@ -72,11 +66,11 @@ static void unlink_wait(struct wait *w)
     w->entry = NULL;
 }
 
-int wait_begin(struct store *s, uint32_t conn, size_t count)
+int wait_begin(struct waiting *w, uint32_t conn, size_t count)
 {
-    struct client *c = &s->clients[conn];
+    struct client *c = &w->clients[conn];
     ddp_assert(c->waits == NULL && count > 0);
-    c->waits = table_take(&s->t, count * sizeof(*c->waits));
+    c->waits = table_take(w->table, count * sizeof(*c->waits));
     if (c->waits == NULL)
         return -1;
     memset(c->waits, 0, count * sizeof(*c->waits));
@@ -84,58 +78,64 @@ int wait_begin(struct store *s, uint32_t conn, size_t count)
     return 0;
 }
 
-void wait_add(struct store *s, uint32_t conn, struct entry *e)
+void wait_add(struct waiting *w, uint32_t conn, struct entry *e)
 {
-    struct client *c = &s->clients[conn];
+    struct client *c = &w->clients[conn];
     ddp_assert(c->missing < c->count);
     link_wait(&c->waits[c->missing++], e, conn);
 }
 
-static void end_wait(struct store *s, struct client *c)
+static void end_wait(struct waiting *w, struct client *c)
 {
-    table_give(&s->t, c->waits, c->count * sizeof(*c->waits));
+    table_give(w->table, c->waits, c->count * sizeof(*c->waits));
     c->waits = NULL;
     c->count = c->missing = 0;
 }
 
-void wait_drop(struct store *s, struct client *c)
+bool wait_is_pending(const struct waiting *w, uint32_t conn)
 {
+    return w->clients[conn].waits != NULL;
+}
+
+void wait_drop(struct waiting *w, uint32_t conn)
+{
+    struct client *c = &w->clients[conn];
     for (size_t i = 0; i < c->count; i++) {
         struct entry *e = c->waits[i].entry;
         if (e == NULL)
             continue;
         unlink_wait(&c->waits[i]);
-        table_prune(&s->t, e);
+        table_prune(w->table, e);
     }
-    end_wait(s, c);
+    end_wait(w, c);
 }
 
 /* The key has come for the first that waits for it. The client whose wait has
  * ended with that, or NULL. */
-static struct client *serve_first(struct store *s, struct entry *e)
+static struct client *serve_first(struct waiting *w, struct entry *e)
 {
-    struct wait *w = e->wait_first;
-    uint32_t conn = w->conn;
-    struct client *c = &s->clients[conn];
-    unlink_wait(w);
+    struct wait *first = e->wait_first;
+    uint32_t conn = first->conn;
+    struct client *c = &w->clients[conn];
+    unlink_wait(first);
     ddp_assert(c->missing > 0);
     if (--c->missing > 0)
         return NULL;
-    end_wait(s, c);
-    reply_byte(s, conn, C10D_STOP_WAITING);
+    end_wait(w, c);
+    reply_byte(&w->way, conn, C10D_STOP_WAITING);
     return c;
 }
 
-void wait_wake_all(struct store *s, struct entry *e)
+void wait_wake_all(struct waiting *w, struct entry *e)
 {
     while (e->wait_first != NULL)
-        (void)serve_first(s, e); /* all the same who it was */
+        (void)serve_first(w, e); /* all the same who it was */
 }
 
-void wait_wake_one(struct store *s, struct entry *e)
+void wait_wake_one(struct waiting *w, struct entry *e)
 {
     while (e->wait_first != NULL) {
-        struct client *c = serve_first(s, e);
+        struct client *c = serve_first(w, e);
         if (c == NULL)
             continue;
         c->woken = true;
@@ -144,57 +144,90 @@ void wait_wake_one(struct store *s, struct entry *e)
     }
 }
 
-void wait_pass_on(struct store *s, struct client *c)
+bool wait_take_wake(struct waiting *w, uint32_t conn, uint64_t *hash)
 {
-    struct entry *e = table_find_hash(&s->t, c->woken_hash);
+    struct client *c = &w->clients[conn];
+    bool woken = c->woken;
     c->woken = false;
+    *hash = c->woken_hash;
+    return woken;
+}
+
+void wait_pass_on(struct waiting *w, uint64_t hash)
+{
+    struct entry *e = table_find_hash(w->table, hash);
     if (e != NULL && e->items > 0)
-        wait_wake_one(s, e);
+        wait_wake_one(w, e);
 }
 
 /* -- watches --------------------------------------------------------------- */
 
-void watch_tell(struct store *s,
+void watch_tell(struct waiting *w,
                 const struct entry *e,
                 uint8_t what,
                 struct c10d_slice now)
 {
     struct c10d_slice key = {e->key, e->key_len};
-    for (const struct watch *w = e->watches; w != NULL; w = w->next) {
-        reply_byte(s, w->conn, what);
-        reply_value(s, w->conn, key);
-        reply_value(s, w->conn, wait_value_of(e));
-        reply_value(s, w->conn, now);
+    for (const struct watch *it = e->watches; it != NULL; it = it->next) {
+        reply_byte(&w->way, it->conn, what);
+        reply_value(&w->way, it->conn, key);
+        reply_value(&w->way, it->conn, entry_value(e));
+        reply_value(&w->way, it->conn, now);
     }
 }
 
-void watch_drop_all(struct store *s, struct client *c)
+void watch_drop_all(struct waiting *w, uint32_t conn)
 {
-    struct watch *w;
-    while ((w = c->watches) != NULL) {
-        struct entry *e = w->entry;
-        c->watches = w->mine;
-        if (w->prev != NULL)
-            w->prev->next = w->next;
+    struct client *c = &w->clients[conn];
+    struct watch *it;
+    while ((it = c->watches) != NULL) {
+        struct entry *e = it->entry;
+        c->watches = it->mine;
+        if (it->prev != NULL)
+            it->prev->next = it->next;
         else
-            e->watches = w->next;
-        if (w->next != NULL)
-            w->next->prev = w->prev;
-        table_give(&s->t, w, sizeof(*w));
-        table_prune(&s->t, e);
+            e->watches = it->next;
+        if (it->next != NULL)
+            it->next->prev = it->prev;
+        table_give(w->table, it, sizeof(*it));
+        table_prune(w->table, e);
     }
 }
 
-int watch_add(struct store *s, uint32_t conn, struct entry *e)
+int watch_add(struct waiting *w, uint32_t conn, struct entry *e)
 {
-    struct client *c = &s->clients[conn];
-    struct watch *w = table_take(&s->t, sizeof(*w));
-    if (w == NULL)
+    struct client *c = &w->clients[conn];
+    struct watch *it = table_take(w->table, sizeof(*it));
+    if (it == NULL)
         return -1;
-    *w = (struct watch){
+    *it = (struct watch){
         .next = e->watches, .mine = c->watches, .entry = e, .conn = conn};
-    if (w->next != NULL)
-        w->next->prev = w;
-    e->watches = c->watches = w;
+    if (it->next != NULL)
+        it->next->prev = it;
+    e->watches = c->watches = it;
     return 0;
+}
+
+/* -- life ------------------------------------------------------------------ */
+
+int waiting_init(struct waiting *w,
+                 struct table *table,
+                 struct reply_way way,
+                 uint32_t conn_max)
+{
+    *w = (struct waiting){.table = table, .way = way, .conn_max = conn_max};
+    w->clients = calloc(conn_max, sizeof(*w->clients));
+    return w->clients != NULL ? 0 : -1;
+}
+
+void waiting_free(struct waiting *w)
+{
+    if (w->clients == NULL)
+        return;
+    for (uint32_t i = 0; i < w->conn_max; i++) {
+        wait_drop(w, i);
+        watch_drop_all(w, i);
+    }
+    free(w->clients);
+    w->clients = NULL;
 }

@@ -1,85 +1,78 @@
 /*
  * core/store_wait: who waits for a key and who watches it, and how they are
- * told; a part of core/store that no other room includes.
+ * told. A part of core/store, which says when a key has come or has changed;
+ * it knows the entries of the table and nothing of what a request means.
+ *
+ * A connection has one wait at most, for any number of keys, and any number of
+ * watches. Where one has been woken for the item of a queue, that item is meant
+ * for it: see wait_take_wake.
  */
 #ifndef STORE_WAIT_H
 #define STORE_WAIT_H
 
-#include "rendezvous/core/store.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rendezvous/core/store_reply.h"
 #include "rendezvous/core/store_table.h"
 
-struct wait {
-    struct wait *prev;
-    struct wait *next;
-    struct entry *entry; /* NULL: has come */
-    uint32_t conn;
-};
+struct client; /* what is known of one connection */
 
-struct watch {
-    struct watch *prev; /* of the key's */
-    struct watch *next;
-    struct watch *mine; /* the connection's next one */
-    struct entry *entry;
-    uint32_t conn;
-};
-
-/* What the store knows of a connection. */
-struct client {
-    struct wait *waits; /* NULL: waits for nothing */
-    size_t count;
-    size_t missing;
-    struct watch *watches;
-    uint64_t woken_hash; /* of the queue's key whose item it was woken for */
-    bool woken;
-};
-
-struct store {
-    struct store_config cf;
-    struct table t;
-    uint64_t keys;           /* entries with a value ... */
-    struct entry *first_key; /* ... and a list of them */
+/* In storage of the caller's. */
+struct waiting {
+    struct table *table;  /* of whose entries; its memory is counted there */
+    struct reply_way way; /* of wake-ups and of what watchers are told */
     struct client *clients;
+    uint32_t conn_max;
 };
 
-/* -- replies --------------------------------------------------------------- */
+/* Borrows the table until waiting_free, which may be called after a failure,
+ * too. Connections have ids below conn_max. -1: no memory. */
+int waiting_init(struct waiting *w,
+                 struct table *table,
+                 struct reply_way way,
+                 uint32_t conn_max);
 
-void reply_bytes(struct store *s, uint32_t conn, const void *p, size_t n);
-void reply_byte(struct store *s, uint32_t conn, uint8_t byte);
-void reply_number(struct store *s, uint32_t conn, int64_t n);
-void reply_value(struct store *s, uint32_t conn, struct c10d_slice value);
-
-/* The value of an entry, "" where it has none. */
-struct c10d_slice wait_value_of(const struct entry *e);
+/* Ends all waits and watches, without a word to anybody. Before table_free. */
+void waiting_free(struct waiting *w);
 
 /* -- waits ----------------------------------------------------------------- */
 
-/* Room for the nodes of a wait for `count` keys, more than none, of a client
- * that waits for nothing. -1: no room. */
-int wait_begin(struct store *s, uint32_t conn, size_t count);
+/* Room for the nodes of a wait for `count` keys, more than none, of one that
+ * waits for nothing. -1: no room. */
+int wait_begin(struct waiting *w, uint32_t conn, size_t count);
 
-/* One of them: this key is missing. */
-void wait_add(struct store *s, uint32_t conn, struct entry *e);
+/* One of them: this key is missing. Called `count` times, or wait_drop. */
+void wait_add(struct waiting *w, uint32_t conn, struct entry *e);
 
-/* Also what is left of a wait that could not be registered whole. */
-void wait_drop(struct store *s, struct client *c);
+/* Whether it waits for something. */
+bool wait_is_pending(const struct waiting *w, uint32_t conn);
+
+/* Forgets its wait, if there is one; also one of which not all was added. */
+void wait_drop(struct waiting *w, uint32_t conn);
 
 /* The key was written: for all who wait for it, it has come. */
-void wait_wake_all(struct store *s, struct entry *e);
+void wait_wake_all(struct waiting *w, struct entry *e);
 
 /* An item was pushed: until one wait has ended. */
-void wait_wake_one(struct store *s, struct entry *e);
+void wait_wake_one(struct waiting *w, struct entry *e);
 
-/* The client was woken for an item and did something else. */
-void wait_pass_on(struct store *s, struct client *c);
+/* True once after it was woken for an item: *hash is of the queue's key then.
+ * Where it does not pop that item, wait_pass_on is to be called. */
+bool wait_take_wake(struct waiting *w, uint32_t conn, uint64_t *hash);
+
+/* Somebody else is woken for what is in that queue, if anything is. */
+void wait_pass_on(struct waiting *w, uint64_t hash);
 
 /* -- watches --------------------------------------------------------------- */
 
 /* -1: no room. */
-int watch_add(struct store *s, uint32_t conn, struct entry *e);
-void watch_drop_all(struct store *s, struct client *c);
+int watch_add(struct waiting *w, uint32_t conn, struct entry *e);
+void watch_drop_all(struct waiting *w, uint32_t conn);
 
-/* Before the value is changed: `what` is one of C10D_KEY_*. */
-void watch_tell(struct store *s,
+/* Before the value is changed to `now`: `what` is one of C10D_KEY_*. */
+void watch_tell(struct waiting *w,
                 const struct entry *e,
                 uint8_t what,
                 struct c10d_slice now);
