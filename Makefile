@@ -99,8 +99,8 @@ NET    := $(CONN) $(TLS) $(addprefix rendezvous/net/,addr door handover)
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(addprefix rendezvous/core/,store store_table store_wait) \
 	$(addprefix rendezvous/daemon/,store_server store_doors)
-SERVER := $(CORE) $(addprefix rendezvous/daemon/,server slots hush httpd site \
-	status metrics helper)
+SERVER := $(CORE) $(addprefix rendezvous/daemon/,server server_fit server_log \
+	lobby slots hush httpd site status metrics helper)
 OPTS   := $(addprefix rendezvous/base/,opts opts_help opts_complete)
 CTL    := $(addprefix rendezvous/daemon/ctl_,main status order http line view \
 	table text)

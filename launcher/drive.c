@@ -33,7 +33,7 @@
 #include "launcher/tmpfolder.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
-#include "rendezvous/daemon/server.h"
+#include "rendezvous/daemon/server_fit.h"
 
 #define CHORE_MS 1000
 

@@ -6,42 +6,27 @@
  */
 #include "rendezvous/daemon/server.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
 #include "rendezvous/core/rdzv.h"
-#include "rendezvous/daemon/hush.h"
+#include "rendezvous/daemon/lobby.h"
+#include "rendezvous/daemon/server_fit.h"
+#include "rendezvous/daemon/server_log.h"
 #include "rendezvous/daemon/site.h"
 #include "rendezvous/daemon/slots.h"
 #include "rendezvous/net/conn.h"
 #include "rendezvous/net/door.h"
-#include "rendezvous/net/handover.h"
 #include "rendezvous/proto/frame.h"
 
-#define SERVER_MAGIC        0x72647a76u
-#define SPARE_CONNS         64 /* for those who are refused, and for reconnects */
-#define SPARE_FILES         32 /* not for connections: the loop, stderr, a log */
-#define SPARE_HTTP          2  /* of these */
-#define CONNS_MIN           8
-#define HELLO_US            (10 * MONO_S) /* to say join */
-#define HELLO_FULL_US       (1 * MONO_S) /* the same where others want the room */
-#define HELLO_STORE_US      (2 * MONO_S) /* with a store to hand the silent to */
-#define HELLO_STORE_FULL_US (100 * MONO_MS)
-#define HELLO_SWEEP_MS      1000
-#define STORE_CONNS         2048 /* more strangers at one time, with a store */
-#define LAG_WORTH_US        (50 * MONO_MS)
-#define COMPLAINTS_AT_ONCE  10 /* lines about strangers, of each source ... */
-#define COMPLAINTS_PER_SEC  2
-#define NOTES_AT_ONCE       500 /* ... and about what nodes do */
-#define NOTES_PER_SEC       2
-#define STRANGER_FRAME_MAX  8192 /* a join has no more, however escaped */
+#define SERVER_MAGIC       0x72647a76u
+#define LAG_WORTH_US       (50 * MONO_MS)
+#define STRANGER_FRAME_MAX 8192 /* a join has no more, however escaped */
 
 struct server {
     unsigned magic;
@@ -49,28 +34,26 @@ struct server {
     uv_loop_t *loop;
     struct door *door;
     uv_timer_t timer;
-    uv_timer_t hello_timer;
-    uv_timer_t hush_timer;
     uv_check_t check;
     uv_idle_t idle; /* runs while a tick is due */
     struct rdzv *rdzv;
-    struct giver *giver; /* to the store, or NULL */
     struct httpd *httpd; /* NULL: HTTP is not served */
     struct status_counts counts;
     char incarnation[RNG_ID_LEN + 1];
     int64_t opened_us;
+    struct server_room room;
     struct slots *slots;
+    struct server_log *log;
+    struct lobby *lobby;
     int64_t due_us; /* when the timer was to fire */
     bool tick_due;
-    int64_t turn; /* of the loop */
-    bool served;  /* a run was here */
+    bool served; /* a run was here */
     bool closing;
     int open_handles;
     /* What was sent last: a round's end is told to all in the same words. */
     struct msg sent;
     char sent_json[MSG_JSON_MAX];
     int sent_len; /* 0: nothing yet */
-    struct hush complaints, notes;
 };
 
 static void step(struct server *s, const struct rdzv_event *ev);
@@ -92,69 +75,7 @@ static int slot_index(const struct slot *slot)
     return slots_index(slot->server->slots, slot);
 }
 
-/* -- the log --------------------------------------------------------------- */
-
-static void tell_left_out(struct hush *h)
-{
-    char line[160];
-    while (hush_tell(h, line, sizeof(line)))
-        log_warnx("%s", line);
-}
-
-static void on_hush_timer(uv_timer_t *timer)
-{
-    struct server *s = server_of(timer->data);
-    tell_left_out(&s->complaints);
-    tell_left_out(&s->notes);
-}
-
-/* Whether one more line about whoever is at `addr` may be said. */
-static bool may_say(struct server *s, struct hush *h, const char *addr)
-{
-    if (hush_may(h, addr, mono_now_us()))
-        return true;
-    if (!s->closing && !uv_is_active((uv_handle_t *)&s->hush_timer))
-        (void)uv_timer_start(&s->hush_timer, on_hush_timer,
-                             HUSH_TELL_US / MONO_MS, 0);
-    return false;
-}
-
-/* `c` may be NULL: none was made. */
-static void complain(struct server *s, const struct conn *c, const char *why)
-{
-    char peer[ADDR_TEXT_MAX] = "";
-    if (c != NULL)
-        conn_peer(c, peer);
-    if (may_say(s, &s->complaints, peer))
-        log_warnx("connection closed: %s peer=%s", why, peer);
-}
-
-static void complain_of(struct server *s,
-                        const struct conn *c,
-                        enum stranger what,
-                        const char *why)
-{
-    s->counts.strangers[what]++;
-    complain(s, c, why);
-}
-
 /* -- the core's actions ---------------------------------------------------- */
-
-static void act_note(struct server *s, const struct note *n)
-{
-    enum note_level level = note_level(n->kind);
-    bool refused = n->kind == NOTE_refused || n->kind == NOTE_order_refused;
-    if (!s->conf.debug &&
-        (s->conf.quiet || level == NOTE_DEBUG ||
-         !may_say(s, refused ? &s->complaints : &s->notes, n->account)))
-        return;
-    char line[1024];
-    note_format(n, line, sizeof(line));
-    if (level == NOTE_WARN)
-        log_warnx("%s", line);
-    else
-        log_info("%s", line);
-}
 
 static void act_send(struct server *s, struct conn *c, const struct msg *m)
 {
@@ -181,7 +102,7 @@ static void act(void *ctx, const struct rdzv_action *a)
         return;
     }
     case RDZV_NOTE:
-        act_note(s, a->note);
+        server_log_note(s->log, a->note);
         return;
     }
     DDP_WRONG("action");
@@ -247,7 +168,7 @@ static void on_tick_due(struct server *s)
 static void on_check(uv_check_t *check)
 {
     struct server *s = server_of(check->data);
-    s->turn++;
+    lobby_turn(s->lobby);
     if (s->tick_due && !s->closing)
         on_tick_due(s);
 }
@@ -263,72 +184,6 @@ static void step(struct server *s, const struct rdzv_event *ev)
         return;
     }
     arm(s);
-}
-
-/* To the process that serves the store. */
-static void hand_over(struct slot *slot)
-{
-    struct server *s = slot->server;
-    struct buf rest;
-    int fd = conn_yield(slot->conn, &rest);
-    if (fd < 0) {
-        complain(s, slot->conn, "no descriptor to hand it to the store");
-        conn_close(slot->conn);
-    } else if (giver_give(s->giver, fd, &rest) != 0) {
-        complain(s, NULL, "the store does not take its connections");
-    }
-    slot_free(slot);
-}
-
-static void turn_away(struct slot *slot, const char *why)
-{
-    if (slot->server->giver != NULL && conn_may_yield(slot->conn)) {
-        hand_over(slot); /* it may be a client that waits to be called */
-        return;
-    }
-    complain_of(slot->server, slot->conn, STRANGER_SILENT, why);
-    conn_close(slot->conn);
-    slot_free(slot);
-}
-
-/* Who connects and says nothing costs a descriptor for ten seconds. */
-static void on_hello_timer(uv_timer_t *timer)
-{
-    struct server *s = server_of(timer->data);
-    int64_t now_us = mono_now_us();
-    int64_t hello_us = s->giver != NULL ? HELLO_STORE_US : HELLO_US;
-    struct slot *slot;
-    while ((slot = slots_oldest(s->slots)) != NULL &&
-           now_us >= slot->since_us + hello_us)
-        turn_away(slot, s->giver != NULL ? "it did not say who it is"
-                                         : "it said nothing for 10 s");
-    if (slots_strangers(s->slots) == 0)
-        (void)uv_timer_stop(timer);
-}
-
-/*
- * Whether it may go where others want its place. What it said right behind its
- * connecting has been read after two turns of the loop: a launcher says all
- * that it takes by then, or with a token half of that, by which it proves that
- * it has the token. An older PyTorch has nothing to say (see turn_away).
- */
-static bool may_go(const struct slot *slot)
-{
-    const struct server *s = slot->server;
-    int64_t full_us = s->giver != NULL ? HELLO_STORE_FULL_US : HELLO_FULL_US;
-    if (mono_now_us() >= slot->since_us + full_us)
-        return true;
-    return s->giver == NULL && s->turn >= slot->turn + 2 &&
-           !conn_is_proved(slot->conn);
-}
-
-/* Strangers who hold every connection must not keep nodes out: one of them goes
- * for a connection that comes from `addr`. */
-static void make_room(struct server *s, const char *addr)
-{
-    struct slot *slot = slots_victim(s->slots, addr, may_go);
-    if (slot != NULL)
-        turn_away(slot, "it said nothing, and others wait for its place");
 }
 
 /* -- connections ----------------------------------------------------------- */
@@ -373,7 +228,8 @@ static bool refuse_order(struct slot *slot, const struct msg *m)
     if (why == NULL)
         return false;
     msg_set(no.refused.text, why);
-    complain(slot->server, slot->conn, "it gives orders and may not");
+    server_log_closed(slot->server->log, slot->conn,
+                      "it gives orders and may not");
     conn_send(slot->conn, &no);
     conn_finish(slot->conn);
     slot_free(slot);
@@ -421,11 +277,11 @@ static void on_closed(
     bool joined = slot->joined;
     if (!orderly && joined) {
         s->counts.broken++;
-        complain(s, c, why);
+        server_log_closed(s->log, c, why);
     } else if (!orderly) {
-        complain_of(s, c,
-                    conn_token_differs(c) ? STRANGER_TOKEN : STRANGER_PROTOCOL,
-                    why);
+        server_log_stranger(
+            s->log, c,
+            conn_token_differs(c) ? STRANGER_TOKEN : STRANGER_PROTOCOL, why);
     }
     slot_free(slot);
     if (joined)
@@ -437,10 +293,8 @@ static void on_foreign(void *ctx, struct conn *c, enum first first)
 {
     struct slot *slot = ctx;
     struct server *s = server_of(slot->server);
-    if (first == FIRST_C10D && s->giver != NULL && conn_may_yield(c)) {
-        hand_over(slot);
+    if (first == FIRST_C10D && lobby_hand_over(s->lobby, slot))
         return;
-    }
     if (first != FIRST_HTTP || s->httpd == NULL)
         return;
     slot_free(slot);
@@ -459,7 +313,7 @@ static void on_fd(void *ctx, int fd)
     struct ddp_err err;
     struct conn *c = conn_accept(s->loop, fd, &handler, NULL, &err);
     if (c == NULL) {
-        complain_of(s, NULL, STRANGER_NOT_ACCEPTED, err.text);
+        server_log_stranger(s->log, NULL, STRANGER_NOT_ACCEPTED, err.text);
         return;
     }
     s->counts.accepted++;
@@ -468,22 +322,15 @@ static void on_fd(void *ctx, int fd)
     conn_limit_frames(c, STRANGER_FRAME_MAX);
     char peer[ADDR_TEXT_MAX];
     conn_peer(c, peer);
-    if (slots_used(s->slots) == slots_max(s->slots))
-        make_room(s, peer);
-    struct slot *slot = slots_take(s->slots, c, peer);
+    struct slot *slot = lobby_take(s->lobby, c, peer);
     if (slot == NULL) {
-        complain_of(s, c, STRANGER_NO_ROOM,
-                    "there is no room for more connections");
+        server_log_stranger(s->log, c, STRANGER_NO_ROOM,
+                            "there is no room for more connections");
         conn_close(c);
         return;
     }
     slot->server = s;
-    slot->since_us = mono_now_us();
-    slot->turn = s->turn;
     conn_set_ctx(c, slot);
-    if (!uv_is_active((uv_handle_t *)&s->hello_timer))
-        (void)uv_timer_start(&s->hello_timer, on_hello_timer, HELLO_SWEEP_MS,
-                             HELLO_SWEEP_MS);
 }
 
 /* Fewer descriptors than were promised: the limit was lowered, or the whole
@@ -491,20 +338,9 @@ static void on_fd(void *ctx, int fd)
 static bool on_stuck(void *ctx, const char *why)
 {
     struct server *s = server_of(ctx);
-    int gone = 0;
-    struct slot *slot;
-    while (gone < DOOR_PER_TURN && (slot = slots_oldest(s->slots)) != NULL &&
-           may_go(slot)) {
-        turn_away(slot, "it said nothing, and others wait for its place");
-        gone++;
-    }
-    if (gone > 0)
+    if (lobby_give_way(s->lobby))
         return true;
-    s->counts.strangers[STRANGER_NOT_ACCEPTED]++;
-    if (may_say(s, &s->complaints, ""))
-        log_warnx("cannot take connections: %s; who comes now waits until "
-                  "there is room",
-                  why);
+    server_log_stuck(s->log, why);
     return false;
 }
 
@@ -529,7 +365,7 @@ static int on_get(void *ctx,
                    .strangers = slots_strangers(s->slots),
                    .http = httpd_count(s->httpd),
                    .conns_max = slots_max(s->slots),
-                   .http_max = s->conf.http_max,
+                   .http_max = s->room.http_max,
                    .counts = &s->counts},
         .open_metrics = s->conf.open_metrics,
         .now_us = now_us,
@@ -544,11 +380,11 @@ static void on_told(void *ctx, int status)
 
 static void serve_http(struct server *s, uv_loop_t *loop)
 {
-    struct httpd_conf conf = {.conns_max = s->conf.http_max,
+    struct httpd_conf conf = {.conns_max = s->room.http_max,
                               .answer = on_get,
                               .told = on_told,
                               .ctx = s};
-    if (s->conf.http_max > 0)
+    if (s->room.http_max > 0)
         s->httpd = httpd_open(loop, &conf);
 }
 
@@ -562,20 +398,6 @@ void server_describe(const struct server *s, char *text, size_t size)
 }
 
 /* -- open and close -------------------------------------------------------- */
-
-int server_raise_files(void)
-{
-    struct rlimit lim;
-    if (getrlimit(RLIMIT_NOFILE, &lim) != 0)
-        return 1024;
-    rlim_t hard = lim.rlim_max == RLIM_INFINITY ? 1 << 20 : lim.rlim_max;
-    if (lim.rlim_cur < hard) {
-        lim.rlim_cur = hard;
-        if (setrlimit(RLIMIT_NOFILE, &lim) != 0)
-            (void)getrlimit(RLIMIT_NOFILE, &lim); /* as it was, then */
-    }
-    return lim.rlim_cur > 1 << 20 ? 1 << 20 : (int)lim.rlim_cur;
-}
 
 static void on_handle_closed(uv_handle_t *h)
 {
@@ -593,8 +415,6 @@ void server_close(struct server *s)
     if (s->closing)
         return;
     s->closing = true;
-    tell_left_out(&s->complaints);
-    tell_left_out(&s->notes);
     for (int i = 0; i < slots_max(s->slots); i++)
         if (slots_at(s->slots, i)->conn != NULL)
             conn_close(slots_at(s->slots, i)->conn);
@@ -603,13 +423,11 @@ void server_close(struct server *s)
     if (s->door != NULL)
         door_close(s->door);
     uv_close((uv_handle_t *)&s->timer, on_handle_closed);
-    uv_close((uv_handle_t *)&s->hello_timer, on_handle_closed);
-    uv_close((uv_handle_t *)&s->hush_timer, on_handle_closed);
     uv_close((uv_handle_t *)&s->check, on_handle_closed);
     uv_close((uv_handle_t *)&s->idle, on_handle_closed);
-    if (s->giver != NULL)
-        giver_close(s->giver);
-    s->giver = NULL;
+    if (s->lobby != NULL)
+        lobby_close(s->lobby);
+    server_log_close(s->log);
 }
 
 static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
@@ -619,80 +437,23 @@ static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
     return door_open(&s->door, s->loop, listen_fd, &door_handler, s, err);
 }
 
-/*
- * Where descriptors are too few for all nodes that may come, fewer may come:
- * who is one too many must still get a connection, to be told so.
- */
-static void fit_nodes(struct server *s, int conns_max, int files)
+/* What is there before anybody comes. */
+static void make_parts(struct server *s)
 {
-    int spare = conns_max / 4 < SPARE_CONNS ? conns_max / 4 : SPARE_CONNS;
-    int fit = conns_max - spare;
-    if (s->conf.nodes_max <= fit)
-        return;
-    if (conns_max == s->conf.conns_max)
-        log_warnx("room for %d nodes, not for %d: only %d connections are "
-                  "allowed (--max_connections)",
-                  fit, s->conf.nodes_max, conns_max);
-    else
-        log_warnx("room for %d nodes, not for %d: only %d open files are "
-                  "allowed (ulimit -n)",
-                  fit, s->conf.nodes_max, files);
-    s->conf.nodes_max = fit;
-}
-
-/* HTTP gets a sixteenth of few descriptors; returns how many that takes beside
- * the spare ones, of which two are for it. */
-static int fit_http(struct server *s, int files)
-{
-    int room = (files - SPARE_FILES - CONNS_MIN) / 16 + SPARE_HTTP;
-    if (s->conf.http_max > room)
-        s->conf.http_max = room;
-    return s->conf.http_max > SPARE_HTTP ? s->conf.http_max - SPARE_HTTP : 0;
-}
-
-/* Room for all that may be connected, as far as descriptors go. */
-static int make_slots(struct server *s, struct ddp_err *err)
-{
-    int files = server_raise_files();
-    int wanted = s->conf.conns_max > 0 ? s->conf.conns_max
-                                       : s->conf.nodes_max + SPARE_CONNS;
-    int room = files - SPARE_FILES - fit_http(s, files);
-    if (s->conf.store_chan > 0) { /* and what waits to be handed over */
-        int extra = room / 4 < STORE_CONNS ? room / 4 : STORE_CONNS;
-        wanted += extra;
-        room -= extra;
-    }
-    if (room < CONNS_MIN)
-        return ddp_err_set(err, DDP_E_NOMEM,
-                           "%d open files are too few to serve the rendezvous, "
-                           "%d is the least (ulimit -n)",
-                           files, SPARE_FILES + CONNS_MIN);
-    wanted = wanted > CONNS_MIN ? wanted : CONNS_MIN;
-    s->conf.conns_max = wanted;
-    int conns_max = wanted < room ? wanted : room;
-    fit_nodes(s, conns_max, files);
-    s->slots = slots_new(conns_max);
-    return 0;
-}
-
-static int share_of(int all, int percent)
-{
-    if (percent == 0)
-        return all;
-    return (int)(((int64_t)all * percent + 99) / 100);
-}
-
-/* Who has the token is trusted with all that there is. */
-static struct rdzv_limits limits_of(const struct server *s)
-{
-    struct rdzv_limits limits = {.runs_max = s->conf.runs_max,
-                                 .nodes_max = s->conf.nodes_max,
-                                 .conns_max = slots_max(s->slots)};
-    if (s->conf.key != NULL)
-        return limits;
-    limits.runs_share = share_of(limits.runs_max, s->conf.runs_share);
-    limits.nodes_share = share_of(limits.nodes_max, s->conf.nodes_share);
-    return limits;
+    struct rdzv_limits limits = server_limits(&s->conf, &s->room);
+    struct server_log_conf log = {
+        .counts = &s->counts, .debug = s->conf.debug, .quiet = s->conf.quiet};
+    s->slots = slots_new(s->room.conns_max);
+    s->rdzv = rdzv_new(&limits, rng_seed());
+    s->log = server_log_open(s->loop, &log);
+    rng_id(s->incarnation);
+    s->opened_us = mono_now_us();
+    (void)uv_timer_init(s->loop, &s->timer); /* these three cannot fail */
+    (void)uv_check_init(s->loop, &s->check);
+    (void)uv_idle_init(s->loop, &s->idle);
+    s->open_handles = 3;
+    s->timer.data = s->check.data = s->idle.data = s;
+    serve_http(s, s->loop);
 }
 
 int server_open(struct server **out,
@@ -703,33 +464,26 @@ int server_open(struct server **out,
 {
     struct server *s = calloc(1, sizeof(*s));
     if (s == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a server");
-    s->magic = SERVER_MAGIC;
-    s->conf = *conf;
-    s->loop = loop;
-    if (make_slots(s, err) != 0 ||
-        (conf->store_chan > 0 &&
-         giver_open(&s->giver, loop, conf->store_chan, err) != 0)) {
-        slots_del(s->slots);
+        ddp_err_set(err, DDP_E_NOMEM, "no memory for a server");
+    if (s == NULL ||
+        server_fit(&s->room, conf, server_raise_files(), err) != 0) {
+        (void)close(listen_fd);
+        if (conf->store_chan > 0)
+            (void)close(conf->store_chan);
         free(s);
         return -1;
     }
-    struct rdzv_limits limits = limits_of(s);
-    s->rdzv = rdzv_new(&limits, rng_seed());
-    hush_init(&s->complaints, COMPLAINTS_AT_ONCE, COMPLAINTS_PER_SEC);
-    hush_init(&s->notes, NOTES_AT_ONCE, NOTES_PER_SEC);
-    rng_id(s->incarnation);
-    s->opened_us = mono_now_us();
-    (void)uv_timer_init(loop, &s->timer);
-    (void)uv_timer_init(loop, &s->hello_timer);
-    (void)uv_timer_init(loop, &s->hush_timer);
-    (void)uv_check_init(loop, &s->check);
-    (void)uv_idle_init(loop, &s->idle);
-    s->open_handles = 5;
-    s->timer.data = s->hello_timer.data = s->hush_timer.data = s->check.data =
-        s->idle.data = s;
-    serve_http(s, loop);
-    if (start_listening(s, listen_fd, err) != 0) {
+    s->magic = SERVER_MAGIC;
+    s->conf = *conf;
+    s->loop = loop;
+    make_parts(s);
+    int rc =
+        lobby_open(&s->lobby, loop, s->slots, s->log, conf->store_chan, err);
+    if (rc != 0)
+        (void)close(listen_fd);
+    else
+        rc = start_listening(s, listen_fd, err);
+    if (rc != 0) {
         server_close(s);
         return -1;
     }

@@ -47,9 +47,11 @@ struct server_conf {
 };
 
 /*
- * Serves on `listen_fd`, which it takes over. Returns 0 with *out owned by the
- * caller, to be given back by server_close. Errors: DDP_E_NOMEM (too few
- * descriptors allowed, above all), DDP_E_IO. Raises the limit of open files.
+ * Serves on `listen_fd`, which it takes over, as it does store_chan, also where
+ * it fails. Returns 0 with *out owned by the caller, to be given back by
+ * server_close. Errors: DDP_E_NOMEM (too few descriptors allowed, above all),
+ * DDP_E_IO; the loop has to run on all the same. Raises the limit of open
+ * files.
  */
 int server_open(struct server **out,
                 uv_loop_t *loop,
@@ -73,8 +75,5 @@ void server_main(int listen_fd,
                  int nodes_max,
                  bool debug,
                  struct tls_key *key) __attribute__((noreturn));
-
-/* Raises the soft limit of open files to the hard one; returns it. */
-int server_raise_files(void);
 
 #endif

@@ -104,30 +104,29 @@ static struct slot *youngest_of(struct slots *s, int source)
 /* Of a source, or of any (-1). Not looked for without end: who floods pays no
  * more than he costs. */
 static struct slot *
-oldest_of(struct slots *s, int source, bool (*may_go)(const struct slot *slot))
+oldest_of(struct slots *s, int source, slots_may_go *may_go, void *ctx)
 {
     int left = LOOKS_MAX;
     for (int i = s->oldest; i >= 0 && left > 0; i = s->at[i].younger) {
         struct slot *slot = &s->at[i];
         if (source >= 0 && slot->source != source)
             continue;
-        if (may_go(slot))
+        if (may_go(ctx, slot))
             return slot;
         left--;
     }
     return NULL;
 }
 
-struct slot *slots_victim(struct slots *s,
-                          const char *addr,
-                          bool (*may_go)(const struct slot *slot))
+struct slot *
+slots_victim(struct slots *s, const char *addr, slots_may_go *may_go, void *ctx)
 {
     int greedy = sources_greediest(s->sources, addr);
     if (greedy >= 0)
         return youngest_of(s, greedy);
     bool has_share = !sources_is_modest(s->sources, addr);
     int own = sources_find(s->sources, addr);
-    return oldest_of(s, has_share ? own : -1, may_go);
+    return oldest_of(s, has_share ? own : -1, may_go, ctx);
 }
 
 struct slot *slots_oldest(const struct slots *s)

@@ -16,8 +16,8 @@ struct slots;
 struct slot {
     struct conn *conn; /* NULL: free */
     struct server *server;
-    int64_t since_us;
-    int64_t turn;       /* of the owner's loop, in which it came */
+    int64_t since_us;   /* when it came ... */
+    int64_t turn;       /* ... and in which turn of the owner's loop */
     bool joined;        /* it is no stranger any more */
     int source;         /* of a stranger */
     int older, younger; /* strangers, -1 ends it */
@@ -37,6 +37,9 @@ void slots_join(struct slots *s, struct slot *slot);
 /* Its connection is the owner's no more. */
 void slots_free(struct slots *s, struct slot *slot);
 
+/* Whether the owner lets a stranger go, who is not to be touched here. */
+typedef bool slots_may_go(void *ctx, const struct slot *slot);
+
 /*
  * All are taken, and one more comes from this address: the stranger that goes
  * for it, or NULL. That is the youngest of the source that has the most
@@ -45,7 +48,8 @@ void slots_free(struct slots *s, struct slot *slot);
  */
 struct slot *slots_victim(struct slots *s,
                           const char *addr,
-                          bool (*may_go)(const struct slot *slot));
+                          slots_may_go *may_go,
+                          void *ctx);
 
 /* The stranger that is here for longest; NULL: there is none. */
 struct slot *slots_oldest(const struct slots *s);

@@ -5,7 +5,7 @@
 #include <uv.h>
 
 #include "rendezvous/base/log.h"
-#include "rendezvous/daemon/server.h"
+#include "rendezvous/daemon/server_fit.h"
 #include "rendezvous/daemon/store_server.h"
 #include "rendezvous/net/allow.h"
 #include "rendezvous/net/handover.h"

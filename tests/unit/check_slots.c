@@ -40,8 +40,9 @@ static struct slot *take(const char *addr)
 }
 
 /* As the server has it, where nobody proves anything. */
-static bool is_old(const struct slot *slot)
+static bool is_old(void *ctx, const struct slot *slot)
 {
+    (void)ctx;
     return now_us >= slot->since_us + MONO_S;
 }
 
@@ -79,13 +80,13 @@ START_TEST(test_slots_a_flood_gives_way_to_others_at_once)
     struct slot *quiet = take("10.0.0.3");
     slots_join(slots, member);
     flood("10.0.0.1");
-    struct slot *victim = slots_victim(slots, "10.0.0.2", is_old);
+    struct slot *victim = slots_victim(slots, "10.0.0.2", is_old, NULL);
     ck_assert_ptr_nonnull(victim);
     ck_assert(victim != member && victim != quiet);
     ck_assert_int_eq(victim->since_us, now_us - MONO_MS); /* the youngest */
-    ck_assert_ptr_null(slots_victim(slots, "10.0.0.1", is_old));
+    ck_assert_ptr_null(slots_victim(slots, "10.0.0.1", is_old, NULL));
     now_us += MONO_S;
-    victim = slots_victim(slots, "10.0.0.1", is_old); /* its own oldest */
+    victim = slots_victim(slots, "10.0.0.1", is_old, NULL); /* its own oldest */
     ck_assert_int_eq(victim->since_us, 5 * MONO_S + 3 * MONO_MS);
 }
 END_TEST
@@ -98,9 +99,9 @@ START_TEST(test_slots_among_equals_the_oldest_goes_when_it_is_old)
         (void)snprintf(addr, sizeof(addr), "10.0.0.%d", i);
         ck_assert_ptr_nonnull(take(addr));
     }
-    ck_assert_ptr_null(slots_victim(slots, "10.0.1.1", is_old));
+    ck_assert_ptr_null(slots_victim(slots, "10.0.1.1", is_old, NULL));
     now_us += MONO_S;
-    ck_assert_ptr_eq(slots_victim(slots, "10.0.1.1", is_old),
+    ck_assert_ptr_eq(slots_victim(slots, "10.0.1.1", is_old, NULL),
                      slots_oldest(slots));
 }
 END_TEST
@@ -110,7 +111,7 @@ START_TEST(test_slots_members_never_give_way)
     for (int i = 0; i < MAX; i++)
         slots_join(slots, take("10.0.0.1"));
     now_us += 60 * MONO_S;
-    ck_assert_ptr_null(slots_victim(slots, "10.0.0.2", is_old));
+    ck_assert_ptr_null(slots_victim(slots, "10.0.0.2", is_old, NULL));
 }
 END_TEST
 

@@ -1,0 +1,105 @@
+#include "rendezvous/daemon/server_fit.h"
+
+#include <sys/resource.h>
+
+#include "rendezvous/base/log.h"
+
+#define FILES_MAX   (1 << 20)
+#define SPARE_CONNS 64   /* for those who are refused, and for reconnects */
+#define SPARE_FILES 32   /* not for connections: the loop, stderr, a log */
+#define SPARE_HTTP  2    /* of these */
+#define STORE_CONNS 2048 /* more strangers at one time, with a store */
+#define CONNS_MIN   8
+
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+int server_raise_files(void)
+{
+    struct rlimit lim;
+    if (getrlimit(RLIMIT_NOFILE, &lim) != 0)
+        return 1024;
+    rlim_t hard = lim.rlim_max == RLIM_INFINITY ? FILES_MAX : lim.rlim_max;
+    if (lim.rlim_cur < hard) {
+        lim.rlim_cur = hard;
+        if (setrlimit(RLIMIT_NOFILE, &lim) != 0)
+            (void)getrlimit(RLIMIT_NOFILE, &lim); /* as it was, then */
+    }
+    return lim.rlim_cur > FILES_MAX ? FILES_MAX : (int)lim.rlim_cur;
+}
+
+/* HTTP gets a sixteenth of few descriptors. */
+static int fit_http(const struct server_conf *conf, int files)
+{
+    return smaller(conf->http_max,
+                   (files - SPARE_FILES - CONNS_MIN) / 16 + SPARE_HTTP);
+}
+
+/* Where connections are too few for all nodes that may come, fewer may come;
+ * `files` is why, or less was not `wanted`. */
+static int
+fit_nodes(const struct server_conf *conf, int conns_max, int wanted, int files)
+{
+    int fit = conns_max - smaller(conns_max / 4, SPARE_CONNS);
+    if (conf->nodes_max <= fit)
+        return conf->nodes_max;
+    if (conns_max == wanted)
+        log_warnx("room for %d nodes, not for %d: only %d connections are "
+                  "allowed (--max_connections)",
+                  fit, conf->nodes_max, conns_max);
+    else
+        log_warnx("room for %d nodes, not for %d: only %d open files are "
+                  "allowed (ulimit -n)",
+                  fit, conf->nodes_max, files);
+    return fit;
+}
+
+int server_fit(struct server_room *room,
+               const struct server_conf *conf,
+               int files,
+               struct ddp_err *err)
+{
+    int http_max = fit_http(conf, files);
+    int beside = http_max > SPARE_HTTP ? http_max - SPARE_HTTP : 0;
+    int fit = files - SPARE_FILES - beside;
+    int wanted =
+        conf->conns_max > 0 ? conf->conns_max : conf->nodes_max + SPARE_CONNS;
+    if (conf->store_chan > 0) { /* and what waits to be handed over */
+        int extra = smaller(fit / 4, STORE_CONNS);
+        wanted += extra;
+        fit -= extra;
+    }
+    if (fit < CONNS_MIN)
+        return ddp_err_set(err, DDP_E_NOMEM,
+                           "%d open files are too few to serve the rendezvous, "
+                           "%d is the least (ulimit -n)",
+                           files, SPARE_FILES + CONNS_MIN);
+    room->http_max = http_max;
+    wanted = wanted > CONNS_MIN ? wanted : CONNS_MIN;
+    room->conns_max = smaller(wanted, fit);
+    room->nodes_max = fit_nodes(conf, room->conns_max, wanted, files);
+    return 0;
+}
+
+static int share_of(int all, int percent)
+{
+    if (percent == 0)
+        return all;
+    return (int)(((int64_t)all * percent + 99) / 100);
+}
+
+/* Who has the token is trusted with all that there is. */
+struct rdzv_limits server_limits(const struct server_conf *conf,
+                                 const struct server_room *room)
+{
+    struct rdzv_limits limits = {.runs_max = conf->runs_max,
+                                 .nodes_max = room->nodes_max,
+                                 .conns_max = room->conns_max};
+    if (conf->key != NULL)
+        return limits;
+    limits.runs_share = share_of(limits.runs_max, conf->runs_share);
+    limits.nodes_share = share_of(limits.nodes_max, conf->nodes_share);
+    return limits;
+}

@@ -1,0 +1,126 @@
+#include "rendezvous/daemon/server_log.h"
+
+#include <stdlib.h>
+
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+#include "rendezvous/daemon/hush.h"
+#include "rendezvous/net/conn.h"
+
+#define LOG_MAGIC          0x536c6f67u
+#define COMPLAINTS_AT_ONCE 10 /* lines about strangers, of each source ... */
+#define COMPLAINTS_PER_SEC 2
+#define NOTES_AT_ONCE      500 /* ... and about what nodes do */
+#define NOTES_PER_SEC      2
+
+struct server_log {
+    unsigned magic;
+    struct server_log_conf conf;
+    uv_timer_t timer; /* runs while something is left out */
+    bool closing;
+    struct hush complaints, notes;
+};
+
+static struct server_log *log_of(void *data)
+{
+    struct server_log *l = data;
+    ddp_assert(l->magic == LOG_MAGIC);
+    return l;
+}
+
+static void tell_left_out(struct server_log *l)
+{
+    char line[160];
+    while (hush_tell(&l->complaints, line, sizeof(line)) ||
+           hush_tell(&l->notes, line, sizeof(line)))
+        log_warnx("%s", line);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    tell_left_out(log_of(timer->data));
+}
+
+/* Whether one more line about whoever is at `addr` may be said. */
+static bool may_say(struct server_log *l, struct hush *h, const char *addr)
+{
+    if (hush_may(h, addr, mono_now_us()))
+        return true;
+    if (!l->closing && !uv_is_active((uv_handle_t *)&l->timer))
+        (void)uv_timer_start(&l->timer, on_timer, HUSH_TELL_US / MONO_MS, 0);
+    return false;
+}
+
+void server_log_closed(struct server_log *l,
+                       const struct conn *c,
+                       const char *why)
+{
+    char peer[ADDR_TEXT_MAX] = "";
+    if (c != NULL)
+        conn_peer(c, peer);
+    if (may_say(l, &l->complaints, peer))
+        log_warnx("connection closed: %s peer=%s", why, peer);
+}
+
+void server_log_stranger(struct server_log *l,
+                         const struct conn *c,
+                         enum stranger what,
+                         const char *why)
+{
+    l->conf.counts->strangers[what]++;
+    server_log_closed(l, c, why);
+}
+
+void server_log_stuck(struct server_log *l, const char *why)
+{
+    l->conf.counts->strangers[STRANGER_NOT_ACCEPTED]++;
+    if (may_say(l, &l->complaints, ""))
+        log_warnx("cannot take connections: %s; who comes now waits until "
+                  "there is room",
+                  why);
+}
+
+void server_log_note(struct server_log *l, const struct note *n)
+{
+    enum note_level level = note_level(n->kind);
+    bool refused = n->kind == NOTE_refused || n->kind == NOTE_order_refused;
+    if (!l->conf.debug &&
+        (l->conf.quiet || level == NOTE_DEBUG ||
+         !may_say(l, refused ? &l->complaints : &l->notes, n->account)))
+        return;
+    char line[1024];
+    note_format(n, line, sizeof(line));
+    if (level == NOTE_WARN)
+        log_warnx("%s", line);
+    else
+        log_info("%s", line);
+}
+
+struct server_log *server_log_open(uv_loop_t *loop,
+                                   const struct server_log_conf *conf)
+{
+    struct server_log *l = calloc(1, sizeof(*l));
+    if (l == NULL)
+        DDP_WRONG("out of memory while a log is made");
+    l->magic = LOG_MAGIC;
+    l->conf = *conf;
+    hush_init(&l->complaints, COMPLAINTS_AT_ONCE, COMPLAINTS_PER_SEC);
+    hush_init(&l->notes, NOTES_AT_ONCE, NOTES_PER_SEC);
+    (void)uv_timer_init(loop, &l->timer); /* cannot fail */
+    l->timer.data = l;
+    return l;
+}
+
+static void on_handle_closed(uv_handle_t *h)
+{
+    struct server_log *l = log_of(h->data);
+    l->magic = 0;
+    free(l);
+}
+
+void server_log_close(struct server_log *l)
+{
+    l->closing = true;
+    tell_left_out(l);
+    uv_close((uv_handle_t *)&l->timer, on_handle_closed);
+}

@@ -1,0 +1,135 @@
+/* links: rendezvous/daemon/server_fit rendezvous/base/err */
+/* links: rendezvous/base/log */
+/*
+ * For how many the server has room: by what it was told, and by the descriptors
+ * that it may have.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "rendezvous/daemon/server_fit.h"
+
+#define PLENTY (1 << 20)
+
+static void setup(void)
+{
+    ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr)); /* warnings */
+}
+
+/* clang-format off */
+static const struct {
+    int files, nodes_max, conns_max, http_max, store_chan;
+    struct server_room room; /* connections, nodes, HTTP; 0: too few */
+} fits[] = {
+    /* All that it is to have, and 64 strangers. */
+    {PLENTY, 16384,    0, 64, 0, {16448, 16384, 64}},
+    {PLENTY,     1,    0,  8, 0, {   65,     1,  8}},
+    /* Of few descriptors 32 are spared, HTTP has a sixteenth, and a quarter of
+     * the connections is for those who are one too many. */
+    {   200, 16384,    0, 64, 0, {  158,   119, 12}},
+    {   200, 16384,    0,  0, 0, {  168,   126,  0}},
+    {   200,   100,    0, 64, 0, {  158,   100, 12}},
+    {  1000, 16384,    0, 64, 0, {  908,   844, 62}},
+    /* As many as it was told, but never so few that nobody gets in. */
+    {PLENTY, 16384,  100,  0, 0, {  100,    75,  0}},
+    {PLENTY, 16384,    1,  0, 0, {    8,     6,  0}},
+    {   200, 16384, 5000,  0, 0, {  168,   126,  0}},
+    /* A store has strangers of its own, and some wait for it. */
+    { 10000,   100,    0,  0, 9, { 2212,   100,  0}},
+    {   200, 16384,    0,  0, 9, {  126,    95,  0}},
+    /* The least. */
+    {    40, 16384,    0, 64, 0, {    8,     6,  2}},
+    {    39, 16384,    0, 64, 0, {    0,     0,  0}},
+    {     3,     1,    1,  0, 0, {    0,     0,  0}},
+};
+/* clang-format on */
+#define FITS_LEN ((int)(sizeof(fits) / sizeof(fits[0])))
+
+START_TEST(test_fit_gives_what_there_is_room_for)
+{
+    struct server_conf conf = {.nodes_max = fits[_i].nodes_max,
+                               .conns_max = fits[_i].conns_max,
+                               .http_max = fits[_i].http_max,
+                               .store_chan = fits[_i].store_chan};
+    struct server_room room = {0};
+    struct ddp_err err;
+    int rc = server_fit(&room, &conf, fits[_i].files, &err);
+    ck_assert_int_eq(rc, fits[_i].room.conns_max > 0 ? 0 : -1);
+    if (rc != 0)
+        ck_assert_ptr_nonnull(strstr(err.text, "40 is the least"));
+    ck_assert_int_eq(room.conns_max, fits[_i].room.conns_max);
+    ck_assert_int_eq(room.nodes_max, fits[_i].room.nodes_max);
+    ck_assert_int_eq(room.http_max, fits[_i].room.http_max);
+}
+END_TEST
+
+/* However many descriptors there are, they suffice for what is promised. */
+START_TEST(test_fit_promises_no_more_descriptors_than_there_are)
+{
+    for (int files = 0; files < 5000; files++) {
+        struct server_conf conf = {
+            .nodes_max = 16384, .http_max = 64, .store_chan = files % 2};
+        struct server_room room;
+        struct ddp_err err;
+        if (server_fit(&room, &conf, files, &err) != 0)
+            continue;
+        ck_assert_int_ge(room.nodes_max, 1);
+        ck_assert_int_gt(room.conns_max, room.nodes_max);
+        ck_assert_int_ge(room.http_max, 1);
+        ck_assert_int_lt(room.conns_max + room.http_max, files);
+    }
+}
+END_TEST
+
+/* A share is rounded up, and who has a token is trusted with all. */
+START_TEST(test_fit_limits_one_source_to_its_share)
+{
+    struct server_conf conf = {
+        .runs_max = 16, .runs_share = 1, .nodes_share = 75};
+    struct server_room room = {.conns_max = 158, .nodes_max = 119};
+    struct rdzv_limits limits = server_limits(&conf, &room);
+    ck_assert_int_eq(limits.runs_max, 16);
+    ck_assert_int_eq(limits.nodes_max, 119);
+    ck_assert_int_eq(limits.conns_max, 158);
+    ck_assert_int_eq(limits.runs_share, 1);
+    ck_assert_int_eq(limits.nodes_share, 90);
+    conf.nodes_share = 0;
+    ck_assert_int_eq(server_limits(&conf, &room).nodes_share, 119);
+    conf.key = (struct tls_key *)&conf; /* only whether there is one counts */
+    limits = server_limits(&conf, &room);
+    ck_assert_int_eq(limits.nodes_max, 119);
+    ck_assert_int_eq(limits.runs_share, 0);
+    ck_assert_int_eq(limits.nodes_share, 0);
+}
+END_TEST
+
+START_TEST(test_fit_raises_the_limit_of_open_files)
+{
+    struct rlimit lim = {.rlim_cur = 100, .rlim_max = 300};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &lim), 0);
+    ck_assert_int_eq(server_raise_files(), 300);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &lim), 0);
+    ck_assert_int_eq((int)lim.rlim_cur, 300);
+    ck_assert_int_eq(server_raise_files(), 300);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("server_fit");
+    TCase *tc = tcase_create("fit");
+    tcase_set_tags(tc, "fast");
+    tcase_add_checked_fixture(tc, setup, NULL);
+    tcase_add_loop_test(tc, test_fit_gives_what_there_is_room_for, 0, FITS_LEN);
+    tcase_add_test(tc, test_fit_promises_no_more_descriptors_than_there_are);
+    tcase_add_test(tc, test_fit_limits_one_source_to_its_share);
+    tcase_add_test(tc, test_fit_raises_the_limit_of_open_files);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
