@@ -93,7 +93,7 @@ CORE   := $(addprefix rendezvous/core/,rdzv member cause order join join_check \
 	join_place join_rebuild room round round_seal round_tell round_roll \
 	round_end round_tick run strikes node node_gone ranks budget source note \
 	status)
-TLS    := $(addprefix rendezvous/net/,tls token record openssl)
+TLS    := $(addprefix rendezvous/net/,tls tls_greet tls_hello token record openssl)
 CONN   := $(addprefix rendezvous/net/,conn conn_in conn_out)
 NET    := $(CONN) $(TLS) $(addprefix rendezvous/net/,addr door handover)
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \

@@ -1,7 +1,7 @@
 /*
  * net/openssl: OpenSSL, found at run time, so that a program that uses no token
- * needs and pays for none. For net/tls and net/record only, which call what is
- * named here as ossl.f_NAME.
+ * needs and pays for none. For net/tls, its parts and net/record only, which
+ * call what is named here as ossl.f_NAME.
  */
 #ifndef OPENSSL_H
 #define OPENSSL_H
