@@ -1,4 +1,5 @@
 #include "tests/lib/agent_hand.h"
+#include "tests/lib/suite.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -215,9 +216,5 @@ int agent_hand_run(const char *suite_name, void (*add)(TCase *t))
     tcase_add_checked_fixture(tcase, setup, NULL);
     add(tcase);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tests/lib/rt_comm.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 
 #define DEADLINE_MS 8000
@@ -164,9 +165,5 @@ static Suite *comm_meet_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(comm_meet_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(comm_meet_suite());
 }

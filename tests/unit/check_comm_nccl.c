@@ -21,6 +21,7 @@
 #include "tests/lib/fake_cuda.h"
 #include "tests/lib/fake_nccl.h"
 #include "tests/lib/rt_comm.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/comm_nccl.h"
 #include "worker_rt/ddp.h"
 
@@ -440,9 +441,5 @@ static Suite *nccl_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(nccl_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(nccl_suite());
 }

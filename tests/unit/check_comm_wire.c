@@ -16,6 +16,7 @@
 
 #include "rendezvous/base/mono.h"
 #include "tests/lib/rt_comm.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/comm_wire.h"
 #include "worker_rt/ddp.h"
 
@@ -286,9 +287,5 @@ static Suite *comm_wire_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(comm_wire_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(comm_wire_suite());
 }

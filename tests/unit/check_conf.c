@@ -14,7 +14,6 @@
 #include <check.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "launcher/conf.h"
@@ -22,6 +21,7 @@
 #include "launcher/signals.h"
 #include "rendezvous/core/budget.h"
 #include "tests/lib/conf_line.h"
+#include "tests/lib/suite.h"
 
 /* Nothing said: torchrun's defaults. */
 START_TEST(test_conf_defaults_are_torchruns)
@@ -349,9 +349,5 @@ int main(void)
     tcase_add_test(t, test_conf_preflight_runs_the_probe);
     tcase_add_test(t, test_conf_preflight_tells_what_is_missing);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

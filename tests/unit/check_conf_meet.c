@@ -18,6 +18,7 @@
 #include "launcher/conf.h"
 #include "launcher/options.h"
 #include "tests/lib/conf_line.h"
+#include "tests/lib/suite.h"
 
 /* What `meeting` says: nodes, workers, backend, endpoint, who serves, rank,
  * what MASTER_ADDR:MASTER_PORT must be, and the number of notes. */
@@ -248,9 +249,5 @@ int main(void)
     tcase_add_loop_test(t, test_conf_keep_alives_are_a_heartbeat, 0, 7);
     tcase_add_test(t, test_conf_rdzv_conf_takes_torchruns_keys);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

@@ -12,13 +12,13 @@
  * and GPUs. */
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "launcher/conf.h"
 #include "launcher/cpus.h"
 #include "launcher/topology.h"
 #include "tests/lib/conf_line.h"
+#include "tests/lib/suite.h"
 
 static const struct {
     const char *env;
@@ -172,9 +172,5 @@ int main(void)
     tcase_add_loop_test(t, test_conf_gpus_are_handed_out, 0, 9);
     tcase_add_test(t, test_conf_workers_are_bound);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

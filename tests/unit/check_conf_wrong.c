@@ -18,6 +18,7 @@
 #include "launcher/conf.h"
 #include "launcher/options.h"
 #include "tests/lib/conf_line.h"
+#include "tests/lib/suite.h"
 
 static const struct {
     const char *env;
@@ -380,9 +381,5 @@ int main(void)
                         OPTIONS_COUNT);
     tcase_add_test(t, test_conf_long_values_are_refused);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

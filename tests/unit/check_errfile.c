@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "launcher/errfile.h"
+#include "tests/lib/suite.h"
 
 static char root[] = "/tmp/check_errfile.XXXXXX";
 static struct conf conf;
@@ -305,9 +306,5 @@ int main(void)
                         sizeof(passings) / sizeof(passings[0]));
     tcase_add_test(tc, test_errfile_pass_on_may_have_nowhere_to_go);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "launcher/gpu_health.h"
+#include "tests/lib/suite.h"
 
 #define FIT "GPU-aa 0:1b:0;"
 
@@ -107,9 +108,5 @@ int main(void)
     tcase_set_timeout(slow, 3 * GPU_HEALTH_DRAIN_S);
     suite_add_tcase(suite, tc);
     suite_add_tcase(suite, slow);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

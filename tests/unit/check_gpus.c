@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "launcher/gpus.h"
+#include "tests/lib/suite.h"
 
 #define TWO "GPU-aa 0:1b:0;GPU-bb 1:c3:0"
 
@@ -244,9 +245,5 @@ int main(void)
     tcase_add_test(t, test_nvml_without_a_driver_says_so);
     tcase_add_test(t, test_driver_files_tell_where_there_is_no_library);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

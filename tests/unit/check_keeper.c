@@ -26,6 +26,7 @@
 #include "rendezvous/base/rng.h"
 #include "tests/lib/rt_comm.h"
 #include "tests/lib/rt_world.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 #include "worker_rt/keeper.h"
 
@@ -789,9 +790,5 @@ static Suite *keeper_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(keeper_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(keeper_suite());
 }

@@ -22,6 +22,7 @@
 #include "tests/lib/fake_cuda.h"
 #include "tests/lib/rt_comm.h"
 #include "tests/lib/rt_world.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 
 #define N      2000
@@ -240,9 +241,5 @@ int main(void)
     tcase_add_test(t, test_keeper_gpu_failure_is_told_and_does_no_harm);
     tcase_add_test(t, test_keeper_gpu_none_chosen_is_told);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(s);
 }

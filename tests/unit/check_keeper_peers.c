@@ -20,6 +20,7 @@
 
 #include "tests/lib/rt_comm.h"
 #include "tests/lib/rt_world.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/comm.h"
 #include "worker_rt/ddp.h"
 
@@ -218,9 +219,5 @@ int main(void)
     tcase_add_loop_test(t, test_keeper_peer_that_lies_is_not_believed, 0, LIES);
     tcase_add_test(t, test_keeper_renamed_file_is_not_that_step);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(s);
 }

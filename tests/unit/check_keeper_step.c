@@ -21,6 +21,7 @@
 #include "rendezvous/base/rng.h"
 #include "tests/lib/rt_comm.h"
 #include "tests/lib/rt_world.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 
 #define WORLD 3
@@ -149,9 +150,5 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, test_keeper_death_repeats_one_step_at_most);
     suite_add_tcase(suite, tc);
-    SRunner *r = srunner_create(suite);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -13,6 +13,7 @@
 
 #include "launcher/lines.h"
 #include "launcher/logfile.h"
+#include "tests/lib/suite.h"
 
 /* -- lines ------------------------------------------------------------------
  */
@@ -328,9 +329,5 @@ int main(void)
     tcase_add_test(tc, test_logfile_opens_later);
     tcase_add_test(tc, test_logfile_splices);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "launcher/logfile.h"
+#include "tests/lib/suite.h"
 
 #define LIMIT 64
 
@@ -147,9 +148,5 @@ int main(void)
                    test_logfile_that_cannot_be_opened_counts_and_tries_again);
     tcase_add_test(tc, test_logfile_of_events_may_be_a_pipe);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "launcher/oom.h"
+#include "tests/lib/suite.h"
 
 static char root[] = "/tmp/check_oom.XXXXXX";
 
@@ -98,9 +99,5 @@ int main(void)
     tcase_add_test(tc, test_oom_read_finds_the_word);
     tcase_add_test(tc, test_oom_happened_is_about_what_is_new);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

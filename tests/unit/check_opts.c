@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rendezvous/base/opts.h"
+#include "tests/lib/suite.h"
 
 enum id {
     N_NODES,
@@ -416,9 +417,5 @@ int main(void)
     tcase_add_test(t, test_opts_nearest_counts_edits);
     tcase_add_test(t, test_opts_numbers_are_whole);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

@@ -19,6 +19,7 @@
 
 #include "rendezvous/base/mono.h"
 #include "tests/lib/rt_world.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 
 static uint16_t port;
@@ -545,9 +546,5 @@ static Suite *store_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(store_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(store_suite());
 }

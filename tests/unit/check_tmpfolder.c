@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "launcher/tmpfolder.h"
+#include "tests/lib/suite.h"
 
 static char root[] = "/tmp/check_tmpfolder.XXXXXX";
 static char path[200];
@@ -130,9 +131,5 @@ int main(void)
     tcase_add_loop_test(tcase, test_tmpfolder_others_stay, 0, 5);
     tcase_add_test(tcase, test_tmpfolder_that_cannot_be_made);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "rendezvous/net/token.h"
+#include "tests/lib/suite.h"
 
 static char root[] = "/tmp/check_token.XXXXXX";
 
@@ -153,9 +154,5 @@ int main(void)
     tcase_add_test(file, test_token_file_of_systemd_may_have_an_acl);
     tcase_add_test(file, test_token_file_is_the_token_without_white_space);
     suite_add_tcase(s, file);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

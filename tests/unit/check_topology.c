@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "launcher/topology.h"
+#include "tests/lib/suite.h"
 
 static char root[] = "/tmp/check_topology.XXXXXX";
 
@@ -307,9 +308,5 @@ int main(void)
     tcase_add_test(t, test_topology_without_sysfs_is_one_node);
     tcase_add_test(t, test_topology_devices_and_nodes);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }
