@@ -1,7 +1,4 @@
 /* links: tests/lib/agent_hand */
-/* links: launcher/agent launcher/agent_link launcher/agent_work */
-/* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/ends */
-/* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* libs: -lcjson */
 /*
  * How the agent goes: the end of the run, signals, a dead guard; and

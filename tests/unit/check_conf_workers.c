@@ -1,13 +1,5 @@
-/* links: launcher/conf_words */
 /* links: tests/lib/conf_line */
-/* links: launcher/conf launcher/conf_output launcher/conf_meet */
-/* links: launcher/conf_rdzv */
-/* links: launcher/conf_program launcher/options launcher/program */
-/* links: launcher/conf_place launcher/cpus launcher/topology launcher/nvml */
-/* links: launcher/gpus launcher/signals rendezvous/base/opts_complete */
 /* libs: -ldl */
-/* links: rendezvous/base/opts_help rendezvous/base/opts */
-/* links: rendezvous/base/err rendezvous/base/rng rendezvous/base/log */
 /* Command lines of ddprun, and what is run by them, how often, on which CPUs
  * and GPUs. */
 #include <check.h>
@@ -18,6 +10,7 @@
 #include "launcher/cpus.h"
 #include "launcher/topology.h"
 #include "tests/lib/conf_line.h"
+#include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 
 static const struct {
@@ -165,7 +158,7 @@ int main(void)
     Suite *s = suite_create("conf_workers");
     TCase *t = tcase_create("conf_workers");
     tcase_set_tags(t, "fast");
-    tcase_add_unchecked_fixture(t, conf_line_setup, conf_line_teardown);
+    tcase_add_unchecked_fixture(t, conf_line_setup, scratch_leave);
     tcase_add_loop_test(t, test_conf_program_is_found, 0,
                         (int)(sizeof(programs) / sizeof(programs[0])));
     tcase_add_test(t, test_conf_nproc_cpu_is_counted);

@@ -1,3 +1,4 @@
+/* links: tests/lib/scratch */
 /* links: launcher/gpus launcher/nvml launcher/topology launcher/cpus */
 /* links: rendezvous/base/err */
 /* libs: -ldl */
@@ -14,12 +15,12 @@
 #include <unistd.h>
 
 #include "launcher/gpus.h"
+#include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 
 #define TWO "GPU-aa 0:1b:0;GPU-bb 1:c3:0"
 
 static struct gpus g;
-static char root[] = "/tmp/check_gpus.XXXXXX";
 
 /* What is loaded already under the library's name is what dlopen finds. */
 static void load_fake(void)
@@ -51,21 +52,13 @@ static void make(const char *dir)
 static void setup(void)
 {
     load_fake();
-    ck_assert_ptr_nonnull(mkdtemp(root));
-    ck_assert_int_eq(chdir(root), 0);
+    scratch_enter();
     make("dev");
     make("proc/driver/nvidia/gpus");
     make("sys/bus/pci/devices/0000:1b:00.0");
     make("sys/bus/pci/devices/0001:c3:00.0");
     put("sys/bus/pci/devices/0000:1b:00.0/numa_node", "0\n");
     put("sys/bus/pci/devices/0001:c3:00.0/numa_node", "1\n");
-}
-
-static void teardown(void)
-{
-    char command[512];
-    (void)snprintf(command, sizeof(command), "rm -rf '%s'", root);
-    ck_assert_int_eq(system(command), 0);
 }
 
 static const struct gpus_roots with = {"proc", "dev", "sys", true};
@@ -237,7 +230,7 @@ int main(void)
 {
     Suite *s = suite_create("gpus");
     TCase *t = tcase_create("fast");
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, setup, scratch_leave);
     tcase_add_test(t, test_nvml_tells_what_gpus_there_are);
     tcase_add_test(t, test_nvml_parts_and_lost_gpus);
     tcase_add_loop_test(t, test_visible_devices_limit_the_list, 0, 17);

@@ -1,4 +1,4 @@
-/* links: launcher/lines launcher/logfile */
+/* links: tests/lib/scratch launcher/lines launcher/logfile */
 /* Lines out of bytes, prefixes, filters, last lines; and log files that are
  * changed for new ones, or whose disk is full. */
 #include <check.h>
@@ -13,6 +13,7 @@
 
 #include "launcher/lines.h"
 #include "launcher/logfile.h"
+#include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 
 /* -- lines ------------------------------------------------------------------
@@ -189,21 +190,12 @@ END_TEST
 /* -- log files --------------------------------------------------------------
  */
 
-static char root[] = "/tmp/check_lines.XXXXXX";
 static struct logfile f;
-
-static void setup(void)
-{
-    ck_assert_ptr_nonnull(mkdtemp(root));
-    ck_assert_int_eq(chdir(root), 0);
-}
 
 static void teardown(void)
 {
-    char command[64];
     logfile_close(&f);
-    (void)snprintf(command, sizeof(command), "rm -r %s", root);
-    ck_assert_int_eq(system(command), 0);
+    scratch_leave();
 }
 
 static const char *read_all(const char *path)
@@ -322,7 +314,7 @@ int main(void)
     tcase_add_loop_test(tc, test_lines_tail_is_bounded, 0, 201);
     suite_add_tcase(suite, tc);
     tc = tcase_create("files");
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, scratch_enter, teardown);
     tcase_add_test(tc, test_logfile_appends_behind_a_mark);
     tcase_add_test(tc, test_logfile_rotates_between_lines);
     tcase_add_test(tc, test_logfile_full_counts_and_goes_on);

@@ -1,4 +1,4 @@
-/* links: launcher/logfile launcher/lines */
+/* links: tests/lib/scratch launcher/logfile launcher/lines */
 /*
  * Files that are changed for new ones, where that goes and where it does not.
  */
@@ -12,26 +12,17 @@
 #include <unistd.h>
 
 #include "launcher/logfile.h"
+#include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 
 #define LIMIT 64
 
-static char root[] = "/tmp/check_logfile.XXXXXX";
 static struct logfile f;
-
-static void setup(void)
-{
-    ck_assert_ptr_nonnull(mkdtemp(root));
-    ck_assert_int_eq(chdir(root), 0);
-}
 
 static void teardown(void)
 {
-    char line[sizeof(root) + 16];
     logfile_close(&f);
-    (void)snprintf(line, sizeof(line), "rm -rf %s", root);
-    ck_assert_int_eq(chdir("/"), 0);
-    ck_assert_int_eq(system(line), 0);
+    scratch_leave();
 }
 
 static off_t size_of(const char *name)
@@ -139,7 +130,7 @@ int main(void)
 {
     Suite *suite = suite_create("logfile");
     TCase *tc = tcase_create("fast");
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, scratch_enter, teardown);
     tcase_add_test(
         tc, test_logfile_at_its_limit_becomes_the_newest_of_the_older_ones);
     tcase_add_test(tc, test_logfile_that_cannot_be_renamed_grows_on);

@@ -1,7 +1,6 @@
-/* clang-format off */
-/* links: tests/lib/rt_world worker_rt/env worker_rt/store worker_rt/store_ops rendezvous/daemon/store_server rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* links: tests/lib/rt_world worker_rt/env worker_rt/store */
+/* links: worker_rt/store_ops rendezvous/base/rng */
 /* libs: -luv */
-/* clang-format on */
 /*
  * libddp's client of the store, against the real server and against servers
  * that misbehave: values arrive, waits end, and every call ends by its
