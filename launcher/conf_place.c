@@ -3,7 +3,6 @@
  * GPUs are looked for only where something depends on them: that can take a
  * second.
  */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,6 @@
  */
 #include "launcher/drive.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

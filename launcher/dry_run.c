@@ -1,6 +1,5 @@
 #include "launcher/dry_run.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,5 @@
 /* Rank 0 of a preflight: gathers what all have found, judges, prints. */
 #include <cjson/cJSON.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

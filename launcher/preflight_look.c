@@ -2,10 +2,8 @@
 
 #include <ctype.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

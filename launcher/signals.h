@@ -5,7 +5,6 @@
 #define SIGNALS_H
 
 #include <signal.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 #define CHANNELS_MAX 256

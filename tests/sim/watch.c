@@ -2,7 +2,6 @@
  * The server's side, and the invariants of DESIGN 6 as somebody sees them who
  * looks at all nodes at once: what is sealed, who runs what, how it ends.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/sim/world.h"

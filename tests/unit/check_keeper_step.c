@@ -11,8 +11,6 @@
 #include <check.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "rendezvous/base/rng.h"

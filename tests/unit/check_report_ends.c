@@ -8,7 +8,6 @@
  * are, and the lines that tell of them.
  */
 #include <check.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

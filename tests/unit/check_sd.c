@@ -2,7 +2,6 @@
 /* Under systemd, which is played by sockets of our own. */
 #include <check.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
