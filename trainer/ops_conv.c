@@ -41,16 +41,6 @@ void ops_patches_backward(float *restrict dx,
                 }
 }
 
-void ops_weight_to_patches(float *to, const float *from, size_t O, size_t C)
-{
-    ops_turn(to, from, O, C, OPS_PATCH);
-}
-
-void ops_weight_from_patches(float *to, const float *from, size_t O, size_t C)
-{
-    ops_turn(to, from, O, OPS_PATCH, C);
-}
-
 /* -- batch norm ------------------------------------------------------------ */
 
 /* Rows are summed in blocks as floats, blocks as doubles: as fast as floats,

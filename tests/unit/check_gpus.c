@@ -1,13 +1,12 @@
 /* links: tests/lib/scratch */
 /* links: launcher/gpus launcher/nvml launcher/topology launcher/cpus */
 /* links: rendezvous/base/err */
-/* libs: -ldl */
+/* libs: -ldl -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
 /*
  * GPUs by a library that tests/lib/fake_nvml.c is made into, and by the
  * driver's files in a folder of the test's own.
  */
 #include <check.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,18 +19,6 @@
 #define TWO "GPU-aa 0:1b:0;GPU-bb 1:c3:0"
 
 static struct gpus g;
-
-/* What is loaded already under the library's name is what dlopen finds. */
-static void load_fake(void)
-{
-    char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 64);
-    ck_assert_int_gt(n, 0);
-    path[n] = '\0';
-    *strrchr(path, '/') = '\0';
-    (void)strcat(path, "/../lib/libnvidia-ml.so.1");
-    ck_assert_msg(dlopen(path, RTLD_NOW) != NULL, "%s", dlerror());
-}
 
 static void put(const char *name, const char *text)
 {
@@ -50,7 +37,6 @@ static void make(const char *dir)
 
 static void setup(void)
 {
-    load_fake();
     scratch_enter();
     make("dev");
     make("proc/driver/nvidia/gpus");
@@ -76,8 +62,7 @@ static const char *ids(void)
     return text;
 }
 
-/* -- the library ------------------------------------------------------------
- */
+/* -- the library ----------------------------------------------------------- */
 
 START_TEST(test_nvml_tells_what_gpus_there_are)
 {
@@ -192,8 +177,7 @@ START_TEST(test_nvml_without_a_driver_says_so)
 }
 END_TEST
 
-/* -- the driver's files ------------------------------------------------------
- */
+/* -- the driver's files ---------------------------------------------------- */
 
 START_TEST(test_driver_files_tell_where_there_is_no_library)
 {
