@@ -12,8 +12,7 @@
 #include "launcher/tourney.h"
 #include "rendezvous/base/log.h"
 
-/* -- gathering -------------------------------------------------------------
- */
+/* -- gathering ------------------------------------------------------------- */
 
 /* Rank 0: all that come in time; who is late may still be there by now. */
 static void gather(struct probe *p, struct preflight_report *r)
