@@ -169,8 +169,7 @@ void signal_comes(int signo)
 {
     step((struct agent_event){.kind = AGENT_SIGNAL, .signo = signo});
 }
-/* -- worlds ------------------------------------------------------------------
- */
+/* -- worlds ---------------------------------------------------------------- */
 
 /* Two workers, heartbeat 1 s, so a beat each 200 ms and leases of 800 ms. */
 static void setup(void)

@@ -65,8 +65,7 @@ struct schedule {
     int n_steps;
 };
 
-/* -- making a schedule --------------------------------------------------------
- */
+/* -- making a schedule ----------------------------------------------------- */
 
 static void add(struct schedule *p,
                 struct rng *rng,

@@ -6,8 +6,7 @@
 
 #include "tests/sim/world.h"
 
-/* -- invariants --------------------------------------------------------------
- */
+/* -- invariants ------------------------------------------------------------ */
 
 static int find_instance(struct sim *s, const char *id)
 {
@@ -261,8 +260,7 @@ void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
     in->end_epoch = n->end_epoch;
 }
 
-/* -- the server ---------------------------------------------------------------
- */
+/* -- the server ------------------------------------------------------------ */
 
 /* It may come back as a newcomer, if it never heard of the order. */
 static void forget_drain(struct sim *s, const char *name)
@@ -376,8 +374,7 @@ void server_tick(struct sim *s, int64_t lag_us)
         sim_break(s, "the server has a deadline that no tick clears");
 }
 
-/* -- orders ------------------------------------------------------------------
- */
+/* -- orders ---------------------------------------------------------------- */
 
 static bool give_order(struct sim *s, const struct msg *m)
 {

@@ -229,8 +229,7 @@ START_TEST(test_agent_refused_by_the_server_goes_and_does_not_come_back)
 }
 END_TEST
 
-/* -- progress and the budget ------------------------------------------------
- */
+/* -- progress and the budget ----------------------------------------------- */
 
 /* Whether any worker of the round got on goes with `ready`. */
 START_TEST(test_agent_ready_tells_of_progress)

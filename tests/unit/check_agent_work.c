@@ -171,8 +171,7 @@ START_TEST(test_agent_spawn_failure_of_the_first_worker_is_ready_at_once)
 }
 END_TEST
 
-/* -- asked to leave ---------------------------------------------------------
- */
+/* -- asked to leave -------------------------------------------------------- */
 
 static void stop_gracefully(int64_t round)
 {

@@ -327,8 +327,7 @@ START_TEST(test_view_colours_only_where_asked)
 }
 END_TEST
 
-/* -- small things ------------------------------------------------------------
- */
+/* -- small things ---------------------------------------------------------- */
 
 START_TEST(test_text_spans)
 {

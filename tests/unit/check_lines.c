@@ -15,8 +15,7 @@
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 
-/* -- lines ------------------------------------------------------------------
- */
+/* -- lines ----------------------------------------------------------------- */
 
 static const struct {
     const char *data;
@@ -130,8 +129,7 @@ START_TEST(test_lines_clean_makes_utf8)
 }
 END_TEST
 
-/* -- the end of a stream ----------------------------------------------------
- */
+/* -- the end of a stream --------------------------------------------------- */
 
 static void put(struct lines_tail *t, const char *text)
 {
@@ -186,8 +184,7 @@ START_TEST(test_lines_tail_is_bounded)
 }
 END_TEST
 
-/* -- log files --------------------------------------------------------------
- */
+/* -- log files ------------------------------------------------------------- */
 
 static struct logfile f;
 

@@ -22,8 +22,7 @@ static const struct safetensors_pair pairs[] = {
     {"", ""},
 };
 
-/* -- writing, and reading it again ------------------------------------------
- */
+/* -- writing, and reading it again ----------------------------------------- */
 
 static uint64_t size_of(const struct buf *b)
 {

@@ -95,8 +95,7 @@ static void setup(void)
     put("-1\n", "sys/bus/pci/devices/0000:3c:00.0/numa_node");
 }
 
-/* -- sets --------------------------------------------------------------------
- */
+/* -- sets ------------------------------------------------------------------ */
 
 START_TEST(test_cpus_lists_are_read_and_written)
 {
@@ -131,8 +130,7 @@ START_TEST(test_cpus_long_lists_are_cut)
 }
 END_TEST
 
-/* -- the quota ----------------------------------------------------------------
- */
+/* -- the quota ------------------------------------------------------------- */
 
 static const struct {
     const char *cgroup, *mountinfo;
@@ -181,8 +179,7 @@ START_TEST(test_cpus_quota_is_found)
 }
 END_TEST
 
-/* -- binding ------------------------------------------------------------------
- */
+/* -- binding --------------------------------------------------------------- */
 
 static const struct {
     enum topology_mode mode;

@@ -57,7 +57,7 @@ static bool holds(char *const *env, const char *entry)
     return false;
 }
 
-/* TORCHRUN.md 2, the whole list. */
+/* All that torchrun gives a worker, and what only we do. */
 static const char *const wanted[] = {
     "RANK=6",
     "WORLD_SIZE=12",
