@@ -121,8 +121,8 @@ RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_nccl \
 	comm_wire comm_meet gpu beat snapshot snapshot_load snapshot_save \
 	image folder slots shelf keeper keeper_load staging safetensors sampler) \
 	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)
-TRAINER  := $(addprefix trainer/,main options data model device ops_cpu \
-	ops_conv optim plot progress taken keep resume $(if $(NVCC),,cuda_none))
+TRAINER  := $(addprefix trainer/,main setup train peers options data model \
+	device ops_cpu ops_conv optim plot progress taken keep resume $(if $(NVCC),,cuda_none))
 # The CUDA half: objects of nvcc's.
 CUDA_HALF := $(addprefix trainer/,cuda cuda_linear cuda_conv cuda_optim)
 TRAINER_CUDA := $(if $(NVCC),$(CUDA_HALF))

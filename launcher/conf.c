@@ -22,8 +22,7 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
 
-/* -- nodes and workers ------------------------------------------------------
- */
+/* -- nodes and workers ----------------------------------------------------- */
 
 static int
 check_nnodes(struct conf *c, const struct opts *o, struct ddp_err *err)
@@ -56,8 +55,7 @@ check_nnodes(struct conf *c, const struct opts *o, struct ddp_err *err)
     return 0;
 }
 
-/* -- names ------------------------------------------------------------------
- */
+/* -- names ----------------------------------------------------------------- */
 
 /* Copies a name that will stand in logs and in the names of files. */
 static int copy_name(const struct opts *o,
@@ -112,8 +110,7 @@ check_names(struct conf *c, const struct opts *o, struct ddp_err *err)
     return 0;
 }
 
-/* -- the rest of the options ------------------------------------------------
- */
+/* -- the rest of the options ----------------------------------------------- */
 
 static int
 check_log_dir(struct conf *c, const struct opts *o, struct ddp_err *err)
@@ -384,8 +381,7 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
     return 0;
 }
 
-/* -- preflight --------------------------------------------------------------
- */
+/* -- preflight ------------------------------------------------------------- */
 
 /* What a preflight tells to all nodes instead of ending on one. */
 static bool is_problem(enum ddp_code code)
@@ -436,8 +432,7 @@ become_preflight(struct conf *c, const struct opts *o, struct ddp_err *err)
     return conf_probe(c, err);
 }
 
-/* -- what may not be meant so ------------------------------------------------
- */
+/* -- what may not be meant so ---------------------------------------------- */
 
 /* A run may go on for weeks before the report is written. */
 static void note_report(struct conf *c)
@@ -476,8 +471,7 @@ static void note_output(struct conf *c, const struct opts *o)
     note_report(c);
 }
 
-/* -- all of it --------------------------------------------------------------
- */
+/* -- all of it ------------------------------------------------------------- */
 
 int conf_init(struct conf *c,
               const struct opts *o,

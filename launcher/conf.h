@@ -13,9 +13,9 @@
 #include <stdint.h>
 
 #include "launcher/conf_output.h"
+#include "launcher/hang.h"
 #include "launcher/nvml.h"
 #include "launcher/topology.h"
-#include "launcher/hang.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/opts.h"
 
@@ -167,17 +167,5 @@ void conf_free(struct conf *c);
 /* Whether the workers' store is at the rendezvous's own port where this node
  * serves the rendezvous: MASTER_PORT is the endpoint's port then. */
 bool conf_shares_port(const struct conf *c);
-
-/*
- * "host", "host:port", "[v6]", "[v6]:port", blanks around it trimmed: the port
- * is behind the last colon, `default_port` if there is none; an empty host is
- * localhost. `what` names the option in the error (DDP_E_USAGE).
- */
-int conf_endpoint(const char *text,
-                  const char *what,
-                  int default_port,
-                  char host[256],
-                  int *port,
-                  struct ddp_err *err);
 
 #endif

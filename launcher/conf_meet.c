@@ -10,8 +10,7 @@
 
 #define HOST_MAX 255
 
-/* -- where to meet ----------------------------------------------------------
- */
+/* -- where to meet --------------------------------------------------------- */
 
 /* A name or an address without brackets: letters of the three kinds of them,
  * and % for an IPv6 zone. */
@@ -99,12 +98,17 @@ static int split_plain(const char *text,
     return check_host(text, len, ":%", host, err);
 }
 
-int conf_endpoint(const char *text,
-                  const char *what,
-                  int default_port,
-                  char host[256],
-                  int *port,
-                  struct ddp_err *err)
+/*
+ * "host", "host:port", "[v6]", "[v6]:port", blanks around it trimmed: the port
+ * is behind the last colon, `default_port` if there is none; an empty host is
+ * localhost. `what` names the option in the error (DDP_E_USAGE).
+ */
+static int read_endpoint(const char *text,
+                         const char *what,
+                         int default_port,
+                         char host[256],
+                         int *port,
+                         struct ddp_err *err)
 {
     char copy[HOST_MAX + 16];
     const char *port_text = NULL;
@@ -230,7 +234,7 @@ find_endpoint(struct conf *c, const struct opts *o, struct ddp_err *err)
         char name[64];
         if (check_host_said(c, o, err) < 0)
             return -1;
-        return conf_endpoint(opts_text(o, OPTIONS_rdzv_endpoint),
+        return read_endpoint(opts_text(o, OPTIONS_rdzv_endpoint),
                              opts_where(o, OPTIONS_rdzv_endpoint, name), port,
                              c->endpoint_host, &c->endpoint_port, err);
     }

@@ -36,8 +36,7 @@ static int read_number(const char **p, int max)
     return (int)n;
 }
 
-/* -- which streams ----------------------------------------------------------
- */
+/* -- which streams --------------------------------------------------------- */
 
 /* "0".."3" for all ranks, or "RANK:0..3,..." for some (torchrun: Std). A rank
  * that this node does not have is no mistake: the line is the same on all. */
@@ -102,8 +101,7 @@ static int check_shown(struct conf_output *c,
     return 0;
 }
 
-/* -- filters ----------------------------------------------------------------
- */
+/* -- filters --------------------------------------------------------------- */
 
 static bool add_filter(struct conf_filters *f, const char *text, size_t len)
 {
@@ -148,8 +146,7 @@ static int check_filters(struct conf_filters *f,
     return blame(o, id, err);
 }
 
-/* -- files ------------------------------------------------------------------
- */
+/* -- files ----------------------------------------------------------------- */
 
 static bool read_size(const char **p, int64_t *size)
 {
@@ -203,8 +200,7 @@ static int check_path(
     return blame(o, id, err);
 }
 
-/* -- all of it --------------------------------------------------------------
- */
+/* -- all of it ------------------------------------------------------------- */
 
 /* An empty one is none, wherever it stands, as under torchrun. */
 static int

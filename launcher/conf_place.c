@@ -3,7 +3,6 @@
  * GPUs are looked for only where something depends on them: that can take a
  * second.
  */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +41,7 @@ static void forget_gpus(struct place *p)
     p->gpus = NULL;
 }
 
-/* -- --gpus -----------------------------------------------------------------
- */
+/* -- --gpus ---------------------------------------------------------------- */
 
 struct id_list {
     char text[CONF_GPUS_MAX];
@@ -156,8 +154,7 @@ static int check_gpus(struct place *p)
     return 0;
 }
 
-/* -- --nproc_per_node -------------------------------------------------------
- */
+/* -- --nproc_per_node ------------------------------------------------------ */
 
 /* CPUs that this process may use: by its affinity and its cgroup's quota. */
 static int count_cpus(void)
@@ -194,8 +191,7 @@ static int check_nproc(struct place *p)
     return n > 0 ? 0 : conf_blame(p->o, OPTIONS_nproc_per_node, p->err);
 }
 
-/* -- --virtual_local_rank ---------------------------------------------------
- */
+/* -- --virtual_local_rank -------------------------------------------------- */
 
 /* Each worker sees one GPU: the one whose place in the list is its local rank.
  * Where there is no list, the one with that number, as under torchrun. */
@@ -223,8 +219,7 @@ static int check_virtual(struct place *p)
     return 0;
 }
 
-/* -- --numa_binding ---------------------------------------------------------
- */
+/* -- --numa_binding -------------------------------------------------------- */
 
 static int read_mode(struct place *p)
 {

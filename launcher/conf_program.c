@@ -7,8 +7,7 @@
 #include "launcher/preflight.h"
 #include "launcher/program.h"
 
-/* -- the program ------------------------------------------------------------
- */
+/* -- the program ----------------------------------------------------------- */
 
 /* Copies of `head` and `tail`, both ending with NULL, as one vector; the second
  * of the tail may be left out. */

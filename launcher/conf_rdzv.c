@@ -11,8 +11,7 @@
 #define HEARTBEAT_MIN_US (300 * MONO_MS)
 #define HEARTBEAT_MAX_US (3600 * MONO_S)
 
-/* -- --rdzv_conf ------------------------------------------------------------
- */
+/* -- --rdzv_conf ----------------------------------------------------------- */
 
 /* What the keys said; a duration is 0, is_host -1, where they said nothing. */
 struct keys {
@@ -246,7 +245,6 @@ static void set_durations(struct conf *c, const struct keys *k)
     c->reconnect_timeout_us = or_seconds(k->reconnect_us, 600);
 }
 
-/* After check_meeting: the backend is known. */
 int conf_rdzv_conf(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
     struct keys k = {.is_host = -1};

@@ -1,9 +1,6 @@
 #include "launcher/cpus.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <sched.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

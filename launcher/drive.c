@@ -9,7 +9,6 @@
  */
 #include "launcher/drive.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -513,12 +512,51 @@ static void open_handles(struct drive *d)
     d->timer.data = d->guard_poll.data = d->sigchld.data = d->chore.data = d;
 }
 
+/* All that it drives. What is needed to join comes to `join`. */
+static void open_rooms(struct drive *d,
+                       const struct spawn_origin *origin,
+                       struct msg_join *join)
+{
+    struct ddp_err err;
+    int port = store_host_open(&d->store, &d->loop, d->conf, &err);
+    if (port < 0)
+        fatalx(ddp_code_exit(err.code), "%s", err.text);
+    fill_join(d, port, join);
+    sweep_init(&d->sweep, &d->loop, &sweep_handler, d);
+    d->link = link_new(&d->loop, d->conf, d->guard_fd, &link_handler, d,
+                       d->store.give, d->debug);
+    d->output = output_new(d->conf);
+    journal_init(&d->journal, d->conf, d->output, join->name, d->start_us);
+    d->crew = crew_new(&d->loop, d->conf, origin, d->output, &crew_handler, d);
+    if (d->conf->output.events[0] != '\0')
+        d->first_beat = first_beat_new(&d->loop, d->crew, d->conf->nproc,
+                                       &first_beat_handler, d);
+    d->health = health_new(&d->loop, d->conf, &health_handler, d);
+    d->lookout = lookout_new(&d->loop, d->conf, d->crew, &lookout_handler, d);
+}
+
+/* All is over: tells whoever wants to know, and cleans up. */
+static void close_rooms(struct drive *d, const char *node)
+{
+    const struct agent_verdict *v = &d->verdict;
+    const char *folder = crew_folder(d->crew);
+    journal_finish(&d->journal, v->status, mono_now_us());
+    output_finish(d->output, v->status != 0, d->guard_fd);
+    report_end(d->conf, v, &d->journal, folder);
+    if (d->conf->output.report[0] != '\0')
+        report_write(d->conf, v, &d->journal, folder);
+    const struct msg_end *end = &v->end;
+    if (v->ended && strcmp(end->node, node) == 0)
+        crew_pass_on(d->crew, (int)end->local_rank, (pid_t)end->pid,
+                     (int)(end->signal > 0 ? -end->signal : end->code));
+    crew_clean(d->crew);
+}
+
 int drive_run(const struct conf *conf,
               const struct spawn_origin *origin,
               int guard_fd)
 {
     static struct drive d; /* large; there is one */
-    struct ddp_err err;
     struct agent_conf ac = {.shutdown_us = conf->shutdown_timeout_us,
                             .last_words = conf->signals,
                             .checks = conf->health_check[0] != '\0' ||
@@ -534,34 +572,11 @@ int drive_run(const struct conf *conf,
     if (uv_loop_init(&d.loop) != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot start an event loop");
     open_handles(&d);
-    int port = store_host_open(&d.store, &d.loop, conf, &err);
-    if (port < 0)
-        fatalx(ddp_code_exit(err.code), "%s", err.text);
-    fill_join(&d, port, &ac.join);
-    sweep_init(&d.sweep, &d.loop, &sweep_handler, &d);
-    d.link = link_new(&d.loop, conf, guard_fd, &link_handler, &d, d.store.give,
-                      d.debug);
-    d.output = output_new(conf);
-    journal_init(&d.journal, conf, d.output, ac.join.name, d.start_us);
-    d.crew = crew_new(&d.loop, conf, origin, d.output, &crew_handler, &d);
-    if (conf->output.events[0] != '\0')
-        d.first_beat = first_beat_new(&d.loop, d.crew, conf->nproc,
-                                      &first_beat_handler, &d);
-    d.health = health_new(&d.loop, conf, &health_handler, &d);
-    d.lookout = lookout_new(&d.loop, conf, d.crew, &lookout_handler, &d);
+    open_rooms(&d, origin, &ac.join);
     agent_init(&d.agent, &ac);
     struct agent_event start = {.kind = AGENT_START};
     step(&d, &start);
     (void)uv_run(&d.loop, UV_RUN_DEFAULT);
-    journal_finish(&d.journal, d.verdict.status, mono_now_us());
-    output_finish(d.output, d.verdict.status != 0, guard_fd);
-    report_end(conf, &d.verdict, &d.journal, crew_folder(d.crew));
-    if (conf->output.report[0] != '\0')
-        report_write(conf, &d.verdict, &d.journal, crew_folder(d.crew));
-    const struct msg_end *end = &d.verdict.end;
-    if (d.verdict.ended && strcmp(end->node, ac.join.name) == 0)
-        crew_pass_on(d.crew, (int)end->local_rank, (pid_t)end->pid,
-                     (int)(end->signal > 0 ? -end->signal : end->code));
-    crew_clean(d.crew);
+    close_rooms(&d, ac.join.name);
     return d.verdict.status;
 }

@@ -1,6 +1,5 @@
 #include "launcher/dry_run.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -48,8 +47,7 @@ struct dry {
     int commons;
 };
 
-/* -- one value --------------------------------------------------------------
- */
+/* -- one value ------------------------------------------------------------- */
 
 /* As a shell would take it for one word. */
 static void put_word(FILE *f, const char *word)
@@ -124,8 +122,7 @@ static void put_entry(const struct dry *d, const char *entry, int local_rank)
     fputc('\n', d->f);
 }
 
-/* -- environments ------------------------------------------------------------
- */
+/* -- environments ---------------------------------------------------------- */
 
 static bool holds(char *const *env, const char *entry)
 {
@@ -170,8 +167,7 @@ static void put_own(const struct dry *d, int local_rank)
             put_entry(d, *p, local_rank);
 }
 
-/* -- the whole ---------------------------------------------------------------
- */
+/* -- the whole ------------------------------------------------------------- */
 
 static void put_head(const struct dry *d)
 {

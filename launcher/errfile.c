@@ -151,8 +151,8 @@ static const char *text_of(const cJSON *item)
     return cJSON_IsString(item) ? item->valuestring : NULL;
 }
 
-/* {"message": "text"} or {"message": {"message": "text", ...}}, TORCHRUN.md 3
- */
+/* {"message": "text"} or {"message": {"message": "text", ...}}: torch,
+ * distributed/elastic/multiprocessing/errors/error_handler.py. */
 static const char *find_text(const cJSON *root)
 {
     const cJSON *message = cJSON_GetObjectItemCaseSensitive(root, "message");

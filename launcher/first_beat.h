@@ -6,7 +6,6 @@
 #ifndef FIRST_BEAT_H
 #define FIRST_BEAT_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 

@@ -35,8 +35,7 @@ struct hang_sample {
 struct hang_worker {
     bool alive;
     bool beats;
-    bool
-        anew; /* its clock began anew after a pause, and it has not moved yet */
+    bool anew; /* it has not moved yet since its clock began anew (a pause) */
     struct hang_sample seen;
     int64_t moved_us;  /* when progress of any kind was last seen */
     int64_t beaten_us; /* ... a write to its progress file */

@@ -32,8 +32,7 @@ void journal_init(struct journal *j,
                conf->nproc);
 }
 
-/* -- lines ------------------------------------------------------------------
- */
+/* -- lines ----------------------------------------------------------------- */
 
 static void utc_now(char text[40])
 {
@@ -128,8 +127,7 @@ static void add_end(struct event *e, int code, int signal)
         journal_add_end(&e->json, code, signal);
 }
 
-/* -- sums -------------------------------------------------------------------
- */
+/* -- sums ------------------------------------------------------------------ */
 
 static void count_time(struct journal *j, int64_t now_us)
 {
@@ -149,8 +147,7 @@ static void set_running(struct journal *j, bool running, int64_t now_us)
     j->running = running;
 }
 
-/* -- events -----------------------------------------------------------------
- */
+/* -- events ---------------------------------------------------------------- */
 
 static int kind_of(enum note_kind kind)
 {

@@ -60,8 +60,7 @@ size_t lines_fit(const char *data, size_t len, int64_t size, int64_t limit)
     return newline == NULL ? len : (size_t)(newline - data) + 1;
 }
 
-/* -- prefixes ---------------------------------------------------------------
- */
+/* -- prefixes -------------------------------------------------------------- */
 
 struct name {
     const char *name;
@@ -123,8 +122,7 @@ size_t lines_fill(const char *template,
     return n;
 }
 
-/* -- the end of a stream ----------------------------------------------------
- */
+/* -- the end of a stream --------------------------------------------------- */
 
 void lines_tail_put(struct lines_tail *t, const char *data, size_t len)
 {
@@ -163,8 +161,7 @@ size_t lines_tail_get(const struct lines_tail *t, char *out)
     return have - from;
 }
 
-/* -- UTF-8 ------------------------------------------------------------------
- */
+/* -- UTF-8 ----------------------------------------------------------------- */
 
 /* Length of the character at p[0..len), 0 if there is none. RFC 3629. */
 static size_t character(const unsigned char *p, size_t len)

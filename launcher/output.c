@@ -78,8 +78,7 @@ struct output *output_new(const struct conf *conf)
     return o;
 }
 
-/* -- the relay --------------------------------------------------------------
- */
+/* -- the relay ------------------------------------------------------------- */
 
 static void run_relay(const struct helper_fds *fds, const void *arg)
 {
@@ -188,8 +187,7 @@ static bool send_word(struct output *o,
     return false;
 }
 
-/* -- a worker's streams -----------------------------------------------------
- */
+/* -- a worker's streams ---------------------------------------------------- */
 
 /* Programs that ask whether stderr is a terminal get the answer that they would
  * get without us. Raw: what comes out is what went in. */
@@ -344,8 +342,7 @@ int output_open(struct output *o,
     return rc;
 }
 
-/* -- asking -----------------------------------------------------------------
- */
+/* -- asking ---------------------------------------------------------------- */
 
 /* One wait for a relay that is stuck: it is asked again when the answer that
  * came too late is there. */
@@ -386,8 +383,7 @@ void output_event(struct output *o, const char *line)
         (void)send_word(o, &w, RELAY_WORD_SIZE((size_t)n + 1), NULL, 0);
 }
 
-/* -- its end ----------------------------------------------------------------
- */
+/* -- its end --------------------------------------------------------------- */
 
 pid_t output_pid(const struct output *o)
 {

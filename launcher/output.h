@@ -7,7 +7,6 @@
 #define OUTPUT_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <sys/types.h>
 
 #include "launcher/conf.h"

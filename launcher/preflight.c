@@ -19,8 +19,7 @@ int preflight_prepare(const struct conf *conf, struct ddp_err *err)
     return ddp_err_sys(err, DDP_E_NOMEM, "no memory for the environment");
 }
 
-/* -- the others ------------------------------------------------------------
- */
+/* -- the others ------------------------------------------------------------ */
 
 static int follow(struct probe *p, struct ddp_err *err)
 {

@@ -61,8 +61,7 @@ static const struct field link_fields[] = {
 #define NODE_FIELDS (sizeof(node_fields) / sizeof(node_fields[0]))
 #define LINK_FIELDS (sizeof(link_fields) / sizeof(link_fields[0]))
 
-/* -- writing ---------------------------------------------------------------
- */
+/* -- writing --------------------------------------------------------------- */
 
 static cJSON *write_all(const void *from, const struct field *f, size_t n)
 {
@@ -101,8 +100,7 @@ char *preflight_links_text(const struct preflight_link *links, int n)
     return print(array);
 }
 
-/* -- reading ---------------------------------------------------------------
- */
+/* -- reading --------------------------------------------------------------- */
 
 static void copy_text(char *to, size_t size, const char *from)
 {

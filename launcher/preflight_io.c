@@ -14,8 +14,7 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/net/addr.h"
 
-/* -- waiting ---------------------------------------------------------------
- */
+/* -- waiting --------------------------------------------------------------- */
 
 static volatile sig_atomic_t told_to_end;
 static sigset_t while_waiting; /* what is blocked in a wait */
@@ -72,8 +71,7 @@ int preflight_io_wait(int fd,
     }
 }
 
-/* -- connecting ------------------------------------------------------------
- */
+/* -- connecting ------------------------------------------------------------ */
 
 static int refused(int why, struct ddp_err *err)
 {
@@ -144,8 +142,7 @@ int preflight_io_dial(const char *host,
     return -1;
 }
 
-/* -- bytes -----------------------------------------------------------------
- */
+/* -- bytes ----------------------------------------------------------------- */
 
 static int broken(ssize_t n, struct ddp_err *err)
 {

@@ -21,8 +21,7 @@
 #define FILES_FEW  4096
 #define SHM_FEW    (INT64_C(1) << 30)
 
-/* -- sentences -------------------------------------------------------------
- */
+/* -- sentences ------------------------------------------------------------- */
 
 struct judge {
     const struct preflight_report *r;
@@ -79,8 +78,7 @@ static const char *end_names(struct names *names)
     return names->text;
 }
 
-/* -- bad links -------------------------------------------------------------
- */
+/* -- bad links ------------------------------------------------------------- */
 
 /* A way in which links are bad, and how it is said of all links to a node, of
  * all from it, and of one or both directions of a pair. */
@@ -344,8 +342,7 @@ static void judge_links(const struct preflight_report *r,
     free(j.told);
 }
 
-/* -- nodes -----------------------------------------------------------------
- */
+/* -- nodes ----------------------------------------------------------------- */
 
 static void judge_missing(const struct preflight_report *r,
                           struct preflight_findings *f)
@@ -443,8 +440,7 @@ static void judge_clocks(const struct preflight_report *r,
     }
 }
 
-/* -- what should be the same -----------------------------------------------
- */
+/* -- what should be the same ----------------------------------------------- */
 
 #define FACT(field)                                                            \
     static const char *text_of_##field(const struct preflight_node *n,         \

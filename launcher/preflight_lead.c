@@ -1,6 +1,5 @@
 /* Rank 0 of a preflight: gathers what all have found, judges, prints. */
 #include <cjson/cJSON.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +12,7 @@
 #include "launcher/tourney.h"
 #include "rendezvous/base/log.h"
 
-/* -- gathering -------------------------------------------------------------
- */
+/* -- gathering ------------------------------------------------------------- */
 
 /* Rank 0: all that come in time; who is late may still be there by now. */
 static void gather(struct probe *p, struct preflight_report *r)

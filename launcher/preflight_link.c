@@ -52,8 +52,7 @@ static int failed(struct measure *m,
     return 0;
 }
 
-/* -- pings -----------------------------------------------------------------
- */
+/* -- pings ----------------------------------------------------------------- */
 
 static int64_t wall_us(void)
 {
@@ -116,8 +115,7 @@ static int pings(struct measure *m, struct ddp_err *err)
     return 0;
 }
 
-/* -- bandwidth -------------------------------------------------------------
- */
+/* -- bandwidth ------------------------------------------------------------- */
 
 static uint64_t acked(int fd)
 {
@@ -191,8 +189,7 @@ static int push(struct measure *m, struct ddp_err *err)
     return 0;
 }
 
-/* -- the whole -------------------------------------------------------------
- */
+/* -- the whole ------------------------------------------------------------- */
 
 static int64_t path_mtu(int fd)
 {

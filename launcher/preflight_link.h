@@ -26,9 +26,6 @@ pid_t preflight_responder_start(int listen_fd,
                                 const char *secret,
                                 struct ddp_err *err);
 
-/* Serves here; returns only where it can wait for nothing more. */
-void preflight_responder_serve(int listen_fd, const char *secret);
-
 /*
  * Measures the way to addr:port and fills state, code, reason and the numbers
  * of `link`. Takes PREFLIGHT_LINK_MOST_US at most. 0, also where the way is

@@ -2,10 +2,8 @@
 
 #include <ctype.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +17,7 @@
 #include "launcher/gpus.h"
 #include "rendezvous/net/addr.h"
 
-/* -- interfaces ------------------------------------------------------------
- */
+/* -- interfaces ------------------------------------------------------------ */
 
 bool preflight_ifname_matches(const char *list, const char *iface)
 {
@@ -141,8 +138,7 @@ static void look_at_network(struct preflight_node *n)
     freeifaddrs(all);
 }
 
-/* -- versions --------------------------------------------------------------
- */
+/* -- versions -------------------------------------------------------------- */
 
 /* "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  ..." */
 static void look_at_driver(char *text, size_t size)
@@ -186,8 +182,7 @@ static void look_at_gpus(char *text, size_t size)
                        gpus.gpu[0].name);
 }
 
-/* -- limits ----------------------------------------------------------------
- */
+/* -- limits ---------------------------------------------------------------- */
 
 static void look_at_limits(struct preflight_node *n)
 {

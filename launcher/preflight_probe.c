@@ -21,8 +21,7 @@ const char *probe_env(const char *name)
     return value != NULL ? value : "";
 }
 
-/* -- the store -------------------------------------------------------------
- */
+/* -- the store ------------------------------------------------------------- */
 
 const char *probe_key(char key[PROBE_KEY_MAX], const char *fmt, ...)
 {
@@ -74,8 +73,7 @@ void probe_write_error(const char *text)
     free(line);
 }
 
-/* -- beginning -------------------------------------------------------------
- */
+/* -- beginning ------------------------------------------------------------- */
 
 static int env_number(const char *name, int max, struct ddp_err *err)
 {
@@ -153,8 +151,7 @@ int probe_introduce(struct probe *p, struct ddp_err *err)
                           preflight_node_text(&p->self), err);
 }
 
-/* -- who is there ----------------------------------------------------------
- */
+/* -- who is there ---------------------------------------------------------- */
 
 int probe_read_node(struct probe *p,
                     int rank,
@@ -211,8 +208,7 @@ int probe_agree(struct probe *p, struct ddp_err *err)
                : ddp_err_set(err, DDP_E_NOMEM, "no memory for links");
 }
 
-/* -- measuring -------------------------------------------------------------
- */
+/* -- measuring ------------------------------------------------------------- */
 
 /* Where the other has one address only it is used for both. */
 static int measure_net(struct probe *p,
@@ -311,8 +307,7 @@ int probe_play(struct probe *p, struct ddp_err *err)
     return rc;
 }
 
-/* -- a second look ---------------------------------------------------------
- */
+/* -- a second look --------------------------------------------------------- */
 
 static int measure_again(struct probe *p,
                          int k,

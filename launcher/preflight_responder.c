@@ -49,8 +49,7 @@ static void drop(struct client *c)
     c->fd = -1;
 }
 
-/* -- frames ----------------------------------------------------------------
- */
+/* -- frames ---------------------------------------------------------------- */
 
 /* 16 bytes into an empty socket: they fit, or the peer does not read. */
 static bool answer(struct client *c)
@@ -109,8 +108,7 @@ static bool read_some(const struct responder *r, struct client *c)
     return c->got < wanted(c) || take(r, c);
 }
 
-/* -- connections -----------------------------------------------------------
- */
+/* -- connections ----------------------------------------------------------- */
 
 static struct client *place_for_one(struct responder *r)
 {
@@ -149,7 +147,8 @@ static void drop_silent(struct responder *r)
     }
 }
 
-void preflight_responder_serve(int listen_fd, const char *secret)
+/* Returns only where it can wait for nothing more. */
+static void serve(int listen_fd, const char *secret)
 {
     static struct responder r;
     memset(&r, 0, sizeof(r));
@@ -190,6 +189,6 @@ pid_t preflight_responder_start(int listen_fd,
         return pid;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() == parent)
-        preflight_responder_serve(listen_fd, secret);
+        serve(listen_fd, secret);
     _exit(0);
 }

@@ -48,8 +48,7 @@ int preflight_store_connect(struct preflight_store *s,
     return 0;
 }
 
-/* -- one request, one reply ------------------------------------------------
- */
+/* -- one request, one reply ------------------------------------------------ */
 
 enum reply {
     REPLY_NONE,

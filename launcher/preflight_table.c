@@ -12,8 +12,7 @@
 #define TABLE_MAX 16 /* more nodes get the worst links instead */
 #define WORST     10
 
-/* -- numbers ---------------------------------------------------------------
- */
+/* -- numbers --------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3))) static void
 put(char text[24], const char *fmt, ...)
@@ -88,8 +87,7 @@ static void squeeze(char *text)
         *rest = '\0';
 }
 
-/* -- nodes -----------------------------------------------------------------
- */
+/* -- nodes ----------------------------------------------------------------- */
 
 /* One row for each address of a node; its second one has no name. */
 static void print_place(const struct preflight_report *r,
@@ -131,8 +129,7 @@ static void print_nodes(const struct preflight_report *r, FILE *out)
                             out);
 }
 
-/* -- words into lines ------------------------------------------------------
- */
+/* -- words into lines ------------------------------------------------------ */
 
 /* Prints `text` behind `head`, broken at blanks, under itself. */
 static void print_wrapped(const char *head, const char *text, FILE *out)
@@ -180,8 +177,7 @@ static void print_facts(const struct preflight_report *r, FILE *out)
                 (double)least / (double)(1 << 30));
 }
 
-/* -- pairs -----------------------------------------------------------------
- */
+/* -- pairs ----------------------------------------------------------------- */
 
 enum what {
     WHAT_RTT,
@@ -258,8 +254,7 @@ static void print_matrix(const struct preflight_report *r,
     }
 }
 
-/* -- many nodes ------------------------------------------------------------
- */
+/* -- many nodes ------------------------------------------------------------ */
 
 static int by_rate(const void *a, const void *b)
 {
@@ -341,8 +336,7 @@ static bool has_links(const struct preflight_report *r, enum preflight_net net)
     return false;
 }
 
-/* -- the whole -------------------------------------------------------------
- */
+/* -- the whole ------------------------------------------------------------- */
 
 static void print_findings(const struct preflight_findings *f, FILE *out)
 {

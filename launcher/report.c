@@ -100,8 +100,7 @@ void report_time(int64_t ago_us, char *text, size_t size)
         text[0] = '\0';
 }
 
-/* -- the end ----------------------------------------------------------------
- */
+/* -- the end --------------------------------------------------------------- */
 
 /* "12.3 s"; "0.017 s" */
 static const char *seconds(int64_t us, char text[40])

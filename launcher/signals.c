@@ -10,7 +10,8 @@ static const int takeable[] = {
     SIGALRM, SIGPWR, SIGXCPU, SIGXFSZ, SIGPROF, SIGVTALRM,
 };
 
-int signals_find(const char *name)
+/* 0 where it is none of these. */
+static int find(const char *name)
 {
     if (strncasecmp(name, "SIG", 3) == 0)
         name += 3;
@@ -54,7 +55,7 @@ uint64_t signals_read(const char *list, char *odd, size_t cap)
             n = sizeof(name) - 1;
         memcpy(name, p, n);
         name[n] = '\0';
-        int signo = signals_find(name);
+        int signo = find(name);
         if (signo > 0)
             set |= SIGNALS_BIT(signo);
         else if (n > 0)

@@ -5,7 +5,6 @@
 #define SIGNALS_H
 
 #include <signal.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,20 +15,15 @@
     (SIGNALS_BIT(SIGTERM) | SIGNALS_BIT(SIGINT) | SIGNALS_BIT(SIGHUP) |        \
      SIGNALS_BIT(SIGQUIT))
 
-/*
- * The signal with this name, "SIGUSR1" or "usr1"; 0 where there is none, or
- * where a launcher cannot take it: it cannot be caught (KILL, STOP), tells of
- * a fault of its own (SEGV), or is needed (CHLD, PIPE, and those of job
- * control).
- */
-int signals_find(const char *name);
-
 /* "SIGTERM"; "SIG?" where the number has no name. Valid until the next call. */
 const char *signals_name(int signo);
 
 /*
- * Reads a list with commas. What is no name is left out and written to `odd`,
- * with commas, cut where it is too long ("" where there is none).
+ * Reads a list of names with commas, "SIGUSR1" or "usr1". What is none, or of a
+ * signal that a launcher cannot take, is left out and written to `odd`, with
+ * commas, cut where it is too long ("" where there is none). It cannot take
+ * what cannot be caught (KILL, STOP), tells of a fault of its own (SEGV), or is
+ * needed (CHLD, PIPE, and those of job control).
  */
 uint64_t signals_read(const char *list, char *odd, size_t cap);
 

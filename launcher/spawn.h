@@ -1,7 +1,6 @@
 /*
  * launcher/spawn: starting one worker. Our own fork and pidfd: uv_spawn has no
- * parent-death signal, no pidfd, no way to choose what the child inherits
- * (DEPENDENCIES.md 6).
+ * parent-death signal, no pidfd, no way to choose what the child inherits.
  *
  * A worker has a session of its own, dies by SIGKILL if the agent's main
  * thread does, gets default signal dispositions (but what was ignored when the

@@ -10,8 +10,7 @@
 
 #define PREFIXED_MOST (1024 * 1024) /* lines with their prefixes, at once */
 
-/* -- reading is paused and goes on ------------------------------------------
- */
+/* -- reading is paused and goes on ----------------------------------------- */
 
 void stream_watch(struct stream *s, bool on)
 {
@@ -23,8 +22,7 @@ void stream_watch(struct stream *s, bool on)
     s->paused = !on;
 }
 
-/* -- the console ------------------------------------------------------------
- */
+/* -- the console ----------------------------------------------------------- */
 
 /* Everything before the text of a line that begins. */
 static void begin_line(struct stream *s)
@@ -140,8 +138,7 @@ static void let_go(struct stream *s)
     s->turn = -STREAM_READS * STREAM_CHUNK; /* others come first */
 }
 
-/* -- behind -----------------------------------------------------------------
- */
+/* -- behind ---------------------------------------------------------------- */
 
 bool stream_is_behind(const struct stream *s)
 {
@@ -233,8 +230,7 @@ void stream_catch_up(struct stream *s, char *chunk, size_t size)
     }
 }
 
-/* -- unfinished lines -------------------------------------------------------
- */
+/* -- unfinished lines ------------------------------------------------------ */
 
 /* A progress bar that is tee'd has no line's end for long; its last complete
  * state is shown as a line, as torchrun does it. */
@@ -286,8 +282,7 @@ void stream_finish_line(struct stream *s)
     let_go(s);
 }
 
-/* -- what comes -------------------------------------------------------------
- */
+/* -- what comes ------------------------------------------------------------ */
 
 void stream_show(struct stream *s, const char *data, size_t len, int64_t now)
 {

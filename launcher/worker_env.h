@@ -1,6 +1,6 @@
 /*
- * launcher/worker_env: what a worker is given: its environment (TORCHRUN.md 2)
- * and its arguments with the places filled in.
+ * launcher/worker_env: what a worker is given: its environment (torchrun's, and
+ * our own: ddprun(1), ENVIRONMENT) and its arguments with the places filled in.
  */
 #ifndef WORKER_ENV_H
 #define WORKER_ENV_H

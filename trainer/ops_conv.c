@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 #define CHANNELS_MAX 256
@@ -40,16 +39,6 @@ void ops_patches_backward(float *restrict dx,
                     for (size_t i = 0; i < run; i++)
                         to[i] += dpatches[i];
                 }
-}
-
-void ops_weight_to_patches(float *to, const float *from, size_t O, size_t C)
-{
-    ops_turn(to, from, O, C, OPS_PATCH);
-}
-
-void ops_weight_from_patches(float *to, const float *from, size_t O, size_t C)
-{
-    ops_turn(to, from, O, OPS_PATCH, C);
 }
 
 /* -- batch norm ------------------------------------------------------------ */

@@ -31,11 +31,6 @@ void ops_patches(
 void ops_patches_backward(
     float *dx, const float *dpatches, size_t B, size_t H, size_t W, size_t C);
 
-/* (O,C,9) as PyTorch keeps the weight of a convolution, to (O,9,C) as patches
- * have it; and back. */
-void ops_weight_to_patches(float *to, const float *from, size_t O, size_t C);
-void ops_weight_from_patches(float *to, const float *from, size_t O, size_t C);
-
 #define OPS_NORM_EPS 1e-5f
 
 /*
@@ -91,7 +86,8 @@ void ops_pool_backward(float *dx,
                        size_t C);
 
 /* (B,P,C) to (B,C,P), as PyTorch flattens an image of P pixels; with P and C
- * exchanged it is its own inverse. */
+ * exchanged it is its own inverse. So also the weight of a convolution, (O,C,9)
+ * with PyTorch, comes to (O,9,C) as patches have it. */
 void ops_turn(float *out, const float *x, size_t B, size_t P, size_t C);
 
 #endif

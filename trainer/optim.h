@@ -8,7 +8,6 @@
 #ifndef OPTIM_H
 #define OPTIM_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -11,10 +11,8 @@
 
 #include <limits.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/stat.h>
 
 #include "rendezvous/base/err.h"
 

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "worker_rt/comm.h"
 #include "worker_rt/snapshot.h"

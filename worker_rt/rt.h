@@ -8,7 +8,6 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "rendezvous/base/asked.h"
 #include "rendezvous/base/err.h"

@@ -11,7 +11,6 @@
 #ifndef SHELF_H
 #define SHELF_H
 
-#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>

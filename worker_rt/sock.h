@@ -14,7 +14,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <sys/socket.h>
 
 #define SOCK_SILENT_MS 10000 /* about what keepalive below takes */

@@ -75,8 +75,7 @@ int store_local_addr(struct store *s,
                      int64_t deadline_us,
                      struct ddp_err *err);
 
-/* -- for worker_rt/store_ops -------------------------------------------------
- */
+/* -- for worker_rt/store_ops ----------------------------------------------- */
 
 /*
  * A request is made of these, in this order, and store_fail where one of them

@@ -17,7 +17,6 @@
  * start and what the trial does then. Everything is timed by this one process,
  * which sleeps while it waits, or by the workers themselves.
  */
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -14,7 +14,6 @@
  * names.
  */
 #include <ctype.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "launcher/conf.h"

@@ -8,15 +8,11 @@
  * [MB]]]]
  */
 #include <cuda_runtime_api.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "rendezvous/base/asked.h"
+#include "tests/bench/snapshot/common.h"
+#include "tests/lib/snapshot_memory.h"
 #include "worker_rt/ddp.h"
 
 #define TENSORS   148 /* of GPT-2, three times: more, smaller ones */
@@ -24,53 +20,12 @@
 #define WORK_LEN  ((size_t)1 << 28)
 #define STEPS_MAX 1000
 
-static struct ddp_error err;
-
-static void check(int rc)
-{
-    if (rc == 0)
-        return;
-    fprintf(stderr, "bench_snapshot: %s\n", err.text);
-    exit(1);
-}
-
 static void cuda(cudaError_t rc)
 {
     if (rc == cudaSuccess)
         return;
     fprintf(stderr, "bench_snapshot: CUDA: %s\n", cudaGetErrorString(rc));
     exit(1);
-}
-
-static double now_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail */
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-/* As ddprun would give it. */
-static void give_memory(uint64_t len)
-{
-    char path[64];
-    int fd = memfd_create(ASKED_SNAPSHOT_NAME, 0);
-    if (fd < 0 || ftruncate(fd, (off_t)len) != 0)
-        exit(1);
-    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
-    (void)setenv("DDP_SNAPSHOT_MEMORY", path, 1);
-}
-
-static int by_size(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-/* Sorts them. */
-static double part_of(double *values, int n, double part)
-{
-    qsort(values, (size_t)n, sizeof(*values), by_size);
-    return values[(int)(part * (n - 1))];
 }
 
 struct bench {
@@ -149,7 +104,8 @@ int main(int argc, char *argv[])
     cuda(cudaStreamCreateWithFlags(&b.stream, cudaStreamNonBlocking));
     cuda(cudaMalloc(&b.work, WORK_LEN));
     make_state(&b, len);
-    give_memory(3 * (len + (UINT64_C(1) << 22)));
+    if (snapshot_memory_give(3 * (len + (UINT64_C(1) << 22))) != 0)
+        return 1;
     struct ddp *d = ddp_init(&err);
     check(d == NULL ? -1 : 0);
     struct ddp_comm *comm = ddp_comm_new(d, NULL, &err);

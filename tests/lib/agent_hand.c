@@ -1,9 +1,12 @@
+/* links: launcher/agent launcher/agent_link launcher/agent_work */
+/* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/ends */
+/* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 #include "tests/lib/agent_hand.h"
+#include "tests/lib/suite.h"
 
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
@@ -166,8 +169,7 @@ void signal_comes(int signo)
 {
     step((struct agent_event){.kind = AGENT_SIGNAL, .signo = signo});
 }
-/* -- worlds ------------------------------------------------------------------
- */
+/* -- worlds ---------------------------------------------------------------- */
 
 /* Two workers, heartbeat 1 s, so a beat each 200 ms and leases of 800 ms. */
 static void setup(void)
@@ -215,9 +217,5 @@ int agent_hand_run(const char *suite_name, void (*add)(TCase *t))
     tcase_add_checked_fixture(tcase, setup, NULL);
     add(tcase);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

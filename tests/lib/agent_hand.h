@@ -3,8 +3,6 @@
  * hand: each call is one event, and what the agent does about it is written
  * down as words, one for each action, in `did`. There is one agent per process,
  * so that names here are short.
- *
- * What to link: launcher/agent, agent_link, agent_work and what they need.
  */
 #ifndef AGENT_HAND_H
 #define AGENT_HAND_H

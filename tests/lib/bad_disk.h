@@ -6,8 +6,6 @@
 #ifndef BAD_DISK_H
 #define BAD_DISK_H
 
-#include <stdint.h>
-
 /* All ways to a file that worker_rt takes. A way of others is no way at all:
  * the process aborts, so that no writer gets past this unnoticed. */
 /* clang-format off */

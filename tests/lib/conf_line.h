@@ -1,27 +1,23 @@
 /*
- * tests/lib/conf_line: command lines of ddprun as tests write them, in a folder
- * that has programs of all kinds in it. Each test of launcher/conf goes by it.
+ * tests/lib/conf_line: what launcher/conf makes of a command line of ddprun, in
+ * a folder that has programs of all kinds in it.
  */
 #ifndef CONF_LINE_H
 #define CONF_LINE_H
 
 #include "launcher/conf.h"
+#include "rendezvous/base/err.h"
 
-/* An unchecked fixture: makes the folder, which becomes the current one; the
- * other removes it. */
+/* An unchecked fixture: makes the folder (tests/lib/scratch), which becomes the
+ * current one. */
 void conf_line_setup(void);
-void conf_line_teardown(void);
 
-/* The words of a line, with the program's name before them; '' is the empty
- * one. They end with NULL, and stay until the next call. */
-extern char *conf_line_words[64];
-extern int conf_line_argc;
-void conf_line_argv(const char *line);
-
-/* The environment becomes "NAME=VALUE NAME=VALUE", and a PATH. */
+/* The environment becomes `env` (tests/lib/words), and a PATH into the folder
+ * unless it has one. */
 void conf_line_env(const char *env);
 
-/* What launcher/conf makes of it: 0, or -1 with `err` filled. */
+/* Of "ddprun" and the words of `line` in that environment: 0 with `c` filled,
+ * which the caller frees, or -1 with `err`. */
 int conf_line_conf(struct conf *c,
                    const char *env,
                    const char *line,

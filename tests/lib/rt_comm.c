@@ -1,7 +1,11 @@
+/* links: worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_nccl */
+/* links: worker_rt/gpu worker_rt/comm_cpu worker_rt/comm_wire */
+/* links: worker_rt/comm_meet worker_rt/beat rendezvous/base/rng */
 #include "tests/lib/rt_comm.h"
 
 #include <check.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* Ranks end in the middle of something on purpose: what they then have is no
  * leak, so somebody knows of it. What they gave up is, since its parts are not
@@ -32,6 +36,13 @@ struct ddp_comm *rt_join(struct ddp *d, int64_t timeout_ms)
     struct ddp_comm *c = ddp_comm_new(d, &opts, &e);
     RT_OK(c == NULL ? -1 : 0, e);
     return hold(c);
+}
+
+void *rt_abort_soon(void *comm)
+{
+    (void)usleep(100000);
+    ddp_comm_abort(comm);
+    return NULL;
 }
 
 void *rt_shared(size_t size)

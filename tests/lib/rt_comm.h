@@ -15,6 +15,9 @@
 struct ddp *rt_init(void);
 struct ddp_comm *rt_join(struct ddp *d, int64_t timeout_ms);
 
+/* A thread that aborts the communicator `comm` in 100 ms. */
+void *rt_abort_soon(void *comm);
+
 /* `size` bytes of zeros that all ranks started later share with the test; they
  * live as long as it. */
 void *rt_shared(size_t size);

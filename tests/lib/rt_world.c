@@ -1,3 +1,7 @@
+/* links: rendezvous/daemon/store_server rendezvous/core/store */
+/* links: rendezvous/core/store_table rendezvous/core/store_wait */
+/* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log */
+/* links: rendezvous/base/mono rendezvous/base/buf */
 #include "tests/lib/rt_world.h"
 
 #include <arpa/inet.h>
@@ -139,15 +143,21 @@ int rt_wait(pid_t pid, int64_t timeout_ms)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-void rt_world_run(int world, rt_rank_fn *fn, void *arg, int64_t timeout_ms)
+pid_t rt_world_start(int world, rt_rank_fn *fn, void *arg, pid_t *pids)
 {
     uint16_t port;
     pid_t store = rt_store_start(&port);
+    for (int i = 0; i < world; i++)
+        pids[i] = rt_rank_start(i, world, port, 1, fn, arg);
+    return store;
+}
+
+void rt_world_run(int world, rt_rank_fn *fn, void *arg, int64_t timeout_ms)
+{
     pid_t pids[RT_RANKS_MAX];
     int bad = 0;
     ck_assert_int_le(world, RT_RANKS_MAX);
-    for (int i = 0; i < world; i++)
-        pids[i] = rt_rank_start(i, world, port, 1, fn, arg);
+    pid_t store = rt_world_start(world, fn, arg, pids);
     for (int i = 0; i < world; i++) {
         int status = rt_wait(pids[i], timeout_ms);
         if (status != 0)

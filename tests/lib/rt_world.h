@@ -1,8 +1,7 @@
 /*
  * tests/lib/rt_world: a store and some ranks, each a process of its own, for
- * the tests of libddp. Everything dies with the test that started it.
- *
- * What to link: rendezvous/daemon/store_server and what that needs.
+ * the tests of libddp. Everything dies with the test that started it. To be
+ * linked with -luv.
  */
 #ifndef RT_WORLD_H
 #define RT_WORLD_H
@@ -38,6 +37,10 @@ int rt_slow(void);
 /* Waits for a child; its exit status, 128 + N for a signal, -1 if it did not
  * end in time, times rt_slow() (it is killed then). */
 int rt_wait(pid_t pid, int64_t timeout_ms);
+
+/* A world in round 1 with a store of its own, whose pid is returned; those of
+ * the ranks come into `pids` (world). */
+pid_t rt_world_start(int world, rt_rank_fn *fn, void *arg, pid_t *pids);
 
 /* A whole world in round 1 with a store of its own; fails the test if a rank
  * does not return 0 in time. */

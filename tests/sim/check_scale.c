@@ -15,6 +15,7 @@
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/rdzv.h"
+#include "tests/lib/suite.h"
 
 #define NODES     65536
 #define SPARES    16384
@@ -228,9 +229,5 @@ int main(void)
     tcase_add_test(tcase, test_scale_16384_spares_cost_no_more_than_themselves);
     tcase_add_test(tcase, test_scale_65536_roles_are_numbered);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

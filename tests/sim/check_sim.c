@@ -17,6 +17,7 @@
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
+#include "tests/lib/suite.h"
 #include "tests/sim/sim.h"
 
 #define SCHEDULES  8000
@@ -64,8 +65,7 @@ struct schedule {
     int n_steps;
 };
 
-/* -- making a schedule --------------------------------------------------------
- */
+/* -- making a schedule ----------------------------------------------------- */
 
 static void add(struct schedule *p,
                 struct rng *rng,
@@ -494,9 +494,5 @@ int main(void)
                    test_sim_agents_that_ignore_leases_break_invariant_1);
     tcase_add_test(broken, test_sim_a_reset_taken_for_a_fin_breaks_invariant_1);
     suite_add_tcase(suite, broken);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

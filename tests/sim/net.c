@@ -19,8 +19,7 @@ int64_t net_delay_us(struct sim *s)
     return sim_rnd(s, 50) == 0 ? us * 20 : us;
 }
 
-/* -- pipes ------------------------------------------------------------------
- */
+/* -- pipes ----------------------------------------------------------------- */
 
 static struct item *item_new(struct sim *s)
 {
@@ -117,8 +116,7 @@ void net_send(struct sim *s,
                                .a = (int)dir});
 }
 
-/* -- arriving ---------------------------------------------------------------
- */
+/* -- arriving -------------------------------------------------------------- */
 
 static void to_server(struct sim *s, int conn, struct item *item)
 {
@@ -241,8 +239,7 @@ void net_pump_server(struct sim *s)
             net_pump(s, i, UP);
 }
 
-/* -- opening and closing ----------------------------------------------------
- */
+/* -- opening and closing --------------------------------------------------- */
 
 void net_connect(struct sim *s, int node)
 {

@@ -5,7 +5,6 @@
  */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/sim/world.h"
@@ -42,8 +41,7 @@ static int count_alive(const struct node_sim *n)
     return alive;
 }
 
-/* -- workers ----------------------------------------------------------------
- */
+/* -- workers --------------------------------------------------------------- */
 
 static void end_worker(
     struct sim *s, int i, int local, int64_t after_us, int code, int signo)
@@ -132,8 +130,7 @@ static void on_reaped(struct sim *s, const struct event *ev)
     node_step(s, ev->of, &aev);
 }
 
-/* -- the core's actions -----------------------------------------------------
- */
+/* -- the core's actions ---------------------------------------------------- */
 
 struct acting {
     struct sim *s;
@@ -295,8 +292,7 @@ static void on_tick(struct sim *s, int i)
         sim_break(s, "node %d has a deadline that no tick clears", i);
 }
 
-/* -- the death of a tree ----------------------------------------------------
- */
+/* -- the death of a tree --------------------------------------------------- */
 
 /* The agent is gone at once; its workers die within TREE_US, then the FIN. */
 void node_tree_dies(struct sim *s, int i)
@@ -376,8 +372,7 @@ void node_event(struct sim *s, const struct event *ev)
     DDP_WRONG("no event of a node");
 }
 
-/* -- what can be done to a node ----------------------------------------------
- */
+/* -- what can be done to a node -------------------------------------------- */
 
 static void fill_join(struct sim *s, int i, struct msg_join *j)
 {

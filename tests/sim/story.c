@@ -1,3 +1,4 @@
+#include "tests/lib/suite.h"
 #include "tests/sim/story.h"
 
 #include <stdarg.h>
@@ -78,9 +79,5 @@ int story_main(const char *name,
     for (int i = 0; i < n; i++)
         tcase_add_loop_test(tcase, tests[i].test, 0, tests[i].times);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

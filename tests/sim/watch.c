@@ -2,13 +2,11 @@
  * The server's side, and the invariants of DESIGN 6 as somebody sees them who
  * looks at all nodes at once: what is sealed, who runs what, how it ends.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/sim/world.h"
 
-/* -- invariants --------------------------------------------------------------
- */
+/* -- invariants ------------------------------------------------------------ */
 
 static int find_instance(struct sim *s, const char *id)
 {
@@ -262,8 +260,7 @@ void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
     in->end_epoch = n->end_epoch;
 }
 
-/* -- the server ---------------------------------------------------------------
- */
+/* -- the server ------------------------------------------------------------ */
 
 /* It may come back as a newcomer, if it never heard of the order. */
 static void forget_drain(struct sim *s, const char *name)
@@ -377,8 +374,7 @@ void server_tick(struct sim *s, int64_t lag_us)
         sim_break(s, "the server has a deadline that no tick clears");
 }
 
-/* -- orders ------------------------------------------------------------------
- */
+/* -- orders ---------------------------------------------------------------- */
 
 static bool give_order(struct sim *s, const struct msg *m)
 {

@@ -175,8 +175,7 @@ struct sim {
     int64_t finish_us; /* -1: workers go on */
 };
 
-/* -- sim.c ------------------------------------------------------------------
- */
+/* -- sim.c ----------------------------------------------------------------- */
 
 void sim_push(struct sim *s, struct event ev); /* at_us is absolute */
 uint32_t sim_rnd(struct sim *s, uint32_t below);
@@ -187,8 +186,7 @@ void sim_tell_note(struct sim *s, const char *who, const struct note *n);
 void sim_break(struct sim *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* -- net.c ------------------------------------------------------------------
- */
+/* -- net.c ----------------------------------------------------------------- */
 
 int64_t net_delay_us(struct sim *s);
 void net_connect(struct sim *s, int node);
@@ -208,8 +206,7 @@ void net_server_dies(struct sim *s);
 void net_break(struct sim *s, int node, bool timed_out);
 void net_free(struct sim *s);
 
-/* -- nodes.c ----------------------------------------------------------------
- */
+/* -- nodes.c --------------------------------------------------------------- */
 
 void node_step(struct sim *s, int i, struct agent_event *ev);
 void node_event(struct sim *s, const struct event *ev);
@@ -217,8 +214,7 @@ bool node_is_frozen(const struct node_sim *n);
 bool node_defer(struct sim *s, const struct event *ev);
 void node_tree_dies(struct sim *s, int i);
 
-/* -- watch.c ----------------------------------------------------------------
- */
+/* -- watch.c --------------------------------------------------------------- */
 
 void server_step(struct sim *s, struct rdzv_event *ev);
 void server_tick(struct sim *s, int64_t lag_us);

@@ -7,11 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "rendezvous/net/addr.h"
+#include "tests/lib/suite.h"
 
 /* A numeric address as a sockaddr. */
 static struct sockaddr_storage at(const char *text, int port)
@@ -134,9 +134,5 @@ int main(void)
     tcase_add_test(tc, test_addr_listen_on_a_taken_port_fails);
     tcase_add_test(tc, test_addr_listen_any_needs_all_of_it);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,7 +1,4 @@
 /* links: tests/lib/agent_hand */
-/* links: launcher/agent launcher/agent_link launcher/agent_work */
-/* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/ends */
-/* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* libs: -lcjson */
 /*
  * How the agent goes: the end of the run, signals, a dead guard; and
@@ -232,8 +229,7 @@ START_TEST(test_agent_refused_by_the_server_goes_and_does_not_come_back)
 }
 END_TEST
 
-/* -- progress and the budget ------------------------------------------------
- */
+/* -- progress and the budget ----------------------------------------------- */
 
 /* Whether any worker of the round got on goes with `ready`. */
 START_TEST(test_agent_ready_tells_of_progress)

@@ -1,7 +1,4 @@
 /* links: tests/lib/agent_hand */
-/* links: launcher/agent launcher/agent_link launcher/agent_work */
-/* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/ends */
-/* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* libs: -lcjson */
 /*
  * The agent and its way to the server: leases, broken and silent links, what is

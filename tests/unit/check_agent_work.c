@@ -1,7 +1,4 @@
 /* links: tests/lib/agent_hand */
-/* links: launcher/agent launcher/agent_link launcher/agent_work */
-/* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/ends */
-/* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* libs: -lcjson */
 /*
  * What becomes of a node's workers: a round, its failures, the ways of being
@@ -174,8 +171,7 @@ START_TEST(test_agent_spawn_failure_of_the_first_worker_is_ready_at_once)
 }
 END_TEST
 
-/* -- asked to leave ---------------------------------------------------------
- */
+/* -- asked to leave -------------------------------------------------------- */
 
 static void stop_gracefully(int64_t round)
 {

@@ -4,10 +4,10 @@
 #include <arpa/inet.h>
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/net/allow.h"
+#include "tests/lib/suite.h"
 
 static bool has(struct allow *a, const char *text)
 {
@@ -118,9 +118,5 @@ int main(void)
                         sizeof(wrong) / sizeof(wrong[0]));
     tcase_add_test(tc, test_allow_addresses);
     suite_add_tcase(s, tc);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

@@ -3,9 +3,9 @@
  * The budget of restarts: how many, in which time, and the crash loop.
  */
 #include <check.h>
-#include <stdlib.h>
 
 #include "rendezvous/core/budget.h"
+#include "tests/lib/suite.h"
 
 #define WINDOW 1000
 
@@ -168,9 +168,5 @@ int main(void)
     tcase_add_test(tcase, test_budget_crash_loop_goes_on_where_it_was);
     tcase_add_test(tcase, test_budget_crash_loop_is_off_unless_asked_for);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rendezvous/base/buf.h"
+#include "tests/lib/suite.h"
 
 /* What is put in comes out in order, however the two alternate. */
 START_TEST(test_buf_puts_and_takes_keep_the_order)
@@ -120,9 +121,5 @@ int main(void)
     tcase_add_test(tcase, test_buf_gives_large_memory_back_when_it_is_empty);
     tcase_add_test(tcase, test_buf_put_of_nothing_is_no_error);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

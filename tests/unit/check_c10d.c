@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rendezvous/proto/c10d.h"
+#include "tests/lib/suite.h"
 
 static const uint8_t hello[] = {0x00, 0xce, 0xf7, 0x85, 0x3c};
 
@@ -648,9 +649,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite());
 }

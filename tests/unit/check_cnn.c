@@ -9,9 +9,9 @@
  */
 #include <check.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "tests/lib/suite.h"
 #include "trainer/model.h"
 
 #define B     8
@@ -200,9 +200,5 @@ static Suite *cnn_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(cnn_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(cnn_suite());
 }

@@ -1,7 +1,5 @@
-/* clang-format off */
-/* links: tests/lib/rt_world tests/lib/rt_comm worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_nccl worker_rt/gpu worker_rt/comm_cpu worker_rt/comm_wire worker_rt/comm_meet worker_rt/beat rendezvous/daemon/store_server rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* links: tests/lib/rt_world tests/lib/rt_comm */
 /* libs: -luv -pthread */
-/* clang-format on */
 /*
  * The CPU communicator between processes over loopback: right sums with the
  * same bits everywhere, and an end to every call whose peer is gone, aborted,
@@ -15,12 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
 #include "tests/lib/rt_comm.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/comm.h"
 #include "worker_rt/ddp.h"
 
@@ -332,11 +330,8 @@ static int until_error(int rank, void *arg)
 static int64_t kill_one(int world, int victim, size_t count)
 {
     struct doom doom = {rt_shared(sizeof(struct board)), count};
-    uint16_t port;
-    pid_t store = rt_store_start(&port);
     pid_t pids[RT_RANKS_MAX];
-    for (int i = 0; i < world; i++)
-        pids[i] = rt_rank_start(i, world, port, 1, until_error, &doom);
+    pid_t store = rt_world_start(world, until_error, &doom, pids);
     for (int i = 0; i < 5000 && doom.board->steps < 3; i++)
         (void)usleep(1000);
     ck_assert_int_ge(doom.board->steps, 3);
@@ -397,10 +392,7 @@ static int one_computes(int rank, void *arg)
 START_TEST(test_comm_death_is_seen_while_waiting_for_another)
 {
     struct board *b = rt_shared(sizeof(struct board));
-    uint16_t port;
-    pid_t store = rt_store_start(&port), pids[4];
-    for (int i = 0; i < 4; i++)
-        pids[i] = rt_rank_start(i, 4, port, 1, one_computes, b);
+    pid_t pids[4], store = rt_world_start(4, one_computes, b, pids);
     for (int i = 0; i < 4; i++)
         ck_assert_int_eq(rt_wait(pids[i], DEADLINE_MS), i == 3 ? 128 + 9 : 0);
     ck_assert_int_le(b->at_us[0] - b->killed_us, 650000);
@@ -428,10 +420,7 @@ static int reduce_slowly(int rank, void *arg)
 START_TEST(test_comm_stopped_rank_is_waited_for)
 {
     struct board *b = rt_shared(sizeof(struct board));
-    uint16_t port;
-    pid_t store = rt_store_start(&port), pids[3];
-    for (int i = 0; i < 3; i++)
-        pids[i] = rt_rank_start(i, 3, port, 1, reduce_slowly, b);
+    pid_t pids[3], store = rt_world_start(3, reduce_slowly, b, pids);
     for (int i = 0; i < 5000 && b->steps < 3; i++)
         (void)usleep(1000);
     ck_assert_int_eq(kill(pids[1], SIGSTOP), 0);
@@ -448,13 +437,6 @@ END_TEST
 
 /* -- abort, time-out, disagreement ----------------------------------------- */
 
-static void *abort_soon(void *arg)
-{
-    (void)usleep(100000);
-    ddp_comm_abort(arg);
-    return NULL;
-}
-
 static int called_off(int rank, void *arg)
 {
     struct board *b = arg;
@@ -464,7 +446,7 @@ static int called_off(int rank, void *arg)
     static float data[100000];
     int64_t since_us = mono_now_us();
     if (rank == 0)
-        RT_CHECK(pthread_create(&t, NULL, abort_soon, c) == 0);
+        RT_CHECK(pthread_create(&t, NULL, rt_abort_soon, c) == 0);
     if (rank == 1) /* the one that all wait for */
         (void)usleep(800000);
     RT_CHECK(ddp_comm_allreduce(c, data, 100000, DDP_F32, &e) != 0);
@@ -615,9 +597,5 @@ static Suite *comm_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(comm_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(comm_suite());
 }

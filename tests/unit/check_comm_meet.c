@@ -1,7 +1,5 @@
-/* clang-format off */
-/* links: tests/lib/rt_world tests/lib/rt_comm worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_nccl worker_rt/gpu worker_rt/comm_cpu worker_rt/comm_wire worker_rt/comm_meet worker_rt/beat rendezvous/daemon/store_server rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* links: tests/lib/rt_world tests/lib/rt_comm */
 /* libs: -luv -pthread */
-/* clang-format on */
 /*
  * How the ranks of a communicator meet: only those of one instance, round and
  * communicator, whoever else calls.
@@ -14,6 +12,7 @@
 #include <unistd.h>
 
 #include "tests/lib/rt_comm.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 
 #define DEADLINE_MS 8000
@@ -164,9 +163,5 @@ static Suite *comm_meet_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(comm_meet_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(comm_meet_suite());
 }

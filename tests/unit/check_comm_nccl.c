@@ -1,7 +1,5 @@
-/* clang-format off */
-/* links: tests/lib/rt_world tests/lib/rt_comm worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_nccl worker_rt/gpu worker_rt/comm_cpu worker_rt/comm_wire worker_rt/comm_meet worker_rt/beat rendezvous/daemon/store_server rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* links: tests/lib/rt_world tests/lib/rt_comm */
 /* libs: -luv -pthread -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
-/* clang-format on */
 /*
  * The NCCL communicator between processes, on a driver and an NCCL that are
  * not real (tests/lib/fake_cuda, fake_nccl): every way in which it starts,
@@ -14,13 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "rendezvous/base/mono.h"
 #include "tests/lib/fake_cuda.h"
 #include "tests/lib/fake_nccl.h"
 #include "tests/lib/rt_comm.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/comm_nccl.h"
 #include "worker_rt/ddp.h"
 
@@ -207,10 +205,7 @@ static int outlive(int rank, void *arg)
 START_TEST(test_nccl_killed_peer_ends_the_wait)
 {
     struct board *b = rt_shared(sizeof(*b));
-    uint16_t port;
-    pid_t pids[4], store = rt_store_start(&port);
-    for (int r = 0; r < 4; r++)
-        pids[r] = rt_rank_start(r, 4, port, 1, outlive, b);
+    pid_t pids[4], store = rt_world_start(4, outlive, b, pids);
     for (int r = 0; r < 4; r++)
         ck_assert_int_eq(rt_wait(pids[r], DEADLINE_MS),
                          r == 2 ? 128 + SIGKILL : 0);
@@ -246,10 +241,7 @@ static int hear_nccl_first(int rank, void *arg)
 
 START_TEST(test_nccl_says_remote_error_the_control_says_who)
 {
-    uint16_t port;
-    pid_t pids[2], store = rt_store_start(&port);
-    for (int r = 0; r < 2; r++)
-        pids[r] = rt_rank_start(r, 2, port, 1, hear_nccl_first, NULL);
+    pid_t pids[2], store = rt_world_start(2, hear_nccl_first, NULL, pids);
     ck_assert_int_eq(rt_wait(pids[1], DEADLINE_MS), 128 + SIGKILL);
     ck_assert_int_eq(rt_wait(pids[0], DEADLINE_MS), 0);
     rt_kill(store);
@@ -326,13 +318,6 @@ START_TEST(test_nccl_time_out_ends_the_wait)
 }
 END_TEST
 
-static void *abort_soon(void *arg)
-{
-    (void)usleep(100000);
-    ddp_comm_abort(arg);
-    return NULL;
-}
-
 static int called_off(int rank, void *arg)
 {
     struct ddp_error e;
@@ -341,7 +326,7 @@ static int called_off(int rank, void *arg)
     void *device = on_device(N * 4);
     pthread_t t = 0;
     if (rank == 0)
-        RT_CHECK(pthread_create(&t, NULL, abort_soon, c) == 0);
+        RT_CHECK(pthread_create(&t, NULL, rt_abort_soon, c) == 0);
     if (rank == 1)
         (void)usleep(400000);
     int64_t since_us = mono_now_us();
@@ -440,9 +425,5 @@ static Suite *nccl_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(nccl_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(nccl_suite());
 }

@@ -1,7 +1,5 @@
-/* clang-format off */
-/* links: tests/lib/rt_world tests/lib/rt_comm worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_nccl worker_rt/gpu worker_rt/comm_cpu worker_rt/comm_wire worker_rt/comm_meet worker_rt/beat rendezvous/daemon/store_server rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* links: tests/lib/rt_world tests/lib/rt_comm */
 /* libs: -luv -Wl,--wrap=send */
-/* clang-format on */
 /*
  * Who is blamed: when ranks of a ring fail one after the other, all of them
  * must name the one that failed first, not their neighbour.
@@ -11,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "rendezvous/base/mono.h"
 #include "tests/lib/rt_comm.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/comm_wire.h"
 #include "worker_rt/ddp.h"
 
@@ -286,9 +284,5 @@ static Suite *comm_wire_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(comm_wire_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(comm_wire_suite());
 }

@@ -1,20 +1,11 @@
-/* links: launcher/conf_words */
 /* links: tests/lib/conf_line */
-/* links: launcher/conf launcher/conf_output launcher/conf_meet */
-/* links: launcher/conf_rdzv */
-/* links: launcher/conf_program launcher/options launcher/program */
-/* links: launcher/conf_place launcher/cpus launcher/topology launcher/nvml */
-/* links: launcher/gpus launcher/signals rendezvous/base/opts_complete */
 /* libs: -ldl */
-/* links: rendezvous/base/opts_help rendezvous/base/opts */
-/* links: rendezvous/base/err rendezvous/base/rng rendezvous/base/log */
 /* Command lines of ddprun and what becomes of them. Where the nodes meet is in
  * check_conf_meet, what runs on which CPUs and GPUs in check_conf_workers, what
  * is wrong in check_conf_wrong. */
 #include <check.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "launcher/conf.h"
@@ -22,6 +13,8 @@
 #include "launcher/signals.h"
 #include "rendezvous/core/budget.h"
 #include "tests/lib/conf_line.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
 
 /* Nothing said: torchrun's defaults. */
 START_TEST(test_conf_defaults_are_torchruns)
@@ -335,7 +328,7 @@ int main(void)
     Suite *s = suite_create("conf");
     TCase *t = tcase_create("conf");
     tcase_set_tags(t, "fast");
-    tcase_add_unchecked_fixture(t, conf_line_setup, conf_line_teardown);
+    tcase_add_unchecked_fixture(t, conf_line_setup, scratch_leave);
     tcase_add_test(t, test_conf_defaults_are_torchruns);
     tcase_add_test(t, test_conf_values_arrive);
     tcase_add_loop_test(t, test_conf_budget_may_have_a_window, 0, 7);
@@ -349,9 +342,5 @@ int main(void)
     tcase_add_test(t, test_conf_preflight_runs_the_probe);
     tcase_add_test(t, test_conf_preflight_tells_what_is_missing);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

@@ -1,13 +1,5 @@
-/* links: launcher/conf_words */
 /* links: tests/lib/conf_line */
-/* links: launcher/conf launcher/conf_output launcher/conf_meet */
-/* links: launcher/conf_rdzv */
-/* links: launcher/conf_program launcher/options launcher/program */
-/* links: launcher/conf_place launcher/cpus launcher/topology launcher/nvml */
-/* links: launcher/gpus launcher/signals rendezvous/base/opts_complete */
 /* libs: -ldl */
-/* links: rendezvous/base/opts_help rendezvous/base/opts */
-/* links: rendezvous/base/err rendezvous/base/rng rendezvous/base/log */
 /* Command lines of ddprun, and where the nodes meet by them: tables of line →
  * conf. */
 #include <check.h>
@@ -18,6 +10,9 @@
 #include "launcher/conf.h"
 #include "launcher/options.h"
 #include "tests/lib/conf_line.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
+#include "tests/lib/words.h"
 
 /* What `meeting` says: nodes, workers, backend, endpoint, who serves, rank,
  * what MASTER_ADDR:MASTER_PORT must be, and the number of notes. */
@@ -225,11 +220,10 @@ START_TEST(test_conf_rdzv_conf_takes_torchruns_keys)
     conf_free(&c);
     ck_assert_int_eq(setenv("PET_RDZV_CONF", " close_timeout = 4 ", 1), 0);
     struct opts o;
-    conf_line_argv("prog");
+    words_line("ddprun", "prog");
     ck_assert_int_eq(
-        opts_parse(&o, &options_table, conf_line_argc, conf_line_words, NULL),
-        0);
-    ck_assert_int_eq(conf_init(&c, &o, conf_line_words + o.rest, NULL), 0);
+        opts_parse(&o, &options_table, words_argc, words_argv, NULL), 0);
+    ck_assert_int_eq(conf_init(&c, &o, words_argv + o.rest, NULL), 0);
     ck_assert_int_eq(c.close_timeout_us, 4000000);
     conf_free(&c);
 }
@@ -240,7 +234,7 @@ int main(void)
     Suite *s = suite_create("conf_meet");
     TCase *t = tcase_create("conf_meet");
     tcase_set_tags(t, "fast");
-    tcase_add_unchecked_fixture(t, conf_line_setup, conf_line_teardown);
+    tcase_add_unchecked_fixture(t, conf_line_setup, scratch_leave);
     tcase_add_loop_test(t, test_conf_meeting_place_is_found, 0,
                         (int)(sizeof(meetings) / sizeof(meetings[0])));
     tcase_add_loop_test(t, test_conf_master_port_is_found, 0,
@@ -248,9 +242,5 @@ int main(void)
     tcase_add_loop_test(t, test_conf_keep_alives_are_a_heartbeat, 0, 7);
     tcase_add_test(t, test_conf_rdzv_conf_takes_torchruns_keys);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

@@ -1,24 +1,17 @@
-/* links: launcher/conf_words */
 /* links: tests/lib/conf_line */
-/* links: launcher/conf launcher/conf_output launcher/conf_meet */
-/* links: launcher/conf_rdzv */
-/* links: launcher/conf_program launcher/options launcher/program */
-/* links: launcher/conf_place launcher/cpus launcher/topology launcher/nvml */
-/* links: launcher/gpus launcher/signals rendezvous/base/opts_complete */
 /* libs: -ldl */
-/* links: rendezvous/base/opts_help rendezvous/base/opts */
-/* links: rendezvous/base/err rendezvous/base/rng rendezvous/base/log */
 /* Command lines of ddprun, and what is run by them, how often, on which CPUs
  * and GPUs. */
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "launcher/conf.h"
 #include "launcher/cpus.h"
 #include "launcher/topology.h"
 #include "tests/lib/conf_line.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
 
 static const struct {
     const char *env;
@@ -165,16 +158,12 @@ int main(void)
     Suite *s = suite_create("conf_workers");
     TCase *t = tcase_create("conf_workers");
     tcase_set_tags(t, "fast");
-    tcase_add_unchecked_fixture(t, conf_line_setup, conf_line_teardown);
+    tcase_add_unchecked_fixture(t, conf_line_setup, scratch_leave);
     tcase_add_loop_test(t, test_conf_program_is_found, 0,
                         (int)(sizeof(programs) / sizeof(programs[0])));
     tcase_add_test(t, test_conf_nproc_cpu_is_counted);
     tcase_add_loop_test(t, test_conf_gpus_are_handed_out, 0, 9);
     tcase_add_test(t, test_conf_workers_are_bound);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

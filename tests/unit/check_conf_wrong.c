@@ -1,13 +1,5 @@
-/* links: launcher/conf_words */
 /* links: tests/lib/conf_line */
-/* links: launcher/conf launcher/conf_output launcher/conf_meet */
-/* links: launcher/conf_rdzv */
-/* links: launcher/conf_program launcher/options launcher/program */
-/* links: launcher/conf_place launcher/cpus launcher/topology launcher/nvml */
-/* links: launcher/gpus launcher/signals rendezvous/base/opts_complete */
 /* libs: -ldl */
-/* links: rendezvous/base/opts_help rendezvous/base/opts */
-/* links: rendezvous/base/err rendezvous/base/rng rendezvous/base/log */
 /* Command lines of ddprun that are wrong: a table of line → error, and each
  * option of the table with a value that it cannot have. */
 #include <check.h>
@@ -18,6 +10,8 @@
 #include "launcher/conf.h"
 #include "launcher/options.h"
 #include "tests/lib/conf_line.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
 
 static const struct {
     const char *env;
@@ -373,16 +367,12 @@ int main(void)
     Suite *s = suite_create("conf_wrong");
     TCase *t = tcase_create("conf_wrong");
     tcase_set_tags(t, "fast");
-    tcase_add_unchecked_fixture(t, conf_line_setup, conf_line_teardown);
+    tcase_add_unchecked_fixture(t, conf_line_setup, scratch_leave);
     tcase_add_loop_test(t, test_conf_wrong_value_is_told, 0,
                         (int)(sizeof(bad) / sizeof(bad[0])));
     tcase_add_loop_test(t, test_conf_every_option_refuses_nonsense, 0,
                         OPTIONS_COUNT);
     tcase_add_test(t, test_conf_long_values_are_refused);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

@@ -9,7 +9,6 @@
 #include <check.h>
 #include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "rendezvous/net/conn.h"
 #include "rendezvous/net/door.h"
 #include "rendezvous/proto/frame.h"
+#include "tests/lib/suite.h"
 
 #define BYE "{\"kind\":\"bye\",\"status\":0}"
 
@@ -532,9 +532,5 @@ int main(void)
     tcase_add_test(tc, test_conn_dial_refused_is_told);
     tcase_add_test(tc, test_conn_closed_while_connecting_is_silent);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "rendezvous/net/conn.h"
 #include "rendezvous/net/door.h"
 #include "rendezvous/proto/frame.h"
+#include "tests/lib/suite.h"
 
 #define BEATS 200 /* enough for more than one read */
 
@@ -340,9 +340,5 @@ int main(void)
                         LEN(strangers));
     tcase_add_loop_test(tokens, test_fin_needs_the_farewell, 0, ENDINGS);
     suite_add_tcase(s, tokens);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rendezvous/daemon/ctl_http.h"
+#include "tests/lib/suite.h"
 
 #define OK "HTTP/1.1 200 OK\r\n"
 
@@ -96,9 +97,5 @@ int main(void)
     tcase_add_loop_test(tc, test_http_answers_that_are_cut, 0, CASES);
     tcase_add_test(tc, test_http_escape);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

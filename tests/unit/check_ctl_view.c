@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "rendezvous/daemon/ctl_view.h"
+#include "tests/lib/suite.h"
 
 static char *page;
 static struct ctl_view view;
@@ -326,8 +327,7 @@ START_TEST(test_view_colours_only_where_asked)
 }
 END_TEST
 
-/* -- small things ------------------------------------------------------------
- */
+/* -- small things ---------------------------------------------------------- */
 
 START_TEST(test_text_spans)
 {
@@ -387,9 +387,5 @@ int main(void)
     tcase_add_test(tc, test_text_spans);
     tcase_add_test(tc, test_text_is_cut_in_the_middle);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

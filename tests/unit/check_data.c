@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "tests/lib/suite.h"
 #include "trainer/data.h"
 
 /* Each test has a folder of its own with four small IDX files: 6 images of 2x3
@@ -419,9 +420,5 @@ int main(void)
     tcase_add_loop_test(made, test_regression_is_a_line_with_noise, 0, 4);
     suite_add_tcase(suite, made);
 
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "rendezvous/base/err.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 
 static const char *const good[][2] = {
@@ -259,9 +259,5 @@ static Suite *env_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(env_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(env_suite());
 }

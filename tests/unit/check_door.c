@@ -8,13 +8,13 @@
 #include <arpa/inet.h>
 #include <check.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/door.h"
+#include "tests/lib/suite.h"
 
 #define COMERS 150
 
@@ -149,9 +149,5 @@ int main(void)
     tcase_add_test(limits, test_door_without_descriptors_rests);
     tcase_add_test(limits, test_door_goes_on_where_room_is_made);
     suite_add_tcase(s, limits);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

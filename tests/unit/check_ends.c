@@ -5,10 +5,10 @@
  */
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/proto/ends.h"
+#include "tests/lib/suite.h"
 
 static const char *print(const struct ends *e)
 {
@@ -202,9 +202,5 @@ int main(void)
     tcase_add_loop_test(tcase, test_ends_strange_lists_end_the_reading, 0, 9);
     tcase_add_test(tcase, test_ends_filter_tells_apart);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

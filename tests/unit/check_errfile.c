@@ -1,4 +1,4 @@
-/* links: launcher/errfile launcher/tmpfolder */
+/* links: tests/lib/scratch launcher/errfile launcher/tmpfolder */
 /* links: rendezvous/base/log rendezvous/base/err */
 /* links: rendezvous/base/rng rendezvous/proto/msg */
 /* libs: -lcjson */
@@ -15,8 +15,9 @@
 #include <unistd.h>
 
 #include "launcher/errfile.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
 
-static char root[] = "/tmp/check_errfile.XXXXXX";
 static struct conf conf;
 static struct errfile e;
 static char path[ERRFILE_PATH_MAX];
@@ -26,20 +27,11 @@ static char trace[20];
 
 static void setup(void)
 {
-    ck_assert_ptr_nonnull(mkdtemp(root));
-    ck_assert_int_eq(setenv("TMPDIR", root, 1), 0);
-    ck_assert_int_eq(chdir(root), 0);
+    scratch_enter();
+    ck_assert_int_eq(setenv("TMPDIR", scratch, 1), 0);
     memset(&conf, 0, sizeof(conf));
     (void)snprintf(conf.run_id, sizeof(conf.run_id), "run");
     errfile_init(&e, &conf);
-}
-
-static void teardown(void)
-{
-    char line[sizeof(root) + 16];
-    (void)snprintf(line, sizeof(line), "rm -rf %s", root);
-    ck_assert_int_eq(chdir("/"), 0);
-    ck_assert_int_eq(system(line), 0);
 }
 
 static void put(const char *name, const char *bytes, size_t len)
@@ -180,7 +172,7 @@ START_TEST(test_errfile_log_dir_has_torchruns_layout)
     (void)snprintf(conf.log_dir, sizeof(conf.log_dir), "a/b/c");
     errfile_prepare(&e, 2, 1, path, folder);
     char want[ERRFILE_PATH_MAX];
-    (void)snprintf(want, sizeof(want), "%s/a/b/c/run_", root);
+    (void)snprintf(want, sizeof(want), "%s/a/b/c/run_", scratch);
     ck_assert_int_eq(strncmp(path, want, strlen(want)), 0);
     ck_assert_str_eq(path + strlen(want) + 8, "/attempt_2/1/error.json");
     ck_assert_int_eq(strncmp(folder, path, strlen(folder)), 0);
@@ -289,7 +281,7 @@ int main(void)
 {
     Suite *suite = suite_create("errfile");
     TCase *tc = tcase_create("fast");
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, setup, scratch_leave);
     tcase_add_loop_test(tc, test_errfile_read_tells_the_message, 0,
                         sizeof(cases) / sizeof(cases[0]));
     tcase_add_test(tc, test_errfile_read_cuts_between_characters);
@@ -305,9 +297,5 @@ int main(void)
                         sizeof(passings) / sizeof(passings[0]));
     tcase_add_test(tc, test_errfile_pass_on_may_have_nowhere_to_go);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

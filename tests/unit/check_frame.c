@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rendezvous/proto/frame.h"
+#include "tests/lib/suite.h"
 
 static struct buf buf;
 
@@ -152,9 +153,5 @@ int main(void)
                         4);
     tcase_add_test(tcase, test_frame_put_refuses_what_does_not_fit);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -1,32 +1,20 @@
 /* links: launcher/gpu_health launcher/gpus launcher/nvml launcher/topology */
 /* links: launcher/cpus rendezvous/base/err */
-/* libs: -ldl */
+/* libs: -ldl -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
 /*
  * Which GPUs are fit, by a library that tests/lib/fake_nvml.c is made into, and
  * by lines as the driver writes them into the kernel's log.
  */
 #include <check.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "launcher/gpu_health.h"
+#include "tests/lib/suite.h"
 
 #define FIT "GPU-aa 0:1b:0;"
-
-/* What is loaded already under the library's name is what dlopen finds. */
-static void load_fake(void)
-{
-    char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 64);
-    ck_assert_int_gt(n, 0);
-    path[n] = '\0';
-    *strrchr(path, '/') = '\0';
-    (void)strcat(path, "/../lib/libnvidia-ml.so.1");
-    ck_assert_msg(dlopen(path, RTLD_NOW) != NULL, "%s", dlerror());
-}
 
 static bool look(const char *gpus, const char *visible, char *why)
 {
@@ -99,17 +87,11 @@ int main(void)
     Suite *suite = suite_create("gpu_health");
     TCase *tc = tcase_create("gpu_health");
     TCase *slow = tcase_create("slow");
-    tcase_add_checked_fixture(tc, load_fake, NULL);
-    tcase_add_checked_fixture(slow, load_fake, NULL);
     tcase_add_loop_test(tc, test_gpu_health_says_what_is_wrong, 0, 9);
     tcase_add_loop_test(tc, test_gpu_health_reads_xids, 0, 8);
     tcase_add_test(slow, test_gpu_health_waits_for_the_memory_of_the_dead);
     tcase_set_timeout(slow, 3 * GPU_HEALTH_DRAIN_S);
     suite_add_tcase(suite, tc);
     suite_add_tcase(suite, slow);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,36 +1,24 @@
+/* links: tests/lib/scratch */
 /* links: launcher/gpus launcher/nvml launcher/topology launcher/cpus */
 /* links: rendezvous/base/err */
-/* libs: -ldl */
+/* libs: -ldl -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
 /*
  * GPUs by a library that tests/lib/fake_nvml.c is made into, and by the
  * driver's files in a folder of the test's own.
  */
 #include <check.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher/gpus.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
 
 #define TWO "GPU-aa 0:1b:0;GPU-bb 1:c3:0"
 
 static struct gpus g;
-static char root[] = "/tmp/check_gpus.XXXXXX";
-
-/* What is loaded already under the library's name is what dlopen finds. */
-static void load_fake(void)
-{
-    char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 64);
-    ck_assert_int_gt(n, 0);
-    path[n] = '\0';
-    *strrchr(path, '/') = '\0';
-    (void)strcat(path, "/../lib/libnvidia-ml.so.1");
-    ck_assert_msg(dlopen(path, RTLD_NOW) != NULL, "%s", dlerror());
-}
 
 static void put(const char *name, const char *text)
 {
@@ -49,22 +37,13 @@ static void make(const char *dir)
 
 static void setup(void)
 {
-    load_fake();
-    ck_assert_ptr_nonnull(mkdtemp(root));
-    ck_assert_int_eq(chdir(root), 0);
+    scratch_enter();
     make("dev");
     make("proc/driver/nvidia/gpus");
     make("sys/bus/pci/devices/0000:1b:00.0");
     make("sys/bus/pci/devices/0001:c3:00.0");
     put("sys/bus/pci/devices/0000:1b:00.0/numa_node", "0\n");
     put("sys/bus/pci/devices/0001:c3:00.0/numa_node", "1\n");
-}
-
-static void teardown(void)
-{
-    char command[512];
-    (void)snprintf(command, sizeof(command), "rm -rf '%s'", root);
-    ck_assert_int_eq(system(command), 0);
 }
 
 static const struct gpus_roots with = {"proc", "dev", "sys", true};
@@ -83,8 +62,7 @@ static const char *ids(void)
     return text;
 }
 
-/* -- the library ------------------------------------------------------------
- */
+/* -- the library ----------------------------------------------------------- */
 
 START_TEST(test_nvml_tells_what_gpus_there_are)
 {
@@ -199,8 +177,7 @@ START_TEST(test_nvml_without_a_driver_says_so)
 }
 END_TEST
 
-/* -- the driver's files ------------------------------------------------------
- */
+/* -- the driver's files ---------------------------------------------------- */
 
 START_TEST(test_driver_files_tell_where_there_is_no_library)
 {
@@ -236,7 +213,7 @@ int main(void)
 {
     Suite *s = suite_create("gpus");
     TCase *t = tcase_create("fast");
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, setup, scratch_leave);
     tcase_add_test(t, test_nvml_tells_what_gpus_there_are);
     tcase_add_test(t, test_nvml_parts_and_lost_gpus);
     tcase_add_loop_test(t, test_visible_devices_limit_the_list, 0, 17);
@@ -244,9 +221,5 @@ int main(void)
     tcase_add_test(t, test_nvml_without_a_driver_says_so);
     tcase_add_test(t, test_driver_files_tell_where_there_is_no_library);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

@@ -3,13 +3,13 @@
 /* links: rendezvous/base/log rendezvous/base/buf */
 /* libs: -luv */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "rendezvous/net/handover.h"
+#include "tests/lib/suite.h"
 
 static uv_loop_t loop;
 static struct giver *giver;
@@ -162,9 +162,5 @@ int main(void)
     tcase_add_test(tc, test_handover_works_without_a_giver);
     tcase_add_test(tc, test_handover_end_of_giver_is_seen);
     suite_add_tcase(s, tc);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

@@ -4,10 +4,10 @@
  * time in which all are paused counts against nobody.
  */
 #include <check.h>
-#include <stdlib.h>
 
 #include "launcher/hang.h"
 #include "rendezvous/base/mono.h"
+#include "tests/lib/suite.h"
 
 #define N 3
 
@@ -188,9 +188,5 @@ int main(void)
     tcase_add_test(tc, test_hang_a_new_round_begins_anew);
     tcase_add_test(tc, test_hang_looks_often_enough_and_not_too_often);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

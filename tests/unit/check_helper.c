@@ -9,13 +9,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "rendezvous/daemon/helper.h"
+#include "tests/lib/suite.h"
 
 #define PARENTS 200 /* a descriptor of the parent's */
 
@@ -185,9 +185,5 @@ int main(void)
     tcase_add_test(tc, test_helper_dies_with_its_parent);
     tcase_add_test(tc, test_helper_kill_reaps);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -3,10 +3,10 @@
  * gets, whatever pieces the bytes come in. */
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/proto/http.h"
+#include "tests/lib/suite.h"
 
 #define HOST "Host: h\r\n\r\n"
 
@@ -202,9 +202,5 @@ int main(void)
     tcase_add_test(tc, test_http_query_that_is_not_there);
     tcase_add_test(tc, test_http_head_of_an_answer);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

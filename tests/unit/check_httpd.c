@@ -12,7 +12,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 #include "rendezvous/daemon/httpd.h"
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/door.h"
+#include "tests/lib/suite.h"
 
 #define PLACES 4
 #define BIG    (20u * 1024u * 1024u)
@@ -376,9 +376,5 @@ int main(void)
     tcase_add_test(slow, test_httpd_request_that_crawls_is_told_408);
     tcase_add_test(slow, test_httpd_large_answer);
     suite_add_tcase(suite, slow);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

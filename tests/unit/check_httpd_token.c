@@ -7,12 +7,12 @@
  * answer whole, and is it known who has the token? */
 #include <check.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/daemon/httpd.h"
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/door.h"
+#include "tests/lib/suite.h"
 
 #define BIG (3u * 1024u * 1024u)
 
@@ -239,9 +239,5 @@ int main(void)
     tcase_add_test(tc, test_http_with_a_token_that_nobody_wants_is_told_so);
     tcase_add_test(tc, test_http_with_another_token_gets_nothing);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

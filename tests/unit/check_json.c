@@ -4,11 +4,11 @@
  * texts. */
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/base/json.h"
 #include "rendezvous/base/utf8.h"
+#include "tests/lib/suite.h"
 
 static struct buf out;
 static struct json j;
@@ -147,9 +147,5 @@ int main(void)
                         sizeof(texts) / sizeof(texts[0]));
     tcase_add_test(tc, test_json_full_is_told);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

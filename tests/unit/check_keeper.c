@@ -1,10 +1,9 @@
-/* clang-format off */
-/* links: tests/lib/rt_world tests/lib/rt_comm rendezvous/daemon/store_server rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d */
-/* links: rendezvous/base/err rendezvous/base/log rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
-/* links: worker_rt/keeper worker_rt/keeper_load worker_rt/staging worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors worker_rt/sampler */
-/* links: worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_nccl worker_rt/gpu worker_rt/comm_cpu worker_rt/comm_wire worker_rt/comm_meet worker_rt/beat */
+/* links: tests/lib/scratch tests/lib/rt_world tests/lib/rt_comm */
+/* links: worker_rt/keeper worker_rt/keeper_load worker_rt/staging */
+/* links: worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image */
+/* links: worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors */
+/* links: worker_rt/sampler */
 /* libs: -luv -lcjson -lxxhash */
-/* clang-format on */
 /*
  * The keeper: what was saved comes back, from memory or disk, from this rank or
  * from a peer, on as many ranks as there are then.
@@ -12,20 +11,20 @@
 #include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "rendezvous/base/asked.h"
 #include "rendezvous/base/rng.h"
 #include "tests/lib/rt_comm.h"
 #include "tests/lib/rt_world.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 #include "worker_rt/keeper.h"
 
@@ -36,16 +35,13 @@
 #define ANOTHER   "fedcba9876543210fedcba9876543210"
 #define UNCHANGED (-1)
 
-static char dir[64];
 static int memory_fd;
 
 /* -- a place --------------------------------------------------------------- */
 
 static void make_dir(void)
 {
-    (void)snprintf(dir, sizeof(dir), "/tmp/check_keeper.XXXXXX"); /* fits */
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    ck_assert_int_eq(chdir(dir), 0);
+    scratch_enter();
     rt_place(0, 1, 1, 1);
     memory_fd = memfd_create(ASKED_SNAPSHOT_NAME, 0);
     ck_assert_int_ge(memory_fd, 0);
@@ -54,10 +50,7 @@ static void make_dir(void)
 
 static void drop_dir(void)
 {
-    char line[128];
-    ck_assert_int_eq(chdir("/"), 0);
-    (void)snprintf(line, sizeof(line), "rm -r %s", dir); /* fits */
-    ck_assert_int_eq(system(line), 0);
+    scratch_leave();
     ck_assert_int_eq(close(memory_fd), 0);
 }
 
@@ -789,9 +782,5 @@ static Suite *keeper_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(keeper_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(keeper_suite());
 }

@@ -1,8 +1,9 @@
 /* clang-format off */
-/* links: tests/lib/rt_world tests/lib/rt_comm rendezvous/daemon/store_server rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d */
-/* links: rendezvous/base/err rendezvous/base/log rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
-/* links: worker_rt/keeper worker_rt/keeper_load worker_rt/staging worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors worker_rt/sampler */
-/* links: worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_nccl worker_rt/gpu worker_rt/comm_cpu worker_rt/comm_wire worker_rt/comm_meet worker_rt/beat */
+/* links: tests/lib/scratch tests/lib/rt_world tests/lib/rt_comm */
+/* links: worker_rt/keeper worker_rt/keeper_load worker_rt/staging */
+/* links: worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image */
+/* links: worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors */
+/* links: worker_rt/sampler */
 /* libs: -luv -lcjson -lxxhash -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
 /* clang-format on */
 /*
@@ -15,19 +16,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "rendezvous/base/asked.h"
 #include "tests/lib/fake_cuda.h"
 #include "tests/lib/rt_comm.h"
 #include "tests/lib/rt_world.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/snapshot_memory.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 
 #define N      2000
 #define MEMORY (1 << 20)
-
-static char dir[64];
 
 static void *function(const char *name)
 {
@@ -85,27 +84,8 @@ static void write_on_stream(float *to, float value)
 
 static void make_dir(void)
 {
-    (void)snprintf(dir, sizeof(dir), "/tmp/check_keeper.XXXXXX"); /* fits */
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    ck_assert_int_eq(chdir(dir), 0);
+    scratch_enter();
     rt_place(0, 1, 1, 1);
-}
-
-static void drop_dir(void)
-{
-    char line[128];
-    ck_assert_int_eq(chdir("/"), 0);
-    (void)snprintf(line, sizeof(line), "rm -r %s", dir); /* fits */
-    ck_assert_int_eq(system(line), 0);
-}
-
-static void give_memory(void)
-{
-    char path[48];
-    int fd = memfd_create(ASKED_SNAPSHOT_NAME, 0);
-    ck_assert_int_eq(ftruncate(fd, MEMORY), 0);
-    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
-    ck_assert_int_eq(setenv("DDP_SNAPSHOT_MEMORY", path, 1), 0);
 }
 
 struct rig {
@@ -171,7 +151,7 @@ START_TEST(test_keeper_gpu_saves_what_stood_there)
 {
     struct ddp_error e;
     if (_i & 1)
-        give_memory();
+        ck_assert_int_eq(snapshot_memory_give(MEMORY), 0);
     cuda()->no_pin = _i & 2;
     struct rig *r = open_rig();
     size_t held = cuda()->held;
@@ -234,15 +214,11 @@ int main(void)
 {
     Suite *s = suite_create("keeper_cuda");
     TCase *t = tcase_create("gpu");
-    tcase_add_checked_fixture(t, make_dir, drop_dir);
+    tcase_add_checked_fixture(t, make_dir, scratch_leave);
     tcase_set_timeout(t, 30);
     tcase_add_loop_test(t, test_keeper_gpu_saves_what_stood_there, 0, 8);
     tcase_add_test(t, test_keeper_gpu_failure_is_told_and_does_no_harm);
     tcase_add_test(t, test_keeper_gpu_none_chosen_is_told);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(s);
 }

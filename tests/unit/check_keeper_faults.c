@@ -20,12 +20,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "rendezvous/base/rng.h"
 #include "tests/lib/bad_disk.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 
 #define ELEMS 2500
@@ -330,9 +330,5 @@ static Suite *faults_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(faults_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(faults_suite());
 }

@@ -1,10 +1,9 @@
-/* clang-format off */
-/* links: tests/lib/rt_world tests/lib/rt_comm rendezvous/daemon/store_server rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d */
-/* links: rendezvous/base/err rendezvous/base/log rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
-/* links: worker_rt/keeper worker_rt/keeper_load worker_rt/staging worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors worker_rt/sampler */
-/* links: worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_nccl worker_rt/gpu worker_rt/comm_cpu worker_rt/comm_wire worker_rt/comm_meet worker_rt/beat */
+/* links: tests/lib/scratch tests/lib/rt_world tests/lib/rt_comm */
+/* links: worker_rt/keeper worker_rt/keeper_load worker_rt/staging */
+/* links: worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image */
+/* links: worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors */
+/* links: worker_rt/sampler */
 /* libs: -luv -lcjson -lxxhash */
-/* clang-format on */
 /*
  * A rank that lies while all load a snapshot: it offers a step that it does not
  * have, a length that is not so, or reads other bytes aloud. Whatever it does,
@@ -15,11 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/lib/rt_comm.h"
 #include "tests/lib/rt_world.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/comm.h"
 #include "worker_rt/ddp.h"
 
@@ -29,22 +29,10 @@
 #define LIAR     2
 #define STEPS    20 /* more than are refused, so it never runs out of lies */
 
-static char dir[64];
-
 static void make_dir(void)
 {
-    (void)snprintf(dir, sizeof(dir), "/tmp/check_peers.XXXXXX"); /* fits */
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    ck_assert_int_eq(chdir(dir), 0);
+    scratch_enter();
     rt_place(0, 1, 1, 1);
-}
-
-static void drop_dir(void)
-{
-    char line[128];
-    ck_assert_int_eq(chdir("/"), 0);
-    (void)snprintf(line, sizeof(line), "rm -r %s", dir); /* fits */
-    ck_assert_int_eq(system(line), 0);
 }
 
 /* -- the liar's communicator ----------------------------------------------- */
@@ -213,14 +201,10 @@ int main(void)
 {
     Suite *s = suite_create("keeper_peers");
     TCase *t = tcase_create("lies");
-    tcase_add_checked_fixture(t, make_dir, drop_dir);
+    tcase_add_checked_fixture(t, make_dir, scratch_leave);
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, test_keeper_peer_that_lies_is_not_believed, 0, LIES);
     tcase_add_test(t, test_keeper_renamed_file_is_not_that_step);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(s);
 }

@@ -1,10 +1,8 @@
-/* clang-format off */
-/* links: tests/lib/rt_world tests/lib/rt_comm rendezvous/daemon/store_server rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d */
-/* links: rendezvous/base/err rendezvous/base/log rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
-/* links: worker_rt/keeper worker_rt/keeper_load worker_rt/staging worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors */
-/* links: worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_nccl worker_rt/gpu worker_rt/comm_cpu worker_rt/comm_wire worker_rt/comm_meet worker_rt/beat */
+/* links: tests/lib/rt_world tests/lib/rt_comm worker_rt/keeper */
+/* links: worker_rt/keeper_load worker_rt/staging worker_rt/slots */
+/* links: worker_rt/shelf worker_rt/folder worker_rt/image */
+/* links: worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors */
 /* libs: -luv -lcjson -lxxhash */
-/* clang-format on */
 /*
  * What a worker's death costs a job whose ranks train in step: at most the step
  * that some of them had just taken. Ranks of one node take steps together and
@@ -13,14 +11,13 @@
 #include <check.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "rendezvous/base/asked.h"
 #include "rendezvous/base/rng.h"
 #include "tests/lib/rt_comm.h"
 #include "tests/lib/rt_world.h"
+#include "tests/lib/snapshot_memory.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 
 #define WORLD 3
@@ -89,17 +86,6 @@ static int train(int rank, void *arg)
     }
 }
 
-static void give_memory(void)
-{
-    char path[48];
-    int fd = memfd_create(ASKED_SNAPSHOT_NAME, 0);
-    ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(ftruncate(fd, 1 << 20), 0);
-    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(),
-                   fd); /* fits */
-    ck_assert_int_eq(setenv("DDP_SNAPSHOT_MEMORY", path, 1), 0);
-}
-
 /* A round that goes on, and ends with the death of one rank. */
 static void one_round(int64_t round, struct rng *r)
 {
@@ -125,7 +111,7 @@ START_TEST(test_keeper_death_repeats_one_step_at_most)
     int64_t repeated = 0;
     rng_init(&r, 5);
     told = rt_shared(sizeof(*told));
-    give_memory();
+    ck_assert_int_eq(snapshot_memory_give(1 << 20), 0);
     for (int64_t round = 1; round <= KILLS; round++) {
         int64_t before = atomic_load(&told->taken);
         one_round(round, &r);
@@ -149,9 +135,5 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, test_keeper_death_repeats_one_step_at_most);
     suite_add_tcase(suite, tc);
-    SRunner *r = srunner_create(suite);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

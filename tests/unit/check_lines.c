@@ -1,11 +1,10 @@
-/* links: launcher/lines launcher/logfile */
+/* links: tests/lib/scratch launcher/lines launcher/logfile */
 /* Lines out of bytes, prefixes, filters, last lines; and log files that are
  * changed for new ones, or whose disk is full. */
 #include <check.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -13,9 +12,10 @@
 
 #include "launcher/lines.h"
 #include "launcher/logfile.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
 
-/* -- lines ------------------------------------------------------------------
- */
+/* -- lines ----------------------------------------------------------------- */
 
 static const struct {
     const char *data;
@@ -129,8 +129,7 @@ START_TEST(test_lines_clean_makes_utf8)
 }
 END_TEST
 
-/* -- the end of a stream ----------------------------------------------------
- */
+/* -- the end of a stream --------------------------------------------------- */
 
 static void put(struct lines_tail *t, const char *text)
 {
@@ -185,24 +184,14 @@ START_TEST(test_lines_tail_is_bounded)
 }
 END_TEST
 
-/* -- log files --------------------------------------------------------------
- */
+/* -- log files ------------------------------------------------------------- */
 
-static char root[] = "/tmp/check_lines.XXXXXX";
 static struct logfile f;
-
-static void setup(void)
-{
-    ck_assert_ptr_nonnull(mkdtemp(root));
-    ck_assert_int_eq(chdir(root), 0);
-}
 
 static void teardown(void)
 {
-    char command[64];
     logfile_close(&f);
-    (void)snprintf(command, sizeof(command), "rm -r %s", root);
-    ck_assert_int_eq(system(command), 0);
+    scratch_leave();
 }
 
 static const char *read_all(const char *path)
@@ -321,16 +310,12 @@ int main(void)
     tcase_add_loop_test(tc, test_lines_tail_is_bounded, 0, 201);
     suite_add_tcase(suite, tc);
     tc = tcase_create("files");
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, scratch_enter, teardown);
     tcase_add_test(tc, test_logfile_appends_behind_a_mark);
     tcase_add_test(tc, test_logfile_rotates_between_lines);
     tcase_add_test(tc, test_logfile_full_counts_and_goes_on);
     tcase_add_test(tc, test_logfile_opens_later);
     tcase_add_test(tc, test_logfile_splices);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -12,6 +12,7 @@
 
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "tests/lib/suite.h"
 
 static int pipe_fd; /* where stderr can be read */
 static int kept_stderr;
@@ -177,9 +178,5 @@ int main(void)
     tcase_add_test(tc, test_log_full_terminal_does_not_block);
     tcase_add_test(tc, test_log_init_fills_closed_streams);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,36 +1,26 @@
-/* links: launcher/logfile launcher/lines */
+/* links: tests/lib/scratch launcher/logfile launcher/lines */
 /*
  * Files that are changed for new ones, where that goes and where it does not.
  */
 #include <check.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher/logfile.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
 
 #define LIMIT 64
 
-static char root[] = "/tmp/check_logfile.XXXXXX";
 static struct logfile f;
-
-static void setup(void)
-{
-    ck_assert_ptr_nonnull(mkdtemp(root));
-    ck_assert_int_eq(chdir(root), 0);
-}
 
 static void teardown(void)
 {
-    char line[sizeof(root) + 16];
     logfile_close(&f);
-    (void)snprintf(line, sizeof(line), "rm -rf %s", root);
-    ck_assert_int_eq(chdir("/"), 0);
-    ck_assert_int_eq(system(line), 0);
+    scratch_leave();
 }
 
 static off_t size_of(const char *name)
@@ -138,7 +128,7 @@ int main(void)
 {
     Suite *suite = suite_create("logfile");
     TCase *tc = tcase_create("fast");
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, scratch_enter, teardown);
     tcase_add_test(
         tc, test_logfile_at_its_limit_becomes_the_newest_of_the_older_ones);
     tcase_add_test(tc, test_logfile_that_cannot_be_renamed_grows_on);
@@ -147,9 +137,5 @@ int main(void)
                    test_logfile_that_cannot_be_opened_counts_and_tries_again);
     tcase_add_test(tc, test_logfile_of_events_may_be_a_pipe);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

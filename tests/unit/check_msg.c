@@ -11,6 +11,7 @@
 
 #include "rendezvous/proto/frame.h"
 #include "rendezvous/proto/msg.h"
+#include "tests/lib/suite.h"
 
 /* What texts are filled with: each a different burden for the encoder. */
 static const char *const patterns[] = {"x",        "\"",      "\\",      "\x01",
@@ -307,9 +308,5 @@ int main(void)
     tcase_add_test(bad, test_msg_cut_short_is_refused);
     tcase_add_test(bad, test_msg_deep_nesting_is_refused);
     suite_add_tcase(suite, bad);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

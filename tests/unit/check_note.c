@@ -1,10 +1,10 @@
 /* links: rendezvous/core/note rendezvous/base/err */
 /* The one line that the log, the simulator's trace and the manual share. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/core/note.h"
+#include "tests/lib/suite.h"
 
 static const struct {
     struct note note;
@@ -47,9 +47,5 @@ int main(void)
     tcase_add_loop_test(tc, test_note_format_says_what_there_is, 0, count);
     tcase_add_loop_test(tc, test_note_format_cuts_at_the_size, 0, count);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

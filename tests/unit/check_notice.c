@@ -15,6 +15,7 @@
 
 #include "launcher/notice.h"
 #include "rendezvous/base/asked.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 
 static struct notice n = NOTICE_NONE;
@@ -197,9 +198,5 @@ int main(void)
     tcase_add_loop_test(t, test_notice_strangers_file_is_left_alone, 0, 2);
     tcase_add_test(t, test_notice_none_is_harmless);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

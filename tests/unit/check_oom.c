@@ -1,16 +1,15 @@
-/* links: launcher/oom */
+/* links: tests/lib/scratch launcher/oom */
 /* Which file counts the kernel's kills, and what is in it. */
 #include <check.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher/oom.h"
-
-static char root[] = "/tmp/check_oom.XXXXXX";
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
 
 static void put(const char *name)
 {
@@ -21,21 +20,13 @@ static void put(const char *name)
 
 static void setup(void)
 {
-    ck_assert_ptr_nonnull(mkdtemp(root));
-    ck_assert_int_eq(chdir(root), 0);
+    scratch_enter();
     ck_assert_int_eq(mkdir("job", 0755), 0);
     ck_assert_int_eq(mkdir("memory", 0755), 0);
     ck_assert_int_eq(mkdir("memory/old", 0755), 0);
     put("job/memory.events");
     put("memory/memory.oom_control");
     put("memory/old/memory.oom_control");
-}
-
-static void teardown(void)
-{
-    char command[64];
-    (void)snprintf(command, sizeof(command), "rm -r %s", root);
-    ck_assert_int_eq(system(command), 0);
 }
 
 static const struct {
@@ -52,11 +43,11 @@ static const struct {
 START_TEST(test_oom_find_takes_the_nearest)
 {
     char path[600], want[600];
-    bool found = oom_find(places[_i].cgroups, root, path, sizeof(path));
+    bool found = oom_find(places[_i].cgroups, scratch, path, sizeof(path));
     ck_assert_int_eq(found, places[_i].want != NULL);
     if (!found)
         return;
-    (void)snprintf(want, sizeof(want), "%s%s", root, places[_i].want);
+    (void)snprintf(want, sizeof(want), "%s%s", scratch, places[_i].want);
     ck_assert_str_eq(path, want);
 }
 END_TEST
@@ -92,15 +83,11 @@ int main(void)
 {
     Suite *suite = suite_create("oom");
     TCase *tc = tcase_create("fast");
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, setup, scratch_leave);
     tcase_add_loop_test(tc, test_oom_find_takes_the_nearest, 0,
                         sizeof(places) / sizeof(places[0]));
     tcase_add_test(tc, test_oom_read_finds_the_word);
     tcase_add_test(tc, test_oom_happened_is_about_what_is_new);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

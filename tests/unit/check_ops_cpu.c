@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/lib/suite.h"
 #include "trainer/ops_cpu.h"
 
 /*
@@ -325,9 +326,5 @@ int main(void)
     tcase_add_test(random, test_normal_has_mean_0_and_deviation_1);
     suite_add_tcase(suite, random);
 
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,4 +1,4 @@
-/* links: rendezvous/base/opts rendezvous/base/opts_complete */
+/* links: tests/lib/words rendezvous/base/opts rendezvous/base/opts_complete */
 /* links: rendezvous/base/opts_help rendezvous/base/err */
 /* The parser on a table of its own: the grammar, the three sources of a
  * value, and what it says when something is wrong. */
@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "rendezvous/base/opts.h"
+#include "tests/lib/suite.h"
+#include "tests/lib/words.h"
 
 enum id {
     N_NODES,
@@ -63,40 +65,13 @@ static const struct opts_table table = {
     .rows_len = ROWS,
 };
 
-static char words[512];
-static char *argv_made[32];
-static int argc_made;
-
-/* "prog" and the words of `line`; '' is the empty one. */
-static void make_argv(const char *line)
+/* In the environment `env`, "prog" and the words of `line`. */
+static int
+parse(struct opts *o, const char *env, const char *line, struct ddp_err *err)
 {
-    int n = snprintf(words, sizeof(words), "prog %s", line);
-    ck_assert(n > 0 && (size_t)n < sizeof(words));
-    argc_made = 0;
-    for (char *save, *w = strtok_r(words, " ", &save); w != NULL;
-         w = strtok_r(NULL, " ", &save)) {
-        ck_assert_int_lt(argc_made, 31);
-        if (strcmp(w, "''") == 0)
-            *w = '\0';
-        argv_made[argc_made++] = w;
-    }
-    argv_made[argc_made] = NULL;
-}
-
-/* The variables of "A=b C=d" and no others. */
-static void make_env(const char *env)
-{
-    char copy[256];
-    ck_assert_int_eq(clearenv(), 0);
-    ck_assert_uint_lt(strlen(env), sizeof(copy));
-    memcpy(copy, env, strlen(env) + 1);
-    for (char *save, *w = strtok_r(copy, " ", &save); w != NULL;
-         w = strtok_r(NULL, " ", &save)) {
-        char *value = strchr(w, '=');
-        ck_assert_ptr_nonnull(value);
-        *value++ = '\0';
-        ck_assert_int_eq(setenv(w, value, 1), 0);
-    }
+    words_env(env);
+    words_line("prog", line);
+    return opts_parse(o, &table, words_argc, words_argv, err);
 }
 
 static const struct {
@@ -169,10 +144,8 @@ START_TEST(test_opts_right_line_is_read)
 {
     struct opts o;
     struct ddp_err err = {.text = ""};
-    make_env(good[_i].env);
-    make_argv(good[_i].line);
-    ck_assert_msg(opts_parse(&o, &table, argc_made, argv_made, &err) == 0,
-                  "%s: %s", good[_i].line, err.text);
+    ck_assert_msg(parse(&o, good[_i].env, good[_i].line, &err) == 0, "%s: %s",
+                  good[_i].line, err.text);
     ck_assert_int_eq(o.ask, OPTS_ASK_RUN);
     ck_assert_int_eq(o.value[good[_i].id].source, good[_i].source);
     ck_assert_int_eq(opts_number(&o, good[_i].id), good[_i].number);
@@ -248,9 +221,7 @@ START_TEST(test_opts_wrong_line_is_told)
 {
     struct opts o;
     struct ddp_err err = {.text = ""};
-    make_env(bad[_i].env);
-    make_argv(bad[_i].line);
-    ck_assert_int_eq(opts_parse(&o, &table, argc_made, argv_made, &err), -1);
+    ck_assert_int_eq(parse(&o, bad[_i].env, bad[_i].line, &err), -1);
     ck_assert_str_eq(err.text, bad[_i].text);
     ck_assert_int_eq(err.code, DDP_E_USAGE);
 }
@@ -261,19 +232,14 @@ START_TEST(test_opts_help_comes_before_errors)
 {
     struct opts o;
     struct ddp_err err;
-    make_env("T_N_NODES=bad");
-    make_argv("-q --hel --n_nodes=bad");
-    ck_assert_int_eq(opts_parse(&o, &table, argc_made, argv_made, &err), 0);
+    const char *env = "T_N_NODES=bad";
+    ck_assert_int_eq(parse(&o, env, "-q --hel --n_nodes=bad", &err), 0);
     ck_assert_int_eq(o.ask, OPTS_ASK_HELP);
-    make_argv("-qh");
-    ck_assert_int_eq(opts_parse(&o, &table, argc_made, argv_made, &err), 0);
+    ck_assert_int_eq(parse(&o, env, "-qh", &err), 0);
     ck_assert_int_eq(o.ask, OPTS_ASK_HELP);
-    make_argv("--version --elephant");
-    ck_assert_int_eq(opts_parse(&o, &table, argc_made, argv_made, &err), 0);
+    ck_assert_int_eq(parse(&o, env, "--version --elephant", &err), 0);
     ck_assert_int_eq(o.ask, OPTS_ASK_VERSION);
-    make_argv("f --help");
-    make_env("");
-    ck_assert_int_eq(opts_parse(&o, &table, argc_made, argv_made, &err), 0);
+    ck_assert_int_eq(parse(&o, "", "f --help", &err), 0);
     ck_assert_int_eq(o.ask, OPTS_ASK_RUN);
 }
 END_TEST
@@ -300,9 +266,7 @@ START_TEST(test_opts_where_names_the_source)
 {
     struct opts o;
     char name[64];
-    make_env("T_OLD_GRACE=3");
-    make_argv("--n-n 3");
-    ck_assert_int_eq(opts_parse(&o, &table, argc_made, argv_made, NULL), 0);
+    ck_assert_int_eq(parse(&o, "T_OLD_GRACE=3", "--n-n 3", NULL), 0);
     ck_assert_str_eq(opts_where(&o, GRACE, name), "T_OLD_GRACE");
     ck_assert_str_eq(opts_where(&o, N_NODES, name), "--n_nodes");
     ck_assert_str_eq(opts_where(&o, QUIET, name), "--quiet");
@@ -340,7 +304,6 @@ START_TEST(test_opts_help_is_whole_and_narrow)
 }
 END_TEST
 
-/* A swap counts as one edit; what is far from all is not guessed. */
 /* Each shell gets each option, and the values that are words. */
 START_TEST(test_opts_completion_has_every_option)
 {
@@ -367,6 +330,7 @@ START_TEST(test_opts_completion_has_every_option)
 }
 END_TEST
 
+/* A swap counts as one edit; what is far from all is not guessed. */
 START_TEST(test_opts_nearest_counts_edits)
 {
     static const char *const names[] = {"join_timeout", "is_host", "lastcall"};
@@ -416,9 +380,5 @@ int main(void)
     tcase_add_test(t, test_opts_nearest_counts_edits);
     tcase_add_test(t, test_opts_numbers_are_whole);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "launcher/output.h"
+#include "tests/lib/suite.h"
 
 static struct conf conf;
 static struct output *o;
@@ -188,9 +189,5 @@ int main(void)
     tcase_add_test(tc, test_output_of_a_killed_relay_is_taken_over);
     tcase_add_test(tc, test_output_of_an_attempt_is_filtered_into_its_own_file);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

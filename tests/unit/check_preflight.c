@@ -14,6 +14,7 @@
 
 #include "launcher/preflight_look.h"
 #include "launcher/preflight_report.h"
+#include "tests/lib/suite.h"
 
 #define MOST  40
 #define GBIT  INT64_C(1000000000)
@@ -482,9 +483,5 @@ int main(void)
     tcase_add_test(tc, test_bad_data_is_refused);
     tcase_add_test(tc, test_ifname_matches_as_in_nccl);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return suite_run(suite);
 }

@@ -2,11 +2,11 @@
 /* Who gets which group rank, and the global and role ranks that follow. */
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/base/rng.h"
 #include "rendezvous/core/ranks.h"
+#include "tests/lib/suite.h"
 
 #define MAX 64
 
@@ -273,9 +273,5 @@ int main(void)
     tcase_add_loop_test(tcase, test_ranks_natural_order, 0,
                         (int)(sizeof(pairs) / sizeof(pairs[0])));
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

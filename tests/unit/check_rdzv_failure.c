@@ -124,8 +124,7 @@ START_TEST(test_rdzv_failure_is_given_back_when_a_node_is_lost)
 }
 END_TEST
 
-/* -- preemption -------------------------------------------------------------
- */
+/* -- preemption ------------------------------------------------------------ */
 
 /* The notice comes to a node's workers too, perhaps earlier: the failure is
  * given back when the node says that it goes, also where it was ready. */

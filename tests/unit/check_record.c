@@ -5,10 +5,10 @@
 #include <check.h>
 #include <openssl/hmac.h>
 #include <openssl/ssl.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/net/record.h"
+#include "tests/lib/suite.h"
 #include "tests/lib/tls_end.h"
 
 #define LEN(a) ((int)(sizeof(a) / sizeof((a)[0])))
@@ -291,9 +291,5 @@ int main(void)
                         LEN(inner_cases));
     tcase_add_loop_test(records, test_records_out_of_order_fail, 0, 2);
     suite_add_tcase(s, records);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

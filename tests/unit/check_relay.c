@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -19,6 +18,7 @@
 
 #include "launcher/lines.h"
 #include "launcher/relay.h"
+#include "tests/lib/suite.h"
 
 #define WORKERS 3
 
@@ -316,9 +316,5 @@ int main(void)
     tcase_add_test(tc, test_relay_prefixes_may_be_larger_than_lines);
     tcase_add_test(tc, test_relay_tail_has_the_last_word);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

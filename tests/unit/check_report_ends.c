@@ -8,7 +8,6 @@
  * are, and the lines that tell of them.
  */
 #include <check.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "launcher/report.h"
 #include "launcher/report_ends.h"
 #include "rendezvous/base/log.h"
+#include "tests/lib/suite.h"
 
 static struct conf conf;
 static int64_t pids[4] = {100, 101, 102, 103};
@@ -173,9 +173,5 @@ int main(void)
     tcase_add_test(tcase, test_ends_lines_are_bounded);
     tcase_add_test(tcase, test_ends_lines_without_a_list);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

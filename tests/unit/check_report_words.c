@@ -4,10 +4,10 @@
  * written the one into the other, more or less.
  */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "launcher/report_words.h"
+#include "tests/lib/suite.h"
 
 #define HEAD  "Traceback (most recent call last):\n"
 #define TOP   "  File \"train.py\", line 12, in <module>\n    main()\n"
@@ -81,9 +81,5 @@ int main(void)
     tcase_add_loop_test(tcase, test_words_nothing_is_shown_twice, 0, CASES);
     tcase_add_loop_test(tcase, test_words_plain_line_has_no_escapes, 0, 6);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

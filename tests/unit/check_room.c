@@ -7,11 +7,11 @@
  */
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/rdzv.h"
+#include "tests/lib/suite.h"
 
 #define CONNS 64
 #define US    "10.0.0.1"  /* who comes as people should */
@@ -271,9 +271,5 @@ int main(void)
     tcase_add_test(tc, test_room_what_is_over_is_counted_no_more);
     tcase_add_test(tc, test_room_notes_say_whose_doing_it_is);
     suite_add_tcase(s, tc);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

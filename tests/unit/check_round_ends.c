@@ -7,11 +7,11 @@
  */
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/rdzv.h"
+#include "tests/lib/suite.h"
 
 #define NODES 3
 
@@ -218,9 +218,5 @@ int main(void)
     tcase_add_loop_test(tcase, test_round_end_passes_no_nonsense_on, 0, 5);
     tcase_add_loop_test(tcase, test_round_end_names_the_lost_node, 0, 2);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? 0 : 1;
+    return suite_run(suite);
 }

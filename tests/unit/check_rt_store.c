@@ -1,7 +1,6 @@
-/* clang-format off */
-/* links: tests/lib/rt_world worker_rt/env worker_rt/store worker_rt/store_ops rendezvous/daemon/store_server rendezvous/core/store rendezvous/core/store_table rendezvous/core/store_wait rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* links: tests/lib/rt_world worker_rt/env worker_rt/store */
+/* links: worker_rt/store_ops rendezvous/base/rng */
 /* libs: -luv */
-/* clang-format on */
 /*
  * libddp's client of the store, against the real server and against servers
  * that misbehave: values arrive, waits end, and every call ends by its
@@ -19,6 +18,7 @@
 
 #include "rendezvous/base/mono.h"
 #include "tests/lib/rt_world.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 
 static uint16_t port;
@@ -545,9 +545,5 @@ static Suite *store_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(store_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(store_suite());
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "rendezvous/base/rng.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/safetensors.h"
 
 static const struct safetensors_pair pairs[] = {
@@ -21,8 +22,7 @@ static const struct safetensors_pair pairs[] = {
     {"", ""},
 };
 
-/* -- writing, and reading it again ------------------------------------------
- */
+/* -- writing, and reading it again ----------------------------------------- */
 
 static uint64_t size_of(const struct buf *b)
 {
@@ -367,9 +367,5 @@ static Suite *safetensors_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(safetensors_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(safetensors_suite());
 }

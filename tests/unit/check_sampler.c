@@ -6,9 +6,9 @@
  * machine, and a resumed epoch takes exactly what was left.
  */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 
 #define MAX 400
@@ -248,9 +248,5 @@ static Suite *sampler_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(sampler_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(sampler_suite());
 }

@@ -2,7 +2,6 @@
 /* Under systemd, which is played by sockets of our own. */
 #include <check.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "rendezvous/daemon/sd.h"
+#include "tests/lib/suite.h"
 
 static struct sd sd;
 static struct ddp_err err;
@@ -226,9 +226,5 @@ int main(void)
     tcase_add_test(tc, test_sd_listener_of_another_process_is_none);
     tcase_add_test(tc, test_sd_listener_that_does_not_fit_is_an_error);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -24,6 +23,7 @@
 #include "rendezvous/net/addr.h"
 #include "rendezvous/proto/frame.h"
 #include "rendezvous/proto/msg.h"
+#include "tests/lib/suite.h"
 
 #define NODES  2
 #define PLACES (NODES + 64) /* connections that server_fit has room for */
@@ -444,9 +444,5 @@ int main(void)
     tcase_add_checked_fixture(limits, setup, teardown);
     tcase_add_test(limits, test_server_with_few_descriptors_says_so);
     suite_add_tcase(suite, limits);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

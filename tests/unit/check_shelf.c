@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/lib/suite.h"
 #include "worker_rt/shelf.h"
 
 #define INSTANCE "0123456789abcdef0123456789abcdef"
@@ -288,9 +289,5 @@ int main(void)
     tcase_add_test(tc, test_shelf_put_keeps_what_it_wrote_beside_false_names);
     tcase_add_test(tc, test_shelf_list_of_too_many_is_refused);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -11,6 +11,7 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/daemon/hush.h"
 #include "rendezvous/daemon/slots.h"
+#include "tests/lib/suite.h"
 
 #define MAX 8
 
@@ -177,9 +178,5 @@ int main(void)
     tcase_add_test(tc, test_hush_counts_what_is_left_out_of_each);
     tcase_add_test(tc, test_hush_of_many_sources_is_bounded);
     suite_add_tcase(s, tc);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

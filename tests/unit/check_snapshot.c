@@ -15,10 +15,10 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 
 static char dir[64];
@@ -556,9 +556,5 @@ static Suite *snapshot_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(snapshot_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(snapshot_suite());
 }

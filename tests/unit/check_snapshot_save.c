@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "tests/lib/bad_disk.h"
+#include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 
 #define ELEMS 1000
@@ -294,9 +295,5 @@ static Suite *snapshot_save_suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(snapshot_save_suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(snapshot_save_suite());
 }

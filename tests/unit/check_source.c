@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "rendezvous/core/source.h"
+#include "tests/lib/suite.h"
 
 static const struct {
     const char *addr, *source;
@@ -114,9 +115,5 @@ int main(void)
     tcase_add_test(tc, test_sources_are_counted);
     tcase_add_test(tc, test_sources_the_greediest_gives_way);
     suite_add_tcase(s, tc);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

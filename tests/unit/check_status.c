@@ -15,6 +15,7 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/status.h"
 #include "rendezvous/daemon/site.h"
+#include "tests/lib/suite.h"
 
 #define CONNS 40
 
@@ -599,9 +600,5 @@ int main(void)
     tcase_add_test(tc, test_site_that_is_busy_answers_what_costs_nothing);
     tcase_add_loop_test(tc, test_site_answer_that_does_not_fit_is_told, 0, 2);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

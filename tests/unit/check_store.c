@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "rendezvous/core/store.h"
+#include "tests/lib/suite.h"
 
 #define CONNS      8
 #define MODEL_KEYS 4
@@ -812,9 +813,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite());
 }

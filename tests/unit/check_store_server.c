@@ -26,6 +26,7 @@
 
 #include "rendezvous/daemon/store_server.h"
 #include "rendezvous/proto/c10d.h"
+#include "tests/lib/suite.h"
 
 #define WAIT_MS   3000 /* for what must come */
 #define SILENT_MS 50   /* for what must not */
@@ -888,9 +889,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    SRunner *r = srunner_create(suite());
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite());
 }

@@ -14,6 +14,7 @@
 
 #include "rendezvous/net/record.h"
 #include "rendezvous/net/tls.h"
+#include "tests/lib/suite.h"
 #include "tests/lib/tls_end.h"
 
 static bool contains(const struct buf *b, const char *text)
@@ -426,9 +427,5 @@ static Suite *make_suite(void)
 
 int main(void)
 {
-    SRunner *runner = srunner_create(make_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(make_suite());
 }

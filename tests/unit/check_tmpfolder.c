@@ -1,4 +1,4 @@
-/* links: launcher/tmpfolder */
+/* links: tests/lib/scratch launcher/tmpfolder */
 /*
  * Which folders below TMPDIR a launch removes at its end: its own one, and
  * those of launches that were killed, but nobody else's and nothing with files
@@ -7,30 +7,22 @@
 #include <check.h>
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher/tmpfolder.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
 
-static char root[] = "/tmp/check_tmpfolder.XXXXXX";
 static char path[200];
 
 static void setup(void)
 {
-    ck_assert_ptr_nonnull(mkdtemp(root));
-    ck_assert_int_eq(setenv("TMPDIR", root, 1), 0);
-    ck_assert_int_eq(chdir(root), 0);
+    scratch_enter();
+    ck_assert_int_eq(setenv("TMPDIR", scratch, 1), 0);
     ck_assert(tmpfolder_make(path, sizeof(path)));
-}
-
-static void teardown(void)
-{
-    char line[200];
-    (void)snprintf(line, sizeof(line), "rm -rf '%s'", root);
-    ck_assert_int_eq(system(line), 0);
 }
 
 static bool is_there(const char *name)
@@ -96,7 +88,7 @@ START_TEST(test_tmpfolder_others_stay)
     if (_i < 3)
         ck_assert_int_eq(mkdir(name, 0700), 0);
     else if (_i == 3)
-        ck_assert_int_eq(symlink(root, name), 0);
+        ck_assert_int_eq(symlink(scratch, name), 0);
     else
         ck_assert_int_eq(close(open(name, O_CREAT | O_WRONLY, 0600)), 0);
     if (_i == 1)
@@ -123,16 +115,12 @@ int main(void)
     Suite *suite = suite_create("tmpfolder");
     TCase *tcase = tcase_create("tmpfolder");
     tcase_set_tags(tcase, "fast");
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_checked_fixture(tcase, setup, scratch_leave);
     tcase_add_test(tcase, test_tmpfolder_comes_and_goes);
     tcase_add_test(tcase, test_tmpfolder_stale_ones_go);
     tcase_add_test(tcase, test_tmpfolder_locked_ones_stay);
     tcase_add_loop_test(tcase, test_tmpfolder_others_stay, 0, 5);
     tcase_add_test(tcase, test_tmpfolder_that_cannot_be_made);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -1,4 +1,4 @@
-/* links: rendezvous/net/token rendezvous/base/err */
+/* links: tests/lib/scratch rendezvous/net/token rendezvous/base/err */
 /* The file that a token is in: who may have access to it, and what it holds. */
 #include <check.h>
 #include <fcntl.h>
@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "rendezvous/net/token.h"
-
-static char root[] = "/tmp/check_token.XXXXXX";
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
 
 static void put(const char *name, const char *text, mode_t mode)
 {
@@ -19,21 +19,6 @@ static void put(const char *name, const char *text, mode_t mode)
     ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
     ck_assert_int_eq(fchmod(fd, mode), 0);
     ck_assert_int_eq(close(fd), 0);
-}
-
-static void enter_root(void)
-{
-    ck_assert_ptr_nonnull(mkdtemp(root));
-    ck_assert_int_eq(chdir(root), 0);
-}
-
-static void leave_root(void)
-{
-    static const char *const names[] = {"token", "fifo", "link"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        (void)unlink(names[i]);
-    (void)rmdir("folder");
-    ck_assert_int_eq(rmdir(root), 0);
 }
 
 static const struct file_case {
@@ -76,17 +61,17 @@ START_TEST(test_token_file_of_systemd_may_have_an_acl)
         mode_t mode;
         bool works;
     } cases[] = {
-        {"/", 0440, false},      {root, 0440, true}, {root, 0444, false},
-        {root, 0460, false},     {root, 0600, true}, {"", 0440, false},
+        {"/", 0440, false},      {scratch, 0440, true}, {scratch, 0444, false},
+        {scratch, 0460, false},  {scratch, 0600, true}, {"", 0440, false},
         {"/tmp/c", 0440, false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char path[sizeof(root) + 8];
+        char path[sizeof(scratch) + 8];
         uint8_t token[TOKEN_ROOM];
         size_t len;
         struct ddp_err err;
         put("token", "0123456789abcdef", cases[i].mode);
-        (void)snprintf(path, sizeof(path), "%s/token", root);
+        (void)snprintf(path, sizeof(path), "%s/token", scratch);
         ck_assert_int_eq(setenv("CREDENTIALS_DIRECTORY", cases[i].folder, 1),
                          0);
         int rc = token_read(path, token, &len, &err);
@@ -146,16 +131,12 @@ int main(void)
 {
     Suite *s = suite_create("token");
     TCase *file = tcase_create("file");
-    tcase_add_checked_fixture(file, enter_root, leave_root);
+    tcase_add_checked_fixture(file, scratch_enter, scratch_leave);
     tcase_add_loop_test(file, test_token_file_is_checked, 0,
                         sizeof(file_cases) / sizeof(file_cases[0]));
     tcase_add_test(file, test_token_file_of_a_wrong_kind_is_refused);
     tcase_add_test(file, test_token_file_of_systemd_may_have_an_acl);
     tcase_add_test(file, test_token_file_is_the_token_without_white_space);
     suite_add_tcase(s, file);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

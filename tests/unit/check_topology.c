@@ -1,3 +1,4 @@
+/* links: tests/lib/scratch */
 /* links: launcher/topology launcher/cpus rendezvous/base/err */
 /*
  * Sets of CPUs, the quota of a cgroup, and which CPUs a seat is bound to, all
@@ -12,8 +13,8 @@
 #include <unistd.h>
 
 #include "launcher/topology.h"
-
-static char root[] = "/tmp/check_topology.XXXXXX";
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
 
 /* Not by a shell: a hundred folders a test would be a hundred processes. */
 static void make_folder(char *name)
@@ -67,8 +68,7 @@ put_cache(int cpu, int index, const char *type, int level, const char *list)
 static void setup(void)
 {
     char list[64], number[16];
-    ck_assert_ptr_nonnull(mkdtemp(root));
-    ck_assert_int_eq(chdir(root), 0);
+    scratch_enter();
     put("0-7\n", "sys/devices/system/node/possible");
     for (int node = 0; node < 4; node++) {
         (void)snprintf(list, sizeof(list), "%d-%d,%d-%d\n", 3 * node,
@@ -95,15 +95,7 @@ static void setup(void)
     put("-1\n", "sys/bus/pci/devices/0000:3c:00.0/numa_node");
 }
 
-static void teardown(void)
-{
-    char command[128];
-    (void)snprintf(command, sizeof(command), "rm -rf '%s'", root);
-    ck_assert_int_eq(system(command), 0);
-}
-
-/* -- sets --------------------------------------------------------------------
- */
+/* -- sets ------------------------------------------------------------------ */
 
 START_TEST(test_cpus_lists_are_read_and_written)
 {
@@ -138,8 +130,7 @@ START_TEST(test_cpus_long_lists_are_cut)
 }
 END_TEST
 
-/* -- the quota ----------------------------------------------------------------
- */
+/* -- the quota ------------------------------------------------------------- */
 
 static const struct {
     const char *cgroup, *mountinfo;
@@ -188,8 +179,7 @@ START_TEST(test_cpus_quota_is_found)
 }
 END_TEST
 
-/* -- binding ------------------------------------------------------------------
- */
+/* -- binding --------------------------------------------------------------- */
 
 static const struct {
     enum topology_mode mode;
@@ -296,7 +286,7 @@ int main(void)
 {
     Suite *s = suite_create("topology");
     TCase *t = tcase_create("fast");
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, setup, scratch_leave);
     tcase_add_loop_test(t, test_cpus_lists_are_read_and_written, 0, 14);
     tcase_add_test(t, test_cpus_long_lists_are_cut);
     tcase_add_loop_test(t, test_cpus_quota_is_found, 0,
@@ -307,9 +297,5 @@ int main(void)
     tcase_add_test(t, test_topology_without_sysfs_is_one_node);
     tcase_add_test(t, test_topology_devices_and_nodes);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }

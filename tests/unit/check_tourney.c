@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "launcher/tourney.h"
+#include "tests/lib/suite.h"
 
 #define MOST 200
 
@@ -89,9 +90,5 @@ int main(void)
     tcase_add_test(tc, test_many_nodes_meet_a_few);
     tcase_add_test(tc, test_order_follows_the_seed);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/lib/suite.h"
 #include "trainer/model.h"
 #include "trainer/optim.h"
 
@@ -428,9 +429,5 @@ int main(void)
     tcase_add_loop_test(optim, test_optim_state_is_all_there_is, 0, 3);
     suite_add_tcase(suite, optim);
 
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

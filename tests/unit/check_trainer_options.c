@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/lib/suite.h"
 #include "trainer/data.h"
 #include "trainer/options.h"
 
@@ -218,9 +219,5 @@ int main(void)
     tcase_add_test(line, test_options_help_shows_every_row);
     suite_add_tcase(suite, line);
 
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

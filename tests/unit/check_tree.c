@@ -16,6 +16,7 @@
 
 #include "launcher/tree.h"
 #include "rendezvous/base/mono.h"
+#include "tests/lib/suite.h"
 
 #define MANY 1500 /* children whose list is longer than one read of it */
 
@@ -202,10 +203,7 @@ int main(void)
     tcase_add_test(tc, test_tree_kill_without_descriptors_is_not_sure);
     tcase_add_test(tc, test_tree_kill_sessions_spares_the_roots_own);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int status = suite_run(suite);
     (void)tree_kill(NULL, 0, soon_us());
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return status;
 }

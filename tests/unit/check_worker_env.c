@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "launcher/worker_env.h"
+#include "tests/lib/suite.h"
 
 static struct conf conf;
 static struct msg_world world = {
@@ -56,7 +57,7 @@ static bool holds(char *const *env, const char *entry)
     return false;
 }
 
-/* TORCHRUN.md 2, the whole list. */
+/* All that torchrun gives a worker, and what only we do. */
 static const char *const wanted[] = {
     "RANK=6",
     "WORLD_SIZE=12",
@@ -203,9 +204,5 @@ int main(void)
     tcase_add_loop_test(tc, test_worker_args_places_are_filled, 0,
                         sizeof(args) / sizeof(args[0]));
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -1,5 +1,6 @@
 /* links: CORE rendezvous/proto/msg rendezvous/proto/ends rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
+#include "tests/lib/suite.h"
 #include "tests/unit/rdzv_hand.h"
 
 #include <check.h>
@@ -301,9 +302,5 @@ int hand_main(const char *name, const struct hand_test *tests, int n)
     for (int i = 0; i < n; i++)
         tcase_add_loop_test(tcase, tests[i].test, 0, tests[i].times);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? 0 : 1;
+    return suite_run(suite);
 }

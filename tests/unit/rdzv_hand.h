@@ -54,8 +54,7 @@ void failed(int conn, int64_t round, int code, int64_t age_us);
 void order_drain(const char *run, const char *node, bool force);
 void order_end(const char *run);
 
-/* -- what came of it, by the last step --------------------------------------
- */
+/* -- what came of it, by the last step ------------------------------------- */
 
 bool told(int conn, const char *what); /* a message's name, or "drop" */
 bool noted(const char *what);

@@ -16,7 +16,6 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -121,8 +120,7 @@ static void *zalloc(size_t n, size_t size)
     return p;
 }
 
-/* -- messages ---------------------------------------------------------------
- */
+/* -- messages -------------------------------------------------------------- */
 
 static int frame(const struct msg *m, char *out, size_t cap)
 {
@@ -217,8 +215,7 @@ static void say_ready(struct gen *g)
             say(g, &g->peers[i], out, len);
 }
 
-/* -- connecting -------------------------------------------------------------
- */
+/* -- connecting ------------------------------------------------------------ */
 
 static void said_join(struct gen *g, int i)
 {
@@ -289,8 +286,7 @@ static void begin_some(struct gen *g)
         begin_one(g);
 }
 
-/* -- what comes in ----------------------------------------------------------
- */
+/* -- what comes in --------------------------------------------------------- */
 
 static void report(struct gen *g)
 {
@@ -441,8 +437,7 @@ static void on_readable(struct gen *g, struct peer *p)
     shared->last_us[g->index] = mono_now_us();
 }
 
-/* -- a generator's process --------------------------------------------------
- */
+/* -- a generator's process ------------------------------------------------- */
 
 static void lose_one(struct gen *g)
 {
@@ -584,8 +579,7 @@ static void generate(struct gen *g, int seconds)
     }
 }
 
-/* -- the coordinator --------------------------------------------------------
- */
+/* -- the coordinator ------------------------------------------------------- */
 
 static int pipes[PROCS_MAX];
 

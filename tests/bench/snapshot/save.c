@@ -6,59 +6,16 @@
  * both calls. One line for each, for tests/bench/snapshot/run.
  * usage: save MB TIMES FOLDER
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "rendezvous/base/asked.h"
+#include "tests/bench/snapshot/common.h"
+#include "tests/lib/snapshot_memory.h"
 #include "worker_rt/ddp.h"
 
 #define TENSORS 16
 #define STEP_MS 1000 /* short for a model of 1.5 GB */
-
-static struct ddp_error err;
-
-static void check(int rc)
-{
-    if (rc == 0)
-        return;
-    fprintf(stderr, "save: %s\n", err.text);
-    exit(1);
-}
-
-static double now_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail */
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-/* As ddprun would give it. */
-static void give_memory(uint64_t len)
-{
-    char path[64];
-    int fd = memfd_create(ASKED_SNAPSHOT_NAME, 0);
-    if (fd < 0 || ftruncate(fd, (off_t)len) != 0)
-        exit(1);
-    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
-    (void)setenv("DDP_SNAPSHOT_MEMORY", path, 1);
-}
-
-static int by_size(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-static double median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof(*values), by_size);
-    return values[n / 2];
-}
 
 /* Keeps this core busy, and not its memory. */
 static void compute(double ms)
@@ -96,8 +53,8 @@ static void run(const char *name,
         check(ddp_keeper_wait(k, &err));
         whole[n] = now_ms() - begin;
     }
-    double ms = median(whole, times);
-    printf("%-19sstall_ms=%.1f", name, median(stall, times));
+    double ms = part_of(whole, times, 0.5);
+    printf("%-19sstall_ms=%.1f", name, part_of(stall, times, 0.5));
     if (conf.later) /* the disk was ready before we were */
         printf(" of a step of %d ms\n", STEP_MS);
     else
@@ -134,8 +91,9 @@ int main(int argc, char *argv[])
             memcpy(to, t[k].data, each * 4);
         copy[i < 1 ? 0 : i - 1] = now_ms() - begin;
     }
-    printf("memcpy:            ms=%.1f\n", median(copy, times));
-    give_memory((uint64_t)(mb * 1e6 * 3.2) + (1 << 20));
+    printf("memcpy:            ms=%.1f\n", part_of(copy, times, 0.5));
+    if (snapshot_memory_give((uint64_t)(mb * 1e6 * 3.2) + (1 << 20)) != 0)
+        return 1;
     const char *folder = argv[3];
     struct ddp_keeper_conf conf[] = {{.folder = folder},
                                      {.folder = folder, .no_memory = true},

@@ -1,0 +1,29 @@
+/*
+ * tests/lib/snapshot_memory: the memory that ddprun gives its workers for
+ * snapshots (launcher/notice makes it, worker_rt/slots uses it).
+ */
+#ifndef SNAPSHOT_MEMORY_H
+#define SNAPSHOT_MEMORY_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "rendezvous/base/asked.h"
+
+/* Makes `len` bytes of it and names them in the environment, for as long as
+ * this process lives. Returns 0, or -1 with errno. */
+static inline int snapshot_memory_give(uint64_t len)
+{
+    char path[48];
+    int fd = memfd_create(ASKED_SNAPSHOT_NAME, 0);
+    if (fd < 0 || ftruncate(fd, (off_t)len) != 0)
+        return -1;
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(),
+                   fd); /* fits */
+    return setenv("DDP_SNAPSHOT_MEMORY", path, 1);
+}
+
+#endif

@@ -1,0 +1,178 @@
+#include "trainer/setup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer/fail.h"
+#include "trainer/peers.h"
+
+/* Without a GPU `auto` is the CPU, and `cuda` an error that says why. */
+static int choose_device(struct trainer *t, struct ddp_error *err)
+{
+    t->dev = NULL;
+    if (t->o.on != OPTIONS_CPU)
+        t->dev = device_cuda(ddp_local_rank(t->ddp), err);
+    if (t->dev != NULL)
+        return 0;
+    t->dev = device_cpu();
+    if (t->o.on != OPTIONS_GPU && t->o.sums != OPTIONS_GPU)
+        return 0;
+    struct ddp_error why = *err;
+    return fail_set(err, why.code, "%s: %.400s",
+                    t->o.on == OPTIONS_GPU ? "--device=cuda" : "--comm=nccl",
+                    why.text);
+}
+
+static int load_data(struct trainer *t, struct ddp_error *err)
+{
+    uint64_t seed = (uint64_t)t->o.seed;
+    int rc = -1;
+    switch (t->o.spec->data) {
+    case MODEL_IMAGES:
+        rc = data_load_idx(&t->data, t->o.data, err);
+        break;
+    case MODEL_LINEAR_DATA:
+        rc = data_make_linear(&t->data, seed, err);
+        break;
+    case MODEL_REGRESSION_DATA:
+        rc = data_make_regression(&t->data, seed, err);
+        break;
+    }
+    size_t wanted = (size_t)t->o.train_samples;
+    if (rc == 0 && wanted > 0 && wanted < t->data.train.N)
+        t->data.train.N = wanted;
+    return rc;
+}
+
+static int make_batch(struct trainer *t, struct ddp_error *err)
+{
+    const struct dataset *s = &t->data.train;
+    size_t B = (size_t)t->o.batch_size;
+    t->index = calloc(B, sizeof(*t->index));
+    t->batch.x = calloc(B * s->F, sizeof(*t->batch.x));
+    t->batch.labels = calloc(B, sizeof(*t->batch.labels));
+    t->batch.y = calloc(B * (s->T + 1), sizeof(*t->batch.y)); /* T may be 0 */
+    if (t->index == NULL || t->batch.x == NULL || t->batch.labels == NULL ||
+        t->batch.y == NULL)
+        return fail_sys(err, DDP_ERR_NOMEM, "no memory for a batch");
+    return 0;
+}
+
+/* Rank 0's first parameters are the ones that count, but a seed is a seed: all
+ * ranks have the same. */
+int setup_own(struct trainer *t, struct ddp_error *err)
+{
+    if (choose_device(t, err) != 0 || load_data(t, err) != 0)
+        return -1;
+    if (!t->dev->gpu && t->o.spec->conv && !ops_use_library())
+        progress_line(&t->progress,
+                      "libdnnl is not found, so this will be slow: install "
+                      "libdnnl2 (oneDNN)");
+    const struct dataset *s = &t->data.train;
+    if (model_init(&t->model, t->dev, t->o.spec, s->F, s->C > 0 ? s->C : s->T,
+                   (size_t)t->o.hidden, (size_t)t->o.batch_size, err) != 0 ||
+        optim_init(&t->optim, t->dev, t->o.spec->optim, t->o.rate, t->model.P,
+                   err) != 0 ||
+        make_batch(t, err) != 0)
+        return -1;
+    model_randomize(&t->model, (uint64_t)t->o.seed);
+    struct ddp_sampler_conf conf = {
+        .samples = s->N,
+        .rank = t->rank,
+        .world = t->world,
+        .seed = (uint64_t)t->o.seed,
+        .shuffle = true,
+    };
+    t->keep.progress = &t->progress;
+    t->keep.resume = (struct resume){
+        .ddp = t->ddp,
+        .o = &t->o,
+        .model = &t->model,
+        .optim = &t->optim,
+        .samples = (int64_t)s->N,
+    };
+    t->sampler = ddp_sampler_new(&conf, err);
+    return t->sampler != NULL ? 0 : -1;
+}
+
+int setup_compare(struct trainer *t, struct ddp_error *err)
+{
+    const struct dataset *s = &t->data.train;
+    const float numbers[] = {s->mean, s->deviation, (float)s->C};
+    const struct {
+        const char *name;
+        int64_t value;
+    } same[] = {
+        {"TOTAL_EPOCHS", t->o.total_epochs},
+        {"SAVE_EVERY", t->o.save_every},
+        {"--save_steps", t->o.save_steps},
+        {"--memory_steps", t->o.memory_steps},
+        {"--seed", t->o.seed},
+        {"--device (cpu or cuda)", t->dev->gpu},
+        {"--comm", (int64_t)t->o.sums},
+        {"--batch_size", t->o.batch_size},
+        {"--hidden", t->o.hidden},
+        {"--train_samples", (int64_t)s->N},
+        {"--lr", (int64_t)model_hash(&t->o.rate, 1)},
+        {"--model", t->o.spec - model_at(0)},
+        {"training set", (int64_t)(model_hash(numbers, 3) ^ s->F)},
+        {"test set", (int64_t)t->data.test.N},
+    };
+    enum {
+        VALUES = sizeof(same) / sizeof(same[0])
+    };
+    int64_t mine[VALUES];
+    for (int i = 0; i < VALUES; i++)
+        mine[i] = same[i].value;
+    int other = peers_compare(t, mine, VALUES, err);
+    if (other <= 0)
+        return other;
+    (void)fail_set(err, DDP_ERR_CONFLICT,
+                   "rank %d has another %s than rank 0: start all nodes with "
+                   "the same line and the same data",
+                   other / VALUES, same[other % VALUES].name);
+    return peers_fail_alike(t);
+}
+
+/* How many ranks have a GPU that another rank has too; -1 on error. */
+static int64_t count_shared(struct trainer *t, struct ddp_error *err)
+{
+    size_t len = sizeof(t->dev->id);
+    int64_t shared = 0;
+    uint8_t *all = calloc((size_t)t->world, len); /* (W,16) */
+    if (all == NULL)
+        return fail_sys(err, DDP_ERR_NOMEM, "no memory for %d ranks", t->world);
+    int rc = ddp_comm_allgather(t->comm, t->dev->id, len, all, err);
+    for (int r = 0; rc == 0 && r < t->world; r++)
+        if (r != t->rank && memcmp(all + (size_t)r * len, t->dev->id, len) == 0)
+            shared = 1;
+    free(all);
+    if (rc == 0)
+        rc = ddp_comm_allreduce(t->comm, &shared, 1, DDP_I64, err);
+    return rc == 0 ? shared : peers_lost(t, err);
+}
+
+int setup_nccl(struct trainer *t, struct ddp_error *err)
+{
+    struct ddp_comm_opts opts = {.kind = DDP_COMM_NCCL,
+                                 .stream = t->dev->stream};
+    if (!t->dev->gpu || t->world == 1 || t->o.sums == OPTIONS_CPU)
+        return 0;
+    int64_t shared = t->o.sums == OPTIONS_AUTO ? count_shared(t, err) : 0;
+    if (shared != 0)
+        return shared > 0 ? 0 : -1;
+    t->nccl = ddp_comm_new(t->ddp, &opts, err);
+    return t->nccl != NULL ? 0 : -1;
+}
+
+void setup_free(struct trainer *t)
+{
+    ddp_sampler_free(t->sampler);
+    free(t->index);
+    free(t->batch.x);
+    free(t->batch.labels);
+    free(t->batch.y);
+    optim_free(&t->optim);
+    model_free(&t->model);
+    data_free(&t->data);
+}
