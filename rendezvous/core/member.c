@@ -72,6 +72,48 @@ take_ends(struct run *run, const struct node *n, const struct msg_ready *m)
     ends_merge(run->stopped_list, m->base_rank, n->name, &part);
 }
 
+/* Of the round that it was told to stop, or of an earlier one, under way. */
+static void ready_of_stale(struct rdzv *r,
+                           struct run *run,
+                           struct node *n,
+                           const struct msg_ready *m)
+{
+    if (m->round != n->stale_round) {
+        note(r, NOTE_stale, run, n->name, "ready of round %lld",
+             (long long)m->round);
+        return;
+    }
+    node_cut_lease(r, n, run->heartbeat_us);
+    join_place(r, run, n);
+}
+
+/* As it was told to. */
+static void ready_of_stopping(struct rdzv *r,
+                              struct run *run,
+                              struct node *n,
+                              const struct msg_ready *m)
+{
+    take_ends(run, n, m);
+    become_waiting(r, run, n);
+    round_try_drained(r, run);
+}
+
+/* Its lease was over and it killed its workers, or it was told of a round's end
+ * by a server that is no more. */
+static void ready_of_running(struct rdzv *r,
+                             struct run *run,
+                             struct node *n,
+                             const struct msg_ready *m)
+{
+    char why[128];
+    (void)snprintf(why, sizeof(why), /* may be cut */
+                   "node %s stopped its workers", n->name);
+    take_ends(run, n, m);
+    become_waiting(r, run, n);
+    run->lost_since = true;
+    round_over(r, run, why, MSG_AT_ONCE);
+}
+
 void member_ready(struct rdzv *r,
                   struct run *run,
                   struct node *n,
@@ -82,35 +124,16 @@ void member_ready(struct rdzv *r,
         run->progressed = true; /* another instance has the same numbers */
     switch (n->state) {
     case NODE_STALE:
-        if (round != n->stale_round) { /* of an earlier one, under way */
-            note(r, NOTE_stale, run, n->name, "ready of round %lld",
-                 (long long)round);
-            return;
-        }
-        node_cut_lease(r, n, run->heartbeat_us);
-        join_place(r, run, n);
+        ready_of_stale(r, run, n, m);
         return;
     case NODE_STOPPING:
-        if (!is_current(r, run, n, round, "ready"))
-            return;
-        take_ends(run, n, m);
-        become_waiting(r, run, n);
-        round_try_drained(r, run);
+        if (is_current(r, run, n, round, "ready"))
+            ready_of_stopping(r, run, n, m);
         return;
-    case NODE_RUNNING: {
-        /* Its lease was over and it killed its workers, or it was told of a
-         * round's end by a server that is no more. */
-        if (!is_current(r, run, n, round, "ready"))
-            return;
-        take_ends(run, n, m);
-        become_waiting(r, run, n);
-        run->lost_since = true;
-        char why[128];
-        (void)snprintf(why, sizeof(why), "node %s stopped its workers",
-                       n->name);
-        round_over(r, run, why, MSG_AT_ONCE);
+    case NODE_RUNNING:
+        if (is_current(r, run, n, round, "ready"))
+            ready_of_running(r, run, n, m);
         return;
-    }
     case NODE_LEAVING:
         /* One of an earlier round, under way when it was told to go, does not
          * mean that no worker is left. Its FIN comes in any case. */
