@@ -24,8 +24,7 @@ enum {
     ID_NONE = -3,
 };
 
-/* -- numbers ----------------------------------------------------------------
- */
+/* -- numbers --------------------------------------------------------------- */
 
 bool opts_read_int(const char *text, int64_t min, int64_t max, int64_t *out)
 {
@@ -62,8 +61,7 @@ bool opts_read_seconds(const char *text,
     return true;
 }
 
-/* -- names ------------------------------------------------------------------
- */
+/* -- names ----------------------------------------------------------------- */
 
 static char folded(char c)
 {
@@ -271,8 +269,7 @@ static int find_letter(const struct opts_table *t, char letter)
     return ID_NONE;
 }
 
-/* -- values -----------------------------------------------------------------
- */
+/* -- values ---------------------------------------------------------------- */
 
 static bool takes_value(const struct opts_row *row)
 {
@@ -367,8 +364,7 @@ static int set(struct opts *o,
     return 0;
 }
 
-/* -- the command line -------------------------------------------------------
- */
+/* -- the command line ------------------------------------------------------ */
 
 struct line {
     int argc;
@@ -484,8 +480,7 @@ static int read_line(struct opts *o, struct line *l, struct ddp_err *err)
     return 0;
 }
 
-/* -- what the command line left open ----------------------------------------
- */
+/* -- what the command line left open --------------------------------------- */
 
 /* The next name of the list `*names` goes to `name`; false: no more. */
 static bool next_name(const char **names, char name[NAME_MAX_LEN + 1])

@@ -14,8 +14,7 @@ static bool is_shown(const struct opts_row *row)
     return row->kind != OPTS_LATER;
 }
 
-/* -- what a value can be ----------------------------------------------------
- */
+/* -- what a value can be --------------------------------------------------- */
 
 /* The next word of "N|cpu|gpu" that can be written as it is. */
 static const char *next_word(const char **list, size_t *len)
@@ -68,8 +67,7 @@ static void put_help(const struct opts_row *row, const char *odd, FILE *f)
     }
 }
 
-/* -- bash -------------------------------------------------------------------
- */
+/* -- bash ------------------------------------------------------------------ */
 
 /* "--a | -x | --b", of those that take a value. */
 static void put_valued(const struct opts_table *t, const char *between, FILE *f)
@@ -170,8 +168,7 @@ static void bash(const struct opts_table *t, FILE *f)
             p, p);
 }
 
-/* -- zsh --------------------------------------------------------------------
- */
+/* -- zsh ------------------------------------------------------------------- */
 
 static void zsh_row(const struct opts_row *row, FILE *f)
 {
@@ -223,8 +220,7 @@ static void zsh(const struct opts_table *t, FILE *f)
           f);
 }
 
-/* -- fish -------------------------------------------------------------------
- */
+/* -- fish ------------------------------------------------------------------ */
 
 static void
 fish_row(const struct opts_table *t, const struct opts_row *row, FILE *f)
@@ -289,8 +285,7 @@ static void fish(const struct opts_table *t, FILE *f)
     }
 }
 
-/* -- tcsh --------------------------------------------------------------------
- */
+/* -- tcsh ------------------------------------------------------------------ */
 
 /* What tcsh calls a list: (words), f for files, d for folders, n for none. */
 static void tcsh_list(const struct opts_row *row, FILE *f)

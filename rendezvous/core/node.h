@@ -215,6 +215,8 @@ node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev);
 /* Drops its connection too. */
 void node_remove(struct rdzv *r, struct node *n);
 
+/* The run's counts of states and of absent nodes follow. A node that is bound
+ * is told things by that connection; one that is not is absent. */
 void node_set_state(struct rdzv *r, struct node *n, enum node_state state);
 void node_bind(struct rdzv *r, struct node *n, int conn);
 void node_unbind(struct rdzv *r, struct node *n);
@@ -254,6 +256,9 @@ int run_index(const struct rdzv *r, const struct run *run);
 /* Where it comes from, for people. */
 const char *node_source(const struct rdzv *r, const struct node *n);
 
+/* Whether a numeric address is one that only its own host reaches. */
+bool node_is_loopback(const char *addr);
+
 /* -- telling -------------------------------------------------------------- */
 
 /* Nothing is sent to a node that is absent. */
@@ -264,16 +269,20 @@ void node_send_stop(struct rdzv *r,
                     const char *why,
                     enum msg_graceful graceful);
 void node_send_drain(struct rdzv *r, const struct node *n);
+
+/* The same to a connection, be it a node's or not. One that is dropped is
+ * closed once what was sent is out, and is nobody's from now on. */
 void reply_send(struct rdzv *r, int conn, const struct msg *m);
 void reply_drop(struct rdzv *r, int conn);
+
+/* Tells people, and counts: the text, which may be cut, says what the event's
+ * name does not. `node` may be "". */
 void note(struct rdzv *r,
           enum note_kind kind,
           const struct run *run, /* may be NULL */
           const char *node,
           const char *fmt,
           ...) __attribute__((format(printf, 5, 6)));
-
-bool node_is_loopback(const char *addr);
 
 /* Tells group rank 0, where it asked for that, at which addresses the members
  * of the round are; in front of its world. */

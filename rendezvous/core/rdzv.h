@@ -95,7 +95,8 @@ struct rdzv_event {
     const struct msg *msg; /* borrowed for the step */
     const char *peer_addr; /* from where the node connected, numeric */
     const char *here_addr; /* the server's own address of that connection */
-    bool orderly;   /* a FIN: everything of that node is dead (DESIGN 8) */
+    bool orderly;   /* a FIN: everything of that node is dead, see "The FIN"
+                       in ddprun-protocol(7) */
     int64_t lag_us; /* how long the server itself was held up; leases are
                        extended by it, so that nobody pays for that */
 };
@@ -141,7 +142,7 @@ int64_t rdzv_deadline(const struct rdzv *r);
 int rdzv_nodes(const struct rdzv *r);
 int rdzv_live_runs(const struct rdzv *r);
 
-/* Asserts what must always hold (DESIGN 6, seen from the server). */
+/* Asserts what must always hold, as far as the server sees it. */
 void rdzv_check(const struct rdzv *r);
 
 #endif

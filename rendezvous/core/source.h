@@ -25,7 +25,8 @@ struct sources;
 struct sources *sources_new(int holders_max);
 void sources_del(struct sources *s); /* NULL is fine */
 
-/* Counts one more of that address's source, and one less. */
+/* Counts one more of that address's source, and returns its number, which is
+ * to be given back by sources_drop: one less. Numbers are used again. */
 int sources_take(struct sources *s, const char *addr);
 void sources_drop(struct sources *s, int source);
 

@@ -17,8 +17,7 @@ static int foreign(struct ddp_err *err)
                        "what answers there is no ddprun rendezvous");
 }
 
-/* -- an answer --------------------------------------------------------------
- */
+/* -- an answer ------------------------------------------------------------- */
 
 /* The value of a header, trimmed, as a text in `value`; false: it is not there
  * or too long. `head` ends behind its last line's CRLF. */
@@ -86,8 +85,7 @@ int ctl_http_parse(const char *all,
     return 0;
 }
 
-/* -- a question -------------------------------------------------------------
- */
+/* -- a question ------------------------------------------------------------ */
 
 void ctl_http_escape(const char *text, char *out, size_t size)
 {

@@ -284,8 +284,7 @@ static int start_tls(struct ctl_line *l, struct ddp_err *err)
     return push_sealed(l, err);
 }
 
-/* -- for all ----------------------------------------------------------------
- */
+/* -- for all --------------------------------------------------------------- */
 
 int ctl_line_write(struct ctl_line *l,
                    const void *data,

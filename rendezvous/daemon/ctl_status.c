@@ -25,8 +25,7 @@ static void on_signal(int signo)
     interrupted = 1;
 }
 
-/* -- asking ------------------------------------------------------------------
- */
+/* -- asking ---------------------------------------------------------------- */
 
 void ctl_complain(const struct ctl_style *style,
                   const char *where,
@@ -86,8 +85,7 @@ static int fetch(const struct ctl_status *s,
     return *status != NULL ? 0 : -1;
 }
 
-/* -- one page ----------------------------------------------------------------
- */
+/* -- one page -------------------------------------------------------------- */
 
 /* What there is to show, as a text: owned. NULL: an error. */
 static char *make_page(struct ctl_status *s, int *runs, struct ddp_err *err)

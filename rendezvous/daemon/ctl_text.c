@@ -7,8 +7,7 @@
 
 #include "rendezvous/base/utf8.h"
 
-/* -- characters --------------------------------------------------------------
- */
+/* -- characters ------------------------------------------------------------ */
 
 static wchar_t code_of(const char *text, size_t len)
 {
@@ -127,8 +126,7 @@ void ctl_fit_end(const struct ctl_style *style,
         cut(style, text, size, columns - 1, 0);
 }
 
-/* -- numbers -----------------------------------------------------------------
- */
+/* -- numbers --------------------------------------------------------------- */
 
 void ctl_number(int64_t n, char text[32])
 {
@@ -168,8 +166,7 @@ void ctl_span(double seconds, char text[24])
     }
 }
 
-/* -- tints -------------------------------------------------------------------
- */
+/* -- tints ----------------------------------------------------------------- */
 
 const char *ctl_on(const struct ctl_style *style, enum ctl_tint tint)
 {

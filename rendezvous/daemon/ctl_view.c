@@ -13,8 +13,7 @@
 #define NODES_ALONE 16
 #define NODES_MANY  4
 
-/* -- reading -----------------------------------------------------------------
- */
+/* -- reading --------------------------------------------------------------- */
 
 cJSON *ctl_view_parse(const char *json, size_t len, struct ddp_err *err)
 {
@@ -72,8 +71,7 @@ static size_t length(const cJSON *array)
     return n;
 }
 
-/* -- lines -------------------------------------------------------------------
- */
+/* -- lines ----------------------------------------------------------------- */
 
 /* A line of its own, cut at its end where it is too long. */
 __attribute__((format(printf, 4, 5))) static void line(

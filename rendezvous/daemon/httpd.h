@@ -57,6 +57,7 @@ struct httpd *httpd_open(uv_loop_t *loop, const struct httpd_conf *conf);
 /* Takes over a connection, in its on_foreign. */
 void httpd_take(struct httpd *h, struct conn *c);
 
+/* Connections that it has now. */
 int httpd_count(const struct httpd *h);
 
 /* Closes all connections; memory goes as the loop runs on. */

@@ -15,7 +15,6 @@ enum metric {
 #define METRIC(name, type, labels, help) METRIC_##name,
 #include "rendezvous/daemon/metrics.def"
 #undef METRIC
-    METRIC_COUNT
 };
 
 static const struct {

@@ -1,7 +1,8 @@
 /*
  * daemon/server: the rendezvous server's shell: libuv callbacks become events
  * of the core, its actions become calls. Used by ddprdzvd and, in a process of
- * its own, by the launcher on the endpoint's host.
+ * its own, by the launcher on the endpoint's host. All of it on the thread of
+ * the loop.
  */
 #ifndef SERVER_H
 #define SERVER_H

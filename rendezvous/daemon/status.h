@@ -39,6 +39,7 @@ struct status_counts {
     int64_t ticks, lag_us, lag_max_us;
 };
 
+/* One more answer with that code, one of HTTP_STATUSES. */
 void status_count_http(struct status_counts *counts, int code);
 
 /* The server, as far as the core does not know it. Borrowed for the call. */

@@ -39,7 +39,7 @@ void addr_list_fill(struct addr_list *out, const struct addrinfo *all);
 
 /* Numeric text without port; a v4-mapped v6 address as v4. */
 void addr_text(const struct sockaddr *sa, char text[ADDR_TEXT_MAX]);
-int addr_port(const struct sockaddr *sa);
+int addr_port(const struct sockaddr *sa); /* of v4 or v6 */
 bool addr_is_loopback(const struct sockaddr *sa);
 
 /*
@@ -60,7 +60,7 @@ int addr_listen(const struct sockaddr *sa, int *fd, struct ddp_err *err);
  * v6; port 0 lets the kernel choose. */
 int addr_listen_any(int port, int *fd, struct ddp_err *err);
 
-/* The port that a listening socket has. */
+/* The port that a socket is bound to; 0: that cannot be had. */
 int addr_fd_port(int fd);
 
 #endif

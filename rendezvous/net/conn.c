@@ -222,11 +222,6 @@ void conn_set_ctx(struct conn *c, void *ctx)
     c->ctx = ctx;
 }
 
-void *conn_ctx(const struct conn *c)
-{
-    return c->ctx;
-}
-
 void conn_peer(const struct conn *c, char text[ADDR_TEXT_MAX])
 {
     memcpy(text, c->peer, sizeof(c->peer));

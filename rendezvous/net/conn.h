@@ -2,11 +2,12 @@
  * net/conn: one connection of our protocol on a libuv loop, messages in and
  * out. Used by the server for those who come and by the agent for its own.
  *
- * A conn belongs to whoever made it until conn_close (or conn_finish) or until
- * on_closed was called, whichever is first; after that the pointer is dead and
- * libuv's closing goes on by itself. What a peer sends wrong ends the
- * connection with a reason and touches nothing else. Memory is bounded: one
- * frame coming in, CONN_QUEUE_MAX going out (who does not read is dropped).
+ * All of it on the thread of the loop. A conn belongs to whoever made it until
+ * conn_close (or conn_finish) or until on_closed was called, whichever is
+ * first; after that the pointer is dead and libuv's closing goes on by itself.
+ * What a peer sends wrong ends the connection with a reason and touches nothing
+ * else. Memory is bounded: one frame coming in, CONN_QUEUE_MAX going out (who
+ * does not read is dropped).
  *
  * With a token (conn_secure) all of it travels inside TLS, see net/tls, and
  * who does not have the token is told so and gets nowhere.
@@ -138,10 +139,10 @@ bool conn_may_yield(const struct conn *c);
 
 /*
  * In on_foreign, or later while it is silent, where conn_may_yield: gives the
- * connection away. Returns a duplicate of
- * its descriptor, non-blocking, owned by the caller, and in *rest what was read
- * of it so far, to be freed by buf_free. The conn is dead then, without
- * on_closed. -1: errno, nothing has happened.
+ * connection away. Returns a duplicate of its descriptor, non-blocking, owned
+ * by the caller, and in *rest what was read of it so far, to be freed by
+ * buf_free. The conn is dead then, without on_closed. -1: errno, nothing has
+ * happened.
  */
 int conn_yield(struct conn *c, struct buf *rest);
 
@@ -158,8 +159,8 @@ void conn_close(struct conn *c);
 /* Closes in order once all that was queued is out; no on_closed. */
 void conn_finish(struct conn *c);
 
+/* What the handler is called with from now on. */
 void conn_set_ctx(struct conn *c, void *ctx);
-void *conn_ctx(const struct conn *c);
 
 /* Numeric addresses of the two ends, "" where unknown. The peer's is known of
  * accepted ones, in on_closed too. */

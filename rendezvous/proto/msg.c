@@ -260,8 +260,7 @@ int msg_decode(const void *json,
     return rc;
 }
 
-/* -- encoding: direct, since our own texts need little escaping -------------
- */
+/* -- encoding: direct, since our own texts need little escaping ------------ */
 
 struct writer {
     char *at;
