@@ -50,10 +50,12 @@ fail()
     exit 1
 }
 
-# missing PACKAGE...: those that are not installed, by one question to dpkg.
+# missing PACKAGE...: prints, one a line, what is to be installed: of A|B the
+# first where neither is there. One question to dpkg-query answers for all.
 missing()
 {
-    # shellcheck disable=SC2046,SC2016 # words; and dpkg's own placeholders
+    # The names are words to be split, and ${...} is dpkg-query's, not ours.
+    # shellcheck disable=SC2046,SC2016
     have=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' \
         $(echo "$*" | tr '|' ' ') 2>/dev/null | sed -n 's/ installed$//p')
     have=" $(echo "$have" | tr '\n' ' ') "

@@ -153,8 +153,7 @@ static int show_once(struct ctl_status *s)
     return s->view.run != NULL && runs == 0 ? ddp_code_exit(DDP_E_USAGE) : 0;
 }
 
-/* -- again and again
- * ----------------------------------------------------------- */
+/* -- again and again ------------------------------------------------------- */
 
 /* The terminal may have another size by now. */
 static int measure(struct ctl_status *s)

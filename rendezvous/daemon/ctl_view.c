@@ -109,8 +109,7 @@ static const char *plural(int64_t n)
     return n == 1 ? "" : "s";
 }
 
-/* -- a run
- * --------------------------------------------------------------------- */
+/* -- a run ----------------------------------------------------------------- */
 
 static enum ctl_tint run_tint(const cJSON *run)
 {
@@ -261,8 +260,7 @@ static void put_end(const struct ctl_view *v, const cJSON *run, FILE *f)
              age, (long long)status, text(end, "text"), text(run, "prog"));
 }
 
-/* -- its nodes
- * ----------------------------------------------------------------- */
+/* -- its nodes ------------------------------------------------------------- */
 
 static bool is_well(const cJSON *node)
 {
@@ -429,8 +427,7 @@ put_nodes(const struct ctl_view *v, const cJSON *run, size_t room, FILE *f)
     put_rest(v, &rest, whole(run, "nodes_left_out", 0), f);
 }
 
-/* -- the page
- * ------------------------------------------------------------------ */
+/* -- the page -------------------------------------------------------------- */
 
 static bool is_meant(const struct ctl_view *v, const cJSON *run)
 {

@@ -35,8 +35,7 @@ int handover_pair(int *give, int *take, struct ddp_err *err)
     return 0;
 }
 
-/* 0, or -1 with errno. */
-static int give_now(int chan, int fd, const uint8_t *data, size_t len)
+int handover_give(int chan, int fd, const uint8_t *data, size_t len)
 {
     union {
         struct cmsghdr align;
@@ -64,11 +63,6 @@ static int give_now(int chan, int fd, const uint8_t *data, size_t len)
     return sendmsg(chan, &m, MSG_NOSIGNAL) < 0 ? -1 : 0;
 }
 
-int handover_give(int chan, int fd, const uint8_t *data, size_t len)
-{
-    return give_now(chan, fd, data, len);
-}
-
 static void parcel_free(struct parcel *p)
 {
     (void)close(p->fd); /* given, or given up */
@@ -78,7 +72,8 @@ static void parcel_free(struct parcel *p)
 /* True: it is no longer to wait. */
 static bool try_one(struct giver *g, struct parcel *p)
 {
-    if (give_now(g->chan, p->fd, buf_head(&p->rest), buf_len(&p->rest)) != 0 &&
+    const uint8_t *data = buf_head(&p->rest);
+    if (handover_give(g->chan, p->fd, data, buf_len(&p->rest)) != 0 &&
         (errno == EAGAIN || errno == EINTR))
         return false;
     parcel_free(p);

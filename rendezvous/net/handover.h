@@ -56,7 +56,7 @@ int handover_take(int chan,
 
 /*
  * Gives without a giver: a copy of `fd` and `len` bytes of `data`, now or not
- * at all. 0, or -1 where the channel is full.
+ * at all. 0, or -1: errno, EAGAIN where the channel is full.
  */
 int handover_give(int chan, int fd, const uint8_t *data, size_t len);
 
