@@ -145,7 +145,7 @@ ddptrain_LIBS := $(addprefix $(B)/obj/,$(addsuffix .cu.o,$(TRAINER_CUDA))) \
 obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
 
 .PHONY: all help check check-unit check-sim check-e2e check-interop \
-	check-interop-old check-interop-new check-tree bench bench-rdzv \
+	check-interop-old check-interop-new check-tree check-circles bench bench-rdzv \
 	bench-store bench-snapshot bench-train check-install demo man install clean setup
 .DEFAULT_GOAL := all
 
@@ -363,6 +363,9 @@ check-tree:
 	scripts/run-tests --self-test
 check-install: all
 	scripts/check-install $(B)
+check-circles: all
+	scripts/check-circles --self-test
+	scripts/check-circles $(B)
 check-fuzz:
 	scripts/fuzz --check
 check-model:
@@ -375,8 +378,8 @@ setup:
 # second make, which looks for the tools afresh.
 check: setup
 	$(MAKE) check-tree
-	$(MAKE) check-unit check-sim check-fuzz check-model check-install check-e2e \
-		check-interop-old
+	$(MAKE) check-circles check-unit check-sim check-fuzz check-model \
+		check-install check-e2e check-interop-old
 
 demo: setup
 	$(MAKE) all
