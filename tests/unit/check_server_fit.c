@@ -5,11 +5,11 @@
  * that it may have.
  */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include "rendezvous/daemon/server_fit.h"
+#include "tests/lib/suite.h"
 
 #define PLENTY (1 << 20)
 
@@ -127,9 +127,5 @@ int main(void)
     tcase_add_test(tc, test_fit_limits_one_source_to_its_share);
     tcase_add_test(tc, test_fit_raises_the_limit_of_open_files);
     suite_add_tcase(s, tc);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(s);
 }
