@@ -11,6 +11,7 @@
 #include "rendezvous/daemon/server.h"
 #include "rendezvous/daemon/store_child.h"
 #include "rendezvous/net/addr.h"
+#include "rendezvous/net/tls.h"
 
 #define OPTS_DEF "rendezvous/daemon/options.def"
 #include "rendezvous/base/opts_rows.h"
@@ -153,13 +154,13 @@ static struct server_conf
 conf_of(const struct opts *o, enum server_orders orders, struct tls_key *key)
 {
     return (struct server_conf){
-        .runs_max = (int)opts_number(o, OPTION_max_runs),
-        .nodes_max = (int)opts_number(o, OPTION_max_nodes),
-        .runs_share = (int)opts_number(o, OPTION_max_share),
-        .nodes_share = (int)opts_number(o, OPTION_max_share),
-        .conns_max = (int)opts_number(o, OPTION_max_connections),
+        .limits = {.runs_max = (int)opts_number(o, OPTION_max_runs),
+                   .nodes_max = (int)opts_number(o, OPTION_max_nodes),
+                   .runs_share = (int)opts_number(o, OPTION_max_share),
+                   .nodes_share = (int)opts_number(o, OPTION_max_share),
+                   .conns_max = (int)opts_number(o, OPTION_max_connections),
+                   .http_max = (int)opts_number(o, OPTION_max_http)},
         .frame_max = (int)opts_number(o, OPTION_max_frame),
-        .http_max = (int)opts_number(o, OPTION_max_http),
         .open_metrics = opts_number(o, OPTION_open_metrics) != 0,
         .debug = opts_number(o, OPTION_debug) != 0,
         .orders = orders,

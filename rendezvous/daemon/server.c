@@ -16,7 +16,6 @@
 #include "rendezvous/base/rng.h"
 #include "rendezvous/core/rdzv.h"
 #include "rendezvous/daemon/lobby.h"
-#include "rendezvous/daemon/server_fit.h"
 #include "rendezvous/daemon/server_log.h"
 #include "rendezvous/daemon/site.h"
 #include "rendezvous/daemon/slots.h"
@@ -440,7 +439,9 @@ static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
 /* What is there before anybody comes. */
 static void make_parts(struct server *s)
 {
-    struct rdzv_limits limits = server_limits(&s->conf, &s->room);
+    /* Who has the token is trusted with all that there is. */
+    struct rdzv_limits limits =
+        server_shares(&s->room, &s->conf.limits, s->conf.key != NULL);
     struct server_log_conf log = {
         .counts = &s->counts, .debug = s->conf.debug, .quiet = s->conf.quiet};
     s->slots = slots_new(s->room.conns_max);
@@ -465,8 +466,8 @@ int server_open(struct server **out,
     struct server *s = calloc(1, sizeof(*s));
     if (s == NULL)
         ddp_err_set(err, DDP_E_NOMEM, "no memory for a server");
-    if (s == NULL ||
-        server_fit(&s->room, conf, server_raise_files(), err) != 0) {
+    if (s == NULL || server_fit(&s->room, &conf->limits, conf->store_chan > 0,
+                                server_raise_files(), err) != 0) {
         (void)close(listen_fd);
         if (conf->store_chan > 0)
             (void)close(conf->store_chan);
@@ -510,11 +511,11 @@ void server_main(int listen_fd,
     struct server *s = NULL;
     struct ddp_err err;
     struct server_conf conf = {
-        .runs_max = 16,
-        .nodes_max = nodes_max,
-        .runs_share = 75, /* its own job has one */
-        .nodes_share = 100,
-        .http_max = 8,
+        .limits = {.runs_max = 16,
+                   .nodes_max = nodes_max,
+                   .runs_share = 75, /* its own job has one */
+                   .nodes_share = 100,
+                   .http_max = 8},
         .debug = debug,
         .quiet = true,
         .key = key,

@@ -10,9 +10,10 @@
 #include <uv.h>
 
 #include "rendezvous/base/err.h"
-#include "rendezvous/net/tls.h"
+#include "rendezvous/daemon/server_fit.h"
 
 struct server;
+struct tls_key; /* net/tls */
 
 /* Whose orders are carried out (ddpctl's drain and end). */
 enum server_orders {
@@ -23,14 +24,8 @@ enum server_orders {
 };
 
 struct server_conf {
-    int runs_max;
-    int nodes_max;
-    /* Percent of these that one source (core/source) may have, 0: all; without
-     * effect with a key. */
-    int runs_share, nodes_share;
-    int conns_max;     /* of nodes and strangers; 0: nodes_max and some more */
+    struct server_limits limits;
     int frame_max;     /* bytes; 0: FRAME_AGENT_MAX */
-    int http_max;      /* HTTP connections beside them; 0: it is not served */
     bool open_metrics; /* /metrics is shown to those without the token, too */
     bool debug;        /* notes of the lowest level as well */
     bool quiet; /* no notes: beside a launcher, which tells them better */

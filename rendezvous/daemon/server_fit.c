@@ -31,42 +31,42 @@ int server_raise_files(void)
 }
 
 /* HTTP gets a sixteenth of few descriptors. */
-static int fit_http(const struct server_conf *conf, int files)
+static int fit_http(int http_max, int files)
 {
-    return smaller(conf->http_max,
+    return smaller(http_max,
                    (files - SPARE_FILES - CONNS_MIN) / 16 + SPARE_HTTP);
 }
 
-/* Where connections are too few for all nodes that may come, fewer may come;
- * `files` is why, or less was not `wanted`. */
-static int
-fit_nodes(const struct server_conf *conf, int conns_max, int wanted, int files)
+/* Where connections are too few for all nodes that may come, fewer may come:
+ * since no more connections were wanted, or since there are too few files. */
+static int fit_nodes(int nodes_max, int conns_max, int wanted, int files)
 {
     int fit = conns_max - smaller(conns_max / 4, SPARE_CONNS);
-    if (conf->nodes_max <= fit)
-        return conf->nodes_max;
+    if (nodes_max <= fit)
+        return nodes_max;
     if (conns_max == wanted)
         log_warnx("room for %d nodes, not for %d: only %d connections are "
                   "allowed (--max_connections)",
-                  fit, conf->nodes_max, conns_max);
+                  fit, nodes_max, conns_max);
     else
         log_warnx("room for %d nodes, not for %d: only %d open files are "
                   "allowed (ulimit -n)",
-                  fit, conf->nodes_max, files);
+                  fit, nodes_max, files);
     return fit;
 }
 
 int server_fit(struct server_room *room,
-               const struct server_conf *conf,
+               const struct server_limits *limits,
+               bool store,
                int files,
                struct ddp_err *err)
 {
-    int http_max = fit_http(conf, files);
+    int http_max = fit_http(limits->http_max, files);
     int beside = http_max > SPARE_HTTP ? http_max - SPARE_HTTP : 0;
     int fit = files - SPARE_FILES - beside;
-    int wanted =
-        conf->conns_max > 0 ? conf->conns_max : conf->nodes_max + SPARE_CONNS;
-    if (conf->store_chan > 0) { /* and what waits to be handed over */
+    int wanted = limits->conns_max > 0 ? limits->conns_max
+                                       : limits->nodes_max + SPARE_CONNS;
+    if (store) { /* and what waits to be handed over */
         int extra = smaller(fit / 4, STORE_CONNS);
         wanted += extra;
         fit -= extra;
@@ -79,7 +79,8 @@ int server_fit(struct server_room *room,
     room->http_max = http_max;
     wanted = wanted > CONNS_MIN ? wanted : CONNS_MIN;
     room->conns_max = smaller(wanted, fit);
-    room->nodes_max = fit_nodes(conf, room->conns_max, wanted, files);
+    room->nodes_max =
+        fit_nodes(limits->nodes_max, room->conns_max, wanted, files);
     return 0;
 }
 
@@ -90,16 +91,16 @@ static int share_of(int all, int percent)
     return (int)(((int64_t)all * percent + 99) / 100);
 }
 
-/* Who has the token is trusted with all that there is. */
-struct rdzv_limits server_limits(const struct server_conf *conf,
-                                 const struct server_room *room)
+struct rdzv_limits server_shares(const struct server_room *room,
+                                 const struct server_limits *limits,
+                                 bool trusted)
 {
-    struct rdzv_limits limits = {.runs_max = conf->runs_max,
-                                 .nodes_max = room->nodes_max,
-                                 .conns_max = room->conns_max};
-    if (conf->key != NULL)
-        return limits;
-    limits.runs_share = share_of(limits.runs_max, conf->runs_share);
-    limits.nodes_share = share_of(limits.nodes_max, conf->nodes_share);
-    return limits;
+    struct rdzv_limits all = {.runs_max = limits->runs_max,
+                              .nodes_max = room->nodes_max,
+                              .conns_max = room->conns_max};
+    if (trusted)
+        return all;
+    all.runs_share = share_of(all.runs_max, limits->runs_share);
+    all.nodes_share = share_of(all.nodes_max, limits->nodes_share);
+    return all;
 }

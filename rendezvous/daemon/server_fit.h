@@ -5,13 +5,25 @@
 #ifndef SERVER_FIT_H
 #define SERVER_FIT_H
 
+#include <stdbool.h>
+
 #include "rendezvous/base/err.h"
 #include "rendezvous/core/rdzv.h"
-#include "rendezvous/daemon/server.h"
 
 /* Raises the soft limit of open files to the hard one; returns it, a million at
  * most. */
 int server_raise_files(void);
+
+/* How many may come at most. */
+struct server_limits {
+    int runs_max;
+    int nodes_max; /* of all runs together */
+    /* Percent of these that one source (core/source) may have, 0: all; without
+     * effect with a key. */
+    int runs_share, nodes_share;
+    int conns_max; /* of nodes and strangers; 0: nodes_max and some more */
+    int http_max;  /* HTTP connections beside them; 0: it is not served */
+};
 
 /* What there is room for. */
 struct server_room {
@@ -21,18 +33,21 @@ struct server_room {
 };
 
 /*
- * As much of what `conf` wants as goes into `files` descriptors. Where that is
- * fewer nodes than it wants, the log says so: who is one too many must still
- * get a connection, to be told so. Errors: DDP_E_NOMEM, they are too few to
- * serve anybody.
+ * As much of `limits` as goes into `files` descriptors. Where that is fewer
+ * nodes, the log says so: who is one too many must still get a connection, to
+ * be told so. `store`: connections are handed over to one, which takes more.
+ * Errors: DDP_E_NOMEM, they are too few to serve anybody.
  */
 int server_fit(struct server_room *room,
-               const struct server_conf *conf,
+               const struct server_limits *limits,
+               bool store,
                int files,
                struct ddp_err *err);
 
-/* What the core may give away of that, and to one source. */
-struct rdzv_limits server_limits(const struct server_conf *conf,
-                                 const struct server_room *room);
+/* What the core may give away of that, and to one source; all to each where
+ * whoever comes is trusted. */
+struct rdzv_limits server_shares(const struct server_room *room,
+                                 const struct server_limits *limits,
+                                 bool trusted);
 
 #endif

@@ -53,8 +53,8 @@ static int listen_here(void)
 static void setup(void)
 {
     struct ddp_err err;
-    struct server_conf conf = {
-        .runs_max = 2, .nodes_max = NODES, .on_idle = on_idle};
+    struct server_conf conf = {.limits = {.runs_max = 2, .nodes_max = NODES},
+                               .on_idle = on_idle};
     ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr)); /* strangers */
     idle = 0;
     ck_assert_int_eq(uv_loop_init(&loop), 0);
@@ -381,8 +381,7 @@ START_TEST(test_server_orders_are_answered_or_refused)
 {
     static const char *const answers[] = {"there is no run 'x' here",
                                           "takes no orders (--orders=none)"};
-    struct server_conf conf = {.runs_max = 2,
-                               .nodes_max = NODES,
+    struct server_conf conf = {.limits = {.runs_max = 2, .nodes_max = NODES},
                                .orders = _i == 0 ? SERVER_ORDERS_DEFAULT
                                                  : SERVER_ORDERS_NONE};
     struct msg m = {.kind = MSG_KIND_order_end,
@@ -412,7 +411,7 @@ START_TEST(test_server_with_few_descriptors_says_so)
 {
     struct ddp_err err;
     struct server *other;
-    struct server_conf conf = {.runs_max = 1, .nodes_max = 1};
+    struct server_conf conf = {.limits = {.runs_max = 1, .nodes_max = 1}};
     struct rlimit few = {.rlim_cur = 20, .rlim_max = 20};
     int fd = listen_here();
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);

@@ -5,6 +5,7 @@
  * that it may have.
  */
 #include <check.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -20,7 +21,8 @@ static void setup(void)
 
 /* clang-format off */
 static const struct {
-    int files, nodes_max, conns_max, http_max, store_chan;
+    int files, nodes_max, conns_max, http_max;
+    bool store;
     struct server_room room; /* connections, nodes, HTTP; 0: too few */
 } fits[] = {
     /* All that it is to have, and 64 strangers. */
@@ -37,8 +39,8 @@ static const struct {
     {PLENTY, 16384,    1,  0, 0, {    8,     6,  0}},
     {   200, 16384, 5000,  0, 0, {  168,   126,  0}},
     /* A store has strangers of its own, and some wait for it. */
-    { 10000,   100,    0,  0, 9, { 2212,   100,  0}},
-    {   200, 16384,    0,  0, 9, {  126,    95,  0}},
+    { 10000,   100,    0,  0, 1, { 2212,   100,  0}},
+    {   200, 16384,    0,  0, 1, {  126,    95,  0}},
     /* The least. */
     {    40, 16384,    0, 64, 0, {    8,     6,  2}},
     {    39, 16384,    0, 64, 0, {    0,     0,  0}},
@@ -49,13 +51,12 @@ static const struct {
 
 START_TEST(test_fit_gives_what_there_is_room_for)
 {
-    struct server_conf conf = {.nodes_max = fits[_i].nodes_max,
-                               .conns_max = fits[_i].conns_max,
-                               .http_max = fits[_i].http_max,
-                               .store_chan = fits[_i].store_chan};
+    struct server_limits limits = {.nodes_max = fits[_i].nodes_max,
+                                   .conns_max = fits[_i].conns_max,
+                                   .http_max = fits[_i].http_max};
     struct server_room room = {0};
     struct ddp_err err;
-    int rc = server_fit(&room, &conf, fits[_i].files, &err);
+    int rc = server_fit(&room, &limits, fits[_i].store, fits[_i].files, &err);
     ck_assert_int_eq(rc, fits[_i].room.conns_max > 0 ? 0 : -1);
     if (rc != 0)
         ck_assert_ptr_nonnull(strstr(err.text, "40 is the least"));
@@ -69,11 +70,10 @@ END_TEST
 START_TEST(test_fit_promises_no_more_descriptors_than_there_are)
 {
     for (int files = 0; files < 5000; files++) {
-        struct server_conf conf = {
-            .nodes_max = 16384, .http_max = 64, .store_chan = files % 2};
+        struct server_limits limits = {.nodes_max = 16384, .http_max = 64};
         struct server_room room;
         struct ddp_err err;
-        if (server_fit(&room, &conf, files, &err) != 0)
+        if (server_fit(&room, &limits, files % 2 != 0, files, &err) != 0)
             continue;
         ck_assert_int_ge(room.nodes_max, 1);
         ck_assert_int_gt(room.conns_max, room.nodes_max);
@@ -86,22 +86,22 @@ END_TEST
 /* A share is rounded up, and who has a token is trusted with all. */
 START_TEST(test_fit_limits_one_source_to_its_share)
 {
-    struct server_conf conf = {
+    struct server_limits limits = {
         .runs_max = 16, .runs_share = 1, .nodes_share = 75};
     struct server_room room = {.conns_max = 158, .nodes_max = 119};
-    struct rdzv_limits limits = server_limits(&conf, &room);
-    ck_assert_int_eq(limits.runs_max, 16);
-    ck_assert_int_eq(limits.nodes_max, 119);
-    ck_assert_int_eq(limits.conns_max, 158);
-    ck_assert_int_eq(limits.runs_share, 1);
-    ck_assert_int_eq(limits.nodes_share, 90);
-    conf.nodes_share = 0;
-    ck_assert_int_eq(server_limits(&conf, &room).nodes_share, 119);
-    conf.key = (struct tls_key *)&conf; /* only whether there is one counts */
-    limits = server_limits(&conf, &room);
-    ck_assert_int_eq(limits.nodes_max, 119);
-    ck_assert_int_eq(limits.runs_share, 0);
-    ck_assert_int_eq(limits.nodes_share, 0);
+    struct rdzv_limits all = server_shares(&room, &limits, false);
+    ck_assert_int_eq(all.runs_max, 16);
+    ck_assert_int_eq(all.nodes_max, 119);
+    ck_assert_int_eq(all.conns_max, 158);
+    ck_assert_int_eq(all.runs_share, 1);
+    ck_assert_int_eq(all.nodes_share, 90);
+    limits.nodes_share = 0;
+    all = server_shares(&room, &limits, false);
+    ck_assert_int_eq(all.nodes_share, 119);
+    all = server_shares(&room, &limits, true);
+    ck_assert_int_eq(all.nodes_max, 119);
+    ck_assert_int_eq(all.runs_share, 0);
+    ck_assert_int_eq(all.nodes_share, 0);
 }
 END_TEST
 
