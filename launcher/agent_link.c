@@ -207,9 +207,9 @@ static void schedule_retry(struct step *s)
 
 /*
  * A refused connection proves that the old server is gone, and all that it
- * would have done once our lease was over (DESIGN decisions 4 and 5). The next
- * one waits for us: so long, counted from when this try began, is safe. A lease
- * that was over before is not revived.
+ * would have done once our lease was over (ddprun-protocol(7), "Leases"). The
+ * next one waits for us: so long, counted from when this try began, is safe. A
+ * lease that was over before is not revived.
  */
 static void take_refusal(struct step *s)
 {

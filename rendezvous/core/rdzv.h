@@ -142,7 +142,8 @@ int64_t rdzv_deadline(const struct rdzv *r);
 int rdzv_nodes(const struct rdzv *r);
 int rdzv_live_runs(const struct rdzv *r);
 
-/* Asserts what must always hold, as far as the server sees it. */
+/* Asserts the invariants of ddprun-protocol(7), as far as the server sees
+ * them. */
 void rdzv_check(const struct rdzv *r);
 
 #endif

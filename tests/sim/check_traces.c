@@ -1,10 +1,9 @@
 /* links: tests/sim/sim tests/sim/story */
 /* libs: -lcjson */
 /*
- * What the cores say in the cases that DESIGN 4 lists, line for line: the
- * traces in tests/sim/traces are the assertions. Each begins where the case
- * does. In this world a message takes one millisecond and a worker that gets
- * SIGTERM ten.
+ * What the cores say in each kind of fault, line for line: the traces in
+ * tests/sim/traces are the assertions. Each begins where the case does. In this
+ * world a message takes one millisecond and a worker that gets SIGTERM ten.
  *
  *     TRACES=write    writes them anew, to be read before they are believed
  */

@@ -6,11 +6,10 @@
  * The network keeps the order of messages on a connection and loses none, as
  * TCP does, until the connection breaks; what was under way then is gone. A
  * node that is cut off has its messages held back, and its connections break
- * after a while. A FIN says that all of a node is dead (DESIGN decision 8), and
- * is sent only then.
+ * after a while. A FIN says that all of a node is dead, and is sent only then.
  *
- * After each step of a core the invariants of DESIGN 6 are checked. The first
- * one that does not hold stands in sim_broken().
+ * After each step of a core the invariants of ddprun-protocol(7) are checked.
+ * The first one that does not hold stands in sim_broken().
  */
 #ifndef SIM_H
 #define SIM_H

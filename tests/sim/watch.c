@@ -1,6 +1,7 @@
 /*
- * The server's side, and the invariants of DESIGN 6 as somebody sees them who
- * looks at all nodes at once: what is sealed, who runs what, how it ends.
+ * The server's side, and the invariants of ddprun-protocol(7) as somebody sees
+ * them who looks at all nodes at once: what is sealed, who runs what, how it
+ * ends.
  */
 #include <string.h>
 
@@ -218,8 +219,8 @@ static void count_exit(struct sim *s,
 }
 
 /* Invariant 5, at the nodes. A daemon that was killed after it had told some
- * of the end may come to another one with the others: DESIGN's memory of a run
- * is soft. That is counted, not hidden. */
+ * of the end may come to another one with the others: its memory of a run is
+ * soft. That is counted, not hidden. */
 void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
 {
     const struct node_sim *n = &s->nodes[node];
