@@ -107,6 +107,5 @@ void round_try_drained(struct rdzv *r, struct run *run)
     round_gather(r, run);
     round_try_seal(r, run);
     if (run->state == RUN_GATHER && run->count[NODE_WAITING] > 0)
-        round_notify_waiting(r,
-                             run); /* a replacement is needed: say so at once */
+        round_notify_waiting(r, run); /* that others are needed */
 }
