@@ -21,6 +21,7 @@
 
 #include "rendezvous/daemon/server.h"
 #include "rendezvous/net/addr.h"
+#include "rendezvous/net/handover.h"
 #include "rendezvous/proto/frame.h"
 #include "rendezvous/proto/msg.h"
 #include "tests/lib/suite.h"
@@ -406,6 +407,63 @@ START_TEST(test_server_orders_are_answered_or_refused)
 }
 END_TEST
 
+/* The connection that was handed over is this one, with what it said. */
+static void must_be_handed_over(int chan, int client, const char *said)
+{
+    struct sockaddr_in far, near;
+    socklen_t far_len = sizeof(far), near_len = sizeof(near);
+    uint8_t data[HANDOVER_BYTES_MAX];
+    size_t len;
+    int fd;
+    ck_assert_int_eq(handover_take(chan, &fd, data, &len), 1);
+    ck_assert_int_eq(getpeername(fd, (struct sockaddr *)&far, &far_len), 0);
+    ck_assert_int_eq(getsockname(client, (struct sockaddr *)&near, &near_len),
+                     0);
+    ck_assert_int_eq(far.sin_port, near.sin_port);
+    ck_assert_uint_eq(len, strlen(said));
+    ck_assert_int_eq(memcmp(data, said, len), 0);
+    ck_assert(is_open(client));
+    ck_assert_int_eq(close(fd), 0);
+}
+
+/* Who speaks the store's protocol is handed over at once; who is silent may be
+ * PyTorch, and is handed over instead of closed when a node wants his place. */
+START_TEST(test_server_hands_over_who_may_want_the_store)
+{
+    enum {
+        ALL = 158 /* see check_server_fit */
+    };
+    struct server_conf conf = {.limits = {.runs_max = 2, .nodes_max = NODES}};
+    struct rlimit files = {.rlim_cur = 400, .rlim_max = 400};
+    struct ddp_err err;
+    int silent[ALL], take;
+    server_close(server);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+    ck_assert_int_eq(handover_pair(&conf.store_chan, &take, &err), 0);
+    ck_assert_int_eq(server_open(&server, &loop, listen_here(), &conf, &err),
+                     0);
+    buf_init(&out, 10);
+    ck_assert_int_eq(buf_put(&out, "\x0a\x01\x02", 3), 0);
+    int speaks = say();
+    run_for(20);
+    must_be_handed_over(take, speaks, "\x0a\x01\x02");
+    for (int i = 0; i < ALL; i++)
+        silent[i] = dial();
+    run_for(150);
+    put_hello();
+    put_join(MSG_VERSION, '1');
+    int node = say();
+    run_for(20);
+    ck_assert(is_open(node));
+    must_be_handed_over(take, silent[0], "");
+    for (int i = 0; i < ALL; i++)
+        ck_assert_int_eq(close(silent[i]), 0);
+    ck_assert_int_eq(close(node), 0);
+    ck_assert_int_eq(close(speaks), 0);
+    ck_assert_int_eq(close(take), 0);
+}
+END_TEST
+
 /* Too few descriptors are an error that says how many it takes. */
 START_TEST(test_server_with_few_descriptors_says_so)
 {
@@ -435,6 +493,7 @@ int main(void)
                    test_server_reads_whom_it_has_accepted_before_it_makes_room);
     tcase_add_test(tc, test_server_answers_a_beat_between_strangers);
     tcase_add_test(tc, test_server_reads_no_more_of_a_stranger_than_a_join);
+    tcase_add_test(tc, test_server_hands_over_who_may_want_the_store);
     tcase_add_test(tc, test_server_whose_last_node_left_is_idle);
     tcase_add_test(tc, test_server_closes_with_everything_open);
     suite_add_tcase(suite, tc);
