@@ -464,6 +464,36 @@ START_TEST(test_server_hands_over_who_may_want_the_store)
 }
 END_TEST
 
+/* Whoever is promised a place may find no descriptor left: strangers who have
+ * said nothing go, and who waits in the kernel's queue comes in. */
+START_TEST(test_server_without_descriptors_lets_strangers_go)
+{
+    enum {
+        STRANGERS = 20,
+        LEFT = 4
+    };
+    int all[STRANGERS], open = 0;
+    char hello[100];
+    for (int i = 0; i < STRANGERS; i++)
+        all[i] = dial();
+    put_hello();
+    put_join(MSG_VERSION, '1');
+    int node = say();
+    int next = dup(node); /* the lowest that is free */
+    ck_assert_int_eq(close(next), 0);
+    struct rlimit files = {.rlim_cur = (rlim_t)(next + LEFT), .rlim_max = 4096};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+    run_for(500); /* the door rests for 100 ms where nobody may go yet */
+    ck_assert_int_gt(recv(node, hello, sizeof(hello), MSG_DONTWAIT), 0);
+    for (int i = 0; i < STRANGERS; i++) {
+        open += is_open(all[i]);
+        ck_assert_int_eq(close(all[i]), 0);
+    }
+    ck_assert_int_lt(open, LEFT);
+    ck_assert_int_eq(close(node), 0);
+}
+END_TEST
+
 /* Too few descriptors are an error that says how many it takes. */
 START_TEST(test_server_with_few_descriptors_says_so)
 {
@@ -493,6 +523,7 @@ int main(void)
                    test_server_reads_whom_it_has_accepted_before_it_makes_room);
     tcase_add_test(tc, test_server_answers_a_beat_between_strangers);
     tcase_add_test(tc, test_server_reads_no_more_of_a_stranger_than_a_join);
+    tcase_add_test(tc, test_server_without_descriptors_lets_strangers_go);
     tcase_add_test(tc, test_server_hands_over_who_may_want_the_store);
     tcase_add_test(tc, test_server_whose_last_node_left_is_idle);
     tcase_add_test(tc, test_server_closes_with_everything_open);
