@@ -199,8 +199,31 @@ static const char *nearest(const char *word)
     return found;
 }
 
+/* The options that begin so, with commas, as far as `to` reaches; how many. */
+static int list_beginnings(const char *word, char *to, size_t size)
+{
+    const char *name = word + strspn(word, "-");
+    size_t len = strcspn(name, "=");
+    int n = 0;
+    to[0] = '\0';
+    for (size_t i = 0; len > 0 && i < ID_COUNT; i++) {
+        size_t k = 0;
+        while (k < len && (name[k] == '-' ? '_' : name[k]) == rows[i].name[k])
+            k++;
+        if (k < len)
+            continue;
+        strncat(to, n++ > 0 ? ", --" : "--", size - strlen(to) - 1);
+        strncat(to, rows[i].name, size - strlen(to) - 1);
+    }
+    return n;
+}
+
 static int unknown(const char *word, struct ddp_error *err)
 {
+    char list[256];
+    if (list_beginnings(word, list, sizeof(list)) > 1)
+        return fail_set(err, DDP_ERR_USAGE, "%s could be any of %s", word,
+                        list);
     const char *near = nearest(word);
     return fail_set(err, DDP_ERR_USAGE, "unknown option %s%s%s%s", word,
                     near != NULL ? "; did you mean --" : "",
