@@ -375,15 +375,14 @@ void preflight_print(const struct preflight_report *r,
                      const struct preflight_findings *f,
                      FILE *out)
 {
-    int few = r->n <= TABLE_MAX ? r->n : TABLE_MAX;
     struct preflight_report head = *r;
-    head.n = few;
+    head.n = r->n <= TABLE_MAX ? r->n : TABLE_MAX;
     fprintf(out, "preflight of run '%.40s': %d node%s, %d link%s in %.1f s\n",
             r->run, r->n, r->n == 1 ? "" : "s", r->links_len,
             r->links_len == 1 ? "" : "s", r->took_s);
-    if (few < r->n)
-        fprintf(out, "the first %d nodes:\n", few);
-    print_nodes(r->n > few ? &head : r, out);
+    if (head.n < r->n)
+        fprintf(out, "the first %d nodes:\n", head.n);
+    print_nodes(&head, out);
     print_facts(r, out);
     for (int net = 0; net < PREFLIGHT_NETS; net++) {
         enum preflight_net which = (enum preflight_net)net;
