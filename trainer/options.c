@@ -16,12 +16,6 @@
 #define INDENT    26 /* where the sentences of --help begin */
 #define EPOCHS    1000000
 
-enum kind {
-    INT,
-    STR,
-    SPEC,
-};
-
 enum id {
 #define OPT_GROUP(ident, title)
 #define OPT(name, letter, kind, env, init, min, max, metavar, group, help)     \
@@ -51,7 +45,6 @@ static const char *const titles[] = {
 
 static const struct row {
     const char *name;
-    enum kind kind;
     const char *init;
     int64_t min;
     int64_t max;
@@ -61,7 +54,7 @@ static const struct row {
 } rows[] = {
 #define OPT_GROUP(ident, title)
 #define OPT(name, letter, kind, env, init, min, max, metavar, group, help)     \
-    {#name, kind, init, min, max, metavar, group, help},
+    {#name, init, min, max, metavar, group, help},
 #include "trainer/options.def"
 #undef OPT
 #undef OPT_GROUP
@@ -113,7 +106,7 @@ static int bad_int(const char *name,
                     name, text, (long long)min, (long long)max);
 }
 
-/* The field of row `id`. Two of the three stay NULL. */
+/* Where a row's value goes: one of the two, the other is NULL. */
 struct field {
     int64_t *number;
     const char **text;
