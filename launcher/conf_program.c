@@ -93,9 +93,8 @@ int conf_program(struct conf *c,
         head[0] = path;
         head[1] = "-u";
         head[2] = module ? "-m" : NULL;
-    }
-    if (python)
         note_threads(c);
+    }
     bool drop = (python || no_python) && drops_dashes(o, program);
     return join_vectors(c, head, program, drop, err);
 }

@@ -34,7 +34,9 @@ void journal_init(struct journal *j,
 
 /* -- lines ----------------------------------------------------------------- */
 
-static void utc_now(char text[40])
+#define WHEN_MAX 48 /* with NUL */
+
+static void utc_now(char text[WHEN_MAX])
 {
     struct timespec now;
     struct tm tm;
@@ -42,7 +44,7 @@ static void utc_now(char text[40])
     (void)clock_gettime(CLOCK_REALTIME, &now);
     if (gmtime_r(&now.tv_sec, &tm) != NULL)
         (void)strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm);
-    (void)snprintf(text, 40, "%s.%06ldZ", day, now.tv_nsec / 1000);
+    (void)snprintf(text, WHEN_MAX, "%s.%06ldZ", day, now.tv_nsec / 1000);
 }
 
 /* A line that is being written. */
@@ -60,7 +62,7 @@ static void begin(const struct journal *j,
                   enum journal_kind kind,
                   int64_t now_us)
 {
-    char when[40];
+    char when[WHEN_MAX];
     e->wanted = j->conf->output.events[0] != '\0';
     buf_init(&e->line, LINE_MAX_BYTES);
     json_init(&e->json, &e->line);

@@ -155,7 +155,7 @@ say_stuck(const struct judge *j, const struct preflight_link *l, char text[160])
 static void
 say_slow(const struct judge *j, const struct preflight_link *l, char text[160])
 {
-    char is[24], good[24];
+    char is[PREFLIGHT_CELL], good[PREFLIGHT_CELL];
     preflight_rate_text(l->rate, is);
     preflight_rate_text(j->good_rate, good);
     (void)snprintf(text, 160, "%s, where the better links have %s", is, good);
@@ -348,7 +348,7 @@ static void judge_missing(const struct preflight_report *r,
                           struct preflight_findings *f)
 {
     struct names names = {.n = 0};
-    char text[24];
+    char text[PREFLIGHT_CELL];
     for (int64_t rank = 0; r->n < r->world && rank < r->world; rank++) {
         if (preflight_find(r, rank) >= 0)
             continue;

@@ -104,17 +104,20 @@ static int64_t rounded(int64_t rate, int64_t unit)
     return rate <= 0 ? 0 : rate / unit + (rate % unit >= unit / 2 ? 1 : 0);
 }
 
-void preflight_rate_text(int64_t rate, char text[24])
+void preflight_rate_text(int64_t rate, char text[PREFLIGHT_CELL])
 {
     const int64_t kilo = 1000, mega = 1000000, giga = 1000000000;
     int64_t tenths = rounded(rate, giga / 10);
     if (rate >= 10 * giga)
-        (void)snprintf(text, 24, "%" PRId64 " Gbit/s", rounded(rate, giga));
+        (void)snprintf(text, PREFLIGHT_CELL, "%" PRId64 " Gbit/s",
+                       rounded(rate, giga));
     else if (rate >= giga)
-        (void)snprintf(text, 24, "%" PRId64 ".%d Gbit/s", tenths / 10,
-                       (int)(tenths % 10));
+        (void)snprintf(text, PREFLIGHT_CELL, "%" PRId64 ".%d Gbit/s",
+                       tenths / 10, (int)(tenths % 10));
     else if (rate >= mega)
-        (void)snprintf(text, 24, "%" PRId64 " Mbit/s", rounded(rate, mega));
+        (void)snprintf(text, PREFLIGHT_CELL, "%" PRId64 " Mbit/s",
+                       rounded(rate, mega));
     else
-        (void)snprintf(text, 24, "%" PRId64 " kbit/s", rounded(rate, kilo));
+        (void)snprintf(text, PREFLIGHT_CELL, "%" PRId64 " kbit/s",
+                       rounded(rate, kilo));
 }

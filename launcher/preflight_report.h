@@ -80,8 +80,10 @@ int preflight_spread(const struct preflight_report *r,
                      char *text,
                      size_t size);
 
+#define PREFLIGHT_CELL 32 /* a number with its unit, and NUL */
+
 /* "9.4 Gbit/s" */
-void preflight_rate_text(int64_t rate, char text[24]);
+void preflight_rate_text(int64_t rate, char text[PREFLIGHT_CELL]);
 
 /* The tables, the findings, the verdict; lines of 80 columns at most. */
 void preflight_print(const struct preflight_report *r,

@@ -15,15 +15,16 @@
 /* -- numbers --------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3))) static void
-put(char text[24], const char *fmt, ...)
+put(char text[PREFLIGHT_CELL], const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    (void)vsnprintf(text, 24, fmt, ap); /* what comes from a peer is bounded */
+    (void)vsnprintf(text, PREFLIGHT_CELL, fmt,
+                    ap); /* what comes from a peer is bounded */
     va_end(ap);
 }
 
-static void time_text(int64_t us, char text[24])
+static void time_text(int64_t us, char text[PREFLIGHT_CELL])
 {
     double t = (double)us;
     if (us < 1000)
@@ -36,7 +37,7 @@ static void time_text(int64_t us, char text[24])
         put(text, "%.1f s", t / 1e6);
 }
 
-static void clock_text(int64_t us, char text[24])
+static void clock_text(int64_t us, char text[PREFLIGHT_CELL])
 {
     double t = (double)us;
     if (llabs(us) < 10 * MONO_MS)
@@ -50,7 +51,7 @@ static void clock_text(int64_t us, char text[24])
 }
 
 /* In three columns. */
-static void narrow_rate(int64_t rate, char text[24])
+static void narrow_rate(int64_t rate, char text[PREFLIGHT_CELL])
 {
     double g = (double)rate / 1e9;
     if (g >= 9.95)
@@ -63,7 +64,7 @@ static void narrow_rate(int64_t rate, char text[24])
         put(text, "%.0fM", g * 1e3);
 }
 
-static void narrow_time(int64_t us, char text[24])
+static void narrow_time(int64_t us, char text[PREFLIGHT_CELL])
 {
     if (us < 1000)
         put(text, "%" PRId64, us);
@@ -97,7 +98,8 @@ static void print_place(const struct preflight_report *r,
                         FILE *out)
 {
     const struct preflight_place *p = &n->place[net];
-    char clock[24] = "", number[24] = "", label[80] = "", mtu[24] = "?";
+    char clock[PREFLIGHT_CELL] = "", number[PREFLIGHT_CELL] = "",
+         label[80] = "", mtu[PREFLIGHT_CELL] = "?";
     int64_t ahead_us;
     if (net == PREFLIGHT_MASTER) {
         (void)snprintf(number, sizeof(number), "%" PRId64, n->rank);
@@ -162,7 +164,7 @@ static void print_facts(const struct preflight_report *r, FILE *out)
 {
     fputc('\n', out);
     for (int i = 0; i < preflight_facts_len; i++) {
-        char text[360], head[24];
+        char text[360], head[PREFLIGHT_CELL];
         if (preflight_spread(r, &preflight_facts[i], text, sizeof(text)) == 0)
             continue;
         (void)snprintf(head, sizeof(head), "%-18.18s ",
@@ -200,7 +202,7 @@ static const struct preflight_link *link_of(const struct preflight_report *r,
 static void cell_text(const struct preflight_link *l,
                       enum what what,
                       bool wide,
-                      char text[24])
+                      char text[PREFLIGHT_CELL])
 {
     bool has_rtt = l != NULL && l->rtt_us > 0 &&
                    (l->state == PREFLIGHT_OK || l->state == PREFLIGHT_STUCK);
@@ -242,7 +244,7 @@ static void print_matrix(const struct preflight_report *r,
         fprintf(out, "%*" PRId64, width, r->nodes[k].rank);
     fputc('\n', out);
     for (int i = 0; i < r->n; i++) {
-        char label[80], cell[24];
+        char label[80], cell[PREFLIGHT_CELL];
         fprintf(out, "%3" PRId64 "  %-*.*s", r->nodes[i].rank, names, names,
                 preflight_label(r, r->nodes[i].rank, label));
         for (int k = 0; k < r->n; k++) {
@@ -278,14 +280,14 @@ static void print_worst(const struct preflight_link *const *sorted,
                         void (*number)(const struct preflight_link *, char *),
                         FILE *out)
 {
-    char best[24], median[24], worst[24];
+    char best[PREFLIGHT_CELL], median[PREFLIGHT_CELL], worst[PREFLIGHT_CELL];
     number(sorted[n - 1], best);
     number(sorted[n / 2], median);
     number(sorted[0], worst);
     fprintf(out, "\n%s: best %s, median %s, worst %s\n", title, best, median,
             worst);
     for (int i = 0; i < n && i < WORST; i++) {
-        char from[80], to[80], text[24];
+        char from[80], to[80], text[PREFLIGHT_CELL];
         number(sorted[i], text);
         fprintf(out, "  %-28.28s -> %-28.28s %12s\n",
                 preflight_label(r, sorted[i]->from, from),
@@ -375,15 +377,14 @@ void preflight_print(const struct preflight_report *r,
                      const struct preflight_findings *f,
                      FILE *out)
 {
-    int few = r->n <= TABLE_MAX ? r->n : TABLE_MAX;
     struct preflight_report head = *r;
-    head.n = few;
+    head.n = r->n <= TABLE_MAX ? r->n : TABLE_MAX;
     fprintf(out, "preflight of run '%.40s': %d node%s, %d link%s in %.1f s\n",
             r->run, r->n, r->n == 1 ? "" : "s", r->links_len,
             r->links_len == 1 ? "" : "s", r->took_s);
-    if (few < r->n)
-        fprintf(out, "the first %d nodes:\n", few);
-    print_nodes(r->n > few ? &head : r, out);
+    if (head.n < r->n)
+        fprintf(out, "the first %d nodes:\n", head.n);
+    print_nodes(&head, out);
     print_facts(r, out);
     for (int net = 0; net < PREFLIGHT_NETS; net++) {
         enum preflight_net which = (enum preflight_net)net;

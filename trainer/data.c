@@ -28,7 +28,7 @@
 #define READ_MAX       (1u << 20) /* gzread counts in int */
 #define REMEDY                                                                 \
     "install the images with `apt install dataset-fashion-mnist`, or name a "  \
-    "folder of IDX files with --data=DIR"
+    "folder of IDX files with --data=FOLDER"
 
 struct idx {
     uint32_t dim[IDX_DIMS_MAX];

@@ -16,12 +16,6 @@
 #define INDENT    26 /* where the sentences of --help begin */
 #define EPOCHS    1000000
 
-enum kind {
-    INT,
-    STR,
-    SPEC,
-};
-
 enum id {
 #define OPT_GROUP(ident, title)
 #define OPT(name, letter, kind, env, init, min, max, metavar, group, help)     \
@@ -51,7 +45,6 @@ static const char *const titles[] = {
 
 static const struct row {
     const char *name;
-    enum kind kind;
     const char *init;
     int64_t min;
     int64_t max;
@@ -61,7 +54,7 @@ static const struct row {
 } rows[] = {
 #define OPT_GROUP(ident, title)
 #define OPT(name, letter, kind, env, init, min, max, metavar, group, help)     \
-    {#name, kind, init, min, max, metavar, group, help},
+    {#name, init, min, max, metavar, group, help},
 #include "trainer/options.def"
 #undef OPT
 #undef OPT_GROUP
@@ -113,7 +106,7 @@ static int bad_int(const char *name,
                     name, text, (long long)min, (long long)max);
 }
 
-/* The field of row `id`. Two of the three stay NULL. */
+/* Where a row's value goes: one of the two, the other is NULL. */
 struct field {
     int64_t *number;
     const char **text;
@@ -199,8 +192,31 @@ static const char *nearest(const char *word)
     return found;
 }
 
+/* The options that begin so, with commas, as far as `to` reaches; how many. */
+static int list_beginnings(const char *word, char *to, size_t size)
+{
+    const char *name = word + strspn(word, "-");
+    size_t len = strcspn(name, "=");
+    int n = 0;
+    to[0] = '\0';
+    for (size_t i = 0; len > 0 && i < ID_COUNT; i++) {
+        size_t k = 0;
+        while (k < len && (name[k] == '-' ? '_' : name[k]) == rows[i].name[k])
+            k++;
+        if (k < len)
+            continue;
+        strncat(to, n++ > 0 ? ", --" : "--", size - strlen(to) - 1);
+        strncat(to, rows[i].name, size - strlen(to) - 1);
+    }
+    return n;
+}
+
 static int unknown(const char *word, struct ddp_error *err)
 {
+    char list[256];
+    if (list_beginnings(word, list, sizeof(list)) > 1)
+        return fail_set(err, DDP_ERR_USAGE, "%s could be any of %s", word,
+                        list);
     const char *near = nearest(word);
     return fail_set(err, DDP_ERR_USAGE, "unknown option %s%s%s%s", word,
                     near != NULL ? "; did you mean --" : "",

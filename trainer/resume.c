@@ -229,10 +229,10 @@ int resume_load(const struct resume *r,
     if (!dev->gpu)
         return load(r, r->optim->state, at, found, err);
     float *room = calloc(OPTIM_STATES * P, sizeof(*room));
-    float *const state[OPTIM_STATES] = {room, room + P};
-    _Static_assert(OPTIM_STATES == 2, "as many as stand here");
     if (room == NULL)
         return fail_sys(err, DDP_ERR_NOMEM, "no memory for a snapshot");
+    float *const state[OPTIM_STATES] = {room, room + P};
+    _Static_assert(OPTIM_STATES == 2, "as many as stand here");
     int rc = load(r, state, at, found, err);
     if (rc == 0)
         model_push(r->model);

@@ -335,7 +335,7 @@ static int meet_step(struct meet *m, struct ddp_err *err)
     }
     pending[PENDING_MAX] = (struct pollfd){
         .fd = free_slot(m) == NULL ? -1 : m->listener, .events = POLLIN};
-    int n = poll(pfd, m->nlinks + PENDING_MAX + 1, rt_poll_ms(wake_us));
+    int n = poll(pfd, m->nlinks + PENDING_MAX + 1, sock_poll_ms(wake_us));
     if (n < 0 && errno != EINTR && errno != EAGAIN)
         return ddp_err_sys(err, DDP_E_NOMEM, "poll");
     if (n < 0)

@@ -13,8 +13,8 @@
  * failure only, with nothing to free; NULL where nobody wants to know.
  *
  * Threads: one thread at a time may use one handle (ddp, comm, keeper,
- * sampler), but
- * ddp_comm_abort, ddp_beat and ddp_should_stop may be called from any.
+ * sampler), but ddp_comm_abort, ddp_beat and ddp_should_stop may be called from
+ * any.
  *
  * Time-outs are in milliseconds; 0 means none, the call waits as long as it
  * takes.
@@ -332,10 +332,10 @@ DDP_API struct ddp_comm *ddp_comm_new(struct ddp *d,
  *
  * Errors: PEER (a rank died, left, gave up or called it off), ABORTED, TIMEOUT,
  * CONFLICT (the ranks are in different collectives), NOMEM, USAGE; IO (the GPU
- * or NCCL failed). After any of
- * them but USAGE the communicator is broken on this rank, and the failure
- * spreads to the others, which blocked calls notice within 100 ms; every later
- * call fails at once. The buffer's content is undefined then.
+ * or NCCL failed). After any of them but USAGE the communicator is broken on
+ * this rank, and the failure spreads to the others, which blocked calls notice
+ * within 100 ms; every later call fails at once. The buffer's content is
+ * undefined then.
  *
  * The text of PEER says which rank is to blame: "all-reduce: rank 5 died". A
  * rank that gives up tells its neighbours first whom it blames, and they pass

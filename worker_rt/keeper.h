@@ -6,10 +6,10 @@
  *
  * The caller waits for the copy, or leaves that to the sealer, too; two threads
  * do the rest, so that a slow disk does not keep memory from being sealed at
- * the next step. Of the three slots
- * of the launcher's memory one may be on its way to the disk and one is the
- * newest sealed: the third is the next one. Where there is no such memory, two
- * slots of our own do for the way to the disk.
+ * the next step. Of the three slots of the launcher's memory one may be on its
+ * way to the disk and one is the newest sealed: the third is the next one.
+ * Where there is no such memory, two slots of our own do for the way to the
+ * disk.
  */
 #ifndef KEEPER_H
 #define KEEPER_H

@@ -68,12 +68,4 @@ static inline int64_t rt_deadline(int64_t timeout_ms)
     return mono_after(mono_now_us(), timeout_ms * MONO_MS);
 }
 
-/* For poll(2): milliseconds until then, -1 for never. */
-static inline int rt_poll_ms(int64_t deadline_us)
-{
-    if (deadline_us == MONO_NEVER)
-        return -1;
-    return (int)mono_ms_until(mono_now_us(), deadline_us);
-}
-
 #endif

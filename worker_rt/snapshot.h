@@ -6,8 +6,7 @@
  * xxh3_128 (32 hexadecimal digits) of the file up to the data, with zeros in
  * the place of these digits. "ddp.data.<tensor>" is that of a tensor's data,
  * "ddp.instance" and "ddp.round" are the fence, and "ddp.step" is what the
- * keeper took it for. So every byte of the file
- * stands under a checksum.
+ * keeper took it for. So every byte of the file stands under a checksum.
  */
 #ifndef SNAPSHOT_H
 #define SNAPSHOT_H

@@ -14,7 +14,10 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/socket.h>
+
+#include "rendezvous/base/mono.h"
 
 #define SOCK_SILENT_MS 10000 /* about what keepalive below takes */
 
@@ -49,6 +52,14 @@ static inline bool sock_is_silent(int fd)
         return false;
     return (info.tcpi_retransmits > 0 || info.tcpi_probes > 1) &&
            info.tcpi_last_ack_recv >= SOCK_SILENT_MS;
+}
+
+/* For poll(2): milliseconds until then, -1 for never. */
+static inline int sock_poll_ms(int64_t deadline_us)
+{
+    if (deadline_us == MONO_NEVER)
+        return -1;
+    return (int)mono_ms_until(mono_now_us(), deadline_us);
 }
 
 /* The error of a connect(2) that went on in the background; 0: connected. */

@@ -16,8 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "rendezvous/base/mono.h"
+#include "rendezvous/base/rng.h"
 #include "rendezvous/proto/c10d.h"
-#include "worker_rt/rt.h"
+#include "worker_rt/ddp.h"
 #include "worker_rt/sock.h"
 
 #define BUF_MAX     (C10D_VALUE_MAX + C10D_KEY_MAX + READ_LARGE)
@@ -59,7 +61,7 @@ static int wait_fd(int fd, short events, int64_t deadline_us)
 {
     struct pollfd p = {.fd = fd, .events = events};
     for (;;) {
-        int n = poll(&p, 1, rt_poll_ms(deadline_us));
+        int n = poll(&p, 1, sock_poll_ms(deadline_us));
         if (n > 0)
             return 1;
         if (n == 0 && mono_now_us() >= deadline_us)
@@ -303,19 +305,14 @@ static int put(struct store *s,
                enum c10d_op op,
                struct c10d_slice key,
                struct c10d_slice value,
-               int64_t delta,
                struct ddp_err *err)
 {
     if (op == C10D_SET)
         return c10d_put_set(&s->out, key, value, err);
     if (op == C10D_GET)
         return c10d_put_get(&s->out, key, err);
-    if (op == C10D_ADD)
-        return c10d_put_add(&s->out, key, delta, err);
-    if (op == C10D_WAIT)
-        return c10d_put_wait(&s->out, &key, 1, err);
-    ddp_assert(op == C10D_CHECK);
-    return c10d_put_check(&s->out, &key, 1, err);
+    ddp_assert(op == C10D_WAIT);
+    return c10d_put_wait(&s->out, &key, 1, err);
 }
 
 int store_fail(struct store *s,
@@ -333,7 +330,6 @@ static int request(struct store *s,
                    enum c10d_op op,
                    const char *key,
                    struct c10d_slice value,
-                   int64_t delta,
                    struct store_reply *r,
                    int64_t deadline_us,
                    struct ddp_err *err)
@@ -343,7 +339,7 @@ static int request(struct store *s,
     if (store_wire_key(wire, key, &slice, err) != 0)
         return -1;
     if (store_ready(s, deadline_us, err) == 0 &&
-        put(s, op, slice, value, delta, err) == 0 &&
+        put(s, op, slice, value, err) == 0 &&
         store_talk(s, r, deadline_us, err) == 0)
         return 0;
     return store_fail(s, op, key, err);
@@ -362,24 +358,7 @@ int store_set(struct store *s,
                            DDP_STORE_VALUE_MAX);
     struct c10d_slice slice = {.data = value, .len = len};
     struct store_reply r = {.kind = REPLY_NONE};
-    return request(s, C10D_SET, key, slice, 0, &r, deadline_us, err);
-}
-
-int store_add(struct store *s,
-              const char *key,
-              int64_t delta,
-              int64_t *sum,
-              int64_t deadline_us,
-              struct ddp_err *err)
-{
-    struct c10d_slice none = {0};
-    struct store_reply r = {.kind = REPLY_NUMBER};
-    if (request(s, C10D_ADD, key, none, delta, &r, deadline_us, err) != 0)
-        return -1;
-    buf_take(&s->in, r.used);
-    if (sum != NULL)
-        *sum = r.number;
-    return 0;
+    return request(s, C10D_SET, key, slice, &r, deadline_us, err);
 }
 
 int store_wait(struct store *s,
@@ -389,28 +368,13 @@ int store_wait(struct store *s,
 {
     struct c10d_slice none = {0};
     struct store_reply r = {.kind = REPLY_BYTE};
-    if (request(s, C10D_WAIT, key, none, 0, &r, deadline_us, err) != 0)
+    if (request(s, C10D_WAIT, key, none, &r, deadline_us, err) != 0)
         return -1;
     buf_take(&s->in, r.used);
     if (r.byte == C10D_STOP_WAITING)
         return 0;
     drop(s);
     return ddp_err_set(err, DDP_E_PROTO, "store: a wait ended by itself");
-}
-
-int store_check(struct store *s,
-                const char *key,
-                bool *there,
-                int64_t deadline_us,
-                struct ddp_err *err)
-{
-    struct c10d_slice none = {0};
-    struct store_reply r = {.kind = REPLY_BYTE};
-    if (request(s, C10D_CHECK, key, none, 0, &r, deadline_us, err) != 0)
-        return -1;
-    buf_take(&s->in, r.used);
-    *there = r.byte == C10D_READY;
-    return 0;
 }
 
 int store_get(struct store *s,
@@ -425,7 +389,7 @@ int store_get(struct store *s,
         return -1;
     struct c10d_slice none = {0};
     struct store_reply r = {.kind = REPLY_VALUE};
-    if (request(s, C10D_GET, key, none, 0, &r, deadline_us, err) != 0)
+    if (request(s, C10D_GET, key, none, &r, deadline_us, err) != 0)
         return -1;
     *len = r.value.len;
     bool fits = r.value.len <= cap;
@@ -454,74 +418,4 @@ int store_local_addr(struct store *s,
     if (getsockname(s->fd, (struct sockaddr *)addr, len) == 0)
         return 0;
     return ddp_err_sys(err, DDP_E_BUG, "a connected socket has no address");
-}
-
-/* -- for the world --------------------------------------------------------- */
-
-int ddp_store_set(struct ddp *d,
-                  const char *key,
-                  const void *value,
-                  size_t len,
-                  int64_t timeout_ms,
-                  struct ddp_error *err)
-{
-    struct ddp_err why;
-    int64_t deadline_us = rt_deadline(timeout_ms);
-    if (store_set(&d->store, key, value, len, deadline_us, &why) == 0)
-        return 0;
-    return rt_fail(err, &why);
-}
-
-int ddp_store_get(struct ddp *d,
-                  const char *key,
-                  void *value,
-                  size_t cap,
-                  size_t *len,
-                  int64_t timeout_ms,
-                  struct ddp_error *err)
-{
-    struct ddp_err why;
-    int64_t deadline_us = rt_deadline(timeout_ms);
-    if (store_get(&d->store, key, value, cap, len, deadline_us, &why) == 0)
-        return 0;
-    return rt_fail(err, &why);
-}
-
-int ddp_store_add(struct ddp *d,
-                  const char *key,
-                  int64_t delta,
-                  int64_t *sum,
-                  int64_t timeout_ms,
-                  struct ddp_error *err)
-{
-    struct ddp_err why;
-    int64_t deadline_us = rt_deadline(timeout_ms);
-    if (store_add(&d->store, key, delta, sum, deadline_us, &why) == 0)
-        return 0;
-    return rt_fail(err, &why);
-}
-
-int ddp_store_wait(struct ddp *d,
-                   const char *key,
-                   int64_t timeout_ms,
-                   struct ddp_error *err)
-{
-    struct ddp_err why;
-    int64_t deadline_us = rt_deadline(timeout_ms);
-    if (store_wait(&d->store, key, deadline_us, &why) == 0)
-        return 0;
-    return rt_fail(err, &why);
-}
-
-int ddp_store_check(struct ddp *d,
-                    const char *key,
-                    bool *there,
-                    int64_t timeout_ms,
-                    struct ddp_error *err)
-{
-    struct ddp_err why;
-    int64_t deadline_us = rt_deadline(timeout_ms);
-    if (store_check(&d->store, key, there, deadline_us, &why) == 0)
-        return 0;
-    return rt_fail(err, &why);
 }

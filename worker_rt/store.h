@@ -1,6 +1,7 @@
 /*
  * worker_rt/store: a blocking client of the c10d store, with deadlines in
- * microseconds of base/mono (MONO_NEVER: none). One thread at a time.
+ * microseconds of base/mono (MONO_NEVER: none), and the three operations that
+ * ranks need to meet. One thread at a time.
  *
  * The first call connects, and tries again with growing pauses until its
  * deadline. Errors of every call: UNREACHABLE (no connection), TIMEOUT, LOST
@@ -49,23 +50,10 @@ int store_get(struct store *s,
               int64_t deadline_us,
               struct ddp_err *err);
 
-int store_add(struct store *s,
-              const char *key,
-              int64_t delta,
-              int64_t *sum,
-              int64_t deadline_us,
-              struct ddp_err *err);
-
 int store_wait(struct store *s,
                const char *key,
                int64_t deadline_us,
                struct ddp_err *err);
-
-int store_check(struct store *s,
-                const char *key,
-                bool *there,
-                int64_t deadline_us,
-                struct ddp_err *err);
 
 /* This end of the connection: an address of this host that the store's host
  * has a route to, and so the one to listen on for the other ranks. */

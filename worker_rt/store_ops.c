@@ -1,12 +1,58 @@
 /*
- * The operations of ddp.h that libddp itself does not need: one function each,
- * on worker_rt/store's connection. A failure closes that, as there.
+ * The store's operations of ddp.h, one function each, on worker_rt/store's
+ * connection: first those that libddp needs itself, which stand there, then the
+ * others. A failure closes the connection, as there.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "worker_rt/rt.h"
 #include "worker_rt/store.h"
+
+/* -- those that stand in worker_rt/store ----------------------------------- */
+
+int ddp_store_set(struct ddp *d,
+                  const char *key,
+                  const void *value,
+                  size_t len,
+                  int64_t timeout_ms,
+                  struct ddp_error *err)
+{
+    struct ddp_err why;
+    int64_t deadline_us = rt_deadline(timeout_ms);
+    if (store_set(&d->store, key, value, len, deadline_us, &why) == 0)
+        return 0;
+    return rt_fail(err, &why);
+}
+
+int ddp_store_get(struct ddp *d,
+                  const char *key,
+                  void *value,
+                  size_t cap,
+                  size_t *len,
+                  int64_t timeout_ms,
+                  struct ddp_error *err)
+{
+    struct ddp_err why;
+    int64_t deadline_us = rt_deadline(timeout_ms);
+    if (store_get(&d->store, key, value, cap, len, deadline_us, &why) == 0)
+        return 0;
+    return rt_fail(err, &why);
+}
+
+int ddp_store_wait(struct ddp *d,
+                   const char *key,
+                   int64_t timeout_ms,
+                   struct ddp_error *err)
+{
+    struct ddp_err why;
+    int64_t deadline_us = rt_deadline(timeout_ms);
+    if (store_wait(&d->store, key, deadline_us, &why) == 0)
+        return 0;
+    return rt_fail(err, &why);
+}
+
+/* -- a request ------------------------------------------------------------- */
 
 /* One request on its way. */
 struct op {
@@ -81,6 +127,39 @@ static int talk_wait(struct op *o)
 }
 
 /* -- one key --------------------------------------------------------------- */
+
+int ddp_store_add(struct ddp *d,
+                  const char *key,
+                  int64_t delta,
+                  int64_t *sum,
+                  int64_t timeout_ms,
+                  struct ddp_error *err)
+{
+    struct op o;
+    struct store_reply r = {.kind = REPLY_NUMBER};
+    bool failed = begin(&o, d, C10D_ADD, key, timeout_ms) ||
+                  c10d_put_add(&o.s->out, o.slice, delta, &o.why) ||
+                  talk(&o, &r);
+    if (!failed && sum != NULL)
+        *sum = r.number;
+    return end(&o, failed, err);
+}
+
+int ddp_store_check(struct ddp *d,
+                    const char *key,
+                    bool *there,
+                    int64_t timeout_ms,
+                    struct ddp_error *err)
+{
+    struct op o;
+    struct store_reply r = {.kind = REPLY_BYTE};
+    bool failed = begin(&o, d, C10D_CHECK, key, timeout_ms) ||
+                  c10d_put_check(&o.s->out, &o.slice, 1, &o.why) ||
+                  talk(&o, &r);
+    if (!failed)
+        *there = r.byte == C10D_READY;
+    return end(&o, failed, err);
+}
 
 int ddp_store_append(struct ddp *d,
                      const char *key,

@@ -9,6 +9,7 @@
 
 #define WIDTH  80
 #define INDENT 30 /* where the sentences begin */
+#define FEW    3  /* so many variables are all named */
 
 /* Words of `text` from column `at` on, wrapped, following lines indented; ends
  * the line. */
@@ -76,6 +77,35 @@ void opts_usage(const struct opts_table *t, FILE *f)
     fprintf(f, "usage: %s %s\n", t->program, t->synopsis);
 }
 
+/* Which variables set defaults: all of them where they are few, else the first
+ * as an example. */
+static void help_env(const struct opts_table *t, FILE *f)
+{
+    char list[256];
+    size_t used = 0;
+    int n = 0;
+    for (int i = 0; i < t->rows_len; i++)
+        n += t->rows[i].env != NULL;
+    if (n == 0)
+        return;
+    int left = n > FEW ? 1 : n;
+    for (int i = 0; left > 0; i++) {
+        const struct opts_row *row = &t->rows[i];
+        if (row->env == NULL)
+            continue;
+        left--;
+        int len = snprintf(list + used, sizeof(list) - used, "%.*s for --%s%s",
+                           (int)strcspn(row->env, " "), row->env, row->name,
+                           left > 0  ? ", "
+                           : n > FEW ? ", and so on."
+                                     : ".");
+        ddp_assert(len > 0 && (size_t)len < sizeof(list) - used); /* ours */
+        used += (size_t)len;
+    }
+    size_t at = (size_t)fprintf(f, "The environment can set defaults: ");
+    wrap(f, list, at, 0);
+}
+
 void opts_help(const struct opts_table *t, FILE *f)
 {
     opts_usage(t, f);
@@ -96,14 +126,7 @@ void opts_help(const struct opts_table *t, FILE *f)
          "A dash may stand for each underscore, and a name may be shortened as "
          "long as it is the only one that begins so.",
          0, 0);
-    for (int i = 0; i < t->rows_len; i++) {
-        if (t->rows[i].env == NULL)
-            continue;
-        fprintf(
-            f, "The environment can set defaults: %.*s for --%s, and so on.\n",
-            (int)strcspn(t->rows[i].env, " "), t->rows[i].env, t->rows[i].name);
-        break;
-    }
+    help_env(t, f);
 }
 
 int opts_answer(const struct opts *o, FILE *f)

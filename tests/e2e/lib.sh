@@ -426,6 +426,24 @@ daemon_on()
     wait_for 'serving on port' "$_name.err"
 }
 
+# preflight STATUS [OPTION...]: one of the machines na, nb and nc, which meet at
+# na; all end with that status. What they say is in all.out and all.err, and
+# `line` is the output in one line.
+preflight()
+{
+    _status=$1
+    shift
+    for _node in na nb nc; do
+        node_on $_node $_node --nnodes=3 --rdzv_endpoint=na:29500 --preflight "$@"
+    done
+    for _node in na nb nc; do
+        ends_with "$_status" $_node 40
+    done
+    cat na.out nb.out nc.out >all.out
+    cat na.err nb.err nc.err >all.err
+    tr -s '\n ' ' ' <all.out >line
+}
+
 # cut_off MACHINE, heal MACHINE: its cable, at the switch; its own side still
 # looks up.
 cut_off()

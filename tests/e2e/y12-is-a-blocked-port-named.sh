@@ -20,23 +20,10 @@ no_wall()
 {
     ip netns exec "dpe$$-$1" nft delete table inet wall
 }
-check()
-{
-    for machine in na nb nc; do
-        node_on $machine $machine --nnodes=3 --rdzv_endpoint=na:29500 \
-            --preflight
-    done
-    for machine in na nb nc; do
-        ends_with 83 $machine 30
-    done
-    cat na.out nb.out nc.out >all.out
-    cat na.err nb.err nc.err >all.err
-    tr -s '\n ' ' ' <all.out >line
-}
 
 # One pair, one direction: the others are measured.
 wall nc "ip saddr 10.77.0.2 $new drop"
-check
+preflight 83
 has 'nb -> nc: no connection: TCP to 10.77.0.3 port [0-9]* timed out' line
 has 'a firewall there' line
 lines 1 PROBLEM all.out
@@ -46,7 +33,7 @@ no_wall nc
 
 # A node that nobody reaches, though it reaches all; rejected this time.
 wall nc "$new reject with tcp reset"
-check
+preflight 83
 has 'node nc: nobody reaches it: TCP to 10.77.0.3 port [0-9]* refused' line
 has 'from na, nb' line
 lines 1 PROBLEM all.out
@@ -55,7 +42,7 @@ no_wall nc
 # Only the rendezvous may be reached on the node of the store: one of the
 # others cannot come there, and says so by name on every node.
 wall na "ip saddr 10.77.0.3 tcp dport != 29500 $new drop"
-check
+preflight 83
 has 'node 2 (by number) did not come to the store at MASTER_ADDR 10.77.0.1' line
 has 'nc does not reach the store of the workers at MASTER_ADDR 10.77.0.1' nc.err
 lines 3 'says nc: nc does not reach the store' all.err
@@ -65,6 +52,6 @@ no_wall na
 
 # Not even rank 0 reaches its own store: nobody waits for it.
 wall na "tcp dport != 29500 $new drop"
-check
+preflight 83
 lines 3 'says na: na does not reach the store' all.err
 nothing_left

@@ -5,21 +5,9 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 network na nb nc
-check()
-{
-    for machine in na nb nc; do
-        node_on $machine $machine --nnodes=3 --rdzv_endpoint=na:29500 \
-            --preflight
-    done
-    for machine in na nb nc; do
-        ends_with 83 $machine 40
-    done
-    cat na.out nb.out nc.out >all.out
-    tr -s '\n ' ' ' <all.out >line
-}
 
 ip -n dpe$$-nb link set eth0 mtu 1400
-check
+preflight 83
 lines 1 PROBLEM all.out
 has 'node nb: the MTU of eth0 is 1400, that of the others is 1500' line
 
@@ -35,7 +23,7 @@ ip netns exec dpe$$-sw nft 'add table netdev cut; add chain netdev cut nb {
     type filter hook ingress device "to-nc" priority 0; };
     add rule netdev cut nc ip daddr 10.77.0.2 ip length > 1000 drop' ||
     skip 'needs nft with netdev'
-check
+preflight 83
 has 'node nb: large packets do not get there: small packets to 10.77.0.2 pass' \
     line
 has 'those of the MTU of 1500 do not, from na, nc' line

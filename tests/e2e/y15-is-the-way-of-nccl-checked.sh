@@ -17,22 +17,9 @@ for machine in na nb nc; do
         ip -n dpe$$-$machine address add 10.78.0.$number/24 dev fast0 &&
         ip -n dpe$$-$machine link set fast0 up || fail "no second network"
 done
-# check STATUS
-check()
-{
-    for machine in na nb nc; do
-        node_on $machine $machine --nnodes=3 --rdzv_endpoint=na:29500 \
-            --preflight
-    done
-    for machine in na nb nc; do
-        ends_with "$1" $machine 30
-    done
-    cat na.out nb.out nc.out >all.out
-    tr -s '\n ' ' ' <all.out >line
-}
 
 export NCCL_SOCKET_IFNAME=fast
-check 0
+preflight 0
 has '3 nodes, 12 links' all.out
 has ' 10.78.0.3  *fast0  *1500' all.out
 lines 1 'round trip, .*, NCCL_SOCKET_IFNAME$' all.out
@@ -44,7 +31,7 @@ ip -n dpe$$-nc link set fast0 name slow0 2>/dev/null ||
     { ip -n dpe$$-nc link set fast0 down &&
         ip -n dpe$$-nc link set fast0 name slow0 &&
         ip -n dpe$$-nc link set slow0 up; }
-check 83
+preflight 83
 has 'node nc: NCCL_SOCKET_IFNAME=fast: no interface of that name is up' line
 has 'node nb: nobody reaches it (by NCCL_SOCKET_IFNAME): TCP to 10.78.0.2 port [0-9]* timed out, from' line
 nothing_left

@@ -6,15 +6,6 @@
 
 const char token[33] = "0123456789abcdef0123456789abcdef";
 
-struct tls_key *key_of(const char *text)
-{
-    struct tls_key *key = NULL;
-    struct ddp_err err;
-    ck_assert_msg(tls_key_make(&key, text, strlen(text), &err) == 0, "%s",
-                  err.text);
-    return key;
-}
-
 void end_open(struct end *e, struct tls_key *key, bool accepts)
 {
     buf_init(&e->out, TLS_END_OUT_MAX);

@@ -6,6 +6,7 @@
 #define TLS_END_H
 
 #include "rendezvous/net/tls.h"
+#include "tests/lib/key_of.h"
 
 #define TLS_END_OUT_MAX (64u * 1024u)
 
@@ -14,9 +15,6 @@ struct end {
     struct buf out;
     struct buf got;
 };
-
-/* A key of that text; to be freed by tls_key_free. */
-struct tls_key *key_of(const char *text);
 
 void end_open(struct end *e, struct tls_key *key, bool accepts);
 void end_close(struct end *e);

@@ -458,7 +458,7 @@ START_TEST(test_random_bytes_never_lead_outside)
         ck_assert_ptr_nonnull(data);
         for (size_t i = 0; i < len; i++)
             data[i] =
-                rand_r(&seed) % 3 != 0 ? 0 : (uint8_t)(rand_r(&seed) % 24);
+                (uint8_t)(rand_r(&seed) % 3 != 0 ? 0 : rand_r(&seed) % 24);
         for (size_t n = 1, at = 0; n <= len; n++) {
             enum c10d_status st =
                 c10d_decode(&d, data + at, n - at, &req, &used, NULL);

@@ -1,4 +1,4 @@
-/* links: tests/lib/rt_world tests/lib/rt_comm */
+/* links: tests/lib/rt_world tests/lib/rt_comm worker_rt/store_ops */
 /* libs: -luv -pthread */
 /*
  * How the ranks of a communicator meet: only those of one instance, round and

@@ -16,6 +16,7 @@
 #include "rendezvous/net/conn.h"
 #include "rendezvous/net/door.h"
 #include "rendezvous/proto/frame.h"
+#include "tests/lib/key_of.h"
 #include "tests/lib/suite.h"
 
 #define BEATS 200 /* enough for more than one read */
@@ -116,16 +117,6 @@ static void on_limit(uv_timer_t *timer)
 {
     w.late = true;
     uv_stop(timer->loop);
-}
-
-static struct tls_key *key_of(const char *text)
-{
-    struct tls_key *key = NULL;
-    struct ddp_err err;
-    if (text != NULL)
-        ck_assert_msg(tls_key_make(&key, text, strlen(text), &err) == 0, "%s",
-                      err.text);
-    return key;
 }
 
 static struct sockaddr_in open_world(const char *dialler, const char *server)

@@ -252,8 +252,8 @@ START_TEST(test_view_shows_hostile_texts_as_letters)
         "\\u009b31m",
         "\x7f\x1b",
         "\\u202egnp.jpg",
-        "\xc2\x9b"
-        "0m",
+        ("\xc2\x9b"
+         "0m"),
         "\xff\xfe\x80 \xc0\xaf",
         "e\\u0301",
         "\\u0000cut",

@@ -12,6 +12,7 @@
 #include "rendezvous/daemon/httpd.h"
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/door.h"
+#include "tests/lib/key_of.h"
 #include "tests/lib/suite.h"
 
 #define BIG (3u * 1024u * 1024u)
@@ -136,16 +137,6 @@ static void on_limit(uv_timer_t *timer)
 }
 
 /* -- tests ----------------------------------------------------------------- */
-
-static struct tls_key *key_of(const char *text)
-{
-    struct tls_key *key = NULL;
-    struct ddp_err err;
-    if (text != NULL)
-        ck_assert_msg(tls_key_make(&key, text, strlen(text), &err) == 0, "%s",
-                      err.text);
-    return key;
-}
 
 /* Asks; the key of each end, or NULL. */
 static void ask(const char *port_token, const char *token)

@@ -358,7 +358,8 @@ START_TEST(test_lines_have_80_columns)
             memset(nodes[i].kernel, 'A' + i % 26, 60);
             (void)snprintf(p->addr, sizeof(p->addr),
                            "fd00:1234:5678:9abc:def0:1234:5678:%04x", i);
-            (void)snprintf(p->iface, sizeof(p->iface), "enp129s0f0np%d", i);
+            (void)snprintf(p->iface, sizeof(p->iface), "enp129s0f0np%d",
+                           i % 100);
             p->mtu = 65536;
         }
         char *text = printed();

@@ -404,8 +404,8 @@ static const char *const hostile[] = {
     "\x1b[31mred\x07",
     "\xff\xfe\xc3",
     "x\"} 1\nforged_metric{a=\"",
-    "\xc2\x9b"
-    "2J",
+    ("\xc2\x9b"
+     "2J"),
 };
 
 START_TEST(test_status_of_hostile_names_is_json)

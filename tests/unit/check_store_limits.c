@@ -1,0 +1,244 @@
+/* links: tests/lib/store_world */
+/* libs: -luv */
+/*
+ * What a store on real sockets bears: garbage, promises that are not kept, who
+ * does not read, and more connections than it may have.
+ */
+#include <check.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rendezvous/daemon/store_server.h"
+#include "rendezvous/proto/c10d.h"
+#include "tests/lib/store_world.h"
+#include "tests/lib/suite.h"
+
+/* -- bad input ------------------------------------------------------------- */
+
+static const struct {
+    const char *bytes;
+    size_t len;
+    const char *reason;
+} garbage[] = {
+#define G(text, reason)                                                        \
+    {                                                                          \
+        text, sizeof(text) - 1, reason                                         \
+    }
+    G("GET / HTTP/1.1\r\n\r\n", "no c10d operation starts with byte 0x47"),
+    G("\xff\xff\xff\xff", "no c10d operation"),
+    G("\x16\x03\x01\x02\x00\x01", "no c10d operation"), /* TLS */
+    G("\x02\xff\xff\xff\xff\xff\xff\xff\xff", "GET of"),
+    G("\x05\x01\0\x02\0\0\0\0\0", "WAIT of 131073 keys"),
+    G("\0\xce\xf7\x85\x3c\x13", "no c10d operation starts with byte 0x13"),
+    G("\0\xce\xf7\x85\x3c\x0e\x01\0\0\0\0\0\0\0q\0\0\0\x01\0\0\0\0",
+      "QUEUE_PUSH of 16777216 value bytes"),
+    G("\0\xce\xf7\x85\x3c\0\0\0\0\0", "VALIDATE with a wrong magic"),
+    G("\x00\x01\0\0\0\0\0\0\0k\x01\0\0\0\0\0\0\0x"
+      "\x03\x01\0\0\0\0\0\0\0k\x01\0\0\0\0\0\0\0",
+      "ADD to a value that is not a number"),
+#undef G
+};
+#define GARBAGE (int)(sizeof(garbage) / sizeof(garbage[0]))
+
+/* Each kind is closed, with its reason and its peer in the log. */
+START_TEST(test_garbage_is_closed_with_a_reason)
+{
+    struct world w;
+    world_open(&w, NULL);
+    int bad = dial(w.port);
+    send_bytes(bad, garbage[_i].bytes, garbage[_i].len);
+    expect_closed(bad);
+    ck_assert_int_eq(log_lines(&w, garbage[_i].reason), 1);
+    ck_assert_int_eq(log_lines(&w, "peer=[127.0.0.1]:"), 1);
+    expect_service(w.port);
+    world_close(&w);
+}
+END_TEST
+
+/* Also of one that sent large values before, which is read otherwise; its place
+ * is free once, not twice. */
+START_TEST(test_garbage_behind_a_large_value)
+{
+    struct world w;
+    struct buf b;
+    static uint8_t big[1 << 20];
+    world_open(&w, NULL);
+    for (int i = 0; i < 3; i++) {
+        int bad = dial_new(w.port);
+        buf_init(&b, sizeof(big) + 100);
+        ck_assert_int_eq(c10d_put_set(&b, slice("/b"),
+                                      (struct c10d_slice){big, sizeof(big)},
+                                      NULL),
+                         0);
+        send_buf(bad, &b);
+        send_set(bad, "/a", "yes");
+        send_get(bad, "/a");
+        expect_value(bad, "yes");
+        send_set(bad, "/a", "no"); /* lets it see that the answer is out */
+        expect_silence(bad);
+        send_bytes(bad, "\xff", 1);
+        expect_closed(bad);
+        expect_service(w.port);
+    }
+    world_close(&w);
+}
+END_TEST
+
+/* A flood of it does not flood the log, and says how much was left out. */
+START_TEST(test_garbage_in_the_log_is_bounded)
+{
+    struct world w;
+    world_open(&w, NULL);
+    for (int i = 0; i < 100; i++) {
+        int bad = dial(w.port);
+        send_bytes(bad, "\xff", 1);
+        expect_closed(bad);
+    }
+    int lines = log_lines(&w, "closed");
+    ck_assert_int_ge(lines, 1);
+    ck_assert_int_le(lines, 20); /* two windows, on a very slow machine */
+    expect_service(w.port);
+    world_close(&w);
+}
+END_TEST
+
+/* -- limits ---------------------------------------------------------------- */
+
+/* Who asks and does not read is closed; the others are served meanwhile. */
+START_TEST(test_reader_that_does_not_read_is_closed)
+{
+    struct world w;
+    struct buf b;
+    struct store_server_limits lim = store_server_limits_default();
+    static uint8_t value[1 << 18];
+    lim.reply_bytes = (size_t)1 << 20;
+    world_open(&w, &lim);
+    int fd = dial_new(w.port), small = 4096;
+    ck_assert_int_eq(
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+    buf_init(&b, 1 << 20);
+    ck_assert_int_eq(c10d_put_set(&b, slice("/v"),
+                                  (struct c10d_slice){value, sizeof(value)},
+                                  NULL),
+                     0);
+    for (int i = 0; i < 200; i++) /* 50 MiB: more than the kernel takes */
+        ck_assert_int_eq(c10d_put_get(&b, slice("/v"), NULL), 0);
+    send_doomed(fd, buf_head(&b), buf_len(&b));
+    buf_free(&b);
+    expect_service(w.port);
+    expect_closed(fd);
+    ck_assert_int_eq(log_lines(&w, "more replies wait"), 1);
+    world_close(&w);
+}
+END_TEST
+
+/* Half requests of all together: whoever holds most is closed. */
+START_TEST(test_heaviest_is_closed_when_all_hold_too_much)
+{
+    struct world w;
+    struct store_server_limits lim = store_server_limits_default();
+    static uint8_t value[1 << 20];
+    uint8_t head[18] = "\x01\x01\0\0\0\0\0\0\0k";
+    lim.held_bytes = (size_t)1 << 20;
+    world_open(&w, &lim);
+    c10d_pack_u64(head + 10, 1 << 20);
+    int light = dial_new(w.port), heavy = dial_new(w.port);
+    send_bytes(light, head, sizeof(head));
+    send_bytes(light, value, 200000);
+    send_bytes(heavy, head, sizeof(head));
+    send_doomed(heavy, value, (1 << 20) - 1000);
+    expect_closed(heavy);
+    ck_assert_int_eq(log_lines(&w, "it holds"), 1);
+    send_bytes(light, value, sizeof(value) - 200000);
+    send_get(light, "none");
+    expect_value(light, "");
+    (void)close(light);
+    world_close(&w);
+}
+END_TEST
+
+/* One connection too many is turned away with a line; when one has left, the
+ * next is served. */
+START_TEST(test_connection_too_many_is_turned_away)
+{
+    struct world w;
+    struct store_server_limits lim = store_server_limits_default();
+    int fd[4];
+    lim.conn_max = 4;
+    world_open(&w, &lim);
+    for (int i = 0; i < 4; i++) {
+        fd[i] = dial_new(w.port);
+        send_set(fd[i], "/k", "v");
+        send_get(fd[i], "/k");
+        expect_value(fd[i], "v");
+    }
+    expect_closed(dial(w.port));
+    ck_assert_int_eq(log_lines(&w, "turned away"), 1);
+    for (int i = 0; i < 3; i++) {
+        (void)close(fd[i]);
+        bool served = false;
+        for (int tries = 0; tries < 100 && !served; tries++) {
+            fd[i] = dial(w.port);
+            send_doomed(fd[i], OLD_GET_K, sizeof(OLD_GET_K) - 1);
+            uint8_t c;
+            ck_assert(readable(fd[i], WAIT_MS));
+            served = recv(fd[i], &c, 1, MSG_PEEK) == 1;
+            if (!served)
+                (void)close(fd[i]);
+        }
+        ck_assert(served);
+        expect_value(fd[i], "v");
+    }
+    for (int i = 0; i < 4; i++)
+        (void)close(fd[i]);
+    world_close(&w);
+}
+END_TEST
+
+/* What is promised costs nothing, only what is sent: 300 connections announce
+ * the largest value and send a hundred bytes of it. */
+START_TEST(test_promised_bytes_take_no_memory)
+{
+    enum {
+        N = 300
+    };
+    struct world w;
+    int fd[N];
+    static uint8_t some[100];
+    uint8_t head[18] = "\x01\x01\0\0\0\0\0\0\0k";
+    (void)mallopt(M_ARENA_MAX, 1); /* mallinfo sees the first one only */
+    world_open(&w, NULL);
+    c10d_pack_u64(head + 10, C10D_VALUE_MAX);
+    size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+    for (int i = 0; i < N; i++) {
+        fd[i] = dial_new(w.port);
+        send_bytes(fd[i], head, sizeof(head));
+        send_bytes(fd[i], some, sizeof(some));
+    }
+    expect_service(w.port);
+    size_t after = mallinfo2().uordblks + mallinfo2().hblkhd;
+    ck_assert_uint_lt(after - before, N * 2048);
+    for (int i = 0; i < N; i++)
+        (void)close(fd[i]);
+    world_close(&w);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("store_limits");
+    TCase *t = tcase_create("bad input");
+    tcase_add_loop_test(t, test_garbage_is_closed_with_a_reason, 0, GARBAGE);
+    tcase_add_test(t, test_garbage_behind_a_large_value);
+    tcase_add_test(t, test_garbage_in_the_log_is_bounded);
+    suite_add_tcase(s, t);
+    t = tcase_create("limits");
+    tcase_add_test(t, test_reader_that_does_not_read_is_closed);
+    tcase_add_test(t, test_promised_bytes_take_no_memory);
+    tcase_add_test(t, test_heaviest_is_closed_when_all_hold_too_much);
+    tcase_add_test(t, test_connection_too_many_is_turned_away);
+    suite_add_tcase(s, t);
+    return suite_run(s);
+}
