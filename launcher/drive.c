@@ -557,7 +557,8 @@ int drive_run(const struct conf *conf,
     output_finish(d.output, d.verdict.status != 0, guard_fd);
     report_end(conf, &d.verdict, &d.journal, crew_folder(d.crew));
     if (conf->output.report[0] != '\0')
-        report_write(conf, &d.verdict, &d.journal, crew_folder(d.crew));
+        report_write(conf, &d.verdict, &d.journal, crew_folder(d.crew),
+                     guard_fd);
     const struct msg_end *end = &d.verdict.end;
     if (d.verdict.ended && strcmp(end->node, ac.join.name) == 0)
         crew_pass_on(d.crew, (int)end->local_rank, (pid_t)end->pid,
