@@ -3,7 +3,9 @@
  * open file description, which can be non-blocking without our caller's
  * becoming so. Files and devices that cannot be polled are written to as they
  * are: they take what they get. Where opening anew is not allowed (a terminal
- * of another user), poll(2) is asked first, and little is written at once.
+ * of another user), poll(2) is asked first, little is written at once, and not
+ * for long: a terminal says that it takes something when it takes less. Then it
+ * is left alone for a while, since whoever waits in write(2) reads no worker.
  */
 #include "launcher/console.h"
 
@@ -19,10 +21,14 @@
 #include <unistd.h>
 
 #include "launcher/lines.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
 
 #define FULL_BYTES (256u * 1024u)       /* over this it is full ... */
 #define MOST_BYTES (2u * 1024u * 1024u) /* ... and takes nothing over this */
 #define MANY_BYTES (16u * 1024u)        /* worth a write */
+#define WRITE_MS   2                    /* so long one that may wait does */
+#define REST_US    (20 * MONO_MS)
 
 static bool wants_colour(const struct console *c)
 {
@@ -112,17 +118,34 @@ static size_t portion(const struct console *c)
     return whole > 0 ? whole : PIPE_BUF;
 }
 
-static ssize_t write_some(const struct console *c)
+bool console_rests(const struct console *c)
+{
+    return c->polled && mono_now_us() < c->rests_until_us;
+}
+
+static ssize_t write_polled(struct console *c, const void *data, size_t len)
+{
+    struct pollfd p = {.fd = c->fd, .events = POLLOUT};
+    if (console_rests(c) || poll(&p, 1, 0) <= 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    ssize_t n = log_write(c->fd, data, len, WRITE_MS);
+    if (n >= 0 ? (size_t)n < len : errno == EINTR)
+        c->rests_until_us = mono_now_us() + REST_US;
+    if (n < 0 && errno == EINTR)
+        errno = EAGAIN;
+    return n;
+}
+
+static ssize_t write_some(struct console *c)
 {
     size_t len = portion(c);
     const void *data = buf_head(&c->out);
     if (c->socket)
         return send(c->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
-    struct pollfd p = {.fd = c->fd, .events = POLLOUT};
-    if (c->polled && poll(&p, 1, 0) <= 0) {
-        errno = EAGAIN;
-        return -1;
-    }
+    if (c->polled)
+        return write_polled(c, data, len);
     return write(c->fd, data, len);
 }
 

@@ -18,7 +18,8 @@ struct console {
     bool waits;  /* it can say EAGAIN, and be polled */
     bool socket; /* by send(2), which need not wait */
     bool polled; /* may wait: to be asked by poll(2) before each write */
-    bool shared; /* a pipe or the like into which others write too */
+    int64_t rests_until_us; /* polled: it took less than it said it would */
+    bool shared;            /* a pipe or the like into which others write too */
     bool terminal;
     bool colour;
     bool dead; /* nobody reads: what is written is dropped */
@@ -45,6 +46,9 @@ void console_put(struct console *c, const char *data, size_t len);
 
 /* Writes as much as it takes now. */
 void console_flush(struct console *c);
+
+/* Whether it is left alone for a moment, whatever poll(2) says of it. */
+bool console_rests(const struct console *c);
 
 /* Bytes that wait. */
 size_t console_waiting(const struct console *c);

@@ -544,7 +544,7 @@ static void close_rooms(struct drive *d, const char *node)
     output_finish(d->output, v->status != 0, d->guard_fd);
     report_end(d->conf, v, &d->journal, folder);
     if (d->conf->output.report[0] != '\0')
-        report_write(d->conf, v, &d->journal, folder);
+        report_write(d->conf, v, &d->journal, folder, d->guard_fd);
     const struct msg_end *end = &v->end;
     if (v->ended && strcmp(end->node, node) == 0)
         crew_pass_on(d->crew, (int)end->local_rank, (pid_t)end->pid,

@@ -574,6 +574,10 @@ static bool wait_for_consoles(struct relay *r)
                                  .data.ptr = c};
         if (console_waiting(c) == 0)
             continue;
+        if (console_rests(c)) {
+            tells = false;
+            continue;
+        }
         if (c->waits && epoll_ctl(r->epoll, EPOLL_CTL_MOD, c->fd, &ev) != 0 &&
             epoll_ctl(r->epoll, EPOLL_CTL_ADD, c->fd, &ev) != 0)
             c->waits = false;

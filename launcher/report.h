@@ -27,11 +27,14 @@ void report_end(const struct conf *conf,
                 const char *logs);
 
 /* The same as JSON, into the file of --report: whole or not at all. A file that
- * cannot be written is told; the exit status stays what it is. */
+ * cannot be written is told; the exit status stays what it is. A pipe or the
+ * like that takes nothing is waited for RELAY_STUCK_MS, and not when `hurry_fd`
+ * can be read. */
 void report_write(const struct conf *conf,
                   const struct agent_verdict *v,
                   const struct journal *j,
-                  const char *logs);
+                  const char *logs,
+                  int hurry_fd);
 
 /* The local time of something so long ago, as ISO 8601. */
 void report_time(int64_t ago_us, char *text, size_t size);

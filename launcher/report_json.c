@@ -1,12 +1,14 @@
 /* The report as JSON; its fields are told in man/ddprun.1. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher/logfile.h"
+#include "launcher/relay.h"
 #include "launcher/report.h"
 #include "launcher/report_ends.h"
 #include "rendezvous/base/buf.h"
@@ -154,52 +156,74 @@ static bool is_special(const char *path)
     return lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
-static bool put_text(int fd, const struct buf *text)
+/* False: nobody reads there, or the user is in a hurry. */
+static bool wait_for_room(int fd, int hurry_fd)
 {
-    FILE *f = fdopen(fd, "w");
-    if (f == NULL) {
-        (void)close(fd); /* nothing was written */
-        return false;
+    struct pollfd p[2] = {{.fd = fd, .events = POLLOUT},
+                          {.fd = hurry_fd, .events = POLLIN}};
+    int64_t until_us = mono_after(mono_now_us(), RELAY_STUCK_MS * MONO_MS);
+    int n;
+    do
+        n = poll(p, 2, (int)mono_ms_until(mono_now_us(), until_us));
+    while (n < 0 && errno == EINTR);
+    errno = EAGAIN;
+    return n > 0 && p[0].revents != 0;
+}
+
+/* Closes `fd`, which does not block where anybody could keep it waiting. */
+static bool put_text(int fd, const struct buf *text, int hurry_fd)
+{
+    const char *at = (const char *)buf_head(text);
+    size_t left = buf_len(text);
+    while (left > 0) {
+        ssize_t n = write(fd, at, left);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN && wait_for_room(fd, hurry_fd))
+            continue;
+        if (n <= 0)
+            break;
+        at += n;
+        left -= (size_t)n;
     }
-    bool good = fwrite(buf_head(text), buf_len(text), 1, f) == 1;
-    return (fclose(f) == 0) && good;
+    int error = errno;
+    bool good = close(fd) == 0 && left == 0;
+    if (left > 0)
+        errno = error;
+    return good;
 }
 
 /* A FIFO that nobody reads is not waited for. */
 static int open_file(const char *path, int how)
 {
     how |= O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-    int fd = open(path, how, 0666);
-    if (fd >= 0 && fcntl(fd, F_SETFL, 0) == 0)
-        return fd;
-    if (fd >= 0)
-        (void)close(fd); /* nothing was written */
-    return -1;
+    return open(path, how, 0666);
 }
 
 /* Behind what stands there already where our own output goes to it; any other
  * plain file that a link leads to is written anew. */
-static bool write_through(const char *path, const struct buf *text)
+static bool
+write_through(const char *path, const struct buf *text, int hurry_fd)
 {
     int fd = open_file(path, 0);
     if (fd < 0)
         return false;
     int own = logfile_share(fd);
     if (own < 0 && (ftruncate(fd, 0) == 0 || errno == EINVAL)) /* a FIFO */
-        return put_text(fd, text);
+        return put_text(fd, text, hurry_fd);
     (void)close(fd); /* nothing was written */
-    return own >= 0 && put_text(own, text);
+    return own >= 0 && put_text(own, text, hurry_fd);
 }
 
 /* The old one or the new one, whole, is what a reader finds. */
-static bool replace_file(const char *path, const struct buf *text)
+static bool replace_file(const char *path, const struct buf *text, int hurry_fd)
 {
     char aside[sizeof(((struct conf_output *)0)->report) + 16];
     (void)snprintf(aside, /* fits */
                    sizeof(aside), "%s.%d", path, (int)getpid());
     (void)unlink(aside); /* of one that died, or somebody's trap */
     int fd = open_file(aside, O_EXCL);
-    if (fd >= 0 && put_text(fd, text) && rename(aside, path) == 0)
+    if (fd >= 0 && put_text(fd, text, hurry_fd) && rename(aside, path) == 0)
         return true;
     int error = errno;
     (void)unlink(aside);
@@ -210,16 +234,19 @@ static bool replace_file(const char *path, const struct buf *text)
 void report_write(const struct conf *conf,
                   const struct agent_verdict *v,
                   const struct journal *j,
-                  const char *logs)
+                  const char *logs,
+                  int hurry_fd)
 {
     const char *path = conf->output.report;
     struct buf text;
     buf_init(&text, REPORT_BYTES_MAX);
     errno = ENOMEM;
     bool good = make_json(&text, conf, v, j, logs) &&
-                (is_special(path) ? write_through(path, &text)
-                                  : replace_file(path, &text));
-    if (!good)
+                (is_special(path) ? write_through(path, &text, hurry_fd)
+                                  : replace_file(path, &text, hurry_fd));
+    if (!good && errno == EAGAIN)
+        log_warnx("cannot write the report to %s: nobody reads there", path);
+    else if (!good)
         log_warn("cannot write the report to %s", path);
     buf_free(&text);
 }

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,7 +24,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAIT_MS 200 /* for a terminal or a pipe that takes nothing */
+#define WAIT_MS  200 /* for a terminal or a pipe that takes nothing */
+#define AGAIN_MS 1   /* for one that took nothing the last time */
+#define TICK_NS  (10 * 1000 * 1000)
 
 static const char *log_name = "ddprun";
 static int lost; /* lines since the last one that was taken */
@@ -94,23 +97,48 @@ static void line_add_safely(struct line *l, const char *text)
     }
 }
 
-static bool takes_some(int fd, int wait_ms)
+/* -- writing ----------------------------------------------------------------
+ */
+
+static void on_time(int signo)
 {
-    struct pollfd p = {.fd = fd, .events = POLLOUT};
-    return poll(&p, 1, wait_ms) > 0 && (p.revents & POLLOUT) != 0;
+    (void)signo; /* it has ended a write(2), or came too late for it */
 }
 
 /*
- * A terminal that takes something may take less than a line, and write(2) waits
- * for the rest. Opened anew it can be non-blocking without becoming so for
- * those who share ours with us. -1: it is none, or another user's.
+ * To ask poll(2) first is not enough: a terminal that takes less than is
+ * written is writable, and others may fill a pipe in between. To make it
+ * non-blocking would make it so for all who share it with us, and to open it
+ * anew is not allowed where it is another user's.
+ *
+ * The signal is one that is ignored where nobody handles it, and comes again
+ * and again, should it come before write(2) has begun.
  */
-static int open_terminal(void)
+ssize_t log_write(int fd, const void *data, size_t len, int most_ms)
 {
-    if (isatty(STDERR_FILENO) != 1)
-        return -1;
-    return open("/proc/self/fd/2",
-                O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    struct sigevent ev = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGURG};
+    struct itimerspec at = {
+        .it_value = {.tv_sec = most_ms / 1000,
+                     .tv_nsec = most_ms % 1000 * 1000000L},
+        .it_interval = {.tv_nsec = TICK_NS},
+    };
+    struct sigaction ours = {.sa_handler = on_time}, before;
+    sigset_t urg, mask;
+    timer_t timer;
+    if (timer_create(CLOCK_MONOTONIC, &ev, &timer) != 0)
+        return write(fd, data, len); /* so many signals wait for this user */
+    (void)sigemptyset(&urg);
+    (void)sigaddset(&urg, SIGURG);
+    (void)sigaction(SIGURG, &ours, &before); /* not SA_RESTART */
+    (void)sigprocmask(SIG_UNBLOCK, &urg, &mask);
+    (void)timer_settime(timer, 0, &at, NULL);
+    ssize_t n = write(fd, data, len);
+    int error = errno;
+    (void)timer_delete(timer);
+    (void)sigprocmask(SIG_SETMASK, &mask, NULL);
+    (void)sigaction(SIGURG, &before, NULL);
+    errno = error;
+    return n;
 }
 
 static int64_t now_ms(void)
@@ -120,37 +148,45 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+static int left_ms(int64_t until_ms)
+{
+    int64_t left = until_ms - now_ms();
+    return left > 0 ? (int)left : 0;
+}
+
+static bool takes_some(int64_t until_ms)
+{
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+    int n;
+    do
+        n = poll(&p, 1, left_ms(until_ms));
+    while (n < 0 && errno == EINTR); /* workers die in numbers */
+    return n > 0 && (p.revents & POLLOUT) != 0;
+}
+
 /* How much of it was taken. */
-static size_t put_on_terminal(int fd, const struct line *l, int wait_ms)
+static size_t put(const struct line *l, int wait_ms)
 {
     int64_t until_ms = now_ms() + wait_ms;
     size_t done = 0;
-    while (done < l->len) {
-        int64_t left_ms = until_ms - now_ms();
-        if (!takes_some(fd, left_ms > 0 ? (int)left_ms : 0))
+    do {
+        if (!takes_some(until_ms))
             break;
-        ssize_t n = write(fd, l->text + done, l->len - done);
+        int most_ms = left_ms(until_ms);
+        ssize_t n = log_write(STDERR_FILENO, l->text + done, l->len - done,
+                              most_ms > 0 ? most_ms : AGAIN_MS);
         if (n <= 0)
             break;
         done += (size_t)n;
-    }
+    } while (done < l->len && left_ms(until_ms) > 0);
     return done;
 }
 
 /* One wait for all lines that nobody takes: the first one's. */
 static void put_line(struct line *l)
 {
-    int wait_ms = lost == 0 ? WAIT_MS : 0;
-    int terminal = open_terminal();
-    size_t done = 0;
     l->text[l->len++] = '\n';
-    if (terminal >= 0) {
-        done = put_on_terminal(terminal, l, wait_ms);
-        (void)close(terminal); /* the writes have told */
-    } else if (takes_some(STDERR_FILENO, wait_ms) &&
-               write(STDERR_FILENO, l->text, l->len) >= 0) {
-        done = l->len;
-    }
+    size_t done = put(l, lost == 0 ? WAIT_MS : 0);
     lost = done == l->len ? 0 : lost + 1;
     cut = done == 0 ? cut : done < l->len;
 }

@@ -31,7 +31,10 @@ enter tty "clear; $DDPRUN --nproc_per_node=2 ./ignores; echo status=\$?"
 wait_round 2 2
 keys tty C-c
 wait_screen tty 'once more kills them'
+began=$(now_ms)
 keys tty C-c
 wait_screen tty '^status=130'
+measured "Ctrl-C once more, until the prompt: $(took) ms"
+[ "$(took)" -lt $((1000 * ${E2E_SLOW:-1})) ] || fail 'it changed little'
 close_terminal tty
 nothing_left

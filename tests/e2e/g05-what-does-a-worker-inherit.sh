@@ -28,11 +28,23 @@ sed -n 's/^session //p' it.out | while read -r session word pid; do
     same "$pid" "$session" "session of worker ($word)"
 done || exit 1
 
-# SIGHUP that nohup ignores ends nothing.
-(trap '' HUP; exec env "E2E_MARK=$E2E_DIR:hup" "$DDPRUN" "$WORKER" gate) \
-    >hup.out 2>hup.err 9<&- &
-pid_hup=$!
-wait_round 1 1
-kill -HUP "$pid_hup"
+# SIGHUP that nohup ignores ends nothing, nor do SIGINT and SIGQUIT what a script
+# starts with &: these ignore them. SIGTERM does.
+in_script()
+{
+    : >started
+    (trap '' HUP; exec env "E2E_MARK=$E2E_DIR:hup" "$DDPRUN" "$WORKER" gate) \
+        >hup.out 2>hup.err 9<&- &
+    pid_hup=$!
+    wait_round 1 1
+    for signal in HUP INT INT QUIT "$@"; do
+        kill "-$signal" "$pid_hup"
+    done
+}
+in_script
 open_gate
 ends_with 0 hup
+close_gate
+in_script TERM
+ends_with 143 hup
+nothing_left

@@ -46,3 +46,14 @@ is_gone "$(pid_of it)" && fail 'the end does not wait for the console'
 kill -INT "$(pid_of it)"
 end_of it 2
 nothing_left
+
+# ... and while the report does, of which the console has no more room.
+# shellcheck disable=SC2016
+background it sh -c 'exec "$@" >console' sh "$DDPRUN" --report=/dev/stdout \
+    sh -c 'echo ended >>ended'
+wait_lines 4 ended ended
+sleep 0.3
+is_gone "$(pid_of it)" && fail 'the end does not wait for a reader'
+kill -INT "$(pid_of it)"
+ends_with 0 it 2
+has 'cannot write the report to /dev/stdout: nobody reads there' it.err

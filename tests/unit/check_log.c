@@ -5,11 +5,13 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "rendezvous/base/err.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "tests/lib/suite.h"
@@ -118,7 +120,8 @@ START_TEST(test_log_full_pipe_does_not_block)
 END_TEST
 
 /* Neither does a terminal that nobody reads, which says that it takes something
- * when it takes less than a line. */
+ * when it takes less than a line; it is not opened anew, so that it may well be
+ * another user's. */
 START_TEST(test_log_full_terminal_does_not_block)
 {
     static char text[1000], screen[128 * 1024];
@@ -145,6 +148,45 @@ START_TEST(test_log_full_terminal_does_not_block)
     const char *again = strstr(screen, "\nt: (lines lost before this one: ");
     ck_assert_ptr_nonnull(again);
     ck_assert_str_eq(strchr(again, ')'), ") again\r\n");
+}
+END_TEST
+
+/* It gives up when nobody reads, leaves no trace in how signals are taken, and
+ * does not give up early. */
+START_TEST(test_log_write_waits_as_long_as_it_may)
+{
+    char block[4096];
+    sigset_t urg, mask;
+    struct sigaction sa;
+    memset(block, 'x', sizeof(block));
+    (void)sigemptyset(&urg);
+    (void)sigaddset(&urg, SIGURG);
+    ck_assert_int_eq(sigprocmask(SIG_BLOCK, &urg, NULL), 0);
+    while (log_write(STDERR_FILENO, block, sizeof(block), 50) > 0)
+        ;
+    ck_assert_int_eq(errno, EINTR);
+    int64_t began_us = mono_now_us();
+    ck_assert_int_eq(log_write(STDERR_FILENO, block, 1, 50), -1);
+    ck_assert_int_ge(mono_now_us() - began_us, 50 * MONO_MS);
+    ck_assert_int_lt(mono_now_us() - began_us, 2 * MONO_S);
+    ck_assert_int_eq(sigprocmask(SIG_SETMASK, NULL, &mask), 0);
+    ck_assert_int_eq(sigismember(&mask, SIGURG), 1);
+    ck_assert_int_eq(sigaction(SIGURG, NULL, &sa), 0);
+    ck_assert(sa.sa_handler == SIG_DFL);
+    (void)got();
+    ck_assert_int_eq(log_write(STDERR_FILENO, "!", 1, 1), 1);
+}
+END_TEST
+
+/* What we find to be wrong with ourselves ends us, whether it is read or not.
+ */
+START_TEST(test_log_assertion_ends_with_a_full_stderr)
+{
+    char block[4096];
+    memset(block, 'x', sizeof(block));
+    while (log_write(STDERR_FILENO, block, sizeof(block), 50) > 0)
+        ;
+    ddp_assert_failed("file", 1, "it");
 }
 END_TEST
 
@@ -176,6 +218,9 @@ int main(void)
     tcase_add_loop_test(tc, test_log_long_text_is_one_line, 0, 2);
     tcase_add_test(tc, test_log_full_pipe_does_not_block);
     tcase_add_test(tc, test_log_full_terminal_does_not_block);
+    tcase_add_test(tc, test_log_write_waits_as_long_as_it_may);
+    tcase_add_test_raise_signal(tc, test_log_assertion_ends_with_a_full_stderr,
+                                SIGABRT);
     tcase_add_test(tc, test_log_init_fills_closed_streams);
     suite_add_tcase(suite, tc);
     return suite_run(suite);
