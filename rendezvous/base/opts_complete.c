@@ -108,23 +108,16 @@ static void bash_values(const struct opts_table *t, FILE *f)
     }
 }
 
-static void bash(const struct opts_table *t, FILE *f)
+/* The words before the cursor: which option has no value yet (opt), and whether
+ * the program, behind which nothing is ours, comes before (i). */
+static void bash_look(const struct opts_table *t, FILE *f)
 {
-    const char *p = t->program;
-    fprintf(f,
-            "# bash completion of %s; written by %s --print_completion=bash\n"
-            "_%s()\n"
-            "{\n"
-            "    local cur=${COMP_WORDS[COMP_CWORD]} opt= i=1 word\n"
-            "    COMPREPLY=()\n"
-            "    [ \"$cur\" != = ] || cur=\n"
-            "    # Readline takes --name=value for three words, and a:b too.\n"
-            "    while [ $i -lt \"$COMP_CWORD\" ]; do\n",
-            p, p, p);
-    /* Dashes within the name become underscores, as in the table. */
-    fputs("        opt=\n"
+    fputs("    # Readline takes --name=value for three words, and a:b too.\n"
+          "    while [ $i -lt \"$COMP_CWORD\" ]; do\n"
+          "        opt=\n"
           "        case ${COMP_WORDS[i]} in\n"
           "        --) i=$((i + 1)) && break ;;\n"
+          /* Dashes within the name become underscores, as in the table. */
           "        --*) word=${COMP_WORDS[i]#--} && word=--${word//-/_} ;;\n"
           "        -*) word=${COMP_WORDS[i]} ;;\n"
           "        *) break ;;\n"
@@ -143,8 +136,14 @@ static void bash(const struct opts_table *t, FILE *f)
           "            ;;\n"
           "        *) i=$((i + 1)) ;;\n"
           "        esac\n"
-          "    done\n"
-          "    if [ $i -gt \"$COMP_CWORD\" ]; then\n"
+          "    done\n",
+          f);
+}
+
+/* A value, a file behind the program, an option, or the program. */
+static void bash_offer(const struct opts_table *t, FILE *f)
+{
+    fputs("    if [ $i -gt \"$COMP_CWORD\" ]; then\n"
           "        case $opt in\n",
           f);
     bash_values(t, f);
@@ -158,11 +157,27 @@ static void bash(const struct opts_table *t, FILE *f)
         if (is_shown(&t->rows[i]))
             fprintf(f, " --%s", t->rows[i].name);
     }
+    fputs("' -- \"$cur\")\n"
+          "    else\n"
+          "        mapfile -t COMPREPLY < <(compgen -c -f -- \"$cur\")\n"
+          "    fi\n",
+          f);
+}
+
+static void bash(const struct opts_table *t, FILE *f)
+{
+    const char *p = t->program;
     fprintf(f,
-            "' -- \"$cur\")\n"
-            "    else\n"
-            "        mapfile -t COMPREPLY < <(compgen -c -f -- \"$cur\")\n"
-            "    fi\n"
+            "# bash completion of %s; written by %s --print_completion=bash\n"
+            "_%s()\n"
+            "{\n"
+            "    local cur=${COMP_WORDS[COMP_CWORD]} opt= i=1 word\n"
+            "    COMPREPLY=()\n"
+            "    [ \"$cur\" != = ] || cur=\n",
+            p, p, p);
+    bash_look(t, f);
+    bash_offer(t, f);
+    fprintf(f,
             "}\n"
             "complete -o filenames -F _%s %s\n",
             p, p);
