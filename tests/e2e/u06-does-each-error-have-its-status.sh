@@ -86,7 +86,7 @@ sed -n 's/^DDP_ERROR(\([A-Z]*\), *\([0-9]*\),.*/\2 \1/p' \
 while read -r status name; do
     lines 1 "^\\.It $status\$" "$tests/../man/ddprun.1"
     file=$(test_of "$status")
-    grep -Eq "(launch|ends_with|same|(asked|join) [^ ]*|-eq) $status( |\$)|exit code $status |ERR_$name" \
+    grep -Eq "(launch|ends_with|preflight|same|(asked|join) [^ ]*|-eq) $status( |\$)|exit code $status |ERR_$name" \
         "$tests/${file:?no test ends with $status, $name}"* ||
         fail "$file does not end with $status, $name"
 done <errors
