@@ -413,24 +413,31 @@ void output_restart(struct output *o)
     }
 }
 
+/* Readable once the relay has ended, `pidfd` or -1. Where there is no
+ * descriptor for one, our end of its socket tells: nobody else holds the other
+ * end. */
+static struct pollfd watch_relay(const struct output *o, int pidfd)
+{
+    return pidfd >= 0 ? (struct pollfd){.fd = pidfd, .events = POLLIN}
+                      : (struct pollfd){.fd = o->ctl}; /* POLLHUP only */
+}
+
 void output_finish(struct output *o, bool line, int hurry_fd)
 {
     struct relay_word w = {.kind = RELAY_FINISH, .line = line};
     if (o->pid <= 0)
         return;
     int pidfd = (int)syscall(SYS_pidfd_open, o->pid, 0);
-    struct pollfd p[2] = {{.fd = pidfd, .events = POLLIN},
+    struct pollfd p[2] = {watch_relay(o, pidfd),
                           {.fd = hurry_fd, .events = POLLIN}};
-    bool told =
-        pidfd >= 0 && send_word(o, &w, RELAY_WORD_SIZE(1), NULL, SEND_MS);
+    bool told = send_word(o, &w, RELAY_WORD_SIZE(1), NULL, SEND_MS);
     while (told && poll(p, 2, -1) < 0 && errno == EINTR)
         ;
     /* One that hangs in a disk's driver cannot be killed; it is left to the
      * guard, which says so. */
     (void)kill(o->pid, SIGKILL);
-    if (pidfd < 0 || is_ready(p, SEND_MS))
+    if (is_ready(p, SEND_MS))
         helper_kill(&o->pid);
     close_fd(&o->ctl);
-    if (pidfd >= 0)
-        (void)close(pidfd);
+    close_fd(&pidfd);
 }

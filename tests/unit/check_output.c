@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -28,16 +29,21 @@ static struct output_ends ends;
 static volatile pid_t relay;
 static volatile sig_atomic_t alarms;
 
-static void start(void)
+static void start_in(const char *folder)
 {
     struct msg_world world = {.round = 1, .world_size = 1};
     struct ddp_err err;
     conf.nproc = 1;
     conf.hang.idle_us = INT64_MAX;
     o = output_new(&conf);
-    ck_assert_int_eq(output_open(o, &world, 0, "", &ends, &err), 0);
+    ck_assert_int_eq(output_open(o, &world, 0, folder, &ends, &err), 0);
     ck_assert_int_ge(ends.err, 0);
     relay = output_pid(o);
+}
+
+static void start(void)
+{
+    start_in("");
 }
 
 static void put(const char *text)
@@ -60,14 +66,21 @@ static void on_alarm(int signo)
         (void)kill(relay, SIGCONT);
 }
 
-/* Asks a relay that is stopped until the second of some signals. */
-static void ask_among_signals(char tail[LINES_TAIL_BYTES + 1])
+/* The relay stands still until the second of some signals. */
+static void stop_relay_for_two_signals(void)
 {
+    struct sigaction sa = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
     struct itimerval each = {.it_value.tv_usec = 5000,
                              .it_interval.tv_usec = 5000};
     alarms = 0;
+    ck_assert_int_eq(sigaction(SIGALRM, &sa, NULL), 0);
     ck_assert_int_eq(kill(relay, SIGSTOP), 0);
     ck_assert_int_eq(setitimer(ITIMER_REAL, &each, NULL), 0);
+}
+
+static void ask_among_signals(char tail[LINES_TAIL_BYTES + 1])
+{
+    stop_relay_for_two_signals();
     output_tail(o, 0, tail);
     while (alarms < 2)
         (void)pause();
@@ -79,10 +92,8 @@ static void ask_among_signals(char tail[LINES_TAIL_BYTES + 1])
 START_TEST(test_output_tail_is_heard_through_signals)
 {
     char tail[LINES_TAIL_BYTES + 1] = "";
-    struct sigaction sa = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
     start();
     put("last words\n");
-    ck_assert_int_eq(sigaction(SIGALRM, &sa, NULL), 0);
     for (int i = 0; i < 20 && tail[0] == '\0'; i++)
         ask_among_signals(tail);
     ck_assert_str_eq(tail, "last words\n");
@@ -125,6 +136,39 @@ START_TEST(test_output_of_a_killed_relay_is_taken_over)
     output_tail(o, 0, tail);
     ck_assert_str_eq(tail, "written meanwhile\n");
     stop();
+}
+END_TEST
+
+/* All is written at the end, even where no descriptor is left by which the
+ * agent could watch the relay do it. */
+START_TEST(test_output_is_written_to_its_end_without_descriptors)
+{
+    char folder[] = "/tmp/check_output.XXXXXX", path[64], text[64] = "";
+    struct rlimit few, before;
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    conf.output.redirects[0] = CONF_STDERR;
+    start_in(folder);
+    stop_relay_for_two_signals();
+    put("last words\n");
+    output_close(&ends);
+    output_worker_ended(o, 0);
+    int next = dup(STDOUT_FILENO);
+    ck_assert_int_eq(close(next), 0);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = (rlim_t)next;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    ck_assert_int_lt(dup(STDOUT_FILENO), 0);
+    output_finish(o, false, -1);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    (void)snprintf(path, sizeof(path), "%s/stderr.log", folder);
+    FILE *f = fopen(path, "re");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_uint_gt(fread(text, 1, sizeof(text) - 1, f), 0);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_str_eq(text, "last words\n");
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(rmdir(folder), 0);
 }
 END_TEST
 
@@ -187,6 +231,7 @@ int main(void)
     tcase_add_test(tc,
                    test_output_tail_of_a_stuck_relay_is_empty_until_it_answers);
     tcase_add_test(tc, test_output_of_a_killed_relay_is_taken_over);
+    tcase_add_test(tc, test_output_is_written_to_its_end_without_descriptors);
     tcase_add_test(tc, test_output_of_an_attempt_is_filtered_into_its_own_file);
     suite_add_tcase(suite, tc);
     return suite_run(suite);
