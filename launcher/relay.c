@@ -415,11 +415,12 @@ static void open_worker(struct relay *r, const struct relay_word *w, int fds[2])
 /* The newest one of that local rank; NULL: there is none. */
 static struct stream *find_stderr(const struct relay *r, int local_rank)
 {
-    struct stream *s = r->streams;
-    while (s != NULL &&
-           (s->local_rank != local_rank || s->which != CONF_STDERR))
-        s = s->next;
-    return s;
+    struct stream *newest = NULL;
+    for (struct stream *s = r->streams; s != NULL; s = s->next)
+        if (s->local_rank == local_rank && s->which == CONF_STDERR &&
+            (newest == NULL || s->id > newest->id))
+            newest = s;
+    return newest;
 }
 
 /* What the worker wrote before it died; not more than a tail can be of, should
@@ -547,15 +548,34 @@ static int look_at_quiet(struct relay *r)
 /* -- the loop ---------------------------------------------------------------
  */
 
+/* Shows what waits, and who had a turn is the last of the next ones. True:
+ * there is more. */
+static bool catch_up(struct relay *r)
+{
+    bool behind = false;
+    struct stream *served = NULL, **last = &served, **at = &r->streams;
+    while (*at != NULL) {
+        struct stream *s = *at;
+        bool waits = s->console != NULL && stream_is_behind(s);
+        bool had_turn = waits && stream_catch_up(s, r->chunk, STREAM_CHUNK);
+        behind |= waits && stream_is_behind(s);
+        if (!had_turn) {
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        s->next = NULL;
+        *last = s;
+        last = &s->next;
+    }
+    *at = served;
+    return behind;
+}
+
 /* What waits for the consoles; true: they are full. */
 static bool push(struct relay *r)
 {
-    bool behind = false;
-    for (struct stream *s = r->streams; s != NULL; s = s->next)
-        if (s->console != NULL && stream_is_behind(s)) {
-            stream_catch_up(s, r->chunk, STREAM_CHUNK);
-            behind |= stream_is_behind(s);
-        }
+    bool behind = catch_up(r);
     for (int i = 0; i < 2; i++)
         console_flush(&r->consoles[i]);
     drop_ended(r);
