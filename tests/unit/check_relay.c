@@ -1,4 +1,4 @@
-/* links: launcher/relay launcher/stream launcher/console launcher/logfile */
+/* links: launcher/relay launcher/relay_intake launcher/stream launcher/console launcher/logfile */
 /* links: launcher/lines rendezvous/base/log */
 /* links: launcher/conf_output launcher/options rendezvous/base/opts */
 /* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/mono */
