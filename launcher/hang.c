@@ -51,6 +51,28 @@ void hang_ended(struct hang *h, int local_rank)
     h->workers[local_rank].alive = false;
 }
 
+void hang_forgive(struct hang *h, int64_t us, int64_t now_us)
+{
+    if (h->paused_us != MONO_NEVER)
+        return; /* no time goes by */
+    for (int i = 0; i < h->n; i++) {
+        struct hang_worker *w = &h->workers[i];
+        w->moved_us = mono_min(w->moved_us + us, now_us);
+        w->beaten_us = mono_min(w->beaten_us + us, now_us);
+    }
+}
+
+void hang_anew(struct hang *h, int64_t now_us)
+{
+    now_us = clock_of(h, now_us);
+    for (int i = 0; i < h->n; i++) {
+        struct hang_worker *w = &h->workers[i];
+        if (!w->anew)
+            w->moved_us = now_us;
+        w->anew = true;
+    }
+}
+
 void hang_pause(struct hang *h, bool paused, int64_t now_us)
 {
     if (paused == (h->paused_us != MONO_NEVER))
@@ -61,12 +83,8 @@ void hang_pause(struct hang *h, bool paused, int64_t now_us)
     }
     int64_t lost_us = now_us - h->paused_us;
     h->paused_us = MONO_NEVER;
-    for (int i = 0; i < h->n; i++) {
-        struct hang_worker *w = &h->workers[i];
-        w->moved_us = w->anew ? w->moved_us + lost_us : now_us;
-        w->beaten_us += lost_us;
-        w->anew = true;
-    }
+    hang_forgive(h, lost_us, now_us);
+    hang_anew(h, now_us);
 }
 
 void hang_see(struct hang *h,

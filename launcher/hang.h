@@ -35,7 +35,7 @@ struct hang_sample {
 struct hang_worker {
     bool alive;
     bool beats;
-    bool anew; /* it has not moved yet since its clock began anew (a pause) */
+    bool anew; /* it was given the whole time again, and has not moved yet */
     struct hang_sample seen;
     int64_t moved_us;  /* when progress of any kind was last seen */
     int64_t beaten_us; /* ... a write to its progress file */
@@ -68,12 +68,18 @@ void hang_started(struct hang *h, int local_rank, int64_t now_us);
 void hang_ended(struct hang *h, int local_rank);
 
 /*
- * Time in which workers are stopped (Ctrl-Z), or cannot write since a console
- * takes nothing (Ctrl-S), counts against none of them. After it all have the
- * whole --hang_timeout again, once until they move: a console that takes a
- * little and is full again may serve the others first.
+ * Time in which workers are stopped (Ctrl-Z) counts against none of them. After
+ * it all have the whole --hang_timeout again, as by hang_anew.
  */
 void hang_pause(struct hang *h, bool paused, int64_t now_us);
+
+/* So much of the time before now counts against nobody. Nothing while paused,
+ * when no time goes by. */
+void hang_forgive(struct hang *h, int64_t us, int64_t now_us);
+
+/* All have the whole --hang_timeout again, once until they move: a console that
+ * takes something at last may serve the others first. */
+void hang_anew(struct hang *h, int64_t now_us);
 
 void hang_see(struct hang *h,
               int local_rank,

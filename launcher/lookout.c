@@ -1,13 +1,13 @@
 #include "launcher/lookout.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "launcher/gauge.h"
 #include "launcher/stacks.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
@@ -17,6 +17,7 @@
 #define STACKS_NAME     "stacks.txt"
 #define LINES_ON_TERM   24 /* of the stacks, on stderr */
 #define COLUMNS_ON_TERM 120
+#define SLOWER          10 /* so much does time beside a slow console count */
 
 struct lookout {
     const struct conf *conf;
@@ -25,8 +26,10 @@ struct lookout {
     void *ctx;
     uv_timer_t timer;
     struct hang hang;
-    bool stopped;     /* all workers are, by Ctrl-Z */
-    bool consoles[2]; /* stdout, stderr: a worker waits where it is full */
+    bool watched[2]; /* stdout, stderr: a worker waits where it is full */
+    struct gauge gauges[2];
+    enum gauge_pace pace; /* of the slower one of them */
+    int64_t looked_us;
     int64_t base_rank;
 
     pid_t helper; /* writes stacks, 0: none */
@@ -64,8 +67,11 @@ struct lookout *lookout_new(uv_loop_t *loop,
     l->handler = handler;
     l->ctx = ctx;
     l->stacks_fd = -1;
-    l->consoles[0] = may_wait(conf, CONF_STDOUT);
-    l->consoles[1] = may_wait(conf, CONF_STDERR);
+    for (int i = 0; i < 2; i++) {
+        l->watched[i] = may_wait(conf, (enum conf_stream)(i + 1));
+        gauge_init(&l->gauges[i], STDOUT_FILENO + i,
+                   mono_min(conf->hang.beat_us, conf->hang.idle_us));
+    }
     hang_init(&l->hang, &conf->hang, workers, conf->nproc);
     (void)uv_timer_init(loop, &l->timer); /* cannot fail */
     l->timer.data = l;
@@ -204,23 +210,42 @@ void lookout_helper_ended(struct lookout *l)
 
 /* -- looking --------------------------------------------------------------- */
 
-/* A full pipe that nobody reads, a terminal that was stopped by Ctrl-S: workers
- * stand still in write(2), be it theirs or the relay's that waits, and their
- * peers on this node with them. */
-static bool is_console_stuck(const struct lookout *l)
+static enum gauge_pace look_at_consoles(struct lookout *l, int64_t now_us)
 {
+    enum gauge_pace slowest = GAUGE_FREE;
     for (int i = 0; i < 2; i++) {
-        struct pollfd p = {.fd = STDOUT_FILENO + i, .events = POLLOUT};
-        if (l->consoles[i] && poll(&p, 1, 0) == 0)
-            return true;
+        enum gauge_pace pace = gauge_look(&l->gauges[i], now_us);
+        if (l->watched[i] && pace > slowest)
+            slowest = pace;
     }
-    return false;
+    return slowest;
+}
+
+/*
+ * A full pipe that nobody reads, a terminal that was stopped by Ctrl-S: workers
+ * stand still in write(2), be it theirs or the relay's that waits, and their
+ * peers on this node with them. Where the console takes less than comes they
+ * are slow; but one that hangs beside another that always has something to say
+ * is not to hang for ever.
+ */
+static void mind_consoles(struct lookout *l, int64_t now_us)
+{
+    enum gauge_pace before = l->pace;
+    int64_t went_us = now_us - l->looked_us;
+    l->looked_us = now_us;
+    l->pace = look_at_consoles(l, now_us);
+    if (l->pace == GAUGE_FREE && before == GAUGE_FREE)
+        return;
+    int64_t counts_us = l->pace == GAUGE_SLOW ? went_us / SLOWER : 0;
+    hang_forgive(&l->hang, went_us - counts_us, now_us);
+    if (l->pace != GAUGE_NONE && before == GAUGE_NONE)
+        hang_anew(&l->hang, now_us);
 }
 
 static void look(struct lookout *l, int64_t now_us)
 {
     struct hang_sample sample;
-    hang_pause(&l->hang, l->stopped || is_console_stuck(l), now_us);
+    mind_consoles(l, now_us);
     for (int i = 0; i < l->conf->nproc; i++) {
         if (crew_look(l->crew, i, l->hang.limits.cpu_counts, &sample))
             hang_see(&l->hang, i, &sample, now_us);
@@ -250,8 +275,9 @@ void lookout_start(struct lookout *l, int64_t base_rank)
     if (!hang_watches(&l->hang))
         return;
     l->base_rank = base_rank;
+    l->looked_us = mono_now_us();
     for (int i = 0; i < l->conf->nproc; i++)
-        hang_started(&l->hang, i, mono_now_us());
+        hang_started(&l->hang, i, l->looked_us);
     (void)uv_timer_start(&l->timer, on_timer, every_ms, every_ms);
 }
 
@@ -263,6 +289,6 @@ void lookout_stop(struct lookout *l)
 
 void lookout_pause(struct lookout *l, bool paused)
 {
-    l->stopped = paused;
-    hang_pause(&l->hang, paused, mono_now_us());
+    l->looked_us = mono_now_us();
+    hang_pause(&l->hang, paused, l->looked_us);
 }

@@ -102,17 +102,23 @@ static void hold(struct stream *s, const char *data, size_t len, int64_t now)
     c->owner = c->mid = s->id;
 }
 
+/* False: the console is full, or somebody else's for a long line. */
+static bool may_show(const struct stream *s)
+{
+    const struct console *c = s->console;
+    return (c->owner == 0 || c->owner == s->id) && console_room(c) > 0;
+}
+
 /*
  * Shows what it can of data[0..len), which follows what was shown before or is
- * in `part`; returns how much that is. Less than all: the console is full, or
- * somebody else's for the time of a long line.
+ * in `part`; returns how much that is.
  */
 static size_t show(struct stream *s, const char *data, size_t len, int64_t now)
 {
     struct console *c = s->console;
     size_t done = 0;
     while (done < len) {
-        if ((c->owner != 0 && c->owner != s->id) || console_room(c) == 0)
+        if (!may_show(s))
             return done;
         size_t whole = lines_whole(data + done, len - done);
         bool inside = c->mid == s->id || buf_len(&s->part) > 0;
@@ -216,9 +222,11 @@ static void catch_up_left(struct stream *s, int64_t now)
     stream_watch(s, true);
 }
 
-void stream_catch_up(struct stream *s, char *chunk, size_t size)
+bool stream_catch_up(struct stream *s, char *chunk, size_t size)
 {
     int64_t now = mono_now_us();
+    if (!s->console->dead && !may_show(s))
+        return false;
     if (s->console->dead) {
         buf_free(&s->left);
         s->shown = SHOWN_LIVE;
@@ -228,6 +236,7 @@ void stream_catch_up(struct stream *s, char *chunk, size_t size)
     } else {
         catch_up_left(s, now);
     }
+    return true;
 }
 
 /* -- unfinished lines ------------------------------------------------------ */

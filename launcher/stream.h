@@ -66,8 +66,9 @@ void stream_show(struct stream *s, const char *data, size_t len, int64_t now);
 
 bool stream_is_behind(const struct stream *s);
 
-/* Shows what was kept, as far as there is room. `chunk` is room for reading. */
-void stream_catch_up(struct stream *s, char *chunk, size_t size);
+/* Shows what was kept, as far as there is room; `chunk` is room for reading.
+ * False: it had no turn, since the console is full or another's. */
+bool stream_catch_up(struct stream *s, char *chunk, size_t size);
 
 /* Called each RELAY_QUIET_MS while something is unfinished: shows it. */
 void stream_show_quiet(struct stream *s, int64_t now);

@@ -1,7 +1,8 @@
 #!/bin/sh
 # --hang_timeout=2 and a console that takes nothing for 3 seconds (Ctrl-S, a
 # pipe that nobody reads): does a worker that waits there count as hanging? One
-# that hangs when the console takes again still does.
+# that hangs when the console takes again still does, and so does one beside a
+# worker that keeps a slow console full for ever, after ten times as long.
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 mkfifo console && exec 8<>console
@@ -40,3 +41,21 @@ has_not 'progress' it.err
 export THEN_HANG=yes
 run 82 1
 has 'rank 0 .*no progress for 2' it.err
+
+# Little by little; full at each look.
+while :; do
+    dd bs=1000 count=1 status=none || exit
+    sleep 0.005
+done <&8 >/dev/null &
+slow=$!
+# shellcheck disable=SC2016
+background it sh -c 'exec "$@" 2>&8' sh "$DDPRUN" --nproc_per_node=2 \
+    --hang_timeout=0.2 --events=events sh -c '[ "$RANK" = 1 ] || exec sleep 300
+    while :; do echo "something to say, again and again" >&2; done'
+wait_for '"failed".*rank 0 .*no progress' events 20
+kill $slow
+cat <&8 >/dev/null 8<&- &
+cat=$!
+ends_with 82 it
+kill $cat
+nothing_left it

@@ -130,7 +130,6 @@ START_TEST(test_hang_a_pause_counts_against_nobody)
 }
 END_TEST
 
-/* A worker of the next round owes nothing for the one before. */
 /* Whoever is served late has the time once more, but not for ever: a worker
  * that does nothing hangs beside one that fills the console again and again. */
 START_TEST(test_hang_after_a_pause_all_have_the_whole_time_once)
@@ -152,6 +151,42 @@ START_TEST(test_hang_after_a_pause_all_have_the_whole_time_once)
 }
 END_TEST
 
+/* Beside a console that is always full nine tenths of the time are forgiven:
+ * who moves has nothing from that, who does not is found. */
+START_TEST(test_hang_what_is_forgiven_counts_against_nobody)
+{
+    begin(MONO_NEVER, 100, false);
+    hang_ended(&hang, 2);
+    for (int64_t at = 10; at <= 1000; at += 10) {
+        hang_forgive(&hang, 9, at);
+        see(0, at, (struct hang_sample){.step = -1, .output = at});
+        see(1, at, nothing);
+        ck_assert_int_eq(hang_find(&hang, at, &verdict), at == 1000);
+    }
+    ck_assert_int_eq(verdict.local_rank, 1);
+    ck_assert_int_eq(verdict.silent_us, 100);
+    hang_forgive(&hang, 5000, 1000); /* not more than there was */
+    ck_assert(!hang_find(&hang, 1099, &verdict));
+    ck_assert(hang_find(&hang, 1100, &verdict));
+}
+END_TEST
+
+START_TEST(test_hang_anew_is_once_until_it_moves)
+{
+    begin(MONO_NEVER, 100, false);
+    hang_anew(&hang, 90);
+    see(0, 150, (struct hang_sample){.step = 0});
+    hang_anew(&hang, 180);
+    ck_assert(!hang_find(&hang, 189, &verdict));
+    ck_assert(hang_find(&hang, 190, &verdict));
+    hang_ended(&hang, 1);
+    hang_ended(&hang, 2);
+    ck_assert(!hang_find(&hang, 279, &verdict));
+    ck_assert(hang_find(&hang, 280, &verdict));
+}
+END_TEST
+
+/* A worker of the next round owes nothing for the one before. */
 START_TEST(test_hang_a_new_round_begins_anew)
 {
     begin(100, MONO_NEVER, false);
@@ -185,6 +220,8 @@ int main(void)
     tcase_add_test(tc, test_hang_blames_fewest_steps_then_longest_silence);
     tcase_add_test(tc, test_hang_a_pause_counts_against_nobody);
     tcase_add_test(tc, test_hang_after_a_pause_all_have_the_whole_time_once);
+    tcase_add_test(tc, test_hang_what_is_forgiven_counts_against_nobody);
+    tcase_add_test(tc, test_hang_anew_is_once_until_it_moves);
     tcase_add_test(tc, test_hang_a_new_round_begins_anew);
     tcase_add_test(tc, test_hang_looks_often_enough_and_not_too_often);
     suite_add_tcase(suite, tc);

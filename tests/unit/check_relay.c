@@ -1,4 +1,4 @@
-/* links: launcher/relay launcher/stream launcher/console launcher/logfile */
+/* links: launcher/relay launcher/relay_intake launcher/stream launcher/console launcher/logfile */
 /* links: launcher/lines rendezvous/base/log */
 /* links: launcher/conf_output launcher/options rendezvous/base/opts */
 /* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/mono */
@@ -180,6 +180,44 @@ START_TEST(test_relay_a_console_that_takes_all_at_once_lets_workers_go_on)
 }
 END_TEST
 
+static void write_while_it_takes(int fd, int rank)
+{
+    char line[40];
+    int n = snprintf(line, sizeof(line), "%d says what it always says\n", rank);
+    while (write(fd, line, (size_t)n) > 0)
+        ;
+}
+
+/* All wait for a console that is read little by little: each gets its share. */
+START_TEST(test_relay_a_slow_console_is_shared_by_all)
+{
+    size_t lines[WORKERS] = {0};
+    struct pollfd p = {.events = POLLIN};
+    start(false);
+    p.fd = err_fd;
+    for (int i = 0; i < WORKERS; i++) {
+        add_worker(i, false);
+        ck_assert_int_eq(fcntl(to[i][1], F_SETFL, O_NONBLOCK), 0);
+    }
+    for (int k = 0; k < 800; k++) {
+        for (int i = 0; i < WORKERS; i++)
+            write_while_it_takes(to[i][1], i);
+        ck_assert_int_eq(poll(&p, 1, 2000), 1);
+        got_len = (size_t)read(err_fd, got, 4096);
+        for (size_t at = 0; k >= 200 && at + 1 < got_len; at++)
+            if (got[at] >= '0' && got[at] < '0' + WORKERS && got[at + 1] == ' ')
+                lines[got[at] - '0']++;
+    }
+    size_t all = lines[0] + lines[1] + lines[2];
+    for (int i = 0; i < WORKERS; i++) {
+        end_worker(i);
+        ck_assert_msg(lines[i] * WORKERS * 3 > all * 2, "%zu of %zu of rank %d",
+                      lines[i], all, i);
+    }
+    (void)finish(false, err_fd);
+}
+END_TEST
+
 /* Only when it is whole does a line come, and then behind its prefix. */
 START_TEST(test_relay_lines_wait_for_their_end)
 {
@@ -309,6 +347,7 @@ int main(void)
     tcase_set_timeout(tc, 20);
     tcase_add_test(
         tc, test_relay_a_console_that_takes_all_at_once_lets_workers_go_on);
+    tcase_add_test(tc, test_relay_a_slow_console_is_shared_by_all);
     tcase_add_test(tc, test_relay_lines_wait_for_their_end);
     tcase_add_test(tc, test_relay_unfinished_is_shown);
     tcase_add_test(tc, test_relay_returns_are_lines_when_teed);
