@@ -1,5 +1,5 @@
-/* links: launcher/relay launcher/relay_intake launcher/stream launcher/console launcher/logfile */
-/* links: launcher/lines rendezvous/base/log */
+/* links: launcher/relay launcher/relay_intake launcher/logfile */
+/* links: launcher/stream launcher/console launcher/lines rendezvous/base/log */
 /* links: launcher/conf_output launcher/options rendezvous/base/opts */
 /* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/mono */
 /* The relay as a process of its own, with pipes for workers and consoles: what
