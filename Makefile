@@ -110,7 +110,7 @@ LAUNCHER := $(addprefix launcher/,main options conf guard agent agent_link agent
 	spawn store_host cgroup hang gauge stacks lookout health \
 	gpu_health tree sweep first_beat worker_env errfile tmpfolder notice report program \
 	conf_meet conf_rdzv conf_program conf_place cpus topology nvml gpus \
-	signals dry_run conf_output output relay stream console \
+	signals dry_run conf_output output relay relay_intake stream console \
 	logfile lines journal oom report_ends report_words \
 	report_json tourney preflight \
 	preflight_probe preflight_lead preflight_io preflight_store \

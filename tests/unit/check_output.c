@@ -1,5 +1,5 @@
 /* clang-format off */
-/* links: launcher/output launcher/relay launcher/stream launcher/console launcher/logfile launcher/lines */
+/* links: launcher/output launcher/relay launcher/relay_intake launcher/stream launcher/console launcher/logfile launcher/lines */
 /* links: launcher/conf_output launcher/options rendezvous/base/opts */
 /* links: rendezvous/daemon/helper TLS */
 /* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/log rendezvous/base/mono */

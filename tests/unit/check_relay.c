@@ -1,7 +1,8 @@
-/* links: launcher/relay launcher/stream launcher/console launcher/logfile */
-/* links: launcher/lines rendezvous/base/log */
+/* links: launcher/relay launcher/relay_intake launcher/stream */
+/* links: launcher/console launcher/lines launcher/logfile */
 /* links: launcher/conf_output launcher/options rendezvous/base/opts */
-/* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/log */
+/* links: rendezvous/base/mono */
 /* The relay as a process of its own, with pipes for workers and consoles: what
  * is on the console when lines are long, unfinished, or many at once? */
 #include <check.h>
