@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,4 +167,22 @@ void console_flush(struct console *c)
     }
     if (buf_len(&c->out) > 0)
         buf_take(&c->out, buf_len(&c->out)); /* nobody will ever have it */
+}
+
+bool console_say(struct console *c, const char *fmt, ...)
+{
+    char text[5000];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = snprintf(text, sizeof(text), "%sddprun: ", c->mid ? "\n" : "");
+    int m = vsnprintf(text + n, sizeof(text) - (size_t)n - 1, fmt, ap);
+    va_end(ap);
+    size_t len = strnlen(text, sizeof(text) - 2);
+    text[len++] = '\n';
+    if (m <= 0 || c->owner != 0)
+        return false;
+    c->mid = 0;
+    console_put(c, text, len);
+    console_flush(c);
+    return true;
 }

@@ -44,6 +44,11 @@ char *console_reserve(struct console *c, size_t len);
 void console_commit(struct console *c, size_t len);
 void console_put(struct console *c, const char *data, size_t len);
 
+/* A line of ddprun's own among those of the workers; false: not now, since one
+ * of them is in a long line. */
+__attribute__((format(printf, 2, 3))) bool
+console_say(struct console *c, const char *fmt, ...);
+
 /* Writes as much as it takes now. */
 void console_flush(struct console *c);
 

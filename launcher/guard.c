@@ -271,6 +271,9 @@ static bool is_fault(int signo)
 
 __attribute__((noreturn)) static void guard_main(struct guard *g)
 {
+    /* In the background of a terminal (stty tostop) our lines would stop us,
+     * and nobody would end what is left. */
+    (void)signal(SIGTTOU, SIG_IGN);
     int status = watch(g);
     while (hear_agent(g) == HEARD_WORD)
         ; /* a connection that was on its way here is held as well */

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,25 +16,6 @@
 
 #define EVENTS   64
 #define RETRY_MS 20 /* where a console cannot be polled */
-
-bool relay_say(struct relay *r, const char *fmt, ...)
-{
-    char text[5000];
-    struct console *c = &r->consoles[1];
-    va_list ap;
-    va_start(ap, fmt);
-    int n = snprintf(text, sizeof(text), "%sddprun: ", c->mid ? "\n" : "");
-    int m = vsnprintf(text + n, sizeof(text) - (size_t)n - 1, fmt, ap);
-    va_end(ap);
-    size_t len = strnlen(text, sizeof(text) - 2);
-    text[len++] = '\n';
-    if (m <= 0 || c->owner != 0)
-        return false;
-    c->mid = 0;
-    console_put(c, text, len);
-    console_flush(c);
-    return true;
-}
 
 /* -- the agent --------------------------------------------------------------
  */
@@ -268,8 +248,8 @@ static void finish(struct relay *r)
     for (const struct stream *t = r->streams; t != NULL; t = t->next)
         r->hidden += t->hidden;
     if (r->hidden > 0)
-        (void)relay_say(
-            r,
+        (void)console_say(
+            &r->consoles[1],
             "%lld bytes of output were not shown here; the log files have "
             "them",
             (long long)r->hidden);

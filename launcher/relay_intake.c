@@ -22,10 +22,10 @@ static void tell_loss(struct relay *r, struct logfile *f)
     if (f->told)
         return;
     f->told =
-        relay_say(r,
-                  "cannot write to %s: %s; what does not fit is lost, the "
-                  "workers run on",
-                  f->path, strerror(f->sys_errno));
+        console_say(&r->consoles[1],
+                    "cannot write to %s: %s; what does not fit is lost, the "
+                    "workers run on",
+                    f->path, strerror(f->sys_errno));
 }
 
 void relay_log(struct relay *r, struct logfile *f, const char *data, size_t len)

@@ -3,6 +3,7 @@
  * includes it. relay.c is the process: its loop, what the agent says, and the
  * consoles. relay_intake.c is what workers write, from the pipe on: into files,
  * into the last lines that are kept, through filters, and on to the consoles.
+ * It knows nothing of relay.c.
  */
 #ifndef RELAY_PARTS_H
 #define RELAY_PARTS_H
@@ -37,13 +38,6 @@ struct relay {
     int64_t hidden; /* bytes that were never shown, though files hold them */
     char chunk[STREAM_CHUNK];
 };
-
-/* -- relay.c --------------------------------------------------------------- */
-
-/* A line of ours among those of the workers; false: not now, since one of them
- * is in a long line. */
-__attribute__((format(printf, 2, 3))) bool
-relay_say(struct relay *r, const char *fmt, ...);
 
 /* -- relay_intake.c: the streams ------------------------------------------- */
 

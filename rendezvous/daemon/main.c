@@ -282,5 +282,6 @@ int main(int argc, char *argv[])
         return ddp_code_exit(DDP_E_USAGE);
     }
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGTTOU, SIG_IGN); /* stty tostop: a line stops no job */
     return serve(&o);
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Ctrl-Z in a shell with job control: does the launcher stop, do its workers,
 # does the node keep its place in the job (the beats go on), and does all of it
-# go on with fg and with bg?
+# go on with fg and with bg? In the background of a terminal that stops whoever
+# writes there (stty tostop), is the launcher there to end what is left?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/terminal.sh"
 
@@ -57,5 +58,15 @@ wait_screen tty '^that is all'
 same 'status=0' "$(grep '^status' tty.screen | tail -n 1)" 'how fg ends'
 has_not 'killed' tty.screen
 lines 2 '^round=' started
+
+rm over
+: >started
+enter tty "clear; stty tostop; $DDPRUN ./pulse & echo guard=\$!."
+wait_round 1 1
+wait_screen tty '^guard=[0-9]'
+guard=$(sed -n 's/^guard=\([0-9]*\)\.$/\1/p' tty.screen | tail -n 1)
+kill -KILL "$(ps -o pid= --ppid "$guard")"
+wait_screen tty 'was killed by signal 9'
+eventually 5 is_gone "$guard" || fail 'its own words stop it'
 close_terminal tty
 nothing_left
