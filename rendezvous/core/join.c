@@ -175,26 +175,26 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
 
 /* -- ends ------------------------------------------------------------------ */
 
-static bool is_of_ended(const struct run *run, const struct msg_join *j)
+/* The ended run whose result a straggler must get, also one of an instance that
+ * gave way to it, or would have; others of the same id may have started and
+ * ended since. */
+static const struct run *run_find_ended(const struct rdzv *r,
+                                        const struct msg_join *j)
 {
-    return run->used && run->state == RUN_ENDED &&
-           strcmp(run->id, j->run) == 0 &&
-           (strcmp(run->instance, j->instance) == 0 ||
-            strcmp(run->gave_way, j->instance) == 0);
-}
-
-/* The ended run whose result a straggler must get, also one of the instance
- * that gave way to it; others of the same id may have started and ended
- * since. */
-static struct run *run_find_ended(const struct rdzv *r,
-                                  const struct msg_join *j)
-{
+    const struct run *beside = NULL;
     if (j->instance[0] == '\0')
         return NULL;
-    for (int i = 0; i < r->limits.runs_max; i++)
-        if (is_of_ended(&r->runs[i], j))
-            return &r->runs[i];
-    return NULL;
+    for (int i = 0; i < r->limits.runs_max; i++) {
+        const struct run *run = &r->runs[i];
+        if (!run->used || run->state != RUN_ENDED ||
+            strcmp(run->id, j->run) != 0)
+            continue;
+        if (run_had_instance(run, j->instance))
+            return run;
+        if (join_began_beside(r, run, j))
+            beside = run;
+    }
+    return beside;
 }
 
 /* A run that ended elsewhere, to be kept for those that come; NULL: there is no
@@ -205,6 +205,7 @@ static struct run *run_of_stragglers(struct rdzv *r, const struct msg_join *j)
     if (run == NULL)
         return NULL;
     *run = (struct run){.used = true,
+                        .born_us = MONO_NEVER,
                         .opened_us = r->now_us,
                         .source = -1,
                         .head = -1,

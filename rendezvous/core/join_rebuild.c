@@ -8,6 +8,7 @@
 #include "rendezvous/core/round_roll.h"
 #include "rendezvous/core/round_seal.h"
 #include "rendezvous/core/round_tell.h"
+#include "rendezvous/core/run.h"
 #include "rendezvous/core/strikes.h"
 
 /* No run comes so far; whoever says that it did would have us run out of
@@ -48,6 +49,14 @@ yields(const struct rdzv *r, const struct run *run, const struct msg_join *j)
     return j->sure && !join_is_of_instance(run, j) &&
            !join_is_younger(r, run, j) &&
            r->now_us < mono_after(run->opened_us, round_foreign_lease_us(run));
+}
+
+bool join_began_beside(const struct rdzv *r,
+                       const struct run *run,
+                       const struct msg_join *j)
+{
+    return j->round > 0 && run->instance[0] != '\0' &&
+           join_is_younger(r, run, j) && born_us(r, j) < run->ended_us;
 }
 
 bool join_is_news(const struct rdzv *r,
@@ -93,21 +102,26 @@ demote_all(struct rdzv *r, struct run *run, const struct msg_join *j)
     }
 }
 
+/* What was charged, counted and waited for was another instance's. */
+static void give_way(struct run *run)
+{
+    budget_init(&run->budget, run->budget.max, run->budget.window_us,
+                run->budget.crash_loop);
+    strikes_forget(&run->strikes);
+    run->scale_next_us = 0;
+    if (run->round > run->passed)
+        run->passed = run->round;
+    run_leave_instance(run);
+}
+
 void join_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
 {
     bool anew = run->instance[0] != '\0' && !join_is_of_instance(run, j);
     demote_all(r, run, j);
     if (!run->rebuilt)
         run->rebuilt_at_us = r->now_us;
-    if (anew) { /* what was charged was another instance's */
-        budget_init(&run->budget, run->budget.max, run->budget.window_us,
-                    run->budget.crash_loop);
-        strikes_forget(&run->strikes);
-    }
-    if (anew && run->round > run->passed)
-        run->passed = run->round;
     if (anew)
-        msg_set(run->gave_way, run->instance);
+        give_way(run);
     msg_set(run->instance, j->instance);
     run->born_us = born_us(r, j);
     run->round = j->round;

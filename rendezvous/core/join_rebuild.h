@@ -17,6 +17,13 @@ bool join_is_younger(const struct rdzv *r,
                      const struct run *run,
                      const struct msg_join *j);
 
+/* Whether what it holds began while this run, which has ended, had not: had
+ * both met, it would have given way. A server before us may have seen that, or
+ * none. */
+bool join_began_beside(const struct rdzv *r,
+                       const struct run *run,
+                       const struct msg_join *j);
+
 /* Whether what this node tells is news of its run. */
 bool join_is_news(const struct rdzv *r,
                   const struct run *run,

@@ -103,6 +103,15 @@ struct loss {
     int64_t at_us;
 };
 
+/* The instances that a run had before the one that it has: of newcomers that
+ * gave way, and its own where no round of it was sure any more. Nodes of these
+ * may be about. Of more than so many the oldest ones are forgotten. */
+#define FORMER_MAX 8
+struct former {
+    int known; /* ever; the newest one stands at (known - 1) % FORMER_MAX */
+    char instance[FORMER_MAX][RNG_ID_LEN + 1];
+};
+
 /* --node_strikes (strikes.h): at most one node of a run has a streak. */
 struct strikes {
     int max;                    /* K; 0: off */
@@ -118,8 +127,8 @@ struct run {
     int source; /* of its first node; -1 once it has ended */
     char id[129];
     char instance[RNG_ID_LEN + 1]; /* "" before the first round */
-    int64_t born_us;               /* when it had that */
-    char gave_way[RNG_ID_LEN + 1]; /* the instance before it, "": none */
+    int64_t born_us;               /* when it had that; NEVER: not known */
+    struct former former;
     char prog[129];
     char backend[17];
     int nodes_min, nodes_max;

@@ -6,6 +6,7 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/round_roll.h"
 #include "rendezvous/core/round_tell.h"
+#include "rendezvous/core/run.h"
 #include "rendezvous/core/strikes.h"
 
 /* -- who is in, and where -------------------------------------------------- */
@@ -139,7 +140,7 @@ static void number_round(struct run *run)
 {
     bool skip = run->rebuilt && run->anchor != ANCHOR_HELD;
     if (run->rebuilt && run->anchor == ANCHOR_NONE)
-        run->instance[0] = '\0';
+        run_leave_instance(run);
     run->round += skip ? 2 : 1;
     if (run->round <= run->passed)
         run->round = run->passed + 1;

@@ -35,6 +35,28 @@ const char *run_source(const struct rdzv *r, const struct run *run)
     return run->source < 0 ? "" : sources_text(r->run_sources, run->source);
 }
 
+/* -- its instances --------------------------------------------------------- */
+
+void run_leave_instance(struct run *run)
+{
+    struct former *f = &run->former;
+    if (run->instance[0] == '\0')
+        return;
+    msg_set(f->instance[f->known % FORMER_MAX], run->instance);
+    f->known++;
+    run->instance[0] = '\0';
+}
+
+bool run_had_instance(const struct run *run, const char *instance)
+{
+    if (instance[0] == '\0')
+        return false;
+    for (int i = 0; i < FORMER_MAX; i++)
+        if (strcmp(run->former.instance[i], instance) == 0)
+            return true;
+    return strcmp(run->instance, instance) == 0;
+}
+
 /* -- its end --------------------------------------------------------------- */
 
 /* It takes nothing from those of its source any more. */

@@ -17,6 +17,13 @@ bool run_is_abandoned(const struct run *run);
  * missing, and not once it is about to be done. */
 bool run_has_room(const struct run *run);
 
+/* It goes on as another instance: has none now, and remembers the one that it
+ * had. */
+void run_leave_instance(struct run *run);
+
+/* Whether that is its instance, or was; never of "". */
+bool run_had_instance(const struct run *run, const char *instance);
+
 /* Where it comes from, for people; "" where that is not known any more. */
 const char *run_source(const struct rdzv *r, const struct run *run);
 

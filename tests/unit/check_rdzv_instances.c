@@ -289,6 +289,125 @@ START_TEST(test_rdzv_progress_in_another_instance_is_none_of_this_one)
 }
 END_TEST
 
+/* A chain of instances, each of which gave way to one that was older, and the
+ * last of which, that of member_joins, is at its end: what a member of the
+ * first one says who was away all the time. */
+static struct msg chain(int length)
+{
+    run_two(2, 2);
+    struct msg away = make_rejoin(1, 1, MSG_STATE_RUNNING, true);
+    msg_set(away.join.instance, last[1].world.instance);
+    closed(1, false);
+    for (int i = 0; i < length; i++) {
+        struct msg m = older(2 + i, 80 + i, 1000 << i);
+        say(2 + i, &m);
+        ck_assert(noted("rebuilt"));
+    }
+    member_joins(30, 0);
+    ck_assert(noted("rebuilt"));
+    member_joins(31, 1);
+    done(30, 5);
+    done(31, 5);
+    ck_assert(told(30, "end"));
+    pass(40 * MONO_S);
+    away.join.instance_ms = 40000;
+    away.join.sure = 0;
+    return away;
+}
+
+/* Found by reading: only the last instance that gave way was remembered, and a
+ * node of one before it began the run anew, which had succeeded. */
+START_TEST(test_rdzv_end_is_told_to_every_instance_that_gave_way)
+{
+    struct msg m = chain(_i);
+    say(20, &m);
+    ck_assert(told(20, "end") && told(20, "drop"));
+    ck_assert_str_eq(last[20].end.instance,
+                     make_rejoin(0, 5, 1, 1).join.instance);
+    for (int i = 0; i < _i; i++) {
+        m = older(12 + i, 80 + i, (1000 << i) + 40000);
+        m.join.group_rank = 1;
+        say(12 + i, &m);
+        ck_assert(told(12 + i, "end") && told(12 + i, "drop"));
+    }
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 0);
+}
+END_TEST
+
+/* The server to which the younger one gave way is no more, nor is its memory:
+ * what began while the older one lived would have given way to it. What began
+ * after its end is a new run. */
+START_TEST(test_rdzv_end_is_told_to_what_began_beside_it)
+{
+    member_joins(0, 0);
+    member_joins(1, 1);
+    pass(100 * MONO_MS);
+    done(0, 5);
+    done(1, 5);
+    pass(40 * MONO_S);
+    struct msg m = older(2, 78, _i == 0 ? 40050 : 39950);
+    m.join.sure = 0;
+    say(2, &m);
+    ck_assert(told(2, "end") == (_i == 0));
+    ck_assert(noted("rebuilt") == (_i == 1));
+}
+END_TEST
+
+/* An end that was told by a node is of no known age: it is that instance's
+ * alone. */
+START_TEST(test_rdzv_end_of_a_straggler_is_told_to_nothing_beside_it)
+{
+    struct msg m = make_rejoin(0, 5, MSG_STATE_DONE, true);
+    m.join.ended = 1;
+    say(0, &m);
+    ck_assert(told(0, "end"));
+    m = older(2, 78, 1000);
+    say(2, &m);
+    ck_assert(!told(2, "end") && noted("rebuilt"));
+}
+END_TEST
+
+/* No round is sure, so that the run goes on as another instance: who slept
+ * through that, and through its end, does not run it again. */
+START_TEST(test_rdzv_end_is_told_to_who_slept_through_a_new_instance)
+{
+    limits_of(1, 2);
+    rejoin(0, 0, 5, MSG_STATE_READY, false);
+    ready(0, 5);
+    for (int i = 0; !told(0, "world") && i < 80; i++) {
+        now_us += HEARTBEAT / 2;
+        beat_of(0, i + 1, i, 5);
+        if (!told(0, "world"))
+            tick(0);
+    }
+    ck_assert(told(0, "world"));
+    done(0, last[0].world.round);
+    ck_assert(told(0, "end"));
+    rejoin(1, 1, 5, MSG_STATE_READY, false);
+    ck_assert(told(1, "end") && told(1, "drop"));
+    ck_assert_str_eq(last[1].end.instance, last[0].end.instance);
+}
+END_TEST
+
+/* What newcomers waited for before they grow is nothing to the older one. */
+START_TEST(test_rdzv_scale_interval_of_another_instance_is_none_of_this_one)
+{
+    like.scale_ms = 600000;
+    run_two(2, 3);
+    join(2); /* makes it larger */
+    both_ready(1);
+    ck_assert_int_eq(last[2].world.round, 2);
+    for (int i = 3; i < 5; i++) {
+        struct msg m = make_rejoin(i, 5, MSG_STATE_RUNNING, true);
+        m.join.group_rank = i - 3;
+        say(i, &m);
+    }
+    ck_assert(!told(3, "stop"));
+    ready(0, 2);
+    ck_assert(told(3, "stop") && told(4, "stop"));
+}
+END_TEST
+
 int main(void)
 {
     const struct hand_test tests[] = {
@@ -305,6 +424,11 @@ int main(void)
         {test_rdzv_stale_round_of_a_liar_is_not_left_out, 1},
         {test_rdzv_end_is_told_to_the_instance_that_gave_way, 1},
         {test_rdzv_progress_in_another_instance_is_none_of_this_one, 1},
+        {test_rdzv_end_is_told_to_every_instance_that_gave_way, 4},
+        {test_rdzv_end_is_told_to_what_began_beside_it, 2},
+        {test_rdzv_end_of_a_straggler_is_told_to_nothing_beside_it, 1},
+        {test_rdzv_end_is_told_to_who_slept_through_a_new_instance, 1},
+        {test_rdzv_scale_interval_of_another_instance_is_none_of_this_one, 1},
     };
     return hand_main("rdzv_instances", tests, HAND_LEN(tests));
 }
