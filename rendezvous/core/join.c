@@ -108,12 +108,12 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
 
 /* -- the run it comes into ------------------------------------------------- */
 
+/* In a slot that is free. */
 static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
 {
     const struct msg_join *j = &ev->msg->join;
-    struct run *run = room_for_run(r, ev->peer_addr);
-    if (run == NULL)
-        return NULL;
+    struct run *run = room_free_run(r);
+    ddp_assert(run != NULL);
     *run = (struct run){
         .used = true,
         .nodes_min = (int)j->nodes_min,
@@ -163,14 +163,13 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
     }
     if (!join_is_within_share(r, run, ev))
         return NULL;
-    if (!room_for_node(r, run, ev->peer_addr) ||
-        (run == NULL && (run = run_open(r, ev)) == NULL)) {
+    if (!room_make(r, run, ev->peer_addr)) {
         join_refuse(r, conn, j, DDP_E_NOMEM,
                     "this rendezvous is full (%d nodes, %d runs)",
                     r->limits.nodes_max, r->limits.runs_max);
         return NULL;
     }
-    return run;
+    return run != NULL ? run : run_open(r, ev);
 }
 
 /* -- ends ------------------------------------------------------------------ */

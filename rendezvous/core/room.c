@@ -40,6 +40,14 @@ struct run *room_free_run(const struct rdzv *r)
     return NULL;
 }
 
+static int count_nodes(const struct run *run)
+{
+    int nodes = 0;
+    for (int state = 0; state < NODE_STATES; state++)
+        nodes += run->count[state];
+    return nodes;
+}
+
 /*
  * Where there is no room, a run of which nobody is connected gives way, the one
  * that came last: for it that is as if the server had been started anew, and
@@ -53,9 +61,7 @@ deserted_run(const struct rdzv *r, const struct run *keep, int least)
     struct run *last = NULL;
     for (int i = 0; i < r->limits.runs_max; i++) {
         struct run *run = &r->runs[i];
-        int nodes = 0;
-        for (int state = 0; state < NODE_STATES; state++)
-            nodes += run->count[state];
+        int nodes = count_nodes(run);
         if (run->used && run != keep && run->state != RUN_ENDED &&
             nodes >= least && nodes == run->absent &&
             (last == NULL || run->opened_us >= last->opened_us))
@@ -114,22 +120,21 @@ static void evict_run(struct rdzv *r, struct run *run)
     run_forget(r, run);
 }
 
-struct run *room_for_run(struct rdzv *r, const char *addr)
+/* What gives its slot to a run of that address; NULL: nothing does. */
+static struct run *weakest_run(const struct rdzv *r, const char *addr)
 {
-    struct run *run = room_free_run(r);
-    if (run != NULL)
-        return run;
-    run = finished_run(r);
+    struct run *run = finished_run(r);
     if (run == NULL)
         run = deserted_run(r, NULL, 0);
-    if (run != NULL) {
-        run_forget(r, run);
-        return run;
-    }
-    run = greedy_run(r, addr);
-    if (run != NULL)
+    return run != NULL ? run : greedy_run(r, addr);
+}
+
+static void clear_run(struct rdzv *r, struct run *run)
+{
+    if (run->state != RUN_ENDED && count_nodes(run) > run->absent)
         evict_run(r, run);
-    return run;
+    else
+        run_forget(r, run);
 }
 
 /* -- nodes ----------------------------------------------------------------- */
@@ -184,19 +189,33 @@ static void evict_node(struct rdzv *r, struct node *n)
     node_gone(r, n, "gave way");
 }
 
-bool room_for_node(struct rdzv *r, const struct run *keep, const char *addr)
+/* False: no node gives way. */
+static bool clear_node(struct rdzv *r, const struct run *keep, const char *addr)
 {
-    if (has_room(r))
-        return true;
+    struct run *deserted;
     struct node *n = ended_node(r);
-    if (n != NULL) {
+    if (n != NULL)
         node_remove(r, n);
-        return true;
-    }
-    struct run *deserted = deserted_run(r, keep, 1);
-    if (deserted != NULL)
+    else if ((deserted = deserted_run(r, keep, 1)) != NULL)
         run_forget(r, deserted);
     else if ((n = greedy_node(r, keep, addr)) != NULL)
         evict_node(r, n);
     return has_room(r);
+}
+
+/* -- both ------------------------------------------------------------------ */
+
+bool room_make(struct rdzv *r, const struct run *run, const char *addr)
+{
+    struct run *weakest = NULL;
+    bool needs_slot = run == NULL && room_free_run(r) == NULL;
+    if (needs_slot && (weakest = weakest_run(r, addr)) == NULL)
+        return false;
+    bool frees_node = weakest != NULL && count_nodes(weakest) > 0;
+    if (!has_room(r) && !frees_node && !clear_node(r, run, addr))
+        return false;
+    /* With a node its run may be gone, so that there is a slot by now. */
+    if (needs_slot && room_free_run(r) == NULL)
+        clear_run(r, weakest);
+    return true;
 }

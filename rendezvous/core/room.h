@@ -8,15 +8,15 @@
 #include "rendezvous/core/node.h"
 
 /*
- * A slot for a run of that address, and room for a node of it, of `keep` if its
- * run is known. Where all is taken something gives way: what ended, what is
- * deserted, and at last what one source has more of than that address, and has
- * no round yet. NULL and false: nothing does.
+ * Room for a node of that address in `run`, or, where that is NULL, for a run
+ * of its own as well (room_free_run). Where all is taken something gives way:
+ * what ended, what is deserted, and at last what one source has more of than
+ * that address, and has no round yet. False: that would not do; then nothing
+ * has.
  */
-struct run *room_for_run(struct rdzv *r, const char *addr);
-bool room_for_node(struct rdzv *r, const struct run *keep, const char *addr);
+bool room_make(struct rdzv *r, const struct run *run, const char *addr);
 
-/* A slot that is free without that, or NULL. */
+/* A slot for a run that is free, or NULL. */
 struct run *room_free_run(const struct rdzv *r);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/rdzv.h"
+#include "rendezvous/core/status.h"
 #include "tests/lib/suite.h"
 
 #define CONNS 64
@@ -115,6 +116,13 @@ static int open_runs(int conn, const char *addr, int n, int nodes)
     return in;
 }
 
+static int ended_runs(void)
+{
+    struct status_total total;
+    status_total(rdzv, &total);
+    return (int)total.runs[STATUS_ENDED];
+}
+
 static int still_in(int conn, int n)
 {
     int in = 0;
@@ -208,6 +216,55 @@ START_TEST(test_room_spares_give_way_and_members_do_not)
 }
 END_TEST
 
+/* Found by reading: a spare went though there was no slot for the newcomer's
+ * run, which was refused after that. */
+START_TEST(test_room_nothing_gives_way_for_who_is_refused)
+{
+    new_server(2, 4, 2, 4);
+    ck_assert(join(10, THEM, "one", 1, 1));
+    ck_assert(join(11, THEM, "one", 1, 1));
+    ck_assert(join(12, THEM, "one", 1, 1));
+    ck_assert(join(13, THEM, "two", 1, 1));
+    ck_assert(heard[10].world && heard[13].world && !heard[11].world);
+    ck_assert(!join(0, US, "ours", 1, 1));
+    ck_assert_str_eq(heard[0].refused,
+                     "this rendezvous is full (4 nodes, 2 runs)");
+    ck_assert_int_eq(gave_way, 0);
+    ck_assert_int_eq(still_in(10, 4), 4);
+}
+END_TEST
+
+/* Nor is an end forgotten: nobody is in that run, so that it would make no room
+ * for a node. */
+START_TEST(test_room_an_end_is_not_forgotten_for_who_is_refused)
+{
+    new_server(3, 3, 3, 3);
+    ck_assert(join(10, THEM, "over", 1, 1) && heard[10].world);
+    struct msg leave = {.kind = MSG_KIND_leave,
+                        .leave = {.all = 1, .signal = 2}};
+    step(&(struct rdzv_event){
+        .kind = RDZV_MSG, .now_us = now_us, .conn = 10, .msg = &leave});
+    step(&(struct rdzv_event){
+        .kind = RDZV_CLOSED, .now_us = now_us, .conn = 10, .orderly = true});
+    ck_assert(join(11, THEM, "one", 2, 2) && join(12, THEM, "one", 2, 2));
+    ck_assert(join(13, THEM, "two", 1, 1) && heard[13].world);
+    ck_assert(!join(0, US, "ours", 1, 1));
+    ck_assert_int_eq(ended_runs(), 1);
+}
+END_TEST
+
+/* One run that goes is enough, where it makes room for the node as well. */
+START_TEST(test_room_one_eviction_makes_both_kinds_of_room)
+{
+    new_server(3, 3, 3, 3);
+    ck_assert_int_eq(open_runs(10, THEM, 3, 2), 3);
+    ck_assert(join(0, US, "ours", 1, 1));
+    ck_assert(heard[0].world);
+    ck_assert_int_eq(gave_way, 1);
+    ck_assert_int_eq(still_in(10, 3), 2);
+}
+END_TEST
+
 /* With a token there is nobody to be kept out: first come, first served. */
 START_TEST(test_room_who_is_trusted_gives_no_way)
 {
@@ -267,6 +324,9 @@ int main(void)
     tcase_add_test(tc, test_room_runs_that_run_stay_and_a_share_is_kept_free);
     tcase_add_test(tc, test_room_nodes_without_a_round_give_way);
     tcase_add_test(tc, test_room_spares_give_way_and_members_do_not);
+    tcase_add_test(tc, test_room_nothing_gives_way_for_who_is_refused);
+    tcase_add_test(tc, test_room_an_end_is_not_forgotten_for_who_is_refused);
+    tcase_add_test(tc, test_room_one_eviction_makes_both_kinds_of_room);
     tcase_add_test(tc, test_room_who_is_trusted_gives_no_way);
     tcase_add_test(tc, test_room_what_is_over_is_counted_no_more);
     tcase_add_test(tc, test_room_notes_say_whose_doing_it_is);
