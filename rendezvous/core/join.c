@@ -20,18 +20,43 @@
 #include "rendezvous/core/run.h"
 #include "rendezvous/core/strikes.h"
 
+/* What a member has to be told again of the round that runs. */
+static void rejoin_running(struct rdzv *r,
+                           struct run *run,
+                           const struct node *n,
+                           const struct msg_join *j,
+                           bool moved)
+{
+    if (join_is_of_instance(run, j) && j->round == run->round &&
+        j->group_rank >= 0)
+        return;
+    /* The server before us sealed a rebuilt round and told its members of it:
+     * nothing is known of it here that could be told again. */
+    if (run->rebuilt)
+        round_over(r, run, "a node does not hold the round any more",
+                   MSG_AT_ONCE);
+    else if (moved && n->group_rank == 0)
+        round_over(r, run,
+                   "the first node had moved before it heard of the round; the "
+                   "others look for it elsewhere",
+                   MSG_AT_ONCE);
+    else
+        round_send_world(r, run, n);
+}
+
 /* A node that the server knows, on a new connection: the server's answer was
  * perhaps lost with the old one, so it says again what the node must know. */
-static void
-rejoin(struct rdzv *r, struct node *n, const struct msg_join *j, int conn)
+static void rejoin(struct rdzv *r, struct node *n, const struct rdzv_event *ev)
 {
+    const struct msg_join *j = &ev->msg->join;
     struct run *run = &r->runs[n->run];
+    bool moved = node_set_address(n, ev);
     if (n->conn >= 0) {
         int old = n->conn;
         node_unbind(r, n);
         reply_drop(r, old);
     }
-    node_bind(r, n, conn);
+    node_bind(r, n, ev->conn);
     n->short_seq = -1; /* they count from 0 on each connection */
     note(r, NOTE_back, run, n->name, "%s", "");
     node_grant(r, n, 0, -1);
@@ -39,15 +64,7 @@ rejoin(struct rdzv *r, struct node *n, const struct msg_join *j, int conn)
         node_send_drain(r, n);
     switch (n->state) {
     case NODE_RUNNING:
-        if (j->round == run->round && j->group_rank >= 0)
-            return;
-        /* The server before us sealed a rebuilt round and told its members of
-         * it: nothing is known of it here that could be told again. */
-        if (run->rebuilt)
-            round_over(r, run, "a node does not hold the round any more",
-                       MSG_AT_ONCE);
-        else
-            round_send_world(r, run, n);
+        rejoin_running(r, run, n, j, moved);
         return;
     case NODE_STOPPING:
         node_send_stop(r, n, run->round, "the round is over", run->graceful);
@@ -250,7 +267,7 @@ void join_step(struct rdzv *r, const struct rdzv_event *ev)
         return;
     struct node *known = node_find(r, j->run, j->agent);
     if (known != NULL) {
-        rejoin(r, known, j, ev->conn);
+        rejoin(r, known, ev);
         return;
     }
     const struct run *ended = run_find_ended(r, j);

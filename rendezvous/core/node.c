@@ -201,6 +201,18 @@ void node_unbind(struct rdzv *r, struct node *n)
     r->runs[n->run].absent++;
 }
 
+bool node_set_address(struct node *n, const struct rdzv_event *ev)
+{
+    const struct msg_join *j = &ev->msg->join;
+    const char *addr = j->addr[0] != '\0' ? j->addr : ev->peer_addr;
+    bool moved = strcmp(n->addr, addr) != 0 || n->port != (int)j->port;
+    msg_set(n->addr, addr);
+    msg_set(n->here_addr, ev->here_addr);
+    n->port = (int)j->port;
+    n->hosts = j->hosts != 0;
+    return moved;
+}
+
 struct node *
 node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
 {
@@ -215,10 +227,8 @@ node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
         .run = run_index(r, run),
         .source = sources_take(r->node_sources, ev->peer_addr),
         .conn = -1,
-        .hosts = j->hosts != 0,
         .wants_members = j->members != 0,
         .nproc = (int)j->nproc,
-        .port = (int)j->port,
         .asked_rank = (int)j->node_rank,
         .arrival = r->arrivals++,
         .since_us = r->now_us,
@@ -229,8 +239,7 @@ node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     n->roll = roll_of(n->agent);
     msg_set(n->name, j->name);
     msg_set(n->role, j->role);
-    msg_set(n->addr, j->addr[0] != '\0' ? j->addr : ev->peer_addr);
-    msg_set(n->here_addr, ev->here_addr);
+    (void)node_set_address(n, ev); /* it was nowhere */
     uint32_t h = hash_id(r, n->agent);
     n->hash_next = r->buckets[h];
     r->buckets[h] = i;

@@ -221,6 +221,10 @@ node_find(const struct rdzv *r, const char *run, const char *agent);
 struct node *
 node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev);
 
+/* Where it is, as the join in `ev` tells: it may have moved since its last one.
+ * True: the others reach it elsewhere than before. */
+bool node_set_address(struct node *n, const struct rdzv_event *ev);
+
 /* Drops its connection too. */
 void node_remove(struct rdzv *r, struct node *n);
 

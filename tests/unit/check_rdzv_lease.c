@@ -1,7 +1,7 @@
 /* links: tests/unit/rdzv_hand */
 /* libs: -lcjson */
 /*
- * Connections that break, and leases.
+ * Connections that break, what a node that is back is told, and leases.
  */
 #include <check.h>
 #include <string.h>
@@ -44,6 +44,10 @@ START_TEST(test_rdzv_world_is_said_again_to_who_missed_it)
     msg_set(m.join.instance, world.world.instance);
     say(12, &m);
     ck_assert_str_eq(said, "11:drop 12:lease ");
+    /* A round of the same number in another instance is not that. */
+    m = make_rejoin(1, 1, MSG_STATE_READY, true);
+    say(13, &m);
+    ck_assert_str_eq(said, "12:drop 13:lease 13:world ");
 }
 END_TEST
 
@@ -69,6 +73,103 @@ START_TEST(test_rdzv_end_is_said_again_to_who_missed_it)
     ck_assert(!told(1, "end"));
     rejoin(11, 1, 1, MSG_STATE_RUNNING, true);
     ck_assert(told(11, "end"));
+}
+END_TEST
+
+/* -- addresses --------------------------------------------------------------
+ */
+
+/* From where node `who` comes, and what it holds: `w`, or nothing. */
+static void comes_from(
+    int conn, int who, const char *addr, int port, const struct msg_world *w)
+{
+    struct msg m = make_join(who);
+    if (w != NULL) {
+        m = make_rejoin(who, w->round, MSG_STATE_RUNNING, true);
+        msg_set(m.join.instance, w->instance);
+    }
+    msg_set(m.join.addr, addr);
+    m.join.port = port;
+    m.join.members = who == 0;
+    say(conn, &m);
+}
+
+/* Nodes 0 and 1 of round 1, in which node 0 is the first. */
+static struct msg_world run_two_at(const char *first, const char *second)
+{
+    comes_from(0, 0, first, 4000, NULL);
+    comes_from(1, 1, second, 4001, NULL);
+    ck_assert(told(0, "world"));
+    members_said[0] = '\0';
+    members_pieces = 0;
+    return last[0].world;
+}
+
+/* Found by reading: a node whose address changed (a new lease of DHCP, a
+ * tunnel that came up again) kept the old one in all rounds to come. An empty
+ * one is that of its connection. */
+START_TEST(test_rdzv_node_that_is_back_has_its_new_address)
+{
+    struct msg_world w = run_two_at("10.0.0.7", "10.0.0.8");
+    ck_assert_str_eq(w.master_addr, "10.0.0.7");
+    closed(0, false);
+    comes_from(10, 0, _i == 0 ? "10.0.0.77" : "", 4077, &w);
+    ck_assert_str_eq(said, "10:lease "); /* the round runs on */
+    failed(1, 1, 9, 0);
+    ready(10, 1);
+    ready(1, 1);
+    ck_assert_int_eq(last[10].world.round, 2);
+    ck_assert_int_eq(last[10].world.group_rank, 0);
+    ck_assert_str_eq(last[1].world.master_addr,
+                     _i == 0 ? "10.0.0.77" : "10.0.0.1");
+    ck_assert_int_eq(last[1].world.master_port, 4077);
+    ck_assert_str_eq(members_said, _i == 0 ? "2: 10.0.0.77 10.0.0.8 "
+                                           : "2: 10.0.0.1 10.0.0.8 ");
+}
+END_TEST
+
+/* The same of the address to which the others come, by which one on the
+ * server's own host is known. */
+START_TEST(test_rdzv_first_node_on_our_host_is_where_the_others_come_to)
+{
+    struct msg_world w = run_two_at("127.0.0.1", "10.0.0.8");
+    ck_assert_str_eq(w.master_addr, "10.0.0.9");
+    closed(1, false);
+    struct msg m = make_rejoin(1, 1, MSG_STATE_RUNNING, true);
+    msg_set(m.join.instance, w.instance);
+    msg_set(m.join.addr, "10.1.0.8");
+    step(&(struct rdzv_event){.kind = RDZV_MSG,
+                              .conn = 11,
+                              .msg = &m,
+                              .peer_addr = "10.1.0.8",
+                              .here_addr = "10.1.0.9"});
+    failed(0, 1, 9, 0);
+    ready(0, 1);
+    ready(11, 1);
+    ck_assert_str_eq(last[0].world.master_addr, "10.1.0.9");
+}
+END_TEST
+
+/* The first node did not hear of the round, and is elsewhere now: the others
+ * were told of an address at which nobody will be. That round is none. */
+START_TEST(test_rdzv_round_whose_first_node_moved_before_it_heard_is_over)
+{
+    static const char *const from[] = {"10.0.0.77", "10.0.0.7", "10.0.0.77"};
+    (void)run_two_at("10.0.0.7", "10.0.0.8");
+    int who = _i == 2; /* the second one may be anywhere */
+    closed(who, false);
+    comes_from(10, who, from[_i], 4000 + who, NULL);
+    if (_i > 0) {
+        ck_assert(told(10, "world") && !told(0, "stop") && !told(1, "stop"));
+        ck_assert_str_eq(last[10].world.master_addr, "10.0.0.7");
+        return;
+    }
+    ck_assert(told(1, "stop") && !told(10, "world"));
+    ready(1, 1);
+    ready(10, 1);
+    ck_assert_int_eq(last[1].world.round, 2);
+    ck_assert_int_eq(last[1].world.restarts, 0);
+    ck_assert_str_eq(last[1].world.master_addr, "10.0.0.77");
 }
 END_TEST
 
@@ -135,6 +236,9 @@ int main(void)
         {test_rdzv_world_is_said_again_to_who_missed_it, 1},
         {test_rdzv_stop_is_said_again_to_who_missed_it, 1},
         {test_rdzv_end_is_said_again_to_who_missed_it, 1},
+        {test_rdzv_node_that_is_back_has_its_new_address, 2},
+        {test_rdzv_first_node_on_our_host_is_where_the_others_come_to, 1},
+        {test_rdzv_round_whose_first_node_moved_before_it_heard_is_over, 3},
         {test_rdzv_long_lease_where_nobody_could_go_on, 1},
         {test_rdzv_long_lease_is_honoured_until_a_short_one_is_heard, 1},
         {test_rdzv_own_lag_is_nobodys_fault, 1},
