@@ -39,11 +39,11 @@ void member_failed(struct rdzv *r,
     cause_describe(n, f, why, sizeof(why));
     if (run->charged && explains) /* the cause of what was told before */
         round_tell_why(r, run, why);
+    round_hurry(r, run, why);
     if (run->charged || late)
         return;
     run->charged = true;
     note(r, NOTE_failed, run, n->name, "%s", why);
-    round_hurry(r, run, why);
     round_over(r, run, why, MSG_AT_ONCE);
 }
 
@@ -72,6 +72,26 @@ take_ends(struct run *run, const struct node *n, const struct msg_ready *m)
     ends_merge(run->stopped_list, m->base_rank, n->name, &part);
 }
 
+/* Whether they all ended as those do that were asked to leave: see has_obeyed
+ * in launcher/agent_work.c. */
+static bool left_in_order(const struct msg_ready *m)
+{
+    struct ends all, others, bad;
+    ends_parse(&all, m->ends);
+    ends_filter(&all, -SIGTERM, true, &others);
+    ends_filter(&others, 128 + SIGTERM, true, &bad);
+    return m->by_kill == 0 && m->by_signal == 0 && bad.n == 0;
+}
+
+/* One that did not is missing at the step at which the others leave. */
+static void hurry_unless_in_order(struct rdzv *r,
+                                  struct run *run,
+                                  const struct msg_ready *m)
+{
+    if (!left_in_order(m))
+        round_hurry(r, run, "workers ended before all could leave at a step");
+}
+
 /* Of the round that it was told to stop, or of an earlier one, under way. */
 static void ready_of_stale(struct rdzv *r,
                            struct run *run,
@@ -95,7 +115,18 @@ static void ready_of_stopping(struct rdzv *r,
 {
     take_ends(run, n, m);
     become_waiting(r, run, n);
+    hurry_unless_in_order(r, run, m);
     round_try_drained(r, run);
+}
+
+/* Its FIN will come, too. */
+static void ready_of_leaving(struct rdzv *r,
+                             struct run *run,
+                             struct node *n,
+                             const struct msg_ready *m)
+{
+    hurry_unless_in_order(r, run, m);
+    node_left(r, n);
 }
 
 /* Its lease was over and it killed its workers, or it was told of a round's end
@@ -138,7 +169,7 @@ void member_ready(struct rdzv *r,
         /* One of an earlier round, under way when it was told to go, does not
          * mean that no worker is left. Its FIN comes in any case. */
         if (is_current(r, run, n, round, "ready"))
-            node_gone(r, n, "left");
+            ready_of_leaving(r, run, n, m);
         return;
     case NODE_WAITING:
     case NODE_SPARE:

@@ -36,7 +36,7 @@ static void after_removal(struct rdzv *r,
         /* Also one that was ready: it may have been dying when it failed. */
         if (state == NODE_STOPPING || (state == NODE_WAITING && member))
             run->lost_since = true;
-        if (state == NODE_STOPPING)
+        if (state == NODE_STOPPING || state == NODE_LEAVING)
             round_hurry(r, run, why);
         round_try_drained(r, run);
     } else if (run->state == RUN_GATHER) {
@@ -66,10 +66,11 @@ static void remember_loss(struct rdzv *r,
     run->loss.at_us = r->now_us;
 }
 
-void node_gone(struct rdzv *r, struct node *n, const char *how)
+/* As one that was in `state`, which need not be its own. */
+static void
+go(struct rdzv *r, struct node *n, enum node_state state, const char *how)
 {
     struct run *run = &r->runs[n->run];
-    enum node_state state = n->state;
     bool member = n->group_rank >= 0;
     char why[200];
     if (is_loss(run, state, member))
@@ -81,6 +82,16 @@ void node_gone(struct rdzv *r, struct node *n, const char *how)
         note(r, NOTE_left, run, n->name, "%s", how);
     node_remove(r, n);
     after_removal(r, run, state, member, why);
+}
+
+void node_gone(struct rdzv *r, struct node *n, const char *how)
+{
+    go(r, n, n->state, how);
+}
+
+void node_left(struct rdzv *r, struct node *n)
+{
+    go(r, n, NODE_DRAINED, "left"); /* that runs no workers either */
 }
 
 void node_broke_off(struct rdzv *r, struct node *n)

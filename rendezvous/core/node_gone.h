@@ -11,6 +11,9 @@
  * `how` is for people. */
 void node_gone(struct rdzv *r, struct node *n, const char *how);
 
+/* The same of one that was LEAVING, and has said that no worker is left. */
+void node_left(struct rdzv *r, struct node *n);
+
 /* Its connection broke, which proves nothing: it is waited for as long as its
  * lease may let it run workers, and is gone where it can run none. */
 void node_broke_off(struct rdzv *r, struct node *n);

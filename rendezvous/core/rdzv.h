@@ -36,7 +36,8 @@
  * A newcomer to a round that has room ends it, at once or, as a SPARE until
  * then, when --scale_interval since the last such end is over. Where a round
  * ends without a failure its stop is graceful: workers are given time, until
- * something is lost or fails after all (round_hurry).
+ * something is lost or fails after all, or a node's workers did not leave as
+ * those do that were asked (round_hurry).
  *
  * `drain` is an operator's order (order.c), which the node is told of, and told
  * again whenever it comes back, until it answers by leave. A DRAINED node runs

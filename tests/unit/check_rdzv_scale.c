@@ -74,6 +74,67 @@ START_TEST(test_rdzv_graceful_stop_is_hurried_by_a_loss)
 }
 END_TEST
 
+/* Found by reading: a worker that died after it had been asked to leave, which
+ * is not charged, left its peers to wait for it until their grace was over. */
+START_TEST(test_rdzv_graceful_stop_is_hurried_by_a_failure)
+{
+    run_two(2, 3);
+    join(2);
+    now_us += 100 * MONO_MS;
+    failed(1, 1, 9, 0);
+    ck_assert(told(0, "stop") && !noted("failed"));
+    ck_assert_int_eq(last[0].stop.graceful, MSG_AT_ONCE);
+    failed(0, 1, 9, 0);
+    ck_assert(!told(0, "stop")); /* once is enough */
+    both_ready(1);
+    ck_assert_int_eq(last[2].world.round, 2);
+    ck_assert_int_eq(last[2].world.restarts, 0);
+}
+END_TEST
+
+/* So does a node whose workers did not all end as those do that were asked:
+ * by themselves, or by SIGTERM where they do not look for it. */
+START_TEST(test_rdzv_graceful_stop_is_hurried_by_who_did_not_leave_in_order)
+{
+    static const struct {
+        struct msg_ready ready;
+        bool hurries;
+    } cases[] = {
+        {{.round = 1}, false},
+        {{.round = 1, .by_term = 2, .ends = "0-1=-15 "}, false},
+        {{.round = 1, .by_code = 2, .ends = "0-1=143 "}, false},
+        {{.round = 1, .by_code = 1, .ends = "1=1 "}, true},
+        {{.round = 1, .by_term = 1, .by_code = 1, .ends = "0=-15 1=1 "}, true},
+        {{.round = 1, .by_kill = 1, .ends = "0=-9 "}, true},
+        {{.round = 1, .by_signal = 1}, true}, /* the list is full */
+    };
+    run_two(2, 3);
+    if (_i >= 7) /* the same of one that leaves by itself */
+        leave(1, false);
+    else
+        join(2);
+    struct msg m = {.kind = MSG_KIND_ready, .ready = cases[_i % 7].ready};
+    say(1, &m);
+    ck_assert(told(0, "stop") == cases[_i % 7].hurries);
+    if (cases[_i % 7].hurries)
+        ck_assert_int_eq(last[0].stop.graceful, MSG_AT_ONCE);
+}
+END_TEST
+
+/* And one that is killed while it leaves. */
+START_TEST(test_rdzv_graceful_stop_is_hurried_by_the_death_of_who_leaves)
+{
+    run_two(1, 2);
+    leave(1, false);
+    if (_i == 1)
+        ready(1, 1);
+    closed(1, true);
+    ck_assert(told(0, "stop") == (_i == 0));
+    ready(0, 1);
+    ck_assert_int_eq(last[0].world.round, 2);
+}
+END_TEST
+
 START_TEST(test_rdzv_stop_for_a_node_that_leaves_is_graceful)
 {
     run_two(1, 2);
@@ -89,6 +150,9 @@ int main(void)
         {test_rdzv_late_joiners_are_taken_together, 1},
         {test_rdzv_late_joiner_replaces_a_lost_node_at_once, 1},
         {test_rdzv_graceful_stop_is_hurried_by_a_loss, 1},
+        {test_rdzv_graceful_stop_is_hurried_by_a_failure, 1},
+        {test_rdzv_graceful_stop_is_hurried_by_who_did_not_leave_in_order, 14},
+        {test_rdzv_graceful_stop_is_hurried_by_the_death_of_who_leaves, 2},
         {test_rdzv_stop_for_a_node_that_leaves_is_graceful, 1},
     };
     return hand_main("rdzv_scale", tests, HAND_LEN(tests));
