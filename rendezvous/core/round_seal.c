@@ -26,19 +26,18 @@ static void add_place(struct rdzv *r, const struct node *n, int index, int at)
 }
 
 /*
- * Who is in: survivors first, then those who wait, then spares, up to the
- * most that there is room for. Returns how many.
+ * Who is in: survivors first, then those who wait, also as spares, in the order
+ * in which they came, up to the most that there is room for. Returns how many.
  */
 static int pick_members(struct rdzv *r, const struct run *run)
 {
     int picked = 0;
-    for (int pass = 0; pass < 3; pass++) {
+    for (int pass = 0; pass < 2; pass++) {
         for (int i = run->head; i >= 0; i = r->nodes[i].next) {
             const struct node *n = &r->nodes[i];
             bool survivor = n->state == NODE_WAITING && n->group_rank >= 0;
-            bool waits = n->state == NODE_WAITING && n->group_rank < 0;
-            bool spare = n->state == NODE_SPARE;
-            if (!(pass == 0 ? survivor : pass == 1 ? waits : spare))
+            bool waits = n->state == NODE_WAITING || n->state == NODE_SPARE;
+            if (!(pass == 0 ? survivor : waits && !survivor))
                 continue;
             if (picked < run->nodes_max)
                 add_place(r, n, i, picked++);

@@ -62,6 +62,22 @@ START_TEST(test_rdzv_late_joiner_replaces_a_lost_node_at_once)
 }
 END_TEST
 
+/* Found by reading: a newcomer that happened to come while the round was being
+ * stopped had a place before a spare that had waited for one. */
+START_TEST(test_rdzv_spare_goes_before_who_came_later)
+{
+    run_two(2, 2);
+    join(2);
+    ck_assert(noted("spare"));
+    closed(1, true);
+    join(3);
+    ready(0, 1);
+    ck_assert(told(2, "world") && !told(3, "world"));
+    ck_assert_int_eq(last[2].world.group_rank, 1);
+    ck_assert_int_eq(last[3].waiting.spare, 1);
+}
+END_TEST
+
 /* Nobody has time any more once something failed or was lost. */
 START_TEST(test_rdzv_graceful_stop_is_hurried_by_a_loss)
 {
@@ -149,6 +165,7 @@ int main(void)
     const struct hand_test tests[] = {
         {test_rdzv_late_joiners_are_taken_together, 1},
         {test_rdzv_late_joiner_replaces_a_lost_node_at_once, 1},
+        {test_rdzv_spare_goes_before_who_came_later, 1},
         {test_rdzv_graceful_stop_is_hurried_by_a_loss, 1},
         {test_rdzv_graceful_stop_is_hurried_by_a_failure, 1},
         {test_rdzv_graceful_stop_is_hurried_by_who_did_not_leave_in_order, 14},
