@@ -84,14 +84,15 @@ static uint8_t *taken_bits(const struct rdzv *r, const struct run *run)
 static void
 demote_all(struct rdzv *r, struct run *run, const struct msg_join *j)
 {
-    const char *why = join_is_of_instance(run, j)
-                          ? "a later round is known"
-                          : "an older round of this run still runs";
+    bool same = join_is_of_instance(run, j);
+    const char *why = same ? "a later round is known"
+                           : "an older round of this run still runs";
     for (int i = run->head, next; i >= 0; i = next) {
         struct node *n = &r->nodes[i];
         next = n->next;
         n->group_rank = -1;
         n->confirmed = false;
+        n->came_ready &= same;
         if (n->state == NODE_LEAVING && !n->drained) {
             node_remove(r, n);
         } else if (n->state == NODE_WAITING) {

@@ -58,7 +58,8 @@ struct node {
     int64_t aside_until_us; /* its cool-down; in the past: it has none */
     int64_t stale_round;    /* STALE: the one that it was told to stop */
     int64_t roll;           /* what stands for it in the roll of a round */
-    bool came_ready;        /* it had been in a round, when it came here */
+    bool came_ready;        /* it had been in a round of the run's instance when
+                               it came, and was ready for the next one */
     /* Its place in the round of run->round; group_rank -1: not in it. */
     int group_rank;
     int base_rank;

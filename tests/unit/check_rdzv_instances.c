@@ -408,6 +408,39 @@ START_TEST(test_rdzv_scale_interval_of_another_instance_is_none_of_this_one)
 }
 END_TEST
 
+/* A member's join on the next server. */
+static struct msg holds(int who, const struct msg_world *w, int state)
+{
+    struct msg m = make_rejoin(who, w->round, (enum msg_state)state, true);
+    msg_set(m.join.instance, w->instance);
+    m.join.group_rank = w->group_rank;
+    m.join.roll = w->roll;
+    return m;
+}
+
+/* A node of the newcomers, who was ready for their next round, is no member of
+ * the older one: its roll is complete without that node. */
+START_TEST(test_rdzv_roll_of_the_older_instance_is_called_without_newcomers)
+{
+    run_two(2, 2);
+    struct msg old = holds(1, &last[1].world, MSG_STATE_READY);
+    fail_round(1, false);
+    struct msg heard = holds(0, &last[0].world, MSG_STATE_RUNNING);
+    new_server();
+    struct msg m = older(5, 78, 1000);
+    m.join.state = MSG_STATE_READY;
+    say(5, &m);
+    ready(5, 5);
+    say(0, &heard);
+    ck_assert(noted("rebuilt") && !told(0, "stop"));
+    say(1, &old);
+    ready(1, 1);
+    now_us += 20 * MONO_MS;
+    tick(0);
+    ck_assert(told(0, "stop")); /* all are here */
+}
+END_TEST
+
 int main(void)
 {
     const struct hand_test tests[] = {
@@ -428,6 +461,7 @@ int main(void)
         {test_rdzv_end_is_told_to_what_began_beside_it, 2},
         {test_rdzv_end_of_a_straggler_is_told_to_nothing_beside_it, 1},
         {test_rdzv_end_is_told_to_who_slept_through_a_new_instance, 1},
+        {test_rdzv_roll_of_the_older_instance_is_called_without_newcomers, 1},
         {test_rdzv_scale_interval_of_another_instance_is_none_of_this_one, 1},
     };
     return hand_main("rdzv_instances", tests, HAND_LEN(tests));
