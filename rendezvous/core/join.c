@@ -258,6 +258,28 @@ static void join_of_ended(struct rdzv *r, const struct msg_join *j, int conn)
     reply_drop(r, conn);
 }
 
+/* It is as if this server had been started anew: nodes that are here come
+ * again, and tell what they hold. True where `known` is no more. */
+static bool forget_outdated(struct rdzv *r,
+                            const struct msg_join *j,
+                            const struct node *known)
+{
+    bool forgot = false;
+    for (int i = 0; i < r->limits.runs_max; i++) {
+        struct run *run = &r->runs[i];
+        bool is_here = known != NULL && known->run == i;
+        if (!run->used || strcmp(run->id, j->run) != 0 ||
+            !join_outdates(run, j, is_here))
+            continue;
+        note(r, NOTE_outdated, run, j->name,
+             "it holds round %lld under a lease of another server",
+             (long long)j->round);
+        run_forget(r, run);
+        forgot |= is_here;
+    }
+    return forgot;
+}
+
 /* -- all joins ------------------------------------------------------------- */
 
 void join_step(struct rdzv *r, const struct rdzv_event *ev)
@@ -266,6 +288,8 @@ void join_step(struct rdzv *r, const struct rdzv_event *ev)
     if (!join_is_sound(r, j, ev->conn))
         return;
     struct node *known = node_find(r, j->run, j->agent);
+    if (forget_outdated(r, j, known))
+        known = NULL;
     if (known != NULL) {
         rejoin(r, known, ev);
         return;

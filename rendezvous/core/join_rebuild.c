@@ -34,6 +34,26 @@ bool join_is_younger(const struct rdzv *r,
 }
 
 /*
+ * A lease that was never over was renewed by another server, where this one
+ * counts the node as lost; and only another one can have sealed a later round.
+ * As long as others are here, one node's word is not enough for that, unless it
+ * is one of them.
+ */
+bool join_outdates(const struct run *run, const struct msg_join *j, bool known)
+{
+    bool runs = j->state == MSG_STATE_RUNNING || j->state == MSG_STATE_DONE;
+    if (run->instance[0] == '\0' || !join_is_of_instance(run, j) || j->ended ||
+        j->round > ROUND_BELIEVED_MAX || (run->head >= 0 && !known))
+        return false;
+    if (run->state == RUN_ENDED)
+        return run->lapsed && j->sure && j->round >= run->round;
+    if (j->round > run->round)
+        return known || !run->rebuilt; /* else it is news */
+    return run->state == RUN_GATHER && run->head < 0 && j->sure && runs &&
+           j->round == run->round;
+}
+
+/*
  * A daemon without memory cannot know newcomers from members: where enough
  * newcomers come before the first member, they make another instance of the
  * run. That yields to the older one, whose workers may have run for days: to

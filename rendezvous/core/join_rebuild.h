@@ -24,6 +24,14 @@ bool join_began_beside(const struct rdzv *r,
                        const struct run *run,
                        const struct msg_join *j);
 
+/*
+ * Whether it proves that another server was in charge since this one heard of
+ * the run last, as where an address moves to a standby's host and back: what is
+ * known here is out of date, and worth nothing. `known`: it is in that run
+ * here.
+ */
+bool join_outdates(const struct run *run, const struct msg_join *j, bool known);
+
 /* Whether what this node tells is news of its run. */
 bool join_is_news(const struct rdzv *r,
                   const struct run *run,

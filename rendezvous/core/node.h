@@ -176,6 +176,7 @@ struct run {
     int64_t seal_at_us;   /* end of the last call, MONO_NEVER: none runs */
     int64_t notice_at_us; /* when to tell those who wait who is missing */
     /* Of a run that ENDED: */
+    bool lapsed; /* since nobody came; nobody was there to be told, either */
     struct msg_end end;   /* also for stragglers */
     int owing;            /* nodes that are connected and owe a bye */
     int64_t settle_at_us; /* the end is final then, MONO_NEVER: it is */

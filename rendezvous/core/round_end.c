@@ -157,5 +157,6 @@ void round_end_by_timeout(struct rdzv *r, struct run *run)
                    lost, run->count[NODE_WAITING] + run->count[NODE_SPARE],
                    run->nodes_min, (long long)(run->join_us / MONO_S), names);
     msg_set(end.text, text);
+    run->lapsed = run->head < 0;
     run_end(r, run, &end);
 }

@@ -256,6 +256,107 @@ START_TEST(test_rdzv_round_number_without_a_next_one_is_not_believed)
 }
 END_TEST
 
+/* -- two servers, one after the other, at one address ---------------------- */
+
+/* Nodes 0 and 1 go to another server, as where an address moves to a standby's
+ * host; this one has none of them left after `us`. */
+static struct msg_world they_go(int min, int64_t us)
+{
+    run_two(min, 2);
+    struct msg_world w = last[0].world;
+    pass(us);
+    return w;
+}
+
+static void comes_back(int who, const struct msg_world *w, int64_t round)
+{
+    struct msg m = holds(who, w, MSG_STATE_RUNNING);
+    m.join.group_rank = who;
+    m.join.round = round;
+    say(10 + who, &m);
+}
+
+/* Found by reading: when they come back, their leases prove that it was another
+ * one that renewed them, whatever this one made of their silence. It had their
+ * workers stopped, or told them that the run had ended for want of nodes. */
+START_TEST(test_rdzv_members_that_another_server_kept_go_on)
+{
+    static const struct {
+        int64_t us, round;
+    } cases[] = {
+        {5 * MONO_S, 1}, {5 * MONO_S, 3}, {200 * MONO_S, 1}, {200 * MONO_S, 3}};
+    struct msg_world w = they_go(1, cases[_i].us);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 0);
+    for (int i = 0; i < 2; i++) {
+        comes_back(i, &w, cases[_i].round);
+        ck_assert_msg(strcmp(said, i == 0 ? "10:lease " : "11:lease ") == 0,
+                      "%s", said);
+        ck_assert_int_eq(rdzv_live_runs(rdzv), 1);
+    }
+    done(10, cases[_i].round);
+    done(11, cases[_i].round);
+    ck_assert(told(10, "end") && told(11, "end"));
+    ck_assert_int_eq(last[10].end.status, 0);
+    struct msg m = holds(1, &w, MSG_STATE_DONE); /* of which it is told now */
+    m.join.sure = 0;
+    closed(11, true);
+    say(12, &m);
+    ck_assert(told(12, "end"));
+    ck_assert_int_eq(last[12].end.status, 0);
+}
+END_TEST
+
+/* Whose lease was over proves nothing. */
+START_TEST(test_rdzv_members_that_nobody_kept_stop)
+{
+    struct msg_world w = they_go(1, _i == 0 ? 5 * MONO_S : 200 * MONO_S);
+    struct msg m = holds(0, &w, MSG_STATE_STOPPED);
+    m.join.sure = 0;
+    say(10, &m);
+    ck_assert(told(10, _i == 0 ? "stop" : "end"));
+}
+END_TEST
+
+/* Nor does one member, as long as another one is here. */
+START_TEST(test_rdzv_member_does_not_outdate_what_others_are_in)
+{
+    run_two(1, 2);
+    struct msg_world w = last[1].world;
+    closed(1, true);
+    ready(0, 1);
+    ck_assert_int_eq(last[0].world.round, 2);
+    comes_back(1, &w, 1);
+    ck_assert(told(11, "stop"));
+    struct msg m = holds(3, &w, MSG_STATE_RUNNING);
+    m.join.round = 7;
+    say(13, &m);
+    ck_assert(told(13, "stop") && !told(0, "stop"));
+}
+END_TEST
+
+/* With long leases they are known still. A later round than ours was told of by
+ * this server to nobody: it was told its older one again, which it ignored, and
+ * nothing that it said of its own one counted. */
+START_TEST(test_rdzv_known_member_of_a_later_round_outdates_all)
+{
+    run_two(2, 2);
+    struct msg_world w = last[0].world;
+    beat_of(0, 1, 0, 1);
+    beat_of(1, 1, 0, 1);
+    beat_of(0, 2, 1, 1);
+    pass(5 * MONO_S);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 2);
+    comes_back(0, &w, 3);
+    ck_assert(noted("rebuilt") && !told(10, "world") && !told(10, "stop"));
+    comes_back(1, &w, 3);
+    ck_assert_str_eq(said, "11:lease ");
+    done(10, 3);
+    done(11, 3);
+    ck_assert_int_eq(last[10].end.status, 0);
+    ck_assert(told(10, "end") && told(11, "end"));
+}
+END_TEST
+
 int main(void)
 {
     const struct hand_test tests[] = {
@@ -272,6 +373,10 @@ int main(void)
         {test_rdzv_round_number_without_a_next_one_is_not_believed, 1},
         {test_rdzv_round_that_none_but_these_can_have_missed_is_not_waited_for,
          2},
+        {test_rdzv_members_that_another_server_kept_go_on, 4},
+        {test_rdzv_members_that_nobody_kept_stop, 2},
+        {test_rdzv_member_does_not_outdate_what_others_are_in, 1},
+        {test_rdzv_known_member_of_a_later_round_outdates_all, 1},
         {test_rdzv_roll_tells_that_nobody_else_is_missing, 3},
     };
     return hand_main("rdzv_rebuild", tests, HAND_LEN(tests));
