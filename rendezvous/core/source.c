@@ -40,9 +40,34 @@ static void source_of_v6(const struct in6_addr *a, char text[SOURCE_TEXT_MAX])
                    whole ? "" : "/64");
 }
 
+/* Prefixes of IPv6 behind which an IPv4 address stands. */
+static const struct {
+    uint8_t prefix[12];
+    size_t len; /* of the prefix; the address follows it */
+    bool any;   /* be it loopback or not */
+} within[] = {
+    {{[10] = 0xff, [11] = 0xff}, 12, true}, /* mapped: RFC 4291, 2.5.5.2 */
+    {{0, 0x64, 0xff, 0x9b}, 12, false},     /* translated: RFC 6052, 2.1 */
+    {{0x20, 0x02}, 2, false},               /* 6to4: RFC 3056, 2 */
+};
+
+/* The IPv4 address that one of IPv6 stands for; false: none. */
+static bool find_v4(const struct in6_addr *a, char text[SOURCE_TEXT_MAX])
+{
+    for (size_t i = 0; i < sizeof(within) / sizeof(within[0]); i++) {
+        const uint8_t *v4 = a->s6_addr + within[i].len;
+        if (memcmp(a->s6_addr, within[i].prefix, within[i].len) != 0 ||
+            (v4[0] == 127 && !within[i].any))
+            continue;
+        (void)snprintf(text, /* fits */ SOURCE_TEXT_MAX, "%d.%d.%d.%d", v4[0],
+                       v4[1], v4[2], v4[3]);
+        return true;
+    }
+    return false;
+}
+
 void source_of(const char *addr, char text[SOURCE_TEXT_MAX])
 {
-    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     struct in6_addr v6;
     char bare[SOURCE_TEXT_MAX]; /* without the zone of "fe80::1%eth0" */
     size_t len = strcspn(addr, "%");
@@ -52,12 +77,8 @@ void source_of(const char *addr, char text[SOURCE_TEXT_MAX])
     memset(bare + len, 0, sizeof(bare) - len);
     bool is_v6 =
         strchr(bare, ':') != NULL && inet_pton(AF_INET6, bare, &v6) == 1;
-    if (is_v6 && memcmp(&v6, mapped, sizeof(mapped)) == 0) {
-        (void)snprintf(bare, /* fits */ sizeof(bare), "%d.%d.%d.%d",
-                       v6.s6_addr[12], v6.s6_addr[13], v6.s6_addr[14],
-                       v6.s6_addr[15]);
+    if (is_v6 && find_v4(&v6, bare))
         is_v6 = false;
-    }
     if (strncmp(bare, "127.", 4) == 0 || (is_v6 && IN6_IS_ADDR_LOOPBACK(&v6)))
         (void)snprintf(text, SOURCE_TEXT_MAX, "loopback");
     else if (is_v6)

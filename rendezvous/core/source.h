@@ -3,8 +3,9 @@
  * what is scarce can be shared between places and not between connections: of
  * these anybody can make as many as he likes.
  *
- * A source is an IPv4 address, the /64 of an IPv6 address (who has one address
- * there has them all), or all of loopback. Pure; no allocation after
+ * A source is an IPv4 address, also where one of IPv6 stands for it (mapped,
+ * translated, 6to4), the /64 of another IPv6 address (who has one address there
+ * has them all), or all of loopback. Pure; no allocation after
  * sources_new. For the core, and for the shells that share out connections.
  */
 #ifndef SOURCE_H
