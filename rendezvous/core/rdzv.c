@@ -79,15 +79,21 @@ static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
     node_gone(r, n, "is gone: its launcher ended");
 }
 
+/* A join or an order on a connection that has joined, anything else on one that
+ * has not, a bye to what goes on, or what only a server says. */
+static bool is_out_of_order(const struct run *run, const struct msg *m)
+{
+    bool opens = m->kind == MSG_KIND_join || msg_sender(m->kind) == MSG_CTL;
+    return opens != (run == NULL) || msg_sender(m->kind) == MSG_SERVER ||
+           (m->kind == MSG_KIND_bye && run->state != RUN_ENDED);
+}
+
 static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
 {
     struct node *n = node_at(r, r->conn_node[ev->conn]);
+    struct run *run = n != NULL ? &r->runs[n->run] : NULL;
     const struct msg *m = ev->msg;
-    bool opens = m->kind == MSG_KIND_join || msg_sender(m->kind) == MSG_CTL;
-    if (opens != (n == NULL) || msg_sender(m->kind) == MSG_SERVER) {
-        /* A join or an order on a connection that has joined, anything else on
-         * one that has not, or what only a server says. */
-        struct run *run = n != NULL ? &r->runs[n->run] : NULL;
+    if (is_out_of_order(run, m)) {
         note(r, NOTE_refused, run, n != NULL ? n->name : "",
              "'%s' out of order; connection closed", msg_name(m->kind));
         if (n != NULL)
@@ -95,7 +101,6 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         reply_drop(r, ev->conn);
         return;
     }
-    struct run *run = n != NULL ? &r->runs[n->run] : NULL;
     switch (m->kind) {
     case MSG_KIND_join:
         join_step(r, ev);

@@ -277,6 +277,8 @@ static void on_note(struct sim *s, const struct note *note)
         forget_drain(s, note->node);
     if (note->kind == NOTE_round_over)
         s->over_us = s->now_us;
+    if (note->kind == NOTE_outdated)
+        sim_break(s, "the only server believes that there was another one");
     s->count[SIM_GROUPED] +=
         note->kind == NOTE_spare && strstr(note->text, "grows") != NULL;
     s->count[SIM_GAVE_WAY] +=

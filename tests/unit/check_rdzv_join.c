@@ -248,6 +248,18 @@ START_TEST(test_rdzv_what_only_a_server_says_closes_the_connection)
 }
 END_TEST
 
+/* Found by reading: a bye in a run that goes on was taken for a farewell, so
+ * that the next round was sealed while workers of that node might run. */
+START_TEST(test_rdzv_bye_before_the_end_closes_the_connection)
+{
+    run_two(1, 2);
+    bye(1);
+    ck_assert_str_eq(said, "1:drop ");
+    ck_assert(noted("refused") && noted("absent"));
+    ck_assert_int_eq(rdzv_nodes(rdzv), 2);
+}
+END_TEST
+
 /* Who breaks the rules is as one whose connection broke: where it had no place
  * yet, nobody waits for it. */
 START_TEST(test_rdzv_newcomer_that_talks_nonsense_is_gone)
@@ -389,6 +401,7 @@ int main(void)
         {test_rdzv_anything_before_join_closes_the_connection, MSG_KIND_COUNT},
         {test_rdzv_what_only_a_server_says_closes_the_connection,
          MSG_KIND_COUNT},
+        {test_rdzv_bye_before_the_end_closes_the_connection, 1},
         {test_rdzv_newcomer_that_talks_nonsense_is_gone, 1},
         {test_rdzv_end_of_an_unknown_connection_is_nothing, 1},
         {test_rdzv_hostile_claims_are_survived, 10},
