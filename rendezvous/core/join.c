@@ -200,6 +200,8 @@ static const struct run *run_find_ended(const struct rdzv *r,
     const struct run *beside = NULL;
     if (j->instance[0] == '\0')
         return NULL;
+    const struct run *live = run_find(r, j->run);
+    bool lives = live != NULL && run_had_instance(live, j->instance);
     for (int i = 0; i < r->limits.runs_max; i++) {
         const struct run *run = &r->runs[i];
         if (!run->used || run->state != RUN_ENDED ||
@@ -207,7 +209,7 @@ static const struct run *run_find_ended(const struct rdzv *r,
             continue;
         if (run_had_instance(run, j->instance))
             return run;
-        if (join_began_beside(r, run, j))
+        if (!lives && join_began_beside(r, run, j))
             beside = run;
     }
     return beside;

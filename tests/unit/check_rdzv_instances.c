@@ -289,6 +289,16 @@ START_TEST(test_rdzv_progress_in_another_instance_is_none_of_this_one)
 }
 END_TEST
 
+/* A member's join on the next server. */
+static struct msg holds(int who, const struct msg_world *w, int state)
+{
+    struct msg m = make_rejoin(who, w->round, (enum msg_state)state, true);
+    msg_set(m.join.instance, w->instance);
+    m.join.group_rank = w->group_rank;
+    m.join.roll = w->roll;
+    return m;
+}
+
 /* A chain of instances, each of which gave way to one that was older, and the
  * last of which, that of member_joins, is at its end: what a member of the
  * first one says who was away all the time. */
@@ -353,6 +363,33 @@ START_TEST(test_rdzv_end_is_told_to_what_began_beside_it)
 }
 END_TEST
 
+/* A job that is started the moment its forerunner has ended, and a node of it
+ * whose clock is a little fast: that the one is known here counts for more than
+ * when it seems to have begun. */
+START_TEST(test_rdzv_end_is_not_told_to_what_is_known_to_live)
+{
+    limits_of(1, 2);
+    member_joins(0, 0);
+    member_joins(1, 1);
+    done(0, 5);
+    done(1, 5);
+    now_us += 10 * MONO_MS;
+    like.last_call_ms = 0;
+    join(2);
+    join(3);
+    tick(0);
+    struct msg m = holds(3, &last[2].world, MSG_STATE_RUNNING);
+    ck_assert_int_eq(m.join.round, 1);
+    closed(3, true);
+    ready(2, 1);
+    pass(500 * MONO_MS);
+    m.join.instance_ms = 600;
+    m.join.sure = 0;
+    say(4, &m);
+    ck_assert(!told(4, "end") && told(4, "stop"));
+}
+END_TEST
+
 /* An end that was told by a node is of no known age: it is that instance's
  * alone. */
 START_TEST(test_rdzv_end_of_a_straggler_is_told_to_nothing_beside_it)
@@ -408,16 +445,6 @@ START_TEST(test_rdzv_scale_interval_of_another_instance_is_none_of_this_one)
 }
 END_TEST
 
-/* A member's join on the next server. */
-static struct msg holds(int who, const struct msg_world *w, int state)
-{
-    struct msg m = make_rejoin(who, w->round, (enum msg_state)state, true);
-    msg_set(m.join.instance, w->instance);
-    m.join.group_rank = w->group_rank;
-    m.join.roll = w->roll;
-    return m;
-}
-
 /* A node of the newcomers, who was ready for their next round, is no member of
  * the older one: its roll is complete without that node. */
 START_TEST(test_rdzv_roll_of_the_older_instance_is_called_without_newcomers)
@@ -459,6 +486,7 @@ int main(void)
         {test_rdzv_progress_in_another_instance_is_none_of_this_one, 1},
         {test_rdzv_end_is_told_to_every_instance_that_gave_way, 4},
         {test_rdzv_end_is_told_to_what_began_beside_it, 2},
+        {test_rdzv_end_is_not_told_to_what_is_known_to_live, 1},
         {test_rdzv_end_of_a_straggler_is_told_to_nothing_beside_it, 1},
         {test_rdzv_end_is_told_to_who_slept_through_a_new_instance, 1},
         {test_rdzv_roll_of_the_older_instance_is_called_without_newcomers, 1},
