@@ -36,6 +36,7 @@ enum act {
     ACT_CUT,
     ACT_HEAL,
     ACT_RESET,
+    ACT_MOVE,
     ACT_FREEZE_AGENT,
     ACT_FREEZE_NODE,
     ACT_THAW,
@@ -92,6 +93,7 @@ static const int weights[ACTS] = {
     [ACT_FREEZE_AGENT] = 3,  [ACT_FREEZE_NODE] = 2, [ACT_SIGTERM] = 2,
     [ACT_SIGINT] = 1,        [ACT_FINISH_NODE] = 3, [ACT_SERVER_KILL] = 5,
     [ACT_SERVER_FREEZE] = 3, [ACT_DRAIN] = 4,       [ACT_END] = 1,
+    [ACT_MOVE] = 3,
 };
 
 static enum act pick_act(struct rng *rng)
@@ -291,6 +293,9 @@ static void act_on_node(struct sim *s, const struct step *step)
         return;
     case ACT_RESET:
         sim_reset(s, i);
+        return;
+    case ACT_MOVE:
+        sim_move(s, i);
         return;
     case ACT_FREEZE_AGENT:
         sim_freeze_agent(s, i);

@@ -116,6 +116,13 @@ void net_send(struct sim *s,
                                .a = (int)dir});
 }
 
+/* -- addresses ------------------------------------------------------------- */
+
+void net_addr(int node, int moves, char text[32])
+{
+    (void)snprintf(text, 32, "10.0.%d.%d", moves, node + 1);
+}
+
 /* -- arriving -------------------------------------------------------------- */
 
 static void to_server(struct sim *s, int conn, struct item *item)
@@ -128,10 +135,13 @@ static void to_server(struct sim *s, int conn, struct item *item)
     }
     struct rdzv_event ev = {.conn = conn};
     char addr[32];
-    (void)snprintf(addr, sizeof(addr), "10.0.0.%d", c->node + 1);
+    struct node_sim *n = &s->nodes[c->node];
+    net_addr(c->node, n->moves, addr);
     switch (item->kind) {
     case ITEM_MSG:
         s->count[SIM_MESSAGES]++;
+        if (item->msg.kind == MSG_KIND_join)
+            n->moves_told = n->moves;
         ev.kind = RDZV_MSG;
         ev.msg = &item->msg;
         ev.peer_addr = addr;

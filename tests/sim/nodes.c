@@ -541,6 +541,17 @@ void sim_reset(struct sim *s, int i)
     net_break(s, i, false);
 }
 
+void sim_move(struct sim *s, int i)
+{
+    struct node_sim *n = &s->nodes[i];
+    if (!n->alive)
+        return;
+    s->count[SIM_MOVED]++;
+    sim_tell(s, "fault", "%s gets another address", name_of(s, i));
+    n->moves++;
+    net_break(s, i, false);
+}
+
 void sim_freeze_agent(struct sim *s, int i)
 {
     struct node_sim *n = &s->nodes[i];

@@ -81,6 +81,7 @@ void sim_power_off(struct sim *s, int i);   /* nothing is heard of it again */
 void sim_cut(struct sim *s, int i, bool up, bool down);
 void sim_heal(struct sim *s, int i);
 void sim_reset(struct sim *s, int i);        /* its connection breaks */
+void sim_move(struct sim *s, int i);         /* it has another address */
 void sim_freeze_agent(struct sim *s, int i); /* SIGSTOP; its workers run on */
 void sim_freeze_node(struct sim *s, int i);  /* a virtual machine is paused */
 void sim_thaw(struct sim *s, int i);

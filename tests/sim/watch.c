@@ -93,6 +93,7 @@ static void open_seal(struct sim *s, int instance, const struct msg_world *w)
     in->restarts = (int)w->restarts;
     in->group_world = (int)w->group_world;
     in->world_size = (int)w->world_size;
+    msg_set(in->master_addr, w->master_addr);
     memset(in->seats, 0, sizeof(in->seats));
     s->sealed = instance;
     check_none_runs(s, instance, -1);
@@ -107,6 +108,7 @@ void watch_world(struct sim *s, int node, const struct msg_world *w)
     if (w->round != in->round)
         open_seal(s, instance, w);
     if (w->group_world != in->group_world || w->world_size != in->world_size ||
+        strcmp(w->master_addr, in->master_addr) != 0 ||
         w->group_rank >= in->group_world) {
         sim_break(s, "invariant 2: two worlds of one round differ");
         return;
@@ -137,6 +139,12 @@ static void close_seal(struct sim *s)
                       next);
         next += seat->nproc;
     }
+    char first[32];
+    int node = in->seats[0].node;
+    net_addr(node, s->nodes[node].moves_told, first);
+    if (strcmp(in->master_addr, first) != 0)
+        sim_break(s, "invariant 2: the master is at %s, n%d at %s",
+                  in->master_addr, node, first);
     if (next != in->world_size)
         sim_break(s, "invariant 2: %d ranks, the world is %d", next,
                   in->world_size);

@@ -100,6 +100,8 @@ struct node_sim {
     bool off; /* no power */
     bool stubborn, spawn_fails;
     bool listens, gets_on;
+    int moves;         /* how often its address has changed ... */
+    int moves_told;    /* ... before the last join that the server read */
     int drained_epoch; /* of the server that an operator had drain it, 0: none;
                           until that server says that it is gone */
     int end_epoch;     /* of the server that told it of the end */
@@ -133,6 +135,7 @@ struct instance {
     int64_t round; /* the last one sealed */
     int seal_epoch;
     int restarts, group_world, world_size;
+    char master_addr[65];
     int64_t over_us[SIM_CHARGES_MAX]; /* of the rounds that were charged */
     struct seat seats[SIM_AGENTS_MAX];
     int end_status; /* -1: it has not ended */
@@ -189,6 +192,7 @@ void sim_break(struct sim *s, const char *fmt, ...)
 /* -- net.c ----------------------------------------------------------------- */
 
 int64_t net_delay_us(struct sim *s);
+void net_addr(int node, int moves, char text[32]);
 void net_connect(struct sim *s, int node);
 void net_syn(struct sim *s, int conn);
 void net_connect_timeout(struct sim *s, int conn);
