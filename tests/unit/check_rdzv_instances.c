@@ -289,16 +289,6 @@ START_TEST(test_rdzv_progress_in_another_instance_is_none_of_this_one)
 }
 END_TEST
 
-/* A member's join on the next server. */
-static struct msg holds(int who, const struct msg_world *w, int state)
-{
-    struct msg m = make_rejoin(who, w->round, (enum msg_state)state, true);
-    msg_set(m.join.instance, w->instance);
-    m.join.group_rank = w->group_rank;
-    m.join.roll = w->roll;
-    return m;
-}
-
 /* A chain of instances, each of which gave way to one that was older, and the
  * last of which, that of member_joins, is at its end: what a member of the
  * first one says who was away all the time. */

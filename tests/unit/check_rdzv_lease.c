@@ -83,11 +83,8 @@ END_TEST
 static void comes_from(
     int conn, int who, const char *addr, int port, const struct msg_world *w)
 {
-    struct msg m = make_join(who);
-    if (w != NULL) {
-        m = make_rejoin(who, w->round, MSG_STATE_RUNNING, true);
-        msg_set(m.join.instance, w->instance);
-    }
+    struct msg m =
+        w != NULL ? holds(who, w, MSG_STATE_RUNNING) : make_join(who);
     msg_set(m.join.addr, addr);
     m.join.port = port;
     m.join.members = who == 0;

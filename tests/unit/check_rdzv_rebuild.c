@@ -104,17 +104,6 @@ START_TEST(
 }
 END_TEST
 
-/* The join of a node that had this world, on the next server. */
-static struct msg
-holds(int who, const struct msg_world *w, enum msg_state state)
-{
-    struct msg m = make_rejoin(who, w->round, state, true);
-    msg_set(m.join.instance, w->instance);
-    m.join.group_rank = w->group_rank;
-    m.join.roll = w->roll;
-    return m;
-}
-
 /* The server died while it sealed round 2, which one of two nodes had heard of:
  * whichever comes first, its roll tells that the other one is missing, and not
  * somebody else. */

@@ -125,6 +125,15 @@ struct msg make_rejoin(int who, int64_t round, enum msg_state state, bool sure)
     return m;
 }
 
+struct msg holds(int who, const struct msg_world *w, enum msg_state state)
+{
+    struct msg m = make_rejoin(who, w->round, state, true);
+    msg_set(m.join.instance, w->instance);
+    m.join.group_rank = w->group_rank;
+    m.join.roll = w->roll;
+    return m;
+}
+
 void rejoin(int conn, int who, int64_t round, enum msg_state state, bool sure)
 {
     struct msg m = make_rejoin(who, round, state, sure);
