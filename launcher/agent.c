@@ -127,11 +127,24 @@ static void on_world(struct step *s, const struct msg_world *w)
     agent_spawn(s);
 }
 
+/* Its workers were asked to leave, and may wait for a peer that is gone. */
+static void hurry_who_leaves(struct step *s, const struct msg_stop *stop)
+{
+    const struct agent *a = s->a;
+    if (!a->asked || stop->graceful != MSG_AT_ONCE ||
+        stop->round != a->world.round)
+        return;
+    agent_note(s, NOTE_stopping, "%s", stop->text);
+    agent_stop_workers(s, SIGTERM);
+}
+
 static void on_stop(struct step *s, const struct msg_stop *stop)
 {
     struct agent *a = s->a;
-    if (a->going)
+    if (a->going) {
+        hurry_who_leaves(s, stop);
         return;
+    }
     if (a->work == AGENT_NONE) {
         agent_send_ready(s, stop->round);
         return;

@@ -81,8 +81,11 @@ static void rejoin(struct rdzv *r, struct node *n, const struct rdzv_event *ev)
         round_send_waiting(r, run, n);
         round_try_seal(r, run);
         return;
-    case NODE_DONE:
     case NODE_LEAVING:
+        if (run->graceful == MSG_AT_ONCE)
+            node_send_stop(r, n, run->round, "the round is over", MSG_AT_ONCE);
+        return;
+    case NODE_DONE:
     case NODE_DRAINED:
         return; /* it says so again itself */
     case NODE_STATES:

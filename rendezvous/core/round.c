@@ -30,11 +30,16 @@ void round_try_scale(struct rdzv *r, struct run *run, const char *why)
     round_over(r, run, why, MSG_SCALE_UP);
 }
 
+/* Who leaves stops its workers by itself, as slowly as the others, unless all
+ * are hurried. */
 static void stop_all(struct rdzv *r, const struct run *run, const char *why)
 {
-    for (int i = run->head; i >= 0; i = r->nodes[i].next)
-        if (r->nodes[i].state == NODE_STOPPING)
-            node_send_stop(r, &r->nodes[i], run->round, why, run->graceful);
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        if (n->state == NODE_STOPPING ||
+            (n->state == NODE_LEAVING && run->graceful == MSG_AT_ONCE))
+            node_send_stop(r, n, run->round, why, run->graceful);
+    }
 }
 
 void round_tell_why(struct rdzv *r, struct run *run, const char *why)

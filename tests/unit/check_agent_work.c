@@ -293,7 +293,7 @@ START_TEST(test_agent_drained_asks_its_workers_and_goes)
     asked(2);
     drain(); /* said again */
     ck_assert_str_eq(did, "");
-    stop(1);
+    stop_gracefully(1);
     ck_assert_str_eq(did, "");
     link_down(false);
     link_up();
@@ -302,6 +302,23 @@ START_TEST(test_agent_drained_asks_its_workers_and_goes)
     worker_ends(1, 0, 0);
     ck_assert_str_eq(did, "sweep send:ready exit:80 ");
     ck_assert_str_eq(verdict.text, "drained by ddpctl from 10.0.0.9");
+}
+END_TEST
+
+/* A peer is gone: there is no step that they could come to. */
+START_TEST(test_agent_drained_workers_are_hurried)
+{
+    run();
+    drain();
+    asked(2);
+    stop(7); /* of another round */
+    ck_assert_str_eq(did, "");
+    stop(1);
+    ck_assert_str_eq(did, "kill:15 ");
+    stop(1);
+    ck_assert_str_eq(did, "");
+    both_die(SIGTERM);
+    ck_assert_ptr_nonnull(strstr(did, "exit:80 "));
 }
 END_TEST
 
@@ -468,6 +485,7 @@ static void add_tests(TCase *t)
         test_agent_grace_runs_at_once_where_nobody_looks,
         test_agent_done_node_that_is_asked_is_ready,
         test_agent_drained_asks_its_workers_and_goes,
+        test_agent_drained_workers_are_hurried,
         test_agent_drained_workers_have_the_grace,
         test_agent_hung_worker_is_a_failure,
         test_agent_checks_no_more_than_that,

@@ -30,6 +30,26 @@ START_TEST(test_rdzv_drained_node_leaves_and_the_others_go_on)
 }
 END_TEST
 
+/* Found by reading: its workers wait for their peers at a step, too. Where one
+ * of these fails it has to be told, and told again where that was lost, or all
+ * wait for its grace to be over. */
+START_TEST(test_rdzv_drained_node_is_hurried_by_a_failure)
+{
+    run_two(1, 2);
+    struct msg m = holds(1, &last[1].world, MSG_STATE_STOPPED);
+    order_drain("", "n1", false);
+    if (_i == 1)
+        closed(1, false);
+    now_us += 100 * MONO_MS;
+    failed(0, 1, 9, 0);
+    ck_assert(told(0, "stop") && told(1, "stop") == (_i == 0));
+    if (_i == 1)
+        say(1, &m);
+    ck_assert(told(1, "stop"));
+    ck_assert_int_eq(last[1].stop.graceful, MSG_AT_ONCE);
+}
+END_TEST
+
 /* Not below the fewest nodes, nor the one that serves, without force. */
 START_TEST(test_rdzv_drain_that_would_stop_the_run_needs_force)
 {
@@ -202,6 +222,7 @@ int main(void)
 {
     const struct hand_test tests[] = {
         {test_rdzv_drained_node_leaves_and_the_others_go_on, 1},
+        {test_rdzv_drained_node_is_hurried_by_a_failure, 2},
         {test_rdzv_drain_that_would_stop_the_run_needs_force, 2},
         {test_rdzv_drain_while_nodes_gather_calls_the_seal_off, 1},
         {test_rdzv_drain_finds_the_one_node_that_is_meant, 1},
