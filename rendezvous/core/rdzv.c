@@ -260,6 +260,7 @@ static void check_run(const struct rdzv *r, const struct run *run)
     int count[NODE_STATES] = {0};
     int absent = 0;
     int members = 0;
+    int owing = 0;
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         const struct node *n = &r->nodes[i];
         ddp_assert(n->used && n->run == run_index(r, run));
@@ -267,6 +268,8 @@ static void check_run(const struct rdzv *r, const struct run *run)
         count[n->state]++;
         absent += n->conn < 0;
         members += node_in_round(n);
+        owing += n->owes_bye;
+        ddp_assert(!n->owes_bye || n->conn >= 0);
         if (n->state == NODE_RUNNING || n->state == NODE_DONE) {
             ddp_assert(run->state == RUN_ACTIVE);
             ddp_assert(n->group_rank >= 0 && n->group_rank < run->group_world);
@@ -286,6 +289,7 @@ static void check_run(const struct rdzv *r, const struct run *run)
     for (int s = 0; s < NODE_STATES; s++)
         ddp_assert(count[s] == run->count[s]);
     ddp_assert(absent == run->absent);
+    ddp_assert(owing == run->owing);
     ddp_assert(run->holes >= 0);
     ddp_assert(run->budget.window_us > 0 ||
                run->budget.used <= run->budget.max);
