@@ -198,6 +198,7 @@ void node_unbind(struct rdzv *r, struct node *n)
     node_clear_bye(r, n); /* who is away is not waited for */
     r->conn_node[n->conn] = -1;
     n->conn = -1;
+    n->away_us = r->now_us;
     r->runs[n->run].absent++;
 }
 

@@ -32,10 +32,11 @@ struct node {
     bool used;
     enum node_state state;
     int run;
-    int source;     /* of its first connection */
-    int conn;       /* -1: absent, its connection broke */
-    int prev, next; /* in the run's list, by arrival; -1 ends it */
-    int hash_next;  /* in the table by agent id */
+    int source;      /* of its first connection */
+    int conn;        /* -1: absent, its connection broke ... */
+    int64_t away_us; /* ... then */
+    int prev, next;  /* in the run's list, by arrival; -1 ends it */
+    int hash_next;   /* in the table by agent id */
     char agent[RNG_ID_LEN + 1];
     char name[65];
     char role[65];

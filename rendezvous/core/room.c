@@ -11,8 +11,13 @@
 
 #include <stdio.h>
 
+#include "rendezvous/base/mono.h"
 #include "rendezvous/core/node_gone.h"
 #include "rendezvous/core/run.h"
+
+/* An agent whose connection broke pauses for 2.5 s at most before it tries
+ * again (launcher/agent_link.c). */
+#define AWAY_US (5 * MONO_S)
 
 static bool is_shared_out(const struct rdzv *r)
 {
@@ -48,12 +53,24 @@ static int count_nodes(const struct run *run)
     return nodes;
 }
 
+/* Whether nobody is connected, nor will be at once: connections that broke all
+ * together, as when a switch restarts, come back by then. */
+static bool is_deserted(const struct rdzv *r, const struct run *run)
+{
+    if (count_nodes(run) > run->absent)
+        return false;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->now_us < mono_after(r->nodes[i].away_us, AWAY_US))
+            return false;
+    return true;
+}
+
 /*
- * Where there is no room, a run of which nobody is connected gives way, the one
- * that came last: for it that is as if the server had been started anew, and
- * its nodes tell of its round when they are back. Else whoever joined with long
- * leases and broke off would keep all others out until these are over. NULL:
- * there is none that has so many nodes, or only `keep`.
+ * Where there is no room, a deserted run gives way, the one that came last: for
+ * it that is as if the server had been started anew, and its nodes tell of its
+ * round when they are back. Else whoever joined with long leases and broke off
+ * would keep all others out until these are over. NULL: there is none that has
+ * so many nodes, or only `keep`.
  */
 static struct run *
 deserted_run(const struct rdzv *r, const struct run *keep, int least)
@@ -61,9 +78,8 @@ deserted_run(const struct rdzv *r, const struct run *keep, int least)
     struct run *last = NULL;
     for (int i = 0; i < r->limits.runs_max; i++) {
         struct run *run = &r->runs[i];
-        int nodes = count_nodes(run);
         if (run->used && run != keep && run->state != RUN_ENDED &&
-            nodes >= least && nodes == run->absent &&
+            count_nodes(run) >= least && is_deserted(r, run) &&
             (last == NULL || run->opened_us >= last->opened_us))
             last = run;
     }

@@ -330,6 +330,7 @@ static void haunt(int conn, const char *run, int rank)
     ck_assert(told(conn, "lease"));
     closed(conn, false);
     ck_assert(noted("absent"));
+    now_us += 5 * MONO_S;
 }
 
 /* Runs of which everybody is away fill the server: the last one gives way to
@@ -354,6 +355,37 @@ START_TEST(test_rdzv_run_of_which_all_are_away_gives_way)
     msg_set(m.join.run, "other");
     say(6, &m);
     ck_assert(told(6, "refused") && told(6, "drop"));
+}
+END_TEST
+
+/* Found by reading: on a full server a newcomer took the place of a run whose
+ * connections had just broken, all at once, as when a switch restarts; when its
+ * nodes were back, there was no room for them. They have time for that. */
+START_TEST(test_rdzv_run_that_is_away_for_a_moment_keeps_its_place)
+{
+    struct msg m = make_join(5);
+    msg_set(m.join.run, "y");
+    say(2, &m);
+    msg_set(m.join.run, "z");
+    rejoin(0, 0, 3, MSG_STATE_RUNNING, true);
+    rejoin(1, 1, 3, MSG_STATE_RUNNING, true);
+    closed(0, false);
+    now_us += 3 * MONO_S;
+    closed(1, false);
+    now_us += 5 * MONO_S - 1;
+    say(5, &m);
+    ck_assert(told(5, "refused") && !noted("forgotten"));
+    if (_i == 0) {
+        rejoin(6, 0, 3, MSG_STATE_RUNNING, true);
+        ck_assert_str_eq(said, "6:lease ");
+        now_us += 1;
+        say(7, &m);
+        ck_assert(told(7, "refused"));
+    } else {
+        now_us += 1;
+        say(7, &m);
+        ck_assert(told(7, "waiting") && noted("forgotten"));
+    }
 }
 END_TEST
 
@@ -406,6 +438,7 @@ int main(void)
         {test_rdzv_end_of_an_unknown_connection_is_nothing, 1},
         {test_rdzv_hostile_claims_are_survived, 10},
         {test_rdzv_run_of_which_all_are_away_gives_way, 1},
+        {test_rdzv_run_that_is_away_for_a_moment_keeps_its_place, 2},
         {test_rdzv_nodes_that_are_away_give_way, 1},
         {test_rdzv_lease_that_cannot_be_is_cut, 1},
     };
