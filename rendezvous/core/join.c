@@ -277,7 +277,7 @@ static bool forget_outdated(struct rdzv *r,
             !join_outdates(run, j, is_here))
             continue;
         note(r, NOTE_outdated, run, j->name,
-             "it holds round %lld under a lease of another server",
+             "it holds round %lld, which another server has sealed",
              (long long)j->round);
         run_forget(r, run);
         forgot |= is_here;

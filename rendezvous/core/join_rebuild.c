@@ -34,23 +34,19 @@ bool join_is_younger(const struct rdzv *r,
 }
 
 /*
- * A lease that was never over was renewed by another server, where this one
- * counts the node as lost; and only another one can have sealed a later round.
- * As long as others are here, one node's word is not enough for that, unless it
- * is one of them.
+ * Only another server can have sealed a later round than we did. That its lease
+ * was never over proves less: a join may have been under way for long. As long
+ * as others are here, one node's word is not enough, unless it is one of them.
  */
 bool join_outdates(const struct run *run, const struct msg_join *j, bool known)
 {
-    bool runs = j->state == MSG_STATE_RUNNING || j->state == MSG_STATE_DONE;
-    if (run->instance[0] == '\0' || !join_is_of_instance(run, j) || j->ended ||
-        j->round > ROUND_BELIEVED_MAX || (run->head >= 0 && !known))
+    bool later = j->round > run->round && j->round <= ROUND_BELIEVED_MAX;
+    if (!later || j->ended || run->instance[0] == '\0' ||
+        !join_is_of_instance(run, j))
         return false;
-    if (run->state == RUN_ENDED)
-        return run->lapsed && j->sure && j->round >= run->round;
-    if (j->round > run->round)
-        return known || !run->rebuilt; /* else it is news */
-    return run->state == RUN_GATHER && run->head < 0 && j->sure && runs &&
-           j->round == run->round;
+    if (run->state == RUN_ENDED && !run->lapsed)
+        return false;
+    return known || (run->head < 0 && !run->rebuilt); /* else it is news */
 }
 
 /*

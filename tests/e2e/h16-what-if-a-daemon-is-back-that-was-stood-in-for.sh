@@ -1,7 +1,8 @@
 #!/bin/sh
 # Two daemons on two hosts, and an address that moves from the first one to the
-# second and back, where the first has long told of the end of the run, for want
-# of nodes. Is nobody restarted, and is the next failure handled?
+# second, under which another round begins, and back, when the first one has long
+# ended the run for want of nodes. Is nobody restarted for that, and is the next
+# failure handled?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 move() # FROM TO
@@ -19,7 +20,7 @@ ip -n "dpe$$-one" address add 10.77.0.100/32 dev eth0
 daemon_on one one 29400
 daemon_on two two 29400
 for machine in a b; do
-    node_on $machine $machine --nnodes=1:2 --nproc_per_node=2 --max_restarts=1 \
+    node_on $machine $machine --nnodes=1:2 --nproc_per_node=2 --max_restarts=2 \
         --rdzv_endpoint=service:29400 \
         --rdzv_conf=heartbeat_timeout=2,join_timeout=2,last_call_timeout=1 \
         "$WORKER" gate
@@ -28,17 +29,19 @@ wait_round 1 4
 move one two
 wait_for 'connected to the rendezvous again' a.err
 wait_for 'connected to the rendezvous again' b.err
+kill -KILL "$(worker_of 1 1)"
+wait_lines 4 '^round=2 .* restarts=1 ' started
 wait_for ': ended: ' one.err
 move two one
 wait_lines 2 'connected to the rendezvous again' a.err
 wait_lines 2 'connected to the rendezvous again' b.err
 has ': outdated ' one.err
 sleep 2.5 # longer than a lease
-lines 4 '^round=' started
-kill -KILL "$(worker_of 1 1)"
-wait_lines 8 '^round=' started
-lines 4 '^round=[2-9] .* restarts=1 ' started
-same "$(values instance 1)" "$(values instance '[2-9]')" instance
+lines 8 '^round=' started
+kill -KILL "$(worker_of 1 2)"
+wait_lines 12 '^round=' started
+lines 4 '^round=[3-9] .* restarts=2 ' started
+same "$(values instance 1)" "$(values instance '[3-9]')" instance
 open_gate
 ends_with 0 a
 ends_with 0 b

@@ -265,43 +265,36 @@ static void comes_back(int who, const struct msg_world *w, int64_t round)
     say(10 + who, &m);
 }
 
-/* Found by reading: when they come back, their leases prove that it was another
- * one that renewed them, whatever this one made of their silence. It had their
+/* Found by reading: when they come back and know a later round, it was another
+ * one that sealed it, whatever this one made of their silence. It had their
  * workers stopped, or told them that the run had ended for want of nodes. */
 START_TEST(test_rdzv_members_that_another_server_kept_go_on)
 {
-    static const struct {
-        int64_t us, round;
-    } cases[] = {
-        {5 * MONO_S, 1}, {5 * MONO_S, 3}, {200 * MONO_S, 1}, {200 * MONO_S, 3}};
-    struct msg_world w = they_go(1, cases[_i].us);
+    struct msg_world w = they_go(1, _i == 0 ? 5 * MONO_S : 200 * MONO_S);
     ck_assert_int_eq(rdzv_nodes(rdzv), 0);
     for (int i = 0; i < 2; i++) {
-        comes_back(i, &w, cases[_i].round);
-        ck_assert_msg(strcmp(said, i == 0 ? "10:lease " : "11:lease ") == 0,
-                      "%s", said);
+        comes_back(i, &w, 3);
+        ck_assert_str_eq(said, i == 0 ? "10:lease " : "11:lease ");
         ck_assert_int_eq(rdzv_live_runs(rdzv), 1);
     }
-    done(10, cases[_i].round);
-    done(11, cases[_i].round);
+    done(10, 3);
+    done(11, 3);
     ck_assert(told(10, "end") && told(11, "end"));
     ck_assert_int_eq(last[10].end.status, 0);
-    struct msg m = holds(1, &w, MSG_STATE_DONE); /* of which it is told now */
-    m.join.sure = 0;
     closed(11, true);
-    say(12, &m);
-    ck_assert(told(12, "end"));
-    ck_assert_int_eq(last[12].end.status, 0);
+    comes_back(1, &w, 3); /* of which it is told now */
+    ck_assert(told(11, "end"));
+    ck_assert_int_eq(last[11].end.status, 0);
 }
 END_TEST
 
-/* Whose lease was over proves nothing. */
-START_TEST(test_rdzv_members_that_nobody_kept_stop)
+/* A round that we know proves nothing, whatever is said of its lease: found by
+ * the simulator (SEED=20261799 then), where such a join had been under way for
+ * so long that the node was lost meanwhile. */
+START_TEST(test_rdzv_members_of_the_round_that_we_know_stop)
 {
     struct msg_world w = they_go(1, _i == 0 ? 5 * MONO_S : 200 * MONO_S);
-    struct msg m = holds(0, &w, MSG_STATE_STOPPED);
-    m.join.sure = 0;
-    say(10, &m);
+    comes_back(0, &w, 1);
     ck_assert(told(10, _i == 0 ? "stop" : "end"));
 }
 END_TEST
@@ -362,8 +355,8 @@ int main(void)
         {test_rdzv_round_number_without_a_next_one_is_not_believed, 1},
         {test_rdzv_round_that_none_but_these_can_have_missed_is_not_waited_for,
          2},
-        {test_rdzv_members_that_another_server_kept_go_on, 4},
-        {test_rdzv_members_that_nobody_kept_stop, 2},
+        {test_rdzv_members_that_another_server_kept_go_on, 2},
+        {test_rdzv_members_of_the_round_that_we_know_stop, 2},
         {test_rdzv_member_does_not_outdate_what_others_are_in, 1},
         {test_rdzv_known_member_of_a_later_round_outdates_all, 1},
         {test_rdzv_roll_tells_that_nobody_else_is_missing, 3},
