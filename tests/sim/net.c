@@ -136,12 +136,12 @@ static void to_server(struct sim *s, int conn, struct item *item)
     struct rdzv_event ev = {.conn = conn};
     char addr[32];
     struct node_sim *n = &s->nodes[c->node];
-    net_addr(c->node, n->moves, addr);
+    net_addr(c->node, c->moves, addr);
     switch (item->kind) {
     case ITEM_MSG:
         s->count[SIM_MESSAGES]++;
         if (item->msg.kind == MSG_KIND_join)
-            n->moves_told = n->moves;
+            n->moves_told = c->moves;
         ev.kind = RDZV_MSG;
         ev.msg = &item->msg;
         ev.peer_addr = addr;
@@ -264,6 +264,7 @@ void net_connect(struct sim *s, int node)
     c->used = true;
     c->gen++;
     c->node = node;
+    c->moves = s->nodes[node].moves;
     c->node_open = true;
     c->server_open = c->is_up = false;
     s->nodes[node].conn = i;

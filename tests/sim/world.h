@@ -77,6 +77,7 @@ struct conn {
     bool used;
     uint32_t gen;
     int node;
+    int moves; /* of that, when it was opened: it comes from there */
     bool node_open, server_open;
     bool is_up; /* the node was told so */
     struct pipe pipe[2];
@@ -101,7 +102,7 @@ struct node_sim {
     bool stubborn, spawn_fails;
     bool listens, gets_on;
     int moves;         /* how often its address has changed ... */
-    int moves_told;    /* ... before the last join that the server read */
+    int moves_told;    /* ... when it sent the last join that was read */
     int drained_epoch; /* of the server that an operator had drain it, 0: none;
                           until that server says that it is gone */
     int end_epoch;     /* of the server that told it of the end */
