@@ -34,7 +34,7 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
     a->world_at_us = s->now_us;
     msg_set(a->world.instance, w->instance);
     a->holds = a->spare = true;
-    a->sure = a->has_failed = false;
+    a->over = a->sure = a->has_failed = false;
 }
 
 /* Its place goes to another one, as long as there is one. */
@@ -49,6 +49,13 @@ static void on_set_aside(struct step *s, const struct msg_waiting *w)
                "this node is set aside for %lld s: %s; it is taken before that "
                "only if too few nodes are left",
                (long long)((w->aside_ms + 999) / 1000), why);
+}
+
+static void take_end_of_round(struct agent *a, const struct msg_waiting *w)
+{
+    a->over |= w->over != 0 && a->holds && !a->spare &&
+               w->round == a->world.round &&
+               strcmp(w->instance, a->world.instance) == 0;
 }
 
 static void on_waiting(struct step *s, const struct msg_waiting *w)
@@ -72,6 +79,7 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
                 (long long)w->max, w->max == 1 ? "" : "s");
         return;
     }
+    take_end_of_round(s->a, w);
     const char *loopback =
         s->a->conf.loopback
             ? "; the endpoint is loopback, where no other machine comes"
@@ -112,7 +120,7 @@ static void on_world(struct step *s, const struct msg_world *w)
     a->ended.n = 0;
     a->rough = false;
     a->holds = true;
-    a->spare = false;
+    a->over = a->spare = false;
     a->sure = s->now_us < a->lease_until_us;
     a->has_failed = false;
     a->killed = false;

@@ -164,6 +164,7 @@ struct agent {
     enum agent_work work;
     bool holds; /* `world` is a round that this node was in, or ... */
     bool spare; /* ... that runs without it, as the server said */
+    bool over;  /* and none of its workers is left anywhere */
     bool sure;  /* the lease was never over since that round began */
     struct msg_world world;
     int64_t world_at_us;    /* when the server told of it */

@@ -83,6 +83,7 @@ static void send_join(struct step *s)
         m.join.roll = a->world.roll;
         m.join.restarts = a->world.restarts;
         m.join.state = state_of(a);
+        m.join.over = a->over;
         m.join.sure = a->sure;
         m.join.recent = a->world.recent;
         m.join.recent_ms = mono_min(held_ms, AGE_MS_MAX);

@@ -143,6 +143,7 @@ void join_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
     run->born_us = born_us(r, j);
     run->round = j->round;
     run->rebuilt = true;
+    run->was_over = false;
     run->anchor = ANCHOR_NONE;
     run->ready_members = run->confirmed = 0;
     run->group_world = (int)j->group_world;
@@ -207,6 +208,7 @@ void join_fill_hole(struct rdzv *r,
     run->sealed_us =
         mono_min(run->sealed_us, r->now_us - j->recent_ms * MONO_MS);
     take_anchor(run, j);
+    run->was_over |= j->over != 0;
     round_call_roll(r, run);
     note(r, NOTE_back, run, n->name, "%d more to come", run->holes);
     bool runs = j->sure && j->state == MSG_STATE_RUNNING;

@@ -141,6 +141,8 @@ struct run {
     int64_t round;      /* the last one sealed, 0: none */
     int64_t passed;     /* the highest one of other instances, of which nodes
                            here may still say something */
+    bool was_over;      /* a server before us knew that all its workers are
+                           dead, also those of nodes that do not come */
     bool rebuilt;       /* it was sealed by a server that is no more ... */
     enum anchor anchor; /* ... and what is known of later rounds of that */
     int ready_members;  /* of it, that came ready for the next one */

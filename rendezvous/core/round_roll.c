@@ -38,10 +38,10 @@ static bool are_the_only_ones(const struct run *run)
 }
 
 /*
- * While members are missing, they may run the last known round. Where all are
- * here, but all were ready, there may be one more round; since not all of its
- * members have confirmed it, only short leases are out. Where nothing is sure,
- * there may be any.
+ * While members are missing, they may run the last known round, unless it was
+ * over for good. Where they do not, or all are here, but all were ready, there
+ * may be one more round; since not all of its members have confirmed it, only
+ * short leases are out. Where nothing is sure, there may be any.
  */
 int64_t round_known_at_us(const struct run *run)
 {
@@ -52,7 +52,7 @@ int64_t round_known_at_us(const struct run *run)
         return 0;
     if (run->anchor == ANCHOR_NONE)
         return mono_after(run->rebuilt_at_us, round_foreign_lease_us(run));
-    if (run->holes > 0)
+    if (run->holes > 0 && !run->was_over)
         lease_us = longest_lease_us(run);
     return mono_after(run->rebuilt_at_us, lease_us + RECONNECT_US);
 }

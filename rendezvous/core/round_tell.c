@@ -107,6 +107,9 @@ fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
     m->waiting.max = run->nodes_max;
     m->waiting.left_ms = mono_ms_until(r->now_us, until_us);
     m->waiting.since_ms = mono_ms_until(run->gather_since_us, r->now_us);
+    m->waiting.over = run->state == RUN_GATHER && run->round > 0;
+    m->waiting.round = run->round;
+    msg_set(m->waiting.instance, run->instance);
     round_list_waiting(r, run, m->waiting.names, sizeof(m->waiting.names));
 }
 
@@ -121,9 +124,7 @@ void round_send_waiting(struct rdzv *r,
     if (n->state == NODE_SPARE || n->state == NODE_ASIDE) {
         m.waiting.spare = 1;
         m.waiting.struck = strikes_of(run, n);
-        msg_set(m.waiting.instance, run->instance);
         m.waiting.instance_ms = instance_ms(r, run);
-        m.waiting.round = run->round;
         m.waiting.group_world = run->group_world;
         m.waiting.roll = run->roll;
         m.waiting.restarts = restarts_before(run);

@@ -3,7 +3,8 @@
 /*
  * How long it takes until a round runs again after a failure, with the daemon
  * killed at every point of what follows: at each message that it would read or
- * send. No node is lost; so nobody is waited for who does not come.
+ * send. No node is lost; so nobody is waited for who does not come. And how
+ * long where one had been lost before, which was known.
  */
 #include <check.h>
 #include <stdio.h>
@@ -68,10 +69,34 @@ START_TEST(test_sim_round_runs_soon_though_the_daemon_dies_at_any_point)
 }
 END_TEST
 
+/* A node is lost, the other one waits for a replacement, and the daemon dies.
+ * The next one knows from who waits that nobody runs that round: it waits for a
+ * lease and 5 s, not for the 10 s of reconnect_timeout and 5 s. */
+START_TEST(test_sim_node_known_to_be_lost_is_not_waited_for_again)
+{
+    struct sim_conf conf = story_conf(2, 2, 0);
+    struct sim *s = story_new(&conf, 2);
+    story_until(s, 2000);
+    sim_kill(s, 1);
+    story_until(s, 3000);
+    story_check(s, sim_workers(s, 0) == 0, "the other one waits");
+    sim_server_kill(s);
+    sim_server_start(s);
+    (void)sim_launch(s);
+    story_until(s, 8500);
+    story_check(s, sim_workers(s, 0) == 0, "a round may have been missed");
+    story_until(s, 9500);
+    story_check(s, sim_workers(s, 0) == 2 && sim_workers(s, 2) == 2,
+                "both run");
+    sim_del(s);
+}
+END_TEST
+
 int main(void)
 {
     const struct story_test tests[] = {
         {test_sim_round_runs_soon_though_the_daemon_dies_at_any_point, CASES},
+        {test_sim_node_known_to_be_lost_is_not_waited_for_again, 1},
     };
     return story_main("seal", "sim", tests, STORY_LEN(tests));
 }

@@ -303,6 +303,28 @@ START_TEST(test_agent_spare_tells_the_next_server_of_the_round)
 }
 END_TEST
 
+/* Only of the round that it holds, and until the next one. */
+START_TEST(test_agent_tells_the_next_server_that_its_round_was_over)
+{
+    struct msg m = {.kind = MSG_KIND_waiting,
+                    .waiting = {.over = 1, .round = _i == 1 ? 2 : 1}};
+    msg_set(m.waiting.instance, _i == 2 ? "other" : "i");
+    run();
+    stop(1);
+    both_die(15);
+    hear(&m);
+    link_down(false);
+    link_up();
+    ck_assert_int_eq(joined.join.over, _i == 0);
+    lease(0, 800);
+    world("i", 2);
+    link_down(false);
+    link_up();
+    ck_assert_int_eq(joined.join.round, 2);
+    ck_assert_int_eq(joined.join.over, 0);
+}
+END_TEST
+
 /* -- patience -------------------------------------------------------------- */
 
 /* Tries until it gives up; the tries are refused, or time out after 3 s. */
@@ -398,6 +420,8 @@ static void add_tests(TCase *t)
     };
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(t, tests[i]);
+    tcase_add_loop_test(
+        t, test_agent_tells_the_next_server_that_its_round_was_over, 0, 3);
     tcase_add_loop_test(t, test_agent_says_again_what_the_server_must_know, 0,
                         5);
 }

@@ -104,6 +104,48 @@ START_TEST(
 }
 END_TEST
 
+/* Found by reading traces: a node was lost, and the others waited for another
+ * one, when the daemon died. The next one waited for the lost one's lease,
+ * which was a long one, though it was known that none of its workers was left.
+ */
+START_TEST(test_rdzv_round_that_was_over_is_not_waited_for_long)
+{
+    run_two(2, 2);
+    struct msg_world w = last[0].world;
+    closed(1, true);
+    ready(0, 1);
+    ck_assert(told(0, "waiting"));
+    ck_assert_int_eq(last[0].waiting.over, 1);
+    ck_assert_int_eq(last[0].waiting.round, 1);
+    ck_assert_str_eq(last[0].waiting.instance, w.instance);
+    new_server();
+    struct msg m = holds(0, &w, MSG_STATE_READY);
+    m.join.over = _i != 0;
+    m.join.sure = _i != 2; /* any number of rounds may have been sealed */
+    say(0, &m);
+    ready(0, 1);
+    join(3);
+    int64_t began_us = now_us;
+    for (int i = 1; !told(0, "world") && i < 100; i++) {
+        now_us += HEARTBEAT / 2;
+        beat_of(0, i, i - 1, 1);
+        beat_of(3, i, i - 1, 0);
+        tick(0);
+    }
+    ck_assert(told(0, "world") && told(3, "world"));
+    ck_assert_int_eq((now_us - began_us) / MONO_S, _i == 1 ? 6 : 35);
+    ck_assert_int_eq(last[0].world.round, 3);
+}
+END_TEST
+
+/* Who waits for a first round is told of none. */
+START_TEST(test_rdzv_no_round_is_over_before_the_first)
+{
+    join(0);
+    ck_assert_int_eq(last[0].waiting.over, 0);
+}
+END_TEST
+
 /* The server died while it sealed round 2, which one of two nodes had heard of:
  * whichever comes first, its roll tells that the other one is missing, and not
  * somebody else. */
@@ -359,6 +401,8 @@ int main(void)
         {test_rdzv_members_of_the_round_that_we_know_stop, 2},
         {test_rdzv_member_does_not_outdate_what_others_are_in, 1},
         {test_rdzv_known_member_of_a_later_round_outdates_all, 1},
+        {test_rdzv_round_that_was_over_is_not_waited_for_long, 3},
+        {test_rdzv_no_round_is_over_before_the_first, 1},
         {test_rdzv_roll_tells_that_nobody_else_is_missing, 3},
     };
     return hand_main("rdzv_rebuild", tests, HAND_LEN(tests));
