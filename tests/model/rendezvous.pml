@@ -17,8 +17,9 @@
  *   - a lease whose time is over at the server is void wherever it is (gen).
  *
  * Left out: spares beyond nodes_max, last call (but as an event), beats on a
- * link that works, refunds, the weight of failures, the roll of a round, who
- * knows that it was over, and two instances that meet (tests/sim does that, NEWCOMERS=1).
+ * link that works, refunds, the weight of failures, the roll of a round,
+ * that it is known to be over, and two instances that meet (tests/sim does that,
+ * NEWCOMERS=1).
  *
  * What holds: the assertions in seal(), charge() and spawn(). At the end, when
  * nothing can happen any more, settled() must hold: a round runs on every live
