@@ -130,6 +130,13 @@ static void run_for(int ms)
         turn();
 }
 
+/* Until so many are there: machines differ in how long that takes. */
+static void until_count(int n)
+{
+    while (httpd_count(httpd) != n)
+        turn();
+}
+
 /* -- a client -------------------------------------------------------------- */
 
 static int say(const char *bytes)
@@ -208,8 +215,7 @@ START_TEST(test_httpd_answers_once)
     if (talks[_i].half_close)
         ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
     is_answered(fd, talks[_i].status, talks[_i].body);
-    run_for(20);
-    ck_assert_int_eq(httpd_count(httpd), 0);
+    until_count(0);
     ck_assert_int_eq(refused, 0);
 }
 END_TEST
@@ -260,13 +266,12 @@ START_TEST(test_httpd_large_answer)
                      (long)(BIG + http_head(line, 200, "text/plain", BIG)));
     run_for(1200); /* it took its share of that second */
     int stops = say("GET /big HTTP/1.0\r\n\r\n");
-    run_for(100);
-    ck_assert_int_eq(httpd_count(httpd), 1);
+    until_count(1);
     /* Two such answers at a time are more than there is room for. */
     run_for(1100);
     is_answered(say("GET /big HTTP/1.0\r\n\r\n"), "HTTP/1.1 503 ", NULL);
     is_answered(say("GET / HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 ", "hello\n");
-    run_for(4200);
+    run_for(4300);
     ck_assert_int_eq(httpd_count(httpd), 0);
     is_answered(say("GET /big HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 ", NULL);
     ck_assert_int_eq(close(stops), 0);
@@ -279,9 +284,8 @@ START_TEST(test_httpd_full_table)
     int idle[PLACES];
     for (int i = 0; i < PLACES; i++) {
         idle[i] = say("GET");
-        run_for(10);
+        until_count(i + 1);
     }
-    ck_assert_int_eq(httpd_count(httpd), PLACES);
     for (int i = 0; i < 20; i++)
         is_answered(say("GET / HTTP/1.0\r\n\r\n"), "HTTP/1.1 503 ", NULL);
     ck_assert_int_eq(told[503], 20);
@@ -293,8 +297,7 @@ START_TEST(test_httpd_full_table)
     ck_assert_int_eq(errno, EAGAIN);
     for (int i = 0; i < PLACES; i++)
         ck_assert_int_eq(close(idle[i]), 0);
-    run_for(20);
-    ck_assert_int_eq(httpd_count(httpd), 0);
+    until_count(0);
 }
 END_TEST
 
@@ -351,8 +354,9 @@ START_TEST(test_httpd_closes_with_everything_open)
 {
     int fds[3] = {say("GET"), say("GET /big HTTP/1.0\r\n\r\n"),
                   say("GET / HTTP/1.0\r\n\r\n")};
-    run_for(50);
-    ck_assert_int_ge(httpd_count(httpd), 2);
+    until_count(3);
+    while (told[200] < 2)
+        turn();
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(close(fds[i]), 0);
 }

@@ -528,8 +528,6 @@ int main(void)
                    test_server_reads_whom_it_has_accepted_before_it_makes_room);
     tcase_add_test(tc, test_server_answers_a_beat_between_strangers);
     tcase_add_test(tc, test_server_reads_no_more_of_a_stranger_than_a_join);
-    tcase_add_test(tc, test_server_without_descriptors_lets_strangers_go);
-    tcase_add_test(tc, test_server_hands_over_who_may_want_the_store);
     tcase_add_test(tc, test_server_whose_last_node_left_is_idle);
     tcase_add_test(tc, test_server_closes_with_everything_open);
     suite_add_tcase(suite, tc);
@@ -537,6 +535,8 @@ int main(void)
     tcase_set_tags(limits, "setrlimit");
     tcase_add_checked_fixture(limits, setup, teardown);
     tcase_add_test(limits, test_server_with_few_descriptors_says_so);
+    tcase_add_test(limits, test_server_without_descriptors_lets_strangers_go);
+    tcase_add_test(limits, test_server_hands_over_who_may_want_the_store);
     suite_add_tcase(suite, limits);
     return suite_run(suite);
 }

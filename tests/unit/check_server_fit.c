@@ -125,7 +125,10 @@ int main(void)
     tcase_add_loop_test(tc, test_fit_gives_what_there_is_room_for, 0, FITS_LEN);
     tcase_add_test(tc, test_fit_promises_no_more_descriptors_than_there_are);
     tcase_add_test(tc, test_fit_limits_one_source_to_its_share);
-    tcase_add_test(tc, test_fit_raises_the_limit_of_open_files);
     suite_add_tcase(s, tc);
+    TCase *limits = tcase_create("limits");
+    tcase_set_tags(limits, "fast setrlimit");
+    tcase_add_test(limits, test_fit_raises_the_limit_of_open_files);
+    suite_add_tcase(s, limits);
     return suite_run(s);
 }
