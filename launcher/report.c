@@ -62,8 +62,8 @@ void report_note(const struct conf *conf,
         log_info("round %lld is over: %s", (long long)n->round, n->text);
         return;
     case NOTE_link_lost:
-        log_warnx("the connection to the rendezvous is lost (%s); workers run "
-                  "on, trying again",
+        log_warnx("the connection to the rendezvous is lost: %s; trying "
+                  "again",
                   n->text);
         return;
     case NOTE_link_back:
@@ -79,12 +79,8 @@ void report_note(const struct conf *conf,
         log_warnx("killing workers that did not go: %s", n->text);
         return;
     case NOTE_drained:
-        log_info("%s: asking this node's workers to stop; a signal kills them",
-                 n->text);
-        return;
     case NOTE_leaving:
-        log_info("%s: stopping this node's workers; once more kills them",
-                 n->text);
+        log_info("%s", n->text);
         return;
     default: /* the others are the server's, or for debugging */
         return;
