@@ -81,11 +81,14 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
         agent_note(
             s, NOTE_wait,
             "%lld of the %lld nodes that are needed are here (%s), after "
-            "%lld s; %lld missing: start ddprun there with the same line; "
+            "%lld s; %lld missing: start ddprun there with the same line%s; "
             "where it runs, it says what keeps it away%s; giving up in %lld s",
             (long long)w->have, (long long)w->min, w->names,
-            (long long)(w->since_ms / 1000), (long long)missing, loopback,
-            (long long)(w->left_ms / 1000));
+            (long long)(w->since_ms / 1000), (long long)missing,
+            strcmp(s->a->conf.join.backend, "static") == 0
+                ? ", but its own --node_rank"
+                : "",
+            loopback, (long long)(w->left_ms / 1000));
     else if (w->last_call && w->left_ms > 0)
         agent_note(
             s, NOTE_wait,
@@ -304,7 +307,7 @@ static void on_signal(struct step *s, int signo)
     agent_note(
         s, NOTE_leaving, "signal %d (SIG%s)%s", signo, agent_signal_name(signo),
         a->alive > 0 ? ": stopping this node's workers; once more kills them"
-                     : "");
+                     : ": leaving");
     agent_send_leave(s);
     agent_go(s, 128 + signo, signo);
 }
