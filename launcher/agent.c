@@ -89,12 +89,15 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
         agent_note(
             s, NOTE_wait,
             "%lld of the %lld nodes that are needed are here (%s), after "
-            "%lld s; %lld missing: start ddprun there with the same line; "
+            "%lld s; %lld missing: start ddprun there with the same line%s; "
             "where it runs, it says what keeps it away%s; giving up in %lld s",
             (long long)w->have, (long long)w->min, w->names,
-            (long long)(w->since_ms / 1000), (long long)missing, loopback,
-            (long long)(w->left_ms / 1000));
-    else if (w->last_call)
+            (long long)(w->since_ms / 1000), (long long)missing,
+            strcmp(s->a->conf.join.backend, "static") == 0
+                ? ", but its own --node_rank"
+                : "",
+            loopback, (long long)(w->left_ms / 1000));
+    else if (w->last_call && w->left_ms > 0)
         agent_note(
             s, NOTE_wait,
             "%lld node%s here (%s), enough; waiting %lld s more for up to "
@@ -187,7 +190,10 @@ static void on_drain(struct step *s, const struct msg_drain *drain)
     a->verdict.status = ddp_code_exit(DDP_E_DRAINED);
     msg_set(a->verdict.text, drain->text);
     a->leave = (struct msg_leave){.all = 0, .signal = 0};
-    agent_note(s, NOTE_drained, "%s", drain->text);
+    agent_note(s, NOTE_drained, "%s%s", drain->text,
+               a->alive > 0
+                   ? ": asking this node's workers to stop; a signal kills them"
+                   : "");
     agent_send_leave(s);
     if (a->alive == 0)
         agent_finish(s);
@@ -319,8 +325,10 @@ static void on_signal(struct step *s, int signo)
     a->farewell_at_us = farewell_us;
     a->leave.all = signo == SIGINT || signo == SIGQUIT;
     a->leave.signal = signo;
-    agent_note(s, NOTE_leaving, "signal %d (SIG%s)", signo,
-               agent_signal_name(signo));
+    agent_note(
+        s, NOTE_leaving, "signal %d (SIG%s)%s", signo, agent_signal_name(signo),
+        a->alive > 0 ? ": stopping this node's workers; once more kills them"
+                     : ": leaving");
     agent_send_leave(s);
     agent_go(s, 128 + signo, signo);
 }

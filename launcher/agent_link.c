@@ -246,7 +246,8 @@ void agent_link_lost(struct step *s, bool refused, const char *why)
     if (worked) {
         a->down_since_us = s->now_us;
         a->complain_at_us = mono_after(s->now_us, COMPLAIN_FIRST_US);
-        agent_note(s, NOTE_link_lost, "%s", why);
+        agent_note(s, NOTE_link_lost, "%s%s", why,
+                   a->work == AGENT_RUNNING ? "; workers run on" : "");
     }
     if (!needs_link(a))
         return;

@@ -164,9 +164,16 @@ void agent_spawn(struct step *s)
     else
         (void)snprintf(ranks, sizeof(ranks), "rank %lld",
                        (long long)w->base_rank);
-    agent_note(s, NOTE_spawn, "%s of %lld, node %lld of %lld", ranks,
+    char used[64] = "", most[32] = "";
+    if (a->conf.join.window_ms == 0)
+        (void)snprintf(most, sizeof(most), " of %lld",
+                       (long long)a->conf.join.max_restarts);
+    if (w->restarts > 0)
+        (void)snprintf(used, sizeof(used), "; restarts used %lld%s",
+                       (long long)w->restarts, most);
+    agent_note(s, NOTE_spawn, "%s of %lld, node %lld of %lld%s", ranks,
                (long long)w->world_size, (long long)w->group_rank,
-               (long long)w->group_world);
+               (long long)w->group_world, used);
     struct agent_action action = {.kind = AGENT_SPAWN, .world = w};
     agent_emit(s, &action);
 }

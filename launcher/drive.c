@@ -207,7 +207,7 @@ static void act(void *ctx, const struct agent_action *a)
             sweep_hard(&d->sweep);
         return;
     case AGENT_NOTE:
-        report_note(d->conf, a->note, mono_now_us() - d->start_us, d->debug);
+        report_note(d->conf, a->note, &d->journal, d->debug);
         journal_note(&d->journal, a->note, mono_now_us());
         return;
     case AGENT_EXIT:

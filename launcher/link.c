@@ -179,6 +179,10 @@ static void start_server(struct link *l, int fd)
     l->port = addr_fd_port(fd);
     if (helper_start(&l->server, &fds, run_server, &args, &err) != 0)
         log_warnx("%s", err.text);
+    else if (l->foreign)
+        log_info("nobody serves the rendezvous at %s port %d any more: this "
+                 "launcher does from now on",
+                 l->conf->endpoint_host, l->port);
     l->served = true;
     (void)close(fd); /* the server has it */
 }

@@ -104,7 +104,7 @@ static bool tell_missing(struct logfile *f)
     int64_t size = f->size;
     if (write_all(f, text, (size_t)n) == (size_t)n) {
         f->missing = 0;
-        f->told = f->cut = false;
+        f->cut = false;
         return true;
     }
     f->size = size; /* half a mark is no mark */
@@ -158,6 +158,7 @@ bool logfile_put(struct logfile *f, const char *data, size_t len)
             return false;
         }
     }
+    f->told = false; /* not before: where nothing marks a gap, none is tried */
     return true;
 }
 

@@ -28,9 +28,24 @@ static bool is_of_workers(enum note_kind kind)
            kind == NOTE_stopping;
 }
 
+/* Whether the round is over for what a line about this node's own worker has
+ * just told (cause_describe() in rendezvous/core). */
+static bool is_told(const struct journal *j, const char *why)
+{
+    char own[192];
+    if (j->last.pid <= 0)
+        return false;
+    bool killed = j->last.signal != 0;
+    (void)snprintf(own, sizeof(own), "rank %lld on %s %s %d",
+                   (long long)j->base_rank + j->last.local_rank, j->node,
+                   killed ? "was killed by signal" : "ended with exit code",
+                   killed ? j->last.signal : j->last.code);
+    return strcmp(own, why) == 0;
+}
+
 void report_note(const struct conf *conf,
                  const struct note *n,
-                 int64_t up_us,
+                 const struct journal *j,
                  bool debug)
 {
     char line[1024];
@@ -45,7 +60,7 @@ void report_note(const struct conf *conf,
         log_warnx("%s", n->text);
         return;
     case NOTE_wait:
-        if (n->round > 0 || up_us >= WAIT_WORTH_US)
+        if (n->round > 0 || mono_now_us() - j->start_us >= WAIT_WORTH_US)
             log_info("waiting: %s", n->text);
         return;
     case NOTE_spawn:
@@ -59,11 +74,12 @@ void report_note(const struct conf *conf,
                       : "");
         return;
     case NOTE_stopping:
-        log_info("round %lld is over: %s", (long long)n->round, n->text);
+        if (!is_told(j, n->text))
+            log_info("round %lld is over: %s", (long long)n->round, n->text);
         return;
     case NOTE_link_lost:
-        log_warnx("the connection to the rendezvous is lost (%s); workers run "
-                  "on, trying again",
+        log_warnx("the connection to the rendezvous is lost: %s; trying "
+                  "again",
                   n->text);
         return;
     case NOTE_link_back:
@@ -79,12 +95,8 @@ void report_note(const struct conf *conf,
         log_warnx("killing workers that did not go: %s", n->text);
         return;
     case NOTE_drained:
-        log_info("%s: asking this node's workers to stop; a signal kills them",
-                 n->text);
-        return;
     case NOTE_leaving:
-        log_info("%s: stopping this node's workers; once more kills them",
-                 n->text);
+        log_info("%s", n->text);
         return;
     default: /* the others are the server's, or for debugging */
         return;

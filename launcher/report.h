@@ -12,11 +12,11 @@
 #include "launcher/conf.h"
 #include "launcher/journal.h"
 
-/* Tells of a note of the agent's, if it is for the user. `up_us` is how long
- * the launcher has been running. */
+/* Tells of a note of the agent's, if it is for the user, and not what `j` has
+ * been told already. */
 void report_note(const struct conf *conf,
                  const struct note *n,
-                 int64_t up_us,
+                 const struct journal *j,
                  bool debug);
 
 /* The end: nothing where all went well at the first try. `logs` is the folder

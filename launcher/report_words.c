@@ -45,6 +45,20 @@ static void trim(char *line)
     line[len] = '\0';
 }
 
+/* What is compared of a line. PyTorch's excepthook (2.2 and newer, in
+ * torch/distributed/distributed_c10d.py) writes "[rank5]: " before each. */
+static const char *bare(char *line)
+{
+    trim(line);
+    size_t digits = 0;
+    if (strncmp(line, "[rank", 5) == 0)
+        digits = strspn(line + 5, "0123456789");
+    if (digits == 0 || strncmp(line + 5 + digits, "]:", 2) != 0)
+        return line;
+    line += 5 + digits + 2;
+    return *line == ' ' ? line + 1 : line;
+}
+
 /* Whether all lines of `part` are in `whole`, in order; but for a traceback's
  * heading, below which a tail may well begin. */
 static bool is_within(const char *part, const char *whole)
@@ -52,13 +66,11 @@ static bool is_within(const char *part, const char *whole)
     char wanted[1024], line[1024];
     while (next_line(&part, wanted, sizeof(wanted))) {
         bool found = false;
-        trim(wanted);
-        if (wanted[0] == '\0' || strcmp(wanted, HEADING) == 0)
+        const char *text = bare(wanted);
+        if (text[0] == '\0' || strcmp(text, HEADING) == 0)
             continue;
-        while (!found && next_line(&whole, line, sizeof(line))) {
-            trim(line);
-            found = strcmp(wanted, line) == 0;
-        }
+        while (!found && next_line(&whole, line, sizeof(line)))
+            found = strcmp(text, bare(line)) == 0;
         if (!found)
             return false;
     }

@@ -17,7 +17,8 @@ enum words {
 
 /*
  * Compares them line by line, in order, as they are shown: without what speaks
- * to a terminal and without blanks at the end. Between two lines of a traceback
+ * to a terminal, without the rank that PyTorch writes before each line, and
+ * without blanks at the end. Between two lines of a traceback
  * there may be others in the tail: Python shows there also who called @record's
  * function. "" is in anything.
  */

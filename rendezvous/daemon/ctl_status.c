@@ -203,7 +203,7 @@ static void describe_away(const struct ctl_status *s,
     ctl_clean(&s->view.style, err->text, clean, sizeof(clean));
     ctl_span((double)(mono_now_us() - since_us) / (double)MONO_S, span);
     (void)snprintf(news, size, /* may be cut */
-                   "%s does not answer for %s, trying on: %s", s->view.where,
+                   "%s has not answered for %s, trying on: %s", s->view.where,
                    span, clean);
     ctl_fit_end(&s->view.style, news, size - 1, s->view.style.width);
     (void)strncat(news, "\n", size - strlen(news) - 1); /* has room */

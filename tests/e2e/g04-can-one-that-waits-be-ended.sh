@@ -12,6 +12,8 @@ node it --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" "$WORKER" hold
 wait_listener "$port"
 kill -INT "$(pid_of it)"
 ends_with 130 it 2
+has 'signal 2 (SIGINT): leaving$' it.err
+has_not "this node's workers" it.err # there are none
 LOGLEVEL=debug node it --nnodes=2 --rdzv_conf=is_host=0 \
     --rdzv_endpoint="127.0.0.1:$port" "$WORKER" hold
 wait_for connecting it.err

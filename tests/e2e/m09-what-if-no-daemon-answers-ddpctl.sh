@@ -83,11 +83,11 @@ background w "$DDPCTL" --endpoint="127.0.0.1:$port" status --watch=0.1
 wait_lines 2 '^nothing runs' w.out
 kill -KILL "$(pid_of one)"
 ends_with 137 one
-wait_for 'does not answer for 0 s, trying on: Connection refused' w.out
+wait_for 'has not answered for 0 s, trying on: Connection refused' w.out
 : >one.err
 daemon two "$port"
 sleep 0.3
-lines 1 'does not answer' w.out
+lines 1 'has not answered' w.out
 before=$(grep -c '^nothing runs' w.out)
 wait_lines $((before + 2)) '^nothing runs' w.out
 kill -INT "$(pid_of w)"

@@ -136,3 +136,6 @@ lines 1 '"succeeded": true' it.out
 launch 0 --report=none/x --events=none/x true
 has 'cannot write the report to none/x: No such file' it.err
 has 'cannot write to none/x: No such file' it.err
+# Of a full disk once, not with each event.
+launch 0 --events=/dev/full true
+lines 1 'cannot write to /dev/full: No space left' it.err

@@ -124,6 +124,25 @@ START_TEST(test_logfile_of_events_may_be_a_pipe)
 }
 END_TEST
 
+/* No gap is marked in a file of events, and that it is full is no news with
+ * each of them. */
+START_TEST(test_logfile_of_events_that_is_full_is_told_once)
+{
+    f = (struct logfile){.fd = -1, .append = true, .path = strdup("/dev/full")};
+    ck_assert(!logfile_put(&f, "one\n", 4));
+    f.told = true;
+    ck_assert(!logfile_put(&f, "two\n", 4));
+    ck_assert(f.told);
+    logfile_close(&f);
+    f = (struct logfile){.fd = -1, .append = true, .path = strdup("log")};
+    f.missing = 8;
+    f.told = true;
+    ck_assert(logfile_put(&f, "three\n", 6));
+    ck_assert(!f.told);
+    ck_assert_int_eq(size_of("log"), 6);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("logfile");
@@ -136,6 +155,7 @@ int main(void)
     tcase_add_test(tc,
                    test_logfile_that_cannot_be_opened_counts_and_tries_again);
     tcase_add_test(tc, test_logfile_of_events_may_be_a_pipe);
+    tcase_add_test(tc, test_logfile_of_events_that_is_full_is_told_once);
     suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

@@ -13,6 +13,7 @@
 #define TOP   "  File \"train.py\", line 12, in <module>\n    main()\n"
 #define RECO  "  File \"x/errors.py\", line 346, in wrapper\n    return f(*a)\n"
 #define FRAME "  File \"train.py\", line 9, in main\n    step(batch)\n"
+#define R     "[rank13]: "
 #define ERROR "ValueError: no such shard\n"
 
 static const struct {
@@ -27,6 +28,12 @@ static const struct {
      WORDS_TAIL_ONLY},
     {HEAD TOP RECO FRAME "\033[1mValueError\033[0m: no such shard\r\n",
      HEAD RECO FRAME ERROR, WORDS_TAIL_ONLY},
+    /* As a newer PyTorch writes it, of which an empty line has the rank too. */
+    {R HEAD R "  File \"train.py\", line 9, in main\n" R "    step(batch)\n" R
+              "\n" R ERROR,
+     HEAD FRAME "\n" ERROR, WORDS_TAIL_ONLY},
+    {R "    step(batch)\n" R ERROR, HEAD RECO FRAME ERROR, WORDS_TRACE_ONLY},
+    {"[rank5] " HEAD "[rank5] " ERROR, HEAD ERROR, WORDS_BOTH},
     /* One error that came of another. */
     {HEAD FRAME "KeyError: 5\n\nDuring handling:\n\n" HEAD TOP RECO ERROR,
      HEAD FRAME "KeyError: 5\n\nDuring handling:\n\n" HEAD RECO ERROR,
