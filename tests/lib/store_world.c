@@ -1,4 +1,5 @@
-/* links: rendezvous/daemon/store_server rendezvous/core/store */
+/* links: rendezvous/daemon/store_server rendezvous/daemon/store_conn */
+/* links: rendezvous/daemon/store_out rendezvous/core/store */
 /* links: rendezvous/core/store_table rendezvous/core/store_wait */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log */
 /* links: rendezvous/base/rng rendezvous/base/buf */
