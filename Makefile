@@ -99,7 +99,7 @@ NET    := $(CONN) $(TLS) $(addprefix rendezvous/net/,addr door handover)
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(addprefix rendezvous/core/,store store_table store_wait) \
 	$(addprefix rendezvous/daemon/,store_server store_conn store_out \
-	store_doors)
+	volley store_doors)
 SERVER := $(CORE) $(addprefix rendezvous/daemon/,server server_fit server_log \
 	lobby slots hush httpd site status metrics helper)
 OPTS   := $(addprefix rendezvous/base/,opts opts_help opts_complete)
