@@ -75,6 +75,8 @@ static void on_conn_closed(uv_handle_t *h)
 
 static void conn_end(struct conn *c, bool reset)
 {
+    if (c->aboard)
+        store_out_land(c->server); /* which may close this one */
     if (c->state != CONN_OPEN)
         return;
     c->state = CONN_CLOSING;

@@ -10,6 +10,7 @@
 #include "rendezvous/base/buf.h"
 #include "rendezvous/core/store.h"
 #include "rendezvous/daemon/store_server.h"
+#include "rendezvous/daemon/volley.h"
 #include "rendezvous/proto/c10d.h"
 
 #define STORE_SERVER_MAGIC 0x53746f72u
@@ -32,11 +33,12 @@ struct conn {
     struct c10d_decoder decoder;
     struct buf in;     /* a request that is not whole */
     struct buf out;    /* replies to be written */
-    struct buf flying; /* replies that libuv writes; empty: none */
+    struct buf flying; /* replies that a volley or libuv writes; or empty */
     size_t held;       /* bytes of the three, as counted in the server */
     bool reads_own;    /* the next bytes go to `in` itself */
     bool overfull;     /* replies were dropped: to be closed */
     bool dirty;
+    bool aboard;       /* a volley has its `flying` and its socket */
     struct conn *next; /* of the dirty ones, or of the free ones */
 };
 
@@ -60,8 +62,13 @@ struct store_server {
     size_t held;
     size_t unsent; /* bytes of the dirty ones' replies */
     unsigned dirty_count;
-    unsigned
-        handles; /* libuv still knows: the listener, `after`, connections */
+    uv_idle_t again; /* runs while a volley is in the air */
+    struct volley *volley;
+    struct volley_shot shots[VOLLEY_MAX];
+    struct conn *aboard[VOLLEY_MAX]; /* whose shots these are */
+    unsigned aboard_count;
+    unsigned handles; /* libuv still knows: `listener`, `after`, `again`,
+                         connections */
     bool closing;
     bool paused; /* a connection waits in libuv for memory */
     struct gate gate;
@@ -123,7 +130,11 @@ void store_conn_feed(struct conn *c, const uint8_t *data, size_t len);
  * of which the socket gets at once what it takes. */
 store_send store_out_keep;
 
-/* Writes what was kept, of all connections. */
+/* Begins to write what was kept, of all connections. */
 void store_out_flush(struct store_server *s);
+
+/* Ends that, so that no socket is in use by another thread. It may close any
+ * connection. */
+void store_out_land(struct store_server *s);
 
 #endif
