@@ -98,7 +98,8 @@ CONN   := $(addprefix rendezvous/net/,conn conn_in conn_out)
 NET    := $(CONN) $(TLS) $(addprefix rendezvous/net/,addr door handover)
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(addprefix rendezvous/core/,store store_table store_wait) \
-	$(addprefix rendezvous/daemon/,store_server store_doors)
+	$(addprefix rendezvous/daemon/,store_server store_conn store_out \
+	volley store_doors)
 SERVER := $(CORE) $(addprefix rendezvous/daemon/,server server_fit server_log \
 	lobby slots hush httpd site status metrics helper)
 OPTS   := $(addprefix rendezvous/base/,opts opts_help opts_complete)

@@ -106,8 +106,8 @@ class Store:
         players = {}
         folder = self.stack.enter_context(tempfile.TemporaryDirectory())
         for c in store.contenders(self.args, pathlib.Path(folder)):
-            if c.label.endswith(" classic") or c.label == "by libuv":
-                continue  # not what torch, or ours, uses by default
+            if c.label.endswith(" classic") or c.label == "floor of 2":
+                continue  # not what torch uses by default; more than a floor
             self.stack.enter_context(c.running())
             torch = "fast" if c.proto == "old" else "new"
             column = self.COLUMNS.get(c.label, torch)
@@ -125,7 +125,7 @@ class Store:
         can = {
             here: c
             for here, c in self.players.items()
-            if trial[0] == "rate" or c.proto != "redis" and c.label != "floor"
+            if trial[0] == "rate" or c.proto != "redis" and not c.is_floor
         }
         if trial not in self.played:
             title = " ".join(map(str, trial))

@@ -1,4 +1,6 @@
-/* links: rendezvous/daemon/store_server rendezvous/core/store */
+/* links: rendezvous/daemon/store_server rendezvous/daemon/store_conn */
+/* links: rendezvous/daemon/store_out rendezvous/daemon/volley */
+/* links: rendezvous/core/store */
 /* links: rendezvous/core/store_table rendezvous/core/store_wait */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log */
 /* links: rendezvous/base/mono rendezvous/base/buf */

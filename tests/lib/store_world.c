@@ -1,7 +1,9 @@
-/* links: rendezvous/daemon/store_server rendezvous/core/store */
+/* links: rendezvous/daemon/store_server rendezvous/daemon/store_conn */
+/* links: rendezvous/daemon/store_out rendezvous/daemon/volley */
+/* links: rendezvous/core/store */
 /* links: rendezvous/core/store_table rendezvous/core/store_wait */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log */
-/* links: rendezvous/base/rng rendezvous/base/buf */
+/* links: rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
 #include "tests/lib/store_world.h"
 
 #include <arpa/inet.h>
@@ -40,6 +42,25 @@ static void on_stop(uv_async_t *async)
     struct world *w = async->data;
     store_server_close(w->server);
     uv_close((uv_handle_t *)async, NULL);
+    uv_close((uv_handle_t *)&w->pause, NULL);
+}
+
+static void on_pause(uv_async_t *async)
+{
+    struct world *w = async->data;
+    (void)sem_post(&w->paused);
+    (void)sem_wait(&w->go);
+}
+
+void world_pause(struct world *w)
+{
+    ck_assert_int_eq(uv_async_send(&w->pause), 0);
+    ck_assert_int_eq(sem_wait(&w->paused), 0);
+}
+
+void world_go_on(struct world *w)
+{
+    ck_assert_int_eq(sem_post(&w->go), 0);
 }
 
 static void *run_loop(void *arg)
@@ -59,7 +80,10 @@ void world_open(struct world *w, const struct store_server_limits *lim)
     ck_assert_int_ge(dup2(w->log_fd, STDERR_FILENO), 0);
     ck_assert_int_eq(uv_loop_init(&w->loop), 0);
     ck_assert_int_eq(uv_async_init(&w->loop, &w->stop, on_stop), 0);
-    w->stop.data = w;
+    ck_assert_int_eq(uv_async_init(&w->loop, &w->pause, on_pause), 0);
+    ck_assert_int_eq(sem_init(&w->paused, 0, 0), 0);
+    ck_assert_int_eq(sem_init(&w->go, 0, 0), 0);
+    w->stop.data = w->pause.data = w;
     ck_assert_int_eq(store_server_open_limited(
                          &w->server, &w->loop, listen_loopback(&w->port),
                          lim != NULL ? lim : &usual, &err),

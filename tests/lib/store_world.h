@@ -6,6 +6,7 @@
 #define STORE_WORLD_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,7 +18,8 @@
 
 struct world {
     uv_loop_t loop;
-    uv_async_t stop;
+    uv_async_t stop, pause;
+    sem_t paused, go;
     struct store_server *server;
     pthread_t thread;
     uint16_t port;
@@ -32,6 +34,11 @@ int listen_loopback(uint16_t *port);
  * nothing is left in its loop. */
 void world_open(struct world *w, const struct store_server_limits *limits);
 void world_close(struct world *w);
+
+/* The server does nothing from the one to the other: then it finds at once what
+ * came meanwhile. */
+void world_pause(struct world *w);
+void world_go_on(struct world *w);
 
 /* How many lines of the log have `what` in them. */
 int log_lines(const struct world *w, const char *what);

@@ -305,6 +305,73 @@ START_TEST(test_close_with_open_connections)
 }
 END_TEST
 
+/* -- crowds ---------------------------------------------------------------- */
+
+/* The answer to OLD_ADD, which adds five: how many have asked. */
+static int times_of(const uint8_t *sum)
+{
+    return (sum[0] | sum[1] << 8) / 5;
+}
+
+/* Two answers, and behind them the end if it is to come. */
+static void expect_two_sums(int fd, bool end)
+{
+    uint8_t sum[16];
+    for (size_t have = 0; have < sizeof(sum);) {
+        ck_assert_msg(readable(fd, WAIT_MS), "no answer");
+        ssize_t n = recv(fd, sum + have, sizeof(sum) - have, 0);
+        ck_assert_int_gt(n, 0);
+        have += (size_t)n;
+    }
+    ck_assert_int_lt(times_of(sum), times_of(sum + 8));
+    if (end)
+        expect_closed(fd);
+}
+
+/*
+ * All ask at once, round after round; some are gone before they are answered,
+ * some have sent their end already and are answered all the same. With threads
+ * that help to send, and without.
+ */
+START_TEST(test_crowd_is_answered_while_some_go)
+{
+    enum {
+        N = 150,
+        ROUNDS = 40
+    };
+    struct world w;
+    struct store_server_limits lim = store_server_limits_default();
+    int fd[N];
+    lim.hand = _i == 1;
+    world_open(&w, &lim);
+    for (int i = 0; i < N; i++)
+        fd[i] = dial(w.port);
+    for (int round = 0; round < ROUNDS; round++) {
+        world_pause(&w);
+        for (int i = 0; i < N; i++) {
+            for (int n = 0; n < 2; n++)
+                send_bytes(fd[i], OLD_ADD, sizeof(OLD_ADD) - 1);
+            if ((i + round) % 8 == 0)
+                ck_assert_int_eq(shutdown(fd[i], SHUT_WR), 0);
+            if ((i + round) % 8 == 1)
+                vanish(fd[i]);
+        }
+        world_go_on(&w);
+        for (int i = 0; i < N; i++) {
+            int fate = (i + round) % 8;
+            if (fate != 1)
+                expect_two_sums(fd[i], fate == 0);
+            if (fate <= 1)
+                fd[i] = dial(w.port);
+        }
+    }
+    expect_service(w.port);
+    for (int i = 0; i < N; i++)
+        (void)close(fd[i]);
+    world_close(&w);
+}
+END_TEST
+
 /* -- life ------------------------------------------------------------------ */
 
 /* A descriptor that is no socket is an error, and nothing is left of it. */
@@ -374,7 +441,7 @@ START_TEST(test_main_serves_a_crowd)
         uint8_t sum[8];
         ck_assert(readable(fd[i], WAIT_MS));
         ck_assert_int_eq(recv(fd[i], sum, 8, MSG_WAITALL), 8);
-        int times = (sum[0] | sum[1] << 8) / 5;
+        int times = times_of(sum);
         ck_assert(times >= 1 && times <= N && !seen[times]);
         seen[times] = true;
         (void)close(fd[i]);
@@ -399,6 +466,9 @@ int main(void)
     tcase_add_test(t, test_two_hundred_wait_and_are_woken_once);
     tcase_add_test(t, test_clients_that_vanish_cost_nothing);
     tcase_add_test(t, test_close_with_open_connections);
+    suite_add_tcase(s, t);
+    t = tcase_create("crowds");
+    tcase_add_loop_test(t, test_crowd_is_answered_while_some_go, 0, 2);
     suite_add_tcase(s, t);
     t = tcase_create("life");
     tcase_add_test(t, test_open_on_what_is_no_socket_fails);

@@ -124,6 +124,14 @@ static int64_t server_cpu_ns(void)
     return sum;
 }
 
+/* Of the generator itself: near THREADS CPUs, it is what limits. */
+static int64_t own_cpu_ns(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); /* cannot fail */
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 static long server_pss_kb(void)
 {
     char path[64], line[256];
@@ -390,10 +398,12 @@ static void rate(const char *op, int count, size_t bytes, int ms)
     }
     sleep_ms(WARM_MS);
     int64_t cpu_ns = server_cpu_ns(), from_ns = now_ns();
+    int64_t own_ns = own_cpu_ns();
     counting = true;
     sleep_ms(ms);
     counting = false;
     cpu_ns = server_cpu_ns() - cpu_ns;
+    own_ns = own_cpu_ns() - own_ns;
     int64_t took_ns = now_ns() - from_ns;
     stopped = true;
     for (int i = 0; i < THREADS; i++)
@@ -407,6 +417,7 @@ static void rate(const char *op, int count, size_t bytes, int ms)
         die("load: nothing was answered");
     printf("ops %.0f\n", (double)n * 1e9 / (double)took_ns);
     printf("cpu_ns %.0f\n", (double)cpu_ns / (double)n);
+    printf("load_pct %.0f\n", (double)own_ns * 100 / (double)took_ns);
     print_quantiles(all, n);
 }
 
