@@ -98,7 +98,7 @@ CONN   := $(addprefix rendezvous/net/,conn conn_in conn_out)
 NET    := $(CONN) $(TLS) $(addprefix rendezvous/net/,addr door handover)
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(addprefix rendezvous/core/,store store_table store_wait) \
-	$(addprefix rendezvous/daemon/,store_server store_conn store_out \
+	$(addprefix rendezvous/daemon/,store_server store_in store_out \
 	volley store_doors)
 SERVER := $(CORE) $(addprefix rendezvous/daemon/,server server_fit server_log \
 	lobby slots hush httpd site status metrics helper)

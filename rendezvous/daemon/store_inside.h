@@ -1,8 +1,8 @@
 /*
- * daemon/store_inside: what the three parts of daemon/store_server share:
- * store_server.c, its life and who comes in; store_conn.c, what a connection
- * asks and how it ends; store_out.c, what goes out. Nobody else includes
- * this.
+ * daemon/store_inside: what the three parts of daemon/store_server share, each
+ * of which calls those below it: store_server.c, its life and who comes in;
+ * store_in.c, what a connection asks; store_out.c, what goes out on it, and its
+ * end. Nobody else includes this.
  */
 #ifndef STORE_INSIDE_H
 #define STORE_INSIDE_H
@@ -70,7 +70,8 @@ struct store_server {
     unsigned handles; /* libuv still knows: `listener`, `after`, `again`,
                          connections */
     bool closing;
-    bool paused; /* a connection waits in libuv for memory */
+    bool paused; /* a connection waits in libuv for memory: */
+    void (*has_place)(struct store_server *s); /* it may come in now */
     struct gate gate;
     char scratch[STORE_READ_MAX];
 };
@@ -89,34 +90,7 @@ static inline struct conn *conn_of(const uv_handle_t *h)
     return c;
 }
 
-/* -- store_server.c -------------------------------------------------------- */
-
-/* Takes the next one that waits at the listener. */
-void store_accept_next(struct store_server *s);
-
-/* One of the handles is closed; with the last one the server is freed. */
-void store_let_go(struct store_server *s);
-
-/* -- store_conn.c ---------------------------------------------------------- */
-
-/* Whether a line may be logged now; else it is counted. */
-bool store_gate_pass(struct store_server *s);
-
-/*
- * The ends of a connection: without a word, with a line that says why, and with
- * a reset, by which the kernel keeps nothing for the peer either. Nothing if
- * that one is closed already. Safe from everywhere but the store's callback;
- * `c` stays valid until the loop goes on.
- */
-void store_conn_close(struct conn *c);
-void store_conn_refuse(struct conn *c, const char *why);
-void store_conn_reset(struct conn *c, const char *why);
-
-/* Brings the server's count of held bytes up to date with this one. */
-void store_conn_weigh(struct conn *c);
-
-/* Whoever holds most pays when all together hold too much. */
-void store_shed(struct store_server *s);
+/* -- store_in.c ------------------------------------------------------------ */
 
 /* Begins to read what it asks: 0, or libuv's error. */
 int store_conn_start(struct conn *c);
@@ -124,17 +98,31 @@ int store_conn_start(struct conn *c);
 /* Serves bytes that are in the server's shared buffer or the caller's. */
 void store_conn_feed(struct conn *c, const uint8_t *data, size_t len);
 
-/* -- store_out.c --------------------------------------------------------- */
+/* -- store_out.c ----------------------------------------------------------- */
+
+/* Whether a line may be logged now; else it is counted. */
+bool store_gate_pass(struct store_server *s);
 
 /* The store's callback: kept until store_out_flush, but for large values,
  * of which the socket gets at once what it takes. */
 store_send store_out_keep;
 
-/* Begins to write what was kept, of all connections. */
+/* Begins to write what was kept, of all connections; whoever leaves too much
+ * unread is closed. */
 void store_out_flush(struct store_server *s);
 
-/* Ends that, so that no socket is in use by another thread. It may close any
- * connection. */
-void store_out_land(struct store_server *s);
+/*
+ * The end of a connection, without a word or with a line that says why. Nothing
+ * if it is closed already. Safe from everywhere but the store's callback; `c`
+ * stays valid until the loop goes on.
+ */
+void store_conn_close(struct conn *c);
+void store_conn_refuse(struct conn *c, const char *why);
+
+/* Brings the server's count of held bytes up to date with this one. */
+void store_conn_weigh(struct conn *c);
+
+/* One of the handles is closed; with the last one the server is freed. */
+void store_let_go(struct store_server *s);
 
 #endif

@@ -1,5 +1,170 @@
 #include "rendezvous/daemon/store_inside.h"
 
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "rendezvous/base/log.h"
+
+#define GATE_LINES 10u
+#define GATE_MS    10000u
+#define PEER_MAX   128
+
+/* -- the log --------------------------------------------------------------- */
+
+bool store_gate_pass(struct store_server *s)
+{
+    uint64_t now_ms = uv_now(s->listener.loop);
+    struct gate *g = &s->gate;
+    if (g->lines > 0 && now_ms - g->start_ms >= GATE_MS) {
+        if (g->dropped > 0)
+            log_warnx("store: more lines like the last were left out count=%u",
+                      g->dropped);
+        *g = (struct gate){0};
+    }
+    if (g->lines == 0)
+        g->start_ms = now_ms;
+    if (g->lines >= GATE_LINES) {
+        g->dropped++;
+        return false;
+    }
+    g->lines++;
+    return true;
+}
+
+static void peer_name(const struct conn *c, char *name, size_t max)
+{
+    struct sockaddr_storage sa;
+    int len = (int)sizeof(sa);
+    char host[PEER_MAX / 2], port[8];
+    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&sa, &len) == 0 &&
+        getnameinfo((struct sockaddr *)&sa, (socklen_t)len, host, sizeof(host),
+                    port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+        (void)snprintf(name, max, "[%s]:%s", host, port);
+    else
+        (void)snprintf(name, max, "unknown");
+}
+
+/* -- the end of a connection ----------------------------------------------- */
+
+static void land(struct store_server *s);
+
+static void server_free(struct store_server *s)
+{
+    volley_del(s->volley);
+    store_del(s->store);
+    free(s->conns);
+    s->magic = 0;
+    free(s);
+}
+
+void store_let_go(struct store_server *s)
+{
+    ddp_assert(s->handles > 0);
+    if (--s->handles == 0)
+        server_free(s);
+}
+
+/* What is about to be closed counts no more: its memory goes with the next
+ * callback. */
+void store_conn_weigh(struct conn *c)
+{
+    size_t now = 0;
+    if (c->state == CONN_OPEN)
+        now = buf_len(&c->in) + buf_len(&c->out) + buf_len(&c->flying);
+    c->server->held = c->server->held - c->held + now;
+    c->held = now;
+}
+
+static void on_conn_closed(uv_handle_t *h)
+{
+    struct conn *c = conn_of(h);
+    struct store_server *s = c->server;
+    buf_free(&c->flying);
+    store_conn_weigh(c);
+    c->state = CONN_FREE;
+    c->next = s->spare;
+    s->spare = c;
+    if (s->paused && !s->closing)
+        s->has_place(s);
+    store_let_go(s);
+}
+
+static void conn_end(struct conn *c, bool reset)
+{
+    if (c->aboard)
+        land(c->server); /* which may close this one */
+    if (c->state != CONN_OPEN)
+        return;
+    c->state = CONN_CLOSING;
+    store_gone(c->server->store, (uint32_t)(c - c->server->conns));
+    buf_free(&c->in);
+    buf_free(&c->out);
+    store_conn_weigh(c);
+    if (!reset || uv_tcp_close_reset(&c->tcp, on_conn_closed) != 0)
+        uv_close((uv_handle_t *)&c->tcp, on_conn_closed);
+}
+
+void store_conn_close(struct conn *c)
+{
+    conn_end(c, false);
+}
+
+/* For a reason that somebody may want to know. */
+static void conn_log(const struct conn *c, const char *why)
+{
+    char peer[PEER_MAX];
+    peer_name(c, peer, sizeof(peer));
+    if (store_gate_pass(c->server))
+        log_warnx("store: connection is closed: %s peer=%s", why, peer);
+}
+
+void store_conn_refuse(struct conn *c, const char *why)
+{
+    if (c->state != CONN_OPEN)
+        return;
+    conn_log(c, why);
+    conn_end(c, false);
+}
+
+/* Who leaves too much unread or unfinished: by a reset, so that the kernel
+ * keeps nothing for him either. */
+static void conn_reset(struct conn *c, const char *why)
+{
+    if (c->state != CONN_OPEN)
+        return;
+    conn_log(c, why);
+    conn_end(c, true);
+}
+
+static struct conn *heaviest(struct store_server *s)
+{
+    struct conn *most = NULL;
+    for (uint32_t i = 0; i < s->touched; i++) {
+        struct conn *c = &s->conns[i];
+        if (c->state == CONN_OPEN && c->held > 0 &&
+            (most == NULL || c->held > most->held))
+            most = c;
+    }
+    return most;
+}
+
+/* Whoever holds most pays when all together hold too much. */
+static void shed(struct store_server *s)
+{
+    struct conn *c;
+    while (s->held > s->limits.held_bytes && (c = heaviest(s)) != NULL) {
+        char why[160];
+        (void)snprintf(why, sizeof(why),
+                       "it holds %zu of %zu bytes of unfinished requests and "
+                       "unread replies, more than there is room for",
+                       c->held, s->held);
+        conn_reset(c, why);
+    }
+}
+
+/* -- replies --------------------------------------------------------------- */
+
 static uv_buf_t unread(const struct buf *b)
 {
     return (uv_buf_t){.base = (char *)b->data + b->start, .len = buf_len(b)};
@@ -91,7 +256,9 @@ static void settle(struct conn *c, ssize_t sent)
     store_conn_weigh(c);
 }
 
-void store_out_land(struct store_server *s)
+/* Ends the flight, so that no socket is in use by another thread. It may close
+ * any connection. */
+static void land(struct store_server *s)
 {
     unsigned count = s->aboard_count;
     volley_land(s->volley);
@@ -127,7 +294,7 @@ static void board_dirty(struct store_server *s)
         s->dirty = c->next;
         c->dirty = false;
         if (c->overfull)
-            store_conn_reset(c, "more replies wait than it may leave unread");
+            conn_reset(c, "more replies wait than it may leave unread");
         else
             board(c);
         store_conn_weigh(c);
@@ -142,12 +309,12 @@ static void on_again(uv_idle_t *h)
 void store_out_flush(struct store_server *s)
 {
     do {
-        store_out_land(s);
+        land(s);
         board_dirty(s);
         if (!volley_fire(s->volley, s->shots, s->aboard_count))
-            store_out_land(s);
+            land(s);
         if (s->dirty == NULL)
-            store_shed(s); /* whose going may be news to others */
+            shed(s); /* whose going may be news to others */
     } while (s->dirty != NULL);
     s->unsent = 0;
     s->dirty_count = 0;

@@ -13,8 +13,8 @@
  * closed, it lands. What a socket did not take stays in `flying` until libuv is
  * done with it. A large value goes to the socket from where it is stored.
  *
- * A connection is closed in one place, conn_end; its slot is free again when
- * libuv lets go of the handle.
+ * A connection is closed in one place, conn_end (store_out.c); its slot is free
+ * again when libuv lets go of the handle.
  */
 #include "rendezvous/daemon/store_server.h"
 
@@ -108,7 +108,7 @@ static void welcome(struct conn *c, int rc)
     (void)uv_tcp_nodelay(&c->tcp, 1); /* slower without it, not wrong */
 }
 
-void store_accept_next(struct store_server *s)
+static void accept_next(struct store_server *s)
 {
     struct conn *c = take_slot(s);
     if (c == NULL) {
@@ -125,7 +125,7 @@ static void on_connection(uv_stream_t *listener, int status)
 {
     struct store_server *s = server_of((uv_handle_t *)listener);
     if (status == 0)
-        store_accept_next(s);
+        accept_next(s);
     else if (store_gate_pass(s))
         log_warnx("store: a connection cannot be accepted: %s",
                   uv_strerror(status));
@@ -167,22 +167,6 @@ void store_server_adopt(struct store_server *s,
 }
 
 /* -- life ------------------------------------------------------------------ */
-
-static void server_free(struct store_server *s)
-{
-    volley_del(s->volley);
-    store_del(s->store);
-    free(s->conns);
-    s->magic = 0;
-    free(s);
-}
-
-void store_let_go(struct store_server *s)
-{
-    ddp_assert(s->handles > 0);
-    if (--s->handles == 0)
-        server_free(s);
-}
 
 struct store_server_limits store_server_limits_default(void)
 {
@@ -246,6 +230,7 @@ static struct store_server *server_new(const struct store_server_limits *limits,
         return NULL;
     }
     s->magic = STORE_SERVER_MAGIC;
+    s->has_place = accept_next;
     s->limits = *limits;
     s->store = store;
     s->conns = conns;

@@ -36,6 +36,7 @@ daemon e "$port"
 wait_for 'set_aside node=.*ms more' e.err
 ctl 0 "127.0.0.1:$port" status --all
 has ' set_aside, 2 strikes  *-  *127.0.0.1' ctl.out
+wait_for 'connected to the rendezvous again' c.err
 kill -KILL "$(pid_of c)"
 wait_lines 2 '^round=4' attempts
 has 'recalled node=' e.err

@@ -1,4 +1,4 @@
-/* links: rendezvous/daemon/store_server rendezvous/daemon/store_conn */
+/* links: rendezvous/daemon/store_server rendezvous/daemon/store_in */
 /* links: rendezvous/daemon/store_out rendezvous/daemon/volley */
 /* links: rendezvous/core/store */
 /* links: rendezvous/core/store_table rendezvous/core/store_wait */
