@@ -177,13 +177,16 @@ left_on()
 
 # -- the runs -----------------------------------------------------------------
 
-# judge MTBF: what the schedule cost, by the steps that were noted.
+# judge MTBF: what the schedule cost, by the steps that were noted. A sanitizer
+# makes steps ten times as long, and the faults come as fast as ever: then that
+# is measured only.
 judge()
 {
     # A time without a new step counts as lost from 0.4 s (beats come each 0.1).
     # A step is lost when it is done again. Beats come each 0.1 s, so of each
     # loss the steps of so long are a guess.
-    awk -v mtbf="$1" -v steps=$((epochs * per_epoch)) -v whole_ms="$whole_ms" '
+    awk -v mtbf="$1" -v steps=$((epochs * per_epoch)) -v whole_ms="$whole_ms" \
+        -v slow="${E2E_SANITIZED:-0}" '
         NR == 1 { first = last = $1 }
         $2 < before { lost += most + steps / whole_ms * 100 - $2 }
         $2 > most { if ($1 - last > 400) down += $1 - last
@@ -197,7 +200,8 @@ judge()
                 "in %.1f times the undisturbed time\n", lost, steps, kept,
                 wall / 1000, wall / whole_ms
             need = mtbf >= 60 ? 95 : mtbf >= 15 ? 75 : 0
-            exit kept < need || lost > steps * (100 - need) / 100
+            exit !slow &&
+                (kept < need || lost > steps * (100 - need) / 100)
         }' progress
 }
 

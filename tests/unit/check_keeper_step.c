@@ -96,6 +96,10 @@ static void one_round(int64_t round, struct rng *r)
         pids[i] = rt_rank_start(i, WORLD, port, round, train, NULL);
     while (atomic_load(&told->begun) < 0)
         (void)usleep(200);
+    /* Every other round gets somewhere, however slow the machine is. */
+    while (round % 2 == 0 &&
+           atomic_load(&told->taken) < atomic_load(&told->begun) + 4)
+        (void)usleep(200);
     (void)usleep((useconds_t)rng_below(r, 15000));
     uint32_t victim = rng_below(r, WORLD);
     rt_kill(pids[victim]);
