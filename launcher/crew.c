@@ -241,6 +241,7 @@ static int start_one(struct crew *crew,
         .out_fd = ends.out,
         .err_fd = ends.err,
         .local_rank = local_rank,
+        .may_read = world->base_rank + local_rank == 0,
         .watched = crew->conf->hang.beat_us != MONO_NEVER ||
                    crew->conf->hang.idle_us != MONO_NEVER,
     };

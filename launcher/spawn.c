@@ -45,6 +45,8 @@ void spawn_remember(struct spawn_origin *origin)
         if (sigaction(signo, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN)
             origin->ignored |= UINT64_C(1) << (signo - 1);
     }
+    origin->reads_keys =
+        isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
     remember_oom_score(origin);
 }
 
@@ -62,10 +64,14 @@ static void reset_signals(const struct spawn_origin *origin)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* A terminal cannot be read from another session: it would answer EIO. */
-static void detach_terminal(void)
+/*
+ * One worker may read the terminal, if the launcher was started before it and
+ * not behind. The kernel lets any session read a terminal that is not its own,
+ * and stops nobody for it: what runs behind would take the shell's keys.
+ */
+static void detach_terminal(const struct spawn_request *req)
 {
-    if (!isatty(STDIN_FILENO))
+    if ((req->may_read && req->origin->reads_keys) || !isatty(STDIN_FILENO))
         return;
     int fd = open("/dev/null", O_RDONLY);
     if (fd >= 0) {
@@ -104,7 +110,7 @@ __attribute__((noreturn)) static void become(const struct spawn_request *req,
     (void)setrlimit(RLIMIT_NOFILE, &req->origin->files);
     if (req->cpus != NULL)
         bind_cpus(req->cpus);
-    detach_terminal();
+    detach_terminal(req);
     if (req->out_fd >= 0)
         (void)dup2(req->out_fd, STDOUT_FILENO);
     if (req->err_fd >= 0)

@@ -10,6 +10,7 @@
 #ifndef SPAWN_H
 #define SPAWN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -22,8 +23,11 @@ struct spawn_origin {
     struct rlimit files;
     uint64_t ignored; /* bit n-1: signal n was ignored */
     char oom_adj[16]; /* the workers': ours and some more (proc(5)) */
+    bool reads_keys;  /* stdin is a terminal, in whose foreground it was */
 };
 
+/* Before the launcher has a session of its own, or changes a signal or limit.
+ */
 void spawn_remember(struct spawn_origin *origin);
 
 struct spawn_request {
@@ -36,7 +40,8 @@ struct spawn_request {
     int out_fd;    /* what becomes its stdout and stderr; -1: ours */
     int err_fd;
     int local_rank;
-    bool watched; /* its stacks may be wanted: the agent's children may look */
+    bool may_read; /* a terminal, where that is our stdin; else it finds none */
+    bool watched;  /* its stacks may be wanted: the agent's children may look */
 };
 
 /* What a child says when it cannot become the program. */
