@@ -219,10 +219,10 @@ static void kill_workers(const struct guard *g)
 {
     int killed = tree_kill_sessions(g->agent, mono_now_us() + SWEEP_US);
     if (killed > 0)
-        log_warnx("the agent (pid %d) is frozen and its lease is over; its %d "
-                  "processes are killed, since another round may start without "
-                  "this node",
-                  (int)g->agent, killed);
+        log_warnx("the agent (pid %d) is frozen and its lease is over; %d "
+                  "process%s of its workers killed, since another round may "
+                  "start without this node",
+                  (int)g->agent, killed, killed == 1 ? "" : "es");
 }
 
 /*

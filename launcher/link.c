@@ -52,6 +52,7 @@ struct link {
     struct conn *conn;
     bool up;
     bool ever_up;
+    bool ever_heard;    /* a server has said something */
     bool token_differs; /* said one of the addresses */
     bool foreign;    /* the server that we were up with last was not ours ... */
     int64_t lost_us; /* ... and when we lost it */
@@ -242,6 +243,7 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     (void)c;
     struct link *l = ctx;
     struct msg no = {.kind = MSG_KIND_refused, .refused.code = DDP_E_PROTO};
+    l->ever_heard = true;
     if (m->kind == MSG_KIND_world && !is_possible(&m->world, l->conf->nproc)) {
         msg_set(no.refused.text, "the place that it gave cannot be");
         m = &no; /* it would give the same again */
@@ -462,6 +464,10 @@ void link_server_ended(struct link *l)
 {
     int status;
     (void)waitpid(l->server, &status, 0);
+    /* It has said why it cannot serve; the next one could not either. */
+    if (!l->ever_heard && WIFEXITED(status) && WEXITSTATUS(status) != 0)
+        fatalx(WEXITSTATUS(status),
+               "this node is to serve the rendezvous and cannot");
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         log_warnx("the rendezvous server of this launcher ended with status "
                   "%d; it is started again when needed",

@@ -22,6 +22,13 @@ status=$?
 [ $status -ne 0 ] || fail 'with 8 descriptors?'
 [ -s it.err ] || fail 'not a word'
 nothing_left
+# Enough for the launcher, and not for the rendezvous: said once, at once.
+limited 20 true
+status=$?
+[ $status -eq 71 ] || fail "with 20 descriptors: $status"
+lines 1 'too few to serve the rendezvous' it.err
+lines 1 'this node is to serve the rendezvous and cannot$' it.err
+nothing_left
 # Two nodes, where one runs out: both end.
 port=$(free_port)
 node a --nnodes=2 --nproc_per_node=1 --max_restarts=1 \
