@@ -241,6 +241,7 @@ node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     msg_set(n->name, j->name);
     msg_set(n->role, j->role);
     (void)node_set_address(n, ev); /* it was nowhere */
+    run->host_is_silent &= !n->hosts;
     uint32_t h = hash_id(r, n->agent);
     n->hash_next = r->buckets[h];
     r->buckets[h] = i;

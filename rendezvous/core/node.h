@@ -138,14 +138,17 @@ struct run {
     struct budget budget;
     struct strikes strikes;
 
-    int64_t round;      /* the last one sealed, 0: none */
-    int64_t passed;     /* the highest one of other instances, of which nodes
-                           here may still say something */
-    bool was_over;      /* a server before us knew that all its workers are
-                           dead, also those of nodes that do not come */
-    bool rebuilt;       /* it was sealed by a server that is no more ... */
-    enum anchor anchor; /* ... and what is known of later rounds of that */
-    int ready_members;  /* of it, that came ready for the next one */
+    int64_t round;       /* the last one sealed, 0: none */
+    bool host_is_silent; /* the node whose launcher serves us was lost by its
+                            lease. It lives, since we would end with it, and
+                            wants us when it is thawed */
+    int64_t passed;      /* the highest one of other instances, of which nodes
+                            here may still say something */
+    bool was_over;       /* a server before us knew that all its workers are
+                            dead, also those of nodes that do not come */
+    bool rebuilt;        /* it was sealed by a server that is no more ... */
+    enum anchor anchor;  /* ... and what is known of later rounds of that */
+    int ready_members;   /* of it, that came ready for the next one */
     int64_t rebuilt_at_us;
     int confirmed; /* nodes of it that have said that they hold it */
     int group_world, world_size; /* of that round */

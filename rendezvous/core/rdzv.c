@@ -145,16 +145,24 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
 
 /* -- time ------------------------------------------------------------------ */
 
+static void expire_lease(struct rdzv *r, struct node *n)
+{
+    struct run *run = &r->runs[n->run];
+    bool hosts = n->hosts;
+    r->account = node_source(r, n);
+    node_gone(r, n, "is silent: its lease is over");
+    if (hosts && run->used)
+        run->host_is_silent = true;
+}
+
 static void expire_leases(struct rdzv *r)
 {
     if (r->now_us < r->lease_check_us)
         return;
     for (int i = 0; i < r->fresh_node; i++) {
         struct node *n = &r->nodes[i];
-        if (!n->used || n->lease_until_us > r->now_us)
-            continue;
-        r->account = node_source(r, n);
-        node_gone(r, n, "is silent: its lease is over");
+        if (n->used && n->lease_until_us <= r->now_us)
+            expire_lease(r, n);
     }
     /* Only now, since a loss may have changed other nodes. */
     r->lease_check_us = MONO_NEVER;
@@ -249,7 +257,7 @@ int rdzv_live_runs(const struct rdzv *r)
     int n = 0;
     for (int i = 0; i < r->limits.runs_max; i++)
         n += r->runs[i].used && r->runs[i].state != RUN_ENDED &&
-             r->runs[i].head >= 0;
+             (r->runs[i].head >= 0 || r->runs[i].host_is_silent);
     return n;
 }
 

@@ -138,8 +138,9 @@ void rdzv_step(struct rdzv *r,
 /* When to send RDZV_TICK; MONO_NEVER: no need. */
 int64_t rdzv_deadline(const struct rdzv *r);
 
-/* How many nodes there are, and how many runs that have not ended and have any:
- * an embedded server ends when it has served and both are 0. */
+/* How many nodes there are, and how many runs that have not ended and have any,
+ * or whose host is silent: an embedded server ends when it has served and both
+ * are 0. */
 int rdzv_nodes(const struct rdzv *r);
 int rdzv_live_runs(const struct rdzv *r);
 

@@ -213,6 +213,35 @@ START_TEST(test_rdzv_long_lease_is_honoured_until_a_short_one_is_heard)
 }
 END_TEST
 
+/* The server is its launcher's child: that one is frozen, no more. What served
+ * it is there when it is thawed, and knows that nobody took its place. */
+START_TEST(test_rdzv_frozen_host_finds_its_server_again)
+{
+    struct msg m = make_join(0);
+    m.join.nodes_min = m.join.nodes_max = m.join.hosts = 1;
+    say(0, &m);
+    ck_assert(told(0, "world"));
+    struct msg_world world = last[0].world;
+    now_us += 100 * HEARTBEAT;
+    tick(0);
+    ck_assert(noted("lost"));
+    ck_assert_int_eq(rdzv_nodes(rdzv), 0);
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 1);
+    m = make_rejoin(0, 1, MSG_STATE_RUNNING, false);
+    m.join.nodes_min = m.join.nodes_max = m.join.hosts = 1;
+    m.join.group_world = 1;
+    msg_set(m.join.instance, world.instance);
+    say(1, &m);
+    ready(1, 1);
+    ck_assert(told(1, "world"));
+    ck_assert_int_eq(last[1].world.round, 2);
+    /* One that leaves does not come back. */
+    leave(1, false);
+    ready(1, 2);
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 0);
+}
+END_TEST
+
 START_TEST(test_rdzv_own_lag_is_nobodys_fault)
 {
     run_two(1, 3);
@@ -237,6 +266,7 @@ int main(void)
         {test_rdzv_round_whose_first_node_moved_before_it_heard_is_over, 3},
         {test_rdzv_long_lease_where_nobody_could_go_on, 1},
         {test_rdzv_long_lease_is_honoured_until_a_short_one_is_heard, 1},
+        {test_rdzv_frozen_host_finds_its_server_again, 1},
         {test_rdzv_own_lag_is_nobodys_fault, 1},
     };
     return hand_main("rdzv_lease", tests, HAND_LEN(tests));
