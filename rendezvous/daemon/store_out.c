@@ -149,10 +149,13 @@ static struct conn *heaviest(struct store_server *s)
     return most;
 }
 
-/* Whoever holds most pays when all together hold too much. */
+/* Whoever holds most pays when all together hold too much. What is on its way
+ * out is not held yet. */
 static void shed(struct store_server *s)
 {
     struct conn *c;
+    if (s->held > s->limits.held_bytes)
+        land(s);
     while (s->held > s->limits.held_bytes && (c = heaviest(s)) != NULL) {
         char why[160];
         (void)snprintf(why, sizeof(why),

@@ -7,6 +7,7 @@
 #include <check.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -159,6 +160,42 @@ START_TEST(test_heaviest_is_closed_when_all_hold_too_much)
 }
 END_TEST
 
+/* Replies that the sockets take at once are held by nobody, with threads that
+ * help to send and without. */
+START_TEST(test_replies_on_their_way_out_are_not_held)
+{
+    enum {
+        N = 48
+    };
+    struct world w;
+    struct store_server_limits lim = store_server_limits_default();
+    struct buf b;
+    static char text[12001];
+    int fd[N];
+    memset(text, 'v', sizeof(text) - 1);
+    buf_init(&b, 1 << 16);
+    ck_assert_int_eq(c10d_put_set(&b, slice("/v"), slice(text), NULL), 0);
+    lim.held_bytes = (size_t)1 << 17; /* of 576000 bytes */
+    lim.hand = _i == 1;
+    world_open(&w, &lim);
+    for (int i = 0; i < N; i++)
+        fd[i] = dial_new(w.port);
+    send_buf(fd[0], &b);
+    send_get(fd[0], "/v");
+    expect_value(fd[0], text);
+    world_pause(&w);
+    for (int i = 0; i < N; i++)
+        send_get(fd[i], "/v");
+    world_go_on(&w);
+    for (int i = 0; i < N; i++)
+        expect_value(fd[i], text);
+    ck_assert_int_eq(log_lines(&w, "it holds"), 0);
+    for (int i = 0; i < N; i++)
+        (void)close(fd[i]);
+    world_close(&w);
+}
+END_TEST
+
 /* One connection too many is turned away with a line; when one has left, the
  * next is served. */
 START_TEST(test_connection_too_many_is_turned_away)
@@ -238,6 +275,7 @@ int main(void)
     tcase_add_test(t, test_reader_that_does_not_read_is_closed);
     tcase_add_test(t, test_promised_bytes_take_no_memory);
     tcase_add_test(t, test_heaviest_is_closed_when_all_hold_too_much);
+    tcase_add_loop_test(t, test_replies_on_their_way_out_are_not_held, 0, 2);
     tcase_add_test(t, test_connection_too_many_is_turned_away);
     suite_add_tcase(s, t);
     return suite_run(s);
