@@ -17,8 +17,7 @@
 #define EVENTS   64
 #define RETRY_MS 20 /* where a console cannot be polled */
 
-/* -- the agent --------------------------------------------------------------
- */
+/* -- the agent ------------------------------------------------------------- */
 
 static void answer_tail(struct relay *r, int local_rank)
 {
@@ -96,8 +95,7 @@ static bool hear_agent(struct relay *r)
     return !r->finishing;
 }
 
-/* -- time -------------------------------------------------------------------
- */
+/* -- time ------------------------------------------------------------------ */
 
 static bool has_unfinished(const struct relay *r)
 {
@@ -125,8 +123,7 @@ static int look_at_quiet(struct relay *r)
     return (int)mono_ms_until(now, r->quiet_at_us);
 }
 
-/* -- the loop ---------------------------------------------------------------
- */
+/* -- the loop -------------------------------------------------------------- */
 
 /* Shows what waits, and who had a turn is the last of the next ones. True:
  * there is more. */

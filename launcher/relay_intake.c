@@ -14,8 +14,7 @@
 #define DRAIN_MOST  4096 /* reads: somebody may go on writing */
 #define TAIL_MOST   64
 
-/* -- what comes -------------------------------------------------------------
- */
+/* -- what comes ------------------------------------------------------------ */
 
 static void tell_loss(struct relay *r, struct logfile *f)
 {
@@ -91,8 +90,7 @@ take(struct relay *r, struct stream *s, const char *data, size_t len)
         stream_show(s, data, len, mono_now_us());
 }
 
-/* -- a stream's end ---------------------------------------------------------
- */
+/* -- a stream's end -------------------------------------------------------- */
 
 static void del_stream(struct relay *r, struct stream *s)
 {
@@ -154,8 +152,7 @@ void relay_drop_ended(struct relay *r)
     }
 }
 
-/* -- reading ----------------------------------------------------------------
- */
+/* -- reading --------------------------------------------------------------- */
 
 static void count(const struct relay *r, const struct stream *s, int64_t n)
 {
@@ -212,8 +209,7 @@ static void drain(struct relay *r, struct stream *s)
             return;
 }
 
-/* -- a worker starts --------------------------------------------------------
- */
+/* -- a worker starts ------------------------------------------------------- */
 
 static struct console *console_of(struct relay *r, enum conf_stream which)
 {
@@ -352,8 +348,7 @@ void relay_open_worker(struct relay *r, const struct relay_word *w, int fds[2])
             add_stream(r, w, (enum conf_stream)(i + 1), fds[n++]);
 }
 
-/* -- last words -------------------------------------------------------------
- */
+/* -- last words ------------------------------------------------------------ */
 
 /* The newest one of that local rank; NULL: there is none. */
 static struct stream *find_stderr(const struct relay *r, int local_rank)

@@ -97,8 +97,7 @@ static void line_add_safely(struct line *l, const char *text)
     }
 }
 
-/* -- writing ----------------------------------------------------------------
- */
+/* -- writing --------------------------------------------------------------- */
 
 static void on_time(int signo)
 {

@@ -76,8 +76,7 @@ START_TEST(test_rdzv_end_is_said_again_to_who_missed_it)
 }
 END_TEST
 
-/* -- addresses --------------------------------------------------------------
- */
+/* -- addresses ------------------------------------------------------------- */
 
 /* From where node `who` comes, and what it holds: `w`, or nothing. */
 static void comes_from(
