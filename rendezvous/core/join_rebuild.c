@@ -44,8 +44,8 @@ bool join_outdates(const struct run *run, const struct msg_join *j, bool known)
     if (!later || j->ended || run->instance[0] == '\0' ||
         !join_is_of_instance(run, j))
         return false;
-    if (run->state == RUN_ENDED && !run->lapsed)
-        return false;
+    if (run->state == RUN_ENDED)
+        return run->lapsed;
     return known || (run->head < 0 && !run->rebuilt); /* else it is news */
 }
 
