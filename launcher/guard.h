@@ -53,9 +53,10 @@ struct guard_word {
  * any other has its usual effect, and if that is the guard's death everything
  * ends at once.
  *
- * In both SIGPIPE is ignored. In the agent, and so in its helpers, the signals
- * that the guard passes on stay blocked: they come over the socketpair only,
- * also where somebody signals every process of that name.
+ * In both SIGPIPE is ignored, in the guard SIGTTOU as well. In the agent, and
+ * so in its helpers, the signals that the guard passes on stay blocked: they
+ * come over the socketpair only, also where somebody signals every process of
+ * that name.
  */
 int guard_split(uint64_t signals);
 
