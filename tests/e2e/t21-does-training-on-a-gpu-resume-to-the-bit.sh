@@ -31,7 +31,9 @@ for comm in nccl tcp; do
     said '^epoch 3/'
     kill -KILL "$(worker_of 1 1)"
     ends_with 0 a 30
-    grep -q '^ddptrain: rank 0: step [0-9]*: .*: rank 1 died' a.err ||
+    # Under a sanitizer it may be told to stop before it has looked.
+    [ -n "${E2E_SANITIZED:-}" ] ||
+        grep -q '^ddptrain: rank 0: step [0-9]*: .*: rank 1 died' a.err ||
         fail 'rank 0 does not say that rank 1 died'
     grep -q '^resuming.*memory, written in round 1' a.out ||
         fail 'it does not go on from memory'
