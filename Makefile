@@ -31,6 +31,8 @@ WARN += -Wlogical-op -Wduplicated-cond -Wduplicated-branches \
 	-Wformat-overflow=2 -Wformat-truncation=2 -Walloca -Wjump-misses-init
 endif
 
+# Bound at the start also where SAN is set: what binds a function at its first
+# call saves all registers on the stack, with what was secret in them.
 OPT := -O2 -g -fstack-protector-strong
 ifeq ($(SAN),)
 OPT += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
@@ -38,17 +40,17 @@ LDSAN := -Wl,-z,relro,-z,now
 else ifeq ($(SAN),address)
 OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
 	-fno-sanitize-recover=all
-LDSAN := -fsanitize=address,undefined
+LDSAN := -fsanitize=address,undefined -Wl,-z,relro,-z,now
 else ifeq ($(SAN),fuzz)
 OPT := -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all \
 	-fsanitize=fuzzer-no-link,address,undefined
-LDSAN := -fsanitize=address,undefined
+LDSAN := -fsanitize=address,undefined -Wl,-z,relro,-z,now
 else ifeq ($(SAN),coverage)
 OPT := -O0 -g --coverage -fprofile-update=atomic
 LDSAN := --coverage
 else
 OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=$(SAN)
-LDSAN := -fsanitize=$(SAN)
+LDSAN := -fsanitize=$(SAN) -Wl,-z,relro,-z,now
 endif
 
 VERSION  := 0.1.0
