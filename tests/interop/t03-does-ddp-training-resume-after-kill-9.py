@@ -12,7 +12,8 @@ same(len(victims), 1, "workers with rank 1")
 os.kill(victims[0], signal.SIGKILL)
 ends_with(0, "job")
 text = log("job")
-for line in ("killed by signal 9", "Resuming training from snapshot at Epoch",
+for line in ("signal 9 (SIGKILL); stopping the others",
+             "Resuming training from snapshot at Epoch",
              "[GPU0] Epoch 11 | Batchsize: 32 | Steps: 32",
              "[GPU1] Epoch 11 | Batchsize: 32 | Steps: 32"):
     has(line, "job")
