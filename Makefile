@@ -89,45 +89,54 @@ NCCL_CPPFLAGS := $(if $(NCCL_H),-DDDP_NCCL -isystem $(NCCL_H:/nccl.h=) \
 
 # -- what each program is made of --------------------------------------------
 
-BASE   := $(addprefix rendezvous/base/,err log mono rng buf utf8 json)
-PROTO  := $(addprefix rendezvous/proto/,frame msg ends http)
-CORE   := $(addprefix rendezvous/core/,rdzv member cause order join join_check \
-	join_place join_rebuild room round round_seal round_tell round_roll \
-	round_end round_tick run strikes node node_gone ranks budget source note \
-	status)
-TLS    := $(addprefix rendezvous/net/,tls tls_greet tls_hello token record openssl)
-CONN   := $(addprefix rendezvous/net/,conn conn_in conn_out)
-NET    := $(CONN) $(TLS) $(addprefix rendezvous/net/,addr door handover)
-STORE  := rendezvous/proto/c10d rendezvous/net/allow \
-	$(addprefix rendezvous/core/,store store_table store_wait) \
-	$(addprefix rendezvous/daemon/,store_server store_in store_out \
-	volley store_doors)
-SERVER := $(CORE) $(addprefix rendezvous/daemon/,server server_fit server_log \
-	lobby slots hush httpd site status metrics helper)
-OPTS   := $(addprefix rendezvous/base/,opts opts_help opts_complete)
-CTL    := $(addprefix rendezvous/daemon/ctl_,main status order http line view \
-	table text)
+# of FOLDER, FILE...: the objects of a folder.
+of = $(addprefix $(1)/,$(2))
 
-LAUNCHER := $(addprefix launcher/,main options conf guard agent agent_link agent_work \
-	drive link crew \
-	spawn store_host cgroup hang gauge stacks lookout health \
-	gpu_health tree sweep first_beat worker_env errfile tmpfolder notice report program \
-	conf_meet conf_rdzv conf_program conf_place cpus topology nvml gpus \
-	signals dry_run conf_output output relay relay_intake stream console \
-	logfile lines journal oom report_ends report_words \
-	report_json tourney preflight \
-	preflight_probe preflight_lead preflight_io preflight_store \
-	preflight_data preflight_look preflight_link \
-	preflight_responder preflight_report preflight_judge \
-	preflight_table conf_words)
-RT       := $(addprefix worker_rt/,env store store_ops comm comm_cpu comm_nccl \
-	comm_wire comm_meet gpu beat snapshot snapshot_load snapshot_save \
-	image folder slots shelf keeper keeper_load staging safetensors sampler) \
-	rendezvous/proto/c10d $(addprefix rendezvous/base/,err mono rng buf)
-TRAINER  := $(addprefix trainer/,main setup train peers options data model \
-	device ops_cpu ops_conv optim plot progress taken keep resume $(if $(NVCC),,cuda_none))
+BASE   := $(call of,rendezvous/base,err log mono rng buf utf8 json open_files)
+PROTO  := $(call of,rendezvous/proto,frame msg exits)
+CORE   := $(call of,rendezvous/core,rdzv ranks budget note status) \
+	$(call of,rendezvous/core/inner,member cause command join join_check \
+	join_place join_rebuild capacity round round_seal round_tell round_roll \
+	round_end round_tick run strikes node node_gone) rendezvous/base/quota
+TLS    := $(call of,rendezvous/net,tls handshake tls_hello token tls_record \
+	openssl)
+CONN   := $(call of,rendezvous/net,conn conn_in conn_out)
+NET    := $(CONN) $(TLS) $(call of,rendezvous/net,addr listener fd_pass helper)
+STORE  := rendezvous/proto/c10d rendezvous/net/allow \
+	$(call of,rendezvous/store,store table wait server requests replies \
+	volley process)
+HTTP   := $(call of,rendezvous/http,http httpd http_routes status metrics)
+SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit \
+	server_log pending slots) $(call of,rendezvous/base,log_limit open_files)
+OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
+CTL    := $(call of,rendezvous/ctl,main status command http line view table text)
+
+LAUNCHER := $(call of,launcher,main loop dry_run) \
+	$(call of,launcher/worker,workers spawn env mailbox errfile hang hang_watch \
+	pipe_probe stacks first_progress) \
+	$(call of,launcher/report,report exits words json event_log) \
+	$(call of,launcher/preflight,preflight probe lead io store data look link \
+	responder report judge table pairing) \
+	$(call of,launcher/health,health gpu_health) \
+	$(call of,launcher/rdzv,client store_host) \
+	$(call of,launcher/output,output relay relay_intake stream console logfile \
+	lines) \
+	$(call of,launcher/agent,agent session work) \
+	$(call of,launcher/conf,options conf meet rdzv argv program place output \
+	words) \
+	$(call of,launcher/proc,guard tree sweep cgroup signals oom tmpfolder) \
+	$(call of,launcher/hw,cpus topology nvml gpus)
+
+RT      := $(call of,worker_rt,env store store_ops gpu beat sampler) \
+	$(call of,worker_rt/comm,comm cpu nccl wire meet) \
+	$(call of,worker_rt/snapshot,snapshot load save image atomic_file mem_slots \
+	snapshot_dir keeper keeper_load device_copy safetensors) \
+	rendezvous/proto/c10d $(call of,rendezvous/base,err mono rng buf)
+TRAINER := $(call of,trainer,main setup train peers options data model plot \
+	progress taken keep resume) \
+	$(call of,trainer/ops,device cpu conv optim $(if $(NVCC),,cuda_none))
 # The CUDA half: objects of nvcc's.
-CUDA_HALF := $(addprefix trainer/,cuda cuda_linear cuda_conv cuda_optim)
+CUDA_HALF := $(call of,trainer/ops,cuda cuda_linear cuda_conv cuda_optim)
 TRAINER_CUDA := $(if $(NVCC),$(CUDA_HALF))
 
 PROGRAMS := ddprun ddprdzvd ddpctl ddptrain
@@ -135,7 +144,7 @@ LIBS     := libddp.a libddp.so
 
 ddprun_OBJS   := $(LAUNCHER) $(OPTS) $(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
 ddprun_LIBS   := -luv -lcjson -lm -ldl
-ddprdzvd_OBJS := $(addprefix rendezvous/daemon/,main sd store_child) $(OPTS) \
+ddprdzvd_OBJS := $(call of,rendezvous/daemon,main sd store_supervisor) $(OPTS) \
 	$(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
 ddprdzvd_LIBS := -luv -lcjson -lm -ldl
 ddpctl_OBJS   := $(CTL) $(OPTS) $(TLS) rendezvous/net/addr \
@@ -207,9 +216,9 @@ $(B)/obj/%.cu.o: %.cu $(B)/flags
 $(B)/obj/worker_rt/%.o: CFLAGS += -fvisibility=hidden
 
 # Loops over pixels and parameters: -O2 leaves most of them as they are.
-$(addprefix $(B)/obj/trainer/,ops_cpu.o ops_conv.o device.o): CFLAGS += -O3
+$(addprefix $(B)/obj/trainer/ops/,cpu.o conv.o device.o): CFLAGS += -O3
 
-$(B)/obj/worker_rt/comm_nccl.o $(B)/obj/tests/lib/fake_nccl.o: \
+$(B)/obj/worker_rt/comm/nccl.o $(B)/obj/tests/lib/fake_nccl.o: \
 	CPPFLAGS += $(NCCL_CPPFLAGS)
 
 .SECONDEXPANSION:
@@ -292,7 +301,7 @@ $(B)/tests/unit/check_keeper_cuda: | $(FAKE_CUDA)
 
 # ddptrain on emulated kernels, that driver and that NCCL.
 EMULATED := $(if $(NCCL_H),$(if $(HAVE_CXX),$(B)/tests/lib/ddptrain-emulated))
-$(B)/tests/lib/ddptrain-emulated: $(call obj,$(filter-out trainer/cuda_none, \
+$(B)/tests/lib/ddptrain-emulated: $(call obj,$(filter-out trainer/ops/cuda_none, \
 		$(TRAINER)) $(addsuffix .emulated,$(CUDA_HALF))) $(B)/libddp.a \
 		$(FAKE_CUDA) | $(FAKE_NCCL)
 	@mkdir -p $(@D)
@@ -303,7 +312,7 @@ $(B)/tests/lib/ddptrain-emulated: $(call obj,$(filter-out trainer/cuda_none, \
 # Programs for a machine with a GPU; elsewhere they say that they are skipped.
 GPU_TESTS := $(if $(NVCC),$(addprefix $(B)/tests/gpu/,check_ops_cuda bench_snapshot))
 $(B)/tests/gpu/check_ops_cuda: $(call obj,tests/unit/check_ops_cuda \
-		$(addprefix trainer/,model optim device ops_cpu ops_conv)) \
+		trainer/model $(call of,trainer/ops,optim device cpu conv)) \
 		$(addprefix $(B)/obj/,$(addsuffix .cu.o,$(CUDA_HALF)))
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
@@ -362,7 +371,6 @@ check-tree:
 	scripts/check-includes
 	scripts/check-man
 	scripts/check-format
-	scripts/check-readme
 	scripts/run-tests --self-test
 check-install: all
 	scripts/check-install $(B)
@@ -401,7 +409,7 @@ BENCH_STORE := $(addprefix $(B)/bench/store/,load floor serve)
 $(B)/bench/store/load: $(call obj,tests/bench/store/load)
 $(B)/bench/store/floor: $(call obj,tests/bench/store/floor)
 $(B)/bench/store/serve: $(call obj,tests/bench/store/serve \
-		$(filter-out %/store_doors,$(STORE)) rendezvous/net/addr $(BASE))
+		$(filter-out %/store/process,$(STORE)) rendezvous/net/addr $(BASE))
 $(BENCH_STORE):
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -luv

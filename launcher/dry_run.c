@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launcher/gpus.h"
-#include "launcher/worker_env.h"
+#include "launcher/hw/gpus.h"
+#include "launcher/worker/env.h"
 #include "rendezvous/base/log.h"
 
 extern char **environ;

@@ -3,12 +3,12 @@
  * ranks, environment, command line, CPUs and GPUs. Meets nobody; what only the
  * rendezvous could tell stands in angle brackets.
  */
-#ifndef DRY_RUN_H
-#define DRY_RUN_H
+#ifndef LAUNCHER_DRY_RUN_H
+#define LAUNCHER_DRY_RUN_H
 
 #include <stdio.h>
 
-#include "launcher/conf.h"
+#include "launcher/conf/conf.h"
 
 /* Prints it; returns the exit status (DDP_E_IO's where `f` did not take it). */
 int dry_run(const struct conf *conf, FILE *f);

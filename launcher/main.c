@@ -4,15 +4,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launcher/cgroup.h"
-#include "launcher/conf.h"
-#include "launcher/drive.h"
+#include "launcher/conf/conf.h"
+#include "launcher/conf/options.h"
 #include "launcher/dry_run.h"
-#include "launcher/guard.h"
-#include "launcher/options.h"
-#include "launcher/preflight.h"
-#include "launcher/spawn.h"
-#include "launcher/store_host.h"
+#include "launcher/loop.h"
+#include "launcher/preflight/preflight.h"
+#include "launcher/proc/cgroup.h"
+#include "launcher/proc/guard.h"
+#include "launcher/rdzv/store_host.h"
+#include "launcher/worker/spawn.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/net/allow.h"
 #include "rendezvous/net/tls.h"

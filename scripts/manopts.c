@@ -2,11 +2,11 @@
  * Prints a table as the part of a manual page, in mdoc(7). Compiled by
  * scripts/man-options, once for each table:
  *
- *     cc -I. -DOPTIONS='"launcher/options.def"' scripts/manopts.c
+ *     cc -I. -DOPTIONS='"launcher/conf/options.def"' scripts/manopts.c
  *     cc -I. -DERRORS='"rendezvous/base/errors.def"' scripts/manopts.c
  *     cc -I. -DMESSAGES='"rendezvous/proto/messages.def"' scripts/manopts.c
- *     cc -I. -DMETRICS='"rendezvous/daemon/metrics.def"' scripts/manopts.c
- *     cc -I. -DEVENTS='"launcher/journal.def"' scripts/manopts.c
+ *     cc -I. -DMETRICS='"rendezvous/http/metrics.def"' scripts/manopts.c
+ *     cc -I. -DEVENTS='"launcher/report/event_log.def"' scripts/manopts.c
  */
 #include <ctype.h>
 #include <stdio.h>

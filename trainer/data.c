@@ -16,8 +16,8 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "trainer/fail.h"
-#include "trainer/ops_cpu.h"
+#include "trainer/ops/cpu.h"
+#include "trainer/ops/fail.h"
 
 #define IDX_TYPE_UBYTE 8
 #define IDX_DIMS_MAX   3

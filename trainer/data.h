@@ -9,8 +9,8 @@
  *          C  classes, where targets are classes
  *          B  samples in a batch
  */
-#ifndef DATA_H
-#define DATA_H
+#ifndef TRAINER_DATA_H
+#define TRAINER_DATA_H
 
 #include <stddef.h>
 #include <stdint.h>

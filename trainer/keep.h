@@ -3,8 +3,8 @@
  * is in one stands in trainer/resume; libddp's keeper does the work, in the
  * background.
  */
-#ifndef KEEP_H
-#define KEEP_H
+#ifndef TRAINER_KEEP_H
+#define TRAINER_KEEP_H
 
 #include <stdbool.h>
 #include <stdint.h>

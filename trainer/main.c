@@ -27,7 +27,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "trainer/fail.h"
+#include "trainer/ops/fail.h"
 #include "trainer/peers.h"
 #include "trainer/setup.h"
 #include "trainer/train.h"

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainer/fail.h"
-#include "trainer/ops_conv.h"
+#include "trainer/ops/conv.h"
+#include "trainer/ops/fail.h"
 
 /* clang-format off */
 static const struct model_spec specs[] = {

@@ -12,16 +12,16 @@
  *          P  parameters in all
  *          S  running statistics of batch norms in all
  */
-#ifndef MODEL_H
-#define MODEL_H
+#ifndef TRAINER_MODEL_H
+#define TRAINER_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trainer/device.h"
-#include "trainer/ops_cpu.h"
-#include "trainer/optim.h"
+#include "trainer/ops/cpu.h"
+#include "trainer/ops/device.h"
+#include "trainer/ops/optim.h"
 #include "worker_rt/ddp.h"
 
 #define MODEL_LAYERS_MAX  16

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "trainer/data.h"
-#include "trainer/fail.h"
+#include "trainer/ops/fail.h"
 #include "trainer/plot.h"
 
 #define NAME_SIZE 32

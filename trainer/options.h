@@ -1,8 +1,8 @@
 /*
  * trainer/options: the command line of ddptrain, from the table options.def.
  */
-#ifndef OPTIONS_H
-#define OPTIONS_H
+#ifndef TRAINER_OPTIONS_H
+#define TRAINER_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "trainer/fail.h"
+#include "trainer/ops/fail.h"
 
 int peers_lost(struct trainer *t, struct ddp_error *err)
 {

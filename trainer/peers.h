@@ -2,8 +2,8 @@
  * trainer/peers: errors that a rank learns from the others or shares with them,
  * and whether all ranks have the same.
  */
-#ifndef PEERS_H
-#define PEERS_H
+#ifndef TRAINER_PEERS_H
+#define TRAINER_PEERS_H
 
 #include <stdint.h>
 

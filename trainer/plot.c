@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "trainer/fail.h"
+#include "trainer/ops/fail.h"
 #include "trainer/progress.h"
 
 #define EVERY_STEPS   10

@@ -5,8 +5,8 @@
  * percent of the steps since the line before; "restart", the step from which
  * training went on, and the round.
  */
-#ifndef PLOT_H
-#define PLOT_H
+#ifndef TRAINER_PLOT_H
+#define TRAINER_PLOT_H
 
 #include <stdbool.h>
 #include <stdint.h>

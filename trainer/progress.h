@@ -3,8 +3,8 @@
  * once so that none is lost when the process is killed; and, on a terminal, a
  * bar below them that is redrawn in place.
  */
-#ifndef PROGRESS_H
-#define PROGRESS_H
+#ifndef TRAINER_PROGRESS_H
+#define TRAINER_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

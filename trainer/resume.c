@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainer/fail.h"
+#include "trainer/ops/fail.h"
 
 #define REMEDY "move the folder away or name another --snapshot_path"
 

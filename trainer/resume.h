@@ -3,14 +3,14 @@
  * holds everything that the next step depends on, so a run that was killed and
  * resumed ends with the same parameters, bit by bit, as one that was not.
  */
-#ifndef RESUME_H
-#define RESUME_H
+#ifndef TRAINER_RESUME_H
+#define TRAINER_RESUME_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "trainer/model.h"
-#include "trainer/optim.h"
+#include "trainer/ops/optim.h"
 #include "trainer/options.h"
 #include "worker_rt/ddp.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainer/fail.h"
+#include "trainer/ops/fail.h"
 #include "trainer/peers.h"
 
 /* Without a GPU `auto` is the CPU, and `cuda` an error that says why. */

@@ -2,8 +2,8 @@
  * trainer/setup: what a rank needs before its first step: a device, samples, a
  * model, an optimizer, and the certainty that the other ranks have the same.
  */
-#ifndef SETUP_H
-#define SETUP_H
+#ifndef TRAINER_SETUP_H
+#define TRAINER_SETUP_H
 
 #include "trainer/trainer.h"
 

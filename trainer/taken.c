@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "trainer/fail.h"
+#include "trainer/ops/fail.h"
 
 #define NUMBER_ROOM 11 /* of a sample, with its blank */
 #define BEGIN_ROOM  64 /* of three numbers of 64 bits */

@@ -9,8 +9,8 @@
  * its first step on, counts there and no more here. Each line is one write, so
  * that a worker that is killed leaves no half of one.
  */
-#ifndef TAKEN_H
-#define TAKEN_H
+#ifndef TRAINER_TAKEN_H
+#define TRAINER_TAKEN_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "trainer/fail.h"
+#include "trainer/ops/fail.h"
 #include "trainer/peers.h"
 
 /* What the sums over all ranks need besides gradients rides along behind

@@ -2,8 +2,8 @@
  * trainer/train: the steps and epochs of training. The errors of one rank are
  * told apart from those of all as trainer/peers says.
  */
-#ifndef TRAIN_H
-#define TRAIN_H
+#ifndef TRAINER_TRAIN_H
+#define TRAINER_TRAIN_H
 
 #include <stdbool.h>
 #include <stdint.h>

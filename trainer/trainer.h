@@ -3,17 +3,17 @@
  * and peers work on. Nothing of it is there yet where all is zero but taken.fd,
  * which is -1.
  */
-#ifndef TRAINER_H
-#define TRAINER_H
+#ifndef TRAINER_TRAINER_H
+#define TRAINER_TRAINER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "trainer/data.h"
-#include "trainer/device.h"
 #include "trainer/keep.h"
 #include "trainer/model.h"
-#include "trainer/optim.h"
+#include "trainer/ops/device.h"
+#include "trainer/ops/optim.h"
 #include "trainer/options.h"
 #include "trainer/plot.h"
 #include "trainer/progress.h"

@@ -9,8 +9,8 @@
  * NULL is the default stream. All work on the context that is current in the
  * calling thread, that of cudaSetDevice.
  */
-#ifndef GPU_H
-#define GPU_H
+#ifndef WORKER_RT_GPU_H
+#define WORKER_RT_GPU_H
 
 #include <stdbool.h>
 #include <stddef.h>

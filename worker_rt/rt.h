@@ -2,17 +2,17 @@
  * worker_rt/rt: what the files of this room share: the handle, and the way
  * from an inner error to the caller's.
  */
-#ifndef RT_H
-#define RT_H
+#ifndef WORKER_RT_RT_H
+#define WORKER_RT_RT_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "rendezvous/base/asked.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
+#include "rendezvous/base/stop_page.h"
 #include "worker_rt/ddp.h"
 #include "worker_rt/store.h"
 

@@ -8,8 +8,8 @@
  * read. A cut line is found by keepalive where nothing is under way, and by
  * sock_is_silent where something is.
  */
-#ifndef SOCK_H
-#define SOCK_H
+#ifndef WORKER_RT_SOCK_H
+#define WORKER_RT_SOCK_H
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

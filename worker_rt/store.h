@@ -9,8 +9,8 @@
  * After any of them but USAGE the connection is closed, and the next call makes
  * a new one: a reply that comes late is never taken for another request's.
  */
-#ifndef STORE_H
-#define STORE_H
+#ifndef WORKER_RT_STORE_H
+#define WORKER_RT_STORE_H
 
 #include <stdbool.h>
 #include <stdint.h>

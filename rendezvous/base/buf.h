@@ -2,8 +2,8 @@
  * base/buf: a growing byte buffer with a limit, written at its end and read
  * from its front. For what arrives from a peer and what waits to be sent.
  */
-#ifndef BUF_H
-#define BUF_H
+#ifndef RENDEZVOUS_BASE_BUF_H
+#define RENDEZVOUS_BASE_BUF_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * put context before it (ddp_err_wrap) and one place at the top reports it.
  * `err` may be NULL wherever it is accepted: the text is dropped then.
  */
-#ifndef ERR_H
-#define ERR_H
+#ifndef RENDEZVOUS_BASE_ERR_H
+#define RENDEZVOUS_BASE_ERR_H
 
 #include <stdbool.h>
 

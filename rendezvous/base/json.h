@@ -4,8 +4,8 @@
  * list has NULL. What comes from a peer is escaped: control characters as
  * \n or \u00XX, what is no UTF-8 as U+FFFD.
  */
-#ifndef JSON_H
-#define JSON_H
+#ifndef RENDEZVOUS_BASE_JSON_H
+#define RENDEZVOUS_BASE_JSON_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * does not take within 200 ms is lost, and the next that it takes says so;
  * nothing waits longer, but for a disk.
  */
-#ifndef LOG_H
-#define LOG_H
+#ifndef RENDEZVOUS_BASE_LOG_H
+#define RENDEZVOUS_BASE_LOG_H
 
 #include <stddef.h>
 #include <sys/types.h>

@@ -3,8 +3,8 @@
  * int64_t, named `..._us`. Only the shells read the clock; the pure cores are
  * given the time with each event.
  */
-#ifndef MONO_H
-#define MONO_H
+#ifndef RENDEZVOUS_BASE_MONO_H
+#define RENDEZVOUS_BASE_MONO_H
 
 #include <stdint.h>
 

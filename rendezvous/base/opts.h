@@ -26,8 +26,8 @@
  * are everyone's. The command line goes before the environment, that before
  * the default; a flag's variable is an integer, 0 is off.
  */
-#ifndef OPTS_H
-#define OPTS_H
+#ifndef RENDEZVOUS_BASE_OPTS_H
+#define RENDEZVOUS_BASE_OPTS_H
 
 #include <stdbool.h>
 #include <stdint.h>

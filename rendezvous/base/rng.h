@@ -2,8 +2,8 @@
  * base/rng: random numbers. A small seeded generator for jitter and for the
  * simulator (the same seed gives the same run), and the kernel's for ids.
  */
-#ifndef RNG_H
-#define RNG_H
+#ifndef RENDEZVOUS_BASE_RNG_H
+#define RENDEZVOUS_BASE_RNG_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /*
  * base/utf8: which bytes of a text that comes from a peer may be shown.
  */
-#ifndef UTF8_H
-#define UTF8_H
+#ifndef RENDEZVOUS_BASE_UTF8_H
+#define RENDEZVOUS_BASE_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,8 +9,8 @@
  * Beside it, and off unless asked for, stands the crash loop: the last K rounds
  * all failed before any worker made progress.
  */
-#ifndef BUDGET_H
-#define BUDGET_H
+#ifndef RENDEZVOUS_CORE_BUDGET_H
+#define RENDEZVOUS_CORE_BUDGET_H
 
 #include <stdbool.h>
 #include <stdint.h>

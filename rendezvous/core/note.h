@@ -3,8 +3,8 @@
  * they hand out notes; note_format makes the one line that the log, the
  * simulator's trace and the manual share.
  */
-#ifndef NOTE_H
-#define NOTE_H
+#ifndef RENDEZVOUS_CORE_NOTE_H
+#define RENDEZVOUS_CORE_NOTE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -13,8 +13,8 @@
  *
  * Global ranks are contiguous per node in the order of group ranks.
  */
-#ifndef RANKS_H
-#define RANKS_H
+#ifndef RENDEZVOUS_CORE_RANKS_H
+#define RENDEZVOUS_CORE_RANKS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -9,12 +9,12 @@
 #include <stdlib.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/join.h"
-#include "rendezvous/core/member.h"
-#include "rendezvous/core/node_gone.h"
-#include "rendezvous/core/order.h"
-#include "rendezvous/core/round_tick.h"
-#include "rendezvous/core/run.h"
+#include "rendezvous/core/inner/command.h"
+#include "rendezvous/core/inner/join.h"
+#include "rendezvous/core/inner/member.h"
+#include "rendezvous/core/inner/node_gone.h"
+#include "rendezvous/core/inner/round_tick.h"
+#include "rendezvous/core/inner/run.h"
 
 static void *xcalloc(size_t n, size_t size)
 {

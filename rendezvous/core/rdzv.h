@@ -63,8 +63,8 @@
  * their own sealed by the time the first member came, their instance gives way
  * to the older one (join_rebuild.c, yields).
  */
-#ifndef RDZV_H
-#define RDZV_H
+#ifndef RENDEZVOUS_CORE_RDZV_H
+#define RENDEZVOUS_CORE_RDZV_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/run.h"
-#include "rendezvous/core/strikes.h"
+#include "rendezvous/core/inner/run.h"
+#include "rendezvous/core/inner/strikes.h"
 
 const char *status_run_word(enum status_run_state state)
 {

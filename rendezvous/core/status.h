@@ -3,8 +3,8 @@
  * Only reads; called by the shell between two steps. Texts are borrowed from
  * the core until the next step; they come from peers: escape them.
  */
-#ifndef STATUS_H
-#define STATUS_H
+#ifndef RENDEZVOUS_CORE_STATUS_H
+#define RENDEZVOUS_CORE_STATUS_H
 
 #include "rendezvous/core/rdzv.h"
 

@@ -9,7 +9,7 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/daemon/sd.h"
 #include "rendezvous/daemon/server.h"
-#include "rendezvous/daemon/store_child.h"
+#include "rendezvous/daemon/store_supervisor.h"
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/tls.h"
 

@@ -4,8 +4,8 @@
  * two variables, for which no library is needed. Without systemd all of this
  * does nothing.
  */
-#ifndef SD_H
-#define SD_H
+#ifndef RENDEZVOUS_DAEMON_SD_H
+#define RENDEZVOUS_DAEMON_SD_H
 
 #include <stdint.h>
 #include <sys/socket.h>

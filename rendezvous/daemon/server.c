@@ -13,14 +13,15 @@
 
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/open_files.h"
 #include "rendezvous/base/rng.h"
 #include "rendezvous/core/rdzv.h"
-#include "rendezvous/daemon/lobby.h"
+#include "rendezvous/daemon/pending.h"
 #include "rendezvous/daemon/server_log.h"
-#include "rendezvous/daemon/site.h"
 #include "rendezvous/daemon/slots.h"
+#include "rendezvous/http/http_routes.h"
 #include "rendezvous/net/conn.h"
-#include "rendezvous/net/door.h"
+#include "rendezvous/net/listener.h"
 #include "rendezvous/proto/frame.h"
 
 #define SERVER_MAGIC       0x72647a76u
@@ -467,7 +468,7 @@ int server_open(struct server **out,
     if (s == NULL)
         ddp_err_set(err, DDP_E_NOMEM, "no memory for a server");
     if (s == NULL || server_fit(&s->room, &conf->limits, conf->store_chan > 0,
-                                server_raise_files(), err) != 0) {
+                                open_files_raise(), err) != 0) {
         (void)close(listen_fd);
         if (conf->store_chan > 0)
             (void)close(conf->store_chan);

@@ -4,8 +4,8 @@
  * its own, by the launcher on the endpoint's host. All of it on the thread of
  * the loop.
  */
-#ifndef SERVER_H
-#define SERVER_H
+#ifndef RENDEZVOUS_DAEMON_SERVER_H
+#define RENDEZVOUS_DAEMON_SERVER_H
 
 #include <uv.h>
 
@@ -32,7 +32,7 @@ struct server_conf {
     enum server_orders orders;
     struct tls_key *key; /* that all must have, borrowed; NULL: open to all */
     /* Whoever speaks the c10d store's protocol is handed over by this channel
-     * (net/handover), whose giving end it owns, and so is whoever says nothing
+     * (net/fd_pass), whose giving end it owns, and so is whoever says nothing
      * for two seconds: PyTorch's older clients hold a connection on which they
      * wait to be spoken to. 0: none, they are turned away. */
     int store_chan;

@@ -1,10 +1,7 @@
 #include "rendezvous/daemon/server_fit.h"
 
-#include <sys/resource.h>
-
 #include "rendezvous/base/log.h"
 
-#define FILES_MAX   (1 << 20)
 #define SPARE_CONNS 64   /* for those who are refused, and for reconnects */
 #define SPARE_FILES 32   /* not for connections: the loop, stderr, a log */
 #define SPARE_HTTP  2    /* of these */
@@ -14,20 +11,6 @@
 static int smaller(int a, int b)
 {
     return a < b ? a : b;
-}
-
-int server_raise_files(void)
-{
-    struct rlimit lim;
-    if (getrlimit(RLIMIT_NOFILE, &lim) != 0)
-        return 1024;
-    rlim_t hard = lim.rlim_max == RLIM_INFINITY ? FILES_MAX : lim.rlim_max;
-    if (lim.rlim_cur < hard) {
-        lim.rlim_cur = hard;
-        if (setrlimit(RLIMIT_NOFILE, &lim) != 0)
-            (void)getrlimit(RLIMIT_NOFILE, &lim); /* as it was, then */
-    }
-    return lim.rlim_cur > FILES_MAX ? FILES_MAX : (int)lim.rlim_cur;
 }
 
 /* HTTP gets a sixteenth of few descriptors. */

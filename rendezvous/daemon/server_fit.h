@@ -2,23 +2,19 @@
  * daemon/server_fit: how many may come at one time, by the descriptors that
  * this process may have. No I/O but the limit itself and a line in the log.
  */
-#ifndef SERVER_FIT_H
-#define SERVER_FIT_H
+#ifndef RENDEZVOUS_DAEMON_SERVER_FIT_H
+#define RENDEZVOUS_DAEMON_SERVER_FIT_H
 
 #include <stdbool.h>
 
 #include "rendezvous/base/err.h"
 #include "rendezvous/core/rdzv.h"
 
-/* Raises the soft limit of open files to the hard one; returns it, a million at
- * most. */
-int server_raise_files(void);
-
 /* How many may come at most. */
 struct server_limits {
     int runs_max;
     int nodes_max; /* of all runs together */
-    /* Percent of these that one source (core/source) may have, 0: all; without
+    /* Percent of these that one source (base/quota) may have, 0: all; without
      * effect with a key. */
     int runs_share, nodes_share;
     int conns_max; /* of nodes and strangers; 0: nodes_max and some more */

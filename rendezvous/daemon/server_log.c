@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "rendezvous/base/log.h"
+#include "rendezvous/base/log_limit.h"
 #include "rendezvous/base/mono.h"
-#include "rendezvous/daemon/hush.h"
 #include "rendezvous/net/conn.h"
 
 #define LOG_MAGIC          0x536c6f67u

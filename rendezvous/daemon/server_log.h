@@ -1,17 +1,17 @@
 /*
  * daemon/server_log: what the server says of those who connect, and of what the
  * core tells it (core/note): a line each on stderr, as many as each source is
- * allowed (daemon/hush), and what was left out every ten seconds. It counts
+ * allowed (base/log_limit), and what was left out every ten seconds. It counts
  * strangers as well, all of them. On the server's loop.
  */
-#ifndef SERVER_LOG_H
-#define SERVER_LOG_H
+#ifndef RENDEZVOUS_DAEMON_SERVER_LOG_H
+#define RENDEZVOUS_DAEMON_SERVER_LOG_H
 
 #include <stdbool.h>
 #include <uv.h>
 
 #include "rendezvous/core/note.h"
-#include "rendezvous/daemon/status.h"
+#include "rendezvous/http/status.h"
 
 struct server_log;
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "rendezvous/base/err.h"
-#include "rendezvous/core/source.h"
+#include "rendezvous/base/quota.h"
 
 #define LOOKS_MAX 128
 

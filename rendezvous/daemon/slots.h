@@ -3,8 +3,8 @@
  * not said who they are gives way when all are taken. Connections are known by
  * small numbers, which are the core's. No I/O: the owner closes what goes.
  */
-#ifndef SLOTS_H
-#define SLOTS_H
+#ifndef RENDEZVOUS_DAEMON_SLOTS_H
+#define RENDEZVOUS_DAEMON_SLOTS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  * net/addr: names, addresses and listening sockets. Blocking where it must
  * ask a resolver; nothing here needs a loop.
  */
-#ifndef ADDR_H
-#define ADDR_H
+#ifndef RENDEZVOUS_NET_ADDR_H
+#define RENDEZVOUS_NET_ADDR_H
 
 #include <netinet/in.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
  * net/allow: who may connect: single addresses and networks. IPv4 addresses
  * and their v4-mapped IPv6 form are the same.
  */
-#ifndef ALLOW_H
-#define ALLOW_H
+#ifndef RENDEZVOUS_NET_ALLOW_H
+#define RENDEZVOUS_NET_ALLOW_H
 
 #include <stdbool.h>
 #include <sys/socket.h>

@@ -16,8 +16,8 @@
  * be made a raw one, bytes in and out, inside TLS where there is a token; or
  * its descriptor can be taken away from here, with what was read.
  */
-#ifndef CONN_H
-#define CONN_H
+#ifndef RENDEZVOUS_NET_CONN_H
+#define RENDEZVOUS_NET_CONN_H
 
 #include <stdbool.h>
 #include <uv.h>
@@ -65,9 +65,9 @@ struct conn_handler {
  * so: tcp(7)), six calls into the kernel less for each. */
 void conn_tune_listener(int fd);
 
-/* Of a descriptor that was accepted (net/door), which it takes over, also where
- * it returns NULL: no memory, or the connection is gone (the reason in err).
- * Borrows handler for its life. */
+/* Of a descriptor that was accepted (net/listener), which it takes over, also
+ * where it returns NULL: no memory, or the connection is gone (the reason in
+ * err). Borrows handler for its life. */
 struct conn *conn_accept(uv_loop_t *loop,
                          int fd,
                          const struct conn_handler *handler,

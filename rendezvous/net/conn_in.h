@@ -2,8 +2,8 @@
  * net/conn_in: what comes in on a connection, for net/conn, which makes it.
  * Answers go by net/conn_out. On the connection's loop only.
  */
-#ifndef CONN_IN_H
-#define CONN_IN_H
+#ifndef RENDEZVOUS_NET_CONN_IN_H
+#define RENDEZVOUS_NET_CONN_IN_H
 
 #include "rendezvous/net/conn.h"
 

@@ -4,8 +4,8 @@
  * by this what it answers; conn makes connections and uses both. None calls one
  * above it, but for the owner's handler. No other room's business.
  */
-#ifndef CONN_OUT_H
-#define CONN_OUT_H
+#ifndef RENDEZVOUS_NET_CONN_OUT_H
+#define RENDEZVOUS_NET_CONN_OUT_H
 
 #include "rendezvous/net/conn.h"
 

@@ -1,10 +1,10 @@
 /*
  * net/openssl: OpenSSL, found at run time, so that a program that uses no token
- * needs and pays for none. For net/tls, its parts and net/record only, which
- * call what is named here as ossl.f_NAME.
+ * needs and pays for none. For net/tls, its parts and net/tls_record only,
+ * which call what is named here as ossl.f_NAME.
  */
-#ifndef OPENSSL_H
-#define OPENSSL_H
+#ifndef RENDEZVOUS_NET_OPENSSL_H
+#define RENDEZVOUS_NET_OPENSSL_H
 
 #include <openssl/bio.h>
 #include <openssl/err.h>

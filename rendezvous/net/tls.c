@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rendezvous/net/handshake.h"
 #include "rendezvous/net/openssl.h"
-#include "rendezvous/net/record.h"
-#include "rendezvous/net/tls_greet.h"
 #include "rendezvous/net/tls_hello.h"
+#include "rendezvous/net/tls_record.h"
 #include "rendezvous/net/token.h"
 
 static const char label_key[] = "ddprun control connection, key 1";

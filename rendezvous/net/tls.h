@@ -5,20 +5,21 @@
  * connection are fresh (psk_dhe_ke), so that nothing can be read or replayed,
  * not even by who gets the token later.
  *
- * OpenSSL greets; what it keeps of a connection goes with that, and net/record
- * does the rest: a connection that stands costs half a kilobyte. OpenSSL is
- * loaded at run time, with the first key: who uses no token pays nothing. A key
- * and its connections belong to one thread. No I/O but the token file; bytes go
- * in by tls_give and tls_seal and come out in a buffer of the caller's.
+ * OpenSSL greets; what it keeps of a connection goes with that, and
+ * net/tls_record does the rest: a connection that stands costs half a kilobyte.
+ * OpenSSL is loaded at run time, with the first key: who uses no token pays
+ * nothing. A key and its connections belong to one thread. No I/O but the token
+ * file; bytes go in by tls_give and tls_seal and come out in a buffer of the
+ * caller's.
  *
- * The end of a connection means something to the server (launcher/guard), so
- * a FIN alone proves nothing here: either TLS says the end (tls_end), or the
+ * The end of a connection means something to the server (launcher/proc/guard),
+ * so a FIN alone proves nothing here: either TLS says the end (tls_end), or the
  * last bytes are the farewell: a secret of this connection that both ends
  * know, which is worth something once only and which a process without the
  * TLS state can be given to say.
  */
-#ifndef TLS_H
-#define TLS_H
+#ifndef RENDEZVOUS_NET_TLS_H
+#define RENDEZVOUS_NET_TLS_H
 
 #include <stdbool.h>
 #include <stddef.h>

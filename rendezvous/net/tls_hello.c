@@ -1,6 +1,6 @@
 #include "rendezvous/net/tls_hello.h"
 
-#include "rendezvous/net/record.h"
+#include "rendezvous/net/tls_record.h"
 
 #define HELLO_MAX  2048u /* ours has about 300 */
 #define HELLOS_MAX 2

@@ -5,8 +5,8 @@
  * hello, and one more where the two ends prefer different groups (a FIPS build
  * and another); all else is sealed. Pure. For net/tls only.
  */
-#ifndef TLS_HELLO_H
-#define TLS_HELLO_H
+#ifndef RENDEZVOUS_NET_TLS_HELLO_H
+#define RENDEZVOUS_NET_TLS_HELLO_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /*
  * net/token: the file that a token is in, and who may have access to it.
  */
-#ifndef TOKEN_H
-#define TOKEN_H
+#ifndef RENDEZVOUS_NET_TOKEN_H
+#define RENDEZVOUS_NET_TOKEN_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -11,8 +11,8 @@
  * Keys are as on the wire: PyTorch's clients put a '/' before the user's key,
  * and a client of ours that wants to share keys with them does the same.
  */
-#ifndef C10D_H
-#define C10D_H
+#ifndef RENDEZVOUS_PROTO_C10D_H
+#define RENDEZVOUS_PROTO_C10D_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
  * a token the question is asked twice: of the first byte on the wire, and of
  * the first one inside TLS.
  */
-#ifndef FIRST_H
-#define FIRST_H
+#ifndef RENDEZVOUS_PROTO_FIRST_H
+#define RENDEZVOUS_PROTO_FIRST_H
 
 #include <stdint.h>
 

@@ -5,8 +5,8 @@
  * then each frame is a little-endian u32 length and so many bytes of payload.
  * Pure: no I/O.
  */
-#ifndef FRAME_H
-#define FRAME_H
+#ifndef RENDEZVOUS_PROTO_FRAME_H
+#define RENDEZVOUS_PROTO_FRAME_H
 
 #include <stddef.h>
 #include <stdint.h>

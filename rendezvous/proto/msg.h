@@ -4,8 +4,8 @@
  * bound, what is needed must be there, nothing may follow. Unknown fields are
  * ignored, unknown kinds are refused.
  */
-#ifndef MSG_H
-#define MSG_H
+#ifndef RENDEZVOUS_PROTO_MSG_H
+#define RENDEZVOUS_PROTO_MSG_H
 
 #include <stddef.h>
 #include <stdint.h>

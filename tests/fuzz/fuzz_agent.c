@@ -1,7 +1,7 @@
-/* links: launcher/agent launcher/agent_link launcher/agent_work */
+/* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
 /* links: tests/fuzz/gen rendezvous/core/note */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
-/* links: rendezvous/proto/ends */
+/* links: rendezvous/proto/exits */
 /* links: rendezvous/base/rng */
 /* libs: -lcjson -lm */
 /*
@@ -12,7 +12,7 @@
  */
 #include <signal.h>
 
-#include "launcher/agent.h"
+#include "launcher/agent/agent.h"
 #include "rendezvous/base/mono.h"
 #include "tests/fuzz/gen.h"
 

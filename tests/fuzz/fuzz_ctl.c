@@ -1,6 +1,6 @@
-/* links: rendezvous/daemon/ctl_http rendezvous/daemon/ctl_view */
-/* links: rendezvous/daemon/ctl_line rendezvous/daemon/ctl_table */
-/* links: rendezvous/daemon/ctl_text rendezvous/net/addr TLS */
+/* links: rendezvous/ctl/http rendezvous/ctl/view */
+/* links: rendezvous/ctl/line rendezvous/ctl/table */
+/* links: rendezvous/ctl/text rendezvous/net/addr TLS */
 /* links: rendezvous/proto/frame rendezvous/base/opts rendezvous/base/err */
 /* links: rendezvous/base/buf rendezvous/base/mono rendezvous/base/log */
 /* links: rendezvous/base/utf8 */
@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rendezvous/daemon/ctl_http.h"
-#include "rendezvous/daemon/ctl_view.h"
+#include "rendezvous/ctl/http.h"
+#include "rendezvous/ctl/view.h"
 #include "tests/fuzz/fuzz.h"
 
 /* `page` is taken to pieces. */

@@ -1,4 +1,4 @@
-/* links: rendezvous/proto/http rendezvous/base/json rendezvous/base/utf8 */
+/* links: rendezvous/http/http rendezvous/base/json rendezvous/base/utf8 */
 /* links: rendezvous/base/buf rendezvous/base/err */
 /* libs: -lcjson */
 /*
@@ -12,7 +12,7 @@
 
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/json.h"
-#include "rendezvous/proto/http.h"
+#include "rendezvous/http/http.h"
 #include "tests/fuzz/fuzz.h"
 
 static bool feed(struct http *h, const uint8_t *data, size_t size, size_t step)

@@ -1,8 +1,10 @@
-/* links: launcher/conf_words launcher/conf_rdzv */
-/* links: launcher/conf launcher/conf_output launcher/conf_meet */
-/* links: launcher/conf_program launcher/options launcher/program */
-/* links: launcher/conf_place launcher/cpus launcher/topology launcher/nvml */
-/* links: launcher/gpus launcher/signals rendezvous/base/opts_complete */
+/* links: launcher/conf/words launcher/conf/rdzv */
+/* links: launcher/conf/conf launcher/conf/output launcher/conf/meet */
+/* links: launcher/conf/argv launcher/conf/options launcher/conf/program */
+/* links: launcher/conf/place launcher/hw/cpus launcher/hw/topology */
+/* links: launcher/hw/nvml */
+/* links: launcher/hw/gpus launcher/proc/signals */
+/* links: rendezvous/base/opts_complete */
 /* libs: -ldl */
 /* links: rendezvous/base/opts_help rendezvous/base/opts */
 /* links: rendezvous/base/err rendezvous/base/rng rendezvous/base/log */
@@ -16,8 +18,8 @@
 #include <ctype.h>
 #include <unistd.h>
 
-#include "launcher/conf.h"
-#include "launcher/options.h"
+#include "launcher/conf/conf.h"
+#include "launcher/conf/options.h"
 #include "tests/fuzz/fuzz.h"
 
 #define WORDS_MAX 60

@@ -1,4 +1,4 @@
-/* links: tests/fuzz/gen CORE rendezvous/proto/msg rendezvous/proto/ends */
+/* links: tests/fuzz/gen CORE rendezvous/proto/msg rendezvous/proto/exits */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* libs: -lcjson -lm */
 /*

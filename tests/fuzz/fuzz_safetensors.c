@@ -1,4 +1,5 @@
-/* links: worker_rt/safetensors rendezvous/base/buf rendezvous/base/err */
+/* links: worker_rt/snapshot/safetensors rendezvous/base/buf */
+/* links: rendezvous/base/err */
 /* links: rendezvous/base/rng */
 /* libs: -lcjson */
 /*
@@ -7,7 +8,7 @@
  * overlap, no name twice), and once written must read as the same.
  */
 #include "tests/fuzz/fuzz.h"
-#include "worker_rt/safetensors.h"
+#include "worker_rt/snapshot/safetensors.h"
 
 static void check_whole(const struct safetensors *st, uint64_t data_len)
 {

@@ -1,5 +1,5 @@
-/* links: rendezvous/proto/c10d rendezvous/core/store */
-/* links: rendezvous/core/store_table rendezvous/core/store_wait */
+/* links: rendezvous/proto/c10d rendezvous/store/store */
+/* links: rendezvous/store/table rendezvous/store/wait */
 /* links: rendezvous/base/buf rendezvous/base/err */
 /*
  * The c10d codec and what the store makes of it. The first byte says how the
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rendezvous/core/store.h"
+#include "rendezvous/store/store.h"
 #include "tests/fuzz/fuzz.h"
 
 #define CONNS     6

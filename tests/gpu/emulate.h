@@ -1,5 +1,5 @@
 /*
- * tests/gpu/emulate: as much of CUDA as trainer/cuda*.cu use, for a plain
+ * tests/gpu/emulate: as much of CUDA as trainer/ops/cuda*.cu use, for a plain
  * C++ compiler, so that the kernels themselves are tested on machines without a
  * GPU. Blocks run one after the other; the threads of a block are coroutines
  * that take turns at __syncthreads(), in an order that changes with each

@@ -1,5 +1,5 @@
-/* links: launcher/agent launcher/agent_link launcher/agent_work */
-/* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/ends */
+/* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
+/* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/exits */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 #include "tests/lib/agent_hand.h"
 #include "tests/lib/suite.h"

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "launcher/agent.h"
+#include "launcher/agent/agent.h"
 
 extern struct agent agent;
 extern int64_t now_us;

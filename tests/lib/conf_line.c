@@ -1,8 +1,10 @@
-/* links: tests/lib/scratch tests/lib/words launcher/conf launcher/conf_meet */
-/* links: launcher/conf_output launcher/conf_place launcher/conf_program */
-/* links: launcher/conf_rdzv launcher/conf_words launcher/options */
-/* links: launcher/program launcher/signals launcher/cpus launcher/topology */
-/* links: launcher/gpus launcher/nvml rendezvous/base/opts */
+/* links: tests/lib/scratch tests/lib/words launcher/conf/conf */
+/* links: launcher/conf/meet */
+/* links: launcher/conf/output launcher/conf/place launcher/conf/argv */
+/* links: launcher/conf/rdzv launcher/conf/words launcher/conf/options */
+/* links: launcher/conf/program launcher/proc/signals launcher/hw/cpus */
+/* links: launcher/hw/topology */
+/* links: launcher/hw/gpus launcher/hw/nvml rendezvous/base/opts */
 /* links: rendezvous/base/opts_complete rendezvous/base/opts_help */
 /* links: rendezvous/base/err rendezvous/base/log rendezvous/base/rng */
 #include "tests/lib/conf_line.h"
@@ -13,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launcher/options.h"
+#include "launcher/conf/options.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/words.h"
 

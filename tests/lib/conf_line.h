@@ -1,11 +1,11 @@
 /*
- * tests/lib/conf_line: what launcher/conf makes of a command line of ddprun, in
- * a folder that has programs of all kinds in it.
+ * tests/lib/conf_line: what launcher/conf/conf makes of a command line of
+ * ddprun, in a folder that has programs of all kinds in it.
  */
 #ifndef CONF_LINE_H
 #define CONF_LINE_H
 
-#include "launcher/conf.h"
+#include "launcher/conf/conf.h"
 #include "rendezvous/base/err.h"
 
 /* An unchecked fixture: makes the folder (tests/lib/scratch), which becomes the

@@ -6,8 +6,8 @@
  *     [pids=PID:MIB,PID:?]
  *
  * "broken" in its place is a driver that is not loaded. Types are the
- * library's ABI as launcher/nvml.c has it, written here once more so that the
- * two can be compared.
+ * library's ABI as launcher/hw/nvml.c has it, written here once more so that
+ * the two can be compared.
  */
 #include <stdio.h>
 #include <stdlib.h>

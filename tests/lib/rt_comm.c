@@ -1,6 +1,7 @@
-/* links: worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_nccl */
-/* links: worker_rt/gpu worker_rt/comm_cpu worker_rt/comm_wire */
-/* links: worker_rt/comm_meet worker_rt/beat rendezvous/base/rng */
+/* links: worker_rt/env worker_rt/store worker_rt/comm/comm */
+/* links: worker_rt/comm/nccl */
+/* links: worker_rt/gpu worker_rt/comm/cpu worker_rt/comm/wire */
+/* links: worker_rt/comm/meet worker_rt/beat rendezvous/base/rng */
 #include "tests/lib/rt_comm.h"
 
 #include <check.h>

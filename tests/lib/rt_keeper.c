@@ -1,6 +1,9 @@
-/* links: worker_rt/keeper worker_rt/keeper_load worker_rt/staging */
-/* links: worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image */
-/* links: worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors */
+/* links: worker_rt/snapshot/keeper worker_rt/snapshot/keeper_load */
+/* links: worker_rt/snapshot/device_copy */
+/* links: worker_rt/snapshot/mem_slots worker_rt/snapshot/snapshot_dir */
+/* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/image */
+/* links: worker_rt/snapshot/snapshot worker_rt/snapshot/load */
+/* links: worker_rt/snapshot/safetensors */
 #include "tests/lib/rt_keeper.h"
 
 #include <check.h>
@@ -12,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "rendezvous/base/asked.h"
+#include "rendezvous/base/stop_page.h"
 #include "tests/lib/rt_comm.h"
 #include "tests/lib/rt_world.h"
 #include "tests/lib/scratch.h"

@@ -1,6 +1,7 @@
 /*
  * tests/lib/snapshot_memory: the memory that ddprun gives its workers for
- * snapshots (launcher/notice makes it, worker_rt/slots uses it).
+ * snapshots (launcher/worker/mailbox makes it, worker_rt/snapshot/mem_slots
+ * uses it).
  */
 #ifndef SNAPSHOT_MEMORY_H
 #define SNAPSHOT_MEMORY_H
@@ -11,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "rendezvous/base/asked.h"
+#include "rendezvous/base/stop_page.h"
 
 /* Makes `len` bytes of it and names them in the environment, for as long as
  * this process lives. Returns 0, or -1 with errno. */

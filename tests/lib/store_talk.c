@@ -1,5 +1,5 @@
-/* links: rendezvous/core/store rendezvous/core/store_table */
-/* links: rendezvous/core/store_wait rendezvous/proto/c10d */
+/* links: rendezvous/store/store rendezvous/store/table */
+/* links: rendezvous/store/wait rendezvous/proto/c10d */
 /* links: rendezvous/base/err rendezvous/base/buf */
 #include "tests/lib/store_talk.h"
 

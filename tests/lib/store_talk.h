@@ -1,5 +1,5 @@
 /*
- * tests/lib/store_talk: talk with core/store in words.
+ * tests/lib/store_talk: talk with store/store in words.
  *
  * A request is "CONN OP ARGUMENT...", where connections 0 to 4 are of the new
  * family, 5 to 7 of the old one, and "-" is an empty string; "CONN GONE" closes
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rendezvous/core/store.h"
+#include "rendezvous/store/store.h"
 
 #define CONNS 8
 

@@ -1,7 +1,7 @@
-/* links: rendezvous/daemon/store_server rendezvous/daemon/store_in */
-/* links: rendezvous/daemon/store_out rendezvous/daemon/volley */
-/* links: rendezvous/core/store */
-/* links: rendezvous/core/store_table rendezvous/core/store_wait */
+/* links: rendezvous/store/server rendezvous/store/requests */
+/* links: rendezvous/store/replies rendezvous/store/volley */
+/* links: rendezvous/store/store */
+/* links: rendezvous/store/table rendezvous/store/wait */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log */
 /* links: rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
 #include "tests/lib/store_world.h"

@@ -13,8 +13,8 @@
 #include <uv.h>
 
 #include "rendezvous/base/buf.h"
-#include "rendezvous/daemon/store_server.h"
 #include "rendezvous/proto/c10d.h"
+#include "rendezvous/store/server.h"
 
 struct world {
     uv_loop_t loop;

@@ -2,7 +2,7 @@
  * The rendezvous as a model, small enough that spin sees all of it: N nodes
  * and their agents, one run, a server that may be killed and started again.
  * The names are those of the code: run states and node states of
- * rendezvous/core, work of launcher/agent, messages of messages.def.
+ * rendezvous/core, work of launcher/agent/agent, messages of messages.def.
  * scripts/model checks it.
  *
  * Each step of the real cores is one atomic step here; connections keep the
@@ -624,7 +624,7 @@ inline server_hears(i)
     settle()
 }
 
-/* -- launcher/agent -------------------------------------------------------- */
+/* -- launcher/agent/agent -------------------------------------------------------- */
 
 inline exit_agent(i)
 {

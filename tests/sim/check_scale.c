@@ -1,5 +1,5 @@
 /* links: CORE rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
-/* links: rendezvous/proto/ends rendezvous/base/rng */
+/* links: rendezvous/proto/exits rendezvous/base/rng */
 /* libs: -lcjson */
 /*
  * One run of 65,536 nodes in the real core of the server: they join, beat, one

@@ -1,6 +1,7 @@
-/* links: tests/sim/net tests/sim/nodes tests/sim/watch CORE launcher/agent */
-/* links: launcher/agent_link launcher/agent_work rendezvous/proto/msg */
-/* links: rendezvous/proto/ends rendezvous/base/err rendezvous/base/mono */
+/* links: tests/sim/net tests/sim/nodes tests/sim/watch CORE */
+/* links: launcher/agent/agent */
+/* links: launcher/agent/session launcher/agent/work rendezvous/proto/msg */
+/* links: rendezvous/proto/exits rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/rng */
 #include "tests/sim/sim.h"
 

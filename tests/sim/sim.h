@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "launcher/agent.h"
+#include "launcher/agent/agent.h"
 
 #define SIM_AGENTS_MAX 128
 #define SIM_PROCS_MAX  4

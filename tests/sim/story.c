@@ -1,5 +1,5 @@
-#include "tests/lib/suite.h"
 #include "tests/sim/story.h"
+#include "tests/lib/suite.h"
 
 #include <stdarg.h>
 #include <stdio.h>

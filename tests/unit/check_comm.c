@@ -19,7 +19,7 @@
 #include "rendezvous/base/rng.h"
 #include "tests/lib/rt_comm.h"
 #include "tests/lib/suite.h"
-#include "worker_rt/comm.h"
+#include "worker_rt/comm/comm.h"
 #include "worker_rt/ddp.h"
 
 #define DEADLINE_MS 8000

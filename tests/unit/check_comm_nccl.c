@@ -19,7 +19,7 @@
 #include "tests/lib/fake_nccl.h"
 #include "tests/lib/rt_comm.h"
 #include "tests/lib/suite.h"
-#include "worker_rt/comm_nccl.h"
+#include "worker_rt/comm/nccl.h"
 #include "worker_rt/ddp.h"
 
 #define DEADLINE_MS 8000

@@ -14,7 +14,7 @@
 #include "rendezvous/base/mono.h"
 #include "tests/lib/rt_comm.h"
 #include "tests/lib/suite.h"
-#include "worker_rt/comm_wire.h"
+#include "worker_rt/comm/wire.h"
 #include "worker_rt/ddp.h"
 
 #define RANKS       8

@@ -8,9 +8,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "launcher/conf.h"
-#include "launcher/preflight.h"
-#include "launcher/signals.h"
+#include "launcher/conf/conf.h"
+#include "launcher/preflight/preflight.h"
+#include "launcher/proc/signals.h"
 #include "rendezvous/core/budget.h"
 #include "tests/lib/conf_line.h"
 #include "tests/lib/scratch.h"

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "launcher/conf.h"
-#include "launcher/options.h"
+#include "launcher/conf/conf.h"
+#include "launcher/conf/options.h"
 #include "tests/lib/conf_line.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"

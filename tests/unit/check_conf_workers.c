@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "launcher/conf.h"
-#include "launcher/cpus.h"
-#include "launcher/topology.h"
+#include "launcher/conf/conf.h"
+#include "launcher/hw/cpus.h"
+#include "launcher/hw/topology.h"
 #include "tests/lib/conf_line.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"

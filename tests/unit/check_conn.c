@@ -1,4 +1,4 @@
-/* links: CONN rendezvous/net/door TLS rendezvous/net/addr */
+/* links: CONN rendezvous/net/listener TLS rendezvous/net/addr */
 /* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/buf */
 /* libs: -ldl -luv -lcjson */
@@ -15,7 +15,7 @@
 
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
-#include "rendezvous/net/door.h"
+#include "rendezvous/net/listener.h"
 #include "rendezvous/proto/frame.h"
 #include "tests/lib/suite.h"
 

@@ -1,4 +1,4 @@
-/* links: CONN rendezvous/net/addr TLS rendezvous/net/door */
+/* links: CONN rendezvous/net/addr TLS rendezvous/net/listener */
 /* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/buf */
 /* links: rendezvous/base/err rendezvous/base/log */
 /* libs: -luv -lcjson -ldl */
@@ -14,7 +14,7 @@
 
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
-#include "rendezvous/net/door.h"
+#include "rendezvous/net/listener.h"
 #include "rendezvous/proto/frame.h"
 #include "tests/lib/key_of.h"
 #include "tests/lib/suite.h"

@@ -1,4 +1,4 @@
-/* links: rendezvous/daemon/ctl_http rendezvous/daemon/ctl_line TLS */
+/* links: rendezvous/ctl/http rendezvous/ctl/line TLS */
 /* links: rendezvous/net/addr rendezvous/base/opts rendezvous/base/err */
 /* links: rendezvous/base/buf rendezvous/base/mono rendezvous/base/log */
 /* libs: -ldl */
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/daemon/ctl_http.h"
+#include "rendezvous/ctl/http.h"
 #include "tests/lib/suite.h"
 
 #define OK "HTTP/1.1 200 OK\r\n"

@@ -1,5 +1,5 @@
-/* links: rendezvous/daemon/ctl_view rendezvous/daemon/ctl_table */
-/* links: rendezvous/daemon/ctl_text rendezvous/base/utf8 rendezvous/base/err */
+/* links: rendezvous/ctl/view rendezvous/ctl/table */
+/* links: rendezvous/ctl/text rendezvous/base/utf8 rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/mono */
 /* libs: -lcjson */
 /*
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/daemon/ctl_view.h"
+#include "rendezvous/ctl/view.h"
 #include "tests/lib/suite.h"
 
 static char *page;

@@ -1,4 +1,4 @@
-/* links: trainer/data trainer/ops_cpu */
+/* links: trainer/data trainer/ops/cpu */
 /* libs: -lz -lm */
 #include <check.h>
 #include <fcntl.h>

@@ -1,5 +1,7 @@
 /* clang-format off */
-/* links: worker_rt/env worker_rt/beat worker_rt/store worker_rt/store_ops rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* links: worker_rt/env worker_rt/beat worker_rt/store worker_rt/store_ops */
+/* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/base/rng rendezvous/base/buf */
 /* clang-format on */
 /*
  * A worker's place from its environment, its heartbeat, and being asked to

@@ -1,4 +1,4 @@
-/* links: tests/lib/scratch launcher/errfile launcher/tmpfolder */
+/* links: tests/lib/scratch launcher/worker/errfile launcher/proc/tmpfolder */
 /* links: rendezvous/base/log rendezvous/base/err */
 /* links: rendezvous/base/rng rendezvous/proto/msg */
 /* libs: -lcjson */
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launcher/errfile.h"
+#include "launcher/worker/errfile.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 

@@ -1,5 +1,6 @@
-/* links: launcher/gpu_health launcher/gpus launcher/nvml launcher/topology */
-/* links: launcher/cpus rendezvous/base/err */
+/* links: launcher/health/gpu_health launcher/hw/gpus launcher/hw/nvml */
+/* links: launcher/hw/topology */
+/* links: launcher/hw/cpus rendezvous/base/err */
 /* libs: -ldl -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
 /*
  * Which GPUs are fit, by a library that tests/lib/fake_nvml.c is made into, and
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launcher/gpu_health.h"
+#include "launcher/health/gpu_health.h"
 #include "tests/lib/suite.h"
 
 #define FIT "GPU-aa 0:1b:0;"

@@ -1,5 +1,6 @@
 /* links: tests/lib/scratch */
-/* links: launcher/gpus launcher/nvml launcher/topology launcher/cpus */
+/* links: launcher/hw/gpus launcher/hw/nvml launcher/hw/topology */
+/* links: launcher/hw/cpus */
 /* links: rendezvous/base/err */
 /* libs: -ldl -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
 /*
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launcher/gpus.h"
+#include "launcher/hw/gpus.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 

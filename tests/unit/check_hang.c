@@ -1,11 +1,11 @@
-/* links: launcher/hang rendezvous/base/err rendezvous/base/mono */
+/* links: launcher/worker/hang rendezvous/base/err rendezvous/base/mono */
 /*
  * Which worker gets nowhere: what counts as progress, who is blamed, and that
  * time in which all are paused counts against nobody.
  */
 #include <check.h>
 
-#include "launcher/hang.h"
+#include "launcher/worker/hang.h"
 #include "rendezvous/base/mono.h"
 #include "tests/lib/suite.h"
 

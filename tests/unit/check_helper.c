@@ -1,4 +1,4 @@
-/* links: rendezvous/daemon/helper TLS rendezvous/base/buf */
+/* links: rendezvous/net/helper TLS rendezvous/base/buf */
 /* links: rendezvous/base/err */
 /* libs: -ldl */
 /*
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rendezvous/daemon/helper.h"
+#include "rendezvous/net/helper.h"
 #include "tests/lib/suite.h"
 
 #define PARENTS 200 /* a descriptor of the parent's */

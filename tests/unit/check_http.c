@@ -1,11 +1,11 @@
-/* links: rendezvous/proto/http rendezvous/base/err */
+/* links: rendezvous/http/http rendezvous/base/err */
 /* The reader of HTTP requests: what is one, what is none and which answer that
  * gets, whatever pieces the bytes come in. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "rendezvous/proto/http.h"
+#include "rendezvous/http/http.h"
 #include "tests/lib/suite.h"
 
 #define HOST "Host: h\r\n\r\n"

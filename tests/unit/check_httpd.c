@@ -1,5 +1,6 @@
-/* links: rendezvous/daemon/httpd rendezvous/proto/http CONN */
-/* links: rendezvous/core/source rendezvous/net/door TLS rendezvous/net/addr */
+/* links: rendezvous/http/httpd rendezvous/http/http CONN */
+/* links: rendezvous/base/quota rendezvous/net/listener TLS */
+/* links: rendezvous/net/addr */
 /* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/buf rendezvous/base/mono */
 /* libs: -luv -lcjson -ldl */
@@ -16,9 +17,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rendezvous/daemon/httpd.h"
+#include "rendezvous/http/httpd.h"
 #include "rendezvous/net/addr.h"
-#include "rendezvous/net/door.h"
+#include "rendezvous/net/listener.h"
 #include "tests/lib/suite.h"
 
 #define PLACES 4

@@ -1,5 +1,6 @@
-/* links: rendezvous/daemon/httpd rendezvous/proto/http CONN */
-/* links: rendezvous/core/source TLS rendezvous/net/addr rendezvous/net/door */
+/* links: rendezvous/http/httpd rendezvous/http/http CONN */
+/* links: rendezvous/base/quota TLS rendezvous/net/addr */
+/* links: rendezvous/net/listener */
 /* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/buf rendezvous/base/mono */
 /* libs: -luv -lcjson -ldl */
@@ -9,9 +10,9 @@
 #include <signal.h>
 #include <string.h>
 
-#include "rendezvous/daemon/httpd.h"
+#include "rendezvous/http/httpd.h"
 #include "rendezvous/net/addr.h"
-#include "rendezvous/net/door.h"
+#include "rendezvous/net/listener.h"
 #include "tests/lib/key_of.h"
 #include "tests/lib/suite.h"
 

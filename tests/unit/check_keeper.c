@@ -21,7 +21,7 @@
 #include "tests/lib/rt_world.h"
 #include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
-#include "worker_rt/keeper.h"
+#include "worker_rt/snapshot/keeper.h"
 
 #define UNCHANGED (-1)
 

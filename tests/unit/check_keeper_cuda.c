@@ -1,10 +1,14 @@
 /* clang-format off */
 /* links: tests/lib/scratch tests/lib/rt_world tests/lib/rt_comm */
-/* links: worker_rt/keeper worker_rt/keeper_load worker_rt/staging */
-/* links: worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image */
-/* links: worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors */
+/* links: worker_rt/snapshot/keeper worker_rt/snapshot/keeper_load */
+/* links: worker_rt/snapshot/device_copy */
+/* links: worker_rt/snapshot/mem_slots worker_rt/snapshot/snapshot_dir */
+/* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/image */
+/* links: worker_rt/snapshot/snapshot worker_rt/snapshot/load */
+/* links: worker_rt/snapshot/safetensors */
 /* links: worker_rt/sampler */
-/* libs: -luv -lcjson -lxxhash -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
+/* libs: -luv -lcjson -lxxhash */
+/* libs: -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
 /* clang-format on */
 /*
  * Snapshots of what lies in a GPU's memory, on a driver that is not real: what

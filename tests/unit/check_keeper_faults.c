@@ -1,7 +1,15 @@
 /* clang-format off */
-/* links: tests/lib/bad_disk worker_rt/keeper worker_rt/keeper_load worker_rt/staging worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors */
-/* links: worker_rt/env worker_rt/store worker_rt/comm worker_rt/comm_nccl worker_rt/gpu worker_rt/comm_cpu worker_rt/comm_wire worker_rt/comm_meet worker_rt/beat */
-/* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* links: tests/lib/bad_disk worker_rt/snapshot/keeper */
+/* links: worker_rt/snapshot/keeper_load worker_rt/snapshot/device_copy */
+/* links: worker_rt/snapshot/mem_slots worker_rt/snapshot/snapshot_dir */
+/* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/image */
+/* links: worker_rt/snapshot/snapshot worker_rt/snapshot/load */
+/* links: worker_rt/snapshot/safetensors */
+/* links: worker_rt/env worker_rt/store worker_rt/comm/comm */
+/* links: worker_rt/comm/nccl worker_rt/gpu worker_rt/comm/cpu */
+/* links: worker_rt/comm/wire worker_rt/comm/meet worker_rt/beat */
+/* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/base/rng rendezvous/base/buf */
 /* libs: -lcjson -lxxhash */
 /* clang-format on */
 /*

@@ -1,7 +1,10 @@
 /* links: tests/lib/scratch tests/lib/rt_world tests/lib/rt_comm */
-/* links: worker_rt/keeper worker_rt/keeper_load worker_rt/staging */
-/* links: worker_rt/slots worker_rt/shelf worker_rt/folder worker_rt/image */
-/* links: worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors */
+/* links: worker_rt/snapshot/keeper worker_rt/snapshot/keeper_load */
+/* links: worker_rt/snapshot/device_copy */
+/* links: worker_rt/snapshot/mem_slots worker_rt/snapshot/snapshot_dir */
+/* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/image */
+/* links: worker_rt/snapshot/snapshot worker_rt/snapshot/load */
+/* links: worker_rt/snapshot/safetensors */
 /* links: worker_rt/sampler */
 /* libs: -luv -lcjson -lxxhash */
 /*
@@ -20,7 +23,7 @@
 #include "tests/lib/rt_world.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
-#include "worker_rt/comm.h"
+#include "worker_rt/comm/comm.h"
 #include "worker_rt/ddp.h"
 
 #define INSTANCE "0123456789abcdef0123456789abcdef"
@@ -37,7 +40,7 @@ static void make_dir(void)
 
 /* -- the liar's communicator ----------------------------------------------- */
 
-/* An offer, as it travels: see worker_rt/keeper_load. */
+/* An offer, as it travels: see worker_rt/snapshot/keeper_load. */
 enum field {
     HAS,
     MEMORY,

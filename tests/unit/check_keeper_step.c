@@ -1,7 +1,10 @@
-/* links: tests/lib/rt_world tests/lib/rt_comm worker_rt/keeper */
-/* links: worker_rt/keeper_load worker_rt/staging worker_rt/slots */
-/* links: worker_rt/shelf worker_rt/folder worker_rt/image */
-/* links: worker_rt/snapshot worker_rt/snapshot_load worker_rt/safetensors */
+/* links: tests/lib/rt_world tests/lib/rt_comm worker_rt/snapshot/keeper */
+/* links: worker_rt/snapshot/keeper_load worker_rt/snapshot/device_copy */
+/* links: worker_rt/snapshot/mem_slots */
+/* links: worker_rt/snapshot/snapshot_dir worker_rt/snapshot/atomic_file */
+/* links: worker_rt/snapshot/image */
+/* links: worker_rt/snapshot/snapshot worker_rt/snapshot/load */
+/* links: worker_rt/snapshot/safetensors */
 /* libs: -luv -lcjson -lxxhash */
 /*
  * What a worker's death costs a job whose ranks train in step: at most the step

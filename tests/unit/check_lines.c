@@ -1,4 +1,4 @@
-/* links: tests/lib/scratch launcher/lines launcher/logfile */
+/* links: tests/lib/scratch launcher/output/lines launcher/output/logfile */
 /* Lines out of bytes, prefixes, filters, last lines; and log files that are
  * changed for new ones, or whose disk is full. */
 #include <check.h>
@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launcher/lines.h"
-#include "launcher/logfile.h"
+#include "launcher/output/lines.h"
+#include "launcher/output/logfile.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 

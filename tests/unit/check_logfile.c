@@ -1,4 +1,4 @@
-/* links: tests/lib/scratch launcher/logfile launcher/lines */
+/* links: tests/lib/scratch launcher/output/logfile launcher/output/lines */
 /*
  * Files that are changed for new ones, where that goes and where it does not.
  */
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launcher/logfile.h"
+#include "launcher/output/logfile.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 

@@ -1,4 +1,4 @@
-/* links: tests/lib/scratch launcher/oom */
+/* links: tests/lib/scratch launcher/proc/oom */
 /* Which file counts the kernel's kills, and what is in it. */
 #include <check.h>
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launcher/oom.h"
+#include "launcher/proc/oom.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 

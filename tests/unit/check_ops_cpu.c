@@ -1,4 +1,4 @@
-/* links: trainer/ops_cpu */
+/* links: trainer/ops/cpu */
 /* libs: -lm -ldl */
 #include <check.h>
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/lib/suite.h"
-#include "trainer/ops_cpu.h"
+#include "trainer/ops/cpu.h"
 
 /*
  * The operations are compared with the plainest code that can be written, in

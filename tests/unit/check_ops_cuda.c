@@ -1,5 +1,8 @@
 /* clang-format off */
-/* links: trainer/cuda.emulated trainer/cuda_linear.emulated trainer/cuda_conv.emulated trainer/cuda_optim.emulated trainer/model trainer/optim trainer/device trainer/ops_cpu trainer/ops_conv */
+/* links: trainer/ops/cuda.emulated trainer/ops/cuda_linear.emulated */
+/* links: trainer/ops/cuda_conv.emulated trainer/ops/cuda_optim.emulated */
+/* links: trainer/model trainer/ops/optim trainer/ops/device trainer/ops/cpu */
+/* links: trainer/ops/conv */
 /* libs: -lm */
 /* clang-format on */
 /*
@@ -15,10 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainer/device.h"
 #include "trainer/model.h"
-#include "trainer/ops_conv.h"
-#include "trainer/optim.h"
+#include "trainer/ops/conv.h"
+#include "trainer/ops/device.h"
+#include "trainer/ops/optim.h"
 
 #define ARRAYS   8
 #define SAME     0.0 /* no arithmetic, or the same on both */

@@ -1,8 +1,12 @@
 /* clang-format off */
-/* links: launcher/output launcher/relay launcher/relay_intake launcher/stream launcher/console launcher/logfile launcher/lines */
-/* links: launcher/conf_output launcher/options rendezvous/base/opts */
-/* links: rendezvous/daemon/helper TLS */
-/* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/log rendezvous/base/mono */
+/* links: launcher/output/output launcher/output/relay */
+/* links: launcher/output/relay_intake launcher/output/stream */
+/* links: launcher/output/console launcher/output/logfile */
+/* links: launcher/output/lines */
+/* links: launcher/conf/output launcher/conf/options rendezvous/base/opts */
+/* links: rendezvous/net/helper TLS */
+/* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/log */
+/* links: rendezvous/base/mono */
 /* libs: -ldl */
 /* clang-format on */
 /*
@@ -20,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/output.h"
+#include "launcher/output/output.h"
 #include "tests/lib/suite.h"
 
 static struct conf conf;

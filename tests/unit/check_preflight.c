@@ -1,7 +1,8 @@
-/* links: launcher/preflight_report launcher/preflight_judge */
-/* links: launcher/preflight_table */
-/* links: launcher/preflight_data launcher/preflight_look launcher/gpus */
-/* links: launcher/nvml launcher/topology launcher/cpus rendezvous/net/addr */
+/* links: launcher/preflight/report launcher/preflight/judge */
+/* links: launcher/preflight/table */
+/* links: launcher/preflight/data launcher/preflight/look launcher/hw/gpus */
+/* links: launcher/hw/nvml launcher/hw/topology launcher/hw/cpus */
+/* links: rendezvous/net/addr */
 /* links: rendezvous/base/err rendezvous/base/mono */
 /* libs: -lcjson -ldl */
 /* What a preflight says about what it found: made-up clusters in, sentences and
@@ -12,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/preflight_look.h"
-#include "launcher/preflight_report.h"
+#include "launcher/preflight/look.h"
+#include "launcher/preflight/report.h"
 #include "tests/lib/suite.h"
 
 #define MOST  40

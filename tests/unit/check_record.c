@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rendezvous/net/record.h"
+#include "rendezvous/net/tls_record.h"
 #include "tests/lib/suite.h"
 #include "tests/lib/tls_end.h"
 

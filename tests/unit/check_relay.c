@@ -1,6 +1,8 @@
-/* links: launcher/relay launcher/relay_intake launcher/logfile */
-/* links: launcher/stream launcher/console launcher/lines rendezvous/base/log */
-/* links: launcher/conf_output launcher/options rendezvous/base/opts */
+/* links: launcher/output/relay launcher/output/relay_intake */
+/* links: launcher/output/logfile */
+/* links: launcher/output/stream launcher/output/console */
+/* links: launcher/output/lines rendezvous/base/log */
+/* links: launcher/conf/output launcher/conf/options rendezvous/base/opts */
 /* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/mono */
 /* The relay as a process of its own, with pipes for workers and consoles: what
  * is on the console when lines are long, unfinished, or many at once? */
@@ -16,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/lines.h"
-#include "launcher/relay.h"
+#include "launcher/output/lines.h"
+#include "launcher/output/relay.h"
 #include "tests/lib/suite.h"
 
 #define WORKERS 3

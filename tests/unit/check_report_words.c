@@ -1,4 +1,4 @@
-/* links: launcher/report_words rendezvous/base/log */
+/* links: launcher/report/words rendezvous/base/log */
 /*
  * Which of a worker's last lines and its traceback are shown, where Python has
  * written the one into the other, more or less.
@@ -6,7 +6,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "launcher/report_words.h"
+#include "launcher/report/words.h"
 #include "tests/lib/suite.h"
 
 #define HEAD  "Traceback (most recent call last):\n"

@@ -1,4 +1,5 @@
-/* links: CORE rendezvous/proto/msg rendezvous/proto/ends rendezvous/base/err */
+/* links: CORE rendezvous/proto/msg rendezvous/proto/exits */
+/* links: rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
 /* libs: -lcjson -lm */
 /*

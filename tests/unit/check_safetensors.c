@@ -1,5 +1,6 @@
 /* clang-format off */
-/* links: worker_rt/safetensors rendezvous/base/err rendezvous/base/buf rendezvous/base/rng */
+/* links: worker_rt/snapshot/safetensors rendezvous/base/err */
+/* links: rendezvous/base/buf rendezvous/base/rng */
 /* libs: -lcjson */
 /* clang-format on */
 /*
@@ -13,7 +14,7 @@
 
 #include "rendezvous/base/rng.h"
 #include "tests/lib/suite.h"
-#include "worker_rt/safetensors.h"
+#include "worker_rt/snapshot/safetensors.h"
 
 static const struct safetensors_pair pairs[] = {
     {"step", "4111120135943610118"},

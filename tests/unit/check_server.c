@@ -1,6 +1,6 @@
-/* links: SERVER CONN rendezvous/net/door rendezvous/net/handover TLS */
+/* links: SERVER CONN rendezvous/net/listener rendezvous/net/fd_pass TLS */
 /* links: rendezvous/net/addr rendezvous/proto/frame rendezvous/proto/msg */
-/* links: rendezvous/proto/ends rendezvous/proto/http rendezvous/base/opts */
+/* links: rendezvous/proto/exits rendezvous/http/http rendezvous/base/opts */
 /* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/buf rendezvous/base/rng */
 /* links: rendezvous/base/mono */
@@ -21,7 +21,7 @@
 
 #include "rendezvous/daemon/server.h"
 #include "rendezvous/net/addr.h"
-#include "rendezvous/net/handover.h"
+#include "rendezvous/net/fd_pass.h"
 #include "rendezvous/proto/frame.h"
 #include "rendezvous/proto/msg.h"
 #include "tests/lib/suite.h"

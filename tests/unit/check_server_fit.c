@@ -1,5 +1,5 @@
 /* links: rendezvous/daemon/server_fit rendezvous/base/err */
-/* links: rendezvous/base/log */
+/* links: rendezvous/base/log rendezvous/base/open_files */
 /*
  * For how many the server has room: by what it was told, and by the descriptors
  * that it may have.
@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "rendezvous/base/open_files.h"
 #include "rendezvous/daemon/server_fit.h"
 #include "tests/lib/suite.h"
 
@@ -109,10 +110,10 @@ START_TEST(test_fit_raises_the_limit_of_open_files)
 {
     struct rlimit lim = {.rlim_cur = 100, .rlim_max = 300};
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &lim), 0);
-    ck_assert_int_eq(server_raise_files(), 300);
+    ck_assert_int_eq(open_files_raise(), 300);
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &lim), 0);
     ck_assert_int_eq((int)lim.rlim_cur, 300);
-    ck_assert_int_eq(server_raise_files(), 300);
+    ck_assert_int_eq(open_files_raise(), 300);
 }
 END_TEST
 

@@ -1,5 +1,10 @@
 /* clang-format off */
-/* links: worker_rt/snapshot worker_rt/snapshot_load worker_rt/snapshot_save worker_rt/image worker_rt/folder worker_rt/safetensors worker_rt/env worker_rt/store rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* links: worker_rt/snapshot/snapshot worker_rt/snapshot/load */
+/* links: worker_rt/snapshot/save worker_rt/snapshot/image */
+/* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/safetensors */
+/* links: worker_rt/env worker_rt/store rendezvous/proto/c10d */
+/* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
+/* links: rendezvous/base/buf */
 /* libs: -lcjson -lxxhash */
 /* clang-format on */
 /*

@@ -1,5 +1,10 @@
 /* clang-format off */
-/* links: tests/lib/bad_disk worker_rt/snapshot worker_rt/snapshot_load worker_rt/snapshot_save worker_rt/image worker_rt/folder worker_rt/safetensors worker_rt/env worker_rt/store rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* links: tests/lib/bad_disk worker_rt/snapshot/snapshot */
+/* links: worker_rt/snapshot/load worker_rt/snapshot/save */
+/* links: worker_rt/snapshot/image worker_rt/snapshot/atomic_file */
+/* links: worker_rt/snapshot/safetensors worker_rt/env worker_rt/store */
+/* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/base/rng rendezvous/base/buf */
 /* libs: -lcjson -lxxhash */
 /* clang-format on */
 /*

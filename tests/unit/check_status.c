@@ -1,6 +1,6 @@
-/* links: CORE rendezvous/daemon/site rendezvous/daemon/status */
-/* links: rendezvous/daemon/metrics rendezvous/proto/msg */
-/* links: rendezvous/proto/ends rendezvous/proto/http rendezvous/base/err */
+/* links: CORE rendezvous/http/http_routes rendezvous/http/status */
+/* links: rendezvous/http/metrics rendezvous/proto/msg */
+/* links: rendezvous/proto/exits rendezvous/http/http rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
 /* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/opts */
 /* libs: -lcjson */
@@ -14,7 +14,7 @@
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/status.h"
-#include "rendezvous/daemon/site.h"
+#include "rendezvous/http/http_routes.h"
 #include "tests/lib/suite.h"
 
 #define CONNS 40

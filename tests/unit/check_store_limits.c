@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rendezvous/daemon/store_server.h"
 #include "rendezvous/proto/c10d.h"
+#include "rendezvous/store/server.h"
 #include "tests/lib/store_world.h"
 #include "tests/lib/suite.h"
 

@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rendezvous/daemon/store_server.h"
 #include "rendezvous/proto/c10d.h"
+#include "rendezvous/store/server.h"
 #include "tests/lib/store_world.h"
 #include "tests/lib/suite.h"
 

@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rendezvous/net/record.h"
 #include "rendezvous/net/tls.h"
+#include "rendezvous/net/tls_record.h"
 #include "tests/lib/suite.h"
 #include "tests/lib/tls_end.h"
 

@@ -1,4 +1,4 @@
-/* links: tests/lib/scratch launcher/tmpfolder */
+/* links: tests/lib/scratch launcher/proc/tmpfolder */
 /*
  * Which folders below TMPDIR a launch removes at its end: its own one, and
  * those of launches that were killed, but nobody else's and nothing with files
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launcher/tmpfolder.h"
+#include "launcher/proc/tmpfolder.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 

@@ -1,5 +1,5 @@
 /* links: tests/lib/scratch */
-/* links: launcher/topology launcher/cpus rendezvous/base/err */
+/* links: launcher/hw/topology launcher/hw/cpus rendezvous/base/err */
 /*
  * Sets of CPUs, the quota of a cgroup, and which CPUs a seat is bound to, all
  * from folders that look like /sys and /proc.
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launcher/topology.h"
+#include "launcher/hw/topology.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 

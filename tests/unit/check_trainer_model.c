@@ -1,5 +1,6 @@
 /* clang-format off */
-/* links: trainer/model trainer/optim trainer/ops_cpu trainer/ops_conv trainer/device */
+/* links: trainer/model trainer/ops/optim trainer/ops/cpu trainer/ops/conv */
+/* links: trainer/ops/device */
 /* libs: -lm -ldl */
 /* clang-format on */
 #include <check.h>
@@ -9,7 +10,7 @@
 
 #include "tests/lib/suite.h"
 #include "trainer/model.h"
-#include "trainer/optim.h"
+#include "trainer/ops/optim.h"
 
 /*
  * Whole models against a second implementation in doubles, and its finite

@@ -1,5 +1,6 @@
 /* links: trainer/options trainer/plot trainer/progress trainer/model */
-/* links: trainer/optim trainer/ops_cpu trainer/ops_conv trainer/device */
+/* links: trainer/ops/optim trainer/ops/cpu trainer/ops/conv */
+/* links: trainer/ops/device */
 /* libs: -lm -ldl */
 #include <check.h>
 #include <stdio.h>

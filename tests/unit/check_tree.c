@@ -1,4 +1,4 @@
-/* links: launcher/tree rendezvous/base/mono */
+/* links: launcher/proc/tree rendezvous/base/mono */
 /*
  * Real processes, below the test's own, which is a child subreaper.
  */
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/tree.h"
+#include "launcher/proc/tree.h"
 #include "rendezvous/base/mono.h"
 #include "tests/lib/suite.h"
 

@@ -1,4 +1,4 @@
-/* links: rendezvous/daemon/volley rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/store/volley rendezvous/base/err rendezvous/base/mono */
 /*
  * Volleys on pairs of sockets: what is fired arrives, each once and whole,
  * whoever sends it, and threads are there only when they are of use.
@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rendezvous/daemon/volley.h"
+#include "rendezvous/store/volley.h"
 #include "tests/lib/suite.h"
 
 #define MANY    64   /* shots: enough for the hand to be wanted */

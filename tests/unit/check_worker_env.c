@@ -1,4 +1,4 @@
-/* links: launcher/worker_env launcher/notice rendezvous/base/err */
+/* links: launcher/worker/env launcher/worker/mailbox rendezvous/base/err */
 /*
  * The environment and the arguments of a worker.
  */
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/worker_env.h"
+#include "launcher/worker/env.h"
 #include "tests/lib/suite.h"
 
 static struct conf conf;

@@ -1,7 +1,8 @@
-/* links: CORE rendezvous/proto/msg rendezvous/proto/ends rendezvous/base/err */
+/* links: CORE rendezvous/proto/msg rendezvous/proto/exits */
+/* links: rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
-#include "tests/lib/suite.h"
 #include "tests/unit/rdzv_hand.h"
+#include "tests/lib/suite.h"
 
 #include <check.h>
 #include <stdarg.h>

@@ -43,7 +43,7 @@
 #define AGENTS_MAX      65536
 #define PROCS_MAX       16
 #define WINDOW          256 /* connections of a process that are being made */
-#define BEATS_PER_LEASE 5   /* as launcher/agent.c */
+#define BEATS_PER_LEASE 5   /* as launcher/agent/agent.c */
 #define STORM_MS        5000
 #define IDLE_MS         300
 #define LIMIT_MS        120000

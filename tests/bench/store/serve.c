@@ -10,7 +10,7 @@
 
 #include <signal.h>
 
-#include "rendezvous/daemon/store_server.h"
+#include "rendezvous/store/server.h"
 
 int main(void)
 {

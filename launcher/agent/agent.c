@@ -1,0 +1,555 @@
+#include "launcher/agent/agent.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "launcher/agent/agent_priv.h"
+#include "rendezvous/base/err.h"
+#include "rendezvous/base/mono.h"
+
+#define LAST_WORDS                                                             \
+    (UINT64_C(1) << (SIGTERM - 1) | UINT64_C(1) << (SIGINT - 1) |              \
+     UINT64_C(1) << (SIGHUP - 1) | UINT64_C(1) << (SIGQUIT - 1))
+#define FAREWELL_US (1 * MONO_S)
+
+/* -- what the server says -------------------------------------------------- */
+
+/* What a spare knows of the round that runs without it, for the next server. */
+static void become_spare(struct step *s, const struct msg_waiting *w)
+{
+    struct agent *a = s->a;
+    if (a->work != AGENT_NONE || w->round == 0)
+        return;
+    a->world = (struct msg_world){
+        .instance_ms = w->instance_ms,
+        .round = w->round,
+        .group_rank = -1,
+        .group_world = w->group_world,
+        .roll = w->roll,
+        .restarts = w->restarts,
+        .recent = w->recent,
+        .struck = w->struck,
+    };
+    a->world_at_us = s->now_us;
+    msg_set(a->world.instance, w->instance);
+    a->holds = a->spare = true;
+    a->over = a->sure = a->has_failed = false;
+}
+
+/* Its place goes to another one, as long as there is one. */
+static void on_set_aside(struct step *s, const struct msg_waiting *w)
+{
+    char why[80] = "its workers were the first to fail again and again";
+    if (w->struck > 0)
+        (void)snprintf(why, sizeof(why), /* fits */
+                       "its workers were the first to fail %lld times in a row",
+                       (long long)w->struck);
+    agent_note(s, NOTE_set_aside,
+               "this node is set aside for %lld s: %s; it is taken before that "
+               "only if too few nodes are left",
+               (long long)((w->aside_ms + 999) / 1000), why);
+}
+
+static void take_end_of_round(struct agent *a, const struct msg_waiting *w)
+{
+    a->over |= w->over != 0 && a->holds && !a->spare &&
+               w->round == a->world.round &&
+               strcmp(w->instance, a->world.instance) == 0;
+}
+
+static void on_waiting(struct step *s, const struct msg_waiting *w)
+{
+    if (w->spare) {
+        become_spare(s, w);
+        s->a->aside_until_us = mono_after(s->now_us, w->aside_ms * MONO_MS);
+        if (w->aside_ms > 0)
+            on_set_aside(s, w);
+        else if (w->scales)
+            agent_note(
+                s, NOTE_wait,
+                "a round runs; this node joins it in %lld s, with all that "
+                "come until then",
+                (long long)((w->left_ms + 999) / 1000));
+        else
+            agent_note(
+                s, NOTE_wait,
+                "the round is full (%lld node%s): this node waits as a spare; "
+                "another job needs another --rdzv_id",
+                (long long)w->max, w->max == 1 ? "" : "s");
+        return;
+    }
+    take_end_of_round(s->a, w);
+    const char *loopback =
+        s->a->conf.loopback
+            ? "; the endpoint is loopback, where no other machine comes"
+            : "";
+    int64_t missing = w->min - w->have;
+    if (missing > 0)
+        agent_note(
+            s, NOTE_wait,
+            "%lld of the %lld nodes that are needed are here (%s), after "
+            "%lld s; %lld missing: start ddprun there with the same line%s; "
+            "where it runs, it says what keeps it away%s; giving up in %lld s",
+            (long long)w->have, (long long)w->min, w->names,
+            (long long)(w->since_ms / 1000), (long long)missing,
+            strcmp(s->a->conf.join.backend, "static") == 0
+                ? ", but its own --node_rank"
+                : "",
+            loopback, (long long)(w->left_ms / 1000));
+    else if (w->last_call && w->left_ms > 0)
+        agent_note(
+            s, NOTE_wait,
+            "%lld node%s here (%s), enough; waiting %lld s more for up to "
+            "%lld%s",
+            (long long)w->have, w->have == 1 ? " is" : "s are", w->names,
+            (long long)((w->left_ms + 999) / 1000), (long long)w->max,
+            loopback);
+}
+
+static void on_world(struct step *s, const struct msg_world *w)
+{
+    struct agent *a = s->a;
+    bool old = a->holds && strcmp(a->world.instance, w->instance) == 0 &&
+               w->round <= a->world.round;
+    if (a->work != AGENT_NONE || a->going || old) {
+        agent_note(s, NOTE_stale, "world of round %lld", (long long)w->round);
+        return;
+    }
+    a->world = *w;
+    a->world_at_us = s->now_us;
+    a->progressed = false;
+    a->ends = (struct msg_ready){.round = 0};
+    a->ended.n = 0;
+    a->rough = false;
+    a->holds = true;
+    a->over = a->spare = false;
+    a->sure = s->now_us < a->lease_until_us;
+    a->has_failed = false;
+    a->killed = false;
+    a->succeeded = 0;
+    if (!a->sure) {
+        /* It was under way so long that the round may be over. */
+        agent_note(s, NOTE_stale, "world of round %lld came after the lease",
+                   (long long)w->round);
+        agent_send_ready(s, w->round);
+        return;
+    }
+    agent_spawn(s);
+}
+
+/* Its workers were asked to leave, and may wait for a peer that is gone. */
+static void hurry_who_leaves(struct step *s, const struct msg_stop *stop)
+{
+    const struct agent *a = s->a;
+    if (!a->asked || stop->graceful != MSG_AT_ONCE ||
+        stop->round != a->world.round)
+        return;
+    agent_note(s, NOTE_stopping, "%s", stop->text);
+    agent_stop_workers(s, SIGTERM);
+}
+
+static void on_stop(struct step *s, const struct msg_stop *stop)
+{
+    struct agent *a = s->a;
+    if (a->going) {
+        hurry_who_leaves(s, stop);
+        return;
+    }
+    if (a->work == AGENT_NONE) {
+        agent_send_ready(s, stop->round);
+        return;
+    }
+    if (a->work == AGENT_CHECKING)
+        return; /* ready comes then */
+    if (stop->round != a->world.round) {
+        agent_note(s, NOTE_stale, "stop of round %lld", (long long)stop->round);
+        return;
+    }
+    bool graceful = stop->graceful != MSG_AT_ONCE;
+    a->rough |= !graceful;
+    if (a->work == AGENT_STOPPING && graceful)
+        return; /* said again */
+    agent_note(s, NOTE_stopping, "%s", stop->text);
+    if (graceful)
+        agent_ask_workers(s, (enum msg_graceful)stop->graceful);
+    else
+        agent_stop_workers(s, SIGTERM);
+}
+
+/*
+ * An operator takes this node out of the run. It goes as by SIGTERM, but its
+ * workers are asked first: the others leave at the same step.
+ */
+static void on_drain(struct step *s, const struct msg_drain *drain)
+{
+    struct agent *a = s->a;
+    if (a->going)
+        return; /* said again, or it goes for another reason */
+    a->going = a->leaving = true;
+    a->verdict.status = ddp_code_exit(DDP_E_DRAINED);
+    msg_set(a->verdict.text, drain->text);
+    a->leave = (struct msg_leave){.all = 0, .signal = 0};
+    agent_note(s, NOTE_drained, "%s%s", drain->text,
+               a->alive > 0
+                   ? ": asking this node's workers to stop; a signal kills them"
+                   : "");
+    agent_send_leave(s);
+    if (a->alive == 0)
+        agent_finish(s);
+    else if (a->work == AGENT_RUNNING) /* else they were told to go already */
+        agent_ask_workers(s, MSG_SCALE_DOWN);
+}
+
+/* Newcomers' instance gave way to an older one (join_rebuild.c in
+ * rendezvous/core), whose success is not theirs; as a spare of that, it would
+ * be. */
+static bool has_no_part(const struct agent *a, const struct msg_end *end)
+{
+    return a->holds && !a->spare && end->instance[0] != '\0' &&
+           strcmp(a->world.instance, end->instance) != 0;
+}
+
+static void on_end(struct step *s, const struct msg_end *end)
+{
+    struct agent *a = s->a;
+    if (end->status == 0 && has_no_part(a, end)) {
+        agent_give_up(s, DDP_E_CONFLICT,
+                      "run '%s' was found running on other nodes, and has "
+                      "succeeded there; what ran here had been started beside "
+                      "it and was stopped",
+                      a->conf.join.run);
+        return;
+    }
+    a->verdict.ended = true;
+    a->verdict.end = *end;
+    a->verdict.heard_us = s->now_us;
+    a->held = end->hold;
+    if (a->held)
+        a->farewell_at_us =
+            mono_after(s->now_us, a->conf.join.reconnect_ms * MONO_MS);
+    if (a->going && !a->leaving && !a->orphaned) { /* it had given up */
+        a->verdict.status = (int)end->status;
+        a->verdict.text[0] = '\0';
+    }
+    if (!a->going)
+        a->verdict.status = (int)end->status;
+    if (a->held)
+        agent_send_bye(s);
+    agent_go(s, (int)end->status, SIGTERM);
+}
+
+/* A server that will not have it needs not hear from it either. */
+static bool let_go(struct step *s)
+{
+    bool held = s->a->held;
+    s->a->held = false;
+    if (held && s->a->alive == 0)
+        agent_finish(s);
+    return held;
+}
+
+static void on_msg(struct step *s, const struct msg *m)
+{
+    agent_hear(s);
+    switch (m->kind) {
+    case MSG_KIND_lease:
+        agent_on_lease(s, &m->lease);
+        return;
+    case MSG_KIND_waiting:
+        on_waiting(s, &m->waiting);
+        return;
+    case MSG_KIND_world:
+        on_world(s, &m->world);
+        return;
+    case MSG_KIND_stop:
+        on_stop(s, &m->stop);
+        return;
+    case MSG_KIND_drain:
+        on_drain(s, &m->drain);
+        return;
+    case MSG_KIND_end:
+        on_end(s, &m->end);
+        return;
+    case MSG_KIND_refused:
+        if (let_go(s))
+            return;
+        agent_give_up(s,
+                      m->refused.code > 0 && m->refused.code < DDP_E_COUNT
+                          ? (enum ddp_code)m->refused.code
+                          : DDP_E_PROTO,
+                      "the rendezvous refused this node: %s", m->refused.text);
+        return;
+    case MSG_KIND_members:
+        return; /* the shell's business */
+    case MSG_KIND_join:
+    case MSG_KIND_beat:
+    case MSG_KIND_failed:
+    case MSG_KIND_ready:
+    case MSG_KIND_done:
+    case MSG_KIND_leave:
+    case MSG_KIND_bye:
+    case MSG_KIND_order_drain:
+    case MSG_KIND_order_end:
+    case MSG_KIND_answered:
+    case MSG_KIND_COUNT:
+        agent_note(s, NOTE_stale, "'%s' is no answer", msg_name(m->kind));
+        return;
+    }
+}
+
+/* -- what happens here ----------------------------------------------------- */
+
+static bool is_last_word(const struct agent *a, int signo)
+{
+    return signo > 0 && signo <= 64 &&
+           (a->conf.last_words >> (signo - 1) & 1) != 0;
+}
+
+static void on_signal(struct step *s, int signo)
+{
+    struct agent *a = s->a;
+    int64_t farewell_us = mono_after(s->now_us, FAREWELL_US);
+    if (!is_last_word(a, signo)) {
+        agent_kill_workers(s, signo);
+        return;
+    }
+    if (a->leaving) { /* asked twice: no more grace */
+        if (!a->killed)
+            agent_note(s, NOTE_killing, "%s", "asked twice to go");
+        agent_stop_workers(s, SIGKILL);
+        a->farewell_at_us = mono_min(a->farewell_at_us, farewell_us);
+        return;
+    }
+    a->leaving = true;
+    a->farewell_at_us = farewell_us;
+    a->leave.all = signo == SIGINT || signo == SIGQUIT;
+    a->leave.signal = signo;
+    agent_note(
+        s, NOTE_leaving, "signal %d (SIG%s)%s", signo, agent_signal_name(signo),
+        a->alive > 0 ? ": stopping this node's workers; once more kills them"
+                     : ": leaving");
+    agent_send_leave(s);
+    agent_go(s, 128 + signo, signo);
+}
+
+/* Without a guard: ends at once, but not before its workers are dead, since
+ * the server takes the end of the connection as their death. */
+static void on_orphaned(struct step *s)
+{
+    struct agent *a = s->a;
+    a->orphaned = true;
+    a->verdict.status = 128 + SIGKILL;
+    a->leave.all = false; /* waits for nothing */
+    agent_go(s, 128 + SIGKILL, SIGKILL);
+    if (a->alive > 0) /* also where they were asked to go before */
+        agent_stop_workers(s, SIGKILL);
+}
+
+/* -- time ------------------------------------------------------------------ */
+
+/* How long the agent bears to be without the rendezvous: workers that run are
+ * never stopped for that alone. */
+static int64_t patience_us(const struct agent *a)
+{
+    if (a->heard || a->work == AGENT_RUNNING || a->work == AGENT_CHECKING ||
+        a->going)
+        return MONO_NEVER;
+    return agent_bearable_us(a);
+}
+
+static int status_of(const struct msg_failed *f)
+{
+    return f->signal != 0 ? 128 + (int)f->signal : (int)f->code;
+}
+
+static void lose_patience(struct step *s)
+{
+    struct agent *a = s->a;
+    int64_t for_s = (s->now_us - a->down_since_us) / MONO_S;
+    if (a->work == AGENT_DONE) {
+        (void)snprintf(a->verdict.text, sizeof(a->verdict.text),
+                       "this node's workers all succeeded; the rendezvous is "
+                       "gone (%s), so nothing is known of the other nodes",
+                       a->down_text);
+        agent_go(s, 0, SIGTERM);
+    } else if (a->has_failed) {
+        (void)snprintf(a->verdict.text, sizeof(a->verdict.text),
+                       "a worker failed and the rendezvous did not come back "
+                       "in %lld s: %s",
+                       (long long)for_s, a->down_text);
+        agent_go(s, status_of(&a->failed), SIGTERM);
+    } else if (a->was_up) {
+        agent_give_up(
+            s, DDP_E_LOST,
+            "the rendezvous went away and did not come back in %lld s: %s",
+            (long long)for_s, a->down_text);
+    } else {
+        agent_give_up(s, DDP_E_UNREACHABLE,
+                      "the rendezvous was not reached in %lld s: %s",
+                      (long long)for_s, a->down_text);
+    }
+}
+
+static void on_tick(struct step *s)
+{
+    struct agent *a = s->a;
+    if (s->now_us >= a->kill_at_us && a->asked) {
+        agent_note(s, NOTE_stopping, "%d workers did not leave when asked",
+                   a->alive);
+        agent_stop_workers(s, SIGTERM);
+    } else if (s->now_us >= a->kill_at_us) {
+        agent_note(s, NOTE_killing, "%d workers after the grace", a->alive);
+        agent_stop_workers(s, SIGKILL);
+    }
+    if (s->now_us >= agent_silent_at_us(a)) {
+        struct agent_action action = {.kind = AGENT_DISCONNECT};
+        agent_emit(s, &action);
+        agent_link_lost(s, false, "no answer");
+    }
+    if (s->now_us >= a->farewell_at_us && a->going && a->alive == 0) {
+        agent_finish(s);
+        return;
+    }
+    if (s->now_us >= a->beat_at_us)
+        agent_send_beat(s);
+    if (s->now_us >= a->retry_at_us)
+        agent_connect_now(s);
+    if (a->heard)
+        return;
+    if (s->now_us >= a->complain_at_us)
+        agent_complain(s);
+    int64_t patience = patience_us(a);
+    if (s->now_us >= mono_after(a->down_since_us, patience))
+        lose_patience(s);
+}
+
+/* -- the whole ------------------------------------------------------------- */
+
+void agent_init(struct agent *a, const struct agent_conf *conf)
+{
+    *a = (struct agent){
+        .conf = *conf,
+        .kill_at_us = MONO_NEVER,
+        .farewell_at_us = MONO_NEVER,
+        .beat_at_us = MONO_NEVER,
+        .retry_at_us = MONO_NEVER,
+        .complain_at_us = MONO_NEVER,
+        .pause_us = AGENT_PAUSE_FIRST_US,
+        .down_text = "no answer yet",
+    };
+    if (a->conf.last_words == 0)
+        a->conf.last_words = LAST_WORDS;
+    rng_init(&a->rng, conf->seed);
+}
+
+static void on_start(struct step *s)
+{
+    if (s->a->conf.checks)
+        agent_check(s);
+    else
+        agent_seek_server(s);
+}
+
+/* A node that is not fit goes as one that its user sends away: a spare takes
+ * its place. */
+static void leave_unfit(struct step *s, const char *why)
+{
+    struct agent *a = s->a;
+    (void)snprintf(a->verdict.text, /* a cut text is still a text */
+                   sizeof(a->verdict.text), "this node is not fit: %s", why);
+    agent_note(s, NOTE_unfit, "%s", why);
+    a->leaving = true;
+    a->leave = (struct msg_leave){.all = 0};
+    agent_send_leave(s);
+    agent_go(s, ddp_code_exit(DDP_E_UNFIT), SIGTERM);
+}
+
+static void on_checked(struct step *s, const struct agent_event *ev)
+{
+    struct agent *a = s->a;
+    if (a->work != AGENT_CHECKING)
+        return;
+    a->work = AGENT_NONE;
+    if (!ev->fit)
+        leave_unfit(s, ev->text);
+    else if (a->holds)
+        agent_send_ready(s, a->world.round);
+    else
+        agent_seek_server(s);
+}
+
+void agent_step(struct agent *a,
+                const struct agent_event *ev,
+                const struct agent_actions *out)
+{
+    struct step s = {.a = a, .ev = ev, .out = out, .now_us = ev->now_us};
+    if (a->exited)
+        return;
+    if (s.now_us >= a->lease_until_us)
+        a->sure = false;
+    if (a->alive > 0 && !a->killed && s.now_us >= a->lease_until_us)
+        agent_fence(&s);
+    switch (ev->kind) {
+    case AGENT_START:
+        on_start(&s);
+        return;
+    case AGENT_LINK_UP:
+        agent_on_link_up(&s);
+        return;
+    case AGENT_LINK_DOWN:
+        agent_link_lost(&s, ev->refused, ev->text);
+        return;
+    case AGENT_MSG:
+        on_msg(&s, ev->msg);
+        return;
+    case AGENT_WORKER_EXIT:
+        agent_on_worker_exit(&s, &ev->worker);
+        return;
+    case AGENT_CHECKED:
+        on_checked(&s, ev);
+        return;
+    case AGENT_WORKER_HUNG:
+        agent_on_worker_hung(&s, ev);
+        return;
+    case AGENT_SPAWN_FAILED:
+        agent_on_spawn_failed(&s, ev);
+        return;
+    case AGENT_ASKED:
+        agent_on_asked(&s, ev->attached);
+        return;
+    case AGENT_SIGNAL:
+        on_signal(&s, ev->signo);
+        return;
+    case AGENT_ORPHANED:
+        on_orphaned(&s);
+        return;
+    case AGENT_TICK:
+        on_tick(&s);
+        return;
+    }
+    DDP_WRONG("event kind");
+}
+
+int64_t agent_deadline(const struct agent *a)
+{
+    if (a->exited)
+        return MONO_NEVER;
+    int64_t at_us = mono_min(a->kill_at_us, a->beat_at_us);
+    if (a->going && a->alive == 0)
+        at_us = mono_min(at_us, a->farewell_at_us);
+    at_us = mono_min(at_us, a->retry_at_us);
+    at_us = mono_min(at_us, agent_silent_at_us(a));
+    if (a->alive > 0 && !a->killed)
+        at_us = mono_min(at_us, a->lease_until_us);
+    if (!a->heard) {
+        at_us = mono_min(at_us, a->complain_at_us);
+        at_us = mono_min(at_us, mono_after(a->down_since_us, patience_us(a)));
+    }
+    return at_us;
+}
+
+int64_t agent_lease_until_us(const struct agent *a)
+{
+    return a->alive > 0 && !a->exited ? a->lease_until_us : MONO_NEVER;
+}

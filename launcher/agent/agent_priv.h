@@ -1,0 +1,96 @@
+/*
+ * launcher/agent/agent_priv: what the files of launcher/agent/agent share;
+ * nobody else includes it. agent.c takes events and what the server says,
+ * agent_link.c is the way to the server, agent_work.c the workers and the end.
+ * All of it is pure: see launcher/agent/agent.h.
+ */
+#ifndef LAUNCHER_AGENT_AGENT_PRIV_H
+#define LAUNCHER_AGENT_AGENT_PRIV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "launcher/agent/agent.h"
+#include "rendezvous/base/mono.h"
+
+#define AGENT_PAUSE_FIRST_US (20 * MONO_MS) /* between two tries to connect */
+
+/* One event in hand; lives for one call of agent_step. */
+struct step {
+    struct agent *a;
+    const struct agent_event *ev;
+    const struct agent_actions *out;
+    int64_t now_us;
+};
+
+/* -- agent_link.c: telling ------------------------------------------------- */
+
+/* Hands an action to the shell, which borrows it for the call. */
+void agent_emit(struct step *s, const struct agent_action *action);
+/* What happened, for people and for traces; the text may be cut. */
+__attribute__((format(printf, 3, 4))) void
+agent_note(struct step *s, enum note_kind kind, const char *fmt, ...);
+
+/* Each tells the server, and nothing where there is no connection: what still
+ * counts is said again after the next join. */
+void agent_send_failed(struct step *s);
+void agent_send_ready(struct step *s, int64_t round);
+void agent_send_done(struct step *s);
+void agent_send_leave(struct step *s);
+void agent_send_bye(struct step *s);
+void agent_send_beat(struct step *s);
+
+/* -- agent_link.c: the connection and the lease ---------------------------- */
+
+/* The first try, and what is counted from it. */
+void agent_seek_server(struct step *s);
+void agent_connect_now(struct step *s);
+void agent_on_link_up(struct step *s);
+/* `refused`: which proves that the old server is gone. */
+void agent_link_lost(struct step *s, bool refused, const char *why);
+/* Something came, so that a server is there. */
+void agent_hear(struct step *s);
+void agent_on_lease(struct step *s, const struct msg_lease *l);
+/* How long the server may be away before the agent gives up, once it has
+ * nothing else to wait for. */
+int64_t agent_bearable_us(const struct agent *a);
+/* When the connection counts as broken, since nothing comes. */
+int64_t agent_silent_at_us(const struct agent *a);
+/* What is left of a lease when a round is over. */
+int64_t agent_short_lease_us(const struct agent *a);
+/* Tells the user that the server cannot be reached. */
+void agent_complain(struct step *s);
+
+/* -- agent_work.c: the workers --------------------------------------------- */
+
+/* Starts those of the world that the agent holds. */
+void agent_spawn(struct step *s);
+void agent_kill_workers(struct step *s, int signo);
+/* Asks the workers to go by `signo`; SIGKILL leaves them no grace. */
+void agent_stop_workers(struct step *s, int signo);
+/* Asks them to leave at a step first, where they can be asked. */
+void agent_ask_workers(struct step *s, enum msg_graceful graceful);
+/* The lease is over: kills them. */
+void agent_fence(struct step *s);
+/* Has the shell look whether the node is fit. */
+void agent_check(struct step *s);
+
+void agent_on_worker_exit(struct step *s, const struct agent_worker *w);
+void agent_on_worker_hung(struct step *s, const struct agent_event *ev);
+void agent_on_asked(struct step *s, int attached);
+void agent_on_spawn_failed(struct step *s, const struct agent_event *ev);
+
+/* "INT"; "?" where there is no such signal. */
+const char *agent_signal_name(int signo);
+
+/* -- agent_work.c: the end ------------------------------------------------- */
+
+/* Goes: exits with `status` once no worker is left, which get `signo`. */
+void agent_go(struct step *s, int status, int signo);
+/* ... with the status of `code`, and a sentence. */
+__attribute__((format(printf, 3, 4))) void
+agent_give_up(struct step *s, enum ddp_code code, const char *fmt, ...);
+/* Exits now. */
+void agent_finish(struct step *s);
+
+#endif

@@ -1,0 +1,350 @@
+#include "launcher/agent/agent_priv.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "rendezvous/base/err.h"
+#include "rendezvous/base/mono.h"
+
+#define PAUSE_LONGEST_US (2500 * MONO_MS)
+/* What a refused connection is worth, besides a lease: the next server waits so
+ * long for us (RECONNECT_US in rendezvous/core/inner/round_roll.c). Above the
+ * longest pause, so that each refusal renews it in time. */
+#define REFUSED_US        (5 * MONO_S)
+#define COMPLAIN_FIRST_US (3 * MONO_S)
+#define COMPLAIN_EVERY_US (30 * MONO_S)
+#define BEATS_PER_LEASE   5
+
+/* -- telling --------------------------------------------------------------- */
+
+void agent_emit(struct step *s, const struct agent_action *action)
+{
+    s->out->emit(s->out->ctx, action);
+}
+
+static void send(struct step *s, const struct msg *m)
+{
+    struct agent_action action = {.kind = AGENT_SEND, .msg = m};
+    if (s->a->link == AGENT_LINK_IS_UP)
+        agent_emit(s, &action);
+}
+
+void agent_note(struct step *s, enum note_kind kind, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap); /* may be cut */
+    va_end(ap);
+    struct note n = {
+        .kind = kind,
+        .run = s->a->conf.join.run,
+        .round = s->a->holds ? s->a->world.round : 0,
+        .node = s->a->conf.join.name,
+        .text = text,
+    };
+    struct agent_action action = {.kind = AGENT_NOTE, .note = &n};
+    agent_emit(s, &action);
+}
+
+static enum msg_state state_of(const struct agent *a)
+{
+    if (a->spare)
+        return MSG_STATE_NONE;
+    switch (a->work) {
+    case AGENT_RUNNING:
+        return MSG_STATE_RUNNING;
+    case AGENT_DONE:
+        return MSG_STATE_DONE;
+    case AGENT_STOPPING:
+    case AGENT_CHECKING:
+        return MSG_STATE_STOPPED;
+    case AGENT_NONE:
+        return MSG_STATE_READY;
+    }
+    DDP_WRONG("work");
+}
+
+#define AGE_MS_MAX INT64_C(86400000000) /* of messages.def */
+
+static void send_join(struct step *s)
+{
+    struct agent *a = s->a;
+    int64_t held_ms = (s->now_us - a->world_at_us) / MONO_MS;
+    struct msg m = {.kind = MSG_KIND_join, .join = a->conf.join};
+    m.join.group_rank = -1;
+    if (a->holds) {
+        msg_set(m.join.instance, a->world.instance);
+        m.join.instance_ms =
+            mono_min(a->world.instance_ms + held_ms, AGE_MS_MAX);
+        m.join.round = a->world.round;
+        m.join.group_rank = a->world.group_rank;
+        m.join.group_world = a->world.group_world;
+        m.join.roll = a->world.roll;
+        m.join.restarts = a->world.restarts;
+        m.join.state = state_of(a);
+        m.join.over = a->over;
+        m.join.sure = a->sure;
+        m.join.recent = a->world.recent;
+        m.join.recent_ms = mono_min(held_ms, AGE_MS_MAX);
+        m.join.barren = a->world.barren;
+        m.join.scale_left_ms = mono_ms_until(
+            s->now_us,
+            mono_after(a->world_at_us, a->world.scale_left_ms * MONO_MS));
+        m.join.struck = a->world.struck;
+        m.join.aside_ms = mono_ms_until(s->now_us, a->aside_until_us);
+    }
+    if (a->held) { /* of an instance that it was perhaps never in */
+        m.join.ended = 1;
+        m.join.end_status = a->verdict.end.status;
+        msg_set(m.join.instance, a->verdict.end.instance);
+        m.join.round = a->verdict.end.round;
+    }
+    if (a->alive > 0)
+        m.join.lease_ms = mono_ms_until(s->now_us, a->lease_until_us);
+    send(s, &m);
+}
+
+void agent_send_failed(struct step *s)
+{
+    struct msg m = {.kind = MSG_KIND_failed, .failed = s->a->failed};
+    m.failed.age_us = s->now_us - s->a->failed_at_us;
+    send(s, &m);
+}
+
+void agent_send_ready(struct step *s, int64_t round)
+{
+    const struct agent *a = s->a;
+    struct msg m = {.kind = MSG_KIND_ready, .ready.round = round};
+    if (round == a->world.round) {
+        m.ready = a->ends;
+        m.ready.round = round;
+        m.ready.progress = a->progressed;
+        m.ready.base_rank = a->world.base_rank;
+        ends_print(&a->ended, m.ready.ends);
+    }
+    send(s, &m);
+}
+
+void agent_send_done(struct step *s)
+{
+    struct msg m = {.kind = MSG_KIND_done, .done.round = s->a->world.round};
+    send(s, &m);
+}
+
+void agent_send_leave(struct step *s)
+{
+    struct msg m = {.kind = MSG_KIND_leave, .leave = s->a->leave};
+    send(s, &m);
+}
+
+static int64_t beat_every_us(const struct agent *a)
+{
+    return a->conf.join.heartbeat_ms * MONO_MS / BEATS_PER_LEASE;
+}
+
+void agent_send_beat(struct step *s)
+{
+    struct agent *a = s->a;
+    a->beat_seq++;
+    a->beat_sent_us[a->beat_seq % AGENT_BEATS] = s->now_us;
+    struct msg m = {.kind = MSG_KIND_beat};
+    m.beat.seq = a->beat_seq;
+    m.beat.heard = a->heard_seq;
+    m.beat.round = a->holds && !a->spare ? a->world.round : 0;
+    send(s, &m);
+    a->beat_at_us = mono_after(s->now_us, beat_every_us(a));
+}
+
+/* -- stopping and going ---------------------------------------------------- */
+
+void agent_send_bye(struct step *s)
+{
+    struct msg m = {.kind = MSG_KIND_bye, .bye.status = s->a->verdict.status};
+    send(s, &m);
+}
+
+/* A lease granted for a round is not carried into the next one: the server
+ * forgets it with `ready`. */
+int64_t agent_short_lease_us(const struct agent *a)
+{
+    int64_t heartbeat_us = a->conf.join.heartbeat_ms * MONO_MS;
+    return heartbeat_us - heartbeat_us / 5;
+}
+
+/* -- the link -------------------------------------------------------------- */
+
+void agent_connect_now(struct step *s)
+{
+    struct agent *a = s->a;
+    a->link = AGENT_LINK_CONNECTING;
+    a->retry_at_us = MONO_NEVER;
+    a->tried_at_us = s->now_us;
+    agent_note(s, NOTE_connecting, "%s", "");
+    struct agent_action action = {.kind = AGENT_CONNECT};
+    agent_emit(s, &action);
+}
+
+int64_t agent_bearable_us(const struct agent *a)
+{
+    return (a->was_up ? a->conf.join.reconnect_ms : a->conf.join.join_ms) *
+           MONO_MS;
+}
+
+/* The next try, after a pause that doubles and is jittered by half, so that
+ * ten thousand agents do not come back at once. Where the time to come back is
+ * short so are the pauses: a server that was away for half of it is found. */
+static void schedule_retry(struct step *s)
+{
+    struct agent *a = s->a;
+    int64_t half_us = a->pause_us / 2;
+    int64_t jitter_us = rng_below(&a->rng, (uint32_t)half_us + 1);
+    a->retry_at_us = mono_after(s->now_us, half_us + jitter_us);
+    int64_t longest_us = mono_min(PAUSE_LONGEST_US, agent_bearable_us(a) / 8);
+    a->pause_us = mono_min(a->pause_us * 2, longest_us > AGENT_PAUSE_FIRST_US
+                                                ? longest_us
+                                                : AGENT_PAUSE_FIRST_US);
+}
+
+/*
+ * A refused connection proves that the old server is gone, and all that it
+ * would have done once our lease was over (ddprun-protocol(7), "Leases"). The
+ * next one waits for us: so long, counted from when this try began, is safe. A
+ * lease that was over before is not revived.
+ */
+static void take_refusal(struct step *s)
+{
+    struct agent *a = s->a;
+    if (s->now_us >= a->lease_until_us)
+        return;
+    int64_t until_us =
+        mono_after(a->tried_at_us, REFUSED_US + agent_short_lease_us(a));
+    if (until_us > a->lease_until_us)
+        a->lease_until_us = until_us;
+}
+
+/* Nobody needs to hear again from an agent that was refused or gave up; and one
+ * that knows of the end could only bring the run back to a server without
+ * memory. */
+static bool needs_link(const struct agent *a)
+{
+    return !a->exited &&
+           (a->held || (!a->verdict.ended && (!a->going || a->leaving)));
+}
+
+void agent_link_lost(struct step *s, bool refused, const char *why)
+{
+    struct agent *a = s->a;
+    bool was_up = a->link == AGENT_LINK_IS_UP;
+    a->link = AGENT_LINK_IS_DOWN;
+    a->beat_at_us = MONO_NEVER;
+    if (refused)
+        take_refusal(s);
+    (void)snprintf(a->down_text, sizeof(a->down_text), "%s", why);
+    bool worked = was_up && a->heard;
+    a->heard = false;
+    if (worked) {
+        a->down_since_us = s->now_us;
+        a->complain_at_us = mono_after(s->now_us, COMPLAIN_FIRST_US);
+        agent_note(s, NOTE_link_lost, "%s%s", why,
+                   a->work == AGENT_RUNNING ? "; workers run on" : "");
+    }
+    if (!needs_link(a))
+        return;
+    /* A link that broke off soon may do so again and again. */
+    int64_t lived_us = s->now_us - a->heard_since_us;
+    if (worked && lived_us >= beat_every_us(a)) {
+        a->pause_us = AGENT_PAUSE_FIRST_US;
+        agent_connect_now(s);
+    } else {
+        schedule_retry(s);
+    }
+}
+
+void agent_on_link_up(struct step *s)
+{
+    struct agent *a = s->a;
+    a->link = AGENT_LINK_IS_UP;
+    (void)snprintf(a->down_text, sizeof(a->down_text), "%s",
+                   "something listens there and does not answer");
+    a->retry_at_us = MONO_NEVER;
+    a->heard = false;
+    a->heard_seq = -1;
+    a->answered_us = s->now_us;
+    a->beat_sent_us[0] = s->now_us;
+    a->beat_seq = 0;
+    send_join(s);
+    a->beat_at_us = mono_after(s->now_us, beat_every_us(a));
+    if (a->held)
+        return; /* the join says it all */
+    if (a->leaving)
+        agent_send_leave(s);
+    if (!a->holds || a->spare)
+        return;
+    if (a->has_failed)
+        agent_send_failed(s);
+    if (a->work == AGENT_NONE)
+        agent_send_ready(s, a->world.round);
+    if (a->work == AGENT_DONE)
+        agent_send_done(s);
+}
+
+/* -- what the server says -------------------------------------------------- */
+
+/* A connection alone says little: whatever listens there may have taken it. */
+void agent_hear(struct step *s)
+{
+    struct agent *a = s->a;
+    if (a->heard)
+        return;
+    a->heard = true;
+    a->heard_since_us = s->now_us;
+    if (a->was_up)
+        agent_note(s, NOTE_link_back, "%s", "");
+    a->was_up = true;
+}
+
+/* The newest grant counts, be it longer or shorter than those before. */
+void agent_on_lease(struct step *s, const struct msg_lease *l)
+{
+    struct agent *a = s->a;
+    if (l->seq < 0 || l->seq > a->beat_seq ||
+        l->seq <= a->beat_seq - AGENT_BEATS)
+        return;
+    a->answered_us = s->now_us;
+    a->heard_seq = l->seq;
+    int64_t lease_us = l->grant_ms * MONO_MS;
+    if (a->work == AGENT_NONE)
+        lease_us = mono_min(lease_us, agent_short_lease_us(a));
+    a->lease_until_us =
+        mono_after(a->beat_sent_us[l->seq % AGENT_BEATS], lease_us);
+}
+
+/* -- time ------------------------------------------------------------------ */
+
+void agent_complain(struct step *s)
+{
+    struct agent *a = s->a;
+    a->complain_at_us = mono_after(s->now_us, COMPLAIN_EVERY_US);
+    agent_note(s, NOTE_unreachable, "%s; tried for %lld s, trying on",
+               a->down_text,
+               (long long)((s->now_us - a->down_since_us) / MONO_S));
+}
+
+/* A link on which nothing comes back is worth no more than a broken one. */
+int64_t agent_silent_at_us(const struct agent *a)
+{
+    return a->link == AGENT_LINK_IS_UP
+               ? mono_after(a->answered_us, a->conf.join.heartbeat_ms * MONO_MS)
+               : MONO_NEVER;
+}
+
+/* -- the whole ------------------------------------------------------------- */
+
+void agent_seek_server(struct step *s)
+{
+    struct agent *a = s->a;
+    a->down_since_us = s->now_us;
+    a->complain_at_us = mono_after(s->now_us, COMPLAIN_FIRST_US);
+    agent_connect_now(s);
+}

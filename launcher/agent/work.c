@@ -1,0 +1,331 @@
+#include "launcher/agent/agent_priv.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+
+/* -- stopping and going ---------------------------------------------------- */
+
+void agent_kill_workers(struct step *s, int signo)
+{
+    struct agent_action action = {.kind = AGENT_KILL, .signo = signo};
+    if (s->a->alive > 0)
+        agent_emit(s, &action);
+}
+
+void agent_finish(struct step *s)
+{
+    struct agent *a = s->a;
+    if (a->exited)
+        return;
+    if (a->verdict.ended) {
+        agent_send_bye(s);
+    } else if (a->leaving) {
+        agent_send_ready(s, a->holds ? a->world.round : 0);
+    }
+    a->exited = true;
+    struct agent_action action = {.kind = AGENT_EXIT, .verdict = &a->verdict};
+    agent_emit(s, &action);
+}
+
+/*
+ * Whoever ends the run for all (Ctrl-C) waits a moment for the server to say
+ * END: then the order has arrived, and was not lost with this connection. And
+ * whoever knows of the end before others do waits until they know as well.
+ */
+static bool waits_for_end(const struct step *s)
+{
+    const struct agent *a = s->a;
+    bool ordered = a->leaving && a->leave.all && !a->verdict.ended && a->was_up;
+    return (ordered || (a->held && !a->orphaned)) &&
+           s->now_us < a->farewell_at_us;
+}
+
+static void finish_unless_waiting(struct step *s)
+{
+    if (!waits_for_end(s))
+        agent_finish(s);
+}
+
+/* Not ready before it is known whether the node is fit for another round. */
+void agent_check(struct step *s)
+{
+    struct agent_action action = {.kind = AGENT_CHECK};
+    s->a->work = AGENT_CHECKING;
+    agent_emit(s, &action);
+}
+
+static void all_dead(struct step *s)
+{
+    struct agent *a = s->a;
+    struct agent_action sweep = {.kind = AGENT_SWEEP};
+    agent_emit(s, &sweep);
+    a->work = AGENT_NONE;
+    a->kill_at_us = MONO_NEVER;
+    a->lease_until_us = mono_min(
+        a->lease_until_us, mono_after(s->now_us, agent_short_lease_us(a)));
+    if (a->going)
+        finish_unless_waiting(s);
+    else if (a->conf.checks && a->rough)
+        agent_check(s);
+    else
+        agent_send_ready(s, a->world.round);
+}
+
+/* Asks the workers to go by `signo`; SIGKILL leaves them no grace. */
+void agent_stop_workers(struct step *s, int signo)
+{
+    struct agent *a = s->a;
+    if (a->work == AGENT_NONE || a->work == AGENT_CHECKING)
+        return;
+    if (a->alive == 0) {
+        all_dead(s);
+        return;
+    }
+    if (a->work == AGENT_STOPPING && !a->asked && signo != SIGKILL)
+        return; /* told already */
+    a->work = AGENT_STOPPING;
+    a->asked = false;
+    a->killed = signo == SIGKILL;
+    a->kill_at_us =
+        a->killed ? MONO_NEVER : mono_after(s->now_us, a->conf.shutdown_us);
+    agent_kill_workers(s, signo);
+}
+
+/* Asks the workers to leave at a step, as long as they would get between a
+ * signal and the next. */
+void agent_ask_workers(struct step *s, enum msg_graceful graceful)
+{
+    struct agent *a = s->a;
+    if (a->work != AGENT_RUNNING) {
+        agent_stop_workers(s, SIGTERM);
+        return;
+    }
+    a->work = AGENT_STOPPING;
+    a->killed = false;
+    a->asked = true;
+    a->kill_at_us = mono_after(s->now_us, a->conf.shutdown_us);
+    struct agent_action action = {.kind = AGENT_ASK, .graceful = graceful};
+    agent_emit(s, &action);
+}
+
+/* Goes: exits with `status` once no worker is left. */
+void agent_go(struct step *s, int status, int signo)
+{
+    struct agent *a = s->a;
+    if (!a->going)
+        a->verdict.status = status;
+    a->going = true;
+    if (a->alive > 0)
+        agent_stop_workers(s, signo);
+    else
+        finish_unless_waiting(s);
+}
+
+void agent_give_up(struct step *s, enum ddp_code code, const char *fmt, ...)
+{
+    struct agent *a = s->a;
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(a->verdict.text, sizeof(a->verdict.text), fmt, ap);
+    va_end(ap);
+    agent_go(s, ddp_code_exit(code), SIGTERM);
+}
+
+/* The lease is over: no worker may run on. Kills first, asks then. That it is
+ * over is not forgotten until the server grants another one. */
+void agent_fence(struct step *s)
+{
+    struct agent *a = s->a;
+    agent_note(
+        s, NOTE_fenced,
+        "no answer from the rendezvous for %lld ms; the workers are killed, "
+        "since another round may start without this node",
+        (long long)((s->now_us - a->answered_us) / MONO_MS));
+    agent_stop_workers(s, SIGKILL);
+}
+
+/* -- what the server says -------------------------------------------------- */
+
+void agent_spawn(struct step *s)
+{
+    struct agent *a = s->a;
+    const struct msg_world *w = &a->world;
+    a->alive = (int)a->conf.join.nproc;
+    a->work = AGENT_RUNNING;
+    char ranks[64];
+    if (a->alive > 1)
+        (void)snprintf(ranks, sizeof(ranks), "ranks %lld to %lld",
+                       (long long)w->base_rank,
+                       (long long)w->base_rank + a->alive - 1);
+    else
+        (void)snprintf(ranks, sizeof(ranks), "rank %lld",
+                       (long long)w->base_rank);
+    char used[64] = "", most[32] = "";
+    if (a->conf.join.window_ms == 0)
+        (void)snprintf(most, sizeof(most), " of %lld",
+                       (long long)a->conf.join.max_restarts);
+    if (w->restarts > 0)
+        (void)snprintf(used, sizeof(used), "; restarts used %lld%s",
+                       (long long)w->restarts, most);
+    agent_note(s, NOTE_spawn, "%s of %lld, node %lld of %lld%s", ranks,
+               (long long)w->world_size, (long long)w->group_rank,
+               (long long)w->group_world, used);
+    struct agent_action action = {.kind = AGENT_SPAWN, .world = w};
+    agent_emit(s, &action);
+}
+
+/* -- what happens here ----------------------------------------------------- */
+
+const char *agent_signal_name(int signo)
+{
+    const char *name = sigabbrev_np(signo);
+    return name != NULL ? name : "?";
+}
+
+static void describe_failure(const struct agent *a, char *text, size_t size)
+{
+    const struct msg_failed *f = &a->failed;
+    if (f->hung)
+        (void)snprintf(text, size, "%.300s", f->text);
+    else if (f->signal != 0)
+        (void)snprintf(text, size, "signal %lld (SIG%s)", (long long)f->signal,
+                       agent_signal_name((int)f->signal));
+    else
+        (void)snprintf(text, size, "exit code %lld", (long long)f->code);
+}
+
+/* Tells of a worker that failed, or hung for `silent_us`. */
+static void take_failure(struct step *s,
+                         const struct agent_worker *w,
+                         bool hung,
+                         int64_t silent_us)
+{
+    struct agent *a = s->a;
+    char how[320];
+    a->has_failed = a->rough = true;
+    a->failed_at_us = s->now_us - silent_us;
+    a->failed = (struct msg_failed){
+        .round = a->world.round,
+        .rank = a->world.base_rank + w->local_rank,
+        .local_rank = w->local_rank,
+        .pid = w->pid,
+        .code = w->code,
+        .signal = w->signal,
+        .permanent = w->permanent,
+        .oom = w->oom,
+        .hung = hung,
+    };
+    if (w->text != NULL)
+        msg_set(a->failed.text, w->text);
+    if (w->tail != NULL)
+        msg_set(a->failed.tail, w->tail);
+    if (w->trace != NULL)
+        msg_set(a->failed.trace, w->trace);
+    describe_failure(a, how, sizeof(how));
+    if (w->pid > 0)
+        agent_note(s, NOTE_worker_failed, "rank %lld (pid %lld): %s",
+                   (long long)a->failed.rank, (long long)w->pid, how);
+    else
+        agent_note(s, NOTE_worker_failed, "rank %lld could not be started",
+                   (long long)a->failed.rank);
+    agent_send_failed(s);
+}
+
+/*
+ * Whether a worker that ends while all are being stopped did not end for that:
+ * a killed process's connections break before its end is seen, so that a peer
+ * may have failed first. The server weighs the two (cause.c).
+ */
+static bool is_own_death(const struct agent *a, const struct agent_worker *w)
+{
+    return a->work == AGENT_STOPPING && !a->killed && !a->going &&
+           (w->signal == SIGKILL || w->signal == SIGSEGV ||
+            w->signal == SIGBUS || w->signal == SIGILL || w->signal == SIGFPE);
+}
+
+/* The ways in which one ends that was asked to leave. */
+static bool has_obeyed(const struct agent_worker *w)
+{
+    return w->signal == SIGTERM ||
+           (w->signal == 0 && (w->code == 0 || w->code == 128 + SIGTERM));
+}
+
+/* For the report on other nodes. */
+static void take_end(struct agent *a, const struct agent_worker *w)
+{
+    struct msg_ready *ends = &a->ends;
+    if (w->code == 0 && w->signal == 0)
+        return;
+    ends->by_term += w->signal == SIGTERM;
+    ends->by_kill += w->signal == SIGKILL;
+    ends->by_signal +=
+        w->signal != 0 && w->signal != SIGTERM && w->signal != SIGKILL;
+    ends->by_code += w->signal == 0;
+    ends_add(&a->ended, w->local_rank, w->signal != 0 ? -w->signal : w->code);
+}
+
+void agent_on_worker_exit(struct step *s, const struct agent_worker *w)
+{
+    struct agent *a = s->a;
+    ddp_assert(a->alive > 0);
+    a->alive--;
+    a->progressed |= w->progressed;
+    take_end(a, w);
+    bool ok = w->code == 0 && w->signal == 0;
+    if (a->work == AGENT_RUNNING && !ok) {
+        take_failure(s, w, false, 0);
+        agent_stop_workers(s, SIGTERM);
+    } else if (a->work == AGENT_RUNNING) {
+        a->succeeded++;
+        if (a->alive > 0)
+            return;
+        a->work = AGENT_DONE;
+        struct agent_action sweep = {.kind = AGENT_SWEEP, .gentle = true};
+        agent_emit(s, &sweep);
+        agent_note(s, NOTE_finished, "%d workers", a->succeeded);
+        agent_send_done(s);
+    } else {
+        if (is_own_death(a, w))
+            take_failure(s, w, false, 0);
+        if (a->alive == 0)
+            all_dead(s);
+        else if (a->asked && !has_obeyed(w))
+            agent_stop_workers(s, SIGTERM);
+    }
+}
+
+/* As a failure, of when it was last seen to get on: where many fall silent
+ * since they wait for one, that one did so first. */
+void agent_on_worker_hung(struct step *s, const struct agent_event *ev)
+{
+    struct agent *a = s->a;
+    if (a->work != AGENT_RUNNING)
+        return;
+    take_failure(s, &ev->worker, true, ev->silent_us);
+    agent_stop_workers(s, SIGTERM);
+}
+
+/* Where nobody looks, all have got the signal already: the grace runs. */
+void agent_on_asked(struct step *s, int attached)
+{
+    struct agent *a = s->a;
+    if (a->asked && attached == 0)
+        a->asked = false;
+}
+
+void agent_on_spawn_failed(struct step *s, const struct agent_event *ev)
+{
+    struct agent *a = s->a;
+    ddp_assert(ev->started < a->alive);
+    a->alive = ev->started;
+    if (a->work == AGENT_RUNNING) {
+        take_failure(s, &ev->worker, false, 0);
+        agent_stop_workers(s, SIGTERM);
+    } else if (a->alive == 0) { /* fenced at this very moment */
+        all_dead(s);
+    }
+}

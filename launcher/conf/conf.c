@@ -1,0 +1,517 @@
+/*
+ * The order matters in two places: how many nodes there are decides what must
+ * be said about where to meet, and the backend decides what a node rank and
+ * some keys of --rdzv_conf mean. The program is looked up last, so that a
+ * wrong option is told before a missing file.
+ */
+#include "launcher/conf/conf.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher/conf/conf_priv.h"
+#include "launcher/conf/options.h"
+#include "launcher/proc/signals.h"
+#include "rendezvous/base/mono.h"
+#include "rendezvous/base/rng.h"
+
+/* -- nodes and workers ----------------------------------------------------- */
+
+static int
+check_nnodes(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    const char *text = opts_text(o, OPTIONS_nnodes);
+    const char *colon = strchr(text, ':');
+    char min_text[16] = "";
+    int64_t min = 0, max = 0;
+    bool good = true;
+    if (colon != NULL) {
+        size_t len = (size_t)(colon - text);
+        good = len < sizeof(min_text);
+        memcpy(min_text, text, good ? len : 0);
+        good = good && opts_read_int(min_text, 1, CONF_NNODES_MAX, &min);
+    }
+    good = good && opts_read_int(colon != NULL ? colon + 1 : text, 1,
+                                 CONF_NNODES_MAX, &max);
+    if (!good) {
+        ddp_err_set(err, DDP_E_USAGE,
+                    "must be N or MIN:MAX, whole numbers from 1 to %d",
+                    CONF_NNODES_MAX);
+        return conf_blame(o, OPTIONS_nnodes, err);
+    }
+    c->nnodes_max = (int)max;
+    c->nnodes_min = (int)(colon != NULL ? min : max);
+    if (c->nnodes_min > c->nnodes_max) {
+        ddp_err_set(err, DDP_E_USAGE, "the least is more than the most");
+        return conf_blame(o, OPTIONS_nnodes, err);
+    }
+    return 0;
+}
+
+/* -- names ----------------------------------------------------------------- */
+
+/* Copies a name that will stand in logs and in the names of files. */
+static int copy_name(const struct opts *o,
+                     int id,
+                     const char *forbidden,
+                     char *out,
+                     size_t cap,
+                     struct ddp_err *err)
+{
+    const char *text = opts_text(o, id);
+    size_t len = strlen(text);
+    for (size_t i = 0; i < len; i++) {
+        unsigned char ch = (unsigned char)text[i];
+        if (ch >= ' ' && ch != 0x7f && strchr(forbidden, ch) == NULL)
+            continue;
+        ddp_err_set(err, DDP_E_USAGE, "must be printable%s%s",
+                    forbidden[0] != '\0' ? " and without " : "", forbidden);
+        return conf_blame(o, id, err);
+    }
+    if (len >= cap) {
+        ddp_err_set(err, DDP_E_USAGE, "must be at most %zu bytes long",
+                    cap - 1);
+        return conf_blame(o, id, err);
+    }
+    memcpy(out, text, len + 1);
+    return 0;
+}
+
+/* A random name in the form of a UUID, which is what torchrun's users see. */
+static void random_run_id(struct conf *c)
+{
+    char id[RNG_ID_LEN + 1];
+    rng_id(id);
+    _Static_assert(RNG_ID_LEN == 32, "five parts of a UUID");
+    (void)snprintf(c->run_id, sizeof(c->run_id), "%.8s-%.4s-%.4s-%.4s-%.12s",
+                   id, id + 8, id + 12, id + 16, id + 20); /* 36 letters */
+}
+
+static int
+check_names(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    if (copy_name(o, OPTIONS_role, "", c->role, sizeof(c->role), err) < 0 ||
+        copy_name(o, OPTIONS_rdzv_id, "/", c->run_id, sizeof(c->run_id), err) <
+            0)
+        return -1;
+    bool alone = opts_number(o, OPTIONS_standalone) != 0;
+    if (c->run_id[0] != '\0' && !(alone && !opts_given(o, OPTIONS_rdzv_id)))
+        return 0;
+    random_run_id(c);
+    if (!alone)
+        conf_note(c, "--rdzv_id is empty: this run is called %s", c->run_id);
+    return 0;
+}
+
+/* -- the rest of the options ----------------------------------------------- */
+
+static int
+check_log_dir(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    if (!conf_said(o, OPTIONS_log_dir))
+        return 0;
+    const char *dir = opts_text(o, OPTIONS_log_dir);
+    size_t len = strlen(dir);
+    struct stat st;
+    /* Run, attempt, rank and file are put behind it. */
+    if (len >= sizeof(c->log_dir) - 512) {
+        return ddp_err_set(err, DDP_E_USAGE, "--log_dir: longer than %zu bytes",
+                           sizeof(c->log_dir) - 513);
+    }
+    if (strcmp(dir, "/dev/null") != 0 && stat(dir, &st) == 0 &&
+        !S_ISDIR(st.st_mode)) {
+        ddp_err_set(err, DDP_E_USAGE, "this is a file, a folder is wanted");
+        return conf_blame(o, OPTIONS_log_dir, err);
+    }
+    memcpy(c->log_dir, dir, len + 1);
+    return 0;
+}
+
+/* "90", "90s", "10m", "1.5h" or "7d" in microseconds. */
+static bool read_window(const char *text, int64_t *us)
+{
+    static const char letters[] = "smhd";
+    static const int64_t units[] = {1, 60, 3600, 86400};
+    char number[32];
+    size_t len = strlen(text);
+    int64_t unit = 1;
+    if (len == 0 || len >= sizeof(number))
+        return false;
+    const char *letter = strchr(letters, text[len - 1]);
+    if (letter != NULL) {
+        unit = units[letter - letters];
+        len--;
+    }
+    memcpy(number, text, len);
+    number[len] = '\0';
+    if (!opts_read_seconds(number, MONO_MS, CONF_YEAR_US / unit, us))
+        return false;
+    *us *= unit;
+    return true;
+}
+
+static int
+check_max_restarts(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    const char *text = opts_text(o, OPTIONS_max_restarts);
+    const char *slash = strchr(text, '/');
+    size_t len = slash != NULL ? (size_t)(slash - text) : strlen(text);
+    char number[16] = "";
+    int64_t n = 0;
+    int64_t max = slash != NULL ? CONF_WINDOW_RESTARTS_MAX : 1000000;
+    bool good =
+        len < sizeof(number) && strlen(text) < sizeof(c->max_restarts_text);
+    if (good) {
+        memcpy(number, text, len);
+        (void)snprintf(c->max_restarts_text, /* it was measured */
+                       sizeof(c->max_restarts_text), "%s", text);
+    }
+    good = good && opts_read_int(number, 0, max, &n) &&
+           (slash == NULL || read_window(slash + 1, &c->restart_window_us));
+    c->max_restarts = (int)n;
+    if (good)
+        return 0;
+    ddp_err_set(err, DDP_E_USAGE,
+                "must be a whole number from 0 to 1000000, or N/WINDOW such as "
+                "3/1h: at most N (up to %d) in a time in s, m, h or d",
+                CONF_WINDOW_RESTARTS_MAX);
+    return conf_blame(o, OPTIONS_max_restarts, err);
+}
+
+#define COOLDOWN_US (600 * MONO_S)
+
+/* "3" or "3/30m". */
+static int
+check_strikes(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    const char *text = opts_text(o, OPTIONS_node_strikes);
+    size_t len = strcspn(text, "/");
+    char number[16] = "";
+    int64_t n = 0;
+    c->cooldown_us = COOLDOWN_US;
+    bool good = len < sizeof(number);
+    if (good)
+        memcpy(number, text, len);
+    good = good && opts_read_int(number, 0, 1000000, &n) &&
+           (text[len] == '\0' || read_window(text + len + 1, &c->cooldown_us));
+    c->node_strikes = (int)n;
+    if (good)
+        return 0;
+    ddp_err_set(err, DDP_E_USAGE,
+                "must be a whole number from 0 to 1000000, or K/COOLDOWN such "
+                "as 3/30m: a time in s, m, h or d");
+    return conf_blame(o, OPTIONS_node_strikes, err);
+}
+
+/* "0", "512M", "4G" or "20%" of the machine's memory, in bytes. */
+static bool read_memory(const char *text, uint64_t *bytes)
+{
+    static const char letters[] = "KMGT%";
+    char number[24];
+    size_t len = strlen(text);
+    int64_t n;
+    if (len == 0 || len >= sizeof(number))
+        return false;
+    const char *letter = strchr(letters, text[len - 1]);
+    len -= letter != NULL ? 1 : 0;
+    memcpy(number, text, len);
+    number[len] = '\0';
+    bool part = letter != NULL && *letter == '%';
+    int shift = letter == NULL || part ? 0 : 10 * (int)(letter - letters + 1);
+    if (!opts_read_int(number, 0, part ? 90 : INT64_C(1) << (50 - shift), &n))
+        return false;
+    uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) *
+                   (uint64_t)sysconf(_SC_PAGESIZE); /* neither can fail */
+    *bytes = part ? all / 100 * (uint64_t)n : (uint64_t)n << shift;
+    return true;
+}
+
+static int
+check_memory(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    if (read_memory(opts_text(o, OPTIONS_snapshot_memory), &c->snapshot_memory))
+        return 0;
+    ddp_err_set(err, DDP_E_USAGE,
+                "must be a size such as 512M or 4G, a part of the memory from "
+                "0%% to 90%%, or 0");
+    return conf_blame(o, OPTIONS_snapshot_memory, err);
+}
+
+/* Empty is none only where it comes from the environment: whoever says it on
+ * the command line means a file, and would get an open port. */
+static int
+check_token(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    const char *path = opts_text(o, OPTIONS_rdzv_token_file);
+    if (path == NULL ||
+        (path[0] == '\0' &&
+         o->value[OPTIONS_rdzv_token_file].source == OPTS_FROM_ENV))
+        return 0;
+    size_t len = strlen(path);
+    if (len == 0 || len >= sizeof(c->token_file)) {
+        ddp_err_set(err, DDP_E_USAGE, "must be the name of a file");
+        return conf_blame(o, OPTIONS_rdzv_token_file, err);
+    }
+    memcpy(c->token_file, path, len + 1);
+    return 0;
+}
+
+/* Unknown names are left out, as torchrun does. */
+static int
+check_signals(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    const char *text = opts_text(o, OPTIONS_signals_to_handle);
+    char odd[120], name[64];
+    c->signals = signals_read(text, odd, sizeof(odd));
+    if (c->signals == 0 || strlen(text) >= sizeof(c->signals_text)) {
+        ddp_err_set(err, DDP_E_USAGE,
+                    "must be a list of signals that can be handled, such as "
+                    "SIGTERM,SIGINT,SIGUSR1");
+        return conf_blame(o, OPTIONS_signals_to_handle, err);
+    }
+    if (odd[0] != '\0')
+        conf_note(c, "%s: %s cannot be handled, and is left out",
+                  opts_where(o, OPTIONS_signals_to_handle, name), odd);
+    memcpy(c->signals_text, text, strlen(text) + 1);
+    return 0;
+}
+
+/* 0 is off. */
+static int64_t limit_of(const struct opts *o, int id)
+{
+    int64_t us = opts_number(o, id);
+    return us > 0 ? us : MONO_NEVER;
+}
+
+static void check_hang(struct conf *c, const struct opts *o)
+{
+    c->hang.beat_us = limit_of(o, OPTIONS_beat_timeout);
+    c->hang.idle_us = limit_of(o, OPTIONS_hang_timeout);
+    c->hang.cpu_counts = opts_number(o, OPTIONS_hang_cpu_counts) != 0;
+    if (c->hang.cpu_counts && c->hang.idle_us == MONO_NEVER)
+        conf_note(c, "--hang_cpu_counts says nothing without --hang_timeout");
+}
+
+static int
+check_health(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    c->gpu_health_check = opts_number(o, OPTIONS_gpu_health_check) != 0;
+    c->health_timeout_us = opts_number(o, OPTIONS_health_timeout);
+    if (!conf_said(o, OPTIONS_health_check))
+        return 0;
+    const char *text = opts_text(o, OPTIONS_health_check);
+    if (strlen(text) >= sizeof(c->health_check)) {
+        ddp_err_set(err, DDP_E_USAGE, "must be shorter than %zu bytes",
+                    sizeof(c->health_check));
+        return conf_blame(o, OPTIONS_health_check, err);
+    }
+    memcpy(c->health_check, text, strlen(text) + 1);
+    return 0;
+}
+
+static int check_word(const struct opts *o,
+                      int id,
+                      const char *allowed,
+                      const char *const words[],
+                      struct ddp_err *err)
+{
+    if (conf_one_of(opts_text(o, id), words))
+        return 0;
+    ddp_err_set(err, DDP_E_USAGE, "must be %s", allowed);
+    return conf_blame(o, id, err);
+}
+
+static int
+check_store_allow(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    const char *text = opts_text(o, OPTIONS_worker_store_allow);
+    if (text == NULL)
+        return 0;
+    if (text[0] == '\0' || strlen(text) >= sizeof(c->store_allow)) {
+        ddp_err_set(err, DDP_E_USAGE,
+                    "must be nodes, or networks such as 10.1.0.0/16");
+        return conf_blame(o, OPTIONS_worker_store_allow, err);
+    }
+    if (!c->worker_store)
+        conf_note(c, "--worker_store_allow is ignored: there is no store of "
+                     "ours with --worker_store=none");
+    else
+        memcpy(c->store_allow, text, strlen(text) + 1);
+    return 0;
+}
+
+static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    static const char *const stores[] = {"agent", "none", NULL};
+    static const char *const cgroups[] = {"auto", "none", NULL};
+    static const char *const methods[] = {"spawn", "fork", "forkserver", NULL};
+    static const int idle[] = {OPTIONS_start_method, OPTIONS_event_log_handler,
+                               OPTIONS_logs_specs};
+    c->crash_loop = (int)opts_number(o, OPTIONS_crash_loop);
+    c->scale_interval_us = opts_number(o, OPTIONS_scale_interval);
+    c->shutdown_timeout_us = opts_number(o, OPTIONS_shutdown_timeout);
+    check_hang(c, o);
+    if (check_max_restarts(c, o, err) < 0 || check_strikes(c, o, err) < 0 ||
+        check_log_dir(c, o, err) < 0 || check_token(c, o, err) < 0 ||
+        check_signals(c, o, err) < 0 || check_memory(c, o, err) < 0 ||
+        check_health(c, o, err) < 0 ||
+        check_word(o, OPTIONS_worker_store, "agent or none", stores, err) < 0 ||
+        check_word(o, OPTIONS_cgroup, "auto or none", cgroups, err) < 0 ||
+        check_word(o, OPTIONS_start_method, "spawn, fork or forkserver",
+                   methods, err) < 0)
+        return -1;
+    c->cgroup = strcasecmp(opts_text(o, OPTIONS_cgroup), "auto") == 0;
+    c->worker_store =
+        strcasecmp(opts_text(o, OPTIONS_worker_store), "agent") == 0;
+    if (check_store_allow(c, o, err) < 0)
+        return -1;
+    for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++) {
+        char name[64];
+        if (opts_given(o, idle[i]))
+            conf_note(c, "%s has a meaning in Python only, and is ignored",
+                      opts_where(o, idle[i], name));
+    }
+    return 0;
+}
+
+/* -- preflight ------------------------------------------------------------- */
+
+/* What a preflight tells to all nodes instead of ending on one. */
+static bool is_problem(enum ddp_code code)
+{
+    return code == DDP_E_CONFIG || code == DDP_E_NOTFOUND ||
+           code == DDP_E_NOTEXEC || code == DDP_E_NOINPUT;
+}
+
+static int note_problem(struct conf *c, int rc, struct ddp_err *err)
+{
+    if (rc == 0 || !c->preflight || !is_problem(err->code))
+        return rc;
+    if (c->preflight_problem[0] == '\0')
+        (void)snprintf(c->preflight_problem, sizeof(c->preflight_problem),
+                       "%.300s", err->text);
+    return 0;
+}
+
+/* So that it never meets the real run. A long name is cut, and is the same
+ * one then as others that differ only behind that. */
+static void name_preflight(struct conf *c)
+{
+    static const char suffix[] = PREFLIGHT_SUFFIX;
+    size_t len = strnlen(c->run_id, sizeof(c->run_id) - sizeof(suffix));
+    memcpy(c->run_id + len, suffix, sizeof(suffix));
+}
+
+static int
+become_preflight(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    if (opts_number(o, OPTIONS_dry_run) != 0)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "--preflight and --dry_run exclude each other: the "
+                           "one meets the other nodes, the other meets nobody");
+    name_preflight(c);
+    c->nproc = 1;
+    c->gpus[0] = '\0';
+    c->virtual_local_rank = false;
+    c->numa_binding = TOPOLOGY_NONE;
+    c->max_restarts = 1; /* launcher/preflight/preflight.h says for what */
+    c->crash_loop = 0;
+    c->restart_window_us = 0;
+    (void)snprintf(c->max_restarts_text, sizeof(c->max_restarts_text), "1");
+    c->worker_store = true;
+    c->hang.beat_us = c->hang.idle_us = MONO_NEVER; /* it limits itself */
+    conf_output_free(&c->output); /* its table goes where we go */
+    memset(&c->output, 0, sizeof(c->output));
+    return conf_probe(c, err);
+}
+
+/* -- what may not be meant so ---------------------------------------------- */
+
+/* A run may go on for weeks before the report is written. */
+static void note_report(struct conf *c)
+{
+    char path[sizeof(c->output.report)];
+    struct stat st;
+    memcpy(path, c->output.report, sizeof(path));
+    if (path[0] == '\0')
+        return;
+    errno = 0;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        errno = EISDIR;
+    else if (errno == 0)
+        (void)access(path, W_OK);
+    else if (errno == ENOENT)
+        errno = access(dirname(path), W_OK | X_OK) == 0 ? 0 : errno;
+    if (errno != 0)
+        conf_note(c, "--report=%.100s could not be written now: %s",
+                  c->output.report, strerror(errno));
+}
+
+static void note_output(struct conf *c, const struct opts *o)
+{
+    const struct conf_output *out = &c->output;
+    bool shown = !out->some_ranks;
+    for (int i = 0; i < c->nproc; i++)
+        shown |= out->shown[i];
+    if (!shown)
+        conf_note(c,
+                  "--local_ranks_filter=%.60s has none of this node's local "
+                  "ranks, 0 to %d: nothing is shown here",
+                  opts_text(o, OPTIONS_local_ranks_filter), c->nproc - 1);
+    if (out->rotate_size > 0 && !out->files)
+        conf_note(c, "--log_rotate says nothing where no output goes to a "
+                     "file (--redirects, --tee)");
+    note_report(c);
+}
+
+/* -- all of it ------------------------------------------------------------- */
+
+int conf_init(struct conf *c,
+              const struct opts *o,
+              char *const program[],
+              struct ddp_err *err)
+{
+    ddp_assert(o->ask == OPTS_ASK_RUN && o->table == &options_table);
+    memset(c, 0, sizeof(*c));
+    c->preflight = opts_number(o, OPTIONS_preflight) != 0;
+    bool programless = c->preflight && program[0] == NULL;
+    if (check_nnodes(c, o, err) < 0 ||
+        note_problem(c, conf_place(c, o, err), err) < 0 ||
+        check_names(c, o, err) < 0 || conf_meeting(c, o, err) < 0 ||
+        conf_rdzv_conf(c, o, err) < 0 || check_rest(c, o, err) < 0 ||
+        conf_output_init(&c->output, o, c->nproc, err) < 0 ||
+        (!programless &&
+         note_problem(c, conf_program(c, o, program, err), err) < 0) ||
+        (c->preflight && become_preflight(c, o, err) < 0)) {
+        conf_free(c);
+        return -1;
+    }
+    if (!c->preflight)
+        note_output(c, o);
+    return 0;
+}
+
+void conf_free(struct conf *c)
+{
+    for (char **p = c->argv; p != NULL && *p != NULL; p++)
+        free(*p);
+    free(c->argv);
+    free(c->exec_path);
+    free(c->seats);
+    conf_output_free(&c->output);
+    memset(c, 0, sizeof(*c));
+}
+
+bool conf_shares_port(const struct conf *c)
+{
+    if (!c->worker_store || c->is_host == 0)
+        return false;
+    return c->store_port == 0 ? c->backend == CONF_STATIC
+                              : c->store_port == c->endpoint_port;
+}

@@ -1,0 +1,46 @@
+/*
+ * launcher/conf/conf_priv: what the files of launcher/conf/conf share; nobody
+ * else includes it. Each part checks its options, fills its fields of `c`, and
+ * returns -1 with the option, the value and what is allowed in `err`
+ * (launcher/conf/conf.h says which codes).
+ */
+#ifndef LAUNCHER_CONF_CONF_PRIV_H
+#define LAUNCHER_CONF_CONF_PRIV_H
+
+#include "launcher/conf/conf.h"
+
+#define CONF_YEAR_US (INT64_C(31536000) * INT64_C(1000000))
+
+/* The number of workers, their GPUs and their CPUs. */
+int conf_place(struct conf *c, const struct opts *o, struct ddp_err *err);
+
+/* Where the nodes meet; needs the number of nodes. */
+int conf_meeting(struct conf *c, const struct opts *o, struct ddp_err *err);
+
+/* --rdzv_conf; after conf_meeting, since the backend decides what some keys
+ * mean. */
+int conf_rdzv_conf(struct conf *c, const struct opts *o, struct ddp_err *err);
+
+/* What to execute; looks it up. */
+int conf_program(struct conf *c,
+                 const struct opts *o,
+                 char *const program[],
+                 struct ddp_err *err);
+
+/* Ourselves as the probe of a preflight, in place of the program. */
+int conf_probe(struct conf *c, struct ddp_err *err);
+
+/* A sentence for the user; cut where it is too long. */
+__attribute__((format(printf, 2, 3))) void
+conf_note(struct conf *c, const char *fmt, ...);
+
+/* Given, and not as an empty text (as templates of job files do). */
+bool conf_said(const struct opts *o, int id);
+
+/* "--name=value: " before the text of `err`, as the user wrote it; -1. */
+int conf_blame(const struct opts *o, int id, struct ddp_err *err);
+
+/* Whether `text` is one of the words, which end with NULL; in any case. */
+bool conf_one_of(const char *text, const char *const words[]);
+
+#endif

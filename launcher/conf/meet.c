@@ -1,0 +1,345 @@
+/* Where the nodes meet, and who serves there. */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "launcher/conf/conf_priv.h"
+#include "launcher/conf/options.h"
+
+#define HOST_MAX 255
+
+/* -- where to meet --------------------------------------------------------- */
+
+/* A name or an address without brackets: letters of the three kinds of them,
+ * and % for an IPv6 zone. */
+static int check_host(const char *text,
+                      size_t len,
+                      const char *extra,
+                      char host[HOST_MAX + 1],
+                      struct ddp_err *err)
+{
+    if (len > HOST_MAX)
+        return ddp_err_set(err, DDP_E_USAGE, "the host is longer than %d bytes",
+                           HOST_MAX);
+    for (size_t i = 0; i < len; i++) {
+        unsigned char ch = (unsigned char)text[i];
+        if (!isalnum(ch) && ch < 0x80 && strchr("._-", ch) == NULL &&
+            strchr(extra, ch) == NULL)
+            return ddp_err_set(err, DDP_E_USAGE, "'%.*s' is no host's name",
+                               (int)(len < 60 ? len : 60), text);
+    }
+    memcpy(host, text, len);
+    host[len] = '\0';
+    return 0;
+}
+
+static bool is_ipv6(const char *text, size_t len)
+{
+    char host[INET6_ADDRSTRLEN];
+    struct in6_addr addr;
+    const char *zone = memchr(text, '%', len);
+    size_t n = zone != NULL ? (size_t)(zone - text) : len;
+    if (n >= sizeof(host))
+        return false;
+    memcpy(host, text, n);
+    host[n] = '\0';
+    return inet_pton(AF_INET6, host, &addr) == 1;
+}
+
+static int check_port(const char *text, int *port, struct ddp_err *err)
+{
+    int64_t n = 0;
+    if (strlen(text) > 5 || text[strspn(text, "0123456789")] != '\0' ||
+        !opts_read_int(text, 0, 65535, &n))
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "the port is '%.40s', must be 0 to 65535", text);
+    *port = (int)n;
+    return 0;
+}
+
+/* Takes [v6] or [v6]:port apart; `text` begins with the bracket. */
+static int split_brackets(const char *text,
+                          char host[HOST_MAX + 1],
+                          const char **port,
+                          struct ddp_err *err)
+{
+    const char *end = strchr(text, ']');
+    if (end == NULL || (end[1] != '\0' && end[1] != ':'))
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "must be [ADDRESS] or [ADDRESS]:PORT");
+    size_t len = (size_t)(end - text) - 1;
+    if (!is_ipv6(text + 1, len))
+        return ddp_err_set(err, DDP_E_USAGE, "'%.*s' is no IPv6 address",
+                           (int)(len < 60 ? len : 60), text + 1);
+    *port = end[1] == ':' ? end + 2 : NULL;
+    return check_host(text + 1, len, ":%", host, err);
+}
+
+/* Splits at the last colon. More than one colon is an IPv6 address without
+ * brackets: with a port only where it cannot be read in two ways. */
+static int split_plain(const char *text,
+                       char host[HOST_MAX + 1],
+                       const char **port,
+                       struct ddp_err *err)
+{
+    const char *colon = strrchr(text, ':');
+    size_t len = colon != NULL ? (size_t)(colon - text) : strlen(text);
+    *port = colon != NULL ? colon + 1 : NULL;
+    if (memchr(text, ':', len) == NULL)
+        return check_host(text, len, "", host, err);
+    if (!is_ipv6(text, len) && !is_ipv6(text, strlen(text)))
+        return check_host(text, len, "", host, err); /* says what is wrong */
+    if (is_ipv6(text, strlen(text)))
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "an IPv6 address must stand in brackets, "
+                           "[ADDRESS]:PORT");
+    return check_host(text, len, ":%", host, err);
+}
+
+/*
+ * "host", "host:port", "[v6]", "[v6]:port", blanks around it trimmed: the port
+ * is behind the last colon, `default_port` if there is none; an empty host is
+ * localhost. `what` names the option in the error (DDP_E_USAGE).
+ */
+static int read_endpoint(const char *text,
+                         const char *what,
+                         int default_port,
+                         char host[256],
+                         int *port,
+                         struct ddp_err *err)
+{
+    char copy[HOST_MAX + 16];
+    const char *port_text = NULL;
+    const char *start = text + strspn(text, " \t\r\n");
+    size_t len = strlen(start);
+    while (len > 0 && strchr(" \t\r\n", start[len - 1]) != NULL)
+        len--;
+    int rc = -1;
+    if (len >= sizeof(copy)) {
+        ddp_err_set(err, DDP_E_USAGE, "longer than %d bytes", HOST_MAX);
+    } else {
+        memcpy(copy, start, len);
+        copy[len] = '\0';
+        rc = copy[0] == '[' ? split_brackets(copy, host, &port_text, err)
+                            : split_plain(copy, host, &port_text, err);
+    }
+    *port = default_port;
+    if (rc == 0 && port_text != NULL)
+        rc = check_port(port_text, port, err);
+    if (rc < 0)
+        return ddp_err_wrap(err, "%s=%.120s", what, text);
+    if (host[0] == '\0')
+        (void)snprintf(host, HOST_MAX + 1, "localhost"); /* it fits */
+    return 0;
+}
+
+/* An address that stands by itself, with or without brackets. */
+static int copy_address(const struct opts *o,
+                        int id,
+                        char host[HOST_MAX + 1],
+                        struct ddp_err *err)
+{
+    const char *text = opts_text(o, id), *port = NULL;
+    int rc;
+    if (text[0] == '[')
+        rc = split_brackets(text, host, &port, err);
+    else if (is_ipv6(text, strlen(text)))
+        rc = check_host(text, strlen(text), ":%", host, err);
+    else
+        rc = check_host(text, strlen(text), "", host, err);
+    if (rc == 0 && port != NULL)
+        rc = ddp_err_set(err, DDP_E_USAGE, "must be an address without a port");
+    return rc < 0 ? conf_blame(o, id, err) : 0;
+}
+
+static int
+choose_backend(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    const char *text = opts_text(o, OPTIONS_rdzv_backend);
+    if (!conf_said(o, OPTIONS_rdzv_backend)) {
+        bool placed = conf_said(o, OPTIONS_node_rank) ||
+                      conf_said(o, OPTIONS_master_addr) ||
+                      conf_said(o, OPTIONS_master_port);
+        c->backend = placed ? CONF_STATIC : CONF_C10D;
+        return 0;
+    }
+    if (strcmp(text, "c10d") == 0 || strcmp(text, "static") == 0) {
+        c->backend = text[0] == 'c' ? CONF_C10D : CONF_STATIC;
+        return 0;
+    }
+    bool etcd = strncmp(text, "etcd", 4) == 0;
+    ddp_err_set(err, DDP_E_USAGE, "must be c10d or static%s",
+                etcd ? "; ddprun needs no etcd, c10d does the same" : "");
+    return conf_blame(o, OPTIONS_rdzv_backend, err);
+}
+
+static void meet_nobody(struct conf *c)
+{
+    c->backend = CONF_C10D;
+    c->standalone = true;
+    c->is_host = 1;
+    c->endpoint_port = 0;
+    (void)snprintf(c->endpoint_host, sizeof(c->endpoint_host), "127.0.0.1");
+}
+
+static int
+check_standalone(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    if (c->nnodes_min > 1)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "--standalone is for one node, and --nnodes asks "
+                           "for %d; leave one of them out",
+                           c->nnodes_min);
+    if (c->nnodes_max > 1)
+        conf_note(c,
+                  "--standalone: no other node can join, --nnodes becomes 1");
+    if (conf_said(o, OPTIONS_rdzv_endpoint) ||
+        conf_said(o, OPTIONS_master_addr))
+        conf_note(c, "--standalone: the endpoint that was given is ignored");
+    c->nnodes_max = 1;
+    meet_nobody(c);
+    c->store_port = (int)opts_number(o, OPTIONS_master_port);
+    return 0;
+}
+
+/*
+ * ":29500" is what becomes of "$HEAD:29500" in a job's script when the variable
+ * is empty. Each node would meet itself, and where one is enough each would
+ * train alone.
+ */
+static int
+check_host_said(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    const char *text = opts_text(o, OPTIONS_rdzv_endpoint);
+    if (c->nnodes_max == 1 || text[strspn(text, " \t\r\n")] != ':')
+        return 0;
+    ddp_err_set(err, DDP_E_USAGE,
+                "there is no host before the colon, and each of several nodes "
+                "would meet itself; name one of them (is a variable empty?), "
+                "or write localhost if all are on this machine");
+    return conf_blame(o, OPTIONS_rdzv_endpoint, err);
+}
+
+/* From --rdzv_endpoint, or under static from --master_addr and _port. */
+static int
+find_endpoint(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    bool fixed = c->backend == CONF_STATIC;
+    int port = fixed ? CONF_PORT_STATIC : CONF_PORT_C10D;
+    if (fixed && conf_said(o, OPTIONS_master_port))
+        port = (int)opts_number(o, OPTIONS_master_port);
+    if (conf_said(o, OPTIONS_rdzv_endpoint)) {
+        char name[64];
+        if (check_host_said(c, o, err) < 0)
+            return -1;
+        return read_endpoint(opts_text(o, OPTIONS_rdzv_endpoint),
+                             opts_where(o, OPTIONS_rdzv_endpoint, name), port,
+                             c->endpoint_host, &c->endpoint_port, err);
+    }
+    c->endpoint_port = port;
+    if (fixed && conf_said(o, OPTIONS_master_addr))
+        return copy_address(o, OPTIONS_master_addr, c->endpoint_host, err);
+    if (c->nnodes_max > 1) {
+        ddp_err_set(err, DDP_E_USAGE,
+                    "several nodes need a place to meet: add "
+                    "--rdzv_endpoint=HOST:PORT, the same on every node (or "
+                    "--master_addr=HOST on every node, with its own "
+                    "--node_rank on each)");
+        return conf_blame(o, OPTIONS_nnodes, err);
+    }
+    (void)snprintf(c->endpoint_host, sizeof(c->endpoint_host), "127.0.0.1");
+    return 0;
+}
+
+/* What was said about the master and does not count. */
+static void note_master(struct conf *c, const struct opts *o)
+{
+    bool addr = conf_said(o, OPTIONS_master_addr);
+    if (c->backend == CONF_C10D && addr)
+        conf_note(c, "--master_addr is for static: under c10d it is the "
+                     "address of the node with group rank 0");
+    else if (addr && conf_said(o, OPTIONS_rdzv_endpoint) &&
+             strcmp(opts_text(o, OPTIONS_master_addr), c->endpoint_host) != 0)
+        conf_note(
+            c,
+            "--rdzv_endpoint goes before --master_addr: the master is %.100s",
+            c->endpoint_host);
+}
+
+static int
+check_node_rank(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    bool given = conf_said(o, OPTIONS_node_rank);
+    c->node_rank = given ? (int)opts_number(o, OPTIONS_node_rank) : -1;
+    if (c->backend == CONF_STATIC && !given) {
+        c->node_rank = 0;
+        if (c->nnodes_max > 1)
+            conf_note(
+                c, "no --node_rank: this is node 0, and serves the rendezvous");
+    }
+    if (c->node_rank < c->nnodes_max)
+        return 0;
+    if (c->backend == CONF_C10D) {
+        conf_note(
+            c,
+            "--node_rank=%d is not below the number of nodes, %d: this node "
+            "is numbered as it arrives",
+            c->node_rank, c->nnodes_max);
+        c->node_rank = -1;
+        return 0;
+    }
+    ddp_err_set(err, DDP_E_USAGE, "must be below the number of nodes, %d",
+                c->nnodes_max);
+    return conf_blame(o, OPTIONS_node_rank, err);
+}
+
+static bool is_loopback(const char *host)
+{
+    return strcasecmp(host, "localhost") == 0 ||
+           strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
+}
+
+int conf_meeting(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    c->node_rank = -1;
+    c->is_host = -1;
+    if (conf_said(o, OPTIONS_local_addr) &&
+        copy_address(o, OPTIONS_local_addr, c->local_addr, err) < 0)
+        return -1;
+    if (opts_number(o, OPTIONS_standalone) != 0)
+        return check_standalone(c, o, err);
+    if (choose_backend(c, o, err) < 0 || check_node_rank(c, o, err) < 0)
+        return -1;
+    /* torchrun since 2.12 or so: one node without a port of its own choice
+     * does not insist on 29500, where the next job would collide with it. */
+    if (c->nnodes_max == 1 && !conf_said(o, OPTIONS_rdzv_endpoint) &&
+        (c->backend == CONF_C10D || !conf_said(o, OPTIONS_master_port))) {
+        meet_nobody(c);
+        return 0;
+    }
+    if (find_endpoint(c, o, err) < 0)
+        return -1;
+    note_master(c, o);
+    c->loopback = is_loopback(c->endpoint_host);
+    if (c->endpoint_port == 0 && c->nnodes_max > 1) {
+        bool endpoint = conf_said(o, OPTIONS_rdzv_endpoint);
+        ddp_err_set(err, DDP_E_USAGE,
+                    "port 0 (any free one) is for one node: several nodes must "
+                    "know the port");
+        return conf_blame(
+            o, endpoint ? OPTIONS_rdzv_endpoint : OPTIONS_master_port, err);
+    }
+    int master_port = (int)opts_number(o, OPTIONS_master_port);
+    if (c->backend == CONF_C10D || master_port != c->endpoint_port)
+        c->store_port = master_port; /* 0: not said */
+    if (c->backend == CONF_STATIC) {
+        memcpy(c->master_addr, c->endpoint_host, sizeof(c->master_addr));
+        c->master_port = c->store_port != 0 ? c->store_port : c->endpoint_port;
+        c->is_host = c->node_rank == 0;
+    }
+    if (c->endpoint_port == 0)
+        c->is_host = 1; /* nobody else could know it */
+    return 0;
+}

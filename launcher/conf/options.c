@@ -1,0 +1,89 @@
+#include "launcher/conf/options.h"
+
+#include <stddef.h>
+
+/* Two passes over one table: the groups, then the rows. */
+
+enum group {
+#define OPT_GROUP(ident, title) GROUP_##ident,
+#define OPT(...)
+#include "launcher/conf/options.def"
+#undef OPT
+#undef OPT_GROUP
+    GROUP_COUNT
+};
+
+static const char *const groups[] = {
+#define OPT_GROUP(ident, title) title,
+#define OPT(...)
+#include "launcher/conf/options.def"
+#undef OPT
+#undef OPT_GROUP
+};
+
+static const struct opts_row rows[] = {
+#define OPT_GROUP(ident, title)
+#define OPT(name, letter, kind, env, init, min, max, metavar, group, help)     \
+    {#name, letter, OPTS_##kind, env,           init,                          \
+     min,   max,    metavar,     GROUP_##group, help},
+#include "launcher/conf/options.def"
+#undef OPT
+#undef OPT_GROUP
+};
+_Static_assert(sizeof(rows) / sizeof(rows[0]) == OPTIONS_COUNT,
+               "one row for each option");
+_Static_assert(OPTIONS_COUNT <= OPTS_MAX, "the parser holds all options");
+
+/* torchrun's options, of all versions up to 2.15: a prefix
+ * that does there does here. */
+static const char *const torchruns[] = {
+    "nnodes",
+    "nproc_per_node",
+    "rdzv_backend",
+    "rdzv_endpoint",
+    "rdzv_id",
+    "rdzv_conf",
+    "standalone",
+    "max_restarts",
+    "monitor_interval",
+    "start_method",
+    "event_log_handler",
+    "role",
+    "module",
+    "no_python",
+    "run_path",
+    "log_dir",
+    "redirects",
+    "tee",
+    "log_line_prefix_template",
+    "local_ranks_filter",
+    "duplicate_stdout_filters",
+    "duplicate_stderr_filters",
+    "node_rank",
+    "master_addr",
+    "master_port",
+    "local_addr",
+    "logs_specs",
+    "numa_binding",
+    "signals_to_handle",
+    "shutdown_timeout",
+    "virtual_local_rank",
+    "print_completion",
+    NULL,
+};
+
+const struct opts_table options_table = {
+    .program = "ddprun",
+    .synopsis = "[OPTION ...] PROGRAM [ARGUMENT ...]",
+    .about = "Starts PROGRAM as the workers of a distributed job on this node, "
+             "keeps them alive together with those of the other nodes, and "
+             "ends with their exit status. Options and their meanings are "
+             "torchrun's; see ddprun(1).",
+    .version = DDPRUN_VERSION,
+    .replaces = "torchrun",
+    .replaced = torchruns,
+    .groups = groups,
+    .groups_len = GROUP_COUNT,
+    .rows = rows,
+    .rows_len = OPTIONS_COUNT,
+};

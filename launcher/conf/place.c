@@ -1,0 +1,306 @@
+/*
+ * How many workers, which GPUs they see, and which CPUs they are bound to. The
+ * GPUs are looked for only where something depends on them: that can take a
+ * second.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launcher/conf/conf_priv.h"
+#include "launcher/conf/options.h"
+#include "launcher/hw/cpus.h"
+#include "launcher/hw/gpus.h"
+#include "rendezvous/base/log.h"
+
+#define GPU_INDEX_MAX 1023 /* no machine has as many */
+
+struct place {
+    struct conf *c;
+    const struct opts *o;
+    struct ddp_err *err;
+    struct gpus *gpus;   /* NULL: not looked for yet; large, owned */
+    const char *visible; /* what workers' CUDA_VISIBLE_DEVICES will be; NULL:
+                            not set */
+};
+
+static const struct gpus *find_gpus(struct place *p)
+{
+    if (p->gpus != NULL)
+        return p->gpus;
+    p->gpus = calloc(1, sizeof(*p->gpus));
+    if (p->gpus == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for a list of GPUs");
+    gpus_find(p->gpus, &gpus_roots, p->visible);
+    return p->gpus;
+}
+
+static void forget_gpus(struct place *p)
+{
+    free(p->gpus);
+    p->gpus = NULL;
+}
+
+/* -- --gpus ---------------------------------------------------------------- */
+
+struct id_list {
+    char text[CONF_GPUS_MAX];
+    size_t len;
+    bool full;  /* something did not fit */
+    bool twice; /* something was there already */
+};
+
+/* Whether the list has it already: CUDA would show no GPU at all then. */
+static bool has_id(const struct id_list *l, const char *id)
+{
+    char other[NVML_UUID_MAX];
+    for (const char *p = l->text; *p != '\0' && gpus_next_id(&p, other);)
+        if (strcmp(other, id) == 0)
+            return true;
+    return false;
+}
+
+static void put_id(struct id_list *l, const char *id)
+{
+    size_t len = strlen(id);
+    l->twice |= has_id(l, id);
+    if (l->full || l->len + len + 2 > sizeof(l->text)) {
+        l->full = true;
+        return;
+    }
+    if (l->len > 0)
+        l->text[l->len++] = ',';
+    memcpy(l->text + l->len, id, len + 1);
+    l->len += len;
+}
+
+/* The entry of `list` with this number; false where it is shorter. */
+static bool nth_id(const char *list, int64_t nth, char id[NVML_UUID_MAX])
+{
+    for (const char *p = list; gpus_next_id(&p, id); nth--) {
+        if (nth == 0)
+            return true;
+        if (*p == '\0')
+            return false;
+    }
+    return false;
+}
+
+/* Numbers count within the GPUs that this process sees, as CUDA's do. */
+static int put_index(struct place *p, struct id_list *l, int64_t index)
+{
+    char id[NVML_UUID_MAX];
+    (void)snprintf(id, sizeof(id), "%lld", (long long)index); /* fits */
+    if (p->visible != NULL && !nth_id(p->visible, index, id))
+        return ddp_err_set(
+            p->err, DDP_E_USAGE,
+            "there is no GPU %lld among CUDA_VISIBLE_DEVICES=%.80s",
+            (long long)index, p->visible);
+    int n = p->visible == NULL ? find_gpus(p)->n : 0;
+    if (n > 0 && index >= n)
+        return ddp_err_set(p->err, DDP_E_USAGE,
+                           "there is no GPU %lld, this machine has %d",
+                           (long long)index, n);
+    put_id(l, p->visible == NULL && index < n ? p->gpus->gpu[index].id : id);
+    return 0;
+}
+
+/* "3", "0-3", or the beginning of a UUID. */
+static int put_entry(struct place *p, struct id_list *l, char *id)
+{
+    int64_t first = 0, last = 0;
+    if (strncmp(id, "GPU-", 4) == 0 || strncmp(id, "MIG-", 4) == 0) {
+        put_id(l, id);
+        return 0;
+    }
+    char *dash = strchr(id, '-');
+    if (dash != NULL)
+        *dash++ = '\0';
+    if (!opts_read_int(id, 0, GPU_INDEX_MAX, &first) ||
+        !opts_read_int(dash != NULL ? dash : id, first, GPU_INDEX_MAX, &last))
+        return ddp_err_set(p->err, DDP_E_USAGE,
+                           "must be a list of numbers, ranges of them and "
+                           "UUIDs, such as 0,2-3 or GPU-8932f937");
+    for (int64_t i = first; i <= last; i++)
+        if (put_index(p, l, i) < 0)
+            return -1;
+    return 0;
+}
+
+static int check_gpus(struct place *p)
+{
+    static struct id_list list; /* large; one at a time */
+    char id[NVML_UUID_MAX];
+    p->visible = getenv("CUDA_VISIBLE_DEVICES");
+    if (!conf_said(p->o, OPTIONS_gpus))
+        return 0;
+    list = (struct id_list){.len = 0};
+    const char *at = opts_text(p->o, OPTIONS_gpus);
+    do {
+        if (!gpus_next_id(&at, id))
+            id[0] = '\0'; /* says what is wrong */
+        if (put_entry(p, &list, id) < 0)
+            return conf_blame(p->o, OPTIONS_gpus, p->err);
+    } while (*at != '\0');
+    if (list.full || list.twice) {
+        ddp_err_set(p->err, DDP_E_USAGE, "%s",
+                    list.twice ? "must not have a GPU twice"
+                               : "must be shorter");
+        return conf_blame(p->o, OPTIONS_gpus, p->err);
+    }
+    memcpy(p->c->gpus, list.text, sizeof(p->c->gpus));
+    p->visible = p->c->gpus;
+    forget_gpus(p);
+    return 0;
+}
+
+/* -- --nproc_per_node ------------------------------------------------------ */
+
+/* CPUs that this process may use: by its affinity and its cgroup's quota. */
+static int count_cpus(void)
+{
+    struct cpus allowed;
+    cpus_allowed(&allowed);
+    int n = cpus_count(&allowed);
+    int quota = cpus_quota("");
+    return quota > 0 && quota < n ? quota : n;
+}
+
+static int check_nproc(struct place *p)
+{
+    const char *text = opts_text(p->o, OPTIONS_nproc_per_node);
+    bool automatic = strcmp(text, "auto") == 0;
+    int64_t n = 0;
+    if (strcmp(text, "cpu") == 0) {
+        n = count_cpus();
+    } else if (automatic || strcmp(text, "gpu") == 0) {
+        n = find_gpus(p)->n;
+        if (n == 0 && automatic)
+            n = count_cpus();
+        if (n == 0)
+            ddp_err_set(p->err, DDP_E_CONFIG,
+                        "this machine has no NVIDIA GPU that workers could "
+                        "see%s%s",
+                        p->gpus->why[0] != '\0' ? ": " : "", p->gpus->why);
+    } else if (!opts_read_int(text, 1, CONF_NPROC_MAX, &n)) {
+        ddp_err_set(p->err, DDP_E_USAGE,
+                    "must be a whole number from 1 to %d, cpu, gpu or auto",
+                    CONF_NPROC_MAX);
+    }
+    p->c->nproc = (int)(n < CONF_NPROC_MAX ? n : CONF_NPROC_MAX);
+    return n > 0 ? 0 : conf_blame(p->o, OPTIONS_nproc_per_node, p->err);
+}
+
+/* -- --virtual_local_rank -------------------------------------------------- */
+
+/* Each worker sees one GPU: the one whose place in the list is its local rank.
+ * Where there is no list, the one with that number, as under torchrun. */
+static int check_virtual(struct place *p)
+{
+    struct conf *c = p->c;
+    c->virtual_local_rank = opts_number(p->o, OPTIONS_virtual_local_rank) != 0;
+    for (int i = 0; c->virtual_local_rank && i < c->nproc; i++) {
+        char *id = c->seats[i].gpu;
+        bool has = true;
+        if (p->visible != NULL)
+            has = nth_id(p->visible, i, id);
+        else if (p->gpus != NULL && i < p->gpus->n)
+            memcpy(id, p->gpus->gpu[i].id, NVML_UUID_MAX);
+        else
+            (void)snprintf(id, NVML_UUID_MAX, "%d", i); /* fits */
+        if (!has)
+            return ddp_err_set(
+                p->err, DDP_E_USAGE,
+                "--virtual_local_rank: there is no GPU for local "
+                "rank %d in %s=%.80s",
+                i, c->gpus[0] != '\0' ? "--gpus" : "CUDA_VISIBLE_DEVICES",
+                p->visible);
+    }
+    return 0;
+}
+
+/* -- --numa_binding -------------------------------------------------------- */
+
+static int read_mode(struct place *p)
+{
+    static const char *const names[] = {"", "node", "socket", "exclusive",
+                                        "core-complex"};
+    const char *text = opts_text(p->o, OPTIONS_numa_binding);
+    if (text == NULL)
+        return 0;
+    for (int i = TOPOLOGY_NODE; i <= TOPOLOGY_CORE_COMPLEX; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            p->c->numa_binding = (enum topology_mode)i;
+            return 0;
+        }
+    }
+    ddp_err_set(p->err, DDP_E_USAGE,
+                "must be node, socket, exclusive or core-complex");
+    return conf_blame(p->o, OPTIONS_numa_binding, p->err);
+}
+
+/*
+ * The NUMA node of each seat: a GPU's, where there are GPUs, since the worker
+ * with local rank i uses GPU i; more workers than GPUs share them in turn.
+ * Without GPUs the workers are dealt out to the nodes in blocks. -1: no memory,
+ * or no node; else the number of seats.
+ */
+static int seat_nodes(struct place *p, const struct cpus *allowed, int **nodes)
+{
+    int all[TOPOLOGY_NODES_MAX];
+    int n_all = topology_nodes(gpus_roots.sys, allowed, all);
+    const struct gpus *g = find_gpus(p);
+    int n = g->n > p->c->nproc ? g->n : p->c->nproc;
+    *nodes = calloc((size_t)n, sizeof(**nodes));
+    if (*nodes == NULL || n_all == 0)
+        return ddp_err_set(p->err, n_all == 0 ? DDP_E_CONFIG : DDP_E_NOMEM,
+                           n_all == 0
+                               ? "no NUMA node has a CPU that may be used"
+                               : "no memory for the workers' places");
+    for (int i = 0; i < n; i++) {
+        int node = g->n > 0 ? g->gpu[i % g->n].numa_node
+                            : all[(int)((int64_t)i * n_all / n)];
+        (*nodes)[i] = node >= 0 ? node : 0; /* -1: the only one, as in torch */
+    }
+    return n;
+}
+
+static int check_binding(struct place *p)
+{
+    struct conf *c = p->c;
+    struct cpus allowed;
+    int *nodes = NULL;
+    if (read_mode(p) < 0)
+        return -1;
+    if (c->numa_binding == TOPOLOGY_NONE)
+        return 0;
+    cpus_allowed(&allowed);
+    int rc = seat_nodes(p, &allowed, &nodes);
+    int n = rc;
+    for (int i = 0; rc >= 0 && i < c->nproc; i++) {
+        c->seats[i].numa_node = nodes[i];
+        rc = topology_bind(gpus_roots.sys, c->numa_binding, &allowed, nodes, n,
+                           i, &c->seats[i].cpus, p->err);
+    }
+    free(nodes);
+    return rc < 0 ? conf_blame(p->o, OPTIONS_numa_binding, p->err) : 0;
+}
+
+static int place_workers(struct place *p)
+{
+    struct conf *c = p->c;
+    if (check_gpus(p) < 0 || check_nproc(p) < 0)
+        return -1;
+    c->seats = calloc((size_t)c->nproc, sizeof(c->seats[0]));
+    if (c->seats == NULL)
+        return ddp_err_set(p->err, DDP_E_NOMEM, "no memory for the workers");
+    return check_virtual(p) < 0 || check_binding(p) < 0 ? -1 : 0;
+}
+
+int conf_place(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    struct place p = {.c = c, .o = o, .err = err};
+    int rc = place_workers(&p);
+    forget_gpus(&p);
+    return rc;
+}

@@ -1,0 +1,138 @@
+#include "launcher/conf/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Whether the file at `path` can be executed; `name` is what to call it. */
+static int
+check_executable(const char *path, const char *name, struct ddp_err *err)
+{
+    struct stat st;
+    if (stat(path, &st) < 0) {
+        bool gone = errno == ENOENT || errno == ENOTDIR;
+        return ddp_err_sys(err, gone ? DDP_E_NOTFOUND : DDP_E_NOTEXEC, "%.300s",
+                           name);
+    }
+    if (S_ISDIR(st.st_mode))
+        return ddp_err_set(err, DDP_E_NOTEXEC, "%.300s: this is a folder",
+                           name);
+    if (!S_ISREG(st.st_mode) || faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0)
+        return ddp_err_set(err, DDP_E_NOTEXEC,
+                           "%.200s: not executable; make it so (chmod +x), or "
+                           "put its interpreter before it",
+                           name);
+    return 0;
+}
+
+static int too_long(const char *name, struct ddp_err *err)
+{
+    return ddp_err_set(err, DDP_E_NOTFOUND, "%.200s: the name is too long",
+                       name);
+}
+
+/* Tries DIR/NAME; an empty DIR is the current folder. */
+static int try_path(const char *dir,
+                    size_t dir_len,
+                    const char *name,
+                    char *path,
+                    size_t cap,
+                    struct ddp_err *err)
+{
+    if (dir_len == 0)
+        return try_path(".", 1, name, path, cap, err);
+    size_t name_len = strlen(name);
+    if (name_len >= cap || dir_len + 1 >= cap - name_len)
+        return too_long(name, err);
+    memcpy(path, dir, dir_len);
+    path[dir_len] = '/';
+    memcpy(path + dir_len + 1, name, name_len + 1);
+    return check_executable(path, path, err);
+}
+
+/* As execvp(3): the first in PATH that can be executed. One that cannot does
+ * not end the search, but is told of where nothing better comes. */
+static int
+search_path(const char *name, char *path, size_t cap, struct ddp_err *err)
+{
+    const char *dirs = getenv("PATH");
+    if (dirs == NULL)
+        dirs = "/usr/local/bin:/usr/bin:/bin";
+    struct ddp_err first = {.code = DDP_E_OK};
+    for (;;) {
+        size_t len = strcspn(dirs, ":");
+        struct ddp_err e;
+        if (try_path(dirs, len, name, path, cap, &e) == 0)
+            return 0;
+        if (e.code == DDP_E_NOTEXEC && first.code == DDP_E_OK)
+            first = e;
+        if (dirs[len] == '\0')
+            break;
+        dirs += len + 1;
+    }
+    if (first.code != DDP_E_OK)
+        return ddp_err_set(err, first.code, "%s", first.text);
+    bool here = access(name, F_OK) == 0;
+    return ddp_err_set(
+        err, DDP_E_NOTFOUND, "%.150s: not found in PATH%s%.150s%s", name,
+        here ? "; did you mean ./" : "", here ? name : "", here ? "?" : "");
+}
+
+int program_find(const char *name, char *path, size_t cap, struct ddp_err *err)
+{
+    if (strchr(name, '/') == NULL)
+        return search_path(name, path, cap, err);
+    size_t len = strlen(name);
+    if (len >= cap)
+        return too_long(name, err);
+    memcpy(path, name, len + 1);
+    return check_executable(path, name, err);
+}
+
+/* The python of an active environment: DIR/bin/NAME, DIR from a variable. */
+static bool
+find_env_python(const char *variable, const char *name, char *path, size_t cap)
+{
+    const char *dir = getenv(variable);
+    if (dir == NULL || dir[0] == '\0')
+        return false;
+    int n = snprintf(path, cap, "%s/bin/%s", dir, name);
+    return n > 0 && (size_t)n < cap && check_executable(path, path, NULL) == 0;
+}
+
+int program_find_python(char *path, size_t cap, struct ddp_err *err)
+{
+    const char *named = getenv("PYTHON_EXEC");
+    if (named != NULL && named[0] != '\0') {
+        if (program_find(named, path, cap, err) < 0)
+            return ddp_err_wrap(err, "PYTHON_EXEC");
+        return 0;
+    }
+    if (find_env_python("VIRTUAL_ENV", "python3", path, cap) ||
+        find_env_python("VIRTUAL_ENV", "python", path, cap) ||
+        find_env_python("CONDA_PREFIX", "python", path, cap))
+        return 0;
+    if (program_find("python3", path, cap, err) < 0)
+        return ddp_err_wrap(err, "a Python program needs an interpreter");
+    return 0;
+}
+
+int program_check_script(const char *script, struct ddp_err *err)
+{
+    struct stat st;
+    if (stat(script, &st) < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return ddp_err_sys(err, DDP_E_NOTFOUND, "%.300s", script);
+    if (faccessat(AT_FDCWD, script, R_OK, AT_EACCESS) < 0)
+        return ddp_err_sys(err, DDP_E_NOINPUT, "%.300s", script);
+    return 0;
+}
+
+bool program_is_script(const char *name)
+{
+    size_t len = strlen(name);
+    return len > 3 && strcmp(name + len - 3, ".py") == 0;
+}

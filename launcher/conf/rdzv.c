@@ -1,0 +1,267 @@
+/* --rdzv_conf: a list of keys, torchrun's and ours. */
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "launcher/conf/conf_priv.h"
+#include "launcher/conf/options.h"
+#include "rendezvous/base/mono.h"
+
+/* join.heartbeat_ms in rendezvous/proto/messages.def. */
+#define HEARTBEAT_MIN_US (300 * MONO_MS)
+#define HEARTBEAT_MAX_US (3600 * MONO_S)
+
+/* -- --rdzv_conf ----------------------------------------------------------- */
+
+/* What the keys said; a duration is 0, is_host -1, where they said nothing. */
+struct keys {
+    int64_t join_us;
+    int64_t last_call_us;
+    int64_t close_us;
+    int64_t read_us;
+    int64_t heartbeat_us;
+    int64_t reconnect_us;
+    int64_t timeout_us;
+    int64_t keep_alive_us;
+    int64_t attempts;     /* of keep-alives; 0 not said */
+    bool last_call_given; /* 0 is a value of it */
+    int is_host;
+    char idle[160]; /* keys that mean nothing here */
+};
+
+enum key_kind {
+    KEY_SECONDS,
+    KEY_IS_HOST,
+    KEY_STORE_TYPE,
+    KEY_ATTEMPTS,
+    KEY_IDLE, /* torchrun's; nothing to set here */
+};
+
+struct key {
+    const char *name;
+    enum key_kind kind;
+    size_t field; /* of struct keys, for KEY_SECONDS */
+    int64_t min_us;
+    int64_t max_us;
+};
+
+#define SECONDS(name, field, min_us)                                           \
+    {                                                                          \
+        name, KEY_SECONDS, offsetof(struct keys, field), min_us, CONF_YEAR_US  \
+    }
+static const struct key keys_known[] = {
+    SECONDS("join_timeout", join_us, MONO_MS),
+    SECONDS("last_call_timeout", last_call_us, 0),
+    SECONDS("lastcall", last_call_us, 0), /* its name in older torchruns */
+    SECONDS("close_timeout", close_us, MONO_MS),
+    SECONDS("read_timeout", read_us, MONO_MS),
+    {"heartbeat_timeout", KEY_SECONDS, offsetof(struct keys, heartbeat_us),
+     HEARTBEAT_MIN_US, HEARTBEAT_MAX_US},
+    SECONDS("reconnect_timeout", reconnect_us, MONO_MS),
+    SECONDS("timeout", timeout_us, MONO_MS),
+    {"is_host", KEY_IS_HOST, 0, 0, 0},
+    {"store_type", KEY_STORE_TYPE, 0, 0, 0},
+    SECONDS("keep_alive_interval", keep_alive_us, MONO_MS),
+    {"keep_alive_max_attempt", KEY_ATTEMPTS, 0, 0, 0},
+    {"rank", KEY_IDLE, 0, 0, 0},
+    {"use_libuv", KEY_IDLE, 0, 0, 0},
+};
+#undef SECONDS
+#define KEYS_LEN ((int)(sizeof(keys_known) / sizeof(keys_known[0])))
+
+/* The list is long enough for each key once; what is too much is left out, as
+ * is a name's end from 60 bytes on. */
+static void add_idle(struct keys *k, const char *name)
+{
+    size_t used = strlen(k->idle), len = strnlen(name, 60);
+    if (sizeof(k->idle) - used < len + sizeof(", "))
+        return;
+    if (used > 0) {
+        memcpy(k->idle + used, ", ", 2);
+        used += 2;
+    }
+    memcpy(k->idle + used, name, len);
+    k->idle[used + len] = '\0';
+}
+
+/*
+ * NULL where there is none: torchrun takes every key there is and asks for
+ * those that it knows. An error where one was meant that is written otherwise.
+ */
+static int
+find_key(const char *name, const struct key **key, struct ddp_err *err)
+{
+    const char *names[sizeof(keys_known) / sizeof(keys_known[0])];
+    *key = NULL;
+    for (int i = 0; i < KEYS_LEN; i++) {
+        if (strcmp(keys_known[i].name, name) == 0)
+            *key = &keys_known[i];
+        names[i] = keys_known[i].name;
+    }
+    if (*key != NULL)
+        return 0;
+    const char *near = opts_nearest(name, names, KEYS_LEN);
+    if (near == NULL)
+        return 0;
+    return ddp_err_set(err, DDP_E_USAGE,
+                       "unknown key '%.60s'; did you mean %s?", name, near);
+}
+
+static int set_seconds(struct keys *k,
+                       const struct key *key,
+                       const char *value,
+                       struct ddp_err *err)
+{
+    int64_t us;
+    if (!opts_read_seconds(value, key->min_us, key->max_us, &us))
+        return ddp_err_set(
+            err, DDP_E_USAGE, "%s=%.60s: must be seconds from %g to %" PRId64,
+            key->name, value, (double)key->min_us / (double)MONO_S,
+            key->max_us / MONO_S);
+    memcpy((char *)k + key->field, &us, sizeof(us));
+    if (key->field == offsetof(struct keys, last_call_us))
+        k->last_call_given = true;
+    return 0;
+}
+
+static int set_is_host(struct keys *k, const char *value, struct ddp_err *err)
+{
+    static const char *const yes[] = {"1", "true", "t", "yes", "y", NULL};
+    static const char *const no[] = {"0", "false", "f", "no", "n", NULL};
+    if (!conf_one_of(value, yes) && !conf_one_of(value, no))
+        return ddp_err_set(err, DDP_E_USAGE, "is_host=%.60s: must be 0 or 1",
+                           value);
+    k->is_host = conf_one_of(value, yes);
+    return 0;
+}
+
+static int set_key(struct keys *k,
+                   const char *name,
+                   const char *value,
+                   struct ddp_err *err)
+{
+    const struct key *key;
+    if (find_key(name, &key, err) < 0)
+        return -1;
+    if (key == NULL) {
+        add_idle(k, name);
+        return 0;
+    }
+    switch (key->kind) {
+    case KEY_SECONDS:
+        return set_seconds(k, key, value, err);
+    case KEY_IS_HOST:
+        return set_is_host(k, value, err);
+    case KEY_STORE_TYPE:
+        if (strcmp(value, "tcp") != 0)
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "store_type=%.60s: ddprun meets over tcp only",
+                               value);
+        return 0;
+    case KEY_ATTEMPTS:
+        if (!opts_read_int(value, 1, 1000, &k->attempts))
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "%s=%.60s: must be a whole number from 1 to "
+                               "1000",
+                               name, value);
+        return 0;
+    case KEY_IDLE:
+        add_idle(k, name);
+        return 0;
+    }
+    DDP_WRONG("kind of a key");
+}
+
+/* Cuts blanks off both ends, in place. */
+static char *trim(char *text)
+{
+    text += strspn(text, " \t");
+    size_t len = strlen(text);
+    while (len > 0 && strchr(" \t", text[len - 1]) != NULL)
+        text[--len] = '\0';
+    return text;
+}
+
+static int read_keys(struct keys *k, const char *text, struct ddp_err *err)
+{
+    char copy[2048];
+    size_t len = strlen(text);
+    if (len >= sizeof(copy))
+        return ddp_err_set(err, DDP_E_USAGE, "longer than %zu bytes",
+                           sizeof(copy) - 1);
+    memcpy(copy, text, len + 1);
+    char *next = trim(copy);
+    if (*next == '\0')
+        return 0;
+    while (next != NULL) {
+        char *pair = strsep(&next, ",");
+        char *value = strchr(pair, '=');
+        if (value == NULL)
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "'%.60s' is no KEY=VALUE, of which a list "
+                               "separated by commas is wanted",
+                               trim(pair));
+        *value++ = '\0';
+        if (set_key(k, trim(pair), trim(value), err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int64_t or_seconds(int64_t given_us, int64_t seconds)
+{
+    return given_us != 0 ? given_us : seconds * MONO_S;
+}
+
+/*
+ * What torchrun says by two keys: a node is lost after so many keep-alives that
+ * did not come, each due so long after the one before (5 s, 3).
+ */
+static int64_t heartbeat_us(const struct keys *k)
+{
+    if (k->heartbeat_us != 0 || (k->keep_alive_us == 0 && k->attempts == 0))
+        return or_seconds(k->heartbeat_us, 5);
+    int64_t us = or_seconds(k->keep_alive_us, 5);
+    int64_t attempts = k->attempts != 0 ? k->attempts : 3;
+    if (us > HEARTBEAT_MAX_US / attempts)
+        return HEARTBEAT_MAX_US;
+    us *= attempts;
+    return us < HEARTBEAT_MIN_US ? HEARTBEAT_MIN_US : us;
+}
+
+static void set_durations(struct conf *c, const struct keys *k)
+{
+    /* torchrun's static has no join time-out, its store's is 900 s. */
+    bool fixed = c->backend == CONF_STATIC;
+    int64_t join_us = k->join_us;
+    if (fixed && join_us == 0)
+        join_us = or_seconds(k->timeout_us, 900);
+    c->join_timeout_us = or_seconds(join_us, 600);
+    c->last_call_timeout_us =
+        k->last_call_given ? k->last_call_us : 30 * MONO_S;
+    c->close_timeout_us = or_seconds(k->close_us, 5);
+    c->read_timeout_us = or_seconds(k->read_us, 60);
+    c->heartbeat_timeout_us = heartbeat_us(k);
+    c->reconnect_timeout_us = or_seconds(k->reconnect_us, 600);
+}
+
+int conf_rdzv_conf(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    struct keys k = {.is_host = -1};
+    if (read_keys(&k, opts_text(o, OPTIONS_rdzv_conf), err) < 0) {
+        char name[64];
+        return ddp_err_wrap(err, "%s", opts_where(o, OPTIONS_rdzv_conf, name));
+    }
+    set_durations(c, &k);
+    if (k.timeout_us != 0 && c->backend == CONF_C10D)
+        add_idle(&k, "timeout");
+    if (k.idle[0] != '\0')
+        conf_note(c, "--rdzv_conf: nothing here depends on %s", k.idle);
+    if (k.is_host == 0 && c->endpoint_port == 0)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "--rdzv_conf: is_host=0: nobody else can serve at a "
+                           "port that is not known yet (0)");
+    if (k.is_host >= 0)
+        c->is_host = k.is_host;
+    return 0;
+}

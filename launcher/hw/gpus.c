@@ -1,0 +1,270 @@
+#include "launcher/hw/gpus.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launcher/hw/topology.h"
+
+#define PATH_CAP 4096
+
+const struct gpus_roots gpus_roots = {
+    .proc = "/proc",
+    .dev = "/dev",
+    .sys = "/sys",
+    .nvml = true,
+};
+
+/* The next free place, numbered by itself; NULL: no room. */
+static struct gpu *add(struct gpus *g)
+{
+    if (g->n == GPUS_MAX)
+        return NULL;
+    struct gpu *gpu = &g->gpu[g->n];
+    *gpu = (struct gpu){.numa_node = -1};
+    (void)snprintf(gpu->id, sizeof(gpu->id), "%d", g->n++); /* fits */
+    return gpu;
+}
+
+/* -- by the library -------------------------------------------------------- */
+
+/* The instances stand in place of the GPU, and are known by UUID only. */
+static void add_instances(struct gpus *g,
+                          const struct nvml *nvml,
+                          const struct nvml_gpu *whole)
+{
+    char uuids[16][NVML_UUID_MAX];
+    int n = nvml_instances(nvml, whole->index, uuids, 16);
+    for (int i = 0; i < n && i < 16; i++) {
+        struct gpu *gpu = add(g);
+        if (gpu == NULL)
+            return;
+        memcpy(gpu->id, uuids[i], sizeof(gpu->id));
+        memcpy(gpu->uuid, uuids[i], sizeof(gpu->uuid));
+        memcpy(gpu->name, whole->name, sizeof(gpu->name));
+        memcpy(gpu->pci, whole->pci, sizeof(gpu->pci));
+        gpu->instance = true;
+    }
+}
+
+static void ask_nvml(struct gpus *g)
+{
+    struct ddp_err err;
+    struct nvml *nvml = nvml_open(&err);
+    if (nvml == NULL) {
+        (void)snprintf(g->why, sizeof(g->why), "%.150s", err.text); /* cut */
+        return;
+    }
+    int n = nvml_count(nvml);
+    for (int i = 0; i < n; i++) {
+        struct nvml_gpu info;
+        if (nvml_gpu(nvml, i, &info, NULL) != 0)
+            continue; /* lost: no worker can use it */
+        if (info.divided) {
+            add_instances(g, nvml, &info);
+            continue;
+        }
+        struct gpu *gpu = add(g);
+        if (gpu == NULL)
+            break;
+        (void)snprintf(gpu->id, sizeof(gpu->id), "%d", i); /* fits */
+        memcpy(gpu->uuid, info.uuid, sizeof(gpu->uuid));
+        memcpy(gpu->name, info.name, sizeof(gpu->name));
+        memcpy(gpu->pci, info.pci, sizeof(gpu->pci));
+    }
+    nvml_close(nvml);
+}
+
+/* -- by the driver's files ------------------------------------------------- */
+
+/* "Device Minor: 	 0" → its value, blanks cut off, if `line` is about
+ * `key`. */
+static bool value_of(const char *line, const char *key, char *out, size_t cap)
+{
+    size_t len = strlen(key);
+    if (strncmp(line, key, len) != 0 || line[len] != ':')
+        return false;
+    const char *p = line + len + 1;
+    p += strspn(p, " \t");
+    size_t n = strcspn(p, "\n");
+    while (n > 0 && strchr(" \t", p[n - 1]) != NULL)
+        n--;
+    if (n >= cap)
+        return false;
+    memcpy(out, p, n);
+    out[n] = '\0';
+    return true;
+}
+
+/* False where its device node is not here: a container was not given it. */
+static bool read_driver_file(const struct gpus_roots *roots, struct gpu *gpu)
+{
+    char path[PATH_CAP], line[256], minor[16] = "";
+    int n = snprintf(path, sizeof(path), "%s/driver/nvidia/gpus/%s/information",
+                     roots->proc, gpu->pci);
+    FILE *f = n > 0 && (size_t)n < sizeof(path) ? fopen(path, "re") : NULL;
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+        if (!value_of(line, "GPU UUID", gpu->uuid, sizeof(gpu->uuid)) &&
+            !value_of(line, "Model", gpu->name, sizeof(gpu->name)))
+            (void)value_of(line, "Device Minor", minor, sizeof(minor));
+    }
+    if (f != NULL)
+        (void)fclose(f);
+    if (strchr(gpu->uuid, '?') != NULL)
+        gpu->uuid[0] = '\0'; /* the driver writes so before the first use */
+    n = snprintf(path, sizeof(path), "%s/nvidia%s", roots->dev, minor);
+    return minor[0] == '\0' || n < 0 || access(path, F_OK) == 0;
+}
+
+static int is_pci(const struct dirent *e)
+{
+    return isxdigit((unsigned char)e->d_name[0]) &&
+           strlen(e->d_name) < NVML_PCI_MAX && strchr(e->d_name, ':') != NULL;
+}
+
+static int is_device_node(const struct dirent *e)
+{
+    static const char prefix[] = "nvidia";
+    const char *number = e->d_name + sizeof(prefix) - 1;
+    return strncmp(e->d_name, prefix, sizeof(prefix) - 1) == 0 &&
+           number[0] != '\0' && number[strspn(number, "0123456789")] == '\0';
+}
+
+/* Names in a folder, in order; the caller frees. */
+static int
+list(const char *dir, int (*is)(const struct dirent *), struct dirent ***names)
+{
+    int n = scandir(dir, names, is, alphasort);
+    return n < 0 ? 0 : n;
+}
+
+static void free_list(struct dirent **names, int n)
+{
+    for (int i = 0; i < n; i++)
+        free(names[i]);
+    if (n > 0)
+        free(names);
+}
+
+static void ask_driver(struct gpus *g, const struct gpus_roots *roots)
+{
+    char dir[PATH_CAP];
+    struct dirent **names = NULL;
+    int len = snprintf(dir, sizeof(dir), "%s/driver/nvidia/gpus", roots->proc);
+    if (len < 0 || (size_t)len >= sizeof(dir))
+        return;
+    struct dirent **nodes = NULL;
+    int n_nodes = list(roots->dev, is_device_node, &nodes);
+    int n = list(dir, is_pci, &names);
+    for (int i = 0; i < n; i++) {
+        struct gpu *gpu = add(g);
+        if (gpu == NULL)
+            break;
+        memcpy(gpu->pci, names[i]->d_name, strlen(names[i]->d_name) + 1);
+        /* Device nodes may come with the first use only. */
+        if (!read_driver_file(roots, gpu) && n_nodes > 0)
+            g->n--;
+    }
+    for (int i = g->n; i < n_nodes && n == 0; i++)
+        (void)add(g); /* nothing but their number is known */
+    free_list(names, n);
+    free_list(nodes, n_nodes);
+}
+
+/* -- what CUDA_VISIBLE_DEVICES leaves -------------------------------------- */
+
+bool gpus_next_id(const char **list, char id[NVML_UUID_MAX])
+{
+    const char *p = *list + strspn(*list, " \t");
+    size_t len = strcspn(p, ",");
+    *list = p + len + (p[len] == ',');
+    while (len > 0 && strchr(" \t", p[len - 1]) != NULL)
+        len--;
+    if (len == 0 || len >= NVML_UUID_MAX)
+        return false;
+    memcpy(id, p, len);
+    id[len] = '\0';
+    return true;
+}
+
+/* The GPU that an entry means: its place, or the beginning of its UUID and of
+ * no other's. -1: none; `all->n`: one that cannot be known. */
+static int find(const struct gpus *all, const char *id)
+{
+    char *end;
+    long index = strtol(id, &end, 10);
+    if (isdigit((unsigned char)id[0]) && *end == '\0')
+        return index < all->n ? (int)index : -1;
+    if (strncmp(id, "GPU-", 4) != 0 && strncmp(id, "MIG-", 4) != 0)
+        return -1;
+    bool known = false;
+    int found = -1;
+    for (int i = 0; i < all->n; i++) {
+        known |= all->gpu[i].uuid[0] != '\0';
+        if (strncmp(all->gpu[i].uuid, id, strlen(id)) != 0)
+            continue;
+        if (found >= 0)
+            return -1;
+        found = i;
+    }
+    return known || all->n == 0 ? found : all->n;
+}
+
+static bool is_there(const struct gpus *g, const char *id)
+{
+    for (int i = 0; i < g->n; i++)
+        if (strcmp(g->gpu[i].id, id) == 0)
+            return true;
+    return false;
+}
+
+static void limit(struct gpus *g, const char *visible)
+{
+    static struct gpus all; /* large */
+    bool taken[GPUS_MAX] = {false};
+    char id[NVML_UUID_MAX];
+    all = *g;
+    g->n = 0;
+    for (const char *p = visible; g->n < GPUS_MAX && gpus_next_id(&p, id);) {
+        int i = find(&all, id);
+        if (i < 0)
+            return;
+        if (i < all.n ? taken[i] : is_there(g, id)) {
+            g->n = 0;
+            return;
+        }
+        struct gpu *gpu = add(g);
+        if (i < all.n) {
+            taken[i] = true;
+            *gpu = all.gpu[i];
+        }
+        memcpy(gpu->id, id, sizeof(gpu->id)); /* as the user writes it */
+        if (*p == '\0')
+            return;
+    }
+}
+
+void gpus_find(struct gpus *g,
+               const struct gpus_roots *roots,
+               const char *visible)
+{
+    g->n = 0;
+    g->why[0] = '\0';
+    if (roots->nvml)
+        ask_nvml(g);
+    if (g->n == 0)
+        ask_driver(g, roots);
+    for (int i = 0; i < g->n; i++)
+        if (g->gpu[i].pci[0] != '\0')
+            g->gpu[i].numa_node = topology_pci_node(roots->sys, g->gpu[i].pci);
+    int all = g->n;
+    if (visible != NULL)
+        limit(g, visible);
+    if (g->n == 0 && all > 0)
+        (void)snprintf(g->why, sizeof(g->why), /* cut */
+                       "CUDA_VISIBLE_DEVICES=%.80s leaves none of %d", visible,
+                       all);
+}

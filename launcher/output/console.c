@@ -1,0 +1,188 @@
+/*
+ * A pipe or a terminal is opened anew by its name in /proc: that is another
+ * open file description, which can be non-blocking without our caller's
+ * becoming so. Files and devices that cannot be polled are written to as they
+ * are: they take what they get. Where opening anew is not allowed (a terminal
+ * of another user), poll(2) is asked first, little is written at once, and not
+ * for long: a terminal says that it takes something when it takes less. Then it
+ * is left alone for a while, since whoever waits in write(2) reads no worker.
+ */
+#include "launcher/output/console.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher/output/lines.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+
+#define FULL_BYTES (256u * 1024u)       /* over this it is full ... */
+#define MOST_BYTES (2u * 1024u * 1024u) /* ... and takes nothing over this */
+#define MANY_BYTES (16u * 1024u)        /* worth a write */
+#define WRITE_MS   2                    /* so long one that may wait does */
+#define REST_US    (20 * MONO_MS)
+
+static bool wants_colour(const struct console *c)
+{
+    const char *no = getenv("NO_COLOR"); /* no-color.org: not empty */
+    const char *term = getenv("TERM");
+    return c->terminal && (no == NULL || no[0] == '\0') && term != NULL &&
+           strcmp(term, "dumb") != 0;
+}
+
+static bool is_device_to_reopen(int fd, const struct stat *st)
+{
+    struct stat null;
+    return S_ISFIFO(st->st_mode) || isatty(fd) ||
+           (S_ISCHR(st->st_mode) && stat("/dev/null", &null) == 0 &&
+            null.st_rdev == st->st_rdev);
+}
+
+void console_open(struct console *c, int fd, bool shared)
+{
+    char path[32];
+    struct stat st;
+    *c = (struct console){.fd = fd};
+    buf_init(&c->out, MOST_BYTES);
+    if (fstat(fd, &st) != 0 || S_ISREG(st.st_mode) || S_ISBLK(st.st_mode))
+        return;
+    c->terminal = isatty(fd) == 1;
+    c->colour = wants_colour(c);
+    c->shared = shared;
+    c->waits = true;
+    c->socket = S_ISSOCK(st.st_mode);
+    if (c->socket)
+        return;
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd); /* fits */
+    int own = is_device_to_reopen(fd, &st)
+                  ? open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+                  : -1;
+    c->polled = own < 0;
+    if (own >= 0)
+        c->fd = own;
+}
+
+bool console_same(int fd1, int fd2)
+{
+    struct stat a, b;
+    return fstat(fd1, &a) == 0 && fstat(fd2, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+size_t console_room(const struct console *c)
+{
+    size_t used = buf_len(&c->out);
+    return used < FULL_BYTES ? FULL_BYTES - used : 0;
+}
+
+size_t console_waiting(const struct console *c)
+{
+    return buf_len(&c->out);
+}
+
+char *console_reserve(struct console *c, size_t len)
+{
+    return (char *)buf_reserve(&c->out, len);
+}
+
+void console_commit(struct console *c, size_t len)
+{
+    buf_commit(&c->out, len);
+    if (console_waiting(c) >= MANY_BYTES)
+        console_flush(c);
+}
+
+void console_put(struct console *c, const char *data, size_t len)
+{
+    (void)buf_put(&c->out, data, len); /* callers look for room first */
+    if (console_waiting(c) >= MANY_BYTES)
+        console_flush(c);
+}
+
+/* What to write at once. A pipe takes PIPE_BUF bytes whole or not at all, so
+ * that lines of others stand before or behind them. */
+static size_t portion(const struct console *c)
+{
+    size_t len = buf_len(&c->out);
+    if ((!c->shared && !c->polled) || len <= PIPE_BUF)
+        return len;
+    size_t whole = lines_whole((const char *)buf_head(&c->out), PIPE_BUF);
+    return whole > 0 ? whole : PIPE_BUF;
+}
+
+bool console_rests(const struct console *c)
+{
+    return c->polled && mono_now_us() < c->rests_until_us;
+}
+
+static ssize_t write_polled(struct console *c, const void *data, size_t len)
+{
+    struct pollfd p = {.fd = c->fd, .events = POLLOUT};
+    if (console_rests(c) || poll(&p, 1, 0) <= 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    ssize_t n = log_write(c->fd, data, len, WRITE_MS);
+    if (n >= 0 ? (size_t)n < len : errno == EINTR)
+        c->rests_until_us = mono_now_us() + REST_US;
+    if (n < 0 && errno == EINTR)
+        errno = EAGAIN;
+    return n;
+}
+
+static ssize_t write_some(struct console *c)
+{
+    size_t len = portion(c);
+    const void *data = buf_head(&c->out);
+    if (c->socket)
+        return send(c->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (c->polled)
+        return write_polled(c, data, len);
+    return write(c->fd, data, len);
+}
+
+void console_flush(struct console *c)
+{
+    while (buf_len(&c->out) > 0 && !c->dead) {
+        ssize_t n = write_some(c);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n < 0 && errno != ENOSPC) /* a full disk may have room later */
+            c->dead = true;
+        if (n <= 0)
+            break;
+        buf_take(&c->out, (size_t)n);
+        c->taken += (uint64_t)n;
+    }
+    if (buf_len(&c->out) > 0)
+        buf_take(&c->out, buf_len(&c->out)); /* nobody will ever have it */
+}
+
+bool console_say(struct console *c, const char *fmt, ...)
+{
+    char text[5000];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = snprintf(text, sizeof(text), "%sddprun: ", c->mid ? "\n" : "");
+    int m = vsnprintf(text + n, sizeof(text) - (size_t)n - 1, fmt, ap);
+    va_end(ap);
+    size_t len = strnlen(text, sizeof(text) - 2);
+    text[len++] = '\n';
+    if (m <= 0 || c->owner != 0)
+        return false;
+    c->mid = 0;
+    console_put(c, text, len);
+    console_flush(c);
+    return true;
+}

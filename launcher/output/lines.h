@@ -1,0 +1,79 @@
+/*
+ * launcher/output/lines: output as lines: where they end, what a prefix looks
+ * like, which pass a filter, where a file may be cut, and the last ones of a
+ * stream. Pure: no I/O, no clock. Bytes are bytes: any text encoding, NUL
+ * included.
+ */
+#ifndef LAUNCHER_OUTPUT_LINES_H
+#define LAUNCHER_OUTPUT_LINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LINES_TAIL_LINES 20
+#define LINES_TAIL_BYTES 2400 /* as failed.tail of messages.def */
+
+/* How many bytes at the front are whole lines, the newline included. */
+size_t lines_whole(const char *data, size_t len);
+
+/* How many lines end in it. */
+size_t lines_count(const char *data, size_t len);
+
+/*
+ * Writes each of the whole lines data[0..len) behind the prefix to `out`,
+ * which has room for len + lines_count() * prefix_len; returns how much it
+ * wrote. `len` is what lines_whole says.
+ */
+size_t lines_prefix(const char *data,
+                    size_t len,
+                    const char *prefix,
+                    size_t prefix_len,
+                    char *out);
+
+/* Whether one of `texts`, which end with NULL, is in data[0..len). */
+bool lines_match(const char *data, size_t len, char *const texts[]);
+
+/*
+ * How much of data[0..len) still goes into a file of `size` bytes that is to
+ * be changed for a new one at `limit`: all of it, or up to the end of a line.
+ * A line that is longer than `limit` is not cut: it makes its file larger.
+ */
+size_t lines_fit(const char *data, size_t len, int64_t size, int64_t limit);
+
+/* Whose lines they are. */
+struct lines_who {
+    const char *role;
+    const char *host;
+    int local_rank;
+    int64_t rank;
+};
+
+/*
+ * The template of a prefix with ${role_name}, ${local_rank}, ${rank} and
+ * ${hostname} (also without braces) filled in, `$$` made one, and all else left
+ * as it is; cut to `size`. Returns its length.
+ */
+size_t lines_fill(const char *template,
+                  const struct lines_who *who,
+                  char *out,
+                  size_t size);
+
+/* The last bytes of a stream. */
+struct lines_tail {
+    size_t end; /* bytes that ever came */
+    char ring[LINES_TAIL_BYTES];
+};
+
+void lines_tail_put(struct lines_tail *t, const char *data, size_t len);
+
+/*
+ * The last LINES_TAIL_LINES lines of it, as far as they are there; an end
+ * without a newline is a line. Returns the length; `out` has LINES_TAIL_BYTES.
+ */
+size_t lines_tail_get(const struct lines_tail *t, char *out);
+
+/* Makes UTF-8 of it in place: what is none, and NUL, becomes '?'. */
+void lines_clean(char *text, size_t len);
+
+#endif

@@ -1,0 +1,185 @@
+#include "launcher/output/logfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher/output/lines.h"
+
+int logfile_share(int fd)
+{
+    struct stat st, ours;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return -1;
+    for (int own = STDOUT_FILENO; own <= STDERR_FILENO; own++)
+        if (fstat(own, &ours) == 0 && ours.st_ino == st.st_ino &&
+            ours.st_dev == st.st_dev)
+            return fcntl(own, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    return -1;
+}
+
+/* Not O_APPEND, which splice(2) refuses: nobody else writes to this file while
+ * we do, but for a round that begins before the last one's end was read; its
+ * place is behind what is there then. */
+static bool reopen(struct logfile *f)
+{
+    struct stat st;
+    if (f->path == NULL)
+        return false;
+    int how = f->append ? O_WRONLY | O_APPEND | O_NONBLOCK : O_RDWR;
+    f->fd = open(f->path, how | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+    if (f->fd < 0) {
+        f->sys_errno = errno;
+        return false;
+    }
+    int shared = f->append ? logfile_share(f->fd) : -1;
+    if (shared >= 0) {
+        (void)close(f->fd); /* nothing was written */
+        f->fd = shared;
+    }
+    f->size = fstat(f->fd, &st) == 0 ? st.st_size : 0;
+    return true;
+}
+
+/* Writes all of it or says why not; what was written counts. */
+static size_t write_all(struct logfile *f, const char *data, size_t len)
+{
+    size_t done = 0;
+    while (done < len) {
+        ssize_t n = f->append ? write(f->fd, data + done, len - done)
+                              : pwrite(f->fd, data + done, len - done, f->size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            f->sys_errno = n < 0 ? errno : ENOSPC;
+            break;
+        }
+        f->size += n;
+        done += (size_t)n;
+    }
+    return done;
+}
+
+static void mark(struct logfile *f, const char *text)
+{
+    (void)write_all(f, text, strlen(text)); /* or there is no mark */
+}
+
+int logfile_open(
+    struct logfile *f, const char *path, int64_t round, int64_t limit, int keep)
+{
+    char text[96];
+    *f = (struct logfile){
+        .fd = -1, .path = strdup(path), .limit = limit, .keep = keep};
+    if (f->path == NULL)
+        f->sys_errno = ENOMEM;
+    if (f->path == NULL || !reopen(f))
+        return -1;
+    (void)snprintf(text, sizeof(text), "--- ddprun: round %lld begins ---\n",
+                   (long long)round);
+    if (f->size > 0)
+        mark(f, text);
+    return 0;
+}
+
+static void lose(struct logfile *f, size_t len)
+{
+    f->missing += (int64_t)len;
+    f->lost += (int64_t)len;
+}
+
+/* Says in the file how much is missing there; false: it is full still. */
+static bool tell_missing(struct logfile *f)
+{
+    char text[96] = "\n";
+    int n = f->append ? (int)f->cut
+                      : snprintf(text, sizeof(text),
+                                 "\n--- ddprun: %lld bytes are missing here "
+                                 "---\n",
+                                 (long long)f->missing);
+    int64_t size = f->size;
+    if (write_all(f, text, (size_t)n) == (size_t)n) {
+        f->missing = 0;
+        f->cut = false;
+        return true;
+    }
+    f->size = size; /* half a mark is no mark */
+    return false;
+}
+
+/* NAME.1 is the newest of the older ones. False where the file could not be
+ * moved out of the way. */
+static bool make_older(const struct logfile *f)
+{
+    char from[4200], to[4200]; /* paths are of at most 4 KiB */
+    bool moved = false;
+    for (int i = f->keep; i > 0; i--) {
+        (void)snprintf(to, sizeof(to), "%.4000s.%u", f->path, (unsigned)i);
+        (void)snprintf(from, sizeof(from), "%.4000s.%u", f->path,
+                       (unsigned)i - 1);
+        /* ENOENT, at first */
+        moved = rename(i > 1 ? from : f->path, to) == 0;
+    }
+    return moved;
+}
+
+/* False: the old one grows on, since it has to stay where it is. */
+static bool rotate(struct logfile *f)
+{
+    if (!make_older(f))
+        return false;
+    (void)close(f->fd);
+    f->fd = -1;
+    f->rotations++;
+    (void)reopen(f); /* or what comes is lost, and told */
+    return true;
+}
+
+bool logfile_put(struct logfile *f, const char *data, size_t len)
+{
+    if ((f->fd < 0 && !reopen(f)) || (f->missing > 0 && !tell_missing(f))) {
+        lose(f, len);
+        return false;
+    }
+    while (len > 0) {
+        size_t n = lines_fit(data, len, f->size, f->limit);
+        if (n == 0 && !rotate(f))
+            n = len;
+        size_t done = f->fd >= 0 ? write_all(f, data, n) : 0;
+        data += done;
+        len -= done;
+        if (f->fd < 0 || done < n) {
+            f->cut |= done > 0;
+            lose(f, len);
+            return false;
+        }
+    }
+    f->told = false; /* not before: where nothing marks a gap, none is tried */
+    return true;
+}
+
+int64_t logfile_splice(struct logfile *f, int pipe_fd, size_t most)
+{
+    loff_t at = f->size;
+    if (f->fd < 0 || f->missing > 0) {
+        errno = ENOSPC;
+        return -1;
+    }
+    ssize_t n = splice(pipe_fd, NULL, f->fd, &at, most,
+                       SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    if (n > 0)
+        f->size += n;
+    return n;
+}
+
+void logfile_close(struct logfile *f)
+{
+    if (f->fd >= 0)
+        (void)close(f->fd); /* every write was looked at */
+    free(f->path);
+    *f = (struct logfile){.fd = -1};
+}

@@ -1,0 +1,443 @@
+#include "launcher/output/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "launcher/output/relay.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+#include "rendezvous/base/opts.h"
+#include "rendezvous/net/helper.h"
+
+#define PIPE_BYTES  (256 * 1024) /* of streams that may be large */
+#define QUEUE_BYTES (1024 * 1024)
+#define SEND_MS     2000 /* a relay that is stuck so long takes no worker */
+#define TAIL_MS     100
+#define RESTARTS    10
+
+/* What a worker's relay must know; kept for another relay. */
+struct handed {
+    int fds[2]; /* our own copies, -1: none */
+    struct relay_word *word;
+    size_t size;
+};
+
+struct output {
+    const struct conf *conf;
+    pid_t pid;
+    int ctl;
+    int restarts;
+    bool silent;           /* it did not answer the last question (yet) */
+    bool terminal;         /* stderr is one: workers get one, too */
+    struct handed *handed; /* by local rank */
+    _Atomic int64_t *seen; /* the same, what the relay counts; or NULL */
+};
+
+/* Numbers that the relay writes and the agent reads; NULL: no memory. */
+static _Atomic int64_t *share(size_t n)
+{
+    void *page = mmap(NULL, n * sizeof(_Atomic int64_t), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return page == MAP_FAILED ? NULL : page;
+}
+
+int64_t output_bytes(const struct output *o, int local_rank)
+{
+    return o->seen != NULL ? atomic_load(&o->seen[local_rank]) : 0;
+}
+
+struct output *output_new(const struct conf *conf)
+{
+    size_t n = (size_t)conf->nproc;
+    struct output *o = calloc(1, sizeof(*o));
+    if (o != NULL)
+        o->handed = calloc(n, sizeof(*o->handed));
+    if (o == NULL || o->handed == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu workers", n);
+    for (size_t i = 0; i < n; i++)
+        o->handed[i].fds[0] = o->handed[i].fds[1] = -1;
+    o->conf = conf;
+    if (conf->hang.idle_us != MONO_NEVER)
+        o->seen = share(n);
+    o->ctl = -1;
+    o->terminal = isatty(STDERR_FILENO) == 1;
+    return o;
+}
+
+/* -- the relay ------------------------------------------------------------- */
+
+static void run_relay(const struct helper_fds *fds, const void *arg)
+{
+    const struct output *o = arg;
+    relay_main(fds->chan, fds->listener, o->conf, o->seen);
+}
+
+/* Of "/dev/fd/63", which is what a shell writes for >(command): of our
+ * descriptors the relay has none but those that it is given. -1: no such. */
+static int events_fd(const char *path)
+{
+    static const char dir[] = "/dev/fd/";
+    int64_t fd = -1;
+    if (strncmp(path, dir, sizeof(dir) - 1) != 0 ||
+        !opts_read_int(path + sizeof(dir) - 1, 0, INT_MAX, &fd) ||
+        fcntl((int)fd, F_GETFD) < 0)
+        return -1;
+    return (int)fd;
+}
+
+static int start_relay(struct output *o, struct ddp_err *err)
+{
+    int pair[2];
+    int bytes = QUEUE_BYTES;
+    if (o->pid > 0)
+        return 0;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return ddp_err_sys(err, DDP_E_NOMEM,
+                           "cannot start the output's "
+                           "process");
+    (void)setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+    struct helper_fds fds = {.listener = events_fd(o->conf->output.events),
+                             .chan = pair[1]};
+    int rc = helper_start(&o->pid, &fds, run_relay, o, err);
+    (void)close(pair[1]);
+    if (rc != 0)
+        (void)close(pair[0]);
+    else
+        o->ctl = pair[0];
+    return rc;
+}
+
+static bool is_piped(const struct conf_output *c, int local_rank)
+{
+    return conf_output_plan(c, local_rank, CONF_STDOUT).piped ||
+           conf_output_plan(c, local_rank, CONF_STDERR).piped;
+}
+
+void output_prepare(struct output *o)
+{
+    struct ddp_err err;
+    bool wanted = false;
+    for (int i = 0; i < o->conf->nproc && !wanted; i++)
+        wanted = is_piped(&o->conf->output, i);
+    if (wanted)
+        (void)start_relay(o, &err); /* tried again with the first worker */
+}
+
+/* poll(2) that signals do not end: workers die in numbers, and each death is
+ * one. */
+static bool is_ready(struct pollfd *p, int wait_ms)
+{
+    int64_t until_us = mono_after(mono_now_us(), wait_ms * MONO_MS);
+    int n;
+    do
+        n = poll(p, 1, (int)mono_ms_until(mono_now_us(), until_us));
+    while (n < 0 && errno == EINTR);
+    return n > 0;
+}
+
+static bool send_word(struct output *o,
+                      const struct relay_word *w,
+                      size_t size,
+                      const int fds[2],
+                      int wait_ms)
+{
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(2 * sizeof(int))];
+    } control = {.room = {0}};
+    union {
+        const struct relay_word *in;
+        void *out;
+    } data = {.in = w}; /* sendmsg does not write to it */
+    struct iovec iov = {.iov_base = data.out, .iov_len = size};
+    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+    size_t n = 0;
+    int sent[2];
+    for (int i = 0; i < 2 && fds != NULL; i++)
+        if (fds[i] >= 0)
+            sent[n++] = fds[i];
+    if (n > 0) {
+        m.msg_control = &control;
+        m.msg_controllen = CMSG_SPACE(n * sizeof(int));
+        struct cmsghdr *c = &control.align; /* as CMSG_FIRSTHDR says */
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(n * sizeof(int));
+        memcpy(CMSG_DATA(c), sent, n * sizeof(int));
+    }
+    struct pollfd p = {.fd = o->ctl, .events = POLLOUT};
+    do {
+        if (sendmsg(o->ctl, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+            return true;
+    } while (errno == EAGAIN && wait_ms > 0 && is_ready(&p, wait_ms));
+    return false;
+}
+
+/* -- a worker's streams ---------------------------------------------------- */
+
+/* Programs that ask whether stderr is a terminal get the answer that they would
+ * get without us. Raw: what comes out is what went in. */
+static bool make_terminal(int fds[2])
+{
+    char name[64];
+    struct termios mode;
+    struct winsize size;
+    fds[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (fds[0] < 0)
+        return false;
+    fds[1] = -1;
+    if (grantpt(fds[0]) == 0 && unlockpt(fds[0]) == 0 &&
+        ptsname_r(fds[0], name, sizeof(name)) == 0)
+        fds[1] = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (fds[1] < 0) {
+        (void)close(fds[0]);
+        return false;
+    }
+    if (tcgetattr(fds[1], &mode) == 0) {
+        cfmakeraw(&mode);
+        (void)tcsetattr(fds[1], TCSANOW, &mode);
+    }
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0)
+        (void)ioctl(fds[1], TIOCSWINSZ, &size);
+    return true;
+}
+
+static bool make_pipe(int fds[2], bool large)
+{
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        return false;
+    if (large)
+        (void)fcntl(fds[0], F_SETPIPE_SZ, PIPE_BYTES); /* or as it is */
+    return true;
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd); /* nothing of ours was written to it */
+    *fd = -1;
+}
+
+void output_close(struct output_ends *ends)
+{
+    close_fd(&ends->out);
+    close_fd(&ends->err);
+}
+
+void output_worker_ended(struct output *o, int local_rank)
+{
+    struct handed *h = &o->handed[local_rank];
+    close_fd(&h->fds[0]);
+    close_fd(&h->fds[1]);
+    free(h->word);
+    h->word = NULL;
+}
+
+/* One stream: ours is in `own`, the worker's in `end`; -1 both: inherited. */
+static int open_stream(const struct output *o,
+                       int local_rank,
+                       enum conf_stream which,
+                       int *own,
+                       int *end,
+                       struct ddp_err *err)
+{
+    struct conf_plan p = conf_output_plan(&o->conf->output, local_rank, which);
+    int fds[2] = {-1, -1};
+    *own = *end = -1;
+    if (p.null && (*end = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0)
+        return ddp_err_sys(err, DDP_E_NOMEM, "cannot open /dev/null");
+    if (!p.piped)
+        return 0;
+    bool terminal = o->terminal && which == CONF_STDERR && p.console &&
+                    !p.file && make_terminal(fds);
+    if (!terminal && !make_pipe(fds, p.file)) {
+        if (!p.file)
+            return 0;
+        return ddp_err_sys(err, DDP_E_NOMEM,
+                           "no pipe for the output of the worker with local "
+                           "rank %d",
+                           local_rank);
+    }
+    (void)fcntl(fds[0], F_SETFL, O_NONBLOCK);
+    *own = fds[0];
+    *end = fds[1];
+    return 0;
+}
+
+static struct relay_word *
+make_word(const struct msg_world *world, int local_rank, const char *folder)
+{
+    size_t len = strlen(folder);
+    struct relay_word *w = calloc(1, RELAY_WORD_SIZE(len + 1));
+    if (w == NULL)
+        return NULL;
+    w->kind = RELAY_OPEN;
+    w->local_rank = local_rank;
+    w->rank = world->base_rank + local_rank;
+    w->round = world->round;
+    memcpy(w->text, folder, len + 1);
+    return w;
+}
+
+static int hand_over(struct output *o,
+                     int local_rank,
+                     struct relay_word *word,
+                     struct ddp_err *err)
+{
+    struct handed *h = &o->handed[local_rank];
+    h->word = word;
+    if (word == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a worker");
+    h->size = RELAY_WORD_SIZE(strlen(word->text) + 1);
+    for (unsigned i = 0; i < 2; i++)
+        if (h->fds[i] >= 0)
+            word->piped = (uint8_t)(word->piped | 1u << i);
+    if (send_word(o, word, h->size, h->fds, SEND_MS))
+        return 0;
+    return ddp_err_sys(err, DDP_E_NOMEM,
+                       "the output's process does not take the worker with "
+                       "local rank %d",
+                       local_rank);
+}
+
+int output_open(struct output *o,
+                const struct msg_world *world,
+                int local_rank,
+                const char *folder,
+                struct output_ends *ends,
+                struct ddp_err *err)
+{
+    struct handed *h = &o->handed[local_rank];
+    output_worker_ended(o, local_rank);
+    *ends = (struct output_ends){.out = -1, .err = -1};
+    int rc =
+        open_stream(o, local_rank, CONF_STDOUT, &h->fds[0], &ends->out, err);
+    if (rc == 0)
+        rc = open_stream(o, local_rank, CONF_STDERR, &h->fds[1], &ends->err,
+                         err);
+    if (rc == 0 && (h->fds[0] >= 0 || h->fds[1] >= 0)) {
+        rc = start_relay(o, err);
+        if (rc == 0)
+            rc = hand_over(o, local_rank, make_word(world, local_rank, folder),
+                           err);
+    }
+    if (rc != 0) {
+        output_close(ends);
+        output_worker_ended(o, local_rank);
+    }
+    return rc;
+}
+
+/* -- asking ---------------------------------------------------------------- */
+
+/* One wait for a relay that is stuck: it is asked again when the answer that
+ * came too late is there. */
+static bool hears(struct output *o)
+{
+    char late[LINES_TAIL_BYTES];
+    if (o->silent)
+        o->silent = recv(o->ctl, late, sizeof(late), MSG_DONTWAIT) < 0;
+    return !o->silent;
+}
+
+void output_tail(struct output *o,
+                 int local_rank,
+                 char text[LINES_TAIL_BYTES + 1])
+{
+    struct relay_word w = {.kind = RELAY_TAIL, .local_rank = local_rank};
+    struct pollfd p = {.fd = o->ctl, .events = POLLIN};
+    text[0] = '\0';
+    if (o->pid <= 0 || !hears(o))
+        return;
+    ssize_t n = 0;
+    if (send_word(o, &w, RELAY_WORD_SIZE(1), NULL, 0)) {
+        o->silent = !is_ready(&p, TAIL_MS);
+        n = recv(o->ctl, text, LINES_TAIL_BYTES, MSG_DONTWAIT);
+    }
+    if (n == 1 && text[0] == '\0') /* so it says that there is nothing */
+        n = 0;
+    text[n > 0 ? n : 0] = '\0';
+    lines_clean(text, n > 0 ? (size_t)n : 0);
+}
+
+void output_event(struct output *o, const char *line)
+{
+    struct relay_word w = {.kind = RELAY_EVENT};
+    struct ddp_err err;
+    int n = snprintf(w.text, sizeof(w.text), "%s\n", line);
+    if (n < (int)sizeof(w.text) && start_relay(o, &err) == 0)
+        (void)send_word(o, &w, RELAY_WORD_SIZE((size_t)n + 1), NULL, 0);
+}
+
+/* -- its end --------------------------------------------------------------- */
+
+pid_t output_pid(const struct output *o)
+{
+    return o->pid;
+}
+
+void output_restart(struct output *o)
+{
+    struct ddp_err err;
+    o->pid = 0;
+    o->silent = false;
+    close_fd(&o->ctl);
+    bool again = ++o->restarts <= RESTARTS;
+    log_warnx("the process that the workers' output passes through was "
+              "killed%s",
+              again ? "; another one takes its place" : " too often");
+    if (!again || start_relay(o, &err) != 0) {
+        /* Rather EPIPE than workers that wait for ever. */
+        for (int i = 0; i < o->conf->nproc; i++)
+            output_worker_ended(o, i);
+        return;
+    }
+    for (int i = 0; i < o->conf->nproc; i++) {
+        const struct handed *h = &o->handed[i];
+        if (h->word != NULL)
+            (void)send_word(o, h->word, h->size, h->fds, SEND_MS);
+    }
+}
+
+/* Readable once the relay has ended, `pidfd` or -1. Where there is no
+ * descriptor for one, our end of its socket tells: nobody else holds the other
+ * end. */
+static struct pollfd watch_relay(const struct output *o, int pidfd)
+{
+    return pidfd >= 0 ? (struct pollfd){.fd = pidfd, .events = POLLIN}
+                      : (struct pollfd){.fd = o->ctl}; /* POLLHUP only */
+}
+
+void output_finish(struct output *o, bool line, int hurry_fd)
+{
+    struct relay_word w = {.kind = RELAY_FINISH, .line = line};
+    if (o->pid <= 0)
+        return;
+    int pidfd = (int)syscall(SYS_pidfd_open, o->pid, 0);
+    struct pollfd p[2] = {watch_relay(o, pidfd),
+                          {.fd = hurry_fd, .events = POLLIN}};
+    bool told = send_word(o, &w, RELAY_WORD_SIZE(1), NULL, SEND_MS);
+    while (told && poll(p, 2, -1) < 0 && errno == EINTR)
+        ;
+    /* One that hangs in a disk's driver cannot be killed; it is left to the
+     * guard, which says so. */
+    (void)kill(o->pid, SIGKILL);
+    if (is_ready(p, SEND_MS))
+        helper_kill(&o->pid);
+    close_fd(&o->ctl);
+    close_fd(&pidfd);
+}

@@ -1,0 +1,286 @@
+#include "launcher/output/relay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "launcher/output/relay_priv.h"
+#include "rendezvous/base/buf.h"
+#include "rendezvous/base/err.h"
+#include "rendezvous/base/mono.h"
+
+#define EVENTS   64
+#define RETRY_MS 20 /* where a console cannot be polled */
+
+/* -- the agent ------------------------------------------------------------- */
+
+static void answer_tail(struct relay *r, int local_rank)
+{
+    char text[LINES_TAIL_BYTES] = "";
+    size_t len = relay_tail(r, local_rank, text);
+    /* Nothing is one NUL: Linux sends no empty datagram on such a socket. */
+    (void)send(r->ctl, text, len > 0 ? len : 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void write_event(struct relay *r, const char *line)
+{
+    char of_fd[32];
+    const char *path = r->conf->output.events;
+    if (r->events_fd >= 0) {
+        (void)snprintf(of_fd, sizeof(of_fd), "/dev/fd/%d", r->events_fd);
+        path = of_fd;
+    }
+    if (r->events.path == NULL && path[0] != '\0') {
+        r->events =
+            (struct logfile){.fd = -1, .append = true, .path = strdup(path)};
+        if (r->events.path == NULL)
+            return;
+    }
+    relay_log(r, &r->events, line, strlen(line));
+}
+
+static void obey(struct relay *r, const struct relay_word *w, int fds[2])
+{
+    switch ((enum relay_kind)w->kind) {
+    case RELAY_OPEN:
+        relay_open_worker(r, w, fds);
+        return;
+    case RELAY_TAIL:
+        answer_tail(r, w->local_rank);
+        return;
+    case RELAY_EVENT:
+        write_event(r, w->text);
+        return;
+    case RELAY_FINISH:
+        r->finishing = true;
+        r->line = w->line;
+        return;
+    }
+    DDP_WRONG("word");
+}
+
+/* Returns whether there may be another one. */
+static bool hear_agent(struct relay *r)
+{
+    struct relay_word w;
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(2 * sizeof(int))];
+    } control;
+    struct iovec iov = {.iov_base = &w, .iov_len = sizeof(w) - 1};
+    struct msghdr m = {
+        .msg_iov = &iov,
+        .msg_iovlen = 1,
+        .msg_control = &control,
+        .msg_controllen = sizeof(control),
+    };
+    int fds[2] = {-1, -1};
+    ssize_t n = recvmsg(r->ctl, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (n < (ssize_t)RELAY_WORD_SIZE(0)) {
+        r->finishing = true; /* it is gone */
+        return false;
+    }
+    *((char *)&w + n) = '\0';
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    if (c != NULL && c->cmsg_type == SCM_RIGHTS)
+        memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+    obey(r, &w, fds);
+    return !r->finishing;
+}
+
+/* -- time ------------------------------------------------------------------ */
+
+static bool has_unfinished(const struct relay *r)
+{
+    for (const struct stream *s = r->streams; s != NULL; s = s->next)
+        if (s->console != NULL &&
+            (buf_len(&s->part) > 0 || s->console->owner == s->id))
+            return true;
+    return false;
+}
+
+static int look_at_quiet(struct relay *r)
+{
+    if (!has_unfinished(r)) {
+        r->quiet_at_us = MONO_NEVER;
+        return -1;
+    }
+    int64_t now = mono_now_us();
+    if (r->quiet_at_us == MONO_NEVER)
+        r->quiet_at_us = now + RELAY_QUIET_MS * MONO_MS;
+    if (now >= r->quiet_at_us) {
+        for (struct stream *s = r->streams; s != NULL; s = s->next)
+            stream_show_quiet(s, now);
+        r->quiet_at_us = now + RELAY_QUIET_MS * MONO_MS;
+    }
+    return (int)mono_ms_until(now, r->quiet_at_us);
+}
+
+/* -- the loop -------------------------------------------------------------- */
+
+/* Shows what waits, and who had a turn is the last of the next ones. True:
+ * there is more. */
+static bool catch_up(struct relay *r)
+{
+    bool behind = false;
+    struct stream *served = NULL, **last = &served, **at = &r->streams;
+    while (*at != NULL) {
+        struct stream *s = *at;
+        bool waits = s->console != NULL && stream_is_behind(s);
+        bool had_turn = waits && stream_catch_up(s, r->chunk, STREAM_CHUNK);
+        behind |= waits && stream_is_behind(s);
+        if (!had_turn) {
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        s->next = NULL;
+        *last = s;
+        last = &s->next;
+    }
+    *at = served;
+    return behind;
+}
+
+/* What waits for the consoles; true: they are full. */
+static bool push(struct relay *r)
+{
+    bool behind = catch_up(r);
+    for (int i = 0; i < 2; i++)
+        console_flush(&r->consoles[i]);
+    relay_drop_ended(r);
+    return behind || console_waiting(&r->consoles[0]) > 0 ||
+           console_waiting(&r->consoles[1]) > 0;
+}
+
+/* EPOLLONESHOT: asked for each time that something waits. False: one cannot
+ * tell when it has room. */
+static bool wait_for_consoles(struct relay *r)
+{
+    bool tells = true;
+    for (int i = 0; i < 2; i++) {
+        struct console *c = &r->consoles[i];
+        struct epoll_event ev = {.events = EPOLLOUT | EPOLLONESHOT,
+                                 .data.ptr = c};
+        if (console_waiting(c) == 0)
+            continue;
+        if (console_rests(c)) {
+            tells = false;
+            continue;
+        }
+        if (c->waits && epoll_ctl(r->epoll, EPOLL_CTL_MOD, c->fd, &ev) != 0 &&
+            epoll_ctl(r->epoll, EPOLL_CTL_ADD, c->fd, &ev) != 0)
+            c->waits = false;
+        tells &= c->waits;
+    }
+    return tells;
+}
+
+static uint64_t taken_by_consoles(const struct relay *r)
+{
+    return r->consoles[0].taken + r->consoles[1].taken;
+}
+
+/* Whether a stream is behind whose console has taken all there was. */
+static bool has_room(const struct relay *r)
+{
+    for (const struct stream *s = r->streams; s != NULL; s = s->next)
+        if (s->console != NULL && stream_is_behind(s) &&
+            console_waiting(s->console) == 0)
+            return true;
+    return false;
+}
+
+static bool is_console(const struct relay *r, const void *p)
+{
+    return p == &r->consoles[0] || p == &r->consoles[1];
+}
+
+/* One round of the loop; `wait_ms` -1: until something happens. */
+static void turn(struct relay *r, int wait_ms)
+{
+    struct epoll_event evs[EVENTS];
+    uint64_t taken = taken_by_consoles(r);
+    bool full = push(r);
+    int quiet_ms = look_at_quiet(r);
+    if (full && !wait_for_consoles(r))
+        wait_ms = RETRY_MS;
+    if (full && taken_by_consoles(r) != taken && has_room(r))
+        wait_ms = 0; /* nobody will say so: it is not waited for */
+    if (quiet_ms >= 0 && (wait_ms < 0 || quiet_ms < wait_ms))
+        wait_ms = quiet_ms;
+    int n = epoll_wait(r->epoll, evs, EVENTS, wait_ms);
+    for (int i = 0; i < n; i++) {
+        void *p = evs[i].data.ptr;
+        if (p != NULL && !is_console(r, p))
+            relay_read(r, p);
+    }
+    /* Streams come and go by its words: not while others are in hand. */
+    while (!r->finishing && hear_agent(r))
+        ;
+}
+
+static void finish(struct relay *r)
+{
+    int64_t moved_us = mono_now_us();
+    uint64_t taken = 0;
+    relay_drain(r);
+    while (push(r) || r->streams != NULL) {
+        uint64_t now_taken = taken_by_consoles(r);
+        if (now_taken != taken)
+            moved_us = mono_now_us();
+        taken = now_taken;
+        if (mono_now_us() > moved_us + RELAY_STUCK_MS * MONO_MS)
+            break;
+        turn(r, 100);
+        relay_drain(r);
+    }
+    for (const struct stream *t = r->streams; t != NULL; t = t->next)
+        r->hidden += t->hidden;
+    if (r->hidden > 0)
+        (void)console_say(
+            &r->consoles[1],
+            "%lld bytes of output were not shown here; the log files have "
+            "them",
+            (long long)r->hidden);
+    if (r->line && r->consoles[1].mid != 0)
+        console_put(&r->consoles[1], "\n", 1);
+    console_flush(&r->consoles[1]);
+}
+
+void relay_main(int fd,
+                int events_fd,
+                const struct conf *conf,
+                _Atomic int64_t *seen)
+{
+    static struct relay r;
+    r.conf = conf;
+    r.seen = seen;
+    r.ctl = fd;
+    r.events_fd = events_fd;
+    r.quiet_at_us = MONO_NEVER;
+    r.filtered[0].fd = r.filtered[1].fd = r.events.fd = -1;
+    r.tails = calloc((size_t)r.conf->nproc, sizeof(struct lines_tail *));
+    r.epoll = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = NULL};
+    if (r.tails == NULL || r.epoll < 0 ||
+        epoll_ctl(r.epoll, EPOLL_CTL_ADD, fd, &ev) != 0)
+        _exit(ddp_code_exit(DDP_E_NOMEM));
+    /* Our log and inherited streams of workers go there, too. */
+    bool shared = console_same(STDOUT_FILENO, STDERR_FILENO);
+    for (int i = 0; i < r.conf->nproc; i++)
+        shared |= !conf_output_plan(&r.conf->output, i, CONF_STDOUT).piped;
+    console_open(&r.consoles[0], STDOUT_FILENO, shared);
+    console_open(&r.consoles[1], STDERR_FILENO, true);
+    while (!r.finishing)
+        turn(&r, -1);
+    finish(&r);
+    _exit(0);
+}

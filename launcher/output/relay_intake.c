@@ -1,0 +1,385 @@
+#include "launcher/output/relay_priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rendezvous/base/buf.h"
+#include "rendezvous/base/mono.h"
+
+#define SPLICE_MOST (1024 * 1024)
+#define COLOURS     6
+#define DRAIN_MOST  4096 /* reads: somebody may go on writing */
+#define TAIL_MOST   64
+
+/* -- what comes ------------------------------------------------------------ */
+
+static void tell_loss(struct relay *r, struct logfile *f)
+{
+    if (f->told)
+        return;
+    f->told =
+        console_say(&r->consoles[1],
+                    "cannot write to %s: %s; what does not fit is lost, the "
+                    "workers run on",
+                    f->path, strerror(f->sys_errno));
+}
+
+void relay_log(struct relay *r, struct logfile *f, const char *data, size_t len)
+{
+    if (f->path != NULL && !logfile_put(f, data, len))
+        tell_loss(r, f);
+}
+
+static void
+filter_line(struct relay *r, struct stream *s, const char *line, size_t len)
+{
+    char *const *texts = r->conf->output.filters[s->which - 1].text;
+    if (!lines_match(line, len, texts))
+        return;
+    relay_log(r, s->filtered, s->prefix, s->prefix_len);
+    relay_log(r, s->filtered, line, len);
+    if (len > 0 && line[len - 1] != '\n')
+        relay_log(r, s->filtered, "\n", 1);
+}
+
+/* Lines of more than RELAY_HOLD bytes are looked at in pieces. */
+static void
+filter(struct relay *r, struct stream *s, const char *data, size_t len)
+{
+    while (len > 0) {
+        const char *newline = memchr(data, '\n', len);
+        size_t n = newline == NULL ? len : (size_t)(newline - data) + 1;
+        bool held = buf_len(&s->match) > 0;
+        if (newline == NULL || held)
+            (void)buf_put(&s->match, data, n);
+        if (newline != NULL && !held)
+            filter_line(r, s, data, n);
+        if ((held && newline != NULL) || buf_len(&s->match) > RELAY_HOLD) {
+            filter_line(r, s, (const char *)buf_head(&s->match),
+                        buf_len(&s->match));
+            buf_free(&s->match);
+        }
+        data += n;
+        len -= n;
+    }
+}
+
+static void
+keep_tail(struct relay *r, const struct stream *s, const char *data, size_t len)
+{
+    struct lines_tail **t = &r->tails[s->local_rank];
+    if (*t == NULL)
+        *t = calloc(1, sizeof(**t));
+    if (*t != NULL)
+        lines_tail_put(*t, data, len);
+}
+
+static void
+take(struct relay *r, struct stream *s, const char *data, size_t len)
+{
+    if (s->plan.file)
+        relay_log(r, &s->file, data, len);
+    if (s->which == CONF_STDERR)
+        keep_tail(r, s, data, len);
+    if (s->filtered != NULL)
+        filter(r, s, data, len);
+    if (s->console != NULL)
+        stream_show(s, data, len, mono_now_us());
+}
+
+/* -- a stream's end -------------------------------------------------------- */
+
+static void del_stream(struct relay *r, struct stream *s)
+{
+    r->hidden += s->hidden;
+    if (s->console != NULL)
+        stream_finish_line(s);
+    logfile_close(&s->file);
+    buf_free(&s->part);
+    buf_free(&s->left);
+    buf_free(&s->match);
+    free(s);
+}
+
+/* A redirected stream's last lines are in its file. */
+static size_t tail_of_file(const struct stream *s, char *text)
+{
+    struct lines_tail t = {.end = 0};
+    char data[LINES_TAIL_BYTES + 1]; /* one more shows that there is more */
+    int64_t at = s->file.size - (int64_t)sizeof(data);
+    ssize_t n = pread(s->file.fd, data, sizeof(data), at > 0 ? at : 0);
+    if (n > 0)
+        lines_tail_put(&t, data, (size_t)n);
+    return lines_tail_get(&t, text);
+}
+
+/* The registration would outlive our descriptor: the agent has one of the same
+ * pipe. */
+static void end_reading(struct relay *r, struct stream *s)
+{
+    char text[LINES_TAIL_BYTES];
+    if (s->fd < 0)
+        return;
+    if (s->spliced && s->which == CONF_STDERR)
+        keep_tail(r, s, text, tail_of_file(s, text));
+    if (s->filtered != NULL && buf_len(&s->match) > 0)
+        filter_line(r, s, (const char *)buf_head(&s->match),
+                    buf_len(&s->match)); /* the last line may have no newline */
+    buf_free(&s->match);
+    stream_watch(s, false);
+    (void)close(s->fd); /* read only */
+    s->fd = -1;
+}
+
+void relay_drop_ended(struct relay *r)
+{
+    struct stream **at = &r->streams;
+    while (*at != NULL) {
+        struct stream *s = *at;
+        bool unseen =
+            s->console != NULL && !s->console->dead && stream_is_behind(s);
+        bool waits = s->console != NULL && s->console->owner != 0 &&
+                     s->console->owner != s->id && buf_len(&s->part) > 0;
+        if (s->fd >= 0 || unseen || waits) {
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        del_stream(r, s);
+    }
+}
+
+/* -- reading --------------------------------------------------------------- */
+
+static void count(const struct relay *r, const struct stream *s, int64_t n)
+{
+    if (r->seen != NULL)
+        (void)atomic_fetch_add(&r->seen[s->local_rank], n);
+}
+
+/* Returns whether there may be more. */
+static bool read_spliced(struct relay *r, struct stream *s)
+{
+    int64_t n = logfile_splice(&s->file, s->fd, SPLICE_MOST);
+    if (n > 0) {
+        count(r, s, n);
+        return true;
+    }
+    if (n == 0)
+        end_reading(r, s);
+    else if (errno != EAGAIN && errno != EINTR)
+        s->spliced = false; /* a full disk, or one that cannot do it */
+    return n < 0 && errno != EAGAIN;
+}
+
+static bool read_some(struct relay *r, struct stream *s)
+{
+    if (s->spliced)
+        return read_spliced(r, s);
+    ssize_t n = read(s->fd, r->chunk, sizeof(r->chunk));
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return errno == EINTR;
+    if (n <= 0) { /* EIO: the last holder of a terminal's other side is gone */
+        end_reading(r, s);
+        return false;
+    }
+    count(r, s, n);
+    take(r, s, r->chunk, (size_t)n);
+    /* With room again on the disk, back to what is cheaper. */
+    s->spliced = s->plan.file && !s->plan.console && s->filtered == NULL &&
+                 s->file.limit == 0 && s->file.missing == 0 && s->file.fd >= 0;
+    return !s->paused;
+}
+
+void relay_read(struct relay *r, struct stream *s)
+{
+    for (int i = 0; i < STREAM_READS && s->fd >= 0; i++)
+        if (!read_some(r, s))
+            return;
+}
+
+/* All that is there now, whoever else waits. */
+static void drain(struct relay *r, struct stream *s)
+{
+    for (int i = 0; i < DRAIN_MOST && s->fd >= 0 && !s->paused; i++)
+        if (!read_some(r, s))
+            return;
+}
+
+/* -- a worker starts ------------------------------------------------------- */
+
+static struct console *console_of(struct relay *r, enum conf_stream which)
+{
+    return &r->consoles[which == CONF_STDERR ||
+                        console_same(STDOUT_FILENO, STDERR_FILENO)];
+}
+
+static void set_prefix(struct relay *r, struct stream *s, int64_t rank)
+{
+    static const int colours[COLOURS] = {36, 33, 32, 35, 34, 31};
+    const struct conf *conf = r->conf;
+    char host[256] = "";
+    (void)gethostname(host, sizeof(host) - 1);
+    const struct lines_who who = {.role = conf->role,
+                                  .host = host,
+                                  .local_rank = s->local_rank,
+                                  .rank = rank};
+    s->prefix_len =
+        lines_fill(conf->output.prefix, &who, s->prefix, sizeof(s->prefix));
+    if (!s->plan.prefix || s->console == NULL)
+        return;
+    int n = s->console->colour
+                ? snprintf(s->colour, sizeof(s->colour), "\033[%dm%s\033[0m",
+                           colours[s->local_rank % COLOURS], s->prefix)
+                : snprintf(s->colour, sizeof(s->colour), "%s", s->prefix);
+    s->colour_len = (size_t)n;
+}
+
+static const char *name_of(enum conf_stream which)
+{
+    return which == CONF_STDOUT ? "stdout" : "stderr";
+}
+
+void relay_drain(struct relay *r)
+{
+    for (struct stream *s = r->streams; s != NULL; s = s->next) {
+        drain(r, s);
+        if (!s->paused)
+            end_reading(r, s);
+    }
+}
+
+/* The files of all local ranks together lie in the folder above. They are
+ * changed when the first worker of an attempt starts: then all that any worker
+ * of the last one wrote goes where it belongs. */
+static void open_filtered(struct relay *r, const char *dir, int64_t round)
+{
+    char path[RELAY_DIR_MAX + 64];
+    const char *slash = strrchr(dir, '/');
+    size_t len = slash != NULL ? (size_t)(slash - dir) : 0;
+    if (len == 0 ||
+        (strncmp(r->attempt, dir, len) == 0 && r->attempt[len] == '\0'))
+        return;
+    relay_drain(r);
+    memcpy(r->attempt, dir, len);
+    r->attempt[len] = '\0';
+    for (int i = 0; i < 2; i++) {
+        logfile_close(&r->filtered[i]);
+        if (r->conf->output.filters[i].len == 0)
+            continue;
+        (void)snprintf(path, sizeof(path), "%.4000s/filtered_%s.log",
+                       r->attempt, name_of((enum conf_stream)(i + 1)));
+        if (logfile_open(&r->filtered[i], path, round, 0, 0) != 0)
+            tell_loss(r, &r->filtered[i]);
+    }
+}
+
+static void
+open_file(struct relay *r, struct stream *s, const struct relay_word *w)
+{
+    char path[RELAY_DIR_MAX + 16];
+    const struct conf_output *c = &r->conf->output;
+    if (w->text[0] == '\0')
+        return; /* none are wanted, or the agent said why there are none */
+    (void)snprintf(path, sizeof(path), "%s/%s.log", w->text, name_of(s->which));
+    if (logfile_open(&s->file, path, w->round, c->rotate_size,
+                     c->rotate_keep) != 0)
+        tell_loss(r, &s->file);
+    s->spliced = !s->plan.console && s->filtered == NULL &&
+                 c->rotate_size == 0 && s->file.fd >= 0;
+}
+
+static void add_stream(struct relay *r,
+                       const struct relay_word *w,
+                       enum conf_stream which,
+                       int fd)
+{
+    struct stream *s = calloc(1, sizeof(*s));
+    if (s == NULL) {
+        (void)close(fd); /* the worker gets EPIPE, which is all there is */
+        return;
+    }
+    s->id = ++r->ids;
+    s->epoll = r->epoll;
+    s->fd = fd;
+    s->local_rank = w->local_rank;
+    s->which = which;
+    s->plan = conf_output_plan(&r->conf->output, w->local_rank, which);
+    s->file.fd = -1;
+    s->console = s->plan.console ? console_of(r, which) : NULL;
+    s->filtered =
+        r->filtered[which - 1].path != NULL ? &r->filtered[which - 1] : NULL;
+    buf_init(&s->part, RELAY_HOLD + STREAM_CHUNK);
+    buf_init(&s->match, RELAY_HOLD + STREAM_CHUNK);
+    buf_init(&s->left, STREAM_LEFT);
+    set_prefix(r, s, w->rank);
+    if (s->plan.file)
+        open_file(r, s, w);
+    s->plan.file &= s->file.path != NULL;
+    if (which == CONF_STDERR && r->tails[w->local_rank] != NULL)
+        r->tails[w->local_rank]->end = 0;
+    s->next = r->streams;
+    r->streams = s;
+    s->paused = true;
+    stream_watch(s, true);
+}
+
+/* The last round's workers are dead: what they wrote goes into the files
+ * before anything of the next one does. */
+static void end_streams_of(struct relay *r, int local_rank)
+{
+    for (struct stream *s = r->streams; s != NULL; s = s->next)
+        if (s->local_rank == local_rank && s->fd >= 0) {
+            drain(r, s);
+            if (!s->paused)
+                end_reading(r, s);
+        }
+}
+
+void relay_open_worker(struct relay *r, const struct relay_word *w, int fds[2])
+{
+    end_streams_of(r, w->local_rank);
+    open_filtered(r, w->text, w->round);
+    for (int i = 0, n = 0; i < 2; i++)
+        if ((w->piped >> i & 1) != 0 && fds[n] >= 0)
+            add_stream(r, w, (enum conf_stream)(i + 1), fds[n++]);
+}
+
+/* -- last words ------------------------------------------------------------ */
+
+/* The newest one of that local rank; NULL: there is none. */
+static struct stream *find_stderr(const struct relay *r, int local_rank)
+{
+    struct stream *newest = NULL;
+    for (struct stream *s = r->streams; s != NULL; s = s->next)
+        if (s->local_rank == local_rank && s->which == CONF_STDERR &&
+            (newest == NULL || s->id > newest->id))
+            newest = s;
+    return newest;
+}
+
+/* What the worker wrote before it died; not more than a tail can be of, should
+ * somebody else go on writing. */
+static void read_rest(struct relay *r, struct stream *s)
+{
+    bool more = true;
+    for (int i = 0; more && i < TAIL_MOST; i++)
+        more = s->fd >= 0 && buf_len(&s->left) < STREAM_LEFT / 2 &&
+               (read_some(r, s) || s->paused);
+}
+
+size_t relay_tail(struct relay *r, int local_rank, char text[LINES_TAIL_BYTES])
+{
+    struct stream *s = find_stderr(r, local_rank);
+    size_t len = 0;
+    if (s != NULL)
+        read_rest(r, s);
+    if (s != NULL && s->spliced && s->fd >= 0)
+        len = tail_of_file(s, text);
+    if (len == 0 && r->tails[local_rank] != NULL)
+        len = lines_tail_get(r->tails[local_rank], text);
+    return len;
+}

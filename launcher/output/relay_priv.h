@@ -1,0 +1,67 @@
+/*
+ * launcher/output/relay_priv: what the two files of launcher/output/relay
+ * share; nobody else includes it. relay.c is the process: its loop, what the
+ * agent says, and the consoles. relay_intake.c is what workers write, from the
+ * pipe on: into files, into the last lines that are kept, through filters, and
+ * on to the consoles. It knows nothing of relay.c.
+ */
+#ifndef LAUNCHER_OUTPUT_RELAY_PRIV_H
+#define LAUNCHER_OUTPUT_RELAY_PRIV_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "launcher/output/console.h"
+#include "launcher/output/lines.h"
+#include "launcher/output/logfile.h"
+#include "launcher/output/relay.h"
+#include "launcher/output/stream.h"
+
+struct relay {
+    const struct conf *conf;
+    _Atomic int64_t *seen; /* by local rank, shared with the agent; or NULL */
+    int ctl;
+    int events_fd; /* -1: by name */
+    int epoll;
+    struct console consoles[2];
+    struct stream *streams;
+    struct lines_tail **tails; /* by local rank, of stderr; NULL: none yet */
+    struct logfile filtered[2];
+    char attempt[RELAY_DIR_MAX + 1]; /* folder of `filtered` */
+    struct logfile events;
+    uint64_t ids;
+    bool finishing;
+    bool line; /* the agent will say more */
+    int64_t quiet_at_us;
+    int64_t hidden; /* bytes that were never shown, though files hold them */
+    char chunk[STREAM_CHUNK];
+};
+
+/* -- relay_intake.c: the streams ------------------------------------------- */
+
+/* A worker of a round starts, with those of its streams that came along: -1 in
+ * `fds`, which are taken over, where there is none. All that was written at its
+ * place before goes where it belongs first. */
+void relay_open_worker(struct relay *r, const struct relay_word *w, int fds[2]);
+/* Something can be read; the others have their turn soon. */
+void relay_read(struct relay *r, struct stream *s);
+/* Workers are dead: all that is there is read, and a pipe that somebody else
+ * still holds is not waited for. */
+void relay_drain(struct relay *r);
+/* Forgets the streams of which all was read and shown. */
+void relay_drop_ended(struct relay *r);
+
+/* -- relay_intake.c: files ------------------------------------------------- */
+
+/* Nothing where the file has no name; that some is lost is told once. */
+void relay_log(struct relay *r,
+               struct logfile *f,
+               const char *data,
+               size_t len);
+/* The last lines of a worker's stderr, what it has written just now included;
+ * returns their length. */
+size_t relay_tail(struct relay *r, int local_rank, char text[LINES_TAIL_BYTES]);
+
+#endif

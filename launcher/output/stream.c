@@ -1,0 +1,311 @@
+#include "launcher/output/stream.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "launcher/output/lines.h"
+#include "launcher/output/relay.h"
+#include "rendezvous/base/mono.h"
+
+#define PREFIXED_MOST (1024 * 1024) /* lines with their prefixes, at once */
+
+/* -- reading is paused and goes on ----------------------------------------- */
+
+void stream_watch(struct stream *s, bool on)
+{
+    struct epoll_event ev = {.events = on ? EPOLLIN : 0, .data.ptr = s};
+    if (s->fd < 0 || s->paused == !on)
+        return;
+    /* EPOLLHUP cannot be masked: a paused stream is taken out. */
+    (void)epoll_ctl(s->epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, s->fd, &ev);
+    s->paused = !on;
+}
+
+/* -- the console ----------------------------------------------------------- */
+
+/* Everything before the text of a line that begins. */
+static void begin_line(struct stream *s)
+{
+    struct console *c = s->console;
+    if (c->mid == s->id) /* it goes on with its own */
+        return;
+    if (c->mid != 0)
+        console_put(c, "\n", 1);
+    c->mid = 0;
+    console_put(c, s->colour, s->colour_len);
+}
+
+static void show_part(struct stream *s)
+{
+    begin_line(s);
+    if (buf_len(&s->part) > 0)
+        console_put(s->console, (const char *)buf_head(&s->part),
+                    buf_len(&s->part));
+    buf_free(&s->part);
+}
+
+/* The rest of a line, of which the front is shown or in `part`. */
+static size_t end_line(struct stream *s, const char *data, size_t len)
+{
+    const char *newline = memchr(data, '\n', len);
+    size_t n = newline == NULL ? len : (size_t)(newline - data) + 1;
+    show_part(s);
+    console_put(s->console, data, n);
+    s->console->mid = s->console->owner = 0;
+    s->turn = 0;
+    return n;
+}
+
+/* As many whole lines as there is room for. */
+static size_t show_lines(struct stream *s, const char *data, size_t whole)
+{
+    struct console *c = s->console;
+    if (c->mid != 0)
+        console_put(c, "\n", 1); /* another's: it is no more in its line */
+    c->mid = 0;
+    if (s->colour_len == 0) {
+        console_put(c, data, whole);
+        return whole;
+    }
+    size_t slice = PREFIXED_MOST / (s->colour_len + 1);
+    if (whole > slice && lines_whole(data, slice) > 0)
+        whole = lines_whole(data, slice);
+    size_t most = whole + lines_count(data, whole) * s->colour_len;
+    char *room = console_reserve(c, most);
+    if (room == NULL)
+        return 0;
+    console_commit(c,
+                   lines_prefix(data, whole, s->colour, s->colour_len, room));
+    return whole;
+}
+
+/* A part of a line: it waits for its end, or is shown piece by piece. */
+static void hold(struct stream *s, const char *data, size_t len, int64_t now)
+{
+    struct console *c = s->console;
+    if (c->mid == s->id) {
+        console_put(c, data, len);
+        s->turn += (int64_t)len;
+        s->part_at_us = now;
+        if (s->turn > RELAY_HOLD)
+            c->owner = s->id;
+        return;
+    }
+    if (buf_len(&s->part) == 0)
+        s->part_at_us = now;
+    (void)buf_put(&s->part, data, len);
+    if (buf_len(&s->part) <= RELAY_HOLD)
+        return;
+    s->turn = (int64_t)buf_len(&s->part);
+    show_part(s);
+    c->owner = c->mid = s->id;
+}
+
+/* False: the console is full, or somebody else's for a long line. */
+static bool may_show(const struct stream *s)
+{
+    const struct console *c = s->console;
+    return (c->owner == 0 || c->owner == s->id) && console_room(c) > 0;
+}
+
+/*
+ * Shows what it can of data[0..len), which follows what was shown before or is
+ * in `part`; returns how much that is.
+ */
+static size_t show(struct stream *s, const char *data, size_t len, int64_t now)
+{
+    struct console *c = s->console;
+    size_t done = 0;
+    while (done < len) {
+        if (!may_show(s))
+            return done;
+        size_t whole = lines_whole(data + done, len - done);
+        bool inside = c->mid == s->id || buf_len(&s->part) > 0;
+        if (whole == 0) {
+            hold(s, data + done, len - done, now);
+            return len;
+        }
+        size_t n = inside ? end_line(s, data + done, whole)
+                          : show_lines(s, data + done, whole);
+        if (n == 0)
+            return done;
+        done += n;
+    }
+    return done;
+}
+
+/* Gives the console to others: after a long line that stopped coming, and when
+ * one took too long. */
+static void let_go(struct stream *s)
+{
+    if (s->console->owner == s->id)
+        s->console->owner = 0; /* but `mid` still tells whose line it is */
+    s->turn = -STREAM_READS * STREAM_CHUNK; /* others come first */
+}
+
+/* -- behind ---------------------------------------------------------------- */
+
+bool stream_is_behind(const struct stream *s)
+{
+    return s->shown == SHOWN_LATER;
+}
+
+static void fall_behind(struct stream *s, const char *data, size_t len)
+{
+    s->shown = SHOWN_LATER;
+    s->unseen = (int64_t)len;
+    s->behind = s->file.size - (int64_t)len;
+    if (s->file.fd >= 0 && s->file.missing == 0 && s->behind >= 0) {
+        s->rotations = s->file.rotations;
+        return;
+    }
+    if (s->plan.file) { /* its file cannot hold it: then nobody does */
+        s->hidden += (int64_t)len;
+        s->shown = SHOWN_LIVE;
+        return;
+    }
+    (void)buf_put(&s->left, data, len);
+    stream_watch(s, false);
+}
+
+/* A gap in what is shown: from here on live again. */
+static void skip_behind(struct stream *s)
+{
+    s->hidden += s->unseen;
+    if (buf_len(&s->part) > 0) {
+        show_part(s);
+        s->console->mid = s->id;
+    }
+    if (s->console->mid == s->id) {
+        console_put(s->console, "\n", 1);
+        s->console->mid = 0;
+    }
+    let_go(s);
+    s->shown = SHOWN_LIVE;
+}
+
+static void
+catch_up_file(struct stream *s, char *chunk, size_t size, int64_t now)
+{
+    if (s->rotations != s->file.rotations) {
+        skip_behind(s);
+        return;
+    }
+    while (s->behind < s->file.size) {
+        int64_t most = s->file.size - s->behind;
+        ssize_t n =
+            pread(s->file.fd, chunk, most < (int64_t)size ? (size_t)most : size,
+                  s->behind);
+        if (n <= 0) {
+            skip_behind(s);
+            return;
+        }
+        size_t done = show(s, chunk, (size_t)n, now);
+        s->behind += (int64_t)done;
+        s->unseen -= (int64_t)done;
+        if (done < (size_t)n)
+            return;
+    }
+    s->shown = SHOWN_LIVE;
+}
+
+static void catch_up_left(struct stream *s, int64_t now)
+{
+    size_t len = buf_len(&s->left);
+    if (len > 0)
+        buf_take(&s->left, show(s, (const char *)buf_head(&s->left), len, now));
+    if (buf_len(&s->left) > 0)
+        return;
+    buf_free(&s->left);
+    s->shown = SHOWN_LIVE;
+    stream_watch(s, true);
+}
+
+bool stream_catch_up(struct stream *s, char *chunk, size_t size)
+{
+    int64_t now = mono_now_us();
+    if (!s->console->dead && !may_show(s))
+        return false;
+    if (s->console->dead) {
+        buf_free(&s->left);
+        s->shown = SHOWN_LIVE;
+        stream_watch(s, true);
+    } else if (s->plan.file) {
+        catch_up_file(s, chunk, size, now);
+    } else {
+        catch_up_left(s, now);
+    }
+    return true;
+}
+
+/* -- unfinished lines ------------------------------------------------------ */
+
+/* A progress bar that is tee'd has no line's end for long; its last complete
+ * state is shown as a line, as torchrun does it. */
+static void show_returns(struct stream *s)
+{
+    const char *data = (const char *)buf_head(&s->part);
+    const char *last = memrchr(data, '\r', buf_len(&s->part));
+    if (last == NULL || last == data)
+        return;
+    size_t n = (size_t)(last - data);
+    begin_line(s);
+    console_put(s->console, data, n);
+    console_put(s->console, "\n", 1);
+    buf_take(&s->part, n + 1);
+}
+
+void stream_show_quiet(struct stream *s, int64_t now)
+{
+    struct console *c = s->console;
+    if (c == NULL || s->shown != SHOWN_LIVE)
+        return;
+    if (now < s->part_at_us + RELAY_QUIET_MS * MONO_MS)
+        return;
+    /* A busy machine may keep the writer of a long line from going on. */
+    if (c->owner == s->id && now >= s->part_at_us + RELAY_LONG_MS * MONO_MS)
+        let_go(s);
+    if (buf_len(&s->part) == 0 || c->owner != 0 || console_room(c) == 0)
+        return;
+    if (s->plan.prefix) {
+        show_returns(s);
+        return;
+    }
+    show_part(s);
+    c->mid = s->id;
+}
+
+/* The last line may have no newline. Passed on as it is, that stays so. */
+void stream_finish_line(struct stream *s)
+{
+    struct console *c = s->console;
+    if (buf_len(&s->part) > 0) {
+        show_part(s);
+        c->mid = s->id;
+    }
+    if (c->mid == s->id && s->plan.prefix) {
+        console_put(c, "\n", 1);
+        c->mid = 0;
+    }
+    let_go(s);
+}
+
+/* -- what comes ------------------------------------------------------------ */
+
+void stream_show(struct stream *s, const char *data, size_t len, int64_t now)
+{
+    if (s->console->dead)
+        return;
+    if (stream_is_behind(s)) {
+        s->unseen += (int64_t)len;
+        if (!s->plan.file && buf_put(&s->left, data, len) != 0)
+            s->hidden += (int64_t)len;
+        return;
+    }
+    size_t done = show(s, data, len, now);
+    if (done < len)
+        fall_behind(s, data + done, len - done);
+    if (s->turn > RELAY_TURN)
+        let_go(s);
+}

@@ -1,0 +1,79 @@
+/*
+ * launcher/output/stream: one stream of one worker in the relay, and how it is
+ * shown on a console that others share (the rules are relay.h's): whole lines,
+ * long ones in one piece, unfinished ones after a while, and later what the
+ * console did not take at once.
+ */
+#ifndef LAUNCHER_OUTPUT_STREAM_H
+#define LAUNCHER_OUTPUT_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "launcher/conf/conf.h"
+#include "launcher/output/console.h"
+#include "launcher/output/logfile.h"
+#include "rendezvous/base/buf.h"
+
+#define STREAM_CHUNK (32 * 1024)  /* read at once; see console_commit */
+#define STREAM_LEFT  (256 * 1024) /* of one that is not to be read */
+#define STREAM_READS 8            /* before the others have their turn */
+
+enum shown {
+    SHOWN_LIVE,  /* the console has all that came */
+    SHOWN_LATER, /* it is behind: the rest is in the file, or in `left` */
+};
+
+struct stream {
+    struct stream *next;
+    uint64_t id; /* counts up from 1 */
+    int fd;      /* -1: its end was read */
+    int local_rank;
+    enum conf_stream which;
+    struct conf_plan plan;
+    struct console *console; /* NULL: not shown */
+    struct logfile file;
+    struct logfile *filtered; /* NULL: no filters */
+    bool spliced;
+    bool paused; /* not read, until the console has room */
+    int epoll;   /* where it is watched for */
+    char colour[320], prefix[300];
+    size_t colour_len, prefix_len;
+
+    struct buf part; /* of a line, not shown yet */
+    int64_t part_at_us;
+    int64_t turn; /* bytes of the long line that it is in */
+    enum shown shown;
+    int64_t behind;    /* SHOWN_LATER: where to read on in the file ... */
+    int64_t unseen;    /* ... how much of it is left ... */
+    int64_t rotations; /* ... unless the file was changed since */
+    struct buf left;   /* or what there is, without a file */
+    int64_t hidden;    /* bytes that were never shown */
+    struct buf match;  /* of a line, not yet filtered */
+};
+
+/* Whether it is read; not while it waits for a console. */
+void stream_watch(struct stream *s, bool on);
+
+/*
+ * Shows data[0..len), which was just read and, where the stream has a log file,
+ * just written there. What the console does not take now is kept: as a place in
+ * the file, or in `left`, and then the stream is not read for a while. The
+ * stream has a console.
+ */
+void stream_show(struct stream *s, const char *data, size_t len, int64_t now);
+
+bool stream_is_behind(const struct stream *s);
+
+/* Shows what was kept, as far as there is room; `chunk` is room for reading.
+ * False: it had no turn, since the console is full or another's. */
+bool stream_catch_up(struct stream *s, char *chunk, size_t size);
+
+/* Called each RELAY_QUIET_MS while something is unfinished: shows it. */
+void stream_show_quiet(struct stream *s, int64_t now);
+
+/* The end of it: the last line may have no newline. */
+void stream_finish_line(struct stream *s);
+
+#endif

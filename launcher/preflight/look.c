@@ -1,0 +1,211 @@
+#include "launcher/preflight/look.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "launcher/hw/gpus.h"
+#include "rendezvous/net/addr.h"
+
+/* -- interfaces ------------------------------------------------------------ */
+
+bool preflight_ifname_matches(const char *list, const char *iface)
+{
+    bool wanted = list[0] != '^';
+    list += !wanted;
+    bool whole = list[0] == '=';
+    list += whole;
+    while (*list != '\0') {
+        size_t len = strcspn(list, ",");
+        if (len > 0 && strncmp(list, iface, len) == 0 &&
+            (!whole || iface[len] == '\0'))
+            return wanted;
+        list += len + (list[len] == ',');
+    }
+    return !wanted;
+}
+
+static int64_t mtu_of(const char *iface)
+{
+    struct ifreq req = {.ifr_mtu = 0};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    (void)snprintf(req.ifr_name, sizeof(req.ifr_name), "%s", iface);
+    int64_t mtu = fd >= 0 && ioctl(fd, SIOCGIFMTU, &req) == 0 ? req.ifr_mtu : 0;
+    if (fd >= 0)
+        (void)close(fd); /* nothing was sent by it */
+    return mtu;
+}
+
+static bool is_up(const struct ifaddrs *i)
+{
+    return i->ifa_addr != NULL && (i->ifa_flags & (unsigned)IFF_UP) != 0 &&
+           (i->ifa_addr->sa_family == AF_INET ||
+            i->ifa_addr->sa_family == AF_INET6);
+}
+
+static void set_iface(struct preflight_place *p, const char *iface)
+{
+    (void)snprintf(p->iface, sizeof(p->iface), "%s", iface);
+    p->mtu = mtu_of(iface);
+}
+
+/* The interface that has the address. */
+static void find_iface(const struct ifaddrs *all, struct preflight_place *p)
+{
+    for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
+        char text[ADDR_TEXT_MAX];
+        if (!is_up(i))
+            continue;
+        addr_text(i->ifa_addr, text);
+        if (strcmp(text, p->addr) == 0) {
+            set_iface(p, i->ifa_name);
+            return;
+        }
+    }
+}
+
+static bool is_usable(const struct ifaddrs *i, const char *list, int family)
+{
+    if (!is_up(i) || i->ifa_addr->sa_family != family ||
+        !preflight_ifname_matches(list, i->ifa_name))
+        return false;
+    /* What "all but these" leaves is not meant to be loopback. */
+    return list[0] != '^' || (i->ifa_flags & (unsigned)IFF_LOOPBACK) == 0;
+}
+
+static bool find_nccl(const struct ifaddrs *all,
+                      const char *list,
+                      struct preflight_place *p)
+{
+    static const int families[] = {AF_INET, AF_INET6};
+    for (int f = 0; f < 2; f++)
+        for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next)
+            if (is_usable(i, list, families[f])) {
+                addr_text(i->ifa_addr, p->addr);
+                set_iface(p, i->ifa_name);
+                return true;
+            }
+    return false;
+}
+
+/* What there is, for who has set the variable to something else. */
+static void name_ifaces(const struct ifaddrs *all, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
+        size_t len = strlen(i->ifa_name);
+        if (!is_up(i) || i->ifa_addr->sa_family != AF_INET ||
+            used + len + 2 > size)
+            continue;
+        text[used] = ' ';
+        memcpy(text + used + (used > 0), i->ifa_name, len + 1);
+        used += len + (used > 0);
+    }
+}
+
+static void look_at_network(struct preflight_node *n)
+{
+    struct ifaddrs *all;
+    const char *list = getenv("NCCL_SOCKET_IFNAME");
+    if (getifaddrs(&all) != 0)
+        return;
+    find_iface(all, &n->place[PREFLIGHT_MASTER]);
+    if (list != NULL && list[0] != '\0') {
+        struct preflight_place *p = &n->place[PREFLIGHT_NCCL];
+        (void)snprintf(n->ifname, sizeof(n->ifname), "%s", list);
+        bool found = find_nccl(all, list, p);
+        char names[120];
+        name_ifaces(all, names, sizeof(names));
+        if (!found && n->problem[0] == '\0')
+            (void)snprintf(n->problem, sizeof(n->problem),
+                           "NCCL_SOCKET_IFNAME=%.60s: no interface of that "
+                           "name is up here (there are: %s)",
+                           list, names);
+        if (strcmp(p->addr, n->place[PREFLIGHT_MASTER].addr) == 0)
+            *p = (struct preflight_place){.mtu = 0}; /* it is the same way */
+    }
+    freeifaddrs(all);
+}
+
+/* -- versions -------------------------------------------------------------- */
+
+/* "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  ..." */
+static void look_at_driver(char *text, size_t size)
+{
+    char line[256] = "";
+    FILE *f = fopen("/proc/driver/nvidia/version", "re");
+    if (f == NULL)
+        return;
+    char *got = fgets(line, sizeof(line), f);
+    (void)fclose(f); /* read only */
+    for (char *save, *w = got != NULL ? strtok_r(line, " \t\n", &save) : NULL;
+         w != NULL; w = strtok_r(NULL, " \t\n", &save))
+        if (isdigit((unsigned char)w[0]) && strchr(w, '.') != NULL) {
+            (void)snprintf(text, size, "%s", w);
+            return;
+        }
+}
+
+/* The one that a program finds without a path of its own: PyTorch's wheels
+ * bring another. */
+static void look_at_nccl(char *text, size_t size)
+{
+    void *lib = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
+    int (*get)(int *) = NULL;
+    void *found = lib != NULL ? dlsym(lib, "ncclGetVersion") : NULL;
+    int v = 0;
+    memcpy(&get, &found, sizeof(get));
+    if (get != NULL && get(&v) == 0 && v >= 10000)
+        (void)snprintf(text, size, "%d.%d.%d", v / 10000, v % 10000 / 100,
+                       v % 100);
+    /* It stays loaded: its threads may be there. */
+}
+
+static void look_at_gpus(char *text, size_t size)
+{
+    static struct gpus gpus; /* large */
+    gpus_find(&gpus, &gpus_roots, getenv("CUDA_VISIBLE_DEVICES"));
+    if (gpus.n > 0)
+        (void)snprintf(text, size, "%d%s%.90s", gpus.n,
+                       gpus.gpu[0].name[0] != '\0' ? " x " : "",
+                       gpus.gpu[0].name);
+}
+
+/* -- limits ---------------------------------------------------------------- */
+
+static void look_at_limits(struct preflight_node *n)
+{
+    struct rlimit files = {.rlim_cur = 0};
+    struct statvfs shm;
+    (void)getrlimit(RLIMIT_NOFILE, &files); /* valid arguments */
+    n->files = files.rlim_cur == RLIM_INFINITY ? -1 : (int64_t)files.rlim_cur;
+    n->shm = statvfs("/dev/shm", &shm) != 0
+                 ? -1
+                 : (int64_t)(shm.f_bavail * shm.f_frsize);
+}
+
+void preflight_look(struct preflight_node *n)
+{
+    struct utsname u;
+    if (uname(&u) == 0) {
+        (void)snprintf(n->name, sizeof(n->name), "%.63s", u.nodename);
+        (void)snprintf(n->kernel, sizeof(n->kernel), "%.63s", u.release);
+    }
+    (void)snprintf(n->version, sizeof(n->version), "%s", DDPRUN_VERSION);
+    look_at_network(n);
+    look_at_driver(n->driver, sizeof(n->driver));
+    look_at_nccl(n->nccl, sizeof(n->nccl));
+    look_at_gpus(n->gpus, sizeof(n->gpus));
+    look_at_limits(n);
+}

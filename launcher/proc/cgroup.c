@@ -1,0 +1,225 @@
+#include "launcher/proc/cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <mntent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rendezvous/base/rng.h"
+
+#define NAME_PREFIX  "ddprun-"
+#define NAME_MAX_LEN 48
+#define REMOVE_TRIES 200 /* of 10 ms */
+
+static int parent_fd = -1; /* the one that we are in */
+static int own_fd = -1;
+static char own_name[NAME_MAX_LEN];
+
+/* -- where ----------------------------------------------------------------- */
+
+/* Where the tree is mounted; the first one counts. */
+static bool find_mount(char *path, size_t size)
+{
+    bool found = false;
+    struct mntent *m;
+    FILE *f = setmntent("/proc/self/mounts", "re");
+    while (f != NULL && !found && (m = getmntent(f)) != NULL)
+        if (strcmp(m->mnt_type, "cgroup2") == 0)
+            found = (size_t)snprintf(path, size, "%s", m->mnt_dir) < size;
+    if (f != NULL)
+        (void)endmntent(f); /* only read */
+    return found;
+}
+
+/* "0::/a/b" in /proc/self/cgroup (cgroups(7)). */
+static bool find_own(char *path, size_t size)
+{
+    char line[4096];
+    bool found = false;
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    while (f != NULL && !found && fgets(line, sizeof(line), f) != NULL)
+        if (strncmp(line, "0::/", 4) == 0) {
+            line[strcspn(line, "\n")] = '\0';
+            found = (size_t)snprintf(path, size, "%s", line + 3) < size;
+        }
+    if (f != NULL)
+        (void)fclose(f); /* only read */
+    return found;
+}
+
+static int open_parent(void)
+{
+    char mount[2048], own[4096], path[6200];
+    if (!find_mount(mount, sizeof(mount)) || !find_own(own, sizeof(own)))
+        return -1;
+    (void)snprintf(path, sizeof(path), "%s%s", mount, own); /* it fits */
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* -- ending ---------------------------------------------------------------- */
+
+static bool write_one(int dir_fd, const char *name)
+{
+    int fd = openat(dir_fd, name, O_WRONLY | O_CLOEXEC);
+    bool done = fd >= 0 && write(fd, "1", 1) == 1;
+    if (fd >= 0)
+        (void)close(fd); /* the write has told */
+    return done;
+}
+
+int cgroup_fd(void)
+{
+    return own_fd;
+}
+
+void cgroup_kill(void)
+{
+    if (own_fd >= 0)
+        (void)write_one(own_fd, "cgroup.kill"); /* it is empty or gone */
+}
+
+static void pause_ms(long ms)
+{
+    const struct timespec t = {.tv_nsec = ms * 1000 * 1000};
+    (void)nanosleep(&t, NULL);
+}
+
+/* A group that workers made below it (they may) keeps it from going; those are
+ * theirs, and stay. */
+void cgroup_remove(void)
+{
+    for (int i = 0; own_fd >= 0 && i < REMOVE_TRIES; i++) {
+        if (unlinkat(parent_fd, own_name, AT_REMOVEDIR) == 0 || errno != EBUSY)
+            break;
+        cgroup_kill();
+        pause_ms(i < 10 ? 1 : 10);
+    }
+    if (own_fd >= 0)
+        (void)close(own_fd); /* a folder */
+    own_fd = -1;
+}
+
+/* -- the janitor ----------------------------------------------------------- */
+
+static int by_number(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+/* Holds nothing of the launch's, above all no stream: whoever reads our output
+ * to its end must not wait for a janitor. */
+static void let_go(int pipe_fd)
+{
+    int kept[3] = {pipe_fd, own_fd, parent_fd};
+    unsigned from = 0;
+    qsort(kept, 3, sizeof(kept[0]), by_number);
+    for (int i = 0; i < 3; i++) {
+        if ((unsigned)kept[i] > from)
+            (void)syscall(SYS_close_range, from, (unsigned)kept[i] - 1, 0);
+        from = (unsigned)kept[i] + 1;
+    }
+    (void)syscall(SYS_close_range, from, ~0u, 0);
+}
+
+__attribute__((noreturn)) static void janitor_main(int pipe_fd)
+{
+    char nothing;
+    sigset_t all;
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_BLOCK, &all, NULL); /* ends with the launch only */
+    (void)setsid();
+    (void)prctl(PR_SET_NAME, "ddprun-janitor");
+    let_go(pipe_fd);
+    while (read(pipe_fd, &nothing, 1) < 0 && errno == EINTR)
+        ;
+    cgroup_kill();
+    cgroup_remove();
+    _exit(0);
+}
+
+/* By a fork between, so that it is nobody's child: not the guard's to reap or
+ * to sweep. The pipe's other end stays with guard and agent until they die. */
+static bool start_janitor(void)
+{
+    int ends[2];
+    int status = 1;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    pid_t between = fork();
+    if (between == 0) {
+        (void)close(ends[1]);
+        pid_t janitor = fork();
+        if (janitor == 0)
+            janitor_main(ends[0]);
+        _exit(janitor > 0 ? 0 : 1);
+    }
+    (void)close(ends[0]);
+    if (between > 0 && waitpid(between, &status, 0) == between && status == 0)
+        return true;
+    (void)close(ends[1]);
+    return false;
+}
+
+/* -- what others left ------------------------------------------------------ */
+
+/* "ddprun-PID-..." of a launch that is no more. */
+static bool is_left_behind(const char *name)
+{
+    char *end;
+    if (strncmp(name, NAME_PREFIX, sizeof(NAME_PREFIX) - 1) != 0)
+        return false;
+    long pid = strtol(name + sizeof(NAME_PREFIX) - 1, &end, 10);
+    return *end == '-' && pid > 1 && pid <= INT_MAX &&
+           kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
+/* Whoever kills all processes of a launch kills its janitor, too. Only an empty
+ * group can be removed: nothing that lives is touched. Should it be one that
+ * another pid namespace is about to use, that launch does without. */
+static void remove_left_behind(void)
+{
+    int fd = openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *e;
+    if (dir == NULL && fd >= 0)
+        (void)close(fd); /* a folder */
+    while (dir != NULL && (e = readdir(dir)) != NULL)
+        if (is_left_behind(e->d_name))
+            (void)unlinkat(parent_fd, e->d_name, AT_REMOVEDIR); /* or not */
+    if (dir != NULL)
+        (void)closedir(dir); /* only read */
+}
+
+bool cgroup_make(void)
+{
+    char id[RNG_ID_LEN + 1];
+    parent_fd = open_parent();
+    if (parent_fd < 0)
+        return false;
+    rng_id(id);
+    remove_left_behind();
+    (void)snprintf(own_name, sizeof(own_name), NAME_PREFIX "%d-%.8s",
+                   (int)getpid(), id);
+    if (mkdirat(parent_fd, own_name, 0755) != 0)
+        return false;
+    own_fd = openat(parent_fd, own_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (own_fd >= 0 && faccessat(own_fd, "cgroup.kill", W_OK, 0) == 0 &&
+        start_janitor())
+        return true;
+    (void)unlinkat(parent_fd, own_name, AT_REMOVEDIR);
+    if (own_fd >= 0)
+        (void)close(own_fd); /* a folder */
+    own_fd = -1;
+    return false;
+}

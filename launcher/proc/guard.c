@@ -1,0 +1,390 @@
+#include "launcher/proc/guard.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "launcher/proc/cgroup.h"
+#include "launcher/proc/signals.h"
+#include "launcher/proc/tree.h"
+#include "rendezvous/base/err.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+#include "rendezvous/net/tls.h"
+
+#define SWEEP_US (5 * MONO_S)
+#define LATE_US  (20 * MONO_MS)  /* what an agent that is not frozen may take */
+#define FENCE_US (200 * MONO_MS) /* a guard may be frozen, too */
+#define REST_MAX (1024 * 1024)   /* what is read from a link that is given up */
+
+/* What the guard passes on besides what it is told; SIGCHLD tells it of the
+ * agent's end. */
+#define ALWAYS                                                                 \
+    (SIGNALS_BIT(SIGUSR1) | SIGNALS_BIT(SIGUSR2) | SIGNALS_BIT(SIGTSTP))
+
+struct guard {
+    pid_t agent;
+    int agent_fd;
+    int signal_fd;
+    int timer_fd;           /* -1: there is none */
+    int link_fd;            /* the duplicate, -1: none */
+    struct guard_word link; /* that it came with */
+    int64_t fenced_us;      /* the lease over which workers were killed */
+};
+
+/* A page that guard and agent share. The agent writes, the guard reads, but
+ * for `fencing`: the other way round. */
+struct shared {
+    atomic_bool fencing;
+    _Atomic int64_t lease_until_us;    /* until when the workers may run */
+    char folder[GUARD_FOLDER_MAX + 1]; /* read once the agent is dead */
+};
+static struct shared *shared;
+
+/* Signals that were ignored when we started stay so (nohup); but with SIGCHLD
+ * ignored, the kernel would not tell us of the agent's end. */
+static void block_signals(uint64_t signals, sigset_t *set)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGCHLD, SIG_DFL);
+    (void)sigemptyset(set);
+    (void)sigaddset(set, SIGCHLD);
+    for (int signo = 1; signo <= 64; signo++) {
+        struct sigaction sa;
+        if ((signals & SIGNALS_BIT(signo)) != 0 &&
+            sigaction(signo, NULL, &sa) == 0 && sa.sa_handler != SIG_IGN)
+            (void)sigaddset(set, signo);
+    }
+    (void)sigprocmask(SIG_BLOCK, set, NULL);
+}
+
+static void release(int *fd, const struct guard_word *link)
+{
+    if (*fd < 0)
+        return;
+    /* Where it does not fit the server waits until our lease is over. */
+    (void)send(*fd, link->farewell, link->farewell_len,
+               MSG_DONTWAIT | MSG_NOSIGNAL);
+    /* A FIN even where unread bytes would make close send a reset. */
+    (void)shutdown(*fd, SHUT_WR);
+    char rest[4096];
+    for (size_t n = 0; n < REST_MAX; n += sizeof(rest)) /* a peer may flood */
+        if (recv(*fd, rest, sizeof(rest), MSG_DONTWAIT) <= 0)
+            break;
+    (void)close(*fd);
+    *fd = -1;
+}
+
+static void hold(struct guard *g, int fd, const struct guard_word *word)
+{
+    if (g->link_fd >= 0)
+        (void)close(g->link_fd); /* the agent gave that one up itself */
+    g->link_fd = fd;
+    g->link = *word;
+    if (g->link.farewell_len > sizeof(g->link.farewell))
+        g->link.farewell_len = 0;
+}
+
+static int fd_in(struct msghdr *m)
+{
+    int fd = -1;
+    struct cmsghdr *c = CMSG_FIRSTHDR(m);
+    if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+        memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+    return fd;
+}
+
+enum heard {
+    HEARD_WORD,
+    HEARD_NOTHING,
+    HEARD_END /* its end is closed; SIGCHLD tells the rest */
+};
+
+static enum heard hear_agent(struct guard *g)
+{
+    struct guard_word word;
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec iov = {.iov_base = &word, .iov_len = sizeof(word)};
+    struct msghdr m = {
+        .msg_iov = &iov,
+        .msg_iovlen = 1,
+        .msg_control = &control,
+        .msg_controllen = sizeof(control),
+    };
+    ssize_t n = recvmsg(g->agent_fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n != (ssize_t)sizeof(word))
+        return n < 0 && errno == EAGAIN ? HEARD_NOTHING : HEARD_END;
+    int fd = fd_in(&m);
+    if (word.kind == GUARD_LINK && fd >= 0)
+        hold(g, fd, &word);
+    return HEARD_WORD;
+}
+
+static void tell_agent(const struct guard *g, uint32_t kind, int signo)
+{
+    struct guard_word word = {.kind = kind, .signo = signo};
+    /* A full socket means a dozen signals that were not taken up yet. */
+    (void)send(g->agent_fd, &word, sizeof(word), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* The agent's status once it is dead, else -1; other orphans are reaped. */
+static int reap(const struct guard *g)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        if (pid == g->agent)
+            return status;
+    return -1;
+}
+
+/*
+ * Ctrl-Z. The workers stop, and then this process does what it would have done
+ * at once: stops until somebody continues it, but not where nobody could (the
+ * kernel ignores SIGTSTP in an orphaned process group).
+ */
+static void pause_launch(const struct guard *g)
+{
+    sigset_t stop;
+    (void)sigemptyset(&stop);
+    (void)sigaddset(&stop, SIGTSTP);
+    tell_agent(g, GUARD_PAUSE, 0);
+    (void)raise(SIGTSTP); /* which is blocked as yet */
+    (void)sigprocmask(SIG_UNBLOCK, &stop, NULL);
+    (void)sigprocmask(SIG_BLOCK, &stop, NULL);
+    tell_agent(g, GUARD_RESUME, 0);
+}
+
+static int hear_signals(const struct guard *g)
+{
+    struct signalfd_siginfo info;
+    if (read(g->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+        return -1;
+    if (info.ssi_signo == SIGCHLD)
+        return reap(g);
+    if (info.ssi_signo == SIGTSTP)
+        pause_launch(g);
+    else
+        tell_agent(g, GUARD_SIGNAL, (int)info.ssi_signo);
+    return -1;
+}
+
+/* -- the lease over the agent ---------------------------------------------- */
+
+/* When to kill the workers of a lease in the agent's stead; MONO_NEVER: there
+ * are none. */
+static int64_t fence_at_us(const struct guard *g, int64_t until_us)
+{
+    return until_us == g->fenced_us ? MONO_NEVER
+                                    : mono_after(until_us, LATE_US);
+}
+
+static int fence_in_ms(const struct guard *g)
+{
+    int64_t at_us = fence_at_us(g, atomic_load(&shared->lease_until_us));
+    return at_us == MONO_NEVER ? -1 : (int)mono_ms_until(mono_now_us(), at_us);
+}
+
+/* poll's own time-out stands still while the machine sleeps, and the workers
+ * are to be dead as soon as it wakes. */
+static void arm_timer(const struct guard *g)
+{
+    int64_t at_us = fence_at_us(g, atomic_load(&shared->lease_until_us));
+    struct itimerspec at = {.it_value.tv_sec = 0};
+    if (g->timer_fd < 0)
+        return;
+    if (at_us != MONO_NEVER) {
+        at.it_value.tv_sec = (time_t)(at_us / MONO_S);
+        at.it_value.tv_nsec = (long)(at_us % MONO_S) * 1000 + 1;
+    }
+    (void)timerfd_settime(g->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+static void kill_workers(const struct guard *g)
+{
+    int killed = tree_kill_sessions(g->agent, mono_now_us() + SWEEP_US);
+    if (killed > 0)
+        log_warnx("the agent (pid %d) is frozen and its lease is over; %d "
+                  "process%s of its workers killed, since another round may "
+                  "start without this node",
+                  (int)g->agent, killed, killed == 1 ? "" : "es");
+}
+
+/*
+ * Where both were frozen the agent may be awake again, and about to start the
+ * workers of another round, which are not to be hit: it takes the lease back
+ * and looks then whether we fence; we say so and look then at the lease. One of
+ * us sees the other.
+ */
+static void fence(struct guard *g)
+{
+    int64_t until_us = atomic_load(&shared->lease_until_us);
+    if (mono_now_us() < fence_at_us(g, until_us))
+        return;
+    atomic_store(&shared->fencing, true);
+    if (atomic_load(&shared->lease_until_us) == until_us) {
+        g->fenced_us = until_us;
+        kill_workers(g);
+    }
+    atomic_store(&shared->fencing, false);
+}
+
+static int watch(struct guard *g)
+{
+    struct pollfd fds[3] = {{.fd = g->signal_fd, .events = POLLIN},
+                            {.fd = g->agent_fd, .events = POLLIN},
+                            {.fd = g->timer_fd, .events = POLLIN}};
+    for (;;) {
+        arm_timer(g);
+        if (poll(fds, 3, fence_in_ms(g)) < 0 && errno != EINTR)
+            fatal(ddp_code_exit(DDP_E_BUG), "the guard cannot wait");
+        fence(g);
+        if (fds[1].revents != 0 && hear_agent(g) == HEARD_END)
+            fds[1].fd = -1; /* not to be woken by it while the agent goes */
+        int status = fds[0].revents != 0 ? hear_signals(g) : -1;
+        if (status >= 0)
+            return status;
+    }
+}
+
+/* What a process does to itself; ddp_assert aborts. */
+static bool is_fault(int signo)
+{
+    return signo == SIGABRT || signo == SIGSEGV || signo == SIGBUS ||
+           signo == SIGILL || signo == SIGFPE;
+}
+
+__attribute__((noreturn)) static void guard_main(struct guard *g)
+{
+    /* In the background of a terminal (stty tostop) our lines would stop us,
+     * and nobody would end what is left. */
+    (void)signal(SIGTTOU, SIG_IGN);
+    int status = watch(g);
+    while (hear_agent(g) == HEARD_WORD)
+        ; /* a connection that was on its way here is held as well */
+    cgroup_kill();
+    int left = tree_kill(NULL, 0, mono_now_us() + SWEEP_US);
+    if (left > 0)
+        log_warnx("%d processes of this launch could not be killed", left);
+    cgroup_remove();
+    if (shared->folder[0] != '\0')
+        (void)rmdir(shared->folder); /* gone already, as a rule */
+    release(&g->link_fd, &g->link);
+    if (WIFEXITED(status))
+        _exit(WEXITSTATUS(status));
+    if (is_fault(WTERMSIG(status))) {
+        log_warnx("the agent (pid %d) ended by signal %d (%s), which is a "
+                  "bug of ddprun: please report it; everything that it had "
+                  "started was ended",
+                  (int)g->agent, WTERMSIG(status),
+                  signals_name(WTERMSIG(status)));
+        _exit(ddp_code_exit(DDP_E_BUG));
+    }
+    log_warnx("the agent (pid %d) was killed by signal %d; everything that it "
+              "had started was ended",
+              (int)g->agent, WTERMSIG(status));
+    _exit(128 + SIGKILL);
+}
+
+int guard_split(uint64_t signals)
+{
+    int pair[2];
+    sigset_t taken;
+    struct guard g = {.link_fd = -1, .fenced_us = MONO_NEVER};
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent");
+    atomic_init(&shared->lease_until_us, MONO_NEVER);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent");
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    block_signals(signals | ALWAYS, &taken);
+    g.signal_fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (g.signal_fd < 0)
+        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot take signals");
+    g.agent = fork();
+    if (g.agent < 0)
+        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent");
+    g.agent_fd = pair[0];
+    if (g.agent > 0) {
+        (void)close(pair[1]);
+        tls_forget(); /* the agent tells it the farewell, no more */
+        g.timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
+        guard_main(&g);
+    }
+    (void)close(pair[0]);
+    (void)close(g.signal_fd);
+    (void)setsid(); /* not in the terminal's foreground group: one Ctrl-C is
+                       one, and it comes from the guard */
+    (void)sigemptyset(&taken);
+    (void)sigaddset(&taken, SIGCHLD); /* the others stay blocked */
+    (void)sigprocmask(SIG_UNBLOCK, &taken, NULL);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* not inherited by fork */
+    return pair[1];
+}
+
+void guard_hold(int guard_fd, int link_fd, const uint8_t *farewell, size_t len)
+{
+    struct guard_word word = {.kind = GUARD_LINK};
+    ddp_assert(len <= sizeof(word.farewell));
+    word.farewell_len = (uint32_t)len;
+    for (size_t i = 0; i < len; i++)
+        word.farewell[i] = farewell[i];
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control = {.room = {0}};
+    struct iovec iov = {.iov_base = &word, .iov_len = sizeof(word)};
+    struct msghdr m = {
+        .msg_iov = &iov,
+        .msg_iovlen = 1,
+        .msg_control = &control,
+        .msg_controllen = sizeof(control),
+    };
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &link_fd, sizeof(link_fd));
+    (void)sendmsg(guard_fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void guard_lease(int guard_fd, int64_t until_us)
+{
+    int64_t before_us = atomic_exchange(&shared->lease_until_us, until_us);
+    struct guard_word word = {.kind = GUARD_LEASE};
+    /* A full socket means that the guard is about to look anyway. */
+    if (until_us < before_us)
+        (void)send(guard_fd, &word, sizeof(word), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void guard_wait(void)
+{
+    struct timespec pause = {.tv_nsec = 100 * 1000};
+    int64_t until_us = mono_now_us() + FENCE_US;
+    while (atomic_load(&shared->fencing) && mono_now_us() < until_us)
+        (void)nanosleep(&pause, NULL);
+}
+
+void guard_folder(const char *path)
+{
+    size_t len = strlen(path);
+    if (len <= GUARD_FOLDER_MAX)
+        memcpy(shared->folder, path, len + 1);
+}

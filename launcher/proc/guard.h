@@ -1,0 +1,81 @@
+/*
+ * launcher/proc/guard: the process whose pid the user knows. It does next to
+ * nothing, so that next to nothing can kill it: it passes the user's signals
+ * on, and when the agent is gone it ends whatever the agent left behind.
+ *
+ *     ddprun (guard) -- agent -- workers
+ *                            \-- server, store
+ *
+ * Guard and agent are child subreapers and hold the two ends of a socketpair:
+ * whoever sees the other's end closed ends everything. The guard also holds a
+ * duplicate of the agent's connection to the rendezvous and lets go of it
+ * last: an orderly FIN at the server means "everything here is dead".
+ *
+ * A frozen agent (SIGSTOP, a stuck disk) cannot kill its workers when its lease
+ * is over; the guard knows the lease from a page that they share, and kills
+ * them in its stead. The agent, when it wakes, takes part again.
+ *
+ * Ctrl-Z (SIGTSTP) stops the guard, as the shell expects, and the workers; the
+ * agent goes on with its beats. SIGCONT continues both.
+ */
+#ifndef LAUNCHER_PROC_GUARD_H
+#define LAUNCHER_PROC_GUARD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GUARD_FAREWELL_MAX 32
+#define GUARD_FOLDER_MAX   4000
+
+/* What travels over the socketpair, one datagram each. */
+enum guard_word_kind {
+    GUARD_SIGNAL, /* guard to agent: the user sent `signo` */
+    GUARD_PAUSE,  /* guard to agent: stop the workers ... */
+    GUARD_RESUME, /* ... and continue them */
+    GUARD_LINK,   /* agent to guard: hold the descriptor that comes along */
+    GUARD_LEASE,  /* agent to guard: look at the lease, it ends earlier now */
+};
+
+struct guard_word {
+    uint32_t kind;
+    int32_t signo;
+    uint32_t farewell_len; /* of GUARD_LINK; 0: a FIN is enough */
+    uint8_t farewell[GUARD_FAREWELL_MAX];
+};
+
+/*
+ * Forks: returns the agent's end of the socketpair in the agent; in the guard
+ * it never returns but ends with the agent's status (137 where the agent was
+ * killed, DDP_E_BUG's where it was by a fault of its own). Called once, before
+ * any thread or loop exists.
+ *
+ * `signals` (launcher/proc/signals.h), SIGUSR1, SIGUSR2 and SIGTSTP are passed
+ * on; any other has its usual effect, and if that is the guard's death
+ * everything ends at once.
+ *
+ * In both SIGPIPE is ignored, in the guard SIGTTOU as well. In the agent, and
+ * so in its helpers, the signals that the guard passes on stay blocked: they
+ * come over the socketpair only, also where somebody signals every process of
+ * that name.
+ */
+int guard_split(uint64_t signals);
+
+/* In the agent: gives the guard a duplicate of a connection, and what to say
+ * on it before its FIN: `len` bytes, at most GUARD_FAREWELL_MAX. */
+void guard_hold(int guard_fd, int link_fd, const uint8_t *farewell, size_t len);
+
+/* In the agent: until when the workers may run (mono; MONO_NEVER: there are
+ * none). Costs nothing where it is later than it was. */
+void guard_lease(int guard_fd, int64_t until_us);
+
+/* In the agent, before it starts workers: waits while the guard kills those of
+ * a lease that is over, which it may find out late; not for long, and mostly
+ * not at all. Only after guard_lease has told of another lease, or of none. */
+void guard_wait(void);
+
+/* In the agent: a folder that the guard removes at the end, if it is still
+ * there and empty. One path, the last one counts; a longer one than
+ * GUARD_FOLDER_MAX is not remembered. */
+void guard_folder(const char *path);
+
+#endif

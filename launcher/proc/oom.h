@@ -1,0 +1,31 @@
+/*
+ * launcher/proc/oom: whether the kernel killed something since memory ran out.
+ * It tells nobody, but it counts: for this process's cgroup where that has a
+ * memory controller, else for the machine.
+ */
+#ifndef LAUNCHER_PROC_OOM_H
+#define LAUNCHER_PROC_OOM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct oom {
+    char path[600]; /* of the file that counts, "" none */
+    int64_t count;  /* when last looked */
+};
+
+void oom_init(struct oom *o);
+
+/* Whether there was one since the last call, or since oom_init. */
+bool oom_happened(struct oom *o);
+
+/*
+ * The file that counts for the process whose /proc/PID/cgroup reads `cgroups`,
+ * below `root` ("/sys/fs/cgroup"): the nearest that exists. False: none does.
+ */
+bool oom_find(const char *cgroups, const char *root, char *path, int size);
+
+/* The number behind the word oom_kill at the beginning of a line, -1: none. */
+int64_t oom_read(const char *text);
+
+#endif

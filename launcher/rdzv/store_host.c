@@ -1,0 +1,300 @@
+#include "launcher/rdzv/store_host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rendezvous/base/log.h"
+#include "rendezvous/net/addr.h"
+#include "rendezvous/net/allow.h"
+#include "rendezvous/net/fd_pass.h"
+#include "rendezvous/net/helper.h"
+#include "rendezvous/store/process.h"
+
+#define EARLY_MAX 256  /* connections between two rounds */
+#define AGAIN_MS  1000 /* before what did not start, or fell twice, starts */
+
+/* -- who may --------------------------------------------------------------- */
+
+/* One word of the list. */
+static int
+allow_word(struct conf *c, struct allow *a, char *word, struct ddp_err *err)
+{
+    if (strcmp(word, "nodes") != 0)
+        return allow_add_net(a, word, err);
+    c->store_for_nodes = true;
+    if (c->nnodes_max <= STORE_HOST_NODES_MAX)
+        return 0;
+    return ddp_err_set(err, DDP_E_USAGE,
+                       "nodes is for up to %d of them: name networks instead",
+                       STORE_HOST_NODES_MAX);
+}
+
+int store_host_allow(struct conf *c, struct ddp_err *err)
+{
+    char text[sizeof(c->store_allow)];
+    char *rest = text;
+    char *word;
+    struct allow *a = allow_new();
+    if (a == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory");
+    msg_set(text, c->store_allow);
+    while ((word = strsep(&rest, ",")) != NULL) {
+        if (allow_word(c, a, word, err) != 0) {
+            allow_free(a);
+            return ddp_err_wrap(err, "--worker_store_allow");
+        }
+    }
+    c->store_nets = a;
+    return 0;
+}
+
+void store_host_members(struct store_host *h, const struct msg_members *m)
+{
+    char word[ADDR_TEXT_MAX];
+    if (!h->conf->store_for_nodes)
+        return;
+    if (m->round != h->members_round || h->members == NULL) {
+        allow_free(h->members);
+        h->members = allow_copy_nets(h->conf->store_nets);
+        h->members_round = m->round;
+    }
+    for (const char *p = m->addrs; *p != '\0'; p += strspn(p, " ")) {
+        size_t len = strcspn(p, " ");
+        if (len < sizeof(word) && h->members != NULL) {
+            memcpy(word, p, len);
+            word[len] = '\0';
+            (void)allow_add_addr(h->members, word, NULL); /* else it may not */
+        }
+        p += len;
+    }
+}
+
+/* Nobody but this node, if the server told of no members. A store that takes
+ * another's place in its round has that one's list. */
+static void find_allowed(struct store_host *h, int64_t round)
+{
+    bool told = h->members != NULL && h->members_round == round;
+    if (h->conf->store_nets == NULL ||
+        (!told && h->allow != NULL && h->allow_round == round))
+        return;
+    allow_free(h->allow);
+    h->allow_round = round;
+    if (told) {
+        h->allow = h->members;
+        h->members = NULL;
+    } else {
+        h->allow = allow_copy_nets(h->conf->store_nets);
+    }
+    if (h->allow == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for addresses");
+}
+
+/* -- the process ----------------------------------------------------------- */
+
+static void run_store(const struct helper_fds *fds, const void *arg)
+{
+    const struct store_host *h = arg;
+    store_doors_main(fds, h->allow);
+}
+
+static void wait_a_while(struct store_host *h);
+
+static void start(struct store_host *h)
+{
+    struct helper_fds fds = {.listener = h->fd,
+                             .chan = h->take >= 0 ? h->take : h->own_take};
+    struct ddp_err err;
+    if (helper_start(&h->pid, &fds, run_store, h, &err) == 0)
+        return;
+    log_warnx("the workers' store does not start: %s; trying again", err.text);
+    h->early = true;
+    wait_a_while(h);
+}
+
+/* The process starts with the first connection: who needs no store pays for
+ * none. */
+static void on_wanted(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    struct store_host *h = poll->data;
+    (void)uv_poll_stop(&h->poll);
+    if (h->take >= 0)
+        (void)uv_poll_stop(&h->take_poll);
+    start(h);
+}
+
+/* At once where it is wanted already. */
+static void start_when_wanted(struct store_host *h)
+{
+    if (h->early) {
+        start(h);
+        return;
+    }
+    (void)uv_poll_start(&h->poll, UV_READABLE, on_wanted);
+    if (h->take >= 0)
+        (void)uv_poll_start(&h->take_poll, UV_READABLE, on_wanted);
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    start_when_wanted(timer->data);
+}
+
+static void wait_a_while(struct store_host *h)
+{
+    (void)uv_timer_start(&h->again, on_again, AGAIN_MS, 0);
+}
+
+void store_host_end(struct store_host *h)
+{
+    if (h->fd < 0 || !h->open)
+        return;
+    h->open = false;
+    helper_kill(&h->pid);
+    (void)uv_timer_stop(&h->again);
+    (void)uv_poll_stop(&h->poll);
+    if (h->take >= 0)
+        (void)uv_poll_stop(&h->take_poll);
+}
+
+/* -- who came between two rounds ------------------------------------------- */
+
+/* A worker of the old round is dead, and with it its connection; who is there
+ * is of the next one. */
+static bool is_hung_up(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+    return poll(&p, 1, 0) != 0;
+}
+
+struct early {
+    int fd;
+    size_t len; /* what was read from it already */
+    uint8_t data[HANDOVER_BYTES_MAX];
+};
+
+/* Into the channel, which is one of our own where there is no other. */
+static bool keep(struct store_host *h, const struct early *e)
+{
+    struct ddp_err err;
+    if (h->give < 0 && handover_pair(&h->give, &h->own_take, &err) != 0)
+        return false;
+    return handover_give(h->give, e->fd, e->data, e->len) == 0;
+}
+
+static bool take_early(const struct store_host *h, struct early *e)
+{
+    e->len = 0;
+    e->fd = accept4(h->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (e->fd >= 0)
+        return true;
+    return h->take >= 0 && handover_take(h->take, &e->fd, e->data, &e->len) > 0;
+}
+
+/* Keeps those that live, in order; false where there was none. */
+static bool sort_early(struct store_host *h)
+{
+    static struct early early[EARLY_MAX]; /* large */
+    struct early more;
+    int n = 0, kept = 0;
+    while (n < EARLY_MAX && take_early(h, &early[n]))
+        n += early[n].fd >= 0;
+    while (n == EARLY_MAX && take_early(h, &more))
+        if (more.fd >= 0)
+            (void)close(more.fd); /* it finds out, and tries again */
+    for (int i = 0; i < n; i++) {
+        kept += !is_hung_up(early[i].fd) && keep(h, &early[i]);
+        (void)close(early[i].fd); /* a copy is kept */
+    }
+    return kept > 0;
+}
+
+static void renew(struct store_host *h, int64_t round)
+{
+    store_host_end(h);
+    find_allowed(h, round);
+    h->open = true;
+    h->early = h->used && sort_early(h);
+    h->used = true;
+}
+
+void store_host_renew(struct store_host *h, int64_t round)
+{
+    if (h->fd < 0)
+        return;
+    renew(h, round);
+    start_when_wanted(h);
+}
+
+void store_host_fell(struct store_host *h, int64_t round)
+{
+    bool again = h->fallen == round;
+    h->fallen = round;
+    renew(h, round);
+    if (again)
+        wait_a_while(h);
+    else
+        start_when_wanted(h);
+}
+
+void store_host_kill(struct store_host *h)
+{
+    helper_kill(&h->pid);
+}
+
+/* -- listening ------------------------------------------------------------- */
+
+/* The port that is wanted, or any: what counts is what the workers are told. */
+static int listen_for(const struct conf *c, int *fd, struct ddp_err *err)
+{
+    int port = conf_shares_port(c) ? 0 : c->store_port;
+    if (addr_listen_any(port, fd, err) == 0)
+        return 0;
+    if (port == 0 || err->sys_errno != EADDRINUSE)
+        return ddp_err_wrap(err, "the workers' store");
+    log_warnx("port %d is taken on this node: should it get group rank 0, "
+              "MASTER_PORT is another one",
+              port);
+    return addr_listen_any(0, fd, err);
+}
+
+static void
+watch(struct store_host *h, uv_loop_t *loop, uv_poll_t *poll, int fd)
+{
+    (void)uv_poll_init(loop, poll, fd); /* a socket: cannot fail */
+    poll->data = h;
+}
+
+int store_host_open(struct store_host *h,
+                    uv_loop_t *loop,
+                    const struct conf *conf,
+                    struct ddp_err *err)
+{
+    int fd;
+    *h = (struct store_host){
+        .conf = conf, .fd = -1, .give = -1, .take = -1, .own_take = -1};
+    if (!conf->worker_store && conf->store_port != 0)
+        return conf->store_port; /* for a worker to bind itself */
+    if (listen_for(conf, &fd, err) != 0)
+        return -1;
+    int port = addr_fd_port(fd);
+    if (!conf->worker_store) {
+        (void)close(fd); /* as above */
+        return port;
+    }
+    h->fd = fd;
+    (void)uv_timer_init(loop, &h->again); /* cannot fail */
+    h->again.data = h;
+    watch(h, loop, &h->poll, fd);
+    if (!conf_shares_port(conf))
+        return port;
+    if (handover_pair(&h->give, &h->take, err) != 0)
+        return -1;
+    watch(h, loop, &h->take_poll, h->take);
+    return port;
+}

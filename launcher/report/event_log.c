@@ -1,0 +1,290 @@
+#include "launcher/report/event_log.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "launcher/proc/signals.h"
+#include "rendezvous/base/buf.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+
+static const char *const names[] = {
+#define JOURNAL(name, meaning) #name,
+#include "launcher/report/event_log.def"
+#undef JOURNAL
+};
+
+void journal_init(struct journal *j,
+                  const struct conf *conf,
+                  struct output *output,
+                  const char *node,
+                  int64_t now_us)
+{
+    *j = (struct journal){
+        .conf = conf, .output = output, .start_us = now_us, .since_us = now_us};
+    msg_set(j->node, node);
+    j->pids = calloc((size_t)conf->nproc, sizeof(*j->pids));
+    if (j->pids == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %d workers",
+               conf->nproc);
+}
+
+/* -- lines ----------------------------------------------------------------- */
+
+#define WHEN_MAX 48 /* with NUL */
+
+static void utc_now(char text[WHEN_MAX])
+{
+    struct timespec now;
+    struct tm tm;
+    char day[24] = "";
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    if (gmtime_r(&now.tv_sec, &tm) != NULL)
+        (void)strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm);
+    (void)snprintf(text, WHEN_MAX, "%s.%06ldZ", day, now.tv_nsec / 1000);
+}
+
+/* A line that is being written. */
+struct event {
+    struct json json;
+    struct buf line;
+    bool wanted; /* else nobody does */
+};
+
+/* Short of what launcher/output/relay takes in one piece. */
+#define LINE_MAX_BYTES 4000
+
+static void begin(const struct journal *j,
+                  struct event *e,
+                  enum journal_kind kind,
+                  int64_t now_us)
+{
+    char when[WHEN_MAX];
+    e->wanted = j->conf->output.events[0] != '\0';
+    buf_init(&e->line, LINE_MAX_BYTES);
+    json_init(&e->json, &e->line);
+    if (!e->wanted)
+        return;
+    utc_now(when);
+    json_open(&e->json, NULL, '{');
+    json_text(&e->json, "time", when);
+    json_micros(&e->json, "up_s", now_us - j->start_us);
+    json_text(&e->json, "event", names[kind]);
+    json_text(&e->json, "run", j->conf->run_id);
+    json_text(&e->json, "node", j->node);
+    if (j->round > 0)
+        json_int(&e->json, "round", j->round);
+}
+
+/* Lost where it does not fit, or there is no memory for it. */
+static void end(const struct journal *j, struct event *e)
+{
+    if (e->wanted) {
+        json_close(&e->json, '}');
+        (void)buf_put(&e->line, "", 1);
+        if (!e->json.full && buf_len(&e->line) <= LINE_MAX_BYTES)
+            output_event(j->output, (const char *)buf_head(&e->line));
+    }
+    buf_free(&e->line);
+}
+
+static void add_int(struct event *e, const char *key, int64_t number)
+{
+    if (e->wanted)
+        json_int(&e->json, key, number);
+}
+
+static void add_text(struct event *e, const char *key, const char *text)
+{
+    if (e->wanted)
+        json_text(&e->json, key, text);
+}
+
+static void add_worker(const struct journal *j,
+                       struct event *e,
+                       int local_rank,
+                       int64_t pid)
+{
+    add_int(e, "rank", j->base_rank + local_rank);
+    add_int(e, "local_rank", local_rank);
+    add_int(e, "pid", pid);
+}
+
+void journal_add_end(struct json *json, int code, int signal)
+{
+    if (signal == 0) {
+        json_int(json, "exit_code", code);
+        return;
+    }
+    json_int(json, "signal", signal);
+    json_text(json, "signal_name", signals_name(signal));
+}
+
+static void add_end(struct event *e, int code, int signal)
+{
+    if (e->wanted)
+        journal_add_end(&e->json, code, signal);
+}
+
+/* -- sums ------------------------------------------------------------------ */
+
+static void count_time(struct journal *j, int64_t now_us)
+{
+    int64_t us = now_us - j->since_us;
+    if (j->running)
+        j->running_us += us;
+    else if (j->rounds == 0)
+        j->waiting_us += us;
+    else
+        j->restarting_us += us;
+    j->since_us = now_us;
+}
+
+static void set_running(struct journal *j, bool running, int64_t now_us)
+{
+    count_time(j, now_us);
+    j->running = running;
+}
+
+/* -- events ---------------------------------------------------------------- */
+
+static int kind_of(enum note_kind kind)
+{
+    switch (kind) {
+    case NOTE_connecting:
+        return JOURNAL_connecting;
+    case NOTE_wait:
+        return JOURNAL_waiting;
+    case NOTE_set_aside:
+        return JOURNAL_set_aside;
+    case NOTE_worker_failed:
+        return JOURNAL_failed;
+    case NOTE_stopping:
+        return JOURNAL_stopped;
+    case NOTE_killing:
+        return JOURNAL_killing;
+    case NOTE_fenced:
+        return JOURNAL_fenced;
+    case NOTE_finished:
+        return JOURNAL_done;
+    case NOTE_link_lost:
+        return JOURNAL_disconnected;
+    case NOTE_link_back:
+        return JOURNAL_reconnected;
+    case NOTE_unreachable:
+        return JOURNAL_unreachable;
+    case NOTE_leaving:
+        return JOURNAL_leaving;
+    default: /* the server's, or told in another way */
+        return -1;
+    }
+}
+
+void journal_note(struct journal *j, const struct note *n, int64_t now_us)
+{
+    int kind = kind_of(n->kind);
+    if (kind == JOURNAL_failed || kind == JOURNAL_stopped ||
+        kind == JOURNAL_fenced || kind == JOURNAL_leaving)
+        set_running(j, false, now_us);
+    if (kind < 0)
+        return;
+    struct event e;
+    begin(j, &e, (enum journal_kind)kind, now_us);
+    if (n->text[0] != '\0')
+        add_text(&e, "text", n->text);
+    if (kind == JOURNAL_failed && j->last.pid > 0) {
+        add_worker(j, &e, j->last.local_rank, j->last.pid);
+        add_end(&e, j->last.code, j->last.signal);
+    }
+    end(j, &e);
+}
+
+void journal_joined(struct journal *j, int64_t now_us)
+{
+    struct event e;
+    begin(j, &e, JOURNAL_joined, now_us);
+    end(j, &e);
+}
+
+void journal_world(struct journal *j, const struct msg_world *w, int64_t now_us)
+{
+    bool again = w->restarts > j->restarts;
+    set_running(j, true, now_us);
+    j->round = w->round;
+    j->base_rank = w->base_rank;
+    j->restarts = w->restarts;
+    j->rounds++;
+    j->ends.n = 0;
+    j->last.pid = 0;
+    j->stopped = 0;
+    memset(j->pids, 0, (size_t)j->conf->nproc * sizeof(*j->pids));
+    struct event e;
+    begin(j, &e, JOURNAL_sealed, now_us);
+    add_int(&e, "group_rank", w->group_rank);
+    add_int(&e, "nodes", w->group_world);
+    add_int(&e, "world_size", w->world_size);
+    add_int(&e, "restarts", w->restarts);
+    end(j, &e);
+    if (!again)
+        return;
+    begin(j, &e, JOURNAL_restarted, now_us);
+    add_int(&e, "restarts", w->restarts);
+    end(j, &e);
+}
+
+void journal_started(struct journal *j, int local_rank, int64_t pid)
+{
+    j->pids[local_rank] = pid;
+    struct event e;
+    begin(j, &e, JOURNAL_started, mono_now_us());
+    add_worker(j, &e, local_rank, pid);
+    end(j, &e);
+}
+
+void journal_first_beat(struct journal *j,
+                        int local_rank,
+                        int64_t pid,
+                        int64_t step)
+{
+    struct event e;
+    begin(j, &e, JOURNAL_first_beat, mono_now_us());
+    add_worker(j, &e, local_rank, pid);
+    if (step >= 0)
+        add_int(&e, "step", step);
+    end(j, &e);
+}
+
+void journal_exited(struct journal *j, const struct agent_worker *w)
+{
+    bool stopped = w->signal == SIGTERM && !j->running;
+    bool ok = w->code == 0 && w->signal == 0;
+    j->stopped += stopped;
+    if (!ok)
+        ends_add(&j->ends, w->local_rank,
+                 w->signal != 0 ? -w->signal : w->code);
+    if (!ok && !stopped)
+        j->last = (struct journal_end){
+            .local_rank = w->local_rank,
+            .pid = w->pid,
+            .code = w->code,
+            .signal = w->signal,
+        };
+    struct event e;
+    begin(j, &e, JOURNAL_exited, mono_now_us());
+    add_worker(j, &e, w->local_rank, w->pid);
+    add_end(&e, w->code, w->signal);
+    end(j, &e);
+}
+
+void journal_finish(struct journal *j, int status, int64_t now_us)
+{
+    if (j->running || j->rounds == 0) /* else nothing was started again */
+        count_time(j, now_us);
+    struct event e;
+    begin(j, &e, JOURNAL_end, now_us);
+    add_int(&e, "exit_code", status);
+    end(j, &e);
+}

@@ -1,0 +1,202 @@
+#include "launcher/report/exits.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "launcher/proc/signals.h"
+#include "rendezvous/base/log.h"
+
+#define LINES_MAX 16
+#define HOWS      (255 + 127 + 1) /* -127 (a signal) to 255 (an exit code) */
+#define HOW_ZERO  127
+
+/* Whose failure the report has named already. */
+struct first {
+    bool known;
+    int64_t rank;
+};
+
+/* -- who they are ---------------------------------------------------------- */
+
+struct walk {
+    const struct journal *j;
+    struct first first;
+    bool this_round; /* it is the one that this node was in last */
+    void (*each)(void *ctx, const struct report_end *e);
+    void *ctx;
+};
+
+static void give(const struct walk *w, const struct ends_found *f, int a, int b)
+{
+    struct report_end e = {
+        .node = f->node,
+        .rank = f->base_rank + a,
+        .local_rank = a,
+        .count = b - a + 1,
+        .code = f->run.how > 0 ? f->run.how : 0,
+        .signal = f->run.how < 0 ? -f->run.how : 0,
+    };
+    int64_t here = e.rank - w->j->base_rank; /* its place, if it ran here */
+    if (w->this_round && here >= 0 && here + e.count <= w->j->conf->nproc)
+        e.pids = w->j->pids + here;
+    if (e.count > 0)
+        w->each(w->ctx, &e);
+}
+
+/* A run in which the first failure is becomes two. */
+static void walk_list(const struct walk *w, const char *list)
+{
+    struct ends_found f = {0};
+    while (ends_next(&list, &f)) {
+        int64_t at = w->first.rank - f.base_rank;
+        if (!w->first.known || at < f.run.first || at > f.run.last) {
+            give(w, &f, f.run.first, f.run.last);
+        } else {
+            give(w, &f, f.run.first, (int)at - 1);
+            give(w, &f, (int)at + 1, f.run.last);
+        }
+    }
+}
+
+/* What this node knows of itself, where the server told nothing. */
+static void walk_here(const struct walk *w)
+{
+    char list[ENDS_LIST_MAX + 1] = "", stopped[ENDS_LIST_MAX + 1] = "";
+    struct ends part;
+    ends_filter(&w->j->ends, -SIGTERM, true, &part);
+    ends_merge(list, w->j->base_rank, w->j->node, &part);
+    ends_filter(&w->j->ends, -SIGTERM, false, &part);
+    ends_merge(stopped, w->j->base_rank, w->j->node, &part);
+    walk_list(w, list);
+    walk_list(w, stopped);
+}
+
+static struct first first_of(const struct agent_verdict *v)
+{
+    return (struct first){.known = v->ended && v->end.node[0] != '\0',
+                          .rank = v->end.rank};
+}
+
+void report_ends_each(const struct agent_verdict *v,
+                      const struct journal *j,
+                      void (*each)(void *ctx, const struct report_end *e),
+                      void *ctx)
+{
+    const struct msg_end *end = &v->end;
+    struct walk w = {
+        .j = j,
+        .first = first_of(v),
+        .this_round = !v->ended || j->round == end->round,
+        .each = each,
+        .ctx = ctx,
+    };
+    walk_list(&w, end->ends);
+    walk_list(&w, end->stopped);
+    if (end->ends[0] == '\0' && end->stopped[0] == '\0' && w.this_round)
+        walk_here(&w);
+}
+
+/* -- as lines -------------------------------------------------------------- */
+
+void report_ends_how(int64_t code, int64_t signal, char *text, size_t size)
+{
+    if (signal == 0)
+        (void)snprintf(text, size, "exit code %d", (int)code);
+    else
+        (void)snprintf(text, size, "signal %d (%s)", (int)signal,
+                       signals_name((int)signal));
+}
+
+struct telling {
+    int lines;
+    int64_t rest[HOWS]; /* by how they ended, of those without a line */
+    int64_t known[HOWS];
+};
+
+static void describe(const struct report_end *e, char how[64])
+{
+    if (e->signal == SIGTERM)
+        (void)snprintf(how, 64, "%s", "stopped (SIGTERM)");
+    else
+        report_ends_how(e->code, e->signal, how, 64);
+    if (e->code == ddp_code_exit(DDP_E_PEER))
+        (void)snprintf(how, 64, "exit code %d (it lost a peer)", e->code);
+}
+
+static void tell_one(void *ctx, const struct report_end *e)
+{
+    struct telling *t = ctx;
+    int at = HOW_ZERO + (e->signal != 0 ? -e->signal : e->code);
+    char how[64], pid[32] = "";
+    t->known[at] += e->count;
+    if (t->lines == LINES_MAX) {
+        t->rest[at] += e->count;
+        return;
+    }
+    const char *label = t->lines++ == 0 ? "then" : "";
+    describe(e, how);
+    if (e->pids != NULL)
+        (void)snprintf(pid, sizeof(pid), ", pid %lld", (long long)e->pids[0]);
+    if (e->count == 1)
+        log_warnx("  %-15s rank %lld on %s (local rank %d%s): %s", label,
+                  (long long)e->rank, e->node, e->local_rank, pid, how);
+    else
+        log_warnx("  %-15s ranks %lld-%lld on %s (local %d-%d): %s", label,
+                  (long long)e->rank, (long long)e->rank + e->count - 1,
+                  e->node, e->local_rank, e->local_rank + e->count - 1, how);
+}
+
+/* Appends ", 40 by SIGTERM"; left out where it has no room. */
+static void add_count(char *text, size_t size, int64_t n, const char *by)
+{
+    char part[80];
+    size_t len = strlen(text);
+    int part_len = snprintf(part, sizeof(part), "%s%lld by %.32s",
+                            len > 0 ? ", " : "", (long long)n, by);
+    if (n > 0 && len + (size_t)part_len < size)
+        memcpy(text + len, part, (size_t)part_len + 1);
+}
+
+/* How many of a class the server counted beyond those that it listed. */
+static int64_t
+beyond(int64_t counted, const int64_t known[HOWS], int from, int to)
+{
+    for (int i = from; i <= to; i++)
+        counted -= known[HOW_ZERO + i];
+    return counted > 0 ? counted : 0;
+}
+
+static void tell_rest(struct telling *t, const struct msg_end *e)
+{
+    char text[400] = "", by[32];
+    int64_t listed = e->by_signal + t->known[HOW_ZERO - SIGTERM] +
+                     t->known[HOW_ZERO - SIGKILL];
+    int64_t others = beyond(listed, t->known, -127, -1);
+    int64_t codes = beyond(e->by_code, t->known, 1, 255);
+    t->rest[HOW_ZERO - SIGTERM] +=
+        beyond(e->by_term, t->known, -SIGTERM, -SIGTERM);
+    t->rest[HOW_ZERO - SIGKILL] +=
+        beyond(e->by_kill, t->known, -SIGKILL, -SIGKILL);
+    int64_t n = others + codes;
+    for (int how = -127; how <= 255; how++) {
+        if (how < 0)
+            (void)snprintf(by, sizeof(by), "%s", signals_name(-how));
+        else
+            (void)snprintf(by, sizeof(by), "exit code %d", how);
+        n += t->rest[HOW_ZERO + how];
+        add_count(text, sizeof(text), t->rest[HOW_ZERO + how], by);
+    }
+    add_count(text, sizeof(text), others, "other signals");
+    add_count(text, sizeof(text), codes, "other exit codes");
+    if (n > 0)
+        log_warnx("  %-15s %s%lld more: %s", t->lines == 0 ? "then" : "",
+                  t->lines == 0 ? "" : "and ", (long long)n, text);
+}
+
+void report_ends(const struct agent_verdict *v, const struct journal *j)
+{
+    struct telling t = {.lines = 0};
+    report_ends_each(v, j, tell_one, &t);
+    tell_rest(&t, &v->end);
+}

@@ -1,0 +1,41 @@
+/*
+ * launcher/report/exits: the workers that ended after the first failure, or
+ * after the loss of a node, and mostly because of it: those of all nodes, as
+ * the server tells them at the end, or else those of this one.
+ */
+#ifndef LAUNCHER_REPORT_EXITS_H
+#define LAUNCHER_REPORT_EXITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "launcher/agent/agent.h"
+#include "launcher/report/event_log.h"
+
+/* Workers of one node, with ranks that follow one another, that ended alike. */
+struct report_end {
+    const char *node;
+    int64_t rank; /* of the first one */
+    int local_rank;
+    int count;
+    const int64_t *pids; /* of each, where they ran here; else NULL */
+    int code;
+    int signal; /* 0: they exited */
+};
+
+/* Calls `each` for all of them that are known: first those that were not simply
+ * told to stop, ascending by rank, then those. What it is given lives for the
+ * call. */
+void report_ends_each(const struct agent_verdict *v,
+                      const struct journal *j,
+                      void (*each)(void *ctx, const struct report_end *e),
+                      void *ctx);
+
+/* Tells of them on stderr: a line for each of the first 16, and in one more how
+ * many others there were. */
+void report_ends(const struct agent_verdict *v, const struct journal *j);
+
+/* How one ended: "signal 9 (SIGKILL)" or "exit code 3". */
+void report_ends_how(int64_t code, int64_t signal, char *text, size_t size);
+
+#endif

@@ -1,0 +1,252 @@
+/* The report as JSON; its fields are told in man/ddprun.1. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher/output/logfile.h"
+#include "launcher/output/relay.h"
+#include "launcher/report/exits.h"
+#include "launcher/report/report.h"
+#include "rendezvous/base/buf.h"
+#include "rendezvous/base/json.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+
+#define CONSEQUENCES_MAX 4096
+#define REPORT_BYTES_MAX (8 * 1024 * 1024)
+
+/* What ended the run, on `node`, and when: an object that is open. False, and
+ * null is written, where that is "". */
+static bool open_cause(struct json *j,
+                       const char *name,
+                       const struct agent_verdict *v,
+                       const char *node)
+{
+    char when[64];
+    if (!v->ended || node[0] == '\0') {
+        json_null(j, name);
+        return false;
+    }
+    report_time(v->end.age_us + mono_now_us() - v->heard_us, when,
+                sizeof(when));
+    json_open(j, name, '{');
+    json_text(j, "node", node);
+    json_int(j, "round", v->end.round);
+    json_text(j, "time", when);
+    return true;
+}
+
+static void add_first_failure(struct json *j, const struct agent_verdict *v)
+{
+    const struct msg_end *e = &v->end;
+    if (!open_cause(j, "first_failure", v, e->node))
+        return;
+    json_int(j, "rank", e->rank);
+    json_int(j, "local_rank", e->local_rank);
+    json_int(j, "pid", e->pid);
+    journal_add_end(j, (int)e->code, (int)e->signal);
+    json_bool(j, "out_of_memory", e->oom != 0);
+    json_text(j, "error", e->error);
+    json_text(j, "stderr", e->tail);
+    json_text(j, "traceback", e->trace);
+    json_close(j, '}');
+}
+
+static void add_loss(struct json *j, const struct agent_verdict *v)
+{
+    if (!open_cause(j, "node_lost", v, v->end.lost))
+        return;
+    json_text(j, "how", v->end.lost_how);
+    json_close(j, '}');
+}
+
+struct list {
+    struct json *json;
+    int len;
+};
+
+/* One object for each worker, a bounded number of them. */
+static void add_consequence(void *ctx, const struct report_end *e)
+{
+    struct list *list = ctx;
+    struct json *j = list->json;
+    for (int i = 0; i < e->count && list->len < CONSEQUENCES_MAX; i++) {
+        json_open(j, NULL, '{');
+        json_text(j, "node", e->node);
+        json_int(j, "rank", e->rank + i);
+        json_int(j, "local_rank", e->local_rank + i);
+        if (e->pids != NULL)
+            json_int(j, "pid", e->pids[i]);
+        journal_add_end(j, e->code, e->signal);
+        json_close(j, '}');
+        list->len++;
+    }
+}
+
+static void add_consequences(struct json *j,
+                             const struct agent_verdict *v,
+                             const struct journal *journal)
+{
+    struct list list = {.json = j};
+    json_open(j, "consequences", '[');
+    report_ends_each(v, journal, add_consequence, &list);
+    json_close(j, ']');
+}
+
+static void add_ends(struct json *j, const struct msg_end *e)
+{
+    json_open(j, "consequences_in_all", '{');
+    json_int(j, "sigterm", e->by_term);
+    json_int(j, "sigkill", e->by_kill);
+    json_int(j, "other_signals", e->by_signal);
+    json_int(j, "exit_codes", e->by_code);
+    json_close(j, '}');
+}
+
+static void add_times(struct json *j, const struct journal *journal)
+{
+    json_open(j, "time", '{');
+    json_micros(j, "wall_s", mono_now_us() - journal->start_us);
+    json_micros(j, "waiting_s", journal->waiting_us);
+    json_micros(j, "running_s", journal->running_us);
+    json_micros(j, "restarting_s", journal->restarting_us);
+    json_close(j, '}');
+}
+
+/* False: no memory. */
+static bool make_json(struct buf *text,
+                      const struct conf *conf,
+                      const struct agent_verdict *v,
+                      const struct journal *journal,
+                      const char *logs)
+{
+    struct json j;
+    json_init(&j, text);
+    j.lines = true;
+    json_open(&j, NULL, '{');
+    json_int(&j, "version", 1);
+    json_text(&j, "run", conf->run_id);
+    json_text(&j, "node", journal->node);
+    json_int(&j, "status", v->status);
+    json_bool(&j, "succeeded", v->status == 0);
+    json_text(&j, "reason", v->ended ? v->end.text : v->text);
+    add_first_failure(&j, v);
+    add_loss(&j, v);
+    add_consequences(&j, v, journal);
+    add_ends(&j, &v->end);
+    json_int(&j, "stopped", journal->stopped);
+    json_int(&j, "round", journal->round);
+    json_int(&j, "rounds_here", journal->rounds);
+    json_int(&j, "restarts", v->ended ? v->end.restarts : journal->restarts);
+    json_int(&j, "max_restarts", conf->max_restarts);
+    add_times(&j, journal);
+    json_text(&j, "logs", logs);
+    json_close(&j, '}');
+    return !j.full && buf_put(text, "\n", 1) == 0;
+}
+
+/* What is no plain file is written to as it is: /dev/stdout, a FIFO, a link. */
+static bool is_special(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+/* False: nobody reads there, or the user is in a hurry. */
+static bool wait_for_room(int fd, int hurry_fd)
+{
+    struct pollfd p[2] = {{.fd = fd, .events = POLLOUT},
+                          {.fd = hurry_fd, .events = POLLIN}};
+    int64_t until_us = mono_after(mono_now_us(), RELAY_STUCK_MS * MONO_MS);
+    int n;
+    do
+        n = poll(p, 2, (int)mono_ms_until(mono_now_us(), until_us));
+    while (n < 0 && errno == EINTR);
+    errno = EAGAIN;
+    return n > 0 && p[0].revents != 0;
+}
+
+/* Closes `fd`, which does not block where anybody could keep it waiting. */
+static bool put_text(int fd, const struct buf *text, int hurry_fd)
+{
+    const char *at = (const char *)buf_head(text);
+    size_t left = buf_len(text);
+    while (left > 0) {
+        ssize_t n = write(fd, at, left);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN && wait_for_room(fd, hurry_fd))
+            continue;
+        if (n <= 0)
+            break;
+        at += n;
+        left -= (size_t)n;
+    }
+    int error = errno;
+    bool good = close(fd) == 0 && left == 0;
+    if (left > 0)
+        errno = error;
+    return good;
+}
+
+/* A FIFO that nobody reads is not waited for. */
+static int open_file(const char *path, int how)
+{
+    how |= O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    return open(path, how, 0666);
+}
+
+/* Behind what stands there already where our own output goes to it; any other
+ * plain file that a link leads to is written anew. */
+static bool
+write_through(const char *path, const struct buf *text, int hurry_fd)
+{
+    int fd = open_file(path, 0);
+    if (fd < 0)
+        return false;
+    int own = logfile_share(fd);
+    if (own < 0 && (ftruncate(fd, 0) == 0 || errno == EINVAL)) /* a FIFO */
+        return put_text(fd, text, hurry_fd);
+    (void)close(fd); /* nothing was written */
+    return own >= 0 && put_text(own, text, hurry_fd);
+}
+
+/* The old one or the new one, whole, is what a reader finds. */
+static bool replace_file(const char *path, const struct buf *text, int hurry_fd)
+{
+    char aside[sizeof(((struct conf_output *)0)->report) + 16];
+    (void)snprintf(aside, /* fits */
+                   sizeof(aside), "%s.%d", path, (int)getpid());
+    (void)unlink(aside); /* of one that died, or somebody's trap */
+    int fd = open_file(aside, O_EXCL);
+    if (fd >= 0 && put_text(fd, text, hurry_fd) && rename(aside, path) == 0)
+        return true;
+    int error = errno;
+    (void)unlink(aside);
+    errno = error;
+    return false;
+}
+
+void report_write(const struct conf *conf,
+                  const struct agent_verdict *v,
+                  const struct journal *j,
+                  const char *logs,
+                  int hurry_fd)
+{
+    const char *path = conf->output.report;
+    struct buf text;
+    buf_init(&text, REPORT_BYTES_MAX);
+    errno = ENOMEM;
+    bool good = make_json(&text, conf, v, j, logs) &&
+                (is_special(path) ? write_through(path, &text, hurry_fd)
+                                  : replace_file(path, &text, hurry_fd));
+    if (!good && errno == EAGAIN)
+        log_warnx("cannot write the report to %s: nobody reads there", path);
+    else if (!good)
+        log_warn("cannot write the report to %s", path);
+    buf_free(&text);
+}

@@ -1,0 +1,269 @@
+#include "launcher/worker/env.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/base/err.h"
+
+extern char **environ;
+
+#define VARS_MAX 32
+#define VAR_MAX  4600 /* the longest is a path */
+
+struct vars {
+    char *text[VARS_MAX]; /* "NAME=value", owned */
+    int n;
+    bool failed;
+};
+
+__attribute__((format(printf, 3, 4))) static void
+set(struct vars *v, const char *name, const char *fmt, ...)
+{
+    char line[VAR_MAX];
+    int n = snprintf(line, sizeof(line), "%s=", name);
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
+    va_end(ap);
+    ddp_assert(v->n < VARS_MAX);
+    v->text[v->n] = strdup(line);
+    v->failed |= v->text[v->n] == NULL;
+    v->n += v->text[v->n] != NULL;
+}
+
+static void set_places(struct vars *v,
+                       const struct conf *conf,
+                       const struct msg_world *w,
+                       int local_rank)
+{
+    set(v, "RANK", "%lld", (long long)(w->base_rank + local_rank));
+    set(v, "WORLD_SIZE", "%lld", (long long)w->world_size);
+    set(v, "LOCAL_RANK", "%d", conf->virtual_local_rank ? 0 : local_rank);
+    set(v, "LOCAL_WORLD_SIZE", "%d", conf->nproc);
+    set(v, "GROUP_RANK", "%lld", (long long)w->group_rank);
+    set(v, "GROUP_WORLD_SIZE", "%lld", (long long)w->group_world);
+    set(v, "ROLE_RANK", "%lld", (long long)(w->role_rank + local_rank));
+    set(v, "ROLE_WORLD_SIZE", "%lld", (long long)w->role_world);
+    set(v, "ROLE_NAME", "%s", conf->role);
+    /* The words that the user chose, where the store is there. */
+    bool chosen =
+        conf->backend == CONF_STATIC && w->master_port == conf->master_port;
+    set(v, "MASTER_ADDR", "%s", chosen ? conf->master_addr : w->master_addr);
+    set(v, "MASTER_PORT", "%lld", (long long)w->master_port);
+}
+
+static void set_elastic(struct vars *v,
+                        const struct conf *conf,
+                        const struct msg_world *w,
+                        const char *error_file)
+{
+    set(v, "TORCHELASTIC_RESTART_COUNT", "%lld", (long long)w->restarts);
+    set(v, "TORCHELASTIC_MAX_RESTARTS", "%d", conf->max_restarts);
+    set(v, "TORCHELASTIC_RUN_ID", "%s", conf->run_id);
+    set(v, "TORCHELASTIC_USE_AGENT_STORE", "%s",
+        conf->worker_store ? "True" : "False");
+    set(v, "TORCHELASTIC_ERROR_FILE", "%s", error_file);
+    set(v, "TORCHELASTIC_SIGNALS_TO_HANDLE", "%s", conf->signals_text);
+    set(v, "DDP_INSTANCE", "%s", w->instance);
+    set(v, "DDP_ROUND", "%lld", (long long)w->round);
+}
+
+static void set_notices(struct vars *v, const struct notice *notice)
+{
+    char path[NOTICE_PATH_MAX];
+    notice_progress_path(notice, path);
+    set(v, "DDP_PROGRESS_FILE", "%s", path);
+    notice_stop_path(notice, path);
+    set(v, "DDP_STOP_FILE", "%s", path);
+    notice_memory_path(notice, path);
+    set(v, "DDP_SNAPSHOT_MEMORY", "%s", path);
+}
+
+static void set_gpus(struct vars *v, const struct conf *conf, int local_rank)
+{
+    if (conf->virtual_local_rank)
+        set(v, "CUDA_VISIBLE_DEVICES", "%s", conf->seats[local_rank].gpu);
+    else if (conf->gpus[0] != '\0')
+        set(v, "CUDA_VISIBLE_DEVICES", "%s", conf->gpus);
+}
+
+/* What torchrun sets only where the user has not. */
+static void set_defaults(struct vars *v, const struct conf *conf)
+{
+    if (getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING") == NULL)
+        set(v, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "%d", 1);
+    if (getenv("OMP_NUM_THREADS") == NULL && conf->nproc > 1)
+        set(v, "OMP_NUM_THREADS", "%d", 1);
+}
+
+static bool is_replaced(const struct vars *v, const char *entry)
+{
+    const char *eq = strchr(entry, '=');
+    size_t len = eq == NULL ? strlen(entry) : (size_t)(eq - entry) + 1;
+    for (int i = 0; i < v->n; i++)
+        if (strncmp(v->text[i], entry, len) == 0)
+            return true;
+    return false;
+}
+
+/* Where our token lies is no business of the program's. */
+static bool is_ours(const char *entry)
+{
+    static const char name[] = "DDPRUN_TOKEN_FILE=";
+    return strncmp(entry, name, sizeof(name) - 1) == 0;
+}
+
+/* One block: the pointers, then the texts. */
+static char **pack(const char *const *text, size_t n)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += strlen(text[i]) + 1;
+    char **block = malloc((n + 1) * sizeof(char *) + bytes);
+    if (block == NULL)
+        return NULL;
+    char *at = (char *)(block + n + 1);
+    for (size_t i = 0; i < n; i++) {
+        size_t len = strlen(text[i]) + 1;
+        memcpy(at, text[i], len);
+        block[i] = at;
+        at += len;
+    }
+    block[n] = NULL;
+    return block;
+}
+
+static char **merge(const struct vars *v)
+{
+    size_t n_env = 0;
+    while (environ != NULL && environ[n_env] != NULL) /* clearenv(3) */
+        n_env++;
+    const char **all = calloc(n_env + VARS_MAX, sizeof(*all));
+    if (all == NULL)
+        return NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < n_env; i++)
+        if (!is_replaced(v, environ[i]) && !is_ours(environ[i]))
+            all[n++] = environ[i];
+    for (int i = 0; i < v->n; i++)
+        all[n++] = v->text[i];
+    char **block = pack(all, n);
+    free(all);
+    return block;
+}
+
+char **worker_env_make(const struct conf *conf,
+                       const struct msg_world *world,
+                       int local_rank,
+                       const char *error_file,
+                       const struct notice *notice)
+{
+    struct vars v = {.n = 0};
+    set_places(&v, conf, world, local_rank);
+    set_elastic(&v, conf, world, error_file);
+    set_notices(&v, notice);
+    set_gpus(&v, conf, local_rank);
+    set_defaults(&v, conf);
+    char **block = v.failed ? NULL : merge(&v);
+    for (int i = 0; i < v.n; i++)
+        free(v.text[i]);
+    return block;
+}
+
+/* -- arguments ------------------------------------------------------------- */
+
+/* By enum worker_place. */
+static const char *const place_names[] = {
+    "local_rank", "rank",        "world_size",
+    "group_rank", "master_addr", "master_port",
+};
+_Static_assert(sizeof(place_names) / sizeof(place_names[0]) == WORKER_PLACES,
+               "a name for each place");
+
+void worker_places_fill(struct worker_places *p,
+                        const struct msg_world *w,
+                        int local_rank)
+{
+    const int64_t numbers[WORKER_PLACES] = {
+        [WORKER_LOCAL_RANK] = local_rank,
+        [WORKER_RANK] = w->base_rank + local_rank,
+        [WORKER_WORLD_SIZE] = w->world_size,
+        [WORKER_GROUP_RANK] = w->group_rank,
+        [WORKER_MASTER_PORT] = w->master_port,
+    };
+    for (int i = 0; i < WORKER_PLACES; i++) {
+        (void)snprintf(p->number[i], /* fits */
+                       sizeof(p->number[i]), "%lld", (long long)numbers[i]);
+        p->text[i] = p->number[i];
+    }
+    p->text[WORKER_MASTER_ADDR] = w->master_addr;
+}
+
+/* The place that "${name}", or "$local_rank", at `arg` means, and its length;
+ * -1: none. */
+static int find_place(const char *arg, size_t *len)
+{
+    bool braces = arg[0] == '$' && arg[1] == '{';
+    const char *name = arg + 1 + braces;
+    if (arg[0] != '$')
+        return -1;
+    size_t n = 0;
+    while (isalnum((unsigned char)name[n]) || name[n] == '_')
+        n++;
+    /* torchrun knows no place but the first: without braces the others may be
+     * meant for somebody else. */
+    for (int i = 0; i < (braces ? WORKER_PLACES : 1); i++) {
+        if (strlen(place_names[i]) == n &&
+            strncmp(place_names[i], name, n) == 0 &&
+            (!braces || name[n] == '}')) {
+            *len = n + (braces ? 3 : 1);
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Writes `arg` with its places filled to `out` (NULL: only counts). */
+static size_t
+fill_places(const char *arg, const struct worker_places *p, char *out)
+{
+    size_t n = 0;
+    while (*arg != '\0') {
+        size_t skip = arg[0] == '$' && arg[1] == '$' ? 2 : 1;
+        size_t put = 1;
+        const char *from = arg;
+        int place = find_place(arg, &skip);
+        if (place >= 0) {
+            from = p->text[place];
+            put = strlen(from);
+        }
+        if (out != NULL)
+            memcpy(out + n, from, put);
+        n += put;
+        arg += skip;
+    }
+    if (out != NULL)
+        out[n] = '\0';
+    return n + 1;
+}
+
+char **worker_args_make(char *const *argv, const struct worker_places *places)
+{
+    size_t argc = 0;
+    size_t bytes = 0;
+    for (; argv[argc] != NULL; argc++)
+        bytes += fill_places(argv[argc], places, NULL);
+    char **block = malloc((argc + 1) * sizeof(char *) + bytes);
+    if (block == NULL)
+        return NULL;
+    char *at = (char *)(block + argc + 1);
+    for (size_t i = 0; i < argc; i++) {
+        block[i] = at;
+        at += fill_places(argv[i], places, at);
+    }
+    block[argc] = NULL;
+    return block;
+}

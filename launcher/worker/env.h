@@ -1,0 +1,54 @@
+/*
+ * launcher/worker/env: what a worker is given: its environment (torchrun's, and
+ * our own: ddprun(1), ENVIRONMENT) and its arguments with the places filled in.
+ */
+#ifndef LAUNCHER_WORKER_ENV_H
+#define LAUNCHER_WORKER_ENV_H
+
+#include "launcher/conf/conf.h"
+#include "launcher/worker/mailbox.h"
+#include "rendezvous/proto/msg.h"
+
+/*
+ * The environment of the worker with this local rank: ours, with what a worker
+ * of this round finds put in or replaced. `error_file` may be "". Owned by the
+ * caller, freed by free() as one block; NULL when out of memory.
+ */
+char **worker_env_make(const struct conf *conf,
+                       const struct msg_world *world,
+                       int local_rank,
+                       const char *error_file,
+                       const struct notice *notice);
+
+/* What can stand in an argument, as ${local_rank} and so on. */
+enum worker_place {
+    WORKER_LOCAL_RANK,
+    WORKER_RANK,
+    WORKER_WORLD_SIZE,
+    WORKER_GROUP_RANK,
+    WORKER_MASTER_ADDR,
+    WORKER_MASTER_PORT,
+    WORKER_PLACES
+};
+
+/* What is put in. `text` may point anywhere; by worker_places_fill it points
+ * into the struct itself and the world. */
+struct worker_places {
+    const char *text[WORKER_PLACES];
+    char number[WORKER_PLACES][24];
+};
+
+/* Those of one worker; borrows `world` as long as `p` is used. */
+void worker_places_fill(struct worker_places *p,
+                        const struct msg_world *world,
+                        int local_rank);
+
+/*
+ * The arguments with ${rank}, ${local_rank}, ${world_size}, ${group_rank},
+ * ${master_addr}, ${master_port} and $local_rank replaced and $$ made $, as
+ * Python's string.Template does; other $words stay. Owned by the caller, freed
+ * by free() as one block; NULL when out of memory.
+ */
+char **worker_args_make(char *const *argv, const struct worker_places *places);
+
+#endif

@@ -1,0 +1,287 @@
+#include "launcher/worker/errfile.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher/proc/tmpfolder.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/rng.h"
+#include "rendezvous/proto/msg.h"
+
+#define FILE_MAX (1024 * 1024)
+
+static void give_up(struct errfile *e, const char *path)
+{
+    if (!e->complained)
+        log_warn("workers get no error files%s: cannot make the folder %s",
+                 e->conf->output.files
+                     ? " and no log files, and redirected output is lost"
+                     : "",
+                 path);
+    e->complained = true;
+    e->base[0] = '\0';
+}
+
+static bool make_dir(struct errfile *e, const char *path)
+{
+    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+        return true;
+    give_up(e, path);
+    return false;
+}
+
+/* A path that does not fit becomes "", which no call accepts. */
+__attribute__((format(printf, 3, 4))) static void
+set_path(char *path, size_t size, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(path, size, fmt, ap);
+    va_end(ap);
+    if (n < 0 || (size_t)n >= size)
+        path[0] = '\0';
+}
+
+/* As torchrun does: all folders on the way are made too. */
+static bool make_way(struct errfile *e, const char *path)
+{
+    char part[PATH_MAX];
+    set_path(part, sizeof(part), "%s", path);
+    for (char *p = part; *p != '\0'; p++) {
+        if (*p != '/' || p == part)
+            continue;
+        *p = '\0';
+        (void)mkdir(part, 0777); /* a failure shows at the last one */
+        *p = '/';
+    }
+    return make_dir(e, path);
+}
+
+static void init_tmp(struct errfile *e)
+{
+    e->ours = tmpfolder_make(e->base, sizeof(e->base));
+    if (!e->ours)
+        give_up(e, e->base);
+}
+
+void errfile_init(struct errfile *e, const struct conf *conf)
+{
+    *e = (struct errfile){.conf = conf, .made = -1};
+}
+
+static void begin(struct errfile *e)
+{
+    const struct conf *conf = e->conf;
+    if (strcmp(conf->log_dir, "/dev/null") == 0)
+        return;
+    if (conf->log_dir[0] == '\0') {
+        init_tmp(e);
+        if (!e->ours || !conf->output.files)
+            return;
+        e->ours = false; /* to be kept */
+    }
+    char whole[PATH_MAX];
+    if (conf->log_dir[0] == '\0')
+        set_path(whole, sizeof(whole), "%s", e->base);
+    else if (!make_way(e, conf->log_dir))
+        return;
+    else if (realpath(conf->log_dir, whole) == NULL) {
+        give_up(e, conf->log_dir);
+        return;
+    }
+    char id[RNG_ID_LEN + 1];
+    rng_id(id);
+    set_path(e->base, sizeof(e->base), "%s/%.80s_%.8s", whole, conf->run_id,
+             id);
+    (void)make_dir(e, e->base);
+}
+
+/* The folders of torchrun's layout; false: they cannot be made. */
+static bool make_folders(struct errfile *e, long long attempt, int local_rank)
+{
+    char path[ERRFILE_PATH_MAX];
+    if (e->made != attempt) {
+        set_path(path, sizeof(path), "%s/attempt_%lld", e->base, attempt);
+        if (!make_dir(e, path))
+            return false;
+    }
+    set_path(path, sizeof(path), "%s/attempt_%lld/%d", e->base, attempt,
+             local_rank);
+    return make_dir(e, path);
+}
+
+void errfile_prepare(struct errfile *e,
+                     long long attempt,
+                     int local_rank,
+                     char *path,
+                     char *folder)
+{
+    char aside[ERRFILE_PATH_MAX + 8];
+    path[0] = folder[0] = '\0';
+    if (!e->begun)
+        begin(e);
+    e->begun = true;
+    if (e->base[0] == '\0' ||
+        (!e->ours && !make_folders(e, attempt, local_rank)))
+        return;
+    set_path(path, ERRFILE_PATH_MAX,
+             e->ours ? "%s/attempt_%lld.%d." ERRFILE_NAME
+                     : "%s/attempt_%lld/%d/" ERRFILE_NAME,
+             e->base, attempt, local_rank);
+    if (!e->ours)
+        set_path(folder, ERRFILE_PATH_MAX, "%s/attempt_%lld/%d", e->base,
+                 attempt, local_rank);
+    set_path(aside, sizeof(aside), "%s.old", path);
+    (void)rename(path, aside); /* ENOENT, as a rule */
+    e->made = attempt;
+}
+
+/* -- reading --------------------------------------------------------------- */
+
+static const char *text_of(const cJSON *item)
+{
+    return cJSON_IsString(item) ? item->valuestring : NULL;
+}
+
+/* {"message": "text"} or {"message": {"message": "text", ...}}: torch,
+ * distributed/elastic/multiprocessing/errors/error_handler.py. */
+static const char *find_text(const cJSON *root)
+{
+    const cJSON *message = cJSON_GetObjectItemCaseSensitive(root, "message");
+    if (cJSON_IsObject(message))
+        message = cJSON_GetObjectItemCaseSensitive(message, "message");
+    return text_of(message);
+}
+
+static void one_line(const char *text, char out[ERRFILE_TEXT_MAX + 1])
+{
+    msg_set_text(out, ERRFILE_TEXT_MAX + 1, text);
+    for (char *p = out; *p != '\0'; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7f)
+            *p = ' ';
+}
+
+static char *slurp(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return NULL;
+    struct stat st;
+    char *text = NULL;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
+        st.st_size <= FILE_MAX)
+        text = calloc((size_t)st.st_size + 1, 1);
+    if (text != NULL && read(fd, text, (size_t)st.st_size) < 0)
+        text[0] = '\0';
+    (void)close(fd); /* read only */
+    return text;
+}
+
+/* The traceback that @record writes beside its message. */
+static void take_trace(const cJSON *root, char *trace, size_t size)
+{
+    const cJSON *at = cJSON_GetObjectItemCaseSensitive(root, "message");
+    at = cJSON_GetObjectItemCaseSensitive(at, "extraInfo");
+    const char *found =
+        text_of(cJSON_GetObjectItemCaseSensitive(at, "py_callstack"));
+    size_t len = found != NULL ? strlen(found) : 0;
+    if (len >= size) { /* the end of it, not from within a character */
+        found += len - size + 1;
+        while (((unsigned char)*found & 0xC0u) == 0x80u)
+            found++;
+    }
+    if (found != NULL)
+        msg_set_text(trace, size, found);
+}
+
+void errfile_read(const char *path,
+                  char text[ERRFILE_TEXT_MAX + 1],
+                  char *trace,
+                  size_t size)
+{
+    text[0] = trace[0] = '\0';
+    char *json = path[0] != '\0' ? slurp(path) : NULL;
+    if (json == NULL)
+        return;
+    cJSON *root = cJSON_Parse(json);
+    const char *found = find_text(root);
+    if (found != NULL)
+        one_line(found, text);
+    else
+        (void)snprintf(text, ERRFILE_TEXT_MAX + 1,
+                       "its error file is not what @record writes: %.200s",
+                       path);
+    take_trace(root, trace, size);
+    cJSON_Delete(root);
+    free(json);
+}
+
+/* -- passing on ------------------------------------------------------------ */
+
+/* In place: it may be a mount, such as a container's /dev/termination-log. */
+static bool write_whole(const char *path, const char *text)
+{
+    int fd = open(
+        path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+        0666);
+    size_t len = strlen(text);
+    if (fd < 0)
+        return false;
+    while (len > 0) {
+        ssize_t n = write(fd, text, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            break;
+        text += n;
+        len -= (size_t)n;
+    }
+    int error = errno;
+    bool good = close(fd) == 0 && len == 0;
+    errno = len > 0 ? error : errno;
+    return good;
+}
+
+void errfile_pass_on(const char *path, int code)
+{
+    const char *to = getenv("TORCHELASTIC_ERROR_FILE");
+    if (to == NULL || to[0] == '\0' || path[0] == '\0')
+        return;
+    char *json = slurp(path);
+    cJSON *root = json != NULL ? cJSON_Parse(json) : NULL;
+    cJSON *message = cJSON_GetObjectItemCaseSensitive(root, "message");
+    if (cJSON_IsObject(message)) {
+        cJSON_DeleteItemFromObjectCaseSensitive(message, "errorCode");
+        (void)cJSON_AddNumberToObject(message, "errorCode", code);
+    }
+    char *text = message != NULL ? cJSON_PrintUnformatted(root) : NULL;
+    if (text != NULL && !write_whole(to, text))
+        log_warn("cannot write to TORCHELASTIC_ERROR_FILE=%s", to);
+    cJSON_free(text);
+    cJSON_Delete(root);
+    free(json);
+}
+
+const char *errfile_folder(const struct errfile *e)
+{
+    return e->ours ? "" : e->base;
+}
+
+const char *errfile_temporary(const struct errfile *e)
+{
+    return e->ours ? e->base : "";
+}
+
+void errfile_clean(const struct errfile *e)
+{
+    if (e->ours)
+        tmpfolder_remove(e->base);
+}

@@ -1,0 +1,107 @@
+#include "launcher/worker/first_progress.h"
+
+#include <stdlib.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "launcher/worker/mailbox.h"
+#include "rendezvous/base/log.h"
+
+struct first_beat {
+    uv_poll_t poll;
+    int fd;
+    const struct crew *crew;
+    int nproc;
+    const struct first_beat_handler *handler;
+    void *ctx;
+    int *watches; /* by local rank, -1: none */
+    bool waits;   /* nobody has beaten in this round */
+};
+
+static void forget(struct first_beat *f)
+{
+    f->waits = false;
+    for (int i = 0; i < f->nproc; i++) {
+        if (f->watches[i] >= 0) /* gone already with its file, perhaps */
+            (void)inotify_rm_watch(f->fd, f->watches[i]);
+        f->watches[i] = -1;
+    }
+}
+
+void first_beat_exited(struct first_beat *f, const struct agent_worker *w)
+{
+    if (f == NULL || !f->waits || !w->progressed)
+        return;
+    forget(f);
+    f->handler->on_beat(f->ctx, w->local_rank, w->pid, -1); /* not kept */
+}
+
+static void look(struct first_beat *f)
+{
+    struct hang_sample sample;
+    for (int i = 0; f->waits && i < f->nproc; i++) {
+        if (!crew_look(f->crew, i, false, &sample) || sample.written == 0)
+            continue;
+        forget(f);
+        f->handler->on_beat(f->ctx, i, crew_pid(f->crew, i), sample.step);
+    }
+}
+
+/* Which of them wrote is looked up: the events say no more. */
+static void on_events(uv_poll_t *poll, int status, int events)
+{
+    char room[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+    struct first_beat *f = poll->data;
+    (void)events;
+    if (status < 0)
+        return;
+    while (read(f->fd, room, sizeof(room)) > 0)
+        ;
+    look(f);
+}
+
+struct first_beat *first_beat_new(uv_loop_t *loop,
+                                  const struct crew *crew,
+                                  int nproc,
+                                  const struct first_beat_handler *handler,
+                                  void *ctx)
+{
+    struct first_beat *f = calloc(1, sizeof(*f));
+    int *watches = calloc((size_t)nproc, sizeof(*watches));
+    if (f == NULL || watches == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %d workers", nproc);
+    *f = (struct first_beat){.crew = crew,
+                             .nproc = nproc,
+                             .handler = handler,
+                             .ctx = ctx,
+                             .watches = watches};
+    for (int i = 0; i < nproc; i++)
+        watches[i] = -1;
+    f->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (f->fd >= 0 && uv_poll_init(loop, &f->poll, f->fd) == 0) {
+        f->poll.data = f;
+        (void)uv_poll_start(&f->poll, UV_READABLE, on_events); /* cannot */
+        return f;
+    }
+    log_warnx("first beats will be no events: inotify cannot be had");
+    if (f->fd >= 0)
+        (void)close(f->fd); /* never used */
+    free(watches);
+    free(f);
+    return NULL;
+}
+
+void first_beat_watch(struct first_beat *f)
+{
+    char path[NOTICE_PATH_MAX];
+    if (f == NULL)
+        return;
+    forget(f);
+    f->waits = true;
+    for (int i = 0; i < f->nproc; i++) {
+        crew_progress_path(f->crew, i, path);
+        if (path[0] != '\0')
+            f->watches[i] = inotify_add_watch(f->fd, path, IN_MODIFY);
+    }
+    look(f); /* those who were faster */
+}

@@ -1,0 +1,295 @@
+#include "launcher/worker/hang_watch.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "launcher/worker/pipe_probe.h"
+#include "launcher/worker/stacks.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+#include "rendezvous/net/helper.h"
+
+#define STACKS_US       (20 * MONO_S) /* then the worker is stopped anyway */
+#define STACKS_NAME     "stacks.txt"
+#define LINES_ON_TERM   24 /* of the stacks, on stderr */
+#define COLUMNS_ON_TERM 120
+#define SLOWER          10 /* so much does time beside a slow console count */
+
+struct lookout {
+    const struct conf *conf;
+    struct crew *crew;
+    const struct lookout_handler *handler;
+    void *ctx;
+    uv_timer_t timer;
+    struct hang hang;
+    bool watched[2]; /* stdout, stderr: a worker waits where it is full */
+    struct gauge gauges[2];
+    enum gauge_pace pace; /* of the slower one of them */
+    int64_t looked_us;
+    int64_t base_rank;
+
+    pid_t helper; /* writes stacks, 0: none */
+    int stacks_fd;
+    int64_t stacks_until_us;
+    char path[CREW_PATH_MAX];    /* of the stacks, "" where there is no file */
+    struct hang_verdict verdict; /* what is told when it is done */
+    pid_t pid;
+};
+
+/* A stream with a log file never waits for the console
+ * (launcher/output/stream). */
+static bool may_wait(const struct conf *conf, enum conf_stream which)
+{
+    for (int i = 0; i < conf->nproc; i++) {
+        struct conf_plan p = conf_output_plan(&conf->output, i, which);
+        if (p.piped ? p.console && !p.file : !p.null)
+            return true;
+    }
+    return false;
+}
+
+struct lookout *lookout_new(uv_loop_t *loop,
+                            const struct conf *conf,
+                            struct crew *crew,
+                            const struct lookout_handler *handler,
+                            void *ctx)
+{
+    size_t n = (size_t)conf->nproc;
+    struct lookout *l = calloc(1, sizeof(*l));
+    struct hang_worker *workers = calloc(n, sizeof(*workers));
+    if (l == NULL || workers == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu workers", n);
+    l->conf = conf;
+    l->crew = crew;
+    l->handler = handler;
+    l->ctx = ctx;
+    l->stacks_fd = -1;
+    for (int i = 0; i < 2; i++) {
+        l->watched[i] = may_wait(conf, (enum conf_stream)(i + 1));
+        gauge_init(&l->gauges[i], STDOUT_FILENO + i,
+                   mono_min(conf->hang.beat_us, conf->hang.idle_us));
+    }
+    hang_init(&l->hang, &conf->hang, workers, conf->nproc);
+    (void)uv_timer_init(loop, &l->timer); /* cannot fail */
+    l->timer.data = l;
+    return l;
+}
+
+/* -- telling --------------------------------------------------------------- */
+
+static void drop_stacks(struct lookout *l)
+{
+    helper_kill(&l->helper);
+    if (l->stacks_fd >= 0)
+        (void)close(l->stacks_fd); /* another process wrote it */
+    l->stacks_fd = -1;
+}
+
+/* What a debugger says of itself. */
+static bool is_noise(const char *line)
+{
+    return line[0] == '\0' || line[0] == '[' ||
+           strncmp(line, "Using host", 10) == 0;
+}
+
+static void show_stacks(const struct lookout *l)
+{
+    char line[512];
+    int n = 0;
+    int fd = dup(l->stacks_fd);
+    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (f == NULL) {
+        if (fd >= 0)
+            (void)close(fd); /* only to be read */
+        return;
+    }
+    rewind(f);
+    while (n < LINES_ON_TERM && fgets(line, sizeof(line), f) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        for (char *tab = line; (tab = strchr(tab, '\t')) != NULL;)
+            *tab = ' ';
+        if (is_noise(line))
+            continue;
+        log_info("  | %.*s", COLUMNS_ON_TERM, line);
+        n++;
+    }
+    if (n == LINES_ON_TERM && l->path[0] != '\0')
+        log_info("  | ... (all of it: %s)", l->path);
+    (void)fclose(f); /* only read */
+}
+
+static void tell(struct lookout *l)
+{
+    const struct hang_verdict v = l->verdict;
+    const struct hang_limits *limits = &l->conf->hang;
+    char text[400];
+    char step[48] = "";
+    int64_t limit_us = v.beat ? limits->beat_us : limits->idle_us;
+    if (v.step >= 0)
+        (void)snprintf(step, sizeof(step), ", its last beat was of step %lld",
+                       (long long)v.step);
+    (void)snprintf(
+        text, /* a cut text is still a text */
+        sizeof(text), "no %s for %.3g s (%s=%.12g)%s%s%.200s%s",
+        v.beat ? "beat" : "progress", (double)v.silent_us / MONO_S,
+        v.beat ? "--beat_timeout" : "--hang_timeout", (double)limit_us / MONO_S,
+        step, l->path[0] != '\0' ? "; its threads: " : "", l->path,
+        l->path[0] != '\0' && l->conf->nnodes_max > 1 ? " on its node" : "");
+    show_stacks(l);
+    drop_stacks(l);
+    l->handler->on_hang(l->ctx, &v, l->pid, text);
+}
+
+/* -- stacks ---------------------------------------------------------------- */
+
+/* The one that is blamed first, then the other workers of this node. */
+static void list_workers(const struct lookout *l, struct stacks_of *of)
+{
+    int first = l->verdict.local_rank;
+    of->n = 0;
+    for (int i = -1; i < l->conf->nproc && of->n < STACKS_PIDS_MAX; i++) {
+        int local_rank = i < 0 ? first : i;
+        pid_t pid = crew_pid(l->crew, local_rank);
+        if (i == first || pid == 0)
+            continue;
+        of->pids[of->n] = pid;
+        of->ranks[of->n] = (int)l->base_rank + local_rank;
+        of->n++;
+    }
+}
+
+static void open_stacks(struct lookout *l)
+{
+    crew_path(l->crew, l->verdict.local_rank, STACKS_NAME, l->path);
+    if (l->path[0] != '\0')
+        l->stacks_fd =
+            open(l->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (l->stacks_fd >= 0)
+        return;
+    l->path[0] = '\0';
+    l->stacks_fd = memfd_create("ddprun-stacks", MFD_CLOEXEC);
+}
+
+static void run_stacks(const struct helper_fds *fds, const void *arg)
+{
+    stacks_main(fds->chan, arg);
+}
+
+/* A worker that hangs is left alone until its stacks are taken. */
+static void take_stacks(struct lookout *l)
+{
+    struct stacks_of of;
+    struct ddp_err err;
+    list_workers(l, &of);
+    open_stacks(l);
+    l->pid = crew_pid(l->crew, l->verdict.local_rank);
+    l->stacks_until_us = mono_after(mono_now_us(), STACKS_US);
+    log_warnx("rank %lld (pid %d) makes no progress; looking at what it does",
+              (long long)(l->base_rank + l->verdict.local_rank), (int)l->pid);
+    struct helper_fds fds = {.listener = -1, .chan = l->stacks_fd};
+    if (l->stacks_fd >= 0 &&
+        helper_start(&l->helper, &fds, run_stacks, &of, &err) == 0)
+        return;
+    tell(l);
+}
+
+pid_t lookout_helper(const struct lookout *l)
+{
+    return l->helper;
+}
+
+void lookout_helper_ended(struct lookout *l)
+{
+    helper_kill(&l->helper); /* reaps it */
+    if (uv_is_active((uv_handle_t *)&l->timer))
+        tell(l);
+}
+
+/* -- looking --------------------------------------------------------------- */
+
+static enum gauge_pace look_at_consoles(struct lookout *l, int64_t now_us)
+{
+    enum gauge_pace slowest = GAUGE_FREE;
+    for (int i = 0; i < 2; i++) {
+        enum gauge_pace pace = gauge_look(&l->gauges[i], now_us);
+        if (l->watched[i] && pace > slowest)
+            slowest = pace;
+    }
+    return slowest;
+}
+
+/*
+ * A full pipe that nobody reads, a terminal that was stopped by Ctrl-S: workers
+ * stand still in write(2), be it theirs or the relay's that waits, and their
+ * peers on this node with them. Where the console takes less than comes they
+ * are slow; but one that hangs beside another that always has something to say
+ * is not to hang for ever.
+ */
+static void mind_consoles(struct lookout *l, int64_t now_us)
+{
+    enum gauge_pace before = l->pace;
+    int64_t went_us = now_us - l->looked_us;
+    l->looked_us = now_us;
+    l->pace = look_at_consoles(l, now_us);
+    if (l->pace == GAUGE_FREE && before == GAUGE_FREE)
+        return;
+    int64_t counts_us = l->pace == GAUGE_SLOW ? went_us / SLOWER : 0;
+    hang_forgive(&l->hang, went_us - counts_us, now_us);
+    if (l->pace != GAUGE_NONE && before == GAUGE_NONE)
+        hang_anew(&l->hang, now_us);
+}
+
+static void look(struct lookout *l, int64_t now_us)
+{
+    struct hang_sample sample;
+    mind_consoles(l, now_us);
+    for (int i = 0; i < l->conf->nproc; i++) {
+        if (crew_look(l->crew, i, l->hang.limits.cpu_counts, &sample))
+            hang_see(&l->hang, i, &sample, now_us);
+        else
+            hang_ended(&l->hang, i);
+    }
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct lookout *l = timer->data;
+    int64_t now_us = mono_now_us();
+    if (l->helper > 0 && now_us < l->stacks_until_us)
+        return;
+    if (l->helper > 0) {
+        tell(l);
+        return;
+    }
+    look(l, now_us);
+    if (hang_find(&l->hang, now_us, &l->verdict))
+        take_stacks(l);
+}
+
+void lookout_start(struct lookout *l, int64_t base_rank)
+{
+    uint64_t every_ms = (uint64_t)(hang_every_us(&l->hang) / MONO_MS);
+    if (!hang_watches(&l->hang))
+        return;
+    l->base_rank = base_rank;
+    l->looked_us = mono_now_us();
+    for (int i = 0; i < l->conf->nproc; i++)
+        hang_started(&l->hang, i, l->looked_us);
+    (void)uv_timer_start(&l->timer, on_timer, every_ms, every_ms);
+}
+
+void lookout_stop(struct lookout *l)
+{
+    (void)uv_timer_stop(&l->timer);
+    drop_stacks(l);
+}
+
+void lookout_pause(struct lookout *l, bool paused)
+{
+    l->looked_us = mono_now_us();
+    hang_pause(&l->hang, paused, l->looked_us);
+}

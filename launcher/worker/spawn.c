@@ -1,0 +1,170 @@
+#include "launcher/worker/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/proc/cgroup.h"
+
+#define OOM_FILE "/proc/self/oom_score_adj"
+#define OOM_MORE 200
+#define OOM_MAX  1000
+
+/* When memory runs out the worker is to die, not the agent that tells of it;
+ * but one that was to die first anyhow is not made safer. */
+static void remember_oom_score(struct spawn_origin *origin)
+{
+    char text[16] = "";
+    int fd = open(OOM_FILE, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && read(fd, text, sizeof(text) - 1) < 0)
+        text[0] = '\0'; /* then ours is taken for 0, the default */
+    if (fd >= 0)
+        (void)close(fd); /* read only */
+    long adj = strtol(text, NULL, 10) + OOM_MORE;
+    (void)snprintf(origin->oom_adj, /* fits */
+                   sizeof(origin->oom_adj), "%d",
+                   adj < OOM_MAX ? (int)adj : OOM_MAX);
+}
+
+void spawn_remember(struct spawn_origin *origin)
+{
+    *origin = (struct spawn_origin){.ignored = 0};
+    (void)getrlimit(RLIMIT_NOFILE, &origin->files); /* valid arguments */
+    for (int signo = 1; signo <= 64; signo++) {
+        struct sigaction sa;
+        if (sigaction(signo, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN)
+            origin->ignored |= UINT64_C(1) << (signo - 1);
+    }
+    origin->reads_keys =
+        isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
+    remember_oom_score(origin);
+}
+
+/* -- in the child: only what is async-signal-safe -------------------------- */
+
+static void reset_signals(const struct spawn_origin *origin)
+{
+    for (int signo = 1; signo <= 64; signo++) {
+        bool ignore = (origin->ignored >> (signo - 1)) & 1u;
+        struct sigaction sa = {.sa_handler = ignore ? SIG_IGN : SIG_DFL};
+        (void)sigaction(signo, &sa, NULL); /* EINVAL for KILL and STOP */
+    }
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/*
+ * One worker may read the terminal, if the launcher was started before it and
+ * not behind. The kernel lets any session read a terminal that is not its own,
+ * and stops nobody for it: what runs behind would take the shell's keys.
+ */
+static void detach_terminal(const struct spawn_request *req)
+{
+    if ((req->may_read && req->origin->reads_keys) || !isatty(STDIN_FILENO))
+        return;
+    int fd = open("/dev/null", O_RDONLY);
+    if (fd >= 0) {
+        (void)dup2(fd, STDIN_FILENO);
+        (void)close(fd);
+    }
+}
+
+static void raise_oom_score(const struct spawn_origin *origin)
+{
+    int fd = open(OOM_FILE, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    ssize_t n = write(fd, origin->oom_adj, strlen(origin->oom_adj));
+    (void)n; /* a refusal changes nothing that matters */
+    (void)close(fd);
+}
+
+/* Where they went offline since, the worker runs where it may. */
+static void bind_cpus(const struct cpus *cpus)
+{
+    const cpu_set_t *mask = (const cpu_set_t *)(const void *)cpus->bits;
+    (void)sched_setaffinity(0, sizeof(cpus->bits), mask);
+}
+
+__attribute__((noreturn)) static void become(const struct spawn_request *req,
+                                             pid_t agent)
+{
+    (void)setsid(); /* a fresh child leads no group: cannot fail */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != agent)
+        _exit(128 + SIGKILL); /* it died before we could ask to be told */
+    /* Where only ancestors may look (Yama), what stacks.c runs may, too. */
+    if (req->watched)
+        (void)prctl(PR_SET_PTRACER, agent, 0, 0, 0);
+    (void)setrlimit(RLIMIT_NOFILE, &req->origin->files);
+    if (req->cpus != NULL)
+        bind_cpus(req->cpus);
+    detach_terminal(req);
+    if (req->out_fd >= 0)
+        (void)dup2(req->out_fd, STDOUT_FILENO);
+    if (req->err_fd >= 0)
+        (void)dup2(req->err_fd, STDERR_FILENO);
+    raise_oom_score(req->origin);
+    reset_signals(req->origin);
+    (void)execve(req->path, req->argv, req->envp);
+    struct spawn_trouble t = {.local_rank = req->local_rank,
+                              .sys_errno = errno};
+    ssize_t n = write(req->report_fd, &t, sizeof(t));
+    (void)n; /* the exit code tells it too */
+    _exit(t.sys_errno == ENOENT ? 127 : 126);
+}
+
+/* Into the launch's cgroup from its first moment, where there is one. It is
+ * moved there later at the price of milliseconds. */
+static pid_t fork_worker(void)
+{
+    struct clone_args args = {
+        .flags = CLONE_INTO_CGROUP,
+        .exit_signal = SIGCHLD,
+        .cgroup = (uint32_t)cgroup_fd(),
+    };
+    pid_t pid = -1;
+    if (cgroup_fd() >= 0)
+        pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+    return pid >= 0 ? pid : fork();
+}
+
+/* -- in the agent ---------------------------------------------------------- */
+
+int spawn_worker(const struct spawn_request *req,
+                 pid_t *pid,
+                 int *pidfd,
+                 struct ddp_err *err)
+{
+    pid_t agent = getpid();
+    *pid = fork_worker();
+    if (*pid == 0)
+        become(req, agent);
+    if (*pid < 0)
+        return ddp_err_sys(err, DDP_E_NOMEM,
+                           "cannot start the worker with local rank %d",
+                           req->local_rank);
+    /* Until we reap it the pid is its own, so that this is no race. Linux sets
+     * close-on-exec on every pidfd. */
+    *pidfd = (int)syscall(SYS_pidfd_open, *pid, 0);
+    if (*pidfd >= 0)
+        return 0;
+    ddp_err_sys(err, DDP_E_NOMEM,
+                "cannot watch the worker with local rank %d (pidfd_open, "
+                "Linux 5.3)",
+                req->local_rank);
+    (void)kill(*pid, SIGKILL);
+    (void)waitpid(*pid, NULL, 0);
+    return -1;
+}

@@ -1,0 +1,65 @@
+/*
+ * launcher/worker/spawn: starting one worker. Our own fork and pidfd: uv_spawn
+ * has no parent-death signal, no pidfd, no way to choose what the child
+ * inherits.
+ *
+ * A worker has a session of its own, dies by SIGKILL if the agent's main
+ * thread does, gets default signal dispositions (but what was ignored when the
+ * launcher started stays ignored: nohup) and an empty mask, the file limit the
+ * user had, and a higher oom_score than the agent.
+ */
+#ifndef LAUNCHER_WORKER_SPAWN_H
+#define LAUNCHER_WORKER_SPAWN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "launcher/hw/cpus.h"
+#include "rendezvous/base/err.h"
+
+/* What was so when the launcher started, before it changed it for itself. */
+struct spawn_origin {
+    struct rlimit files;
+    uint64_t ignored; /* bit n-1: signal n was ignored */
+    char oom_adj[16]; /* the workers': ours and some more (proc(5)) */
+    bool reads_keys;  /* stdin is a terminal, in whose foreground it was */
+};
+
+/* Before the launcher has a session of its own, or changes a signal or limit.
+ */
+void spawn_remember(struct spawn_origin *origin);
+
+struct spawn_request {
+    const char *path; /* to execve; with a slash */
+    char *const *argv;
+    char *const *envp;
+    const struct spawn_origin *origin;
+    const struct cpus *cpus; /* to be bound to; NULL: as we are */
+    int report_fd; /* a child that cannot exec writes struct spawn_trouble */
+    int out_fd;    /* what becomes its stdout and stderr; -1: ours */
+    int err_fd;
+    int local_rank;
+    bool may_read; /* a terminal, where that is our stdin; else it finds none */
+    bool watched;  /* its stacks may be wanted: the agent's children may look */
+};
+
+/* What a child says when it cannot become the program. */
+struct spawn_trouble {
+    int local_rank;
+    int sys_errno;
+};
+
+/*
+ * Forks the worker. *pid and *pidfd are the caller's (the pidfd is
+ * close-on-exec, to be closed after the worker was reaped). Must be called on
+ * the main thread: the parent-death signal follows the thread. Errors:
+ * DDP_E_NOMEM when processes or descriptors ran out.
+ */
+int spawn_worker(const struct spawn_request *req,
+                 pid_t *pid,
+                 int *pidfd,
+                 struct ddp_err *err);
+
+#endif

@@ -1,0 +1,232 @@
+#include "launcher/worker/stacks.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rendezvous/net/helper.h"
+
+#define THREADS_MAX 256 /* of one process; more are counted only */
+#define YAMA_FILE   "/proc/sys/kernel/yama/ptrace_scope"
+#define TOOL_S      10
+
+/* -- /proc ----------------------------------------------------------------- */
+
+/* The file's first line, or "-" where it cannot be read. */
+static void read_line(pid_t pid, const char *tid, const char *name, char *line)
+{
+    char path[64];
+    ssize_t n = -1;
+    (void)snprintf(path, sizeof(path), "/proc/%d/task/%.12s/%s", (int)pid, tid,
+                   name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        n = read(fd, line, 255);
+        (void)close(fd); /* only read */
+    }
+    (void)snprintf(line + (n > 0 ? n : 0), 2, "%s", n > 0 ? "" : "-");
+    line[strcspn(line, "\n")] = '\0';
+}
+
+/* The letter behind the name, which is in parentheses and may hold any. */
+static char state_of(const char *stat)
+{
+    const char *end = strrchr(stat, ')');
+    return end != NULL && end[1] == ' ' && end[2] != '\0' ? end[2] : '?';
+}
+
+/* wchan reads 0 as well where one may not look, and syscall nothing then. */
+static void write_thread(FILE *f, pid_t pid, const char *tid)
+{
+    char comm[257], stat[257], wchan[257], call[257];
+    read_line(pid, tid, "comm", comm);
+    read_line(pid, tid, "stat", stat);
+    read_line(pid, tid, "wchan", wchan);
+    read_line(pid, tid, "syscall", call);
+    (void)fprintf(f, "  thread %s (%.32s): state %c, ", tid, comm,
+                  state_of(stat));
+    if (strcmp(call, "-") == 0 && strcmp(wchan, "0") == 0)
+        (void)fprintf(f, "where it waits may not be read\n");
+    else
+        (void)fprintf(f, "waits in %.64s, system call %.*s\n",
+                      strcmp(wchan, "0") == 0 ? "no call" : wchan,
+                      (int)strcspn(call, " "), call);
+}
+
+static void write_threads(FILE *f, pid_t pid)
+{
+    char path[64];
+    int n = 0;
+    (void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *dir = opendir(path);
+    if (dir == NULL) {
+        (void)fprintf(f, "  it is gone\n");
+        return;
+    }
+    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
+        if (e->d_name[0] == '.')
+            continue;
+        if (n++ < THREADS_MAX)
+            write_thread(f, pid, e->d_name);
+    }
+    (void)closedir(dir); /* only read */
+    if (n > THREADS_MAX)
+        (void)fprintf(f, "  and %d threads more\n", n - THREADS_MAX);
+}
+
+/* -- whether one may look -------------------------------------------------- */
+
+/* 0, or the errno that a debugger would get: a child of ours attaches as one
+ * would; its end lets go, and the process does not notice (ptrace(2)). */
+static int try_to_look(pid_t pid)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(ptrace(PTRACE_SEIZE, pid, NULL, NULL) == 0 ? 0 : errno & 0x7f);
+    while (child > 0 && waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return 0;
+    return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
+
+/* Yama is what forbids it on most machines, kernel.org's
+ * Documentation/admin-guide/LSM/Yama.rst. */
+static void explain(int fd, int sys_errno)
+{
+    char scope = '\0';
+    int yama = open(YAMA_FILE, O_RDONLY | O_CLOEXEC);
+    if (yama >= 0 && read(yama, &scope, 1) != 1)
+        scope = '\0';
+    if (yama >= 0)
+        (void)close(yama); /* only read */
+    (void)dprintf(fd, "  no stacks: the kernel lets nobody look into it: %s\n",
+                  strerror(sys_errno));
+    if (scope > '0')
+        (void)dprintf(fd, "  (kernel.yama.ptrace_scope is %c%s)\n", scope,
+                      scope == '2'   ? ": root may"
+                      : scope == '3' ? ": none may, until the next boot"
+                                     : "");
+}
+
+/* -- debuggers ------------------------------------------------------------- */
+
+/*
+ * What a person wants to see of a Python worker is its Python lines. py-spy
+ * reads them from outside. Else gdb has the interpreter write them, by the
+ * function that faulthandler calls on a crash: it takes no lock and allocates
+ * nothing, so that it can be called wherever the process stands. It writes to
+ * a descriptor that the worker opens for that: of our file, at its end.
+ */
+enum tool {
+    TOOL_PY_SPY,
+    TOOL_NATIVE, /* gdb, or where there is none eu-stack */
+    TOOL_NATIVE_AND_PYTHON,
+};
+
+__attribute__((noreturn)) static void
+exec_tool(int fd, pid_t pid, enum tool tool)
+{
+    char number[16], open_call[96];
+    bool python = tool == TOOL_NATIVE_AND_PYTHON;
+    (void)snprintf(number, sizeof(number), "%d", (int)pid);
+    (void)snprintf(open_call, sizeof(open_call),
+                   "set $fd = (int)open(\"/proc/%d/fd/%d\", %d)",
+                   (int)getppid(), fd, O_WRONLY | O_APPEND | O_CLOEXEC);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    helper_take_signals();
+    (void)alarm(TOOL_S); /* outlives execve(2) */
+    (void)dup2(fd, STDOUT_FILENO);
+    (void)dup2(fd, STDERR_FILENO);
+    (void)unsetenv("DEBUGINFOD_URLS"); /* no downloads */
+    if (tool == TOOL_PY_SPY) {
+        (void)execlp("py-spy", "py-spy", "dump", "--pid", number, (char *)NULL);
+        _exit(127);
+    }
+    (void)execlp("gdb", "gdb", "-nx", "-q", "-batch", "-iex",
+                 "set auto-load no", "-iex", "set print frame-info location",
+                 "-iex", "set width 0", "-p", number, "-ex",
+                 python ? open_call : "echo", "-ex",
+                 python ? "call (void)_Py_DumpTracebackThreads($fd, (void *)0, "
+                          "(void *)0)"
+                        : "echo",
+                 "-ex", "thread apply all backtrace 32", (char *)NULL);
+    (void)execlp("eu-stack", "eu-stack", "-n", "32", "-p", number,
+                 (char *)NULL);
+    _exit(127);
+}
+
+/* Whether the tool is there. */
+static bool run_tool(int fd, pid_t pid, enum tool tool)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0)
+        exec_tool(fd, pid, tool);
+    while (child > 0 && waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return false;
+    if (child > 0 && WIFSIGNALED(status))
+        (void)dprintf(fd, "  (the debugger was ended by signal %d)\n",
+                      WTERMSIG(status));
+    return child > 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == 127);
+}
+
+static bool is_python(pid_t pid)
+{
+    char path[64], exe[512];
+    (void)snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    ssize_t n = readlink(path, exe, sizeof(exe) - 1);
+    exe[n > 0 ? n : 0] = '\0';
+    const char *slash = strrchr(exe, '/');
+    return slash != NULL && strncmp(slash + 1, "python", 6) == 0;
+}
+
+/* Whether any tool is there, as far as one was asked. */
+static bool write_stacks(int fd, int rank, pid_t pid)
+{
+    bool python = is_python(pid);
+    int no = try_to_look(pid);
+    (void)dprintf(fd, "rank %d (pid %d): stacks\n", rank, (int)pid);
+    if (no != 0) {
+        if (no != ESRCH) /* of one that is gone /proc tells */
+            explain(fd, no);
+        return true;
+    }
+    bool spied = python && run_tool(fd, pid, TOOL_PY_SPY);
+    return run_tool(fd, pid,
+                    python && !spied ? TOOL_NATIVE_AND_PYTHON : TOOL_NATIVE) ||
+           spied;
+}
+
+/* The one that is blamed comes first with all there is of it: no more than the
+ * beginning is shown on the console. */
+void stacks_main(int fd, const void *arg)
+{
+    const struct stacks_of *of = arg;
+    FILE *f = fdopen(fd, "w");
+    /* Several write to it. */
+    (void)fcntl(fd, F_SETFL, O_APPEND);
+    bool tool = of->n > 0 && write_stacks(fd, of->ranks[0], of->pids[0]);
+    if (!tool)
+        (void)dprintf(fd, "none: neither gdb nor eu-stack is installed, nor "
+                          "py-spy for Python\n");
+    for (int i = 0; f != NULL && i < of->n; i++) {
+        (void)fprintf(f, "rank %d (pid %d)\n", of->ranks[i], (int)of->pids[i]);
+        write_threads(f, of->pids[i]);
+    }
+    if (f != NULL)
+        (void)fflush(f);
+    for (int i = 1; tool && i < of->n; i++)
+        (void)write_stacks(fd, of->ranks[i], of->pids[i]);
+    _exit(0);
+}

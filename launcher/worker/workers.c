@@ -1,0 +1,469 @@
+#include "launcher/worker/workers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/proc/oom.h"
+#include "launcher/worker/env.h"
+#include "launcher/worker/mailbox.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+
+#define WATCH_MAGIC 0x77617463u
+
+/* One worker that lives. On the heap, since libuv closes its handle after the
+ * worker's place has perhaps been taken by the next one. */
+struct watch {
+    unsigned magic;
+    uv_poll_t poll;
+    struct crew *crew;
+    pid_t pid;
+    int pidfd;
+    int local_rank;
+};
+
+struct crew {
+    uv_loop_t *loop;
+    const struct conf *conf;
+    const struct spawn_origin *origin;
+    struct output *output;
+    const struct crew_handler *handler;
+    void *ctx;
+    struct errfile errfile;
+    struct oom oom;
+    pid_t *pids;            /* by local rank, of the last that was started */
+    struct watch **watches; /* by local rank, NULL: not alive */
+    char (*error_files)[ERRFILE_PATH_MAX];
+    struct notice *notices; /* by local rank */
+    int memory_fd;          /* for their snapshots; -1: none */
+    int trouble_fd[2];      /* children that could not exec */
+    bool paused;
+    bool stopping; /* workers of this round were asked to go */
+};
+
+static void *get(size_t n, size_t size)
+{
+    void *p = calloc(n, size);
+    if (p == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu workers", n);
+    return p;
+}
+
+struct crew *crew_new(uv_loop_t *loop,
+                      const struct conf *conf,
+                      const struct spawn_origin *origin,
+                      struct output *output,
+                      const struct crew_handler *handler,
+                      void *ctx)
+{
+    struct crew *crew = get(1, sizeof(*crew));
+    size_t n = (size_t)conf->nproc;
+    crew->watches = get(n, sizeof(*crew->watches));
+    crew->error_files = get(n, sizeof(*crew->error_files));
+    crew->notices = get(n, sizeof(*crew->notices));
+    crew->pids = get(n, sizeof(*crew->pids));
+    crew->memory_fd = -1;
+    if (conf->snapshot_memory > 0)
+        crew->memory_fd = notice_open_memory(conf->snapshot_memory);
+    for (size_t i = 0; i < n; i++) {
+        crew->notices[i] = (struct notice)NOTICE_NONE;
+        crew->notices[i].memory_fd = crew->memory_fd;
+    }
+    crew->loop = loop;
+    crew->conf = conf;
+    crew->origin = origin;
+    crew->output = output;
+    crew->handler = handler;
+    crew->ctx = ctx;
+    if (pipe2(crew->trouble_fd, O_CLOEXEC | O_NONBLOCK) != 0)
+        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start workers");
+    errfile_init(&crew->errfile, conf);
+    return crew;
+}
+
+/* -- a worker ends --------------------------------------------------------- */
+
+static void on_watch_closed(uv_handle_t *h)
+{
+    struct watch *w = h->data;
+    w->magic = 0;
+    free(w);
+}
+
+/* Whether this worker never became the program; why, then. */
+static bool find_trouble(const struct crew *crew, int local_rank, int *why)
+{
+    struct spawn_trouble t;
+    bool found = false;
+    while (read(crew->trouble_fd[0], &t, sizeof(t)) == (ssize_t)sizeof(t))
+        if (t.local_rank == local_rank) {
+            *why = t.sys_errno;
+            found = true;
+        }
+    return found;
+}
+
+/* What strerror does not tell of a file that is there. */
+static const char *hint_of(const char *path, int why)
+{
+    if (why == ENOENT && access(path, F_OK) == 0)
+        return "; the file is there, but not the interpreter that its first "
+               "line (#!) or its ELF header names";
+    if (why == ENOEXEC)
+        return "; it is neither a program for this machine nor a script that "
+               "begins with #!";
+    return "";
+}
+
+static void tell_exit(struct crew *crew, int local_rank, const siginfo_t *info)
+{
+    char text[ERRFILE_TEXT_MAX + 1] = "";
+    char tail[LINES_TAIL_BYTES + 1] = "";
+    char trace[LINES_TAIL_BYTES + 1] = "";
+    bool exited = info->si_code == CLD_EXITED;
+    struct agent_worker w = {
+        .local_rank = local_rank,
+        .pid = info->si_pid,
+        .code = exited ? info->si_status : 0,
+        .signal = exited ? 0 : info->si_status,
+        .oom =
+            !exited && info->si_status == SIGKILL && oom_happened(&crew->oom),
+        .progressed = notice_progressed(&crew->notices[local_rank]),
+        .text = text,
+        .trace = trace,
+        .tail = tail,
+    };
+    notice_close(&crew->notices[local_rank]);
+    int why;
+    bool ok = w.code == 0 && w.signal == 0;
+    if (!ok) {
+        errfile_read(crew->error_files[local_rank], text, trace, sizeof(trace));
+        if (!crew->stopping || w.signal != SIGTERM) /* else it obeyed */
+            output_tail(crew->output, local_rank, tail);
+    }
+    output_worker_ended(crew->output, local_rank);
+    if ((w.code == 126 || w.code == 127) &&
+        find_trouble(crew, local_rank, &why)) {
+        w.permanent = true;
+        (void)snprintf(text, /* a cut text is still a text */
+                       sizeof(text), "cannot execute %.200s: %.80s%s",
+                       crew->conf->exec_path, strerror(why),
+                       hint_of(crew->conf->exec_path, why));
+    }
+    if (crew->conf->preflight && w.code == ddp_code_exit(DDP_E_PREFLIGHT))
+        w.permanent = true; /* it found what it was to find */
+    crew->handler->on_exit(crew->ctx, &w);
+}
+
+static void on_pidfd(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    struct watch *w = poll->data;
+    ddp_assert(w->magic == WATCH_MAGIC);
+    siginfo_t info = {.si_pid = 0};
+    int rc = waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG);
+    ddp_assert(rc == 0); /* nobody else waits for it */
+    if (info.si_pid == 0)
+        return; /* not dead yet */
+    struct crew *crew = w->crew;
+    int local_rank = w->local_rank;
+    crew->watches[local_rank] = NULL;
+    uv_close((uv_handle_t *)poll, on_watch_closed);
+    (void)close(w->pidfd); /* now: what comes of its end may need it */
+    tell_exit(crew, local_rank, &info);
+}
+
+/* -- starting -------------------------------------------------------------- */
+
+static int watch_worker(struct crew *crew,
+                        int local_rank,
+                        pid_t pid,
+                        int pidfd,
+                        struct ddp_err *err)
+{
+    struct watch *w = calloc(1, sizeof(*w));
+    int rc = w == NULL ? UV_ENOMEM : uv_poll_init(crew->loop, &w->poll, pidfd);
+    if (rc != 0) {
+        free(w);
+        (void)kill(pid, SIGKILL);
+        (void)waitpid(pid, NULL, 0);
+        (void)close(pidfd);
+        return ddp_err_set(err, DDP_E_NOMEM, "cannot watch a worker: %s",
+                           uv_strerror(rc));
+    }
+    w->magic = WATCH_MAGIC;
+    w->crew = crew;
+    w->pid = pid;
+    w->pidfd = pidfd;
+    w->local_rank = local_rank;
+    w->poll.data = w;
+    crew->watches[local_rank] = w;
+    crew->pids[local_rank] = pid;
+    (void)uv_poll_start(&w->poll, UV_READABLE, on_pidfd); /* cannot fail */
+    crew->handler->on_start(crew->ctx, local_rank, pid);
+    return 0;
+}
+
+static int start_one(struct crew *crew,
+                     const struct msg_world *world,
+                     int local_rank,
+                     struct ddp_err *err)
+{
+    char *error_file = crew->error_files[local_rank];
+    char folder[ERRFILE_PATH_MAX];
+    struct output_ends ends;
+    errfile_prepare(&crew->errfile, world->restarts, local_rank, error_file,
+                    folder);
+    if (output_open(crew->output, world, local_rank, folder, &ends, err) != 0)
+        return -1;
+    struct notice *notice = &crew->notices[local_rank];
+    notice_open(notice);
+    char **envp =
+        worker_env_make(crew->conf, world, local_rank, error_file, notice);
+    struct worker_places places;
+    worker_places_fill(&places, world, local_rank);
+    char **argv = worker_args_make(crew->conf->argv, &places);
+    bool bound = crew->conf->numa_binding != TOPOLOGY_NONE;
+    struct spawn_request req = {
+        .path = crew->conf->exec_path,
+        .argv = argv,
+        .envp = envp,
+        .origin = crew->origin,
+        .cpus = bound ? &crew->conf->seats[local_rank].cpus : NULL,
+        .report_fd = crew->trouble_fd[1],
+        .out_fd = ends.out,
+        .err_fd = ends.err,
+        .local_rank = local_rank,
+        .may_read = world->base_rank + local_rank == 0,
+        .watched = crew->conf->hang.beat_us != MONO_NEVER ||
+                   crew->conf->hang.idle_us != MONO_NEVER,
+    };
+    pid_t pid = 0;
+    int pidfd = -1;
+    int rc = -1;
+    if (envp == NULL || argv == NULL)
+        ddp_err_set(err, DDP_E_NOMEM, "no memory for a worker");
+    else
+        rc = spawn_worker(&req, &pid, &pidfd, err);
+    output_close(&ends);
+    free(envp);
+    free(argv);
+    return rc == 0 ? watch_worker(crew, local_rank, pid, pidfd, err) : -1;
+}
+
+/* What ran out, and how to have more of it. */
+static void advise(const struct crew *crew, struct ddp_err *err)
+{
+    int n = crew->conf->nproc;
+    if (err->sys_errno == EMFILE || err->sys_errno == ENFILE)
+        ddp_err_wrap(err,
+                     "too few file descriptors for %d workers here (ulimit -n "
+                     "shows the limit, and raises it)",
+                     n);
+    else if (err->sys_errno == EAGAIN)
+        ddp_err_wrap(err,
+                     "too few processes for %d workers here (ulimit -u, or "
+                     "pids.max of a container)",
+                     n);
+}
+
+int crew_start(struct crew *crew,
+               const struct msg_world *world,
+               int *started,
+               struct ddp_err *err)
+{
+    int why;
+    (void)find_trouble(crew, -1, &why); /* forgets that of the round before */
+    crew->stopping = false;
+    if (crew->oom.path[0] == '\0')
+        oom_init(&crew->oom);
+    for (*started = 0; *started < crew->conf->nproc; ++*started) {
+        ddp_assert(crew->watches[*started] == NULL);
+        if (start_one(crew, world, *started, err) == 0)
+            continue;
+        advise(crew, err);
+        return -1;
+    }
+    if (crew->paused)
+        crew_pause(crew, true);
+    return 0;
+}
+
+/* -- ending ---------------------------------------------------------------- */
+
+/* Not yet a session leader in the instant after fork: then the signal goes to
+ * the process itself. */
+static void signal_worker(const struct watch *w, int signo)
+{
+    if (w != NULL && kill(-w->pid, signo) != 0)
+        (void)kill(w->pid, signo);
+}
+
+static void signal_workers(const struct crew *crew, int signo)
+{
+    for (int i = 0; i < crew->conf->nproc; i++)
+        signal_worker(crew->watches[i], signo);
+}
+
+int crew_ask(struct crew *crew, enum msg_graceful graceful)
+{
+    int looking = 0;
+    crew->stopping = true;
+    for (int i = 0; i < crew->conf->nproc; i++) {
+        const struct watch *w = crew->watches[i];
+        if (w == NULL)
+            continue;
+        if (notice_ask(&crew->notices[i], graceful)) {
+            looking++;
+        } else {
+            signal_worker(w, SIGTERM);
+            signal_worker(w, SIGCONT);
+        }
+    }
+    return looking;
+}
+
+bool crew_ends(int signo)
+{
+    return signo != SIGUSR1 && signo != SIGUSR2;
+}
+
+void crew_kill(struct crew *crew, int signo)
+{
+    crew->stopping |= crew_ends(signo) && signo != SIGKILL;
+    signal_workers(crew, signo);
+    if (crew_ends(signo) && signo != SIGKILL)
+        signal_workers(crew, SIGCONT);
+}
+
+void crew_pause(struct crew *crew, bool paused)
+{
+    crew->paused = paused;
+    signal_workers(crew, paused ? SIGSTOP : SIGCONT);
+}
+
+static bool is_worker(const struct crew *crew, pid_t pid)
+{
+    for (int i = 0; i < crew->conf->nproc; i++)
+        if (crew->watches[i] != NULL && crew->watches[i]->pid == pid)
+            return true;
+    return false;
+}
+
+pid_t crew_reap_orphans(struct crew *crew, const pid_t *others, int n)
+{
+    for (;;) {
+        siginfo_t info = {.si_pid = 0};
+        int how = WEXITED | WNOHANG | WNOWAIT;
+        if (waitid(P_ALL, 0, &info, how) != 0 || info.si_pid == 0)
+            return 0;
+        /* The kernel would show the same dead worker again and again: its
+         * pidfd's event comes, and then we are called once more. */
+        if (is_worker(crew, info.si_pid))
+            return 0;
+        for (int i = 0; i < n; i++)
+            if (others[i] == info.si_pid)
+                return info.si_pid;
+        (void)waitpid(info.si_pid, NULL, WNOHANG);
+    }
+}
+
+const char *crew_folder(const struct crew *crew)
+{
+    return errfile_folder(&crew->errfile);
+}
+
+const char *crew_temporary(const struct crew *crew)
+{
+    return errfile_temporary(&crew->errfile);
+}
+
+/* -- looking at them ------------------------------------------------------- */
+
+pid_t crew_pid(const struct crew *crew, int local_rank)
+{
+    const struct watch *w = crew->watches[local_rank];
+    return w != NULL ? w->pid : 0;
+}
+
+int crew_last_pids(const struct crew *crew, pid_t *pids, int max)
+{
+    int n = crew->conf->nproc < max ? crew->conf->nproc : max;
+    memcpy(pids, crew->pids, (size_t)n * sizeof(*pids));
+    return n;
+}
+
+/* Clock ticks of CPU time, 0 where they cannot be read (proc(5)). */
+static int64_t cpu_time(pid_t pid)
+{
+    char path[32], text[1024];
+    long long user = 0, system = 0;
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    if (fd >= 0)
+        (void)close(fd); /* only read */
+    text[n > 0 ? n : 0] = '\0';
+    const char *after = strrchr(text, ')'); /* its name may hold anything */
+    if (after == NULL ||
+        sscanf(after, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lld %lld",
+               &user, &system) != 2)
+        return 0;
+    return user + system;
+}
+
+bool crew_look(const struct crew *crew,
+               int local_rank,
+               bool cpu,
+               struct hang_sample *out)
+{
+    pid_t pid = crew_pid(crew, local_rank);
+    if (pid == 0)
+        return false;
+    *out = (struct hang_sample){
+        .cpu = cpu ? cpu_time(pid) : 0,
+        .output = output_bytes(crew->output, local_rank),
+    };
+    notice_read(&crew->notices[local_rank], &out->written, &out->step);
+    return true;
+}
+
+void crew_path(const struct crew *crew,
+               int local_rank,
+               const char *name,
+               char path[CREW_PATH_MAX])
+{
+    const char *beside = crew->error_files[local_rank];
+    size_t len = strlen(beside), tail = strlen(ERRFILE_NAME);
+    path[0] = '\0';
+    if (len < tail || len - tail + strlen(name) >= CREW_PATH_MAX)
+        return;
+    memcpy(path, beside, len - tail);
+    memcpy(path + len - tail, name, strlen(name) + 1);
+}
+
+void crew_progress_path(const struct crew *crew,
+                        int local_rank,
+                        char path[NOTICE_PATH_MAX])
+{
+    notice_progress_path(&crew->notices[local_rank], path);
+}
+
+void crew_pass_on(const struct crew *crew, int local_rank, pid_t pid, int code)
+{
+    if (local_rank >= 0 && local_rank < crew->conf->nproc &&
+        crew->pids[local_rank] == pid)
+        errfile_pass_on(crew->error_files[local_rank], code);
+}
+
+void crew_clean(struct crew *crew)
+{
+    errfile_clean(&crew->errfile);
+}

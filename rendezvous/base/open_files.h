@@ -1,0 +1,11 @@
+/*
+ * base/open_files: how many descriptors this process may have.
+ */
+#ifndef RENDEZVOUS_BASE_OPEN_FILES_H
+#define RENDEZVOUS_BASE_OPEN_FILES_H
+
+/* Raises the soft limit of open files to the hard one. Returns the limit that
+ * holds now, a million at most. */
+int open_files_raise(void);
+
+#endif

@@ -1,0 +1,237 @@
+/*
+ * What gives way where the tables are full. First what is over or deserted.
+ * Then, where whoever reaches the port may come in (limits.runs_share), what
+ * has no round yet, of the source that has the most: so one host that opens
+ * runs without end keeps nobody out, as long as it has no more than its share
+ * (join_check.c) of those that run, which nothing ever ends for the
+ * sake of others. Within a source the youngest goes: a flood comes behind what
+ * was there before it.
+ */
+#include "rendezvous/core/inner/capacity.h"
+
+#include <stdio.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/node_gone.h"
+#include "rendezvous/core/inner/run.h"
+
+/* An agent whose connection broke pauses for 2.5 s at most before it tries
+ * again (launcher/agent/session.c). */
+#define AWAY_US (5 * MONO_S)
+
+static bool is_shared_out(const struct rdzv *r)
+{
+    return r->limits.runs_share > 0;
+}
+
+static void tell_to_go(struct rdzv *r, const struct node *n)
+{
+    struct msg m = {.kind = MSG_KIND_refused, .refused.code = DDP_E_NOMEM};
+    (void)snprintf(m.refused.text, /* fits */
+                   sizeof(m.refused.text),
+                   "this rendezvous is full (%d nodes, %d runs), and what %s "
+                   "had here and had not begun gave way to another address",
+                   r->limits.nodes_max, r->limits.runs_max, node_source(r, n));
+    node_send(r, n, &m);
+}
+
+/* -- runs ------------------------------------------------------------------ */
+
+struct run *room_free_run(const struct rdzv *r)
+{
+    for (int i = 0; i < r->limits.runs_max; i++)
+        if (!r->runs[i].used)
+            return &r->runs[i];
+    return NULL;
+}
+
+static int count_nodes(const struct run *run)
+{
+    int nodes = 0;
+    for (int state = 0; state < NODE_STATES; state++)
+        nodes += run->count[state];
+    return nodes;
+}
+
+/* Whether nobody is connected, nor will be at once: connections that broke all
+ * together, as when a switch restarts, come back by then. */
+static bool is_deserted(const struct rdzv *r, const struct run *run)
+{
+    if (count_nodes(run) > run->absent)
+        return false;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->now_us < mono_after(r->nodes[i].away_us, AWAY_US))
+            return false;
+    return true;
+}
+
+/*
+ * Where there is no room, a deserted run gives way, the one that came last: for
+ * it that is as if the server had been started anew, and its nodes tell of its
+ * round when they are back. Else whoever joined with long leases and broke off
+ * would keep all others out until these are over. NULL: there is none that has
+ * so many nodes, or only `keep`.
+ */
+static struct run *
+deserted_run(const struct rdzv *r, const struct run *keep, int least)
+{
+    struct run *last = NULL;
+    for (int i = 0; i < r->limits.runs_max; i++) {
+        struct run *run = &r->runs[i];
+        if (run->used && run != keep && run->state != RUN_ENDED &&
+            count_nodes(run) >= least && is_deserted(r, run) &&
+            (last == NULL || run->opened_us >= last->opened_us))
+            last = run;
+    }
+    return last;
+}
+
+/* One that ended or that nobody is in, the one that is forgotten first. */
+static struct run *finished_run(const struct rdzv *r)
+{
+    struct run *oldest = NULL;
+    for (int i = 0; i < r->limits.runs_max; i++) {
+        struct run *run = &r->runs[i];
+        if (run->state != RUN_ENDED && !run_is_abandoned(run))
+            continue;
+        if (oldest == NULL || run->forget_at_us < oldest->forget_at_us)
+            oldest = run;
+    }
+    return oldest;
+}
+
+static bool has_no_round(const struct run *run)
+{
+    return run->used && run->state == RUN_GATHER && run->instance[0] == '\0';
+}
+
+/* The youngest of those that may give way of the source that has the most. */
+static struct run *greedy_run(const struct rdzv *r, const char *addr)
+{
+    struct run *last = NULL;
+    int most = 0;
+    int have = sources_count_of(r->run_sources, addr);
+    if (!is_shared_out(r) || !sources_is_modest(r->run_sources, addr))
+        return NULL;
+    for (int i = 0; i < r->limits.runs_max; i++) {
+        struct run *run = &r->runs[i];
+        if (!has_no_round(run))
+            continue;
+        int count = sources_count(r->run_sources, run->source);
+        if (!sources_may_take(have, count) || count < most ||
+            (count == most && run->opened_us < last->opened_us))
+            continue;
+        last = run;
+        most = count;
+    }
+    return last;
+}
+
+static void evict_run(struct rdzv *r, struct run *run)
+{
+    note(r, NOTE_gave_way, run, "", "%s had %d of %d runs", run_source(r, run),
+         sources_count(r->run_sources, run->source), r->limits.runs_max);
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        tell_to_go(r, &r->nodes[i]);
+    run_forget(r, run);
+}
+
+/* What gives its slot to a run of that address; NULL: nothing does. */
+static struct run *weakest_run(const struct rdzv *r, const char *addr)
+{
+    struct run *run = finished_run(r);
+    if (run == NULL)
+        run = deserted_run(r, NULL, 0);
+    return run != NULL ? run : greedy_run(r, addr);
+}
+
+static void clear_run(struct rdzv *r, struct run *run)
+{
+    if (run->state != RUN_ENDED && count_nodes(run) > run->absent)
+        evict_run(r, run);
+    else
+        run_forget(r, run);
+}
+
+/* -- nodes ----------------------------------------------------------------- */
+
+static bool has_room(const struct rdzv *r)
+{
+    return r->free_node >= 0 || r->fresh_node < r->limits.nodes_max;
+}
+
+/* One that was told of its run's end, but does not come to say bye. */
+static struct node *ended_node(const struct rdzv *r)
+{
+    for (int i = 0; i < r->fresh_node; i++) {
+        struct node *n = &r->nodes[i];
+        if (n->used && n->state == NODE_ENDING && n->conn < 0)
+            return n;
+    }
+    return NULL;
+}
+
+/* As greedy_run; never one of `keep`, which might be gone with it. */
+static struct node *
+greedy_node(const struct rdzv *r, const struct run *keep, const char *addr)
+{
+    struct node *last = NULL;
+    int most = 0;
+    int have = sources_count_of(r->node_sources, addr);
+    if (!is_shared_out(r) || !sources_is_modest(r->node_sources, addr))
+        return NULL;
+    for (int i = 0; i < r->fresh_node; i++) {
+        struct node *n = &r->nodes[i];
+        const struct run *run = &r->runs[n->run];
+        bool waits = n->state == NODE_WAITING && has_no_round(run);
+        if (!n->used || run == keep || !(waits || n->state == NODE_SPARE))
+            continue;
+        int count = sources_count(r->node_sources, n->source);
+        if (!sources_may_take(have, count) || count < most ||
+            (count == most && n->arrival < last->arrival))
+            continue;
+        last = n;
+        most = count;
+    }
+    return last;
+}
+
+static void evict_node(struct rdzv *r, struct node *n)
+{
+    note(r, NOTE_gave_way, &r->runs[n->run], n->name, "%s had %d of %d nodes",
+         node_source(r, n), sources_count(r->node_sources, n->source),
+         r->limits.nodes_max);
+    tell_to_go(r, n);
+    node_gone(r, n, "gave way");
+}
+
+/* False: no node gives way. */
+static bool clear_node(struct rdzv *r, const struct run *keep, const char *addr)
+{
+    struct run *deserted;
+    struct node *n = ended_node(r);
+    if (n != NULL)
+        node_remove(r, n);
+    else if ((deserted = deserted_run(r, keep, 1)) != NULL)
+        run_forget(r, deserted);
+    else if ((n = greedy_node(r, keep, addr)) != NULL)
+        evict_node(r, n);
+    return has_room(r);
+}
+
+/* -- both ------------------------------------------------------------------ */
+
+bool room_make(struct rdzv *r, const struct run *run, const char *addr)
+{
+    struct run *weakest = NULL;
+    bool needs_slot = run == NULL && room_free_run(r) == NULL;
+    if (needs_slot && (weakest = weakest_run(r, addr)) == NULL)
+        return false;
+    bool frees_node = weakest != NULL && count_nodes(weakest) > 0;
+    if (!has_room(r) && !frees_node && !clear_node(r, run, addr))
+        return false;
+    /* With a node its run may be gone, so that there is a slot by now. */
+    if (needs_slot && room_free_run(r) == NULL)
+        clear_run(r, weakest);
+    return true;
+}

@@ -1,0 +1,86 @@
+#include "rendezvous/core/inner/cause.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "rendezvous/base/mono.h"
+
+/* Failures closer than this are weighed. */
+#define SAME_TIME_US (200 * MONO_MS)
+
+/*
+ * Failures that came about at the same time are weighed, not only timed: a
+ * killed process's connections break before its end can be seen, so that a
+ * peer which saw that may well have ended first, and says so by status 77
+ * (DDP_E_PEER); and nobody ends by these signals as a consequence.
+ */
+static int weight(const struct msg_failed *f)
+{
+    if (f->signal == 0)
+        return f->code == ddp_code_exit(DDP_E_PEER) ? 0 : 1;
+    bool never_a_consequence = f->signal == SIGKILL || f->signal == SIGSEGV ||
+                               f->signal == SIGBUS || f->signal == SIGILL ||
+                               f->signal == SIGFPE;
+    return never_a_consequence ? 2 : 1;
+}
+
+/* Whether `f`, of `at_us`, is a better root cause than what is known. */
+static bool is_deeper(const struct failure *known,
+                      const struct msg_failed *f,
+                      int64_t at_us)
+{
+    int more = weight(f) - weight(&known->what);
+    int64_t apart_us = at_us - known->at_us;
+    if (apart_us < 0)
+        apart_us = -apart_us;
+    if (more != 0 && apart_us <= SAME_TIME_US)
+        return more > 0;
+    return at_us < known->at_us;
+}
+
+/* By status 77 a worker says that its peer went first: never a root. */
+static bool is_consequence(const struct msg_failed *f)
+{
+    return !f->hung && weight(f) == 0;
+}
+
+bool cause_take(struct rdzv *r,
+                struct run *run,
+                const struct node *n,
+                const struct msg_failed *f)
+{
+    int64_t at_us = r->now_us - f->age_us;
+    if (run->root.known && !is_deeper(&run->root, f, at_us))
+        return false;
+    bool explains = run->root.known && is_consequence(&run->root.what) &&
+                    !is_consequence(f);
+    run->root.known = true;
+    run->root.at_us = at_us;
+    run->root.what = *f;
+    run->root.round = run->round;
+    msg_set(run->root.node, n->name);
+    msg_set(run->root.agent, n->agent);
+    run->last = run->root;
+    return explains;
+}
+
+void cause_describe(const struct node *n,
+                    const struct msg_failed *f,
+                    char *why,
+                    size_t size)
+{
+    if (f->hung)
+        (void)snprintf(why, size, "rank %lld on %s made no progress",
+                       (long long)f->rank, n->name);
+    else if (f->signal != 0)
+        (void)snprintf(why, size, "rank %lld on %s was killed by signal %lld",
+                       (long long)f->rank, n->name, (long long)f->signal);
+    else if (is_consequence(f))
+        (void)snprintf(why, size,
+                       "rank %lld on %s lost a peer (exit code %lld); which "
+                       "one, and why, is not known yet",
+                       (long long)f->rank, n->name, (long long)f->code);
+    else
+        (void)snprintf(why, size, "rank %lld on %s ended with exit code %lld",
+                       (long long)f->rank, n->name, (long long)f->code);
+}

@@ -1,0 +1,61 @@
+#include "rendezvous/core/inner/join_place.h"
+
+#include <stdio.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/round.h"
+#include "rendezvous/core/inner/round_roll.h"
+#include "rendezvous/core/inner/round_seal.h"
+#include "rendezvous/core/inner/round_tell.h"
+#include "rendezvous/core/inner/run.h"
+#include "rendezvous/core/inner/strikes.h"
+
+/*
+ * A round runs without it. Where it has room, the newcomer makes it larger, at
+ * once or with those that come in the same --scale_interval: it is a spare
+ * until then, and takes a lost node's place as one.
+ */
+static void join_running(struct rdzv *r, struct run *run, struct node *n)
+{
+    char why[128];
+    bool room = run_has_room(run);
+    node_set_state(r, n, NODE_SPARE);
+    if (!room)
+        note(r, NOTE_spare, run, n->name, "no room");
+    else if (r->now_us < run->scale_next_us)
+        note(r, NOTE_spare, run, n->name, "the round grows in %lld ms",
+             (long long)mono_ms_until(r->now_us, run->scale_next_us));
+    else
+        note(r, NOTE_joined, run, n->name, "nproc %d, %d of %d..%d", n->nproc,
+             run->group_world + run->count[NODE_SPARE], run->nodes_min,
+             run->nodes_max);
+    if (!room || r->now_us < run->scale_next_us)
+        round_send_waiting(r, run, n);
+    (void)snprintf(why, sizeof(why), "node %s joins", n->name);
+    round_try_scale(r, run, why);
+}
+
+void join_place(struct rdzv *r, struct run *run, struct node *n)
+{
+    n->group_rank = -1;
+    round_call_roll(r, run);
+    if (n->drained) {
+        node_set_state(r, n, NODE_DRAINED);
+        return;
+    }
+    if (strikes_hold_back(r, run, n)) {
+        round_send_waiting(r, run, n);
+        round_try_seal(r, run); /* it may be needed */
+        return;
+    }
+    if (run->state == RUN_ACTIVE) {
+        join_running(r, run, n);
+        return;
+    }
+    node_set_state(r, n, NODE_WAITING);
+    note(r, NOTE_joined, run, n->name, "nproc %d, %d of %d..%d", n->nproc,
+         run->count[NODE_WAITING], run->nodes_min, run->nodes_max);
+    if (run->state == RUN_GATHER)
+        round_send_waiting(r, run, n);
+    round_try_seal(r, run);
+}

@@ -1,0 +1,227 @@
+#include "rendezvous/core/inner/join_rebuild.h"
+
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/round.h"
+#include "rendezvous/core/inner/round_end.h"
+#include "rendezvous/core/inner/round_roll.h"
+#include "rendezvous/core/inner/round_seal.h"
+#include "rendezvous/core/inner/round_tell.h"
+#include "rendezvous/core/inner/run.h"
+#include "rendezvous/core/inner/strikes.h"
+
+/* No run comes so far; whoever says that it did would have us run out of
+ * numbers, which end at 10^9 (messages.def). */
+#define ROUND_BELIEVED_MAX 999000000
+
+/* When the instance that it tells of had its first round. */
+static int64_t born_us(const struct rdzv *r, const struct msg_join *j)
+{
+    return r->now_us - j->instance_ms * MONO_MS;
+}
+
+bool join_is_of_instance(const struct run *run, const struct msg_join *j)
+{
+    return strcmp(j->instance, run->instance) == 0;
+}
+
+bool join_is_younger(const struct rdzv *r,
+                     const struct run *run,
+                     const struct msg_join *j)
+{
+    return born_us(r, j) >= run->born_us;
+}
+
+/*
+ * Only another server can have sealed a later round than we did. That its lease
+ * was never over proves less: a join may have been under way for long. As long
+ * as others are here, one node's word is not enough, unless it is one of them.
+ */
+bool join_outdates(const struct run *run, const struct msg_join *j, bool known)
+{
+    bool later = j->round > run->round && j->round <= ROUND_BELIEVED_MAX;
+    if (!later || j->ended || run->instance[0] == '\0' ||
+        !join_is_of_instance(run, j))
+        return false;
+    if (run->state == RUN_ENDED)
+        return run->lapsed;
+    return known || (run->head < 0 && !run->rebuilt); /* else it is news */
+}
+
+/*
+ * A daemon without memory cannot know newcomers from members: where enough
+ * newcomers come before the first member, they make another instance of the
+ * run. That yields to the older one, whose workers may have run for days: to
+ * the first member whose lease was never over, as long as such a lease may
+ * still be out; what its own workers do matters not, since those of others may
+ * run. The newcomers' workers are stopped, and they come into the older
+ * instance as any newcomer does. So it is where the younger one was taken over
+ * from a daemon that was gone before a member came.
+ */
+static bool
+yields(const struct rdzv *r, const struct run *run, const struct msg_join *j)
+{
+    return j->sure && !join_is_of_instance(run, j) &&
+           !join_is_younger(r, run, j) &&
+           r->now_us < mono_after(run->opened_us, round_foreign_lease_us(run));
+}
+
+bool join_began_beside(const struct rdzv *r,
+                       const struct run *run,
+                       const struct msg_join *j)
+{
+    return j->round > 0 && run->instance[0] != '\0' &&
+           join_is_younger(r, run, j) && born_us(r, j) < run->ended_us;
+}
+
+bool join_is_news(const struct rdzv *r,
+                  const struct run *run,
+                  const struct msg_join *j)
+{
+    if (j->round == 0 || j->round > ROUND_BELIEVED_MAX ||
+        j->instance[0] == '\0' || j->group_world < run->nodes_min ||
+        j->group_world > run->nodes_max)
+        return false;
+    if (run->instance[0] == '\0' || yields(r, run, j))
+        return true;
+    return run->rebuilt && j->round > run->round && join_is_of_instance(run, j);
+}
+
+/* -- taking over ----------------------------------------------------------- */
+
+static uint8_t *taken_bits(const struct rdzv *r, const struct run *run)
+{
+    size_t size = (size_t)r->limits.nodes_max / 8 + 1;
+    return r->taken + (size_t)run_index(r, run) * size;
+}
+
+/* Whoever was counted to another round than that of the join is in none now. */
+static void
+demote_all(struct rdzv *r, struct run *run, const struct msg_join *j)
+{
+    bool same = join_is_of_instance(run, j);
+    const char *why = same ? "a later round is known"
+                           : "an older round of this run still runs";
+    for (int i = run->head, next; i >= 0; i = next) {
+        struct node *n = &r->nodes[i];
+        next = n->next;
+        n->group_rank = -1;
+        n->confirmed = false;
+        n->came_ready &= same;
+        if (n->state == NODE_LEAVING && !n->drained) {
+            node_remove(r, n);
+        } else if (n->state == NODE_WAITING) {
+            node_set_state(r, n, NODE_SPARE);
+        } else if (node_in_round(n)) {
+            node_make_stale(r, n, run->round, why);
+        }
+    }
+}
+
+/* What was charged, counted and waited for was another instance's. */
+static void give_way(struct run *run)
+{
+    budget_init(&run->budget, run->budget.max, run->budget.window_us,
+                run->budget.crash_loop);
+    strikes_forget(&run->strikes);
+    run->scale_next_us = 0;
+    if (run->round > run->passed)
+        run->passed = run->round;
+    run_leave_instance(run);
+}
+
+void join_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
+{
+    bool anew = run->instance[0] != '\0' && !join_is_of_instance(run, j);
+    demote_all(r, run, j);
+    if (!run->rebuilt)
+        run->rebuilt_at_us = r->now_us;
+    if (anew)
+        give_way(run);
+    msg_set(run->instance, j->instance);
+    run->born_us = born_us(r, j);
+    run->round = j->round;
+    run->rebuilt = true;
+    run->was_over = false;
+    run->anchor = ANCHOR_NONE;
+    run->ready_members = run->confirmed = 0;
+    run->group_world = (int)j->group_world;
+    run->roll = j->roll;
+    run->roll_at_us = MONO_NEVER;
+    run->holes = (int)j->group_world;
+    memset(taken_bits(r, run), 0, (size_t)r->limits.nodes_max / 8 + 1);
+    round_begin(r, run);
+    run->state = RUN_ACTIVE;
+    note(r, NOTE_rebuilt, run, j->name, "%d nodes%s", run->group_world,
+         anew ? "; what newcomers began gives way" : "");
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].state == NODE_SPARE || r->nodes[i].state == NODE_ASIDE)
+            round_send_waiting(r, run, &r->nodes[i]);
+}
+
+void join_restore(const struct rdzv *r,
+                  struct run *run,
+                  const struct msg_join *j)
+{
+    int64_t left_us = mono_min(j->scale_left_ms * MONO_MS, run->scale_us);
+    int64_t next_us = mono_after(r->now_us, left_us);
+    budget_restore(&run->budget, (int)j->restarts, (int)j->recent,
+                   r->now_us - j->recent_ms * MONO_MS);
+    budget_restore_barren(&run->budget, (int)j->barren);
+    if (next_us > run->scale_next_us)
+        run->scale_next_us = next_us;
+}
+
+/* -- members come back ----------------------------------------------------- */
+
+bool join_is_hole(const struct rdzv *r,
+                  const struct run *run,
+                  const struct msg_join *j)
+{
+    if (run->holes == 0 || !join_is_of_instance(run, j) ||
+        j->round != run->round || j->group_rank < 0 ||
+        j->group_rank >= run->group_world)
+        return false;
+    int g = (int)j->group_rank;
+    return (taken_bits(r, run)[g / 8] & 1u << (g % 8)) == 0;
+}
+
+static void take_anchor(struct run *run, const struct msg_join *j)
+{
+    enum anchor anchor =
+        j->state == MSG_STATE_READY ? ANCHOR_READY : ANCHOR_HELD;
+    if (j->sure && anchor > run->anchor)
+        run->anchor = anchor;
+    run->ready_members += j->sure && anchor == ANCHOR_READY;
+}
+
+void join_fill_hole(struct rdzv *r,
+                    struct run *run,
+                    struct node *n,
+                    const struct msg_join *j)
+{
+    int g = (int)j->group_rank;
+    taken_bits(r, run)[g / 8] |= (uint8_t)(1u << (g % 8));
+    run->holes--;
+    n->group_rank = g;
+    run->sealed_us =
+        mono_min(run->sealed_us, r->now_us - j->recent_ms * MONO_MS);
+    take_anchor(run, j);
+    run->was_over |= j->over != 0;
+    round_call_roll(r, run);
+    note(r, NOTE_back, run, n->name, "%d more to come", run->holes);
+    bool runs = j->sure && j->state == MSG_STATE_RUNNING;
+    bool done = j->sure && j->state == MSG_STATE_DONE;
+    if (run->state == RUN_ACTIVE && (runs || done)) {
+        node_set_state(r, n, done ? NODE_DONE : NODE_RUNNING);
+        round_try_done(r, run);
+    } else {
+        node_set_state(r, n, NODE_STOPPING);
+        node_send_stop(r, n, run->round, "the round is over", MSG_AT_ONCE);
+        round_over(r, run, "a node stopped its workers", MSG_AT_ONCE);
+    }
+    node_confirm(r, n, j->round);
+    round_reckon(r, run);
+    round_try_scale(r, run, "nodes wait to join");
+}

@@ -1,0 +1,406 @@
+#include "rendezvous/core/inner/node.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+
+/* No further are numbers of rounds left out for what a node claims to hold:
+ * with the highest of all, the next server would not believe ours. */
+#define LEAP_MAX 100000
+
+int run_index(const struct rdzv *r, const struct run *run)
+{
+    return (int)(run - r->runs);
+}
+
+struct node *node_at(const struct rdzv *r, int i)
+{
+    return i < 0 ? NULL : &r->nodes[i];
+}
+
+static int node_index(const struct rdzv *r, const struct node *n)
+{
+    return (int)(n - r->nodes);
+}
+
+const char *node_source(const struct rdzv *r, const struct node *n)
+{
+    return sources_text(r->node_sources, n->source);
+}
+
+/* -- telling -------------------------------------------------------------- */
+
+void reply_send(struct rdzv *r, int conn, const struct msg *m)
+{
+    struct rdzv_action a = {.kind = RDZV_SEND, .conn = conn, .msg = m};
+    r->out->emit(r->out->ctx, &a);
+}
+
+void node_send(struct rdzv *r, const struct node *n, const struct msg *m)
+{
+    if (n->conn >= 0)
+        reply_send(r, n->conn, m);
+}
+
+void reply_drop(struct rdzv *r, int conn)
+{
+    r->conn_node[conn] = -1;
+    struct rdzv_action a = {.kind = RDZV_DROP, .conn = conn};
+    r->out->emit(r->out->ctx, &a);
+}
+
+void note(struct rdzv *r,
+          enum note_kind kind,
+          const struct run *run,
+          const char *node,
+          const char *fmt,
+          ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap); /* may be cut */
+    va_end(ap);
+    r->noted[kind]++;
+    struct note n = {
+        .kind = kind,
+        .run = run != NULL ? run->id : "",
+        .round = run != NULL ? run->round : 0,
+        .node = node,
+        .text = text,
+        .account = r->account,
+    };
+    struct rdzv_action a = {.kind = RDZV_NOTE, .conn = -1, .note = &n};
+    r->out->emit(r->out->ctx, &a);
+}
+
+void node_send_stop(struct rdzv *r,
+                    const struct node *n,
+                    int64_t round,
+                    const char *why,
+                    enum msg_graceful graceful)
+{
+    struct msg m = {.kind = MSG_KIND_stop};
+    m.stop.round = round;
+    m.stop.graceful = (int64_t)graceful;
+    msg_set(m.stop.text, why);
+    node_send(r, n, &m);
+}
+
+void node_send_drain(struct rdzv *r, const struct node *n)
+{
+    struct msg m = {.kind = MSG_KIND_drain};
+    (void)snprintf(m.drain.text, /* fits */
+                   sizeof(m.drain.text), "drained by ddpctl from %s",
+                   n->drained_by);
+    node_send(r, n, &m);
+}
+
+/* -- the table by agent id, the run's list, the counts ------------------- */
+
+void node_init(struct rdzv *r)
+{
+    for (int i = 0; i < r->limits.conns_max; i++)
+        r->conn_node[i] = -1;
+    for (uint32_t i = 0; i < r->n_buckets; i++)
+        r->buckets[i] = -1;
+    r->free_node = -1;
+    r->fresh_node = 0;
+}
+
+/* FNV-1a; ids are 128 random bits of an agent that may be hostile, who gains
+ * no more by a collision than a walk along nodes_max nodes of a chain. */
+static uint32_t hash_id(const struct rdzv *r, const char *id)
+{
+    uint32_t h = 2166136261u;
+    for (; *id != '\0'; id++)
+        h = (h ^ (unsigned char)*id) * 16777619u;
+    return h & (r->n_buckets - 1);
+}
+
+/* FNV-1a of 64 bits, cut to what JSON keeps. Mixed well at the end: of ids that
+ * are alike, plain FNV has sums that are alike. It is no secret, since whoever
+ * may join may lie about all else as well. */
+static int64_t roll_of(const char *id)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    for (; *id != '\0'; id++)
+        h = (h ^ (unsigned char)*id) * UINT64_C(1099511628211);
+    for (int i = 0; i < 3; i++)
+        h = (h ^ h >> 29) * UINT64_C(0x9e3779b97f4a7c15);
+    return (int64_t)(h >> 12 & (uint64_t)ROLL_MASK);
+}
+
+struct node *node_find(const struct rdzv *r, const char *run, const char *agent)
+{
+    int i = r->buckets[hash_id(r, agent)];
+    for (; i >= 0; i = r->nodes[i].hash_next) {
+        struct node *n = &r->nodes[i];
+        if (strcmp(n->agent, agent) == 0 &&
+            strcmp(r->runs[n->run].id, run) == 0)
+            return n;
+    }
+    return NULL;
+}
+
+static void list_append(struct rdzv *r, struct run *run, int i)
+{
+    r->nodes[i].prev = run->tail;
+    r->nodes[i].next = -1;
+    if (run->tail >= 0)
+        r->nodes[run->tail].next = i;
+    else
+        run->head = i;
+    run->tail = i;
+}
+
+static void list_remove(struct rdzv *r, struct run *run, int i)
+{
+    const struct node *n = &r->nodes[i];
+    if (n->prev >= 0)
+        r->nodes[n->prev].next = n->next;
+    else
+        run->head = n->next;
+    if (n->next >= 0)
+        r->nodes[n->next].prev = n->prev;
+    else
+        run->tail = n->prev;
+}
+
+void node_set_state(struct rdzv *r, struct node *n, enum node_state state)
+{
+    struct run *run = &r->runs[n->run];
+    run->count[n->state]--;
+    n->state = state;
+    run->count[state]++;
+}
+
+void node_bind(struct rdzv *r, struct node *n, int conn)
+{
+    if (n->conn < 0)
+        r->runs[n->run].absent--;
+    n->conn = conn;
+    r->conn_node[conn] = node_index(r, n);
+}
+
+void node_clear_bye(struct rdzv *r, struct node *n)
+{
+    r->runs[n->run].owing -= n->owes_bye;
+    n->owes_bye = false;
+}
+
+void node_unbind(struct rdzv *r, struct node *n)
+{
+    if (n->conn < 0)
+        return;
+    node_clear_bye(r, n); /* who is away is not waited for */
+    r->conn_node[n->conn] = -1;
+    n->conn = -1;
+    n->away_us = r->now_us;
+    r->runs[n->run].absent++;
+}
+
+bool node_set_address(struct node *n, const struct rdzv_event *ev)
+{
+    const struct msg_join *j = &ev->msg->join;
+    const char *addr = j->addr[0] != '\0' ? j->addr : ev->peer_addr;
+    bool moved = strcmp(n->addr, addr) != 0 || n->port != (int)j->port;
+    msg_set(n->addr, addr);
+    msg_set(n->here_addr, ev->here_addr);
+    n->port = (int)j->port;
+    n->hosts = j->hosts != 0;
+    return moved;
+}
+
+struct node *
+node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
+{
+    const struct msg_join *j = &ev->msg->join;
+    int i = r->free_node >= 0 ? r->free_node : r->fresh_node++;
+    struct node *n = &r->nodes[i];
+    if (i == r->free_node)
+        r->free_node = n->hash_next;
+    *n = (struct node){
+        .used = true,
+        .state = NODE_WAITING,
+        .run = run_index(r, run),
+        .source = sources_take(r->node_sources, ev->peer_addr),
+        .conn = -1,
+        .wants_members = j->members != 0,
+        .nproc = (int)j->nproc,
+        .asked_rank = (int)j->node_rank,
+        .arrival = r->arrivals++,
+        .since_us = r->now_us,
+        .group_rank = -1,
+        .short_seq = -1,
+    };
+    msg_set(n->agent, j->agent);
+    n->roll = roll_of(n->agent);
+    msg_set(n->name, j->name);
+    msg_set(n->role, j->role);
+    (void)node_set_address(n, ev); /* it was nowhere */
+    run->host_is_silent &= !n->hosts;
+    uint32_t h = hash_id(r, n->agent);
+    n->hash_next = r->buckets[h];
+    r->buckets[h] = i;
+    list_append(r, run, i);
+    run->count[NODE_WAITING]++;
+    run->absent++;
+    r->n_nodes++;
+    node_bind(r, n, ev->conn);
+    return n;
+}
+
+void node_remove(struct rdzv *r, struct node *n)
+{
+    struct run *run = &r->runs[n->run];
+    int i = node_index(r, n);
+    node_clear_bye(r, n);
+    if (n->conn >= 0)
+        reply_drop(r, n->conn);
+    else
+        run->absent--;
+    int *link = &r->buckets[hash_id(r, n->agent)];
+    while (*link != i)
+        link = &r->nodes[*link].hash_next;
+    *link = n->hash_next;
+    list_remove(r, run, i);
+    run->count[n->state]--;
+    sources_drop(r->node_sources, n->source);
+    n->used = false;
+    n->hash_next = r->free_node;
+    r->free_node = i;
+    r->n_nodes--;
+}
+
+/* -- leases --------------------------------------------------------------- */
+
+/*
+ * Where the run could not go on without this node, the server promises to wait
+ * for it as long as the node itself would: so a silent server stops no job
+ * that nobody could continue. A later server without memory must be able to
+ * tell, from what a member reports, what leases can be out (round_known_at_us):
+ * so only the size of the round decides, apart from spares, and none is given
+ * before all members have said that they hold the round.
+ */
+static bool is_long(const struct run *run, const struct node *n)
+{
+    return run->state == RUN_ACTIVE && n->state == NODE_RUNNING &&
+           run->group_world <= run->nodes_min &&
+           run->count[NODE_SPARE] + run->count[NODE_ASIDE] == 0 &&
+           run->confirmed >= run->group_world &&
+           run->reconnect_us > run->heartbeat_us;
+}
+
+/*
+ * The server counts from when it processed the beat, the agent from when it
+ * sent it, and the agent is granted less by a fifth, which is its time to kill.
+ * The agent goes by the newest grant it got; so an earlier, longer one is void
+ * once it said that it got a short one, and is honoured until then.
+ */
+void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard)
+{
+    const struct run *run = &r->runs[n->run];
+    bool longer = is_long(run, n);
+    int64_t lease_us = longer ? run->reconnect_us : run->heartbeat_us;
+    if (longer)
+        n->short_seq = -1;
+    else if (n->short_seq < 0)
+        n->short_seq = seq;
+    bool all_short = n->short_seq >= 0 && heard >= n->short_seq;
+    int64_t until_us = mono_after(r->now_us, lease_us);
+    if (all_short || until_us > n->lease_until_us)
+        n->lease_until_us = until_us;
+    r->lease_check_us = mono_min(r->lease_check_us, n->lease_until_us);
+    struct msg m = {.kind = MSG_KIND_lease};
+    m.lease.seq = seq;
+    m.lease.grant_ms = (lease_us - lease_us / 5) / MONO_MS;
+    node_send(r, n, &m);
+}
+
+void node_confirm(struct rdzv *r, struct node *n, int64_t round)
+{
+    struct run *run = &r->runs[n->run];
+    if (n->confirmed || !node_in_round(n) || round != run->round)
+        return;
+    n->confirmed = true;
+    run->confirmed++;
+}
+
+void node_cut_lease(struct rdzv *r, struct node *n, int64_t lease_us)
+{
+    int64_t until_us = mono_after(r->now_us, lease_us);
+    n->lease_until_us = mono_min(n->lease_until_us, until_us);
+    r->lease_check_us = mono_min(r->lease_check_us, n->lease_until_us);
+}
+
+bool node_in_round(const struct node *n)
+{
+    return n->state == NODE_RUNNING || n->state == NODE_STOPPING ||
+           n->state == NODE_DONE || n->state == NODE_LEAVING;
+}
+
+/* -- the members' addresses ------------------------------------------------ */
+
+bool node_is_loopback(const char *addr)
+{
+    return strncmp(addr, "127.", 4) == 0 || strcmp(addr, "::1") == 0;
+}
+
+static bool is_member(const struct node *n)
+{
+    return n->group_rank >= 0 &&
+           (n->state == NODE_RUNNING || n->state == NODE_DONE);
+}
+
+/* Where the others came to: so a node on the server's own host, which may have
+ * come over loopback, is known to them. */
+static const char *address_of_here(const struct rdzv *r, const struct run *run)
+{
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (is_member(&r->nodes[i]) && !node_is_loopback(r->nodes[i].here_addr))
+            return r->nodes[i].here_addr;
+    return "";
+}
+
+void node_send_members(struct rdzv *r,
+                       const struct run *run,
+                       const struct node *to)
+{
+    if (to->group_rank != 0 || !to->wants_members)
+        return;
+    const char *here = address_of_here(r, run);
+    struct msg m = {.kind = MSG_KIND_members, .members.round = run->round};
+    size_t len = 0;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        const char *addr = node_is_loopback(n->addr) ? here : n->addr;
+        size_t more = strlen(addr) + 1;
+        if (!is_member(n) || more == 1)
+            continue;
+        if (len + more >= sizeof(m.members.addrs)) {
+            node_send(r, to, &m);
+            len = 0;
+        }
+        memcpy(m.members.addrs + len, addr, more - 1);
+        memcpy(m.members.addrs + len + more - 1, " ", 2);
+        len += more;
+    }
+    if (len > 0)
+        node_send(r, to, &m);
+}
+
+void node_make_stale(struct rdzv *r,
+                     struct node *n,
+                     int64_t round,
+                     const char *why)
+{
+    struct run *run = &r->runs[n->run];
+    node_set_state(r, n, NODE_STALE);
+    n->stale_round = round;
+    if (round > run->passed && round <= run->round + LEAP_MAX)
+        run->passed = round;
+    node_send_stop(r, n, round, why, MSG_AT_ONCE);
+}

@@ -1,0 +1,112 @@
+#include "rendezvous/core/inner/node_gone.h"
+
+#include <stdio.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/round.h"
+#include "rendezvous/core/inner/round_end.h"
+#include "rendezvous/core/inner/round_seal.h"
+#include "rendezvous/core/inner/run.h"
+
+/*
+ * A run that never had a round needs no memory once its last node is gone. Else
+ * its rounds must not be counted anew for a node of it that comes back: it
+ * waits for such as long as for any node, and ends then.
+ */
+static void run_if_empty(struct rdzv *r, struct run *run)
+{
+    if (run->head < 0 && run->state != RUN_ENDED && run->instance[0] == '\0')
+        run_forget(r, run);
+}
+
+/* What the run does about a node that is no more. `why` is for people. */
+static void after_removal(struct rdzv *r,
+                          struct run *run,
+                          enum node_state state,
+                          bool member,
+                          const char *why)
+{
+    if (run->state == RUN_ACTIVE && state == NODE_DONE) {
+        run->gone_done++;
+        round_try_done(r, run);
+    } else if (run->state == RUN_ACTIVE && state == NODE_RUNNING) {
+        run->lost_since = true;
+        round_over(r, run, why, MSG_AT_ONCE);
+    } else if (run->state == RUN_DRAIN) {
+        /* Also one that was ready: it may have been dying when it failed. */
+        if (state == NODE_STOPPING || (state == NODE_WAITING && member))
+            run->lost_since = true;
+        if (state == NODE_STOPPING || state == NODE_LEAVING)
+            round_hurry(r, run, why);
+        round_try_drained(r, run);
+    } else if (run->state == RUN_GATHER) {
+        round_try_seal(r, run);
+    }
+    run_try_settle(r, run);
+    run_if_empty(r, run);
+}
+
+/* Also of one that was ready: it may have been dying when it failed. */
+static bool is_loss(const struct run *run, enum node_state state, bool member)
+{
+    return state == NODE_RUNNING || state == NODE_STOPPING ||
+           (run->state == RUN_DRAIN && state == NODE_WAITING && member);
+}
+
+/* The first one is what a report will name. */
+static void remember_loss(struct rdzv *r,
+                          struct run *run,
+                          const struct node *n,
+                          const char *how)
+{
+    if (run->loss.node[0] != '\0')
+        return;
+    msg_set(run->loss.node, n->name);
+    msg_set(run->loss.how, how);
+    run->loss.at_us = r->now_us;
+}
+
+/* As one that was in `state`, which need not be its own. */
+static void
+go(struct rdzv *r, struct node *n, enum node_state state, const char *how)
+{
+    struct run *run = &r->runs[n->run];
+    bool member = n->group_rank >= 0;
+    char why[200];
+    if (is_loss(run, state, member))
+        remember_loss(r, run, n, how);
+    (void)snprintf(why, /* fits */ sizeof(why), "node %s %s", n->name, how);
+    if (state == NODE_RUNNING || state == NODE_STOPPING)
+        note(r, NOTE_lost, run, n->name, "%s", how);
+    else if (state != NODE_ENDING)
+        note(r, NOTE_left, run, n->name, "%s", how);
+    node_remove(r, n);
+    after_removal(r, run, state, member, why);
+}
+
+void node_gone(struct rdzv *r, struct node *n, const char *how)
+{
+    go(r, n, n->state, how);
+}
+
+void node_left(struct rdzv *r, struct node *n)
+{
+    go(r, n, NODE_DRAINED, "left"); /* that runs no workers either */
+}
+
+void node_broke_off(struct rdzv *r, struct node *n)
+{
+    node_unbind(r, n);
+    /* Who is in no round has nothing to be waited for; but one who was told to
+     * go must not come back as if it had not been. */
+    if (!node_in_round(n) && n->group_rank < 0 && n->state != NODE_ENDING &&
+        !n->drained) {
+        node_gone(r, n, "broke off");
+        return;
+    }
+    run_try_settle(r, &r->runs[n->run]);
+    if (n->state != NODE_ENDING)
+        note(r, NOTE_absent, &r->runs[n->run], n->name,
+             "connection broken; waiting %lld ms for it",
+             (long long)mono_ms_until(r->now_us, n->lease_until_us));
+}

@@ -1,0 +1,116 @@
+#include "rendezvous/core/inner/round.h"
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/round_end.h"
+#include "rendezvous/core/inner/round_seal.h"
+#include "rendezvous/core/inner/round_tell.h"
+#include "rendezvous/core/inner/run.h"
+#include "rendezvous/core/inner/strikes.h"
+
+#define NOTICE_FIRST_US (3 * MONO_S)
+/* A round that lasted so long is no part of a crash loop. */
+#define PROGRESS_US (60 * MONO_S)
+
+void round_gather(struct rdzv *r, struct run *run)
+{
+    run->state = RUN_GATHER;
+    run->gather_since_us = r->now_us;
+    run->seal_at_us = MONO_NEVER;
+    run->notice_at_us = mono_after(r->now_us, NOTICE_FIRST_US);
+}
+
+/* -- the end of a round ---------------------------------------------------- */
+
+void round_try_scale(struct rdzv *r, struct run *run, const char *why)
+{
+    if (run->count[NODE_SPARE] == 0 || !run_has_room(run) ||
+        r->now_us < run->scale_next_us)
+        return;
+    run->scale_next_us = mono_after(r->now_us, run->scale_us);
+    round_over(r, run, why, MSG_SCALE_UP);
+}
+
+/* Who leaves stops its workers by itself, as slowly as the others, unless all
+ * are hurried. */
+static void stop_all(struct rdzv *r, const struct run *run, const char *why)
+{
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        if (n->state == NODE_STOPPING ||
+            (n->state == NODE_LEAVING && run->graceful == MSG_AT_ONCE))
+            node_send_stop(r, n, run->round, why, run->graceful);
+    }
+}
+
+void round_tell_why(struct rdzv *r, struct run *run, const char *why)
+{
+    note(r, NOTE_round_over, run, "", "%s", why);
+    stop_all(r, run, why);
+}
+
+void round_hurry(struct rdzv *r, struct run *run, const char *why)
+{
+    if (run->state != RUN_DRAIN || run->graceful == MSG_AT_ONCE)
+        return;
+    run->graceful = MSG_AT_ONCE;
+    stop_all(r, run, why);
+}
+
+void round_over(struct rdzv *r,
+                struct run *run,
+                const char *why,
+                enum msg_graceful graceful)
+{
+    if (run->state != RUN_ACTIVE)
+        return;
+    run->state = RUN_DRAIN;
+    run->over_us = r->now_us;
+    run->graceful = graceful;
+    run->progressed |= r->now_us - run->sealed_us >= PROGRESS_US;
+    note(r, NOTE_round_over, run, "", "%s", why);
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        struct node *n = &r->nodes[i];
+        if (n->state == NODE_RUNNING || n->state == NODE_DONE)
+            node_set_state(r, n, NODE_STOPPING);
+    }
+    stop_all(r, run, why);
+    round_try_drained(r, run);
+}
+
+/*
+ * The round's failure is charged now, when every node of the round has
+ * answered or is known to be lost: a loss that came to light meanwhile is what
+ * the failure was a consequence of. False where it ends the run.
+ */
+static bool charge(struct rdzv *r, struct run *run, bool *loop)
+{
+    bool counts = run->charged && !run->lost_since;
+    if (run->charged && run->lost_since)
+        note(r, NOTE_refund, run, run->root.node, "a node was lost");
+    *loop = budget_round_over(&run->budget, counts, run->progressed);
+    if (!counts)
+        return true;
+    if (run->root.what.permanent || *loop ||
+        !budget_charge(&run->budget, r->now_us))
+        return false;
+    strikes_charge(r, run);
+    r->charged++;
+    return true;
+}
+
+void round_try_drained(struct rdzv *r, struct run *run)
+{
+    if (run->state != RUN_DRAIN || run->count[NODE_STOPPING] > 0 ||
+        run->count[NODE_LEAVING] > 0 || run->holes > 0)
+        return;
+    bool loop;
+    if (!charge(r, run, &loop)) {
+        round_end_by_failure(r, run, loop);
+        return;
+    }
+    strikes_set_aside(r, run);
+    round_gather(r, run);
+    round_try_seal(r, run);
+    if (run->state == RUN_GATHER && run->count[NODE_WAITING] > 0)
+        round_notify_waiting(r, run); /* that others are needed */
+}

@@ -1,0 +1,162 @@
+#include "rendezvous/core/inner/round_end.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/round_tell.h"
+#include "rendezvous/core/inner/run.h"
+
+/* Bounds of messages.def. */
+#define AGE_MAX_US (INT64_C(86400000) * MONO_S)
+#define ENDS_MAX   409600000
+
+void round_try_done(struct rdzv *r, struct run *run)
+{
+    if (run->state != RUN_ACTIVE || run->holes > 0 ||
+        run->count[NODE_DONE] + run->gone_done < run->group_world)
+        return;
+    struct msg_end end = {
+        .status = 0,
+        .round = run->round,
+        .restarts = run->budget.used,
+        .rank = -1,
+        .local_rank = -1,
+    };
+    run_end(r, run, &end);
+}
+
+/* -- a failure ------------------------------------------------------------- */
+
+static void describe_worker(const struct failure *f, char *text, size_t size)
+{
+    const struct msg_failed *w = &f->what;
+    char how[64];
+    if (w->hung)
+        (void)snprintf(how, sizeof(how), "made no progress");
+    else if (w->signal != 0)
+        (void)snprintf(how, sizeof(how), "killed by signal %d", (int)w->signal);
+    else
+        (void)snprintf(how, sizeof(how), "exit code %d", (int)w->code);
+    (void)snprintf(text, /* a cut text is still a text */
+                   size, "rank %lld on %s failed (%s)", (long long)w->rank,
+                   f->node, how);
+}
+
+/* "1 of 3 restarts were used", "2 restarts, of at most 2 in 90 s, were used" */
+static void
+describe_restarts(const struct rdzv *r, const struct budget *b, char text[120])
+{
+    if (b->window_us == 0)
+        (void)snprintf(text, 120, "%d of %d restarts were used", b->used,
+                       b->max);
+    else
+        (void)snprintf(text, 120,
+                       "%d of %d restarts were used in the last %.12g s",
+                       budget_counting(b, r->now_us), b->max,
+                       (double)b->window_us / (double)MONO_S);
+}
+
+static void take_one(int64_t *count)
+{
+    if (*count > 0)
+        *count -= 1;
+}
+
+/* How the round's workers ended, but for the first failure, where there is
+ * one: the report knows that one by its rank. */
+static void fill_ends(const struct run *run,
+                      const struct msg_failed *root,
+                      struct msg_end *end)
+{
+    struct msg_ready ends = run->ends;
+    if (root == NULL || root->pid <= 0)
+        ; /* it never ran */
+    else if (root->signal == SIGKILL || (root->hung && ends.by_term == 0))
+        take_one(&ends.by_kill);
+    else if (root->signal == SIGTERM || root->hung)
+        take_one(&ends.by_term);
+    else
+        take_one(root->signal != 0 ? &ends.by_signal : &ends.by_code);
+    end->by_term = mono_min(ends.by_term, ENDS_MAX);
+    end->by_kill = mono_min(ends.by_kill, ENDS_MAX);
+    end->by_signal = mono_min(ends.by_signal, ENDS_MAX);
+    end->by_code = mono_min(ends.by_code, ENDS_MAX);
+    msg_set(end->ends, run->ends_list);
+    msg_set(end->stopped, run->stopped_list);
+}
+
+/* So old, within the bounds of the message. */
+static int64_t age_of(const struct rdzv *r, int64_t at_us)
+{
+    int64_t age_us = r->now_us - at_us;
+    return age_us < 0 ? 0 : mono_min(age_us, AGE_MAX_US);
+}
+
+void round_end_by_failure(struct rdzv *r, struct run *run, bool loop)
+{
+    const struct msg_failed *w = &run->root.what;
+    struct msg_end end = {
+        .status = w->signal != 0 ? 128 + w->signal : w->code,
+        .round = run->round,
+        .restarts = run->budget.used,
+        .rank = w->rank,
+        .local_rank = w->local_rank,
+        .pid = w->pid,
+        .code = w->code,
+        .signal = w->signal,
+        .oom = w->oom,
+        .hung = w->hung,
+        .age_us = age_of(r, run->root.at_us),
+    };
+    char text[200], used[120], why[80] = "";
+    fill_ends(run, w, &end);
+    describe_worker(&run->root, text, sizeof(text));
+    describe_restarts(r, &run->budget, used);
+    if (loop) {
+        end.status = ddp_code_exit(DDP_E_CRASHLOOP);
+        end.crash_loop = run->budget.barren;
+        (void)snprintf(why, /* fits */ sizeof(why),
+                       "crash loop, %d rounds in a row without progress; ",
+                       run->budget.barren);
+    }
+    (void)snprintf(end.text, /* fits: 200 + 80 + 120 */
+                   sizeof(end.text), "%s; %s%s", text, why, used);
+    msg_set(end.node, run->root.node);
+    msg_set(end.error, w->text);
+    msg_set(end.tail, w->tail);
+    msg_set(end.trace, w->trace);
+    run_end(r, run, &end);
+}
+
+/* -- too few nodes --------------------------------------------------------- */
+
+void round_end_by_timeout(struct rdzv *r, struct run *run)
+{
+    struct msg_end end = {
+        .status = ddp_code_exit(DDP_E_TIMEOUT),
+        .round = run->round,
+        .restarts = run->budget.used,
+        .rank = -1,
+        .local_rank = -1,
+    };
+    char names[240], lost[160] = "", text[500];
+    round_list_waiting(r, run, names, sizeof(names));
+    if (run->loss.node[0] != '\0') {
+        (void)snprintf(lost, sizeof(lost), "node %s %s; ", run->loss.node,
+                       run->loss.how); /* fits */
+        msg_set(end.lost, run->loss.node);
+        msg_set(end.lost_how, run->loss.how);
+        end.age_us = age_of(r, run->loss.at_us);
+        fill_ends(run, NULL, &end);
+    }
+    (void)snprintf(text, /* fits */
+                   sizeof(text),
+                   "%sonly %d of the %d nodes that are needed came in %lld s: "
+                   "%s",
+                   lost, run->count[NODE_WAITING] + run->count[NODE_SPARE],
+                   run->nodes_min, (long long)(run->join_us / MONO_S), names);
+    msg_set(end.text, text);
+    run->lapsed = run->head < 0;
+    run_end(r, run, &end);
+}

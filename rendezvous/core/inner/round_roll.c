@@ -1,0 +1,123 @@
+#include "rendezvous/core/inner/round_roll.h"
+
+#include "rendezvous/base/mono.h"
+
+/* What an agent's workers may run on for, besides a lease, after a connection
+ * was refused: launcher/agent/session.c reckons with it (REFUSED_US). A rebuilt
+ * round waits so long, and a lease, for those that it has not seen. */
+#define RECONNECT_US (5 * MONO_S)
+/* Nodes that come back together are looked at together. */
+#define ROLL_US (20 * MONO_MS)
+
+/* -- leases that may be out ------------------------------------------------ */
+
+/* The longest that a member of the last known round may still run workers for:
+ * long leases are only given in rounds of the fewest nodes (node.c). */
+static int64_t longest_lease_us(const struct run *run)
+{
+    bool is_least = run->group_world <= run->nodes_min;
+    bool is_short = run->reconnect_us < run->heartbeat_us || !is_least;
+    return is_short ? run->heartbeat_us : run->reconnect_us;
+}
+
+int64_t round_foreign_lease_us(const struct run *run)
+{
+    int64_t lease_us = run->heartbeat_us > run->reconnect_us
+                           ? run->heartbeat_us
+                           : run->reconnect_us;
+    return lease_us + RECONNECT_US;
+}
+
+/* If there was one more round, it was of the same nodes, since survivors come
+ * first (pick_members) and there was no room for others. None of them has heard
+ * of it, and all are here. */
+static bool are_the_only_ones(const struct run *run)
+{
+    return run->ready_members >= run->group_world &&
+           run->group_world == run->nodes_max && run->strikes.max == 0;
+}
+
+/*
+ * While members are missing, they may run the last known round, unless it was
+ * over for good. Where they do not, or all are here, but all were ready, there
+ * may be one more round; since not all of its members have confirmed it, only
+ * short leases are out. Where nothing is sure, there may be any.
+ */
+int64_t round_known_at_us(const struct run *run)
+{
+    int64_t lease_us = run->heartbeat_us;
+    if (!run->rebuilt || (run->holes == 0 && run->anchor == ANCHOR_HELD))
+        return 0;
+    if (run->holes == 0 && are_the_only_ones(run))
+        return 0;
+    if (run->anchor == ANCHOR_NONE)
+        return mono_after(run->rebuilt_at_us, round_foreign_lease_us(run));
+    if (run->holes > 0 && !run->was_over)
+        lease_us = longest_lease_us(run);
+    return mono_after(run->rebuilt_at_us, lease_us + RECONNECT_US);
+}
+
+bool round_awaits_leave(const struct rdzv *r, const struct run *run)
+{
+    if (run->count[NODE_DRAINED] == 0)
+        return false;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].state == NODE_DRAINED && r->nodes[i].group_rank >= 0)
+            return true;
+    return false;
+}
+
+/* -- the roll -------------------------------------------------------------- */
+
+void round_call_roll(const struct rdzv *r, struct run *run)
+{
+    if (run->holes > 0 && run->roll_at_us == MONO_NEVER)
+        run->roll_at_us = mono_after(r->now_us, ROLL_US);
+}
+
+struct called {
+    int nodes;
+    int64_t sum;
+};
+
+static void call_one(struct called *c, const struct node *n)
+{
+    c->nodes++;
+    c->sum = (c->sum + n->roll) & ROLL_MASK;
+}
+
+static bool is_complete(const struct run *run, const struct called *c)
+{
+    return run->roll != 0 && c->nodes == run->group_world &&
+           c->sum == run->roll;
+}
+
+/* Has no workers, nor a place in the round, as far as is known here. */
+static bool is_idle(const struct node *n)
+{
+    return n->group_rank < 0 &&
+           (n->state == NODE_WAITING || n->state == NODE_SPARE ||
+            n->state == NODE_ASIDE || n->state == NODE_DRAINED);
+}
+
+/*
+ * The server before us may have been gone before all heard of the round that it
+ * had just sealed: those who did not are here, run nothing, and do not know
+ * that they are in it. Whether it is they who are missing, or others that run
+ * workers of it, tells its roll; with nodes that had been in a round before,
+ * who come first, or with all that are here.
+ */
+bool round_all_are_here(const struct rdzv *r, const struct run *run)
+{
+    struct called members = {0}, all = {0};
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        bool idle = is_idle(n);
+        if (!idle && n->group_rank < 0)
+            continue; /* it may run something older */
+        call_one(&all, n);
+        if (!idle || n->came_ready)
+            call_one(&members, n);
+    }
+    return is_complete(run, &members) || is_complete(run, &all);
+}

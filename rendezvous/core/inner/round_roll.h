@@ -1,0 +1,30 @@
+/*
+ * core/inner/round_roll: inside the rendezvous core: who may still run a round
+ * that a server before us sealed, and until when. All here are judgements; what
+ * follows from them is done elsewhere. Nothing outside rendezvous/core includes
+ * this.
+ */
+#ifndef RENDEZVOUS_CORE_INNER_ROUND_ROLL_H
+#define RENDEZVOUS_CORE_INNER_ROUND_ROLL_H
+
+#include "rendezvous/core/inner/node.h"
+
+/* So long after a server began, a lease of one before it may still be out. */
+int64_t round_foreign_lease_us(const struct run *run);
+
+/* From when on the next round may be sealed, where the last one was sealed by
+ * another server; in the past where it was not. */
+int64_t round_known_at_us(const struct run *run);
+
+/* Whether a member of the last round was drained since, and has not said that
+ * it knows: until then it is one of the next, if a server after us asks it. */
+bool round_awaits_leave(const struct rdzv *r, const struct run *run);
+
+/* A node has come while others of the rebuilt round are missing: sees soon
+ * whether it is they. */
+void round_call_roll(const struct rdzv *r, struct run *run);
+
+/* Whether it is they: nobody is missing, as the round's roll tells. */
+bool round_all_are_here(const struct rdzv *r, const struct run *run);
+
+#endif

@@ -1,0 +1,150 @@
+#include "rendezvous/core/inner/round_tell.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/run.h"
+#include "rendezvous/core/inner/strikes.h"
+
+#define NOTICE_EVERY_US (30 * MONO_S)
+#define INSTANCE_MS_MAX INT64_C(86400000000) /* of messages.def */
+
+/* -- a place, and what the next server must know --------------------------- */
+
+/* Whether the last round's failure is charged already: not to be told as of
+ * before that round, since the next server will hear of the failure itself. */
+static bool is_charged(const struct run *run)
+{
+    return run->state == RUN_GATHER && run->charged && !run->lost_since;
+}
+
+static int restarts_before(const struct run *run)
+{
+    return run->budget.used - is_charged(run);
+}
+
+/* How many of them count in the window. */
+static int recent(const struct rdzv *r, const struct run *run)
+{
+    if (run->budget.window_us == 0)
+        return 0;
+    int counting = budget_counting(&run->budget, r->now_us);
+    return counting > 0 ? counting - is_charged(run) : 0;
+}
+
+/* How old the instance is: which of two gives way is told by that. */
+static int64_t instance_ms(const struct rdzv *r, const struct run *run)
+{
+    return mono_min((r->now_us - run->born_us) / MONO_MS, INSTANCE_MS_MAX);
+}
+
+void round_send_world(struct rdzv *r,
+                      const struct run *run,
+                      const struct node *n)
+{
+    struct msg m = {.kind = MSG_KIND_world};
+    msg_set(m.world.instance, run->instance);
+    m.world.instance_ms = instance_ms(r, run);
+    m.world.round = run->round;
+    m.world.restarts = restarts_before(run);
+    m.world.recent = recent(r, run);
+    m.world.barren = run->budget.barren;
+    m.world.scale_left_ms = mono_ms_until(r->now_us, run->scale_next_us);
+    m.world.struck = strikes_of(run, n);
+    m.world.group_rank = n->group_rank;
+    m.world.group_world = run->group_world;
+    m.world.roll = run->roll;
+    m.world.base_rank = n->base_rank;
+    m.world.world_size = run->world_size;
+    m.world.role_rank = n->role_rank;
+    m.world.role_world = n->role_world;
+    msg_set(m.world.master_addr, run->master_addr);
+    m.world.master_port = run->master_port;
+    node_send_members(r, run, n);
+    node_send(r, n, &m);
+}
+
+/* -- who waits ------------------------------------------------------------- */
+
+void round_list_waiting(const struct rdzv *r,
+                        const struct run *run,
+                        char *names,
+                        size_t size)
+{
+    size_t len = 0;
+    names[0] = '\0';
+    if (run->count[NODE_WAITING] == 0)
+        return; /* a run may have many nodes, and many spares ask */
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        if (n->state != NODE_WAITING)
+            continue;
+        size_t name_len = strlen(n->name);
+        if (len + name_len + 7 > size) {
+            (void)snprintf(names + len, size - len, " ..."); /* has room */
+            return;
+        }
+        if (len > 0) {
+            memcpy(names + len, ", ", 2);
+            len += 2;
+        }
+        memcpy(names + len, n->name, name_len + 1);
+        len += name_len;
+    }
+}
+
+static void
+fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
+{
+    *m = (struct msg){.kind = MSG_KIND_waiting};
+    int64_t until_us = run->seal_at_us;
+    m->waiting.last_call = until_us != MONO_NEVER;
+    if (until_us == MONO_NEVER)
+        until_us = mono_after(run->gather_since_us, run->join_us);
+    m->waiting.have = run->count[NODE_WAITING];
+    m->waiting.min = run->nodes_min;
+    m->waiting.max = run->nodes_max;
+    m->waiting.left_ms = mono_ms_until(r->now_us, until_us);
+    m->waiting.since_ms = mono_ms_until(run->gather_since_us, r->now_us);
+    m->waiting.over = run->state == RUN_GATHER && run->round > 0;
+    m->waiting.round = run->round;
+    msg_set(m->waiting.instance, run->instance);
+    round_list_waiting(r, run, m->waiting.names, sizeof(m->waiting.names));
+}
+
+void round_send_waiting(struct rdzv *r,
+                        const struct run *run,
+                        const struct node *n)
+{
+    struct msg m;
+    fill_waiting(r, run, &m);
+    if (n->state == NODE_ASIDE)
+        m.waiting.aside_ms = mono_ms_until(r->now_us, n->aside_until_us);
+    if (n->state == NODE_SPARE || n->state == NODE_ASIDE) {
+        m.waiting.spare = 1;
+        m.waiting.struck = strikes_of(run, n);
+        m.waiting.instance_ms = instance_ms(r, run);
+        m.waiting.group_world = run->group_world;
+        m.waiting.roll = run->roll;
+        m.waiting.restarts = restarts_before(run);
+        m.waiting.recent = recent(r, run);
+        m.waiting.scales = run_has_room(run);
+        m.waiting.left_ms =
+            m.waiting.scales ? mono_ms_until(r->now_us, run->scale_next_us) : 0;
+    }
+    node_send(r, n, &m);
+}
+
+void round_notify_waiting(struct rdzv *r, struct run *run)
+{
+    run->notice_at_us = mono_after(r->now_us, NOTICE_EVERY_US);
+    struct msg m;
+    fill_waiting(r, run, &m);
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].state == NODE_WAITING)
+            node_send(r, &r->nodes[i], &m);
+    note(r, NOTE_waiting, run, "", "%d of %d..%d are there (%s)",
+         run->count[NODE_WAITING], run->nodes_min, run->nodes_max,
+         m.waiting.names);
+}

@@ -1,0 +1,30 @@
+/*
+ * core/inner/round_tell: inside the rendezvous core: what nodes are told of the
+ * round that they are in, or wait for. Nothing outside rendezvous/core includes
+ * this.
+ */
+#ifndef RENDEZVOUS_CORE_INNER_ROUND_TELL_H
+#define RENDEZVOUS_CORE_INNER_ROUND_TELL_H
+
+#include "rendezvous/core/inner/node.h"
+
+/* Sends a node its place in the round of run->round. */
+void round_send_world(struct rdzv *r,
+                      const struct run *run,
+                      const struct node *n);
+
+/* Tells a node that waits who is there. */
+void round_send_waiting(struct rdzv *r,
+                        const struct run *run,
+                        const struct node *n);
+
+/* Tells all that wait, and people, who is there; and when to do so again. */
+void round_notify_waiting(struct rdzv *r, struct run *run);
+
+/* The names of those that wait, cut with "..." where the field is full. */
+void round_list_waiting(const struct rdzv *r,
+                        const struct run *run,
+                        char *names,
+                        size_t size);
+
+#endif

@@ -1,0 +1,114 @@
+#include "rendezvous/core/inner/round_tick.h"
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/join_place.h"
+#include "rendezvous/core/inner/round.h"
+#include "rendezvous/core/inner/round_end.h"
+#include "rendezvous/core/inner/round_roll.h"
+#include "rendezvous/core/inner/round_seal.h"
+#include "rendezvous/core/inner/round_tell.h"
+#include "rendezvous/core/inner/run.h"
+#include "rendezvous/core/inner/strikes.h"
+
+static void tick_gather(struct rdzv *r, struct run *run)
+{
+    int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
+    int64_t give_up_us = mono_after(run->gather_since_us, run->join_us);
+    if (have < run->nodes_min && r->now_us >= give_up_us) {
+        round_end_by_timeout(r, run);
+        return;
+    }
+    if (r->now_us >= run->notice_at_us && run->head >= 0)
+        round_notify_waiting(r, run);
+    round_try_seal(r, run);
+}
+
+/* Nobody is missing; but whoever did not hear of the round cannot be given its
+ * place in it any more, so that another one begins at once. */
+static void tick_roll(struct rdzv *r, struct run *run)
+{
+    if (run->holes == 0 || r->now_us < run->roll_at_us)
+        return;
+    run->roll_at_us = MONO_NEVER;
+    if (!round_all_are_here(r, run))
+        return;
+    note(r, NOTE_back, run, "", "all are here; %d had not heard of the round",
+         run->holes);
+    run->holes = 0;
+    round_over(r, run, "nodes had not heard of it when the rendezvous died",
+               MSG_AT_ONCE);
+    round_try_drained(r, run);
+}
+
+static void tick_holes(struct rdzv *r, struct run *run)
+{
+    tick_roll(r, run);
+    if (run->holes == 0 || r->now_us < round_known_at_us(run))
+        return;
+    note(r, NOTE_lost, run, "", "%d nodes did not come back", run->holes);
+    run->holes = 0;
+    run->lost_since = true;
+    if (run->state == RUN_ACTIVE)
+        round_over(r, run, "nodes were lost while the rendezvous was away",
+                   MSG_AT_ONCE);
+    else
+        round_try_drained(r, run);
+}
+
+void round_tick(struct rdzv *r, struct run *run)
+{
+    strikes_tick(r, run, join_place);
+    switch (run->state) {
+    case RUN_GATHER:
+        tick_gather(r, run);
+        return;
+    case RUN_ACTIVE:
+    case RUN_DRAIN:
+        tick_holes(r, run);
+        round_try_scale(r, run, "nodes join");
+        return;
+    case RUN_ENDED:
+        run_try_settle(r, run);
+        return; /* forgotten by rdzv.c, which owns the run */
+    }
+    DDP_WRONG("run state");
+}
+
+/* -- when it is due -------------------------------------------------------- */
+
+static int64_t gather_deadline(const struct rdzv *r, const struct run *run)
+{
+    int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
+    int64_t at_us = run->head >= 0 ? run->notice_at_us : MONO_NEVER;
+    if (have < run->nodes_min)
+        at_us = mono_min(at_us, mono_after(run->gather_since_us, run->join_us));
+    else if (run->absent > 0 || round_awaits_leave(r, run))
+        return at_us; /* its lease, or its leave, is waited for */
+    else if (run->rebuilt)
+        at_us = mono_min(at_us, round_known_at_us(run));
+    else
+        at_us = mono_min(at_us, run->seal_at_us);
+    return at_us;
+}
+
+static int64_t active_deadline(const struct run *run)
+{
+    if (run->holes > 0)
+        return mono_min(round_known_at_us(run), run->roll_at_us);
+    return run->count[NODE_SPARE] > 0 && run_has_room(run) ? run->scale_next_us
+                                                           : MONO_NEVER;
+}
+
+int64_t round_deadline(const struct rdzv *r, const struct run *run)
+{
+    switch (run->state) {
+    case RUN_GATHER:
+        return mono_min(gather_deadline(r, run), strikes_deadline(run));
+    case RUN_ACTIVE:
+    case RUN_DRAIN:
+        return mono_min(active_deadline(run), strikes_deadline(run));
+    case RUN_ENDED:
+        return mono_min(run->forget_at_us, run->settle_at_us);
+    }
+    DDP_WRONG("run state");
+}

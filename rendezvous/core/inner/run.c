@@ -1,0 +1,120 @@
+#include "rendezvous/core/inner/run.h"
+
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+
+#define REMEMBER_US (600 * MONO_S)
+/* Who does not say bye in so long does not keep the others. */
+#define SETTLE_US (500 * MONO_MS)
+
+struct run *run_find(const struct rdzv *r, const char *id)
+{
+    for (int i = 0; i < r->limits.runs_max; i++) {
+        struct run *run = &r->runs[i];
+        if (run->used && run->state != RUN_ENDED && strcmp(run->id, id) == 0)
+            return run;
+    }
+    return NULL;
+}
+
+bool run_is_abandoned(const struct run *run)
+{
+    return run->head < 0 && run->holes == 0;
+}
+
+bool run_has_room(const struct run *run)
+{
+    return run->state == RUN_ACTIVE && run->holes == 0 &&
+           run->count[NODE_DONE] + run->gone_done == 0 &&
+           run->group_world < run->nodes_max;
+}
+
+const char *run_source(const struct rdzv *r, const struct run *run)
+{
+    return run->source < 0 ? "" : sources_text(r->run_sources, run->source);
+}
+
+/* -- its instances --------------------------------------------------------- */
+
+void run_leave_instance(struct run *run)
+{
+    struct former *f = &run->former;
+    if (run->instance[0] == '\0')
+        return;
+    msg_set(f->instance[f->known % FORMER_MAX], run->instance);
+    f->known++;
+    run->instance[0] = '\0';
+}
+
+bool run_had_instance(const struct run *run, const char *instance)
+{
+    if (instance[0] == '\0')
+        return false;
+    for (int i = 0; i < FORMER_MAX; i++)
+        if (strcmp(run->former.instance[i], instance) == 0)
+            return true;
+    return strcmp(run->instance, instance) == 0;
+}
+
+/* -- its end --------------------------------------------------------------- */
+
+/* It takes nothing from those of its source any more. */
+static void run_drop_source(struct rdzv *r, struct run *run)
+{
+    if (run->source >= 0)
+        sources_drop(r->run_sources, run->source);
+    run->source = -1;
+}
+
+void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
+{
+    run->state = RUN_ENDED;
+    run_drop_source(r, run);
+    run->end = *end;
+    msg_set(run->end.instance, run->instance);
+    run->ended_us = r->now_us;
+    run->forget_at_us = mono_after(r->now_us, REMEMBER_US);
+    note(r, NOTE_ended, run, "", "status %lld%s%s", (long long)end->status,
+         end->text[0] != '\0' ? ": " : "", end->text);
+    bool alone = run->head == run->tail && run->group_world <= 1;
+    run->settle_at_us = alone ? MONO_NEVER : mono_after(r->now_us, SETTLE_US);
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        node_set_state(r, &r->nodes[i], NODE_ENDING);
+        node_cut_lease(r, &r->nodes[i], run->heartbeat_us);
+        run_send_end(r, run, &r->nodes[i]);
+    }
+    run_try_settle(r, run);
+}
+
+void run_send_end(struct rdzv *r, struct run *run, struct node *n)
+{
+    struct msg m = {.kind = MSG_KIND_end, .end = run->end};
+    m.end.hold = run->settle_at_us != MONO_NEVER;
+    if (m.end.hold && n->conn >= 0 && !n->owes_bye) {
+        n->owes_bye = true;
+        run->owing++;
+    }
+    node_send(r, n, &m);
+}
+
+void run_try_settle(struct rdzv *r, struct run *run)
+{
+    if (run->state != RUN_ENDED || run->settle_at_us == MONO_NEVER ||
+        (run->owing > 0 && r->now_us < run->settle_at_us))
+        return;
+    run->settle_at_us = MONO_NEVER;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        node_clear_bye(r, &r->nodes[i]);
+        run_send_end(r, run, &r->nodes[i]);
+    }
+}
+
+void run_forget(struct rdzv *r, struct run *run)
+{
+    note(r, NOTE_forgotten, run, "", "%s", "");
+    while (run->head >= 0)
+        node_remove(r, &r->nodes[run->head]);
+    run_drop_source(r, run);
+    run->used = false;
+}

@@ -1,0 +1,176 @@
+#include "rendezvous/core/inner/strikes.h"
+
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+
+void strikes_init(struct strikes *s, int max, int64_t cooldown_us)
+{
+    *s = (struct strikes){
+        .max = max, .cooldown_us = cooldown_us, .check_us = MONO_NEVER};
+}
+
+static void begin_anew(struct strikes *s, const char *agent)
+{
+    s->count = 0;
+    msg_set(s->agent, agent);
+}
+
+void strikes_forget(struct strikes *s)
+{
+    begin_anew(s, "");
+}
+
+int strikes_of(const struct run *run, const struct node *n)
+{
+    return strcmp(run->strikes.agent, n->agent) == 0 ? run->strikes.count : 0;
+}
+
+static bool cools_down(const struct rdzv *r, const struct node *n)
+{
+    return n->aside_until_us > r->now_us;
+}
+
+static void hold(struct rdzv *r, struct run *run, struct node *n)
+{
+    node_set_state(r, n, NODE_ASIDE);
+    run->strikes.check_us = mono_min(run->strikes.check_us, n->aside_until_us);
+}
+
+/* -- counting -------------------------------------------------------------- */
+
+void strikes_charge(struct rdzv *r, struct run *run)
+{
+    struct strikes *s = &run->strikes;
+    if (s->max == 0 || !run->root.known)
+        return;
+    if (strcmp(s->agent, run->root.agent) != 0)
+        begin_anew(s, run->root.agent);
+    s->count++;
+    struct node *n = node_find(r, run->id, s->agent);
+    if (n != NULL && s->count >= s->max)
+        n->aside_until_us = mono_after(r->now_us, s->cooldown_us);
+}
+
+void strikes_believe(struct rdzv *r,
+                     struct run *run,
+                     struct node *n,
+                     int64_t count,
+                     int64_t aside_ms)
+{
+    struct strikes *s = &run->strikes;
+    if (s->max == 0)
+        return;
+    int64_t left_us = mono_min(aside_ms * MONO_MS, s->cooldown_us);
+    if (left_us > 0)
+        n->aside_until_us = mono_after(r->now_us, left_us);
+    if (run->rebuilt && count > s->count) {
+        begin_anew(s, n->agent);
+        s->count = (int)count;
+    }
+}
+
+/* -- setting aside --------------------------------------------------------- */
+
+/* Those who would be left for the next round, were one of them not taken. */
+static int others(const struct run *run)
+{
+    return run->count[NODE_WAITING] + run->count[NODE_SPARE] - 1;
+}
+
+static void tell_more(struct rdzv *r, const struct run *run, struct node *n)
+{
+    note(r, NOTE_set_aside, run, n->name, "for %lld ms more",
+         (long long)mono_ms_until(r->now_us, n->aside_until_us));
+}
+
+static void set_aside(struct rdzv *r, struct run *run, struct node *n)
+{
+    int count = strikes_of(run, n);
+    bool is_new =
+        n->aside_until_us == mono_after(r->now_us, run->strikes.cooldown_us);
+    if (others(run) < run->nodes_min && is_new)
+        note(r, NOTE_kept, run, n->name,
+             "its workers failed first %d times in a row, but only %d of the "
+             "%d nodes that are needed would be left",
+             count, others(run), run->nodes_min);
+    if (others(run) < run->nodes_min)
+        return;
+    if (is_new)
+        note(r, NOTE_set_aside, run, n->name,
+             "its workers failed first %d times in a row; for %lld ms", count,
+             (long long)(run->strikes.cooldown_us / MONO_MS));
+    else
+        tell_more(r, run, n);
+    hold(r, run, n);
+}
+
+void strikes_set_aside(struct rdzv *r, struct run *run)
+{
+    if (run->strikes.max == 0)
+        return;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        struct node *n = &r->nodes[i];
+        if (n->state == NODE_WAITING && cools_down(r, n))
+            set_aside(r, run, n);
+    }
+}
+
+bool strikes_hold_back(struct rdzv *r, struct run *run, struct node *n)
+{
+    if (!cools_down(r, n))
+        return false;
+    tell_more(r, run, n);
+    hold(r, run, n);
+    return true;
+}
+
+void strikes_recall(struct rdzv *r, struct run *run)
+{
+    for (int i = run->head; i >= 0 && run->count[NODE_ASIDE] > 0;
+         i = r->nodes[i].next) {
+        struct node *n = &r->nodes[i];
+        int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
+        if (have >= run->nodes_min)
+            return;
+        if (n->state != NODE_ASIDE)
+            continue;
+        node_set_state(r, n, NODE_WAITING);
+        note(r, NOTE_recalled, run, n->name, "%d of %d nodes are there", have,
+             run->nodes_min);
+    }
+}
+
+/* -- time ------------------------------------------------------------------ */
+
+static void release(struct rdzv *r, struct run *run, struct node *n)
+{
+    n->aside_until_us = 0;
+    if (strikes_of(run, n) > 0)
+        begin_anew(&run->strikes, "");
+    note(r, NOTE_recalled, run, n->name, "%s", "its cool-down is over");
+}
+
+void strikes_tick(struct rdzv *r, struct run *run, strikes_place place)
+{
+    struct strikes *s = &run->strikes;
+    if (r->now_us < s->check_us)
+        return;
+    s->check_us = MONO_NEVER;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        struct node *n = &r->nodes[i];
+        if (n->state != NODE_ASIDE)
+            continue;
+        if (cools_down(r, n)) {
+            s->check_us = mono_min(s->check_us, n->aside_until_us);
+        } else {
+            release(r, run, n);
+            place(r, run, n);
+        }
+    }
+}
+
+int64_t strikes_deadline(const struct run *run)
+{
+    return run->count[NODE_ASIDE] > 0 ? run->strikes.check_us : MONO_NEVER;
+}

@@ -1,0 +1,330 @@
+/*
+ * With a token the bytes of the socket go through net/tls, a filter without
+ * I/O: what it has to say lies in `sealed` and is written out after each step.
+ * Nothing of ours is said before both ends have proved that they have the
+ * token.
+ */
+#include "rendezvous/ctl/line.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/proto/frame.h"
+
+#define SEALED_MAX (256u * 1024u)
+#define PIECE      16384
+
+struct ctl_line {
+    const struct ctl_peer *peer;
+    int fd;
+    int64_t deadline_us;
+    struct tls *tls;
+    struct buf sealed; /* what TLS has to say */
+    bool heard;        /* something came in */
+    bool pending;      /* the last piece is not all taken from TLS */
+    uint8_t piece[PIECE];
+};
+
+/* -- where ----------------------------------------------------------------- */
+
+static char late[400];
+
+static void on_alarm(int signo)
+{
+    (void)signo;
+    ssize_t n = write(STDERR_FILENO, late, strlen(late));
+    _exit(n < 0 ? ddp_code_exit(DDP_E_IO) : ddp_code_exit(DDP_E_UNREACHABLE));
+}
+
+int ctl_resolve(struct ctl_peer *peer, int64_t timeout_us, struct ddp_err *err)
+{
+    struct itimerval after = {.it_value = {.tv_sec = timeout_us / MONO_S,
+                                           .tv_usec = timeout_us % MONO_S}};
+    struct itimerval off = {.it_value = {.tv_sec = 0}};
+    struct sigaction sa = {.sa_handler = on_alarm};
+    /* Loopback whatever /etc/hosts says (RFC 6761, 6.3). */
+    const char *host =
+        strcasecmp(peer->host, "localhost") == 0 ? "127.0.0.1" : peer->host;
+    (void)snprintf(late, sizeof(late), /* fits */
+                   "ddpctl: the name '%s' is being looked up, and no name "
+                   "server answers; give an address (--endpoint)\n",
+                   peer->host);
+    (void)sigaction(SIGALRM, &sa, NULL); /* a valid signal: cannot fail */
+    (void)setitimer(ITIMER_REAL, &after, NULL);
+    int rc = addr_resolve(host, peer->port, &peer->addrs, err);
+    (void)setitimer(ITIMER_REAL, &off, NULL);
+    return rc;
+}
+
+/* -- waiting --------------------------------------------------------------- */
+
+/* Until the descriptor is ready or the deadline has come. */
+static int await(struct ctl_line *l, short events, struct ddp_err *err)
+{
+    for (;;) {
+        struct pollfd p = {.fd = l->fd, .events = events};
+        int64_t ms = mono_ms_until(mono_now_us(), l->deadline_us);
+        int n = ms <= 0 ? 0 : poll(&p, 1, (int)ms);
+        if (n > 0)
+            return 0;
+        if (n == 0)
+            return ddp_err_set(err, DDP_E_UNREACHABLE, "no answer in time");
+        if (errno == EINTR)
+            return ddp_err_set(err, DDP_E_ABORTED, "interrupted");
+        return ddp_err_sys(err, DDP_E_IO, "poll");
+    }
+}
+
+/* -- opening --------------------------------------------------------------- */
+
+static int dial(struct ctl_line *l, int at, struct ddp_err *err)
+{
+    const struct sockaddr *to = (const struct sockaddr *)&l->peer->addrs.at[at];
+    socklen_t len = to->sa_family == AF_INET6
+                        ? (socklen_t)sizeof(struct sockaddr_in6)
+                        : (socklen_t)sizeof(struct sockaddr_in);
+    int error = 0;
+    socklen_t error_len = sizeof(error);
+    l->fd =
+        socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (l->fd < 0)
+        return ddp_err_sys(err, DDP_E_UNREACHABLE, "socket");
+    if (connect(l->fd, to, len) == 0)
+        return 0;
+    if (errno != EINPROGRESS)
+        return ddp_err_set(err, DDP_E_UNREACHABLE, "%s", strerror(errno));
+    if (await(l, POLLOUT, err) != 0)
+        return -1;
+    (void)getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &error, &error_len);
+    return error == 0
+               ? 0
+               : ddp_err_set(err, DDP_E_UNREACHABLE, "%s", strerror(error));
+}
+
+/* Each address has its share of the time that is left. */
+static int dial_any(struct ctl_line *l, struct ddp_err *err)
+{
+    int64_t deadline_us = l->deadline_us;
+    int n = l->peer->addrs.n;
+    ddp_err_set(err, DDP_E_UNREACHABLE, "the name has no address");
+    for (int i = 0; i < n; i++) {
+        int64_t now_us = mono_now_us();
+        struct ddp_err later;
+        l->deadline_us = now_us + (deadline_us - now_us) / (n - i);
+        int rc = dial(l, i, i == 0 ? err : &later); /* the first is told */
+        l->deadline_us = deadline_us;
+        if (rc == 0)
+            return 0;
+        if (l->fd >= 0)
+            (void)close(l->fd); /* nothing was said on it */
+        l->fd = -1;
+        if ((i == 0 ? err : &later)->code == DDP_E_ABORTED)
+            return -1;
+    }
+    return -1;
+}
+
+static int start_tls(struct ctl_line *l, struct ddp_err *err);
+
+struct ctl_line *ctl_line_open(const struct ctl_peer *peer,
+                               int64_t deadline_us,
+                               struct ddp_err *err)
+{
+    struct ctl_line *l = calloc(1, sizeof(*l));
+    if (l == NULL) {
+        ddp_err_set(err, DDP_E_NOMEM, "no memory");
+        return NULL;
+    }
+    l->peer = peer;
+    l->fd = -1;
+    l->deadline_us = deadline_us;
+    buf_init(&l->sealed, SEALED_MAX);
+    if (dial_any(l, err) == 0 && start_tls(l, err) == 0)
+        return l;
+    ctl_line_close(l);
+    return NULL;
+}
+
+void ctl_line_close(struct ctl_line *l)
+{
+    if (l == NULL)
+        return;
+    if (l->tls != NULL && tls_state(l->tls) == TLS_UP) {
+        tls_end(l->tls); /* what does not go out now need not */
+        (void)send(l->fd, buf_head(&l->sealed), buf_len(&l->sealed),
+                   MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    tls_free(l->tls);
+    buf_free(&l->sealed);
+    if (l->fd >= 0)
+        (void)close(l->fd); /* all was said */
+    free(l);
+}
+
+/* -- bytes ----------------------------------------------------------------- */
+
+static int
+push(struct ctl_line *l, const uint8_t *data, size_t len, struct ddp_err *err)
+{
+    while (len > 0) {
+        ssize_t n = send(l->fd, data, len, MSG_NOSIGNAL);
+        if (n > 0) {
+            data += n;
+            len -= (size_t)n;
+        } else if (errno != EAGAIN && errno != EINTR) {
+            return ddp_err_set(err, DDP_E_UNREACHABLE,
+                               "the connection broke (%s)", strerror(errno));
+        } else if (await(l, POLLOUT, err) != 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int push_sealed(struct ctl_line *l, struct ddp_err *err)
+{
+    int rc = push(l, buf_head(&l->sealed), buf_len(&l->sealed), err);
+    buf_take(&l->sealed, buf_len(&l->sealed));
+    return rc;
+}
+
+/* As it comes from the socket. */
+static long
+pull(struct ctl_line *l, uint8_t *room, size_t len, struct ddp_err *err)
+{
+    for (;;) {
+        ssize_t n = recv(l->fd, room, len, 0);
+        if (n >= 0)
+            return n;
+        if (errno != EAGAIN && errno != EINTR)
+            return ddp_err_set(err, DDP_E_UNREACHABLE,
+                               "the connection broke (%s)", strerror(errno));
+        if (await(l, POLLIN, err) != 0)
+            return -1;
+    }
+}
+
+/* -- TLS ------------------------------------------------------------------- */
+
+static int fail_tls(const struct ctl_line *l, struct ddp_err *err)
+{
+    if (tls_token_differs(l->tls))
+        return ddp_err_set(err, DDP_E_CONFIG,
+                           "the token of this ddpctl is not the rendezvous's; "
+                           "give the same file as to ddprdzvd (--token_file)");
+    return ddp_err_set(err, DDP_E_UNREACHABLE, "%s", tls_why(l->tls));
+}
+
+/* What answers TLS in plain text has no token, or is something else. */
+static int check_first(struct ctl_line *l, uint8_t first, struct ddp_err *err)
+{
+    if (l->heard)
+        return 0;
+    l->heard = true;
+    if (first == TLS_FIRST_BYTE || first == TLS_ALERT_BYTE)
+        return 0;
+    if (first == (uint8_t)FRAME_HELLO[0])
+        return ddp_err_set(err, DDP_E_CONFIG,
+                           "this rendezvous has no token, and ddpctl was given "
+                           "one; leave out --token_file (DDPRUN_TOKEN_FILE)");
+    return ddp_err_set(err, DDP_E_PROTO,
+                       "what listens there is no ddprun rendezvous with a "
+                       "token");
+}
+
+/* Reads once from the socket and gives it to TLS. 0: the end. */
+static long feed(struct ctl_line *l, struct ddp_err *err)
+{
+    long n = pull(l, l->piece, sizeof(l->piece), err);
+    if (n <= 0)
+        return n;
+    if (check_first(l, l->piece[0], err) != 0)
+        return -1;
+    tls_give(l->tls, l->piece, (size_t)n);
+    l->pending = true;
+    return n;
+}
+
+static int start_tls(struct ctl_line *l, struct ddp_err *err)
+{
+    uint8_t none[1];
+    if (l->peer->key == NULL)
+        return 0;
+    l->tls = tls_new(l->peer->key, false, &l->sealed);
+    if (l->tls == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for TLS");
+    while (tls_state(l->tls) == TLS_GREETING) {
+        if (push_sealed(l, err) != 0)
+            return -1;
+        long n = feed(l, err);
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            return ddp_err_set(err, DDP_E_UNREACHABLE,
+                               "the connection was closed before TLS was up");
+        /* Nothing comes before we have asked: there is no text to take. */
+        if (tls_take(l->tls, none, sizeof(none)) != 0)
+            return ddp_err_set(err, DDP_E_PROTO, "an answer before a question");
+        l->pending = false;
+    }
+    if (tls_state(l->tls) != TLS_UP) {
+        (void)push_sealed(l, NULL); /* its alert, if that is still heard */
+        return fail_tls(l, err);
+    }
+    return push_sealed(l, err);
+}
+
+/* -- for all --------------------------------------------------------------- */
+
+int ctl_line_write(struct ctl_line *l,
+                   const void *data,
+                   size_t len,
+                   struct ddp_err *err)
+{
+    if (l->tls == NULL)
+        return push(l, data, len, err);
+    if (tls_seal(l->tls, data, len) != 0)
+        return ddp_err_set(err, DDP_E_UNREACHABLE, "TLS failed");
+    return push_sealed(l, err);
+}
+
+static long
+read_sealed(struct ctl_line *l, void *room, size_t len, struct ddp_err *err)
+{
+    for (;;) {
+        size_t n = l->pending ? tls_take(l->tls, room, len) : 0;
+        if (n > 0)
+            return (long)n;
+        l->pending = false;
+        if (tls_state(l->tls) == TLS_FAILED)
+            return fail_tls(l, err);
+        if (tls_state(l->tls) == TLS_OVER)
+            return 0;
+        long got = feed(l, err);
+        if (got == 0)
+            return ddp_err_set(err, DDP_E_UNREACHABLE,
+                               "the connection was cut");
+        if (got < 0)
+            return -1;
+    }
+}
+
+long ctl_line_read(struct ctl_line *l,
+                   void *room,
+                   size_t room_len,
+                   struct ddp_err *err)
+{
+    if (l->tls != NULL)
+        return read_sealed(l, room, room_len, err);
+    return pull(l, room, room_len, err);
+}

@@ -1,0 +1,338 @@
+/* ddpctl: asks a rendezvous what runs there, and gives it orders. */
+#include <langinfo.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+#include "rendezvous/ctl/command.h"
+#include "rendezvous/ctl/status.h"
+
+#define DEFAULT_PORT 29400
+
+#define OPTS_DEF "rendezvous/ctl/options.def"
+#include "rendezvous/base/opts_rows.h"
+
+static const struct opts_table table = {
+    .program = "ddpctl",
+    .synopsis = "[OPTION]... status [RUN] | drain NODE | end RUN",
+    .about =
+        "Asks a rendezvous what runs there (status), has it take a node out of "
+        "its run so that the others go on without it (drain), or end a run on "
+        "all its nodes (end). NODE is a host name or the beginning of an "
+        "agent's id; RUN is what --rdzv_id said.",
+    .version = DDPRUN_VERSION,
+    .groups = groups,
+    .groups_len = GROUP_COUNT,
+    .rows = rows,
+    .rows_len = OPTION_COUNT,
+};
+
+/* -- the command line ------------------------------------------------------ */
+
+#define WORDS_MAX 2 /* a verb and what it is about */
+
+struct line {
+    struct opts o;
+    const char *words[WORDS_MAX + 1];
+    int n_words;
+};
+
+/* Options may stand behind words here: each part of the line is read by itself,
+ * and what a later one says counts. */
+static int
+read_line(struct line *l, int argc, char *argv[], struct ddp_err *err)
+{
+    struct opts part;
+    l->n_words = 0;
+    for (int at = 0;;) {
+        if (opts_parse(&part, &table, argc - at, argv + at, err) != 0)
+            return -1;
+        if (at == 0)
+            l->o = part;
+        l->o.ask = part.ask;
+        for (int i = 0; i < OPTION_COUNT; i++)
+            if (part.value[i].source == OPTS_FROM_LINE)
+                l->o.value[i] = part.value[i];
+        at += part.rest;
+        if (part.ask != OPTS_ASK_RUN || at >= argc)
+            return 0;
+        if (l->n_words > WORDS_MAX)
+            return 0; /* too many: said by who counts them */
+        l->words[l->n_words++] = argv[at];
+    }
+}
+
+/* Options of other verbs say that another one was meant. */
+static int check_options(const struct line *l, int group, struct ddp_err *err)
+{
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (l->o.value[i].source == OPTS_FROM_LINE &&
+            rows[i].group != GROUP_WHERE && rows[i].group != group)
+            return ddp_err_set(err, DDP_E_USAGE, "--%s does not go with %s",
+                               rows[i].name, l->words[0]);
+    return 0;
+}
+
+static int check_words(const struct line *l,
+                       int least,
+                       size_t longest,
+                       const char *what,
+                       struct ddp_err *err)
+{
+    if (l->n_words - 1 < least)
+        return ddp_err_set(err, DDP_E_USAGE, "%s needs a %s: ddpctl %s %s",
+                           l->words[0], what, l->words[0], what);
+    if (l->n_words > WORDS_MAX)
+        return ddp_err_set(err, DDP_E_USAGE, "'%.60s' is one word too many",
+                           l->words[WORDS_MAX]);
+    if (l->n_words == WORDS_MAX &&
+        (l->words[1][0] == '\0' || strlen(l->words[1]) > longest))
+        return ddp_err_set(err, DDP_E_USAGE, "the %s must have 1 to %zu bytes",
+                           what, longest);
+    return 0;
+}
+
+/* Takes "host", "host:port", "[v6]" and "[v6]:port" apart; `port` is what is
+ * behind the colon, or NULL. False: it is none of these. */
+static bool take_apart(const char *text,
+                       const char **host,
+                       size_t *host_len,
+                       const char **port)
+{
+    bool v6 = text[0] == '[';
+    *host = text + v6;
+    *host_len = strcspn(*host, v6 ? "]" : ":");
+    const char *rest = *host + *host_len;
+    if (v6 && *rest++ != ']')
+        return false;
+    *port = *rest == ':' ? rest + 1 : NULL;
+    return *rest == '\0' || *rest == ':';
+}
+
+static int
+split_endpoint(const char *text, struct ctl_peer *peer, struct ddp_err *err)
+{
+    const char *host, *port_text;
+    size_t len;
+    int64_t port = DEFAULT_PORT;
+    bool right =
+        take_apart(text, &host, &len, &port_text) && len < sizeof(peer->host);
+    if (right && port_text != NULL)
+        right = opts_read_int(port_text, 1, 65535, &port);
+    if (!right)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "'%.100s' is not HOST or HOST:PORT (as head:29400 "
+                           "or [fe80::1]:29400)",
+                           text);
+    if (len == 0) {
+        host = "localhost";
+        len = strlen(host);
+    }
+    memcpy(peer->host, host, len);
+    peer->host[len] = '\0';
+    peer->port = (int)port;
+    return 0;
+}
+
+static int
+find_peer(const struct opts *o, struct ctl_peer *peer, struct ddp_err *err)
+{
+    char name[64];
+    const char *endpoint = opts_text(o, OPTION_endpoint);
+    const char *token_file = opts_text(o, OPTION_token_file);
+    /* An empty variable is none; an empty option is no file. */
+    bool wanted = token_file != NULL &&
+                  (token_file[0] != '\0' ||
+                   o->value[OPTION_token_file].source == OPTS_FROM_LINE);
+    if (split_endpoint(endpoint, peer, err) != 0)
+        return ddp_err_wrap(err, "%s", opts_where(o, OPTION_endpoint, name));
+    if (wanted && tls_key_read(&peer->key, token_file, err) != 0)
+        return -1;
+    return 0;
+}
+
+/* -- verbs ----------------------------------------------------------------- */
+
+struct ctl {
+    struct line line;
+    struct ctl_peer peer;
+    struct ctl_style style;
+    char where[300];
+    int64_t timeout_us;
+};
+
+static int resolve(struct ctl *c)
+{
+    struct ddp_err err;
+    if (ctl_resolve(&c->peer, c->timeout_us, &err) == 0)
+        return 0;
+    ctl_complain(&c->style, c->where, &err);
+    return ddp_code_exit(err.code);
+}
+
+static int do_status(struct ctl *c)
+{
+    const struct opts *o = &c->line.o;
+    bool watch = o->value[OPTION_watch].source == OPTS_FROM_LINE;
+    struct ctl_status s = {
+        .peer = &c->peer,
+        .view = {.style = c->style,
+                 .where = c->where,
+                 .run = c->line.n_words > 1 ? c->line.words[1] : NULL,
+                 .all = opts_number(o, OPTION_all) != 0},
+        .json = opts_number(o, OPTION_json) != 0,
+        .terminal = isatty(STDOUT_FILENO) == 1,
+        .timeout_us = c->timeout_us,
+        .watch_us = watch ? opts_number(o, OPTION_watch) : 0,
+    };
+    int rc = resolve(c);
+    return rc != 0 ? rc : ctl_status_run(&s);
+}
+
+static int give_order(struct ctl *c, const struct msg *order)
+{
+    struct ddp_err err;
+    char text[512], clean[512];
+    int rc = resolve(c);
+    if (rc != 0)
+        return rc;
+    if (ctl_order(&c->peer, order, mono_now_us() + c->timeout_us, text, &err) !=
+        0) {
+        ctl_complain(&c->style, c->where, &err);
+        return ddp_code_exit(err.code);
+    }
+    ctl_clean(&c->style, text, clean, sizeof(clean));
+    if (printf("%s\n", clean) < 0 || fflush(stdout) != 0) {
+        log_warn("cannot write");
+        return ddp_code_exit(DDP_E_IO);
+    }
+    return 0;
+}
+
+static int do_drain(struct ctl *c)
+{
+    struct msg m = {.kind = MSG_KIND_order_drain};
+    const char *run = opts_text(&c->line.o, OPTION_run);
+    m.order_drain.version = MSG_VERSION;
+    m.order_drain.force = opts_number(&c->line.o, OPTION_force);
+    msg_set(m.order_drain.node, c->line.words[1]);
+    msg_set(m.order_drain.run, run != NULL ? run : "");
+    return give_order(c, &m);
+}
+
+static int do_end(struct ctl *c)
+{
+    struct msg m = {.kind = MSG_KIND_order_end};
+    m.order_end.version = MSG_VERSION;
+    msg_set(m.order_end.run, c->line.words[1]);
+    return give_order(c, &m);
+}
+
+static const struct verb {
+    const char *name;
+    int least;      /* words behind it ... */
+    size_t longest; /* ... and their bytes (messages.def) */
+    const char *what;
+    int group;
+    int (*run)(struct ctl *c);
+} verbs[] = {
+    {"status", 0, 128, "RUN", GROUP_STATUS, do_status},
+    {"drain", 1, 64, "NODE", GROUP_ORDERS, do_drain},
+    {"end", 1, 128, "RUN", GROUP_ORDERS, do_end},
+};
+#define VERBS (int)(sizeof(verbs) / sizeof(verbs[0]))
+
+static const struct verb *find_verb(const struct line *l, struct ddp_err *err)
+{
+    const char *names[VERBS];
+    if (l->n_words == 0) {
+        ddp_err_set(err, DDP_E_USAGE, "what to do? status, drain or end");
+        return NULL;
+    }
+    for (int i = 0; i < VERBS; i++) {
+        names[i] = verbs[i].name;
+        if (strcmp(verbs[i].name, l->words[0]) == 0)
+            return &verbs[i];
+    }
+    const char *near = opts_nearest(l->words[0], names, VERBS);
+    ddp_err_set(err, DDP_E_USAGE,
+                "'%.60s' is nothing that ddpctl does%s%s%s; it knows status, "
+                "drain and end",
+                l->words[0], near != NULL ? ", did you mean '" : "",
+                near != NULL ? near : "", near != NULL ? "'?" : "");
+    return NULL;
+}
+
+/* What can be wrong with the line. */
+static const struct verb *check_line(struct ctl *c, struct ddp_err *err)
+{
+    const struct verb *v = find_verb(&c->line, err);
+    if (v == NULL || check_options(&c->line, v->group, err) != 0 ||
+        check_words(&c->line, v->least, v->longest, v->what, err) != 0)
+        return NULL;
+    const char *run = opts_text(&c->line.o, OPTION_run);
+    if (run != NULL && (run[0] == '\0' || strlen(run) > 128)) {
+        ddp_err_set(err, DDP_E_USAGE, "--run: an id has 1 to 128 bytes");
+        return NULL;
+    }
+    if (v->run == do_end &&
+        (run != NULL || opts_number(&c->line.o, OPTION_force))) {
+        ddp_err_set(err, DDP_E_USAGE,
+                    "--run and --force belong to drain: ddpctl end RUN");
+        return NULL;
+    }
+    return find_peer(&c->line.o, &c->peer, err) == 0 ? v : NULL;
+}
+
+static void find_style(struct ctl_style *style)
+{
+    const char *no = getenv("NO_COLOR"); /* no-color.org: if not empty */
+    const char *term = getenv("TERM");
+    bool dumb = term == NULL || strcmp(term, "dumb") == 0;
+    bool utf8 = setlocale(LC_CTYPE, "") != NULL &&
+                strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    *style = (struct ctl_style){
+        .utf8 = utf8,
+        .color = isatty(STDOUT_FILENO) == 1 && !dumb &&
+                 (no == NULL || no[0] == '\0'),
+        .width = CTL_WIDTH,
+    };
+}
+
+int main(int argc, char *argv[])
+{
+    static struct ctl c;
+    struct ddp_err err;
+    log_init("ddpctl");
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (read_line(&c.line, argc, argv, &err) != 0) {
+        log_warnx("%s", err.text);
+        opts_usage(&table, stderr);
+        return ddp_code_exit(DDP_E_USAGE);
+    }
+    if (c.line.o.ask != OPTS_ASK_RUN)
+        return opts_answer(&c.line.o, stdout);
+    find_style(&c.style);
+    const struct verb *v = check_line(&c, &err);
+    if (v == NULL) {
+        log_warnx("%s", err.text);
+        if (err.code == DDP_E_USAGE)
+            opts_usage(&table, stderr);
+        return ddp_code_exit(err.code);
+    }
+    c.timeout_us = opts_number(&c.line.o, OPTION_timeout);
+    bool v6 = strchr(c.peer.host, ':') != NULL;
+    char where[300];
+    (void)snprintf(where, sizeof(where), /* fits */
+                   "%s%s%s:%d", v6 ? "[" : "", c.peer.host, v6 ? "]" : "",
+                   c.peer.port);
+    ctl_clean(&c.style, where, c.where, sizeof(c.where));
+    int status = v->run(&c);
+    tls_key_free(c.peer.key);
+    return status;
+}

@@ -1,0 +1,282 @@
+/*
+ * A page is made in memory and written at once: on a terminal from its upper
+ * left corner on, line by line over what was there, so that nothing flickers
+ * and nothing is to be restored, whenever it is interrupted.
+ */
+#include "rendezvous/ctl/status.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+#include "rendezvous/ctl/http.h"
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int signo)
+{
+    (void)signo;
+    interrupted = 1;
+}
+
+/* -- asking ---------------------------------------------------------------- */
+
+void ctl_complain(const struct ctl_style *style,
+                  const char *where,
+                  const struct ddp_err *err)
+{
+    char clean[sizeof(err->text)];
+    ctl_clean(style, err->text, clean, sizeof(clean));
+    if (err->code == DDP_E_UNREACHABLE)
+        log_warnx("no rendezvous at %s: %s. Check that ddprdzvd, or the "
+                  "launcher that serves the job, runs there, and that no "
+                  "firewall closes the port; --endpoint names another place",
+                  where, clean);
+    else if (err->code == DDP_E_PROTO)
+        log_warnx("%s: %s. Check host and port (--endpoint)", where, clean);
+    else
+        log_warnx("%s: %s", where, clean);
+}
+
+/* What a daemon says that answers, but not with its status. */
+static int take_status(const struct ctl_status *s,
+                       const struct ctl_answer *a,
+                       struct ddp_err *err)
+{
+    if (a->status == 200)
+        return 0;
+    if (a->status == 403 && s->peer->key == NULL)
+        return ddp_err_set(err, DDP_E_CONFIG,
+                           "it wants a token: give the file that ddprdzvd has "
+                           "(--token_file, or DDPRUN_TOKEN_FILE)");
+    if (a->status == 503)
+        return ddp_err_set(err, DDP_E_UNREACHABLE,
+                           "it has too many questions to answer at once");
+    if (a->status == 404)
+        return ddp_err_set(err, DDP_E_PROTO,
+                           "what answers there has no status page");
+    return ddp_err_set(err, DDP_E_PROTO, "it answers with HTTP status %d",
+                       a->status);
+}
+
+static int fetch(const struct ctl_status *s,
+                 struct ctl_answer *a,
+                 cJSON **status,
+                 struct ddp_err *err)
+{
+    char run[3 * 128 + 1];
+    char path[sizeof(run) + 64];
+    *a = (struct ctl_answer){.status = 0};
+    *status = NULL;
+    ctl_http_escape(s->view.run != NULL ? s->view.run : "", run, sizeof(run));
+    (void)snprintf(path, sizeof(path), /* fits */
+                   "/status?nodes=%s%s%s", s->view.all ? "all" : "256",
+                   s->view.run != NULL ? "&run=" : "", run);
+    if (ctl_http_get(s->peer, path, mono_now_us() + s->timeout_us, a, err) != 0)
+        return -1;
+    if (take_status(s, a, err) == 0)
+        *status = ctl_view_parse(a->body, a->len, err);
+    return *status != NULL ? 0 : -1;
+}
+
+/* -- one page -------------------------------------------------------------- */
+
+/* What there is to show, as a text: owned. NULL: an error. */
+static char *make_page(struct ctl_status *s, int *runs, struct ddp_err *err)
+{
+    struct ctl_answer a;
+    cJSON *status;
+    char *page = NULL;
+    size_t size;
+    if (fetch(s, &a, &status, err) != 0) {
+        free(a.body);
+        return NULL;
+    }
+    FILE *f = open_memstream(&page, &size);
+    if (f == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for a page");
+    *runs = 1;
+    if (s->json && !s->terminal)
+        (void)fwrite(a.body, 1, a.len, f);
+    else if (s->json)
+        (void)ctl_view_json(&s->view.style, status, f);
+    else
+        *runs = ctl_view_print(&s->view, status, f);
+    if (fclose(f) != 0)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for a page");
+    cJSON_Delete(status);
+    free(a.body);
+    return page;
+}
+
+/* False: nobody takes it. */
+static bool put(const char *text, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(STDOUT_FILENO, text, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return false;
+        text += n;
+        len -= (size_t)n;
+    }
+    return true;
+}
+
+static int fail_to_write(void)
+{
+    if (errno != EPIPE)
+        log_warn("cannot write");
+    return ddp_code_exit(DDP_E_IO);
+}
+
+static int show_once(struct ctl_status *s)
+{
+    struct ddp_err err;
+    int runs;
+    char *page = make_page(s, &runs, &err);
+    if (page == NULL) {
+        ctl_complain(&s->view.style, s->view.where, &err);
+        return ddp_code_exit(err.code);
+    }
+    bool written = put(page, strlen(page));
+    free(page);
+    if (!written)
+        return fail_to_write();
+    return s->view.run != NULL && runs == 0 ? ddp_code_exit(DDP_E_USAGE) : 0;
+}
+
+/* -- again and again ------------------------------------------------------- */
+
+/* The terminal may have another size by now. */
+static int measure(struct ctl_status *s)
+{
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        return 24;
+    s->view.style.width =
+        size.ws_col < CTL_WIDTH_MIN ? CTL_WIDTH_MIN : size.ws_col;
+    return size.ws_row < 4 ? 24 : size.ws_row;
+}
+
+/* From the upper left corner on; what does not fit is left out. */
+static bool redraw(const char *news, const char *page, int rows)
+{
+    char *all = NULL;
+    size_t size;
+    FILE *f = open_memstream(&all, &size);
+    if (f == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for a page");
+    fputs("\033[H", f);
+    for (int i = 0; i < 2; i++) {
+        const char *at = i == 0 ? news : page;
+        for (; *at != '\0' && rows > 1; rows--) {
+            size_t len = strcspn(at, "\n");
+            fprintf(f, "%.*s\033[K\n", (int)len, at);
+            at += len + (at[len] == '\n');
+        }
+    }
+    fputs("\033[J", f);
+    if (fclose(f) != 0)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for a page");
+    bool written = put(all, size);
+    free(all);
+    return written;
+}
+
+/* "", or that the daemon is away, as a line that fits. */
+static void describe_away(const struct ctl_status *s,
+                          const struct ddp_err *err,
+                          int64_t since_us,
+                          char *news,
+                          size_t size)
+{
+    char clean[sizeof(err->text)];
+    char span[24];
+    ctl_clean(&s->view.style, err->text, clean, sizeof(clean));
+    ctl_span((double)(mono_now_us() - since_us) / (double)MONO_S, span);
+    (void)snprintf(news, size, /* may be cut */
+                   "%s has not answered for %s, trying on: %s", s->view.where,
+                   span, clean);
+    ctl_fit_end(&s->view.style, news, size - 1, s->view.style.width);
+    (void)strncat(news, "\n", size - strlen(news) - 1); /* has room */
+}
+
+static void sleep_until(int64_t at_us)
+{
+    while (interrupted == 0 && mono_now_us() < at_us)
+        (void)poll(NULL, 0, (int)mono_ms_until(mono_now_us(), at_us));
+}
+
+/* Shows a page, or that none is to be had. On a pipe the latter is said once,
+ * since pages follow each other there. */
+static bool show(struct ctl_status *s,
+                 const char *page,
+                 const char *news,
+                 bool first,
+                 int rows)
+{
+    if (s->terminal)
+        return redraw(news, page, rows);
+    if (news[0] != '\0')
+        return !first || put(news, strlen(news));
+    return put(page, strlen(page)) && (s->json || put("\n", 1));
+}
+
+static int watch(struct ctl_status *s)
+{
+    struct ddp_err err = {.text = ""};
+    char *page = NULL;
+    int64_t away_us = 0; /* since when; 0: it is there */
+    int runs, status = 0;
+    if (s->terminal && put("\033[2J", 4) == false)
+        return fail_to_write();
+    for (bool ok = true; ok && interrupted == 0;) {
+        int64_t next_us = mono_now_us() + s->watch_us;
+        char news[1024] = "";
+        int rows = s->terminal ? measure(s) : 0;
+        char *fresh = make_page(s, &runs, &err);
+        bool first = fresh == NULL && away_us == 0;
+        if (interrupted != 0) {
+            free(fresh);
+            break;
+        }
+        if (fresh == NULL && page == NULL) { /* it never was there */
+            ctl_complain(&s->view.style, s->view.where, &err);
+            return ddp_code_exit(err.code);
+        }
+        if (fresh == NULL) {
+            away_us = first ? mono_now_us() : away_us;
+            describe_away(s, &err, away_us, news, sizeof(news));
+        } else {
+            away_us = 0;
+            free(page);
+            page = fresh;
+        }
+        ok = show(s, page, news, first, rows);
+        status = ok ? 0 : fail_to_write();
+        if (ok)
+            sleep_until(next_us);
+    }
+    free(page);
+    return status;
+}
+
+int ctl_status_run(struct ctl_status *s)
+{
+    struct sigaction sa = {.sa_handler = on_signal};
+    if (s->terminal)
+        (void)measure(s);
+    if (s->watch_us == 0)
+        return show_once(s);
+    (void)sigaction(SIGINT, &sa, NULL); /* valid signals: cannot fail */
+    (void)sigaction(SIGTERM, &sa, NULL);
+    return watch(s);
+}

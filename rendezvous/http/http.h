@@ -1,0 +1,76 @@
+/*
+ * http/http: reads an HTTP/1 request (RFC 9112) as its bytes come in, and
+ * writes the head of the answer. For a daemon that has a few things to show:
+ * GET and HEAD; no body is read and no connection is kept. Pure: no I/O, no
+ * allocation; a reader keeps the request's target and forgets the rest.
+ */
+#ifndef RENDEZVOUS_HTTP_HTTP_H
+#define RENDEZVOUS_HTTP_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HTTP_HEAD_MAX   8192u /* bytes, request line and header fields */
+#define HTTP_TARGET_MAX 1024u
+#define HTTP_LINE_MAX   512u /* room for an answer's head */
+#define HTTP_STATUSES   10   /* that there are to answer with */
+
+enum http_state {
+    HTTP_METHOD,
+    HTTP_TARGET,
+    HTTP_VERSION,
+    HTTP_LINE, /* before the first byte of a header line */
+    HTTP_NAME,
+    HTTP_VALUE,
+    HTTP_DONE, /* see `status` */
+};
+
+struct http {
+    enum http_state state;
+    int status; /* in HTTP_DONE: 0, or what to answer: 400, 405, 414, 431,
+                   505 */
+    bool is_head;
+    char *path; /* without the query, which begins behind its NUL; in target */
+    char *query;
+    /* Inside: */
+    size_t bytes;  /* of the head so far */
+    size_t len;    /* of the token that is being read */
+    int hosts;     /* header fields of that name */
+    bool cr;       /* the last byte was one */
+    bool other;    /* a method that is not served */
+    bool one_zero; /* HTTP/1.0 */
+    char word[16]; /* method, version, name of a header field, as far as it
+                      matters */
+    char target[HTTP_TARGET_MAX + 1];
+};
+
+void http_init(struct http *h);
+
+/*
+ * The next bytes; those behind the head are ignored. True once the request is
+ * whole, or can never be one: h->status says which. Not to be called again
+ * then. `path` begins with '/'.
+ */
+bool http_feed(struct http *h, const void *data, size_t len);
+
+/*
+ * The value of a name in the query, decoded (%20, +), into `value`: 1; 0 where
+ * it is not there; -1 where it is too long, has a NUL in it, or is badly
+ * encoded.
+ */
+int http_query(const struct http *h,
+               const char *name,
+               char *value,
+               size_t size);
+
+/* "Not Found"; DDP_WRONG for a status that we never answer with. */
+const char *http_reason(int status);
+
+/* The head of an answer whose body has so many bytes; returns its length. */
+size_t http_head(char line[HTTP_LINE_MAX],
+                 int status,
+                 const char *type,
+                 size_t body_len);
+
+#endif

@@ -1,0 +1,75 @@
+#include "rendezvous/http/http_routes.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "rendezvous/base/opts.h"
+
+#define HELP                                                                   \
+    "ddprun's rendezvous, version " DDPRUN_VERSION "\n"                        \
+    "  /healthz  ok, while it serves\n"                                        \
+    "  /status   runs and nodes, JSON; ?run=ID, ?nodes=N or ?nodes=all\n"      \
+    "  /metrics  the same in numbers, for Prometheus\n"
+
+static int put_text(struct httpd_answer *a, int status, const char *text)
+{
+    a->status = status;
+    return buf_put(&a->body, text, strlen(text));
+}
+
+/* "all" or a number. */
+static bool read_nodes(const char *text, int *nodes)
+{
+    int64_t number;
+    if (strcmp(text, "all") == 0)
+        number = INT_MAX;
+    else if (!opts_read_int(text, 0, INT_MAX, &number))
+        return false;
+    *nodes = (int)number;
+    return true;
+}
+
+static int show_status(const struct site_view *v,
+                       const struct http *request,
+                       struct httpd_answer *a)
+{
+    char run[129]; /* messages.def: join's run */
+    char count[16];
+    int nodes = STATUS_NODES_DEFAULT;
+    int has_run = http_query(request, "run", run, sizeof(run));
+    int has_count = http_query(request, "nodes", count, sizeof(count));
+    if (has_run < 0)
+        return put_text(a, 400, "run= is no run's id\n");
+    if (has_count < 0 || (has_count > 0 && !read_nodes(count, &nodes)))
+        return put_text(a, 400, "nodes= is a number or all\n");
+    a->type = "application/json";
+    return status_json(&a->body, v->rdzv, &v->daemon, v->now_us,
+                       has_run > 0 ? run : NULL, nodes);
+}
+
+int site_answer(const struct site_view *v,
+                const struct http *request,
+                bool trusted,
+                struct httpd_answer *a)
+{
+    const char *path = request->path;
+    bool open = trusted || !v->daemon.token;
+    bool metrics = strcmp(path, "/metrics") == 0;
+    if (strcmp(path, "/healthz") == 0)
+        return put_text(a, 200, "ok\n");
+    if (!open && !(metrics && v->open_metrics))
+        return put_text(a, 403,
+                        "only who has the token is told more than /healthz: "
+                        "ask by ddpctl with --token_file\n");
+    if (a->busy && (metrics || strcmp(path, "/status") == 0))
+        return -1;
+    if (metrics) {
+        a->type = "text/plain; version=0.0.4; charset=utf-8";
+        return status_metrics(&a->body, v->rdzv, &v->daemon, v->now_us);
+    }
+    if (strcmp(path, "/status") == 0)
+        return show_status(v, request, a);
+    if (strcmp(path, "/") == 0)
+        return put_text(a, 200, HELP);
+    return put_text(a, 404, "there is /, /healthz, /status and /metrics\n");
+}

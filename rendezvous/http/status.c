@@ -1,0 +1,190 @@
+#include "rendezvous/http/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/base/err.h"
+#include "rendezvous/base/json.h"
+#include "rendezvous/core/status.h"
+
+void status_count_http(struct status_counts *counts, int code)
+{
+    for (int i = 0; i < HTTP_STATUSES; i++) {
+        if (counts->http[i].code != 0 && counts->http[i].code != code)
+            continue;
+        counts->http[i].code = code;
+        counts->http[i].answers++;
+        return;
+    }
+    DDP_WRONG("more codes than http_reason knows");
+}
+
+/* NULL: no memory, and what was to be shown counts as too large. */
+static int *room_for(int n)
+{
+    return calloc(n > 0 ? (size_t)n : 1, sizeof(int));
+}
+
+static void write_failure(struct json *j, const struct status_failure *f)
+{
+    if (!f->known)
+        return;
+    json_open(j, "last_failure", '{');
+    json_int(j, "round", f->round);
+    json_text(j, "node", f->node);
+    json_int(j, "rank", f->what->rank);
+    json_int(j, "local_rank", f->what->local_rank);
+    json_int(j, "pid", f->what->pid);
+    json_int(j, "code", f->what->code);
+    json_int(j, "signal", f->what->signal);
+    json_seconds(j, "age_s", f->age_us);
+    json_text(j, "text", f->what->text);
+    json_close(j, '}');
+}
+
+static void write_waiting(struct json *j, const struct status_run *run)
+{
+    if (run->state != STATUS_GATHER)
+        return;
+    json_open(j, "waiting", '{');
+    json_int(j, "have", run->have);
+    json_int(j, "min", run->nodes_min);
+    json_seconds(j, "left_s", run->left_us);
+    json_close(j, '}');
+}
+
+static void write_end(struct json *j, const struct status_run *run)
+{
+    if (run->end == NULL)
+        return;
+    json_open(j, "end", '{');
+    json_int(j, "status", run->end->status);
+    json_text(j, "text", run->end->text);
+    json_seconds(j, "age_s", run->end_age_us);
+    json_close(j, '}');
+}
+
+/* Who knows an agent's whole id can join as it and take its node's place: what
+ * is shown tells nodes apart, and proves nothing. */
+#define AGENT_SHOWN 12 /* digits of 32 */
+
+static void write_node(struct json *j, const struct status_node *n)
+{
+    char agent[AGENT_SHOWN + 1];
+    (void)snprintf(agent, /* is to be cut */
+                   sizeof(agent), "%.*s", AGENT_SHOWN, n->agent);
+    json_open(j, NULL, '{');
+    json_text(j, "name", n->name);
+    json_text(j, "agent", agent);
+    json_text(j, "state", status_node_word(n->state));
+    json_int(j, "group_rank", n->group_rank);
+    json_int(j, "base_rank", n->base_rank);
+    json_int(j, "nproc", n->nproc);
+    json_int(j, "strikes", n->strikes);
+    json_text(j, "addr", n->addr);
+    json_bool(j, "connected", n->connected);
+    json_seconds(j, "lease_s", n->lease_us);
+    json_seconds(j, "uptime_s", n->uptime_us);
+    json_bool(j, "hosts", n->hosts);
+    json_text(j, "role", n->role);
+    json_close(j, '}');
+}
+
+/* Everything is sorted, be it little that is shown of it. */
+static void write_nodes(struct json *j,
+                        const struct rdzv *r,
+                        int run,
+                        int64_t now_us,
+                        int listed,
+                        int nodes_max)
+{
+    int *order = room_for(listed);
+    if (order == NULL) {
+        j->full = true;
+        return;
+    }
+    int n = status_nodes(r, run, order);
+    int shown = n < nodes_max ? n : nodes_max;
+    json_open(j, "nodes_list", '[');
+    for (int i = 0; i < shown && !j->full; i++) {
+        struct status_node node;
+        status_node(r, order[i], now_us, &node);
+        write_node(j, &node);
+    }
+    json_close(j, ']');
+    json_int(j, "nodes_left_out", n - shown);
+    free(order);
+}
+
+static void write_run(struct json *j, const struct status_run *run)
+{
+    json_text(j, "id", run->id);
+    json_text(j, "instance", run->instance);
+    json_text(j, "state", status_run_word(run->state));
+    json_int(j, "round", run->round);
+    json_text(j, "backend", run->backend);
+    json_text(j, "prog", run->prog);
+    json_int(j, "nodes_min", run->nodes_min);
+    json_int(j, "nodes_max", run->nodes_max);
+    json_int(j, "nodes", run->nodes);
+    json_int(j, "spares", run->spares);
+    json_int(j, "absent", run->absent);
+    json_int(j, "world_size", run->world_size);
+    json_text(j, "master_addr", run->master_addr);
+    json_int(j, "master_port", run->master_port);
+    json_int(j, "restarts", run->restarts);
+    json_int(j, "max_restarts", run->max_restarts);
+    json_seconds(j, "window_s", run->window_us);
+    json_int(j, "restarts_in_window", run->restarts_counting);
+    json_seconds(j, "uptime_s", run->uptime_us);
+    json_seconds(j, "round_uptime_s", run->round_uptime_us);
+    write_waiting(j, run);
+    write_failure(j, &run->last);
+    write_end(j, run);
+}
+
+static void write_limits(struct json *j, const struct rdzv *r)
+{
+    json_open(j, "limits", '{');
+    json_int(j, "runs", status_limits(r)->runs_max);
+    json_int(j, "nodes", status_limits(r)->nodes_max);
+    json_close(j, '}');
+}
+
+int status_json(struct buf *out,
+                const struct rdzv *r,
+                const struct status_daemon *d,
+                int64_t now_us,
+                const char *only,
+                int nodes_max)
+{
+    struct json j;
+    int *order = room_for(status_limits(r)->runs_max);
+    if (order == NULL)
+        return -1;
+    int n = status_runs(r, order);
+    json_init(&j, out);
+    json_open(&j, NULL, '{');
+    json_text(&j, "version", DDPRUN_VERSION);
+    json_text(&j, "incarnation", d->incarnation);
+    json_seconds(&j, "uptime_s", d->uptime_us);
+    json_bool(&j, "token", d->token);
+    json_int(&j, "connections", d->nodes + d->strangers + d->http);
+    write_limits(&j, r);
+    json_open(&j, "runs", '[');
+    for (int i = 0; i < n && !j.full; i++) {
+        struct status_run run;
+        status_run(r, order[i], now_us, &run);
+        if (only != NULL && strcmp(only, run.id) != 0)
+            continue;
+        json_open(&j, NULL, '{');
+        write_run(&j, &run);
+        write_nodes(&j, r, order[i], now_us, run.listed, nodes_max);
+        json_close(&j, '}');
+    }
+    json_close(&j, ']');
+    json_close(&j, '}');
+    free(order);
+    return j.full || buf_put(out, "\n", 1) != 0 ? -1 : 0;
+}

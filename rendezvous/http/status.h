@@ -1,0 +1,70 @@
+/*
+ * http/status: what the daemon shows of itself: JSON for GET /status,
+ * Prometheus' text format 0.0.4 for GET /metrics. Times are spans, never a
+ * clock's reading. All texts of peers are escaped.
+ */
+#ifndef RENDEZVOUS_HTTP_STATUS_H
+#define RENDEZVOUS_HTTP_STATUS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rendezvous/base/buf.h"
+#include "rendezvous/core/rdzv.h"
+#include "rendezvous/http/http.h"
+#include "rendezvous/net/conn.h"
+
+#define STATUS_NODES_DEFAULT 256 /* listed of a run, unless asked for more */
+
+/* Why a connection was closed before its node joined. */
+enum stranger {
+    STRANGER_TOKEN,
+    STRANGER_PROTOCOL,
+    STRANGER_SILENT,
+    STRANGER_NO_ROOM,
+    STRANGER_NOT_ACCEPTED,
+    STRANGER_COUNT
+};
+
+/* What the server counts from its start on. */
+struct status_counts {
+    int64_t accepted;
+    int64_t strangers[STRANGER_COUNT];
+    int64_t broken;
+    struct conn_counts conn;
+    struct {
+        int code; /* 0: not used yet */
+        int64_t answers;
+    } http[HTTP_STATUSES];
+    int64_t ticks, lag_us, lag_max_us;
+};
+
+/* One more answer with that code, one of HTTP_STATUSES. */
+void status_count_http(struct status_counts *counts, int code);
+
+/* The server, as far as the core does not know it. Borrowed for the call. */
+struct status_daemon {
+    const char *incarnation; /* hexadecimal; another one for each start */
+    int64_t uptime_us;
+    bool token;
+    int nodes, strangers, http; /* connections */
+    int conns_max, http_max;
+    const struct status_counts *counts;
+};
+
+/*
+ * Append to `out`; -1 where that is full, or there is no memory. `run`: only
+ * those of this id, NULL for all; at most nodes_max nodes of each are listed.
+ */
+int status_json(struct buf *out,
+                const struct rdzv *r,
+                const struct status_daemon *d,
+                int64_t now_us,
+                const char *run,
+                int nodes_max);
+int status_metrics(struct buf *out,
+                   const struct rdzv *r,
+                   const struct status_daemon *d,
+                   int64_t now_us);
+
+#endif

@@ -1,0 +1,89 @@
+#include "rendezvous/net/helper.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rendezvous/net/tls.h"
+
+#define KEPT_FD 3 /* the first of those that a helper keeps */
+#define KEPT    2
+
+/* Keeps 0 to 2 and what it is given, at the places behind them. False: there
+ * were no descriptors for that. */
+static bool keep_only(const struct helper_fds *fds, struct helper_fds *kept)
+{
+    /* High copies first, so that none lies where another is to go. */
+    int listener = fcntl(fds->listener, F_DUPFD, KEPT_FD + KEPT);
+    int chan = fcntl(fds->chan, F_DUPFD, KEPT_FD + KEPT);
+    *kept = (struct helper_fds){
+        .listener = listener < 0 ? -1 : dup2(listener, KEPT_FD),
+        .chan = chan < 0 ? -1 : dup2(chan, KEPT_FD + 1),
+    };
+    if (kept->listener < 0)
+        (void)close(KEPT_FD);
+    if (kept->chan < 0)
+        (void)close(KEPT_FD + 1);
+    if (syscall(SYS_close_range, KEPT_FD + KEPT, ~0u, 0) != 0)
+        for (int fd = KEPT_FD + KEPT; fd < 4096; fd++) /* before Linux 5.9 */
+            (void)close(fd);
+    return (fds->listener < 0 || kept->listener >= 0) &&
+           (fds->chan < 0 || kept->chan >= 0);
+}
+
+__attribute__((noreturn)) static void become(const struct helper_fds *fds,
+                                             pid_t parent,
+                                             helper_main run,
+                                             const void *arg)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(128 + SIGKILL);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 0);
+    (void)signal(SIGCHLD, SIG_DFL);
+    /* The agent's loop, its connection and its pidfds are not ours to hold:
+     * the connection above all, whose last holder's end is the farewell. */
+    struct helper_fds kept;
+    if (!keep_only(fds, &kept))
+        _exit(ddp_code_exit(DDP_E_NOMEM)); /* as if it had died */
+    if (!fds->token)
+        tls_forget();
+    run(&kept, arg);
+    _exit(ddp_code_exit(DDP_E_BUG));
+}
+
+int helper_start(pid_t *pid,
+                 const struct helper_fds *fds,
+                 helper_main run,
+                 const void *arg,
+                 struct ddp_err *err)
+{
+    pid_t parent = getpid();
+    *pid = fork();
+    if (*pid == 0)
+        become(fds, parent, run, arg);
+    if (*pid > 0)
+        return 0;
+    *pid = 0;
+    return ddp_err_sys(err, DDP_E_NOMEM, "cannot start a process of ours");
+}
+
+void helper_take_signals(void)
+{
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)signal(SIGPIPE, SIG_DFL); /* the only one that we ignore */
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+void helper_kill(pid_t *pid)
+{
+    if (*pid <= 0)
+        return;
+    (void)kill(*pid, SIGKILL);
+    (void)waitpid(*pid, NULL, 0);
+    *pid = 0;
+}

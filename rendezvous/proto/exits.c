@@ -1,0 +1,212 @@
+#include "rendezvous/proto/exits.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/base/err.h"
+
+#define RUN_LONG 15 /* "4094-4095=-127 " */
+#define RANK_MAX INT64_C(409600000)
+_Static_assert(ENDS_RUNS *RUN_LONG <= ENDS_TEXT_MAX, "all runs fit");
+
+/* -- one node -------------------------------------------------------------- */
+
+/* Whether run `i` goes on where the one before it ends, in the same way. */
+static bool continues(const struct ends *e, int i)
+{
+    return i > 0 && i < e->n && e->runs[i - 1].how == e->runs[i].how &&
+           e->runs[i - 1].last + 1 == e->runs[i].first;
+}
+
+static void join_runs(struct ends *e, int i)
+{
+    if (!continues(e, i))
+        return;
+    e->runs[i - 1].last = e->runs[i].last;
+    e->n--;
+    memmove(&e->runs[i], &e->runs[i + 1],
+            (size_t)(e->n - i) * sizeof(e->runs[0]));
+}
+
+void ends_add(struct ends *e, int local_rank, int how)
+{
+    ddp_assert(local_rank >= 0 && local_rank <= ENDS_LOCAL_MAX);
+    int at = e->n;
+    while (at > 0 && e->runs[at - 1].first > local_rank)
+        at--;
+    memmove(&e->runs[at + 1], &e->runs[at],
+            (size_t)(e->n - at) * sizeof(e->runs[0]));
+    e->n++;
+    e->runs[at] = (struct ends_run){
+        .first = (int16_t)local_rank,
+        .last = (int16_t)local_rank,
+        .how = (int16_t)how,
+    };
+    join_runs(e, at + 1);
+    join_runs(e, at);
+    if (e->n > ENDS_RUNS)
+        e->n = ENDS_RUNS;
+}
+
+static int print_run(const struct ends_run *r, char text[24])
+{
+    if (r->first == r->last)
+        return snprintf(text, 24, "%d=%d ", r->first, r->how);
+    return snprintf(text, 24, "%d-%d=%d ", r->first, r->last, r->how);
+}
+
+void ends_print(const struct ends *e, char text[ENDS_TEXT_MAX + 1])
+{
+    size_t len = 0;
+    text[0] = '\0';
+    for (int i = 0; i < e->n; i++) {
+        char run[24];
+        int n = print_run(&e->runs[i], run);
+        memcpy(text + len, run, (size_t)n + 1); /* fits, see above */
+        len += (size_t)n;
+    }
+}
+
+/* A whole number of at most nine digits; false: there is none. */
+static bool take_number(const char **at, int64_t *number)
+{
+    const char *p = *at;
+    *number = 0;
+    while (*p >= '0' && *p <= '9' && p - *at < 9)
+        *number = *number * 10 + (*p++ - '0');
+    bool found = p > *at;
+    *at = p;
+    return found;
+}
+
+static bool take_char(const char **at, char c)
+{
+    bool found = **at == c;
+    *at += found;
+    return found;
+}
+
+/* A run behind local rank `above`. */
+static bool take_run(const char **at, int above, struct ends_run *r)
+{
+    int64_t first, last, how;
+    if (!take_number(at, &first))
+        return false;
+    last = first;
+    if (take_char(at, '-') && !take_number(at, &last))
+        return false;
+    if (!take_char(at, '='))
+        return false;
+    bool is_signal = take_char(at, '-');
+    if (!take_number(at, &how) || !take_char(at, ' '))
+        return false;
+    if (first <= above || last < first || last > ENDS_LOCAL_MAX || how == 0 ||
+        how > (is_signal ? 127 : 255))
+        return false;
+    *r = (struct ends_run){
+        .first = (int16_t)first,
+        .last = (int16_t)last,
+        .how = (int16_t)(is_signal ? -how : how),
+    };
+    return true;
+}
+
+void ends_parse(struct ends *e, const char *text)
+{
+    e->n = 0;
+    int above = -1;
+    while (e->n < ENDS_RUNS && take_run(&text, above, &e->runs[e->n]))
+        above = e->runs[e->n++].last;
+}
+
+void ends_filter(const struct ends *e, int how, bool not_so, struct ends *out)
+{
+    out->n = 0;
+    for (int i = 0; i < e->n; i++)
+        if ((e->runs[i].how == how) != not_so)
+            out->runs[out->n++] = e->runs[i];
+}
+
+/* -- several nodes --------------------------------------------------------- */
+
+/* "@4 node-b " */
+static bool take_node(const char **at, struct ends_found *f)
+{
+    int64_t base;
+    if (!take_char(at, '@') || !take_number(at, &base) || !take_char(at, ' '))
+        return false;
+    size_t len = strcspn(*at, " ");
+    if (len == 0 || len >= sizeof(f->node) || (*at)[len] == '\0')
+        return false;
+    f->base_rank = base;
+    f->run.last = -1;
+    memcpy(f->node, *at, len);
+    f->node[len] = '\0';
+    *at += len + 1;
+    return true;
+}
+
+bool ends_next(const char **at, struct ends_found *f)
+{
+    while (**at == '@')
+        if (!take_node(at, f))
+            return false;
+    return f->node[0] != '\0' && take_run(at, f->run.last, &f->run);
+}
+
+/* Where in the list the first node stands whose ranks are above `base_rank`;
+ * each '@' begins a node, since there is none in a name. */
+static size_t place_of(const char *list, int64_t base_rank)
+{
+    const char *at = list;
+    while ((at = strchr(at, '@')) != NULL) {
+        const char *number = at + 1;
+        int64_t base = 0;
+        (void)take_number(&number, &base); /* it is ours */
+        if (base > base_rank)
+            return (size_t)(at - list);
+        at++;
+    }
+    return strlen(list);
+}
+
+static void print_name(const char *name, char text[65])
+{
+    size_t len = 0;
+    for (; name[len] != '\0' && len < 64; len++) {
+        bool good = name[len] > ' ' && name[len] < 0x7f && name[len] != '@';
+        text[len] = name[len];
+        if (!good)
+            text[len] = '?';
+    }
+    text[len] = '\0';
+    if (len == 0)
+        memcpy(text, "?", 2);
+}
+
+void ends_merge(char list[ENDS_LIST_MAX + 1],
+                int64_t base_rank,
+                const char *name,
+                const struct ends *e)
+{
+    char node[ENDS_TEXT_MAX + 100], runs[ENDS_TEXT_MAX + 1], word[65];
+    char all[ENDS_LIST_MAX + sizeof(node)];
+    if (e->n == 0 || base_rank < 0 || base_rank > RANK_MAX)
+        return;
+    print_name(name, word);
+    ends_print(e, runs);
+    (void)snprintf(node, /* fits */ sizeof(node), "@%lld %s %s",
+                   (long long)base_rank, word, runs);
+    size_t before = place_of(list, base_rank), ours = strlen(node);
+    size_t len = strlen(list) + ours;
+    memcpy(all, list, before);
+    memcpy(all + before, node, ours);
+    memcpy(all + before + ours, list + before, len - before - ours + 1);
+    while (len > ENDS_LIST_MAX) { /* whole nodes go, from the end */
+        do
+            len--;
+        while (all[len] != '@');
+        all[len] = '\0';
+    }
+    memcpy(list, all, len + 1);
+}

@@ -1,0 +1,72 @@
+#include "rendezvous/store/process.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <uv.h>
+
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/open_files.h"
+#include "rendezvous/net/allow.h"
+#include "rendezvous/net/fd_pass.h"
+#include "rendezvous/store/server.h"
+
+#define TAKEN_MAX 64 /* from the channel, before others get their turn */
+
+struct doors {
+    struct store_server *store;
+    uv_poll_t poll;
+    int chan;
+    bool complained;
+};
+
+static void on_chan(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    struct doors *d = poll->data;
+    uint8_t data[HANDOVER_BYTES_MAX];
+    size_t len;
+    int fd;
+    for (int i = 0; i < TAKEN_MAX; i++) {
+        int got = handover_take(d->chan, &fd, data, &len);
+        if (got < 0)
+            (void)uv_poll_stop(poll); /* whoever gave is gone for good */
+        if (got <= 0)
+            return;
+        if (fd >= 0)
+            store_server_adopt(d->store, fd, data, len);
+        else if (!d->complained)
+            log_warnx("store: a connection was lost: no descriptor for it");
+        d->complained |= fd < 0;
+    }
+}
+
+static bool admits(void *ctx, const struct sockaddr *peer)
+{
+    return allow_has(ctx, peer);
+}
+
+void store_doors_main(const struct helper_fds *fds, struct allow *allow)
+{
+    static struct doors d;
+    struct ddp_err err;
+    uv_loop_t loop;
+    (void)signal(SIGPIPE, SIG_IGN); /* cannot fail for this signal */
+    (void)open_files_raise();
+    struct store_server_limits limits = store_server_limits_default();
+    if (allow != NULL)
+        limits.admits = admits;
+    limits.ctx = allow;
+    if (uv_loop_init(&loop) != 0 ||
+        (fds->chan >= 0 && uv_poll_init(&loop, &d.poll, fds->chan) != 0))
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "store: no event loop");
+    if (store_server_open_limited(&d.store, &loop, fds->listener, &limits,
+                                  &err) != 0)
+        fatalx(ddp_code_exit(err.code), "%s", err.text);
+    d.chan = fds->chan;
+    d.poll.data = &d;
+    if (fds->chan >= 0)
+        (void)uv_poll_start(&d.poll, UV_READABLE, on_chan);
+    (void)uv_run(&loop, UV_RUN_DEFAULT); /* its doors keep it running */
+    fatalx(ddp_code_exit(DDP_E_BUG), "store: the event loop has ended");
+}

@@ -1,0 +1,102 @@
+#include "rendezvous/store/store_priv.h"
+
+#define UNSENT_MAX ((size_t)1 << 20) /* bytes of replies before a flush */
+#define DIRTY_MAX  64u               /* connections before a flush */
+
+/* Serves all requests that are whole; returns the bytes used. The connection
+ * may be closed afterwards. */
+static size_t serve(struct conn *c, const uint8_t *data, size_t len)
+{
+    struct c10d_request req;
+    struct ddp_err err;
+    size_t done = 0, used = 0;
+    uint32_t id = (uint32_t)(c - c->server->conns);
+    while (!c->overfull) {
+        enum c10d_status st = c10d_decode(&c->decoder, data + done, len - done,
+                                          &req, &used, &err);
+        if (st == C10D_MORE)
+            break;
+        if (st == C10D_BAD || store_step(c->server->store, id,
+                                         c->decoder.family, &req, &err) != 0) {
+            store_conn_refuse(c, err.text);
+            break;
+        }
+        done += used;
+    }
+    return done;
+}
+
+/* Serves what is whole of the connection's own bytes. */
+static void serve_own(struct conn *c)
+{
+    size_t done = serve(c, buf_head(&c->in), buf_len(&c->in));
+    if (c->state != CONN_OPEN)
+        return;
+    buf_take(&c->in, done);
+    if (buf_len(&c->in) == 0)
+        buf_free(&c->in);
+    store_conn_weigh(c);
+}
+
+/* Bytes in the shared buffer, or in the connection's own where they were read
+ * into that. */
+void store_conn_feed(struct conn *c, const uint8_t *data, size_t len)
+{
+    if (c->reads_own) {
+        buf_commit(&c->in, len);
+        serve_own(c);
+        return;
+    }
+    size_t done = buf_len(&c->in) == 0 ? serve(c, data, len) : 0;
+    if (c->state != CONN_OPEN)
+        return;
+    if (done == len && buf_len(&c->in) == 0)
+        return; /* nothing of it is kept */
+    bool had = buf_len(&c->in) > 0;
+    if (buf_put(&c->in, data + done, len - done) != 0)
+        store_conn_refuse(c, "no memory for its request");
+    else if (had)
+        serve_own(c);
+    else
+        store_conn_weigh(c);
+}
+
+/*
+ * A large value is read where it is wanted, and nothing behind it; never with
+ * more room than as much again as its sender has sent already.
+ */
+static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
+{
+    (void)hint;
+    struct conn *c = conn_of(h);
+    struct store_server *s = c->server;
+    size_t have = buf_len(&c->in);
+    size_t want = c->decoder.need > have ? c->decoder.need - have : 0;
+    *b = uv_buf_init(s->scratch, sizeof(s->scratch));
+    c->reads_own = false;
+    if (have < STORE_LARGE || want < STORE_LARGE)
+        return;
+    want = want < have ? want : have;
+    uint8_t *room = buf_reserve(&c->in, want);
+    if (room == NULL)
+        return; /* feed says it */
+    c->reads_own = true;
+    *b = uv_buf_init((char *)room, (unsigned)want);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
+{
+    struct conn *c = conn_of((uv_handle_t *)stream);
+    if (n < 0)
+        store_conn_close(c); /* its end, or a reset: nobody to tell */
+    else if (n > 0)
+        store_conn_feed(c, (const uint8_t *)b->base, (size_t)n);
+    struct store_server *s = c->server;
+    if (s->unsent > UNSENT_MAX || s->dirty_count >= DIRTY_MAX)
+        store_out_flush(s);
+}
+
+int store_conn_start(struct conn *c)
+{
+    return uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+}

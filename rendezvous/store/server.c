@@ -1,0 +1,330 @@
+/*
+ * Connections live in one array made at the start; a connection's index is its
+ * id in the store. All read into one shared buffer, and only what a request
+ * lacks its end for is copied into the connection's own, so that an idle
+ * connection owns nothing. Of a large value, the rest is read there.
+ *
+ * Replies are collected per connection while requests are served, and sent
+ * when all connections of this turn of the loop were read: one send each, and
+ * the clients are woken together. Connections with something to send form the
+ * `dirty` list until then. Their replies move from `out` to `flying` and are a
+ * shot each of a volley, which other threads may send while the loop reads what
+ * came meanwhile; before the next volley, and before one who is aboard is
+ * closed, it lands. What a socket did not take stays in `flying` until libuv is
+ * done with it. A large value goes to the socket from where it is stored.
+ *
+ * A connection is closed in one place, conn_end (store_out.c); its slot is free
+ * again when libuv lets go of the handle.
+ */
+#include "rendezvous/store/server.h"
+
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/rng.h"
+#include "rendezvous/store/store_priv.h"
+
+#define BACKLOG     4096
+#define CONNS_LIMIT 65536u
+#define FDS_SPARED  64u /* for the listener, libuv and the process itself */
+
+/* -- new connections ------------------------------------------------------- */
+
+static struct conn *take_slot(struct store_server *s)
+{
+    struct conn *c = s->spare;
+    if (c != NULL)
+        s->spare = c->next;
+    else if (s->touched < s->limits.conn_max)
+        c = &s->conns[s->touched++];
+    else
+        return NULL;
+    *c = (struct conn){
+        .magic = STORE_CONN_MAGIC, .state = CONN_OPEN, .server = s};
+    buf_init(&c->in, C10D_REQUEST_MAX + STORE_READ_MAX);
+    buf_init(&c->out, s->limits.reply_bytes);
+    buf_init(&c->flying, s->limits.reply_bytes);
+    return c;
+}
+
+static void on_turned_away(uv_handle_t *h)
+{
+    free(h);
+}
+
+/* libuv listens again only when what waits was accepted, so it is accepted
+ * even if only to be closed. */
+static void turn_away(struct store_server *s)
+{
+    uv_tcp_t *tcp = calloc(1, sizeof(*tcp));
+    s->paused = tcp == NULL || uv_tcp_init(s->listener.loop, tcp) != 0;
+    if (s->paused) {
+        free(tcp);
+        return;
+    }
+    if (store_gate_pass(s))
+        log_warnx("store: a connection is turned away: no descriptors for "
+                  "more than %u",
+                  (unsigned)s->limits.conn_max);
+    (void)uv_accept((uv_stream_t *)&s->listener, (uv_stream_t *)tcp);
+    uv_close((uv_handle_t *)tcp, on_turned_away);
+}
+
+static void begin(struct conn *c)
+{
+    int rc = uv_tcp_init(c->server->listener.loop, &c->tcp);
+    ddp_assert(rc == 0); /* without an address family it makes no socket */
+    c->tcp.data = c;
+    c->server->handles++;
+}
+
+static bool may_connect(struct conn *c)
+{
+    const struct store_server_limits *l = &c->server->limits;
+    struct sockaddr_storage sa;
+    int len = (int)sizeof(sa);
+    return l->admits == NULL ||
+           (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&sa, &len) == 0 &&
+            l->admits(l->ctx, (const struct sockaddr *)&sa));
+}
+
+/* It has its socket, if rc is 0. */
+static void welcome(struct conn *c, int rc)
+{
+    if (rc == 0 && !may_connect(c)) {
+        store_conn_refuse(c, "it is none of those that may use this store");
+        return;
+    }
+    if (rc == 0)
+        rc = store_conn_start(c);
+    if (rc != 0) {
+        store_conn_close(c);
+        return;
+    }
+    (void)uv_tcp_nodelay(&c->tcp, 1); /* slower without it, not wrong */
+}
+
+static void accept_next(struct store_server *s)
+{
+    struct conn *c = take_slot(s);
+    if (c == NULL) {
+        turn_away(s);
+        return;
+    }
+    s->paused = false;
+    begin(c);
+    int rc = uv_accept((uv_stream_t *)&s->listener, (uv_stream_t *)&c->tcp);
+    welcome(c, rc);
+}
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+    struct store_server *s = server_of((uv_handle_t *)listener);
+    if (status == 0)
+        accept_next(s);
+    else if (store_gate_pass(s))
+        log_warnx("store: a connection cannot be accepted: %s",
+                  uv_strerror(status));
+}
+
+/* -- connections that another process accepted ----------------------------- */
+
+/* A client may be slow to read, or stopped, for as long as it likes: the
+ * other's time-out for peers that take nothing is not ours. */
+static void retune(int fd)
+{
+    unsigned none = 0;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &none, sizeof(none));
+}
+
+void store_server_adopt(struct store_server *s,
+                        int fd,
+                        const void *data,
+                        size_t len)
+{
+    struct conn *c = take_slot(s);
+    if (c == NULL) {
+        (void)close(fd);
+        if (store_gate_pass(s))
+            log_warnx("store: a connection is turned away: no descriptors for "
+                      "more than %u",
+                      (unsigned)s->limits.conn_max);
+        return;
+    }
+    retune(fd);
+    begin(c);
+    int rc = uv_tcp_open(&c->tcp, fd);
+    if (rc != 0)
+        (void)close(fd); /* libuv did not take it */
+    welcome(c, rc);
+    if (c->state == CONN_OPEN && len > 0)
+        store_conn_feed(c, data, len);
+    store_out_flush(s);
+}
+
+/* -- life ------------------------------------------------------------------ */
+
+struct store_server_limits store_server_limits_default(void)
+{
+    struct rlimit rl;
+    uint32_t fds = 256;
+    if (getrlimit(RLIMIT_NOFILE, &rl) == 0)
+        fds = rl.rlim_cur > CONNS_LIMIT ? CONNS_LIMIT : (uint32_t)rl.rlim_cur;
+    return (struct store_server_limits){
+        .conn_max = fds > 2 * FDS_SPARED ? fds - FDS_SPARED : fds / 2 + 1,
+        .store_bytes = (size_t)1 << 30,
+        .reply_bytes = (size_t)64 << 20,
+        .held_bytes = (size_t)512 << 20,
+        .hand = volley_pays(),
+    };
+}
+
+static void on_all_read(uv_check_t *h)
+{
+    store_out_flush(server_of((uv_handle_t *)h));
+}
+
+static void on_own_closed(uv_handle_t *h)
+{
+    store_let_go(server_of(h));
+}
+
+void store_server_close(struct store_server *s)
+{
+    ddp_assert(s->magic == STORE_SERVER_MAGIC && !s->closing);
+    s->closing = true;
+    if (s->gate.dropped > 0)
+        log_warnx("store: more lines like the last were left out count=%u",
+                  s->gate.dropped);
+    for (uint32_t i = 0; i < s->touched; i++)
+        store_conn_close(&s->conns[i]);
+    uv_close((uv_handle_t *)&s->listener, on_own_closed);
+    uv_close((uv_handle_t *)&s->after, on_own_closed);
+    uv_close((uv_handle_t *)&s->again, on_own_closed);
+}
+
+static struct store_server *server_new(const struct store_server_limits *limits,
+                                       struct ddp_err *err)
+{
+    struct store_server *s = calloc(1, sizeof(*s));
+    struct conn *conns = calloc(limits->conn_max, sizeof(*conns));
+    struct store_config cf = {
+        .conn_max = limits->conn_max,
+        .byte_max = limits->store_bytes,
+        .hash_key = {rng_seed(), rng_seed()},
+        .send = store_out_keep,
+        .ctx = s,
+    };
+    struct volley *volley = volley_new(limits->hand);
+    struct store *store = store_new(&cf, err);
+    if (s == NULL || conns == NULL || volley == NULL || store == NULL) {
+        free(s);
+        free(conns);
+        volley_del(volley);
+        store_del(store);
+        ddp_err_set(err, DDP_E_NOMEM, "no memory for the store's server");
+        return NULL;
+    }
+    s->magic = STORE_SERVER_MAGIC;
+    s->has_place = accept_next;
+    s->limits = *limits;
+    s->store = store;
+    s->conns = conns;
+    s->volley = volley;
+    return s;
+}
+
+/* Owns `fd`. */
+static int open_listener(struct store_server *s, int fd, struct ddp_err *err)
+{
+    int rc = uv_tcp_open(&s->listener, fd);
+    if (rc != 0)
+        (void)close(fd); /* libuv did not take it */
+    if (rc == 0)
+        rc = uv_listen((uv_stream_t *)&s->listener, BACKLOG, on_connection);
+    if (rc == 0)
+        return 0;
+    return ddp_err_set(err, DDP_E_IO,
+                       "the store cannot listen on descriptor %d: %s", fd,
+                       uv_strerror(rc));
+}
+
+int store_server_open_limited(struct store_server **out,
+                              uv_loop_t *loop,
+                              int listen_fd,
+                              const struct store_server_limits *limits,
+                              struct ddp_err *err)
+{
+    struct store_server *s = server_new(limits, err);
+    if (s == NULL) {
+        if (listen_fd >= 0)
+            (void)close(listen_fd); /* ours to drop, nothing was said on it */
+        return -1;
+    }
+    int rc = uv_tcp_init(loop, &s->listener);
+    ddp_assert(rc == 0); /* without an address family it makes no socket */
+    s->listener.data = s;
+    s->handles = 3;
+    (void)uv_check_init(loop, &s->after); /* always succeed: uv_check(3), */
+    (void)uv_idle_init(loop, &s->again);  /* uv_idle(3) */
+    s->after.data = s->again.data = s;
+    (void)uv_check_start(&s->after, on_all_read); /* so does this */
+    if (listen_fd >= 0 && open_listener(s, listen_fd, err) != 0) {
+        store_server_close(s);
+        return -1;
+    }
+    *out = s;
+    return 0;
+}
+
+int store_server_open(struct store_server **out,
+                      uv_loop_t *loop,
+                      int listen_fd,
+                      struct ddp_err *err)
+{
+    struct store_server_limits limits = store_server_limits_default();
+    return store_server_open_limited(out, loop, listen_fd, &limits, err);
+}
+
+uint16_t store_server_port(const struct store_server *s)
+{
+    struct sockaddr_storage sa = {0};
+    int len = (int)sizeof(sa);
+    if (uv_tcp_getsockname(&s->listener, (struct sockaddr *)&sa, &len) != 0)
+        return 0;
+    if (sa.ss_family == AF_INET6)
+        return ntohs(((struct sockaddr_in6 *)&sa)->sin6_port);
+    return ntohs(((struct sockaddr_in *)&sa)->sin_port);
+}
+
+/* Thousands of workers may connect; the default soft limit is 1024. */
+static void raise_fd_limit(void)
+{
+    struct rlimit rl;
+    if (getrlimit(RLIMIT_NOFILE, &rl) != 0 || rl.rlim_cur == rl.rlim_max)
+        return;
+    rl.rlim_cur = rl.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &rl) != 0)
+        log_warn("store: the limit of descriptors cannot be raised");
+}
+
+void store_server_main(int listen_fd)
+{
+    struct store_server *s = NULL;
+    struct ddp_err err = {0};
+    uv_loop_t loop;
+    (void)signal(SIGPIPE, SIG_IGN); /* cannot fail for this signal */
+    raise_fd_limit();
+    int rc = uv_loop_init(&loop);
+    if (rc != 0)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "store: no event loop: %s",
+               uv_strerror(rc));
+    if (store_server_open(&s, &loop, listen_fd, &err) != 0)
+        fatalx(ddp_code_exit(err.code), "%s", err.text);
+    (void)uv_run(&loop, UV_RUN_DEFAULT); /* the listener keeps it running */
+    fatalx(ddp_code_exit(DDP_E_BUG), "store: the event loop has ended");
+}

@@ -1,0 +1,84 @@
+/*
+ * store/server: serves a TCPStore on a socket, both families of the
+ * protocol side by side, for as long as somebody connects. A libuv shell
+ * around proto/c10d and store/store.
+ *
+ * Nobody waits for anybody: requests are taken when they are whole, a client
+ * that sends half of one costs the bytes that it sent, one that does not read
+ * is closed when too much waits for it. A silent connection is never timed
+ * out: PyTorch's clients hold one for the whole job. A connection that is
+ * closed for what its peer did gets a line in the log, ten in ten seconds at
+ * most.
+ *
+ * The process must ignore SIGPIPE.
+ */
+#ifndef RENDEZVOUS_STORE_SERVER_H
+#define RENDEZVOUS_STORE_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <uv.h>
+
+#include "rendezvous/base/err.h"
+
+struct store_server;
+
+struct store_server_limits {
+    uint32_t conn_max;  /* connections; one more is closed at once */
+    size_t store_bytes; /* what keys, values and waits may take */
+    size_t reply_bytes; /* what may wait to be read by one connection */
+    size_t held_bytes;  /* half requests and unread replies of all connections;
+                           beyond it the one that holds most is closed */
+    bool hand;          /* a second thread may send: store/volley */
+    /* Who may connect; NULL: everybody. */
+    bool (*admits)(void *ctx, const struct sockaddr *peer);
+    void *ctx;
+};
+
+/* 1 GiB, 64 MiB, 512 MiB, volley_pays(), and as many connections as the soft
+ * limit of descriptors allows less some for others. */
+struct store_server_limits store_server_limits_default(void);
+
+/*
+ * Serves on `loop` behind `listen_fd`, which is bound and listens already; -1
+ * is none, for a store whose connections are all adopted.
+ * Owns `listen_fd` from here on, also when it fails. Errors: -1 and NOMEM, or
+ * IO where the descriptor cannot be used. The second form takes the limits
+ * from the caller.
+ */
+int store_server_open(struct store_server **out,
+                      uv_loop_t *loop,
+                      int listen_fd,
+                      struct ddp_err *err);
+int store_server_open_limited(struct store_server **out,
+                              uv_loop_t *loop,
+                              int listen_fd,
+                              const struct store_server_limits *limits,
+                              struct ddp_err *err);
+
+/*
+ * Serves a connection that somebody else accepted, and that sent `data` (may
+ * be none) so far. Owns `fd` from here on.
+ */
+void store_server_adopt(struct store_server *s,
+                        int fd,
+                        const void *data,
+                        size_t len);
+
+/* Closes every connection and forgets every key. `s` is gone for the caller;
+ * its memory is freed by the loop, which must run until then. */
+void store_server_close(struct store_server *s);
+
+/* The port that it listens on, 0 if that cannot be had. */
+uint16_t store_server_port(const struct store_server *s);
+
+/*
+ * For a process that serves one store and does nothing else until it is
+ * killed: ignores SIGPIPE, raises the limit of descriptors, runs a loop of its
+ * own. Ends the process with an errors.def status where that cannot begin.
+ */
+void store_server_main(int listen_fd) __attribute__((noreturn));
+
+#endif

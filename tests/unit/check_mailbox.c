@@ -1,0 +1,203 @@
+/* links: launcher/worker/mailbox worker_rt/env worker_rt/beat */
+/* links: worker_rt/store */
+/* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/base/buf rendezvous/base/rng */
+/*
+ * Both ends of what a launcher and its worker tell each other beside signals:
+ * the launcher's files, and libddp that finds them in its environment.
+ */
+#include <check.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher/worker/mailbox.h"
+#include "rendezvous/base/stop_page.h"
+#include "tests/lib/suite.h"
+#include "worker_rt/ddp.h"
+
+static struct notice n = NOTICE_NONE;
+
+static void give(const char *progress, const char *stop)
+{
+    ck_assert_int_eq(setenv("DDP_PROGRESS_FILE", progress, 1), 0);
+    ck_assert_int_eq(setenv("DDP_STOP_FILE", stop, 1), 0);
+}
+
+/* A worker with the files of `n`. */
+static struct ddp *worker(void)
+{
+    char progress[NOTICE_PATH_MAX], stop[NOTICE_PATH_MAX];
+    struct ddp_error err;
+    notice_progress_path(&n, progress);
+    notice_stop_path(&n, stop);
+    give(progress, stop);
+    struct ddp *d = ddp_init(&err);
+    ck_assert_msg(d != NULL, "%s", err.text);
+    return d;
+}
+
+static void setup(void)
+{
+    notice_open(&n);
+    ck_assert(n.progress_fd >= 0 && n.stop_fd >= 0);
+}
+
+static void teardown(void)
+{
+    notice_close(&n);
+}
+
+START_TEST(test_notice_first_beat_is_progress)
+{
+    struct ddp *d = worker();
+    ck_assert(!notice_progressed(&n));
+    ddp_beat(d, 1);
+    ck_assert(notice_progressed(&n));
+    ddp_free(d);
+    notice_open(&n);
+    ck_assert(!notice_progressed(&n));
+}
+END_TEST
+
+/* What one worker puts there the next one finds, and nobody makes it larger. */
+START_TEST(test_notice_memory_outlives_workers)
+{
+    char path[NOTICE_PATH_MAX], got[4] = "";
+    n.memory_fd = notice_open_memory(1 << 20);
+    notice_memory_path(&n, path);
+    for (int i = 0; i < 2; i++) {
+        int fd = open(path, O_RDWR);
+        ck_assert_int_ge(fd, 0);
+        if (i == 0)
+            ck_assert_int_eq(pwrite(fd, "abc", 4, (1 << 20) - 4), 4);
+        else
+            ck_assert_int_eq(pread(fd, got, 4, (1 << 20) - 4), 4);
+        ck_assert_int_ne(ftruncate(fd, 1 << 21), 0);
+        ck_assert_int_ne(ftruncate(fd, 0), 0);
+        ck_assert_int_eq(close(fd), 0);
+    }
+    ck_assert_str_eq(got, "abc");
+    ck_assert_int_eq(close(n.memory_fd), 0);
+    n.memory_fd = -1;
+}
+END_TEST
+
+/* As a script would. */
+START_TEST(test_notice_any_program_may_write_its_progress)
+{
+    char path[NOTICE_PATH_MAX];
+    notice_progress_path(&n, path);
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_ge(fputs("epoch 1\n", f), 0);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert(notice_progressed(&n));
+}
+END_TEST
+
+/* Who has not looked yet is asked by a signal, but finds the word all the same.
+ */
+START_TEST(test_notice_worker_that_looks_is_asked)
+{
+    enum ddp_stop wanted = _i == 0 ? DDP_STOP_SCALE_UP : DDP_STOP_SCALE_DOWN;
+    struct ddp *d = worker();
+    ck_assert(!notice_ask(&n, MSG_AT_ONCE));
+    ck_assert_int_eq(ddp_should_stop(d), DDP_STOP_NO);
+    ck_assert(notice_ask(&n, _i == 0 ? MSG_SCALE_UP : MSG_SCALE_DOWN));
+    ck_assert_int_eq(ddp_should_stop(d), wanted);
+    ck_assert_int_eq(ddp_should_stop(d), wanted);
+    ddp_free(d);
+}
+END_TEST
+
+START_TEST(test_notice_signal_is_a_reason_of_its_own)
+{
+    struct ddp *d = worker();
+    ck_assert_int_eq(ddp_stop_on_signal(d, SIGTERM, NULL), 0);
+    ck_assert_int_eq(raise(SIGTERM), 0);
+    ck_assert_int_eq(ddp_should_stop(d), DDP_STOP_SIGNAL);
+    ck_assert(notice_ask(&n, MSG_SCALE_UP));
+    ck_assert_int_eq(ddp_should_stop(d), DDP_STOP_SCALE_UP);
+    ddp_free(d);
+}
+END_TEST
+
+/* No worker can make another one's mapping fault, nor the launcher's reading.
+ */
+START_TEST(test_notice_stop_file_keeps_its_size)
+{
+    char path[NOTICE_PATH_MAX];
+    struct stat st;
+    notice_stop_path(&n, path);
+    ck_assert_int_ne(truncate(path, 0), 0);
+    ck_assert_int_ne(truncate(path, 100000), 0);
+    ck_assert_int_eq(fstat(n.stop_fd, &st), 0);
+    ck_assert_int_eq(st.st_size, (off_t)sizeof(struct asked));
+}
+END_TEST
+
+/* In another PID namespace the paths lead nowhere, or to a stranger's file,
+ * which is left alone: the worker does without. */
+START_TEST(test_notice_strangers_file_is_left_alone)
+{
+    char name[] = "/tmp/ddp_notice.XXXXXX";
+    char path[NOTICE_PATH_MAX];
+    struct stat st;
+    int fd = mkstemp(name);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(unlink(name), 0);
+    ck_assert_int_eq(ftruncate(fd, sizeof(struct asked)), 0);
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    give(_i == 0 ? path : "/proc/999999999/fd/3",
+         _i == 0 ? path : "/proc/999999999/fd/4");
+    struct ddp *d = ddp_init(NULL);
+    ck_assert_ptr_nonnull(d);
+    ck_assert_int_eq(ddp_should_stop(d), DDP_STOP_NO);
+    ddp_beat(d, 12345);
+    ddp_free(d);
+    char bytes[sizeof(struct asked)];
+    ck_assert_int_eq(pread(fd, bytes, sizeof(bytes), 0), sizeof(bytes));
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        ck_assert_int_eq(bytes[i], 0);
+    ck_assert_int_eq(fstat(fd, &st), 0);
+    ck_assert_int_eq(st.st_size, (off_t)sizeof(struct asked));
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
+/* Without descriptors there are no files, and no harm. */
+START_TEST(test_notice_none_is_harmless)
+{
+    struct notice none = NOTICE_NONE;
+    char path[NOTICE_PATH_MAX];
+    notice_progress_path(&none, path);
+    ck_assert_str_eq(path, "");
+    notice_stop_path(&none, path);
+    ck_assert_str_eq(path, "");
+    ck_assert(!notice_progressed(&none));
+    ck_assert(!notice_ask(&none, MSG_SCALE_UP));
+    notice_close(&none);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("notice");
+    TCase *t = tcase_create("notice");
+    tcase_set_tags(t, "fast");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, test_notice_first_beat_is_progress);
+    tcase_add_test(t, test_notice_memory_outlives_workers);
+    tcase_add_test(t, test_notice_any_program_may_write_its_progress);
+    tcase_add_loop_test(t, test_notice_worker_that_looks_is_asked, 0, 2);
+    tcase_add_test(t, test_notice_signal_is_a_reason_of_its_own);
+    tcase_add_test(t, test_notice_stop_file_keeps_its_size);
+    tcase_add_loop_test(t, test_notice_strangers_file_is_left_alone, 0, 2);
+    tcase_add_test(t, test_notice_none_is_harmless);
+    suite_add_tcase(suite, t);
+    return suite_run(suite);
+}

@@ -1,0 +1,177 @@
+/* links: launcher/report/report launcher/report/exits launcher/report/words */
+/* links: launcher/proc/signals rendezvous/core/note */
+/* links: rendezvous/proto/exits rendezvous/proto/msg */
+/* links: rendezvous/base/log rendezvous/base/mono rendezvous/base/err */
+/* libs: -lcjson -lm */
+/*
+ * The consequences of a failure, from what the server says at the end: who they
+ * are, and the lines that tell of them.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launcher/report/exits.h"
+#include "launcher/report/report.h"
+#include "rendezvous/base/log.h"
+#include "tests/lib/suite.h"
+
+static struct conf conf;
+static int64_t pids[4] = {100, 101, 102, 103};
+static struct journal journal;
+static struct agent_verdict verdict;
+static char told[8000];
+
+/* This node is the second of two, with four workers each; rank 5 failed. */
+static void setup(void)
+{
+    conf.nproc = 4;
+    journal = (struct journal){
+        .conf = &conf, .pids = pids, .round = 2, .base_rank = 4, .node = "b"};
+    verdict = (struct agent_verdict){.ended = true};
+    verdict.end.round = 2;
+    verdict.end.rank = 5;
+    msg_set(verdict.end.node, "b");
+    told[0] = '\0';
+}
+
+static void write_down(void *ctx, const struct report_end *e)
+{
+    char one[160];
+    (void)ctx;
+    (void)snprintf(one, sizeof(one), "%.65s:%lld+%d:%d%s ", e->node,
+                   (long long)e->rank, e->count,
+                   e->signal != 0 ? -e->signal : e->code,
+                   e->pids != NULL ? "(ours)" : "");
+    ck_assert_uint_lt(strlen(told) + strlen(one), sizeof(told));
+    strcat(told, one);
+}
+
+/* The lines of report_ends. */
+static const char *lines(void)
+{
+    char name[] = "/tmp/check_report_ends.XXXXXX";
+    int fd = mkstemp(name), saved = dup(STDERR_FILENO);
+    ck_assert(fd >= 0 && saved >= 0);
+    ck_assert_int_eq(unlink(name), 0);
+    ck_assert_int_eq(dup2(fd, STDERR_FILENO), STDERR_FILENO);
+    report_ends(&verdict, &journal);
+    ck_assert_int_eq(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+    ssize_t n = pread(fd, told, sizeof(told) - 1, 0);
+    told[n > 0 ? n : 0] = '\0';
+    ck_assert_int_eq(close(fd) + close(saved), 0);
+    return told;
+}
+
+/* The first failure is none of them, also from within a run; workers of this
+ * node have pids, if the round is the one that they were in. */
+START_TEST(test_ends_each_but_the_first_failure)
+{
+    msg_set(verdict.end.ends, "@0 a 3=77 @4 b 1=1 ");
+    msg_set(verdict.end.stopped, "@0 a 0-2=-15 @4 b 0=-15 2-3=-15 ");
+    report_ends_each(&verdict, &journal, write_down, NULL);
+    ck_assert_str_eq(told, "a:3+1:77 a:0+3:-15 b:4+1:-15(ours) "
+                           "b:6+2:-15(ours) ");
+    told[0] = '\0';
+    msg_set(verdict.end.ends, "@4 b 0-3=1 ");
+    verdict.end.stopped[0] = '\0';
+    journal.round = 3;
+    report_ends_each(&verdict, &journal, write_down, NULL);
+    ck_assert_str_eq(told, "b:4+1:1 b:6+2:1 ");
+}
+END_TEST
+
+/* Of a server that does not list them, or is gone: those of this node. */
+START_TEST(test_ends_each_falls_back_to_this_node)
+{
+    ends_add(&journal.ends, 0, -15);
+    ends_add(&journal.ends, 1, 3);
+    ends_add(&journal.ends, 3, 77);
+    verdict.ended = _i == 0;
+    if (_i == 1)
+        verdict.end.node[0] = '\0';
+    report_ends_each(&verdict, &journal, write_down, NULL);
+    if (_i == 0)
+        ck_assert_str_eq(told, "b:7+1:77(ours) b:4+1:-15(ours) ");
+    else
+        ck_assert_str_eq(told, "b:5+1:3(ours) b:7+1:77(ours) "
+                               "b:4+1:-15(ours) ");
+}
+END_TEST
+
+/* Whoever went by himself stands first; what is counted and not listed, too. */
+START_TEST(test_ends_lines_name_each)
+{
+    msg_set(verdict.end.ends, "@0 a 3=77 @4 b 0=-6 1=1 ");
+    msg_set(verdict.end.stopped, "@0 a 0-2=-15 ");
+    verdict.end.by_term = 3;
+    verdict.end.by_signal = 1;
+    verdict.end.by_code = 1;
+    ck_assert_str_eq(
+        lines(),
+        "ddprun:   then            rank 3 on a (local rank 3): exit code 77 "
+        "(it "
+        "lost a peer)\n"
+        "ddprun:                   rank 4 on b (local rank 0, pid 100): signal "
+        "6 (SIGABRT)\n"
+        "ddprun:                   ranks 0-2 on a (local 0-2): stopped "
+        "(SIGTERM)\n");
+    verdict.end.by_term = 43;
+    verdict.end.by_kill = 2;
+    verdict.end.by_signal = 3;
+    verdict.end.by_code = 6;
+    ck_assert_ptr_nonnull(
+        strstr(lines(), "\nddprun:                   and 49 more: 40 by "
+                        "SIGTERM, 2 by SIGKILL, 2 by other signals, 5 by other "
+                        "exit codes\n"));
+}
+END_TEST
+
+/* Sixteen lines, and one that counts the rest by name. */
+START_TEST(test_ends_lines_are_bounded)
+{
+    for (int i = 0; i < 60; i++) {
+        char one[80];
+        (void)snprintf(one, sizeof(one), "@%d n%d %d=%d ", 100 + i, i, i % 4,
+                       i < 56 ? -6 : 77);
+        strcat(verdict.end.ends, one);
+    }
+    verdict.end.by_signal = 56;
+    verdict.end.by_code = 4;
+    verdict.end.by_term = 1000;
+    const char *text = lines();
+    int n = 0;
+    for (const char *p = text; (p = strchr(p, '\n')) != NULL; p++)
+        n++;
+    ck_assert_int_eq(n, 17);
+    ck_assert_ptr_nonnull(strstr(text, "and 1044 more: 1000 by SIGTERM, 40 by "
+                                       "SIGABRT, 4 by exit code 77\n"));
+}
+END_TEST
+
+/* Nothing to tell, and only a count. */
+START_TEST(test_ends_lines_without_a_list)
+{
+    ck_assert_str_eq(lines(), "");
+    verdict.end.by_kill = 7;
+    ck_assert_str_eq(lines(),
+                     "ddprun:   then            7 more: 7 by SIGKILL\n");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("report_ends");
+    TCase *tcase = tcase_create("ends");
+    tcase_set_tags(tcase, "fast");
+    tcase_add_checked_fixture(tcase, setup, NULL);
+    tcase_add_test(tcase, test_ends_each_but_the_first_failure);
+    tcase_add_loop_test(tcase, test_ends_each_falls_back_to_this_node, 0, 2);
+    tcase_add_test(tcase, test_ends_lines_name_each);
+    tcase_add_test(tcase, test_ends_lines_are_bounded);
+    tcase_add_test(tcase, test_ends_lines_without_a_list);
+    suite_add_tcase(suite, tcase);
+    return suite_run(suite);
+}

@@ -1,0 +1,18 @@
+/* In the place of cuda*.cu where the Makefile found no nvcc. */
+#include "trainer/ops/device.h"
+#include "trainer/ops/fail.h"
+
+const struct device *device_cuda(int local_rank, struct ddp_error *err)
+{
+    (void)local_rank;
+    (void)fail_set(err, DDP_ERR_CONFIG,
+                   "this ddptrain was built without CUDA: nvcc was not found "
+                   "then; `scripts/setup.sh --cuda' gets it");
+    return NULL;
+}
+
+bool device_cuda_use_library(bool use)
+{
+    (void)use;
+    return false;
+}

@@ -1,0 +1,138 @@
+#include "worker_rt/comm/comm.h"
+
+#include "worker_rt/comm/cpu.h"
+#include "worker_rt/comm/nccl.h"
+#include "worker_rt/rt.h"
+
+#define INIT_TIMEOUT_MS (300 * 1000) /* as PyTorch waits for its peers */
+
+static struct ddp_comm *
+make(struct ddp *d, const struct ddp_comm_opts *opts, struct ddp_err *err)
+{
+    bool nccl = opts->kind == DDP_COMM_NCCL;
+    if ((!nccl && opts->kind != DDP_COMM_CPU) || opts->timeout_ms < 0 ||
+        opts->init_timeout_ms < 0) {
+        (void)ddp_err_set(err, DDP_E_USAGE,
+                          "no communicator of kind %d with these time-outs",
+                          (int)opts->kind);
+        return NULL;
+    }
+    struct comm_place place = {.instance = d->instance,
+                               .round = d->round,
+                               .id = d->comms++,
+                               .rank = d->rank,
+                               .world = d->world};
+    int64_t init_ms =
+        opts->init_timeout_ms > 0 ? opts->init_timeout_ms : INIT_TIMEOUT_MS;
+    int64_t deadline_us = rt_deadline(init_ms);
+    struct ddp_comm *c =
+        nccl ? comm_nccl_new(&place, &d->store, opts, deadline_us, err)
+             : comm_cpu_new(&place, &d->store, deadline_us, err);
+    if (c != NULL && opts->timeout_ms > 0 &&
+        opts->timeout_ms < INT64_MAX / MONO_MS)
+        c->timeout_us = opts->timeout_ms * MONO_MS;
+    return c;
+}
+
+struct ddp_comm *ddp_comm_new(struct ddp *d,
+                              const struct ddp_comm_opts *opts,
+                              struct ddp_error *err)
+{
+    static const struct ddp_comm_opts defaults = {.kind = DDP_COMM_CPU};
+    struct ddp_err why;
+    struct ddp_comm *c = make(d, opts == NULL ? &defaults : opts, &why);
+    if (c == NULL)
+        (void)rt_fail(err, &why);
+    return c;
+}
+
+static int check_sum(const void *data,
+                     size_t count,
+                     enum ddp_dtype dtype,
+                     struct ddp_err *err)
+{
+    if (dtype != DDP_F32 && dtype != DDP_F64 && dtype != DDP_I64)
+        return ddp_err_set(err, DDP_E_USAGE, "all-reduce: no sums of dtype %d",
+                           (int)dtype);
+    size_t size = dtype == DDP_F32 ? 4 : 8;
+    if (count > SIZE_MAX / 2 / size || (count > 0 && data == NULL) ||
+        (uintptr_t)data % size != 0)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "all-reduce: a bad buffer, %zu elements at %p",
+                           count, data);
+    return 0;
+}
+
+int ddp_comm_allreduce(struct ddp_comm *c,
+                       void *data,
+                       size_t count,
+                       enum ddp_dtype dtype,
+                       struct ddp_error *err)
+{
+    struct ddp_err why;
+    if (check_sum(data, count, dtype, &why) == 0 &&
+        c->ops->allreduce(c, data, count, dtype, &why) == 0)
+        return 0;
+    return rt_fail(err, &why);
+}
+
+int ddp_comm_broadcast(
+    struct ddp_comm *c, void *data, size_t len, int root, struct ddp_error *err)
+{
+    struct ddp_err why;
+    if (root < 0 || root >= c->world || len > SIZE_MAX / 2 ||
+        (len > 0 && data == NULL))
+        (void)ddp_err_set(&why, DDP_E_USAGE,
+                          "broadcast: a bad buffer, %zu bytes at %p, or root "
+                          "%d in a world of %d",
+                          len, data, root, c->world);
+    else if (c->ops->broadcast(c, data, len, root, &why) == 0)
+        return 0;
+    return rt_fail(err, &why);
+}
+
+int ddp_comm_allgather(struct ddp_comm *c,
+                       const void *mine,
+                       size_t len,
+                       void *all,
+                       struct ddp_error *err)
+{
+    struct ddp_err why;
+    if (len > SIZE_MAX / 2 / (size_t)c->world ||
+        (len > 0 && (mine == NULL || all == NULL)))
+        (void)ddp_err_set(&why, DDP_E_USAGE,
+                          "all-gather: a bad buffer, %zu bytes at %p", len,
+                          mine);
+    else if (c->ops->allgather(c, mine, len, all, &why) == 0)
+        return 0;
+    return rt_fail(err, &why);
+}
+
+int ddp_comm_barrier(struct ddp_comm *c, struct ddp_error *err)
+{
+    struct ddp_err why;
+    if (c->ops->barrier(c, &why) == 0)
+        return 0;
+    return rt_fail(err, &why);
+}
+
+int ddp_comm_wait(struct ddp_comm *c, struct ddp_error *err)
+{
+    struct ddp_err why;
+    if (c->ops->wait == NULL || c->ops->wait(c, &why) == 0)
+        return 0;
+    return rt_fail(err, &why);
+}
+
+void ddp_comm_abort(struct ddp_comm *c)
+{
+    c->ops->abort(c);
+}
+
+void ddp_comm_free(struct ddp_comm *c)
+{
+    if (c == NULL)
+        return;
+    c->ops->leave(c);
+    c->ops->del(c);
+}

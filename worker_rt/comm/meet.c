@@ -1,0 +1,504 @@
+#include "worker_rt/comm/meet.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/base/rng.h"
+#include "worker_rt/rt.h"
+#include "worker_rt/sock.h"
+
+#define ADDR_MAX    (NI_MAXHOST + NI_MAXSERV + 2) /* "address port" */
+#define PENDING_MAX 16 /* connections whose hello has not come yet */
+#define HELLO_US    (2 * MONO_S)
+
+/*
+ * The first words on a connection. The higher rank connects to the lower one
+ * and says a hello; the lower one answers with its own, which says whether it
+ * takes the connection.
+ */
+struct hello {
+    uint8_t magic[8];
+    char instance[RNG_ID_LEN];
+    int64_t round;
+    uint32_t comm;
+    uint32_t world;
+    uint32_t from;
+    uint32_t to;
+    uint32_t lane;
+    uint32_t answer; /* enum answer; 0 in the connector's hello */
+};
+_Static_assert(sizeof(struct hello) == 72, "no padding on the wire");
+
+static const uint8_t magic[8] = {0xdd, 'd', 'd', 'p', 'c', 'p', 'u', 2};
+
+enum answer {
+    TAKEN = 1,
+    OTHER_INSTANCE,
+    OTHER_ROUND,
+    OTHER_COMM,
+    OTHER_WORLD,
+    NO_SUCH_PLACE,
+};
+
+static const char *answer_text(uint32_t answer)
+{
+    switch ((enum answer)answer) {
+    case OTHER_INSTANCE:
+        return "it belongs to another run";
+    case OTHER_ROUND:
+        return "it is in another round";
+    case OTHER_COMM:
+        return "it makes another communicator";
+    case OTHER_WORLD:
+        return "its world has another size";
+    case NO_SUCH_PLACE:
+        return "it expects no such rank, or has it already";
+    case TAKEN:
+        break;
+    }
+    return "it gives no reason that is known here";
+}
+
+/* Somebody who has called and not yet said who it is. */
+struct pending {
+    int fd; /* -1: free */
+    struct hello hello;
+    size_t have;
+    int64_t until_us;
+};
+
+/* What belongs to a link while it is being made. */
+struct making {
+    bool made;
+    bool connected; /* by us, and our hello sent; now its answer is due */
+    struct hello answer;
+    size_t have;
+};
+
+struct meet {
+    const struct comm_place *place;
+    struct store *store;
+    struct comm_link *links;
+    size_t nlinks;
+    size_t missing;
+    int64_t deadline_us;
+    int listener; /* -1: none */
+    struct making making[COMM_LINKS_MAX];
+    struct pending pending[PENDING_MAX];
+};
+
+/* -- the first words ------------------------------------------------------- */
+
+static struct hello
+our_hello(const struct meet *m, uint32_t to, uint32_t lane, uint32_t answer)
+{
+    struct hello h = {.round = m->place->round,
+                      .comm = m->place->id,
+                      .world = (uint32_t)m->place->world,
+                      .from = (uint32_t)m->place->rank,
+                      .to = to,
+                      .lane = lane,
+                      .answer = answer};
+    memcpy(h.magic, magic, sizeof(magic));
+    memcpy(h.instance, m->place->instance, sizeof(h.instance));
+    return h;
+}
+
+/* On a fresh connection 72 bytes always fit into the kernel's buffer. */
+static bool say(int fd, const struct hello *h)
+{
+    return send(fd, h, sizeof(*h), MSG_NOSIGNAL) == (ssize_t)sizeof(*h);
+}
+
+/* Reads on. 1: the hello is whole, 0: not yet, -1: the other end is gone (with
+ * errno, 0 for an end of file). */
+static int hear(int fd, struct hello *h, size_t *have)
+{
+    ssize_t n = recv(fd, (uint8_t *)h + *have, sizeof(*h) - *have, 0);
+    if (n == 0)
+        errno = 0;
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        return -1;
+    if (n > 0)
+        *have += (size_t)n;
+    return *have == sizeof(*h);
+}
+
+/* Whether the other end belongs to this meeting. */
+static enum answer same_place(const struct meet *m, const struct hello *h)
+{
+    if (memcmp(h->instance, m->place->instance, sizeof(h->instance)) != 0)
+        return OTHER_INSTANCE;
+    if (h->round != m->place->round)
+        return OTHER_ROUND;
+    if (h->comm != m->place->id)
+        return OTHER_COMM;
+    if (h->world != (uint32_t)m->place->world)
+        return OTHER_WORLD;
+    return h->to == (uint32_t)m->place->rank ? TAKEN : NO_SUCH_PLACE;
+}
+
+/* The index of the awaited link that `h` is for, or nlinks. */
+static size_t awaited(const struct meet *m, const struct hello *h)
+{
+    size_t i = 0;
+    while (i < m->nlinks &&
+           ((uint32_t)m->links[i].rank != h->from ||
+            (uint32_t)m->links[i].lane != h->lane || m->making[i].made ||
+            m->links[i].rank < m->place->rank))
+        i++;
+    return i;
+}
+
+static void set_made(struct meet *m, size_t i, int fd)
+{
+    m->links[i].fd = fd;
+    m->making[i].made = true;
+    m->missing--;
+}
+
+/* A connection that came in, and whose hello is whole. */
+static void receive(struct meet *m, struct pending *p)
+{
+    int fd = p->fd;
+    size_t i = awaited(m, &p->hello);
+    p->fd = -1;
+    enum answer answer = same_place(m, &p->hello);
+    if (answer == TAKEN && i == m->nlinks)
+        answer = NO_SUCH_PLACE;
+    struct hello reply = our_hello(m, p->hello.from, p->hello.lane, answer);
+    if (say(fd, &reply) && answer == TAKEN)
+        set_made(m, i, fd);
+    else
+        (void)close(fd); /* refused, or gone already */
+}
+
+/* As far as it has come: a stranger is not waited for. */
+static bool is_ours(const struct pending *p)
+{
+    size_t have = p->have < sizeof(magic) ? p->have : sizeof(magic);
+    return memcmp(p->hello.magic, magic, have) == 0;
+}
+
+static void on_pending(struct meet *m, struct pending *p)
+{
+    int heard = hear(p->fd, &p->hello, &p->have);
+    if (heard < 0 || !is_ours(p)) {
+        (void)close(p->fd); /* it gave up, or is a stranger */
+        p->fd = -1;
+    } else if (heard > 0) {
+        receive(m, p);
+    }
+}
+
+static struct pending *free_slot(struct meet *m)
+{
+    for (size_t i = 0; i < PENDING_MAX; i++)
+        if (m->pending[i].fd < 0)
+            return &m->pending[i];
+    return NULL;
+}
+
+static int on_listener(struct meet *m, struct ddp_err *err)
+{
+    int fd = accept4(m->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+        return ddp_err_sys(err, DDP_E_NOMEM, "accept");
+    if (fd < 0)
+        return 0; /* it gave up before we came to it */
+    sock_tune(fd);
+    struct pending *p = free_slot(m);
+    ddp_assert(p != NULL); /* else the listener is not polled */
+    *p = (struct pending){.fd = fd,
+                          .until_us = mono_after(mono_now_us(), HELLO_US)};
+    return 0;
+}
+
+static int lost_peer(int rank, struct ddp_err *err)
+{
+    if (errno == 0)
+        return ddp_err_set(err, DDP_E_PEER,
+                           "rank %d died or gave up while the ranks met", rank);
+    return ddp_err_sys(err, DDP_E_PEER,
+                       "rank %d died or gave up while the ranks met", rank);
+}
+
+static int on_answer(struct meet *m, size_t i, struct ddp_err *err)
+{
+    const struct comm_link *l = &m->links[i];
+    const struct hello *h = &m->making[i].answer;
+    bool known = memcmp(h->magic, magic, sizeof(magic)) == 0;
+    if (known && h->answer == TAKEN && same_place(m, h) == TAKEN &&
+        h->from == (uint32_t)l->rank && h->lane == (uint32_t)l->lane) {
+        set_made(m, i, l->fd);
+        return 0;
+    }
+    return ddp_err_set(
+        err, DDP_E_PROTO, "rank %d refused the connection of rank %d: %s",
+        l->rank, m->place->rank,
+        known ? answer_text(h->answer) : "it speaks another protocol");
+}
+
+/* A connection that we make: established, or its answer came. */
+static int on_calling(struct meet *m, size_t i, struct ddp_err *err)
+{
+    const struct comm_link *l = &m->links[i];
+    struct making *make = &m->making[i];
+    if (!make->connected) {
+        struct hello h = our_hello(m, (uint32_t)l->rank, (uint32_t)l->lane, 0);
+        errno = sock_error(l->fd);
+        if (errno != 0 || !say(l->fd, &h))
+            return lost_peer(l->rank, err);
+        make->connected = true;
+        return 0;
+    }
+    int heard = hear(l->fd, &make->answer, &make->have);
+    if (heard < 0)
+        return lost_peer(l->rank, err);
+    return heard > 0 ? on_answer(m, i, err) : 0;
+}
+
+/* -- the loop -------------------------------------------------------------- */
+
+static int too_late(const struct meet *m, struct ddp_err *err)
+{
+    char ranks[128] = "";
+    size_t used = 0;
+    int last = m->place->rank; /* none: each rank is named once */
+    for (size_t i = 0; i < m->nlinks && used < sizeof(ranks) - 16; i++) {
+        if (m->making[i].made || m->links[i].rank == last)
+            continue;
+        last = m->links[i].rank;
+        used += (size_t)snprintf(ranks + used, sizeof(ranks) - used, "%s%d",
+                                 used == 0 ? "" : ", ", last);
+    }
+    return ddp_err_set(err, DDP_E_TIMEOUT, "rank %d waited for rank %s in vain",
+                       m->place->rank, ranks);
+}
+
+/* What comes on one link. One that is made has nothing to say yet but that the
+ * peer is gone; we wait for a lower one that we called. */
+static struct pollfd ask(const struct meet *m, size_t i)
+{
+    short events = m->making[i].made        ? POLLRDHUP
+                   : m->making[i].connected ? POLLIN
+                                            : POLLOUT;
+    return (struct pollfd){.fd = m->links[i].fd, .events = events};
+}
+
+static int
+meet_links(struct meet *m, const struct pollfd *pfd, struct ddp_err *err)
+{
+    for (size_t i = 0; i < m->nlinks; i++) {
+        errno = 0;
+        if (pfd[i].revents == 0)
+            continue;
+        if (m->making[i].made)
+            return lost_peer(m->links[i].rank, err);
+        if (on_calling(m, i, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static void meet_pending(struct meet *m, const struct pollfd *pfd)
+{
+    int64_t now_us = mono_now_us();
+    for (size_t i = 0; i < PENDING_MAX; i++) {
+        struct pending *p = &m->pending[i];
+        if (p->fd >= 0 && p->fd == pfd[i].fd && pfd[i].revents != 0)
+            on_pending(m, p);
+        if (p->fd >= 0 && now_us >= p->until_us) {
+            (void)close(p->fd); /* it says nothing */
+            p->fd = -1;
+        }
+    }
+}
+
+static int meet_step(struct meet *m, struct ddp_err *err)
+{
+    struct pollfd pfd[COMM_LINKS_MAX + PENDING_MAX + 1];
+    struct pollfd *pending = pfd + m->nlinks;
+    int64_t wake_us = m->deadline_us;
+    for (size_t i = 0; i < m->nlinks; i++)
+        pfd[i] = ask(m, i);
+    for (size_t i = 0; i < PENDING_MAX; i++) {
+        pending[i] = (struct pollfd){.fd = m->pending[i].fd, .events = POLLIN};
+        if (m->pending[i].fd >= 0)
+            wake_us = mono_min(wake_us, m->pending[i].until_us);
+    }
+    pending[PENDING_MAX] = (struct pollfd){
+        .fd = free_slot(m) == NULL ? -1 : m->listener, .events = POLLIN};
+    int n = poll(pfd, m->nlinks + PENDING_MAX + 1, sock_poll_ms(wake_us));
+    if (n < 0 && errno != EINTR && errno != EAGAIN)
+        return ddp_err_sys(err, DDP_E_NOMEM, "poll");
+    if (n < 0)
+        return 0;
+    meet_pending(m, pending);
+    if (n == 0)
+        return 0;
+    if (meet_links(m, pfd, err) != 0)
+        return -1;
+    return pending[PENDING_MAX].revents == 0 ? 0 : on_listener(m, err);
+}
+
+/* -- addresses ------------------------------------------------------------- */
+
+static void
+store_key(char *key, size_t len, const struct comm_place *place, int rank)
+{
+    (void)snprintf(key, /* four short fields: fits */
+                   len, "ddp/%s/%lld/comm%u/%d", place->instance,
+                   (long long)place->round, place->id, rank);
+}
+
+/* Listens where the store sees us, and writes "address port" into `text`. */
+static int listen_near(struct meet *m, char *text, struct ddp_err *err)
+{
+    struct sockaddr_storage addr;
+    struct sockaddr *sa = (struct sockaddr *)&addr;
+    socklen_t len;
+    char host[NI_MAXHOST], port[NI_MAXSERV];
+    if (store_local_addr(m->store, &addr, &len, m->deadline_us, err) != 0)
+        return -1;
+    if (addr.ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)&addr)->sin6_port = 0;
+    else
+        ((struct sockaddr_in *)&addr)->sin_port = 0;
+    m->listener =
+        socket(addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (m->listener < 0 || bind(m->listener, sa, len) != 0 ||
+        listen(m->listener, SOMAXCONN) != 0 ||
+        getsockname(m->listener, sa, &len) != 0)
+        return ddp_err_sys(err, DDP_E_NOMEM,
+                           "cannot listen for the other ranks");
+    int rc = getnameinfo(sa, len, host, sizeof(host), port, sizeof(port),
+                         NI_NUMERICHOST | NI_NUMERICSERV);
+    if (rc != 0)
+        return ddp_err_set(err, DDP_E_CONFIG, "own address: %s",
+                           gai_strerror(rc));
+    (void)snprintf(text, ADDR_MAX, "%s %s", host, port); /* fits */
+    return 0;
+}
+
+static int publish(struct meet *m, const char *text, struct ddp_err *err)
+{
+    char key[128];
+    store_key(key, sizeof(key), m->place, m->place->rank);
+    return store_set(m->store, key, text, strlen(text), m->deadline_us, err);
+}
+
+/* Waits until `rank` has published where it listens. The caller frees with
+ * freeaddrinfo. */
+static int
+look_up(struct meet *m, int rank, struct addrinfo **to, struct ddp_err *err)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+    char key[128], text[ADDR_MAX];
+    size_t len;
+    store_key(key, sizeof(key), m->place, rank);
+    if (store_get(m->store, key, text, sizeof(text) - 1, &len, m->deadline_us,
+                  err) != 0)
+        return ddp_err_wrap(err, "waiting for rank %d", rank);
+    text[len] = '\0';
+    char *blank = strchr(text, ' ');
+    if (blank != NULL) {
+        *blank = '\0';
+        if (getaddrinfo(text, blank + 1, &hints, to) == 0)
+            return 0;
+        *blank = ' ';
+    }
+    return ddp_err_set(err, DDP_E_PROTO,
+                       "the address of rank %d in the store is '%.80s'", rank,
+                       text);
+}
+
+/* Begins to connect. */
+static int
+call(struct comm_link *l, const struct addrinfo *to, struct ddp_err *err)
+{
+    l->fd =
+        socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (l->fd < 0)
+        return ddp_err_sys(err, DDP_E_NOMEM, "socket");
+    sock_tune(l->fd);
+    if (connect(l->fd, to->ai_addr, to->ai_addrlen) != 0 &&
+        errno != EINPROGRESS)
+        return lost_peer(l->rank, err);
+    return 0;
+}
+
+static int call_lower(struct meet *m, struct ddp_err *err)
+{
+    for (size_t i = 0; i < m->nlinks;) {
+        struct addrinfo *to = NULL;
+        int rank = m->links[i].rank, rc = 0;
+        bool lower = rank < m->place->rank;
+        if (lower && look_up(m, rank, &to, err) != 0)
+            return -1;
+        for (; i < m->nlinks && m->links[i].rank == rank; i++)
+            if (lower && rc == 0)
+                rc = call(&m->links[i], to, err);
+        if (to != NULL)
+            freeaddrinfo(to);
+        if (rc != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* -- all of it ------------------------------------------------------------- */
+
+static int meet_all(struct meet *m, struct ddp_err *err)
+{
+    char text[ADDR_MAX];
+    if (listen_near(m, text, err) != 0 || publish(m, text, err) != 0 ||
+        call_lower(m, err) != 0)
+        return -1;
+    while (m->missing > 0) {
+        if (mono_now_us() >= m->deadline_us)
+            return too_late(m, err);
+        if (meet_step(m, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int comm_meet(const struct comm_place *place,
+              struct store *store,
+              struct comm_link *links,
+              size_t nlinks,
+              int64_t deadline_us,
+              struct ddp_err *err)
+{
+    ddp_assert(nlinks <= COMM_LINKS_MAX);
+    for (size_t i = 0; i < nlinks; i++)
+        links[i].fd = -1;
+    struct meet *m = calloc(1, sizeof(*m));
+    if (m == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory to meet the ranks");
+    *m = (struct meet){.place = place,
+                       .store = store,
+                       .links = links,
+                       .nlinks = nlinks,
+                       .missing = nlinks,
+                       .deadline_us = deadline_us,
+                       .listener = -1};
+    for (size_t i = 0; i < PENDING_MAX; i++)
+        m->pending[i].fd = -1;
+    int rc = meet_all(m, err);
+    for (size_t i = 0; i < PENDING_MAX; i++)
+        if (m->pending[i].fd >= 0)
+            (void)close(m->pending[i].fd); /* strangers */
+    if (m->listener >= 0)
+        (void)close(m->listener); /* all are here, or it failed */
+    free(m);
+    return rc;
+}

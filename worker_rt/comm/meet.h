@@ -1,0 +1,49 @@
+/*
+ * worker_rt/comm/meet: how the ranks of a communicator find each other. Each
+ * listens, publishes its address in the store, connects to the lower ones that
+ * it needs and is called by the higher ones. Whoever calls says who it is and
+ * for which instance, round and communicator; strangers and stragglers are
+ * refused, and the meeting goes on without them.
+ */
+#ifndef WORKER_RT_COMM_MEET_H
+#define WORKER_RT_COMM_MEET_H
+
+#include "worker_rt/comm/comm.h"
+#include "worker_rt/store.h"
+
+/* Two connections to each neighbour, for what must not wait in one queue. */
+enum comm_lane {
+    COMM_DATA,
+    COMM_WORD, /* the last one: why it gives up */
+    COMM_LANES
+};
+
+#define COMM_LINKS_MAX 70
+
+/* A connection that is wanted: with whom, for what. Both ends want it. */
+struct comm_link {
+    int rank; /* not our own */
+    enum comm_lane lane;
+    int fd; /* non-blocking; -1 until it is made */
+};
+
+/*
+ * Makes all `links` (each of them once, those to one rank side by side, at most
+ * COMM_LINKS_MAX). Borrows everything for the call. The descriptors are the
+ * caller's to close, on error too, as far as they are not -1.
+ *
+ * Errors: those of the store; TIMEOUT (not all came until the deadline, the
+ * text names them); PEER (one gave up meanwhile); PROTO (one refused us: it is
+ * in another round, say); NOMEM; CONFIG.
+ *
+ * A rank that dies before the others have connected to it is not noticed here
+ * but by the deadline.
+ */
+int comm_meet(const struct comm_place *place,
+              struct store *store,
+              struct comm_link *links,
+              size_t nlinks,
+              int64_t deadline_us,
+              struct ddp_err *err);
+
+#endif

@@ -1,0 +1,564 @@
+/*
+ * worker_rt/comm/wire: exchanges, and the truth about how they ended.
+ *
+ * Whoever waits, waits for somebody who waits or failed. So when a rank fails
+ * and shuts its connections, the failure reaches everyone, one wake-up per hop;
+ * but seen from the next rank it looks as if that one had died. Therefore each
+ * peer has a second connection, on which nothing is ever said but one last
+ * word: who was lost first, or who called it off. It cannot be told on the
+ * first: a message may be cut there at any byte, and what comes behind the cut
+ * would be taken for its data. An end without a word is a death.
+ *
+ * The word is sent before anything is shut. Where data ends, the word has
+ * mostly come too; it is waited for a little, since two connections may
+ * overtake each other.
+ *
+ * A rank that is blocked watches the words of all its peers. One that gave up
+ * ends the wait; one that is gone without a word may also have finished the
+ * very last collective and ended early: so the work goes on then, and fails
+ * when nothing has moved for GONE_US. A cut line says nothing at all: see
+ * sock.h.
+ */
+#include "worker_rt/comm/wire.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "rendezvous/base/mono.h"
+#include "worker_rt/rt.h"
+#include "worker_rt/sock.h"
+
+#define GONE_US  (50 * MONO_MS)
+#define WORD_US  (20 * MONO_MS) /* for a word to come behind the data's end */
+#define STALL_US (2 * MONO_S)   /* after being asked to stop */
+#define LOOK_US  (1 * MONO_S)   /* how often a blocked rank asks: silent? */
+
+static const char *const kind_names[] = {
+    "nothing", "all-reduce", "broadcast",    "all-gather",
+    "barrier", "leave",      "start of NCCL"};
+_Static_assert(sizeof(kind_names) / sizeof(kind_names[0]) == WIRE_KINDS,
+               "one for each");
+
+/* Behind "rank N". */
+static const char *const why_texts[] = {
+    [WIRE_DIED] = "died",
+    [WIRE_SILENT] = "is silent: its host is down or the line is cut",
+    [WIRE_LEFT] = "left early",
+    [WIRE_ABORTED] = "called it off",
+    [WIRE_LATE] = "was not done in time",
+    [WIRE_DIFFERS] = "found ranks in different collectives",
+    [WIRE_FAILED] = "failed",
+};
+_Static_assert(sizeof(why_texts) / sizeof(why_texts[0]) == WIRE_WHYS,
+               "one for each");
+
+/* -- who is to blame ------------------------------------------------------- */
+
+static const char *kind_name(const struct wire *w)
+{
+    return kind_names[w->head.kind];
+}
+
+static struct wire_word blame(enum wire_why why, int rank)
+{
+    return (struct wire_word){(uint32_t)why, (uint32_t)rank};
+}
+
+/* Fails with `word`, and passes it on later. */
+static int give_up(struct wire *w, struct wire_word word, struct ddp_err *err)
+{
+    w->word = word;
+    return ddp_err_set(
+        err, word.why == WIRE_DIFFERS ? DDP_E_CONFLICT : DDP_E_PEER,
+        "%s: rank %u %s", kind_name(w), word.rank, why_texts[word.why]);
+}
+
+static bool is_pause(int error)
+{
+    return error == EAGAIN || error == EINTR;
+}
+
+/* How a connection ended, from errno: 0 is an end of file. */
+static enum wire_why ending(int error)
+{
+    return error == 0 || error == ECONNRESET || error == EPIPE ? WIRE_DIED
+                                                               : WIRE_SILENT;
+}
+
+static void mark_gone(struct wire *w, struct wire_peer *p, enum wire_why why)
+{
+    p->state = WIRE_GONE;
+    p->word = blame(why, p->rank);
+    if (w->gone != NULL)
+        return;
+    w->gone = p;
+    w->moved_us = mono_now_us();
+}
+
+/* Takes what a peer's word has come to. One that makes no sense is as good as
+ * none. */
+static void hear(struct wire *w, struct wire_peer *p)
+{
+    struct wire_word *word = &p->word;
+    if (p->state != WIRE_HERE)
+        return;
+    ssize_t n = recv(p->word_fd, (uint8_t *)word + p->have,
+                     sizeof(*word) - p->have, MSG_DONTWAIT);
+    if (n < 0 && is_pause(errno))
+        return;
+    if (n <= 0) {
+        mark_gone(w, p, ending(n == 0 ? 0 : errno));
+        return;
+    }
+    p->have += (size_t)n;
+    if (p->have < sizeof(*word))
+        return;
+    if (word->why >= 1 && word->why < WIRE_WHYS &&
+        word->rank < (uint32_t)w->world)
+        p->state = WIRE_SPOKE;
+    else
+        mark_gone(w, p, WIRE_DIED);
+}
+
+/*
+ * The connection to `p` ended, in the way that errno says. Its own word tells
+ * best why, then that of any other peer; if nobody has said anything, the
+ * first that was seen gone is the culprit.
+ */
+static int lost(struct wire *w, struct wire_peer *p, struct ddp_err *err)
+{
+    enum wire_why why = ending(errno);
+    int64_t now_us = mono_now_us(), until_us = now_us + WORD_US;
+    struct pollfd pfd = {.fd = p->word_fd, .events = POLLIN};
+    for (hear(w, p); p->state == WIRE_HERE && now_us < until_us; hear(w, p)) {
+        (void)poll(&pfd, 1, (int)mono_ms_until(now_us, until_us));
+        now_us = mono_now_us();
+    }
+    if (p->state == WIRE_HERE)
+        mark_gone(w, p, why);
+    if (p->state == WIRE_SPOKE)
+        return give_up(w, p->word, err);
+    for (size_t i = 0; i < w->npeers; i++) {
+        hear(w, &w->peers[i]);
+        if (w->peers[i].state == WIRE_SPOKE)
+            return give_up(w, w->peers[i].word, err);
+    }
+    return give_up(w, w->gone->word, err);
+}
+
+/* -- one exchange ---------------------------------------------------------- */
+
+struct wire_xfer wire_message(const struct wire *w,
+                              struct wire_peer *peer,
+                              uint32_t step,
+                              void *data,
+                              size_t len)
+{
+    struct wire_xfer x = {
+        .peer = peer, .head = w->head, .data = data, .len = len};
+    x.head.step = step;
+    x.head.len = len;
+    return x;
+}
+
+static bool finished(const struct wire_xfer *x)
+{
+    return x->peer == NULL || x->done == sizeof(x->head) + x->len;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Fills `iov` with what is left of the head and a piece of the data. */
+static size_t pieces(struct iovec iov[2],
+                     struct wire_head *head,
+                     size_t done,
+                     uint8_t *data,
+                     size_t room)
+{
+    size_t n = 0;
+    if (done < sizeof(*head))
+        iov[n++] = (struct iovec){(uint8_t *)head + done, sizeof(*head) - done};
+    if (room > 0)
+        iov[n++] = (struct iovec){data, room};
+    return n;
+}
+
+static size_t data_done(const struct wire_xfer *x)
+{
+    return x->done < sizeof(x->head) ? 0 : x->done - sizeof(x->head);
+}
+
+/* Sends once; `*moved` if anything went. */
+static int
+send_some(struct wire *w, struct wire_xfer *x, bool *moved, struct ddp_err *err)
+{
+    struct iovec iov[2];
+    size_t at = data_done(x);
+    struct msghdr msg = {.msg_iov = iov};
+    msg.msg_iovlen = pieces(iov, &x->head, x->done, x->data + at,
+                            least(x->len - at, WIRE_CHUNK));
+    ssize_t n = sendmsg(x->peer->fd, &msg, MSG_NOSIGNAL);
+    if (n < 0 && !is_pause(errno))
+        return lost(w, x->peer, err);
+    if (n > 0) {
+        x->done += (size_t)n;
+        *moved = true;
+    }
+    return 0;
+}
+
+static int
+check_head(struct wire *w, const struct wire_xfer *x, struct ddp_err *err)
+{
+    const struct wire_head *got = &x->got;
+    if (memcmp(got, &x->head, sizeof(*got)) == 0)
+        return 0;
+    if (got->kind == WIRE_LEAVE)
+        return give_up(w, blame(WIRE_LEFT, x->peer->rank), err);
+    w->word =
+        blame(w->head.kind == WIRE_LEAVE ? WIRE_LEFT : WIRE_DIFFERS, w->rank);
+    return ddp_err_set(err, DDP_E_CONFLICT,
+                       "rank %d and rank %d are in different collectives: "
+                       "%s number %u with %llu bytes, %s number %u with %llu",
+                       w->rank, x->peer->rank, kind_name(w), x->head.seq,
+                       (unsigned long long)x->head.len,
+                       got->kind < WIRE_KINDS ? kind_names[got->kind]
+                                              : "unknown",
+                       got->seq, (unsigned long long)got->len);
+}
+
+/* Adds the whole elements that the scratch has; the rest moves to its front. */
+static void combine_some(struct wire *w, struct wire_xfer *x)
+{
+    size_t have = data_done(x) - x->added;
+    size_t n = have / x->elem;
+    size_t used = n * x->elem;
+    x->combine(x->data + x->added, w->scratch, x->data + x->added, n);
+    memmove(w->scratch, w->scratch + used, have - used);
+    x->added += used;
+}
+
+/* Receives once; `*moved` if anything came. */
+static int
+recv_some(struct wire *w, struct wire_xfer *x, bool *moved, struct ddp_err *err)
+{
+    size_t at = data_done(x);
+    uint8_t *to = x->data + at;
+    size_t room = least(x->len - at, WIRE_CHUNK);
+    if (x->combine != NULL) {
+        size_t kept = at - x->added; /* part of an element */
+        to = w->scratch + kept;
+        room = least(room, WIRE_CHUNK - kept);
+    }
+    struct iovec iov[2];
+    struct msghdr msg = {.msg_iov = iov};
+    msg.msg_iovlen = pieces(iov, &x->got, x->done, to, room);
+    ssize_t n = recvmsg(x->peer->fd, &msg, 0);
+    if (n == 0)
+        errno = 0;
+    if (n == 0 || (n < 0 && !is_pause(errno)))
+        return lost(w, x->peer, err);
+    if (n < 0)
+        return 0;
+    bool head_came =
+        x->done < sizeof(x->head) && x->done + (size_t)n >= sizeof(x->head);
+    x->done += (size_t)n;
+    *moved = true;
+    if (head_came && check_head(w, x, err) != 0)
+        return -1;
+    if (x->combine != NULL)
+        combine_some(w, x);
+    return 0;
+}
+
+/* When a rank that was asked to stop waits no longer for others: they may be
+ * cut off, and the launcher waits for this one. */
+static int64_t stalled_at_us(const struct wire *w)
+{
+    int64_t since_us = rt_stop_since_us();
+    if (since_us == MONO_NEVER)
+        return MONO_NEVER;
+    return (since_us > w->moved_us ? since_us : w->moved_us) + STALL_US;
+}
+
+/* Too late, or a peer that is gone or silent. */
+static int check_peers(struct wire *w, struct ddp_err *err)
+{
+    int64_t now_us = mono_now_us();
+    if (now_us >= w->deadline_us) {
+        w->word =
+            blame(w->head.kind == WIRE_LEAVE ? WIRE_LEFT : WIRE_LATE, w->rank);
+        return ddp_err_set(err, DDP_E_TIMEOUT, "%s was not done in time",
+                           kind_name(w));
+    }
+    if (w->gone != NULL && now_us - w->moved_us >= GONE_US)
+        return lost(w, w->gone, err);
+    for (size_t i = 0; i < w->npeers; i++) {
+        if (w->peers[i].state != WIRE_HERE || !sock_is_silent(w->peers[i].fd))
+            continue;
+        errno = ETIMEDOUT;
+        return lost(w, &w->peers[i], err);
+    }
+    return 0;
+}
+
+/* What a wait may end by, beside the data that it is for and its peers'
+ * words. */
+static int check_time(struct wire *w, struct ddp_err *err)
+{
+    if (check_peers(w, err) != 0)
+        return -1;
+    if (mono_now_us() < stalled_at_us(w))
+        return 0;
+    w->word = blame(WIRE_ABORTED, w->rank);
+    return ddp_err_set(err, DDP_E_ABORTED,
+                       "%s was called off: this rank was asked to stop, "
+                       "and the others did not go on",
+                       kind_name(w));
+}
+
+static int next_look_ms(const struct wire *w)
+{
+    int64_t now_us = mono_now_us();
+    int64_t then_us = mono_min(w->deadline_us, now_us + LOOK_US);
+    if (w->gone != NULL)
+        then_us = mono_min(then_us, w->moved_us + GONE_US);
+    then_us = mono_min(then_us, stalled_at_us(w));
+    return (int)mono_ms_until(now_us, then_us);
+}
+
+static struct pollfd ask(const struct wire_xfer *x, short events)
+{
+    return (struct pollfd){.fd = finished(x) ? -1 : x->peer->fd,
+                           .events = events};
+}
+
+/* Blocks until something may go on. What can still be finished is: words are
+ * looked at where nothing else moves. */
+static int wait_io(struct wire *w,
+                   const struct wire_xfer *out,
+                   const struct wire_xfer *in,
+                   struct ddp_err *err)
+{
+    struct pollfd pfd[3 + WIRE_PEERS_MAX];
+    pfd[0] = (struct pollfd){.fd = w->abort_fd, .events = POLLIN};
+    pfd[1] = ask(out, POLLOUT);
+    pfd[2] = ask(in, POLLIN);
+    for (size_t i = 0; i < w->npeers; i++) {
+        const struct wire_peer *p = &w->peers[i];
+        pfd[3 + i] = (struct pollfd){
+            .fd = p->state == WIRE_HERE ? p->word_fd : -1, .events = POLLIN};
+    }
+    int n = poll(pfd, 3 + w->npeers, next_look_ms(w));
+    if (n < 0 && !is_pause(errno))
+        return ddp_err_sys(err, DDP_E_NOMEM, "poll");
+    if (n <= 0 || mono_now_us() >= w->deadline_us)
+        return check_time(w, err);
+    bool goes_on = pfd[1].revents != 0 || pfd[2].revents != 0;
+    for (size_t i = 0; i < w->npeers && !goes_on; i++) {
+        if (pfd[3 + i].revents != 0)
+            hear(w, &w->peers[i]);
+        if (w->peers[i].state == WIRE_SPOKE)
+            return give_up(w, w->peers[i].word, err);
+    }
+    return 0;
+}
+
+static int check_abort(struct wire *w, struct ddp_err *err)
+{
+    if (!atomic_load(&w->aborted))
+        return 0;
+    w->word = blame(WIRE_ABORTED, w->rank);
+    return ddp_err_set(err, DDP_E_ABORTED, "%s was called off", kind_name(w));
+}
+
+/* No stall is looked for: what is waited for may move where we see nothing. */
+int wire_watch(struct wire *w, struct ddp_err *err)
+{
+    if (check_abort(w, err) != 0)
+        return -1;
+    for (size_t i = 0; i < w->npeers; i++) {
+        hear(w, &w->peers[i]);
+        if (w->peers[i].state == WIRE_SPOKE)
+            return give_up(w, w->peers[i].word, err);
+    }
+    return check_peers(w, err);
+}
+
+int wire_exchange(struct wire *w,
+                  struct wire_xfer *out,
+                  struct wire_xfer *in,
+                  struct ddp_err *err)
+{
+    while (!finished(out) || !finished(in)) {
+        bool moved = false;
+        if (check_abort(w, err) != 0)
+            return -1;
+        if (!finished(out) && send_some(w, out, &moved, err) != 0)
+            return -1;
+        if (!finished(in) && recv_some(w, in, &moved, err) != 0)
+            return -1;
+        if (moved && (w->gone != NULL || rt_stop_since_us() != MONO_NEVER))
+            w->moved_us = mono_now_us();
+        if (!moved && wait_io(w, out, in, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int wire_send(struct wire *w,
+              int rank,
+              uint32_t step,
+              void *data,
+              size_t len,
+              struct ddp_err *err)
+{
+    struct wire_xfer none = {0};
+    struct wire_xfer out = wire_message(w, wire_peer(w, rank), step, data, len);
+    return wire_exchange(w, &out, &none, err);
+}
+
+int wire_recv(struct wire *w,
+              int rank,
+              uint32_t step,
+              void *data,
+              size_t len,
+              struct ddp_err *err)
+{
+    struct wire_xfer none = {0};
+    struct wire_xfer in = wire_message(w, wire_peer(w, rank), step, data, len);
+    return wire_exchange(w, &none, &in, err);
+}
+
+/* -- beginning and end of a collective ------------------------------------- */
+
+int wire_begin(struct wire *w,
+               enum wire_kind kind,
+               int dtype,
+               int root,
+               int64_t timeout_us,
+               struct ddp_err *err)
+{
+    if (w->broken) {
+        if (err != NULL)
+            *err = w->why;
+        return -1;
+    }
+    w->head = (struct wire_head){.seq = ++w->seq,
+                                 .kind = (uint16_t)kind,
+                                 .dtype = (uint16_t)dtype,
+                                 .root = (uint32_t)root};
+    w->word = blame(WIRE_FAILED, w->rank); /* unless something better comes */
+    w->moved_us = mono_now_us();
+    w->deadline_us = mono_after(w->moved_us, timeout_us);
+    if (check_abort(w, err) != 0)
+        return -1;
+    /* Who left during the last collective cannot take part in this one. */
+    return w->gone == NULL ? 0 : lost(w, wire_peer(w, w->gone->rank), err);
+}
+
+int wire_end(struct wire *w, int rc, const struct ddp_err *err)
+{
+    if (rc == 0 || w->broken)
+        return rc;
+    w->broken = true;
+    w->why = *err;
+    /* A few bytes on an unused connection always fit; a peer that is gone is
+     * not there to miss them. */
+    for (size_t i = 0; i < w->npeers; i++)
+        (void)send(w->peers[i].word_fd, &w->word, sizeof(w->word),
+                   MSG_NOSIGNAL | MSG_DONTWAIT);
+    for (size_t i = 0; i < w->npeers; i++) {
+        (void)shutdown(w->peers[i].word_fd, SHUT_WR);
+        (void)shutdown(w->peers[i].fd, SHUT_RDWR);
+    }
+    return rc;
+}
+
+void wire_abort(struct wire *w)
+{
+    atomic_store(&w->aborted, true);
+    /* Stays readable: nobody reads it. It cannot fail below 2^64 - 1. */
+    (void)eventfd_write(w->abort_fd, 1);
+}
+
+/* -- open and close -------------------------------------------------------- */
+
+void wire_init(struct wire *w, int rank, int world)
+{
+    *w = (struct wire){.rank = rank, .world = world, .abort_fd = -1};
+}
+
+struct wire_peer *wire_peer(struct wire *w, int rank)
+{
+    for (size_t i = 0; i < w->npeers; i++)
+        if (w->peers[i].rank == rank)
+            return &w->peers[i];
+    return NULL;
+}
+
+struct wire_peer *wire_add(struct wire *w, int rank)
+{
+    struct wire_peer *p = wire_peer(w, rank);
+    if (p != NULL)
+        return p;
+    ddp_assert(w->npeers < WIRE_PEERS_MAX);
+    p = &w->peers[w->npeers++];
+    *p = (struct wire_peer){.rank = rank, .fd = -1, .word_fd = -1};
+    return p;
+}
+
+static int meet(struct wire *w,
+                const struct comm_place *place,
+                struct store *store,
+                int64_t deadline_us,
+                struct ddp_err *err)
+{
+    struct comm_link links[COMM_LINKS_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < w->npeers; i++) {
+        links[n++] = (struct comm_link){w->peers[i].rank, COMM_DATA, -1};
+        links[n++] = (struct comm_link){w->peers[i].rank, COMM_WORD, -1};
+    }
+    int rc = comm_meet(place, store, links, n, deadline_us, err);
+    for (size_t i = 0; i < w->npeers; i++) {
+        w->peers[i].fd = links[COMM_LANES * i].fd;
+        w->peers[i].word_fd = links[COMM_LANES * i + 1].fd;
+    }
+    return rc;
+}
+
+int wire_open(struct wire *w,
+              const struct comm_place *place,
+              struct store *store,
+              int64_t deadline_us,
+              struct ddp_err *err)
+{
+    w->scratch = malloc(WIRE_CHUNK);
+    w->abort_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->scratch == NULL || w->abort_fd < 0)
+        return ddp_err_sys(err, DDP_E_NOMEM, "a communicator");
+    return w->npeers == 0 ? 0 : meet(w, place, store, deadline_us, err);
+}
+
+/* Nothing is under way on any of them, or nobody wants it. */
+void wire_close(struct wire *w)
+{
+    for (size_t i = 0; i < w->npeers; i++) {
+        if (w->peers[i].fd >= 0)
+            (void)close(w->peers[i].fd);
+        if (w->peers[i].word_fd >= 0)
+            (void)close(w->peers[i].word_fd);
+    }
+    if (w->abort_fd >= 0)
+        (void)close(w->abort_fd);
+    free(w->scratch);
+}

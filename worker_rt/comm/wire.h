@@ -1,0 +1,189 @@
+/*
+ * worker_rt/comm/wire: the connections of one rank to its neighbours. Messages
+ * go out and come in at once; every wait ends when a peer is gone, when it is
+ * called off, or when it is too late; and whoever gives up tells its neighbours
+ * why, so that all of them name the same culprit.
+ *
+ * Each message has a head that names the collective and its size, so that
+ * ranks which disagree find out instead of adding up garbage.
+ *
+ * Use: wire_init, wire_add for each neighbour, wire_open; then for each
+ * collective wire_begin, any exchanges, wire_end; wire_close. One thread at a
+ * time, but wire_abort may come from any.
+ */
+#ifndef WORKER_RT_COMM_WIRE_H
+#define WORKER_RT_COMM_WIRE_H
+
+#include <stdatomic.h>
+
+#include "worker_rt/comm/comm.h"
+#include "worker_rt/comm/meet.h"
+
+#define WIRE_PEERS_MAX (COMM_LINKS_MAX / COMM_LANES)
+#define WIRE_CHUNK     ((size_t)256 * 1024) /* at most by one system call */
+
+enum wire_kind {
+    WIRE_ALLREDUCE = 1,
+    WIRE_BROADCAST,
+    WIRE_ALLGATHER,
+    WIRE_BARRIER,
+    WIRE_LEAVE,
+    WIRE_START, /* of NCCL, see comm_nccl */
+    WIRE_KINDS
+};
+
+/* Before the data of each message; little-endian as all our machines are. */
+struct wire_head {
+    uint32_t seq;  /* of the collective */
+    uint16_t kind; /* enum wire_kind */
+    uint16_t dtype;
+    uint32_t step;
+    uint32_t root;
+    uint64_t len; /* of the data behind it */
+};
+_Static_assert(sizeof(struct wire_head) == 24, "no padding on the wire");
+
+/* The last word on a connection of its own: who is to blame for what. */
+struct wire_word {
+    uint32_t why; /* enum wire_why */
+    uint32_t rank;
+};
+
+enum wire_why {
+    WIRE_DIED = 1, /* its connections ended without a word */
+    WIRE_SILENT,   /* nothing comes from its host any more */
+    WIRE_LEFT,     /* freed the communicator while others used it */
+    WIRE_ABORTED,
+    WIRE_LATE,
+    WIRE_DIFFERS, /* found that ranks are in different collectives */
+    WIRE_FAILED,  /* of something else, memory for one */
+    WIRE_WHYS
+};
+
+struct wire_peer {
+    int rank;
+    int fd;      /* data; -1: not connected */
+    int word_fd; /* the same */
+    enum {
+        WIRE_HERE,
+        WIRE_SPOKE, /* it gave up and said why: `word` */
+        WIRE_GONE   /* without a word of its own: `word` is ours about it */
+    } state;
+    struct wire_word word;
+    size_t have; /* bytes of `word` that have come */
+};
+
+struct wire {
+    int rank;
+    int world;
+    struct wire_peer peers[WIRE_PEERS_MAX];
+    size_t npeers;
+    int abort_fd; /* an eventfd: wakes a blocked call */
+    atomic_bool aborted;
+    bool broken;
+    struct ddp_err why;    /* what broke it */
+    struct wire_word word; /* the same for the peers */
+    uint32_t seq;
+    struct wire_head head;  /* of this collective, as far as it is fixed */
+    int64_t deadline_us;    /* of this collective */
+    struct wire_peer *gone; /* the first that was seen gone, or NULL */
+    int64_t moved_us;       /* since then: when data last moved */
+    uint8_t *scratch;       /* WIRE_CHUNK bytes: data that comes to be added */
+};
+
+/* dst = a + b for n elements; dst may be one of them. */
+typedef void wire_combine_fn(void *dst, const void *a, const void *b, size_t n);
+
+/*
+ * One message, out or in. What comes in replaces `data`, or is added to it
+ * where `combine` is set. All zero: nothing to do.
+ */
+struct wire_xfer {
+    struct wire_peer *peer;
+    struct wire_head head; /* what is sent, or must come */
+    struct wire_head got;
+    uint8_t *data; /* borrowed */
+    size_t len;
+    size_t done; /* of head and data */
+    wire_combine_fn *combine;
+    size_t elem;  /* bytes of an element, with `combine` */
+    size_t added; /* bytes of `data` that were combined */
+};
+
+/* Nothing is allocated yet; wire_close may be called from here on. */
+void wire_init(struct wire *w, int rank, int world);
+
+/* A neighbour, once, however often it is named. */
+struct wire_peer *wire_add(struct wire *w, int rank);
+
+/* NULL: it is no neighbour. */
+struct wire_peer *wire_peer(struct wire *w, int rank);
+
+/* Meets the neighbours: see comm_meet. NOMEM besides. */
+int wire_open(struct wire *w,
+              const struct comm_place *place,
+              struct store *store,
+              int64_t deadline_us,
+              struct ddp_err *err);
+
+void wire_close(struct wire *w);
+
+/*
+ * Begins a collective. Fails at once on a broken wire (with what broke it),
+ * after wire_abort, and where a peer is known to be gone. `timeout_us` may be
+ * MONO_NEVER.
+ */
+int wire_begin(struct wire *w,
+               enum wire_kind kind,
+               int dtype,
+               int root,
+               int64_t timeout_us,
+               struct ddp_err *err);
+
+/*
+ * Ends it and passes `rc` on. A failure (`err` is its story) breaks the wire:
+ * the neighbours are told whose fault it is, then the connections are shut.
+ */
+int wire_end(struct wire *w, int rc, const struct ddp_err *err);
+
+struct wire_xfer wire_message(const struct wire *w,
+                              struct wire_peer *peer,
+                              uint32_t step,
+                              void *data,
+                              size_t len);
+
+/*
+ * Both directions at once, until both are done. Errors: PEER (the text names
+ * the rank that is to blame, as far as it is known), ABORTED, TIMEOUT,
+ * CONFLICT, NOMEM.
+ */
+int wire_exchange(struct wire *w,
+                  struct wire_xfer *out,
+                  struct wire_xfer *in,
+                  struct ddp_err *err);
+
+/* One direction, to or from a neighbour. */
+int wire_send(struct wire *w,
+              int rank,
+              uint32_t step,
+              void *data,
+              size_t len,
+              struct ddp_err *err);
+int wire_recv(struct wire *w,
+              int rank,
+              uint32_t step,
+              void *data,
+              size_t len,
+              struct ddp_err *err);
+
+/*
+ * For who waits for something else than these connections, between wire_begin
+ * and wire_end: looks, without waiting, whether a peer gave up or is gone, the
+ * collective was called off, or it is too late. Errors: those of an exchange.
+ */
+int wire_watch(struct wire *w, struct ddp_err *err);
+
+/* From any thread. */
+void wire_abort(struct wire *w);
+
+#endif

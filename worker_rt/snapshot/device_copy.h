@@ -1,0 +1,62 @@
+/*
+ * worker_rt/snapshot/device_copy: the way of a snapshot from a GPU's memory to
+ * a slot. The program waits for none of it where there is room on the device:
+ *
+ *     its stream:  tensors ─► room on the device, event
+ *     our stream:  event ─► room ─► slot, whose pages are locked
+ *
+ * A copy within the device takes a millisecond or so for a gigabyte, and the
+ * program's next work comes behind it on its stream, so the tensors may be
+ * changed at once. Without such room they are copied straight to the slot, and
+ * the program waits for it. Pages that cannot be locked cost speed only.
+ */
+#ifndef WORKER_RT_SNAPSHOT_DEVICE_COPY_H
+#define WORKER_RT_SNAPSHOT_DEVICE_COPY_H
+
+#include "worker_rt/gpu.h"
+#include "worker_rt/snapshot/mem_slots.h"
+
+struct staging {
+    const struct gpu *gpu; /* NULL: there is none, tensors are host memory */
+    void *ctx;
+    void *theirs; /* the program's stream */
+    void *ours;
+    void *ready; /* event: what is to be copied is there */
+    gpu_ptr room;
+    size_t room_len;
+    bool no_room; /* it could not be had */
+    struct {
+        uint8_t *at; /* NULL: not locked */
+        size_t len;
+    } pinned[SLOTS_MAX];
+};
+
+/* One tensor's way. */
+struct staging_part {
+    uint8_t *to;
+    const void *from; /* host or device memory */
+    size_t len;
+};
+
+/* All zero before. CONFIG: no driver, or no GPU chosen in this thread. IO. */
+int staging_open(struct staging *s, void *stream, struct ddp_err *err);
+void staging_close(struct staging *s);
+
+/* Locks the pages of slot i's image; once is enough. */
+void staging_pin(struct staging *s, int i, uint8_t *at, size_t len);
+
+/* Before the slots' memory goes. */
+void staging_unpin(struct staging *s);
+
+/* Begins the copies: when it returns, the parts' sources may be changed, in the
+ * order of the program's stream. One at a time: staging_wait before the next.
+ * IO, and nothing is on its way. */
+int staging_copy(struct staging *s,
+                 const struct staging_part *parts,
+                 size_t n,
+                 struct ddp_err *err);
+
+/* Until they are done, from any thread. IO. */
+int staging_wait(struct staging *s, struct ddp_err *err);
+
+#endif

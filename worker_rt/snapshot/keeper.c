@@ -1,0 +1,586 @@
+#include "worker_rt/snapshot/keeper.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "worker_rt/comm/comm.h"
+#include "worker_rt/snapshot/snapshot.h"
+
+#define KEEP_DEFAULT 2
+
+/* -- the threads ----------------------------------------------------------- */
+
+/* In pieces, so that each is summed while it is in the cache. `from`: NULL
+ * where it has been copied. */
+static void
+sum_tensor(struct image *m, size_t t, uint8_t *to, const uint8_t *from)
+{
+    uint64_t left = image_size(m, t);
+    image_hash_begin(m);
+    while (left > 0) {
+        size_t n = left < SNAPSHOT_PIECE ? (size_t)left : SNAPSHOT_PIECE;
+        if (from != NULL) {
+            memcpy(to, from, n);
+            from += n;
+        }
+        image_hash(m, to, n);
+        to += n;
+        left -= n;
+    }
+    image_hash_end(m, t);
+}
+
+/* Checksums of what is copied, then the header before it. */
+static int seal(struct ddp_keeper *k, int i, struct ddp_err *err)
+{
+    struct slots *slots = keeper_slots(k);
+    struct keeper_slot *slot = &k->slot[i];
+    struct image *m = &slot->image;
+    uint8_t *at = slots_image(slots, i);
+    if (staging_wait(&k->staging, err) != 0)
+        return -1;
+    for (size_t t = 0; t < m->ntensors; t++)
+        sum_tensor(m, t, at + image_at(m, t),
+                   slot->from == NULL ? NULL : slot->from[t]);
+    const uint8_t *header = image_header(m, err);
+    if (header == NULL)
+        return -1;
+    memcpy(at, header, m->header_len);
+    struct slot_label label = {
+        .len = image_len(m), .round = k->d->round, .step = slot->step};
+    memcpy(label.instance, k->d->instance, sizeof(k->d->instance));
+    slots_label(slots, i, &label);
+    return 0;
+}
+
+static void note_failure(struct ddp_keeper *k, int i, const struct ddp_err *why)
+{
+    k->failed_step = k->slot[i].step;
+    k->error = *why;
+}
+
+static void *sealer_main(void *arg)
+{
+    struct ddp_keeper *k = arg;
+    (void)pthread_mutex_lock(&k->lock);
+    while (!atomic_load(&k->quit)) {
+        if (k->sealing < 0) {
+            (void)pthread_cond_wait(&k->changed, &k->lock);
+            continue;
+        }
+        struct ddp_err why;
+        int i = k->sealing;
+        (void)pthread_mutex_unlock(&k->lock);
+        int rc = seal(k, i, &why);
+        (void)pthread_mutex_lock(&k->lock);
+        if (rc != 0)
+            note_failure(k, i, &why);
+        else
+            k->newest = i;
+        if (rc == 0 && k->slot[i].to_disk)
+            k->writing = i;
+        k->sealing = -1;
+        (void)pthread_cond_broadcast(&k->changed);
+    }
+    (void)pthread_mutex_unlock(&k->lock);
+    return NULL;
+}
+
+static void *writer_main(void *arg)
+{
+    struct ddp_keeper *k = arg;
+    (void)pthread_mutex_lock(&k->lock);
+    while (!atomic_load(&k->quit)) {
+        if (k->writing < 0) {
+            (void)pthread_cond_wait(&k->changed, &k->lock);
+            continue;
+        }
+        struct ddp_err why;
+        int i = k->writing;
+        const struct keeper_slot *slot = &k->slot[i];
+        const uint8_t *data = slots_image(keeper_slots(k), i);
+        size_t len = (size_t)image_len(&slot->image);
+        (void)pthread_mutex_unlock(&k->lock);
+        int rc = shelf_put(&k->shelf, slot->step, data, len, k->keep, &k->quit,
+                           &why);
+        (void)pthread_mutex_lock(&k->lock);
+        if (rc != 0)
+            note_failure(k, i, &why);
+        else
+            k->saved = slot->step;
+        k->writing = -1;
+        (void)pthread_cond_broadcast(&k->changed);
+    }
+    (void)pthread_mutex_unlock(&k->lock);
+    return NULL;
+}
+
+/* Signals are the program's: its own threads take them. */
+static int start_threads(struct ddp_keeper *k, struct ddp_err *err)
+{
+    sigset_t all, old;
+    if (k->started)
+        return 0;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old); /* valid arguments */
+    int rc = pthread_create(&k->sealer, NULL, sealer_main, k);
+    if (rc == 0 && (rc = pthread_create(&k->writer, NULL, writer_main, k))) {
+        (void)pthread_mutex_lock(&k->lock);
+        atomic_store(&k->quit, true);
+        (void)pthread_cond_broadcast(&k->changed);
+        (void)pthread_mutex_unlock(&k->lock);
+        (void)pthread_join(k->sealer, NULL);
+        atomic_store(&k->quit, false);
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc != 0)
+        return ddp_err_set(err, DDP_E_NOMEM, "no thread to save snapshots: %s",
+                           strerror(rc));
+    k->started = true;
+    return 0;
+}
+
+static void stop_threads(struct ddp_keeper *k)
+{
+    if (!k->started)
+        return;
+    (void)pthread_mutex_lock(&k->lock);
+    atomic_store(&k->quit, true);
+    (void)pthread_cond_broadcast(&k->changed);
+    (void)pthread_mutex_unlock(&k->lock);
+    (void)pthread_join(k->sealer, NULL);
+    (void)pthread_join(k->writer, NULL);
+    k->started = false;
+}
+
+/* -- save ------------------------------------------------------------------ */
+
+/* Both under the lock. */
+static void wait_sealed(struct ddp_keeper *k)
+{
+    while (k->sealing >= 0)
+        (void)pthread_cond_wait(&k->changed, &k->lock);
+}
+
+static void wait_written(struct ddp_keeper *k)
+{
+    while (k->writing >= 0)
+        (void)pthread_cond_wait(&k->changed, &k->lock);
+}
+
+/* Memory cannot be used any more: told once, and the disk goes on alone. What
+ * is in its slots stays as good as it was. */
+static void give_up_memory(struct ddp_keeper *k, const char *why)
+{
+    (void)snprintf(k->why, sizeof(k->why), "%.250s", why);
+    wait_sealed(k);
+    wait_written(k);
+    staging_unpin(&k->staging);
+    slots_close(&k->memory);
+    k->newest = -1;
+}
+
+static int reserve_own(struct ddp_keeper *k, uint64_t len, struct ddp_err *err)
+{
+    if (k->own.count > 0 && slots_room(&k->own) >= len)
+        return 0;
+    wait_written(k);
+    staging_unpin(&k->staging);
+    slots_close(&k->own);
+    return slots_make(&k->own, len, err);
+}
+
+/* A slot that nobody needs, with memory for the image. Under the lock, when
+ * nothing is being sealed; -1: NOMEM. */
+static int pick(struct ddp_keeper *k, uint64_t len, struct ddp_err *err)
+{
+    struct ddp_err why;
+    int i = 0;
+    if (k->memory.count > 0) {
+        while (i == k->writing || i == k->newest)
+            i++;
+        if (len > slots_room(&k->memory))
+            (void)ddp_err_set(&why, DDP_E_NOMEM,
+                              "three snapshots of %.1f MB do not fit into the "
+                              "%.1f MB that ddprun holds for them: give it "
+                              "another --snapshot_memory",
+                              (double)len / 1e6,
+                              (double)(k->memory.each * SLOTS_SHARED) / 1e6);
+        else if (slots_reserve(&k->memory, i, len, &why) == 0)
+            return i;
+        give_up_memory(k, why.text);
+    }
+    if (reserve_own(k, len, err) != 0)
+        return -1;
+    i = k->writing == 0 ? 1 : 0;
+    return slots_reserve(&k->own, i, len, err) == 0 ? i : -1;
+}
+
+static int copy_from_gpu(struct ddp_keeper *k,
+                         int i,
+                         const struct image *m,
+                         const struct ddp_tensor *tensors,
+                         struct ddp_err *err)
+{
+    uint8_t *at = slots_image(keeper_slots(k), i);
+    struct staging_part *parts = calloc(m->ntensors + 1, sizeof(*parts));
+    if (parts == NULL)
+        return snapshot_no_memory(err);
+    for (size_t t = 0; t < m->ntensors; t++)
+        parts[t] = (struct staging_part){at + image_at(m, t),
+                                         tensors[m->order[t]].data,
+                                         (size_t)image_size(m, t)};
+    staging_pin(&k->staging, i, at, (size_t)image_len(m));
+    int rc = staging_copy(&k->staging, parts, m->ntensors, err);
+    free(parts);
+    return rc;
+}
+
+/* The sealer's part: where it finds everything. */
+static int note_sources(struct keeper_slot *slot,
+                        const struct ddp_tensor *tensors,
+                        struct ddp_err *err)
+{
+    const struct image *m = &slot->image;
+    slot->from = calloc(m->ntensors + 1, sizeof(*slot->from));
+    if (slot->from == NULL)
+        return snapshot_no_memory(err);
+    for (size_t t = 0; t < m->ntensors; t++)
+        slot->from[t] = tensors[m->order[t]].data;
+    return 0;
+}
+
+static int copy(struct ddp_keeper *k,
+                int i,
+                const struct ddp_tensor *tensors,
+                struct ddp_err *err)
+{
+    const struct image *m = &k->slot[i].image;
+    uint8_t *at = slots_image(keeper_slots(k), i);
+    if (k->staging.gpu != NULL)
+        return copy_from_gpu(k, i, m, tensors, err);
+    if (k->later)
+        return note_sources(&k->slot[i], tensors, err);
+    for (size_t t = 0; t < m->ntensors; t++)
+        if (image_size(m, t) > 0)
+            memcpy(at + image_at(m, t), tensors[m->order[t]].data,
+                   image_size(m, t));
+    return 0;
+}
+
+/* Under the lock: the error of an earlier save, once. */
+static int take_error(struct ddp_keeper *k, struct ddp_err *err)
+{
+    if (k->failed_step < 0)
+        return 0;
+    *err = k->error;
+    (void)ddp_err_wrap(err, "snapshot of step %lld in '%.200s'",
+                       (long long)k->failed_step,
+                       k->folder == NULL ? "memory" : k->folder);
+    k->failed_step = -1;
+    return -1;
+}
+
+static void free_slot(struct keeper_slot *slot)
+{
+    image_free(&slot->image);
+    free(slot->from);
+    slot->from = NULL;
+}
+
+/* Under the lock. */
+static int put(struct ddp_keeper *k,
+               struct image *m,
+               int64_t step,
+               const struct ddp_tensor *tensors,
+               bool disk,
+               struct ddp_err *err)
+{
+    wait_sealed(k);
+    int i = pick(k, image_len(m), err);
+    if (i < 0)
+        return -1;
+    struct keeper_slot *slot = &k->slot[i];
+    free_slot(slot);
+    slot->image = *m;
+    *m = (struct image){0};
+    slot->step = step;
+    slot->to_disk = disk;
+    (void)pthread_mutex_unlock(&k->lock);
+    /* Nobody else knows of this slot. */
+    int rc = copy(k, i, tensors, err);
+    (void)pthread_mutex_lock(&k->lock);
+    if (rc != 0)
+        return -1;
+    if (disk)
+        wait_written(k);
+    k->sealing = i;
+    (void)pthread_cond_broadcast(&k->changed);
+    if (take_error(k, err) == 0)
+        return 0;
+    wait_sealed(k); /* who is told of an error may free the tensors */
+    return -1;
+}
+
+static int save(struct ddp_keeper *k,
+                int64_t step,
+                const struct ddp_tensor *tensors,
+                size_t ntensors,
+                const struct ddp_kv *meta,
+                size_t nmeta,
+                bool disk,
+                struct ddp_err *err)
+{
+    struct image m;
+    int rc = -1;
+    if (step < 0)
+        return ddp_err_set(err, DDP_E_USAGE, "there is no step %lld",
+                           (long long)step);
+    if (image_init(&m, k->d, step, tensors, ntensors, meta, nmeta, err) == 0 &&
+        start_threads(k, err) == 0 && (!disk || keeper_own(k, err) == 0)) {
+        (void)pthread_mutex_lock(&k->lock);
+        rc = put(k, &m, step, tensors, disk, err);
+        (void)pthread_mutex_unlock(&k->lock);
+    }
+    image_free(&m);
+    return rc;
+}
+
+int ddp_keeper_save(struct ddp_keeper *k,
+                    int64_t step,
+                    const struct ddp_tensor *tensors,
+                    size_t ntensors,
+                    const struct ddp_kv *meta,
+                    size_t nmeta,
+                    bool to_disk,
+                    struct ddp_error *err)
+{
+    struct ddp_err why;
+    bool disk = to_disk && k->writes;
+    if (!disk && k->memory.count == 0)
+        return 0;
+    if (save(k, step, tensors, ntensors, meta, nmeta, disk, &why) == 0)
+        return 0;
+    return rt_fail(err, &why);
+}
+
+void ddp_keeper_settle(struct ddp_keeper *k)
+{
+    (void)pthread_mutex_lock(&k->lock);
+    wait_sealed(k);
+    (void)pthread_mutex_unlock(&k->lock);
+}
+
+int ddp_keeper_wait(struct ddp_keeper *k, struct ddp_error *err)
+{
+    struct ddp_err why;
+    (void)pthread_mutex_lock(&k->lock);
+    wait_sealed(k);
+    wait_written(k);
+    int rc = take_error(k, &why);
+    (void)pthread_mutex_unlock(&k->lock);
+    return rc == 0 ? 0 : rt_fail(err, &why);
+}
+
+int64_t ddp_keeper_saved(struct ddp_keeper *k)
+{
+    (void)pthread_mutex_lock(&k->lock);
+    int64_t step = k->saved;
+    (void)pthread_mutex_unlock(&k->lock);
+    return step;
+}
+
+const char *ddp_keeper_no_memory(const struct ddp_keeper *k)
+{
+    return k->why;
+}
+
+int keeper_own(struct ddp_keeper *k, struct ddp_err *err)
+{
+    if (k->owns || !k->writes)
+        return 0;
+    if (shelf_own(&k->shelf, err) != 0)
+        return ddp_err_wrap(err, "'%.200s'", k->folder);
+    k->owns = true;
+    return 0;
+}
+
+/* -- open ------------------------------------------------------------------ */
+
+int keeper_agree(struct ddp_comm *comm, int rc, struct ddp_err *err)
+{
+    int64_t code = rc == 0 ? 0 : err->code;
+    int64_t *all = calloc((size_t)comm->world, sizeof(*all));
+    if (all == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for %d ranks",
+                           comm->world);
+    struct ddp_err own;
+    int first = 0;
+    if (comm->ops->allgather(comm, &code, sizeof(code), all, &own) != 0)
+        first = -1;
+    while (first >= 0 && first < comm->world && all[first] == 0)
+        first++;
+    free(all);
+    if (first == comm->world)
+        return 0;
+    if (first >= 0 && first != comm->rank)
+        memset(err, 0, sizeof(*err));
+    if (first < 0 ||
+        comm->ops->broadcast(comm, err, sizeof(*err), first, &own) != 0) {
+        *err = own;
+        return -1;
+    }
+    /* A peer's word: all of one build, but a text must end. */
+    err->text[sizeof(err->text) - 1] = '\0';
+    if (first != comm->rank)
+        (void)ddp_err_wrap(err, "rank %d", first);
+    return -1;
+}
+
+/* What a worker before us left there must not be the first to go. */
+static void find_newest(struct ddp_keeper *k)
+{
+    struct slot_label best = {0}, label;
+    for (int i = 0; i < k->memory.count; i++) {
+        if (!slots_read(&k->memory, i, &label))
+            continue;
+        if (k->newest < 0 || shelf_newer(k->d->instance, best.round, best.step,
+                                         label.round, label.step) > 0) {
+            k->newest = i;
+            best = label;
+        }
+    }
+}
+
+/* The launcher's memory, where this rank is the one that holds it. */
+static void open_memory(struct ddp_keeper *k)
+{
+    struct ddp_err why;
+    if (k->d->local_rank != 0)
+        return;
+    if (k->d->memory_fd < 0)
+        (void)snprintf(k->why, sizeof(k->why),
+                       "the launcher gave no memory for snapshots");
+    else if (slots_open(&k->memory, k->d->memory_fd, &why) != 0)
+        (void)snprintf(k->why, sizeof(k->why), "%.200s", why.text);
+    find_newest(k);
+}
+
+/* Each folder, shared or not, has one writer: the lowest of the nodes' first
+ * ranks that see it. */
+static int find_writer(struct ddp_keeper *k, uint64_t mark, struct ddp_err *err)
+{
+    uint64_t *all = calloc((size_t)k->comm->world, sizeof(*all));
+    if (all == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for %d ranks",
+                           k->comm->world);
+    int rc = k->comm->ops->allgather(k->comm, &mark, sizeof(mark), all, err);
+    k->writes = rc == 0 && mark != 0;
+    for (int r = 0; rc == 0 && r < k->comm->rank; r++)
+        if (all[r] != 0 && k->writes && shelf_sees(&k->shelf, all[r]))
+            k->writes = false;
+    k->reads = k->writes;
+    free(all);
+    return rc == 0 ? k->comm->ops->barrier(k->comm, err) : -1;
+}
+
+/* To load from only: every node's first rank looks for itself, and what is not
+ * there is empty. */
+static void look_into_folder(struct ddp_keeper *k)
+{
+    int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+    memcpy(k->shelf.instance, k->d->instance, sizeof(k->shelf.instance));
+    if (k->d->local_rank == 0)
+        k->shelf.dir = open(k->folder, flags);
+    k->reads = k->shelf.dir >= 0;
+}
+
+static int open_folder(struct ddp_keeper *k, struct ddp_err *err)
+{
+    bool leads = k->d->local_rank == 0;
+    uint64_t mark = 0;
+    int fd = -1, rc = 0;
+    if (leads)
+        rc = shelf_open(&k->shelf, k->folder, k->d->instance, k->d->round, err);
+    if (leads && rc == 0 && shelf_mark(&k->shelf, &mark, &fd, err) != 0)
+        rc = ddp_err_wrap(err, "folder '%.200s'", k->folder);
+    rc = keeper_agree(k->comm, rc, err);
+    if (rc == 0)
+        rc = find_writer(k, mark, err);
+    if (fd >= 0)
+        shelf_unmark(&k->shelf, mark, fd);
+    return rc;
+}
+
+static int open_all(struct ddp_keeper *k,
+                    const struct ddp_keeper_conf *conf,
+                    struct ddp_err *err)
+{
+    if (conf->keep < 0 || conf->keep > 1000)
+        return ddp_err_set(err, DDP_E_USAGE, "cannot keep %d snapshots",
+                           conf->keep);
+    k->keep = conf->keep == 0 ? KEEP_DEFAULT : conf->keep;
+    k->later = conf->later;
+    if (conf->gpu &&
+        keeper_agree(k->comm, staging_open(&k->staging, conf->stream, err),
+                     err) != 0)
+        return -1;
+    if (conf->no_memory)
+        (void)snprintf(k->why, sizeof(k->why), "it is not wanted");
+    else
+        open_memory(k);
+    if (conf->folder == NULL)
+        return 0;
+    k->folder = strdup(conf->folder);
+    if (k->folder == NULL)
+        return snapshot_no_memory(err);
+    if (!conf->load_only)
+        return open_folder(k, err);
+    look_into_folder(k);
+    return 0;
+}
+
+struct ddp_keeper *ddp_keeper_new(struct ddp *d,
+                                  struct ddp_comm *comm,
+                                  const struct ddp_keeper_conf *conf,
+                                  struct ddp_error *err)
+{
+    struct ddp_err why;
+    struct ddp_keeper *k = calloc(1, sizeof(*k));
+    if (k == NULL) {
+        (void)snapshot_no_memory(&why);
+        (void)rt_fail(err, &why);
+        return NULL;
+    }
+    k->d = d;
+    k->comm = comm;
+    k->shelf.dir = k->memory.fd = k->own.fd = -1;
+    k->sealing = k->writing = k->newest = -1;
+    k->saved = k->failed_step = -1;
+    (void)pthread_mutex_init(&k->lock, NULL); /* these cannot fail here */
+    (void)pthread_cond_init(&k->changed, NULL);
+    if (open_all(k, conf, &why) == 0)
+        return k;
+    ddp_keeper_free(k);
+    (void)rt_fail(err, &why);
+    return NULL;
+}
+
+void ddp_keeper_free(struct ddp_keeper *k)
+{
+    if (k == NULL)
+        return;
+    stop_threads(k);
+    for (int i = 0; i < SLOTS_MAX; i++)
+        free_slot(&k->slot[i]);
+    staging_close(&k->staging);
+    slots_close(&k->memory);
+    slots_close(&k->own);
+    shelf_close(&k->shelf);
+    (void)pthread_cond_destroy(&k->changed);
+    (void)pthread_mutex_destroy(&k->lock);
+    free(k->folder);
+    free(k);
+}

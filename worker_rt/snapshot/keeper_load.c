@@ -1,0 +1,439 @@
+/*
+ * worker_rt/snapshot/keeper_load: how all ranks go on from one snapshot.
+ *
+ * Each rank that holds snapshots (its node's memory, its folder's files) looks
+ * for its newest whole one. All tell each other what they have, and all see
+ * which one is the newest; who has it reads it aloud, piece by piece, and every
+ * rank, the reader too, takes what it hears into its own tensors and checks the
+ * sums. So nobody needs a shared file system, and all end with the same bytes.
+ * If what is heard is damaged, or not of the step that was offered, all ranks
+ * hear that; the reader strikes it off its list, and they begin again, but not
+ * for ever: what was offered had been looked at.
+ */
+#include "worker_rt/snapshot/keeper.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "worker_rt/comm/comm.h"
+#include "worker_rt/snapshot/snapshot.h"
+
+#define REFUSED_MAX 16 /* read aloud in vain */
+
+/* -- what this rank has ---------------------------------------------------- */
+
+struct candidate {
+    int slot; /* -1: a file */
+    struct slot_label label;
+    struct shelf_file file;
+};
+
+/* What travels; 64-bit members only. */
+struct offer {
+    int64_t has;    /* 0: nothing (more) */
+    int64_t memory; /* 1: it lies in memory */
+    int64_t own;    /* 1: written by this instance */
+    int64_t round;
+    int64_t step;
+    int64_t len;
+    char who[SHELF_WHO]; /* the writer */
+};
+_Static_assert(sizeof(struct offer) == 56, "no gaps");
+
+struct load {
+    struct ddp_keeper *k;
+    struct candidate *list;
+    size_t n;
+    size_t at; /* the first that has not been struck off */
+    int refused;
+    char why[512];        /* what was wrong with the first refused */
+    struct offer *offers; /* (world) */
+};
+
+static void fill_file(struct candidate *c, const struct shelf_file *f)
+{
+    c->slot = -1;
+    c->file = *f;
+}
+
+static int newer_slot(const struct ddp_keeper *k,
+                      const struct slot_label *a,
+                      const struct slot_label *b)
+{
+    return shelf_newer(k->d->instance, a->round, a->step, b->round, b->step);
+}
+
+/* Memory that this instance filled, the newest first. What another one left
+ * there counts only where there is nothing else. */
+static size_t list_memory(struct load *l, bool own)
+{
+    const struct ddp_keeper *k = l->k;
+    size_t first = l->n;
+    for (int i = 0; i < k->memory.count; i++) {
+        struct candidate c = {.slot = i};
+        if (!slots_read(&k->memory, i, &c.label) ||
+            (strcmp(c.label.instance, k->d->instance) == 0) != own)
+            continue;
+        size_t at = l->n++;
+        for (;
+             at > first && newer_slot(k, &l->list[at - 1].label, &c.label) > 0;
+             at--)
+            l->list[at] = l->list[at - 1];
+        l->list[at] = c;
+    }
+    return l->n - first;
+}
+
+/* Memory and files of one instance in one order: each file goes before the
+ * first that is older. */
+static void merge(struct load *l, const struct shelf_file *files, size_t n)
+{
+    const char *mine = l->k->d->instance;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = l->n;
+        if (strncmp(files[i].who, mine, SHELF_WHO) == 0)
+            while (at > 0 && l->list[at - 1].slot >= 0 &&
+                   shelf_newer(mine, l->list[at - 1].label.round,
+                               l->list[at - 1].label.step, files[i].round,
+                               files[i].step) > 0)
+                at--;
+        memmove(&l->list[at + 1], &l->list[at], (l->n - at) * sizeof(*l->list));
+        fill_file(&l->list[at], &files[i]);
+        l->n++;
+    }
+}
+
+static int list_all(struct load *l, struct ddp_err *err)
+{
+    struct ddp_keeper *k = l->k;
+    struct shelf_file *files = NULL;
+    size_t n = 0;
+    if (k->reads && shelf_list(&k->shelf, &files, &n, err) != 0)
+        return ddp_err_wrap(err, "folder '%.200s'", k->folder);
+    l->list = calloc(n + 2 * SLOTS_MAX + 1, sizeof(*l->list));
+    l->offers = calloc((size_t)k->comm->world, sizeof(*l->offers));
+    int rc = 0;
+    if (l->list == NULL || l->offers == NULL) {
+        rc = snapshot_no_memory(err);
+    } else {
+        (void)list_memory(l, true);
+        merge(l, files, n);
+        (void)list_memory(l, false);
+    }
+    free(files);
+    return rc;
+}
+
+/* -- reading --------------------------------------------------------------- */
+
+static int read_slot(
+    void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
+{
+    const uint8_t *image = ctx;
+    (void)err;
+    memcpy(data, image + at, len); /* within `size`: snapshot_read asks so */
+    return 0;
+}
+
+/* A candidate, opened. */
+struct opened {
+    int fd; /* -1: it lies in memory */
+    struct snapshot_source from;
+};
+
+static int open_candidate(struct load *l,
+                          const struct candidate *c,
+                          struct opened *o,
+                          struct ddp_err *err)
+{
+    struct ddp_keeper *k = l->k;
+    struct stat st;
+    o->fd = -1;
+    if (c->slot >= 0) {
+        o->from = (struct snapshot_source){
+            read_slot, slots_image(&k->memory, c->slot), c->label.len};
+        return 0;
+    }
+    o->fd = snapshot_open(k->shelf.dir, c->file.name, &st, err);
+    if (o->fd < 0)
+        return -1;
+    o->from = (struct snapshot_source){snapshot_read_fd, &o->fd,
+                                       (uint64_t)st.st_size};
+    return 0;
+}
+
+static void close_candidate(struct opened *o)
+{
+    if (o->fd >= 0)
+        (void)close(o->fd); /* only read */
+}
+
+static void strike_off(struct load *l, const struct ddp_err *why)
+{
+    const struct candidate *c = &l->list[l->at++];
+    if (l->refused++ > 0)
+        return;
+    if (c->slot >= 0)
+        (void)snprintf(l->why, sizeof(l->why), "step %lld in memory: %.400s",
+                       (long long)c->label.step, why->text);
+    else
+        (void)snprintf(l->why, sizeof(l->why), "%.200s/%s: %.200s",
+                       l->k->folder, c->file.name, why->text);
+}
+
+/* As its name or label says. */
+static struct offer describe(const struct candidate *c)
+{
+    bool memory = c->slot >= 0;
+    struct offer o = {
+        .has = 1,
+        .memory = memory,
+        .round = memory ? c->label.round : c->file.round,
+        .step = memory ? c->label.step : c->file.step,
+    };
+    memcpy(o.who, memory ? c->label.instance : c->file.who, SHELF_WHO);
+    return o;
+}
+
+/* Whether it is what its name or label, or the rank that has it, says. */
+static int check_offer(const struct offer *o,
+                       const struct snapshot_fence *f,
+                       struct ddp_err *err)
+{
+    int64_t step = f->step < 0 ? o->step : f->step;
+    if (o->step == step && o->round == f->round &&
+        memcmp(o->who, f->instance, SHELF_WHO) == 0)
+        return 0;
+    return ddp_err_set(err, DDP_E_CORRUPT,
+                       "it passes for step %lld of round %lld of %.8s, and is "
+                       "step %lld of round %lld of %.8s",
+                       (long long)o->step, (long long)o->round, o->who,
+                       (long long)step, (long long)f->round, f->instance);
+}
+
+/* The first candidate that is whole, as an offer. */
+static struct offer make_offer(struct load *l)
+{
+    static const struct snapshot_wanted nothing;
+    struct snapshot_fence fence;
+    struct ddp_err why;
+    for (; l->at < l->n; strike_off(l, &why)) {
+        const struct candidate *c = &l->list[l->at];
+        struct opened o;
+        if (open_candidate(l, c, &o, &why) != 0)
+            continue;
+        int rc = snapshot_read(&o.from, &nothing, &fence, &why);
+        close_candidate(&o);
+        struct offer offer = describe(c);
+        if (rc != 0 || check_offer(&offer, &fence, &why) != 0)
+            continue;
+        offer.own = strcmp(fence.instance, l->k->d->instance) == 0;
+        offer.len = (int64_t)o.from.size;
+        return offer;
+    }
+    return (struct offer){0};
+}
+
+/* Whose is the newest; -1: nobody has any. What this instance wrote comes
+ * first; else what the first rank that has something goes by, since snapshots
+ * of different runs cannot be compared. */
+static int choose(const struct load *l)
+{
+    int world = l->k->comm->world, best = -1;
+    bool own = false;
+    const char *who = NULL;
+    for (int r = 0; r < world; r++) {
+        own = own || (l->offers[r].has && l->offers[r].own);
+        if (l->offers[r].has && who == NULL)
+            who = l->offers[r].who;
+    }
+    for (int r = 0; r < world; r++) {
+        const struct offer *o = &l->offers[r],
+                           *b = &l->offers[best < 0 ? 0 : best];
+        bool fits =
+            own ? o->own : who != NULL && memcmp(o->who, who, SHELF_WHO) == 0;
+        if (!o->has || !fits)
+            continue;
+        char rule[SHELF_WHO + 1] = "";
+        memcpy(rule, o->who, SHELF_WHO);
+        int newer =
+            best < 0 ? 1
+                     : shelf_newer(rule, b->round, b->step, o->round, o->step);
+        if (newer > 0 || (newer == 0 && o->memory > b->memory))
+            best = r;
+    }
+    return best;
+}
+
+/* -- reading aloud --------------------------------------------------------- */
+
+struct aloud {
+    struct ddp_comm *comm;
+    int reader;
+    const struct snapshot_source *from; /* the reader's; NULL: no more */
+    struct ddp_err failed;              /* why it stopped */
+    struct ddp_err lost;                /* why nothing is heard any more */
+    bool is_lost;
+};
+
+/* A reader that fails goes on with zeros: no sum fits them, so that all hear
+ * that it is no good. */
+static int
+hear(void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
+{
+    struct aloud *a = ctx;
+    bool reads = a->comm->rank == a->reader;
+    if (reads && a->from != NULL &&
+        a->from->read(a->from->ctx, data, len, at, &a->failed) != 0)
+        a->from = NULL;
+    if (reads && a->from == NULL)
+        memset(data, 0, len);
+    if (a->comm->ops->broadcast(a->comm, data, len, a->reader, err) == 0)
+        return 0;
+    a->lost = *err;
+    a->is_lost = true;
+    return -1;
+}
+
+/* 0: loaded. 1: it was damaged, and all ranks heard so. -1: an error. */
+static int read_aloud(struct load *l,
+                      int reader,
+                      const struct snapshot_wanted *wanted,
+                      struct snapshot_fence *fence,
+                      struct ddp_err *err)
+{
+    struct opened o = {.fd = -1};
+    struct aloud a = {.comm = l->k->comm, .reader = reader};
+    bool reads = a.comm->rank == reader;
+    if (reads && open_candidate(l, &l->list[l->at], &o, &a.failed) == 0)
+        a.from = &o.from;
+    struct snapshot_source heard = {hear, &a, (uint64_t)l->offers[reader].len};
+    int rc = snapshot_read(&heard, wanted, fence, err);
+    if (rc == 0)
+        rc = check_offer(&l->offers[reader], fence, err);
+    bool stopped = reads && a.from == NULL;
+    close_candidate(&o);
+    if (rc == 0 || a.is_lost)
+        return rc;
+    if (err->code != DDP_E_CORRUPT)
+        return -1;
+    if (reads)
+        strike_off(l, stopped ? &a.failed : err);
+    return 1;
+}
+
+/* -- load ------------------------------------------------------------------ */
+
+/* Nobody has a whole one: a fresh start, unless somebody has a damaged one. */
+static int nothing_found(struct load *l, struct ddp_err *err)
+{
+    int rc = 0;
+    if (l->refused > 0)
+        rc = ddp_err_set(err, DDP_E_CORRUPT,
+                         "no whole snapshot is left, %d damaged: %.400s",
+                         l->refused, l->why);
+    if (keeper_agree(l->k->comm, rc, err) != 0)
+        return -1;
+    return ddp_err_set(err, DDP_E_NOINPUT, "there is no snapshot%s%.200s",
+                       l->k->folder == NULL ? "" : " in ",
+                       l->k->folder == NULL ? "" : l->k->folder);
+}
+
+/* The reasons of the first rank that refused something, told to all. */
+static int share_why(struct load *l, char why[512], struct ddp_err *err)
+{
+    struct ddp_err said;
+    int rc = 0;
+    if (l->refused > 0)
+        rc = ddp_err_set(&said, DDP_E_CORRUPT, "%.500s", l->why);
+    why[0] = '\0';
+    if (keeper_agree(l->k->comm, rc, &said) == 0)
+        return 0;
+    if (said.code != DDP_E_CORRUPT) {
+        *err = said;
+        return -1;
+    }
+    memcpy(why, said.text, sizeof(said.text));
+    return 0;
+}
+
+/* Of every rank, what is no offer is none. */
+static int hear_offers(struct load *l, struct ddp_err *err)
+{
+    struct ddp_comm *comm = l->k->comm;
+    struct offer mine = make_offer(l);
+    if (comm->ops->allgather(comm, &mine, sizeof(mine), l->offers, err) != 0)
+        return -1;
+    for (int r = 0; r < comm->world; r++) {
+        struct offer *o = &l->offers[r];
+        if (o->has != 1 || o->step < 0 || o->round < 0 || o->len < 0)
+            *o = (struct offer){0};
+    }
+    return 0;
+}
+
+static int load(struct load *l,
+                const struct snapshot_wanted *wanted,
+                struct ddp_kept *info,
+                struct ddp_err *err)
+{
+    struct snapshot_fence fence;
+    int reader = 0, rc = 1;
+    for (int i = 0; rc == 1; i++) {
+        if (i == REFUSED_MAX)
+            return ddp_err_set(err, DDP_E_PROTO,
+                               "what rank %d reads aloud is never what it "
+                               "offered",
+                               reader);
+        if (hear_offers(l, err) != 0)
+            return -1;
+        reader = choose(l);
+        if (reader < 0)
+            return nothing_found(l, err);
+        rc = read_aloud(l, reader, wanted, &fence, err);
+    }
+    if (rc != 0)
+        return ddp_err_wrap(err, "snapshot of step %lld",
+                            (long long)l->offers[reader].step);
+    info->step = l->offers[reader].step;
+    info->memory = l->offers[reader].memory == 1;
+    info->rank = reader;
+    info->round = fence.round;
+    memcpy(info->instance, fence.instance, sizeof(info->instance));
+    info->foreign = strcmp(fence.instance, l->k->d->instance) != 0;
+    return share_why(l, info->why, err);
+}
+
+int ddp_keeper_load(struct ddp_keeper *k,
+                    const struct ddp_tensor *tensors,
+                    size_t ntensors,
+                    struct ddp_kv *meta,
+                    size_t nmeta,
+                    struct ddp_kept *info,
+                    struct ddp_error *err)
+{
+    struct ddp_err why;
+    struct ddp_kept unseen;
+    const struct snapshot_wanted wanted = {tensors, meta, ntensors, nmeta};
+    struct load l = {.k = k};
+    if (info == NULL)
+        info = &unseen;
+    memset(info, 0, sizeof(*info));
+    int rc = snapshot_check_tensors(tensors, ntensors, &why);
+    if (rc == 0)
+        rc = list_all(&l, &why);
+    rc = keeper_agree(k->comm, rc, &why);
+    if (rc == 0)
+        rc = load(&l, &wanted, info, &why);
+    bool fresh = rc != 0 && why.code == DDP_E_NOINPUT;
+    free(l.list);
+    free(l.offers);
+    struct ddp_err other;
+    if ((rc == 0 || fresh) &&
+        keeper_agree(k->comm, keeper_own(k, &other), &other) != 0) {
+        why = other;
+        rc = -1;
+    }
+    return rc == 0 ? 0 : rt_fail(err, &why);
+}

@@ -1,0 +1,363 @@
+/*
+ * worker_rt/snapshot/load: every byte of a file is read once, into the caller's
+ * buffer where the tensor is wanted, and its checksum compared. So a damaged
+ * file is found at the end at the latest; the one before it then overwrites
+ * what was read.
+ */
+#include "worker_rt/snapshot/snapshot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "worker_rt/rt.h"
+#include "worker_rt/snapshot/safetensors.h"
+
+/* -- one image ------------------------------------------------------------- */
+
+struct load {
+    const struct snapshot_source *from;
+    const struct snapshot_wanted *wanted;
+    uint8_t *header; /* with its 8 bytes .. */
+    size_t header_len;
+    struct safetensors parsed;
+    uint8_t *scratch; /* for what nobody asked for */
+    XXH3_state_t *state;
+};
+
+static int read_at(const struct load *l,
+                   uint8_t *data,
+                   size_t len,
+                   uint64_t at,
+                   struct ddp_err *err)
+{
+    return l->from->read(l->from->ctx, data, len, at, err);
+}
+
+static int read_header(struct load *l, struct ddp_err *err)
+{
+    uint8_t first[8];
+    uint64_t size = l->from->size, len = 0;
+    if (size < sizeof(first))
+        return ddp_err_set(err, DDP_E_CORRUPT,
+                           "it has %llu bytes, too few for a snapshot",
+                           (unsigned long long)size);
+    if (read_at(l, first, sizeof(first), 0, err) != 0)
+        return -1;
+    for (size_t i = 0; i < sizeof(first); i++)
+        len |= (uint64_t)first[i] << (8 * i);
+    if (len > size - sizeof(first) || len > SAFETENSORS_HEADER_MAX ||
+        len < SNAPSHOT_DIGITS_AT + SNAPSHOT_DIGITS)
+        return ddp_err_set(err, DDP_E_CORRUPT,
+                           "header: a length of %llu in a file of %llu bytes",
+                           (unsigned long long)len, (unsigned long long)size);
+    l->header_len = sizeof(first) + (size_t)len;
+    l->header = malloc(l->header_len);
+    if (l->header == NULL)
+        return snapshot_no_memory(err);
+    return read_at(l, l->header, l->header_len, 0, err);
+}
+
+static int parse_header(struct load *l, struct ddp_err *err)
+{
+    char digits[SNAPSHOT_DIGITS + 1];
+    uint64_t data_len = l->from->size - l->header_len;
+    if (memcmp(l->header + 8, SNAPSHOT_BEGIN, SNAPSHOT_BEGIN_LEN) != 0)
+        return ddp_err_set(err, DDP_E_CORRUPT,
+                           "header: libddp did not write it, or its beginning "
+                           "is damaged");
+    snapshot_header_hex(digits, l->state, l->header, l->header_len);
+    if (memcmp(digits, l->header + SNAPSHOT_DIGITS_AT, SNAPSHOT_DIGITS) != 0)
+        return ddp_err_set(err, DDP_E_CORRUPT, "header: wrong checksum");
+    return safetensors_parse(l->header + 8, l->header_len - 8, data_len,
+                             &l->parsed, err);
+}
+
+static const struct ddp_tensor *find(const struct snapshot_wanted *w,
+                                     const char *name)
+{
+    for (size_t i = 0; i < w->ntensors; i++)
+        if (strcmp(w->tensors[i].name, name) == 0)
+            return &w->tensors[i];
+    return NULL;
+}
+
+static int check_wanted(const struct load *l, struct ddp_err *err)
+{
+    for (size_t i = 0; i < l->wanted->ntensors; i++) {
+        const struct ddp_tensor *t = &l->wanted->tensors[i];
+        const struct safetensor *have = safetensors_find(&l->parsed, t->name);
+        if (have == NULL)
+            return ddp_err_set(err, DDP_E_USAGE, "tensor '%.80s' is not in it",
+                               t->name);
+        if (find(l->wanted, t->name) != t)
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "tensor '%.80s' is asked for twice", t->name);
+        if (have->dtype != t->dtype || have->dims != t->dims ||
+            memcmp(have->shape, t->shape,
+                   (size_t)t->dims * sizeof(t->shape[0])) != 0)
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "tensor '%.80s' has another dtype or shape in "
+                               "the file than in the program",
+                               t->name);
+    }
+    return 0;
+}
+
+/* Into `to`, or through the scratch where nobody wants it. */
+static int read_tensor(struct load *l,
+                       const struct safetensor *t,
+                       uint8_t *to,
+                       struct ddp_err *err)
+{
+    char key[SNAPSHOT_KEY_MAX], digits[SNAPSHOT_DIGITS + 1];
+    uint64_t at = l->header_len + t->begin;
+    uint64_t left = t->end - t->begin;
+    (void)XXH3_128bits_reset(l->state);
+    while (left > 0) {
+        size_t n = left < SNAPSHOT_PIECE ? (size_t)left : SNAPSHOT_PIECE;
+        uint8_t *piece = to == NULL ? l->scratch : to;
+        if (read_at(l, piece, n, at, err) != 0)
+            return -1;
+        (void)XXH3_128bits_update(l->state, piece, n);
+        to = to == NULL ? NULL : to + n;
+        at += n;
+        left -= n;
+    }
+    snapshot_hex(digits, XXH3_128bits_digest(l->state));
+    int len = snprintf(key, sizeof(key), SNAPSHOT_DATA_KEY "%s", t->name);
+    const char *sum = len < 0 || (size_t)len >= sizeof(key)
+                          ? NULL
+                          : safetensors_value(&l->parsed, key);
+    if (sum != NULL && strcmp(sum, digits) == 0)
+        return 0;
+    return ddp_err_set(err, DDP_E_CORRUPT, "tensor '%.80s' has %s checksum",
+                       t->name, sum == NULL ? "no" : "a wrong");
+}
+
+static int read_tensors(struct load *l, struct ddp_err *err)
+{
+    for (size_t i = 0; i < l->parsed.ntensors; i++) {
+        const struct safetensor *t = &l->parsed.tensors[i];
+        const struct ddp_tensor *to = find(l->wanted, t->name);
+        if (read_tensor(l, t, to == NULL ? NULL : to->data, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int read_meta(const struct load *l, struct ddp_err *err)
+{
+    for (size_t i = 0; i < l->wanted->nmeta; i++) {
+        struct ddp_kv *kv = &l->wanted->meta[i];
+        const char *value = safetensors_value(&l->parsed, kv->key);
+        size_t len = value == NULL ? 0 : strlen(value);
+        if (len >= sizeof(kv->value))
+            return ddp_err_set(err, DDP_E_CORRUPT,
+                               "the value of %.80s has %zu bytes", kv->key,
+                               len);
+        memcpy(kv->value, value == NULL ? "" : value, len + 1);
+    }
+    return 0;
+}
+
+/* A number of libddp's own; `missing` where it is not there. */
+static int read_number(const struct load *l,
+                       const char *key,
+                       int64_t missing,
+                       int64_t *value,
+                       struct ddp_err *err)
+{
+    struct ddp_kv kv = {.key = key};
+    const char *text = safetensors_value(&l->parsed, key);
+    *value = missing;
+    if (text == NULL)
+        return 0;
+    if (strlen(text) < sizeof(kv.value)) {
+        memcpy(kv.value, text, strlen(text) + 1);
+        if (ddp_kv_get_i64(&kv, value, NULL) == 0 && *value >= 0)
+            return 0;
+    }
+    return ddp_err_set(err, DDP_E_CORRUPT, "header: %s is no number", key);
+}
+
+static int
+read_fence(const struct load *l, struct snapshot_fence *f, struct ddp_err *err)
+{
+    const char *instance = safetensors_value(&l->parsed, "ddp.instance");
+    if (read_number(l, "ddp.round", -1, &f->round, err) != 0 ||
+        read_number(l, "ddp.step", -1, &f->step, err) != 0)
+        return -1;
+    if (instance == NULL || strlen(instance) != RNG_ID_LEN || f->round < 0)
+        return ddp_err_set(err, DDP_E_CORRUPT,
+                           "header: it does not say who wrote it");
+    memcpy(f->instance, instance, RNG_ID_LEN + 1);
+    return 0;
+}
+
+int snapshot_read(const struct snapshot_source *from,
+                  const struct snapshot_wanted *wanted,
+                  struct snapshot_fence *fence,
+                  struct ddp_err *err)
+{
+    struct load l = {.from = from, .wanted = wanted};
+    int rc = -1;
+    l.state = XXH3_createState();
+    l.scratch = malloc(SNAPSHOT_PIECE);
+    if (l.state == NULL || l.scratch == NULL)
+        (void)snapshot_no_memory(err);
+    else if (read_header(&l, err) == 0 && parse_header(&l, err) == 0 &&
+             check_wanted(&l, err) == 0 && read_tensors(&l, err) == 0 &&
+             read_meta(&l, err) == 0)
+        rc = read_fence(&l, fence, err);
+    safetensors_free(&l.parsed);
+    if (l.state != NULL)
+        (void)XXH3_freeState(l.state); /* cannot fail */
+    free(l.scratch);
+    free(l.header);
+    return rc;
+}
+
+/* -- one file -------------------------------------------------------------- */
+
+int snapshot_read_fd(
+    void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
+{
+    const int *fd = ctx;
+    while (len > 0) {
+        ssize_t n = pread(*fd, data, len, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return ddp_err_sys(err, DDP_E_IO, "cannot read");
+        if (n == 0)
+            return ddp_err_set(err, DDP_E_CORRUPT, "it ends too early");
+        data += n;
+        at += (uint64_t)n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+int snapshot_open(int dir,
+                  const char *name,
+                  struct stat *st,
+                  struct ddp_err *err)
+{
+    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return ddp_err_sys(err, errno == ENOENT ? DDP_E_NOINPUT : DDP_E_IO,
+                           "cannot open it");
+    if (fstat(fd, st) != 0)
+        (void)ddp_err_sys(err, DDP_E_IO, "cannot look at it");
+    else if (!S_ISREG(st->st_mode))
+        (void)ddp_err_set(err, DDP_E_CORRUPT, "it is no regular file");
+    else
+        return fd;
+    (void)close(fd); /* only looked at */
+    return -1;
+}
+
+static int load_file(int dir,
+                     const char *name,
+                     const struct snapshot_wanted *wanted,
+                     struct snapshot_fence *fence,
+                     struct stat *st,
+                     struct ddp_err *err)
+{
+    int fd = snapshot_open(dir, name, st, err);
+    if (fd < 0)
+        return -1;
+    struct snapshot_source from = {snapshot_read_fd, &fd,
+                                   (uint64_t)st->st_size};
+    int rc = snapshot_read(&from, wanted, fence, err);
+    (void)close(fd); /* only read */
+    return rc;
+}
+
+bool snapshot_is_whole(const struct ddp *d, int dir, const char *name)
+{
+    static const struct snapshot_wanted nothing;
+    struct snapshot_fence fence;
+    struct stat st;
+    if (fstatat(dir, name, &st, 0) == 0 && snapshot_is_remembered(d, &st))
+        return true;
+    return load_file(dir, name, &nothing, &fence, &st, NULL) == 0;
+}
+
+/* -- the newest whole one -------------------------------------------------- */
+
+static int load_one(struct ddp *d,
+                    const char *path,
+                    const struct snapshot_wanted *wanted,
+                    struct ddp_snapshot_info *info,
+                    struct ddp_err *err)
+{
+    struct snapshot_fence fence;
+    struct stat st;
+    if (load_file(AT_FDCWD, path, wanted, &fence, &st, err) != 0)
+        return ddp_err_wrap(err, "snapshot '%.200s'", path);
+    snapshot_remember(d, &st);
+    memcpy(info->instance, fence.instance, sizeof(info->instance));
+    info->round = fence.round;
+    info->foreign = strcmp(fence.instance, d->instance) != 0;
+    return 0;
+}
+
+/* Where `path` was refused, for the reason in `err`: the one before it. */
+static int load_prev(struct ddp *d,
+                     const char *path,
+                     const struct snapshot_wanted *wanted,
+                     struct ddp_snapshot_info *info,
+                     struct ddp_err *err)
+{
+    struct ddp_err second;
+    size_t len = strlen(path);
+    char *prev = malloc(len + sizeof(SNAPSHOT_PREV));
+    if (prev == NULL)
+        return -1;
+    memcpy(prev, path, len);
+    memcpy(prev + len, SNAPSHOT_PREV, sizeof(SNAPSHOT_PREV));
+    int rc = load_one(d, prev, wanted, info, &second);
+    free(prev);
+    if (rc == 0) {
+        info->from_prev = true;
+        memcpy(info->why, err->text, sizeof(info->why));
+    } else if (second.code == DDP_E_USAGE) {
+        *err = second; /* it is whole, and not what the program wants */
+    } else if (second.code != DDP_E_NOINPUT) {
+        struct ddp_err first = *err;
+        (void)ddp_err_set(err, /* cut if long */
+                          first.code, "%.240s; and %.240s", first.text,
+                          second.text);
+    }
+    return rc;
+}
+
+int ddp_snapshot_load(struct ddp *d,
+                      const char *path,
+                      const struct ddp_tensor *tensors,
+                      size_t ntensors,
+                      struct ddp_kv *meta,
+                      size_t nmeta,
+                      struct ddp_snapshot_info *info,
+                      struct ddp_error *err)
+{
+    struct ddp_err why;
+    struct ddp_snapshot_info unseen;
+    const struct snapshot_wanted wanted = {tensors, meta, ntensors, nmeta};
+    if (info == NULL)
+        info = &unseen;
+    memset(info, 0, sizeof(*info));
+    if (snapshot_check_tensors(tensors, ntensors, &why) != 0)
+        return rt_fail(err, &why);
+    if (load_one(d, path, &wanted, info, &why) == 0)
+        return 0;
+    if ((why.code == DDP_E_CORRUPT || why.code == DDP_E_IO) &&
+        load_prev(d, path, &wanted, info, &why) == 0)
+        return 0;
+    return rt_fail(err, &why);
+}

@@ -1,0 +1,181 @@
+#include "worker_rt/snapshot/mem_slots.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define PAGE  UINT64_C(4096) /* a label's room, before the image */
+#define MAGIC UINT64_C(0x646470736c6f7431)
+
+/* A label where it lies. */
+struct stamp {
+    uint64_t magic;
+    struct slot_label label;
+    uint64_t sum; /* over all before it */
+};
+_Static_assert(sizeof(struct stamp) <= PAGE, "it has room");
+
+static int map(struct slots *s, int fd, int count, struct ddp_err *err)
+{
+    size_t len = (size_t)count * (size_t)s->each;
+    void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED)
+        return ddp_err_sys(err, DDP_E_CONFIG,
+                           "memory for snapshots cannot be mapped");
+    s->map = p;
+    s->count = count;
+    return 0;
+}
+
+int slots_open(struct slots *s, int fd, struct ddp_err *err)
+{
+    struct stat st;
+    *s = (struct slots){.fd = -1};
+    s->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (s->fd < 0 || fstat(fd, &st) != 0) {
+        (void)ddp_err_sys(err, DDP_E_CONFIG, "no memory for snapshots");
+        slots_close(s);
+        return -1;
+    }
+    s->each = (uint64_t)st.st_size / SLOTS_SHARED / PAGE * PAGE;
+    if (s->each < 2 * PAGE)
+        (void)ddp_err_set(err, DDP_E_CONFIG,
+                          "%lld bytes are too few for snapshots",
+                          (long long)st.st_size);
+    else if (map(s, s->fd, SLOTS_SHARED, err) == 0)
+        return 0;
+    slots_close(s);
+    return -1;
+}
+
+int slots_make(struct slots *s, uint64_t len, struct ddp_err *err)
+{
+    *s = (struct slots){.fd = -1};
+    if (len > UINT64_MAX / 8)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a snapshot");
+    s->each = PAGE + (len + PAGE - 1) / PAGE * PAGE;
+    s->fd = memfd_create("ddp-snapshots", MFD_CLOEXEC);
+    if (s->fd < 0 || ftruncate(s->fd, (off_t)(s->each * SLOTS_OWN)) != 0)
+        (void)ddp_err_sys(err, DDP_E_NOMEM, "no memory for a snapshot");
+    else if (map(s, s->fd, SLOTS_OWN, err) == 0)
+        return 0;
+    slots_close(s);
+    return -1;
+}
+
+void slots_close(struct slots *s)
+{
+    if (s->map != NULL)
+        (void)munmap(s->map, (size_t)s->count * (size_t)s->each);
+    if (s->fd >= 0)
+        (void)close(s->fd); /* memory, nothing to lose */
+    *s = (struct slots){.fd = -1};
+}
+
+uint64_t slots_room(const struct slots *s)
+{
+    return s->count == 0 ? 0 : s->each - PAGE;
+}
+
+/* What the kernel would give before it has to take from others; 0 where it
+ * does not say. */
+static uint64_t available(void)
+{
+    char text[2048];
+    uint64_t kib = 0;
+    int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        (void)close(fd); /* only read */
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    const char *line = strstr(text, "MemAvailable:");
+    if (line == NULL || sscanf(line, "MemAvailable: %" SCNu64, &kib) != 1)
+        return 0;
+    return kib * 1024;
+}
+
+/* Pages are taken now, where it can be refused; a write to memory that cannot
+ * be had would kill us. */
+static int take(struct slots *s, int i, uint64_t need, struct ddp_err *err)
+{
+    uint64_t left = available();
+    if (left > 0 && need - s->held[i] > left / 2)
+        return ddp_err_set(err, DDP_E_NOMEM,
+                           "a snapshot needs %" PRIu64 " MB of memory, and "
+                           "this machine has %" PRIu64 " MB left",
+                           need >> 20, left >> 20);
+    int rc;
+    do
+        rc = fallocate(s->fd, 0, (off_t)((uint64_t)i * s->each), (off_t)need);
+    while (rc != 0 && errno == EINTR);
+    if (rc != 0)
+        return ddp_err_sys(err, DDP_E_NOMEM, "no %" PRIu64 " MB of memory",
+                           need >> 20);
+    s->held[i] = need;
+    return 0;
+}
+
+static struct stamp *stamp_of(const struct slots *s, int i)
+{
+    return (struct stamp *)(void *)(s->map + (uint64_t)i * s->each);
+}
+
+int slots_reserve(struct slots *s, int i, uint64_t len, struct ddp_err *err)
+{
+    uint64_t need = PAGE + len;
+    ddp_assert(i < s->count && len <= slots_room(s));
+    if (need > s->held[i] && take(s, i, need, err) != 0)
+        return -1;
+    stamp_of(s, i)->magic = 0;
+    atomic_thread_fence(memory_order_seq_cst); /* before the image changes */
+    return 0;
+}
+
+uint8_t *slots_image(const struct slots *s, int i)
+{
+    return s->map + (uint64_t)i * s->each + PAGE;
+}
+
+static uint64_t sum_of(const struct stamp *stamp)
+{
+    return XXH3_64bits(stamp, offsetof(struct stamp, sum));
+}
+
+void slots_label(struct slots *s, int i, const struct slot_label *label)
+{
+    struct stamp made;
+    memset(&made, 0, sizeof(made)); /* gaps are summed too */
+    made.label.len = label->len;
+    made.label.round = label->round;
+    made.label.step = label->step;
+    memcpy(made.label.instance, label->instance, sizeof(label->instance));
+    made.magic = MAGIC;
+    made.sum = sum_of(&made);
+    struct stamp *at = stamp_of(s, i);
+    atomic_thread_fence(memory_order_seq_cst); /* after the image */
+    memcpy(&at->label, &made.label, sizeof(made.label));
+    at->sum = made.sum;
+    atomic_thread_fence(memory_order_seq_cst);
+    at->magic = made.magic;
+}
+
+bool slots_read(const struct slots *s, int i, struct slot_label *label)
+{
+    struct stamp got;
+    memcpy(&got, stamp_of(s, i), sizeof(got));
+    if (got.magic != MAGIC || got.sum != sum_of(&got) ||
+        got.label.len > slots_room(s))
+        return false;
+    *label = got.label;
+    label->instance[sizeof(label->instance) - 1] = '\0';
+    return true;
+}

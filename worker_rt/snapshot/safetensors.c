@@ -1,0 +1,575 @@
+/*
+ * worker_rt/snapshot/safetensors: cJSON, kept on a short lead. It takes
+ * trailing garbage, keys that come twice, \u0000 in the middle of a string, and
+ * numbers with more digits than a double holds; and it spends some 64 bytes on
+ * each value of the text. So the text is looked at before it is parsed, and
+ * what comes out is looked at after.
+ */
+#include "worker_rt/snapshot/safetensors.h"
+
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define META      "__metadata__"
+#define EXACT_MAX 9007199254740992.0 /* 2^53: a double counts up to here */
+
+/* A header's values: at most so many for each tensor and each pair. */
+#define VALUES_MAX (SAFETENSORS_TENSORS_MAX * (DDP_DIMS_MAX + 8))
+
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[] = {
+    [DDP_F64] = {"F64", 8},   [DDP_F32] = {"F32", 4}, [DDP_F16] = {"F16", 2},
+    [DDP_BF16] = {"BF16", 2}, [DDP_I64] = {"I64", 8}, [DDP_I32] = {"I32", 4},
+    [DDP_I16] = {"I16", 2},   [DDP_I8] = {"I8", 1},   [DDP_U8] = {"U8", 1},
+    [DDP_BOOL] = {"BOOL", 1},
+};
+#define DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
+
+size_t ddp_dtype_size(enum ddp_dtype dtype)
+{
+    return (size_t)dtype < DTYPES ? dtypes[dtype].size : 0;
+}
+
+int safetensors_len(enum ddp_dtype dtype,
+                    int dims,
+                    const uint64_t *shape,
+                    uint64_t *len)
+{
+    uint64_t n = ddp_dtype_size(dtype);
+    bool empty = false;
+    if (n == 0 || dims < 0 || dims > DDP_DIMS_MAX)
+        return -1;
+    for (int i = 0; i < dims; i++) {
+        if (shape[i] == 0)
+            empty = true;
+        else if (n > (UINT64_MAX >> 2) / shape[i])
+            return -1;
+        else
+            n *= shape[i];
+    }
+    *len = empty ? 0 : n;
+    return 0;
+}
+
+uint64_t ddp_tensor_len(const struct ddp_tensor *t)
+{
+    uint64_t len;
+    return safetensors_len(t->dtype, t->dims, t->shape, &len) == 0 ? len : 0;
+}
+
+/* -- text ------------------------------------------------------------------ */
+
+/* Bytes of the UTF-8 character at `s`, 0 if it is none (RFC 3629). */
+static size_t utf8_char(const uint8_t *s, size_t left)
+{
+    static const struct {
+        uint8_t mask, lead, second_min, second_max;
+        size_t len;
+    } forms[] = {
+        {0x80, 0x00, 0, 0, 1},       {0xff, 0xe0, 0xa0, 0xbf, 3},
+        {0xff, 0xed, 0x80, 0x9f, 3}, {0xff, 0xf0, 0x90, 0xbf, 4},
+        {0xff, 0xf4, 0x80, 0x8f, 4}, {0xf0, 0xe0, 0x80, 0xbf, 3},
+        {0xe0, 0xc0, 0x80, 0xbf, 2}, {0xfc, 0xf0, 0x80, 0xbf, 4},
+    };
+    size_t i = 0, n = sizeof(forms) / sizeof(forms[0]);
+    while (i < n && (s[0] & forms[i].mask) != forms[i].lead)
+        i++;
+    if (i == n || forms[i].len > left || s[0] == 0xc0 || s[0] == 0xc1)
+        return 0;
+    if (forms[i].len > 1 &&
+        (s[1] < forms[i].second_min || s[1] > forms[i].second_max))
+        return 0;
+    for (size_t k = 2; k < forms[i].len; k++)
+        if ((s[k] & 0xc0) != 0x80)
+            return 0;
+    return forms[i].len;
+}
+
+static bool is_utf8(const uint8_t *s, size_t len)
+{
+    for (size_t at = 0, n; at < len; at += n) {
+        n = utf8_char(s + at, len - at);
+        if (n == 0)
+            return false;
+    }
+    return true;
+}
+
+/* -- reading --------------------------------------------------------------- */
+
+static int bad(struct ddp_err *err, const char *what, const char *name)
+{
+    return ddp_err_set(err, DDP_E_CORRUPT, "header: %s%s%.80s%s", what,
+                       name[0] == '\0' ? "" : " '", name,
+                       name[0] == '\0' ? "" : "'");
+}
+
+/* Before the parser: what it would mistake, or spend too much on. */
+static int look_over(const uint8_t *text, size_t len, struct ddp_err *err)
+{
+    size_t values = 0;
+    if (len == 0 || len > SAFETENSORS_HEADER_MAX)
+        return bad(err, "it is empty or longer than 100 MB", "");
+    if (text[0] != '{')
+        return bad(err, "it does not begin with '{'", "");
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == ',' || text[i] == '[' || text[i] == '{')
+            values++;
+        if (text[i] == '\0' || (text[i] == '\\' && len - i >= 6 &&
+                                memcmp(text + i, "\\u0000", 6) == 0))
+            return bad(err, "it has a NUL in it", "");
+    }
+    if (values > VALUES_MAX)
+        return bad(err, "it has too many values", "");
+    return is_utf8(text, len) ? 0 : bad(err, "it is not UTF-8", "");
+}
+
+static cJSON *parse_text(const uint8_t *text, size_t len, struct ddp_err *err)
+{
+    /* Behind the text cJSON wants a NUL, or it takes garbage there. */
+    char *copy = malloc(len + 1);
+    if (copy == NULL) {
+        (void)ddp_err_set(err, DDP_E_NOMEM, "no memory for a header");
+        return NULL;
+    }
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    cJSON *json = cJSON_ParseWithLengthOpts(copy, len + 1, NULL, 1);
+    free(copy);
+    if (json == NULL)
+        (void)bad(err, "it is not JSON", "");
+    return json;
+}
+
+static int exact(const cJSON *item, uint64_t *value)
+{
+    if (!cJSON_IsNumber(item))
+        return -1;
+    double n = item->valuedouble;
+    if (!(n >= 0 && n <= EXACT_MAX) || n != (double)(uint64_t)n)
+        return -1;
+    *value = (uint64_t)n;
+    return 0;
+}
+
+static int find_dtype(const char *name, enum ddp_dtype *dtype)
+{
+    for (size_t i = 1; i < DTYPES; i++)
+        if (strcmp(name, dtypes[i].name) == 0) {
+            *dtype = (enum ddp_dtype)i;
+            return 0;
+        }
+    return -1;
+}
+
+static int
+read_shape(const cJSON *list, struct safetensor *t, struct ddp_err *err)
+{
+    const cJSON *item;
+    if (!cJSON_IsArray(list))
+        return bad(err, "no shape in", t->name);
+    cJSON_ArrayForEach(item, list)
+    {
+        if (t->dims == DDP_DIMS_MAX)
+            return bad(err, "more dimensions than are known here in", t->name);
+        if (exact(item, &t->shape[t->dims++]) != 0)
+            return bad(err, "a bad shape in", t->name);
+    }
+    return 0;
+}
+
+static int
+read_offsets(const cJSON *list, struct safetensor *t, struct ddp_err *err)
+{
+    uint64_t len;
+    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != 2 ||
+        exact(list->child, &t->begin) != 0 ||
+        exact(list->child->next, &t->end) != 0 || t->begin > t->end)
+        return bad(err, "bad offsets in", t->name);
+    if (safetensors_len(t->dtype, t->dims, t->shape, &len) != 0 ||
+        len != t->end - t->begin)
+        return bad(err, "offsets that do not fit dtype and shape in", t->name);
+    return 0;
+}
+
+/* Exactly the three fields; a fourth, or one twice, is refused. */
+static int
+read_tensor(const cJSON *item, struct safetensor *t, struct ddp_err *err)
+{
+    const cJSON *dtype = NULL, *shape = NULL, *offsets = NULL, *field;
+    int fields = 0;
+    t->name = item->string;
+    if (!cJSON_IsObject(item))
+        return bad(err, "no description of", t->name);
+    cJSON_ArrayForEach(field, item)
+    {
+        fields++;
+        if (strcmp(field->string, "dtype") == 0)
+            dtype = field;
+        else if (strcmp(field->string, "shape") == 0)
+            shape = field;
+        else if (strcmp(field->string, "data_offsets") == 0)
+            offsets = field;
+    }
+    if (fields != 3 || dtype == NULL || shape == NULL || offsets == NULL)
+        return bad(err, "other fields than dtype, shape, offsets in", t->name);
+    if (!cJSON_IsString(dtype) ||
+        find_dtype(dtype->valuestring, &t->dtype) != 0)
+        return bad(err, "an unknown dtype in", t->name);
+    if (read_shape(shape, t, err) != 0)
+        return -1;
+    return read_offsets(offsets, t, err);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct safetensors_pair *x = a, *y = b;
+    return strcmp(x->key, y->key);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct safetensor *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+/* Empty tensors may share an offset with another's begin: they come first. */
+static int by_place(const void *a, const void *b)
+{
+    const struct safetensor *x = a, *y = b;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    if (x->end != y->end)
+        return x->end < y->end ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+/* The tensors sorted by name, in memory of the caller's to free; -1 with `code`
+ * where a name comes twice. */
+static int index_names(const struct safetensor *tensors,
+                       size_t n,
+                       const struct safetensor ***index,
+                       enum ddp_code code,
+                       struct ddp_err *err)
+{
+    const struct safetensor **sorted = calloc(n + 1, sizeof(*sorted));
+    *index = sorted;
+    if (sorted == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a header");
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = &tensors[i];
+    qsort(sorted, n, sizeof(*sorted), by_name);
+    for (size_t i = 1; i < n; i++)
+        if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
+            return ddp_err_set(err, code, "tensor '%.80s' comes twice",
+                               sorted[i]->name);
+    return 0;
+}
+
+/* Sorts them, too. */
+static int check_keys(struct safetensors_pair *pairs,
+                      size_t n,
+                      enum ddp_code code,
+                      struct ddp_err *err)
+{
+    qsort(pairs, n, sizeof(*pairs), by_key);
+    for (size_t i = 1; i < n; i++)
+        if (strcmp(pairs[i - 1].key, pairs[i].key) == 0)
+            return ddp_err_set(err, code, "key '%.80s' comes twice",
+                               pairs[i].key);
+    return 0;
+}
+
+static int
+read_pairs(const cJSON *map, struct safetensors *st, struct ddp_err *err)
+{
+    const cJSON *item;
+    if (!cJSON_IsObject(map))
+        return bad(err, "no map of strings in", META);
+    size_t n = (size_t)cJSON_GetArraySize(map);
+    st->pairs = calloc(n + 1, sizeof(*st->pairs));
+    if (st->pairs == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a header");
+    cJSON_ArrayForEach(item, map)
+    {
+        if (!cJSON_IsString(item))
+            return bad(err, "no string in " META, item->string);
+        st->pairs[st->npairs++] =
+            (struct safetensors_pair){item->string, item->valuestring};
+    }
+    return check_keys(st->pairs, n, DDP_E_CORRUPT, err);
+}
+
+/* From 0 to the data's end without a hole. */
+static int
+check_places(struct safetensors *st, uint64_t data_len, struct ddp_err *err)
+{
+    uint64_t at = 0;
+    qsort(st->tensors, st->ntensors, sizeof(*st->tensors), by_place);
+    for (size_t i = 0; i < st->ntensors; i++) {
+        if (st->tensors[i].begin != at)
+            return bad(err, "a hole or an overlap in the data before",
+                       st->tensors[i].name);
+        at = st->tensors[i].end;
+    }
+    if (at != data_len)
+        return ddp_err_set(err, DDP_E_CORRUPT,
+                           "the file has %" PRIu64 " bytes of data and its "
+                           "header says %" PRIu64,
+                           data_len, at);
+    return 0;
+}
+
+static int read_all(struct safetensors *st, struct ddp_err *err)
+{
+    const cJSON *json = st->json, *item;
+    size_t n = (size_t)cJSON_GetArraySize(json);
+    if (!cJSON_IsObject(json) || n > SAFETENSORS_TENSORS_MAX)
+        return bad(err, "it is no object, or has too many tensors", "");
+    st->tensors = calloc(n + 1, sizeof(*st->tensors));
+    if (st->tensors == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a header");
+    cJSON_ArrayForEach(item, json)
+    {
+        if (strcmp(item->string, META) != 0) {
+            if (read_tensor(item, &st->tensors[st->ntensors], err) != 0)
+                return -1;
+            st->ntensors++;
+        } else if (st->pairs != NULL) {
+            return bad(err, "a key twice,", META);
+        } else if (read_pairs(item, st, err) != 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int safetensors_parse(const uint8_t *json,
+                      size_t len,
+                      uint64_t data_len,
+                      struct safetensors *out,
+                      struct ddp_err *err)
+{
+    *out = (struct safetensors){0};
+    if (look_over(json, len, err) != 0)
+        return -1;
+    out->json = parse_text(json, len, err);
+    if (out->json == NULL)
+        return -1;
+    if (read_all(out, err) == 0 && check_places(out, data_len, err) == 0 &&
+        index_names(out->tensors, out->ntensors, &out->by_name, DDP_E_CORRUPT,
+                    err) == 0)
+        return 0;
+    safetensors_free(out);
+    return -1;
+}
+
+void safetensors_free(struct safetensors *st)
+{
+    cJSON_Delete(st->json);
+    free(st->tensors);
+    free(st->pairs);
+    free(st->by_name);
+    *st = (struct safetensors){0};
+}
+
+const struct safetensor *safetensors_find(const struct safetensors *st,
+                                          const char *name)
+{
+    struct safetensor wanted = {.name = name};
+    const struct safetensor *key = &wanted;
+    const struct safetensor **found =
+        bsearch(&key, st->by_name, st->ntensors, sizeof(*st->by_name), by_name);
+    return found == NULL ? NULL : *found;
+}
+
+const char *safetensors_value(const struct safetensors *st, const char *key)
+{
+    struct safetensors_pair wanted = {.key = key};
+    const struct safetensors_pair *found =
+        st->npairs == 0 ? NULL
+                        : bsearch(&wanted, st->pairs, st->npairs,
+                                  sizeof(*st->pairs), by_key);
+    return found == NULL ? NULL : found->value;
+}
+
+/* -- writing --------------------------------------------------------------- */
+
+/* A string of JSON. Every failure to write is one: the buffer is full. */
+static int put_string(struct buf *out, const char *s)
+{
+    int rc = buf_put(out, "\"", 1);
+    for (; *s != '\0' && rc == 0; s++) {
+        char escaped[8];
+        int len = 1;
+        escaped[0] = *s;
+        if (*s == '"' || *s == '\\')
+            len = snprintf(escaped, sizeof(escaped), "\\%c", *s);
+        else if ((unsigned char)*s < 0x20)
+            len = snprintf(escaped, sizeof(escaped), "\\u%04x", (unsigned)*s);
+        rc = buf_put(out, escaped, (size_t)len);
+    }
+    return rc != 0 ? -1 : buf_put(out, "\"", 1);
+}
+
+__attribute__((format(printf, 2, 3))) static int
+put_text(struct buf *out, const char *fmt, ...)
+{
+    char text[128];
+    va_list ap;
+    va_start(ap, fmt);
+    int len = vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    ddp_assert(len >= 0 && (size_t)len < sizeof(text));
+    return buf_put(out, text, (size_t)len);
+}
+
+static int put_tensor(struct buf *out, const struct safetensor *t)
+{
+    if (put_string(out, t->name) != 0 ||
+        put_text(out, ":{\"dtype\":\"%s\",\"shape\":[",
+                 dtypes[t->dtype].name) != 0)
+        return -1;
+    for (int i = 0; i < t->dims; i++)
+        if (put_text(out, "%s%" PRIu64, i == 0 ? "" : ",", t->shape[i]) != 0)
+            return -1;
+    return put_text(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
+                    t->begin, t->end);
+}
+
+static int put_all(struct buf *out,
+                   const struct safetensor *tensors,
+                   size_t ntensors,
+                   const struct safetensors_pair *pairs,
+                   size_t npairs)
+{
+    int rc = put_text(out, "{\"%s\":{", META);
+    for (size_t i = 0; i < npairs && rc == 0; i++)
+        if (put_text(out, "%s", i == 0 ? "" : ",") != 0 ||
+            put_string(out, pairs[i].key) != 0 || put_text(out, ":") != 0 ||
+            put_string(out, pairs[i].value) != 0)
+            rc = -1;
+    if (rc == 0)
+        rc = put_text(out, "}");
+    for (size_t i = 0; i < ntensors && rc == 0; i++)
+        if (put_text(out, ",") != 0 || put_tensor(out, &tensors[i]) != 0)
+            rc = -1;
+    return rc != 0 ? -1 : put_text(out, "}");
+}
+
+static int check_text(const char *what, const char *s, struct ddp_err *err)
+{
+    if (s != NULL && is_utf8((const uint8_t *)s, strlen(s)))
+        return 0;
+    return ddp_err_set(err, DDP_E_USAGE, "%s is not UTF-8", what);
+}
+
+static int check_what(const struct safetensor *tensors,
+                      size_t ntensors,
+                      const struct safetensors_pair *pairs,
+                      size_t npairs,
+                      struct ddp_err *err)
+{
+    if (ntensors >= SAFETENSORS_TENSORS_MAX)
+        return ddp_err_set(err, DDP_E_USAGE, "too many tensors");
+    for (size_t i = 0; i < npairs; i++)
+        if (check_text("a key", pairs[i].key, err) != 0 ||
+            check_text("a value", pairs[i].value, err) != 0)
+            return -1;
+    for (size_t i = 0; i < ntensors; i++) {
+        if (check_text("a tensor's name", tensors[i].name, err) != 0)
+            return -1;
+        if (strcmp(tensors[i].name, META) == 0)
+            return ddp_err_set(err, DDP_E_USAGE, "no tensor is named " META);
+    }
+    const struct safetensor **index;
+    int rc = index_names(tensors, ntensors, &index, DDP_E_USAGE, err);
+    free(index);
+    struct safetensors_pair *keys = calloc(npairs + 1, sizeof(*keys));
+    if (rc == 0 && keys == NULL)
+        rc = ddp_err_set(err, DDP_E_NOMEM, "no memory for a header");
+    for (size_t i = 0; i < npairs && rc == 0; i++)
+        keys[i] = pairs[i];
+    if (rc == 0)
+        rc = check_keys(keys, npairs, DDP_E_USAGE, err);
+    free(keys);
+    return rc;
+}
+
+int safetensors_write(struct buf *out,
+                      const struct safetensor *tensors,
+                      size_t ntensors,
+                      const struct safetensors_pair *pairs,
+                      size_t npairs,
+                      struct ddp_err *err)
+{
+    static const char spaces[] = "                                "
+                                 "                                ";
+    uint8_t size[8] = {0};
+    size_t before = buf_len(out);
+    if (check_what(tensors, ntensors, pairs, npairs, err) != 0)
+        return -1;
+    if (buf_put(out, size, sizeof(size)) != 0 ||
+        put_all(out, tensors, ntensors, pairs, npairs) != 0)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a header");
+    size_t over = (buf_len(out) - before) % SAFETENSORS_ALIGN;
+    if (over > 0 && buf_put(out, spaces, SAFETENSORS_ALIGN - over) != 0)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a header");
+    uint64_t len = buf_len(out) - before - sizeof(size);
+    for (size_t i = 0; i < sizeof(size); i++)
+        out->data[out->start + before + i] = (uint8_t)(len >> (8 * i));
+    return 0;
+}
+
+struct placed {
+    struct safetensor tensor;
+    size_t index;
+};
+
+static int by_size(const void *a, const void *b)
+{
+    const struct placed *x = a, *y = b;
+    size_t xs = ddp_dtype_size(x->tensor.dtype);
+    size_t ys = ddp_dtype_size(y->tensor.dtype);
+    if (xs != ys)
+        return xs > ys ? -1 : 1;
+    return x->index < y->index ? -1 : 1;
+}
+
+int safetensors_place(struct safetensor *tensors,
+                      size_t *order,
+                      size_t n,
+                      struct ddp_err *err)
+{
+    uint64_t at = 0;
+    struct placed *list = calloc(n + 1, sizeof(*list));
+    if (list == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a header");
+    for (size_t i = 0; i < n; i++)
+        list[i] = (struct placed){tensors[i], i};
+    qsort(list, n, sizeof(*list), by_size);
+    for (size_t i = 0; i < n; i++) {
+        struct safetensor *t = &list[i].tensor;
+        uint64_t len;
+        if (safetensors_len(t->dtype, t->dims, t->shape, &len) != 0 ||
+            len > (UINT64_MAX >> 2) - at) {
+            (void)ddp_err_set(err, DDP_E_USAGE,
+                              "tensor '%.80s' has a bad dtype or shape",
+                              t->name);
+            free(list);
+            return -1;
+        }
+        t->begin = at;
+        t->end = at += len;
+        tensors[i] = *t;
+        order[i] = list[i].index;
+    }
+    free(list);
+    return 0;
+}

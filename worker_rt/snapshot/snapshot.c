@@ -1,0 +1,108 @@
+/*
+ * worker_rt/snapshot/snapshot: what loading and saving share, and numbers as
+ * text.
+ */
+#include "worker_rt/snapshot/snapshot.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker_rt/rt.h"
+
+_Static_assert(sizeof(SNAPSHOT_NO_DIGITS) == SNAPSHOT_DIGITS + 1,
+               "as many digits");
+
+void snapshot_hex(char out[SNAPSHOT_DIGITS + 1], XXH128_hash_t hash)
+{
+    XXH128_canonical_t c;
+    XXH128_canonicalFromHash(&c, hash);
+    for (size_t i = 0; i < sizeof(c.digest); i++)
+        (void)snprintf(out + 2 * i, 3, "%02x", c.digest[i]); /* two digits */
+}
+
+void snapshot_header_hex(char out[SNAPSHOT_DIGITS + 1],
+                         XXH3_state_t *state,
+                         const uint8_t *data,
+                         size_t len)
+{
+    size_t behind = SNAPSHOT_DIGITS_AT + SNAPSHOT_DIGITS;
+    (void)XXH3_128bits_reset(state); /* these cannot fail on valid memory */
+    (void)XXH3_128bits_update(state, data, SNAPSHOT_DIGITS_AT);
+    (void)XXH3_128bits_update(state, SNAPSHOT_NO_DIGITS, SNAPSHOT_DIGITS);
+    (void)XXH3_128bits_update(state, data + behind, len - behind);
+    snapshot_hex(out, XXH3_128bits_digest(state));
+}
+
+int snapshot_no_memory(struct ddp_err *err)
+{
+    return ddp_err_set(err, DDP_E_NOMEM, "no memory for a snapshot");
+}
+
+int snapshot_check_tensors(const struct ddp_tensor *t,
+                           size_t n,
+                           struct ddp_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (t[i].name == NULL || strlen(t[i].name) >= DDP_NAME_MAX)
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "tensor %zu has no name or too long a one", i);
+        if (t[i].data == NULL && ddp_tensor_len(&t[i]) > 0)
+            return ddp_err_set(err, DDP_E_USAGE, "tensor '%.80s' has no data",
+                               t[i].name);
+    }
+    return 0;
+}
+
+/* Its marks; the time of its inode's change would not do: a rename or a link
+ * moves that on. */
+static struct rt_file marks(const struct stat *st)
+{
+    return (struct rt_file){.dev = st->st_dev,
+                            .ino = st->st_ino,
+                            .size = st->st_size,
+                            .mtime = st->st_mtim};
+}
+
+void snapshot_remember(struct ddp *d, const struct stat *st)
+{
+    d->whole = marks(st);
+}
+
+bool snapshot_is_remembered(const struct ddp *d, const struct stat *st)
+{
+    struct rt_file now = marks(st);
+    return now.dev == d->whole.dev && now.ino == d->whole.ino &&
+           now.size == d->whole.size &&
+           now.mtime.tv_sec == d->whole.mtime.tv_sec &&
+           now.mtime.tv_nsec == d->whole.mtime.tv_nsec;
+}
+
+/* -- pairs ----------------------------------------------------------------- */
+
+void ddp_kv_set_i64(struct ddp_kv *kv, const char *key, int64_t value)
+{
+    kv->key = key;
+    (void)snprintf(kv->value, /* 20 digits */
+                   sizeof(kv->value), "%lld", (long long)value);
+}
+
+int ddp_kv_get_i64(const struct ddp_kv *kv,
+                   int64_t *value,
+                   struct ddp_error *err)
+{
+    char *end;
+    errno = 0;
+    const char *text = kv->value;
+    bool begins = *text == '-' || (*text >= '0' && *text <= '9');
+    long long n = strtoll(text, &end, 10);
+    if (begins && errno == 0 && *end == '\0' && end != text) {
+        *value = n;
+        return 0;
+    }
+    struct ddp_err why;
+    (void)ddp_err_set(&why, DDP_E_USAGE, "%s is '%.64s', which is no number",
+                      kv->key, text);
+    return rt_fail(err, &why);
+}

@@ -1,0 +1,106 @@
+/*
+ * worker_rt/snapshot/snapshot: what a snapshot file is beyond safetensors, for
+ * the two files that load and save it. The public calls are in ddp.h.
+ *
+ * Its __metadata__ begins with the pair "ddp.header", whose value is the
+ * xxh3_128 (32 hexadecimal digits) of the file up to the data, with zeros in
+ * the place of these digits. "ddp.data.<tensor>" is that of a tensor's data,
+ * "ddp.instance" and "ddp.round" are the fence, and "ddp.step" is what the
+ * keeper took it for. So every byte of the file stands under a checksum.
+ */
+#ifndef WORKER_RT_SNAPSHOT_SNAPSHOT_H
+#define WORKER_RT_SNAPSHOT_SNAPSHOT_H
+
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include "rendezvous/base/err.h"
+#include "worker_rt/ddp.h"
+
+#define SNAPSHOT_HEADER_KEY "ddp.header"
+#define SNAPSHOT_DATA_KEY   "ddp.data."
+#define SNAPSHOT_KEY_MAX    (sizeof(SNAPSHOT_DATA_KEY) + DDP_NAME_MAX)
+
+/* What a header begins with, before the checksum's digits; 8 bytes of length
+ * stand before it. */
+#define SNAPSHOT_BEGIN     "{\"__metadata__\":{\"" SNAPSHOT_HEADER_KEY "\":\""
+#define SNAPSHOT_BEGIN_LEN (sizeof(SNAPSHOT_BEGIN) - 1)
+#define SNAPSHOT_DIGITS    32
+#define SNAPSHOT_DIGITS_AT (8 + SNAPSHOT_BEGIN_LEN)
+#define SNAPSHOT_NO_DIGITS "00000000000000000000000000000000"
+
+#define SNAPSHOT_PREV ".prev" /* behind the path */
+
+/* Data is hashed in pieces of this size, while they are in the cache. */
+#define SNAPSHOT_PIECE ((size_t)1 << 20)
+
+/* A checksum as text. */
+void snapshot_hex(char out[SNAPSHOT_DIGITS + 1], XXH128_hash_t hash);
+
+/* A header's checksum, see above. `data` begins with the 8 bytes of length and
+ * has more than SNAPSHOT_DIGITS_AT + SNAPSHOT_DIGITS. */
+void snapshot_header_hex(char out[SNAPSHOT_DIGITS + 1],
+                         XXH3_state_t *state,
+                         const uint8_t *data,
+                         size_t len);
+
+/* Names that can be used and data where there must be some: USAGE. */
+int snapshot_check_tensors(const struct ddp_tensor *tensors,
+                           size_t n,
+                           struct ddp_err *err);
+
+int snapshot_no_memory(struct ddp_err *err);
+
+/* Where an image is read from: `len` bytes at `at`, all of them or an error.
+ * The order of the reads depends on the image alone. */
+struct snapshot_source {
+    int (*read)(
+        void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err);
+    void *ctx;
+    uint64_t size;
+};
+
+/* What the caller wants of it: all zero to look only whether it is whole. */
+struct snapshot_wanted {
+    const struct ddp_tensor *tensors;
+    struct ddp_kv *meta;
+    size_t ntensors;
+    size_t nmeta;
+};
+
+/* Who wrote it. */
+struct snapshot_fence {
+    char instance[33];
+    int64_t round;
+    int64_t step; /* -1: it does not say */
+};
+
+/* Every byte once, into the caller's buffers where it is wanted, its checksums
+ * compared. CORRUPT, USAGE (not what is wanted), NOMEM, what `read` says. */
+int snapshot_read(const struct snapshot_source *from,
+                  const struct snapshot_wanted *wanted,
+                  struct snapshot_fence *fence,
+                  struct ddp_err *err);
+
+/* A source's `read`; `ctx` is an int, the descriptor. CORRUPT: it ends. */
+int snapshot_read_fd(
+    void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err);
+
+/* A regular file, for reading; -1: NOINPUT, IO, CORRUPT. */
+int snapshot_open(int dir,
+                  const char *name,
+                  struct stat *st,
+                  struct ddp_err *err);
+
+/*
+ * Whether the file `name` in the folder `dir` is a whole snapshot: reads all of
+ * it, but where it is, by its marks, the one that `d` has saved or loaded last.
+ * False also where it cannot be read.
+ */
+bool snapshot_is_whole(const struct ddp *d, int dir, const char *name);
+
+/* Remembers that the file that `st` is of is a whole snapshot. */
+void snapshot_remember(struct ddp *d, const struct stat *st);
+bool snapshot_is_remembered(const struct ddp *d, const struct stat *st);
+
+#endif

@@ -1,0 +1,429 @@
+#include "worker_rt/snapshot/snapshot_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "worker_rt/snapshot/atomic_file.h"
+
+#define OWNER     "owner"
+#define MARK      "mark"
+#define FILES_MAX ((size_t)65536) /* of a folder; more is no folder of ours */
+#define STEP_MAX  INT64_C(999999999999999999)
+
+/* -- names ----------------------------------------------------------------- */
+
+static void
+name_of(char name[SHELF_NAME_MAX], int64_t step, int64_t round, const char *who)
+{
+    (void)snprintf(name, SHELF_NAME_MAX, /* 19 digits each: it fits */
+                   "step-%012lld.r%lld.%.8s.safetensors", (long long)step,
+                   (long long)round, who);
+}
+
+void shelf_name(const struct shelf *s, int64_t step, char name[SHELF_NAME_MAX])
+{
+    name_of(name, step, s->round, s->instance);
+}
+
+/* Only what name_of would have made. */
+static bool read_name(const char *name, struct shelf_file *f)
+{
+    long long step, round;
+    char again[SHELF_NAME_MAX];
+    if (sscanf(name, "step-%18lld.r%18lld.%8[0-9a-f]", &step, &round, f->who) !=
+            3 ||
+        step < 0 || round < 0)
+        return false;
+    name_of(again, step, round, f->who);
+    if (strcmp(again, name) != 0)
+        return false;
+    memcpy(f->name, again, sizeof(again));
+    f->step = step;
+    f->round = round;
+    return true;
+}
+
+static bool is_none(const char *instance)
+{
+    return strspn(instance, "0") >= SHELF_WHO;
+}
+
+int shelf_newer(const char *instance,
+                int64_t a_round,
+                int64_t a_step,
+                int64_t b_round,
+                int64_t b_step)
+{
+    int by_round = (b_round > a_round) - (b_round < a_round);
+    int by_step = (b_step > a_step) - (b_step < a_step);
+    if (is_none(instance))
+        return by_step != 0 ? by_step : by_round;
+    return by_round != 0 ? by_round : by_step;
+}
+
+/* -- the owner ------------------------------------------------------------- */
+
+/* As the file says: it is read for each use, since others write it. */
+struct owners {
+    char ids[SHELF_OWNERS][RNG_ID_LEN + 1];
+    int n;
+};
+
+/* What is no list of instances is no owner. */
+static void parse_owners(struct owners *o, const char *text)
+{
+    while (o->n < SHELF_OWNERS) {
+        size_t len = strspn(text, "0123456789abcdef");
+        if (len != RNG_ID_LEN || text[len] != '\n')
+            return;
+        memcpy(o->ids[o->n], text, RNG_ID_LEN);
+        o->ids[o->n++][RNG_ID_LEN] = '\0';
+        text += len + 1;
+    }
+}
+
+/* None: nobody owns it yet. */
+static int
+read_owners(const struct shelf *s, struct owners *o, struct ddp_err *err)
+{
+    char text[SHELF_OWNERS * (RNG_ID_LEN + 1) + 1];
+    int fd = openat(s->dir, OWNER, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    o->n = 0;
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+    int rc =
+        n < 0 ? ddp_err_sys(err, DDP_E_IO, "cannot read its file '" OWNER "'")
+              : 0;
+    if (fd >= 0)
+        (void)close(fd); /* only read */
+    if (rc == 0) {
+        text[n] = '\0';
+        parse_owners(o, text);
+    }
+    return rc;
+}
+
+static int find_owner(const struct owners *o, const char *who)
+{
+    for (int i = 0; i < o->n; i++)
+        if (strncmp(o->ids[i], who, SHELF_WHO) == 0)
+            return i;
+    return SHELF_OWNERS;
+}
+
+/* -- open ------------------------------------------------------------------ */
+
+int shelf_open(struct shelf *s,
+               const char *path,
+               const char *instance,
+               int64_t round,
+               struct ddp_err *err)
+{
+    *s = (struct shelf){.dir = -1, .path = path, .round = round};
+    memcpy(s->instance, instance, sizeof(s->instance));
+    struct stat st;
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        return ddp_err_sys(err, DDP_E_IO, "cannot make the folder '%.200s'",
+                           path);
+    if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
+        return ddp_err_set(err, DDP_E_CONFLICT,
+                           "'%.200s' is a file, and snapshots are kept in a "
+                           "folder: move it away or name another folder",
+                           path);
+    s->dir = folder_open(path, err);
+    if (s->dir < 0)
+        return -1;
+    if (faccessat(s->dir, ".", W_OK | X_OK, 0) != 0) {
+        (void)ddp_err_sys(err, DDP_E_IO,
+                          "cannot write snapshots to the folder '%.200s'",
+                          path);
+        shelf_close(s);
+        return -1;
+    }
+    folder_sweep(s->dir, NULL);
+    return 0;
+}
+
+void shelf_close(struct shelf *s)
+{
+    if (s->dir >= 0)
+        (void)close(s->dir); /* nothing was written through it */
+    s->dir = -1;
+}
+
+/* -- list ------------------------------------------------------------------ */
+
+/* qsort has no room for the shelf. */
+struct entry {
+    struct shelf_file file;
+    int class;        /* 0: ours */
+    const char *rule; /* an instance, for shelf_newer */
+};
+
+static int by_worth(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    if (x->class != y->class)
+        return x->class < y->class ? -1 : 1;
+    return shelf_newer(x->rule, x->file.round, x->file.step, y->file.round,
+                       y->file.step);
+}
+
+static void
+classify(const struct shelf *s, const struct owners *o, struct entry *e)
+{
+    static const char strangers[] = "00000000"; /* by step */
+    struct shelf_file *f = &e->file;
+    f->owner = find_owner(o, f->who);
+    bool mine = strncmp(f->who, s->instance, SHELF_WHO) == 0;
+    e->class = mine ? 0 : 1 + f->owner;
+    e->rule = f->owner == SHELF_OWNERS && !mine ? strangers
+              : is_none(f->who)                 ? strangers
+                                                : "1";
+}
+
+/* A list that breaks off is none: what it lacks may be the newest. The next
+ * entry, NULL at the end, or where `rc` says so. */
+static const struct dirent *next_entry(DIR *list, int *rc, struct ddp_err *err)
+{
+    errno = 0;
+    const struct dirent *e = readdir(list);
+    if (e == NULL && errno != 0)
+        *rc = ddp_err_sys(err, DDP_E_IO, "cannot list its snapshots");
+    return e;
+}
+
+/* For one more. */
+static int
+make_room(struct entry **entries, size_t n, size_t *cap, struct ddp_err *err)
+{
+    if (n < *cap)
+        return 0;
+    if (n == FILES_MAX)
+        return ddp_err_set(err, DDP_E_IO,
+                           "there are more than %zu snapshots in it: remove "
+                           "what is old",
+                           FILES_MAX);
+    *cap = *cap == 0 ? 16 : 2 * *cap; /* FILES_MAX is a power of 2 too */
+    struct entry *more = realloc(*entries, *cap * sizeof(*more));
+    if (more == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a list");
+    *entries = more;
+    return 0;
+}
+
+static int read_folder(const struct shelf *s,
+                       const struct owners *o,
+                       struct entry **entries,
+                       size_t *n,
+                       struct ddp_err *err)
+{
+    size_t cap = 0;
+    int fd = openat(s->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    if (list == NULL) {
+        (void)ddp_err_sys(err, DDP_E_IO, "cannot list its snapshots");
+        if (fd >= 0)
+            (void)close(fd);
+        return -1;
+    }
+    int rc = 0;
+    const struct dirent *e;
+    struct shelf_file file;
+    while (rc == 0 && (e = next_entry(list, &rc, err)) != NULL) {
+        if (!read_name(e->d_name, &file))
+            continue;
+        rc = make_room(entries, *n, &cap, err);
+        if (rc == 0) {
+            (*entries)[*n].file = file;
+            classify(s, o, &(*entries)[(*n)++]);
+        }
+    }
+    (void)closedir(list);
+    return rc;
+}
+
+/* And who the owners are by whom it is sorted. */
+static int list_files(const struct shelf *s,
+                      struct owners *o,
+                      struct shelf_file **files,
+                      size_t *n,
+                      struct ddp_err *err)
+{
+    struct entry *entries = NULL;
+    *files = NULL;
+    *n = 0;
+    int rc = read_owners(s, o, err);
+    if (rc == 0)
+        rc = read_folder(s, o, &entries, n, err);
+    if (rc == 0 && *n > 0) {
+        qsort(entries, *n, sizeof(*entries), by_worth);
+        *files = calloc(*n, sizeof(**files));
+        if (*files == NULL)
+            rc = ddp_err_set(err, DDP_E_NOMEM, "no memory for a list");
+    }
+    for (size_t i = 0; rc == 0 && i < *n; i++)
+        (*files)[i] = entries[i].file;
+    free(entries);
+    return rc;
+}
+
+int shelf_list(const struct shelf *s,
+               struct shelf_file **files,
+               size_t *n,
+               struct ddp_err *err)
+{
+    struct owners o;
+    return list_files(s, &o, files, n, err);
+}
+
+int shelf_own(const struct shelf *s, struct ddp_err *err)
+{
+    struct owners o;
+    struct shelf_file *files;
+    size_t n;
+    char text[SHELF_OWNERS * (RNG_ID_LEN + 1) + 1];
+    if (list_files(s, &o, &files, &n, err) != 0)
+        return -1;
+    int len = snprintf(text, sizeof(text), "%s\n", s->instance);
+    bool mine = o.n > 0 && strcmp(o.ids[0], s->instance) == 0;
+    /* Those before us as long as they have files. */
+    for (int i = 0, kept = 1; i < o.n && kept < SHELF_OWNERS; i++) {
+        size_t k = 0;
+        while (k < n && files[k].owner != i)
+            k++;
+        if (k == n || strcmp(o.ids[i], s->instance) == 0)
+            continue;
+        len +=
+            snprintf(text + len, sizeof(text) - (size_t)len, "%s\n", o.ids[i]);
+        kept++;
+    }
+    free(files);
+    if (mine)
+        return 0;
+    if (folder_put(s->dir, OWNER, (const uint8_t *)text, (size_t)len, NULL,
+                   err) != 0)
+        return ddp_err_wrap(err, "cannot take the folder over");
+    return 0;
+}
+
+/* -- put ------------------------------------------------------------------- */
+
+/*
+ * Best effort: what is too many costs space, nothing else. Files of strangers
+ * are not ours to remove. What passes for newer than what has just been written
+ * was refused at the start or bears a false name: it takes nobody's place, and
+ * goes when its turn comes.
+ */
+static void prune(const struct shelf *s, const char *written, int keep)
+{
+    struct shelf_file *files;
+    size_t n, i = 0;
+    if (shelf_list(s, &files, &n, NULL) != 0)
+        return;
+    while (i < n && strcmp(files[i].name, written) != 0)
+        i++;
+    for (int seen = 0; i < n; i++)
+        if (files[i].owner < SHELF_OWNERS && ++seen > keep)
+            (void)unlinkat(s->dir, files[i].name, 0);
+    free(files);
+}
+
+static bool is_gone(const struct shelf *s)
+{
+    struct stat st;
+    return fstat(s->dir, &st) == 0 ? st.st_nlink == 0 : errno == ESTALE;
+}
+
+/* Somebody made room. The descriptor stays the same number: others may be
+ * listing. */
+static int make_again(const struct shelf *s, struct ddp_err *err)
+{
+    struct shelf again;
+    int rc = shelf_open(&again, s->path, s->instance, s->round, err);
+    if (rc == 0 && dup3(again.dir, s->dir, O_CLOEXEC) < 0)
+        rc = ddp_err_sys(err, DDP_E_IO, "cannot open it");
+    shelf_close(&again);
+    return rc == 0 ? 0
+                   : ddp_err_wrap(
+                         err, "the folder was removed while this run wrote");
+}
+
+/* Whether we are still the owner: others may have taken the folder over. Where
+ * it was removed, or emptied, it is made again and taken. */
+static int check_owner(const struct shelf *s, struct ddp_err *err)
+{
+    struct owners o;
+    if (is_gone(s) && make_again(s, err) != 0)
+        return -1;
+    if (read_owners(s, &o, err) != 0)
+        return -1;
+    if (o.n == 0)
+        return shelf_own(s, err);
+    if (strcmp(o.ids[0], s->instance) == 0)
+        return 0;
+    return ddp_err_set(err, DDP_E_CONFLICT,
+                       "another run (instance %s) has taken the folder over",
+                       o.ids[0]);
+}
+
+int shelf_put(const struct shelf *s,
+              int64_t step,
+              const uint8_t *data,
+              size_t len,
+              int keep,
+              const atomic_bool *stop,
+              struct ddp_err *err)
+{
+    char name[SHELF_NAME_MAX];
+    if (step < 0 || step > STEP_MAX)
+        return ddp_err_set(err, DDP_E_USAGE, "there is no step %lld",
+                           (long long)step);
+    if (check_owner(s, err) != 0)
+        return -1;
+    shelf_name(s, step, name);
+    if (folder_put(s->dir, name, data, len, stop, err) != 0)
+        return ddp_err_wrap(err, "%s", name);
+    prune(s, name, keep);
+    return 0;
+}
+
+/* -- marks ----------------------------------------------------------------- */
+
+static void mark_name(char out[FOLDER_NAME_ROOM], uint64_t mark)
+{
+    (void)snprintf(out, FOLDER_NAME_ROOM, MARK FOLDER_MARK "%016llx",
+                   (unsigned long long)mark); /* fits */
+}
+
+int shelf_mark(struct shelf *s, uint64_t *mark, int *fd, struct ddp_err *err)
+{
+    char name[FOLDER_NAME_ROOM];
+    *fd = folder_create(s->dir, MARK, name, err);
+    if (*fd < 0)
+        return -1;
+    *mark = strtoull(name + strlen(name) - FOLDER_RANDOM, NULL, 16);
+    return 0;
+}
+
+bool shelf_sees(const struct shelf *s, uint64_t mark)
+{
+    char name[FOLDER_NAME_ROOM];
+    mark_name(name, mark);
+    return faccessat(s->dir, name, F_OK, 0) == 0;
+}
+
+void shelf_unmark(struct shelf *s, uint64_t mark, int fd)
+{
+    char name[FOLDER_NAME_ROOM];
+    mark_name(name, mark);
+    (void)unlinkat(s->dir, name, 0); /* or the next shelf_open does */
+    (void)close(fd);                 /* empty */
+}

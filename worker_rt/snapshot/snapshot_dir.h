@@ -1,0 +1,105 @@
+/*
+ * worker_rt/snapshot/snapshot_dir: a folder of snapshots, each a file that is
+ * written once:
+ *
+ *     step-000000001200.r3.0f1e2d3c.safetensors
+ *
+ * with the step, the round and the first digits of the instance that wrote it,
+ * so that no writer replaces what another round has written. The file `owner`
+ * names the instance that the folder belongs to, and below it those that it
+ * has taken it over from, whose files are loaded until there are newer ones.
+ */
+#ifndef WORKER_RT_SNAPSHOT_SNAPSHOT_DIR_H
+#define WORKER_RT_SNAPSHOT_SNAPSHOT_DIR_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rendezvous/base/err.h"
+#include "rendezvous/base/rng.h"
+
+#define SHELF_OWNERS   8 /* that are remembered */
+#define SHELF_WHO      8 /* digits of an instance in a name */
+#define SHELF_NAME_MAX 96
+
+/* Is not changed once it is open: one thread may write while another lists. */
+struct shelf {
+    int dir;          /* -1: not open */
+    const char *path; /* of it, borrowed */
+    char instance[RNG_ID_LEN + 1];
+    int64_t round;
+};
+
+/* One file. */
+struct shelf_file {
+    char name[SHELF_NAME_MAX];
+    char who[SHELF_WHO + 1];
+    int owner; /* index among the owners; SHELF_OWNERS: of none of them */
+    int64_t round;
+    int64_t step;
+};
+
+/*
+ * Opens the folder, made where there is none, for a writer of this instance
+ * and round. Borrows `path` until shelf_close. Removes what killed writers
+ * left. IO (it cannot be made, opened or written), CONFLICT (a file stands in
+ * its place).
+ */
+int shelf_open(struct shelf *s,
+               const char *path,
+               const char *instance,
+               int64_t round,
+               struct ddp_err *err);
+void shelf_close(struct shelf *s);
+
+/*
+ * Its snapshots, the best to load first: those of this instance, then those of
+ * the owner and of the ones before it, then others; in each the newest first,
+ * by round and step. Where no launcher gave an instance (zeros) rounds of
+ * different runs look alike, and the step alone counts. The caller frees
+ * `files`. IO, NOMEM.
+ */
+int shelf_list(const struct shelf *s,
+               struct shelf_file **files,
+               size_t *n,
+               struct ddp_err *err);
+
+/* > 0: (round, step) b is newer than a, by the rule above. */
+int shelf_newer(const char *instance,
+                int64_t a_round,
+                int64_t a_step,
+                int64_t b_round,
+                int64_t b_step);
+
+/* Takes the folder over for this instance. IO. */
+int shelf_own(const struct shelf *s, struct ddp_err *err);
+
+/*
+ * Writes a snapshot, and removes all but the newest `keep` of the owners', this
+ * one and those before it. A folder that was removed meanwhile is made again.
+ * When it returns 0 the file survives a power cut. CONFLICT: another instance
+ * has taken the folder over. IO, NOMEM, ABORTED (`stop` became true).
+ */
+int shelf_put(const struct shelf *s,
+              int64_t step,
+              const uint8_t *data,
+              size_t len,
+              int keep,
+              const atomic_bool *stop,
+              struct ddp_err *err);
+
+/* The name that shelf_put gives. */
+void shelf_name(const struct shelf *s, int64_t step, char name[SHELF_NAME_MAX]);
+
+/*
+ * Who shares the folder: each process makes a mark, and looks for those of the
+ * others. A mark is a random number; it vanishes with shelf_unmark or, after
+ * its maker's death, with the next shelf_open. IO.
+ */
+int shelf_mark(struct shelf *s, uint64_t *mark, int *fd, struct ddp_err *err);
+bool shelf_sees(const struct shelf *s, uint64_t mark);
+void shelf_unmark(struct shelf *s, uint64_t mark, int fd);
+
+#endif
