@@ -263,7 +263,7 @@ static void fill_world(struct dry *d)
 
 static bool make_envs(struct dry *d)
 {
-    static const struct notice none = NOTICE_NONE;
+    static const struct mailbox none = MAILBOX_NONE;
     d->envs = calloc((size_t)d->conf->nproc, sizeof(*d->envs));
     for (int i = 0; d->envs != NULL && i < d->conf->nproc; i++) {
         char file[32]; /* differs, as the real ones do */

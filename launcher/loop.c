@@ -1,5 +1,5 @@
 /*
- * One loop, one thread. Callbacks of link, crew, guard, timers and signals
+ * One loop, one thread. Callbacks of link, workers, guard, timers and signals
  * each become one event (step); the core's actions come back through act,
  * which never steps: what fails at once is kept in `pending` and told when the
  * step is over.
@@ -41,11 +41,11 @@ struct drive {
     uv_loop_t loop;
     struct agent agent;
     struct link *link;
-    struct crew *crew;
+    struct workers *workers;
     struct output *output;
-    struct journal journal;
-    struct lookout *lookout;
-    struct first_beat *first_beat; /* NULL: nobody asks for it */
+    struct event_log event_log;
+    struct hang_watch *hang_watch;
+    struct first_progress *first_progress; /* NULL: nobody asks for it */
     struct health *health;
     int guard_fd;
     bool debug;
@@ -76,27 +76,27 @@ static void step(struct drive *d, struct agent_event *ev);
 static void on_chore(uv_timer_t *timer)
 {
     const struct drive *d = timer->data;
-    tmpfolder_sweep(crew_temporary(d->crew));
+    tmpfolder_sweep(workers_temporary(d->workers));
 }
 
 static void start_workers(struct drive *d, const struct msg_world *world)
 {
     store_host_renew(&d->store, world->round);
-    journal_world(&d->journal, world, mono_now_us());
+    event_log_world(&d->event_log, world, mono_now_us());
     guard_wait();
     d->spawn_failed =
-        crew_start(d->crew, world, &d->spawned, &d->spawn_err) != 0;
-    guard_folder(crew_temporary(d->crew));
-    if (d->journal.rounds == 1)
+        workers_start(d->workers, world, &d->spawned, &d->spawn_err) != 0;
+    guard_folder(workers_temporary(d->workers));
+    if (d->event_log.rounds == 1)
         (void)uv_timer_start(&d->chore, on_chore, CHORE_MS, 0);
-    lookout_start(d->lookout, world->base_rank);
-    first_beat_watch(d->first_beat);
+    hang_watch_start(d->hang_watch, world->base_rank);
+    first_progress_watch(d->first_progress);
 }
 
 static void check_health(struct drive *d)
 {
     static pid_t pids[HEALTH_PIDS_MAX]; /* large */
-    int n = crew_last_pids(d->crew, pids, HEALTH_PIDS_MAX);
+    int n = workers_last_pids(d->workers, pids, HEALTH_PIDS_MAX);
     health_start(d->health, pids, n);
 }
 
@@ -187,28 +187,28 @@ static void act(void *ctx, const struct agent_action *a)
         start_workers(d, a->world);
         return;
     case AGENT_KILL:
-        if (crew_ends(a->signo))
-            lookout_stop(d->lookout);
-        crew_kill(d->crew, a->signo);
+        if (workers_exits(a->signo))
+            hang_watch_stop(d->hang_watch);
+        workers_kill(d->workers, a->signo);
         return;
     case AGENT_ASK:
-        lookout_stop(d->lookout);
+        hang_watch_stop(d->hang_watch);
         d->asked = true;
-        d->attached = crew_ask(d->crew, a->graceful);
+        d->attached = workers_ask(d->workers, a->graceful);
         return;
     case AGENT_CHECK:
         check_health(d);
         return;
     case AGENT_SWEEP:
-        lookout_stop(d->lookout);
+        hang_watch_stop(d->hang_watch);
         if (a->gentle)
             sweep_gently(&d->sweep);
         else
             sweep_hard(&d->sweep);
         return;
     case AGENT_NOTE:
-        report_note(d->conf, a->note, &d->journal, d->debug);
-        journal_note(&d->journal, a->note, mono_now_us());
+        report_note(d->conf, a->note, &d->event_log, d->debug);
+        event_log_note(&d->event_log, a->note, mono_now_us());
         return;
     case AGENT_EXIT:
         leave(d, a->verdict);
@@ -279,7 +279,7 @@ static void on_link_up(void *ctx)
 {
     struct drive *d = ctx;
     struct agent_event ev = {.kind = AGENT_LINK_UP};
-    journal_joined(&d->journal, mono_now_us());
+    event_log_joined(&d->event_log, mono_now_us());
     step(d, &ev);
     output_prepare(d->output); /* while the join is on its way */
 }
@@ -329,9 +329,9 @@ static void relay_died(struct drive *d)
     output_restart(d->output);
 }
 
-static void lookout_helper_died(struct drive *d)
+static void hang_watch_helper_died(struct drive *d)
 {
-    lookout_helper_ended(d->lookout);
+    hang_watch_helper_ended(d->hang_watch);
 }
 
 static void health_helper_died(struct drive *d)
@@ -343,12 +343,12 @@ static void health_helper_died(struct drive *d)
 static void reap_others(struct drive *d)
 {
     static died_fn *const died[] = {server_died, store_died, relay_died,
-                                    lookout_helper_died, health_helper_died};
+                                    hang_watch_helper_died, health_helper_died};
     for (;;) {
         const pid_t ours[HELPERS] = {
             link_server(d->link), d->store.pid, output_pid(d->output),
-            lookout_helper(d->lookout), health_helper(d->health)};
-        pid_t pid = crew_reap_orphans(d->crew, ours, HELPERS);
+            hang_watch_helper(d->hang_watch), health_helper(d->health)};
+        pid_t pid = workers_reap_orphans(d->workers, ours, HELPERS);
         if (pid == 0)
             return;
         for (int i = 0; i < HELPERS; i++)
@@ -364,8 +364,8 @@ static void on_worker_exit(void *ctx, const struct agent_worker *w)
     struct drive *d = ctx;
     struct agent_event tick = {.kind = AGENT_TICK};
     struct agent_event ev = {.kind = AGENT_WORKER_EXIT, .worker = *w};
-    first_beat_exited(d->first_beat, w);
-    journal_exited(&d->journal, w);
+    first_progress_exited(d->first_progress, w);
+    event_log_exited(&d->event_log, w);
     if (mono_now_us() >= agent_lease_until_us(&d->agent))
         step(d, &tick);
     step(d, &ev);
@@ -375,20 +375,20 @@ static void on_worker_exit(void *ctx, const struct agent_worker *w)
 static void on_first_beat(void *ctx, int local_rank, int64_t pid, int64_t step)
 {
     struct drive *d = ctx;
-    journal_first_beat(&d->journal, local_rank, pid, step);
+    event_log_first_progress(&d->event_log, local_rank, pid, step);
 }
 
-static const struct first_beat_handler first_beat_handler = {
+static const struct first_progress_handler first_progress_handler = {
     .on_beat = on_first_beat,
 };
 
 static void on_worker_start(void *ctx, int local_rank, int64_t pid)
 {
     struct drive *d = ctx;
-    journal_started(&d->journal, local_rank, pid);
+    event_log_started(&d->event_log, local_rank, pid);
 }
 
-static const struct crew_handler crew_handler = {
+static const struct workers_handler workers_handler = {
     .on_exit = on_worker_exit,
     .on_start = on_worker_start,
 };
@@ -415,7 +415,8 @@ static void on_checked(void *ctx, bool fit, const char *why)
 
 static const struct health_handler health_handler = {.on_checked = on_checked};
 
-static const struct lookout_handler lookout_handler = {.on_hang = on_hang};
+static const struct hang_watch_handler hang_watch_handler = {.on_hang =
+                                                                 on_hang};
 
 static void on_sigchld(uv_signal_t *handle, int signo)
 {
@@ -427,8 +428,8 @@ static void on_sigchld(uv_signal_t *handle, int signo)
 
 static void pause_workers(struct drive *d, bool paused)
 {
-    lookout_pause(d->lookout, paused);
-    crew_pause(d->crew, paused);
+    hang_watch_pause(d->hang_watch, paused);
+    workers_pause(d->workers, paused);
 }
 
 static void hear_guard(struct drive *d, const struct guard_word *word)
@@ -436,7 +437,7 @@ static void hear_guard(struct drive *d, const struct guard_word *word)
     struct agent_event ev = {.kind = AGENT_SIGNAL, .signo = word->signo};
     if (word->kind == GUARD_SIGNAL) {
         step(d, &ev);
-        if (d->exit_pending && crew_ends(word->signo))
+        if (d->exit_pending && workers_exits(word->signo))
             sweep_hurry(&d->sweep);
     } else if (word->kind == GUARD_PAUSE || word->kind == GUARD_RESUME) {
         pause_workers(d, word->kind == GUARD_PAUSE);
@@ -526,30 +527,32 @@ static void open_rooms(struct drive *d,
     d->link = link_new(&d->loop, d->conf, d->guard_fd, &link_handler, d,
                        d->store.give, d->debug);
     d->output = output_new(d->conf);
-    journal_init(&d->journal, d->conf, d->output, join->name, d->start_us);
-    d->crew = crew_new(&d->loop, d->conf, origin, d->output, &crew_handler, d);
+    event_log_init(&d->event_log, d->conf, d->output, join->name, d->start_us);
+    d->workers =
+        workers_new(&d->loop, d->conf, origin, d->output, &workers_handler, d);
     if (d->conf->output.events[0] != '\0')
-        d->first_beat = first_beat_new(&d->loop, d->crew, d->conf->nproc,
-                                       &first_beat_handler, d);
+        d->first_progress = first_progress_new(
+            &d->loop, d->workers, d->conf->nproc, &first_progress_handler, d);
     d->health = health_new(&d->loop, d->conf, &health_handler, d);
-    d->lookout = lookout_new(&d->loop, d->conf, d->crew, &lookout_handler, d);
+    d->hang_watch =
+        hang_watch_new(&d->loop, d->conf, d->workers, &hang_watch_handler, d);
 }
 
 /* All is over: tells whoever wants to know, and cleans up. */
 static void close_rooms(struct drive *d, const char *node)
 {
     const struct agent_verdict *v = &d->verdict;
-    const char *folder = crew_folder(d->crew);
-    journal_finish(&d->journal, v->status, mono_now_us());
+    const char *folder = workers_folder(d->workers);
+    event_log_finish(&d->event_log, v->status, mono_now_us());
     output_finish(d->output, v->status != 0, d->guard_fd);
-    report_end(d->conf, v, &d->journal, folder);
+    report_end(d->conf, v, &d->event_log, folder);
     if (d->conf->output.report[0] != '\0')
-        report_write(d->conf, v, &d->journal, folder, d->guard_fd);
+        report_write(d->conf, v, &d->event_log, folder, d->guard_fd);
     const struct msg_end *end = &v->end;
     if (v->ended && strcmp(end->node, node) == 0)
-        crew_pass_on(d->crew, (int)end->local_rank, (pid_t)end->pid,
-                     (int)(end->signal > 0 ? -end->signal : end->code));
-    crew_clean(d->crew);
+        workers_pass_on(d->workers, (int)end->local_rank, (pid_t)end->pid,
+                        (int)(end->signal > 0 ? -end->signal : end->code));
+    workers_clean(d->workers);
 }
 
 int drive_run(const struct conf *conf,

@@ -258,11 +258,11 @@ int main(void)
 int main(void)
 {
     fputs(".Bl -tag -width Ds -compact\n", stdout);
-#define JOURNAL(name, meaning)                                                 \
+#define EVENT_LOG(name, meaning)                                               \
     puts(".It Ql " #name);                                                     \
     put_sentences(meaning);
 #include EVENTS
-#undef JOURNAL
+#undef EVENT_LOG
     fputs(".El\n", stdout);
     return ferror(stdout) || fclose(stdout) != 0;
 }

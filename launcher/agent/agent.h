@@ -173,7 +173,7 @@ struct agent {
     int succeeded;
     bool progressed;       /* some worker of the round in `world` did */
     struct msg_ready ends; /* of that round: how workers ended (by_...) */
-    struct ends ended;     /* ... and which of them */
+    struct exits ended;    /* ... and which of them */
     bool rough;            /* its round ended by a failure or a loss */
     bool asked;            /* STOPPING: no signal was sent yet */
     bool has_failed;       /* `failed` is of the round in `world` */

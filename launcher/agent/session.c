@@ -121,7 +121,7 @@ void agent_send_ready(struct step *s, int64_t round)
         m.ready.round = round;
         m.ready.progress = a->progressed;
         m.ready.base_rank = a->world.base_rank;
-        ends_print(&a->ended, m.ready.ends);
+        exits_print(&a->ended, m.ready.ends);
     }
     send(s, &m);
 }

@@ -265,7 +265,7 @@ static void take_end(struct agent *a, const struct agent_worker *w)
     ends->by_signal +=
         w->signal != 0 && w->signal != SIGTERM && w->signal != SIGKILL;
     ends->by_code += w->signal == 0;
-    ends_add(&a->ended, w->local_rank, w->signal != 0 ? -w->signal : w->code);
+    exits_add(&a->ended, w->local_rank, w->signal != 0 ? -w->signal : w->code);
 }
 
 void agent_on_worker_exit(struct step *s, const struct agent_worker *w)

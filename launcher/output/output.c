@@ -232,7 +232,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-void output_close(struct output_ends *ends)
+void output_close(struct output_exits *ends)
 {
     close_fd(&ends->out);
     close_fd(&ends->err);
@@ -318,12 +318,12 @@ int output_open(struct output *o,
                 const struct msg_world *world,
                 int local_rank,
                 const char *folder,
-                struct output_ends *ends,
+                struct output_exits *ends,
                 struct ddp_err *err)
 {
     struct handed *h = &o->handed[local_rank];
     output_worker_ended(o, local_rank);
-    *ends = (struct output_ends){.out = -1, .err = -1};
+    *ends = (struct output_exits){.out = -1, .err = -1};
     int rc =
         open_stream(o, local_rank, CONF_STDOUT, &h->fds[0], &ends->out, err);
     if (rc == 0)

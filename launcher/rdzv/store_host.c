@@ -175,16 +175,16 @@ static bool is_hung_up(int fd)
 struct early {
     int fd;
     size_t len; /* what was read from it already */
-    uint8_t data[HANDOVER_BYTES_MAX];
+    uint8_t data[FD_PASS_BYTES_MAX];
 };
 
 /* Into the channel, which is one of our own where there is no other. */
 static bool keep(struct store_host *h, const struct early *e)
 {
     struct ddp_err err;
-    if (h->give < 0 && handover_pair(&h->give, &h->own_take, &err) != 0)
+    if (h->give < 0 && fd_pass_pair(&h->give, &h->own_take, &err) != 0)
         return false;
-    return handover_give(h->give, e->fd, e->data, e->len) == 0;
+    return fd_pass_give(h->give, e->fd, e->data, e->len) == 0;
 }
 
 static bool take_early(const struct store_host *h, struct early *e)
@@ -193,7 +193,7 @@ static bool take_early(const struct store_host *h, struct early *e)
     e->fd = accept4(h->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (e->fd >= 0)
         return true;
-    return h->take >= 0 && handover_take(h->take, &e->fd, e->data, &e->len) > 0;
+    return h->take >= 0 && fd_pass_take(h->take, &e->fd, e->data, &e->len) > 0;
 }
 
 /* Keeps those that live, in order; false where there was none. */
@@ -293,7 +293,7 @@ int store_host_open(struct store_host *h,
     watch(h, loop, &h->poll, fd);
     if (!conf_shares_port(conf))
         return port;
-    if (handover_pair(&h->give, &h->take, err) != 0)
+    if (fd_pass_pair(&h->give, &h->take, err) != 0)
         return -1;
     watch(h, loop, &h->take_poll, h->take);
     return port;

@@ -12,18 +12,18 @@
 #include "rendezvous/base/mono.h"
 
 static const char *const names[] = {
-#define JOURNAL(name, meaning) #name,
+#define EVENT_LOG(name, meaning) #name,
 #include "launcher/report/event_log.def"
-#undef JOURNAL
+#undef EVENT_LOG
 };
 
-void journal_init(struct journal *j,
-                  const struct conf *conf,
-                  struct output *output,
-                  const char *node,
-                  int64_t now_us)
+void event_log_init(struct event_log *j,
+                    const struct conf *conf,
+                    struct output *output,
+                    const char *node,
+                    int64_t now_us)
 {
-    *j = (struct journal){
+    *j = (struct event_log){
         .conf = conf, .output = output, .start_us = now_us, .since_us = now_us};
     msg_set(j->node, node);
     j->pids = calloc((size_t)conf->nproc, sizeof(*j->pids));
@@ -57,9 +57,9 @@ struct event {
 /* Short of what launcher/output/relay takes in one piece. */
 #define LINE_MAX_BYTES 4000
 
-static void begin(const struct journal *j,
+static void begin(const struct event_log *j,
                   struct event *e,
-                  enum journal_kind kind,
+                  enum event_log_kind kind,
                   int64_t now_us)
 {
     char when[WHEN_MAX];
@@ -80,7 +80,7 @@ static void begin(const struct journal *j,
 }
 
 /* Lost where it does not fit, or there is no memory for it. */
-static void end(const struct journal *j, struct event *e)
+static void end(const struct event_log *j, struct event *e)
 {
     if (e->wanted) {
         json_close(&e->json, '}');
@@ -103,7 +103,7 @@ static void add_text(struct event *e, const char *key, const char *text)
         json_text(&e->json, key, text);
 }
 
-static void add_worker(const struct journal *j,
+static void add_worker(const struct event_log *j,
                        struct event *e,
                        int local_rank,
                        int64_t pid)
@@ -113,7 +113,7 @@ static void add_worker(const struct journal *j,
     add_int(e, "pid", pid);
 }
 
-void journal_add_end(struct json *json, int code, int signal)
+void event_log_add_end(struct json *json, int code, int signal)
 {
     if (signal == 0) {
         json_int(json, "exit_code", code);
@@ -126,12 +126,12 @@ void journal_add_end(struct json *json, int code, int signal)
 static void add_end(struct event *e, int code, int signal)
 {
     if (e->wanted)
-        journal_add_end(&e->json, code, signal);
+        event_log_add_end(&e->json, code, signal);
 }
 
 /* -- sums ------------------------------------------------------------------ */
 
-static void count_time(struct journal *j, int64_t now_us)
+static void count_time(struct event_log *j, int64_t now_us)
 {
     int64_t us = now_us - j->since_us;
     if (j->running)
@@ -143,7 +143,7 @@ static void count_time(struct journal *j, int64_t now_us)
     j->since_us = now_us;
 }
 
-static void set_running(struct journal *j, bool running, int64_t now_us)
+static void set_running(struct event_log *j, bool running, int64_t now_us)
 {
     count_time(j, now_us);
     j->running = running;
@@ -155,61 +155,63 @@ static int kind_of(enum note_kind kind)
 {
     switch (kind) {
     case NOTE_connecting:
-        return JOURNAL_connecting;
+        return EVENT_LOG_connecting;
     case NOTE_wait:
-        return JOURNAL_waiting;
+        return EVENT_LOG_waiting;
     case NOTE_set_aside:
-        return JOURNAL_set_aside;
+        return EVENT_LOG_set_aside;
     case NOTE_worker_failed:
-        return JOURNAL_failed;
+        return EVENT_LOG_failed;
     case NOTE_stopping:
-        return JOURNAL_stopped;
+        return EVENT_LOG_stopped;
     case NOTE_killing:
-        return JOURNAL_killing;
+        return EVENT_LOG_killing;
     case NOTE_fenced:
-        return JOURNAL_fenced;
+        return EVENT_LOG_fenced;
     case NOTE_finished:
-        return JOURNAL_done;
+        return EVENT_LOG_done;
     case NOTE_link_lost:
-        return JOURNAL_disconnected;
+        return EVENT_LOG_disconnected;
     case NOTE_link_back:
-        return JOURNAL_reconnected;
+        return EVENT_LOG_reconnected;
     case NOTE_unreachable:
-        return JOURNAL_unreachable;
+        return EVENT_LOG_unreachable;
     case NOTE_leaving:
-        return JOURNAL_leaving;
+        return EVENT_LOG_leaving;
     default: /* the server's, or told in another way */
         return -1;
     }
 }
 
-void journal_note(struct journal *j, const struct note *n, int64_t now_us)
+void event_log_note(struct event_log *j, const struct note *n, int64_t now_us)
 {
     int kind = kind_of(n->kind);
-    if (kind == JOURNAL_failed || kind == JOURNAL_stopped ||
-        kind == JOURNAL_fenced || kind == JOURNAL_leaving)
+    if (kind == EVENT_LOG_failed || kind == EVENT_LOG_stopped ||
+        kind == EVENT_LOG_fenced || kind == EVENT_LOG_leaving)
         set_running(j, false, now_us);
     if (kind < 0)
         return;
     struct event e;
-    begin(j, &e, (enum journal_kind)kind, now_us);
+    begin(j, &e, (enum event_log_kind)kind, now_us);
     if (n->text[0] != '\0')
         add_text(&e, "text", n->text);
-    if (kind == JOURNAL_failed && j->last.pid > 0) {
+    if (kind == EVENT_LOG_failed && j->last.pid > 0) {
         add_worker(j, &e, j->last.local_rank, j->last.pid);
         add_end(&e, j->last.code, j->last.signal);
     }
     end(j, &e);
 }
 
-void journal_joined(struct journal *j, int64_t now_us)
+void event_log_joined(struct event_log *j, int64_t now_us)
 {
     struct event e;
-    begin(j, &e, JOURNAL_joined, now_us);
+    begin(j, &e, EVENT_LOG_joined, now_us);
     end(j, &e);
 }
 
-void journal_world(struct journal *j, const struct msg_world *w, int64_t now_us)
+void event_log_world(struct event_log *j,
+                     const struct msg_world *w,
+                     int64_t now_us)
 {
     bool again = w->restarts > j->restarts;
     set_running(j, true, now_us);
@@ -222,7 +224,7 @@ void journal_world(struct journal *j, const struct msg_world *w, int64_t now_us)
     j->stopped = 0;
     memset(j->pids, 0, (size_t)j->conf->nproc * sizeof(*j->pids));
     struct event e;
-    begin(j, &e, JOURNAL_sealed, now_us);
+    begin(j, &e, EVENT_LOG_sealed, now_us);
     add_int(&e, "group_rank", w->group_rank);
     add_int(&e, "nodes", w->group_world);
     add_int(&e, "world_size", w->world_size);
@@ -230,61 +232,61 @@ void journal_world(struct journal *j, const struct msg_world *w, int64_t now_us)
     end(j, &e);
     if (!again)
         return;
-    begin(j, &e, JOURNAL_restarted, now_us);
+    begin(j, &e, EVENT_LOG_restarted, now_us);
     add_int(&e, "restarts", w->restarts);
     end(j, &e);
 }
 
-void journal_started(struct journal *j, int local_rank, int64_t pid)
+void event_log_started(struct event_log *j, int local_rank, int64_t pid)
 {
     j->pids[local_rank] = pid;
     struct event e;
-    begin(j, &e, JOURNAL_started, mono_now_us());
+    begin(j, &e, EVENT_LOG_started, mono_now_us());
     add_worker(j, &e, local_rank, pid);
     end(j, &e);
 }
 
-void journal_first_beat(struct journal *j,
-                        int local_rank,
-                        int64_t pid,
-                        int64_t step)
+void event_log_first_progress(struct event_log *j,
+                              int local_rank,
+                              int64_t pid,
+                              int64_t step)
 {
     struct event e;
-    begin(j, &e, JOURNAL_first_beat, mono_now_us());
+    begin(j, &e, EVENT_LOG_first_beat, mono_now_us());
     add_worker(j, &e, local_rank, pid);
     if (step >= 0)
         add_int(&e, "step", step);
     end(j, &e);
 }
 
-void journal_exited(struct journal *j, const struct agent_worker *w)
+void event_log_exited(struct event_log *j, const struct agent_worker *w)
 {
     bool stopped = w->signal == SIGTERM && !j->running;
     bool ok = w->code == 0 && w->signal == 0;
     j->stopped += stopped;
     if (!ok)
-        ends_add(&j->ends, w->local_rank,
-                 w->signal != 0 ? -w->signal : w->code);
+        exits_add(&j->ends, w->local_rank,
+                  w->signal != 0 ? -w->signal : w->code);
     if (!ok && !stopped)
-        j->last = (struct journal_end){
+        j->last = (struct event_log_end){
             .local_rank = w->local_rank,
             .pid = w->pid,
             .code = w->code,
             .signal = w->signal,
         };
     struct event e;
-    begin(j, &e, JOURNAL_exited, mono_now_us());
+    begin(j, &e, EVENT_LOG_exited, mono_now_us());
     add_worker(j, &e, w->local_rank, w->pid);
     add_end(&e, w->code, w->signal);
     end(j, &e);
 }
 
-void journal_finish(struct journal *j, int status, int64_t now_us)
+void event_log_finish(struct event_log *j, int status, int64_t now_us)
 {
     if (j->running || j->rounds == 0) /* else nothing was started again */
         count_time(j, now_us);
     struct event e;
-    begin(j, &e, JOURNAL_end, now_us);
+    begin(j, &e, EVENT_LOG_end, now_us);
     add_int(&e, "exit_code", status);
     end(j, &e);
 }

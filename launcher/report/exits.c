@@ -20,14 +20,15 @@ struct first {
 /* -- who they are ---------------------------------------------------------- */
 
 struct walk {
-    const struct journal *j;
+    const struct event_log *j;
     struct first first;
     bool this_round; /* it is the one that this node was in last */
     void (*each)(void *ctx, const struct report_end *e);
     void *ctx;
 };
 
-static void give(const struct walk *w, const struct ends_found *f, int a, int b)
+static void
+give(const struct walk *w, const struct exits_found *f, int a, int b)
 {
     struct report_end e = {
         .node = f->node,
@@ -47,8 +48,8 @@ static void give(const struct walk *w, const struct ends_found *f, int a, int b)
 /* A run in which the first failure is becomes two. */
 static void walk_list(const struct walk *w, const char *list)
 {
-    struct ends_found f = {0};
-    while (ends_next(&list, &f)) {
+    struct exits_found f = {0};
+    while (exits_next(&list, &f)) {
         int64_t at = w->first.rank - f.base_rank;
         if (!w->first.known || at < f.run.first || at > f.run.last) {
             give(w, &f, f.run.first, f.run.last);
@@ -62,12 +63,12 @@ static void walk_list(const struct walk *w, const char *list)
 /* What this node knows of itself, where the server told nothing. */
 static void walk_here(const struct walk *w)
 {
-    char list[ENDS_LIST_MAX + 1] = "", stopped[ENDS_LIST_MAX + 1] = "";
-    struct ends part;
-    ends_filter(&w->j->ends, -SIGTERM, true, &part);
-    ends_merge(list, w->j->base_rank, w->j->node, &part);
-    ends_filter(&w->j->ends, -SIGTERM, false, &part);
-    ends_merge(stopped, w->j->base_rank, w->j->node, &part);
+    char list[EXITS_LIST_MAX + 1] = "", stopped[EXITS_LIST_MAX + 1] = "";
+    struct exits part;
+    exits_filter(&w->j->ends, -SIGTERM, true, &part);
+    exits_merge(list, w->j->base_rank, w->j->node, &part);
+    exits_filter(&w->j->ends, -SIGTERM, false, &part);
+    exits_merge(stopped, w->j->base_rank, w->j->node, &part);
     walk_list(w, list);
     walk_list(w, stopped);
 }
@@ -78,10 +79,10 @@ static struct first first_of(const struct agent_verdict *v)
                           .rank = v->end.rank};
 }
 
-void report_ends_each(const struct agent_verdict *v,
-                      const struct journal *j,
-                      void (*each)(void *ctx, const struct report_end *e),
-                      void *ctx)
+void report_exits_each(const struct agent_verdict *v,
+                       const struct event_log *j,
+                       void (*each)(void *ctx, const struct report_end *e),
+                       void *ctx)
 {
     const struct msg_end *end = &v->end;
     struct walk w = {
@@ -99,7 +100,7 @@ void report_ends_each(const struct agent_verdict *v,
 
 /* -- as lines -------------------------------------------------------------- */
 
-void report_ends_how(int64_t code, int64_t signal, char *text, size_t size)
+void report_exits_how(int64_t code, int64_t signal, char *text, size_t size)
 {
     if (signal == 0)
         (void)snprintf(text, size, "exit code %d", (int)code);
@@ -119,7 +120,7 @@ static void describe(const struct report_end *e, char how[64])
     if (e->signal == SIGTERM)
         (void)snprintf(how, 64, "%s", "stopped (SIGTERM)");
     else
-        report_ends_how(e->code, e->signal, how, 64);
+        report_exits_how(e->code, e->signal, how, 64);
     if (e->code == ddp_code_exit(DDP_E_PEER))
         (void)snprintf(how, 64, "exit code %d (it lost a peer)", e->code);
 }
@@ -194,9 +195,9 @@ static void tell_rest(struct telling *t, const struct msg_end *e)
                   t->lines == 0 ? "" : "and ", (long long)n, text);
 }
 
-void report_ends(const struct agent_verdict *v, const struct journal *j)
+void report_exits(const struct agent_verdict *v, const struct event_log *j)
 {
     struct telling t = {.lines = 0};
-    report_ends_each(v, j, tell_one, &t);
+    report_exits_each(v, j, tell_one, &t);
     tell_rest(&t, &v->end);
 }

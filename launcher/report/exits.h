@@ -26,16 +26,16 @@ struct report_end {
 /* Calls `each` for all of them that are known: first those that were not simply
  * told to stop, ascending by rank, then those. What it is given lives for the
  * call. */
-void report_ends_each(const struct agent_verdict *v,
-                      const struct journal *j,
-                      void (*each)(void *ctx, const struct report_end *e),
-                      void *ctx);
+void report_exits_each(const struct agent_verdict *v,
+                       const struct event_log *j,
+                       void (*each)(void *ctx, const struct report_end *e),
+                       void *ctx);
 
 /* Tells of them on stderr: a line for each of the first 16, and in one more how
  * many others there were. */
-void report_ends(const struct agent_verdict *v, const struct journal *j);
+void report_exits(const struct agent_verdict *v, const struct event_log *j);
 
 /* How one ended: "signal 9 (SIGKILL)" or "exit code 3". */
-void report_ends_how(int64_t code, int64_t signal, char *text, size_t size);
+void report_exits_how(int64_t code, int64_t signal, char *text, size_t size);
 
 #endif

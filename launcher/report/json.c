@@ -48,7 +48,7 @@ static void add_first_failure(struct json *j, const struct agent_verdict *v)
     json_int(j, "rank", e->rank);
     json_int(j, "local_rank", e->local_rank);
     json_int(j, "pid", e->pid);
-    journal_add_end(j, (int)e->code, (int)e->signal);
+    event_log_add_end(j, (int)e->code, (int)e->signal);
     json_bool(j, "out_of_memory", e->oom != 0);
     json_text(j, "error", e->error);
     json_text(j, "stderr", e->tail);
@@ -81,7 +81,7 @@ static void add_consequence(void *ctx, const struct report_end *e)
         json_int(j, "local_rank", e->local_rank + i);
         if (e->pids != NULL)
             json_int(j, "pid", e->pids[i]);
-        journal_add_end(j, e->code, e->signal);
+        event_log_add_end(j, e->code, e->signal);
         json_close(j, '}');
         list->len++;
     }
@@ -89,11 +89,11 @@ static void add_consequence(void *ctx, const struct report_end *e)
 
 static void add_consequences(struct json *j,
                              const struct agent_verdict *v,
-                             const struct journal *journal)
+                             const struct event_log *event_log)
 {
     struct list list = {.json = j};
     json_open(j, "consequences", '[');
-    report_ends_each(v, journal, add_consequence, &list);
+    report_exits_each(v, event_log, add_consequence, &list);
     json_close(j, ']');
 }
 
@@ -107,13 +107,13 @@ static void add_ends(struct json *j, const struct msg_end *e)
     json_close(j, '}');
 }
 
-static void add_times(struct json *j, const struct journal *journal)
+static void add_times(struct json *j, const struct event_log *event_log)
 {
     json_open(j, "time", '{');
-    json_micros(j, "wall_s", mono_now_us() - journal->start_us);
-    json_micros(j, "waiting_s", journal->waiting_us);
-    json_micros(j, "running_s", journal->running_us);
-    json_micros(j, "restarting_s", journal->restarting_us);
+    json_micros(j, "wall_s", mono_now_us() - event_log->start_us);
+    json_micros(j, "waiting_s", event_log->waiting_us);
+    json_micros(j, "running_s", event_log->running_us);
+    json_micros(j, "restarting_s", event_log->restarting_us);
     json_close(j, '}');
 }
 
@@ -121,7 +121,7 @@ static void add_times(struct json *j, const struct journal *journal)
 static bool make_json(struct buf *text,
                       const struct conf *conf,
                       const struct agent_verdict *v,
-                      const struct journal *journal,
+                      const struct event_log *event_log,
                       const char *logs)
 {
     struct json j;
@@ -130,20 +130,20 @@ static bool make_json(struct buf *text,
     json_open(&j, NULL, '{');
     json_int(&j, "version", 1);
     json_text(&j, "run", conf->run_id);
-    json_text(&j, "node", journal->node);
+    json_text(&j, "node", event_log->node);
     json_int(&j, "status", v->status);
     json_bool(&j, "succeeded", v->status == 0);
     json_text(&j, "reason", v->ended ? v->end.text : v->text);
     add_first_failure(&j, v);
     add_loss(&j, v);
-    add_consequences(&j, v, journal);
+    add_consequences(&j, v, event_log);
     add_ends(&j, &v->end);
-    json_int(&j, "stopped", journal->stopped);
-    json_int(&j, "round", journal->round);
-    json_int(&j, "rounds_here", journal->rounds);
-    json_int(&j, "restarts", v->ended ? v->end.restarts : journal->restarts);
+    json_int(&j, "stopped", event_log->stopped);
+    json_int(&j, "round", event_log->round);
+    json_int(&j, "rounds_here", event_log->rounds);
+    json_int(&j, "restarts", v->ended ? v->end.restarts : event_log->restarts);
     json_int(&j, "max_restarts", conf->max_restarts);
-    add_times(&j, journal);
+    add_times(&j, event_log);
     json_text(&j, "logs", logs);
     json_close(&j, '}');
     return !j.full && buf_put(text, "\n", 1) == 0;
@@ -233,7 +233,7 @@ static bool replace_file(const char *path, const struct buf *text, int hurry_fd)
 
 void report_write(const struct conf *conf,
                   const struct agent_verdict *v,
-                  const struct journal *j,
+                  const struct event_log *j,
                   const char *logs,
                   int hurry_fd)
 {

@@ -30,7 +30,7 @@ static bool is_of_workers(enum note_kind kind)
 
 /* Whether the round is over for what a line about this node's own worker has
  * just told (cause_describe() in rendezvous/core). */
-static bool is_told(const struct journal *j, const char *why)
+static bool is_told(const struct event_log *j, const char *why)
 {
     char own[192];
     if (j->last.pid <= 0)
@@ -45,7 +45,7 @@ static bool is_told(const struct journal *j, const char *why)
 
 void report_note(const struct conf *conf,
                  const struct note *n,
-                 const struct journal *j,
+                 const struct event_log *j,
                  bool debug)
 {
     char line[1024];
@@ -128,7 +128,7 @@ static const char *seconds(int64_t us, char text[40])
 }
 
 /* Two lines on 80 columns; the second one where there is something in it. */
-static void report_times(const struct conf *conf, const struct journal *j)
+static void report_times(const struct conf *conf, const struct event_log *j)
 {
     char wall[40], ran[40], waited[40], lost[40];
     int64_t wall_us = mono_now_us() - j->start_us;
@@ -142,7 +142,7 @@ static void report_times(const struct conf *conf, const struct journal *j)
 }
 
 /* Of a run that did not fail, and was not quiet either. */
-static void report_rounds(const struct conf *conf, const struct journal *j)
+static void report_rounds(const struct conf *conf, const struct event_log *j)
 {
     char wall[40], lost[40];
     log_info("run '%s': %lld restart%s, %d rounds here; %s in all, lost to "
@@ -157,7 +157,7 @@ static void report_preflight(const struct agent_verdict *v)
 {
     const struct msg_end *e = &v->end;
     char how[64];
-    report_ends_how(e->code, e->signal, how, sizeof(how));
+    report_exits_how(e->code, e->signal, how, sizeof(how));
     log_warnx("preflight: not all is well, says %s: %s (status %d)", e->node,
               e->error[0] != '\0' ? e->error : how, v->status);
 }
@@ -172,7 +172,7 @@ static void report_worker(const struct msg_end *e, int64_t ago_us)
     else if (e->pid <= 0)
         (void)snprintf(how, sizeof(how), "could not be started");
     else
-        report_ends_how(e->code, e->signal, how, sizeof(how));
+        report_exits_how(e->code, e->signal, how, sizeof(how));
     report_time(ago_us, when, sizeof(when));
     if (e->pid > 0)
         (void)snprintf(pid, sizeof(pid), ", pid %lld", (long long)e->pid);
@@ -197,7 +197,7 @@ static void report_loss(const struct msg_end *e, int64_t ago_us)
 
 static void report_failure(const struct conf *conf,
                            const struct agent_verdict *v,
-                           const struct journal *j,
+                           const struct event_log *j,
                            const char *logs)
 {
     const struct msg_end *e = &v->end;
@@ -207,7 +207,7 @@ static void report_failure(const struct conf *conf,
         report_worker(e, ago_us);
     else
         report_loss(e, ago_us);
-    report_ends(v, j);
+    report_exits(v, j);
     if (e->node[0] == '\0')
         log_warnx("  why it ended    %s", e->text);
     if (conf->restart_window_us > 0)
@@ -229,7 +229,7 @@ static void report_failure(const struct conf *conf,
 
 void report_end(const struct conf *conf,
                 const struct agent_verdict *v,
-                const struct journal *j,
+                const struct event_log *j,
                 const char *logs)
 {
     if (v->ended && v->end.node[0] != '\0' && conf->preflight) {

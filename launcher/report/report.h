@@ -16,14 +16,14 @@
  * been told already. */
 void report_note(const struct conf *conf,
                  const struct note *n,
-                 const struct journal *j,
+                 const struct event_log *j,
                  bool debug);
 
 /* The end: nothing where all went well at the first try. `logs` is the folder
  * of the log files, "" where there are none. */
 void report_end(const struct conf *conf,
                 const struct agent_verdict *v,
-                const struct journal *j,
+                const struct event_log *j,
                 const char *logs);
 
 /* The same as JSON, into the file of --report: whole or not at all. A file that
@@ -32,7 +32,7 @@ void report_end(const struct conf *conf,
  * can be read. */
 void report_write(const struct conf *conf,
                   const struct agent_verdict *v,
-                  const struct journal *j,
+                  const struct event_log *j,
                   const char *logs,
                   int hurry_fd);
 

@@ -71,14 +71,14 @@ static void set_elastic(struct vars *v,
     set(v, "DDP_ROUND", "%lld", (long long)w->round);
 }
 
-static void set_notices(struct vars *v, const struct notice *notice)
+static void set_notices(struct vars *v, const struct mailbox *notice)
 {
-    char path[NOTICE_PATH_MAX];
-    notice_progress_path(notice, path);
+    char path[MAILBOX_PATH_MAX];
+    mailbox_progress_path(notice, path);
     set(v, "DDP_PROGRESS_FILE", "%s", path);
-    notice_stop_path(notice, path);
+    mailbox_stop_path(notice, path);
     set(v, "DDP_STOP_FILE", "%s", path);
-    notice_memory_path(notice, path);
+    mailbox_memory_path(notice, path);
     set(v, "DDP_SNAPSHOT_MEMORY", "%s", path);
 }
 
@@ -159,7 +159,7 @@ char **worker_env_make(const struct conf *conf,
                        const struct msg_world *world,
                        int local_rank,
                        const char *error_file,
-                       const struct notice *notice)
+                       const struct mailbox *notice)
 {
     struct vars v = {.n = 0};
     set_places(&v, conf, world, local_rank);

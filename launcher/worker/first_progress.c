@@ -7,18 +7,18 @@
 #include "launcher/worker/mailbox.h"
 #include "rendezvous/base/log.h"
 
-struct first_beat {
+struct first_progress {
     uv_poll_t poll;
     int fd;
-    const struct crew *crew;
+    const struct workers *workers;
     int nproc;
-    const struct first_beat_handler *handler;
+    const struct first_progress_handler *handler;
     void *ctx;
     int *watches; /* by local rank, -1: none */
     bool waits;   /* nobody has beaten in this round */
 };
 
-static void forget(struct first_beat *f)
+static void forget(struct first_progress *f)
 {
     f->waits = false;
     for (int i = 0; i < f->nproc; i++) {
@@ -28,7 +28,8 @@ static void forget(struct first_beat *f)
     }
 }
 
-void first_beat_exited(struct first_beat *f, const struct agent_worker *w)
+void first_progress_exited(struct first_progress *f,
+                           const struct agent_worker *w)
 {
     if (f == NULL || !f->waits || !w->progressed)
         return;
@@ -36,14 +37,14 @@ void first_beat_exited(struct first_beat *f, const struct agent_worker *w)
     f->handler->on_beat(f->ctx, w->local_rank, w->pid, -1); /* not kept */
 }
 
-static void look(struct first_beat *f)
+static void look(struct first_progress *f)
 {
     struct hang_sample sample;
     for (int i = 0; f->waits && i < f->nproc; i++) {
-        if (!crew_look(f->crew, i, false, &sample) || sample.written == 0)
+        if (!workers_look(f->workers, i, false, &sample) || sample.written == 0)
             continue;
         forget(f);
-        f->handler->on_beat(f->ctx, i, crew_pid(f->crew, i), sample.step);
+        f->handler->on_beat(f->ctx, i, workers_pid(f->workers, i), sample.step);
     }
 }
 
@@ -51,7 +52,7 @@ static void look(struct first_beat *f)
 static void on_events(uv_poll_t *poll, int status, int events)
 {
     char room[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
-    struct first_beat *f = poll->data;
+    struct first_progress *f = poll->data;
     (void)events;
     if (status < 0)
         return;
@@ -60,21 +61,22 @@ static void on_events(uv_poll_t *poll, int status, int events)
     look(f);
 }
 
-struct first_beat *first_beat_new(uv_loop_t *loop,
-                                  const struct crew *crew,
-                                  int nproc,
-                                  const struct first_beat_handler *handler,
-                                  void *ctx)
+struct first_progress *
+first_progress_new(uv_loop_t *loop,
+                   const struct workers *workers,
+                   int nproc,
+                   const struct first_progress_handler *handler,
+                   void *ctx)
 {
-    struct first_beat *f = calloc(1, sizeof(*f));
+    struct first_progress *f = calloc(1, sizeof(*f));
     int *watches = calloc((size_t)nproc, sizeof(*watches));
     if (f == NULL || watches == NULL)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %d workers", nproc);
-    *f = (struct first_beat){.crew = crew,
-                             .nproc = nproc,
-                             .handler = handler,
-                             .ctx = ctx,
-                             .watches = watches};
+    *f = (struct first_progress){.workers = workers,
+                                 .nproc = nproc,
+                                 .handler = handler,
+                                 .ctx = ctx,
+                                 .watches = watches};
     for (int i = 0; i < nproc; i++)
         watches[i] = -1;
     f->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -91,15 +93,15 @@ struct first_beat *first_beat_new(uv_loop_t *loop,
     return NULL;
 }
 
-void first_beat_watch(struct first_beat *f)
+void first_progress_watch(struct first_progress *f)
 {
-    char path[NOTICE_PATH_MAX];
+    char path[MAILBOX_PATH_MAX];
     if (f == NULL)
         return;
     forget(f);
     f->waits = true;
     for (int i = 0; i < f->nproc; i++) {
-        crew_progress_path(f->crew, i, path);
+        workers_progress_path(f->workers, i, path);
         if (path[0] != '\0')
             f->watches[i] = inotify_add_watch(f->fd, path, IN_MODIFY);
     }

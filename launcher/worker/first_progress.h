@@ -11,26 +11,28 @@
 
 #include "launcher/worker/workers.h"
 
-struct first_beat_handler {
+struct first_progress_handler {
     /* `step`: what it wrote, -1 where that is no number. */
     void (*on_beat)(void *ctx, int local_rank, int64_t pid, int64_t step);
 };
 
-struct first_beat;
+struct first_progress;
 
 /* Lives as long as the loop; borrows all but conf for that. NULL where events
  * cannot be had: then nothing is told. Dies when out of memory. */
-struct first_beat *first_beat_new(uv_loop_t *loop,
-                                  const struct crew *crew,
-                                  int nproc,
-                                  const struct first_beat_handler *handler,
-                                  void *ctx);
+struct first_progress *
+first_progress_new(uv_loop_t *loop,
+                   const struct workers *workers,
+                   int nproc,
+                   const struct first_progress_handler *handler,
+                   void *ctx);
 
 /* The workers of a round were started. `f` may be NULL. */
-void first_beat_watch(struct first_beat *f);
+void first_progress_watch(struct first_progress *f);
 
 /* A worker has ended; what it wrote may not have been looked at yet. `f` may be
  * NULL. */
-void first_beat_exited(struct first_beat *f, const struct agent_worker *w);
+void first_progress_exited(struct first_progress *f,
+                           const struct agent_worker *w);
 
 #endif

@@ -19,10 +19,10 @@
 #define COLUMNS_ON_TERM 120
 #define SLOWER          10 /* so much does time beside a slow console count */
 
-struct lookout {
+struct hang_watch {
     const struct conf *conf;
-    struct crew *crew;
-    const struct lookout_handler *handler;
+    struct workers *workers;
+    const struct hang_watch_handler *handler;
     void *ctx;
     uv_timer_t timer;
     struct hang hang;
@@ -35,7 +35,7 @@ struct lookout {
     pid_t helper; /* writes stacks, 0: none */
     int stacks_fd;
     int64_t stacks_until_us;
-    char path[CREW_PATH_MAX];    /* of the stacks, "" where there is no file */
+    char path[WORKERS_PATH_MAX]; /* of the stacks, "" where there is no file */
     struct hang_verdict verdict; /* what is told when it is done */
     pid_t pid;
 };
@@ -52,19 +52,19 @@ static bool may_wait(const struct conf *conf, enum conf_stream which)
     return false;
 }
 
-struct lookout *lookout_new(uv_loop_t *loop,
-                            const struct conf *conf,
-                            struct crew *crew,
-                            const struct lookout_handler *handler,
-                            void *ctx)
+struct hang_watch *hang_watch_new(uv_loop_t *loop,
+                                  const struct conf *conf,
+                                  struct workers *workers,
+                                  const struct hang_watch_handler *handler,
+                                  void *ctx)
 {
     size_t n = (size_t)conf->nproc;
-    struct lookout *l = calloc(1, sizeof(*l));
-    struct hang_worker *workers = calloc(n, sizeof(*workers));
-    if (l == NULL || workers == NULL)
+    struct hang_watch *l = calloc(1, sizeof(*l));
+    struct hang_worker *seen = calloc(n, sizeof(*seen));
+    if (l == NULL || seen == NULL)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu workers", n);
     l->conf = conf;
-    l->crew = crew;
+    l->workers = workers;
     l->handler = handler;
     l->ctx = ctx;
     l->stacks_fd = -1;
@@ -73,7 +73,7 @@ struct lookout *lookout_new(uv_loop_t *loop,
         gauge_init(&l->gauges[i], STDOUT_FILENO + i,
                    mono_min(conf->hang.beat_us, conf->hang.idle_us));
     }
-    hang_init(&l->hang, &conf->hang, workers, conf->nproc);
+    hang_init(&l->hang, &conf->hang, seen, conf->nproc);
     (void)uv_timer_init(loop, &l->timer); /* cannot fail */
     l->timer.data = l;
     return l;
@@ -81,7 +81,7 @@ struct lookout *lookout_new(uv_loop_t *loop,
 
 /* -- telling --------------------------------------------------------------- */
 
-static void drop_stacks(struct lookout *l)
+static void drop_stacks(struct hang_watch *l)
 {
     helper_kill(&l->helper);
     if (l->stacks_fd >= 0)
@@ -96,7 +96,7 @@ static bool is_noise(const char *line)
            strncmp(line, "Using host", 10) == 0;
 }
 
-static void show_stacks(const struct lookout *l)
+static void show_stacks(const struct hang_watch *l)
 {
     char line[512];
     int n = 0;
@@ -122,7 +122,7 @@ static void show_stacks(const struct lookout *l)
     (void)fclose(f); /* only read */
 }
 
-static void tell(struct lookout *l)
+static void tell(struct hang_watch *l)
 {
     const struct hang_verdict v = l->verdict;
     const struct hang_limits *limits = &l->conf->hang;
@@ -147,13 +147,13 @@ static void tell(struct lookout *l)
 /* -- stacks ---------------------------------------------------------------- */
 
 /* The one that is blamed first, then the other workers of this node. */
-static void list_workers(const struct lookout *l, struct stacks_of *of)
+static void list_workers(const struct hang_watch *l, struct stacks_of *of)
 {
     int first = l->verdict.local_rank;
     of->n = 0;
     for (int i = -1; i < l->conf->nproc && of->n < STACKS_PIDS_MAX; i++) {
         int local_rank = i < 0 ? first : i;
-        pid_t pid = crew_pid(l->crew, local_rank);
+        pid_t pid = workers_pid(l->workers, local_rank);
         if (i == first || pid == 0)
             continue;
         of->pids[of->n] = pid;
@@ -162,9 +162,9 @@ static void list_workers(const struct lookout *l, struct stacks_of *of)
     }
 }
 
-static void open_stacks(struct lookout *l)
+static void open_stacks(struct hang_watch *l)
 {
-    crew_path(l->crew, l->verdict.local_rank, STACKS_NAME, l->path);
+    workers_path(l->workers, l->verdict.local_rank, STACKS_NAME, l->path);
     if (l->path[0] != '\0')
         l->stacks_fd =
             open(l->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -180,13 +180,13 @@ static void run_stacks(const struct helper_fds *fds, const void *arg)
 }
 
 /* A worker that hangs is left alone until its stacks are taken. */
-static void take_stacks(struct lookout *l)
+static void take_stacks(struct hang_watch *l)
 {
     struct stacks_of of;
     struct ddp_err err;
     list_workers(l, &of);
     open_stacks(l);
-    l->pid = crew_pid(l->crew, l->verdict.local_rank);
+    l->pid = workers_pid(l->workers, l->verdict.local_rank);
     l->stacks_until_us = mono_after(mono_now_us(), STACKS_US);
     log_warnx("rank %lld (pid %d) makes no progress; looking at what it does",
               (long long)(l->base_rank + l->verdict.local_rank), (int)l->pid);
@@ -197,12 +197,12 @@ static void take_stacks(struct lookout *l)
     tell(l);
 }
 
-pid_t lookout_helper(const struct lookout *l)
+pid_t hang_watch_helper(const struct hang_watch *l)
 {
     return l->helper;
 }
 
-void lookout_helper_ended(struct lookout *l)
+void hang_watch_helper_ended(struct hang_watch *l)
 {
     helper_kill(&l->helper); /* reaps it */
     if (uv_is_active((uv_handle_t *)&l->timer))
@@ -211,7 +211,7 @@ void lookout_helper_ended(struct lookout *l)
 
 /* -- looking --------------------------------------------------------------- */
 
-static enum gauge_pace look_at_consoles(struct lookout *l, int64_t now_us)
+static enum gauge_pace look_at_consoles(struct hang_watch *l, int64_t now_us)
 {
     enum gauge_pace slowest = GAUGE_FREE;
     for (int i = 0; i < 2; i++) {
@@ -229,7 +229,7 @@ static enum gauge_pace look_at_consoles(struct lookout *l, int64_t now_us)
  * are slow; but one that hangs beside another that always has something to say
  * is not to hang for ever.
  */
-static void mind_consoles(struct lookout *l, int64_t now_us)
+static void mind_consoles(struct hang_watch *l, int64_t now_us)
 {
     enum gauge_pace before = l->pace;
     int64_t went_us = now_us - l->looked_us;
@@ -243,12 +243,12 @@ static void mind_consoles(struct lookout *l, int64_t now_us)
         hang_anew(&l->hang, now_us);
 }
 
-static void look(struct lookout *l, int64_t now_us)
+static void look(struct hang_watch *l, int64_t now_us)
 {
     struct hang_sample sample;
     mind_consoles(l, now_us);
     for (int i = 0; i < l->conf->nproc; i++) {
-        if (crew_look(l->crew, i, l->hang.limits.cpu_counts, &sample))
+        if (workers_look(l->workers, i, l->hang.limits.cpu_counts, &sample))
             hang_see(&l->hang, i, &sample, now_us);
         else
             hang_ended(&l->hang, i);
@@ -257,7 +257,7 @@ static void look(struct lookout *l, int64_t now_us)
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct lookout *l = timer->data;
+    struct hang_watch *l = timer->data;
     int64_t now_us = mono_now_us();
     if (l->helper > 0 && now_us < l->stacks_until_us)
         return;
@@ -270,7 +270,7 @@ static void on_timer(uv_timer_t *timer)
         take_stacks(l);
 }
 
-void lookout_start(struct lookout *l, int64_t base_rank)
+void hang_watch_start(struct hang_watch *l, int64_t base_rank)
 {
     uint64_t every_ms = (uint64_t)(hang_every_us(&l->hang) / MONO_MS);
     if (!hang_watches(&l->hang))
@@ -282,13 +282,13 @@ void lookout_start(struct lookout *l, int64_t base_rank)
     (void)uv_timer_start(&l->timer, on_timer, every_ms, every_ms);
 }
 
-void lookout_stop(struct lookout *l)
+void hang_watch_stop(struct hang_watch *l)
 {
     (void)uv_timer_stop(&l->timer);
     drop_stacks(l);
 }
 
-void lookout_pause(struct lookout *l, bool paused)
+void hang_watch_pause(struct hang_watch *l, bool paused)
 {
     l->looked_us = mono_now_us();
     hang_pause(&l->hang, paused, l->looked_us);

@@ -13,9 +13,9 @@
 #include "launcher/worker/hang.h"
 #include "launcher/worker/workers.h"
 
-struct lookout;
+struct hang_watch;
 
-struct lookout_handler {
+struct hang_watch_handler {
     /* A worker that lives gets nowhere; `text` says how long, and where its
      * stacks are. Both borrowed for the call. */
     void (*on_hang)(void *ctx,
@@ -25,23 +25,23 @@ struct lookout_handler {
 };
 
 /* Everything is borrowed for its life, which is the process's. */
-struct lookout *lookout_new(uv_loop_t *loop,
-                            const struct conf *conf,
-                            struct crew *crew,
-                            const struct lookout_handler *handler,
-                            void *ctx);
+struct hang_watch *hang_watch_new(uv_loop_t *loop,
+                                  const struct conf *conf,
+                                  struct workers *workers,
+                                  const struct hang_watch_handler *handler,
+                                  void *ctx);
 
 /* A round's workers were started, with this base rank; all before are dead. */
-void lookout_start(struct lookout *l, int64_t base_rank);
+void hang_watch_start(struct hang_watch *l, int64_t base_rank);
 
 /* They are stopped, or were: nobody hangs any more. */
-void lookout_stop(struct lookout *l);
+void hang_watch_stop(struct hang_watch *l);
 
-void lookout_pause(struct lookout *l, bool paused);
+void hang_watch_pause(struct hang_watch *l, bool paused);
 
 /* The process that writes stacks, 0: none; and that it has ended, to be reaped
  * now. */
-pid_t lookout_helper(const struct lookout *l);
-void lookout_helper_ended(struct lookout *l);
+pid_t hang_watch_helper(const struct hang_watch *l);
+void hang_watch_helper_ended(struct hang_watch *l);
 
 #endif

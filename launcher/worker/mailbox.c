@@ -29,14 +29,14 @@ static int open_sized(const char *name, off_t size)
     return -1;
 }
 
-void notice_open(struct notice *n)
+void mailbox_open(struct mailbox *n)
 {
-    notice_close(n);
+    mailbox_close(n);
     n->progress_fd = memfd_create(ASKED_PROGRESS_NAME, MFD_CLOEXEC);
     n->stop_fd = open_sized(ASKED_STOP_NAME, sizeof(struct asked));
 }
 
-void notice_close(struct notice *n)
+void mailbox_close(struct mailbox *n)
 {
     if (n->progress_fd >= 0)
         (void)close(n->progress_fd); /* memory, nothing to lose */
@@ -45,35 +45,35 @@ void notice_close(struct notice *n)
     n->progress_fd = n->stop_fd = -1;
 }
 
-static void path_of(int fd, char path[NOTICE_PATH_MAX])
+static void path_of(int fd, char path[MAILBOX_PATH_MAX])
 {
     path[0] = '\0';
     if (fd >= 0)
-        (void)snprintf(path, NOTICE_PATH_MAX, /* two ints: it fits */
+        (void)snprintf(path, MAILBOX_PATH_MAX, /* two ints: it fits */
                        "/proc/%d/fd/%d", (int)getpid(), fd);
 }
 
-void notice_progress_path(const struct notice *n, char path[NOTICE_PATH_MAX])
+void mailbox_progress_path(const struct mailbox *n, char path[MAILBOX_PATH_MAX])
 {
     path_of(n->progress_fd, path);
 }
 
-void notice_stop_path(const struct notice *n, char path[NOTICE_PATH_MAX])
+void mailbox_stop_path(const struct mailbox *n, char path[MAILBOX_PATH_MAX])
 {
     path_of(n->stop_fd, path);
 }
 
-void notice_memory_path(const struct notice *n, char path[NOTICE_PATH_MAX])
+void mailbox_memory_path(const struct mailbox *n, char path[MAILBOX_PATH_MAX])
 {
     path_of(n->memory_fd, path);
 }
 
-int notice_open_memory(uint64_t size)
+int mailbox_open_memory(uint64_t size)
 {
     return open_sized(ASKED_SNAPSHOT_NAME, (off_t)size);
 }
 
-bool notice_progressed(const struct notice *n)
+bool mailbox_progressed(const struct mailbox *n)
 {
     struct stat st;
     return n->progress_fd >= 0 && fstat(n->progress_fd, &st) == 0 &&
@@ -94,7 +94,7 @@ static int64_t read_step(int fd)
     return whole && errno == 0 && step >= 0 ? step : -1;
 }
 
-void notice_read(const struct notice *n, int64_t *written, int64_t *step)
+void mailbox_read(const struct mailbox *n, int64_t *written, int64_t *step)
 {
     struct stat st;
     *written = 0;
@@ -106,7 +106,7 @@ void notice_read(const struct notice *n, int64_t *written, int64_t *step)
     *step = read_step(n->progress_fd);
 }
 
-bool notice_ask(const struct notice *n, enum msg_graceful graceful)
+bool mailbox_ask(const struct mailbox *n, enum msg_graceful graceful)
 {
     uint32_t word = (uint32_t)graceful;
     uint32_t looks = 0;

@@ -16,47 +16,48 @@
 
 #include "rendezvous/proto/msg.h"
 
-#define NOTICE_PATH_MAX 48
+#define MAILBOX_PATH_MAX 48
 
-struct notice {
+struct mailbox {
     int progress_fd, stop_fd; /* -1: none */
-    int memory_fd;            /* the crew's, borrowed; -1: none */
+    int memory_fd;            /* the workers's, borrowed; -1: none */
 };
 
 /* No files yet; nothing to close. */
-#define NOTICE_NONE                                                            \
+#define MAILBOX_NONE                                                           \
     {                                                                          \
         -1, -1, -1                                                             \
     }
 
 /* Fresh files for one worker, instead of those that `n` has. Where descriptors
  * run out there are none, and the worker is asked by a signal. */
-void notice_open(struct notice *n);
-void notice_close(struct notice *n);
+void mailbox_open(struct mailbox *n);
+void mailbox_close(struct mailbox *n);
 
 /* The paths for the worker's environment; "" where there is no file. */
-void notice_progress_path(const struct notice *n, char path[NOTICE_PATH_MAX]);
-void notice_stop_path(const struct notice *n, char path[NOTICE_PATH_MAX]);
-void notice_memory_path(const struct notice *n, char path[NOTICE_PATH_MAX]);
+void mailbox_progress_path(const struct mailbox *n,
+                           char path[MAILBOX_PATH_MAX]);
+void mailbox_stop_path(const struct mailbox *n, char path[MAILBOX_PATH_MAX]);
+void mailbox_memory_path(const struct mailbox *n, char path[MAILBOX_PATH_MAX]);
 
 /*
  * Memory for the snapshots of this node's workers, which outlives them and not
  * the launcher ($DDP_SNAPSHOT_MEMORY). It is taken as it is written to. -1: it
  * cannot be had.
  */
-int notice_open_memory(uint64_t size);
+int mailbox_open_memory(uint64_t size);
 
 /* Whether the worker wrote anything to its progress file. */
-bool notice_progressed(const struct notice *n);
+bool mailbox_progressed(const struct mailbox *n);
 
 /*
  * What can be seen of its progress file: `written` changes with each write;
  * `step` is the number in it (which ddp_beat writes), -1 where it is empty or
  * holds anything else.
  */
-void notice_read(const struct notice *n, int64_t *written, int64_t *step);
+void mailbox_read(const struct mailbox *n, int64_t *written, int64_t *step);
 
 /* Asks the worker to leave; returns whether it looks for that. */
-bool notice_ask(const struct notice *n, enum msg_graceful graceful);
+bool mailbox_ask(const struct mailbox *n, enum msg_graceful graceful);
 
 #endif

@@ -22,27 +22,27 @@
 struct watch {
     unsigned magic;
     uv_poll_t poll;
-    struct crew *crew;
+    struct workers *workers;
     pid_t pid;
     int pidfd;
     int local_rank;
 };
 
-struct crew {
+struct workers {
     uv_loop_t *loop;
     const struct conf *conf;
     const struct spawn_origin *origin;
     struct output *output;
-    const struct crew_handler *handler;
+    const struct workers_handler *handler;
     void *ctx;
     struct errfile errfile;
     struct oom oom;
     pid_t *pids;            /* by local rank, of the last that was started */
     struct watch **watches; /* by local rank, NULL: not alive */
     char (*error_files)[ERRFILE_PATH_MAX];
-    struct notice *notices; /* by local rank */
-    int memory_fd;          /* for their snapshots; -1: none */
-    int trouble_fd[2];      /* children that could not exec */
+    struct mailbox *notices; /* by local rank */
+    int memory_fd;           /* for their snapshots; -1: none */
+    int trouble_fd[2];       /* children that could not exec */
     bool paused;
     bool stopping; /* workers of this round were asked to go */
 };
@@ -55,36 +55,36 @@ static void *get(size_t n, size_t size)
     return p;
 }
 
-struct crew *crew_new(uv_loop_t *loop,
-                      const struct conf *conf,
-                      const struct spawn_origin *origin,
-                      struct output *output,
-                      const struct crew_handler *handler,
-                      void *ctx)
+struct workers *workers_new(uv_loop_t *loop,
+                            const struct conf *conf,
+                            const struct spawn_origin *origin,
+                            struct output *output,
+                            const struct workers_handler *handler,
+                            void *ctx)
 {
-    struct crew *crew = get(1, sizeof(*crew));
+    struct workers *workers = get(1, sizeof(*workers));
     size_t n = (size_t)conf->nproc;
-    crew->watches = get(n, sizeof(*crew->watches));
-    crew->error_files = get(n, sizeof(*crew->error_files));
-    crew->notices = get(n, sizeof(*crew->notices));
-    crew->pids = get(n, sizeof(*crew->pids));
-    crew->memory_fd = -1;
+    workers->watches = get(n, sizeof(*workers->watches));
+    workers->error_files = get(n, sizeof(*workers->error_files));
+    workers->notices = get(n, sizeof(*workers->notices));
+    workers->pids = get(n, sizeof(*workers->pids));
+    workers->memory_fd = -1;
     if (conf->snapshot_memory > 0)
-        crew->memory_fd = notice_open_memory(conf->snapshot_memory);
+        workers->memory_fd = mailbox_open_memory(conf->snapshot_memory);
     for (size_t i = 0; i < n; i++) {
-        crew->notices[i] = (struct notice)NOTICE_NONE;
-        crew->notices[i].memory_fd = crew->memory_fd;
+        workers->notices[i] = (struct mailbox)MAILBOX_NONE;
+        workers->notices[i].memory_fd = workers->memory_fd;
     }
-    crew->loop = loop;
-    crew->conf = conf;
-    crew->origin = origin;
-    crew->output = output;
-    crew->handler = handler;
-    crew->ctx = ctx;
-    if (pipe2(crew->trouble_fd, O_CLOEXEC | O_NONBLOCK) != 0)
+    workers->loop = loop;
+    workers->conf = conf;
+    workers->origin = origin;
+    workers->output = output;
+    workers->handler = handler;
+    workers->ctx = ctx;
+    if (pipe2(workers->trouble_fd, O_CLOEXEC | O_NONBLOCK) != 0)
         fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start workers");
-    errfile_init(&crew->errfile, conf);
-    return crew;
+    errfile_init(&workers->errfile, conf);
+    return workers;
 }
 
 /* -- a worker ends --------------------------------------------------------- */
@@ -97,11 +97,12 @@ static void on_watch_closed(uv_handle_t *h)
 }
 
 /* Whether this worker never became the program; why, then. */
-static bool find_trouble(const struct crew *crew, int local_rank, int *why)
+static bool
+find_trouble(const struct workers *workers, int local_rank, int *why)
 {
     struct spawn_trouble t;
     bool found = false;
-    while (read(crew->trouble_fd[0], &t, sizeof(t)) == (ssize_t)sizeof(t))
+    while (read(workers->trouble_fd[0], &t, sizeof(t)) == (ssize_t)sizeof(t))
         if (t.local_rank == local_rank) {
             *why = t.sys_errno;
             found = true;
@@ -121,7 +122,8 @@ static const char *hint_of(const char *path, int why)
     return "";
 }
 
-static void tell_exit(struct crew *crew, int local_rank, const siginfo_t *info)
+static void
+tell_exit(struct workers *workers, int local_rank, const siginfo_t *info)
 {
     char text[ERRFILE_TEXT_MAX + 1] = "";
     char tail[LINES_TAIL_BYTES + 1] = "";
@@ -132,33 +134,34 @@ static void tell_exit(struct crew *crew, int local_rank, const siginfo_t *info)
         .pid = info->si_pid,
         .code = exited ? info->si_status : 0,
         .signal = exited ? 0 : info->si_status,
-        .oom =
-            !exited && info->si_status == SIGKILL && oom_happened(&crew->oom),
-        .progressed = notice_progressed(&crew->notices[local_rank]),
+        .oom = !exited && info->si_status == SIGKILL &&
+               oom_happened(&workers->oom),
+        .progressed = mailbox_progressed(&workers->notices[local_rank]),
         .text = text,
         .trace = trace,
         .tail = tail,
     };
-    notice_close(&crew->notices[local_rank]);
+    mailbox_close(&workers->notices[local_rank]);
     int why;
     bool ok = w.code == 0 && w.signal == 0;
     if (!ok) {
-        errfile_read(crew->error_files[local_rank], text, trace, sizeof(trace));
-        if (!crew->stopping || w.signal != SIGTERM) /* else it obeyed */
-            output_tail(crew->output, local_rank, tail);
+        errfile_read(workers->error_files[local_rank], text, trace,
+                     sizeof(trace));
+        if (!workers->stopping || w.signal != SIGTERM) /* else it obeyed */
+            output_tail(workers->output, local_rank, tail);
     }
-    output_worker_ended(crew->output, local_rank);
+    output_worker_ended(workers->output, local_rank);
     if ((w.code == 126 || w.code == 127) &&
-        find_trouble(crew, local_rank, &why)) {
+        find_trouble(workers, local_rank, &why)) {
         w.permanent = true;
         (void)snprintf(text, /* a cut text is still a text */
                        sizeof(text), "cannot execute %.200s: %.80s%s",
-                       crew->conf->exec_path, strerror(why),
-                       hint_of(crew->conf->exec_path, why));
+                       workers->conf->exec_path, strerror(why),
+                       hint_of(workers->conf->exec_path, why));
     }
-    if (crew->conf->preflight && w.code == ddp_code_exit(DDP_E_PREFLIGHT))
+    if (workers->conf->preflight && w.code == ddp_code_exit(DDP_E_PREFLIGHT))
         w.permanent = true; /* it found what it was to find */
-    crew->handler->on_exit(crew->ctx, &w);
+    workers->handler->on_exit(workers->ctx, &w);
 }
 
 static void on_pidfd(uv_poll_t *poll, int status, int events)
@@ -172,24 +175,25 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
     ddp_assert(rc == 0); /* nobody else waits for it */
     if (info.si_pid == 0)
         return; /* not dead yet */
-    struct crew *crew = w->crew;
+    struct workers *workers = w->workers;
     int local_rank = w->local_rank;
-    crew->watches[local_rank] = NULL;
+    workers->watches[local_rank] = NULL;
     uv_close((uv_handle_t *)poll, on_watch_closed);
     (void)close(w->pidfd); /* now: what comes of its end may need it */
-    tell_exit(crew, local_rank, &info);
+    tell_exit(workers, local_rank, &info);
 }
 
 /* -- starting -------------------------------------------------------------- */
 
-static int watch_worker(struct crew *crew,
+static int watch_worker(struct workers *workers,
                         int local_rank,
                         pid_t pid,
                         int pidfd,
                         struct ddp_err *err)
 {
     struct watch *w = calloc(1, sizeof(*w));
-    int rc = w == NULL ? UV_ENOMEM : uv_poll_init(crew->loop, &w->poll, pidfd);
+    int rc =
+        w == NULL ? UV_ENOMEM : uv_poll_init(workers->loop, &w->poll, pidfd);
     if (rc != 0) {
         free(w);
         (void)kill(pid, SIGKILL);
@@ -199,51 +203,52 @@ static int watch_worker(struct crew *crew,
                            uv_strerror(rc));
     }
     w->magic = WATCH_MAGIC;
-    w->crew = crew;
+    w->workers = workers;
     w->pid = pid;
     w->pidfd = pidfd;
     w->local_rank = local_rank;
     w->poll.data = w;
-    crew->watches[local_rank] = w;
-    crew->pids[local_rank] = pid;
+    workers->watches[local_rank] = w;
+    workers->pids[local_rank] = pid;
     (void)uv_poll_start(&w->poll, UV_READABLE, on_pidfd); /* cannot fail */
-    crew->handler->on_start(crew->ctx, local_rank, pid);
+    workers->handler->on_start(workers->ctx, local_rank, pid);
     return 0;
 }
 
-static int start_one(struct crew *crew,
+static int start_one(struct workers *workers,
                      const struct msg_world *world,
                      int local_rank,
                      struct ddp_err *err)
 {
-    char *error_file = crew->error_files[local_rank];
+    char *error_file = workers->error_files[local_rank];
     char folder[ERRFILE_PATH_MAX];
-    struct output_ends ends;
-    errfile_prepare(&crew->errfile, world->restarts, local_rank, error_file,
+    struct output_exits ends;
+    errfile_prepare(&workers->errfile, world->restarts, local_rank, error_file,
                     folder);
-    if (output_open(crew->output, world, local_rank, folder, &ends, err) != 0)
+    if (output_open(workers->output, world, local_rank, folder, &ends, err) !=
+        0)
         return -1;
-    struct notice *notice = &crew->notices[local_rank];
-    notice_open(notice);
+    struct mailbox *notice = &workers->notices[local_rank];
+    mailbox_open(notice);
     char **envp =
-        worker_env_make(crew->conf, world, local_rank, error_file, notice);
+        worker_env_make(workers->conf, world, local_rank, error_file, notice);
     struct worker_places places;
     worker_places_fill(&places, world, local_rank);
-    char **argv = worker_args_make(crew->conf->argv, &places);
-    bool bound = crew->conf->numa_binding != TOPOLOGY_NONE;
+    char **argv = worker_args_make(workers->conf->argv, &places);
+    bool bound = workers->conf->numa_binding != TOPOLOGY_NONE;
     struct spawn_request req = {
-        .path = crew->conf->exec_path,
+        .path = workers->conf->exec_path,
         .argv = argv,
         .envp = envp,
-        .origin = crew->origin,
-        .cpus = bound ? &crew->conf->seats[local_rank].cpus : NULL,
-        .report_fd = crew->trouble_fd[1],
+        .origin = workers->origin,
+        .cpus = bound ? &workers->conf->seats[local_rank].cpus : NULL,
+        .report_fd = workers->trouble_fd[1],
         .out_fd = ends.out,
         .err_fd = ends.err,
         .local_rank = local_rank,
         .may_read = world->base_rank + local_rank == 0,
-        .watched = crew->conf->hang.beat_us != MONO_NEVER ||
-                   crew->conf->hang.idle_us != MONO_NEVER,
+        .watched = workers->conf->hang.beat_us != MONO_NEVER ||
+                   workers->conf->hang.idle_us != MONO_NEVER,
     };
     pid_t pid = 0;
     int pidfd = -1;
@@ -255,13 +260,13 @@ static int start_one(struct crew *crew,
     output_close(&ends);
     free(envp);
     free(argv);
-    return rc == 0 ? watch_worker(crew, local_rank, pid, pidfd, err) : -1;
+    return rc == 0 ? watch_worker(workers, local_rank, pid, pidfd, err) : -1;
 }
 
 /* What ran out, and how to have more of it. */
-static void advise(const struct crew *crew, struct ddp_err *err)
+static void advise(const struct workers *workers, struct ddp_err *err)
 {
-    int n = crew->conf->nproc;
+    int n = workers->conf->nproc;
     if (err->sys_errno == EMFILE || err->sys_errno == ENFILE)
         ddp_err_wrap(err,
                      "too few file descriptors for %d workers here (ulimit -n "
@@ -274,25 +279,26 @@ static void advise(const struct crew *crew, struct ddp_err *err)
                      n);
 }
 
-int crew_start(struct crew *crew,
-               const struct msg_world *world,
-               int *started,
-               struct ddp_err *err)
+int workers_start(struct workers *workers,
+                  const struct msg_world *world,
+                  int *started,
+                  struct ddp_err *err)
 {
     int why;
-    (void)find_trouble(crew, -1, &why); /* forgets that of the round before */
-    crew->stopping = false;
-    if (crew->oom.path[0] == '\0')
-        oom_init(&crew->oom);
-    for (*started = 0; *started < crew->conf->nproc; ++*started) {
-        ddp_assert(crew->watches[*started] == NULL);
-        if (start_one(crew, world, *started, err) == 0)
+    (void)find_trouble(workers, -1,
+                       &why); /* forgets that of the round before */
+    workers->stopping = false;
+    if (workers->oom.path[0] == '\0')
+        oom_init(&workers->oom);
+    for (*started = 0; *started < workers->conf->nproc; ++*started) {
+        ddp_assert(workers->watches[*started] == NULL);
+        if (start_one(workers, world, *started, err) == 0)
             continue;
-        advise(crew, err);
+        advise(workers, err);
         return -1;
     }
-    if (crew->paused)
-        crew_pause(crew, true);
+    if (workers->paused)
+        workers_pause(workers, true);
     return 0;
 }
 
@@ -306,21 +312,21 @@ static void signal_worker(const struct watch *w, int signo)
         (void)kill(w->pid, signo);
 }
 
-static void signal_workers(const struct crew *crew, int signo)
+static void signal_workers(const struct workers *workers, int signo)
 {
-    for (int i = 0; i < crew->conf->nproc; i++)
-        signal_worker(crew->watches[i], signo);
+    for (int i = 0; i < workers->conf->nproc; i++)
+        signal_worker(workers->watches[i], signo);
 }
 
-int crew_ask(struct crew *crew, enum msg_graceful graceful)
+int workers_ask(struct workers *workers, enum msg_graceful graceful)
 {
     int looking = 0;
-    crew->stopping = true;
-    for (int i = 0; i < crew->conf->nproc; i++) {
-        const struct watch *w = crew->watches[i];
+    workers->stopping = true;
+    for (int i = 0; i < workers->conf->nproc; i++) {
+        const struct watch *w = workers->watches[i];
         if (w == NULL)
             continue;
-        if (notice_ask(&crew->notices[i], graceful)) {
+        if (mailbox_ask(&workers->notices[i], graceful)) {
             looking++;
         } else {
             signal_worker(w, SIGTERM);
@@ -330,34 +336,34 @@ int crew_ask(struct crew *crew, enum msg_graceful graceful)
     return looking;
 }
 
-bool crew_ends(int signo)
+bool workers_exits(int signo)
 {
     return signo != SIGUSR1 && signo != SIGUSR2;
 }
 
-void crew_kill(struct crew *crew, int signo)
+void workers_kill(struct workers *workers, int signo)
 {
-    crew->stopping |= crew_ends(signo) && signo != SIGKILL;
-    signal_workers(crew, signo);
-    if (crew_ends(signo) && signo != SIGKILL)
-        signal_workers(crew, SIGCONT);
+    workers->stopping |= workers_exits(signo) && signo != SIGKILL;
+    signal_workers(workers, signo);
+    if (workers_exits(signo) && signo != SIGKILL)
+        signal_workers(workers, SIGCONT);
 }
 
-void crew_pause(struct crew *crew, bool paused)
+void workers_pause(struct workers *workers, bool paused)
 {
-    crew->paused = paused;
-    signal_workers(crew, paused ? SIGSTOP : SIGCONT);
+    workers->paused = paused;
+    signal_workers(workers, paused ? SIGSTOP : SIGCONT);
 }
 
-static bool is_worker(const struct crew *crew, pid_t pid)
+static bool is_worker(const struct workers *workers, pid_t pid)
 {
-    for (int i = 0; i < crew->conf->nproc; i++)
-        if (crew->watches[i] != NULL && crew->watches[i]->pid == pid)
+    for (int i = 0; i < workers->conf->nproc; i++)
+        if (workers->watches[i] != NULL && workers->watches[i]->pid == pid)
             return true;
     return false;
 }
 
-pid_t crew_reap_orphans(struct crew *crew, const pid_t *others, int n)
+pid_t workers_reap_orphans(struct workers *workers, const pid_t *others, int n)
 {
     for (;;) {
         siginfo_t info = {.si_pid = 0};
@@ -366,7 +372,7 @@ pid_t crew_reap_orphans(struct crew *crew, const pid_t *others, int n)
             return 0;
         /* The kernel would show the same dead worker again and again: its
          * pidfd's event comes, and then we are called once more. */
-        if (is_worker(crew, info.si_pid))
+        if (is_worker(workers, info.si_pid))
             return 0;
         for (int i = 0; i < n; i++)
             if (others[i] == info.si_pid)
@@ -375,28 +381,28 @@ pid_t crew_reap_orphans(struct crew *crew, const pid_t *others, int n)
     }
 }
 
-const char *crew_folder(const struct crew *crew)
+const char *workers_folder(const struct workers *workers)
 {
-    return errfile_folder(&crew->errfile);
+    return errfile_folder(&workers->errfile);
 }
 
-const char *crew_temporary(const struct crew *crew)
+const char *workers_temporary(const struct workers *workers)
 {
-    return errfile_temporary(&crew->errfile);
+    return errfile_temporary(&workers->errfile);
 }
 
 /* -- looking at them ------------------------------------------------------- */
 
-pid_t crew_pid(const struct crew *crew, int local_rank)
+pid_t workers_pid(const struct workers *workers, int local_rank)
 {
-    const struct watch *w = crew->watches[local_rank];
+    const struct watch *w = workers->watches[local_rank];
     return w != NULL ? w->pid : 0;
 }
 
-int crew_last_pids(const struct crew *crew, pid_t *pids, int max)
+int workers_last_pids(const struct workers *workers, pid_t *pids, int max)
 {
-    int n = crew->conf->nproc < max ? crew->conf->nproc : max;
-    memcpy(pids, crew->pids, (size_t)n * sizeof(*pids));
+    int n = workers->conf->nproc < max ? workers->conf->nproc : max;
+    memcpy(pids, workers->pids, (size_t)n * sizeof(*pids));
     return n;
 }
 
@@ -419,51 +425,54 @@ static int64_t cpu_time(pid_t pid)
     return user + system;
 }
 
-bool crew_look(const struct crew *crew,
-               int local_rank,
-               bool cpu,
-               struct hang_sample *out)
+bool workers_look(const struct workers *workers,
+                  int local_rank,
+                  bool cpu,
+                  struct hang_sample *out)
 {
-    pid_t pid = crew_pid(crew, local_rank);
+    pid_t pid = workers_pid(workers, local_rank);
     if (pid == 0)
         return false;
     *out = (struct hang_sample){
         .cpu = cpu ? cpu_time(pid) : 0,
-        .output = output_bytes(crew->output, local_rank),
+        .output = output_bytes(workers->output, local_rank),
     };
-    notice_read(&crew->notices[local_rank], &out->written, &out->step);
+    mailbox_read(&workers->notices[local_rank], &out->written, &out->step);
     return true;
 }
 
-void crew_path(const struct crew *crew,
-               int local_rank,
-               const char *name,
-               char path[CREW_PATH_MAX])
+void workers_path(const struct workers *workers,
+                  int local_rank,
+                  const char *name,
+                  char path[WORKERS_PATH_MAX])
 {
-    const char *beside = crew->error_files[local_rank];
+    const char *beside = workers->error_files[local_rank];
     size_t len = strlen(beside), tail = strlen(ERRFILE_NAME);
     path[0] = '\0';
-    if (len < tail || len - tail + strlen(name) >= CREW_PATH_MAX)
+    if (len < tail || len - tail + strlen(name) >= WORKERS_PATH_MAX)
         return;
     memcpy(path, beside, len - tail);
     memcpy(path + len - tail, name, strlen(name) + 1);
 }
 
-void crew_progress_path(const struct crew *crew,
-                        int local_rank,
-                        char path[NOTICE_PATH_MAX])
+void workers_progress_path(const struct workers *workers,
+                           int local_rank,
+                           char path[MAILBOX_PATH_MAX])
 {
-    notice_progress_path(&crew->notices[local_rank], path);
+    mailbox_progress_path(&workers->notices[local_rank], path);
 }
 
-void crew_pass_on(const struct crew *crew, int local_rank, pid_t pid, int code)
+void workers_pass_on(const struct workers *workers,
+                     int local_rank,
+                     pid_t pid,
+                     int code)
 {
-    if (local_rank >= 0 && local_rank < crew->conf->nproc &&
-        crew->pids[local_rank] == pid)
-        errfile_pass_on(crew->error_files[local_rank], code);
+    if (local_rank >= 0 && local_rank < workers->conf->nproc &&
+        workers->pids[local_rank] == pid)
+        errfile_pass_on(workers->error_files[local_rank], code);
 }
 
-void crew_clean(struct crew *crew)
+void workers_clean(struct workers *workers)
 {
-    errfile_clean(&crew->errfile);
+    errfile_clean(&workers->errfile);
 }

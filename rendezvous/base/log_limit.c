@@ -47,7 +47,7 @@ find_place(struct hush *h, const char *source, int64_t now_us)
 bool hush_may(struct hush *h, const char *addr, int64_t now_us)
 {
     char source[SOURCE_TEXT_MAX];
-    source_of(addr, source);
+    quota_source_of(addr, source);
     struct hush_source *it = find_place(h, source, now_us);
     if (it->due_us > now_us + h->slack_us) {
         h->waiting += it->left_out++ == 0;

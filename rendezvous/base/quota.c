@@ -8,18 +8,18 @@
 
 #include "rendezvous/base/err.h"
 
-struct source {
+struct quota_source {
     int count;  /* 0: free */
     int next;   /* in its bucket, or in the list of free ones; -1 ends both */
     int active; /* where it stands in `active` */
     char text[SOURCE_TEXT_MAX];
 };
 
-struct sources {
+struct quota {
     int holders_max, n_active, free;
     int64_t total;      /* of all counts */
     uint32_t n_buckets; /* a power of two */
-    struct source *at;
+    struct quota_source *at;
     int *active; /* those that have a count, in no order */
     int *buckets;
 };
@@ -66,7 +66,7 @@ static bool find_v4(const struct in6_addr *a, char text[SOURCE_TEXT_MAX])
     return false;
 }
 
-void source_of(const char *addr, char text[SOURCE_TEXT_MAX])
+void quota_source_of(const char *addr, char text[SOURCE_TEXT_MAX])
 {
     struct in6_addr v6;
     char bare[SOURCE_TEXT_MAX]; /* without the zone of "fe80::1%eth0" */
@@ -97,10 +97,10 @@ static void *xcalloc(size_t n, size_t size)
     return p;
 }
 
-struct sources *sources_new(int holders_max)
+struct quota *quota_new(int holders_max)
 {
     ddp_assert(holders_max > 0);
-    struct sources *s = xcalloc(1, sizeof(*s));
+    struct quota *s = xcalloc(1, sizeof(*s));
     s->holders_max = holders_max;
     s->n_buckets = 16;
     while (s->n_buckets < (uint32_t)holders_max)
@@ -114,7 +114,7 @@ struct sources *sources_new(int holders_max)
     return s;
 }
 
-void sources_del(struct sources *s)
+void quota_del(struct quota *s)
 {
     if (s == NULL)
         return;
@@ -126,7 +126,7 @@ void sources_del(struct sources *s)
 
 /* FNV-1a. Who has many addresses can have some in one bucket, and gains a walk
  * along these. */
-static uint32_t bucket_of(const struct sources *s, const char *text)
+static uint32_t bucket_of(const struct quota *s, const char *text)
 {
     uint32_t h = 2166136261u;
     for (; *text != '\0'; text++)
@@ -134,7 +134,7 @@ static uint32_t bucket_of(const struct sources *s, const char *text)
     return (h ^ h >> 16) & (s->n_buckets - 1);
 }
 
-static int find(const struct sources *s, const char *text)
+static int find(const struct quota *s, const char *text)
 {
     int i = s->buckets[bucket_of(s, text)];
     while (i >= 0 && strcmp(s->at[i].text, text) != 0)
@@ -143,7 +143,7 @@ static int find(const struct sources *s, const char *text)
 }
 
 /* One whose slot was never used, or is free again. */
-static int begin(struct sources *s, const char *text)
+static int begin(struct quota *s, const char *text)
 {
     int i = s->free;
     if (i >= 0)
@@ -152,7 +152,7 @@ static int begin(struct sources *s, const char *text)
         i = s->n_active; /* none is free: all before this one are in use */
     ddp_assert(i < s->holders_max);
     int *bucket = &s->buckets[bucket_of(s, text)];
-    struct source *source = &s->at[i];
+    struct quota_source *source = &s->at[i];
     memcpy(source->text, text, sizeof(source->text));
     source->next = *bucket;
     source->active = s->n_active;
@@ -161,10 +161,10 @@ static int begin(struct sources *s, const char *text)
     return i;
 }
 
-int sources_take(struct sources *s, const char *addr)
+int quota_take(struct quota *s, const char *addr)
 {
     char text[SOURCE_TEXT_MAX];
-    source_of(addr, text);
+    quota_source_of(addr, text);
     int i = find(s, text);
     if (i < 0)
         i = begin(s, text);
@@ -173,9 +173,9 @@ int sources_take(struct sources *s, const char *addr)
     return i;
 }
 
-void sources_drop(struct sources *s, int source)
+void quota_drop(struct quota *s, int source)
 {
-    struct source *it = &s->at[source];
+    struct quota_source *it = &s->at[source];
     ddp_assert(it->count > 0);
     s->total--;
     if (--it->count > 0)
@@ -191,49 +191,49 @@ void sources_drop(struct sources *s, int source)
     s->free = source;
 }
 
-int sources_count(const struct sources *s, int source)
+int quota_count(const struct quota *s, int source)
 {
     return s->at[source].count;
 }
 
-int sources_find(const struct sources *s, const char *addr)
+int quota_find(const struct quota *s, const char *addr)
 {
     char text[SOURCE_TEXT_MAX];
-    source_of(addr, text);
+    quota_source_of(addr, text);
     return find(s, text);
 }
 
-int sources_count_of(const struct sources *s, const char *addr)
+int quota_count_of(const struct quota *s, const char *addr)
 {
-    int i = sources_find(s, addr);
+    int i = quota_find(s, addr);
     return i < 0 ? 0 : s->at[i].count;
 }
 
-const char *sources_text(const struct sources *s, int source)
+const char *quota_text(const struct quota *s, int source)
 {
     return s->at[source].text;
 }
 
-bool sources_is_modest(const struct sources *s, const char *addr)
+bool quota_is_modest(const struct quota *s, const char *addr)
 {
-    int64_t have = sources_count_of(s, addr);
+    int64_t have = quota_count_of(s, addr);
     return have * s->n_active < s->total;
 }
 
-bool sources_may_take(int have, int count)
+bool quota_may_take(int have, int count)
 {
     return count >= have + 2;
 }
 
-int sources_greediest(const struct sources *s, const char *addr)
+int quota_greediest(const struct quota *s, const char *addr)
 {
     int most = -1;
-    if (!sources_is_modest(s, addr))
+    if (!quota_is_modest(s, addr))
         return -1;
     for (int i = 0; i < s->n_active; i++)
         if (most < 0 || s->at[s->active[i]].count > s->at[most].count)
             most = s->active[i];
-    bool may = most >= 0 &&
-               sources_may_take(sources_count_of(s, addr), s->at[most].count);
+    bool may =
+        most >= 0 && quota_may_take(quota_count_of(s, addr), s->at[most].count);
     return may ? most : -1;
 }

@@ -40,8 +40,8 @@ struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
     while (r->n_buckets < nodes_max)
         r->n_buckets *= 2;
     r->buckets = xcalloc(r->n_buckets, sizeof(int));
-    r->node_sources = sources_new(limits->nodes_max);
-    r->run_sources = sources_new(limits->runs_max);
+    r->node_sources = quota_new(limits->nodes_max);
+    r->run_sources = quota_new(limits->runs_max);
     node_init(r);
     r->lease_check_us = MONO_NEVER;
     rng_init(&r->rng, seed);
@@ -59,8 +59,8 @@ void rdzv_del(struct rdzv *r)
     free(r->taken);
     free(r->conn_node);
     free(r->buckets);
-    sources_del(r->node_sources);
-    sources_del(r->run_sources);
+    quota_del(r->node_sources);
+    quota_del(r->run_sources);
     free(r);
 }
 

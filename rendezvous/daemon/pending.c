@@ -120,8 +120,8 @@ bool lobby_give_way(struct lobby *l)
 {
     int gone = 0;
     struct slot *slot;
-    while (gone < DOOR_PER_TURN && (slot = slots_oldest(l->slots)) != NULL &&
-           may_go(l, slot)) {
+    while (gone < LISTENER_PER_TURN &&
+           (slot = slots_oldest(l->slots)) != NULL && may_go(l, slot)) {
         give_place(l, slot);
         gone++;
     }

@@ -32,7 +32,7 @@ struct server {
     unsigned magic;
     struct server_conf conf;
     uv_loop_t *loop;
-    struct door *door;
+    struct listener *listener;
     uv_timer_t timer;
     uv_check_t check;
     uv_idle_t idle; /* runs while a tick is due */
@@ -344,8 +344,8 @@ static bool on_stuck(void *ctx, const char *why)
     return false;
 }
 
-static const struct door_handler door_handler = {.on_fd = on_fd,
-                                                 .on_stuck = on_stuck};
+static const struct listener_handler listener_handler = {.on_fd = on_fd,
+                                                         .on_stuck = on_stuck};
 
 /* -- what is shown --------------------------------------------------------- */
 
@@ -420,8 +420,8 @@ void server_close(struct server *s)
             conn_close(slots_at(s->slots, i)->conn);
     if (s->httpd != NULL)
         httpd_close(s->httpd);
-    if (s->door != NULL)
-        door_close(s->door);
+    if (s->listener != NULL)
+        listener_close(s->listener);
     uv_close((uv_handle_t *)&s->timer, on_handle_closed);
     uv_close((uv_handle_t *)&s->check, on_handle_closed);
     uv_close((uv_handle_t *)&s->idle, on_handle_closed);
@@ -434,7 +434,8 @@ static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
 {
     (void)uv_check_start(&s->check, on_check); /* cannot fail */
     conn_tune_listener(listen_fd);
-    return door_open(&s->door, s->loop, listen_fd, &door_handler, s, err);
+    return listener_open(&s->listener, s->loop, listen_fd, &listener_handler, s,
+                         err);
 }
 
 /* What is there before anybody comes. */

@@ -13,7 +13,7 @@ struct slots {
     int oldest, youngest; /* strangers, -1: none */
     struct slot *at;
     int *free;
-    struct sources *sources; /* of strangers */
+    struct quota *sources; /* of strangers */
 };
 
 struct slots *slots_new(int max)
@@ -27,7 +27,7 @@ struct slots *slots_new(int max)
     s->free = calloc((size_t)max, sizeof(s->free[0]));
     if (s->at == NULL || s->free == NULL)
         DDP_WRONG("out of memory while places are made");
-    s->sources = sources_new(max);
+    s->sources = quota_new(max);
     for (int i = max - 1; i >= 0; i--)
         s->free[s->n_free++] = i;
     return s;
@@ -37,7 +37,7 @@ void slots_del(struct slots *s)
 {
     if (s == NULL)
         return;
-    sources_del(s->sources);
+    quota_del(s->sources);
     free(s->at);
     free(s->free);
     free(s);
@@ -46,7 +46,7 @@ void slots_del(struct slots *s)
 static void become_stranger(struct slots *s, int i, const char *addr)
 {
     struct slot *slot = &s->at[i];
-    slot->source = sources_take(s->sources, addr);
+    slot->source = quota_take(s->sources, addr);
     slot->older = s->youngest;
     slot->younger = -1;
     if (s->youngest >= 0)
@@ -71,7 +71,7 @@ void slots_join(struct slots *s, struct slot *slot)
 {
     ddp_assert(slot->conn != NULL && !slot->joined);
     slot->joined = true;
-    sources_drop(s->sources, slot->source);
+    quota_drop(s->sources, slot->source);
     if (slot->older >= 0)
         s->at[slot->older].younger = slot->younger;
     else
@@ -121,11 +121,11 @@ oldest_of(struct slots *s, int source, slots_may_go *may_go, void *ctx)
 struct slot *
 slots_victim(struct slots *s, const char *addr, slots_may_go *may_go, void *ctx)
 {
-    int greedy = sources_greediest(s->sources, addr);
+    int greedy = quota_greediest(s->sources, addr);
     if (greedy >= 0)
         return youngest_of(s, greedy);
-    bool has_share = !sources_is_modest(s->sources, addr);
-    int own = sources_find(s->sources, addr);
+    bool has_share = !quota_is_modest(s->sources, addr);
+    int own = quota_find(s->sources, addr);
     return oldest_of(s, has_share ? own : -1, may_go, ctx);
 }
 

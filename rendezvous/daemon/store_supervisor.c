@@ -56,7 +56,7 @@ int store_child_open(struct store_child *c,
                      struct ddp_err *err)
 {
     *c = (struct store_child){.take = -1};
-    if (handover_pair(give, &c->take, err) != 0)
+    if (fd_pass_pair(give, &c->take, err) != 0)
         return -1;
     (void)uv_signal_init(loop, &c->sigchld);
     (void)uv_timer_init(loop, &c->again); /* cannot fail */

@@ -34,7 +34,7 @@ struct httpd {
     struct httpd_conf conf;
     uv_timer_t sweep;
     struct place *places;
-    struct sources *sources; /* of those who have one */
+    struct quota *sources; /* of those who have one */
     int n;
     size_t bytes; /* of all bodies */
     int64_t busy_us, busy_since_us;
@@ -52,7 +52,7 @@ static void place_free(struct place *p)
 {
     p->owner->bytes -= buf_len(&p->body);
     p->owner->n--;
-    sources_drop(p->owner->sources, p->source);
+    quota_drop(p->owner->sources, p->source);
     buf_free(&p->body);
     p->conn = NULL;
 }
@@ -244,7 +244,7 @@ static struct place *find_place(struct httpd *h, const char *addr)
 {
     struct place *oldest = NULL;
     int64_t now_us = mono_now_us();
-    int greediest = sources_greediest(h->sources, addr);
+    int greediest = quota_greediest(h->sources, addr);
     for (int i = 0; i < h->conf.conns_max; i++) {
         struct place *p = &h->places[i];
         if (p->conn == NULL)
@@ -276,7 +276,7 @@ void httpd_take(struct httpd *h, struct conn *c)
     }
     p->owner = h;
     p->conn = c;
-    p->source = sources_take(h->sources, addr);
+    p->source = quota_take(h->sources, addr);
     p->since_us = mono_now_us();
     p->reading = true;
     p->finished = false;
@@ -326,7 +326,7 @@ struct httpd *httpd_open(uv_loop_t *loop, const struct httpd_conf *conf)
     h->magic = HTTPD_MAGIC;
     h->conf = *conf;
     h->places = places;
-    h->sources = sources_new(conf->conns_max);
+    h->sources = quota_new(conf->conns_max);
     (void)uv_timer_init(loop, &h->sweep); /* cannot fail */
     h->sweep.data = h;
     return h;
@@ -336,7 +336,7 @@ static void on_sweep_closed(uv_handle_t *handle)
 {
     struct httpd *h = httpd_of(handle->data);
     h->magic = 0;
-    sources_del(h->sources);
+    quota_del(h->sources);
     free(h->places);
     free(h);
 }

@@ -18,12 +18,12 @@ struct giver {
     unsigned magic;
     int chan;
     uv_poll_t poll; /* active while something waits */
-    struct parcel waiting[HANDOVER_WAITING_MAX]; /* a ring */
+    struct parcel waiting[FD_PASS_WAITING_MAX]; /* a ring */
     unsigned first;
     unsigned n;
 };
 
-int handover_pair(int *give, int *take, struct ddp_err *err)
+int fd_pass_pair(int *give, int *take, struct ddp_err *err)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
@@ -35,7 +35,7 @@ int handover_pair(int *give, int *take, struct ddp_err *err)
     return 0;
 }
 
-int handover_give(int chan, int fd, const uint8_t *data, size_t len)
+int fd_pass_give(int chan, int fd, const uint8_t *data, size_t len)
 {
     union {
         struct cmsghdr align;
@@ -73,7 +73,7 @@ static void parcel_free(struct parcel *p)
 static bool try_one(struct giver *g, struct parcel *p)
 {
     const uint8_t *data = buf_head(&p->rest);
-    if (handover_give(g->chan, p->fd, data, buf_len(&p->rest)) != 0 &&
+    if (fd_pass_give(g->chan, p->fd, data, buf_len(&p->rest)) != 0 &&
         (errno == EAGAIN || errno == EINTR))
         return false;
     parcel_free(p);
@@ -87,7 +87,7 @@ static void on_room(uv_poll_t *poll, int status, int events)
     struct giver *g = poll->data;
     ddp_assert(g->magic == GIVER_MAGIC);
     while (g->n > 0 && try_one(g, &g->waiting[g->first])) {
-        g->first = (g->first + 1) % HANDOVER_WAITING_MAX;
+        g->first = (g->first + 1) % FD_PASS_WAITING_MAX;
         g->n--;
     }
     if (g->n == 0)
@@ -118,13 +118,13 @@ int giver_give(struct giver *g, int fd, struct buf *rest)
     ddp_assert(g->magic == GIVER_MAGIC);
     struct parcel p = {.fd = fd, .rest = *rest};
     *rest = (struct buf){.max = rest->max};
-    if (buf_len(&p.rest) > HANDOVER_BYTES_MAX || g->n == HANDOVER_WAITING_MAX) {
+    if (buf_len(&p.rest) > FD_PASS_BYTES_MAX || g->n == FD_PASS_WAITING_MAX) {
         parcel_free(&p);
         return -1;
     }
     if (g->n == 0 && try_one(g, &p))
         return 0;
-    g->waiting[(g->first + g->n++) % HANDOVER_WAITING_MAX] = p;
+    g->waiting[(g->first + g->n++) % FD_PASS_WAITING_MAX] = p;
     if (!uv_is_active((uv_handle_t *)&g->poll))
         (void)uv_poll_start(&g->poll, UV_WRITABLE, on_room);
     return 0;
@@ -141,7 +141,7 @@ static void on_closed(uv_handle_t *h)
 void giver_close(struct giver *g)
 {
     ddp_assert(g->magic == GIVER_MAGIC);
-    for (; g->n > 0; g->n--, g->first = (g->first + 1) % HANDOVER_WAITING_MAX)
+    for (; g->n > 0; g->n--, g->first = (g->first + 1) % FD_PASS_WAITING_MAX)
         parcel_free(&g->waiting[g->first]);
     uv_close((uv_handle_t *)&g->poll, on_closed);
 }
@@ -158,10 +158,10 @@ static int fd_of(struct msghdr *m)
     return fd;
 }
 
-int handover_take(int chan,
-                  int *fd,
-                  uint8_t data[HANDOVER_BYTES_MAX],
-                  size_t *len)
+int fd_pass_take(int chan,
+                 int *fd,
+                 uint8_t data[FD_PASS_BYTES_MAX],
+                 size_t *len)
 {
     union {
         struct cmsghdr align;
@@ -170,7 +170,7 @@ int handover_take(int chan,
     char tag = 0;
     struct iovec iov[2] = {
         {.iov_base = &tag, .iov_len = 1},
-        {.iov_base = data, .iov_len = HANDOVER_BYTES_MAX},
+        {.iov_base = data, .iov_len = FD_PASS_BYTES_MAX},
     };
     struct msghdr m = {.msg_iov = iov,
                        .msg_iovlen = 2,

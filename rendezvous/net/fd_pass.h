@@ -19,12 +19,12 @@
 #include "rendezvous/base/buf.h"
 #include "rendezvous/base/err.h"
 
-#define HANDOVER_BYTES_MAX   8192 /* read before it was handed over */
-#define HANDOVER_WAITING_MAX 2048 /* connections that the giver keeps */
+#define FD_PASS_BYTES_MAX   8192 /* read before it was handed over */
+#define FD_PASS_WAITING_MAX 2048 /* connections that the giver keeps */
 
 /* The two ends, close-on-exec and non-blocking, owned by the caller. Errors:
  * DDP_E_NOMEM. */
-int handover_pair(int *give, int *take, struct ddp_err *err);
+int fd_pass_pair(int *give, int *take, struct ddp_err *err);
 
 struct giver;
 
@@ -49,15 +49,15 @@ void giver_close(struct giver *g);
  * was no descriptor for it) and *len bytes in `data`; 0: none is there; -1: the
  * giver is gone.
  */
-int handover_take(int chan,
-                  int *fd,
-                  uint8_t data[HANDOVER_BYTES_MAX],
-                  size_t *len);
+int fd_pass_take(int chan,
+                 int *fd,
+                 uint8_t data[FD_PASS_BYTES_MAX],
+                 size_t *len);
 
 /*
  * Gives without a giver: a copy of `fd` and `len` bytes of `data`, now or not
  * at all. 0, or -1: errno, EAGAIN where the channel is full.
  */
-int handover_give(int chan, int fd, const uint8_t *data, size_t len);
+int fd_pass_give(int chan, int fd, const uint8_t *data, size_t len);
 
 #endif

@@ -6,41 +6,41 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define DOOR_MAGIC 0x646f6f72u
-#define BACKLOG    4096
-#define REST_MS    100
+#define LISTENER_MAGIC 0x646f6f72u
+#define BACKLOG        4096
+#define REST_MS        100
 
-struct door {
+struct listener {
     unsigned magic;
     uv_poll_t poll;
     uv_timer_t rest;
     int fd;
-    const struct door_handler *handler;
+    const struct listener_handler *handler;
     void *ctx;
     bool closing;
     int open_handles;
 };
 
-static struct door *door_of(void *data)
+static struct listener *listener_of(void *data)
 {
-    struct door *d = data;
-    ddp_assert(d->magic == DOOR_MAGIC);
+    struct listener *d = data;
+    ddp_assert(d->magic == LISTENER_MAGIC);
     return d;
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
-static int begin(struct door *d)
+static int begin(struct listener *d)
 {
     return uv_poll_start(&d->poll, UV_READABLE, on_poll);
 }
 
 static void on_rested(uv_timer_t *timer)
 {
-    (void)begin(door_of(timer->data)); /* it did before */
+    (void)begin(listener_of(timer->data)); /* it did before */
 }
 
-static void on_stuck(struct door *d, int error)
+static void on_stuck(struct listener *d, int error)
 {
     if (d->handler->on_stuck != NULL &&
         d->handler->on_stuck(d->ctx, strerror(error)))
@@ -61,10 +61,10 @@ static bool is_its_own(int error)
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
-    struct door *d = door_of(poll->data);
+    struct listener *d = listener_of(poll->data);
     (void)status;
     (void)events;
-    for (int i = 0; i < DOOR_PER_TURN && !d->closing; i++) {
+    for (int i = 0; i < LISTENER_PER_TURN && !d->closing; i++) {
         int fd = accept4(d->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             d->handler->on_fd(d->ctx, fd);
@@ -81,7 +81,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 static void on_handle_closed(uv_handle_t *h)
 {
-    struct door *d = door_of(h->data);
+    struct listener *d = listener_of(h->data);
     if (--d->open_handles > 0)
         return;
     (void)close(d->fd); /* nothing to lose */
@@ -89,20 +89,20 @@ static void on_handle_closed(uv_handle_t *h)
     free(d);
 }
 
-int door_open(struct door **out,
-              uv_loop_t *loop,
-              int fd,
-              const struct door_handler *handler,
-              void *ctx,
-              struct ddp_err *err)
+int listener_open(struct listener **out,
+                  uv_loop_t *loop,
+                  int fd,
+                  const struct listener_handler *handler,
+                  void *ctx,
+                  struct ddp_err *err)
 {
-    struct door *d = calloc(1, sizeof(*d));
+    struct listener *d = calloc(1, sizeof(*d));
     if (d == NULL) {
         (void)close(fd);
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a door");
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a listener");
     }
-    *d = (struct door){
-        .magic = DOOR_MAGIC, .fd = fd, .handler = handler, .ctx = ctx};
+    *d = (struct listener){
+        .magic = LISTENER_MAGIC, .fd = fd, .handler = handler, .ctx = ctx};
     d->poll.data = d->rest.data = d;
     int rc = listen(fd, BACKLOG) != 0 ? uv_translate_sys_error(errno)
                                       : uv_poll_init(loop, &d->poll, fd);
@@ -115,14 +115,14 @@ int door_open(struct door **out,
     d->open_handles = 2;
     rc = begin(d);
     if (rc != 0) {
-        door_close(d);
+        listener_close(d);
         return ddp_err_set(err, DDP_E_IO, "cannot listen: %s", uv_strerror(rc));
     }
     *out = d;
     return 0;
 }
 
-void door_close(struct door *d)
+void listener_close(struct listener *d)
 {
     if (d->closing)
         return;

@@ -7,18 +7,18 @@
 
 #define RUN_LONG 15 /* "4094-4095=-127 " */
 #define RANK_MAX INT64_C(409600000)
-_Static_assert(ENDS_RUNS *RUN_LONG <= ENDS_TEXT_MAX, "all runs fit");
+_Static_assert(EXITS_RUNS *RUN_LONG <= EXITS_TEXT_MAX, "all runs fit");
 
 /* -- one node -------------------------------------------------------------- */
 
 /* Whether run `i` goes on where the one before it ends, in the same way. */
-static bool continues(const struct ends *e, int i)
+static bool continues(const struct exits *e, int i)
 {
     return i > 0 && i < e->n && e->runs[i - 1].how == e->runs[i].how &&
            e->runs[i - 1].last + 1 == e->runs[i].first;
 }
 
-static void join_runs(struct ends *e, int i)
+static void join_runs(struct exits *e, int i)
 {
     if (!continues(e, i))
         return;
@@ -28,34 +28,34 @@ static void join_runs(struct ends *e, int i)
             (size_t)(e->n - i) * sizeof(e->runs[0]));
 }
 
-void ends_add(struct ends *e, int local_rank, int how)
+void exits_add(struct exits *e, int local_rank, int how)
 {
-    ddp_assert(local_rank >= 0 && local_rank <= ENDS_LOCAL_MAX);
+    ddp_assert(local_rank >= 0 && local_rank <= EXITS_LOCAL_MAX);
     int at = e->n;
     while (at > 0 && e->runs[at - 1].first > local_rank)
         at--;
     memmove(&e->runs[at + 1], &e->runs[at],
             (size_t)(e->n - at) * sizeof(e->runs[0]));
     e->n++;
-    e->runs[at] = (struct ends_run){
+    e->runs[at] = (struct exits_run){
         .first = (int16_t)local_rank,
         .last = (int16_t)local_rank,
         .how = (int16_t)how,
     };
     join_runs(e, at + 1);
     join_runs(e, at);
-    if (e->n > ENDS_RUNS)
-        e->n = ENDS_RUNS;
+    if (e->n > EXITS_RUNS)
+        e->n = EXITS_RUNS;
 }
 
-static int print_run(const struct ends_run *r, char text[24])
+static int print_run(const struct exits_run *r, char text[24])
 {
     if (r->first == r->last)
         return snprintf(text, 24, "%d=%d ", r->first, r->how);
     return snprintf(text, 24, "%d-%d=%d ", r->first, r->last, r->how);
 }
 
-void ends_print(const struct ends *e, char text[ENDS_TEXT_MAX + 1])
+void exits_print(const struct exits *e, char text[EXITS_TEXT_MAX + 1])
 {
     size_t len = 0;
     text[0] = '\0';
@@ -87,7 +87,7 @@ static bool take_char(const char **at, char c)
 }
 
 /* A run behind local rank `above`. */
-static bool take_run(const char **at, int above, struct ends_run *r)
+static bool take_run(const char **at, int above, struct exits_run *r)
 {
     int64_t first, last, how;
     if (!take_number(at, &first))
@@ -100,10 +100,10 @@ static bool take_run(const char **at, int above, struct ends_run *r)
     bool is_signal = take_char(at, '-');
     if (!take_number(at, &how) || !take_char(at, ' '))
         return false;
-    if (first <= above || last < first || last > ENDS_LOCAL_MAX || how == 0 ||
+    if (first <= above || last < first || last > EXITS_LOCAL_MAX || how == 0 ||
         how > (is_signal ? 127 : 255))
         return false;
-    *r = (struct ends_run){
+    *r = (struct exits_run){
         .first = (int16_t)first,
         .last = (int16_t)last,
         .how = (int16_t)(is_signal ? -how : how),
@@ -111,15 +111,18 @@ static bool take_run(const char **at, int above, struct ends_run *r)
     return true;
 }
 
-void ends_parse(struct ends *e, const char *text)
+void exits_parse(struct exits *e, const char *text)
 {
     e->n = 0;
     int above = -1;
-    while (e->n < ENDS_RUNS && take_run(&text, above, &e->runs[e->n]))
+    while (e->n < EXITS_RUNS && take_run(&text, above, &e->runs[e->n]))
         above = e->runs[e->n++].last;
 }
 
-void ends_filter(const struct ends *e, int how, bool not_so, struct ends *out)
+void exits_filter(const struct exits *e,
+                  int how,
+                  bool not_so,
+                  struct exits *out)
 {
     out->n = 0;
     for (int i = 0; i < e->n; i++)
@@ -130,7 +133,7 @@ void ends_filter(const struct ends *e, int how, bool not_so, struct ends *out)
 /* -- several nodes --------------------------------------------------------- */
 
 /* "@4 node-b " */
-static bool take_node(const char **at, struct ends_found *f)
+static bool take_node(const char **at, struct exits_found *f)
 {
     int64_t base;
     if (!take_char(at, '@') || !take_number(at, &base) || !take_char(at, ' '))
@@ -146,7 +149,7 @@ static bool take_node(const char **at, struct ends_found *f)
     return true;
 }
 
-bool ends_next(const char **at, struct ends_found *f)
+bool exits_next(const char **at, struct exits_found *f)
 {
     while (**at == '@')
         if (!take_node(at, f))
@@ -184,17 +187,17 @@ static void print_name(const char *name, char text[65])
         memcpy(text, "?", 2);
 }
 
-void ends_merge(char list[ENDS_LIST_MAX + 1],
-                int64_t base_rank,
-                const char *name,
-                const struct ends *e)
+void exits_merge(char list[EXITS_LIST_MAX + 1],
+                 int64_t base_rank,
+                 const char *name,
+                 const struct exits *e)
 {
-    char node[ENDS_TEXT_MAX + 100], runs[ENDS_TEXT_MAX + 1], word[65];
-    char all[ENDS_LIST_MAX + sizeof(node)];
+    char node[EXITS_TEXT_MAX + 100], runs[EXITS_TEXT_MAX + 1], word[65];
+    char all[EXITS_LIST_MAX + sizeof(node)];
     if (e->n == 0 || base_rank < 0 || base_rank > RANK_MAX)
         return;
     print_name(name, word);
-    ends_print(e, runs);
+    exits_print(e, runs);
     (void)snprintf(node, /* fits */ sizeof(node), "@%lld %s %s",
                    (long long)base_rank, word, runs);
     size_t before = place_of(list, base_rank), ours = strlen(node);
@@ -202,7 +205,7 @@ void ends_merge(char list[ENDS_LIST_MAX + 1],
     memcpy(all, list, before);
     memcpy(all + before, node, ours);
     memcpy(all + before + ours, list + before, len - before - ours + 1);
-    while (len > ENDS_LIST_MAX) { /* whole nodes go, from the end */
+    while (len > EXITS_LIST_MAX) { /* whole nodes go, from the end */
         do
             len--;
         while (all[len] != '@');

@@ -2,7 +2,7 @@
  * proto/exits: how the workers of a round ended that did not succeed, told in
  * little room, since the report names them one by one.
  *
- * On one node (struct ends) these are runs of local ranks that ended alike,
+ * On one node (struct exits) these are runs of local ranks that ended alike,
  * ascending. In `ready` they are a text, a blank behind each run; a number
  * below 0 is a signal, any other one an exit code:
  *
@@ -24,48 +24,51 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENDS_RUNS      48
-#define ENDS_TEXT_MAX  720  /* ready.ends of messages.def */
-#define ENDS_LIST_MAX  2000 /* end.ends and end.stopped */
-#define ENDS_LOCAL_MAX 4095 /* the largest local rank; join.nproc */
+#define EXITS_RUNS      48
+#define EXITS_TEXT_MAX  720  /* ready.ends of messages.def */
+#define EXITS_LIST_MAX  2000 /* end.ends and end.stopped */
+#define EXITS_LOCAL_MAX 4095 /* the largest local rank; join.nproc */
 
-struct ends_run {
+struct exits_run {
     int16_t first, last; /* local ranks */
     int16_t how;         /* exit code, or a negative signal */
 };
 
 /* All 0: nobody ended badly. */
-struct ends {
+struct exits {
     int n;
-    struct ends_run runs[ENDS_RUNS + 1]; /* one is free between two calls */
+    struct exits_run runs[EXITS_RUNS + 1]; /* one is free between two calls */
 };
 
 /* Adds a worker; each is added once, in any order. */
-void ends_add(struct ends *e, int local_rank, int how);
+void exits_add(struct exits *e, int local_rank, int how);
 
-void ends_print(const struct ends *e, char text[ENDS_TEXT_MAX + 1]);
+void exits_print(const struct exits *e, char text[EXITS_TEXT_MAX + 1]);
 
-/* Takes from `text` the runs that are as ends_print writes them, up to the
+/* Takes from `text` the runs that are as exits_print writes them, up to the
  * first that is not. */
-void ends_parse(struct ends *e, const char *text);
+void exits_parse(struct exits *e, const char *text);
 
 /* Those of `e` that ended by `how`, or (`not_so`) all others. */
-void ends_filter(const struct ends *e, int how, bool not_so, struct ends *out);
+void exits_filter(const struct exits *e,
+                  int how,
+                  bool not_so,
+                  struct exits *out);
 
 /*
  * Puts a node's runs into a list at their place; nothing where there are none.
  * A name is cut at 64 bytes, and what would break the list in it becomes '?'.
  */
-void ends_merge(char list[ENDS_LIST_MAX + 1],
-                int64_t base_rank,
-                const char *name,
-                const struct ends *e);
+void exits_merge(char list[EXITS_LIST_MAX + 1],
+                 int64_t base_rank,
+                 const char *name,
+                 const struct exits *e);
 
 /* A run of workers of one node, as it stands in a list. */
-struct ends_found {
+struct exits_found {
     int64_t base_rank; /* of its node */
     char node[65];
-    struct ends_run run;
+    struct exits_run run;
 };
 
 /*
@@ -73,6 +76,6 @@ struct ends_found {
  * then. False at the end, or where it is no such list. `f` keeps the node from
  * one call to the next: the same one, all 0 first.
  */
-bool ends_next(const char **at, struct ends_found *f);
+bool exits_next(const char **at, struct exits_found *f);
 
 #endif

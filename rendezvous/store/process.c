@@ -12,7 +12,7 @@
 
 #define TAKEN_MAX 64 /* from the channel, before others get their turn */
 
-struct doors {
+struct listeners {
     struct store_server *store;
     uv_poll_t poll;
     int chan;
@@ -23,12 +23,12 @@ static void on_chan(uv_poll_t *poll, int status, int events)
 {
     (void)status;
     (void)events;
-    struct doors *d = poll->data;
-    uint8_t data[HANDOVER_BYTES_MAX];
+    struct listeners *d = poll->data;
+    uint8_t data[FD_PASS_BYTES_MAX];
     size_t len;
     int fd;
     for (int i = 0; i < TAKEN_MAX; i++) {
-        int got = handover_take(d->chan, &fd, data, &len);
+        int got = fd_pass_take(d->chan, &fd, data, &len);
         if (got < 0)
             (void)uv_poll_stop(poll); /* whoever gave is gone for good */
         if (got <= 0)
@@ -48,7 +48,7 @@ static bool admits(void *ctx, const struct sockaddr *peer)
 
 void store_doors_main(const struct helper_fds *fds, struct allow *allow)
 {
-    static struct doors d;
+    static struct listeners d;
     struct ddp_err err;
     uv_loop_t loop;
     (void)signal(SIGPIPE, SIG_IGN); /* cannot fail for this signal */
@@ -67,6 +67,6 @@ void store_doors_main(const struct helper_fds *fds, struct allow *allow)
     d.poll.data = &d;
     if (fds->chan >= 0)
         (void)uv_poll_start(&d.poll, UV_READABLE, on_chan);
-    (void)uv_run(&loop, UV_RUN_DEFAULT); /* its doors keep it running */
+    (void)uv_run(&loop, UV_RUN_DEFAULT); /* its listeners keep it running */
     fatalx(ddp_code_exit(DDP_E_BUG), "store: the event loop has ended");
 }

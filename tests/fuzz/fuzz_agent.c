@@ -122,7 +122,7 @@ static void settle(struct play *p)
     }
 }
 
-static void worker_ends(struct play *p, uint8_t which, uint8_t how)
+static void worker_exits(struct play *p, uint8_t which, uint8_t how)
 {
     int i = which % p->nproc;
     if (!p->alive[i])
@@ -197,7 +197,7 @@ static void play(struct play *p, struct fuzz_in *in)
         hear(p, in);
         return;
     case 3:
-        worker_ends(p, what / 8, fuzz_u8(in));
+        worker_exits(p, what / 8, fuzz_u8(in));
         return;
     case 4:
         link_event(p, what / 8);
@@ -234,7 +234,7 @@ static void finish(struct play *p)
     for (int i = 0; i < 2 && !p->exited; i++)
         step(p, (struct agent_event){.kind = AGENT_SIGNAL, .signo = SIGTERM});
     for (int i = 0; !p->exited && i < 2 * PROCS_MAX; i++)
-        worker_ends(p, (uint8_t)i, 128 + SIGKILL - 1);
+        worker_exits(p, (uint8_t)i, 128 + SIGKILL - 1);
     for (int i = 0; !p->exited; i++) {
         ddp_assert(i < 100 && agent_deadline(&p->agent) != MONO_NEVER);
         if (agent_deadline(&p->agent) > p->now_us)

@@ -156,7 +156,7 @@ void end(int status)
     hear(&m);
 }
 
-void worker_ends(int local, int code, int signo)
+void worker_exits(int local, int code, int signo)
 {
     step((struct agent_event){.kind = AGENT_WORKER_EXIT,
                               .worker = {.local_rank = local,
@@ -205,8 +205,8 @@ void run(void)
 
 void both_die(int signo)
 {
-    worker_ends(0, 0, signo);
-    worker_ends(1, 0, signo);
+    worker_exits(0, 0, signo);
+    worker_exits(1, 0, signo);
 }
 
 int agent_hand_run(const char *suite_name, void (*add)(TCase *t))

@@ -41,7 +41,7 @@ void stop(int64_t round);
 void end(int status);
 
 /* What becomes of workers; the first one's pid is 100. */
-void worker_ends(int local, int code, int signo);
+void worker_exits(int local, int code, int signo);
 void both_die(int signo);
 
 /* -- worlds ---------------------------------------------------------------- */

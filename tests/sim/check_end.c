@@ -25,7 +25,7 @@ static struct sim *world(int n, int spares, int restarts)
 }
 
 /* All launchers end with the status, after one round. */
-static void check_ends(struct sim *s, int deed, int away, int status)
+static void check_exits(struct sim *s, int deed, int away, int status)
 {
     story_until(s, 200000);
     if (sim_broken(s) == NULL)
@@ -47,7 +47,7 @@ START_TEST(test_sim_success_survives_the_daemon_at_every_point)
         struct sim *s = world(n, n > 2, 3);
         sim_finish(s, 0);
         more = story_kill_at(s, deed, BEGIN_MS, away);
-        check_ends(s, deed, away, 0);
+        check_exits(s, deed, away, 0);
         sim_del(s);
     }
     ck_assert_int_gt(deed, 3 * n);
@@ -65,7 +65,7 @@ START_TEST(test_sim_failure_survives_the_daemon_at_every_point)
         struct sim *s = world(n, n > 2, 0);
         sim_worker_dies(s, n - 1, 0, 7, 0);
         more = story_kill_at(s, deed, BEGIN_MS, away);
-        check_ends(s, deed, away, 7);
+        check_exits(s, deed, away, 7);
         sim_del(s);
     }
     ck_assert_int_gt(deed, 3 * n);

@@ -13,7 +13,7 @@
 #define CONFLICT 65
 
 /* Nodes 0 to n-1 run; the daemon dies at 2000 ms, and the next one, then,
- * finds as many newcomers at its door first. */
+ * finds as many newcomers at its listener first. */
 static struct sim *two_instances(int n, int spares)
 {
     struct sim_conf conf = story_conf(n, n, 0);

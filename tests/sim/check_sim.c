@@ -179,8 +179,8 @@ static void add_trouble(struct schedule *p, struct rng *rng, int64_t from_us)
 }
 
 /* A daemon dies, and one without memory finds newcomers, enough for a round of
- * their own, at its door before the members have come back. The older instance
- * may have had spares, and be about to be done. */
+ * their own, at its listener before the members have come back. The older
+ * instance may have had spares, and be about to be done. */
 static void add_newcomers(struct schedule *p, struct rng *rng)
 {
     int64_t at_us = MONO_S + rng_below(rng, (uint32_t)FAULTS_US);

@@ -1,6 +1,6 @@
 /*
  * tests/sim/world: inside the simulator: the structs that its files share.
- *   sim.c    the heap of events, counting, the trace, the public doors
+ *   sim.c    the heap of events, counting, the trace, the public listeners
  *   net.c    connections: delays, cuts, resets, what is lost with them
  *   nodes.c  launchers and their workers
  *   watch.c  the server's side, and the invariants

@@ -18,8 +18,8 @@ START_TEST(test_agent_end_stops_workers_and_says_bye)
     run();
     end(0);
     ck_assert_str_eq(did, "kill:15 ");
-    worker_ends(0, 0, 15);
-    worker_ends(1, 0, 15);
+    worker_exits(0, 0, 15);
+    worker_exits(1, 0, 15);
     ck_assert_str_eq(did, "sweep send:bye exit:0 ");
     ck_assert(verdict.ended);
     ck_assert_int_eq(agent_deadline(&agent), MONO_NEVER);
@@ -35,8 +35,8 @@ START_TEST(test_agent_end_after_a_fence_is_the_end)
     tick();
     ck_assert_ptr_nonnull(strstr(did, "kill:9"));
     end(3);
-    worker_ends(0, 0, 9);
-    worker_ends(1, 0, 9);
+    worker_exits(0, 0, 9);
+    worker_exits(1, 0, 9);
     ck_assert_str_eq(did, "sweep send:bye exit:3 ");
 }
 END_TEST
@@ -199,8 +199,8 @@ START_TEST(test_agent_orphan_ends_when_its_workers_are_dead)
     ck_assert_ptr_nonnull(strstr(did, "kill:9"));
     ck_assert_ptr_null(strstr(did, "send"));
     ck_assert(!exited);
-    worker_ends(0, 0, 9);
-    worker_ends(1, 0, 9);
+    worker_exits(0, 0, 9);
+    worker_exits(1, 0, 9);
     ck_assert_str_eq(did, "sweep exit:137 ");
 }
 END_TEST
@@ -239,12 +239,12 @@ START_TEST(test_agent_ready_tells_of_progress)
     step((struct agent_event){
         .kind = AGENT_WORKER_EXIT,
         .worker = {.local_rank = 0, .code = 1, .progressed = _i == 1}});
-    worker_ends(1, 0, SIGTERM);
+    worker_exits(1, 0, SIGTERM);
     ck_assert_int_eq(last.kind, MSG_KIND_ready);
     ck_assert_int_eq(last.ready.progress, _i);
     world("i", 2);
-    worker_ends(0, 1, 0);
-    worker_ends(1, 0, SIGTERM);
+    worker_exits(0, 1, 0);
+    worker_exits(1, 0, SIGTERM);
     ck_assert_int_eq(last.ready.progress, 0);
 }
 END_TEST

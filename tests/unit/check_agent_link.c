@@ -191,8 +191,8 @@ START_TEST(test_agent_pauses_are_short_where_the_time_to_come_back_is)
     agent.conf.join.reconnect_ms = 3000;
     run();
     link_down(true);
-    worker_ends(0, 0, 11);
-    worker_ends(1, 0, 15);
+    worker_exits(0, 0, 11);
+    worker_exits(1, 0, 15);
     int64_t from_us = now_us;
     int64_t last_us = now_us;
     while (!exited && now_us < from_us + 10 * MONO_S) {
@@ -230,12 +230,12 @@ START_TEST(test_agent_says_again_what_the_server_must_know)
 {
     run();
     if (_i == 1 || _i == 2)
-        worker_ends(1, 7, 0);
+        worker_exits(1, 7, 0);
     if (_i == 2)
-        worker_ends(0, 0, 15);
+        worker_exits(0, 0, 15);
     if (_i == 3) {
-        worker_ends(0, 0, 0);
-        worker_ends(1, 0, 0);
+        worker_exits(0, 0, 0);
+        worker_exits(1, 0, 0);
     }
     if (_i == 4)
         signal_comes(SIGTERM);
@@ -358,8 +358,8 @@ START_TEST(test_agent_workers_outlive_the_server_as_long_as_they_run)
     try_in_vain(true, 300 * MONO_S);
     ck_assert(!exited);
     ck_assert_int_eq(agent.alive, 2);
-    worker_ends(0, 5, 0); /* now there is nothing left to wait for */
-    worker_ends(1, 0, 15);
+    worker_exits(0, 5, 0); /* now there is nothing left to wait for */
+    worker_exits(1, 0, 15);
     try_in_vain(true, 1 * MONO_S);
     ck_assert(exited);
     ck_assert_int_eq(verdict.status, 5);
@@ -369,8 +369,8 @@ END_TEST
 START_TEST(test_agent_done_alone_says_so)
 {
     run();
-    worker_ends(0, 0, 0);
-    worker_ends(1, 0, 0);
+    worker_exits(0, 0, 0);
+    worker_exits(1, 0, 0);
     link_down(false);
     link_down(true);
     try_in_vain(true, 19 * MONO_S);

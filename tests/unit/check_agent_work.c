@@ -27,12 +27,12 @@ END_TEST
 START_TEST(test_agent_failure_stops_the_others_and_is_told)
 {
     run();
-    worker_ends(1, 7, 0);
+    worker_exits(1, 7, 0);
     ck_assert_str_eq(did, "send:failed kill:15 ");
     ck_assert_int_eq(last.failed.rank, 3);
     ck_assert_int_eq(last.failed.local_rank, 1);
     ck_assert_int_eq(last.failed.code, 7);
-    worker_ends(0, 0, 15);
+    worker_exits(0, 0, 15);
     ck_assert_str_eq(did, "sweep send:ready ");
     ck_assert_int_eq(last.ready.round, 1);
 }
@@ -42,8 +42,8 @@ END_TEST
 START_TEST(test_agent_ready_tells_how_workers_ended)
 {
     run();
-    worker_ends(1, 77, 0);
-    worker_ends(0, 0, SIGTERM);
+    worker_exits(1, 77, 0);
+    worker_exits(0, 0, SIGTERM);
     ck_assert_str_eq(did, "sweep send:ready ");
     ck_assert_str_eq(last.ready.ends, "0=-15 1=77 ");
     ck_assert_int_eq(last.ready.base_rank, 2);
@@ -77,17 +77,17 @@ END_TEST
 START_TEST(test_agent_all_exit_0_is_done)
 {
     run();
-    worker_ends(0, 0, 0);
+    worker_exits(0, 0, 0);
     ck_assert_str_eq(did, "");
-    worker_ends(1, 0, 0);
+    worker_exits(1, 0, 0);
     ck_assert_str_eq(did, "sweep:gently send:done ");
     stop(1);
     ck_assert_str_eq(did, "sweep send:ready ");
     world("i", 2);
     ck_assert_str_eq(did, "spawn ");
     stop(2);
-    worker_ends(0, 0, 0);
-    worker_ends(1, 0, 0);
+    worker_exits(0, 0, 0);
+    worker_exits(1, 0, 0);
     ck_assert_str_eq(did, "sweep send:ready ");
 }
 END_TEST
@@ -95,11 +95,11 @@ END_TEST
 START_TEST(test_agent_only_the_first_failure_of_a_round_is_told)
 {
     run();
-    worker_ends(1, 7, 0);
-    worker_ends(0, 9, 0);
+    worker_exits(1, 7, 0);
+    worker_exits(0, 9, 0);
     ck_assert_str_eq(did, "sweep send:ready ");
     world("i", 2);
-    worker_ends(0, 9, 0);
+    worker_exits(0, 9, 0);
     ck_assert_ptr_nonnull(strstr(did, "send:failed"));
     ck_assert_int_eq(last.failed.round, 2);
 }
@@ -110,8 +110,8 @@ START_TEST(test_agent_stop_of_another_round_is_ignored)
     run();
     stop(7);
     ck_assert_str_eq(did, "");
-    worker_ends(0, 0, 0);
-    worker_ends(1, 0, 0);
+    worker_exits(0, 0, 0);
+    worker_exits(1, 0, 0);
     stop(7); /* not when it is done either */
     ck_assert_str_eq(did, "");
 }
@@ -157,7 +157,7 @@ START_TEST(test_agent_spawn_failure_stops_those_that_started)
     ck_assert_str_eq(did, "send:failed kill:15 ");
     ck_assert_int_eq(last.failed.permanent, 1);
     ck_assert_str_eq(last.failed.text, "not found");
-    worker_ends(0, 0, 15);
+    worker_exits(0, 0, 15);
     ck_assert_str_eq(did, "sweep send:ready ");
 }
 END_TEST
@@ -201,9 +201,9 @@ START_TEST(test_agent_graceful_stop_asks_and_waits)
     ask(2);
     stop_gracefully(1); /* said again after a reconnect */
     ck_assert_str_eq(did, "");
-    worker_ends(0, 0, SIGTERM);
+    worker_exits(0, 0, SIGTERM);
     ck_assert_str_eq(did, "");
-    worker_ends(1, 143, 0);
+    worker_exits(1, 143, 0);
     ck_assert_str_eq(did, "sweep send:ready ");
 }
 END_TEST
@@ -241,7 +241,7 @@ START_TEST(test_agent_patience_ends_early)
     ask(2);
     switch (_i) {
     case 0:
-        worker_ends(0, 3, 0);
+        worker_exits(0, 3, 0);
         ck_assert_str_eq(did, "kill:15 ");
         return;
     case 1:
@@ -265,8 +265,8 @@ START_TEST(test_agent_done_node_that_is_asked_is_ready)
 {
     start();
     world("i", 1);
-    worker_ends(0, 0, 0);
-    worker_ends(1, 0, 0);
+    worker_exits(0, 0, 0);
+    worker_exits(1, 0, 0);
     stop_gracefully(1);
     ck_assert_ptr_nonnull(strstr(did, "send:ready "));
     ck_assert_ptr_null(strstr(did, "ask"));
@@ -298,8 +298,8 @@ START_TEST(test_agent_drained_asks_its_workers_and_goes)
     link_down(false);
     link_up();
     ck_assert_str_eq(did, "send:join send:leave ");
-    worker_ends(0, 0, SIGTERM);
-    worker_ends(1, 0, 0);
+    worker_exits(0, 0, SIGTERM);
+    worker_exits(1, 0, 0);
     ck_assert_str_eq(did, "sweep send:ready exit:80 ");
     ck_assert_str_eq(verdict.text, "drained by ddpctl from 10.0.0.9");
 }
@@ -387,8 +387,8 @@ START_TEST(test_agent_hung_worker_is_a_failure)
     ck_assert_str_eq(failed.text, "no beat for 7 s");
     worker_hangs(0, 7 * MONO_S); /* they are stopped already */
     ck_assert_str_eq(did, "");
-    worker_ends(0, 0, SIGTERM);
-    worker_ends(1, 0, SIGTERM);
+    worker_exits(0, 0, SIGTERM);
+    worker_exits(1, 0, SIGTERM);
     ck_assert_str_eq(did, "sweep send:ready ");
 }
 END_TEST
@@ -425,9 +425,9 @@ START_TEST(test_agent_checks_after_a_failure)
     agent.conf.checks = true;
     lease(0, 100000);
     world("aa", 1);
-    worker_ends(0, 3, 0);
+    worker_exits(0, 3, 0);
     stop(1);
-    worker_ends(1, 0, SIGTERM);
+    worker_exits(1, 0, SIGTERM);
     ck_assert_str_eq(did, "sweep check ");
     stop(1);
     ck_assert_str_eq(did, "");
@@ -454,12 +454,12 @@ START_TEST(test_agent_checks_no_more_than_that)
     struct msg m = {.kind = MSG_KIND_stop,
                     .stop = {.round = 1, .graceful = MSG_SCALE_UP}};
     hear(&m);
-    worker_ends(0, 0, 0);
-    worker_ends(1, 0, 0);
+    worker_exits(0, 0, 0);
+    worker_exits(1, 0, 0);
     ck_assert_str_eq(did, "sweep send:ready ");
     world("aa", 2);
-    worker_ends(0, 3, 0);
-    worker_ends(1, 0, SIGTERM);
+    worker_exits(0, 3, 0);
+    worker_exits(1, 0, SIGTERM);
     ck_assert_str_eq(did, "sweep check ");
     signal_comes(SIGTERM);
     ck_assert_str_eq(did, "send:leave send:ready exit:143 ");

@@ -22,7 +22,7 @@
 #define BYE "{\"kind\":\"bye\",\"status\":0}"
 
 static uv_loop_t loop;
-static struct door *door;
+static struct listener *listener;
 static struct sockaddr_in at;
 static struct conn *accepted, *dialled;
 
@@ -154,7 +154,7 @@ static void on_fd(void *ctx, int fd)
     ck_assert_ptr_nonnull(accepted);
 }
 
-static const struct door_handler door_handler = {.on_fd = on_fd};
+static const struct listener_handler listener_handler = {.on_fd = on_fd};
 
 static void setup(void)
 {
@@ -168,7 +168,8 @@ static void setup(void)
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     ck_assert_int_eq(addr_listen((const struct sockaddr *)&at, &fd, &err), 0);
     at.sin_port = htons((uint16_t)addr_fd_port(fd));
-    ck_assert_int_eq(door_open(&door, &loop, fd, &door_handler, NULL, &err), 0);
+    ck_assert_int_eq(
+        listener_open(&listener, &loop, fd, &listener_handler, NULL, &err), 0);
 }
 
 static void teardown(void)
@@ -177,7 +178,7 @@ static void teardown(void)
         conn_close(accepted);
     if (dialled != NULL)
         conn_close(dialled);
-    door_close(door);
+    listener_close(listener);
     ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
 }

@@ -36,7 +36,7 @@ struct side {
 
 static struct {
     uv_loop_t loop;
-    struct door *door;
+    struct listener *listener;
     const struct conn_handler *accepts; /* of those who come */
     uv_timer_t limit;
     struct tls_key *keys[2]; /* the dialler's, the listener's */
@@ -111,7 +111,7 @@ static void on_fd(void *ctx, int fd)
     conn_secure(w.server.conn, w.keys[1]);
 }
 
-static const struct door_handler door_handler = {.on_fd = on_fd};
+static const struct listener_handler listener_handler = {.on_fd = on_fd};
 
 static void on_limit(uv_timer_t *timer)
 {
@@ -132,8 +132,9 @@ static struct sockaddr_in open_world(const char *dialler, const char *server)
     ck_assert_int_eq(uv_ip4_addr("127.0.0.1", 0, &at), 0);
     ck_assert_int_eq(addr_listen((const struct sockaddr *)&at, &fd, &err), 0);
     at.sin_port = htons((uint16_t)addr_fd_port(fd));
-    ck_assert_int_eq(door_open(&w.door, &w.loop, fd, &door_handler, NULL, &err),
-                     0);
+    ck_assert_int_eq(
+        listener_open(&w.listener, &w.loop, fd, &listener_handler, NULL, &err),
+        0);
     w.accepts = &handler;
     ck_assert_int_eq(uv_timer_init(&w.loop, &w.limit), 0);
     ck_assert_int_eq(uv_timer_start(&w.limit, on_limit, 3000, 0), 0);
@@ -153,7 +154,7 @@ static void close_world(void)
         conn_close(w.dialler.conn);
     if (w.server.conn != NULL)
         conn_close(w.server.conn);
-    door_close(w.door);
+    listener_close(w.listener);
     uv_close((uv_handle_t *)&w.limit, NULL);
     (void)uv_run(&w.loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&w.loop), 0);

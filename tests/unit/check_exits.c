@@ -10,66 +10,66 @@
 #include "rendezvous/proto/exits.h"
 #include "tests/lib/suite.h"
 
-static const char *print(const struct ends *e)
+static const char *print(const struct exits *e)
 {
-    static char text[ENDS_TEXT_MAX + 1];
-    ends_print(e, text);
+    static char text[EXITS_TEXT_MAX + 1];
+    exits_print(e, text);
     return text;
 }
 
 /* Workers that ended alike side by side are one run, in whatever order. */
-START_TEST(test_ends_neighbours_are_one_run)
+START_TEST(test_exits_neighbours_are_one_run)
 {
     static const int orders[][5] = {
         {0, 1, 2, 3, 4}, {4, 3, 2, 1, 0}, {2, 0, 4, 1, 3}, {1, 3, 0, 2, 4}};
-    struct ends e = {0};
+    struct exits e = {0};
     for (int i = 0; i < 5; i++)
-        ends_add(&e, orders[_i][i], -15);
+        exits_add(&e, orders[_i][i], -15);
     ck_assert_str_eq(print(&e), "0-4=-15 ");
-    ends_add(&e, 7, 77);
-    ends_add(&e, 6, -15);
-    ends_add(&e, 5, 3);
+    exits_add(&e, 7, 77);
+    exits_add(&e, 6, -15);
+    exits_add(&e, 5, 3);
     ck_assert_str_eq(print(&e), "0-4=-15 5=3 6=-15 7=77 ");
 }
 END_TEST
 
 /* Of too many runs the highest ranks are left out, whoever came first. */
-START_TEST(test_ends_too_many_runs_lose_the_highest_ranks)
+START_TEST(test_exits_too_many_runs_lose_the_highest_ranks)
 {
-    struct ends e = {0}, again;
+    struct exits e = {0}, again;
     for (int i = 0; i < 200; i++) {
         int rank = _i == 0 ? i : 199 - i;
-        ends_add(&e, rank, rank % 2 == 0 ? 1 : 2);
+        exits_add(&e, rank, rank % 2 == 0 ? 1 : 2);
     }
-    ck_assert_int_eq(e.n, ENDS_RUNS);
-    ck_assert_int_eq(e.runs[ENDS_RUNS - 1].last, ENDS_RUNS - 1);
-    ends_parse(&again, print(&e));
+    ck_assert_int_eq(e.n, EXITS_RUNS);
+    ck_assert_int_eq(e.runs[EXITS_RUNS - 1].last, EXITS_RUNS - 1);
+    exits_parse(&again, print(&e));
     ck_assert_int_eq(again.n, e.n);
-    ck_assert_mem_eq(again.runs, e.runs, ENDS_RUNS * sizeof(e.runs[0]));
-    ends_add(&e, ENDS_RUNS, 2); /* but one that goes on in a run has room */
-    ck_assert_int_eq(e.runs[ENDS_RUNS - 1].last, ENDS_RUNS);
+    ck_assert_mem_eq(again.runs, e.runs, EXITS_RUNS * sizeof(e.runs[0]));
+    exits_add(&e, EXITS_RUNS, 2); /* but one that goes on in a run has room */
+    ck_assert_int_eq(e.runs[EXITS_RUNS - 1].last, EXITS_RUNS);
 }
 END_TEST
 
 /* The longest text that there is. */
-START_TEST(test_ends_all_runs_fit)
+START_TEST(test_exits_all_runs_fit)
 {
-    struct ends e = {0};
-    for (int i = 0; i < ENDS_RUNS; i++)
-        e.runs[e.n++] = (struct ends_run){
+    struct exits e = {0};
+    for (int i = 0; i < EXITS_RUNS; i++)
+        e.runs[e.n++] = (struct exits_run){
             .first = (int16_t)(1000 + 2 * i),
             .last = (int16_t)(1001 + 2 * i),
             .how = (int16_t)(i % 2 == 0 ? -127 : 255),
         };
-    ck_assert_uint_le(strlen(print(&e)), ENDS_TEXT_MAX);
-    struct ends again;
-    ends_parse(&again, print(&e));
-    ck_assert_int_eq(again.n, ENDS_RUNS);
+    ck_assert_uint_le(strlen(print(&e)), EXITS_TEXT_MAX);
+    struct exits again;
+    exits_parse(&again, print(&e));
+    ck_assert_int_eq(again.n, EXITS_RUNS);
 }
 END_TEST
 
 /* What a peer says is taken as far as it is right. */
-START_TEST(test_ends_nonsense_is_left_out)
+START_TEST(test_exits_nonsense_is_left_out)
 {
     static const char *const cases[][2] = {
         {"", ""},
@@ -88,40 +88,40 @@ START_TEST(test_ends_nonsense_is_left_out)
         {"0=1  1=1 ", "0=1 "},
         {"0=\033[1m ", ""},
     };
-    struct ends e;
+    struct exits e;
     memset(&e, 0x55, sizeof(e));
-    ends_parse(&e, cases[_i][0]);
+    exits_parse(&e, cases[_i][0]);
     ck_assert_str_eq(print(&e), cases[_i][1]);
 }
 END_TEST
 
-static struct ends parsed(const char *text)
+static struct exits parsed(const char *text)
 {
-    struct ends e;
-    ends_parse(&e, text);
+    struct exits e;
+    exits_parse(&e, text);
     return e;
 }
 
 static void merge(char *list, int64_t base, const char *name, const char *text)
 {
-    struct ends e = parsed(text);
-    ends_merge(list, base, name, &e);
+    struct exits e = parsed(text);
+    exits_merge(list, base, name, &e);
 }
 
 /* Nodes stand by rank, whoever said it first. */
-START_TEST(test_ends_list_is_by_rank)
+START_TEST(test_exits_list_is_by_rank)
 {
-    char list[ENDS_LIST_MAX + 1] = "";
+    char list[EXITS_LIST_MAX + 1] = "";
     merge(list, 8, "c", "0=3 ");
     merge(list, 0, "a", "0-3=-15 ");
     merge(list, 12, "d", ""); /* all well there */
     merge(list, 4, "b b@\n\xc3", "1=77 3=-6 ");
     ck_assert_str_eq(list, "@0 a 0-3=-15 @4 b?b??? 1=77 3=-6 @8 c 0=3 ");
     const char *at = list;
-    struct ends_found f = {0};
+    struct exits_found f = {0};
     char seen[400] = "";
     size_t len = 0;
-    while (ends_next(&at, &f))
+    while (exits_next(&at, &f))
         len += (size_t)snprintf(seen + len, sizeof(seen) - len, "%s:%d..%d:%d ",
                                 f.node, (int)(f.base_rank + f.run.first),
                                 (int)(f.base_rank + f.run.last), f.run.how);
@@ -132,25 +132,25 @@ START_TEST(test_ends_list_is_by_rank)
 END_TEST
 
 /* A list that is full keeps the lowest ranks, whole nodes of them. */
-START_TEST(test_ends_full_list_keeps_the_lowest_ranks)
+START_TEST(test_exits_full_list_keeps_the_lowest_ranks)
 {
-    char list[ENDS_LIST_MAX + 1] = "";
+    char list[EXITS_LIST_MAX + 1] = "";
     int kept = 0;
     for (int i = 0; i < 1000; i++) {
         int64_t node = _i == 0 ? i : 999 - i;
         merge(list, node * 8, "some-node.example.com", "0-7=-15 ");
     }
     const char *at = list;
-    struct ends_found f = {0};
-    for (; ends_next(&at, &f); kept++)
+    struct exits_found f = {0};
+    for (; exits_next(&at, &f); kept++)
         ck_assert_int_eq(f.base_rank, kept * 8);
     ck_assert_str_eq(at, "");
-    ck_assert_int_gt(kept, ENDS_LIST_MAX / 40);
+    ck_assert_int_gt(kept, EXITS_LIST_MAX / 40);
 }
 END_TEST
 
 /* A list from a peer is read as far as it is right, and no further. */
-START_TEST(test_ends_strange_lists_end_the_reading)
+START_TEST(test_exits_strange_lists_end_the_reading)
 {
     static const struct {
         const char *list;
@@ -161,27 +161,27 @@ START_TEST(test_ends_strange_lists_end_the_reading)
         {"@0  0=1 ", 0},  {"@0 a 0=1 b", 1}, {"@0 a @1 b 0=1 ", 1},
     };
     const char *at = cases[_i].list;
-    struct ends_found f = {0};
+    struct exits_found f = {0};
     int runs = 0;
-    while (ends_next(&at, &f))
+    while (exits_next(&at, &f))
         runs++;
     ck_assert_int_eq(runs, cases[_i].runs);
-    char longest[ENDS_LIST_MAX + 1] = "@0 ";
-    memset(longest + 3, 'x', ENDS_LIST_MAX - 3);
+    char longest[EXITS_LIST_MAX + 1] = "@0 ";
+    memset(longest + 3, 'x', EXITS_LIST_MAX - 3);
     at = longest;
-    f = (struct ends_found){0};
-    ck_assert(!ends_next(&at, &f));
+    f = (struct exits_found){0};
+    ck_assert(!exits_next(&at, &f));
 }
 END_TEST
 
 /* Those that were told to stop, and the others. */
-START_TEST(test_ends_filter_tells_apart)
+START_TEST(test_exits_filter_tells_apart)
 {
-    struct ends e = parsed("0-3=-15 4=77 5=-15 6-7=-6 ");
-    struct ends out;
-    ends_filter(&e, -15, false, &out);
+    struct exits e = parsed("0-3=-15 4=77 5=-15 6-7=-6 ");
+    struct exits out;
+    exits_filter(&e, -15, false, &out);
     ck_assert_str_eq(print(&out), "0-3=-15 5=-15 ");
-    ends_filter(&e, -15, true, &out);
+    exits_filter(&e, -15, true, &out);
     ck_assert_str_eq(print(&out), "4=77 6-7=-6 ");
 }
 END_TEST
@@ -191,16 +191,16 @@ int main(void)
     Suite *suite = suite_create("ends");
     TCase *tcase = tcase_create("ends");
     tcase_set_tags(tcase, "fast");
-    tcase_add_loop_test(tcase, test_ends_neighbours_are_one_run, 0, 4);
-    tcase_add_loop_test(tcase, test_ends_too_many_runs_lose_the_highest_ranks,
+    tcase_add_loop_test(tcase, test_exits_neighbours_are_one_run, 0, 4);
+    tcase_add_loop_test(tcase, test_exits_too_many_runs_lose_the_highest_ranks,
                         0, 2);
-    tcase_add_test(tcase, test_ends_all_runs_fit);
-    tcase_add_loop_test(tcase, test_ends_nonsense_is_left_out, 0, 15);
-    tcase_add_test(tcase, test_ends_list_is_by_rank);
-    tcase_add_loop_test(tcase, test_ends_full_list_keeps_the_lowest_ranks, 0,
+    tcase_add_test(tcase, test_exits_all_runs_fit);
+    tcase_add_loop_test(tcase, test_exits_nonsense_is_left_out, 0, 15);
+    tcase_add_test(tcase, test_exits_list_is_by_rank);
+    tcase_add_loop_test(tcase, test_exits_full_list_keeps_the_lowest_ranks, 0,
                         2);
-    tcase_add_loop_test(tcase, test_ends_strange_lists_end_the_reading, 0, 9);
-    tcase_add_test(tcase, test_ends_filter_tells_apart);
+    tcase_add_loop_test(tcase, test_exits_strange_lists_end_the_reading, 0, 9);
+    tcase_add_test(tcase, test_exits_filter_tells_apart);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

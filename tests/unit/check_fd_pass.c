@@ -20,7 +20,7 @@ static void setup(void)
     struct ddp_err err;
     int giving;
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    ck_assert_int_eq(handover_pair(&giving, &taking, &err), 0);
+    ck_assert_int_eq(fd_pass_pair(&giving, &taking, &err), 0);
     ck_assert_int_eq(giver_open(&giver, &loop, giving, &err), 0);
 }
 
@@ -49,11 +49,11 @@ static int give(const void *data, size_t len, int want)
 /* What comes with it, and that it is the other end of `peer`. */
 static void take(int peer, const void *data, size_t len)
 {
-    static uint8_t got[HANDOVER_BYTES_MAX];
+    static uint8_t got[FD_PASS_BYTES_MAX];
     size_t n = 0;
     int fd = -1;
     char c = 0;
-    ck_assert_int_eq(handover_take(taking, &fd, got, &n), 1);
+    ck_assert_int_eq(fd_pass_take(taking, &fd, got, &n), 1);
     ck_assert_uint_eq(n, len);
     if (len > 0)
         ck_assert_mem_eq(got, data, len);
@@ -72,9 +72,9 @@ static void is_closed(int peer)
 }
 
 /* A connection arrives with the bytes that were read, also with none. */
-START_TEST(test_handover_brings_descriptor_and_bytes)
+START_TEST(test_fd_pass_brings_descriptor_and_bytes)
 {
-    static uint8_t most[HANDOVER_BYTES_MAX];
+    static uint8_t most[FD_PASS_BYTES_MAX];
     memset(most, 7, sizeof(most));
     int a = give("\0ab", 3, 0);
     int b = give("", 0, 0);
@@ -84,13 +84,13 @@ START_TEST(test_handover_brings_descriptor_and_bytes)
     take(c, most, sizeof(most));
     int fd;
     size_t n;
-    ck_assert_int_eq(handover_take(taking, &fd, most, &n), 0);
+    ck_assert_int_eq(fd_pass_take(taking, &fd, most, &n), 0);
 }
 END_TEST
 
 /* What the channel has no room for waits with the giver, in order; beyond its
  * limit a connection is closed. */
-START_TEST(test_handover_giver_never_waits)
+START_TEST(test_fd_pass_giver_never_waits)
 {
     enum {
         ALL = 600
@@ -110,26 +110,26 @@ START_TEST(test_handover_giver_never_waits)
 END_TEST
 
 /* More bytes than may have been read before: the connection is closed. */
-START_TEST(test_handover_too_many_bytes_closes)
+START_TEST(test_fd_pass_too_many_bytes_closes)
 {
-    static uint8_t more[HANDOVER_BYTES_MAX + 1];
+    static uint8_t more[FD_PASS_BYTES_MAX + 1];
     is_closed(give(more, sizeof(more), -1));
 }
 END_TEST
 
 /* Now or not at all: a channel that nobody empties is full some time. */
-START_TEST(test_handover_works_without_a_giver)
+START_TEST(test_fd_pass_works_without_a_giver)
 {
     struct ddp_err err;
     int own, pair[2];
     ck_assert_int_eq(close(taking), 0);
-    ck_assert_int_eq(handover_pair(&own, &taking, &err), 0);
+    ck_assert_int_eq(fd_pass_pair(&own, &taking, &err), 0);
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    ck_assert_int_eq(handover_give(own, pair[0], (const uint8_t *)"ab", 2), 0);
+    ck_assert_int_eq(fd_pass_give(own, pair[0], (const uint8_t *)"ab", 2), 0);
     ck_assert_int_eq(close(pair[0]), 0); /* a copy is on its way */
     take(pair[1], "ab", 2);
     int n = 0;
-    while (n < 100000 && handover_give(own, 0, NULL, 0) == 0)
+    while (n < 100000 && fd_pass_give(own, 0, NULL, 0) == 0)
         n++;
     ck_assert_int_gt(n, 0);
     ck_assert_int_lt(n, 100000);
@@ -138,15 +138,15 @@ START_TEST(test_handover_works_without_a_giver)
 END_TEST
 
 /* The taker is told when the giver is gone. */
-START_TEST(test_handover_end_of_giver_is_seen)
+START_TEST(test_fd_pass_end_of_giver_is_seen)
 {
-    uint8_t data[HANDOVER_BYTES_MAX];
+    uint8_t data[FD_PASS_BYTES_MAX];
     size_t n;
     int fd;
     giver_close(giver);
     giver = NULL;
     (void)uv_run(&loop, UV_RUN_DEFAULT);
-    ck_assert_int_eq(handover_take(taking, &fd, data, &n), -1);
+    ck_assert_int_eq(fd_pass_take(taking, &fd, data, &n), -1);
 }
 END_TEST
 
@@ -156,11 +156,11 @@ int main(void)
     TCase *tc = tcase_create("handover");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_tags(tc, "fast");
-    tcase_add_test(tc, test_handover_brings_descriptor_and_bytes);
-    tcase_add_test(tc, test_handover_giver_never_waits);
-    tcase_add_test(tc, test_handover_too_many_bytes_closes);
-    tcase_add_test(tc, test_handover_works_without_a_giver);
-    tcase_add_test(tc, test_handover_end_of_giver_is_seen);
+    tcase_add_test(tc, test_fd_pass_brings_descriptor_and_bytes);
+    tcase_add_test(tc, test_fd_pass_giver_never_waits);
+    tcase_add_test(tc, test_fd_pass_too_many_bytes_closes);
+    tcase_add_test(tc, test_fd_pass_works_without_a_giver);
+    tcase_add_test(tc, test_fd_pass_end_of_giver_is_seen);
     suite_add_tcase(s, tc);
     return suite_run(s);
 }

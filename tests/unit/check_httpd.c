@@ -26,7 +26,7 @@
 #define BIG    (20u * 1024u * 1024u)
 
 static uv_loop_t loop;
-static struct door *door;
+static struct listener *listener;
 static struct sockaddr_in at;
 static struct httpd *httpd;
 static int asked, told[600], refused;
@@ -90,7 +90,7 @@ static void on_fd(void *ctx, int fd)
     ck_assert_ptr_nonnull(conn_accept(&loop, fd, &handler, NULL, &err));
 }
 
-static const struct door_handler door_handler = {.on_fd = on_fd};
+static const struct listener_handler listener_handler = {.on_fd = on_fd};
 
 static void setup(void)
 {
@@ -106,14 +106,15 @@ static void setup(void)
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     ck_assert_int_eq(addr_listen((const struct sockaddr *)&at, &fd, &err), 0);
     at.sin_port = htons((uint16_t)addr_fd_port(fd));
-    ck_assert_int_eq(door_open(&door, &loop, fd, &door_handler, NULL, &err), 0);
+    ck_assert_int_eq(
+        listener_open(&listener, &loop, fd, &listener_handler, NULL, &err), 0);
     httpd = httpd_open(&loop, &conf);
 }
 
 static void teardown(void)
 {
     httpd_close(httpd);
-    door_close(door);
+    listener_close(listener);
     ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
 }

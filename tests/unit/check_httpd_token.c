@@ -20,7 +20,7 @@
 
 static struct {
     uv_loop_t loop;
-    struct door *door;
+    struct listener *listener;
     uv_timer_t limit;
     struct tls_key *key, *mine; /* the port's, the dialler's */
     struct httpd *httpd;
@@ -81,7 +81,7 @@ static void on_fd(void *ctx, int fd)
     conn_secure(c, w.key);
 }
 
-static const struct door_handler door_handler = {.on_fd = on_fd};
+static const struct listener_handler listener_handler = {.on_fd = on_fd};
 
 /* -- who asks -------------------------------------------------------------- */
 
@@ -154,8 +154,9 @@ static void ask(const char *port_token, const char *token)
     ck_assert_int_eq(uv_ip4_addr("127.0.0.1", 0, &at), 0);
     ck_assert_int_eq(addr_listen((const struct sockaddr *)&at, &fd, &err), 0);
     at.sin_port = htons((uint16_t)addr_fd_port(fd));
-    ck_assert_int_eq(door_open(&w.door, &w.loop, fd, &door_handler, NULL, &err),
-                     0);
+    ck_assert_int_eq(
+        listener_open(&w.listener, &w.loop, fd, &listener_handler, NULL, &err),
+        0);
     ck_assert_int_eq(uv_timer_init(&w.loop, &w.limit), 0);
     ck_assert_int_eq(uv_timer_start(&w.limit, on_limit, 3500, 0), 0);
     w.httpd = httpd_open(&w.loop, &conf);
@@ -167,7 +168,7 @@ static void ask(const char *port_token, const char *token)
     (void)uv_run(&w.loop, UV_RUN_DEFAULT);
     ck_assert(!w.late);
     httpd_close(w.httpd);
-    door_close(w.door);
+    listener_close(w.listener);
     uv_close((uv_handle_t *)&w.limit, NULL);
     (void)uv_run(&w.loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&w.loop), 0);

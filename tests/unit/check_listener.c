@@ -19,7 +19,7 @@
 #define COMERS 150
 
 static uv_loop_t loop;
-static struct door *door;
+static struct listener *listener;
 static struct sockaddr_in at;
 static int came, stuck;
 static int fds[COMERS];
@@ -42,8 +42,8 @@ static bool on_stuck(void *ctx, const char *why)
     return makes_room;
 }
 
-static const struct door_handler handler = {.on_fd = on_fd,
-                                            .on_stuck = on_stuck};
+static const struct listener_handler handler = {.on_fd = on_fd,
+                                                .on_stuck = on_stuck};
 
 static void setup(void)
 {
@@ -56,12 +56,13 @@ static void setup(void)
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     ck_assert_int_eq(addr_listen((const struct sockaddr *)&at, &fd, &err), 0);
     at.sin_port = htons((uint16_t)addr_fd_port(fd));
-    ck_assert_int_eq(door_open(&door, &loop, fd, &handler, NULL, &err), 0);
+    ck_assert_int_eq(listener_open(&listener, &loop, fd, &handler, NULL, &err),
+                     0);
 }
 
 static void teardown(void)
 {
-    door_close(door);
+    listener_close(listener);
     ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
 }
@@ -88,11 +89,11 @@ static void allow(int more)
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &lim), 0);
 }
 
-START_TEST(test_door_takes_some_in_a_turn)
+START_TEST(test_listener_takes_some_in_a_turn)
 {
     dial(COMERS);
     (void)uv_run(&loop, UV_RUN_NOWAIT);
-    ck_assert_int_eq(came, DOOR_PER_TURN);
+    ck_assert_int_eq(came, LISTENER_PER_TURN);
     (void)uv_run(&loop, UV_RUN_NOWAIT);
     (void)uv_run(&loop, UV_RUN_NOWAIT);
     ck_assert_int_eq(came, COMERS);
@@ -102,7 +103,7 @@ END_TEST
 
 /* Ten looks a second, and not as many as the CPU makes; who waits comes in when
  * there is room. */
-START_TEST(test_door_without_descriptors_rests)
+START_TEST(test_listener_without_descriptors_rests)
 {
     dial(5);
     allow(2);
@@ -123,7 +124,7 @@ END_TEST
 
 /* An owner that closes something for each is asked again, in the next turn. The
  * kernel wants a descriptor before it looks whether somebody waits. */
-START_TEST(test_door_goes_on_where_room_is_made)
+START_TEST(test_listener_goes_on_where_room_is_made)
 {
     makes_room = true;
     dial(5);
@@ -137,17 +138,17 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("door");
-    TCase *tc = tcase_create("door");
+    Suite *s = suite_create("listener");
+    TCase *tc = tcase_create("listener");
     tcase_set_tags(tc, "net");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, test_door_takes_some_in_a_turn);
+    tcase_add_test(tc, test_listener_takes_some_in_a_turn);
     suite_add_tcase(s, tc);
     TCase *limits = tcase_create("limits");
     tcase_set_tags(limits, "setrlimit");
     tcase_add_checked_fixture(limits, setup, teardown);
-    tcase_add_test(limits, test_door_without_descriptors_rests);
-    tcase_add_test(limits, test_door_goes_on_where_room_is_made);
+    tcase_add_test(limits, test_listener_without_descriptors_rests);
+    tcase_add_test(limits, test_listener_goes_on_where_room_is_made);
     suite_add_tcase(s, limits);
     return suite_run(s);
 }

@@ -19,7 +19,7 @@
 #include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 
-static struct notice n = NOTICE_NONE;
+static struct mailbox n = MAILBOX_NONE;
 
 static void give(const char *progress, const char *stop)
 {
@@ -30,10 +30,10 @@ static void give(const char *progress, const char *stop)
 /* A worker with the files of `n`. */
 static struct ddp *worker(void)
 {
-    char progress[NOTICE_PATH_MAX], stop[NOTICE_PATH_MAX];
+    char progress[MAILBOX_PATH_MAX], stop[MAILBOX_PATH_MAX];
     struct ddp_error err;
-    notice_progress_path(&n, progress);
-    notice_stop_path(&n, stop);
+    mailbox_progress_path(&n, progress);
+    mailbox_stop_path(&n, stop);
     give(progress, stop);
     struct ddp *d = ddp_init(&err);
     ck_assert_msg(d != NULL, "%s", err.text);
@@ -42,33 +42,33 @@ static struct ddp *worker(void)
 
 static void setup(void)
 {
-    notice_open(&n);
+    mailbox_open(&n);
     ck_assert(n.progress_fd >= 0 && n.stop_fd >= 0);
 }
 
 static void teardown(void)
 {
-    notice_close(&n);
+    mailbox_close(&n);
 }
 
-START_TEST(test_notice_first_beat_is_progress)
+START_TEST(test_mailbox_first_beat_is_progress)
 {
     struct ddp *d = worker();
-    ck_assert(!notice_progressed(&n));
+    ck_assert(!mailbox_progressed(&n));
     ddp_beat(d, 1);
-    ck_assert(notice_progressed(&n));
+    ck_assert(mailbox_progressed(&n));
     ddp_free(d);
-    notice_open(&n);
-    ck_assert(!notice_progressed(&n));
+    mailbox_open(&n);
+    ck_assert(!mailbox_progressed(&n));
 }
 END_TEST
 
 /* What one worker puts there the next one finds, and nobody makes it larger. */
-START_TEST(test_notice_memory_outlives_workers)
+START_TEST(test_mailbox_memory_outlives_workers)
 {
-    char path[NOTICE_PATH_MAX], got[4] = "";
-    n.memory_fd = notice_open_memory(1 << 20);
-    notice_memory_path(&n, path);
+    char path[MAILBOX_PATH_MAX], got[4] = "";
+    n.memory_fd = mailbox_open_memory(1 << 20);
+    mailbox_memory_path(&n, path);
     for (int i = 0; i < 2; i++) {
         int fd = open(path, O_RDWR);
         ck_assert_int_ge(fd, 0);
@@ -87,40 +87,40 @@ START_TEST(test_notice_memory_outlives_workers)
 END_TEST
 
 /* As a script would. */
-START_TEST(test_notice_any_program_may_write_its_progress)
+START_TEST(test_mailbox_any_program_may_write_its_progress)
 {
-    char path[NOTICE_PATH_MAX];
-    notice_progress_path(&n, path);
+    char path[MAILBOX_PATH_MAX];
+    mailbox_progress_path(&n, path);
     FILE *f = fopen(path, "w");
     ck_assert_ptr_nonnull(f);
     ck_assert_int_ge(fputs("epoch 1\n", f), 0);
     ck_assert_int_eq(fclose(f), 0);
-    ck_assert(notice_progressed(&n));
+    ck_assert(mailbox_progressed(&n));
 }
 END_TEST
 
 /* Who has not looked yet is asked by a signal, but finds the word all the same.
  */
-START_TEST(test_notice_worker_that_looks_is_asked)
+START_TEST(test_mailbox_worker_that_looks_is_asked)
 {
     enum ddp_stop wanted = _i == 0 ? DDP_STOP_SCALE_UP : DDP_STOP_SCALE_DOWN;
     struct ddp *d = worker();
-    ck_assert(!notice_ask(&n, MSG_AT_ONCE));
+    ck_assert(!mailbox_ask(&n, MSG_AT_ONCE));
     ck_assert_int_eq(ddp_should_stop(d), DDP_STOP_NO);
-    ck_assert(notice_ask(&n, _i == 0 ? MSG_SCALE_UP : MSG_SCALE_DOWN));
+    ck_assert(mailbox_ask(&n, _i == 0 ? MSG_SCALE_UP : MSG_SCALE_DOWN));
     ck_assert_int_eq(ddp_should_stop(d), wanted);
     ck_assert_int_eq(ddp_should_stop(d), wanted);
     ddp_free(d);
 }
 END_TEST
 
-START_TEST(test_notice_signal_is_a_reason_of_its_own)
+START_TEST(test_mailbox_signal_is_a_reason_of_its_own)
 {
     struct ddp *d = worker();
     ck_assert_int_eq(ddp_stop_on_signal(d, SIGTERM, NULL), 0);
     ck_assert_int_eq(raise(SIGTERM), 0);
     ck_assert_int_eq(ddp_should_stop(d), DDP_STOP_SIGNAL);
-    ck_assert(notice_ask(&n, MSG_SCALE_UP));
+    ck_assert(mailbox_ask(&n, MSG_SCALE_UP));
     ck_assert_int_eq(ddp_should_stop(d), DDP_STOP_SCALE_UP);
     ddp_free(d);
 }
@@ -128,11 +128,11 @@ END_TEST
 
 /* No worker can make another one's mapping fault, nor the launcher's reading.
  */
-START_TEST(test_notice_stop_file_keeps_its_size)
+START_TEST(test_mailbox_stop_file_keeps_its_size)
 {
-    char path[NOTICE_PATH_MAX];
+    char path[MAILBOX_PATH_MAX];
     struct stat st;
-    notice_stop_path(&n, path);
+    mailbox_stop_path(&n, path);
     ck_assert_int_ne(truncate(path, 0), 0);
     ck_assert_int_ne(truncate(path, 100000), 0);
     ck_assert_int_eq(fstat(n.stop_fd, &st), 0);
@@ -142,10 +142,10 @@ END_TEST
 
 /* In another PID namespace the paths lead nowhere, or to a stranger's file,
  * which is left alone: the worker does without. */
-START_TEST(test_notice_strangers_file_is_left_alone)
+START_TEST(test_mailbox_strangers_file_is_left_alone)
 {
     char name[] = "/tmp/ddp_notice.XXXXXX";
-    char path[NOTICE_PATH_MAX];
+    char path[MAILBOX_PATH_MAX];
     struct stat st;
     int fd = mkstemp(name);
     ck_assert_int_ge(fd, 0);
@@ -170,17 +170,17 @@ START_TEST(test_notice_strangers_file_is_left_alone)
 END_TEST
 
 /* Without descriptors there are no files, and no harm. */
-START_TEST(test_notice_none_is_harmless)
+START_TEST(test_mailbox_none_is_harmless)
 {
-    struct notice none = NOTICE_NONE;
-    char path[NOTICE_PATH_MAX];
-    notice_progress_path(&none, path);
+    struct mailbox none = MAILBOX_NONE;
+    char path[MAILBOX_PATH_MAX];
+    mailbox_progress_path(&none, path);
     ck_assert_str_eq(path, "");
-    notice_stop_path(&none, path);
+    mailbox_stop_path(&none, path);
     ck_assert_str_eq(path, "");
-    ck_assert(!notice_progressed(&none));
-    ck_assert(!notice_ask(&none, MSG_SCALE_UP));
-    notice_close(&none);
+    ck_assert(!mailbox_progressed(&none));
+    ck_assert(!mailbox_ask(&none, MSG_SCALE_UP));
+    mailbox_close(&none);
 }
 END_TEST
 
@@ -190,14 +190,14 @@ int main(void)
     TCase *t = tcase_create("notice");
     tcase_set_tags(t, "fast");
     tcase_add_checked_fixture(t, setup, teardown);
-    tcase_add_test(t, test_notice_first_beat_is_progress);
-    tcase_add_test(t, test_notice_memory_outlives_workers);
-    tcase_add_test(t, test_notice_any_program_may_write_its_progress);
-    tcase_add_loop_test(t, test_notice_worker_that_looks_is_asked, 0, 2);
-    tcase_add_test(t, test_notice_signal_is_a_reason_of_its_own);
-    tcase_add_test(t, test_notice_stop_file_keeps_its_size);
-    tcase_add_loop_test(t, test_notice_strangers_file_is_left_alone, 0, 2);
-    tcase_add_test(t, test_notice_none_is_harmless);
+    tcase_add_test(t, test_mailbox_first_beat_is_progress);
+    tcase_add_test(t, test_mailbox_memory_outlives_workers);
+    tcase_add_test(t, test_mailbox_any_program_may_write_its_progress);
+    tcase_add_loop_test(t, test_mailbox_worker_that_looks_is_asked, 0, 2);
+    tcase_add_test(t, test_mailbox_signal_is_a_reason_of_its_own);
+    tcase_add_test(t, test_mailbox_stop_file_keeps_its_size);
+    tcase_add_loop_test(t, test_mailbox_strangers_file_is_left_alone, 0, 2);
+    tcase_add_test(t, test_mailbox_none_is_harmless);
     suite_add_tcase(suite, t);
     return suite_run(suite);
 }

@@ -45,7 +45,7 @@ static const struct {
 START_TEST(test_source_of_an_address)
 {
     char text[SOURCE_TEXT_MAX];
-    source_of(names[_i].addr, text);
+    quota_source_of(names[_i].addr, text);
     ck_assert_str_eq(text, names[_i].source);
 }
 END_TEST
@@ -56,13 +56,13 @@ static void address(int i, char text[32])
 }
 
 /* Against a table of numbers, through every order of coming and going. */
-START_TEST(test_sources_are_counted)
+START_TEST(test_quota_are_counted)
 {
     enum {
         HOLDERS = 300,
         PLACES = 40
     };
-    struct sources *s = sources_new(HOLDERS);
+    struct quota *s = quota_new(HOLDERS);
     int held[HOLDERS], place[HOLDERS], count[PLACES] = {0};
     char text[32];
     int n = 0;
@@ -71,49 +71,49 @@ START_TEST(test_sources_are_counted)
         if (n < HOLDERS && (n == 0 || rand() % 5 < 3)) {
             place[n] = rand() % PLACES;
             address(place[n], text);
-            held[n] = sources_take(s, text);
+            held[n] = quota_take(s, text);
             count[place[n]]++;
-            ck_assert_str_eq(sources_text(s, held[n]), text);
+            ck_assert_str_eq(quota_text(s, held[n]), text);
             n++;
         } else {
             int i = rand() % n;
-            sources_drop(s, held[i]);
+            quota_drop(s, held[i]);
             count[place[i]]--;
             held[i] = held[--n];
             place[i] = place[n];
         }
         int p = rand() % PLACES;
         address(p, text);
-        ck_assert_int_eq(sources_count_of(s, text), count[p]);
-        ck_assert_int_eq(sources_find(s, text) >= 0, count[p] > 0);
+        ck_assert_int_eq(quota_count_of(s, text), count[p]);
+        ck_assert_int_eq(quota_find(s, text) >= 0, count[p] > 0);
     }
-    sources_del(s);
+    quota_del(s);
 }
 END_TEST
 
 /* Who has less than the others may take of who has the most, until they have
  * the same. */
-START_TEST(test_sources_the_greediest_gives_way)
+START_TEST(test_quota_the_greediest_gives_way)
 {
-    struct sources *s = sources_new(16);
-    ck_assert_int_eq(sources_greediest(s, "10.0.0.1"), -1);
-    int a = sources_take(s, "10.0.0.1");
-    ck_assert_int_eq(sources_greediest(s, "10.0.0.2"), -1); /* it has one */
+    struct quota *s = quota_new(16);
+    ck_assert_int_eq(quota_greediest(s, "10.0.0.1"), -1);
+    int a = quota_take(s, "10.0.0.1");
+    ck_assert_int_eq(quota_greediest(s, "10.0.0.2"), -1); /* it has one */
     for (int i = 0; i < 3; i++)
-        (void)sources_take(s, "10.0.0.1");
-    int b = sources_take(s, "10.0.0.2");
-    (void)sources_take(s, "10.0.0.2");
-    ck_assert_int_eq(sources_count(s, a), 4);
-    ck_assert_int_eq(sources_greediest(s, "10.0.0.3"), a);
-    ck_assert_int_eq(sources_greediest(s, "10.0.0.2"), a);
-    ck_assert_int_eq(sources_greediest(s, "10.0.0.1"), -1);
-    sources_drop(s, a);
-    ck_assert_int_eq(sources_greediest(s, "10.0.0.2"), -1); /* 3 and 2 */
-    ck_assert_int_eq(sources_greediest(s, "10.0.0.3"), a);
-    sources_drop(s, a);
-    sources_drop(s, a);
-    ck_assert_int_eq(sources_greediest(s, "10.0.0.3"), b);
-    sources_del(s);
+        (void)quota_take(s, "10.0.0.1");
+    int b = quota_take(s, "10.0.0.2");
+    (void)quota_take(s, "10.0.0.2");
+    ck_assert_int_eq(quota_count(s, a), 4);
+    ck_assert_int_eq(quota_greediest(s, "10.0.0.3"), a);
+    ck_assert_int_eq(quota_greediest(s, "10.0.0.2"), a);
+    ck_assert_int_eq(quota_greediest(s, "10.0.0.1"), -1);
+    quota_drop(s, a);
+    ck_assert_int_eq(quota_greediest(s, "10.0.0.2"), -1); /* 3 and 2 */
+    ck_assert_int_eq(quota_greediest(s, "10.0.0.3"), a);
+    quota_drop(s, a);
+    quota_drop(s, a);
+    ck_assert_int_eq(quota_greediest(s, "10.0.0.3"), b);
+    quota_del(s);
 }
 END_TEST
 
@@ -124,8 +124,8 @@ int main(void)
     tcase_set_tags(tc, "fast");
     tcase_add_loop_test(tc, test_source_of_an_address, 0,
                         sizeof(names) / sizeof(names[0]));
-    tcase_add_test(tc, test_sources_are_counted);
-    tcase_add_test(tc, test_sources_the_greediest_gives_way);
+    tcase_add_test(tc, test_quota_are_counted);
+    tcase_add_test(tc, test_quota_the_greediest_gives_way);
     suite_add_tcase(s, tc);
     return suite_run(s);
 }

@@ -20,7 +20,7 @@
 
 static struct conf conf;
 static int64_t pids[4] = {100, 101, 102, 103};
-static struct journal journal;
+static struct event_log event_log;
 static struct agent_verdict verdict;
 static char told[8000];
 
@@ -28,7 +28,7 @@ static char told[8000];
 static void setup(void)
 {
     conf.nproc = 4;
-    journal = (struct journal){
+    event_log = (struct event_log){
         .conf = &conf, .pids = pids, .round = 2, .base_rank = 4, .node = "b"};
     verdict = (struct agent_verdict){.ended = true};
     verdict.end.round = 2;
@@ -49,7 +49,7 @@ static void write_down(void *ctx, const struct report_end *e)
     strcat(told, one);
 }
 
-/* The lines of report_ends. */
+/* The lines of report_exits. */
 static const char *lines(void)
 {
     char name[] = "/tmp/check_report_ends.XXXXXX";
@@ -57,7 +57,7 @@ static const char *lines(void)
     ck_assert(fd >= 0 && saved >= 0);
     ck_assert_int_eq(unlink(name), 0);
     ck_assert_int_eq(dup2(fd, STDERR_FILENO), STDERR_FILENO);
-    report_ends(&verdict, &journal);
+    report_exits(&verdict, &event_log);
     ck_assert_int_eq(dup2(saved, STDERR_FILENO), STDERR_FILENO);
     ssize_t n = pread(fd, told, sizeof(told) - 1, 0);
     told[n > 0 ? n : 0] = '\0';
@@ -67,32 +67,32 @@ static const char *lines(void)
 
 /* The first failure is none of them, also from within a run; workers of this
  * node have pids, if the round is the one that they were in. */
-START_TEST(test_ends_each_but_the_first_failure)
+START_TEST(test_exits_each_but_the_first_failure)
 {
     msg_set(verdict.end.ends, "@0 a 3=77 @4 b 1=1 ");
     msg_set(verdict.end.stopped, "@0 a 0-2=-15 @4 b 0=-15 2-3=-15 ");
-    report_ends_each(&verdict, &journal, write_down, NULL);
+    report_exits_each(&verdict, &event_log, write_down, NULL);
     ck_assert_str_eq(told, "a:3+1:77 a:0+3:-15 b:4+1:-15(ours) "
                            "b:6+2:-15(ours) ");
     told[0] = '\0';
     msg_set(verdict.end.ends, "@4 b 0-3=1 ");
     verdict.end.stopped[0] = '\0';
-    journal.round = 3;
-    report_ends_each(&verdict, &journal, write_down, NULL);
+    event_log.round = 3;
+    report_exits_each(&verdict, &event_log, write_down, NULL);
     ck_assert_str_eq(told, "b:4+1:1 b:6+2:1 ");
 }
 END_TEST
 
 /* Of a server that does not list them, or is gone: those of this node. */
-START_TEST(test_ends_each_falls_back_to_this_node)
+START_TEST(test_exits_each_falls_back_to_this_node)
 {
-    ends_add(&journal.ends, 0, -15);
-    ends_add(&journal.ends, 1, 3);
-    ends_add(&journal.ends, 3, 77);
+    exits_add(&event_log.ends, 0, -15);
+    exits_add(&event_log.ends, 1, 3);
+    exits_add(&event_log.ends, 3, 77);
     verdict.ended = _i == 0;
     if (_i == 1)
         verdict.end.node[0] = '\0';
-    report_ends_each(&verdict, &journal, write_down, NULL);
+    report_exits_each(&verdict, &event_log, write_down, NULL);
     if (_i == 0)
         ck_assert_str_eq(told, "b:7+1:77(ours) b:4+1:-15(ours) ");
     else
@@ -102,7 +102,7 @@ START_TEST(test_ends_each_falls_back_to_this_node)
 END_TEST
 
 /* Whoever went by himself stands first; what is counted and not listed, too. */
-START_TEST(test_ends_lines_name_each)
+START_TEST(test_exits_lines_name_each)
 {
     msg_set(verdict.end.ends, "@0 a 3=77 @4 b 0=-6 1=1 ");
     msg_set(verdict.end.stopped, "@0 a 0-2=-15 ");
@@ -130,7 +130,7 @@ START_TEST(test_ends_lines_name_each)
 END_TEST
 
 /* Sixteen lines, and one that counts the rest by name. */
-START_TEST(test_ends_lines_are_bounded)
+START_TEST(test_exits_lines_are_bounded)
 {
     for (int i = 0; i < 60; i++) {
         char one[80];
@@ -152,7 +152,7 @@ START_TEST(test_ends_lines_are_bounded)
 END_TEST
 
 /* Nothing to tell, and only a count. */
-START_TEST(test_ends_lines_without_a_list)
+START_TEST(test_exits_lines_without_a_list)
 {
     ck_assert_str_eq(lines(), "");
     verdict.end.by_kill = 7;
@@ -163,15 +163,15 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("report_ends");
+    Suite *suite = suite_create("report_exits");
     TCase *tcase = tcase_create("ends");
     tcase_set_tags(tcase, "fast");
     tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_test(tcase, test_ends_each_but_the_first_failure);
-    tcase_add_loop_test(tcase, test_ends_each_falls_back_to_this_node, 0, 2);
-    tcase_add_test(tcase, test_ends_lines_name_each);
-    tcase_add_test(tcase, test_ends_lines_are_bounded);
-    tcase_add_test(tcase, test_ends_lines_without_a_list);
+    tcase_add_test(tcase, test_exits_each_but_the_first_failure);
+    tcase_add_loop_test(tcase, test_exits_each_falls_back_to_this_node, 0, 2);
+    tcase_add_test(tcase, test_exits_lines_name_each);
+    tcase_add_test(tcase, test_exits_lines_are_bounded);
+    tcase_add_test(tcase, test_exits_lines_without_a_list);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -412,10 +412,10 @@ static void must_be_handed_over(int chan, int client, const char *said)
 {
     struct sockaddr_in far, near;
     socklen_t far_len = sizeof(far), near_len = sizeof(near);
-    uint8_t data[HANDOVER_BYTES_MAX];
+    uint8_t data[FD_PASS_BYTES_MAX];
     size_t len;
     int fd;
-    ck_assert_int_eq(handover_take(chan, &fd, data, &len), 1);
+    ck_assert_int_eq(fd_pass_take(chan, &fd, data, &len), 1);
     ck_assert_int_eq(getpeername(fd, (struct sockaddr *)&far, &far_len), 0);
     ck_assert_int_eq(getsockname(client, (struct sockaddr *)&near, &near_len),
                      0);
@@ -439,7 +439,7 @@ START_TEST(test_server_hands_over_who_may_want_the_store)
     int silent[ALL], take;
     server_close(server);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
-    ck_assert_int_eq(handover_pair(&conf.store_chan, &take, &err), 0);
+    ck_assert_int_eq(fd_pass_pair(&conf.store_chan, &take, &err), 0);
     ck_assert_int_eq(server_open(&server, &loop, listen_here(), &conf, &err),
                      0);
     buf_init(&out, 10);
@@ -484,7 +484,7 @@ START_TEST(test_server_without_descriptors_lets_strangers_go)
     ck_assert_int_eq(close(next), 0);
     struct rlimit files = {.rlim_cur = (rlim_t)(next + LEFT), .rlim_max = 4096};
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
-    /* Some go at a time, and then the door rests for 100 ms. */
+    /* Some go at a time, and then the listener rests for 100 ms. */
     for (int i = 0; i < 50 && n <= 0; i++) {
         run_for(100);
         n = recv(node, hello, sizeof(hello), MSG_DONTWAIT);

@@ -26,7 +26,7 @@ static struct msg_world world = {
 };
 
 /* The worker has no files to be asked by. */
-static const struct notice files = NOTICE_NONE;
+static const struct mailbox files = MAILBOX_NONE;
 
 static void setup(void)
 {

@@ -110,15 +110,15 @@ static struct run *greedy_run(const struct rdzv *r, const char *addr)
 {
     struct run *last = NULL;
     int most = 0;
-    int have = sources_count_of(r->run_sources, addr);
-    if (!is_shared_out(r) || !sources_is_modest(r->run_sources, addr))
+    int have = quota_count_of(r->run_sources, addr);
+    if (!is_shared_out(r) || !quota_is_modest(r->run_sources, addr))
         return NULL;
     for (int i = 0; i < r->limits.runs_max; i++) {
         struct run *run = &r->runs[i];
         if (!has_no_round(run))
             continue;
-        int count = sources_count(r->run_sources, run->source);
-        if (!sources_may_take(have, count) || count < most ||
+        int count = quota_count(r->run_sources, run->source);
+        if (!quota_may_take(have, count) || count < most ||
             (count == most && run->opened_us < last->opened_us))
             continue;
         last = run;
@@ -130,7 +130,7 @@ static struct run *greedy_run(const struct rdzv *r, const char *addr)
 static void evict_run(struct rdzv *r, struct run *run)
 {
     note(r, NOTE_gave_way, run, "", "%s had %d of %d runs", run_source(r, run),
-         sources_count(r->run_sources, run->source), r->limits.runs_max);
+         quota_count(r->run_sources, run->source), r->limits.runs_max);
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         tell_to_go(r, &r->nodes[i]);
     run_forget(r, run);
@@ -177,8 +177,8 @@ greedy_node(const struct rdzv *r, const struct run *keep, const char *addr)
 {
     struct node *last = NULL;
     int most = 0;
-    int have = sources_count_of(r->node_sources, addr);
-    if (!is_shared_out(r) || !sources_is_modest(r->node_sources, addr))
+    int have = quota_count_of(r->node_sources, addr);
+    if (!is_shared_out(r) || !quota_is_modest(r->node_sources, addr))
         return NULL;
     for (int i = 0; i < r->fresh_node; i++) {
         struct node *n = &r->nodes[i];
@@ -186,8 +186,8 @@ greedy_node(const struct rdzv *r, const struct run *keep, const char *addr)
         bool waits = n->state == NODE_WAITING && has_no_round(run);
         if (!n->used || run == keep || !(waits || n->state == NODE_SPARE))
             continue;
-        int count = sources_count(r->node_sources, n->source);
-        if (!sources_may_take(have, count) || count < most ||
+        int count = quota_count(r->node_sources, n->source);
+        if (!quota_may_take(have, count) || count < most ||
             (count == most && n->arrival < last->arrival))
             continue;
         last = n;
@@ -199,7 +199,7 @@ greedy_node(const struct rdzv *r, const struct run *keep, const char *addr)
 static void evict_node(struct rdzv *r, struct node *n)
 {
     note(r, NOTE_gave_way, &r->runs[n->run], n->name, "%s had %d of %d nodes",
-         node_source(r, n), sources_count(r->node_sources, n->source),
+         node_source(r, n), quota_count(r->node_sources, n->source),
          r->limits.nodes_max);
     tell_to_go(r, n);
     node_gone(r, n, "gave way");

@@ -144,7 +144,7 @@ static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
         .reconnect_us = j->reconnect_ms * MONO_MS,
         .scale_us = j->scale_ms * MONO_MS,
         .opened_us = r->now_us,
-        .source = sources_take(r->run_sources, ev->peer_addr),
+        .source = quota_take(r->run_sources, ev->peer_addr),
         .roll_at_us = MONO_NEVER,
         .head = -1,
         .tail = -1,

@@ -159,14 +159,14 @@ bool join_is_within_share(struct rdzv *r,
 {
     const struct rdzv_limits *max = &r->limits;
     char source[SOURCE_TEXT_MAX];
-    int runs = sources_count_of(r->run_sources, ev->peer_addr);
-    int nodes = sources_count_of(r->node_sources, ev->peer_addr);
+    int runs = quota_count_of(r->run_sources, ev->peer_addr);
+    int nodes = quota_count_of(r->node_sources, ev->peer_addr);
     bool too_many_runs =
         run == NULL && is_over(runs, max->runs_share, max->runs_max);
     bool too_many_nodes = is_over(nodes, max->nodes_share, max->nodes_max);
     if (!too_many_runs && !too_many_nodes)
         return true;
-    source_of(ev->peer_addr, source);
+    quota_source_of(ev->peer_addr, source);
     join_refuse(r, ev->conn, &ev->msg->join, DDP_E_NOMEM,
                 "%s has %d of %d %s here already; the others are for other "
                 "addresses (ddprdzvd --max_share)",

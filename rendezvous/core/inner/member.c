@@ -60,26 +60,26 @@ static void become_waiting(struct rdzv *r, struct run *run, struct node *n)
 static void
 take_ends(struct run *run, const struct node *n, const struct msg_ready *m)
 {
-    struct ends all, part;
+    struct exits all, part;
     run->ends.by_term += m->by_term;
     run->ends.by_kill += m->by_kill;
     run->ends.by_signal += m->by_signal;
     run->ends.by_code += m->by_code;
-    ends_parse(&all, m->ends);
-    ends_filter(&all, -SIGTERM, true, &part);
-    ends_merge(run->ends_list, m->base_rank, n->name, &part);
-    ends_filter(&all, -SIGTERM, false, &part);
-    ends_merge(run->stopped_list, m->base_rank, n->name, &part);
+    exits_parse(&all, m->ends);
+    exits_filter(&all, -SIGTERM, true, &part);
+    exits_merge(run->exits_list, m->base_rank, n->name, &part);
+    exits_filter(&all, -SIGTERM, false, &part);
+    exits_merge(run->stopped_list, m->base_rank, n->name, &part);
 }
 
 /* Whether they all ended as those do that were asked to leave: see has_obeyed
  * in launcher/agent/work.c. */
 static bool left_in_order(const struct msg_ready *m)
 {
-    struct ends all, others, bad;
-    ends_parse(&all, m->ends);
-    ends_filter(&all, -SIGTERM, true, &others);
-    ends_filter(&others, 128 + SIGTERM, true, &bad);
+    struct exits all, others, bad;
+    exits_parse(&all, m->ends);
+    exits_filter(&all, -SIGTERM, true, &others);
+    exits_filter(&others, 128 + SIGTERM, true, &bad);
     return m->by_kill == 0 && m->by_signal == 0 && bad.n == 0;
 }
 

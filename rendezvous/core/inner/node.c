@@ -27,7 +27,7 @@ static int node_index(const struct rdzv *r, const struct node *n)
 
 const char *node_source(const struct rdzv *r, const struct node *n)
 {
-    return sources_text(r->node_sources, n->source);
+    return quota_text(r->node_sources, n->source);
 }
 
 /* -- telling -------------------------------------------------------------- */
@@ -226,7 +226,7 @@ node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
         .used = true,
         .state = NODE_WAITING,
         .run = run_index(r, run),
-        .source = sources_take(r->node_sources, ev->peer_addr),
+        .source = quota_take(r->node_sources, ev->peer_addr),
         .conn = -1,
         .wants_members = j->members != 0,
         .nproc = (int)j->nproc,
@@ -268,7 +268,7 @@ void node_remove(struct rdzv *r, struct node *n)
     *link = n->hash_next;
     list_remove(r, run, i);
     run->count[n->state]--;
-    sources_drop(r->node_sources, n->source);
+    quota_drop(r->node_sources, n->source);
     n->used = false;
     n->hash_next = r->free_node;
     r->free_node = i;

@@ -169,7 +169,7 @@ struct run {
     enum msg_graceful graceful; /* how its workers were told to stop */
     struct msg_ready ends;      /* how its workers ended, as far as is known:
                                    how many, and who, as proto/exits.h has it */
-    char ends_list[ENDS_LIST_MAX + 1], stopped_list[ENDS_LIST_MAX + 1];
+    char exits_list[EXITS_LIST_MAX + 1], stopped_list[EXITS_LIST_MAX + 1];
     struct loss loss; /* the first one since it was sealed */
     struct failure root;
     struct failure last; /* of this round or an earlier one, to be shown */
@@ -179,8 +179,8 @@ struct run {
     int64_t over_us;       /* ... and over */
     int64_t scale_next_us; /* no newcomer makes a round larger before */
     int64_t gather_since_us;
-    int64_t seal_at_us;   /* end of the last call, MONO_NEVER: none runs */
-    int64_t notice_at_us; /* when to tell those who wait who is missing */
+    int64_t seal_at_us;    /* end of the last call, MONO_NEVER: none runs */
+    int64_t mailbox_at_us; /* when to tell those who wait who is missing */
     /* Of a run that ENDED: */
     bool lapsed; /* since nobody came; nobody was there to be told, either */
     struct msg_end end;   /* also for stragglers */
@@ -208,7 +208,7 @@ struct rdzv {
                        lost by now */
     int64_t noted[NOTE_COUNT]; /* how often each thing was told */
     int64_t charged;           /* restarts, of all runs */
-    struct sources *node_sources, *run_sources;
+    struct quota *node_sources, *run_sources;
     /* For the step that runs: */
     int64_t now_us;
     const char *account; /* whose doing it is: a source or an address */

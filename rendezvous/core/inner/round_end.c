@@ -9,7 +9,7 @@
 
 /* Bounds of messages.def. */
 #define AGE_MAX_US (INT64_C(86400000) * MONO_S)
-#define ENDS_MAX   409600000
+#define EXITS_MAX  409600000
 
 void round_try_done(struct rdzv *r, struct run *run)
 {
@@ -78,11 +78,11 @@ static void fill_ends(const struct run *run,
         take_one(&ends.by_term);
     else
         take_one(root->signal != 0 ? &ends.by_signal : &ends.by_code);
-    end->by_term = mono_min(ends.by_term, ENDS_MAX);
-    end->by_kill = mono_min(ends.by_kill, ENDS_MAX);
-    end->by_signal = mono_min(ends.by_signal, ENDS_MAX);
-    end->by_code = mono_min(ends.by_code, ENDS_MAX);
-    msg_set(end->ends, run->ends_list);
+    end->by_term = mono_min(ends.by_term, EXITS_MAX);
+    end->by_kill = mono_min(ends.by_kill, EXITS_MAX);
+    end->by_signal = mono_min(ends.by_signal, EXITS_MAX);
+    end->by_code = mono_min(ends.by_code, EXITS_MAX);
+    msg_set(end->ends, run->exits_list);
     msg_set(end->stopped, run->stopped_list);
 }
 

@@ -96,7 +96,7 @@ void round_begin(const struct rdzv *r, struct run *run)
     run->charged = run->lost_since = run->progressed = false;
     run->sealed_us = r->now_us;
     run->ends = (struct msg_ready){.round = 0};
-    run->ends_list[0] = run->stopped_list[0] = run->loss.node[0] = '\0';
+    run->exits_list[0] = run->stopped_list[0] = run->loss.node[0] = '\0';
     run->root.known = false;
 }
 

@@ -7,8 +7,8 @@
 #include "rendezvous/core/inner/run.h"
 #include "rendezvous/core/inner/strikes.h"
 
-#define NOTICE_EVERY_US (30 * MONO_S)
-#define INSTANCE_MS_MAX INT64_C(86400000000) /* of messages.def */
+#define MAILBOX_EVERY_US (30 * MONO_S)
+#define INSTANCE_MS_MAX  INT64_C(86400000000) /* of messages.def */
 
 /* -- a place, and what the next server must know --------------------------- */
 
@@ -138,7 +138,7 @@ void round_send_waiting(struct rdzv *r,
 
 void round_notify_waiting(struct rdzv *r, struct run *run)
 {
-    run->notice_at_us = mono_after(r->now_us, NOTICE_EVERY_US);
+    run->mailbox_at_us = mono_after(r->now_us, MAILBOX_EVERY_US);
     struct msg m;
     fill_waiting(r, run, &m);
     for (int i = run->head; i >= 0; i = r->nodes[i].next)

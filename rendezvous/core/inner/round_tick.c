@@ -18,7 +18,7 @@ static void tick_gather(struct rdzv *r, struct run *run)
         round_end_by_timeout(r, run);
         return;
     }
-    if (r->now_us >= run->notice_at_us && run->head >= 0)
+    if (r->now_us >= run->mailbox_at_us && run->head >= 0)
         round_notify_waiting(r, run);
     round_try_seal(r, run);
 }
@@ -79,7 +79,7 @@ void round_tick(struct rdzv *r, struct run *run)
 static int64_t gather_deadline(const struct rdzv *r, const struct run *run)
 {
     int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
-    int64_t at_us = run->head >= 0 ? run->notice_at_us : MONO_NEVER;
+    int64_t at_us = run->head >= 0 ? run->mailbox_at_us : MONO_NEVER;
     if (have < run->nodes_min)
         at_us = mono_min(at_us, mono_after(run->gather_since_us, run->join_us));
     else if (run->absent > 0 || round_awaits_leave(r, run))

@@ -32,7 +32,7 @@ bool run_has_room(const struct run *run)
 
 const char *run_source(const struct rdzv *r, const struct run *run)
 {
-    return run->source < 0 ? "" : sources_text(r->run_sources, run->source);
+    return run->source < 0 ? "" : quota_text(r->run_sources, run->source);
 }
 
 /* -- its instances --------------------------------------------------------- */
@@ -63,7 +63,7 @@ bool run_had_instance(const struct run *run, const char *instance)
 static void run_drop_source(struct rdzv *r, struct run *run)
 {
     if (run->source >= 0)
-        sources_drop(r->run_sources, run->source);
+        quota_drop(r->run_sources, run->source);
     run->source = -1;
 }
 
