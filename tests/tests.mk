@@ -139,6 +139,7 @@ check-tree:
 	scripts/check-man
 	scripts/check-format
 	scripts/run-tests --self-test
+	scripts/messages --self-test
 check-install: all
 	scripts/check-install $(B)
 check-circles: all
