@@ -177,7 +177,7 @@ help:
 	@echo 'make soak       train for MINUTES=N under random faults, SEED=S; root'
 	@echo 'make check-interop   real PyTorch, 1.13 and 2: fetches 560 MB, once'
 	@echo 'make check-gpu  kernels, NCCL and snapshots on a GPU, where there is one'
-	@echo 'make bench      ddprun beside torchrun, hydra and Redis, in one table'
+	@echo 'make bench      ddprun beside torchrun, hydra and Redis, in one table; --markdown'
 	@echo 'make bench-rdzv  10,000 agents on one rendezvous, beside a bare server'
 	@echo 'make bench-store  the c10d store beside PyTorch'"'"'s own and Redis'
 	@echo 'make bench-train  train beside PyTorch over gloo, DDPRUN_TORCH=PYTHON'
