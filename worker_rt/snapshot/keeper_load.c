@@ -26,7 +26,7 @@
 struct candidate {
     int slot; /* -1: a file */
     struct slot_label label;
-    struct shelf_file file;
+    struct snapshot_file file;
 };
 
 /* What travels; 64-bit members only. */
@@ -37,7 +37,7 @@ struct offer {
     int64_t round;
     int64_t step;
     int64_t len;
-    char who[SHELF_WHO]; /* the writer */
+    char who[SNAPSHOT_DIR_WHO]; /* the writer */
 };
 _Static_assert(sizeof(struct offer) == 56, "no gaps");
 
@@ -51,7 +51,7 @@ struct load {
     struct offer *offers; /* (world) */
 };
 
-static void fill_file(struct candidate *c, const struct shelf_file *f)
+static void fill_file(struct candidate *c, const struct snapshot_file *f)
 {
     c->slot = -1;
     c->file = *f;
@@ -61,7 +61,8 @@ static int newer_slot(const struct ddp_keeper *k,
                       const struct slot_label *a,
                       const struct slot_label *b)
 {
-    return shelf_newer(k->d->instance, a->round, a->step, b->round, b->step);
+    return snapshot_dir_newer(k->d->instance, a->round, a->step, b->round,
+                              b->step);
 }
 
 /* Memory that this instance filled, the newest first. What another one left
@@ -72,7 +73,7 @@ static size_t list_memory(struct load *l, bool own)
     size_t first = l->n;
     for (int i = 0; i < k->memory.count; i++) {
         struct candidate c = {.slot = i};
-        if (!slots_read(&k->memory, i, &c.label) ||
+        if (!mem_slots_read(&k->memory, i, &c.label) ||
             (strcmp(c.label.instance, k->d->instance) == 0) != own)
             continue;
         size_t at = l->n++;
@@ -87,16 +88,16 @@ static size_t list_memory(struct load *l, bool own)
 
 /* Memory and files of one instance in one order: each file goes before the
  * first that is older. */
-static void merge(struct load *l, const struct shelf_file *files, size_t n)
+static void merge(struct load *l, const struct snapshot_file *files, size_t n)
 {
     const char *mine = l->k->d->instance;
     for (size_t i = 0; i < n; i++) {
         size_t at = l->n;
-        if (strncmp(files[i].who, mine, SHELF_WHO) == 0)
+        if (strncmp(files[i].who, mine, SNAPSHOT_DIR_WHO) == 0)
             while (at > 0 && l->list[at - 1].slot >= 0 &&
-                   shelf_newer(mine, l->list[at - 1].label.round,
-                               l->list[at - 1].label.step, files[i].round,
-                               files[i].step) > 0)
+                   snapshot_dir_newer(mine, l->list[at - 1].label.round,
+                                      l->list[at - 1].label.step,
+                                      files[i].round, files[i].step) > 0)
                 at--;
         memmove(&l->list[at + 1], &l->list[at], (l->n - at) * sizeof(*l->list));
         fill_file(&l->list[at], &files[i]);
@@ -107,11 +108,11 @@ static void merge(struct load *l, const struct shelf_file *files, size_t n)
 static int list_all(struct load *l, struct ddp_err *err)
 {
     struct ddp_keeper *k = l->k;
-    struct shelf_file *files = NULL;
+    struct snapshot_file *files = NULL;
     size_t n = 0;
-    if (k->reads && shelf_list(&k->shelf, &files, &n, err) != 0)
+    if (k->reads && snapshot_dir_list(&k->dir, &files, &n, err) != 0)
         return ddp_err_wrap(err, "folder '%.200s'", k->folder);
-    l->list = calloc(n + 2 * SLOTS_MAX + 1, sizeof(*l->list));
+    l->list = calloc(n + 2 * MEM_SLOTS_MAX + 1, sizeof(*l->list));
     l->offers = calloc((size_t)k->comm->world, sizeof(*l->offers));
     int rc = 0;
     if (l->list == NULL || l->offers == NULL) {
@@ -152,10 +153,10 @@ static int open_candidate(struct load *l,
     o->fd = -1;
     if (c->slot >= 0) {
         o->from = (struct snapshot_source){
-            read_slot, slots_image(&k->memory, c->slot), c->label.len};
+            read_slot, mem_slots_image(&k->memory, c->slot), c->label.len};
         return 0;
     }
-    o->fd = snapshot_open(k->shelf.dir, c->file.name, &st, err);
+    o->fd = snapshot_open(k->dir.fd, c->file.name, &st, err);
     if (o->fd < 0)
         return -1;
     o->from = (struct snapshot_source){snapshot_read_fd, &o->fd,
@@ -192,7 +193,7 @@ static struct offer describe(const struct candidate *c)
         .round = memory ? c->label.round : c->file.round,
         .step = memory ? c->label.step : c->file.step,
     };
-    memcpy(o.who, memory ? c->label.instance : c->file.who, SHELF_WHO);
+    memcpy(o.who, memory ? c->label.instance : c->file.who, SNAPSHOT_DIR_WHO);
     return o;
 }
 
@@ -203,7 +204,7 @@ static int check_offer(const struct offer *o,
 {
     int64_t step = f->step < 0 ? o->step : f->step;
     if (o->step == step && o->round == f->round &&
-        memcmp(o->who, f->instance, SHELF_WHO) == 0)
+        memcmp(o->who, f->instance, SNAPSHOT_DIR_WHO) == 0)
         return 0;
     return ddp_err_set(err, DDP_E_CORRUPT,
                        "it passes for step %lld of round %lld of %.8s, and is "
@@ -252,14 +253,15 @@ static int choose(const struct load *l)
         const struct offer *o = &l->offers[r],
                            *b = &l->offers[best < 0 ? 0 : best];
         bool fits =
-            own ? o->own : who != NULL && memcmp(o->who, who, SHELF_WHO) == 0;
+            own ? o->own
+                : who != NULL && memcmp(o->who, who, SNAPSHOT_DIR_WHO) == 0;
         if (!o->has || !fits)
             continue;
-        char rule[SHELF_WHO + 1] = "";
-        memcpy(rule, o->who, SHELF_WHO);
-        int newer =
-            best < 0 ? 1
-                     : shelf_newer(rule, b->round, b->step, o->round, o->step);
+        char rule[SNAPSHOT_DIR_WHO + 1] = "";
+        memcpy(rule, o->who, SNAPSHOT_DIR_WHO);
+        int newer = best < 0 ? 1
+                             : snapshot_dir_newer(rule, b->round, b->step,
+                                                  o->round, o->step);
         if (newer > 0 || (newer == 0 && o->memory > b->memory))
             best = r;
     }

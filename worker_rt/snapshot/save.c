@@ -47,7 +47,7 @@ static int open_place(struct place *p, const char *path, struct ddp_err *err)
         return ddp_err_set(err, DDP_E_USAGE, "this is no name of a file");
     }
     memcpy(p->base, base, strlen(base) + 1);
-    p->dir = folder_open(dir, err);
+    p->dir = atomic_file_open_dir(dir, err);
     free(dir);
     return p->dir >= 0 ? 0 : -1;
 }
@@ -64,7 +64,7 @@ struct save {
     const struct ddp *d;
     const struct ddp_tensor *from; /* the caller's */
     struct place place;
-    char temp[FOLDER_NAME_ROOM];
+    char temp[ATOMIC_FILE_NAME_MAX];
     int fd;              /* -1: there is no temporary file */
     struct stat written; /* the new file, whole */
     struct image image;
@@ -80,7 +80,7 @@ write_tensor(struct save *s, size_t i, const uint8_t *data, struct ddp_err *err)
     while (left > 0) {
         size_t n = left < SNAPSHOT_PIECE ? (size_t)left : SNAPSHOT_PIECE;
         image_hash(m, data, n);
-        if (folder_write(s->fd, data, n, at, err) != 0)
+        if (atomic_file_write(s->fd, data, n, at, err) != 0)
             return -1;
         data += n;
         at += n;
@@ -99,7 +99,7 @@ static int write_file(struct save *s, struct ddp_err *err)
             return -1;
     const uint8_t *header = image_header(m, err);
     if (header == NULL ||
-        folder_write(s->fd, header, m->header_len, 0, err) != 0)
+        atomic_file_write(s->fd, header, m->header_len, 0, err) != 0)
         return -1;
     if (fsync(s->fd) != 0 || fstat(s->fd, &s->written) != 0)
         return ddp_err_sys(err, DDP_E_IO, "cannot sync");
@@ -117,9 +117,9 @@ static int write_file(struct save *s, struct ddp_err *err)
 static int keep_prev(const struct save *s, struct ddp_err *err)
 {
     const struct place *p = &s->place;
-    char temp[FOLDER_NAME_ROOM];
+    char temp[ATOMIC_FILE_NAME_MAX];
     char prev[NAME_MAX + sizeof(SNAPSHOT_PREV)];
-    folder_temp_name(temp, p->base);
+    atomic_file_temp_name(temp, p->base);
     (void)snprintf(prev, sizeof(prev), "%s" SNAPSHOT_PREV, p->base); /* fits */
     /* Only a whole one may take the place of another, and one that cannot be
      * looked at may be there. */
@@ -149,7 +149,7 @@ static int put_in_place(struct save *s, struct ddp_err *err)
         return ddp_err_sys(err, DDP_E_IO, "cannot put it in its place");
     (void)close(s->fd); /* synced */
     s->fd = -1;
-    return folder_sync(s->place.dir, err);
+    return atomic_file_sync_dir(s->place.dir, err);
 }
 
 static void save_free(struct save *s)
@@ -177,8 +177,8 @@ int ddp_snapshot_save(struct ddp *d,
             0 ||
         open_place(&s.place, path, &why) != 0)
         goto out;
-    folder_sweep(s.place.dir, s.place.base);
-    s.fd = folder_create(s.place.dir, s.place.base, s.temp, &why);
+    atomic_file_sweep(s.place.dir, s.place.base);
+    s.fd = atomic_file_create(s.place.dir, s.place.base, s.temp, &why);
     if (s.fd < 0 || write_file(&s, &why) != 0 || put_in_place(&s, &why) != 0)
         goto out;
     snapshot_remember(d, &s.written);
