@@ -129,7 +129,7 @@ static int read_master(struct ddp *d, struct ddp_err *err)
     const char *port = getenv("MASTER_PORT");
     if (d->world == 1 && (host == NULL || port == NULL))
         return 0;
-    if (host == NULL || *host == '\0' || strlen(host) >= STORE_HOST_MAX)
+    if (host == NULL || *host == '\0' || strlen(host) >= STORE_CLIENT_HOST_MAX)
         return ddp_err_set(err, DDP_E_USAGE,
                            "MASTER_ADDR is %s, and the ranks meet there",
                            host == NULL    ? "not set"
@@ -138,7 +138,7 @@ static int read_master(struct ddp *d, struct ddp_err *err)
     int port_number;
     if (small("MASTER_PORT", 1, 65535, -1, &port_number, err) != 0)
         return -1;
-    store_init(&d->store, host, (uint16_t)port_number);
+    store_client_init(&d->store, host, (uint16_t)port_number);
     return 0;
 }
 
@@ -243,7 +243,7 @@ struct ddp *ddp_init(struct ddp_error *err)
     d->progress_fd = d->memory_fd = -1;
     memset(d->instance, '0', RNG_ID_LEN);
     memcpy(d->run_id, "none", sizeof("none"));
-    store_init(&d->store, "", 0);
+    store_client_init(&d->store, "", 0);
     if (read_place(d, &why) != 0) {
         (void)rt_fail(err, &why);
         ddp_free(d);
@@ -256,7 +256,7 @@ void ddp_free(struct ddp *d)
 {
     if (d == NULL)
         return;
-    store_free(&d->store);
+    store_client_free(&d->store);
     if (d->asked != NULL)
         (void)munmap(d->asked, sizeof(*d->asked)); /* cannot fail */
     if (d->memory_fd >= 0)

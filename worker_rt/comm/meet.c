@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "rendezvous/base/dial.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
 #include "worker_rt/rt.h"
-#include "worker_rt/sock.h"
 
 #define ADDR_MAX    (NI_MAXHOST + NI_MAXSERV + 2) /* "address port" */
 #define PENDING_MAX 16 /* connections whose hello has not come yet */
@@ -83,7 +83,7 @@ struct making {
 
 struct meet {
     const struct comm_place *place;
-    struct store *store;
+    struct store_client *store;
     struct comm_link *links;
     size_t nlinks;
     size_t missing;
@@ -212,7 +212,7 @@ static int on_listener(struct meet *m, struct ddp_err *err)
         return ddp_err_sys(err, DDP_E_NOMEM, "accept");
     if (fd < 0)
         return 0; /* it gave up before we came to it */
-    sock_tune(fd);
+    dial_tune(fd);
     struct pending *p = free_slot(m);
     ddp_assert(p != NULL); /* else the listener is not polled */
     *p = (struct pending){.fd = fd,
@@ -252,7 +252,7 @@ static int on_calling(struct meet *m, size_t i, struct ddp_err *err)
     struct making *make = &m->making[i];
     if (!make->connected) {
         struct hello h = our_hello(m, (uint32_t)l->rank, (uint32_t)l->lane, 0);
-        errno = sock_error(l->fd);
+        errno = dial_result(l->fd);
         if (errno != 0 || !say(l->fd, &h))
             return lost_peer(l->rank, err);
         make->connected = true;
@@ -335,7 +335,7 @@ static int meet_step(struct meet *m, struct ddp_err *err)
     }
     pending[PENDING_MAX] = (struct pollfd){
         .fd = free_slot(m) == NULL ? -1 : m->listener, .events = POLLIN};
-    int n = poll(pfd, m->nlinks + PENDING_MAX + 1, sock_poll_ms(wake_us));
+    int n = poll(pfd, m->nlinks + PENDING_MAX + 1, dial_poll_ms(wake_us));
     if (n < 0 && errno != EINTR && errno != EAGAIN)
         return ddp_err_sys(err, DDP_E_NOMEM, "poll");
     if (n < 0)
@@ -365,7 +365,8 @@ static int listen_near(struct meet *m, char *text, struct ddp_err *err)
     struct sockaddr *sa = (struct sockaddr *)&addr;
     socklen_t len;
     char host[NI_MAXHOST], port[NI_MAXSERV];
-    if (store_local_addr(m->store, &addr, &len, m->deadline_us, err) != 0)
+    if (store_client_local_addr(m->store, &addr, &len, m->deadline_us, err) !=
+        0)
         return -1;
     if (addr.ss_family == AF_INET6)
         ((struct sockaddr_in6 *)&addr)->sin6_port = 0;
@@ -391,7 +392,8 @@ static int publish(struct meet *m, const char *text, struct ddp_err *err)
 {
     char key[128];
     store_key(key, sizeof(key), m->place, m->place->rank);
-    return store_set(m->store, key, text, strlen(text), m->deadline_us, err);
+    return store_client_set(m->store, key, text, strlen(text), m->deadline_us,
+                            err);
 }
 
 /* Waits until `rank` has published where it listens. The caller frees with
@@ -404,8 +406,8 @@ look_up(struct meet *m, int rank, struct addrinfo **to, struct ddp_err *err)
     char key[128], text[ADDR_MAX];
     size_t len;
     store_key(key, sizeof(key), m->place, rank);
-    if (store_get(m->store, key, text, sizeof(text) - 1, &len, m->deadline_us,
-                  err) != 0)
+    if (store_client_get(m->store, key, text, sizeof(text) - 1, &len,
+                         m->deadline_us, err) != 0)
         return ddp_err_wrap(err, "waiting for rank %d", rank);
     text[len] = '\0';
     char *blank = strchr(text, ' ');
@@ -424,15 +426,14 @@ look_up(struct meet *m, int rank, struct addrinfo **to, struct ddp_err *err)
 static int
 call(struct comm_link *l, const struct addrinfo *to, struct ddp_err *err)
 {
-    l->fd =
-        socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (l->fd < 0)
-        return ddp_err_sys(err, DDP_E_NOMEM, "socket");
-    sock_tune(l->fd);
-    if (connect(l->fd, to->ai_addr, to->ai_addrlen) != 0 &&
-        errno != EINPROGRESS)
-        return lost_peer(l->rank, err);
-    return 0;
+    l->fd = dial_begin(to->ai_addr);
+    if (l->fd >= 0)
+        return 0;
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+        errno == ENOMEM)
+        return ddp_err_sys(err, DDP_E_NOMEM,
+                           "no socket for the connection to rank %d", l->rank);
+    return lost_peer(l->rank, err);
 }
 
 static int call_lower(struct meet *m, struct ddp_err *err)
@@ -472,7 +473,7 @@ static int meet_all(struct meet *m, struct ddp_err *err)
 }
 
 int comm_meet(const struct comm_place *place,
-              struct store *store,
+              struct store_client *store,
               struct comm_link *links,
               size_t nlinks,
               int64_t deadline_us,

@@ -20,7 +20,7 @@ int comm_nccl_ranks_per_id = 128;
 #ifndef DDP_NCCL /* the Makefile found no nccl.h */
 
 struct ddp_comm *comm_nccl_new(const struct comm_place *place,
-                               struct store *store,
+                               struct store_client *store,
                                const struct ddp_comm_opts *opts,
                                int64_t deadline_us,
                                struct ddp_err *err)
@@ -544,7 +544,7 @@ open_nccl(struct comm_nccl *c, int64_t deadline_us, struct ddp_err *err)
 
 static int open_all(struct comm_nccl *c,
                     const struct comm_place *place,
-                    struct store *store,
+                    struct store_client *store,
                     int64_t deadline_us,
                     struct ddp_err *err)
 {
@@ -561,7 +561,7 @@ static int open_all(struct comm_nccl *c,
 }
 
 struct ddp_comm *comm_nccl_new(const struct comm_place *place,
-                               struct store *store,
+                               struct store_client *store,
                                const struct ddp_comm_opts *opts,
                                int64_t deadline_us,
                                struct ddp_err *err)

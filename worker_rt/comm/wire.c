@@ -17,11 +17,13 @@
  * ends the wait; one that is gone without a word may also have finished the
  * very last collective and ended early: so the work goes on then, and fails
  * when nothing has moved for GONE_US. A cut line says nothing at all: see
- * sock.h.
+ * is_silent.
  */
 #include "worker_rt/comm/wire.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +31,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "rendezvous/base/dial.h"
 #include "rendezvous/base/mono.h"
 #include "worker_rt/rt.h"
-#include "worker_rt/sock.h"
 
 #define GONE_US  (50 * MONO_MS)
 #define WORD_US  (20 * MONO_MS) /* for a word to come behind the data's end */
@@ -289,6 +291,26 @@ static int64_t stalled_at_us(const struct wire *w)
     return (since_us > w->moved_us ? since_us : w->moved_us) + STALL_US;
 }
 
+/*
+ * Whether the peer's kernel has acknowledged nothing for DIAL_SILENT_MS though
+ * we sent, or probed its closed window, more than once since. A peer that is
+ * merely busy or stopped acknowledges.
+ *
+ * TCP_USER_TIMEOUT is no substitute: it also ends the connection to a peer that
+ * is alive and does not read for that long (zero window; seen on Linux 6.18),
+ * and a rank that saves a snapshot, or was paused, does not read. If nothing is
+ * under way, keepalive finds a cut line.
+ */
+static bool is_silent(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof(info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
+        return false;
+    return (info.tcpi_retransmits > 0 || info.tcpi_probes > 1) &&
+           info.tcpi_last_ack_recv >= DIAL_SILENT_MS;
+}
+
 /* Too late, or a peer that is gone or silent. */
 static int check_peers(struct wire *w, struct ddp_err *err)
 {
@@ -302,7 +324,7 @@ static int check_peers(struct wire *w, struct ddp_err *err)
     if (w->gone != NULL && now_us - w->moved_us >= GONE_US)
         return lost(w, w->gone, err);
     for (size_t i = 0; i < w->npeers; i++) {
-        if (w->peers[i].state != WIRE_HERE || !sock_is_silent(w->peers[i].fd))
+        if (w->peers[i].state != WIRE_HERE || !is_silent(w->peers[i].fd))
             continue;
         errno = ETIMEDOUT;
         return lost(w, &w->peers[i], err);
@@ -518,7 +540,7 @@ struct wire_peer *wire_add(struct wire *w, int rank)
 
 static int meet(struct wire *w,
                 const struct comm_place *place,
-                struct store *store,
+                struct store_client *store,
                 int64_t deadline_us,
                 struct ddp_err *err)
 {
@@ -538,7 +560,7 @@ static int meet(struct wire *w,
 
 int wire_open(struct wire *w,
               const struct comm_place *place,
-              struct store *store,
+              struct store_client *store,
               int64_t deadline_us,
               struct ddp_err *err)
 {
