@@ -135,7 +135,7 @@ RT      := $(call of,worker_rt,env store_ops gpu beat sampler) \
 	$(CLIENT) rendezvous/proto/c10d $(call of,rendezvous/base,err mono rng buf)
 TRAINER := $(call of,trainer,main setup train peers options data model plot \
 	progress taken keep resume) \
-	$(call of,trainer/ops,device cpu conv optim $(if $(NVCC),,cuda_none))
+	$(call of,trainer/ops,device cpu conv optim random $(if $(NVCC),,cuda_none))
 # The CUDA half: objects of nvcc's.
 CUDA_HALF := $(call of,trainer/ops,cuda cuda_linear cuda_conv cuda_optim)
 TRAINER_CUDA := $(if $(NVCC),$(CUDA_HALF))
@@ -314,7 +314,7 @@ $(B)/tests/lib/ddptrain-emulated: $(call obj,$(filter-out trainer/ops/cuda_none,
 # Programs for a machine with a GPU; elsewhere they say that they are skipped.
 GPU_TESTS := $(if $(NVCC),$(addprefix $(B)/tests/gpu/,check_ops_cuda bench_snapshot))
 $(B)/tests/gpu/check_ops_cuda: $(call obj,tests/unit/check_ops_cuda \
-		trainer/model $(call of,trainer/ops,optim device cpu conv)) \
+		trainer/model $(call of,trainer/ops,optim device cpu conv random)) \
 		$(addprefix $(B)/obj/,$(addsuffix .cu.o,$(CUDA_HALF)))
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
