@@ -5,6 +5,7 @@
 /* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/image */
 /* links: worker_rt/snapshot/snapshot worker_rt/snapshot/load */
 /* links: worker_rt/snapshot/safetensors */
+/* links: rendezvous/base/utf8 */
 /* links: worker_rt/env worker_rt/comm/comm */
 /* links: rendezvous/client/store rendezvous/base/dial */
 /* links: worker_rt/comm/nccl worker_rt/gpu worker_rt/comm/cpu */

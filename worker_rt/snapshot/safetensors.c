@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rendezvous/base/utf8.h"
+
 #define META      "__metadata__"
 #define EXACT_MAX 9007199254740992.0 /* 2^53: a double counts up to here */
 
@@ -65,40 +67,13 @@ uint64_t ddp_tensor_len(const struct ddp_tensor *t)
 
 /* -- text ------------------------------------------------------------------ */
 
-/* Bytes of the UTF-8 character at `s`, 0 if it is none (RFC 3629). */
-static size_t utf8_char(const uint8_t *s, size_t left)
+static bool is_utf8(const char *text)
 {
-    static const struct {
-        uint8_t mask, lead, second_min, second_max;
-        size_t len;
-    } forms[] = {
-        {0x80, 0x00, 0, 0, 1},       {0xff, 0xe0, 0xa0, 0xbf, 3},
-        {0xff, 0xed, 0x80, 0x9f, 3}, {0xff, 0xf0, 0x90, 0xbf, 4},
-        {0xff, 0xf4, 0x80, 0x8f, 4}, {0xf0, 0xe0, 0x80, 0xbf, 3},
-        {0xe0, 0xc0, 0x80, 0xbf, 2}, {0xfc, 0xf0, 0x80, 0xbf, 4},
-    };
-    size_t i = 0, n = sizeof(forms) / sizeof(forms[0]);
-    while (i < n && (s[0] & forms[i].mask) != forms[i].lead)
-        i++;
-    if (i == n || forms[i].len > left || s[0] == 0xc0 || s[0] == 0xc1)
-        return 0;
-    if (forms[i].len > 1 &&
-        (s[1] < forms[i].second_min || s[1] > forms[i].second_max))
-        return 0;
-    for (size_t k = 2; k < forms[i].len; k++)
-        if ((s[k] & 0xc0) != 0x80)
-            return 0;
-    return forms[i].len;
-}
-
-static bool is_utf8(const uint8_t *s, size_t len)
-{
-    for (size_t at = 0, n; at < len; at += n) {
-        n = utf8_char(s + at, len - at);
-        if (n == 0)
-            return false;
-    }
-    return true;
+    bool control;
+    size_t n;
+    while ((n = utf8_char(text, &control)) > 0)
+        text += n;
+    return *text == '\0';
 }
 
 /* -- reading --------------------------------------------------------------- */
@@ -127,7 +102,7 @@ static int look_over(const uint8_t *text, size_t len, struct ddp_err *err)
     }
     if (values > VALUES_MAX)
         return bad(err, "it has too many values", "");
-    return is_utf8(text, len) ? 0 : bad(err, "it is not UTF-8", "");
+    return 0;
 }
 
 static cJSON *parse_text(const uint8_t *text, size_t len, struct ddp_err *err)
@@ -140,10 +115,13 @@ static cJSON *parse_text(const uint8_t *text, size_t len, struct ddp_err *err)
     }
     memcpy(copy, text, len);
     copy[len] = '\0';
-    cJSON *json = cJSON_ParseWithLengthOpts(copy, len + 1, NULL, 1);
-    free(copy);
-    if (json == NULL)
+    ddp_assert(strlen(copy) == len); /* look_over */
+    cJSON *json = NULL;
+    if (!is_utf8(copy))
+        (void)bad(err, "it is not UTF-8", "");
+    else if ((json = cJSON_ParseWithLengthOpts(copy, len + 1, NULL, 1)) == NULL)
         (void)bad(err, "it is not JSON", "");
+    free(copy);
     return json;
 }
 
@@ -465,7 +443,7 @@ static int put_all(struct buf *out,
 
 static int check_text(const char *what, const char *s, struct ddp_err *err)
 {
-    if (s != NULL && is_utf8((const uint8_t *)s, strlen(s)))
+    if (s != NULL && is_utf8(s))
         return 0;
     return ddp_err_set(err, DDP_E_USAGE, "%s is not UTF-8", what);
 }
