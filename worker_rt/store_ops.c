@@ -319,7 +319,7 @@ int ddp_store_queue_pop(struct ddp *d,
 /* -- many keys ------------------------------------------------------------- */
 
 /* Keys as they are on the wire, and for MULTI_SET values between them. */
-struct list {
+struct key_list {
     struct c10d_slice *slices;
     char *bytes;
 };
@@ -338,14 +338,14 @@ static const char *key_of_item(const void *from, size_t i)
     return items[i].key;
 }
 
-static void list_free(struct list *l)
+static void list_free(struct key_list *l)
 {
     free(l->slices);
     free(l->bytes);
 }
 
 /* Every `each`-th slice is a key, the others are the caller's. */
-static int list_make(struct list *l,
+static int list_make(struct key_list *l,
                      const void *from,
                      key_at *key,
                      size_t count,
@@ -353,7 +353,7 @@ static int list_make(struct list *l,
                      struct ddp_err *why)
 {
     size_t len = 0;
-    *l = (struct list){.slices = NULL};
+    *l = (struct key_list){.slices = NULL};
     if (count > DDP_STORE_KEYS_MAX)
         return ddp_err_set(why, DDP_E_USAGE, "%zu keys are more than %u", count,
                            DDP_STORE_KEYS_MAX);
@@ -385,7 +385,7 @@ int ddp_store_wait_all(struct ddp *d,
                        struct ddp_error *err)
 {
     struct op o;
-    struct list l = {.slices = NULL};
+    struct key_list l = {.slices = NULL};
     if (count == 0)
         return 0;
     bool failed = begin(&o, d, C10D_WAIT, keys[0], timeout_ms) ||
@@ -417,7 +417,7 @@ int ddp_store_multi_set(struct ddp *d,
                         struct ddp_error *err)
 {
     struct op o;
-    struct list l = {.slices = NULL};
+    struct key_list l = {.slices = NULL};
     struct store_reply r = {.kind = REPLY_NONE};
     if (count == 0)
         return 0;
@@ -453,7 +453,7 @@ int ddp_store_multi_get(struct ddp *d,
                         struct ddp_error *err)
 {
     struct op o;
-    struct list l = {.slices = NULL};
+    struct key_list l = {.slices = NULL};
     if (count == 0)
         return 0;
     bool failed = begin(&o, d, C10D_MULTI_GET, items[0].key, timeout_ms) ||

@@ -128,7 +128,7 @@ struct comm_nccl {
     struct ddp_comm base;
     struct ddp_comm *control;
     struct wire *wire; /* of the control */
-    const struct gpu *gpu;
+    const struct gpu_driver *gpu;
     ncclComm_t comm; /* NULL: alone, not started, or aborted */
     void *stream;
     bool async;

@@ -18,7 +18,7 @@ static int failed(const struct device_copy *s,
 
 int device_copy_open(struct device_copy *s, void *stream, struct ddp_err *err)
 {
-    const struct gpu *g = gpu_load(err);
+    const struct gpu_driver *g = gpu_load(err);
     void *ctx = g == NULL ? NULL : gpu_context(g, err);
     if (ctx == NULL)
         return -1;

@@ -17,7 +17,8 @@
 #include "worker_rt/snapshot/mem_slots.h"
 
 struct device_copy {
-    const struct gpu *gpu; /* NULL: there is none, tensors are host memory */
+    const struct gpu_driver
+        *gpu; /* NULL: there is none, tensors are host memory */
     void *ctx;
     void *theirs; /* the program's stream */
     void *ours;

@@ -41,7 +41,7 @@ struct offer {
 };
 _Static_assert(sizeof(struct offer) == 56, "no gaps");
 
-struct load {
+struct keeper_load {
     struct ddp_keeper *k;
     struct candidate *list;
     size_t n;
@@ -67,7 +67,7 @@ static int newer_slot(const struct ddp_keeper *k,
 
 /* Memory that this instance filled, the newest first. What another one left
  * there counts only where there is nothing else. */
-static size_t list_memory(struct load *l, bool own)
+static size_t list_memory(struct keeper_load *l, bool own)
 {
     const struct ddp_keeper *k = l->k;
     size_t first = l->n;
@@ -88,7 +88,8 @@ static size_t list_memory(struct load *l, bool own)
 
 /* Memory and files of one instance in one order: each file goes before the
  * first that is older. */
-static void merge(struct load *l, const struct snapshot_file *files, size_t n)
+static void
+merge(struct keeper_load *l, const struct snapshot_file *files, size_t n)
 {
     const char *mine = l->k->d->instance;
     for (size_t i = 0; i < n; i++) {
@@ -105,7 +106,7 @@ static void merge(struct load *l, const struct snapshot_file *files, size_t n)
     }
 }
 
-static int list_all(struct load *l, struct ddp_err *err)
+static int list_all(struct keeper_load *l, struct ddp_err *err)
 {
     struct ddp_keeper *k = l->k;
     struct snapshot_file *files = NULL;
@@ -143,7 +144,7 @@ struct opened {
     struct snapshot_source from;
 };
 
-static int open_candidate(struct load *l,
+static int open_candidate(struct keeper_load *l,
                           const struct candidate *c,
                           struct opened *o,
                           struct ddp_err *err)
@@ -170,7 +171,7 @@ static void close_candidate(struct opened *o)
         (void)close(o->fd); /* only read */
 }
 
-static void strike_off(struct load *l, const struct ddp_err *why)
+static void strike_off(struct keeper_load *l, const struct ddp_err *why)
 {
     const struct candidate *c = &l->list[l->at++];
     if (l->refused++ > 0)
@@ -214,7 +215,7 @@ static int check_offer(const struct offer *o,
 }
 
 /* The first candidate that is whole, as an offer. */
-static struct offer make_offer(struct load *l)
+static struct offer make_offer(struct keeper_load *l)
 {
     static const struct snapshot_wanted nothing;
     struct snapshot_fence fence;
@@ -239,7 +240,7 @@ static struct offer make_offer(struct load *l)
 /* Whose is the newest; -1: nobody has any. What this instance wrote comes
  * first; else what the first rank that has something goes by, since snapshots
  * of different runs cannot be compared. */
-static int choose(const struct load *l)
+static int choose(const struct keeper_load *l)
 {
     int world = l->k->comm->world, best = -1;
     bool own = false;
@@ -299,7 +300,7 @@ hear(void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
 }
 
 /* 0: loaded. 1: it was damaged, and all ranks heard so. -1: an error. */
-static int read_aloud(struct load *l,
+static int read_aloud(struct keeper_load *l,
                       int reader,
                       const struct snapshot_wanted *wanted,
                       struct snapshot_fence *fence,
@@ -328,7 +329,7 @@ static int read_aloud(struct load *l,
 /* -- load ------------------------------------------------------------------ */
 
 /* Nobody has a whole one: a fresh start, unless somebody has a damaged one. */
-static int nothing_found(struct load *l, struct ddp_err *err)
+static int nothing_found(struct keeper_load *l, struct ddp_err *err)
 {
     int rc = 0;
     if (l->refused > 0)
@@ -343,7 +344,7 @@ static int nothing_found(struct load *l, struct ddp_err *err)
 }
 
 /* The reasons of the first rank that refused something, told to all. */
-static int share_why(struct load *l, char why[512], struct ddp_err *err)
+static int share_why(struct keeper_load *l, char why[512], struct ddp_err *err)
 {
     struct ddp_err said;
     int rc = 0;
@@ -361,7 +362,7 @@ static int share_why(struct load *l, char why[512], struct ddp_err *err)
 }
 
 /* Of every rank, what is no offer is none. */
-static int hear_offers(struct load *l, struct ddp_err *err)
+static int hear_offers(struct keeper_load *l, struct ddp_err *err)
 {
     struct ddp_comm *comm = l->k->comm;
     struct offer mine = make_offer(l);
@@ -375,7 +376,7 @@ static int hear_offers(struct load *l, struct ddp_err *err)
     return 0;
 }
 
-static int load(struct load *l,
+static int load(struct keeper_load *l,
                 const struct snapshot_wanted *wanted,
                 struct ddp_kept *info,
                 struct ddp_err *err)
@@ -418,7 +419,7 @@ int ddp_keeper_load(struct ddp_keeper *k,
     struct ddp_err why;
     struct ddp_kept unseen;
     const struct snapshot_wanted wanted = {tensors, meta, ntensors, nmeta};
-    struct load l = {.k = k};
+    struct keeper_load l = {.k = k};
     if (info == NULL)
         info = &unseen;
     memset(info, 0, sizeof(*info));

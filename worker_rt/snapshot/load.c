@@ -18,7 +18,7 @@
 
 /* -- one image ------------------------------------------------------------- */
 
-struct load {
+struct image_read {
     const struct snapshot_source *from;
     const struct snapshot_wanted *wanted;
     uint8_t *header; /* with its 8 bytes .. */
@@ -28,7 +28,7 @@ struct load {
     XXH3_state_t *state;
 };
 
-static int read_at(const struct load *l,
+static int read_at(const struct image_read *l,
                    uint8_t *data,
                    size_t len,
                    uint64_t at,
@@ -37,7 +37,7 @@ static int read_at(const struct load *l,
     return l->from->read(l->from->ctx, data, len, at, err);
 }
 
-static int read_header(struct load *l, struct ddp_err *err)
+static int read_header(struct image_read *l, struct ddp_err *err)
 {
     uint8_t first[8];
     uint64_t size = l->from->size, len = 0;
@@ -61,7 +61,7 @@ static int read_header(struct load *l, struct ddp_err *err)
     return read_at(l, l->header, l->header_len, 0, err);
 }
 
-static int parse_header(struct load *l, struct ddp_err *err)
+static int parse_header(struct image_read *l, struct ddp_err *err)
 {
     char digits[SNAPSHOT_DIGITS + 1];
     uint64_t data_len = l->from->size - l->header_len;
@@ -85,7 +85,7 @@ static const struct ddp_tensor *find(const struct snapshot_wanted *w,
     return NULL;
 }
 
-static int check_wanted(const struct load *l, struct ddp_err *err)
+static int check_wanted(const struct image_read *l, struct ddp_err *err)
 {
     for (size_t i = 0; i < l->wanted->ntensors; i++) {
         const struct ddp_tensor *t = &l->wanted->tensors[i];
@@ -108,7 +108,7 @@ static int check_wanted(const struct load *l, struct ddp_err *err)
 }
 
 /* Into `to`, or through the scratch where nobody wants it. */
-static int read_tensor(struct load *l,
+static int read_tensor(struct image_read *l,
                        const struct safetensor *t,
                        uint8_t *to,
                        struct ddp_err *err)
@@ -138,7 +138,7 @@ static int read_tensor(struct load *l,
                        t->name, sum == NULL ? "no" : "a wrong");
 }
 
-static int read_tensors(struct load *l, struct ddp_err *err)
+static int read_tensors(struct image_read *l, struct ddp_err *err)
 {
     for (size_t i = 0; i < l->parsed.ntensors; i++) {
         const struct safetensor *t = &l->parsed.tensors[i];
@@ -149,7 +149,7 @@ static int read_tensors(struct load *l, struct ddp_err *err)
     return 0;
 }
 
-static int read_meta(const struct load *l, struct ddp_err *err)
+static int read_meta(const struct image_read *l, struct ddp_err *err)
 {
     for (size_t i = 0; i < l->wanted->nmeta; i++) {
         struct ddp_kv *kv = &l->wanted->meta[i];
@@ -165,7 +165,7 @@ static int read_meta(const struct load *l, struct ddp_err *err)
 }
 
 /* A number of libddp's own; `missing` where it is not there. */
-static int read_number(const struct load *l,
+static int read_number(const struct image_read *l,
                        const char *key,
                        int64_t missing,
                        int64_t *value,
@@ -184,8 +184,9 @@ static int read_number(const struct load *l,
     return ddp_err_set(err, DDP_E_CORRUPT, "header: %s is no number", key);
 }
 
-static int
-read_fence(const struct load *l, struct snapshot_fence *f, struct ddp_err *err)
+static int read_fence(const struct image_read *l,
+                      struct snapshot_fence *f,
+                      struct ddp_err *err)
 {
     const char *instance = safetensors_value(&l->parsed, "ddp.instance");
     if (read_number(l, "ddp.round", -1, &f->round, err) != 0 ||
@@ -203,7 +204,7 @@ int snapshot_read(const struct snapshot_source *from,
                   struct snapshot_fence *fence,
                   struct ddp_err *err)
 {
-    struct load l = {.from = from, .wanted = wanted};
+    struct image_read l = {.from = from, .wanted = wanted};
     int rc = -1;
     l.state = XXH3_createState();
     l.scratch = malloc(SNAPSHOT_PIECE);

@@ -28,12 +28,13 @@
 /* -- the folder ------------------------------------------------------------ */
 
 /* A path as its folder, opened, and the name in it. */
-struct place {
+struct save_place {
     int dir; /* -1: not opened */
     char base[NAME_MAX + 1];
 };
 
-static int open_place(struct place *p, const char *path, struct ddp_err *err)
+static int
+open_place(struct save_place *p, const char *path, struct ddp_err *err)
 {
     const char *slash = strrchr(path, '/');
     const char *base = slash == NULL ? path : slash + 1;
@@ -52,7 +53,7 @@ static int open_place(struct place *p, const char *path, struct ddp_err *err)
     return p->dir >= 0 ? 0 : -1;
 }
 
-static void close_place(struct place *p)
+static void close_place(struct save_place *p)
 {
     if (p->dir >= 0)
         (void)close(p->dir); /* nothing was written through it */
@@ -63,7 +64,7 @@ static void close_place(struct place *p)
 struct save {
     const struct ddp *d;
     const struct ddp_tensor *from; /* the caller's */
-    struct place place;
+    struct save_place place;
     char temp[ATOMIC_FILE_NAME_MAX];
     int fd;              /* -1: there is no temporary file */
     struct stat written; /* the new file, whole */
@@ -116,7 +117,7 @@ static int write_file(struct save *s, struct ddp_err *err)
  */
 static int keep_prev(const struct save *s, struct ddp_err *err)
 {
-    const struct place *p = &s->place;
+    const struct save_place *p = &s->place;
     char temp[ATOMIC_FILE_NAME_MAX];
     char prev[NAME_MAX + sizeof(SNAPSHOT_PREV)];
     atomic_file_temp_name(temp, p->base);

@@ -165,7 +165,7 @@ void snapshot_dir_close(struct snapshot_dir *s)
 /* -- list ------------------------------------------------------------------ */
 
 /* qsort has no room for the folder. */
-struct entry {
+struct snapshot_entry {
     struct snapshot_file file;
     int class;        /* 0: ours */
     const char *rule; /* an instance, for snapshot_dir_newer */
@@ -173,15 +173,16 @@ struct entry {
 
 static int by_worth(const void *a, const void *b)
 {
-    const struct entry *x = a, *y = b;
+    const struct snapshot_entry *x = a, *y = b;
     if (x->class != y->class)
         return x->class < y->class ? -1 : 1;
     return snapshot_dir_newer(x->rule, x->file.round, x->file.step,
                               y->file.round, y->file.step);
 }
 
-static void
-classify(const struct snapshot_dir *s, const struct owners *o, struct entry *e)
+static void classify(const struct snapshot_dir *s,
+                     const struct owners *o,
+                     struct snapshot_entry *e)
 {
     static const char strangers[] = "00000000"; /* by step */
     struct snapshot_file *f = &e->file;
@@ -205,8 +206,10 @@ static const struct dirent *next_entry(DIR *list, int *rc, struct ddp_err *err)
 }
 
 /* For one more. */
-static int
-make_room(struct entry **entries, size_t n, size_t *cap, struct ddp_err *err)
+static int make_room(struct snapshot_entry **entries,
+                     size_t n,
+                     size_t *cap,
+                     struct ddp_err *err)
 {
     if (n < *cap)
         return 0;
@@ -216,7 +219,7 @@ make_room(struct entry **entries, size_t n, size_t *cap, struct ddp_err *err)
                            "what is old",
                            FILES_MAX);
     *cap = *cap == 0 ? 16 : 2 * *cap; /* FILES_MAX is a power of 2 too */
-    struct entry *more = realloc(*entries, *cap * sizeof(*more));
+    struct snapshot_entry *more = realloc(*entries, *cap * sizeof(*more));
     if (more == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for a list");
     *entries = more;
@@ -225,7 +228,7 @@ make_room(struct entry **entries, size_t n, size_t *cap, struct ddp_err *err)
 
 static int read_folder(const struct snapshot_dir *s,
                        const struct owners *o,
-                       struct entry **entries,
+                       struct snapshot_entry **entries,
                        size_t *n,
                        struct ddp_err *err)
 {
@@ -261,7 +264,7 @@ static int list_files(const struct snapshot_dir *s,
                       size_t *n,
                       struct ddp_err *err)
 {
-    struct entry *entries = NULL;
+    struct snapshot_entry *entries = NULL;
     *files = NULL;
     *n = 0;
     int rc = read_owners(s, o, err);
