@@ -63,7 +63,7 @@ static void load(void)
     int rc = driver.init(0);
     if (rc != 0)
         (void)ddp_err_set(&why, DDP_E_CONFIG,
-                          "the NVIDIA driver does not start: %s",
+                          "cannot start the NVIDIA driver: %s",
                           gpu_text(&driver, rc));
     loaded = rc == 0;
 }
@@ -101,6 +101,6 @@ const char *gpu_text(const struct gpu_driver *g, int error)
 {
     const char *text = NULL;
     if (g->error_string(error, &text) != 0 || text == NULL)
-        return "an error that the driver has no text for";
+        return "unknown driver error";
     return text;
 }

@@ -54,15 +54,15 @@ static const char *answer_text(uint32_t answer)
     case OTHER_ROUND:
         return "it is in another round";
     case OTHER_COMM:
-        return "it makes another communicator";
+        return "it is making another communicator";
     case OTHER_WORLD:
         return "its world has another size";
     case NO_SUCH_PLACE:
-        return "it expects no such rank, or has it already";
+        return "it does not expect this rank, or is connected to it already";
     case TAKEN:
         break;
     }
-    return "it gives no reason that is known here";
+    return "it gives an unknown reason";
 }
 
 /* Somebody who has called and not yet said who it is. */
@@ -209,7 +209,7 @@ static int on_listener(struct meet *m, struct ddp_err *err)
 {
     int fd = accept4(m->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
-        return ddp_err_sys(err, DDP_E_NOMEM, "accept");
+        return ddp_err_sys(err, DDP_E_NOMEM, "cannot accept a connection");
     if (fd < 0)
         return 0; /* it gave up before we came to it */
     dial_tune(fd);
@@ -270,16 +270,19 @@ static int too_late(const struct meet *m, struct ddp_err *err)
 {
     char ranks[128] = "";
     size_t used = 0;
+    int named = 0;
     int last = m->place->rank; /* none: each rank is named once */
     for (size_t i = 0; i < m->nlinks && used < sizeof(ranks) - 16; i++) {
         if (m->making[i].made || m->links[i].rank == last)
             continue;
         last = m->links[i].rank;
+        named++;
         used += (size_t)snprintf(ranks + used, sizeof(ranks) - used, "%s%d",
                                  used == 0 ? "" : ", ", last);
     }
-    return ddp_err_set(err, DDP_E_TIMEOUT, "rank %d waited for rank %s in vain",
-                       m->place->rank, ranks);
+    return ddp_err_set(err, DDP_E_TIMEOUT,
+                       "rank %d waited in vain for rank%s %s", m->place->rank,
+                       named == 1 ? "" : "s", ranks);
 }
 
 /* What comes on one link. One that is made has nothing to say yet but that the
@@ -337,7 +340,7 @@ static int meet_step(struct meet *m, struct ddp_err *err)
         .fd = free_slot(m) == NULL ? -1 : m->listener, .events = POLLIN};
     int n = poll(pfd, m->nlinks + PENDING_MAX + 1, dial_poll_ms(wake_us));
     if (n < 0 && errno != EINTR && errno != EAGAIN)
-        return ddp_err_sys(err, DDP_E_NOMEM, "poll");
+        return ddp_err_sys(err, DDP_E_NOMEM, "cannot wait for the other ranks");
     if (n < 0)
         return 0;
     meet_pending(m, pending);
@@ -382,7 +385,8 @@ static int listen_near(struct meet *m, char *text, struct ddp_err *err)
     int rc = getnameinfo(sa, len, host, sizeof(host), port, sizeof(port),
                          NI_NUMERICHOST | NI_NUMERICSERV);
     if (rc != 0)
-        return ddp_err_set(err, DDP_E_CONFIG, "own address: %s",
+        return ddp_err_set(err, DDP_E_CONFIG,
+                           "cannot read this rank's own address: %s",
                            gai_strerror(rc));
     (void)snprintf(text, ADDR_MAX, "%s %s", host, port); /* fits */
     return 0;
@@ -417,9 +421,9 @@ look_up(struct meet *m, int rank, struct addrinfo **to, struct ddp_err *err)
             return 0;
         *blank = ' ';
     }
-    return ddp_err_set(err, DDP_E_PROTO,
-                       "the address of rank %d in the store is '%.80s'", rank,
-                       text);
+    return ddp_err_set(
+        err, DDP_E_PROTO,
+        "the address of rank %d in the store is damaged: '%.80s'", rank, text);
 }
 
 /* Begins to connect. */

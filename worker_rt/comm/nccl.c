@@ -27,8 +27,9 @@ struct ddp_comm *comm_nccl_new(const struct comm_place *place,
 {
     (void)place, (void)store, (void)opts, (void)deadline_us;
     (void)ddp_err_set(err, DDP_E_CONFIG,
-                      "libddp was built without NCCL: nccl.h was not found "
-                      "then; `scripts/setup.sh --cuda' gets it");
+                      "libddp was built without NCCL, since nccl.h was not "
+                      "found: run `scripts/setup.sh --cuda' and build it "
+                      "again");
     return NULL;
 }
 
@@ -89,7 +90,8 @@ static bool find(void *lib, const char *name, void *function)
     memcpy(function, &found, sizeof(found)); /* POSIX lets this be done */
     if (found == NULL)
         (void)ddp_err_set(&why_not, DDP_E_CONFIG,
-                          "NCCL is too old, 2.23 is needed: it has no %s",
+                          "NCCL is too old (it has no %s): 2.23 or newer is "
+                          "needed",
                           name);
     return found != NULL;
 }
@@ -102,7 +104,7 @@ static void load(void)
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (lib == NULL) {
         (void)ddp_err_set(&why_not, DDP_E_CONFIG,
-                          "NCCL cannot be loaded (%.200s): put its folder into "
+                          "cannot load NCCL (%.200s): put its folder into "
                           "LD_LIBRARY_PATH, or the file's name into "
                           "DDP_NCCL_LIBRARY",
                           dlerror());

@@ -51,9 +51,9 @@ static const char *const why_texts[] = {
     [WIRE_DIED] = "died",
     [WIRE_SILENT] = "is silent: its host is down or the line is cut",
     [WIRE_LEFT] = "left early",
-    [WIRE_ABORTED] = "called it off",
-    [WIRE_LATE] = "was not done in time",
-    [WIRE_DIFFERS] = "found ranks in different collectives",
+    [WIRE_ABORTED] = "aborted it",
+    [WIRE_LATE] = "ran out of time",
+    [WIRE_DIFFERS] = "found ranks that are in different collectives",
     [WIRE_FAILED] = "failed",
 };
 _Static_assert(sizeof(why_texts) / sizeof(why_texts[0]) == WIRE_WHYS,
@@ -318,7 +318,7 @@ static int check_peers(struct wire *w, struct ddp_err *err)
     if (now_us >= w->deadline_us) {
         w->word =
             blame(w->head.kind == WIRE_LEAVE ? WIRE_LEFT : WIRE_LATE, w->rank);
-        return ddp_err_set(err, DDP_E_TIMEOUT, "%s was not done in time",
+        return ddp_err_set(err, DDP_E_TIMEOUT, "%s did not finish in time",
                            kind_name(w));
     }
     if (w->gone != NULL && now_us - w->moved_us >= GONE_US)
@@ -342,8 +342,8 @@ static int check_time(struct wire *w, struct ddp_err *err)
         return 0;
     w->word = blame(WIRE_ABORTED, w->rank);
     return ddp_err_set(err, DDP_E_ABORTED,
-                       "%s was called off: this rank was asked to stop, "
-                       "and the others did not go on",
+                       "%s was aborted: this rank was asked to stop, and "
+                       "the others did not go on",
                        kind_name(w));
 }
 
@@ -381,7 +381,7 @@ static int wait_io(struct wire *w,
     }
     int n = poll(pfd, 3 + w->npeers, next_look_ms(w));
     if (n < 0 && !is_pause(errno))
-        return ddp_err_sys(err, DDP_E_NOMEM, "poll");
+        return ddp_err_sys(err, DDP_E_NOMEM, "cannot wait for the other ranks");
     if (n <= 0 || mono_now_us() >= w->deadline_us)
         return check_time(w, err);
     bool goes_on = pfd[1].revents != 0 || pfd[2].revents != 0;
@@ -399,7 +399,7 @@ static int check_abort(struct wire *w, struct ddp_err *err)
     if (!atomic_load(&w->aborted))
         return 0;
     w->word = blame(WIRE_ABORTED, w->rank);
-    return ddp_err_set(err, DDP_E_ABORTED, "%s was called off", kind_name(w));
+    return ddp_err_set(err, DDP_E_ABORTED, "%s was aborted", kind_name(w));
 }
 
 /* No stall is looked for: what is waited for may move where we see nothing. */
@@ -567,7 +567,7 @@ int wire_open(struct wire *w,
     w->scratch = malloc(WIRE_CHUNK);
     w->abort_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->scratch == NULL || w->abort_fd < 0)
-        return ddp_err_sys(err, DDP_E_NOMEM, "a communicator");
+        return ddp_err_sys(err, DDP_E_NOMEM, "no memory for a communicator");
     return w->npeers == 0 ? 0 : meet(w, place, store, deadline_us, err);
 }
 

@@ -26,7 +26,8 @@ int atomic_file_open_dir(const char *path, struct ddp_err *err)
 {
     int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
-        (void)ddp_err_sys(err, DDP_E_IO, "folder '%.200s'", path);
+        (void)ddp_err_sys(err, DDP_E_IO, "cannot open the folder '%.200s'",
+                          path);
     return dir;
 }
 
@@ -103,8 +104,9 @@ int atomic_file_create(int dir,
         (void)unlinkat(dir, temp, 0); /* mostly gone already */
         (void)close(fd);              /* empty */
     }
-    return ddp_err_set(err, DDP_E_IO,
-                       "cannot create %.100s: others remove it at once", temp);
+    return ddp_err_set(
+        err, DDP_E_IO,
+        "cannot create %.100s: other processes remove it at once", temp);
 }
 
 int atomic_file_write(
@@ -126,7 +128,7 @@ int atomic_file_write(
 int atomic_file_sync_dir(int dir, struct ddp_err *err)
 {
     if (fsync(dir) != 0 && errno != EINVAL)
-        return ddp_err_sys(err, DDP_E_IO, "cannot sync its folder");
+        return ddp_err_sys(err, DDP_E_IO, "cannot sync the folder");
     return 0;
 }
 
@@ -170,13 +172,14 @@ static int write_all(int fd,
         if (n > BLOCK)
             n -= n % BLOCK; /* the rest is a piece of its own */
         if (stop != NULL && atomic_load(stop))
-            return ddp_err_set(err, DDP_E_ABORTED, "given up");
+            return ddp_err_set(err, DDP_E_ABORTED, "the write was given up");
         if (write_piece(fd, data + at, n, at, err) != 0)
             return -1;
         /* A hint; whoever cannot take it loses some speed. */
         (void)sync_file_range(fd, (off_t)at, (off_t)n, SYNC_FILE_RANGE_WRITE);
     }
-    return fsync(fd) == 0 ? 0 : ddp_err_sys(err, DDP_E_IO, "cannot sync");
+    return fsync(fd) == 0 ? 0
+                          : ddp_err_sys(err, DDP_E_IO, "cannot sync the file");
 }
 
 int atomic_file_put(int dir,
@@ -192,7 +195,8 @@ int atomic_file_put(int dir,
         return -1;
     int rc = write_all(fd, data, len, stop, err);
     if (rc == 0 && renameat(dir, temp, dir, name) != 0)
-        rc = ddp_err_sys(err, DDP_E_IO, "cannot put it in its place");
+        rc =
+            ddp_err_sys(err, DDP_E_IO, "cannot rename the new file into place");
     if (rc != 0)
         (void)unlinkat(dir, temp, 0);
     (void)close(fd); /* synced, or given up */

@@ -12,7 +12,8 @@ static int failed(const struct device_copy *s,
                   const char *what,
                   struct ddp_err *err)
 {
-    return ddp_err_set(err, DDP_E_IO, "snapshot of GPU memory: %s: %s", what,
+    return ddp_err_set(err, DDP_E_IO,
+                       "copy of GPU memory for a snapshot: %s: %s", what,
                        gpu_text(s->gpu, rc));
 }
 
@@ -30,7 +31,7 @@ int device_copy_open(struct device_copy *s, void *stream, struct ddp_err *err)
         rc = g->event_create(&s->ready, NO_TIMING);
     if (rc == 0)
         return 0;
-    (void)failed(s, rc, "a stream", err);
+    (void)failed(s, rc, "cannot create a stream or an event", err);
     device_copy_close(s);
     return -1;
 }
@@ -174,7 +175,7 @@ int device_copy_begin(struct device_copy *s,
         return 0;
     int waited = s->gpu->stream_wait(s->ours);
     rc = rc != 0 ? rc : waited;
-    return rc == 0 ? 0 : failed(s, rc, "copy", err);
+    return rc == 0 ? 0 : failed(s, rc, "the copy failed", err);
 }
 
 int device_copy_wait(struct device_copy *s, struct ddp_err *err)
@@ -184,5 +185,5 @@ int device_copy_wait(struct device_copy *s, struct ddp_err *err)
     int rc = s->gpu->ctx_set(s->ctx); /* a thread begins without one */
     if (rc == 0)
         rc = s->gpu->stream_wait(s->ours);
-    return rc == 0 ? 0 : failed(s, rc, "copy", err);
+    return rc == 0 ? 0 : failed(s, rc, "the copy failed", err);
 }

@@ -136,7 +136,8 @@ static int start_threads(struct ddp_keeper *k, struct ddp_err *err)
     }
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc != 0)
-        return ddp_err_set(err, DDP_E_NOMEM, "no thread to save snapshots: %s",
+        return ddp_err_set(err, DDP_E_NOMEM,
+                           "cannot start a thread that saves snapshots: %s",
                            strerror(rc));
     k->started = true;
     return 0;
@@ -204,8 +205,8 @@ static int pick(struct ddp_keeper *k, uint64_t len, struct ddp_err *err)
         if (len > mem_slots_room(&k->memory))
             (void)ddp_err_set(&why, DDP_E_NOMEM,
                               "three snapshots of %.1f MB do not fit into the "
-                              "%.1f MB that ddprun holds for them: give it "
-                              "another --snapshot_memory",
+                              "%.1f MB that ddprun holds for them: start it "
+                              "with a larger --snapshot_memory",
                               (double)len / 1e6,
                               (double)(k->memory.each * MEM_SLOTS_SHARED) /
                                   1e6);
@@ -337,7 +338,8 @@ static int save(struct ddp_keeper *k,
     struct image m;
     int rc = -1;
     if (step < 0)
-        return ddp_err_set(err, DDP_E_USAGE, "there is no step %lld",
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "the step is %lld, must not be negative",
                            (long long)step);
     if (image_init(&m, k->d, step, tensors, ntensors, meta, nmeta, err) == 0 &&
         start_threads(k, err) == 0 && (!disk || keeper_own(k, err) == 0)) {
@@ -464,7 +466,7 @@ static void open_memory(struct ddp_keeper *k)
         return;
     if (k->d->memory_fd < 0)
         (void)snprintf(k->why, sizeof(k->why),
-                       "the launcher gave no memory for snapshots");
+                       "the launcher holds no memory for snapshots");
     else if (mem_slots_open(&k->memory, k->d->memory_fd, &why) != 0)
         (void)snprintf(k->why, sizeof(k->why), "%.200s", why.text);
     find_newest(k);
@@ -522,7 +524,8 @@ static int open_all(struct ddp_keeper *k,
                     struct ddp_err *err)
 {
     if (conf->keep < 0 || conf->keep > 1000)
-        return ddp_err_set(err, DDP_E_USAGE, "cannot keep %d snapshots",
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "cannot keep %d snapshots, must be at least 1",
                            conf->keep);
     k->keep = conf->keep == 0 ? KEEP_DEFAULT : conf->keep;
     k->later = conf->later;
@@ -531,7 +534,7 @@ static int open_all(struct ddp_keeper *k,
                      err) != 0)
         return -1;
     if (conf->no_memory)
-        (void)snprintf(k->why, sizeof(k->why), "it is not wanted");
+        (void)snprintf(k->why, sizeof(k->why), "the options turn it off");
     else
         open_memory(k);
     if (conf->folder == NULL)

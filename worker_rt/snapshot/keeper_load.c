@@ -208,8 +208,8 @@ static int check_offer(const struct offer *o,
         memcmp(o->who, f->instance, SNAPSHOT_DIR_WHO) == 0)
         return 0;
     return ddp_err_set(err, DDP_E_CORRUPT,
-                       "it passes for step %lld of round %lld of %.8s, and is "
-                       "step %lld of round %lld of %.8s",
+                       "its name says step %lld of round %lld of %.8s, but it "
+                       "is step %lld of round %lld of %.8s",
                        (long long)o->step, (long long)o->round, o->who,
                        (long long)step, (long long)f->round, f->instance);
 }
@@ -334,7 +334,7 @@ static int nothing_found(struct keeper_load *l, struct ddp_err *err)
     int rc = 0;
     if (l->refused > 0)
         rc = ddp_err_set(err, DDP_E_CORRUPT,
-                         "no whole snapshot is left, %d damaged: %.400s",
+                         "no undamaged snapshot is left, %d refused: %.400s",
                          l->refused, l->why);
     if (keeper_agree(l->k->comm, rc, err) != 0)
         return -1;
@@ -386,8 +386,8 @@ static int load(struct keeper_load *l,
     for (int i = 0; rc == 1; i++) {
         if (i == REFUSED_MAX)
             return ddp_err_set(err, DDP_E_PROTO,
-                               "what rank %d reads aloud is never what it "
-                               "offered",
+                               "the snapshots that rank %d reads to the others "
+                               "are never those that it offered",
                                reader);
         if (hear_offers(l, err) != 0)
             return -1;

@@ -28,7 +28,7 @@ static int map(struct mem_slots *s, int fd, int count, struct ddp_err *err)
     void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)
         return ddp_err_sys(err, DDP_E_CONFIG,
-                           "memory for snapshots cannot be mapped");
+                           "cannot map the memory for snapshots");
     s->map = p;
     s->count = count;
     return 0;
@@ -40,14 +40,15 @@ int mem_slots_open(struct mem_slots *s, int fd, struct ddp_err *err)
     *s = (struct mem_slots){.fd = -1};
     s->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (s->fd < 0 || fstat(fd, &st) != 0) {
-        (void)ddp_err_sys(err, DDP_E_CONFIG, "no memory for snapshots");
+        (void)ddp_err_sys(err, DDP_E_CONFIG,
+                          "cannot open the memory for snapshots");
         mem_slots_close(s);
         return -1;
     }
     s->each = (uint64_t)st.st_size / MEM_SLOTS_SHARED / PAGE * PAGE;
     if (s->each < 2 * PAGE)
         (void)ddp_err_set(err, DDP_E_CONFIG,
-                          "%lld bytes are too few for snapshots",
+                          "the memory for snapshots has only %lld bytes",
                           (long long)st.st_size);
     else if (map(s, s->fd, MEM_SLOTS_SHARED, err) == 0)
         return 0;
@@ -59,11 +60,11 @@ int mem_slots_make(struct mem_slots *s, uint64_t len, struct ddp_err *err)
 {
     *s = (struct mem_slots){.fd = -1};
     if (len > UINT64_MAX / 8)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a snapshot");
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for snapshots");
     s->each = PAGE + (len + PAGE - 1) / PAGE * PAGE;
     s->fd = memfd_create("ddp-snapshots", MFD_CLOEXEC);
     if (s->fd < 0 || ftruncate(s->fd, (off_t)(s->each * MEM_SLOTS_OWN)) != 0)
-        (void)ddp_err_sys(err, DDP_E_NOMEM, "no memory for a snapshot");
+        (void)ddp_err_sys(err, DDP_E_NOMEM, "no memory for snapshots");
     else if (map(s, s->fd, MEM_SLOTS_OWN, err) == 0)
         return 0;
     mem_slots_close(s);
@@ -118,8 +119,8 @@ static int take(struct mem_slots *s, int i, uint64_t need, struct ddp_err *err)
         rc = fallocate(s->fd, 0, (off_t)((uint64_t)i * s->each), (off_t)need);
     while (rc != 0 && errno == EINTR);
     if (rc != 0)
-        return ddp_err_sys(err, DDP_E_NOMEM, "no %" PRIu64 " MB of memory",
-                           need >> 20);
+        return ddp_err_sys(err, DDP_E_NOMEM,
+                           "cannot get %" PRIu64 " MB of memory", need >> 20);
     s->held[i] = need;
     return 0;
 }

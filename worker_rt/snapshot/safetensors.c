@@ -98,7 +98,7 @@ static int look_over(const uint8_t *text, size_t len, struct ddp_err *err)
             values++;
         if (text[i] == '\0' || (text[i] == '\\' && len - i >= 6 &&
                                 memcmp(text + i, "\\u0000", 6) == 0))
-            return bad(err, "it has a NUL in it", "");
+            return bad(err, "it contains a NUL", "");
     }
     if (values > VALUES_MAX)
         return bad(err, "it has too many values", "");
@@ -151,13 +151,14 @@ read_shape(const cJSON *list, struct safetensor *t, struct ddp_err *err)
 {
     const cJSON *item;
     if (!cJSON_IsArray(list))
-        return bad(err, "no shape in", t->name);
+        return bad(err, "no list as the shape of", t->name);
     cJSON_ArrayForEach(item, list)
     {
         if (t->dims == DDP_DIMS_MAX)
-            return bad(err, "more dimensions than are known here in", t->name);
+            return bad(err, "more dimensions than libddp supports for",
+                       t->name);
         if (exact(item, &t->shape[t->dims++]) != 0)
-            return bad(err, "a bad shape in", t->name);
+            return bad(err, "a bad number in the shape of", t->name);
     }
     return 0;
 }
@@ -169,10 +170,10 @@ read_offsets(const cJSON *list, struct safetensor *t, struct ddp_err *err)
     if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != 2 ||
         exact(list->child, &t->begin) != 0 ||
         exact(list->child->next, &t->end) != 0 || t->begin > t->end)
-        return bad(err, "bad offsets in", t->name);
+        return bad(err, "bad offsets for", t->name);
     if (safetensors_len(t->dtype, t->dims, t->shape, &len) != 0 ||
         len != t->end - t->begin)
-        return bad(err, "offsets that do not fit dtype and shape in", t->name);
+        return bad(err, "offsets that do not fit dtype and shape for", t->name);
     return 0;
 }
 
@@ -196,10 +197,11 @@ read_tensor(const cJSON *item, struct safetensor *t, struct ddp_err *err)
             offsets = field;
     }
     if (fields != 3 || dtype == NULL || shape == NULL || offsets == NULL)
-        return bad(err, "other fields than dtype, shape, offsets in", t->name);
+        return bad(err, "other fields than dtype, shape and data_offsets for",
+                   t->name);
     if (!cJSON_IsString(dtype) ||
         find_dtype(dtype->valuestring, &t->dtype) != 0)
-        return bad(err, "an unknown dtype in", t->name);
+        return bad(err, "an unknown dtype for", t->name);
     if (read_shape(shape, t, err) != 0)
         return -1;
     return read_offsets(offsets, t, err);
@@ -245,7 +247,7 @@ static int index_names(const struct safetensor *tensors,
     qsort(sorted, n, sizeof(*sorted), by_name);
     for (size_t i = 1; i < n; i++)
         if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
-            return ddp_err_set(err, code, "tensor '%.80s' comes twice",
+            return ddp_err_set(err, code, "tensor '%.80s' is there twice",
                                sorted[i]->name);
     return 0;
 }
@@ -259,7 +261,7 @@ static int check_keys(struct safetensors_pair *pairs,
     qsort(pairs, n, sizeof(*pairs), by_key);
     for (size_t i = 1; i < n; i++)
         if (strcmp(pairs[i - 1].key, pairs[i].key) == 0)
-            return ddp_err_set(err, code, "key '%.80s' comes twice",
+            return ddp_err_set(err, code, "key '%.80s' is there twice",
                                pairs[i].key);
     return 0;
 }
@@ -269,7 +271,7 @@ read_pairs(const cJSON *map, struct safetensors *st, struct ddp_err *err)
 {
     const cJSON *item;
     if (!cJSON_IsObject(map))
-        return bad(err, "no map of strings in", META);
+        return bad(err, "no map of strings for", META);
     size_t n = (size_t)cJSON_GetArraySize(map);
     st->pairs = calloc(n + 1, sizeof(*st->pairs));
     if (st->pairs == NULL)
@@ -277,7 +279,7 @@ read_pairs(const cJSON *map, struct safetensors *st, struct ddp_err *err)
     cJSON_ArrayForEach(item, map)
     {
         if (!cJSON_IsString(item))
-            return bad(err, "no string in " META, item->string);
+            return bad(err, "no string in " META " for", item->string);
         st->pairs[st->npairs++] =
             (struct safetensors_pair){item->string, item->valuestring};
     }
@@ -298,7 +300,7 @@ check_places(struct safetensors *st, uint64_t data_len, struct ddp_err *err)
     }
     if (at != data_len)
         return ddp_err_set(err, DDP_E_CORRUPT,
-                           "the file has %" PRIu64 " bytes of data and its "
+                           "the file has %" PRIu64 " bytes of data, but its "
                            "header says %" PRIu64,
                            data_len, at);
     return 0;
@@ -309,7 +311,7 @@ static int read_all(struct safetensors *st, struct ddp_err *err)
     const cJSON *json = st->json, *item;
     size_t n = (size_t)cJSON_GetArraySize(json);
     if (!cJSON_IsObject(json) || n > SAFETENSORS_TENSORS_MAX)
-        return bad(err, "it is no object, or has too many tensors", "");
+        return bad(err, "it is not an object, or has too many tensors", "");
     st->tensors = calloc(n + 1, sizeof(*st->tensors));
     if (st->tensors == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for a header");
@@ -320,7 +322,8 @@ static int read_all(struct safetensors *st, struct ddp_err *err)
                 return -1;
             st->ntensors++;
         } else if (st->pairs != NULL) {
-            return bad(err, "a key twice,", META);
+            return ddp_err_set(err, DDP_E_CORRUPT,
+                               "header: " META " is there twice");
         } else if (read_pairs(item, st, err) != 0) {
             return -1;
         }
@@ -445,7 +448,7 @@ static int check_text(const char *what, const char *s, struct ddp_err *err)
 {
     if (s != NULL && is_utf8(s))
         return 0;
-    return ddp_err_set(err, DDP_E_USAGE, "%s is not UTF-8", what);
+    return ddp_err_set(err, DDP_E_USAGE, "%s is not valid UTF-8", what);
 }
 
 static int check_what(const struct safetensor *tensors,
@@ -464,7 +467,8 @@ static int check_what(const struct safetensor *tensors,
         if (check_text("a tensor's name", tensors[i].name, err) != 0)
             return -1;
         if (strcmp(tensors[i].name, META) == 0)
-            return ddp_err_set(err, DDP_E_USAGE, "no tensor is named " META);
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "a tensor must not be named " META);
     }
     const struct safetensor **index;
     int rc = index_names(tensors, ntensors, &index, DDP_E_USAGE, err);

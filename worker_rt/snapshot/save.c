@@ -45,7 +45,8 @@ open_place(struct save_place *p, const char *path, struct ddp_err *err)
         return snapshot_no_memory(err);
     if (*base == '\0' || strlen(base) > NAME_MAX) {
         free(dir);
-        return ddp_err_set(err, DDP_E_USAGE, "this is no name of a file");
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "the path does not end with the name of a file");
     }
     memcpy(p->base, base, strlen(base) + 1);
     p->dir = atomic_file_open_dir(dir, err);
@@ -103,7 +104,7 @@ static int write_file(struct save *s, struct ddp_err *err)
         atomic_file_write(s->fd, header, m->header_len, 0, err) != 0)
         return -1;
     if (fsync(s->fd) != 0 || fstat(s->fd, &s->written) != 0)
-        return ddp_err_sys(err, DDP_E_IO, "cannot sync");
+        return ddp_err_sys(err, DDP_E_IO, "cannot sync the file");
     return 0;
 }
 
@@ -133,11 +134,13 @@ static int keep_prev(const struct save *s, struct ddp_err *err)
                       errno == EOPNOTSUPP || errno == ENOSYS ||
                       errno == EMLINK || errno == EXDEV;
         return cannot ? 0
-                      : ddp_err_sys(err, DDP_E_IO, "cannot keep the old one");
+                      : ddp_err_sys(err, DDP_E_IO,
+                                    "cannot keep the old snapshot as .prev");
     }
     int rc = renameat(p->dir, temp, p->dir, prev);
     if (rc != 0)
-        (void)ddp_err_sys(err, DDP_E_IO, "cannot keep the old one");
+        (void)ddp_err_sys(err, DDP_E_IO,
+                          "cannot keep the old snapshot as .prev");
     (void)unlinkat(p->dir, temp, 0); /* mostly gone already */
     return rc;
 }
@@ -147,7 +150,8 @@ static int put_in_place(struct save *s, struct ddp_err *err)
     if (keep_prev(s, err) != 0)
         return -1;
     if (renameat(s->place.dir, s->temp, s->place.dir, s->place.base) != 0)
-        return ddp_err_sys(err, DDP_E_IO, "cannot put it in its place");
+        return ddp_err_sys(err, DDP_E_IO,
+                           "cannot rename the new file into place");
     (void)close(s->fd); /* synced */
     s->fd = -1;
     return atomic_file_sync_dir(s->place.dir, err);

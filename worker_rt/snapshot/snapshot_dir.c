@@ -102,9 +102,9 @@ read_owners(const struct snapshot_dir *s, struct owners *o, struct ddp_err *err)
     if (fd < 0 && errno == ENOENT)
         return 0;
     ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
-    int rc =
-        n < 0 ? ddp_err_sys(err, DDP_E_IO, "cannot read its file '" OWNER "'")
-              : 0;
+    int rc = n < 0 ? ddp_err_sys(err, DDP_E_IO,
+                                 "cannot read the folder's file '" OWNER "'")
+                   : 0;
     if (fd >= 0)
         (void)close(fd); /* only read */
     if (rc == 0) {
@@ -134,12 +134,12 @@ int snapshot_dir_open(struct snapshot_dir *s,
     memcpy(s->instance, instance, sizeof(s->instance));
     struct stat st;
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
-        return ddp_err_sys(err, DDP_E_IO, "cannot make the folder '%.200s'",
+        return ddp_err_sys(err, DDP_E_IO, "cannot create the folder '%.200s'",
                            path);
     if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
         return ddp_err_set(err, DDP_E_CONFLICT,
-                           "'%.200s' is a file, and snapshots are kept in a "
-                           "folder: move it away or name another folder",
+                           "'%.200s' is a file, but snapshots need a folder: "
+                           "move the file away or choose another folder",
                            path);
     s->fd = atomic_file_open_dir(path, err);
     if (s->fd < 0)
@@ -201,7 +201,7 @@ static const struct dirent *next_entry(DIR *list, int *rc, struct ddp_err *err)
     errno = 0;
     const struct dirent *e = readdir(list);
     if (e == NULL && errno != 0)
-        *rc = ddp_err_sys(err, DDP_E_IO, "cannot list its snapshots");
+        *rc = ddp_err_sys(err, DDP_E_IO, "cannot list the snapshots");
     return e;
 }
 
@@ -215,13 +215,14 @@ static int make_room(struct snapshot_entry **entries,
         return 0;
     if (n == FILES_MAX)
         return ddp_err_set(err, DDP_E_IO,
-                           "there are more than %zu snapshots in it: remove "
-                           "what is old",
+                           "the folder has more than %zu snapshots: remove old "
+                           "ones",
                            FILES_MAX);
     *cap = *cap == 0 ? 16 : 2 * *cap; /* FILES_MAX is a power of 2 too */
     struct snapshot_entry *more = realloc(*entries, *cap * sizeof(*more));
     if (more == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a list");
+        return ddp_err_set(err, DDP_E_NOMEM,
+                           "no memory for the list of snapshots");
     *entries = more;
     return 0;
 }
@@ -236,7 +237,7 @@ static int read_folder(const struct snapshot_dir *s,
     int fd = openat(s->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = fd < 0 ? NULL : fdopendir(fd);
     if (list == NULL) {
-        (void)ddp_err_sys(err, DDP_E_IO, "cannot list its snapshots");
+        (void)ddp_err_sys(err, DDP_E_IO, "cannot list the snapshots");
         if (fd >= 0)
             (void)close(fd);
         return -1;
@@ -274,7 +275,8 @@ static int list_files(const struct snapshot_dir *s,
         qsort(entries, *n, sizeof(*entries), by_worth);
         *files = calloc(*n, sizeof(**files));
         if (*files == NULL)
-            rc = ddp_err_set(err, DDP_E_NOMEM, "no memory for a list");
+            rc = ddp_err_set(err, DDP_E_NOMEM,
+                             "no memory for the list of snapshots");
     }
     for (size_t i = 0; rc == 0 && i < *n; i++)
         (*files)[i] = entries[i].file;
@@ -356,11 +358,12 @@ static int make_again(const struct snapshot_dir *s, struct ddp_err *err)
     struct snapshot_dir again;
     int rc = snapshot_dir_open(&again, s->path, s->instance, s->round, err);
     if (rc == 0 && dup3(again.fd, s->fd, O_CLOEXEC) < 0)
-        rc = ddp_err_sys(err, DDP_E_IO, "cannot open it");
+        rc = ddp_err_sys(err, DDP_E_IO, "cannot open the new folder");
     snapshot_dir_close(&again);
-    return rc == 0 ? 0
-                   : ddp_err_wrap(
-                         err, "the folder was removed while this run wrote");
+    return rc == 0
+               ? 0
+               : ddp_err_wrap(
+                     err, "the folder was removed while this run wrote to it");
 }
 
 /* Whether we are still the owner: others may have taken the folder over. Where
@@ -391,8 +394,9 @@ int snapshot_dir_put(const struct snapshot_dir *s,
 {
     char name[SNAPSHOT_DIR_NAME_MAX];
     if (step < 0 || step > STEP_MAX)
-        return ddp_err_set(err, DDP_E_USAGE, "there is no step %lld",
-                           (long long)step);
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "the step is %lld, must be from 0 to %lld",
+                           (long long)step, (long long)STEP_MAX);
     if (check_owner(s, err) != 0)
         return -1;
     snapshot_dir_name(s, step, name);
