@@ -103,6 +103,7 @@ TLS    := $(call of,rendezvous/net,tls handshake tls_hello token tls_record \
 	openssl)
 CONN   := $(call of,rendezvous/net,conn conn_in conn_out)
 NET    := $(CONN) $(TLS) $(call of,rendezvous/net,addr listener fd_pass helper)
+CLIENT := rendezvous/client/store rendezvous/base/dial
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(call of,rendezvous/store,store table wait server requests replies \
 	volley process)
@@ -116,7 +117,7 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/worker,workers spawn env mailbox errfile hang hang_watch \
 	pipe_probe stacks first_progress) \
 	$(call of,launcher/report,report exits words json event_log) \
-	$(call of,launcher/preflight,preflight probe lead io store data look link \
+	$(call of,launcher/preflight,preflight probe lead io data look link \
 	responder report judge table pairing) \
 	$(call of,launcher/health,health gpu_health) \
 	$(call of,launcher/rdzv,client store_host) \
@@ -128,14 +129,14 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/proc,guard tree sweep cgroup signals oom tmpfolder) \
 	$(call of,launcher/hw,cpus topology nvml gpus)
 
-RT      := $(call of,worker_rt,env store store_ops gpu beat sampler) \
+RT      := $(call of,worker_rt,env store_ops gpu beat sampler) \
 	$(call of,worker_rt/comm,comm cpu nccl wire meet) \
 	$(call of,worker_rt/snapshot,snapshot load save image atomic_file mem_slots \
 	snapshot_dir keeper keeper_load device_copy safetensors) \
-	rendezvous/proto/c10d $(call of,rendezvous/base,err mono rng buf)
+	$(CLIENT) rendezvous/proto/c10d $(call of,rendezvous/base,err mono rng buf utf8)
 TRAINER := $(call of,trainer,main setup train peers options data model plot \
 	progress taken keep resume) \
-	$(call of,trainer/ops,device cpu conv optim $(if $(NVCC),,cuda_none))
+	$(call of,trainer/ops,device cpu conv optim random $(if $(NVCC),,cuda_none))
 # The CUDA half: objects of nvcc's.
 CUDA_HALF := $(call of,trainer/ops,cuda cuda_linear cuda_conv cuda_optim)
 TRAINER_CUDA := $(if $(NVCC),$(CUDA_HALF))
@@ -143,12 +144,13 @@ TRAINER_CUDA := $(if $(NVCC),$(CUDA_HALF))
 PROGRAMS := ddprun ddprdzvd ddpctl ddptrain
 LIBS     := libddp.a libddp.so
 
-ddprun_OBJS   := $(LAUNCHER) $(OPTS) $(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
+ddprun_OBJS   := $(LAUNCHER) $(CLIENT) $(OPTS) $(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
 ddprun_LIBS   := -luv -lcjson -lm -ldl
 ddprdzvd_OBJS := $(call of,rendezvous/daemon,main sd store_supervisor) $(OPTS) \
 	$(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
 ddprdzvd_LIBS := -luv -lcjson -lm -ldl
 ddpctl_OBJS   := $(CTL) $(OPTS) $(TLS) rendezvous/net/addr \
+	rendezvous/base/dial \
 	rendezvous/proto/frame rendezvous/proto/msg $(BASE)
 ddpctl_LIBS   := -lcjson -lm -ldl
 ddptrain_OBJS := $(TRAINER)

@@ -77,7 +77,7 @@ $(B)/tests/lib/ddptrain-emulated: $(call obj,$(filter-out trainer/ops/cuda_none,
 # Programs for a machine with a GPU; elsewhere they say that they are skipped.
 GPU_TESTS := $(if $(NVCC),$(addprefix $(B)/tests/gpu/,check_ops_cuda bench_snapshot))
 $(B)/tests/gpu/check_ops_cuda: $(call obj,tests/unit/check_ops_cuda \
-		trainer/model $(call of,trainer/ops,optim device cpu conv)) \
+		trainer/model $(call of,trainer/ops,optim device cpu conv random)) \
 		$(addprefix $(B)/obj/,$(addsuffix .cu.o,$(CUDA_HALF)))
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')

@@ -69,6 +69,6 @@ int ddp_stop_on_signal(struct ddp *d, int signo, struct ddp_error *err)
     if (sigaction(signo, &sa, NULL) == 0)
         return 0;
     struct ddp_err why;
-    (void)ddp_err_sys(&why, DDP_E_USAGE, "signal %d cannot be caught", signo);
+    (void)ddp_err_sys(&why, DDP_E_USAGE, "cannot catch signal %d", signo);
     return rt_fail(err, &why);
 }

@@ -14,7 +14,7 @@
 #include "rendezvous/base/rng.h"
 #include "rendezvous/base/stop_page.h"
 #include "worker_rt/ddp.h"
-#include "worker_rt/store.h"
+#include "rendezvous/client/store.h"
 
 #define RT_RUN_ID_MAX 256 /* with NUL */
 
@@ -36,7 +36,7 @@ struct ddp {
     int64_t round;
     char instance[RNG_ID_LEN + 1];
     char run_id[RT_RUN_ID_MAX];
-    struct store store;
+    struct store_client store;
     uint32_t comms;           /* made so far: the next one's id */
     struct rt_file whole;     /* the snapshot last saved or loaded */
     int progress_fd;          /* -1: nobody listens */

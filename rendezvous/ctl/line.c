@@ -18,6 +18,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "rendezvous/base/dial.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/proto/frame.h"
 
@@ -68,71 +69,27 @@ int ctl_resolve(struct ctl_peer *peer, int64_t timeout_us, struct ddp_err *err)
 
 /* -- waiting --------------------------------------------------------------- */
 
+/* Every signal that ddpctl catches ends a wait. */
+static const struct dial_stop any_signal = {.told = NULL};
+
+/* Why dial_wait or dial_any returned -1, from errno. */
+static int failed(struct ddp_err *err)
+{
+    if (errno == ETIMEDOUT)
+        return ddp_err_set(err, DDP_E_UNREACHABLE, "no answer in time");
+    if (errno == ECANCELED)
+        return ddp_err_set(err, DDP_E_ABORTED, "interrupted");
+    return ddp_err_set(err, DDP_E_UNREACHABLE, "%s", strerror(errno));
+}
+
 /* Until the descriptor is ready or the deadline has come. */
 static int await(struct ctl_line *l, short events, struct ddp_err *err)
 {
-    for (;;) {
-        struct pollfd p = {.fd = l->fd, .events = events};
-        int64_t ms = mono_ms_until(mono_now_us(), l->deadline_us);
-        int n = ms <= 0 ? 0 : poll(&p, 1, (int)ms);
-        if (n > 0)
-            return 0;
-        if (n == 0)
-            return ddp_err_set(err, DDP_E_UNREACHABLE, "no answer in time");
-        if (errno == EINTR)
-            return ddp_err_set(err, DDP_E_ABORTED, "interrupted");
-        return ddp_err_sys(err, DDP_E_IO, "poll");
-    }
+    int rc = dial_wait(l->fd, events, l->deadline_us, &any_signal);
+    return rc == 0 ? 0 : failed(err);
 }
 
 /* -- opening --------------------------------------------------------------- */
-
-static int dial(struct ctl_line *l, int at, struct ddp_err *err)
-{
-    const struct sockaddr *to = (const struct sockaddr *)&l->peer->addrs.at[at];
-    socklen_t len = to->sa_family == AF_INET6
-                        ? (socklen_t)sizeof(struct sockaddr_in6)
-                        : (socklen_t)sizeof(struct sockaddr_in);
-    int error = 0;
-    socklen_t error_len = sizeof(error);
-    l->fd =
-        socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (l->fd < 0)
-        return ddp_err_sys(err, DDP_E_UNREACHABLE, "socket");
-    if (connect(l->fd, to, len) == 0)
-        return 0;
-    if (errno != EINPROGRESS)
-        return ddp_err_set(err, DDP_E_UNREACHABLE, "%s", strerror(errno));
-    if (await(l, POLLOUT, err) != 0)
-        return -1;
-    (void)getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &error, &error_len);
-    return error == 0
-               ? 0
-               : ddp_err_set(err, DDP_E_UNREACHABLE, "%s", strerror(error));
-}
-
-/* Each address has its share of the time that is left. */
-static int dial_any(struct ctl_line *l, struct ddp_err *err)
-{
-    int64_t deadline_us = l->deadline_us;
-    int n = l->peer->addrs.n;
-    ddp_err_set(err, DDP_E_UNREACHABLE, "the name has no address");
-    for (int i = 0; i < n; i++) {
-        int64_t now_us = mono_now_us();
-        struct ddp_err later;
-        l->deadline_us = now_us + (deadline_us - now_us) / (n - i);
-        int rc = dial(l, i, i == 0 ? err : &later); /* the first is told */
-        l->deadline_us = deadline_us;
-        if (rc == 0)
-            return 0;
-        if (l->fd >= 0)
-            (void)close(l->fd); /* nothing was said on it */
-        l->fd = -1;
-        if ((i == 0 ? err : &later)->code == DDP_E_ABORTED)
-            return -1;
-    }
-    return -1;
-}
 
 static int start_tls(struct ctl_line *l, struct ddp_err *err);
 
@@ -146,10 +103,12 @@ struct ctl_line *ctl_line_open(const struct ctl_peer *peer,
         return NULL;
     }
     l->peer = peer;
-    l->fd = -1;
     l->deadline_us = deadline_us;
     buf_init(&l->sealed, SEALED_MAX);
-    if (dial_any(l, err) == 0 && start_tls(l, err) == 0)
+    l->fd = dial_any(peer->addrs.at, peer->addrs.n, deadline_us, &any_signal);
+    if (l->fd < 0)
+        (void)failed(err);
+    else if (start_tls(l, err) == 0)
         return l;
     ctl_line_close(l);
     return NULL;

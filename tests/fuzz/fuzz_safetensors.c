@@ -1,4 +1,5 @@
 /* links: worker_rt/snapshot/safetensors rendezvous/base/buf */
+/* links: rendezvous/base/utf8 */
 /* links: rendezvous/base/err */
 /* links: rendezvous/base/rng */
 /* libs: -lcjson */

@@ -1,4 +1,5 @@
 /* links: rendezvous/ctl/http rendezvous/ctl/line TLS */
+/* links: rendezvous/base/dial */
 /* links: rendezvous/net/addr rendezvous/base/opts rendezvous/base/err */
 /* links: rendezvous/base/buf rendezvous/base/mono rendezvous/base/log */
 /* libs: -ldl */

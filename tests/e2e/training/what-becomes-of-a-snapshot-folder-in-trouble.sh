@@ -55,7 +55,7 @@ has '^asked to stop: saved at step' full.out
 lines 1 'No space left' full.err
 # The folder may have gone between a file's last byte and its new name.
 [ "$(grep 'snapshot not saved' full.err |
-    grep -vc 'No space left\|put it in its place: No such file')" -eq 0 ] ||
+    grep -vc 'No space left\|rename the new file into place: No such file')" -eq 0 ] ||
     fail 'a save failed for another reason'
 same 2 "$(ls disk/snap | grep -c '^step')" 'snapshots in the folder made again'
 

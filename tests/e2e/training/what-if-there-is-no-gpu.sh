@@ -25,6 +25,6 @@ grep -q '^ddptrain: rank [01]: --device=cuda: .*\(GPU\|CUDA\)' a.err ||
 node a --standalone --nproc_per_node=1 ./train 2 0 $MODEL --device=cpu \
     --comm=nccl
 ends_with 2 a 10
-grep -q 'comm=nccl has no meaning for --device=cpu' a.err ||
+grep -q 'comm=nccl cannot be used with --device=cpu' a.err ||
     fail 'nccl on the CPU is not refused'
 nothing_left
