@@ -47,11 +47,8 @@ static void peer_name(const struct conn *c, char *name, size_t max)
 
 /* -- the end of a connection ----------------------------------------------- */
 
-static void land(struct store_server *s);
-
 static void server_free(struct store_server *s)
 {
-    volley_del(s->volley);
     store_del(s->store);
     free(s->conns);
     s->magic = 0;
@@ -71,7 +68,7 @@ void store_conn_weigh(struct conn *c)
 {
     size_t now = 0;
     if (c->state == CONN_OPEN)
-        now = buf_len(&c->in) + buf_len(&c->out) + buf_len(&c->flying);
+        now = buf_len(&c->in) + buf_len(&c->out) + buf_len(&c->writing);
     c->server->held = c->server->held - c->held + now;
     c->held = now;
 }
@@ -80,7 +77,7 @@ static void on_conn_closed(uv_handle_t *h)
 {
     struct conn *c = conn_of(h);
     struct store_server *s = c->server;
-    buf_free(&c->flying);
+    buf_free(&c->writing);
     store_conn_weigh(c);
     c->state = CONN_FREE;
     c->next = s->spare;
@@ -92,8 +89,6 @@ static void on_conn_closed(uv_handle_t *h)
 
 static void conn_end(struct conn *c, bool reset)
 {
-    if (c->aboard)
-        land(c->server); /* which may close this one */
     if (c->state != CONN_OPEN)
         return;
     c->state = CONN_CLOSING;
@@ -149,13 +144,11 @@ static struct conn *heaviest(struct store_server *s)
     return most;
 }
 
-/* Whoever holds most pays when all together hold too much. What is on its way
- * out is not held yet. */
+/* When all connections together hold too much, those that hold most are
+ * closed. */
 static void shed(struct store_server *s)
 {
     struct conn *c;
-    if (s->held > s->limits.held_bytes)
-        land(s);
     while (s->held > s->limits.held_bytes && (c = heaviest(s)) != NULL) {
         char why[160];
         (void)snprintf(why, sizeof(why),
@@ -209,12 +202,12 @@ void store_out_keep(void *ctx, uint32_t id, const void *bytes, size_t len)
     ddp_assert(c->state == CONN_OPEN);
     if (c->overfull)
         return;
-    if (len >= STORE_LARGE && buf_len(&c->flying) == 0) {
+    if (len >= STORE_LARGE && buf_len(&c->writing) == 0) {
         size_t taken = write_through(c, data, len);
         data += taken;
         len -= taken;
     }
-    size_t waiting = buf_len(&c->out) + buf_len(&c->flying);
+    size_t waiting = buf_len(&c->out) + buf_len(&c->writing);
     if (len > s->limits.reply_bytes - waiting ||
         buf_put(&c->out, data, len) != 0)
         c->overfull = true;
@@ -222,19 +215,12 @@ void store_out_keep(void *ctx, uint32_t id, const void *bytes, size_t len)
     make_dirty(c);
 }
 
-/* -- volleys --------------------------------------------------------------- */
-
-static void swap(struct buf *a, struct buf *b)
-{
-    struct buf was = *a;
-    *a = *b;
-    *b = was;
-}
+/* -- flush ----------------------------------------------------------------- */
 
 static void on_written(uv_write_t *req, int status)
 {
     struct conn *c = conn_of((uv_handle_t *)req->handle);
-    buf_free(&c->flying);
+    buf_free(&c->writing);
     if (status != 0)
         store_conn_close(c); /* the peer is gone, or it is closing */
     else if (buf_len(&c->out) > 0)
@@ -242,87 +228,46 @@ static void on_written(uv_write_t *req, int status)
     store_conn_weigh(c);
 }
 
-/* Its shot has landed. What the socket did not take, libuv takes. */
-static void settle(struct conn *c, ssize_t sent)
+/* Sends what the socket takes at once; libuv takes the rest. */
+static void conn_flush(struct conn *c)
 {
-    ddp_assert(c->state == CONN_OPEN);
-    c->aboard = false;
-    if (sent > 0)
-        buf_take(&c->flying, (size_t)sent);
-    uv_buf_t b = unread(&c->flying);
-    bool gone = sent < 0 && sent != -EAGAIN && sent != -EINTR;
-    if (gone || (b.len > 0 && uv_write(&c->write_req, (uv_stream_t *)&c->tcp,
-                                       &b, 1, on_written) != 0))
-        store_conn_close(c);
-    else if (b.len == 0 && c->out.data == NULL)
-        swap(&c->flying, &c->out); /* one buffer does for most */
-    store_conn_weigh(c);
-}
-
-/* Ends the flight, so that no socket is in use by another thread. It may close
- * any connection. */
-static void land(struct store_server *s)
-{
-    unsigned count = s->aboard_count;
-    volley_land(s->volley);
-    s->aboard_count = 0;
-    for (unsigned i = 0; i < count; i++)
-        settle(s->aboard[i], s->shots[i].sent);
-}
-
-static void board(struct conn *c)
-{
-    struct store_server *s = c->server;
-    uv_os_fd_t fd;
     if (c->state != CONN_OPEN || buf_len(&c->out) == 0 ||
-        buf_len(&c->flying) > 0)
+        buf_len(&c->writing) > 0)
         return;
-    int rc = uv_fileno((uv_handle_t *)&c->tcp, &fd);
-    ddp_assert(rc == 0); /* it is open */
-    swap(&c->flying, &c->out);
-    c->aboard = true;
-    s->aboard[s->aboard_count] = c;
-    s->shots[s->aboard_count++] = (struct volley_shot){
-        .fd = fd,
-        .data = buf_head(&c->flying),
-        .len = buf_len(&c->flying),
-    };
-}
-
-/* As many of the dirty ones as a volley holds. */
-static void board_dirty(struct store_server *s)
-{
-    while (s->dirty != NULL && s->aboard_count < VOLLEY_MAX) {
-        struct conn *c = s->dirty;
-        s->dirty = c->next;
-        c->dirty = false;
-        if (c->overfull)
-            conn_reset(c, "more replies wait than it may leave unread");
-        else
-            board(c);
-        store_conn_weigh(c);
+    uv_stream_t *stream = (uv_stream_t *)&c->tcp;
+    uv_buf_t b = unread(&c->out);
+    int n = uv_try_write(stream, &b, 1);
+    if (n < 0 && n != UV_EAGAIN) {
+        store_conn_close(c); /* the peer is gone */
+        return;
     }
+    buf_take(&c->out, n < 0 ? 0 : (size_t)n);
+    if (buf_len(&c->out) == 0)
+        return;
+    struct buf empty = c->writing;
+    c->writing = c->out;
+    c->out = empty;
+    b = unread(&c->writing);
+    if (uv_write(&c->write_req, stream, &b, 1, on_written) != 0)
+        store_conn_close(c);
 }
 
-static void on_again(uv_idle_t *h)
-{
-    (void)h; /* that it is there keeps the loop from sleeping */
-}
-
+/* A connection that is closed may wake others, which makes them dirty. */
 void store_out_flush(struct store_server *s)
 {
     do {
-        land(s);
-        board_dirty(s);
-        if (!volley_fire(s->volley, s->shots, s->aboard_count))
-            land(s);
-        if (s->dirty == NULL)
-            shed(s); /* whose going may be news to others */
+        while (s->dirty != NULL) {
+            struct conn *c = s->dirty;
+            s->dirty = c->next;
+            c->dirty = false;
+            if (c->overfull)
+                conn_reset(c, "more replies wait than it may leave unread");
+            else
+                conn_flush(c);
+            store_conn_weigh(c);
+        }
+        shed(s);
     } while (s->dirty != NULL);
     s->unsent = 0;
     s->dirty_count = 0;
-    if (s->aboard_count > 0)
-        (void)uv_idle_start(&s->again, on_again); /* cannot fail: uv_idle(3) */
-    else
-        (void)uv_idle_stop(&s->again);
 }

@@ -7,11 +7,9 @@
  * Replies are collected per connection while requests are served, and sent
  * when all connections of this turn of the loop were read: one send each, and
  * the clients are woken together. Connections with something to send form the
- * `dirty` list until then. Their replies move from `out` to `flying` and are a
- * shot each of a volley, which other threads may send while the loop reads what
- * came meanwhile; before the next volley, and before one who is aboard is
- * closed, it lands. What a socket did not take stays in `flying` until libuv is
- * done with it. A large value goes to the socket from where it is stored.
+ * `dirty` list until then. What a socket does not take at once moves from `out`
+ * to `writing` and stays there until libuv is done with it. A large value goes
+ * to the socket from where it is stored.
  *
  * A connection is closed in one place, conn_end (store_out.c); its slot is free
  * again when libuv lets go of the handle.
@@ -47,7 +45,7 @@ static struct conn *take_slot(struct store_server *s)
         .magic = STORE_CONN_MAGIC, .state = CONN_OPEN, .server = s};
     buf_init(&c->in, C10D_REQUEST_MAX + STORE_READ_MAX);
     buf_init(&c->out, s->limits.reply_bytes);
-    buf_init(&c->flying, s->limits.reply_bytes);
+    buf_init(&c->writing, s->limits.reply_bytes);
     return c;
 }
 
@@ -179,7 +177,6 @@ struct store_server_limits store_server_limits_default(void)
         .store_bytes = (size_t)1 << 30,
         .reply_bytes = (size_t)64 << 20,
         .held_bytes = (size_t)512 << 20,
-        .hand = volley_pays(),
     };
 }
 
@@ -204,7 +201,6 @@ void store_server_close(struct store_server *s)
         store_conn_close(&s->conns[i]);
     uv_close((uv_handle_t *)&s->listener, on_own_closed);
     uv_close((uv_handle_t *)&s->after, on_own_closed);
-    uv_close((uv_handle_t *)&s->again, on_own_closed);
 }
 
 static struct store_server *server_new(const struct store_server_limits *limits,
@@ -219,12 +215,10 @@ static struct store_server *server_new(const struct store_server_limits *limits,
         .send = store_out_keep,
         .ctx = s,
     };
-    struct volley *volley = volley_new(limits->hand);
     struct store *store = store_new(&cf, err);
-    if (s == NULL || conns == NULL || volley == NULL || store == NULL) {
+    if (s == NULL || conns == NULL || store == NULL) {
         free(s);
         free(conns);
-        volley_del(volley);
         store_del(store);
         ddp_err_set(err, DDP_E_NOMEM, "no memory for the store's server");
         return NULL;
@@ -234,7 +228,6 @@ static struct store_server *server_new(const struct store_server_limits *limits,
     s->limits = *limits;
     s->store = store;
     s->conns = conns;
-    s->volley = volley;
     return s;
 }
 
@@ -268,11 +261,10 @@ int store_server_open_limited(struct store_server **out,
     int rc = uv_tcp_init(loop, &s->listener);
     ddp_assert(rc == 0); /* without an address family it makes no socket */
     s->listener.data = s;
-    s->handles = 3;
-    (void)uv_check_init(loop, &s->after); /* always succeed: uv_check(3), */
-    (void)uv_idle_init(loop, &s->again);  /* uv_idle(3) */
-    s->after.data = s->again.data = s;
-    (void)uv_check_start(&s->after, on_all_read); /* so does this */
+    s->handles = 2;
+    (void)uv_check_init(loop, &s->after); /* both always succeed: uv_check(3) */
+    (void)uv_check_start(&s->after, on_all_read);
+    s->after.data = s;
     if (listen_fd >= 0 && open_listener(s, listen_fd, err) != 0) {
         store_server_close(s);
         return -1;

@@ -31,14 +31,13 @@ struct store_server_limits {
     size_t reply_bytes; /* what may wait to be read by one connection */
     size_t held_bytes;  /* half requests and unread replies of all connections;
                            beyond it the one that holds most is closed */
-    bool hand;          /* a second thread may send: store/volley */
     /* Who may connect; NULL: everybody. */
     bool (*admits)(void *ctx, const struct sockaddr *peer);
     void *ctx;
 };
 
-/* 1 GiB, 64 MiB, 512 MiB, volley_pays(), and as many connections as the soft
- * limit of descriptors allows less some for others. */
+/* 1 GiB, 64 MiB, 512 MiB, and as many connections as the soft limit of
+ * descriptors allows, less some for others. */
 struct store_server_limits store_server_limits_default(void);
 
 /*

@@ -11,7 +11,6 @@
 #include "rendezvous/proto/c10d.h"
 #include "rendezvous/store/server.h"
 #include "rendezvous/store/store.h"
-#include "rendezvous/store/volley.h"
 
 #define STORE_SERVER_MAGIC 0x53746f72u
 #define STORE_CONN_MAGIC   0x436f6e6eu
@@ -31,14 +30,13 @@ struct conn {
     uv_tcp_t tcp;
     uv_write_t write_req;
     struct c10d_decoder decoder;
-    struct buf in;     /* a request that is not whole */
-    struct buf out;    /* replies to be written */
-    struct buf flying; /* replies that a volley or libuv writes; or empty */
-    size_t held;       /* bytes of the three, as counted in the server */
-    bool reads_own;    /* the next bytes go to `in` itself */
-    bool overfull;     /* replies were dropped: to be closed */
+    struct buf in;      /* a request that is not whole */
+    struct buf out;     /* replies to be written */
+    struct buf writing; /* replies that libuv writes; or empty */
+    size_t held;        /* bytes of the three, as counted in the server */
+    bool reads_own;     /* the next bytes go to `in` itself */
+    bool overfull;      /* replies were dropped: to be closed */
     bool dirty;
-    bool aboard;       /* a volley has its `flying` and its socket */
     struct conn *next; /* of the dirty ones, or of the free ones */
 };
 
@@ -62,13 +60,7 @@ struct store_server {
     size_t held;
     size_t unsent; /* bytes of the dirty ones' replies */
     unsigned dirty_count;
-    uv_idle_t again; /* runs while a volley is in the air */
-    struct volley *volley;
-    struct volley_shot shots[VOLLEY_MAX];
-    struct conn *aboard[VOLLEY_MAX]; /* whose shots these are */
-    unsigned aboard_count;
-    unsigned handles; /* libuv still knows: `listener`, `after`, `again`,
-                         connections */
+    unsigned handles; /* libuv still knows: `listener`, `after`, connections */
     bool closing;
     bool paused; /* a connection waits in libuv for memory: */
     void (*has_place)(struct store_server *s); /* it may come in now */
