@@ -104,7 +104,7 @@ CONN   := $(call of,rendezvous/net,conn conn_in conn_out)
 NET    := $(CONN) $(TLS) $(call of,rendezvous/net,addr listener fd_pass helper)
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(call of,rendezvous/store,store table wait server requests replies \
-	process)
+	process) $(call of,rendezvous/base,log_limit quota)
 HTTP   := $(call of,rendezvous/http,http httpd http_routes status metrics)
 SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit \
 	server_log pending slots) $(call of,rendezvous/base,log_limit open_files)

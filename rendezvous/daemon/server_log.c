@@ -18,7 +18,7 @@ struct server_log {
     struct server_log_conf conf;
     uv_timer_t timer; /* runs while something is left out */
     bool closing;
-    struct hush complaints, notes;
+    struct log_limit complaints, notes;
 };
 
 static struct server_log *log_of(void *data)
@@ -31,8 +31,8 @@ static struct server_log *log_of(void *data)
 static void tell_left_out(struct server_log *l)
 {
     char line[160];
-    while (hush_tell(&l->complaints, line, sizeof(line)) ||
-           hush_tell(&l->notes, line, sizeof(line)))
+    while (log_limit_tell(&l->complaints, line, sizeof(line)) ||
+           log_limit_tell(&l->notes, line, sizeof(line)))
         log_warnx("%s", line);
 }
 
@@ -42,12 +42,13 @@ static void on_timer(uv_timer_t *timer)
 }
 
 /* Whether one more line about whoever is at `addr` may be said. */
-static bool may_say(struct server_log *l, struct hush *h, const char *addr)
+static bool may_say(struct server_log *l, struct log_limit *h, const char *addr)
 {
-    if (hush_may(h, addr, mono_now_us()))
+    if (log_limit_may(h, addr, mono_now_us()))
         return true;
     if (!l->closing && !uv_is_active((uv_handle_t *)&l->timer))
-        (void)uv_timer_start(&l->timer, on_timer, HUSH_TELL_US / MONO_MS, 0);
+        (void)uv_timer_start(&l->timer, on_timer, LOG_LIMIT_TELL_US / MONO_MS,
+                             0);
     return false;
 }
 
@@ -104,8 +105,8 @@ struct server_log *server_log_open(uv_loop_t *loop,
         DDP_WRONG("out of memory while a log is made");
     l->magic = LOG_MAGIC;
     l->conf = *conf;
-    hush_init(&l->complaints, COMPLAINTS_AT_ONCE, COMPLAINTS_PER_SEC);
-    hush_init(&l->notes, NOTES_AT_ONCE, NOTES_PER_SEC);
+    log_limit_init(&l->complaints, COMPLAINTS_AT_ONCE, COMPLAINTS_PER_SEC);
+    log_limit_init(&l->notes, NOTES_AT_ONCE, NOTES_PER_SEC);
     (void)uv_timer_init(loop, &l->timer); /* cannot fail */
     l->timer.data = l;
     return l;

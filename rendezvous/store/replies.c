@@ -5,44 +5,47 @@
 #include <stdlib.h>
 
 #include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
 
-#define GATE_LINES 10u
-#define GATE_MS    10000u
-#define PEER_MAX   128
+#define PEER_MAX 128
 
 /* -- the log --------------------------------------------------------------- */
 
-bool store_gate_pass(struct store_server *s)
+void store_log_left_out(struct store_server *s)
 {
-    uint64_t now_ms = uv_now(s->listener.loop);
-    struct gate *g = &s->gate;
-    if (g->lines > 0 && now_ms - g->start_ms >= GATE_MS) {
-        if (g->dropped > 0)
-            log_warnx("store: more lines like the last were left out count=%u",
-                      g->dropped);
-        *g = (struct gate){0};
-    }
-    if (g->lines == 0)
-        g->start_ms = now_ms;
-    if (g->lines >= GATE_LINES) {
-        g->dropped++;
-        return false;
-    }
-    g->lines++;
-    return true;
+    char line[160];
+    while (log_limit_tell(&s->log_limit, line, sizeof(line)))
+        log_warnx("store: %s", line);
 }
 
-static void peer_name(const struct conn *c, char *name, size_t max)
+static void on_left_out(uv_timer_t *timer)
+{
+    store_log_left_out(server_of((uv_handle_t *)timer));
+}
+
+bool store_may_log(struct store_server *s, const char *source)
+{
+    if (log_limit_may(&s->log_limit, source, mono_now_us()))
+        return true;
+    if (!s->closing && !uv_is_active((uv_handle_t *)&s->left_out))
+        (void)uv_timer_start(&s->left_out, on_left_out,
+                             LOG_LIMIT_TELL_US / MONO_MS, 0);
+    return false;
+}
+
+/* For a reason that somebody may want to know. */
+static void conn_log(const struct conn *c, const char *why)
 {
     struct sockaddr_storage sa;
     int len = (int)sizeof(sa);
-    char host[PEER_MAX / 2], port[8];
-    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&sa, &len) == 0 &&
-        getnameinfo((struct sockaddr *)&sa, (socklen_t)len, host, sizeof(host),
-                    port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
-        (void)snprintf(name, max, "[%s]:%s", host, port);
-    else
-        (void)snprintf(name, max, "unknown");
+    char host[PEER_MAX] = "", port[8] = "";
+    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&sa, &len) == 0)
+        (void)getnameinfo((struct sockaddr *)&sa, (socklen_t)len, host,
+                          sizeof(host), port, sizeof(port),
+                          NI_NUMERICHOST | NI_NUMERICSERV); /* or empty */
+    if (store_may_log(c->server, host))
+        log_warnx("store: connection is closed: %s peer=[%s]:%s", why, host,
+                  port);
 }
 
 /* -- the end of a connection ----------------------------------------------- */
@@ -103,15 +106,6 @@ static void conn_end(struct conn *c, bool reset)
 void store_conn_close(struct conn *c)
 {
     conn_end(c, false);
-}
-
-/* For a reason that somebody may want to know. */
-static void conn_log(const struct conn *c, const char *why)
-{
-    char peer[PEER_MAX];
-    peer_name(c, peer, sizeof(peer));
-    if (store_gate_pass(c->server))
-        log_warnx("store: connection is closed: %s peer=%s", why, peer);
 }
 
 void store_conn_refuse(struct conn *c, const char *why)

@@ -26,9 +26,11 @@
 #include "rendezvous/base/rng.h"
 #include "rendezvous/store/store_priv.h"
 
-#define BACKLOG     4096
-#define CONNS_LIMIT 65536u
-#define FDS_SPARED  64u /* for the listener, libuv and the process itself */
+#define BACKLOG       4096
+#define CONNS_LIMIT   65536u
+#define FDS_SPARED    64u /* for the listener, libuv and the process itself */
+#define LINES_AT_ONCE 10  /* of the log, about each source ... */
+#define LINES_PER_SEC 1
 
 /* -- new connections ------------------------------------------------------- */
 
@@ -64,7 +66,7 @@ static void turn_away(struct store_server *s)
         free(tcp);
         return;
     }
-    if (store_gate_pass(s))
+    if (store_may_log(s, ""))
         log_warnx("store: a connection is turned away: no descriptors for "
                   "more than %u",
                   (unsigned)s->limits.conn_max);
@@ -124,7 +126,7 @@ static void on_connection(uv_stream_t *listener, int status)
     struct store_server *s = server_of((uv_handle_t *)listener);
     if (status == 0)
         accept_next(s);
-    else if (store_gate_pass(s))
+    else if (store_may_log(s, ""))
         log_warnx("store: a connection cannot be accepted: %s",
                   uv_strerror(status));
 }
@@ -147,7 +149,7 @@ void store_server_adopt(struct store_server *s,
     struct conn *c = take_slot(s);
     if (c == NULL) {
         (void)close(fd);
-        if (store_gate_pass(s))
+        if (store_may_log(s, ""))
             log_warnx("store: a connection is turned away: no descriptors for "
                       "more than %u",
                       (unsigned)s->limits.conn_max);
@@ -194,13 +196,12 @@ void store_server_close(struct store_server *s)
 {
     ddp_assert(s->magic == STORE_SERVER_MAGIC && !s->closing);
     s->closing = true;
-    if (s->gate.dropped > 0)
-        log_warnx("store: more lines like the last were left out count=%u",
-                  s->gate.dropped);
+    store_log_left_out(s);
     for (uint32_t i = 0; i < s->touched; i++)
         store_conn_close(&s->conns[i]);
     uv_close((uv_handle_t *)&s->listener, on_own_closed);
     uv_close((uv_handle_t *)&s->after, on_own_closed);
+    uv_close((uv_handle_t *)&s->left_out, on_own_closed);
 }
 
 static struct store_server *server_new(const struct store_server_limits *limits,
@@ -224,6 +225,7 @@ static struct store_server *server_new(const struct store_server_limits *limits,
         return NULL;
     }
     s->magic = STORE_SERVER_MAGIC;
+    log_limit_init(&s->log_limit, LINES_AT_ONCE, LINES_PER_SEC);
     s->has_place = accept_next;
     s->limits = *limits;
     s->store = store;
@@ -261,10 +263,11 @@ int store_server_open_limited(struct store_server **out,
     int rc = uv_tcp_init(loop, &s->listener);
     ddp_assert(rc == 0); /* without an address family it makes no socket */
     s->listener.data = s;
-    s->handles = 2;
-    (void)uv_check_init(loop, &s->after); /* both always succeed: uv_check(3) */
+    s->handles = 3;
+    (void)uv_timer_init(loop, &s->left_out); /* these three cannot fail */
+    (void)uv_check_init(loop, &s->after);
     (void)uv_check_start(&s->after, on_all_read);
-    s->after.data = s;
+    s->after.data = s->left_out.data = s;
     if (listen_fd >= 0 && open_listener(s, listen_fd, err) != 0) {
         store_server_close(s);
         return -1;

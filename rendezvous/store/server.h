@@ -7,8 +7,8 @@
  * that sends half of one costs the bytes that it sent, one that does not read
  * is closed when too much waits for it. A silent connection is never timed
  * out: PyTorch's clients hold one for the whole job. A connection that is
- * closed for what its peer did gets a line in the log, ten in ten seconds at
- * most.
+ * closed for what its peer did gets a line in the log. Each source may cause
+ * ten such lines at once, then one a second (base/log_limit).
  *
  * The process must ignore SIGPIPE.
  */

@@ -8,6 +8,7 @@
 #define RENDEZVOUS_STORE_STORE_PRIV_H
 
 #include "rendezvous/base/buf.h"
+#include "rendezvous/base/log_limit.h"
 #include "rendezvous/proto/c10d.h"
 #include "rendezvous/store/server.h"
 #include "rendezvous/store/store.h"
@@ -40,13 +41,6 @@ struct conn {
     struct conn *next; /* of the dirty ones, or of the free ones */
 };
 
-/* So many lines in so long a time, the rest is counted. */
-struct gate {
-    uint64_t start_ms;
-    unsigned lines;
-    unsigned dropped;
-};
-
 struct store_server {
     uint32_t magic;
     uv_tcp_t listener; /* opened only where there is one to listen on */
@@ -60,11 +54,13 @@ struct store_server {
     size_t held;
     size_t unsent; /* bytes of the dirty ones' replies */
     unsigned dirty_count;
-    unsigned handles; /* libuv still knows: `listener`, `after`, connections */
+    unsigned handles; /* libuv still knows: `listener`, `after`, `left_out`,
+                         connections */
     bool closing;
     bool paused; /* a connection waits in libuv for memory: */
     void (*has_place)(struct store_server *s); /* it may come in now */
-    struct gate gate;
+    struct log_limit log_limit;
+    uv_timer_t left_out; /* runs while lines are left out of the log */
     char scratch[STORE_READ_MAX];
 };
 
@@ -92,8 +88,11 @@ void store_conn_feed(struct conn *c, const uint8_t *data, size_t len);
 
 /* -- store_out.c ----------------------------------------------------------- */
 
-/* Whether a line may be logged now; else it is counted. */
-bool store_gate_pass(struct store_server *s);
+/* Whether a line about this source may be logged now; else it is counted. */
+bool store_may_log(struct store_server *s, const char *source);
+
+/* Logs how many lines were left out, if any were. */
+void store_log_left_out(struct store_server *s);
 
 /* The store's callback: kept until store_out_flush, but for large values,
  * of which the socket gets at once what it takes. */

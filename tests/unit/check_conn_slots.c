@@ -1,14 +1,12 @@
-/* links: rendezvous/daemon/slots rendezvous/base/log_limit */
-/* links: rendezvous/base/quota rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/daemon/slots rendezvous/base/quota */
+/* links: rendezvous/base/err rendezvous/base/mono */
 /*
- * What strangers may take: which of them gives way where all connections are
- * taken, and what the log is told of them.
+ * Which pending connection gives way when all are taken.
  */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rendezvous/base/log_limit.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/daemon/slots.h"
 #include "tests/lib/suite.h"
@@ -116,55 +114,6 @@ START_TEST(test_slots_members_never_give_way)
 }
 END_TEST
 
-/* -- the log --------------------------------------------------------------- */
-
-START_TEST(test_hush_counts_what_is_left_out_of_each)
-{
-    static struct hush h;
-    char line[160];
-    int said = 0;
-    hush_init(&h, 10, 2);
-    for (int i = 0; i < 1000; i++) {
-        said += hush_may(&h, "10.0.0.1", now_us);
-        now_us += 10 * MONO_MS;
-    }
-    ck_assert_int_eq(said, 10 + 2 * 10 - 1); /* ten at once, ten seconds */
-    ck_assert(hush_may(&h, "10.0.0.2", now_us));
-    ck_assert(hush_tell(&h, line, sizeof(line)));
-    ck_assert_str_eq(line, "971 more lines about 10.0.0.1 were left out");
-    ck_assert(!hush_tell(&h, line, sizeof(line)));
-    now_us += 60 * MONO_S;
-    for (int i = 0; i < 10; i++)
-        ck_assert(hush_may(&h, "10.0.0.1", now_us));
-    ck_assert(!hush_may(&h, "10.0.0.1", now_us));
-}
-END_TEST
-
-/* Ten thousand nodes that join at once are all told of; as many loud strangers
- * are not, from however many addresses they are. */
-START_TEST(test_hush_of_many_sources_is_bounded)
-{
-    static struct hush h;
-    char addr[32], line[160];
-    int said = 0;
-    int64_t left_out = 0;
-    hush_init(&h, 500, 2);
-    for (int i = 0; i < 10000; i++) {
-        (void)snprintf(addr, sizeof(addr), "10.0.%d.%d", i / 250, i % 250);
-        ck_assert(hush_may(&h, addr, now_us));
-    }
-    hush_init(&h, 10, 2);
-    for (int i = 0; i < 100000; i++) {
-        (void)snprintf(addr, sizeof(addr), "10.0.%d.%d", i / 250 % 40, i % 250);
-        said += hush_may(&h, addr, now_us);
-    }
-    ck_assert_int_le(said, 10 * HUSH_SOURCES);
-    while (hush_tell(&h, line, sizeof(line)))
-        left_out += strtoll(line, NULL, 10);
-    ck_assert_int_eq(said + left_out, 100000);
-}
-END_TEST
-
 int main(void)
 {
     Suite *s = suite_create("slots");
@@ -175,8 +124,6 @@ int main(void)
     tcase_add_test(tc, test_slots_a_flood_gives_way_to_others_at_once);
     tcase_add_test(tc, test_slots_among_equals_the_oldest_goes_when_it_is_old);
     tcase_add_test(tc, test_slots_members_never_give_way);
-    tcase_add_test(tc, test_hush_counts_what_is_left_out_of_each);
-    tcase_add_test(tc, test_hush_of_many_sources_is_bounded);
     suite_add_tcase(s, tc);
     return suite_run(s);
 }
