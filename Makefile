@@ -131,7 +131,8 @@ RT      := $(call of,worker_rt,env store store_ops gpu beat sampler) \
 	$(call of,worker_rt/comm,comm cpu nccl wire meet) \
 	$(call of,worker_rt/snapshot,snapshot load save image atomic_file mem_slots \
 	snapshot_dir keeper keeper_load device_copy safetensors) \
-	rendezvous/proto/c10d $(call of,rendezvous/base,err mono rng buf)
+	rendezvous/proto/c10d \
+	$(call of,rendezvous/base,err mono rng buf json utf8)
 TRAINER := $(call of,trainer,main setup train peers options data model plot \
 	progress taken keep resume) \
 	$(call of,trainer/ops,device cpu conv optim $(if $(NVCC),,cuda_none))

@@ -24,6 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "rendezvous/base/utf8.h"
+
 #define WAIT_MS  200 /* for a terminal or a pipe that takes nothing */
 #define AGAIN_MS 1   /* for one that took nothing the last time */
 #define TICK_NS  (10 * 1000 * 1000)
@@ -66,34 +68,25 @@ line_addf(struct line *l, const char *fmt, ...)
     va_end(ap);
 }
 
-/* Length of the printable UTF-8 character at `p`, 0 if there is none: for a
- * control character (of ASCII or of Latin-1) and for what is no UTF-8. Overlong
- * forms and surrogates show as what they are, which does no harm. */
-static size_t printable(const unsigned char *p)
+/* Bytes of the printable character at `text`; 0: there is none. */
+static size_t printable(const char *text)
 {
-    if (p[0] < 0x80)
-        return p[0] >= ' ' && p[0] != 0x7f;
-    size_t len = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    if (p[0] < 0xc2 || p[0] > 0xf4 || (p[0] == 0xc2 && p[1] < 0xa0))
-        return 0;
-    for (size_t i = 1; i < len; i++)
-        if ((p[i] & 0xc0u) != 0x80u) /* also where the text ends */
-            return 0;
-    return len;
+    bool control;
+    size_t len = utf8_char(text, &control);
+    return control ? 0 : len;
 }
 
 static void line_add_safely(struct line *l, const char *text)
 {
-    const unsigned char *p = (const unsigned char *)text;
-    while (*p != '\0') {
+    while (*text != '\0') {
         size_t len = 0; /* of what is printable from here on */
         for (size_t n = 1; n > 0; len += n)
-            n = printable(p + len);
+            n = printable(text + len);
         if (len > 0)
-            line_addf(l, "%.*s", (int)len, (const char *)p);
+            line_addf(l, "%.*s", (int)len, text);
         else
-            line_addf(l, "\\x%02x", *p);
-        p += len > 0 ? len : 1;
+            line_addf(l, "\\x%02x", (unsigned char)*text);
+        text += len > 0 ? len : 1;
     }
 }
 

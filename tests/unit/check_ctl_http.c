@@ -1,6 +1,7 @@
 /* links: rendezvous/ctl/http rendezvous/ctl/line TLS */
 /* links: rendezvous/net/addr rendezvous/base/opts rendezvous/base/err */
 /* links: rendezvous/base/buf rendezvous/base/mono rendezvous/base/log */
+/* links: rendezvous/base/utf8 */
 /* libs: -ldl */
 /* ddpctl's reading of an answer: whole, plain ones are taken, all else is an
  * error that says what is wrong; at every length that it may have been cut. */

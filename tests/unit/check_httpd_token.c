@@ -3,6 +3,7 @@
 /* links: rendezvous/net/listener */
 /* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/buf rendezvous/base/mono */
+/* links: rendezvous/base/utf8 rendezvous/base/json */
 /* libs: -luv -lcjson -ldl */
 /* HTTP at a port with a token, plain and inside TLS, as ddpctl asks: is a large
  * answer whole, and is it known who has the token? */

@@ -1,6 +1,7 @@
 /* clang-format off */
 /* links: worker_rt/snapshot/safetensors rendezvous/base/err */
 /* links: rendezvous/base/buf rendezvous/base/rng */
+/* links: rendezvous/base/json rendezvous/base/utf8 */
 /* libs: -lcjson */
 /* clang-format on */
 /*

@@ -1,5 +1,6 @@
 /* links: rendezvous/daemon/server_fit rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/open_files */
+/* links: rendezvous/base/utf8 */
 /*
  * For how many the server has room: by what it was told, and by the descriptors
  * that it may have.

@@ -5,6 +5,7 @@
 /* links: worker_rt/env worker_rt/store rendezvous/proto/c10d */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* links: rendezvous/base/buf */
+/* links: rendezvous/base/json rendezvous/base/utf8 */
 /* libs: -lcjson -lxxhash */
 /* clang-format on */
 /*

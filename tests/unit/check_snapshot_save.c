@@ -5,6 +5,7 @@
 /* links: worker_rt/snapshot/safetensors worker_rt/env worker_rt/store */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/rng rendezvous/base/buf */
+/* links: rendezvous/base/json rendezvous/base/utf8 */
 /* libs: -lcjson -lxxhash */
 /* clang-format on */
 /*
