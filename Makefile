@@ -107,7 +107,7 @@ STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	process) $(call of,rendezvous/base,log_limit quota)
 HTTP   := $(call of,rendezvous/http,http httpd http_routes status metrics)
 SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit \
-	server_log pending slots) $(call of,rendezvous/base,log_limit open_files)
+	server_log pending conn_slots) $(call of,rendezvous/base,log_limit open_files)
 OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
 CTL    := $(call of,rendezvous/ctl,main status command http line view table text)
 

@@ -45,13 +45,13 @@ void log_init(const char *name)
         (void)close(fd); /* nothing was written */
 }
 
-struct line {
+struct log_line {
     char text[2048];
     size_t len; /* below sizeof(text): the last byte is the newline's */
 };
 
 __attribute__((format(printf, 2, 0))) static void
-line_add(struct line *l, const char *fmt, va_list ap)
+line_add(struct log_line *l, const char *fmt, va_list ap)
 {
     size_t room = sizeof(l->text) - 1 - l->len;
     int n = vsnprintf(l->text + l->len, room, fmt, ap);
@@ -60,7 +60,7 @@ line_add(struct line *l, const char *fmt, va_list ap)
 }
 
 __attribute__((format(printf, 2, 3))) static void
-line_addf(struct line *l, const char *fmt, ...)
+line_addf(struct log_line *l, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -76,7 +76,7 @@ static size_t printable(const char *text)
     return control ? 0 : len;
 }
 
-static void line_add_safely(struct line *l, const char *text)
+static void line_add_safely(struct log_line *l, const char *text)
 {
     while (*text != '\0') {
         size_t len = 0; /* of what is printable from here on */
@@ -157,7 +157,7 @@ static bool takes_some(int64_t until_ms)
 }
 
 /* How much of it was taken. */
-static size_t put(const struct line *l, int wait_ms)
+static size_t put(const struct log_line *l, int wait_ms)
 {
     int64_t until_ms = now_ms() + wait_ms;
     size_t done = 0;
@@ -175,7 +175,7 @@ static size_t put(const struct line *l, int wait_ms)
 }
 
 /* One wait for all lines that nobody takes: the first one's. */
-static void put_line(struct line *l)
+static void put_line(struct log_line *l)
 {
     l->text[l->len++] = '\n';
     size_t done = put(l, lost == 0 ? WAIT_MS : 0);
@@ -187,7 +187,7 @@ __attribute__((format(printf, 2, 0))) static void
 emit(int sys_errno, const char *fmt, va_list ap)
 {
     char text[1536];
-    struct line l = {.len = 0};
+    struct log_line l = {.len = 0};
     (void)vsnprintf(text, sizeof(text), fmt, ap); /* a cut text is a text */
     line_addf(&l, "%s%s: ", cut ? "\n" : "", log_name);
     if (lost > 0)

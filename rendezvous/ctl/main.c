@@ -36,7 +36,7 @@ static const struct opts_table table = {
 
 #define WORDS_MAX 2 /* a verb and what it is about */
 
-struct line {
+struct ctl_words {
     struct opts o;
     const char *words[WORDS_MAX + 1];
     int n_words;
@@ -45,7 +45,7 @@ struct line {
 /* Options may stand behind words here: each part of the line is read by itself,
  * and what a later one says counts. */
 static int
-read_line(struct line *l, int argc, char *argv[], struct ddp_err *err)
+read_line(struct ctl_words *l, int argc, char *argv[], struct ddp_err *err)
 {
     struct opts part;
     l->n_words = 0;
@@ -68,7 +68,8 @@ read_line(struct line *l, int argc, char *argv[], struct ddp_err *err)
 }
 
 /* Options of other verbs say that another one was meant. */
-static int check_options(const struct line *l, int group, struct ddp_err *err)
+static int
+check_options(const struct ctl_words *l, int group, struct ddp_err *err)
 {
     for (int i = 0; i < OPTION_COUNT; i++)
         if (l->o.value[i].source == OPTS_FROM_LINE &&
@@ -78,7 +79,7 @@ static int check_options(const struct line *l, int group, struct ddp_err *err)
     return 0;
 }
 
-static int check_words(const struct line *l,
+static int check_words(const struct ctl_words *l,
                        int least,
                        size_t longest,
                        const char *what,
@@ -159,7 +160,7 @@ find_peer(const struct opts *o, struct ctl_peer *peer, struct ddp_err *err)
 /* -- verbs ----------------------------------------------------------------- */
 
 struct ctl {
-    struct line line;
+    struct ctl_words line;
     struct ctl_peer peer;
     struct ctl_style style;
     char where[300];
@@ -247,7 +248,8 @@ static const struct verb {
 };
 #define VERBS (int)(sizeof(verbs) / sizeof(verbs[0]))
 
-static const struct verb *find_verb(const struct line *l, struct ddp_err *err)
+static const struct verb *find_verb(const struct ctl_words *l,
+                                    struct ddp_err *err)
 {
     const char *names[VERBS];
     if (l->n_words == 0) {

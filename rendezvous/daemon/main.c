@@ -173,7 +173,7 @@ static void run(const struct opts *o,
                 enum server_orders orders,
                 struct tls_key *key)
 {
-    static struct store_child store;
+    static struct store_supervisor store;
     uv_loop_t loop;
     struct server *s;
     struct ddp_err err;
@@ -182,7 +182,7 @@ static void run(const struct opts *o,
     if (uv_loop_init(&loop) != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot start an event loop");
     if ((c10d &&
-         store_child_open(&store, &loop, &conf.store_chan, &err) != 0) ||
+         store_supervisor_open(&store, &loop, &conf.store_chan, &err) != 0) ||
         server_open(&s, &loop, fd, &conf, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     uv_signal_t term, intr;
@@ -200,7 +200,7 @@ static void run(const struct opts *o,
     end_life();
     server_close(s);
     if (c10d)
-        store_child_close(&store);
+        store_supervisor_close(&store);
     uv_close((uv_handle_t *)&term, NULL);
     uv_close((uv_handle_t *)&intr, NULL);
     (void)uv_run(&loop, UV_RUN_DEFAULT);

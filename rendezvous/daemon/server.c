@@ -18,15 +18,15 @@
 #include "rendezvous/core/rdzv.h"
 #include "rendezvous/daemon/pending.h"
 #include "rendezvous/daemon/server_log.h"
-#include "rendezvous/daemon/slots.h"
+#include "rendezvous/daemon/conn_slots.h"
 #include "rendezvous/http/http_routes.h"
 #include "rendezvous/net/conn.h"
 #include "rendezvous/net/listener.h"
 #include "rendezvous/proto/frame.h"
 
-#define SERVER_MAGIC       0x72647a76u
-#define LAG_WORTH_US       (50 * MONO_MS)
-#define STRANGER_FRAME_MAX 8192 /* a join has no more, however escaped */
+#define SERVER_MAGIC      0x72647a76u
+#define LAG_WORTH_US      (50 * MONO_MS)
+#define PENDING_FRAME_MAX 8192 /* a join has no more, however escaped */
 
 struct server {
     unsigned magic;
@@ -41,10 +41,10 @@ struct server {
     struct status_counts counts;
     char incarnation[RNG_ID_LEN + 1];
     int64_t opened_us;
-    struct server_room room;
-    struct slots *slots;
+    struct server_capacity capacity;
+    struct conn_slots *slots;
     struct server_log *log;
-    struct lobby *lobby;
+    struct pending *pending;
     int64_t due_us; /* when the timer was to fire */
     bool tick_due;
     bool served; /* a run was here */
@@ -65,14 +65,14 @@ static struct server *server_of(void *data)
     return s;
 }
 
-static void slot_free(struct slot *slot)
+static void slot_free(struct conn_slot *slot)
 {
-    slots_free(slot->server->slots, slot);
+    conn_slots_free(slot->server->slots, slot);
 }
 
-static int slot_index(const struct slot *slot)
+static int slot_index(const struct conn_slot *slot)
 {
-    return slots_index(slot->server->slots, slot);
+    return conn_slots_index(slot->server->slots, slot);
 }
 
 /* -- the core's actions ---------------------------------------------------- */
@@ -92,10 +92,10 @@ static void act(void *ctx, const struct rdzv_action *a)
     struct server *s = server_of(ctx);
     switch (a->kind) {
     case RDZV_SEND:
-        act_send(s, slots_at(s->slots, a->conn)->conn, a->msg);
+        act_send(s, conn_slots_at(s->slots, a->conn)->conn, a->msg);
         return;
     case RDZV_DROP: {
-        struct slot *slot = slots_at(s->slots, a->conn);
+        struct conn_slot *slot = conn_slots_at(s->slots, a->conn);
         struct conn *c = slot->conn;
         slot_free(slot);
         conn_finish(c);
@@ -168,7 +168,7 @@ static void on_tick_due(struct server *s)
 static void on_check(uv_check_t *check)
 {
     struct server *s = server_of(check->data);
-    lobby_turn(s->lobby);
+    pending_turn(s->pending);
     if (s->tick_due && !s->closing)
         on_tick_due(s);
 }
@@ -217,7 +217,7 @@ static const char *why_no_orders(const struct server *s, const char *peer)
 }
 
 /* True where that was an order, and it was refused. */
-static bool refuse_order(struct slot *slot, const struct msg *m)
+static bool refuse_order(struct conn_slot *slot, const struct msg *m)
 {
     struct msg no = {.kind = MSG_KIND_refused, .refused.code = DDP_E_CONFIG};
     char peer[ADDR_TEXT_MAX];
@@ -238,14 +238,14 @@ static bool refuse_order(struct slot *slot, const struct msg *m)
 
 static void on_msg(void *ctx, struct conn *c, const struct msg *m)
 {
-    struct slot *slot = ctx;
+    struct conn_slot *slot = ctx;
     struct server *s = server_of(slot->server);
     char peer[ADDR_TEXT_MAX] = "";
     char here[ADDR_TEXT_MAX] = "";
     if (refuse_order(slot, m))
         return;
     if (!slot->joined) {
-        slots_join(s->slots, slot);
+        conn_slots_join(s->slots, slot);
         conn_limit_frames(c, s->conf.frame_max > 0 ? (size_t)s->conf.frame_max
                                                    : FRAME_AGENT_MAX);
         conn_peer(c, peer);
@@ -266,7 +266,7 @@ static void on_closed(
     void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
 {
     (void)refused;
-    struct slot *slot = ctx;
+    struct conn_slot *slot = ctx;
     struct server *s = server_of(slot->server);
     struct rdzv_event ev = {
         .kind = RDZV_CLOSED,
@@ -279,9 +279,9 @@ static void on_closed(
         s->counts.broken++;
         server_log_closed(s->log, c, why);
     } else if (!orderly) {
-        server_log_stranger(
-            s->log, c,
-            conn_token_differs(c) ? STRANGER_TOKEN : STRANGER_PROTOCOL, why);
+        server_log_rejected(
+            s->log, c, conn_token_differs(c) ? REJECT_TOKEN : REJECT_PROTOCOL,
+            why);
     }
     slot_free(slot);
     if (joined)
@@ -291,9 +291,9 @@ static void on_closed(
 /* Who asks by HTTP takes no node's place, nor does who wants the store. */
 static void on_foreign(void *ctx, struct conn *c, enum first first)
 {
-    struct slot *slot = ctx;
+    struct conn_slot *slot = ctx;
     struct server *s = server_of(slot->server);
-    if (first == FIRST_C10D && lobby_hand_over(s->lobby, slot))
+    if (first == FIRST_C10D && pending_hand_over(s->pending, slot))
         return;
     if (first != FIRST_HTTP || s->httpd == NULL)
         return;
@@ -313,18 +313,18 @@ static void on_fd(void *ctx, int fd)
     struct ddp_err err;
     struct conn *c = conn_accept(s->loop, fd, &handler, NULL, &err);
     if (c == NULL) {
-        server_log_stranger(s->log, NULL, STRANGER_NOT_ACCEPTED, err.text);
+        server_log_rejected(s->log, NULL, REJECT_NOT_ACCEPTED, err.text);
         return;
     }
     s->counts.accepted++;
     conn_count(c, &s->counts.conn);
     conn_secure(c, s->conf.key);
-    conn_limit_frames(c, STRANGER_FRAME_MAX);
+    conn_limit_frames(c, PENDING_FRAME_MAX);
     char peer[ADDR_TEXT_MAX];
     conn_peer(c, peer);
-    struct slot *slot = lobby_take(s->lobby, c, peer);
+    struct conn_slot *slot = pending_take(s->pending, c, peer);
     if (slot == NULL) {
-        server_log_stranger(s->log, c, STRANGER_NO_ROOM,
+        server_log_rejected(s->log, c, REJECT_NO_ROOM,
                             "there is no room for more connections");
         conn_close(c);
         return;
@@ -338,7 +338,7 @@ static void on_fd(void *ctx, int fd)
 static bool on_stuck(void *ctx, const char *why)
 {
     struct server *s = server_of(ctx);
-    if (lobby_give_way(s->lobby))
+    if (pending_give_way(s->pending))
         return true;
     server_log_stuck(s->log, why);
     return false;
@@ -356,21 +356,22 @@ static int on_get(void *ctx,
 {
     const struct server *s = server_of(ctx);
     int64_t now_us = mono_now_us();
-    struct site_view view = {
+    struct http_routes_view view = {
         .rdzv = s->rdzv,
         .daemon = {.incarnation = s->incarnation,
                    .uptime_us = now_us - s->opened_us,
                    .token = s->conf.key != NULL,
-                   .nodes = slots_used(s->slots) - slots_strangers(s->slots),
-                   .strangers = slots_strangers(s->slots),
+                   .nodes =
+                       conn_slots_used(s->slots) - conn_slots_pending(s->slots),
+                   .pending = conn_slots_pending(s->slots),
                    .http = httpd_count(s->httpd),
-                   .conns_max = slots_max(s->slots),
-                   .http_max = s->room.http_max,
+                   .conns_max = conn_slots_max(s->slots),
+                   .http_max = s->capacity.http_max,
                    .counts = &s->counts},
         .open_metrics = s->conf.open_metrics,
         .now_us = now_us,
     };
-    return site_answer(&view, request, trusted, answer);
+    return http_routes_answer(&view, request, trusted, answer);
 }
 
 static void on_told(void *ctx, int status)
@@ -380,11 +381,11 @@ static void on_told(void *ctx, int status)
 
 static void serve_http(struct server *s, uv_loop_t *loop)
 {
-    struct httpd_conf conf = {.conns_max = s->room.http_max,
+    struct httpd_conf conf = {.conns_max = s->capacity.http_max,
                               .answer = on_get,
                               .told = on_told,
                               .ctx = s};
-    if (s->room.http_max > 0)
+    if (s->capacity.http_max > 0)
         s->httpd = httpd_open(loop, &conf);
 }
 
@@ -405,7 +406,7 @@ static void on_handle_closed(uv_handle_t *h)
     if (--s->open_handles > 0)
         return;
     rdzv_del(s->rdzv);
-    slots_del(s->slots);
+    conn_slots_del(s->slots);
     s->magic = 0;
     free(s);
 }
@@ -415,9 +416,9 @@ void server_close(struct server *s)
     if (s->closing)
         return;
     s->closing = true;
-    for (int i = 0; i < slots_max(s->slots); i++)
-        if (slots_at(s->slots, i)->conn != NULL)
-            conn_close(slots_at(s->slots, i)->conn);
+    for (int i = 0; i < conn_slots_max(s->slots); i++)
+        if (conn_slots_at(s->slots, i)->conn != NULL)
+            conn_close(conn_slots_at(s->slots, i)->conn);
     if (s->httpd != NULL)
         httpd_close(s->httpd);
     if (s->listener != NULL)
@@ -425,8 +426,8 @@ void server_close(struct server *s)
     uv_close((uv_handle_t *)&s->timer, on_handle_closed);
     uv_close((uv_handle_t *)&s->check, on_handle_closed);
     uv_close((uv_handle_t *)&s->idle, on_handle_closed);
-    if (s->lobby != NULL)
-        lobby_close(s->lobby);
+    if (s->pending != NULL)
+        pending_close(s->pending);
     server_log_close(s->log);
 }
 
@@ -443,10 +444,10 @@ static void make_parts(struct server *s)
 {
     /* Who has the token is trusted with all that there is. */
     struct rdzv_limits limits =
-        server_shares(&s->room, &s->conf.limits, s->conf.key != NULL);
+        server_shares(&s->capacity, &s->conf.limits, s->conf.key != NULL);
     struct server_log_conf log = {
         .counts = &s->counts, .debug = s->conf.debug, .quiet = s->conf.quiet};
-    s->slots = slots_new(s->room.conns_max);
+    s->slots = conn_slots_new(s->capacity.conns_max);
     s->rdzv = rdzv_new(&limits, rng_seed());
     s->log = server_log_open(s->loop, &log);
     rng_id(s->incarnation);
@@ -468,8 +469,9 @@ int server_open(struct server **out,
     struct server *s = calloc(1, sizeof(*s));
     if (s == NULL)
         ddp_err_set(err, DDP_E_NOMEM, "no memory for a server");
-    if (s == NULL || server_fit(&s->room, &conf->limits, conf->store_chan > 0,
-                                open_files_raise(), err) != 0) {
+    if (s == NULL ||
+        server_fit(&s->capacity, &conf->limits, conf->store_chan > 0,
+                   open_files_raise(), err) != 0) {
         (void)close(listen_fd);
         if (conf->store_chan > 0)
             (void)close(conf->store_chan);
@@ -480,8 +482,8 @@ int server_open(struct server **out,
     s->conf = *conf;
     s->loop = loop;
     make_parts(s);
-    int rc =
-        lobby_open(&s->lobby, loop, s->slots, s->log, conf->store_chan, err);
+    int rc = pending_open(&s->pending, loop, s->slots, s->log, conf->store_chan,
+                          err);
     if (rc != 0)
         (void)close(listen_fd);
     else

@@ -38,7 +38,7 @@ static int fit_nodes(int nodes_max, int conns_max, int wanted, int files)
     return fit;
 }
 
-int server_fit(struct server_room *room,
+int server_fit(struct server_capacity *capacity,
                const struct server_limits *limits,
                bool store,
                int files,
@@ -59,11 +59,11 @@ int server_fit(struct server_room *room,
                            "%d open files are too few to serve the rendezvous, "
                            "%d is the least (ulimit -n)",
                            files, SPARE_FILES + CONNS_MIN);
-    room->http_max = http_max;
+    capacity->http_max = http_max;
     wanted = wanted > CONNS_MIN ? wanted : CONNS_MIN;
-    room->conns_max = smaller(wanted, fit);
-    room->nodes_max =
-        fit_nodes(limits->nodes_max, room->conns_max, wanted, files);
+    capacity->conns_max = smaller(wanted, fit);
+    capacity->nodes_max =
+        fit_nodes(limits->nodes_max, capacity->conns_max, wanted, files);
     return 0;
 }
 
@@ -74,13 +74,13 @@ static int share_of(int all, int percent)
     return (int)(((int64_t)all * percent + 99) / 100);
 }
 
-struct rdzv_limits server_shares(const struct server_room *room,
+struct rdzv_limits server_shares(const struct server_capacity *capacity,
                                  const struct server_limits *limits,
                                  bool trusted)
 {
     struct rdzv_limits all = {.runs_max = limits->runs_max,
-                              .nodes_max = room->nodes_max,
-                              .conns_max = room->conns_max};
+                              .nodes_max = capacity->nodes_max,
+                              .conns_max = capacity->conns_max};
     if (trusted)
         return all;
     all.runs_share = share_of(all.runs_max, limits->runs_share);

@@ -22,7 +22,7 @@ struct server_limits {
 };
 
 /* What there is room for. */
-struct server_room {
+struct server_capacity {
     int conns_max; /* of nodes and strangers */
     int nodes_max;
     int http_max; /* HTTP connections beside them */
@@ -34,7 +34,7 @@ struct server_room {
  * be told so. `store`: connections are handed over to one, which takes more.
  * Errors: DDP_E_NOMEM, they are too few to serve anybody.
  */
-int server_fit(struct server_room *room,
+int server_fit(struct server_capacity *capacity,
                const struct server_limits *limits,
                bool store,
                int files,
@@ -42,7 +42,7 @@ int server_fit(struct server_room *room,
 
 /* What the core may give away of that, and to one source; all to each where
  * whoever comes is trusted. */
-struct rdzv_limits server_shares(const struct server_room *room,
+struct rdzv_limits server_shares(const struct server_capacity *capacity,
                                  const struct server_limits *limits,
                                  bool trusted);
 

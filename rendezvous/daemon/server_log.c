@@ -63,18 +63,18 @@ void server_log_closed(struct server_log *l,
         log_warnx("connection closed: %s peer=%s", why, peer);
 }
 
-void server_log_stranger(struct server_log *l,
+void server_log_rejected(struct server_log *l,
                          const struct conn *c,
-                         enum stranger what,
+                         enum reject what,
                          const char *why)
 {
-    l->conf.counts->strangers[what]++;
+    l->conf.counts->rejected[what]++;
     server_log_closed(l, c, why);
 }
 
 void server_log_stuck(struct server_log *l, const char *why)
 {
-    l->conf.counts->strangers[STRANGER_NOT_ACCEPTED]++;
+    l->conf.counts->rejected[REJECT_NOT_ACCEPTED]++;
     if (may_say(l, &l->complaints, ""))
         log_warnx("cannot take connections: %s; who comes now waits until "
                   "there is room",

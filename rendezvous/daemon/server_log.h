@@ -36,9 +36,9 @@ void server_log_closed(struct server_log *l,
                        const char *why);
 
 /* The same of a stranger, who is counted. */
-void server_log_stranger(struct server_log *l,
+void server_log_rejected(struct server_log *l,
                          const struct conn *c,
-                         enum stranger what,
+                         enum reject what,
                          const char *why);
 
 /* Somebody waits in the kernel's queue, since no descriptor was to be had. */

@@ -17,12 +17,12 @@ static void run_store(const struct helper_fds *fds, const void *arg)
     (void)arg;
     (void)signal(SIGTERM, SIG_DFL); /* the parent's handlers are not ours */
     (void)signal(SIGINT, SIG_IGN);  /* a terminal's: the parent ends us */
-    store_doors_main(fds, NULL);
+    store_process_main(fds, NULL);
 }
 
 static void on_again(uv_timer_t *timer);
 
-static void start(struct store_child *c)
+static void start(struct store_supervisor *c)
 {
     struct helper_fds fds = {.listener = -1, .chan = c->take};
     struct ddp_err err;
@@ -40,7 +40,7 @@ static void on_again(uv_timer_t *timer)
 static void on_sigchld(uv_signal_t *handle, int signo)
 {
     (void)signo;
-    struct store_child *c = handle->data;
+    struct store_supervisor *c = handle->data;
     int status;
     if (c->pid <= 0 || waitpid(c->pid, &status, WNOHANG) != c->pid)
         return;
@@ -50,12 +50,12 @@ static void on_sigchld(uv_signal_t *handle, int signo)
     (void)uv_timer_start(&c->again, on_again, AGAIN_MS, 0);
 }
 
-int store_child_open(struct store_child *c,
-                     uv_loop_t *loop,
-                     int *give,
-                     struct ddp_err *err)
+int store_supervisor_open(struct store_supervisor *c,
+                          uv_loop_t *loop,
+                          int *give,
+                          struct ddp_err *err)
 {
-    *c = (struct store_child){.take = -1};
+    *c = (struct store_supervisor){.take = -1};
     if (fd_pass_pair(give, &c->take, err) != 0)
         return -1;
     (void)uv_signal_init(loop, &c->sigchld);
@@ -67,7 +67,7 @@ int store_child_open(struct store_child *c,
     return 0;
 }
 
-void store_child_close(struct store_child *c)
+void store_supervisor_close(struct store_supervisor *c)
 {
     uv_close((uv_handle_t *)&c->sigchld, NULL);
     uv_close((uv_handle_t *)&c->again, NULL);

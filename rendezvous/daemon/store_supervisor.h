@@ -13,7 +13,7 @@
 #include "rendezvous/base/err.h"
 
 /* The caller's storage; the fields are the room's own. */
-struct store_child {
+struct store_supervisor {
     pid_t pid;
     int take; /* kept, so that the next one goes on where one ended */
     uv_signal_t sigchld;
@@ -23,12 +23,12 @@ struct store_child {
 /* Starts it; where it cannot be started now it is tried again each second.
  * *give is the channel's giving end, for struct server_conf, which owns it.
  * Errors: DDP_E_NOMEM, after which the process is to end. */
-int store_child_open(struct store_child *c,
-                     uv_loop_t *loop,
-                     int *give,
-                     struct ddp_err *err);
+int store_supervisor_open(struct store_supervisor *c,
+                          uv_loop_t *loop,
+                          int *give,
+                          struct ddp_err *err);
 
 /* Ends it; the loop must run until its handles are closed. */
-void store_child_close(struct store_child *c);
+void store_supervisor_close(struct store_supervisor *c);
 
 #endif

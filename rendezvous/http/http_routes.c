@@ -29,7 +29,7 @@ static bool read_nodes(const char *text, int *nodes)
     return true;
 }
 
-static int show_status(const struct site_view *v,
+static int show_status(const struct http_routes_view *v,
                        const struct http *request,
                        struct httpd_answer *a)
 {
@@ -47,10 +47,10 @@ static int show_status(const struct site_view *v,
                        has_run > 0 ? run : NULL, nodes);
 }
 
-int site_answer(const struct site_view *v,
-                const struct http *request,
-                bool trusted,
-                struct httpd_answer *a)
+int http_routes_answer(const struct http_routes_view *v,
+                       const struct http *request,
+                       bool trusted,
+                       struct httpd_answer *a)
 {
     const char *path = request->path;
     bool open = trusted || !v->daemon.token;

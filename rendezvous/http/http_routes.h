@@ -8,7 +8,7 @@
 #include "rendezvous/http/httpd.h"
 #include "rendezvous/http/status.h"
 
-struct site_view {
+struct http_routes_view {
     const struct rdzv *rdzv; /* borrowed */
     struct status_daemon daemon;
     bool open_metrics; /* /metrics needs no token */
@@ -21,9 +21,9 @@ struct site_view {
  * -1: the answer does not fit into its body's limit, or costs something though
  * it is busy.
  */
-int site_answer(const struct site_view *v,
-                const struct http *request,
-                bool trusted,
-                struct httpd_answer *answer);
+int http_routes_answer(const struct http_routes_view *v,
+                       const struct http *request,
+                       bool trusted,
+                       struct httpd_answer *answer);
 
 #endif

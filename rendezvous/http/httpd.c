@@ -18,7 +18,7 @@
 #define LINGER_US   (100 * MONO_MS) /* to close, where others wait */
 #define PLAIN       "text/plain; charset=utf-8"
 
-struct place {
+struct httpd_conn {
     struct httpd *owner;
     struct conn *conn; /* NULL: free */
     int source;
@@ -33,7 +33,7 @@ struct httpd {
     unsigned magic;
     struct httpd_conf conf;
     uv_timer_t sweep;
-    struct place *places;
+    struct httpd_conn *conns;
     struct quota *sources; /* of those who have one */
     int n;
     size_t bytes; /* of all bodies */
@@ -48,7 +48,7 @@ static struct httpd *httpd_of(void *data)
     return h;
 }
 
-static void place_free(struct place *p)
+static void conn_free(struct httpd_conn *p)
 {
     p->owner->bytes -= buf_len(&p->body);
     p->owner->n--;
@@ -103,7 +103,7 @@ static void send_error(struct httpd *h, struct conn *c, int status, bool body)
 }
 
 /* As much as the socket takes; when all is with the conn, it finishes. */
-static void pump(struct place *p)
+static void pump(struct httpd_conn *p)
 {
     struct conn *c = p->conn;
     size_t len = buf_len(&p->body);
@@ -120,13 +120,13 @@ static void pump(struct place *p)
     conn_finish(c); /* may call on_closed: p may be free */
 }
 
-static void answered(struct place *p)
+static void answered(struct httpd_conn *p)
 {
     p->reading = false;
     p->since_us = mono_now_us();
 }
 
-static void fail(struct place *p, int status)
+static void fail(struct httpd_conn *p, int status)
 {
     answered(p);
     send_error(p->owner, p->conn, status, !p->request.is_head);
@@ -144,7 +144,7 @@ static bool is_busy(struct httpd *h, int64_t now_us)
     return h->busy_us >= HTTPD_BUSY_US;
 }
 
-static void answer(struct place *p)
+static void answer(struct httpd_conn *p)
 {
     struct httpd *h = p->owner;
     struct httpd_answer a = {.status = 200, .type = PLAIN};
@@ -172,7 +172,7 @@ static void answer(struct place *p)
 
 static void on_bytes(void *ctx, struct conn *c, const uint8_t *data, size_t len)
 {
-    struct place *p = ctx;
+    struct httpd_conn *p = ctx;
     (void)c;
     if (!p->reading || !http_feed(&p->request, data, len))
         return; /* a second request behind the first is not read */
@@ -184,7 +184,7 @@ static void on_bytes(void *ctx, struct conn *c, const uint8_t *data, size_t len)
 
 static void on_drained(void *ctx, struct conn *c)
 {
-    struct place *p = ctx;
+    struct httpd_conn *p = ctx;
     (void)c;
     if (!p->reading)
         pump(p);
@@ -192,10 +192,10 @@ static void on_drained(void *ctx, struct conn *c)
 
 static void on_eof(void *ctx, struct conn *c)
 {
-    struct place *p = ctx;
+    struct httpd_conn *p = ctx;
     if (!p->reading)
         return; /* it has asked, and waits for the answer */
-    place_free(p);
+    conn_free(p);
     conn_close(c);
 }
 
@@ -206,7 +206,7 @@ static void on_closed(
     (void)orderly;
     (void)refused;
     (void)why; /* who asks may go at any time */
-    place_free(ctx);
+    conn_free(ctx);
 }
 
 static const struct conn_handler handler = {
@@ -230,7 +230,8 @@ static const struct conn_handler no_handler = {.on_bytes = on_nothing};
 
 /* Whether somebody else may have its place: at once, where its source has the
  * most and the other's has less. */
-static bool makes_room(const struct place *p, int greediest, int64_t now_us)
+static bool
+makes_room(const struct httpd_conn *p, int greediest, int64_t now_us)
 {
     if (p->source == greediest)
         return true;
@@ -240,13 +241,13 @@ static bool makes_room(const struct place *p, int greediest, int64_t now_us)
            now_us >= p->since_us + LINGER_US;
 }
 
-static struct place *find_place(struct httpd *h, const char *addr)
+static struct httpd_conn *find_free(struct httpd *h, const char *addr)
 {
-    struct place *oldest = NULL;
+    struct httpd_conn *oldest = NULL;
     int64_t now_us = mono_now_us();
     int greediest = quota_greediest(h->sources, addr);
     for (int i = 0; i < h->conf.conns_max; i++) {
-        struct place *p = &h->places[i];
+        struct httpd_conn *p = &h->conns[i];
         if (p->conn == NULL)
             return p;
         if (makes_room(p, greediest, now_us) &&
@@ -256,7 +257,7 @@ static struct place *find_place(struct httpd *h, const char *addr)
     if (oldest == NULL)
         return NULL;
     struct conn *c = oldest->conn;
-    place_free(oldest);
+    conn_free(oldest);
     conn_close(c);
     return oldest;
 }
@@ -267,7 +268,7 @@ void httpd_take(struct httpd *h, struct conn *c)
 {
     char addr[ADDR_TEXT_MAX];
     conn_peer(c, addr);
-    struct place *p = find_place(h, addr);
+    struct httpd_conn *p = find_free(h, addr);
     if (p == NULL) {
         conn_raw(c, &no_handler, h);
         send_error(h, c, 503, true);
@@ -294,13 +295,13 @@ int httpd_count(const struct httpd *h)
 
 /* -- time ------------------------------------------------------------------ */
 
-static void expire(struct place *p, int64_t now_us)
+static void expire(struct httpd_conn *p, int64_t now_us)
 {
     struct conn *c = p->conn;
     if (p->reading && now_us >= p->since_us + HTTPD_REQUEST_US) {
         fail(p, 408);
     } else if (!p->reading && now_us >= p->since_us + HTTPD_ANSWER_US) {
-        place_free(p);
+        conn_free(p);
         conn_close(c);
     }
 }
@@ -310,8 +311,8 @@ static void on_sweep(uv_timer_t *timer)
     struct httpd *h = httpd_of(timer->data);
     int64_t now_us = mono_now_us();
     for (int i = 0; i < h->conf.conns_max; i++)
-        if (h->places[i].conn != NULL)
-            expire(&h->places[i], now_us);
+        if (h->conns[i].conn != NULL)
+            expire(&h->conns[i], now_us);
     if (h->n == 0)
         (void)uv_timer_stop(timer);
 }
@@ -319,13 +320,13 @@ static void on_sweep(uv_timer_t *timer)
 struct httpd *httpd_open(uv_loop_t *loop, const struct httpd_conf *conf)
 {
     struct httpd *h = calloc(1, sizeof(*h));
-    struct place *places = calloc((size_t)conf->conns_max, sizeof(*places));
-    if (h == NULL || places == NULL)
+    struct httpd_conn *conns = calloc((size_t)conf->conns_max, sizeof(*conns));
+    if (h == NULL || conns == NULL)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %d HTTP connections",
                conf->conns_max);
     h->magic = HTTPD_MAGIC;
     h->conf = *conf;
-    h->places = places;
+    h->conns = conns;
     h->sources = quota_new(conf->conns_max);
     (void)uv_timer_init(loop, &h->sweep); /* cannot fail */
     h->sweep.data = h;
@@ -337,7 +338,7 @@ static void on_sweep_closed(uv_handle_t *handle)
     struct httpd *h = httpd_of(handle->data);
     h->magic = 0;
     quota_del(h->sources);
-    free(h->places);
+    free(h->conns);
     free(h);
 }
 
@@ -347,10 +348,10 @@ void httpd_close(struct httpd *h)
         return;
     h->closing = true;
     for (int i = 0; i < h->conf.conns_max; i++) {
-        struct conn *c = h->places[i].conn;
+        struct conn *c = h->conns[i].conn;
         if (c == NULL)
             continue;
-        place_free(&h->places[i]);
+        conn_free(&h->conns[i]);
         conn_close(c);
     }
     uv_close((uv_handle_t *)&h->sweep, on_sweep_closed);

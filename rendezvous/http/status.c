@@ -170,7 +170,7 @@ int status_json(struct buf *out,
     json_text(&j, "incarnation", d->incarnation);
     json_seconds(&j, "uptime_s", d->uptime_us);
     json_bool(&j, "token", d->token);
-    json_int(&j, "connections", d->nodes + d->strangers + d->http);
+    json_int(&j, "connections", d->nodes + d->pending + d->http);
     write_limits(&j, r);
     json_open(&j, "runs", '[');
     for (int i = 0; i < n && !j.full; i++) {

@@ -17,19 +17,19 @@
 #define STATUS_NODES_DEFAULT 256 /* listed of a run, unless asked for more */
 
 /* Why a connection was closed before its node joined. */
-enum stranger {
-    STRANGER_TOKEN,
-    STRANGER_PROTOCOL,
-    STRANGER_SILENT,
-    STRANGER_NO_ROOM,
-    STRANGER_NOT_ACCEPTED,
-    STRANGER_COUNT
+enum reject {
+    REJECT_TOKEN,
+    REJECT_PROTOCOL,
+    REJECT_SILENT,
+    REJECT_NO_ROOM,
+    REJECT_NOT_ACCEPTED,
+    REJECT_COUNT
 };
 
 /* What the server counts from its start on. */
 struct status_counts {
     int64_t accepted;
-    int64_t strangers[STRANGER_COUNT];
+    int64_t rejected[REJECT_COUNT];
     int64_t broken;
     struct conn_counts conn;
     struct {
@@ -47,7 +47,7 @@ struct status_daemon {
     const char *incarnation; /* hexadecimal; another one for each start */
     int64_t uptime_us;
     bool token;
-    int nodes, strangers, http; /* connections */
+    int nodes, pending, http; /* connections */
     int conns_max, http_max;
     const struct status_counts *counts;
 };

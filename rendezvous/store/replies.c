@@ -20,7 +20,7 @@ void store_log_left_out(struct store_server *s)
 
 static void on_left_out(uv_timer_t *timer)
 {
-    store_log_left_out(server_of((uv_handle_t *)timer));
+    store_log_left_out(store_server_of((uv_handle_t *)timer));
 }
 
 bool store_may_log(struct store_server *s, const char *source)
@@ -34,7 +34,7 @@ bool store_may_log(struct store_server *s, const char *source)
 }
 
 /* For a reason that somebody may want to know. */
-static void conn_log(const struct conn *c, const char *why)
+static void conn_log(const struct store_conn *c, const char *why)
 {
     struct sockaddr_storage sa;
     int len = (int)sizeof(sa);
@@ -67,10 +67,10 @@ void store_let_go(struct store_server *s)
 
 /* What is about to be closed counts no more: its memory goes with the next
  * callback. */
-void store_conn_weigh(struct conn *c)
+void store_conn_weigh(struct store_conn *c)
 {
     size_t now = 0;
-    if (c->state == CONN_OPEN)
+    if (c->state == STORE_CONN_OPEN)
         now = buf_len(&c->in) + buf_len(&c->out) + buf_len(&c->writing);
     c->server->held = c->server->held - c->held + now;
     c->held = now;
@@ -78,11 +78,11 @@ void store_conn_weigh(struct conn *c)
 
 static void on_conn_closed(uv_handle_t *h)
 {
-    struct conn *c = conn_of(h);
+    struct store_conn *c = store_conn_of(h);
     struct store_server *s = c->server;
     buf_free(&c->writing);
     store_conn_weigh(c);
-    c->state = CONN_FREE;
+    c->state = STORE_CONN_FREE;
     c->next = s->spare;
     s->spare = c;
     if (s->paused && !s->closing)
@@ -90,11 +90,11 @@ static void on_conn_closed(uv_handle_t *h)
     store_let_go(s);
 }
 
-static void conn_end(struct conn *c, bool reset)
+static void conn_end(struct store_conn *c, bool reset)
 {
-    if (c->state != CONN_OPEN)
+    if (c->state != STORE_CONN_OPEN)
         return;
-    c->state = CONN_CLOSING;
+    c->state = STORE_CONN_CLOSING;
     store_gone(c->server->store, (uint32_t)(c - c->server->conns));
     buf_free(&c->in);
     buf_free(&c->out);
@@ -103,14 +103,14 @@ static void conn_end(struct conn *c, bool reset)
         uv_close((uv_handle_t *)&c->tcp, on_conn_closed);
 }
 
-void store_conn_close(struct conn *c)
+void store_conn_close(struct store_conn *c)
 {
     conn_end(c, false);
 }
 
-void store_conn_refuse(struct conn *c, const char *why)
+void store_conn_refuse(struct store_conn *c, const char *why)
 {
-    if (c->state != CONN_OPEN)
+    if (c->state != STORE_CONN_OPEN)
         return;
     conn_log(c, why);
     conn_end(c, false);
@@ -118,20 +118,20 @@ void store_conn_refuse(struct conn *c, const char *why)
 
 /* Who leaves too much unread or unfinished: by a reset, so that the kernel
  * keeps nothing for him either. */
-static void conn_reset(struct conn *c, const char *why)
+static void conn_reset(struct store_conn *c, const char *why)
 {
-    if (c->state != CONN_OPEN)
+    if (c->state != STORE_CONN_OPEN)
         return;
     conn_log(c, why);
     conn_end(c, true);
 }
 
-static struct conn *heaviest(struct store_server *s)
+static struct store_conn *heaviest(struct store_server *s)
 {
-    struct conn *most = NULL;
+    struct store_conn *most = NULL;
     for (uint32_t i = 0; i < s->touched; i++) {
-        struct conn *c = &s->conns[i];
-        if (c->state == CONN_OPEN && c->held > 0 &&
+        struct store_conn *c = &s->conns[i];
+        if (c->state == STORE_CONN_OPEN && c->held > 0 &&
             (most == NULL || c->held > most->held))
             most = c;
     }
@@ -142,7 +142,7 @@ static struct conn *heaviest(struct store_server *s)
  * closed. */
 static void shed(struct store_server *s)
 {
-    struct conn *c;
+    struct store_conn *c;
     while (s->held > s->limits.held_bytes && (c = heaviest(s)) != NULL) {
         char why[160];
         (void)snprintf(why, sizeof(why),
@@ -162,7 +162,7 @@ static uv_buf_t unread(const struct buf *b)
 
 /* What the socket takes at once, behind the replies that wait; how much of
  * `data` it was. An error will come again when the rest is written. */
-static size_t write_through(struct conn *c, const void *data, size_t len)
+static size_t write_through(struct store_conn *c, const void *data, size_t len)
 {
     size_t before = buf_len(&c->out);
     uv_buf_t b[2] = {
@@ -176,7 +176,7 @@ static size_t write_through(struct conn *c, const void *data, size_t len)
     return taken > before ? taken - before : 0;
 }
 
-static void make_dirty(struct conn *c)
+static void make_dirty(struct store_conn *c)
 {
     struct store_server *s = c->server;
     if (c->dirty)
@@ -191,9 +191,9 @@ void store_out_keep(void *ctx, uint32_t id, const void *bytes, size_t len)
 {
     const uint8_t *data = bytes;
     struct store_server *s = ctx;
-    struct conn *c = &s->conns[id];
+    struct store_conn *c = &s->conns[id];
     ddp_assert(s->magic == STORE_SERVER_MAGIC && id < s->touched);
-    ddp_assert(c->state == CONN_OPEN);
+    ddp_assert(c->state == STORE_CONN_OPEN);
     if (c->overfull)
         return;
     if (len >= STORE_LARGE && buf_len(&c->writing) == 0) {
@@ -213,7 +213,7 @@ void store_out_keep(void *ctx, uint32_t id, const void *bytes, size_t len)
 
 static void on_written(uv_write_t *req, int status)
 {
-    struct conn *c = conn_of((uv_handle_t *)req->handle);
+    struct store_conn *c = store_conn_of((uv_handle_t *)req->handle);
     buf_free(&c->writing);
     if (status != 0)
         store_conn_close(c); /* the peer is gone, or it is closing */
@@ -223,9 +223,9 @@ static void on_written(uv_write_t *req, int status)
 }
 
 /* Sends what the socket takes at once; libuv takes the rest. */
-static void conn_flush(struct conn *c)
+static void conn_flush(struct store_conn *c)
 {
-    if (c->state != CONN_OPEN || buf_len(&c->out) == 0 ||
+    if (c->state != STORE_CONN_OPEN || buf_len(&c->out) == 0 ||
         buf_len(&c->writing) > 0)
         return;
     uv_stream_t *stream = (uv_stream_t *)&c->tcp;
@@ -251,7 +251,7 @@ void store_out_flush(struct store_server *s)
 {
     do {
         while (s->dirty != NULL) {
-            struct conn *c = s->dirty;
+            struct store_conn *c = s->dirty;
             s->dirty = c->next;
             c->dirty = false;
             if (c->overfull)

@@ -34,17 +34,17 @@
 
 /* -- new connections ------------------------------------------------------- */
 
-static struct conn *take_slot(struct store_server *s)
+static struct store_conn *take_slot(struct store_server *s)
 {
-    struct conn *c = s->spare;
+    struct store_conn *c = s->spare;
     if (c != NULL)
         s->spare = c->next;
     else if (s->touched < s->limits.conn_max)
         c = &s->conns[s->touched++];
     else
         return NULL;
-    *c = (struct conn){
-        .magic = STORE_CONN_MAGIC, .state = CONN_OPEN, .server = s};
+    *c = (struct store_conn){
+        .magic = STORE_CONN_MAGIC, .state = STORE_CONN_OPEN, .server = s};
     buf_init(&c->in, C10D_REQUEST_MAX + STORE_READ_MAX);
     buf_init(&c->out, s->limits.reply_bytes);
     buf_init(&c->writing, s->limits.reply_bytes);
@@ -74,7 +74,7 @@ static void turn_away(struct store_server *s)
     uv_close((uv_handle_t *)tcp, on_turned_away);
 }
 
-static void begin(struct conn *c)
+static void begin(struct store_conn *c)
 {
     int rc = uv_tcp_init(c->server->listener.loop, &c->tcp);
     ddp_assert(rc == 0); /* without an address family it makes no socket */
@@ -82,7 +82,7 @@ static void begin(struct conn *c)
     c->server->handles++;
 }
 
-static bool may_connect(struct conn *c)
+static bool may_connect(struct store_conn *c)
 {
     const struct store_server_limits *l = &c->server->limits;
     struct sockaddr_storage sa;
@@ -93,7 +93,7 @@ static bool may_connect(struct conn *c)
 }
 
 /* It has its socket, if rc is 0. */
-static void welcome(struct conn *c, int rc)
+static void welcome(struct store_conn *c, int rc)
 {
     if (rc == 0 && !may_connect(c)) {
         store_conn_refuse(c, "it is none of those that may use this store");
@@ -110,7 +110,7 @@ static void welcome(struct conn *c, int rc)
 
 static void accept_next(struct store_server *s)
 {
-    struct conn *c = take_slot(s);
+    struct store_conn *c = take_slot(s);
     if (c == NULL) {
         turn_away(s);
         return;
@@ -123,7 +123,7 @@ static void accept_next(struct store_server *s)
 
 static void on_connection(uv_stream_t *listener, int status)
 {
-    struct store_server *s = server_of((uv_handle_t *)listener);
+    struct store_server *s = store_server_of((uv_handle_t *)listener);
     if (status == 0)
         accept_next(s);
     else if (store_may_log(s, ""))
@@ -146,7 +146,7 @@ void store_server_adopt(struct store_server *s,
                         const void *data,
                         size_t len)
 {
-    struct conn *c = take_slot(s);
+    struct store_conn *c = take_slot(s);
     if (c == NULL) {
         (void)close(fd);
         if (store_may_log(s, ""))
@@ -161,7 +161,7 @@ void store_server_adopt(struct store_server *s,
     if (rc != 0)
         (void)close(fd); /* libuv did not take it */
     welcome(c, rc);
-    if (c->state == CONN_OPEN && len > 0)
+    if (c->state == STORE_CONN_OPEN && len > 0)
         store_conn_feed(c, data, len);
     store_out_flush(s);
 }
@@ -184,12 +184,12 @@ struct store_server_limits store_server_limits_default(void)
 
 static void on_all_read(uv_check_t *h)
 {
-    store_out_flush(server_of((uv_handle_t *)h));
+    store_out_flush(store_server_of((uv_handle_t *)h));
 }
 
 static void on_own_closed(uv_handle_t *h)
 {
-    store_let_go(server_of(h));
+    store_let_go(store_server_of(h));
 }
 
 void store_server_close(struct store_server *s)
@@ -208,7 +208,7 @@ static struct store_server *server_new(const struct store_server_limits *limits,
                                        struct ddp_err *err)
 {
     struct store_server *s = calloc(1, sizeof(*s));
-    struct conn *conns = calloc(limits->conn_max, sizeof(*conns));
+    struct store_conn *conns = calloc(limits->conn_max, sizeof(*conns));
     struct store_config cf = {
         .conn_max = limits->conn_max,
         .byte_max = limits->store_bytes,

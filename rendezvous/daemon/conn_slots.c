@@ -1,4 +1,4 @@
-#include "rendezvous/daemon/slots.h"
+#include "rendezvous/daemon/conn_slots.h"
 
 #include <stdlib.h>
 
@@ -7,18 +7,18 @@
 
 #define LOOKS_MAX 128
 
-struct slots {
+struct conn_slots {
     int max;
-    int n_free, n_strangers;
+    int n_free, n_pending;
     int oldest, youngest; /* strangers, -1: none */
-    struct slot *at;
+    struct conn_slot *at;
     int *free;
     struct quota *sources; /* of strangers */
 };
 
-struct slots *slots_new(int max)
+struct conn_slots *conn_slots_new(int max)
 {
-    struct slots *s = calloc(1, sizeof(*s));
+    struct conn_slots *s = calloc(1, sizeof(*s));
     if (s == NULL)
         DDP_WRONG("out of memory while places are made");
     s->max = max;
@@ -33,7 +33,7 @@ struct slots *slots_new(int max)
     return s;
 }
 
-void slots_del(struct slots *s)
+void conn_slots_del(struct conn_slots *s)
 {
     if (s == NULL)
         return;
@@ -43,9 +43,9 @@ void slots_del(struct slots *s)
     free(s);
 }
 
-static void become_stranger(struct slots *s, int i, const char *addr)
+static void become_pending(struct conn_slots *s, int i, const char *addr)
 {
-    struct slot *slot = &s->at[i];
+    struct conn_slot *slot = &s->at[i];
     slot->source = quota_take(s->sources, addr);
     slot->older = s->youngest;
     slot->younger = -1;
@@ -54,20 +54,21 @@ static void become_stranger(struct slots *s, int i, const char *addr)
     else
         s->oldest = i;
     s->youngest = i;
-    s->n_strangers++;
+    s->n_pending++;
 }
 
-struct slot *slots_take(struct slots *s, struct conn *conn, const char *addr)
+struct conn_slot *
+conn_slots_take(struct conn_slots *s, struct conn *conn, const char *addr)
 {
     if (s->n_free == 0)
         return NULL;
     int i = s->free[--s->n_free];
-    s->at[i] = (struct slot){.conn = conn};
-    become_stranger(s, i, addr);
+    s->at[i] = (struct conn_slot){.conn = conn};
+    become_pending(s, i, addr);
     return &s->at[i];
 }
 
-void slots_join(struct slots *s, struct slot *slot)
+void conn_slots_join(struct conn_slots *s, struct conn_slot *slot)
 {
     ddp_assert(slot->conn != NULL && !slot->joined);
     slot->joined = true;
@@ -80,20 +81,20 @@ void slots_join(struct slots *s, struct slot *slot)
         s->at[slot->younger].older = slot->older;
     else
         s->youngest = slot->older;
-    s->n_strangers--;
+    s->n_pending--;
 }
 
-void slots_free(struct slots *s, struct slot *slot)
+void conn_slots_free(struct conn_slots *s, struct conn_slot *slot)
 {
     ddp_assert(slot->conn != NULL);
     if (!slot->joined)
-        slots_join(s, slot); /* it leaves the strangers' list */
+        conn_slots_join(s, slot); /* it leaves the strangers' list */
     slot->conn = NULL;
-    s->free[s->n_free++] = slots_index(s, slot);
+    s->free[s->n_free++] = conn_slots_index(s, slot);
 }
 
 /* The youngest stranger of a source, which has one. */
-static struct slot *youngest_of(struct slots *s, int source)
+static struct conn_slot *youngest_of(struct conn_slots *s, int source)
 {
     int i = s->youngest;
     while (s->at[i].source != source)
@@ -103,12 +104,14 @@ static struct slot *youngest_of(struct slots *s, int source)
 
 /* Of a source, or of any (-1). Not looked for without end: who floods pays no
  * more than he costs. */
-static struct slot *
-oldest_of(struct slots *s, int source, slots_may_go *may_go, void *ctx)
+static struct conn_slot *oldest_of(struct conn_slots *s,
+                                   int source,
+                                   conn_slots_may_go *may_go,
+                                   void *ctx)
 {
     int left = LOOKS_MAX;
     for (int i = s->oldest; i >= 0 && left > 0; i = s->at[i].younger) {
-        struct slot *slot = &s->at[i];
+        struct conn_slot *slot = &s->at[i];
         if (source >= 0 && slot->source != source)
             continue;
         if (may_go(ctx, slot))
@@ -118,8 +121,10 @@ oldest_of(struct slots *s, int source, slots_may_go *may_go, void *ctx)
     return NULL;
 }
 
-struct slot *
-slots_victim(struct slots *s, const char *addr, slots_may_go *may_go, void *ctx)
+struct conn_slot *conn_slots_victim(struct conn_slots *s,
+                                    const char *addr,
+                                    conn_slots_may_go *may_go,
+                                    void *ctx)
 {
     int greedy = quota_greediest(s->sources, addr);
     if (greedy >= 0)
@@ -129,32 +134,32 @@ slots_victim(struct slots *s, const char *addr, slots_may_go *may_go, void *ctx)
     return oldest_of(s, has_share ? own : -1, may_go, ctx);
 }
 
-struct slot *slots_oldest(const struct slots *s)
+struct conn_slot *conn_slots_oldest(const struct conn_slots *s)
 {
     return s->oldest < 0 ? NULL : &s->at[s->oldest];
 }
 
-int slots_max(const struct slots *s)
+int conn_slots_max(const struct conn_slots *s)
 {
     return s->max;
 }
 
-int slots_used(const struct slots *s)
+int conn_slots_used(const struct conn_slots *s)
 {
     return s->max - s->n_free;
 }
 
-int slots_strangers(const struct slots *s)
+int conn_slots_pending(const struct conn_slots *s)
 {
-    return s->n_strangers;
+    return s->n_pending;
 }
 
-int slots_index(const struct slots *s, const struct slot *slot)
+int conn_slots_index(const struct conn_slots *s, const struct conn_slot *slot)
 {
     return (int)(slot - s->at);
 }
 
-struct slot *slots_at(struct slots *s, int i)
+struct conn_slot *conn_slots_at(struct conn_slots *s, int i)
 {
     ddp_assert(i >= 0 && i < s->max);
     return &s->at[i];
