@@ -31,11 +31,11 @@ static const struct {
     {OK "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", -1,
      "encoding"},
     {OK "X: y\r\n", -1, "cut off"},
-    {"HTTP/2 200 OK\r\n\r\n", -1, "no ddprun rendezvous"},
-    {"HTTP/1.1 2x0 OK\r\n\r\n", -1, "no ddprun rendezvous"},
-    {"HTTP/1.1 2000 K\r\n\r\n", -1, "no ddprun rendezvous"},
-    {"SSH-2.0-OpenSSH_9.2\r\n\r\n", -1, "no ddprun rendezvous"},
-    {"", -1, "no ddprun rendezvous"},
+    {"HTTP/2 200 OK\r\n\r\n", -1, "not from a ddprun rendezvous"},
+    {"HTTP/1.1 2x0 OK\r\n\r\n", -1, "not from a ddprun rendezvous"},
+    {"HTTP/1.1 2000 K\r\n\r\n", -1, "not from a ddprun rendezvous"},
+    {"SSH-2.0-OpenSSH_9.2\r\n\r\n", -1, "not from a ddprun rendezvous"},
+    {"", -1, "not from a ddprun rendezvous"},
 };
 #define CASES (int)(sizeof(cases) / sizeof(cases[0]))
 
