@@ -1,3 +1,14 @@
+/*
+ * An array of slots, a stack of the free ones, and one list of the pending ones
+ * by age, youngest last. A slot goes FREE -> PENDING (take) -> JOINED (join) ->
+ * FREE (free), or from PENDING to FREE. Only pending slots are in the list and
+ * in the counts per source; joined ones are never looked at when a place is
+ * wanted, so that no number of newcomers displaces a node.
+ *
+ * One host that connects without end loses its own youngest connections at
+ * once, whatever time they were given: the others' places are safe. Among
+ * hosts that have equally many, only age decides, by the owner's may_go.
+ */
 #include "rendezvous/daemon/conn_slots.h"
 
 #include <stdlib.h>
@@ -10,23 +21,23 @@
 struct conn_slots {
     int max;
     int n_free, n_pending;
-    int oldest, youngest; /* strangers, -1: none */
+    int oldest, youngest; /* pending, -1: none */
     struct conn_slot *at;
     int *free;
-    struct quota *sources; /* of strangers */
+    struct quota *sources; /* of the pending ones */
 };
 
 struct conn_slots *conn_slots_new(int max)
 {
     struct conn_slots *s = calloc(1, sizeof(*s));
     if (s == NULL)
-        DDP_WRONG("out of memory while places are made");
+        DDP_WRONG("out of memory while connection slots are made");
     s->max = max;
     s->oldest = s->youngest = -1;
     s->at = calloc((size_t)max, sizeof(s->at[0]));
     s->free = calloc((size_t)max, sizeof(s->free[0]));
     if (s->at == NULL || s->free == NULL)
-        DDP_WRONG("out of memory while places are made");
+        DDP_WRONG("out of memory while connection slots are made");
     s->sources = quota_new(max);
     for (int i = max - 1; i >= 0; i--)
         s->free[s->n_free++] = i;
@@ -63,15 +74,17 @@ conn_slots_take(struct conn_slots *s, struct conn *conn, const char *addr)
     if (s->n_free == 0)
         return NULL;
     int i = s->free[--s->n_free];
-    s->at[i] = (struct conn_slot){.conn = conn};
+    ddp_assert(s->at[i].state == CONN_SLOT_FREE && conn != NULL);
+    s->at[i] = (struct conn_slot){
+        .magic = CONN_SLOT_MAGIC, .state = CONN_SLOT_PENDING, .conn = conn};
     become_pending(s, i, addr);
     return &s->at[i];
 }
 
-void conn_slots_join(struct conn_slots *s, struct conn_slot *slot)
+/* Out of the list, and out of its source's count. */
+static void leave_pending(struct conn_slots *s, struct conn_slot *slot)
 {
-    ddp_assert(slot->conn != NULL && !slot->joined);
-    slot->joined = true;
+    ddp_assert(slot->state == CONN_SLOT_PENDING && s->n_pending > 0);
     quota_drop(s->sources, slot->source);
     if (slot->older >= 0)
         s->at[slot->older].younger = slot->younger;
@@ -82,28 +95,40 @@ void conn_slots_join(struct conn_slots *s, struct conn_slot *slot)
     else
         s->youngest = slot->older;
     s->n_pending--;
+    ddp_assert((s->n_pending == 0) == (s->oldest < 0));
+}
+
+void conn_slots_join(struct conn_slots *s, struct conn_slot *slot)
+{
+    leave_pending(s, slot);
+    slot->state = CONN_SLOT_JOINED;
 }
 
 void conn_slots_free(struct conn_slots *s, struct conn_slot *slot)
 {
-    ddp_assert(slot->conn != NULL);
-    if (!slot->joined)
-        conn_slots_join(s, slot); /* it leaves the strangers' list */
+    ddp_assert(slot->magic == CONN_SLOT_MAGIC && slot->conn != NULL);
+    ddp_assert(s->n_free < s->max);
+    if (slot->state == CONN_SLOT_PENDING)
+        leave_pending(s, slot);
+    slot->state = CONN_SLOT_FREE;
+    slot->magic = 0;
     slot->conn = NULL;
     s->free[s->n_free++] = conn_slots_index(s, slot);
 }
 
-/* The youngest stranger of a source, which has one. */
+/* The youngest of a source, which has one at least. */
 static struct conn_slot *youngest_of(struct conn_slots *s, int source)
 {
     int i = s->youngest;
-    while (s->at[i].source != source)
+    while (s->at[i].source != source) {
         i = s->at[i].older;
+        ddp_assert(i >= 0); /* the source counts one */
+    }
     return &s->at[i];
 }
 
-/* Of a source, or of any (-1). Not looked for without end: who floods pays no
- * more than he costs. */
+/* Of a source, or of any (-1). At most LOOKS_MAX are asked: a flood must not
+ * cost the server more time than its author. */
 static struct conn_slot *oldest_of(struct conn_slots *s,
                                    int source,
                                    conn_slots_may_go *may_go,
@@ -156,6 +181,7 @@ int conn_slots_pending(const struct conn_slots *s)
 
 int conn_slots_index(const struct conn_slots *s, const struct conn_slot *slot)
 {
+    ddp_assert(slot >= s->at && slot < s->at + s->max);
     return (int)(slot - s->at);
 }
 

@@ -1,8 +1,23 @@
 /*
+ * Happy path: the listener accepts a descriptor (on_fd), daemon/pending gives
+ * it a slot, its first message joins that slot (on_msg), and from then on each
+ * message, each end and each tick is one event of the core, whose actions are
+ * carried out at once (act).
+ *
  * A tick is never judged before every socket was read: the timer only marks it
  * as due, and the check handle, which libuv runs behind the poll, steps the
  * core. So a beat that lies in a socket's buffer counts, however late the
  * server wakes. An idle handle keeps that poll from sleeping.
+ *
+ * What else happens:
+ * - first bytes that are another protocol's: HTTP goes to http/httpd, c10d to
+ *   the store, anything else ends the connection (on_foreign);
+ * - a connection ends before it joined: it is counted as rejected, and the core
+ *   never hears of it. After that the core is told, and whether it was orderly;
+ * - no slot: daemon/pending makes one give way, or the newcomer is closed;
+ * - no descriptor: pending connections give way, or the kernel's queue waits;
+ * - an order that may not be given here: it is refused with the reason;
+ * - the core runs out of deadlines: no timer runs.
  */
 #include "rendezvous/daemon/server.h"
 
@@ -26,7 +41,7 @@
 
 #define SERVER_MAGIC      0x72647a76u
 #define LAG_WORTH_US      (50 * MONO_MS)
-#define PENDING_FRAME_MAX 8192 /* a join has no more, however escaped */
+#define PENDING_FRAME_MAX 8192 /* no join is longer, however escaped */
 
 struct server {
     unsigned magic;
@@ -65,16 +80,6 @@ static struct server *server_of(void *data)
     return s;
 }
 
-static void slot_free(struct conn_slot *slot)
-{
-    conn_slots_free(slot->server->slots, slot);
-}
-
-static int slot_index(const struct conn_slot *slot)
-{
-    return conn_slots_index(slot->server->slots, slot);
-}
-
 /* -- the core's actions ---------------------------------------------------- */
 
 static void act_send(struct server *s, struct conn *c, const struct msg *m)
@@ -87,17 +92,25 @@ static void act_send(struct server *s, struct conn *c, const struct msg *m)
     conn_send_json(c, s->sent_json, (size_t)s->sent_len);
 }
 
+/* The core speaks of connections that it was told of, and of no others. */
+static struct conn_slot *joined_at(struct server *s, int conn)
+{
+    struct conn_slot *slot = conn_slots_at(s->slots, conn);
+    ddp_assert(slot->state == CONN_SLOT_JOINED && slot->server == s);
+    return slot;
+}
+
 static void act(void *ctx, const struct rdzv_action *a)
 {
     struct server *s = server_of(ctx);
     switch (a->kind) {
     case RDZV_SEND:
-        act_send(s, conn_slots_at(s->slots, a->conn)->conn, a->msg);
+        act_send(s, joined_at(s, a->conn)->conn, a->msg);
         return;
     case RDZV_DROP: {
-        struct conn_slot *slot = conn_slots_at(s->slots, a->conn);
+        struct conn_slot *slot = joined_at(s, a->conn);
         struct conn *c = slot->conn;
-        slot_free(slot);
+        conn_slots_free(s->slots, slot);
         conn_finish(c);
         return;
     }
@@ -112,7 +125,7 @@ static void act(void *ctx, const struct rdzv_action *a)
 
 static void on_idle(uv_idle_t *idle)
 {
-    (void)server_of(idle->data); /* that it is active is all that it is for */
+    (void)server_of(idle->data); /* it only keeps the poll from sleeping */
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -193,7 +206,7 @@ static bool is_loopback(const char *addr)
     return strncmp(addr, "127.", 4) == 0 || strcmp(addr, "::1") == 0;
 }
 
-/* NULL where orders from there are carried out, else why they are not. */
+/* NULL: orders from this peer are carried out; else why they are not. */
 static const char *why_no_orders(const struct server *s, const char *peer)
 {
     switch (s->conf.orders) {
@@ -204,47 +217,49 @@ static const char *why_no_orders(const struct server *s, const char *peer)
     case SERVER_ORDERS_DEFAULT:
         if (s->conf.key != NULL || is_loopback(peer))
             return NULL;
-        return "without a token this rendezvous takes orders from its own host "
-               "only, over loopback: run ddpctl there, or start ddprdzvd with "
+        return "without a token this rendezvous takes orders over loopback "
+               "only: run ddpctl on its own host, or start ddprdzvd with "
                "--token_file or with --orders=any";
     case SERVER_ORDERS_LOCAL:
         if (is_loopback(peer))
             return NULL;
-        return "this rendezvous takes orders from its own host only, over "
-               "loopback (--orders=local): run ddpctl there";
+        return "this rendezvous takes orders over loopback only "
+               "(--orders=local): run ddpctl on its own host";
     }
     DDP_WRONG("orders");
 }
 
-/* True where that was an order, and it was refused. */
-static bool refuse_order(struct conn_slot *slot, const struct msg *m)
+/* True: the message was an order, and it was refused. */
+static bool
+refuse_order(struct server *s, struct conn_slot *slot, const struct msg *m)
 {
     struct msg no = {.kind = MSG_KIND_refused, .refused.code = DDP_E_CONFIG};
     char peer[ADDR_TEXT_MAX];
-    if (msg_sender(m->kind) != MSG_CTL || slot->joined)
+    if (msg_sender(m->kind) != MSG_CTL || slot->state == CONN_SLOT_JOINED)
         return false;
     conn_peer(slot->conn, peer);
-    const char *why = why_no_orders(slot->server, peer);
+    const char *why = why_no_orders(s, peer);
     if (why == NULL)
         return false;
     msg_set(no.refused.text, why);
-    server_log_closed(slot->server->log, slot->conn,
-                      "it gives orders and may not");
+    server_log_closed(s->log, slot->conn,
+                      "orders are not taken from this address");
     conn_send(slot->conn, &no);
     conn_finish(slot->conn);
-    slot_free(slot);
+    conn_slots_free(s->slots, slot);
     return true;
 }
 
 static void on_msg(void *ctx, struct conn *c, const struct msg *m)
 {
-    struct conn_slot *slot = ctx;
+    struct conn_slot *slot = conn_slot_of(ctx);
     struct server *s = server_of(slot->server);
     char peer[ADDR_TEXT_MAX] = "";
     char here[ADDR_TEXT_MAX] = "";
-    if (refuse_order(slot, m))
+    ddp_assert(slot->conn == c && !s->closing);
+    if (refuse_order(s, slot, m))
         return;
-    if (!slot->joined) {
+    if (slot->state == CONN_SLOT_PENDING) {
         conn_slots_join(s->slots, slot);
         conn_limit_frames(c, s->conf.frame_max > 0 ? (size_t)s->conf.frame_max
                                                    : FRAME_AGENT_MAX);
@@ -254,7 +269,7 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     struct rdzv_event ev = {
         .kind = RDZV_MSG,
         .now_us = mono_now_us(),
-        .conn = slot_index(slot),
+        .conn = conn_slots_index(s->slots, slot),
         .msg = m,
         .peer_addr = peer,
         .here_addr = here,
@@ -266,15 +281,15 @@ static void on_closed(
     void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
 {
     (void)refused;
-    struct conn_slot *slot = ctx;
+    struct conn_slot *slot = conn_slot_of(ctx);
     struct server *s = server_of(slot->server);
     struct rdzv_event ev = {
         .kind = RDZV_CLOSED,
         .now_us = mono_now_us(),
-        .conn = slot_index(slot),
+        .conn = conn_slots_index(s->slots, slot),
         .orderly = orderly,
     };
-    bool joined = slot->joined;
+    bool joined = slot->state == CONN_SLOT_JOINED;
     if (!orderly && joined) {
         s->counts.broken++;
         server_log_closed(s->log, c, why);
@@ -283,21 +298,22 @@ static void on_closed(
             s->log, c, conn_token_differs(c) ? REJECT_TOKEN : REJECT_PROTOCOL,
             why);
     }
-    slot_free(slot);
+    conn_slots_free(s->slots, slot);
     if (joined)
         step(s, &ev);
 }
 
-/* Who asks by HTTP takes no node's place, nor does who wants the store. */
+/* Neither an HTTP request nor a client of the store takes a node's place. */
 static void on_foreign(void *ctx, struct conn *c, enum first first)
 {
-    struct conn_slot *slot = ctx;
+    struct conn_slot *slot = conn_slot_of(ctx);
     struct server *s = server_of(slot->server);
+    ddp_assert(slot->state == CONN_SLOT_PENDING);
     if (first == FIRST_C10D && pending_hand_over(s->pending, slot))
         return;
     if (first != FIRST_HTTP || s->httpd == NULL)
         return;
-    slot_free(slot);
+    conn_slots_free(s->slots, slot);
     httpd_take(s->httpd, c);
 }
 
@@ -325,7 +341,7 @@ static void on_fd(void *ctx, int fd)
     struct conn_slot *slot = pending_take(s->pending, c, peer);
     if (slot == NULL) {
         server_log_rejected(s->log, c, REJECT_NO_ROOM,
-                            "there is no room for more connections");
+                            "all connections that are allowed are taken");
         conn_close(c);
         return;
     }
@@ -334,7 +350,7 @@ static void on_fd(void *ctx, int fd)
 }
 
 /* Fewer descriptors than were promised: the limit was lowered, or the whole
- * machine has none left. Those who wait come in for strangers who may go. */
+ * machine has none left. Pending connections give way to those that wait. */
 static bool on_stuck(void *ctx, const char *why)
 {
     struct server *s = server_of(ctx);
@@ -393,9 +409,8 @@ void server_describe(const struct server *s, char *text, size_t size)
 {
     int runs = rdzv_live_runs(s->rdzv);
     int nodes = rdzv_nodes(s->rdzv);
-    (void)snprintf(text, /* cut, it is still a line */
-                   size, "%d run%s, %d node%s", runs, runs == 1 ? "" : "s",
-                   nodes, nodes == 1 ? "" : "s");
+    (void)snprintf(text, /* may be cut */ size, "%d run%s, %d node%s", runs,
+                   runs == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s");
 }
 
 /* -- open and close -------------------------------------------------------- */
@@ -403,6 +418,7 @@ void server_describe(const struct server *s, char *text, size_t size)
 static void on_handle_closed(uv_handle_t *h)
 {
     struct server *s = server_of(h->data);
+    ddp_assert(s->closing && s->open_handles > 0);
     if (--s->open_handles > 0)
         return;
     rdzv_del(s->rdzv);
@@ -439,10 +455,10 @@ static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
                          err);
 }
 
-/* What is there before anybody comes. */
+/* All that needs no I/O. */
 static void make_parts(struct server *s)
 {
-    /* Who has the token is trusted with all that there is. */
+    /* A peer that has the token may use everything. */
     struct rdzv_limits limits =
         server_shares(&s->capacity, &s->conf.limits, s->conf.key != NULL);
     struct server_log_conf log = {
@@ -468,7 +484,7 @@ int server_open(struct server **out,
 {
     struct server *s = calloc(1, sizeof(*s));
     if (s == NULL)
-        ddp_err_set(err, DDP_E_NOMEM, "no memory for a server");
+        ddp_err_set(err, DDP_E_NOMEM, "no memory for the rendezvous server");
     if (s == NULL ||
         server_fit(&s->capacity, &conf->limits, conf->store_chan > 0,
                    open_files_raise(), err) != 0) {
@@ -498,8 +514,8 @@ int server_open(struct server **out,
 
 /* -- as a process ---------------------------------------------------------- */
 
-/* Connections that are being finished may have an END to bring: the loop runs
- * until they are gone. */
+/* Connections that are being finished may still have an END to send: the loop
+ * runs until they are gone. */
 static void close_when_idle(void *ctx)
 {
     server_close(*(struct server **)ctx);
@@ -528,7 +544,8 @@ void server_main(int listen_fd,
         .ctx = &s,
     };
     if (uv_loop_init(&loop) != 0)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot start an event loop");
+        fatalx(ddp_code_exit(DDP_E_NOMEM),
+               "cannot start the rendezvous server: no event loop");
     if (server_open(&s, &loop, listen_fd, &conf, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     (void)uv_run(&loop, UV_RUN_DEFAULT);

@@ -1,3 +1,10 @@
+/*
+ * Two allowances: one for complaints (rejected connections, refused joins and
+ * orders), which a hostile peer can cause without end, and a larger one for
+ * notes about nodes, so that a thousand nodes that join at once are all told
+ * of. A line that is left out starts a timer; when it fires, what was left out
+ * until then is told, one line for each source.
+ */
 #include "rendezvous/daemon/server_log.h"
 
 #include <stdlib.h>
@@ -7,8 +14,9 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/net/conn.h"
 
-#define LOG_MAGIC          0x536c6f67u
-#define COMPLAINTS_AT_ONCE 10 /* lines about strangers, of each source ... */
+#define LOG_MAGIC 0x536c6f67u
+#define COMPLAINTS_AT_ONCE                                                     \
+    10 /* lines about what is refused, of each source ... */
 #define COMPLAINTS_PER_SEC 2
 #define NOTES_AT_ONCE      500 /* ... and about what nodes do */
 #define NOTES_PER_SEC      2
@@ -41,7 +49,7 @@ static void on_timer(uv_timer_t *timer)
     tell_left_out(log_of(timer->data));
 }
 
-/* Whether one more line about whoever is at `addr` may be said. */
+/* Whether one more line about a peer at `addr` may be logged. */
 static bool may_say(struct server_log *l, struct log_limit *h, const char *addr)
 {
     if (log_limit_may(h, addr, mono_now_us()))
@@ -68,6 +76,7 @@ void server_log_rejected(struct server_log *l,
                          enum reject what,
                          const char *why)
 {
+    ddp_assert((unsigned)what < REJECT_COUNT);
     l->conf.counts->rejected[what]++;
     server_log_closed(l, c, why);
 }
@@ -76,9 +85,10 @@ void server_log_stuck(struct server_log *l, const char *why)
 {
     l->conf.counts->rejected[REJECT_NOT_ACCEPTED]++;
     if (may_say(l, &l->complaints, ""))
-        log_warnx("cannot take connections: %s; who comes now waits until "
-                  "there is room",
-                  why);
+        log_warnx(
+            "cannot accept connections: %s; new ones wait in the kernel's "
+            "queue until a descriptor is free (ulimit -n)",
+            why);
 }
 
 void server_log_note(struct server_log *l, const struct note *n)
@@ -102,7 +112,7 @@ struct server_log *server_log_open(uv_loop_t *loop,
 {
     struct server_log *l = calloc(1, sizeof(*l));
     if (l == NULL)
-        DDP_WRONG("out of memory while a log is made");
+        DDP_WRONG("out of memory while the server is made");
     l->magic = LOG_MAGIC;
     l->conf = *conf;
     log_limit_init(&l->complaints, COMPLAINTS_AT_ONCE, COMPLAINTS_PER_SEC);
@@ -121,6 +131,7 @@ static void on_handle_closed(uv_handle_t *h)
 
 void server_log_close(struct server_log *l)
 {
+    ddp_assert(!l->closing);
     l->closing = true;
     tell_left_out(l);
     uv_close((uv_handle_t *)&l->timer, on_handle_closed);

@@ -1,6 +1,6 @@
 /*
- * http/http_routes: what there is to GET: /, /healthz, /status, /metrics, and
- * who may see it. Pure: from a view of the server to an answer.
+ * http/http_routes: the pages /, /healthz, /status and /metrics, and which
+ * peers may see them. Pure: from a view of the server to an answer.
  */
 #ifndef RENDEZVOUS_HTTP_HTTP_ROUTES_H
 #define RENDEZVOUS_HTTP_HTTP_ROUTES_H
@@ -16,10 +16,9 @@ struct http_routes_view {
 };
 
 /*
- * Answers a request that is whole. Where there is a token (daemon.token) and
- * the peer did not prove that it has it (`trusted`), only /healthz is shown.
- * -1: the answer does not fit into its body's limit, or costs something though
- * it is busy.
+ * Answers a complete request. If there is a token (daemon.token) and the peer
+ * has not proved that it has it (`trusted`), only /healthz is shown. -1: the
+ * answer does not fit into its body's limit, or is costly while `busy`.
  */
 int http_routes_answer(const struct http_routes_view *v,
                        const struct http *request,

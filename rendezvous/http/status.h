@@ -1,7 +1,7 @@
 /*
- * http/status: what the daemon shows of itself: JSON for GET /status,
- * Prometheus' text format 0.0.4 for GET /metrics. Times are spans, never a
- * clock's reading. All texts of peers are escaped.
+ * http/status: what the daemon shows of itself: JSON for GET /status, and
+ * Prometheus' text format 0.0.4 for GET /metrics. Times are spans, never the
+ * reading of a clock. All texts from peers are escaped.
  */
 #ifndef RENDEZVOUS_HTTP_STATUS_H
 #define RENDEZVOUS_HTTP_STATUS_H
@@ -29,8 +29,8 @@ enum reject {
 /* What the server counts from its start on. */
 struct status_counts {
     int64_t accepted;
-    int64_t rejected[REJECT_COUNT];
-    int64_t broken;
+    int64_t rejected[REJECT_COUNT]; /* closed before they joined */
+    int64_t broken;                 /* joined, and ended without a farewell */
     struct conn_counts conn;
     struct {
         int code; /* 0: not used yet */
@@ -42,9 +42,9 @@ struct status_counts {
 /* One more answer with that code, one of HTTP_STATUSES. */
 void status_count_http(struct status_counts *counts, int code);
 
-/* The server, as far as the core does not know it. Borrowed for the call. */
+/* What the core does not know of the server. Borrowed for the call. */
 struct status_daemon {
-    const char *incarnation; /* hexadecimal; another one for each start */
+    const char *incarnation; /* hexadecimal; a new one at each start */
     int64_t uptime_us;
     bool token;
     int nodes, pending, http; /* connections */
@@ -53,8 +53,8 @@ struct status_daemon {
 };
 
 /*
- * Append to `out`; -1 where that is full, or there is no memory. `run`: only
- * those of this id, NULL for all; at most nodes_max nodes of each are listed.
+ * Append to `out`; -1 if that is full or there is no memory. `run`: only runs
+ * with this id, NULL: all; at most nodes_max nodes of each are listed.
  */
 int status_json(struct buf *out,
                 const struct rdzv *r,
