@@ -106,10 +106,10 @@ NET    := $(CONN) $(TLS) $(call of,rendezvous/net,addr listener fd_pass helper)
 CLIENT := rendezvous/client/store rendezvous/base/dial
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(call of,rendezvous/store,store table wait server requests replies \
-	volley process)
+	process) $(call of,rendezvous/base,log_limit quota)
 HTTP   := $(call of,rendezvous/http,http httpd http_routes status metrics)
 SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit \
-	server_log pending slots) $(call of,rendezvous/base,log_limit open_files)
+	server_log pending conn_slots) $(call of,rendezvous/base,log_limit open_files)
 OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
 CTL    := $(call of,rendezvous/ctl,main status command http line view table text)
 
@@ -133,7 +133,8 @@ RT      := $(call of,worker_rt,env store_ops gpu beat sampler) \
 	$(call of,worker_rt/comm,comm cpu nccl wire meet) \
 	$(call of,worker_rt/snapshot,snapshot load save image atomic_file mem_slots \
 	snapshot_dir keeper keeper_load device_copy safetensors) \
-	$(CLIENT) rendezvous/proto/c10d $(call of,rendezvous/base,err mono rng buf utf8)
+	$(CLIENT) rendezvous/proto/c10d \
+	$(call of,rendezvous/base,err mono rng buf json utf8)
 TRAINER := $(call of,trainer,main setup train peers options data model plot \
 	progress taken keep resume) \
 	$(call of,trainer/ops,device cpu conv optim random $(if $(NVCC),,cuda_none))

@@ -57,8 +57,8 @@ int ctl_resolve(struct ctl_peer *peer, int64_t timeout_us, struct ddp_err *err)
     const char *host =
         strcasecmp(peer->host, "localhost") == 0 ? "127.0.0.1" : peer->host;
     (void)snprintf(late, sizeof(late), /* fits */
-                   "ddpctl: the name '%s' is being looked up, and no name "
-                   "server answers; give an address (--endpoint)\n",
+                   "ddpctl: cannot look up the name '%s': no name server "
+                   "answers; give an address (--endpoint)\n",
                    peer->host);
     (void)sigaction(SIGALRM, &sa, NULL); /* a valid signal: cannot fail */
     (void)setitimer(ITIMER_REAL, &after, NULL);
@@ -76,7 +76,7 @@ static const struct dial_stop any_signal = {.told = NULL};
 static int failed(struct ddp_err *err)
 {
     if (errno == ETIMEDOUT)
-        return ddp_err_set(err, DDP_E_UNREACHABLE, "no answer in time");
+        return ddp_err_set(err, DDP_E_UNREACHABLE, "no answer in time (--timeout)");
     if (errno == ECANCELED)
         return ddp_err_set(err, DDP_E_ABORTED, "interrupted");
     return ddp_err_set(err, DDP_E_UNREACHABLE, "%s", strerror(errno));
@@ -99,7 +99,7 @@ struct ctl_line *ctl_line_open(const struct ctl_peer *peer,
 {
     struct ctl_line *l = calloc(1, sizeof(*l));
     if (l == NULL) {
-        ddp_err_set(err, DDP_E_NOMEM, "no memory");
+        ddp_err_set(err, DDP_E_NOMEM, "no memory for a connection");
         return NULL;
     }
     l->peer = peer;
@@ -179,7 +179,7 @@ static int fail_tls(const struct ctl_line *l, struct ddp_err *err)
 {
     if (tls_token_differs(l->tls))
         return ddp_err_set(err, DDP_E_CONFIG,
-                           "the token of this ddpctl is not the rendezvous's; "
+                           "the token differs from that of the rendezvous; "
                            "give the same file as to ddprdzvd (--token_file)");
     return ddp_err_set(err, DDP_E_UNREACHABLE, "%s", tls_why(l->tls));
 }
@@ -194,10 +194,10 @@ static int check_first(struct ctl_line *l, uint8_t first, struct ddp_err *err)
         return 0;
     if (first == (uint8_t)FRAME_HELLO[0])
         return ddp_err_set(err, DDP_E_CONFIG,
-                           "this rendezvous has no token, and ddpctl was given "
-                           "one; leave out --token_file (DDPRUN_TOKEN_FILE)");
+                           "this rendezvous has no token: leave out "
+                           "--token_file (DDPRUN_TOKEN_FILE)");
     return ddp_err_set(err, DDP_E_PROTO,
-                       "what listens there is no ddprun rendezvous with a "
+                       "the answer is not from a ddprun rendezvous with a "
                        "token");
 }
 
@@ -229,11 +229,13 @@ static int start_tls(struct ctl_line *l, struct ddp_err *err)
         if (n < 0)
             return -1;
         if (n == 0)
-            return ddp_err_set(err, DDP_E_UNREACHABLE,
-                               "the connection was closed before TLS was up");
+            return ddp_err_set(
+                err, DDP_E_UNREACHABLE,
+                "the connection was closed during the TLS handshake");
         /* Nothing comes before we have asked: there is no text to take. */
         if (tls_take(l->tls, none, sizeof(none)) != 0)
-            return ddp_err_set(err, DDP_E_PROTO, "an answer before a question");
+            return ddp_err_set(err, DDP_E_PROTO,
+                               "the rendezvous answered before it was asked");
         l->pending = false;
     }
     if (tls_state(l->tls) != TLS_UP) {
@@ -272,7 +274,7 @@ read_sealed(struct ctl_line *l, void *room, size_t len, struct ddp_err *err)
         long got = feed(l, err);
         if (got == 0)
             return ddp_err_set(err, DDP_E_UNREACHABLE,
-                               "the connection was cut");
+                               "the connection was cut off");
         if (got < 0)
             return -1;
     }

@@ -1,6 +1,7 @@
 /* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/exits */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 #include "tests/lib/agent_hand.h"
 #include "tests/lib/suite.h"
 

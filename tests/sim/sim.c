@@ -3,6 +3,7 @@
 /* links: launcher/agent/session launcher/agent/work rendezvous/proto/msg */
 /* links: rendezvous/proto/exits rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/rng */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 #include "tests/sim/sim.h"
 
 #include <stdarg.h>

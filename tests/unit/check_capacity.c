@@ -1,6 +1,7 @@
 /* links: CORE rendezvous/proto/exits rendezvous/proto/msg */
 /* links: rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 /* libs: -lcjson */
 /*
  * What gives way where an open server's tables are full, to whom, and what

@@ -1,6 +1,7 @@
 /* links: CONN rendezvous/net/listener TLS rendezvous/net/addr */
 /* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/buf */
+/* links: rendezvous/base/utf8 rendezvous/base/json */
 /* libs: -ldl -luv -lcjson */
 /*
  * Connections on loopback. One side is a conn on the test's loop, the other a

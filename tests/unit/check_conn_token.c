@@ -1,6 +1,7 @@
 /* links: CONN rendezvous/net/addr TLS rendezvous/net/listener */
 /* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/buf */
 /* links: rendezvous/base/err rendezvous/base/log */
+/* links: rendezvous/base/utf8 rendezvous/base/json */
 /* libs: -luv -lcjson -ldl */
 /* Connections over loopback, with a token on both ends, on one, and on none:
  * who gets through, and what is each told? */

@@ -1,6 +1,7 @@
 /* links: tests/lib/scratch launcher/worker/errfile launcher/proc/tmpfolder */
 /* links: rendezvous/base/log rendezvous/base/err */
 /* links: rendezvous/base/rng rendezvous/proto/msg */
+/* links: rendezvous/base/utf8 rendezvous/base/json rendezvous/base/buf */
 /* libs: -lcjson */
 /*
  * What workers leave, good and bad, and what becomes of it in the report.

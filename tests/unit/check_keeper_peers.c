@@ -7,6 +7,7 @@
 /* links: worker_rt/snapshot/safetensors */
 /* links: rendezvous/base/utf8 */
 /* links: worker_rt/sampler */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 /* libs: -luv -lcjson -lxxhash */
 /*
  * A rank that lies while all load a snapshot: it offers a step that it does not

@@ -7,6 +7,7 @@
 /* links: rendezvous/net/helper TLS */
 /* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/log */
 /* links: rendezvous/base/mono */
+/* links: rendezvous/base/utf8 */
 /* libs: -ldl */
 /* clang-format on */
 /*

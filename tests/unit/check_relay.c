@@ -4,6 +4,7 @@
 /* links: launcher/output/lines rendezvous/base/log */
 /* links: launcher/conf/output launcher/conf/options rendezvous/base/opts */
 /* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/base/utf8 */
 /* The relay as a process of its own, with pipes for workers and consoles: what
  * is on the console when lines are long, unfinished, or many at once? */
 #include <check.h>

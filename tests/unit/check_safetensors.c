@@ -2,6 +2,7 @@
 /* links: worker_rt/snapshot/safetensors rendezvous/base/err */
 /* links: rendezvous/base/utf8 */
 /* links: rendezvous/base/buf rendezvous/base/rng */
+/* links: rendezvous/base/json rendezvous/base/utf8 */
 /* libs: -lcjson */
 /* clang-format on */
 /*

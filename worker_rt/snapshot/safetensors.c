@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rendezvous/base/json.h"
 #include "rendezvous/base/utf8.h"
 
 #define META      "__metadata__"
@@ -386,15 +387,17 @@ const char *safetensors_value(const struct safetensors *st, const char *key)
 static int put_string(struct buf *out, const char *s)
 {
     int rc = buf_put(out, "\"", 1);
-    for (; *s != '\0' && rc == 0; s++) {
-        char escaped[8];
-        int len = 1;
-        escaped[0] = *s;
-        if (*s == '"' || *s == '\\')
-            len = snprintf(escaped, sizeof(escaped), "\\%c", *s);
-        else if ((unsigned char)*s < 0x20)
-            len = snprintf(escaped, sizeof(escaped), "\\u%04x", (unsigned)*s);
-        rc = buf_put(out, escaped, (size_t)len);
+    while (*s != '\0' && rc == 0) {
+        char esc[JSON_ESCAPE_SIZE];
+        size_t len = json_plain(s);
+        if (len > 0) {
+            rc = buf_put(out, s, len);
+        } else {
+            len = json_escape(s, esc);
+            ddp_assert(len > 0); /* the writer's names are UTF-8 */
+            rc = buf_put(out, esc, strlen(esc));
+        }
+        s += len;
     }
     return rc != 0 ? -1 : buf_put(out, "\"", 1);
 }

@@ -28,7 +28,7 @@ sleep 0.1 # the last node of the round may have said no beat yet
 ctl 0 "127.0.0.1:$port" status
 fits
 has '^a-run-whose-id-.*-ends-so  *active  *2  2 of 2  *4  1 of 1 ' ctl.out
-has '^  last failure: rank 3 on .* killed by signal 9, [0-9] s ago' ctl.out
+has '^  last failure: rank 3 on .* killed by SIGKILL, [0-9] s ago' ctl.out
 has '^ *0  .* running  *0-1  *127.0.0.1 ' ctl.out
 has '^ *1  .* running  *2-3  *127.0.0.1 ' ctl.out
 ctl 2 "127.0.0.1:$port" status other

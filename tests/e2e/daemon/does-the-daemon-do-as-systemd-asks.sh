@@ -53,7 +53,7 @@ has STOPPING=1 m.out
 background bad sh -c 'LISTEN_FDS=1 LISTEN_PID=$$ exec "$0" --listen=127.0.0.1:0' \
     "$DDPRDZVD" 3</dev/null
 ends_with 78 bad
-has 'no TCP socket' bad.err
+has 'something else than a listening TCP socket' bad.err
 
 command -v systemd-analyze >/dev/null || exit 0
 mkdir units

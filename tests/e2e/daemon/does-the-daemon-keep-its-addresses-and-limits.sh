@@ -33,7 +33,7 @@ reaches ::1 && fail '::1 is served'
 background second "$DDPRDZVD" --listen="127.0.0.1:$port"
 end_of second
 same 78 "$STATUS" 'status of a second daemon on a port'
-has "in use; is it another ddprdzvd's, or a job's" second.err
+has "in use; another ddprdzvd or a job may use the port" second.err
 background second "$DDPRDZVD" --listen="192.0.2.1:$port"
 ends_with 78 second
 has 'no interface of this machine has that address' second.err
@@ -132,7 +132,7 @@ assert open_ == 6, open_ # two are nodes
 PY
 python3 limits.py "$port" 2>limits.err || fail 'see limits.err'
 has 'a frame of an impossible length' d.err
-has 'no room for more connections\|others wait for its place' d.err
+has 'all connections that are allowed are taken\|others wait for its place' d.err
 open_gate
 ends_with 0 b
 # The id of a run that ended is free again, and so is its place.

@@ -83,7 +83,7 @@ background w "$DDPCTL" --endpoint="127.0.0.1:$port" status --watch=0.1
 wait_lines 2 '^nothing runs' w.out
 kill -KILL "$(pid_of one)"
 ends_with 137 one
-wait_for 'has not answered for 0 s, trying on: Connection refused' w.out
+wait_for 'has not answered for 0 s, still trying: Connection refused' w.out
 : >one.err
 daemon two "$port"
 sleep 0.3

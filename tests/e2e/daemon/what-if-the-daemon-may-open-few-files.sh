@@ -10,7 +10,7 @@ port=$(free_port)
 background d sh -c 'ulimit -n 200 && exec "$@"' sh \
     "$DDPRDZVD" --listen="127.0.0.1:$port" --max_share=100
 wait_for 'serving on port' d.err
-has 'room for 119 nodes, not for 16384: only 200 open files' d.err
+has 'at most 119 nodes can join, not 16384: only 200 open files' d.err
 cat >many.py <<'PY'
 import json, socket, struct, sys, time
 HELLO = b"\xddddprun\x01"

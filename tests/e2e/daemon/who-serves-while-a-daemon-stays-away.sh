@@ -22,7 +22,7 @@ lines 1 "nobody serves the rendezvous at 127.0.0.1 port $port any more: this" \
     both
 background d "$DDPRDZVD" --listen="127.0.0.1:$port"
 ends_with 78 d
-has "Address already in use; is it another ddprdzvd's, or a job's" d.err
+has "Address already in use; another ddprdzvd or a job may use the port" d.err
 
 # Nothing was restarted; what fails now is dealt with.
 same 2 "$(wc -l <started)" 'workers so far'

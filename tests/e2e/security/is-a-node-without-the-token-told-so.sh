@@ -11,7 +11,7 @@ cp token open && chmod 644 open
 port=$(free_port)
 background d "$DDPRDZVD" --listen="127.0.0.1:$port" --token_file=token
 wait_for 'serving on port' d.err
-has 'to those who have the token' d.err
+has 'token required' d.err
 # join NAME STATUS [OPTION...]: a launcher that does not get in.
 join()
 {
@@ -65,7 +65,7 @@ kill -TERM "$(pid_of f)"
 ends_with 0 f
 # The other way round: no fall-back to plain text.
 daemon g "$port"
-has 'open to whoever' g.err
+has 'open to all who can connect' g.err
 join ahead 78 --rdzv_token_file=token
 has 'the rendezvous has no token, and this launcher has one' ahead.err
 # The daemon is as strict about the file.

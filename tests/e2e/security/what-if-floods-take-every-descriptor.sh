@@ -65,7 +65,7 @@ done
 # What nobody could foresee: there are fewer than it was promised.
 prlimit --pid "$pid_d" --nofile="$own":200
 flood silent
-wait_for 'cannot take connections: Too many open files' d.err
+wait_for 'cannot accept connections: Too many open files' d.err
 kill -STOP "$pid_badsilent" # they wait at the door
 before=$(cpu_ticks)
 sleep 1

@@ -20,9 +20,9 @@ for order in status 'drain --force x' 'end one'; do
     # shellcheck disable=SC2086 # words
     {
         ctl 78 "127.0.0.1:$port" $order
-        has 'wants a token: give the file.*--token_file' ctl.out
+        has 'needs a token: give the same file.*--token_file' ctl.out
         ctl 78 "127.0.0.1:$port" --token_file=other $order
-        has 'the token of this ddpctl is not the rendezvous' ctl.out
+        has 'the token differs from that of the rendezvous' ctl.out
     }
 done
 took=$(took)
@@ -44,7 +44,7 @@ background e env -u DDPRUN_TOKEN_FILE "$DDPRDZVD" \
     --listen="127.0.0.1:$port" --orders=none
 wait_for 'serving on port' e.err
 ctl 78 "127.0.0.1:$port" status
-has 'this rendezvous has no token, and ddpctl was given one' ctl.out
+has 'this rendezvous has no token: leave out' ctl.out
 ctl 78 "127.0.0.1:$port" end one
 has 'has no token' ctl.out
 unset DDPRUN_TOKEN_FILE
@@ -68,7 +68,7 @@ for how in '' '--orders=any'; do
         status=$?
     if [ -z "$how" ]; then
         same 78 $status 'an order from another machine'
-        has 'takes orders from its own host only' far.out
+        has 'takes orders over loopback only' far.out
     else
         same 2 $status 'an order that is allowed'
         has "there is no run 'one'" far.out

@@ -114,7 +114,7 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
     eventually 5 grep -qs sleep "/proc/$(pid_of other)/comm" ||
         fail 'no process of another user'
     as_other few "$DDPRDZVD" --listen="127.0.0.1:$port" --c10d
-    wait_for 'c10d store does not start.*trying again' few.err
+    wait_for 'cannot start the c10d store.*trying again' few.err
     kill -KILL "$(pid_of other)"
     use late
     kill -TERM "$(pid_of few)"
@@ -126,7 +126,7 @@ head -c 32 /dev/urandom | base64 >token
 chmod 600 token
 background it "$DDPRDZVD" --listen="127.0.0.1:$port" --c10d --token_file=token
 ends_with 2 it
-has 'does not go with a token' it.err
+has 'cannot be used with a token' it.err
 daemon plain "$port"
 python3 "$E2E_LIB/tcpstore.py" 127.0.0.1 "$port" x >x.out 2>&1 &&
     fail 'a store without --c10d'
