@@ -164,7 +164,7 @@ bool conn_is_sealed(const struct conn *c)
 
 bool conn_is_proved(const struct conn *c)
 {
-    return c->tls != NULL && tls_is_answered(c->tls);
+    return c->tls != NULL && tls_is_proved(c->tls);
 }
 
 void conn_raw(struct conn *c, const struct conn_handler *h, void *ctx)

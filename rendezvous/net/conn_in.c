@@ -198,7 +198,7 @@ static bool begin_tls(struct conn *c)
 /* TLS may have come up by what was given. False: as for take_plain. */
 static bool see_state(struct conn *c)
 {
-    if (c->secured || tls_state(c->tls) == TLS_GREETING)
+    if (c->secured || tls_state(c->tls) == TLS_HANDSHAKE)
         return true;
     c->secured = true;
     return c->accepted || come_up(c);

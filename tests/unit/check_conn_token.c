@@ -184,8 +184,8 @@ static const struct meeting {
      "closed", "it has no token"},
     {token, NULL, false, true, "", "the rendezvous has no token",
      "it has a token"},
-    {token, other, false, true, "", "the token of this launcher is not",
-     "its token is not the rendezvous's"},
+    {token, other, false, true, "", "the token of this launcher differs from",
+     "the peer's token differs from the token of this server"},
 };
 
 /* Who meets whom, and how each is told of it. */
