@@ -28,8 +28,11 @@ _Static_assert(sizeof(ossl) == FUNCTIONS_LEN * sizeof(void *), "one of each");
 /*
  * OpenSSL's memory. It wipes some secrets when it frees them, but not all: an
  * SSL object has the traffic secrets of its connection in it. Forked children
- * (tls_forget) and core dumps must not have any.
+ * (tls_forget) and core dumps must not have any. What is larger than that is
+ * buffers, which hold messages and come and go with each of them.
  */
+#define SECRET_MAX ((size_t)12 * 1024)
+
 static void *on_malloc(size_t len, const char *file, int line)
 {
     (void)file;
@@ -41,8 +44,9 @@ static void on_free(void *p, const char *file, int line)
 {
     (void)file;
     (void)line;
-    if (p != NULL)
-        explicit_bzero(p, malloc_usable_size(p));
+    size_t len = malloc_usable_size(p); /* of NULL: 0 */
+    if (len > 0 && len <= SECRET_MAX)
+        explicit_bzero(p, len);
     free(p);
 }
 

@@ -410,7 +410,8 @@ size_t tls_take(struct tls *t, uint8_t *room, size_t room_len)
     size_t n = 0;
     if (t->state == TLS_HANDSHAKE && t->len > 0)
         shake_hands(t);
-    if (t->state == TLS_UP) {
+    /* To read nothing costs OpenSSL the memory for a whole record. */
+    if (t->state == TLS_UP && (t->len > 0 || ossl.f_SSL_pending(t->ssl) > 0)) {
         ossl.f_ERR_clear_error();
         if (ossl.f_SSL_read_ex(t->ssl, room, room_len, &n) != 1) {
             n = 0;
