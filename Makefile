@@ -99,8 +99,7 @@ CORE   := $(call of,rendezvous/core,rdzv ranks budget note status) \
 	$(call of,rendezvous/core/inner,member cause command join join_check \
 	join_place join_rebuild capacity round round_seal round_tell round_roll \
 	round_end round_tick run strikes node node_gone) rendezvous/base/quota
-TLS    := $(call of,rendezvous/net,tls handshake tls_hello token tls_record \
-	openssl)
+TLS    := $(call of,rendezvous/net,tls tls_key token openssl)
 CONN   := $(call of,rendezvous/net,conn conn_in conn_out)
 NET    := $(CONN) $(TLS) $(call of,rendezvous/net,addr listener fd_pass helper)
 CLIENT := rendezvous/client/store rendezvous/base/dial

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rendezvous/net/token.h"
 #include "rendezvous/proto/frame.h"
 
 #define PIECE 4096
@@ -73,7 +74,8 @@ static int take_refusal(const struct ctl_peer *peer,
                         struct ddp_err *err)
 {
     bool known = no->code > 0 && no->code < DDP_E_COUNT;
-    if (peer->key == NULL && strstr(no->text, "a token") != NULL)
+    const size_t len = sizeof(TOKEN_REQUIRED) - 1;
+    if (peer->key == NULL && strncmp(no->text, TOKEN_REQUIRED, len) == 0)
         return ddp_err_set(
             err, DDP_E_CONFIG,
             "the rendezvous needs a token: give the same file as to "

@@ -76,7 +76,8 @@ static const struct dial_stop any_signal = {.told = NULL};
 static int failed(struct ddp_err *err)
 {
     if (errno == ETIMEDOUT)
-        return ddp_err_set(err, DDP_E_UNREACHABLE, "no answer in time (--timeout)");
+        return ddp_err_set(err, DDP_E_UNREACHABLE,
+                           "no answer in time (--timeout)");
     if (errno == ECANCELED)
         return ddp_err_set(err, DDP_E_ABORTED, "interrupted");
     return ddp_err_set(err, DDP_E_UNREACHABLE, "%s", strerror(errno));
@@ -222,7 +223,7 @@ static int start_tls(struct ctl_line *l, struct ddp_err *err)
     l->tls = tls_new(l->peer->key, false, &l->sealed);
     if (l->tls == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for TLS");
-    while (tls_state(l->tls) == TLS_GREETING) {
+    while (tls_state(l->tls) == TLS_HANDSHAKE) {
         if (push_sealed(l, err) != 0)
             return -1;
         long n = feed(l, err);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Half greetings, crumbs of TLS and silence at a daemon with a token: do nodes
+# Half handshakes, crumbs of TLS and silence at a daemon with a token: do nodes
 # get in past them at once, and are they gone after ten seconds?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 

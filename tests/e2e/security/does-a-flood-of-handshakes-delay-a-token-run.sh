@@ -1,5 +1,5 @@
 #!/bin/sh
-# Half greetings, and whole ones with another token, as fast as a core makes
+# Half handshakes, and whole ones with another token, as fast as a core makes
 # them, at a daemon with a token that has few connections: do beats go on at
 # heartbeat_timeout=1, and do nodes that have the token get in past them?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
@@ -59,7 +59,7 @@ for kind in tls hello; do
     exec 6>&-
     ends_with 0 flood$kind
 done
-has "its token is not the rendezvous's" d.err
+has "the peer's token differs from the token of this server" d.err
 lines 6 '^round=' started
 for i in 1 2 3 4 5 6; do
     has_not 'lost the connection' node$i.err

@@ -25,9 +25,9 @@ join()
 # No job of a scenario is to wait: who is not let in is told at once.
 began=$(now_ms)
 join without 78
-has 'it wants a token: give --rdzv_token_file' without.err
+has 'the rendezvous server requires a token: give --rdzv_token_file' without.err
 join wrong 78 --rdzv_token_file=other
-has 'the token of this launcher is not' wrong.err
+has 'the token of this launcher differs from' wrong.err
 has_not 'certificate' wrong.err
 join short 78 --rdzv_token_file=short
 has 'too short' short.err
@@ -37,8 +37,8 @@ join absent 66 --rdzv_token_file=absent
 join empty 2 --rdzv_token_file=
 took=$(took)
 [ "$took" -lt 4000 ] || fail "six refusals took $took ms"
-has 'it has no token' d.err
-has "its token is not the rendezvous's" d.err
+has 'the peer has no token' d.err
+has "the peer's token differs from the token of this server" d.err
 has_not joined d.err
 # Who has it meets there.
 for name in a b; do
@@ -51,7 +51,7 @@ wait_round 1 2
 kill -KILL "$(pid_of d)"
 end_of d
 background e "$DDPRDZVD" --listen="127.0.0.1:$port" --token_file=other
-wait_for "its token is not the rendezvous's" e.err
+wait_for "the peer's token differs from the token of this server" e.err
 kill -KILL "$(pid_of e)"
 end_of e
 background f env DDPRUN_TOKEN_FILE=token "$DDPRDZVD" \
@@ -67,7 +67,7 @@ ends_with 0 f
 daemon g "$port"
 has 'open to all who can connect' g.err
 join ahead 78 --rdzv_token_file=token
-has 'the rendezvous has no token, and this launcher has one' ahead.err
+has 'the rendezvous server has no token, and this launcher has one' ahead.err
 # The daemon is as strict about the file.
 background h "$DDPRDZVD" --listen="127.0.0.1:0" --token_file=open
 ends_with 78 h
