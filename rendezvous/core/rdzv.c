@@ -126,7 +126,7 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         return;
     case MSG_KIND_order_drain:
     case MSG_KIND_order_end:
-        order_step(r, ev);
+        command_step(r, ev);
         return;
     case MSG_KIND_answered:
     case MSG_KIND_refused:

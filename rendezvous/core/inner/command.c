@@ -87,7 +87,7 @@ run_of(struct rdzv *r, const struct rdzv_event *ev, const char *id)
 
 /* -- end ------------------------------------------------------------------- */
 
-static void order_end(struct rdzv *r, const struct rdzv_event *ev)
+static void command_end(struct rdzv *r, const struct rdzv_event *ev)
 {
     const struct msg_order_end *o = &ev->msg->order_end;
     if (!same_version(r, ev, o->version))
@@ -299,7 +299,7 @@ static void drain(struct rdzv *r, struct node *n)
     DDP_WRONG("node state");
 }
 
-static void order_drain(struct rdzv *r, const struct rdzv_event *ev)
+static void command_drain(struct rdzv *r, const struct rdzv_event *ev)
 {
     char text[512];
     if (!same_version(r, ev, ev->msg->order_drain.version))
@@ -325,14 +325,14 @@ static void order_drain(struct rdzv *r, const struct rdzv_event *ev)
     answer(r, ev->conn, text);
 }
 
-void order_step(struct rdzv *r, const struct rdzv_event *ev)
+void command_step(struct rdzv *r, const struct rdzv_event *ev)
 {
     switch (ev->msg->kind) {
     case MSG_KIND_order_drain:
-        order_drain(r, ev);
+        command_drain(r, ev);
         return;
     case MSG_KIND_order_end:
-        order_end(r, ev);
+        command_end(r, ev);
         return;
     default: /* no order */
         DDP_WRONG("order");
