@@ -121,10 +121,10 @@ oldest_of(struct slots *s, int source, slots_may_go *may_go, void *ctx)
 struct slot *
 slots_victim(struct slots *s, const char *addr, slots_may_go *may_go, void *ctx)
 {
-    int greedy = quota_greediest(s->sources, addr);
-    if (greedy >= 0)
-        return youngest_of(s, greedy);
-    bool has_share = !quota_is_modest(s->sources, addr);
+    int largest = quota_largest(s->sources, addr);
+    if (largest >= 0)
+        return youngest_of(s, largest);
+    bool has_share = !quota_within_share(s->sources, addr);
     int own = quota_find(s->sources, addr);
     return oldest_of(s, has_share ? own : -1, may_go, ctx);
 }

@@ -230,9 +230,9 @@ static const struct conn_handler no_handler = {.on_bytes = on_nothing};
 
 /* Whether somebody else may have its place: at once, where its source has the
  * most and the other's has less. */
-static bool makes_room(const struct place *p, int greediest, int64_t now_us)
+static bool makes_room(const struct place *p, int largest, int64_t now_us)
 {
-    if (p->source == greediest)
+    if (p->source == largest)
         return true;
     if (p->reading)
         return now_us >= p->since_us + ROOM_US;
@@ -244,12 +244,12 @@ static struct place *find_place(struct httpd *h, const char *addr)
 {
     struct place *oldest = NULL;
     int64_t now_us = mono_now_us();
-    int greediest = quota_greediest(h->sources, addr);
+    int largest = quota_largest(h->sources, addr);
     for (int i = 0; i < h->conf.conns_max; i++) {
         struct place *p = &h->places[i];
         if (p->conn == NULL)
             return p;
-        if (makes_room(p, greediest, now_us) &&
+        if (makes_room(p, largest, now_us) &&
             (oldest == NULL || p->since_us < oldest->since_us))
             oldest = p;
     }

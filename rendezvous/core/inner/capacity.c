@@ -1,11 +1,17 @@
 /*
- * What gives way where the tables are full. First what is over or deserted.
- * Then, where whoever reaches the port may come in (limits.runs_share), what
- * has no round yet, of the source that has the most: so one host that opens
- * runs without end keeps nobody out, as long as it has no more than its share
- * (join_check.c) of those that run, which nothing ever ends for the
- * sake of others. Within a source the youngest goes: a flood comes behind what
- * was there before it.
+ * What is removed when the tables of runs and nodes are full.
+ *
+ * Happy path: a slot is free and nothing happens. Otherwise, in this order:
+ *   1. a run that has ended, or that has no nodes; a node that was told of its
+ *      run's end and is not connected;
+ *   2. a deserted run: all of its connections broke, none came back in AWAY_US;
+ *   3. if any host may join (limits.runs_share), what has no round yet, of the
+ *      source that holds the most. Within a source the youngest goes first: a
+ *      flood comes after what was there before it.
+ *
+ * A round that runs is never ended for others. One host that opens runs without
+ * end therefore keeps nobody out, as long as those that run are within its
+ * share (join_check.c). If nothing may be removed, the join is refused.
  */
 #include "rendezvous/core/inner/capacity.h"
 
@@ -37,7 +43,7 @@ static void tell_to_go(struct rdzv *r, const struct node *n)
 
 /* -- runs ------------------------------------------------------------------ */
 
-struct run *room_free_run(const struct rdzv *r)
+struct run *capacity_free_run(const struct rdzv *r)
 {
     for (int i = 0; i < r->limits.runs_max; i++)
         if (!r->runs[i].used)
@@ -66,7 +72,7 @@ static bool is_deserted(const struct rdzv *r, const struct run *run)
 }
 
 /*
- * Where there is no room, a deserted run gives way, the one that came last: for
+ * If the tables are full, a deserted run gives way, the one that came last: for
  * it that is as if the server had been started anew, and its nodes tell of its
  * round when they are back. Else whoever joined with long leases and broke off
  * would keep all others out until these are over. NULL: there is none that has
@@ -106,12 +112,12 @@ static bool has_no_round(const struct run *run)
 }
 
 /* The youngest of those that may give way of the source that has the most. */
-static struct run *greedy_run(const struct rdzv *r, const char *addr)
+static struct run *largest_source_run(const struct rdzv *r, const char *addr)
 {
     struct run *last = NULL;
     int most = 0;
     int have = quota_count_of(r->run_sources, addr);
-    if (!is_shared_out(r) || !quota_is_modest(r->run_sources, addr))
+    if (!is_shared_out(r) || !quota_within_share(r->run_sources, addr))
         return NULL;
     for (int i = 0; i < r->limits.runs_max; i++) {
         struct run *run = &r->runs[i];
@@ -142,7 +148,7 @@ static struct run *weakest_run(const struct rdzv *r, const char *addr)
     struct run *run = finished_run(r);
     if (run == NULL)
         run = deserted_run(r, NULL, 0);
-    return run != NULL ? run : greedy_run(r, addr);
+    return run != NULL ? run : largest_source_run(r, addr);
 }
 
 static void clear_run(struct rdzv *r, struct run *run)
@@ -155,7 +161,7 @@ static void clear_run(struct rdzv *r, struct run *run)
 
 /* -- nodes ----------------------------------------------------------------- */
 
-static bool has_room(const struct rdzv *r)
+static bool has_free_node(const struct rdzv *r)
 {
     return r->free_node >= 0 || r->fresh_node < r->limits.nodes_max;
 }
@@ -171,14 +177,15 @@ static struct node *ended_node(const struct rdzv *r)
     return NULL;
 }
 
-/* As greedy_run; never one of `keep`, which might be gone with it. */
-static struct node *
-greedy_node(const struct rdzv *r, const struct run *keep, const char *addr)
+/* As largest_source_run; never one of `keep`, which might be gone with it. */
+static struct node *largest_source_node(const struct rdzv *r,
+                                        const struct run *keep,
+                                        const char *addr)
 {
     struct node *last = NULL;
     int most = 0;
     int have = quota_count_of(r->node_sources, addr);
-    if (!is_shared_out(r) || !quota_is_modest(r->node_sources, addr))
+    if (!is_shared_out(r) || !quota_within_share(r->node_sources, addr))
         return NULL;
     for (int i = 0; i < r->fresh_node; i++) {
         struct node *n = &r->nodes[i];
@@ -214,24 +221,24 @@ static bool clear_node(struct rdzv *r, const struct run *keep, const char *addr)
         node_remove(r, n);
     else if ((deserted = deserted_run(r, keep, 1)) != NULL)
         run_forget(r, deserted);
-    else if ((n = greedy_node(r, keep, addr)) != NULL)
+    else if ((n = largest_source_node(r, keep, addr)) != NULL)
         evict_node(r, n);
-    return has_room(r);
+    return has_free_node(r);
 }
 
 /* -- both ------------------------------------------------------------------ */
 
-bool room_make(struct rdzv *r, const struct run *run, const char *addr)
+bool capacity_make(struct rdzv *r, const struct run *run, const char *addr)
 {
     struct run *weakest = NULL;
-    bool needs_slot = run == NULL && room_free_run(r) == NULL;
+    bool needs_slot = run == NULL && capacity_free_run(r) == NULL;
     if (needs_slot && (weakest = weakest_run(r, addr)) == NULL)
         return false;
     bool frees_node = weakest != NULL && count_nodes(weakest) > 0;
-    if (!has_room(r) && !frees_node && !clear_node(r, run, addr))
+    if (!has_free_node(r) && !frees_node && !clear_node(r, run, addr))
         return false;
     /* With a node its run may be gone, so that there is a slot by now. */
-    if (needs_slot && room_free_run(r) == NULL)
+    if (needs_slot && capacity_free_run(r) == NULL)
         clear_run(r, weakest);
     return true;
 }

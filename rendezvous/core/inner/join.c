@@ -132,7 +132,7 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
 static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
 {
     const struct msg_join *j = &ev->msg->join;
-    struct run *run = room_free_run(r);
+    struct run *run = capacity_free_run(r);
     ddp_assert(run != NULL);
     *run = (struct run){
         .used = true,
@@ -183,7 +183,7 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
     }
     if (!join_is_within_share(r, run, ev))
         return NULL;
-    if (!room_make(r, run, ev->peer_addr)) {
+    if (!capacity_make(r, run, ev->peer_addr)) {
         join_refuse(r, conn, j, DDP_E_NOMEM,
                     "this rendezvous is full (%d nodes, %d runs)",
                     r->limits.nodes_max, r->limits.runs_max);
@@ -218,11 +218,11 @@ static const struct run *run_find_ended(const struct rdzv *r,
     return beside;
 }
 
-/* A run that ended elsewhere, to be kept for those that come; NULL: there is no
- * room, since who makes such ends up must take none from what is known. */
+/* A run that ended elsewhere, to be kept for those that come; NULL: the
+ * table is full. Nothing gives way for it: such an end may be made up. */
 static struct run *run_of_stragglers(struct rdzv *r, const struct msg_join *j)
 {
-    struct run *run = room_free_run(r);
+    struct run *run = capacity_free_run(r);
     if (run == NULL)
         return NULL;
     *run = (struct run){.used = true,

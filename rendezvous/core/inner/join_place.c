@@ -11,17 +11,17 @@
 #include "rendezvous/core/inner/strikes.h"
 
 /*
- * A round runs without it. Where it has room, the newcomer makes it larger, at
+ * A round runs without it. If it can grow, the newcomer makes it larger, at
  * once or with those that come in the same --scale_interval: it is a spare
  * until then, and takes a lost node's place as one.
  */
 static void join_running(struct rdzv *r, struct run *run, struct node *n)
 {
     char why[128];
-    bool room = run_has_room(run);
+    bool grows = run_can_grow(run);
     node_set_state(r, n, NODE_SPARE);
-    if (!room)
-        note(r, NOTE_spare, run, n->name, "no room");
+    if (!grows)
+        note(r, NOTE_spare, run, n->name, "the round is full");
     else if (r->now_us < run->scale_next_us)
         note(r, NOTE_spare, run, n->name, "the round grows in %lld ms",
              (long long)mono_ms_until(r->now_us, run->scale_next_us));
@@ -29,7 +29,7 @@ static void join_running(struct rdzv *r, struct run *run, struct node *n)
         note(r, NOTE_joined, run, n->name, "nproc %d, %d of %d..%d", n->nproc,
              run->group_world + run->count[NODE_SPARE], run->nodes_min,
              run->nodes_max);
-    if (!room || r->now_us < run->scale_next_us)
+    if (!grows || r->now_us < run->scale_next_us)
         round_send_waiting(r, run, n);
     (void)snprintf(why, sizeof(why), "node %s joins", n->name);
     round_try_scale(r, run, why);

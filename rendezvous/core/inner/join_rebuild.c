@@ -168,7 +168,7 @@ void join_restore(const struct rdzv *r,
     int64_t next_us = mono_after(r->now_us, left_us);
     budget_restore(&run->budget, (int)j->restarts, (int)j->recent,
                    r->now_us - j->recent_ms * MONO_MS);
-    budget_restore_barren(&run->budget, (int)j->barren);
+    budget_restore_no_progress(&run->budget, (int)j->barren);
     if (next_us > run->scale_next_us)
         run->scale_next_us = next_us;
 }

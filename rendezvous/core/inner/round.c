@@ -23,7 +23,7 @@ void round_gather(struct rdzv *r, struct run *run)
 
 void round_try_scale(struct rdzv *r, struct run *run, const char *why)
 {
-    if (run->count[NODE_SPARE] == 0 || !run_has_room(run) ||
+    if (run->count[NODE_SPARE] == 0 || !run_can_grow(run) ||
         r->now_us < run->scale_next_us)
         return;
     run->scale_next_us = mono_after(r->now_us, run->scale_us);

@@ -12,7 +12,7 @@ void round_gather(struct rdzv *r, struct run *run);
 
 /*
  * There are nodes that wait, and a round that runs without them: makes it
- * larger, if it has room, now or when --scale_interval since the last time is
+ * larger if it can grow, now or when --scale_interval since the last time is
  * over.
  */
 void round_try_scale(struct rdzv *r, struct run *run, const char *why);

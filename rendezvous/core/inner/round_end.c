@@ -115,10 +115,10 @@ void round_end_by_failure(struct rdzv *r, struct run *run, bool loop)
     describe_restarts(r, &run->budget, used);
     if (loop) {
         end.status = ddp_code_exit(DDP_E_CRASHLOOP);
-        end.crash_loop = run->budget.barren;
+        end.crash_loop = run->budget.no_progress;
         (void)snprintf(why, /* fits */ sizeof(why),
                        "crash loop, %d rounds in a row without progress; ",
-                       run->budget.barren);
+                       run->budget.no_progress);
     }
     (void)snprintf(end.text, /* fits: 200 + 80 + 120 */
                    sizeof(end.text), "%s; %s%s", text, why, used);

@@ -29,7 +29,7 @@ int64_t round_foreign_lease_us(const struct run *run)
 }
 
 /* If there was one more round, it was of the same nodes, since survivors come
- * first (pick_members) and there was no room for others. None of them has heard
+ * first (pick_members) and the round took no others. None of them has heard
  * of it, and all are here. */
 static bool are_the_only_ones(const struct run *run)
 {

@@ -27,7 +27,7 @@ static void add_place(struct rdzv *r, const struct node *n, int index, int at)
 
 /*
  * Who is in: survivors first, then those who wait, also as spares, in the order
- * in which they came, up to the most that there is room for. Returns how many.
+ * in which they came, up to the most that a round may have. Returns how many.
  */
 static int pick_members(struct rdzv *r, const struct run *run)
 {

@@ -49,7 +49,7 @@ void round_send_world(struct rdzv *r,
     m.world.round = run->round;
     m.world.restarts = restarts_before(run);
     m.world.recent = recent(r, run);
-    m.world.barren = run->budget.barren;
+    m.world.barren = run->budget.no_progress;
     m.world.scale_left_ms = mono_ms_until(r->now_us, run->scale_next_us);
     m.world.struck = strikes_of(run, n);
     m.world.group_rank = n->group_rank;
@@ -129,7 +129,7 @@ void round_send_waiting(struct rdzv *r,
         m.waiting.roll = run->roll;
         m.waiting.restarts = restarts_before(run);
         m.waiting.recent = recent(r, run);
-        m.waiting.scales = run_has_room(run);
+        m.waiting.scales = run_can_grow(run);
         m.waiting.left_ms =
             m.waiting.scales ? mono_ms_until(r->now_us, run->scale_next_us) : 0;
     }

@@ -95,7 +95,7 @@ static int64_t active_deadline(const struct run *run)
 {
     if (run->holes > 0)
         return mono_min(round_known_at_us(run), run->roll_at_us);
-    return run->count[NODE_SPARE] > 0 && run_has_room(run) ? run->scale_next_us
+    return run->count[NODE_SPARE] > 0 && run_can_grow(run) ? run->scale_next_us
                                                            : MONO_NEVER;
 }
 

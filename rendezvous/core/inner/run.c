@@ -23,7 +23,7 @@ bool run_is_abandoned(const struct run *run)
     return run->head < 0 && run->holes == 0;
 }
 
-bool run_has_room(const struct run *run)
+bool run_can_grow(const struct run *run)
 {
     return run->state == RUN_ACTIVE && run->holes == 0 &&
            run->count[NODE_DONE] + run->gone_done == 0 &&

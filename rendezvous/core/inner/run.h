@@ -15,7 +15,7 @@ bool run_is_abandoned(const struct run *run);
 
 /* Whether a newcomer would make the sealed round larger. Not while members are
  * missing, and not once it is about to be done. */
-bool run_has_room(const struct run *run);
+bool run_can_grow(const struct run *run);
 
 /* It goes on as another instance: has none now, and remembers the one that it
  * had. */
