@@ -287,11 +287,11 @@ static void check_run(const struct rdzv *r, const struct run *run)
         if (n->state == NODE_WAITING)
             ddp_assert(run->state == RUN_DRAIN || run->state == RUN_GATHER);
         if (n->state == NODE_DRAINED || n->state == NODE_WAITING ||
-            n->state == NODE_SPARE || n->state == NODE_ASIDE)
+            n->state == NODE_SPARE || n->state == NODE_QUARANTINED)
             ddp_assert(n->drained == (n->state == NODE_DRAINED));
-        if (n->state == NODE_ASIDE)
+        if (n->state == NODE_QUARANTINED)
             ddp_assert(run->strikes.max > 0 &&
-                       run->strikes.check_us <= n->aside_until_us);
+                       run->strikes.check_us <= n->quarantined_until_us);
         ddp_assert((n->state == NODE_ENDING) == (run->state == RUN_ENDED));
     }
     for (int s = 0; s < NODE_STATES; s++)

@@ -45,9 +45,9 @@
  * by a FIN, or when its lease is over. Where it was in the last round, the next
  * one waits for that.
  *
- * ASIDE is a spare of last resort (strikes.h): a WAITING node becomes one when
- * a round is over, and WAITING again where too few are there without it; to
- * what comes, it is as a SPARE.
+ * QUARANTINED is a spare of last resort (strikes.h): a WAITING node becomes one
+ * when a round is over, and WAITING again where too few are there without it;
+ * to what comes, it is as a SPARE.
  *
  * A node that was in no round yet is removed when its connection breaks.
  * LEAVING nodes are removed by ready, by a FIN, or when their lease is over.

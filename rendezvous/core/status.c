@@ -21,10 +21,14 @@ const char *status_run_word(enum status_run_state state)
 const char *status_node_word(enum status_node_state state)
 {
     static const char *const words[STATUS_NODE_STATES] = {
-        [STATUS_WAITING] = "waiting", [STATUS_SPARE] = "spare",
-        [STATUS_ASIDE] = "set_aside", [STATUS_RUNNING] = "running",
-        [STATUS_DONE] = "done",       [STATUS_STOPPING] = "stopping",
-        [STATUS_LEAVING] = "leaving", [STATUS_ABSENT] = "absent",
+        [STATUS_WAITING] = "waiting",
+        [STATUS_SPARE] = "spare",
+        [STATUS_QUARANTINED] = "quarantined",
+        [STATUS_RUNNING] = "running",
+        [STATUS_DONE] = "done",
+        [STATUS_STOPPING] = "stopping",
+        [STATUS_LEAVING] = "leaving",
+        [STATUS_ABSENT] = "absent",
     };
     ddp_assert(state < STATUS_NODE_STATES);
     return words[state];
@@ -54,8 +58,8 @@ static enum status_node_state node_state(const struct node *n)
         return STATUS_WAITING;
     case NODE_SPARE:
         return STATUS_SPARE;
-    case NODE_ASIDE:
-        return STATUS_ASIDE;
+    case NODE_QUARANTINED:
+        return STATUS_QUARANTINED;
     case NODE_RUNNING:
         return STATUS_RUNNING;
     case NODE_DONE:

@@ -207,7 +207,7 @@ static struct node *the_node(struct rdzv *r, const struct rdzv_event *ev)
 static int count_usable(const struct run *run)
 {
     return run->count[NODE_WAITING] + run->count[NODE_SPARE] +
-           run->count[NODE_ASIDE] + run->count[NODE_RUNNING] +
+           run->count[NODE_QUARANTINED] + run->count[NODE_RUNNING] +
            run->count[NODE_DONE] + run->count[NODE_STOPPING] +
            run->count[NODE_STALE] + run->gone_done + run->holes;
 }
@@ -276,7 +276,7 @@ static void drain(struct rdzv *r, struct node *n)
     switch (n->state) {
     case NODE_WAITING:
     case NODE_SPARE:
-    case NODE_ASIDE:
+    case NODE_QUARANTINED:
         node_set_state(r, n, NODE_DRAINED);
         round_try_seal(r, run); /* the last call may be off */
         return;

@@ -77,7 +77,7 @@ static void rejoin(struct rdzv *r, struct node *n, const struct rdzv_event *ev)
         return;
     case NODE_WAITING:
     case NODE_SPARE:
-    case NODE_ASIDE:
+    case NODE_QUARANTINED:
         round_send_waiting(r, run, n);
         round_try_seal(r, run);
         return;

@@ -156,7 +156,8 @@ void join_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
     note(r, NOTE_rebuilt, run, j->name, "%d nodes%s", run->group_world,
          anew ? "; what newcomers began gives way" : "");
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
-        if (r->nodes[i].state == NODE_SPARE || r->nodes[i].state == NODE_ASIDE)
+        if (r->nodes[i].state == NODE_SPARE ||
+            r->nodes[i].state == NODE_QUARANTINED)
             round_send_waiting(r, run, &r->nodes[i]);
 }
 

@@ -173,7 +173,7 @@ void member_ready(struct rdzv *r,
         return;
     case NODE_WAITING:
     case NODE_SPARE:
-    case NODE_ASIDE:
+    case NODE_QUARANTINED:
     case NODE_DONE:
     case NODE_DRAINED:
     case NODE_ENDING:

@@ -289,7 +289,7 @@ static bool is_long(const struct run *run, const struct node *n)
 {
     return run->state == RUN_ACTIVE && n->state == NODE_RUNNING &&
            run->group_world <= run->nodes_min &&
-           run->count[NODE_SPARE] + run->count[NODE_ASIDE] == 0 &&
+           run->count[NODE_SPARE] + run->count[NODE_QUARANTINED] == 0 &&
            run->confirmed >= run->group_world &&
            run->reconnect_us > run->heartbeat_us;
 }

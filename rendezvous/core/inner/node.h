@@ -14,17 +14,17 @@
 #include "rendezvous/proto/exits.h"
 
 enum node_state {
-    NODE_WAITING,  /* wants a place in the next round; no worker runs there */
-    NODE_SPARE,    /* the same, beside a round that runs: it is full, or
-                      will be made larger when --scale_interval is over */
-    NODE_ASIDE,    /* a spare of last resort (strikes.h) */
-    NODE_RUNNING,  /* in the sealed round */
-    NODE_DONE,     /* in it, all its workers exited 0 */
-    NODE_STOPPING, /* in it, told to stop, has not said ready */
-    NODE_LEAVING,  /* said that it goes; its workers may still be there */
-    NODE_STALE,    /* holds an old round, was told to stop it */
-    NODE_DRAINED,  /* was told to go, and runs no workers */
-    NODE_ENDING,   /* was told of the end, has not said bye */
+    NODE_WAITING, /* wants a place in the next round; no worker runs there */
+    NODE_SPARE,   /* the same, beside a round that runs: it is full, or
+                     will be made larger when --scale_interval is over */
+    NODE_QUARANTINED, /* a spare of last resort (strikes.h) */
+    NODE_RUNNING,     /* in the sealed round */
+    NODE_DONE,        /* in it, all its workers exited 0 */
+    NODE_STOPPING,    /* in it, told to stop, has not said ready */
+    NODE_LEAVING,     /* said that it goes; its workers may still be there */
+    NODE_STALE,       /* holds an old round, was told to stop it */
+    NODE_DRAINED,     /* was told to go, and runs no workers */
+    NODE_ENDING,      /* was told of the end, has not said bye */
     NODE_STATES
 };
 
@@ -56,11 +56,11 @@ struct node {
     bool confirmed;         /* it said that it holds the round of run->round */
     int64_t short_seq;      /* grants from this one on were short; -1: the
                                last one was long */
-    int64_t aside_until_us; /* its cool-down; in the past: it has none */
-    int64_t stale_round;    /* STALE: the one that it was told to stop */
-    int64_t roll;           /* what stands for it in the roll of a round */
-    bool came_ready;        /* it had been in a round of the run's instance when
-                               it came, and was ready for the next one */
+    int64_t quarantined_until_us; /* its cool-down; in the past: it has none */
+    int64_t stale_round;          /* STALE: the one that it was told to stop */
+    int64_t roll;    /* what stands for it in the roll of a round */
+    bool came_ready; /* it had been in a round of the run's instance when
+                        it came, and was ready for the next one */
     /* Its place in the round of run->round; group_rank -1: not in it. */
     int group_rank;
     int base_rank;
@@ -117,7 +117,7 @@ struct former {
 /* --node_strikes (strikes.h): at most one node of a run has a streak. */
 struct strikes {
     int max;                    /* K; 0: off */
-    int64_t cooldown_us;        /* how long a node is set aside */
+    int64_t cooldown_us;        /* how long a node is quarantined */
     int count;                  /* failures in a row ... */
     char agent[RNG_ID_LEN + 1]; /* ... of this node */
     int64_t check_us;           /* no cool-down ends before this */

@@ -108,7 +108,7 @@ void round_try_drained(struct rdzv *r, struct run *run)
         round_end_by_failure(r, run, loop);
         return;
     }
-    strikes_set_aside(r, run);
+    strikes_quarantine(r, run);
     round_gather(r, run);
     round_try_seal(r, run);
     if (run->state == RUN_GATHER && run->count[NODE_WAITING] > 0)

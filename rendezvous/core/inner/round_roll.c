@@ -97,7 +97,7 @@ static bool is_idle(const struct node *n)
 {
     return n->group_rank < 0 &&
            (n->state == NODE_WAITING || n->state == NODE_SPARE ||
-            n->state == NODE_ASIDE || n->state == NODE_DRAINED);
+            n->state == NODE_QUARANTINED || n->state == NODE_DRAINED);
 }
 
 /*

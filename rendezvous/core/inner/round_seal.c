@@ -117,7 +117,7 @@ static void make_spares(struct rdzv *r, struct run *run)
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         struct node *n = &r->nodes[i];
         if (n->state != NODE_WAITING && n->state != NODE_SPARE &&
-            n->state != NODE_ASIDE)
+            n->state != NODE_QUARANTINED)
             continue;
         n->group_rank = -1;
         if (n->state == NODE_WAITING)

@@ -119,9 +119,9 @@ void round_send_waiting(struct rdzv *r,
 {
     struct msg m;
     fill_waiting(r, run, &m);
-    if (n->state == NODE_ASIDE)
-        m.waiting.aside_ms = mono_ms_until(r->now_us, n->aside_until_us);
-    if (n->state == NODE_SPARE || n->state == NODE_ASIDE) {
+    if (n->state == NODE_QUARANTINED)
+        m.waiting.aside_ms = mono_ms_until(r->now_us, n->quarantined_until_us);
+    if (n->state == NODE_SPARE || n->state == NODE_QUARANTINED) {
         m.waiting.spare = 1;
         m.waiting.struck = strikes_of(run, n);
         m.waiting.instance_ms = instance_ms(r, run);

@@ -1,13 +1,13 @@
 /*
- * core/inner/strikes: inside the rendezvous core: --node_strikes. A node whose
- * workers are the root cause of K charged failures in a row is set aside
- * (ASIDE) when the round is over: it gets no place in the rounds to come while
- * its cool-down runs, but where the fewest nodes would not be there without it.
- * Another node's failure begins the count anew. Nothing outside
+ * core/inner/strikes: inside the rendezvous core: --node_strikes. If the
+ * workers of one node are the root cause of K charged failures in a row, the
+ * node is quarantined when the round is over: it gets no place while its
+ * cool-down runs, unless there would be fewer nodes than the run needs. A
+ * failure of another node starts the count again. Nothing outside
  * rendezvous/core includes this.
  *
- * What a node has against it is told to it (world, waiting), and comes back
- * with its joins, so that a server which takes over knows it as well.
+ * The server tells each node its count and its cool-down (world, waiting). The
+ * node sends both with its joins, so that the next server knows them, too.
  */
 #ifndef RENDEZVOUS_CORE_INNER_STRIKES_H
 #define RENDEZVOUS_CORE_INNER_STRIKES_H
@@ -25,15 +25,16 @@ int strikes_of(const struct run *run, const struct node *n);
 /* The failure that ended the round was charged: counts it against its node. */
 void strikes_charge(struct rdzv *r, struct run *run);
 
-/* The nodes of the next round gather, and none has workers: sets aside whoever
- * is due. */
-void strikes_set_aside(struct rdzv *r, struct run *run);
+/* The nodes of the next round gather, and none has workers: quarantines those
+ * that are due. */
+void strikes_quarantine(struct rdzv *r, struct run *run);
 
-/* Takes nodes back that were set aside, as far as too few are there. */
+/* Takes quarantined nodes back, as many as it needs to have the fewest nodes.
+ */
 void strikes_recall(struct rdzv *r, struct run *run);
 
-/* A node without workers that is to get a place: true where it was set aside
- * instead, since its cool-down runs. */
+/* A node without workers that is to get a place. True: its cool-down runs, so
+ * that it was quarantined instead. */
 bool strikes_hold_back(struct rdzv *r, struct run *run, struct node *n);
 
 /* What an unknown node tells of itself in its join; of its failures in a row
