@@ -57,7 +57,9 @@ static void tick_holes(struct rdzv *r, struct run *run)
 
 void round_tick(struct rdzv *r, struct run *run)
 {
-    strikes_tick(r, run, join_place);
+    struct node *due;
+    while ((due = strikes_take_due(r, run)) != NULL)
+        join_place(r, run, due);
     switch (run->state) {
     case RUN_GATHER:
         tick_gather(r, run);

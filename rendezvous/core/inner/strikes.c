@@ -152,23 +152,24 @@ static void release(struct rdzv *r, struct run *run, struct node *n)
     note(r, NOTE_recalled, run, n->name, "%s", "its cool-down is over");
 }
 
-void strikes_tick(struct rdzv *r, struct run *run, strikes_place place)
+struct node *strikes_take_due(struct rdzv *r, struct run *run)
 {
     struct strikes *s = &run->strikes;
     if (r->now_us < s->check_us)
-        return;
-    s->check_us = MONO_NEVER;
+        return NULL;
+    int64_t next_us = MONO_NEVER;
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         struct node *n = &r->nodes[i];
         if (n->state != NODE_QUARANTINED)
             continue;
-        if (cools_down(r, n)) {
-            s->check_us = mono_min(s->check_us, n->quarantined_until_us);
-        } else {
+        if (!cools_down(r, n)) {
             release(r, run, n);
-            place(r, run, n);
+            return n; /* check_us stays due: there may be more */
         }
+        next_us = mono_min(next_us, n->quarantined_until_us);
     }
+    s->check_us = next_us;
+    return NULL;
 }
 
 int64_t strikes_deadline(const struct run *run)

@@ -45,12 +45,9 @@ void strikes_believe(struct rdzv *r,
                      int64_t count,
                      int64_t aside_ms);
 
-/* Gives a place to a node that has none; in join_place.h, which stands above
- * this. */
-typedef void (*strikes_place)(struct rdzv *r, struct run *run, struct node *n);
-
-/* Places those whose cool-down is over; their count begins anew. */
-void strikes_tick(struct rdzv *r, struct run *run, strikes_place place);
+/* A node whose cool-down is over, to be placed by the caller before the next
+ * call; its count begins anew. NULL: there is none now. Ask until then. */
+struct node *strikes_take_due(struct rdzv *r, struct run *run);
 
 /* When there is one to place; MONO_NEVER: none. */
 int64_t strikes_deadline(const struct run *run);
