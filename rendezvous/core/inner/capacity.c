@@ -19,6 +19,8 @@
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/node_gone.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/run.h"
 
 /* An agent whose connection broke pauses for 2.5 s at most before it tries
@@ -38,7 +40,7 @@ static void tell_to_go(struct rdzv *r, const struct node *n)
                    "this rendezvous is full (%d nodes, %d runs), and what %s "
                    "had here and had not begun gave way to another address",
                    r->limits.nodes_max, r->limits.runs_max, node_source(r, n));
-    node_send(r, n, &m);
+    reply_node(r, n, &m);
 }
 
 /* -- runs ------------------------------------------------------------------ */
@@ -46,7 +48,7 @@ static void tell_to_go(struct rdzv *r, const struct node *n)
 struct run *capacity_free_run(const struct rdzv *r)
 {
     for (int i = 0; i < r->limits.runs_max; i++)
-        if (!r->runs[i].used)
+        if (r->runs[i].state == RUN_FREE)
             return &r->runs[i];
     return NULL;
 }
@@ -84,7 +86,7 @@ deserted_run(const struct rdzv *r, const struct run *keep, int least)
     struct run *last = NULL;
     for (int i = 0; i < r->limits.runs_max; i++) {
         struct run *run = &r->runs[i];
-        if (run->used && run != keep && run->state != RUN_ENDED &&
+        if (run->state != RUN_FREE && run != keep && run->state != RUN_ENDED &&
             count_nodes(run) >= least && is_deserted(r, run) &&
             (last == NULL || run->opened_us >= last->opened_us))
             last = run;
@@ -100,7 +102,7 @@ static struct run *finished_run(const struct rdzv *r)
         struct run *run = &r->runs[i];
         if (run->state != RUN_ENDED && !run_is_abandoned(run))
             continue;
-        if (oldest == NULL || run->forget_at_us < oldest->forget_at_us)
+        if (oldest == NULL || run->end.forget_at_us < oldest->end.forget_at_us)
             oldest = run;
     }
     return oldest;
@@ -108,7 +110,7 @@ static struct run *finished_run(const struct rdzv *r)
 
 static bool has_no_round(const struct run *run)
 {
-    return run->used && run->state == RUN_GATHER && run->instance[0] == '\0';
+    return run->state == RUN_GATHER && run->instance[0] == '\0';
 }
 
 /* The youngest of those that may give way of the source that has the most. */
@@ -171,7 +173,7 @@ static struct node *ended_node(const struct rdzv *r)
 {
     for (int i = 0; i < r->fresh_node; i++) {
         struct node *n = &r->nodes[i];
-        if (n->used && n->state == NODE_ENDING && n->conn < 0)
+        if (n->state == NODE_ENDED && n->conn < 0)
             return n;
     }
     return NULL;
@@ -191,7 +193,7 @@ static struct node *largest_source_node(const struct rdzv *r,
         struct node *n = &r->nodes[i];
         const struct run *run = &r->runs[n->run];
         bool waits = n->state == NODE_WAITING && has_no_round(run);
-        if (!n->used || run == keep || !(waits || n->state == NODE_SPARE))
+        if (run == keep || !(waits || n->state == NODE_SPARE))
             continue;
         int count = quota_count(r->node_sources, n->source);
         if (!quota_may_take(have, count) || count < most ||

@@ -3,6 +3,8 @@
 #include <stdio.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round.h"
 #include "rendezvous/core/inner/round_roll.h"
 #include "rendezvous/core/inner/round_seal.h"
@@ -27,8 +29,8 @@ static void join_running(struct rdzv *r, struct run *run, struct node *n)
              (long long)mono_ms_until(r->now_us, run->scale_next_us));
     else
         note(r, NOTE_joined, run, n->name, "nproc %d, %d of %d..%d", n->nproc,
-             run->group_world + run->count[NODE_SPARE], run->nodes_min,
-             run->nodes_max);
+             run->round.group_world + run->count[NODE_SPARE],
+             run->conf.nodes_min, run->conf.nodes_max);
     if (!grows || r->now_us < run->scale_next_us)
         round_send_waiting(r, run, n);
     (void)snprintf(why, sizeof(why), "node %s joins", n->name);
@@ -54,7 +56,7 @@ void join_place(struct rdzv *r, struct run *run, struct node *n)
     }
     node_set_state(r, n, NODE_WAITING);
     note(r, NOTE_joined, run, n->name, "nproc %d, %d of %d..%d", n->nproc,
-         run->count[NODE_WAITING], run->nodes_min, run->nodes_max);
+         run->count[NODE_WAITING], run->conf.nodes_min, run->conf.nodes_max);
     if (run->state == RUN_GATHER)
         round_send_waiting(r, run, n);
     round_try_seal(r, run);

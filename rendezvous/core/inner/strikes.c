@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 
 void strikes_init(struct strikes *s, int max, int64_t cooldown_us)
 {
@@ -43,10 +45,11 @@ static void hold(struct rdzv *r, struct run *run, struct node *n)
 void strikes_charge(struct rdzv *r, struct run *run)
 {
     struct strikes *s = &run->strikes;
-    if (s->max == 0 || !run->root.known)
+    ddp_assert(run->report.root.round == run->round.number);
+    if (s->max == 0)
         return;
-    if (strcmp(s->agent, run->root.agent) != 0)
-        begin_anew(s, run->root.agent);
+    if (strcmp(s->agent, run->report.root.agent) != 0)
+        begin_anew(s, run->report.root.agent);
     s->count++;
     struct node *n = node_find(r, run->id, s->agent);
     if (n != NULL && s->count >= s->max)
@@ -65,7 +68,7 @@ void strikes_believe(struct rdzv *r,
     int64_t left_us = mono_min(aside_ms * MONO_MS, s->cooldown_us);
     if (left_us > 0)
         n->quarantined_until_us = mono_after(r->now_us, left_us);
-    if (run->rebuilt && count > s->count) {
+    if (run->recovery.rebuilt && count > s->count) {
         begin_anew(s, n->agent);
         s->count = (int)count;
     }
@@ -90,12 +93,12 @@ static void quarantine(struct rdzv *r, struct run *run, struct node *n)
     int count = strikes_of(run, n);
     bool is_new = n->quarantined_until_us ==
                   mono_after(r->now_us, run->strikes.cooldown_us);
-    if (others(run) < run->nodes_min && is_new)
+    if (others(run) < run->conf.nodes_min && is_new)
         note(r, NOTE_kept, run, n->name,
              "its workers failed first %d times in a row, but only %d of the "
              "%d nodes that are needed would be left",
-             count, others(run), run->nodes_min);
-    if (others(run) < run->nodes_min)
+             count, others(run), run->conf.nodes_min);
+    if (others(run) < run->conf.nodes_min)
         return;
     if (is_new)
         note(r, NOTE_quarantined, run, n->name,
@@ -132,13 +135,13 @@ void strikes_recall(struct rdzv *r, struct run *run)
          i = r->nodes[i].next) {
         struct node *n = &r->nodes[i];
         int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
-        if (have >= run->nodes_min)
+        if (have >= run->conf.nodes_min)
             return;
         if (n->state != NODE_QUARANTINED)
             continue;
         node_set_state(r, n, NODE_WAITING);
         note(r, NOTE_recalled, run, n->name, "%d of %d nodes are there", have,
-             run->nodes_min);
+             run->conf.nodes_min);
     }
 }
 

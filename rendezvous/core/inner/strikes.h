@@ -14,6 +14,15 @@
 
 #include "rendezvous/core/inner/node.h"
 
+/* At most one node of a run has a streak. */
+struct strikes {
+    int max;                    /* K; 0: off */
+    int64_t cooldown_us;        /* how long a node is quarantined */
+    int count;                  /* failures in a row ... */
+    char agent[RNG_ID_LEN + 1]; /* ... of this node */
+    int64_t check_us;           /* no cool-down ends before this */
+};
+
 void strikes_init(struct strikes *s, int max, int64_t cooldown_us);
 
 /* Another instance of the run: nobody has anything against it. */
