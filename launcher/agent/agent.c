@@ -38,16 +38,16 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
 }
 
 /* Its place goes to another one, as long as there is one. */
-static void on_set_aside(struct step *s, const struct msg_waiting *w)
+static void on_quarantined(struct step *s, const struct msg_waiting *w)
 {
     char why[80] = "its workers were the first to fail again and again";
     if (w->struck > 0)
         (void)snprintf(why, sizeof(why), /* fits */
                        "its workers were the first to fail %lld times in a row",
                        (long long)w->struck);
-    agent_note(s, NOTE_set_aside,
-               "this node is set aside for %lld s: %s; it is taken before that "
-               "only if too few nodes are left",
+    agent_note(s, NOTE_quarantined,
+               "this node is quarantined for %lld s: %s; it is taken before "
+               "that only if too few nodes are left",
                (long long)((w->aside_ms + 999) / 1000), why);
 }
 
@@ -64,7 +64,7 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
         become_spare(s, w);
         s->a->aside_until_us = mono_after(s->now_us, w->aside_ms * MONO_MS);
         if (w->aside_ms > 0)
-            on_set_aside(s, w);
+            on_quarantined(s, w);
         else if (w->scales)
             agent_note(
                 s, NOTE_wait,

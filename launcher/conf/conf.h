@@ -98,7 +98,7 @@ struct conf {
     int64_t restart_window_us;  /* so many restarts in this time; 0: in all */
     char max_restarts_text[48]; /* as it was given, "3/1h" */
     int node_strikes;           /* failures in a row, 0: off; then ... */
-    int64_t cooldown_us;        /* ... its node is set aside for so long */
+    int64_t cooldown_us;        /* ... its node is quarantined for so long */
     int crash_loop;             /* rounds without progress, 0: off */
     int64_t scale_interval_us;
 

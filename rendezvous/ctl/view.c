@@ -295,7 +295,7 @@ static void add_ranks(struct ctl_table *t, const cJSON *node)
                       (long long)(base + nproc - 1));
 }
 
-/* "running", "absent, 4 s" or "set_aside, 3 strikes". */
+/* "running", "absent, 4 s" or "quarantined, 3 strikes". */
 static void add_state(struct ctl_table *t, const cJSON *node)
 {
     char more[40] = "";

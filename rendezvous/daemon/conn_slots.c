@@ -151,10 +151,10 @@ struct conn_slot *conn_slots_victim(struct conn_slots *s,
                                     conn_slots_may_go *may_go,
                                     void *ctx)
 {
-    int greedy = quota_greediest(s->sources, addr);
-    if (greedy >= 0)
-        return youngest_of(s, greedy);
-    bool has_share = !quota_is_modest(s->sources, addr);
+    int largest = quota_largest(s->sources, addr);
+    if (largest >= 0)
+        return youngest_of(s, largest);
+    bool has_share = !quota_within_share(s->sources, addr);
     int own = quota_find(s->sources, addr);
     return oldest_of(s, has_share ? own : -1, may_go, ctx);
 }

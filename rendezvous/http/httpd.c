@@ -257,10 +257,9 @@ static const struct conn_handler no_handler = {.on_bytes = on_nothing};
 
 /* Whether a newcomer may have its place: at once, if its source has the most
  * connections and the newcomer's has fewer. */
-static bool
-makes_room(const struct httpd_conn *p, int greediest, int64_t now_us)
+static bool makes_room(const struct httpd_conn *p, int largest, int64_t now_us)
 {
-    if (p->source == greediest)
+    if (p->source == largest)
         return true;
     if (p->state == HTTPD_READING)
         return now_us >= p->since_us + ROOM_US;
@@ -272,12 +271,12 @@ static struct httpd_conn *find_free(struct httpd *h, const char *addr)
 {
     struct httpd_conn *oldest = NULL;
     int64_t now_us = mono_now_us();
-    int greediest = quota_greediest(h->sources, addr);
+    int largest = quota_largest(h->sources, addr);
     for (int i = 0; i < h->conf.conns_max; i++) {
         struct httpd_conn *p = &h->conns[i];
         if (p->conn == NULL)
             return p;
-        if (makes_room(p, greediest, now_us) &&
+        if (makes_room(p, largest, now_us) &&
             (oldest == NULL || p->since_us < oldest->since_us))
             oldest = p;
     }

@@ -317,8 +317,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("room");
-    TCase *tc = tcase_create("room");
+    Suite *s = suite_create("capacity");
+    TCase *tc = tcase_create("capacity");
     tcase_set_tags(tc, "fast");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_room_runs_without_a_round_give_way);

@@ -93,7 +93,7 @@ START_TEST(test_slots_a_flood_gives_way_to_others_at_once)
 }
 END_TEST
 
-/* Each host has one: none is greedy, so it is time that counts. */
+/* Each host has one: none is largest, so it is time that counts. */
 START_TEST(test_slots_among_equals_the_oldest_goes_when_it_is_old)
 {
     char addr[32];

@@ -25,17 +25,17 @@ wait_for 'waits as a spare' c.err
 : >all_here
 wait_lines 2 '^round=3' attempts
 lines 0 '^round=3 node=a' attempts
-has 'set_aside node=.*failed first 2 times in a row; for 3600000 ms' d.err
-wait_for 'this node is set aside for 3600 s: its workers were the first to fail 2 times in a row' a.err
+has 'quarantined node=.*failed first 2 times in a row; for 3600000 ms' d.err
+wait_for 'this node is quarantined for 3600 s: its workers were the first to fail 2 times in a row' a.err
 ctl 0 "127.0.0.1:$port" status --all
-has ' set_aside, 2 strikes  *-  *127.0.0.1' ctl.out
+has ' quarantined, 2 strikes  *-  *127.0.0.1' ctl.out
 # It comes back to a daemon without memory as what it was.
 kill -KILL "$(pid_of d)"
 ends_with 137 d
 daemon e "$port"
-wait_for 'set_aside node=.*ms more' e.err
+wait_for 'quarantined node=.*ms more' e.err
 ctl 0 "127.0.0.1:$port" status --all
-has ' set_aside, 2 strikes  *-  *127.0.0.1' ctl.out
+has ' quarantined, 2 strikes  *-  *127.0.0.1' ctl.out
 wait_for 'connected to the rendezvous again' c.err
 kill -KILL "$(pid_of c)"
 wait_lines 2 '^round=4' attempts
@@ -55,7 +55,7 @@ BAD_UP_TO=99
 NODE=a
 launch 9 --max_restarts=2 --node_strikes=1 ./bad_on_a
 lines 3 '^round=.* node=a' attempts
-has_not 'set aside' it.err
+has_not 'quarantined' it.err
 launch 2 --node_strikes=often true
 has 'node_strikes=often: must be a whole number' it.err
 nothing_left
