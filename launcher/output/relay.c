@@ -44,7 +44,7 @@ static void write_event(struct relay *r, const char *line)
     relay_log(r, &r->events, line, strlen(line));
 }
 
-static void obey(struct relay *r, const struct relay_word *w, int fds[2])
+static void obey(struct relay *r, const struct relay_msg *w, int fds[2])
 {
     switch ((enum relay_kind)w->kind) {
     case RELAY_OPEN:
@@ -61,13 +61,13 @@ static void obey(struct relay *r, const struct relay_word *w, int fds[2])
         r->line = w->line;
         return;
     }
-    DDP_WRONG("word");
+    DDP_WRONG("kind of relay_msg");
 }
 
 /* Returns whether there may be another one. */
 static bool hear_agent(struct relay *r)
 {
-    struct relay_word w;
+    struct relay_msg w;
     union {
         struct cmsghdr align;
         char room[CMSG_SPACE(2 * sizeof(int))];
@@ -83,7 +83,7 @@ static bool hear_agent(struct relay *r)
     ssize_t n = recvmsg(r->ctl, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
-    if (n < (ssize_t)RELAY_WORD_SIZE(0)) {
+    if (n < (ssize_t)RELAY_MSG_SIZE(0)) {
         r->finishing = true; /* it is gone */
         return false;
     }
@@ -222,7 +222,7 @@ static void turn(struct relay *r, int wait_ms)
         if (p != NULL && !is_console(r, p))
             relay_read(r, p);
     }
-    /* Streams come and go by its words: not while others are in hand. */
+    /* Streams come and go by its messages: not while others are in hand. */
     while (!r->finishing && hear_agent(r))
         ;
 }

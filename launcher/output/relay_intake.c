@@ -278,7 +278,7 @@ static void open_filtered(struct relay *r, const char *dir, int64_t round)
 }
 
 static void
-open_file(struct relay *r, struct stream *s, const struct relay_word *w)
+open_file(struct relay *r, struct stream *s, const struct relay_msg *w)
 {
     char path[RELAY_DIR_MAX + 16];
     const struct conf_output *c = &r->conf->output;
@@ -293,7 +293,7 @@ open_file(struct relay *r, struct stream *s, const struct relay_word *w)
 }
 
 static void add_stream(struct relay *r,
-                       const struct relay_word *w,
+                       const struct relay_msg *w,
                        enum conf_stream which,
                        int fd)
 {
@@ -339,7 +339,7 @@ static void end_streams_of(struct relay *r, int local_rank)
         }
 }
 
-void relay_open_worker(struct relay *r, const struct relay_word *w, int fds[2])
+void relay_open_worker(struct relay *r, const struct relay_msg *w, int fds[2])
 {
     end_streams_of(r, w->local_rank);
     open_filtered(r, w->text, w->round);

@@ -44,7 +44,7 @@ struct relay {
 /* A worker of a round starts, with those of its streams that came along: -1 in
  * `fds`, which are taken over, where there is none. All that was written at its
  * place before goes where it belongs first. */
-void relay_open_worker(struct relay *r, const struct relay_word *w, int fds[2]);
+void relay_open_worker(struct relay *r, const struct relay_msg *w, int fds[2]);
 /* Something can be read; the others have their turn soon. */
 void relay_read(struct relay *r, struct stream *s);
 /* Workers are dead: all that is there is read, and a pipe that somebody else

@@ -40,9 +40,9 @@ struct workers {
     pid_t *pids;            /* by local rank, of the last that was started */
     struct watch **watches; /* by local rank, NULL: not alive */
     char (*error_files)[ERRFILE_PATH_MAX];
-    struct mailbox *notices; /* by local rank */
-    int memory_fd;           /* for their snapshots; -1: none */
-    int trouble_fd[2];       /* children that could not exec */
+    struct mailbox *mailboxes; /* by local rank */
+    int memory_fd;             /* for their snapshots; -1: none */
+    int trouble_fd[2];         /* children that could not exec */
     bool paused;
     bool stopping; /* workers of this round were asked to go */
 };
@@ -66,14 +66,14 @@ struct workers *workers_new(uv_loop_t *loop,
     size_t n = (size_t)conf->nproc;
     workers->watches = get(n, sizeof(*workers->watches));
     workers->error_files = get(n, sizeof(*workers->error_files));
-    workers->notices = get(n, sizeof(*workers->notices));
+    workers->mailboxes = get(n, sizeof(*workers->mailboxes));
     workers->pids = get(n, sizeof(*workers->pids));
     workers->memory_fd = -1;
     if (conf->snapshot_memory > 0)
         workers->memory_fd = mailbox_open_memory(conf->snapshot_memory);
     for (size_t i = 0; i < n; i++) {
-        workers->notices[i] = (struct mailbox)MAILBOX_NONE;
-        workers->notices[i].memory_fd = workers->memory_fd;
+        workers->mailboxes[i] = (struct mailbox)MAILBOX_NONE;
+        workers->mailboxes[i].memory_fd = workers->memory_fd;
     }
     workers->loop = loop;
     workers->conf = conf;
@@ -136,12 +136,12 @@ tell_exit(struct workers *workers, int local_rank, const siginfo_t *info)
         .signal = exited ? 0 : info->si_status,
         .oom = !exited && info->si_status == SIGKILL &&
                oom_happened(&workers->oom),
-        .progressed = mailbox_progressed(&workers->notices[local_rank]),
+        .progressed = mailbox_progressed(&workers->mailboxes[local_rank]),
         .text = text,
         .trace = trace,
         .tail = tail,
     };
-    mailbox_close(&workers->notices[local_rank]);
+    mailbox_close(&workers->mailboxes[local_rank]);
     int why;
     bool ok = w.code == 0 && w.signal == 0;
     if (!ok) {
@@ -222,16 +222,16 @@ static int start_one(struct workers *workers,
 {
     char *error_file = workers->error_files[local_rank];
     char folder[ERRFILE_PATH_MAX];
-    struct output_exits ends;
+    struct output_fds ends;
     errfile_prepare(&workers->errfile, world->restarts, local_rank, error_file,
                     folder);
     if (output_open(workers->output, world, local_rank, folder, &ends, err) !=
         0)
         return -1;
-    struct mailbox *notice = &workers->notices[local_rank];
-    mailbox_open(notice);
+    struct mailbox *mailbox = &workers->mailboxes[local_rank];
+    mailbox_open(mailbox);
     char **envp =
-        worker_env_make(workers->conf, world, local_rank, error_file, notice);
+        worker_env_make(workers->conf, world, local_rank, error_file, mailbox);
     struct worker_places places;
     worker_places_fill(&places, world, local_rank);
     char **argv = worker_args_make(workers->conf->argv, &places);
@@ -326,7 +326,7 @@ int workers_ask(struct workers *workers, enum msg_graceful graceful)
         const struct watch *w = workers->watches[i];
         if (w == NULL)
             continue;
-        if (mailbox_ask(&workers->notices[i], graceful)) {
+        if (mailbox_ask(&workers->mailboxes[i], graceful)) {
             looking++;
         } else {
             signal_worker(w, SIGTERM);
@@ -437,7 +437,7 @@ bool workers_look(const struct workers *workers,
         .cpu = cpu ? cpu_time(pid) : 0,
         .output = output_bytes(workers->output, local_rank),
     };
-    mailbox_read(&workers->notices[local_rank], &out->written, &out->step);
+    mailbox_read(&workers->mailboxes[local_rank], &out->written, &out->step);
     return true;
 }
 
@@ -459,7 +459,7 @@ void workers_progress_path(const struct workers *workers,
                            int local_rank,
                            char path[MAILBOX_PATH_MAX])
 {
-    mailbox_progress_path(&workers->notices[local_rank], path);
+    mailbox_progress_path(&workers->mailboxes[local_rank], path);
 }
 
 void workers_pass_on(const struct workers *workers,
