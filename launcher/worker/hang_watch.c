@@ -17,7 +17,12 @@
 #define STACKS_NAME     "stacks.txt"
 #define LINES_ON_TERM   24 /* of the stacks, on stderr */
 #define COLUMNS_ON_TERM 120
-#define SLOWER          10 /* so much does time beside a slow console count */
+
+struct console_look {
+    bool blocks;     /* a worker may wait for it */
+    int64_t waiting; /* pipe_probe's number at the last look */
+    int64_t output;  /* of all workers, when it was last full */
+};
 
 struct hang_watch {
     const struct conf *conf;
@@ -26,9 +31,9 @@ struct hang_watch {
     void *ctx;
     uv_timer_t timer;
     struct hang hang;
-    bool watched[2]; /* stdout, stderr: a worker waits where it is full */
-    struct gauge gauges[2];
-    enum gauge_pace pace; /* of the slower one of them */
+    struct console_look consoles[2]; /* stdout, stderr */
+    enum hang_pace pace;             /* at the last look */
+    bool paused;
     int64_t looked_us;
     int64_t base_rank;
 
@@ -68,11 +73,9 @@ struct hang_watch *hang_watch_new(uv_loop_t *loop,
     w->handler = handler;
     w->ctx = ctx;
     w->stacks_fd = -1;
-    for (int i = 0; i < 2; i++) {
-        w->watched[i] = may_wait(conf, (enum conf_stream)(i + 1));
-        gauge_init(&w->gauges[i], STDOUT_FILENO + i,
-                   mono_min(conf->hang.beat_us, conf->hang.idle_us));
-    }
+    for (int i = 0; i < 2; i++)
+        w->consoles[i] = (struct console_look){
+            .blocks = may_wait(conf, (enum conf_stream)(i + 1)), .waiting = -1};
     hang_init(&w->hang, &conf->hang, seen, conf->nproc);
     (void)uv_timer_init(loop, &w->timer); /* cannot fail */
     w->timer.data = w;
@@ -211,45 +214,53 @@ void hang_watch_helper_ended(struct hang_watch *w)
 
 /* -- looking --------------------------------------------------------------- */
 
-static enum gauge_pace look_at_consoles(struct hang_watch *w, int64_t now_us)
+static int64_t output_of_all(const struct hang_watch *w)
 {
-    enum gauge_pace slowest = GAUGE_FREE;
-    for (int i = 0; i < 2; i++) {
-        enum gauge_pace pace = gauge_look(&w->gauges[i], now_us);
-        if (w->watched[i] && pace > slowest)
-            slowest = pace;
-    }
-    return slowest;
+    struct hang_sample sample;
+    int64_t sum = 0;
+    for (int i = 0; i < w->conf->nproc; i++)
+        if (workers_look(w->workers, i, false, &sample))
+            sum += sample.output;
+    return sum;
 }
 
-/*
- * A full pipe that nobody reads, a terminal that was stopped by Ctrl-S: workers
- * stand still in write(2), be it theirs or the relay's that waits, and their
- * peers on this node with them. Where the console takes less than comes they
- * are slow; but one that hangs beside another that always has something to say
- * is not to hang for ever.
- */
-static void mind_consoles(struct hang_watch *w, int64_t now_us)
+/* A full console has taken something if its number has changed, or if the
+ * relay has taken output of a worker: a terminal's number never changes. */
+static enum hang_pace
+pace_of(const struct hang_watch *w, struct console_look *c, int fd)
 {
-    enum gauge_pace before = w->pace;
-    int64_t went_us = now_us - w->looked_us;
+    struct console_look before = *c;
+    if (!c->blocks)
+        return HANG_RUNS;
+    c->waiting = pipe_probe(fd);
+    if (c->waiting < 0)
+        return HANG_RUNS;
+    c->output = output_of_all(w);
+    bool took = c->waiting != before.waiting || c->output != before.output;
+    return took ? HANG_SLOW : HANG_STANDS;
+}
+
+/* The time between two looks passed at the slowest pace that either saw. */
+static void pass_time(struct hang_watch *w, int64_t now_us)
+{
+    enum hang_pace slowest = w->pace;
+    w->pace = HANG_RUNS;
+    for (int i = 0; i < 2; i++) {
+        enum hang_pace pace = pace_of(w, &w->consoles[i], STDOUT_FILENO + i);
+        w->pace = pace > w->pace ? pace : w->pace;
+    }
+    slowest = w->pace > slowest ? w->pace : slowest;
+    hang_pass(&w->hang, now_us - w->looked_us, slowest);
     w->looked_us = now_us;
-    w->pace = look_at_consoles(w, now_us);
-    if (w->pace == GAUGE_FREE && before == GAUGE_FREE)
-        return;
-    int64_t counts_us = w->pace == GAUGE_SLOW ? went_us / SLOWER : 0;
-    hang_forgive(&w->hang, went_us - counts_us, now_us);
-    if (w->pace != GAUGE_NONE && before == GAUGE_NONE)
-        hang_anew(&w->hang, now_us);
 }
 
 static void look(struct hang_watch *w, int64_t now_us)
 {
     struct hang_sample sample;
-    mind_consoles(w, now_us);
+    pass_time(w, now_us);
     for (int i = 0; i < w->conf->nproc; i++) {
         if (workers_look(w->workers, i, w->hang.limits.cpu_counts, &sample))
-            hang_see(&w->hang, i, &sample, now_us);
+            hang_see(&w->hang, i, &sample);
         else
             hang_ended(&w->hang, i);
     }
@@ -265,8 +276,10 @@ static void on_timer(uv_timer_t *timer)
         tell(w);
         return;
     }
+    if (w->paused)
+        return;
     look(w, now_us);
-    if (hang_find(&w->hang, now_us, &w->verdict))
+    if (hang_find(&w->hang, &w->verdict))
         take_stacks(w);
 }
 
@@ -278,7 +291,7 @@ void hang_watch_start(struct hang_watch *w, int64_t base_rank)
     w->base_rank = base_rank;
     w->looked_us = mono_now_us();
     for (int i = 0; i < w->conf->nproc; i++)
-        hang_started(&w->hang, i, w->looked_us);
+        hang_started(&w->hang, i);
     (void)uv_timer_start(&w->timer, on_timer, every_ms, every_ms);
 }
 
@@ -290,6 +303,7 @@ void hang_watch_stop(struct hang_watch *w)
 
 void hang_watch_pause(struct hang_watch *w, bool paused)
 {
+    w->paused = paused;
     w->looked_us = mono_now_us();
-    hang_pause(&w->hang, paused, w->looked_us);
+    hang_pass(&w->hang, 0, HANG_STANDS);
 }
