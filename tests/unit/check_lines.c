@@ -1,4 +1,5 @@
 /* links: tests/lib/scratch launcher/output/lines launcher/output/logfile */
+/* links: rendezvous/base/err rendezvous/base/utf8 */
 /* Lines out of bytes, prefixes, filters, last lines; and log files that are
  * changed for new ones, or whose disk is full. */
 #include <check.h>

@@ -1,4 +1,5 @@
 /* links: tests/lib/scratch launcher/output/logfile launcher/output/lines */
+/* links: rendezvous/base/err rendezvous/base/utf8 */
 /*
  * Files that are changed for new ones, where that goes and where it does not.
  */

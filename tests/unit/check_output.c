@@ -6,7 +6,7 @@
 /* links: launcher/conf/output launcher/conf/options rendezvous/base/opts */
 /* links: rendezvous/net/helper TLS */
 /* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/log */
-/* links: rendezvous/base/mono */
+/* links: rendezvous/base/mono rendezvous/base/utf8 */
 /* libs: -ldl */
 /* clang-format on */
 /*

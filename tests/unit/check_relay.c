@@ -1,5 +1,5 @@
 /* links: launcher/output/relay launcher/output/relay_intake */
-/* links: launcher/output/logfile */
+/* links: launcher/output/logfile rendezvous/base/utf8 */
 /* links: launcher/output/stream launcher/output/console */
 /* links: launcher/output/lines rendezvous/base/log */
 /* links: launcher/conf/output launcher/conf/options rendezvous/base/opts */
