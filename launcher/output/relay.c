@@ -57,8 +57,7 @@ static void obey(struct relay *r, const struct relay_msg *w, int fds[2])
         write_event(r, w->text);
         return;
     case RELAY_FINISH:
-        r->finishing = true;
-        r->line = w->line;
+        r->phase = w->line ? RELAY_FINISHING_LINE : RELAY_FINISHING;
         return;
     }
     DDP_WRONG("kind of relay_msg");
@@ -84,7 +83,7 @@ static bool hear_agent(struct relay *r)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (n < (ssize_t)RELAY_MSG_SIZE(0)) {
-        r->finishing = true; /* it is gone */
+        r->phase = RELAY_FINISHING; /* it is gone */
         return false;
     }
     *((char *)&w + n) = '\0';
@@ -92,7 +91,7 @@ static bool hear_agent(struct relay *r)
     if (c != NULL && c->cmsg_type == SCM_RIGHTS)
         memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
     obey(r, &w, fds);
-    return !r->finishing;
+    return r->phase == RELAY_RUNNING;
 }
 
 /* -- time ------------------------------------------------------------------ */
@@ -175,10 +174,11 @@ static bool wait_for_consoles(struct relay *r)
             tells = false;
             continue;
         }
-        if (c->waits && epoll_ctl(r->epoll, EPOLL_CTL_MOD, c->fd, &ev) != 0 &&
+        if (c->pollable &&
+            epoll_ctl(r->epoll, EPOLL_CTL_MOD, c->fd, &ev) != 0 &&
             epoll_ctl(r->epoll, EPOLL_CTL_ADD, c->fd, &ev) != 0)
-            c->waits = false;
-        tells &= c->waits;
+            c->pollable = false;
+        tells &= c->pollable;
     }
     return tells;
 }
@@ -223,7 +223,7 @@ static void turn(struct relay *r, int wait_ms)
             relay_read(r, p);
     }
     /* Streams come and go by its messages: not while others are in hand. */
-    while (!r->finishing && hear_agent(r))
+    while (r->phase == RELAY_RUNNING && hear_agent(r))
         ;
 }
 
@@ -250,7 +250,7 @@ static void finish(struct relay *r)
             "%lld bytes of output were not shown here; the log files have "
             "them",
             (long long)r->hidden);
-    if (r->line && r->consoles[1].mid != 0)
+    if (r->phase == RELAY_FINISHING_LINE && r->consoles[1].mid != 0)
         console_put(&r->consoles[1], "\n", 1);
     console_flush(&r->consoles[1]);
 }
@@ -279,7 +279,7 @@ void relay_main(int fd,
         shared |= !conf_output_plan(&r.conf->output, i, CONF_STDOUT).piped;
     console_open(&r.consoles[0], STDOUT_FILENO, shared);
     console_open(&r.consoles[1], STDERR_FILENO, true);
-    while (!r.finishing)
+    while (r.phase == RELAY_RUNNING)
         turn(&r, -1);
     finish(&r);
     _exit(0);

@@ -19,6 +19,12 @@
 #include "launcher/output/relay.h"
 #include "launcher/output/stream.h"
 
+enum relay_phase {
+    RELAY_RUNNING,
+    RELAY_FINISHING,      /* all workers are dead, or the agent is gone */
+    RELAY_FINISHING_LINE, /* ... and the agent has something to say after it */
+};
+
 struct relay {
     const struct conf *conf;
     _Atomic int64_t *seen; /* by local rank, shared with the agent; or NULL */
@@ -32,8 +38,7 @@ struct relay {
     char attempt[RELAY_DIR_MAX + 1]; /* folder of `filtered` */
     struct logfile events;
     uint64_t ids;
-    bool finishing;
-    bool line; /* the agent will say more */
+    enum relay_phase phase;
     int64_t quiet_at_us;
     int64_t hidden; /* bytes that were never shown, though files hold them */
     char chunk[STREAM_CHUNK];
