@@ -32,6 +32,13 @@
 #define WRITE_MS   2                    /* so long one that may wait does */
 #define REST_US    (20 * MONO_MS)
 
+/* A line that is longer than what is held has the console to itself, and then
+ * the cursor is in that line. */
+static void check(const struct console *c)
+{
+    ddp_assert(c->owner == 0 || c->owner == c->mid);
+}
+
 static bool wants_colour(int fd)
 {
     const char *no = getenv("NO_COLOR"); /* no-color.org: not empty */
@@ -52,6 +59,7 @@ void console_open(struct console *c, int fd, bool shared)
 {
     char path[32];
     struct stat st;
+    ddp_assert(fd == STDOUT_FILENO || fd == STDERR_FILENO);
     *c = (struct console){.kind = CONSOLE_FILE, .fd = fd};
     buf_init(&c->out, MOST_BYTES);
     if (fstat(fd, &st) != 0 || S_ISREG(st.st_mode) || S_ISBLK(st.st_mode))
@@ -160,6 +168,7 @@ static ssize_t write_some(struct console *c)
 
 void console_flush(struct console *c)
 {
+    check(c);
     while (buf_len(&c->out) > 0 && c->kind != CONSOLE_DEAD) {
         ssize_t n = write_some(c);
         if (n < 0 && errno == EINTR)
@@ -186,6 +195,7 @@ bool console_say(struct console *c, const char *fmt, ...)
     int m = vsnprintf(text + n, sizeof(text) - (size_t)n - 1, fmt, ap);
     va_end(ap);
     size_t len = strnlen(text, sizeof(text) - 2);
+    check(c);
     text[len++] = '\n';
     if (m <= 0 || c->owner != 0)
         return false;

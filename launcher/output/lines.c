@@ -31,6 +31,7 @@ size_t lines_prefix(const char *data,
                     char *out)
 {
     char *at = out;
+    ddp_assert(len == lines_whole(data, len));
     while (len > 0) {
         const char *newline = memchr(data, '\n', len);
         size_t n = newline == NULL ? len : (size_t)(newline - data) + 1;
@@ -90,6 +91,7 @@ size_t lines_fill(const char *template,
                   size_t size)
 {
     char numbers[2][24];
+    ddp_assert(size > 0);
     (void)snprintf(numbers[0], sizeof(numbers[0]), "%d", who->local_rank);
     (void)snprintf(numbers[1], sizeof(numbers[1]), "%lld",
                    (long long)who->rank);
@@ -160,6 +162,7 @@ size_t lines_tail_get(const struct lines_tail *t, char *out)
         const char *newline = memchr(out, '\n', have - 1);
         from = newline != NULL ? (size_t)(newline - out) + 1 : 0;
     }
+    ddp_assert(from <= have);
     memmove(out, out + from, have - from);
     return have - from;
 }

@@ -62,6 +62,7 @@ int64_t output_bytes(const struct output *o, int local_rank)
 
 struct output *output_new(const struct conf *conf)
 {
+    ddp_assert(conf->nproc >= 1);
     size_t n = (size_t)conf->nproc;
     struct output *o = calloc(1, sizeof(*o));
     if (o != NULL)
@@ -167,6 +168,7 @@ static bool send_msg(struct output *o,
     struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
     size_t n = 0;
     int sent[2];
+    ddp_assert(size >= RELAY_MSG_SIZE(0) && size <= sizeof(*w));
     for (int i = 0; i < 2 && fds != NULL; i++)
         if (fds[i] >= 0)
             sent[n++] = fds[i];
@@ -240,6 +242,7 @@ void output_close(struct output_fds *ends)
 
 void output_worker_ended(struct output *o, int local_rank)
 {
+    ddp_assert(local_rank >= 0 && local_rank < o->conf->nproc);
     struct handed *h = &o->handed[local_rank];
     close_fd(&h->fds[0]);
     close_fd(&h->fds[1]);
@@ -358,6 +361,7 @@ void output_tail(struct output *o,
                  int local_rank,
                  char text[LINES_TAIL_BYTES + 1])
 {
+    ddp_assert(local_rank >= 0 && local_rank < o->conf->nproc);
     struct relay_msg w = {.kind = RELAY_TAIL, .local_rank = local_rank};
     struct pollfd p = {.fd = o->ctl, .events = POLLIN};
     text[0] = '\0';
@@ -393,6 +397,7 @@ pid_t output_pid(const struct output *o)
 void output_restart(struct output *o)
 {
     struct ddp_err err;
+    ddp_assert(o->pid > 0);
     o->pid = 0;
     o->silent = false;
     close_fd(&o->ctl);

@@ -46,6 +46,7 @@ static void write_event(struct relay *r, const char *line)
 
 static void obey(struct relay *r, const struct relay_msg *w, int fds[2])
 {
+    ddp_assert(r->phase == RELAY_RUNNING);
     switch ((enum relay_kind)w->kind) {
     case RELAY_OPEN:
         relay_open_worker(r, w, fds);
@@ -88,8 +89,10 @@ static bool hear_agent(struct relay *r)
     }
     *((char *)&w + n) = '\0';
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    if (c != NULL && c->cmsg_type == SCM_RIGHTS)
+    if (c != NULL && c->cmsg_type == SCM_RIGHTS) {
+        ddp_assert(c->cmsg_len - CMSG_LEN(0) <= sizeof(fds));
         memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+    }
     obey(r, &w, fds);
     return r->phase == RELAY_RUNNING;
 }
@@ -220,7 +223,7 @@ static void turn(struct relay *r, int wait_ms)
     for (int i = 0; i < n; i++) {
         void *p = evs[i].data.ptr;
         if (p != NULL && !is_console(r, p))
-            relay_read(r, p);
+            relay_read(r, stream_of(p));
     }
     /* Streams come and go by its messages: not while others are in hand. */
     while (r->phase == RELAY_RUNNING && hear_agent(r))
@@ -231,6 +234,7 @@ static void finish(struct relay *r)
 {
     int64_t moved_us = mono_now_us();
     uint64_t taken = 0;
+    ddp_assert(r->phase != RELAY_RUNNING);
     relay_drain(r);
     while (push(r) || r->streams != NULL) {
         uint64_t now_taken = taken_by_consoles(r);

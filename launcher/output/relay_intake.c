@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "rendezvous/base/buf.h"
+#include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
 
 #define SPLICE_MOST (1024 * 1024)
@@ -94,6 +95,7 @@ take(struct relay *r, struct stream *s, const char *data, size_t len)
 
 static void del_stream(struct relay *r, struct stream *s)
 {
+    ddp_assert(s->magic == STREAM_MAGIC && s->input == STREAM_ENDED);
     r->hidden += s->hidden;
     if (s->console != NULL)
         stream_finish_line(s);
@@ -101,6 +103,7 @@ static void del_stream(struct relay *r, struct stream *s)
     buf_free(&s->part);
     buf_free(&s->left);
     buf_free(&s->match);
+    s->magic = 0;
     free(s);
 }
 
@@ -159,6 +162,7 @@ static void count(const struct relay *r, const struct stream *s, int64_t n)
 /* Returns whether there may be more. */
 static bool read_spliced(struct relay *r, struct stream *s)
 {
+    ddp_assert(s->plan.file && s->console == NULL && s->filtered == NULL);
     int64_t n = logfile_splice(&s->file, s->fd, SPLICE_MOST);
     if (n > 0) {
         count(r, s, n);
@@ -272,6 +276,7 @@ static void open_filtered(struct relay *r, const char *dir, int64_t round)
         (strncmp(r->attempt, dir, len) == 0 && r->attempt[len] == '\0'))
         return;
     relay_drain(r);
+    ddp_assert(len < sizeof(r->attempt));
     memcpy(r->attempt, dir, len);
     r->attempt[len] = '\0';
     for (int i = 0; i < 2; i++) {
@@ -308,6 +313,7 @@ static void add_stream(struct relay *r,
         (void)close(fd); /* the worker gets EPIPE, which is all there is */
         return;
     }
+    s->magic = STREAM_MAGIC;
     s->id = ++r->ids;
     s->epoll = r->epoll;
     s->fd = fd;
@@ -349,6 +355,7 @@ static void end_streams_of(struct relay *r, int local_rank)
 
 void relay_open_worker(struct relay *r, const struct relay_msg *w, int fds[2])
 {
+    ddp_assert(w->local_rank >= 0 && w->local_rank < r->conf->nproc);
     end_streams_of(r, w->local_rank);
     open_filtered(r, w->text, w->round);
     for (int i = 0, n = 0; i < 2; i++)
@@ -382,6 +389,7 @@ static void read_rest(struct relay *r, struct stream *s)
 
 size_t relay_tail(struct relay *r, int local_rank, char text[LINES_TAIL_BYTES])
 {
+    ddp_assert(local_rank >= 0 && local_rank < r->conf->nproc);
     struct stream *s = find_stderr(r, local_rank);
     size_t len = 0;
     if (s != NULL)

@@ -11,6 +11,32 @@
 
 #define PREFIXED_MOST (1024 * 1024) /* lines with their prefixes, at once */
 
+struct stream *stream_of(void *data)
+{
+    struct stream *s = data;
+    ddp_assert(s->magic == STREAM_MAGIC);
+    return s;
+}
+
+/* Which fields go with which state. */
+static void check(const struct stream *s)
+{
+    ddp_assert((s->input == STREAM_ENDED) == (s->fd < 0));
+    ddp_assert(s->input != STREAM_SPLICED || s->console == NULL);
+    switch (s->shown) {
+    case SHOWN_LIVE:
+        ddp_assert(buf_len(&s->left) == 0);
+        return;
+    case SHOWN_FROM_FILE:
+        ddp_assert(s->console != NULL && s->plan.file && s->behind.at >= 0);
+        return;
+    case SHOWN_FROM_MEMORY:
+        ddp_assert(s->console != NULL && !s->plan.file);
+        ddp_assert(s->input == STREAM_PAUSED || s->input == STREAM_ENDED);
+        return;
+    }
+}
+
 /* -- reading is paused and goes on ----------------------------------------- */
 
 /* EPOLLHUP cannot be masked: a paused stream is taken out. */
@@ -35,6 +61,7 @@ void stream_resume(struct stream *s)
  * pipe. */
 void stream_end(struct stream *s)
 {
+    check(s);
     stream_pause(s);
     if (s->fd >= 0)
         (void)close(s->fd); /* read only */
@@ -246,6 +273,7 @@ bool stream_catch_up(struct stream *s, char *chunk, size_t size)
 {
     int64_t now = mono_now_us();
     ddp_assert(stream_is_behind(s));
+    check(s);
     if (s->console->kind == CONSOLE_DEAD) {
         buf_free(&s->left);
         s->shown = SHOWN_LIVE;
@@ -302,6 +330,7 @@ void stream_show_quiet(struct stream *s, int64_t now)
 void stream_finish_line(struct stream *s)
 {
     struct console *c = s->console;
+    ddp_assert(s->input == STREAM_ENDED);
     if (buf_len(&s->part) > 0) {
         show_part(s);
         c->mid = s->id;
@@ -317,6 +346,7 @@ void stream_finish_line(struct stream *s)
 
 void stream_show(struct stream *s, const char *data, size_t len, int64_t now)
 {
+    check(s);
     if (s->console->kind == CONSOLE_DEAD)
         return;
     switch (s->shown) {

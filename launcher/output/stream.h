@@ -36,7 +36,10 @@ enum shown {
                         */
 };
 
+#define STREAM_MAGIC 0x73747265u
+
 struct stream {
+    unsigned magic;
     struct stream *next;
     uint64_t id; /* counts up from 1 */
     int fd;
@@ -64,6 +67,9 @@ struct stream {
     int64_t hidden;        /* bytes that were never shown */
     struct buf match;      /* of a line, not yet filtered */
 };
+
+/* From epoll's data. */
+struct stream *stream_of(void *data);
 
 /* Not read any more, and again, while it waits for a console. Nothing if it is
  * so already, or has ended. */

@@ -132,6 +132,7 @@ static char **pack(const char *const *text, size_t n)
         block[i] = at;
         at += len;
     }
+    ddp_assert(at == (char *)(block + n + 1) + bytes);
     block[n] = NULL;
     return block;
 }
@@ -162,6 +163,7 @@ char **worker_env_make(const struct conf *conf,
                        const struct mailbox *mailbox)
 {
     struct vars v = {.n = 0};
+    ddp_assert(local_rank >= 0 && local_rank < conf->nproc);
     set_places(&v, conf, world, local_rank);
     set_elastic(&v, conf, world, error_file);
     set_mailbox(&v, mailbox);
@@ -264,6 +266,7 @@ char **worker_args_make(char *const *argv, const struct worker_places *places)
         block[i] = at;
         at += fill_places(argv[i], places, at);
     }
+    ddp_assert(at == (char *)(block + argc + 1) + bytes); /* both ways agree */
     block[argc] = NULL;
     return block;
 }

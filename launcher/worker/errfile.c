@@ -19,6 +19,13 @@
 
 #define FILE_MAX (1024 * 1024)
 
+/* Only a state in which files can be has a folder. */
+static void check(const struct errfile *e)
+{
+    bool files = e->state == ERRFILE_TEMPORARY || e->state == ERRFILE_KEPT;
+    ddp_assert(files == (e->base[0] != '\0'));
+}
+
 static void give_up(struct errfile *e, const char *path)
 {
     log_warn("workers get no error files%s: cannot make the folder %s",
@@ -130,6 +137,8 @@ void errfile_prepare(struct errfile *e,
     path[0] = folder[0] = '\0';
     if (e->state == ERRFILE_NEW)
         begin(e);
+    check(e);
+    ddp_assert(local_rank >= 0 && local_rank < e->conf->nproc);
     if (e->state == ERRFILE_KEPT && !make_folders(e, attempt, local_rank))
         return;
     switch (e->state) {
@@ -216,6 +225,7 @@ void errfile_read(const char *path,
                   char *trace,
                   size_t size)
 {
+    ddp_assert(size > 0);
     text[0] = trace[0] = '\0';
     char *json = path[0] != '\0' ? slurp(path) : NULL;
     if (json == NULL)
@@ -291,6 +301,7 @@ const char *errfile_temporary(const struct errfile *e)
 
 void errfile_clean(const struct errfile *e)
 {
+    check(e);
     if (e->state == ERRFILE_TEMPORARY)
         tmpfolder_remove(e->base);
 }

@@ -13,6 +13,7 @@ void hang_init(struct hang *h,
                struct hang_worker *workers,
                int n)
 {
+    ddp_assert(n >= 1 && limits->beat_us > 0 && limits->idle_us > 0);
     *h = (struct hang){.limits = *limits, .workers = workers, .n = n};
     for (int i = 0; i < n; i++)
         workers[i].alive = false;
@@ -70,6 +71,7 @@ void hang_see(struct hang *h, int local_rank, const struct hang_sample *sample)
 {
     struct hang_worker *w = worker_of(h, local_rank);
     const struct hang_sample *old = &w->seen;
+    ddp_assert(w->alive && sample->step >= -1);
     bool beaten = sample->written != old->written || sample->step != old->step;
     bool moved = beaten || sample->output != old->output ||
                  (h->limits.cpu_counts && sample->cpu != old->cpu);

@@ -18,6 +18,8 @@
 #define LINES_ON_TERM   24 /* of the stacks, on stderr */
 #define COLUMNS_ON_TERM 120
 
+#define HANG_WATCH_MAGIC 0x68616e67u
+
 struct console_look {
     bool blocks;     /* a worker may wait for it */
     int64_t waiting; /* pipe_probe's number at the last look */
@@ -25,6 +27,7 @@ struct console_look {
 };
 
 struct hang_watch {
+    unsigned magic;
     const struct conf *conf;
     struct workers *workers;
     const struct hang_watch_handler *handler;
@@ -44,6 +47,13 @@ struct hang_watch {
     struct hang_verdict verdict; /* what is told when it is done */
     pid_t pid;
 };
+
+static struct hang_watch *hang_watch_of(void *data)
+{
+    struct hang_watch *w = data;
+    ddp_assert(w->magic == HANG_WATCH_MAGIC);
+    return w;
+}
 
 /* A stream with a log file never waits for the console
  * (launcher/output/stream). */
@@ -68,6 +78,7 @@ struct hang_watch *hang_watch_new(uv_loop_t *loop,
     struct hang_worker *seen = calloc(n, sizeof(*seen));
     if (w == NULL || seen == NULL)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu workers", n);
+    w->magic = HANG_WATCH_MAGIC;
     w->conf = conf;
     w->workers = workers;
     w->handler = handler;
@@ -153,6 +164,7 @@ static void tell(struct hang_watch *w)
 static void list_workers(const struct hang_watch *w, struct stacks_of *of)
 {
     int first = w->verdict.local_rank;
+    ddp_assert(workers_pid(w->workers, first) > 0); /* it was just seen */
     of->n = 0;
     for (int i = -1; i < w->conf->nproc && of->n < STACKS_PIDS_MAX; i++) {
         int local_rank = i < 0 ? first : i;
@@ -167,6 +179,7 @@ static void list_workers(const struct hang_watch *w, struct stacks_of *of)
 
 static void open_stacks(struct hang_watch *w)
 {
+    ddp_assert(w->stacks_fd < 0 && w->helper == 0); /* one at a time */
     workers_path(w->workers, w->verdict.local_rank, STACKS_NAME, w->path);
     if (w->path[0] != '\0')
         w->stacks_fd =
@@ -268,7 +281,7 @@ static void look(struct hang_watch *w, int64_t now_us)
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct hang_watch *w = timer->data;
+    struct hang_watch *w = hang_watch_of(timer->data);
     int64_t now_us = mono_now_us();
     if (w->helper > 0 && now_us < w->stacks_until_us)
         return;
@@ -288,6 +301,7 @@ void hang_watch_start(struct hang_watch *w, int64_t base_rank)
     uint64_t every_ms = (uint64_t)(hang_every_us(&w->hang) / MONO_MS);
     if (!hang_watches(&w->hang))
         return;
+    hang_watch_stop(w); /* of the round before nothing is told any more */
     w->base_rank = base_rank;
     w->looked_us = mono_now_us();
     for (int i = 0; i < w->conf->nproc; i++)

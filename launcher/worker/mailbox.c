@@ -10,11 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "rendezvous/base/err.h"
 #include "rendezvous/base/stop_page.h"
 
 _Static_assert((int)STOP_PAGE_SCALE_UP == (int)MSG_SCALE_UP &&
                    (int)STOP_PAGE_SCALE_DOWN == (int)MSG_SCALE_DOWN,
                "the server's word is handed on as it is");
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a word of the page is one store");
 
 /* Of a fixed size: a mapping of it does not fault behind its end. */
 static int open_sized(const char *name, off_t size)
@@ -48,9 +50,11 @@ void mailbox_close(struct mailbox *m)
 static void path_of(int fd, char path[MAILBOX_PATH_MAX])
 {
     path[0] = '\0';
-    if (fd >= 0)
-        (void)snprintf(path, MAILBOX_PATH_MAX, /* two ints: it fits */
-                       "/proc/%d/fd/%d", (int)getpid(), fd);
+    if (fd < 0)
+        return;
+    int n =
+        snprintf(path, MAILBOX_PATH_MAX, "/proc/%d/fd/%d", (int)getpid(), fd);
+    ddp_assert(n < MAILBOX_PATH_MAX); /* two ints */
 }
 
 void mailbox_progress_path(const struct mailbox *m, char path[MAILBOX_PATH_MAX])
@@ -70,6 +74,7 @@ void mailbox_memory_path(const struct mailbox *m, char path[MAILBOX_PATH_MAX])
 
 int mailbox_open_memory(uint64_t size)
 {
+    ddp_assert(size > 0 && size <= INT64_MAX);
     return open_sized(MEMFD_SNAPSHOTS, (off_t)size);
 }
 
@@ -110,6 +115,7 @@ bool mailbox_ask(const struct mailbox *m, enum msg_graceful graceful)
 {
     uint32_t word = (uint32_t)graceful;
     uint32_t looks = 0;
+    ddp_assert(graceful <= MSG_SCALE_DOWN);
     if (m->stop_fd < 0)
         return false;
     bool asked = pwrite(m->stop_fd, &word, sizeof(word),

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "rendezvous/base/err.h"
 #include "rendezvous/net/helper.h"
 
 #define THREADS_MAX 256 /* of one process; more are counted only */
@@ -213,6 +214,7 @@ static bool write_stacks(int fd, int rank, pid_t pid)
 void stacks_main(int fd, const void *arg)
 {
     const struct stacks_of *of = arg;
+    ddp_assert(of->n >= 0 && of->n <= STACKS_PIDS_MAX);
     FILE *f = fdopen(fd, "w");
     /* Several write to it. */
     (void)fcntl(fd, F_SETFL, O_APPEND);

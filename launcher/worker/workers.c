@@ -15,11 +15,11 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 
-#define WATCH_MAGIC 0x77617463u
+#define WORKER_MAGIC 0x776f726bu
 
 /* One worker that lives. On the heap, since libuv closes its handle after the
  * worker's place has perhaps been taken by the next one. */
-struct watch {
+struct worker {
     unsigned magic;
     uv_poll_t poll;
     struct workers *workers;
@@ -37,8 +37,8 @@ struct workers {
     void *ctx;
     struct errfile errfile;
     struct oom oom;
-    pid_t *pids;            /* by local rank, of the last that was started */
-    struct watch **watches; /* by local rank, NULL: not alive */
+    pid_t *pids;          /* by local rank, of the last that was started */
+    struct worker **live; /* by local rank, NULL: not alive */
     char (*error_files)[ERRFILE_PATH_MAX];
     struct mailbox *mailboxes; /* by local rank */
     int memory_fd;             /* for their snapshots; -1: none */
@@ -46,6 +46,20 @@ struct workers {
     bool paused;
     bool stopping; /* workers of this round were asked to go */
 };
+
+static struct worker *worker_of(void *data)
+{
+    struct worker *w = data;
+    ddp_assert(w->magic == WORKER_MAGIC);
+    return w;
+}
+
+/* An index into the arrays by local rank. */
+static int place_of(const struct workers *workers, int local_rank)
+{
+    ddp_assert(local_rank >= 0 && local_rank < workers->conf->nproc);
+    return local_rank;
+}
 
 static void *get(size_t n, size_t size)
 {
@@ -62,9 +76,10 @@ struct workers *workers_new(uv_loop_t *loop,
                             const struct workers_handler *handler,
                             void *ctx)
 {
+    ddp_assert(conf->nproc >= 1);
     struct workers *workers = get(1, sizeof(*workers));
     size_t n = (size_t)conf->nproc;
-    workers->watches = get(n, sizeof(*workers->watches));
+    workers->live = get(n, sizeof(*workers->live));
     workers->error_files = get(n, sizeof(*workers->error_files));
     workers->mailboxes = get(n, sizeof(*workers->mailboxes));
     workers->pids = get(n, sizeof(*workers->pids));
@@ -89,9 +104,10 @@ struct workers *workers_new(uv_loop_t *loop,
 
 /* -- a worker ends --------------------------------------------------------- */
 
-static void on_watch_closed(uv_handle_t *h)
+static void on_worker_closed(uv_handle_t *h)
 {
-    struct watch *w = h->data;
+    struct worker *w = worker_of(h->data);
+    ddp_assert(w->workers->live[w->local_rank] != w);
     w->magic = 0;
     free(w);
 }
@@ -129,6 +145,8 @@ tell_exit(struct workers *workers, int local_rank, const siginfo_t *info)
     char tail[LINES_TAIL_BYTES + 1] = "";
     char trace[LINES_TAIL_BYTES + 1] = "";
     bool exited = info->si_code == CLD_EXITED;
+    ddp_assert(exited || info->si_code == CLD_KILLED ||
+               info->si_code == CLD_DUMPED); /* waitid: WEXITED */
     struct agent_worker w = {
         .local_rank = local_rank,
         .pid = info->si_pid,
@@ -168,8 +186,8 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
 {
     (void)status;
     (void)events;
-    struct watch *w = poll->data;
-    ddp_assert(w->magic == WATCH_MAGIC);
+    struct worker *w = worker_of(poll->data);
+    ddp_assert(w->workers->live[w->local_rank] == w);
     siginfo_t info = {.si_pid = 0};
     int rc = waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG);
     ddp_assert(rc == 0); /* nobody else waits for it */
@@ -177,8 +195,8 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
         return; /* not dead yet */
     struct workers *workers = w->workers;
     int local_rank = w->local_rank;
-    workers->watches[local_rank] = NULL;
-    uv_close((uv_handle_t *)poll, on_watch_closed);
+    workers->live[local_rank] = NULL;
+    uv_close((uv_handle_t *)poll, on_worker_closed);
     (void)close(w->pidfd); /* now: what comes of its end may need it */
     tell_exit(workers, local_rank, &info);
 }
@@ -191,7 +209,8 @@ static int watch_worker(struct workers *workers,
                         int pidfd,
                         struct ddp_err *err)
 {
-    struct watch *w = calloc(1, sizeof(*w));
+    ddp_assert(pid > 0 && pidfd >= 0 && workers->live[local_rank] == NULL);
+    struct worker *w = calloc(1, sizeof(*w));
     int rc =
         w == NULL ? UV_ENOMEM : uv_poll_init(workers->loop, &w->poll, pidfd);
     if (rc != 0) {
@@ -202,13 +221,13 @@ static int watch_worker(struct workers *workers,
         return ddp_err_set(err, DDP_E_NOMEM, "cannot watch a worker: %s",
                            uv_strerror(rc));
     }
-    w->magic = WATCH_MAGIC;
+    w->magic = WORKER_MAGIC;
     w->workers = workers;
     w->pid = pid;
     w->pidfd = pidfd;
     w->local_rank = local_rank;
     w->poll.data = w;
-    workers->watches[local_rank] = w;
+    workers->live[local_rank] = w;
     workers->pids[local_rank] = pid;
     (void)uv_poll_start(&w->poll, UV_READABLE, on_pidfd); /* cannot fail */
     workers->handler->on_start(workers->ctx, local_rank, pid);
@@ -285,13 +304,13 @@ int workers_start(struct workers *workers,
                   struct ddp_err *err)
 {
     int why;
-    (void)find_trouble(workers, -1,
-                       &why); /* forgets that of the round before */
+    /* Forgets the trouble of the round before. */
+    (void)find_trouble(workers, -1, &why);
     workers->stopping = false;
     if (workers->oom.path[0] == '\0')
         oom_init(&workers->oom);
     for (*started = 0; *started < workers->conf->nproc; ++*started) {
-        ddp_assert(workers->watches[*started] == NULL);
+        ddp_assert(workers->live[*started] == NULL);
         if (start_one(workers, world, *started, err) == 0)
             continue;
         advise(workers, err);
@@ -306,7 +325,7 @@ int workers_start(struct workers *workers,
 
 /* Not yet a session leader in the instant after fork: then the signal goes to
  * the process itself. */
-static void signal_worker(const struct watch *w, int signo)
+static void signal_worker(const struct worker *w, int signo)
 {
     if (w != NULL && kill(-w->pid, signo) != 0)
         (void)kill(w->pid, signo);
@@ -315,7 +334,7 @@ static void signal_worker(const struct watch *w, int signo)
 static void signal_workers(const struct workers *workers, int signo)
 {
     for (int i = 0; i < workers->conf->nproc; i++)
-        signal_worker(workers->watches[i], signo);
+        signal_worker(workers->live[i], signo);
 }
 
 int workers_ask(struct workers *workers, enum msg_graceful graceful)
@@ -323,7 +342,7 @@ int workers_ask(struct workers *workers, enum msg_graceful graceful)
     int looking = 0;
     workers->stopping = true;
     for (int i = 0; i < workers->conf->nproc; i++) {
-        const struct watch *w = workers->watches[i];
+        const struct worker *w = workers->live[i];
         if (w == NULL)
             continue;
         if (mailbox_ask(&workers->mailboxes[i], graceful)) {
@@ -343,6 +362,7 @@ bool workers_exits(int signo)
 
 void workers_kill(struct workers *workers, int signo)
 {
+    ddp_assert(signo > 0 && signo < NSIG);
     workers->stopping |= workers_exits(signo) && signo != SIGKILL;
     signal_workers(workers, signo);
     if (workers_exits(signo) && signo != SIGKILL)
@@ -358,7 +378,7 @@ void workers_pause(struct workers *workers, bool paused)
 static bool is_worker(const struct workers *workers, pid_t pid)
 {
     for (int i = 0; i < workers->conf->nproc; i++)
-        if (workers->watches[i] != NULL && workers->watches[i]->pid == pid)
+        if (workers->live[i] != NULL && workers->live[i]->pid == pid)
             return true;
     return false;
 }
@@ -395,12 +415,13 @@ const char *workers_temporary(const struct workers *workers)
 
 pid_t workers_pid(const struct workers *workers, int local_rank)
 {
-    const struct watch *w = workers->watches[local_rank];
+    const struct worker *w = workers->live[place_of(workers, local_rank)];
     return w != NULL ? w->pid : 0;
 }
 
 int workers_last_pids(const struct workers *workers, pid_t *pids, int max)
 {
+    ddp_assert(max >= 0);
     int n = workers->conf->nproc < max ? workers->conf->nproc : max;
     memcpy(pids, workers->pids, (size_t)n * sizeof(*pids));
     return n;
@@ -446,7 +467,7 @@ void workers_path(const struct workers *workers,
                   const char *name,
                   char path[WORKERS_PATH_MAX])
 {
-    const char *beside = workers->error_files[local_rank];
+    const char *beside = workers->error_files[place_of(workers, local_rank)];
     size_t len = strlen(beside), tail = strlen(ERRFILE_NAME);
     path[0] = '\0';
     if (len < tail || len - tail + strlen(name) >= WORKERS_PATH_MAX)
@@ -459,7 +480,8 @@ void workers_progress_path(const struct workers *workers,
                            int local_rank,
                            char path[MAILBOX_PATH_MAX])
 {
-    mailbox_progress_path(&workers->mailboxes[local_rank], path);
+    mailbox_progress_path(&workers->mailboxes[place_of(workers, local_rank)],
+                          path);
 }
 
 void workers_pass_on(const struct workers *workers,

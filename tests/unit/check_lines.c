@@ -254,7 +254,7 @@ START_TEST(test_logfile_full_counts_and_goes_on)
     ck_assert_int_eq(f.missing, 6);
     ck_assert_int_ne(f.sys_errno, 0);
     ck_assert(!put_line("x\n"));
-    ck_assert_int_eq(f.lost, 8);
+    ck_assert_int_eq(f.missing, 8);
     limit_files(RLIM_INFINITY);
     ck_assert(put_line("y\n"));
     ck_assert_int_eq(f.missing, 0);
