@@ -105,9 +105,9 @@ static bool tell_missing(struct logfile *f)
     char text[96] = "\n";
     int n = f->append ? (int)f->cut
                       : snprintf(text, sizeof(text),
-                                 "\n--- ddprun: %lld bytes are missing here "
-                                 "---\n",
-                                 (long long)f->missing);
+                                 "\n--- ddprun: %lld %s missing here ---\n",
+                                 (long long)f->missing,
+                                 f->missing == 1 ? "byte is" : "bytes are");
     int64_t size = f->size;
     if (write_all(f, text, (size_t)n) == (size_t)n) {
         f->missing = 0;

@@ -68,7 +68,8 @@ struct output *output_new(const struct conf *conf)
     if (o != NULL)
         o->handed = calloc(n, sizeof(*o->handed));
     if (o == NULL || o->handed == NULL)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu workers", n);
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu worker%s", n,
+               n == 1 ? "" : "s");
     for (size_t i = 0; i < n; i++)
         o->handed[i].fds[0] = o->handed[i].fds[1] = -1;
     o->conf = conf;
@@ -108,8 +109,7 @@ static int start_relay(struct output *o, struct ddp_err *err)
         return 0;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return ddp_err_sys(err, DDP_E_NOMEM,
-                           "cannot start the output's "
-                           "process");
+                           "cannot start the process for the workers' output");
     (void)setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
     struct helper_fds fds = {.listener = events_fd(o->conf->output.events),
                              .chan = pair[1]};
@@ -270,10 +270,11 @@ static int open_stream(const struct output *o,
     if (!terminal && !make_pipe(fds, p.file)) {
         if (!p.file)
             return 0;
-        return ddp_err_sys(err, DDP_E_NOMEM,
-                           "no pipe for the output of the worker with local "
-                           "rank %d",
-                           local_rank);
+        return ddp_err_sys(
+            err, DDP_E_NOMEM,
+            "cannot make a pipe for the output of the worker with "
+            "local rank %d",
+            local_rank);
     }
     (void)fcntl(fds[0], F_SETFL, O_NONBLOCK);
     *own = fds[0];
@@ -304,17 +305,20 @@ static int hand_over(struct output *o,
     struct handed *h = &o->handed[local_rank];
     h->msg = msg;
     if (msg == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a worker");
+        return ddp_err_set(err, DDP_E_NOMEM,
+                           "no memory for the worker with local rank %d",
+                           local_rank);
     h->size = RELAY_MSG_SIZE(strlen(msg->text) + 1);
     for (unsigned i = 0; i < 2; i++)
         if (h->fds[i] >= 0)
             msg->piped = (uint8_t)(msg->piped | 1u << i);
     if (send_msg(o, msg, h->size, h->fds, SEND_MS))
         return 0;
-    return ddp_err_sys(err, DDP_E_NOMEM,
-                       "the output's process does not take the worker with "
-                       "local rank %d",
-                       local_rank);
+    return ddp_err_sys(
+        err, DDP_E_NOMEM,
+        "the process for the workers' output does not accept the "
+        "worker with local rank %d",
+        local_rank);
 }
 
 int output_open(struct output *o,
@@ -394,26 +398,36 @@ pid_t output_pid(const struct output *o)
     return o->pid;
 }
 
-void output_restart(struct output *o)
+static bool start_again(struct output *o)
 {
     struct ddp_err err;
+    if (++o->restarts > RESTARTS)
+        log_warnx("the process for the workers' output was killed %d times; "
+                  "their output is lost from here on (EPIPE)",
+                  o->restarts);
+    else if (start_relay(o, &err) != 0)
+        log_warnx("the process for the workers' output was killed and cannot "
+                  "be started again: %s; their output is lost from here on "
+                  "(EPIPE)",
+                  err.text);
+    else
+        log_warnx("the process for the workers' output was killed; another "
+                  "one was started");
+    return o->pid > 0;
+}
+
+void output_restart(struct output *o)
+{
     ddp_assert(o->pid > 0);
     o->pid = 0;
     o->silent = false;
     close_fd(&o->ctl);
-    bool again = ++o->restarts <= RESTARTS;
-    log_warnx("the process that the workers' output passes through was "
-              "killed%s",
-              again ? "; another one takes its place" : " too often");
-    if (!again || start_relay(o, &err) != 0) {
-        /* Rather EPIPE than workers that wait for ever. */
-        for (int i = 0; i < o->conf->nproc; i++)
-            output_worker_ended(o, i);
-        return;
-    }
+    bool started = start_again(o);
     for (int i = 0; i < o->conf->nproc; i++) {
         const struct handed *h = &o->handed[i];
-        if (h->msg != NULL)
+        if (!started)
+            output_worker_ended(o, i); /* EPIPE, or it would wait for ever */
+        else if (h->msg != NULL)
             (void)send_msg(o, h->msg, h->size, h->fds, SEND_MS);
     }
 }

@@ -251,9 +251,8 @@ static void finish(struct relay *r)
     if (r->hidden > 0)
         (void)console_say(
             &r->consoles[1],
-            "%lld bytes of output were not shown here; the log files have "
-            "them",
-            (long long)r->hidden);
+            "%lld byte%s of output not shown here; see the log files",
+            (long long)r->hidden, r->hidden == 1 ? "" : "s");
     if (r->phase == RELAY_FINISHING_LINE && r->consoles[1].mid != 0)
         console_put(&r->consoles[1], "\n", 1);
     console_flush(&r->consoles[1]);

@@ -23,8 +23,8 @@ static void tell_loss(struct relay *r, struct logfile *f)
         return;
     f->told =
         console_say(&r->consoles[1],
-                    "cannot write to %s: %s; what does not fit is lost, the "
-                    "workers run on",
+                    "cannot write to %s: %s; output that does not fit is lost, "
+                    "the workers keep running",
                     f->path, strerror(f->sys_errno));
 }
 

@@ -28,11 +28,12 @@ static void check(const struct errfile *e)
 
 static void give_up(struct errfile *e, const char *path)
 {
-    log_warn("workers get no error files%s: cannot make the folder %s",
-             e->conf->output.files
-                 ? " and no log files, and redirected output is lost"
-                 : "",
-             path);
+    log_warnx("cannot make the folder %s: %s; the workers run without error "
+              "files%s",
+              path, strerror(errno),
+              e->conf->output.files
+                  ? " and log files, and redirected output is lost"
+                  : "");
     e->state = ERRFILE_NONE;
     e->base[0] = '\0';
 }
@@ -283,7 +284,9 @@ void errfile_pass_on(const char *path, int code)
     }
     char *text = message != NULL ? cJSON_PrintUnformatted(root) : NULL;
     if (text != NULL && !write_whole(to, text))
-        log_warn("cannot write to TORCHELASTIC_ERROR_FILE=%s", to);
+        log_warn("cannot write the error of the first worker that failed to "
+                 "%s (TORCHELASTIC_ERROR_FILE)",
+                 to);
     cJSON_free(text);
     cJSON_Delete(root);
     free(json);

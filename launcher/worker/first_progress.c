@@ -81,7 +81,8 @@ first_progress_new(uv_loop_t *loop,
     struct first_progress *f = calloc(1, sizeof(*f));
     int *watches = calloc((size_t)nproc, sizeof(*watches));
     if (f == NULL || watches == NULL)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %d workers", nproc);
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %d worker%s", nproc,
+               nproc == 1 ? "" : "s");
     *f = (struct first_progress){.magic = FIRST_PROGRESS_MAGIC,
                                  .workers = workers,
                                  .nproc = nproc,
@@ -96,7 +97,8 @@ first_progress_new(uv_loop_t *loop,
         (void)uv_poll_start(&f->poll, UV_READABLE, on_events); /* cannot */
         return f;
     }
-    log_warnx("first beats will be no events: inotify cannot be had");
+    log_warnx("cannot watch the workers' progress files (inotify); no event "
+              "first_beat will be written");
     if (f->fd >= 0)
         (void)close(f->fd); /* never used */
     free(watches);

@@ -77,7 +77,8 @@ struct hang_watch *hang_watch_new(uv_loop_t *loop,
     struct hang_watch *w = calloc(1, sizeof(*w));
     struct hang_worker *seen = calloc(n, sizeof(*seen));
     if (w == NULL || seen == NULL)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu workers", n);
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu worker%s", n,
+               n == 1 ? "" : "s");
     w->magic = HANG_WATCH_MAGIC;
     w->conf = conf;
     w->workers = workers;
@@ -132,7 +133,7 @@ static void show_stacks(const struct hang_watch *w)
         n++;
     }
     if (n == LINES_ON_TERM && w->path[0] != '\0')
-        log_info("  | ... (all of it: %s)", w->path);
+        log_info("  | ... (the rest is in %s)", w->path);
     (void)fclose(f); /* only read */
 }
 
@@ -151,7 +152,7 @@ static void tell(struct hang_watch *w)
         sizeof(text), "no %s for %.3g s (%s=%.12g)%s%s%.200s%s",
         v.beat ? "beat" : "progress", (double)v.silent_us / MONO_S,
         v.beat ? "--beat_timeout" : "--hang_timeout", (double)limit_us / MONO_S,
-        step, w->path[0] != '\0' ? "; its threads: " : "", w->path,
+        step, w->path[0] != '\0' ? "; its stacks are in " : "", w->path,
         w->path[0] != '\0' && w->conf->nnodes_max > 1 ? " on its node" : "");
     show_stacks(w);
     drop_stacks(w);
@@ -204,7 +205,8 @@ static void take_stacks(struct hang_watch *w)
     open_stacks(w);
     w->pid = workers_pid(w->workers, w->verdict.local_rank);
     w->stacks_until_us = mono_after(mono_now_us(), STACKS_US);
-    log_warnx("rank %lld (pid %d) makes no progress; looking at what it does",
+    log_warnx("rank %lld (pid %d) makes no progress; taking the stacks of "
+              "this node's workers",
               (long long)(w->base_rank + w->verdict.local_rank), (int)w->pid);
     struct helper_fds fds = {.listener = -1, .chan = w->stacks_fd};
     if (w->stacks_fd >= 0 &&

@@ -170,7 +170,7 @@ int spawn_worker(const struct spawn_request *req,
     if (*pidfd >= 0)
         return 0;
     ddp_err_sys(err, DDP_E_NOMEM,
-                "cannot watch the worker with local rank %d (pidfd_open, "
+                "cannot watch the worker with local rank %d (pidfd_open needs "
                 "Linux 5.3)",
                 req->local_rank);
     (void)kill(*pid, SIGKILL);

@@ -65,7 +65,8 @@ static void *get(size_t n, size_t size)
 {
     void *p = calloc(n, size);
     if (p == NULL)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu workers", n);
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu worker%s", n,
+               n == 1 ? "" : "s");
     return p;
 }
 
@@ -97,7 +98,7 @@ struct workers *workers_new(uv_loop_t *loop,
     workers->handler = handler;
     workers->ctx = ctx;
     if (pipe2(workers->trouble_fd, O_CLOEXEC | O_NONBLOCK) != 0)
-        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start workers");
+        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot make a pipe for the workers");
     errfile_init(&workers->errfile, conf);
     return workers;
 }
@@ -130,8 +131,8 @@ find_trouble(const struct workers *workers, int local_rank, int *why)
 static const char *hint_of(const char *path, int why)
 {
     if (why == ENOENT && access(path, F_OK) == 0)
-        return "; the file is there, but not the interpreter that its first "
-               "line (#!) or its ELF header names";
+        return "; the file exists, but the interpreter that its first line "
+               "(#!) or its ELF header names does not";
     if (why == ENOEXEC)
         return "; it is neither a program for this machine nor a script that "
                "begins with #!";
@@ -218,8 +219,9 @@ static int watch_worker(struct workers *workers,
         (void)kill(pid, SIGKILL);
         (void)waitpid(pid, NULL, 0);
         (void)close(pidfd);
-        return ddp_err_set(err, DDP_E_NOMEM, "cannot watch a worker: %s",
-                           uv_strerror(rc));
+        return ddp_err_set(err, DDP_E_NOMEM,
+                           "cannot watch the worker with local rank %d: %s",
+                           local_rank, uv_strerror(rc));
     }
     w->magic = WORKER_MAGIC;
     w->workers = workers;
@@ -273,7 +275,8 @@ static int start_one(struct workers *workers,
     int pidfd = -1;
     int rc = -1;
     if (envp == NULL || argv == NULL)
-        ddp_err_set(err, DDP_E_NOMEM, "no memory for a worker");
+        ddp_err_set(err, DDP_E_NOMEM,
+                    "no memory for the worker with local rank %d", local_rank);
     else
         rc = spawn_worker(&req, &pid, &pidfd, err);
     output_close(&ends);
@@ -288,14 +291,14 @@ static void advise(const struct workers *workers, struct ddp_err *err)
     int n = workers->conf->nproc;
     if (err->sys_errno == EMFILE || err->sys_errno == ENFILE)
         ddp_err_wrap(err,
-                     "too few file descriptors for %d workers here (ulimit -n "
-                     "shows the limit, and raises it)",
-                     n);
+                     "too few file descriptors for the %d worker%s of this "
+                     "node (raise the limit: ulimit -n)",
+                     n, n == 1 ? "" : "s");
     else if (err->sys_errno == EAGAIN)
         ddp_err_wrap(err,
-                     "too few processes for %d workers here (ulimit -u, or "
-                     "pids.max of a container)",
-                     n);
+                     "too few processes for the %d worker%s of this node "
+                     "(raise the limit: ulimit -u, or a container's pids.max)",
+                     n, n == 1 ? "" : "s");
 }
 
 int workers_start(struct workers *workers,
