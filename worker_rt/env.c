@@ -170,12 +170,12 @@ static void open_stop(struct ddp *d)
         return;
     struct stat st;
     void *page = MAP_FAILED;
-    if (is_memfd(fd, ASKED_STOP_NAME) && fstat(fd, &st) == 0 &&
-        st.st_size == (off_t)sizeof(*d->asked))
-        page = mmap(NULL, sizeof(*d->asked), PROT_READ | PROT_WRITE, MAP_SHARED,
-                    fd, 0);
+    if (is_memfd(fd, MEMFD_STOP) && fstat(fd, &st) == 0 &&
+        st.st_size == (off_t)sizeof(*d->stop_page))
+        page = mmap(NULL, sizeof(*d->stop_page), PROT_READ | PROT_WRITE,
+                    MAP_SHARED, fd, 0);
     if (page != MAP_FAILED)
-        d->asked = page;
+        d->stop_page = page;
     (void)close(fd); /* the mapping stays */
 }
 
@@ -186,7 +186,7 @@ static void open_memory(struct ddp *d)
     if (path == NULL || !is_of_launcher(path))
         return;
     d->memory_fd = open(path, O_RDWR | O_CLOEXEC);
-    if (d->memory_fd >= 0 && !is_memfd(d->memory_fd, ASKED_SNAPSHOT_NAME)) {
+    if (d->memory_fd >= 0 && !is_memfd(d->memory_fd, MEMFD_SNAPSHOTS)) {
         (void)close(d->memory_fd); /* somebody else's */
         d->memory_fd = -1;
     }
@@ -201,7 +201,7 @@ static int open_progress(struct ddp *d, struct ddp_err *err)
     int flags = O_WRONLY | O_CLOEXEC | (ours ? 0 : O_CREAT);
     d->progress_fd = open(path, flags, 0600);
     if (ours && d->progress_fd >= 0 &&
-        !is_memfd(d->progress_fd, ASKED_PROGRESS_NAME)) {
+        !is_memfd(d->progress_fd, MEMFD_PROGRESS)) {
         (void)close(d->progress_fd); /* somebody else's */
         d->progress_fd = -1;
     }
@@ -258,8 +258,8 @@ void ddp_free(struct ddp *d)
     if (d == NULL)
         return;
     store_client_free(&d->store);
-    if (d->asked != NULL)
-        (void)munmap(d->asked, sizeof(*d->asked)); /* cannot fail */
+    if (d->stop_page != NULL)
+        (void)munmap(d->stop_page, sizeof(*d->stop_page)); /* cannot fail */
     if (d->memory_fd >= 0)
         (void)close(d->memory_fd); /* the launcher holds it */
     if (d->progress_fd >= 0)

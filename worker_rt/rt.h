@@ -37,12 +37,12 @@ struct ddp {
     char instance[RNG_ID_LEN + 1];
     char run_id[RT_RUN_ID_MAX];
     struct store_client store;
-    uint32_t comms;           /* made so far: the next one's id */
-    struct rt_file whole;     /* the snapshot last saved or loaded */
-    int progress_fd;          /* -1: nobody listens */
-    int memory_fd;            /* the launcher's, for snapshots; -1: none */
-    struct asked *asked;      /* NULL: only signals ask this worker to stop */
-    _Atomic int64_t beat_due; /* no beat is written before, us */
+    uint32_t comms;              /* made so far: the next one's id */
+    struct rt_file whole;        /* the snapshot last saved or loaded */
+    int progress_fd;             /* -1: nobody listens */
+    int memory_fd;               /* the launcher's, for snapshots; -1: none */
+    struct stop_page *stop_page; /* NULL: only signals ask it to stop */
+    _Atomic int64_t beat_due;    /* no beat is written before, us */
 };
 
 /* When this worker was asked to stop; MONO_NEVER: it was not. */

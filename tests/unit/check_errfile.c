@@ -31,6 +31,7 @@ static void setup(void)
     scratch_enter();
     ck_assert_int_eq(setenv("TMPDIR", scratch, 1), 0);
     memset(&conf, 0, sizeof(conf));
+    conf.nproc = 4;
     (void)snprintf(conf.run_id, sizeof(conf.run_id), "run");
     errfile_init(&e, &conf);
 }

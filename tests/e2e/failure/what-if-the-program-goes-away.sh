@@ -18,7 +18,7 @@ nothing_left
 # A file that is there and cannot be run: is it said why?
 printf '#!/none/such\n' >lost && echo garbage >garbage && chmod +x lost garbage
 launch 127 ./lost
-has 'cannot execute ./lost: No such .*; the file is there, but not the' it.err
+has 'cannot execute ./lost: No such .*; the file exists, but the interpreter' it.err
 launch 126 ./garbage
 has 'Exec format error; it is neither a program for this machine nor' it.err
 

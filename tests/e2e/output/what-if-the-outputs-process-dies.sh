@@ -26,7 +26,7 @@ node it --nproc_per_node=2 -r 1 --log_dir=log sh -c '
 wait_for 'error 5$' it.err
 relay=$(relay_of)
 kill -KILL "${relay:?there is no relay}"
-wait_for 'another one takes its place' it.err
+wait_for 'another one was started' it.err
 wait_for 'error 40$' it.err
 wait_for 'line 40$' "$(echo log/*/attempt_0/1/stdout.log)"
 touch enough

@@ -19,7 +19,7 @@ PY
 PATH=$E2E_DIR/bin:$PATH
 mkdir bin && ln -s "$E2E_DIR/gone" bin/py-spy
 launch 82 --nproc_per_node=2 --hang_timeout=2 --no_python "$python" stuck.py
-has 'makes no progress; looking at what it does' it.err
+has 'makes no progress; taking the stacks of this node' it.err
 has '^ddprun:   |   File ".*stuck.py", line 3 in collective' it.err
 has '^ddprun:   |   File ".*stuck.py", line 5 in train_step' it.err
 has 'Thread 1 ' it.err
@@ -29,7 +29,7 @@ first=$(grep -n -m 1 'in collective' it.err | cut -d : -f 1)
 has 'then            rank [01] on .*: stopped (SIGTERM)$' it.err
 lines 1 'stopped (SIGTERM)' it.err
 # All of it, of both, is in a file.
-stacks=$(sed -n 's/^ddprun:   error .* its threads: //p' it.err)
+stacks=$(sed -n 's/^ddprun:   error .* its stacks are in //p' it.err)
 lines 2 'line 3 in collective' "$stacks"
 lines 2 'thread [0-9]* (python.*): state' "$stacks"
 

@@ -26,10 +26,10 @@ background it unshare --mount sh -c '
             env TMPDIR="$E2E_DIR/home" "$@"
     ' sh "$DDPRUN" --hang_timeout=0.5 --no_python "$python" stuck.py
 ends_with 82 it
-has 'no stacks: .* lets nobody look into it: Operation not permitted$' it.err
-has 'kernel.yama.ptrace_scope is 3: none may, until the next boot)$' it.err
-has '  thread [0-9]* (python.*): state S, where it waits may not be read$' it.err
-has_not 'ptrace:\|No threads\|neither gdb' it.err
+has 'no stacks: .* not let a debugger attach: Operation not permitted$' it.err
+has 'kernel.yama.ptrace_scope is 3: no process may attach until the next boot)$' it.err
+has '  thread [0-9]* (python.*): state S, where it waits cannot be read$' it.err
+has_not 'ptrace:\|No threads\|none of gdb' it.err
 
 # Yama itself is on few machines that tests run on: what the worker asks of it.
 cat >asked.c <<'C'
