@@ -15,7 +15,7 @@
 
 #define GPU_INDEX_MAX 1023 /* no machine has as many */
 
-struct place {
+struct placing {
     struct conf *c;
     const struct opts *o;
     struct ddp_err *err;
@@ -24,7 +24,7 @@ struct place {
                             not set */
 };
 
-static const struct gpus *find_gpus(struct place *p)
+static const struct gpus *find_gpus(struct placing *p)
 {
     if (p->gpus != NULL)
         return p->gpus;
@@ -35,7 +35,7 @@ static const struct gpus *find_gpus(struct place *p)
     return p->gpus;
 }
 
-static void forget_gpus(struct place *p)
+static void forget_gpus(struct placing *p)
 {
     free(p->gpus);
     p->gpus = NULL;
@@ -87,7 +87,7 @@ static bool nth_id(const char *list, int64_t nth, char id[NVML_UUID_MAX])
 }
 
 /* Numbers count within the GPUs that this process sees, as CUDA's do. */
-static int put_index(struct place *p, struct id_list *l, int64_t index)
+static int put_index(struct placing *p, struct id_list *l, int64_t index)
 {
     char id[NVML_UUID_MAX];
     (void)snprintf(id, sizeof(id), "%lld", (long long)index); /* fits */
@@ -106,7 +106,7 @@ static int put_index(struct place *p, struct id_list *l, int64_t index)
 }
 
 /* "3", "0-3", or the beginning of a UUID. */
-static int put_entry(struct place *p, struct id_list *l, char *id)
+static int put_entry(struct placing *p, struct id_list *l, char *id)
 {
     int64_t first = 0, last = 0;
     if (strncmp(id, "GPU-", 4) == 0 || strncmp(id, "MIG-", 4) == 0) {
@@ -127,7 +127,7 @@ static int put_entry(struct place *p, struct id_list *l, char *id)
     return 0;
 }
 
-static int check_gpus(struct place *p)
+static int check_gpus(struct placing *p)
 {
     static struct id_list list; /* large; one at a time */
     char id[NVML_UUID_MAX];
@@ -166,7 +166,7 @@ static int count_cpus(void)
     return quota > 0 && quota < n ? quota : n;
 }
 
-static int check_nproc(struct place *p)
+static int check_nproc(struct placing *p)
 {
     const char *text = opts_text(p->o, OPTIONS_nproc_per_node);
     bool automatic = strcmp(text, "auto") == 0;
@@ -195,7 +195,7 @@ static int check_nproc(struct place *p)
 
 /* Each worker sees one GPU: the one whose place in the list is its local rank.
  * Where there is no list, the one with that number, as under torchrun. */
-static int check_virtual(struct place *p)
+static int check_virtual(struct placing *p)
 {
     struct conf *c = p->c;
     c->virtual_local_rank = opts_number(p->o, OPTIONS_virtual_local_rank) != 0;
@@ -221,7 +221,7 @@ static int check_virtual(struct place *p)
 
 /* -- --numa_binding -------------------------------------------------------- */
 
-static int read_mode(struct place *p)
+static int read_mode(struct placing *p)
 {
     static const char *const names[] = {"", "node", "socket", "exclusive",
                                         "core-complex"};
@@ -245,7 +245,8 @@ static int read_mode(struct place *p)
  * Without GPUs the workers are dealt out to the nodes in blocks. -1: no memory,
  * or no node; else the number of seats.
  */
-static int seat_nodes(struct place *p, const struct cpus *allowed, int **nodes)
+static int
+seat_nodes(struct placing *p, const struct cpus *allowed, int **nodes)
 {
     int all[TOPOLOGY_NODES_MAX];
     int n_all = topology_nodes(gpus_roots.sys, allowed, all);
@@ -265,7 +266,7 @@ static int seat_nodes(struct place *p, const struct cpus *allowed, int **nodes)
     return n;
 }
 
-static int check_binding(struct place *p)
+static int check_binding(struct placing *p)
 {
     struct conf *c = p->c;
     struct cpus allowed;
@@ -286,7 +287,7 @@ static int check_binding(struct place *p)
     return rc < 0 ? conf_blame(p->o, OPTIONS_numa_binding, p->err) : 0;
 }
 
-static int place_workers(struct place *p)
+static int place_workers(struct placing *p)
 {
     struct conf *c = p->c;
     if (check_gpus(p) < 0 || check_nproc(p) < 0)
@@ -299,7 +300,7 @@ static int place_workers(struct place *p)
 
 int conf_place(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
-    struct place p = {.c = c, .o = o, .err = err};
+    struct placing p = {.c = c, .o = o, .err = err};
     int rc = place_workers(&p);
     forget_gpus(&p);
     return rc;

@@ -61,7 +61,7 @@ static bool find_xid(const char *pci_wanted, int64_t since_us, int *xid)
 
 /* -- NVML ------------------------------------------------------------------ */
 
-static int find_index(const struct nvml *nvml, const struct gpu *gpu)
+static int find_index(const struct nvml *nvml, const struct gpu_device *gpu)
 {
     struct nvml_gpu seen;
     for (int i = 0; i < nvml_count(nvml); i++)
@@ -112,7 +112,7 @@ drain(const struct nvml *nvml, int index, const pid_t *pids, int n, pid_t *pid)
 }
 
 static bool look(const struct nvml *nvml,
-                 const struct gpu *gpu,
+                 const struct gpu_device *gpu,
                  int64_t since_us,
                  const pid_t *pids,
                  int n,

@@ -19,12 +19,12 @@ const struct gpus_roots gpus_roots = {
 };
 
 /* The next free place, numbered by itself; NULL: no room. */
-static struct gpu *add(struct gpus *g)
+static struct gpu_device *add(struct gpus *g)
 {
     if (g->n == GPUS_MAX)
         return NULL;
-    struct gpu *gpu = &g->gpu[g->n];
-    *gpu = (struct gpu){.numa_node = -1};
+    struct gpu_device *gpu = &g->gpu[g->n];
+    *gpu = (struct gpu_device){.numa_node = -1};
     (void)snprintf(gpu->id, sizeof(gpu->id), "%d", g->n++); /* fits */
     return gpu;
 }
@@ -39,7 +39,7 @@ static void add_instances(struct gpus *g,
     char uuids[16][NVML_UUID_MAX];
     int n = nvml_instances(nvml, whole->index, uuids, 16);
     for (int i = 0; i < n && i < 16; i++) {
-        struct gpu *gpu = add(g);
+        struct gpu_device *gpu = add(g);
         if (gpu == NULL)
             return;
         memcpy(gpu->id, uuids[i], sizeof(gpu->id));
@@ -67,7 +67,7 @@ static void ask_nvml(struct gpus *g)
             add_instances(g, nvml, &info);
             continue;
         }
-        struct gpu *gpu = add(g);
+        struct gpu_device *gpu = add(g);
         if (gpu == NULL)
             break;
         (void)snprintf(gpu->id, sizeof(gpu->id), "%d", i); /* fits */
@@ -100,7 +100,8 @@ static bool value_of(const char *line, const char *key, char *out, size_t cap)
 }
 
 /* False where its device node is not here: a container was not given it. */
-static bool read_driver_file(const struct gpus_roots *roots, struct gpu *gpu)
+static bool read_driver_file(const struct gpus_roots *roots,
+                             struct gpu_device *gpu)
 {
     char path[PATH_CAP], line[256], minor[16] = "";
     int n = snprintf(path, sizeof(path), "%s/driver/nvidia/gpus/%s/information",
@@ -160,7 +161,7 @@ static void ask_driver(struct gpus *g, const struct gpus_roots *roots)
     int n_nodes = list(roots->dev, is_device_node, &nodes);
     int n = list(dir, is_pci, &names);
     for (int i = 0; i < n; i++) {
-        struct gpu *gpu = add(g);
+        struct gpu_device *gpu = add(g);
         if (gpu == NULL)
             break;
         memcpy(gpu->pci, names[i]->d_name, strlen(names[i]->d_name) + 1);
@@ -236,7 +237,7 @@ static void limit(struct gpus *g, const char *visible)
             g->n = 0;
             return;
         }
-        struct gpu *gpu = add(g);
+        struct gpu_device *gpu = add(g);
         if (i < all.n) {
             taken[i] = true;
             *gpu = all.gpu[i];

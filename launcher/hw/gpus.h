@@ -12,7 +12,7 @@
 
 #define GPUS_MAX 256
 
-struct gpu {
+struct gpu_device {
     char id[NVML_UUID_MAX];   /* what CUDA_VISIBLE_DEVICES calls it */
     char uuid[NVML_UUID_MAX]; /* "" not known */
     char name[NVML_NAME_MAX]; /* "" not known */
@@ -25,7 +25,7 @@ struct gpu {
 struct gpus {
     int n;
     char why[160]; /* there is none, or NVML told nothing; else "" */
-    struct gpu gpu[GPUS_MAX];
+    struct gpu_device gpu[GPUS_MAX];
 };
 
 /* Where to look; tests give others, and switch NVML off. */

@@ -366,7 +366,7 @@ static int set(struct opts *o,
 
 /* -- the command line ------------------------------------------------------ */
 
-struct line {
+struct opts_line {
     int argc;
     char *const *argv;
     int at; /* the word that is being read */
@@ -380,7 +380,7 @@ static bool is_option(const char *word)
 /* Where an option's value stands in the next word. A negative number is no
  * option; anything else that looks like one is, so that a forgotten value
  * does not swallow the option behind it. */
-static int next_value(struct line *l,
+static int next_value(struct opts_line *l,
                       const struct opts_row *row,
                       const char **text,
                       struct ddp_err *err)
@@ -398,7 +398,7 @@ static int next_value(struct line *l,
 
 /* Gives a row its value: `glued` stands in the same word, or is NULL. */
 static int take(struct opts *o,
-                struct line *l,
+                struct opts_line *l,
                 int id,
                 const char *glued,
                 struct ddp_err *err)
@@ -420,7 +420,7 @@ static int take(struct opts *o,
     return set(o, id, OPTS_FROM_LINE, name, text, err);
 }
 
-static int read_long(struct opts *o, struct line *l, struct ddp_err *err)
+static int read_long(struct opts *o, struct opts_line *l, struct ddp_err *err)
 {
     const char *word = l->argv[l->at];
     int id = ID_NONE;
@@ -437,7 +437,8 @@ static int read_long(struct opts *o, struct line *l, struct ddp_err *err)
 }
 
 /* A bunch of flags; the first letter that takes a value takes the rest. */
-static int read_letters(struct opts *o, struct line *l, struct ddp_err *err)
+static int
+read_letters(struct opts *o, struct opts_line *l, struct ddp_err *err)
 {
     const char *word = l->argv[l->at];
     for (const char *p = word + 1; *p != '\0'; p++) {
@@ -458,7 +459,7 @@ static int read_letters(struct opts *o, struct line *l, struct ddp_err *err)
     return 0;
 }
 
-static int read_line(struct opts *o, struct line *l, struct ddp_err *err)
+static int read_line(struct opts *o, struct opts_line *l, struct ddp_err *err)
 {
     for (; l->at < l->argc; l->at++) {
         const char *word = l->argv[l->at];
@@ -531,7 +532,7 @@ int opts_parse(struct opts *o,
 {
     ddp_assert(table->rows_len <= OPTS_MAX);
     *o = (struct opts){.table = table};
-    struct line l = {.argc = argc, .argv = argv, .at = 1};
+    struct opts_line l = {.argc = argc, .argv = argv, .at = 1};
     if (read_line(o, &l, err) < 0)
         return -1;
     if (o->ask != OPTS_ASK_RUN)
