@@ -132,9 +132,9 @@ void opts_help(const struct opts_table *table, FILE *f);
 void opts_usage(const struct opts_table *table, FILE *f);
 
 /*
- * What makes a shell ("bash", "zsh", "fish", "tcsh") complete the program's
- * options, its program's name and arguments; false and nothing written for
- * another.
+ * Writes a script that makes a shell ("bash", "zsh" or "fish") complete the
+ * program's options, its program's name and arguments. False, and nothing is
+ * written, for any other shell.
  */
 bool opts_completion(const struct opts_table *table,
                      const char *shell,
