@@ -115,7 +115,8 @@ static int set_seconds(struct keys *k,
     int64_t us;
     if (!opts_read_seconds(value, key->min_us, key->max_us, &us))
         return ddp_err_set(
-            err, DDP_E_USAGE, "%s=%.60s: must be seconds from %g to %" PRId64,
+            err, DDP_E_USAGE,
+            "%s=%.60s: must be a number of seconds from %g to %" PRId64,
             key->name, value, (double)key->min_us / (double)MONO_S,
             key->max_us / MONO_S);
     memcpy((char *)k + key->field, &us, sizeof(us));

@@ -129,11 +129,13 @@ static const struct {
     {"", "--rdzv_conf=join_timeout=1, prog", DDP_E_USAGE,
      "--rdzv_conf: '' is no KEY=VALUE"},
     {"PET_RDZV_CONF=join_timeout=0", "prog", DDP_E_USAGE,
-     "PET_RDZV_CONF: join_timeout=0: must be seconds from 0.001 to 31536000"},
+     "PET_RDZV_CONF: join_timeout=0: must be a number of seconds from 0.001 to "
+     "31536000"},
     {"", "--rdzv_conf=heartbeat_timeout=0.29 prog", DDP_E_USAGE,
-     "--rdzv_conf: heartbeat_timeout=0.29: must be seconds from 0.3 to"},
+     "--rdzv_conf: heartbeat_timeout=0.29: must be a number of seconds from "
+     "0.3 to"},
     {"", "--rdzv_conf=read_timeout=-1 prog", DDP_E_USAGE,
-     "--rdzv_conf: read_timeout=-1: must be seconds from"},
+     "--rdzv_conf: read_timeout=-1: must be a number of seconds from"},
     {"", "--rdzv_conf=is_host=maybe prog", DDP_E_USAGE,
      "--rdzv_conf: is_host=maybe: must be 0 or 1"},
     {"", "--rdzv_conf=is_host=0 prog", DDP_E_USAGE,
@@ -172,17 +174,19 @@ static const struct {
     {"", "--nnodes=2 --node_rank=0 --master_addr=h --master_port=0 prog",
      DDP_E_USAGE, "--master_port=0: port 0 (any free one) is for one node"},
     {"", "--health_timeout=86401 prog", DDP_E_USAGE,
-     "--health_timeout=86401: must be seconds from 0.001 to 86400"},
+     "--health_timeout=86401: must be a number of seconds from 0.001 to 86400"},
     {"", "--rdzv_conf=heartbeat_timeout=3601 prog", DDP_E_USAGE,
-     "--rdzv_conf: heartbeat_timeout=3601: must be seconds from 0.3 to 3600"},
+     "--rdzv_conf: heartbeat_timeout=3601: must be a number of seconds from "
+     "0.3 to 3600"},
     {"", "--rdzv_conf=keep_alive_max_attempt=0 prog", DDP_E_USAGE,
      "--rdzv_conf: keep_alive_max_attempt=0: must be a whole number"},
     {"", "--monitor_interval=0 prog", DDP_E_USAGE,
-     "--monitor_interval=0: must be seconds from 0.001 to 86400"},
+     "--monitor_interval=0: must be a number of seconds from 0.001 to 86400"},
     {"", "--shutdown_timeout=x prog", DDP_E_USAGE,
-     "--shutdown_timeout=x: must be seconds from 0 to 86400"},
+     "--shutdown_timeout=x: must be a number of seconds from 0 to 86400"},
     {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=x", "prog", DDP_E_USAGE,
-     "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=x: must be seconds from 0 to 86400"},
+     "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=x: must be a number of seconds from 0 to "
+     "86400"},
     {"", "--worker_store=both prog", DDP_E_USAGE,
      "--worker_store=both: must be agent or none"},
     {"", "--start_method=thread prog", DDP_E_USAGE,
@@ -224,7 +228,8 @@ static const struct {
     {"", "--log_rotate=1X prog", DDP_E_USAGE, "--log_rotate=1X: must be"},
     {"", "--log_rotate=9999999T prog", DDP_E_USAGE, "--log_rotate=9999999T:"},
     {"", "--rdzv prog", DDP_E_USAGE,
-     "--rdzv could be any of --rdzv_endpoint, --rdzv_backend, --rdzv_id, "
+     "--rdzv is ambiguous: it could be --rdzv_endpoint, --rdzv_backend, "
+     "--rdzv_id, "
      "--rdzv_conf"},
     {"", "--nnode_rank=1 prog", DDP_E_USAGE,
      "unknown option --nnode_rank; did you mean --node_rank?"},
