@@ -34,8 +34,8 @@ _Static_assert(sizeof(rows) / sizeof(rows[0]) == OPTIONS_COUNT,
                "one row for each option");
 _Static_assert(OPTIONS_COUNT <= OPTS_MAX, "the parser holds all options");
 
-/* torchrun's options, of all versions up to 2.15: a prefix
- * that does there does here. */
+/* torchrun's options, of all versions up to 2.15. A prefix that is unique among
+ * them is accepted here, too. */
 static const char *const torchruns[] = {
     "nnodes",
     "nproc_per_node",
