@@ -66,7 +66,7 @@ static int tell_again(struct probe *p,
 static int
 gather_links(struct probe *p, struct preflight_report *r, struct ddp_err *err)
 {
-    int most = PREFLIGHT_NETS * tourney_rounds(r->n);
+    int most = PREFLIGHT_NETS * pairing_rounds(r->n);
     r->links = calloc((size_t)most * (size_t)r->n + 1, sizeof(*r->links));
     if (r->links == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for links");
@@ -131,12 +131,12 @@ measure_all(struct probe *p, struct preflight_report *r, struct ddp_err *err)
     gather(p, r);
     if (r->n > 1)
         log_info("%d nodes: measuring, about %.0f s", r->n,
-                 (double)(2 * tourney_rounds(r->n) * PREFLIGHT_LINK_US) /
+                 (double)(2 * pairing_rounds(r->n) * PREFLIGHT_LINK_US) /
                          MONO_S +
                      1);
-    if (r->n > TOURNEY_ALL_MAX)
+    if (r->n > PAIRING_ALL_MAX)
         log_info("more than %d nodes: each meets %d others, chosen at random",
-                 TOURNEY_ALL_MAX, TOURNEY_FEW);
+                 PAIRING_ALL_MAX, PAIRING_FEW);
     if (probe_tell_own(p, probe_key(key, "start"), list_ranks(r), err) != 0 ||
         probe_agree(p, err) != 0 || probe_play(p, err) != 0 ||
         gather_links(p, r, err) != 0 || tell_again(p, r, err) != 0 ||

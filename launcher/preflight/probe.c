@@ -202,7 +202,7 @@ int probe_agree(struct probe *p, struct ddp_err *err)
     free(text);
     if (!good)
         return ddp_err_set(err, DDP_E_PROTO, "the list of nodes is damaged");
-    int64_t links = 2 * PREFLIGHT_NETS * (int64_t)tourney_rounds(p->n);
+    int64_t links = 2 * PREFLIGHT_NETS * (int64_t)pairing_rounds(p->n);
     p->end_us = mono_now_us() + 30 * MONO_S + links * PREFLIGHT_LINK_MOST_US;
     p->links = calloc((size_t)links + 1, sizeof(*p->links));
     return p->links != NULL
@@ -290,11 +290,11 @@ int probe_play(struct probe *p, struct ddp_err *err)
     int place = 0, rc = 0;
     if (order == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for the rounds");
-    tourney_order(order, p->n, seed_of(p->secret));
+    pairing_order(order, p->n, seed_of(p->secret));
     while (place < p->n - 1 && p->ranks[order[place]] != p->rank)
         place++;
-    for (int round = 0; rc == 0 && round < tourney_rounds(p->n); round++) {
-        int with = tourney_partner(p->n, round, place);
+    for (int round = 0; rc == 0 && round < pairing_rounds(p->n); round++) {
+        int with = pairing_partner(p->n, round, place);
         int other = with >= 0 ? p->ranks[order[with]] : -1;
         if (other >= 0 && (wait_for(p, round, other, err) != 0 ||
                            meet(p, round, other, err) != 0))

@@ -4,10 +4,10 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 launch 81 --health_check='echo one; echo "the disk is full"; exit 3' true
-has 'not fit: the disk is full (the health check ended with 3)' it.err
+has 'not fit: the disk is full (the health check ended with exit code 3)' it.err
 lines 0 '^round=' started
 launch 81 --health_check='sleep 60 & sleep 60' --health_timeout=1 true
-has 'not fit: the health check did not end in 1 s (--health_timeout)' it.err
+has 'not fit: the health check took longer than 1 s (--health_timeout)' it.err
 nothing_left
 launch 0 --health_check='true' true
 nothing_left

@@ -29,5 +29,5 @@ for machine in east west; do
 done
 node_on east east --nnodes=1:2 --rdzv_endpoint=:29500 true
 ends_with 2 east
-has 'there is no host before the colon' east.err
+has 'the host before the colon is missing' east.err
 nothing_left

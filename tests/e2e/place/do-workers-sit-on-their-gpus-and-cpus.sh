@@ -32,13 +32,13 @@ same '0/2 local=0 gpus=MIG-1;1/2 local=0 gpus=MIG-2;' \
     "$(FAKE_NVML='GPU-a 0:1:0 mig=MIG-1,MIG-2' seen --nproc_per_node=gpu \
         --virtual_local_rank)" 'parts of a divided GPU'
 launch 2 --gpus=3 true
-has 'there is no GPU 3, this machine has 3' it.err
+has 'there is no GPU 3: this machine has 3 GPUs' it.err
 launch 2 --nproc_per_node=4 --gpus=0-2 --virtual_local_rank true
 has 'no GPU for local rank 3 in --gpus=0,1,2' it.err
 if ! ls /dev/nvidia0 >/dev/null 2>&1; then
     export FAKE_NVML=broken
     launch 78 --nproc_per_node=gpu true
-    has 'no NVIDIA GPU that workers could see: .*Driver Not Loaded' it.err
+    has 'no NVIDIA GPU that workers can see: .*Driver Not Loaded' it.err
     # Without GPUs auto is the number of CPUs.
     launch 0 --nproc_per_node=auto true
     launch 0 --dry_run --nproc_per_node=auto true
@@ -69,5 +69,5 @@ for how in node socket exclusive core-complex; do
     fi
 done
 launch 78 --nproc_per_node=2000 --numa_binding=exclusive true
-has 'cores that may be used, for 2000 workers' it.err
+has 'usable cores\{0,1\} for 2000 workers' it.err
 nothing_left

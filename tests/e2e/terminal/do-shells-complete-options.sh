@@ -1,16 +1,16 @@
 #!/bin/sh
-# Do bash, zsh, fish and tcsh take what --print_completion writes, and does bash then
+# Do bash, zsh and fish take what --print_completion writes, and does bash then
 # complete options, values, files and programs?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
-for shell in bash zsh fish tcsh; do
+for shell in bash zsh fish; do
     launch 0 --print_completion=$shell
     cp it.out completion.$shell
     ! command -v $shell >/dev/null || $shell -n completion.$shell ||
         fail "$shell does not read its completion"
 done
-launch 2 --print_completion=csh
-has 'must be bash, zsh, fish or tcsh' it.err
+launch 2 --print_completion=tcsh
+has 'must be bash, zsh or fish' it.err
 command -v bash >/dev/null || skip 'needs bash for the rest'
 
 mkdir folder && : >file.token
@@ -49,7 +49,7 @@ want '--standalone --start_method' ddprun --rdzv_endpoint h -m --sta
 want 'folder' ddprun --log_dir f
 want 'file.token' ddprun --rdzv_token_file = file
 want '' ddprun --nnodes ''
-want 'complete.bash completion.bash completion.fish completion.tcsh completion.zsh' \
+want 'complete.bash completion.bash completion.fish completion.zsh' \
     ddprun --nnodes 2 prog comp
 want '' ddprun prog --nn
 want 'file.token' ddprun prog --x --nproc_per_node file
@@ -67,8 +67,4 @@ if command -v fish >/dev/null; then
         complete -C "ddprun --rdzv_b"' >fish.out 2>&1
     has 'nproc_per_node=gpu' fish.out
     has 'rdzv_backend' fish.out
-fi
-if command -v tcsh >/dev/null; then
-    tcsh -f -c 'source completion.tcsh; complete ddprun' >tcsh.out 2>&1
-    has "'n/--numa_binding/(node socket exclusive core-complex)/'" tcsh.out
 fi

@@ -62,7 +62,7 @@ nothing_left it 2
 lines 0 . heard
 
 start --signals_to_handle=SIGTERM,SIGFOO,SIGKILL
-has 'SIGFOO, SIGKILL cannot be handled, and is left out' it.err
+has 'ignoring SIGFOO, SIGKILL, which cannot be handled' it.err
 # Asked twice: no more time for those that do not mind.
 kill -TERM "$(pid_of it)"
 ends_with 143 it
