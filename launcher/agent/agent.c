@@ -38,7 +38,7 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
 }
 
 /* Its place goes to another one, as long as there is one. */
-static void on_set_aside(struct step *s, const struct msg_waiting *w)
+static void on_quarantined(struct step *s, const struct msg_waiting *w)
 {
     char why[80] = "its workers were the first to fail again and again";
     if (w->struck > 0)
@@ -62,9 +62,10 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
 {
     if (w->spare) {
         become_spare(s, w);
-        s->a->aside_until_us = mono_after(s->now_us, w->aside_ms * MONO_MS);
+        s->a->quarantined_until_us =
+            mono_after(s->now_us, w->aside_ms * MONO_MS);
         if (w->aside_ms > 0)
-            on_set_aside(s, w);
+            on_quarantined(s, w);
         else if (w->scales)
             agent_note(
                 s, NOTE_wait,
@@ -405,7 +406,7 @@ static void on_tick(struct step *s)
     if (s->now_us >= agent_silent_at_us(a)) {
         struct agent_action action = {.kind = AGENT_DISCONNECT};
         agent_emit(s, &action);
-        agent_link_lost(s, false, "no answer");
+        agent_on_disconnected(s, false, "no answer");
     }
     if (s->now_us >= a->farewell_at_us && a->going && a->alive == 0) {
         agent_finish(s);
@@ -494,11 +495,11 @@ void agent_step(struct agent *a,
     case AGENT_START:
         on_start(&s);
         return;
-    case AGENT_LINK_UP:
-        agent_on_link_up(&s);
+    case AGENT_CONNECTED:
+        agent_on_connected(&s);
         return;
-    case AGENT_LINK_DOWN:
-        agent_link_lost(&s, ev->refused, ev->text);
+    case AGENT_DISCONNECTED:
+        agent_on_disconnected(&s, ev->refused, ev->text);
         return;
     case AGENT_MSG:
         on_msg(&s, ev->msg);

@@ -16,10 +16,10 @@
  * CHECKING is where the node's health is looked at, before it joins for the
  * first time and when a round ended by a failure; one that is not fit goes.
  *
- * Beside it stands the link to the rendezvous (DOWN, CONNECTING, UP): workers
- * run on while it is down. Whatever the server must know is said again after
- * each reconnect (join, then failed, ready, done or leave), so that nothing
- * depends on a message that was under way when a connection broke.
+ * Beside it stands the session with the rendezvous (DOWN, CONNECTING, UP):
+ * workers run on while it is down. Whatever the server must know is said again
+ * after each reconnect (join, then failed, ready, done or leave), so that
+ * nothing depends on a message that was under way when a connection broke.
  *
  * Where nothing failed (a node joins, or leaves), workers that look for it are
  * asked to leave at a step of theirs before they get a signal; one that fails
@@ -59,8 +59,8 @@ struct agent_conf {
 
 enum agent_event_kind {
     AGENT_START,
-    AGENT_LINK_UP,
-    AGENT_LINK_DOWN,    /* also: a try to connect failed; refused, text */
+    AGENT_CONNECTED,
+    AGENT_DISCONNECTED, /* also: a try to connect failed; refused, text */
     AGENT_MSG,          /* msg */
     AGENT_WORKER_EXIT,  /* worker */
     AGENT_WORKER_HUNG,  /* worker, which lives; silent_us */
@@ -91,7 +91,7 @@ struct agent_event {
     int64_t now_us;
     const struct msg *msg;
     bool refused;     /* nobody listens there: the old server is gone */
-    const char *text; /* why the link is down, or the node not fit */
+    const char *text; /* why it is disconnected, or the node not fit */
     bool fit;
     struct agent_worker worker;
     int64_t silent_us; /* WORKER_HUNG: it has got nowhere for so long */
@@ -110,7 +110,7 @@ struct agent_verdict {
 };
 
 enum agent_action_kind {
-    AGENT_CONNECT,    /* the next event about it is LINK_UP or LINK_DOWN */
+    AGENT_CONNECT,    /* the next event about it is CONNECTED or DISCONNECTED */
     AGENT_DISCONNECT, /* by a reset: a FIN would say that all here is dead;
                          no event for it */
     AGENT_SEND,       /* msg */
@@ -142,10 +142,10 @@ struct agent_actions {
     void *ctx;
 };
 
-enum agent_link {
-    AGENT_LINK_IS_DOWN,
-    AGENT_LINK_CONNECTING,
-    AGENT_LINK_IS_UP
+enum agent_session {
+    AGENT_SESSION_DOWN,
+    AGENT_SESSION_CONNECTING,
+    AGENT_SESSION_UP
 };
 enum agent_work {
     AGENT_NONE,
@@ -160,16 +160,16 @@ enum agent_work {
 /* The caller's storage; the fields are the core's own. */
 struct agent {
     struct agent_conf conf;
-    enum agent_link link;
+    enum agent_session session;
     enum agent_work work;
     bool holds; /* `world` is a round that this node was in, or ... */
     bool spare; /* ... that runs without it, as the server said */
     bool over;  /* and none of its workers is left anywhere */
     bool sure;  /* the lease was never over since that round began */
     struct msg_world world;
-    int64_t world_at_us;    /* when the server told of it */
-    int64_t aside_until_us; /* its node's cool-down, as the server said */
-    int alive;              /* workers */
+    int64_t world_at_us;          /* when the server told of it */
+    int64_t quarantined_until_us; /* its node's cool-down, as the server said */
+    int alive;                    /* workers */
     int succeeded;
     bool progressed;       /* some worker of the round in `world` did */
     struct msg_ready ends; /* of that round: how workers ended (by_...) */
@@ -197,9 +197,9 @@ struct agent {
     int64_t beat_seq;
     int64_t beat_sent_us[AGENT_BEATS];
 
-    bool heard;             /* the server has answered on this link ... */
+    bool heard;             /* the server has answered on this connection ... */
     int64_t heard_since_us; /* ... for the first time then */
-    bool was_up;            /* ... on any link, ever */
+    bool was_up;            /* ... on any connection, ever */
     int64_t tried_at_us;    /* when the last try to connect began */
     int64_t down_since_us;
     int64_t retry_at_us;

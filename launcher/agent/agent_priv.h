@@ -1,7 +1,7 @@
 /*
  * launcher/agent/agent_priv: what the files of launcher/agent/agent share;
  * nobody else includes it. agent.c takes events and what the server says,
- * agent_link.c is the way to the server, agent_work.c the workers and the end.
+ * session.c is the way to the server, work.c the workers and the end.
  * All of it is pure: see launcher/agent/agent.h.
  */
 #ifndef LAUNCHER_AGENT_AGENT_PRIV_H
@@ -23,7 +23,7 @@ struct step {
     int64_t now_us;
 };
 
-/* -- agent_link.c: telling ------------------------------------------------- */
+/* -- session.c: telling ------------------------------------------------- */
 
 /* Hands an action to the shell, which borrows it for the call. */
 void agent_emit(struct step *s, const struct agent_action *action);
@@ -40,14 +40,14 @@ void agent_send_leave(struct step *s);
 void agent_send_bye(struct step *s);
 void agent_send_beat(struct step *s);
 
-/* -- agent_link.c: the connection and the lease ---------------------------- */
+/* -- session.c: the connection and the lease ---------------------------- */
 
 /* The first try, and what is counted from it. */
 void agent_seek_server(struct step *s);
 void agent_connect_now(struct step *s);
-void agent_on_link_up(struct step *s);
+void agent_on_connected(struct step *s);
 /* `refused`: which proves that the old server is gone. */
-void agent_link_lost(struct step *s, bool refused, const char *why);
+void agent_on_disconnected(struct step *s, bool refused, const char *why);
 /* Something came, so that a server is there. */
 void agent_hear(struct step *s);
 void agent_on_lease(struct step *s, const struct msg_lease *l);
@@ -61,7 +61,7 @@ int64_t agent_short_lease_us(const struct agent *a);
 /* Tells the user that the server cannot be reached. */
 void agent_complain(struct step *s);
 
-/* -- agent_work.c: the workers --------------------------------------------- */
+/* -- work.c: the workers --------------------------------------------- */
 
 /* Starts those of the world that the agent holds. */
 void agent_spawn(struct step *s);
@@ -83,7 +83,7 @@ void agent_on_spawn_failed(struct step *s, const struct agent_event *ev);
 /* "INT"; "?" where there is no such signal. */
 const char *agent_signal_name(int signo);
 
-/* -- agent_work.c: the end ------------------------------------------------- */
+/* -- work.c: the end ------------------------------------------------- */
 
 /* Goes: exits with `status` once no worker is left, which get `signo`. */
 void agent_go(struct step *s, int status, int signo);

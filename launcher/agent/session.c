@@ -5,12 +5,11 @@
 
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/proto/timing.h"
 
 #define PAUSE_LONGEST_US (2500 * MONO_MS)
-/* What a refused connection is worth, besides a lease: the next server waits so
- * long for us (RECONNECT_US in rendezvous/core/inner/round_roll.c). Above the
- * longest pause, so that each refusal renews it in time. */
-#define REFUSED_US        (5 * MONO_S)
+_Static_assert(TIMING_REFUSED_US > PAUSE_LONGEST_US,
+               "a refusal would not be renewed in time");
 #define COMPLAIN_FIRST_US (3 * MONO_S)
 #define COMPLAIN_EVERY_US (30 * MONO_S)
 #define BEATS_PER_LEASE   5
@@ -25,7 +24,7 @@ void agent_emit(struct step *s, const struct agent_action *action)
 static void send(struct step *s, const struct msg *m)
 {
     struct agent_action action = {.kind = AGENT_SEND, .msg = m};
-    if (s->a->link == AGENT_LINK_IS_UP)
+    if (s->a->session == AGENT_SESSION_UP)
         agent_emit(s, &action);
 }
 
@@ -92,7 +91,7 @@ static void send_join(struct step *s)
             s->now_us,
             mono_after(a->world_at_us, a->world.scale_left_ms * MONO_MS));
         m.join.struck = a->world.struck;
-        m.join.aside_ms = mono_ms_until(s->now_us, a->aside_until_us);
+        m.join.aside_ms = mono_ms_until(s->now_us, a->quarantined_until_us);
     }
     if (a->held) { /* of an instance that it was perhaps never in */
         m.join.ended = 1;
@@ -172,12 +171,12 @@ int64_t agent_short_lease_us(const struct agent *a)
     return heartbeat_us - heartbeat_us / 5;
 }
 
-/* -- the link -------------------------------------------------------------- */
+/* -- the connection -------------------------------------------------------- */
 
 void agent_connect_now(struct step *s)
 {
     struct agent *a = s->a;
-    a->link = AGENT_LINK_CONNECTING;
+    a->session = AGENT_SESSION_CONNECTING;
     a->retry_at_us = MONO_NEVER;
     a->tried_at_us = s->now_us;
     agent_note(s, NOTE_connecting, "%s", "");
@@ -218,7 +217,7 @@ static void take_refusal(struct step *s)
     if (s->now_us >= a->lease_until_us)
         return;
     int64_t until_us =
-        mono_after(a->tried_at_us, REFUSED_US + agent_short_lease_us(a));
+        mono_after(a->tried_at_us, TIMING_REFUSED_US + agent_short_lease_us(a));
     if (until_us > a->lease_until_us)
         a->lease_until_us = until_us;
 }
@@ -226,17 +225,17 @@ static void take_refusal(struct step *s)
 /* Nobody needs to hear again from an agent that was refused or gave up; and one
  * that knows of the end could only bring the run back to a server without
  * memory. */
-static bool needs_link(const struct agent *a)
+static bool needs_session(const struct agent *a)
 {
     return !a->exited &&
            (a->held || (!a->verdict.ended && (!a->going || a->leaving)));
 }
 
-void agent_link_lost(struct step *s, bool refused, const char *why)
+void agent_on_disconnected(struct step *s, bool refused, const char *why)
 {
     struct agent *a = s->a;
-    bool was_up = a->link == AGENT_LINK_IS_UP;
-    a->link = AGENT_LINK_IS_DOWN;
+    bool was_up = a->session == AGENT_SESSION_UP;
+    a->session = AGENT_SESSION_DOWN;
     a->beat_at_us = MONO_NEVER;
     if (refused)
         take_refusal(s);
@@ -249,9 +248,9 @@ void agent_link_lost(struct step *s, bool refused, const char *why)
         agent_note(s, NOTE_link_lost, "%s%s", why,
                    a->work == AGENT_RUNNING ? "; workers run on" : "");
     }
-    if (!needs_link(a))
+    if (!needs_session(a))
         return;
-    /* A link that broke off soon may do so again and again. */
+    /* A connection that broke off soon may do so again and again. */
     int64_t lived_us = s->now_us - a->heard_since_us;
     if (worked && lived_us >= beat_every_us(a)) {
         a->pause_us = AGENT_PAUSE_FIRST_US;
@@ -261,10 +260,10 @@ void agent_link_lost(struct step *s, bool refused, const char *why)
     }
 }
 
-void agent_on_link_up(struct step *s)
+void agent_on_connected(struct step *s)
 {
     struct agent *a = s->a;
-    a->link = AGENT_LINK_IS_UP;
+    a->session = AGENT_SESSION_UP;
     (void)snprintf(a->down_text, sizeof(a->down_text), "%s",
                    "something listens there and does not answer");
     a->retry_at_us = MONO_NEVER;
@@ -331,10 +330,11 @@ void agent_complain(struct step *s)
                (long long)((s->now_us - a->down_since_us) / MONO_S));
 }
 
-/* A link on which nothing comes back is worth no more than a broken one. */
+/* A connection on which nothing comes back is worth no more than a broken one.
+ */
 int64_t agent_silent_at_us(const struct agent *a)
 {
-    return a->link == AGENT_LINK_IS_UP
+    return a->session == AGENT_SESSION_UP
                ? mono_after(a->answered_us, a->conf.join.heartbeat_ms * MONO_MS)
                : MONO_NEVER;
 }

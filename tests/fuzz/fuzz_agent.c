@@ -171,16 +171,16 @@ static void hear(struct play *p, struct fuzz_in *in)
     }
 }
 
-static void link_event(struct play *p, uint8_t how)
+static void connection_event(struct play *p, uint8_t how)
 {
     if (p->connecting && how % 4 != 0) {
         p->connecting = false;
         p->up = true;
-        step(p, (struct agent_event){.kind = AGENT_LINK_UP});
+        step(p, (struct agent_event){.kind = AGENT_CONNECTED});
     } else if (p->connecting || p->up) {
         bool tried = p->connecting;
         p->connecting = p->up = false;
-        step(p, (struct agent_event){.kind = AGENT_LINK_DOWN,
+        step(p, (struct agent_event){.kind = AGENT_DISCONNECTED,
                                      .refused = tried && how % 8 == 0,
                                      .text = "it broke"});
     }
@@ -200,7 +200,7 @@ static void play(struct play *p, struct fuzz_in *in)
         worker_exits(p, what / 8, fuzz_u8(in));
         return;
     case 4:
-        link_event(p, what / 8);
+        connection_event(p, what / 8);
         return;
     case 5: /* to the next deadline */
         if (agent_deadline(&p->agent) != MONO_NEVER &&

@@ -112,15 +112,15 @@ void hear(const struct msg *m)
     step((struct agent_event){.kind = AGENT_MSG, .msg = m});
 }
 
-void link_up(void)
+void connected(void)
 {
-    step((struct agent_event){.kind = AGENT_LINK_UP});
+    step((struct agent_event){.kind = AGENT_CONNECTED});
 }
 
-void link_down(bool refused)
+void disconnected(bool refused)
 {
     step((struct agent_event){
-        .kind = AGENT_LINK_DOWN, .refused = refused, .text = "test"});
+        .kind = AGENT_DISCONNECTED, .refused = refused, .text = "test"});
 }
 
 void lease(int64_t seq, int64_t grant_ms)
@@ -191,7 +191,7 @@ void start(void)
 {
     step((struct agent_event){.kind = AGENT_START});
     ck_assert_str_eq(did, "connect ");
-    link_up();
+    connected();
     ck_assert_str_eq(did, "send:join ");
     lease(0, 800);
 }

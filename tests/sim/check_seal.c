@@ -15,7 +15,7 @@
 #define AWAY_MS  150
 
 /* Longest pause of an agent before it tries again, after so short a time
- * (agent_link.c), its workers' end, and messages. */
+ * (session.c), its workers' end, and messages. */
 #define BOUND_MS 800
 
 static const struct {

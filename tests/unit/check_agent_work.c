@@ -295,8 +295,8 @@ START_TEST(test_agent_drained_asks_its_workers_and_goes)
     ck_assert_str_eq(did, "");
     stop_gracefully(1);
     ck_assert_str_eq(did, "");
-    link_down(false);
-    link_up();
+    disconnected(false);
+    connected();
     ck_assert_str_eq(did, "send:join send:leave ");
     worker_exits(0, 0, SIGTERM);
     worker_exits(1, 0, 0);
