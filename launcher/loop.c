@@ -322,7 +322,7 @@ static void store_died(struct loop *l)
 {
     log_warnx("the workers' store ended unexpectedly; a new, empty one takes "
               "its place");
-    store_host_fell(&l->store, l->agent.world.round);
+    store_host_fell(&l->store, l->agent.round.world.round);
 }
 
 static void relay_died(struct loop *l)
@@ -455,7 +455,7 @@ static void on_guard(uv_poll_t *poll, int status, int events)
     if (n == (ssize_t)sizeof(msg)) {
         hear_guard(l, &msg);
     } else if (status != 0 || n >= 0) { /* else nothing is there after all */
-        struct agent_event ev = {.kind = AGENT_ORPHANED};
+        struct agent_event ev = {.kind = AGENT_GUARD_DIED};
         (void)uv_poll_stop(poll);
         step(l, &ev);
         sweep_hurry(&l->sweep);

@@ -48,6 +48,8 @@ void agent_connect_now(struct step *s);
 void agent_on_connected(struct step *s);
 /* `refused`: which proves that the old server is gone. */
 void agent_on_disconnected(struct step *s, bool refused, const char *why);
+/* Whether a server has ever answered. */
+bool agent_was_heard(const struct agent *a);
 /* Something came, so that a server is there. */
 void agent_hear(struct step *s);
 void agent_on_lease(struct step *s, const struct msg_lease *l);
@@ -73,7 +75,7 @@ void agent_ask_workers(struct step *s, enum msg_graceful graceful);
 /* The lease is over: kills them. */
 void agent_fence(struct step *s);
 /* Has the shell look whether the node is fit. */
-void agent_check(struct step *s);
+void agent_look_at_health(struct step *s);
 
 void agent_on_worker_exit(struct step *s, const struct agent_worker *w);
 void agent_on_worker_hung(struct step *s, const struct agent_event *ev);
@@ -85,9 +87,11 @@ const char *agent_signal_name(int signo);
 
 /* -- work.c: the end ------------------------------------------------- */
 
-/* Goes: exits with `status` once no worker is left, which get `signo`. */
-void agent_go(struct step *s, int status, int signo);
-/* ... with the status of `code`, and a sentence. */
+/* It goes for `why`, with `status` if it was to stay until now. */
+void agent_decide(struct agent *a, enum agent_exit why, int status);
+/* ... and exits once no worker is left; those that live get `signo`. */
+void agent_go(struct step *s, enum agent_exit why, int status, int signo);
+/* GAVE_UP, with the status of `code` and a sentence. */
 __attribute__((format(printf, 3, 4))) void
 agent_give_up(struct step *s, enum ddp_code code, const char *fmt, ...);
 /* Exits now. */

@@ -1,4 +1,5 @@
 /* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
+/* links: launcher/agent/check */
 /* links: tests/fuzz/gen rendezvous/core/note */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/proto/exits */
@@ -101,6 +102,7 @@ static void step(struct play *p, struct agent_event ev)
     ev.now_us = p->now_us;
     p->spawned = false;
     agent_step(&p->agent, &ev, &out);
+    agent_check(&p->agent); /* also once it is GONE */
     if (p->exited) {
         ddp_assert(agent_deadline(&p->agent) == MONO_NEVER);
         return;
@@ -215,7 +217,7 @@ static void play(struct play *p, struct fuzz_in *in)
         return;
     case 7:
         if (what / 8 == 31)
-            step(p, (struct agent_event){.kind = AGENT_ORPHANED});
+            step(p, (struct agent_event){.kind = AGENT_GUARD_DIED});
         else if (what / 8 > 28 && p->checking) {
             p->checking = false;
             step(p, (struct agent_event){.kind = AGENT_CHECKED,

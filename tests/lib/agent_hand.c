@@ -1,4 +1,5 @@
 /* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
+/* links: launcher/agent/check */
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/exits */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 #include "tests/lib/agent_hand.h"
@@ -83,6 +84,7 @@ void step(struct agent_event ev)
     ev.now_us = now_us;
     did[0] = '\0';
     agent_step(&agent, &ev, &out);
+    agent_check(&agent);
 }
 
 void tick(void)
@@ -112,13 +114,25 @@ void hear(const struct msg *m)
     step((struct agent_event){.kind = AGENT_MSG, .msg = m});
 }
 
+/* The pause before the next try to connect is cut short. */
+static void try_now(void)
+{
+    if (agent.session.state != AGENT_SESSION_DOWN ||
+        agent.session.retry_at_us == MONO_NEVER)
+        return;
+    agent.session.retry_at_us = now_us;
+    tick();
+}
+
 void connected(void)
 {
+    try_now();
     step((struct agent_event){.kind = AGENT_CONNECTED});
 }
 
 void disconnected(bool refused)
 {
+    try_now();
     step((struct agent_event){
         .kind = AGENT_DISCONNECTED, .refused = refused, .text = "test"});
 }

@@ -31,7 +31,7 @@ static bool runs_again(const struct sim *s, int n)
     for (int i = 0; i < sim_agents(s); i++)
         running += sim_workers(s, i) > 0 &&
                    sim_agent(s, i)->work == AGENT_RUNNING &&
-                   sim_agent(s, i)->world.round > 1;
+                   sim_agent(s, i)->round.world.round > 1;
     return running == n;
 }
 

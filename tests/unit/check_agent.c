@@ -195,7 +195,7 @@ END_TEST
 START_TEST(test_agent_orphan_ends_when_its_workers_are_dead)
 {
     run();
-    step((struct agent_event){.kind = AGENT_ORPHANED});
+    step((struct agent_event){.kind = AGENT_GUARD_DIED});
     ck_assert_ptr_nonnull(strstr(did, "kill:9"));
     ck_assert_ptr_null(strstr(did, "send"));
     ck_assert(!exited);
@@ -208,7 +208,7 @@ END_TEST
 START_TEST(test_agent_orphan_without_workers_ends_at_once)
 {
     start();
-    step((struct agent_event){.kind = AGENT_ORPHANED});
+    step((struct agent_event){.kind = AGENT_GUARD_DIED});
     ck_assert_str_eq(did, "exit:137 ");
 }
 END_TEST

@@ -191,7 +191,7 @@ START_TEST(test_agent_pauses_are_short_where_the_time_to_come_back_is)
 {
     agent.conf.join.reconnect_ms = 3000;
     run();
-    disconnected(true);
+    disconnected(false);
     worker_exits(0, 0, 11);
     worker_exits(1, 0, 15);
     int64_t from_us = now_us;
