@@ -1,12 +1,27 @@
 /*
- * One loop, one thread. Callbacks of the rendezvous client, workers, guard,
- * timers and signals each become one event (step); the core's actions come back
- * through act, which never steps: what fails at once is kept in `pending` and
- * told when the step is over.
+ * One loop, one thread. Happy path: a callback of the rendezvous client, the
+ * workers, the guard, a timer or a signal becomes one event of the agent's core
+ * (step); the core's actions come back through act. After each step the guard
+ * is told of the lease, and the timer is set to the core's deadline.
  *
- * The end: AGENT_EXIT closes the connection in order; a server of ours is
- * waited for (other nodes may not have heard of the end yet), then the loop
- * stops.
+ * act never steps, since the core must not be called from its own action. What
+ * an action finds out at once (workers that did not start, how many look
+ * whether they are asked to stop) is pending until the step is over, and is the
+ * next event.
+ *
+ * The end: RUNNING -> (SWEEPING) -> CLOSING. AGENT_EXIT first waits for the end
+ * of what workers left behind, since the end of the connection tells the server
+ * that everything here is dead. Then the connection is closed in order. If this
+ * launcher serves the rendezvous, the server is waited for, since other nodes
+ * may not have heard of the end yet; then the loop stops.
+ *
+ * Failure modes:
+ *  - A helper process ends (server, store, relay, the two that look at GPUs and
+ *    stacks): its SIGCHLD finds it here, and its room starts another one.
+ *  - The guard ends: its socket closes, and everything here is killed.
+ *  - This process was frozen: what is read first after that may be old. A
+ *    worker's exit therefore steps with a tick before it if the lease is over.
+ *  - The server does not end: on_server_late kills it.
  */
 #include "launcher/loop.h"
 
@@ -37,7 +52,24 @@
 
 #define CHORE_MS 1000
 
+#define LOOP_MAGIC 0x4c4f4f50u
+
+enum loop_state {
+    LOOP_RUNNING,
+    LOOP_SWEEPING, /* EXIT came; until what workers left behind is gone */
+    LOOP_CLOSING,  /* the connection is closed; the server is waited for */
+};
+
+/* What is told to the core when its step is over. */
+enum loop_pending {
+    PENDING_NOTHING,
+    PENDING_SPAWN_FAILED, /* `spawned`, `spawn_err` */
+    PENDING_ASKED,        /* `attached` */
+};
+
 struct loop {
+    uint32_t magic;
+    enum loop_state state;
     const struct conf *conf;
     uv_loop_t uv;
     struct agent agent;
@@ -59,16 +91,20 @@ struct loop {
     struct store_host store;
     struct sweep sweep;
 
-    bool asked; /* pending as well */
+    enum loop_pending pending;
     int attached;
-    bool spawn_failed; /* pending: told when the step is over */
     int spawned;
     struct ddp_err spawn_err;
 
-    bool exit_pending; /* until what workers left behind is gone */
-    bool exiting;
-    struct agent_verdict verdict;
+    struct agent_verdict verdict; /* not RUNNING */
 };
+
+static struct loop *loop_of(void *data)
+{
+    struct loop *l = data;
+    ddp_assert(l != NULL && l->magic == LOOP_MAGIC);
+    return l;
+}
 
 static void step(struct loop *l, struct agent_event *ev);
 
@@ -76,7 +112,7 @@ static void step(struct loop *l, struct agent_event *ev);
 
 static void on_chore(uv_timer_t *timer)
 {
-    const struct loop *l = timer->data;
+    const struct loop *l = loop_of(timer->data);
     tmpfolder_sweep(workers_temporary(l->workers));
 }
 
@@ -85,8 +121,9 @@ static void start_workers(struct loop *l, const struct msg_world *world)
     store_host_renew(&l->store, world->round);
     event_log_world(&l->event_log, world, mono_now_us());
     guard_wait();
-    l->spawn_failed =
-        workers_start(l->workers, world, &l->spawned, &l->spawn_err) != 0;
+    ddp_assert(l->pending == PENDING_NOTHING && l->state == LOOP_RUNNING);
+    if (workers_start(l->workers, world, &l->spawned, &l->spawn_err) != 0)
+        l->pending = PENDING_SPAWN_FAILED;
     guard_folder(workers_temporary(l->workers));
     if (l->event_log.rounds == 1)
         (void)uv_timer_start(&l->chore, on_chore, CHORE_MS, 0);
@@ -103,7 +140,7 @@ static void check_health(struct loop *l)
 
 static int helpers(void *ctx, pid_t pids[SWEEP_KEEP_MAX])
 {
-    const struct loop *l = ctx;
+    const struct loop *l = loop_of(ctx);
     pids[0] = rdzv_client_server(l->client);
     pids[1] = l->store.pid;
     pids[2] = output_pid(l->output);
@@ -112,7 +149,7 @@ static int helpers(void *ctx, pid_t pids[SWEEP_KEEP_MAX])
 
 static void on_server_late(uv_timer_t *timer)
 {
-    struct loop *l = timer->data;
+    struct loop *l = loop_of(timer->data);
     rdzv_client_server_kill(l->client);
     uv_stop(&l->uv);
 }
@@ -120,7 +157,8 @@ static void on_server_late(uv_timer_t *timer)
 /* Other nodes may still have to hear of the end from our server. */
 static void leave_loop(struct loop *l)
 {
-    l->exiting = true;
+    ddp_assert(l->state != LOOP_CLOSING && !l->sweep.busy);
+    l->state = LOOP_CLOSING;
     store_host_kill(&l->store);
     health_stop(l->health);
     rdzv_client_finish(l->client);
@@ -136,16 +174,17 @@ static void leave_loop(struct loop *l)
 /* The end of our connection says that all here is dead, so it waits. */
 static void leave(struct loop *l, const struct agent_verdict *v)
 {
+    ddp_assert(l->state == LOOP_RUNNING);
     l->verdict = *v;
-    l->exit_pending = l->sweep.busy;
-    if (!l->exit_pending)
+    l->state = LOOP_SWEEPING;
+    if (!l->sweep.busy)
         leave_loop(l);
 }
 
 static void on_swept(void *ctx)
 {
-    struct loop *l = ctx;
-    if (l->exit_pending)
+    struct loop *l = loop_of(ctx);
+    if (l->state == LOOP_SWEEPING)
         leave_loop(l);
 }
 
@@ -174,7 +213,7 @@ static void send_msg(struct loop *l, const struct msg *m)
 
 static void act(void *ctx, const struct agent_action *a)
 {
-    struct loop *l = ctx;
+    struct loop *l = loop_of(ctx);
     switch (a->kind) {
     case AGENT_CONNECT:
         rdzv_client_connect(l->client);
@@ -195,7 +234,8 @@ static void act(void *ctx, const struct agent_action *a)
         return;
     case AGENT_ASK:
         hang_watch_stop(l->hang_watch);
-        l->asked = true;
+        ddp_assert(l->pending == PENDING_NOTHING);
+        l->pending = PENDING_ASKED;
         l->attached = workers_ask(l->workers, a->graceful);
         return;
     case AGENT_CHECK:
@@ -224,13 +264,13 @@ static void act(void *ctx, const struct agent_action *a)
 static void on_timer(uv_timer_t *timer)
 {
     struct agent_event ev = {.kind = AGENT_TICK};
-    step(timer->data, &ev);
+    step(loop_of(timer->data), &ev);
 }
 
 static void arm(struct loop *l)
 {
     int64_t at_us = agent_deadline(&l->agent);
-    if (l->exiting)
+    if (l->state == LOOP_CLOSING)
         return;
     if (at_us == MONO_NEVER) {
         (void)uv_timer_stop(&l->timer);
@@ -257,21 +297,26 @@ static void tell_spawn_failure(struct loop *l)
                    .code = ddp_code_exit(l->spawn_err.code),
                    .text = l->spawn_err.text},
     };
-    l->spawn_failed = false;
     log_warnx("%s", l->spawn_err.text);
     step_once(l, &ev);
 }
 
 static void step(struct loop *l, struct agent_event *ev)
 {
+    ddp_assert(l->pending == PENDING_NOTHING);
     step_once(l, ev);
-    if (l->spawn_failed)
+    enum loop_pending pending = l->pending;
+    struct agent_event asked = {.kind = AGENT_ASKED, .attached = l->attached};
+    l->pending = PENDING_NOTHING;
+    switch (pending) {
+    case PENDING_NOTHING:
+        break;
+    case PENDING_SPAWN_FAILED:
         tell_spawn_failure(l);
-    if (l->asked) {
-        struct agent_event asked = {.kind = AGENT_ASKED,
-                                    .attached = l->attached};
-        l->asked = false;
+        break;
+    case PENDING_ASKED:
         step_once(l, &asked);
+        break;
     }
     guard_lease(l->guard_fd, agent_lease_until_us(&l->agent));
     arm(l);
@@ -279,7 +324,7 @@ static void step(struct loop *l, struct agent_event *ev)
 
 static void on_connected(void *ctx)
 {
-    struct loop *l = ctx;
+    struct loop *l = loop_of(ctx);
     struct agent_event ev = {.kind = AGENT_CONNECTED};
     event_log_joined(&l->event_log, mono_now_us());
     step(l, &ev);
@@ -288,7 +333,7 @@ static void on_connected(void *ctx)
 
 static void on_msg(void *ctx, const struct msg *m)
 {
-    struct loop *l = ctx;
+    struct loop *l = loop_of(ctx);
     struct agent_event ev = {.kind = AGENT_MSG, .msg = m};
     if (m->kind == MSG_KIND_members)
         store_host_members(&l->store, &m->members);
@@ -299,7 +344,7 @@ static void on_disconnected(void *ctx, bool refused, const char *why)
 {
     struct agent_event ev = {
         .kind = AGENT_DISCONNECTED, .refused = refused, .text = why};
-    step(ctx, &ev);
+    step(loop_of(ctx), &ev);
 }
 
 static const struct rdzv_client_handler client_handler = {
@@ -314,7 +359,7 @@ typedef void died_fn(struct loop *l);
 static void server_died(struct loop *l)
 {
     rdzv_client_server_ended(l->client);
-    if (l->exiting)
+    if (l->state == LOOP_CLOSING)
         uv_stop(&l->uv); /* it was waited for */
 }
 
@@ -363,7 +408,7 @@ static void reap_others(struct loop *l)
  * are dead then is the guard's doing, and no failure of theirs. */
 static void on_worker_exit(void *ctx, const struct agent_worker *w)
 {
-    struct loop *l = ctx;
+    struct loop *l = loop_of(ctx);
     struct agent_event tick = {.kind = AGENT_TICK};
     struct agent_event ev = {.kind = AGENT_WORKER_EXIT, .worker = *w};
     first_progress_exited(l->first_progress, w);
@@ -376,7 +421,7 @@ static void on_worker_exit(void *ctx, const struct agent_worker *w)
 
 static void on_first_beat(void *ctx, int local_rank, int64_t pid, int64_t step)
 {
-    struct loop *l = ctx;
+    struct loop *l = loop_of(ctx);
     event_log_first_progress(&l->event_log, local_rank, pid, step);
 }
 
@@ -386,7 +431,7 @@ static const struct first_progress_handler first_progress_handler = {
 
 static void on_worker_start(void *ctx, int local_rank, int64_t pid)
 {
-    struct loop *l = ctx;
+    struct loop *l = loop_of(ctx);
     event_log_started(&l->event_log, local_rank, pid);
 }
 
@@ -406,13 +451,13 @@ on_hang(void *ctx, const struct hang_verdict *v, int64_t pid, const char *text)
                    .code = ddp_code_exit(DDP_E_HANG),
                    .text = text},
     };
-    step(ctx, &ev);
+    step(loop_of(ctx), &ev);
 }
 
 static void on_checked(void *ctx, bool fit, const char *why)
 {
     struct agent_event ev = {.kind = AGENT_CHECKED, .fit = fit, .text = why};
-    step(ctx, &ev);
+    step(loop_of(ctx), &ev);
 }
 
 static const struct health_handler health_handler = {.on_checked = on_checked};
@@ -422,7 +467,7 @@ static const struct hang_watch_handler hang_watch_handler = {.on_hang =
 
 static void on_sigchld(uv_signal_t *handle, int signo)
 {
-    struct loop *l = handle->data;
+    struct loop *l = loop_of(handle->data);
     (void)signo;
     reap_others(l);
     sweep_look(&l->sweep);
@@ -439,7 +484,7 @@ static void hear_guard(struct loop *l, const struct guard_msg *msg)
     struct agent_event ev = {.kind = AGENT_SIGNAL, .signo = msg->signo};
     if (msg->kind == GUARD_SIGNAL) {
         step(l, &ev);
-        if (l->exit_pending && workers_exits(msg->signo))
+        if (l->state == LOOP_SWEEPING && workers_exits(msg->signo))
             sweep_hurry(&l->sweep);
     } else if (msg->kind == GUARD_PAUSE || msg->kind == GUARD_RESUME) {
         pause_workers(l, msg->kind == GUARD_PAUSE);
@@ -449,7 +494,7 @@ static void hear_guard(struct loop *l, const struct guard_msg *msg)
 static void on_guard(uv_poll_t *poll, int status, int events)
 {
     (void)events;
-    struct loop *l = poll->data;
+    struct loop *l = loop_of(poll->data);
     struct guard_msg msg;
     ssize_t n = recv(l->guard_fd, &msg, sizeof(msg), MSG_DONTWAIT);
     if (n == (ssize_t)sizeof(msg)) {
@@ -569,6 +614,7 @@ int loop_run(const struct conf *conf,
                             .loopback = conf->loopback,
                             .seed = rng_seed()};
     const char *level = getenv("LOGLEVEL");
+    l.magic = LOOP_MAGIC;
     l.conf = conf;
     l.guard_fd = guard_fd;
     l.start_us = mono_now_us();

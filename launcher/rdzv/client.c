@@ -1,14 +1,24 @@
 /*
- * Happy path: resolve (numeric endpoints need no thread for it), try to serve
- * where an address is local, dial, up.
+ * Happy path of a try (rdzv_client_connect):
  *
- * A launcher and a rendezvous of different tokens will never get together:
- * where no address let this launcher in, and none ever did, that ends it. Later
- * it does not: what is not proved to come from the rendezvous, and this cannot
- * be, must not end a run that works.
+ *     IDLE -> RESOLVING -> DIALLING -> UP
  *
- * Failures all end in fail_soon: on_down from a timer of 0 ms, so that the
- * caller, who is inside a step of the agent's core, is never called back.
+ * A numeric endpoint needs no resolver and goes from IDLE to DIALLING. Before
+ * the first address is dialled, the client starts a server if an address is
+ * local and the port is free. Addresses are dialled one after the other.
+ *
+ * Failure modes:
+ *  - The name does not resolve, or every address failed: FAILING, and
+ *    on_disconnected from a timer of 0 ms. The caller is inside a step of the
+ *    agent's core, and must not be called back from there.
+ *  - The resolver hangs: the try ends after RESOLVE_MS. libuv cannot call the
+ *    resolver back, so it runs on; what it says later is for the next try.
+ *  - An address does not answer: the next one is dialled after dial_ms.
+ *  - The server has another token: the launcher and the rendezvous never get
+ *    together. If no address let this launcher in, and none ever did, that ends
+ *    the launch. Later it does not: nothing proves that such an answer comes
+ *    from the rendezvous, and it must not end a run that works.
+ *  - A connection that was up breaks: on_disconnected at once, state IDLE.
  */
 #include "launcher/rdzv/client.h"
 
@@ -34,7 +44,37 @@
  * to it before a launcher on its host serves there instead. */
 #define TAKE_OVER_US (3 * MONO_S)
 
+#define CLIENT_MAGIC 0x525a434cu
+
+enum client_state {
+    CLIENT_IDLE,
+    CLIENT_RESOLVING, /* the timer ends it */
+    CLIENT_DIALLING,  /* `conn` is not up; the timer ends it */
+    CLIENT_FAILING,   /* the timer tells of it */
+    CLIENT_UP,
+};
+
+enum resolver_state {
+    RESOLVER_IDLE,
+    RESOLVER_BUSY,  /* perhaps for a try that is over */
+    RESOLVER_FRESH, /* `addrs` came from it, and were not tried yet */
+};
+
+enum reached {
+    NEVER_UP,
+    WAS_UP,
+    WAS_HEARD, /* a server has said something */
+};
+
+/* What a try has come to so far. */
+struct attempt {
+    bool refused;       /* by all addresses that were tried */
+    bool token_differs; /* said one of them */
+    char why[256];      /* "": nothing went wrong yet */
+};
+
 struct rdzv_client {
+    uint32_t magic;
     uv_loop_t *loop;
     const struct conf *conf;
     int guard_fd;
@@ -42,26 +82,41 @@ struct rdzv_client {
     void *ctx;
     bool debug;
     int store_chan;
+
+    enum client_state state;
     uv_timer_t timer; /* a dial's end, or a failure to be told */
-    uv_getaddrinfo_t resolve;
-    bool resolving;
-    bool wanted; /* rdzv_client_connect was not answered yet */
-    bool fresh;  /* `addrs` came from the resolver and were not tried yet */
+    struct attempt attempt;
+    struct conn *conn; /* DIALLING and UP only */
     struct addr_list addrs;
     int next_addr;
-    struct conn *conn;
-    bool up;
-    bool ever_up;
-    bool ever_heard;    /* a server has said something */
-    bool token_differs; /* said one of the addresses */
+
+    enum resolver_state resolver;
+    uv_getaddrinfo_t resolve;
+
+    enum reached reached; /* by any try */
     bool foreign;    /* the server that we were up with last was not ours ... */
     int64_t lost_us; /* ... and when we lost it */
-    pid_t server;
+
+    pid_t server; /* of our own, 0: none runs */
     bool served;  /* there was one */
     int port;     /* where to dial: the server's own choice for port 0 */
-    bool refused; /* by all addresses that were tried */
-    char why[256];
 };
+
+static struct rdzv_client *client_of(void *data)
+{
+    struct rdzv_client *cl = data;
+    ddp_assert(cl != NULL && cl->magic == CLIENT_MAGIC);
+    return cl;
+}
+
+/* What holds in each state, when no callback is under way. */
+static void check_client(const struct rdzv_client *cl)
+{
+    bool connected = cl->state == CLIENT_DIALLING || cl->state == CLIENT_UP;
+    ddp_assert((cl->conn != NULL) == connected);
+    ddp_assert(cl->state != CLIENT_RESOLVING || cl->resolver == RESOLVER_BUSY);
+    ddp_assert(cl->state != CLIENT_UP || cl->reached != NEVER_UP);
+}
 
 struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
                                     const struct conf *conf,
@@ -74,6 +129,7 @@ struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
     struct rdzv_client *cl = calloc(1, sizeof(*cl));
     if (cl == NULL)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory");
+    cl->magic = CLIENT_MAGIC;
     cl->loop = loop;
     cl->conf = conf;
     cl->guard_fd = guard_fd;
@@ -91,22 +147,17 @@ struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
 
 static void on_fail_timer(uv_timer_t *timer)
 {
-    struct rdzv_client *cl = timer->data;
+    struct rdzv_client *cl = client_of(timer->data);
+    const struct attempt *a = &cl->attempt;
     struct msg no = {.kind = MSG_KIND_refused, .refused.code = DDP_E_CONFIG};
-    cl->wanted = false;
-    if (!cl->token_differs || cl->ever_up) {
-        cl->handler->on_disconnected(cl->ctx, cl->refused, cl->why);
+    check_client(cl);
+    cl->state = CLIENT_IDLE;
+    if (!a->token_differs || cl->reached != NEVER_UP) {
+        cl->handler->on_disconnected(cl->ctx, a->refused, a->why);
         return;
     }
-    msg_set(no.refused.text, cl->why);
+    msg_set(no.refused.text, a->why);
     cl->handler->on_msg(cl->ctx, &no);
-}
-
-static void forget_reasons(struct rdzv_client *cl)
-{
-    cl->refused = true;
-    cl->token_differs = false;
-    cl->why[0] = '\0';
 }
 
 /* The first reason is told. Refused is only what all addresses refused: behind
@@ -114,13 +165,15 @@ static void forget_reasons(struct rdzv_client *cl)
  * refusal for proof that there is none). */
 static void keep_reason(struct rdzv_client *cl, bool refused, const char *why)
 {
-    cl->refused &= refused;
-    if (cl->why[0] == '\0')
-        msg_set(cl->why, why);
+    cl->attempt.refused &= refused;
+    if (cl->attempt.why[0] == '\0')
+        msg_set(cl->attempt.why, why);
 }
 
 static void fail_soon(struct rdzv_client *cl)
 {
+    cl->state = CLIENT_FAILING;
+    check_client(cl);
     (void)uv_timer_start(&cl->timer, on_fail_timer, 0, 0);
 }
 
@@ -214,9 +267,12 @@ static void dial_next(struct rdzv_client *cl);
 
 static void on_up(void *ctx, struct conn *c)
 {
-    struct rdzv_client *cl = ctx;
+    struct rdzv_client *cl = client_of(ctx);
+    ddp_assert(cl->state == CLIENT_DIALLING && cl->conn == c);
     (void)uv_timer_stop(&cl->timer);
-    cl->up = cl->ever_up = true;
+    cl->state = CLIENT_UP;
+    if (cl->reached == NEVER_UP)
+        cl->reached = WAS_UP;
     cl->foreign = cl->server == 0;
     const uint8_t *farewell = conn_farewell(c);
     guard_hold(cl->guard_fd, conn_fd(c), farewell,
@@ -241,9 +297,10 @@ static bool is_possible(const struct msg_world *w, int nproc)
 static void on_msg(void *ctx, struct conn *c, const struct msg *m)
 {
     (void)c;
-    struct rdzv_client *cl = ctx;
+    struct rdzv_client *cl = client_of(ctx);
     struct msg no = {.kind = MSG_KIND_refused, .refused.code = DDP_E_PROTO};
-    cl->ever_heard = true;
+    ddp_assert(cl->state == CLIENT_UP);
+    cl->reached = WAS_HEARD;
     if (m->kind == MSG_KIND_world && !is_possible(&m->world, cl->conf->nproc)) {
         msg_set(no.refused.text, "the place that it gave cannot be");
         m = &no; /* it would give the same again */
@@ -255,19 +312,20 @@ static void on_closed(
     void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
 {
     (void)orderly;
-    struct rdzv_client *cl = ctx;
+    struct rdzv_client *cl = client_of(ctx);
+    ddp_assert(cl->conn == c);
+    check_client(cl);
     (void)uv_timer_stop(&cl->timer);
     cl->conn = NULL;
-    bool was_up = cl->up;
-    cl->up = false;
-    cl->lost_us = was_up ? mono_now_us() : cl->lost_us;
-    if (was_up) {
+    if (cl->state == CLIENT_UP) {
+        cl->state = CLIENT_IDLE;
+        cl->lost_us = mono_now_us();
         cl->handler->on_disconnected(cl->ctx, false, why);
         return;
     }
-    if (conn_token_differs(c) && !cl->token_differs) {
-        cl->token_differs = true;
-        cl->why[0] = '\0'; /* it counts for more than what was before */
+    if (conn_token_differs(c) && !cl->attempt.token_differs) {
+        cl->attempt.token_differs = true;
+        cl->attempt.why[0] = '\0'; /* it counts for more than what was before */
     }
     keep_reason(cl, refused, why);
     dial_next(cl);
@@ -286,8 +344,9 @@ static int64_t dial_ms(const struct rdzv_client *cl)
 
 static void on_dial_timer(uv_timer_t *timer)
 {
-    struct rdzv_client *cl = timer->data;
+    struct rdzv_client *cl = client_of(timer->data);
     char why[64];
+    ddp_assert(cl->state == CLIENT_DIALLING);
     (void)snprintf(why, sizeof(why), "no answer in %.12g s", /* it fits */
                    (double)dial_ms(cl) / 1000.0);
     conn_close(cl->conn);
@@ -321,6 +380,7 @@ static void dial_next(struct rdzv_client *cl)
         dial_next(cl);
         return;
     }
+    cl->state = CLIENT_DIALLING;
     conn_secure(cl->conn, cl->conf->token);
     (void)uv_timer_start(&cl->timer, on_dial_timer, (uint64_t)dial_ms(cl), 0);
 }
@@ -328,7 +388,7 @@ static void dial_next(struct rdzv_client *cl)
 static void resolved(struct rdzv_client *cl)
 {
     cl->next_addr = 0;
-    cl->fresh = false;
+    cl->resolver = RESOLVER_IDLE;
     if (cl->addrs.n == 0)
         keep_reason(cl, false, "the name has no address");
     try_to_serve(cl);
@@ -337,14 +397,14 @@ static void resolved(struct rdzv_client *cl)
 
 static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *all)
 {
-    struct rdzv_client *cl = req->data;
-    cl->resolving = false;
-    cl->fresh = status == 0;
+    struct rdzv_client *cl = client_of(req->data);
+    ddp_assert(cl->resolver == RESOLVER_BUSY);
+    cl->resolver = status == 0 ? RESOLVER_FRESH : RESOLVER_IDLE;
     if (status == 0) {
         addr_list_fill(&cl->addrs, all);
         uv_freeaddrinfo(all);
     }
-    if (!cl->wanted)
+    if (cl->state != CLIENT_RESOLVING)
         return; /* late: what came is for the next try */
     (void)uv_timer_stop(&cl->timer);
     if (status == 0) {
@@ -362,8 +422,9 @@ static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *all)
 /* libuv cannot call the resolver back: it is left to itself. */
 static void on_resolve_timer(uv_timer_t *timer)
 {
-    struct rdzv_client *cl = timer->data;
+    struct rdzv_client *cl = client_of(timer->data);
     char why[300];
+    ddp_assert(cl->state == CLIENT_RESOLVING);
     (void)snprintf(why, sizeof(why),
                    "the name '%.100s' is being looked up, and no name server "
                    "answers",
@@ -385,17 +446,22 @@ static bool needs_no_resolver(struct rdzv_client *cl)
     return addr_resolve(host, cl->port, &cl->addrs, &err) == 0;
 }
 
+static void wait_for_resolver(struct rdzv_client *cl)
+{
+    cl->state = CLIENT_RESOLVING;
+    (void)uv_timer_start(&cl->timer, on_resolve_timer, RESOLVE_MS, 0);
+}
+
 void rdzv_client_connect(struct rdzv_client *cl)
 {
-    ddp_assert(cl->conn == NULL);
-    (void)uv_timer_stop(&cl->timer);
-    forget_reasons(cl);
-    cl->wanted = true;
-    if (cl->resolving) {
-        (void)uv_timer_start(&cl->timer, on_resolve_timer, RESOLVE_MS, 0);
-        return; /* on_resolved goes on */
+    ddp_assert(cl->state == CLIENT_IDLE);
+    check_client(cl);
+    cl->attempt = (struct attempt){.refused = true};
+    if (cl->resolver == RESOLVER_BUSY) { /* on_resolved goes on */
+        wait_for_resolver(cl);
+        return;
     }
-    if (cl->fresh || needs_no_resolver(cl)) {
+    if (cl->resolver == RESOLVER_FRESH || needs_no_resolver(cl)) {
         resolved(cl);
         return;
     }
@@ -404,42 +470,42 @@ void rdzv_client_connect(struct rdzv_client *cl)
     (void)snprintf(port, sizeof(port), "%u", (unsigned)cl->port % 65536u);
     int rc = uv_getaddrinfo(cl->loop, &cl->resolve, on_resolved,
                             cl->conf->endpoint_host, port, &hints);
-    cl->resolving = rc == 0;
     if (rc != 0) {
         keep_reason(cl, false, uv_strerror(rc));
         fail_soon(cl);
         return;
     }
-    (void)uv_timer_start(&cl->timer, on_resolve_timer, RESOLVE_MS, 0);
+    cl->resolver = RESOLVER_BUSY;
+    wait_for_resolver(cl);
 }
 
 /* -- the connection -------------------------------------------------------- */
 
 void rdzv_client_send(struct rdzv_client *cl, const struct msg *m)
 {
-    if (cl->up)
+    if (cl->state == CLIENT_UP)
         conn_send(cl->conn, m);
 }
 
 void rdzv_client_disconnect(struct rdzv_client *cl)
 {
+    check_client(cl);
     (void)uv_timer_stop(&cl->timer);
-    cl->wanted = false;
     if (cl->conn != NULL)
         conn_close(cl->conn);
     cl->conn = NULL;
-    cl->lost_us = cl->up ? mono_now_us() : cl->lost_us;
-    cl->up = false;
+    cl->lost_us = cl->state == CLIENT_UP ? mono_now_us() : cl->lost_us;
+    cl->state = CLIENT_IDLE;
 }
 
 void rdzv_client_finish(struct rdzv_client *cl)
 {
+    check_client(cl);
     (void)uv_timer_stop(&cl->timer);
-    cl->wanted = false;
     if (cl->conn != NULL)
         conn_finish(cl->conn);
     cl->conn = NULL;
-    cl->up = false;
+    cl->state = CLIENT_IDLE;
 }
 
 void rdzv_client_local_addr(const struct rdzv_client *cl,
@@ -467,7 +533,8 @@ void rdzv_client_server_ended(struct rdzv_client *cl)
     int status;
     (void)waitpid(cl->server, &status, 0);
     /* It has said why it cannot serve; the next one could not either. */
-    if (!cl->ever_heard && WIFEXITED(status) && WEXITSTATUS(status) != 0)
+    if (cl->reached != WAS_HEARD && WIFEXITED(status) &&
+        WEXITSTATUS(status) != 0)
         fatalx(WEXITSTATUS(status),
                "this node is to serve the rendezvous and cannot");
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
