@@ -7,6 +7,7 @@
 #include "launcher/agent/agent_priv.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/signals_name.h"
 
 #define LAST_WORDS                                                             \
     (UINT64_C(1) << (SIGTERM - 1) | UINT64_C(1) << (SIGINT - 1) |              \
@@ -327,10 +328,10 @@ static void on_signal(struct step *s, int signo)
     a->farewell_at_us = farewell_us;
     a->leave.all = signo == SIGINT || signo == SIGQUIT;
     a->leave.signal = signo;
-    agent_note(
-        s, NOTE_leaving, "signal %d (SIG%s)%s", signo, agent_signal_name(signo),
-        a->alive > 0 ? ": stopping this node's workers; once more kills them"
-                     : ": leaving");
+    agent_note(s, NOTE_leaving, "signal %d (%s)%s", signo, signals_name(signo),
+               a->alive > 0
+                   ? ": stopping this node's workers; once more kills them"
+                   : ": leaving");
     agent_send_leave(s);
     agent_go(s, AGENT_LEAVING, 128 + signo, signo);
 }

@@ -82,9 +82,6 @@ void agent_on_worker_hung(struct step *s, const struct agent_event *ev);
 void agent_on_asked(struct step *s, int attached);
 void agent_on_spawn_failed(struct step *s, const struct agent_event *ev);
 
-/* "INT"; "?" where there is no such signal. */
-const char *agent_signal_name(int signo);
-
 /* -- work.c: the end ------------------------------------------------- */
 
 /* It goes for `why`, with `status` if it was to stay until now. */

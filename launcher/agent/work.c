@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/signals_name.h"
 
 /* -- stopping and going ---------------------------------------------------- */
 
@@ -212,20 +213,14 @@ void agent_spawn(struct step *s)
 
 /* -- what happens here ----------------------------------------------------- */
 
-const char *agent_signal_name(int signo)
-{
-    const char *name = sigabbrev_np(signo);
-    return name != NULL ? name : "?";
-}
-
 static void describe_failure(const struct agent *a, char *text, size_t size)
 {
     const struct msg_failed *f = &a->round.failed;
     if (f->hung)
         (void)snprintf(text, size, "%.300s", f->text);
     else if (f->signal != 0)
-        (void)snprintf(text, size, "signal %lld (SIG%s)", (long long)f->signal,
-                       agent_signal_name((int)f->signal));
+        (void)snprintf(text, size, "signal %lld (%s)", (long long)f->signal,
+                       signals_name((int)f->signal));
     else
         (void)snprintf(text, size, "exit code %lld", (long long)f->code);
 }
