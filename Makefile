@@ -93,12 +93,14 @@ NCCL_CPPFLAGS := $(if $(NCCL_H),-DDDP_NCCL -isystem $(NCCL_H:/nccl.h=) \
 # of FOLDER, FILE...: the objects of a folder.
 of = $(addprefix $(1)/,$(2))
 
-BASE   := $(call of,rendezvous/base,err log mono rng buf utf8 json open_files)
+BASE   := $(call of,rendezvous/base,err log mono rng buf utf8 json open_files \
+	signals_name)
 PROTO  := $(call of,rendezvous/proto,frame msg exits)
 CORE   := $(call of,rendezvous/core,rdzv ranks budget note status) \
 	$(call of,rendezvous/core/inner,member cause command join join_check \
 	join_place join_rebuild capacity round round_seal round_tell round_roll \
-	round_end round_tick run strikes node node_gone reply states) rendezvous/base/quota
+	round_end round_tick run strikes node node_gone reply states) rendezvous/base/quota \
+	rendezvous/base/signals_name
 TLS    := $(call of,rendezvous/net,tls tls_key token openssl)
 CONN   := $(call of,rendezvous/net,conn conn_in conn_out)
 NET    := $(CONN) $(TLS) $(call of,rendezvous/net,addr listener fd_pass helper)
@@ -122,7 +124,7 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/rdzv,client store_host) \
 	$(call of,launcher/output,output relay relay_intake stream console logfile \
 	lines) \
-	$(call of,launcher/agent,agent session work) \
+	$(call of,launcher/agent,agent session work check) \
 	$(call of,launcher/conf,options conf meet rdzv argv program place output \
 	words) \
 	$(call of,launcher/proc,guard tree sweep cgroup signals oom tmpfolder) \

@@ -1,11 +1,27 @@
 /*
- * One loop, one thread. Callbacks of link, workers, guard, timers and signals
- * each become one event (step); the core's actions come back through act,
- * which never steps: what fails at once is kept in `pending` and told when the
- * step is over.
+ * One loop, one thread. Happy path: a callback of the rendezvous client, the
+ * workers, the guard, a timer or a signal becomes one event of the agent's core
+ * (step); the core's actions come back through act. After each step the guard
+ * is told of the lease, and the timer is set to the core's deadline.
  *
- * The end: AGENT_EXIT closes the link in order; a server of ours is waited for
- * (other nodes may not have heard of the end yet), then the loop stops.
+ * act never steps, since the core must not be called from its own action. What
+ * an action finds out at once (workers that did not start, how many look
+ * whether they are asked to stop) is pending until the step is over, and is the
+ * next event.
+ *
+ * The end: RUNNING -> (SWEEPING) -> CLOSING. AGENT_EXIT first waits for the end
+ * of what workers left behind, since the end of the connection tells the server
+ * that everything here is dead. Then the connection is closed in order. If this
+ * launcher serves the rendezvous, the server is waited for, since other nodes
+ * may not have heard of the end yet; then the loop stops.
+ *
+ * Failure modes:
+ *  - A helper process ends (server, store, relay, the two that look at GPUs and
+ *    stacks): its SIGCHLD finds it here, and its room starts another one.
+ *  - The guard ends: its socket closes, and everything here is killed.
+ *  - This process was frozen: what is read first after that may be old. A
+ *    worker's exit therefore steps with a tick before it if the lease is over.
+ *  - The server does not end: on_server_late kills it.
  */
 #include "launcher/loop.h"
 
@@ -36,11 +52,28 @@
 
 #define CHORE_MS 1000
 
-struct drive {
+#define LOOP_MAGIC 0x4c4f4f50u
+
+enum loop_state {
+    LOOP_RUNNING,
+    LOOP_SWEEPING, /* EXIT came; until what workers left behind is gone */
+    LOOP_CLOSING,  /* the connection is closed; the server is waited for */
+};
+
+/* What is told to the core when its step is over. */
+enum loop_pending {
+    PENDING_NOTHING,
+    PENDING_SPAWN_FAILED, /* `spawned`, `spawn_err` */
+    PENDING_ASKED,        /* `attached` */
+};
+
+struct loop {
+    uint32_t magic;
+    enum loop_state state;
     const struct conf *conf;
-    uv_loop_t loop;
+    uv_loop_t uv;
     struct agent agent;
-    struct link *link;
+    struct rdzv_client *client;
     struct workers *workers;
     struct output *output;
     struct event_log event_log;
@@ -58,94 +91,101 @@ struct drive {
     struct store_host store;
     struct sweep sweep;
 
-    bool asked; /* pending as well */
+    enum loop_pending pending;
     int attached;
-    bool spawn_failed; /* pending: told when the step is over */
     int spawned;
     struct ddp_err spawn_err;
 
-    bool exit_pending; /* until what workers left behind is gone */
-    bool exiting;
-    struct agent_verdict verdict;
+    struct agent_verdict verdict; /* not RUNNING */
 };
 
-static void step(struct drive *d, struct agent_event *ev);
+static struct loop *loop_of(void *data)
+{
+    struct loop *l = data;
+    ddp_assert(l != NULL && l->magic == LOOP_MAGIC);
+    return l;
+}
+
+static void step(struct loop *l, struct agent_event *ev);
 
 /* -- the core's actions ---------------------------------------------------- */
 
 static void on_chore(uv_timer_t *timer)
 {
-    const struct drive *d = timer->data;
-    tmpfolder_sweep(workers_temporary(d->workers));
+    const struct loop *l = loop_of(timer->data);
+    tmpfolder_sweep(workers_temporary(l->workers));
 }
 
-static void start_workers(struct drive *d, const struct msg_world *world)
+static void start_workers(struct loop *l, const struct msg_world *world)
 {
-    store_host_renew(&d->store, world->round);
-    event_log_world(&d->event_log, world, mono_now_us());
+    store_host_renew(&l->store, world->round);
+    event_log_world(&l->event_log, world, mono_now_us());
     guard_wait();
-    d->spawn_failed =
-        workers_start(d->workers, world, &d->spawned, &d->spawn_err) != 0;
-    guard_folder(workers_temporary(d->workers));
-    if (d->event_log.rounds == 1)
-        (void)uv_timer_start(&d->chore, on_chore, CHORE_MS, 0);
-    hang_watch_start(d->hang_watch, world->base_rank);
-    first_progress_watch(d->first_progress);
+    ddp_assert(l->pending == PENDING_NOTHING && l->state == LOOP_RUNNING);
+    if (workers_start(l->workers, world, &l->spawned, &l->spawn_err) != 0)
+        l->pending = PENDING_SPAWN_FAILED;
+    guard_folder(workers_temporary(l->workers));
+    if (l->event_log.rounds == 1)
+        (void)uv_timer_start(&l->chore, on_chore, CHORE_MS, 0);
+    hang_watch_start(l->hang_watch, world->base_rank);
+    first_progress_watch(l->first_progress);
 }
 
-static void check_health(struct drive *d)
+static void check_health(struct loop *l)
 {
     static pid_t pids[HEALTH_PIDS_MAX]; /* large */
-    int n = workers_last_pids(d->workers, pids, HEALTH_PIDS_MAX);
-    health_start(d->health, pids, n);
+    int n = workers_last_pids(l->workers, pids, HEALTH_PIDS_MAX);
+    health_start(l->health, pids, n);
 }
 
 static int helpers(void *ctx, pid_t pids[SWEEP_KEEP_MAX])
 {
-    const struct drive *d = ctx;
-    pids[0] = link_server(d->link);
-    pids[1] = d->store.pid;
-    pids[2] = output_pid(d->output);
+    const struct loop *l = loop_of(ctx);
+    pids[0] = rdzv_client_server(l->client);
+    pids[1] = l->store.pid;
+    pids[2] = output_pid(l->output);
     return 3;
 }
 
 static void on_server_late(uv_timer_t *timer)
 {
-    struct drive *d = timer->data;
-    link_server_kill(d->link);
-    uv_stop(&d->loop);
+    struct loop *l = loop_of(timer->data);
+    rdzv_client_server_kill(l->client);
+    uv_stop(&l->uv);
 }
 
 /* Other nodes may still have to hear of the end from our server. */
-static void leave_loop(struct drive *d)
+static void leave_loop(struct loop *l)
 {
-    d->exiting = true;
-    store_host_kill(&d->store);
-    health_stop(d->health);
-    link_finish(d->link);
-    (void)uv_timer_stop(&d->timer);
-    if (link_server(d->link) > 0 && d->verdict.ended)
-        (void)uv_timer_start(&d->timer, on_server_late,
-                             (uint64_t)(d->conf->close_timeout_us / MONO_MS),
+    ddp_assert(l->state != LOOP_CLOSING && !l->sweep.busy);
+    l->state = LOOP_CLOSING;
+    store_host_kill(&l->store);
+    health_stop(l->health);
+    rdzv_client_finish(l->client);
+    (void)uv_timer_stop(&l->timer);
+    if (rdzv_client_server(l->client) > 0 && l->verdict.ended)
+        (void)uv_timer_start(&l->timer, on_server_late,
+                             (uint64_t)(l->conf->close_timeout_us / MONO_MS),
                              0);
     else
-        uv_stop(&d->loop);
+        uv_stop(&l->uv);
 }
 
 /* The end of our connection says that all here is dead, so it waits. */
-static void leave(struct drive *d, const struct agent_verdict *v)
+static void leave(struct loop *l, const struct agent_verdict *v)
 {
-    d->verdict = *v;
-    d->exit_pending = d->sweep.busy;
-    if (!d->exit_pending)
-        leave_loop(d);
+    ddp_assert(l->state == LOOP_RUNNING);
+    l->verdict = *v;
+    l->state = LOOP_SWEEPING;
+    if (!l->sweep.busy)
+        leave_loop(l);
 }
 
 static void on_swept(void *ctx)
 {
-    struct drive *d = ctx;
-    if (d->exit_pending)
-        leave_loop(d);
+    struct loop *l = loop_of(ctx);
+    if (l->state == LOOP_SWEEPING)
+        leave_loop(l);
 }
 
 static const struct sweep_handler sweep_handler = {
@@ -153,65 +193,67 @@ static const struct sweep_handler sweep_handler = {
     .on_swept = on_swept,
 };
 
-static void send_msg(struct drive *d, const struct msg *m)
+static void send_msg(struct loop *l, const struct msg *m)
 {
     if (m->kind == MSG_KIND_ready)
-        store_host_end(&d->store);
+        store_host_end(&l->store);
     if (m->kind != MSG_KIND_join) {
-        link_send(d->link, m);
+        rdzv_client_send(l->client, m);
         return;
     }
     struct msg join = *m;
-    join.join.hosts = link_server(d->link) > 0;
-    if (join.join.hosts && d->store.give >= 0)
-        join.join.port = link_port(d->link);
+    join.join.hosts = rdzv_client_server(l->client) > 0;
+    if (join.join.hosts && l->store.give >= 0)
+        join.join.port = rdzv_client_port(l->client);
     if (join.join.addr[0] == '\0')
-        link_local_addr(d->link, join.join.addr, sizeof(join.join.addr));
-    link_send(d->link, &join);
+        rdzv_client_local_addr(l->client, join.join.addr,
+                               sizeof(join.join.addr));
+    rdzv_client_send(l->client, &join);
 }
 
 static void act(void *ctx, const struct agent_action *a)
 {
-    struct drive *d = ctx;
+    struct loop *l = loop_of(ctx);
     switch (a->kind) {
     case AGENT_CONNECT:
-        link_connect(d->link);
+        rdzv_client_connect(l->client);
         return;
     case AGENT_DISCONNECT:
-        link_disconnect(d->link);
+        rdzv_client_disconnect(l->client);
         return;
     case AGENT_SEND:
-        send_msg(d, a->msg);
+        send_msg(l, a->msg);
         return;
     case AGENT_SPAWN:
-        start_workers(d, a->world);
+        start_workers(l, a->world);
         return;
     case AGENT_KILL:
         if (workers_exits(a->signo))
-            hang_watch_stop(d->hang_watch);
-        workers_kill(d->workers, a->signo);
+            hang_watch_stop(l->hang_watch);
+        workers_kill(l->workers, a->signo);
         return;
     case AGENT_ASK:
-        hang_watch_stop(d->hang_watch);
-        d->asked = true;
-        d->attached = workers_ask(d->workers, a->graceful);
+        hang_watch_stop(l->hang_watch);
+        ddp_assert(l->pending == PENDING_NOTHING);
+        l->pending = PENDING_ASKED;
+        l->attached = workers_ask(l->workers, a->graceful);
         return;
     case AGENT_CHECK:
-        check_health(d);
+        check_health(l);
         return;
     case AGENT_SWEEP:
-        hang_watch_stop(d->hang_watch);
+        hang_watch_stop(l->hang_watch);
         if (a->gentle)
-            sweep_gently(&d->sweep);
+            sweep_gently(&l->sweep);
         else
-            sweep_hard(&d->sweep);
+            sweep_hard(&l->sweep);
         return;
     case AGENT_NOTE:
-        report_note(d->conf, a->note, &d->event_log, d->debug);
-        event_log_note(&d->event_log, a->note, mono_now_us());
+        report_note(l->conf, a->note, &l->event_log, l->debug);
+        event_log_note(&l->event_log, a->note, mono_now_us());
         return;
     case AGENT_EXIT:
-        leave(d, a->verdict);
+        leave(l, a->verdict);
         return;
     }
     DDP_WRONG("action");
@@ -222,138 +264,143 @@ static void act(void *ctx, const struct agent_action *a)
 static void on_timer(uv_timer_t *timer)
 {
     struct agent_event ev = {.kind = AGENT_TICK};
-    step(timer->data, &ev);
+    step(loop_of(timer->data), &ev);
 }
 
-static void arm(struct drive *d)
+static void arm(struct loop *l)
 {
-    int64_t at_us = agent_deadline(&d->agent);
-    if (d->exiting)
+    int64_t at_us = agent_deadline(&l->agent);
+    if (l->state == LOOP_CLOSING)
         return;
     if (at_us == MONO_NEVER) {
-        (void)uv_timer_stop(&d->timer);
+        (void)uv_timer_stop(&l->timer);
         return;
     }
     uint64_t ms = (uint64_t)mono_ms_until(mono_now_us(), at_us);
-    uv_update_time(&d->loop);
-    (void)uv_timer_start(&d->timer, on_timer, ms, 0);
+    uv_update_time(&l->uv);
+    (void)uv_timer_start(&l->timer, on_timer, ms, 0);
 }
 
-static void step_once(struct drive *d, struct agent_event *ev)
+static void step_once(struct loop *l, struct agent_event *ev)
 {
-    struct agent_actions out = {.emit = act, .ctx = d};
+    struct agent_actions out = {.emit = act, .ctx = l};
     ev->now_us = mono_now_us();
-    agent_step(&d->agent, ev, &out);
+    agent_step(&l->agent, ev, &out);
 }
 
-static void tell_spawn_failure(struct drive *d)
+static void tell_spawn_failure(struct loop *l)
 {
     struct agent_event ev = {
         .kind = AGENT_SPAWN_FAILED,
-        .started = d->spawned,
-        .worker = {.local_rank = d->spawned,
-                   .code = ddp_code_exit(d->spawn_err.code),
-                   .text = d->spawn_err.text},
+        .started = l->spawned,
+        .worker = {.local_rank = l->spawned,
+                   .code = ddp_code_exit(l->spawn_err.code),
+                   .text = l->spawn_err.text},
     };
-    d->spawn_failed = false;
-    log_warnx("%s", d->spawn_err.text);
-    step_once(d, &ev);
+    log_warnx("%s", l->spawn_err.text);
+    step_once(l, &ev);
 }
 
-static void step(struct drive *d, struct agent_event *ev)
+static void step(struct loop *l, struct agent_event *ev)
 {
-    step_once(d, ev);
-    if (d->spawn_failed)
-        tell_spawn_failure(d);
-    if (d->asked) {
-        struct agent_event asked = {.kind = AGENT_ASKED,
-                                    .attached = d->attached};
-        d->asked = false;
-        step_once(d, &asked);
+    ddp_assert(l->pending == PENDING_NOTHING);
+    step_once(l, ev);
+    enum loop_pending pending = l->pending;
+    struct agent_event asked = {.kind = AGENT_ASKED, .attached = l->attached};
+    l->pending = PENDING_NOTHING;
+    switch (pending) {
+    case PENDING_NOTHING:
+        break;
+    case PENDING_SPAWN_FAILED:
+        tell_spawn_failure(l);
+        break;
+    case PENDING_ASKED:
+        step_once(l, &asked);
+        break;
     }
-    guard_lease(d->guard_fd, agent_lease_until_us(&d->agent));
-    arm(d);
+    guard_lease(l->guard_fd, agent_lease_until_us(&l->agent));
+    arm(l);
 }
 
-static void on_link_up(void *ctx)
+static void on_connected(void *ctx)
 {
-    struct drive *d = ctx;
-    struct agent_event ev = {.kind = AGENT_LINK_UP};
-    event_log_joined(&d->event_log, mono_now_us());
-    step(d, &ev);
-    output_prepare(d->output); /* while the join is on its way */
+    struct loop *l = loop_of(ctx);
+    struct agent_event ev = {.kind = AGENT_CONNECTED};
+    event_log_joined(&l->event_log, mono_now_us());
+    step(l, &ev);
+    output_prepare(l->output); /* while the join is on its way */
 }
 
-static void on_link_msg(void *ctx, const struct msg *m)
+static void on_msg(void *ctx, const struct msg *m)
 {
-    struct drive *d = ctx;
+    struct loop *l = loop_of(ctx);
     struct agent_event ev = {.kind = AGENT_MSG, .msg = m};
     if (m->kind == MSG_KIND_members)
-        store_host_members(&d->store, &m->members);
-    step(d, &ev);
+        store_host_members(&l->store, &m->members);
+    step(l, &ev);
 }
 
-static void on_link_down(void *ctx, bool refused, const char *why)
+static void on_disconnected(void *ctx, bool refused, const char *why)
 {
     struct agent_event ev = {
-        .kind = AGENT_LINK_DOWN, .refused = refused, .text = why};
-    step(ctx, &ev);
+        .kind = AGENT_DISCONNECTED, .refused = refused, .text = why};
+    step(loop_of(ctx), &ev);
 }
 
-static const struct link_handler link_handler = {
-    .on_up = on_link_up,
-    .on_msg = on_link_msg,
-    .on_down = on_link_down,
+static const struct rdzv_client_handler client_handler = {
+    .on_connected = on_connected,
+    .on_msg = on_msg,
+    .on_disconnected = on_disconnected,
 };
 
 #define HELPERS 5
-typedef void died_fn(struct drive *d);
+typedef void died_fn(struct loop *l);
 
-static void server_died(struct drive *d)
+static void server_died(struct loop *l)
 {
-    link_server_ended(d->link);
-    if (d->exiting)
-        uv_stop(&d->loop); /* it was waited for */
+    rdzv_client_server_ended(l->client);
+    if (l->state == LOOP_CLOSING)
+        uv_stop(&l->uv); /* it was waited for */
 }
 
-static void store_died(struct drive *d)
+static void store_died(struct loop *l)
 {
     log_warnx("the workers' store ended unexpectedly; a new, empty one takes "
               "its place");
-    store_host_fell(&d->store, d->agent.world.round);
+    store_host_fell(&l->store, l->agent.round.world.round);
 }
 
-static void relay_died(struct drive *d)
+static void relay_died(struct loop *l)
 {
-    (void)waitpid(output_pid(d->output), NULL, WNOHANG);
-    output_restart(d->output);
+    (void)waitpid(output_pid(l->output), NULL, WNOHANG);
+    output_restart(l->output);
 }
 
-static void hang_watch_helper_died(struct drive *d)
+static void hang_watch_helper_died(struct loop *l)
 {
-    hang_watch_helper_ended(d->hang_watch);
+    hang_watch_helper_ended(l->hang_watch);
 }
 
-static void health_helper_died(struct drive *d)
+static void health_helper_died(struct loop *l)
 {
-    health_helper_ended(d->health);
+    health_helper_ended(l->health);
 }
 
 /* Whatever died that is no worker: our own processes, and orphans. */
-static void reap_others(struct drive *d)
+static void reap_others(struct loop *l)
 {
     static died_fn *const died[] = {server_died, store_died, relay_died,
                                     hang_watch_helper_died, health_helper_died};
     for (;;) {
         const pid_t ours[HELPERS] = {
-            link_server(d->link), d->store.pid, output_pid(d->output),
-            hang_watch_helper(d->hang_watch), health_helper(d->health)};
-        pid_t pid = workers_reap_orphans(d->workers, ours, HELPERS);
+            rdzv_client_server(l->client), l->store.pid, output_pid(l->output),
+            hang_watch_helper(l->hang_watch), health_helper(l->health)};
+        pid_t pid = workers_reap_orphans(l->workers, ours, HELPERS);
         if (pid == 0)
             return;
         for (int i = 0; i < HELPERS; i++)
             if (ours[i] == pid)
-                died[i](d);
+                died[i](l);
     }
 }
 
@@ -361,21 +408,21 @@ static void reap_others(struct drive *d)
  * are dead then is the guard's doing, and no failure of theirs. */
 static void on_worker_exit(void *ctx, const struct agent_worker *w)
 {
-    struct drive *d = ctx;
+    struct loop *l = loop_of(ctx);
     struct agent_event tick = {.kind = AGENT_TICK};
     struct agent_event ev = {.kind = AGENT_WORKER_EXIT, .worker = *w};
-    first_progress_exited(d->first_progress, w);
-    event_log_exited(&d->event_log, w);
-    if (mono_now_us() >= agent_lease_until_us(&d->agent))
-        step(d, &tick);
-    step(d, &ev);
-    reap_others(d); /* what the dead worker's SIGCHLD could not look behind */
+    first_progress_exited(l->first_progress, w);
+    event_log_exited(&l->event_log, w);
+    if (mono_now_us() >= agent_lease_until_us(&l->agent))
+        step(l, &tick);
+    step(l, &ev);
+    reap_others(l); /* what the dead worker's SIGCHLD could not look behind */
 }
 
 static void on_first_beat(void *ctx, int local_rank, int64_t pid, int64_t step)
 {
-    struct drive *d = ctx;
-    event_log_first_progress(&d->event_log, local_rank, pid, step);
+    struct loop *l = loop_of(ctx);
+    event_log_first_progress(&l->event_log, local_rank, pid, step);
 }
 
 static const struct first_progress_handler first_progress_handler = {
@@ -384,8 +431,8 @@ static const struct first_progress_handler first_progress_handler = {
 
 static void on_worker_start(void *ctx, int local_rank, int64_t pid)
 {
-    struct drive *d = ctx;
-    event_log_started(&d->event_log, local_rank, pid);
+    struct loop *l = loop_of(ctx);
+    event_log_started(&l->event_log, local_rank, pid);
 }
 
 static const struct workers_handler workers_handler = {
@@ -404,13 +451,13 @@ on_hang(void *ctx, const struct hang_verdict *v, int64_t pid, const char *text)
                    .code = ddp_code_exit(DDP_E_HANG),
                    .text = text},
     };
-    step(ctx, &ev);
+    step(loop_of(ctx), &ev);
 }
 
 static void on_checked(void *ctx, bool fit, const char *why)
 {
     struct agent_event ev = {.kind = AGENT_CHECKED, .fit = fit, .text = why};
-    step(ctx, &ev);
+    step(loop_of(ctx), &ev);
 }
 
 static const struct health_handler health_handler = {.on_checked = on_checked};
@@ -420,51 +467,51 @@ static const struct hang_watch_handler hang_watch_handler = {.on_hang =
 
 static void on_sigchld(uv_signal_t *handle, int signo)
 {
-    struct drive *d = handle->data;
+    struct loop *l = loop_of(handle->data);
     (void)signo;
-    reap_others(d);
-    sweep_look(&d->sweep);
+    reap_others(l);
+    sweep_look(&l->sweep);
 }
 
-static void pause_workers(struct drive *d, bool paused)
+static void pause_workers(struct loop *l, bool paused)
 {
-    hang_watch_pause(d->hang_watch, paused);
-    workers_pause(d->workers, paused);
+    hang_watch_pause(l->hang_watch, paused);
+    workers_pause(l->workers, paused);
 }
 
-static void hear_guard(struct drive *d, const struct guard_word *word)
+static void hear_guard(struct loop *l, const struct guard_msg *msg)
 {
-    struct agent_event ev = {.kind = AGENT_SIGNAL, .signo = word->signo};
-    if (word->kind == GUARD_SIGNAL) {
-        step(d, &ev);
-        if (d->exit_pending && workers_exits(word->signo))
-            sweep_hurry(&d->sweep);
-    } else if (word->kind == GUARD_PAUSE || word->kind == GUARD_RESUME) {
-        pause_workers(d, word->kind == GUARD_PAUSE);
+    struct agent_event ev = {.kind = AGENT_SIGNAL, .signo = msg->signo};
+    if (msg->kind == GUARD_SIGNAL) {
+        step(l, &ev);
+        if (l->state == LOOP_SWEEPING && workers_exits(msg->signo))
+            sweep_hurry(&l->sweep);
+    } else if (msg->kind == GUARD_PAUSE || msg->kind == GUARD_RESUME) {
+        pause_workers(l, msg->kind == GUARD_PAUSE);
     }
 }
 
 static void on_guard(uv_poll_t *poll, int status, int events)
 {
     (void)events;
-    struct drive *d = poll->data;
-    struct guard_word word;
-    ssize_t n = recv(d->guard_fd, &word, sizeof(word), MSG_DONTWAIT);
-    if (n == (ssize_t)sizeof(word)) {
-        hear_guard(d, &word);
+    struct loop *l = loop_of(poll->data);
+    struct guard_msg msg;
+    ssize_t n = recv(l->guard_fd, &msg, sizeof(msg), MSG_DONTWAIT);
+    if (n == (ssize_t)sizeof(msg)) {
+        hear_guard(l, &msg);
     } else if (status != 0 || n >= 0) { /* else nothing is there after all */
-        struct agent_event ev = {.kind = AGENT_ORPHANED};
+        struct agent_event ev = {.kind = AGENT_GUARD_DIED};
         (void)uv_poll_stop(poll);
-        step(d, &ev);
-        sweep_hurry(&d->sweep);
+        step(l, &ev);
+        sweep_hurry(&l->sweep);
     }
 }
 
 /* -- starting -------------------------------------------------------------- */
 
-static void fill_join(const struct drive *d, int store_port, struct msg_join *j)
+static void fill_join(const struct loop *l, int store_port, struct msg_join *j)
 {
-    const struct conf *c = d->conf;
+    const struct conf *c = l->conf;
     char name[256] = "";
     (void)gethostname(name, sizeof(name) - 1);
     *j = (struct msg_join){
@@ -495,71 +542,71 @@ static void fill_join(const struct drive *d, int store_port, struct msg_join *j)
     msg_set(j->addr, c->local_addr);
 }
 
-static void open_handles(struct drive *d)
+static void open_handles(struct loop *l)
 {
-    (void)uv_timer_init(&d->loop, &d->timer); /* cannot fail */
-    (void)uv_timer_init(&d->loop, &d->chore);
-    int rc = uv_poll_init(&d->loop, &d->guard_poll, d->guard_fd);
+    (void)uv_timer_init(&l->uv, &l->timer); /* cannot fail */
+    (void)uv_timer_init(&l->uv, &l->chore);
+    int rc = uv_poll_init(&l->uv, &l->guard_poll, l->guard_fd);
     if (rc == 0)
-        rc = uv_poll_start(&d->guard_poll, UV_READABLE | UV_DISCONNECT,
+        rc = uv_poll_start(&l->guard_poll, UV_READABLE | UV_DISCONNECT,
                            on_guard);
     if (rc == 0)
-        rc = uv_signal_init(&d->loop, &d->sigchld);
+        rc = uv_signal_init(&l->uv, &l->sigchld);
     if (rc == 0)
-        rc = uv_signal_start(&d->sigchld, on_sigchld, SIGCHLD);
+        rc = uv_signal_start(&l->sigchld, on_sigchld, SIGCHLD);
     if (rc != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot watch over workers: %s",
                uv_strerror(rc));
-    d->timer.data = d->guard_poll.data = d->sigchld.data = d->chore.data = d;
+    l->timer.data = l->guard_poll.data = l->sigchld.data = l->chore.data = l;
 }
 
 /* All that it drives. What is needed to join comes to `join`. */
-static void open_rooms(struct drive *d,
+static void open_rooms(struct loop *l,
                        const struct spawn_origin *origin,
                        struct msg_join *join)
 {
     struct ddp_err err;
-    int port = store_host_open(&d->store, &d->loop, d->conf, &err);
+    int port = store_host_open(&l->store, &l->uv, l->conf, &err);
     if (port < 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
-    fill_join(d, port, join);
-    sweep_init(&d->sweep, &d->loop, &sweep_handler, d);
-    d->link = link_new(&d->loop, d->conf, d->guard_fd, &link_handler, d,
-                       d->store.give, d->debug);
-    d->output = output_new(d->conf);
-    event_log_init(&d->event_log, d->conf, d->output, join->name, d->start_us);
-    d->workers =
-        workers_new(&d->loop, d->conf, origin, d->output, &workers_handler, d);
-    if (d->conf->output.events[0] != '\0')
-        d->first_progress = first_progress_new(
-            &d->loop, d->workers, d->conf->nproc, &first_progress_handler, d);
-    d->health = health_new(&d->loop, d->conf, &health_handler, d);
-    d->hang_watch =
-        hang_watch_new(&d->loop, d->conf, d->workers, &hang_watch_handler, d);
+    fill_join(l, port, join);
+    sweep_init(&l->sweep, &l->uv, &sweep_handler, l);
+    l->client = rdzv_client_new(&l->uv, l->conf, l->guard_fd, &client_handler,
+                                l, l->store.give, l->debug);
+    l->output = output_new(l->conf);
+    event_log_init(&l->event_log, l->conf, l->output, join->name, l->start_us);
+    l->workers =
+        workers_new(&l->uv, l->conf, origin, l->output, &workers_handler, l);
+    if (l->conf->output.events[0] != '\0')
+        l->first_progress = first_progress_new(
+            &l->uv, l->workers, l->conf->nproc, &first_progress_handler, l);
+    l->health = health_new(&l->uv, l->conf, &health_handler, l);
+    l->hang_watch =
+        hang_watch_new(&l->uv, l->conf, l->workers, &hang_watch_handler, l);
 }
 
 /* All is over: tells whoever wants to know, and cleans up. */
-static void close_rooms(struct drive *d, const char *node)
+static void close_rooms(struct loop *l, const char *node)
 {
-    const struct agent_verdict *v = &d->verdict;
-    const char *folder = workers_folder(d->workers);
-    event_log_finish(&d->event_log, v->status, mono_now_us());
-    output_finish(d->output, v->status != 0, d->guard_fd);
-    report_end(d->conf, v, &d->event_log, folder);
-    if (d->conf->output.report[0] != '\0')
-        report_write(d->conf, v, &d->event_log, folder, d->guard_fd);
+    const struct agent_verdict *v = &l->verdict;
+    const char *folder = workers_folder(l->workers);
+    event_log_finish(&l->event_log, v->status, mono_now_us());
+    output_finish(l->output, v->status != 0, l->guard_fd);
+    report_end(l->conf, v, &l->event_log, folder);
+    if (l->conf->output.report[0] != '\0')
+        report_write(l->conf, v, &l->event_log, folder, l->guard_fd);
     const struct msg_end *end = &v->end;
     if (v->ended && strcmp(end->node, node) == 0)
-        workers_pass_on(d->workers, (int)end->local_rank, (pid_t)end->pid,
+        workers_pass_on(l->workers, (int)end->local_rank, (pid_t)end->pid,
                         (int)(end->signal > 0 ? -end->signal : end->code));
-    workers_clean(d->workers);
+    workers_clean(l->workers);
 }
 
-int drive_run(const struct conf *conf,
-              const struct spawn_origin *origin,
-              int guard_fd)
+int loop_run(const struct conf *conf,
+             const struct spawn_origin *origin,
+             int guard_fd)
 {
-    static struct drive d; /* large; there is one */
+    static struct loop l; /* large; there is one */
     struct agent_conf ac = {.shutdown_us = conf->shutdown_timeout_us,
                             .last_words = conf->signals,
                             .checks = conf->health_check[0] != '\0' ||
@@ -567,19 +614,20 @@ int drive_run(const struct conf *conf,
                             .loopback = conf->loopback,
                             .seed = rng_seed()};
     const char *level = getenv("LOGLEVEL");
-    d.conf = conf;
-    d.guard_fd = guard_fd;
-    d.start_us = mono_now_us();
-    d.debug = level != NULL && strcasecmp(level, "debug") == 0;
+    l.magic = LOOP_MAGIC;
+    l.conf = conf;
+    l.guard_fd = guard_fd;
+    l.start_us = mono_now_us();
+    l.debug = level != NULL && strcasecmp(level, "debug") == 0;
     (void)open_files_raise();
-    if (uv_loop_init(&d.loop) != 0)
+    if (uv_loop_init(&l.uv) != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot start an event loop");
-    open_handles(&d);
-    open_rooms(&d, origin, &ac.join);
-    agent_init(&d.agent, &ac);
+    open_handles(&l);
+    open_rooms(&l, origin, &ac.join);
+    agent_init(&l.agent, &ac);
     struct agent_event start = {.kind = AGENT_START};
-    step(&d, &start);
-    (void)uv_run(&d.loop, UV_RUN_DEFAULT);
-    close_rooms(&d, ac.join.name);
-    return d.verdict.status;
+    step(&l, &start);
+    (void)uv_run(&l.uv, UV_RUN_DEFAULT);
+    close_rooms(&l, ac.join.name);
+    return l.verdict.status;
 }

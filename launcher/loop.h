@@ -13,8 +13,8 @@
  * and `origin`. `guard_fd` is the agent's end of the socketpair. Called once
  * in the agent process.
  */
-int drive_run(const struct conf *conf,
-              const struct spawn_origin *origin,
-              int guard_fd);
+int loop_run(const struct conf *conf,
+             const struct spawn_origin *origin,
+             int guard_fd);
 
 #endif

@@ -74,7 +74,7 @@ int main(int argc, char *argv[])
     if (conf.cgroup)
         (void)cgroup_make(); /* all works without */
     int guard_fd = guard_split(conf.signals);
-    int status = drive_run(&conf, &origin, guard_fd);
+    int status = loop_run(&conf, &origin, guard_fd);
     tls_key_free(conf.token);
     allow_free(conf.store_nets);
     conf_free(&conf);

@@ -7,6 +7,7 @@
 #include "launcher/agent/agent_priv.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/signals_name.h"
 
 #define LAST_WORDS                                                             \
     (UINT64_C(1) << (SIGTERM - 1) | UINT64_C(1) << (SIGINT - 1) |              \
@@ -21,7 +22,11 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
     struct agent *a = s->a;
     if (a->work != AGENT_NONE || w->round == 0)
         return;
-    a->world = (struct msg_world){
+    a->round = (struct agent_round){
+        .evidence = AGENT_SPARE,
+        .told_at_us = s->now_us,
+    };
+    a->round.world = (struct msg_world){
         .instance_ms = w->instance_ms,
         .round = w->round,
         .group_rank = -1,
@@ -31,10 +36,7 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
         .recent = w->recent,
         .struck = w->struck,
     };
-    a->world_at_us = s->now_us;
-    msg_set(a->world.instance, w->instance);
-    a->holds = a->spare = true;
-    a->over = a->sure = a->has_failed = false;
+    msg_set(a->round.world.instance, w->instance);
 }
 
 /* Its place goes to another one, as long as there is one. */
@@ -53,16 +55,19 @@ static void on_quarantined(struct step *s, const struct msg_waiting *w)
 
 static void take_end_of_round(struct agent *a, const struct msg_waiting *w)
 {
-    a->over |= w->over != 0 && a->holds && !a->spare &&
-               w->round == a->world.round &&
-               strcmp(w->instance, a->world.instance) == 0;
+    if (w->over == 0 || !agent_is_member(a) ||
+        w->round != a->round.world.round ||
+        strcmp(w->instance, a->round.world.instance) != 0)
+        return;
+    a->round.evidence = agent_is_sure(a) ? AGENT_OVER_SURE : AGENT_OVER_LAPSED;
 }
 
 static void on_waiting(struct step *s, const struct msg_waiting *w)
 {
     if (w->spare) {
         become_spare(s, w);
-        s->a->aside_until_us = mono_after(s->now_us, w->aside_ms * MONO_MS);
+        s->a->quarantined_until_us =
+            mono_after(s->now_us, w->aside_ms * MONO_MS);
         if (w->aside_ms > 0)
             on_quarantined(s, w);
         else if (w->scales)
@@ -110,25 +115,22 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
 static void on_world(struct step *s, const struct msg_world *w)
 {
     struct agent *a = s->a;
-    bool old = a->holds && strcmp(a->world.instance, w->instance) == 0 &&
-               w->round <= a->world.round;
-    if (a->work != AGENT_NONE || a->going || old) {
+    bool old = a->round.evidence != AGENT_NO_ROUND &&
+               strcmp(a->round.world.instance, w->instance) == 0 &&
+               w->round <= a->round.world.round;
+    if (a->work != AGENT_NONE || a->exit != AGENT_STAYS || old) {
         agent_note(s, NOTE_stale, "world of round %lld", (long long)w->round);
         return;
     }
-    a->world = *w;
-    a->world_at_us = s->now_us;
-    a->progressed = false;
-    a->ends = (struct msg_ready){.round = 0};
-    a->ended.n = 0;
-    a->rough = false;
-    a->holds = true;
-    a->over = a->spare = false;
-    a->sure = s->now_us < a->lease_until_us;
-    a->has_failed = false;
-    a->killed = false;
+    a->round = (struct agent_round){
+        .evidence = s->now_us < a->lease_until_us ? AGENT_MEMBER_SURE
+                                                  : AGENT_MEMBER_LAPSED,
+        .world = *w,
+        .told_at_us = s->now_us,
+    };
+    a->stop = AGENT_STOP_NOT;
     a->succeeded = 0;
-    if (!a->sure) {
+    if (!agent_is_sure(a)) {
         /* It was under way so long that the round may be over. */
         agent_note(s, NOTE_stale, "world of round %lld came after the lease",
                    (long long)w->round);
@@ -142,8 +144,8 @@ static void on_world(struct step *s, const struct msg_world *w)
 static void hurry_who_leaves(struct step *s, const struct msg_stop *stop)
 {
     const struct agent *a = s->a;
-    if (!a->asked || stop->graceful != MSG_AT_ONCE ||
-        stop->round != a->world.round)
+    if (a->stop != AGENT_STOP_AT_STEP || stop->graceful != MSG_AT_ONCE ||
+        stop->round != a->round.world.round)
         return;
     agent_note(s, NOTE_stopping, "%s", stop->text);
     agent_stop_workers(s, SIGTERM);
@@ -152,7 +154,7 @@ static void hurry_who_leaves(struct step *s, const struct msg_stop *stop)
 static void on_stop(struct step *s, const struct msg_stop *stop)
 {
     struct agent *a = s->a;
-    if (a->going) {
+    if (a->exit != AGENT_STAYS) {
         hurry_who_leaves(s, stop);
         return;
     }
@@ -162,12 +164,13 @@ static void on_stop(struct step *s, const struct msg_stop *stop)
     }
     if (a->work == AGENT_CHECKING)
         return; /* ready comes then */
-    if (stop->round != a->world.round) {
+    if (stop->round != a->round.world.round) {
         agent_note(s, NOTE_stale, "stop of round %lld", (long long)stop->round);
         return;
     }
     bool graceful = stop->graceful != MSG_AT_ONCE;
-    a->rough |= !graceful;
+    if (!graceful && a->round.outcome == AGENT_WENT_WELL)
+        a->round.outcome = AGENT_DISTURBED;
     if (a->work == AGENT_STOPPING && graceful)
         return; /* said again */
     agent_note(s, NOTE_stopping, "%s", stop->text);
@@ -184,10 +187,9 @@ static void on_stop(struct step *s, const struct msg_stop *stop)
 static void on_drain(struct step *s, const struct msg_drain *drain)
 {
     struct agent *a = s->a;
-    if (a->going)
+    if (a->exit != AGENT_STAYS)
         return; /* said again, or it goes for another reason */
-    a->going = a->leaving = true;
-    a->verdict.status = ddp_code_exit(DDP_E_DRAINED);
+    agent_decide(a, AGENT_DRAINED, ddp_code_exit(DDP_E_DRAINED));
     msg_set(a->verdict.text, drain->text);
     a->leave = (struct msg_leave){.all = 0, .signal = 0};
     agent_note(s, NOTE_drained, "%s%s", drain->text,
@@ -206,8 +208,8 @@ static void on_drain(struct step *s, const struct msg_drain *drain)
  * be. */
 static bool has_no_part(const struct agent *a, const struct msg_end *end)
 {
-    return a->holds && !a->spare && end->instance[0] != '\0' &&
-           strcmp(a->world.instance, end->instance) != 0;
+    return agent_is_member(a) && end->instance[0] != '\0' &&
+           strcmp(a->round.world.instance, end->instance) != 0;
 }
 
 static void on_end(struct step *s, const struct msg_end *end)
@@ -224,29 +226,30 @@ static void on_end(struct step *s, const struct msg_end *end)
     a->verdict.ended = true;
     a->verdict.end = *end;
     a->verdict.heard_us = s->now_us;
-    a->held = end->hold;
-    if (a->held)
+    a->known = end->hold ? AGENT_END_HELD : AGENT_END_FINAL;
+    if (a->known == AGENT_END_HELD)
         a->farewell_at_us =
             mono_after(s->now_us, a->conf.join.reconnect_ms * MONO_MS);
-    if (a->going && !a->leaving && !a->orphaned) { /* it had given up */
+    agent_decide(a, AGENT_ENDED, (int)end->status);
+    if (a->exit == AGENT_ENDED) { /* perhaps it had given up */
         a->verdict.status = (int)end->status;
         a->verdict.text[0] = '\0';
     }
-    if (!a->going)
-        a->verdict.status = (int)end->status;
-    if (a->held)
+    if (a->known == AGENT_END_HELD)
         agent_send_bye(s);
-    agent_go(s, (int)end->status, SIGTERM);
+    agent_go(s, AGENT_ENDED, (int)end->status, SIGTERM);
 }
 
 /* A server that will not have it needs not hear from it either. */
 static bool let_go(struct step *s)
 {
-    bool held = s->a->held;
-    s->a->held = false;
-    if (held && s->a->alive == 0)
+    struct agent *a = s->a;
+    if (a->known != AGENT_END_HELD)
+        return false;
+    a->known = AGENT_END_FINAL;
+    if (a->alive == 0)
         agent_finish(s);
-    return held;
+    return true;
 }
 
 static void on_msg(struct step *s, const struct msg *m)
@@ -314,36 +317,34 @@ static void on_signal(struct step *s, int signo)
         agent_kill_workers(s, signo);
         return;
     }
-    if (a->leaving) { /* asked twice: no more grace */
-        if (!a->killed)
+    if (agent_is_leaving(a)) { /* asked twice: no more grace */
+        if (a->stop != AGENT_STOP_KILLED)
             agent_note(s, NOTE_killing, "%s", "asked twice to go");
         agent_stop_workers(s, SIGKILL);
         a->farewell_at_us = mono_min(a->farewell_at_us, farewell_us);
         return;
     }
-    a->leaving = true;
+    agent_decide(a, AGENT_LEAVING, 128 + signo);
     a->farewell_at_us = farewell_us;
     a->leave.all = signo == SIGINT || signo == SIGQUIT;
     a->leave.signal = signo;
-    agent_note(
-        s, NOTE_leaving, "signal %d (SIG%s)%s", signo, agent_signal_name(signo),
-        a->alive > 0 ? ": stopping this node's workers; once more kills them"
-                     : ": leaving");
+    agent_note(s, NOTE_leaving, "signal %d (%s)%s", signo, signals_name(signo),
+               a->alive > 0
+                   ? ": stopping this node's workers; once more kills them"
+                   : ": leaving");
     agent_send_leave(s);
-    agent_go(s, 128 + signo, signo);
+    agent_go(s, AGENT_LEAVING, 128 + signo, signo);
 }
 
 /* Without a guard: ends at once, but not before its workers are dead, since
  * the server takes the end of the connection as their death. */
-static void on_orphaned(struct step *s)
+static void on_guard_died(struct step *s)
 {
     struct agent *a = s->a;
-    a->orphaned = true;
-    a->verdict.status = 128 + SIGKILL;
-    a->leave.all = false; /* waits for nothing */
-    agent_go(s, 128 + SIGKILL, SIGKILL);
-    if (a->alive > 0) /* also where they were asked to go before */
-        agent_stop_workers(s, SIGKILL);
+    agent_decide(a, AGENT_ORPHANED, 128 + SIGKILL);
+    a->verdict.status = 128 + SIGKILL; /* also if it was going already */
+    a->leave.all = false;              /* waits for nothing */
+    agent_go(s, AGENT_ORPHANED, 128 + SIGKILL, SIGKILL);
 }
 
 /* -- time ------------------------------------------------------------------ */
@@ -352,8 +353,8 @@ static void on_orphaned(struct step *s)
  * never stopped for that alone. */
 static int64_t patience_us(const struct agent *a)
 {
-    if (a->heard || a->work == AGENT_RUNNING || a->work == AGENT_CHECKING ||
-        a->going)
+    if (a->session.state == AGENT_SESSION_HEARD || a->work == AGENT_RUNNING ||
+        a->work == AGENT_CHECKING || a->exit != AGENT_STAYS)
         return MONO_NEVER;
     return agent_bearable_us(a);
 }
@@ -366,35 +367,35 @@ static int status_of(const struct msg_failed *f)
 static void lose_patience(struct step *s)
 {
     struct agent *a = s->a;
-    int64_t for_s = (s->now_us - a->down_since_us) / MONO_S;
+    int64_t for_s = (s->now_us - a->session.down_since_us) / MONO_S;
     if (a->work == AGENT_DONE) {
         (void)snprintf(a->verdict.text, sizeof(a->verdict.text),
                        "this node's workers all succeeded; the rendezvous is "
                        "gone (%s), so nothing is known of the other nodes",
-                       a->down_text);
-        agent_go(s, 0, SIGTERM);
-    } else if (a->has_failed) {
+                       a->session.down_text);
+        agent_go(s, AGENT_GAVE_UP, 0, SIGTERM);
+    } else if (a->round.outcome == AGENT_FAILED) {
         (void)snprintf(a->verdict.text, sizeof(a->verdict.text),
                        "a worker failed and the rendezvous did not come back "
                        "in %lld s: %s",
-                       (long long)for_s, a->down_text);
-        agent_go(s, status_of(&a->failed), SIGTERM);
-    } else if (a->was_up) {
+                       (long long)for_s, a->session.down_text);
+        agent_go(s, AGENT_GAVE_UP, status_of(&a->round.failed), SIGTERM);
+    } else if (agent_was_heard(a)) {
         agent_give_up(
             s, DDP_E_LOST,
             "the rendezvous went away and did not come back in %lld s: %s",
-            (long long)for_s, a->down_text);
+            (long long)for_s, a->session.down_text);
     } else {
         agent_give_up(s, DDP_E_UNREACHABLE,
                       "the rendezvous was not reached in %lld s: %s",
-                      (long long)for_s, a->down_text);
+                      (long long)for_s, a->session.down_text);
     }
 }
 
 static void on_tick(struct step *s)
 {
     struct agent *a = s->a;
-    if (s->now_us >= a->kill_at_us && a->asked) {
+    if (s->now_us >= a->kill_at_us && a->stop == AGENT_STOP_AT_STEP) {
         agent_note(s, NOTE_stopping, "%d workers did not leave when asked",
                    a->alive);
         agent_stop_workers(s, SIGTERM);
@@ -405,22 +406,23 @@ static void on_tick(struct step *s)
     if (s->now_us >= agent_silent_at_us(a)) {
         struct agent_action action = {.kind = AGENT_DISCONNECT};
         agent_emit(s, &action);
-        agent_link_lost(s, false, "no answer");
+        agent_on_disconnected(s, false, "no answer");
     }
-    if (s->now_us >= a->farewell_at_us && a->going && a->alive == 0) {
+    if (s->now_us >= a->farewell_at_us && a->exit != AGENT_STAYS &&
+        a->alive == 0) {
         agent_finish(s);
         return;
     }
-    if (s->now_us >= a->beat_at_us)
+    if (s->now_us >= a->session.beat_at_us)
         agent_send_beat(s);
-    if (s->now_us >= a->retry_at_us)
+    if (s->now_us >= a->session.retry_at_us)
         agent_connect_now(s);
-    if (a->heard)
+    if (a->session.state == AGENT_SESSION_HEARD)
         return;
-    if (s->now_us >= a->complain_at_us)
+    if (s->now_us >= a->session.complain_at_us)
         agent_complain(s);
     int64_t patience = patience_us(a);
-    if (s->now_us >= mono_after(a->down_since_us, patience))
+    if (s->now_us >= mono_after(a->session.down_since_us, patience))
         lose_patience(s);
 }
 
@@ -432,11 +434,12 @@ void agent_init(struct agent *a, const struct agent_conf *conf)
         .conf = *conf,
         .kill_at_us = MONO_NEVER,
         .farewell_at_us = MONO_NEVER,
-        .beat_at_us = MONO_NEVER,
-        .retry_at_us = MONO_NEVER,
-        .complain_at_us = MONO_NEVER,
-        .pause_us = AGENT_PAUSE_FIRST_US,
-        .down_text = "no answer yet",
+        .session = {.heard_since_us = MONO_NEVER,
+                    .beat_at_us = MONO_NEVER,
+                    .retry_at_us = MONO_NEVER,
+                    .complain_at_us = MONO_NEVER,
+                    .pause_us = AGENT_PAUSE_FIRST_US,
+                    .down_text = "no answer yet"},
     };
     if (a->conf.last_words == 0)
         a->conf.last_words = LAST_WORDS;
@@ -446,7 +449,7 @@ void agent_init(struct agent *a, const struct agent_conf *conf)
 static void on_start(struct step *s)
 {
     if (s->a->conf.checks)
-        agent_check(s);
+        agent_look_at_health(s);
     else
         agent_seek_server(s);
 }
@@ -459,10 +462,10 @@ static void leave_unfit(struct step *s, const char *why)
     (void)snprintf(a->verdict.text, /* a cut text is still a text */
                    sizeof(a->verdict.text), "this node is not fit: %s", why);
     agent_note(s, NOTE_unfit, "%s", why);
-    a->leaving = true;
+    agent_decide(a, AGENT_DRAINED, ddp_code_exit(DDP_E_UNFIT));
     a->leave = (struct msg_leave){.all = 0};
     agent_send_leave(s);
-    agent_go(s, ddp_code_exit(DDP_E_UNFIT), SIGTERM);
+    agent_go(s, AGENT_DRAINED, ddp_code_exit(DDP_E_UNFIT), SIGTERM);
 }
 
 static void on_checked(struct step *s, const struct agent_event *ev)
@@ -473,10 +476,69 @@ static void on_checked(struct step *s, const struct agent_event *ev)
     a->work = AGENT_NONE;
     if (!ev->fit)
         leave_unfit(s, ev->text);
-    else if (a->holds)
-        agent_send_ready(s, a->world.round);
+    else if (a->round.evidence != AGENT_NO_ROUND)
+        agent_send_ready(s, a->round.world.round);
     else
         agent_seek_server(s);
+}
+
+/* What became of it is told by what it does next. */
+static void on_event(struct step *s, const struct agent_event *ev)
+{
+    switch (ev->kind) {
+    case AGENT_START:
+        on_start(s);
+        return;
+    case AGENT_CONNECTED:
+        agent_on_connected(s);
+        return;
+    case AGENT_DISCONNECTED:
+        agent_on_disconnected(s, ev->refused, ev->text);
+        return;
+    case AGENT_MSG:
+        on_msg(s, ev->msg);
+        return;
+    case AGENT_WORKER_EXIT:
+        agent_on_worker_exit(s, &ev->worker);
+        return;
+    case AGENT_CHECKED:
+        on_checked(s, ev);
+        return;
+    case AGENT_WORKER_HUNG:
+        agent_on_worker_hung(s, ev);
+        return;
+    case AGENT_SPAWN_FAILED:
+        agent_on_spawn_failed(s, ev);
+        return;
+    case AGENT_ASKED:
+        agent_on_asked(s, ev->attached);
+        return;
+    case AGENT_SIGNAL:
+        on_signal(s, ev->signo);
+        return;
+    case AGENT_GUARD_DIED:
+        on_guard_died(s);
+        return;
+    case AGENT_TICK:
+        on_tick(s);
+        return;
+    }
+    DDP_WRONG("event kind");
+}
+
+/* That the lease is over comes before all else: a node that slept fences first
+ * and reads its messages then. */
+static void see_whether_lease_is_over(struct step *s)
+{
+    struct agent *a = s->a;
+    if (s->now_us < a->lease_until_us)
+        return;
+    if (a->round.evidence == AGENT_MEMBER_SURE)
+        a->round.evidence = AGENT_MEMBER_LAPSED;
+    if (a->round.evidence == AGENT_OVER_SURE)
+        a->round.evidence = AGENT_OVER_LAPSED;
+    if (a->alive > 0 && a->stop != AGENT_STOP_KILLED)
+        agent_fence(s);
 }
 
 void agent_step(struct agent *a,
@@ -484,72 +546,51 @@ void agent_step(struct agent *a,
                 const struct agent_actions *out)
 {
     struct step s = {.a = a, .ev = ev, .out = out, .now_us = ev->now_us};
-    if (a->exited)
+    if (a->exit == AGENT_GONE)
         return;
-    if (s.now_us >= a->lease_until_us)
-        a->sure = false;
-    if (a->alive > 0 && !a->killed && s.now_us >= a->lease_until_us)
-        agent_fence(&s);
-    switch (ev->kind) {
-    case AGENT_START:
-        on_start(&s);
-        return;
-    case AGENT_LINK_UP:
-        agent_on_link_up(&s);
-        return;
-    case AGENT_LINK_DOWN:
-        agent_link_lost(&s, ev->refused, ev->text);
-        return;
-    case AGENT_MSG:
-        on_msg(&s, ev->msg);
-        return;
-    case AGENT_WORKER_EXIT:
-        agent_on_worker_exit(&s, &ev->worker);
-        return;
-    case AGENT_CHECKED:
-        on_checked(&s, ev);
-        return;
-    case AGENT_WORKER_HUNG:
-        agent_on_worker_hung(&s, ev);
-        return;
-    case AGENT_SPAWN_FAILED:
-        agent_on_spawn_failed(&s, ev);
-        return;
-    case AGENT_ASKED:
-        agent_on_asked(&s, ev->attached);
-        return;
-    case AGENT_SIGNAL:
-        on_signal(&s, ev->signo);
-        return;
-    case AGENT_ORPHANED:
-        on_orphaned(&s);
-        return;
-    case AGENT_TICK:
-        on_tick(&s);
-        return;
-    }
-    DDP_WRONG("event kind");
+    see_whether_lease_is_over(&s);
+    on_event(&s, ev);
+    agent_check(a);
 }
 
 int64_t agent_deadline(const struct agent *a)
 {
-    if (a->exited)
+    if (a->exit == AGENT_GONE)
         return MONO_NEVER;
-    int64_t at_us = mono_min(a->kill_at_us, a->beat_at_us);
-    if (a->going && a->alive == 0)
+    int64_t at_us = mono_min(a->kill_at_us, a->session.beat_at_us);
+    if (a->exit != AGENT_STAYS && a->alive == 0)
         at_us = mono_min(at_us, a->farewell_at_us);
-    at_us = mono_min(at_us, a->retry_at_us);
+    at_us = mono_min(at_us, a->session.retry_at_us);
     at_us = mono_min(at_us, agent_silent_at_us(a));
-    if (a->alive > 0 && !a->killed)
+    if (a->alive > 0 && a->stop != AGENT_STOP_KILLED)
         at_us = mono_min(at_us, a->lease_until_us);
-    if (!a->heard) {
-        at_us = mono_min(at_us, a->complain_at_us);
-        at_us = mono_min(at_us, mono_after(a->down_since_us, patience_us(a)));
+    if (a->session.state != AGENT_SESSION_HEARD) {
+        at_us = mono_min(at_us, a->session.complain_at_us);
+        at_us = mono_min(at_us,
+                         mono_after(a->session.down_since_us, patience_us(a)));
     }
     return at_us;
 }
 
 int64_t agent_lease_until_us(const struct agent *a)
 {
-    return a->alive > 0 && !a->exited ? a->lease_until_us : MONO_NEVER;
+    return a->alive > 0 && a->exit != AGENT_GONE ? a->lease_until_us
+                                                 : MONO_NEVER;
+}
+
+bool agent_is_leaving(const struct agent *a)
+{
+    return a->exit == AGENT_LEAVING || a->exit == AGENT_DRAINED ||
+           a->exit == AGENT_ORPHANED_LEAVING;
+}
+
+bool agent_is_member(const struct agent *a)
+{
+    return a->round.evidence >= AGENT_MEMBER_SURE;
+}
+
+bool agent_is_sure(const struct agent *a)
+{
+    return a->round.evidence == AGENT_MEMBER_SURE ||
+           a->round.evidence == AGENT_OVER_SURE;
 }

@@ -1,40 +1,80 @@
 /*
- * launcher/agent/agent: the node agent's brain. Pure, like the server's: an
- * event goes in, actions come out; it knows neither sockets nor processes nor
- * the clock. It does not allocate.
+ * launcher/agent/agent: the node agent's brain. It is pure, as the server's is:
+ * an event goes in, actions come out. It knows no sockets, no processes and no
+ * clock, and it does not allocate.
  *
- * What the workers of this node do (agent.work), and what changes it:
+ * The state has five parts. Each is an enum; a cell of the tables says what an
+ * event makes of it, and agent_check asserts which combinations are possible.
  *
- *              world              all exited 0
- *     NONE ------------> RUNNING ----------------> DONE
- *      ^                   |                        |
- *      |                   | a worker failed, stop, | stop
- *      |    all dead       v lease over, a signal   |
- *      +-<- CHECKING <-- STOPPING                   |
- *      +--------------------------------------------+
+ * 1. What the workers of this node do (agent.work):
  *
- * CHECKING is where the node's health is looked at, before it joins for the
- * first time and when a round ended by a failure; one that is not fit goes.
+ *     event \ work   NONE        RUNNING     STOPPING     CHECKING   DONE
+ *     world          RUNNING     ignored     ignored      ignored    ignored
+ *     stop           ready       STOPPING    (harder)     -          NONE
+ *     worker fails   bug         STOPPING    (counted)    bug        bug
+ *     last one ends  bug         DONE        NONE         bug        bug
+ *     lease is over  -           STOPPING    (SIGKILL)    -          -
+ *     checked        -           -           -            NONE       -
  *
- * Beside it stands the link to the rendezvous (DOWN, CONNECTING, UP): workers
- * run on while it is down. Whatever the server must know is said again after
- * each reconnect (join, then failed, ready, done or leave), so that nothing
- * depends on a message that was under way when a connection broke.
+ *    Workers live in RUNNING and STOPPING only. CHECKING looks at the node's
+ *    health: before the first join, and after a round that a failure or a loss
+ *    ended (there it takes the place of NONE). A node that is not fit leaves.
  *
- * Where nothing failed (a node joins, or leaves), workers that look for it are
- * asked to leave at a step of theirs before they get a signal; one that fails
- * while it leaves ends that patience, since its peers may wait for it.
+ * 2. How hard the workers of this round were told to stop (agent.stop): NOT,
+ *    AT_STEP (asked to leave at a step of theirs), BY_SIGNAL, KILLED. It only
+ *    rises within a round. NOT in RUNNING and DONE, another one in STOPPING;
+ *    in NONE and CHECKING it tells of the last round. If nothing failed (a node
+ *    joins or leaves), workers are asked first. If one of them then fails, the
+ *    others may wait for it, and get the signal at once.
  *
- * Workers run under a lease, which the server's answers renew, and so does a
- * refused connection, since it proves that the old server is gone. When it is
- * over they are killed at once; the guard holds the same lease over the agent
- * (agent_lease_until_us).
+ * 3. What the node knows of the newest round (agent.round.evidence), which it
+ *    tells the next server:
  *
- * An agent that was told of the end, or that was told to go by a signal or an
- * operator (drain), exits once no worker is left. Where not every node knows of
- * the end it stays until the server says that all do (`hold`), for
- * reconnect_timeout at most: should the server die meanwhile, it tells the next
- * one.
+ *     NO_ROUND ----- waiting as a spare ---> SPARE
+ *     SPARE, or a member without workers --> SPARE (waiting as a spare)
+ *     any ---------- world ----------------> MEMBER_SURE, or MEMBER_LAPSED
+ *     MEMBER_SURE -- the lease is over ----> MEMBER_LAPSED
+ *     OVER_SURE ---- the lease is over ----> OVER_LAPSED
+ *     MEMBER_x ----- waiting: over --------> OVER_x
+ *
+ *    RUNNING means MEMBER_SURE or OVER_SURE: without a lease no worker runs.
+ *
+ * 4. The session with the rendezvous (agent.session.state):
+ *
+ *     event \ state  DOWN        CONNECTING  UP           HEARD
+ *     retry is due   CONNECTING  -           -            -
+ *     connected      bug         UP          bug          bug
+ *     message        bug         (refused)   HEARD        HEARD
+ *     disconnected   bug         DOWN        DOWN         DOWN or CONNECTING
+ *
+ *    UP alone says little: anything may have accepted the connection. Workers
+ *    run on while the session is down. Whatever the server must know is said
+ *    again after each reconnect (join, then failed, ready, done or leave), so
+ *    that nothing depends on a message that was under way when a connection
+ *    broke.
+ *
+ * 5. Whether and why the agent goes (agent.exit), and what it knows of the
+ *    run's end (agent.known). It exits (GONE) once no worker is left; exit and
+ *    known can be combined as follows:
+ *
+ *     exit \ known       UNKNOWN  HELD  FINAL   exit status
+ *     STAYS              x        -     -       -
+ *     GAVE_UP            x        -     -       its own (refused, unreachable)
+ *     ENDED              -        x     x       the run's
+ *     LEAVING, DRAINED   x        x     x       128+N, or of DDP_E_DRAINED ...
+ *     ORPHANED           x        x     x       137
+ *     ORPHANED_LEAVING   x        x     x       137
+ *     GONE               x        x     x       any of these
+ *
+ *    HELD: the server told of the end, and not every node knows of it yet. The
+ *    agent stays until the server says that all do (FINAL), for
+ *    reconnect_timeout at most: if the server dies meanwhile, the agent tells
+ *    the next one.
+ *
+ * Workers run under a lease, which the server's answers renew. A refused
+ * connection also renews it, since it proves that the old server is gone. When
+ * the lease is over the workers are killed at once; the guard holds the same
+ * lease over the agent (agent_lease_until_us).
  */
 #ifndef LAUNCHER_AGENT_AGENT_H
 #define LAUNCHER_AGENT_AGENT_H
@@ -59,8 +99,8 @@ struct agent_conf {
 
 enum agent_event_kind {
     AGENT_START,
-    AGENT_LINK_UP,
-    AGENT_LINK_DOWN,    /* also: a try to connect failed; refused, text */
+    AGENT_CONNECTED,
+    AGENT_DISCONNECTED, /* also: a try to connect failed; refused, text */
     AGENT_MSG,          /* msg */
     AGENT_WORKER_EXIT,  /* worker */
     AGENT_WORKER_HUNG,  /* worker, which lives; silent_us */
@@ -68,7 +108,7 @@ enum agent_event_kind {
     AGENT_SPAWN_FAILED, /* worker: its local rank and why; started */
     AGENT_ASKED,        /* attached: told after each AGENT_ASK */
     AGENT_SIGNAL,       /* signo: the user's, to the launcher */
-    AGENT_ORPHANED,     /* the guard is dead */
+    AGENT_GUARD_DIED,
     AGENT_TICK,
 };
 
@@ -91,7 +131,7 @@ struct agent_event {
     int64_t now_us;
     const struct msg *msg;
     bool refused;     /* nobody listens there: the old server is gone */
-    const char *text; /* why the link is down, or the node not fit */
+    const char *text; /* why it is disconnected, or the node not fit */
     bool fit;
     struct agent_worker worker;
     int64_t silent_us; /* WORKER_HUNG: it has got nowhere for so long */
@@ -110,7 +150,7 @@ struct agent_verdict {
 };
 
 enum agent_action_kind {
-    AGENT_CONNECT,    /* the next event about it is LINK_UP or LINK_DOWN */
+    AGENT_CONNECT,    /* the next event about it is CONNECTED or DISCONNECTED */
     AGENT_DISCONNECT, /* by a reset: a FIN would say that all here is dead;
                          no event for it */
     AGENT_SEND,       /* msg */
@@ -142,11 +182,6 @@ struct agent_actions {
     void *ctx;
 };
 
-enum agent_link {
-    AGENT_LINK_IS_DOWN,
-    AGENT_LINK_CONNECTING,
-    AGENT_LINK_IS_UP
-};
 enum agent_work {
     AGENT_NONE,
     AGENT_RUNNING,
@@ -155,57 +190,110 @@ enum agent_work {
     AGENT_DONE
 };
 
+enum agent_stop {
+    AGENT_STOP_NOT,
+    AGENT_STOP_AT_STEP,
+    AGENT_STOP_BY_SIGNAL,
+    AGENT_STOP_KILLED
+};
+
+enum agent_evidence {
+    AGENT_NO_ROUND,
+    AGENT_SPARE,         /* the round runs without this node */
+    AGENT_MEMBER_SURE,   /* in it; the lease was never over since it began */
+    AGENT_MEMBER_LAPSED, /* in it; the lease was over, another may have begun */
+    AGENT_OVER_SURE,     /* as MEMBER_SURE, and the server said that no worker
+                            of that round is left anywhere */
+    AGENT_OVER_LAPSED,
+};
+
+/* How the round in hand went, for this node. */
+enum agent_outcome {
+    AGENT_WENT_WELL, /* so far */
+    AGENT_DISTURBED, /* a failure or a loss on another node ended it */
+    AGENT_FAILED,    /* a worker of this node failed: `failed` */
+};
+
+enum agent_session_state {
+    AGENT_SESSION_DOWN,
+    AGENT_SESSION_CONNECTING,
+    AGENT_SESSION_UP,
+    AGENT_SESSION_HEARD, /* and a server has answered on this connection */
+};
+
+enum agent_exit {
+    AGENT_STAYS,
+    AGENT_GAVE_UP,          /* refused, or the rendezvous stays away */
+    AGENT_ENDED,            /* the server told of the end */
+    AGENT_LEAVING,          /* by a signal of the user's: leave.signal */
+    AGENT_DRAINED,          /* by an operator, or since it is not fit */
+    AGENT_ORPHANED,         /* its guard is dead */
+    AGENT_ORPHANED_LEAVING, /* ... and it was leaving or drained */
+    AGENT_GONE,             /* AGENT_EXIT was emitted */
+};
+
+enum agent_known {
+    AGENT_END_UNKNOWN,
+    AGENT_END_HELD,
+    AGENT_END_FINAL
+};
+
 #define AGENT_BEATS 64 /* answers to older beats than so many are ignored */
+
+/* The newest round that the server told of; all of it is of that round. */
+struct agent_round {
+    enum agent_evidence evidence;
+    enum agent_outcome outcome;
+    struct msg_world world;   /* NO_ROUND: all 0; SPARE: what waiting told */
+    int64_t told_at_us;       /* when the server told of it */
+    bool progressed;          /* some worker of it did */
+    struct msg_ready ends;    /* how workers ended (by_...) */
+    struct exits ended;       /* ... and which of them */
+    struct msg_failed failed; /* FAILED only */
+    int64_t failed_at_us;
+};
+
+/* The session with the rendezvous: one connection after the other. */
+struct agent_session {
+    enum agent_session_state state;
+    int64_t heard_since_us; /* first answer on the last connection that got one;
+                               MONO_NEVER: no server has ever answered */
+    int64_t down_since_us;  /* unless HEARD */
+    int64_t tried_at_us;    /* when the last try to connect began */
+    int64_t retry_at_us;    /* DOWN only */
+    int64_t pause_us;       /* before the next try but one */
+    int64_t complain_at_us;
+    char down_text[256];
+
+    int64_t answered_us; /* when the server last answered a beat */
+    int64_t heard_seq;   /* of the last lease on this connection, -1: none */
+    int64_t beat_at_us;  /* UP and HEARD only */
+    int64_t beat_seq;
+    int64_t beat_sent_us[AGENT_BEATS];
+};
 
 /* The caller's storage; the fields are the core's own. */
 struct agent {
     struct agent_conf conf;
-    enum agent_link link;
+
     enum agent_work work;
-    bool holds; /* `world` is a round that this node was in, or ... */
-    bool spare; /* ... that runs without it, as the server said */
-    bool over;  /* and none of its workers is left anywhere */
-    bool sure;  /* the lease was never over since that round began */
-    struct msg_world world;
-    int64_t world_at_us;    /* when the server told of it */
-    int64_t aside_until_us; /* its node's cool-down, as the server said */
-    int alive;              /* workers */
+    enum agent_stop stop;
+    int alive; /* workers */
     int succeeded;
-    bool progressed;       /* some worker of the round in `world` did */
-    struct msg_ready ends; /* of that round: how workers ended (by_...) */
-    struct exits ended;    /* ... and which of them */
-    bool rough;            /* its round ended by a failure or a loss */
-    bool asked;            /* STOPPING: no signal was sent yet */
-    bool has_failed;       /* `failed` is of the round in `world` */
-    struct msg_failed failed;
-    int64_t failed_at_us;
-    bool going;             /* exits once no worker is left */
-    bool leaving;           /* by a signal of the user's, or a drain ... */
-    struct msg_leave leave; /* ... that it tells the server of */
-    bool orphaned;          /* goes since its guard is dead */
-    bool held;              /* told of the end, which not all know of yet */
-    bool killed;            /* SIGKILL was sent */
-    bool exited;
+    int64_t kill_at_us;     /* end of the grace; STOPPING only */
+    int64_t lease_until_us; /* 0: none granted */
+
+    struct agent_round round;
+    int64_t quarantined_until_us; /* its node's, as the server said */
+
+    struct agent_session session;
+
+    enum agent_exit exit;
+    enum agent_known known;
+    struct msg_leave leave; /* LEAVING and DRAINED: what the server is told */
+    int64_t farewell_at_us; /* end of waiting for the server's final END */
     struct agent_verdict verdict;
 
-    int64_t kill_at_us;     /* end of the grace */
-    int64_t farewell_at_us; /* end of waiting for the server's final END */
-    int64_t lease_until_us; /* 0: none granted */
-    int64_t answered_us;    /* when the server last answered a beat */
-    int64_t heard_seq;      /* of the last lease, -1: none yet */
-    int64_t beat_at_us;
-    int64_t beat_seq;
-    int64_t beat_sent_us[AGENT_BEATS];
-
-    bool heard;             /* the server has answered on this link ... */
-    int64_t heard_since_us; /* ... for the first time then */
-    bool was_up;            /* ... on any link, ever */
-    int64_t tried_at_us;    /* when the last try to connect began */
-    int64_t down_since_us;
-    int64_t retry_at_us;
-    int64_t pause_us; /* before the next try */
-    int64_t complain_at_us;
-    char down_text[256];
     struct rng rng;
 };
 
@@ -214,6 +302,17 @@ void agent_step(struct agent *a,
                 const struct agent_event *ev,
                 const struct agent_actions *out);
 int64_t agent_deadline(const struct agent *a);
+
+/* Asserts that the fields are a possible combination (the tables above).
+ * agent_step ends with it; tests call it, too. */
+void agent_check(const struct agent *a);
+
+/* It goes by a signal, was drained, or is not fit. */
+bool agent_is_leaving(const struct agent *a);
+/* It was in the round of `round.world`; false for a spare of that. */
+bool agent_is_member(const struct agent *a);
+/* ... and its lease was never over since that round began. */
+bool agent_is_sure(const struct agent *a);
 
 /* Until when the workers may run if nothing more is heard; MONO_NEVER while
  * there are none. A guard kills them then, should the agent be frozen. */

@@ -1,7 +1,7 @@
 /*
  * launcher/agent/agent_priv: what the files of launcher/agent/agent share;
  * nobody else includes it. agent.c takes events and what the server says,
- * agent_link.c is the way to the server, agent_work.c the workers and the end.
+ * session.c is the way to the server, work.c the workers and the end.
  * All of it is pure: see launcher/agent/agent.h.
  */
 #ifndef LAUNCHER_AGENT_AGENT_PRIV_H
@@ -23,7 +23,7 @@ struct step {
     int64_t now_us;
 };
 
-/* -- agent_link.c: telling ------------------------------------------------- */
+/* -- session.c: telling ------------------------------------------------- */
 
 /* Hands an action to the shell, which borrows it for the call. */
 void agent_emit(struct step *s, const struct agent_action *action);
@@ -40,14 +40,16 @@ void agent_send_leave(struct step *s);
 void agent_send_bye(struct step *s);
 void agent_send_beat(struct step *s);
 
-/* -- agent_link.c: the connection and the lease ---------------------------- */
+/* -- session.c: the connection and the lease ---------------------------- */
 
 /* The first try, and what is counted from it. */
 void agent_seek_server(struct step *s);
 void agent_connect_now(struct step *s);
-void agent_on_link_up(struct step *s);
+void agent_on_connected(struct step *s);
 /* `refused`: which proves that the old server is gone. */
-void agent_link_lost(struct step *s, bool refused, const char *why);
+void agent_on_disconnected(struct step *s, bool refused, const char *why);
+/* Whether a server has ever answered. */
+bool agent_was_heard(const struct agent *a);
 /* Something came, so that a server is there. */
 void agent_hear(struct step *s);
 void agent_on_lease(struct step *s, const struct msg_lease *l);
@@ -61,7 +63,7 @@ int64_t agent_short_lease_us(const struct agent *a);
 /* Tells the user that the server cannot be reached. */
 void agent_complain(struct step *s);
 
-/* -- agent_work.c: the workers --------------------------------------------- */
+/* -- work.c: the workers --------------------------------------------- */
 
 /* Starts those of the world that the agent holds. */
 void agent_spawn(struct step *s);
@@ -73,21 +75,20 @@ void agent_ask_workers(struct step *s, enum msg_graceful graceful);
 /* The lease is over: kills them. */
 void agent_fence(struct step *s);
 /* Has the shell look whether the node is fit. */
-void agent_check(struct step *s);
+void agent_look_at_health(struct step *s);
 
 void agent_on_worker_exit(struct step *s, const struct agent_worker *w);
 void agent_on_worker_hung(struct step *s, const struct agent_event *ev);
 void agent_on_asked(struct step *s, int attached);
 void agent_on_spawn_failed(struct step *s, const struct agent_event *ev);
 
-/* "INT"; "?" where there is no such signal. */
-const char *agent_signal_name(int signo);
+/* -- work.c: the end ------------------------------------------------- */
 
-/* -- agent_work.c: the end ------------------------------------------------- */
-
-/* Goes: exits with `status` once no worker is left, which get `signo`. */
-void agent_go(struct step *s, int status, int signo);
-/* ... with the status of `code`, and a sentence. */
+/* It goes for `why`, with `status` if it was to stay until now. */
+void agent_decide(struct agent *a, enum agent_exit why, int status);
+/* ... and exits once no worker is left; those that live get `signo`. */
+void agent_go(struct step *s, enum agent_exit why, int status, int signo);
+/* GAVE_UP, with the status of `code` and a sentence. */
 __attribute__((format(printf, 3, 4))) void
 agent_give_up(struct step *s, enum ddp_code code, const char *fmt, ...);
 /* Exits now. */

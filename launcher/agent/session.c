@@ -5,12 +5,11 @@
 
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/proto/timing.h"
 
 #define PAUSE_LONGEST_US (2500 * MONO_MS)
-/* What a refused connection is worth, besides a lease: the next server waits so
- * long for us (RECONNECT_US in rendezvous/core/inner/round_roll.c). Above the
- * longest pause, so that each refusal renews it in time. */
-#define REFUSED_US        (5 * MONO_S)
+_Static_assert(TIMING_REFUSED_US > PAUSE_LONGEST_US,
+               "a refusal would not be renewed in time");
 #define COMPLAIN_FIRST_US (3 * MONO_S)
 #define COMPLAIN_EVERY_US (30 * MONO_S)
 #define BEATS_PER_LEASE   5
@@ -22,10 +21,21 @@ void agent_emit(struct step *s, const struct agent_action *action)
     s->out->emit(s->out->ctx, action);
 }
 
+static bool is_open(const struct agent *a)
+{
+    return a->session.state == AGENT_SESSION_UP ||
+           a->session.state == AGENT_SESSION_HEARD;
+}
+
+bool agent_was_heard(const struct agent *a)
+{
+    return a->session.heard_since_us != MONO_NEVER;
+}
+
 static void send(struct step *s, const struct msg *m)
 {
     struct agent_action action = {.kind = AGENT_SEND, .msg = m};
-    if (s->a->link == AGENT_LINK_IS_UP)
+    if (is_open(s->a))
         agent_emit(s, &action);
 }
 
@@ -39,7 +49,7 @@ void agent_note(struct step *s, enum note_kind kind, const char *fmt, ...)
     struct note n = {
         .kind = kind,
         .run = s->a->conf.join.run,
-        .round = s->a->holds ? s->a->world.round : 0,
+        .round = s->a->round.world.round, /* 0: there is none */
         .node = s->a->conf.join.name,
         .text = text,
     };
@@ -49,7 +59,7 @@ void agent_note(struct step *s, enum note_kind kind, const char *fmt, ...)
 
 static enum msg_state state_of(const struct agent *a)
 {
-    if (a->spare)
+    if (a->round.evidence == AGENT_SPARE)
         return MSG_STATE_NONE;
     switch (a->work) {
     case AGENT_RUNNING:
@@ -70,31 +80,33 @@ static enum msg_state state_of(const struct agent *a)
 static void send_join(struct step *s)
 {
     struct agent *a = s->a;
-    int64_t held_ms = (s->now_us - a->world_at_us) / MONO_MS;
+    int64_t held_ms = (s->now_us - a->round.told_at_us) / MONO_MS;
     struct msg m = {.kind = MSG_KIND_join, .join = a->conf.join};
     m.join.group_rank = -1;
-    if (a->holds) {
-        msg_set(m.join.instance, a->world.instance);
+    if (a->round.evidence != AGENT_NO_ROUND) {
+        msg_set(m.join.instance, a->round.world.instance);
         m.join.instance_ms =
-            mono_min(a->world.instance_ms + held_ms, AGE_MS_MAX);
-        m.join.round = a->world.round;
-        m.join.group_rank = a->world.group_rank;
-        m.join.group_world = a->world.group_world;
-        m.join.roll = a->world.roll;
-        m.join.restarts = a->world.restarts;
+            mono_min(a->round.world.instance_ms + held_ms, AGE_MS_MAX);
+        m.join.round = a->round.world.round;
+        m.join.group_rank = a->round.world.group_rank;
+        m.join.group_world = a->round.world.group_world;
+        m.join.roll = a->round.world.roll;
+        m.join.restarts = a->round.world.restarts;
         m.join.state = state_of(a);
-        m.join.over = a->over;
-        m.join.sure = a->sure;
-        m.join.recent = a->world.recent;
+        m.join.over = a->round.evidence == AGENT_OVER_SURE ||
+                      a->round.evidence == AGENT_OVER_LAPSED;
+        m.join.sure = agent_is_sure(a);
+        m.join.recent = a->round.world.recent;
         m.join.recent_ms = mono_min(held_ms, AGE_MS_MAX);
-        m.join.barren = a->world.barren;
+        m.join.barren = a->round.world.barren;
         m.join.scale_left_ms = mono_ms_until(
-            s->now_us,
-            mono_after(a->world_at_us, a->world.scale_left_ms * MONO_MS));
-        m.join.struck = a->world.struck;
-        m.join.aside_ms = mono_ms_until(s->now_us, a->aside_until_us);
+            s->now_us, mono_after(a->round.told_at_us,
+                                  a->round.world.scale_left_ms * MONO_MS));
+        m.join.struck = a->round.world.struck;
+        m.join.aside_ms = mono_ms_until(s->now_us, a->quarantined_until_us);
     }
-    if (a->held) { /* of an instance that it was perhaps never in */
+    if (a->known ==
+        AGENT_END_HELD) { /* of an instance that it was perhaps never in */
         m.join.ended = 1;
         m.join.end_status = a->verdict.end.status;
         msg_set(m.join.instance, a->verdict.end.instance);
@@ -107,8 +119,8 @@ static void send_join(struct step *s)
 
 void agent_send_failed(struct step *s)
 {
-    struct msg m = {.kind = MSG_KIND_failed, .failed = s->a->failed};
-    m.failed.age_us = s->now_us - s->a->failed_at_us;
+    struct msg m = {.kind = MSG_KIND_failed, .failed = s->a->round.failed};
+    m.failed.age_us = s->now_us - s->a->round.failed_at_us;
     send(s, &m);
 }
 
@@ -116,19 +128,20 @@ void agent_send_ready(struct step *s, int64_t round)
 {
     const struct agent *a = s->a;
     struct msg m = {.kind = MSG_KIND_ready, .ready.round = round};
-    if (round == a->world.round) {
-        m.ready = a->ends;
+    if (round == a->round.world.round) {
+        m.ready = a->round.ends;
         m.ready.round = round;
-        m.ready.progress = a->progressed;
-        m.ready.base_rank = a->world.base_rank;
-        exits_print(&a->ended, m.ready.ends);
+        m.ready.progress = a->round.progressed;
+        m.ready.base_rank = a->round.world.base_rank;
+        exits_print(&a->round.ended, m.ready.ends);
     }
     send(s, &m);
 }
 
 void agent_send_done(struct step *s)
 {
-    struct msg m = {.kind = MSG_KIND_done, .done.round = s->a->world.round};
+    struct msg m = {.kind = MSG_KIND_done,
+                    .done.round = s->a->round.world.round};
     send(s, &m);
 }
 
@@ -146,14 +159,14 @@ static int64_t beat_every_us(const struct agent *a)
 void agent_send_beat(struct step *s)
 {
     struct agent *a = s->a;
-    a->beat_seq++;
-    a->beat_sent_us[a->beat_seq % AGENT_BEATS] = s->now_us;
+    a->session.beat_seq++;
+    a->session.beat_sent_us[a->session.beat_seq % AGENT_BEATS] = s->now_us;
     struct msg m = {.kind = MSG_KIND_beat};
-    m.beat.seq = a->beat_seq;
-    m.beat.heard = a->heard_seq;
-    m.beat.round = a->holds && !a->spare ? a->world.round : 0;
+    m.beat.seq = a->session.beat_seq;
+    m.beat.heard = a->session.heard_seq;
+    m.beat.round = agent_is_member(a) ? a->round.world.round : 0;
     send(s, &m);
-    a->beat_at_us = mono_after(s->now_us, beat_every_us(a));
+    a->session.beat_at_us = mono_after(s->now_us, beat_every_us(a));
 }
 
 /* -- stopping and going ---------------------------------------------------- */
@@ -172,14 +185,15 @@ int64_t agent_short_lease_us(const struct agent *a)
     return heartbeat_us - heartbeat_us / 5;
 }
 
-/* -- the link -------------------------------------------------------------- */
+/* -- the connection -------------------------------------------------------- */
 
 void agent_connect_now(struct step *s)
 {
     struct agent *a = s->a;
-    a->link = AGENT_LINK_CONNECTING;
-    a->retry_at_us = MONO_NEVER;
-    a->tried_at_us = s->now_us;
+    ddp_assert(a->session.state == AGENT_SESSION_DOWN);
+    a->session.state = AGENT_SESSION_CONNECTING;
+    a->session.retry_at_us = MONO_NEVER;
+    a->session.tried_at_us = s->now_us;
     agent_note(s, NOTE_connecting, "%s", "");
     struct agent_action action = {.kind = AGENT_CONNECT};
     agent_emit(s, &action);
@@ -187,7 +201,8 @@ void agent_connect_now(struct step *s)
 
 int64_t agent_bearable_us(const struct agent *a)
 {
-    return (a->was_up ? a->conf.join.reconnect_ms : a->conf.join.join_ms) *
+    return (agent_was_heard(a) ? a->conf.join.reconnect_ms
+                               : a->conf.join.join_ms) *
            MONO_MS;
 }
 
@@ -197,13 +212,13 @@ int64_t agent_bearable_us(const struct agent *a)
 static void schedule_retry(struct step *s)
 {
     struct agent *a = s->a;
-    int64_t half_us = a->pause_us / 2;
+    int64_t half_us = a->session.pause_us / 2;
     int64_t jitter_us = rng_below(&a->rng, (uint32_t)half_us + 1);
-    a->retry_at_us = mono_after(s->now_us, half_us + jitter_us);
+    a->session.retry_at_us = mono_after(s->now_us, half_us + jitter_us);
     int64_t longest_us = mono_min(PAUSE_LONGEST_US, agent_bearable_us(a) / 8);
-    a->pause_us = mono_min(a->pause_us * 2, longest_us > AGENT_PAUSE_FIRST_US
-                                                ? longest_us
-                                                : AGENT_PAUSE_FIRST_US);
+    a->session.pause_us = mono_min(
+        a->session.pause_us * 2,
+        longest_us > AGENT_PAUSE_FIRST_US ? longest_us : AGENT_PAUSE_FIRST_US);
 }
 
 /*
@@ -217,8 +232,8 @@ static void take_refusal(struct step *s)
     struct agent *a = s->a;
     if (s->now_us >= a->lease_until_us)
         return;
-    int64_t until_us =
-        mono_after(a->tried_at_us, REFUSED_US + agent_short_lease_us(a));
+    int64_t until_us = mono_after(a->session.tried_at_us,
+                                  TIMING_REFUSED_US + agent_short_lease_us(a));
     if (until_us > a->lease_until_us)
         a->lease_until_us = until_us;
 }
@@ -226,65 +241,71 @@ static void take_refusal(struct step *s)
 /* Nobody needs to hear again from an agent that was refused or gave up; and one
  * that knows of the end could only bring the run back to a server without
  * memory. */
-static bool needs_link(const struct agent *a)
+static bool needs_session(const struct agent *a)
 {
-    return !a->exited &&
-           (a->held || (!a->verdict.ended && (!a->going || a->leaving)));
+    switch (a->known) {
+    case AGENT_END_UNKNOWN:
+        return a->exit == AGENT_STAYS || agent_is_leaving(a);
+    case AGENT_END_HELD:
+        return true;
+    case AGENT_END_FINAL:
+        return false;
+    }
+    DDP_WRONG("known");
 }
 
-void agent_link_lost(struct step *s, bool refused, const char *why)
+void agent_on_disconnected(struct step *s, bool refused, const char *why)
 {
     struct agent *a = s->a;
-    bool was_up = a->link == AGENT_LINK_IS_UP;
-    a->link = AGENT_LINK_IS_DOWN;
-    a->beat_at_us = MONO_NEVER;
+    ddp_assert(a->session.state != AGENT_SESSION_DOWN);
+    ddp_assert(!refused || a->session.state == AGENT_SESSION_CONNECTING);
+    bool worked = a->session.state == AGENT_SESSION_HEARD;
+    a->session.state = AGENT_SESSION_DOWN;
+    a->session.beat_at_us = MONO_NEVER;
     if (refused)
         take_refusal(s);
-    (void)snprintf(a->down_text, sizeof(a->down_text), "%s", why);
-    bool worked = was_up && a->heard;
-    a->heard = false;
+    (void)snprintf(a->session.down_text, sizeof(a->session.down_text), "%s",
+                   why);
     if (worked) {
-        a->down_since_us = s->now_us;
-        a->complain_at_us = mono_after(s->now_us, COMPLAIN_FIRST_US);
+        a->session.down_since_us = s->now_us;
+        a->session.complain_at_us = mono_after(s->now_us, COMPLAIN_FIRST_US);
         agent_note(s, NOTE_link_lost, "%s%s", why,
                    a->work == AGENT_RUNNING ? "; workers run on" : "");
     }
-    if (!needs_link(a))
+    if (!needs_session(a))
         return;
-    /* A link that broke off soon may do so again and again. */
-    int64_t lived_us = s->now_us - a->heard_since_us;
-    if (worked && lived_us >= beat_every_us(a)) {
-        a->pause_us = AGENT_PAUSE_FIRST_US;
+    /* A connection that broke off soon may do so again and again. */
+    if (worked && s->now_us - a->session.heard_since_us >= beat_every_us(a)) {
+        a->session.pause_us = AGENT_PAUSE_FIRST_US;
         agent_connect_now(s);
     } else {
         schedule_retry(s);
     }
 }
 
-void agent_on_link_up(struct step *s)
+void agent_on_connected(struct step *s)
 {
     struct agent *a = s->a;
-    a->link = AGENT_LINK_IS_UP;
-    (void)snprintf(a->down_text, sizeof(a->down_text), "%s",
+    ddp_assert(a->session.state == AGENT_SESSION_CONNECTING);
+    a->session.state = AGENT_SESSION_UP;
+    (void)snprintf(a->session.down_text, sizeof(a->session.down_text), "%s",
                    "something listens there and does not answer");
-    a->retry_at_us = MONO_NEVER;
-    a->heard = false;
-    a->heard_seq = -1;
-    a->answered_us = s->now_us;
-    a->beat_sent_us[0] = s->now_us;
-    a->beat_seq = 0;
+    a->session.heard_seq = -1;
+    a->session.answered_us = s->now_us;
+    a->session.beat_sent_us[0] = s->now_us;
+    a->session.beat_seq = 0;
     send_join(s);
-    a->beat_at_us = mono_after(s->now_us, beat_every_us(a));
-    if (a->held)
+    a->session.beat_at_us = mono_after(s->now_us, beat_every_us(a));
+    if (a->known == AGENT_END_HELD)
         return; /* the join says it all */
-    if (a->leaving)
+    if (agent_is_leaving(a))
         agent_send_leave(s);
-    if (!a->holds || a->spare)
+    if (!agent_is_member(a))
         return;
-    if (a->has_failed)
+    if (a->round.outcome == AGENT_FAILED)
         agent_send_failed(s);
     if (a->work == AGENT_NONE)
-        agent_send_ready(s, a->world.round);
+        agent_send_ready(s, a->round.world.round);
     if (a->work == AGENT_DONE)
         agent_send_done(s);
 }
@@ -295,29 +316,28 @@ void agent_on_link_up(struct step *s)
 void agent_hear(struct step *s)
 {
     struct agent *a = s->a;
-    if (a->heard)
+    if (a->session.state != AGENT_SESSION_UP)
         return;
-    a->heard = true;
-    a->heard_since_us = s->now_us;
-    if (a->was_up)
+    a->session.state = AGENT_SESSION_HEARD;
+    if (agent_was_heard(a))
         agent_note(s, NOTE_link_back, "%s", "");
-    a->was_up = true;
+    a->session.heard_since_us = s->now_us;
 }
 
 /* The newest grant counts, be it longer or shorter than those before. */
 void agent_on_lease(struct step *s, const struct msg_lease *l)
 {
     struct agent *a = s->a;
-    if (l->seq < 0 || l->seq > a->beat_seq ||
-        l->seq <= a->beat_seq - AGENT_BEATS)
+    if (l->seq < 0 || l->seq > a->session.beat_seq ||
+        l->seq <= a->session.beat_seq - AGENT_BEATS)
         return;
-    a->answered_us = s->now_us;
-    a->heard_seq = l->seq;
+    a->session.answered_us = s->now_us;
+    a->session.heard_seq = l->seq;
     int64_t lease_us = l->grant_ms * MONO_MS;
     if (a->work == AGENT_NONE)
         lease_us = mono_min(lease_us, agent_short_lease_us(a));
     a->lease_until_us =
-        mono_after(a->beat_sent_us[l->seq % AGENT_BEATS], lease_us);
+        mono_after(a->session.beat_sent_us[l->seq % AGENT_BEATS], lease_us);
 }
 
 /* -- time ------------------------------------------------------------------ */
@@ -325,18 +345,19 @@ void agent_on_lease(struct step *s, const struct msg_lease *l)
 void agent_complain(struct step *s)
 {
     struct agent *a = s->a;
-    a->complain_at_us = mono_after(s->now_us, COMPLAIN_EVERY_US);
+    a->session.complain_at_us = mono_after(s->now_us, COMPLAIN_EVERY_US);
     agent_note(s, NOTE_unreachable, "%s; tried for %lld s, trying on",
-               a->down_text,
-               (long long)((s->now_us - a->down_since_us) / MONO_S));
+               a->session.down_text,
+               (long long)((s->now_us - a->session.down_since_us) / MONO_S));
 }
 
-/* A link on which nothing comes back is worth no more than a broken one. */
+/* A connection on which nothing comes back is worth no more than a broken one.
+ */
 int64_t agent_silent_at_us(const struct agent *a)
 {
-    return a->link == AGENT_LINK_IS_UP
-               ? mono_after(a->answered_us, a->conf.join.heartbeat_ms * MONO_MS)
-               : MONO_NEVER;
+    return is_open(a) ? mono_after(a->session.answered_us,
+                                   a->conf.join.heartbeat_ms * MONO_MS)
+                      : MONO_NEVER;
 }
 
 /* -- the whole ------------------------------------------------------------- */
@@ -344,7 +365,7 @@ int64_t agent_silent_at_us(const struct agent *a)
 void agent_seek_server(struct step *s)
 {
     struct agent *a = s->a;
-    a->down_since_us = s->now_us;
-    a->complain_at_us = mono_after(s->now_us, COMPLAIN_FIRST_US);
+    a->session.down_since_us = s->now_us;
+    a->session.complain_at_us = mono_after(s->now_us, COMPLAIN_FIRST_US);
     agent_connect_now(s);
 }

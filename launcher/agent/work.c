@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/signals_name.h"
 
 /* -- stopping and going ---------------------------------------------------- */
 
@@ -19,16 +20,16 @@ void agent_kill_workers(struct step *s, int signo)
 void agent_finish(struct step *s)
 {
     struct agent *a = s->a;
-    if (a->exited)
+    ddp_assert(a->alive == 0 && a->exit != AGENT_STAYS);
+    if (a->exit == AGENT_GONE)
         return;
-    if (a->verdict.ended) {
+    if (a->known != AGENT_END_UNKNOWN)
         agent_send_bye(s);
-    } else if (a->leaving) {
-        agent_send_ready(s, a->holds ? a->world.round : 0);
-    }
-    a->exited = true;
+    else if (agent_is_leaving(a))
+        agent_send_ready(s, a->round.world.round);
     struct agent_action action = {.kind = AGENT_EXIT, .verdict = &a->verdict};
     agent_emit(s, &action);
+    a->exit = AGENT_GONE;
 }
 
 /*
@@ -39,8 +40,11 @@ void agent_finish(struct step *s)
 static bool waits_for_end(const struct step *s)
 {
     const struct agent *a = s->a;
-    bool ordered = a->leaving && a->leave.all && !a->verdict.ended && a->was_up;
-    return (ordered || (a->held && !a->orphaned)) &&
+    bool orphaned =
+        a->exit == AGENT_ORPHANED || a->exit == AGENT_ORPHANED_LEAVING;
+    bool ordered = agent_is_leaving(a) && a->leave.all &&
+                   a->known == AGENT_END_UNKNOWN && agent_was_heard(a);
+    return (ordered || (a->known == AGENT_END_HELD && !orphaned)) &&
            s->now_us < a->farewell_at_us;
 }
 
@@ -51,7 +55,7 @@ static void finish_unless_waiting(struct step *s)
 }
 
 /* Not ready before it is known whether the node is fit for another round. */
-void agent_check(struct step *s)
+void agent_look_at_health(struct step *s)
 {
     struct agent_action action = {.kind = AGENT_CHECK};
     s->a->work = AGENT_CHECKING;
@@ -67,12 +71,12 @@ static void all_dead(struct step *s)
     a->kill_at_us = MONO_NEVER;
     a->lease_until_us = mono_min(
         a->lease_until_us, mono_after(s->now_us, agent_short_lease_us(a)));
-    if (a->going)
+    if (a->exit != AGENT_STAYS)
         finish_unless_waiting(s);
-    else if (a->conf.checks && a->rough)
-        agent_check(s);
+    else if (a->conf.checks && a->round.outcome != AGENT_WENT_WELL)
+        agent_look_at_health(s);
     else
-        agent_send_ready(s, a->world.round);
+        agent_send_ready(s, a->round.world.round);
 }
 
 /* Asks the workers to go by `signo`; SIGKILL leaves them no grace. */
@@ -85,13 +89,13 @@ void agent_stop_workers(struct step *s, int signo)
         all_dead(s);
         return;
     }
-    if (a->work == AGENT_STOPPING && !a->asked && signo != SIGKILL)
+    if (a->stop >= AGENT_STOP_BY_SIGNAL && signo != SIGKILL)
         return; /* told already */
     a->work = AGENT_STOPPING;
-    a->asked = false;
-    a->killed = signo == SIGKILL;
-    a->kill_at_us =
-        a->killed ? MONO_NEVER : mono_after(s->now_us, a->conf.shutdown_us);
+    a->stop = signo == SIGKILL ? AGENT_STOP_KILLED : AGENT_STOP_BY_SIGNAL;
+    a->kill_at_us = signo == SIGKILL
+                        ? MONO_NEVER
+                        : mono_after(s->now_us, a->conf.shutdown_us);
     agent_kill_workers(s, signo);
 }
 
@@ -105,20 +109,49 @@ void agent_ask_workers(struct step *s, enum msg_graceful graceful)
         return;
     }
     a->work = AGENT_STOPPING;
-    a->killed = false;
-    a->asked = true;
+    a->stop = AGENT_STOP_AT_STEP;
     a->kill_at_us = mono_after(s->now_us, a->conf.shutdown_us);
     struct agent_action action = {.kind = AGENT_ASK, .graceful = graceful};
     agent_emit(s, &action);
 }
 
-/* Goes: exits with `status` once no worker is left. */
-void agent_go(struct step *s, int status, int signo)
+static enum agent_exit exit_after(enum agent_exit now, enum agent_exit why)
+{
+    switch (why) {
+    case AGENT_GAVE_UP:
+        return now == AGENT_STAYS ? why : now;
+    case AGENT_ENDED:
+        return now == AGENT_STAYS || now == AGENT_GAVE_UP ? why : now;
+    case AGENT_LEAVING:
+    case AGENT_DRAINED:
+        return now == AGENT_ORPHANED || now == AGENT_ORPHANED_LEAVING
+                   ? AGENT_ORPHANED_LEAVING
+                   : why;
+    case AGENT_ORPHANED:
+        return now == AGENT_LEAVING || now == AGENT_DRAINED ||
+                       now == AGENT_ORPHANED_LEAVING
+                   ? AGENT_ORPHANED_LEAVING
+                   : why;
+    case AGENT_STAYS:
+    case AGENT_ORPHANED_LEAVING:
+    case AGENT_GONE:
+        break;
+    }
+    DDP_WRONG("no reason to go");
+}
+
+void agent_decide(struct agent *a, enum agent_exit why, int status)
+{
+    ddp_assert(a->exit != AGENT_GONE);
+    if (a->exit == AGENT_STAYS)
+        a->verdict.status = status;
+    a->exit = exit_after(a->exit, why);
+}
+
+void agent_go(struct step *s, enum agent_exit why, int status, int signo)
 {
     struct agent *a = s->a;
-    if (!a->going)
-        a->verdict.status = status;
-    a->going = true;
+    agent_decide(a, why, status);
     if (a->alive > 0)
         agent_stop_workers(s, signo);
     else
@@ -132,7 +165,7 @@ void agent_give_up(struct step *s, enum ddp_code code, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(a->verdict.text, sizeof(a->verdict.text), fmt, ap);
     va_end(ap);
-    agent_go(s, ddp_code_exit(code), SIGTERM);
+    agent_go(s, AGENT_GAVE_UP, ddp_code_exit(code), SIGTERM);
 }
 
 /* The lease is over: no worker may run on. Kills first, asks then. That it is
@@ -144,7 +177,7 @@ void agent_fence(struct step *s)
         s, NOTE_fenced,
         "no answer from the rendezvous for %lld ms; the workers are killed, "
         "since another round may start without this node",
-        (long long)((s->now_us - a->answered_us) / MONO_MS));
+        (long long)((s->now_us - a->session.answered_us) / MONO_MS));
     agent_stop_workers(s, SIGKILL);
 }
 
@@ -153,7 +186,7 @@ void agent_fence(struct step *s)
 void agent_spawn(struct step *s)
 {
     struct agent *a = s->a;
-    const struct msg_world *w = &a->world;
+    const struct msg_world *w = &a->round.world;
     a->alive = (int)a->conf.join.nproc;
     a->work = AGENT_RUNNING;
     char ranks[64];
@@ -180,20 +213,14 @@ void agent_spawn(struct step *s)
 
 /* -- what happens here ----------------------------------------------------- */
 
-const char *agent_signal_name(int signo)
-{
-    const char *name = sigabbrev_np(signo);
-    return name != NULL ? name : "?";
-}
-
 static void describe_failure(const struct agent *a, char *text, size_t size)
 {
-    const struct msg_failed *f = &a->failed;
+    const struct msg_failed *f = &a->round.failed;
     if (f->hung)
         (void)snprintf(text, size, "%.300s", f->text);
     else if (f->signal != 0)
-        (void)snprintf(text, size, "signal %lld (SIG%s)", (long long)f->signal,
-                       agent_signal_name((int)f->signal));
+        (void)snprintf(text, size, "signal %lld (%s)", (long long)f->signal,
+                       signals_name((int)f->signal));
     else
         (void)snprintf(text, size, "exit code %lld", (long long)f->code);
 }
@@ -206,11 +233,11 @@ static void take_failure(struct step *s,
 {
     struct agent *a = s->a;
     char how[320];
-    a->has_failed = a->rough = true;
-    a->failed_at_us = s->now_us - silent_us;
-    a->failed = (struct msg_failed){
-        .round = a->world.round,
-        .rank = a->world.base_rank + w->local_rank,
+    a->round.outcome = AGENT_FAILED;
+    a->round.failed_at_us = s->now_us - silent_us;
+    a->round.failed = (struct msg_failed){
+        .round = a->round.world.round,
+        .rank = a->round.world.base_rank + w->local_rank,
         .local_rank = w->local_rank,
         .pid = w->pid,
         .code = w->code,
@@ -220,18 +247,18 @@ static void take_failure(struct step *s,
         .hung = hung,
     };
     if (w->text != NULL)
-        msg_set(a->failed.text, w->text);
+        msg_set(a->round.failed.text, w->text);
     if (w->tail != NULL)
-        msg_set(a->failed.tail, w->tail);
+        msg_set(a->round.failed.tail, w->tail);
     if (w->trace != NULL)
-        msg_set(a->failed.trace, w->trace);
+        msg_set(a->round.failed.trace, w->trace);
     describe_failure(a, how, sizeof(how));
     if (w->pid > 0)
         agent_note(s, NOTE_worker_failed, "rank %lld (pid %lld): %s",
-                   (long long)a->failed.rank, (long long)w->pid, how);
+                   (long long)a->round.failed.rank, (long long)w->pid, how);
     else
         agent_note(s, NOTE_worker_failed, "rank %lld could not be started",
-                   (long long)a->failed.rank);
+                   (long long)a->round.failed.rank);
     agent_send_failed(s);
 }
 
@@ -242,7 +269,8 @@ static void take_failure(struct step *s,
  */
 static bool is_own_death(const struct agent *a, const struct agent_worker *w)
 {
-    return a->work == AGENT_STOPPING && !a->killed && !a->going &&
+    return a->work == AGENT_STOPPING && a->stop != AGENT_STOP_KILLED &&
+           a->exit == AGENT_STAYS &&
            (w->signal == SIGKILL || w->signal == SIGSEGV ||
             w->signal == SIGBUS || w->signal == SIGILL || w->signal == SIGFPE);
 }
@@ -257,7 +285,7 @@ static bool has_obeyed(const struct agent_worker *w)
 /* For the report on other nodes. */
 static void take_end(struct agent *a, const struct agent_worker *w)
 {
-    struct msg_ready *ends = &a->ends;
+    struct msg_ready *ends = &a->round.ends;
     if (w->code == 0 && w->signal == 0)
         return;
     ends->by_term += w->signal == SIGTERM;
@@ -265,7 +293,8 @@ static void take_end(struct agent *a, const struct agent_worker *w)
     ends->by_signal +=
         w->signal != 0 && w->signal != SIGTERM && w->signal != SIGKILL;
     ends->by_code += w->signal == 0;
-    exits_add(&a->ended, w->local_rank, w->signal != 0 ? -w->signal : w->code);
+    exits_add(&a->round.ended, w->local_rank,
+              w->signal != 0 ? -w->signal : w->code);
 }
 
 void agent_on_worker_exit(struct step *s, const struct agent_worker *w)
@@ -273,7 +302,7 @@ void agent_on_worker_exit(struct step *s, const struct agent_worker *w)
     struct agent *a = s->a;
     ddp_assert(a->alive > 0);
     a->alive--;
-    a->progressed |= w->progressed;
+    a->round.progressed |= w->progressed;
     take_end(a, w);
     bool ok = w->code == 0 && w->signal == 0;
     if (a->work == AGENT_RUNNING && !ok) {
@@ -293,7 +322,7 @@ void agent_on_worker_exit(struct step *s, const struct agent_worker *w)
             take_failure(s, w, false, 0);
         if (a->alive == 0)
             all_dead(s);
-        else if (a->asked && !has_obeyed(w))
+        else if (a->stop == AGENT_STOP_AT_STEP && !has_obeyed(w))
             agent_stop_workers(s, SIGTERM);
     }
 }
@@ -313,8 +342,8 @@ void agent_on_worker_hung(struct step *s, const struct agent_event *ev)
 void agent_on_asked(struct step *s, int attached)
 {
     struct agent *a = s->a;
-    if (a->asked && attached == 0)
-        a->asked = false;
+    if (a->stop == AGENT_STOP_AT_STEP && attached == 0)
+        a->stop = AGENT_STOP_BY_SIGNAL;
 }
 
 void agent_on_spawn_failed(struct step *s, const struct agent_event *ev)

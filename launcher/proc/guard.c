@@ -27,7 +27,8 @@
 #define SWEEP_US (5 * MONO_S)
 #define LATE_US  (20 * MONO_MS)  /* what an agent that is not frozen may take */
 #define FENCE_US (200 * MONO_MS) /* a guard may be frozen, too */
-#define REST_MAX (1024 * 1024)   /* what is read from a link that is given up */
+#define REST_MAX                                                               \
+    (1024 * 1024) /* what is read from a connection that is given up */
 
 /* What the guard passes on besides what it is told; SIGCHLD tells it of the
  * agent's end. */
@@ -38,10 +39,10 @@ struct guard {
     pid_t agent;
     int agent_fd;
     int signal_fd;
-    int timer_fd;           /* -1: there is none */
-    int link_fd;            /* the duplicate, -1: none */
-    struct guard_word link; /* that it came with */
-    int64_t fenced_us;      /* the lease over which workers were killed */
+    int timer_fd;          /* -1: there is none */
+    int conn_fd;           /* the duplicate, -1: none */
+    struct guard_msg conn; /* that it came with */
+    int64_t fenced_us;     /* the lease over which workers were killed */
 };
 
 /* A page that guard and agent share. The agent writes, the guard reads, but
@@ -70,12 +71,12 @@ static void block_signals(uint64_t signals, sigset_t *set)
     (void)sigprocmask(SIG_BLOCK, set, NULL);
 }
 
-static void release(int *fd, const struct guard_word *link)
+static void release(int *fd, const struct guard_msg *conn)
 {
     if (*fd < 0)
         return;
     /* Where it does not fit the server waits until our lease is over. */
-    (void)send(*fd, link->farewell, link->farewell_len,
+    (void)send(*fd, conn->farewell, conn->farewell_len,
                MSG_DONTWAIT | MSG_NOSIGNAL);
     /* A FIN even where unread bytes would make close send a reset. */
     (void)shutdown(*fd, SHUT_WR);
@@ -87,14 +88,14 @@ static void release(int *fd, const struct guard_word *link)
     *fd = -1;
 }
 
-static void hold(struct guard *g, int fd, const struct guard_word *word)
+static void hold(struct guard *g, int fd, const struct guard_msg *msg)
 {
-    if (g->link_fd >= 0)
-        (void)close(g->link_fd); /* the agent gave that one up itself */
-    g->link_fd = fd;
-    g->link = *word;
-    if (g->link.farewell_len > sizeof(g->link.farewell))
-        g->link.farewell_len = 0;
+    if (g->conn_fd >= 0)
+        (void)close(g->conn_fd); /* the agent gave that one up itself */
+    g->conn_fd = fd;
+    g->conn = *msg;
+    if (g->conn.farewell_len > sizeof(g->conn.farewell))
+        g->conn.farewell_len = 0;
 }
 
 static int fd_in(struct msghdr *m)
@@ -107,19 +108,19 @@ static int fd_in(struct msghdr *m)
 }
 
 enum heard {
-    HEARD_WORD,
+    HEARD_MSG,
     HEARD_NOTHING,
     HEARD_END /* its end is closed; SIGCHLD tells the rest */
 };
 
 static enum heard hear_agent(struct guard *g)
 {
-    struct guard_word word;
+    struct guard_msg msg;
     union {
         struct cmsghdr align;
         char room[CMSG_SPACE(sizeof(int))];
     } control;
-    struct iovec iov = {.iov_base = &word, .iov_len = sizeof(word)};
+    struct iovec iov = {.iov_base = &msg, .iov_len = sizeof(msg)};
     struct msghdr m = {
         .msg_iov = &iov,
         .msg_iovlen = 1,
@@ -127,19 +128,19 @@ static enum heard hear_agent(struct guard *g)
         .msg_controllen = sizeof(control),
     };
     ssize_t n = recvmsg(g->agent_fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (n != (ssize_t)sizeof(word))
+    if (n != (ssize_t)sizeof(msg))
         return n < 0 && errno == EAGAIN ? HEARD_NOTHING : HEARD_END;
     int fd = fd_in(&m);
-    if (word.kind == GUARD_LINK && fd >= 0)
-        hold(g, fd, &word);
-    return HEARD_WORD;
+    if (msg.kind == GUARD_CONNECTION && fd >= 0)
+        hold(g, fd, &msg);
+    return HEARD_MSG;
 }
 
 static void tell_agent(const struct guard *g, uint32_t kind, int signo)
 {
-    struct guard_word word = {.kind = kind, .signo = signo};
+    struct guard_msg msg = {.kind = kind, .signo = signo};
     /* A full socket means a dozen signals that were not taken up yet. */
-    (void)send(g->agent_fd, &word, sizeof(word), MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)send(g->agent_fd, &msg, sizeof(msg), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 /* The agent's status once it is dead, else -1; other orphans are reaped. */
@@ -275,7 +276,7 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
      * and nobody would end what is left. */
     (void)signal(SIGTTOU, SIG_IGN);
     int status = watch(g);
-    while (hear_agent(g) == HEARD_WORD)
+    while (hear_agent(g) == HEARD_MSG)
         ; /* a connection that was on its way here is held as well */
     cgroup_kill();
     int left = tree_kill(NULL, 0, mono_now_us() + SWEEP_US);
@@ -284,7 +285,7 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     cgroup_remove();
     if (shared->folder[0] != '\0')
         (void)rmdir(shared->folder); /* gone already, as a rule */
-    release(&g->link_fd, &g->link);
+    release(&g->conn_fd, &g->conn);
     if (WIFEXITED(status))
         _exit(WEXITSTATUS(status));
     if (is_fault(WTERMSIG(status))) {
@@ -305,7 +306,7 @@ int guard_split(uint64_t signals)
 {
     int pair[2];
     sigset_t taken;
-    struct guard g = {.link_fd = -1, .fenced_us = MONO_NEVER};
+    struct guard g = {.conn_fd = -1, .fenced_us = MONO_NEVER};
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
@@ -339,18 +340,18 @@ int guard_split(uint64_t signals)
     return pair[1];
 }
 
-void guard_hold(int guard_fd, int link_fd, const uint8_t *farewell, size_t len)
+void guard_hold(int guard_fd, int conn_fd, const uint8_t *farewell, size_t len)
 {
-    struct guard_word word = {.kind = GUARD_LINK};
-    ddp_assert(len <= sizeof(word.farewell));
-    word.farewell_len = (uint32_t)len;
+    struct guard_msg msg = {.kind = GUARD_CONNECTION};
+    ddp_assert(len <= sizeof(msg.farewell));
+    msg.farewell_len = (uint32_t)len;
     for (size_t i = 0; i < len; i++)
-        word.farewell[i] = farewell[i];
+        msg.farewell[i] = farewell[i];
     union {
         struct cmsghdr align;
         char room[CMSG_SPACE(sizeof(int))];
     } control = {.room = {0}};
-    struct iovec iov = {.iov_base = &word, .iov_len = sizeof(word)};
+    struct iovec iov = {.iov_base = &msg, .iov_len = sizeof(msg)};
     struct msghdr m = {
         .msg_iov = &iov,
         .msg_iovlen = 1,
@@ -361,17 +362,17 @@ void guard_hold(int guard_fd, int link_fd, const uint8_t *farewell, size_t len)
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &link_fd, sizeof(link_fd));
+    memcpy(CMSG_DATA(c), &conn_fd, sizeof(conn_fd));
     (void)sendmsg(guard_fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void guard_lease(int guard_fd, int64_t until_us)
 {
     int64_t before_us = atomic_exchange(&shared->lease_until_us, until_us);
-    struct guard_word word = {.kind = GUARD_LEASE};
+    struct guard_msg msg = {.kind = GUARD_LEASE};
     /* A full socket means that the guard is about to look anyway. */
     if (until_us < before_us)
-        (void)send(guard_fd, &word, sizeof(word), MSG_DONTWAIT | MSG_NOSIGNAL);
+        (void)send(guard_fd, &msg, sizeof(msg), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void guard_wait(void)

@@ -28,18 +28,18 @@
 #define GUARD_FOLDER_MAX   4000
 
 /* What travels over the socketpair, one datagram each. */
-enum guard_word_kind {
-    GUARD_SIGNAL, /* guard to agent: the user sent `signo` */
-    GUARD_PAUSE,  /* guard to agent: stop the workers ... */
-    GUARD_RESUME, /* ... and continue them */
-    GUARD_LINK,   /* agent to guard: hold the descriptor that comes along */
-    GUARD_LEASE,  /* agent to guard: look at the lease, it ends earlier now */
+enum guard_msg_kind {
+    GUARD_SIGNAL,     /* guard to agent: the user sent `signo` */
+    GUARD_PAUSE,      /* guard to agent: stop the workers ... */
+    GUARD_RESUME,     /* ... and continue them */
+    GUARD_CONNECTION, /* agent to guard: hold the descriptor that comes along */
+    GUARD_LEASE, /* agent to guard: look at the lease, it ends earlier now */
 };
 
-struct guard_word {
+struct guard_msg {
     uint32_t kind;
     int32_t signo;
-    uint32_t farewell_len; /* of GUARD_LINK; 0: a FIN is enough */
+    uint32_t farewell_len; /* of GUARD_CONNECTION; 0: a FIN is enough */
     uint8_t farewell[GUARD_FAREWELL_MAX];
 };
 
@@ -62,7 +62,7 @@ int guard_split(uint64_t signals);
 
 /* In the agent: gives the guard a duplicate of a connection, and what to say
  * on it before its FIN: `len` bytes, at most GUARD_FAREWELL_MAX. */
-void guard_hold(int guard_fd, int link_fd, const uint8_t *farewell, size_t len);
+void guard_hold(int guard_fd, int conn_fd, const uint8_t *farewell, size_t len);
 
 /* In the agent: until when the workers may run (mono; MONO_NEVER: there are
  * none). Costs nothing where it is later than it was. */

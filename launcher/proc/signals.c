@@ -1,8 +1,9 @@
 #include "launcher/proc/signals.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+#include "rendezvous/base/err.h"
 
 /* What a launcher can take: what somebody sends, and means. */
 static const int takeable[] = {
@@ -10,23 +11,15 @@ static const int takeable[] = {
     SIGALRM, SIGPWR, SIGXCPU, SIGXFSZ, SIGPROF, SIGVTALRM,
 };
 
-/* 0 where it is none of these. */
+/* 0 if it is none of these. */
 static int find(const char *name)
 {
     if (strncasecmp(name, "SIG", 3) == 0)
         name += 3;
     for (size_t i = 0; i < sizeof(takeable) / sizeof(takeable[0]); i++)
-        if (strcasecmp(name, sigabbrev_np(takeable[i])) == 0)
+        if (strcasecmp(name, signals_name(takeable[i]) + 3) == 0)
             return takeable[i];
     return 0;
-}
-
-const char *signals_name(int signo)
-{
-    static char text[24];
-    const char *name = sigabbrev_np(signo);
-    (void)snprintf(text, sizeof(text), "SIG%.16s", name != NULL ? name : "?");
-    return text;
 }
 
 static void append(char *list, size_t cap, const char *name)
@@ -44,6 +37,7 @@ static void append(char *list, size_t cap, const char *name)
 uint64_t signals_read(const char *list, char *odd, size_t cap)
 {
     uint64_t set = 0;
+    ddp_assert(cap > 0);
     odd[0] = '\0';
     for (const char *p = list; *p != '\0'; p += *p == ',') {
         char name[32] = "";

@@ -8,18 +8,27 @@
 #include <signal.h>
 
 #include "launcher/proc/tree.h"
+#include "rendezvous/base/err.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 
-#define HARD_US  (2 * MONO_S)
-#define GRACE_MS 1000
+#define HARD_US     (2 * MONO_S)
+#define GRACE_MS    1000
+#define SWEEP_MAGIC 0x53574550u
+
+static struct sweep *sweep_of(void *data)
+{
+    struct sweep *s = data;
+    ddp_assert(s != NULL && s->magic == SWEEP_MAGIC);
+    return s;
+}
 
 void sweep_init(struct sweep *s,
                 uv_loop_t *loop,
                 const struct sweep_handler *handler,
                 void *ctx)
 {
-    *s = (struct sweep){.handler = handler, .ctx = ctx};
+    *s = (struct sweep){.magic = SWEEP_MAGIC, .handler = handler, .ctx = ctx};
     (void)uv_timer_init(loop, &s->timer); /* cannot fail */
     s->timer.data = s;
 }
@@ -51,7 +60,7 @@ void sweep_hurry(struct sweep *s)
 
 static void on_grace_over(uv_timer_t *timer)
 {
-    sweep_hurry(timer->data);
+    sweep_hurry(sweep_of(timer->data));
 }
 
 void sweep_look(struct sweep *s)

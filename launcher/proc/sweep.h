@@ -7,6 +7,7 @@
 #define LAUNCHER_PROC_SWEEP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 #include <uv.h>
 
@@ -21,6 +22,7 @@ struct sweep_handler {
 
 /* The caller's storage, as long as the loop lives. */
 struct sweep {
+    uint32_t magic;
     uv_timer_t timer;
     const struct sweep_handler *handler;
     void *ctx;

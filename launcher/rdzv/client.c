@@ -1,14 +1,24 @@
 /*
- * Happy path: resolve (numeric endpoints need no thread for it), try to serve
- * where an address is local, dial, up.
+ * Happy path of a try (rdzv_client_connect):
  *
- * A launcher and a rendezvous of different tokens will never get together:
- * where no address let this launcher in, and none ever did, that ends it. Later
- * it does not: what is not proved to come from the rendezvous, and this cannot
- * be, must not end a run that works.
+ *     IDLE -> RESOLVING -> DIALLING -> UP
  *
- * Failures all end in fail_soon: on_down from a timer of 0 ms, so that the
- * caller, who is inside a step of the agent's core, is never called back.
+ * A numeric endpoint needs no resolver and goes from IDLE to DIALLING. Before
+ * the first address is dialled, the client starts a server if an address is
+ * local and the port is free. Addresses are dialled one after the other.
+ *
+ * Failure modes:
+ *  - The name does not resolve, or every address failed: FAILING, and
+ *    on_disconnected from a timer of 0 ms. The caller is inside a step of the
+ *    agent's core, and must not be called back from there.
+ *  - The resolver hangs: the try ends after RESOLVE_MS. libuv cannot call the
+ *    resolver back, so it runs on; what it says later is for the next try.
+ *  - An address does not answer: the next one is dialled after dial_ms.
+ *  - The server has another token: the launcher and the rendezvous never get
+ *    together. If no address let this launcher in, and none ever did, that ends
+ *    the launch. Later it does not: nothing proves that such an answer comes
+ *    from the rendezvous, and it must not end a run that works.
+ *  - A connection that was up breaks: on_disconnected at once, state IDLE.
  */
 #include "launcher/rdzv/client.h"
 
@@ -34,94 +44,137 @@
  * to it before a launcher on its host serves there instead. */
 #define TAKE_OVER_US (3 * MONO_S)
 
-struct link {
+#define CLIENT_MAGIC 0x525a434cu
+
+enum client_state {
+    CLIENT_IDLE,
+    CLIENT_RESOLVING, /* the timer ends it */
+    CLIENT_DIALLING,  /* `conn` is not up; the timer ends it */
+    CLIENT_FAILING,   /* the timer tells of it */
+    CLIENT_UP,
+};
+
+enum resolver_state {
+    RESOLVER_IDLE,
+    RESOLVER_BUSY,  /* perhaps for a try that is over */
+    RESOLVER_FRESH, /* `addrs` came from it, and were not tried yet */
+};
+
+enum reached {
+    NEVER_UP,
+    WAS_UP,
+    WAS_HEARD, /* a server has said something */
+};
+
+/* What a try has come to so far. */
+struct attempt {
+    bool refused;       /* by all addresses that were tried */
+    bool token_differs; /* said one of them */
+    char why[256];      /* "": nothing went wrong yet */
+};
+
+struct rdzv_client {
+    uint32_t magic;
     uv_loop_t *loop;
     const struct conf *conf;
     int guard_fd;
-    const struct link_handler *handler;
+    const struct rdzv_client_handler *handler;
     void *ctx;
     bool debug;
     int store_chan;
+
+    enum client_state state;
     uv_timer_t timer; /* a dial's end, or a failure to be told */
-    uv_getaddrinfo_t resolve;
-    bool resolving;
-    bool wanted; /* link_connect was not answered yet */
-    bool fresh;  /* `addrs` came from the resolver and were not tried yet */
+    struct attempt attempt;
+    struct conn *conn; /* DIALLING and UP only */
     struct addr_list addrs;
     int next_addr;
-    struct conn *conn;
-    bool up;
-    bool ever_up;
-    bool ever_heard;    /* a server has said something */
-    bool token_differs; /* said one of the addresses */
+
+    enum resolver_state resolver;
+    uv_getaddrinfo_t resolve;
+
+    enum reached reached; /* by any try */
     bool foreign;    /* the server that we were up with last was not ours ... */
     int64_t lost_us; /* ... and when we lost it */
-    pid_t server;
+
+    pid_t server; /* of our own, 0: none runs */
     bool served;  /* there was one */
     int port;     /* where to dial: the server's own choice for port 0 */
-    bool refused; /* by all addresses that were tried */
-    char why[256];
 };
 
-struct link *link_new(uv_loop_t *loop,
-                      const struct conf *conf,
-                      int guard_fd,
-                      const struct link_handler *handler,
-                      void *ctx,
-                      int store_chan,
-                      bool debug)
+static struct rdzv_client *client_of(void *data)
 {
-    struct link *l = calloc(1, sizeof(*l));
-    if (l == NULL)
+    struct rdzv_client *cl = data;
+    ddp_assert(cl != NULL && cl->magic == CLIENT_MAGIC);
+    return cl;
+}
+
+/* What holds in each state, when no callback is under way. */
+static void check_client(const struct rdzv_client *cl)
+{
+    bool connected = cl->state == CLIENT_DIALLING || cl->state == CLIENT_UP;
+    ddp_assert((cl->conn != NULL) == connected);
+    ddp_assert(cl->state != CLIENT_RESOLVING || cl->resolver == RESOLVER_BUSY);
+    ddp_assert(cl->state != CLIENT_UP || cl->reached != NEVER_UP);
+}
+
+struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
+                                    const struct conf *conf,
+                                    int guard_fd,
+                                    const struct rdzv_client_handler *handler,
+                                    void *ctx,
+                                    int store_chan,
+                                    bool debug)
+{
+    struct rdzv_client *cl = calloc(1, sizeof(*cl));
+    if (cl == NULL)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory");
-    l->loop = loop;
-    l->conf = conf;
-    l->guard_fd = guard_fd;
-    l->handler = handler;
-    l->ctx = ctx;
-    l->debug = debug;
-    l->store_chan = store_chan;
-    l->port = conf->endpoint_port;
-    (void)uv_timer_init(loop, &l->timer); /* cannot fail */
-    l->timer.data = l->resolve.data = l;
-    return l;
+    cl->magic = CLIENT_MAGIC;
+    cl->loop = loop;
+    cl->conf = conf;
+    cl->guard_fd = guard_fd;
+    cl->handler = handler;
+    cl->ctx = ctx;
+    cl->debug = debug;
+    cl->store_chan = store_chan;
+    cl->port = conf->endpoint_port;
+    (void)uv_timer_init(loop, &cl->timer); /* cannot fail */
+    cl->timer.data = cl->resolve.data = cl;
+    return cl;
 }
 
 /* -- failing --------------------------------------------------------------- */
 
 static void on_fail_timer(uv_timer_t *timer)
 {
-    struct link *l = timer->data;
+    struct rdzv_client *cl = client_of(timer->data);
+    const struct attempt *a = &cl->attempt;
     struct msg no = {.kind = MSG_KIND_refused, .refused.code = DDP_E_CONFIG};
-    l->wanted = false;
-    if (!l->token_differs || l->ever_up) {
-        l->handler->on_down(l->ctx, l->refused, l->why);
+    check_client(cl);
+    cl->state = CLIENT_IDLE;
+    if (!a->token_differs || cl->reached != NEVER_UP) {
+        cl->handler->on_disconnected(cl->ctx, a->refused, a->why);
         return;
     }
-    msg_set(no.refused.text, l->why);
-    l->handler->on_msg(l->ctx, &no);
-}
-
-static void forget_reasons(struct link *l)
-{
-    l->refused = true;
-    l->token_differs = false;
-    l->why[0] = '\0';
+    msg_set(no.refused.text, a->why);
+    cl->handler->on_msg(cl->ctx, &no);
 }
 
 /* The first reason is told. Refused is only what all addresses refused: behind
  * one that does not answer there may be a server that lives (the agent takes a
  * refusal for proof that there is none). */
-static void keep_reason(struct link *l, bool refused, const char *why)
+static void keep_reason(struct rdzv_client *cl, bool refused, const char *why)
 {
-    l->refused &= refused;
-    if (l->why[0] == '\0')
-        msg_set(l->why, why);
+    cl->attempt.refused &= refused;
+    if (cl->attempt.why[0] == '\0')
+        msg_set(cl->attempt.why, why);
 }
 
-static void fail_soon(struct link *l)
+static void fail_soon(struct rdzv_client *cl)
 {
-    (void)uv_timer_start(&l->timer, on_fail_timer, 0, 0);
+    cl->state = CLIENT_FAILING;
+    check_client(cl);
+    (void)uv_timer_start(&cl->timer, on_fail_timer, 0, 0);
 }
 
 /* -- serving --------------------------------------------------------------- */
@@ -143,16 +196,16 @@ static void run_server(const struct helper_fds *fds, const void *arg)
  * writes 127.0.1.1 into /etc/hosts), the others come from outside: listen on
  * every address then.
  */
-static int listen_at(struct link *l, const struct sockaddr *sa, int *fd)
+static int listen_at(struct rdzv_client *cl, const struct sockaddr *sa, int *fd)
 {
     struct ddp_err err;
     bool open_wide =
-        l->conf->nnodes_max > 1 && addr_is_loopback(sa) && !l->conf->loopback;
-    int rc = open_wide ? addr_listen_any(l->port, fd, &err)
+        cl->conf->nnodes_max > 1 && addr_is_loopback(sa) && !cl->conf->loopback;
+    int rc = open_wide ? addr_listen_any(cl->port, fd, &err)
                        : addr_listen(sa, fd, &err);
     /* Told to serve there, and the port is taken: who answers there is not
      * who the other nodes look for. */
-    if (rc != 0 && l->conf->is_host == 1 && !l->served)
+    if (rc != 0 && cl->conf->is_host == 1 && !cl->served)
         fatalx(ddp_code_exit(err.code),
                "this node is to serve the rendezvous "
                "and cannot: %s%s",
@@ -163,46 +216,46 @@ static int listen_at(struct link *l, const struct sockaddr *sa, int *fd)
     /* A port that is taken says that somebody serves there; all else is why
      * nobody does. */
     if (rc != 0 && err.sys_errno != EADDRINUSE)
-        keep_reason(l, true, err.text);
+        keep_reason(cl, true, err.text);
     return rc;
 }
 
-static void start_server(struct link *l, int fd)
+static void start_server(struct rdzv_client *cl, int fd)
 {
     struct ddp_err err;
     struct server_args args = {
-        .nodes_max = 2 * l->conf->nnodes_max + 16, /* with room for spares */
-        .debug = l->debug,
-        .key = l->conf->token,
+        .nodes_max = 2 * cl->conf->nnodes_max + 16, /* with room for spares */
+        .debug = cl->debug,
+        .key = cl->conf->token,
     };
     struct helper_fds fds = {
-        .listener = fd, .chan = l->store_chan, .token = true};
-    l->port = addr_fd_port(fd);
-    if (helper_start(&l->server, &fds, run_server, &args, &err) != 0)
+        .listener = fd, .chan = cl->store_chan, .token = true};
+    cl->port = addr_fd_port(fd);
+    if (helper_start(&cl->server, &fds, run_server, &args, &err) != 0)
         log_warnx("%s", err.text);
-    else if (l->foreign)
+    else if (cl->foreign)
         log_info("nobody serves the rendezvous at %s port %d any more: this "
                  "launcher does from now on",
-                 l->conf->endpoint_host, l->port);
-    l->served = true;
+                 cl->conf->endpoint_host, cl->port);
+    cl->served = true;
     (void)close(fd); /* the server has it */
 }
 
 /* Serves the rendezvous if it is to be here and nobody does yet. */
-static void try_to_serve(struct link *l)
+static void try_to_serve(struct rdzv_client *cl)
 {
-    if (l->server > 0 || l->conf->is_host == 0)
+    if (cl->server > 0 || cl->conf->is_host == 0)
         return;
-    if (l->foreign && l->conf->is_host != 1 &&
-        mono_now_us() < mono_after(l->lost_us, TAKE_OVER_US))
+    if (cl->foreign && cl->conf->is_host != 1 &&
+        mono_now_us() < mono_after(cl->lost_us, TAKE_OVER_US))
         return;
-    for (int i = 0; i < l->addrs.n; i++) {
-        const struct sockaddr *sa = (const struct sockaddr *)&l->addrs.at[i];
+    for (int i = 0; i < cl->addrs.n; i++) {
+        const struct sockaddr *sa = (const struct sockaddr *)&cl->addrs.at[i];
         int fd;
-        if (l->conf->is_host != 1 && !addr_is_local(sa))
+        if (cl->conf->is_host != 1 && !addr_is_local(sa))
             continue;
-        if (listen_at(l, sa, &fd) == 0) {
-            start_server(l, fd);
+        if (listen_at(cl, sa, &fd) == 0) {
+            start_server(cl, fd);
             return;
         }
     }
@@ -210,18 +263,21 @@ static void try_to_serve(struct link *l)
 
 /* -- dialling -------------------------------------------------------------- */
 
-static void dial_next(struct link *l);
+static void dial_next(struct rdzv_client *cl);
 
 static void on_up(void *ctx, struct conn *c)
 {
-    struct link *l = ctx;
-    (void)uv_timer_stop(&l->timer);
-    l->up = l->ever_up = true;
-    l->foreign = l->server == 0;
+    struct rdzv_client *cl = client_of(ctx);
+    ddp_assert(cl->state == CLIENT_DIALLING && cl->conn == c);
+    (void)uv_timer_stop(&cl->timer);
+    cl->state = CLIENT_UP;
+    if (cl->reached == NEVER_UP)
+        cl->reached = WAS_UP;
+    cl->foreign = cl->server == 0;
     const uint8_t *farewell = conn_farewell(c);
-    guard_hold(l->guard_fd, conn_fd(c), farewell,
+    guard_hold(cl->guard_fd, conn_fd(c), farewell,
                farewell != NULL ? TLS_FAREWELL_LEN : 0);
-    l->handler->on_up(l->ctx);
+    cl->handler->on_connected(cl->ctx);
 }
 
 /* What every worker will find in its environment, and cannot be as the server
@@ -241,36 +297,38 @@ static bool is_possible(const struct msg_world *w, int nproc)
 static void on_msg(void *ctx, struct conn *c, const struct msg *m)
 {
     (void)c;
-    struct link *l = ctx;
+    struct rdzv_client *cl = client_of(ctx);
     struct msg no = {.kind = MSG_KIND_refused, .refused.code = DDP_E_PROTO};
-    l->ever_heard = true;
-    if (m->kind == MSG_KIND_world && !is_possible(&m->world, l->conf->nproc)) {
+    ddp_assert(cl->state == CLIENT_UP);
+    cl->reached = WAS_HEARD;
+    if (m->kind == MSG_KIND_world && !is_possible(&m->world, cl->conf->nproc)) {
         msg_set(no.refused.text, "the place that it gave cannot be");
         m = &no; /* it would give the same again */
     }
-    l->handler->on_msg(l->ctx, m);
+    cl->handler->on_msg(cl->ctx, m);
 }
 
 static void on_closed(
     void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
 {
     (void)orderly;
-    struct link *l = ctx;
-    (void)uv_timer_stop(&l->timer);
-    l->conn = NULL;
-    bool was_up = l->up;
-    l->up = false;
-    l->lost_us = was_up ? mono_now_us() : l->lost_us;
-    if (was_up) {
-        l->handler->on_down(l->ctx, false, why);
+    struct rdzv_client *cl = client_of(ctx);
+    ddp_assert(cl->conn == c);
+    check_client(cl);
+    (void)uv_timer_stop(&cl->timer);
+    cl->conn = NULL;
+    if (cl->state == CLIENT_UP) {
+        cl->state = CLIENT_IDLE;
+        cl->lost_us = mono_now_us();
+        cl->handler->on_disconnected(cl->ctx, false, why);
         return;
     }
-    if (conn_token_differs(c) && !l->token_differs) {
-        l->token_differs = true;
-        l->why[0] = '\0'; /* it counts for more than what was before */
+    if (conn_token_differs(c) && !cl->attempt.token_differs) {
+        cl->attempt.token_differs = true;
+        cl->attempt.why[0] = '\0'; /* it counts for more than what was before */
     }
-    keep_reason(l, refused, why);
-    dial_next(l);
+    keep_reason(cl, refused, why);
+    dial_next(cl);
 }
 
 static const struct conn_handler handler = {
@@ -279,21 +337,22 @@ static const struct conn_handler handler = {
     .on_closed = on_closed,
 };
 
-static int64_t dial_ms(const struct link *l)
+static int64_t dial_ms(const struct rdzv_client *cl)
 {
-    return mono_min(DIAL_MS, l->conf->read_timeout_us / MONO_MS);
+    return mono_min(DIAL_MS, cl->conf->read_timeout_us / MONO_MS);
 }
 
 static void on_dial_timer(uv_timer_t *timer)
 {
-    struct link *l = timer->data;
+    struct rdzv_client *cl = client_of(timer->data);
     char why[64];
+    ddp_assert(cl->state == CLIENT_DIALLING);
     (void)snprintf(why, sizeof(why), "no answer in %.12g s", /* it fits */
-                   (double)dial_ms(l) / 1000.0);
-    conn_close(l->conn);
-    l->conn = NULL;
-    keep_reason(l, false, why);
-    dial_next(l);
+                   (double)dial_ms(cl) / 1000.0);
+    conn_close(cl->conn);
+    cl->conn = NULL;
+    keep_reason(cl, false, why);
+    dial_next(cl);
 }
 
 /* The address with the port to dial, which a server of ours may have chosen. */
@@ -305,167 +364,177 @@ static void set_port(struct sockaddr_storage *ss, int port)
     memcpy(ss, &in, sizeof(in)); /* the port lies at one place in v4 and v6 */
 }
 
-static void dial_next(struct link *l)
+static void dial_next(struct rdzv_client *cl)
 {
     struct ddp_err err;
-    if (l->next_addr >= l->addrs.n) {
-        fail_soon(l);
+    if (cl->next_addr >= cl->addrs.n) {
+        fail_soon(cl);
         return;
     }
-    struct sockaddr_storage to = l->addrs.at[l->next_addr++];
-    set_port(&to, l->port);
-    l->conn =
-        conn_dial(l->loop, (const struct sockaddr *)&to, &handler, l, &err);
-    if (l->conn == NULL) {
-        keep_reason(l, false, err.text);
-        dial_next(l);
+    struct sockaddr_storage to = cl->addrs.at[cl->next_addr++];
+    set_port(&to, cl->port);
+    cl->conn =
+        conn_dial(cl->loop, (const struct sockaddr *)&to, &handler, cl, &err);
+    if (cl->conn == NULL) {
+        keep_reason(cl, false, err.text);
+        dial_next(cl);
         return;
     }
-    conn_secure(l->conn, l->conf->token);
-    (void)uv_timer_start(&l->timer, on_dial_timer, (uint64_t)dial_ms(l), 0);
+    cl->state = CLIENT_DIALLING;
+    conn_secure(cl->conn, cl->conf->token);
+    (void)uv_timer_start(&cl->timer, on_dial_timer, (uint64_t)dial_ms(cl), 0);
 }
 
-static void resolved(struct link *l)
+static void resolved(struct rdzv_client *cl)
 {
-    l->next_addr = 0;
-    l->fresh = false;
-    if (l->addrs.n == 0)
-        keep_reason(l, false, "the name has no address");
-    try_to_serve(l);
-    dial_next(l);
+    cl->next_addr = 0;
+    cl->resolver = RESOLVER_IDLE;
+    if (cl->addrs.n == 0)
+        keep_reason(cl, false, "the name has no address");
+    try_to_serve(cl);
+    dial_next(cl);
 }
 
 static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *all)
 {
-    struct link *l = req->data;
-    l->resolving = false;
-    l->fresh = status == 0;
+    struct rdzv_client *cl = client_of(req->data);
+    ddp_assert(cl->resolver == RESOLVER_BUSY);
+    cl->resolver = status == 0 ? RESOLVER_FRESH : RESOLVER_IDLE;
     if (status == 0) {
-        addr_list_fill(&l->addrs, all);
+        addr_list_fill(&cl->addrs, all);
         uv_freeaddrinfo(all);
     }
-    if (!l->wanted)
+    if (cl->state != CLIENT_RESOLVING)
         return; /* late: what came is for the next try */
-    (void)uv_timer_stop(&l->timer);
+    (void)uv_timer_stop(&cl->timer);
     if (status == 0) {
-        resolved(l);
+        resolved(cl);
         return;
     }
     char why[300];
     (void)snprintf(why, sizeof(why),
                    "the name '%.100s' does not resolve here (%s)",
-                   l->conf->endpoint_host, uv_strerror(status));
-    keep_reason(l, false, why);
-    fail_soon(l);
+                   cl->conf->endpoint_host, uv_strerror(status));
+    keep_reason(cl, false, why);
+    fail_soon(cl);
 }
 
 /* libuv cannot call the resolver back: it is left to itself. */
 static void on_resolve_timer(uv_timer_t *timer)
 {
-    struct link *l = timer->data;
+    struct rdzv_client *cl = client_of(timer->data);
     char why[300];
+    ddp_assert(cl->state == CLIENT_RESOLVING);
     (void)snprintf(why, sizeof(why),
                    "the name '%.100s' is being looked up, and no name server "
                    "answers",
-                   l->conf->endpoint_host);
-    keep_reason(l, false, why);
+                   cl->conf->endpoint_host);
+    keep_reason(cl, false, why);
     on_fail_timer(timer);
 }
 
 /* An endpoint that needs no resolver: an address, or localhost, which is
  * loopback whatever /etc/hosts says or if there is none (RFC 6761, 6.3). */
-static bool needs_no_resolver(struct link *l)
+static bool needs_no_resolver(struct rdzv_client *cl)
 {
-    const char *host = l->conf->endpoint_host;
+    const char *host = cl->conf->endpoint_host;
     struct ddp_err err;
     if (strcasecmp(host, "localhost") == 0)
         host = "127.0.0.1";
     if (!addr_is_number(host))
         return false;
-    return addr_resolve(host, l->port, &l->addrs, &err) == 0;
+    return addr_resolve(host, cl->port, &cl->addrs, &err) == 0;
 }
 
-void link_connect(struct link *l)
+static void wait_for_resolver(struct rdzv_client *cl)
 {
-    ddp_assert(l->conn == NULL);
-    (void)uv_timer_stop(&l->timer);
-    forget_reasons(l);
-    l->wanted = true;
-    if (l->resolving) {
-        (void)uv_timer_start(&l->timer, on_resolve_timer, RESOLVE_MS, 0);
-        return; /* on_resolved goes on */
+    cl->state = CLIENT_RESOLVING;
+    (void)uv_timer_start(&cl->timer, on_resolve_timer, RESOLVE_MS, 0);
+}
+
+void rdzv_client_connect(struct rdzv_client *cl)
+{
+    ddp_assert(cl->state == CLIENT_IDLE);
+    check_client(cl);
+    cl->attempt = (struct attempt){.refused = true};
+    if (cl->resolver == RESOLVER_BUSY) { /* on_resolved goes on */
+        wait_for_resolver(cl);
+        return;
     }
-    if (l->fresh || needs_no_resolver(l)) {
-        resolved(l);
+    if (cl->resolver == RESOLVER_FRESH || needs_no_resolver(cl)) {
+        resolved(cl);
         return;
     }
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     char port[8];
-    (void)snprintf(port, sizeof(port), "%u", (unsigned)l->port % 65536u);
-    int rc = uv_getaddrinfo(l->loop, &l->resolve, on_resolved,
-                            l->conf->endpoint_host, port, &hints);
-    l->resolving = rc == 0;
+    (void)snprintf(port, sizeof(port), "%u", (unsigned)cl->port % 65536u);
+    int rc = uv_getaddrinfo(cl->loop, &cl->resolve, on_resolved,
+                            cl->conf->endpoint_host, port, &hints);
     if (rc != 0) {
-        keep_reason(l, false, uv_strerror(rc));
-        fail_soon(l);
+        keep_reason(cl, false, uv_strerror(rc));
+        fail_soon(cl);
         return;
     }
-    (void)uv_timer_start(&l->timer, on_resolve_timer, RESOLVE_MS, 0);
+    cl->resolver = RESOLVER_BUSY;
+    wait_for_resolver(cl);
 }
 
 /* -- the connection -------------------------------------------------------- */
 
-void link_send(struct link *l, const struct msg *m)
+void rdzv_client_send(struct rdzv_client *cl, const struct msg *m)
 {
-    if (l->up)
-        conn_send(l->conn, m);
+    if (cl->state == CLIENT_UP)
+        conn_send(cl->conn, m);
 }
 
-void link_disconnect(struct link *l)
+void rdzv_client_disconnect(struct rdzv_client *cl)
 {
-    (void)uv_timer_stop(&l->timer);
-    l->wanted = false;
-    if (l->conn != NULL)
-        conn_close(l->conn);
-    l->conn = NULL;
-    l->lost_us = l->up ? mono_now_us() : l->lost_us;
-    l->up = false;
+    check_client(cl);
+    (void)uv_timer_stop(&cl->timer);
+    if (cl->conn != NULL)
+        conn_close(cl->conn);
+    cl->conn = NULL;
+    cl->lost_us = cl->state == CLIENT_UP ? mono_now_us() : cl->lost_us;
+    cl->state = CLIENT_IDLE;
 }
 
-void link_finish(struct link *l)
+void rdzv_client_finish(struct rdzv_client *cl)
 {
-    (void)uv_timer_stop(&l->timer);
-    l->wanted = false;
-    if (l->conn != NULL)
-        conn_finish(l->conn);
-    l->conn = NULL;
-    l->up = false;
+    check_client(cl);
+    (void)uv_timer_stop(&cl->timer);
+    if (cl->conn != NULL)
+        conn_finish(cl->conn);
+    cl->conn = NULL;
+    cl->state = CLIENT_IDLE;
 }
 
-void link_local_addr(const struct link *l, char *text, size_t size)
+void rdzv_client_local_addr(const struct rdzv_client *cl,
+                            char *text,
+                            size_t size)
 {
     char here[ADDR_TEXT_MAX] = "";
-    if (l->conn != NULL)
-        conn_here(l->conn, here);
+    if (cl->conn != NULL)
+        conn_here(cl->conn, here);
     (void)snprintf(text, size, "%s", here); /* fits: both hold an address */
 }
 
-int link_port(const struct link *l)
+int rdzv_client_port(const struct rdzv_client *cl)
 {
-    return l->port;
+    return cl->port;
 }
 
-pid_t link_server(const struct link *l)
+pid_t rdzv_client_server(const struct rdzv_client *cl)
 {
-    return l->server;
+    return cl->server;
 }
 
-void link_server_ended(struct link *l)
+void rdzv_client_server_ended(struct rdzv_client *cl)
 {
     int status;
-    (void)waitpid(l->server, &status, 0);
+    (void)waitpid(cl->server, &status, 0);
     /* It has said why it cannot serve; the next one could not either. */
-    if (!l->ever_heard && WIFEXITED(status) && WEXITSTATUS(status) != 0)
+    if (cl->reached != WAS_HEARD && WIFEXITED(status) &&
+        WEXITSTATUS(status) != 0)
         fatalx(WEXITSTATUS(status),
                "this node is to serve the rendezvous and cannot");
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
@@ -473,10 +542,10 @@ void link_server_ended(struct link *l)
                   "%d; it is started again when needed",
                   WIFEXITED(status) ? WEXITSTATUS(status)
                                     : 128 + WTERMSIG(status));
-    l->server = 0;
+    cl->server = 0;
 }
 
-void link_server_kill(struct link *l)
+void rdzv_client_server_kill(struct rdzv_client *cl)
 {
-    helper_kill(&l->server);
+    helper_kill(&cl->server);
 }

@@ -13,45 +13,48 @@
 #include "launcher/conf/conf.h"
 #include "rendezvous/proto/msg.h"
 
-struct link;
+struct rdzv_client;
 
-/* None of these is called during a call of link_connect or link_send. */
-struct link_handler {
-    void (*on_up)(void *ctx);
+/* None of these is called during a call of rdzv_client_connect or
+ * rdzv_client_send. */
+struct rdzv_client_handler {
+    void (*on_connected)(void *ctx);
     void (*on_msg)(void *ctx, const struct msg *m);
     /* Also: a try to connect failed. refused: nobody listens there. */
-    void (*on_down)(void *ctx, bool refused, const char *why);
+    void (*on_disconnected)(void *ctx, bool refused, const char *why);
 };
 
 /* Borrows all for its life, which is the process's. `guard_fd` is where the
  * guard is given duplicates of the connection; `store_chan` is the giving end
  * by which a server of ours hands c10d connections over, -1: not at all. */
-struct link *link_new(uv_loop_t *loop,
-                      const struct conf *conf,
-                      int guard_fd,
-                      const struct link_handler *handler,
-                      void *ctx,
-                      int store_chan,
-                      bool debug);
+struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
+                                    const struct conf *conf,
+                                    int guard_fd,
+                                    const struct rdzv_client_handler *handler,
+                                    void *ctx,
+                                    int store_chan,
+                                    bool debug);
 
-void link_connect(struct link *l);
-void link_send(struct link *l, const struct msg *m);
+void rdzv_client_connect(struct rdzv_client *cl);
+void rdzv_client_send(struct rdzv_client *cl, const struct msg *m);
 
 /* Closes without an on_down. */
-void link_disconnect(struct link *l);
+void rdzv_client_disconnect(struct rdzv_client *cl);
 
 /* Sends what is queued, then a FIN. */
-void link_finish(struct link *l);
+void rdzv_client_finish(struct rdzv_client *cl);
 
 /* Our own address of the connection, "" when there is none. */
-void link_local_addr(const struct link *l, char *text, size_t size);
+void rdzv_client_local_addr(const struct rdzv_client *cl,
+                            char *text,
+                            size_t size);
 
 /* The port of the rendezvous; of a server of ours the one that it has. */
-int link_port(const struct link *l);
+int rdzv_client_port(const struct rdzv_client *cl);
 
 /* The process that serves the rendezvous here, 0: none. */
-pid_t link_server(const struct link *l);
-void link_server_ended(struct link *l); /* it was reaped */
-void link_server_kill(struct link *l);
+pid_t rdzv_client_server(const struct rdzv_client *cl);
+void rdzv_client_server_ended(struct rdzv_client *cl); /* it was reaped */
+void rdzv_client_server_kill(struct rdzv_client *cl);
 
 #endif

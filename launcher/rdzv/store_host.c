@@ -14,8 +14,16 @@
 #include "rendezvous/net/helper.h"
 #include "rendezvous/store/process.h"
 
-#define EARLY_MAX 256  /* connections between two rounds */
-#define AGAIN_MS  1000 /* before what did not start, or fell twice, starts */
+#define EARLY_MAX        256 /* connections between two rounds */
+#define AGAIN_MS         1000 /* before what did not start, or fell twice, starts */
+#define STORE_HOST_MAGIC 0x53544f48u
+
+static struct store_host *store_host_of(void *data)
+{
+    struct store_host *h = data;
+    ddp_assert(h != NULL && h->magic == STORE_HOST_MAGIC);
+    return h;
+}
 
 /* -- who may --------------------------------------------------------------- */
 
@@ -121,7 +129,7 @@ static void on_wanted(uv_poll_t *poll, int status, int events)
 {
     (void)status;
     (void)events;
-    struct store_host *h = poll->data;
+    struct store_host *h = store_host_of(poll->data);
     (void)uv_poll_stop(&h->poll);
     if (h->take >= 0)
         (void)uv_poll_stop(&h->take_poll);
@@ -142,7 +150,7 @@ static void start_when_wanted(struct store_host *h)
 
 static void on_again(uv_timer_t *timer)
 {
-    start_when_wanted(timer->data);
+    start_when_wanted(store_host_of(timer->data));
 }
 
 static void wait_a_while(struct store_host *h)
@@ -276,8 +284,12 @@ int store_host_open(struct store_host *h,
                     struct ddp_err *err)
 {
     int fd;
-    *h = (struct store_host){
-        .conf = conf, .fd = -1, .give = -1, .take = -1, .own_take = -1};
+    *h = (struct store_host){.magic = STORE_HOST_MAGIC,
+                             .conf = conf,
+                             .fd = -1,
+                             .give = -1,
+                             .take = -1,
+                             .own_take = -1};
     if (!conf->worker_store && conf->store_port != 0)
         return conf->store_port; /* for a worker to bind itself */
     if (listen_for(conf, &fd, err) != 0)

@@ -17,6 +17,7 @@ struct allow;
 
 /* The caller's storage; the fields are the room's own. */
 struct store_host {
+    uint32_t magic;
     const struct conf *conf;
     int fd; /* the listener, -1: none */
     uv_poll_t poll;

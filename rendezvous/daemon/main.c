@@ -7,6 +7,7 @@
 
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/signals_name.h"
 #include "rendezvous/daemon/sd.h"
 #include "rendezvous/daemon/server.h"
 #include "rendezvous/daemon/store_supervisor.h"
@@ -122,9 +123,9 @@ static void end_life(void)
 
 static void on_stop(uv_signal_t *handle, int signo)
 {
-    log_info("signal %d (SIG%s): ending; runs go on and wait for a rendezvous "
+    log_info("signal %d (%s): ending; runs go on and wait for a rendezvous "
              "at this address",
-             signo, sigabbrev_np(signo));
+             signo, signals_name(signo));
     uv_stop(handle->loop);
 }
 

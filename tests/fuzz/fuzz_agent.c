@@ -1,4 +1,5 @@
 /* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
+/* links: launcher/agent/check rendezvous/base/signals_name */
 /* links: tests/fuzz/gen rendezvous/core/note */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/proto/exits */
@@ -102,6 +103,7 @@ static void step(struct play *p, struct agent_event ev)
     ev.now_us = p->now_us;
     p->spawned = false;
     agent_step(&p->agent, &ev, &out);
+    agent_check(&p->agent); /* also once it is GONE */
     if (p->exited) {
         ddp_assert(agent_deadline(&p->agent) == MONO_NEVER);
         return;
@@ -172,16 +174,16 @@ static void hear(struct play *p, struct fuzz_in *in)
     }
 }
 
-static void link_event(struct play *p, uint8_t how)
+static void connection_event(struct play *p, uint8_t how)
 {
     if (p->connecting && how % 4 != 0) {
         p->connecting = false;
         p->up = true;
-        step(p, (struct agent_event){.kind = AGENT_LINK_UP});
+        step(p, (struct agent_event){.kind = AGENT_CONNECTED});
     } else if (p->connecting || p->up) {
         bool tried = p->connecting;
         p->connecting = p->up = false;
-        step(p, (struct agent_event){.kind = AGENT_LINK_DOWN,
+        step(p, (struct agent_event){.kind = AGENT_DISCONNECTED,
                                      .refused = tried && how % 8 == 0,
                                      .text = "it broke"});
     }
@@ -201,7 +203,7 @@ static void play(struct play *p, struct fuzz_in *in)
         worker_exits(p, what / 8, fuzz_u8(in));
         return;
     case 4:
-        link_event(p, what / 8);
+        connection_event(p, what / 8);
         return;
     case 5: /* to the next deadline */
         if (agent_deadline(&p->agent) != MONO_NEVER &&
@@ -216,7 +218,7 @@ static void play(struct play *p, struct fuzz_in *in)
         return;
     case 7:
         if (what / 8 == 31)
-            step(p, (struct agent_event){.kind = AGENT_ORPHANED});
+            step(p, (struct agent_event){.kind = AGENT_GUARD_DIED});
         else if (what / 8 > 28 && p->checking) {
             p->checking = false;
             step(p, (struct agent_event){.kind = AGENT_CHECKED,

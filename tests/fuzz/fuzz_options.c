@@ -3,7 +3,7 @@
 /* links: launcher/conf/argv launcher/conf/options launcher/conf/program */
 /* links: launcher/conf/place launcher/hw/cpus launcher/hw/topology */
 /* links: launcher/hw/nvml */
-/* links: launcher/hw/gpus launcher/proc/signals */
+/* links: launcher/hw/gpus launcher/proc/signals rendezvous/base/signals_name */
 /* links: rendezvous/base/opts_complete */
 /* libs: -ldl */
 /* links: rendezvous/base/opts_help rendezvous/base/opts */

@@ -1,4 +1,5 @@
 /* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
+/* links: launcher/agent/check rendezvous/base/signals_name */
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/exits */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
@@ -84,6 +85,7 @@ void step(struct agent_event ev)
     ev.now_us = now_us;
     did[0] = '\0';
     agent_step(&agent, &ev, &out);
+    agent_check(&agent);
 }
 
 void tick(void)
@@ -113,15 +115,27 @@ void hear(const struct msg *m)
     step((struct agent_event){.kind = AGENT_MSG, .msg = m});
 }
 
-void link_up(void)
+/* The pause before the next try to connect is cut short. */
+static void try_now(void)
 {
-    step((struct agent_event){.kind = AGENT_LINK_UP});
+    if (agent.session.state != AGENT_SESSION_DOWN ||
+        agent.session.retry_at_us == MONO_NEVER)
+        return;
+    agent.session.retry_at_us = now_us;
+    tick();
 }
 
-void link_down(bool refused)
+void connected(void)
 {
+    try_now();
+    step((struct agent_event){.kind = AGENT_CONNECTED});
+}
+
+void disconnected(bool refused)
+{
+    try_now();
     step((struct agent_event){
-        .kind = AGENT_LINK_DOWN, .refused = refused, .text = "test"});
+        .kind = AGENT_DISCONNECTED, .refused = refused, .text = "test"});
 }
 
 void lease(int64_t seq, int64_t grant_ms)
@@ -192,7 +206,7 @@ void start(void)
 {
     step((struct agent_event){.kind = AGENT_START});
     ck_assert_str_eq(did, "connect ");
-    link_up();
+    connected();
     ck_assert_str_eq(did, "send:join ");
     lease(0, 800);
 }

@@ -29,8 +29,8 @@ void tick(void);
  * done meanwhile stands in `did`. */
 void pass(int64_t us);
 void hear(const struct msg *m);
-void link_up(void);
-void link_down(bool refused);
+void connected(void);
+void disconnected(bool refused);
 void signal_comes(int signo);
 
 /* What the server says. A world is the second of two nodes, with two workers

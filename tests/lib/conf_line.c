@@ -3,6 +3,7 @@
 /* links: launcher/conf/output launcher/conf/place launcher/conf/argv */
 /* links: launcher/conf/rdzv launcher/conf/words launcher/conf/options */
 /* links: launcher/conf/program launcher/proc/signals launcher/hw/cpus */
+/* links: rendezvous/base/signals_name */
 /* links: launcher/hw/topology */
 /* links: launcher/hw/gpus launcher/hw/nvml rendezvous/base/opts */
 /* links: rendezvous/base/opts_complete rendezvous/base/opts_help */

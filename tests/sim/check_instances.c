@@ -30,7 +30,7 @@ static struct sim *two_instances(int n, int spares)
 
 static const char *instance_of(const struct sim *s, int i)
 {
-    return sim_agent(s, i)->world.instance;
+    return sim_agent(s, i)->round.world.instance;
 }
 
 static void come_back(struct sim *s, int from, int to)

@@ -15,7 +15,7 @@
 #define AWAY_MS  150
 
 /* Longest pause of an agent before it tries again, after so short a time
- * (agent_link.c), its workers' end, and messages. */
+ * (session.c), its workers' end, and messages. */
 #define BOUND_MS 800
 
 static const struct {
@@ -31,7 +31,7 @@ static bool runs_again(const struct sim *s, int n)
     for (int i = 0; i < sim_agents(s); i++)
         running += sim_workers(s, i) > 0 &&
                    sim_agent(s, i)->work == AGENT_RUNNING &&
-                   sim_agent(s, i)->world.round > 1;
+                   sim_agent(s, i)->round.world.round > 1;
     return running == n;
 }
 

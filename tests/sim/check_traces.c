@@ -94,8 +94,8 @@ START_TEST(test_sim_worker_failure_restarts_all_and_is_charged)
     struct sim *s = two_nodes(2, 2, 3);
     sim_worker_dies(s, 1, 0, 7, 0);
     story_until(s, 1200);
-    ck_assert_int_eq(sim_agent(s, 0)->world.restarts, 1);
-    ck_assert_int_eq(sim_agent(s, 1)->world.restarts, 1);
+    ck_assert_int_eq(sim_agent(s, 0)->round.world.restarts, 1);
+    ck_assert_int_eq(sim_agent(s, 1)->round.world.restarts, 1);
     expect(s, 1000, "worker_failure");
 }
 END_TEST
@@ -105,7 +105,7 @@ START_TEST(test_sim_killed_node_is_left_out_at_its_fin)
     struct sim *s = two_nodes(1, 2, 3);
     sim_kill(s, 1);
     story_until(s, 1200);
-    ck_assert_int_eq(sim_agent(s, 0)->world.restarts, 0);
+    ck_assert_int_eq(sim_agent(s, 0)->round.world.restarts, 0);
     expect(s, 1000, "killed_node");
 }
 END_TEST
@@ -140,7 +140,7 @@ START_TEST(test_sim_daemon_restart_rebuilds_the_round_and_restarts_nothing)
     sim_server_start(s);
     story_until(s, 9000);
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(sim_agent(s, i)->world.round, 1);
+        ck_assert_int_eq(sim_agent(s, i)->round.world.round, 1);
         ck_assert_int_eq(sim_workers(s, i), 2);
     }
     expect(s, 1000, "daemon_restart");
@@ -183,7 +183,7 @@ START_TEST(test_sim_spare_takes_the_place_of_a_killed_node)
     story_until(s, 1100);
     sim_kill(s, 0);
     story_until(s, 1300);
-    ck_assert_int_eq(sim_agent(s, 2)->world.group_rank, 0);
+    ck_assert_int_eq(sim_agent(s, 2)->round.world.group_rank, 0);
     expect(s, 1000, "spare");
 }
 END_TEST
@@ -283,7 +283,7 @@ START_TEST(test_sim_failure_that_a_loss_caused_is_not_charged)
     story_until(s, 1100);
     sim_worker_dies(s, 0, 0, 1, 0);
     story_until(s, 2500);
-    ck_assert_int_eq(sim_agent(s, 0)->world.restarts, 0);
+    ck_assert_int_eq(sim_agent(s, 0)->round.world.restarts, 0);
     expect(s, 1000, "refund");
 }
 END_TEST
@@ -329,7 +329,7 @@ START_TEST(test_sim_silent_server_stops_no_job_that_has_no_spare)
     sim_server_thaw(s);
     story_until(s, 9000);
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(sim_agent(s, i)->world.round, 1);
+        ck_assert_int_eq(sim_agent(s, i)->round.world.round, 1);
         ck_assert_int_eq(sim_workers(s, i), 2);
     }
     expect(s, 1000, "silent_server");
@@ -348,7 +348,7 @@ START_TEST(test_sim_late_nodes_are_taken_together)
     story_until(s, 2000);
     (void)sim_launch(s);
     story_until(s, 3500);
-    ck_assert_int_eq(sim_agent(s, 0)->world.group_world, 4);
+    ck_assert_int_eq(sim_agent(s, 0)->round.world.group_world, 4);
     expect(s, 1000, "scale_together");
 }
 END_TEST
@@ -386,7 +386,7 @@ START_TEST(test_sim_node_that_is_preempted_is_not_charged)
     story_until(s, 1004);
     sim_signal(s, 1, SIGTERM);
     story_until(s, 1200);
-    ck_assert_int_eq(sim_agent(s, 0)->world.restarts, 0);
+    ck_assert_int_eq(sim_agent(s, 0)->round.world.restarts, 0);
     ck_assert_int_eq(sim_workers(s, 0), 2);
     ck_assert_int_eq(sim_exit_status(s, 1), 128 + SIGTERM);
     expect(s, 1000, "preempted");

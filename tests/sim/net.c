@@ -165,7 +165,7 @@ static void to_node(struct sim *s, int conn, struct item *item)
     struct conn *c = &s->conns[conn];
     if (!c->node_open)
         return;
-    struct agent_event ev = {.kind = AGENT_LINK_DOWN, .text = "reset"};
+    struct agent_event ev = {.kind = AGENT_DISCONNECTED, .text = "reset"};
     switch (item->kind) {
     case ITEM_MSG:
         s->count[SIM_MESSAGES]++;
@@ -176,7 +176,7 @@ static void to_node(struct sim *s, int conn, struct item *item)
         break;
     case ITEM_ACCEPTED:
         c->is_up = true;
-        ev.kind = AGENT_LINK_UP;
+        ev.kind = AGENT_CONNECTED;
         break;
     case ITEM_REFUSED:
         s->count[SIM_REFUSED_CONN]++;
@@ -301,7 +301,7 @@ void net_connect_timeout(struct sim *s, int conn)
         return;
     pipe_empty(s, &c->pipe[DOWN]);
     net_node_closes(s, c->node, ITEM_RST);
-    struct agent_event ev = {.kind = AGENT_LINK_DOWN, .text = "timed out"};
+    struct agent_event ev = {.kind = AGENT_DISCONNECTED, .text = "timed out"};
     node_step(s, c->node, &ev);
 }
 

@@ -246,6 +246,7 @@ static void step_once(struct sim *s, int i, struct agent_event *ev)
     ev->now_us = s->now_us;
     s->count[SIM_STEPS]++;
     agent_step(&n->agent, ev, &out);
+    agent_check(&n->agent);
     if (n->agent.work == AGENT_DONE && n->work_seen != AGENT_DONE)
         watch_done(s, i);
     n->work_seen = n->agent.work;
@@ -480,7 +481,7 @@ void sim_orphan(struct sim *s, int i)
     s->count[SIM_ORPHANED]++;
     sim_tell(s, "fault", "the guard of %s is killed", name_of(s, i));
     n->orphaned = true;
-    struct agent_event ev = {.kind = AGENT_ORPHANED};
+    struct agent_event ev = {.kind = AGENT_GUARD_DIED};
     node_step(s, i, &ev);
 }
 

@@ -1,6 +1,7 @@
 /* links: tests/sim/net tests/sim/nodes tests/sim/watch CORE */
 /* links: launcher/agent/agent */
-/* links: launcher/agent/session launcher/agent/work rendezvous/proto/msg */
+/* links: launcher/agent/session launcher/agent/work launcher/agent/check */
+/* links: rendezvous/proto/msg rendezvous/base/signals_name */
 /* links: rendezvous/proto/exits rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/rng */
 /* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
@@ -329,14 +330,14 @@ void sim_check_settled(struct sim *s)
             continue;
         in_round++;
         int in = 0;
-        while (strcmp(s->instances[in].id, a->world.instance) != 0)
+        while (strcmp(s->instances[in].id, a->round.world.instance) != 0)
             in++;
         if (instance >= 0 && instance != in)
             sim_break(s, "invariant 4: two instances run");
         instance = in;
-        if (a->world.round != s->instances[in].round)
+        if (a->round.world.round != s->instances[in].round)
             sim_break(s, "invariant 4: n%d is in round %lld, not %lld", i,
-                      (long long)a->world.round,
+                      (long long)a->round.world.round,
                       (long long)s->instances[in].round);
     }
     if (in_round == 0 && live >= s->conf.nodes_min)
@@ -347,10 +348,10 @@ void sim_check_settled(struct sim *s)
     for (int i = 0; i < s->n_nodes && in_round > 0; i++) {
         const struct agent *a = &s->nodes[i].agent;
         if (s->nodes[i].alive && a->work != AGENT_RUNNING &&
-            a->work != AGENT_DONE && !a->spare)
+            a->work != AGENT_DONE && a->round.evidence != AGENT_SPARE)
             sim_break(s, "invariant 4: n%d is neither in the round nor a spare",
                       i);
-        else if (s->nodes[i].alive && a->spare &&
+        else if (s->nodes[i].alive && a->round.evidence == AGENT_SPARE &&
                  has_room(s, &s->instances[instance]))
             sim_break(s, "invariant 4: n%d waits, and the round has room", i);
     }

@@ -166,7 +166,7 @@ int watch_spawn(struct sim *s, int node, const struct msg_world *w)
 
 void watch_done(struct sim *s, int node)
 {
-    const struct msg_world *w = &s->nodes[node].agent.world;
+    const struct msg_world *w = &s->nodes[node].agent.round.world;
     struct instance *in = &s->instances[find_instance(s, w->instance)];
     if (w->round == in->round)
         in->seats[w->group_rank].done = true;
@@ -194,7 +194,7 @@ void watch_end(struct sim *s, int node, const struct msg_end *e)
 static void watch_refused(struct sim *s, int node, const struct msg_refused *m)
 {
     const struct agent *a = &s->nodes[node].agent;
-    if (a->holds && a->sure && s->now_us < a->lease_until_us &&
+    if (agent_is_sure(a) && s->now_us < a->lease_until_us &&
         strstr(m->text, "started anew") != NULL)
         sim_break(s, "n%d is a member and is sent away: %s", node, m->text);
 }
@@ -210,7 +210,7 @@ static void count_exit(struct sim *s,
         c = SIM_END_DRAINED;
     else if (v->ended && v->status == ddp_code_exit(DDP_E_ORDERED))
         c = SIM_END_ORDERED;
-    else if (n->agent.leaving ||
+    else if (agent_is_leaving(&n->agent) ||
              (v->ended && v->status > 128 && v->end.rank < 0))
         c = SIM_END_SIGNAL;
     else if (v->ended && v->status == 0)
@@ -234,11 +234,12 @@ void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
     const struct node_sim *n = &s->nodes[node];
     const struct agent *a = &n->agent;
     count_exit(s, n, v);
-    if (n->orphaned || a->leaving)
+    if (n->orphaned || agent_is_leaving(a))
         return;
     if (!v->ended) {
-        int64_t down_us = s->now_us - a->down_since_us;
-        bool alone = !a->heard && v->text[0] != '\0' &&
+        int64_t down_us = s->now_us - a->session.down_since_us;
+        bool alone = a->session.state != AGENT_SESSION_HEARD &&
+                     v->text[0] != '\0' &&
                      down_us >= s->conf.reconnect_ms * MONO_MS;
         if (v->status == 0 && !alone)
             sim_break(s, "invariant 5: n%d exits 0 and was not told to", node);
@@ -251,9 +252,9 @@ void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
     if (v->status != v->end.status)
         sim_break(s, "invariant 5: n%d exits %d, the run ended with %lld", node,
                   v->status, (long long)v->end.status);
-    bool held_a_round = a->holds && !a->spare;
+    bool held_a_round = agent_is_member(a);
     if (v->status == 0 && held_a_round &&
-        strcmp(a->world.instance, v->end.instance) != 0)
+        strcmp(a->round.world.instance, v->end.instance) != 0)
         sim_break(s, "invariant 5: n%d exits 0 for what it had no part in",
                   node);
     if (v->end.instance[0] == '\0')

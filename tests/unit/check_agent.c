@@ -62,7 +62,7 @@ START_TEST(test_agent_stays_until_all_know_of_the_end)
         ck_assert_str_eq(did, "send:bye exit:3 ");
         return;
     }
-    link_down(false);
+    disconnected(false);
     pass(2 * MONO_S);
     ck_assert_ptr_nonnull(strstr(did, "connect "));
     ck_assert(!exited);
@@ -71,7 +71,7 @@ START_TEST(test_agent_stays_until_all_know_of_the_end)
         ck_assert_ptr_nonnull(strstr(did, "exit:3 "));
         return;
     }
-    link_up();
+    connected();
     ck_assert_str_eq(did, "send:join ");
     ck_assert_int_eq(joined.join.ended, 1);
     ck_assert_int_eq(joined.join.end_status, 3);
@@ -93,7 +93,7 @@ START_TEST(test_agent_that_stays_for_others_goes_when_it_is_asked_twice)
     signal_comes(SIGTERM);
     end_held(3);
     both_die(15);
-    link_down(false);
+    disconnected(false);
     pass(5 * MONO_S);
     ck_assert(!exited);
     signal_comes(SIGTERM);
@@ -106,7 +106,7 @@ START_TEST(test_agent_that_knows_of_the_end_does_not_come_back)
 {
     run();
     end(1);
-    link_down(false);
+    disconnected(false);
     ck_assert_str_eq(did, "");
     pass(400 * MONO_MS);
     ck_assert_str_eq(did, "");
@@ -195,7 +195,7 @@ END_TEST
 START_TEST(test_agent_orphan_ends_when_its_workers_are_dead)
 {
     run();
-    step((struct agent_event){.kind = AGENT_ORPHANED});
+    step((struct agent_event){.kind = AGENT_GUARD_DIED});
     ck_assert_ptr_nonnull(strstr(did, "kill:9"));
     ck_assert_ptr_null(strstr(did, "send"));
     ck_assert(!exited);
@@ -208,7 +208,7 @@ END_TEST
 START_TEST(test_agent_orphan_without_workers_ends_at_once)
 {
     start();
-    step((struct agent_event){.kind = AGENT_ORPHANED});
+    step((struct agent_event){.kind = AGENT_GUARD_DIED});
     ck_assert_str_eq(did, "exit:137 ");
 }
 END_TEST
@@ -221,7 +221,7 @@ START_TEST(test_agent_refused_by_the_server_goes_and_does_not_come_back)
     msg_set(m.refused.text, "because");
     hear(&m);
     ck_assert_str_eq(did, "kill:15 ");
-    link_down(false);
+    disconnected(false);
     ck_assert_str_eq(did, "");
     both_die(15);
     ck_assert_str_eq(did, "sweep exit:65 ");
@@ -260,12 +260,12 @@ START_TEST(test_agent_run_of_a_thousand_days_can_join_again)
     msg_set(m.world.instance, "i");
     hear(&m);
     now_us += 300 * MONO_MS;
-    link_down(false);
-    link_up();
+    disconnected(false);
+    connected();
     ck_assert_int_eq(joined.join.instance_ms, INT64_C(86400000000));
     now_us += 1000 * INT64_C(86400) * MONO_S;
-    link_down(false);
-    link_up();
+    disconnected(false);
+    connected();
     ck_assert_int_eq(joined.join.recent_ms, INT64_C(86400000000));
 }
 END_TEST
@@ -284,8 +284,8 @@ START_TEST(test_agent_join_tells_what_counts_in_the_window)
     msg_set(m.world.instance, "i");
     hear(&m);
     now_us += 300 * MONO_MS;
-    link_down(false);
-    link_up();
+    disconnected(false);
+    connected();
     ck_assert_int_eq(joined.join.restarts, 9);
     ck_assert_int_eq(joined.join.recent, 2);
     ck_assert_int_eq(joined.join.recent_ms, 300);

@@ -218,7 +218,7 @@ START_TEST(test_agent_who_does_not_leave_is_told_then_killed)
     now_us += 1;
     tick();
     ck_assert_ptr_nonnull(strstr(did, "kill:15 "));
-    lease(agent.beat_seq, 800);
+    lease(agent.session.beat_seq, 800);
     now_us += 500 * MONO_MS;
     tick();
     ck_assert_ptr_nonnull(strstr(did, "kill:9 "));
@@ -295,8 +295,8 @@ START_TEST(test_agent_drained_asks_its_workers_and_goes)
     ck_assert_str_eq(did, "");
     stop_gracefully(1);
     ck_assert_str_eq(did, "");
-    link_down(false);
-    link_up();
+    disconnected(false);
+    connected();
     ck_assert_str_eq(did, "send:join send:leave ");
     worker_exits(0, 0, SIGTERM);
     worker_exits(1, 0, 0);
@@ -380,10 +380,10 @@ START_TEST(test_agent_hung_worker_is_a_failure)
     struct msg_failed failed;
     worker_hangs(1, 7 * MONO_S);
     ck_assert_str_eq(did, "send:failed kill:15 ");
-    failed = agent.failed;
+    failed = agent.round.failed;
     ck_assert_int_eq(failed.hung, 1);
     ck_assert_int_eq(failed.rank, 3);
-    ck_assert_int_eq(agent.failed_at_us, now_us - 7 * MONO_S);
+    ck_assert_int_eq(agent.round.failed_at_us, now_us - 7 * MONO_S);
     ck_assert_str_eq(failed.text, "no beat for 7 s");
     worker_hangs(0, 7 * MONO_S); /* they are stopped already */
     ck_assert_str_eq(did, "");

@@ -1,5 +1,6 @@
 /* links: launcher/report/report launcher/report/exits launcher/report/words */
-/* links: launcher/proc/signals rendezvous/core/note */
+/* links: launcher/proc/signals rendezvous/base/signals_name */
+/* links: rendezvous/core/note */
 /* links: rendezvous/proto/exits rendezvous/proto/msg */
 /* links: rendezvous/base/log rendezvous/base/mono rendezvous/base/err */
 /* links: rendezvous/base/utf8 rendezvous/base/json rendezvous/base/buf */

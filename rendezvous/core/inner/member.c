@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rendezvous/base/signals_name.h"
 #include "rendezvous/core/inner/cause.h"
 #include "rendezvous/core/inner/join_place.h"
 #include "rendezvous/core/inner/node_gone.h"
@@ -216,10 +217,9 @@ static void on_leave_all(struct rdzv *r,
         .rank = -1,
         .local_rank = -1,
     };
-    const char *name = sigabbrev_np((int)l->signal);
     (void)snprintf(end.text, /* fits */
-                   sizeof(end.text), "ended by signal %lld (SIG%s) on node %s",
-                   (long long)l->signal, name != NULL ? name : "?", n->name);
+                   sizeof(end.text), "ended by signal %lld (%s) on node %s",
+                   (long long)l->signal, signals_name((int)l->signal), n->name);
     run_end(r, run, &end);
 }
 

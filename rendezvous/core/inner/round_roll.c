@@ -2,11 +2,8 @@
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/proto/timing.h"
 
-/* What an agent's workers may run on for, besides a lease, after a connection
- * was refused: launcher/agent/session.c reckons with it (REFUSED_US). A rebuilt
- * round waits so long, and a lease, for those that it has not seen. */
-#define RECONNECT_US (5 * MONO_S)
 /* Nodes that come back together are looked at together. */
 #define ROLL_US (20 * MONO_MS)
 
@@ -27,7 +24,7 @@ int64_t round_foreign_lease_us(const struct run *run)
     int64_t lease_us = run->conf.heartbeat_us > run->conf.reconnect_us
                            ? run->conf.heartbeat_us
                            : run->conf.reconnect_us;
-    return lease_us + RECONNECT_US;
+    return lease_us + TIMING_REFUSED_US;
 }
 
 /* If there was one more round, it was of the same nodes, since survivors come
@@ -59,7 +56,8 @@ int64_t round_known_at_us(const struct run *run)
                           round_foreign_lease_us(run));
     if (run->recovery.holes > 0 && !run->recovery.was_over)
         lease_us = longest_lease_us(run);
-    return mono_after(run->recovery.rebuilt_at_us, lease_us + RECONNECT_US);
+    return mono_after(run->recovery.rebuilt_at_us,
+                      lease_us + TIMING_REFUSED_US);
 }
 
 bool round_awaits_leave(const struct rdzv *r, const struct run *run)

@@ -1,8 +1,8 @@
 /* links: tests/lib/agent_hand */
 /* libs: -lcjson */
 /*
- * The agent and its way to the server: leases, broken and silent links, what is
- * said again, and how long it bears to be alone.
+ * The agent and its way to the server: leases, broken and silent connections,
+ * what is said again, and how long it bears to be alone.
  */
 #include <check.h>
 #include <signal.h>
@@ -105,10 +105,11 @@ END_TEST
 
 /* Else a server that breaks off after its first answer is dialled, and told of,
  * in a tight loop. */
-START_TEST(test_agent_link_that_breaks_at_once_is_tried_again_after_a_pause)
+START_TEST(
+    test_agent_connection_that_breaks_at_once_is_tried_again_after_a_pause)
 {
     run();
-    link_down(false);
+    disconnected(false);
     ck_assert_str_eq(did, "");
     int64_t pause_us = agent_deadline(&agent) - now_us;
     ck_assert_int_ge(pause_us, 10 * MONO_MS);
@@ -122,17 +123,17 @@ START_TEST(test_agent_refused_connection_renews_the_lease)
 {
     run();
     now_us += 200 * MONO_MS;
-    link_down(false);
+    disconnected(false);
     ck_assert_str_eq(did, "connect ");
     int64_t tried_us = now_us;
     now_us += 50 * MONO_MS;
-    link_down(true);
+    disconnected(true);
     ck_assert_int_eq(agent_lease_until_us(&agent), tried_us + 5800 * MONO_MS);
     for (int i = 0; i < 200; i++) {
         while (strstr(did, "connect") == NULL)
             pass(10 * MONO_MS);
         ck_assert_ptr_null(strstr(did, "kill"));
-        link_down(true);
+        disconnected(true);
     }
     ck_assert_int_gt(now_us - tried_us, 200 * MONO_S);
 }
@@ -142,20 +143,20 @@ START_TEST(test_agent_other_broken_connections_renew_nothing)
 {
     run();
     int64_t until_us = agent_lease_until_us(&agent);
-    link_down(false);
+    disconnected(false);
     now_us += 50 * MONO_MS;
-    link_down(false);
+    disconnected(false);
     ck_assert_int_eq(agent_lease_until_us(&agent), until_us);
     pass(800 * MONO_MS);
     ck_assert_ptr_nonnull(strstr(did, "kill:9"));
-    link_down(true); /* too late */
+    disconnected(true); /* too late */
     ck_assert_int_lt(agent.lease_until_us, now_us);
 }
 END_TEST
 
-/* -- the link -------------------------------------------------------------- */
+/* -- the connection -------------------------------------------------------- */
 
-START_TEST(test_agent_link_without_answers_is_broken_off)
+START_TEST(test_agent_connection_without_answers_is_broken_off)
 {
     run();
     lease(0, 60000);
@@ -170,7 +171,7 @@ START_TEST(test_agent_pauses_between_tries_grow)
     step((struct agent_event){.kind = AGENT_START});
     int64_t longest_us = 0;
     for (int i = 0; i < 20; i++) {
-        link_down(true);
+        disconnected(true);
         int64_t from_us = now_us;
         while (strstr(did, "connect") == NULL)
             pass(MONO_MS);
@@ -190,7 +191,7 @@ START_TEST(test_agent_pauses_are_short_where_the_time_to_come_back_is)
 {
     agent.conf.join.reconnect_ms = 3000;
     run();
-    link_down(true);
+    disconnected(false);
     worker_exits(0, 0, 11);
     worker_exits(1, 0, 15);
     int64_t from_us = now_us;
@@ -201,7 +202,7 @@ START_TEST(test_agent_pauses_are_short_where_the_time_to_come_back_is)
             continue;
         ck_assert_int_le(now_us - last_us, 376 * MONO_MS);
         last_us = now_us;
-        link_down(true);
+        disconnected(true);
     }
     ck_assert(exited);
     ck_assert_int_ge(now_us - from_us, 2900 * MONO_MS);
@@ -215,10 +216,10 @@ START_TEST(test_agent_connection_that_was_not_answered_counts_as_a_failed_try)
     start();
     int tries = 0;
     for (int64_t end_us = now_us + 10 * MONO_S; now_us < end_us;) {
-        link_down(false);
+        disconnected(false);
         while (strstr(did, "connect") == NULL)
             pass(MONO_MS);
-        link_up();
+        connected();
         tries++;
     }
     ck_assert_int_lt(tries, 20);
@@ -240,8 +241,8 @@ START_TEST(test_agent_says_again_what_the_server_must_know)
     if (_i == 4)
         signal_comes(SIGTERM);
     now_us += 100 * MONO_MS;
-    link_down(false);
-    link_up();
+    disconnected(false);
+    connected();
     static const char *const says[] = {"send:join ", "send:join send:failed ",
                                        "send:join send:failed send:ready ",
                                        "send:join send:done ",
@@ -269,13 +270,13 @@ START_TEST(test_agent_whose_lease_was_over_is_not_sure_of_its_round)
     tick();
     both_die(9);
     lease(0, 5000);
-    link_down(false);
-    link_up();
+    disconnected(false);
+    connected();
     ck_assert_int_eq(joined.join.sure, 0);
     lease(0, 800);
     world("i", 2);
-    link_down(false);
-    link_up();
+    disconnected(false);
+    connected();
     ck_assert_int_eq(joined.join.sure, 1);
 }
 END_TEST
@@ -288,8 +289,8 @@ START_TEST(test_agent_spare_tells_the_next_server_of_the_round)
         .waiting = {.spare = 1, .round = 6, .group_world = 4, .restarts = 2}};
     msg_set(m.waiting.instance, "i");
     hear(&m);
-    link_down(false);
-    link_up();
+    disconnected(false);
+    connected();
     ck_assert_str_eq(did, "send:join ");
     ck_assert_str_eq(joined.join.instance, "i");
     ck_assert_int_eq(joined.join.round, 6);
@@ -313,13 +314,13 @@ START_TEST(test_agent_tells_the_next_server_that_its_round_was_over)
     stop(1);
     both_die(15);
     hear(&m);
-    link_down(false);
-    link_up();
+    disconnected(false);
+    connected();
     ck_assert_int_eq(joined.join.over, _i == 0);
     lease(0, 800);
     world("i", 2);
-    link_down(false);
-    link_up();
+    disconnected(false);
+    connected();
     ck_assert_int_eq(joined.join.round, 2);
     ck_assert_int_eq(joined.join.over, 0);
 }
@@ -333,14 +334,14 @@ static void try_in_vain(bool refused, int64_t us)
     for (int64_t end_us = now_us + us; now_us < end_us && !exited;) {
         pass(10 * MONO_MS);
         if (strstr(did, "connect") != NULL && !exited)
-            link_down(refused);
+            disconnected(refused);
     }
 }
 
 START_TEST(test_agent_gives_up_a_server_that_was_never_there)
 {
     step((struct agent_event){.kind = AGENT_START});
-    link_down(true);
+    disconnected(true);
     try_in_vain(true, 59 * MONO_S);
     ck_assert(!exited);
     try_in_vain(true, 2 * MONO_S);
@@ -353,8 +354,8 @@ END_TEST
 START_TEST(test_agent_workers_outlive_the_server_as_long_as_they_run)
 {
     run();
-    link_down(false);
-    link_down(true);
+    disconnected(false);
+    disconnected(true);
     try_in_vain(true, 300 * MONO_S);
     ck_assert(!exited);
     ck_assert_int_eq(agent.alive, 2);
@@ -371,8 +372,8 @@ START_TEST(test_agent_done_alone_says_so)
     run();
     worker_exits(0, 0, 0);
     worker_exits(1, 0, 0);
-    link_down(false);
-    link_down(true);
+    disconnected(false);
+    disconnected(true);
     try_in_vain(true, 19 * MONO_S);
     ck_assert(!exited);
     try_in_vain(true, 2 * MONO_S);
@@ -386,8 +387,8 @@ END_TEST
 START_TEST(test_agent_that_waits_gives_up_a_server_that_is_gone)
 {
     start();
-    link_down(false);
-    link_down(true);
+    disconnected(false);
+    disconnected(true);
     try_in_vain(true, 21 * MONO_S);
     ck_assert(exited);
     ck_assert_int_eq(verdict.status, 72);
@@ -404,10 +405,10 @@ static void add_tests(TCase *t)
         test_agent_long_lease_ends_with_its_round,
         test_agent_answer_to_a_beat_that_was_not_sent_is_ignored,
         test_agent_world_that_comes_after_the_lease_starts_nothing,
-        test_agent_link_that_breaks_at_once_is_tried_again_after_a_pause,
+        test_agent_connection_that_breaks_at_once_is_tried_again_after_a_pause,
         test_agent_refused_connection_renews_the_lease,
         test_agent_other_broken_connections_renew_nothing,
-        test_agent_link_without_answers_is_broken_off,
+        test_agent_connection_without_answers_is_broken_off,
         test_agent_pauses_between_tries_grow,
         test_agent_pauses_are_short_where_the_time_to_come_back_is,
         test_agent_connection_that_was_not_answered_counts_as_a_failed_try,
@@ -428,5 +429,5 @@ static void add_tests(TCase *t)
 
 int main(void)
 {
-    return agent_hand_run("agent_link", add_tests);
+    return agent_hand_run("agent_session", add_tests);
 }
