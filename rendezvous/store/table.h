@@ -1,8 +1,8 @@
 /*
- * store/table: the keys of a store, each with its value, its queue, and
- * the heads of the lists of who waits for it and who watches it: a hash table
- * with a keyed hash (keys that a peer chose to collide do not slow it down),
- * whose memory is counted and limited. What the entries mean is store/store's.
+ * store/table: the keys of a store, each with its value, its queue, and the
+ * heads of the lists of its waits and watches. A hash table with a keyed hash
+ * (keys that a peer chose to collide do not slow it down), whose memory is
+ * counted and limited. What the entries mean is store/store's.
  *
  * A key of the queues and one of the values are two things in PyTorch's
  * server; here they share an entry, and `there` speaks of the value only.

@@ -144,8 +144,8 @@ START_TEST(test_view_of_runs_that_wait_or_ended)
     ck_assert_int_eq(show(json), 3);
     check_lines();
     ck_assert(has("1 run, and 2 that ended\n"));
-    ck_assert(
-        has("  waiting for nodes: 1 of at least 2 have joined, gives up in 9 min\n"));
+    ck_assert(has("  waiting for nodes: 1 of at least 2 have joined, gives up "
+                  "in 9 min\n"));
     ck_assert(has("  ended 3 s ago with status 84: ended by ddpctl from "
                   "10.0.0.5 (train.py)\n"));
     ck_assert(has("  ended 3 s ago: all workers succeeded (train.py)\n"));
