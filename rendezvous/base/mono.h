@@ -1,7 +1,7 @@
 /*
  * base/mono: time. Microseconds of CLOCK_BOOTTIME (a suspend counts), as
- * int64_t, named `..._us`. Only the shells read the clock; the pure cores are
- * given the time with each event.
+ * int64_t, named `..._us`. Only the shells read the clock; a pure core gets the
+ * time with each event.
  */
 #ifndef RENDEZVOUS_BASE_MONO_H
 #define RENDEZVOUS_BASE_MONO_H

@@ -73,7 +73,9 @@ static int take_refusal(const struct ctl_peer *peer,
                         struct ddp_err *err)
 {
     bool known = no->code > 0 && no->code < DDP_E_COUNT;
-    if (peer->key == NULL && strstr(no->text, "a token") != NULL)
+    /* net/conn's words for a peer without the token; the code tells less. */
+    if (peer->key == NULL && (strstr(no->text, "wants a token") != NULL ||
+                              strstr(no->text, "needs a token") != NULL))
         return ddp_err_set(
             err, DDP_E_CONFIG,
             "the rendezvous needs a token: give the same file as to "

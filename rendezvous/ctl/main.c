@@ -210,7 +210,7 @@ static int give_order(struct ctl *c, const struct msg *order)
     }
     ctl_clean(&c->style, text, clean, sizeof(clean));
     if (printf("%s\n", clean) < 0 || fflush(stdout) != 0) {
-        log_warn("cannot write");
+        log_warn("cannot write to standard output");
         return ddp_code_exit(DDP_E_IO);
     }
     return 0;
