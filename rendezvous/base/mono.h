@@ -14,7 +14,7 @@
 
 int64_t mono_now_us(void);
 
-/* now + delta, where either may be MONO_NEVER. */
+/* now + delta; either may be MONO_NEVER. */
 int64_t mono_after(int64_t now_us, int64_t delta_us);
 
 static inline int64_t mono_min(int64_t a_us, int64_t b_us)

@@ -63,7 +63,7 @@ read_line(struct ctl_words *l, int argc, char *argv[], struct ddp_err *err)
         if (part.ask != OPTS_ASK_RUN || at >= argc)
             return 0;
         if (l->n_words > WORDS_MAX)
-            return 0; /* too many: said by who counts them */
+            return 0; /* too many: the verb complains */
         l->words[l->n_words++] = argv[at];
     }
 }

@@ -150,14 +150,6 @@ static void on_connection(uv_stream_t *listener, int status)
 
 /* -- connections that another process accepted ----------------------------- */
 
-/* A client may be slow or stopped for any time: the time-out that the other
- * process has set for peers that read nothing does not hold here. */
-static void retune(int fd)
-{
-    unsigned none = 0;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &none, sizeof(none));
-}
-
 void store_server_adopt(struct store_server *s,
                         int fd,
                         const void *data,
@@ -169,7 +161,10 @@ void store_server_adopt(struct store_server *s,
         log_full(s);
         return;
     }
-    retune(fd);
+    /* A client may be slow or stopped for any time: the time-out that the other
+     * process has set for peers that read nothing does not hold here. */
+    unsigned none = 0;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &none, sizeof(none));
     begin(c);
     int rc = uv_tcp_open(&c->tcp, fd);
     if (rc != 0)

@@ -81,8 +81,8 @@ static int write_watched(struct store *s,
     return 0;
 }
 
-/* The keys with a value are in a list, the newest first: whoever asks for them
- * is to cost what the answer costs, however large the table once was. */
+/* The keys with a value are in a list, the newest first: to list them must cost
+ * what the answer costs, however large the table once was. */
 static void list_key(struct store *s, struct table_entry *e)
 {
     e->there = true;
@@ -106,7 +106,7 @@ static void unlist_key(struct store *s, struct table_entry *e)
     s->keys--;
 }
 
-/* The value from `at` on; nobody is woken yet. -1: no room, nothing changed. */
+/* The value from `at` on; wakes no wait. -1: no room, nothing changed. */
 static int change(struct store *s,
                   struct table_entry *e,
                   size_t at,
@@ -220,7 +220,7 @@ static struct c10d_slice number_text(uint8_t text[NUMBER_MAX], int64_t n)
     return (struct c10d_slice){text + at, NUMBER_MAX - at};
 }
 
-/* Stores the sum as text and wakes nobody yet. */
+/* Stores the sum as text; wakes no wait. */
 static int add_to(struct store *s,
                   const struct c10d_request *req,
                   int64_t delta,
@@ -255,7 +255,7 @@ static int do_add(struct store *s,
     int64_t sum;
     if (add_to(s, req, req->number, &e, &sum, err) != 0)
         return -1;
-    reply_number(&s->way, conn, sum); /* first, then who waits for it */
+    reply_number(&s->way, conn, sum); /* before the waits are told */
     wait_wake_all(&s->w, e);
     return 0;
 }
@@ -471,7 +471,7 @@ static int serve(struct store *s,
     DDP_WRONG("an operation that the codec does not know");
 }
 
-/* Whether this request takes the item of the queue whose key has that hash. */
+/* Whether this request takes the item of the queue with that hash. */
 static bool
 takes_item(const struct store *s, uint64_t hash, const struct c10d_request *req)
 {

@@ -69,7 +69,7 @@ void store_del(struct store *s);
  * failure.
  *
  * A connection has one wait at most. A client of the old family that times
- * out tells nobody and goes on with its next request: its wait is dropped by
+ * out sends its next request without a word: its wait is dropped by
  * that, or a late wake-up would be read as another answer. In the new family
  * only CANCEL_WAIT may follow a pending wait.
  */

@@ -45,7 +45,7 @@ struct table_entry {
     uint8_t key[];
 };
 
-/* The value, "" where it has none; borrowed from the entry. */
+/* The value, "" if there is none; borrowed from the entry. */
 static inline struct c10d_slice entry_value(const struct table_entry *e)
 {
     return (struct c10d_slice){e->value, e->value_len};
@@ -73,7 +73,7 @@ void table_give(struct table *t, void *p, size_t len);
 
 uint64_t table_hash(const struct table *t, struct c10d_slice key);
 
-/* NULL where there is none. */
+/* NULL: there is none. */
 struct table_entry *table_find(const struct table *t, struct c10d_slice key);
 struct table_entry *table_find_hash(const struct table *t, uint64_t hash);
 

@@ -35,7 +35,7 @@ static const struct {
     G("\0\xce\xf7\x85\x3c\x13", "no c10d operation starts with byte 0x13"),
     G("\0\xce\xf7\x85\x3c\x0e\x01\0\0\0\0\0\0\0q\0\0\0\x01\0\0\0\0",
       "QUEUE_PUSH of 16777216 value bytes"),
-    G("\0\xce\xf7\x85\x3c\0\0\0\0\0", "VALIDATE with a wrong magic"),
+    G("\0\xce\xf7\x85\x3c\0\0\0\0\0", "VALIDATE has a wrong magic number"),
     G("\x00\x01\0\0\0\0\0\0\0k\x01\0\0\0\0\0\0\0x"
       "\x03\x01\0\0\0\0\0\0\0k\x01\0\0\0\0\0\0\0",
       "ADD: the value is not a number"),
