@@ -107,7 +107,7 @@ NET    := $(CONN) $(TLS) $(call of,rendezvous/net,addr listener fd_pass helper)
 CLIENT := rendezvous/client/store rendezvous/base/dial
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(call of,rendezvous/store,store table wait server requests replies \
-	process) $(call of,rendezvous/base,log_limit quota)
+	process) $(call of,rendezvous/base,log_limit quota open_files)
 HTTP   := $(call of,rendezvous/http,http httpd http_routes status metrics)
 SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit \
 	server_log pending conn_slots) $(call of,rendezvous/base,log_limit open_files)

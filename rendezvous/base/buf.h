@@ -1,6 +1,6 @@
 /*
  * base/buf: a growing byte buffer with a limit, written at its end and read
- * from its front. For what arrives from a peer and what waits to be sent.
+ * from its front. For bytes from a peer, and for bytes that wait to be sent.
  */
 #ifndef RENDEZVOUS_BASE_BUF_H
 #define RENDEZVOUS_BASE_BUF_H
@@ -13,7 +13,7 @@ struct buf {
     size_t start;  /* first unread byte */
     size_t end;    /* behind the last one */
     size_t cap;
-    size_t max; /* no more unread bytes than this */
+    size_t max; /* the most unread bytes */
 };
 
 /* A buffer that never holds more than `max` bytes; allocates nothing yet. */

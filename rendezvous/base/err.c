@@ -89,7 +89,7 @@ static void on_alarm(int signo)
     abort();
 }
 
-/* Whatever stderr is, it keeps nobody from the end. */
+/* A stderr that blocks must not keep the process from its end. */
 static void limit_words(void)
 {
     struct sigaction sa = {.sa_handler = on_alarm};

@@ -2,9 +2,9 @@
  * base/err: what went wrong, as a value.
  *
  * A function that can fail returns 0 or -1 and takes `struct ddp_err *err` as
- * its last parameter. The error is filled once, where it happens; callers may
- * put context before it (ddp_err_wrap) and one place at the top reports it.
- * `err` may be NULL wherever it is accepted: the text is dropped then.
+ * its last parameter. The error is filled once, at the place of the failure.
+ * Callers may put context before it (ddp_err_wrap), and one place at the top
+ * reports it. `err` may be NULL: the text is dropped then.
  */
 #ifndef RENDEZVOUS_BASE_ERR_H
 #define RENDEZVOUS_BASE_ERR_H
@@ -21,7 +21,7 @@ enum ddp_code {
 /* The caller's storage; nothing to free. `text` has no trailing full stop. */
 struct ddp_err {
     enum ddp_code code;
-    int sys_errno; /* 0 where no system call was involved */
+    int sys_errno; /* 0: no system call was involved */
     char text[512];
 };
 

@@ -1,8 +1,8 @@
 /*
- * base/json: writes JSON into a buffer, whatever the texts are made of. Nesting
- * and commas are kept here; a value inside an object has a key, one inside a
- * list has NULL. What comes from a peer is escaped: control characters as
- * \n or \u00XX, what is no UTF-8 as U+FFFD.
+ * base/json: writes JSON into a buffer; the one place where strings are
+ * escaped. Nesting and commas are kept here. A value in an object has a key,
+ * one in a list has NULL. Texts may hold any bytes: control characters are
+ * written as \n or \u00XX, bytes that are not UTF-8 as U+FFFD.
  */
 #ifndef RENDEZVOUS_BASE_JSON_H
 #define RENDEZVOUS_BASE_JSON_H

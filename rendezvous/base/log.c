@@ -1,12 +1,12 @@
 /*
  * A line is written with one write(2), so that lines of several processes on
- * one terminal or file do not mix. What is not taken is lost: a logger
- * that blocks or fails must not stop what it tells about (an agent that hangs
- * in write(2), since somebody pressed Ctrl-S or a pipe's reader sleeps, would
- * lose its lease, and its workers with it).
+ * one terminal or file do not mix. A line that is not taken in time is lost: a
+ * log that blocks must not stop the program. (An agent that hangs in write(2),
+ * because somebody pressed Ctrl-S or a pipe's reader sleeps, would lose its
+ * lease, and its workers with it.)
  *
- * Names and texts come from other machines and from users: what is no
- * printable UTF-8 is shown as \xNN, so that nobody forges a line or speaks to
+ * Names and texts come from other machines and from users. What is not
+ * printable UTF-8 is shown as \xNN, so that no text forges a line or controls
  * the terminal.
  */
 #include "rendezvous/base/log.h"
@@ -98,13 +98,13 @@ static void on_time(int signo)
 }
 
 /*
- * To ask poll(2) first is not enough: a terminal that takes less than is
- * written is writable, and others may fill a pipe in between. To make it
- * non-blocking would make it so for all who share it with us, and to open it
- * anew is not allowed where it is another user's.
+ * poll(2) alone is not enough: a terminal is writable even if it takes only a
+ * part of the line, and another process may fill a pipe in between. O_NONBLOCK
+ * would change the stream for all processes that share it, and it cannot be
+ * opened anew if it is another user's.
  *
- * The signal is one that is ignored where nobody handles it, and comes again
- * and again, should it come before write(2) has begun.
+ * So a timer's signal ends the write. It is one that is ignored by default, and
+ * it repeats, in case it comes before write(2) has begun.
  */
 ssize_t log_write(int fd, const void *data, size_t len, int most_ms)
 {
@@ -118,7 +118,8 @@ ssize_t log_write(int fd, const void *data, size_t len, int most_ms)
     sigset_t urg, mask;
     timer_t timer;
     if (timer_create(CLOCK_MONOTONIC, &ev, &timer) != 0)
-        return write(fd, data, len); /* so many signals wait for this user */
+        return write(fd, data,
+                     len); /* the user has too many timers: it may block */
     (void)sigemptyset(&urg);
     (void)sigaddset(&urg, SIGURG);
     (void)sigaction(SIGURG, &ours, &before); /* not SA_RESTART */
@@ -152,11 +153,11 @@ static bool takes_some(int64_t until_ms)
     int n;
     do
         n = poll(&p, 1, left_ms(until_ms));
-    while (n < 0 && errno == EINTR); /* workers die in numbers */
+    while (n < 0 && errno == EINTR); /* many workers may die at once: SIGCHLD */
     return n > 0 && (p.revents & POLLOUT) != 0;
 }
 
-/* How much of it was taken. */
+/* Returns how many bytes were taken. */
 static size_t put(const struct log_line *l, int wait_ms)
 {
     int64_t until_ms = now_ms() + wait_ms;
@@ -174,7 +175,7 @@ static size_t put(const struct log_line *l, int wait_ms)
     return done;
 }
 
-/* One wait for all lines that nobody takes: the first one's. */
+/* Only the first of the lines that are not taken is waited for. */
 static void put_line(struct log_line *l)
 {
     l->text[l->len++] = '\n';

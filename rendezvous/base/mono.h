@@ -1,7 +1,7 @@
 /*
  * base/mono: time. Microseconds of CLOCK_BOOTTIME (a suspend counts), as
- * int64_t, named `..._us`. Only the shells read the clock; the pure cores are
- * given the time with each event.
+ * int64_t, named `..._us`. Only the shells read the clock; a pure core gets the
+ * time with each event.
  */
 #ifndef RENDEZVOUS_BASE_MONO_H
 #define RENDEZVOUS_BASE_MONO_H
@@ -14,7 +14,7 @@
 
 int64_t mono_now_us(void);
 
-/* now + delta, where either may be MONO_NEVER. */
+/* now + delta; either may be MONO_NEVER. */
 int64_t mono_after(int64_t now_us, int64_t delta_us);
 
 static inline int64_t mono_min(int64_t a_us, int64_t b_us)

@@ -1,5 +1,5 @@
 /*
- * ctl/command: gives a rendezvous one order and hears its answer.
+ * ctl/command: sends one order to a rendezvous and reads its answer.
  */
 #ifndef RENDEZVOUS_CTL_COMMAND_H
 #define RENDEZVOUS_CTL_COMMAND_H
@@ -9,8 +9,8 @@
 
 /*
  * Sends `order` on a connection of its own. 0: it is carried out, and `text`
- * says what happens now. Errors: those of ctl_line; DDP_E_PROTO; and whatever
- * the rendezvous refused it with, in its words.
+ * says what happens now. Errors: those of ctl_line; DDP_E_PROTO; a refusal has
+ * the code and the words of the rendezvous.
  */
 int ctl_order(const struct ctl_peer *peer,
               const struct msg *order,

@@ -102,8 +102,7 @@ void ctl_http_escape(const char *text, char *out, size_t size)
     out[at] = '\0';
 }
 
-/* Everything up to the end. What is no HTTP is known by its first bytes, and
- * not read on. */
+/* Everything up to the end. First bytes that are no HTTP end it at once. */
 static int read_all(struct ctl_line *line, struct buf *in, struct ddp_err *err)
 {
     for (;;) {
@@ -154,7 +153,7 @@ int ctl_http_get(const struct ctl_peer *peer,
     struct ctl_line *line = ctl_line_open(peer, deadline_us, err);
     if (line == NULL)
         return -1;
-    /* The host is not looked at there; a name of ours may hold a zone. */
+    /* The daemon does not read Host; the name may hold an IPv6 zone. */
     int n = snprintf(text, sizeof(text),
                      "GET %s HTTP/1.1\r\nHost: ddprun\r\n"
                      "User-Agent: ddpctl/" DDPRUN_VERSION "\r\n"

@@ -1,7 +1,7 @@
 /*
- * ctl/http: ddpctl's question to the daemon: one GET, one answer with
- * `Connection: close`. What the daemon sends is hostile: bounded in size and
- * time, and anything but a plain whole answer is an error.
+ * ctl/http: ddpctl's request to the daemon: one GET, one answer with
+ * `Connection: close`. The answer is taken for hostile: it is bounded in size
+ * and time, and anything but a plain, complete answer is an error.
  */
 #ifndef RENDEZVOUS_CTL_HTTP_H
 #define RENDEZVOUS_CTL_HTTP_H
@@ -16,12 +16,12 @@
 
 struct ctl_answer {
     int status;
-    char *body; /* owned: free; NUL behind it */
+    char *body; /* the caller frees it; a NUL behind it */
     size_t len;
 };
 
 /*
- * Reads an answer that has come in whole, up to its end. Pure. `all` is
+ * Reads a complete answer. Pure. `all` is
  * borrowed; *body points into it. Errors: DDP_E_PROTO.
  */
 int ctl_http_parse(const char *all,
@@ -31,8 +31,8 @@ int ctl_http_parse(const char *all,
                    size_t *body_len,
                    struct ddp_err *err);
 
-/* A path's part, as it stands in a query: `out` is 3 times as long as `text`
- * and a NUL, or it is cut. */
+/* Escapes a text for a query. `out` must have 3 times the length of `text` and
+ * one byte; if it is shorter, the result is cut. */
 void ctl_http_escape(const char *text, char *out, size_t size);
 
 /* GETs `path`. Fills `out` on 0. Errors: as ctl_line, and ctl_http_parse. */

@@ -1,8 +1,15 @@
 /*
- * With a token the bytes of the socket go through net/tls, a filter without
- * I/O: what it has to say lies in `sealed` and is written out after each step.
- * Nothing of ours is said before both ends have proved that they have the
- * token.
+ * Happy path: resolve, connect, with a token the TLS handshake, then reads and
+ * writes until the peer closes. With a token the bytes of the socket go through
+ * net/tls, a filter without I/O: what it wants to send lies in `sealed` and is
+ * written out after each step. Nothing is asked before both ends have proved
+ * that they have the token.
+ *
+ * Failure modes: the name does not resolve in time (an alarm ends the process);
+ * an address does not answer in its share of the time (the next one is tried,
+ * and the first one's error is told); one end has no token or another one (the
+ * first byte, or TLS's alert, tells which); the peer speaks another protocol;
+ * the connection is cut, which in TLS is no end but an error; a signal.
  */
 #include "rendezvous/ctl/line.h"
 
@@ -30,13 +37,13 @@ struct ctl_line {
     int fd;
     int64_t deadline_us;
     struct tls *tls;
-    struct buf sealed; /* what TLS has to say */
-    bool heard;        /* something came in */
+    struct buf sealed; /* what TLS wants to send */
+    bool heard;        /* the first byte was looked at */
     bool pending;      /* the last piece is not all taken from TLS */
     uint8_t piece[PIECE];
 };
 
-/* -- where ----------------------------------------------------------------- */
+/* -- names ----------------------------------------------------------------- */
 
 static char late[400];
 
@@ -53,7 +60,7 @@ int ctl_resolve(struct ctl_peer *peer, int64_t timeout_us, struct ddp_err *err)
                                            .tv_usec = timeout_us % MONO_S}};
     struct itimerval off = {.it_value = {.tv_sec = 0}};
     struct sigaction sa = {.sa_handler = on_alarm};
-    /* Loopback whatever /etc/hosts says (RFC 6761, 6.3). */
+    /* Loopback, whatever /etc/hosts says (RFC 6761, 6.3). */
     const char *host =
         strcasecmp(peer->host, "localhost") == 0 ? "127.0.0.1" : peer->host;
     (void)snprintf(late, sizeof(late), /* fits */
@@ -120,14 +127,14 @@ void ctl_line_close(struct ctl_line *l)
     if (l == NULL)
         return;
     if (l->tls != NULL && tls_state(l->tls) == TLS_UP) {
-        tls_end(l->tls); /* what does not go out now need not */
+        tls_end(l->tls); /* sent if the socket takes it at once */
         (void)send(l->fd, buf_head(&l->sealed), buf_len(&l->sealed),
                    MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     tls_free(l->tls);
     buf_free(&l->sealed);
     if (l->fd >= 0)
-        (void)close(l->fd); /* all was said */
+        (void)close(l->fd); /* all was sent */
     free(l);
 }
 
@@ -185,7 +192,7 @@ static int fail_tls(const struct ctl_line *l, struct ddp_err *err)
     return ddp_err_set(err, DDP_E_UNREACHABLE, "%s", tls_why(l->tls));
 }
 
-/* What answers TLS in plain text has no token, or is something else. */
+/* A peer that answers TLS in plain text has no token, or is no rendezvous. */
 static int check_first(struct ctl_line *l, uint8_t first, struct ddp_err *err)
 {
     if (l->heard)
@@ -233,14 +240,14 @@ static int start_tls(struct ctl_line *l, struct ddp_err *err)
             return ddp_err_set(
                 err, DDP_E_UNREACHABLE,
                 "the connection was closed during the TLS handshake");
-        /* Nothing comes before we have asked: there is no text to take. */
+        /* The rendezvous sends nothing before it is asked. */
         if (tls_take(l->tls, none, sizeof(none)) != 0)
             return ddp_err_set(err, DDP_E_PROTO,
                                "the rendezvous answered before it was asked");
         l->pending = false;
     }
     if (tls_state(l->tls) != TLS_UP) {
-        (void)push_sealed(l, NULL); /* its alert, if that is still heard */
+        (void)push_sealed(l, NULL); /* the alert, if the peer still reads it */
         return fail_tls(l, err);
     }
     return push_sealed(l, err);

@@ -63,7 +63,7 @@ read_line(struct ctl_words *l, int argc, char *argv[], struct ddp_err *err)
         if (part.ask != OPTS_ASK_RUN || at >= argc)
             return 0;
         if (l->n_words > WORDS_MAX)
-            return 0; /* too many: said by who counts them */
+            return 0; /* too many: the verb complains */
         l->words[l->n_words++] = argv[at];
     }
 }
@@ -210,7 +210,7 @@ static int give_order(struct ctl *c, const struct msg *order)
     }
     ctl_clean(&c->style, text, clean, sizeof(clean));
     if (printf("%s\n", clean) < 0 || fflush(stdout) != 0) {
-        log_warn("cannot write");
+        log_warn("cannot write to standard output");
         return ddp_code_exit(DDP_E_IO);
     }
     return 0;

@@ -1,7 +1,13 @@
 /*
- * A page is made in memory and written at once: on a terminal from its upper
- * left corner on, line by line over what was there, so that nothing flickers
- * and nothing is to be restored, whenever it is interrupted.
+ * A page is made in memory and written at once. With --watch on a terminal it
+ * is drawn from the upper left corner, line by line over the page before:
+ * nothing flickers, and an interrupt leaves nothing to restore.
+ *
+ * Failure modes: the daemon cannot be reached, or the answer is none of its:
+ * the first page ends ddpctl with the error's status; later ones keep the last
+ * page under a line that says how long the daemon is away. stdout is closed:
+ * ddpctl ends with the status of DDP_E_IO, without a word if it is a broken
+ * pipe.
  */
 #include "rendezvous/ctl/status.h"
 
@@ -45,7 +51,7 @@ void ctl_complain(const struct ctl_style *style,
         log_warnx("%s: %s", where, clean);
 }
 
-/* What a daemon says that answers, but not with its status. */
+/* An answer that is not the status is an error, which this names. */
 static int take_status(const struct ctl_status *s,
                        const struct ctl_answer *a,
                        struct ddp_err *err)
@@ -92,7 +98,7 @@ static int fetch(const struct ctl_status *s,
 
 /* -- one page -------------------------------------------------------------- */
 
-/* What there is to show, as a text: owned. NULL: an error. */
+/* A page as text, owned by the caller. NULL: an error. */
 static char *make_page(struct ctl_status *s, int *runs, struct ddp_err *err)
 {
     struct ctl_answer a;
@@ -120,7 +126,7 @@ static char *make_page(struct ctl_status *s, int *runs, struct ddp_err *err)
     return page;
 }
 
-/* False: nobody takes it. */
+/* False: stdout cannot be written. */
 static bool put(const char *text, size_t len)
 {
     while (len > 0) {
@@ -138,7 +144,7 @@ static bool put(const char *text, size_t len)
 static int fail_to_write(void)
 {
     if (errno != EPIPE)
-        log_warn("cannot write");
+        log_warn("cannot write to standard output");
     return ddp_code_exit(DDP_E_IO);
 }
 
@@ -158,7 +164,7 @@ static int show_once(struct ctl_status *s)
     return s->view.run != NULL && runs == 0 ? ddp_code_exit(DDP_E_USAGE) : 0;
 }
 
-/* -- again and again ------------------------------------------------------- */
+/* -- repeatedly ------------------------------------------------------------ */
 
 /* The terminal may have another size by now. */
 static int measure(struct ctl_status *s)
@@ -171,7 +177,7 @@ static int measure(struct ctl_status *s)
     return size.ws_row < 4 ? 24 : size.ws_row;
 }
 
-/* From the upper left corner on; what does not fit is left out. */
+/* From the upper left corner; lines that do not fit are left out. */
 static bool redraw(const char *news, const char *page, int rows)
 {
     char *all = NULL;
@@ -220,8 +226,8 @@ static void sleep_until(int64_t at_us)
         (void)poll(NULL, 0, (int)mono_ms_until(mono_now_us(), at_us));
 }
 
-/* Shows a page, or that none is to be had. On a pipe the latter is said once,
- * since pages follow each other there. */
+/* Shows a page, or the news that there is none. On a pipe, where pages follow
+ * each other, the news is written once. */
 static bool show(struct ctl_status *s,
                  const char *page,
                  const char *news,
@@ -253,7 +259,7 @@ static int watch(struct ctl_status *s)
             free(fresh);
             break;
         }
-        if (fresh == NULL && page == NULL) { /* it never was there */
+        if (fresh == NULL && page == NULL) { /* it has never answered */
             ctl_complain(&s->view.style, s->view.where, &err);
             return ddp_code_exit(err.code);
         }

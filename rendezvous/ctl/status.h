@@ -1,6 +1,6 @@
 /*
- * ctl/status: ddpctl status: asks the daemon and shows what it says,
- * once or again and again.
+ * ctl/status: ddpctl status: asks the daemon for its status and shows it, once
+ * or repeatedly.
  */
 #ifndef RENDEZVOUS_CTL_STATUS_H
 #define RENDEZVOUS_CTL_STATUS_H
@@ -13,15 +13,14 @@ struct ctl_status {
     struct ctl_view view;
     bool json;
     bool terminal;      /* stdout is one */
-    int64_t timeout_us; /* of a question with its answer */
+    int64_t timeout_us; /* of one request with its answer */
     int64_t watch_us;   /* 0: once */
 };
 
-/* Returns the exit status: of --watch, when it was interrupted, 0. */
+/* Returns the exit status; of --watch, 0 if it was interrupted. */
 int ctl_status_run(struct ctl_status *s);
 
-/* Says on stderr that the rendezvous is not there, and what to check; or only
- * what the error says, where the rendezvous is. */
+/* Logs the error. If the rendezvous cannot be reached, also what to check. */
 void ctl_complain(const struct ctl_style *style,
                   const char *where,
                   const struct ddp_err *err);

@@ -1,6 +1,6 @@
 /*
- * ctl/table: columns that fit a terminal: as wide as what is in them,
- * and where that is too much in all, the longest texts are cut in the middle.
+ * ctl/table: columns that fit a terminal. A column is as wide as its longest
+ * text; if all together are too wide, the longest texts are cut in the middle.
  */
 #ifndef RENDEZVOUS_CTL_TABLE_H
 #define RENDEZVOUS_CTL_TABLE_H
@@ -14,7 +14,7 @@
 struct ctl_column {
     const char *head;
     bool right; /* numbers */
-    bool gives; /* is cut first */
+    bool gives; /* its texts are cut first */
 };
 
 struct ctl_cell {
@@ -38,14 +38,14 @@ void ctl_table_init(struct ctl_table *t,
                     int n_columns);
 void ctl_table_free(struct ctl_table *t);
 
-/* The next cell, row by row. The text is made clean. Ends the process where
- * there is no memory. */
+/* Adds the next cell, row by row; its text is cleaned (ctl_clean). Ends the
+ * process if there is no memory. */
 void ctl_table_add(struct ctl_table *t,
                    enum ctl_tint tint,
                    const char *fmt,
                    ...) __attribute__((format(printf, 3, 4)));
 
-/* Once all cells are there: finds the widths. */
+/* Finds the widths; when all cells were added. */
 void ctl_table_fit(struct ctl_table *t, int indent);
 size_t ctl_table_rows(const struct ctl_table *t);
 void ctl_table_head(const struct ctl_table *t, FILE *f);

@@ -1,6 +1,6 @@
 /*
- * ctl/text: texts for a terminal. What a daemon sent comes from peers:
- * whatever a terminal could take for more than a letter is shown as `?`. Pure.
+ * ctl/text: texts for a terminal. What the daemon sends comes from peers, so
+ * all that a terminal could take for more than a letter is shown as `?`. Pure.
  */
 #ifndef RENDEZVOUS_CTL_TEXT_H
 #define RENDEZVOUS_CTL_TEXT_H
@@ -18,7 +18,7 @@ enum ctl_tint {
     TINT_BOLD,
 };
 
-/* How to write. Where `utf8` is set, setlocale has chosen such a locale. */
+/* How to write. `utf8`: setlocale has chosen a UTF-8 locale. */
 struct ctl_style {
     bool utf8;
     bool color;
@@ -28,9 +28,9 @@ struct ctl_style {
 #define CTL_WIDTH     80
 #define CTL_WIDTH_MIN 40
 
-/* Copies `from` so that it is safe to show: no control characters, no escape
- * sequences, nothing that has no width (combining, bidirectional), nothing that
- * is no UTF-8. Cut to `size`. */
+/* Copies `from` so that it is safe to show: without control characters, escape
+ * sequences, characters of no width (combining, bidirectional) and invalid
+ * UTF-8. Cut to `size`. */
 void ctl_clean(const struct ctl_style *style,
                const char *from,
                char *to,
@@ -39,8 +39,8 @@ void ctl_clean(const struct ctl_style *style,
 /* Columns of a text that is clean. */
 int ctl_columns(const struct ctl_style *style, const char *text);
 
-/* Cuts a clean text, in an array of `size`, to so many columns (1 at least): in
- * the middle, or at its end, where an ellipsis stands then. */
+/* Cuts a clean text, in an array of `size`, to `columns` (at least 1), in the
+ * middle or at its end, and puts an ellipsis there. */
 void ctl_fit(const struct ctl_style *style,
              char *text,
              size_t size,
@@ -50,13 +50,13 @@ void ctl_fit_end(const struct ctl_style *style,
                  size_t size,
                  int columns);
 
-/* "20 s", "3 min", "1 h 40 min", "3 d 4 h"; less than 0, or no number, is 0. */
+/* "20 s", "3 min", "1 h 40 min", "3 d 4 h"; less than 0, or a NaN, is 0. */
 void ctl_span(double seconds, char text[24]);
 
 /* "9,984" */
 void ctl_number(int64_t n, char text[32]);
 
-/* The escape sequences around what has a tint; "" without colour. */
+/* The escape sequences before and behind a tinted text; "" without colour. */
 const char *ctl_on(const struct ctl_style *style, enum ctl_tint tint);
 const char *ctl_off(const struct ctl_style *style, enum ctl_tint tint);
 

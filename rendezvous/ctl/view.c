@@ -39,7 +39,7 @@ static const cJSON *get(const cJSON *obj, const char *name)
     return cJSON_GetObjectItemCaseSensitive(obj, name);
 }
 
-/* A number, `none` where there is none. */
+/* A number; `none` if there is none. */
 static double number(const cJSON *obj, const char *name, double none)
 {
     const cJSON *item = get(obj, name);
@@ -74,7 +74,7 @@ static size_t length(const cJSON *array)
 
 /* -- lines ----------------------------------------------------------------- */
 
-/* A line of its own, cut at its end where it is too long. */
+/* One line, cut at its end if it is too long. */
 __attribute__((format(printf, 4, 5))) static void line(
     const struct ctl_view *v, FILE *f, enum ctl_tint tint, const char *fmt, ...)
 {
@@ -329,7 +329,7 @@ static void add_node(struct ctl_table *t, const cJSON *node, bool with_agent)
     ctl_table_add(t, TINT_NONE, "%s", span);
 }
 
-/* With the agent's id only where names do not tell nodes apart. */
+/* With the agent's id only if two nodes have one name. */
 static const struct ctl_column node_columns[] = {
     {"RANK", true, false},   {"NODE", false, true},    {"STATE", false, false},
     {"RANKS", false, false}, {"ADDRESS", false, true}, {"UP", false, false},

@@ -1,7 +1,7 @@
 /*
- * ctl/view: the daemon's status as a page for people. Pure: JSON in,
- * text out. Whatever is missing or of another type in the JSON is left out;
- * nothing in it can do more than look odd.
+ * ctl/view: the daemon's status as a page for people. Pure: JSON in, text out.
+ * What is missing in the JSON, or has another type, is left out; wrong JSON can
+ * make an odd page, and nothing worse.
  */
 #ifndef RENDEZVOUS_CTL_VIEW_H
 #define RENDEZVOUS_CTL_VIEW_H
@@ -19,13 +19,15 @@ struct ctl_view {
     bool all;          /* every node */
 };
 
-/* Parses what the daemon sent; owned: cJSON_Delete. NULL: DDP_E_PROTO. */
+/* Parses the daemon's answer. The caller frees it with cJSON_Delete. NULL:
+ * DDP_E_PROTO. */
 cJSON *ctl_view_parse(const char *json, size_t len, struct ddp_err *err);
 
 /* Writes the page; returns how many runs are on it. */
 int ctl_view_print(const struct ctl_view *v, const cJSON *status, FILE *f);
 
-/* The JSON itself, indented, and made clean for a terminal. -1: no memory. */
+/* Writes the JSON itself, indented and cleaned for a terminal. -1: no memory.
+ */
 int ctl_view_json(const struct ctl_style *style, const cJSON *status, FILE *f);
 
 #endif

@@ -1,4 +1,13 @@
-/* ddprdzvd: the rendezvous daemon by itself, for many runs. */
+/*
+ * ddprdzvd: the rendezvous daemon by itself, for many runs.
+ *
+ * Happy path: options, token, listener (systemd's or its own), READY=1, and the
+ * loop until SIGTERM or SIGINT. Runs go on without the daemon and wait for it.
+ *
+ * Failure modes: a wrong option, a token file that is missing or readable by
+ * others, an address in use: one line with advice, and the error's status.
+ * Without systemd's notifications it serves on.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -110,21 +110,15 @@ static bool may_go(void *ctx, const struct conn_slot *slot)
            !conn_is_proved(slot->conn);
 }
 
-/* Pending connections that hold every place must not keep nodes out: one of
- * them goes for a connection that comes from `addr`. */
-static void displace(struct pending *p, const char *addr)
-{
-    struct conn_slot *slot = conn_slots_victim(p->slots, addr, may_go, p);
-    if (slot != NULL)
-        give_place(p, slot);
-}
-
 struct conn_slot *
 pending_take(struct pending *p, struct conn *c, const char *peer)
 {
-    if (conn_slots_used(p->slots) == conn_slots_max(p->slots))
-        displace(p, peer);
-    struct conn_slot *slot = conn_slots_take(p->slots, c, peer);
+    struct conn_slot *slot;
+    /* Pending connections that hold every place must not keep nodes out. */
+    if (conn_slots_used(p->slots) == conn_slots_max(p->slots) &&
+        (slot = conn_slots_victim(p->slots, peer, may_go, p)) != NULL)
+        give_place(p, slot);
+    slot = conn_slots_take(p->slots, c, peer);
     if (slot == NULL)
         return NULL;
     slot->since_us = mono_now_us();

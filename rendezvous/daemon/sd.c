@@ -10,7 +10,7 @@
 
 #define FIRST_FD 3 /* SD_LISTEN_FDS_START */
 
-/* The variable's number, 0 where there is none. */
+/* The variable's number; 0: there is none. */
 static int64_t read_number(const char *name)
 {
     const char *text = getenv(name);

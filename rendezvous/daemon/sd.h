@@ -1,8 +1,8 @@
 /*
- * daemon/sd: under systemd: telling it how the service does, sd_notify(3), and
- * taking a socket from it, sd_listen_fds(3). Their protocols are a datagram and
- * two variables, for which no library is needed. Without systemd all of this
- * does nothing.
+ * daemon/sd: tells systemd the state of the service, sd_notify(3), and takes a
+ * socket from it, sd_listen_fds(3). These protocols are a datagram and two
+ * variables, for which no library is needed. Without systemd all of this does
+ * nothing.
  */
 #ifndef RENDEZVOUS_DAEMON_SD_H
 #define RENDEZVOUS_DAEMON_SD_H
@@ -14,10 +14,10 @@
 #include "rendezvous/base/err.h"
 
 struct sd {
-    int fd; /* -1: nobody wants to be told */
+    int fd; /* -1: not run by systemd, or it asks for nothing */
     struct sockaddr_un to;
     socklen_t to_len;
-    int64_t watchdog_us; /* be heard of at least so often; 0: no need */
+    int64_t watchdog_us; /* the watchdog's interval; 0: there is none */
 };
 
 /*
@@ -34,7 +34,7 @@ void sd_tell(const struct sd *sd, const char *lines);
 
 /*
  * A listening TCP socket that systemd made (a .socket unit), owned by the
- * caller, or -1 in *fd where there is none. Takes LISTEN_FDS, LISTEN_PID and
+ * caller; *fd is -1 if there is none. Takes LISTEN_FDS, LISTEN_PID and
  * LISTEN_FDNAMES out of the environment. Errors: DDP_E_CONFIG, more than one
  * socket or another kind of one.
  */

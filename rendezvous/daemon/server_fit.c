@@ -13,13 +13,6 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-/* HTTP gets a sixteenth of few descriptors. */
-static int fit_http(int http_max, int files)
-{
-    return smaller(http_max,
-                   (files - SPARE_FILES - CONNS_MIN) / 16 + SPARE_HTTP);
-}
-
 /* If connections are too few for all nodes, fewer nodes may come. Either no
  * more connections were asked for, or no more descriptors can be had. */
 static int fit_nodes(int nodes_max, int conns_max, int wanted, int files)
@@ -45,7 +38,9 @@ int server_fit(struct server_capacity *capacity,
                int files,
                struct ddp_err *err)
 {
-    int http_max = fit_http(limits->http_max, files);
+    /* HTTP gets a sixteenth of few descriptors. */
+    int http_max = smaller(limits->http_max,
+                           (files - SPARE_FILES - CONNS_MIN) / 16 + SPARE_HTTP);
     int beside = http_max > SPARE_HTTP ? http_max - SPARE_HTTP : 0;
     int fit = files - SPARE_FILES - beside;
     int wanted = limits->conns_max > 0 ? limits->conns_max

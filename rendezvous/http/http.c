@@ -1,7 +1,10 @@
 /*
- * One byte, one step. What is not well-formed is refused where another reader
- * might understand it in two ways; a line may end with LF alone, as RFC 9112
- * (2.2) allows.
+ * A state machine, one byte a step. Happy path: METHOD, TARGET, VERSION, then
+ * NAME and VALUE for each header field, and an empty line, at which the request
+ * is DONE with status 0. A request that is not well-formed, or that another
+ * reader could understand otherwise, is DONE with the status of its refusal at
+ * the first byte that shows it. A line may end with LF alone, as RFC 9112 (2.2)
+ * allows.
  */
 #include "rendezvous/http/http.h"
 
@@ -260,7 +263,7 @@ const char *http_reason(int status)
         {505, "HTTP Version Not Supported"},
     };
     _Static_assert(sizeof(rows) / sizeof(rows[0]) == HTTP_STATUSES,
-                   "whoever counts answers has a place for each");
+                   "one counter for each code");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].status == status)
             return rows[i].reason;

@@ -55,19 +55,20 @@ void http_init(struct http *h);
 bool http_feed(struct http *h, const void *data, size_t len);
 
 /*
- * The value of a name in the query, decoded (%20, +), into `value`: 1; 0 where
- * it is not there; -1 where it is too long, has a NUL in it, or is badly
- * encoded.
+ * Puts the value of a name in the query, decoded (%20, +), into `value`.
+ * Returns 1; 0: the name is not there; -1: the value is too long, has a NUL in
+ * it, or is badly encoded.
  */
 int http_query(const struct http *h,
                const char *name,
                char *value,
                size_t size);
 
-/* "Not Found"; DDP_WRONG for a status that we never answer with. */
+/* "Not Found"; DDP_WRONG for a status that is never used. */
 const char *http_reason(int status);
 
-/* The head of an answer whose body has so many bytes; returns its length. */
+/* Writes the head of an answer with a body of `body_len` bytes; returns the
+ * length of the head. */
 size_t http_head(char line[HTTP_LINE_MAX],
                  int status,
                  const char *type,

@@ -1,3 +1,12 @@
+/*
+ * GET /status: the core's own view (core/status) written as JSON, run by run,
+ * each with its nodes in order.
+ *
+ * Failure modes: the body's limit is reached or there is no memory: -1, and the
+ * caller answers 503; nothing of a half answer is sent. The writer stops at the
+ * first node that does not fit, so that a list of ten thousand nodes takes no
+ * time for nothing.
+ */
 #include "rendezvous/http/status.h"
 
 #include <stdio.h>
@@ -144,14 +153,6 @@ static void write_run(struct json *j, const struct status_run *run)
     write_end(j, run);
 }
 
-static void write_limits(struct json *j, const struct rdzv *r)
-{
-    json_open(j, "limits", '{');
-    json_int(j, "runs", status_limits(r)->runs_max);
-    json_int(j, "nodes", status_limits(r)->nodes_max);
-    json_close(j, '}');
-}
-
 int status_json(struct buf *out,
                 const struct rdzv *r,
                 const struct status_daemon *d,
@@ -171,7 +172,10 @@ int status_json(struct buf *out,
     json_seconds(&j, "uptime_s", d->uptime_us);
     json_bool(&j, "token", d->token);
     json_int(&j, "connections", d->nodes + d->pending + d->http);
-    write_limits(&j, r);
+    json_open(&j, "limits", '{');
+    json_int(&j, "runs", status_limits(r)->runs_max);
+    json_int(&j, "nodes", status_limits(r)->nodes_max);
+    json_close(&j, '}');
     json_open(&j, "runs", '[');
     for (int i = 0; i < n && !j.full; i++) {
         struct status_run run;

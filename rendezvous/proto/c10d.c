@@ -1,8 +1,8 @@
 /*
- * What a request looks like is a table: one row per operation with its codes
+ * The layout of the requests is a table: one row per operation with its codes
  * and a word of letters, one per field. The decoder walks that word and
- * remembers where it stopped, so a request that comes byte by byte costs no
- * more than one that comes whole, and a length is judged when it arrives.
+ * remembers where it stopped: a request that comes byte by byte costs no more
+ * than one that comes at once, and a length is checked when it arrives.
  */
 #include "rendezvous/proto/c10d.h"
 
@@ -227,7 +227,7 @@ static enum c10d_status take_hello(struct c10d_decoder *d,
     enum c10d_status st = take_int(d, data, len, 4, &magic);
     if (st != C10D_DONE || magic == HELLO)
         return st;
-    ddp_err_set(err, DDP_E_PROTO, "VALIDATE with a wrong magic");
+    ddp_err_set(err, DDP_E_PROTO, "VALIDATE has a wrong magic number");
     return C10D_BAD;
 }
 
@@ -349,7 +349,7 @@ begin(struct buf *b, enum c10d_op op, size_t len, struct ddp_err *err)
     }
     uint8_t *out = buf_reserve(b, 1 + len);
     if (out == NULL) {
-        ddp_err_set(err, DDP_E_NOMEM, "store: no room for %s of %zu bytes",
+        ddp_err_set(err, DDP_E_NOMEM, "store: no memory for %s of %zu bytes",
                     rows[op].name, 1 + len);
         return NULL;
     }
@@ -591,7 +591,7 @@ enum c10d_status c10d_reply_value(const uint8_t *data,
     uint64_t n = unpack(data, 8);
     if (n > C10D_VALUE_MAX) {
         ddp_err_set(err, DDP_E_PROTO,
-                    "the store answers a value of %llu bytes, the limit is %zu",
+                    "the store sent a value of %llu bytes, the limit is %zu",
                     (unsigned long long)n, C10D_VALUE_MAX);
         return C10D_BAD;
     }
@@ -625,7 +625,7 @@ enum c10d_status c10d_reply_byte(const uint8_t *data,
         return C10D_MORE;
     if (data[0] > 1) {
         ddp_err_set(err, DDP_E_PROTO,
-                    "the store answers byte 0x%02x where 0 or 1 is due",
+                    "the store sent byte 0x%02x instead of 0 or 1",
                     (unsigned)data[0]);
         return C10D_BAD;
     }

@@ -8,8 +8,8 @@
  * old one: PyTorch up to 2.0; the new one since); the first bytes of a
  * connection tell which. Servers here speak both, clients the new one.
  *
- * Keys are as on the wire: PyTorch's clients put a '/' before the user's key,
- * and a client of ours that wants to share keys with them does the same.
+ * Keys are as on the wire: PyTorch's clients put a '/' before the user's key. A
+ * client that shares keys with them must do the same.
  */
 #ifndef RENDEZVOUS_PROTO_C10D_H
 #define RENDEZVOUS_PROTO_C10D_H
@@ -76,9 +76,8 @@ enum {
     C10D_WAIT_CANCELED = 1, /* CANCEL_WAIT, always */
 };
 
-/* What a watcher of a key is sent (the old family's WATCH_KEY), first when the
- * watch is registered; the others are followed by the key, the value as it was
- * and the value as it is. */
+/* Sent to a watcher of a key (the old family's WATCH_KEY). REGISTERED comes
+ * first; the others are followed by the key, the old value and the new one. */
 enum {
     C10D_KEY_UPDATED = 0,
     C10D_KEY_CREATED = 1,
@@ -88,7 +87,7 @@ enum {
 };
 
 enum c10d_status {
-    C10D_MORE, /* not whole yet: come back with more bytes */
+    C10D_MORE, /* not complete: call again with more bytes */
     C10D_DONE,
     C10D_BAD, /* the peer broke the protocol: close the connection */
 };
@@ -96,7 +95,7 @@ enum c10d_status {
 /* -- server: requests ------------------------------------------------------ */
 
 /*
- * One whole request. Fields that the operation does not have are empty. The
+ * One complete request. Fields that the operation does not have are empty. The
  * slices borrow from the bytes given to c10d_decode.
  */
 struct c10d_request {
@@ -112,8 +111,8 @@ struct c10d_request {
 };
 
 /*
- * Where the decoder is within the current request, so that bytes that come
- * one by one are looked at once. Start from {0}.
+ * The decoder's place in the current request, so that bytes that come one by
+ * one are looked at once. Starts as {0}.
  */
 struct c10d_decoder {
     enum c10d_family family;
@@ -121,8 +120,8 @@ struct c10d_decoder {
     unsigned step;       /* 0: the operation's byte; else its field, from 1 */
     uint64_t left;       /* strings of the list still to come */
     size_t scan;         /* bytes of this request understood so far */
-    size_t need;         /* bytes of it without which no more is, as far as
-                            that is known; 0: it is not */
+    size_t need;         /* bytes of it that the next step needs, as far as
+                            that is known; 0: unknown */
     int64_t number;      /* the fields, as in the request */
     uint64_t count;      /* .. */
     size_t items_at;     /* offsets from the request's first byte .. */
@@ -157,9 +156,9 @@ void c10d_pack_u64(uint8_t out[8], uint64_t n);
 /* -- client: requests of the new family ------------------------------------ */
 
 /*
- * Each appends one request to `b`. Errors: -1 with nothing appended: USAGE
- * where a length or a number of keys is over its limit (the store would close
- * the connection), NOMEM where `b` is full or memory is out.
+ * Each appends one request to `b`. Errors: -1 with nothing appended: USAGE, a
+ * length or a number of keys is over its limit (the store would close the
+ * connection); NOMEM, `b` is full or there is no memory.
  *
  * hello goes first on every connection and has no answer. The replies:
  *   set            none            wait         byte C10D_STOP_WAITING

@@ -1,6 +1,6 @@
 /*
- * store/process: a store in a process of its own whose connections come
- * from a listener, from a channel by which another process hands them over
+ * store/process: a store in a process of its own. Its connections come from a
+ * listener, from a channel over which another process hands them over
  * (net/fd_pass), or from both.
  */
 #ifndef RENDEZVOUS_STORE_PROCESS_H
@@ -10,8 +10,8 @@
 
 struct allow;
 
-/* A helper_main's rest: serves until it is killed. `allow`: who may connect,
- * NULL is everybody; borrowed. Never returns. */
+/* The body of a helper process: serves until it is killed. `allow`: the peers
+ * that may connect, borrowed; NULL: all. Never returns. */
 void store_process_main(const struct helper_fds *fds, struct allow *allow)
     __attribute__((noreturn));
 

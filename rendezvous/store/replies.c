@@ -1,3 +1,21 @@
+/*
+ * Replies out, and the end of a connection.
+ *
+ * Happy path: the store's callback (store_out_keep) appends to the connection's
+ * `out` and marks it dirty; store_out_flush writes each dirty connection's
+ * bytes by one write, and the socket takes all of them. A large value goes to
+ * the socket at once, uncopied, if nothing is being written there.
+ *
+ * What else happens:
+ * - the socket takes a part: the rest moves to `writing`, libuv writes it, and
+ *   what comes meanwhile waits in `out` (on_written flushes again);
+ * - more waits than reply_bytes: replies are dropped from then on, and the
+ * flush resets the connection;
+ * - all connections together hold more than held_bytes: those that hold most
+ *   are reset (shed);
+ * - the peer is gone: closed, and the store forgets its waits and watches;
+ * - an end wakes other clients: they are dirty again, so the flush loops.
+ */
 #include "rendezvous/store/store_priv.h"
 
 #include <netdb.h>
@@ -33,7 +51,7 @@ bool store_may_log(struct store_server *s, const char *source)
     return false;
 }
 
-/* For a reason that somebody may want to know. */
+/* For an end that the peer has caused. */
 static void conn_log(const struct store_conn *c, const char *why)
 {
     struct sockaddr_storage sa;
@@ -44,34 +62,31 @@ static void conn_log(const struct store_conn *c, const char *why)
                           sizeof(host), port, sizeof(port),
                           NI_NUMERICHOST | NI_NUMERICSERV); /* or empty */
     if (store_may_log(c->server, host))
-        log_warnx("store: connection is closed: %s peer=[%s]:%s", why, host,
-                  port);
+        log_warnx("store: connection closed: %s peer=[%s]:%s", why, host, port);
 }
 
 /* -- the end of a connection ----------------------------------------------- */
 
-static void server_free(struct store_server *s)
+void store_let_go(struct store_server *s)
 {
+    ddp_assert(s->handles > 0);
+    if (--s->handles > 0)
+        return;
+    ddp_assert(s->closing && s->held == 0);
     store_del(s->store);
     free(s->conns);
     s->magic = 0;
     free(s);
 }
 
-void store_let_go(struct store_server *s)
-{
-    ddp_assert(s->handles > 0);
-    if (--s->handles == 0)
-        server_free(s);
-}
-
-/* What is about to be closed counts no more: its memory goes with the next
+/* A connection that is closing counts no more: its memory goes with the next
  * callback. */
 void store_conn_weigh(struct store_conn *c)
 {
     size_t now = 0;
     if (c->state == STORE_CONN_OPEN)
         now = buf_len(&c->in) + buf_len(&c->out) + buf_len(&c->writing);
+    ddp_assert(c->server->held >= c->held);
     c->server->held = c->server->held - c->held + now;
     c->held = now;
 }
@@ -80,9 +95,13 @@ static void on_conn_closed(uv_handle_t *h)
 {
     struct store_conn *c = store_conn_of(h);
     struct store_server *s = c->server;
+    ddp_assert(c->state == STORE_CONN_CLOSING);
     buf_free(&c->writing);
     store_conn_weigh(c);
+    ddp_assert(c->held == 0);
+    ddp_assert(!c->dirty || s->closing); /* flushed since it was closed */
     c->state = STORE_CONN_FREE;
+    c->magic = 0;
     c->next = s->spare;
     s->spare = c;
     if (s->paused && !s->closing)
@@ -116,8 +135,7 @@ void store_conn_refuse(struct store_conn *c, const char *why)
     conn_end(c, false);
 }
 
-/* Who leaves too much unread or unfinished: by a reset, so that the kernel
- * keeps nothing for him either. */
+/* Closes by a reset, so that the kernel keeps no unread bytes either. */
 static void conn_reset(struct store_conn *c, const char *why)
 {
     if (c->state != STORE_CONN_OPEN)
@@ -146,8 +164,8 @@ static void shed(struct store_server *s)
     while (s->held > s->limits.held_bytes && (c = heaviest(s)) != NULL) {
         char why[160];
         (void)snprintf(why, sizeof(why),
-                       "it holds %zu of %zu bytes of unfinished requests and "
-                       "unread replies, more than there is room for",
+                       "it holds %zu of %zu bytes of incomplete requests and "
+                       "unread replies, and the limit is reached",
                        c->held, s->held);
         conn_reset(c, why);
     }
@@ -160,14 +178,15 @@ static uv_buf_t unread(const struct buf *b)
     return (uv_buf_t){.base = (char *)b->data + b->start, .len = buf_len(b)};
 }
 
-/* What the socket takes at once, behind the replies that wait; how much of
- * `data` it was. An error will come again when the rest is written. */
+/* Writes the replies that wait and then `data`, as far as the socket takes them
+ * at once. Returns how much of `data` it took. An error shows again when the
+ * rest is written. */
 static size_t write_through(struct store_conn *c, const void *data, size_t len)
 {
     size_t before = buf_len(&c->out);
     uv_buf_t b[2] = {
         unread(&c->out),
-        {.base = (char *)(uintptr_t)data, .len = len}, /* is only read */
+        {.base = (char *)(uintptr_t)data, .len = len}, /* never written to */
     };
     unsigned skip = before == 0;
     int n = uv_try_write((uv_stream_t *)&c->tcp, b + skip, 2 - skip);
@@ -179,6 +198,7 @@ static size_t write_through(struct store_conn *c, const void *data, size_t len)
 static void make_dirty(struct store_conn *c)
 {
     struct store_server *s = c->server;
+    ddp_assert(c->state == STORE_CONN_OPEN); /* `next` is the dirty list's */
     if (c->dirty)
         return;
     c->dirty = true;
@@ -255,13 +275,14 @@ void store_out_flush(struct store_server *s)
             s->dirty = c->next;
             c->dirty = false;
             if (c->overfull)
-                conn_reset(c, "more replies wait than it may leave unread");
+                conn_reset(c, "it leaves too many replies unread");
             else
                 conn_flush(c);
             store_conn_weigh(c);
         }
         shed(s);
     } while (s->dirty != NULL);
+    ddp_assert(s->dirty == NULL);
     s->unsent = 0;
     s->dirty_count = 0;
 }

@@ -1,6 +1,6 @@
 /*
- * store/reply: a reply on its way to a connection, in the forms that the
- * protocol has. For store/store and its parts only.
+ * store/reply: sends a reply to a connection, in the forms that the protocol
+ * has. For store/store and its parts only.
  */
 #ifndef RENDEZVOUS_STORE_REPLY_H
 #define RENDEZVOUS_STORE_REPLY_H
@@ -10,7 +10,8 @@
 /*
  * Takes bytes of a reply to connection `conn`; a reply may come in several
  * calls. Borrows `data` for the call. Must not call back into the store. It
- * cannot fail: whoever cannot pass the bytes on closes the connection later.
+ * cannot fail: if the bytes cannot be passed on, the owner of the connection
+ * closes it later.
  */
 typedef void store_send(void *ctx, uint32_t conn, const void *data, size_t len);
 

@@ -1,10 +1,20 @@
+/*
+ * Bytes in, requests out. Happy path: what was read into the shared buffer is
+ * whole requests; each is one step of the store, and nothing is copied.
+ *
+ * What else happens: the last request is incomplete and is kept in the
+ * connection's own buffer; it is large, and its rest is read straight into that
+ * (on_alloc); it is bad, or the store refuses it: the connection is closed with
+ * the reason, and what follows it is not looked at; replies wait that may not
+ * be kept (`overfull`): nothing more is served, and the flush closes it.
+ */
 #include "rendezvous/store/store_priv.h"
 
 #define UNSENT_MAX ((size_t)1 << 20) /* bytes of replies before a flush */
 #define DIRTY_MAX  64u               /* connections before a flush */
 
-/* Serves all requests that are whole; returns the bytes used. The connection
- * may be closed afterwards. */
+/* Serves all complete requests; returns the bytes used. The connection may be
+ * closed afterwards. */
 static size_t serve(struct store_conn *c, const uint8_t *data, size_t len)
 {
     struct c10d_request req;
@@ -23,10 +33,11 @@ static size_t serve(struct store_conn *c, const uint8_t *data, size_t len)
         }
         done += used;
     }
+    ddp_assert(done <= len);
     return done;
 }
 
-/* Serves what is whole of the connection's own bytes. */
+/* Serves the complete requests in the connection's own buffer. */
 static void serve_own(struct store_conn *c)
 {
     size_t done = serve(c, buf_head(&c->in), buf_len(&c->in));
@@ -38,10 +49,10 @@ static void serve_own(struct store_conn *c)
     store_conn_weigh(c);
 }
 
-/* Bytes in the shared buffer, or in the connection's own where they were read
- * into that. */
+/* `data` is in the shared buffer or, with `reads_own`, in the connection's. */
 void store_conn_feed(struct store_conn *c, const uint8_t *data, size_t len)
 {
+    ddp_assert(c->state == STORE_CONN_OPEN);
     if (c->reads_own) {
         buf_commit(&c->in, len);
         serve_own(c);
@@ -54,7 +65,7 @@ void store_conn_feed(struct store_conn *c, const uint8_t *data, size_t len)
         return; /* nothing of it is kept */
     bool had = buf_len(&c->in) > 0;
     if (buf_put(&c->in, data + done, len - done) != 0)
-        store_conn_refuse(c, "no memory for its request");
+        store_conn_refuse(c, "there is no memory for its request");
     else if (had)
         serve_own(c);
     else
@@ -62,8 +73,9 @@ void store_conn_feed(struct store_conn *c, const uint8_t *data, size_t len)
 }
 
 /*
- * A large value is read where it is wanted, and nothing behind it; never with
- * more room than as much again as its sender has sent already.
+ * The rest of a large value is read to where it will stay, and nothing behind
+ * it. The buffer never grows beyond twice what the peer has sent: a length that
+ * is only announced costs no memory.
  */
 static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
@@ -79,7 +91,7 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
     want = want < have ? want : have;
     uint8_t *room = buf_reserve(&c->in, want);
     if (room == NULL)
-        return; /* feed says it */
+        return; /* feed will find no memory, either */
     c->reads_own = true;
     *b = uv_buf_init((char *)room, (unsigned)want);
 }
@@ -88,7 +100,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
 {
     struct store_conn *c = store_conn_of((uv_handle_t *)stream);
     if (n < 0)
-        store_conn_close(c); /* its end, or a reset: nobody to tell */
+        store_conn_close(c); /* its end, or a reset */
     else if (n > 0)
         store_conn_feed(c, (const uint8_t *)b->base, (size_t)n);
     struct store_server *s = c->server;

@@ -1,8 +1,12 @@
 /*
  * Connections live in one array made at the start; a connection's index is its
- * id in the store. All read into one shared buffer, and only what a request
- * lacks its end for is copied into the connection's own, so that an idle
- * connection owns nothing. Of a large value, the rest is read there.
+ * id in the store. All read into one shared buffer. Only the beginning of an
+ * incomplete request is copied into the connection's own buffer, so that an
+ * idle connection owns nothing. The rest of a large value is read there
+ * directly.
+ *
+ * Happy path: accept, read, decode, one step of the store, and its replies are
+ * collected (replies.c) and sent at the end of the loop's turn.
  *
  * Replies are collected per connection while requests are served, and sent
  * when all connections of this turn of the loop were read: one send each, and
@@ -11,8 +15,13 @@
  * to `writing` and stays there until libuv is done with it. A large value goes
  * to the socket from where it is stored.
  *
- * A connection is closed in one place, conn_end (store_out.c); its slot is free
- * again when libuv lets go of the handle.
+ * Failure modes: bytes that are no c10d, a request beyond the store's limits, a
+ * peer that may not connect, replies that are not read, too many bytes held by
+ * all connections together: each closes the one connection, with a line in the
+ * log. No slot is left: the connection is accepted and closed. No memory even
+ * for that: it waits in libuv until a slot is free (`paused`). A connection is
+ * closed in one place, conn_end (replies.c); its slot is free again when libuv
+ * lets go of the handle.
  */
 #include "rendezvous/store/server.h"
 
@@ -23,6 +32,7 @@
 #include <unistd.h>
 
 #include "rendezvous/base/log.h"
+#include "rendezvous/base/open_files.h"
 #include "rendezvous/base/rng.h"
 #include "rendezvous/store/store_priv.h"
 
@@ -43,6 +53,7 @@ static struct store_conn *take_slot(struct store_server *s)
         c = &s->conns[s->touched++];
     else
         return NULL;
+    ddp_assert(c->state == STORE_CONN_FREE && c->held == 0);
     *c = (struct store_conn){
         .magic = STORE_CONN_MAGIC, .state = STORE_CONN_OPEN, .server = s};
     buf_init(&c->in, C10D_REQUEST_MAX + STORE_READ_MAX);
@@ -56,8 +67,16 @@ static void on_turned_away(uv_handle_t *h)
     free(h);
 }
 
-/* libuv listens again only when what waits was accepted, so it is accepted
- * even if only to be closed. */
+static void log_full(struct store_server *s)
+{
+    if (store_may_log(s, ""))
+        log_warnx("store: a connection is closed: all %u that are allowed are "
+                  "in use (ulimit -n)",
+                  (unsigned)s->limits.conn_max);
+}
+
+/* libuv reports the next connection only after this one was accepted: so it is
+ * accepted, and closed. */
 static void turn_away(struct store_server *s)
 {
     uv_tcp_t *tcp = calloc(1, sizeof(*tcp));
@@ -66,14 +85,12 @@ static void turn_away(struct store_server *s)
         free(tcp);
         return;
     }
-    if (store_may_log(s, ""))
-        log_warnx("store: a connection is turned away: no descriptors for "
-                  "more than %u",
-                  (unsigned)s->limits.conn_max);
+    log_full(s);
     (void)uv_accept((uv_stream_t *)&s->listener, (uv_stream_t *)tcp);
     uv_close((uv_handle_t *)tcp, on_turned_away);
 }
 
+/* Gives it a handle, which libuv knows until on_conn_closed. */
 static void begin(struct store_conn *c)
 {
     int rc = uv_tcp_init(c->server->listener.loop, &c->tcp);
@@ -92,11 +109,12 @@ static bool may_connect(struct store_conn *c)
             l->admits(l->ctx, (const struct sockaddr *)&sa));
 }
 
-/* It has its socket, if rc is 0. */
+/* Reads from it, if its socket could be had (rc is 0) and its peer may connect.
+ */
 static void welcome(struct store_conn *c, int rc)
 {
     if (rc == 0 && !may_connect(c)) {
-        store_conn_refuse(c, "it is none of those that may use this store");
+        store_conn_refuse(c, "its address may not use this store");
         return;
     }
     if (rc == 0)
@@ -105,7 +123,7 @@ static void welcome(struct store_conn *c, int rc)
         store_conn_close(c);
         return;
     }
-    (void)uv_tcp_nodelay(&c->tcp, 1); /* slower without it, not wrong */
+    (void)uv_tcp_nodelay(&c->tcp, 1); /* without it: slower, not wrong */
 }
 
 static void accept_next(struct store_server *s)
@@ -127,19 +145,10 @@ static void on_connection(uv_stream_t *listener, int status)
     if (status == 0)
         accept_next(s);
     else if (store_may_log(s, ""))
-        log_warnx("store: a connection cannot be accepted: %s",
-                  uv_strerror(status));
+        log_warnx("store: cannot accept a connection: %s", uv_strerror(status));
 }
 
 /* -- connections that another process accepted ----------------------------- */
-
-/* A client may be slow to read, or stopped, for as long as it likes: the
- * other's time-out for peers that take nothing is not ours. */
-static void retune(int fd)
-{
-    unsigned none = 0;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &none, sizeof(none));
-}
 
 void store_server_adopt(struct store_server *s,
                         int fd,
@@ -149,19 +158,19 @@ void store_server_adopt(struct store_server *s,
     struct store_conn *c = take_slot(s);
     if (c == NULL) {
         (void)close(fd);
-        if (store_may_log(s, ""))
-            log_warnx("store: a connection is turned away: no descriptors for "
-                      "more than %u",
-                      (unsigned)s->limits.conn_max);
+        log_full(s);
         return;
     }
-    retune(fd);
+    /* A client may be slow or stopped for any time: the time-out that the other
+     * process has set for peers that read nothing does not hold here. */
+    unsigned none = 0;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &none, sizeof(none));
     begin(c);
     int rc = uv_tcp_open(&c->tcp, fd);
     if (rc != 0)
         (void)close(fd); /* libuv did not take it */
     welcome(c, rc);
-    if (c->state == STORE_CONN_OPEN && len > 0)
+    if (c->state == STORE_CONN_OPEN && len > 0) /* else welcome closed it */
         store_conn_feed(c, data, len);
     store_out_flush(s);
 }
@@ -221,7 +230,7 @@ static struct store_server *server_new(const struct store_server_limits *limits,
         free(s);
         free(conns);
         store_del(store);
-        ddp_err_set(err, DDP_E_NOMEM, "no memory for the store's server");
+        ddp_err_set(err, DDP_E_NOMEM, "no memory for the store");
         return NULL;
     }
     s->magic = STORE_SERVER_MAGIC;
@@ -296,28 +305,17 @@ uint16_t store_server_port(const struct store_server *s)
     return ntohs(((struct sockaddr_in *)&sa)->sin_port);
 }
 
-/* Thousands of workers may connect; the default soft limit is 1024. */
-static void raise_fd_limit(void)
-{
-    struct rlimit rl;
-    if (getrlimit(RLIMIT_NOFILE, &rl) != 0 || rl.rlim_cur == rl.rlim_max)
-        return;
-    rl.rlim_cur = rl.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &rl) != 0)
-        log_warn("store: the limit of descriptors cannot be raised");
-}
-
 void store_server_main(int listen_fd)
 {
     struct store_server *s = NULL;
     struct ddp_err err = {0};
     uv_loop_t loop;
     (void)signal(SIGPIPE, SIG_IGN); /* cannot fail for this signal */
-    raise_fd_limit();
+    (void)open_files_raise();       /* thousands of workers may connect */
     int rc = uv_loop_init(&loop);
     if (rc != 0)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "store: no event loop: %s",
-               uv_strerror(rc));
+        fatalx(ddp_code_exit(DDP_E_NOMEM),
+               "cannot start the store: no event loop: %s", uv_strerror(rc));
     if (store_server_open(&s, &loop, listen_fd, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     (void)uv_run(&loop, UV_RUN_DEFAULT); /* the listener keeps it running */

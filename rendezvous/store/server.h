@@ -1,11 +1,10 @@
 /*
- * store/server: serves a TCPStore on a socket, both families of the
- * protocol side by side, for as long as somebody connects. A libuv shell
- * around proto/c10d and store/store.
+ * store/server: serves a TCPStore on a socket, both families of the protocol
+ * side by side. A libuv shell around proto/c10d and store/store, on one thread.
  *
- * Nobody waits for anybody: requests are taken when they are whole, a client
- * that sends half of one costs the bytes that it sent, one that does not read
- * is closed when too much waits for it. A silent connection is never timed
+ * No client waits for another: a request is served when it is complete. A
+ * client that sends half of one costs the bytes that it sent; one that does not
+ * read is closed when too much waits for it. A silent connection is never timed
  * out: PyTorch's clients hold one for the whole job. A connection that is
  * closed for what its peer did gets a line in the log. Each source may cause
  * ten such lines at once, then one a second (base/log_limit).
@@ -26,12 +25,12 @@
 struct store_server;
 
 struct store_server_limits {
-    uint32_t conn_max;  /* connections; one more is closed at once */
+    uint32_t conn_max;  /* connections; further ones are closed at once */
     size_t store_bytes; /* what keys, values and waits may take */
     size_t reply_bytes; /* what may wait to be read by one connection */
     size_t held_bytes;  /* half requests and unread replies of all connections;
                            beyond it the one that holds most is closed */
-    /* Who may connect; NULL: everybody. */
+    /* Which peers may connect; NULL: all. */
     bool (*admits)(void *ctx, const struct sockaddr *peer);
     void *ctx;
 };
@@ -41,11 +40,10 @@ struct store_server_limits {
 struct store_server_limits store_server_limits_default(void);
 
 /*
- * Serves on `loop` behind `listen_fd`, which is bound and listens already; -1
- * is none, for a store whose connections are all adopted.
- * Owns `listen_fd` from here on, also when it fails. Errors: -1 and NOMEM, or
- * IO where the descriptor cannot be used. The second form takes the limits
- * from the caller.
+ * Serves on `loop` behind `listen_fd`, which is bound and listens already; -1:
+ * there is none, all connections are adopted. Owns `listen_fd` from here on,
+ * also if it fails. Errors: DDP_E_NOMEM; DDP_E_IO, the descriptor cannot be
+ * used. The second form takes the limits from the caller.
  */
 int store_server_open(struct store_server **out,
                       uv_loop_t *loop,
@@ -58,8 +56,8 @@ int store_server_open_limited(struct store_server **out,
                               struct ddp_err *err);
 
 /*
- * Serves a connection that somebody else accepted, and that sent `data` (may
- * be none) so far. Owns `fd` from here on.
+ * Serves a connection that another process accepted and from which it has read
+ * `data` so far (`len` may be 0). Owns `fd` from here on.
  */
 void store_server_adopt(struct store_server *s,
                         int fd,
@@ -70,13 +68,13 @@ void store_server_adopt(struct store_server *s,
  * its memory is freed by the loop, which must run until then. */
 void store_server_close(struct store_server *s);
 
-/* The port that it listens on, 0 if that cannot be had. */
+/* The port that it listens on; 0: it is not known. */
 uint16_t store_server_port(const struct store_server *s);
 
 /*
  * For a process that serves one store and does nothing else until it is
  * killed: ignores SIGPIPE, raises the limit of descriptors, runs a loop of its
- * own. Ends the process with an errors.def status where that cannot begin.
+ * own. Ends the process with an errors.def status if that cannot start.
  */
 void store_server_main(int listen_fd) __attribute__((noreturn));
 

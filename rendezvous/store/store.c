@@ -1,8 +1,8 @@
 /*
- * Each request is a small function; who waits and who watches is store_wait's,
- * the memory store_table's. A value is changed in one place, change(), and
- * whoever changes it wakes those who wait for the key, but for a BARRIER that
- * is not full.
+ * Each request is a small function. Waits and watches are store/wait's, keys
+ * and their memory store/table's. A value is changed in one place, change();
+ * its callers then wake the waits for the key, except a BARRIER that is not
+ * full.
  */
 #include "rendezvous/store/store.h"
 
@@ -26,7 +26,7 @@ struct store {
 static int full(const struct store *s, enum c10d_op op, struct ddp_err *err)
 {
     return ddp_err_set(err, DDP_E_NOMEM,
-                       "no room for %s: the store holds %zu of %zu bytes",
+                       "%s: the store is full, it holds %zu of %zu bytes",
                        c10d_op_name(op), s->t.bytes, s->t.byte_max);
 }
 
@@ -37,7 +37,7 @@ static struct table_entry *find(const struct store *s, struct c10d_slice key)
     return e != NULL && e->there ? e : NULL;
 }
 
-/* What WAIT and CHECK take for having come: a value or a queue's item. */
+/* What counts for WAIT and CHECK: a value, or an item of a queue. */
 static bool has_come(const struct table_entry *e)
 {
     return e != NULL && (e->there || e->items > 0);
@@ -57,7 +57,7 @@ static void send_key(struct store *s, uint32_t conn, struct c10d_slice key)
 
 /* -- values ---------------------------------------------------------------- */
 
-/* Who watches is told what the value was, so that it is made anew. */
+/* Watchers are told the old value, so the new one is a new buffer. */
 static int write_watched(struct store *s,
                          struct table_entry *e,
                          size_t at,
@@ -81,8 +81,8 @@ static int write_watched(struct store *s,
     return 0;
 }
 
-/* The keys with a value are in a list, the newest first: whoever asks for them
- * is to cost what the answer costs, however large the table once was. */
+/* The keys with a value are in a list, the newest first: to list them must cost
+ * what the answer costs, however large the table once was. */
 static void list_key(struct store *s, struct table_entry *e)
 {
     e->there = true;
@@ -106,7 +106,7 @@ static void unlist_key(struct store *s, struct table_entry *e)
     s->keys--;
 }
 
-/* The value from `at` on; nobody is woken yet. -1: no room, nothing changed. */
+/* The value from `at` on; wakes no wait. -1: no room, nothing changed. */
 static int change(struct store *s,
                   struct table_entry *e,
                   size_t at,
@@ -157,7 +157,7 @@ do_append(struct store *s, const struct c10d_request *req, struct ddp_err *err)
         return full(s, req->op, err);
     if (req->value.len > C10D_VALUE_MAX - e->value_len)
         return ddp_err_set(err, DDP_E_PROTO,
-                           "APPEND takes the value over %zu bytes",
+                           "APPEND makes the value longer than %zu bytes",
                            C10D_VALUE_MAX);
     if (change(s, e, e->value_len, req->value) != 0)
         return full(s, req->op, err);
@@ -220,7 +220,7 @@ static struct c10d_slice number_text(uint8_t text[NUMBER_MAX], int64_t n)
     return (struct c10d_slice){text + at, NUMBER_MAX - at};
 }
 
-/* Stores the sum as text and wakes nobody yet. */
+/* Stores the sum as text; wakes no wait. */
 static int add_to(struct store *s,
                   const struct c10d_request *req,
                   int64_t delta,
@@ -233,12 +233,10 @@ static int add_to(struct store *s,
     if (e == NULL)
         return full(s, req->op, err);
     if (e->there && parse_number(entry_value(e), &n) != 0)
-        return ddp_err_set(err, DDP_E_PROTO,
-                           "%s to a value that is not a number",
+        return ddp_err_set(err, DDP_E_PROTO, "%s: the value is not a number",
                            c10d_op_name(req->op));
     if (__builtin_add_overflow(n, delta, &n)) /* never with a fresh entry */
-        return ddp_err_set(err, DDP_E_PROTO,
-                           "%s takes the number out of its range",
+        return ddp_err_set(err, DDP_E_PROTO, "%s: the sum is out of range",
                            c10d_op_name(req->op));
     uint8_t text[NUMBER_MAX];
     if (change(s, e, 0, number_text(text, n)) != 0)
@@ -257,7 +255,7 @@ static int do_add(struct store *s,
     int64_t sum;
     if (add_to(s, req, req->number, &e, &sum, err) != 0)
         return -1;
-    reply_number(&s->way, conn, sum); /* first, then who waits for it */
+    reply_number(&s->way, conn, sum); /* before the waits are told */
     wait_wake_all(&s->w, e);
     return 0;
 }
@@ -473,7 +471,7 @@ static int serve(struct store *s,
     DDP_WRONG("an operation that the codec does not know");
 }
 
-/* Whether this request takes the item of the queue whose key has that hash. */
+/* Whether this request takes the item of the queue with that hash. */
 static bool
 takes_item(const struct store *s, uint64_t hash, const struct c10d_request *req)
 {
@@ -534,7 +532,8 @@ struct store *store_new(const struct store_config *cf, struct ddp_err *err)
     if (s == NULL || table_init(&s->t, cf->byte_max, cf->hash_key) != 0 ||
         waiting_init(&s->w, &s->t, s->way, cf->conn_max) != 0) {
         store_del(s);
-        ddp_err_set(err, DDP_E_NOMEM, "no memory for a store of %u connections",
+        ddp_err_set(err, DDP_E_NOMEM,
+                    "no memory for a store with %u connections",
                     (unsigned)cf->conn_max);
         return NULL;
     }

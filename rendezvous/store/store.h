@@ -1,9 +1,9 @@
 /*
- * store/store: what a TCPStore means: keys and values as bytes, and who waits
- * for which key. Pure: requests come in decoded, replies go out through a
- * callback; no socket, no clock. It allocates, because keys are unbounded in
- * number, but never more than it was allowed, and keys that a peer chose to
- * collide do not slow it down (keyed hash).
+ * store/store: the meaning of a TCPStore: keys and values as bytes, and the
+ * connections that wait for a key. Pure: requests come in decoded, replies go
+ * out through a callback; no socket, no clock. It allocates, because keys are
+ * unbounded in number, but never more than it was allowed, and keys that a peer
+ * chose to collide do not slow it down (keyed hash).
  *
  * What PyTorch's two servers do differently, this one does as the libuv one:
  * GET of a missing key answers an empty value. A number that ADD meets is read
@@ -28,11 +28,13 @@
  *
  * Queues have names of their own: a key may have a value and a queue, and only
  * values are counted, listed and deleted. For WAIT and CHECK a queue with an
- * item has come. QUEUE_PUSH wakes one who waits, for there is one item; if that
- * one does not pop it with its next request, another is woken.
+ * item counts as come. QUEUE_PUSH wakes one waiting connection, for there is
+ * one item; if that one does not pop it with its next request, another is
+ * woken.
  *
  * WATCH_KEY (PyTorch up to 2.0) has every change of a value sent to the
- * connection, until that is closed. Whoever watches twice is told twice.
+ * connection, until that is closed; after two requests each change is sent
+ * twice.
  */
 #ifndef RENDEZVOUS_STORE_STORE_H
 #define RENDEZVOUS_STORE_STORE_H
@@ -55,18 +57,19 @@ struct store_config {
     void *ctx; /* borrowed for the store's life */
 };
 
-/* NULL and NOMEM where memory is out. The caller frees with store_del. */
+/* NULL and DDP_E_NOMEM if there is no memory. The caller frees with
+ * store_del. */
 struct store *store_new(const struct store_config *cf, struct ddp_err *err);
 void store_del(struct store *s);
 
 /*
- * Serves one request. Returns 0, or -1 where the connection is to be closed
- * (followed by store_gone): PROTO for a request that cannot be answered, NOMEM
- * where the store is full. A MULTI_SET that fails has stored what came before
- * the failure.
+ * Serves one request. Returns 0; -1 if the connection must be closed (followed
+ * by store_gone): DDP_E_PROTO, the request cannot be answered; DDP_E_NOMEM, the
+ * store is full. A MULTI_SET that fails has stored the pairs before the
+ * failure.
  *
  * A connection has one wait at most. A client of the old family that times
- * out tells nobody and goes on with its next request: its wait is dropped by
+ * out sends its next request without a word: its wait is dropped by
  * that, or a late wake-up would be read as another answer. In the new family
  * only CANCEL_WAIT may follow a pending wait.
  */

@@ -1,8 +1,7 @@
 /*
- * store/store_priv: what the three parts of store/server share, each
- * of which calls those below it: store_server.c, its life and who comes in;
- * store_in.c, what a connection asks; store_out.c, what goes out on it, and its
- * end. Nobody else includes this.
+ * store/store_priv: what the three parts of store/server share, each of which
+ * calls those below it: server.c, its life and new connections; requests.c,
+ * what a connection asks; replies.c, what goes out on it, and its end.
  */
 #ifndef RENDEZVOUS_STORE_STORE_PRIV_H
 #define RENDEZVOUS_STORE_STORE_PRIV_H
@@ -16,8 +15,10 @@
 #define STORE_SERVER_MAGIC 0x53746f72u
 #define STORE_CONN_MAGIC   0x436f6e6eu
 #define STORE_READ_MAX     ((size_t)128 << 10) /* a SET of 64 KiB in one piece */
-#define STORE_LARGE        ((size_t)16 << 10)  /* worth not to be copied */
+#define STORE_LARGE                                                            \
+    ((size_t)16 << 10) /* a copy of this costs more than a write */
 
+/* FREE -> OPEN -> CLOSING -> FREE. A free slot has no bytes and no magic. */
 enum store_conn_state {
     STORE_CONN_FREE,
     STORE_CONN_OPEN,
@@ -38,13 +39,13 @@ struct store_conn {
     bool reads_own;     /* the next bytes go to `in` itself */
     bool overfull;      /* replies were dropped: to be closed */
     bool dirty;
-    struct store_conn *next; /* of the dirty ones, or of the free ones */
+    struct store_conn *next; /* in the list of dirty ones, or of free ones */
 };
 
 struct store_server {
     uint32_t magic;
-    uv_tcp_t listener; /* opened only where there is one to listen on */
-    uv_check_t after;  /* all reads of a turn of the loop: then it is written */
+    uv_tcp_t listener; /* opened only if there is a socket to listen on */
+    uv_check_t after;  /* runs when all sockets of this turn were read */
     struct store_server_limits limits;
     struct store *store;
     struct store_conn *conns;
@@ -57,8 +58,8 @@ struct store_server {
     unsigned handles; /* libuv still knows: `listener`, `after`, `left_out`,
                          connections */
     bool closing;
-    bool paused; /* a connection waits in libuv for memory: */
-    void (*has_place)(struct store_server *s); /* it may come in now */
+    bool paused; /* a connection waits in libuv for memory ... */
+    void (*has_place)(struct store_server *s); /* ... and a slot is free */
     struct log_limit log_limit;
     uv_timer_t left_out; /* runs while lines are left out of the log */
     char scratch[STORE_READ_MAX];
@@ -78,15 +79,15 @@ static inline struct store_conn *store_conn_of(const uv_handle_t *h)
     return c;
 }
 
-/* -- store_in.c ------------------------------------------------------------ */
+/* -- requests.c ------------------------------------------------------------ */
 
-/* Begins to read what it asks: 0, or libuv's error. */
+/* Starts to read its requests: 0, or libuv's error. */
 int store_conn_start(struct store_conn *c);
 
 /* Serves bytes that are in the server's shared buffer or the caller's. */
 void store_conn_feed(struct store_conn *c, const uint8_t *data, size_t len);
 
-/* -- store_out.c ----------------------------------------------------------- */
+/* -- replies.c ----------------------------------------------------------- */
 
 /* Whether a line about this source may be logged now; else it is counted. */
 bool store_may_log(struct store_server *s, const char *source);
@@ -98,13 +99,13 @@ void store_log_left_out(struct store_server *s);
  * of which the socket gets at once what it takes. */
 store_send store_out_keep;
 
-/* Begins to write what was kept, of all connections; whoever leaves too much
- * unread is closed. */
+/* Writes what was kept, of all connections, and closes those that leave too
+ * much unread. Not from within the store's callback. */
 void store_out_flush(struct store_server *s);
 
 /*
- * The end of a connection, without a word or with a line that says why. Nothing
- * if it is closed already. Safe from everywhere but the store's callback; `c`
+ * Closes a connection, silently or with a line in the log that says why. Does
+ * nothing if it is closed already. Not from within the store's callback. `c`
  * stays valid until the loop goes on.
  */
 void store_conn_close(struct store_conn *c);
@@ -113,7 +114,7 @@ void store_conn_refuse(struct store_conn *c, const char *why);
 /* Brings the server's count of held bytes up to date with this one. */
 void store_conn_weigh(struct store_conn *c);
 
-/* One of the handles is closed; with the last one the server is freed. */
+/* One of the server's handles is closed; the last one frees the server. */
 void store_let_go(struct store_server *s);
 
 #endif

@@ -1,3 +1,9 @@
+/*
+ * Chained buckets, whose number is doubled as entries come. All memory goes
+ * through table_take and table_give, which count it with what the allocator
+ * adds, so that the limit holds for many tiny keys, too. If there is no memory
+ * for more buckets, the chains grow longer and nothing else happens.
+ */
 #include "rendezvous/store/table.h"
 
 #include <stdlib.h>

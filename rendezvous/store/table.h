@@ -1,8 +1,8 @@
 /*
- * store/table: the keys of a store, each with its value, its queue, and
- * the heads of the lists of who waits for it and who watches it: a hash table
- * with a keyed hash (keys that a peer chose to collide do not slow it down),
- * whose memory is counted and limited. What the entries mean is store/store's.
+ * store/table: the keys of a store, each with its value, its queue, and the
+ * heads of the lists of its waits and watches. A hash table with a keyed hash
+ * (keys that a peer chose to collide do not slow it down), whose memory is
+ * counted and limited. What the entries mean is store/store's.
  *
  * A key of the queues and one of the values are two things in PyTorch's
  * server; here they share an entry, and `there` speaks of the value only.
@@ -45,7 +45,7 @@ struct table_entry {
     uint8_t key[];
 };
 
-/* The value, "" where it has none; borrowed from the entry. */
+/* The value, "" if there is none; borrowed from the entry. */
 static inline struct c10d_slice entry_value(const struct table_entry *e)
 {
     return (struct c10d_slice){e->value, e->value_len};
@@ -73,7 +73,7 @@ void table_give(struct table *t, void *p, size_t len);
 
 uint64_t table_hash(const struct table *t, struct c10d_slice key);
 
-/* NULL where there is none. */
+/* NULL: there is none. */
 struct table_entry *table_find(const struct table *t, struct c10d_slice key);
 struct table_entry *table_find_hash(const struct table *t, uint64_t hash);
 

@@ -1,14 +1,14 @@
 /*
- * Who waits for a key is in a list of that key's entry, in the order of coming;
- * a WAIT is one array with a node per missing key, freed when the last node was
+ * The waits for a key are a list of that key's entry, in the order of coming. A
+ * WAIT is one array with a node per missing key, freed when the last node was
  * served or when the wait is dropped. A BARRIER that is not full is such a wait
- * with one node: whatever is written to a key ends all waits for it, and a
- * BARRIER alone writes without that until it is full.
+ * with one node: a write to a key ends all waits for it, and only a BARRIER
+ * writes without that until it is full.
  *
- * A push to a queue ends one wait only, since there is one item. If who was
- * woken does not pop it next (the wait was cancelled meanwhile, or the client
- * died), the wake-up is passed on, or the item would lie there with others
- * waiting for it.
+ * A push to a queue ends one wait only, since there is one item. If the woken
+ * connection does not pop it with its next request (it cancelled its wait, or
+ * died), the wake-up is passed on: otherwise the item would stay there while
+ * others wait for it.
  */
 #include "rendezvous/store/wait.h"
 
@@ -20,7 +20,7 @@
 struct key_wait {
     struct key_wait *prev;
     struct key_wait *next;
-    struct table_entry *entry; /* NULL: has come */
+    struct table_entry *entry; /* NULL: it has come */
     uint32_t conn;
 };
 
@@ -33,11 +33,11 @@ struct key_watch {
 };
 
 struct store_client {
-    struct key_wait *waits; /* NULL: waits for nothing */
+    struct key_wait *waits; /* NULL: it waits for nothing */
     size_t count;
     size_t missing;
     struct key_watch *watches;
-    uint64_t woken_hash; /* of the queue's key whose item it was woken for */
+    uint64_t woken_hash; /* of the queue for whose item it was woken */
     bool woken;
 };
 
@@ -130,7 +130,7 @@ static struct store_client *serve_first(struct waiting *w,
 void wait_wake_all(struct waiting *w, struct table_entry *e)
 {
     while (e->wait_first != NULL)
-        (void)serve_first(w, e); /* all the same who it was */
+        (void)serve_first(w, e); /* whichever it was */
 }
 
 void wait_wake_one(struct waiting *w, struct table_entry *e)

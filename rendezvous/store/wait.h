@@ -1,11 +1,11 @@
 /*
- * store/wait: who waits for a key and who watches it, and how they are
- * told. A part of store/store, which says when a key has come or has changed;
- * it knows the entries of the table and nothing of what a request means.
+ * store/wait: the connections that wait for a key or watch it, and how they are
+ * told. A part of store/store, which says when a key has come or has changed.
+ * It knows the entries of the table, and not what a request means.
  *
  * A connection has one wait at most, for any number of keys, and any number of
- * watches. Where one has been woken for the item of a queue, that item is meant
- * for it: see wait_take_wake.
+ * watches. If it was woken for the item of a queue, that item is meant for it:
+ * see wait_take_wake.
  */
 #ifndef RENDEZVOUS_STORE_WAIT_H
 #define RENDEZVOUS_STORE_WAIT_H
@@ -34,40 +34,40 @@ int waiting_init(struct waiting *w,
                  struct reply_way way,
                  uint32_t conn_max);
 
-/* Ends all waits and watches, without a word to anybody. Before table_free. */
+/* Ends all waits and watches without telling anyone. Before table_free. */
 void waiting_free(struct waiting *w);
 
 /* -- waits ----------------------------------------------------------------- */
 
-/* Room for the nodes of a wait for `count` keys, more than none, of one that
- * waits for nothing. -1: no room. */
+/* Starts a wait for `count` keys (1 or more) of a connection that has none. -1:
+ * the store is full. */
 int wait_begin(struct waiting *w, uint32_t conn, size_t count);
 
-/* One of them: this key is missing. Called `count` times, or wait_drop. */
+/* This key is missing. Must be called `count` times, or wait_drop once. */
 void wait_add(struct waiting *w, uint32_t conn, struct table_entry *e);
 
 /* Whether it waits for something. */
 bool wait_is_pending(const struct waiting *w, uint32_t conn);
 
-/* Forgets its wait, if there is one; also one of which not all was added. */
+/* Drops its wait, if there is one; also one that is not complete. */
 void wait_drop(struct waiting *w, uint32_t conn);
 
-/* The key was written: for all who wait for it, it has come. */
+/* The key was written: it has come for all waits. */
 void wait_wake_all(struct waiting *w, struct table_entry *e);
 
-/* An item was pushed: until one wait has ended. */
+/* An item was pushed: it has come for the waits up to the first that ends. */
 void wait_wake_one(struct waiting *w, struct table_entry *e);
 
 /* True once after it was woken for an item: *hash is of the queue's key then.
- * Where it does not pop that item, wait_pass_on is to be called. */
+ * If it does not pop that item, wait_pass_on must be called. */
 bool wait_take_wake(struct waiting *w, uint32_t conn, uint64_t *hash);
 
-/* Somebody else is woken for what is in that queue, if anything is. */
+/* Wakes another wait for the queue's item, if there is one. */
 void wait_pass_on(struct waiting *w, uint64_t hash);
 
 /* -- watches --------------------------------------------------------------- */
 
-/* -1: no room. */
+/* -1: the store is full. */
 int watch_add(struct waiting *w, uint32_t conn, struct table_entry *e);
 void watch_drop_all(struct waiting *w, uint32_t conn);
 

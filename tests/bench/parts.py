@@ -106,8 +106,8 @@ class Store:
         players = {}
         folder = self.stack.enter_context(tempfile.TemporaryDirectory())
         for c in store.contenders(self.args, pathlib.Path(folder)):
-            if c.label.endswith(" classic") or c.label == "floor of 2":
-                continue  # not what torch uses by default; more than a floor
+            if c.label.endswith(" classic"):
+                continue  # not what torch uses by default
             self.stack.enter_context(c.running())
             torch = "fast" if c.proto == "old" else "new"
             column = self.COLUMNS.get(c.label, torch)

@@ -256,7 +256,7 @@ static const struct conversation {
       {"0 BARRIER /b 0", "0=b:0"},
       {"0 BARRIER /b -5", "0=b:0"},
       {"0 SET /c text", ""},
-      {"0 BARRIER /c 1", "CLOSE BARRIER to a value that is not a number"}}},
+      {"0 BARRIER /c 1", "CLOSE BARRIER: the value is not a number"}}},
     {"a barrier that is left still counts",
      {{"0 BARRIER /b 3", ""},
       {"0 CANCEL_WAIT", "0=b:1"},

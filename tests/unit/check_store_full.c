@@ -30,7 +30,7 @@ START_TEST(test_full_store_refuses_and_goes_on)
     size_t before = store_bytes(s);
     ck_assert_int_eq(store_step(s, 0, C10D_NEW, &b, &err), -1);
     ck_assert_int_eq(err.code, DDP_E_NOMEM);
-    ck_assert_ptr_nonnull(strstr(err.text, "no room for SET"));
+    ck_assert_ptr_nonnull(strstr(err.text, "SET: the store is full"));
     ck_assert_uint_eq(store_bytes(s), before);
     ck_assert_int_eq(step(s, "1 CHECK /b", NULL), 0);
     expect_sent("1=b:1", "CHECK /b");

@@ -1,17 +1,11 @@
 /*
  * The floor: a bare epoll server that reads once and writes once for each
  * request of load's rate trials, the same number of bytes as a store would, and
- * thinks of nothing. Only for small values. Prints its port.
- *
- *     floor THREADS
- *
- * Connections belong to the threads in turn. Of several threads, none would
- * know what the others have stored, so a store cannot do as much.
+ * keeps nothing. Only for small values. Prints its port.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,7 +16,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define THREADS 8
 #define EVENTS  1024
 #define FDS     65536
 #define GET     3 /* codes of the new family */
@@ -30,21 +23,18 @@
 #define GET_LEN (8 + 64)
 
 static bool greeted[FDS];
-static int epolls[THREADS];
-static int threads;
+static int epoll;
 static int listener;
 
 static int take(void)
 {
-    static unsigned count;
     int on = 1, fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
     struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
     if (fd < 0 || fd >= FDS)
         return -1;
     greeted[fd] = false;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    return epoll_ctl(epolls[count++ % (unsigned)threads], EPOLL_CTL_ADD, fd,
-                     &e);
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e);
 }
 
 /* The first request of a connection is the hello and a SET. */
@@ -64,11 +54,11 @@ static void answer(int fd)
         greeted[fd] = true;
 }
 
-static void *serve(void *epoll)
+static void serve(void)
 {
     struct epoll_event events[EVENTS];
     for (;;) {
-        int n = epoll_wait(*(int *)epoll, events, EVENTS, -1);
+        int n = epoll_wait(epoll, events, EVENTS, -1);
         for (int i = 0; i < n; i++) {
             if (events[i].data.fd != listener)
                 answer(events[i].data.fd);
@@ -76,39 +66,21 @@ static void *serve(void *epoll)
                 perror("floor: a connection is lost");
         }
     }
-    return NULL;
 }
 
-static void start(int i)
-{
-    pthread_t thread;
-    epolls[i] = epoll_create1(0);
-    if (epolls[i] < 0 ||
-        (i > 0 && pthread_create(&thread, NULL, serve, &epolls[i]) != 0)) {
-        perror("floor");
-        exit(EXIT_FAILURE);
-    }
-}
-
-int main(int argc, char *argv[])
+int main(void)
 {
     struct sockaddr_in sa = {.sin_family = AF_INET,
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof(sa);
-    threads = argc == 2 ? atoi(argv[1]) : 0;
-    if (threads < 1 || threads > THREADS) {
-        (void)fprintf(stderr, "usage: floor THREADS, %d at most\n", THREADS);
-        return EXIT_FAILURE;
-    }
-    for (int i = 0; i < threads; i++)
-        start(i);
+    epoll = epoll_create1(0);
     listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     struct epoll_event e = {.events = EPOLLIN, .data.fd = listener};
-    if (listener < 0 ||
+    if (epoll < 0 || listener < 0 ||
         bind(listener, (struct sockaddr *)&sa, sizeof(sa)) != 0 ||
         listen(listener, 4096) != 0 ||
         getsockname(listener, (struct sockaddr *)&sa, &len) != 0 ||
-        epoll_ctl(epolls[0], EPOLL_CTL_ADD, listener, &e) != 0 ||
+        epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &e) != 0 ||
         prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
         perror("floor");
         return EXIT_FAILURE;
@@ -116,5 +88,5 @@ int main(int argc, char *argv[])
     (void)signal(SIGPIPE, SIG_IGN);
     printf("%u\n", (unsigned)ntohs(sa.sin_port));
     (void)fflush(stdout);
-    (void)serve(&epolls[0]);
+    serve();
 }
