@@ -541,7 +541,7 @@ START_TEST(test_records_out_of_order_fail)
 }
 END_TEST
 
-/* Who does not read what it is sent fills the buffer, and no more. */
+/* A peer that does not read fills the buffer, and no more. */
 START_TEST(test_full_buffer_fails_and_keeps_its_limit)
 {
     struct pair p;
