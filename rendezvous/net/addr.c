@@ -1,3 +1,7 @@
+/*
+ * An IPv4 address may come as such or, through an IPv6 socket, in v4-mapped
+ * form. Everything here takes both for the same (v4_of).
+ */
 #include "rendezvous/net/addr.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,9 @@
+/*
+ * Every address is kept as IPv6, IPv4 ones in v4-mapped form, so that there is
+ * one comparison. Networks are few and searched one by one. Addresses may be
+ * two for each of 131,072 nodes: they are appended, and sorted when the next
+ * one is looked up.
+ */
 #include "rendezvous/net/allow.h"
 
 #include <arpa/inet.h>
@@ -77,6 +83,7 @@ static bool read_bits(const char *text, int max, int *bits)
 
 static bool within(const struct number *n, const struct net *net)
 {
+    ddp_assert(net->bits >= 0 && net->bits <= 128);
     int whole = net->bits / 8;
     int rest = net->bits % 8;
     if (memcmp(n->byte, net->at.byte, (size_t)whole) != 0)
@@ -137,6 +144,7 @@ int allow_add_addr(struct allow *a, const char *text, struct ddp_err *err)
     if (!read_addr(text, &n, &v4) || a->n_addrs == ALLOW_ADDRS_MAX)
         return ddp_err_set(err, DDP_E_USAGE, "'%.100s' cannot be allowed",
                            text);
+    ddp_assert(a->n_addrs <= a->cap);
     if (a->n_addrs == a->cap) {
         size_t cap = a->cap == 0 ? 16 : 2 * a->cap;
         struct number *more = realloc(a->addrs, cap * sizeof(*more));

@@ -1,3 +1,11 @@
+/*
+ * Happy path: fork; the child closes every descriptor that it was not given,
+ * forgets the token, and runs.
+ *
+ * Failure modes: the parent dies before the child has asked for its
+ * parent-death signal (getppid has changed then); there are too few
+ * descriptors, and the child ends with a status that says so.
+ */
 #include "rendezvous/net/helper.h"
 
 #include <fcntl.h>
