@@ -1,3 +1,7 @@
+/*
+ * An IPv4 address may come as such or, through an IPv6 socket, in v4-mapped
+ * form. Everything here takes both for the same (v4_of).
+ */
 #include "rendezvous/net/addr.h"
 
 #include <arpa/inet.h>
@@ -17,7 +21,8 @@ static socklen_t len_of(const struct sockaddr *sa)
                                      : (socklen_t)sizeof(struct sockaddr_in);
 }
 
-/* A v4 address that came in through a v6 socket, as what it is. */
+/* The IPv4 address in `sa`, also in v4-mapped form, which is how it comes
+ * through an IPv6 socket. NULL: it is IPv6. */
 static const struct in_addr *v4_of(const struct sockaddr *sa,
                                    struct in_addr *scratch)
 {
@@ -80,7 +85,7 @@ int addr_resolve(const char *host,
     freeaddrinfo(all);
     if (out->n == 0)
         return ddp_err_set(err, DDP_E_UNREACHABLE,
-                           "the name '%s' has no address here", host);
+                           "the name '%s' has no IP address", host);
     return 0;
 }
 
@@ -88,7 +93,8 @@ void addr_text(const struct sockaddr *sa, char text[ADDR_TEXT_MAX])
 {
     struct in_addr v4;
     if (v4_of(sa, &v4) != NULL) {
-        (void)inet_ntop(AF_INET, &v4, text, ADDR_TEXT_MAX); /* it fits */
+        (void)inet_ntop(AF_INET, &v4, text,
+                        ADDR_TEXT_MAX); /* ADDR_TEXT_MAX is enough */
         return;
     }
     if (getnameinfo(sa, len_of(sa), text, ADDR_TEXT_MAX, NULL, 0,
@@ -98,7 +104,7 @@ void addr_text(const struct sockaddr *sa, char text[ADDR_TEXT_MAX])
 
 int addr_port(const struct sockaddr *sa)
 {
-    struct sockaddr_in in; /* the port lies at one place in both families */
+    struct sockaddr_in in; /* both families have the port at the same place */
     memcpy(&in, sa, sizeof(in));
     return ntohs(in.sin_port);
 }
@@ -169,7 +175,7 @@ int addr_listen(const struct sockaddr *sa, int *fd, struct ddp_err *err)
     if (bind(s, sa, len_of(sa)) != 0 || listen(s, BACKLOG) != 0) {
         ddp_err_sys(err, DDP_E_CONFIG, "cannot listen on %s port %d", text,
                     addr_port(sa));
-        (void)close(s); /* nothing was sent */
+        (void)close(s); /* nothing was sent on it */
         return -1;
     }
     *fd = s;
@@ -184,8 +190,8 @@ int addr_listen_any(int port, int *fd, struct ddp_err *err)
     struct ddp_err why;
     if (addr_listen((const struct sockaddr *)&v6, fd, &why) == 0)
         return 0;
-    /* Another's port stays another's, though v4 may be free there; anything
-     * else says that this machine has no v6. */
+    /* A port that another program has is not shared with it, even if it is free
+     * for IPv4. Any other error means that this machine has no IPv6. */
     if (why.sys_errno == EADDRINUSE || why.sys_errno == EACCES) {
         if (err != NULL)
             *err = why;

@@ -1,6 +1,6 @@
 /*
- * net/addr: names, addresses and listening sockets. Blocking where it must
- * ask a resolver; nothing here needs a loop.
+ * net/addr: names, addresses and listening sockets. Needs no loop. Only
+ * addr_resolve may block, on the resolver.
  */
 #ifndef RENDEZVOUS_NET_ADDR_H
 #define RENDEZVOUS_NET_ADDR_H
@@ -21,46 +21,46 @@ struct addr_list {
 };
 
 /*
- * The stream addresses of host:port, IPv4 before IPv6 where a name has both
- * (a v6 address that nobody routes is the commoner trap). An empty host means
- * all addresses of this machine. Errors: DDP_E_UNREACHABLE, naming the host.
+ * The stream addresses of host:port, IPv4 before IPv6 if a name has both: IPv6
+ * addresses without a route are more common. An empty host means all addresses
+ * of this machine. Errors: DDP_E_UNREACHABLE, with the name.
  */
 int addr_resolve(const char *host,
                  int port,
                  struct addr_list *out,
                  struct ddp_err *err);
 
-/* Whether `host` is a numeric address, which resolves without asking. */
+/* Whether `host` is a numeric address, for which no resolver is asked. */
 bool addr_is_number(const char *host);
 
-/* What a resolver answered, in that order, as far as it fits. */
+/* Fills the list with a resolver's answer, IPv4 first, as far as it fits. */
 struct addrinfo;
 void addr_list_fill(struct addr_list *out, const struct addrinfo *all);
 
-/* Numeric text without port; a v4-mapped v6 address as v4. */
+/* Numeric text without port; a v4-mapped v6 address as IPv4. */
 void addr_text(const struct sockaddr *sa, char text[ADDR_TEXT_MAX]);
 int addr_port(const struct sockaddr *sa); /* of v4 or v6 */
 bool addr_is_loopback(const struct sockaddr *sa);
 
 /*
- * Whether the address is one of this machine's, on an interface that is up.
- * Loopback addresses are. This, and not a comparison of host names, says who
- * may host the rendezvous.
+ * Whether the address is loopback or on an interface of this machine that is
+ * up. This decides which node hosts the rendezvous, not a comparison of host
+ * names.
  */
 bool addr_is_local(const struct sockaddr *sa);
 
 /*
- * A listening, close-on-exec, non-blocking socket in *fd, which the caller
- * owns. The wildcard of v6 takes v4 as well. Errors: DDP_E_CONFIG, with
- * sys_errno telling (EADDRINUSE: somebody serves there).
+ * Makes a listening socket, close-on-exec and non-blocking, in *fd, which the
+ * caller owns. The wildcard address of IPv6 accepts IPv4 as well. Errors:
+ * DDP_E_CONFIG with sys_errno (EADDRINUSE: another program has the port).
  */
 int addr_listen(const struct sockaddr *sa, int *fd, struct ddp_err *err);
 
-/* The same on every address, v6 and v4 in one socket where the machine has
- * v6; port 0 lets the kernel choose. */
+/* The same on every address: IPv6 and IPv4 in one socket, or IPv4 alone if the
+ * machine has no IPv6. With port 0 the kernel chooses the port. */
 int addr_listen_any(int port, int *fd, struct ddp_err *err);
 
-/* The port that a socket is bound to; 0: that cannot be had. */
+/* The port that a socket is bound to; 0: unknown. */
 int addr_fd_port(int fd);
 
 #endif

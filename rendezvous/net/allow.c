@@ -1,3 +1,9 @@
+/*
+ * Every address is kept as IPv6, IPv4 ones in v4-mapped form, so that there is
+ * one comparison. Networks are few and searched one by one. Addresses may be
+ * two for each of 131,072 nodes: they are appended, and sorted when the next
+ * one is looked up.
+ */
 #include "rendezvous/net/allow.h"
 
 #include <arpa/inet.h>
@@ -56,7 +62,7 @@ static void map_v4(const void *four, struct number *out)
     memcpy(out->byte + 12, four, 4);
 }
 
-/* False: it is no address. *v4 tells which of the two it is. */
+/* False: it is no address. *v4: it is an IPv4 address. */
 static bool read_addr(const char *text, struct number *out, bool *v4)
 {
     struct in_addr four;
@@ -77,6 +83,7 @@ static bool read_bits(const char *text, int max, int *bits)
 
 static bool within(const struct number *n, const struct net *net)
 {
+    ddp_assert(net->bits >= 0 && net->bits <= 128);
     int whole = net->bits / 8;
     int rest = net->bits % 8;
     if (memcmp(n->byte, net->at.byte, (size_t)whole) != 0)
@@ -85,7 +92,7 @@ static bool within(const struct number *n, const struct net *net)
            ((n->byte[whole] ^ net->at.byte[whole]) >> (8 - rest)) == 0;
 }
 
-/* Whether nothing but zeros is behind the prefix. */
+/* Whether all bits behind the prefix are 0. */
 static bool is_whole(const struct net *net)
 {
     for (int bit = net->bits; bit < 128; bit++)
@@ -108,23 +115,23 @@ int allow_add_net(struct allow *a, const char *text, struct ddp_err *err)
     }
     if (len >= sizeof(addr) || !read_addr(addr, &net.at, &v4))
         return ddp_err_set(err, DDP_E_USAGE,
-                           "'%.100s' is no address and no network such as "
-                           "10.1.0.0/16",
+                           "'%.100s' is neither an address nor a network "
+                           "(such as 10.1.0.0/16)",
                            text);
     bits = v4 ? 32 : 128;
     if (slash != NULL && !read_bits(slash + 1, v4 ? 32 : 128, &bits))
         return ddp_err_set(err, DDP_E_USAGE,
-                           "'%.100s': behind the / stands a number from 0 to "
-                           "%d",
+                           "'%.100s': the prefix length after the / must be a "
+                           "number from 0 to %d",
                            text, v4 ? 32 : 128);
     net.bits = bits + (v4 ? MAPPED : 0);
     if (!is_whole(&net))
         return ddp_err_set(err, DDP_E_USAGE,
-                           "'%.100s' is an address within a network: leave "
-                           "the /%d out, or the bits behind it 0",
+                           "'%.100s' is an address within a network: remove "
+                           "the /%d, or set the bits after the prefix to 0",
                            text, bits);
     if (a->n_nets == ALLOW_NETS_MAX)
-        return ddp_err_set(err, DDP_E_USAGE, "more than %d networks",
+        return ddp_err_set(err, DDP_E_USAGE, "there are more than %d networks",
                            ALLOW_NETS_MAX);
     a->nets[a->n_nets++] = net;
     return 0;
@@ -137,6 +144,7 @@ int allow_add_addr(struct allow *a, const char *text, struct ddp_err *err)
     if (!read_addr(text, &n, &v4) || a->n_addrs == ALLOW_ADDRS_MAX)
         return ddp_err_set(err, DDP_E_USAGE, "'%.100s' cannot be allowed",
                            text);
+    ddp_assert(a->n_addrs <= a->cap);
     if (a->n_addrs == a->cap) {
         size_t cap = a->cap == 0 ? 16 : 2 * a->cap;
         struct number *more = realloc(a->addrs, cap * sizeof(*more));
@@ -161,7 +169,7 @@ bool allow_has(struct allow *a, const struct sockaddr *sa)
     struct number n;
     bool v4;
     addr_text(sa, text);
-    text[strcspn(text, "%")] = '\0'; /* a scope is no part of who it is */
+    text[strcspn(text, "%")] = '\0'; /* the scope is no part of the address */
     if (!read_addr(text, &n, &v4))
         return false;
     if (!a->sorted && a->n_addrs > 0)

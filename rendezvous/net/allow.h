@@ -1,6 +1,6 @@
 /*
- * net/allow: who may connect: single addresses and networks. IPv4 addresses
- * and their v4-mapped IPv6 form are the same.
+ * net/allow: the addresses that may connect: single addresses and networks. An
+ * IPv4 address and its v4-mapped IPv6 form are the same.
  */
 #ifndef RENDEZVOUS_NET_ALLOW_H
 #define RENDEZVOUS_NET_ALLOW_H
@@ -15,22 +15,23 @@
 
 struct allow;
 
-/* Empty: nobody but this machine itself. Errors: NULL, no memory. */
+/* An empty list allows only this machine itself. The caller frees it with
+ * allow_free. Errors: NULL, no memory. */
 struct allow *allow_new(void);
 void allow_free(struct allow *a); /* NULL is fine */
 
-/* A copy of the networks alone. Errors: NULL, no memory. */
+/* A copy of the networks, without the addresses. Errors: NULL, no memory. */
 struct allow *allow_copy_nets(const struct allow *a);
 
-/* "10.1.0.0/16", "fd00::/8", or an address. Bits behind the prefix must be 0.
- * Errors: DDP_E_USAGE, with what is wrong; DDP_E_NOMEM. */
+/* Adds "10.1.0.0/16", "fd00::/8", or an address. Bits behind the prefix must be
+ * 0. Errors: DDP_E_USAGE: the text is wrong, or there are ALLOW_NETS_MAX. */
 int allow_add_net(struct allow *a, const char *text, struct ddp_err *err);
 
-/* A numeric address. Errors: DDP_E_USAGE it is none, or there are
+/* Adds a numeric address. Errors: DDP_E_USAGE: it is no address, or there are
  * ALLOW_ADDRS_MAX; DDP_E_NOMEM. */
 int allow_add_addr(struct allow *a, const char *text, struct ddp_err *err);
 
-/* Addresses of this machine may always. */
+/* Whether the address may connect. Addresses of this machine always may. */
 bool allow_has(struct allow *a, const struct sockaddr *sa);
 
 #endif

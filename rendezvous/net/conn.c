@@ -41,8 +41,8 @@ static struct conn *conn_make(uv_loop_t *loop,
     c->handler = handler;
     c->ctx = ctx;
     buf_init(&c->in, FRAME_MAX + 8192);
-    buf_init(&c->waiting, CONN_QUEUE_MAX);
-    buf_init(&c->flying, CONN_QUEUE_MAX);
+    buf_init(&c->waiting, CONN_QUEUE_MAX + CONN_QUEUE_MAX / 64); /* TLS's own */
+    buf_init(&c->flying, c->waiting.max);
     buf_init(&c->plain, CONN_QUEUE_MAX);
     if (uv_tcp_init(loop, &c->tcp) != 0) {
         free(c);

@@ -235,7 +235,8 @@ static void decrypt(struct conn *c, const uint8_t *data, size_t len)
             return;
         }
         buf_commit(&c->in, n);
-        conn_flush(c); /* of the handshake, or an answer of OpenSSL's */
+        if (!c->corked)
+            conn_flush(c); /* the handshake, or an answer of OpenSSL's own */
         if (!see_tls(c))
             return;
     } while (n > 0 && take_plain(c));

@@ -61,8 +61,9 @@ void conn_lose(struct conn *c, bool orderly, bool refused, const char *why)
 
 static void give_up(struct conn *c);
 
-/* Encrypts `plain` into `waiting`, once the handshake is over. */
-static void seal(struct conn *c)
+/* Encrypts `plain` into `waiting`, all of it into one record if it fits, once
+ * the handshake is over. */
+static void encrypt(struct conn *c)
 {
     if (c->tls == NULL || tls_state(c->tls) != TLS_UP)
         return;
@@ -127,8 +128,10 @@ static void start_write(struct conn *c)
 
 void conn_flush(struct conn *c)
 {
-    if (c->life == CONN_CONNECTING || c->life == CONN_CLOSED || c->writing ||
-        buf_len(&c->waiting) == 0)
+    if (c->life == CONN_CONNECTING || c->life == CONN_CLOSED || c->writing)
+        return;
+    encrypt(c);
+    if (buf_len(&c->waiting) == 0)
         return;
     uv_buf_t piece = uv_buf_init((char *)(uintptr_t)buf_head(&c->waiting),
                                  (unsigned)buf_len(&c->waiting));
@@ -197,14 +200,6 @@ static struct buf *way_out(struct conn *c)
 void conn_say_hello(struct conn *c)
 {
     (void)buf_put(way_out(c), FRAME_HELLO, FRAME_HELLO_LEN); /* empty: fits */
-    seal(c);
-}
-
-static void go_out(struct conn *c)
-{
-    seal(c);
-    if (!c->corked)
-        conn_flush(c);
 }
 
 void conn_send_json(struct conn *c, const char *json, size_t len)
@@ -216,7 +211,8 @@ void conn_send_json(struct conn *c, const char *json, size_t len)
         return;
     }
     c->counts->messages_out++;
-    go_out(c);
+    if (!c->corked)
+        conn_flush(c);
 }
 
 void conn_send(struct conn *c, const struct msg *m)
@@ -233,8 +229,8 @@ void conn_send_bytes(struct conn *c, const void *data, size_t len)
         return;
     if (buf_put(way_out(c), data, len) != 0)
         give_up(c);
-    else
-        go_out(c);
+    else if (!c->corked)
+        conn_flush(c);
 }
 
 size_t conn_queued(const struct conn *c)
@@ -252,6 +248,7 @@ void conn_finish(struct conn *c)
         conn_lose(c, false, false, "the connection was closed");
         return;
     }
+    encrypt(c); /* also where a write is on its way: before the end */
     if (c->tls != NULL)
         tls_end(c->tls);
     conn_flush(c);

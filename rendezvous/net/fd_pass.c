@@ -1,3 +1,10 @@
+/*
+ * Happy path: the message fits into the channel at once (try_one).
+ *
+ * Failure modes: a full channel makes connections wait in a ring until on_room;
+ * a taker that is gone, or any other error, closes the connection, which its
+ * peer sees.
+ */
 #include "rendezvous/net/fd_pass.h"
 
 #include <errno.h>
@@ -7,7 +14,7 @@
 #include <unistd.h>
 
 #define GIVER_MAGIC 0x67697665u
-#define TAG         'h' /* so that no message is empty: that would be an end */
+#define TAG         'h' /* an empty message would look like the end */
 
 struct parcel {
     int fd;
@@ -23,13 +30,21 @@ struct giver {
     unsigned n;
 };
 
+static struct giver *giver_of(void *data)
+{
+    struct giver *g = data;
+    ddp_assert(g->magic == GIVER_MAGIC);
+    ddp_assert(g->first < FD_PASS_WAITING_MAX && g->n <= FD_PASS_WAITING_MAX);
+    return g;
+}
+
 int fd_pass_pair(int *give, int *take, struct ddp_err *err)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
                    pair) != 0)
         return ddp_err_sys(err, DDP_E_NOMEM,
-                           "cannot make a channel between processes");
+                           "cannot make a socket pair to pass connections on");
     *give = pair[0];
     *take = pair[1];
     return 0;
@@ -69,7 +84,7 @@ static void parcel_free(struct parcel *p)
     buf_free(&p->rest);
 }
 
-/* True: it is no longer to wait. */
+/* True: it was given or is given up, and is free now. */
 static bool try_one(struct giver *g, struct parcel *p)
 {
     const uint8_t *data = buf_head(&p->rest);
@@ -84,8 +99,7 @@ static void on_room(uv_poll_t *poll, int status, int events)
 {
     (void)status;
     (void)events;
-    struct giver *g = poll->data;
-    ddp_assert(g->magic == GIVER_MAGIC);
+    struct giver *g = giver_of(poll->data);
     while (g->n > 0 && try_one(g, &g->waiting[g->first])) {
         g->first = (g->first + 1) % FD_PASS_WAITING_MAX;
         g->n--;
@@ -102,9 +116,9 @@ int giver_open(struct giver **out,
     struct giver *g = calloc(1, sizeof(*g));
     if (g == NULL || uv_poll_init(loop, &g->poll, chan) != 0) {
         free(g);
-        (void)close(chan); /* nothing was said on it */
+        (void)close(chan); /* nothing was sent on it */
         return ddp_err_set(err, DDP_E_NOMEM,
-                           "cannot hand connections to another process");
+                           "cannot pass connections to another process");
     }
     g->magic = GIVER_MAGIC;
     g->chan = chan;
@@ -132,7 +146,8 @@ int giver_give(struct giver *g, int fd, struct buf *rest)
 
 static void on_closed(uv_handle_t *h)
 {
-    struct giver *g = h->data;
+    struct giver *g = giver_of(h->data);
+    ddp_assert(g->n == 0);
     (void)close(g->chan); /* libuv is done with it */
     g->magic = 0;
     free(g);

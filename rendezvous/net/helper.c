@@ -1,3 +1,11 @@
+/*
+ * Happy path: fork; the child closes every descriptor that it was not given,
+ * forgets the token, and runs.
+ *
+ * Failure modes: the parent dies before the child has asked for its
+ * parent-death signal (getppid has changed then); there are too few
+ * descriptors, and the child ends with a status that says so.
+ */
 #include "rendezvous/net/helper.h"
 
 #include <fcntl.h>
@@ -9,14 +17,14 @@
 
 #include "rendezvous/net/tls.h"
 
-#define KEPT_FD 3 /* the first of those that a helper keeps */
+#define KEPT_FD 3 /* the first descriptor that a helper is given */
 #define KEPT    2
 
-/* Keeps 0 to 2 and what it is given, at the places behind them. False: there
- * were no descriptors for that. */
+/* Closes all but 0 to 2 and the given ones, which become 3 and 4. False: there
+ * are too few descriptors. */
 static bool keep_only(const struct helper_fds *fds, struct helper_fds *kept)
 {
-    /* High copies first, so that none lies where another is to go. */
+    /* High copies first: one may be where the other is to go. */
     int listener = fcntl(fds->listener, F_DUPFD, KEPT_FD + KEPT);
     int chan = fcntl(fds->chan, F_DUPFD, KEPT_FD + KEPT);
     *kept = (struct helper_fds){
@@ -44,11 +52,11 @@ __attribute__((noreturn)) static void become(const struct helper_fds *fds,
         _exit(128 + SIGKILL);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 0);
     (void)signal(SIGCHLD, SIG_DFL);
-    /* The agent's loop, its connection and its pidfds are not ours to hold:
-     * the connection above all, whose last holder's end is the farewell. */
+    /* The agent's loop, its pidfds and above all its connection must not stay
+     * open here: the server takes the last close for the end of the node. */
     struct helper_fds kept;
     if (!keep_only(fds, &kept))
-        _exit(ddp_code_exit(DDP_E_NOMEM)); /* as if it had died */
+        _exit(ddp_code_exit(DDP_E_NOMEM)); /* its parent reaps it */
     if (!fds->token)
         tls_forget();
     run(&kept, arg);
@@ -68,14 +76,15 @@ int helper_start(pid_t *pid,
     if (*pid > 0)
         return 0;
     *pid = 0;
-    return ddp_err_sys(err, DDP_E_NOMEM, "cannot start a process of ours");
+    return ddp_err_sys(err, DDP_E_NOMEM,
+                       "cannot start a helper process (ulimit -u?)");
 }
 
 void helper_take_signals(void)
 {
     sigset_t none;
     (void)sigemptyset(&none);
-    (void)signal(SIGPIPE, SIG_DFL); /* the only one that we ignore */
+    (void)signal(SIGPIPE, SIG_DFL); /* the only one that is ignored */
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 

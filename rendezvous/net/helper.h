@@ -1,10 +1,9 @@
 /*
- * net/helper: processes of ours beside the one that serves or launches,
- * forked from it: the rendezvous server of a launcher, the store of a round,
- * the store of ddprdzvd --c10d. They run this binary's own code, die with
- * their parent, and hold no descriptor but the two that they are given. Of the
- * token they know nothing unless they are to: a store and a relay read what
- * strangers and workers write.
+ * net/helper: child processes that run code of this binary: the rendezvous
+ * server of a launcher, the store of a round, the store of ddprdzvd --c10d.
+ * They die with their parent and have no descriptors but the two that they are
+ * given. They have no key of the token unless they need it: the store and the
+ * relay read what workers and unknown peers write.
  */
 #ifndef RENDEZVOUS_NET_HELPER_H
 #define RENDEZVOUS_NET_HELPER_H
@@ -14,20 +13,20 @@
 
 #include "rendezvous/base/err.h"
 
-/* What a helper is given, each -1 where there is none. */
+/* What a helper keeps. */
 struct helper_fds {
-    int listener; /* or another one that it is to have */
-    int chan;     /* net/fd_pass */
-    bool token;   /* it keeps the token's key; else that is wiped */
+    int listener; /* or any other descriptor; -1: none */
+    int chan;     /* the end of a channel (net/fd_pass); -1: none */
+    bool token;   /* it keeps the token's key; else the key is wiped */
 };
 
-/* Called in the child with its own copies; must not return. */
+/* Called in the child, with its own copies. Must not return. */
 typedef void (*helper_main)(const struct helper_fds *fds, const void *arg);
 
 /*
- * Forks. A helper that cannot have its descriptors ends at once, with the
- * status of DDP_E_NOMEM. The caller keeps its own descriptors. Errors:
- * DDP_E_NOMEM. Must be called on the main thread (parent-death signal).
+ * Forks. Must be called on the main thread (parent-death signal). The caller
+ * keeps its own descriptors. Errors: DDP_E_NOMEM. A helper that cannot have its
+ * descriptors ends at once, with the exit status of DDP_E_NOMEM.
  */
 int helper_start(pid_t *pid,
                  const struct helper_fds *fds,
@@ -36,13 +35,13 @@ int helper_start(pid_t *pid,
                  struct ddp_err *err);
 
 /*
- * In a helper that is about to execute a program of somebody else's: nothing is
- * blocked or ignored any more that the launcher blocks or ignores for itself
- * (a check's timeout(1) sends SIGTERM, alarm(2) is to end a debugger).
+ * In a helper that is about to execute another program: undoes what the
+ * launcher blocks or ignores for itself. (timeout(1) sends SIGTERM, and
+ * alarm(2) has to end a debugger.)
  */
 void helper_take_signals(void);
 
-/* SIGKILL and reap; *pid becomes 0. Nothing for 0. */
+/* Sends SIGKILL and reaps; *pid becomes 0. Does nothing if *pid is 0. */
 void helper_kill(pid_t *pid);
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * net/listener: a listening socket on a libuv loop. libuv's own accepts whoever
- * waits before it reads anybody, and where descriptors run out it accepts and
- * closes all that come, as long as they come. This one takes LISTENER_PER_TURN
- * in a turn of the loop, so that strangers who dial without end never keep it
- * from the others; and where there is no descriptor the owner is asked for one,
- * or who comes waits in the kernel's queue, and the listener looks ten times a
- * second.
+ * net/listener: a listening socket on a libuv loop.
+ *
+ * libuv's own listener accepts everything that waits before it reads anything,
+ * and without descriptors it accepts and closes connections as long as they
+ * come. This one accepts at most LISTENER_PER_TURN connections in a turn of the
+ * loop, so that a flood of them never keeps the loop from the others. Without a
+ * descriptor it asks its owner to close one; if the owner cannot, connections
+ * wait in the kernel's queue, and the listener tries again every 100 ms.
  */
 #ifndef RENDEZVOUS_NET_LISTENER_H
 #define RENDEZVOUS_NET_LISTENER_H
@@ -20,16 +21,18 @@
 struct listener;
 
 struct listener_handler {
-    /* Somebody came: a descriptor, non-blocking and close-on-exec, that is the
-     * callee's now. It may close the listener. */
+    /* A connection came. The callee owns the descriptor, which is non-blocking
+     * and close-on-exec, and may close the listener. */
     void (*on_fd)(void *ctx, int fd);
-    /* None could be taken, why is for people. False: the listener rests; true:
-     * a descriptor was closed, so that it goes on. NULL: it rests. */
+    /* A connection could not be accepted; `why` is for people. Returns true if
+     * the callee closed a descriptor, so that the listener goes on; false: the
+     * listener pauses. NULL: it always pauses. */
     bool (*on_stuck)(void *ctx, const char *why);
 };
 
-/* Takes `fd` over, a socket that listens, also where it fails: DDP_E_IO,
- * DDP_E_NOMEM. Borrows the handler for its life. */
+/* Owns `fd`, a bound socket, from here on, also if it fails. Borrows `handler`
+ * for its life; the caller ends it with listener_close. Errors: DDP_E_IO,
+ * DDP_E_NOMEM. */
 int listener_open(struct listener **out,
                   uv_loop_t *loop,
                   int fd,
@@ -37,7 +40,7 @@ int listener_open(struct listener **out,
                   void *ctx,
                   struct ddp_err *err);
 
-/* Nobody is told anything more. Memory goes as the loop runs on. */
-void listener_close(struct listener *d);
+/* The handler is not called any more. Memory is freed as the loop runs on. */
+void listener_close(struct listener *l);
 
 #endif

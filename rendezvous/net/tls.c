@@ -389,20 +389,14 @@ void tls_give(struct tls *t, const uint8_t *data, size_t len)
     t->len = buf_len(&t->part);
 }
 
-/* Nothing was read: why? */
+/* SSL_read has returned nothing. */
 static void see_error(struct tls *t)
 {
-    switch (ossl.f_SSL_get_error(t->ssl, 0)) {
-    case SSL_ERROR_WANT_READ:
-        ddp_assert(t->len == 0);
-        break;
-    case SSL_ERROR_ZERO_RETURN:
+    int error = ossl.f_SSL_get_error(t->ssl, 0);
+    if (error == SSL_ERROR_ZERO_RETURN)
         read_no_more(t, TLS_OVER);
-        break;
-    default: /* OpenSSL's numbers: all others are errors */
+    else if (error != SSL_ERROR_WANT_READ || t->len > 0)
         fail_because(t, "TLS failed");
-        break;
-    }
 }
 
 size_t tls_take(struct tls *t, uint8_t *room, size_t room_len)

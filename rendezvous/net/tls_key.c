@@ -52,12 +52,19 @@ static int derive(const void *token, size_t len, uint8_t psk[TLS_PSK_LEN])
     return good ? 0 : -1;
 }
 
+static const struct tls_key *key_of(const SSL *s)
+{
+    const struct tls_key *key = ossl.f_SSL_get_ex_data(s, 0);
+    ddp_assert(key != NULL && key->magic == TLS_KEY_MAGIC);
+    return key;
+}
+
 /* A new session for each connection: OpenSSL refuses a session that is older
  * than its timeout. */
 static SSL_SESSION *session_of(SSL *s)
 {
     static const uint8_t aes_128_gcm_sha256[2] = {0x13, 0x01};
-    const struct tls_key *key = ossl.f_SSL_get_ex_data(s, 0);
+    const struct tls_key *key = key_of(s);
     const SSL_CIPHER *cipher = ossl.f_SSL_CIPHER_find(s, aes_128_gcm_sha256);
     SSL_SESSION *made = ossl.f_SSL_SESSION_new();
     if (made != NULL && cipher != NULL &&
@@ -130,6 +137,7 @@ static SSL_CTX *make_ctx(void)
 
 SSL *tls_key_ssl(struct tls_key *key, bool accepts)
 {
+    ddp_assert(key->magic == TLS_KEY_MAGIC && key->ctx != NULL);
     SSL *s = ossl.f_SSL_new(key->ctx);
     if (s == NULL || ossl.f_SSL_set_ex_data(s, 0, key) != 1) {
         ossl.f_SSL_free(s);
@@ -157,6 +165,7 @@ int tls_key_make(struct tls_key **out,
     struct tls_key *key = calloc(1, sizeof(*key));
     if (key == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for a key");
+    key->magic = TLS_KEY_MAGIC;
     key->next = all_keys;
     key->link = &all_keys;
     if (key->next != NULL)

@@ -13,7 +13,10 @@
 
 #define TLS_PSK_LEN 32u
 
+#define TLS_KEY_MAGIC 0x746c736bu
+
 struct tls_key {
+    unsigned magic;
     struct tls_key *next, **link; /* the list of all keys */
     SSL_CTX *ctx;
     uint8_t psk[TLS_PSK_LEN];

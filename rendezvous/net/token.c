@@ -1,3 +1,10 @@
+/*
+ * Happy path: open, check the open file (not the path, which could change),
+ * read, cut white space off the end.
+ *
+ * Failure modes: each has its own message. All of them are errors at the start
+ * of a program: a launcher never goes on without the token that it was given.
+ */
 #include "rendezvous/net/token.h"
 
 #include <errno.h>
@@ -9,8 +16,9 @@
 #include <unistd.h>
 
 /*
- * A credential that systemd laid out for us, systemd.exec(5): where that is
- * done by an ACL, its mask shows as rights of the group, which has none.
+ * Whether it is a credential that systemd provides, systemd.exec(5). If systemd
+ * grants access by an ACL, stat(2) shows its mask as rights of the group,
+ * though the group has none.
  */
 static bool is_credential(const char *path)
 {
@@ -23,20 +31,21 @@ static int check_file(const char *path, int fd, struct ddp_err *err)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
-        return ddp_err_sys(err, DDP_E_NOINPUT, "the token file %s", path);
+        return ddp_err_sys(err, DDP_E_NOINPUT, "cannot read the token file %s",
+                           path);
     if (!S_ISREG(st.st_mode))
         return ddp_err_set(err, DDP_E_CONFIG,
-                           "the token file %s is no regular file", path);
+                           "the token file %s is not a regular file", path);
     if (st.st_uid != geteuid() && st.st_uid != 0)
         return ddp_err_set(err, DDP_E_CONFIG,
-                           "the token file %s belongs to user %ld: it must be "
-                           "ours or root's",
+                           "the token file %s belongs to user %ld: it must "
+                           "belong to this user or to root",
                            path, (long)st.st_uid);
     mode_t forbidden = is_credential(path) ? 037 : 077;
     if ((st.st_mode & forbidden) != 0)
         return ddp_err_set(err, DDP_E_CONFIG,
-                           "the token file %s is open to others (mode %04o): "
-                           "chmod 600 it",
+                           "the token file %s is open to other users (mode "
+                           "%04o): run chmod 600 on it",
                            path, (unsigned)(st.st_mode & 07777));
     return 0;
 }
@@ -68,7 +77,7 @@ int token_read(const char *path,
                size_t *len_out,
                struct ddp_err *err)
 {
-    /* Not to hang at a FIFO, which is refused then. */
+    /* O_NONBLOCK: a FIFO must not make this wait; it is refused below. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
         return ddp_err_sys(err, DDP_E_NOINPUT, "cannot read the token file %s",
@@ -84,8 +93,8 @@ int token_read(const char *path,
         len--;
     if (rc == 0 && (len < TOKEN_MIN || len > TOKEN_MAX))
         rc = ddp_err_set(err, DDP_E_CONFIG,
-                         "the token in %s is too %s: %u to %u bytes are right "
-                         "(as of openssl rand -hex 32)",
+                         "the token in %s is too %s: it must have %u to %u "
+                         "bytes (make one with: openssl rand -hex 32)",
                          path, len < TOKEN_MIN ? "short" : "long", TOKEN_MIN,
                          TOKEN_MAX);
     *len_out = len;

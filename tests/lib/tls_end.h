@@ -38,7 +38,7 @@ bool carry(struct end *from, struct end *to, size_t piece);
 /* That to and fro, until nothing is left to be said. */
 void settle(struct pair *p, size_t piece);
 
-/* Opened, and greeted. */
+/* Opened, with the handshake done. */
 void pair_up(struct pair *p);
 
 #endif

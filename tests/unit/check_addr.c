@@ -106,7 +106,8 @@ START_TEST(test_addr_listen_on_a_taken_port_fails)
 }
 END_TEST
 
-/* Who has the port on IPv6 has it: half of "every address" is not enough. */
+/* A port that is taken on IPv6 is taken: half of "every address" is not
+ * enough. */
 START_TEST(test_addr_listen_any_needs_all_of_it)
 {
     struct ddp_err err;

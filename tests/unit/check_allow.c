@@ -1,4 +1,4 @@
-/* net/allow: who may connect. */
+/* net/allow: the addresses that may connect. */
 /* links: rendezvous/net/allow rendezvous/net/addr */
 /* links: rendezvous/base/err rendezvous/base/log */
 /* links: rendezvous/base/utf8 */

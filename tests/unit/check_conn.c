@@ -62,7 +62,7 @@ static void on_closed(
     (void)snprintf(seen.why, sizeof(seen.why), "%s", why);
 }
 
-/* -- who speaks another protocol ------------------------------------------- */
+/* -- peers of other protocols ---------------------------------------------- */
 
 #define BULK (1024u * 1024u) /* more than socket and queue hold */
 
@@ -276,7 +276,7 @@ START_TEST(test_conn_ended_in_on_msg_brings_no_more)
 }
 END_TEST
 
-/* Who does not read is closed with that reason, and memory stays bounded. */
+/* A peer that does not read is dropped for that reason; memory is bounded. */
 START_TEST(test_conn_peer_that_does_not_read_is_closed)
 {
     struct msg m = {.kind = MSG_KIND_stop};
@@ -351,7 +351,7 @@ static size_t read_to_end(int fd, char *first, size_t size)
     ck_abort_msg("it does not end");
 }
 
-/* The first byte tells who it is; a hello that is wrong further on is nobody
+/* The first byte tells the protocol; a hello that is wrong further on is nobody
  * else's. */
 static const struct {
     const char *bytes;
@@ -364,7 +364,7 @@ static const struct {
     {"\x80", 1, FIRST_OTHER},       {"\xDDnothing", 0, FIRST_OURS},
 };
 
-START_TEST(test_conn_first_byte_tells_who_it_is)
+START_TEST(test_conn_first_byte_tells_the_protocol)
 {
     int fd = dial_plain();
     size_t len = strlen(firsts[_i].bytes);
@@ -456,7 +456,7 @@ static int accept_plain(int listen_fd)
     return fd;
 }
 
-/* Of one who dialled, only conn_finish is a farewell (a FIN). */
+/* Of a dialled connection, only conn_finish is a farewell (a FIN). */
 START_TEST(test_conn_dialled_close_resets_finish_does_not)
 {
     struct ddp_err err;
@@ -527,7 +527,7 @@ int main(void)
     tcase_add_test(tc, test_conn_peer_that_does_not_read_is_closed);
     tcase_add_loop_test(tc, test_conn_foreign_bytes_are_named, 0,
                         sizeof(foreign) / sizeof(foreign[0]));
-    tcase_add_loop_test(tc, test_conn_first_byte_tells_who_it_is, 0,
+    tcase_add_loop_test(tc, test_conn_first_byte_tells_the_protocol, 0,
                         sizeof(firsts) / sizeof(firsts[0]));
     tcase_add_test(tc, test_conn_raw_half_closed_is_answered);
     tcase_add_test(tc, test_conn_raw_bulk_arrives_whole);

@@ -4,7 +4,7 @@
 /* links: rendezvous/base/utf8 rendezvous/base/json */
 /* libs: -luv -lcjson -ldl */
 /* Connections over loopback, with a token on both ends, on one, and on none:
- * who gets through, and what is each told? */
+ * which get through, and what is each end told? */
 #include <check.h>
 #include <errno.h>
 #include <signal.h>
@@ -38,7 +38,7 @@ struct side {
 static struct {
     uv_loop_t loop;
     struct listener *listener;
-    const struct conn_handler *accepts; /* of those who come */
+    const struct conn_handler *accepts; /* of accepted ones */
     uv_timer_t limit;
     struct tls_key *keys[2]; /* the dialler's, the listener's */
     struct side dialler, server;
@@ -190,7 +190,7 @@ static const struct meeting {
      "the peer's token differs from the token of this server"},
 };
 
-/* Who meets whom, and how each is told of it. */
+/* Which two tokens meet, and how each end is told of it. */
 START_TEST(test_meeting_of_tokens_ends_as_it_must)
 {
     const struct meeting *m = &meetings[_i];
@@ -212,13 +212,14 @@ START_TEST(test_meeting_of_tokens_ends_as_it_must)
         ck_assert_ptr_nonnull(strstr(w.dialler.why, m->dialler_why));
         ck_assert_ptr_nonnull(strstr(w.server.why, m->server_why));
     }
-    /* Who needs no proof is up at once, who wants it is not before. */
+    /* A dialler without a token is up at once, one with a token when the
+     * server has proved it. */
     ck_assert_int_eq(w.dialler.ups, m->works || m->dialler == NULL);
     close_world();
 }
 END_TEST
 
-/* -- strangers and ends ---------------------------------------------------- */
+/* -- other peers, and ends ------------------------------------------------- */
 
 static int raw_dial(const struct sockaddr_in *at)
 {
@@ -230,11 +231,11 @@ static int raw_dial(const struct sockaddr_in *at)
     return fd;
 }
 
-static const struct stranger {
+static const struct foreign {
     const char *say;
     size_t len;
     const char *why;
-} strangers[] = {
+} foreigns[] = {
     {"GET / HTTP/1.1\r\n\r\n", 18, "HTTP"},
     {"\x16\x03\x01\x40\x00garbage and more of it", 27, "TLS"},
     {"\x01\x02\x03\x04", 4, "c10d"},
@@ -242,11 +243,11 @@ static const struct stranger {
     {"\x80", 1, "the protocol of ddprun"},
 };
 
-/* Do strangers end with a reason, by themselves, at a port that wants a
+/* Are other peers refused with a reason, by the port itself, that requires a
  * token? */
-START_TEST(test_stranger_at_a_port_with_a_token_ends)
+START_TEST(test_foreign_peer_at_a_port_with_a_token_ends)
 {
-    const struct stranger *st = &strangers[_i];
+    const struct foreign *st = &foreigns[_i];
     struct sockaddr_in at = open_world(NULL, token);
     int fd = raw_dial(&at);
     ck_assert_int_eq(send(fd, st->say, st->len, MSG_NOSIGNAL),
@@ -302,7 +303,7 @@ static void on_msg_end(void *ctx, struct conn *c, const struct msg *m)
 static const struct conn_handler end_handler = {
     .on_up = on_up_end, .on_msg = on_msg_end, .on_closed = on_closed};
 
-/* Is a FIN orderly behind the farewell only? Whoever is on the way can send
+/* Is a FIN orderly behind the farewell only? Anybody on the way can send
  * one. */
 START_TEST(test_fin_needs_the_farewell)
 {
@@ -330,8 +331,8 @@ int main(void)
     TCase *tokens = tcase_create("tokens");
     tcase_add_loop_test(tokens, test_meeting_of_tokens_ends_as_it_must, 0,
                         LEN(meetings));
-    tcase_add_loop_test(tokens, test_stranger_at_a_port_with_a_token_ends, 0,
-                        LEN(strangers));
+    tcase_add_loop_test(tokens, test_foreign_peer_at_a_port_with_a_token_ends,
+                        0, LEN(foreigns));
     tcase_add_loop_test(tokens, test_fin_needs_the_farewell, 0, ENDINGS);
     suite_add_tcase(s, tokens);
     return suite_run(s);

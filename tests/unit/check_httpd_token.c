@@ -6,7 +6,7 @@
 /* links: rendezvous/base/utf8 rendezvous/base/json */
 /* libs: -luv -lcjson -ldl */
 /* HTTP at a port with a token, plain and inside TLS, as ddpctl asks: is a large
- * answer whole, and is it known who has the token? */
+ * answer whole, and is it known which peer has the token? */
 #include <check.h>
 #include <signal.h>
 #include <string.h>
@@ -84,7 +84,7 @@ static void on_fd(void *ctx, int fd)
 
 static const struct listener_handler listener_handler = {.on_fd = on_fd};
 
-/* -- who asks -------------------------------------------------------------- */
+/* -- the client ------------------------------------------------------------ */
 
 static void on_up(void *ctx, struct conn *c)
 {

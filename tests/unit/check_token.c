@@ -1,5 +1,5 @@
 /* links: tests/lib/scratch rendezvous/net/token rendezvous/base/err */
-/* The file that a token is in: who may have access to it, and what it holds. */
+/* The token file: its rights, and its contents. */
 #include <check.h>
 #include <fcntl.h>
 #include <stdio.h>

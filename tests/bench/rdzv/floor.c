@@ -244,7 +244,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *piece)
     ERR_clear_error();
     while ((len = SSL_read(g->ssl, text, sizeof(text))) > 0)
         on_text(g, text, len);
-    /* The farewell of who goes is no record; a greeting must not fail. */
+    /* The farewell at an end is no record; a handshake must not fail. */
     if (!g->greeted && SSL_get_error(g->ssl, len) != SSL_ERROR_WANT_READ)
         abort();
     send_sealed(g);

@@ -163,7 +163,7 @@ static void encode_join(struct gen *g, int i)
 }
 
 /* They are small, and the server reads: what does not fit at once is a
- * failure. Who was given up learns it by what he reads next. */
+ * failure. An agent that was given up learns it by what it reads next. */
 static void
 write_all(struct gen *g, struct peer *p, const void *data, size_t len)
 {
@@ -174,7 +174,7 @@ write_all(struct gen *g, struct peer *p, const void *data, size_t len)
             strerror(errno));
 }
 
-/* What TLS wants to say, the greeting or what was sealed. */
+/* What TLS has to send, of the handshake or encrypted. */
 static void send_sealed(struct gen *g, struct peer *p)
 {
     if (buf_len(&p->sealed) > 0)
@@ -223,7 +223,7 @@ static void said_join(struct gen *g, int i)
     g->fifo[(g->fifo_at + g->fifo_len++) % g->n] = i;
 }
 
-/* The first bytes: the join, or TLS's greeting, behind which the join comes. */
+/* The first bytes: the join, or TLS's hello; the join follows then. */
 static void say_first(struct gen *g, int i)
 {
     struct peer *p = &g->peers[i];
