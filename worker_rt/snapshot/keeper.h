@@ -45,7 +45,7 @@ struct ddp_keeper {
     pthread_t sealer, writer;
     atomic_bool quit;
 
-    /* Under `lock`; whoever changes something tells `changed`. */
+    /* Under `lock`; each change is signalled by `changed`. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct keeper_slot {
