@@ -153,11 +153,6 @@ static const char *why_stopped(const struct trainer *t)
     return "";
 }
 
-static bool stop_is_saved(const struct trainer *t)
-{
-    return keep_saves(&t->o) && !t->keep.unsaved;
-}
-
 static int run(struct trainer *t, struct ddp_error *err)
 {
     if (setup_own(t, err) != 0)
@@ -184,9 +179,9 @@ static int run(struct trainer *t, struct ddp_error *err)
         return finish(t, err);
     keep_finish(&t->keep);
     train_plot(t, true);
+    bool saved = keep_saves(&t->o) && !t->keep.unsaved;
     progress_line(&t->progress, "asked to stop%s: %s step %lld", why_stopped(t),
-                  stop_is_saved(t) ? "saved at" : "leaving after",
-                  (long long)t->at.step);
+                  saved ? "saved at" : "leaving after", (long long)t->at.step);
     return 0;
 }
 

@@ -417,14 +417,6 @@ static int listen_near(struct meet *m, char *text, struct ddp_err *err)
     return 0;
 }
 
-static int publish(struct meet *m, const char *text, struct ddp_err *err)
-{
-    char key[128];
-    store_key(key, sizeof(key), m->place, m->place->rank);
-    return store_client_set(m->store, key, text, strlen(text), m->deadline_us,
-                            err);
-}
-
 /* Waits until `rank` has published where it listens. The caller frees with
  * freeaddrinfo. */
 static int
@@ -491,8 +483,11 @@ static int call_lower(struct meet *m, struct ddp_err *err)
 
 static int meet_all(struct meet *m, struct ddp_err *err)
 {
-    char text[ADDR_MAX];
-    if (listen_near(m, text, err) != 0 || publish(m, text, err) != 0 ||
+    char text[ADDR_MAX], key[128];
+    store_key(key, sizeof(key), m->place, m->place->rank);
+    if (listen_near(m, text, err) != 0 ||
+        store_client_set(m->store, key, text, strlen(text), m->deadline_us,
+                         err) != 0 ||
         call_lower(m, err) != 0)
         return -1;
     while (m->missing > 0) {

@@ -57,20 +57,6 @@ struct keeper_load {
     struct offer *offers; /* (world) */
 };
 
-static void fill_file(struct candidate *c, const struct snapshot_file *f)
-{
-    c->slot = -1;
-    c->file = *f;
-}
-
-static int newer_slot(const struct ddp_keeper *k,
-                      const struct slot_label *a,
-                      const struct slot_label *b)
-{
-    return snapshot_dir_newer(k->d->instance, a->round, a->step, b->round,
-                              b->step);
-}
-
 /* Memory that this instance filled, the newest first. What another one left
  * there counts only where there is nothing else. */
 static size_t list_memory(struct keeper_load *l, bool own)
@@ -83,10 +69,13 @@ static size_t list_memory(struct keeper_load *l, bool own)
             (strcmp(c.label.instance, k->d->instance) == 0) != own)
             continue;
         size_t at = l->n++;
-        for (;
-             at > first && newer_slot(k, &l->list[at - 1].label, &c.label) > 0;
-             at--)
+        for (; at > first; at--) {
+            const struct slot_label *before = &l->list[at - 1].label;
+            if (snapshot_dir_newer(k->d->instance, before->round, before->step,
+                                   c.label.round, c.label.step) <= 0)
+                break;
             l->list[at] = l->list[at - 1];
+        }
         l->list[at] = c;
     }
     return l->n - first;
@@ -107,7 +96,7 @@ merge(struct keeper_load *l, const struct snapshot_file *files, size_t n)
                                       files[i].round, files[i].step) > 0)
                 at--;
         memmove(&l->list[at + 1], &l->list[at], (l->n - at) * sizeof(*l->list));
-        fill_file(&l->list[at], &files[i]);
+        l->list[at] = (struct candidate){.slot = -1, .file = files[i]};
         l->n++;
     }
 }

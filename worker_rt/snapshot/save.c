@@ -58,12 +58,6 @@ open_place(struct save_place *p, const char *path, struct ddp_err *err)
     return p->dir >= 0 ? 0 : -1;
 }
 
-static void close_place(struct save_place *p)
-{
-    if (p->dir >= 0)
-        (void)close(p->dir); /* nothing was written through it */
-}
-
 /* -- the file -------------------------------------------------------------- */
 
 struct save {
@@ -168,7 +162,8 @@ static void save_free(struct save *s)
         (void)unlinkat(s->place.dir, s->temp, 0); /* of a failed save */
         (void)close(s->fd);
     }
-    close_place(&s->place);
+    if (s->place.dir >= 0)
+        (void)close(s->place.dir); /* nothing was written through it */
     image_free(&s->image);
 }
 
