@@ -27,8 +27,8 @@
 #define PATH_SIZE      4096
 #define READ_MAX       (1u << 20) /* gzread counts in int */
 #define REMEDY                                                                 \
-    "install the images with `apt install dataset-fashion-mnist`, or name a "  \
-    "folder of IDX files with --data=FOLDER"
+    "run `apt install dataset-fashion-mnist`, or give a folder of IDX files "  \
+    "with --data=FOLDER"
 
 struct idx {
     uint32_t dim[IDX_DIMS_MAX];
@@ -99,11 +99,12 @@ static int idx_header(gzFile f,
         return -1;
     if (head[0] != 0 || head[1] != 0 || head[2] != IDX_TYPE_UBYTE ||
         head[3] != dims)
-        return fail_set(err, DDP_ERR_CORRUPT,
-                        "%s is no IDX file of bytes with %u dimension%s: it "
-                        "starts with %02x%02x%02x%02x, not 0000%02x%02x; %s",
-                        path, dims, dims == 1 ? "" : "s", head[0], head[1],
-                        head[2], head[3], IDX_TYPE_UBYTE, dims, REMEDY);
+        return fail_set(
+            err, DDP_ERR_CORRUPT,
+            "%s is not an IDX file of bytes with %u dimension%s: it "
+            "starts with %02x%02x%02x%02x, not 0000%02x%02x; %s",
+            path, dims, dims == 1 ? "" : "s", head[0], head[1], head[2],
+            head[3], IDX_TYPE_UBYTE, dims, REMEDY);
     for (unsigned i = 0; i < dims; i++) {
         const uint8_t *p = head + 4 + 4 * (size_t)i;
         uint32_t max = i == 0 ? IDX_SAMPLES : IDX_SIDE;
@@ -129,8 +130,8 @@ static int idx_body(gzFile f,
         len *= idx->dim[i];
     if (len > IDX_BYTES)
         return fail_set(err, DDP_ERR_CORRUPT,
-                        "%s claims %llu bytes, at most %u are read", path,
-                        (unsigned long long)len, IDX_BYTES);
+                        "the header of %s says %llu bytes, the limit is %u",
+                        path, (unsigned long long)len, IDX_BYTES);
     idx->bytes = malloc((size_t)len);
     if (idx->bytes == NULL)
         return fail_sys(err, DDP_ERR_NOMEM, "no memory for %s", path);
@@ -144,7 +145,7 @@ static int idx_body(gzFile f,
                         "%s is longer than its header says", path);
     if (n < 0)
         return fail_set(err, DDP_ERR_CORRUPT,
-                        "%s is damaged at its end: %s; %s", path,
+                        "the end of %s is damaged: %s; %s", path,
                         gzerror(f, &code), REMEDY);
     return 0;
 }

@@ -46,8 +46,8 @@ static void tell_resumed(const struct keep *k,
     long long epoch = (long long)at->epoch + (at->position > 0);
     if (kept->why[0] != '\0')
         progress_line(p,
-                      "a damaged snapshot is refused, the one before it is "
-                      "taken: %s",
+                      "a damaged snapshot is refused, and the one before it is "
+                      "loaded: %s",
                       kept->why);
     if (kept->rank != 0)
         (void)snprintf(from, sizeof(from), "rank %d's ", kept->rank);
@@ -60,10 +60,11 @@ static void tell_resumed(const struct keep *k,
                   kept->foreign ? " of another run" : "");
     if (f->world != ddp_world(k->resume.ddp) || f->batch_size != o->batch_size)
         progress_line(p,
-                      "it was written by %lld ranks with batches of %lld: no "
-                      "sample is lost, but the result will not be the same to "
-                      "the bit",
-                      (long long)f->world, (long long)f->batch_size);
+                      "it was written by %lld rank%s with batches of %lld: no "
+                      "sample is lost, but the result will not be the same bit "
+                      "by bit",
+                      (long long)f->world, f->world == 1 ? "" : "s",
+                      (long long)f->batch_size);
 }
 
 int keep_load(struct keep *k, struct train_place *at, struct ddp_error *err)
@@ -112,8 +113,8 @@ static void tell_no_memory(struct keep *k)
         return;
     k->told_memory = true;
     progress_line(k->progress,
-                  "no snapshots in memory, a worker that fails costs all steps "
-                  "since the last one on the disk: %s",
+                  "no snapshots in memory (%s): if a worker fails, all steps "
+                  "since the last snapshot on the disk are lost",
                   why);
 }
 

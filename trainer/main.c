@@ -13,16 +13,14 @@
  * start equal (rank 0 hands them out) and stay equal; after each epoch their
  * fingerprints are compared.
  *
- * Whatever happens, all ranks must take the same turns: what one of them
- * learns alone (a snapshot that it found, a signal) is agreed on over the
- * communicator before anybody acts on it. A rank that fails leaves with the
- * error's number as its status; the others then fail in their next collective,
- * within 100 ms, and leave too. The launcher starts all of them again, and
- * they go on from the last snapshot.
+ * All ranks must take the same branches. If one rank learns something alone (a
+ * snapshot that it found, a signal), all agree over the communicator before
+ * one acts on it. A rank that fails exits with the error's number; the others
+ * fail in their next collective, within 100 ms, and exit too. The launcher
+ * starts all of them again, and they resume from the newest snapshot.
  *
- * What a rank needs before its first step stands in trainer/setup, the steps in
- * train, what ranks agree on in peers; where it is saved and how it goes on
- * from there in keep and resume.
+ * trainer/setup has what a rank needs before its first step, train the steps,
+ * peers what ranks agree on, keep and resume how it saves and resumes.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -118,8 +116,8 @@ static int finish(struct trainer *t, struct ddp_error *err)
                   (unsigned long long)train_fingerprint(t), t->model.P);
     if (t->keep.unsaved)
         return fail_set(err, DDP_ERR_IO,
-                        "training is done, but the last snapshot could not be "
-                        "saved to %.200s",
+                        "training is done, but the last snapshot was not saved "
+                        "to %.200s",
                         t->o.snapshot_path);
     return 0;
 }
@@ -140,7 +138,7 @@ static void tell_start(struct trainer *t)
                                       : "");
 }
 
-/* As this rank was asked; another one may have been asked earlier. */
+/* Why this rank was asked to stop; the reason of another may differ. */
 static const char *why_stopped(const struct trainer *t)
 {
     switch (ddp_should_stop(t->ddp)) {
@@ -153,11 +151,6 @@ static const char *why_stopped(const struct trainer *t)
         return "";
     }
     return "";
-}
-
-static bool stop_is_saved(const struct trainer *t)
-{
-    return keep_saves(&t->o) && !t->keep.unsaved;
 }
 
 static int run(struct trainer *t, struct ddp_error *err)
@@ -177,18 +170,18 @@ static int run(struct trainer *t, struct ddp_error *err)
     if (start(t, err) != 0)
         return -1;
     if (t->at.epoch >= t->o.total_epochs)
-        progress_line(&t->progress,
-                      "nothing left to train: %lld epochs are done",
-                      (long long)t->at.epoch);
+        progress_line(&t->progress, "nothing left to train: %lld epoch%s done",
+                      (long long)t->at.epoch,
+                      t->at.epoch == 1 ? " is" : "s are");
     if (train(t, err) != 0)
         return -1;
     if (!t->stopped)
         return finish(t, err);
     keep_finish(&t->keep);
     train_plot(t, true);
+    bool saved = keep_saves(&t->o) && !t->keep.unsaved;
     progress_line(&t->progress, "asked to stop%s: %s step %lld", why_stopped(t),
-                  stop_is_saved(t) ? "saved at" : "leaving after",
-                  (long long)t->at.step);
+                  saved ? "saved at" : "leaving after", (long long)t->at.step);
     return 0;
 }
 

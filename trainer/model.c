@@ -114,10 +114,11 @@ static size_t add_convs(struct model *m, size_t F, struct ddp_error *err)
     while (side * side < F)
         side++;
     if (side * side != F || side < 10) {
-        (void)fail_set(err, DDP_ERR_USAGE,
-                       "cnn needs square images of 10 x 10 pixels or more, and "
-                       "these have %zu pixels",
-                       F);
+        (void)fail_set(
+            err, DDP_ERR_USAGE,
+            "cnn needs square images of at least 10 x 10 pixels, but "
+            "these have %zu pixels",
+            F);
         return 0;
     }
     side = add_conv(m, 1, side, 1, 32);

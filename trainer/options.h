@@ -11,7 +11,7 @@
 #include "trainer/model.h"
 #include "worker_rt/ddp.h"
 
-/* Where the model lives and who adds up gradients. */
+/* Where the model is computed, and how gradients are summed. */
 enum options_where {
     OPTIONS_AUTO,
     OPTIONS_CPU, /* over TCP */

@@ -38,8 +38,8 @@ int plot_check(const char *file, struct ddp_error *err)
                         file);
     if (strlen(file) >= PATH_ROOM - 100 || strpbrk(file, "'\"\\\n`") != NULL)
         return fail_set(err, DDP_ERR_USAGE,
-                        "--plot is too long or has quotes, backslashes or "
-                        "newlines in it");
+                        "--plot is too long, or contains a quote, a backslash "
+                        "or a newline");
     return 0;
 }
 
@@ -190,5 +190,5 @@ int plot_draw(struct plot *p, bool now, struct ddp_error *err)
     bool absent = rc > 0 && WIFEXITED(rc) && WEXITSTATUS(rc) == 127;
     return fail_set(err, DDP_ERR_CONFIG, "--plot: gnuplot %s; %.200s.tsv %s",
                     absent ? "is not installed" : "failed", p->file,
-                    "has what it would have drawn");
+                    "has the numbers");
 }

@@ -7,7 +7,7 @@
 
 #include "trainer/ops/fail.h"
 
-#define REMEDY "move the folder away or name another --snapshot_path"
+#define REMEDY "move the folder away or give another --snapshot_path"
 
 /* The keys of a snapshot; the integers among them first. */
 enum key {
@@ -176,7 +176,8 @@ static int read_keys(const struct resume *r,
               integers[i] < 0 || integers[i] > INTEGER_MAX;
     if (bad)
         return fail_set(err, DDP_ERR_CORRUPT,
-                        "%.200s is whole, but no snapshot of ddptrain; %s",
+                        "%.200s has an undamaged snapshot, but ddptrain did "
+                        "not write it; %s",
                         r->o->snapshot_path, REMEDY);
     if (refuse_other_run(r, kv, err) != 0)
         return -1;
@@ -212,7 +213,7 @@ static int load(const struct resume *r,
     size_t n = strlen(err->text);
     (void)snprintf(err->text + n, sizeof(err->text) - n, "; %s%s",
                    err->code == DDP_ERR_USAGE
-                       ? "was it of another --model or --hidden? If so, "
+                       ? "if it is of another --model or --hidden, "
                        : "to start afresh, ",
                    REMEDY);
     return -1;

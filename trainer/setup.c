@@ -65,9 +65,10 @@ int setup_own(struct trainer *t, struct ddp_error *err)
     if (choose_device(t, err) != 0 || load_data(t, err) != 0)
         return -1;
     if (!t->dev->gpu && t->o.spec->conv && !ops_use_library())
-        progress_line(&t->progress,
-                      "libdnnl is not found, so this will be slow: install "
-                      "libdnnl2 (oneDNN)");
+        progress_line(
+            &t->progress,
+            "libdnnl was not found, so training will be slow: install "
+            "libdnnl2 (oneDNN)");
     const struct dataset *s = &t->data.train;
     if (model_init(&t->model, t->dev, t->o.spec, s->F, s->C > 0 ? s->C : s->T,
                    (size_t)t->o.hidden, (size_t)t->o.batch_size, err) != 0 ||
@@ -129,7 +130,7 @@ int setup_compare(struct trainer *t, struct ddp_error *err)
         return other;
     (void)fail_set(err, DDP_ERR_CONFLICT,
                    "rank %d has another %s than rank 0: start all nodes with "
-                   "the same line and the same data",
+                   "the same command line and the same data",
                    other / VALUES, same[other % VALUES].name);
     return peers_fail_alike(t);
 }

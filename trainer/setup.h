@@ -15,9 +15,9 @@
  */
 int setup_own(struct trainer *t, struct ddp_error *err);
 
-/* Collective: CONFLICT where a rank was started with other options or data than
- * rank 0. They would wait for each other in different collectives, or quietly
- * train nonsense. */
+/* Collective. CONFLICT: a rank was started with other options or data than rank
+ * 0. Such ranks would wait for each other in different collectives, or train
+ * something meaningless without a sign. */
 int setup_compare(struct trainer *t, struct ddp_error *err);
 
 /* Collective: NCCL for gradients that lie on GPUs, unless the options say

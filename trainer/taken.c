@@ -23,7 +23,8 @@ int taken_open(struct taken *t,
     t->room = BEGIN_ROOM + max * NUMBER_ROOM + 1;
     t->line = malloc(t->room);
     if (t->line == NULL)
-        return fail_sys(err, DDP_ERR_NOMEM, "no memory for lines of samples");
+        return fail_sys(err, DDP_ERR_NOMEM,
+                        "no memory for the lines of --samples_taken");
     int n = snprintf(path, sizeof(path), "%s.%d", file, rank);
     if (n > 0 && (size_t)n < sizeof(path))
         t->fd = open(path, flags, 0666);
@@ -31,9 +32,7 @@ int taken_open(struct taken *t,
         errno = ENAMETOOLONG;
     if (t->fd >= 0)
         return 0;
-    (void)fail_sys(err, DDP_ERR_IO,
-                   "cannot write which samples are taken to "
-                   "%.200s.%d",
+    (void)fail_sys(err, DDP_ERR_IO, "--samples_taken: cannot write %.200s.%d",
                    file, rank);
     taken_free(t);
     return -1;
@@ -70,8 +69,6 @@ int taken_add(struct taken *t,
         return 0;
     if (done >= 0)
         errno = ENOSPC; /* what a short write to a file means */
-    return fail_sys(err, DDP_ERR_IO,
-                    "cannot write which samples are taken to "
-                    "%.200s",
+    return fail_sys(err, DDP_ERR_IO, "--samples_taken: cannot write %.200s",
                     t->file);
 }

@@ -18,7 +18,7 @@
 #include "worker_rt/ddp.h"
 
 struct taken {
-    int fd;     /* -1: nobody wants to know */
+    int fd;     /* -1: --samples_taken is not given */
     char *line; /* owned */
     size_t room;
     const char *file; /* borrowed */

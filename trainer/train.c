@@ -33,10 +33,11 @@ int train_compare(struct trainer *t, struct ddp_error *err)
     int other = peers_compare(t, &mine, 1, err);
     if (other <= 0)
         return other;
-    (void)fail_set(err, DDP_ERR_CONFLICT,
-                   "parameters of rank %d are not those of rank 0 after epoch "
-                   "%lld, step %lld",
-                   other, (long long)t->at.epoch + 1, (long long)t->at.step);
+    (void)fail_set(
+        err, DDP_ERR_CONFLICT,
+        "the parameters of rank %d differ from those of rank 0 after epoch "
+        "%lld, step %lld",
+        other, (long long)t->at.epoch + 1, (long long)t->at.step);
     return peers_fail_alike(t);
 }
 
@@ -166,7 +167,7 @@ static int take_step(struct trainer *t, size_t B, struct ddp_error *err)
         return -1;
     if (!isfinite(tail[TAIL_LOSS])) {
         (void)fail_set(err, DDP_ERR_USAGE,
-                       "the loss is no number any more after step %lld: try a "
+                       "the loss is not a finite number after step %lld: try a "
                        "smaller --lr than %g",
                        (long long)t->at.step, (double)t->o.rate);
         return peers_fail_alike(t);

@@ -45,7 +45,7 @@ struct trainer {
 
     /* train's. */
     struct plot plot;
-    struct taken taken; /* samples, where somebody wants to know */
+    struct taken taken; /* of --samples_taken */
     bool stopped;       /* left at the end of a step because it was asked to */
 };
 

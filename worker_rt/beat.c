@@ -31,6 +31,8 @@ void ddp_beat(struct ddp *d, int64_t step)
 /* One for the process, as signals are; lock-free, so a handler may write it. */
 static atomic_int stop_signal;
 static _Atomic int64_t stop_since_us = MONO_NEVER;
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "always");
+_Static_assert(ATOMIC_LONG_LOCK_FREE == 2, "always");
 
 /* clock_gettime(2), behind mono_now_us, may be called here (signal-safety(7)).
  */

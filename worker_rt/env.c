@@ -250,6 +250,10 @@ struct ddp *ddp_init(struct ddp_error *err)
         ddp_free(d);
         return NULL;
     }
+    ddp_assert(d->rank >= 0 && d->rank < d->world);
+    ddp_assert(d->local_rank >= 0 && d->local_rank < d->local_world);
+    ddp_assert(d->local_world <= d->world && d->round >= 0);
+    ddp_assert(strlen(d->instance) == RNG_ID_LEN);
     return d;
 }
 

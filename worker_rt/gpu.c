@@ -34,6 +34,10 @@ static const struct {
     {"cuMemHostUnregister", offsetof(struct gpu_driver, unpin)},
 };
 
+_Static_assert(sizeof(symbols) / sizeof(symbols[0]) ==
+                   sizeof(struct gpu_driver) / sizeof(void (*)(void)),
+               "one for each member");
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct gpu_driver driver;
 static bool loaded;

@@ -13,8 +13,8 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
 #include "rendezvous/base/stop_page.h"
-#include "worker_rt/ddp.h"
 #include "rendezvous/client/store.h"
+#include "worker_rt/ddp.h"
 
 #define RT_RUN_ID_MAX 256 /* with NUL */
 
@@ -39,7 +39,7 @@ struct ddp {
     struct store_client store;
     uint32_t comms;              /* made so far: the next one's id */
     struct rt_file whole;        /* the snapshot last saved or loaded */
-    int progress_fd;             /* -1: nobody listens */
+    int progress_fd;             /* -1: the launcher does not listen */
     int memory_fd;               /* the launcher's, for snapshots; -1: none */
     struct stop_page *stop_page; /* NULL: only signals ask it to stop */
     _Atomic int64_t beat_due;    /* no beat is written before, us */

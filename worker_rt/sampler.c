@@ -22,6 +22,7 @@ struct ddp_sampler {
 /* Evenly in [0, below), without the modulo's bias. */
 static uint32_t even(struct rng *r, uint32_t below)
 {
+    ddp_assert(below > 0);
     uint64_t limit = UINT64_MAX - UINT64_MAX % below;
     uint64_t n;
     do
@@ -125,6 +126,7 @@ size_t ddp_sampler_next(struct ddp_sampler *s, uint32_t *indices, size_t max)
     uint64_t world = (uint64_t)s->conf.world;
     uint64_t at = s->start + s->taken * world + (uint64_t)s->conf.rank;
     size_t n = 0;
+    ddp_assert(s->taken <= s->share);
     for (; n < max && s->taken < s->share; n++) {
         indices[n] = s->order[at % s->conf.samples];
         at += world;

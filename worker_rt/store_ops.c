@@ -118,6 +118,7 @@ static int talk(struct op *o, struct store_reply *r)
 static int
 keep(struct op *o, struct store_reply *r, void *value, size_t cap, size_t *len)
 {
+    ddp_assert(r->kind == REPLY_VALUE);
     *len = r->value.len;
     bool fits = *len <= cap;
     if (fits && *len > 0)
@@ -375,6 +376,7 @@ static int list_make(struct key_list *l,
         l->slices[each * i] = (struct c10d_slice){(uint8_t *)at, n + 1};
         at += n + 1;
     }
+    ddp_assert((size_t)(at - l->bytes) == len);
     return 0;
 }
 

@@ -18,7 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
 
 void dial_tune(int fd)
@@ -93,10 +92,13 @@ static int close_failed(int fd, int why)
 
 int dial_begin(const struct sockaddr *to)
 {
-    ddp_assert(to->sa_family == AF_INET || to->sa_family == AF_INET6);
     socklen_t len = to->sa_family == AF_INET6
                         ? (socklen_t)sizeof(struct sockaddr_in6)
                         : (socklen_t)sizeof(struct sockaddr_in);
+    if (to->sa_family != AF_INET && to->sa_family != AF_INET6) {
+        errno = EAFNOSUPPORT;
+        return -1;
+    }
     int fd =
         socket(to->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)

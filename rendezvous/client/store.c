@@ -99,14 +99,6 @@ struct attempt {
     int sys; /* else errno */
 };
 
-/* A store always reads: unacknowledged data means that the line is cut. */
-static int watch_silence(int fd)
-{
-    unsigned silent_ms = DIAL_SILENT_MS;
-    return setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silent_ms,
-                      sizeof(silent_ms));
-}
-
 /* All addresses of the host once, each for its share of TRY_MAX_US. */
 static int
 dial_all(struct store_client *s, int64_t deadline_us, struct attempt *last)
@@ -127,7 +119,10 @@ dial_all(struct store_client *s, int64_t deadline_us, struct attempt *last)
     freeaddrinfo(list);
     int64_t try_us = mono_after(mono_now_us(), TRY_MAX_US);
     int fd = dial_any(to, n, mono_min(try_us, deadline_us), s->stop);
-    if (fd >= 0 && watch_silence(fd) == 0)
+    /* A store always reads: unacknowledged data means that the line is cut. */
+    unsigned silent_ms = DIAL_SILENT_MS;
+    if (fd >= 0 && setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silent_ms,
+                              sizeof(silent_ms)) == 0)
         return fd;
     last->sys = errno;
     if (fd >= 0)

@@ -1,4 +1,4 @@
-/* links: rendezvous/base/dial rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/base/dial rendezvous/base/mono */
 /*
  * Connections within a deadline: who answers is reached, who refuses or is
  * silent ends the attempt in time, and a signal stops it.

@@ -21,8 +21,8 @@
 #include <stdint.h>
 
 /*
- * Looks for oneDNN (libdnnl) at run time and, where it is there, lets it do the
- * sums of linear layers from now on: several times as fast, and as much the
+ * Looks for oneDNN (libdnnl) at run time. If it is there, it does the sums of
+ * linear layers from now on: several times as fast, and as much the
  * same on every run on one kind of processor. Not for two threads at once.
  * Returns whether it is there.
  */
@@ -38,8 +38,8 @@ void ops_linear_forward(float *out,
                         size_t O);
 
 /*
- * From dout (B,O): dw (O,I), db (O), and dx (B,I), which may be NULL where
- * nobody needs it, as in the first layer.
+ * From dout (B,O): dw (O,I), db (O), and dx (B,I), which may be NULL, as in the
+ * first layer, which needs none.
  */
 void ops_linear_backward(float *dx,
                          float *dw,

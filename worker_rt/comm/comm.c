@@ -1,3 +1,7 @@
+/*
+ * worker_rt/comm/comm: the public calls. They check what the program passes,
+ * which is an error and never an assertion, and hand on to the communicator.
+ */
 #include "worker_rt/comm/comm.h"
 
 #include "worker_rt/comm/cpu.h"
@@ -29,6 +33,7 @@ make(struct ddp *d, const struct ddp_comm_opts *opts, struct ddp_err *err)
     struct ddp_comm *c =
         nccl ? comm_nccl_new(&place, &d->store, opts, deadline_us, err)
              : comm_cpu_new(&place, &d->store, deadline_us, err);
+    ddp_assert(c == NULL || (c->rank == d->rank && c->world == d->world));
     if (c != NULL && opts->timeout_ms > 0 &&
         opts->timeout_ms < INT64_MAX / MONO_MS)
         c->timeout_us = opts->timeout_ms * MONO_MS;

@@ -48,7 +48,7 @@ struct ddp_comm {
     int64_t timeout_us; /* for each collective, MONO_NEVER: none */
 };
 
-/* Who meets: the fence, and which of this round's communicators it is. */
+/* Which ranks meet: the fence, and the number of the communicator in it. */
 struct comm_place {
     const char *instance; /* 32 hexadecimal digits */
     int64_t round;

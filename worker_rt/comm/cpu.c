@@ -12,7 +12,8 @@
  * hypercube both ends of an edge add the lower rank's operand first. So all
  * ranks have the same bits, also of a NaN.
  *
- * Failure. See comm_wire.
+ * Failure modes: those of comm/wire, which finds them. After one the buffer has
+ * parts of sums, and the communicator is broken.
  */
 #include "worker_rt/comm/cpu.h"
 
@@ -24,6 +25,8 @@
 
 #define SMALL_MAX ((size_t)32 * 1024) /* below: hypercube, from it: ring */
 #define LEAVE_US  (1 * MONO_S)
+
+_Static_assert(SMALL_MAX <= WIRE_CHUNK, "the scratch has room for it");
 
 struct comm_cpu {
     struct ddp_comm base;
@@ -95,6 +98,7 @@ static int cube_combine(struct comm_cpu *c,
     int twin = rank < c->core ? rank + c->core : rank - c->core;
     bool has_twin = twin < c->base.world;
     size_t len = n * elem;
+    ddp_assert(len <= WIRE_CHUNK); /* the scratch */
     if (rank >= c->core) {
         if (wire_send(w, twin, 0, data, len, err) != 0)
             return -1;
@@ -180,6 +184,7 @@ static struct wire_xfer block(struct comm_cpu *c,
 {
     size_t world = (size_t)c->base.world;
     size_t i = (size_t)(number + 2 * c->base.world) % world;
+    ddp_assert(number > -2 * c->base.world);
     size_t start = i * b->base + least(i, b->rest);
     size_t n = b->base + (i < b->rest ? 1 : 0);
     return wire_message(&c->wire, peer, (uint32_t)step,
@@ -383,6 +388,7 @@ static void add_peers(struct comm_cpu *c)
     c->core = 1;
     while (c->core <= world / 2)
         c->core *= 2;
+    ddp_assert(c->core <= world && world < 2 * c->core);
     if (world == 1)
         return;
     c->prev = wire_add(w, (rank + world - 1) % world);

@@ -4,8 +4,8 @@
 #ifndef WORKER_RT_COMM_CPU_H
 #define WORKER_RT_COMM_CPU_H
 
-#include "worker_rt/comm/comm.h"
 #include "rendezvous/client/store.h"
+#include "worker_rt/comm/comm.h"
 
 /*
  * Meets the other ranks through `store` and connects to its neighbours.

@@ -1,3 +1,18 @@
+/*
+ * worker_rt/comm/meet: the ranks of a communicator find each other.
+ *
+ * Happy path of a rank: it listens where the store sees it, publishes that
+ * address, looks up and calls the lower ranks that it needs, says who it is on
+ * each connection and reads the answer; meanwhile it accepts the higher ranks,
+ * hears who they are and answers. It ends when all links are made.
+ *
+ * Failure modes. A caller that belongs to another run, round or communicator:
+ * it is refused with a reason, and fails with that (PROTO). A caller that says
+ * nothing, or anything else than a hello: closed, and the meeting goes on. A
+ * rank dies after it was connected: PEER at once. A rank dies before, or never
+ * comes: TIMEOUT at the deadline, with the ranks that are missing. The store
+ * goes away: its errors.
+ */
 #include "worker_rt/comm/meet.h"
 
 #include <errno.h>
@@ -75,8 +90,12 @@ struct pending {
 
 /* What belongs to a link while it is being made. */
 struct making {
-    bool made;
-    bool connected; /* by us, and our hello sent; now its answer is due */
+    enum {
+        MAKING_NOTHING, /* a higher rank calls, or we have not called yet */
+        MAKING_CALLED,  /* we connect; our hello goes out once that is done */
+        MAKING_GREETED, /* our hello is sent, and the answer is due */
+        MAKING_DONE
+    } state;
     struct hello answer;
     size_t have;
 };
@@ -120,6 +139,7 @@ static bool say(int fd, const struct hello *h)
  * errno, 0 for an end of file). */
 static int hear(int fd, struct hello *h, size_t *have)
 {
+    ddp_assert(*have < sizeof(*h));
     ssize_t n = recv(fd, (uint8_t *)h + *have, sizeof(*h) - *have, 0);
     if (n == 0)
         errno = 0;
@@ -148,18 +168,19 @@ static enum answer same_place(const struct meet *m, const struct hello *h)
 static size_t awaited(const struct meet *m, const struct hello *h)
 {
     size_t i = 0;
-    while (i < m->nlinks &&
-           ((uint32_t)m->links[i].rank != h->from ||
-            (uint32_t)m->links[i].lane != h->lane || m->making[i].made ||
-            m->links[i].rank < m->place->rank))
+    while (i < m->nlinks && ((uint32_t)m->links[i].rank != h->from ||
+                             (uint32_t)m->links[i].lane != h->lane ||
+                             m->making[i].state != MAKING_NOTHING ||
+                             m->links[i].rank < m->place->rank))
         i++;
     return i;
 }
 
 static void set_made(struct meet *m, size_t i, int fd)
 {
+    ddp_assert(m->making[i].state != MAKING_DONE && m->missing > 0);
     m->links[i].fd = fd;
-    m->making[i].made = true;
+    m->making[i].state = MAKING_DONE;
     m->missing--;
 }
 
@@ -168,6 +189,7 @@ static void receive(struct meet *m, struct pending *p)
 {
     int fd = p->fd;
     size_t i = awaited(m, &p->hello);
+    ddp_assert(fd >= 0 && p->have == sizeof(p->hello));
     p->fd = -1;
     enum answer answer = same_place(m, &p->hello);
     if (answer == TAKEN && i == m->nlinks)
@@ -250,12 +272,13 @@ static int on_calling(struct meet *m, size_t i, struct ddp_err *err)
 {
     const struct comm_link *l = &m->links[i];
     struct making *make = &m->making[i];
-    if (!make->connected) {
+    ddp_assert(make->state == MAKING_CALLED || make->state == MAKING_GREETED);
+    if (make->state == MAKING_CALLED) {
         struct hello h = our_hello(m, (uint32_t)l->rank, (uint32_t)l->lane, 0);
         errno = dial_result(l->fd);
         if (errno != 0 || !say(l->fd, &h))
             return lost_peer(l->rank, err);
-        make->connected = true;
+        make->state = MAKING_GREETED;
         return 0;
     }
     int heard = hear(l->fd, &make->answer, &make->have);
@@ -273,7 +296,7 @@ static int too_late(const struct meet *m, struct ddp_err *err)
     int named = 0;
     int last = m->place->rank; /* none: each rank is named once */
     for (size_t i = 0; i < m->nlinks && used < sizeof(ranks) - 16; i++) {
-        if (m->making[i].made || m->links[i].rank == last)
+        if (m->making[i].state == MAKING_DONE || m->links[i].rank == last)
             continue;
         last = m->links[i].rank;
         named++;
@@ -289,10 +312,12 @@ static int too_late(const struct meet *m, struct ddp_err *err)
  * peer is gone; we wait for a lower one that we called. */
 static struct pollfd ask(const struct meet *m, size_t i)
 {
-    short events = m->making[i].made        ? POLLRDHUP
-                   : m->making[i].connected ? POLLIN
-                                            : POLLOUT;
-    return (struct pollfd){.fd = m->links[i].fd, .events = events};
+    static const short events[] = {[MAKING_CALLED] = POLLOUT,
+                                   [MAKING_GREETED] = POLLIN,
+                                   [MAKING_DONE] = POLLRDHUP};
+    const struct making *make = &m->making[i];
+    ddp_assert((make->state == MAKING_NOTHING) == (m->links[i].fd < 0));
+    return (struct pollfd){.fd = m->links[i].fd, .events = events[make->state]};
 }
 
 static int
@@ -302,7 +327,7 @@ meet_links(struct meet *m, const struct pollfd *pfd, struct ddp_err *err)
         errno = 0;
         if (pfd[i].revents == 0)
             continue;
-        if (m->making[i].made)
+        if (m->making[i].state == MAKING_DONE)
             return lost_peer(m->links[i].rank, err);
         if (on_calling(m, i, err) != 0)
             return -1;
@@ -356,9 +381,9 @@ static int meet_step(struct meet *m, struct ddp_err *err)
 static void
 store_key(char *key, size_t len, const struct comm_place *place, int rank)
 {
-    (void)snprintf(key, /* four short fields: fits */
-                   len, "ddp/%s/%lld/comm%u/%d", place->instance,
-                   (long long)place->round, place->id, rank);
+    int n = snprintf(key, len, "ddp/%s/%lld/comm%u/%d", place->instance,
+                     (long long)place->round, place->id, rank);
+    ddp_assert(n > 0 && (size_t)n < len); /* four short fields */
 }
 
 /* Listens where the store sees us, and writes "address port" into `text`. */
@@ -392,14 +417,6 @@ static int listen_near(struct meet *m, char *text, struct ddp_err *err)
     return 0;
 }
 
-static int publish(struct meet *m, const char *text, struct ddp_err *err)
-{
-    char key[128];
-    store_key(key, sizeof(key), m->place, m->place->rank);
-    return store_client_set(m->store, key, text, strlen(text), m->deadline_us,
-                            err);
-}
-
 /* Waits until `rank` has published where it listens. The caller frees with
  * freeaddrinfo. */
 static int
@@ -428,11 +445,14 @@ look_up(struct meet *m, int rank, struct addrinfo **to, struct ddp_err *err)
 
 /* Begins to connect. */
 static int
-call(struct comm_link *l, const struct addrinfo *to, struct ddp_err *err)
+call(struct meet *m, size_t i, const struct addrinfo *to, struct ddp_err *err)
 {
+    struct comm_link *l = &m->links[i];
     l->fd = dial_begin(to->ai_addr);
-    if (l->fd >= 0)
+    if (l->fd >= 0) {
+        m->making[i].state = MAKING_CALLED;
         return 0;
+    }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
         errno == ENOMEM)
         return ddp_err_sys(err, DDP_E_NOMEM,
@@ -450,7 +470,7 @@ static int call_lower(struct meet *m, struct ddp_err *err)
             return -1;
         for (; i < m->nlinks && m->links[i].rank == rank; i++)
             if (lower && rc == 0)
-                rc = call(&m->links[i], to, err);
+                rc = call(m, i, to, err);
         if (to != NULL)
             freeaddrinfo(to);
         if (rc != 0)
@@ -463,8 +483,11 @@ static int call_lower(struct meet *m, struct ddp_err *err)
 
 static int meet_all(struct meet *m, struct ddp_err *err)
 {
-    char text[ADDR_MAX];
-    if (listen_near(m, text, err) != 0 || publish(m, text, err) != 0 ||
+    char text[ADDR_MAX], key[128];
+    store_key(key, sizeof(key), m->place, m->place->rank);
+    if (listen_near(m, text, err) != 0 ||
+        store_client_set(m->store, key, text, strlen(text), m->deadline_us,
+                         err) != 0 ||
         call_lower(m, err) != 0)
         return -1;
     while (m->missing > 0) {
@@ -499,6 +522,8 @@ int comm_meet(const struct comm_place *place,
     for (size_t i = 0; i < PENDING_MAX; i++)
         m->pending[i].fd = -1;
     int rc = meet_all(m, err);
+    for (size_t i = 0; i < nlinks; i++)
+        ddp_assert(rc != 0 || links[i].fd >= 0);
     for (size_t i = 0; i < PENDING_MAX; i++)
         if (m->pending[i].fd >= 0)
             (void)close(m->pending[i].fd); /* strangers */

@@ -1,15 +1,15 @@
 /*
  * worker_rt/comm/meet: how the ranks of a communicator find each other. Each
  * listens, publishes its address in the store, connects to the lower ones that
- * it needs and is called by the higher ones. Whoever calls says who it is and
- * for which instance, round and communicator; strangers and stragglers are
- * refused, and the meeting goes on without them.
+ * it needs and accepts the higher ones. A caller says which rank it is, and for
+ * which instance, round and communicator. Callers that do not belong to this
+ * meeting are refused, and the meeting goes on.
  */
 #ifndef WORKER_RT_COMM_MEET_H
 #define WORKER_RT_COMM_MEET_H
 
-#include "worker_rt/comm/comm.h"
 #include "rendezvous/client/store.h"
+#include "worker_rt/comm/comm.h"
 
 /* Two connections to each neighbour, for what must not wait in one queue. */
 enum comm_lane {
@@ -20,7 +20,7 @@ enum comm_lane {
 
 #define COMM_LINKS_MAX 70
 
-/* A connection that is wanted: with whom, for what. Both ends want it. */
+/* A connection to be made: to which rank, for what. Both ends make it. */
 struct comm_link {
     int rank; /* not our own */
     enum comm_lane lane;

@@ -10,6 +10,11 @@
  * with a dead peer they would spin for ever. NCCL often finds a peer's sockets
  * closed before the control does, but only the control knows whose fault it
  * was; so it is given BLAME_US to say so.
+ *
+ * Failure modes: no driver, no NCCL, one that is too old (CONFIG, before any
+ * rank waits); NCCL or the GPU fails here (IO); a peer fails (PEER, with the
+ * words of the control). In each of them `comm` is aborted and NULL from then
+ * on.
  */
 #include "worker_rt/comm/nccl.h"
 
@@ -49,9 +54,8 @@ struct ddp_comm *comm_nccl_new(const struct comm_place *place,
 
 #define SPIN_US  (50)          /* most collectives are done by then */
 #define WATCH_US (1 * MONO_MS) /* how often the control is looked at */
-#define BLAME_US                                                               \
-    (100 * MONO_MS) /* for the control to know whose fault it is               \
-                     */
+/* For the control to know whose fault it is. */
+#define BLAME_US (100 * MONO_MS)
 #define LEAVE_US (1 * MONO_S)
 #define NAP_NS   (20 * 1000)
 #define IDS_MAX  1024
@@ -272,6 +276,7 @@ static int begin(struct comm_nccl *c,
                  int root,
                  struct ddp_err *err)
 {
+    ddp_assert(c->control != NULL && c->wire != NULL);
     if (wire_begin(c->wire, kind, dtype, root, c->base.timeout_us, err) != 0)
         return -1;
     return wire_watch(c->wire, err); /* who has given up already? */
@@ -486,6 +491,7 @@ static int share_ids(struct comm_nccl *c,
     struct ddp_comm *k = c->control;
     for (int i = 0; i < n; i++) {
         int root = (int)((int64_t)i * c->base.world / n);
+        ddp_assert(root < c->base.world);
         ncclResult_t rc = ncclSuccess;
         k->timeout_us = c->base.timeout_us = left_us(deadline_us);
         if (root == c->base.rank)
@@ -534,6 +540,7 @@ open_nccl(struct comm_nccl *c, int64_t deadline_us, struct ddp_err *err)
     if (c->base.world == 1)
         return 0;
     n = n > IDS_MAX ? IDS_MAX : n;
+    ddp_assert(n >= 1);
     ncclUniqueId *ids = calloc((size_t)n, sizeof(*ids));
     if (ids == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for a communicator");

@@ -12,11 +12,11 @@
 #ifndef WORKER_RT_COMM_NCCL_H
 #define WORKER_RT_COMM_NCCL_H
 
-#include "worker_rt/comm/comm.h"
 #include "rendezvous/client/store.h"
+#include "worker_rt/comm/comm.h"
 
-/* One unique id for so many ranks, 128: beyond it they would all queue at one
- * rank (ncclCommInitRankScalable, NCCL 2.23). A test makes it less. */
+/* Ranks for each unique id: 128. With more they would all queue at one rank
+ * (ncclCommInitRankScalable, NCCL 2.23). A test makes it less. */
 extern int comm_nccl_ranks_per_id;
 
 /*

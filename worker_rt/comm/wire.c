@@ -59,10 +59,13 @@ static const char *const why_texts[] = {
 _Static_assert(sizeof(why_texts) / sizeof(why_texts[0]) == WIRE_WHYS,
                "one for each");
 
+_Static_assert(WIRE_PEERS_MAX *COMM_LANES <= COMM_LINKS_MAX, "see meet");
+
 /* -- who is to blame ------------------------------------------------------- */
 
 static const char *kind_name(const struct wire *w)
 {
+    ddp_assert(w->head.kind < WIRE_KINDS);
     return kind_names[w->head.kind];
 }
 
@@ -74,6 +77,7 @@ static struct wire_word blame(enum wire_why why, int rank)
 /* Fails with `word`, and passes it on later. */
 static int give_up(struct wire *w, struct wire_word word, struct ddp_err *err)
 {
+    ddp_assert(word.why >= WIRE_DIED && word.why < WIRE_WHYS);
     w->word = word;
     return ddp_err_set(
         err, word.why == WIRE_DIFFERS ? DDP_E_CONFLICT : DDP_E_PEER,
@@ -94,6 +98,7 @@ static enum wire_why ending(int error)
 
 static void mark_gone(struct wire *w, struct wire_peer *p, enum wire_why why)
 {
+    ddp_assert(p->state == WIRE_HERE);
     p->state = WIRE_GONE;
     p->word = blame(why, p->rank);
     if (w->gone != NULL)
@@ -109,6 +114,7 @@ static void hear(struct wire *w, struct wire_peer *p)
     struct wire_word *word = &p->word;
     if (p->state != WIRE_HERE)
         return;
+    ddp_assert(p->have < sizeof(*word));
     ssize_t n = recv(p->word_fd, (uint8_t *)word + p->have,
                      sizeof(*word) - p->have, MSG_DONTWAIT);
     if (n < 0 && is_pause(errno))
@@ -150,6 +156,7 @@ static int lost(struct wire *w, struct wire_peer *p, struct ddp_err *err)
         if (w->peers[i].state == WIRE_SPOKE)
             return give_up(w, w->peers[i].word, err);
     }
+    ddp_assert(w->gone != NULL && w->gone->state == WIRE_GONE);
     return give_up(w, w->gone->word, err);
 }
 
@@ -161,6 +168,7 @@ struct wire_xfer wire_message(const struct wire *w,
                               void *data,
                               size_t len)
 {
+    ddp_assert(peer != NULL);
     struct wire_xfer x = {
         .peer = peer, .head = w->head, .data = data, .len = len};
     x.head.step = step;
@@ -240,7 +248,9 @@ check_head(struct wire *w, const struct wire_xfer *x, struct ddp_err *err)
 /* Adds the whole elements that the scratch has; the rest moves to its front. */
 static void combine_some(struct wire *w, struct wire_xfer *x)
 {
+    ddp_assert(x->added <= data_done(x) && x->elem > 0);
     size_t have = data_done(x) - x->added;
+    ddp_assert(have <= WIRE_CHUNK);
     size_t n = have / x->elem;
     size_t used = n * x->elem;
     x->combine(x->data + x->added, w->scratch, x->data + x->added, n);
@@ -474,6 +484,7 @@ int wire_begin(struct wire *w,
             *err = w->why;
         return -1;
     }
+    ddp_assert(kind >= WIRE_ALLREDUCE && kind < WIRE_KINDS);
     w->head = (struct wire_head){.seq = ++w->seq,
                                  .kind = (uint16_t)kind,
                                  .dtype = (uint16_t)dtype,
@@ -491,6 +502,7 @@ int wire_end(struct wire *w, int rc, const struct ddp_err *err)
 {
     if (rc == 0 || w->broken)
         return rc;
+    ddp_assert(err->code != DDP_E_OK);
     w->broken = true;
     w->why = *err;
     /* A few bytes on an unused connection always fit; a peer that is gone is
@@ -564,6 +576,7 @@ int wire_open(struct wire *w,
               int64_t deadline_us,
               struct ddp_err *err)
 {
+    ddp_assert(w->scratch == NULL && w->abort_fd < 0); /* once */
     w->scratch = malloc(WIRE_CHUNK);
     w->abort_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->scratch == NULL || w->abort_fd < 0)

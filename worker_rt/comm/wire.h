@@ -1,8 +1,8 @@
 /*
  * worker_rt/comm/wire: the connections of one rank to its neighbours. Messages
- * go out and come in at once; every wait ends when a peer is gone, when it is
- * called off, or when it is too late; and whoever gives up tells its neighbours
- * why, so that all of them name the same culprit.
+ * go out and come in at once. Every wait ends when a peer is gone, when it is
+ * aborted, or at its deadline. A rank that gives up tells its neighbours why,
+ * so that all of them name the same rank.
  *
  * Each message has a head that names the collective and its size, so that
  * ranks which disagree find out instead of adding up garbage.
@@ -43,7 +43,8 @@ struct wire_head {
 };
 _Static_assert(sizeof(struct wire_head) == 24, "no padding on the wire");
 
-/* The last word on a connection of its own: who is to blame for what. */
+/* The last message, on a connection of its own: which rank is to blame, and for
+ * what. */
 struct wire_word {
     uint32_t why; /* enum wire_why */
     uint32_t rank;
@@ -130,7 +131,7 @@ void wire_close(struct wire *w);
 
 /*
  * Begins a collective. Fails at once on a broken wire (with what broke it),
- * after wire_abort, and where a peer is known to be gone. `timeout_us` may be
+ * after wire_abort, and if a peer is known to be gone. `timeout_us` may be
  * MONO_NEVER.
  */
 int wire_begin(struct wire *w,
@@ -141,8 +142,8 @@ int wire_begin(struct wire *w,
                struct ddp_err *err);
 
 /*
- * Ends it and passes `rc` on. A failure (`err` is its story) breaks the wire:
- * the neighbours are told whose fault it is, then the connections are shut.
+ * Ends it and passes `rc` on. A failure (`err` says which) breaks the wire: the
+ * neighbours are told which rank is to blame, then the connections are shut.
  */
 int wire_end(struct wire *w, int rc, const struct ddp_err *err);
 
@@ -177,9 +178,10 @@ int wire_recv(struct wire *w,
               struct ddp_err *err);
 
 /*
- * For who waits for something else than these connections, between wire_begin
- * and wire_end: looks, without waiting, whether a peer gave up or is gone, the
- * collective was called off, or it is too late. Errors: those of an exchange.
+ * For a caller that waits for something else than these connections, between
+ * wire_begin and wire_end: looks, without waiting, whether a peer gave up or is
+ * gone, the collective was aborted, or its deadline has come. Errors: those of
+ * an exchange.
  */
 int wire_watch(struct wire *w, struct ddp_err *err);
 

@@ -1,3 +1,17 @@
+/*
+ * worker_rt/snapshot/atomic_file: a name has its old file or its new one, at
+ * every moment and after a power cut.
+ *
+ * Happy path of put: create a locked temporary file, write it in pieces past
+ * the page cache, fsync it, rename it over the name, fsync the folder.
+ *
+ * Failure modes. The disk is full or fails: the temporary file is removed, the
+ * name is what it was. The writer is killed: its lock goes with it, and the
+ * next writer's sweep removes the file. A sweep comes between a file's creation
+ * and its lock: create sees that and makes another. The file system knows no
+ * direct writes, no locks or no fsync of folders: it is done without. The last
+ * fsync fails: IO, though the new file is in place.
+ */
 #include "worker_rt/snapshot/atomic_file.h"
 
 #include <dirent.h>
@@ -22,6 +36,8 @@
 /* To make a file that nobody sweeps away before it is locked. */
 #define TRIES 100
 
+_Static_assert(PIECE % BLOCK == 0, "a piece is a direct write");
+
 int atomic_file_open_dir(const char *path, struct ddp_err *err)
 {
     int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -33,9 +49,10 @@ int atomic_file_open_dir(const char *path, struct ddp_err *err)
 
 void atomic_file_temp_name(char out[ATOMIC_FILE_NAME_MAX], const char *name)
 {
-    (void)snprintf(out, /* the room is made for it */
-                   ATOMIC_FILE_NAME_MAX, "%s" ATOMIC_FILE_MARK "%016llx", name,
-                   (unsigned long long)rng_seed());
+    int len =
+        snprintf(out, ATOMIC_FILE_NAME_MAX, "%s" ATOMIC_FILE_MARK "%016llx",
+                 name, (unsigned long long)rng_seed());
+    ddp_assert(len > 0 && (size_t)len < ATOMIC_FILE_NAME_MAX);
 }
 
 static bool is_temp(const char *entry, const char *name)
@@ -112,6 +129,7 @@ int atomic_file_create(int dir,
 int atomic_file_write(
     int fd, const uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
 {
+    ddp_assert(fd >= 0);
     while (len > 0) {
         ssize_t n = pwrite(fd, data, len, (off_t)at);
         if (n < 0 && errno == EINTR)
@@ -171,6 +189,7 @@ static int write_all(int fd,
         n = len - at < PIECE ? len - at : PIECE;
         if (n > BLOCK)
             n -= n % BLOCK; /* the rest is a piece of its own */
+        ddp_assert(at % BLOCK == 0 && n > 0 && n <= len - at);
         if (stop != NULL && atomic_load(stop))
             return ddp_err_set(err, DDP_E_ABORTED, "the write was given up");
         if (write_piece(fd, data + at, n, at, err) != 0)

@@ -1,10 +1,10 @@
 /*
- * worker_rt/snapshot/atomic_file: files that are written aside and then
- * renamed, and what killed writers left of them.
+ * worker_rt/snapshot/atomic_file: files that are written under a temporary name
+ * and then renamed, and the removal of what killed writers left.
  *
  * A temporary file is NAME.tmp.<16 random digits> and locked (flock(2)) for as
  * long as its writer lives; the next writer finds it unlocked and removes it.
- * Where locks do not work nothing is removed.
+ * If locks do not work, nothing is removed.
  */
 #ifndef WORKER_RT_SNAPSHOT_ATOMIC_FILE_H
 #define WORKER_RT_SNAPSHOT_ATOMIC_FILE_H
@@ -24,30 +24,32 @@
 /* An open folder; -1: IO. The caller closes it. */
 int atomic_file_open_dir(const char *path, struct ddp_err *err);
 
-/* A name beside `name` that nobody has. */
+/* A new temporary name for `name`. */
 void atomic_file_temp_name(char out[ATOMIC_FILE_NAME_MAX], const char *name);
 
-/* Removes the temporary files of `name` that nobody holds a lock on; NULL: of
- * all names. Best effort: leftovers cost space, nothing else. */
+/* Removes the temporary files of `name` that are not locked; NULL: of all
+ * names. Best effort: leftovers cost space only. */
 void atomic_file_sweep(int dir, const char *name);
 
-/* Creates one, locked, under the name that `temp` is given: its descriptor, or
- * -1: IO. */
+/* Creates a temporary file, locked, and writes its name to `temp`. Returns its
+ * descriptor, which the caller closes, or -1: IO. */
 int atomic_file_create(int dir,
                        const char *name,
                        char temp[ATOMIC_FILE_NAME_MAX],
                        struct ddp_err *err);
 
-/* All of it, at an offset. IO. */
+/* Writes all bytes at an offset. IO. */
 int atomic_file_write(
     int fd, const uint8_t *data, size_t len, uint64_t at, struct ddp_err *err);
 
-/* To the disk. IO. A file system that has no such thing needs none. */
+/* Syncs the folder to the disk. IO. Does nothing if the file system has no
+ * fsync of folders. */
 int atomic_file_sync_dir(int dir, struct ddp_err *err);
 
-/* A whole file: written aside, synced, renamed over `name`, the folder synced.
- * IO: `name` is what it was (the new file if only the last sync failed).
- * ABORTED: `stop` (may be NULL) became true; `name` is what it was. */
+/* Writes a whole file under a temporary name, syncs it, renames it to `name`
+ * and syncs the folder. IO: `name` is unchanged (or the new file, if only the
+ * last sync failed). ABORTED: `stop` (may be NULL) became true; `name` is
+ * unchanged. */
 int atomic_file_put(int dir,
                     const char *name,
                     const uint8_t *data,

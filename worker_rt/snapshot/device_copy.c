@@ -1,3 +1,17 @@
+/*
+ * worker_rt/snapshot/device_copy: two copies on two streams, so that the
+ * program waits for none of them.
+ *
+ * Happy path: begin copies the tensors into room on the device, in the order of
+ * the program's stream, records an event there, lets our stream wait for it,
+ * and copies from the room to the slot. wait, in the sealer's thread, ends when
+ * our stream is empty.
+ *
+ * Failure modes. No room on the device: remembered, and begin waits for the
+ * copy from the tensors themselves. Pages cannot be locked: the copy is slower.
+ * A call of the driver fails: IO, and begin waits until nothing is on its way,
+ * since the slot may be used for something else then.
+ */
 #include "worker_rt/snapshot/device_copy.h"
 
 #include <string.h>
@@ -19,6 +33,7 @@ static int failed(const struct device_copy *s,
 
 int device_copy_open(struct device_copy *s, void *stream, struct ddp_err *err)
 {
+    ddp_assert(s->gpu == NULL);
     const struct gpu_driver *g = gpu_load(err);
     void *ctx = g == NULL ? NULL : gpu_context(g, err);
     if (ctx == NULL)
@@ -74,6 +89,7 @@ void device_copy_unpin(struct device_copy *s)
 void device_copy_pin(struct device_copy *s, int i, uint8_t *at, size_t len)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    ddp_assert(i >= 0 && i < MEM_SLOTS_MAX);
     if (s->gpu == NULL || (s->pinned[i].at == at && s->pinned[i].len >= len))
         return;
     unpin(s, i);
@@ -100,6 +116,8 @@ static bool is_device(const struct device_copy *s,
 /* Room on the device for all of it, kept from one snapshot to the next. */
 static bool make_room(struct device_copy *s, size_t len)
 {
+    ddp_assert((s->room != 0) == (s->room_len > 0));
+    ddp_assert(!s->no_room || s->room == 0);
     if (len <= s->room_len)
         return len > 0;
     if (s->no_room)
@@ -123,6 +141,7 @@ fill_room(struct device_copy *s, const struct device_copy_part *p, size_t n)
     for (size_t i = 0; rc == 0 && i < n; i++) {
         if (!is_device(s, &p[i]))
             continue;
+        ddp_assert(p[i].len <= s->room_len - at);
         rc = s->gpu->copy(s->room + at, gpu_addr(p[i].from), p[i].len,
                           s->theirs);
         at += aligned(p[i].len);

@@ -1,3 +1,14 @@
+/*
+ * worker_rt/snapshot/image: the layout and the header of a file to be.
+ *
+ * Happy path: init checks the names, places the tensors and writes the header
+ * once with zeros for checksums, to know its length; hash_end notes each sum;
+ * header writes it again, with the sums, and puts its own sum into it.
+ *
+ * Failure modes: names, dtypes, shapes or pairs that no file can have (USAGE)
+ * and no memory, both in init. Later only `header` can fail, for want of
+ * memory: its length cannot change, since every checksum has as many digits.
+ */
 #include "worker_rt/snapshot/image.h"
 
 #include <stdio.h>
@@ -110,6 +121,8 @@ static void fill_pairs(struct image *m,
         add_meta(m, meta[i].key, meta[i].value);
     for (size_t i = 0; i < m->ntensors; i++)
         add_pair(m, m->sums[i].key, m->sums[i].digits);
+    ddp_assert(m->nmeta <= nmeta + 3); /* as reserved */
+    ddp_assert(m->npairs <= m->ntensors + 1 + nmeta + 3);
 }
 
 /* As the checksums stand now: its length never depends on them. */
@@ -162,11 +175,13 @@ uint64_t image_len(const struct image *m)
 
 uint64_t image_at(const struct image *m, size_t i)
 {
+    ddp_assert(i < m->ntensors && m->header_len > 0);
     return m->header_len + m->tensors[i].begin;
 }
 
 uint64_t image_size(const struct image *m, size_t i)
 {
+    ddp_assert(i < m->ntensors);
     return m->tensors[i].end - m->tensors[i].begin;
 }
 
@@ -182,6 +197,7 @@ void image_hash(struct image *m, const uint8_t *data, size_t len)
 
 void image_hash_end(struct image *m, size_t i)
 {
+    ddp_assert(i < m->ntensors);
     snapshot_hex(m->sums[i].digits, XXH3_128bits_digest(m->hash));
 }
 

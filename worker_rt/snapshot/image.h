@@ -27,7 +27,7 @@ struct image {
     struct safetensor *tensors; /* in the order of the file .. */
     size_t *order;              /* .. each one's index in the caller's array */
     struct image_sum *sums;
-    struct image_pair *meta; /* who writes it, and the caller's pairs */
+    struct image_pair *meta; /* libddp's pairs and the caller's */
     size_t nmeta;
     struct safetensors_pair *pairs;
     size_t npairs;
@@ -38,8 +38,8 @@ struct image {
 };
 
 /*
- * Lays the tensors out. `step`: of which it is, noted as "ddp.step"; -1 where
- * nobody says. Borrows everything for the call. Errors: USAGE (names
+ * Lays the tensors out. `step` is noted as "ddp.step", unless it is -1.
+ * Borrows everything for the call. Errors: USAGE (names
  * twice, too long, not UTF-8; a bad dtype, shape or key), NOMEM; image_free in
  * either case.
  */

@@ -1,3 +1,22 @@
+/*
+ * worker_rt/snapshot/keeper: saving, in three stages: the caller's copy, the
+ * sealer's checksums and label, the writer's file.
+ *
+ * Happy path: save waits until nothing is being sealed, picks a slot that
+ * nobody needs, copies (or leaves that to the sealer) and hands the slot over
+ * in `sealing`. The sealer sums, labels and, for a save to the disk, hands it
+ * on in `writing`. The writer puts the file into the folder.
+ *
+ * Failure modes. The memory runs out: it is given up once for all, with a
+ * reason, and the disk goes on alone. A seal or a write fails: the error waits
+ * for the caller's next save, and training goes on. The program ends in the
+ * middle: a slot without a label is ignored, and a file without its name is
+ * swept away by the next writer. A slow disk: the next save to the disk waits,
+ * saves to memory do not.
+ *
+ * Ownership of a slot: the caller's from pick to `sealing`, then the sealer's,
+ * then the writer's or nobody's. The lock guards the hand-over, not the bytes.
+ */
 #include "worker_rt/snapshot/keeper.h"
 
 #include <fcntl.h>
@@ -9,6 +28,16 @@
 #include "worker_rt/snapshot/snapshot.h"
 
 #define KEEP_DEFAULT 2
+
+/* What holds whenever the lock is free. */
+static void check(const struct ddp_keeper *k)
+{
+    ddp_assert(k->sealing >= -1 && k->sealing < MEM_SLOTS_MAX);
+    ddp_assert(k->writing >= -1 && k->writing < MEM_SLOTS_MAX);
+    ddp_assert(k->sealing < 0 || k->sealing != k->writing);
+    ddp_assert(k->writing < 0 || k->slot[k->writing].to_disk);
+    ddp_assert(k->failed_step < 0 || k->error.code != DDP_E_OK);
+}
 
 /* -- the threads ----------------------------------------------------------- */
 
@@ -39,6 +68,7 @@ static int seal(struct ddp_keeper *k, int i, struct ddp_err *err)
     struct keeper_slot *slot = &k->slot[i];
     struct image *m = &slot->image;
     uint8_t *at = mem_slots_image(slots, i);
+    ddp_assert(image_len(m) <= mem_slots_room(slots));
     if (device_copy_wait(&k->device, err) != 0)
         return -1;
     for (size_t t = 0; t < m->ntensors; t++)
@@ -75,13 +105,17 @@ static void *sealer_main(void *arg)
         (void)pthread_mutex_unlock(&k->lock);
         int rc = seal(k, i, &why);
         (void)pthread_mutex_lock(&k->lock);
+        ddp_assert(k->sealing == i);
         if (rc != 0)
             note_failure(k, i, &why);
         else
             k->newest = i;
-        if (rc == 0 && k->slot[i].to_disk)
+        if (rc == 0 && k->slot[i].to_disk) {
+            ddp_assert(k->writing < 0); /* put has waited for it */
             k->writing = i;
+        }
         k->sealing = -1;
+        check(k);
         (void)pthread_cond_broadcast(&k->changed);
     }
     (void)pthread_mutex_unlock(&k->lock);
@@ -110,7 +144,9 @@ static void *writer_main(void *arg)
             note_failure(k, i, &why);
         else
             k->saved = slot->step;
+        ddp_assert(k->writing == i);
         k->writing = -1;
+        check(k);
         (void)pthread_cond_broadcast(&k->changed);
     }
     (void)pthread_mutex_unlock(&k->lock);
@@ -178,6 +214,7 @@ static void give_up_memory(struct ddp_keeper *k, const char *why)
     (void)snprintf(k->why, sizeof(k->why), "%.250s", why);
     wait_sealed(k);
     wait_written(k);
+    ddp_assert(k->sealing < 0 && k->writing < 0);
     device_copy_unpin(&k->device);
     mem_slots_close(&k->memory);
     k->newest = -1;
@@ -202,6 +239,7 @@ static int pick(struct ddp_keeper *k, uint64_t len, struct ddp_err *err)
     if (k->memory.count > 0) {
         while (i == k->writing || i == k->newest)
             i++;
+        ddp_assert(i < k->memory.count); /* two of three at most are needed */
         if (len > mem_slots_room(&k->memory))
             (void)ddp_err_set(&why, DDP_E_NOMEM,
                               "three snapshots of %.1f MB do not fit into the "
@@ -246,6 +284,7 @@ static int note_sources(struct keeper_slot *slot,
                         struct ddp_err *err)
 {
     const struct image *m = &slot->image;
+    ddp_assert(slot->from == NULL);
     slot->from = calloc(m->ntensors + 1, sizeof(*slot->from));
     if (slot->from == NULL)
         return snapshot_no_memory(err);
@@ -301,9 +340,11 @@ static int put(struct ddp_keeper *k,
                struct ddp_err *err)
 {
     wait_sealed(k);
+    check(k);
     int i = pick(k, image_len(m), err);
     if (i < 0)
         return -1;
+    ddp_assert(i != k->writing && i < keeper_slots(k)->count);
     struct keeper_slot *slot = &k->slot[i];
     free_slot(slot);
     slot->image = *m;
@@ -318,6 +359,7 @@ static int put(struct ddp_keeper *k,
         return -1;
     if (disk)
         wait_written(k);
+    ddp_assert(k->sealing < 0 && k->writing != i);
     k->sealing = i;
     (void)pthread_cond_broadcast(&k->changed);
     if (take_error(k, err) == 0)
@@ -361,7 +403,7 @@ int ddp_keeper_save(struct ddp_keeper *k,
                     struct ddp_error *err)
 {
     struct ddp_err why;
-    bool disk = to_disk && k->writes;
+    bool disk = to_disk && k->disk >= KEEPER_WRITES;
     if (!disk && k->memory.count == 0)
         return 0;
     if (save(k, step, tensors, ntensors, meta, nmeta, disk, &why) == 0)
@@ -402,11 +444,12 @@ const char *ddp_keeper_no_memory(const struct ddp_keeper *k)
 
 int keeper_own(struct ddp_keeper *k, struct ddp_err *err)
 {
-    if (k->owns || !k->writes)
+    if (k->disk != KEEPER_WRITES)
         return 0;
+    ddp_assert(k->folder != NULL && k->dir.fd >= 0);
     if (snapshot_dir_own(&k->dir, err) != 0)
         return ddp_err_wrap(err, "'%.200s'", k->folder);
-    k->owns = true;
+    k->disk = KEEPER_OWNS;
     return 0;
 }
 
@@ -415,6 +458,7 @@ int keeper_own(struct ddp_keeper *k, struct ddp_err *err)
 int keeper_agree(struct ddp_comm *comm, int rc, struct ddp_err *err)
 {
     int64_t code = rc == 0 ? 0 : err->code;
+    ddp_assert((rc == 0) == (code == DDP_E_OK));
     int64_t *all = calloc((size_t)comm->world, sizeof(*all));
     if (all == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for %d ranks",
@@ -456,6 +500,7 @@ static void find_newest(struct ddp_keeper *k)
             best = label;
         }
     }
+    ddp_assert(k->newest < k->memory.count || k->newest < 0);
 }
 
 /* The launcher's memory, where this rank is the one that holds it. */
@@ -481,11 +526,10 @@ static int find_writer(struct ddp_keeper *k, uint64_t mark, struct ddp_err *err)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for %d ranks",
                            k->comm->world);
     int rc = k->comm->ops->allgather(k->comm, &mark, sizeof(mark), all, err);
-    k->writes = rc == 0 && mark != 0;
-    for (int r = 0; rc == 0 && r < k->comm->rank; r++)
-        if (all[r] != 0 && k->writes && snapshot_dir_sees(&k->dir, all[r]))
-            k->writes = false;
-    k->reads = k->writes;
+    bool writes = rc == 0 && mark != 0;
+    for (int r = 0; writes && r < k->comm->rank; r++)
+        writes = all[r] == 0 || !snapshot_dir_sees(&k->dir, all[r]);
+    k->disk = writes ? KEEPER_WRITES : KEEPER_NO_DISK;
     free(all);
     return rc == 0 ? k->comm->ops->barrier(k->comm, err) : -1;
 }
@@ -498,7 +542,7 @@ static void look_into_folder(struct ddp_keeper *k)
     memcpy(k->dir.instance, k->d->instance, sizeof(k->dir.instance));
     if (k->d->local_rank == 0)
         k->dir.fd = open(k->folder, flags);
-    k->reads = k->dir.fd >= 0;
+    k->disk = k->dir.fd >= 0 ? KEEPER_READS : KEEPER_NO_DISK;
 }
 
 static int open_folder(struct ddp_keeper *k, struct ddp_err *err)
@@ -579,6 +623,7 @@ void ddp_keeper_free(struct ddp_keeper *k)
     if (k == NULL)
         return;
     stop_threads(k);
+    check(k);
     for (int i = 0; i < MEM_SLOTS_MAX; i++)
         free_slot(&k->slot[i]);
     device_copy_close(&k->device);

@@ -25,25 +25,27 @@
 struct ddp_keeper {
     struct ddp *d;
     struct ddp_comm *comm;
-    int keep;      /* files */
-    bool writes;   /* this rank writes to the disk .. */
-    bool reads;    /* .. or loads from it */
-    char *folder;  /* owned; NULL: no disk */
-    char why[256]; /* why there is no memory; "" if there is */
+    int keep; /* files */
+    enum {
+        KEEPER_NO_DISK, /* another rank of the node, or of the job, has it */
+        KEEPER_READS,   /* loads from the folder only */
+        KEEPER_WRITES,  /* the folder's one writer .. */
+        KEEPER_OWNS     /* .. which has taken it over */
+    } disk;             /* what this rank does with the folder */
+    char *folder;       /* owned; NULL: no disk */
+    char why[256];      /* why there is no memory; "" if there is */
     struct snapshot_dir dir;
-    bool later;              /* the sealer copies */
-    bool owns;               /* the folder has been taken over */
-    struct mem_slots memory; /* the launcher's; count 0: none */
-    struct mem_slots own;    /* on the way to the disk; count 0: not made */
-    struct device_copy
-        device; /* from a GPU's memory, where tensors lie there */
+    bool later;                /* the sealer copies */
+    struct mem_slots memory;   /* the launcher's; count 0: none */
+    struct mem_slots own;      /* on the way to the disk; count 0: not made */
+    struct device_copy device; /* if tensors may lie in a GPU's memory */
 
     /* The threads, started with the first save. */
     bool started;
     pthread_t sealer, writer;
     atomic_bool quit;
 
-    /* Under `lock`; whoever changes something tells `changed`. */
+    /* Under `lock`; each change is signalled by `changed`. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct keeper_slot {

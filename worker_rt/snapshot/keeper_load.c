@@ -6,9 +6,15 @@
  * which one is the newest; who has it reads it aloud, piece by piece, and every
  * rank, the reader too, takes what it hears into its own tensors and checks the
  * sums. So nobody needs a shared file system, and all end with the same bytes.
- * If what is heard is damaged, or not of the step that was offered, all ranks
- * hear that; the reader strikes it off its list, and they begin again, but not
- * for ever: what was offered had been looked at.
+ *
+ * Happy path: list_all, make_offer, hear_offers, choose, read_aloud, once each.
+ *
+ * Failure modes. What is heard is damaged, or not of the step that was offered:
+ * all ranks hear that, the reader strikes it off its list, and they begin
+ * again, at most REFUSED_MAX times, since what was offered had been looked at.
+ * The reader's disk fails in the middle: it goes on with zeros, which fit no
+ * checksum, so that all ranks take the same turn. A rank dies: the collective
+ * fails on all of them. Nobody has a snapshot: NOINPUT, a fresh start.
  */
 #include "worker_rt/snapshot/keeper.h"
 
@@ -51,20 +57,6 @@ struct keeper_load {
     struct offer *offers; /* (world) */
 };
 
-static void fill_file(struct candidate *c, const struct snapshot_file *f)
-{
-    c->slot = -1;
-    c->file = *f;
-}
-
-static int newer_slot(const struct ddp_keeper *k,
-                      const struct slot_label *a,
-                      const struct slot_label *b)
-{
-    return snapshot_dir_newer(k->d->instance, a->round, a->step, b->round,
-                              b->step);
-}
-
 /* Memory that this instance filled, the newest first. What another one left
  * there counts only where there is nothing else. */
 static size_t list_memory(struct keeper_load *l, bool own)
@@ -77,10 +69,13 @@ static size_t list_memory(struct keeper_load *l, bool own)
             (strcmp(c.label.instance, k->d->instance) == 0) != own)
             continue;
         size_t at = l->n++;
-        for (;
-             at > first && newer_slot(k, &l->list[at - 1].label, &c.label) > 0;
-             at--)
+        for (; at > first; at--) {
+            const struct slot_label *before = &l->list[at - 1].label;
+            if (snapshot_dir_newer(k->d->instance, before->round, before->step,
+                                   c.label.round, c.label.step) <= 0)
+                break;
             l->list[at] = l->list[at - 1];
+        }
         l->list[at] = c;
     }
     return l->n - first;
@@ -101,7 +96,7 @@ merge(struct keeper_load *l, const struct snapshot_file *files, size_t n)
                                       files[i].round, files[i].step) > 0)
                 at--;
         memmove(&l->list[at + 1], &l->list[at], (l->n - at) * sizeof(*l->list));
-        fill_file(&l->list[at], &files[i]);
+        l->list[at] = (struct candidate){.slot = -1, .file = files[i]};
         l->n++;
     }
 }
@@ -111,7 +106,8 @@ static int list_all(struct keeper_load *l, struct ddp_err *err)
     struct ddp_keeper *k = l->k;
     struct snapshot_file *files = NULL;
     size_t n = 0;
-    if (k->reads && snapshot_dir_list(&k->dir, &files, &n, err) != 0)
+    if (k->disk != KEEPER_NO_DISK &&
+        snapshot_dir_list(&k->dir, &files, &n, err) != 0)
         return ddp_err_wrap(err, "folder '%.200s'", k->folder);
     l->list = calloc(n + 2 * MEM_SLOTS_MAX + 1, sizeof(*l->list));
     l->offers = calloc((size_t)k->comm->world, sizeof(*l->offers));
@@ -122,6 +118,7 @@ static int list_all(struct keeper_load *l, struct ddp_err *err)
         (void)list_memory(l, true);
         merge(l, files, n);
         (void)list_memory(l, false);
+        ddp_assert(l->n <= n + (size_t)k->memory.count);
     }
     free(files);
     return rc;
@@ -151,6 +148,7 @@ static int open_candidate(struct keeper_load *l,
 {
     struct ddp_keeper *k = l->k;
     struct stat st;
+    ddp_assert(c->slot < k->memory.count);
     o->fd = -1;
     if (c->slot >= 0) {
         o->from = (struct snapshot_source){
@@ -173,6 +171,7 @@ static void close_candidate(struct opened *o)
 
 static void strike_off(struct keeper_load *l, const struct ddp_err *why)
 {
+    ddp_assert(l->at < l->n);
     const struct candidate *c = &l->list[l->at++];
     if (l->refused++ > 0)
         return;
@@ -266,6 +265,7 @@ static int choose(const struct keeper_load *l)
         if (newer > 0 || (newer == 0 && o->memory > b->memory))
             best = r;
     }
+    ddp_assert(best < 0 || l->offers[best].has == 1);
     return best;
 }
 
@@ -287,6 +287,12 @@ hear(void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
 {
     struct aloud *a = ctx;
     bool reads = a->comm->rank == a->reader;
+    /* The size is what the offer said, in the words of its peers. */
+    if (reads && a->from != NULL &&
+        (at > a->from->size || len > a->from->size - at)) {
+        (void)ddp_err_set(&a->failed, DDP_E_CORRUPT, "the offer is too long");
+        a->from = NULL;
+    }
     if (reads && a->from != NULL &&
         a->from->read(a->from->ctx, data, len, at, &a->failed) != 0)
         a->from = NULL;
@@ -309,7 +315,10 @@ static int read_aloud(struct keeper_load *l,
     struct opened o = {.fd = -1};
     struct aloud a = {.comm = l->k->comm, .reader = reader};
     bool reads = a.comm->rank == reader;
-    if (reads && open_candidate(l, &l->list[l->at], &o, &a.failed) == 0)
+    ddp_assert(reader >= 0 && reader < a.comm->world);
+    /* A peer may say that we offered something when we have nothing. */
+    bool has = reads && l->at < l->n;
+    if (has && open_candidate(l, &l->list[l->at], &o, &a.failed) == 0)
         a.from = &o.from;
     struct snapshot_source heard = {hear, &a, (uint64_t)l->offers[reader].len};
     int rc = snapshot_read(&heard, wanted, fence, err);
@@ -321,7 +330,7 @@ static int read_aloud(struct keeper_load *l,
         return rc;
     if (err->code != DDP_E_CORRUPT)
         return -1;
-    if (reads)
+    if (has)
         strike_off(l, stopped ? &a.failed : err);
     return 1;
 }

@@ -3,6 +3,12 @@
  * buffer where the tensor is wanted, and its checksum compared. So a damaged
  * file is found at the end at the latest; the one before it then overwrites
  * what was read.
+ *
+ * Happy path of snapshot_read: the header's length, the header and its sum, the
+ * names that are wanted, each tensor's bytes and their sum, the pairs, the
+ * fence. Failure modes: a file that is cut, damaged or foreign (CORRUPT), one
+ * that is whole and of another model (USAGE), a disk that fails (IO). Sizes
+ * from the file are checked before memory is spent on them.
  */
 #include "worker_rt/snapshot/snapshot.h"
 
@@ -34,6 +40,7 @@ static int read_at(const struct image_read *l,
                    uint64_t at,
                    struct ddp_err *err)
 {
+    ddp_assert(at <= l->from->size && len <= l->from->size - at);
     return l->from->read(l->from->ctx, data, len, at, err);
 }
 
@@ -118,6 +125,7 @@ static int read_tensor(struct image_read *l,
     char key[SNAPSHOT_KEY_MAX], digits[SNAPSHOT_DIGITS + 1];
     uint64_t at = l->header_len + t->begin;
     uint64_t left = t->end - t->begin;
+    ddp_assert(t->begin <= t->end); /* safetensors_parse */
     (void)XXH3_128bits_reset(l->state);
     while (left > 0) {
         size_t n = left < SNAPSHOT_PIECE ? (size_t)left : SNAPSHOT_PIECE;

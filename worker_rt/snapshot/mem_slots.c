@@ -1,3 +1,17 @@
+/*
+ * worker_rt/snapshot/mem_slots: images that survive their worker.
+ *
+ * Happy path: reserve takes the label away and makes sure of the pages, the
+ * caller writes the image, label sums up what is known of it and puts the magic
+ * number last. A reader believes a label whose magic and sum are right.
+ *
+ * Failure modes. A worker is killed while it writes an image: there is no
+ * label, and the slot is empty. It is killed while it writes the label: the
+ * magic is missing or the sum is wrong. The machine has too little memory:
+ * reserve says so before it takes any, as a write to a page that cannot be had
+ * would kill the worker (SIGBUS). Anything else in a slot, such as bytes of
+ * another version, is no label.
+ */
 #include "worker_rt/snapshot/mem_slots.h"
 
 #include <errno.h>
@@ -22,6 +36,14 @@ struct stamp {
 };
 _Static_assert(sizeof(struct stamp) <= PAGE, "it has room");
 
+/* What holds for slots that are open, or closed. */
+static void check(const struct mem_slots *s)
+{
+    ddp_assert(s->count >= 0 && s->count <= MEM_SLOTS_MAX);
+    ddp_assert((s->count == 0) == (s->map == NULL));
+    ddp_assert(s->count == 0 || (s->each > PAGE && s->each % PAGE == 0));
+}
+
 static int map(struct mem_slots *s, int fd, int count, struct ddp_err *err)
 {
     size_t len = (size_t)count * (size_t)s->each;
@@ -31,6 +53,7 @@ static int map(struct mem_slots *s, int fd, int count, struct ddp_err *err)
                            "cannot map the memory for snapshots");
     s->map = p;
     s->count = count;
+    check(s);
     return 0;
 }
 
@@ -73,6 +96,7 @@ int mem_slots_make(struct mem_slots *s, uint64_t len, struct ddp_err *err)
 
 void mem_slots_close(struct mem_slots *s)
 {
+    check(s);
     if (s->map != NULL)
         (void)munmap(s->map, (size_t)s->count * (size_t)s->each);
     if (s->fd >= 0)
@@ -109,6 +133,7 @@ static uint64_t available(void)
 static int take(struct mem_slots *s, int i, uint64_t need, struct ddp_err *err)
 {
     uint64_t left = available();
+    ddp_assert(need > s->held[i] && need <= s->each);
     if (left > 0 && need - s->held[i] > left / 2)
         return ddp_err_set(err, DDP_E_NOMEM,
                            "a snapshot needs %" PRIu64 " MB of memory, and "
@@ -127,6 +152,7 @@ static int take(struct mem_slots *s, int i, uint64_t need, struct ddp_err *err)
 
 static struct stamp *stamp_of(const struct mem_slots *s, int i)
 {
+    ddp_assert(i >= 0 && i < s->count);
     return (struct stamp *)(void *)(s->map + (uint64_t)i * s->each);
 }
 
@@ -146,6 +172,7 @@ int mem_slots_reserve(struct mem_slots *s,
 
 uint8_t *mem_slots_image(const struct mem_slots *s, int i)
 {
+    ddp_assert(i >= 0 && i < s->count);
     return s->map + (uint64_t)i * s->each + PAGE;
 }
 
@@ -157,6 +184,9 @@ static uint64_t sum_of(const struct stamp *stamp)
 void mem_slots_label(struct mem_slots *s, int i, const struct slot_label *label)
 {
     struct stamp made;
+    ddp_assert(PAGE + label->len <= s->held[i]); /* reserved */
+    ddp_assert(label->round >= 0 && label->step >= 0);
+    ddp_assert(memchr(label->instance, 0, sizeof(label->instance)) != NULL);
     memset(&made, 0, sizeof(made)); /* gaps are summed too */
     made.label.len = label->len;
     made.label.round = label->round;

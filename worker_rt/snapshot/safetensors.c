@@ -416,6 +416,8 @@ put_text(struct buf *out, const char *fmt, ...)
 
 static int put_tensor(struct buf *out, const struct safetensor *t)
 {
+    ddp_assert((size_t)t->dtype < DTYPES && t->dims <= DDP_DIMS_MAX);
+    ddp_assert(t->begin <= t->end);
     if (put_string(out, t->name) != 0 ||
         put_text(out, ":{\"dtype\":\"%s\",\"shape\":[",
                  dtypes[t->dtype].name) != 0)
@@ -507,6 +509,7 @@ int safetensors_write(struct buf *out,
     if (over > 0 && buf_put(out, spaces, SAFETENSORS_ALIGN - over) != 0)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for a header");
     uint64_t len = buf_len(out) - before - sizeof(size);
+    ddp_assert((len + sizeof(size)) % SAFETENSORS_ALIGN == 0);
     for (size_t i = 0; i < sizeof(size); i++)
         out->data[out->start + before + i] = (uint8_t)(len >> (8 * i));
     return 0;
@@ -552,6 +555,7 @@ int safetensors_place(struct safetensor *tensors,
         }
         t->begin = at;
         t->end = at += len;
+        ddp_assert(t->begin <= t->end);
         tensors[i] = *t;
         order[i] = list[i].index;
     }

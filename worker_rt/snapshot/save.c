@@ -7,6 +7,10 @@
  * <path> is the old snapshot or the new one, whole. A writer that is killed
  * leaves its temporary file; the next writer finds it unlocked and removes it.
  *
+ * Failure modes: the disk is full or fails (IO: the temporary file goes, <path>
+ * is what it was); the file system has no hard links (no .prev is kept); the
+ * last fsync fails (IO, with the new file in place).
+ *
  * What stands at <path> may have been damaged since. Then it must not take the
  * place of the .prev that a load would fall back on: until the last rename
  * there would be no whole one. So it is looked at first.
@@ -52,12 +56,6 @@ open_place(struct save_place *p, const char *path, struct ddp_err *err)
     p->dir = atomic_file_open_dir(dir, err);
     free(dir);
     return p->dir >= 0 ? 0 : -1;
-}
-
-static void close_place(struct save_place *p)
-{
-    if (p->dir >= 0)
-        (void)close(p->dir); /* nothing was written through it */
 }
 
 /* -- the file -------------------------------------------------------------- */
@@ -147,6 +145,7 @@ static int keep_prev(const struct save *s, struct ddp_err *err)
 
 static int put_in_place(struct save *s, struct ddp_err *err)
 {
+    ddp_assert(s->fd >= 0 && s->place.dir >= 0);
     if (keep_prev(s, err) != 0)
         return -1;
     if (renameat(s->place.dir, s->temp, s->place.dir, s->place.base) != 0)
@@ -163,7 +162,8 @@ static void save_free(struct save *s)
         (void)unlinkat(s->place.dir, s->temp, 0); /* of a failed save */
         (void)close(s->fd);
     }
-    close_place(&s->place);
+    if (s->place.dir >= 0)
+        (void)close(s->place.dir); /* nothing was written through it */
     image_free(&s->image);
 }
 

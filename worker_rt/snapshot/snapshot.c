@@ -13,6 +13,7 @@
 
 _Static_assert(sizeof(SNAPSHOT_NO_DIGITS) == SNAPSHOT_DIGITS + 1,
                "as many digits");
+_Static_assert(sizeof(XXH128_canonical_t) * 2 == SNAPSHOT_DIGITS, "of a sum");
 
 void snapshot_hex(char out[SNAPSHOT_DIGITS + 1], XXH128_hash_t hash)
 {
@@ -28,6 +29,7 @@ void snapshot_header_hex(char out[SNAPSHOT_DIGITS + 1],
                          size_t len)
 {
     size_t behind = SNAPSHOT_DIGITS_AT + SNAPSHOT_DIGITS;
+    ddp_assert(len > behind);
     (void)XXH3_128bits_reset(state); /* these cannot fail on valid memory */
     (void)XXH3_128bits_update(state, data, SNAPSHOT_DIGITS_AT);
     (void)XXH3_128bits_update(state, SNAPSHOT_NO_DIGITS, SNAPSHOT_DIGITS);

@@ -44,7 +44,7 @@ void snapshot_header_hex(char out[SNAPSHOT_DIGITS + 1],
                          const uint8_t *data,
                          size_t len);
 
-/* Names that can be used and data where there must be some: USAGE. */
+/* USAGE: a tensor has no usable name, or no data though it is not empty. */
 int snapshot_check_tensors(const struct ddp_tensor *tensors,
                            size_t n,
                            struct ddp_err *err);
@@ -60,7 +60,7 @@ struct snapshot_source {
     uint64_t size;
 };
 
-/* What the caller wants of it: all zero to look only whether it is whole. */
+/* What the caller wants to load; all zero: only look whether it is whole. */
 struct snapshot_wanted {
     const struct ddp_tensor *tensors;
     struct ddp_kv *meta;
@@ -68,7 +68,7 @@ struct snapshot_wanted {
     size_t nmeta;
 };
 
-/* Who wrote it. */
+/* The run and the round that wrote it. */
 struct snapshot_fence {
     char instance[33];
     int64_t round;
@@ -93,9 +93,9 @@ int snapshot_open(int dir,
                   struct ddp_err *err);
 
 /*
- * Whether the file `name` in the folder `dir` is a whole snapshot: reads all of
- * it, but where it is, by its marks, the one that `d` has saved or loaded last.
- * False also where it cannot be read.
+ * Whether the file `name` in the folder `dir` is a whole snapshot. Reads all of
+ * it, unless it is the file that `d` has saved or loaded last, by inode, size
+ * and time. False also if it cannot be read.
  */
 bool snapshot_is_whole(const struct ddp *d, int dir, const char *name);
 

@@ -1,3 +1,19 @@
+/*
+ * worker_rt/snapshot/snapshot_dir: who may write into a folder, in which order
+ * its files are tried, and which of them go.
+ *
+ * Happy path: open sweeps what killed writers left; own puts this instance on
+ * top of the file `owner`; put looks whether it is still there, writes a file
+ * under a name that no other round or instance uses, and removes the owners'
+ * oldest.
+ *
+ * Failure modes. Another run takes the folder over: its instance is the owner
+ * then, and put refuses (CONFLICT), before it has written anything. The folder
+ * is removed or emptied meanwhile: it is made again and taken. Files of other
+ * instances, files with names that are not ours, a damaged `owner`: left alone;
+ * a list that cannot be read to its end is an error, since what it lacks may be
+ * the newest. Removing fails: the files stay, and cost space only.
+ */
 #include "worker_rt/snapshot/snapshot_dir.h"
 
 #include <dirent.h>
@@ -16,6 +32,8 @@
 #define FILES_MAX ((size_t)65536) /* of a folder; more is no folder of ours */
 #define STEP_MAX  INT64_C(999999999999999999)
 
+_Static_assert((FILES_MAX & (FILES_MAX - 1)) == 0, "see make_room");
+
 /* -- names ----------------------------------------------------------------- */
 
 static void name_of(char name[SNAPSHOT_DIR_NAME_MAX],
@@ -23,6 +41,7 @@ static void name_of(char name[SNAPSHOT_DIR_NAME_MAX],
                     int64_t round,
                     const char *who)
 {
+    ddp_assert(step >= 0 && round >= 0);
     (void)snprintf(name, SNAPSHOT_DIR_NAME_MAX, /* 19 digits each: it fits */
                    "step-%012lld.r%lld.%.8s.safetensors", (long long)step,
                    (long long)round, who);
@@ -131,6 +150,7 @@ int snapshot_dir_open(struct snapshot_dir *s,
                       struct ddp_err *err)
 {
     *s = (struct snapshot_dir){.fd = -1, .path = path, .round = round};
+    ddp_assert(strlen(instance) == RNG_ID_LEN);
     memcpy(s->instance, instance, sizeof(s->instance));
     struct stat st;
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
@@ -280,6 +300,7 @@ static int list_files(const struct snapshot_dir *s,
     }
     for (size_t i = 0; rc == 0 && i < *n; i++)
         (*files)[i] = entries[i].file;
+    ddp_assert(rc != 0 || (*n == 0) == (*files == NULL));
     free(entries);
     return rc;
 }
@@ -314,6 +335,7 @@ int snapshot_dir_own(const struct snapshot_dir *s, struct ddp_err *err)
             snprintf(text + len, sizeof(text) - (size_t)len, "%s\n", o.ids[i]);
         kept++;
     }
+    ddp_assert(len > 0 && (size_t)len < sizeof(text));
     free(files);
     if (mine)
         return 0;
@@ -393,6 +415,7 @@ int snapshot_dir_put(const struct snapshot_dir *s,
                      struct ddp_err *err)
 {
     char name[SNAPSHOT_DIR_NAME_MAX];
+    ddp_assert(s->fd >= 0 && keep > 0);
     if (step < 0 || step > STEP_MAX)
         return ddp_err_set(err, DDP_E_USAGE,
                            "the step is %lld, must be from 0 to %lld",
@@ -423,6 +446,7 @@ int snapshot_dir_mark(struct snapshot_dir *s,
     *fd = atomic_file_create(s->fd, MARK, name, err);
     if (*fd < 0)
         return -1;
+    ddp_assert(strlen(name) > ATOMIC_FILE_RANDOM);
     *mark = strtoull(name + strlen(name) - ATOMIC_FILE_RANDOM, NULL, 16);
     return 0;
 }

@@ -43,10 +43,10 @@ struct snapshot_file {
 };
 
 /*
- * Opens the folder, made where there is none, for a writer of this instance
- * and round. Borrows `path` until snapshot_dir_close. Removes what killed
- * writers left. IO (it cannot be made, opened or written), CONFLICT (a file
- * stands in its place).
+ * Opens the folder, and creates it if there is none, for a writer of this
+ * instance and round. Borrows `path` until snapshot_dir_close. Removes what
+ * killed writers left. IO (it cannot be made, opened or written), CONFLICT (a
+ * file stands in its place).
  */
 int snapshot_dir_open(struct snapshot_dir *s,
                       const char *path,
@@ -97,8 +97,9 @@ void snapshot_dir_name(const struct snapshot_dir *s,
                        char name[SNAPSHOT_DIR_NAME_MAX]);
 
 /*
- * Who shares the folder: each process makes a mark, and looks for those of the
- * others. A mark is a random number; it vanishes with snapshot_dir_unmark or,
+ * Finds out which processes share the folder: each makes a mark, and looks for
+ * the marks of the others. A mark is a random number. It vanishes with
+ * snapshot_dir_unmark or,
  * after its maker's death, with the next snapshot_dir_open. IO.
  */
 int snapshot_dir_mark(struct snapshot_dir *s,
