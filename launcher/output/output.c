@@ -139,18 +139,14 @@ static int start_relay(struct output *o, struct ddp_err *err)
     return rc;
 }
 
-static bool is_piped(const struct conf_output *c, int local_rank)
-{
-    return conf_output_plan(c, local_rank, CONF_STDOUT).piped ||
-           conf_output_plan(c, local_rank, CONF_STDERR).piped;
-}
-
 void output_prepare(struct output *o)
 {
     struct ddp_err err;
+    const struct conf_output *c = &o->conf->output;
     bool wanted = false;
     for (int i = 0; i < o->conf->nproc && !wanted; i++)
-        wanted = is_piped(&o->conf->output, i);
+        wanted = conf_output_plan(c, i, CONF_STDOUT).piped ||
+                 conf_output_plan(c, i, CONF_STDERR).piped;
     if (wanted)
         (void)start_relay(o, &err); /* tried again with the first worker */
 }
@@ -448,22 +444,17 @@ void output_restart(struct output *o)
     }
 }
 
-/* Readable once the relay has ended. Without a pidfd (-1) our end of its socket
- * tells: the relay alone holds the other end. */
-static struct pollfd watch_relay(const struct output *o, int pidfd)
-{
-    return pidfd >= 0 ? (struct pollfd){.fd = pidfd, .events = POLLIN}
-                      : (struct pollfd){.fd = o->ctl}; /* POLLHUP only */
-}
-
 void output_finish(struct output *o, bool line, int hurry_fd)
 {
     struct relay_msg w = {.kind = RELAY_FINISH, .line = line};
     if (o->pid <= 0)
         return;
     int pidfd = (int)syscall(SYS_pidfd_open, o->pid, 0);
-    struct pollfd p[2] = {watch_relay(o, pidfd),
+    struct pollfd p[2] = {{.fd = pidfd, .events = POLLIN},
                           {.fd = hurry_fd, .events = POLLIN}};
+    if (pidfd <
+        0) /* our end of the socket tells: only the relay has the other */
+        p[0] = (struct pollfd){.fd = o->ctl}; /* POLLHUP */
     bool told = send_msg(o, &w, RELAY_MSG_SIZE(1), NULL, SEND_MS);
     while (told && poll(p, 2, -1) < 0 && errno == EINTR)
         ;

@@ -219,11 +219,6 @@ static bool has_room(const struct relay *r)
     return false;
 }
 
-static bool is_console(const struct relay *r, const void *p)
-{
-    return p == &r->consoles[0] || p == &r->consoles[1];
-}
-
 /* One round of the loop; `wait_ms` -1: until something happens. */
 static void turn(struct relay *r, int wait_ms)
 {
@@ -239,8 +234,8 @@ static void turn(struct relay *r, int wait_ms)
         wait_ms = quiet_ms;
     int n = epoll_wait(r->epoll, evs, EVENTS, wait_ms);
     for (int i = 0; i < n; i++) {
-        void *p = evs[i].data.ptr;
-        if (p != NULL && !is_console(r, p))
+        void *p = evs[i].data.ptr; /* NULL: the agent */
+        if (p != NULL && p != &r->consoles[0] && p != &r->consoles[1])
             relay_read(r, stream_of(p));
     }
     /* Its messages make and free streams: not while `evs` points to some. */
