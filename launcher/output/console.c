@@ -1,11 +1,24 @@
 /*
- * A pipe or a terminal is opened anew by its name in /proc: that is another
- * open file description, which can be non-blocking without our caller's
- * becoming so. Files and devices that cannot be polled are written to as they
- * are: they take what they get. Where opening anew is not allowed (a terminal
- * of another user), poll(2) is asked first, little is written at once, and not
- * for long: a terminal says that it takes something when it takes less. Then it
- * is left alone for a while, since whoever waits in write(2) reads no worker.
+ * Happy path: what is put waits in `out` and is written when MANY_BYTES are
+ * there or the loop flushes. No write waits, each kind by its own means:
+ *
+ *     CONSOLE_OWN     a pipe or terminal is opened anew by its name in /proc:
+ *                     another open file description, which can be non-blocking
+ *                     without our caller's becoming so
+ *     CONSOLE_SOCKET  send(2) with MSG_DONTWAIT
+ *     CONSOLE_FILE    files and devices that take what they get
+ *     CONSOLE_POLLED  opening anew is not allowed (a terminal of another user)
+ *
+ * Failure modes:
+ * - A polled terminal says that it has room when it has less: the write is
+ *   ended after WRITE_MS, and the console rests for REST_US, since no worker is
+ *   read while we wait in write(2).
+ * - It is full: `out` holds FULL_BYTES before console_room says 0, and never
+ *   more than MOST_BYTES. The caller sees to the rest.
+ * - Others write to the same pipe: PIPE_BUF bytes at once, in whole lines,
+ * which the kernel does not mix with theirs.
+ * - Nobody reads any more (EPIPE, EIO): CONSOLE_DEAD, all is dropped. A full
+ *   disk drops what there is and is tried again.
  */
 #include "launcher/output/console.h"
 
@@ -28,12 +41,11 @@
 
 #define FULL_BYTES (256u * 1024u)       /* over this it is full ... */
 #define MOST_BYTES (2u * 1024u * 1024u) /* ... and takes nothing over this */
-#define MANY_BYTES (16u * 1024u)        /* worth a write */
-#define WRITE_MS   2                    /* so long one that may wait does */
+#define MANY_BYTES (16u * 1024u)        /* written at once */
+#define WRITE_MS   2 /* longest wait in a write that may wait */
 #define REST_US    (20 * MONO_MS)
 
-/* A line that is longer than what is held has the console to itself, and then
- * the cursor is in that line. */
+/* A stream that owns the console, for a long line, is in the middle of it. */
 static void check(const struct console *c)
 {
     ddp_assert(c->owner == 0 || c->owner == c->mid);
@@ -117,8 +129,8 @@ void console_put(struct console *c, const char *data, size_t len)
         console_flush(c);
 }
 
-/* What to write at once. A pipe takes PIPE_BUF bytes whole or not at all, so
- * that lines of others stand before or behind them. */
+/* How much to write at once. A pipe takes PIPE_BUF bytes whole or not at all,
+ * so that no line of another process stands within them. */
 static size_t portion(const struct console *c)
 {
     size_t len = buf_len(&c->out);
@@ -183,7 +195,7 @@ void console_flush(struct console *c)
         c->taken += (uint64_t)n;
     }
     if (buf_len(&c->out) > 0)
-        buf_take(&c->out, buf_len(&c->out)); /* nobody will ever have it */
+        buf_take(&c->out, buf_len(&c->out)); /* it is lost */
 }
 
 bool console_say(struct console *c, const char *fmt, ...)

@@ -1,8 +1,8 @@
 /*
- * launcher/output/console: one of the launcher's own output streams, written
- * without ever waiting for it: what it does not take waits in a buffer of a
- * fixed size. Whoever writes gives whole lines, or takes care by `mid` of who
- * is in the middle of one.
+ * launcher/output/console: the launcher's own stdout or stderr. Writing never
+ * waits: what the console does not take waits in a buffer of a fixed size.
+ * Callers write whole lines, or keep in `mid` which stream is in the middle of
+ * one.
  */
 #ifndef LAUNCHER_OUTPUT_CONSOLE_H
 #define LAUNCHER_OUTPUT_CONSOLE_H
@@ -35,30 +35,32 @@ struct console {
     uint64_t mid;   /* the stream in whose unfinished line the cursor is */
 };
 
-/* Of descriptor 1 or 2. `shared`: others write to it as well. */
+/* `fd` is 1 or 2. `shared`: other processes write to it as well. */
 void console_open(struct console *c, int fd, bool shared);
 
 /* Whether both lead to the same file, pipe or terminal. */
 bool console_same(int fd1, int fd2);
 
-/* How many bytes may be put now before it counts as full. */
+/* How many bytes may be put before it counts as full. */
 size_t console_room(const struct console *c);
 
-/* Room for `len` bytes, which console_commit takes over; NULL: out of memory
- * or far over the size. */
+/* Room for `len` bytes, to be filled and then taken over by console_commit;
+ * NULL: out of memory, or far too much. */
 char *console_reserve(struct console *c, size_t len);
 void console_commit(struct console *c, size_t len);
 void console_put(struct console *c, const char *data, size_t len);
 
-/* A line of ddprun's own among those of the workers; false: not now, since one
- * of them is in a long line. */
+/* Puts a line of ddprun's own. False: not now, since a worker is in a long
+ * line.
+ */
 __attribute__((format(printf, 2, 3))) bool
 console_say(struct console *c, const char *fmt, ...);
 
-/* Writes as much as it takes now. */
+/* Writes as much as the console takes now. */
 void console_flush(struct console *c);
 
-/* Whether it is left alone for a moment, whatever poll(2) says of it. */
+/* Whether it is not written to for a moment, even if poll(2) says that it has
+ * room. */
 bool console_rests(const struct console *c);
 
 /* Bytes that wait. */

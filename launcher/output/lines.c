@@ -157,7 +157,7 @@ size_t lines_tail_get(const struct lines_tail *t, char *out)
             break;
         from--;
     }
-    /* A line of which the front was lost is left out, if others are there. */
+    /* A line whose front was lost is left out, if there are others. */
     if (from == 0 && cut) {
         const char *newline = memchr(out, '\n', have - 1);
         from = newline != NULL ? (size_t)(newline - out) + 1 : 0;

@@ -1,7 +1,7 @@
 /*
- * launcher/output/lines: output as lines: where they end, what a prefix looks
- * like, which pass a filter, where a file may be cut, and the last ones of a
- * stream. Pure: no I/O, no clock. Bytes are bytes: any text encoding, NUL
+ * launcher/output/lines: output as lines: their ends, their prefixes, those
+ * that pass a filter, the place at which a file may be cut, and the last ones
+ * of a stream. Pure: no I/O, no clock. Bytes are bytes: any text encoding, NUL
  * included.
  */
 #ifndef LAUNCHER_OUTPUT_LINES_H
@@ -21,9 +21,9 @@ size_t lines_whole(const char *data, size_t len);
 size_t lines_count(const char *data, size_t len);
 
 /*
- * Writes each of the whole lines data[0..len) behind the prefix to `out`,
- * which has room for len + lines_count() * prefix_len; returns how much it
- * wrote. `len` is what lines_whole says.
+ * Writes each line of data[0..len), with the prefix before it, to `out`, which
+ * has room for len + lines_count() * prefix_len bytes. Returns how many it
+ * wrote. `len` is what lines_whole returned.
  */
 size_t lines_prefix(const char *data,
                     size_t len,
@@ -35,13 +35,13 @@ size_t lines_prefix(const char *data,
 bool lines_match(const char *data, size_t len, char *const texts[]);
 
 /*
- * How much of data[0..len) still goes into a file of `size` bytes that is to
- * be changed for a new one at `limit`: all of it, or up to the end of a line.
- * A line that is longer than `limit` is not cut: it makes its file larger.
+ * How many bytes of data[0..len) still go into a file of `size` bytes that is
+ * rotated at `limit` (0: never): all of them, or up to the end of a line. A
+ * line that is longer than `limit` is not cut: it makes its file larger.
  */
 size_t lines_fit(const char *data, size_t len, int64_t size, int64_t limit);
 
-/* Whose lines they are. */
+/* The worker whose lines they are. */
 struct lines_who {
     const char *role;
     const char *host;
@@ -50,9 +50,9 @@ struct lines_who {
 };
 
 /*
- * The template of a prefix with ${role_name}, ${local_rank}, ${rank} and
- * ${hostname} (also without braces) filled in, `$$` made one, and all else left
- * as it is; cut to `size`. Returns its length.
+ * Fills ${role_name}, ${local_rank}, ${rank} and ${hostname} (also without
+ * braces) into the template of a prefix; `$$` becomes `$`, all else stays. The
+ * result is cut to `size` - 1 bytes. Returns its length.
  */
 size_t lines_fill(const char *template,
                   const struct lines_who *who,
@@ -68,8 +68,9 @@ struct lines_tail {
 void lines_tail_put(struct lines_tail *t, const char *data, size_t len);
 
 /*
- * The last LINES_TAIL_LINES lines of it, as far as they are there; an end
- * without a newline is a line. Returns the length; `out` has LINES_TAIL_BYTES.
+ * Copies its last LINES_TAIL_LINES lines, or fewer if they do not fit, to
+ * `out`, which has LINES_TAIL_BYTES. An end without a newline is a line.
+ * Returns the length.
  */
 size_t lines_tail_get(const struct lines_tail *t, char *out);
 

@@ -1,3 +1,15 @@
+/*
+ * Happy path: bytes go behind `size` with pwrite, or by splice from a pipe; at
+ * `limit` the file becomes NAME.1 and a new one is opened.
+ *
+ * Failure modes:
+ * - The file cannot be opened, or a write fails or is short: the rest is
+ * counted in `missing`. Each later put tries again; the first that succeeds
+ * says how much is missing before it.
+ * - Others write to the same file (`append`): nothing of ours is put between
+ *   what comes, so that no gap is marked; but a line that was cut gets its end.
+ * - An older file cannot be moved out of the way: this one grows over `limit`.
+ */
 #include "launcher/output/logfile.h"
 
 #include <errno.h>
@@ -23,9 +35,9 @@ int logfile_share(int fd)
     return -1;
 }
 
-/* Not O_APPEND, which splice(2) refuses: nobody else writes to this file while
- * we do, but for a round that begins before the last one's end was read; its
- * place is behind what is there then. */
+/* Not O_APPEND, which splice(2) refuses. No other process writes to this file.
+ * If a round begins before the end of the last one was read, its bytes go
+ * behind what is there then. */
 static bool reopen(struct logfile *f)
 {
     struct stat st;
@@ -46,7 +58,7 @@ static bool reopen(struct logfile *f)
     return true;
 }
 
-/* Writes all of it or says why not; what was written counts. */
+/* Returns how much it wrote; if not all, the reason is in sys_errno. */
 static size_t write_all(struct logfile *f, const char *data, size_t len)
 {
     size_t done = 0;
@@ -65,11 +77,6 @@ static size_t write_all(struct logfile *f, const char *data, size_t len)
     return done;
 }
 
-static void mark(struct logfile *f, const char *text)
-{
-    (void)write_all(f, text, strlen(text)); /* or there is no mark */
-}
-
 int logfile_open(
     struct logfile *f, const char *path, int64_t round, int64_t limit, int keep)
 {
@@ -83,7 +90,7 @@ int logfile_open(
     (void)snprintf(text, sizeof(text), "--- ddprun: round %lld begins ---\n",
                    (long long)round);
     if (f->size > 0)
-        mark(f, text);
+        (void)write_all(f, text, strlen(text)); /* or there is no mark */
     return 0;
 }
 
@@ -99,7 +106,7 @@ static void lose(struct logfile *f, size_t len)
     f->missing += (int64_t)len;
 }
 
-/* Says in the file how much is missing there; false: it is full still. */
+/* Says in the file how much is missing there. False: that fails, too. */
 static bool tell_missing(struct logfile *f)
 {
     char text[96] = "\n";
@@ -118,7 +125,7 @@ static bool tell_missing(struct logfile *f)
     return false;
 }
 
-/* NAME.1 is the newest of the older ones. False where the file could not be
+/* NAME.1 is the newest of the older ones. False: the file could not be
  * moved out of the way. */
 static bool make_older(const struct logfile *f)
 {
@@ -134,7 +141,7 @@ static bool make_older(const struct logfile *f)
     return moved;
 }
 
-/* False: the old one grows on, since it has to stay where it is. */
+/* False: the file stays where it is, and grows. */
 static bool rotate(struct logfile *f)
 {
     if (!make_older(f))
@@ -167,7 +174,8 @@ bool logfile_put(struct logfile *f, const char *data, size_t len)
             return false;
         }
     }
-    f->told = false; /* not before: where nothing marks a gap, none is tried */
+    f->told = false; /* not before: without marks no write shows that it works
+                        again */
     return true;
 }
 

@@ -1,3 +1,20 @@
+/*
+ * Happy path: output_open makes the pipes of a worker and sends the relay its
+ * ends with one message. A copy of each stays here until the worker is dead.
+ *
+ * Failure modes:
+ * - The relay is killed: another one gets the copies (output_restart), at most
+ *   RESTARTS times; then the copies are closed, so that workers get EPIPE
+ *   instead of waiting for ever.
+ * - The relay hangs (a disk that does not answer): it is waited for SEND_MS
+ * when a worker starts, TAIL_MS for last words, and not at all for events. Once
+ * it did not answer it is not asked again before the late answer is there
+ * (`silent`).
+ * - No pipe or terminal can be made: a stream that only passes through is
+ *   inherited; one that is to go to a file is an error.
+ * - At the end a console takes nothing: the relay decides when to give up; a
+ *   second signal to the launcher (hurry_fd) ends it at once.
+ */
 #include "launcher/output/output.h"
 
 #include <errno.h>
@@ -25,11 +42,11 @@
 
 #define PIPE_BYTES  (256 * 1024) /* of streams that may be large */
 #define QUEUE_BYTES (1024 * 1024)
-#define SEND_MS     2000 /* a relay that is stuck so long takes no worker */
+#define SEND_MS     2000 /* longest wait for a relay that hangs */
 #define TAIL_MS     100
 #define RESTARTS    10
 
-/* What a worker's relay must know; kept for another relay. */
+/* What the relay was told about a worker; kept for another relay. */
 struct handed {
     int fds[2]; /* our own copies, -1: none */
     struct relay_msg *msg;
@@ -41,7 +58,7 @@ struct output {
     pid_t pid;
     int ctl;
     int restarts;
-    bool silent;           /* it did not answer the last question (yet) */
+    bool silent;           /* it has not answered the last question yet */
     bool terminal;         /* stderr is one: workers get one, too */
     struct handed *handed; /* by local rank */
     _Atomic int64_t *seen; /* the same, what the relay counts; or NULL */
@@ -88,8 +105,8 @@ static void run_relay(const struct helper_fds *fds, const void *arg)
     relay_main(fds->chan, fds->listener, o->conf, o->seen);
 }
 
-/* Of "/dev/fd/63", which is what a shell writes for >(command): of our
- * descriptors the relay has none but those that it is given. -1: no such. */
+/* The descriptor of "/dev/fd/63", which a shell writes for >(command). The
+ * relay has only those of our descriptors that it is given. -1: it is none. */
 static int events_fd(const char *path)
 {
     static const char dir[] = "/dev/fd/";
@@ -122,24 +139,19 @@ static int start_relay(struct output *o, struct ddp_err *err)
     return rc;
 }
 
-static bool is_piped(const struct conf_output *c, int local_rank)
-{
-    return conf_output_plan(c, local_rank, CONF_STDOUT).piped ||
-           conf_output_plan(c, local_rank, CONF_STDERR).piped;
-}
-
 void output_prepare(struct output *o)
 {
     struct ddp_err err;
+    const struct conf_output *c = &o->conf->output;
     bool wanted = false;
     for (int i = 0; i < o->conf->nproc && !wanted; i++)
-        wanted = is_piped(&o->conf->output, i);
+        wanted = conf_output_plan(c, i, CONF_STDOUT).piped ||
+                 conf_output_plan(c, i, CONF_STDERR).piped;
     if (wanted)
         (void)start_relay(o, &err); /* tried again with the first worker */
 }
 
-/* poll(2) that signals do not end: workers die in numbers, and each death is
- * one. */
+/* poll(2) that signals do not end: each death of a worker is a signal. */
 static bool is_ready(struct pollfd *p, int wait_ms)
 {
     int64_t until_us = mono_after(mono_now_us(), wait_ms * MONO_MS);
@@ -191,8 +203,8 @@ static bool send_msg(struct output *o,
 
 /* -- a worker's streams ---------------------------------------------------- */
 
-/* Programs that ask whether stderr is a terminal get the answer that they would
- * get without us. Raw: what comes out is what went in. */
+/* A program that asks whether stderr is a terminal gets the answer that it
+ * would get without ddprun. The terminal is raw: it changes no byte. */
 static bool make_terminal(int fds[2])
 {
     char name[64];
@@ -351,8 +363,8 @@ int output_open(struct output *o,
 
 /* -- asking ---------------------------------------------------------------- */
 
-/* One wait for a relay that is stuck: it is asked again when the answer that
- * came too late is there. */
+/* A relay that hangs is waited for once: it is asked again only after its late
+ * answer has come. */
 static bool hears(struct output *o)
 {
     char late[LINES_TAIL_BYTES];
@@ -376,7 +388,7 @@ void output_tail(struct output *o,
         o->silent = !is_ready(&p, TAIL_MS);
         n = recv(o->ctl, text, LINES_TAIL_BYTES, MSG_DONTWAIT);
     }
-    if (n == 1 && text[0] == '\0') /* so it says that there is nothing */
+    if (n == 1 && text[0] == '\0') /* its way to say: nothing */
         n = 0;
     text[n > 0 ? n : 0] = '\0';
     lines_clean(text, n > 0 ? (size_t)n : 0);
@@ -432,23 +444,17 @@ void output_restart(struct output *o)
     }
 }
 
-/* Readable once the relay has ended, `pidfd` or -1. Where there is no
- * descriptor for one, our end of its socket tells: nobody else holds the other
- * end. */
-static struct pollfd watch_relay(const struct output *o, int pidfd)
-{
-    return pidfd >= 0 ? (struct pollfd){.fd = pidfd, .events = POLLIN}
-                      : (struct pollfd){.fd = o->ctl}; /* POLLHUP only */
-}
-
 void output_finish(struct output *o, bool line, int hurry_fd)
 {
     struct relay_msg w = {.kind = RELAY_FINISH, .line = line};
     if (o->pid <= 0)
         return;
     int pidfd = (int)syscall(SYS_pidfd_open, o->pid, 0);
-    struct pollfd p[2] = {watch_relay(o, pidfd),
+    struct pollfd p[2] = {{.fd = pidfd, .events = POLLIN},
                           {.fd = hurry_fd, .events = POLLIN}};
+    if (pidfd <
+        0) /* our end of the socket tells: only the relay has the other */
+        p[0] = (struct pollfd){.fd = o->ctl}; /* POLLHUP */
     bool told = send_msg(o, &w, RELAY_MSG_SIZE(1), NULL, SEND_MS);
     while (told && poll(p, 2, -1) < 0 && errno == EINTR)
         ;

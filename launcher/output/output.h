@@ -1,7 +1,7 @@
 /*
- * launcher/output/output: the agent's side of launcher/output/relay: makes the
- * workers' pipes, hands them over, asks for last words. Nothing here waits for
- * a disk or a terminal.
+ * launcher/output/output: the agent's side of launcher/output/relay. It makes
+ * the workers' pipes, hands them to the relay, and asks for a worker's last
+ * lines. It never waits for a disk or a terminal.
  */
 #ifndef LAUNCHER_OUTPUT_OUTPUT_H
 #define LAUNCHER_OUTPUT_OUTPUT_H
@@ -18,11 +18,11 @@ struct output;
 /* Starts nothing yet. Borrows `conf` for the process's life. */
 struct output *output_new(const struct conf *conf);
 
-/* Starts the relay early, where a worker will need one: while the agent waits
+/* Starts the relay early, if any worker will need one: while the agent waits
  * for its world this costs nothing. Errors come with output_open. */
 void output_prepare(struct output *o);
 
-/* The other ends of a worker's streams; -1: it inherits that one. */
+/* The ends that a worker writes to; -1: it inherits that stream. */
 struct output_fds {
     int out;
     int err;
@@ -30,10 +30,10 @@ struct output_fds {
 
 /*
  * Makes the pipes of one worker of a round and hands them to the relay, which
- * is started where there is none. `folder` is that of its files, "" where there
- * are none. The caller closes the ends after the fork. Errors: DDP_E_NOMEM
- * where a stream is to go to a file and cannot; one that would only pass
- * through is inherited then.
+ * is started if there is none. `folder` is that of its log files, "" for none.
+ * The caller closes `ends` after the fork. Errors: DDP_E_NOMEM if a stream that
+ * is to go to a file gets no pipe, or the relay does not take it. A stream that
+ * would only pass through is inherited instead.
  */
 int output_open(struct output *o,
                 const struct msg_world *world,
@@ -43,29 +43,30 @@ int output_open(struct output *o,
                 struct ddp_err *err);
 void output_close(struct output_fds *ends);
 
-/* A worker is dead: its pipes are no more needed, should the relay die. */
+/* A worker is dead: another relay would not need its pipes any more. */
 void output_worker_ended(struct output *o, int local_rank);
 
-/* The last lines of a worker's stderr, with what it wrote before it died. ""
- * where the relay does not answer in time (100 ms), and then until it does. */
+/* The last lines of a worker's stderr, up to its death. "" if the relay does
+ * not answer within 100 ms, and from then on until it has answered. */
 void output_tail(struct output *o,
                  int local_rank,
                  char text[LINES_TAIL_BYTES + 1]);
 
-/* How much has come from a worker and those before it at its local rank; 0
- * where --hang_timeout is off. */
+/* How many bytes have come from the workers at this local rank, all rounds
+ * together; 0 without --hang_timeout. */
 int64_t output_bytes(const struct output *o, int local_rank);
 
-/* Hands a line of JSON to the events' file. Lost where the relay is stuck. */
+/* Hands a line of JSON to the events' file. It is lost if the relay hangs. */
 void output_event(struct output *o, const char *line);
 
-/* The relay, 0: none. When it has died unexpectedly: output_restart starts
- * another one, which takes over the pipes. */
+/* The relay's process, 0: none. If it has died unexpectedly, output_restart
+ * starts another one, which takes over the pipes. */
 pid_t output_pid(const struct output *o);
 void output_restart(struct output *o);
 
-/* The end: waits until everything is written, as long as the console takes it,
- * or until `hurry_fd` can be read. `line`: the agent has more to say. */
+/* The end: waits until everything is written, for as long as the console takes
+ * it, or until `hurry_fd` can be read. `line`: the agent will write to stderr
+ * afterwards, and wants to begin a line. */
 void output_finish(struct output *o, bool line, int hurry_fd);
 
 #endif

@@ -1,3 +1,21 @@
+/*
+ * Happy path: one epoll loop. The agent's socket brings workers, each with its
+ * pipes; what can be read from a pipe goes to relay_intake; what the consoles
+ * did not take at once is shown in turns (catch_up), the streams that had a
+ * turn last. After RELAY_FINISH everything is read, shown and written, and the
+ * process ends.
+ *
+ * Failure modes:
+ * - The agent is gone: its socket has an end. The same as RELAY_FINISH.
+ * - A console takes nothing: streams with a log file go on, the others wait. At
+ *   the end it is waited for as long as it takes something at least every
+ *   RELAY_STUCK_MS; what is not shown then is counted, and said.
+ * - A console cannot be polled, or took less than it said: tried again after
+ *   RETRY_MS.
+ * - A stream is busy: STREAM_READS reads, then the others have their turn.
+ * - This process is killed: the agent holds copies of all pipes and starts
+ *   another one (output_restart). What was in memory is lost.
+ */
 #include "launcher/output/relay.h"
 
 #include <errno.h>
@@ -15,7 +33,7 @@
 #include "rendezvous/base/mono.h"
 
 #define EVENTS   64
-#define RETRY_MS 20 /* where a console cannot be polled */
+#define RETRY_MS 20 /* for a console that cannot be polled */
 
 /* -- the agent ------------------------------------------------------------- */
 
@@ -23,7 +41,7 @@ static void answer_tail(struct relay *r, int local_rank)
 {
     char text[LINES_TAIL_BYTES] = "";
     size_t len = relay_tail(r, local_rank, text);
-    /* Nothing is one NUL: Linux sends no empty datagram on such a socket. */
+    /* "Nothing" is one NUL: Linux sends no empty datagram on such a socket. */
     (void)send(r->ctl, text, len > 0 ? len : 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -127,7 +145,7 @@ static int look_at_quiet(struct relay *r)
 
 /* -- the loop -------------------------------------------------------------- */
 
-/* Shows what waits, and who had a turn is the last of the next ones. True:
+/* Shows what waits. A stream that had a turn goes to the end of the list. True:
  * there is more. */
 static bool catch_up(struct relay *r)
 {
@@ -162,8 +180,8 @@ static bool push(struct relay *r)
            console_waiting(&r->consoles[1]) > 0;
 }
 
-/* EPOLLONESHOT: asked for each time that something waits. False: one cannot
- * tell when it has room. */
+/* EPOLLONESHOT, since it is asked for only while something waits. False: epoll
+ * cannot tell when there is room. */
 static bool wait_for_consoles(struct relay *r)
 {
     bool tells = true;
@@ -191,7 +209,7 @@ static uint64_t taken_by_consoles(const struct relay *r)
     return r->consoles[0].taken + r->consoles[1].taken;
 }
 
-/* Whether a stream is behind whose console has taken all there was. */
+/* Whether a stream is behind although its console has taken all there was. */
 static bool has_room(const struct relay *r)
 {
     for (const struct stream *s = r->streams; s != NULL; s = s->next)
@@ -199,11 +217,6 @@ static bool has_room(const struct relay *r)
             console_waiting(s->console) == 0)
             return true;
     return false;
-}
-
-static bool is_console(const struct relay *r, const void *p)
-{
-    return p == &r->consoles[0] || p == &r->consoles[1];
 }
 
 /* One round of the loop; `wait_ms` -1: until something happens. */
@@ -216,16 +229,16 @@ static void turn(struct relay *r, int wait_ms)
     if (full && !wait_for_consoles(r))
         wait_ms = RETRY_MS;
     if (full && taken_by_consoles(r) != taken && has_room(r))
-        wait_ms = 0; /* nobody will say so: it is not waited for */
+        wait_ms = 0; /* no event will come for that */
     if (quiet_ms >= 0 && (wait_ms < 0 || quiet_ms < wait_ms))
         wait_ms = quiet_ms;
     int n = epoll_wait(r->epoll, evs, EVENTS, wait_ms);
     for (int i = 0; i < n; i++) {
-        void *p = evs[i].data.ptr;
-        if (p != NULL && !is_console(r, p))
+        void *p = evs[i].data.ptr; /* NULL: the agent */
+        if (p != NULL && p != &r->consoles[0] && p != &r->consoles[1])
             relay_read(r, stream_of(p));
     }
-    /* Streams come and go by its messages: not while others are in hand. */
+    /* Its messages make and free streams: not while `evs` points to some. */
     while (r->phase == RELAY_RUNNING && hear_agent(r))
         ;
 }
@@ -276,7 +289,7 @@ void relay_main(int fd,
     if (r.tails == NULL || r.epoll < 0 ||
         epoll_ctl(r.epoll, EPOLL_CTL_ADD, fd, &ev) != 0)
         _exit(ddp_code_exit(DDP_E_NOMEM));
-    /* Our log and inherited streams of workers go there, too. */
+    /* Our own log and the workers' inherited streams go there, too. */
     bool shared = console_same(STDOUT_FILENO, STDERR_FILENO);
     for (int i = 0; i < r.conf->nproc; i++)
         shared |= !conf_output_plan(&r.conf->output, i, CONF_STDOUT).piped;

@@ -1,3 +1,18 @@
+/*
+ * Happy path: what is read goes into the stream's log file, into the last lines
+ * that are kept of stderr, through the filters, and to the console, in this
+ * order. A stream that only goes to a file is spliced there instead, without a
+ * copy, and its last lines are read from the file when it ends.
+ *
+ * Failure modes:
+ * - The disk is full, or cannot splice: what does not fit is counted, said
+ * once, and marked in the file; splicing goes on when there is room again.
+ * - A process that the worker started still holds the pipe after the worker's
+ *   end: the stream has no end. What is there is read when the next worker
+ *   comes to that place, or at the end, at most DRAIN_MOST reads of it.
+ * - The last words of a worker are wanted while its stream waits for the
+ *   console: they are read nevertheless, as far as `left` has room (read_rest).
+ */
 #include "launcher/output/relay_priv.h"
 
 #include <errno.h>
@@ -12,7 +27,7 @@
 
 #define SPLICE_MOST (1024 * 1024)
 #define COLOURS     6
-#define DRAIN_MOST  4096 /* reads: somebody may go on writing */
+#define DRAIN_MOST  4096 /* reads: another process may go on writing */
 #define TAIL_MOST   64
 
 /* -- what comes ------------------------------------------------------------ */
@@ -171,7 +186,7 @@ static bool read_spliced(struct relay *r, struct stream *s)
     if (n == 0)
         end_reading(r, s);
     else if (errno != EAGAIN && errno != EINTR)
-        s->input = STREAM_READ; /* a full disk, or one that cannot do it */
+        s->input = STREAM_READ; /* a full disk, or one that cannot splice */
     return n < 0 && errno != EAGAIN;
 }
 
@@ -213,7 +228,7 @@ static bool is_read(const struct stream *s)
     return s->input == STREAM_READ || s->input == STREAM_SPLICED;
 }
 
-/* All that is there now, whoever else waits. */
+/* Reads all that is there now, without turns. */
 static void drain(struct relay *r, struct stream *s)
 {
     for (int i = 0; i < DRAIN_MOST && is_read(s); i++)
@@ -264,9 +279,9 @@ void relay_drain(struct relay *r)
     }
 }
 
-/* The files of all local ranks together lie in the folder above. They are
- * changed when the first worker of an attempt starts: then all that any worker
- * of the last one wrote goes where it belongs. */
+/* The filtered files, one for all local ranks, lie in the folder above. When
+ * the first worker of an attempt starts, all that workers of the last attempt
+ * wrote is read, and then new files are opened. */
 static void open_filtered(struct relay *r, const char *dir, int64_t round)
 {
     char path[RELAY_DIR_MAX + 64];
@@ -310,7 +325,7 @@ static void add_stream(struct relay *r,
 {
     struct stream *s = calloc(1, sizeof(*s));
     if (s == NULL) {
-        (void)close(fd); /* the worker gets EPIPE, which is all there is */
+        (void)close(fd); /* the worker gets EPIPE */
         return;
     }
     s->magic = STREAM_MAGIC;
@@ -341,8 +356,8 @@ static void add_stream(struct relay *r,
         s->input = STREAM_SPLICED;
 }
 
-/* The last round's workers are dead: what they wrote goes into the files
- * before anything of the next one does. */
+/* The workers of the last round are dead: what they wrote goes into the files
+ * before anything of the next round. */
 static void end_streams_of(struct relay *r, int local_rank)
 {
     for (struct stream *s = r->streams; s != NULL; s = s->next)
@@ -376,8 +391,8 @@ static struct stream *find_stderr(const struct relay *r, int local_rank)
     return newest;
 }
 
-/* What the worker wrote before it died; not more than a tail can be of, should
- * somebody else go on writing. */
+/* Reads what the worker wrote before it died; at most TAIL_MOST reads, since
+ * another process may go on writing. */
 static void read_rest(struct relay *r, struct stream *s)
 {
     bool more = true;

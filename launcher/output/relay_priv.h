@@ -1,9 +1,9 @@
 /*
  * launcher/output/relay_priv: what the two files of launcher/output/relay
- * share; nobody else includes it. relay.c is the process: its loop, what the
- * agent says, and the consoles. relay_intake.c is what workers write, from the
- * pipe on: into files, into the last lines that are kept, through filters, and
- * on to the consoles. It knows nothing of relay.c.
+ * share. relay.c is the process: its loop, the agent's messages, the consoles.
+ * relay_intake.c reads what workers write, and puts it into files, into the
+ * last lines that are kept, through filters, and on to the consoles. It calls
+ * nothing of relay.c.
  */
 #ifndef LAUNCHER_OUTPUT_RELAY_PRIV_H
 #define LAUNCHER_OUTPUT_RELAY_PRIV_H
@@ -46,21 +46,23 @@ struct relay {
 
 /* -- relay_intake.c: the streams ------------------------------------------- */
 
-/* A worker of a round starts, with those of its streams that came along: -1 in
- * `fds`, which are taken over, where there is none. All that was written at its
- * place before goes where it belongs first. */
+/* A worker of a round starts. Takes over `fds`, the streams that came along, -1
+ * for none. All that the worker before it at this local rank wrote is read
+ * first. */
 void relay_open_worker(struct relay *r, const struct relay_msg *w, int fds[2]);
-/* Something can be read; the others have their turn soon. */
+/* Reads from a stream that has something, at most STREAM_READS times, so that
+ * the others have their turn. */
 void relay_read(struct relay *r, struct stream *s);
-/* Workers are dead: all that is there is read, and a pipe that somebody else
- * still holds is not waited for. */
+/* The workers are dead: reads all that is there, and does not wait for the end
+ * of a pipe that another process still holds. */
 void relay_drain(struct relay *r);
-/* Forgets the streams of which all was read and shown. */
+/* Frees the streams of which all was read and shown. */
 void relay_drop_ended(struct relay *r);
 
 /* -- relay_intake.c: files ------------------------------------------------- */
 
-/* Nothing where the file has no name; that some is lost is told once. */
+/* Appends to a file, and says once if bytes are lost. Does nothing if the file
+ * has no name. */
 void relay_log(struct relay *r,
                struct logfile *f,
                const char *data,

@@ -1,3 +1,20 @@
+/*
+ * Happy path: whole lines go to the console at once. A part of a line is held
+ * until its end comes.
+ *
+ * Failure modes, in which the console is another's or takes nothing:
+ * - The line gets longer than RELAY_HOLD: from then on the stream owns the
+ *   console, until the line ends, pauses for RELAY_LONG_MS, or is longer than
+ *   RELAY_TURN. The others fall behind meanwhile.
+ * - The part stays without an end for RELAY_QUIET_MS: it is shown if it is
+ *   passed on as it is; the cursor is then in the line of this stream (`mid`),
+ *   and any other writer ends that line first.
+ * - The console is full: SHOWN_FROM_FILE reads on in the log file later;
+ *   SHOWN_FROM_MEMORY keeps what was read and pauses the pipe, so that the
+ *   worker waits in write(2).
+ * - The log file was rotated or has a gap meanwhile: what was in between is
+ *   skipped and counted (`hidden`).
+ */
 #include "launcher/output/stream.h"
 
 #include <string.h>
@@ -71,11 +88,11 @@ void stream_end(struct stream *s)
 
 /* -- the console ----------------------------------------------------------- */
 
-/* Everything before the text of a line that begins. */
+/* Puts what stands before the text of a new line. */
 static void begin_line(struct stream *s)
 {
     struct console *c = s->console;
-    if (c->mid == s->id) /* it goes on with its own */
+    if (c->mid == s->id) /* it continues its own line */
         return;
     if (c->mid != 0)
         console_put(c, "\n", 1);
@@ -109,7 +126,7 @@ static size_t show_lines(struct stream *s, const char *data, size_t whole)
 {
     struct console *c = s->console;
     if (c->mid != 0)
-        console_put(c, "\n", 1); /* another's: it is no more in its line */
+        console_put(c, "\n", 1); /* ends the line of another stream */
     c->mid = 0;
     if (s->colour_len == 0) {
         console_put(c, data, whole);
@@ -127,7 +144,7 @@ static size_t show_lines(struct stream *s, const char *data, size_t whole)
     return whole;
 }
 
-/* A part of a line: it waits for its end, or is shown piece by piece. */
+/* A part of a line waits for its end, or is shown piece by piece. */
 static void hold(struct stream *s, const char *data, size_t len, int64_t now)
 {
     struct console *c = s->console;
@@ -149,7 +166,7 @@ static void hold(struct stream *s, const char *data, size_t len, int64_t now)
     c->owner = c->mid = s->id;
 }
 
-/* False: the console is full, or somebody else's for a long line. */
+/* False: the console is full, or another stream owns it. */
 static bool may_show(const struct stream *s)
 {
     const struct console *c = s->console;
@@ -182,8 +199,7 @@ static size_t show(struct stream *s, const char *data, size_t len, int64_t now)
     return done;
 }
 
-/* Gives the console to others: after a long line that stopped coming, and when
- * one took too long. */
+/* Gives the console to others: a long line has paused, or was too long. */
 static void let_go(struct stream *s)
 {
     if (s->console->owner == s->id)
@@ -208,7 +224,7 @@ static void fall_behind(struct stream *s, const char *data, size_t len)
         s->behind.unseen = (int64_t)len;
         s->behind.rotations = s->file.rotations;
     } else if (s->plan.file) {
-        s->hidden += (int64_t)len; /* its file cannot hold it: nobody does */
+        s->hidden += (int64_t)len; /* the file has not got it either */
     } else {
         s->shown = SHOWN_FROM_MEMORY;
         (void)buf_put(&s->left, data, len);
@@ -216,7 +232,7 @@ static void fall_behind(struct stream *s, const char *data, size_t len)
     }
 }
 
-/* A gap in what is shown: from here on live again. */
+/* Leaves a gap in what is shown, and goes on live. */
 static void skip_behind(struct stream *s)
 {
     s->hidden += s->behind.unseen;
@@ -313,7 +329,7 @@ void stream_show_quiet(struct stream *s, int64_t now)
         return;
     if (now < s->part_at_us + RELAY_QUIET_MS * MONO_MS)
         return;
-    /* A busy machine may keep the writer of a long line from going on. */
+    /* On a busy machine the writer of a long line may pause. */
     if (c->owner == s->id && now >= s->part_at_us + RELAY_LONG_MS * MONO_MS)
         let_go(s);
     if (buf_len(&s->part) == 0 || c->owner != 0 || console_room(c) == 0)
@@ -326,7 +342,7 @@ void stream_show_quiet(struct stream *s, int64_t now)
     c->mid = s->id;
 }
 
-/* The last line may have no newline. Passed on as it is, that stays so. */
+/* A last line without a newline gets one only if it has a prefix. */
 void stream_finish_line(struct stream *s)
 {
     struct console *c = s->console;

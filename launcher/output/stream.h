@@ -1,8 +1,8 @@
 /*
  * launcher/output/stream: one stream of one worker in the relay, and how it is
- * shown on a console that others share (the rules are relay.h's): whole lines,
- * long ones in one piece, unfinished ones after a while, and later what the
- * console did not take at once.
+ * shown on a console that it shares with others, by the rules in relay.h: whole
+ * lines, long lines in one piece, unfinished lines after a while, and what the
+ * console did not take at once later.
  */
 #ifndef LAUNCHER_OUTPUT_STREAM_H
 #define LAUNCHER_OUTPUT_STREAM_H
@@ -16,9 +16,9 @@
 #include "launcher/output/logfile.h"
 #include "rendezvous/base/buf.h"
 
-#define STREAM_CHUNK (32 * 1024)  /* read at once; see console_commit */
-#define STREAM_LEFT  (256 * 1024) /* of one that is not to be read */
-#define STREAM_READS 8            /* before the others have their turn */
+#define STREAM_CHUNK (32 * 1024)  /* bytes of one read; see console_commit */
+#define STREAM_LEFT  (256 * 1024) /* most bytes in `left` */
+#define STREAM_READS 8            /* reads before the others have a turn */
 
 /* What is done with what comes. */
 enum stream_input {
@@ -71,32 +71,33 @@ struct stream {
 /* From epoll's data. */
 struct stream *stream_of(void *data);
 
-/* Not read any more, and again, while it waits for a console. Nothing if it is
- * so already, or has ended. */
+/* Stops and starts reading, while the stream waits for its console. Nothing
+ * happens if it is so already, or if the stream has ended. */
 void stream_pause(struct stream *s);
 void stream_resume(struct stream *s);
 
-/* Its end was read, or is waited for no longer: closes its pipe. */
+/* Closes the pipe: its end was read, or is not waited for any longer. */
 void stream_end(struct stream *s);
 
 /*
- * Shows data[0..len), which was just read and, where the stream has a log file,
- * just written there. What the console does not take now is kept: as a place in
- * the file, or in `left`, and then the stream is not read for a while. The
- * stream has a console.
+ * Shows data[0..len), which was just read and, if the stream has a log file,
+ * just written there. What the console does not take now is shown later: from
+ * the file, or from `left`, and then the stream is paused. The stream must have
+ * a console.
  */
 void stream_show(struct stream *s, const char *data, size_t len, int64_t now);
 
 bool stream_is_behind(const struct stream *s);
 
-/* Shows what was kept, as far as there is room; `chunk` is room for reading.
- * False: it had no turn, since the console is full or another's. */
+/* Shows what is left of a stream that is behind, as far as there is room;
+ * `chunk` is room for reading. False: the console is full, or another stream
+ * owns it. */
 bool stream_catch_up(struct stream *s, char *chunk, size_t size);
 
-/* Called each RELAY_QUIET_MS while something is unfinished: shows it. */
+/* Shows a line that stayed unfinished; to be called each RELAY_QUIET_MS. */
 void stream_show_quiet(struct stream *s, int64_t now);
 
-/* The end of it: the last line may have no newline. */
+/* Shows the last line, which may have no newline; the stream has ended. */
 void stream_finish_line(struct stream *s);
 
 #endif

@@ -48,7 +48,7 @@ static void set_places(struct vars *v,
     set(v, "ROLE_RANK", "%lld", (long long)(w->role_rank + local_rank));
     set(v, "ROLE_WORLD_SIZE", "%lld", (long long)w->role_world);
     set(v, "ROLE_NAME", "%s", conf->role);
-    /* The words that the user chose, where the store is there. */
+    /* The address as the user wrote it, if the store is there. */
     bool chosen =
         conf->backend == CONF_STATIC && w->master_port == conf->master_port;
     set(v, "MASTER_ADDR", "%s", chosen ? conf->master_addr : w->master_addr);
@@ -90,7 +90,7 @@ static void set_gpus(struct vars *v, const struct conf *conf, int local_rank)
         set(v, "CUDA_VISIBLE_DEVICES", "%s", conf->gpus);
 }
 
-/* What torchrun sets only where the user has not. */
+/* torchrun sets these only if the user has not. */
 static void set_defaults(struct vars *v, const struct conf *conf)
 {
     if (getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING") == NULL)
@@ -109,7 +109,7 @@ static bool is_replaced(const struct vars *v, const char *entry)
     return false;
 }
 
-/* Where our token lies is no business of the program's. */
+/* The path of our token is none of the program's business. */
 static bool is_ours(const char *entry)
 {
     static const char name[] = "DDPRUN_TOKEN_FILE=";
@@ -215,8 +215,8 @@ static int find_place(const char *arg, size_t *len)
     size_t n = 0;
     while (isalnum((unsigned char)name[n]) || name[n] == '_')
         n++;
-    /* torchrun knows no place but the first: without braces the others may be
-     * meant for somebody else. */
+    /* torchrun knows the first place only: without braces the others may be
+     * meant for the program. */
     for (int i = 0; i < (braces ? WORKER_PLACES : 1); i++) {
         if (strlen(place_names[i]) == n &&
             strncmp(place_names[i], name, n) == 0 &&

@@ -1,6 +1,6 @@
 /*
- * launcher/worker/env: what a worker is given: its environment (torchrun's, and
- * our own: ddprun(1), ENVIRONMENT) and its arguments with the places filled in.
+ * launcher/worker/env: a worker's environment (torchrun's variables, and our
+ * own: ddprun(1), ENVIRONMENT) and its arguments with the places filled in.
  */
 #ifndef LAUNCHER_WORKER_ENV_H
 #define LAUNCHER_WORKER_ENV_H
@@ -10,9 +10,9 @@
 #include "rendezvous/proto/msg.h"
 
 /*
- * The environment of the worker with this local rank: ours, with what a worker
- * of this round finds put in or replaced. `error_file` may be "". Owned by the
- * caller, freed by free() as one block; NULL when out of memory.
+ * The environment of the worker with this local rank: the launcher's, with the
+ * variables of a worker of this round added or replaced. `error_file` may be
+ * "". One block, which the caller frees with free(); NULL: out of memory.
  */
 char **worker_env_make(const struct conf *conf,
                        const struct msg_world *world,
@@ -31,14 +31,14 @@ enum worker_place {
     WORKER_PLACES
 };
 
-/* What is put in. `text` may point anywhere; by worker_places_fill it points
- * into the struct itself and the world. */
+/* What is put in. worker_places_fill lets `text` point into the struct itself
+ * and into the world; a caller may let it point anywhere. */
 struct worker_places {
     const char *text[WORKER_PLACES];
     char number[WORKER_PLACES][24];
 };
 
-/* Those of one worker; borrows `world` as long as `p` is used. */
+/* Fills in those of one worker; borrows `world` for as long as `p` is used. */
 void worker_places_fill(struct worker_places *p,
                         const struct msg_world *world,
                         int local_rank);
@@ -46,8 +46,8 @@ void worker_places_fill(struct worker_places *p,
 /*
  * The arguments with ${rank}, ${local_rank}, ${world_size}, ${group_rank},
  * ${master_addr}, ${master_port} and $local_rank replaced and $$ made $, as
- * Python's string.Template does; other $words stay. Owned by the caller, freed
- * by free() as one block; NULL when out of memory.
+ * Python's string.Template does; other $words stay. One block, which the caller
+ * frees with free(); NULL: out of memory.
  */
 char **worker_args_make(char *const *argv, const struct worker_places *places);
 

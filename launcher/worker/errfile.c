@@ -1,3 +1,18 @@
+/*
+ * Happy path: the first worker that starts makes the folder (begin), each
+ * worker gets a path in it, and when one failed its file is read, at most
+ * FILE_MAX bytes of a plain file.
+ *
+ * Failure modes: none of them stops training.
+ * - No folder can be made: said once, and the state is ERRFILE_NONE from then
+ * on.
+ * - An earlier round of the same attempt left a file: it is moved aside, so
+ * that the failure of that round is not told again for this one.
+ * - A worker writes something else than @record does, or puts a FIFO or a
+ *   device there: the message says so, or nothing is read; opening never waits.
+ * - The file that the launcher's own TORCHELASTIC_ERROR_FILE names cannot be
+ *   written: said, and the exit status tells the failure nevertheless.
+ */
 #include "launcher/worker/errfile.h"
 
 #include <cjson/cJSON.h>
@@ -19,7 +34,7 @@
 
 #define FILE_MAX (1024 * 1024)
 
-/* Only a state in which files can be has a folder. */
+/* There is a folder in the states TEMPORARY and KEPT only. */
 static void check(const struct errfile *e)
 {
     bool files = e->state == ERRFILE_TEMPORARY || e->state == ERRFILE_KEPT;
@@ -78,8 +93,8 @@ void errfile_init(struct errfile *e, const struct conf *conf)
     *e = (struct errfile){.conf = conf, .state = ERRFILE_NEW, .made = -1};
 }
 
-/* The folder in which the run's is to be; false: there is none, or it is the
- * temporary one that needs none in it. */
+/* Finds the folder in which the run's folder is made. False: the run needs
+ * none, since it has the temporary folder, or gets none. */
 static bool find_parent(struct errfile *e, char parent[PATH_MAX])
 {
     const char *log_dir = e->conf->log_dir;

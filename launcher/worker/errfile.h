@@ -1,17 +1,17 @@
 /*
  * launcher/worker/errfile: the error files of a launch. PyTorch's @record
- * writes one before a worker dies of an exception; its message goes into the
- * report. With --log_dir they lie as torchrun lays them out:
+ * writes one when a worker ends by an exception; its message goes into the
+ * report. With --log_dir they lie as torchrun's do:
  *
  *     LOG_DIR/RUN_8random/attempt_RESTARTS/LOCAL_RANK/error.json
  *
- * and the log files (launcher/output/relay) beside them, for which such a
- * folder is made even where none is given:
+ * with the log files (launcher/output/relay) beside them. If there are log
+ * files but no --log_dir, such a folder is made in the temporary one:
  *
  *     TMPDIR/ddprun_6random/RUN_8random/attempt_RESTARTS/LOCAL_RANK/
  *
- * Else in one folder of their own that goes when it is empty (a folder per
- * worker would cost more than all the rest of a launch):
+ * Else they lie in one temporary folder, which is removed when it is empty (a
+ * folder per worker would cost more than all the rest of a launch):
  *
  *     TMPDIR/ddprun_6random/attempt_RESTARTS.LOCAL_RANK.error.json
  */
@@ -41,16 +41,15 @@ struct errfile {
     long long made;  /* the last attempt whose folder was made, -1: none */
 };
 
-/* Borrows `conf` for its life. Makes nothing yet: a launch that never comes to
- * start a worker leaves no folder behind. */
+/* Borrows `conf` for e's life. Makes nothing yet: a launch that never starts a
+ * worker leaves no folder behind. */
 void errfile_init(struct errfile *e, const struct conf *conf);
 
 /*
- * The path for a worker of this attempt; its folder is made, and a file that
- * an earlier round of the same attempt left there is moved aside. "" where
- * there are no files: where a folder cannot be made, which is said once on
- * stderr; training goes on. `path` has ERRFILE_PATH_MAX bytes, and so has
- * `folder`: the folder where log files lie, "" where there are none.
+ * Fills in the path for a worker of this attempt and the folder of its log
+ * files, each of ERRFILE_PATH_MAX bytes; "" if there is none. Makes the folder;
+ * a file that an earlier round of the same attempt left there is moved aside. A
+ * folder that cannot be made is said once on stderr; training goes on without.
  */
 void errfile_prepare(struct errfile *e,
                      long long attempt,
@@ -58,14 +57,13 @@ void errfile_prepare(struct errfile *e,
                      char *path,
                      char *folder);
 
-/* The folder of this run's files, "" where there is none or it goes. */
+/* The folder of this run's files; "" if there is none that stays. */
 const char *errfile_folder(const struct errfile *e);
 
 /*
- * What the worker left in its file: the message, one line of at most
- * ERRFILE_TEXT_MAX bytes, and the traceback, the end of it where it is longer
- * than `size`; "" if there is none. What is no file of at most 1 MiB (a FIFO, a
- * device) is not read.
+ * Reads what the worker left in its file: the message, one line of at most
+ * ERRFILE_TEXT_MAX bytes, and the traceback, or its last `size` - 1 bytes if it
+ * is longer; "" if there is none. Only a plain file of at most 1 MiB is read.
  */
 void errfile_read(const char *path,
                   char text[ERRFILE_TEXT_MAX + 1],
@@ -73,17 +71,17 @@ void errfile_read(const char *path,
                   size_t size);
 
 /*
- * What the worker that failed first left in its file, with its exit code (or
- * its signal below 0) as `errorCode`, goes to the file that the launcher's own
- * TORCHELASTIC_ERROR_FILE names: so whoever started the launcher is told, as by
- * torchrun. Nothing is written where the worker left nothing that can be read.
+ * Copies the file of the worker that failed first to the one that the
+ * launcher's own TORCHELASTIC_ERROR_FILE names, with the worker's exit code, or
+ * minus its signal, as `errorCode`. torchrun does the same for the program that
+ * started it. If the worker left nothing that can be read, nothing is written.
  */
 void errfile_pass_on(const char *path, int code);
 
-/* The temporary folder that goes at the end, "" where there is none. */
+/* The temporary folder, which is removed at the end; "" if there is none. */
 const char *errfile_temporary(const struct errfile *e);
 
-/* Removes a folder of ours, unless there are files in it. */
+/* Removes the temporary folder, unless there are files in it. */
 void errfile_clean(const struct errfile *e);
 
 #endif

@@ -58,7 +58,7 @@ static void look(struct first_progress *f)
     }
 }
 
-/* Which of them wrote is looked up: the events say no more. */
+/* The events do not say which worker wrote; look() finds it. */
 static void on_events(uv_poll_t *poll, int status, int events)
 {
     char room[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -94,7 +94,7 @@ first_progress_new(uv_loop_t *loop,
     f->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (f->fd >= 0 && uv_poll_init(loop, &f->poll, f->fd) == 0) {
         f->poll.data = f;
-        (void)uv_poll_start(&f->poll, UV_READABLE, on_events); /* cannot */
+        (void)uv_poll_start(&f->poll, UV_READABLE, on_events); /* cannot fail */
         return f;
     }
     log_warnx("cannot watch the workers' progress files (inotify); no event "
@@ -118,5 +118,5 @@ void first_progress_watch(struct first_progress *f)
         if (path[0] != '\0')
             f->watches[i] = inotify_add_watch(f->fd, path, IN_MODIFY);
     }
-    look(f); /* those who were faster */
+    look(f); /* a worker may have been faster */
 }

@@ -1,7 +1,7 @@
 /*
  * launcher/worker/first_progress: tells when the first worker of a round on
- * this node writes to its progress file, as ddp_beat does. By inotify on the
- * files, so that nothing is polled; it costs nothing where nobody asks for it.
+ * this node writes to its progress file, as ddp_beat does. inotify watches the
+ * files, so that nothing is polled. Made only if events are wanted.
  */
 #ifndef LAUNCHER_WORKER_FIRST_PROGRESS_H
 #define LAUNCHER_WORKER_FIRST_PROGRESS_H
@@ -12,14 +12,15 @@
 #include "launcher/worker/workers.h"
 
 struct first_progress_handler {
-    /* `step`: what it wrote, -1 where that is no number. */
+    /* `step`: what the worker wrote, -1 if that is no number. */
     void (*on_beat)(void *ctx, int local_rank, int64_t pid, int64_t step);
 };
 
 struct first_progress;
 
-/* Lives as long as the loop; borrows all but conf for that. NULL where events
- * cannot be had: then nothing is told. Dies when out of memory. */
+/* Lives as long as the loop, and borrows everything for that. NULL: inotify
+ * cannot be had, which is said on stderr; then nothing is told. Ends the
+ * process if memory runs out. */
 struct first_progress *
 first_progress_new(uv_loop_t *loop,
                    const struct workers *workers,
@@ -30,8 +31,8 @@ first_progress_new(uv_loop_t *loop,
 /* The workers of a round were started. `f` may be NULL. */
 void first_progress_watch(struct first_progress *f);
 
-/* A worker has ended; what it wrote may not have been looked at yet. `f` may be
- * NULL. */
+/* A worker has ended. Tells its progress if that was not seen before its end.
+ * `f` may be NULL. */
 void first_progress_exited(struct first_progress *f,
                            const struct agent_worker *w);
 

@@ -1,3 +1,19 @@
+/*
+ * Happy path: a timer takes a sample of each worker and a look at the consoles,
+ * and gives both to hang. When hang finds a worker, a helper process writes the
+ * stacks of this node's workers into a file beside the worker's error file;
+ * once it has ended, their beginning is shown on stderr and on_hang is called.
+ * No worker is touched before that: its stacks are the only evidence.
+ *
+ * Failure modes:
+ * - The helper hangs (a debugger, /proc of a process in an uninterruptible
+ *   wait): after STACKS_US the hang is told without what is missing.
+ * - The helper cannot be started, or there is no folder: the hang is told at
+ *   once, or the stacks go into memory only.
+ * - The round ends meanwhile: the helper is killed and nothing is told.
+ * - A console is full: see hang.h. A console cannot be asked whether a worker
+ *   waits for it, only whether it is full and takes something, hence the rule.
+ */
 #include "launcher/worker/hang_watch.h"
 
 #include <fcntl.h>
@@ -13,7 +29,7 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/net/helper.h"
 
-#define STACKS_US       (20 * MONO_S) /* then the worker is stopped anyway */
+#define STACKS_US       (20 * MONO_S) /* longest wait for the stacks */
 #define STACKS_NAME     "stacks.txt"
 #define LINES_ON_TERM   24 /* of the stacks, on stderr */
 #define COLUMNS_ON_TERM 120
@@ -43,7 +59,7 @@ struct hang_watch {
     pid_t helper; /* writes stacks, 0: none */
     int stacks_fd;
     int64_t stacks_until_us;
-    char path[WORKERS_PATH_MAX]; /* of the stacks, "" where there is no file */
+    char path[WORKERS_PATH_MAX]; /* of the stacks; "" for no file */
     struct hang_verdict verdict; /* what is told when it is done */
     pid_t pid;
 };
@@ -104,7 +120,7 @@ static void drop_stacks(struct hang_watch *w)
     w->stacks_fd = -1;
 }
 
-/* What a debugger says of itself. */
+/* Lines in which a debugger tells about itself. */
 static bool is_noise(const char *line)
 {
     return line[0] == '\0' || line[0] == '[' ||
@@ -303,7 +319,7 @@ void hang_watch_start(struct hang_watch *w, int64_t base_rank)
     uint64_t every_ms = (uint64_t)(hang_every_us(&w->hang) / MONO_MS);
     if (!hang_watches(&w->hang))
         return;
-    hang_watch_stop(w); /* of the round before nothing is told any more */
+    hang_watch_stop(w); /* the round before is over: its stacks are dropped */
     w->base_rank = base_rank;
     w->looked_us = mono_now_us();
     for (int i = 0; i < w->conf->nproc; i++)

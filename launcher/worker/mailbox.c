@@ -1,3 +1,17 @@
+/*
+ * Happy path: two memfds per worker, which it opens by /proc/PID/fd/N of the
+ * agent. The worker writes its step to the first one and reads the word `why`
+ * of the second one; the agent reads the one and writes the other. Each word is
+ * written by one side only, and whole.
+ *
+ * Failure modes:
+ * - No descriptors: the paths are "", the worker makes no progress that can be
+ *   seen here, and is asked to leave by SIGTERM.
+ * - The worker cannot open the path (another PID namespace, another user), or
+ *   does not look: `looks` stays 0, and it is asked by SIGTERM.
+ * - A worker truncates the file to make another one's mapping fault: seals
+ *   forbid it. The progress file has no seals, since nobody maps it.
+ */
 #include "launcher/worker/mailbox.h"
 
 #include <errno.h>
@@ -18,7 +32,7 @@ _Static_assert((int)STOP_PAGE_SCALE_UP == (int)MSG_SCALE_UP &&
                "the server's word is handed on as it is");
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a word of the page is one store");
 
-/* Of a fixed size: a mapping of it does not fault behind its end. */
+/* Of a fixed size, so that no mapping of it can fault. */
 static int open_sized(const char *name, off_t size)
 {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);

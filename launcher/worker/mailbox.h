@@ -1,12 +1,12 @@
 /*
- * launcher/worker/mailbox: what a worker and its launcher tell each other
- * beside signals: that it makes progress (it writes to $DDP_PROGRESS_FILE),
- * that it looks whether it is asked to stop, and that it is ($DDP_STOP_FILE,
- * whose layout is rendezvous/base/stop_page.h).
+ * launcher/worker/mailbox: the files by which a worker and its launcher tell
+ * each other what signals cannot. The worker says that it makes progress
+ * ($DDP_PROGRESS_FILE) and that it looks whether it is asked to leave; the
+ * launcher asks it ($DDP_STOP_FILE, the page of rendezvous/base/stop_page.h).
  *
- * All are memfds of the agent, which workers reach through /proc: nothing is
- * left behind however the launcher ends, and no disk can be full. A worker in
- * another PID namespace does not find them, and does without.
+ * All are memfds of the agent, which workers open through /proc. So nothing is
+ * left behind when the launcher ends, in whatever way, and no disk can be full.
+ * A worker in another PID namespace does not find them, and runs without.
  */
 #ifndef LAUNCHER_WORKER_MAILBOX_H
 #define LAUNCHER_WORKER_MAILBOX_H
@@ -20,7 +20,7 @@
 
 struct mailbox {
     int progress_fd, stop_fd; /* -1: none */
-    int memory_fd;            /* the workers's, borrowed; -1: none */
+    int memory_fd;            /* for snapshots, borrowed; -1: none */
 };
 
 /* No files yet; nothing to close. */
@@ -29,21 +29,21 @@ struct mailbox {
         -1, -1, -1                                                             \
     }
 
-/* Fresh files for one worker, instead of those that `m` has. Where descriptors
- * run out there are none, and the worker is asked by a signal. */
+/* Makes fresh files for one worker, and closes those that `m` has. If
+ * descriptors run out there are none, and the worker is asked by a signal. */
 void mailbox_open(struct mailbox *m);
 void mailbox_close(struct mailbox *m);
 
-/* The paths for the worker's environment; "" where there is no file. */
+/* The paths for the worker's environment; "" if there is no file. */
 void mailbox_progress_path(const struct mailbox *m,
                            char path[MAILBOX_PATH_MAX]);
 void mailbox_stop_path(const struct mailbox *m, char path[MAILBOX_PATH_MAX]);
 void mailbox_memory_path(const struct mailbox *m, char path[MAILBOX_PATH_MAX]);
 
 /*
- * Memory for the snapshots of this node's workers, which outlives them and not
- * the launcher ($DDP_SNAPSHOT_MEMORY). It is taken as it is written to. -1: it
- * cannot be had.
+ * Memory for the snapshots of this node's workers ($DDP_SNAPSHOT_MEMORY). It
+ * outlives the workers, but not the launcher. Its pages are taken as they are
+ * written to. Returns a descriptor; -1: there is no memory.
  */
 int mailbox_open_memory(uint64_t size);
 
@@ -51,13 +51,14 @@ int mailbox_open_memory(uint64_t size);
 bool mailbox_progressed(const struct mailbox *m);
 
 /*
- * What can be seen of its progress file: `written` changes with each write;
- * `step` is the number in it (which ddp_beat writes), -1 where it is empty or
- * holds anything else.
+ * Reads the progress file: `written` changes with each write; `step` is the
+ * number in it (which ddp_beat writes), or -1 if it is empty or holds anything
+ * else.
  */
 void mailbox_read(const struct mailbox *m, int64_t *written, int64_t *step);
 
-/* Asks the worker to leave; returns whether it looks for that. */
+/* Asks the worker to leave, and says why. Returns whether the worker looks; if
+ * not, it has to be asked by a signal. */
 bool mailbox_ask(const struct mailbox *m, enum msg_graceful graceful);
 
 #endif

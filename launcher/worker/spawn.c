@@ -1,3 +1,20 @@
+/*
+ * Happy path: clone3 into the launch's cgroup, or fork; a pidfd of the child;
+ * the child sets itself up with async-signal-safe calls only, and calls execve.
+ * It asks for the parent-death signal first, and then whether the parent still
+ * lives: the other way round the parent could die in between, unnoticed.
+ *
+ * Failure modes:
+ * - No process or no pidfd can be had: an error with errno, and no child is
+ *   left.
+ * - The agent dies between fork and prctl: the child sees another parent, and
+ *   exits as if the signal had come.
+ * - Binding to CPUs, limits, the oom score: a refusal is ignored, since the
+ *   worker can run without.
+ * - execve fails: errno goes through report_fd (a write of less than PIPE_BUF,
+ *   so that those of several children do not mix), and the exit code is the
+ *   shell's, 126 or 127.
+ */
 #include "launcher/worker/spawn.h"
 
 #include <errno.h>
@@ -25,8 +42,9 @@ _Static_assert(NSIG - 1 == 64, "a bit of spawn_origin.ignored for each");
 #define OOM_MORE 200
 #define OOM_MAX  1000
 
-/* When memory runs out the worker is to die, not the agent that tells of it;
- * but one that was to die first anyhow is not made safer. */
+/* If memory runs out, the kernel shall kill a worker, not the agent that
+ * reports it. A launcher that was given a higher score keeps it for its
+ * workers. */
 static void remember_oom_score(struct spawn_origin *origin)
 {
     char text[16] = "";
@@ -70,9 +88,9 @@ static void reset_signals(const struct spawn_origin *origin)
 }
 
 /*
- * One worker may read the terminal, if the launcher was started before it and
- * not behind. The kernel lets any session read a terminal that is not its own,
- * and stops nobody for it: what runs behind would take the shell's keys.
+ * One worker may read the terminal, if the launcher was started in its
+ * foreground. The kernel lets any session read a terminal that is not its own:
+ * a worker of a launcher in the background would take the shell's keys.
  */
 static void detach_terminal(const struct spawn_request *req)
 {
@@ -95,7 +113,7 @@ static void raise_oom_score(const struct spawn_origin *origin)
     (void)close(fd);
 }
 
-/* Where they went offline since, the worker runs where it may. */
+/* If they went offline since, the worker runs on those that it may use. */
 static void bind_cpus(const struct cpus *cpus)
 {
     _Static_assert(sizeof(cpus->bits) % sizeof(long) == 0,
@@ -111,7 +129,7 @@ __attribute__((noreturn)) static void become(const struct spawn_request *req,
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != agent)
         _exit(128 + SIGKILL); /* it died before we could ask to be told */
-    /* Where only ancestors may look (Yama), what stacks.c runs may, too. */
+    /* Yama lets ancestors only attach; this lets the debuggers of stacks.c. */
     if (req->watched)
         (void)prctl(PR_SET_PTRACER, agent, 0, 0, 0);
     (void)setrlimit(RLIMIT_NOFILE, &req->origin->files);
@@ -132,8 +150,8 @@ __attribute__((noreturn)) static void become(const struct spawn_request *req,
     _exit(t.sys_errno == ENOENT ? 127 : 126);
 }
 
-/* Into the launch's cgroup from its first moment, where there is one. It is
- * moved there later at the price of milliseconds. */
+/* Into the launch's cgroup from its first moment, if there is one. Moving
+ * it there later would cost milliseconds. */
 static pid_t fork_worker(void)
 {
     struct clone_args args = {

@@ -1,12 +1,12 @@
 /*
- * launcher/worker/spawn: starting one worker. Our own fork and pidfd: uv_spawn
- * has no parent-death signal, no pidfd, no way to choose what the child
- * inherits.
+ * launcher/worker/spawn: starts one worker. It forks and takes a pidfd itself:
+ * uv_spawn has no parent-death signal, no pidfd and no way to choose what the
+ * child inherits.
  *
- * A worker has a session of its own, dies by SIGKILL if the agent's main
- * thread does, gets default signal dispositions (but what was ignored when the
- * launcher started stays ignored: nohup) and an empty mask, the file limit the
- * user had, and a higher oom_score than the agent.
+ * A worker has a session of its own. It gets SIGKILL if the agent's main thread
+ * dies. Its signals have their default actions (those that were ignored when
+ * the launcher started stay ignored: nohup) and none is blocked. It has the
+ * user's limit of open files, and a higher oom_score than the agent.
  */
 #ifndef LAUNCHER_WORKER_SPAWN_H
 #define LAUNCHER_WORKER_SPAWN_H
@@ -19,7 +19,7 @@
 #include "launcher/hw/cpus.h"
 #include "rendezvous/base/err.h"
 
-/* What was so when the launcher started, before it changed it for itself. */
+/* What the launcher was started with, before it changes it for itself. */
 struct spawn_origin {
     struct rlimit files;
     uint64_t ignored; /* bit n-1: signal n was ignored */
@@ -27,8 +27,8 @@ struct spawn_origin {
     bool reads_keys;  /* stdin is a terminal, in whose foreground it was */
 };
 
-/* Before the launcher has a session of its own, or changes a signal or limit.
- */
+/* To be called before the launcher makes its own session and changes signals or
+ * limits. */
 void spawn_remember(struct spawn_origin *origin);
 
 struct spawn_request {
@@ -41,11 +41,11 @@ struct spawn_request {
     int out_fd;    /* what becomes its stdout and stderr; -1: ours */
     int err_fd;
     int local_rank;
-    bool may_read; /* a terminal, where that is our stdin; else it finds none */
-    bool watched;  /* its stacks may be wanted: the agent's children may look */
+    bool may_read; /* our stdin, if it is a terminal; else it gets /dev/null */
+    bool watched;  /* the agent's children may attach to it, for its stacks */
 };
 
-/* What a child says when it cannot become the program. */
+/* What a child writes if it cannot execute the program. */
 struct spawn_trouble {
     int local_rank;
     int sys_errno;

@@ -23,7 +23,7 @@
 
 /* -- /proc ----------------------------------------------------------------- */
 
-/* The file's first line, or "-" where it cannot be read. */
+/* The file's first line, or "-" if it cannot be read. */
 static void read_line(pid_t pid, const char *tid, const char *name, char *line)
 {
     char path[64];
@@ -39,14 +39,14 @@ static void read_line(pid_t pid, const char *tid, const char *name, char *line)
     line[strcspn(line, "\n")] = '\0';
 }
 
-/* The letter behind the name, which is in parentheses and may hold any. */
+/* The letter after the name, which is in parentheses and may hold more. */
 static char state_of(const char *stat)
 {
     const char *end = strrchr(stat, ')');
     return end != NULL && end[1] == ' ' && end[2] != '\0' ? end[2] : '?';
 }
 
-/* wchan reads 0 as well where one may not look, and syscall nothing then. */
+/* wchan is 0 as well if the kernel does not show it; then syscall is empty. */
 static void write_thread(FILE *f, pid_t pid, const char *tid)
 {
     char comm[257], stat[257], wchan[257], call[257];
@@ -87,10 +87,10 @@ static void write_threads(FILE *f, pid_t pid)
                       n - THREADS_MAX == 1 ? "" : "s");
 }
 
-/* -- whether one may look -------------------------------------------------- */
+/* -- whether a debugger may attach ---------------------------------------- */
 
-/* 0, or the errno that a debugger would get: a child of ours attaches as one
- * would; its end lets go, and the process does not notice (ptrace(2)). */
+/* 0, or the errno that a debugger would get: a child of ours attaches, and
+ * detaches by ending. The process does not notice (ptrace(2)). */
 static int try_to_look(pid_t pid)
 {
     int status = 0;
@@ -103,7 +103,7 @@ static int try_to_look(pid_t pid)
     return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 
-/* Yama is what forbids it on most machines, kernel.org's
+/* On most machines it is Yama that forbids it, kernel.org's
  * Documentation/admin-guide/LSM/Yama.rst. */
 static void explain(int fd, int sys_errno)
 {
@@ -135,7 +135,7 @@ static void explain(int fd, int sys_errno)
  */
 enum tool {
     TOOL_PY_SPY,
-    TOOL_NATIVE, /* gdb, or where there is none eu-stack */
+    TOOL_NATIVE, /* gdb, or eu-stack if there is no gdb */
     TOOL_NATIVE_AND_PYTHON,
 };
 
@@ -171,7 +171,7 @@ exec_tool(int fd, pid_t pid, enum tool tool)
     _exit(127);
 }
 
-/* Whether the tool is there. */
+/* Returns false if the tool is not installed. */
 static bool run_tool(int fd, pid_t pid, enum tool tool)
 {
     int status = 0;
@@ -198,14 +198,14 @@ static bool is_python(pid_t pid)
     return slash != NULL && strncmp(slash + 1, "python", 6) == 0;
 }
 
-/* Whether any tool is there, as far as one was asked. */
+/* Returns false if no tool is installed. */
 static bool write_stacks(int fd, int rank, pid_t pid)
 {
     bool python = is_python(pid);
     int no = try_to_look(pid);
     (void)dprintf(fd, "rank %d (pid %d): stacks\n", rank, (int)pid);
     if (no != 0) {
-        if (no != ESRCH) /* of one that is gone /proc tells */
+        if (no != ESRCH) /* else /proc shows that it has ended */
             explain(fd, no);
         return true;
     }
@@ -215,14 +215,14 @@ static bool write_stacks(int fd, int rank, pid_t pid)
            spied;
 }
 
-/* The one that is blamed comes first with all there is of it: no more than the
- * beginning is shown on the console. */
+/* The worker that is blamed comes first, with its stacks: only the beginning is
+ * shown on the console. */
 void stacks_main(int fd, const void *arg)
 {
     const struct stacks_of *of = arg;
     ddp_assert(of->n >= 0 && of->n <= STACKS_PIDS_MAX);
     FILE *f = fdopen(fd, "w");
-    /* Several write to it. */
+    /* The tools write to it too. */
     (void)fcntl(fd, F_SETFL, O_APPEND);
     bool tool = of->n > 0 && write_stacks(fd, of->ranks[0], of->pids[0]);
     if (!tool)

@@ -1,6 +1,6 @@
 /*
- * launcher/worker/stacks: what the threads of a worker that gets nowhere are
- * doing.
+ * launcher/worker/stacks: writes down what the threads of a worker that makes
+ * no progress are doing.
  */
 #ifndef LAUNCHER_WORKER_STACKS_H
 #define LAUNCHER_WORKER_STACKS_H
@@ -9,7 +9,7 @@
 
 #define STACKS_PIDS_MAX 64
 
-/* Whom to look at, the first one above all. */
+/* The processes to look at. The first one is looked at first, in full. */
 struct stacks_of {
     int n;
     pid_t pids[STACKS_PIDS_MAX];
@@ -17,11 +17,11 @@ struct stacks_of {
 };
 
 /*
- * Writes to `fd`, for each process: its stacks, where gdb, eu-stack or, for
- * Python, py-spy is installed and may look (ptrace(2)), and what /proc says of
- * each thread (state, where it waits in the kernel, its system call). A tool is
- * given 10 s for each process. Runs in a process of its own and never returns
- * (see helper_start). `arg` is a struct stacks_of.
+ * Writes to `fd`, for each process: its stacks, if gdb, eu-stack or (for
+ * Python) py-spy is installed and may attach (ptrace(2)); and what /proc says
+ * of each thread: its state, where it waits in the kernel, its system call. A
+ * tool may take 10 s for each process. Runs in a process of its own and never
+ * returns (see helper_start). `arg` is a struct stacks_of.
  */
 void stacks_main(int fd, const void *arg) __attribute__((noreturn));
 

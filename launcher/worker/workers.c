@@ -1,3 +1,24 @@
+/*
+ * Happy path: workers_start gives each worker its error file, its mailbox, its
+ * pipes and its environment, forks it, and watches its pidfd on the loop. When
+ * the pidfd becomes readable the worker is reaped, and on_exit is told how it
+ * ended, with what it left behind: its error file, its last lines on stderr.
+ *
+ * Failure modes:
+ * - A worker cannot be started (no memory, descriptors or processes):
+ *   workers_start stops there. Those before it run on; the agent kills them as
+ *   it kills any round, so there is one way to end workers, not two.
+ * - The child cannot execute the program: it writes its errno to trouble_fd and
+ *   exits with 126 or 127. A program may end with 127 as well, so only the
+ *   errno makes the failure a permanent one.
+ * - A signal comes before the child is a session leader: it goes to the process
+ *   instead of the group (signal_worker).
+ * - A worker is stopped (SIGSTOP) when it is asked to end: it is continued, or
+ *   it could not obey within its grace.
+ * - Orphans come to us as a subreaper. waitid(P_ALL) shows the same dead worker
+ *   again and again until its own pidfd is handled, so the reaping of orphans
+ *   stops at a worker and is done again after it.
+ */
 #include "launcher/worker/workers.h"
 
 #include <errno.h>
@@ -113,7 +134,7 @@ static void on_worker_closed(uv_handle_t *h)
     free(w);
 }
 
-/* Whether this worker never became the program; why, then. */
+/* Whether this worker could not execute the program, and why. */
 static bool
 find_trouble(const struct workers *workers, int local_rank, int *why)
 {
@@ -127,7 +148,7 @@ find_trouble(const struct workers *workers, int local_rank, int *why)
     return found;
 }
 
-/* What strerror does not tell of a file that is there. */
+/* What strerror does not tell about a file that exists. */
 static const char *hint_of(const char *path, int why)
 {
     if (why == ENOENT && access(path, F_OK) == 0)
@@ -179,7 +200,7 @@ tell_exit(struct workers *workers, int local_rank, const siginfo_t *info)
                        hint_of(workers->conf->exec_path, why));
     }
     if (workers->conf->preflight && w.code == ddp_code_exit(DDP_E_PREFLIGHT))
-        w.permanent = true; /* it found what it was to find */
+        w.permanent = true; /* the check found a fault */
     workers->handler->on_exit(workers->ctx, &w);
 }
 
@@ -198,7 +219,7 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
     int local_rank = w->local_rank;
     workers->live[local_rank] = NULL;
     uv_close((uv_handle_t *)poll, on_worker_closed);
-    (void)close(w->pidfd); /* now: what comes of its end may need it */
+    (void)close(w->pidfd); /* now: the next round may need it */
     tell_exit(workers, local_rank, &info);
 }
 
@@ -285,7 +306,7 @@ static int start_one(struct workers *workers,
     return rc == 0 ? watch_worker(workers, local_rank, pid, pidfd, err) : -1;
 }
 
-/* What ran out, and how to have more of it. */
+/* Says what ran out, and which limit to raise. */
 static void advise(const struct workers *workers, struct ddp_err *err)
 {
     int n = workers->conf->nproc;
@@ -326,8 +347,8 @@ int workers_start(struct workers *workers,
 
 /* -- ending ---------------------------------------------------------------- */
 
-/* Not yet a session leader in the instant after fork: then the signal goes to
- * the process itself. */
+/* In the instant after fork it is not a session leader yet; then the signal
+ * goes to the process itself. */
 static void signal_worker(const struct worker *w, int signo)
 {
     if (w != NULL && kill(-w->pid, signo) != 0)
@@ -430,7 +451,7 @@ int workers_last_pids(const struct workers *workers, pid_t *pids, int max)
     return n;
 }
 
-/* Clock ticks of CPU time, 0 where they cannot be read (proc(5)). */
+/* Clock ticks of CPU time, 0 if they cannot be read (proc(5)). */
 static int64_t cpu_time(pid_t pid)
 {
     char path[32], text[1024];
