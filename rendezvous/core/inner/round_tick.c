@@ -34,10 +34,12 @@ static void tick_roll(struct rdzv *r, struct run *run)
     run->recovery.roll_at_us = MONO_NEVER;
     if (!round_all_are_here(r, run))
         return;
-    note(r, NOTE_back, run, "", "all are here; %d had not heard of the round",
+    note(r, NOTE_back, run, "",
+         "all nodes are here; %d of them had not heard of the round",
          run->recovery.holes);
     run->recovery.holes = 0;
-    round_over(r, run, "nodes had not heard of it when the rendezvous died",
+    round_over(r, run,
+               "some nodes had not heard of it when the rendezvous was lost",
                MSG_AT_ONCE);
     round_try_drained(r, run);
 }
@@ -47,8 +49,8 @@ static void tick_holes(struct rdzv *r, struct run *run)
     tick_roll(r, run);
     if (run->recovery.holes == 0 || r->now_us < round_known_at_us(run))
         return;
-    note(r, NOTE_lost, run, "", "%d nodes did not come back",
-         run->recovery.holes);
+    note(r, NOTE_lost, run, "", "%d node%s did not come back",
+         run->recovery.holes, run->recovery.holes == 1 ? "" : "s");
     run->recovery.holes = 0;
     round_blame_node(run);
     if (run->state == RUN_ACTIVE)
