@@ -54,6 +54,9 @@ OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=$(SAN)
 LDSAN := -fsanitize=$(SAN) -Wl,-z,relro,-z,now
 endif
 
+# What sanitizers build also checks the rendezvous core's states after each step.
+CPPFLAGS += $(if $(SAN),-DDDP_DEBUG)
+
 VERSION  := 0.1.0
 CPPFLAGS += -D_GNU_SOURCE -I. -DDDPRUN_VERSION='"$(VERSION)"'
 CFLAGS   += -std=c11 $(WARN) $(if $(DEV),-Werror) $(OPT) -fPIC -MMD -MP

@@ -215,30 +215,46 @@ static const char *account_of(const struct rdzv *r, const struct rdzv_event *ev)
         return "";
     ddp_assert(ev->conn >= 0 && ev->conn < r->limits.conns_max);
     const struct node *n = node_at(r, r->conn_node[ev->conn]);
+    ddp_assert(n == NULL || (n->state != NODE_FREE && n->conn == ev->conn));
     if (n != NULL)
         return node_source(r, n);
     return ev->peer_addr != NULL ? ev->peer_addr : "";
+}
+
+/* What holds between two steps: all of it in debug builds, else the state of
+ * the node that the event was about, if it is still there. */
+static void check_after(const struct rdzv *r, const struct rdzv_event *ev)
+{
+#ifdef DDP_DEBUG
+    rdzv_check(r);
+#endif
+    const struct node *n =
+        ev->kind == RDZV_MSG ? node_at(r, r->conn_node[ev->conn]) : NULL;
+    if (n != NULL)
+        states_check_node(r, n);
 }
 
 void rdzv_step(struct rdzv *r,
                const struct rdzv_event *ev,
                const struct rdzv_actions *out)
 {
+    ddp_assert(r->out == NULL); /* emit must not call back */
     r->now_us = ev->now_us;
     r->out = out;
     r->account = account_of(r, ev);
     switch (ev->kind) {
     case RDZV_MSG:
         on_msg(r, ev);
-        return;
+        break;
     case RDZV_CLOSED:
         on_closed(r, ev);
-        return;
+        break;
     case RDZV_TICK:
         on_tick(r, ev->lag_us);
-        return;
+        break;
     }
-    DDP_WRONG("event kind");
+    check_after(r, ev);
+    r->out = NULL;
 }
 
 int64_t rdzv_deadline(const struct rdzv *r)

@@ -17,21 +17,29 @@
  *     +--------------------------------------|-----------------------------+
  *               all workers of the round are dead or fenced
  *
- * What a message or event does to a node, by the node's state (a blank cell:
- * noted as stale where it bears an old round, and ignored):
+ * What an event does to a node, by the node's state. "over": the round ends.
+ * "-": nothing; it is noted as stale if it bears an old round.
  *
- *             WAITING   SPARE     RUNNING    DONE       STOPPING  STALE
- *   beat      lease     lease     lease      lease      lease     lease
- *   failed                        end round             root?
- *   done                          DONE
- *   ready                         end round, WAITING    WAITING   newcomer
- *   leave     remove    remove    LEAVING,   gone done  LEAVING   remove
- *                                 end round
- *   FIN       remove    remove    lost       gone done  lost      remove
- *   broken    absent    remove    absent     absent     absent    remove
- *   lease up  remove    remove    lost       gone done  lost      remove
- *   drain     DRAINED   DRAINED   LEAVING,   told       LEAVING   told
- *                                 end round
+ *                ready    leave     FIN      broken    lease up  drain
+ *   WAITING      -        removed   removed  absent*   removed   DRAINED
+ *   SPARE        -        removed   removed  removed   removed   DRAINED
+ *   QUARANTINED  -        removed   removed  absent*   removed   DRAINED
+ *   RUNNING      over     over;     lost;    absent    lost;     over;
+ *                WAITING  LEAVING   over               over      LEAVING
+ *   DONE         -        removed   removed  absent    removed   told
+ *   STOPPING     WAITING  LEAVING   lost     absent    lost      LEAVING
+ *   LEAVING      removed  -         removed  absent    removed   -
+ *   DRAINED      -        removed   removed  absent    removed   -
+ *   STALE        placed   removed   removed  removed+  removed   told
+ *   ENDING       -        -         removed  ENDED     removed   -
+ *   ENDED        -        -         removed  absent    removed   -
+ *
+ * *: removed if it was in no round yet. +: absent if an operator drains it.
+ * Besides, in every state `beat` renews the lease. `failed` ends the round of a
+ * RUNNING node; from a STOPPING one it may still be the root cause. `done`
+ * makes a RUNNING node DONE. `bye` makes an ENDING node ENDED, and removes an
+ * ENDED one; before the end it is out of order. Which states of a run go with
+ * which states of its nodes is a table, too: inner/states.c.
  *
  * A newcomer to a round that can grow ends it, at once or, as a SPARE until
  * then, when --scale_interval since the last such end is over. Where a round
@@ -49,12 +57,10 @@
  * when a round is over, and WAITING again where too few are there without it;
  * to what comes, it is as a SPARE.
  *
- * A node that was in no round yet is removed when its connection breaks.
- * LEAVING nodes are removed by ready, by a FIN, or when their lease is over.
- * In a run that ENDED, nodes are told so twice: first to know and say bye, but
- * to stay; and when all know, or half a second later, to go. They are removed
- * by their second bye. Whoever knew of the end when a server died tells the
- * next one (join.c, join_of_ended).
+ * In a run that ENDED, nodes are told so twice: first to say bye, but to stay
+ * (ENDING); and when all have, or half a second later, to go (ENDED). Their
+ * second bye removes them. A node that knew of the end when a server died tells
+ * the next server (join.c, join_of_ended).
  *
  * A join of a node that is known says again what it may have missed (world,
  * stop, end). One of an unknown node that holds a round of a run without
@@ -144,8 +150,9 @@ int64_t rdzv_deadline(const struct rdzv *r);
 int rdzv_nodes(const struct rdzv *r);
 int rdzv_live_runs(const struct rdzv *r);
 
-/* Asserts the invariants of ddprun-protocol(7), as far as the server sees
- * them. */
+/* Asserts the invariants of ddprun-protocol(7), as far as the server sees them,
+ * and which fields are set in which state. Takes time for each node: the
+ * simulator and builds with SAN call it after each step. */
 void rdzv_check(const struct rdzv *r);
 
 #endif

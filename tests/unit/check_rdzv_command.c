@@ -110,8 +110,8 @@ START_TEST(test_rdzv_drain_finds_the_one_node_that_is_meant)
     say(7, &m);
     order_drain("", "n1", false);
     ck_assert(told(ORDERS, "refused") && !told(1, "drain"));
-    ck_assert_ptr_nonnull(strstr(last[ORDERS].refused.text, "2 nodes are meant "
-                                                            "by 'n1'"));
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].refused.text, "'n1' matches "
+                                                            "2 nodes"));
     ck_assert_ptr_nonnull(
         strstr(last[ORDERS].refused.text, "cafe0000 of run 'r'"));
     order_drain("", "caf", false); /* too short for an id */
@@ -232,5 +232,5 @@ int main(void)
         {test_rdzv_seal_waits_until_a_drained_survivor_knows, 1},
         {test_rdzv_drain_outlives_the_newcomers_instance, 1},
     };
-    return hand_main("rdzv_order", tests, HAND_LEN(tests));
+    return hand_main("rdzv_command", tests, HAND_LEN(tests));
 }

@@ -167,7 +167,8 @@ START_TEST(test_rdzv_lost_peer_is_told_as_a_consequence)
                     .failed = {.round = 1, .signal = 9, .age_us = 100}};
     say(0, &m);
     ck_assert(told(0, "stop") && told(1, "stop") && !noted("failed"));
-    ck_assert_str_eq(last[1].stop.text, "rank 0 on n0 was killed by signal 9");
+    ck_assert_str_eq(last[1].stop.text,
+                     "rank 0 on n0 was killed by signal 9 (SIGKILL)");
     failed(1, 1, 3, 1000); /* no better one: nothing more is told */
     ck_assert(!told(0, "stop"));
     both_ready(1);

@@ -37,8 +37,9 @@ static void tell_to_go(struct rdzv *r, const struct node *n)
     struct msg m = {.kind = MSG_KIND_refused, .refused.code = DDP_E_NOMEM};
     (void)snprintf(m.refused.text, /* fits */
                    sizeof(m.refused.text),
-                   "this rendezvous is full (%d nodes, %d runs), and what %s "
-                   "had here and had not begun gave way to another address",
+                   "this rendezvous is full (%d nodes, %d runs), and %s has "
+                   "the most of it: this node, which was in no round, gave way "
+                   "to another address",
                    r->limits.nodes_max, r->limits.runs_max, node_source(r, n));
     reply_node(r, n, &m);
 }

@@ -2,8 +2,10 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/signals_name.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
 
 /* Failures closer than this are weighed. */
@@ -65,17 +67,26 @@ bool cause_take(struct rdzv *r,
     return explains;
 }
 
+const char *cause_signal(int64_t signo, char text[CAUSE_SIGNAL_MAX])
+{
+    (void)snprintf(text, /* fits */ CAUSE_SIGNAL_MAX, "signal %d (%s)",
+                   (int)signo, signals_name((int)signo));
+    return text;
+}
+
 void cause_describe(const struct node *n,
                     const struct msg_failed *f,
                     char *why,
                     size_t size)
 {
+    char by[CAUSE_SIGNAL_MAX];
     if (f->hung)
         (void)snprintf(why, size, "rank %lld on %s made no progress",
                        (long long)f->rank, n->name);
     else if (f->signal != 0)
-        (void)snprintf(why, size, "rank %lld on %s was killed by signal %lld",
-                       (long long)f->rank, n->name, (long long)f->signal);
+        (void)snprintf(why, size, "rank %lld on %s was killed by %s",
+                       (long long)f->rank, n->name,
+                       cause_signal(f->signal, by));
     else if (is_consequence(f))
         (void)snprintf(why, size,
                        "rank %lld on %s lost a peer (exit code %lld); which "

@@ -14,6 +14,10 @@ bool cause_take(struct rdzv *r,
                 const struct node *n,
                 const struct msg_failed *f);
 
+/* "signal 9 (SIGKILL)"; returns `text`. */
+#define CAUSE_SIGNAL_MAX 40
+const char *cause_signal(int64_t signo, char text[CAUSE_SIGNAL_MAX]);
+
 /* What happened, for people. */
 void cause_describe(const struct node *n,
                     const struct msg_failed *f,

@@ -61,7 +61,7 @@ same_version(struct rdzv *r, const struct rdzv_event *ev, int64_t version)
         return true;
     refuse(r, ev, NULL, DDP_E_CONFLICT,
            "this ddpctl speaks version %lld of the protocol, the rendezvous "
-           "version %d; use the one that was installed with it",
+           "version %d; use the ddpctl that was installed with it",
            (long long)version, MSG_VERSION);
     return false;
 }
@@ -81,9 +81,7 @@ run_of(struct rdzv *r, const struct rdzv_event *ev, const char *id)
             return NULL;
         }
     refuse(r, ev, NULL, DDP_E_USAGE,
-           "there is no run '%s' here; ddpctl status lists those that there "
-           "are",
-           id);
+           "there is no run '%s' here; ddpctl status lists all runs", id);
     return NULL;
 }
 
@@ -175,8 +173,8 @@ static void refuse_ambiguous(struct rdzv *r,
         len += (size_t)more;
     }
     refuse(r, ev, NULL, DDP_E_USAGE,
-           "%d nodes are meant by '%.40s': %s%s; say which by that id or --run",
-           count, ev->msg->order_drain.node, list,
+           "'%.40s' matches %d nodes: %s%s; give one of these ids, or --run",
+           ev->msg->order_drain.node, count, list,
            count > CANDIDATES_MAX ? ", ..." : "");
 }
 
@@ -197,7 +195,7 @@ static struct node *the_node(struct rdzv *r, const struct rdzv_event *ev)
     else
         refuse(r, ev, NULL, DDP_E_USAGE,
                "there is no node '%s'%s%.60s%s; ddpctl status --all lists "
-               "those that there are",
+               "all nodes",
                o->node, o->run[0] != '\0' ? " in run '" : "", o->run,
                o->run[0] != '\0' ? "'" : "");
     return NULL;
@@ -224,18 +222,19 @@ is_harmless(struct rdzv *r, const struct rdzv_event *ev, const struct node *n)
         return true;
     if (n->hosts) {
         refuse(r, ev, run, DDP_E_USAGE,
-               "the launcher of node %s serves this rendezvous itself, which "
-               "goes with it; give --force if that is meant, or run ddprdzvd "
-               "elsewhere",
+               "the launcher of node %s runs this rendezvous, which would end "
+               "with it; --force drains the node anyway, or run ddprdzvd on "
+               "another host",
                n->name);
         return false;
     }
     if (n->state != NODE_DONE && usable >= run->conf.nodes_min &&
         usable - 1 < run->conf.nodes_min) {
         refuse(r, ev, run, DDP_E_USAGE,
-               "%d nodes would be left, and run '%s' needs %d: it would stop "
-               "and wait for another one; give --force if that is meant",
-               usable - 1, run->id, run->conf.nodes_min);
+               "%d node%s would be left, and run '%s' needs %d: it would stop "
+               "and wait for another one; --force drains the node anyway",
+               usable - 1, usable == 2 ? "" : "s", run->id,
+               run->conf.nodes_min);
         return false;
     }
     return true;
@@ -266,7 +265,8 @@ describe(const struct rdzv *r, const struct node *n, char *text, size_t size)
     (void)snprintf(
         text, size, "node %s leaves run '%s'%s%s; %s", n->name, run->id,
         runs ? ": its workers are asked to stop at a step" : "",
-        n->conn < 0 ? " (it is away now, and told when it is back)" : "", rest);
+        n->conn < 0 ? " (it is absent now, and is told when it is back)" : "",
+        rest);
 }
 
 static void drain(struct rdzv *r, struct node *n)

@@ -39,8 +39,8 @@ static void rejoin_running(struct rdzv *r,
                    MSG_AT_ONCE);
     else if (moved && n->group_rank == 0)
         round_over(r, run,
-                   "the first node had moved before it heard of the round; the "
-                   "others look for it elsewhere",
+                   "the first node has another address than the one at which "
+                   "the others look for it",
                    MSG_AT_ONCE);
     else
         round_send_world(r, run, n);
@@ -161,7 +161,7 @@ static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
     msg_set(run->id, j->run);
     msg_set(run->conf.prog, j->prog);
     msg_set(run->conf.backend, j->backend);
-    note(r, NOTE_run_new, run, "", "%d..%d nodes, %d restarts, program %s",
+    note(r, NOTE_run_new, run, "", "nodes %d..%d, restarts %d, program %s",
          run->conf.nodes_min, run->conf.nodes_max, run->budget.max,
          run->conf.prog);
     round_gather(r, run);
@@ -259,8 +259,8 @@ static void join_of_ended(struct rdzv *r, const struct msg_join *j, int conn)
                              .local_rank = -1};
     msg_set(m.end.instance, j->instance);
     if (j->end_status != 0)
-        msg_set(m.end.text, "the run had ended before the rendezvous was "
-                            "started anew; other nodes know why");
+        msg_set(m.end.text, "the run ended before the rendezvous was "
+                            "restarted; the reports of other nodes say why");
     if (j->instance[0] != '\0' &&
         (run == NULL || strcmp(run->instance, j->instance) != 0))
         run = run_of_stragglers(r, j);

@@ -30,19 +30,22 @@ void join_refuse(struct rdzv *r,
 bool join_is_sound(struct rdzv *r, const struct msg_join *j, int conn)
 {
     if (j->version != MSG_VERSION)
-        join_refuse(r, conn, j, DDP_E_CONFLICT,
-                    "this launcher speaks version %lld of the protocol, the "
-                    "rendezvous version %d; install the same ddprun everywhere",
-                    (long long)j->version, MSG_VERSION);
+        join_refuse(
+            r, conn, j, DDP_E_CONFLICT,
+            "this launcher speaks version %lld of the protocol, the "
+            "rendezvous version %d; install the same ddprun on all nodes",
+            (long long)j->version, MSG_VERSION);
     else if (j->nodes_min > j->nodes_max || j->nodes_max > r->limits.nodes_max)
-        join_refuse(r, conn, j, DDP_E_USAGE,
-                    "--nnodes=%lld:%lld does not fit: at most %d nodes here",
-                    (long long)j->nodes_min, (long long)j->nodes_max,
-                    r->limits.nodes_max);
+        join_refuse(
+            r, conn, j, DDP_E_USAGE,
+            "--nnodes=%lld:%lld: this rendezvous takes at most %d nodes",
+            (long long)j->nodes_min, (long long)j->nodes_max,
+            r->limits.nodes_max);
     else if (j->window_ms > 0 && j->max_restarts > BUDGET_WINDOW_MAX)
-        join_refuse(r, conn, j, DDP_E_USAGE,
-                    "--max_restarts=%lld/...: at most %d restarts in a window",
-                    (long long)j->max_restarts, BUDGET_WINDOW_MAX);
+        join_refuse(
+            r, conn, j, DDP_E_USAGE,
+            "--max_restarts=%lld/...: a window takes at most %d restarts",
+            (long long)j->max_restarts, BUDGET_WINDOW_MAX);
     else
         return true;
     return false;
@@ -87,7 +90,7 @@ static void refuse_budget(struct rdzv *r,
     join_refuse(
         r, conn, j, DDP_E_CONFLICT,
         "this node was started with --max_restarts=%s, run '%s' has %s; "
-        "give every node the same line",
+        "start all nodes with the same options",
         theirs, run->id, ours);
 }
 
@@ -110,8 +113,9 @@ bool join_agrees(struct rdzv *r,
         j->nodes_max != run->conf.nodes_max)
         join_refuse(
             r, conn, j, DDP_E_CONFLICT,
-            "this node was started with --nnodes=%s, run '%s' has %s; give "
-            "every node the same line, or this job another --rdzv_id",
+            "this node was started with --nnodes=%s, run '%s' has %s; start "
+            "all nodes with the same options, or give this job another "
+            "--rdzv_id",
             nodes_text(j->nodes_min, j->nodes_max, theirs), run->id,
             nodes_text(run->conf.nodes_min, run->conf.nodes_max, ours));
     else if (!same_budget(&run->budget, j))
@@ -121,27 +125,30 @@ bool join_agrees(struct rdzv *r,
         join_refuse(
             r, conn, j, DDP_E_CONFLICT,
             "this node was started with --node_strikes=%lld/%.12gs, run "
-            "'%s' has %d/%.12gs; give every node the same line",
+            "'%s' has %d/%.12gs; start all nodes with the same options",
             (long long)j->node_strikes, (double)j->cooldown_ms / 1000.0,
             run->id, run->strikes.max,
             (double)run->strikes.cooldown_us / (double)MONO_S);
     else if (strcmp(j->prog, run->conf.prog) != 0)
         join_refuse(
             r, conn, j, DDP_E_CONFLICT,
-            "this node would run '%s', run '%s' runs '%s'; give every node "
-            "the same line, or this job another --rdzv_id",
+            "this node was started with the program '%s', run '%s' has '%s'; "
+            "start all nodes with the same program, or give this job another "
+            "--rdzv_id",
             j->prog, run->id, run->conf.prog);
     else if (strcmp(j->backend, run->conf.backend) != 0)
         join_refuse(
             r, conn, j, DDP_E_CONFLICT,
-            "this node was started with --rdzv_backend=%s, run '%s' has %s",
+            "this node was started with --rdzv_backend=%s, run '%s' has %s; "
+            "start all nodes with the same options",
             j->backend, run->id, run->conf.backend);
     else if (j->heartbeat_ms * MONO_MS != run->conf.heartbeat_us ||
              j->reconnect_ms * MONO_MS != run->conf.reconnect_us)
         join_refuse(
             r, conn, j, DDP_E_CONFLICT,
             "heartbeat_timeout or reconnect_timeout in --rdzv_conf of this "
-            "node differ from those of run '%s'; leases depend on them",
+            "node differs from that of run '%s', and leases depend on both; "
+            "start all nodes with the same options",
             run->id);
     else
         return true;

@@ -157,7 +157,8 @@ void join_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
     memset(taken_bits(r, run), 0, (size_t)r->limits.nodes_max / 8 + 1);
     round_begin(r, run);
     run->state = RUN_ACTIVE;
-    note(r, NOTE_rebuilt, run, j->name, "%d nodes%s", run->round.group_world,
+    note(r, NOTE_rebuilt, run, j->name, "%d node%s%s", run->round.group_world,
+         run->round.group_world == 1 ? "" : "s",
          anew ? "; what newcomers began gives way" : "");
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         if (r->nodes[i].state == NODE_SPARE ||

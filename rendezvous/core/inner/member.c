@@ -217,9 +217,10 @@ static void on_leave_all(struct rdzv *r,
         .rank = -1,
         .local_rank = -1,
     };
+    char by[CAUSE_SIGNAL_MAX];
     (void)snprintf(end.text, /* fits */
-                   sizeof(end.text), "ended by signal %lld (%s) on node %s",
-                   (long long)l->signal, signals_name((int)l->signal), n->name);
+                   sizeof(end.text), "ended by %s on node %s",
+                   cause_signal(l->signal, by), n->name);
     run_end(r, run, &end);
 }
 
@@ -242,8 +243,9 @@ void member_leave(struct rdzv *r,
     }
     char why[128];
     (void)snprintf(why, sizeof(why), "node %s leaves", n->name);
+    char by[CAUSE_SIGNAL_MAX];
     if (l->signal != 0)
-        note(r, NOTE_left, run, n->name, "signal %lld", (long long)l->signal);
+        note(r, NOTE_left, run, n->name, "%s", cause_signal(l->signal, by));
     else /* by the order of a server that is no more */
         note(r, NOTE_left, run, n->name, "%s", "drained");
     node_set_state(r, n, NODE_LEAVING);

@@ -99,16 +99,16 @@ void node_left(struct rdzv *r, struct node *n)
 void node_broke_off(struct rdzv *r, struct node *n)
 {
     node_unbind(r, n);
-    /* Who is in no round has nothing to be waited for; but one who was told to
-     * go must not come back as if it had not been. */
+    /* A node that is in no round is not waited for. But one that was told to go
+     * must not come back as if it had not been. */
     if (!node_in_round(n) && n->group_rank < 0 && n->state != NODE_ENDED &&
         !n->drained) {
-        node_gone(r, n, "broke off");
+        node_gone(r, n, "lost its connection");
         return;
     }
     run_try_settle(r, &r->runs[n->run]);
     if (n->state != NODE_ENDED)
         note(r, NOTE_absent, &r->runs[n->run], n->name,
-             "connection broken; waiting %lld ms for it",
+             "its connection broke; waiting %lld ms for it",
              (long long)mono_ms_until(r->now_us, n->lease_until_us));
 }

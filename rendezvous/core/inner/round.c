@@ -9,7 +9,7 @@
 #include "rendezvous/core/inner/run.h"
 #include "rendezvous/core/inner/strikes.h"
 
-#define MAILBOX_FIRST_US (3 * MONO_S)
+#define NOTICE_FIRST_US (3 * MONO_S)
 /* A round that lasted so long is no part of a crash loop. */
 #define PROGRESS_US (60 * MONO_S)
 
@@ -18,7 +18,7 @@ void round_gather(struct rdzv *r, struct run *run)
     run->state = RUN_GATHER;
     run->gather.since_us = r->now_us;
     run->gather.seal_at_us = MONO_NEVER;
-    run->gather.mailbox_at_us = mono_after(r->now_us, MAILBOX_FIRST_US);
+    run->gather.notice_at_us = mono_after(r->now_us, NOTICE_FIRST_US);
 }
 
 /* -- the end of a round ---------------------------------------------------- */

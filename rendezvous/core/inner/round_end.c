@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/cause.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/core/inner/round_tell.h"
 #include "rendezvous/core/inner/run.h"
@@ -32,11 +33,12 @@ void round_try_done(struct rdzv *r, struct run *run)
 static void describe_worker(const struct failure *f, char *text, size_t size)
 {
     const struct msg_failed *w = &f->what;
-    char how[64];
+    char how[64], by[CAUSE_SIGNAL_MAX];
     if (w->hung)
         (void)snprintf(how, sizeof(how), "made no progress");
     else if (w->signal != 0)
-        (void)snprintf(how, sizeof(how), "killed by signal %d", (int)w->signal);
+        (void)snprintf(how, sizeof(how), /* fits */ "killed by %s",
+                       cause_signal(w->signal, by));
     else
         (void)snprintf(how, sizeof(how), "exit code %d", (int)w->code);
     (void)snprintf(text, /* a cut text is still a text */

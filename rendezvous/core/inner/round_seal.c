@@ -174,10 +174,10 @@ static void seal(struct rdzv *r, struct run *run)
         run->round.roll = (run->round.roll + n->roll) & ROLL_MASK;
         node_set_state(r, n, NODE_RUNNING);
     }
-    note(r, NOTE_sealed, run, "", "%d nodes, world %d, master %s:%d%s",
-         n_members, run->round.world_size, run->round.master_addr,
-         run->round.master_port,
-         ignored > 0 ? "; a node rank asked for could not be given" : "");
+    note(r, NOTE_sealed, run, "", "%d node%s, world %d, master %s:%d%s",
+         n_members, n_members == 1 ? "" : "s", run->round.world_size,
+         run->round.master_addr, run->round.master_port,
+         ignored > 0 ? "; a --node_rank could not be given" : "");
     for (int i = 0; i < n_members; i++)
         round_send_world(r, run, &r->nodes[r->places[i].id]);
     make_spares(r, run);

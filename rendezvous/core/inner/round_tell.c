@@ -9,7 +9,7 @@
 #include "rendezvous/core/inner/run.h"
 #include "rendezvous/core/inner/strikes.h"
 
-#define MAILBOX_EVERY_US (30 * MONO_S)
+#define NOTICE_EVERY_US (30 * MONO_S)
 #define INSTANCE_MS_MAX  INT64_C(86400000000) /* of messages.def */
 
 /* -- the members' addresses ------------------------------------------------ */
@@ -185,7 +185,7 @@ void round_send_waiting(struct rdzv *r,
 
 void round_notify_waiting(struct rdzv *r, struct run *run)
 {
-    run->gather.mailbox_at_us = mono_after(r->now_us, MAILBOX_EVERY_US);
+    run->gather.notice_at_us = mono_after(r->now_us, NOTICE_EVERY_US);
     struct msg m;
     fill_waiting(r, run, &m);
     for (int i = run->head; i >= 0; i = r->nodes[i].next)

@@ -20,7 +20,7 @@ static void tick_gather(struct rdzv *r, struct run *run)
         round_end_by_timeout(r, run);
         return;
     }
-    if (r->now_us >= run->gather.mailbox_at_us && run->head >= 0)
+    if (r->now_us >= run->gather.notice_at_us && run->head >= 0)
         round_notify_waiting(r, run);
     round_try_seal(r, run);
 }
@@ -34,10 +34,12 @@ static void tick_roll(struct rdzv *r, struct run *run)
     run->recovery.roll_at_us = MONO_NEVER;
     if (!round_all_are_here(r, run))
         return;
-    note(r, NOTE_back, run, "", "all are here; %d had not heard of the round",
+    note(r, NOTE_back, run, "",
+         "all nodes are here; %d of them had not heard of the round",
          run->recovery.holes);
     run->recovery.holes = 0;
-    round_over(r, run, "nodes had not heard of it when the rendezvous died",
+    round_over(r, run,
+               "some nodes had not heard of it when the rendezvous was lost",
                MSG_AT_ONCE);
     round_try_drained(r, run);
 }
@@ -47,8 +49,8 @@ static void tick_holes(struct rdzv *r, struct run *run)
     tick_roll(r, run);
     if (run->recovery.holes == 0 || r->now_us < round_known_at_us(run))
         return;
-    note(r, NOTE_lost, run, "", "%d nodes did not come back",
-         run->recovery.holes);
+    note(r, NOTE_lost, run, "", "%d node%s did not come back",
+         run->recovery.holes, run->recovery.holes == 1 ? "" : "s");
     run->recovery.holes = 0;
     round_blame_node(run);
     if (run->state == RUN_ACTIVE)
@@ -87,7 +89,7 @@ void round_tick(struct rdzv *r, struct run *run)
 static int64_t gather_deadline(const struct rdzv *r, const struct run *run)
 {
     int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
-    int64_t at_us = run->head >= 0 ? run->gather.mailbox_at_us : MONO_NEVER;
+    int64_t at_us = run->head >= 0 ? run->gather.notice_at_us : MONO_NEVER;
     if (have < run->conf.nodes_min)
         at_us = mono_min(at_us,
                          mono_after(run->gather.since_us, run->conf.join_us));

@@ -46,7 +46,7 @@ struct run_conf {
 struct run_gather {
     int64_t since_us;
     int64_t seal_at_us;    /* end of the last call, MONO_NEVER: none runs */
-    int64_t mailbox_at_us; /* when to tell those who wait who is missing */
+    int64_t notice_at_us; /* when to tell those who wait who is missing */
 };
 
 /* -- ACTIVE, DRAIN: the last round that was sealed ------------------------- */

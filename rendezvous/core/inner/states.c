@@ -80,7 +80,6 @@ void states_check_node(const struct rdzv *r, const struct node *n)
 static void check_any(const struct run *run)
 {
     const struct budget *b = &run->budget;
-    ddp_assert(run->id[0] != '\0');
     ddp_assert((run->source >= 0) == (run->state != RUN_ENDED));
     ddp_assert(b->window_us > 0 || b->used <= b->max);
     ddp_assert(b->crash_loop == 0 || run->state == RUN_ENDED ||
@@ -120,8 +119,7 @@ static void check_active(const struct run *run, int members)
                round->group_world <= run->conf.nodes_max);
     ddp_assert(members + round->gone_done + re->holes == round->group_world);
     /* Only of a round that another server sealed something is not known. */
-    ddp_assert(re->rebuilt || (re->holes == 0 && round->world_size > 0 &&
-                               round->master_addr[0] != '\0'));
+    ddp_assert(re->rebuilt || (re->holes == 0 && round->world_size > 0));
     ddp_assert(run->report.loss.node[0] == '\0');
 }
 
@@ -199,9 +197,4 @@ void states_check_tables(const struct rdzv *r)
         nodes++;
     }
     ddp_assert(nodes == r->fresh_node);
-    for (int conn = 0; conn < r->limits.conns_max; conn++) {
-        int i = r->conn_node[conn];
-        ddp_assert(i < 0 || (r->nodes[i].state != NODE_FREE &&
-                             r->nodes[i].conn == conn));
-    }
 }

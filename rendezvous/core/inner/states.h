@@ -9,8 +9,8 @@
 #include "rendezvous/core/inner/node.h"
 
 /* Asserts what holds between two steps: of one node by itself, of one run and
- * all of its nodes, and of the tables that hold them. Each only reads; a run
- * takes time for each of its nodes, the tables for each node and connection. */
+ * all of its nodes, and of the table of nodes. Each only reads, and takes time
+ * for each node that it looks at. */
 void states_check_node(const struct rdzv *r, const struct node *n);
 void states_check_run(const struct rdzv *r, const struct run *run);
 void states_check_tables(const struct rdzv *r);

@@ -140,7 +140,8 @@ void strikes_recall(struct rdzv *r, struct run *run)
         if (n->state != NODE_QUARANTINED)
             continue;
         node_set_state(r, n, NODE_WAITING);
-        note(r, NOTE_recalled, run, n->name, "%d of %d nodes are there", have,
+        note(r, NOTE_recalled, run, n->name,
+             "only %d of the %d nodes that are needed are there", have,
              run->conf.nodes_min);
     }
 }

@@ -20,11 +20,11 @@ train_on "$port" 1:2 0 snap b
 wait_round 2 4
 said '^epoch 2/8'
 ctl 2 "127.0.0.1:$port" drain "$(uname -n)"
-has '2 nodes are meant by' ctl.out
+has "'.*' matches 2 nodes" ctl.out
 ctl 2 "127.0.0.1:$port" drain nobody
 has "there is no node 'nobody'" ctl.out
 ctl 2 "127.0.0.1:$port" drain "$(agent 0)"
-has 'serves this rendezvous itself.*--force' ctl.out
+has 'runs this rendezvous.*--force' ctl.out
 began=$(now_ms)
 ctl 0 "127.0.0.1:$port" drain "$(agent 1)"
 has '^node .* leaves run .none.: its workers are asked to stop at a step; 1' \

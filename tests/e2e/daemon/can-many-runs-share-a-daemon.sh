@@ -40,14 +40,14 @@ wait_for waiting one.err
 node two --nnodes=3 --rdzv_endpoint="127.0.0.1:$port" --rdzv_id=green \
     --max_restarts=1 "$WORKER" gate
 ends_with 65 two
-has "this node was started with --nnodes=3, run 'green' has 2; give" two.err
+has "this node was started with --nnodes=3, run 'green' has 2; start" two.err
 join three green --max_restarts=2
 ends_with 65 three
 has 'max_restarts=2' three.err
 node four --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" --rdzv_id=green \
     --max_restarts=1 true
 ends_with 65 four
-has "would run 'true', run 'green' runs 'worker'" four.err
+has "started with the program 'true', run 'green' has 'worker'" four.err
 join five green --max_restarts=1 --rdzv_conf=heartbeat_timeout=2
 ends_with 65 five
 kill -TERM "$(pid_of one)"

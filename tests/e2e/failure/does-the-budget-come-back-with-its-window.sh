@@ -23,7 +23,7 @@ node a --nnodes=2 --max_restarts=1/1h --rdzv_endpoint="127.0.0.1:$port" \
 wait_listener "$port"
 launch 65 --nnodes=2 --max_restarts=1 --rdzv_endpoint="127.0.0.1:$port" \
     "$WORKER" hold
-has 'max_restarts=1, run .none. has 1/3600s; give every node the same' it.err
+has 'max_restarts=1, run .none. has 1/3600s; start all nodes with the same' it.err
 kill -INT "$(pid_of a)"
 ends_with 130 a
 nothing_left

@@ -14,7 +14,7 @@ node first --nnodes=2 --nproc_per_node=4 --node-rank=0 --rdzv-backend=c10d \
 # The programs differ: sh is not worker.
 end_of first
 [ "$STATUS" -eq 65 ] || fail "another program was let in: $STATUS"
-has "would run 'sh', run 'none' runs 'worker'" first.err
+has "started with the program 'sh', run 'none' has 'worker'" first.err
 node first --nnodes=2 --nproc_per_node=4 --node-rank=0 --rdzv-backend=c10d \
     --rdzv_endpoint="localhost:$port" "$WORKER" gate
 wait_round 1 6
