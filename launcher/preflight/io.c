@@ -40,7 +40,7 @@ void preflight_io_catch_term(void)
 
 static int called_off(struct ddp_err *err)
 {
-    return ddp_err_set(err, DDP_E_ABORTED, "told to end");
+    return ddp_err_set(err, DDP_E_ABORTED, "asked to end");
 }
 
 int preflight_io_wait(int fd,
@@ -113,7 +113,7 @@ static int dial_one(const struct sockaddr_storage *to,
                                               : sizeof(struct sockaddr_in);
     *fd = socket(to->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (*fd < 0)
-        return ddp_err_sys(err, DDP_E_UNREACHABLE, "no socket");
+        return ddp_err_sys(err, DDP_E_UNREACHABLE, "cannot make a socket");
     (void)setsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     int rc = connect(*fd, (const struct sockaddr *)to, len);
     if (rc != 0)
@@ -147,8 +147,8 @@ int preflight_io_dial(const char *host,
 static int broken(ssize_t n, struct ddp_err *err)
 {
     if (n == 0)
-        return ddp_err_set(err, DDP_E_LOST, "the other side closed it");
-    return ddp_err_sys(err, DDP_E_LOST, "it broke");
+        return ddp_err_set(err, DDP_E_LOST, "the peer closed the connection");
+    return ddp_err_sys(err, DDP_E_LOST, "the connection failed");
 }
 
 int preflight_io_send(int fd,

@@ -181,7 +181,7 @@ int preflight_store_get(struct preflight_store *s,
     if (ask(s, key, true, &byte, deadline_us, err) != 0)
         return -1;
     if (byte != C10D_STOP_WAITING) {
-        ddp_err_set(err, DDP_E_PROTO, "the store ended a wait by itself");
+        ddp_err_set(err, DDP_E_PROTO, "the store cancelled a wait");
         return failed(s);
     }
     if (text == NULL)

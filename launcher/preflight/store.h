@@ -4,8 +4,8 @@
  * with deadlines in microseconds of base/mono.
  *
  * Errors of every call: UNREACHABLE, TIMEOUT, LOST, PROTO, NOMEM, ABORTED (see
- * preflight_io). After one of them the connection is closed, and the next call
- * makes a new one: a reply that comes late is taken for no other's.
+ * preflight_io). After an error the connection is closed, and the next call
+ * makes a new one, so that a late reply is never taken for another request's.
  */
 #ifndef LAUNCHER_PREFLIGHT_STORE_H
 #define LAUNCHER_PREFLIGHT_STORE_H

@@ -176,7 +176,7 @@ static void report_preflight(const struct agent_verdict *v)
     const struct msg_end *e = &v->end;
     char how[64];
     report_exits_how(e->code, e->signal, how, sizeof(how));
-    log_warnx("preflight failed on %s: %s (status %d)", e->node,
+    log_warnx("preflight failed; %s reports: %s (status %d)", e->node,
               e->error[0] != '\0' ? e->error : how, v->status);
 }
 
