@@ -93,10 +93,7 @@ static const char *end_names(struct names *names)
 /* A way in which links are bad, and the words for all links, all links to a
  * node, all links from it, and both or one direction of a pair. */
 struct fault {
-    bool (*is)(const struct judge *j, const struct preflight_link *l);
-    void (*clause)(const struct judge *j,
-                   const struct preflight_link *l,
-                   char text[160]);
+    enum preflight_state state; /* PREFLIGHT_OK: connected, and slow */
     const char *all, *to, *from, *both, *one;
     const char *hint;
 };
@@ -117,75 +114,57 @@ static const char *target_addr(const struct judge *j,
     return addr[0] != '\0' ? addr : n->place[PREFLIGHT_MASTER].addr;
 }
 
-static bool is_no(const struct judge *j, const struct preflight_link *l)
+static bool is_bad(const struct judge *j, const struct preflight_link *l)
 {
-    (void)j;
-    return l->state == PREFLIGHT_NO;
+    if (j->fault->state == PREFLIGHT_OK)
+        return preflight_is_slow(l, j->good_rate);
+    return l->state == (int64_t)j->fault->state;
 }
 
-static bool is_mute(const struct judge *j, const struct preflight_link *l)
-{
-    (void)j;
-    return l->state == PREFLIGHT_MUTE;
-}
-
-static bool is_stuck(const struct judge *j, const struct preflight_link *l)
-{
-    (void)j;
-    return l->state == PREFLIGHT_STUCK;
-}
-
-static bool is_slow(const struct judge *j, const struct preflight_link *l)
-{
-    return preflight_is_slow(l, j->good_rate);
-}
-
+/* What was measured on this link. */
 static void
-say_no(const struct judge *j, const struct preflight_link *l, char text[160])
-{
-    (void)snprintf(text, 160, "TCP to %s port %d: %.60s", target_addr(j, l),
-                   (int)target(j, l)->port, l->reason);
-}
-
-static void
-say_mute(const struct judge *j, const struct preflight_link *l, char text[160])
-{
-    (void)snprintf(text, 160, "at %s port %d: %.60s", target_addr(j, l),
-                   (int)target(j, l)->port, l->reason);
-}
-
-static void
-say_stuck(const struct judge *j, const struct preflight_link *l, char text[160])
-{
-    (void)snprintf(
-        text, 160,
-        "small packets to %s arrive, those of the MTU of %d bytes do not",
-        target_addr(j, l), (int)l->mtu);
-}
-
-static void
-say_slow(const struct judge *j, const struct preflight_link *l, char text[160])
+clause(const struct judge *j, const struct preflight_link *l, char text[160])
 {
     char is[PREFLIGHT_CELL], good[PREFLIGHT_CELL];
-    preflight_rate_text(l->rate, is);
-    preflight_rate_text(j->good_rate, good);
-    (void)snprintf(text, 160, "%s, while better links have %s", is, good);
+    int port = (int)target(j, l)->port;
+    switch (j->fault->state) {
+    case PREFLIGHT_NO:
+        (void)snprintf(text, 160, "TCP to %s port %d: %.60s", target_addr(j, l),
+                       port, l->reason);
+        return;
+    case PREFLIGHT_MUTE:
+        (void)snprintf(text, 160, "at %s port %d: %.60s", target_addr(j, l),
+                       port, l->reason);
+        return;
+    case PREFLIGHT_STUCK:
+        (void)snprintf(text, 160,
+                       "small packets to %s arrive, those of the MTU of %d "
+                       "bytes do not",
+                       target_addr(j, l), (int)l->mtu);
+        return;
+    case PREFLIGHT_OK:
+        preflight_rate_text(l->rate, is);
+        preflight_rate_text(j->good_rate, good);
+        (void)snprintf(text, 160, "%s, while better links have %s", is, good);
+        return;
+    }
+    DDP_WRONG("state of a link");
 }
 
 /* The worst first: a link is blamed for one fault only. */
 static const struct fault faults[] = {
-    {is_no, say_no, "no node can connect to another",
+    {PREFLIGHT_NO, "no node can connect to another",
      "no node can connect to it", "it cannot connect to any node",
      "cannot connect to each other", "cannot connect", ""},
-    {is_mute, say_mute, "no probe answers", "its probe does not answer",
+    {PREFLIGHT_MUTE, "no probe answers", "its probe does not answer",
      "no probe answers it", "get no answer from each other", "no answer",
      "do two hosts have this address?"},
-    {is_stuck, say_stuck, "large packets are lost",
-     "large packets to it are lost", "its large packets are lost",
-     "lose each other's large packets", "large packets are lost",
+    {PREFLIGHT_STUCK, "large packets are lost", "large packets to it are lost",
+     "its large packets are lost", "lose each other's large packets",
+     "large packets are lost",
      "a switch or an interface on the way has a smaller MTU and drops them "
      "silently"},
-    {is_slow, say_slow, "slow", "all links to it are slow",
+    {PREFLIGHT_OK, "all links are slow", "all links to it are slow",
      "all links from it are slow", "have slow links to each other", "slow",
      "look for a bad cable, a busy link or a rate limit"},
 };
@@ -213,7 +192,7 @@ static bool
 is_open(const struct judge *j, int i, enum preflight_net net, bool *bad)
 {
     const struct preflight_link *l = &j->r->links[i];
-    *bad = l->net == (int64_t)net && !j->told[i] && j->fault->is(j, l);
+    *bad = l->net == (int64_t)net && !j->told[i] && is_bad(j, l);
     return l->net == (int64_t)net;
 }
 
@@ -227,7 +206,7 @@ static void blame(struct judge *j, int64_t rank, bool to)
 {
     const struct preflight_link *first = NULL;
     struct names names = {.n = 0};
-    char label[80], clause[160];
+    char label[80], what[160];
     for (int i = 0; i < j->r->links_len; i++) {
         const struct preflight_link *l = &j->r->links[i];
         bool bad;
@@ -238,10 +217,10 @@ static void blame(struct judge *j, int64_t rank, bool to)
         add_node(&names, j->r, end_of(l, !to));
     }
     ddp_assert(first != NULL);
-    j->fault->clause(j, first, clause);
+    clause(j, first, what);
     find(j->f, true, "node %s: %s%s: %s%s, %s %s; %s",
          preflight_label(j->r, rank, label), to ? j->fault->to : j->fault->from,
-         way(j), to ? "" : "for example ", clause, to ? "from" : "to",
+         way(j), to ? "" : "for example ", what, to ? "from" : "to",
          end_names(&names), hint_of(j, first));
 }
 
@@ -283,19 +262,19 @@ static void blame_pair(struct judge *j, int i)
 {
     const struct preflight_link *l = &j->r->links[i];
     int back = find_back(j, i);
-    char from[80], to[80], clause[160];
+    char from[80], to[80], what[160];
     preflight_label(j->r, l->from, from);
     preflight_label(j->r, l->to, to);
-    j->fault->clause(j, l, clause);
+    clause(j, l, what);
     j->told[i] = true;
     if (back >= 0)
         j->told[back] = true;
     if (back >= 0)
         find(j->f, true, "%s and %s %s%s: %s; %s", from, to, j->fault->both,
-             way(j), clause, hint_of(j, l));
+             way(j), what, hint_of(j, l));
     else
         find(j->f, true, "%s -> %s: %s%s: %s; %s", from, to, j->fault->one,
-             way(j), clause, hint_of(j, l));
+             way(j), what, hint_of(j, l));
 }
 
 /* If all links are bad in the same way: one sentence, with an example. */
@@ -314,10 +293,10 @@ static bool blame_all(struct judge *j)
     }
     if (n <= 2)
         return false;
-    char from[80], clause[160];
-    j->fault->clause(j, first, clause);
+    char from[80], what[160];
+    clause(j, first, what);
     find(j->f, true, "%s%s: for example from %s: %s; %s", j->fault->all, way(j),
-         preflight_label(j->r, first->from, from), clause, hint_of(j, first));
+         preflight_label(j->r, first->from, from), what, hint_of(j, first));
     return true;
 }
 

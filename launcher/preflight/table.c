@@ -200,6 +200,16 @@ static const struct preflight_link *link_of(const struct preflight_report *r,
     return NULL;
 }
 
+static void number(const struct preflight_link *l,
+                   enum what what,
+                   char text[PREFLIGHT_CELL])
+{
+    if (what == WHAT_RTT)
+        time_text(l->rtt_us, text);
+    else
+        preflight_rate_text(l->rate, text);
+}
+
 static void cell_text(const struct preflight_link *l,
                       enum what what,
                       bool wide,
@@ -218,10 +228,7 @@ static void cell_text(const struct preflight_link *l,
     } else if (!wide) {
         narrow_rate(l->rate, text);
     } else {
-        if (what == WHAT_RTT)
-            time_text(l->rtt_us, text);
-        else
-            preflight_rate_text(l->rate, text);
+        number(l, what, text);
         squeeze(text);
     }
 }
@@ -279,33 +286,23 @@ static void print_worst(const struct preflight_link *const *sorted,
                         int n,
                         const struct preflight_report *r,
                         const char *title,
-                        void (*number)(const struct preflight_link *, char *),
+                        enum what what,
                         FILE *out)
 {
     ddp_assert(n > 0);
     char best[PREFLIGHT_CELL], median[PREFLIGHT_CELL], worst[PREFLIGHT_CELL];
-    number(sorted[n - 1], best);
-    number(sorted[n / 2], median);
-    number(sorted[0], worst);
+    number(sorted[n - 1], what, best);
+    number(sorted[n / 2], what, median);
+    number(sorted[0], what, worst);
     fprintf(out, "\n%s: best %s, median %s, worst %s\n", title, best, median,
             worst);
     for (int i = 0; i < n && i < WORST; i++) {
         char from[80], to[80], text[PREFLIGHT_CELL];
-        number(sorted[i], text);
+        number(sorted[i], what, text);
         fprintf(out, "  %-28.28s -> %-28.28s %12s\n",
                 preflight_label(r, sorted[i]->from, from),
                 preflight_label(r, sorted[i]->to, to), text);
     }
-}
-
-static void number_rate(const struct preflight_link *l, char *text)
-{
-    preflight_rate_text(l->rate, text);
-}
-
-static void number_rtt(const struct preflight_link *l, char *text)
-{
-    time_text(l->rtt_us, text);
 }
 
 static void print_summary(const struct preflight_report *r,
@@ -324,11 +321,11 @@ static void print_summary(const struct preflight_report *r,
     if (n > 0) {
         (void)snprintf(head, sizeof(head), "round trip%s", title);
         qsort(good, (size_t)n, sizeof(*good), by_rtt);
-        print_worst(good, n, r, head, number_rtt, out);
+        print_worst(good, n, r, head, WHAT_RTT, out);
         (void)snprintf(head, sizeof(head), "bandwidth of one connection%s",
                        title);
         qsort(good, (size_t)n, sizeof(*good), by_rate);
-        print_worst(good, n, r, head, number_rate, out);
+        print_worst(good, n, r, head, WHAT_RATE, out);
     }
     free(good);
 }

@@ -82,12 +82,6 @@ static void walk_here(const struct walk *w)
     walk_list(w, stopped);
 }
 
-static struct first first_of(const struct agent_verdict *v)
-{
-    return (struct first){.known = v->ended && v->end.node[0] != '\0',
-                          .rank = v->end.rank};
-}
-
 void report_exits_each(const struct agent_verdict *v,
                        const struct event_log *j,
                        void (*each)(void *ctx, const struct report_end *e),
@@ -96,7 +90,7 @@ void report_exits_each(const struct agent_verdict *v,
     const struct msg_end *end = &v->end;
     struct walk w = {
         .j = j,
-        .first = first_of(v),
+        .first = {.known = v->ended && end->node[0] != '\0', .rank = end->rank},
         .this_round = !v->ended || j->round == end->round,
         .each = each,
         .ctx = ctx,

@@ -37,13 +37,6 @@ static void say_unreachable(const struct conf *conf, const char *text)
         conf->endpoint_host, conf->endpoint_port, text);
 }
 
-/* Lines about workers, which a preflight's probe replaces by better ones. */
-static bool is_of_workers(enum note_kind kind)
-{
-    return kind == NOTE_spawn || kind == NOTE_worker_failed ||
-           kind == NOTE_stopping;
-}
-
 /* Whether the round is over because of a worker of this node whose failure has
  * just been reported: `why` begins with its rank, this node, and how it ended
  * (cause_describe() in rendezvous/core). */
@@ -69,8 +62,10 @@ void report_note(const struct conf *conf,
         note_format(n, line, sizeof(line));
         log_info("debug: %s", line);
     }
-    if (conf->preflight && is_of_workers(n->kind))
-        return;
+    if (conf->preflight &&
+        (n->kind == NOTE_spawn || n->kind == NOTE_worker_failed ||
+         n->kind == NOTE_stopping))
+        return; /* its worker is the probe, which prints better lines */
     switch (n->kind) {
     case NOTE_set_aside:
         log_warnx("%s", n->text);
