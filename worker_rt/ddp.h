@@ -52,7 +52,7 @@ enum ddp_status {
     DDP_ERR_IO = 74,          /* reading or writing failed */
     DDP_ERR_TIMEOUT = 75,     /* the time given was not enough */
     DDP_ERR_PROTO = 76,       /* a peer broke the protocol */
-    DDP_ERR_PEER = 77,        /* a peer died or broke off */
+    DDP_ERR_PEER = 77,        /* a peer died or closed the connection */
     DDP_ERR_CONFIG = 78,      /* this machine cannot do what was asked */
     DDP_ERR_ABORTED = 79,     /* ddp_comm_abort was called */
 };

@@ -43,26 +43,6 @@ static int join_vectors(struct conf *c,
     return 0;
 }
 
-/* torchrun's rule, which surprises its users: a program that used all CPUs of
- * the machine uses one as soon as there are two workers. */
-static void note_threads(struct conf *c)
-{
-    if (c->nproc > 1 && getenv("OMP_NUM_THREADS") == NULL && !c->preflight)
-        conf_note(c, "OMP_NUM_THREADS is not set: each worker gets 1, as under "
-                     "torchrun; set it to use more CPUs");
-}
-
-/*
- * argparse removes the first `--` of a line, even behind torchrun's program:
- * "train.py -- --x" gives the script "--x" alone. The same holds here for
- * Python programs. An executable, which torchrun would not run as it is, gets
- * all of its arguments.
- */
-static bool drops_dashes(const struct opts *o, char *const program[])
-{
-    return !o->dashes && program[1] != NULL && strcmp(program[1], "--") == 0;
-}
-
 int conf_program(struct conf *c,
                  const struct opts *o,
                  char *const program[],
@@ -98,13 +78,22 @@ int conf_program(struct conf *c,
         head[0] = path;
         head[1] = "-u";
         head[2] = module ? "-m" : NULL;
-        note_threads(c);
+        /* torchrun's rule, which surprises its users: a program that used all
+         * CPUs of the machine uses one as soon as there are two workers. */
+        if (c->nproc > 1 && getenv("OMP_NUM_THREADS") == NULL && !c->preflight)
+            conf_note(c, "OMP_NUM_THREADS is not set: each worker gets 1, as "
+                         "under torchrun; set it to use more CPUs");
     }
-    bool drop = (python || no_python) && drops_dashes(o, program);
+    /* argparse removes the first `--` of a line, even behind torchrun's
+     * program: "train.py -- --x" gives the script "--x" alone. The same holds
+     * here for Python programs. An executable, which torchrun would not run as
+     * it is, gets all of its arguments. */
+    bool drop = (python || no_python) && !o->dashes && program[1] != NULL &&
+                strcmp(program[1], "--") == 0;
     return join_vectors(c, head, program, drop, err);
 }
 
-static void free_program(struct conf *c)
+void conf_free_program(struct conf *c)
 {
     for (char **p = c->argv; p != NULL && *p != NULL; p++)
         free(*p);
@@ -120,7 +109,7 @@ int conf_probe(struct conf *c, struct ddp_err *err)
     char name[] = PREFLIGHT_NAME;
     char *const argv[] = {name, NULL};
     ddp_assert(c->preflight);
-    free_program(c);
+    conf_free_program(c);
     c->exec_path = strdup("/proc/self/exe");
     if (c->exec_path == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for the command");

@@ -397,31 +397,18 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
 
 /* -- preflight ------------------------------------------------------------- */
 
-/* Errors that a preflight reports for all nodes together. */
-static bool is_problem(enum ddp_code code)
-{
-    return code == DDP_E_CONFIG || code == DDP_E_NOTFOUND ||
-           code == DDP_E_NOTEXEC || code == DDP_E_NOINPUT;
-}
-
+/* With --preflight, errors of this machine are kept, and reported together with
+ * those of the other nodes. */
 static int note_problem(struct conf *c, int rc, struct ddp_err *err)
 {
-    if (rc == 0 || !c->preflight || !is_problem(err->code))
+    if (rc == 0 || !c->preflight ||
+        (err->code != DDP_E_CONFIG && err->code != DDP_E_NOTFOUND &&
+         err->code != DDP_E_NOTEXEC && err->code != DDP_E_NOINPUT))
         return rc;
     if (c->preflight_problem[0] == '\0')
         (void)snprintf(c->preflight_problem, sizeof(c->preflight_problem),
                        "%.300s", err->text);
     return 0;
-}
-
-/* The preflight's run has a name of its own, so that its nodes never join the
- * real run. A long name is cut; names that differ only behind the cut give the
- * same preflight. */
-static void name_preflight(struct conf *c)
-{
-    static const char suffix[] = PREFLIGHT_SUFFIX;
-    size_t len = strnlen(c->run_id, sizeof(c->run_id) - sizeof(suffix));
-    memcpy(c->run_id + len, suffix, sizeof(suffix));
 }
 
 static int
@@ -432,7 +419,11 @@ become_preflight(struct conf *c, const struct opts *o, struct ddp_err *err)
             err, DDP_E_USAGE,
             "--preflight and --dry_run exclude each other: a preflight "
             "connects to the other nodes, a dry run to none");
-    name_preflight(c);
+    /* A name of its own, so that its nodes never join the real run. A long name
+     * is cut; names that differ only behind the cut give the same preflight. */
+    static const char suffix[] = PREFLIGHT_SUFFIX;
+    size_t len = strnlen(c->run_id, sizeof(c->run_id) - sizeof(suffix));
+    memcpy(c->run_id + len, suffix, sizeof(suffix));
     c->nproc = 1;
     c->gpus[0] = '\0';
     c->virtual_local_rank = false;
@@ -517,10 +508,7 @@ int conf_init(struct conf *c,
 
 void conf_free(struct conf *c)
 {
-    for (char **p = c->argv; p != NULL && *p != NULL; p++)
-        free(*p);
-    free(c->argv);
-    free(c->exec_path);
+    conf_free_program(c);
     free(c->seats);
     conf_output_free(&c->output);
     memset(c, 0, sizeof(*c));

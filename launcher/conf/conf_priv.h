@@ -27,6 +27,9 @@ int conf_program(struct conf *c,
                  char *const program[],
                  struct ddp_err *err);
 
+/* Frees argv and exec_path; does nothing if there are none. */
+void conf_free_program(struct conf *c);
+
 /* Puts ddprun itself, as the probe of a preflight, in place of the program. */
 int conf_probe(struct conf *c, struct ddp_err *err);
 

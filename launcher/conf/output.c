@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launcher/conf/conf_priv.h"
 #include "launcher/conf/options.h"
 
 #define TEMPLATE        "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
@@ -18,13 +19,6 @@
 #define ROTATE_MAX      (INT64_C(1) << 50)
 #define KEEP_NORMAL     5
 #define KEEP_MAX        1000
-
-static int blame(const struct opts *o, int id, struct ddp_err *err)
-{
-    char name[64];
-    return ddp_err_wrap(err, "%s=%.120s", opts_where(o, id, name),
-                        opts_text(o, id));
-}
 
 /* Reads a whole number at *p and moves *p behind it. -1: there is none, or it
  * is more than `max`. */
@@ -80,7 +74,7 @@ static int check_streams(const struct opts *o,
     ddp_err_set(err, DDP_E_USAGE,
                 "must be 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or a "
                 "list for some local ranks, such as 0:3,1:2");
-    return blame(o, id, err);
+    return conf_blame(o, id, err);
 }
 
 static int check_shown(struct conf_output *c,
@@ -99,7 +93,7 @@ static int check_shown(struct conf_output *c,
         if (rank < 0 || (*p != '\0' && *p != ',')) {
             ddp_err_set(err, DDP_E_USAGE,
                         "must be a list of local ranks, such as 0,1");
-            return blame(o, OPTIONS_local_ranks_filter, err);
+            return conf_blame(o, OPTIONS_local_ranks_filter, err);
         }
         if (*p == '\0')
             break;
@@ -150,7 +144,7 @@ static int check_filters(struct conf_filters *f,
         err, DDP_E_USAGE,
         "must be at most %d texts of at most %zu bytes, with commas between",
         CONF_OUTPUT_FILTERS, sizeof(text));
-    return blame(o, id, err);
+    return conf_blame(o, id, err);
 }
 
 /* -- files ----------------------------------------------------------------- */
@@ -192,7 +186,7 @@ check_rotate(struct conf_output *c, const struct opts *o, struct ddp_err *err)
                 "must be SIZE or SIZE,KEEP, such as 100M or 1G,3; SIZE is at "
                 "least %d bytes, KEEP is 1 to %d",
                 ROTATE_MIN, KEEP_MAX);
-    return blame(o, OPTIONS_log_rotate, err);
+    return conf_blame(o, OPTIONS_log_rotate, err);
 }
 
 static int check_path(
@@ -204,7 +198,7 @@ static int check_path(
     if (snprintf(path, size, "%s", text) < (int)size)
         return 0;
     ddp_err_set(err, DDP_E_USAGE, "must be at most %zu bytes long", size - 1);
-    return blame(o, id, err);
+    return conf_blame(o, id, err);
 }
 
 /* -- all of it ------------------------------------------------------------- */
@@ -223,7 +217,7 @@ check_prefix(struct conf_output *c, const struct opts *o, struct ddp_err *err)
         return 0;
     ddp_err_set(err, DDP_E_USAGE, "must be at most %zu bytes long",
                 sizeof(c->prefix) - 1);
-    return text == option ? blame(o, OPTIONS_log_line_prefix_template, err)
+    return text == option ? conf_blame(o, OPTIONS_log_line_prefix_template, err)
                           : ddp_err_wrap(err, TEMPLATE);
 }
 

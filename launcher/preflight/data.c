@@ -1,4 +1,6 @@
-/* Two tables of fields, by which both directions go. */
+/* Nodes and links as JSON, and back: one table of fields serves both ways. What
+ * is read comes from other nodes, so each field is checked: its type, its
+ * range, and that a text can be printed in a table. */
 #include "launcher/preflight/data.h"
 
 #include <cjson/cJSON.h>
@@ -71,7 +73,7 @@ static cJSON *write_all(const void *from, const struct json_field *f, size_t n)
         int64_t number;
         if (f[i].size > 0) {
             (void)cJSON_AddStringToObject(object, f[i].name, at);
-            continue; /* without memory the reader finds it missing */
+            continue; /* without memory it is left out: the reader refuses it */
         }
         memcpy(&number, at, sizeof(number));
         (void)cJSON_AddNumberToObject(object, f[i].name, (double)number);
@@ -104,6 +106,7 @@ char *preflight_links_text(const struct preflight_link *links, int n)
 
 static void copy_text(char *to, size_t size, const char *from)
 {
+    ddp_assert(size > 0);
     size_t n = strnlen(from, size - 1);
     for (size_t i = 0; i < n; i++) {
         unsigned char ch = (unsigned char)from[i];
@@ -144,6 +147,8 @@ bool preflight_node_read(struct preflight_node *n, const char *text)
     cJSON_Delete(json);
     return good;
 }
+
+_Static_assert(sizeof(int64_t) <= sizeof(double), "as JSON's numbers");
 
 static bool is_sound(const struct preflight_link *l, int64_t from)
 {

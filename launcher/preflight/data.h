@@ -1,7 +1,7 @@
 /*
- * launcher/preflight/data: what the probes of a preflight find out and tell
- * each other through the store, as JSON. Texts that come from a peer are cut
- * to their fields and have no control characters; numbers are within bounds.
+ * launcher/preflight/data: what the probes of a preflight find out and exchange
+ * through the store, as JSON. Texts that were read are cut to their fields and
+ * have no control characters; numbers are within bounds.
  */
 #ifndef LAUNCHER_PREFLIGHT_DATA_H
 #define LAUNCHER_PREFLIGHT_DATA_H
@@ -11,22 +11,21 @@
 
 #include "rendezvous/base/err.h"
 
-/* The ways by which workers will reach each other. */
+/* The networks by which workers will reach each other. */
 enum preflight_net {
     PREFLIGHT_MASTER, /* the address that would be MASTER_ADDR */
-    PREFLIGHT_NCCL,   /* NCCL_SOCKET_IFNAME's, where that is another one */
+    PREFLIGHT_NCCL,   /* NCCL_SOCKET_IFNAME's, if that is another one */
     PREFLIGHT_NETS
 };
 
 /* One address of a node. */
 struct preflight_place {
-    char addr[64]; /* numeric; "": it has none of this kind */
+    char addr[64]; /* numeric; "": the node has none of this kind */
     char iface[16];
     int64_t mtu; /* of the interface; 0 not known */
 };
 
-/* What is the same on all nodes of a good cluster, and what is not there is
- * "". */
+/* One node. What it does not have is "". */
 struct preflight_node {
     int64_t rank;  /* GROUP_RANK */
     char name[64]; /* of the host */
@@ -46,11 +45,11 @@ struct preflight_node {
 enum preflight_state {
     PREFLIGHT_OK,
     PREFLIGHT_NO,    /* no connection: `reason`, sys_errno in `code` */
-    PREFLIGHT_MUTE,  /* connected, but it is not our probe that answers */
+    PREFLIGHT_MUTE,  /* connected, but no probe of ours answers */
     PREFLIGHT_STUCK, /* small packets pass, large ones do not */
 };
 
-/* What one node found on its way to another, in this direction. */
+/* The link from one node to another, in this direction. */
 struct preflight_link {
     int64_t from, to; /* ranks */
     int64_t net;      /* enum preflight_net */
@@ -63,15 +62,15 @@ struct preflight_link {
     char reason[96];
 };
 
-/* As text, the caller's to free(3); NULL when out of memory. */
+/* As text, which the caller frees with free(3). NULL: no memory. */
 char *preflight_node_text(const struct preflight_node *n);
 char *preflight_links_text(const struct preflight_link *links, int n);
 
 #define PREFLIGHT_ANY INT64_C(-1)
 
-/* From text. False: it is not what the above writes. The second appends at most
- * `max` links, all from `from` (or from PREFLIGHT_ANY), to `links` and adds to
- * *n. */
+/* From text. False: the functions above do not write such a text. The second
+ * appends at most `max` links, all from node `from` (or from any node:
+ * PREFLIGHT_ANY), to `links`, and adds their number to *n. */
 bool preflight_node_read(struct preflight_node *n, const char *text);
 bool preflight_links_read(struct preflight_link *links,
                           int *n,

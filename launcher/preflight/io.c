@@ -92,8 +92,8 @@ int preflight_io_dial(const char *host,
 static int broken(ssize_t n, struct ddp_err *err)
 {
     if (n == 0)
-        return ddp_err_set(err, DDP_E_LOST, "the other side closed it");
-    return ddp_err_sys(err, DDP_E_LOST, "it broke");
+        return ddp_err_set(err, DDP_E_LOST, "the peer closed the connection");
+    return ddp_err_sys(err, DDP_E_LOST, "the connection failed");
 }
 
 int preflight_io_send(int fd,

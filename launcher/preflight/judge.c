@@ -1,7 +1,16 @@
 /*
- * What is wrong, in as few sentences as say it. Links that are bad in the same
- * way are first blamed on the node that all of them lead to, then on the node
- * that all of them come from; only what is left is told pair by pair.
+ * What is wrong, in as few sentences as possible. One bad cable or firewall
+ * makes many links bad, and 30 sentences about links would hide it.
+ *
+ * For each kind of fault, the worst first: if all links have it, there is one
+ * sentence. Else a node to which all links have it is blamed, then a node from
+ * which all links have it, and only the links that are left are named pair by
+ * pair. `told` marks the links that are in a sentence.
+ *
+ * Then what differs between nodes (MTU, versions, limits, clocks). What only
+ * might cause trouble is a note; only a problem makes the preflight fail.
+ *
+ * There are no errors: findings that do not fit into the list are counted.
  */
 #include "launcher/preflight/report.h"
 
@@ -29,12 +38,13 @@ struct judge {
     enum preflight_net net;
     int64_t good_rate;
     const struct fault *fault;
-    bool *told; /* by link: is in a sentence */
+    bool *told; /* by link: it is in a sentence already */
 };
 
 __attribute__((format(printf, 3, 4))) static void
 find(struct preflight_findings *f, bool problem, const char *fmt, ...)
 {
+    ddp_assert(f->n >= 0 && f->n <= PREFLIGHT_FINDINGS_MAX);
     f->problems += problem;
     f->notes += !problem;
     if (f->n == PREFLIGHT_FINDINGS_MAX)
@@ -42,7 +52,7 @@ find(struct preflight_findings *f, bool problem, const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     f->at[f->n].problem = problem;
-    (void)vsnprintf(f->at[f->n++].text, /* cut is still told */
+    (void)vsnprintf(f->at[f->n++].text, /* a long one is cut */
                     sizeof(f->at[0].text), fmt, ap);
     va_end(ap);
 }
@@ -80,13 +90,10 @@ static const char *end_names(struct names *names)
 
 /* -- bad links ------------------------------------------------------------- */
 
-/* A way in which links are bad, and how it is said of all links to a node, of
- * all from it, and of one or both directions of a pair. */
+/* A way in which links are bad, and the words for all links, all links to a
+ * node, all links from it, and both or one direction of a pair. */
 struct fault {
-    bool (*is)(const struct judge *j, const struct preflight_link *l);
-    void (*clause)(const struct judge *j,
-                   const struct preflight_link *l,
-                   char text[160]);
+    enum preflight_state state; /* PREFLIGHT_OK: connected, and slow */
     const char *all, *to, *from, *both, *one;
     const char *hint;
 };
@@ -107,75 +114,59 @@ static const char *target_addr(const struct judge *j,
     return addr[0] != '\0' ? addr : n->place[PREFLIGHT_MASTER].addr;
 }
 
-static bool is_no(const struct judge *j, const struct preflight_link *l)
+static bool is_bad(const struct judge *j, const struct preflight_link *l)
 {
-    (void)j;
-    return l->state == PREFLIGHT_NO;
+    if (j->fault->state == PREFLIGHT_OK)
+        return preflight_is_slow(l, j->good_rate);
+    return l->state == (int64_t)j->fault->state;
 }
 
-static bool is_mute(const struct judge *j, const struct preflight_link *l)
-{
-    (void)j;
-    return l->state == PREFLIGHT_MUTE;
-}
-
-static bool is_stuck(const struct judge *j, const struct preflight_link *l)
-{
-    (void)j;
-    return l->state == PREFLIGHT_STUCK;
-}
-
-static bool is_slow(const struct judge *j, const struct preflight_link *l)
-{
-    return preflight_is_slow(l, j->good_rate);
-}
-
+/* What was measured on this link. */
 static void
-say_no(const struct judge *j, const struct preflight_link *l, char text[160])
-{
-    (void)snprintf(text, 160, "TCP to %s port %d %.60s", target_addr(j, l),
-                   (int)target(j, l)->port, l->reason);
-}
-
-static void
-say_mute(const struct judge *j, const struct preflight_link *l, char text[160])
-{
-    (void)snprintf(text, 160, "at %s port %d: %.60s", target_addr(j, l),
-                   (int)target(j, l)->port, l->reason);
-}
-
-static void
-say_stuck(const struct judge *j, const struct preflight_link *l, char text[160])
-{
-    (void)snprintf(text, 160,
-                   "small packets to %s pass, those of the MTU of %d do not",
-                   target_addr(j, l), (int)l->mtu);
-}
-
-static void
-say_slow(const struct judge *j, const struct preflight_link *l, char text[160])
+clause(const struct judge *j, const struct preflight_link *l, char text[160])
 {
     char is[PREFLIGHT_CELL], good[PREFLIGHT_CELL];
-    preflight_rate_text(l->rate, is);
-    preflight_rate_text(j->good_rate, good);
-    (void)snprintf(text, 160, "%s, where the better links have %s", is, good);
+    int port = (int)target(j, l)->port;
+    switch (j->fault->state) {
+    case PREFLIGHT_NO:
+        (void)snprintf(text, 160, "TCP to %s port %d: %.60s", target_addr(j, l),
+                       port, l->reason);
+        return;
+    case PREFLIGHT_MUTE:
+        (void)snprintf(text, 160, "at %s port %d: %.60s", target_addr(j, l),
+                       port, l->reason);
+        return;
+    case PREFLIGHT_STUCK:
+        (void)snprintf(text, 160,
+                       "small packets to %s arrive, those of the MTU of %d "
+                       "bytes do not",
+                       target_addr(j, l), (int)l->mtu);
+        return;
+    case PREFLIGHT_OK:
+        preflight_rate_text(l->rate, is);
+        preflight_rate_text(j->good_rate, good);
+        (void)snprintf(text, 160, "%s, while better links have %s", is, good);
+        return;
+    }
+    DDP_WRONG("state of a link");
 }
 
-/* By how much is told at once, so the worst comes first. */
+/* The worst first: a link is blamed for one fault only. */
 static const struct fault faults[] = {
-    {is_no, say_no, "no node reaches another", "nobody reaches it",
-     "it reaches nobody", "do not reach each other", "no connection", ""},
-    {is_mute, say_mute, "no probe answers", "its probe does not answer",
+    {PREFLIGHT_NO, "no node can connect to another",
+     "no node can connect to it", "it cannot connect to any node",
+     "cannot connect to each other", "cannot connect", ""},
+    {PREFLIGHT_MUTE, "no probe answers", "its probe does not answer",
      "no probe answers it", "get no answer from each other", "no answer",
      "do two hosts have this address?"},
-    {is_stuck, say_stuck, "large packets get nowhere",
-     "large packets do not get there", "its large packets get nowhere",
-     "get no large packets from each other", "large packets are lost",
-     "a switch or an interface on the way has a smaller MTU, and nobody tells "
-     "the sender"},
-    {is_slow, say_slow, "slow", "all that goes there is slow",
-     "all that comes from it is slow", "are slow with each other", "slow",
-     "a bad cable, a busy link, a limit?"},
+    {PREFLIGHT_STUCK, "large packets are lost", "large packets to it are lost",
+     "its large packets are lost", "lose each other's large packets",
+     "large packets are lost",
+     "a switch or an interface on the way has a smaller MTU and drops them "
+     "silently"},
+    {PREFLIGHT_OK, "all links are slow", "all links to it are slow",
+     "all links from it are slow", "have slow links to each other", "slow",
+     "look for a bad cable, a busy link or a rate limit"},
 };
 #define FAULTS (sizeof(faults) / sizeof(faults[0]))
 
@@ -185,13 +176,13 @@ static const char *hint_of(const struct judge *j,
     if (j->fault->hint[0] != '\0')
         return j->fault->hint;
     if (l->code == ETIMEDOUT)
-        return "a firewall there? Workers use such ports";
+        return "is a firewall there? Workers use such ports";
     if (l->code == ECONNREFUSED)
-        return "a firewall that rejects, or an address that two hosts have?";
-    return "is there a route? --local_addr names another address of a node";
+        return "does a firewall reject it, or do two hosts have this address?";
+    return "is there a route? --local_addr sets another address of a node";
 }
 
-/* Which way is meant, where there are two. */
+/* Which network is meant, if there are two. */
 static const char *way(const struct judge *j)
 {
     return j->net == PREFLIGHT_NCCL ? " (by NCCL_SOCKET_IFNAME)" : "";
@@ -201,7 +192,7 @@ static bool
 is_open(const struct judge *j, int i, enum preflight_net net, bool *bad)
 {
     const struct preflight_link *l = &j->r->links[i];
-    *bad = l->net == (int64_t)net && !j->told[i] && j->fault->is(j, l);
+    *bad = l->net == (int64_t)net && !j->told[i] && is_bad(j, l);
     return l->net == (int64_t)net;
 }
 
@@ -215,7 +206,7 @@ static void blame(struct judge *j, int64_t rank, bool to)
 {
     const struct preflight_link *first = NULL;
     struct names names = {.n = 0};
-    char label[80], clause[160];
+    char label[80], what[160];
     for (int i = 0; i < j->r->links_len; i++) {
         const struct preflight_link *l = &j->r->links[i];
         bool bad;
@@ -226,14 +217,14 @@ static void blame(struct judge *j, int64_t rank, bool to)
         add_node(&names, j->r, end_of(l, !to));
     }
     ddp_assert(first != NULL);
-    j->fault->clause(j, first, clause);
-    find(j->f, true, "node %s: %s%s: %s%s, %s %s: %s",
+    clause(j, first, what);
+    find(j->f, true, "node %s: %s%s: %s%s, %s %s; %s",
          preflight_label(j->r, rank, label), to ? j->fault->to : j->fault->from,
-         way(j), to ? "" : "for one, ", clause, to ? "from" : "to",
+         way(j), to ? "" : "for example ", what, to ? "from" : "to",
          end_names(&names), hint_of(j, first));
 }
 
-/* Nodes all of whose links on one side are bad. */
+/* Blames the nodes to which (or from which) all links are bad. */
 static void blame_nodes(struct judge *j, bool to)
 {
     int *all = calloc((size_t)j->r->n + 1, sizeof(*all));
@@ -243,7 +234,7 @@ static void blame_nodes(struct judge *j, bool to)
         bool bad;
         int at = preflight_find(j->r, end_of(&j->r->links[i], to));
         if (!is_open(j, i, j->net, &bad) || at < 0 || j->told[i])
-            continue; /* what is bad in a worse way cannot be bad in this */
+            continue; /* it has a worse fault, and no verdict on this one */
         all[at]++;
         bads[at] += bad;
     }
@@ -271,22 +262,22 @@ static void blame_pair(struct judge *j, int i)
 {
     const struct preflight_link *l = &j->r->links[i];
     int back = find_back(j, i);
-    char from[80], to[80], clause[160];
+    char from[80], to[80], what[160];
     preflight_label(j->r, l->from, from);
     preflight_label(j->r, l->to, to);
-    j->fault->clause(j, l, clause);
+    clause(j, l, what);
     j->told[i] = true;
     if (back >= 0)
         j->told[back] = true;
     if (back >= 0)
-        find(j->f, true, "%s and %s %s%s: %s: %s", from, to, j->fault->both,
-             way(j), clause, hint_of(j, l));
+        find(j->f, true, "%s and %s %s%s: %s; %s", from, to, j->fault->both,
+             way(j), what, hint_of(j, l));
     else
-        find(j->f, true, "%s -> %s: %s%s: %s: %s", from, to, j->fault->one,
-             way(j), clause, hint_of(j, l));
+        find(j->f, true, "%s -> %s: %s%s: %s; %s", from, to, j->fault->one,
+             way(j), what, hint_of(j, l));
 }
 
-/* All links are bad in the same way: a sentence, and one of them. */
+/* If all links are bad in the same way: one sentence, with an example. */
 static bool blame_all(struct judge *j)
 {
     const struct preflight_link *first = NULL;
@@ -302,10 +293,10 @@ static bool blame_all(struct judge *j)
     }
     if (n <= 2)
         return false;
-    char from[80], clause[160];
-    j->fault->clause(j, first, clause);
-    find(j->f, true, "%s%s: from %s, for one, %s: %s", j->fault->all, way(j),
-         preflight_label(j->r, first->from, from), clause, hint_of(j, first));
+    char from[80], what[160];
+    clause(j, first, what);
+    find(j->f, true, "%s%s: for example from %s: %s; %s", j->fault->all, way(j),
+         preflight_label(j->r, first->from, from), what, hint_of(j, first));
     return true;
 }
 
@@ -320,7 +311,7 @@ static void judge_fault(struct judge *j)
         if (!is_open(j, i, j->net, &bad) || !bad)
             continue;
         if (j->f->n == PREFLIGHT_FINDINGS_MAX)
-            j->f->problems++; /* nobody would read it */
+            j->f->problems++; /* counted only: the list is full */
         else
             blame_pair(j, i);
     }
@@ -329,6 +320,7 @@ static void judge_fault(struct judge *j)
 static void judge_links(const struct preflight_report *r,
                         struct preflight_findings *f)
 {
+    ddp_assert(r->links_len >= 0 && (r->links != NULL || r->links_len == 0));
     struct judge j = {.r = r, .f = f};
     j.told = calloc((size_t)r->links_len + 1, sizeof(*j.told));
     ddp_assert(j.told != NULL);
@@ -356,19 +348,20 @@ static void judge_missing(const struct preflight_report *r,
         add_text(&names, text);
     }
     if (names.n > 0)
-        find(f, true,
-             "node%s %s (by number) did not come to the store at MASTER_ADDR "
-             "%s port %d, though to the rendezvous: a firewall on this node? "
-             "What they print says more",
-             names.n > 1 ? "s" : "", end_names(&names), r->master_addr,
-             r->master_port);
+        find(
+            f, true,
+            "node%s %s (by rank) reached the rendezvous, but not the store at "
+            "MASTER_ADDR %s port %d; is a firewall on this node? %s own output "
+            "says more",
+            names.n > 1 ? "s" : "", end_names(&names), r->master_addr,
+            r->master_port, names.n > 1 ? "Their" : "Its");
 }
 
 static void judge_mtu(const struct preflight_report *r,
                       struct preflight_findings *f,
                       enum preflight_net net)
 {
-    int64_t most = 0; /* the MTU that most have, the larger of two */
+    int64_t most = 0; /* the MTU of most nodes; the larger one if two tie */
     int votes = 0;
     for (int i = 0; i < r->n; i++) {
         int64_t mtu = r->nodes[i].place[net].mtu;
@@ -385,8 +378,8 @@ static void judge_mtu(const struct preflight_report *r,
         char label[80];
         if (p->mtu > 0 && p->mtu != most)
             find(f, true,
-                 "node %s: the MTU of %s is %" PRId64 ", that of %s is %" PRId64
-                 ": make them equal",
+                 "node %s: the MTU of %s is %" PRId64 ", on %s it is %" PRId64
+                 "; make them equal",
                  preflight_label(r, r->nodes[i].rank, label), p->iface, p->mtu,
                  votes > 1 ? "the others" : "another node", most);
     }
@@ -395,10 +388,12 @@ static void judge_mtu(const struct preflight_report *r,
 static int64_t own_mtu(const struct preflight_report *r,
                        const struct preflight_link *l)
 {
+    ddp_assert(preflight_find(r, l->from) >= 0);
+    ddp_assert(l->net >= 0 && l->net < PREFLIGHT_NETS);
     return r->nodes[preflight_find(r, l->from)].place[l->net].mtu;
 }
 
-/* The kernel has learned that the way is narrower than its own end. */
+/* The kernel has learned that the path has a smaller MTU than the interface. */
 static void judge_path(const struct preflight_report *r,
                        struct preflight_findings *f)
 {
@@ -415,11 +410,11 @@ static void judge_path(const struct preflight_report *r,
     char from[80], to[80];
     if (first != NULL)
         find(f, false,
-             "%s -> %s: packets of %" PRId64 " bytes at most pass, though the "
-             "MTU there is %" PRId64 "%s",
+             "%s -> %s: only packets up to %" PRId64 " bytes pass, but the MTU "
+             "of the interface is %" PRId64 "%s",
              preflight_label(r, first->from, from),
              preflight_label(r, first->to, to), first->mtu, own_mtu(r, first),
-             n > 1 ? "; and so with other links" : "");
+             n > 1 ? "; other links have the same problem" : "");
 }
 
 static void judge_clocks(const struct preflight_report *r,
@@ -433,7 +428,8 @@ static void judge_clocks(const struct preflight_report *r,
         char label[80];
         if (preflight_clock(r, r->nodes[i].rank, &ahead_us) &&
             llabs(ahead_us) >= CLOCK_US)
-            find(f, false, "node %s: its clock is %.1f s %s the others': NTP?",
+            find(f, false,
+                 "node %s: its clock is %.1f s %s the others'; does NTP run?",
                  preflight_label(r, r->nodes[i].rank, label),
                  (double)llabs(ahead_us) / MONO_S,
                  ahead_us > 0 ? "ahead of" : "behind");
@@ -477,7 +473,7 @@ const struct preflight_fact preflight_facts[] = {
 const int preflight_facts_len =
     (int)(sizeof(preflight_facts) / sizeof(preflight_facts[0]));
 
-/* One value and who has it. */
+/* Appends one value and the nodes that have it. */
 static void add_value(const struct preflight_report *r,
                       const struct preflight_fact *fact,
                       const char *value,
@@ -528,8 +524,8 @@ static void judge_facts(const struct preflight_report *r,
         char text[360];
         int values = preflight_spread(r, fact, text, sizeof(text));
         if (values > 1 || (values == 1 && strchr(text, ';') != NULL))
-            find(f, fact->problem && values > 1, "%s differs: %s", fact->title,
-                 text);
+            find(f, fact->problem && values > 1,
+                 "%s: not the same on all nodes: %s", fact->title, text);
     }
 }
 
@@ -546,19 +542,20 @@ static void judge_limits(const struct preflight_report *r,
     }
     if (files.n > 0)
         find(f, false,
-             "workers may open less than %d files on %s: ulimit -n, or "
+             "workers can open fewer than %d files on %s; raise ulimit -n, or "
              "LimitNOFILE= of the service that starts ddprun",
              FILES_FEW, end_names(&files));
     if (shm.n > 0)
         find(f, false,
-             "less than 1 GiB of /dev/shm is free on %s: NCCL and data "
-             "loaders share memory there (docker: --shm-size, --ipc=host)",
+             "less than 1 GiB of /dev/shm is free on %s; NCCL and data loaders "
+             "need it (docker: --shm-size or --ipc=host)",
              end_names(&shm));
 }
 
 void preflight_judge(const struct preflight_report *r,
                      struct preflight_findings *f)
 {
+    ddp_assert(r->n >= 0 && r->n <= r->world);
     f->n = f->problems = f->notes = 0;
     judge_missing(r, f);
     for (int i = 0; i < r->n; i++) {
@@ -575,4 +572,5 @@ void preflight_judge(const struct preflight_report *r,
     judge_path(r, f);
     judge_clocks(r, f);
     judge_limits(r, f);
+    ddp_assert(f->n <= f->problems + f->notes);
 }

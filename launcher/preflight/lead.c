@@ -1,4 +1,13 @@
-/* Rank 0 of a preflight: gathers what all have found, judges, prints. */
+/*
+ * Rank 0 of a preflight: gathers the data of all nodes, tells them who came,
+ * adds up what they measured, has slow links measured again, judges and prints.
+ *
+ * Nodes that do not reach the store in GATHER_US are left out, and named as
+ * missing. If the measurement fails half way (a node died, SIGTERM) rank 0
+ * judges and prints what it has. It ends with PREFLIGHT's status if there is a
+ * problem, or with UNREACHABLE if a node is missing: that status costs a
+ * restart, and in the second round the missing node reports why (preflight.h).
+ */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +23,8 @@
 
 /* -- gathering ------------------------------------------------------------- */
 
-/* Rank 0: all that come in time; who is late may still be there by now. */
+/* Reads the data of all nodes. After the deadline it asks once for each of the
+ * rest, which may have come meanwhile. */
 static void gather(struct probe *p, struct preflight_report *r)
 {
     for (int rank = 0; rank < p->world; rank++) {
@@ -45,7 +55,8 @@ static char *list_ranks(const struct preflight_report *r)
     return text;
 }
 
-/* The slow ones, since others may have used the line: the list is rank 0's. */
+/* Slow links are measured again, since something else may have used the line.
+ * Rank 0 makes the list. */
 static int tell_again(struct probe *p,
                       const struct preflight_report *r,
                       struct ddp_err *err)
@@ -66,6 +77,7 @@ static int tell_again(struct probe *p,
 static int
 gather_links(struct probe *p, struct preflight_report *r, struct ddp_err *err)
 {
+    ddp_assert(r->links == NULL && r->links_len == 0);
     int most = PREFLIGHT_NETS * pairing_rounds(r->n);
     r->links = calloc((size_t)most * (size_t)r->n + 1, sizeof(*r->links));
     if (r->links == NULL)
@@ -85,12 +97,12 @@ gather_links(struct probe *p, struct preflight_report *r, struct ddp_err *err)
             good = preflight_find(r, r->links[k].to) >= 0;
         if (!good)
             return ddp_err_set(err, DDP_E_PROTO,
-                               "what node %d measured is damaged", (int)rank);
+                               "the results of node %d are damaged", (int)rank);
     }
     return 0;
 }
 
-/* The better of both times counts. */
+/* The better of both results counts. */
 static void take_better(struct preflight_report *r,
                         const struct preflight_link *new)
 {
@@ -130,12 +142,13 @@ measure_all(struct probe *p, struct preflight_report *r, struct ddp_err *err)
     char key[PROBE_KEY_MAX];
     gather(p, r);
     if (r->n > 1)
-        log_info("%d nodes: measuring, about %.0f s", r->n,
+        log_info("measuring %d nodes, for about %.0f s", r->n,
                  (double)(2 * pairing_rounds(r->n) * PREFLIGHT_LINK_US) /
                          MONO_S +
                      1);
     if (r->n > PAIRING_ALL_MAX)
-        log_info("more than %d nodes: each meets %d others, chosen at random",
+        log_info("more than %d nodes: each is measured with %d others, chosen "
+                 "at random",
                  PAIRING_ALL_MAX, PAIRING_FEW);
     if (probe_tell_own(p, probe_key(key, "start"), list_ranks(r), err) != 0 ||
         probe_agree(p, err) != 0 || probe_play(p, err) != 0 ||
@@ -153,7 +166,7 @@ conclude(struct probe *p, struct preflight_report *r, struct ddp_err *err)
     preflight_judge(r, &f);
     preflight_print(r, &f, stdout);
     if (fflush(stdout) != 0)
-        return ddp_err_sys(err, DDP_E_IO, "cannot write what was found");
+        return ddp_err_sys(err, DDP_E_IO, "cannot write the report");
     if (f.problems == 0 && !r->cut)
         return probe_tell(p, probe_key(key, "verdict"), p->self.name, err);
     (void)snprintf(text, sizeof(text), "%d problem%s%.400s", f.problems,
@@ -167,7 +180,7 @@ conclude(struct probe *p, struct preflight_report *r, struct ddp_err *err)
                        "");
 }
 
-/* The name of the run that this is the preflight of. */
+/* The name of the run that will train: ours without the suffix. */
 static const char *real_run(char *run, size_t size)
 {
     (void)snprintf(run, size, "%s", probe_env("TORCHELASTIC_RUN_ID"));
@@ -181,6 +194,7 @@ int probe_lead(struct probe *p, struct ddp_err *err)
 {
     struct ddp_err why;
     char run[160];
+    ddp_assert(p->rank == 0 && p->world > 0);
     struct preflight_report r = {
         .run = real_run(run, sizeof(run)),
         .master_addr = p->store.host,
@@ -195,7 +209,8 @@ int probe_lead(struct probe *p, struct ddp_err *err)
     r.took_s = (double)(mono_now_us() - p->began_us) / MONO_S;
     r.cut = rc != 0;
     if (rc != 0 && why.code != DDP_E_ABORTED)
-        log_warnx("the measurement broke off: %s", why.text);
+        log_warnx("the measurement ended early: %s", why.text);
+    ddp_assert(r.n >= 0 && r.n <= r.world);
     rc = conclude(p, &r, err);
     free(r.nodes);
     free(r.links);

@@ -1,4 +1,12 @@
-/* The measuring side: connect, greet, ping, then send as much as goes. */
+/*
+ * The measuring side of a link: connect, say hello with the run's secret, ping
+ * for the round-trip time and the other's clock, then send as much as the
+ * socket takes for SEND_US and count what was acknowledged.
+ *
+ * What goes wrong is a result, not an error: no connection (NO), no answer of a
+ * probe (MUTE), or small packets that arrive while large ones do not (STUCK),
+ * which is what a wrong MTU looks like. Only SIGTERM (ABORTED) ends it.
+ */
 #include "launcher/preflight/link.h"
 
 #include <errno.h>
@@ -45,6 +53,7 @@ static int failed(struct measure *m,
             *err = *why;
         return -1;
     }
+    ddp_assert(state != PREFLIGHT_OK);
     m->link->state = state;
     m->link->code = why->sys_errno;
     (void)snprintf(m->link->reason, sizeof(m->link->reason), "%.90s",
@@ -76,7 +85,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* One round trip; the other's wall clock belongs to its middle. */
+/* One round trip. The other's wall clock was read in the middle of it. */
 static int ping(int fd,
                 int64_t deadline_us,
                 int64_t *took_ns,
@@ -90,7 +99,7 @@ static int ping(int fd,
         return -1;
     *took_ns = exact_ns() - began_ns;
     if (r.op != PREFLIGHT_PING)
-        return ddp_err_set(err, DDP_E_PROTO, "something else answers there");
+        return ddp_err_set(err, DDP_E_PROTO, "another program answers there");
     *clock_us = (int64_t)be64toh(r.value) - (wall + *took_ns / 2000);
     return 0;
 }
@@ -99,7 +108,7 @@ static int pings(struct measure *m, struct ddp_err *err)
 {
     int64_t deadline_us = mono_now_us() + ANSWER_US;
     int64_t took_ns[PINGS], least_ns = INT64_MAX;
-    for (int i = -1; i < PINGS; i++) { /* the first one only warms up */
+    for (int i = -1; i < PINGS; i++) { /* the first one is not counted */
         int64_t ns = 0, clock_us = 0;
         if (ping(m->fd, deadline_us, &ns, &clock_us, err) != 0)
             return -1;
@@ -125,7 +134,7 @@ static uint64_t acked(int fd)
     return info.tcpi_bytes_acked;
 }
 
-/* Sends what the socket takes. 0, or -1 where the connection broke. */
+/* Sends what the socket takes. -1: the connection failed. */
 static int pour(int fd, size_t *at, uint64_t *sent, struct ddp_err *err)
 {
     static struct {
@@ -139,7 +148,7 @@ static int pour(int fd, size_t *at, uint64_t *sent, struct ddp_err *err)
         if (n < 0)
             return errno == EAGAIN || errno == EINTR
                        ? 0
-                       : ddp_err_sys(err, DDP_E_LOST, "it broke");
+                       : ddp_err_sys(err, DDP_E_LOST, "the connection failed");
         *at = (*at + (size_t)n) % sizeof(block);
         *sent += (uint64_t)n;
         if (*at != 0)
@@ -148,13 +157,14 @@ static int pour(int fd, size_t *at, uint64_t *sent, struct ddp_err *err)
     return 0;
 }
 
-/* Until enough time has passed and something has arrived, or nothing did. */
+/* Sends until enough time has passed and something has arrived, or until
+ * nothing has arrived for STUCK_US. */
 static int push(struct measure *m, struct ddp_err *err)
 {
     int64_t began_us = mono_now_us(), warm_us = 0, now_us = began_us;
     uint64_t first = acked(m->fd), warm = first, sent = 0, last = first;
     size_t at = 0;
-    int lowat = 256 << 10; /* what waits unsent would be measured as sent */
+    int lowat = 256 << 10; /* bytes that wait unsent would count as sent */
     (void)setsockopt(m->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &lowat,
                      sizeof(lowat));
     while (now_us < began_us + SEND_US ||
@@ -181,9 +191,10 @@ static int push(struct measure *m, struct ddp_err *err)
         return ddp_err_set(err, DDP_E_TIMEOUT,
                            "small packets pass, large ones do not");
     if (warm_us == 0 || last == warm || now_us - warm_us < 10 * MONO_MS) {
-        warm_us = began_us; /* all of it was in the beginning */
+        warm_us = began_us; /* all of it came in the warm-up */
         warm = first;
     }
+    ddp_assert(now_us > warm_us && last >= warm);
     m->link->rate = (int64_t)((double)(last - warm) * 8 /
                               ((double)(now_us - warm_us) / MONO_S));
     return 0;
@@ -203,7 +214,7 @@ static int64_t path_mtu(int fd)
     return 0;
 }
 
-/* The responder closes the connection of whoever does not know the secret. */
+/* The responder closes a connection that does not begin with the secret. */
 static int greet(int fd, const char *secret, struct ddp_err *err)
 {
     struct preflight_frame f = {.op = PREFLIGHT_HELLO};
@@ -221,6 +232,7 @@ int preflight_link_measure(struct preflight_link *link,
                            const char *secret,
                            struct ddp_err *err)
 {
+    ddp_assert(port > 0 && secret != NULL);
     struct measure m = {.fd = -1, .link = link};
     struct ddp_err why = {.code = DDP_E_OK};
     int rc = 0;
@@ -235,7 +247,7 @@ int preflight_link_measure(struct preflight_link *link,
             &m, why.code == DDP_E_TIMEOUT ? PREFLIGHT_STUCK : PREFLIGHT_MUTE,
             &why, err);
     link->mtu = path_mtu(m.fd);
-    /* Not one byte more to a line that may be slow. */
+    /* Drops the unsent bytes, which a slow line would carry for long. */
     struct linger now = {.l_onoff = 1, .l_linger = 0};
     (void)setsockopt(m.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
     (void)close(m.fd);

@@ -1,6 +1,6 @@
 /*
  * launcher/preflight/link: one connection of a preflight, from both ends. The
- * responder answers whoever knows the run's instance; the measuring side
+ * responder answers peers that know the run's instance. The measuring side
  * connects, and finds round-trip time, bandwidth, MTU and the other's clock.
  */
 #ifndef LAUNCHER_PREFLIGHT_LINK_H
@@ -13,22 +13,22 @@
 
 #define PREFLIGHT_SECRET_MAX 64
 
-/* What one measurement takes where all is well, and at most, of one address. */
+/* The time of one measurement of one address, usually and at most. */
 #define PREFLIGHT_LINK_US      (400 * INT64_C(1000))
 #define PREFLIGHT_LINK_MOST_US (8 * INT64_C(1000000))
 
 /*
- * Starts a process that serves behind `listen_fd` until it is killed, or this
- * process dies. `secret` is what peers must say first. Returns its pid, or -1
- * with NOMEM. The caller closes listen_fd and reaps the process.
+ * Starts a process that serves `listen_fd` until it is killed or this process
+ * dies. Peers must send `secret` first. Returns its pid, or -1 with NOMEM. The
+ * caller closes listen_fd and reaps the process.
  */
 pid_t preflight_responder_start(int listen_fd,
                                 const char *secret,
                                 struct ddp_err *err);
 
 /*
- * Measures the way to addr:port and fills state, code, reason and the numbers
- * of `link`. Takes PREFLIGHT_LINK_MOST_US at most. 0, also where the way is
+ * Measures the link to addr:port and fills state, code, reason and the numbers
+ * of `link`, in PREFLIGHT_LINK_MOST_US at most. Returns 0 also if the link is
  * bad; -1: ABORTED (preflight_io).
  */
 int preflight_link_measure(struct preflight_link *link,

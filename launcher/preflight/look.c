@@ -79,7 +79,7 @@ static bool is_usable(const struct ifaddrs *i, const char *list, int family)
     if (!is_up(i) || i->ifa_addr->sa_family != family ||
         !preflight_ifname_matches(list, i->ifa_name))
         return false;
-    /* What "all but these" leaves is not meant to be loopback. */
+    /* "All but these" does not mean loopback. */
     return list[0] != '^' || (i->ifa_flags & (unsigned)IFF_LOOPBACK) == 0;
 }
 
@@ -98,7 +98,7 @@ static bool find_nccl(const struct ifaddrs *all,
     return false;
 }
 
-/* What there is, for who has set the variable to something else. */
+/* The interfaces that are up, for a message. */
 static void name_ifaces(const struct ifaddrs *all, char *text, size_t size)
 {
     size_t used = 0;
@@ -130,7 +130,7 @@ static void look_at_network(struct preflight_node *n)
         if (!found && n->problem[0] == '\0')
             (void)snprintf(n->problem, sizeof(n->problem),
                            "NCCL_SOCKET_IFNAME=%.60s: no interface of that "
-                           "name is up here (there are: %s)",
+                           "name is up; there are: %s",
                            list, names);
         if (strcmp(p->addr, n->place[PREFLIGHT_MASTER].addr) == 0)
             *p = (struct preflight_place){.mtu = 0}; /* it is the same way */
@@ -157,8 +157,8 @@ static void look_at_driver(char *text, size_t size)
         }
 }
 
-/* The one that a program finds without a path of its own: PyTorch's wheels
- * bring another. */
+/* The NCCL that a program finds by the loader's path. PyTorch's wheels have
+ * their own. */
 static void look_at_nccl(char *text, size_t size)
 {
     void *lib = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
@@ -169,7 +169,7 @@ static void look_at_nccl(char *text, size_t size)
     if (get != NULL && get(&v) == 0 && v >= 10000)
         (void)snprintf(text, size, "%d.%d.%d", v / 10000, v % 10000 / 100,
                        v % 100);
-    /* It stays loaded: its threads may be there. */
+    /* It stays loaded, since it may have started threads. */
 }
 
 static void look_at_gpus(char *text, size_t size)
@@ -197,6 +197,7 @@ static void look_at_limits(struct preflight_node *n)
 
 void preflight_look(struct preflight_node *n)
 {
+    ddp_assert(n->place[PREFLIGHT_MASTER].addr[0] != '\0');
     struct utsname u;
     if (uname(&u) == 0) {
         (void)snprintf(n->name, sizeof(n->name), "%.63s", u.nodename);

@@ -1,5 +1,5 @@
 /*
- * launcher/preflight/look: what a node knows of itself, for a preflight.
+ * launcher/preflight/look: the data of this node, for a preflight.
  */
 #ifndef LAUNCHER_PREFLIGHT_LOOK_H
 #define LAUNCHER_PREFLIGHT_LOOK_H
@@ -9,16 +9,16 @@
 #include "launcher/preflight/data.h"
 
 /*
- * Fills all but rank, port and place[PREFLIGHT_MASTER].addr, which is given
- * (numeric): its interface and MTU are looked up. place[PREFLIGHT_NCCL] is
- * empty where NCCL_SOCKET_IFNAME is not set, or leads to the same address;
- * where it leads nowhere, `problem` says so. Loads NVML and NCCL where they
- * are.
+ * Fills all fields but rank, port and place[PREFLIGHT_MASTER].addr, which is
+ * given (numeric), and whose interface and MTU it looks up.
+ * place[PREFLIGHT_NCCL] is empty if NCCL_SOCKET_IFNAME is not set, or gives the
+ * same address. If it fits no interface `problem` says so. Loads NVML and NCCL
+ * if there are any.
  */
 void preflight_look(struct preflight_node *n);
 
-/* Whether NCCL would take this interface: a list of prefixes, "=" before it for
- * whole names, "^" for all but these (NCCL User Guide, NCCL_SOCKET_IFNAME). */
+/* Whether NCCL uses this interface. `list` has prefixes; "=" before it means
+ * whole names, "^" all but these (NCCL User Guide, NCCL_SOCKET_IFNAME). */
 bool preflight_ifname_matches(const char *list, const char *iface);
 
 #endif

@@ -3,7 +3,7 @@
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/rng.h"
 
-/* The circle has an even number of places: with odd n one is empty. */
+/* The circle has an even number of places; if n is odd one is empty. */
 static int places(int n)
 {
     return n + n % 2;
@@ -32,8 +32,8 @@ void pairing_order(int *order, int n, uint64_t seed)
     }
 }
 
-/* The last place stays where it is, the others turn: those two meet in round r
- * whose places add up to 2r, and place r meets the last one. */
+/* The last place is fixed and the others turn: in round r two places meet that
+ * add up to 2r, and place r meets the last one. */
 int pairing_partner(int n, int round, int place)
 {
     ddp_assert(round >= 0 && round < pairing_rounds(n));
@@ -46,5 +46,6 @@ int pairing_partner(int n, int round, int place)
         other = last;
     else
         other = (2 * round - place + last) % last;
+    ddp_assert(other != place && other >= 0);
     return other < n ? other : -1;
 }

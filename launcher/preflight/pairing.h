@@ -1,11 +1,12 @@
 /*
- * launcher/preflight/pairing: who meets whom, so that each of n nodes meets the
- * others one at a time: the circle method of round-robin tournaments. Pure.
+ * launcher/preflight/pairing: which nodes are measured with each other in which
+ * round, so that no node is in two measurements at once: the circle method of
+ * round-robin tournaments. Pure.
  *
- * Up to PAIRING_ALL_MAX nodes every pair meets once. Beyond, where all pairs
- * would take too long, each node meets PAIRING_FEW others (one less where n is
- * odd and it sat out): the places around the circle are shuffled by a seed, so
- * that the same nodes and the same seed give the same pairs.
+ * Up to PAIRING_ALL_MAX nodes every pair meets once. With more nodes all pairs
+ * would take too long, and each node meets PAIRING_FEW others (one less if n is
+ * odd and the node sits out a round). The places around the circle are then
+ * shuffled by a seed, so that the same nodes and seed give the same pairs.
  */
 #ifndef LAUNCHER_PREFLIGHT_PAIRING_H
 #define LAUNCHER_PREFLIGHT_PAIRING_H
@@ -18,13 +19,13 @@
 /* Rounds that n nodes need; 0 for one node. */
 int pairing_rounds(int n);
 
-/* Fills order[0..n-1]: which node has each place. In order up to
- * PAIRING_ALL_MAX, shuffled by `seed` beyond. */
+/* Fills order[0..n-1] with the node of each place: in order up to
+ * PAIRING_ALL_MAX nodes, shuffled by `seed` if there are more. */
 void pairing_order(int *order, int n, uint64_t seed);
 
 /*
- * Whom the node at `place` meets in `round` (0 <= round < pairing_rounds(n)):
- * the other's place, or -1 where it sits out. Within a round every place is in
+ * The place of the partner of `place` in `round` (0 <= round <
+ * pairing_rounds(n)), or -1 if it sits out. Within a round every place is in
  * one pair at most, and no two rounds have the same pair.
  */
 int pairing_partner(int n, int round, int place);

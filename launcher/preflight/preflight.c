@@ -1,3 +1,8 @@
+/*
+ * One probe, from its start to its exit status: which part it plays depends on
+ * its rank, on whether it reaches the store, and on whether this is the second
+ * round (see preflight.h for the whole).
+ */
 #include "launcher/preflight/preflight.h"
 
 #include <signal.h>
@@ -32,17 +37,17 @@ static int follow(struct probe *p, struct ddp_err *err)
         in |= p->ranks[i] == p->rank;
     if (!in)
         return ddp_err_set(err, DDP_E_PREFLIGHT,
-                           "this node came to the store too late");
+                           "this node reached the store too late");
     if (probe_play(p, err) != 0 || probe_look_again(p, err) != 0 ||
         store_client_text(&p->store, probe_key(key, "verdict"), &text,
                           p->end_us + LINGER_US, err) != 0)
         return -1;
-    log_info("all is well; the table is what %.60s prints", text);
+    log_info("passed; %.60s prints the table", text);
     free(text);
     return 0;
 }
 
-/* The common case of a firewall. */
+/* Mostly a firewall. */
 static void explain_store(struct probe *p, const struct ddp_err *why)
 {
     char host[64] = "?";
@@ -50,20 +55,20 @@ static void explain_store(struct probe *p, const struct ddp_err *why)
     const char *reason =
         why->sys_errno != 0 ? strerror(why->sys_errno) : why->text;
     (void)gethostname(host, sizeof(host) - 1);
-    (void)snprintf(text, sizeof(text),
-                   "%s does not reach the store of the workers at MASTER_ADDR "
-                   "%.60s port %d: %.60s: a firewall there? Unless "
-                   "--master_port says which, it is another port in each "
-                   "round, of /proc/sys/net/ipv4/ip_local_port_range",
-                   host, p->store.host, p->store.port, reason);
+    (void)snprintf(
+        text, sizeof(text),
+        "%s cannot reach the workers' store at MASTER_ADDR %.60s port %d: "
+        "%.60s; is a firewall there? Without --master_port the port is another "
+        "one in each round, from /proc/sys/net/ipv4/ip_local_port_range",
+        host, p->store.host, p->store.port, reason);
     probe_write_error(text);
-    /* Else every launcher is about to print it. */
+    /* In the second round every launcher prints it. */
     if (!p->again && p->rank != 0)
         log_warnx("%s", text);
 }
 
-/* Rank 0 measures the others without us, and ends the round then; unless it is
- * rank 0 that does not reach its own store. */
+/* This node does not reach the store. Rank 0 measures the others without it and
+ * then ends the round; if this is rank 0 itself, the round ends at once. */
 static int sit_out(struct probe *p, struct ddp_err *err)
 {
     explain_store(p, err);
@@ -72,9 +77,9 @@ static int sit_out(struct probe *p, struct ddp_err *err)
     return ddp_err_set(err, DDP_E_PREFLIGHT, "%s", "");
 }
 
-/* The second round, only to hear the name of a node that does not reach the
- * store: the error of who fails first goes to all launchers. The others wait
- * for their end. */
+/* The second round only serves to get the name of a node that does not reach
+ * the store: it fails first, and the error of the first failure goes to all
+ * launchers. The others wait to be ended. */
 static int find_missing(struct probe *p, struct ddp_err *err)
 {
     int64_t until_us = p->began_us + WORD_US;
@@ -84,14 +89,16 @@ static int find_missing(struct probe *p, struct ddp_err *err)
     }
     until_us += (p->rank == 0 ? 1 : 2) * WORD_US;
     (void)preflight_io_wait(-1, 0, until_us, NULL);
-    return ddp_err_set(err, DDP_E_PREFLIGHT,
-                       "now every node reaches the store: run it again");
+    return ddp_err_set(
+        err, DDP_E_PREFLIGHT,
+        "every node reaches the store now: run the preflight again");
 }
 
 static int run(struct probe *p, struct ddp_err *err)
 {
     if (probe_begin(p, err) != 0)
         return -1;
+    ddp_assert(p->rank >= 0 && p->rank < p->world);
     if (p->again)
         return find_missing(p, err);
     if (store_client_ready(&p->store, p->began_us + REACH_US, err) != 0)

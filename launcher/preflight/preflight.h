@@ -2,25 +2,26 @@
  * launcher/preflight/preflight: ddprun --preflight, the cluster checked with
  * the line that will train on it.
  *
- * It is a run of its own kind: the launchers meet as ever, under the run's id
- * and a suffix, and start one worker each, which is ddprun itself under the
- * name PREFLIGHT_NAME: the probe. The probes tell each other what they know
- * through the round's store, then each pair of nodes measures both directions
- * (launcher/preflight/pairing), and rank 0 prints what was found
- * (preflight_report).
+ * It is a run of its own: the launchers meet as always, under the run's id and
+ * a suffix, and start one worker each, the probe, which is ddprun itself under
+ * the name PREFLIGHT_NAME. The probes exchange their data through the round's
+ * store. Then each pair of nodes measures both directions
+ * (launcher/preflight/pairing), and rank 0 prints the report
+ * (launcher/preflight/report).
  *
- *     probe            rank 0                       the others
- *     facts      ->    waits for all, GATHER_US     reach the store, or say why
- *     start      <-    those that came
- *     rounds           pairs measure: the lower place first, then the other
- *     results    ->    judges
- *     again      <-    slow links, measured once more, one by one
- *     verdict    <-    prints; ends with PREFLIGHT's status if not all is well
+ *     step             rank 0                       the others
+ *     node       ->    waits for all, GATHER_US     reach the store, or report
+ * it start      <-    the nodes that came rounds           pairs measure: the
+ * lower rank first, then the other links      ->    judges again      <- slow
+ * links, measured once more, one by one verdict    <-    prints; a problem ends
+ * it with PREFLIGHT's status
  *
- * Who does not reach the store can tell nobody, not even its name, but by
- * failing, which would end the round for the others. So it waits; when rank 0
- * is done it fails with another status, for which there is one restart, and in
- * that second round such a node fails at once: every launcher prints its word.
+ * A probe that does not reach the store cannot report anything, not even its
+ * name. It could only fail, and that would end the round for the others. So it
+ * waits. When rank 0 has printed its report it fails with the status of
+ * UNREACHABLE, for which there is one restart. In this second round the probe
+ * that does not reach the store fails at once, and every launcher prints its
+ * message.
  */
 #ifndef LAUNCHER_PREFLIGHT_PREFLIGHT_H
 #define LAUNCHER_PREFLIGHT_PREFLIGHT_H
@@ -28,9 +29,9 @@
 #include "launcher/conf/conf.h"
 
 /*
- * What the probe must know and no worker's environment tells: put into our own
- * environment, which workers inherit. To be called before anything is started,
- * with conf->preflight. Errors: NOMEM.
+ * Puts what the probe must know, and no worker's environment has, into our own
+ * environment, which workers inherit. Call it with conf->preflight, before any
+ * process is started. Errors: NOMEM.
  */
 int preflight_prepare(const struct conf *conf, struct ddp_err *err);
 

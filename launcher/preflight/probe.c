@@ -1,4 +1,22 @@
-/* The steps of every probe. */
+/*
+ * The steps of every probe, whatever its rank. They are in lock step through
+ * the store: a probe puts a key when it has done something, and waits for the
+ * key of the other. Only one pair of probes measures a link at a time, so that
+ * no measurement shares a line with another one.
+ *
+ *     node/RANK            what a node is: its addresses, versions, limits
+ *     start                rank 0: the ranks that came, in order
+ *     here/ROUND/RANK      ready for the partner of this round
+ *     done/ROUND/RANK      this direction is measured
+ *     links/RANK           what a node measured
+ *     again, again/K       rank 0: slow links to measure again; each result
+ *     verdict              rank 0: no problem was found
+ *
+ * Each wait has a deadline, and a wait that fails ends the probe: rank 0 then
+ * prints what it has, as "ended before all was measured". A bad link is no
+ * failure but a result. Texts in the store come from other nodes, and are
+ * checked before they are used.
+ */
 #include "launcher/preflight/probe.h"
 
 #include <cjson/cJSON.h>
@@ -29,9 +47,9 @@ const char *probe_key(char key[PROBE_KEY_MAX], const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     int n = snprintf(key, PROBE_KEY_MAX, "preflight/");
-    (void)vsnprintf(key + n, /* numbers: they fit */
-                    PROBE_KEY_MAX - (size_t)n, fmt, ap);
+    n += vsnprintf(key + n, PROBE_KEY_MAX - (size_t)n, fmt, ap);
     va_end(ap);
+    ddp_assert(n < PROBE_KEY_MAX); /* only numbers are formatted */
     return key;
 }
 
@@ -46,7 +64,6 @@ int probe_tell(struct probe *p,
                             mono_now_us() + TALK_US, err);
 }
 
-/* Tells a text and frees it. */
 int probe_tell_own(struct probe *p,
                    const char *key,
                    char *text,
@@ -57,8 +74,6 @@ int probe_tell_own(struct probe *p,
     return rc;
 }
 
-/* {"message": ...} as @record writes it: what the launchers of the other nodes
- * print at the end. */
 void probe_write_error(const char *text)
 {
     const char *path = probe_env("TORCHELASTIC_ERROR_FILE");
@@ -69,7 +84,7 @@ void probe_write_error(const char *text)
     if (f != NULL && line != NULL)
         (void)fputs(line, f);
     if (f != NULL)
-        (void)fclose(f); /* then only the status tells */
+        (void)fclose(f); /* without the file the status must do */
     cJSON_Delete(json);
     free(line);
 }
@@ -83,13 +98,13 @@ static int env_number(const char *name, int max, struct ddp_err *err)
     long n = strtol(text, &end, 10);
     if (text[0] == '\0' || *end != '\0' || n < 0 || n > max)
         return ddp_err_set(err, DDP_E_USAGE,
-                           "%s='%.40s': this is what ddprun --preflight "
-                           "starts, not to be started by hand",
+                           "%s='%.40s': this program is started by ddprun "
+                           "--preflight, not by hand",
                            name, text);
     return (int)n;
 }
 
-/* Which of our addresses the others are to use. */
+/* Finds the address by which the others reach this node. */
 static int find_own_addr(struct probe *p, struct ddp_err *err)
 {
     char *to = p->self.place[PREFLIGHT_MASTER].addr;
@@ -107,7 +122,7 @@ static int find_own_addr(struct probe *p, struct ddp_err *err)
         return 0;
     }
     if (getsockname(p->store.fd, (struct sockaddr *)&ss, &len) != 0)
-        return ddp_err_sys(err, DDP_E_IO, "no address");
+        return ddp_err_sys(err, DDP_E_IO, "cannot find this node's address");
     addr_text((const struct sockaddr *)&ss, to);
     return 0;
 }
@@ -138,11 +153,10 @@ static int serve(struct probe *p, struct ddp_err *err)
         return -1;
     p->self.port = addr_fd_port(fd);
     p->responder = preflight_responder_start(fd, p->secret, err);
-    (void)close(fd); /* it has its own */
+    (void)close(fd); /* the responder has its own */
     return p->responder > 0 ? 0 : -1;
 }
 
-/* What is known of this node goes to the store; the rest needs the others. */
 int probe_introduce(struct probe *p, struct ddp_err *err)
 {
     char key[PROBE_KEY_MAX];
@@ -171,7 +185,7 @@ int probe_read_node(struct probe *p,
     return good ? 0 : -1;
 }
 
-/* Growing numbers below the world's size. */
+/* Reads ranks in ascending order, below the world's size. */
 static bool read_ranks(struct probe *p, const char *text)
 {
     cJSON *array = cJSON_Parse(text);
@@ -212,7 +226,7 @@ int probe_agree(struct probe *p, struct ddp_err *err)
 
 /* -- measuring ------------------------------------------------------------- */
 
-/* Where the other has one address only it is used for both. */
+/* A node with one address only uses it for both networks. */
 static int measure_net(struct probe *p,
                        const struct preflight_node *to,
                        enum preflight_net net,
@@ -248,8 +262,9 @@ static int meet(struct probe *p, int round, int other, struct ddp_err *err)
 {
     char key[PROBE_KEY_MAX];
     struct preflight_node to;
+    ddp_assert(other >= 0 && other < p->world && other != p->rank);
     if (probe_read_node(p, other, &to, mono_now_us() + TALK_US) != 0)
-        return ddp_err_set(err, DDP_E_PROTO, "nothing is known of node %d",
+        return ddp_err_set(err, DDP_E_PROTO, "there is no data of node %d",
                            other);
     for (int turn = 0; turn < 2; turn++) {
         bool mine = (turn == 0) == (p->rank < other);
@@ -265,7 +280,7 @@ static int meet(struct probe *p, int round, int other, struct ddp_err *err)
     return 0;
 }
 
-/* The other may still be with the one that it met before. */
+/* The partner may still be busy with its last one. */
 static int wait_for(struct probe *p, int round, int other, struct ddp_err *err)
 {
     char key[PROBE_KEY_MAX];
@@ -288,6 +303,7 @@ int probe_play(struct probe *p, struct ddp_err *err)
 {
     int *order = calloc((size_t)p->n + 1, sizeof(*order));
     int place = 0, rc = 0;
+    ddp_assert(p->n > 0 && p->ranks != NULL && p->links_len == 0);
     if (order == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for the rounds");
     pairing_order(order, p->n, seed_of(p->secret));
@@ -318,11 +334,12 @@ static int measure_again(struct probe *p,
     char key[PROBE_KEY_MAX];
     struct preflight_node to;
     struct preflight_link link;
+    ddp_assert(k >= 0 && k < AGAIN_MAX && l->from == p->rank);
     if (k > 0 && store_client_wait(&p->store, probe_key(key, "again/%d", k - 1),
                                    p->end_us, err) != 0)
         return -1;
     if (probe_read_node(p, (int)l->to, &to, mono_now_us() + TALK_US) != 0)
-        return ddp_err_set(err, DDP_E_PROTO, "nothing is known of node %d",
+        return ddp_err_set(err, DDP_E_PROTO, "there is no data of node %d",
                            (int)l->to);
     if (measure_net(p, &to, (enum preflight_net)l->net, &link, err) != 0)
         return -1;
@@ -330,7 +347,6 @@ static int measure_again(struct probe *p,
                           preflight_links_text(&link, 1), err);
 }
 
-/* The list, in which a link may be anybody's; how many it has. */
 int probe_read_again(struct probe *p,
                      struct preflight_link *again,
                      struct ddp_err *err)

@@ -1,4 +1,5 @@
-/* What one looks up in the report of a preflight, and how it is written. */
+/* Look-ups in the report of a preflight: nodes, clocks, good rates, and how
+ * they are written. */
 #include "launcher/preflight/report.h"
 
 #include <inttypes.h>
@@ -11,6 +12,7 @@
 
 int preflight_find(const struct preflight_report *r, int64_t rank)
 {
+    ddp_assert(r->n >= 0);
     int low = 0, high = r->n;
     while (low < high) {
         int mid = low + (high - low) / 2;
@@ -19,6 +21,7 @@ int preflight_find(const struct preflight_report *r, int64_t rank)
         else
             high = mid;
     }
+    ddp_assert(low >= 0 && low <= r->n);
     return low < r->n && r->nodes[low].rank == rank ? low : -1;
 }
 
@@ -73,8 +76,8 @@ bool preflight_is_slow(const struct preflight_link *link, int64_t good_rate)
            link->rate < good_rate / SLOW_FACTOR;
 }
 
-/* Of an even number the middle one that is nearer to 0: with one wrong clock
- * among three the other two are right. */
+/* The median; of two middle ones that nearer to 0, so that with one wrong clock
+ * among three nodes the other two count as right. */
 bool preflight_clock(const struct preflight_report *r,
                      int64_t rank,
                      int64_t *ahead_us)

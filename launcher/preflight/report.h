@@ -10,13 +10,13 @@
 
 #include "launcher/preflight/data.h"
 
-/* All that is known; arrays are the caller's. */
+/* All data. The arrays are the caller's. */
 struct preflight_report {
     const char *run;
     const char *master_addr; /* where the store is */
     int master_port;
     int world;                    /* nodes of the round */
-    struct preflight_node *nodes; /* those that came to the store, by rank */
+    struct preflight_node *nodes; /* that reached the store, by rank */
     int n;
     struct preflight_link *links;
     int links_len;
@@ -36,45 +36,45 @@ struct preflight_finding {
 struct preflight_findings {
     struct preflight_finding at[PREFLIGHT_FINDINGS_MAX];
     int n;
-    int problems; /* also those that found no place in `at` */
+    int problems; /* also those that did not fit into `at` */
     int notes;
 };
 
-/* Judges. The first problem is the one to name where there is one line only. */
+/* Judges. The first problem is the most important one. */
 void preflight_judge(const struct preflight_report *r,
                      struct preflight_findings *f);
 
-/* What the better quarter of the links of a net carries at least, in bit/s; a
- * link is slow that carries less than a quarter of it. 0: none was measured. */
+/* The rate in bit/s that the best quarter of a network's links reaches; 0: none
+ * was measured. A link with less than a quarter of this is slow. */
 int64_t preflight_good_rate(const struct preflight_report *r,
                             enum preflight_net net);
 bool preflight_is_slow(const struct preflight_link *link, int64_t good_rate);
 
-/* The place of the node with this rank in r->nodes, -1: it did not come. */
+/* The index in r->nodes of the node with this rank; -1: it did not come. */
 int preflight_find(const struct preflight_report *r, int64_t rank);
 
-/* Its host's name, with its rank where two have the same; "node 3" where it did
- * not come. */
+/* The node's host name, with its rank if two nodes have the same name; "node 3"
+ * if it did not come. */
 const char *
 preflight_label(const struct preflight_report *r, int64_t rank, char label[80]);
 
-/* How far the node's clock is ahead of those that it met, their median. False:
- * it met nobody. */
+/* How far the node's clock is ahead of those of the nodes that it met (the
+ * median). False: it met none. */
 bool preflight_clock(const struct preflight_report *r,
                      int64_t rank,
                      int64_t *ahead_us);
 
-/* What a node says about one thing, such as its kernel. */
+/* One property of nodes, such as the kernel. */
 struct preflight_fact {
     const char *title;
-    bool problem; /* where they differ */
+    bool problem; /* if nodes differ: a problem, or else a note */
     const char *(*text)(const struct preflight_node *n, char scratch[64]);
 };
 extern const struct preflight_fact preflight_facts[];
 extern const int preflight_facts_len;
 
-/* "6.1.0 on n1, n2; 5.10.0 on n3", or only the value where it is one. Returns
- * how many values there are, those who have none not counted. */
+/* "6.1.0 on n1, n2; 5.10.0 on n3", or the value alone if all nodes have the
+ * same. Returns the number of different values, without "none". */
 int preflight_spread(const struct preflight_report *r,
                      const struct preflight_fact *fact,
                      char *text,

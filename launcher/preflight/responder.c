@@ -1,8 +1,11 @@
 /*
- * The answering side: a process of its own, so that what strangers send to an
- * open port cannot reach what the probe knows. One poll(2) loop over a few
- * connections; where there are too many, the one that has not greeted and was
- * silent longest goes.
+ * The answering side: a process of its own, so that bytes that strangers send
+ * to an open port are not read by the process that knows the results. One
+ * poll(2) loop serves a few connections. If there are too many, the one that
+ * has sent no hello, and was silent longest, is closed.
+ *
+ * A peer that sends anything else than frames of ours is closed at once; one
+ * that sends nothing is closed after GREET_US or SILENT_US.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -30,7 +33,7 @@ struct responder_peer {
     bool known;
     int64_t heard_us;
     size_t got;       /* bytes of the frame, or of the greeting */
-    uint64_t to_skip; /* of DATA */
+    uint64_t to_skip; /* bytes of DATA that are still to come */
     union {
         struct preflight_frame frame;
         char bytes[sizeof(struct preflight_frame) + PREFLIGHT_SECRET_MAX];
@@ -51,7 +54,7 @@ static void drop(struct responder_peer *c)
 
 /* -- frames ---------------------------------------------------------------- */
 
-/* 16 bytes into an empty socket: they fit, or the peer does not read. */
+/* 16 bytes fit into an empty socket; if not, the peer does not read. */
 static bool answer(struct responder_peer *c)
 {
     struct timespec ts;
@@ -71,7 +74,7 @@ static size_t wanted(const struct responder_peer *c)
     return c->known ? sizeof(c->in.frame) : sizeof(c->in.bytes);
 }
 
-/* A whole frame or greeting has come; false: not one of ours. */
+/* Handles a whole frame or hello; false: it is none of ours. */
 static bool take(const struct responder *r, struct responder_peer *c)
 {
     c->got = 0;
@@ -105,6 +108,7 @@ static bool read_some(const struct responder *r, struct responder_peer *c)
         return true;
     }
     c->got += (size_t)n;
+    ddp_assert(c->got <= wanted(c));
     return c->got < wanted(c) || take(r, c);
 }
 
@@ -112,7 +116,7 @@ static bool read_some(const struct responder *r, struct responder_peer *c)
 
 static struct responder_peer *place_for_one(struct responder *r)
 {
-    struct responder_peer *oldest = NULL;
+    struct responder_peer *oldest = NULL; /* the first to be closed */
     for (int i = 0; i < CLIENTS; i++) {
         struct responder_peer *c = &r->client[i];
         if (c->fd < 0)
@@ -147,7 +151,7 @@ static void drop_silent(struct responder *r)
     }
 }
 
-/* Returns only where it can wait for nothing more. */
+/* Returns only if waiting fails. */
 static void serve(int listen_fd, const char *secret)
 {
     static struct responder r;

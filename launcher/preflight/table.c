@@ -1,4 +1,5 @@
-/* The tables of a preflight, in 80 columns. */
+/* The tables of a preflight, in 80 columns: up to TABLE_MAX nodes a matrix of
+ * all links, for more nodes the worst links only. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ put(char text[PREFLIGHT_CELL], const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     (void)vsnprintf(text, PREFLIGHT_CELL, fmt,
-                    ap); /* what comes from a peer is bounded */
+                    ap); /* numbers of peers are bounded */
     va_end(ap);
 }
 
@@ -50,7 +51,7 @@ static void clock_text(int64_t us, char text[PREFLIGHT_CELL])
         put(text, "%+.0f h", t / 3.6e9);
 }
 
-/* In three columns. */
+/* A rate in three columns. */
 static void narrow_rate(int64_t rate, char text[PREFLIGHT_CELL])
 {
     double g = (double)rate / 1e9;
@@ -159,7 +160,7 @@ static void print_wrapped(const char *head, const char *text, FILE *out)
     fputc('\n', out);
 }
 
-/* Only what somebody has. */
+/* Properties that no node has are left out. */
 static void print_facts(const struct preflight_report *r, FILE *out)
 {
     fputc('\n', out);
@@ -175,7 +176,7 @@ static void print_facts(const struct preflight_report *r, FILE *out)
     for (int i = 0; i < r->n; i++)
         least = r->nodes[i].shm < least ? r->nodes[i].shm : least;
     if (least >= 0)
-        fprintf(out, "%-18s %.1f GiB free at least\n", "/dev/shm",
+        fprintf(out, "%-18s at least %.1f GiB free\n", "/dev/shm",
                 (double)least / (double)(1 << 30));
 }
 
@@ -199,6 +200,16 @@ static const struct preflight_link *link_of(const struct preflight_report *r,
     return NULL;
 }
 
+static void number(const struct preflight_link *l,
+                   enum what what,
+                   char text[PREFLIGHT_CELL])
+{
+    if (what == WHAT_RTT)
+        time_text(l->rtt_us, text);
+    else
+        preflight_rate_text(l->rate, text);
+}
+
 static void cell_text(const struct preflight_link *l,
                       enum what what,
                       bool wide,
@@ -217,10 +228,7 @@ static void cell_text(const struct preflight_link *l,
     } else if (!wide) {
         narrow_rate(l->rate, text);
     } else {
-        if (what == WHAT_RTT)
-            time_text(l->rtt_us, text);
-        else
-            preflight_rate_text(l->rate, text);
+        number(l, what, text);
         squeeze(text);
     }
 }
@@ -230,6 +238,7 @@ static void print_matrix(const struct preflight_report *r,
                          enum what what,
                          FILE *out)
 {
+    ddp_assert(r->n <= TABLE_MAX);
     bool wide = r->n <= WIDE_MAX;
     int width = wide ? 7 : 4, names = wide ? 14 : 11;
     const char *title = what == WHAT_RTT
@@ -237,7 +246,7 @@ static void print_matrix(const struct preflight_report *r,
                             : (wide ? "bandwidth of one connection, bit/s"
                                     : "bandwidth of one connection in Gbit/s "
                                       "(M: Mbit/s)");
-    fprintf(out, "\n%s, from the node of the row%s\n%3s  %-*s", title,
+    fprintf(out, "\n%s, from the node in the row%s\n%3s  %-*s", title,
             net == PREFLIGHT_NCCL ? ", NCCL_SOCKET_IFNAME" : "", "#", names,
             "node");
     for (int k = 0; k < r->n; k++)
@@ -277,32 +286,23 @@ static void print_worst(const struct preflight_link *const *sorted,
                         int n,
                         const struct preflight_report *r,
                         const char *title,
-                        void (*number)(const struct preflight_link *, char *),
+                        enum what what,
                         FILE *out)
 {
+    ddp_assert(n > 0);
     char best[PREFLIGHT_CELL], median[PREFLIGHT_CELL], worst[PREFLIGHT_CELL];
-    number(sorted[n - 1], best);
-    number(sorted[n / 2], median);
-    number(sorted[0], worst);
+    number(sorted[n - 1], what, best);
+    number(sorted[n / 2], what, median);
+    number(sorted[0], what, worst);
     fprintf(out, "\n%s: best %s, median %s, worst %s\n", title, best, median,
             worst);
     for (int i = 0; i < n && i < WORST; i++) {
         char from[80], to[80], text[PREFLIGHT_CELL];
-        number(sorted[i], text);
+        number(sorted[i], what, text);
         fprintf(out, "  %-28.28s -> %-28.28s %12s\n",
                 preflight_label(r, sorted[i]->from, from),
                 preflight_label(r, sorted[i]->to, to), text);
     }
-}
-
-static void number_rate(const struct preflight_link *l, char *text)
-{
-    preflight_rate_text(l->rate, text);
-}
-
-static void number_rtt(const struct preflight_link *l, char *text)
-{
-    time_text(l->rtt_us, text);
 }
 
 static void print_summary(const struct preflight_report *r,
@@ -321,11 +321,11 @@ static void print_summary(const struct preflight_report *r,
     if (n > 0) {
         (void)snprintf(head, sizeof(head), "round trip%s", title);
         qsort(good, (size_t)n, sizeof(*good), by_rtt);
-        print_worst(good, n, r, head, number_rtt, out);
+        print_worst(good, n, r, head, WHAT_RTT, out);
         (void)snprintf(head, sizeof(head), "bandwidth of one connection%s",
                        title);
         qsort(good, (size_t)n, sizeof(*good), by_rate);
-        print_worst(good, n, r, head, number_rate, out);
+        print_worst(good, n, r, head, WHAT_RATE, out);
     }
     free(good);
 }
@@ -364,10 +364,9 @@ static void print_verdict(const struct preflight_report *r,
     else
         fprintf(out, "preflight: ");
     if (f->problems == 0 && r->n > 1)
-        fprintf(out, "%s\n",
-                r->cut ? "no problem so far" : "all is well, go ahead");
+        fprintf(out, "%s\n", r->cut ? "no problem so far" : "passed");
     else if (f->problems == 0)
-        fprintf(out, "all is well on this one node\n");
+        fprintf(out, "passed on this one node\n");
     else
         fprintf(out, "%d problem%s\n", f->problems,
                 f->problems == 1 ? "" : "s");

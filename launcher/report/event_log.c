@@ -1,3 +1,16 @@
+/*
+ * What happens on this node, as events and as sums.
+ *
+ * Events go to --events as lines of JSON. They are handed to the output process
+ * (launcher/output/relay), so that a full or slow disk never blocks the agent;
+ * a line that has no room there is lost, as is one that is too long or finds no
+ * memory. Without --events nothing is formatted.
+ *
+ * The sums are for the report: from one change of `running` to the next the
+ * time is added to running_us, to waiting_us (before the first round) or to
+ * restarting_us. `running` ends with the first failure on this node, the stop
+ * of the round, the fence, or the order to leave, whichever comes first.
+ */
 #include "launcher/report/event_log.h"
 
 #include <signal.h>
@@ -16,6 +29,9 @@ static const char *const names[] = {
 #include "launcher/report/event_log.def"
 #undef EVENT_LOG
 };
+
+_Static_assert(sizeof(names) / sizeof(names[0]) == EVENT_LOG_COUNT,
+               "a name for each event");
 
 void event_log_init(struct event_log *j,
                     const struct conf *conf,
@@ -51,10 +67,10 @@ static void utc_now(char text[WHEN_MAX])
 struct event {
     struct json json;
     struct buf line;
-    bool wanted; /* else nobody does */
+    bool wanted; /* false: there is no --events, and no line is made */
 };
 
-/* Short of what launcher/output/relay takes in one piece. */
+/* Less than launcher/output/relay takes in one piece. */
 #define LINE_MAX_BYTES 4000
 
 static void begin(const struct event_log *j,
@@ -63,6 +79,7 @@ static void begin(const struct event_log *j,
                   int64_t now_us)
 {
     char when[WHEN_MAX];
+    ddp_assert(kind < EVENT_LOG_COUNT);
     e->wanted = j->conf->output.events[0] != '\0';
     buf_init(&e->line, LINE_MAX_BYTES);
     json_init(&e->json, &e->line);
@@ -79,7 +96,8 @@ static void begin(const struct event_log *j,
         json_int(&e->json, "round", j->round);
 }
 
-/* Lost where it does not fit, or there is no memory for it. */
+/* Hands the line to the output process. It is lost if it is too long, or if
+ * there is no memory. */
 static void end(const struct event_log *j, struct event *e)
 {
     if (e->wanted) {
@@ -178,7 +196,7 @@ static int kind_of(enum note_kind kind)
         return EVENT_LOG_unreachable;
     case NOTE_leaving:
         return EVENT_LOG_leaving;
-    default: /* the server's, or told in another way */
+    default: /* the server's, or logged by other functions */
         return -1;
     }
 }
@@ -239,6 +257,7 @@ void event_log_world(struct event_log *j,
 
 void event_log_started(struct event_log *j, int local_rank, int64_t pid)
 {
+    ddp_assert(local_rank >= 0 && local_rank < j->conf->nproc && pid > 0);
     j->pids[local_rank] = pid;
     struct event e;
     begin(j, &e, EVENT_LOG_started, mono_now_us());
@@ -261,6 +280,7 @@ void event_log_first_progress(struct event_log *j,
 
 void event_log_exited(struct event_log *j, const struct agent_worker *w)
 {
+    ddp_assert(w->local_rank >= 0 && w->local_rank < j->conf->nproc);
     bool stopped = w->signal == SIGTERM && !j->running;
     bool ok = w->code == 0 && w->signal == 0;
     j->stopped += stopped;
@@ -283,7 +303,7 @@ void event_log_exited(struct event_log *j, const struct agent_worker *w)
 
 void event_log_finish(struct event_log *j, int status, int64_t now_us)
 {
-    if (j->running || j->rounds == 0) /* else nothing was started again */
+    if (j->running || j->rounds == 0) /* else no round came after it */
         count_time(j, now_us);
     struct event e;
     begin(j, &e, EVENT_LOG_end, now_us);

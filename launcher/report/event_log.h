@@ -1,8 +1,8 @@
 /*
- * launcher/report/event_log: what happens on this node, for programs: --events,
- * a line of JSON for each event (event_log.def), written by
- * launcher/output/relay. And the sums of it: how long the workers ran, how long
- * they were being started again.
+ * launcher/report/event_log: what happens on this node, for programs: a line of
+ * JSON in the file of --events for each event (event_log.def). It also keeps
+ * the sums for the report: how long the workers ran, how long nodes were waited
+ * for, and how long restarts took.
  */
 #ifndef LAUNCHER_REPORT_EVENT_LOG_H
 #define LAUNCHER_REPORT_EVENT_LOG_H
@@ -40,30 +40,30 @@ struct event_log {
     int64_t base_rank;
     int64_t restarts;
 
-    bool running;     /* workers, as far as is known: nobody failed */
-    int64_t since_us; /* it is, or is not, since then */
+    bool running;     /* the workers run, and none has failed yet */
+    int64_t since_us; /* when `running` changed last */
     int64_t running_us, waiting_us, restarting_us;
     int rounds; /* that were started here */
 
     /* Of the last round: */
     int64_t *pids;             /* by local rank, 0: not started */
-    struct exits ends;         /* who did not succeed */
-    struct event_log_end last; /* the last one of these, pid 0: none */
-    int stopped;               /* those that were told to stop, and did */
+    struct exits ends;         /* workers that did not succeed */
+    struct event_log_end last; /* the last of them, pid 0: none */
+    int stopped;               /* workers that ended because we asked */
 };
 
-/* Borrows all for its life. Ends the process where there is no memory. */
+/* Borrows all arguments for its life. Ends the process if memory runs out. */
 void event_log_init(struct event_log *j,
                     const struct conf *conf,
                     struct output *output,
                     const char *node,
                     int64_t now_us);
 
-/* What the agent's core says. */
+/* A note of the agent's core. */
 void event_log_note(struct event_log *j, const struct note *n, int64_t now_us);
-/* It is connected, and asks for its place. */
+/* The agent is connected, and asks for a place. */
 void event_log_joined(struct event_log *j, int64_t now_us);
-/* It starts the workers of a round. */
+/* The agent starts the workers of a round. */
 void event_log_world(struct event_log *j,
                      const struct msg_world *w,
                      int64_t now_us);
@@ -75,11 +75,11 @@ void event_log_first_progress(struct event_log *j,
                               int64_t step);
 void event_log_exited(struct event_log *j, const struct agent_worker *w);
 
-/* Adds how a worker ended to the object that is open: exit_code, or signal and
+/* Adds to the open object how a worker ended: exit_code, or signal and
  * signal_name. */
 void event_log_add_end(struct json *json, int code, int signal);
 
-/* The end: closes the sums. */
+/* The launcher ends: closes the sums. */
 void event_log_finish(struct event_log *j, int status, int64_t now_us);
 
 #endif

@@ -1,3 +1,10 @@
+/*
+ * The exits that followed the first failure: from the lists in the server's
+ * `end` message (rendezvous/proto/exits), or, if it has none, from those of
+ * this node alone. The lists are cut by the server for large jobs, and its
+ * counts tell how many exits there were in all: report_exits() adds the
+ * difference as "and 3000 more", by signal and exit code.
+ */
 #include "launcher/report/exits.h"
 
 #include <signal.h>
@@ -11,18 +18,18 @@
 #define HOWS      (255 + 127 + 1) /* -127 (a signal) to 255 (an exit code) */
 #define HOW_ZERO  127
 
-/* Whose failure the report has named already. */
+/* The worker whose failure the report names first; it is not listed again. */
 struct first {
     bool known;
     int64_t rank;
 };
 
-/* -- who they are ---------------------------------------------------------- */
+/* -- which workers --------------------------------------------------------- */
 
 struct walk {
     const struct event_log *j;
     struct first first;
-    bool this_round; /* it is the one that this node was in last */
+    bool this_round; /* the exits are those of this node's last round */
     void (*each)(void *ctx, const struct report_end *e);
     void *ctx;
 };
@@ -30,6 +37,7 @@ struct walk {
 static void
 give(const struct walk *w, const struct exits_found *f, int a, int b)
 {
+    ddp_assert(a >= 0 && b <= EXITS_LOCAL_MAX);
     struct report_end e = {
         .node = f->node,
         .rank = f->base_rank + a,
@@ -39,13 +47,14 @@ give(const struct walk *w, const struct exits_found *f, int a, int b)
         .signal = f->run.how < 0 ? -f->run.how : 0,
     };
     int64_t here = e.rank - w->j->base_rank; /* its place, if it ran here */
+    ddp_assert(e.code == 0 || e.signal == 0);
     if (w->this_round && here >= 0 && here + e.count <= w->j->conf->nproc)
         e.pids = w->j->pids + here;
     if (e.count > 0)
         w->each(w->ctx, &e);
 }
 
-/* A run in which the first failure is becomes two. */
+/* A run of workers with the first failure among them becomes two. */
 static void walk_list(const struct walk *w, const char *list)
 {
     struct exits_found f = {0};
@@ -60,7 +69,7 @@ static void walk_list(const struct walk *w, const char *list)
     }
 }
 
-/* What this node knows of itself, where the server told nothing. */
+/* The exits of this node, if the server sent none. */
 static void walk_here(const struct walk *w)
 {
     char list[EXITS_LIST_MAX + 1] = "", stopped[EXITS_LIST_MAX + 1] = "";
@@ -73,12 +82,6 @@ static void walk_here(const struct walk *w)
     walk_list(w, stopped);
 }
 
-static struct first first_of(const struct agent_verdict *v)
-{
-    return (struct first){.known = v->ended && v->end.node[0] != '\0',
-                          .rank = v->end.rank};
-}
-
 void report_exits_each(const struct agent_verdict *v,
                        const struct event_log *j,
                        void (*each)(void *ctx, const struct report_end *e),
@@ -87,7 +90,7 @@ void report_exits_each(const struct agent_verdict *v,
     const struct msg_end *end = &v->end;
     struct walk w = {
         .j = j,
-        .first = first_of(v),
+        .first = {.known = v->ended && end->node[0] != '\0', .rank = end->rank},
         .this_round = !v->ended || j->round == end->round,
         .each = each,
         .ctx = ctx,
@@ -111,8 +114,8 @@ void report_exits_how(int64_t code, int64_t signal, char *text, size_t size)
 
 struct telling {
     int lines;
-    int64_t rest[HOWS]; /* by how they ended, of those without a line */
-    int64_t known[HOWS];
+    int64_t rest[HOWS];  /* workers without a line, by how they ended */
+    int64_t known[HOWS]; /* all workers of the lists, by how they ended */
 };
 
 static void describe(const struct report_end *e, char how[64])
@@ -122,13 +125,14 @@ static void describe(const struct report_end *e, char how[64])
     else
         report_exits_how(e->code, e->signal, how, 64);
     if (e->code == ddp_code_exit(DDP_E_PEER))
-        (void)snprintf(how, 64, "exit code %d (it lost a peer)", e->code);
+        (void)snprintf(how, 64, "exit code %d (lost a peer)", e->code);
 }
 
 static void tell_one(void *ctx, const struct report_end *e)
 {
     struct telling *t = ctx;
     int at = HOW_ZERO + (e->signal != 0 ? -e->signal : e->code);
+    ddp_assert(at >= 0 && at < HOWS);
     char how[64], pid[32] = "";
     t->known[at] += e->count;
     if (t->lines == LINES_MAX) {
@@ -148,7 +152,7 @@ static void tell_one(void *ctx, const struct report_end *e)
                   e->node, e->local_rank, e->local_rank + e->count - 1, how);
 }
 
-/* Appends ", 40 by SIGTERM"; left out where it has no room. */
+/* Appends ", 40 by SIGTERM"; left out if it does not fit. */
 static void add_count(char *text, size_t size, int64_t n, const char *by)
 {
     char part[80];
@@ -159,7 +163,7 @@ static void add_count(char *text, size_t size, int64_t n, const char *by)
         memcpy(text + len, part, (size_t)part_len + 1);
 }
 
-/* How many of a class the server counted beyond those that it listed. */
+/* How many more of a class the server counted than it listed. */
 static int64_t
 beyond(int64_t counted, const int64_t known[HOWS], int from, int to)
 {

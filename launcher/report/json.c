@@ -1,4 +1,11 @@
-/* The report as JSON; its fields are told in man/ddprun.1. */
+/*
+ * The report as JSON (man/ddprun.1 lists the fields), and how it gets into its
+ * file. A reader must find the old report or the new one, whole: a plain file
+ * is written under another name and renamed. What is no plain file (a pipe,
+ * /dev/stdout, a link) is written to as it is. The launcher ends after this, so
+ * nothing here may block for ever: a FIFO without a reader is given up at once,
+ * and a reader that stands still after RELAY_STUCK_MS.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -19,8 +26,8 @@
 #define CONSEQUENCES_MAX 4096
 #define REPORT_BYTES_MAX (8 * 1024 * 1024)
 
-/* What ended the run, on `node`, and when: an object that is open. False, and
- * null is written, where that is "". */
+/* Opens an object with what ended the run, on `node`, and when. If `node` is ""
+ * it writes null instead, and returns false. */
 static bool open_cause(struct json *j,
                        const char *name,
                        const struct agent_verdict *v,
@@ -149,14 +156,14 @@ static bool make_json(struct buf *text,
     return !j.full && buf_put(text, "\n", 1) == 0;
 }
 
-/* What is no plain file is written to as it is: /dev/stdout, a FIFO, a link. */
+/* Whether it exists and is no plain file: /dev/stdout, a FIFO, a link. */
 static bool is_special(const char *path)
 {
     struct stat st;
     return lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
-/* False: nobody reads there, or the user is in a hurry. */
+/* False: no process reads it, or the user is in a hurry. */
 static bool wait_for_room(int fd, int hurry_fd)
 {
     struct pollfd p[2] = {{.fd = fd, .events = POLLOUT},
@@ -170,7 +177,7 @@ static bool wait_for_room(int fd, int hurry_fd)
     return n > 0 && p[0].revents != 0;
 }
 
-/* Closes `fd`, which does not block where anybody could keep it waiting. */
+/* Writes the text and closes `fd`, which is non-blocking if it is no file. */
 static bool put_text(int fd, const struct buf *text, int hurry_fd)
 {
     const char *at = (const char *)buf_head(text);
@@ -193,15 +200,15 @@ static bool put_text(int fd, const struct buf *text, int hurry_fd)
     return good;
 }
 
-/* A FIFO that nobody reads is not waited for. */
+/* Non-blocking, so that a FIFO without a reader is an error. */
 static int open_file(const char *path, int how)
 {
     how |= O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
     return open(path, how, 0666);
 }
 
-/* Behind what stands there already where our own output goes to it; any other
- * plain file that a link leads to is written anew. */
+/* If our own output goes to the same file the text is appended. Any other plain
+ * file, behind a link, is overwritten. */
 static bool
 write_through(const char *path, const struct buf *text, int hurry_fd)
 {
@@ -215,18 +222,18 @@ write_through(const char *path, const struct buf *text, int hurry_fd)
     return own >= 0 && put_text(own, text, hurry_fd);
 }
 
-/* The old one or the new one, whole, is what a reader finds. */
+/* A reader finds the old report or the new one, whole. */
 static bool replace_file(const char *path, const struct buf *text, int hurry_fd)
 {
-    char aside[sizeof(((struct conf_output *)0)->report) + 16];
-    (void)snprintf(aside, /* fits */
-                   sizeof(aside), "%s.%d", path, (int)getpid());
-    (void)unlink(aside); /* of one that died, or somebody's trap */
-    int fd = open_file(aside, O_EXCL);
-    if (fd >= 0 && put_text(fd, text, hurry_fd) && rename(aside, path) == 0)
+    char temp[sizeof(((struct conf_output *)0)->report) + 16];
+    int len = snprintf(temp, sizeof(temp), "%s.%d", path, (int)getpid());
+    ddp_assert(len > 0 && (size_t)len < sizeof(temp));
+    (void)unlink(temp); /* of a launcher that died, or a link set as a trap */
+    int fd = open_file(temp, O_EXCL);
+    if (fd >= 0 && put_text(fd, text, hurry_fd) && rename(temp, path) == 0)
         return true;
     int error = errno;
-    (void)unlink(aside);
+    (void)unlink(temp);
     errno = error;
     return false;
 }
@@ -239,13 +246,14 @@ void report_write(const struct conf *conf,
 {
     const char *path = conf->output.report;
     struct buf text;
+    ddp_assert(path[0] != '\0');
     buf_init(&text, REPORT_BYTES_MAX);
     errno = ENOMEM;
     bool good = make_json(&text, conf, v, j, logs) &&
                 (is_special(path) ? write_through(path, &text, hurry_fd)
                                   : replace_file(path, &text, hurry_fd));
     if (!good && errno == EAGAIN)
-        log_warnx("cannot write the report to %s: nobody reads there", path);
+        log_warnx("cannot write the report to %s: no process reads it", path);
     else if (!good)
         log_warn("cannot write the report to %s", path);
     buf_free(&text);

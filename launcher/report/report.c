@@ -1,3 +1,18 @@
+/*
+ * What a person reads on stderr: one line for each event on the way that
+ * matters to a user, and at the end the failure report.
+ *
+ * A good run is silent. A run that failed ends with a block of lines that have
+ * the same labels each time (first failure, when, error, stderr, then,
+ * restarts, time, logs, exit status), so that it can be found in a log of
+ * thousands. The facts come from the server's `end` message, which is the same
+ * on all nodes: every launcher names the same first failure. If the server's
+ * message never came, the launcher prints what the agent itself concluded
+ * (verdict.text).
+ *
+ * Nothing is said twice: a failure of this node's own worker is reported when
+ * it happens, so the end of the round that it causes is not (is_told).
+ */
 #include "launcher/report/report.h"
 
 #include <stdio.h>
@@ -9,38 +24,32 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 
-/* At the start a wait shorter than this is not worth a line; once a round has
- * been there, every wait is: a node is missing, or this one is a spare. */
+/* A wait at the start that is shorter than this gets no line. After the first
+ * round every wait does: a node is missing, or this one is a spare. */
 #define WAIT_WORTH_US (2 * MONO_S)
 
 static void say_unreachable(const struct conf *conf, const char *text)
 {
-    log_warnx("the rendezvous at %s port %d: %s. Check that ddprun with the "
-              "same line, or ddprdzvd, runs on that host, that the name leads "
-              "to it, and that no firewall closes the port",
-              conf->endpoint_host, conf->endpoint_port, text);
+    log_warnx(
+        "cannot reach the rendezvous at %s port %d: %s. Check that ddprun with "
+        "the same options, or ddprdzvd, runs on that host, that the name "
+        "resolves to it, and that no firewall blocks the port",
+        conf->endpoint_host, conf->endpoint_port, text);
 }
 
-/* Of no use where the worker is a probe, which tells more. */
-static bool is_of_workers(enum note_kind kind)
-{
-    return kind == NOTE_spawn || kind == NOTE_worker_failed ||
-           kind == NOTE_stopping;
-}
-
-/* Whether the round is over for what a line about this node's own worker has
- * just told (cause_describe() in rendezvous/core). */
+/* Whether the round is over because of a worker of this node whose failure has
+ * just been reported: `why` begins with its rank, this node, and how it ended
+ * (cause_describe() in rendezvous/core). */
 static bool is_told(const struct event_log *j, const char *why)
 {
     char own[192];
     if (j->last.pid <= 0)
         return false;
-    bool killed = j->last.signal != 0;
-    (void)snprintf(own, sizeof(own), "rank %lld on %s %s %d",
+    (void)snprintf(own, sizeof(own), "rank %lld on %s %s", /* fits */
                    (long long)j->base_rank + j->last.local_rank, j->node,
-                   killed ? "was killed by signal" : "ended with exit code",
-                   killed ? j->last.signal : j->last.code);
-    return strcmp(own, why) == 0;
+                   j->last.signal != 0 ? "was killed by signal"
+                                       : "ended with exit code");
+    return strncmp(own, why, strlen(own)) == 0;
 }
 
 void report_note(const struct conf *conf,
@@ -53,8 +62,10 @@ void report_note(const struct conf *conf,
         note_format(n, line, sizeof(line));
         log_info("debug: %s", line);
     }
-    if (conf->preflight && is_of_workers(n->kind))
-        return;
+    if (conf->preflight &&
+        (n->kind == NOTE_spawn || n->kind == NOTE_worker_failed ||
+         n->kind == NOTE_stopping))
+        return; /* its worker is the probe, which prints better lines */
     switch (n->kind) {
     case NOTE_quarantined:
         log_warnx("%s", n->text);
@@ -78,8 +89,7 @@ void report_note(const struct conf *conf,
             log_info("round %lld is over: %s", (long long)n->round, n->text);
         return;
     case NOTE_link_lost:
-        log_warnx("the connection to the rendezvous is lost: %s; trying "
-                  "again",
+        log_warnx("lost the connection to the rendezvous: %s; trying again",
                   n->text);
         return;
     case NOTE_link_back:
@@ -92,7 +102,7 @@ void report_note(const struct conf *conf,
         log_warnx("%s", n->text);
         return;
     case NOTE_killing:
-        log_warnx("killing workers that did not go: %s", n->text);
+        log_warnx("killing workers that did not end: %s", n->text);
         return;
     case NOTE_drained:
     case NOTE_leaving:
@@ -127,7 +137,8 @@ static const char *seconds(int64_t us, char text[40])
     return text;
 }
 
-/* Two lines on 80 columns; the second one where there is something in it. */
+/* Two lines of 80 columns; the second one only if nodes or restarts cost time.
+ */
 static void report_times(const struct conf *conf, const struct event_log *j)
 {
     char wall[40], ran[40], waited[40], lost[40];
@@ -141,24 +152,26 @@ static void report_times(const struct conf *conf, const struct event_log *j)
                   seconds(j->restarting_us, lost));
 }
 
-/* Of a run that did not fail, and was not quiet either. */
+/* The sums of a run that succeeded after restarts. */
 static void report_rounds(const struct conf *conf, const struct event_log *j)
 {
     char wall[40], lost[40];
-    log_info("run '%s': %lld restart%s, %d rounds here; %s in all, lost to "
+    log_info("run '%s': %lld restart%s, %d round%s here; %s in all, lost to "
              "restarts %s",
              conf->run_id, (long long)j->restarts, j->restarts == 1 ? "" : "s",
-             j->rounds, seconds(mono_now_us() - j->start_us, wall),
+             j->rounds, j->rounds == 1 ? "" : "s",
+             seconds(mono_now_us() - j->start_us, wall),
              seconds(j->restarting_us, lost));
 }
 
-/* The probes have said all themselves; the others' launchers hear only this. */
+/* The probe of one node has printed the details; the launchers of all nodes
+ * print this line. */
 static void report_preflight(const struct agent_verdict *v)
 {
     const struct msg_end *e = &v->end;
     char how[64];
     report_exits_how(e->code, e->signal, how, sizeof(how));
-    log_warnx("preflight: not all is well, says %s: %s (status %d)", e->node,
+    log_warnx("preflight failed; %s reports: %s (status %d)", e->node,
               e->error[0] != '\0' ? e->error : how, v->status);
 }
 
@@ -178,15 +191,15 @@ static void report_worker(const struct msg_end *e, int64_t ago_us)
         (void)snprintf(pid, sizeof(pid), ", pid %lld", (long long)e->pid);
     log_warnx("  first failure   rank %lld on %s (local rank %lld%s): %s%s",
               (long long)e->rank, e->node, (long long)e->local_rank, pid, how,
-              e->oom ? ", by the kernel: memory had run out" : "");
+              e->oom ? ", by the kernel: out of memory" : "");
     log_warnx("  when            %s, in round %lld", when, (long long)e->round);
     if (e->error[0] != '\0')
         log_warnx("  error           %s", e->error);
     report_words(e->tail, e->trace);
 }
 
-/* Where a node was lost and none came in its place: what its peers ended with
- * is no failure of theirs. */
+/* A node was lost and no other took its place: the exits of its peers are no
+ * failures of theirs. */
 static void report_loss(const struct msg_end *e, int64_t ago_us)
 {
     char when[64];
@@ -202,6 +215,7 @@ static void report_failure(const struct conf *conf,
 {
     const struct msg_end *e = &v->end;
     int64_t ago_us = e->age_us + mono_now_us() - v->heard_us;
+    ddp_assert(v->ended && (e->node[0] != '\0' || e->lost[0] != '\0'));
     log_warnx("run '%s' failed", conf->run_id);
     if (e->node[0] != '\0')
         report_worker(e, ago_us);
@@ -245,10 +259,9 @@ void report_end(const struct conf *conf,
     else if (v->text[0] != '\0')
         log_warnx("%s", v->text);
     else if (v->ended && v->status == 0 && j->rounds == 0)
-        log_info("run '%s' has succeeded; this node was not needed",
-                 conf->run_id);
+        log_info("run '%s' succeeded; this node was not needed", conf->run_id);
     if (j->rounds > 1)
         report_rounds(conf, j);
     if (conf->output.files && conf->log_dir[0] == '\0' && logs[0] != '\0')
-        log_info("log files are in %s", logs); /* nobody named the folder */
+        log_info("log files are in %s", logs); /* the user did not choose it */
 }

@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "rendezvous/base/err.h"
 #include "rendezvous/base/log.h"
 
 #define HEADING "Traceback (most recent call last):"
@@ -10,6 +11,7 @@
 void report_words_plain(const char *text, size_t len, char *out, size_t size)
 {
     size_t n = 0;
+    ddp_assert(size >= 5);
     for (size_t i = 0; i < len && n + 4 < size; i++) {
         if (text[i] == '\033' && i + 1 < len && text[i + 1] == '[') {
             for (i += 2; i < len && (text[i] < '@' || text[i] > '~'); i++)
@@ -26,7 +28,7 @@ void report_words_plain(const char *text, size_t len, char *out, size_t size)
     out[n] = '\0';
 }
 
-/* Takes the next line of `*at`, as it is shown; false: there is none. */
+/* Takes the next line of `*at` as it is shown; false: there is none. */
 static bool next_line(const char **at, char *line, size_t size)
 {
     if (**at == '\0')
@@ -45,7 +47,7 @@ static void trim(char *line)
     line[len] = '\0';
 }
 
-/* What is compared of a line. PyTorch's excepthook (2.2 and newer, in
+/* The part of a line that is compared. PyTorch's excepthook (2.2 and newer, in
  * torch/distributed/distributed_c10d.py) writes "[rank5]: " before each. */
 static const char *bare(char *line)
 {
@@ -59,8 +61,8 @@ static const char *bare(char *line)
     return *line == ' ' ? line + 1 : line;
 }
 
-/* Whether all lines of `part` are in `whole`, in order; but for a traceback's
- * heading, below which a tail may well begin. */
+/* Whether all lines of `part` are in `whole`, in order. A traceback's heading
+ * is not looked for, since the tail may begin below it. */
 static bool is_within(const char *part, const char *whole)
 {
     char wanted[1024], line[1024];
@@ -77,7 +79,7 @@ static bool is_within(const char *part, const char *whole)
     return true;
 }
 
-/* What is compared of a traceback that was cut: not the rest of a line. */
+/* A traceback that was cut begins within a line, which is not compared. */
 static const char *whole_lines(const char *trace)
 {
     const char *behind = strchr(trace, '\n');
@@ -106,13 +108,11 @@ void report_words(const char *tail, const char *trace)
     if (which != WORDS_TRACE_ONLY && tail[0] != '\0')
         tell(trace[0] == '\0' || which == WORDS_BOTH
                  ? "its last lines on stderr:"
-                 : "its last lines on stderr, with the traceback of its error "
-                   "file:",
+                 : "its last lines, on stderr and in its error file:",
              tail);
     if (which != WORDS_TAIL_ONLY)
         tell(tail[0] == '\0' || which == WORDS_BOTH
                  ? "the traceback in its error file:"
-                 : "the traceback in its error file, which has its last lines "
-                   "on stderr:",
+                 : "the traceback, in its error file and on stderr:",
              trace);
 }

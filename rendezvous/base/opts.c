@@ -283,12 +283,6 @@ static bool takes_value(const struct opts_row *row)
     return row->metavar != NULL;
 }
 
-/* Its value is given behind `=`, or left out and then the default. */
-static bool may_lack_value(const struct opts_row *row)
-{
-    return takes_value(row) && row->metavar[0] == '[';
-}
-
 /* `name` is what the user wrote or set: --name or a variable. */
 static int later(const struct opts_table *t,
                  const struct opts_row *row,
@@ -420,7 +414,7 @@ static int take(struct opts *o,
                                name, glued, name);
         return set(o, id, OPTS_FROM_LINE, name, "1", err);
     }
-    if (text == NULL && may_lack_value(row))
+    if (text == NULL && row->metavar[0] == '[') /* it can be left out */
         text = row->init;
     if (text == NULL && next_value(l, row, &text, err) < 0)
         return -1;

@@ -1,3 +1,9 @@
+/*
+ * Runs of workers that ended in the same way, as text and back. A job of 10,000
+ * workers that loses one of them ends with 9,999 exits by SIGTERM: one run for
+ * each node. The space is fixed on both sides, so the worst case (each worker
+ * ends in another way) is cut and not refused; readers have the counts.
+ */
 #include "rendezvous/proto/exits.h"
 
 #include <stdio.h>
@@ -11,7 +17,7 @@ _Static_assert(EXITS_RUNS *RUN_LONG <= EXITS_TEXT_MAX, "all runs fit");
 
 /* -- one node -------------------------------------------------------------- */
 
-/* Whether run `i` goes on where the one before it ends, in the same way. */
+/* Whether run `i` continues the one before it: the next rank, ended alike. */
 static bool continues(const struct exits *e, int i)
 {
     return i > 0 && i < e->n && e->runs[i - 1].how == e->runs[i].how &&
@@ -31,6 +37,7 @@ static void join_runs(struct exits *e, int i)
 void exits_add(struct exits *e, int local_rank, int how)
 {
     ddp_assert(local_rank >= 0 && local_rank <= EXITS_LOCAL_MAX);
+    ddp_assert(e->n >= 0 && e->n <= EXITS_RUNS);
     int at = e->n;
     while (at > 0 && e->runs[at - 1].first > local_rank)
         at--;
@@ -62,7 +69,8 @@ void exits_print(const struct exits *e, char text[EXITS_TEXT_MAX + 1])
     for (int i = 0; i < e->n; i++) {
         char run[24];
         int n = print_run(&e->runs[i], run);
-        memcpy(text + len, run, (size_t)n + 1); /* fits, see above */
+        ddp_assert(len + (size_t)n <= EXITS_TEXT_MAX);
+        memcpy(text + len, run, (size_t)n + 1);
         len += (size_t)n;
     }
 }
@@ -157,15 +165,15 @@ bool exits_next(const char **at, struct exits_found *f)
     return f->node[0] != '\0' && take_run(at, f->run.last, &f->run);
 }
 
-/* Where in the list the first node stands whose ranks are above `base_rank`;
- * each '@' begins a node, since there is none in a name. */
+/* The place in the list of the first node with ranks above `base_rank`. Each
+ * '@' begins a node, since names have none. */
 static size_t place_of(const char *list, int64_t base_rank)
 {
     const char *at = list;
     while ((at = strchr(at, '@')) != NULL) {
         const char *number = at + 1;
         int64_t base = 0;
-        (void)take_number(&number, &base); /* it is ours */
+        (void)take_number(&number, &base); /* we wrote the list */
         if (base > base_rank)
             return (size_t)(at - list);
         at++;
@@ -205,7 +213,7 @@ void exits_merge(char list[EXITS_LIST_MAX + 1],
     memcpy(all, list, before);
     memcpy(all + before, node, ours);
     memcpy(all + before + ours, list + before, len - before - ours + 1);
-    while (len > EXITS_LIST_MAX) { /* whole nodes go, from the end */
+    while (len > EXITS_LIST_MAX) { /* drop whole nodes, from the end */
         do
             len--;
         while (all[len] != '@');

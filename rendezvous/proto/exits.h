@@ -1,21 +1,21 @@
 /*
- * proto/exits: how the workers of a round ended that did not succeed, told in
- * little room, since the report names them one by one.
+ * proto/exits: how the unsuccessful workers of a round ended, in little space,
+ * since the report names each of them.
  *
- * On one node (struct exits) these are runs of local ranks that ended alike,
- * ascending. In `ready` they are a text, a blank behind each run; a number
- * below 0 is a signal, any other one an exit code:
+ * The exits of one node (struct exits) are runs of local ranks that ended in
+ * the same way, ascending. In `ready` they are a text with a blank behind each
+ * run. A number below 0 is a signal, any other one an exit code:
  *
  *     0-6=-15 7=77
  *
- * In `end` each node's runs stand behind the rank of its first worker and its
- * name, ascending by rank:
+ * In `end` each node's runs follow the rank of its first worker and its name,
+ * ascending by rank:
  *
  *     @0 node-a 0-3=-15 @4 node-b 0=77
  *
- * What has no room is left out, the highest ranks first; the counts beside it
- * (by_term and so on) tell how many there were. Pure. What a peer says is
- * parsed, and said to others in our own words only.
+ * Runs that do not fit are left out, the highest ranks first; the counts beside
+ * the list (by_term and so on) tell how many there were. Pure. A peer's text is
+ * parsed and printed anew, and never passed on as it came.
  */
 #ifndef RENDEZVOUS_PROTO_EXITS_H
 #define RENDEZVOUS_PROTO_EXITS_H
@@ -34,37 +34,37 @@ struct exits_run {
     int16_t how;         /* exit code, or a negative signal */
 };
 
-/* All 0: nobody ended badly. */
+/* All 0: no worker ended badly. */
 struct exits {
     int n;
     struct exits_run runs[EXITS_RUNS + 1]; /* one is free between two calls */
 };
 
-/* Adds a worker; each is added once, in any order. */
+/* Adds a worker. Each is added once, in any order. */
 void exits_add(struct exits *e, int local_rank, int how);
 
 void exits_print(const struct exits *e, char text[EXITS_TEXT_MAX + 1]);
 
-/* Takes from `text` the runs that are as exits_print writes them, up to the
- * first that is not. */
+/* Reads runs as exits_print writes them, up to the first that is not so. */
 void exits_parse(struct exits *e, const char *text);
 
-/* Those of `e` that ended by `how`, or (`not_so`) all others. */
+/* The workers of `e` that ended by `how`, or with `not_so` all others. */
 void exits_filter(const struct exits *e,
                   int how,
                   bool not_so,
                   struct exits *out);
 
 /*
- * Puts a node's runs into a list at their place; nothing where there are none.
- * A name is cut at 64 bytes, and what would break the list in it becomes '?'.
+ * Inserts a node's runs into a list, sorted by rank; does nothing if there are
+ * none. A name is cut at 64 bytes, and characters in it that would break the
+ * list become '?'.
  */
 void exits_merge(char list[EXITS_LIST_MAX + 1],
                  int64_t base_rank,
                  const char *name,
                  const struct exits *e);
 
-/* A run of workers of one node, as it stands in a list. */
+/* A run of workers of one node, read from a list. */
 struct exits_found {
     int64_t base_rank; /* of its node */
     char node[65];
@@ -72,9 +72,9 @@ struct exits_found {
 };
 
 /*
- * Reads the next run of a list: `*at` is the list first, and what is left of it
- * then. False at the end, or where it is no such list. `f` keeps the node from
- * one call to the next: the same one, all 0 first.
+ * Reads the next run of a list and moves `*at` behind it. False at the end of
+ * the list, or if it is no such list. `f` is all 0 for the first call, and
+ * keeps the node from one call to the next.
  */
 bool exits_next(const char **at, struct exits_found *f);
 

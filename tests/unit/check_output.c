@@ -4,6 +4,7 @@
 /* links: launcher/output/console launcher/output/logfile */
 /* links: launcher/output/lines */
 /* links: launcher/conf/output launcher/conf/options rendezvous/base/opts */
+/* links: launcher/conf/words */
 /* links: rendezvous/net/helper TLS */
 /* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/log */
 /* links: rendezvous/base/mono rendezvous/base/utf8 */

@@ -105,8 +105,8 @@ START_TEST(test_blocked_link_is_named)
 {
     make_cluster(3);
     block(0, 2);
-    only_problem("n1 -> n3: no connection: TCP to 10.0.0.3 port 40002 timed "
-                 "out: a firewall there? Workers use such ports");
+    only_problem("n1 -> n3: cannot connect: TCP to 10.0.0.3 port 40002: timed "
+                 "out; is a firewall there? Workers use such ports");
 }
 END_TEST
 
@@ -116,8 +116,9 @@ START_TEST(test_blocked_pair_is_one_problem)
     make_cluster(4);
     block(1, 2);
     block(2, 1);
-    only_problem("n2 and n3 do not reach each other: TCP to 10.0.0.3 port "
-                 "40002 timed out: a firewall there? Workers use such ports");
+    only_problem(
+        "n2 and n3 cannot connect to each other: TCP to 10.0.0.3 port 40002: "
+        "timed out; is a firewall there? Workers use such ports");
 }
 END_TEST
 
@@ -127,9 +128,9 @@ START_TEST(test_node_that_nobody_reaches_is_blamed)
     make_cluster(4);
     for (int i = 0; i < 3; i++)
         block(i, 3);
-    only_problem("node n4: nobody reaches it: TCP to 10.0.0.4 port 40003 timed "
-                 "out, from n1, n2, n3: a firewall there? Workers use such "
-                 "ports");
+    only_problem(
+        "node n4: no node can connect to it: TCP to 10.0.0.4 port 40003: timed "
+        "out, from n1, n2, n3; is a firewall there? Workers use such ports");
 }
 END_TEST
 
@@ -145,10 +146,12 @@ START_TEST(test_node_that_reaches_nobody_is_blamed)
     }
     preflight_judge(&r, &f);
     ck_assert_int_eq(f.problems, 2);
-    ck_assert_ptr_nonnull(strstr(f.at[0].text, "node n3: nobody reaches it"));
-    ck_assert_ptr_nonnull(strstr(f.at[0].text, "from n1, n2, n4, n5:"));
-    ck_assert_ptr_nonnull(strstr(f.at[1].text, "node n5: it reaches nobody"));
-    ck_assert_ptr_nonnull(strstr(f.at[1].text, "to n1, n2, n4:"));
+    ck_assert_ptr_nonnull(
+        strstr(f.at[0].text, "node n3: no node can connect to it"));
+    ck_assert_ptr_nonnull(strstr(f.at[0].text, "from n1, n2, n4, n5;"));
+    ck_assert_ptr_nonnull(
+        strstr(f.at[1].text, "node n5: it cannot connect to any node"));
+    ck_assert_ptr_nonnull(strstr(f.at[1].text, "to n1, n2, n4;"));
 }
 END_TEST
 
@@ -158,9 +161,9 @@ START_TEST(test_all_blocked_is_one_problem)
     make_cluster(5);
     for (int i = 0; i < r.links_len; i++)
         block((int)links[i].from, (int)links[i].to);
-    only_problem("no node reaches another: from n1, for one, TCP to 10.0.0.2 "
-                 "port 40001 timed out: a firewall there? Workers use such "
-                 "ports");
+    only_problem(
+        "no node can connect to another: for example from n1: TCP to 10.0.0.2 "
+        "port 40001: timed out; is a firewall there? Workers use such ports");
 }
 END_TEST
 
@@ -174,9 +177,9 @@ START_TEST(test_slow_node_is_blamed)
     preflight_judge(&r, &f);
     ck_assert_int_eq(f.problems, 2);
     ck_assert_str_eq(f.at[1].text,
-                     "node n5: all that comes from it is slow: for one, 100 "
-                     "Mbit/s, where the better links have 9.0 Gbit/s, to n1, "
-                     "n2, n4: a bad cable, a busy link, a limit?");
+                     "node n5: all links from it are slow: for example 100 "
+                     "Mbit/s, while better links have 9.0 Gbit/s, to n1, n2, "
+                     "n4; look for a bad cable, a busy link or a rate limit");
 }
 END_TEST
 
@@ -198,8 +201,8 @@ START_TEST(test_odd_mtu_is_named)
 {
     make_cluster(3);
     nodes[1].place[PREFLIGHT_MASTER].mtu = 9000;
-    only_problem("node n2: the MTU of eth0 is 9000, that of the others is "
-                 "1500: make them equal");
+    only_problem("node n2: the MTU of eth0 is 9000, on the others it is 1500; "
+                 "make them equal");
 }
 END_TEST
 
@@ -207,10 +210,10 @@ START_TEST(test_lost_large_packets_are_named)
 {
     make_cluster(3);
     to_link(0, 1)->state = PREFLIGHT_STUCK;
-    only_problem("n1 -> n2: large packets are lost: small packets to 10.0.0.2 "
-                 "pass, those of the MTU of 1500 do not: a switch or an "
-                 "interface on the way has a smaller MTU, and nobody tells the "
-                 "sender");
+    only_problem(
+        "n1 -> n2: large packets are lost: small packets to 10.0.0.2 arrive, "
+        "those of the MTU of 1500 bytes do not; a switch or an interface on "
+        "the way has a smaller MTU and drops them silently");
 }
 END_TEST
 
@@ -225,8 +228,9 @@ START_TEST(test_wrong_clock_is_noted)
     preflight_judge(&r, &f);
     ck_assert_int_eq(f.problems, 0);
     ck_assert_int_eq(f.notes, 1);
-    ck_assert_str_eq(f.at[0].text,
-                     "node n3: its clock is 90.0 s behind the others': NTP?");
+    ck_assert_str_eq(
+        f.at[0].text,
+        "node n3: its clock is 90.0 s behind the others'; does NTP run?");
 }
 END_TEST
 
@@ -241,12 +245,15 @@ START_TEST(test_versions_that_differ_are_told)
     preflight_judge(&r, &f);
     ck_assert_int_eq(f.problems, 1);
     ck_assert_int_eq(f.notes, 2);
-    ck_assert_str_eq(f.at[0].text,
-                     "ddprun differs: 0.1.0 on n1, n2; 0.2.0 on n3");
-    ck_assert_str_eq(f.at[1].text,
-                     "kernel differs: 6.1.0 on n1, n3; 5.10.0 on n2");
-    ck_assert_str_eq(f.at[2].text,
-                     "NCCL differs: 2.28.9 on n1; none on n2, n3");
+    ck_assert_str_eq(
+        f.at[0].text,
+        "ddprun: not the same on all nodes: 0.1.0 on n1, n2; 0.2.0 on n3");
+    ck_assert_str_eq(
+        f.at[1].text,
+        "kernel: not the same on all nodes: 6.1.0 on n1, n3; 5.10.0 on n2");
+    ck_assert_str_eq(
+        f.at[2].text,
+        "NCCL: not the same on all nodes: 2.28.9 on n1; none on n2, n3");
 }
 END_TEST
 
@@ -254,9 +261,9 @@ START_TEST(test_missing_nodes_are_numbered)
 {
     make_cluster(3);
     r.world = 5;
-    only_problem("nodes 3, 4 (by number) did not come to the store at "
-                 "MASTER_ADDR 10.0.0.1 port 4711, though to the rendezvous: a "
-                 "firewall on this node? What they print says more");
+    only_problem("nodes 3, 4 (by rank) reached the rendezvous, but not the "
+                 "store at MASTER_ADDR 10.0.0.1 port 4711; is a firewall on "
+                 "this node? Their own output says more");
 }
 END_TEST
 
@@ -310,32 +317,19 @@ START_TEST(test_table_of_two_nodes)
     char *text = printed();
     ck_assert_str_eq(
         text,
-        "preflight of run 'job': 2 nodes, 2 links in 1.2 s\n"
-        "\n"
-        "  #  node           address         interface     MTU  clock\n"
-        "  0  n1             10.0.0.1        eth0         1500  +0.00 ms\n"
-        "  1  n2             10.0.0.2        eth0         1500  +0.00 ms\n"
-        "\n"
-        "ddprun             0.1.0\n"
-        "kernel             6.1.0\n"
-        "open files         65536\n"
-        "/dev/shm           64.0 GiB free at least\n"
-        "\n"
-        "round trip, from the node of the row\n"
-        "  #  node                0      1\n"
-        "  0  n1                  -  1.2ms\n"
-        "  1  n2                 no      -\n"
-        "\n"
-        "bandwidth of one connection, bit/s, from the node of the row\n"
-        "  #  node                0      1\n"
-        "  0  n1                  -   9.0G\n"
-        "  1  n2                 no      -\n"
-        "\n"
-        "PROBLEM  n2 -> n1: no connection: TCP to 10.0.0.1 port 40000 timed "
-        "out: a\n"
-        "         firewall there? Workers use such ports\n"
-        "\n"
-        "preflight: 1 problem\n");
+        "preflight of run 'job': 2 nodes, 2 links in 1.2 s\n\n  #  node        "
+        "   address         interface     MTU  clock\n  0  n1             "
+        "10.0.0.1        eth0         1500  +0.00 ms\n  1  n2             "
+        "10.0.0.2        eth0         1500  +0.00 ms\n\nddprun             "
+        "0.1.0\nkernel             6.1.0\nopen files         65536\n/dev/shm   "
+        "        at least 64.0 GiB free\n\nround trip, from the node in the "
+        "row\n  #  node                0      1\n  0  n1                  -  "
+        "1.2ms\n  1  n2                 no      -\n\nbandwidth of one "
+        "connection, bit/s, from the node in the row\n  #  node                "
+        "0      1\n  0  n1                  -   9.0G\n  1  n2                 "
+        "no      -\n\nPROBLEM  n2 -> n1: cannot connect: TCP to 10.0.0.1 port "
+        "40000: timed out; is a\n         firewall there? Workers use such "
+        "ports\n\npreflight: 1 problem\n");
     free(text);
 }
 END_TEST

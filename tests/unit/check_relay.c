@@ -3,6 +3,7 @@
 /* links: launcher/output/stream launcher/output/console */
 /* links: launcher/output/lines rendezvous/base/log */
 /* links: launcher/conf/output launcher/conf/options rendezvous/base/opts */
+/* links: launcher/conf/words */
 /* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/utf8 */
 /* The relay as a process of its own, with pipes for workers and consoles: what

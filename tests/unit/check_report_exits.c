@@ -67,8 +67,8 @@ static const char *lines(void)
     return told;
 }
 
-/* The first failure is none of them, also from within a run; workers of this
- * node have pids, if the round is the one that they were in. */
+/* The first failure is not listed again, even from within a run. Workers of
+ * this node have pids, if the round is the last one that they were in. */
 START_TEST(test_exits_each_but_the_first_failure)
 {
     msg_set(verdict.end.ends, "@0 a 3=77 @4 b 1=1 ");
@@ -85,7 +85,7 @@ START_TEST(test_exits_each_but_the_first_failure)
 }
 END_TEST
 
-/* Of a server that does not list them, or is gone: those of this node. */
+/* If the server sent no list, or is gone: the exits of this node. */
 START_TEST(test_exits_each_falls_back_to_this_node)
 {
     exits_add(&event_log.ends, 0, -15);
@@ -103,7 +103,8 @@ START_TEST(test_exits_each_falls_back_to_this_node)
 }
 END_TEST
 
-/* Whoever went by himself stands first; what is counted and not listed, too. */
+/* Workers that were not asked to stop come first. Those that were counted and
+ * not listed are in the last line. */
 START_TEST(test_exits_lines_name_each)
 {
     msg_set(verdict.end.ends, "@0 a 3=77 @4 b 0=-6 1=1 ");
@@ -114,8 +115,7 @@ START_TEST(test_exits_lines_name_each)
     ck_assert_str_eq(
         lines(),
         "ddprun:   then            rank 3 on a (local rank 3): exit code 77 "
-        "(it "
-        "lost a peer)\n"
+        "(lost a peer)\n"
         "ddprun:                   rank 4 on b (local rank 0, pid 100): signal "
         "6 (SIGABRT)\n"
         "ddprun:                   ranks 0-2 on a (local 0-2): stopped "
@@ -166,7 +166,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("report_exits");
-    TCase *tcase = tcase_create("ends");
+    TCase *tcase = tcase_create("exits");
     tcase_set_tags(tcase, "fast");
     tcase_add_checked_fixture(tcase, setup, NULL);
     tcase_add_test(tcase, test_exits_each_but_the_first_failure);

@@ -1,4 +1,4 @@
-/* links: launcher/report/words rendezvous/base/log */
+/* links: launcher/report/words rendezvous/base/log rendezvous/base/err */
 /* links: rendezvous/base/utf8 */
 /*
  * Which of a worker's last lines and its traceback are shown, where Python has

@@ -56,4 +56,4 @@ sleep 0.3
 is_gone "$(pid_of it)" && fail 'the end does not wait for a reader'
 kill -INT "$(pid_of it)"
 ends_with 0 it 2
-has 'cannot write the report to /dev/stdout: nobody reads there' it.err
+has 'cannot write the report to /dev/stdout: no process reads it' it.err

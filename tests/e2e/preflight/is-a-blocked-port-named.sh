@@ -24,17 +24,17 @@ no_wall()
 # One pair, one direction: the others are measured.
 wall nc "ip saddr 10.77.0.2 $new drop"
 preflight 83
-has 'nb -> nc: no connection: TCP to 10.77.0.3 port [0-9]* timed out' line
+has 'nb -> nc: cannot connect: TCP to 10.77.0.3 port [0-9]*: timed out' line
 has 'a firewall there' line
 lines 1 PROBLEM all.out
 lines 2 '^  1  nb .* no$' all.out # round trip, bandwidth
-lines 3 'says na: 1 problem: nb -> nc' all.err
+lines 3 'na reports: 1 problem: nb -> nc' all.err
 no_wall nc
 
 # A node that nobody reaches, though it reaches all; rejected this time.
 wall nc "$new reject with tcp reset"
 preflight 83
-has 'node nc: nobody reaches it: TCP to 10.77.0.3 port [0-9]* refused' line
+has 'node nc: no node can connect to it: TCP to 10.77.0.3 port [0-9]*: refused' line
 has 'from na, nb' line
 lines 1 PROBLEM all.out
 no_wall nc
@@ -43,9 +43,9 @@ no_wall nc
 # others cannot come there, and says so by name on every node.
 wall na "ip saddr 10.77.0.3 tcp dport != 29500 $new drop"
 preflight 83
-has 'node 2 (by number) did not come to the store at MASTER_ADDR 10.77.0.1' line
-has 'nc does not reach the store of the workers at MASTER_ADDR 10.77.0.1' nc.err
-lines 3 'says nc: nc does not reach the store' all.err
+has 'node 2 (by rank) reached the rendezvous, but not the store at MASTER_ADDR 10.77.0.1' line
+has 'nc cannot reach the workers. store at MASTER_ADDR 10.77.0.1' nc.err
+lines 3 'nc reports: nc cannot reach the workers. store' all.err
 # The two others were measured.
 has '^  1  nb .*us' all.out
 no_wall na
@@ -53,5 +53,5 @@ no_wall na
 # Not even rank 0 reaches its own store: nobody waits for it.
 wall na "tcp dport != 29500 $new drop"
 preflight 83
-lines 3 'says na: na does not reach the store' all.err
+lines 3 'na reports: na cannot reach the workers. store' all.err
 nothing_left

@@ -10,7 +10,7 @@ node_on na job --nproc_per_node=2 --rdzv_id=job --rdzv_endpoint=na:29500 \
 wait_round 1 2
 preflight 0 --nproc_per_node=4 --rdzv_id=job --max_restarts=3
 lines 1 '^preflight of run .job.: 3 nodes, 6 links' all.out
-lines 1 'all is well, go ahead' all.out
+lines 1 '^preflight: passed$' all.out
 for number in 1 2 3; do
     has " 10.77.0.$number  *eth0  *1500 " all.out
 done
@@ -22,7 +22,7 @@ lines 3 ' [0-9.]*us\b' all.out
 has_not PROBLEM all.out
 has_not ' no\b' all.out
 same 0 "$(awk 'length > 80' all.out | wc -l)" 'lines of more than 80 columns'
-lines 2 'all is well; the table is what n. prints' all.err
+lines 2 'passed; n. prints the table' all.err
 has_not 'failed' all.err
 same 2 "$(wc -l <started)" workers # the job's
 open_gate

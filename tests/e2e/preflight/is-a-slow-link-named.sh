@@ -9,7 +9,7 @@ network na nb nc
 ip netns exec dpe$$-nc tc qdisc add dev eth0 root tbf rate 40mbit \
     burst 32kbit latency 50ms 2>tc.err || skip 'the kernel has no tbf'
 preflight 83
-has 'node nc: all that comes from it is slow: for one, [34][0-9] Mbit/s' line
+has 'node nc: all links from it are slow: for example [34][0-9] Mbit/s' line
 has 'to na, nb\|to nb, na' line
 measured "$(grep -c . all.out) lines: $(sed -n 's/^  2  nc .*us .*/&/p' all.out)"
 nothing_left

@@ -9,7 +9,7 @@ network na nb nc
 ip -n dpe$$-nb link set eth0 mtu 1400
 preflight 83
 lines 1 PROBLEM all.out
-has 'node nb: the MTU of eth0 is 1400, that of the others is 1500' line
+has 'node nb: the MTU of eth0 is 1400, on the others it is 1500' line
 
 ip -n dpe$$-nb link set eth0 mtu 1500
 # Packets are as long as on a cable only where nothing is put together.
@@ -24,8 +24,8 @@ ip netns exec dpe$$-sw nft 'add table netdev cut; add chain netdev cut nb {
     add rule netdev cut nc ip daddr 10.77.0.2 ip length > 1000 drop' ||
     skip 'needs nft with netdev'
 preflight 83
-has 'node nb: large packets do not get there: small packets to 10.77.0.2 pass' \
+has 'node nb: large packets to it are lost: small packets to 10.77.0.2 arrive' \
     line
-has 'those of the MTU of 1500 do not, from na, nc' line
+has 'those of the MTU of 1500 bytes do not, from na, nc' line
 lines 1 PROBLEM all.out
 nothing_left

@@ -33,5 +33,5 @@ ip -n dpe$$-nc link set fast0 name slow0 2>/dev/null ||
         ip -n dpe$$-nc link set slow0 up; }
 preflight 83
 has 'node nc: NCCL_SOCKET_IFNAME=fast: no interface of that name is up' line
-has 'node nb: nobody reaches it (by NCCL_SOCKET_IFNAME): TCP to 10.78.0.2 port [0-9]* timed out, from' line
+has 'node nb: no node can connect to it (by NCCL_SOCKET_IFNAME): TCP to 10.78.0.2 port [0-9]*: timed out, from' line
 nothing_left

@@ -15,7 +15,7 @@ has 'refused this node' it.err
 kill -TERM "$(pid_of a)"
 ends_with 143 a
 
-# 66: a file that is needed cannot be read.
+# 66: a needed file cannot be read.
 launch 66 --nnodes=2 --rdzv_endpoint="$at" --rdzv_token_file=not-there true
 has 'token file not-there: No such file' it.err
 

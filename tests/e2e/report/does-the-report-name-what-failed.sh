@@ -41,7 +41,7 @@ has '^ddprun:     | in main$' it.err
 has '^ddprun:   error           E: x$' it.err
 launch 1 --report=once.json bash -c "$said" bash \
     'Traceback (most recent call last):' 'in <module>' 'in main' 'E: x'
-has 'stderr, with the traceback of its error file:$' it.err
+has 'its last lines, on stderr and in its error file:$' it.err
 lines 1 '^ddprun:     | in main$' it.err
 for name in both once; do
     has '"traceback":.*Traceback (most recent call last):\\nin main\\nE: x' $name.json

@@ -28,7 +28,7 @@ ends_with 75 a 15
 has "run 'none' failed" a.err
 has 'node lost       b is silent: its lease is over$' a.err
 has "when            $(date +%Y-%m-%dT%H):.*, in round 1$" a.err
-has 'then            rank 0 on a (local rank 0, pid [0-9]*): exit code 77 (it lost a peer)$' \
+has 'then            rank 0 on a (local rank 0, pid [0-9]*): exit code 77 (lost a peer)$' \
     a.err
 has '^ddprun:                   rank 1 on a .*: stopped (SIGTERM)$' a.err
 has 'why it ended    node b is silent.*; only 1 of the 2 nodes .* in 1 s: a$' \
@@ -80,4 +80,4 @@ wait_for 'exit code 77; stopping' a.err
 kill -KILL $(marked b)
 ends_with 75 a 15
 has 'node lost       b is ' a.err
-has 'then            rank 0 on a .*: exit code 77 (it lost a peer)$' a.err
+has 'then            rank 0 on a .*: exit code 77 (lost a peer)$' a.err

@@ -27,7 +27,7 @@ background it sh -c "$in_group" "$group" "$DDPRUN" --nproc_per_node=2 \
     echo "allocating" >&2
     exec python3 -c "x = b\"x\" * 500_000_000"'
 ends_with 137 it 20
-has 'signal 9 (SIGKILL), by the kernel: memory had run out' it.err
+has 'signal 9 (SIGKILL), by the kernel: out of memory' it.err
 has '| allocating' it.err
 has '"out_of_memory":.*true' report
 
