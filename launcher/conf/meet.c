@@ -49,6 +49,7 @@ static int check_host(const char *text,
     return 0;
 }
 
+/* Whether it is a numeric IPv6 address, with or without a zone. */
 static bool is_ipv6(const char *text, size_t len)
 {
     char host[INET6_ADDRSTRLEN];
@@ -192,6 +193,7 @@ choose_backend(struct conf *c, const struct opts *o, struct ddp_err *err)
     return conf_blame(o, OPTIONS_rdzv_backend, err);
 }
 
+/* One node with a private rendezvous. */
 static void meet_nobody(struct conf *c)
 {
     c->backend = CONF_C10D;
@@ -284,6 +286,8 @@ static void note_master(struct conf *c, const struct opts *o)
             c->endpoint_host);
 }
 
+/* Under c10d a rank that cannot be is only a wish that is not granted; under
+ * static two nodes would have the same place. */
 static int
 check_node_rank(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
@@ -310,6 +314,8 @@ check_node_rank(struct conf *c, const struct opts *o, struct ddp_err *err)
     return conf_blame(o, OPTIONS_node_rank, err);
 }
 
+/* Such an endpoint means another machine on each node, so several nodes that
+ * use it are on one machine. */
 static bool is_loopback(const char *host)
 {
     return strcasecmp(host, "localhost") == 0 ||

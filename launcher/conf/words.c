@@ -12,7 +12,7 @@ void conf_note(struct conf *c, const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     char *text = c->notes[c->notes_len++];
-    (void)vsnprintf(text, sizeof(c->notes[0]), fmt, ap); /* cut is still told */
+    (void)vsnprintf(text, sizeof(c->notes[0]), fmt, ap); /* a long one is cut */
     va_end(ap);
 }
 

@@ -98,6 +98,7 @@ struct fault {
     const char *hint;
 };
 
+/* Links were read with both ends checked, so the node is there. */
 static const struct preflight_node *target(const struct judge *j,
                                            const struct preflight_link *l)
 {
@@ -170,6 +171,9 @@ static const struct fault faults[] = {
 };
 #define FAULTS (sizeof(faults) / sizeof(faults[0]))
 
+/* What to look for. A connection that times out was dropped, one that is
+ * refused was answered: by a firewall, or by another machine with the same
+ * address. */
 static const char *hint_of(const struct judge *j,
                            const struct preflight_link *l)
 {
@@ -196,6 +200,7 @@ is_open(const struct judge *j, int i, enum preflight_net net, bool *bad)
     return l->net == (int64_t)net;
 }
 
+/* The node that a link leads to, or comes from. */
 static int64_t end_of(const struct preflight_link *l, bool to)
 {
     return to ? l->to : l->from;
@@ -245,6 +250,8 @@ static void blame_nodes(struct judge *j, bool to)
     free(bads);
 }
 
+/* The bad link in the other direction, so that one sentence has both; -1: none.
+ */
 static int find_back(const struct judge *j, int i)
 {
     const struct preflight_link *l = &j->r->links[i];
@@ -336,6 +343,8 @@ static void judge_links(const struct preflight_report *r,
 
 /* -- nodes ----------------------------------------------------------------- */
 
+/* Nodes of the round that never reached the store. Only their rank is known
+ * here: their names would have come through the store. */
 static void judge_missing(const struct preflight_report *r,
                           struct preflight_findings *f)
 {
@@ -357,6 +366,7 @@ static void judge_missing(const struct preflight_report *r,
             r->master_port, names.n > 1 ? "Their" : "Its");
 }
 
+/* Different MTUs in one network lose large packets in one direction. */
 static void judge_mtu(const struct preflight_report *r,
                       struct preflight_findings *f,
                       enum preflight_net net)
@@ -417,6 +427,8 @@ static void judge_path(const struct preflight_report *r,
              n > 1 ? "; other links have the same problem" : "");
 }
 
+/* A note only: ddprun compares no clocks of hosts, but logs do. If no link saw
+ * a difference nothing is computed. */
 static void judge_clocks(const struct preflight_report *r,
                          struct preflight_findings *f)
 {
@@ -529,6 +541,7 @@ static void judge_facts(const struct preflight_report *r,
     }
 }
 
+/* Limits that are large enough to start and too small for a real job. */
 static void judge_limits(const struct preflight_report *r,
                          struct preflight_findings *f)
 {

@@ -74,6 +74,8 @@ static int tell_again(struct probe *p,
                           preflight_links_text(again, n), err);
 }
 
+/* Reads the links that each node measured. A result that is damaged, or names a
+ * node that did not come, ends the measurement: the tables index by it. */
 static int
 gather_links(struct probe *p, struct preflight_report *r, struct ddp_err *err)
 {
@@ -115,6 +117,8 @@ static void take_better(struct preflight_report *r,
     }
 }
 
+/* Reads the results of the second measurement. A damaged one is left out: the
+ * first result stands. */
 static int
 gather_again(struct probe *p, struct preflight_report *r, struct ddp_err *err)
 {
@@ -136,6 +140,7 @@ gather_again(struct probe *p, struct preflight_report *r, struct ddp_err *err)
     return n < 0 ? -1 : 0;
 }
 
+/* The steps between the first node's data and the last link. */
 static int
 measure_all(struct probe *p, struct preflight_report *r, struct ddp_err *err)
 {
@@ -158,6 +163,8 @@ measure_all(struct probe *p, struct preflight_report *r, struct ddp_err *err)
     return gather_again(p, r, err);
 }
 
+/* Prints the report. If there is a problem its first sentence goes to the error
+ * file, and so to the last line of every launcher. */
 static int
 conclude(struct probe *p, struct preflight_report *r, struct ddp_err *err)
 {

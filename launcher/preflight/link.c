@@ -43,6 +43,8 @@ struct measure {
     struct preflight_link *link;
 };
 
+/* Makes a failure of the connection a result of the measurement; -1 only if the
+ * probe itself was asked to end. */
 static int failed(struct measure *m,
                   enum preflight_state state,
                   const struct ddp_err *why,
@@ -63,6 +65,7 @@ static int failed(struct measure *m,
 
 /* -- pings ----------------------------------------------------------------- */
 
+/* For the difference of two hosts' clocks only. */
 static int64_t wall_us(void)
 {
     struct timespec ts;
@@ -104,6 +107,8 @@ static int ping(int fd,
     return 0;
 }
 
+/* The median is the round trip. The fastest ping gives the clock: the less time
+ * it took, the less wrong is the assumption that both ways took the same. */
 static int pings(struct measure *m, struct ddp_err *err)
 {
     int64_t deadline_us = mono_now_us() + ANSWER_US;
@@ -126,6 +131,8 @@ static int pings(struct measure *m, struct ddp_err *err)
 
 /* -- bandwidth ------------------------------------------------------------- */
 
+/* Bytes that the other kernel has acknowledged. Bytes written to the socket
+ * would count the send buffer, which takes megabytes at once. */
 static uint64_t acked(int fd)
 {
     struct tcp_info info = {0};
@@ -202,6 +209,7 @@ static int push(struct measure *m, struct ddp_err *err)
 
 /* -- the whole ------------------------------------------------------------- */
 
+/* The MTU of the path as the kernel knows it after the data went through. */
 static int64_t path_mtu(int fd)
 {
     int mtu = 0;

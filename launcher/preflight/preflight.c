@@ -26,6 +26,9 @@ int preflight_prepare(const struct conf *conf, struct ddp_err *err)
 
 /* -- the others ------------------------------------------------------------ */
 
+/* A rank above 0 that reached the store: measures when it is its turn, and
+ * waits for rank 0's verdict. Without a verdict there was a problem, and rank
+ * 0's exit ends the round before this wait does. */
 static int follow(struct probe *p, struct ddp_err *err)
 {
     char key[PROBE_KEY_MAX];

@@ -53,6 +53,8 @@ const char *probe_key(char key[PROBE_KEY_MAX], const char *fmt, ...)
     return key;
 }
 
+/* A put is not acknowledged by the store; the reader's deadline finds out if it
+ * was lost. */
 int probe_tell(struct probe *p,
                const char *key,
                const char *text,
@@ -91,6 +93,8 @@ void probe_write_error(const char *text)
 
 /* -- beginning ------------------------------------------------------------- */
 
+/* The launcher sets these variables for each worker, so a bad one means that
+ * this program was started by hand. */
 static int env_number(const char *name, int max, struct ddp_err *err)
 {
     char *end;
@@ -146,6 +150,8 @@ int probe_begin(struct probe *p, struct ddp_err *err)
     return 0;
 }
 
+/* Starts the responder on a free port of all addresses: it is measured by the
+ * master address and by NCCL's. */
 static int serve(struct probe *p, struct ddp_err *err)
 {
     int fd = -1;
@@ -167,7 +173,8 @@ int probe_introduce(struct probe *p, struct ddp_err *err)
                           preflight_node_text(&p->self), err);
 }
 
-/* -- who is there ---------------------------------------------------------- */
+/* -- which nodes came -------------------------------------------------------
+ */
 
 int probe_read_node(struct probe *p,
                     int rank,
@@ -241,6 +248,7 @@ static int measure_net(struct probe *p,
     return preflight_link_measure(link, addr, (int)to->port, p->secret, err);
 }
 
+/* Measures both networks to a node, if either side has a second one. */
 static int measure_node(struct probe *p,
                         const struct preflight_node *to,
                         struct ddp_err *err)
@@ -299,6 +307,9 @@ static uint64_t seed_of(const char *instance)
     return strtoull(digits, NULL, 16);
 }
 
+/* The pairs of a round are known to each probe without a message, since all of
+ * them compute the same pairing from the same list and seed. A probe that sits
+ * out a round goes on to the next one, and waits for its partner there. */
 int probe_play(struct probe *p, struct ddp_err *err)
 {
     int *order = calloc((size_t)p->n + 1, sizeof(*order));
@@ -326,6 +337,9 @@ int probe_play(struct probe *p, struct ddp_err *err)
 
 /* -- a second look --------------------------------------------------------- */
 
+/* Measures entry `k` of the list. The entries are measured one after the other,
+ * in all of the cluster: each probe waits for the result of the entry before.
+ */
 static int measure_again(struct probe *p,
                          int k,
                          const struct preflight_link *l,

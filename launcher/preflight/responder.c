@@ -114,6 +114,8 @@ static bool read_some(const struct responder *r, struct responder_peer *c)
 
 /* -- connections ----------------------------------------------------------- */
 
+/* A free place. If there is none the oldest peer goes, one without a hello
+ * before one with: a flood of strangers closes strangers. */
 static struct responder_peer *place_for_one(struct responder *r)
 {
     struct responder_peer *oldest = NULL; /* the first to be closed */

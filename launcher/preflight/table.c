@@ -25,6 +25,7 @@ put(char text[PREFLIGHT_CELL], const char *fmt, ...)
     va_end(ap);
 }
 
+/* Three digits are enough: a measurement differs by more from run to run. */
 static void time_text(int64_t us, char text[PREFLIGHT_CELL])
 {
     double t = (double)us;
@@ -210,6 +211,7 @@ static void number(const struct preflight_link *l,
         preflight_rate_text(l->rate, text);
 }
 
+/* "" for a pair that was not measured (of many nodes), "no" for a bad link. */
 static void cell_text(const struct preflight_link *l,
                       enum what what,
                       bool wide,
@@ -233,6 +235,8 @@ static void cell_text(const struct preflight_link *l,
     }
 }
 
+/* One row for each node, one column for each node. Up to WIDE_MAX nodes cells
+ * have units; 16 nodes of 4 columns are all that 80 columns hold. */
 static void print_matrix(const struct preflight_report *r,
                          enum preflight_net net,
                          enum what what,
@@ -305,6 +309,8 @@ static void print_worst(const struct preflight_link *const *sorted,
     }
 }
 
+/* Best, median and worst of a network's good links, and the WORST of them by
+ * name. Links that do not work are in the findings. */
 static void print_summary(const struct preflight_report *r,
                           enum preflight_net net,
                           FILE *out)
@@ -340,6 +346,7 @@ static bool has_links(const struct preflight_report *r, enum preflight_net net)
 
 /* -- the whole ------------------------------------------------------------- */
 
+/* Problems first, then notes. */
 static void print_findings(const struct preflight_findings *f, FILE *out)
 {
     if (f->n > 0)

@@ -172,6 +172,8 @@ beyond(int64_t counted, const int64_t known[HOWS], int from, int to)
     return counted > 0 ? counted : 0;
 }
 
+/* One line for all workers without a line of their own: those that the lists
+ * name beyond LINES_MAX, and those that the server only counted. */
 static void tell_rest(struct telling *t, const struct msg_end *e)
 {
     char text[400] = "", by[32];

@@ -1,8 +1,12 @@
 /*
- * What makes a shell complete a program's options, from its table. A row's
- * metavar says what its value is: words with a small letter in it can be
- * written as they stand ("N|cpu|gpu"), FILE and FOLDER are looked for, nothing
- * is known of the rest.
+ * Scripts that make a shell complete a program's options, written from its
+ * table. A row's metavar says what its value can be: words with a small letter
+ * are offered as they are ("N|cpu|gpu"), FILE and FOLDER are names in the file
+ * system, and nothing is offered for the rest.
+ *
+ * Each script must find the word where the options end, since all words behind
+ * the program are the program's: bash and fish walk the line for it, zsh has
+ * _arguments -S.
  */
 #include "rendezvous/base/opts.h"
 
@@ -55,7 +59,8 @@ static bool wants(const struct opts_row *row, const char *what)
     return row->metavar != NULL && strcmp(row->metavar, what) == 0;
 }
 
-/* The help up to its first stop or colon, the letters of `odd` left out. */
+/* The help up to its first stop or colon, without the characters in `odd`,
+ * which the shell would take for its own. */
 static void put_help(const struct opts_row *row, const char *odd, FILE *f)
 {
     for (const char *p = row->help; *p != '\0'; p++) {
@@ -69,7 +74,7 @@ static void put_help(const struct opts_row *row, const char *odd, FILE *f)
 
 /* -- bash ------------------------------------------------------------------ */
 
-/* "--a | -x | --b", of those that take a value. */
+/* "--a | -x | --b": all options that take a value. */
 static void put_valued(const struct opts_table *t, const char *between, FILE *f)
 {
     bool first = true;
@@ -108,8 +113,8 @@ static void bash_values(const struct opts_table *t, FILE *f)
     }
 }
 
-/* The words before the cursor: which option has no value yet (opt), and whether
- * the program, behind which nothing is ours, comes before (i). */
+/* Walks the words before the cursor: `opt` becomes the option whose value is
+ * being written, `i` the index of the program if it comes before the cursor. */
 static void bash_look(const struct opts_table *t, FILE *f)
 {
     fputs("    # Readline takes --name=value for three words, and a:b too.\n"
@@ -140,7 +145,7 @@ static void bash_look(const struct opts_table *t, FILE *f)
           f);
 }
 
-/* A value, a file behind the program, an option, or the program. */
+/* Offers a value, a file behind the program, an option, or the program. */
 static void bash_offer(const struct opts_table *t, FILE *f)
 {
     fputs("    if [ $i -gt \"$COMP_CWORD\" ]; then\n"

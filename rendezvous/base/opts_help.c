@@ -11,7 +11,7 @@
 
 #define WIDTH  80
 #define INDENT 30 /* where the sentences begin */
-#define FEW    3  /* so many variables are all named */
+#define FEW    3  /* up to this number all variables are named */
 
 /* The blank in "(default: 1)", at which no line is broken. */
 #define GLUE '\037'
@@ -95,7 +95,7 @@ void opts_usage(const struct opts_table *t, FILE *f)
     fprintf(f, "usage: %s %s\n", t->program, t->synopsis);
 }
 
-/* Which variables set defaults: all of them where they are few, else the first
+/* The variables that set defaults: all of them if they are few, else the first
  * as an example. */
 static void help_env(const struct opts_table *t, FILE *f)
 {
@@ -158,7 +158,7 @@ int opts_answer(const struct opts *o, FILE *f)
         opts_help(o->table, f);
     else
         fprintf(f, "%s %s\n", o->table->program, o->table->version);
-    if (fflush(f) == 0 && !ferror(f)) /* the latter: before it was full */
+    if (fflush(f) == 0 && !ferror(f)) /* ferror: an earlier write failed */
         return 0;
     fprintf(stderr, "%s: cannot write: %s\n", o->table->program,
             strerror(errno));

@@ -1,6 +1,6 @@
 /*
- * base/opts_rows: what a program makes of its table of options (opts.h tells
- * the columns). OPTS_DEF names the table:
+ * base/opts_rows: what a program makes of its table of options (opts.h
+ * explains the columns). OPTS_DEF names the table:
  *
  *     #define OPTS_DEF "rendezvous/daemon/options.def"
  *     #include "rendezvous/base/opts_rows.h"
