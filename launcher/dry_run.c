@@ -299,6 +299,6 @@ int dry_run(const struct conf *conf, FILE *f)
     free(d.envs);
     if (fflush(f) == 0)
         return 0;
-    log_warn("cannot write what would be done");
+    log_warn("cannot write the dry run to standard output");
     return ddp_code_exit(DDP_E_IO);
 }

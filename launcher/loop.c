@@ -555,7 +555,7 @@ static void open_handles(struct loop *l)
     if (rc == 0)
         rc = uv_signal_start(&l->sigchld, on_sigchld, SIGCHLD);
     if (rc != 0)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot watch over workers: %s",
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot watch the workers: %s",
                uv_strerror(rc));
     l->timer.data = l->guard_poll.data = l->sigchld.data = l->chore.data = l;
 }

@@ -73,31 +73,34 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
         else if (w->scales)
             agent_note(
                 s, NOTE_wait,
-                "a round runs; this node joins it in %lld s, with all that "
-                "come until then",
+                "a round is running; this node joins it in %lld s, together "
+                "with all nodes that come until then",
                 (long long)((w->left_ms + 999) / 1000));
         else
             agent_note(
                 s, NOTE_wait,
                 "the round is full (%lld node%s): this node waits as a spare; "
-                "another job needs another --rdzv_id",
+                "if this is another job, give it another --rdzv_id",
                 (long long)w->max, w->max == 1 ? "" : "s");
         return;
     }
     take_end_of_round(s->a, w);
     const char *loopback =
         s->a->conf.loopback
-            ? "; the endpoint is loopback, where no other machine comes"
+            ? "; the endpoint is a loopback address, which no other machine "
+              "can reach"
             : "";
     int64_t missing = w->min - w->have;
     if (missing > 0)
         agent_note(
             s, NOTE_wait,
             "%lld of the %lld nodes that are needed are here (%s), after "
-            "%lld s; %lld missing: start ddprun there with the same line%s; "
-            "where it runs, it says what keeps it away%s; giving up in %lld s",
+            "%lld s; %lld %s missing: run ddprun there with the same command "
+            "line%s; if it runs there already, its messages say why it does "
+            "not get here%s; giving up in %lld s",
             (long long)w->have, (long long)w->min, w->names,
             (long long)(w->since_ms / 1000), (long long)missing,
+            missing == 1 ? "is" : "are",
             strcmp(s->a->conf.join.backend, "static") == 0
                 ? ", but its own --node_rank"
                 : "",
@@ -105,8 +108,8 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
     else if (w->last_call && w->left_ms > 0)
         agent_note(
             s, NOTE_wait,
-            "%lld node%s here (%s), enough; waiting %lld s more for up to "
-            "%lld%s",
+            "%lld node%s here (%s), which is enough; waiting %lld s more for "
+            "up to %lld%s",
             (long long)w->have, w->have == 1 ? " is" : "s are", w->names,
             (long long)((w->left_ms + 999) / 1000), (long long)w->max,
             loopback);
@@ -217,9 +220,9 @@ static void on_end(struct step *s, const struct msg_end *end)
     struct agent *a = s->a;
     if (end->status == 0 && has_no_part(a, end)) {
         agent_give_up(s, DDP_E_CONFLICT,
-                      "run '%s' was found running on other nodes, and has "
-                      "succeeded there; what ran here had been started beside "
-                      "it and was stopped",
+                      "run '%s' was running on other nodes already, and has "
+                      "succeeded there; the workers of this node were a second "
+                      "start of it, and were stopped",
                       a->conf.join.run);
         return;
     }
@@ -296,7 +299,8 @@ static void on_msg(struct step *s, const struct msg *m)
     case MSG_KIND_order_end:
     case MSG_KIND_answered:
     case MSG_KIND_COUNT:
-        agent_note(s, NOTE_stale, "'%s' is no answer", msg_name(m->kind));
+        agent_note(s, NOTE_stale, "message '%s', which no server sends",
+                   msg_name(m->kind));
         return;
     }
 }
@@ -319,7 +323,7 @@ static void on_signal(struct step *s, int signo)
     }
     if (agent_is_leaving(a)) { /* asked twice: no more grace */
         if (a->stop != AGENT_STOP_KILLED)
-            agent_note(s, NOTE_killing, "%s", "asked twice to go");
+            agent_note(s, NOTE_killing, "%s", "a second signal came");
         agent_stop_workers(s, SIGKILL);
         a->farewell_at_us = mono_min(a->farewell_at_us, farewell_us);
         return;
@@ -330,7 +334,8 @@ static void on_signal(struct step *s, int signo)
     a->leave.signal = signo;
     agent_note(s, NOTE_leaving, "signal %d (%s)%s", signo, signals_name(signo),
                a->alive > 0
-                   ? ": stopping this node's workers; once more kills them"
+                   ? ": stopping this node's workers; a second signal kills "
+                     "them"
                    : ": leaving");
     agent_send_leave(s);
     agent_go(s, AGENT_LEAVING, 128 + signo, signo);
@@ -396,11 +401,13 @@ static void on_tick(struct step *s)
 {
     struct agent *a = s->a;
     if (s->now_us >= a->kill_at_us && a->stop == AGENT_STOP_AT_STEP) {
-        agent_note(s, NOTE_stopping, "%d workers did not leave when asked",
-                   a->alive);
+        agent_note(s, NOTE_stopping, "%d worker%s did not leave when asked",
+                   a->alive, a->alive == 1 ? "" : "s");
         agent_stop_workers(s, SIGTERM);
     } else if (s->now_us >= a->kill_at_us) {
-        agent_note(s, NOTE_killing, "%d workers after the grace", a->alive);
+        agent_note(s, NOTE_killing, "%d worker%s left after the grace of %g s",
+                   a->alive, a->alive == 1 ? "" : "s",
+                   (double)a->conf.shutdown_us / MONO_S);
         agent_stop_workers(s, SIGKILL);
     }
     if (s->now_us >= agent_silent_at_us(a)) {

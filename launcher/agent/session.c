@@ -346,7 +346,7 @@ void agent_complain(struct step *s)
 {
     struct agent *a = s->a;
     a->session.complain_at_us = mono_after(s->now_us, COMPLAIN_EVERY_US);
-    agent_note(s, NOTE_unreachable, "%s; tried for %lld s, trying on",
+    agent_note(s, NOTE_unreachable, "%s; still trying after %lld s",
                a->session.down_text,
                (long long)((s->now_us - a->session.down_since_us) / MONO_S));
 }

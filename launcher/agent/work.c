@@ -315,7 +315,8 @@ void agent_on_worker_exit(struct step *s, const struct agent_worker *w)
         a->work = AGENT_DONE;
         struct agent_action sweep = {.kind = AGENT_SWEEP, .gentle = true};
         agent_emit(s, &sweep);
-        agent_note(s, NOTE_finished, "%d workers", a->succeeded);
+        agent_note(s, NOTE_finished, "%d worker%s", a->succeeded,
+                   a->succeeded == 1 ? "" : "s");
         agent_send_done(s);
     } else {
         if (is_own_death(a, w))

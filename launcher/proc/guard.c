@@ -220,9 +220,9 @@ static void kill_workers(const struct guard *g)
 {
     int killed = tree_kill_sessions(g->agent, mono_now_us() + SWEEP_US);
     if (killed > 0)
-        log_warnx("the agent (pid %d) is frozen and its lease is over; %d "
-                  "process%s of its workers killed, since another round may "
-                  "start without this node",
+        log_warnx("the agent (pid %d) is frozen and its lease is over: killed "
+                  "%d process%s of its workers, since another round may start "
+                  "without this node",
                   (int)g->agent, killed, killed == 1 ? "" : "es");
 }
 
@@ -253,7 +253,7 @@ static int watch(struct guard *g)
     for (;;) {
         arm_timer(g);
         if (poll(fds, 3, fence_in_ms(g)) < 0 && errno != EINTR)
-            fatal(ddp_code_exit(DDP_E_BUG), "the guard cannot wait");
+            fatal(ddp_code_exit(DDP_E_BUG), "the guard cannot poll");
         fence(g);
         if (fds[1].revents != 0 && hear_agent(g) == HEARD_END)
             fds[1].fd = -1; /* not to be woken by it while the agent goes */
@@ -281,7 +281,8 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     cgroup_kill();
     int left = tree_kill(NULL, 0, mono_now_us() + SWEEP_US);
     if (left > 0)
-        log_warnx("%d processes of this launch could not be killed", left);
+        log_warnx("cannot kill %d process%s of this launch", left,
+                  left == 1 ? "" : "es");
     cgroup_remove();
     if (shared->folder[0] != '\0')
         (void)rmdir(shared->folder); /* gone already, as a rule */
@@ -289,16 +290,16 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     if (WIFEXITED(status))
         _exit(WEXITSTATUS(status));
     if (is_fault(WTERMSIG(status))) {
-        log_warnx("the agent (pid %d) ended by signal %d (%s), which is a "
-                  "bug of ddprun: please report it; everything that it had "
-                  "started was ended",
+        log_warnx("the agent (pid %d) was killed by signal %d (%s), which is "
+                  "a bug of ddprun: please report it; every process that the "
+                  "agent had started was killed",
                   (int)g->agent, WTERMSIG(status),
                   signals_name(WTERMSIG(status)));
         _exit(ddp_code_exit(DDP_E_BUG));
     }
-    log_warnx("the agent (pid %d) was killed by signal %d; everything that it "
-              "had started was ended",
-              (int)g->agent, WTERMSIG(status));
+    log_warnx("the agent (pid %d) was killed by signal %d (%s); every process "
+              "that it had started was killed",
+              (int)g->agent, WTERMSIG(status), signals_name(WTERMSIG(status)));
     _exit(128 + SIGKILL);
 }
 
@@ -310,18 +311,19 @@ int guard_split(uint64_t signals)
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
-        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent");
+        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot share memory with the agent");
     atomic_init(&shared->lease_until_us, MONO_NEVER);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent");
+        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot make a socket for the agent");
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     block_signals(signals | ALWAYS, &taken);
     g.signal_fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
     if (g.signal_fd < 0)
-        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot take signals");
+        fatal(ddp_code_exit(DDP_E_NOMEM),
+              "cannot make a signalfd for the user's signals");
     g.agent = fork();
     if (g.agent < 0)
-        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent");
+        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent: fork");
     g.agent_fd = pair[0];
     if (g.agent > 0) {
         (void)close(pair[1]);

@@ -33,6 +33,7 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
+#include "rendezvous/base/signals_name.h"
 #include "rendezvous/daemon/server.h"
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
@@ -128,7 +129,8 @@ struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
 {
     struct rdzv_client *cl = calloc(1, sizeof(*cl));
     if (cl == NULL)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory");
+        fatalx(ddp_code_exit(DDP_E_NOMEM),
+               "no memory for the rendezvous client");
     cl->magic = CLIENT_MAGIC;
     cl->loop = loop;
     cl->conf = conf;
@@ -206,13 +208,12 @@ static int listen_at(struct rdzv_client *cl, const struct sockaddr *sa, int *fd)
     /* Told to serve there, and the port is taken: who answers there is not
      * who the other nodes look for. */
     if (rc != 0 && cl->conf->is_host == 1 && !cl->served)
-        fatalx(ddp_code_exit(err.code),
-               "this node is to serve the rendezvous "
-               "and cannot: %s%s",
-               err.text,
-               err.sys_errno == EADDRINUSE
-                   ? "; is it another job's? Then give this one another port"
-                   : "");
+        fatalx(
+            ddp_code_exit(err.code),
+            "cannot serve the rendezvous on this node: %s%s", err.text,
+            err.sys_errno == EADDRINUSE
+                ? "; if another job uses that port, give this job another one"
+                : "");
     /* A port that is taken says that somebody serves there; all else is why
      * nobody does. */
     if (rc != 0 && err.sys_errno != EADDRINUSE)
@@ -232,10 +233,10 @@ static void start_server(struct rdzv_client *cl, int fd)
         .listener = fd, .chan = cl->store_chan, .token = true};
     cl->port = addr_fd_port(fd);
     if (helper_start(&cl->server, &fds, run_server, &args, &err) != 0)
-        log_warnx("%s", err.text);
+        log_warnx("cannot start the rendezvous server: %s", err.text);
     else if (cl->foreign)
-        log_info("nobody serves the rendezvous at %s port %d any more: this "
-                 "launcher does from now on",
+        log_info("no server answers at %s port %d any more: this launcher "
+                 "serves the rendezvous from now on",
                  cl->conf->endpoint_host, cl->port);
     cl->served = true;
     (void)close(fd); /* the server has it */
@@ -302,7 +303,8 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     ddp_assert(cl->state == CLIENT_UP);
     cl->reached = WAS_HEARD;
     if (m->kind == MSG_KIND_world && !is_possible(&m->world, cl->conf->nproc)) {
-        msg_set(no.refused.text, "the place that it gave cannot be");
+        msg_set(no.refused.text,
+                "the ranks or the address that it gave are impossible");
         m = &no; /* it would give the same again */
     }
     cl->handler->on_msg(cl->ctx, m);
@@ -426,9 +428,8 @@ static void on_resolve_timer(uv_timer_t *timer)
     char why[300];
     ddp_assert(cl->state == CLIENT_RESOLVING);
     (void)snprintf(why, sizeof(why),
-                   "the name '%.100s' is being looked up, and no name server "
-                   "answers",
-                   cl->conf->endpoint_host);
+                   "no name server has answered for the name '%.100s' in %d s",
+                   cl->conf->endpoint_host, RESOLVE_MS / 1000);
     keep_reason(cl, false, why);
     on_fail_timer(timer);
 }
@@ -535,13 +536,15 @@ void rdzv_client_server_ended(struct rdzv_client *cl)
     /* It has said why it cannot serve; the next one could not either. */
     if (cl->reached != WAS_HEARD && WIFEXITED(status) &&
         WEXITSTATUS(status) != 0)
-        fatalx(WEXITSTATUS(status),
-               "this node is to serve the rendezvous and cannot");
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        log_warnx("the rendezvous server of this launcher ended with status "
-                  "%d; it is started again when needed",
-                  WIFEXITED(status) ? WEXITSTATUS(status)
-                                    : 128 + WTERMSIG(status));
+        fatalx(WEXITSTATUS(status), "cannot serve the rendezvous on this node");
+    if (WIFSIGNALED(status))
+        log_warnx("the rendezvous server of this launcher was killed by signal "
+                  "%d (%s); it is started again when it is needed",
+                  WTERMSIG(status), signals_name(WTERMSIG(status)));
+    else if (WEXITSTATUS(status) != 0)
+        log_warnx("the rendezvous server of this launcher ended with exit code "
+                  "%d; it is started again when it is needed",
+                  WEXITSTATUS(status));
     cl->server = 0;
 }
 

@@ -37,7 +37,8 @@ allow_word(struct conf *c, struct allow *a, char *word, struct ddp_err *err)
     if (c->nnodes_max <= STORE_HOST_NODES_MAX)
         return 0;
     return ddp_err_set(err, DDP_E_USAGE,
-                       "nodes is for up to %d of them: name networks instead",
+                       "'nodes' is possible for up to %d nodes: name networks "
+                       "instead",
                        STORE_HOST_NODES_MAX);
 }
 
@@ -48,7 +49,8 @@ int store_host_allow(struct conf *c, struct ddp_err *err)
     char *word;
     struct allow *a = allow_new();
     if (a == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory");
+        return ddp_err_set(err, DDP_E_NOMEM,
+                           "no memory for a list of addresses");
     msg_set(text, c->store_allow);
     while ((word = strsep(&rest, ",")) != NULL) {
         if (allow_word(c, a, word, err) != 0) {
@@ -98,7 +100,7 @@ static void find_allowed(struct store_host *h, int64_t round)
         h->allow = allow_copy_nets(h->conf->store_nets);
     }
     if (h->allow == NULL)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for addresses");
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for a list of addresses");
 }
 
 /* -- the process ----------------------------------------------------------- */
@@ -118,7 +120,8 @@ static void start(struct store_host *h)
     struct ddp_err err;
     if (helper_start(&h->pid, &fds, run_store, h, &err) == 0)
         return;
-    log_warnx("the workers' store does not start: %s; trying again", err.text);
+    log_warnx("cannot start the workers' store: %s; trying again in %d ms",
+              err.text, AGAIN_MS);
     h->early = true;
     wait_a_while(h);
 }
@@ -265,8 +268,8 @@ static int listen_for(const struct conf *c, int *fd, struct ddp_err *err)
         return 0;
     if (port == 0 || err->sys_errno != EADDRINUSE)
         return ddp_err_wrap(err, "the workers' store");
-    log_warnx("port %d is taken on this node: should it get group rank 0, "
-              "MASTER_PORT is another one",
+    log_warnx("port %d is taken on this node: if the node gets group rank 0, "
+              "MASTER_PORT is another port",
               port);
     return addr_listen_any(0, fd, err);
 }
