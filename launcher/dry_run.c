@@ -154,6 +154,7 @@ static bool is_common(const struct dry *d, const char *entry)
 
 static void put_common(const struct dry *d)
 {
+    ddp_assert(d->commons <= COMMON_MAX);
     fputs("\nevery worker gets, beside the environment of ddprun\n", d->f);
     for (int i = 0; i < d->commons; i++)
         put_entry(d, d->common[i], 0);

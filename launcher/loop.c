@@ -144,6 +144,7 @@ static int helpers(void *ctx, pid_t pids[SWEEP_KEEP_MAX])
     pids[0] = rdzv_client_server(l->client);
     pids[1] = l->store.pid;
     pids[2] = output_pid(l->output);
+    _Static_assert(3 <= SWEEP_KEEP_MAX, "more helpers than a sweep spares");
     return 3;
 }
 
@@ -391,6 +392,7 @@ static void reap_others(struct loop *l)
 {
     static died_fn *const died[] = {server_died, store_died, relay_died,
                                     hang_watch_helper_died, health_helper_died};
+    _Static_assert(sizeof(died) / sizeof(died[0]) == HELPERS, "one each");
     for (;;) {
         const pid_t ours[HELPERS] = {
             rdzv_client_server(l->client), l->store.pid, output_pid(l->output),
@@ -513,6 +515,7 @@ static void fill_join(const struct loop *l, int store_port, struct msg_join *j)
 {
     const struct conf *c = l->conf;
     char name[256] = "";
+    ddp_assert(store_port > 0 && store_port <= 65535);
     (void)gethostname(name, sizeof(name) - 1);
     *j = (struct msg_join){
         .version = MSG_VERSION,
@@ -590,6 +593,8 @@ static void close_rooms(struct loop *l, const char *node)
 {
     const struct agent_verdict *v = &l->verdict;
     const char *folder = workers_folder(l->workers);
+    ddp_assert(l->state == LOOP_CLOSING);
+    ddp_assert(v->status >= 0 && v->status <= 255);
     event_log_finish(&l->event_log, v->status, mono_now_us());
     output_finish(l->output, v->status != 0, l->guard_fd);
     report_end(l->conf, v, &l->event_log, folder);

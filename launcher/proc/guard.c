@@ -1,3 +1,27 @@
+/*
+ * Happy path: guard_split forks. The child becomes the agent and returns; the
+ * parent stays in watch, where it waits for three things at once:
+ *
+ *   - a signal of the user's or SIGCHLD (signalfd): passed on to the agent;
+ *   - a message of the agent's (socketpair): a connection to hold;
+ *   - the end of the lease (timerfd): then the agent should have killed its
+ *     workers itself, and the guard does it if it has not.
+ *
+ * When the agent has ended the guard kills what is left, removes the cgroup and
+ * the folder, and only then lets go of the connection, with the farewell: the
+ * server may count this node's workers as dead from then on.
+ *
+ * Failure modes:
+ *   - The agent is killed, or ends by a fault of its own: the same end, with
+ *     another exit status and a sentence.
+ *   - The agent is frozen: its workers are killed LATE_US after the lease. The
+ *     agent may wake just then and start the next round's: see fence.
+ *   - The guard is killed: the agent sees its end of the socketpair closed.
+ *   - Both are killed at once: the workers' parent-death signal ends them; what
+ *     they started is the janitor's (launcher/proc/cgroup).
+ *   - There is no timerfd: poll's own time-out does, but for a machine that
+ *     sleeps.
+ */
 #include "launcher/proc/guard.h"
 
 #include <errno.h>
@@ -35,6 +59,10 @@
 #define ALWAYS                                                                 \
     (SIGNALS_BIT(SIGUSR1) | SIGNALS_BIT(SIGUSR2) | SIGNALS_BIT(SIGTSTP))
 
+/* Not to be passed on: they cannot be caught, or are the guard's own. */
+#define NEVER_TAKEN                                                            \
+    (SIGNALS_BIT(SIGKILL) | SIGNALS_BIT(SIGSTOP) | SIGNALS_BIT(SIGCHLD))
+
 struct guard {
     pid_t agent;
     int agent_fd;
@@ -54,8 +82,8 @@ struct shared {
 };
 static struct shared *shared;
 
-/* Signals that were ignored when we started stay so (nohup); but with SIGCHLD
- * ignored, the kernel would not tell us of the agent's end. */
+/* Signals that were ignored at the start stay ignored (nohup). But with SIGCHLD
+ * ignored, the kernel would not tell of the agent's end. */
 static void block_signals(uint64_t signals, sigset_t *set)
 {
     (void)signal(SIGPIPE, SIG_IGN);
@@ -90,6 +118,7 @@ static void release(int *fd, const struct guard_msg *conn)
 
 static void hold(struct guard *g, int fd, const struct guard_msg *msg)
 {
+    ddp_assert(fd >= 0);
     if (g->conn_fd >= 0)
         (void)close(g->conn_fd); /* the agent gave that one up itself */
     g->conn_fd = fd;
@@ -227,16 +256,17 @@ static void kill_workers(const struct guard *g)
 }
 
 /*
- * Where both were frozen the agent may be awake again, and about to start the
- * workers of another round, which are not to be hit: it takes the lease back
- * and looks then whether we fence; we say so and look then at the lease. One of
- * us sees the other.
+ * If both were frozen the agent may be awake again, and about to start the
+ * workers of another round, which must not be hit. The agent first takes the
+ * lease back, then looks at `fencing` (guard_wait); the guard first sets
+ * `fencing`, then looks at the lease. So one of them sees the other.
  */
 static void fence(struct guard *g)
 {
     int64_t until_us = atomic_load(&shared->lease_until_us);
     if (mono_now_us() < fence_at_us(g, until_us))
         return;
+    ddp_assert(until_us != g->fenced_us && until_us != MONO_NEVER);
     atomic_store(&shared->fencing, true);
     if (atomic_load(&shared->lease_until_us) == until_us) {
         g->fenced_us = until_us;
@@ -275,7 +305,9 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     /* In the background of a terminal (stty tostop) our lines would stop us,
      * and nobody would end what is left. */
     (void)signal(SIGTTOU, SIG_IGN);
+    ddp_assert(g->agent > 1 && g->agent_fd >= 0 && g->signal_fd >= 0);
     int status = watch(g);
+    ddp_assert(WIFEXITED(status) || WIFSIGNALED(status));
     while (hear_agent(g) == HEARD_MSG)
         ; /* a connection that was on its way here is held as well */
     cgroup_kill();
@@ -308,6 +340,8 @@ int guard_split(uint64_t signals)
     int pair[2];
     sigset_t taken;
     struct guard g = {.conn_fd = -1, .fenced_us = MONO_NEVER};
+    ddp_assert(shared == NULL); /* called once */
+    ddp_assert((signals & NEVER_TAKEN) == 0);
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
@@ -345,7 +379,9 @@ int guard_split(uint64_t signals)
 void guard_hold(int guard_fd, int conn_fd, const uint8_t *farewell, size_t len)
 {
     struct guard_msg msg = {.kind = GUARD_CONNECTION};
+    ddp_assert(conn_fd >= 0);
     ddp_assert(len <= sizeof(msg.farewell));
+    ddp_assert(len == 0 || farewell != NULL);
     msg.farewell_len = (uint32_t)len;
     for (size_t i = 0; i < len; i++)
         msg.farewell[i] = farewell[i];
@@ -370,6 +406,7 @@ void guard_hold(int guard_fd, int conn_fd, const uint8_t *farewell, size_t len)
 
 void guard_lease(int guard_fd, int64_t until_us)
 {
+    ddp_assert(shared != NULL && until_us >= 0);
     int64_t before_us = atomic_exchange(&shared->lease_until_us, until_us);
     struct guard_msg msg = {.kind = GUARD_LEASE};
     /* A full socket means that the guard is about to look anyway. */
@@ -381,6 +418,7 @@ void guard_wait(void)
 {
     struct timespec pause = {.tv_nsec = 100 * 1000};
     int64_t until_us = mono_now_us() + FENCE_US;
+    ddp_assert(shared != NULL);
     while (atomic_load(&shared->fencing) && mono_now_us() < until_us)
         (void)nanosleep(&pause, NULL);
 }

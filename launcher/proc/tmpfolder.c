@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "rendezvous/base/err.h"
+
 #define PREFIX    "ddprun_"
 #define NAME_LEN  (sizeof(PREFIX) - 1 + 6)
 #define TRIES     3
@@ -56,6 +58,7 @@ bool tmpfolder_make(char *path, size_t size)
         errno = ENAMETOOLONG;
         if (n < 0 || (size_t)n >= size || mkdtemp(path) == NULL)
             break;
+        ddp_assert(path[0] == '/');
         if (lock(path))
             return true;
     }
