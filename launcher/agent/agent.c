@@ -1,3 +1,20 @@
+/*
+ * Events come in here, and become what the tables in launcher/agent/agent.h
+ * say: messages of the server, signals, the guard's death, time.
+ *
+ * Happy path on a node: START, connect; join; `waiting` until enough nodes are
+ * there; `world`, workers start; beats and leases; all workers exit 0, `done`;
+ * `end`, exit.
+ *
+ * Failure modes, each of which ends in a state of the tables:
+ *   - A message of an old round or of another instance: noted and ignored.
+ *   - A message that came too late (the lease is over): the node is ready for
+ *     the next round instead.
+ *   - The server stays away: without workers the agent gives up after
+ *     join_timeout (it was never there) or reconnect_timeout. Workers that run
+ *     are never stopped for that alone.
+ *   - The server refuses: the agent gives up, with the server's reason.
+ */
 #include "launcher/agent/agent.h"
 
 #include <signal.h>
@@ -39,7 +56,7 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
     msg_set(a->round.world.instance, w->instance);
 }
 
-/* Its place goes to another one, as long as there is one. */
+/* Another node gets its place, as long as there is one. */
 static void on_quarantined(struct step *s, const struct msg_waiting *w)
 {
     char why[80] = "its workers were the first to fail again and again";
@@ -144,7 +161,7 @@ static void on_world(struct step *s, const struct msg_world *w)
 }
 
 /* Its workers were asked to leave, and may wait for a peer that is gone. */
-static void hurry_who_leaves(struct step *s, const struct msg_stop *stop)
+static void hurry_workers(struct step *s, const struct msg_stop *stop)
 {
     const struct agent *a = s->a;
     if (a->stop != AGENT_STOP_AT_STEP || stop->graceful != MSG_AT_ONCE ||
@@ -158,7 +175,7 @@ static void on_stop(struct step *s, const struct msg_stop *stop)
 {
     struct agent *a = s->a;
     if (a->exit != AGENT_STAYS) {
-        hurry_who_leaves(s, stop);
+        hurry_workers(s, stop);
         return;
     }
     if (a->work == AGENT_NONE) {
@@ -206,9 +223,9 @@ static void on_drain(struct step *s, const struct msg_drain *drain)
         agent_ask_workers(s, MSG_SCALE_DOWN);
 }
 
-/* Newcomers' instance gave way to an older one (join_rebuild.c in
- * rendezvous/core), whose success is not theirs; as a spare of that, it would
- * be. */
+/* The instance of newcomers gave way to an older one (join_rebuild.c in
+ * rendezvous/core), whose success is not theirs. A spare of the older instance
+ * has a part in it. */
 static bool has_no_part(const struct agent *a, const struct msg_end *end)
 {
     return agent_is_member(a) && end->instance[0] != '\0' &&
@@ -243,7 +260,7 @@ static void on_end(struct step *s, const struct msg_end *end)
     agent_go(s, AGENT_ENDED, (int)end->status, SIGTERM);
 }
 
-/* A server that will not have it needs not hear from it either. */
+/* The end that it was to tell is of no use to a server that refuses it. */
 static bool let_go(struct step *s)
 {
     struct agent *a = s->a;
@@ -341,8 +358,8 @@ static void on_signal(struct step *s, int signo)
     agent_go(s, AGENT_LEAVING, 128 + signo, signo);
 }
 
-/* Without a guard: ends at once, but not before its workers are dead, since
- * the server takes the end of the connection as their death. */
+/* Without a guard it ends at once, but not before its workers are dead: to the
+ * server the end of the connection is their death. */
 static void on_guard_died(struct step *s)
 {
     struct agent *a = s->a;
@@ -354,7 +371,7 @@ static void on_guard_died(struct step *s)
 
 /* -- time ------------------------------------------------------------------ */
 
-/* How long the agent bears to be without the rendezvous: workers that run are
+/* How long the agent waits for a rendezvous that is away. Workers that run are
  * never stopped for that alone. */
 static int64_t patience_us(const struct agent *a)
 {
@@ -362,11 +379,6 @@ static int64_t patience_us(const struct agent *a)
         a->work == AGENT_CHECKING || a->exit != AGENT_STAYS)
         return MONO_NEVER;
     return agent_bearable_us(a);
-}
-
-static int status_of(const struct msg_failed *f)
-{
-    return f->signal != 0 ? 128 + (int)f->signal : (int)f->code;
 }
 
 static void lose_patience(struct step *s)
@@ -380,11 +392,13 @@ static void lose_patience(struct step *s)
                        a->session.down_text);
         agent_go(s, AGENT_GAVE_UP, 0, SIGTERM);
     } else if (a->round.outcome == AGENT_FAILED) {
+        const struct msg_failed *f = &a->round.failed;
         (void)snprintf(a->verdict.text, sizeof(a->verdict.text),
                        "a worker failed and the rendezvous did not come back "
                        "in %lld s: %s",
                        (long long)for_s, a->session.down_text);
-        agent_go(s, AGENT_GAVE_UP, status_of(&a->round.failed), SIGTERM);
+        agent_go(s, AGENT_GAVE_UP,
+                 (int)(f->signal != 0 ? 128 + f->signal : f->code), SIGTERM);
     } else if (agent_was_heard(a)) {
         agent_give_up(
             s, DDP_E_LOST,
@@ -461,8 +475,8 @@ static void on_start(struct step *s)
         agent_seek_server(s);
 }
 
-/* A node that is not fit goes as one that its user sends away: a spare takes
- * its place. */
+/* A node that is not fit goes in the same way as one that is drained: a spare
+ * takes its place. */
 static void leave_unfit(struct step *s, const char *why)
 {
     struct agent *a = s->a;
@@ -489,7 +503,6 @@ static void on_checked(struct step *s, const struct agent_event *ev)
         agent_seek_server(s);
 }
 
-/* What became of it is told by what it does next. */
 static void on_event(struct step *s, const struct agent_event *ev)
 {
     switch (ev->kind) {
@@ -533,9 +546,9 @@ static void on_event(struct step *s, const struct agent_event *ev)
     DDP_WRONG("event kind");
 }
 
-/* That the lease is over comes before all else: a node that slept fences first
- * and reads its messages then. */
-static void see_whether_lease_is_over(struct step *s)
+/* Before all else: a node that slept fences first and reads its messages then.
+ * That the lease was over is not forgotten in this round. */
+static void check_lease(struct step *s)
 {
     struct agent *a = s->a;
     if (s->now_us < a->lease_until_us)
@@ -552,10 +565,10 @@ void agent_step(struct agent *a,
                 const struct agent_event *ev,
                 const struct agent_actions *out)
 {
-    struct step s = {.a = a, .ev = ev, .out = out, .now_us = ev->now_us};
+    struct step s = {.a = a, .out = out, .now_us = ev->now_us};
     if (a->exit == AGENT_GONE)
         return;
-    see_whether_lease_is_over(&s);
+    check_lease(&s);
     on_event(&s, ev);
     agent_check(a);
 }

@@ -1,7 +1,7 @@
 /*
  * The tables of launcher/agent/agent.h as assertions: which fields may be set
- * in which state. Called at the end of each step, where every event has been
- * dealt with, so that a bug shows in the step that made it and not in a round
+ * in which state. Called at the end of each step, when the event has been dealt
+ * with, so that a bug shows in the step that made it and not in a round
  * that is decided on a wrong state later.
  *
  * Nothing here depends on what a server or a user may say: whatever comes in,

@@ -103,10 +103,10 @@ static void release(int *fd, const struct guard_msg *conn)
 {
     if (*fd < 0)
         return;
-    /* Where it does not fit the server waits until our lease is over. */
+    /* If it does not fit, the server waits until our lease is over. */
     (void)send(*fd, conn->farewell, conn->farewell_len,
                MSG_DONTWAIT | MSG_NOSIGNAL);
-    /* A FIN even where unread bytes would make close send a reset. */
+    /* A FIN, even if unread bytes would make close send a reset. */
     (void)shutdown(*fd, SHUT_WR);
     char rest[4096];
     for (size_t n = 0; n < REST_MAX; n += sizeof(rest)) /* a peer may flood */
@@ -184,9 +184,9 @@ static int reap(const struct guard *g)
 }
 
 /*
- * Ctrl-Z. The workers stop, and then this process does what it would have done
- * at once: stops until somebody continues it, but not where nobody could (the
- * kernel ignores SIGTSTP in an orphaned process group).
+ * Ctrl-Z. The workers stop first. Then this process does what SIGTSTP does
+ * without us: it stops until it is continued, except in an orphaned process
+ * group, where the kernel ignores SIGTSTP since nobody could continue it.
  */
 static void pause_launch(const struct guard *g)
 {
@@ -224,25 +224,20 @@ static int64_t fence_at_us(const struct guard *g, int64_t until_us)
                                     : mono_after(until_us, LATE_US);
 }
 
-static int fence_in_ms(const struct guard *g)
-{
-    int64_t at_us = fence_at_us(g, atomic_load(&shared->lease_until_us));
-    return at_us == MONO_NEVER ? -1 : (int)mono_ms_until(mono_now_us(), at_us);
-}
-
-/* poll's own time-out stands still while the machine sleeps, and the workers
- * are to be dead as soon as it wakes. */
-static void arm_timer(const struct guard *g)
+/* Sets the timer to the end of the lease, and returns what poll may take until
+ * then in ms, -1: for ever. poll's own time-out stands still while the machine
+ * sleeps, and the workers are to be dead as soon as it wakes. */
+static int arm_timer(const struct guard *g)
 {
     int64_t at_us = fence_at_us(g, atomic_load(&shared->lease_until_us));
     struct itimerspec at = {.it_value.tv_sec = 0};
-    if (g->timer_fd < 0)
-        return;
     if (at_us != MONO_NEVER) {
         at.it_value.tv_sec = (time_t)(at_us / MONO_S);
         at.it_value.tv_nsec = (long)(at_us % MONO_S) * 1000 + 1;
     }
-    (void)timerfd_settime(g->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+    if (g->timer_fd >= 0)
+        (void)timerfd_settime(g->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+    return at_us == MONO_NEVER ? -1 : (int)mono_ms_until(mono_now_us(), at_us);
 }
 
 static void kill_workers(const struct guard *g)
@@ -281,8 +276,7 @@ static int watch(struct guard *g)
                             {.fd = g->agent_fd, .events = POLLIN},
                             {.fd = g->timer_fd, .events = POLLIN}};
     for (;;) {
-        arm_timer(g);
-        if (poll(fds, 3, fence_in_ms(g)) < 0 && errno != EINTR)
+        if (poll(fds, 3, arm_timer(g)) < 0 && errno != EINTR)
             fatal(ddp_code_exit(DDP_E_BUG), "the guard cannot poll");
         fence(g);
         if (fds[1].revents != 0 && hear_agent(g) == HEARD_END)

@@ -1,3 +1,18 @@
+/*
+ * Happy path: store_host_open listens before the node joins, so that the join
+ * can tell the port. When a round begins the listener is watched; the first
+ * connection starts the store's process, which inherits the listener. A launch
+ * whose workers use no store pays for none. When the workers are dead the
+ * process is killed, and the listener is kept for the next round.
+ *
+ * Failure modes:
+ *   - The port is taken: another one is used, and MASTER_PORT tells it.
+ *   - A worker of the next round connects early (its launcher heard of the
+ * world first): its connection is kept, and passed to that round's store. A
+ *     connection of a worker that is dead has hung up, and is closed.
+ *   - The process does not start, or ends twice in a round: tried again after
+ *     AGAIN_MS.
+ */
 #include "launcher/rdzv/store_host.h"
 
 #include <errno.h>
@@ -14,8 +29,9 @@
 #include "rendezvous/net/helper.h"
 #include "rendezvous/store/process.h"
 
-#define EARLY_MAX        256 /* connections between two rounds */
-#define AGAIN_MS         1000 /* before what did not start, or fell twice, starts */
+#define EARLY_MAX 256 /* connections between two rounds */
+/* Before a store that did not start, or ended twice in a round, starts. */
+#define AGAIN_MS         1000
 #define STORE_HOST_MAGIC 0x53544f48u
 
 static struct store_host *store_host_of(void *data)
@@ -25,7 +41,7 @@ static struct store_host *store_host_of(void *data)
     return h;
 }
 
-/* -- who may --------------------------------------------------------------- */
+/* -- addresses that may use it --------------------------------------------- */
 
 /* One word of the list. */
 static int
@@ -83,7 +99,7 @@ void store_host_members(struct store_host *h, const struct msg_members *m)
     }
 }
 
-/* Nobody but this node, if the server told of no members. A store that takes
+/* If the server told of no members, only this node may. A store that takes
  * another's place in its round has that one's list. */
 static void find_allowed(struct store_host *h, int64_t round)
 {
@@ -115,6 +131,7 @@ static void wait_a_while(struct store_host *h);
 
 static void start(struct store_host *h)
 {
+    ddp_assert(h->open && h->pid == 0 && h->fd >= 0);
     struct helper_fds fds = {.listener = h->fd,
                              .chan = h->take >= 0 ? h->take : h->own_take};
     struct ddp_err err;
@@ -126,8 +143,7 @@ static void start(struct store_host *h)
     wait_a_while(h);
 }
 
-/* The process starts with the first connection: who needs no store pays for
- * none. */
+/* The process starts with the first connection. */
 static void on_wanted(uv_poll_t *poll, int status, int events)
 {
     (void)status;
@@ -173,10 +189,10 @@ void store_host_end(struct store_host *h)
         (void)uv_poll_stop(&h->take_poll);
 }
 
-/* -- who came between two rounds ------------------------------------------- */
+/* -- connections between two rounds ---------------------------------------- */
 
-/* A worker of the old round is dead, and with it its connection; who is there
- * is of the next one. */
+/* A worker of the old round is dead, and its connection has hung up; one that
+ * is open is from a worker of the next round. */
 static bool is_hung_up(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLRDHUP};
@@ -228,6 +244,7 @@ static bool sort_early(struct store_host *h)
 static void renew(struct store_host *h, int64_t round)
 {
     store_host_end(h);
+    ddp_assert(h->pid == 0 && round > 0);
     find_allowed(h, round);
     h->open = true;
     h->early = h->used && sort_early(h);
