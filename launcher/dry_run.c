@@ -83,7 +83,7 @@ static bool is_named(const char *entry, const char *name)
     return strncmp(entry, name, len) == 0 && entry[len] == '=';
 }
 
-/* The value in angle brackets; false where it is known. */
+/* The value in angle brackets; false if it is known. */
 static bool put_unknown(const struct dry *d, const char *entry, int local_rank)
 {
     const struct conf *c = d->conf;

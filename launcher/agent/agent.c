@@ -151,7 +151,7 @@ static void on_world(struct step *s, const struct msg_world *w)
     a->stop = AGENT_STOP_NOT;
     a->succeeded = 0;
     if (!agent_is_sure(a)) {
-        /* It was under way so long that the round may be over. */
+        /* It came so late that the round may be over. */
         agent_note(s, NOTE_stale, "world of round %lld came after the lease",
                    (long long)w->round);
         agent_send_ready(s, w->round);

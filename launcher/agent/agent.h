@@ -134,7 +134,7 @@ struct agent_event {
     const char *text; /* why it is disconnected, or the node not fit */
     bool fit;
     struct agent_worker worker;
-    int64_t silent_us; /* WORKER_HUNG: it has got nowhere for so long */
+    int64_t silent_us; /* WORKER_HUNG: since its last progress */
     int started;       /* SPAWN_FAILED: how many workers run nevertheless */
     int attached;      /* ASKED: how many look whether they are asked to stop */
     int signo;

@@ -186,7 +186,7 @@ static int reap(const struct guard *g)
 /*
  * Ctrl-Z. The workers stop first. Then this process does what SIGTSTP does
  * without us: it stops until it is continued, except in an orphaned process
- * group, where the kernel ignores SIGTSTP since nobody could continue it.
+ * group: the kernel ignores SIGTSTP there, since nobody could continue it.
  */
 static void pause_launch(const struct guard *g)
 {

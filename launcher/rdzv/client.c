@@ -41,8 +41,8 @@
 
 #define DIAL_MS    5000 /* at most; less where read_timeout is */
 #define RESOLVE_MS 2000 /* a resolver may well take longer, but not unsaid */
-/* A daemon that is gone is likely to be started again: so long its port is left
- * to it before a launcher on its host serves there instead. */
+/* A daemon that is gone is likely to be started again. Its port is left to it
+ * for this time before a launcher on its host serves there instead. */
 #define TAKE_OVER_US (3 * MONO_S)
 
 #define CLIENT_MAGIC 0x525a434cu
@@ -162,9 +162,9 @@ static void on_fail_timer(uv_timer_t *timer)
     cl->handler->on_msg(cl->ctx, &no);
 }
 
-/* The first reason is told. Refused is only what all addresses refused: behind
- * one that does not answer there may be a server that lives (the agent takes a
- * refusal for proof that there is none). */
+/* The first reason is told. A try is refused only if all addresses refused: an
+ * address that does not answer may have a server that lives, and the agent
+ * takes a refusal for proof that there is none. */
 static void keep_reason(struct rdzv_client *cl, bool refused, const char *why)
 {
     cl->attempt.refused &= refused;
@@ -194,9 +194,9 @@ static void run_server(const struct helper_fds *fds, const void *arg)
 }
 
 /*
- * Where the host's own name leads to loopback only on the host itself (Debian
- * writes 127.0.1.1 into /etc/hosts), the others come from outside: listen on
- * every address then.
+ * On the host itself its name may lead to loopback (Debian writes 127.0.1.1
+ * into /etc/hosts), while the other nodes come from outside: with several nodes
+ * it then listens on every address.
  */
 static int listen_at(struct rdzv_client *cl, const struct sockaddr *sa, int *fd)
 {
@@ -205,8 +205,8 @@ static int listen_at(struct rdzv_client *cl, const struct sockaddr *sa, int *fd)
         cl->conf->nnodes_max > 1 && addr_is_loopback(sa) && !cl->conf->loopback;
     int rc = open_wide ? addr_listen_any(cl->port, fd, &err)
                        : addr_listen(sa, fd, &err);
-    /* Told to serve there, and the port is taken: who answers there is not
-     * who the other nodes look for. */
+    /* This node was told to serve there. If the port is taken, what answers
+     * there is not the server that the other nodes look for. */
     if (rc != 0 && cl->conf->is_host == 1 && !cl->served)
         fatalx(
             ddp_code_exit(err.code),
@@ -214,8 +214,8 @@ static int listen_at(struct rdzv_client *cl, const struct sockaddr *sa, int *fd)
             err.sys_errno == EADDRINUSE
                 ? "; if another job uses that port, give this job another one"
                 : "");
-    /* A port that is taken says that somebody serves there; all else is why
-     * nobody does. */
+    /* If the port is taken, a server is there already; any other error is the
+     * reason that none is. */
     if (rc != 0 && err.sys_errno != EADDRINUSE)
         keep_reason(cl, true, err.text);
     return rc;
@@ -281,8 +281,8 @@ static void on_up(void *ctx, struct conn *c)
     cl->handler->on_connected(cl->ctx);
 }
 
-/* What every worker will find in its environment, and cannot be as the server
- * says where that is none of ours. */
+/* Every worker finds these in its environment. A server of ours says nothing
+ * impossible; something else that answers there may. */
 static bool is_possible(const struct msg_world *w, int nproc)
 {
     if (strspn(w->instance, "0123456789abcdef") != RNG_ID_LEN)

@@ -155,7 +155,7 @@ static void on_wanted(uv_poll_t *poll, int status, int events)
     start(h);
 }
 
-/* At once where it is wanted already. */
+/* At once if it is wanted already. */
 static void start_when_wanted(struct store_host *h)
 {
     if (h->early) {
@@ -205,7 +205,7 @@ struct early {
     uint8_t data[FD_PASS_BYTES_MAX];
 };
 
-/* Into the channel, which is one of our own where there is no other. */
+/* Into the channel; if there is none, one of our own is made. */
 static bool keep(struct store_host *h, const struct early *e)
 {
     struct ddp_err err;
@@ -223,7 +223,7 @@ static bool take_early(const struct store_host *h, struct early *e)
     return h->take >= 0 && fd_pass_take(h->take, &e->fd, e->data, &e->len) > 0;
 }
 
-/* Keeps those that live, in order; false where there was none. */
+/* Keeps those that are open, in order. Returns whether there was one. */
 static bool sort_early(struct store_host *h)
 {
     static struct early early[EARLY_MAX]; /* large */
