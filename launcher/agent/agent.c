@@ -597,20 +597,3 @@ int64_t agent_lease_until_us(const struct agent *a)
     return a->alive > 0 && a->exit != AGENT_GONE ? a->lease_until_us
                                                  : MONO_NEVER;
 }
-
-bool agent_is_leaving(const struct agent *a)
-{
-    return a->exit == AGENT_LEAVING || a->exit == AGENT_DRAINED ||
-           a->exit == AGENT_ORPHANED_LEAVING;
-}
-
-bool agent_is_member(const struct agent *a)
-{
-    return a->round.evidence >= AGENT_MEMBER_SURE;
-}
-
-bool agent_is_sure(const struct agent *a)
-{
-    return a->round.evidence == AGENT_MEMBER_SURE ||
-           a->round.evidence == AGENT_OVER_SURE;
-}

@@ -1,8 +1,8 @@
 /*
  * launcher/agent/agent_priv: what the files of this folder share. agent.c takes
  * events and what the server says, session.c is the session with the server,
- * work.c the workers and the end, check.c the assertions. All of it is pure:
- * see launcher/agent/agent.h.
+ * work.c the workers and the end, state.c the state and what it can be. All of
+ * it is pure: see launcher/agent/agent.h.
  */
 #ifndef LAUNCHER_AGENT_AGENT_PRIV_H
 #define LAUNCHER_AGENT_AGENT_PRIV_H
@@ -47,8 +47,6 @@ void agent_connect_now(struct step *s);
 void agent_on_connected(struct step *s);
 /* `refused`: nobody listens there, which proves that the old server is gone. */
 void agent_on_disconnected(struct step *s, bool refused, const char *why);
-/* Whether a server has ever answered. */
-bool agent_was_heard(const struct agent *a);
 /* Something came, so that a server is there. */
 void agent_hear(struct step *s);
 void agent_on_lease(struct step *s, const struct msg_lease *l);
@@ -61,6 +59,12 @@ int64_t agent_silent_at_us(const struct agent *a);
 int64_t agent_short_lease_us(const struct agent *a);
 /* Tells the user that the server cannot be reached. */
 void agent_complain(struct step *s);
+
+/* -- state.c -----------------------------------------------------------------
+ */
+
+/* Whether a server has ever answered. */
+bool agent_was_heard(const struct agent *a);
 
 /* -- work.c: the workers --------------------------------------------------- */
 

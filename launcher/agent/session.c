@@ -43,11 +43,6 @@ static bool is_open(const struct agent *a)
            a->session.state == AGENT_SESSION_HEARD;
 }
 
-bool agent_was_heard(const struct agent *a)
-{
-    return a->session.heard_since_us != MONO_NEVER;
-}
-
 static void send(struct step *s, const struct msg *m)
 {
     struct agent_action action = {.kind = AGENT_SEND, .msg = m};
