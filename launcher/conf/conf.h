@@ -1,7 +1,7 @@
 /*
  * launcher/conf/conf: what this launch is, checked once and then frozen. Made
  * from the parsed options (launcher/conf/options) and the environment;
- * everything behind it (loop, agent, spawn) reads only this.
+ * everything behind it (drive, agent, spawn) reads only this.
  *
  * Durations are microseconds, named `..._us`. Strings are NUL-terminated and
  * "" where there is none.
