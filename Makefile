@@ -127,7 +127,7 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/rdzv,client store_host) \
 	$(call of,launcher/output,output relay relay_intake stream console logfile \
 	lines) \
-	$(call of,launcher/agent,agent session work check) \
+	$(call of,launcher/agent,agent session work state) \
 	$(call of,launcher/conf,options conf meet rdzv argv program place output \
 	words) \
 	$(call of,launcher/proc,guard tree sweep cgroup signals oom tmpfolder) \

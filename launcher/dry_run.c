@@ -83,7 +83,7 @@ static bool is_named(const char *entry, const char *name)
     return strncmp(entry, name, len) == 0 && entry[len] == '=';
 }
 
-/* The value in angle brackets; false where it is known. */
+/* The value in angle brackets; false if it is known. */
 static bool put_unknown(const struct dry *d, const char *entry, int local_rank)
 {
     const struct conf *c = d->conf;
@@ -154,6 +154,7 @@ static bool is_common(const struct dry *d, const char *entry)
 
 static void put_common(const struct dry *d)
 {
+    ddp_assert(d->commons <= COMMON_MAX);
     fputs("\nevery worker gets, beside the environment of ddprun\n", d->f);
     for (int i = 0; i < d->commons; i++)
         put_entry(d, d->common[i], 0);
@@ -299,6 +300,6 @@ int dry_run(const struct conf *conf, FILE *f)
     free(d.envs);
     if (fflush(f) == 0)
         return 0;
-    log_warn("cannot write what would be done");
+    log_warn("cannot write the dry run to standard output");
     return ddp_code_exit(DDP_E_IO);
 }

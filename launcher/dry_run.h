@@ -1,7 +1,7 @@
 /*
  * launcher/dry_run: what a launch would give to each worker, for people:
- * ranks, environment, command line, CPUs and GPUs. Meets nobody; what only the
- * rendezvous could tell stands in angle brackets.
+ * ranks, environment, command line, CPUs and GPUs. Makes no connection; what
+ * only the rendezvous could tell stands in angle brackets.
  */
 #ifndef LAUNCHER_DRY_RUN_H
 #define LAUNCHER_DRY_RUN_H

@@ -144,6 +144,7 @@ static int helpers(void *ctx, pid_t pids[SWEEP_KEEP_MAX])
     pids[0] = rdzv_client_server(l->client);
     pids[1] = l->store.pid;
     pids[2] = output_pid(l->output);
+    _Static_assert(3 <= SWEEP_KEEP_MAX, "more helpers than a sweep spares");
     return 3;
 }
 
@@ -353,59 +354,69 @@ static const struct rdzv_client_handler client_handler = {
     .on_disconnected = on_disconnected,
 };
 
-#define HELPERS 5
-typedef void died_fn(struct loop *l);
+/* Our own processes; each of their rooms starts another one when it is needed.
+ */
+enum helper {
+    HELPER_SERVER,
+    HELPER_STORE,
+    HELPER_RELAY,
+    HELPER_STACKS,
+    HELPER_HEALTH,
+    HELPERS
+};
 
-static void server_died(struct loop *l)
+static void on_helper_died(struct loop *l, enum helper which)
 {
-    rdzv_client_server_ended(l->client);
-    if (l->state == LOOP_CLOSING)
-        uv_stop(&l->uv); /* it was waited for */
+    switch (which) {
+    case HELPER_SERVER:
+        rdzv_client_server_ended(l->client);
+        if (l->state == LOOP_CLOSING)
+            uv_stop(&l->uv); /* it was waited for */
+        return;
+    case HELPER_STORE:
+        log_warnx("the workers' store ended unexpectedly; a new, empty one "
+                  "takes its place");
+        store_host_fell(&l->store, l->agent.round.world.round);
+        return;
+    case HELPER_RELAY:
+        (void)waitpid(output_pid(l->output), NULL, WNOHANG);
+        output_restart(l->output);
+        return;
+    case HELPER_STACKS:
+        hang_watch_helper_ended(l->hang_watch);
+        return;
+    case HELPER_HEALTH:
+        health_helper_ended(l->health);
+        return;
+    case HELPERS:
+        break;
+    }
+    DDP_WRONG("helper");
 }
 
-static void store_died(struct loop *l)
-{
-    log_warnx("the workers' store ended unexpectedly; a new, empty one takes "
-              "its place");
-    store_host_fell(&l->store, l->agent.round.world.round);
-}
-
-static void relay_died(struct loop *l)
-{
-    (void)waitpid(output_pid(l->output), NULL, WNOHANG);
-    output_restart(l->output);
-}
-
-static void hang_watch_helper_died(struct loop *l)
-{
-    hang_watch_helper_ended(l->hang_watch);
-}
-
-static void health_helper_died(struct loop *l)
-{
-    health_helper_ended(l->health);
-}
-
-/* Whatever died that is no worker: our own processes, and orphans. */
+/* Processes that died and are no workers: our own, and orphans. */
 static void reap_others(struct loop *l)
 {
-    static died_fn *const died[] = {server_died, store_died, relay_died,
-                                    hang_watch_helper_died, health_helper_died};
     for (;;) {
         const pid_t ours[HELPERS] = {
-            rdzv_client_server(l->client), l->store.pid, output_pid(l->output),
-            hang_watch_helper(l->hang_watch), health_helper(l->health)};
+            [HELPER_SERVER] = rdzv_client_server(l->client),
+            [HELPER_STORE] = l->store.pid,
+            [HELPER_RELAY] = output_pid(l->output),
+            [HELPER_STACKS] = hang_watch_helper(l->hang_watch),
+            [HELPER_HEALTH] = health_helper(l->health),
+        };
         pid_t pid = workers_reap_orphans(l->workers, ours, HELPERS);
         if (pid == 0)
             return;
+        ddp_assert(pid > 0);
         for (int i = 0; i < HELPERS; i++)
             if (ours[i] == pid)
-                died[i](l);
+                on_helper_died(l, (enum helper)i);
     }
 }
 
-/* Whoever was frozen and finds the lease over fences first: that the workers
- * are dead then is the guard's doing, and no failure of theirs. */
+/* A node that was frozen and finds the lease over fences first: the guard has
+ * killed its workers then, and that is no failure of theirs. */
 static void on_worker_exit(void *ctx, const struct agent_worker *w)
 {
     struct loop *l = loop_of(ctx);
@@ -513,6 +524,7 @@ static void fill_join(const struct loop *l, int store_port, struct msg_join *j)
 {
     const struct conf *c = l->conf;
     char name[256] = "";
+    ddp_assert(store_port > 0 && store_port <= 65535);
     (void)gethostname(name, sizeof(name) - 1);
     *j = (struct msg_join){
         .version = MSG_VERSION,
@@ -555,7 +567,7 @@ static void open_handles(struct loop *l)
     if (rc == 0)
         rc = uv_signal_start(&l->sigchld, on_sigchld, SIGCHLD);
     if (rc != 0)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot watch over workers: %s",
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot watch the workers: %s",
                uv_strerror(rc));
     l->timer.data = l->guard_poll.data = l->sigchld.data = l->chore.data = l;
 }
@@ -585,11 +597,13 @@ static void open_rooms(struct loop *l,
         hang_watch_new(&l->uv, l->conf, l->workers, &hang_watch_handler, l);
 }
 
-/* All is over: tells whoever wants to know, and cleans up. */
+/* All is over: writes the report, and cleans up. */
 static void close_rooms(struct loop *l, const char *node)
 {
     const struct agent_verdict *v = &l->verdict;
     const char *folder = workers_folder(l->workers);
+    ddp_assert(l->state == LOOP_CLOSING);
+    ddp_assert(v->status >= 0 && v->status <= 255);
     event_log_finish(&l->event_log, v->status, mono_now_us());
     output_finish(l->output, v->status != 0, l->guard_fd);
     report_end(l->conf, v, &l->event_log, folder);

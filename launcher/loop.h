@@ -1,6 +1,6 @@
 /*
- * launcher/loop: the agent's shell. Turns what libuv, the kernel and the
- * guard tell into events of the agent's core, and its actions into calls.
+ * launcher/loop: the shell around the agent's core. Turns what libuv, the
+ * kernel and the guard tell into events, and the core's actions into calls.
  */
 #ifndef LAUNCHER_LOOP_H
 #define LAUNCHER_LOOP_H

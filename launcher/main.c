@@ -38,7 +38,7 @@ static int print_completion(const struct opts *o)
     }
     if (fflush(stdout) == 0)
         return 0;
-    fatal(ddp_code_exit(DDP_E_IO), "cannot write");
+    fatal(ddp_code_exit(DDP_E_IO), "cannot write to standard output");
 }
 
 int main(int argc, char *argv[])

@@ -1,3 +1,20 @@
+/*
+ * Events come in here, and become what the tables in launcher/agent/agent.h
+ * say: messages of the server, signals, the guard's death, time.
+ *
+ * Happy path on a node: START, connect; join; `waiting` until enough nodes are
+ * there; `world`, workers start; beats and leases; all workers exit 0, `done`;
+ * `end`, exit.
+ *
+ * Failure modes, each of which ends in a state of the tables:
+ *   - A message of an old round or of another instance: noted and ignored.
+ *   - A message that came too late (the lease is over): the node is ready for
+ *     the next round instead.
+ *   - The server stays away: without workers the agent gives up after
+ *     join_timeout (it was never there) or reconnect_timeout. Workers that run
+ *     are never stopped for that alone.
+ *   - The server refuses: the agent gives up, with the server's reason.
+ */
 #include "launcher/agent/agent.h"
 
 #include <signal.h>
@@ -39,7 +56,7 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
     msg_set(a->round.world.instance, w->instance);
 }
 
-/* Its place goes to another one, as long as there is one. */
+/* Another node gets its place, as long as there is one. */
 static void on_quarantined(struct step *s, const struct msg_waiting *w)
 {
     char why[80] = "its workers were the first to fail again and again";
@@ -73,31 +90,34 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
         else if (w->scales)
             agent_note(
                 s, NOTE_wait,
-                "a round runs; this node joins it in %lld s, with all that "
-                "come until then",
+                "a round is running; this node joins it in %lld s, together "
+                "with all nodes that come until then",
                 (long long)((w->left_ms + 999) / 1000));
         else
             agent_note(
                 s, NOTE_wait,
                 "the round is full (%lld node%s): this node waits as a spare; "
-                "another job needs another --rdzv_id",
+                "if this is another job, give it another --rdzv_id",
                 (long long)w->max, w->max == 1 ? "" : "s");
         return;
     }
     take_end_of_round(s->a, w);
     const char *loopback =
         s->a->conf.loopback
-            ? "; the endpoint is loopback, where no other machine comes"
+            ? "; the endpoint is a loopback address, which no other machine "
+              "can reach"
             : "";
     int64_t missing = w->min - w->have;
     if (missing > 0)
         agent_note(
             s, NOTE_wait,
             "%lld of the %lld nodes that are needed are here (%s), after "
-            "%lld s; %lld missing: start ddprun there with the same line%s; "
-            "where it runs, it says what keeps it away%s; giving up in %lld s",
+            "%lld s; %lld %s missing: run ddprun there with the same command "
+            "line%s; if it runs there already, its messages say why it does "
+            "not get here%s; giving up in %lld s",
             (long long)w->have, (long long)w->min, w->names,
             (long long)(w->since_ms / 1000), (long long)missing,
+            missing == 1 ? "is" : "are",
             strcmp(s->a->conf.join.backend, "static") == 0
                 ? ", but its own --node_rank"
                 : "",
@@ -105,8 +125,8 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
     else if (w->last_call && w->left_ms > 0)
         agent_note(
             s, NOTE_wait,
-            "%lld node%s here (%s), enough; waiting %lld s more for up to "
-            "%lld%s",
+            "%lld node%s here (%s), which is enough; waiting %lld s more for "
+            "up to %lld%s",
             (long long)w->have, w->have == 1 ? " is" : "s are", w->names,
             (long long)((w->left_ms + 999) / 1000), (long long)w->max,
             loopback);
@@ -131,7 +151,7 @@ static void on_world(struct step *s, const struct msg_world *w)
     a->stop = AGENT_STOP_NOT;
     a->succeeded = 0;
     if (!agent_is_sure(a)) {
-        /* It was under way so long that the round may be over. */
+        /* It came so late that the round may be over. */
         agent_note(s, NOTE_stale, "world of round %lld came after the lease",
                    (long long)w->round);
         agent_send_ready(s, w->round);
@@ -141,7 +161,7 @@ static void on_world(struct step *s, const struct msg_world *w)
 }
 
 /* Its workers were asked to leave, and may wait for a peer that is gone. */
-static void hurry_who_leaves(struct step *s, const struct msg_stop *stop)
+static void hurry_workers(struct step *s, const struct msg_stop *stop)
 {
     const struct agent *a = s->a;
     if (a->stop != AGENT_STOP_AT_STEP || stop->graceful != MSG_AT_ONCE ||
@@ -155,7 +175,7 @@ static void on_stop(struct step *s, const struct msg_stop *stop)
 {
     struct agent *a = s->a;
     if (a->exit != AGENT_STAYS) {
-        hurry_who_leaves(s, stop);
+        hurry_workers(s, stop);
         return;
     }
     if (a->work == AGENT_NONE) {
@@ -203,9 +223,9 @@ static void on_drain(struct step *s, const struct msg_drain *drain)
         agent_ask_workers(s, MSG_SCALE_DOWN);
 }
 
-/* Newcomers' instance gave way to an older one (join_rebuild.c in
- * rendezvous/core), whose success is not theirs; as a spare of that, it would
- * be. */
+/* The instance of newcomers gave way to an older one (join_rebuild.c in
+ * rendezvous/core), whose success is not theirs. A spare of the older instance
+ * has a part in it. */
 static bool has_no_part(const struct agent *a, const struct msg_end *end)
 {
     return agent_is_member(a) && end->instance[0] != '\0' &&
@@ -217,9 +237,9 @@ static void on_end(struct step *s, const struct msg_end *end)
     struct agent *a = s->a;
     if (end->status == 0 && has_no_part(a, end)) {
         agent_give_up(s, DDP_E_CONFLICT,
-                      "run '%s' was found running on other nodes, and has "
-                      "succeeded there; what ran here had been started beside "
-                      "it and was stopped",
+                      "run '%s' was running on other nodes already, and has "
+                      "succeeded there; the workers of this node were a second "
+                      "start of it, and were stopped",
                       a->conf.join.run);
         return;
     }
@@ -240,7 +260,7 @@ static void on_end(struct step *s, const struct msg_end *end)
     agent_go(s, AGENT_ENDED, (int)end->status, SIGTERM);
 }
 
-/* A server that will not have it needs not hear from it either. */
+/* The end that it was to tell is of no use to a server that refuses it. */
 static bool let_go(struct step *s)
 {
     struct agent *a = s->a;
@@ -296,7 +316,8 @@ static void on_msg(struct step *s, const struct msg *m)
     case MSG_KIND_order_end:
     case MSG_KIND_answered:
     case MSG_KIND_COUNT:
-        agent_note(s, NOTE_stale, "'%s' is no answer", msg_name(m->kind));
+        agent_note(s, NOTE_stale, "message '%s', which no server sends",
+                   msg_name(m->kind));
         return;
     }
 }
@@ -319,7 +340,7 @@ static void on_signal(struct step *s, int signo)
     }
     if (agent_is_leaving(a)) { /* asked twice: no more grace */
         if (a->stop != AGENT_STOP_KILLED)
-            agent_note(s, NOTE_killing, "%s", "asked twice to go");
+            agent_note(s, NOTE_killing, "%s", "a second signal came");
         agent_stop_workers(s, SIGKILL);
         a->farewell_at_us = mono_min(a->farewell_at_us, farewell_us);
         return;
@@ -330,14 +351,15 @@ static void on_signal(struct step *s, int signo)
     a->leave.signal = signo;
     agent_note(s, NOTE_leaving, "signal %d (%s)%s", signo, signals_name(signo),
                a->alive > 0
-                   ? ": stopping this node's workers; once more kills them"
+                   ? ": stopping this node's workers; a second signal kills "
+                     "them"
                    : ": leaving");
     agent_send_leave(s);
     agent_go(s, AGENT_LEAVING, 128 + signo, signo);
 }
 
-/* Without a guard: ends at once, but not before its workers are dead, since
- * the server takes the end of the connection as their death. */
+/* Without a guard it ends at once, but not before its workers are dead: to the
+ * server the end of the connection is their death. */
 static void on_guard_died(struct step *s)
 {
     struct agent *a = s->a;
@@ -349,7 +371,7 @@ static void on_guard_died(struct step *s)
 
 /* -- time ------------------------------------------------------------------ */
 
-/* How long the agent bears to be without the rendezvous: workers that run are
+/* How long the agent waits for a rendezvous that is away. Workers that run are
  * never stopped for that alone. */
 static int64_t patience_us(const struct agent *a)
 {
@@ -357,11 +379,6 @@ static int64_t patience_us(const struct agent *a)
         a->work == AGENT_CHECKING || a->exit != AGENT_STAYS)
         return MONO_NEVER;
     return agent_bearable_us(a);
-}
-
-static int status_of(const struct msg_failed *f)
-{
-    return f->signal != 0 ? 128 + (int)f->signal : (int)f->code;
 }
 
 static void lose_patience(struct step *s)
@@ -375,11 +392,13 @@ static void lose_patience(struct step *s)
                        a->session.down_text);
         agent_go(s, AGENT_GAVE_UP, 0, SIGTERM);
     } else if (a->round.outcome == AGENT_FAILED) {
+        const struct msg_failed *f = &a->round.failed;
         (void)snprintf(a->verdict.text, sizeof(a->verdict.text),
                        "a worker failed and the rendezvous did not come back "
                        "in %lld s: %s",
                        (long long)for_s, a->session.down_text);
-        agent_go(s, AGENT_GAVE_UP, status_of(&a->round.failed), SIGTERM);
+        agent_go(s, AGENT_GAVE_UP,
+                 (int)(f->signal != 0 ? 128 + f->signal : f->code), SIGTERM);
     } else if (agent_was_heard(a)) {
         agent_give_up(
             s, DDP_E_LOST,
@@ -396,11 +415,13 @@ static void on_tick(struct step *s)
 {
     struct agent *a = s->a;
     if (s->now_us >= a->kill_at_us && a->stop == AGENT_STOP_AT_STEP) {
-        agent_note(s, NOTE_stopping, "%d workers did not leave when asked",
-                   a->alive);
+        agent_note(s, NOTE_stopping, "%d worker%s did not leave when asked",
+                   a->alive, a->alive == 1 ? "" : "s");
         agent_stop_workers(s, SIGTERM);
     } else if (s->now_us >= a->kill_at_us) {
-        agent_note(s, NOTE_killing, "%d workers after the grace", a->alive);
+        agent_note(s, NOTE_killing, "%d worker%s left after the grace of %g s",
+                   a->alive, a->alive == 1 ? "" : "s",
+                   (double)a->conf.shutdown_us / MONO_S);
         agent_stop_workers(s, SIGKILL);
     }
     if (s->now_us >= agent_silent_at_us(a)) {
@@ -454,8 +475,8 @@ static void on_start(struct step *s)
         agent_seek_server(s);
 }
 
-/* A node that is not fit goes as one that its user sends away: a spare takes
- * its place. */
+/* A node that is not fit goes in the same way as one that is drained: a spare
+ * takes its place. */
 static void leave_unfit(struct step *s, const char *why)
 {
     struct agent *a = s->a;
@@ -482,7 +503,6 @@ static void on_checked(struct step *s, const struct agent_event *ev)
         agent_seek_server(s);
 }
 
-/* What became of it is told by what it does next. */
 static void on_event(struct step *s, const struct agent_event *ev)
 {
     switch (ev->kind) {
@@ -526,9 +546,9 @@ static void on_event(struct step *s, const struct agent_event *ev)
     DDP_WRONG("event kind");
 }
 
-/* That the lease is over comes before all else: a node that slept fences first
- * and reads its messages then. */
-static void see_whether_lease_is_over(struct step *s)
+/* Before all else: a node that slept fences first and reads its messages then.
+ * That the lease was over is not forgotten in this round. */
+static void check_lease(struct step *s)
 {
     struct agent *a = s->a;
     if (s->now_us < a->lease_until_us)
@@ -545,10 +565,10 @@ void agent_step(struct agent *a,
                 const struct agent_event *ev,
                 const struct agent_actions *out)
 {
-    struct step s = {.a = a, .ev = ev, .out = out, .now_us = ev->now_us};
+    struct step s = {.a = a, .out = out, .now_us = ev->now_us};
     if (a->exit == AGENT_GONE)
         return;
-    see_whether_lease_is_over(&s);
+    check_lease(&s);
     on_event(&s, ev);
     agent_check(a);
 }
@@ -576,21 +596,4 @@ int64_t agent_lease_until_us(const struct agent *a)
 {
     return a->alive > 0 && a->exit != AGENT_GONE ? a->lease_until_us
                                                  : MONO_NEVER;
-}
-
-bool agent_is_leaving(const struct agent *a)
-{
-    return a->exit == AGENT_LEAVING || a->exit == AGENT_DRAINED ||
-           a->exit == AGENT_ORPHANED_LEAVING;
-}
-
-bool agent_is_member(const struct agent *a)
-{
-    return a->round.evidence >= AGENT_MEMBER_SURE;
-}
-
-bool agent_is_sure(const struct agent *a)
-{
-    return a->round.evidence == AGENT_MEMBER_SURE ||
-           a->round.evidence == AGENT_OVER_SURE;
 }

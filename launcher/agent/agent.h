@@ -93,7 +93,7 @@ struct agent_conf {
     uint64_t last_words;  /* signals that end this node's part, bit n-1 for
                              signal n; 0: TERM, INT, HUP and QUIT */
     bool checks;          /* the node's health */
-    bool loopback;        /* the rendezvous is where no other machine comes */
+    bool loopback;        /* no other machine can reach the rendezvous */
     uint64_t seed;        /* for the jitter of reconnects */
 };
 
@@ -134,7 +134,7 @@ struct agent_event {
     const char *text; /* why it is disconnected, or the node not fit */
     bool fit;
     struct agent_worker worker;
-    int64_t silent_us; /* WORKER_HUNG: it has got nowhere for so long */
+    int64_t silent_us; /* WORKER_HUNG: since its last progress */
     int started;       /* SPAWN_FAILED: how many workers run nevertheless */
     int attached;      /* ASKED: how many look whether they are asked to stop */
     int signo;
@@ -146,7 +146,7 @@ struct agent_verdict {
     bool ended; /* the server told of the end: `end` is valid */
     struct msg_end end;
     int64_t heard_us; /* when it did */
-    char text[512];   /* why, where the agent itself decided */
+    char text[512];   /* why, if the agent itself decided */
 };
 
 enum agent_action_kind {
@@ -160,7 +160,7 @@ enum agent_action_kind {
                          step, and sends SIGTERM to the others */
     AGENT_CHECK,      /* look whether this node is fit for work */
     AGENT_SWEEP,      /* end whatever else the dead workers left behind: at
-                         once or, where `gentle`, with a moment to go */
+                         once or, if `gentle`, with a moment to go */
     AGENT_NOTE,       /* note */
     AGENT_EXIT,       /* verdict; the last action */
 };
@@ -238,7 +238,7 @@ enum agent_known {
     AGENT_END_FINAL
 };
 
-#define AGENT_BEATS 64 /* answers to older beats than so many are ignored */
+#define AGENT_BEATS 64 /* answers to beats older than that are ignored */
 
 /* The newest round that the server told of; all of it is of that round. */
 struct agent_round {

@@ -1,8 +1,8 @@
 /*
- * launcher/agent/agent_priv: what the files of launcher/agent/agent share;
- * nobody else includes it. agent.c takes events and what the server says,
- * session.c is the way to the server, work.c the workers and the end.
- * All of it is pure: see launcher/agent/agent.h.
+ * launcher/agent/agent_priv: what the files of this folder share. agent.c takes
+ * events and what the server says, session.c is the session with the server,
+ * work.c the workers and the end, state.c the state and what it can be. All of
+ * it is pure: see launcher/agent/agent.h.
  */
 #ifndef LAUNCHER_AGENT_AGENT_PRIV_H
 #define LAUNCHER_AGENT_AGENT_PRIV_H
@@ -18,12 +18,11 @@
 /* One event in hand; lives for one call of agent_step. */
 struct step {
     struct agent *a;
-    const struct agent_event *ev;
     const struct agent_actions *out;
     int64_t now_us;
 };
 
-/* -- session.c: telling ------------------------------------------------- */
+/* -- session.c: telling ---------------------------------------------------- */
 
 /* Hands an action to the shell, which borrows it for the call. */
 void agent_emit(struct step *s, const struct agent_action *action);
@@ -31,7 +30,7 @@ void agent_emit(struct step *s, const struct agent_action *action);
 __attribute__((format(printf, 3, 4))) void
 agent_note(struct step *s, enum note_kind kind, const char *fmt, ...);
 
-/* Each tells the server, and nothing where there is no connection: what still
+/* Each tells the server. Without a connection nothing is sent: what still
  * counts is said again after the next join. */
 void agent_send_failed(struct step *s);
 void agent_send_ready(struct step *s, int64_t round);
@@ -40,21 +39,19 @@ void agent_send_leave(struct step *s);
 void agent_send_bye(struct step *s);
 void agent_send_beat(struct step *s);
 
-/* -- session.c: the connection and the lease ---------------------------- */
+/* -- session.c: the connection and the lease ------------------------------- */
 
 /* The first try, and what is counted from it. */
 void agent_seek_server(struct step *s);
 void agent_connect_now(struct step *s);
 void agent_on_connected(struct step *s);
-/* `refused`: which proves that the old server is gone. */
+/* `refused`: nobody listens there, which proves that the old server is gone. */
 void agent_on_disconnected(struct step *s, bool refused, const char *why);
-/* Whether a server has ever answered. */
-bool agent_was_heard(const struct agent *a);
 /* Something came, so that a server is there. */
 void agent_hear(struct step *s);
 void agent_on_lease(struct step *s, const struct msg_lease *l);
-/* How long the server may be away before the agent gives up, once it has
- * nothing else to wait for. */
+/* How long the server may be away before the agent gives up, if no worker
+ * runs. */
 int64_t agent_bearable_us(const struct agent *a);
 /* When the connection counts as broken, since nothing comes. */
 int64_t agent_silent_at_us(const struct agent *a);
@@ -63,14 +60,21 @@ int64_t agent_short_lease_us(const struct agent *a);
 /* Tells the user that the server cannot be reached. */
 void agent_complain(struct step *s);
 
-/* -- work.c: the workers --------------------------------------------- */
+/* -- state.c -----------------------------------------------------------------
+ */
+
+/* Whether a server has ever answered. */
+bool agent_was_heard(const struct agent *a);
+
+/* -- work.c: the workers --------------------------------------------------- */
 
 /* Starts those of the world that the agent holds. */
 void agent_spawn(struct step *s);
 void agent_kill_workers(struct step *s, int signo);
 /* Asks the workers to go by `signo`; SIGKILL leaves them no grace. */
 void agent_stop_workers(struct step *s, int signo);
-/* Asks them to leave at a step first, where they can be asked. */
+/* Asks them to leave at a step first; those that cannot be asked get SIGTERM.
+ */
 void agent_ask_workers(struct step *s, enum msg_graceful graceful);
 /* The lease is over: kills them. */
 void agent_fence(struct step *s);
@@ -82,7 +86,7 @@ void agent_on_worker_hung(struct step *s, const struct agent_event *ev);
 void agent_on_asked(struct step *s, int attached);
 void agent_on_spawn_failed(struct step *s, const struct agent_event *ev);
 
-/* -- work.c: the end ------------------------------------------------- */
+/* -- work.c: the end ------------------------------------------------------- */
 
 /* It goes for `why`, with `status` if it was to stay until now. */
 void agent_decide(struct agent *a, enum agent_exit why, int status);

@@ -1,3 +1,19 @@
+/*
+ * The session with the rendezvous: what is sent, the connection, the lease.
+ *
+ * Happy path: CONNECT; connected; join, and again whatever the server must know
+ * of this node; beats, BEATS_PER_LEASE in a lease; each answer renews the
+ * lease, counted from when its beat was sent.
+ *
+ * Failure modes:
+ *   - A try to connect fails: the next one after a pause, which doubles.
+ *   - Nobody listens (refused): the old server is gone; the lease is renewed by
+ *     that (take_refusal).
+ *   - Connected, but no answer: something else listens there, or the server is
+ *     frozen. Broken off after heartbeat_timeout (agent_silent_at_us).
+ *   - The connection breaks: the next try at once if it had worked for a
+ *     while, else after the pause.
+ */
 #include "launcher/agent/agent_priv.h"
 
 #include <stdarg.h>
@@ -25,11 +41,6 @@ static bool is_open(const struct agent *a)
 {
     return a->session.state == AGENT_SESSION_UP ||
            a->session.state == AGENT_SESSION_HEARD;
-}
-
-bool agent_was_heard(const struct agent *a)
-{
-    return a->session.heard_since_us != MONO_NEVER;
 }
 
 static void send(struct step *s, const struct msg *m)
@@ -169,8 +180,6 @@ void agent_send_beat(struct step *s)
     a->session.beat_at_us = mono_after(s->now_us, beat_every_us(a));
 }
 
-/* -- stopping and going ---------------------------------------------------- */
-
 void agent_send_bye(struct step *s)
 {
     struct msg m = {.kind = MSG_KIND_bye, .bye.status = s->a->verdict.status};
@@ -207,8 +216,9 @@ int64_t agent_bearable_us(const struct agent *a)
 }
 
 /* The next try, after a pause that doubles and is jittered by half, so that
- * ten thousand agents do not come back at once. Where the time to come back is
- * short so are the pauses: a server that was away for half of it is found. */
+ * ten thousand agents do not come back at once. If the time to come back is
+ * short the pauses are short, too: a server that was away for half of it is
+ * found. */
 static void schedule_retry(struct step *s)
 {
     struct agent *a = s->a;
@@ -222,10 +232,11 @@ static void schedule_retry(struct step *s)
 }
 
 /*
- * A refused connection proves that the old server is gone, and all that it
- * would have done once our lease was over (ddprun-protocol(7), "Leases"). The
- * next one waits for us: so long, counted from when this try began, is safe. A
- * lease that was over before is not revived.
+ * A refused connection proves that the old server is gone, and with it all that
+ * it would have done once this lease was over (ddprun-protocol(7), "Leases").
+ * The next server waits for TIMING_REFUSED_US, counted from when this try
+ * began, before it counts on the death of this node's workers. A lease that was
+ * over before is not revived.
  */
 static void take_refusal(struct step *s)
 {
@@ -238,8 +249,8 @@ static void take_refusal(struct step *s)
         a->lease_until_us = until_us;
 }
 
-/* Nobody needs to hear again from an agent that was refused or gave up; and one
- * that knows of the end could only bring the run back to a server without
+/* An agent that was refused or gave up has nothing to say any more. One that
+ * knows of the final end could only bring the run back to a server without
  * memory. */
 static bool needs_session(const struct agent *a)
 {
@@ -346,7 +357,7 @@ void agent_complain(struct step *s)
 {
     struct agent *a = s->a;
     a->session.complain_at_us = mono_after(s->now_us, COMPLAIN_EVERY_US);
-    agent_note(s, NOTE_unreachable, "%s; tried for %lld s, trying on",
+    agent_note(s, NOTE_unreachable, "%s; still trying after %lld s",
                a->session.down_text,
                (long long)((s->now_us - a->session.down_since_us) / MONO_S));
 }

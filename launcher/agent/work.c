@@ -1,3 +1,18 @@
+/*
+ * The workers of this node, and the agent's own end.
+ *
+ * Happy path: SPAWN; each worker exits 0; DONE. At a stop: a signal (or a
+ * request to leave at a step first), the grace, all dead, SWEEP, ready.
+ *
+ * Failure modes:
+ *   - A worker fails or hangs: the server is told, with the age of the failure;
+ *     the other workers are stopped without waiting for its answer.
+ *   - A worker dies while all are being stopped: perhaps it failed first
+ *     (is_own_death); the server weighs that.
+ *   - A worker ignores the signal: SIGKILL after the grace.
+ *   - Some workers cannot be started: those that run are stopped.
+ *   - The lease is over: SIGKILL at once (agent_fence).
+ */
 #include "launcher/agent/agent_priv.h"
 
 #include <signal.h>
@@ -33,9 +48,9 @@ void agent_finish(struct step *s)
 }
 
 /*
- * Whoever ends the run for all (Ctrl-C) waits a moment for the server to say
- * END: then the order has arrived, and was not lost with this connection. And
- * whoever knows of the end before others do waits until they know as well.
+ * A node that ends the run for all (Ctrl-C) waits a moment for the server's
+ * END: then the order has arrived, and was not lost with this connection. A
+ * node that knows of the end before others do waits until they know as well.
  */
 static bool waits_for_end(const struct step *s)
 {
@@ -54,7 +69,7 @@ static void finish_unless_waiting(struct step *s)
         agent_finish(s);
 }
 
-/* Not ready before it is known whether the node is fit for another round. */
+/* The node is ready only once it is known to be fit for another round. */
 void agent_look_at_health(struct step *s)
 {
     struct agent_action action = {.kind = AGENT_CHECK};
@@ -79,7 +94,6 @@ static void all_dead(struct step *s)
         agent_send_ready(s, a->round.world.round);
 }
 
-/* Asks the workers to go by `signo`; SIGKILL leaves them no grace. */
 void agent_stop_workers(struct step *s, int signo)
 {
     struct agent *a = s->a;
@@ -99,8 +113,7 @@ void agent_stop_workers(struct step *s, int signo)
     agent_kill_workers(s, signo);
 }
 
-/* Asks the workers to leave at a step, as long as they would get between a
- * signal and the next. */
+/* They have as long as they would have between SIGTERM and SIGKILL. */
 void agent_ask_workers(struct step *s, enum msg_graceful graceful)
 {
     struct agent *a = s->a;
@@ -168,8 +181,6 @@ void agent_give_up(struct step *s, enum ddp_code code, const char *fmt, ...)
     agent_go(s, AGENT_GAVE_UP, ddp_code_exit(code), SIGTERM);
 }
 
-/* The lease is over: no worker may run on. Kills first, asks then. That it is
- * over is not forgotten until the server grants another one. */
 void agent_fence(struct step *s)
 {
     struct agent *a = s->a;
@@ -315,7 +326,8 @@ void agent_on_worker_exit(struct step *s, const struct agent_worker *w)
         a->work = AGENT_DONE;
         struct agent_action sweep = {.kind = AGENT_SWEEP, .gentle = true};
         agent_emit(s, &sweep);
-        agent_note(s, NOTE_finished, "%d workers", a->succeeded);
+        agent_note(s, NOTE_finished, "%d worker%s", a->succeeded,
+                   a->succeeded == 1 ? "" : "s");
         agent_send_done(s);
     } else {
         if (is_own_death(a, w))
@@ -327,8 +339,8 @@ void agent_on_worker_exit(struct step *s, const struct agent_worker *w)
     }
 }
 
-/* As a failure, of when it was last seen to get on: where many fall silent
- * since they wait for one, that one did so first. */
+/* A failure at the time of its last progress: if many fall silent because they
+ * wait for one, that one did so first. */
 void agent_on_worker_hung(struct step *s, const struct agent_event *ev)
 {
     struct agent *a = s->a;
@@ -338,7 +350,8 @@ void agent_on_worker_hung(struct step *s, const struct agent_event *ev)
     agent_stop_workers(s, SIGTERM);
 }
 
-/* Where nobody looks, all have got the signal already: the grace runs. */
+/* If no worker looks whether it is asked, all have got the signal already, and
+ * the grace runs. */
 void agent_on_asked(struct step *s, int attached)
 {
     struct agent *a = s->a;

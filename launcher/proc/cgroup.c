@@ -1,3 +1,19 @@
+/*
+ * Happy path: find the cgroup that this process is in, make one below it, start
+ * the janitor. Workers are put into the group when they start (cgroup_fd). At
+ * the end the guard kills what is in it and removes it.
+ *
+ * The janitor is a grandchild, so it is nobody's to reap or to sweep. It reads
+ * a pipe whose other end only guard and agent hold: when both are dead the read
+ * ends, and the janitor does what the guard would have done.
+ *
+ * Failure modes:
+ *   - No cgroup2 mount, no right to write there, Linux before 5.14: there is no
+ *     group, and everything works without.
+ *   - Workers made groups below it: it cannot be removed, and stays.
+ *   - The janitor was killed as well: the next launch removes the empty group
+ *     (remove_left_behind).
+ */
 #include "launcher/proc/cgroup.h"
 
 #include <dirent.h>
@@ -16,11 +32,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "rendezvous/base/err.h"
 #include "rendezvous/base/rng.h"
 
 #define NAME_PREFIX  "ddprun-"
 #define NAME_MAX_LEN 48
 #define REMOVE_TRIES 200 /* of 10 ms */
+
+_Static_assert(sizeof(NAME_PREFIX "2147483647-12345678") <= NAME_MAX_LEN,
+               "a name would be cut");
 
 static int parent_fd = -1; /* the one that we are in */
 static int own_fd = -1;
@@ -117,12 +137,13 @@ static int by_number(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-/* Holds nothing of the launch's, above all no stream: whoever reads our output
- * to its end must not wait for a janitor. */
+/* Holds nothing of the launch's, above all no stream: a program that reads the
+ * launch's output to its end must not wait for a janitor. */
 static void let_go(int pipe_fd)
 {
     int kept[3] = {pipe_fd, own_fd, parent_fd};
     unsigned from = 0;
+    ddp_assert(pipe_fd >= 0 && own_fd >= 0 && parent_fd >= 0);
     qsort(kept, 3, sizeof(kept[0]), by_number);
     for (int i = 0; i < 3; i++) {
         if ((unsigned)kept[i] > from)
@@ -184,9 +205,9 @@ static bool is_left_behind(const char *name)
            kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
-/* Whoever kills all processes of a launch kills its janitor, too. Only an empty
- * group can be removed: nothing that lives is touched. Should it be one that
- * another pid namespace is about to use, that launch does without. */
+/* A launch whose janitor was killed, too, leaves its group. Only an empty group
+ * can be removed, so nothing that lives is touched. If another pid namespace is
+ * about to use it, that launch does without. */
 static void remove_left_behind(void)
 {
     int fd = openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -204,6 +225,7 @@ static void remove_left_behind(void)
 bool cgroup_make(void)
 {
     char id[RNG_ID_LEN + 1];
+    ddp_assert(parent_fd < 0 && own_fd < 0); /* called once */
     parent_fd = open_parent();
     if (parent_fd < 0)
         return false;

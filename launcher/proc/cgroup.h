@@ -1,12 +1,12 @@
 /*
- * launcher/proc/cgroup: a cgroup (version 2) of this launch's own, where one
- * can be made: the workers and all that comes of them live in it, whatever they
- * do to get away, and one write ends them. Where none can be made (no cgroup2
- * mount, none below ours that we may write to, Linux before 5.14) everything
- * works without.
+ * launcher/proc/cgroup: a cgroup (version 2) of this launch's own, if one can
+ * be made. The workers and all their descendants live in it, also those that
+ * left their session and their parents, and one write kills them. If none can
+ * be made (no cgroup2 mount, no right to write below our own group, Linux
+ * before 5.14) everything works without.
  *
- * A janitor, a process of its own that nobody knows, waits for the end of guard
- * and agent: should both be killed at once, it ends what they leave behind.
+ * A janitor, a process outside of the launch's tree, waits for the end of guard
+ * and agent. If both are killed at once, it ends what they leave behind.
  */
 #ifndef LAUNCHER_PROC_CGROUP_H
 #define LAUNCHER_PROC_CGROUP_H

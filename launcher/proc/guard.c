@@ -1,3 +1,27 @@
+/*
+ * Happy path: guard_split forks. The child becomes the agent and returns; the
+ * parent stays in watch, where it waits for three things at once:
+ *
+ *   - a signal of the user's or SIGCHLD (signalfd): passed on to the agent;
+ *   - a message of the agent's (socketpair): a connection to hold;
+ *   - the end of the lease (timerfd): then the agent should have killed its
+ *     workers itself, and the guard does it if it has not.
+ *
+ * When the agent has ended the guard kills what is left, removes the cgroup and
+ * the folder, and only then lets go of the connection, with the farewell: the
+ * server may count this node's workers as dead from then on.
+ *
+ * Failure modes:
+ *   - The agent is killed, or ends by a fault of its own: the same end, with
+ *     another exit status and a sentence.
+ *   - The agent is frozen: its workers are killed LATE_US after the lease. The
+ *     agent may wake just then and start the next round's: see fence.
+ *   - The guard is killed: the agent sees its end of the socketpair closed.
+ *   - Both are killed at once: the workers' parent-death signal ends them; what
+ *     they started is the janitor's (launcher/proc/cgroup).
+ *   - There is no timerfd: poll's own time-out does, but for a machine that
+ *     sleeps.
+ */
 #include "launcher/proc/guard.h"
 
 #include <errno.h>
@@ -35,6 +59,10 @@
 #define ALWAYS                                                                 \
     (SIGNALS_BIT(SIGUSR1) | SIGNALS_BIT(SIGUSR2) | SIGNALS_BIT(SIGTSTP))
 
+/* Not to be passed on: they cannot be caught, or are the guard's own. */
+#define NEVER_TAKEN                                                            \
+    (SIGNALS_BIT(SIGKILL) | SIGNALS_BIT(SIGSTOP) | SIGNALS_BIT(SIGCHLD))
+
 struct guard {
     pid_t agent;
     int agent_fd;
@@ -54,8 +82,8 @@ struct shared {
 };
 static struct shared *shared;
 
-/* Signals that were ignored when we started stay so (nohup); but with SIGCHLD
- * ignored, the kernel would not tell us of the agent's end. */
+/* Signals that were ignored at the start stay ignored (nohup). But with SIGCHLD
+ * ignored, the kernel would not tell of the agent's end. */
 static void block_signals(uint64_t signals, sigset_t *set)
 {
     (void)signal(SIGPIPE, SIG_IGN);
@@ -75,10 +103,10 @@ static void release(int *fd, const struct guard_msg *conn)
 {
     if (*fd < 0)
         return;
-    /* Where it does not fit the server waits until our lease is over. */
+    /* If it does not fit, the server waits until our lease is over. */
     (void)send(*fd, conn->farewell, conn->farewell_len,
                MSG_DONTWAIT | MSG_NOSIGNAL);
-    /* A FIN even where unread bytes would make close send a reset. */
+    /* A FIN, even if unread bytes would make close send a reset. */
     (void)shutdown(*fd, SHUT_WR);
     char rest[4096];
     for (size_t n = 0; n < REST_MAX; n += sizeof(rest)) /* a peer may flood */
@@ -90,6 +118,7 @@ static void release(int *fd, const struct guard_msg *conn)
 
 static void hold(struct guard *g, int fd, const struct guard_msg *msg)
 {
+    ddp_assert(fd >= 0);
     if (g->conn_fd >= 0)
         (void)close(g->conn_fd); /* the agent gave that one up itself */
     g->conn_fd = fd;
@@ -155,9 +184,9 @@ static int reap(const struct guard *g)
 }
 
 /*
- * Ctrl-Z. The workers stop, and then this process does what it would have done
- * at once: stops until somebody continues it, but not where nobody could (the
- * kernel ignores SIGTSTP in an orphaned process group).
+ * Ctrl-Z. The workers stop first. Then this process does what SIGTSTP does
+ * without us: it stops until it is continued, except in an orphaned process
+ * group: the kernel ignores SIGTSTP there, since nobody could continue it.
  */
 static void pause_launch(const struct guard *g)
 {
@@ -195,48 +224,44 @@ static int64_t fence_at_us(const struct guard *g, int64_t until_us)
                                     : mono_after(until_us, LATE_US);
 }
 
-static int fence_in_ms(const struct guard *g)
-{
-    int64_t at_us = fence_at_us(g, atomic_load(&shared->lease_until_us));
-    return at_us == MONO_NEVER ? -1 : (int)mono_ms_until(mono_now_us(), at_us);
-}
-
-/* poll's own time-out stands still while the machine sleeps, and the workers
- * are to be dead as soon as it wakes. */
-static void arm_timer(const struct guard *g)
+/* Sets the timer to the end of the lease, and returns what poll may take until
+ * then in ms, -1: for ever. poll's own time-out stands still while the machine
+ * sleeps, and the workers are to be dead as soon as it wakes. */
+static int arm_timer(const struct guard *g)
 {
     int64_t at_us = fence_at_us(g, atomic_load(&shared->lease_until_us));
     struct itimerspec at = {.it_value.tv_sec = 0};
-    if (g->timer_fd < 0)
-        return;
     if (at_us != MONO_NEVER) {
         at.it_value.tv_sec = (time_t)(at_us / MONO_S);
         at.it_value.tv_nsec = (long)(at_us % MONO_S) * 1000 + 1;
     }
-    (void)timerfd_settime(g->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+    if (g->timer_fd >= 0)
+        (void)timerfd_settime(g->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+    return at_us == MONO_NEVER ? -1 : (int)mono_ms_until(mono_now_us(), at_us);
 }
 
 static void kill_workers(const struct guard *g)
 {
     int killed = tree_kill_sessions(g->agent, mono_now_us() + SWEEP_US);
     if (killed > 0)
-        log_warnx("the agent (pid %d) is frozen and its lease is over; %d "
-                  "process%s of its workers killed, since another round may "
-                  "start without this node",
+        log_warnx("the agent (pid %d) is frozen and its lease is over: killed "
+                  "%d process%s of its workers, since another round may start "
+                  "without this node",
                   (int)g->agent, killed, killed == 1 ? "" : "es");
 }
 
 /*
- * Where both were frozen the agent may be awake again, and about to start the
- * workers of another round, which are not to be hit: it takes the lease back
- * and looks then whether we fence; we say so and look then at the lease. One of
- * us sees the other.
+ * If both were frozen the agent may be awake again, and about to start the
+ * workers of another round, which must not be hit. The agent first takes the
+ * lease back, then looks at `fencing` (guard_wait); the guard first sets
+ * `fencing`, then looks at the lease. So one of them sees the other.
  */
 static void fence(struct guard *g)
 {
     int64_t until_us = atomic_load(&shared->lease_until_us);
     if (mono_now_us() < fence_at_us(g, until_us))
         return;
+    ddp_assert(until_us != g->fenced_us && until_us != MONO_NEVER);
     atomic_store(&shared->fencing, true);
     if (atomic_load(&shared->lease_until_us) == until_us) {
         g->fenced_us = until_us;
@@ -251,9 +276,8 @@ static int watch(struct guard *g)
                             {.fd = g->agent_fd, .events = POLLIN},
                             {.fd = g->timer_fd, .events = POLLIN}};
     for (;;) {
-        arm_timer(g);
-        if (poll(fds, 3, fence_in_ms(g)) < 0 && errno != EINTR)
-            fatal(ddp_code_exit(DDP_E_BUG), "the guard cannot wait");
+        if (poll(fds, 3, arm_timer(g)) < 0 && errno != EINTR)
+            fatal(ddp_code_exit(DDP_E_BUG), "the guard cannot poll");
         fence(g);
         if (fds[1].revents != 0 && hear_agent(g) == HEARD_END)
             fds[1].fd = -1; /* not to be woken by it while the agent goes */
@@ -275,13 +299,16 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     /* In the background of a terminal (stty tostop) our lines would stop us,
      * and nobody would end what is left. */
     (void)signal(SIGTTOU, SIG_IGN);
+    ddp_assert(g->agent > 1 && g->agent_fd >= 0 && g->signal_fd >= 0);
     int status = watch(g);
+    ddp_assert(WIFEXITED(status) || WIFSIGNALED(status));
     while (hear_agent(g) == HEARD_MSG)
         ; /* a connection that was on its way here is held as well */
     cgroup_kill();
     int left = tree_kill(NULL, 0, mono_now_us() + SWEEP_US);
     if (left > 0)
-        log_warnx("%d processes of this launch could not be killed", left);
+        log_warnx("cannot kill %d process%s of this launch", left,
+                  left == 1 ? "" : "es");
     cgroup_remove();
     if (shared->folder[0] != '\0')
         (void)rmdir(shared->folder); /* gone already, as a rule */
@@ -289,16 +316,16 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     if (WIFEXITED(status))
         _exit(WEXITSTATUS(status));
     if (is_fault(WTERMSIG(status))) {
-        log_warnx("the agent (pid %d) ended by signal %d (%s), which is a "
-                  "bug of ddprun: please report it; everything that it had "
-                  "started was ended",
+        log_warnx("the agent (pid %d) was killed by signal %d (%s), which is "
+                  "a bug of ddprun: please report it; every process that the "
+                  "agent had started was killed",
                   (int)g->agent, WTERMSIG(status),
                   signals_name(WTERMSIG(status)));
         _exit(ddp_code_exit(DDP_E_BUG));
     }
-    log_warnx("the agent (pid %d) was killed by signal %d; everything that it "
-              "had started was ended",
-              (int)g->agent, WTERMSIG(status));
+    log_warnx("the agent (pid %d) was killed by signal %d (%s); every process "
+              "that it had started was killed",
+              (int)g->agent, WTERMSIG(status), signals_name(WTERMSIG(status)));
     _exit(128 + SIGKILL);
 }
 
@@ -307,21 +334,24 @@ int guard_split(uint64_t signals)
     int pair[2];
     sigset_t taken;
     struct guard g = {.conn_fd = -1, .fenced_us = MONO_NEVER};
+    ddp_assert(shared == NULL); /* called once */
+    ddp_assert((signals & NEVER_TAKEN) == 0);
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
-        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent");
+        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot share memory with the agent");
     atomic_init(&shared->lease_until_us, MONO_NEVER);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent");
+        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot make a socket for the agent");
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     block_signals(signals | ALWAYS, &taken);
     g.signal_fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
     if (g.signal_fd < 0)
-        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot take signals");
+        fatal(ddp_code_exit(DDP_E_NOMEM),
+              "cannot make a signalfd for the user's signals");
     g.agent = fork();
     if (g.agent < 0)
-        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent");
+        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent: fork");
     g.agent_fd = pair[0];
     if (g.agent > 0) {
         (void)close(pair[1]);
@@ -343,7 +373,9 @@ int guard_split(uint64_t signals)
 void guard_hold(int guard_fd, int conn_fd, const uint8_t *farewell, size_t len)
 {
     struct guard_msg msg = {.kind = GUARD_CONNECTION};
+    ddp_assert(conn_fd >= 0);
     ddp_assert(len <= sizeof(msg.farewell));
+    ddp_assert(len == 0 || farewell != NULL);
     msg.farewell_len = (uint32_t)len;
     for (size_t i = 0; i < len; i++)
         msg.farewell[i] = farewell[i];
@@ -368,6 +400,7 @@ void guard_hold(int guard_fd, int conn_fd, const uint8_t *farewell, size_t len)
 
 void guard_lease(int guard_fd, int64_t until_us)
 {
+    ddp_assert(shared != NULL && until_us >= 0);
     int64_t before_us = atomic_exchange(&shared->lease_until_us, until_us);
     struct guard_msg msg = {.kind = GUARD_LEASE};
     /* A full socket means that the guard is about to look anyway. */
@@ -379,6 +412,7 @@ void guard_wait(void)
 {
     struct timespec pause = {.tv_nsec = 100 * 1000};
     int64_t until_us = mono_now_us() + FENCE_US;
+    ddp_assert(shared != NULL);
     while (atomic_load(&shared->fencing) && mono_now_us() < until_us)
         (void)nanosleep(&pause, NULL);
 }

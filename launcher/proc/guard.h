@@ -1,19 +1,19 @@
 /*
- * launcher/proc/guard: the process whose pid the user knows. It does next to
- * nothing, so that next to nothing can kill it: it passes the user's signals
- * on, and when the agent is gone it ends whatever the agent left behind.
+ * launcher/proc/guard: the process whose pid the user knows. It does very
+ * little, so that very little can go wrong in it: it passes the user's signals
+ * on, and when the agent has ended it ends whatever the agent left behind.
  *
  *     ddprun (guard) -- agent -- workers
  *                            \-- server, store
  *
- * Guard and agent are child subreapers and hold the two ends of a socketpair:
- * whoever sees the other's end closed ends everything. The guard also holds a
- * duplicate of the agent's connection to the rendezvous and lets go of it
- * last: an orderly FIN at the server means "everything here is dead".
+ * Guard and agent are child subreapers and hold the two ends of a socketpair.
+ * If one of them sees the other's end closed, it ends everything. The guard
+ * also holds a duplicate of the agent's connection to the rendezvous and lets
+ * go of it last: an orderly FIN at the server means "everything here is dead".
  *
  * A frozen agent (SIGSTOP, a stuck disk) cannot kill its workers when its lease
- * is over; the guard knows the lease from a page that they share, and kills
- * them in its stead. The agent, when it wakes, takes part again.
+ * is over. The guard knows the lease from a page that they share, and kills
+ * the workers instead. An agent that wakes takes part again.
  *
  * Ctrl-Z (SIGTSTP) stops the guard, as the shell expects, and the workers; the
  * agent goes on with its beats. SIGCONT continues both.
@@ -44,19 +44,18 @@ struct guard_msg {
 };
 
 /*
- * Forks: returns the agent's end of the socketpair in the agent; in the guard
- * it never returns but ends with the agent's status (137 where the agent was
- * killed, DDP_E_BUG's where it was by a fault of its own). Called once, before
- * any thread or loop exists.
+ * Forks. In the agent it returns the agent's end of the socketpair. In the
+ * guard it never returns, but ends with the agent's status (137 if the agent
+ * was killed, that of DDP_E_BUG if a fault of its own killed it). Called once,
+ * before any thread or loop exists.
  *
  * `signals` (launcher/proc/signals.h), SIGUSR1, SIGUSR2 and SIGTSTP are passed
- * on; any other has its usual effect, and if that is the guard's death
+ * on. Any other signal has its usual effect; if that is the guard's death,
  * everything ends at once.
  *
- * In both SIGPIPE is ignored, in the guard SIGTTOU as well. In the agent, and
- * so in its helpers, the signals that the guard passes on stay blocked: they
- * come over the socketpair only, also where somebody signals every process of
- * that name.
+ * Both ignore SIGPIPE, the guard ignores SIGTTOU as well. In the agent, and so
+ * in its helpers, the signals that the guard passes on stay blocked: they come
+ * over the socketpair only, also if every process of that name is signalled.
  */
 int guard_split(uint64_t signals);
 
@@ -65,12 +64,13 @@ int guard_split(uint64_t signals);
 void guard_hold(int guard_fd, int conn_fd, const uint8_t *farewell, size_t len);
 
 /* In the agent: until when the workers may run (mono; MONO_NEVER: there are
- * none). Costs nothing where it is later than it was. */
+ * none). Costs no system call if it is later than it was. */
 void guard_lease(int guard_fd, int64_t until_us);
 
 /* In the agent, before it starts workers: waits while the guard kills those of
- * a lease that is over, which it may find out late; not for long, and mostly
- * not at all. Only after guard_lease has told of another lease, or of none. */
+ * a lease that is over, which it may find out late. Mostly it does not wait, at
+ * most for 200 ms. Only after guard_lease has told of another lease, or of
+ * none. */
 void guard_wait(void);
 
 /* In the agent: a folder that the guard removes at the end, if it is still

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "rendezvous/base/err.h"
+
 static bool slurp(const char *path, char *text, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -38,6 +40,7 @@ static bool line_of(const char *text, const char *head, char *rest, size_t size)
 bool oom_find(const char *cgroups, const char *root, char *path, int size)
 {
     char own[400];
+    ddp_assert(root[0] == '/');
     if (line_of(cgroups, ":memory:", own, sizeof(own))) {
         (void)snprintf(path, (size_t)size, "%s/memory%s/memory.oom_control",
                        root, own);
@@ -72,9 +75,8 @@ int64_t oom_read(const char *text)
 static int64_t look(const struct oom *o)
 {
     char text[16384];
-    return o->path[0] != '\0' && slurp(o->path, text, sizeof(text))
-               ? oom_read(text)
-               : -1;
+    ddp_assert(o->path[0] == '/'); /* oom_init has found one */
+    return slurp(o->path, text, sizeof(text)) ? oom_read(text) : -1;
 }
 
 void oom_init(struct oom *o)

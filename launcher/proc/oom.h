@@ -1,7 +1,7 @@
 /*
- * launcher/proc/oom: whether the kernel killed something since memory ran out.
- * It tells nobody, but it counts: for this process's cgroup where that has a
- * memory controller, else for the machine.
+ * launcher/proc/oom: whether the kernel killed a process because memory ran
+ * out. The kernel does not tell, but it counts: for the cgroup of this process
+ * if that has a memory controller, else for the machine.
  */
 #ifndef LAUNCHER_PROC_OOM_H
 #define LAUNCHER_PROC_OOM_H

@@ -1,7 +1,13 @@
 /*
- * Whoever dies below us is reported by SIGCHLD sooner or later: the agent is a
- * child subreaper, so the topmost of what is left is always its own child. So
- * nothing is polled while the grace runs.
+ * Happy path of a gentle sweep: SIGTERM to all that is left, busy until the
+ * last one has ended, on_swept. Nothing is polled meanwhile: the agent is a
+ * child subreaper, so the topmost of what is left is always its own child, and
+ * each death comes as a SIGCHLD (sweep_look).
+ *
+ * Failure modes:
+ *   - A process ignores SIGTERM: SIGKILL after GRACE_MS.
+ *   - A user asks again, or the guard is dead: SIGKILL at once (sweep_hurry).
+ *   - A process cannot be killed (state D): a warning after HARD_US.
  */
 #include "launcher/proc/sweep.h"
 
@@ -33,16 +39,23 @@ void sweep_init(struct sweep *s,
     s->timer.data = s;
 }
 
+static int find_helpers(const struct sweep *s, pid_t keep[SWEEP_KEEP_MAX])
+{
+    int n = s->handler->keep(s->ctx, keep);
+    ddp_assert(n >= 0 && n <= SWEEP_KEEP_MAX);
+    return n;
+}
+
 static int signal_all(const struct sweep *s, int signo)
 {
     pid_t keep[SWEEP_KEEP_MAX];
-    return tree_signal(keep, s->handler->keep(s->ctx, keep), signo);
+    return tree_signal(keep, find_helpers(s, keep), signo);
 }
 
 void sweep_hard(struct sweep *s)
 {
     pid_t keep[SWEEP_KEEP_MAX];
-    int n = s->handler->keep(s->ctx, keep);
+    int n = find_helpers(s, keep);
     s->busy = false;
     (void)uv_timer_stop(&s->timer);
     if (tree_kill(keep, n, mono_now_us() + HARD_US) > 0)
@@ -74,6 +87,7 @@ void sweep_look(struct sweep *s)
 
 void sweep_gently(struct sweep *s)
 {
+    ddp_assert(!s->busy);
     if (signal_all(s, SIGTERM) == 0)
         return;
     (void)signal_all(s, SIGCONT); /* a stopped one would not hear it */

@@ -1,7 +1,8 @@
 /*
- * launcher/proc/sweep: what workers left behind (processes of their own that
- * outlived them) is ended: at a restart at once; after success it gets SIGTERM
- * and a second, and only then SIGKILL. The loop goes on meanwhile, beats too.
+ * launcher/proc/sweep: ends what workers left behind (processes that they
+ * started and that outlived them). At a restart by SIGKILL at once; after
+ * success by SIGTERM, and by SIGKILL one second later. The loop goes on
+ * meanwhile, beats too.
  */
 #ifndef LAUNCHER_PROC_SWEEP_H
 #define LAUNCHER_PROC_SWEEP_H
@@ -39,13 +40,13 @@ void sweep_init(struct sweep *s,
  * gentle sweep that is under way. */
 void sweep_hard(struct sweep *s);
 
-/* SIGTERM. Where something is left then, s->busy until on_swept. */
+/* SIGTERM. If something is left then, s->busy is set until on_swept. */
 void sweep_gently(struct sweep *s);
 
 /* A child of ours has ended: perhaps it was the last one. */
 void sweep_look(struct sweep *s);
 
-/* No more grace: kills, and calls on_swept. Nothing where none runs. */
+/* No more grace: kills, and calls on_swept. Does nothing unless busy. */
 void sweep_hurry(struct sweep *s);
 
 #endif

@@ -14,11 +14,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "rendezvous/base/err.h"
+
 #define PREFIX    "ddprun_"
 #define NAME_LEN  (sizeof(PREFIX) - 1 + 6)
 #define TRIES     3
 #define LOOK_MAX  4096 /* names in TMPDIR */
-#define SHARE     16   /* folders; of those beyond, one in so many */
+#define SHARE     16   /* folders looked at; of those beyond, one in SHARE */
 #define AGE_MIN_S 60   /* not one that is just being made */
 #define XFS_MAGIC 0x58465342L
 
@@ -56,6 +58,7 @@ bool tmpfolder_make(char *path, size_t size)
         errno = ENAMETOOLONG;
         if (n < 0 || (size_t)n >= size || mkdtemp(path) == NULL)
             break;
+        ddp_assert(path[0] == '/');
         if (lock(path))
             return true;
     }
@@ -67,7 +70,7 @@ bool tmpfolder_make(char *path, size_t size)
 
 /* -- removing -------------------------------------------------------------- */
 
-/* Where flock(2) is seen by whoever uses the folder: not over a network. */
+/* Whether flock(2) is seen by all that use the folder: not over a network. */
 static bool is_local(int dir)
 {
     struct statfs fs;

@@ -1,3 +1,18 @@
+/*
+ * Happy path: read the children of each thread of a process from
+ * /proc/PID/task/TID/children, theirs below them, and signal what was found;
+ * look again until nothing is found. Each look sees the tree as it was: a
+ * process may fork behind the look, but what it forks is found by the next one,
+ * and a killed process forks no more.
+ *
+ * Failure modes:
+ *   - A parent dies between two looks: its children come to the nearest
+ *     subreaper above it, which is guard or agent, so they stay below.
+ *   - Out of descriptors (blind): something may be there that was not seen, so
+ *     nothing is called gone then.
+ *   - A process does not die (state D): the caller's time limit ends the wait.
+ *   - More than FOUND_MAX processes: the rest is found when these are dead.
+ */
 #include "launcher/proc/tree.h"
 
 #include <dirent.h>
@@ -11,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
 
 #define FOUND_MAX 4096 /* the rest is found when these are dead */
@@ -29,11 +45,19 @@ static bool is_kept(pid_t pid, const pid_t *keep, int n_keep)
     return false;
 }
 
-/* Out of descriptors: there may be something that was not seen. Any other
- * failure to open what belongs to a process is its end. */
+/* After a failure to open what belongs to a process: any other reason is its
+ * end. */
 static bool is_blind(void)
 {
     return errno == EMFILE || errno == ENFILE;
+}
+
+/* 0, 1 and negative numbers would mean a group, init, or everybody. ESRCH: it
+ * is gone by itself. */
+static bool signal_one(pid_t pid, int signo)
+{
+    ddp_assert(pid > 1);
+    return kill(pid, signo) == 0;
 }
 
 static void add(struct found *f, pid_t pid, const pid_t *keep, int n_keep)
@@ -90,6 +114,7 @@ add_descendants(struct found *f, pid_t pid, const pid_t *keep, int n_keep)
 /* All below `root`, but not what is below those who are kept. */
 static void find(struct found *f, pid_t root, const pid_t *keep, int n_keep)
 {
+    ddp_assert(root > 0 && n_keep >= 0);
     f->n = 0;
     f->blind = false;
     add_descendants(f, root, keep, n_keep);
@@ -112,7 +137,7 @@ int tree_kill(const pid_t *keep, int n_keep, int64_t until_us)
     for (;;) {
         find(&f, getpid(), keep, n_keep);
         for (int i = 0; i < f.n; i++)
-            (void)kill(f.pids[i], SIGKILL); /* ESRCH: gone by itself */
+            (void)signal_one(f.pids[i], SIGKILL);
         (void)reap(&f);
         if (f.n == 0 && !f.blind)
             return 0;
@@ -130,7 +155,7 @@ int tree_signal(const pid_t *keep, int n_keep, int signo)
         find(&f, getpid(), keep, n_keep);
     while (reap(&f) > 0);
     for (int i = 0; i < f.n; i++)
-        (void)kill(f.pids[i], signo); /* ESRCH: gone by itself */
+        (void)signal_one(f.pids[i], signo);
     return f.n == 0 && f.blind ? 1 : f.n;
 }
 
@@ -158,13 +183,14 @@ static bool lives_elsewhere(pid_t pid, pid_t session)
 int tree_kill_sessions(pid_t root, int64_t until_us)
 {
     static struct found f; /* large, and there is one thread */
+    ddp_assert(root > 1 && root != getpid());
     pid_t session = getsid(root);
     for (int killed = 0;;) {
         find(&f, root, NULL, 0);
         int alive = 0;
         for (int i = 0; i < f.n; i++)
             if (lives_elsewhere(f.pids[i], session) &&
-                kill(f.pids[i], SIGKILL) == 0)
+                signal_one(f.pids[i], SIGKILL))
                 alive++;
         killed = alive > killed ? alive : killed;
         if (alive == 0 || mono_now_us() >= until_us)

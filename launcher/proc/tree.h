@@ -1,8 +1,8 @@
 /*
- * launcher/proc/tree: our own descendants, whoever their parent is by now.
- * Guard and agent are child subreapers, so that a process that a worker left
- * behind (double-forked, in a session of its own) comes to one of them and is
- * found below it. Only descendants are ever signalled.
+ * launcher/proc/tree: the descendants of this process, however far down. Guard
+ * and agent are child subreapers: a process that a worker left behind
+ * (double-forked, in a session of its own) becomes a child of one of them, and
+ * is found there. Only descendants are ever signalled.
  */
 #ifndef LAUNCHER_PROC_TREE_H
 #define LAUNCHER_PROC_TREE_H
@@ -15,15 +15,15 @@
  * what is below them) with SIGKILL and reaps those that become our children,
  * again and again until none is left or `until_us` (mono) has passed. Returns
  * how many were seen alive at the last look: 0 when all are gone. Does not
- * touch children in `keep`; must not be called while other children are to be
- * waited for by somebody else.
+ * touch children in `keep`. It takes the exit status of every other child, so
+ * no other code may wait for one of these.
  */
 int tree_kill(const pid_t *keep, int n_keep, int64_t until_us);
 
 /*
  * Sends `signo` (0: none) once to every descendant but those in keep and what
  * is below them, and reaps those that are our children and dead. Returns how
- * many are left; 1 also where that cannot be seen (out of descriptors).
+ * many are left; 1 also if that cannot be seen (out of descriptors).
  */
 int tree_signal(const pid_t *keep, int n_keep, int signo);
 

@@ -33,6 +33,7 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
+#include "rendezvous/base/signals_name.h"
 #include "rendezvous/daemon/server.h"
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
@@ -40,8 +41,8 @@
 
 #define DIAL_MS    5000 /* at most; less where read_timeout is */
 #define RESOLVE_MS 2000 /* a resolver may well take longer, but not unsaid */
-/* A daemon that is gone is likely to be started again: so long its port is left
- * to it before a launcher on its host serves there instead. */
+/* A daemon that is gone is likely to be started again. Its port is left to it
+ * for this time before a launcher on its host serves there instead. */
 #define TAKE_OVER_US (3 * MONO_S)
 
 #define CLIENT_MAGIC 0x525a434cu
@@ -128,7 +129,8 @@ struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
 {
     struct rdzv_client *cl = calloc(1, sizeof(*cl));
     if (cl == NULL)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory");
+        fatalx(ddp_code_exit(DDP_E_NOMEM),
+               "no memory for the rendezvous client");
     cl->magic = CLIENT_MAGIC;
     cl->loop = loop;
     cl->conf = conf;
@@ -160,9 +162,9 @@ static void on_fail_timer(uv_timer_t *timer)
     cl->handler->on_msg(cl->ctx, &no);
 }
 
-/* The first reason is told. Refused is only what all addresses refused: behind
- * one that does not answer there may be a server that lives (the agent takes a
- * refusal for proof that there is none). */
+/* The first reason is told. A try is refused only if all addresses refused: an
+ * address that does not answer may have a server that lives, and the agent
+ * takes a refusal for proof that there is none. */
 static void keep_reason(struct rdzv_client *cl, bool refused, const char *why)
 {
     cl->attempt.refused &= refused;
@@ -192,9 +194,9 @@ static void run_server(const struct helper_fds *fds, const void *arg)
 }
 
 /*
- * Where the host's own name leads to loopback only on the host itself (Debian
- * writes 127.0.1.1 into /etc/hosts), the others come from outside: listen on
- * every address then.
+ * On the host itself its name may lead to loopback (Debian writes 127.0.1.1
+ * into /etc/hosts), while the other nodes come from outside: with several nodes
+ * it then listens on every address.
  */
 static int listen_at(struct rdzv_client *cl, const struct sockaddr *sa, int *fd)
 {
@@ -203,18 +205,17 @@ static int listen_at(struct rdzv_client *cl, const struct sockaddr *sa, int *fd)
         cl->conf->nnodes_max > 1 && addr_is_loopback(sa) && !cl->conf->loopback;
     int rc = open_wide ? addr_listen_any(cl->port, fd, &err)
                        : addr_listen(sa, fd, &err);
-    /* Told to serve there, and the port is taken: who answers there is not
-     * who the other nodes look for. */
+    /* This node was told to serve there. If the port is taken, what answers
+     * there is not the server that the other nodes look for. */
     if (rc != 0 && cl->conf->is_host == 1 && !cl->served)
-        fatalx(ddp_code_exit(err.code),
-               "this node is to serve the rendezvous "
-               "and cannot: %s%s",
-               err.text,
-               err.sys_errno == EADDRINUSE
-                   ? "; is it another job's? Then give this one another port"
-                   : "");
-    /* A port that is taken says that somebody serves there; all else is why
-     * nobody does. */
+        fatalx(
+            ddp_code_exit(err.code),
+            "cannot serve the rendezvous on this node: %s%s", err.text,
+            err.sys_errno == EADDRINUSE
+                ? "; if another job uses that port, give this job another one"
+                : "");
+    /* If the port is taken, a server is there already; any other error is the
+     * reason that none is. */
     if (rc != 0 && err.sys_errno != EADDRINUSE)
         keep_reason(cl, true, err.text);
     return rc;
@@ -232,10 +233,10 @@ static void start_server(struct rdzv_client *cl, int fd)
         .listener = fd, .chan = cl->store_chan, .token = true};
     cl->port = addr_fd_port(fd);
     if (helper_start(&cl->server, &fds, run_server, &args, &err) != 0)
-        log_warnx("%s", err.text);
+        log_warnx("cannot start the rendezvous server: %s", err.text);
     else if (cl->foreign)
-        log_info("nobody serves the rendezvous at %s port %d any more: this "
-                 "launcher does from now on",
+        log_info("no server answers at %s port %d any more: this launcher "
+                 "serves the rendezvous from now on",
                  cl->conf->endpoint_host, cl->port);
     cl->served = true;
     (void)close(fd); /* the server has it */
@@ -280,8 +281,8 @@ static void on_up(void *ctx, struct conn *c)
     cl->handler->on_connected(cl->ctx);
 }
 
-/* What every worker will find in its environment, and cannot be as the server
- * says where that is none of ours. */
+/* Every worker finds these in its environment. A server of ours says nothing
+ * impossible; something else that answers there may. */
 static bool is_possible(const struct msg_world *w, int nproc)
 {
     if (strspn(w->instance, "0123456789abcdef") != RNG_ID_LEN)
@@ -302,7 +303,8 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     ddp_assert(cl->state == CLIENT_UP);
     cl->reached = WAS_HEARD;
     if (m->kind == MSG_KIND_world && !is_possible(&m->world, cl->conf->nproc)) {
-        msg_set(no.refused.text, "the place that it gave cannot be");
+        msg_set(no.refused.text,
+                "the ranks or the address that it gave are impossible");
         m = &no; /* it would give the same again */
     }
     cl->handler->on_msg(cl->ctx, m);
@@ -426,9 +428,8 @@ static void on_resolve_timer(uv_timer_t *timer)
     char why[300];
     ddp_assert(cl->state == CLIENT_RESOLVING);
     (void)snprintf(why, sizeof(why),
-                   "the name '%.100s' is being looked up, and no name server "
-                   "answers",
-                   cl->conf->endpoint_host);
+                   "no name server has answered for the name '%.100s' in %d s",
+                   cl->conf->endpoint_host, RESOLVE_MS / 1000);
     keep_reason(cl, false, why);
     on_fail_timer(timer);
 }
@@ -535,13 +536,15 @@ void rdzv_client_server_ended(struct rdzv_client *cl)
     /* It has said why it cannot serve; the next one could not either. */
     if (cl->reached != WAS_HEARD && WIFEXITED(status) &&
         WEXITSTATUS(status) != 0)
-        fatalx(WEXITSTATUS(status),
-               "this node is to serve the rendezvous and cannot");
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        log_warnx("the rendezvous server of this launcher ended with status "
-                  "%d; it is started again when needed",
-                  WIFEXITED(status) ? WEXITSTATUS(status)
-                                    : 128 + WTERMSIG(status));
+        fatalx(WEXITSTATUS(status), "cannot serve the rendezvous on this node");
+    if (WIFSIGNALED(status))
+        log_warnx("the rendezvous server of this launcher was killed by signal "
+                  "%d (%s); it is started again when it is needed",
+                  WTERMSIG(status), signals_name(WTERMSIG(status)));
+    else if (WEXITSTATUS(status) != 0)
+        log_warnx("the rendezvous server of this launcher ended with exit code "
+                  "%d; it is started again when it is needed",
+                  WEXITSTATUS(status));
     cl->server = 0;
 }
 

@@ -1,7 +1,7 @@
 /*
- * launcher/rdzv/client: the way to the rendezvous. Resolves the endpoint; if it
- * is on this machine and nobody serves there, serves there (in a process of its
- * own); dials each of its addresses in turn.
+ * launcher/rdzv/client: the agent's connection to the rendezvous. Resolves the
+ * endpoint; if it is on this machine and its port is free, starts a server
+ * there (a process of its own); dials each of the addresses in turn.
  */
 #ifndef LAUNCHER_RDZV_CLIENT_H
 #define LAUNCHER_RDZV_CLIENT_H
@@ -20,13 +20,15 @@ struct rdzv_client;
 struct rdzv_client_handler {
     void (*on_connected)(void *ctx);
     void (*on_msg)(void *ctx, const struct msg *m);
-    /* Also: a try to connect failed. refused: nobody listens there. */
+    /* Also: a try to connect failed. refused: each address refused, so that
+     * nobody listens there. */
     void (*on_disconnected)(void *ctx, bool refused, const char *why);
 };
 
-/* Borrows all for its life, which is the process's. `guard_fd` is where the
- * guard is given duplicates of the connection; `store_chan` is the giving end
- * by which a server of ours hands c10d connections over, -1: not at all. */
+/* Borrows all for its life, which is the process's. `guard_fd` leads to the
+ * guard, which gets duplicates of the connection. `store_chan` is the giving
+ * end by which a server of ours passes c10d connections on, -1: there is none.
+ */
 struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
                                     const struct conf *conf,
                                     int guard_fd,
@@ -35,7 +37,10 @@ struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
                                     int store_chan,
                                     bool debug);
 
+/* One try; on_connected or on_disconnected follows. Not while one is under way
+ * or a connection is up. */
 void rdzv_client_connect(struct rdzv_client *cl);
+/* Nothing is sent without a connection. */
 void rdzv_client_send(struct rdzv_client *cl, const struct msg *m);
 
 /* Closes without an on_down. */
@@ -49,7 +54,8 @@ void rdzv_client_local_addr(const struct rdzv_client *cl,
                             char *text,
                             size_t size);
 
-/* The port of the rendezvous; of a server of ours the one that it has. */
+/* The port of the rendezvous. If it was 0 and this launcher serves, the port
+ * that its server got. */
 int rdzv_client_port(const struct rdzv_client *cl);
 
 /* The process that serves the rendezvous here, 0: none. */

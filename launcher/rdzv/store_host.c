@@ -1,3 +1,18 @@
+/*
+ * Happy path: store_host_open listens before the node joins, so that the join
+ * can tell the port. When a round begins the listener is watched; the first
+ * connection starts the store's process, which inherits the listener. A launch
+ * whose workers use no store pays for none. When the workers are dead the
+ * process is killed, and the listener is kept for the next round.
+ *
+ * Failure modes:
+ *   - The port is taken: another one is used, and MASTER_PORT tells it.
+ *   - A worker of the next round connects early (its launcher heard of the
+ * world first): its connection is kept, and passed to that round's store. A
+ *     connection of a worker that is dead has hung up, and is closed.
+ *   - The process does not start, or ends twice in a round: tried again after
+ *     AGAIN_MS.
+ */
 #include "launcher/rdzv/store_host.h"
 
 #include <errno.h>
@@ -14,8 +29,9 @@
 #include "rendezvous/net/helper.h"
 #include "rendezvous/store/process.h"
 
-#define EARLY_MAX        256 /* connections between two rounds */
-#define AGAIN_MS         1000 /* before what did not start, or fell twice, starts */
+#define EARLY_MAX 256 /* connections between two rounds */
+/* Before a store that did not start, or ended twice in a round, starts. */
+#define AGAIN_MS         1000
 #define STORE_HOST_MAGIC 0x53544f48u
 
 static struct store_host *store_host_of(void *data)
@@ -25,7 +41,7 @@ static struct store_host *store_host_of(void *data)
     return h;
 }
 
-/* -- who may --------------------------------------------------------------- */
+/* -- addresses that may use it --------------------------------------------- */
 
 /* One word of the list. */
 static int
@@ -37,7 +53,8 @@ allow_word(struct conf *c, struct allow *a, char *word, struct ddp_err *err)
     if (c->nnodes_max <= STORE_HOST_NODES_MAX)
         return 0;
     return ddp_err_set(err, DDP_E_USAGE,
-                       "nodes is for up to %d of them: name networks instead",
+                       "'nodes' is possible for up to %d nodes: name networks "
+                       "instead",
                        STORE_HOST_NODES_MAX);
 }
 
@@ -48,7 +65,8 @@ int store_host_allow(struct conf *c, struct ddp_err *err)
     char *word;
     struct allow *a = allow_new();
     if (a == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory");
+        return ddp_err_set(err, DDP_E_NOMEM,
+                           "no memory for a list of addresses");
     msg_set(text, c->store_allow);
     while ((word = strsep(&rest, ",")) != NULL) {
         if (allow_word(c, a, word, err) != 0) {
@@ -81,7 +99,7 @@ void store_host_members(struct store_host *h, const struct msg_members *m)
     }
 }
 
-/* Nobody but this node, if the server told of no members. A store that takes
+/* If the server told of no members, only this node may. A store that takes
  * another's place in its round has that one's list. */
 static void find_allowed(struct store_host *h, int64_t round)
 {
@@ -98,7 +116,7 @@ static void find_allowed(struct store_host *h, int64_t round)
         h->allow = allow_copy_nets(h->conf->store_nets);
     }
     if (h->allow == NULL)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for addresses");
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for a list of addresses");
 }
 
 /* -- the process ----------------------------------------------------------- */
@@ -113,18 +131,19 @@ static void wait_a_while(struct store_host *h);
 
 static void start(struct store_host *h)
 {
+    ddp_assert(h->open && h->pid == 0 && h->fd >= 0);
     struct helper_fds fds = {.listener = h->fd,
                              .chan = h->take >= 0 ? h->take : h->own_take};
     struct ddp_err err;
     if (helper_start(&h->pid, &fds, run_store, h, &err) == 0)
         return;
-    log_warnx("the workers' store does not start: %s; trying again", err.text);
+    log_warnx("cannot start the workers' store: %s; trying again in %d ms",
+              err.text, AGAIN_MS);
     h->early = true;
     wait_a_while(h);
 }
 
-/* The process starts with the first connection: who needs no store pays for
- * none. */
+/* The process starts with the first connection. */
 static void on_wanted(uv_poll_t *poll, int status, int events)
 {
     (void)status;
@@ -136,7 +155,7 @@ static void on_wanted(uv_poll_t *poll, int status, int events)
     start(h);
 }
 
-/* At once where it is wanted already. */
+/* At once if it is wanted already. */
 static void start_when_wanted(struct store_host *h)
 {
     if (h->early) {
@@ -170,10 +189,10 @@ void store_host_end(struct store_host *h)
         (void)uv_poll_stop(&h->take_poll);
 }
 
-/* -- who came between two rounds ------------------------------------------- */
+/* -- connections between two rounds ---------------------------------------- */
 
-/* A worker of the old round is dead, and with it its connection; who is there
- * is of the next one. */
+/* A worker of the old round is dead, and its connection has hung up; one that
+ * is open is from a worker of the next round. */
 static bool is_hung_up(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLRDHUP};
@@ -186,7 +205,7 @@ struct early {
     uint8_t data[FD_PASS_BYTES_MAX];
 };
 
-/* Into the channel, which is one of our own where there is no other. */
+/* Into the channel; if there is none, one of our own is made. */
 static bool keep(struct store_host *h, const struct early *e)
 {
     struct ddp_err err;
@@ -204,7 +223,7 @@ static bool take_early(const struct store_host *h, struct early *e)
     return h->take >= 0 && fd_pass_take(h->take, &e->fd, e->data, &e->len) > 0;
 }
 
-/* Keeps those that live, in order; false where there was none. */
+/* Keeps those that are open, in order. Returns whether there was one. */
 static bool sort_early(struct store_host *h)
 {
     static struct early early[EARLY_MAX]; /* large */
@@ -225,6 +244,7 @@ static bool sort_early(struct store_host *h)
 static void renew(struct store_host *h, int64_t round)
 {
     store_host_end(h);
+    ddp_assert(h->pid == 0 && round > 0);
     find_allowed(h, round);
     h->open = true;
     h->early = h->used && sort_early(h);
@@ -265,8 +285,8 @@ static int listen_for(const struct conf *c, int *fd, struct ddp_err *err)
         return 0;
     if (port == 0 || err->sys_errno != EADDRINUSE)
         return ddp_err_wrap(err, "the workers' store");
-    log_warnx("port %d is taken on this node: should it get group rank 0, "
-              "MASTER_PORT is another one",
+    log_warnx("port %d is taken on this node: if the node gets group rank 0, "
+              "MASTER_PORT is another port",
               port);
     return addr_listen_any(0, fd, err);
 }

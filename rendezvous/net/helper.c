@@ -8,6 +8,7 @@
  */
 #include "rendezvous/net/helper.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -76,8 +77,9 @@ int helper_start(pid_t *pid,
     if (*pid > 0)
         return 0;
     *pid = 0;
-    return ddp_err_sys(err, DDP_E_NOMEM,
-                       "cannot start a helper process (ulimit -u?)");
+    return ddp_err_sys(err, DDP_E_NOMEM, "fork%s",
+                       errno == EAGAIN ? " (too many processes? ulimit -u)"
+                                       : "");
 }
 
 void helper_take_signals(void)

@@ -1,5 +1,5 @@
 /* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
-/* links: launcher/agent/check rendezvous/base/signals_name */
+/* links: launcher/agent/state rendezvous/base/signals_name */
 /* links: tests/fuzz/gen rendezvous/core/note */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/proto/exits */

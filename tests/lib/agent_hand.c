@@ -1,5 +1,5 @@
 /* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
-/* links: launcher/agent/check rendezvous/base/signals_name */
+/* links: launcher/agent/state rendezvous/base/signals_name */
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/exits */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */

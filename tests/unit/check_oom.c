@@ -1,4 +1,4 @@
-/* links: tests/lib/scratch launcher/proc/oom */
+/* links: tests/lib/scratch launcher/proc/oom rendezvous/base/err */
 /* Which file counts the kernel's kills, and what is in it. */
 #include <check.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* links: tests/lib/scratch launcher/proc/tmpfolder */
+/* links: tests/lib/scratch launcher/proc/tmpfolder rendezvous/base/err */
 /*
  * Which folders below TMPDIR a launch removes at its end: its own one, and
  * those of launches that were killed, but nobody else's and nothing with files

@@ -1,4 +1,4 @@
-/* links: launcher/proc/tree rendezvous/base/mono */
+/* links: launcher/proc/tree rendezvous/base/mono rendezvous/base/err */
 /*
  * Real processes, below the test's own, which is a child subreaper.
  */

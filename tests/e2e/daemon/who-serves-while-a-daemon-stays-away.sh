@@ -18,7 +18,7 @@ for name in a b; do
     wait_for 'connected to the rendezvous again' $name.err
 done
 cat a.err b.err >both
-lines 1 "nobody serves the rendezvous at 127.0.0.1 port $port any more: this" \
+lines 1 "no server answers at 127.0.0.1 port $port any more: this launcher" \
     both
 background d "$DDPRDZVD" --listen="127.0.0.1:$port"
 ends_with 78 d

@@ -27,7 +27,7 @@ limited 20 true
 status=$?
 [ $status -eq 71 ] || fail "with 20 descriptors: $status"
 lines 1 'too few to serve the rendezvous' it.err
-lines 1 'this node is to serve the rendezvous and cannot$' it.err
+lines 1 'cannot serve the rendezvous on this node$' it.err
 nothing_left
 # Two nodes, where one runs out: both end.
 port=$(free_port)

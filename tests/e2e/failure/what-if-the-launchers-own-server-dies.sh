@@ -16,7 +16,7 @@ for pid in $(cat "/proc/$(agent_of a)/task/$(agent_of a)/children"); do
     : "${server:=$pid}"
 done
 kill -KILL "$server" || fail "the server is $server"
-wait_for 'rendezvous server of this launcher ended' a.err
+wait_for 'rendezvous server of this launcher was killed' a.err
 for name in a b; do
     wait_for 'connected to the rendezvous again' $name.err
 done

@@ -34,7 +34,7 @@ alone()
         --rdzv_conf=is_host=0 "$@"
 }
 alone --rdzv_endpoint=some.host:29400 true
-wait_for "the name 'some.host' .*tried for 3 s" it.err
+wait_for "the name 'some.host' .*still trying after 3 s" it.err
 began=$(now_ms)
 for pid in $(marked it); do
     [ "$(cat "/proc/$pid/comm")" != ddprun ] || { kill -TERM "$pid" && break; }

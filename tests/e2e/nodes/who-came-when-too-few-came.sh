@@ -25,7 +25,7 @@ for machine in east west; do
 done
 for machine in east west; do
     ends_with 75 $machine
-    has 'the endpoint is loopback, where no other machine comes' $machine.err
+    has 'the endpoint is a loopback address, which no other machine can reach' $machine.err
 done
 node_on east east --nnodes=1:2 --rdzv_endpoint=:29500 true
 ends_with 2 east

@@ -45,7 +45,7 @@ nothing_left a
 node a --master_port="$port" "$WORKER" hold
 wait_lines 2 ' world=1 ' started
 launch 78 --master_port="$port" true
-has 'cannot listen on .* port [0-9]*: Address already in use; is it another' \
+has 'cannot listen on .* port [0-9]*: Address already in use; if another job uses that port' \
     it.err
 kill -TERM "$(pid_of a)"
 ends_with 143 a

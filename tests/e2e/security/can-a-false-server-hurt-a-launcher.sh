@@ -59,7 +59,7 @@ asked()
 asked junk 69 'no ddprun rendezvous'
 asked huge 69 'impossible length'
 for mode in ranks group address instance; do
-    asked $mode 76 'the place that it gave cannot be'
+    asked $mode 76 'the ranks or the address that it gave are impossible'
 done
 asked refusal 76 'no\\x0addprun: forged \\x1b\[31m'
 asked silence 69 'was not reached in 1 s'

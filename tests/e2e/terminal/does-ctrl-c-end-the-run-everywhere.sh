@@ -25,7 +25,7 @@ node it --nproc_per_node=2 sh -c '
     exec sleep 300'
 wait_round 1 2
 kill -INT "$(pid_of it)"
-wait_for 'once more kills them' it.err
+wait_for 'a second signal kills them' it.err
 kill -INT "$(pid_of it)"
 ends_with 130 it 2
 nothing_left

@@ -25,12 +25,12 @@ wait_round 1 2
 keys tty C-c
 wait_screen tty '^status=130'
 lines 2 int ints
-lines 1 'once more kills them' tty.screen
+lines 1 'a second signal kills them' tty.screen
 
 enter tty "clear; $DDPRUN --nproc_per_node=2 ./ignores; echo status=\$?"
 wait_round 2 2
 keys tty C-c
-wait_screen tty 'once more kills them'
+wait_screen tty 'a second signal kills them'
 began=$(now_ms)
 keys tty C-c
 wait_screen tty '^status=130'

@@ -70,7 +70,7 @@ node it --shutdown_timeout=60 "$WORKER" stubborn
 wait_lines 1 ' world=1 ' started
 began=$(now_ms)
 kill -INT "$(pid_of it)"
-wait_for 'once more kills' it.err
+wait_for 'a second signal kills' it.err
 kill -INT "$(pid_of it)"
 ends_with 130 it
 [ "$(took)" -lt 5000 ] || fail 'the second Ctrl-C changed nothing'

@@ -1,14 +1,39 @@
 /*
- * The tables of launcher/agent/agent.h as assertions: which fields may be set
- * in which state. Called at the end of each step, where every event has been
- * dealt with, so that a bug shows in the step that made it and not in a round
- * that is decided on a wrong state later.
+ * What state the agent is in, and the tables of launcher/agent/agent.h as
+ * assertions: which fields may be set in which state. agent_check is called at
+ * the end of each step, when the event has been dealt with, so that a bug shows
+ * in the step that made it and not in a round that is decided on a wrong state
+ * later.
  *
  * Nothing here depends on what a server or a user may say: whatever comes in,
- * the agent's own fields fit together. Such an assertion ends the agent, and
- * with it its workers (the guard sees to that).
+ * the agent's own fields fit together. An assertion that fails ends the agent,
+ * and with it its workers (the guard sees to that).
  */
 #include "launcher/agent/agent_priv.h"
+
+bool agent_is_leaving(const struct agent *a)
+{
+    return a->exit == AGENT_LEAVING || a->exit == AGENT_DRAINED ||
+           a->exit == AGENT_ORPHANED_LEAVING;
+}
+
+bool agent_is_member(const struct agent *a)
+{
+    return a->round.evidence >= AGENT_MEMBER_SURE;
+}
+
+bool agent_is_sure(const struct agent *a)
+{
+    return a->round.evidence == AGENT_MEMBER_SURE ||
+           a->round.evidence == AGENT_OVER_SURE;
+}
+
+bool agent_was_heard(const struct agent *a)
+{
+    return a->session.heard_since_us != MONO_NEVER;
+}
+
+/* -- which combinations are possible --------------------------------------- */
 
 static void check_work(const struct agent *a)
 {
