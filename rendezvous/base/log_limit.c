@@ -2,8 +2,8 @@
  * A small cache of token buckets: a source's hash names LOG_LIMIT_WAYS entries
  * that it may have. A bucket is one number, the time at which its lines so far
  * are paid for (the generic cell rate algorithm), so that an entry whose time
- * has passed, with nothing left out, remembers nothing and may be reused. If all
- * are in use, the first one is shared: such a source may be held back by
+ * has passed, with nothing left out, remembers nothing and may be reused. If
+ * all are in use, the first one is shared: such a source may be held back by
  * another one's lines, and the sentence about it says "and others".
  */
 #include "rendezvous/base/log_limit.h"

@@ -29,7 +29,7 @@
 #define HELLO_STORE_FULL_US (100 * MONO_MS)
 #define SWEEP_MS            1000
 
-struct pending {
+struct pending_conns {
     unsigned magic;
     struct conn_slots *slots;
     struct server_log *log;
@@ -38,14 +38,14 @@ struct pending {
     int64_t turn;        /* of the loop */
 };
 
-static struct pending *pending_of(void *data)
+static struct pending_conns *pending_of(void *data)
 {
-    struct pending *p = data;
+    struct pending_conns *p = data;
     ddp_assert(p->magic == PENDING_MAGIC);
     return p;
 }
 
-bool pending_hand_over(struct pending *p, struct conn_slot *slot)
+bool pending_hand_over(struct pending_conns *p, struct conn_slot *slot)
 {
     struct buf rest;
     if (p->giver == NULL || !conn_may_yield(slot->conn))
@@ -63,7 +63,7 @@ bool pending_hand_over(struct pending *p, struct conn_slot *slot)
 }
 
 static void
-turn_away(struct pending *p, struct conn_slot *slot, const char *why)
+turn_away(struct pending_conns *p, struct conn_slot *slot, const char *why)
 {
     if (pending_hand_over(p, slot))
         return; /* it may be a client that waits for the store */
@@ -72,7 +72,7 @@ turn_away(struct pending *p, struct conn_slot *slot, const char *why)
     conn_slots_free(p->slots, slot);
 }
 
-static void give_place(struct pending *p, struct conn_slot *slot)
+static void give_place(struct pending_conns *p, struct conn_slot *slot)
 {
     turn_away(p, slot, "it has said nothing, and others wait for its place");
 }
@@ -80,7 +80,7 @@ static void give_place(struct pending *p, struct conn_slot *slot)
 /* A peer that says nothing holds a descriptor for HELLO_US at most. */
 static void on_sweep(uv_timer_t *timer)
 {
-    struct pending *p = pending_of(timer->data);
+    struct pending_conns *p = pending_of(timer->data);
     int64_t now_us = mono_now_us();
     int64_t hello_us = p->giver != NULL ? HELLO_STORE_US : HELLO_US;
     struct conn_slot *slot;
@@ -101,7 +101,7 @@ static void on_sweep(uv_timer_t *timer)
  */
 static bool may_go(void *ctx, const struct conn_slot *slot)
 {
-    const struct pending *p = pending_of(ctx);
+    const struct pending_conns *p = pending_of(ctx);
     ddp_assert(slot->state == CONN_SLOT_PENDING);
     int64_t full_us = p->giver != NULL ? HELLO_STORE_FULL_US : HELLO_FULL_US;
     if (mono_now_us() >= slot->since_us + full_us)
@@ -111,7 +111,7 @@ static bool may_go(void *ctx, const struct conn_slot *slot)
 }
 
 struct conn_slot *
-pending_take(struct pending *p, struct conn *c, const char *peer)
+pending_take(struct pending_conns *p, struct conn *c, const char *peer)
 {
     struct conn_slot *slot;
     /* Pending connections that hold every place must not keep nodes out. */
@@ -128,7 +128,7 @@ pending_take(struct pending *p, struct conn *c, const char *peer)
     return slot;
 }
 
-bool pending_give_way(struct pending *p)
+bool pending_give_way(struct pending_conns *p)
 {
     int gone = 0;
     struct conn_slot *slot;
@@ -140,14 +140,14 @@ bool pending_give_way(struct pending *p)
     return gone > 0;
 }
 
-void pending_turn(struct pending *p)
+void pending_turn(struct pending_conns *p)
 {
     p->turn++;
 }
 
 /* -- open and close -------------------------------------------------------- */
 
-int pending_open(struct pending **out,
+int pending_open(struct pending_conns **out,
                  uv_loop_t *loop,
                  struct conn_slots *slots,
                  struct server_log *log,
@@ -157,7 +157,7 @@ int pending_open(struct pending **out,
     struct giver *giver = NULL;
     if (store_chan > 0 && giver_open(&giver, loop, store_chan, err) != 0)
         return -1;
-    struct pending *p = calloc(1, sizeof(*p));
+    struct pending_conns *p = calloc(1, sizeof(*p));
     if (p == NULL)
         DDP_WRONG("out of memory while the server is made");
     p->magic = PENDING_MAGIC;
@@ -172,12 +172,12 @@ int pending_open(struct pending **out,
 
 static void on_handle_closed(uv_handle_t *h)
 {
-    struct pending *p = pending_of(h->data);
+    struct pending_conns *p = pending_of(h->data);
     p->magic = 0;
     free(p);
 }
 
-void pending_close(struct pending *p)
+void pending_close(struct pending_conns *p)
 {
     if (p->giver != NULL)
         giver_close(p->giver);

@@ -15,13 +15,13 @@
 #include "rendezvous/daemon/server_log.h"
 #include "rendezvous/net/conn.h"
 
-struct pending;
+struct pending_conns;
 
 /* Owned by the caller, given back by pending_close; slots and log are borrowed
  * until then. `store_chan` is the giving end of a channel (net/fd_pass), which
  * it owns from here on, also when it fails; 0: there is no store. Errors:
  * DDP_E_NOMEM. */
-int pending_open(struct pending **out,
+int pending_open(struct pending_conns **out,
                  uv_loop_t *loop,
                  struct conn_slots *slots,
                  struct server_log *log,
@@ -30,23 +30,23 @@ int pending_open(struct pending **out,
 
 /* Closes no connection, except those that wait to be handed over. Memory goes
  * as the loop runs on. */
-void pending_close(struct pending *p);
+void pending_close(struct pending_conns *p);
 
 /* A place for a connection that was accepted just now from the address `peer`.
  * Another pending connection may have to go for it. NULL: all places are taken,
  * and none may go; the caller closes the connection. */
 struct conn_slot *
-pending_take(struct pending *p, struct conn *c, const char *peer);
+pending_take(struct pending_conns *p, struct conn *c, const char *peer);
 
 /* The loop has been round once: all bytes that had come by then were read. */
-void pending_turn(struct pending *p);
+void pending_turn(struct pending_conns *p);
 
 /* There is no descriptor for the next connection: closes some pending ones that
  * may go. Returns whether there were any. */
-bool pending_give_way(struct pending *p);
+bool pending_give_way(struct pending_conns *p);
 
 /* Hands a pending connection to the store and frees its place. False: nothing
  * has happened, since there is no store or conn_may_yield says no. */
-bool pending_hand_over(struct pending *p, struct conn_slot *slot);
+bool pending_hand_over(struct pending_conns *p, struct conn_slot *slot);
 
 #endif

@@ -59,7 +59,7 @@ struct server {
     struct server_capacity capacity;
     struct conn_slots *slots;
     struct server_log *log;
-    struct pending *pending;
+    struct pending_conns *pending;
     int64_t due_us; /* when the timer was to fire */
     bool tick_due;
     bool served; /* a run was here */

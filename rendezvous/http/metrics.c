@@ -1,7 +1,7 @@
 /*
  * GET /metrics: Prometheus' text format, version 0.0.4. Each metric is a row of
- * metrics.def; its lines stand together behind its HELP and TYPE. Runs that have
- * ended are counted and have no lines of their own.
+ * metrics.def; its lines stand together behind its HELP and TYPE. Runs that
+ * have ended are counted and have no lines of their own.
  *
  * Failure modes: as in status.c.
  */
