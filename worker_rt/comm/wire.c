@@ -498,7 +498,7 @@ int wire_begin(struct wire *w,
     w->deadline_us = mono_after(w->moved_us, timeout_us);
     if (check_abort(w, err) != 0)
         return -1;
-    /* Who left during the last collective cannot take part in this one. */
+    /* A peer that left during the last collective cannot take part now. */
     return w->gone == NULL ? 0 : lost(w, wire_peer(w, w->gone->rank), err);
 }
 
@@ -524,7 +524,7 @@ int wire_end(struct wire *w, int rc, const struct ddp_err *err)
 void wire_abort(struct wire *w)
 {
     atomic_store(&w->aborted, true);
-    /* Stays readable: nobody reads it. It cannot fail below 2^64 - 1. */
+    /* Stays readable, since it is never read. Cannot fail below 2^64 - 1. */
     (void)eventfd_write(w->abort_fd, 1);
 }
 
@@ -588,7 +588,7 @@ int wire_open(struct wire *w,
     return w->npeers == 0 ? 0 : meet(w, place, store, deadline_us, err);
 }
 
-/* Nothing is under way on any of them, or nobody wants it. */
+/* Nothing is under way on any connection, or it is not wanted any more. */
 void wire_close(struct wire *w)
 {
     for (size_t i = 0; i < w->npeers; i++) {

@@ -230,7 +230,7 @@ static int reserve_own(struct ddp_keeper *k, uint64_t len, struct ddp_err *err)
     return mem_slots_make(&k->own, len, err);
 }
 
-/* A slot that nobody needs, with memory for the image. Under the lock, when
+/* Picks a free slot, with memory for the image. Under the lock, when
  * nothing is being sealed; -1: NOMEM. */
 static int pick(struct ddp_keeper *k, uint64_t len, struct ddp_err *err)
 {
@@ -352,7 +352,7 @@ static int put(struct ddp_keeper *k,
     slot->step = step;
     slot->to_disk = disk;
     (void)pthread_mutex_unlock(&k->lock);
-    /* Nobody else knows of this slot. */
+    /* No thread knows of this slot yet. */
     int rc = copy(k, i, tensors, err);
     (void)pthread_mutex_lock(&k->lock);
     if (rc != 0)
@@ -364,7 +364,7 @@ static int put(struct ddp_keeper *k,
     (void)pthread_cond_broadcast(&k->changed);
     if (take_error(k, err) == 0)
         return 0;
-    wait_sealed(k); /* who is told of an error may free the tensors */
+    wait_sealed(k); /* after an error the caller may free the tensors */
     return -1;
 }
 

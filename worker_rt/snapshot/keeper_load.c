@@ -16,7 +16,7 @@
  * again, at most REFUSED_MAX times, since what was offered had been looked at.
  * The reader's disk fails in the middle: it goes on with zeros, which fit no
  * checksum, so that all ranks take the same turn. A rank dies: the collective
- * fails on all of them. Nobody has a snapshot: NOINPUT, a fresh start.
+ * fails on all of them. No rank has a snapshot: NOINPUT, a fresh start.
  */
 #include "worker_rt/snapshot/keeper.h"
 
@@ -238,7 +238,7 @@ static struct offer make_offer(struct keeper_load *l)
     return (struct offer){0};
 }
 
-/* Whose is the newest; -1: nobody has any. What this instance wrote comes
+/* The rank with the newest; -1: no rank has any. What this instance wrote comes
  * first; else what the first rank that has something goes by, since snapshots
  * of different runs cannot be compared. */
 static int choose(const struct keeper_load *l)
@@ -340,7 +340,7 @@ static int read_shared(struct keeper_load *l,
 
 /* -- load ------------------------------------------------------------------ */
 
-/* Nobody has a whole one: a fresh start, unless somebody has a damaged one. */
+/* No rank has a whole one: a fresh start, unless one has a damaged one. */
 static int nothing_found(struct keeper_load *l, struct ddp_err *err)
 {
     int rc = 0;
