@@ -29,7 +29,7 @@ static int parse(const char *text, int64_t max, int64_t *value)
     return 0;
 }
 
-/* A number from `min` to `max`; where the variable is not set, `fallback`, or
+/* A number from `min` to `max`; if the variable is not set, `fallback`, or
  * an error if that is negative. */
 static int number(const char *name,
                   int64_t min,

@@ -151,7 +151,7 @@ int atomic_file_sync_dir(int dir, struct ddp_err *err)
 }
 
 /* Past the page cache, which would cost a copy and push out what others have
- * there; where the file system has no such thing, through it. */
+ * there; if the file system has no direct writes, through it. */
 static bool set_direct(int fd, bool direct)
 {
     int flags = fcntl(fd, F_GETFL);

@@ -42,7 +42,7 @@ static void check(const struct ddp_keeper *k)
 /* -- the threads ----------------------------------------------------------- */
 
 /* In pieces, so that each is summed while it is in the cache. `from`: NULL
- * where it has been copied. */
+ * if it has been copied. */
 static void
 sum_tensor(struct image *m, size_t t, uint8_t *to, const uint8_t *from)
 {
@@ -503,7 +503,7 @@ static void find_newest(struct ddp_keeper *k)
     ddp_assert(k->newest < k->memory.count || k->newest < 0);
 }
 
-/* The launcher's memory, where this rank is the one that holds it. */
+/* The launcher's memory, if this rank is the one that uses it. */
 static void open_memory(struct ddp_keeper *k)
 {
     struct ddp_err why;

@@ -60,7 +60,7 @@ struct keeper_load {
 };
 
 /* Memory that this instance filled, the newest first. What another one left
- * there counts only where there is nothing else. */
+ * there counts only if there is nothing else. */
 static size_t list_memory(struct keeper_load *l, bool own)
 {
     const struct ddp_keeper *k = l->k;
