@@ -35,7 +35,8 @@ struct idx {
     uint8_t *bytes; /* owned */
 };
 
-/* Finds the file with or without ".gz"; says where it looked if neither. */
+/* Finds the file with or without ".gz"; if there is neither, says where it
+ * looked. */
 static gzFile idx_open(char path[PATH_SIZE],
                        const char *dir,
                        const char *name,
@@ -61,7 +62,7 @@ static gzFile idx_open(char path[PATH_SIZE],
     return NULL;
 }
 
-/* Reads `len` bytes or says why there are not so many. */
+/* Reads `len` bytes or says why there are fewer. */
 static int idx_read(
     gzFile f, const char *path, uint8_t *to, size_t len, struct ddp_error *err)
 {

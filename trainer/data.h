@@ -5,7 +5,7 @@
  *
  * Legend:  N  samples in the set
  *          F  features of a sample (pixels of an image)
- *          T  targets of a sample, where they are numbers
+ *          T  targets of a sample, if they are numbers
  *          C  classes, where targets are classes
  *          B  samples in a batch
  */

@@ -103,7 +103,7 @@ static void tell_saved(struct keep *k)
     k->unsaved = false;
 }
 
-/* Memory that cannot be had is worth a word where there should be some. */
+/* Says so if there should be memory and is none. */
 static void tell_no_memory(struct keep *k)
 {
     const char *given = getenv("DDP_SNAPSHOT_MEMORY");

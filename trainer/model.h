@@ -146,7 +146,7 @@ void model_randomize(struct model *m, uint64_t seed);
 
 /*
  * Runs x (B,F), in the program's memory as all that is given here, through the
- * model and scores it against labels (B), where the model classifies, or y
+ * model and scores it against labels (B), if the model classifies, or y
  * (B,O). B <= batch_max. Batch norms go by their running statistics.
  */
 struct ops_score model_forward(struct model *m,

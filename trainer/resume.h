@@ -45,7 +45,7 @@ int resume_save(const struct resume *r,
 /* What was found. */
 struct resume_found {
     struct ddp_kept kept;
-    int64_t world;      /* by so many ranks it was written .. */
+    int64_t world;      /* the number of ranks that wrote it .. */
     int64_t batch_size; /* .. with such batches */
 };
 

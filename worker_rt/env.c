@@ -29,7 +29,7 @@ static int parse(const char *text, int64_t max, int64_t *value)
     return 0;
 }
 
-/* A number from `min` to `max`; where the variable is not set, `fallback`, or
+/* A number from `min` to `max`; if the variable is not set, `fallback`, or
  * an error if that is negative. */
 static int number(const char *name,
                   int64_t min,
@@ -144,7 +144,7 @@ static int read_master(struct ddp *d, struct ddp_err *err)
 }
 
 /* Whether a path of /proc led to the launcher's memfd. In another PID namespace
- * than the launcher's it leads nowhere, or to somebody else's file. */
+ * than the launcher's it leads nowhere, or to another file. */
 static bool is_memfd(int fd, const char *name)
 {
     char path[32], wanted[64], link[64];
@@ -187,7 +187,7 @@ static void open_memory(struct ddp *d)
         return;
     d->memory_fd = open(path, O_RDWR | O_CLOEXEC);
     if (d->memory_fd >= 0 && !is_memfd(d->memory_fd, MEMFD_SNAPSHOTS)) {
-        (void)close(d->memory_fd); /* somebody else's */
+        (void)close(d->memory_fd); /* not the launcher's */
         d->memory_fd = -1;
     }
 }
@@ -202,7 +202,7 @@ static int open_progress(struct ddp *d, struct ddp_err *err)
     d->progress_fd = open(path, flags, 0600);
     if (ours && d->progress_fd >= 0 &&
         !is_memfd(d->progress_fd, MEMFD_PROGRESS)) {
-        (void)close(d->progress_fd); /* somebody else's */
+        (void)close(d->progress_fd); /* not the launcher's */
         d->progress_fd = -1;
     }
     if (d->progress_fd < 0 && !ours)

@@ -6,11 +6,11 @@
  * encoder appends the request; store_client_talk sends both and reads until the
  * reply is whole.
  *
- * Failure modes: nobody listens yet, or the line is cut (UNREACHABLE after
+ * Failure modes: no store listens yet, or the line is cut (UNREACHABLE after
  * attempts with growing pauses); the store is gone in the middle (LOST); it
  * does not answer (TIMEOUT); it answers what no store answers (PROTO); a signal
  * stopped the wait (ABORTED). A request that failed half way leaves the
- * connection in a state that nobody knows (a reply under way, a request half
+ * connection in an unknown state (a reply under way, a request half
  * sent), so every failure closes it. No request is repeated by itself: ADD is
  * not idempotent, and a store that is gone means that the round is over.
  */

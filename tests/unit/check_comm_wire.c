@@ -39,8 +39,8 @@ ssize_t __wrap_send(int fd, const void *data, size_t len, int flags);
 
 ssize_t __wrap_send(int fd, const void *data, size_t len, int flags)
 {
-    static const struct wire_word nonsense = {77, 1};
-    if (len != sizeof(struct wire_word) || mischief == WHOLE)
+    static const struct wire_blame nonsense = {77, 1};
+    if (len != sizeof(struct wire_blame) || mischief == WHOLE)
         return __real_send(fd, data, len, flags);
     if (mischief == CUT)
         (void)__real_send(fd, data, 5, flags);

@@ -11,7 +11,7 @@
 /* libs: -luv -lcjson -lxxhash */
 /*
  * A rank that lies while all load a snapshot: it offers a step that it does not
- * have, a length that is not so, or reads other bytes aloud. Whatever it does,
+ * have, a length that is not so, or sends other bytes. Whatever it does,
  * all ranks end alike, in bounded time, with a snapshot that is whole or with
  * an error that names the liar.
  */
@@ -54,7 +54,7 @@ enum field {
 };
 #define OFFER_LEN (FIELDS * sizeof(int64_t) + 8)
 
-/* What is changed in its offers and in what it reads aloud. */
+/* What is changed in its offers and in what it sends. */
 static const struct lie {
     enum field field;
     int64_t add;

@@ -1,5 +1,5 @@
 /*
- * trainer/ops/device: where a model lives, and who does its sums. The CPU's row
+ * trainer/ops/device: where a model lives, and what computes it. The CPU's row
  * is ops_cpu, ops_conv and plain C; CUDA's is cuda*.cu, which are checked
  * against it (tests/unit/check_ops_cuda). All the operations mean what those
  * headers say; on a GPU their arrays are device memory, and they are done in
@@ -66,7 +66,7 @@ struct device {
     uint8_t id[16]; /* of the GPU; no two in the world have the same */
     void *stream;   /* a cudaStream_t, on which all is done */
 
-    /* Zeros; NULL where there is no room. */
+    /* Zeros; NULL if there is no room. */
     void *(*alloc)(size_t len);
     void (*free)(void *p); /* NULL is fine */
 
@@ -83,14 +83,14 @@ struct device {
 const struct device *device_cpu(void);
 
 /*
- * The GPU of the local rank (they are dealt out in turn where there are fewer),
+ * The GPU of the local rank (they are dealt out in turn if there are fewer),
  * made the calling thread's current one. Lives for ever. NULL:
  * DDP_ERR_CONFIG, with a sentence why there is none: built without CUDA, no
  * driver, no GPU.
  */
 const struct device *device_cuda(int local_rank, struct ddp_error *err);
 
-/* For tests: whether cuBLAS, where it is found, does the sums of linear layers.
+/* For tests: whether cuBLAS, if it is found, does the sums of linear layers.
  * It does, unless told. Returns whether it does now. */
 bool device_cuda_use_library(bool use);
 

@@ -28,7 +28,7 @@ struct optim {
     float lr;
     size_t P;
     int64_t step;               /* steps taken */
-    float *state[OPTIM_STATES]; /* (P) each, NULL where the kind has none */
+    float *state[OPTIM_STATES]; /* (P) each, NULL if the kind has none */
     const struct device *dev;   /* where they lie */
 };
 

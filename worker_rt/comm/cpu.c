@@ -268,7 +268,7 @@ static int end(struct comm_cpu *c, int rc, const struct ddp_err *err)
     return wire_end(&c->wire, rc, err);
 }
 
-/* Nothing is combined, so nobody passes before the last has come. */
+/* Combines nothing; no rank passes before the last has come. */
 static int barrier(struct comm_cpu *c, enum wire_kind kind, struct ddp_err *err)
 {
     int rc = begin(c, kind, 0, 0, err);
@@ -352,7 +352,7 @@ static void cpu_abort(struct ddp_comm *comm)
     wire_abort(&self(comm)->wire);
 }
 
-/* Who passes this barrier knows that nobody needs its connections any more.
+/* A rank that passes this barrier knows that no other needs its connections.
  * Whatever goes wrong here, the work is done. */
 static void cpu_leave(struct ddp_comm *comm)
 {

@@ -80,7 +80,7 @@ static const char *answer_text(uint32_t answer)
     return "it gives an unknown reason";
 }
 
-/* Somebody who has called and not yet said who it is. */
+/* A connection that came in and has not yet said of which rank it is. */
 struct pending {
     int fd; /* -1: free */
     struct hello hello;

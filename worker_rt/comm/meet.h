@@ -14,7 +14,7 @@
 /* Two connections to each neighbour, for what must not wait in one queue. */
 enum comm_lane {
     COMM_DATA,
-    COMM_WORD, /* the last one: why it gives up */
+    COMM_BLAME, /* one message at most: why the peer gives up */
     COMM_LANES
 };
 

@@ -5,7 +5,7 @@
  *     a collective: begin on the control ─► NCCL enqueues ─► poll the stream,
  *     NCCL's own errors and the control ─► end on the control
  *
- * Nobody ever blocks inside of NCCL or CUDA. Whatever goes wrong, the peers are
+ * No call blocks inside of NCCL or CUDA. Whatever goes wrong, the peers are
  * told first over the control, then NCCL is aborted, which ends its kernels:
  * with a dead peer they would spin for ever. NCCL often finds a peer's sockets
  * closed before the control does, but only the control knows whose fault it
@@ -279,7 +279,7 @@ static int begin(struct comm_nccl *c,
     ddp_assert(c->control != NULL && c->wire != NULL);
     if (wire_begin(c->wire, kind, dtype, root, c->base.timeout_us, err) != 0)
         return -1;
-    return wire_watch(c->wire, err); /* who has given up already? */
+    return wire_watch(c->wire, err); /* has a peer given up already? */
 }
 
 /* What NCCL answered to the call that enqueues. */

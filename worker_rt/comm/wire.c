@@ -1,23 +1,27 @@
 /*
- * worker_rt/comm/wire: exchanges, and the truth about how they ended.
+ * worker_rt/comm/wire: exchanges, and why they ended.
  *
- * Whoever waits, waits for somebody who waits or failed. So when a rank fails
- * and shuts its connections, the failure reaches everyone, one wake-up per hop;
- * but seen from the next rank it looks as if that one had died. Therefore each
- * peer has a second connection, on which nothing is ever said but one last
- * word: who was lost first, or who called it off. It cannot be told on the
- * first: a message may be cut there at any byte, and what comes behind the cut
- * would be taken for its data. An end without a word is a death.
+ * Happy path of a collective: begin fixes the head; exchange sends and receives
+ * at once until both are done, and checks each head that comes; end says well.
  *
- * The word is sent before anything is shut. Where data ends, the word has
+ * Failure modes. A rank that waits, waits for a rank that waits too or has
+ * failed. So when a rank fails and shuts its connections, the failure reaches
+ * all ranks, one wake-up per hop; but to the next rank it looks as if that one
+ * had died. Therefore each peer has a second connection, which carries one
+ * message only: which rank is to blame, and for what (struct wire_blame). It
+ * cannot go over the first connection: a message may be cut there at any byte,
+ * and what follows the cut would be taken for its data. An end without that
+ * message is a death.
+ *
+ * The blame is sent before anything is shut. When data ends, the blame has
  * mostly come too; it is waited for a little, since two connections may
  * overtake each other.
  *
- * A rank that is blocked watches the words of all its peers. One that gave up
- * ends the wait; one that is gone without a word may also have finished the
- * very last collective and ended early: so the work goes on then, and fails
- * when nothing has moved for GONE_US. A cut line says nothing at all: see
- * is_silent.
+ * A blocked rank watches the blame connections of all its peers. A peer that
+ * gave up ends the wait. A peer that is gone without a message may also have
+ * finished the very last collective and ended early: so the work goes on then,
+ * and fails when nothing has moved for GONE_US. A cut line shows nothing at
+ * all: see is_silent.
  */
 #include "worker_rt/comm/wire.h"
 
@@ -36,7 +40,7 @@
 #include "worker_rt/rt.h"
 
 #define GONE_US  (50 * MONO_MS)
-#define WORD_US  (20 * MONO_MS) /* for a word to come behind the data's end */
+#define BLAME_US (20 * MONO_MS) /* for a blame to come after the data's end */
 #define STALL_US (2 * MONO_S)   /* after being asked to stop */
 #define LOOK_US  (1 * MONO_S)   /* how often a blocked rank asks: silent? */
 
@@ -69,19 +73,19 @@ static const char *kind_name(const struct wire *w)
     return kind_names[w->head.kind];
 }
 
-static struct wire_word blame(enum wire_why why, int rank)
+static struct wire_blame blame_for(enum wire_why why, int rank)
 {
-    return (struct wire_word){(uint32_t)why, (uint32_t)rank};
+    return (struct wire_blame){(uint32_t)why, (uint32_t)rank};
 }
 
-/* Fails with `word`, and passes it on later. */
-static int give_up(struct wire *w, struct wire_word word, struct ddp_err *err)
+/* Fails with `blame`, which wire_end passes on. */
+static int give_up(struct wire *w, struct wire_blame blame, struct ddp_err *err)
 {
-    ddp_assert(word.why >= WIRE_DIED && word.why < WIRE_WHYS);
-    w->word = word;
+    ddp_assert(blame.why >= WIRE_DIED && blame.why < WIRE_WHYS);
+    w->blame = blame;
     return ddp_err_set(
-        err, word.why == WIRE_DIFFERS ? DDP_E_CONFLICT : DDP_E_PEER,
-        "%s: rank %u %s", kind_name(w), word.rank, why_texts[word.why]);
+        err, blame.why == WIRE_DIFFERS ? DDP_E_CONFLICT : DDP_E_PEER,
+        "%s: rank %u %s", kind_name(w), blame.rank, why_texts[blame.why]);
 }
 
 static bool is_pause(int error)
@@ -100,23 +104,23 @@ static void mark_gone(struct wire *w, struct wire_peer *p, enum wire_why why)
 {
     ddp_assert(p->state == WIRE_HERE);
     p->state = WIRE_GONE;
-    p->word = blame(why, p->rank);
+    p->blame = blame_for(why, p->rank);
     if (w->gone != NULL)
         return;
     w->gone = p;
     w->moved_us = mono_now_us();
 }
 
-/* Takes what a peer's word has come to. One that makes no sense is as good as
+/* Reads what has come of a peer's blame. One that makes no sense counts as
  * none. */
 static void hear(struct wire *w, struct wire_peer *p)
 {
-    struct wire_word *word = &p->word;
+    struct wire_blame *said = &p->blame;
     if (p->state != WIRE_HERE)
         return;
-    ddp_assert(p->have < sizeof(*word));
-    ssize_t n = recv(p->word_fd, (uint8_t *)word + p->have,
-                     sizeof(*word) - p->have, MSG_DONTWAIT);
+    ddp_assert(p->have < sizeof(*said));
+    ssize_t n = recv(p->blame_fd, (uint8_t *)said + p->have,
+                     sizeof(*said) - p->have, MSG_DONTWAIT);
     if (n < 0 && is_pause(errno))
         return;
     if (n <= 0) {
@@ -124,40 +128,40 @@ static void hear(struct wire *w, struct wire_peer *p)
         return;
     }
     p->have += (size_t)n;
-    if (p->have < sizeof(*word))
+    if (p->have < sizeof(*said))
         return;
-    if (word->why >= 1 && word->why < WIRE_WHYS &&
-        word->rank < (uint32_t)w->world)
-        p->state = WIRE_SPOKE;
+    if (said->why >= 1 && said->why < WIRE_WHYS &&
+        said->rank < (uint32_t)w->world)
+        p->state = WIRE_BLAMED;
     else
         mark_gone(w, p, WIRE_DIED);
 }
 
 /*
- * The connection to `p` ended, in the way that errno says. Its own word tells
- * best why, then that of any other peer; if nobody has said anything, the
- * first that was seen gone is the culprit.
+ * The connection to `p` ended, in the way that errno says. Its own blame says
+ * best why, then that of any other peer; if there is none, the first peer that
+ * was seen gone is to blame.
  */
 static int lost(struct wire *w, struct wire_peer *p, struct ddp_err *err)
 {
     enum wire_why why = ending(errno);
-    int64_t now_us = mono_now_us(), until_us = now_us + WORD_US;
-    struct pollfd pfd = {.fd = p->word_fd, .events = POLLIN};
+    int64_t now_us = mono_now_us(), until_us = now_us + BLAME_US;
+    struct pollfd pfd = {.fd = p->blame_fd, .events = POLLIN};
     for (hear(w, p); p->state == WIRE_HERE && now_us < until_us; hear(w, p)) {
         (void)poll(&pfd, 1, (int)mono_ms_until(now_us, until_us));
         now_us = mono_now_us();
     }
     if (p->state == WIRE_HERE)
         mark_gone(w, p, why);
-    if (p->state == WIRE_SPOKE)
-        return give_up(w, p->word, err);
+    if (p->state == WIRE_BLAMED)
+        return give_up(w, p->blame, err);
     for (size_t i = 0; i < w->npeers; i++) {
         hear(w, &w->peers[i]);
-        if (w->peers[i].state == WIRE_SPOKE)
-            return give_up(w, w->peers[i].word, err);
+        if (w->peers[i].state == WIRE_BLAMED)
+            return give_up(w, w->peers[i].blame, err);
     }
     ddp_assert(w->gone != NULL && w->gone->state == WIRE_GONE);
-    return give_up(w, w->gone->word, err);
+    return give_up(w, w->gone->blame, err);
 }
 
 /* -- one exchange ---------------------------------------------------------- */
@@ -232,9 +236,9 @@ check_head(struct wire *w, const struct wire_xfer *x, struct ddp_err *err)
     if (memcmp(got, &x->head, sizeof(*got)) == 0)
         return 0;
     if (got->kind == WIRE_LEAVE)
-        return give_up(w, blame(WIRE_LEFT, x->peer->rank), err);
-    w->word =
-        blame(w->head.kind == WIRE_LEAVE ? WIRE_LEFT : WIRE_DIFFERS, w->rank);
+        return give_up(w, blame_for(WIRE_LEFT, x->peer->rank), err);
+    w->blame = blame_for(w->head.kind == WIRE_LEAVE ? WIRE_LEFT : WIRE_DIFFERS,
+                         w->rank);
     return ddp_err_set(err, DDP_E_CONFLICT,
                        "rank %d and rank %d are in different collectives: "
                        "%s number %u with %llu bytes, %s number %u with %llu",
@@ -326,8 +330,8 @@ static int check_peers(struct wire *w, struct ddp_err *err)
 {
     int64_t now_us = mono_now_us();
     if (now_us >= w->deadline_us) {
-        w->word =
-            blame(w->head.kind == WIRE_LEAVE ? WIRE_LEFT : WIRE_LATE, w->rank);
+        w->blame = blame_for(w->head.kind == WIRE_LEAVE ? WIRE_LEFT : WIRE_LATE,
+                             w->rank);
         return ddp_err_set(err, DDP_E_TIMEOUT, "%s did not finish in time",
                            kind_name(w));
     }
@@ -342,15 +346,14 @@ static int check_peers(struct wire *w, struct ddp_err *err)
     return 0;
 }
 
-/* What a wait may end by, beside the data that it is for and its peers'
- * words. */
+/* What may end a wait, besides the awaited data and the blames of peers. */
 static int check_time(struct wire *w, struct ddp_err *err)
 {
     if (check_peers(w, err) != 0)
         return -1;
     if (mono_now_us() < stalled_at_us(w))
         return 0;
-    w->word = blame(WIRE_ABORTED, w->rank);
+    w->blame = blame_for(WIRE_ABORTED, w->rank);
     return ddp_err_set(err, DDP_E_ABORTED,
                        "%s was aborted: this rank was asked to stop, and "
                        "the others did not go on",
@@ -373,8 +376,8 @@ static struct pollfd ask(const struct wire_xfer *x, short events)
                            .events = events};
 }
 
-/* Blocks until something may go on. What can still be finished is: words are
- * looked at where nothing else moves. */
+/* Blocks until something may go on. What can still be finished is: blames are
+ * read only if nothing else moves. */
 static int wait_io(struct wire *w,
                    const struct wire_xfer *out,
                    const struct wire_xfer *in,
@@ -387,7 +390,7 @@ static int wait_io(struct wire *w,
     for (size_t i = 0; i < w->npeers; i++) {
         const struct wire_peer *p = &w->peers[i];
         pfd[3 + i] = (struct pollfd){
-            .fd = p->state == WIRE_HERE ? p->word_fd : -1, .events = POLLIN};
+            .fd = p->state == WIRE_HERE ? p->blame_fd : -1, .events = POLLIN};
     }
     int n = poll(pfd, 3 + w->npeers, next_look_ms(w));
     if (n < 0 && !is_pause(errno))
@@ -398,8 +401,8 @@ static int wait_io(struct wire *w,
     for (size_t i = 0; i < w->npeers && !goes_on; i++) {
         if (pfd[3 + i].revents != 0)
             hear(w, &w->peers[i]);
-        if (w->peers[i].state == WIRE_SPOKE)
-            return give_up(w, w->peers[i].word, err);
+        if (w->peers[i].state == WIRE_BLAMED)
+            return give_up(w, w->peers[i].blame, err);
     }
     return 0;
 }
@@ -408,7 +411,7 @@ static int check_abort(struct wire *w, struct ddp_err *err)
 {
     if (!atomic_load(&w->aborted))
         return 0;
-    w->word = blame(WIRE_ABORTED, w->rank);
+    w->blame = blame_for(WIRE_ABORTED, w->rank);
     return ddp_err_set(err, DDP_E_ABORTED, "%s was aborted", kind_name(w));
 }
 
@@ -419,8 +422,8 @@ int wire_watch(struct wire *w, struct ddp_err *err)
         return -1;
     for (size_t i = 0; i < w->npeers; i++) {
         hear(w, &w->peers[i]);
-        if (w->peers[i].state == WIRE_SPOKE)
-            return give_up(w, w->peers[i].word, err);
+        if (w->peers[i].state == WIRE_BLAMED)
+            return give_up(w, w->peers[i].blame, err);
     }
     return check_peers(w, err);
 }
@@ -489,12 +492,13 @@ int wire_begin(struct wire *w,
                                  .kind = (uint16_t)kind,
                                  .dtype = (uint16_t)dtype,
                                  .root = (uint32_t)root};
-    w->word = blame(WIRE_FAILED, w->rank); /* unless something better comes */
+    w->blame =
+        blame_for(WIRE_FAILED, w->rank); /* unless something better comes */
     w->moved_us = mono_now_us();
     w->deadline_us = mono_after(w->moved_us, timeout_us);
     if (check_abort(w, err) != 0)
         return -1;
-    /* Who left during the last collective cannot take part in this one. */
+    /* A peer that left during the last collective cannot take part now. */
     return w->gone == NULL ? 0 : lost(w, wire_peer(w, w->gone->rank), err);
 }
 
@@ -508,10 +512,10 @@ int wire_end(struct wire *w, int rc, const struct ddp_err *err)
     /* A few bytes on an unused connection always fit; a peer that is gone is
      * not there to miss them. */
     for (size_t i = 0; i < w->npeers; i++)
-        (void)send(w->peers[i].word_fd, &w->word, sizeof(w->word),
+        (void)send(w->peers[i].blame_fd, &w->blame, sizeof(w->blame),
                    MSG_NOSIGNAL | MSG_DONTWAIT);
     for (size_t i = 0; i < w->npeers; i++) {
-        (void)shutdown(w->peers[i].word_fd, SHUT_WR);
+        (void)shutdown(w->peers[i].blame_fd, SHUT_WR);
         (void)shutdown(w->peers[i].fd, SHUT_RDWR);
     }
     return rc;
@@ -520,7 +524,7 @@ int wire_end(struct wire *w, int rc, const struct ddp_err *err)
 void wire_abort(struct wire *w)
 {
     atomic_store(&w->aborted, true);
-    /* Stays readable: nobody reads it. It cannot fail below 2^64 - 1. */
+    /* Stays readable, since it is never read. Cannot fail below 2^64 - 1. */
     (void)eventfd_write(w->abort_fd, 1);
 }
 
@@ -546,7 +550,7 @@ struct wire_peer *wire_add(struct wire *w, int rank)
         return p;
     ddp_assert(w->npeers < WIRE_PEERS_MAX);
     p = &w->peers[w->npeers++];
-    *p = (struct wire_peer){.rank = rank, .fd = -1, .word_fd = -1};
+    *p = (struct wire_peer){.rank = rank, .fd = -1, .blame_fd = -1};
     return p;
 }
 
@@ -560,12 +564,12 @@ static int meet(struct wire *w,
     size_t n = 0;
     for (size_t i = 0; i < w->npeers; i++) {
         links[n++] = (struct comm_link){w->peers[i].rank, COMM_DATA, -1};
-        links[n++] = (struct comm_link){w->peers[i].rank, COMM_WORD, -1};
+        links[n++] = (struct comm_link){w->peers[i].rank, COMM_BLAME, -1};
     }
     int rc = comm_meet(place, store, links, n, deadline_us, err);
     for (size_t i = 0; i < w->npeers; i++) {
         w->peers[i].fd = links[COMM_LANES * i].fd;
-        w->peers[i].word_fd = links[COMM_LANES * i + 1].fd;
+        w->peers[i].blame_fd = links[COMM_LANES * i + 1].fd;
     }
     return rc;
 }
@@ -584,14 +588,14 @@ int wire_open(struct wire *w,
     return w->npeers == 0 ? 0 : meet(w, place, store, deadline_us, err);
 }
 
-/* Nothing is under way on any of them, or nobody wants it. */
+/* Nothing is under way on any connection, or it is not wanted any more. */
 void wire_close(struct wire *w)
 {
     for (size_t i = 0; i < w->npeers; i++) {
         if (w->peers[i].fd >= 0)
             (void)close(w->peers[i].fd);
-        if (w->peers[i].word_fd >= 0)
-            (void)close(w->peers[i].word_fd);
+        if (w->peers[i].blame_fd >= 0)
+            (void)close(w->peers[i].blame_fd);
     }
     if (w->abort_fd >= 0)
         (void)close(w->abort_fd);

@@ -45,13 +45,13 @@ _Static_assert(sizeof(struct wire_head) == 24, "no padding on the wire");
 
 /* The last message, on a connection of its own: which rank is to blame, and for
  * what. */
-struct wire_word {
+struct wire_blame {
     uint32_t why; /* enum wire_why */
     uint32_t rank;
 };
 
 enum wire_why {
-    WIRE_DIED = 1, /* its connections ended without a word */
+    WIRE_DIED = 1, /* its connections ended without a blame */
     WIRE_SILENT,   /* nothing comes from its host any more */
     WIRE_LEFT,     /* freed the communicator while others used it */
     WIRE_ABORTED,
@@ -63,15 +63,15 @@ enum wire_why {
 
 struct wire_peer {
     int rank;
-    int fd;      /* data; -1: not connected */
-    int word_fd; /* the same */
+    int fd;       /* data; -1: not connected */
+    int blame_fd; /* the same */
     enum {
         WIRE_HERE,
-        WIRE_SPOKE, /* it gave up and said why: `word` */
-        WIRE_GONE   /* without a word of its own: `word` is ours about it */
+        WIRE_BLAMED, /* it gave up and said why: `blame` */
+        WIRE_GONE    /* it sent no blame: `blame` is ours about it */
     } state;
-    struct wire_word word;
-    size_t have; /* bytes of `word` that have come */
+    struct wire_blame blame;
+    size_t have; /* bytes of `blame` that have come */
 };
 
 struct wire {
@@ -82,8 +82,8 @@ struct wire {
     int abort_fd; /* an eventfd: wakes a blocked call */
     atomic_bool aborted;
     bool broken;
-    struct ddp_err why;    /* what broke it */
-    struct wire_word word; /* the same for the peers */
+    struct ddp_err why;      /* what broke it */
+    struct wire_blame blame; /* the same for the peers */
     uint32_t seq;
     struct wire_head head;  /* of this collective, as far as it is fixed */
     int64_t deadline_us;    /* of this collective */

@@ -33,7 +33,7 @@
 /* What a direct write wants: its memory, place and length in blocks. */
 #define BLOCK ((size_t)4096)
 
-/* To make a file that nobody sweeps away before it is locked. */
+/* To make a file that no sweep removes before it is locked. */
 #define TRIES 100
 
 _Static_assert(PIECE % BLOCK == 0, "a piece is a direct write");
@@ -96,7 +96,7 @@ void atomic_file_sweep(int dir, const char *name)
 }
 
 /* A sweep may come between a file's making and its lock: it holds the lock then
- * or has removed the file. Where locks do not work nobody sweeps. */
+ * or has removed the file. If locks do not work, no sweep removes anything. */
 static bool is_swept(int fd)
 {
     struct stat st;
@@ -151,7 +151,7 @@ int atomic_file_sync_dir(int dir, struct ddp_err *err)
 }
 
 /* Past the page cache, which would cost a copy and push out what others have
- * there; where the file system has no such thing, through it. */
+ * there; if the file system has no direct writes, through it. */
 static bool set_direct(int fd, bool direct)
 {
     int flags = fcntl(fd, F_GETFL);
@@ -194,7 +194,7 @@ static int write_all(int fd,
             return ddp_err_set(err, DDP_E_ABORTED, "the write was given up");
         if (write_piece(fd, data + at, n, at, err) != 0)
             return -1;
-        /* A hint; whoever cannot take it loses some speed. */
+        /* A hint: without it the sync takes longer. */
         (void)sync_file_range(fd, (off_t)at, (off_t)n, SYNC_FILE_RANGE_WRITE);
     }
     return fsync(fd) == 0 ? 0

@@ -123,7 +123,7 @@ static bool make_room(struct device_copy *s, size_t len)
     if (s->no_room)
         return false;
     if (s->room != 0)
-        (void)s->gpu->free(s->room); /* waits for whoever uses it */
+        (void)s->gpu->free(s->room); /* waits until no copy uses it */
     s->room = 0;
     s->room_len = 0;
     s->no_room = s->gpu->alloc(&s->room, len) != 0;

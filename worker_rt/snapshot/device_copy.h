@@ -1,6 +1,6 @@
 /*
  * worker_rt/snapshot/device_copy: the way of a snapshot from a GPU's memory to
- * a slot. The program waits for none of it where there is room on the device:
+ * a slot. The program waits for none of it if there is room on the device:
  *
  *     its stream:  tensors ─► room on the device, event
  *     our stream:  event ─► room ─► slot, whose pages are locked

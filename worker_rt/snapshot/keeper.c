@@ -42,7 +42,7 @@ static void check(const struct ddp_keeper *k)
 /* -- the threads ----------------------------------------------------------- */
 
 /* In pieces, so that each is summed while it is in the cache. `from`: NULL
- * where it has been copied. */
+ * if it has been copied. */
 static void
 sum_tensor(struct image *m, size_t t, uint8_t *to, const uint8_t *from)
 {
@@ -230,7 +230,7 @@ static int reserve_own(struct ddp_keeper *k, uint64_t len, struct ddp_err *err)
     return mem_slots_make(&k->own, len, err);
 }
 
-/* A slot that nobody needs, with memory for the image. Under the lock, when
+/* Picks a free slot, with memory for the image. Under the lock, when
  * nothing is being sealed; -1: NOMEM. */
 static int pick(struct ddp_keeper *k, uint64_t len, struct ddp_err *err)
 {
@@ -352,7 +352,7 @@ static int put(struct ddp_keeper *k,
     slot->step = step;
     slot->to_disk = disk;
     (void)pthread_mutex_unlock(&k->lock);
-    /* Nobody else knows of this slot. */
+    /* No thread knows of this slot yet. */
     int rc = copy(k, i, tensors, err);
     (void)pthread_mutex_lock(&k->lock);
     if (rc != 0)
@@ -364,7 +364,7 @@ static int put(struct ddp_keeper *k,
     (void)pthread_cond_broadcast(&k->changed);
     if (take_error(k, err) == 0)
         return 0;
-    wait_sealed(k); /* who is told of an error may free the tensors */
+    wait_sealed(k); /* after an error the caller may free the tensors */
     return -1;
 }
 
@@ -503,7 +503,7 @@ static void find_newest(struct ddp_keeper *k)
     ddp_assert(k->newest < k->memory.count || k->newest < 0);
 }
 
-/* The launcher's memory, where this rank is the one that holds it. */
+/* The launcher's memory, if this rank is the one that uses it. */
 static void open_memory(struct ddp_keeper *k)
 {
     struct ddp_err why;

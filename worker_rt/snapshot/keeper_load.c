@@ -2,19 +2,21 @@
  * worker_rt/snapshot/keeper_load: how all ranks go on from one snapshot.
  *
  * Each rank that holds snapshots (its node's memory, its folder's files) looks
- * for its newest whole one. All tell each other what they have, and all see
- * which one is the newest; who has it reads it aloud, piece by piece, and every
- * rank, the reader too, takes what it hears into its own tensors and checks the
- * sums. So nobody needs a shared file system, and all end with the same bytes.
+ * for its newest whole one. All offer each other what they have, and all see
+ * which one is the newest. The rank that has it reads it and broadcasts it,
+ * piece by piece. Every rank, the reader too, takes the pieces into its own
+ * tensors and checks the sums. So no shared file system is needed, and all end
+ * with the same bytes.
  *
- * Happy path: list_all, make_offer, hear_offers, choose, read_aloud, once each.
+ * Happy path: list_all, make_offer, gather_offers, choose, read_shared, once
+ * each.
  *
- * Failure modes. What is heard is damaged, or not of the step that was offered:
- * all ranks hear that, the reader strikes it off its list, and they begin
+ * Failure modes. What is sent is damaged, or not of the step that was offered:
+ * all ranks find that, the reader strikes it off its list, and they begin
  * again, at most REFUSED_MAX times, since what was offered had been looked at.
  * The reader's disk fails in the middle: it goes on with zeros, which fit no
  * checksum, so that all ranks take the same turn. A rank dies: the collective
- * fails on all of them. Nobody has a snapshot: NOINPUT, a fresh start.
+ * fails on all of them. No rank has a snapshot: NOINPUT, a fresh start.
  */
 #include "worker_rt/snapshot/keeper.h"
 
@@ -25,7 +27,7 @@
 #include "worker_rt/comm/comm.h"
 #include "worker_rt/snapshot/snapshot.h"
 
-#define REFUSED_MAX 16 /* read aloud in vain */
+#define REFUSED_MAX 16 /* attempts with what proved damaged */
 
 /* -- what this rank has ---------------------------------------------------- */
 
@@ -58,7 +60,7 @@ struct keeper_load {
 };
 
 /* Memory that this instance filled, the newest first. What another one left
- * there counts only where there is nothing else. */
+ * there counts only if there is nothing else. */
 static size_t list_memory(struct keeper_load *l, bool own)
 {
     const struct ddp_keeper *k = l->k;
@@ -236,7 +238,7 @@ static struct offer make_offer(struct keeper_load *l)
     return (struct offer){0};
 }
 
-/* Whose is the newest; -1: nobody has any. What this instance wrote comes
+/* The rank with the newest; -1: no rank has any. What this instance wrote comes
  * first; else what the first rank that has something goes by, since snapshots
  * of different runs cannot be compared. */
 static int choose(const struct keeper_load *l)
@@ -269,23 +271,23 @@ static int choose(const struct keeper_load *l)
     return best;
 }
 
-/* -- reading aloud --------------------------------------------------------- */
+/* -- one rank reads, all receive ------------------------------------------- */
 
-struct aloud {
+struct shared_read {
     struct ddp_comm *comm;
     int reader;
     const struct snapshot_source *from; /* the reader's; NULL: no more */
     struct ddp_err failed;              /* why it stopped */
-    struct ddp_err lost;                /* why nothing is heard any more */
+    struct ddp_err lost; /* why nothing can be received any more */
     bool is_lost;
 };
 
-/* A reader that fails goes on with zeros: no sum fits them, so that all hear
- * that it is no good. */
-static int
-hear(void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
+/* A source's `read` on all ranks. A reader that fails goes on with zeros, which
+ * fit no checksum, so that all ranks find the snapshot damaged. */
+static int read_piece(
+    void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
 {
-    struct aloud *a = ctx;
+    struct shared_read *a = ctx;
     bool reads = a->comm->rank == a->reader;
     /* The size is what the offer said, in the words of its peers. */
     if (reads && a->from != NULL &&
@@ -305,23 +307,24 @@ hear(void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
     return -1;
 }
 
-/* 0: loaded. 1: it was damaged, and all ranks heard so. -1: an error. */
-static int read_aloud(struct keeper_load *l,
-                      int reader,
-                      const struct snapshot_wanted *wanted,
-                      struct snapshot_fence *fence,
-                      struct ddp_err *err)
+/* 0: loaded. 1: it was damaged, and all ranks found so. -1: an error. */
+static int read_shared(struct keeper_load *l,
+                       int reader,
+                       const struct snapshot_wanted *wanted,
+                       struct snapshot_fence *fence,
+                       struct ddp_err *err)
 {
     struct opened o = {.fd = -1};
-    struct aloud a = {.comm = l->k->comm, .reader = reader};
+    struct shared_read a = {.comm = l->k->comm, .reader = reader};
     bool reads = a.comm->rank == reader;
     ddp_assert(reader >= 0 && reader < a.comm->world);
     /* A peer may say that we offered something when we have nothing. */
     bool has = reads && l->at < l->n;
     if (has && open_candidate(l, &l->list[l->at], &o, &a.failed) == 0)
         a.from = &o.from;
-    struct snapshot_source heard = {hear, &a, (uint64_t)l->offers[reader].len};
-    int rc = snapshot_read(&heard, wanted, fence, err);
+    struct snapshot_source shared = {read_piece, &a,
+                                     (uint64_t)l->offers[reader].len};
+    int rc = snapshot_read(&shared, wanted, fence, err);
     if (rc == 0)
         rc = check_offer(&l->offers[reader], fence, err);
     bool stopped = reads && a.from == NULL;
@@ -337,7 +340,7 @@ static int read_aloud(struct keeper_load *l,
 
 /* -- load ------------------------------------------------------------------ */
 
-/* Nobody has a whole one: a fresh start, unless somebody has a damaged one. */
+/* No rank has a whole one: a fresh start, unless one has a damaged one. */
 static int nothing_found(struct keeper_load *l, struct ddp_err *err)
 {
     int rc = 0;
@@ -370,8 +373,8 @@ static int share_why(struct keeper_load *l, char why[512], struct ddp_err *err)
     return 0;
 }
 
-/* Of every rank, what is no offer is none. */
-static int hear_offers(struct keeper_load *l, struct ddp_err *err)
+/* The offers of all ranks; one that makes no sense counts as none. */
+static int gather_offers(struct keeper_load *l, struct ddp_err *err)
 {
     struct ddp_comm *comm = l->k->comm;
     struct offer mine = make_offer(l);
@@ -398,12 +401,12 @@ static int load(struct keeper_load *l,
                                "the snapshots that rank %d reads to the others "
                                "are never those that it offered",
                                reader);
-        if (hear_offers(l, err) != 0)
+        if (gather_offers(l, err) != 0)
             return -1;
         reader = choose(l);
         if (reader < 0)
             return nothing_found(l, err);
-        rc = read_aloud(l, reader, wanted, &fence, err);
+        rc = read_shared(l, reader, wanted, &fence, err);
     }
     if (rc != 0)
         return ddp_err_wrap(err, "snapshot of step %lld",

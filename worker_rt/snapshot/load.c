@@ -1,6 +1,6 @@
 /*
  * worker_rt/snapshot/load: every byte of a file is read once, into the caller's
- * buffer where the tensor is wanted, and its checksum compared. So a damaged
+ * buffer if the tensor is wanted, and its checksum compared. So a damaged
  * file is found at the end at the latest; the one before it then overwrites
  * what was read.
  *
@@ -30,7 +30,7 @@ struct image_read {
     uint8_t *header; /* with its 8 bytes .. */
     size_t header_len;
     struct safetensors parsed;
-    uint8_t *scratch; /* for what nobody asked for */
+    uint8_t *scratch; /* for tensors that are not wanted */
     XXH3_state_t *state;
 };
 
@@ -116,7 +116,7 @@ static int check_wanted(const struct image_read *l, struct ddp_err *err)
     return 0;
 }
 
-/* Into `to`, or through the scratch where nobody wants it. */
+/* Into `to`, or through the scratch if it is NULL. */
 static int read_tensor(struct image_read *l,
                        const struct safetensor *t,
                        uint8_t *to,
@@ -174,7 +174,7 @@ static int read_meta(const struct image_read *l, struct ddp_err *err)
     return 0;
 }
 
-/* A number of libddp's own; `missing` where it is not there. */
+/* A number of libddp's own; `missing` if it is not there. */
 static int read_number(const struct image_read *l,
                        const char *key,
                        int64_t missing,

@@ -109,7 +109,7 @@ uint64_t mem_slots_room(const struct mem_slots *s)
     return s->count == 0 ? 0 : s->each - PAGE;
 }
 
-/* What the kernel would give before it has to take from others; 0 where it
+/* What the kernel would give before it has to take from others; 0 if it
  * does not say. */
 static uint64_t available(void)
 {
@@ -128,7 +128,7 @@ static uint64_t available(void)
     return kib * 1024;
 }
 
-/* Pages are taken now, where it can be refused; a write to memory that cannot
+/* Pages are taken now, when it can be refused; a write to memory that cannot
  * be had would kill us. */
 static int take(struct mem_slots *s, int i, uint64_t need, struct ddp_err *err)
 {

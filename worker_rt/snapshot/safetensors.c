@@ -20,7 +20,7 @@
 #define META      "__metadata__"
 #define EXACT_MAX 9007199254740992.0 /* 2^53: a double counts up to here */
 
-/* A header's values: at most so many for each tensor and each pair. */
+/* A header's values: at most DDP_DIMS_MAX + 8 for each tensor. */
 #define VALUES_MAX (SAFETENSORS_TENSORS_MAX * (DDP_DIMS_MAX + 8))
 
 static const struct {
@@ -232,7 +232,7 @@ static int by_place(const void *a, const void *b)
 }
 
 /* The tensors sorted by name, in memory of the caller's to free; -1 with `code`
- * where a name comes twice. */
+ * if a name is there twice. */
 static int index_names(const struct safetensor *tensors,
                        size_t n,
                        const struct safetensor ***index,

@@ -75,7 +75,7 @@ struct snapshot_fence {
     int64_t step; /* -1: it does not say */
 };
 
-/* Every byte once, into the caller's buffers where it is wanted, its checksums
+/* Every byte once, into the caller's buffers if it is wanted, its checksums
  * compared. CORRUPT, USAGE (not what is wanted), NOMEM, what `read` says. */
 int snapshot_read(const struct snapshot_source *from,
                   const struct snapshot_wanted *wanted,

@@ -1,6 +1,6 @@
 /*
- * worker_rt/snapshot/snapshot_dir: who may write into a folder, in which order
- * its files are tried, and which of them go.
+ * worker_rt/snapshot/snapshot_dir: which run may write into a folder, in which
+ * order its files are tried, and which of them are removed.
  *
  * Happy path: open sweeps what killed writers left; own puts this instance on
  * top of the file `owner`; put looks whether it is still there, writes a file
@@ -111,7 +111,7 @@ static void parse_owners(struct owners *o, const char *text)
     }
 }
 
-/* None: nobody owns it yet. */
+/* No owner: no run owns the folder yet. */
 static int
 read_owners(const struct snapshot_dir *s, struct owners *o, struct ddp_err *err)
 {
@@ -278,7 +278,7 @@ static int read_folder(const struct snapshot_dir *s,
     return rc;
 }
 
-/* And who the owners are by whom it is sorted. */
+/* Lists the files, and the owners by which they are sorted. */
 static int list_files(const struct snapshot_dir *s,
                       struct owners *o,
                       struct snapshot_file **files,
@@ -350,8 +350,8 @@ int snapshot_dir_own(const struct snapshot_dir *s, struct ddp_err *err)
 /*
  * Best effort: what is too many costs space, nothing else. Files of strangers
  * are not ours to remove. What passes for newer than what has just been written
- * was refused at the start or bears a false name: it takes nobody's place, and
- * goes when its turn comes.
+ * was refused at the start or bears a false name: it takes no other file's
+ * place, and goes when its turn comes.
  */
 static void prune(const struct snapshot_dir *s, const char *written, int keep)
 {
@@ -373,8 +373,8 @@ static bool is_gone(const struct snapshot_dir *s)
     return fstat(s->fd, &st) == 0 ? st.st_nlink == 0 : errno == ESTALE;
 }
 
-/* Somebody made room. The descriptor stays the same number: others may be
- * listing. */
+/* The folder was removed. The descriptor keeps its number: another thread may
+ * be listing. */
 static int make_again(const struct snapshot_dir *s, struct ddp_err *err)
 {
     struct snapshot_dir again;
