@@ -2,12 +2,12 @@
  * core/budget: how many restarts a run may still use. Pure: the caller says
  * what time it is.
  *
- * A budget of `max` restarts without a window is used up by so many. With a
- * window it is used up while `max` of them lie within it, and comes back as
- * they leave it; restarts are then numbered on beyond `max`.
+ * Without a window, `max` restarts use the budget up for good. With a window it
+ * is used up while `max` of them lie within the window, and comes back as they
+ * leave it; the count of restarts then goes on beyond `max`.
  *
- * Beside it, and off unless asked for, stands the crash loop: the last K rounds
- * all failed before any worker made progress.
+ * Beside it there is the crash loop (off by default): the last K rounds all
+ * failed before any worker made progress.
  */
 #ifndef RENDEZVOUS_CORE_BUDGET_H
 #define RENDEZVOUS_CORE_BUDGET_H
@@ -29,10 +29,10 @@ struct budget {
     int64_t at_us[BUDGET_WINDOW_MAX];
 };
 
-/* `max` is cut to BUDGET_WINDOW_MAX where there is a window. */
+/* `max` is cut to BUDGET_WINDOW_MAX if there is a window. */
 void budget_init(struct budget *b, int max, int64_t window_us, int crash_loop);
 
-/* Uses one restart; false where none is left, and then changes nothing. */
+/* Uses one restart. False: none is left, and nothing has changed. */
 bool budget_charge(struct budget *b, int64_t now_us);
 
 /* How many of those charged count against the budget now. */
@@ -53,7 +53,7 @@ void budget_restore(struct budget *b, int used, int counting, int64_t at_us);
 void budget_restore_no_progress(struct budget *b, int no_progress);
 
 /*
- * A round is over. Returns true where it was the last one of a crash loop.
+ * A round is over. Returns true if it was the last one of a crash loop.
  * `failed`: by the failure of a worker; `progressed`: some worker of it had
  * made progress.
  */

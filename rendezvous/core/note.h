@@ -25,12 +25,12 @@ enum note_level {
 /* Everything is borrowed for the call that hands the note out. */
 struct note {
     enum note_kind kind;
-    const char *run;  /* "" where no run is meant */
+    const char *run;  /* "" if no run is meant */
     int64_t round;    /* 0: none yet */
-    const char *node; /* "" where no node is meant */
+    const char *node; /* "" if no node is meant */
     const char *text; /* what more there is to say, may be "" */
-    /* The server's: the address or the source (source.h) whose doing it is; ""
-     * or NULL: not known. It is no part of the line. */
+    /* The server's: the address or the source (base/quota.h) whose doing it is;
+     * "" or NULL: not known. It is no part of the line. */
     const char *account;
 };
 
@@ -38,7 +38,7 @@ const char *note_name(enum note_kind kind);
 enum note_level note_level(enum note_kind kind);
 
 /* "run none round 3: joined node=b: 2 of 2..4", or without the words before
- * the colon where no run is meant; cut to `size`. */
+ * the colon if no run is meant; cut to `size`. */
 void note_format(const struct note *n, char *line, size_t size);
 
 #endif

@@ -83,7 +83,7 @@ seat(struct ranks_node *nodes, struct ranks_node *taken, int i, int g)
 }
 
 /*
- * Survivors keep their very places where all of these still exist; where the
+ * Survivors keep their very places if all of these still exist; if the
  * round got smaller, they close ranks in their old order instead.
  */
 static void
@@ -101,7 +101,7 @@ seat_survivors(struct ranks_node *nodes, struct ranks_node *taken, int n)
     }
 }
 
-/* Newcomers that asked for a place get it where it is free. `nodes` stand in
+/* Newcomers that asked for a place get it if it is free. `nodes` stand in
  * the order of by_seniority, so among askers the earlier arrival must win. */
 static int
 seat_askers(struct ranks_node *nodes, struct ranks_node *taken, int n)

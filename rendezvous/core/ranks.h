@@ -1,10 +1,10 @@
 /*
- * core/ranks: numbering. Who gets which group rank in a round, and from that
- * the global and role ranks. Pure; sorts in place; no allocation.
+ * core/ranks: numbering: the group ranks of the nodes of a round, and from
+ * them the global and role ranks. Pure; sorts in place; no allocation.
  *
  * Group ranks:
- * - whoever was in the round before keeps its place; where the round got
- *   smaller, these close ranks in their old order;
+ * - a node of the round before keeps its place; if the round got smaller,
+ *   these nodes close ranks in their old order;
  * - a newcomer that asked for a place (--node_rank) gets it if it is free, the
  *   earlier of two askers winning;
  * - the others fill what is free, ordered by: the node that hosts the server

@@ -42,7 +42,7 @@
  * which states of its nodes is a table, too: inner/states.c.
  *
  * A newcomer to a round that can grow ends it, at once or, as a SPARE until
- * then, when --scale_interval since the last such end is over. Where a round
+ * then, when --scale_interval since the last such end is over. If a round
  * ends without a failure its stop is graceful: workers are given time, until
  * something is lost or fails after all, or a node's workers did not leave as
  * those do that were asked (round_hurry).
@@ -50,11 +50,11 @@
  * `drain` is an operator's command (command.c), which the node is told of, and
  * told again whenever it comes back, until it answers by leave. A DRAINED node
  * runs no workers and has no place in a round to come; it is removed by leave,
- * by a FIN, or when its lease is over. Where it was in the last round, the next
+ * by a FIN, or when its lease is over. If it was in the last round, the next
  * one waits for that.
  *
  * QUARANTINED is a spare of last resort (strikes.h): a WAITING node becomes one
- * when a round is over, and WAITING again where too few are there without it;
+ * when a round is over, and WAITING again if too few are there without it;
  * to what comes, it is as a SPARE.
  *
  * In a run that ENDED, nodes are told so twice: first to say bye, but to stay
@@ -64,8 +64,8 @@
  *
  * A join of a node that is known says again what it may have missed (world,
  * stop, end). One of an unknown node that holds a round of a run without
- * memory rebuilds the round: see join_rebuild.h, and enum anchor in node.h for
- * what is believed of whom. Where newcomers were first, and had a round of
+ * memory rebuilds the round: see join_rebuild.h, and enum anchor in run.h for
+ * what is believed of whom. If newcomers were first, and had a round of
  * their own sealed by the time the first member came, their instance gives way
  * to the older one (join_rebuild.c, yields).
  */
@@ -84,8 +84,8 @@ struct rdzv_limits {
     int runs_max;
     int nodes_max; /* of all runs together */
     int conns_max;
-    /* Most of these of one source (source.h). 0: whoever comes is trusted, so
-     * that he may have all, and nobody gives way to others. */
+    /* Most of these of one source (base/quota.h). 0: all hosts are trusted, any
+     * of them may have all, and none gives way to others. */
     int runs_share, nodes_share;
 };
 

@@ -198,7 +198,7 @@ void status_run(const struct rdzv *r,
 
 /* -- nodes ----------------------------------------------------------------- */
 
-/* Members, spares, who waits and all the others. */
+/* Members, spares, all others. */
 static int class_of(const struct node *n)
 {
     if (node_in_round(n))

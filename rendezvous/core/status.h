@@ -90,7 +90,8 @@ void status_run(const struct rdzv *r,
                 struct status_run *out);
 
 /* The same of a run's nodes, room for as many as it has (listed): by group
- * rank, then spares, then who waits, these by name as people sort them. */
+ * rank, then spares, then nodes that wait, these by name as people sort them.
+ */
 int status_nodes(const struct rdzv *r, int run, int *order);
 void status_node(const struct rdzv *r,
                  int node,

@@ -1,9 +1,8 @@
 /*
- * proto/first: one port, many protocols: who is it that connected? Its first
- * byte tells. Every connection is ours, and is read as that; only when it turns
- * out not to be is it asked who it is, so that ours pay nothing for this. With
- * a token the question is asked twice: of the first byte on the wire, and of
- * the first one inside TLS.
+ * proto/first: one port, many protocols: the first byte of a connection tells
+ * which. A connection is read as one of our protocol first, and looked at only
+ * if it turns out to be none, so that ours pay nothing. With a token two bytes
+ * are looked at: the first one on the wire, and the first one inside TLS.
  */
 #ifndef RENDEZVOUS_PROTO_FIRST_H
 #define RENDEZVOUS_PROTO_FIRST_H
@@ -15,7 +14,7 @@ enum first {
     FIRST_TLS,   /* a handshake record, 0x16: RFC 8446, 5.1 */
     FIRST_HTTP,  /* a method, 'A' to 'Z': RFC 9110, 9.1 */
     FIRST_C10D,  /* an operation of the store, 0 to 0x15: proto/c10d */
-    FIRST_OTHER, /* nobody that we know */
+    FIRST_OTHER, /* no protocol that we know */
 };
 
 static inline enum first first_of(uint8_t byte)

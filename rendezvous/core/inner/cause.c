@@ -1,3 +1,9 @@
+/*
+ * One failure brings others: peers lose their connections, then time out. The
+ * report is to name the first. Nodes report by age, not by clock, and messages
+ * may come in any order; failures that are close together are weighed by what
+ * they are, others go by their age.
+ */
 #include "rendezvous/core/inner/cause.h"
 
 #include <signal.h>

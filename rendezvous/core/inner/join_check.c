@@ -1,3 +1,8 @@
+/*
+ * Refusals. Each says what differs and what to do about it, since the person
+ * who reads it sees only one node. Refused is what makes no sense by itself,
+ * what differs between nodes of one run, and what is over its address's share.
+ */
 #include "rendezvous/core/inner/join_check.h"
 
 #include <stdarg.h>
@@ -60,7 +65,7 @@ static bool same_budget(const struct budget *b, const struct msg_join *j)
            j->crash_loop == b->crash_loop;
 }
 
-/* "3" or "3/90s", and ", --crash_loop=2" where it is on. */
+/* "3" or "3/90s", and ", --crash_loop=2" if it is on. */
 static void describe_budget(int64_t max,
                             int64_t window_us,
                             int64_t crash_loop,
@@ -157,7 +162,7 @@ bool join_agrees(struct rdzv *r,
 
 /* -- shares ---------------------------------------------------------------- */
 
-/* One who could have all is told that all is taken. */
+/* A source that may have all slots is told that all are taken. */
 static bool is_over(int have, int share, int all)
 {
     return share > 0 && share < all && have >= share;

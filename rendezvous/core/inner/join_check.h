@@ -1,5 +1,5 @@
 /*
- * core/inner/join_check: inside the rendezvous core: who is refused. Where one
+ * core/inner/join_check: inside the rendezvous core: who is refused. If one
  * of these says false, the node was told why, and its connection is closed.
  * Nothing outside rendezvous/core includes this.
  */

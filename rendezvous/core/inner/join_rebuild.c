@@ -1,3 +1,18 @@
+/*
+ * Taking over from a server that is gone.
+ *
+ * Happy path: the first member that joins tells instance, round, size and its
+ * group rank; the round is rebuilt from that with everyone else as a hole
+ * (join_rebuild). Each further member fills its hole. When all are there ranks
+ * are reckoned anew, and nobody's workers were stopped.
+ *
+ * Failure modes: a member comes that stopped its workers: the round is over.
+ * One comes that knows a later round: that one is rebuilt instead
+ * (join_is_news). Some never come: round_roll.c says when to go on without
+ * them. Newcomers came first and began an instance of their own: it gives way
+ * (yields). What a single node tells is never believed against nodes that are
+ * here (join_outdates).
+ */
 #include "rendezvous/core/inner/join_rebuild.h"
 
 #include <string.h>
@@ -13,7 +28,7 @@
 #include "rendezvous/core/inner/run.h"
 #include "rendezvous/core/inner/strikes.h"
 
-/* No run comes so far; whoever says that it did would have us run out of
+/* No run comes this far. A node that claims it would make us run out of
  * numbers, which end at 10^9 (messages.def). */
 #define ROUND_BELIEVED_MAX 999000000
 
@@ -53,14 +68,14 @@ bool join_outdates(const struct run *run, const struct msg_join *j, bool known)
 }
 
 /*
- * A daemon without memory cannot know newcomers from members: where enough
+ * A daemon without memory cannot know newcomers from members: if enough
  * newcomers come before the first member, they make another instance of the
  * run. That yields to the older one, whose workers may have run for days: to
  * the first member whose lease was never over, as long as such a lease may
  * still be out; what its own workers do matters not, since those of others may
  * run. The newcomers' workers are stopped, and they come into the older
- * instance as any newcomer does. So it is where the younger one was taken over
- * from a daemon that was gone before a member came.
+ * instance as any newcomer does. The same holds if the younger one was taken
+ * over from a daemon that was gone before a member came.
  */
 static bool
 yields(const struct rdzv *r, const struct run *run, const struct msg_join *j)
@@ -100,7 +115,7 @@ static uint8_t *taken_bits(const struct rdzv *r, const struct run *run)
     return r->taken + (size_t)run_index(r, run) * size;
 }
 
-/* Whoever was counted to another round than that of the join is in none now. */
+/* Nodes of another round than that of the join are in no round now. */
 static void
 demote_all(struct rdzv *r, struct run *run, const struct msg_join *j)
 {

@@ -1,7 +1,7 @@
 /*
  * core/inner/join_rebuild: inside the rendezvous core: a round of a server that
  * is no more is taken over from what its members tell when they come. See enum
- * anchor in node.h for what is believed of whom. Nothing outside
+ * anchor in run.h for what is believed of whom. Nothing outside
  * rendezvous/core includes this.
  */
 #ifndef RENDEZVOUS_CORE_INNER_JOIN_REBUILD_H
@@ -26,7 +26,7 @@ bool join_began_beside(const struct rdzv *r,
 
 /*
  * Whether it proves that another server was in charge since this one heard of
- * the run last, as where an address moves to a standby's host and back: what is
+ * the run last, as when an address moves to a standby's host and back: what is
  * known here is out of date, and worth nothing. `known`: it is in that run
  * here.
  */
@@ -40,12 +40,12 @@ bool join_is_news(const struct rdzv *r,
 /*
  * A daemon that has no memory of a run takes the round over from what a node
  * tells of it. The other members are holes until they show up. A node that
- * knows a later round than those who came first is the one to believe.
+ * knows a later round than the nodes that came first is believed.
  */
 void join_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j);
 
-/* Whether it is the first to claim its place. One who was lost and is back has
- * not filled another hole: that one's workers may still run. */
+/* Whether it is the first to claim its place. A node that was lost and is back
+ * does not fill the hole of another one, whose workers may still run. */
 bool join_is_hole(const struct rdzv *r,
                   const struct run *run,
                   const struct msg_join *j);

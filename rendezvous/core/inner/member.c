@@ -1,3 +1,16 @@
+/*
+ * Messages of nodes that have joined.
+ *
+ * Happy path: done from every node ends the run (round_end.c). A failure ends
+ * the round: failed, then ready from each node once its workers are dead, and
+ * when the last of them has said so the next round gathers (round_try_drained).
+ *
+ * Failure modes: a message may be of an older round, and then was under way
+ * when that was over: it is noted and ignored (is_current). It may come twice,
+ * after a reconnect: the second one finds a state in which it means nothing. A
+ * failure may come after the round was over for another reason: it counts only
+ * if its age says that it came before.
+ */
 #include "rendezvous/core/inner/member.h"
 
 #include <signal.h>

@@ -37,7 +37,7 @@ void member_leave(struct rdzv *r,
                   struct node *n,
                   const struct msg_leave *l);
 
-/* It knows of the run's end; or goes, where it did so before. */
+/* It knows of the run's end; or goes, if it did so before. */
 void member_bye(struct rdzv *r, struct run *run, struct node *n);
 
 #endif

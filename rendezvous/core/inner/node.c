@@ -1,3 +1,13 @@
+/*
+ * A node's slot: taken by a join, freed by node_remove; between these it is in
+ * three places at once: in the table by agent id (a chain per bucket), in its
+ * run's list by arrival, and, while it is connected, at its connection. The
+ * run's counts follow each change here, so that nothing has to walk the list to
+ * know how many nodes are where.
+ *
+ * Leases are kept here as well. They are only ever renewed by an answer to the
+ * node's own beat; a connection that breaks leaves them as they are.
+ */
 #include "rendezvous/core/inner/node.h"
 
 #include <string.h>
@@ -37,8 +47,8 @@ void node_init(struct rdzv *r)
     r->fresh_node = 0;
 }
 
-/* FNV-1a; ids are 128 random bits of an agent that may be hostile, who gains
- * no more by a collision than a walk along nodes_max nodes of a chain. */
+/* FNV-1a; ids are 128 random bits of an agent that may be hostile. By a
+ * collision it gains no more than a walk along nodes_max nodes of a chain. */
 static uint32_t hash_id(const struct rdzv *r, const char *id)
 {
     uint32_t h = 2166136261u;
@@ -204,7 +214,7 @@ void node_remove(struct rdzv *r, struct node *n)
 /* -- leases --------------------------------------------------------------- */
 
 /*
- * Where the run could not go on without this node, the server promises to wait
+ * If the run could not go on without this node, the server promises to wait
  * for it as long as the node itself would: so a silent server stops no job
  * that nobody could continue. A later server without memory must be able to
  * tell, from what a member reports, what leases can be out (round_known_at_us):

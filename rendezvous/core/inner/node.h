@@ -72,7 +72,7 @@ struct node {
 /* Fills the table of an empty server. */
 void node_init(struct rdzv *r);
 
-/* NULL where there is none; node_at gives NULL for -1. `run` is an id: nodes
+/* NULL if there is none; node_at gives NULL for -1. `run` is an id: nodes
  * of a run that ended are found too. */
 struct node *node_at(const struct rdzv *r, int i);
 struct node *

@@ -1,3 +1,12 @@
+/*
+ * A node goes. What follows depends on what it was (after_removal): a DONE node
+ * stays counted as done, a RUNNING one ends the round, a STOPPING one is a loss
+ * that explains the failure of the others, one that waits may end a last call.
+ *
+ * Only proof removes a node that may run workers: a FIN, its own word, a lease
+ * that is over. A connection that breaks proves nothing, so that such a node is
+ * only absent (node_broke_off).
+ */
 #include "rendezvous/core/inner/node_gone.h"
 
 #include <stdio.h>

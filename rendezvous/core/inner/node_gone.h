@@ -15,7 +15,7 @@ void node_gone(struct rdzv *r, struct node *n, const char *how);
 void node_left(struct rdzv *r, struct node *n);
 
 /* Its connection broke, which proves nothing: it is waited for as long as its
- * lease may let it run workers, and is gone where it can run none. */
+ * lease may let it run workers, and is gone if it can run none. */
 void node_broke_off(struct rdzv *r, struct node *n);
 
 #endif

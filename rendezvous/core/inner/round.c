@@ -1,3 +1,12 @@
+/*
+ * The life of a round, from its end: round_over stops its workers everywhere,
+ * round_try_drained waits until none can run any more, charges the budget, and
+ * gathers the next one.
+ *
+ * The decision what to charge is left until then: a worker that fails often
+ * does so because a peer's host is gone, and that is known only later. See enum
+ * round_blame in run.h.
+ */
 #include "rendezvous/core/inner/round.h"
 
 #include "rendezvous/base/mono.h"
@@ -50,8 +59,8 @@ void round_try_scale(struct rdzv *r, struct run *run, const char *why)
     round_over(r, run, why, MSG_SCALE_UP);
 }
 
-/* Who leaves stops its workers by itself, as slowly as the others, unless all
- * are hurried. */
+/* A node that leaves stops its workers by itself, as slowly as the others,
+ * unless all are hurried. */
 static void stop_all(struct rdzv *r, const struct run *run, const char *why)
 {
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
@@ -100,7 +109,7 @@ void round_over(struct rdzv *r,
 /*
  * The round's failure is charged now, when every node of the round has
  * answered or is known to be lost: a loss that came to light meanwhile is what
- * the failure was a consequence of. False where it ends the run.
+ * the failure was a consequence of. False if it ends the run.
  */
 static bool charge(struct rdzv *r, struct run *run, bool *loop)
 {

@@ -35,7 +35,7 @@ void round_tell_why(struct rdzv *r, struct run *run, const char *why);
 
 /* Something is lost or failed while workers leave at their own pace: their
  * peers may wait for it for ever, so none is given that time any more. Nothing
- * where they were not given any. */
+ * if they were not given any. */
 void round_hurry(struct rdzv *r, struct run *run, const char *why);
 
 /* Ends the drain once nobody runs workers of the round any more. */

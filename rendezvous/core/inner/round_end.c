@@ -66,7 +66,7 @@ static void take_one(int64_t *count)
         *count -= 1;
 }
 
-/* How the round's workers ended, but for the first failure, where there is
+/* How the round's workers ended, but for the first failure, if there is
  * one: the report knows that one by its rank. */
 static void fill_ends(const struct run *run,
                       const struct msg_failed *root,

@@ -1,6 +1,6 @@
 /*
- * core/inner/round_end: inside the rendezvous core: how a run ends by what
- * became of its rounds, and what its report is told of that. Nothing outside
+ * core/inner/round_end: inside the rendezvous core: how a run ends because
+ * of its rounds, and what its report is told. Nothing outside
  * rendezvous/core includes this.
  */
 #ifndef RENDEZVOUS_CORE_INNER_ROUND_END_H
@@ -11,10 +11,8 @@
 /* Ends the run if all nodes of the round are done. */
 void round_try_done(struct rdzv *r, struct run *run);
 
-/*
- * The run ends with what the first failed worker ended with. In a crash `loop`
- * it has a status of its own, since starting such a job again is useless.
- */
+/* The run ends with the status of the worker that failed first. A crash `loop`
+ * has a status of its own, since starting such a job again is useless. */
 void round_end_by_failure(struct rdzv *r, struct run *run, bool loop);
 
 /* Too few nodes came in time for the next round. */

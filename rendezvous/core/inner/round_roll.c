@@ -1,3 +1,10 @@
+/*
+ * After a restart of the server nothing is known but what nodes tell. A round
+ * that was rebuilt from that has holes: members that did not come yet, which
+ * may run its workers. The next round may be sealed when no such lease can be
+ * out any more (round_known_at_us), or, sooner, when the roll shows that nobody
+ * is missing (round_all_are_here).
+ */
 #include "rendezvous/core/inner/round_roll.h"
 
 #include "rendezvous/base/mono.h"
@@ -39,9 +46,9 @@ static bool are_the_only_ones(const struct run *run)
 
 /*
  * While members are missing, they may run the last known round, unless it was
- * over for good. Where they do not, or all are here, but all were ready, there
+ * over for good. If they do not, or all are here, but all were ready, there
  * may be one more round; since not all of its members have confirmed it, only
- * short leases are out. Where nothing is sure, there may be any.
+ * short leases are out. If nothing is sure, there may be any.
  */
 int64_t round_known_at_us(const struct run *run)
 {

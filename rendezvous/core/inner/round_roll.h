@@ -1,8 +1,8 @@
 /*
- * core/inner/round_roll: inside the rendezvous core: who may still run a round
- * that a server before us sealed, and until when. All here are judgements; what
- * follows from them is done elsewhere. Nothing outside rendezvous/core includes
- * this.
+ * core/inner/round_roll: inside the rendezvous core: which nodes may still
+ * run a round that a server before us sealed, and until when. Functions here
+ * only judge; what follows is done elsewhere. Nothing outside rendezvous/core
+ * includes this.
  */
 #ifndef RENDEZVOUS_CORE_INNER_ROUND_ROLL_H
 #define RENDEZVOUS_CORE_INNER_ROUND_ROLL_H
@@ -12,8 +12,8 @@
 /* So long after a server began, a lease of one before it may still be out. */
 int64_t round_foreign_lease_us(const struct run *run);
 
-/* From when on the next round may be sealed, where the last one was sealed by
- * another server; in the past where it was not. */
+/* From when on the next round may be sealed, if the last one was sealed by
+ * another server; in the past if it was not. */
 int64_t round_known_at_us(const struct run *run);
 
 /* Whether a member of the last round was drained since, and has not said that

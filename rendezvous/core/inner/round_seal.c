@@ -1,3 +1,14 @@
+/*
+ * Sealing. round_try_seal is called whenever something may have become
+ * possible: a node came, one went, a lease is over, time has passed. It seals
+ * when all nodes that can come are there: in the first round after the last
+ * call, later as soon as the survivors are back. It does not seal while a
+ * connection is broken, while leases of a server before us may be out
+ * (round_known_at_us), or while a drained member has not said that it goes.
+ *
+ * Ranks are given before anything is sent, and every node is sent its own
+ * world: O(1) per node.
+ */
 #include "rendezvous/core/inner/round_seal.h"
 
 #include <stdio.h>
@@ -28,8 +39,9 @@ static void add_place(struct rdzv *r, const struct node *n, int index, int at)
 }
 
 /*
- * Who is in: survivors first, then those who wait, also as spares, in the order
- * in which they came, up to the most that a round may have. Returns how many.
+ * The members: survivors first, then nodes that wait, also as spares, in the
+ * order in which they came, up to the most that a round may have. Returns how
+ * many.
  */
 static int pick_members(struct rdzv *r, const struct run *run)
 {
@@ -116,7 +128,7 @@ static void make_instance(struct rdzv *r, struct run *run)
                    (unsigned long long)rng_next(&r->rng));
 }
 
-/* Whoever is left over is a spare, and holds no place of any round. */
+/* Nodes that are left over are spares, and hold no place of any round. */
 static void make_spares(struct rdzv *r, struct run *run)
 {
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
@@ -134,8 +146,8 @@ static void make_spares(struct rdzv *r, struct run *run)
 }
 
 /*
- * Numbers are never used twice. Where the server before us may have sealed one
- * more round than anybody here knows, its number is left out; where it may have
+ * Numbers are never used twice. If the server before us may have sealed one
+ * more round than anybody here knows, its number is left out; if it may have
  * sealed any, this is another instance. That goes on counting all the same, and
  * leaves out those of other instances whose nodes are here: `ready` and
  * `failed` that are under way bear the number alone.
@@ -183,8 +195,8 @@ static void seal(struct rdzv *r, struct run *run)
     make_spares(r, run);
 }
 
-/* Whether one of those who wait is due to be counted as lost: its tick comes
- * before it could do any good in a round. */
+/* Whether a node that waits is due to be counted as lost: its tick comes first,
+ * and it would be of no use in a round. */
 static bool has_expired(const struct rdzv *r, const struct run *run)
 {
     if (r->now_us < r->lease_check_us)

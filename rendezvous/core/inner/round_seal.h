@@ -10,7 +10,7 @@
 /* Seals a round if what it takes is there; starts or calls off a last call. */
 void round_try_seal(struct rdzv *r, struct run *run);
 
-/* The round of run->round begins, or, where a server before us sealed it, does
+/* The round of run->round begins, or, if a server before us sealed it, does
  * so for us: nothing has happened in it yet. */
 void round_begin(const struct rdzv *r, struct run *run);
 

@@ -1,3 +1,8 @@
+/*
+ * What a node is told carries, besides its place, what the next server must
+ * know: restarts, strikes, the roll, the age of the instance. The members are
+ * the server's memory; each returns these with its next join.
+ */
 #include "rendezvous/core/inner/round_tell.h"
 
 #include <stdio.h>

@@ -21,7 +21,7 @@ void round_send_waiting(struct rdzv *r,
 /* Tells all that wait, and people, who is there; and when to do so again. */
 void round_notify_waiting(struct rdzv *r, struct run *run);
 
-/* The names of those that wait, cut with "..." where the field is full. */
+/* The names of those that wait, cut with "..." if the field is full. */
 void round_list_waiting(const struct rdzv *r,
                         const struct run *run,
                         char *names,

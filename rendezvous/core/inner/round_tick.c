@@ -1,3 +1,9 @@
+/*
+ * Time. Each state of a run has things that become due, and round_deadline says
+ * when the first of them is; the shell then sends a tick. A deadline that a
+ * tick does not clear would have the shell spin: what is due in round_tick and
+ * what round_deadline names must be the same, state by state.
+ */
 #include "rendezvous/core/inner/round_tick.h"
 
 #include "rendezvous/base/mono.h"
@@ -25,8 +31,8 @@ static void tick_gather(struct rdzv *r, struct run *run)
     round_try_seal(r, run);
 }
 
-/* Nobody is missing; but whoever did not hear of the round cannot be given its
- * place in it any more, so that another one begins at once. */
+/* No node is missing. But a node that did not hear of the round cannot be given
+ * its place in it any more, so that another one begins at once. */
 static void tick_roll(struct rdzv *r, struct run *run)
 {
     if (run->recovery.holes == 0 || r->now_us < run->recovery.roll_at_us)

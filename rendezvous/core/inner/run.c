@@ -1,3 +1,9 @@
+/*
+ * How a run ends: run_end tells every node and keeps those that are connected
+ * until all of them know (ENDING), so that a server that takes over hears of
+ * the end from any of them. After that, or half a second, the end is final and
+ * they go. The run is remembered for ten minutes: a straggler gets its result.
+ */
 #include "rendezvous/core/inner/run.h"
 
 #include <string.h>
@@ -7,7 +13,7 @@
 #include "rendezvous/core/inner/reply.h"
 
 #define REMEMBER_US (600 * MONO_S)
-/* Who does not say bye in so long does not keep the others. */
+/* A node that says no bye in this time is not waited for. */
 #define SETTLE_US (500 * MONO_MS)
 
 struct run *run_find(const struct rdzv *r, const char *id)

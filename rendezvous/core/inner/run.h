@@ -142,7 +142,7 @@ struct run_result {
 /* -- in all states --------------------------------------------------------- */
 
 /* The instances that a run had before the one that it has: of newcomers that
- * gave way, and its own where no round of it was sure any more. Nodes of these
+ * gave way, and its own if no round of it was sure any more. Nodes of these
  * may be about. Of more than so many the oldest ones are forgotten. */
 #define FORMER_MAX 8
 struct former {
@@ -200,7 +200,7 @@ void run_leave_instance(struct run *run);
 /* Whether that is its instance, or was; never of "". */
 bool run_had_instance(const struct run *run, const char *instance);
 
-/* Where it comes from, for people; "" where that is not known any more. */
+/* Where it comes from, for people; "" if that is not known any more. */
 const char *run_source(const struct rdzv *r, const struct run *run);
 
 /*

@@ -1,3 +1,11 @@
+/*
+ * One streak per run is enough: K failures in a row have one root cause each,
+ * so that a node's streak ends where another node's begins. A cool-down is kept
+ * by the node itself (quarantined_until_us) and outlives the streak.
+ *
+ * A quarantined node is still the run's last reserve: strikes_recall takes it
+ * back if the run would have too few nodes without it.
+ */
 #include "rendezvous/core/inner/strikes.h"
 
 #include <string.h>
@@ -76,7 +84,7 @@ void strikes_believe(struct rdzv *r,
 
 /* -- quarantine ------------------------------------------------------------ */
 
-/* Those who would be left for the next round, were one of them not taken. */
+/* How many would be left for the next round if one of them were not taken. */
 static int others(const struct run *run)
 {
     return run->count[NODE_WAITING] + run->count[NODE_SPARE] - 1;
