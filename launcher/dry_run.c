@@ -224,7 +224,7 @@ static void put_gpu(const struct dry *d, int local_rank)
 {
     if (local_rank >= d->gpus->n)
         return;
-    const struct gpu *gpu = &d->gpus->gpu[local_rank];
+    const struct gpu_device *gpu = &d->gpus->gpu[local_rank];
     fprintf(d->f, "    gpu         %s", gpu->id);
     if (gpu->pci[0] != '\0')
         fprintf(d->f, " (%s at %s, NUMA node %d)", gpu->name, gpu->pci,

@@ -32,7 +32,7 @@ static int print_completion(const struct opts *o)
     const char *shell = opts_text(o, OPTIONS_print_completion);
     if (!opts_completion(&options_table, shell, stdout)) {
         ddp_err_set(&err, DDP_E_USAGE,
-                    "--print_completion=%.80s: must be bash, zsh, fish or tcsh",
+                    "--print_completion=%.80s: must be bash, zsh or fish",
                     shell);
         refuse(&err);
     }

@@ -16,8 +16,8 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "trainer/ops/cpu.h"
 #include "trainer/ops/fail.h"
+#include "trainer/ops/random.h"
 
 #define IDX_TYPE_UBYTE 8
 #define IDX_DIMS_MAX   3
@@ -271,8 +271,8 @@ int data_make_linear(struct data *d, uint64_t seed, struct ddp_error *err)
         data_free(d);
         return -1;
     }
-    ops_uniform(s->x, s->N * s->F, 0.0f, 1.0f, &seed);
-    ops_uniform(s->y, s->N * s->T, 0.0f, 1.0f, &seed);
+    random_uniform(s->x, s->N * s->F, 0.0f, 1.0f, &seed);
+    random_uniform(s->y, s->N * s->T, 0.0f, 1.0f, &seed);
     return 0;
 }
 
@@ -285,12 +285,12 @@ int data_make_regression(struct data *d, uint64_t seed, struct ddp_error *err)
         return -1;
     }
     float a;
-    ops_uniform(&a, 1, 1.0f, 10.0f, &seed);
+    random_uniform(&a, 1, 1.0f, 10.0f, &seed);
     struct dataset *sets[] = {&d->train, &d->test};
     for (size_t k = 0; k < 2; k++) {
         struct dataset *s = sets[k];
-        ops_normal(s->x, s->N, &seed);
-        ops_normal(s->y, s->N, &seed); /* the noise */
+        random_normal(s->x, s->N, &seed);
+        random_normal(s->y, s->N, &seed); /* the noise */
         for (size_t i = 0; i < s->N; i++)
             s->y[i] += a * s->x[i];
     }

@@ -35,7 +35,7 @@ void keep_close(struct keep *k)
 /* -- load ------------------------------------------------------------------ */
 
 static void tell_resumed(const struct keep *k,
-                         const struct place *at,
+                         const struct train_place *at,
                          const struct resume_found *f)
 {
     struct progress *p = k->progress;
@@ -66,7 +66,7 @@ static void tell_resumed(const struct keep *k,
                       (long long)f->world, (long long)f->batch_size);
 }
 
-int keep_load(struct keep *k, struct place *at, struct ddp_error *err)
+int keep_load(struct keep *k, struct train_place *at, struct ddp_error *err)
 {
     struct resume_found f = {0};
     if (resume_load(&k->resume, at, &f, err) != 0)
@@ -124,7 +124,7 @@ void keep_tell(struct keep *k)
 }
 
 void keep_save(struct keep *k,
-               const struct place *next,
+               const struct train_place *next,
                int64_t epoch,
                bool to_disk)
 {

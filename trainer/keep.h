@@ -38,7 +38,7 @@ void keep_close(struct keep *k);
  * Collective: goes on from the newest snapshot that any rank has, and tells
  * so. Errors: those of resume_load; NOINPUT is a fresh start.
  */
-int keep_load(struct keep *k, struct place *at, struct ddp_error *err);
+int keep_load(struct keep *k, struct train_place *at, struct ddp_error *err);
 
 /*
  * Saves `next`, the place to go on from, in the background; call it on all
@@ -47,7 +47,7 @@ int keep_load(struct keep *k, struct place *at, struct ddp_error *err);
  * since there may be room again at the next attempt.
  */
 void keep_save(struct keep *k,
-               const struct place *next,
+               const struct train_place *next,
                int64_t epoch,
                bool to_disk);
 

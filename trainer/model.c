@@ -8,6 +8,7 @@
 
 #include "trainer/ops/conv.h"
 #include "trainer/ops/fail.h"
+#include "trainer/ops/random.h"
 
 /* clang-format off */
 static const struct model_spec specs[] = {
@@ -303,8 +304,8 @@ void model_randomize(struct model *m, uint64_t seed)
         size_t I = conv ? l->C * OPS_PATCH : l->I;
         size_t O = conv ? l->K : l->O;
         float bound = 1.0f / sqrtf((float)I);
-        ops_uniform(m->host + l->w, O * I, -bound, bound, &seed);
-        ops_uniform(m->host + l->b, O, -bound, bound, &seed);
+        random_uniform(m->host + l->w, O * I, -bound, bound, &seed);
+        random_uniform(m->host + l->b, O, -bound, bound, &seed);
     }
     model_push(m);
 }

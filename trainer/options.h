@@ -19,9 +19,8 @@ enum options_where {
 };
 
 /* What each kind of row is in struct options. */
-#define OPTIONS_TYPE_INT  int64_t
-#define OPTIONS_TYPE_STR  const char *
-#define OPTIONS_TYPE_SPEC const char *
+#define OPTIONS_TYPE_INT int64_t
+#define OPTIONS_TYPE_STR const char *
 
 /* Texts are borrowed from argv or the table. */
 struct options {
@@ -45,9 +44,10 @@ struct options {
 };
 
 /*
- * Reads argv[1..]; options may stand before, between and behind the two
- * arguments, with dashes or underscores, and be shortened as far as they stay
- * unique. May reorder argv. Not for two threads at once (getopt).
+ * Reads argv[1..]. Options may stand before, between and after the two
+ * arguments. Dashes and underscores in their names mean the same, and a name
+ * may be cut as long as it stays unique. Reorders argv, and writes underscores
+ * into it. Not for two threads at once (getopt).
  * Errors: DDP_ERR_USAGE, with a sentence that names the option, its value and
  * what would be right.
  */

@@ -93,7 +93,7 @@ static void open_windows(struct windows *w,
  * it is loaded. */
 static void fill_keys(struct ddp_kv kv[KEY_COUNT],
                       const struct resume *r,
-                      const struct place *next)
+                      const struct train_place *next)
 {
     const int64_t integers[INTEGERS] = {
         [KEY_EPOCH] = next->epoch,
@@ -117,7 +117,7 @@ static void fill_keys(struct ddp_kv kv[KEY_COUNT],
 }
 
 int resume_save(const struct resume *r,
-                const struct place *next,
+                const struct train_place *next,
                 bool to_disk,
                 struct ddp_error *err)
 {
@@ -147,7 +147,7 @@ static int refuse_other_run(const struct resume *r,
         {KEY_SAMPLES, "a number of samples of"},
     };
     struct ddp_kv ours[KEY_COUNT];
-    fill_keys(ours, r, &(struct place){0});
+    fill_keys(ours, r, &(struct train_place){0});
     for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
         const char *theirs = kv[same[i].key].value;
         const char *here = ours[same[i].key].value;
@@ -163,7 +163,7 @@ static int refuse_other_run(const struct resume *r,
 
 static int read_keys(const struct resume *r,
                      const struct ddp_kv kv[KEY_COUNT],
-                     struct place *at,
+                     struct train_place *at,
                      struct resume_found *found,
                      struct ddp_error *err)
 {
@@ -180,7 +180,7 @@ static int read_keys(const struct resume *r,
                         r->o->snapshot_path, REMEDY);
     if (refuse_other_run(r, kv, err) != 0)
         return -1;
-    *at = (struct place){
+    *at = (struct train_place){
         .epoch = integers[KEY_EPOCH],
         .position = integers[KEY_POSITION],
         .step = integers[KEY_STEP],
@@ -195,7 +195,7 @@ static int read_keys(const struct resume *r,
 
 static int load(const struct resume *r,
                 float *const state[OPTIM_STATES],
-                struct place *at,
+                struct train_place *at,
                 struct resume_found *found,
                 struct ddp_error *err)
 {
@@ -220,7 +220,7 @@ static int load(const struct resume *r,
 
 /* A snapshot comes into the program's memory; from there to the device. */
 int resume_load(const struct resume *r,
-                struct place *at,
+                struct train_place *at,
                 struct resume_found *found,
                 struct ddp_error *err)
 {

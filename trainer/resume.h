@@ -17,7 +17,7 @@
 /* With parameters and the optimizer's state, all that a snapshot holds. The
  * same on all ranks after each step. Only 64-bit members: it is broadcast as it
  * is. */
-struct place {
+struct train_place {
     int64_t epoch;    /* from 0; being trained, or next */
     int64_t position; /* samples of this epoch that all ranks have taken */
     int64_t step;     /* steps since the beginning of training */
@@ -38,7 +38,7 @@ struct resume {
 
 /* On every rank. Errors: those of ddp_keeper_save. */
 int resume_save(const struct resume *r,
-                const struct place *next,
+                const struct train_place *next,
                 bool to_disk,
                 struct ddp_error *err);
 
@@ -57,7 +57,7 @@ struct resume_found {
  * continue but ruin). The text says what to do about it.
  */
 int resume_load(const struct resume *r,
-                struct place *at,
+                struct train_place *at,
                 struct resume_found *found,
                 struct ddp_error *err);
 

@@ -220,7 +220,7 @@ static void tell_epoch(struct trainer *t)
 
 static int end_epoch(struct trainer *t, struct ddp_error *err)
 {
-    struct place next = {.epoch = t->at.epoch + 1, .step = t->at.step};
+    struct train_place next = {.epoch = t->at.epoch + 1, .step = t->at.step};
     tell_epoch(t);
     train_plot(t, false);
     if (train_compare(t, err) != 0)

@@ -30,9 +30,9 @@ struct trainer {
     int rank;
     int world;
     struct progress progress;
-    struct keep keep; /* its snapshots */
-    struct place at;  /* train moves it */
-    bool common;      /* the error is every rank's: one of them tells it */
+    struct keep keep;      /* its snapshots */
+    struct train_place at; /* train moves it */
+    bool common;           /* the error is every rank's: one of them tells it */
 
     /* setup's. */
     const struct device *dev;

@@ -47,15 +47,15 @@ int64_t rt_stop_since_us(void)
 
 enum ddp_stop ddp_should_stop(const struct ddp *d)
 {
-    uint32_t why = ASKED_NOT;
-    if (d->asked != NULL) {
-        why = atomic_load(&d->asked->why);
-        if (atomic_load(&d->asked->looks) == 0)
-            atomic_store(&d->asked->looks, 1);
+    uint32_t why = STOP_PAGE_NOT;
+    if (d->stop_page != NULL) {
+        why = atomic_load(&d->stop_page->why);
+        if (atomic_load(&d->stop_page->looks) == 0)
+            atomic_store(&d->stop_page->looks, 1);
     }
-    if (why == ASKED_SCALE_DOWN)
+    if (why == STOP_PAGE_SCALE_DOWN)
         return DDP_STOP_SCALE_DOWN;
-    if (why != ASKED_NOT)
+    if (why != STOP_PAGE_NOT)
         return DDP_STOP_SCALE_UP;
     return atomic_load(&stop_signal) == 0 ? DDP_STOP_NO : DDP_STOP_SIGNAL;
 }
@@ -69,6 +69,6 @@ int ddp_stop_on_signal(struct ddp *d, int signo, struct ddp_error *err)
     if (sigaction(signo, &sa, NULL) == 0)
         return 0;
     struct ddp_err why;
-    (void)ddp_err_sys(&why, DDP_E_USAGE, "signal %d cannot be caught", signo);
+    (void)ddp_err_sys(&why, DDP_E_USAGE, "cannot catch signal %d", signo);
     return rt_fail(err, &why);
 }

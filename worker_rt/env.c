@@ -45,12 +45,12 @@ static int number(const char *name,
     }
     if (text == NULL)
         return ddp_err_set(err, DDP_E_USAGE,
-                           "%s is not set, though other variables of a "
-                           "launcher are",
+                           "%s is not set, but other variables of a launcher "
+                           "are",
                            name);
     if (parse(text, max, value) != 0 || *value < min)
         return ddp_err_set(err, DDP_E_USAGE,
-                           "%s is '%.64s', which is no number from %lld to "
+                           "%s is '%.64s', must be a whole number from %lld to "
                            "%lld",
                            name, text, (long long)min, (long long)max);
     return 0;
@@ -90,8 +90,8 @@ static int read_instance(struct ddp *d, struct ddp_err *err)
     if (strlen(text) != RNG_ID_LEN ||
         strspn(text, "0123456789abcdef") != RNG_ID_LEN)
         return ddp_err_set(err, DDP_E_USAGE,
-                           "DDP_INSTANCE is '%.64s', which is not %d "
-                           "hexadecimal digits",
+                           "DDP_INSTANCE is '%.64s', must be %d hexadecimal "
+                           "digits (0-9, a-f)",
                            text, RNG_ID_LEN);
     memcpy(d->instance, text, RNG_ID_LEN);
     return 0;
@@ -129,16 +129,17 @@ static int read_master(struct ddp *d, struct ddp_err *err)
     const char *port = getenv("MASTER_PORT");
     if (d->world == 1 && (host == NULL || port == NULL))
         return 0;
-    if (host == NULL || *host == '\0' || strlen(host) >= STORE_HOST_MAX)
+    if (host == NULL || *host == '\0' || strlen(host) >= STORE_CLIENT_HOST_MAX)
         return ddp_err_set(err, DDP_E_USAGE,
-                           "MASTER_ADDR is %s, and the ranks meet there",
+                           "MASTER_ADDR is %s, but the ranks need the address "
+                           "of their store",
                            host == NULL    ? "not set"
                            : *host == '\0' ? "empty"
-                                           : "no host name: it is too long");
+                                           : "too long for a host name");
     int port_number;
     if (small("MASTER_PORT", 1, 65535, -1, &port_number, err) != 0)
         return -1;
-    store_init(&d->store, host, (uint16_t)port_number);
+    store_client_init(&d->store, host, (uint16_t)port_number);
     return 0;
 }
 
@@ -169,12 +170,12 @@ static void open_stop(struct ddp *d)
         return;
     struct stat st;
     void *page = MAP_FAILED;
-    if (is_memfd(fd, ASKED_STOP_NAME) && fstat(fd, &st) == 0 &&
-        st.st_size == (off_t)sizeof(*d->asked))
-        page = mmap(NULL, sizeof(*d->asked), PROT_READ | PROT_WRITE, MAP_SHARED,
-                    fd, 0);
+    if (is_memfd(fd, MEMFD_STOP) && fstat(fd, &st) == 0 &&
+        st.st_size == (off_t)sizeof(*d->stop_page))
+        page = mmap(NULL, sizeof(*d->stop_page), PROT_READ | PROT_WRITE,
+                    MAP_SHARED, fd, 0);
     if (page != MAP_FAILED)
-        d->asked = page;
+        d->stop_page = page;
     (void)close(fd); /* the mapping stays */
 }
 
@@ -185,7 +186,7 @@ static void open_memory(struct ddp *d)
     if (path == NULL || !is_of_launcher(path))
         return;
     d->memory_fd = open(path, O_RDWR | O_CLOEXEC);
-    if (d->memory_fd >= 0 && !is_memfd(d->memory_fd, ASKED_SNAPSHOT_NAME)) {
+    if (d->memory_fd >= 0 && !is_memfd(d->memory_fd, MEMFD_SNAPSHOTS)) {
         (void)close(d->memory_fd); /* somebody else's */
         d->memory_fd = -1;
     }
@@ -200,13 +201,13 @@ static int open_progress(struct ddp *d, struct ddp_err *err)
     int flags = O_WRONLY | O_CLOEXEC | (ours ? 0 : O_CREAT);
     d->progress_fd = open(path, flags, 0600);
     if (ours && d->progress_fd >= 0 &&
-        !is_memfd(d->progress_fd, ASKED_PROGRESS_NAME)) {
+        !is_memfd(d->progress_fd, MEMFD_PROGRESS)) {
         (void)close(d->progress_fd); /* somebody else's */
         d->progress_fd = -1;
     }
     if (d->progress_fd < 0 && !ours)
         return ddp_err_sys(err, DDP_E_CONFIG,
-                           "DDP_PROGRESS_FILE '%.200s' cannot be opened", path);
+                           "cannot open DDP_PROGRESS_FILE '%.200s'", path);
     return 0;
 }
 
@@ -243,7 +244,7 @@ struct ddp *ddp_init(struct ddp_error *err)
     d->progress_fd = d->memory_fd = -1;
     memset(d->instance, '0', RNG_ID_LEN);
     memcpy(d->run_id, "none", sizeof("none"));
-    store_init(&d->store, "", 0);
+    store_client_init(&d->store, "", 0);
     if (read_place(d, &why) != 0) {
         (void)rt_fail(err, &why);
         ddp_free(d);
@@ -256,9 +257,9 @@ void ddp_free(struct ddp *d)
 {
     if (d == NULL)
         return;
-    store_free(&d->store);
-    if (d->asked != NULL)
-        (void)munmap(d->asked, sizeof(*d->asked)); /* cannot fail */
+    store_client_free(&d->store);
+    if (d->stop_page != NULL)
+        (void)munmap(d->stop_page, sizeof(*d->stop_page)); /* cannot fail */
     if (d->memory_fd >= 0)
         (void)close(d->memory_fd); /* the launcher holds it */
     if (d->progress_fd >= 0)

@@ -12,30 +12,30 @@ static const struct {
     const char *name;
     size_t at;
 } symbols[] = {
-    {"cuInit", offsetof(struct gpu, init)},
-    {"cuGetErrorString", offsetof(struct gpu, error_string)},
-    {"cuCtxGetCurrent", offsetof(struct gpu, ctx_get)},
-    {"cuCtxSetCurrent", offsetof(struct gpu, ctx_set)},
-    {"cuPointerGetAttribute", offsetof(struct gpu, pointer_attribute)},
-    {"cuStreamCreate", offsetof(struct gpu, stream_create)},
-    {"cuStreamDestroy_v2", offsetof(struct gpu, stream_destroy)},
-    {"cuStreamQuery", offsetof(struct gpu, stream_query)},
-    {"cuStreamSynchronize", offsetof(struct gpu, stream_wait)},
-    {"cuStreamWaitEvent", offsetof(struct gpu, stream_wait_event)},
-    {"cuEventCreate", offsetof(struct gpu, event_create)},
-    {"cuEventDestroy_v2", offsetof(struct gpu, event_destroy)},
-    {"cuEventRecord", offsetof(struct gpu, event_record)},
-    {"cuMemAlloc_v2", offsetof(struct gpu, alloc)},
-    {"cuMemFree_v2", offsetof(struct gpu, free)},
-    {"cuMemcpyDtoHAsync_v2", offsetof(struct gpu, copy_out)},
-    {"cuMemcpyHtoDAsync_v2", offsetof(struct gpu, copy_in)},
-    {"cuMemcpyDtoDAsync_v2", offsetof(struct gpu, copy)},
-    {"cuMemHostRegister_v2", offsetof(struct gpu, pin)},
-    {"cuMemHostUnregister", offsetof(struct gpu, unpin)},
+    {"cuInit", offsetof(struct gpu_driver, init)},
+    {"cuGetErrorString", offsetof(struct gpu_driver, error_string)},
+    {"cuCtxGetCurrent", offsetof(struct gpu_driver, ctx_get)},
+    {"cuCtxSetCurrent", offsetof(struct gpu_driver, ctx_set)},
+    {"cuPointerGetAttribute", offsetof(struct gpu_driver, pointer_attribute)},
+    {"cuStreamCreate", offsetof(struct gpu_driver, stream_create)},
+    {"cuStreamDestroy_v2", offsetof(struct gpu_driver, stream_destroy)},
+    {"cuStreamQuery", offsetof(struct gpu_driver, stream_query)},
+    {"cuStreamSynchronize", offsetof(struct gpu_driver, stream_wait)},
+    {"cuStreamWaitEvent", offsetof(struct gpu_driver, stream_wait_event)},
+    {"cuEventCreate", offsetof(struct gpu_driver, event_create)},
+    {"cuEventDestroy_v2", offsetof(struct gpu_driver, event_destroy)},
+    {"cuEventRecord", offsetof(struct gpu_driver, event_record)},
+    {"cuMemAlloc_v2", offsetof(struct gpu_driver, alloc)},
+    {"cuMemFree_v2", offsetof(struct gpu_driver, free)},
+    {"cuMemcpyDtoHAsync_v2", offsetof(struct gpu_driver, copy_out)},
+    {"cuMemcpyHtoDAsync_v2", offsetof(struct gpu_driver, copy_in)},
+    {"cuMemcpyDtoDAsync_v2", offsetof(struct gpu_driver, copy)},
+    {"cuMemHostRegister_v2", offsetof(struct gpu_driver, pin)},
+    {"cuMemHostUnregister", offsetof(struct gpu_driver, unpin)},
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct gpu driver;
+static struct gpu_driver driver;
 static bool loaded;
 static struct ddp_err why;
 
@@ -63,12 +63,12 @@ static void load(void)
     int rc = driver.init(0);
     if (rc != 0)
         (void)ddp_err_set(&why, DDP_E_CONFIG,
-                          "the NVIDIA driver does not start: %s",
+                          "cannot start the NVIDIA driver: %s",
                           gpu_text(&driver, rc));
     loaded = rc == 0;
 }
 
-const struct gpu *gpu_load(struct ddp_err *err)
+const struct gpu_driver *gpu_load(struct ddp_err *err)
 {
     (void)pthread_once(&once, load); /* cannot fail on a valid control */
     if (loaded)
@@ -77,7 +77,7 @@ const struct gpu *gpu_load(struct ddp_err *err)
     return NULL;
 }
 
-void *gpu_context(const struct gpu *g, struct ddp_err *err)
+void *gpu_context(const struct gpu_driver *g, struct ddp_err *err)
 {
     void *ctx = NULL;
     int rc = g->ctx_get(&ctx);
@@ -90,17 +90,17 @@ void *gpu_context(const struct gpu *g, struct ddp_err *err)
     return NULL;
 }
 
-bool gpu_is_device(const struct gpu *g, const void *p)
+bool gpu_is_device(const struct gpu_driver *g, const void *p)
 {
     unsigned type = 0;
     return g->pointer_attribute(&type, MEMORY_TYPE, gpu_addr(p)) == 0 &&
            type == MEMORY_TYPE_DEVICE;
 }
 
-const char *gpu_text(const struct gpu *g, int error)
+const char *gpu_text(const struct gpu_driver *g, int error)
 {
     const char *text = NULL;
     if (g->error_string(error, &text) != 0 || text == NULL)
-        return "an error that the driver has no text for";
+        return "unknown driver error";
     return text;
 }

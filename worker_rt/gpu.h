@@ -22,7 +22,7 @@
 
 typedef uint64_t gpu_ptr; /* CUdeviceptr */
 
-struct gpu {
+struct gpu_driver {
     int (*init)(unsigned flags);
     int (*error_string)(int error, const char **text);
     int (*ctx_get)(void **ctx);
@@ -47,17 +47,17 @@ struct gpu {
 
 /* From any thread. NULL: CONFIG, there is no driver on this machine or it does
  * not start; the same each time. */
-const struct gpu *gpu_load(struct ddp_err *err);
+const struct gpu_driver *gpu_load(struct ddp_err *err);
 
 /* The context that is current in this thread; NULL: CONFIG, the program has
  * chosen no device yet. */
-void *gpu_context(const struct gpu *g, struct ddp_err *err);
+void *gpu_context(const struct gpu_driver *g, struct ddp_err *err);
 
 /* Whether this address is a device's memory. */
-bool gpu_is_device(const struct gpu *g, const void *p);
+bool gpu_is_device(const struct gpu_driver *g, const void *p);
 
 /* What a number means; lives for ever. */
-const char *gpu_text(const struct gpu *g, int error);
+const char *gpu_text(const struct gpu_driver *g, int error);
 
 static inline gpu_ptr gpu_addr(const void *p)
 {

@@ -14,7 +14,7 @@
 #include "rendezvous/base/rng.h"
 #include "rendezvous/base/stop_page.h"
 #include "worker_rt/ddp.h"
-#include "worker_rt/store.h"
+#include "rendezvous/client/store.h"
 
 #define RT_RUN_ID_MAX 256 /* with NUL */
 
@@ -36,13 +36,13 @@ struct ddp {
     int64_t round;
     char instance[RNG_ID_LEN + 1];
     char run_id[RT_RUN_ID_MAX];
-    struct store store;
-    uint32_t comms;           /* made so far: the next one's id */
-    struct rt_file whole;     /* the snapshot last saved or loaded */
-    int progress_fd;          /* -1: nobody listens */
-    int memory_fd;            /* the launcher's, for snapshots; -1: none */
-    struct asked *asked;      /* NULL: only signals ask this worker to stop */
-    _Atomic int64_t beat_due; /* no beat is written before, us */
+    struct store_client store;
+    uint32_t comms;              /* made so far: the next one's id */
+    struct rt_file whole;        /* the snapshot last saved or loaded */
+    int progress_fd;             /* -1: nobody listens */
+    int memory_fd;               /* the launcher's, for snapshots; -1: none */
+    struct stop_page *stop_page; /* NULL: only signals ask it to stop */
+    _Atomic int64_t beat_due;    /* no beat is written before, us */
 };
 
 /* When this worker was asked to stop; MONO_NEVER: it was not. */

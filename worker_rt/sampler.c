@@ -70,7 +70,8 @@ struct ddp_sampler *ddp_sampler_new(const struct ddp_sampler_conf *conf,
     if (conf->samples < 1 || conf->samples > UINT32_MAX || conf->world < 1 ||
         conf->rank < 0 || conf->rank >= conf->world) {
         (void)ddp_err_set(&why, DDP_E_USAGE,
-                          "a sampler cannot have %llu samples for rank %d of "
+                          "a sampler needs 1 to 4294967295 samples and a rank "
+                          "below the world size: got %llu samples, rank %d of "
                           "%d",
                           (unsigned long long)conf->samples, conf->rank,
                           conf->world);
@@ -114,7 +115,7 @@ int ddp_sampler_seek(struct ddp_sampler *s,
     }
     struct ddp_err why;
     (void)ddp_err_set(&why, DDP_E_USAGE,
-                      "there is no position %lld of epoch %lld",
+                      "position %lld of epoch %lld: neither may be negative",
                       (long long)position, (long long)epoch);
     return rt_fail(err, &why);
 }

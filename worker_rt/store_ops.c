@@ -1,15 +1,24 @@
 /*
- * The store's operations of ddp.h, one function each, on worker_rt/store's
- * connection: first those that libddp needs itself, which stand there, then the
- * others. A failure closes the connection, as there.
+ * worker_rt/store_ops: the store's operations of ddp.h, one function each, on
+ * the connection of client/store: first those that stand there, since other
+ * rooms need them too, then the others.
+ *
+ * Happy path: begin connects and makes the key, a c10d_put_* writes the
+ * request, talk sends it and reads the reply, end says that all is well.
+ * Failure modes: those of client/store; every failure but USAGE closes the
+ * connection there, so that a late reply is never taken for another request's.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "rendezvous/client/store.h"
 #include "worker_rt/rt.h"
-#include "worker_rt/store.h"
 
-/* -- those that stand in worker_rt/store ----------------------------------- */
+_Static_assert(DDP_STORE_KEY_MAX <= STORE_CLIENT_KEY_MAX, "as ddp.h promises");
+_Static_assert(DDP_STORE_VALUE_MAX <= C10D_VALUE_MAX, "as ddp.h promises");
+_Static_assert(DDP_STORE_KEYS_MAX <= C10D_KEYS_MAX, "as ddp.h promises");
+
+/* -- those that stand in client/store -------------------------------------- */
 
 int ddp_store_set(struct ddp *d,
                   const char *key,
@@ -20,7 +29,7 @@ int ddp_store_set(struct ddp *d,
 {
     struct ddp_err why;
     int64_t deadline_us = rt_deadline(timeout_ms);
-    if (store_set(&d->store, key, value, len, deadline_us, &why) == 0)
+    if (store_client_set(&d->store, key, value, len, deadline_us, &why) == 0)
         return 0;
     return rt_fail(err, &why);
 }
@@ -35,7 +44,8 @@ int ddp_store_get(struct ddp *d,
 {
     struct ddp_err why;
     int64_t deadline_us = rt_deadline(timeout_ms);
-    if (store_get(&d->store, key, value, cap, len, deadline_us, &why) == 0)
+    if (store_client_get(&d->store, key, value, cap, len, deadline_us, &why) ==
+        0)
         return 0;
     return rt_fail(err, &why);
 }
@@ -47,7 +57,20 @@ int ddp_store_wait(struct ddp *d,
 {
     struct ddp_err why;
     int64_t deadline_us = rt_deadline(timeout_ms);
-    if (store_wait(&d->store, key, deadline_us, &why) == 0)
+    if (store_client_wait(&d->store, key, deadline_us, &why) == 0)
+        return 0;
+    return rt_fail(err, &why);
+}
+
+int ddp_store_check(struct ddp *d,
+                    const char *key,
+                    bool *there,
+                    int64_t timeout_ms,
+                    struct ddp_error *err)
+{
+    struct ddp_err why;
+    int64_t deadline_us = rt_deadline(timeout_ms);
+    if (store_client_check(&d->store, key, there, deadline_us, &why) == 0)
         return 0;
     return rt_fail(err, &why);
 }
@@ -56,7 +79,7 @@ int ddp_store_wait(struct ddp *d,
 
 /* One request on its way. */
 struct op {
-    struct store *s;
+    struct store_client *s;
     enum c10d_op op;
     const char *key; /* for errors */
     int64_t deadline_us;
@@ -76,15 +99,15 @@ static int begin(struct op *o,
     o->op = op;
     o->key = key;
     o->deadline_us = rt_deadline(timeout_ms);
-    if (store_wire_key(o->wire, key, &o->slice, &o->why) != 0)
+    if (store_client_key(o->wire, key, &o->slice, &o->why) != 0)
         return -1;
-    return store_ready(o->s, o->deadline_us, &o->why);
+    return store_client_ready(o->s, o->deadline_us, &o->why);
 }
 
 /* The request is sent, and one reply is read; a value stays in s->in. */
 static int talk(struct op *o, struct store_reply *r)
 {
-    if (store_talk(o->s, r, o->deadline_us, &o->why) != 0)
+    if (store_client_talk(o->s, r, o->deadline_us, &o->why) != 0)
         return -1;
     if (r->kind == REPLY_BYTE || r->kind == REPLY_NUMBER)
         buf_take(&o->s->in, r->used);
@@ -111,7 +134,7 @@ static int end(struct op *o, bool failed, struct ddp_error *err)
 {
     if (!failed)
         return 0;
-    (void)store_fail(o->s, o->op, o->key, &o->why);
+    (void)store_client_fail(o->s, o->op, o->key, &o->why);
     return rt_fail(err, &o->why);
 }
 
@@ -142,22 +165,6 @@ int ddp_store_add(struct ddp *d,
                   talk(&o, &r);
     if (!failed && sum != NULL)
         *sum = r.number;
-    return end(&o, failed, err);
-}
-
-int ddp_store_check(struct ddp *d,
-                    const char *key,
-                    bool *there,
-                    int64_t timeout_ms,
-                    struct ddp_error *err)
-{
-    struct op o;
-    struct store_reply r = {.kind = REPLY_BYTE};
-    bool failed = begin(&o, d, C10D_CHECK, key, timeout_ms) ||
-                  c10d_put_check(&o.s->out, &o.slice, 1, &o.why) ||
-                  talk(&o, &r);
-    if (!failed)
-        *there = r.byte == C10D_READY;
     return end(&o, failed, err);
 }
 
@@ -312,7 +319,7 @@ int ddp_store_queue_pop(struct ddp *d,
 /* -- many keys ------------------------------------------------------------- */
 
 /* Keys as they are on the wire, and for MULTI_SET values between them. */
-struct list {
+struct key_list {
     struct c10d_slice *slices;
     char *bytes;
 };
@@ -331,14 +338,14 @@ static const char *key_of_item(const void *from, size_t i)
     return items[i].key;
 }
 
-static void list_free(struct list *l)
+static void list_free(struct key_list *l)
 {
     free(l->slices);
     free(l->bytes);
 }
 
 /* Every `each`-th slice is a key, the others are the caller's. */
-static int list_make(struct list *l,
+static int list_make(struct key_list *l,
                      const void *from,
                      key_at *key,
                      size_t count,
@@ -346,7 +353,7 @@ static int list_make(struct list *l,
                      struct ddp_err *why)
 {
     size_t len = 0;
-    *l = (struct list){.slices = NULL};
+    *l = (struct key_list){.slices = NULL};
     if (count > DDP_STORE_KEYS_MAX)
         return ddp_err_set(why, DDP_E_USAGE, "%zu keys are more than %u", count,
                            DDP_STORE_KEYS_MAX);
@@ -378,7 +385,7 @@ int ddp_store_wait_all(struct ddp *d,
                        struct ddp_error *err)
 {
     struct op o;
-    struct list l = {.slices = NULL};
+    struct key_list l = {.slices = NULL};
     if (count == 0)
         return 0;
     bool failed = begin(&o, d, C10D_WAIT, keys[0], timeout_ms) ||
@@ -410,7 +417,7 @@ int ddp_store_multi_set(struct ddp *d,
                         struct ddp_error *err)
 {
     struct op o;
-    struct list l = {.slices = NULL};
+    struct key_list l = {.slices = NULL};
     struct store_reply r = {.kind = REPLY_NONE};
     if (count == 0)
         return 0;
@@ -446,7 +453,7 @@ int ddp_store_multi_get(struct ddp *d,
                         struct ddp_error *err)
 {
     struct op o;
-    struct list l = {.slices = NULL};
+    struct key_list l = {.slices = NULL};
     if (count == 0)
         return 0;
     bool failed = begin(&o, d, C10D_MULTI_GET, items[0].key, timeout_ms) ||

@@ -64,9 +64,9 @@ static void on_quarantined(struct step *s, const struct msg_waiting *w)
         (void)snprintf(why, sizeof(why), /* fits */
                        "its workers were the first to fail %lld times in a row",
                        (long long)w->struck);
-    agent_note(s, NOTE_set_aside,
-               "this node is set aside for %lld s: %s; it is taken before that "
-               "only if too few nodes are left",
+    agent_note(s, NOTE_quarantined,
+               "this node is quarantined for %lld s: %s; it is taken before "
+               "that only if too few nodes are left",
                (long long)((w->aside_ms + 999) / 1000), why);
 }
 

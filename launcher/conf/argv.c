@@ -1,4 +1,8 @@
-/* What is executed: the program itself, or python with a script or module. */
+/*
+ * What is executed: the program itself, or python with a script or a module.
+ * The rules are torchrun's, with one difference: a name that does not end in
+ * .py is executed as it is, so that any program can be a worker.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +12,8 @@
 
 /* -- the program ----------------------------------------------------------- */
 
-/* Copies of `head` and `tail`, both ending with NULL, as one vector; the second
- * of the tail may be left out. */
+/* Makes c->argv of copies of `head` and `tail`, which both end with NULL. The
+ * second word of the tail can be left out. */
 static int join_vectors(struct conf *c,
                         const char *const head[],
                         char *const tail[],
@@ -32,26 +36,27 @@ static int join_vectors(struct conf *c,
     }
     if (c->argv == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for the command");
+    ddp_assert(n > heads && c->argv[n] == NULL);
     const char *name = c->argv[heads];
     const char *slash = strrchr(name, '/');
     c->prog_name = slash != NULL ? slash + 1 : name;
     return 0;
 }
 
-/* torchrun's rule, and the one that surprises its users: what worked with all
- * CPUs of the machine works with one from the second worker on. */
+/* torchrun's rule, which surprises its users: a program that used all CPUs of
+ * the machine uses one as soon as there are two workers. */
 static void note_threads(struct conf *c)
 {
     if (c->nproc > 1 && getenv("OMP_NUM_THREADS") == NULL && !c->preflight)
         conf_note(c, "OMP_NUM_THREADS is not set: each worker gets 1, as under "
-                     "torchrun; set it if they are to use more CPUs");
+                     "torchrun; set it to use more CPUs");
 }
 
 /*
- * argparse takes away the first -- of a line, wherever it stands among those
- * words that it knows, and torchrun's program is one of them: "train.py -- --x"
- * gives the script "--x" alone. So here, but for executables that torchrun
- * would not run as they are: their arguments are theirs word for word.
+ * argparse removes the first `--` of a line, even behind torchrun's program:
+ * "train.py -- --x" gives the script "--x" alone. The same holds here for
+ * Python programs. An executable, which torchrun would not run as it is, gets
+ * all of its arguments.
  */
 static bool drops_dashes(const struct opts *o, char *const program[])
 {
@@ -72,8 +77,8 @@ int conf_program(struct conf *c,
                            "module is run by python");
     if (program[0] == NULL || program[0][0] == '\0')
         return ddp_err_set(err, DDP_E_USAGE,
-                           "no program: its name comes after the options; "
-                           "see ddprun --help");
+                           "no program is given: its name comes after the "
+                           "options; see ddprun --help");
     char path[4096];
     bool python =
         module || run_path || (!no_python && program_is_script(program[0]));
@@ -86,7 +91,8 @@ int conf_program(struct conf *c,
     c->exec_path = strdup(path);
     if (c->exec_path == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for the command");
-    /* python finds its environment by its own path, so it gets all of it. */
+    /* python finds its environment by its own path, so argv[0] is the whole
+     * path. */
     const char *head[4] = {NULL};
     if (python) {
         head[0] = path;
@@ -113,6 +119,7 @@ int conf_probe(struct conf *c, struct ddp_err *err)
     static const char *const none[] = {NULL};
     char name[] = PREFLIGHT_NAME;
     char *const argv[] = {name, NULL};
+    ddp_assert(c->preflight);
     free_program(c);
     c->exec_path = strdup("/proc/self/exe");
     if (c->exec_path == NULL)

@@ -1,8 +1,20 @@
 /*
- * The order matters in two places: how many nodes there are decides what must
- * be said about where to meet, and the backend decides what a node rank and
- * some keys of --rdzv_conf mean. The program is looked up last, so that a
- * wrong option is told before a missing file.
+ * From parsed options to a struct conf that nothing changes any more.
+ *
+ * Each part below checks its options and fills its fields. The order matters in
+ * three places: the number of nodes decides which options about the endpoint
+ * are needed, the backend decides what a node rank and some keys of --rdzv_conf
+ * mean, and the program is looked up last, so that a wrong option is reported
+ * before a missing file.
+ *
+ * The first error ends it: conf_init() frees what was made and returns the
+ * sentence for the user (the option, its value, what is allowed). An option
+ * that has no effect in its combination is no error, since torchrun's job
+ * scripts are full of them: it becomes a note, which is logged once.
+ *
+ * With --preflight a problem of this machine (no such program, no GPU) does not
+ * end this node alone, where nobody would look for it: note_problem() keeps the
+ * sentence, and the preflight reports it beside those of the other nodes.
  */
 #include "launcher/conf/conf.h"
 
@@ -48,7 +60,7 @@ check_nnodes(struct conf *c, const struct opts *o, struct ddp_err *err)
     c->nnodes_max = (int)max;
     c->nnodes_min = (int)(colon != NULL ? min : max);
     if (c->nnodes_min > c->nnodes_max) {
-        ddp_err_set(err, DDP_E_USAGE, "the least is more than the most");
+        ddp_err_set(err, DDP_E_USAGE, "MIN must not be more than MAX");
         return conf_blame(o, OPTIONS_nnodes, err);
     }
     return 0;
@@ -70,8 +82,8 @@ static int copy_name(const struct opts *o,
         unsigned char ch = (unsigned char)text[i];
         if (ch >= ' ' && ch != 0x7f && strchr(forbidden, ch) == NULL)
             continue;
-        ddp_err_set(err, DDP_E_USAGE, "must be printable%s%s",
-                    forbidden[0] != '\0' ? " and without " : "", forbidden);
+        ddp_err_set(err, DDP_E_USAGE, "must have only printable characters%s%s",
+                    forbidden[0] != '\0' ? ", and no " : "", forbidden);
         return conf_blame(o, id, err);
     }
     if (len >= cap) {
@@ -83,7 +95,7 @@ static int copy_name(const struct opts *o,
     return 0;
 }
 
-/* A random name in the form of a UUID, which is what torchrun's users see. */
+/* A random name in the form of a UUID, as torchrun makes one. */
 static void random_run_id(struct conf *c)
 {
     char id[RNG_ID_LEN + 1];
@@ -105,7 +117,7 @@ check_names(struct conf *c, const struct opts *o, struct ddp_err *err)
         return 0;
     random_run_id(c);
     if (!alone)
-        conf_note(c, "--rdzv_id is empty: this run is called %s", c->run_id);
+        conf_note(c, "--rdzv_id is empty: the run gets the name %s", c->run_id);
     return 0;
 }
 
@@ -119,14 +131,15 @@ check_log_dir(struct conf *c, const struct opts *o, struct ddp_err *err)
     const char *dir = opts_text(o, OPTIONS_log_dir);
     size_t len = strlen(dir);
     struct stat st;
-    /* Run, attempt, rank and file are put behind it. */
+    /* The names of run, attempt, rank and file are appended to it. */
     if (len >= sizeof(c->log_dir) - 512) {
-        return ddp_err_set(err, DDP_E_USAGE, "--log_dir: longer than %zu bytes",
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "--log_dir: must be at most %zu bytes long",
                            sizeof(c->log_dir) - 513);
     }
     if (strcmp(dir, "/dev/null") != 0 && stat(dir, &st) == 0 &&
         !S_ISDIR(st.st_mode)) {
-        ddp_err_set(err, DDP_E_USAGE, "this is a file, a folder is wanted");
+        ddp_err_set(err, DDP_E_USAGE, "must be a folder, and this is a file");
         return conf_blame(o, OPTIONS_log_dir, err);
     }
     memcpy(c->log_dir, dir, len + 1);
@@ -179,7 +192,7 @@ check_max_restarts(struct conf *c, const struct opts *o, struct ddp_err *err)
         return 0;
     ddp_err_set(err, DDP_E_USAGE,
                 "must be a whole number from 0 to 1000000, or N/WINDOW such as "
-                "3/1h: at most N (up to %d) in a time in s, m, h or d",
+                "3/1h, with N up to %d and a window in s, m, h or d",
                 CONF_WINDOW_RESTARTS_MAX);
     return conf_blame(o, OPTIONS_max_restarts, err);
 }
@@ -205,7 +218,7 @@ check_strikes(struct conf *c, const struct opts *o, struct ddp_err *err)
         return 0;
     ddp_err_set(err, DDP_E_USAGE,
                 "must be a whole number from 0 to 1000000, or K/COOLDOWN such "
-                "as 3/30m: a time in s, m, h or d");
+                "as 3/30m, with a cool-down in s, m, h or d");
     return conf_blame(o, OPTIONS_node_strikes, err);
 }
 
@@ -238,13 +251,14 @@ check_memory(struct conf *c, const struct opts *o, struct ddp_err *err)
     if (read_memory(opts_text(o, OPTIONS_snapshot_memory), &c->snapshot_memory))
         return 0;
     ddp_err_set(err, DDP_E_USAGE,
-                "must be a size such as 512M or 4G, a part of the memory from "
-                "0%% to 90%%, or 0");
+                "must be 0, a size such as 512M or 4G, or a part of the memory "
+                "from 0%% to 90%%");
     return conf_blame(o, OPTIONS_snapshot_memory, err);
 }
 
-/* Empty is none only where it comes from the environment: whoever says it on
- * the command line means a file, and would get an open port. */
+/* An empty value means no token only if it comes from the environment. On the
+ * command line it is an error, such as an unset variable in a job script:
+ * taking it for "no token" would open the port to anybody. */
 static int
 check_token(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
@@ -262,7 +276,7 @@ check_token(struct conf *c, const struct opts *o, struct ddp_err *err)
     return 0;
 }
 
-/* Unknown names are left out, as torchrun does. */
+/* Unknown names are ignored, as torchrun does. */
 static int
 check_signals(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
@@ -276,7 +290,7 @@ check_signals(struct conf *c, const struct opts *o, struct ddp_err *err)
         return conf_blame(o, OPTIONS_signals_to_handle, err);
     }
     if (odd[0] != '\0')
-        conf_note(c, "%s: %s cannot be handled, and is left out",
+        conf_note(c, "%s: ignoring %s, which cannot be handled",
                   opts_where(o, OPTIONS_signals_to_handle, name), odd);
     memcpy(c->signals_text, text, strlen(text) + 1);
     return 0;
@@ -295,7 +309,7 @@ static void check_hang(struct conf *c, const struct opts *o)
     c->hang.idle_us = limit_of(o, OPTIONS_hang_timeout);
     c->hang.cpu_counts = opts_number(o, OPTIONS_hang_cpu_counts) != 0;
     if (c->hang.cpu_counts && c->hang.idle_us == MONO_NEVER)
-        conf_note(c, "--hang_cpu_counts says nothing without --hang_timeout");
+        conf_note(c, "--hang_cpu_counts has no effect without --hang_timeout");
 }
 
 static int
@@ -334,13 +348,14 @@ check_store_allow(struct conf *c, const struct opts *o, struct ddp_err *err)
     if (text == NULL)
         return 0;
     if (text[0] == '\0' || strlen(text) >= sizeof(c->store_allow)) {
-        ddp_err_set(err, DDP_E_USAGE,
-                    "must be nodes, or networks such as 10.1.0.0/16");
+        ddp_err_set(
+            err, DDP_E_USAGE,
+            "must be nodes, networks such as 10.1.0.0/16, or a list of both");
         return conf_blame(o, OPTIONS_worker_store_allow, err);
     }
     if (!c->worker_store)
-        conf_note(c, "--worker_store_allow is ignored: there is no store of "
-                     "ours with --worker_store=none");
+        conf_note(c, "--worker_store_allow is ignored: with "
+                     "--worker_store=none ddprun serves no store");
     else
         memcpy(c->store_allow, text, strlen(text) + 1);
     return 0;
@@ -374,7 +389,7 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
     for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++) {
         char name[64];
         if (opts_given(o, idle[i]))
-            conf_note(c, "%s has a meaning in Python only, and is ignored",
+            conf_note(c, "%s is ignored: it has a meaning in Python only",
                       opts_where(o, idle[i], name));
     }
     return 0;
@@ -382,7 +397,7 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
 
 /* -- preflight ------------------------------------------------------------- */
 
-/* What a preflight tells to all nodes instead of ending on one. */
+/* Errors that a preflight reports for all nodes together. */
 static bool is_problem(enum ddp_code code)
 {
     return code == DDP_E_CONFIG || code == DDP_E_NOTFOUND ||
@@ -399,8 +414,9 @@ static int note_problem(struct conf *c, int rc, struct ddp_err *err)
     return 0;
 }
 
-/* So that it never meets the real run. A long name is cut, and is the same
- * one then as others that differ only behind that. */
+/* The preflight's run has a name of its own, so that its nodes never join the
+ * real run. A long name is cut; names that differ only behind the cut give the
+ * same preflight. */
 static void name_preflight(struct conf *c)
 {
     static const char suffix[] = PREFLIGHT_SUFFIX;
@@ -412,28 +428,30 @@ static int
 become_preflight(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
     if (opts_number(o, OPTIONS_dry_run) != 0)
-        return ddp_err_set(err, DDP_E_USAGE,
-                           "--preflight and --dry_run exclude each other: the "
-                           "one meets the other nodes, the other meets nobody");
+        return ddp_err_set(
+            err, DDP_E_USAGE,
+            "--preflight and --dry_run exclude each other: a preflight "
+            "connects to the other nodes, a dry run to none");
     name_preflight(c);
     c->nproc = 1;
     c->gpus[0] = '\0';
     c->virtual_local_rank = false;
     c->numa_binding = TOPOLOGY_NONE;
-    c->max_restarts = 1; /* launcher/preflight/preflight.h says for what */
+    c->max_restarts = 1; /* launcher/preflight/preflight.h says why */
     c->crash_loop = 0;
     c->restart_window_us = 0;
     (void)snprintf(c->max_restarts_text, sizeof(c->max_restarts_text), "1");
     c->worker_store = true;
-    c->hang.beat_us = c->hang.idle_us = MONO_NEVER; /* it limits itself */
-    conf_output_free(&c->output); /* its table goes where we go */
+    c->hang.beat_us = c->hang.idle_us = MONO_NEVER; /* it has own limits */
+    conf_output_free(&c->output); /* its tables go to our own stdout */
     memset(&c->output, 0, sizeof(c->output));
     return conf_probe(c, err);
 }
 
-/* -- what may not be meant so ---------------------------------------------- */
+/* -- what is allowed, and probably a mistake ------------------------------- */
 
-/* A run may go on for weeks before the report is written. */
+/* Better to hear now that the report cannot be written than weeks later, when
+ * the run ends. */
 static void note_report(struct conf *c)
 {
     char path[sizeof(c->output.report)];
@@ -449,7 +467,7 @@ static void note_report(struct conf *c)
     else if (errno == ENOENT)
         errno = access(dirname(path), W_OK | X_OK) == 0 ? 0 : errno;
     if (errno != 0)
-        conf_note(c, "--report=%.100s could not be written now: %s",
+        conf_note(c, "--report=%.100s cannot be written now: %s",
                   c->output.report, strerror(errno));
 }
 
@@ -461,12 +479,12 @@ static void note_output(struct conf *c, const struct opts *o)
         shown |= out->shown[i];
     if (!shown)
         conf_note(c,
-                  "--local_ranks_filter=%.60s has none of this node's local "
-                  "ranks, 0 to %d: nothing is shown here",
+                  "--local_ranks_filter=%.60s shows nothing here: the local "
+                  "ranks of this node are 0 to %d",
                   opts_text(o, OPTIONS_local_ranks_filter), c->nproc - 1);
     if (out->rotate_size > 0 && !out->files)
-        conf_note(c, "--log_rotate says nothing where no output goes to a "
-                     "file (--redirects, --tee)");
+        conf_note(c, "--log_rotate has no effect: no output goes to a file "
+                     "(see --redirects and --tee)");
     note_report(c);
 }
 

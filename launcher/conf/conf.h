@@ -1,10 +1,10 @@
 /*
- * launcher/conf/conf: what this launch is, checked once and then frozen. Made
- * from the parsed options (launcher/conf/options) and the environment;
- * everything behind it (drive, agent, spawn) reads only this.
+ * launcher/conf/conf: what this launch is, checked once and then frozen. It is
+ * made from the parsed options (launcher/conf/options) and the environment. The
+ * loop, the agent and the workers' spawner read this and nothing else.
  *
- * Durations are microseconds, named `..._us`. Strings are NUL-terminated and
- * "" where there is none.
+ * Durations are microseconds and named `..._us`. A string that is not set is
+ * "".
  */
 #ifndef LAUNCHER_CONF_CONF_H
 #define LAUNCHER_CONF_CONF_H
@@ -36,14 +36,14 @@ enum conf_backend {
     CONF_STATIC,
 };
 
-/* Where one worker sits. */
+/* The GPU and the CPUs of one worker. */
 struct conf_seat {
     char gpu[NVML_UUID_MAX]; /* with virtual_local_rank: the one it sees */
-    int numa_node;           /* both with numa_binding only */
+    int numa_node;           /* set with numa_binding only, as is cpus */
     struct cpus cpus;
 };
 
-/* When a worker counts as hanging. */
+/* When a worker hangs. */
 struct hang_limits {
     int64_t beat_us; /* --beat_timeout, MONO_NEVER: off */
     int64_t idle_us; /* --hang_timeout, MONO_NEVER: off */
@@ -55,8 +55,8 @@ struct conf {
     int nnodes_max;
     int nproc; /* workers of this node, 1..CONF_NPROC_MAX */
 
-    char gpus[CONF_GPUS_MAX]; /* CUDA_VISIBLE_DEVICES of all workers; "": as it
-                                 is in the environment */
+    char gpus[CONF_GPUS_MAX]; /* CUDA_VISIBLE_DEVICES of all workers; "": that
+                                 of the environment */
     bool virtual_local_rank;
     enum topology_mode numa_binding;
     struct conf_seat *seats; /* nproc of them, owned */
@@ -65,40 +65,40 @@ struct conf {
     enum conf_backend backend;
 
     /*
-     * One node and nothing said about where to meet: the server sits on a
-     * free port of loopback. The endpoint is then 127.0.0.1, port 0, and
-     * is_host 1; the backend is CONF_C10D.
+     * One node, and no endpoint was given: the server uses a free port of
+     * loopback. The endpoint is then 127.0.0.1, port 0, is_host is 1, and the
+     * backend CONF_C10D.
      */
     bool standalone;
     char endpoint_host[256]; /* a name or an address, without brackets */
-    int endpoint_port;       /* 0: a free one, only where nnodes_max is 1 */
-    int is_host;             /* serve there? -1 find out, 0 no, 1 yes */
-    bool loopback; /* localhost or such an address: each machine itself */
+    int endpoint_port;       /* 0: a free one, only if nnodes_max is 1 */
+    int is_host;   /* whether to serve there: -1 find out, 0 no, 1 yes */
+    bool loopback; /* the endpoint is localhost or such an address, which means
+                      another machine on each machine */
 
     /*
      * This node's wish under c10d, its place under static; below nnodes_max.
      * -1 none (never under static).
      */
     int node_rank;
-    char local_addr[256]; /* what the others reach this node by; "" none */
+    char local_addr[256]; /* address by which the others reach this node */
 
-    /* File of the token that all nodes of the run have; "" none. */
-    char token_file[4096];
-    struct tls_key *token; /* what main made of it, owned by main; or NULL */
+    char token_file[4096]; /* with the token that all nodes of the run have */
+    struct tls_key *token; /* read from it by main, which owns it; or NULL */
 
-    /* What MASTER_ADDR and MASTER_PORT must be: static only (and the endpoint
-     * there, unless --master_port says otherwise), "" and 0 under c10d. */
+    /* MASTER_ADDR and MASTER_PORT under static: the endpoint, unless
+     * --master_port gives another port. Under c10d "" and 0. */
     char master_addr[256];
     int master_port;
-    /* Of the workers' store where it is fixed and not, under static, the
-     * endpoint's; 0: that one, or under c10d a free one. */
+    /* Port of the workers' store. 0: under static the endpoint's, under c10d a
+     * free one. */
     int store_port;
 
     int max_restarts;
-    int64_t restart_window_us;  /* so many restarts in this time; 0: in all */
+    int64_t restart_window_us;  /* max_restarts within this time; 0: in all */
     char max_restarts_text[48]; /* as it was given, "3/1h" */
-    int node_strikes;           /* failures in a row, 0: off; then ... */
-    int64_t cooldown_us;        /* ... its node is set aside for so long */
+    int node_strikes;           /* failures in a row until a node ... */
+    int64_t cooldown_us;        /* ... is quarantined for this time; 0: off */
     int crash_loop;             /* rounds without progress, 0: off */
     int64_t scale_interval_us;
 
@@ -110,7 +110,7 @@ struct conf {
     int64_t reconnect_timeout_us;
     int64_t shutdown_timeout_us;
     struct hang_limits hang;
-    bool cgroup; /* one of our own, where it can be made */
+    bool cgroup; /* for the workers, if it can be made */
 
     char health_check[1024]; /* for /bin/sh -c, "" none */
     bool gpu_health_check;
@@ -121,51 +121,53 @@ struct conf {
     uint64_t snapshot_memory; /* bytes for its workers; 0: none */
 
     char role[65];
-    char log_dir[4096]; /* "" a fresh temporary one; "/dev/null": no files */
+    char log_dir[4096]; /* "": a new temporary one; "/dev/null": no files */
     struct conf_output output;
     bool worker_store;        /* the agent serves the c10d store */
-    char store_allow[1024];   /* --worker_store_allow, "": everybody */
-    struct allow *store_nets; /* what main made of it, owned by main; or NULL */
-    bool store_for_nodes;     /* the members as well */
+    char store_allow[1024];   /* --worker_store_allow, "": all hosts may */
+    struct allow *store_nets; /* made of it by main, which owns it; or NULL */
+    bool store_for_nodes;     /* the run's nodes may as well */
 
     /*
      * The program. `argv` is owned, ends with NULL, and is the worker's
-     * command line with python and -u where they belong; ${local_rank} is not
-     * yet put in. `exec_path` is the file to execve(2), has a slash in it, and
-     * could be executed when conf_init looked. `prog_name` is the base name of
-     * the script or program (the module's name with -m): what all nodes of a
-     * run must have in common; it points into argv.
+     * command line, with python and -u for a Python program; ${local_rank} and
+     * the like are not yet replaced. `exec_path` is the file to execve(2); it
+     * has a slash in it, and was executable when conf_init looked. `prog_name`
+     * is the base name of the script or program (the module's name with -m),
+     * which must be the same on all nodes of a run; it points into argv.
      */
     char *exec_path; /* owned */
     char **argv;
     const char *prog_name;
 
     /*
-     * --preflight: one probe of ours on each node, whatever the line says about
-     * workers; the run has a name of its own. What this node lacks for the real
-     * run (a program, GPUs) is no error then but told to all by `..problem`.
+     * --preflight: one probe on each node in place of the workers, in a run
+     * with a name of its own. If this node lacks something for the real run (a
+     * program, GPUs) that is no error, but kept in `preflight_problem`, which
+     * the preflight reports.
      */
     bool preflight;
     char preflight_problem[320];
 
-    /* Sentences for the user: what was accepted but has no meaning here. To be
-     * logged once by whoever owns the terminal. */
+    /* Sentences for the user about options that were accepted and have no
+     * effect. The process that owns the terminal logs them once. */
     char notes[20][256];
     int notes_len;
 };
 
 /*
- * Checks everything and fills `c`. Borrows `o` and `program` (the worker's
+ * Checks all options and fills `c`. Borrows `o` and `program` (the worker's
  * command line as it was given, ends with NULL: argv + o->rest) for the call.
  * Reads the environment (PATH, PYTHON_EXEC, VIRTUAL_ENV, CONDA_PREFIX,
- * CUDA_VISIBLE_DEVICES), this process's CPU affinity and cgroup, and where
- * something depends on GPUs or NUMA nodes NVML, /proc, /dev and /sys.
+ * CUDA_VISIBLE_DEVICES), the CPU affinity and cgroup of this process, and NVML,
+ * /proc, /dev and /sys if an option depends on GPUs or NUMA nodes.
  *
- * Errors: DDP_E_USAGE a value or a combination that cannot be (the option, the
- * value and what is allowed are named); DDP_E_NOTFOUND, DDP_E_NOTEXEC the
- * program or the interpreter; DDP_E_CONFIG --nproc_per_node=gpu without a GPU,
- * --numa_binding that this machine has not the CPUs for; DDP_E_NOMEM. After an
- * error there is nothing to free. With --preflight no program need be given.
+ * Errors: DDP_E_USAGE a value or a combination that is not allowed (the message
+ * names the option, the value and what is allowed); DDP_E_NOTFOUND,
+ * DDP_E_NOTEXEC, DDP_E_NOINPUT the program or the interpreter; DDP_E_CONFIG
+ * --nproc_per_node=gpu without a GPU, or --numa_binding without enough CPUs;
+ * DDP_E_NOMEM. After an error there is nothing to free. With --preflight the
+ * program can be missing.
  */
 int conf_init(struct conf *c,
               const struct opts *o,
@@ -173,8 +175,8 @@ int conf_init(struct conf *c,
               struct ddp_err *err);
 void conf_free(struct conf *c);
 
-/* Whether the workers' store is at the rendezvous's own port where this node
- * serves the rendezvous: MASTER_PORT is the endpoint's port then. */
+/* Whether the workers' store shares the port of the rendezvous if this node
+ * serves both: MASTER_PORT is then the endpoint's port. */
 bool conf_shares_port(const struct conf *c);
 
 #endif

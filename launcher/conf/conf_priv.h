@@ -1,8 +1,8 @@
 /*
- * launcher/conf/conf_priv: what the files of launcher/conf/conf share; nobody
- * else includes it. Each part checks its options, fills its fields of `c`, and
- * returns -1 with the option, the value and what is allowed in `err`
- * (launcher/conf/conf.h says which codes).
+ * launcher/conf/conf_priv: what the files of this folder share. Each part
+ * checks its options and fills its fields of `c`. On an error it returns -1,
+ * with the option, the value and what is allowed in `err` (launcher/conf/conf.h
+ * lists the codes).
  */
 #ifndef LAUNCHER_CONF_CONF_PRIV_H
 #define LAUNCHER_CONF_CONF_PRIV_H
@@ -27,20 +27,21 @@ int conf_program(struct conf *c,
                  char *const program[],
                  struct ddp_err *err);
 
-/* Ourselves as the probe of a preflight, in place of the program. */
+/* Puts ddprun itself, as the probe of a preflight, in place of the program. */
 int conf_probe(struct conf *c, struct ddp_err *err);
 
-/* A sentence for the user; cut where it is too long. */
+/* Adds a sentence for the user; a long one is cut. */
 __attribute__((format(printf, 2, 3))) void
 conf_note(struct conf *c, const char *fmt, ...);
 
-/* Given, and not as an empty text (as templates of job files do). */
+/* Whether it was given, and not as an empty text, which job files use for "not
+ * set". */
 bool conf_said(const struct opts *o, int id);
 
 /* "--name=value: " before the text of `err`, as the user wrote it; -1. */
 int conf_blame(const struct opts *o, int id, struct ddp_err *err);
 
-/* Whether `text` is one of the words, which end with NULL; in any case. */
+/* Whether `text` is one of the words, which end with NULL. Case is ignored. */
 bool conf_one_of(const char *text, const char *const words[]);
 
 #endif

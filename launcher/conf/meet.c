@@ -1,4 +1,18 @@
-/* Where the nodes meet, and who serves there. */
+/*
+ * Where the nodes meet, and which node serves the rendezvous there.
+ *
+ * There are three outcomes. One node without an endpoint of its own gets a
+ * private rendezvous on a free port of loopback (conf.standalone), so that two
+ * jobs on a machine never collide. c10d takes --rdzv_endpoint; the node that
+ * has this address is found later, by binding it (is_host stays -1), unless
+ * is_host in --rdzv_conf says which it is. static takes --rdzv_endpoint or
+ * --master_addr and --master_port, and node rank 0 serves.
+ *
+ * What fails: several nodes without an endpoint, an address that can be read in
+ * two ways, and an endpoint without a host, which an unset variable leaves
+ * behind. These are errors, since each node would otherwise train alone without
+ * a word. An option that has no effect with the chosen backend gets a note.
+ */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -12,8 +26,8 @@
 
 /* -- where to meet --------------------------------------------------------- */
 
-/* A name or an address without brackets: letters of the three kinds of them,
- * and % for an IPv6 zone. */
+/* Copies a host name or an address without brackets. `extra` are characters
+ * that it may have beside those of a name: ":%" for IPv6 with a zone. */
 static int check_host(const char *text,
                       size_t len,
                       const char *extra,
@@ -21,13 +35,13 @@ static int check_host(const char *text,
                       struct ddp_err *err)
 {
     if (len > HOST_MAX)
-        return ddp_err_set(err, DDP_E_USAGE, "the host is longer than %d bytes",
-                           HOST_MAX);
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "the host must be at most %d bytes long", HOST_MAX);
     for (size_t i = 0; i < len; i++) {
         unsigned char ch = (unsigned char)text[i];
         if (!isalnum(ch) && ch < 0x80 && strchr("._-", ch) == NULL &&
             strchr(extra, ch) == NULL)
-            return ddp_err_set(err, DDP_E_USAGE, "'%.*s' is no host's name",
+            return ddp_err_set(err, DDP_E_USAGE, "'%.*s' is not a host name",
                                (int)(len < 60 ? len : 60), text);
     }
     memcpy(host, text, len);
@@ -54,7 +68,8 @@ static int check_port(const char *text, int *port, struct ddp_err *err)
     if (strlen(text) > 5 || text[strspn(text, "0123456789")] != '\0' ||
         !opts_read_int(text, 0, 65535, &n))
         return ddp_err_set(err, DDP_E_USAGE,
-                           "the port is '%.40s', must be 0 to 65535", text);
+                           "the port '%.40s' must be a number from 0 to 65535",
+                           text);
     *port = (int)n;
     return 0;
 }
@@ -71,14 +86,15 @@ static int split_brackets(const char *text,
                            "must be [ADDRESS] or [ADDRESS]:PORT");
     size_t len = (size_t)(end - text) - 1;
     if (!is_ipv6(text + 1, len))
-        return ddp_err_set(err, DDP_E_USAGE, "'%.*s' is no IPv6 address",
+        return ddp_err_set(err, DDP_E_USAGE, "'%.*s' is not an IPv6 address",
                            (int)(len < 60 ? len : 60), text + 1);
     *port = end[1] == ':' ? end + 2 : NULL;
     return check_host(text + 1, len, ":%", host, err);
 }
 
-/* Splits at the last colon. More than one colon is an IPv6 address without
- * brackets: with a port only where it cannot be read in two ways. */
+/* Splits at the last colon. A text with more than one colon is an IPv6 address
+ * without brackets; it may have a port only if it cannot be read in two ways.
+ */
 static int split_plain(const char *text,
                        char host[HOST_MAX + 1],
                        const char **port,
@@ -92,9 +108,9 @@ static int split_plain(const char *text,
     if (!is_ipv6(text, len) && !is_ipv6(text, strlen(text)))
         return check_host(text, len, "", host, err); /* says what is wrong */
     if (is_ipv6(text, strlen(text)))
-        return ddp_err_set(err, DDP_E_USAGE,
-                           "an IPv6 address must stand in brackets, "
-                           "[ADDRESS]:PORT");
+        return ddp_err_set(
+            err, DDP_E_USAGE,
+            "an IPv6 address must be in brackets: [ADDRESS]:PORT");
     return check_host(text, len, ":%", host, err);
 }
 
@@ -118,7 +134,8 @@ static int read_endpoint(const char *text,
         len--;
     int rc = -1;
     if (len >= sizeof(copy)) {
-        ddp_err_set(err, DDP_E_USAGE, "longer than %d bytes", HOST_MAX);
+        ddp_err_set(err, DDP_E_USAGE, "must be at most %d bytes long",
+                    HOST_MAX);
     } else {
         memcpy(copy, start, len);
         copy[len] = '\0';
@@ -171,7 +188,7 @@ choose_backend(struct conf *c, const struct opts *o, struct ddp_err *err)
     }
     bool etcd = strncmp(text, "etcd", 4) == 0;
     ddp_err_set(err, DDP_E_USAGE, "must be c10d or static%s",
-                etcd ? "; ddprun needs no etcd, c10d does the same" : "");
+                etcd ? "; ddprun needs no etcd, use c10d instead" : "");
     return conf_blame(o, OPTIONS_rdzv_backend, err);
 }
 
@@ -189,15 +206,15 @@ check_standalone(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
     if (c->nnodes_min > 1)
         return ddp_err_set(err, DDP_E_USAGE,
-                           "--standalone is for one node, and --nnodes asks "
-                           "for %d; leave one of them out",
+                           "--standalone is for one node, but --nnodes asks "
+                           "for %d: leave one of the two out",
                            c->nnodes_min);
     if (c->nnodes_max > 1)
-        conf_note(c,
-                  "--standalone: no other node can join, --nnodes becomes 1");
+        conf_note(
+            c, "--standalone: no other node can join, so --nnodes becomes 1");
     if (conf_said(o, OPTIONS_rdzv_endpoint) ||
         conf_said(o, OPTIONS_master_addr))
-        conf_note(c, "--standalone: the endpoint that was given is ignored");
+        conf_note(c, "--standalone: the given endpoint is ignored");
     c->nnodes_max = 1;
     meet_nobody(c);
     c->store_port = (int)opts_number(o, OPTIONS_master_port);
@@ -205,9 +222,8 @@ check_standalone(struct conf *c, const struct opts *o, struct ddp_err *err)
 }
 
 /*
- * ":29500" is what becomes of "$HEAD:29500" in a job's script when the variable
- * is empty. Each node would meet itself, and where one is enough each would
- * train alone.
+ * A job script's "$HEAD:29500" becomes ":29500" if the variable is empty. Each
+ * node would then connect to itself, and train alone if one node is enough.
  */
 static int
 check_host_said(struct conf *c, const struct opts *o, struct ddp_err *err)
@@ -216,9 +232,9 @@ check_host_said(struct conf *c, const struct opts *o, struct ddp_err *err)
     if (c->nnodes_max == 1 || text[strspn(text, " \t\r\n")] != ':')
         return 0;
     ddp_err_set(err, DDP_E_USAGE,
-                "there is no host before the colon, and each of several nodes "
-                "would meet itself; name one of them (is a variable empty?), "
-                "or write localhost if all are on this machine");
+                "the host before the colon is missing (is a variable empty?), "
+                "so each node would connect to itself; name one of the nodes, "
+                "or localhost if all are on this machine");
     return conf_blame(o, OPTIONS_rdzv_endpoint, err);
 }
 
@@ -242,29 +258,29 @@ find_endpoint(struct conf *c, const struct opts *o, struct ddp_err *err)
     if (fixed && conf_said(o, OPTIONS_master_addr))
         return copy_address(o, OPTIONS_master_addr, c->endpoint_host, err);
     if (c->nnodes_max > 1) {
-        ddp_err_set(err, DDP_E_USAGE,
-                    "several nodes need a place to meet: add "
-                    "--rdzv_endpoint=HOST:PORT, the same on every node (or "
-                    "--master_addr=HOST on every node, with its own "
-                    "--node_rank on each)");
+        ddp_err_set(
+            err, DDP_E_USAGE,
+            "several nodes need an endpoint: add --rdzv_endpoint=HOST:PORT, "
+            "the same on every node (or --master_addr=HOST on every node, and "
+            "a --node_rank of its own on each)");
         return conf_blame(o, OPTIONS_nnodes, err);
     }
     (void)snprintf(c->endpoint_host, sizeof(c->endpoint_host), "127.0.0.1");
     return 0;
 }
 
-/* What was said about the master and does not count. */
+/* Notes about a --master_addr that has no effect. */
 static void note_master(struct conf *c, const struct opts *o)
 {
     bool addr = conf_said(o, OPTIONS_master_addr);
     if (c->backend == CONF_C10D && addr)
-        conf_note(c, "--master_addr is for static: under c10d it is the "
-                     "address of the node with group rank 0");
+        conf_note(c, "--master_addr is ignored: under c10d it is the address "
+                     "of the node with group rank 0");
     else if (addr && conf_said(o, OPTIONS_rdzv_endpoint) &&
              strcmp(opts_text(o, OPTIONS_master_addr), c->endpoint_host) != 0)
         conf_note(
             c,
-            "--rdzv_endpoint goes before --master_addr: the master is %.100s",
+            "--master_addr is ignored: by --rdzv_endpoint the master is %.100s",
             c->endpoint_host);
 }
 
@@ -276,17 +292,16 @@ check_node_rank(struct conf *c, const struct opts *o, struct ddp_err *err)
     if (c->backend == CONF_STATIC && !given) {
         c->node_rank = 0;
         if (c->nnodes_max > 1)
-            conf_note(
-                c, "no --node_rank: this is node 0, and serves the rendezvous");
+            conf_note(c, "--node_rank is not given: this is node 0, which "
+                         "serves the rendezvous");
     }
     if (c->node_rank < c->nnodes_max)
         return 0;
     if (c->backend == CONF_C10D) {
-        conf_note(
-            c,
-            "--node_rank=%d is not below the number of nodes, %d: this node "
-            "is numbered as it arrives",
-            c->node_rank, c->nnodes_max);
+        conf_note(c,
+                  "--node_rank=%d is ignored: it is not below the number of "
+                  "nodes, %d",
+                  c->node_rank, c->nnodes_max);
         c->node_rank = -1;
         return 0;
     }
@@ -312,8 +327,8 @@ int conf_meeting(struct conf *c, const struct opts *o, struct ddp_err *err)
         return check_standalone(c, o, err);
     if (choose_backend(c, o, err) < 0 || check_node_rank(c, o, err) < 0)
         return -1;
-    /* torchrun since 2.12 or so: one node without a port of its own choice
-     * does not insist on 29500, where the next job would collide with it. */
+    /* As torchrun since about 2.12: one node that asks for no port does not
+     * take 29500, where the next job would collide with it. */
     if (c->nnodes_max == 1 && !conf_said(o, OPTIONS_rdzv_endpoint) &&
         (c->backend == CONF_C10D || !conf_said(o, OPTIONS_master_port))) {
         meet_nobody(c);
@@ -326,7 +341,7 @@ int conf_meeting(struct conf *c, const struct opts *o, struct ddp_err *err)
     if (c->endpoint_port == 0 && c->nnodes_max > 1) {
         bool endpoint = conf_said(o, OPTIONS_rdzv_endpoint);
         ddp_err_set(err, DDP_E_USAGE,
-                    "port 0 (any free one) is for one node: several nodes must "
+                    "port 0 (a free port) is for one node: several nodes must "
                     "know the port");
         return conf_blame(
             o, endpoint ? OPTIONS_rdzv_endpoint : OPTIONS_master_port, err);
@@ -340,6 +355,8 @@ int conf_meeting(struct conf *c, const struct opts *o, struct ddp_err *err)
         c->is_host = c->node_rank == 0;
     }
     if (c->endpoint_port == 0)
-        c->is_host = 1; /* nobody else could know it */
+        c->is_host = 1; /* no other node could know the port */
+    ddp_assert(c->endpoint_host[0] != '\0');
+    ddp_assert(c->backend == CONF_C10D || c->node_rank >= 0);
     return 0;
 }

@@ -34,8 +34,8 @@ _Static_assert(sizeof(rows) / sizeof(rows[0]) == OPTIONS_COUNT,
                "one row for each option");
 _Static_assert(OPTIONS_COUNT <= OPTS_MAX, "the parser holds all options");
 
-/* torchrun's options, of all versions up to 2.15: a prefix
- * that does there does here. */
+/* torchrun's options, of all versions up to 2.15. A prefix that is unique among
+ * them is accepted here, too. */
 static const char *const torchruns[] = {
     "nnodes",
     "nproc_per_node",
@@ -75,10 +75,19 @@ static const char *const torchruns[] = {
 const struct opts_table options_table = {
     .program = "ddprun",
     .synopsis = "[OPTION ...] PROGRAM [ARGUMENT ...]",
+    .examples =
+        "  One node, four workers:\n"
+        "    ddprun --nproc_per_node=4 train.py\n"
+        "  Two nodes, the same line on each; node1 is one of them:\n"
+        "    ddprun --nnodes=2 --nproc_per_node=4 --rdzv_endpoint=node1:29500 "
+        "train.py\n"
+        "  Any executable, one process for each GPU:\n"
+        "    ddprun --nproc_per_node=gpu ./simulate --steps=1000\n",
     .about = "Starts PROGRAM as the workers of a distributed job on this node, "
-             "keeps them alive together with those of the other nodes, and "
-             "ends with their exit status. Options and their meanings are "
-             "torchrun's; see ddprun(1).",
+             "restarts them together with those of the other nodes after a "
+             "failure, and exits with their status. Options mean what they "
+             "mean to torchrun.",
+    .manual = "ddprun(1)",
     .version = DDPRUN_VERSION,
     .replaces = "torchrun",
     .replaced = torchruns,

@@ -1,3 +1,8 @@
+/*
+ * Options about output: -r and -t, filters, rotation, the prefix, --report and
+ * --events. What they say about one stream of one worker becomes a struct
+ * conf_plan, which is all that the code that makes the pipes looks at.
+ */
 #include "launcher/conf/output.h"
 
 #include <ctype.h>
@@ -21,8 +26,8 @@ static int blame(const struct opts *o, int id, struct ddp_err *err)
                         opts_text(o, id));
 }
 
-/* A whole number at *p, which is moved behind it; -1: there is none, or it is
- * more than `max`. */
+/* Reads a whole number at *p and moves *p behind it. -1: there is none, or it
+ * is more than `max`. */
 static int read_number(const char **p, int max)
 {
     long n = 0;
@@ -39,7 +44,8 @@ static int read_number(const char **p, int max)
 /* -- which streams --------------------------------------------------------- */
 
 /* "0".."3" for all ranks, or "RANK:0..3,..." for some (torchrun: Std). A rank
- * that this node does not have is no mistake: the line is the same on all. */
+ * that this node does not have is no error, since all nodes of a job are
+ * started with the same line. */
 static bool read_streams(const char *text, int nproc, uint8_t *streams)
 {
     const char *p = text;
@@ -72,8 +78,8 @@ static int check_streams(const struct opts *o,
     if (text[0] == '\0' || read_streams(text, nproc, streams))
         return 0;
     ddp_err_set(err, DDP_E_USAGE,
-                "must be 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or such "
-                "a number for some local ranks: 0:3,1:2");
+                "must be 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or a "
+                "list for some local ranks, such as 0:3,1:2");
     return blame(o, id, err);
 }
 
@@ -92,7 +98,7 @@ static int check_shown(struct conf_output *c,
             c->shown[rank] = true;
         if (rank < 0 || (*p != '\0' && *p != ',')) {
             ddp_err_set(err, DDP_E_USAGE,
-                        "must be local ranks with commas between: 0,1");
+                        "must be a list of local ranks, such as 0,1");
             return blame(o, OPTIONS_local_ranks_filter, err);
         }
         if (*p == '\0')
@@ -140,9 +146,10 @@ static int check_filters(struct conf_filters *f,
         if (*p == '\0')
             return 0;
     }
-    ddp_err_set(err, DDP_E_USAGE,
-                "at most %d texts of at most %zu bytes, with commas between",
-                CONF_OUTPUT_FILTERS, sizeof(text));
+    ddp_err_set(
+        err, DDP_E_USAGE,
+        "must be at most %d texts of at most %zu bytes, with commas between",
+        CONF_OUTPUT_FILTERS, sizeof(text));
     return blame(o, id, err);
 }
 
@@ -182,8 +189,8 @@ check_rotate(struct conf_output *c, const struct opts *o, struct ddp_err *err)
     if (good && *p == '\0')
         return 0;
     ddp_err_set(err, DDP_E_USAGE,
-                "must be SIZE or SIZE,KEEP, such as 100M or 1G,3: at least %d "
-                "bytes, and 1 to %d older files",
+                "must be SIZE or SIZE,KEEP, such as 100M or 1G,3; SIZE is at "
+                "least %d bytes, KEEP is 1 to %d",
                 ROTATE_MIN, KEEP_MAX);
     return blame(o, OPTIONS_log_rotate, err);
 }
@@ -196,13 +203,14 @@ static int check_path(
         return 0;
     if (snprintf(path, size, "%s", text) < (int)size)
         return 0;
-    ddp_err_set(err, DDP_E_USAGE, "longer than %zu bytes", size - 1);
+    ddp_err_set(err, DDP_E_USAGE, "must be at most %zu bytes long", size - 1);
     return blame(o, id, err);
 }
 
 /* -- all of it ------------------------------------------------------------- */
 
-/* An empty one is none, wherever it stands, as under torchrun. */
+/* An empty template counts as none, in the option and in the variable, as under
+ * torchrun. */
 static int
 check_prefix(struct conf_output *c, const struct opts *o, struct ddp_err *err)
 {
@@ -213,7 +221,7 @@ check_prefix(struct conf_output *c, const struct opts *o, struct ddp_err *err)
     if (snprintf(c->prefix, sizeof(c->prefix), "%s", text) <
         (int)sizeof(c->prefix))
         return 0;
-    ddp_err_set(err, DDP_E_USAGE, "longer than %zu bytes",
+    ddp_err_set(err, DDP_E_USAGE, "must be at most %zu bytes long",
                 sizeof(c->prefix) - 1);
     return text == option ? blame(o, OPTIONS_log_line_prefix_template, err)
                           : ddp_err_wrap(err, TEMPLATE);
@@ -224,7 +232,8 @@ int conf_output_init(struct conf_output *c,
                      int nproc,
                      struct ddp_err *err)
 {
-    ddp_assert(nproc <= CONF_OUTPUT_RANKS);
+    ddp_assert(nproc > 0 && nproc <= CONF_OUTPUT_RANKS);
+    ddp_assert(c->filters[0].len == 0 && c->filters[1].len == 0); /* fresh */
     if (check_streams(o, OPTIONS_redirects, nproc, c->redirects, err) < 0 ||
         check_streams(o, OPTIONS_tee, nproc, c->tee, err) < 0 ||
         check_shown(c, o, nproc, err) < 0 ||
@@ -253,6 +262,8 @@ struct conf_plan conf_output_plan(const struct conf_output *c,
                                   int local_rank,
                                   enum conf_stream stream)
 {
+    ddp_assert(local_rank >= 0 && local_rank < CONF_OUTPUT_RANKS);
+    ddp_assert(stream == CONF_STDOUT || stream == CONF_STDERR);
     unsigned bit = (unsigned)stream;
     bool tee = (c->tee[local_rank] & bit) != 0;
     bool redirected = !tee && (c->redirects[local_rank] & bit) != 0;
@@ -265,5 +276,6 @@ struct conf_plan conf_output_plan(const struct conf_output *c,
     p.piped = p.file || stream == CONF_STDERR ||
               c->filters[stream - CONF_STDOUT].len > 0;
     p.null = !p.piped && !shown;
+    ddp_assert(p.piped || !p.file); /* a log file is written by us */
     return p;
 }

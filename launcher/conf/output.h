@@ -1,6 +1,6 @@
 /*
- * launcher/conf/output: where the workers' output goes, what is told beside
- * the terminal, checked once and then frozen: a part of struct conf.
+ * launcher/conf/output: where the workers' output goes, and which files the
+ * launcher writes: a part of struct conf, checked once and then frozen.
  */
 #ifndef LAUNCHER_CONF_OUTPUT_H
 #define LAUNCHER_CONF_OUTPUT_H
@@ -14,14 +14,13 @@
 #define CONF_OUTPUT_RANKS   4096 /* as CONF_NPROC_MAX */
 #define CONF_OUTPUT_FILTERS 64
 
-/* A worker's streams, as the bits of -r and -t name them (and its number less
- * one where one is an index). */
+/* A worker's streams, by the bits of -r and -t. As an index: the bit less 1. */
 enum conf_stream {
     CONF_STDOUT = 1,
     CONF_STDERR = 2,
 };
 
-/* Texts of which a line must have one, to be copied; ends with NULL. */
+/* A line that has one of these texts is copied; ends with NULL. */
 struct conf_filters {
     char *text[CONF_OUTPUT_FILTERS + 1]; /* owned */
     int len;
@@ -30,9 +29,9 @@ struct conf_filters {
 struct conf_output {
     uint8_t redirects[CONF_OUTPUT_RANKS]; /* bits of enum conf_stream */
     uint8_t tee[CONF_OUTPUT_RANKS];
-    bool files;                     /* some stream of this node goes to one */
-    bool some_ranks;                /* only some ranks are on the console: */
-    bool shown[CONF_OUTPUT_RANKS];  /* these */
+    bool files;                    /* a stream of this node goes to a file */
+    bool some_ranks;               /* the console shows only those in `shown` */
+    bool shown[CONF_OUTPUT_RANKS]; /* by local rank */
     struct conf_filters filters[2]; /* of stdout and of stderr */
     int64_t rotate_size;            /* bytes, 0: files just grow */
     int rotate_keep;                /* how many older ones are kept */
@@ -41,21 +40,21 @@ struct conf_output {
     char events[4096];              /* file of events, "" none */
 };
 
-/* What becomes of one stream of one worker. Neither piped nor null: it is
- * inherited from the launcher. */
+/* What becomes of one stream of one worker. If it is neither piped nor null the
+ * worker inherits it from the launcher. */
 struct conf_plan {
-    bool piped;   /* it goes through us: */
-    bool file;    /* ... to its log file */
-    bool console; /* ... to the launcher's own stream */
-    bool prefix;  /* ... with the prefix before each line */
-    bool null;    /* it goes nowhere */
+    bool piped;   /* it passes through the launcher */
+    bool file;    /* and goes to its log file */
+    bool console; /* and to the launcher's own stream */
+    bool prefix;  /* there with the prefix before each line */
+    bool null;    /* it goes to /dev/null */
 };
 
 /*
- * Fills `c` for a node with `nproc` workers. Reads the environment
- * (TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE). Errors: DDP_E_USAGE, with the
- * option, its value and what is allowed; DDP_E_NOMEM. What was filled is to be
- * freed also after an error.
+ * Fills `c`, which is all 0, for a node with `nproc` workers. Reads
+ * TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE of the environment. Errors:
+ * DDP_E_USAGE, with the option, its value and what is allowed; DDP_E_NOMEM.
+ * Free `c` after an error, too.
  */
 int conf_output_init(struct conf_output *c,
                      const struct opts *o,

@@ -1,7 +1,16 @@
 /*
- * How many workers, which GPUs they see, and which CPUs they are bound to. The
- * GPUs are looked for only where something depends on them: that can take a
- * second.
+ * How many workers there are, which GPUs they see, and which CPUs they are
+ * bound to: one struct conf_seat for each.
+ *
+ * Each step needs the result of the one before: --gpus decides what CUDA shows,
+ * that decides the number of workers for --nproc_per_node=gpu, and both decide
+ * which NUMA node a worker belongs to. GPUs are looked for only if an option
+ * depends on them, since loading NVML can take a second; find_gpus() keeps the
+ * list, and --gpus throws it away, because the list is then another one.
+ *
+ * What fails: numbers that CUDA would not take (it would show no GPU at all,
+ * and the workers would fail later with a worse message), no GPU if one is
+ * asked for, and fewer cores than --numa_binding=exclusive needs.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,16 +24,15 @@
 
 #define GPU_INDEX_MAX 1023 /* no machine has as many */
 
-struct place {
+struct placing {
     struct conf *c;
     const struct opts *o;
     struct ddp_err *err;
     struct gpus *gpus;   /* NULL: not looked for yet; large, owned */
-    const char *visible; /* what workers' CUDA_VISIBLE_DEVICES will be; NULL:
-                            not set */
+    const char *visible; /* the workers' CUDA_VISIBLE_DEVICES, NULL: not set */
 };
 
-static const struct gpus *find_gpus(struct place *p)
+static const struct gpus *find_gpus(struct placing *p)
 {
     if (p->gpus != NULL)
         return p->gpus;
@@ -35,7 +43,7 @@ static const struct gpus *find_gpus(struct place *p)
     return p->gpus;
 }
 
-static void forget_gpus(struct place *p)
+static void forget_gpus(struct placing *p)
 {
     free(p->gpus);
     p->gpus = NULL;
@@ -46,8 +54,8 @@ static void forget_gpus(struct place *p)
 struct id_list {
     char text[CONF_GPUS_MAX];
     size_t len;
-    bool full;  /* something did not fit */
-    bool twice; /* something was there already */
+    bool full;  /* an entry did not fit */
+    bool twice; /* an entry was there already */
 };
 
 /* Whether the list has it already: CUDA would show no GPU at all then. */
@@ -74,7 +82,7 @@ static void put_id(struct id_list *l, const char *id)
     l->len += len;
 }
 
-/* The entry of `list` with this number; false where it is shorter. */
+/* The entry of `list` with this number; false if the list is shorter. */
 static bool nth_id(const char *list, int64_t nth, char id[NVML_UUID_MAX])
 {
     for (const char *p = list; gpus_next_id(&p, id); nth--) {
@@ -87,26 +95,25 @@ static bool nth_id(const char *list, int64_t nth, char id[NVML_UUID_MAX])
 }
 
 /* Numbers count within the GPUs that this process sees, as CUDA's do. */
-static int put_index(struct place *p, struct id_list *l, int64_t index)
+static int put_index(struct placing *p, struct id_list *l, int64_t index)
 {
     char id[NVML_UUID_MAX];
     (void)snprintf(id, sizeof(id), "%lld", (long long)index); /* fits */
     if (p->visible != NULL && !nth_id(p->visible, index, id))
-        return ddp_err_set(
-            p->err, DDP_E_USAGE,
-            "there is no GPU %lld among CUDA_VISIBLE_DEVICES=%.80s",
-            (long long)index, p->visible);
+        return ddp_err_set(p->err, DDP_E_USAGE,
+                           "there is no GPU %lld in CUDA_VISIBLE_DEVICES=%.80s",
+                           (long long)index, p->visible);
     int n = p->visible == NULL ? find_gpus(p)->n : 0;
     if (n > 0 && index >= n)
         return ddp_err_set(p->err, DDP_E_USAGE,
-                           "there is no GPU %lld, this machine has %d",
-                           (long long)index, n);
+                           "there is no GPU %lld: this machine has %d GPU%s",
+                           (long long)index, n, n == 1 ? "" : "s");
     put_id(l, p->visible == NULL && index < n ? p->gpus->gpu[index].id : id);
     return 0;
 }
 
 /* "3", "0-3", or the beginning of a UUID. */
-static int put_entry(struct place *p, struct id_list *l, char *id)
+static int put_entry(struct placing *p, struct id_list *l, char *id)
 {
     int64_t first = 0, last = 0;
     if (strncmp(id, "GPU-", 4) == 0 || strncmp(id, "MIG-", 4) == 0) {
@@ -119,15 +126,15 @@ static int put_entry(struct place *p, struct id_list *l, char *id)
     if (!opts_read_int(id, 0, GPU_INDEX_MAX, &first) ||
         !opts_read_int(dash != NULL ? dash : id, first, GPU_INDEX_MAX, &last))
         return ddp_err_set(p->err, DDP_E_USAGE,
-                           "must be a list of numbers, ranges of them and "
-                           "UUIDs, such as 0,2-3 or GPU-8932f937");
+                           "must be a list of numbers, ranges and UUIDs, such "
+                           "as 0,2-3 or GPU-8932f937");
     for (int64_t i = first; i <= last; i++)
         if (put_index(p, l, i) < 0)
             return -1;
     return 0;
 }
 
-static int check_gpus(struct place *p)
+static int check_gpus(struct placing *p)
 {
     static struct id_list list; /* large; one at a time */
     char id[NVML_UUID_MAX];
@@ -144,8 +151,8 @@ static int check_gpus(struct place *p)
     } while (*at != '\0');
     if (list.full || list.twice) {
         ddp_err_set(p->err, DDP_E_USAGE, "%s",
-                    list.twice ? "must not have a GPU twice"
-                               : "must be shorter");
+                    list.twice ? "must not name a GPU twice"
+                               : "must not name so many GPUs");
         return conf_blame(p->o, OPTIONS_gpus, p->err);
     }
     memcpy(p->c->gpus, list.text, sizeof(p->c->gpus));
@@ -156,7 +163,7 @@ static int check_gpus(struct place *p)
 
 /* -- --nproc_per_node ------------------------------------------------------ */
 
-/* CPUs that this process may use: by its affinity and its cgroup's quota. */
+/* CPUs that this process may use, by its affinity and its cgroup's quota. */
 static int count_cpus(void)
 {
     struct cpus allowed;
@@ -166,7 +173,7 @@ static int count_cpus(void)
     return quota > 0 && quota < n ? quota : n;
 }
 
-static int check_nproc(struct place *p)
+static int check_nproc(struct placing *p)
 {
     const char *text = opts_text(p->o, OPTIONS_nproc_per_node);
     bool automatic = strcmp(text, "auto") == 0;
@@ -178,10 +185,10 @@ static int check_nproc(struct place *p)
         if (n == 0 && automatic)
             n = count_cpus();
         if (n == 0)
-            ddp_err_set(p->err, DDP_E_CONFIG,
-                        "this machine has no NVIDIA GPU that workers could "
-                        "see%s%s",
-                        p->gpus->why[0] != '\0' ? ": " : "", p->gpus->why);
+            ddp_err_set(
+                p->err, DDP_E_CONFIG,
+                "this machine has no NVIDIA GPU that workers can see%s%s",
+                p->gpus->why[0] != '\0' ? ": " : "", p->gpus->why);
     } else if (!opts_read_int(text, 1, CONF_NPROC_MAX, &n)) {
         ddp_err_set(p->err, DDP_E_USAGE,
                     "must be a whole number from 1 to %d, cpu, gpu or auto",
@@ -193,9 +200,9 @@ static int check_nproc(struct place *p)
 
 /* -- --virtual_local_rank -------------------------------------------------- */
 
-/* Each worker sees one GPU: the one whose place in the list is its local rank.
- * Where there is no list, the one with that number, as under torchrun. */
-static int check_virtual(struct place *p)
+/* Each worker sees one GPU: the one whose place in the list is its local rank,
+ * or without a list the one with that number, as under torchrun. */
+static int check_virtual(struct placing *p)
 {
     struct conf *c = p->c;
     c->virtual_local_rank = opts_number(p->o, OPTIONS_virtual_local_rank) != 0;
@@ -221,7 +228,7 @@ static int check_virtual(struct place *p)
 
 /* -- --numa_binding -------------------------------------------------------- */
 
-static int read_mode(struct place *p)
+static int read_mode(struct placing *p)
 {
     static const char *const names[] = {"", "node", "socket", "exclusive",
                                         "core-complex"};
@@ -240,12 +247,13 @@ static int read_mode(struct place *p)
 }
 
 /*
- * The NUMA node of each seat: a GPU's, where there are GPUs, since the worker
- * with local rank i uses GPU i; more workers than GPUs share them in turn.
- * Without GPUs the workers are dealt out to the nodes in blocks. -1: no memory,
- * or no node; else the number of seats.
+ * The NUMA node of each seat. With GPUs it is that of GPU i, which the worker
+ * with local rank i uses; if there are more workers than GPUs they share them
+ * in turn. Without GPUs the workers are spread over the nodes in blocks.
+ * Returns the number of seats, or -1: no memory, or no node.
  */
-static int seat_nodes(struct place *p, const struct cpus *allowed, int **nodes)
+static int
+seat_nodes(struct placing *p, const struct cpus *allowed, int **nodes)
 {
     int all[TOPOLOGY_NODES_MAX];
     int n_all = topology_nodes(gpus_roots.sys, allowed, all);
@@ -253,10 +261,10 @@ static int seat_nodes(struct place *p, const struct cpus *allowed, int **nodes)
     int n = g->n > p->c->nproc ? g->n : p->c->nproc;
     *nodes = calloc((size_t)n, sizeof(**nodes));
     if (*nodes == NULL || n_all == 0)
-        return ddp_err_set(p->err, n_all == 0 ? DDP_E_CONFIG : DDP_E_NOMEM,
-                           n_all == 0
-                               ? "no NUMA node has a CPU that may be used"
-                               : "no memory for the workers' places");
+        return ddp_err_set(
+            p->err, n_all == 0 ? DDP_E_CONFIG : DDP_E_NOMEM,
+            n_all == 0 ? "no NUMA node has a CPU that this process may use"
+                       : "no memory for the workers' places");
     for (int i = 0; i < n; i++) {
         int node = g->n > 0 ? g->gpu[i % g->n].numa_node
                             : all[(int)((int64_t)i * n_all / n)];
@@ -265,11 +273,12 @@ static int seat_nodes(struct place *p, const struct cpus *allowed, int **nodes)
     return n;
 }
 
-static int check_binding(struct place *p)
+static int check_binding(struct placing *p)
 {
     struct conf *c = p->c;
     struct cpus allowed;
     int *nodes = NULL;
+    ddp_assert(c->seats != NULL && c->nproc > 0);
     if (read_mode(p) < 0)
         return -1;
     if (c->numa_binding == TOPOLOGY_NONE)
@@ -277,6 +286,7 @@ static int check_binding(struct place *p)
     cpus_allowed(&allowed);
     int rc = seat_nodes(p, &allowed, &nodes);
     int n = rc;
+    ddp_assert(n < 0 || n >= c->nproc);
     for (int i = 0; rc >= 0 && i < c->nproc; i++) {
         c->seats[i].numa_node = nodes[i];
         rc = topology_bind(gpus_roots.sys, c->numa_binding, &allowed, nodes, n,
@@ -286,7 +296,7 @@ static int check_binding(struct place *p)
     return rc < 0 ? conf_blame(p->o, OPTIONS_numa_binding, p->err) : 0;
 }
 
-static int place_workers(struct place *p)
+static int place_workers(struct placing *p)
 {
     struct conf *c = p->c;
     if (check_gpus(p) < 0 || check_nproc(p) < 0)
@@ -299,7 +309,7 @@ static int place_workers(struct place *p)
 
 int conf_place(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
-    struct place p = {.c = c, .o = o, .err = err};
+    struct placing p = {.c = c, .o = o, .err = err};
     int rc = place_workers(&p);
     forget_gpus(&p);
     return rc;

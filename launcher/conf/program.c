@@ -19,12 +19,12 @@ check_executable(const char *path, const char *name, struct ddp_err *err)
                            name);
     }
     if (S_ISDIR(st.st_mode))
-        return ddp_err_set(err, DDP_E_NOTEXEC, "%.300s: this is a folder",
-                           name);
+        return ddp_err_set(err, DDP_E_NOTEXEC,
+                           "%.300s: this is a folder, not a program", name);
     if (!S_ISREG(st.st_mode) || faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0)
         return ddp_err_set(err, DDP_E_NOTEXEC,
-                           "%.200s: not executable; make it so (chmod +x), or "
-                           "put its interpreter before it",
+                           "%.200s: not executable; run chmod +x on it, or put "
+                           "its interpreter before it",
                            name);
     return 0;
 }
@@ -43,6 +43,7 @@ static int try_path(const char *dir,
                     size_t cap,
                     struct ddp_err *err)
 {
+    ddp_assert(strchr(name, '/') == NULL);
     if (dir_len == 0)
         return try_path(".", 1, name, path, cap, err);
     size_t name_len = strlen(name);
@@ -54,8 +55,9 @@ static int try_path(const char *dir,
     return check_executable(path, path, err);
 }
 
-/* As execvp(3): the first in PATH that can be executed. One that cannot does
- * not end the search, but is told of where nothing better comes. */
+/* Finds the first in PATH that is executable, as execvp(3) does. A file that is
+ * not executable does not end the search; it becomes the error if nothing
+ * better is found. */
 static int
 search_path(const char *name, char *path, size_t cap, struct ddp_err *err)
 {
@@ -117,7 +119,7 @@ int program_find_python(char *path, size_t cap, struct ddp_err *err)
         find_env_python("CONDA_PREFIX", "python", path, cap))
         return 0;
     if (program_find("python3", path, cap, err) < 0)
-        return ddp_err_wrap(err, "a Python program needs an interpreter");
+        return ddp_err_wrap(err, "cannot find a Python interpreter");
     return 0;
 }
 

@@ -1,4 +1,11 @@
-/* --rdzv_conf: a list of keys, torchrun's and ours. */
+/*
+ * --rdzv_conf: a list of keys, torchrun's and ours.
+ *
+ * torchrun takes any key and later asks for those that it knows, so an unknown
+ * key must not end a job that runs there: it becomes a note. A key that is near
+ * to a known one is an error, because nobody notices a misspelt timeout that is
+ * ignored.
+ */
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
@@ -13,7 +20,8 @@
 
 /* -- --rdzv_conf ----------------------------------------------------------- */
 
-/* What the keys said; a duration is 0, is_host -1, where they said nothing. */
+/* The values that were given. If a key was not given, a duration is 0 and
+ * is_host is -1. */
 struct keys {
     int64_t join_us;
     int64_t last_call_us;
@@ -26,7 +34,8 @@ struct keys {
     int64_t attempts;     /* of keep-alives; 0 not said */
     bool last_call_given; /* 0 is a value of it */
     int is_host;
-    char idle[160]; /* keys that mean nothing here */
+    char idle[160]; /* keys that have no effect here, a list */
+    int idle_len;   /* how many */
 };
 
 enum key_kind {
@@ -69,11 +78,13 @@ static const struct key keys_known[] = {
 #undef SECONDS
 #define KEYS_LEN ((int)(sizeof(keys_known) / sizeof(keys_known[0])))
 
-/* The list is long enough for each key once; what is too much is left out, as
- * is a name's end from 60 bytes on. */
+/* The list has room for each known key once. A name that does not fit is left
+ * out, and a name is cut at 60 bytes. */
 static void add_idle(struct keys *k, const char *name)
 {
     size_t used = strlen(k->idle), len = strnlen(name, 60);
+    ddp_assert(used < sizeof(k->idle));
+    k->idle_len++;
     if (sizeof(k->idle) - used < len + sizeof(", "))
         return;
     if (used > 0) {
@@ -84,10 +95,8 @@ static void add_idle(struct keys *k, const char *name)
     k->idle[used + len] = '\0';
 }
 
-/*
- * NULL where there is none: torchrun takes every key there is and asks for
- * those that it knows. An error where one was meant that is written otherwise.
- */
+/* *key is NULL if there is none of this name. An error if the name is nearly
+ * that of a known key. */
 static int
 find_key(const char *name, const struct key **key, struct ddp_err *err)
 {
@@ -115,7 +124,8 @@ static int set_seconds(struct keys *k,
     int64_t us;
     if (!opts_read_seconds(value, key->min_us, key->max_us, &us))
         return ddp_err_set(
-            err, DDP_E_USAGE, "%s=%.60s: must be seconds from %g to %" PRId64,
+            err, DDP_E_USAGE,
+            "%s=%.60s: must be a number of seconds from %g to %" PRId64,
             key->name, value, (double)key->min_us / (double)MONO_S,
             key->max_us / MONO_S);
     memcpy((char *)k + key->field, &us, sizeof(us));
@@ -155,8 +165,7 @@ static int set_key(struct keys *k,
     case KEY_STORE_TYPE:
         if (strcmp(value, "tcp") != 0)
             return ddp_err_set(err, DDP_E_USAGE,
-                               "store_type=%.60s: ddprun meets over tcp only",
-                               value);
+                               "store_type=%.60s: must be tcp", value);
         return 0;
     case KEY_ATTEMPTS:
         if (!opts_read_int(value, 1, 1000, &k->attempts))
@@ -187,7 +196,7 @@ static int read_keys(struct keys *k, const char *text, struct ddp_err *err)
     char copy[2048];
     size_t len = strlen(text);
     if (len >= sizeof(copy))
-        return ddp_err_set(err, DDP_E_USAGE, "longer than %zu bytes",
+        return ddp_err_set(err, DDP_E_USAGE, "must be at most %zu bytes long",
                            sizeof(copy) - 1);
     memcpy(copy, text, len + 1);
     char *next = trim(copy);
@@ -198,8 +207,8 @@ static int read_keys(struct keys *k, const char *text, struct ddp_err *err)
         char *value = strchr(pair, '=');
         if (value == NULL)
             return ddp_err_set(err, DDP_E_USAGE,
-                               "'%.60s' is no KEY=VALUE, of which a list "
-                               "separated by commas is wanted",
+                               "'%.60s' is not KEY=VALUE; must be a list of "
+                               "these with commas between",
                                trim(pair));
         *value++ = '\0';
         if (set_key(k, trim(pair), trim(value), err) < 0)
@@ -214,8 +223,8 @@ static int64_t or_seconds(int64_t given_us, int64_t seconds)
 }
 
 /*
- * What torchrun says by two keys: a node is lost after so many keep-alives that
- * did not come, each due so long after the one before (5 s, 3).
+ * torchrun has two keys for it: a node is lost when keep_alive_max_attempt (3)
+ * keep-alives are missing, which are due every keep_alive_interval (5 s).
  */
 static int64_t heartbeat_us(const struct keys *k)
 {
@@ -253,14 +262,18 @@ int conf_rdzv_conf(struct conf *c, const struct opts *o, struct ddp_err *err)
         return ddp_err_wrap(err, "%s", opts_where(o, OPTIONS_rdzv_conf, name));
     }
     set_durations(c, &k);
+    ddp_assert(c->heartbeat_timeout_us >= HEARTBEAT_MIN_US);
+    ddp_assert(c->heartbeat_timeout_us <= HEARTBEAT_MAX_US);
     if (k.timeout_us != 0 && c->backend == CONF_C10D)
         add_idle(&k, "timeout");
     if (k.idle[0] != '\0')
-        conf_note(c, "--rdzv_conf: nothing here depends on %s", k.idle);
+        conf_note(c, "--rdzv_conf: unknown key%s %s %s ignored",
+                  k.idle_len == 1 ? "" : "s", k.idle,
+                  k.idle_len == 1 ? "is" : "are");
     if (k.is_host == 0 && c->endpoint_port == 0)
         return ddp_err_set(err, DDP_E_USAGE,
-                           "--rdzv_conf: is_host=0: nobody else can serve at a "
-                           "port that is not known yet (0)");
+                           "--rdzv_conf: is_host=0: no other node can serve "
+                           "the rendezvous if its port is 0");
     if (k.is_host >= 0)
         c->is_host = k.is_host;
     return 0;

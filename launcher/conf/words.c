@@ -1,5 +1,4 @@
-/* What every part of launcher/conf/conf says and asks: see
- * launcher/conf/conf_priv.h. */
+/* Small helpers of all parts: see launcher/conf/conf_priv.h. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <strings.h>

@@ -1,3 +1,16 @@
+/*
+ * Whether the GPUs are fit, by three sources: the number of GPUs that are there
+ * against the number that should be, NVML's own state of each (memory rows or
+ * pages that could not be repaired, a lost GPU), and Xid errors in the kernel's
+ * log since this launcher started.
+ *
+ * The last check waits: a worker that was killed may hold its GPU memory for
+ * seconds, and the next round would fail with "out of memory" until it is
+ * freed.
+ *
+ * What cannot be read does not make a node unfit: no access to /dev/kmsg, or an
+ * old driver. NVML that cannot be loaded does, if there are GPUs.
+ */
 #include "launcher/health/gpu_health.h"
 
 #include <errno.h>
@@ -15,9 +28,9 @@
 
 /* -- the kernel's log ------------------------------------------------------ */
 
-/* Those that are the hardware's or the driver's, not a program's: a double bit
- * error, a failed remapping, NVLink, off the bus, an error that could not be
- * contained, the GPU's own processor. */
+/* Xids that the hardware or the driver causes, not a program: a double bit
+ * error, a failed remapping, NVLink, a GPU that fell off the bus, an error that
+ * could not be contained, the GPU's own processor. */
 static bool is_fatal(int xid)
 {
     static const int fatal[] = {48, 62, 64, 74, 79, 95, 119, 120, 140};
@@ -37,8 +50,8 @@ bool gpu_health_xid(const char *line, int64_t since_us, int *xid, char pci[16])
            is_fatal(*xid);
 }
 
-/* Each read(2) is one record; EPIPE is one that was overwritten meanwhile, with
- * others behind it. Where it may not be read there is nothing. */
+/* Each read(2) gives one record. EPIPE: this one was overwritten meanwhile, and
+ * there are more. If the log cannot be read nothing is found. */
 static bool find_xid(const char *pci_wanted, int64_t since_us, int *xid)
 {
     char line[8192], pci[16];
@@ -61,7 +74,7 @@ static bool find_xid(const char *pci_wanted, int64_t since_us, int *xid)
 
 /* -- NVML ------------------------------------------------------------------ */
 
-static int find_index(const struct nvml *nvml, const struct gpu *gpu)
+static int find_index(const struct nvml *nvml, const struct gpu_device *gpu)
 {
     struct nvml_gpu seen;
     for (int i = 0; i < nvml_count(nvml); i++)
@@ -76,15 +89,15 @@ static const char *what_is_wrong(const struct nvml_health *h)
     if (h->lost)
         return "it has fallen off the bus";
     if (h->rows_failed)
-        return "a row of its memory could not be remapped";
+        return "a memory row could not be remapped";
     if (h->rows_pending)
-        return "rows of its memory are to be remapped: it must be reset";
+        return "memory rows wait to be remapped; reset the GPU";
     if (h->pages_pending)
-        return "pages of its memory are to be retired: it must be reset";
+        return "memory pages wait to be retired; reset the GPU";
     return NULL;
 }
 
-/* Which of our dead processes still holds memory, 0: none. */
+/* The first of our dead processes that still holds memory; 0: none. */
 static pid_t
 find_holder(const struct nvml *nvml, int index, const pid_t *pids, int n)
 {
@@ -101,6 +114,7 @@ find_holder(const struct nvml *nvml, int index, const pid_t *pids, int n)
 static bool
 drain(const struct nvml *nvml, int index, const pid_t *pids, int n, pid_t *pid)
 {
+    ddp_assert(index >= 0);
     const struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};
     for (int i = 0; i < GPU_HEALTH_DRAIN_S * 20; i++) {
         *pid = find_holder(nvml, index, pids, n);
@@ -112,7 +126,7 @@ drain(const struct nvml *nvml, int index, const pid_t *pids, int n, pid_t *pid)
 }
 
 static bool look(const struct nvml *nvml,
-                 const struct gpu *gpu,
+                 const struct gpu_device *gpu,
                  int64_t since_us,
                  const pid_t *pids,
                  int n,
@@ -125,23 +139,24 @@ static bool look(const struct nvml *nvml,
     pid_t pid;
     int index = find_index(nvml, gpu);
     bool read = index >= 0 && nvml_health(nvml, index, &health, &err) == 0;
-    const char *wrong = read ? what_is_wrong(&health) : "NVML does not see it";
+    const char *wrong = read ? what_is_wrong(&health) : "NVML does not list it";
     if (wrong != NULL)
         (void)snprintf(why, size, "GPU %s (%s): %s", gpu->id, gpu->pci, wrong);
     else if (find_xid(gpu->pci, since_us, &xid))
-        (void)snprintf(why, size, "GPU %s (%s): Xid %d in the kernel's log",
+        (void)snprintf(why, size, "GPU %s (%s): the kernel log has Xid %d",
                        gpu->id, gpu->pci, xid);
     else if (!drain(nvml, index, pids, n, &pid))
-        (void)snprintf(why, size,
-                       "GPU %s (%s): process %d, which is dead, holds memory "
-                       "of it after %d s",
-                       gpu->id, gpu->pci, (int)pid, GPU_HEALTH_DRAIN_S);
+        (void)snprintf(
+            why, size,
+            "GPU %s (%s): dead process %d still holds its memory after %d s",
+            gpu->id, gpu->pci, (int)pid, GPU_HEALTH_DRAIN_S);
     else
         return true;
     return false;
 }
 
-/* How many GPUs there should be: one that is lost is not found. */
+/* How many GPUs there should be. A lost GPU is not in the list that was found.
+ */
 static int count_wanted(const struct nvml *nvml, const char *visible)
 {
     char id[NVML_UUID_MAX];
@@ -166,7 +181,7 @@ bool gpu_health(const char *visible,
     bool fit;
     gpus_find(&gpus, &gpus_roots, visible);
     if (gpus.n == 0) {
-        (void)snprintf(why, size, "no GPU is there");
+        (void)snprintf(why, size, "no GPU was found");
         return !some;
     }
     struct nvml *nvml = nvml_open(&err);
@@ -177,10 +192,11 @@ bool gpu_health(const char *visible,
     int wanted = count_wanted(nvml, visible);
     fit = gpus.n >= wanted;
     if (!fit)
-        (void)snprintf(why, size, "%d of %d GPUs are there, the others lost",
-                       gpus.n, wanted);
+        (void)snprintf(why, size, "only %d of %d GPUs are there", gpus.n,
+                       wanted);
     for (int i = 0; i < gpus.n && fit; i++)
         fit = look(nvml, &gpus.gpu[i], since_us, pids, n, why, size);
     nvml_close(nvml);
+    ddp_assert(fit || why[0] != '\0');
     return fit;
 }

@@ -1,5 +1,5 @@
 /*
- * launcher/health/gpu_health: whether the GPUs that workers of this node could
+ * launcher/health/gpu_health: whether the GPUs that workers of this node can
  * see are fit for work, by NVML and the kernel's log.
  */
 #ifndef LAUNCHER_HEALTH_GPU_HEALTH_H
@@ -13,17 +13,17 @@
 #define GPU_HEALTH_DRAIN_S 10
 
 /*
- * A line of /dev/kmsg: whether it tells of an Xid after which a GPU is not to
- * be used before it was reset or replaced ("XID Errors", NVIDIA), at or after
- * `since_us` of the kernel's clock. Then `pci` is the GPU ("0000:3b:00").
+ * Whether a line of /dev/kmsg reports an Xid error after which the GPU must be
+ * reset or replaced ("XID Errors", NVIDIA), at or after `since_us` of the
+ * kernel's clock. Then `pci` is the GPU ("0000:3b:00").
  */
 bool gpu_health_xid(const char *line, int64_t since_us, int *xid, char pci[16]);
 
 /*
- * Looks at all of them; waits, GPU_HEALTH_DRAIN_S at most, until none of the
- * dead processes pids[0..n) holds memory of one. `visible` is
- * CUDA_VISIBLE_DEVICES or NULL. True where nothing is wrong, or where there is
- * no GPU and no `some`; else `why` is the reason. Blocks: not for the agent.
+ * Checks all of them. Waits, at most GPU_HEALTH_DRAIN_S, until none of the dead
+ * processes pids[0..n) holds memory of a GPU. `visible` is CUDA_VISIBLE_DEVICES
+ * or NULL. True if nothing is wrong; without a GPU, if `some` is false. Else
+ * `why` is the reason. Blocks, so it is not for the agent's process.
  */
 bool gpu_health(const char *visible,
                 bool some,

@@ -1,3 +1,18 @@
+/*
+ * The health check runs in a process of its own, the helper, since a sick node
+ * may block it for ever: NVML hangs in the driver when a GPU is lost, and the
+ * user's command can do anything.
+ *
+ * health_start() forks the helper, with a memory file (memfd) as its stdout and
+ * stderr, and starts a timer. The helper checks the GPUs, then executes the
+ * command, and exits with 0 if the node is fit. The loop sees its end by
+ * SIGCHLD and calls health_helper_ended(), which reads the last line of the
+ * file as the reason and calls on_checked.
+ *
+ * If the helper cannot be started, or runs too long, the timer calls on_checked
+ * with the node unfit. The helper's process group is killed in each case, so
+ * that nothing that the command started is left.
+ */
 #include "launcher/health/health.h"
 
 #include <errno.h>
@@ -11,21 +26,31 @@
 #include <unistd.h>
 
 #include "launcher/health/gpu_health.h"
+#include "launcher/proc/signals.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/net/helper.h"
 
-#define SAID_MAX 1024 /* of what the check prints, the end is kept */
+#define SAID_MAX     1024 /* bytes of the check's output; the end is kept */
+#define HEALTH_MAGIC 0x6865616cu
 
 struct health {
+    unsigned magic;
     const struct conf *conf;
     const struct health_handler *handler;
     void *ctx;
     uv_timer_t timer;
-    int fd;           /* what it says, -1: nothing looks */
+    int fd;           /* its output; -1: no check runs */
     pid_t helper;     /* 0: none */
     int64_t start_us; /* of the kernel's log */
 };
+
+static struct health *health_of(const uv_handle_t *handle)
+{
+    struct health *h = handle->data;
+    ddp_assert(h->magic == HEALTH_MAGIC);
+    return h;
+}
 
 static int64_t kernel_now_us(void)
 {
@@ -42,6 +67,7 @@ struct health *health_new(uv_loop_t *loop,
     struct health *h = calloc(1, sizeof(*h));
     if (h == NULL)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory");
+    h->magic = HEALTH_MAGIC;
     h->conf = conf;
     h->handler = handler;
     h->ctx = ctx;
@@ -52,7 +78,7 @@ struct health *health_new(uv_loop_t *loop,
     return h;
 }
 
-/* -- in the process that looks --------------------------------------------- */
+/* -- in the helper --------------------------------------------------------- */
 
 struct look {
     const struct conf *conf;
@@ -67,7 +93,7 @@ __attribute__((noreturn)) static void look_main(const struct helper_fds *fds,
     int fd = fds->chan;
     const struct look *look = arg;
     char why[300];
-    (void)setpgid(0, 0); /* what it starts is killed with it */
+    (void)setpgid(0, 0); /* its children are killed with it */
     (void)dup2(fd, STDOUT_FILENO);
     (void)dup2(fd, STDERR_FILENO);
     helper_take_signals();
@@ -84,9 +110,9 @@ __attribute__((noreturn)) static void look_main(const struct helper_fds *fds,
     _exit(127);
 }
 
-/* -- the end of it --------------------------------------------------------- */
+/* -- the end of a check ---------------------------------------------------- */
 
-/* The last line that is not empty of what it said; "" if there is none. */
+/* The last line of the output that is not empty; "" if there is none. */
 static void read_said(int fd, char text[SAID_MAX + 1])
 {
     off_t size = lseek(fd, 0, SEEK_END);
@@ -107,17 +133,19 @@ static void drop(struct health *h)
     helper_kill(&h->helper);
     (void)uv_timer_stop(&h->timer);
     if (h->fd >= 0)
-        (void)close(h->fd); /* memory, read already */
+        (void)close(h->fd); /* a memory file, read already */
     h->fd = -1;
 }
 
-/* `how` it ended, in words; NULL: with 0. What it printed says more. */
+/* Reports the end of a check. `how` it ended, in words; NULL: it found nothing
+ * wrong. The reason is what it printed, and behind that `how`. */
 static void tell(struct health *h, const char *how)
 {
     char said[SAID_MAX + 1] = "", why[SAID_MAX + 400];
     if (h->fd >= 0)
         read_said(h->fd, said);
     drop(h);
+    ddp_assert(h->helper == 0 && h->fd < 0);
     bool both = said[0] != '\0' && how != NULL;
     (void)snprintf(why, sizeof(why), "%s%s%s%s", said, both ? " (" : "",
                    how != NULL ? how : "", both ? ")" : "");
@@ -126,13 +154,14 @@ static void tell(struct health *h, const char *how)
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct health *h = timer->data;
+    struct health *h = health_of((const uv_handle_t *)timer);
     char how[96];
-    (void)snprintf(how, sizeof(how), /* fits */
-                   h->helper > 0 ? "the health check did not end in %.12g s "
-                                   "(--health_timeout)"
-                                 : "the health check did not start",
-                   (double)h->conf->health_timeout_us / (double)MONO_S);
+    (void)snprintf(
+        how, sizeof(how), /* fits */
+        h->helper > 0
+            ? "the health check took longer than %.12g s (--health_timeout)"
+            : "cannot start the health check",
+        (double)h->conf->health_timeout_us / (double)MONO_S);
     tell(h, how);
 }
 
@@ -150,27 +179,30 @@ void health_helper_ended(struct health *h)
 {
     char how[64];
     int status = 0;
+    ddp_assert(h->helper > 0 && h->fd >= 0);
     if (waitpid(h->helper, &status, 0) != h->helper)
         status = 0xff00;
-    (void)kill(-h->helper, SIGKILL); /* what it left behind */
+    (void)kill(-h->helper, SIGKILL); /* processes that it left behind */
     h->helper = 0;
     if (WIFSIGNALED(status))
-        (void)snprintf(how, sizeof(how), "the health check got signal %d",
-                       WTERMSIG(status));
+        (void)snprintf(how, sizeof(how), "the health check was killed by %s",
+                       signals_name(WTERMSIG(status)));
     else
-        (void)snprintf(how, sizeof(how), "the health check ended with %d",
+        (void)snprintf(how, sizeof(how),
+                       "the health check ended with exit code %d",
                        WEXITSTATUS(status));
     tell(h, status == 0 ? NULL : how);
 }
 
-/* -- the start of it ------------------------------------------------------- */
+/* -- the start of a check -------------------------------------------------- */
 
 void health_start(struct health *h, const pid_t *pids, int n)
 {
-    static struct look look; /* large; the process gets a copy */
+    static struct look look; /* large; the helper gets a copy */
     struct ddp_err err;
     look.conf = h->conf;
     look.since_us = h->start_us;
+    ddp_assert(n >= 0);
     look.n = n < HEALTH_PIDS_MAX ? n : HEALTH_PIDS_MAX;
     memcpy(look.pids, pids, (size_t)look.n * sizeof(*pids));
     h->fd = memfd_create("ddprun-health", MFD_CLOEXEC);
@@ -178,6 +210,6 @@ void health_start(struct health *h, const pid_t *pids, int n)
     uint64_t ms = (uint64_t)(h->conf->health_timeout_us / MONO_MS);
     if (h->fd < 0 ||
         helper_start(&h->helper, &fds, look_main, &look, &err) != 0)
-        ms = 0; /* told from the loop */
+        ms = 0; /* on_timer reports it, from the loop */
     (void)uv_timer_start(&h->timer, on_timer, ms, 0);
 }

@@ -1,3 +1,13 @@
+/*
+ * Sets of CPUs, and how many of them this process may use: by its affinity
+ * mask, and by the CPU quota of its cgroup. A container is often given a quota
+ * and no mask, so that a count by mask alone would start one worker for each
+ * CPU of the host.
+ *
+ * The quota is the least of the process's group and all its parents. Anything
+ * that cannot be read or understood there counts as "no limit": the count of
+ * CPUs is then too high, which costs speed, while an error would cost the run.
+ */
 #include "launcher/hw/cpus.h"
 
 #include <sched.h>
@@ -8,6 +18,7 @@
 #include "rendezvous/base/err.h"
 
 #define WORDS (CPUS_MAX / CPUS_WORD_BITS)
+_Static_assert(sizeof(struct cpus) * 8 == CPUS_MAX, "a bit for each CPU");
 
 /* -- sets ------------------------------------------------------------------ */
 
@@ -33,6 +44,7 @@ int cpus_count(const struct cpus *set)
 
 int cpus_next(const struct cpus *set, int from)
 {
+    ddp_assert(from >= 0);
     for (int cpu = from; cpu < CPUS_MAX; cpu++)
         if (cpus_has(set, cpu))
             return cpu;
@@ -59,7 +71,7 @@ void cpus_drop(struct cpus *set, const struct cpus *other)
 
 /* -- lists ----------------------------------------------------------------- */
 
-/* Digits at *at, which goes behind them; -1 where there are none. */
+/* Reads the digits at *at and moves *at behind them; -1 if there are none. */
 static int read_number(const char **at)
 {
     if (**at < '0' || **at > '9')
@@ -123,12 +135,13 @@ char *cpus_format(const struct cpus *set, char *text, size_t cap)
 void cpus_allowed(struct cpus *set)
 {
     *set = (struct cpus){{0}};
-    /* EINVAL where the machine could have more CPUs than the set. */
+    /* EINVAL if the machine can have more CPUs than the set. */
     cpu_set_t *mask = (cpu_set_t *)(void *)set->bits;
     if (sched_getaffinity(0, sizeof(set->bits), mask) != 0)
         *set = (struct cpus){{0}};
     if (cpus_next(set, 0) < 0)
         cpus_add(set, 0);
+    ddp_assert(cpus_count(set) > 0);
 }
 
 /* -- the quota of the cgroup ----------------------------------------------- */
@@ -144,7 +157,7 @@ static FILE *open_in(const char *root, const char *path)
     return n > 0 && (size_t)n < sizeof(name) ? fopen(name, "re") : NULL;
 }
 
-/* The first line of a small file, without its end; false: cannot be read. */
+/* The first line of a small file, without its newline; false on an error. */
 static bool read_line(const char *path, char *line, int cap)
 {
     FILE *f = fopen(path, "re");
@@ -156,7 +169,7 @@ static bool read_line(const char *path, char *line, int cap)
     return got;
 }
 
-/* Whether `word` is in a list with commas. */
+/* Whether `word` is in a comma-separated list. */
 static bool in_list(const char *list, const char *word)
 {
     size_t len = strlen(word);
@@ -170,8 +183,8 @@ static bool in_list(const char *list, const char *word)
 }
 
 /*
- * Where this process is: the path of the v2 hierarchy ("0::PATH") or of the v1
- * one that has the controller cpu ("4:cpu,cpuacct:PATH").
+ * The group of this process: its path in the v2 hierarchy ("0::PATH") or in the
+ * v1 hierarchy with the controller cpu ("4:cpu,cpuacct:PATH").
  */
 static bool find_group(const char *root, bool v2, char *path, size_t cap)
 {
@@ -195,9 +208,10 @@ static bool find_group(const char *root, bool v2, char *path, size_t cap)
 }
 
 /*
- * Where that hierarchy is mounted, and which of its groups is what is seen
- * there (a container sees its own group as the root). proc(5): the fields
- * after " - " are the type, the source and the options of the file system.
+ * Where that hierarchy is mounted (`point`), and which of its groups is the
+ * root of the mount (`top`): a container sees its own group as the root.
+ * proc(5): the fields after " - " are the type, the source and the options of
+ * the file system.
  */
 static bool
 find_mount(const char *root, bool v2, char point[PART_CAP], char top[PART_CAP])
@@ -220,7 +234,7 @@ find_mount(const char *root, bool v2, char point[PART_CAP], char top[PART_CAP])
     return found;
 }
 
-/* CPUs that quota of a period is, at least 1; 0 where there is no limit. */
+/* The quota in CPUs, rounded up; 0: no limit. */
 static int whole_cpus(long long quota, long long period)
 {
     if (quota <= 0 || period <= 0 || quota / period >= CPUS_MAX)

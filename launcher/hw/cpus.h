@@ -1,6 +1,6 @@
 /*
- * launcher/hw/cpus: sets of CPUs as the kernel writes them ("0-3,8"), and which
- * of them this process may use. No allocation; a set is a plain value.
+ * launcher/hw/cpus: sets of CPUs as the kernel writes them ("0-3,8"), and the
+ * CPUs that this process may use. No allocation; a set is a plain value.
  */
 #ifndef LAUNCHER_HW_CPUS_H
 #define LAUNCHER_HW_CPUS_H
@@ -20,30 +20,31 @@ void cpus_add(struct cpus *set, int cpu);
 bool cpus_has(const struct cpus *set, int cpu);
 int cpus_count(const struct cpus *set);
 
-/* The lowest that is at least `from`; -1 where there is none. */
+/* The lowest CPU that is at least `from` (>= 0); -1 if there is none. */
 int cpus_next(const struct cpus *set, int from);
 
-/* *set becomes what is in both, in any of both, in itself only. */
+/* *set becomes the intersection, the union, the difference of both. */
 void cpus_and(struct cpus *set, const struct cpus *other);
 void cpus_or(struct cpus *set, const struct cpus *other);
 void cpus_drop(struct cpus *set, const struct cpus *other);
 
-/* Reads "0-3,8", a new line at its end allowed; "" is no CPU. False where it
- * is no such list; CPUs beyond CPUS_MAX are left out. */
+/* Reads "0-3,8", with or without a newline; "" is the empty set. False if it is
+ * no such list. CPUs beyond CPUS_MAX are left out. */
 bool cpus_read(const char *text, struct cpus *set);
 
-/* Writes the list, cut to `cap` bytes with "..." at its end; returns `text`. */
+/* Writes the list; a long one is cut to `cap` bytes, with "..." at its end.
+ * Returns `text`. */
 char *cpus_format(const struct cpus *set, char *text, size_t cap);
 
-/* What the affinity of this thread allows; never empty (CPU 0 where the kernel
- * does not say). */
+/* The CPUs that the affinity of this thread allows. Never empty: CPU 0 if the
+ * kernel does not say. */
 void cpus_allowed(struct cpus *set);
 
 /*
- * How many CPUs' time the cgroup of this process gives, rounded up: the least
- * cpu.max of it and its parents (v2), or cpu.cfs_quota_us (v1). 0: no limit,
- * or none that can be found. `root` is "" but in tests: ROOT/proc/self/cgroup
- * and ROOT/proc/self/mountinfo are read, and ROOT before each mount point.
+ * The CPU quota of this process's cgroup in CPUs, rounded up: the least cpu.max
+ * of the group and its parents (v2), or cpu.cfs_quota_us (v1). 0: no limit, or
+ * none was found. `root` is "" except in tests, where it is put before
+ * /proc/self/cgroup, /proc/self/mountinfo and each mount point.
  */
 int cpus_quota(const char *root);
 

@@ -1,3 +1,17 @@
+/*
+ * The GPUs of this node, numbered as CUDA numbers them. There are three
+ * sources, from the best to the poorest: NVML, if it can be loaded; the
+ * driver's files in /proc, which have UUIDs and names but no MIG instances; and
+ * the device nodes in /dev, which are just counted (a container may have
+ * nothing else).
+ *
+ * Then CUDA_VISIBLE_DEVICES selects among them, by CUDA's own rules: the list
+ * ends at the first entry that is no GPU, and a GPU that is named twice empties
+ * it. If UUIDs are not known an entry by UUID is believed.
+ *
+ * A machine without a GPU is no error here: the list is empty, and `why` says
+ * why for the callers that need one.
+ */
 #include "launcher/hw/gpus.h"
 
 #include <ctype.h>
@@ -8,6 +22,7 @@
 #include <unistd.h>
 
 #include "launcher/hw/topology.h"
+#include "rendezvous/base/err.h"
 
 #define PATH_CAP 4096
 
@@ -18,20 +33,21 @@ const struct gpus_roots gpus_roots = {
     .nvml = true,
 };
 
-/* The next free place, numbered by itself; NULL: no room. */
-static struct gpu *add(struct gpus *g)
+/* The next free place, with its number as id; NULL: no room. */
+static struct gpu_device *add(struct gpus *g)
 {
+    ddp_assert(g->n >= 0 && g->n <= GPUS_MAX);
     if (g->n == GPUS_MAX)
         return NULL;
-    struct gpu *gpu = &g->gpu[g->n];
-    *gpu = (struct gpu){.numa_node = -1};
+    struct gpu_device *gpu = &g->gpu[g->n];
+    *gpu = (struct gpu_device){.numa_node = -1};
     (void)snprintf(gpu->id, sizeof(gpu->id), "%d", g->n++); /* fits */
     return gpu;
 }
 
 /* -- by the library -------------------------------------------------------- */
 
-/* The instances stand in place of the GPU, and are known by UUID only. */
+/* A divided GPU is listed as its instances, which CUDA knows by UUID only. */
 static void add_instances(struct gpus *g,
                           const struct nvml *nvml,
                           const struct nvml_gpu *whole)
@@ -39,7 +55,7 @@ static void add_instances(struct gpus *g,
     char uuids[16][NVML_UUID_MAX];
     int n = nvml_instances(nvml, whole->index, uuids, 16);
     for (int i = 0; i < n && i < 16; i++) {
-        struct gpu *gpu = add(g);
+        struct gpu_device *gpu = add(g);
         if (gpu == NULL)
             return;
         memcpy(gpu->id, uuids[i], sizeof(gpu->id));
@@ -62,12 +78,12 @@ static void ask_nvml(struct gpus *g)
     for (int i = 0; i < n; i++) {
         struct nvml_gpu info;
         if (nvml_gpu(nvml, i, &info, NULL) != 0)
-            continue; /* lost: no worker can use it */
+            continue; /* a lost GPU, which no worker can use */
         if (info.divided) {
             add_instances(g, nvml, &info);
             continue;
         }
-        struct gpu *gpu = add(g);
+        struct gpu_device *gpu = add(g);
         if (gpu == NULL)
             break;
         (void)snprintf(gpu->id, sizeof(gpu->id), "%d", i); /* fits */
@@ -80,7 +96,7 @@ static void ask_nvml(struct gpus *g)
 
 /* -- by the driver's files ------------------------------------------------- */
 
-/* "Device Minor: 	 0" → its value, blanks cut off, if `line` is about
+/* Copies the value of "Device Minor: 	 0" without blanks, if `line` is about
  * `key`. */
 static bool value_of(const char *line, const char *key, char *out, size_t cap)
 {
@@ -99,8 +115,9 @@ static bool value_of(const char *line, const char *key, char *out, size_t cap)
     return true;
 }
 
-/* False where its device node is not here: a container was not given it. */
-static bool read_driver_file(const struct gpus_roots *roots, struct gpu *gpu)
+/* False if it has no device node here: the container was not given this GPU. */
+static bool read_driver_file(const struct gpus_roots *roots,
+                             struct gpu_device *gpu)
 {
     char path[PATH_CAP], line[256], minor[16] = "";
     int n = snprintf(path, sizeof(path), "%s/driver/nvidia/gpus/%s/information",
@@ -114,7 +131,7 @@ static bool read_driver_file(const struct gpus_roots *roots, struct gpu *gpu)
     if (f != NULL)
         (void)fclose(f);
     if (strchr(gpu->uuid, '?') != NULL)
-        gpu->uuid[0] = '\0'; /* the driver writes so before the first use */
+        gpu->uuid[0] = '\0'; /* not known before the first use */
     n = snprintf(path, sizeof(path), "%s/nvidia%s", roots->dev, minor);
     return minor[0] == '\0' || n < 0 || access(path, F_OK) == 0;
 }
@@ -160,21 +177,21 @@ static void ask_driver(struct gpus *g, const struct gpus_roots *roots)
     int n_nodes = list(roots->dev, is_device_node, &nodes);
     int n = list(dir, is_pci, &names);
     for (int i = 0; i < n; i++) {
-        struct gpu *gpu = add(g);
+        struct gpu_device *gpu = add(g);
         if (gpu == NULL)
             break;
         memcpy(gpu->pci, names[i]->d_name, strlen(names[i]->d_name) + 1);
-        /* Device nodes may come with the first use only. */
+        /* On some machines the first use makes the device nodes. */
         if (!read_driver_file(roots, gpu) && n_nodes > 0)
             g->n--;
     }
     for (int i = g->n; i < n_nodes && n == 0; i++)
-        (void)add(g); /* nothing but their number is known */
+        (void)add(g); /* only their number is known */
     free_list(names, n);
     free_list(nodes, n_nodes);
 }
 
-/* -- what CUDA_VISIBLE_DEVICES leaves -------------------------------------- */
+/* -- the selection by CUDA_VISIBLE_DEVICES --------------------------------- */
 
 bool gpus_next_id(const char **list, char id[NVML_UUID_MAX])
 {
@@ -190,8 +207,8 @@ bool gpus_next_id(const char **list, char id[NVML_UUID_MAX])
     return true;
 }
 
-/* The GPU that an entry means: its place, or the beginning of its UUID and of
- * no other's. -1: none; `all->n`: one that cannot be known. */
+/* The GPU that an entry means, by its number or by a unique beginning of its
+ * UUID. -1: none; `all->n`: it cannot be known. */
 static int find(const struct gpus *all, const char *id)
 {
     char *end;
@@ -236,12 +253,13 @@ static void limit(struct gpus *g, const char *visible)
             g->n = 0;
             return;
         }
-        struct gpu *gpu = add(g);
+        struct gpu_device *gpu = add(g);
+        ddp_assert(gpu != NULL); /* the loop's condition */
         if (i < all.n) {
             taken[i] = true;
             *gpu = all.gpu[i];
         }
-        memcpy(gpu->id, id, sizeof(gpu->id)); /* as the user writes it */
+        memcpy(gpu->id, id, sizeof(gpu->id)); /* as the user wrote it */
         if (*p == '\0')
             return;
     }
@@ -264,7 +282,8 @@ void gpus_find(struct gpus *g,
     if (visible != NULL)
         limit(g, visible);
     if (g->n == 0 && all > 0)
-        (void)snprintf(g->why, sizeof(g->why), /* cut */
-                       "CUDA_VISIBLE_DEVICES=%.80s leaves none of %d", visible,
-                       all);
+        (void)snprintf(
+            g->why, sizeof(g->why), /* cut */
+            "CUDA_VISIBLE_DEVICES=%.80s selects no GPU; this machine has %d",
+            visible, all);
 }

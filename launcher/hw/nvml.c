@@ -1,3 +1,15 @@
+/*
+ * NVML without its header: prototypes of our own for the functions that we
+ * need, looked up by name in the library of the installed driver. So ddprun
+ * builds and runs on machines without NVIDIA's software, and with drivers old
+ * and new.
+ *
+ * Each function is found when nvml_open() loads the library. If one is missing
+ * that we need, the driver is too old and nvml_open() fails with its name;
+ * optional ones (MIG, remapped rows) are NULL then, and the callers take the
+ * answer for "not known". Any other error of the library becomes DDP_E_IO, with
+ * NVML's own text.
+ */
 #include "launcher/hw/nvml.h"
 
 #include <dlfcn.h>
@@ -7,8 +19,8 @@
 
 #define LIBRARY "libnvidia-ml.so.1"
 
-/* The part of the library's ABI that we use. It is versioned by the names of
- * functions: a struct never changes under one. */
+/* The part of the library's ABI that we use. A struct never changes: a function
+ * with another one gets another name (_v2, _v3). */
 
 typedef void *device;
 typedef int result;
@@ -35,7 +47,11 @@ struct memory { /* nvmlMemory_t */
     unsigned long long total, free, used;
 };
 
-/* Member, function, whether the library may be without it, arguments. */
+_Static_assert(sizeof(struct pci_info) == 68, "as in nvml.h");
+_Static_assert(sizeof(struct process_info) == 24, "as in nvml.h");
+_Static_assert(sizeof(struct memory) == 24, "as in nvml.h");
+
+/* Member, function, whether a library without it will do, arguments. */
 /* clang-format off */
 #define FUNCTIONS(F)                                                           \
     F(init,      "nvmlInit_v2",                       0, (void))               \
@@ -62,8 +78,8 @@ struct nvml {
 #undef MEMBER
 };
 
-/* dlsym gives a pointer to an object, which C cannot make one to a function
- * (POSIX can). */
+/* dlsym returns a pointer to an object; ISO C has no cast from that to a
+ * function, so the bytes are copied (POSIX guarantees that it works). */
 static void load(void *library, const char *symbol, void *function)
 {
     void *found = dlsym(library, symbol);
@@ -76,8 +92,7 @@ static int load_all(struct nvml *n, struct ddp_err *err)
     load(n->library, symbol, &n->member);                                      \
     if (n->member == NULL && !(optional))                                      \
         return ddp_err_set(err, DDP_E_CONFIG,                                  \
-                           LIBRARY ": no %s: the driver "                      \
-                                   "is too old",                               \
+                           LIBRARY ": the driver is too old: it has no %s",    \
                            symbol);
     FUNCTIONS(LOAD)
 #undef LOAD
@@ -108,7 +123,7 @@ struct nvml *nvml_open(struct ddp_err *err)
         return n;
     if (rc != DONE)
         ddp_err_set(err, DDP_E_CONFIG, LIBRARY ": %s", text_of(n, rc));
-    (void)dlclose(n->library); /* it did not start */
+    (void)dlclose(n->library); /* nothing to be done about an error */
     free(n);
     return NULL;
 }
@@ -139,6 +154,7 @@ int nvml_gpu(const struct nvml *n,
              struct nvml_gpu *gpu,
              struct ddp_err *err)
 {
+    ddp_assert(index >= 0);
     device d;
     struct pci_info pci = {.domain = 0};
     *gpu = (struct nvml_gpu){.index = index};
@@ -174,7 +190,7 @@ int nvml_instances(const struct nvml *n,
         return 0;
     for (unsigned i = 0; i < places && i < 64; i++) {
         char uuid[NVML_UUID_MAX];
-        /* Places may be empty. */
+        /* A place without an instance. */
         if (n->mig(d, i, &instance) != DONE ||
             n->uuid(instance, uuid, sizeof(uuid)) != DONE)
             continue;
@@ -227,13 +243,14 @@ int nvml_processes(const struct nvml *n,
     enum {
         ROOM = 256
     };
+    ddp_assert(index >= 0 && max >= 0);
     device d;
     struct process_info info[ROOM];
     unsigned count = ROOM;
     if (n->processes == NULL)
-        return ddp_err_set(err, DDP_E_IO,
-                           "GPU %d: the driver is too old to tell who uses it",
-                           index);
+        return ddp_err_set(
+            err, DDP_E_IO,
+            "GPU %d: the driver is too old to list its processes", index);
     result rc = n->by_index((unsigned)index, &d);
     if (rc == DONE)
         rc = n->processes(d, &count, info);

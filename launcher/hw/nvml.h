@@ -1,12 +1,12 @@
 /*
- * launcher/hw/nvml: what NVIDIA's management library says about this machine's
- * GPUs. libnvidia-ml.so.1 is loaded when somebody asks, with prototypes of our
- * own (the library's ABI, "NVML API Reference Guide"); where there is none, or
- * no driver, nvml_open says so and nothing else is lost. Loading it can take a
- * second where the driver's persistence is off.
+ * launcher/hw/nvml: this machine's GPUs, by NVIDIA's management library.
+ * nvml_open() loads libnvidia-ml.so.1 and uses prototypes of our own (the
+ * library's ABI, "NVML API Reference Guide"). On a machine without the library
+ * or the driver nvml_open() fails, and nothing else does. Loading can take a
+ * second if the driver's persistence mode is off.
  *
- * GPUs are numbered as the driver does, by PCI address. A GPU that is divided
- * (MIG) is one GPU here and has instances.
+ * GPUs are numbered as the driver does, by PCI address. A divided GPU (MIG) is
+ * one GPU here and has instances.
  *
  * Not thread-safe; nothing here may be called between fork and exec.
  */
@@ -29,29 +29,30 @@ struct nvml_gpu {
     char uuid[NVML_UUID_MAX];
     char name[NVML_NAME_MAX];
     char pci[NVML_PCI_MAX];
-    bool divided; /* MIG is on: its instances are what programs use */
+    bool divided; /* MIG is on: programs use its instances */
 };
 
-/* What is wrong with a GPU; false where nothing is, or it cannot be known
- * (GPUs for games do not tell). */
+/* What is wrong with a GPU. False: nothing, or it is not known (consumer GPUs
+ * do not report it). */
 struct nvml_health {
     bool lost;            /* it has fallen off the bus */
     bool pages_pending;   /* pages are to be retired at the next reset */
     bool rows_pending;    /* rows are to be remapped at the next reset */
-    bool rows_failed;     /* a row could not be remapped: for the workshop */
+    bool rows_failed;     /* a row could not be remapped: replace the GPU */
     uint64_t memory_used; /* bytes, by all processes and the driver */
     uint64_t memory_total;
 };
 
-/* A process that uses a GPU; `memory` is 0 where the driver does not say. */
+/* A process that uses a GPU; `memory` is 0 if the driver does not say. */
 struct nvml_process {
     int64_t pid;
     uint64_t memory; /* bytes */
 };
 
 /*
- * Loads and starts the library. NULL with DDP_E_CONFIG: it is not there, the
- * driver is not loaded, or it is too old (which function is missing is said).
+ * Loads and starts the library. NULL with DDP_E_CONFIG: there is no library,
+ * the driver is not loaded, or it is too old (the message names the function
+ * that is missing).
  */
 struct nvml *nvml_open(struct ddp_err *err);
 void nvml_close(struct nvml *n); /* NULL is fine */
@@ -59,27 +60,27 @@ void nvml_close(struct nvml *n); /* NULL is fine */
 /* Number of GPUs, 0 on an error. */
 int nvml_count(const struct nvml *n);
 
-/* One GPU, 0 <= index < nvml_count(). DDP_E_IO: the driver refused; it may
- * have been lost since. */
+/* One GPU, 0 <= index < nvml_count(). DDP_E_IO: the driver refused; the GPU may
+ * be lost. */
 int nvml_gpu(const struct nvml *n,
              int index,
              struct nvml_gpu *gpu,
              struct ddp_err *err);
 
-/* UUIDs of its instances (MIG), at most `max`; returns how many there are. */
+/* UUIDs of its instances (MIG), at most `max`. Returns how many there are. */
 int nvml_instances(const struct nvml *n,
                    int index,
                    char uuids[][NVML_UUID_MAX],
                    int max);
 
-/* What is wrong with it. DDP_E_IO as above, but a lost GPU is no error. */
+/* What is wrong with it. DDP_E_IO as above; a lost GPU is no error. */
 int nvml_health(const struct nvml *n,
                 int index,
                 struct nvml_health *health,
                 struct ddp_err *err);
 
-/* Processes that compute on it, at most `max`; returns how many of them were
- * written, -1 (DDP_E_IO) where the driver refused. */
+/* Processes that compute on it, at most `max`. Returns how many were written,
+ * or -1 (DDP_E_IO) if the driver refused. */
 int nvml_processes(const struct nvml *n,
                    int index,
                    struct nvml_process *processes,

@@ -1,3 +1,17 @@
+/*
+ * From NUMA nodes to a set of CPUs for one worker, by sysfs.
+ *
+ * topology_bind() is asked for one seat at a time, and computes all seats of
+ * the same node to find this seat's part: the order of the seats alone decides,
+ * so that all workers of a node, each asking for itself, get parts that do not
+ * overlap.
+ *
+ * sysfs is incomplete on many machines (virtual machines, containers, old
+ * kernels). A file that is missing is no error: a machine without nodes has
+ * node 0, a core without siblings is one CPU, a CPU without caches shares one
+ * with its whole node. Errors are left for what cannot be done at all: no CPU
+ * of the node is allowed, or there are more seats than cores.
+ */
 #include "launcher/hw/topology.h"
 
 #include <stdarg.h>
@@ -7,7 +21,7 @@
 
 #define PATH_CAP 4096
 
-/* CPUs that have something in common: a core, or a cache. */
+/* CPUs that share a core or a cache. */
 struct group {
     int first; /* its lowest CPU, allowed or not */
     struct cpus cpus;
@@ -42,7 +56,7 @@ static bool node_cpus(const char *sys, int node, struct cpus *cpus)
            cpus_read(text, cpus);
 }
 
-/* The numbers of nodes that there could be; false where sysfs has none. */
+/* The numbers of all possible nodes; false if sysfs has none. */
 static bool possible_nodes(const char *sys, struct cpus *nodes)
 {
     char text[PATH_CAP];
@@ -51,7 +65,8 @@ static bool possible_nodes(const char *sys, struct cpus *nodes)
            cpus_read(text, nodes);
 }
 
-/* Of the node that are allowed. Where sysfs has no nodes, node 0 has all. */
+/* The allowed CPUs of a node, and how many. If sysfs has no nodes, node 0 has
+ * all CPUs. */
 static int allowed_of(const char *sys,
                       int node,
                       const struct cpus *allowed,
@@ -107,7 +122,7 @@ int topology_nodes(const char *sys,
 
 /* -- cores and caches ------------------------------------------------------ */
 
-/* The threads of the core that `cpu` is on; itself where it is not said. */
+/* The threads of the core of `cpu`; `cpu` alone if sysfs does not say. */
 static void core_of(const char *sys, int cpu, struct cpus *cpus)
 {
     char text[PATH_CAP];
@@ -120,8 +135,8 @@ static void core_of(const char *sys, int cpu, struct cpus *cpus)
     }
 }
 
-/* What shares the last level of cache with `cpu`, instructions' caches aside;
- * all of `otherwise` where it is not said. */
+/* The CPUs that share the last-level data cache of `cpu`; all of `otherwise` if
+ * sysfs does not say. */
 static void cache_of(const char *sys,
                      int cpu,
                      const struct cpus *otherwise,
@@ -147,8 +162,9 @@ static void cache_of(const char *sys,
     }
 }
 
-/* Divides `cpus` by what they share; the caller frees. NULL: no memory. Files
- * are read for the first CPU of each group only: there may be hundreds. */
+/* Divides `cpus` into groups that share a core or a cache; the caller frees.
+ * NULL: no memory. Files are read for the first CPU of each group only, since a
+ * machine can have hundreds. */
 static struct group *
 make_groups(const char *sys, bool caches, const struct cpus *cpus, int *n)
 {
@@ -165,10 +181,11 @@ make_groups(const char *sys, bool caches, const struct cpus *cpus, int *n)
         struct group *g = &groups[(*n)++];
         g->first = cpus_next(&all, 0);
         g->cpus = all;
-        cpus_and(&g->cpus, &left); /* no CPU is in two groups, ... */
-        cpus_add(&g->cpus, cpu);   /* ... whatever the files say */
+        cpus_and(&g->cpus, &left); /* no CPU is in two groups, even ... */
+        cpus_add(&g->cpus, cpu);   /* ... if the files say so */
         cpus_drop(&left, &g->cpus);
     }
+    ddp_assert(groups == NULL || *n <= cpus_count(cpus));
     return groups;
 }
 
@@ -213,12 +230,14 @@ static int share_cores(struct group *groups,
                        struct cpus *out,
                        struct ddp_err *err)
 {
+    ddp_assert(place >= 0 && place < seats);
     int each = cores / seats, more = cores % seats;
     if (each == 0)
-        return ddp_err_set(err, DDP_E_CONFIG,
-                           "exclusive: NUMA node %d has %d cores that may be "
-                           "used, for %d workers or GPUs",
-                           node, cores, seats);
+        return ddp_err_set(
+            err, DDP_E_CONFIG,
+            "exclusive: NUMA node %d has %d usable core%s for %d "
+            "workers or GPUs",
+            node, cores, cores == 1 ? "" : "s", seats);
     int first = place * each + (place < more ? place : more);
     int last = first + each + (place < more);
     qsort(groups, (size_t)cores, sizeof(*groups), by_first);
@@ -245,6 +264,7 @@ static int bind_part(const char *sys,
     struct group *groups = make_groups(sys, caches, cpus, &groups_len);
     if (groups == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for the topology");
+    ddp_assert(groups_len > 0); /* the node has a CPU */
     if (caches) {
         qsort(groups, (size_t)groups_len, sizeof(*groups), by_size);
         *out = groups[place % groups_len].cpus;
@@ -272,7 +292,7 @@ int topology_bind(const char *sys,
         return 0;
     if (allowed_of(sys, node_of[at], allowed, &node) == 0)
         return ddp_err_set(err, DDP_E_CONFIG,
-                           "no CPU of NUMA node %d may be used by this process",
+                           "this process may not use any CPU of NUMA node %d",
                            node_of[at]);
     switch (mode) {
     case TOPOLOGY_NONE:

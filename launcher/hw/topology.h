@@ -1,8 +1,8 @@
 /*
- * launcher/hw/topology: which CPUs a worker is bound to, from what sysfs says
- * about NUMA nodes, sockets, cores and caches. The modes are torchrun's (torch
- * 2.9, torch/numa/binding.py): only CPUs are bound, memory follows by first
- * touch. Reads files below a root, which is "/sys" but in tests; nothing else.
+ * launcher/hw/topology: the CPUs that a worker is bound to, by the NUMA nodes,
+ * sockets, cores and caches that sysfs lists. The modes are torchrun's (torch
+ * 2.9, torch/numa/binding.py): only CPUs are bound, and memory follows by first
+ * touch. Reads files below `sys`, which is "/sys" except in tests.
  */
 #ifndef LAUNCHER_HW_TOPOLOGY_H
 #define LAUNCHER_HW_TOPOLOGY_H
@@ -13,32 +13,33 @@
 enum topology_mode {
     TOPOLOGY_NONE,
     TOPOLOGY_NODE,         /* all CPUs of the NUMA node */
-    TOPOLOGY_SOCKET,       /* of all nodes of its socket */
-    TOPOLOGY_EXCLUSIVE,    /* cores of the node that nobody else has */
-    TOPOLOGY_CORE_COMPLEX, /* those of the node that share a last-level cache */
+    TOPOLOGY_SOCKET,       /* all CPUs of all nodes of its socket */
+    TOPOLOGY_EXCLUSIVE,    /* cores of the node that no other seat has */
+    TOPOLOGY_CORE_COMPLEX, /* CPUs of the node that share a last-level cache */
 };
 
 #define TOPOLOGY_NODES_MAX 256
 
 /*
- * The NUMA node of a PCI device ("0000:3b:00.0"), -1 where it is not said.
- * Machines with one node often say -1 themselves.
+ * The NUMA node of a PCI device ("0000:3b:00.0"); -1 if sysfs does not say, as
+ * on many machines with one node.
  */
 int topology_pci_node(const char *sys, const char *pci);
 
-/* NUMA nodes that have a CPU of `allowed`: their numbers in order, their
- * count. A machine without NUMA has node 0. */
+/* The numbers of the NUMA nodes that have a CPU of `allowed`, in order. Returns
+ * how many there are. A machine without NUMA has node 0. */
 int topology_nodes(const char *sys,
                    const struct cpus *allowed,
                    int nodes[TOPOLOGY_NODES_MAX]);
 
 /*
- * What seat `at` of `n` is bound to: out of `allowed`, by the NUMA node of each
- * seat. A seat is a GPU's, or a worker's where there are none. Seats of one
- * node divide its cores among them under EXCLUSIVE (the first get one more
- * where it does not come out even) and take its caches in turn under
- * CORE_COMPLEX (those with the most CPUs first). Errors: DDP_E_CONFIG no CPU
- * of that node is allowed, or fewer cores than seats.
+ * Fills `out` with the CPUs of `allowed` that seat `at` of `n` is bound to.
+ * node_of[] is the NUMA node of each seat. A seat belongs to a GPU, or to a
+ * worker if there is no GPU. Under EXCLUSIVE the seats of a node divide its
+ * cores (the first seats get one more if the division leaves a rest). Under
+ * CORE_COMPLEX they take its caches in turn, those with the most CPUs first.
+ * Errors: DDP_E_CONFIG no CPU of that node is allowed, or there are fewer cores
+ * than seats.
  */
 int topology_bind(const char *sys,
                   enum topology_mode mode,

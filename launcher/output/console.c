@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "launcher/output/lines.h"
+#include "rendezvous/base/err.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 
@@ -31,11 +32,18 @@
 #define WRITE_MS   2                    /* so long one that may wait does */
 #define REST_US    (20 * MONO_MS)
 
-static bool wants_colour(const struct console *c)
+/* A line that is longer than what is held has the console to itself, and then
+ * the cursor is in that line. */
+static void check(const struct console *c)
+{
+    ddp_assert(c->owner == 0 || c->owner == c->mid);
+}
+
+static bool wants_colour(int fd)
 {
     const char *no = getenv("NO_COLOR"); /* no-color.org: not empty */
     const char *term = getenv("TERM");
-    return c->terminal && (no == NULL || no[0] == '\0') && term != NULL &&
+    return isatty(fd) == 1 && (no == NULL || no[0] == '\0') && term != NULL &&
            strcmp(term, "dumb") != 0;
 }
 
@@ -51,24 +59,25 @@ void console_open(struct console *c, int fd, bool shared)
 {
     char path[32];
     struct stat st;
-    *c = (struct console){.fd = fd};
+    ddp_assert(fd == STDOUT_FILENO || fd == STDERR_FILENO);
+    *c = (struct console){.kind = CONSOLE_FILE, .fd = fd};
     buf_init(&c->out, MOST_BYTES);
     if (fstat(fd, &st) != 0 || S_ISREG(st.st_mode) || S_ISBLK(st.st_mode))
         return;
-    c->terminal = isatty(fd) == 1;
-    c->colour = wants_colour(c);
+    c->colour = wants_colour(fd);
     c->shared = shared;
-    c->waits = true;
-    c->socket = S_ISSOCK(st.st_mode);
-    if (c->socket)
+    c->pollable = true;
+    c->kind = S_ISSOCK(st.st_mode) ? CONSOLE_SOCKET : CONSOLE_POLLED;
+    if (c->kind == CONSOLE_SOCKET)
         return;
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd); /* fits */
     int own = is_device_to_reopen(fd, &st)
                   ? open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
                   : -1;
-    c->polled = own < 0;
-    if (own >= 0)
-        c->fd = own;
+    if (own < 0)
+        return;
+    c->kind = CONSOLE_OWN;
+    c->fd = own;
 }
 
 bool console_same(int fd1, int fd2)
@@ -113,7 +122,7 @@ void console_put(struct console *c, const char *data, size_t len)
 static size_t portion(const struct console *c)
 {
     size_t len = buf_len(&c->out);
-    if ((!c->shared && !c->polled) || len <= PIPE_BUF)
+    if ((!c->shared && c->kind != CONSOLE_POLLED) || len <= PIPE_BUF)
         return len;
     size_t whole = lines_whole((const char *)buf_head(&c->out), PIPE_BUF);
     return whole > 0 ? whole : PIPE_BUF;
@@ -121,7 +130,7 @@ static size_t portion(const struct console *c)
 
 bool console_rests(const struct console *c)
 {
-    return c->polled && mono_now_us() < c->rests_until_us;
+    return c->kind == CONSOLE_POLLED && mono_now_us() < c->rests_until_us;
 }
 
 static ssize_t write_polled(struct console *c, const void *data, size_t len)
@@ -143,23 +152,31 @@ static ssize_t write_some(struct console *c)
 {
     size_t len = portion(c);
     const void *data = buf_head(&c->out);
-    if (c->socket)
+    switch (c->kind) {
+    case CONSOLE_FILE:
+    case CONSOLE_OWN:
+        return write(c->fd, data, len);
+    case CONSOLE_SOCKET:
         return send(c->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (c->polled)
+    case CONSOLE_POLLED:
         return write_polled(c, data, len);
-    return write(c->fd, data, len);
+    case CONSOLE_DEAD:
+        break;
+    }
+    DDP_WRONG("a write to a dead console");
 }
 
 void console_flush(struct console *c)
 {
-    while (buf_len(&c->out) > 0 && !c->dead) {
+    check(c);
+    while (buf_len(&c->out) > 0 && c->kind != CONSOLE_DEAD) {
         ssize_t n = write_some(c);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
             return;
         if (n < 0 && errno != ENOSPC) /* a full disk may have room later */
-            c->dead = true;
+            c->kind = CONSOLE_DEAD;
         if (n <= 0)
             break;
         buf_take(&c->out, (size_t)n);
@@ -178,6 +195,7 @@ bool console_say(struct console *c, const char *fmt, ...)
     int m = vsnprintf(text + n, sizeof(text) - (size_t)n - 1, fmt, ap);
     va_end(ap);
     size_t len = strnlen(text, sizeof(text) - 2);
+    check(c);
     text[len++] = '\n';
     if (m <= 0 || c->owner != 0)
         return false;

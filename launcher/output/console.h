@@ -13,16 +13,22 @@
 
 #include "rendezvous/base/buf.h"
 
+/* How it is written to. */
+enum console_kind {
+    CONSOLE_FILE,   /* takes what it gets */
+    CONSOLE_OWN,    /* opened anew: says EAGAIN */
+    CONSOLE_SOCKET, /* by send(2), which need not wait */
+    CONSOLE_POLLED, /* a write may wait: poll(2) is asked before each */
+    CONSOLE_DEAD,   /* nobody reads: what is written is dropped */
+};
+
 struct console {
-    int fd;      /* to write to: reopened where that can be, else 1 or 2 */
-    bool waits;  /* it can say EAGAIN, and be polled */
-    bool socket; /* by send(2), which need not wait */
-    bool polled; /* may wait: to be asked by poll(2) before each write */
-    int64_t rests_until_us; /* polled: it took less than it said it would */
-    bool shared;            /* a pipe or the like into which others write too */
-    bool terminal;
+    enum console_kind kind;
+    int fd;        /* to write to: CONSOLE_OWN's own, else 1 or 2 */
+    bool pollable; /* epoll(7) tells when it has room */
+    bool shared;   /* others write into it too */
     bool colour;
-    bool dead; /* nobody reads: what is written is dropped */
+    int64_t rests_until_us; /* CONSOLE_POLLED: it took less than it said */
     struct buf out;
     uint64_t taken; /* bytes that it took, to see that it moves */
     uint64_t owner; /* the stream that is in a long line; 0: none */

@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rendezvous/base/err.h"
+#include "rendezvous/base/utf8.h"
+
 size_t lines_whole(const char *data, size_t len)
 {
     const char *last = len == 0 ? NULL : memrchr(data, '\n', len);
@@ -28,6 +31,7 @@ size_t lines_prefix(const char *data,
                     char *out)
 {
     char *at = out;
+    ddp_assert(len == lines_whole(data, len));
     while (len > 0) {
         const char *newline = memchr(data, '\n', len);
         size_t n = newline == NULL ? len : (size_t)(newline - data) + 1;
@@ -87,6 +91,7 @@ size_t lines_fill(const char *template,
                   size_t size)
 {
     char numbers[2][24];
+    ddp_assert(size > 0);
     (void)snprintf(numbers[0], sizeof(numbers[0]), "%d", who->local_rank);
     (void)snprintf(numbers[1], sizeof(numbers[1]), "%lld",
                    (long long)who->rank);
@@ -157,34 +162,19 @@ size_t lines_tail_get(const struct lines_tail *t, char *out)
         const char *newline = memchr(out, '\n', have - 1);
         from = newline != NULL ? (size_t)(newline - out) + 1 : 0;
     }
+    ddp_assert(from <= have);
     memmove(out, out + from, have - from);
     return have - from;
 }
 
 /* -- UTF-8 ----------------------------------------------------------------- */
 
-/* Length of the character at p[0..len), 0 if there is none. RFC 3629. */
-static size_t character(const unsigned char *p, size_t len)
-{
-    static const unsigned char least[] = {0, 0, 0, 0xa0, 0x90};
-    static const unsigned char most[] = {0, 0, 0, 0x9f, 0x8f};
-    if (p[0] < 0x80)
-        return p[0] != '\0';
-    size_t n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    if (p[0] < 0xc2 || p[0] > 0xf4 || n > len)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xc0u) != 0x80u)
-            return 0;
-    bool overlong = (p[0] == 0xe0 || p[0] == 0xf0) && p[1] < least[n];
-    bool beyond = (p[0] == 0xed || p[0] == 0xf4) && p[1] > most[n];
-    return overlong || beyond ? 0 : n;
-}
-
 void lines_clean(char *text, size_t len)
 {
+    bool control;
+    ddp_assert(text[len] == '\0');
     for (size_t i = 0; i < len;) {
-        size_t n = character((const unsigned char *)text + i, len - i);
+        size_t n = utf8_char(text + i, &control);
         if (n == 0)
             text[i] = '?';
         i += n > 0 ? n : 1;

@@ -73,7 +73,8 @@ void lines_tail_put(struct lines_tail *t, const char *data, size_t len);
  */
 size_t lines_tail_get(const struct lines_tail *t, char *out);
 
-/* Makes UTF-8 of it in place: what is none, and NUL, becomes '?'. */
+/* Makes well-formed UTF-8 of text[0..len) in place: each byte that belongs to
+ * no character, and each NUL, becomes '?'. text[len] is a NUL. */
 void lines_clean(char *text, size_t len);
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "launcher/output/lines.h"
+#include "rendezvous/base/err.h"
 
 int logfile_share(int fd)
 {
@@ -86,10 +87,16 @@ int logfile_open(
     return 0;
 }
 
+static void check(const struct logfile *f)
+{
+    ddp_assert(f->size >= 0 && f->missing >= 0);
+    ddp_assert(!f->cut || f->missing > 0);
+    ddp_assert(!f->append || f->limit == 0); /* nobody else's file is moved */
+}
+
 static void lose(struct logfile *f, size_t len)
 {
     f->missing += (int64_t)len;
-    f->lost += (int64_t)len;
 }
 
 /* Says in the file how much is missing there; false: it is full still. */
@@ -98,9 +105,9 @@ static bool tell_missing(struct logfile *f)
     char text[96] = "\n";
     int n = f->append ? (int)f->cut
                       : snprintf(text, sizeof(text),
-                                 "\n--- ddprun: %lld bytes are missing here "
-                                 "---\n",
-                                 (long long)f->missing);
+                                 "\n--- ddprun: %lld %s missing here ---\n",
+                                 (long long)f->missing,
+                                 f->missing == 1 ? "byte is" : "bytes are");
     int64_t size = f->size;
     if (write_all(f, text, (size_t)n) == (size_t)n) {
         f->missing = 0;
@@ -141,6 +148,7 @@ static bool rotate(struct logfile *f)
 
 bool logfile_put(struct logfile *f, const char *data, size_t len)
 {
+    check(f);
     if ((f->fd < 0 && !reopen(f)) || (f->missing > 0 && !tell_missing(f))) {
         lose(f, len);
         return false;
@@ -149,6 +157,7 @@ bool logfile_put(struct logfile *f, const char *data, size_t len)
         size_t n = lines_fit(data, len, f->size, f->limit);
         if (n == 0 && !rotate(f))
             n = len;
+        ddp_assert(n <= len);
         size_t done = f->fd >= 0 ? write_all(f, data, n) : 0;
         data += done;
         len -= done;
@@ -165,6 +174,8 @@ bool logfile_put(struct logfile *f, const char *data, size_t len)
 int64_t logfile_splice(struct logfile *f, int pipe_fd, size_t most)
 {
     loff_t at = f->size;
+    check(f);
+    ddp_assert(!f->append && f->limit == 0 && most > 0);
     if (f->fd < 0 || f->missing > 0) {
         errno = ENOSPC;
         return -1;

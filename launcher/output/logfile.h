@@ -18,7 +18,6 @@ struct logfile {
     int64_t limit;   /* to be changed then, 0: never */
     int keep;        /* older ones */
     int64_t missing; /* bytes that could not be written since the last one */
-    int64_t lost;    /* bytes in all */
     int sys_errno;   /* why */
     bool append;     /* others write to it as well, or it is a pipe or the
                         like: nothing of ours is put between what comes */

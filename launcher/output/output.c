@@ -32,7 +32,7 @@
 /* What a worker's relay must know; kept for another relay. */
 struct handed {
     int fds[2]; /* our own copies, -1: none */
-    struct relay_word *word;
+    struct relay_msg *msg;
     size_t size;
 };
 
@@ -62,12 +62,14 @@ int64_t output_bytes(const struct output *o, int local_rank)
 
 struct output *output_new(const struct conf *conf)
 {
+    ddp_assert(conf->nproc >= 1);
     size_t n = (size_t)conf->nproc;
     struct output *o = calloc(1, sizeof(*o));
     if (o != NULL)
         o->handed = calloc(n, sizeof(*o->handed));
     if (o == NULL || o->handed == NULL)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu workers", n);
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu worker%s", n,
+               n == 1 ? "" : "s");
     for (size_t i = 0; i < n; i++)
         o->handed[i].fds[0] = o->handed[i].fds[1] = -1;
     o->conf = conf;
@@ -107,8 +109,7 @@ static int start_relay(struct output *o, struct ddp_err *err)
         return 0;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return ddp_err_sys(err, DDP_E_NOMEM,
-                           "cannot start the output's "
-                           "process");
+                           "cannot start the process for the workers' output");
     (void)setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
     struct helper_fds fds = {.listener = events_fd(o->conf->output.events),
                              .chan = pair[1]};
@@ -149,24 +150,25 @@ static bool is_ready(struct pollfd *p, int wait_ms)
     return n > 0;
 }
 
-static bool send_word(struct output *o,
-                      const struct relay_word *w,
-                      size_t size,
-                      const int fds[2],
-                      int wait_ms)
+static bool send_msg(struct output *o,
+                     const struct relay_msg *w,
+                     size_t size,
+                     const int fds[2],
+                     int wait_ms)
 {
     union {
         struct cmsghdr align;
         char room[CMSG_SPACE(2 * sizeof(int))];
     } control = {.room = {0}};
     union {
-        const struct relay_word *in;
+        const struct relay_msg *in;
         void *out;
     } data = {.in = w}; /* sendmsg does not write to it */
     struct iovec iov = {.iov_base = data.out, .iov_len = size};
     struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
     size_t n = 0;
     int sent[2];
+    ddp_assert(size >= RELAY_MSG_SIZE(0) && size <= sizeof(*w));
     for (int i = 0; i < 2 && fds != NULL; i++)
         if (fds[i] >= 0)
             sent[n++] = fds[i];
@@ -232,7 +234,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-void output_close(struct output_exits *ends)
+void output_close(struct output_fds *ends)
 {
     close_fd(&ends->out);
     close_fd(&ends->err);
@@ -240,11 +242,12 @@ void output_close(struct output_exits *ends)
 
 void output_worker_ended(struct output *o, int local_rank)
 {
+    ddp_assert(local_rank >= 0 && local_rank < o->conf->nproc);
     struct handed *h = &o->handed[local_rank];
     close_fd(&h->fds[0]);
     close_fd(&h->fds[1]);
-    free(h->word);
-    h->word = NULL;
+    free(h->msg);
+    h->msg = NULL;
 }
 
 /* One stream: ours is in `own`, the worker's in `end`; -1 both: inherited. */
@@ -267,10 +270,11 @@ static int open_stream(const struct output *o,
     if (!terminal && !make_pipe(fds, p.file)) {
         if (!p.file)
             return 0;
-        return ddp_err_sys(err, DDP_E_NOMEM,
-                           "no pipe for the output of the worker with local "
-                           "rank %d",
-                           local_rank);
+        return ddp_err_sys(
+            err, DDP_E_NOMEM,
+            "cannot make a pipe for the output of the worker with "
+            "local rank %d",
+            local_rank);
     }
     (void)fcntl(fds[0], F_SETFL, O_NONBLOCK);
     *own = fds[0];
@@ -278,11 +282,11 @@ static int open_stream(const struct output *o,
     return 0;
 }
 
-static struct relay_word *
-make_word(const struct msg_world *world, int local_rank, const char *folder)
+static struct relay_msg *
+make_msg(const struct msg_world *world, int local_rank, const char *folder)
 {
     size_t len = strlen(folder);
-    struct relay_word *w = calloc(1, RELAY_WORD_SIZE(len + 1));
+    struct relay_msg *w = calloc(1, RELAY_MSG_SIZE(len + 1));
     if (w == NULL)
         return NULL;
     w->kind = RELAY_OPEN;
@@ -295,35 +299,38 @@ make_word(const struct msg_world *world, int local_rank, const char *folder)
 
 static int hand_over(struct output *o,
                      int local_rank,
-                     struct relay_word *word,
+                     struct relay_msg *msg,
                      struct ddp_err *err)
 {
     struct handed *h = &o->handed[local_rank];
-    h->word = word;
-    if (word == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a worker");
-    h->size = RELAY_WORD_SIZE(strlen(word->text) + 1);
+    h->msg = msg;
+    if (msg == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM,
+                           "no memory for the worker with local rank %d",
+                           local_rank);
+    h->size = RELAY_MSG_SIZE(strlen(msg->text) + 1);
     for (unsigned i = 0; i < 2; i++)
         if (h->fds[i] >= 0)
-            word->piped = (uint8_t)(word->piped | 1u << i);
-    if (send_word(o, word, h->size, h->fds, SEND_MS))
+            msg->piped = (uint8_t)(msg->piped | 1u << i);
+    if (send_msg(o, msg, h->size, h->fds, SEND_MS))
         return 0;
-    return ddp_err_sys(err, DDP_E_NOMEM,
-                       "the output's process does not take the worker with "
-                       "local rank %d",
-                       local_rank);
+    return ddp_err_sys(
+        err, DDP_E_NOMEM,
+        "the process for the workers' output does not accept the "
+        "worker with local rank %d",
+        local_rank);
 }
 
 int output_open(struct output *o,
                 const struct msg_world *world,
                 int local_rank,
                 const char *folder,
-                struct output_exits *ends,
+                struct output_fds *ends,
                 struct ddp_err *err)
 {
     struct handed *h = &o->handed[local_rank];
     output_worker_ended(o, local_rank);
-    *ends = (struct output_exits){.out = -1, .err = -1};
+    *ends = (struct output_fds){.out = -1, .err = -1};
     int rc =
         open_stream(o, local_rank, CONF_STDOUT, &h->fds[0], &ends->out, err);
     if (rc == 0)
@@ -332,7 +339,7 @@ int output_open(struct output *o,
     if (rc == 0 && (h->fds[0] >= 0 || h->fds[1] >= 0)) {
         rc = start_relay(o, err);
         if (rc == 0)
-            rc = hand_over(o, local_rank, make_word(world, local_rank, folder),
+            rc = hand_over(o, local_rank, make_msg(world, local_rank, folder),
                            err);
     }
     if (rc != 0) {
@@ -358,13 +365,14 @@ void output_tail(struct output *o,
                  int local_rank,
                  char text[LINES_TAIL_BYTES + 1])
 {
-    struct relay_word w = {.kind = RELAY_TAIL, .local_rank = local_rank};
+    ddp_assert(local_rank >= 0 && local_rank < o->conf->nproc);
+    struct relay_msg w = {.kind = RELAY_TAIL, .local_rank = local_rank};
     struct pollfd p = {.fd = o->ctl, .events = POLLIN};
     text[0] = '\0';
     if (o->pid <= 0 || !hears(o))
         return;
     ssize_t n = 0;
-    if (send_word(o, &w, RELAY_WORD_SIZE(1), NULL, 0)) {
+    if (send_msg(o, &w, RELAY_MSG_SIZE(1), NULL, 0)) {
         o->silent = !is_ready(&p, TAIL_MS);
         n = recv(o->ctl, text, LINES_TAIL_BYTES, MSG_DONTWAIT);
     }
@@ -376,11 +384,11 @@ void output_tail(struct output *o,
 
 void output_event(struct output *o, const char *line)
 {
-    struct relay_word w = {.kind = RELAY_EVENT};
+    struct relay_msg w = {.kind = RELAY_EVENT};
     struct ddp_err err;
     int n = snprintf(w.text, sizeof(w.text), "%s\n", line);
     if (n < (int)sizeof(w.text) && start_relay(o, &err) == 0)
-        (void)send_word(o, &w, RELAY_WORD_SIZE((size_t)n + 1), NULL, 0);
+        (void)send_msg(o, &w, RELAY_MSG_SIZE((size_t)n + 1), NULL, 0);
 }
 
 /* -- its end --------------------------------------------------------------- */
@@ -390,26 +398,37 @@ pid_t output_pid(const struct output *o)
     return o->pid;
 }
 
-void output_restart(struct output *o)
+static bool start_again(struct output *o)
 {
     struct ddp_err err;
+    if (++o->restarts > RESTARTS)
+        log_warnx("the process for the workers' output was killed %d times; "
+                  "their output is lost from here on (EPIPE)",
+                  o->restarts);
+    else if (start_relay(o, &err) != 0)
+        log_warnx("the process for the workers' output was killed and cannot "
+                  "be started again: %s; their output is lost from here on "
+                  "(EPIPE)",
+                  err.text);
+    else
+        log_warnx("the process for the workers' output was killed; another "
+                  "one was started");
+    return o->pid > 0;
+}
+
+void output_restart(struct output *o)
+{
+    ddp_assert(o->pid > 0);
     o->pid = 0;
     o->silent = false;
     close_fd(&o->ctl);
-    bool again = ++o->restarts <= RESTARTS;
-    log_warnx("the process that the workers' output passes through was "
-              "killed%s",
-              again ? "; another one takes its place" : " too often");
-    if (!again || start_relay(o, &err) != 0) {
-        /* Rather EPIPE than workers that wait for ever. */
-        for (int i = 0; i < o->conf->nproc; i++)
-            output_worker_ended(o, i);
-        return;
-    }
+    bool started = start_again(o);
     for (int i = 0; i < o->conf->nproc; i++) {
         const struct handed *h = &o->handed[i];
-        if (h->word != NULL)
-            (void)send_word(o, h->word, h->size, h->fds, SEND_MS);
+        if (!started)
+            output_worker_ended(o, i); /* EPIPE, or it would wait for ever */
+        else if (h->msg != NULL)
+            (void)send_msg(o, h->msg, h->size, h->fds, SEND_MS);
     }
 }
 
@@ -424,13 +443,13 @@ static struct pollfd watch_relay(const struct output *o, int pidfd)
 
 void output_finish(struct output *o, bool line, int hurry_fd)
 {
-    struct relay_word w = {.kind = RELAY_FINISH, .line = line};
+    struct relay_msg w = {.kind = RELAY_FINISH, .line = line};
     if (o->pid <= 0)
         return;
     int pidfd = (int)syscall(SYS_pidfd_open, o->pid, 0);
     struct pollfd p[2] = {watch_relay(o, pidfd),
                           {.fd = hurry_fd, .events = POLLIN}};
-    bool told = send_word(o, &w, RELAY_WORD_SIZE(1), NULL, SEND_MS);
+    bool told = send_msg(o, &w, RELAY_MSG_SIZE(1), NULL, SEND_MS);
     while (told && poll(p, 2, -1) < 0 && errno == EINTR)
         ;
     /* One that hangs in a disk's driver cannot be killed; it is left to the

@@ -23,7 +23,7 @@ struct output *output_new(const struct conf *conf);
 void output_prepare(struct output *o);
 
 /* The other ends of a worker's streams; -1: it inherits that one. */
-struct output_exits {
+struct output_fds {
     int out;
     int err;
 };
@@ -39,9 +39,9 @@ int output_open(struct output *o,
                 const struct msg_world *world,
                 int local_rank,
                 const char *folder,
-                struct output_exits *ends,
+                struct output_fds *ends,
                 struct ddp_err *err);
-void output_close(struct output_exits *ends);
+void output_close(struct output_fds *ends);
 
 /* A worker is dead: its pipes are no more needed, should the relay die. */
 void output_worker_ended(struct output *o, int local_rank);

@@ -44,8 +44,9 @@ static void write_event(struct relay *r, const char *line)
     relay_log(r, &r->events, line, strlen(line));
 }
 
-static void obey(struct relay *r, const struct relay_word *w, int fds[2])
+static void obey(struct relay *r, const struct relay_msg *w, int fds[2])
 {
+    ddp_assert(r->phase == RELAY_RUNNING);
     switch ((enum relay_kind)w->kind) {
     case RELAY_OPEN:
         relay_open_worker(r, w, fds);
@@ -57,17 +58,16 @@ static void obey(struct relay *r, const struct relay_word *w, int fds[2])
         write_event(r, w->text);
         return;
     case RELAY_FINISH:
-        r->finishing = true;
-        r->line = w->line;
+        r->phase = w->line ? RELAY_FINISHING_LINE : RELAY_FINISHING;
         return;
     }
-    DDP_WRONG("word");
+    DDP_WRONG("kind of relay_msg");
 }
 
 /* Returns whether there may be another one. */
 static bool hear_agent(struct relay *r)
 {
-    struct relay_word w;
+    struct relay_msg w;
     union {
         struct cmsghdr align;
         char room[CMSG_SPACE(2 * sizeof(int))];
@@ -83,16 +83,18 @@ static bool hear_agent(struct relay *r)
     ssize_t n = recvmsg(r->ctl, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
-    if (n < (ssize_t)RELAY_WORD_SIZE(0)) {
-        r->finishing = true; /* it is gone */
+    if (n < (ssize_t)RELAY_MSG_SIZE(0)) {
+        r->phase = RELAY_FINISHING; /* it is gone */
         return false;
     }
     *((char *)&w + n) = '\0';
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    if (c != NULL && c->cmsg_type == SCM_RIGHTS)
+    if (c != NULL && c->cmsg_type == SCM_RIGHTS) {
+        ddp_assert(c->cmsg_len - CMSG_LEN(0) <= sizeof(fds));
         memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+    }
     obey(r, &w, fds);
-    return !r->finishing;
+    return r->phase == RELAY_RUNNING;
 }
 
 /* -- time ------------------------------------------------------------------ */
@@ -175,10 +177,11 @@ static bool wait_for_consoles(struct relay *r)
             tells = false;
             continue;
         }
-        if (c->waits && epoll_ctl(r->epoll, EPOLL_CTL_MOD, c->fd, &ev) != 0 &&
+        if (c->pollable &&
+            epoll_ctl(r->epoll, EPOLL_CTL_MOD, c->fd, &ev) != 0 &&
             epoll_ctl(r->epoll, EPOLL_CTL_ADD, c->fd, &ev) != 0)
-            c->waits = false;
-        tells &= c->waits;
+            c->pollable = false;
+        tells &= c->pollable;
     }
     return tells;
 }
@@ -220,10 +223,10 @@ static void turn(struct relay *r, int wait_ms)
     for (int i = 0; i < n; i++) {
         void *p = evs[i].data.ptr;
         if (p != NULL && !is_console(r, p))
-            relay_read(r, p);
+            relay_read(r, stream_of(p));
     }
-    /* Streams come and go by its words: not while others are in hand. */
-    while (!r->finishing && hear_agent(r))
+    /* Streams come and go by its messages: not while others are in hand. */
+    while (r->phase == RELAY_RUNNING && hear_agent(r))
         ;
 }
 
@@ -231,6 +234,7 @@ static void finish(struct relay *r)
 {
     int64_t moved_us = mono_now_us();
     uint64_t taken = 0;
+    ddp_assert(r->phase != RELAY_RUNNING);
     relay_drain(r);
     while (push(r) || r->streams != NULL) {
         uint64_t now_taken = taken_by_consoles(r);
@@ -247,10 +251,9 @@ static void finish(struct relay *r)
     if (r->hidden > 0)
         (void)console_say(
             &r->consoles[1],
-            "%lld bytes of output were not shown here; the log files have "
-            "them",
-            (long long)r->hidden);
-    if (r->line && r->consoles[1].mid != 0)
+            "%lld byte%s of output not shown here; see the log files",
+            (long long)r->hidden, r->hidden == 1 ? "" : "s");
+    if (r->phase == RELAY_FINISHING_LINE && r->consoles[1].mid != 0)
         console_put(&r->consoles[1], "\n", 1);
     console_flush(&r->consoles[1]);
 }
@@ -279,7 +282,7 @@ void relay_main(int fd,
         shared |= !conf_output_plan(&r.conf->output, i, CONF_STDOUT).piped;
     console_open(&r.consoles[0], STDOUT_FILENO, shared);
     console_open(&r.consoles[1], STDERR_FILENO, true);
-    while (!r.finishing)
+    while (r.phase == RELAY_RUNNING)
         turn(&r, -1);
     finish(&r);
     _exit(0);

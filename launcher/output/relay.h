@@ -40,7 +40,7 @@ enum relay_kind {
     RELAY_FINISH, /* all workers are dead: end when all is written */
 };
 
-struct relay_word {
+struct relay_msg {
     uint32_t kind;
     int32_t local_rank;
     int64_t rank;
@@ -50,8 +50,8 @@ struct relay_word {
     char text[RELAY_DIR_MAX]; /* RELAY_OPEN: folder of its files, "" none */
 };
 
-/* Bytes of a word of which `len` bytes of text are used. */
-#define RELAY_WORD_SIZE(len) (offsetof(struct relay_word, text) + (len))
+/* Bytes of a message of which `len` bytes of text are used. */
+#define RELAY_MSG_SIZE(len) (offsetof(struct relay_msg, text) + (len))
 
 /* The process. `events_fd` leads to the events' file, -1: it is opened by its
  * name. It counts in seen[local rank], which others may read, the bytes

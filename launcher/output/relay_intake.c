@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "rendezvous/base/buf.h"
+#include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
 
 #define SPLICE_MOST (1024 * 1024)
@@ -22,8 +23,8 @@ static void tell_loss(struct relay *r, struct logfile *f)
         return;
     f->told =
         console_say(&r->consoles[1],
-                    "cannot write to %s: %s; what does not fit is lost, the "
-                    "workers run on",
+                    "cannot write to %s: %s; output that does not fit is lost, "
+                    "the workers keep running",
                     f->path, strerror(f->sys_errno));
 }
 
@@ -94,6 +95,7 @@ take(struct relay *r, struct stream *s, const char *data, size_t len)
 
 static void del_stream(struct relay *r, struct stream *s)
 {
+    ddp_assert(s->magic == STREAM_MAGIC && s->input == STREAM_ENDED);
     r->hidden += s->hidden;
     if (s->console != NULL)
         stream_finish_line(s);
@@ -101,6 +103,7 @@ static void del_stream(struct relay *r, struct stream *s)
     buf_free(&s->part);
     buf_free(&s->left);
     buf_free(&s->match);
+    s->magic = 0;
     free(s);
 }
 
@@ -116,22 +119,18 @@ static size_t tail_of_file(const struct stream *s, char *text)
     return lines_tail_get(&t, text);
 }
 
-/* The registration would outlive our descriptor: the agent has one of the same
- * pipe. */
 static void end_reading(struct relay *r, struct stream *s)
 {
     char text[LINES_TAIL_BYTES];
-    if (s->fd < 0)
+    if (s->input == STREAM_ENDED)
         return;
-    if (s->spliced && s->which == CONF_STDERR)
+    if (s->input == STREAM_SPLICED && s->which == CONF_STDERR)
         keep_tail(r, s, text, tail_of_file(s, text));
     if (s->filtered != NULL && buf_len(&s->match) > 0)
         filter_line(r, s, (const char *)buf_head(&s->match),
                     buf_len(&s->match)); /* the last line may have no newline */
     buf_free(&s->match);
-    stream_watch(s, false);
-    (void)close(s->fd); /* read only */
-    s->fd = -1;
+    stream_end(s);
 }
 
 void relay_drop_ended(struct relay *r)
@@ -139,11 +138,11 @@ void relay_drop_ended(struct relay *r)
     struct stream **at = &r->streams;
     while (*at != NULL) {
         struct stream *s = *at;
-        bool unseen =
-            s->console != NULL && !s->console->dead && stream_is_behind(s);
+        bool unseen = s->console != NULL && s->console->kind != CONSOLE_DEAD &&
+                      stream_is_behind(s);
         bool waits = s->console != NULL && s->console->owner != 0 &&
                      s->console->owner != s->id && buf_len(&s->part) > 0;
-        if (s->fd >= 0 || unseen || waits) {
+        if (s->input != STREAM_ENDED || unseen || waits) {
             at = &s->next;
             continue;
         }
@@ -163,6 +162,7 @@ static void count(const struct relay *r, const struct stream *s, int64_t n)
 /* Returns whether there may be more. */
 static bool read_spliced(struct relay *r, struct stream *s)
 {
+    ddp_assert(s->plan.file && s->console == NULL && s->filtered == NULL);
     int64_t n = logfile_splice(&s->file, s->fd, SPLICE_MOST);
     if (n > 0) {
         count(r, s, n);
@@ -171,13 +171,20 @@ static bool read_spliced(struct relay *r, struct stream *s)
     if (n == 0)
         end_reading(r, s);
     else if (errno != EAGAIN && errno != EINTR)
-        s->spliced = false; /* a full disk, or one that cannot do it */
+        s->input = STREAM_READ; /* a full disk, or one that cannot do it */
     return n < 0 && errno != EAGAIN;
+}
+
+/* Nobody has to look at what comes, and the file takes it. */
+static bool may_splice(const struct stream *s)
+{
+    return s->plan.file && !s->plan.console && s->filtered == NULL &&
+           s->file.limit == 0 && s->file.missing == 0 && s->file.fd >= 0;
 }
 
 static bool read_some(struct relay *r, struct stream *s)
 {
-    if (s->spliced)
+    if (s->input == STREAM_SPLICED)
         return read_spliced(r, s);
     ssize_t n = read(s->fd, r->chunk, sizeof(r->chunk));
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -189,22 +196,27 @@ static bool read_some(struct relay *r, struct stream *s)
     count(r, s, n);
     take(r, s, r->chunk, (size_t)n);
     /* With room again on the disk, back to what is cheaper. */
-    s->spliced = s->plan.file && !s->plan.console && s->filtered == NULL &&
-                 s->file.limit == 0 && s->file.missing == 0 && s->file.fd >= 0;
-    return !s->paused;
+    if (s->input == STREAM_READ && may_splice(s))
+        s->input = STREAM_SPLICED;
+    return s->input != STREAM_PAUSED;
 }
 
 void relay_read(struct relay *r, struct stream *s)
 {
-    for (int i = 0; i < STREAM_READS && s->fd >= 0; i++)
+    for (int i = 0; i < STREAM_READS && s->input != STREAM_ENDED; i++)
         if (!read_some(r, s))
             return;
+}
+
+static bool is_read(const struct stream *s)
+{
+    return s->input == STREAM_READ || s->input == STREAM_SPLICED;
 }
 
 /* All that is there now, whoever else waits. */
 static void drain(struct relay *r, struct stream *s)
 {
-    for (int i = 0; i < DRAIN_MOST && s->fd >= 0 && !s->paused; i++)
+    for (int i = 0; i < DRAIN_MOST && is_read(s); i++)
         if (!read_some(r, s))
             return;
 }
@@ -247,7 +259,7 @@ void relay_drain(struct relay *r)
 {
     for (struct stream *s = r->streams; s != NULL; s = s->next) {
         drain(r, s);
-        if (!s->paused)
+        if (is_read(s))
             end_reading(r, s);
     }
 }
@@ -264,6 +276,7 @@ static void open_filtered(struct relay *r, const char *dir, int64_t round)
         (strncmp(r->attempt, dir, len) == 0 && r->attempt[len] == '\0'))
         return;
     relay_drain(r);
+    ddp_assert(len < sizeof(r->attempt));
     memcpy(r->attempt, dir, len);
     r->attempt[len] = '\0';
     for (int i = 0; i < 2; i++) {
@@ -278,7 +291,7 @@ static void open_filtered(struct relay *r, const char *dir, int64_t round)
 }
 
 static void
-open_file(struct relay *r, struct stream *s, const struct relay_word *w)
+open_file(struct relay *r, struct stream *s, const struct relay_msg *w)
 {
     char path[RELAY_DIR_MAX + 16];
     const struct conf_output *c = &r->conf->output;
@@ -288,12 +301,10 @@ open_file(struct relay *r, struct stream *s, const struct relay_word *w)
     if (logfile_open(&s->file, path, w->round, c->rotate_size,
                      c->rotate_keep) != 0)
         tell_loss(r, &s->file);
-    s->spliced = !s->plan.console && s->filtered == NULL &&
-                 c->rotate_size == 0 && s->file.fd >= 0;
 }
 
 static void add_stream(struct relay *r,
-                       const struct relay_word *w,
+                       const struct relay_msg *w,
                        enum conf_stream which,
                        int fd)
 {
@@ -302,9 +313,11 @@ static void add_stream(struct relay *r,
         (void)close(fd); /* the worker gets EPIPE, which is all there is */
         return;
     }
+    s->magic = STREAM_MAGIC;
     s->id = ++r->ids;
     s->epoll = r->epoll;
     s->fd = fd;
+    s->input = STREAM_PAUSED;
     s->local_rank = w->local_rank;
     s->which = which;
     s->plan = conf_output_plan(&r->conf->output, w->local_rank, which);
@@ -323,8 +336,9 @@ static void add_stream(struct relay *r,
         r->tails[w->local_rank]->end = 0;
     s->next = r->streams;
     r->streams = s;
-    s->paused = true;
-    stream_watch(s, true);
+    stream_resume(s);
+    if (may_splice(s))
+        s->input = STREAM_SPLICED;
 }
 
 /* The last round's workers are dead: what they wrote goes into the files
@@ -332,15 +346,16 @@ static void add_stream(struct relay *r,
 static void end_streams_of(struct relay *r, int local_rank)
 {
     for (struct stream *s = r->streams; s != NULL; s = s->next)
-        if (s->local_rank == local_rank && s->fd >= 0) {
+        if (s->local_rank == local_rank) {
             drain(r, s);
-            if (!s->paused)
+            if (is_read(s))
                 end_reading(r, s);
         }
 }
 
-void relay_open_worker(struct relay *r, const struct relay_word *w, int fds[2])
+void relay_open_worker(struct relay *r, const struct relay_msg *w, int fds[2])
 {
+    ddp_assert(w->local_rank >= 0 && w->local_rank < r->conf->nproc);
     end_streams_of(r, w->local_rank);
     open_filtered(r, w->text, w->round);
     for (int i = 0, n = 0; i < 2; i++)
@@ -367,17 +382,19 @@ static void read_rest(struct relay *r, struct stream *s)
 {
     bool more = true;
     for (int i = 0; more && i < TAIL_MOST; i++)
-        more = s->fd >= 0 && buf_len(&s->left) < STREAM_LEFT / 2 &&
-               (read_some(r, s) || s->paused);
+        more = s->input != STREAM_ENDED &&
+               buf_len(&s->left) < STREAM_LEFT / 2 &&
+               (read_some(r, s) || s->input == STREAM_PAUSED);
 }
 
 size_t relay_tail(struct relay *r, int local_rank, char text[LINES_TAIL_BYTES])
 {
+    ddp_assert(local_rank >= 0 && local_rank < r->conf->nproc);
     struct stream *s = find_stderr(r, local_rank);
     size_t len = 0;
     if (s != NULL)
         read_rest(r, s);
-    if (s != NULL && s->spliced && s->fd >= 0)
+    if (s != NULL && s->input == STREAM_SPLICED)
         len = tail_of_file(s, text);
     if (len == 0 && r->tails[local_rank] != NULL)
         len = lines_tail_get(r->tails[local_rank], text);

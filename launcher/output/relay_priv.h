@@ -19,6 +19,12 @@
 #include "launcher/output/relay.h"
 #include "launcher/output/stream.h"
 
+enum relay_phase {
+    RELAY_RUNNING,
+    RELAY_FINISHING,      /* all workers are dead, or the agent is gone */
+    RELAY_FINISHING_LINE, /* ... and the agent has something to say after it */
+};
+
 struct relay {
     const struct conf *conf;
     _Atomic int64_t *seen; /* by local rank, shared with the agent; or NULL */
@@ -32,8 +38,7 @@ struct relay {
     char attempt[RELAY_DIR_MAX + 1]; /* folder of `filtered` */
     struct logfile events;
     uint64_t ids;
-    bool finishing;
-    bool line; /* the agent will say more */
+    enum relay_phase phase;
     int64_t quiet_at_us;
     int64_t hidden; /* bytes that were never shown, though files hold them */
     char chunk[STREAM_CHUNK];
@@ -44,7 +49,7 @@ struct relay {
 /* A worker of a round starts, with those of its streams that came along: -1 in
  * `fds`, which are taken over, where there is none. All that was written at its
  * place before goes where it belongs first. */
-void relay_open_worker(struct relay *r, const struct relay_word *w, int fds[2]);
+void relay_open_worker(struct relay *r, const struct relay_msg *w, int fds[2]);
 /* Something can be read; the others have their turn soon. */
 void relay_read(struct relay *r, struct stream *s);
 /* Workers are dead: all that is there is read, and a pipe that somebody else

@@ -6,20 +6,67 @@
 
 #include "launcher/output/lines.h"
 #include "launcher/output/relay.h"
+#include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
 
 #define PREFIXED_MOST (1024 * 1024) /* lines with their prefixes, at once */
 
+struct stream *stream_of(void *data)
+{
+    struct stream *s = data;
+    ddp_assert(s->magic == STREAM_MAGIC);
+    return s;
+}
+
+/* Which fields go with which state. */
+static void check(const struct stream *s)
+{
+    ddp_assert((s->input == STREAM_ENDED) == (s->fd < 0));
+    ddp_assert(s->input != STREAM_SPLICED || s->console == NULL);
+    switch (s->shown) {
+    case SHOWN_LIVE:
+        ddp_assert(buf_len(&s->left) == 0);
+        return;
+    case SHOWN_FROM_FILE:
+        ddp_assert(s->console != NULL && s->plan.file && s->behind.at >= 0);
+        return;
+    case SHOWN_FROM_MEMORY:
+        ddp_assert(s->console != NULL && !s->plan.file);
+        ddp_assert(s->input == STREAM_PAUSED || s->input == STREAM_ENDED);
+        return;
+    }
+}
+
 /* -- reading is paused and goes on ----------------------------------------- */
 
-void stream_watch(struct stream *s, bool on)
+/* EPOLLHUP cannot be masked: a paused stream is taken out. */
+void stream_pause(struct stream *s)
 {
-    struct epoll_event ev = {.events = on ? EPOLLIN : 0, .data.ptr = s};
-    if (s->fd < 0 || s->paused == !on)
+    if (s->input == STREAM_PAUSED || s->input == STREAM_ENDED)
         return;
-    /* EPOLLHUP cannot be masked: a paused stream is taken out. */
-    (void)epoll_ctl(s->epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, s->fd, &ev);
-    s->paused = !on;
+    (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, s->fd, NULL); /* it is in there */
+    s->input = STREAM_PAUSED;
+}
+
+void stream_resume(struct stream *s)
+{
+    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = s};
+    if (s->input != STREAM_PAUSED)
+        return;
+    (void)epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->fd, &ev);
+    s->input = STREAM_READ;
+}
+
+/* The registration would outlive our descriptor: the agent has one of the same
+ * pipe. */
+void stream_end(struct stream *s)
+{
+    check(s);
+    stream_pause(s);
+    if (s->fd >= 0)
+        (void)close(s->fd); /* read only */
+    s->fd = -1;
+    s->input = STREAM_ENDED;
 }
 
 /* -- the console ----------------------------------------------------------- */
@@ -148,31 +195,31 @@ static void let_go(struct stream *s)
 
 bool stream_is_behind(const struct stream *s)
 {
-    return s->shown == SHOWN_LATER;
+    return s->shown != SHOWN_LIVE;
 }
 
 static void fall_behind(struct stream *s, const char *data, size_t len)
 {
-    s->shown = SHOWN_LATER;
-    s->unseen = (int64_t)len;
-    s->behind = s->file.size - (int64_t)len;
-    if (s->file.fd >= 0 && s->file.missing == 0 && s->behind >= 0) {
-        s->rotations = s->file.rotations;
-        return;
+    int64_t at = s->file.size - (int64_t)len;
+    ddp_assert(s->shown == SHOWN_LIVE);
+    if (s->file.fd >= 0 && s->file.missing == 0 && at >= 0) {
+        s->shown = SHOWN_FROM_FILE;
+        s->behind.at = at;
+        s->behind.unseen = (int64_t)len;
+        s->behind.rotations = s->file.rotations;
+    } else if (s->plan.file) {
+        s->hidden += (int64_t)len; /* its file cannot hold it: nobody does */
+    } else {
+        s->shown = SHOWN_FROM_MEMORY;
+        (void)buf_put(&s->left, data, len);
+        stream_pause(s);
     }
-    if (s->plan.file) { /* its file cannot hold it: then nobody does */
-        s->hidden += (int64_t)len;
-        s->shown = SHOWN_LIVE;
-        return;
-    }
-    (void)buf_put(&s->left, data, len);
-    stream_watch(s, false);
 }
 
 /* A gap in what is shown: from here on live again. */
 static void skip_behind(struct stream *s)
 {
-    s->hidden += s->unseen;
+    s->hidden += s->behind.unseen;
     if (buf_len(&s->part) > 0) {
         show_part(s);
         s->console->mid = s->id;
@@ -188,22 +235,22 @@ static void skip_behind(struct stream *s)
 static void
 catch_up_file(struct stream *s, char *chunk, size_t size, int64_t now)
 {
-    if (s->rotations != s->file.rotations) {
+    if (s->behind.rotations != s->file.rotations) {
         skip_behind(s);
         return;
     }
-    while (s->behind < s->file.size) {
-        int64_t most = s->file.size - s->behind;
+    while (s->behind.at < s->file.size) {
+        int64_t most = s->file.size - s->behind.at;
         ssize_t n =
             pread(s->file.fd, chunk, most < (int64_t)size ? (size_t)most : size,
-                  s->behind);
+                  s->behind.at);
         if (n <= 0) {
             skip_behind(s);
             return;
         }
         size_t done = show(s, chunk, (size_t)n, now);
-        s->behind += (int64_t)done;
-        s->unseen -= (int64_t)done;
+        s->behind.at += (int64_t)done;
+        s->behind.unseen -= (int64_t)done;
         if (done < (size_t)n)
             return;
     }
@@ -219,23 +266,26 @@ static void catch_up_left(struct stream *s, int64_t now)
         return;
     buf_free(&s->left);
     s->shown = SHOWN_LIVE;
-    stream_watch(s, true);
+    stream_resume(s);
 }
 
 bool stream_catch_up(struct stream *s, char *chunk, size_t size)
 {
     int64_t now = mono_now_us();
-    if (!s->console->dead && !may_show(s))
-        return false;
-    if (s->console->dead) {
+    ddp_assert(stream_is_behind(s));
+    check(s);
+    if (s->console->kind == CONSOLE_DEAD) {
         buf_free(&s->left);
         s->shown = SHOWN_LIVE;
-        stream_watch(s, true);
-    } else if (s->plan.file) {
-        catch_up_file(s, chunk, size, now);
-    } else {
-        catch_up_left(s, now);
+        stream_resume(s);
+        return true;
     }
+    if (!may_show(s))
+        return false;
+    if (s->shown == SHOWN_FROM_FILE)
+        catch_up_file(s, chunk, size, now);
+    else
+        catch_up_left(s, now);
     return true;
 }
 
@@ -280,6 +330,7 @@ void stream_show_quiet(struct stream *s, int64_t now)
 void stream_finish_line(struct stream *s)
 {
     struct console *c = s->console;
+    ddp_assert(s->input == STREAM_ENDED);
     if (buf_len(&s->part) > 0) {
         show_part(s);
         c->mid = s->id;
@@ -295,13 +346,19 @@ void stream_finish_line(struct stream *s)
 
 void stream_show(struct stream *s, const char *data, size_t len, int64_t now)
 {
-    if (s->console->dead)
+    check(s);
+    if (s->console->kind == CONSOLE_DEAD)
         return;
-    if (stream_is_behind(s)) {
-        s->unseen += (int64_t)len;
-        if (!s->plan.file && buf_put(&s->left, data, len) != 0)
+    switch (s->shown) {
+    case SHOWN_FROM_FILE: /* where it is already */
+        s->behind.unseen += (int64_t)len;
+        return;
+    case SHOWN_FROM_MEMORY: /* read_rest: the last words of a worker */
+        if (buf_put(&s->left, data, len) != 0)
             s->hidden += (int64_t)len;
         return;
+    case SHOWN_LIVE:
+        break;
     }
     size_t done = show(s, data, len, now);
     if (done < len)

@@ -20,24 +20,37 @@
 #define STREAM_LEFT  (256 * 1024) /* of one that is not to be read */
 #define STREAM_READS 8            /* before the others have their turn */
 
-enum shown {
-    SHOWN_LIVE,  /* the console has all that came */
-    SHOWN_LATER, /* it is behind: the rest is in the file, or in `left` */
+/* What is done with what comes. */
+enum stream_input {
+    STREAM_PAUSED,  /* not read: the console has no room */
+    STREAM_READ,    /* into memory, and from there on */
+    STREAM_SPLICED, /* into the log file, without looking at it */
+    STREAM_ENDED,   /* its end was read; fd is -1 */
 };
 
+/* Where the console stands. */
+enum shown {
+    SHOWN_LIVE,        /* it has all that came */
+    SHOWN_FROM_FILE,   /* it is behind: the rest is in the log file ... */
+    SHOWN_FROM_MEMORY, /* ... or, without one, in `left`, and more is not read
+                        */
+};
+
+#define STREAM_MAGIC 0x73747265u
+
 struct stream {
+    unsigned magic;
     struct stream *next;
     uint64_t id; /* counts up from 1 */
-    int fd;      /* -1: its end was read */
+    int fd;
+    enum stream_input input;
     int local_rank;
     enum conf_stream which;
     struct conf_plan plan;
     struct console *console; /* NULL: not shown */
     struct logfile file;
     struct logfile *filtered; /* NULL: no filters */
-    bool spliced;
-    bool paused; /* not read, until the console has room */
-    int epoll;   /* where it is watched for */
+    int epoll;                /* where it is watched for */
     char colour[320], prefix[300];
     size_t colour_len, prefix_len;
 
@@ -45,16 +58,26 @@ struct stream {
     int64_t part_at_us;
     int64_t turn; /* bytes of the long line that it is in */
     enum shown shown;
-    int64_t behind;    /* SHOWN_LATER: where to read on in the file ... */
-    int64_t unseen;    /* ... how much of it is left ... */
-    int64_t rotations; /* ... unless the file was changed since */
-    struct buf left;   /* or what there is, without a file */
-    int64_t hidden;    /* bytes that were never shown */
-    struct buf match;  /* of a line, not yet filtered */
+    struct {
+        int64_t at;        /* where to read on */
+        int64_t unseen;    /* how much of it is left */
+        int64_t rotations; /* of the file when it fell behind */
+    } behind;              /* SHOWN_FROM_FILE */
+    struct buf left;       /* SHOWN_FROM_MEMORY; else empty */
+    int64_t hidden;        /* bytes that were never shown */
+    struct buf match;      /* of a line, not yet filtered */
 };
 
-/* Whether it is read; not while it waits for a console. */
-void stream_watch(struct stream *s, bool on);
+/* From epoll's data. */
+struct stream *stream_of(void *data);
+
+/* Not read any more, and again, while it waits for a console. Nothing if it is
+ * so already, or has ended. */
+void stream_pause(struct stream *s);
+void stream_resume(struct stream *s);
+
+/* Its end was read, or is waited for no longer: closes its pipe. */
+void stream_end(struct stream *s);
 
 /*
  * Shows data[0..len), which was just read and, where the stream has a log file,

@@ -8,7 +8,7 @@
 /* Beyond 2^53 a double is not exact; nothing here is so large. */
 #define NUMBER_MAX 9.0e15
 
-struct field {
+struct json_field {
     const char *name;
     size_t at;
     size_t size; /* of a text; 0: an int64_t */
@@ -28,7 +28,7 @@ struct field {
     TEXT(preflight_node, place[i].addr), TEXT(preflight_node, place[i].iface), \
         NUMBER(preflight_node, place[i].mtu, 0)
 
-static const struct field node_fields[] = {
+static const struct json_field node_fields[] = {
     NUMBER(preflight_node, rank, 0),
     TEXT(preflight_node, name),
     NUMBER(preflight_node, port, 0),
@@ -45,7 +45,7 @@ static const struct field node_fields[] = {
     NUMBER(preflight_node, shm, -1),
 };
 
-static const struct field link_fields[] = {
+static const struct json_field link_fields[] = {
     NUMBER(preflight_link, from, 0),
     NUMBER(preflight_link, to, 0),
     NUMBER(preflight_link, net, 0),
@@ -63,7 +63,7 @@ static const struct field link_fields[] = {
 
 /* -- writing --------------------------------------------------------------- */
 
-static cJSON *write_all(const void *from, const struct field *f, size_t n)
+static cJSON *write_all(const void *from, const struct json_field *f, size_t n)
 {
     cJSON *object = cJSON_CreateObject();
     for (size_t i = 0; object != NULL && i < n; i++) {
@@ -115,7 +115,7 @@ static void copy_text(char *to, size_t size, const char *from)
 }
 
 static bool
-read_all(void *to, const struct field *f, size_t n, const cJSON *json)
+read_all(void *to, const struct json_field *f, size_t n, const cJSON *json)
 {
     if (!cJSON_IsObject(json))
         return false;

@@ -1,14 +1,11 @@
 #include "launcher/preflight/io.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "rendezvous/base/mono.h"
@@ -18,7 +15,7 @@
 
 static volatile sig_atomic_t told_to_end;
 static sigset_t while_waiting; /* what is blocked in a wait */
-static bool catches;
+static struct dial_stop stop = {.told = &told_to_end};
 
 static void on_term(int signo)
 {
@@ -35,12 +32,12 @@ void preflight_io_catch_term(void)
     (void)sigaddset(&term, SIGTERM);
     (void)sigprocmask(SIG_BLOCK, &term, &while_waiting);
     (void)sigaction(SIGTERM, &sa, NULL); /* valid arguments, all of them */
-    catches = true;
+    stop.mask = &while_waiting;
 }
 
-static int called_off(struct ddp_err *err)
+const struct dial_stop *preflight_io_stop(void)
 {
-    return ddp_err_set(err, DDP_E_ABORTED, "told to end");
+    return &stop;
 }
 
 int preflight_io_wait(int fd,
@@ -48,27 +45,16 @@ int preflight_io_wait(int fd,
                       int64_t deadline_us,
                       struct ddp_err *err)
 {
-    struct pollfd p = {.fd = fd, .events = events};
-    for (;;) {
-        int64_t left_us = deadline_us - mono_now_us();
-        if (left_us < 0)
-            left_us = 0;
-        struct timespec ts = {.tv_sec = (time_t)(left_us / MONO_S),
-                              .tv_nsec = (long)(left_us % MONO_S) * 1000};
-        if (told_to_end)
-            return called_off(err);
-        int n = ppoll(&p, 1, &ts, catches ? &while_waiting : NULL);
-        if (n > 0)
-            return 0;
-        if (n == 0 && mono_now_us() >= deadline_us) {
-            ddp_err_set(err, DDP_E_TIMEOUT, "no answer in time");
-            if (err != NULL)
-                err->sys_errno = ETIMEDOUT;
-            return -1;
-        }
-        if (n < 0 && errno != EINTR)
-            return ddp_err_sys(err, DDP_E_IO, "cannot wait");
-    }
+    if (dial_wait(fd, events, deadline_us, &stop) == 0)
+        return 0;
+    if (errno == ECANCELED)
+        return ddp_err_set(err, DDP_E_ABORTED, "stopped by SIGTERM");
+    if (errno != ETIMEDOUT)
+        return ddp_err_sys(err, DDP_E_IO, "cannot wait");
+    ddp_err_set(err, DDP_E_TIMEOUT, "no answer in time");
+    if (err != NULL)
+        err->sys_errno = ETIMEDOUT;
+    return -1;
 }
 
 /* -- connecting ------------------------------------------------------------ */
@@ -76,6 +62,8 @@ int preflight_io_wait(int fd,
 static int refused(int why, struct ddp_err *err)
 {
     const char *text = strerror(why);
+    if (why == ECANCELED)
+        return ddp_err_set(err, DDP_E_ABORTED, "stopped by SIGTERM");
     if (why == ETIMEDOUT)
         text = "timed out";
     else if (why == ECONNREFUSED)
@@ -83,47 +71,6 @@ static int refused(int why, struct ddp_err *err)
     ddp_err_set(err, DDP_E_UNREACHABLE, "%s", text);
     if (err != NULL)
         err->sys_errno = why;
-    return -1;
-}
-
-static int finish(int fd, int64_t deadline_us, struct ddp_err *err)
-{
-    struct ddp_err e;
-    if (preflight_io_wait(fd, POLLOUT, deadline_us, &e) != 0) {
-        if (e.code != DDP_E_TIMEOUT) {
-            if (err != NULL)
-                *err = e;
-            return -1;
-        }
-        return refused(ETIMEDOUT, err);
-    }
-    int why = 0;
-    socklen_t len = sizeof(why);
-    (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &len); /* valid */
-    return why == 0 ? 0 : refused(why, err);
-}
-
-static int dial_one(const struct sockaddr_storage *to,
-                    int64_t deadline_us,
-                    int *fd,
-                    struct ddp_err *err)
-{
-    int on = 1;
-    socklen_t len = to->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                              : sizeof(struct sockaddr_in);
-    *fd = socket(to->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (*fd < 0)
-        return ddp_err_sys(err, DDP_E_UNREACHABLE, "no socket");
-    (void)setsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    int rc = connect(*fd, (const struct sockaddr *)to, len);
-    if (rc != 0)
-        rc = errno == EINPROGRESS || errno == EINTR
-                 ? finish(*fd, deadline_us, err)
-                 : refused(errno, err);
-    if (rc == 0)
-        return 0;
-    (void)close(*fd); /* nothing was sent */
-    *fd = -1;
     return -1;
 }
 
@@ -136,10 +83,8 @@ int preflight_io_dial(const char *host,
     struct addr_list list;
     if (addr_resolve(host, port, &list, err) != 0)
         return -1;
-    for (int i = 0; i < list.n; i++)
-        if (dial_one(&list.at[i], deadline_us, fd, err) == 0)
-            return 0;
-    return -1;
+    *fd = dial_any(list.at, list.n, deadline_us, &stop);
+    return *fd >= 0 ? 0 : refused(errno, err);
 }
 
 /* -- bytes ----------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rendezvous/base/dial.h"
 #include "rendezvous/base/err.h"
 
 /*
@@ -15,6 +16,9 @@
  * instead of the process. For the probe that has something to say first.
  */
 void preflight_io_catch_term(void);
+
+/* What ends the waits, for other rooms that wait. */
+const struct dial_stop *preflight_io_stop(void);
 
 /* Waits for poll(2) events; fd -1 only waits. 0: ready. Errors: TIMEOUT,
  * ABORTED, IO. */

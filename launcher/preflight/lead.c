@@ -23,9 +23,10 @@ static void gather(struct probe *p, struct preflight_report *r)
         int64_t until_us = p->began_us + GATHER_US;
         if (mono_now_us() >= until_us) {
             until_us = mono_now_us() + MONO_S;
-            (void)preflight_store_has(&p->store,
-                                      probe_key(key, "node/%d", rank), &there,
-                                      until_us, NULL);
+            struct ddp_err e;
+            if (store_client_check(&p->store, probe_key(key, "node/%d", rank),
+                                   &there, until_us, &e) != 0)
+                there = false;
         }
         if (there && probe_read_node(p, rank, &r->nodes[r->n], until_us) == 0)
             r->n++;
@@ -65,7 +66,7 @@ static int tell_again(struct probe *p,
 static int
 gather_links(struct probe *p, struct preflight_report *r, struct ddp_err *err)
 {
-    int most = PREFLIGHT_NETS * tourney_rounds(r->n);
+    int most = PREFLIGHT_NETS * pairing_rounds(r->n);
     r->links = calloc((size_t)most * (size_t)r->n + 1, sizeof(*r->links));
     if (r->links == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for links");
@@ -74,9 +75,8 @@ gather_links(struct probe *p, struct preflight_report *r, struct ddp_err *err)
         char *text = NULL;
         int64_t rank = r->nodes[i].rank;
         int first = r->links_len;
-        if (preflight_store_get(&p->store,
-                                probe_key(key, "links/%d", (int)rank), &text,
-                                p->end_us, err) != 0)
+        if (store_client_text(&p->store, probe_key(key, "links/%d", (int)rank),
+                              &text, p->end_us, err) != 0)
             return -1;
         bool good =
             preflight_links_read(r->links, &r->links_len, most, rank, text);
@@ -113,8 +113,8 @@ gather_again(struct probe *p, struct preflight_report *r, struct ddp_err *err)
         char *text = NULL;
         struct preflight_link link;
         int one = 0;
-        if (preflight_store_get(&p->store, probe_key(key, "again/%d", k), &text,
-                                p->end_us, err) != 0)
+        if (store_client_text(&p->store, probe_key(key, "again/%d", k), &text,
+                              p->end_us, err) != 0)
             return -1;
         if (preflight_links_read(&link, &one, 1, again[k].from, text) &&
             one == 1)
@@ -131,12 +131,12 @@ measure_all(struct probe *p, struct preflight_report *r, struct ddp_err *err)
     gather(p, r);
     if (r->n > 1)
         log_info("%d nodes: measuring, about %.0f s", r->n,
-                 (double)(2 * tourney_rounds(r->n) * PREFLIGHT_LINK_US) /
+                 (double)(2 * pairing_rounds(r->n) * PREFLIGHT_LINK_US) /
                          MONO_S +
                      1);
-    if (r->n > TOURNEY_ALL_MAX)
+    if (r->n > PAIRING_ALL_MAX)
         log_info("more than %d nodes: each meets %d others, chosen at random",
-                 TOURNEY_ALL_MAX, TOURNEY_FEW);
+                 PAIRING_ALL_MAX, PAIRING_FEW);
     if (probe_tell_own(p, probe_key(key, "start"), list_ranks(r), err) != 0 ||
         probe_agree(p, err) != 0 || probe_play(p, err) != 0 ||
         gather_links(p, r, err) != 0 || tell_again(p, r, err) != 0 ||

@@ -9,18 +9,18 @@ static int places(int n)
     return n + n % 2;
 }
 
-int tourney_rounds(int n)
+int pairing_rounds(int n)
 {
     if (n < 2)
         return 0;
-    return n <= TOURNEY_ALL_MAX ? places(n) - 1 : TOURNEY_FEW;
+    return n <= PAIRING_ALL_MAX ? places(n) - 1 : PAIRING_FEW;
 }
 
-void tourney_order(int *order, int n, uint64_t seed)
+void pairing_order(int *order, int n, uint64_t seed)
 {
     for (int i = 0; i < n; i++)
         order[i] = i;
-    if (n <= TOURNEY_ALL_MAX)
+    if (n <= PAIRING_ALL_MAX)
         return;
     struct rng rng;
     rng_init(&rng, seed);
@@ -34,9 +34,9 @@ void tourney_order(int *order, int n, uint64_t seed)
 
 /* The last place stays where it is, the others turn: those two meet in round r
  * whose places add up to 2r, and place r meets the last one. */
-int tourney_partner(int n, int round, int place)
+int pairing_partner(int n, int round, int place)
 {
-    ddp_assert(round >= 0 && round < tourney_rounds(n));
+    ddp_assert(round >= 0 && round < pairing_rounds(n));
     ddp_assert(place >= 0 && place < n);
     int last = places(n) - 1;
     int other;

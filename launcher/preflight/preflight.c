@@ -34,8 +34,8 @@ static int follow(struct probe *p, struct ddp_err *err)
         return ddp_err_set(err, DDP_E_PREFLIGHT,
                            "this node came to the store too late");
     if (probe_play(p, err) != 0 || probe_look_again(p, err) != 0 ||
-        preflight_store_get(&p->store, probe_key(key, "verdict"), &text,
-                            p->end_us + LINGER_US, err) != 0)
+        store_client_text(&p->store, probe_key(key, "verdict"), &text,
+                          p->end_us + LINGER_US, err) != 0)
         return -1;
     log_info("all is well; the table is what %.60s prints", text);
     free(text);
@@ -47,13 +47,15 @@ static void explain_store(struct probe *p, const struct ddp_err *why)
 {
     char host[64] = "?";
     char text[480];
+    const char *reason =
+        why->sys_errno != 0 ? strerror(why->sys_errno) : why->text;
     (void)gethostname(host, sizeof(host) - 1);
     (void)snprintf(text, sizeof(text),
                    "%s does not reach the store of the workers at MASTER_ADDR "
                    "%.60s port %d: %.60s: a firewall there? Unless "
                    "--master_port says which, it is another port in each "
                    "round, of /proc/sys/net/ipv4/ip_local_port_range",
-                   host, p->store.host, p->store.port, why->text);
+                   host, p->store.host, p->store.port, reason);
     probe_write_error(text);
     /* Else every launcher is about to print it. */
     if (!p->again && p->rank != 0)
@@ -76,7 +78,7 @@ static int sit_out(struct probe *p, struct ddp_err *err)
 static int find_missing(struct probe *p, struct ddp_err *err)
 {
     int64_t until_us = p->began_us + WORD_US;
-    if (preflight_store_connect(&p->store, until_us, err) != 0) {
+    if (store_client_ready(&p->store, until_us, err) != 0) {
         explain_store(p, err);
         return ddp_err_set(err, DDP_E_PREFLIGHT, "%s", "");
     }
@@ -92,7 +94,7 @@ static int run(struct probe *p, struct ddp_err *err)
         return -1;
     if (p->again)
         return find_missing(p, err);
-    if (preflight_store_connect(&p->store, p->began_us + REACH_US, err) != 0)
+    if (store_client_ready(&p->store, p->began_us + REACH_US, err) != 0)
         return sit_out(p, err);
     if (probe_introduce(p, err) != 0)
         return -1;
@@ -112,7 +114,7 @@ int preflight_main(void)
         (void)kill(p.responder, SIGKILL);
         (void)waitpid(p.responder, NULL, 0);
     }
-    preflight_store_free(&p.store);
+    store_client_free(&p.store);
     free(p.ranks);
     free(p.links);
     return rc == 0 ? 0 : ddp_code_exit(err.code);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "launcher/conf/conf.h"
+#include "launcher/preflight/io.h"
 #include "launcher/preflight/link.h"
 #include "launcher/preflight/look.h"
 #include "launcher/preflight/pairing.h"
@@ -27,7 +28,7 @@ const char *probe_key(char key[PROBE_KEY_MAX], const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    int n = snprintf(key, PROBE_KEY_MAX, "/preflight/");
+    int n = snprintf(key, PROBE_KEY_MAX, "preflight/");
     (void)vsnprintf(key + n, /* numbers: they fit */
                     PROBE_KEY_MAX - (size_t)n, fmt, ap);
     va_end(ap);
@@ -41,8 +42,8 @@ int probe_tell(struct probe *p,
 {
     if (text == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory");
-    return preflight_store_set(&p->store, key, text, mono_now_us() + TALK_US,
-                               err);
+    return store_client_set(&p->store, key, text, strlen(text),
+                            mono_now_us() + TALK_US, err);
 }
 
 /* Tells a text and frees it. */
@@ -122,7 +123,8 @@ int probe_begin(struct probe *p, struct ddp_err *err)
     p->secret = probe_env("DDP_INSTANCE");
     if (p->rank < 0 || p->world <= p->rank || port < 0)
         return -1;
-    preflight_store_init(&p->store, probe_env("MASTER_ADDR"), port);
+    store_client_init(&p->store, probe_env("MASTER_ADDR"), (uint16_t)port);
+    p->store.stop = preflight_io_stop();
     p->self.rank = p->rank;
     (void)snprintf(p->self.problem, sizeof(p->self.problem), "%s",
                    probe_env(PROBE_ENV_PROBLEM));
@@ -161,8 +163,8 @@ int probe_read_node(struct probe *p,
     char key[PROBE_KEY_MAX];
     char *text = NULL;
     struct ddp_err e;
-    if (preflight_store_get(&p->store, probe_key(key, "node/%d", rank), &text,
-                            until_us, &e) != 0)
+    if (store_client_text(&p->store, probe_key(key, "node/%d", rank), &text,
+                          until_us, &e) != 0)
         return -1;
     bool good = preflight_node_read(n, text) && n->rank == rank;
     free(text);
@@ -193,14 +195,14 @@ int probe_agree(struct probe *p, struct ddp_err *err)
     char key[PROBE_KEY_MAX];
     char *text = NULL;
     int64_t until_us = p->began_us + GATHER_US + LINGER_US;
-    if (preflight_store_get(&p->store, probe_key(key, "start"), &text, until_us,
-                            err) != 0)
+    if (store_client_text(&p->store, probe_key(key, "start"), &text, until_us,
+                          err) != 0)
         return -1;
     bool good = read_ranks(p, text);
     free(text);
     if (!good)
         return ddp_err_set(err, DDP_E_PROTO, "the list of nodes is damaged");
-    int64_t links = 2 * PREFLIGHT_NETS * (int64_t)tourney_rounds(p->n);
+    int64_t links = 2 * PREFLIGHT_NETS * (int64_t)pairing_rounds(p->n);
     p->end_us = mono_now_us() + 30 * MONO_S + links * PREFLIGHT_LINK_MOST_US;
     p->links = calloc((size_t)links + 1, sizeof(*p->links));
     return p->links != NULL
@@ -251,9 +253,9 @@ static int meet(struct probe *p, int round, int other, struct ddp_err *err)
                            other);
     for (int turn = 0; turn < 2; turn++) {
         bool mine = (turn == 0) == (p->rank < other);
-        if (!mine && preflight_store_get(
+        if (!mine && store_client_wait(
                          &p->store, probe_key(key, "done/%d/%d", round, other),
-                         NULL, p->end_us, err) != 0)
+                         p->end_us, err) != 0)
             return -1;
         if (mine && (measure_node(p, &to, err) != 0 ||
                      probe_tell(p, probe_key(key, "done/%d/%d", round, p->rank),
@@ -270,9 +272,8 @@ static int wait_for(struct probe *p, int round, int other, struct ddp_err *err)
     if (probe_tell(p, probe_key(key, "here/%d/%d", round, p->rank), "1", err) !=
         0)
         return -1;
-    return preflight_store_get(&p->store,
-                               probe_key(key, "here/%d/%d", round, other), NULL,
-                               p->end_us, err);
+    return store_client_wait(
+        &p->store, probe_key(key, "here/%d/%d", round, other), p->end_us, err);
 }
 
 /* Any number that all nodes of the run have in common. */
@@ -289,11 +290,11 @@ int probe_play(struct probe *p, struct ddp_err *err)
     int place = 0, rc = 0;
     if (order == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for the rounds");
-    tourney_order(order, p->n, seed_of(p->secret));
+    pairing_order(order, p->n, seed_of(p->secret));
     while (place < p->n - 1 && p->ranks[order[place]] != p->rank)
         place++;
-    for (int round = 0; rc == 0 && round < tourney_rounds(p->n); round++) {
-        int with = tourney_partner(p->n, round, place);
+    for (int round = 0; rc == 0 && round < pairing_rounds(p->n); round++) {
+        int with = pairing_partner(p->n, round, place);
         int other = with >= 0 ? p->ranks[order[with]] : -1;
         if (other >= 0 && (wait_for(p, round, other, err) != 0 ||
                            meet(p, round, other, err) != 0))
@@ -317,9 +318,8 @@ static int measure_again(struct probe *p,
     char key[PROBE_KEY_MAX];
     struct preflight_node to;
     struct preflight_link link;
-    if (k > 0 &&
-        preflight_store_get(&p->store, probe_key(key, "again/%d", k - 1), NULL,
-                            p->end_us, err) != 0)
+    if (k > 0 && store_client_wait(&p->store, probe_key(key, "again/%d", k - 1),
+                                   p->end_us, err) != 0)
         return -1;
     if (probe_read_node(p, (int)l->to, &to, mono_now_us() + TALK_US) != 0)
         return ddp_err_set(err, DDP_E_PROTO, "nothing is known of node %d",
@@ -337,8 +337,8 @@ int probe_read_again(struct probe *p,
 {
     char key[PROBE_KEY_MAX];
     char *text = NULL;
-    if (preflight_store_get(&p->store, probe_key(key, "again"), &text,
-                            p->end_us, err) != 0)
+    if (store_client_text(&p->store, probe_key(key, "again"), &text, p->end_us,
+                          err) != 0)
         return -1;
     int n = 0;
     bool good = preflight_links_read(again, &n, AGAIN_MAX, PREFLIGHT_ANY, text);

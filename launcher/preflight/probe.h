@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "launcher/preflight/data.h"
-#include "launcher/preflight/store.h"
+#include "rendezvous/client/store.h"
 #include "rendezvous/base/mono.h"
 
 #define REACH_US   (6 * MONO_S)    /* for the others to reach the store */
@@ -28,7 +28,7 @@ struct probe {
     int rank, world;
     bool again;         /* the second round */
     const char *secret; /* the instance of the run */
-    struct preflight_store store;
+    struct store_client store;
     struct preflight_node self;
     pid_t responder;
     int64_t began_us;
@@ -47,7 +47,7 @@ const char *probe_key(char key[PROBE_KEY_MAX], const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Puts a text under a key; the second frees it, and says NOMEM where it is
- * NULL. Errors: preflight_store's. */
+ * NULL. Errors: those of client/store. */
 int probe_tell(struct probe *p,
                const char *key,
                const char *text,

@@ -25,7 +25,7 @@
 #define GREET_US  (3 * MONO_S)
 #define SILENT_US (20 * MONO_S)
 
-struct client {
+struct responder_peer {
     int fd; /* -1: free */
     bool known;
     int64_t heard_us;
@@ -40,10 +40,10 @@ struct client {
 struct responder {
     int listen_fd;
     char secret[PREFLIGHT_SECRET_MAX];
-    struct client client[CLIENTS];
+    struct responder_peer client[CLIENTS];
 };
 
-static void drop(struct client *c)
+static void drop(struct responder_peer *c)
 {
     (void)close(c->fd); /* a peer that is gone, or a stranger */
     c->fd = -1;
@@ -52,7 +52,7 @@ static void drop(struct client *c)
 /* -- frames ---------------------------------------------------------------- */
 
 /* 16 bytes into an empty socket: they fit, or the peer does not read. */
-static bool answer(struct client *c)
+static bool answer(struct responder_peer *c)
 {
     struct timespec ts;
     (void)clock_gettime(CLOCK_REALTIME, &ts); /* cannot fail */
@@ -66,13 +66,13 @@ static bool answer(struct client *c)
 }
 
 /* Bytes of this frame that are looked at. */
-static size_t wanted(const struct client *c)
+static size_t wanted(const struct responder_peer *c)
 {
     return c->known ? sizeof(c->in.frame) : sizeof(c->in.bytes);
 }
 
 /* A whole frame or greeting has come; false: not one of ours. */
-static bool take(const struct responder *r, struct client *c)
+static bool take(const struct responder *r, struct responder_peer *c)
 {
     c->got = 0;
     if (!c->known) {
@@ -88,7 +88,7 @@ static bool take(const struct responder *r, struct client *c)
 }
 
 /* One read; false: the connection is over. */
-static bool read_some(const struct responder *r, struct client *c)
+static bool read_some(const struct responder *r, struct responder_peer *c)
 {
     static char waste[PREFLIGHT_DATA_LEN];
     bool skips = c->to_skip > 0;
@@ -110,11 +110,11 @@ static bool read_some(const struct responder *r, struct client *c)
 
 /* -- connections ----------------------------------------------------------- */
 
-static struct client *place_for_one(struct responder *r)
+static struct responder_peer *place_for_one(struct responder *r)
 {
-    struct client *oldest = NULL;
+    struct responder_peer *oldest = NULL;
     for (int i = 0; i < CLIENTS; i++) {
-        struct client *c = &r->client[i];
+        struct responder_peer *c = &r->client[i];
         if (c->fd < 0)
             return c;
         if (oldest == NULL || (oldest->known && !c->known) ||
@@ -132,15 +132,15 @@ static void let_in(struct responder *r)
     if (fd < 0)
         return;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    struct client *c = place_for_one(r);
-    *c = (struct client){.fd = fd, .heard_us = mono_now_us()};
+    struct responder_peer *c = place_for_one(r);
+    *c = (struct responder_peer){.fd = fd, .heard_us = mono_now_us()};
 }
 
 static void drop_silent(struct responder *r)
 {
     int64_t now_us = mono_now_us();
     for (int i = 0; i < CLIENTS; i++) {
-        struct client *c = &r->client[i];
+        struct responder_peer *c = &r->client[i];
         int64_t most_us = c->known ? SILENT_US : GREET_US;
         if (c->fd >= 0 && now_us - c->heard_us > most_us)
             drop(c);

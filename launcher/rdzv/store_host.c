@@ -124,7 +124,7 @@ static void find_allowed(struct store_host *h, int64_t round)
 static void run_store(const struct helper_fds *fds, const void *arg)
 {
     const struct store_host *h = arg;
-    store_doors_main(fds, h->allow);
+    store_process_main(fds, h->allow);
 }
 
 static void wait_a_while(struct store_host *h);

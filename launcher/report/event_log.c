@@ -158,8 +158,8 @@ static int kind_of(enum note_kind kind)
         return EVENT_LOG_connecting;
     case NOTE_wait:
         return EVENT_LOG_waiting;
-    case NOTE_set_aside:
-        return EVENT_LOG_set_aside;
+    case NOTE_quarantined:
+        return EVENT_LOG_quarantined;
     case NOTE_worker_failed:
         return EVENT_LOG_failed;
     case NOTE_stopping:

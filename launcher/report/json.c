@@ -64,7 +64,7 @@ static void add_loss(struct json *j, const struct agent_verdict *v)
     json_close(j, '}');
 }
 
-struct list {
+struct consequences {
     struct json *json;
     int len;
 };
@@ -72,7 +72,7 @@ struct list {
 /* One object for each worker, a bounded number of them. */
 static void add_consequence(void *ctx, const struct report_end *e)
 {
-    struct list *list = ctx;
+    struct consequences *list = ctx;
     struct json *j = list->json;
     for (int i = 0; i < e->count && list->len < CONSEQUENCES_MAX; i++) {
         json_open(j, NULL, '{');
@@ -91,7 +91,7 @@ static void add_consequences(struct json *j,
                              const struct agent_verdict *v,
                              const struct event_log *event_log)
 {
-    struct list list = {.json = j};
+    struct consequences list = {.json = j};
     json_open(j, "consequences", '[');
     report_exits_each(v, event_log, add_consequence, &list);
     json_close(j, ']');

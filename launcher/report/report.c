@@ -56,7 +56,7 @@ void report_note(const struct conf *conf,
     if (conf->preflight && is_of_workers(n->kind))
         return;
     switch (n->kind) {
-    case NOTE_set_aside:
+    case NOTE_quarantined:
         log_warnx("%s", n->text);
         return;
     case NOTE_wait:

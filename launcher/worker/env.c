@@ -71,14 +71,14 @@ static void set_elastic(struct vars *v,
     set(v, "DDP_ROUND", "%lld", (long long)w->round);
 }
 
-static void set_notices(struct vars *v, const struct mailbox *notice)
+static void set_mailbox(struct vars *v, const struct mailbox *mailbox)
 {
     char path[MAILBOX_PATH_MAX];
-    mailbox_progress_path(notice, path);
+    mailbox_progress_path(mailbox, path);
     set(v, "DDP_PROGRESS_FILE", "%s", path);
-    mailbox_stop_path(notice, path);
+    mailbox_stop_path(mailbox, path);
     set(v, "DDP_STOP_FILE", "%s", path);
-    mailbox_memory_path(notice, path);
+    mailbox_memory_path(mailbox, path);
     set(v, "DDP_SNAPSHOT_MEMORY", "%s", path);
 }
 
@@ -132,6 +132,7 @@ static char **pack(const char *const *text, size_t n)
         block[i] = at;
         at += len;
     }
+    ddp_assert(at == (char *)(block + n + 1) + bytes);
     block[n] = NULL;
     return block;
 }
@@ -159,12 +160,13 @@ char **worker_env_make(const struct conf *conf,
                        const struct msg_world *world,
                        int local_rank,
                        const char *error_file,
-                       const struct mailbox *notice)
+                       const struct mailbox *mailbox)
 {
     struct vars v = {.n = 0};
+    ddp_assert(local_rank >= 0 && local_rank < conf->nproc);
     set_places(&v, conf, world, local_rank);
     set_elastic(&v, conf, world, error_file);
-    set_notices(&v, notice);
+    set_mailbox(&v, mailbox);
     set_gpus(&v, conf, local_rank);
     set_defaults(&v, conf);
     char **block = v.failed ? NULL : merge(&v);
@@ -264,6 +266,7 @@ char **worker_args_make(char *const *argv, const struct worker_places *places)
         block[i] = at;
         at += fill_places(argv[i], places, at);
     }
+    ddp_assert(at == (char *)(block + argc + 1) + bytes); /* both ways agree */
     block[argc] = NULL;
     return block;
 }

@@ -18,7 +18,7 @@ char **worker_env_make(const struct conf *conf,
                        const struct msg_world *world,
                        int local_rank,
                        const char *error_file,
-                       const struct mailbox *notice);
+                       const struct mailbox *mailbox);
 
 /* What can stand in an argument, as ${local_rank} and so on. */
 enum worker_place {

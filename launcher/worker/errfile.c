@@ -12,21 +12,29 @@
 #include <unistd.h>
 
 #include "launcher/proc/tmpfolder.h"
+#include "rendezvous/base/err.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/rng.h"
 #include "rendezvous/proto/msg.h"
 
 #define FILE_MAX (1024 * 1024)
 
+/* Only a state in which files can be has a folder. */
+static void check(const struct errfile *e)
+{
+    bool files = e->state == ERRFILE_TEMPORARY || e->state == ERRFILE_KEPT;
+    ddp_assert(files == (e->base[0] != '\0'));
+}
+
 static void give_up(struct errfile *e, const char *path)
 {
-    if (!e->complained)
-        log_warn("workers get no error files%s: cannot make the folder %s",
-                 e->conf->output.files
-                     ? " and no log files, and redirected output is lost"
-                     : "",
-                 path);
-    e->complained = true;
+    log_warnx("cannot make the folder %s: %s; the workers run without error "
+              "files%s",
+              path, strerror(errno),
+              e->conf->output.files
+                  ? " and log files, and redirected output is lost"
+                  : "");
+    e->state = ERRFILE_NONE;
     e->base[0] = '\0';
 }
 
@@ -65,41 +73,43 @@ static bool make_way(struct errfile *e, const char *path)
     return make_dir(e, path);
 }
 
-static void init_tmp(struct errfile *e)
-{
-    e->ours = tmpfolder_make(e->base, sizeof(e->base));
-    if (!e->ours)
-        give_up(e, e->base);
-}
-
 void errfile_init(struct errfile *e, const struct conf *conf)
 {
-    *e = (struct errfile){.conf = conf, .made = -1};
+    *e = (struct errfile){.conf = conf, .state = ERRFILE_NEW, .made = -1};
+}
+
+/* The folder in which the run's is to be; false: there is none, or it is the
+ * temporary one that needs none in it. */
+static bool find_parent(struct errfile *e, char parent[PATH_MAX])
+{
+    const char *log_dir = e->conf->log_dir;
+    if (log_dir[0] == '\0') {
+        if (!tmpfolder_make(e->base, sizeof(e->base)))
+            give_up(e, e->base);
+        else
+            e->state = ERRFILE_TEMPORARY;
+        set_path(parent, PATH_MAX, "%s", e->base);
+        return e->state == ERRFILE_TEMPORARY && e->conf->output.files;
+    }
+    if (!make_way(e, log_dir))
+        return false;
+    if (realpath(log_dir, parent) != NULL)
+        return true;
+    give_up(e, log_dir);
+    return false;
 }
 
 static void begin(struct errfile *e)
 {
-    const struct conf *conf = e->conf;
-    if (strcmp(conf->log_dir, "/dev/null") == 0)
+    char parent[PATH_MAX], id[RNG_ID_LEN + 1];
+    ddp_assert(e->state == ERRFILE_NEW);
+    if (strcmp(e->conf->log_dir, "/dev/null") == 0)
+        e->state = ERRFILE_NONE;
+    if (e->state == ERRFILE_NONE || !find_parent(e, parent))
         return;
-    if (conf->log_dir[0] == '\0') {
-        init_tmp(e);
-        if (!e->ours || !conf->output.files)
-            return;
-        e->ours = false; /* to be kept */
-    }
-    char whole[PATH_MAX];
-    if (conf->log_dir[0] == '\0')
-        set_path(whole, sizeof(whole), "%s", e->base);
-    else if (!make_way(e, conf->log_dir))
-        return;
-    else if (realpath(conf->log_dir, whole) == NULL) {
-        give_up(e, conf->log_dir);
-        return;
-    }
-    char id[RNG_ID_LEN + 1];
+    e->state = ERRFILE_KEPT;
     rng_id(id);
-    set_path(e->base, sizeof(e->base), "%s/%.80s_%.8s", whole, conf->run_id,
+    set_path(e->base, sizeof(e->base), "%s/%.80s_%.8s", parent, e->conf->run_id,
              id);
     (void)make_dir(e, e->base);
 }
@@ -126,19 +136,28 @@ void errfile_prepare(struct errfile *e,
 {
     char aside[ERRFILE_PATH_MAX + 8];
     path[0] = folder[0] = '\0';
-    if (!e->begun)
+    if (e->state == ERRFILE_NEW)
         begin(e);
-    e->begun = true;
-    if (e->base[0] == '\0' ||
-        (!e->ours && !make_folders(e, attempt, local_rank)))
+    check(e);
+    ddp_assert(local_rank >= 0 && local_rank < e->conf->nproc);
+    if (e->state == ERRFILE_KEPT && !make_folders(e, attempt, local_rank))
         return;
-    set_path(path, ERRFILE_PATH_MAX,
-             e->ours ? "%s/attempt_%lld.%d." ERRFILE_NAME
-                     : "%s/attempt_%lld/%d/" ERRFILE_NAME,
-             e->base, attempt, local_rank);
-    if (!e->ours)
+    switch (e->state) {
+    case ERRFILE_NONE:
+        return;
+    case ERRFILE_TEMPORARY:
+        set_path(path, ERRFILE_PATH_MAX, "%s/attempt_%lld.%d." ERRFILE_NAME,
+                 e->base, attempt, local_rank);
+        break;
+    case ERRFILE_KEPT:
         set_path(folder, ERRFILE_PATH_MAX, "%s/attempt_%lld/%d", e->base,
                  attempt, local_rank);
+        set_path(path, ERRFILE_PATH_MAX, "%s/attempt_%lld/%d/" ERRFILE_NAME,
+                 e->base, attempt, local_rank);
+        break;
+    case ERRFILE_NEW:
+        DDP_WRONG("error files that were not begun");
+    }
     set_path(aside, sizeof(aside), "%s.old", path);
     (void)rename(path, aside); /* ENOENT, as a rule */
     e->made = attempt;
@@ -207,6 +226,7 @@ void errfile_read(const char *path,
                   char *trace,
                   size_t size)
 {
+    ddp_assert(size > 0);
     text[0] = trace[0] = '\0';
     char *json = path[0] != '\0' ? slurp(path) : NULL;
     if (json == NULL)
@@ -264,7 +284,9 @@ void errfile_pass_on(const char *path, int code)
     }
     char *text = message != NULL ? cJSON_PrintUnformatted(root) : NULL;
     if (text != NULL && !write_whole(to, text))
-        log_warn("cannot write to TORCHELASTIC_ERROR_FILE=%s", to);
+        log_warn("cannot write the error of the first worker that failed to "
+                 "%s (TORCHELASTIC_ERROR_FILE)",
+                 to);
     cJSON_free(text);
     cJSON_Delete(root);
     free(json);
@@ -272,16 +294,17 @@ void errfile_pass_on(const char *path, int code)
 
 const char *errfile_folder(const struct errfile *e)
 {
-    return e->ours ? "" : e->base;
+    return e->state == ERRFILE_KEPT ? e->base : "";
 }
 
 const char *errfile_temporary(const struct errfile *e)
 {
-    return e->ours ? e->base : "";
+    return e->state == ERRFILE_TEMPORARY ? e->base : "";
 }
 
 void errfile_clean(const struct errfile *e)
 {
-    if (e->ours)
+    check(e);
+    if (e->state == ERRFILE_TEMPORARY)
         tmpfolder_remove(e->base);
 }

@@ -27,12 +27,17 @@
 #define ERRFILE_TEXT_MAX 400
 #define ERRFILE_NAME     "error.json" /* how each path ends */
 
+enum errfile_state {
+    ERRFILE_NEW,       /* the first worker makes the folder */
+    ERRFILE_TEMPORARY, /* `base` is ours alone, and goes at the end */
+    ERRFILE_KEPT,      /* `base` is a run's folder that stays */
+    ERRFILE_NONE,      /* there are no files: not wanted, or not possible */
+};
+
 struct errfile {
     const struct conf *conf;
-    bool begun;      /* it was tried to make the folder */
-    char base[3900]; /* the folder, "" where there are no files */
-    bool ours;       /* a temporary folder that we made */
-    bool complained; /* that files cannot be made */
+    enum errfile_state state;
+    char base[3900]; /* TEMPORARY and KEPT: the folder; else "" */
     long long made;  /* the last attempt whose folder was made, -1: none */
 };
 

@@ -7,7 +7,10 @@
 #include "launcher/worker/mailbox.h"
 #include "rendezvous/base/log.h"
 
+#define FIRST_PROGRESS_MAGIC 0x66697273u
+
 struct first_progress {
+    unsigned magic;
     uv_poll_t poll;
     int fd;
     const struct workers *workers;
@@ -17,6 +20,13 @@ struct first_progress {
     int *watches; /* by local rank, -1: none */
     bool waits;   /* nobody has beaten in this round */
 };
+
+static struct first_progress *first_progress_of(void *data)
+{
+    struct first_progress *f = data;
+    ddp_assert(f->magic == FIRST_PROGRESS_MAGIC);
+    return f;
+}
 
 static void forget(struct first_progress *f)
 {
@@ -52,7 +62,7 @@ static void look(struct first_progress *f)
 static void on_events(uv_poll_t *poll, int status, int events)
 {
     char room[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
-    struct first_progress *f = poll->data;
+    struct first_progress *f = first_progress_of(poll->data);
     (void)events;
     if (status < 0)
         return;
@@ -71,8 +81,10 @@ first_progress_new(uv_loop_t *loop,
     struct first_progress *f = calloc(1, sizeof(*f));
     int *watches = calloc((size_t)nproc, sizeof(*watches));
     if (f == NULL || watches == NULL)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %d workers", nproc);
-    *f = (struct first_progress){.workers = workers,
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %d worker%s", nproc,
+               nproc == 1 ? "" : "s");
+    *f = (struct first_progress){.magic = FIRST_PROGRESS_MAGIC,
+                                 .workers = workers,
                                  .nproc = nproc,
                                  .handler = handler,
                                  .ctx = ctx,
@@ -85,7 +97,8 @@ first_progress_new(uv_loop_t *loop,
         (void)uv_poll_start(&f->poll, UV_READABLE, on_events); /* cannot */
         return f;
     }
-    log_warnx("first beats will be no events: inotify cannot be had");
+    log_warnx("cannot watch the workers' progress files (inotify); no event "
+              "first_beat will be written");
     if (f->fd >= 0)
         (void)close(f->fd); /* never used */
     free(watches);

@@ -6,18 +6,15 @@
 #define LOOKS_PER_LIMIT 20
 #define LOOK_FASTEST_US (50 * MONO_MS)
 #define LOOK_SLOWEST_US (5 * MONO_S)
+#define SLOWER          10 /* HANG_SLOW: so many seconds count as one */
 
 void hang_init(struct hang *h,
                const struct hang_limits *limits,
                struct hang_worker *workers,
                int n)
 {
-    *h = (struct hang){
-        .limits = *limits,
-        .workers = workers,
-        .n = n,
-        .paused_us = MONO_NEVER,
-    };
+    ddp_assert(n >= 1 && limits->beat_us > 0 && limits->idle_us > 0);
+    *h = (struct hang){.limits = *limits, .workers = workers, .n = n};
     for (int i = 0; i < n; i++)
         workers[i].alive = false;
 }
@@ -27,98 +24,76 @@ bool hang_watches(const struct hang *h)
     return h->limits.beat_us != MONO_NEVER || h->limits.idle_us != MONO_NEVER;
 }
 
-/* While paused the clock stands: hang_pause adds the pause at its end. */
-static int64_t clock_of(const struct hang *h, int64_t now_us)
-{
-    return h->paused_us != MONO_NEVER ? h->paused_us : now_us;
-}
-
-void hang_started(struct hang *h, int local_rank, int64_t now_us)
+static struct hang_worker *worker_of(struct hang *h, int local_rank)
 {
     ddp_assert(local_rank >= 0 && local_rank < h->n);
-    now_us = clock_of(h, now_us);
-    h->workers[local_rank] = (struct hang_worker){
+    return &h->workers[local_rank];
+}
+
+void hang_started(struct hang *h, int local_rank)
+{
+    *worker_of(h, local_rank) = (struct hang_worker){
         .alive = true,
         .seen = {.step = -1},
-        .moved_us = now_us,
-        .beaten_us = now_us,
+        .moved_us = h->clock_us,
+        .beaten_us = h->clock_us,
     };
 }
 
 void hang_ended(struct hang *h, int local_rank)
 {
-    ddp_assert(local_rank >= 0 && local_rank < h->n);
-    h->workers[local_rank].alive = false;
+    worker_of(h, local_rank)->alive = false;
 }
 
-void hang_forgive(struct hang *h, int64_t us, int64_t now_us)
+static void begin_anew(struct hang *h)
 {
-    if (h->paused_us != MONO_NEVER)
-        return; /* no time goes by */
-    for (int i = 0; i < h->n; i++) {
-        struct hang_worker *w = &h->workers[i];
-        w->moved_us = mono_min(w->moved_us + us, now_us);
-        w->beaten_us = mono_min(w->beaten_us + us, now_us);
-    }
-}
-
-void hang_anew(struct hang *h, int64_t now_us)
-{
-    now_us = clock_of(h, now_us);
     for (int i = 0; i < h->n; i++) {
         struct hang_worker *w = &h->workers[i];
         if (!w->anew)
-            w->moved_us = now_us;
+            w->moved_us = h->clock_us;
         w->anew = true;
     }
 }
 
-void hang_pause(struct hang *h, bool paused, int64_t now_us)
+void hang_pass(struct hang *h, int64_t us, enum hang_pace pace)
 {
-    if (paused == (h->paused_us != MONO_NEVER))
+    ddp_assert(us >= 0);
+    bool stood = h->stood;
+    h->stood = pace == HANG_STANDS;
+    if (pace == HANG_STANDS)
         return;
-    if (paused) {
-        h->paused_us = now_us;
-        return;
-    }
-    int64_t lost_us = now_us - h->paused_us;
-    h->paused_us = MONO_NEVER;
-    hang_forgive(h, lost_us, now_us);
-    hang_anew(h, now_us);
+    if (stood)
+        begin_anew(h);
+    h->clock_us += pace == HANG_SLOW ? us / SLOWER : us;
 }
 
-void hang_see(struct hang *h,
-              int local_rank,
-              const struct hang_sample *sample,
-              int64_t now_us)
+void hang_see(struct hang *h, int local_rank, const struct hang_sample *sample)
 {
-    ddp_assert(local_rank >= 0 && local_rank < h->n);
-    struct hang_worker *w = &h->workers[local_rank];
+    struct hang_worker *w = worker_of(h, local_rank);
     const struct hang_sample *old = &w->seen;
-    now_us = clock_of(h, now_us);
+    ddp_assert(w->alive && sample->step >= -1);
     bool beaten = sample->written != old->written || sample->step != old->step;
     bool moved = beaten || sample->output != old->output ||
                  (h->limits.cpu_counts && sample->cpu != old->cpu);
     if (beaten)
-        w->beaten_us = now_us;
+        w->beaten_us = h->clock_us;
     if (moved) {
-        w->moved_us = now_us;
+        w->moved_us = h->clock_us;
         w->anew = false;
     }
     w->beats |= sample->step >= 0;
     w->seen = *sample;
 }
 
-static bool hangs(const struct hang *h,
-                  const struct hang_worker *w,
-                  int64_t now_us,
-                  struct hang_verdict *v)
+static bool
+hangs(const struct hang *h, const struct hang_worker *w, struct hang_verdict *v)
 {
+    int64_t now_us = h->clock_us;
+    ddp_assert(w->moved_us <= now_us && w->beaten_us <= now_us);
     v->step = w->seen.step;
     v->beat = w->beats && now_us >= mono_after(w->beaten_us, h->limits.beat_us);
     v->silent_us = now_us - (v->beat ? w->beaten_us : w->moved_us);
-    return w->alive &&
-           (v->beat || now_us >= mono_after(w->moved_us, h->limits.idle_us));
+    return v->beat || now_us >= mono_after(w->moved_us, h->limits.idle_us);
 }
 
 static bool is_worse(const struct hang_verdict *a, const struct hang_verdict *b)
@@ -128,14 +103,12 @@ static bool is_worse(const struct hang_verdict *a, const struct hang_verdict *b)
     return a->silent_us > b->silent_us;
 }
 
-bool hang_find(const struct hang *h, int64_t now_us, struct hang_verdict *out)
+bool hang_find(const struct hang *h, struct hang_verdict *out)
 {
     bool found = false;
-    if (h->paused_us != MONO_NEVER)
-        return false;
     for (int i = 0; i < h->n; i++) {
         struct hang_verdict v = {.local_rank = i};
-        if (!hangs(h, &h->workers[i], now_us, &v))
+        if (!h->workers[i].alive || !hangs(h, &h->workers[i], &v))
             continue;
         if (!found || is_worse(&v, out))
             *out = v;

@@ -1,16 +1,29 @@
 /*
- * launcher/worker/hang: which worker of this node gets nowhere. Pure: samples
- * go in with the time at which they were taken, a verdict comes out.
+ * launcher/worker/hang: finds the worker of this node that makes no progress.
+ * Pure: samples and time go in, a verdict comes out.
  *
- * Progress is whatever changes in a sample: a write to $DDP_PROGRESS_FILE
- * (which ddp_beat is), output that passes through the launcher, and CPU time
- * where the user says that it counts (a rank that is stuck in a collective may
- * well spin). A worker that has beaten is held to --beat_timeout as well, by
- * its beats alone.
+ * A worker makes progress when its sample changes: by a write to
+ * $DDP_PROGRESS_FILE (ddp_beat does that), by output that passes through the
+ * launcher, and by CPU time if the user says that it counts (a rank that is
+ * stuck in a collective may spin). A worker that has beaten is held to
+ * --beat_timeout as well, by its beats alone.
  *
- * When one rank is stuck the others wait for it, and all fall silent within
- * moments. Hence of those that are silent for too long the one is blamed that
- * took the fewest steps, and among equals the one that is silent longest.
+ * If one rank is stuck, the others wait for it, and all fall silent within
+ * moments. Of those that are silent for too long, the one that took the fewest
+ * steps is blamed; among equals, the one that is silent longest.
+ *
+ * The clock. Silence is measured by a clock that runs only while workers can
+ * move (hang_pass):
+ *
+ *     HANG_RUNS    time counts
+ *     HANG_SLOW    a console is full and takes something: a tenth counts
+ *     HANG_STANDS  a console is full and takes nothing, or the workers are
+ *                  stopped (Ctrl-Z): no time counts
+ *
+ * The reason: a worker that writes to a full console waits there, and its peers
+ * wait for it in their next collective; none of them hangs. A tenth counts so
+ * that a worker that hangs beside one that fills a slow console for ever is
+ * found, after ten times the limit.
  */
 #ifndef LAUNCHER_WORKER_HANG_H
 #define LAUNCHER_WORKER_HANG_H
@@ -20,7 +33,8 @@
 
 #include "launcher/conf/conf.h"
 
-/* What can be seen of a worker, each only ever compared with the last one. */
+/* What can be seen of a worker. Each number is only compared with the one of
+ * the last sample. */
 struct hang_sample {
     int64_t written; /* when its progress file was written, by any clock */
     int64_t step;    /* the last one that it beat, -1: none */
@@ -31,59 +45,58 @@ struct hang_sample {
 struct hang_worker {
     bool alive;
     bool beats;
-    bool anew; /* it was given the whole time again, and has not moved yet */
+    bool anew; /* its time began anew, and it has not moved since */
     struct hang_sample seen;
     int64_t moved_us;  /* when progress of any kind was last seen */
-    int64_t beaten_us; /* ... a write to its progress file */
+    int64_t beaten_us; /* when a write to its progress file was */
+};
+
+/* Whether time counts. A larger one counts less. */
+enum hang_pace {
+    HANG_RUNS,
+    HANG_SLOW,
+    HANG_STANDS,
 };
 
 struct hang {
     struct hang_limits limits;
     struct hang_worker *workers; /* by local rank, the caller's */
     int n;
-    int64_t paused_us; /* since then; MONO_NEVER: not paused */
+    int64_t clock_us; /* time that counted so far */
+    bool stood;       /* the clock stands: HANG_STANDS was the last pace */
 };
 
 struct hang_verdict {
     int local_rank;
-    int64_t silent_us;
-    bool beat;    /* it was --beat_timeout that was over */
-    int64_t step; /* of its last beat, -1: none */
+    int64_t silent_us; /* of the time that counts */
+    bool beat;         /* it was --beat_timeout that was over */
+    int64_t step;      /* of its last beat, -1: none */
 };
 
-/* Nobody is alive. `workers` has room for n and is borrowed for h's life. */
+/* No worker is alive. `workers` has room for n and is borrowed for h's life. */
 void hang_init(struct hang *h,
                const struct hang_limits *limits,
                struct hang_worker *workers,
                int n);
 
-/* Whether there is anything to look for at all. */
+/* Whether the user has set any of the two limits. */
 bool hang_watches(const struct hang *h);
 
-void hang_started(struct hang *h, int local_rank, int64_t now_us);
+void hang_started(struct hang *h, int local_rank);
 void hang_ended(struct hang *h, int local_rank);
 
 /*
- * Time in which workers are stopped (Ctrl-Z) counts against none of them. After
- * it all have the whole --hang_timeout again, as by hang_anew.
+ * `us` of time passed at this pace. When the clock runs again after it stood,
+ * every worker has the whole --hang_timeout again, but once only until it
+ * moves: a console that takes something at last may serve the others first.
  */
-void hang_pause(struct hang *h, bool paused, int64_t now_us);
+void hang_pass(struct hang *h, int64_t us, enum hang_pace pace);
 
-/* So much of the time before now counts against nobody. Nothing while paused,
- * when no time goes by. */
-void hang_forgive(struct hang *h, int64_t us, int64_t now_us);
+/* What was seen of a worker just now. */
+void hang_see(struct hang *h, int local_rank, const struct hang_sample *sample);
 
-/* All have the whole --hang_timeout again, once until they move: a console that
- * takes something at last may serve the others first. */
-void hang_anew(struct hang *h, int64_t now_us);
-
-void hang_see(struct hang *h,
-              int local_rank,
-              const struct hang_sample *sample,
-              int64_t now_us);
-
-/* Whether a worker hangs, and which is to blame; false while paused. */
-bool hang_find(const struct hang *h, int64_t now_us, struct hang_verdict *out);
+/* Whether a worker hangs, and which one is to blame. */
+bool hang_find(const struct hang *h, struct hang_verdict *out);
 
 /* How long to wait between looks: a fraction of the shortest limit. */
 int64_t hang_every_us(const struct hang *h);

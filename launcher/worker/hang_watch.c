@@ -17,18 +17,26 @@
 #define STACKS_NAME     "stacks.txt"
 #define LINES_ON_TERM   24 /* of the stacks, on stderr */
 #define COLUMNS_ON_TERM 120
-#define SLOWER          10 /* so much does time beside a slow console count */
+
+#define HANG_WATCH_MAGIC 0x68616e67u
+
+struct console_look {
+    bool blocks;     /* a worker may wait for it */
+    int64_t waiting; /* pipe_probe's number at the last look */
+    int64_t output;  /* of all workers, when it was last full */
+};
 
 struct hang_watch {
+    unsigned magic;
     const struct conf *conf;
     struct workers *workers;
     const struct hang_watch_handler *handler;
     void *ctx;
     uv_timer_t timer;
     struct hang hang;
-    bool watched[2]; /* stdout, stderr: a worker waits where it is full */
-    struct gauge gauges[2];
-    enum gauge_pace pace; /* of the slower one of them */
+    struct console_look consoles[2]; /* stdout, stderr */
+    enum hang_pace pace;             /* at the last look */
+    bool paused;
     int64_t looked_us;
     int64_t base_rank;
 
@@ -39,6 +47,13 @@ struct hang_watch {
     struct hang_verdict verdict; /* what is told when it is done */
     pid_t pid;
 };
+
+static struct hang_watch *hang_watch_of(void *data)
+{
+    struct hang_watch *w = data;
+    ddp_assert(w->magic == HANG_WATCH_MAGIC);
+    return w;
+}
 
 /* A stream with a log file never waits for the console
  * (launcher/output/stream). */
@@ -59,34 +74,34 @@ struct hang_watch *hang_watch_new(uv_loop_t *loop,
                                   void *ctx)
 {
     size_t n = (size_t)conf->nproc;
-    struct hang_watch *l = calloc(1, sizeof(*l));
+    struct hang_watch *w = calloc(1, sizeof(*w));
     struct hang_worker *seen = calloc(n, sizeof(*seen));
-    if (l == NULL || seen == NULL)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu workers", n);
-    l->conf = conf;
-    l->workers = workers;
-    l->handler = handler;
-    l->ctx = ctx;
-    l->stacks_fd = -1;
-    for (int i = 0; i < 2; i++) {
-        l->watched[i] = may_wait(conf, (enum conf_stream)(i + 1));
-        gauge_init(&l->gauges[i], STDOUT_FILENO + i,
-                   mono_min(conf->hang.beat_us, conf->hang.idle_us));
-    }
-    hang_init(&l->hang, &conf->hang, seen, conf->nproc);
-    (void)uv_timer_init(loop, &l->timer); /* cannot fail */
-    l->timer.data = l;
-    return l;
+    if (w == NULL || seen == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu worker%s", n,
+               n == 1 ? "" : "s");
+    w->magic = HANG_WATCH_MAGIC;
+    w->conf = conf;
+    w->workers = workers;
+    w->handler = handler;
+    w->ctx = ctx;
+    w->stacks_fd = -1;
+    for (int i = 0; i < 2; i++)
+        w->consoles[i] = (struct console_look){
+            .blocks = may_wait(conf, (enum conf_stream)(i + 1)), .waiting = -1};
+    hang_init(&w->hang, &conf->hang, seen, conf->nproc);
+    (void)uv_timer_init(loop, &w->timer); /* cannot fail */
+    w->timer.data = w;
+    return w;
 }
 
 /* -- telling --------------------------------------------------------------- */
 
-static void drop_stacks(struct hang_watch *l)
+static void drop_stacks(struct hang_watch *w)
 {
-    helper_kill(&l->helper);
-    if (l->stacks_fd >= 0)
-        (void)close(l->stacks_fd); /* another process wrote it */
-    l->stacks_fd = -1;
+    helper_kill(&w->helper);
+    if (w->stacks_fd >= 0)
+        (void)close(w->stacks_fd); /* another process wrote it */
+    w->stacks_fd = -1;
 }
 
 /* What a debugger says of itself. */
@@ -96,11 +111,11 @@ static bool is_noise(const char *line)
            strncmp(line, "Using host", 10) == 0;
 }
 
-static void show_stacks(const struct hang_watch *l)
+static void show_stacks(const struct hang_watch *w)
 {
     char line[512];
     int n = 0;
-    int fd = dup(l->stacks_fd);
+    int fd = dup(w->stacks_fd);
     FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
     if (f == NULL) {
         if (fd >= 0)
@@ -117,15 +132,15 @@ static void show_stacks(const struct hang_watch *l)
         log_info("  | %.*s", COLUMNS_ON_TERM, line);
         n++;
     }
-    if (n == LINES_ON_TERM && l->path[0] != '\0')
-        log_info("  | ... (all of it: %s)", l->path);
+    if (n == LINES_ON_TERM && w->path[0] != '\0')
+        log_info("  | ... (the rest is in %s)", w->path);
     (void)fclose(f); /* only read */
 }
 
-static void tell(struct hang_watch *l)
+static void tell(struct hang_watch *w)
 {
-    const struct hang_verdict v = l->verdict;
-    const struct hang_limits *limits = &l->conf->hang;
+    const struct hang_verdict v = w->verdict;
+    const struct hang_limits *limits = &w->conf->hang;
     char text[400];
     char step[48] = "";
     int64_t limit_us = v.beat ? limits->beat_us : limits->idle_us;
@@ -137,41 +152,43 @@ static void tell(struct hang_watch *l)
         sizeof(text), "no %s for %.3g s (%s=%.12g)%s%s%.200s%s",
         v.beat ? "beat" : "progress", (double)v.silent_us / MONO_S,
         v.beat ? "--beat_timeout" : "--hang_timeout", (double)limit_us / MONO_S,
-        step, l->path[0] != '\0' ? "; its threads: " : "", l->path,
-        l->path[0] != '\0' && l->conf->nnodes_max > 1 ? " on its node" : "");
-    show_stacks(l);
-    drop_stacks(l);
-    l->handler->on_hang(l->ctx, &v, l->pid, text);
+        step, w->path[0] != '\0' ? "; its stacks are in " : "", w->path,
+        w->path[0] != '\0' && w->conf->nnodes_max > 1 ? " on its node" : "");
+    show_stacks(w);
+    drop_stacks(w);
+    w->handler->on_hang(w->ctx, &v, w->pid, text);
 }
 
 /* -- stacks ---------------------------------------------------------------- */
 
 /* The one that is blamed first, then the other workers of this node. */
-static void list_workers(const struct hang_watch *l, struct stacks_of *of)
+static void list_workers(const struct hang_watch *w, struct stacks_of *of)
 {
-    int first = l->verdict.local_rank;
+    int first = w->verdict.local_rank;
+    ddp_assert(workers_pid(w->workers, first) > 0); /* it was just seen */
     of->n = 0;
-    for (int i = -1; i < l->conf->nproc && of->n < STACKS_PIDS_MAX; i++) {
+    for (int i = -1; i < w->conf->nproc && of->n < STACKS_PIDS_MAX; i++) {
         int local_rank = i < 0 ? first : i;
-        pid_t pid = workers_pid(l->workers, local_rank);
+        pid_t pid = workers_pid(w->workers, local_rank);
         if (i == first || pid == 0)
             continue;
         of->pids[of->n] = pid;
-        of->ranks[of->n] = (int)l->base_rank + local_rank;
+        of->ranks[of->n] = (int)w->base_rank + local_rank;
         of->n++;
     }
 }
 
-static void open_stacks(struct hang_watch *l)
+static void open_stacks(struct hang_watch *w)
 {
-    workers_path(l->workers, l->verdict.local_rank, STACKS_NAME, l->path);
-    if (l->path[0] != '\0')
-        l->stacks_fd =
-            open(l->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (l->stacks_fd >= 0)
+    ddp_assert(w->stacks_fd < 0 && w->helper == 0); /* one at a time */
+    workers_path(w->workers, w->verdict.local_rank, STACKS_NAME, w->path);
+    if (w->path[0] != '\0')
+        w->stacks_fd =
+            open(w->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (w->stacks_fd >= 0)
         return;
-    l->path[0] = '\0';
-    l->stacks_fd = memfd_create("ddprun-stacks", MFD_CLOEXEC);
+    w->path[0] = '\0';
+    w->stacks_fd = memfd_create("ddprun-stacks", MFD_CLOEXEC);
 }
 
 static void run_stacks(const struct helper_fds *fds, const void *arg)
@@ -180,116 +197,129 @@ static void run_stacks(const struct helper_fds *fds, const void *arg)
 }
 
 /* A worker that hangs is left alone until its stacks are taken. */
-static void take_stacks(struct hang_watch *l)
+static void take_stacks(struct hang_watch *w)
 {
     struct stacks_of of;
     struct ddp_err err;
-    list_workers(l, &of);
-    open_stacks(l);
-    l->pid = workers_pid(l->workers, l->verdict.local_rank);
-    l->stacks_until_us = mono_after(mono_now_us(), STACKS_US);
-    log_warnx("rank %lld (pid %d) makes no progress; looking at what it does",
-              (long long)(l->base_rank + l->verdict.local_rank), (int)l->pid);
-    struct helper_fds fds = {.listener = -1, .chan = l->stacks_fd};
-    if (l->stacks_fd >= 0 &&
-        helper_start(&l->helper, &fds, run_stacks, &of, &err) == 0)
+    list_workers(w, &of);
+    open_stacks(w);
+    w->pid = workers_pid(w->workers, w->verdict.local_rank);
+    w->stacks_until_us = mono_after(mono_now_us(), STACKS_US);
+    log_warnx("rank %lld (pid %d) makes no progress; taking the stacks of "
+              "this node's workers",
+              (long long)(w->base_rank + w->verdict.local_rank), (int)w->pid);
+    struct helper_fds fds = {.listener = -1, .chan = w->stacks_fd};
+    if (w->stacks_fd >= 0 &&
+        helper_start(&w->helper, &fds, run_stacks, &of, &err) == 0)
         return;
-    tell(l);
+    tell(w);
 }
 
-pid_t hang_watch_helper(const struct hang_watch *l)
+pid_t hang_watch_helper(const struct hang_watch *w)
 {
-    return l->helper;
+    return w->helper;
 }
 
-void hang_watch_helper_ended(struct hang_watch *l)
+void hang_watch_helper_ended(struct hang_watch *w)
 {
-    helper_kill(&l->helper); /* reaps it */
-    if (uv_is_active((uv_handle_t *)&l->timer))
-        tell(l);
+    helper_kill(&w->helper); /* reaps it */
+    if (uv_is_active((uv_handle_t *)&w->timer))
+        tell(w);
 }
 
 /* -- looking --------------------------------------------------------------- */
 
-static enum gauge_pace look_at_consoles(struct hang_watch *l, int64_t now_us)
-{
-    enum gauge_pace slowest = GAUGE_FREE;
-    for (int i = 0; i < 2; i++) {
-        enum gauge_pace pace = gauge_look(&l->gauges[i], now_us);
-        if (l->watched[i] && pace > slowest)
-            slowest = pace;
-    }
-    return slowest;
-}
-
-/*
- * A full pipe that nobody reads, a terminal that was stopped by Ctrl-S: workers
- * stand still in write(2), be it theirs or the relay's that waits, and their
- * peers on this node with them. Where the console takes less than comes they
- * are slow; but one that hangs beside another that always has something to say
- * is not to hang for ever.
- */
-static void mind_consoles(struct hang_watch *l, int64_t now_us)
-{
-    enum gauge_pace before = l->pace;
-    int64_t went_us = now_us - l->looked_us;
-    l->looked_us = now_us;
-    l->pace = look_at_consoles(l, now_us);
-    if (l->pace == GAUGE_FREE && before == GAUGE_FREE)
-        return;
-    int64_t counts_us = l->pace == GAUGE_SLOW ? went_us / SLOWER : 0;
-    hang_forgive(&l->hang, went_us - counts_us, now_us);
-    if (l->pace != GAUGE_NONE && before == GAUGE_NONE)
-        hang_anew(&l->hang, now_us);
-}
-
-static void look(struct hang_watch *l, int64_t now_us)
+static int64_t output_of_all(const struct hang_watch *w)
 {
     struct hang_sample sample;
-    mind_consoles(l, now_us);
-    for (int i = 0; i < l->conf->nproc; i++) {
-        if (workers_look(l->workers, i, l->hang.limits.cpu_counts, &sample))
-            hang_see(&l->hang, i, &sample, now_us);
+    int64_t sum = 0;
+    for (int i = 0; i < w->conf->nproc; i++)
+        if (workers_look(w->workers, i, false, &sample))
+            sum += sample.output;
+    return sum;
+}
+
+/* A full console has taken something if its number has changed, or if the
+ * relay has taken output of a worker: a terminal's number never changes. */
+static enum hang_pace
+pace_of(const struct hang_watch *w, struct console_look *c, int fd)
+{
+    struct console_look before = *c;
+    if (!c->blocks)
+        return HANG_RUNS;
+    c->waiting = pipe_probe(fd);
+    if (c->waiting < 0)
+        return HANG_RUNS;
+    c->output = output_of_all(w);
+    bool took = c->waiting != before.waiting || c->output != before.output;
+    return took ? HANG_SLOW : HANG_STANDS;
+}
+
+/* The time between two looks passed at the slowest pace that either saw. */
+static void pass_time(struct hang_watch *w, int64_t now_us)
+{
+    enum hang_pace slowest = w->pace;
+    w->pace = HANG_RUNS;
+    for (int i = 0; i < 2; i++) {
+        enum hang_pace pace = pace_of(w, &w->consoles[i], STDOUT_FILENO + i);
+        w->pace = pace > w->pace ? pace : w->pace;
+    }
+    slowest = w->pace > slowest ? w->pace : slowest;
+    hang_pass(&w->hang, now_us - w->looked_us, slowest);
+    w->looked_us = now_us;
+}
+
+static void look(struct hang_watch *w, int64_t now_us)
+{
+    struct hang_sample sample;
+    pass_time(w, now_us);
+    for (int i = 0; i < w->conf->nproc; i++) {
+        if (workers_look(w->workers, i, w->hang.limits.cpu_counts, &sample))
+            hang_see(&w->hang, i, &sample);
         else
-            hang_ended(&l->hang, i);
+            hang_ended(&w->hang, i);
     }
 }
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct hang_watch *l = timer->data;
+    struct hang_watch *w = hang_watch_of(timer->data);
     int64_t now_us = mono_now_us();
-    if (l->helper > 0 && now_us < l->stacks_until_us)
+    if (w->helper > 0 && now_us < w->stacks_until_us)
         return;
-    if (l->helper > 0) {
-        tell(l);
+    if (w->helper > 0) {
+        tell(w);
         return;
     }
-    look(l, now_us);
-    if (hang_find(&l->hang, now_us, &l->verdict))
-        take_stacks(l);
-}
-
-void hang_watch_start(struct hang_watch *l, int64_t base_rank)
-{
-    uint64_t every_ms = (uint64_t)(hang_every_us(&l->hang) / MONO_MS);
-    if (!hang_watches(&l->hang))
+    if (w->paused)
         return;
-    l->base_rank = base_rank;
-    l->looked_us = mono_now_us();
-    for (int i = 0; i < l->conf->nproc; i++)
-        hang_started(&l->hang, i, l->looked_us);
-    (void)uv_timer_start(&l->timer, on_timer, every_ms, every_ms);
+    look(w, now_us);
+    if (hang_find(&w->hang, &w->verdict))
+        take_stacks(w);
 }
 
-void hang_watch_stop(struct hang_watch *l)
+void hang_watch_start(struct hang_watch *w, int64_t base_rank)
 {
-    (void)uv_timer_stop(&l->timer);
-    drop_stacks(l);
+    uint64_t every_ms = (uint64_t)(hang_every_us(&w->hang) / MONO_MS);
+    if (!hang_watches(&w->hang))
+        return;
+    hang_watch_stop(w); /* of the round before nothing is told any more */
+    w->base_rank = base_rank;
+    w->looked_us = mono_now_us();
+    for (int i = 0; i < w->conf->nproc; i++)
+        hang_started(&w->hang, i);
+    (void)uv_timer_start(&w->timer, on_timer, every_ms, every_ms);
 }
 
-void hang_watch_pause(struct hang_watch *l, bool paused)
+void hang_watch_stop(struct hang_watch *w)
 {
-    l->looked_us = mono_now_us();
-    hang_pause(&l->hang, paused, l->looked_us);
+    (void)uv_timer_stop(&w->timer);
+    drop_stacks(w);
+}
+
+void hang_watch_pause(struct hang_watch *w, bool paused)
+{
+    w->paused = paused;
+    w->looked_us = mono_now_us();
+    hang_pass(&w->hang, 0, HANG_STANDS);
 }

@@ -32,16 +32,16 @@ struct hang_watch *hang_watch_new(uv_loop_t *loop,
                                   void *ctx);
 
 /* A round's workers were started, with this base rank; all before are dead. */
-void hang_watch_start(struct hang_watch *l, int64_t base_rank);
+void hang_watch_start(struct hang_watch *w, int64_t base_rank);
 
 /* They are stopped, or were: nobody hangs any more. */
-void hang_watch_stop(struct hang_watch *l);
+void hang_watch_stop(struct hang_watch *w);
 
-void hang_watch_pause(struct hang_watch *l, bool paused);
+void hang_watch_pause(struct hang_watch *w, bool paused);
 
 /* The process that writes stacks, 0: none; and that it has ended, to be reaped
  * now. */
-pid_t hang_watch_helper(const struct hang_watch *l);
-void hang_watch_helper_ended(struct hang_watch *l);
+pid_t hang_watch_helper(const struct hang_watch *w);
+void hang_watch_helper_ended(struct hang_watch *w);
 
 #endif

@@ -10,11 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "rendezvous/base/err.h"
 #include "rendezvous/base/stop_page.h"
 
-_Static_assert((int)ASKED_SCALE_UP == (int)MSG_SCALE_UP &&
-                   (int)ASKED_SCALE_DOWN == (int)MSG_SCALE_DOWN,
+_Static_assert((int)STOP_PAGE_SCALE_UP == (int)MSG_SCALE_UP &&
+                   (int)STOP_PAGE_SCALE_DOWN == (int)MSG_SCALE_DOWN,
                "the server's word is handed on as it is");
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a word of the page is one store");
 
 /* Of a fixed size: a mapping of it does not fault behind its end. */
 static int open_sized(const char *name, off_t size)
@@ -29,54 +31,57 @@ static int open_sized(const char *name, off_t size)
     return -1;
 }
 
-void mailbox_open(struct mailbox *n)
+void mailbox_open(struct mailbox *m)
 {
-    mailbox_close(n);
-    n->progress_fd = memfd_create(ASKED_PROGRESS_NAME, MFD_CLOEXEC);
-    n->stop_fd = open_sized(ASKED_STOP_NAME, sizeof(struct asked));
+    mailbox_close(m);
+    m->progress_fd = memfd_create(MEMFD_PROGRESS, MFD_CLOEXEC);
+    m->stop_fd = open_sized(MEMFD_STOP, sizeof(struct stop_page));
 }
 
-void mailbox_close(struct mailbox *n)
+void mailbox_close(struct mailbox *m)
 {
-    if (n->progress_fd >= 0)
-        (void)close(n->progress_fd); /* memory, nothing to lose */
-    if (n->stop_fd >= 0)
-        (void)close(n->stop_fd);
-    n->progress_fd = n->stop_fd = -1;
+    if (m->progress_fd >= 0)
+        (void)close(m->progress_fd); /* memory, nothing to lose */
+    if (m->stop_fd >= 0)
+        (void)close(m->stop_fd);
+    m->progress_fd = m->stop_fd = -1;
 }
 
 static void path_of(int fd, char path[MAILBOX_PATH_MAX])
 {
     path[0] = '\0';
-    if (fd >= 0)
-        (void)snprintf(path, MAILBOX_PATH_MAX, /* two ints: it fits */
-                       "/proc/%d/fd/%d", (int)getpid(), fd);
+    if (fd < 0)
+        return;
+    int n =
+        snprintf(path, MAILBOX_PATH_MAX, "/proc/%d/fd/%d", (int)getpid(), fd);
+    ddp_assert(n < MAILBOX_PATH_MAX); /* two ints */
 }
 
-void mailbox_progress_path(const struct mailbox *n, char path[MAILBOX_PATH_MAX])
+void mailbox_progress_path(const struct mailbox *m, char path[MAILBOX_PATH_MAX])
 {
-    path_of(n->progress_fd, path);
+    path_of(m->progress_fd, path);
 }
 
-void mailbox_stop_path(const struct mailbox *n, char path[MAILBOX_PATH_MAX])
+void mailbox_stop_path(const struct mailbox *m, char path[MAILBOX_PATH_MAX])
 {
-    path_of(n->stop_fd, path);
+    path_of(m->stop_fd, path);
 }
 
-void mailbox_memory_path(const struct mailbox *n, char path[MAILBOX_PATH_MAX])
+void mailbox_memory_path(const struct mailbox *m, char path[MAILBOX_PATH_MAX])
 {
-    path_of(n->memory_fd, path);
+    path_of(m->memory_fd, path);
 }
 
 int mailbox_open_memory(uint64_t size)
 {
-    return open_sized(ASKED_SNAPSHOT_NAME, (off_t)size);
+    ddp_assert(size > 0 && size <= INT64_MAX);
+    return open_sized(MEMFD_SNAPSHOTS, (off_t)size);
 }
 
-bool mailbox_progressed(const struct mailbox *n)
+bool mailbox_progressed(const struct mailbox *m)
 {
     struct stat st;
-    return n->progress_fd >= 0 && fstat(n->progress_fd, &st) == 0 &&
+    return m->progress_fd >= 0 && fstat(m->progress_fd, &st) == 0 &&
            st.st_size > 0;
 }
 
@@ -94,27 +99,28 @@ static int64_t read_step(int fd)
     return whole && errno == 0 && step >= 0 ? step : -1;
 }
 
-void mailbox_read(const struct mailbox *n, int64_t *written, int64_t *step)
+void mailbox_read(const struct mailbox *m, int64_t *written, int64_t *step)
 {
     struct stat st;
     *written = 0;
     *step = -1;
-    if (n->progress_fd < 0 || fstat(n->progress_fd, &st) != 0 ||
+    if (m->progress_fd < 0 || fstat(m->progress_fd, &st) != 0 ||
         st.st_size == 0)
         return;
     *written = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-    *step = read_step(n->progress_fd);
+    *step = read_step(m->progress_fd);
 }
 
-bool mailbox_ask(const struct mailbox *n, enum msg_graceful graceful)
+bool mailbox_ask(const struct mailbox *m, enum msg_graceful graceful)
 {
     uint32_t word = (uint32_t)graceful;
     uint32_t looks = 0;
-    if (n->stop_fd < 0)
+    ddp_assert(graceful <= MSG_SCALE_DOWN);
+    if (m->stop_fd < 0)
         return false;
-    bool asked = pwrite(n->stop_fd, &word, sizeof(word),
-                        offsetof(struct asked, why)) == sizeof(word);
-    bool known = pread(n->stop_fd, &looks, sizeof(looks),
-                       offsetof(struct asked, looks)) == sizeof(looks);
+    bool asked = pwrite(m->stop_fd, &word, sizeof(word),
+                        offsetof(struct stop_page, why)) == sizeof(word);
+    bool known = pread(m->stop_fd, &looks, sizeof(looks),
+                       offsetof(struct stop_page, looks)) == sizeof(looks);
     return asked && known && looks != 0;
 }

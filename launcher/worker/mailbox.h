@@ -29,16 +29,16 @@ struct mailbox {
         -1, -1, -1                                                             \
     }
 
-/* Fresh files for one worker, instead of those that `n` has. Where descriptors
+/* Fresh files for one worker, instead of those that `m` has. Where descriptors
  * run out there are none, and the worker is asked by a signal. */
-void mailbox_open(struct mailbox *n);
-void mailbox_close(struct mailbox *n);
+void mailbox_open(struct mailbox *m);
+void mailbox_close(struct mailbox *m);
 
 /* The paths for the worker's environment; "" where there is no file. */
-void mailbox_progress_path(const struct mailbox *n,
+void mailbox_progress_path(const struct mailbox *m,
                            char path[MAILBOX_PATH_MAX]);
-void mailbox_stop_path(const struct mailbox *n, char path[MAILBOX_PATH_MAX]);
-void mailbox_memory_path(const struct mailbox *n, char path[MAILBOX_PATH_MAX]);
+void mailbox_stop_path(const struct mailbox *m, char path[MAILBOX_PATH_MAX]);
+void mailbox_memory_path(const struct mailbox *m, char path[MAILBOX_PATH_MAX]);
 
 /*
  * Memory for the snapshots of this node's workers, which outlives them and not
@@ -48,16 +48,16 @@ void mailbox_memory_path(const struct mailbox *n, char path[MAILBOX_PATH_MAX]);
 int mailbox_open_memory(uint64_t size);
 
 /* Whether the worker wrote anything to its progress file. */
-bool mailbox_progressed(const struct mailbox *n);
+bool mailbox_progressed(const struct mailbox *m);
 
 /*
  * What can be seen of its progress file: `written` changes with each write;
  * `step` is the number in it (which ddp_beat writes), -1 where it is empty or
  * holds anything else.
  */
-void mailbox_read(const struct mailbox *n, int64_t *written, int64_t *step);
+void mailbox_read(const struct mailbox *m, int64_t *written, int64_t *step);
 
 /* Asks the worker to leave; returns whether it looks for that. */
-bool mailbox_ask(const struct mailbox *n, enum msg_graceful graceful);
+bool mailbox_ask(const struct mailbox *m, enum msg_graceful graceful);
 
 #endif

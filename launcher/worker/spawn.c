@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,6 +16,10 @@
 #include <unistd.h>
 
 #include "launcher/proc/cgroup.h"
+
+_Static_assert(sizeof(struct spawn_trouble) <= PIPE_BUF,
+               "what children write to one pipe does not mix");
+_Static_assert(NSIG - 1 == 64, "a bit of spawn_origin.ignored for each");
 
 #define OOM_FILE "/proc/self/oom_score_adj"
 #define OOM_MORE 200
@@ -93,6 +98,8 @@ static void raise_oom_score(const struct spawn_origin *origin)
 /* Where they went offline since, the worker runs where it may. */
 static void bind_cpus(const struct cpus *cpus)
 {
+    _Static_assert(sizeof(cpus->bits) % sizeof(long) == 0,
+                   "a mask of sched_setaffinity(2)");
     const cpu_set_t *mask = (const cpu_set_t *)(const void *)cpus->bits;
     (void)sched_setaffinity(0, sizeof(cpus->bits), mask);
 }
@@ -148,6 +155,8 @@ int spawn_worker(const struct spawn_request *req,
                  struct ddp_err *err)
 {
     pid_t agent = getpid();
+    ddp_assert(gettid() == agent && req->report_fd >= 0);
+    ddp_assert(req->out_fd != STDIN_FILENO && req->err_fd != STDIN_FILENO);
     *pid = fork_worker();
     if (*pid == 0)
         become(req, agent);
@@ -161,7 +170,7 @@ int spawn_worker(const struct spawn_request *req,
     if (*pidfd >= 0)
         return 0;
     ddp_err_sys(err, DDP_E_NOMEM,
-                "cannot watch the worker with local rank %d (pidfd_open, "
+                "cannot watch the worker with local rank %d (pidfd_open needs "
                 "Linux 5.3)",
                 req->local_rank);
     (void)kill(*pid, SIGKILL);

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launcher/proc/signals.h"
+#include "rendezvous/base/err.h"
 #include "rendezvous/net/helper.h"
 
 #define THREADS_MAX 256 /* of one process; more are counted only */
@@ -54,11 +56,12 @@ static void write_thread(FILE *f, pid_t pid, const char *tid)
     read_line(pid, tid, "syscall", call);
     (void)fprintf(f, "  thread %s (%.32s): state %c, ", tid, comm,
                   state_of(stat));
-    if (strcmp(call, "-") == 0 && strcmp(wchan, "0") == 0)
-        (void)fprintf(f, "where it waits may not be read\n");
+    bool waits = strcmp(wchan, "0") != 0;
+    if (strcmp(call, "-") == 0 && !waits)
+        (void)fprintf(f, "where it waits cannot be read\n");
     else
-        (void)fprintf(f, "waits in %.64s, system call %.*s\n",
-                      strcmp(wchan, "0") == 0 ? "no call" : wchan,
+        (void)fprintf(f, "%s%.64s, system call %.*s\n",
+                      waits ? "waits in " : "does not wait", waits ? wchan : "",
                       (int)strcspn(call, " "), call);
 }
 
@@ -69,7 +72,7 @@ static void write_threads(FILE *f, pid_t pid)
     (void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
     DIR *dir = opendir(path);
     if (dir == NULL) {
-        (void)fprintf(f, "  it is gone\n");
+        (void)fprintf(f, "  the process has ended\n");
         return;
     }
     for (struct dirent *e; (e = readdir(dir)) != NULL;) {
@@ -80,7 +83,8 @@ static void write_threads(FILE *f, pid_t pid)
     }
     (void)closedir(dir); /* only read */
     if (n > THREADS_MAX)
-        (void)fprintf(f, "  and %d threads more\n", n - THREADS_MAX);
+        (void)fprintf(f, "  and %d more thread%s\n", n - THREADS_MAX,
+                      n - THREADS_MAX == 1 ? "" : "s");
 }
 
 /* -- whether one may look -------------------------------------------------- */
@@ -109,13 +113,15 @@ static void explain(int fd, int sys_errno)
         scope = '\0';
     if (yama >= 0)
         (void)close(yama); /* only read */
-    (void)dprintf(fd, "  no stacks: the kernel lets nobody look into it: %s\n",
-                  strerror(sys_errno));
+    (void)dprintf(
+        fd, "  no stacks: the kernel does not let a debugger attach: %s\n",
+        strerror(sys_errno));
     if (scope > '0')
         (void)dprintf(fd, "  (kernel.yama.ptrace_scope is %c%s)\n", scope,
-                      scope == '2'   ? ": root may"
-                      : scope == '3' ? ": none may, until the next boot"
-                                     : "");
+                      scope == '2' ? ": only root may attach"
+                      : scope == '3'
+                          ? ": no process may attach until the next boot"
+                          : "");
 }
 
 /* -- debuggers ------------------------------------------------------------- */
@@ -176,8 +182,9 @@ static bool run_tool(int fd, pid_t pid, enum tool tool)
         if (errno != EINTR)
             return false;
     if (child > 0 && WIFSIGNALED(status))
-        (void)dprintf(fd, "  (the debugger was ended by signal %d)\n",
-                      WTERMSIG(status));
+        (void)dprintf(fd, "  (the debugger was ended by signal %d (%s)%s)\n",
+                      WTERMSIG(status), signals_name(WTERMSIG(status)),
+                      WTERMSIG(status) == SIGALRM ? ": it took too long" : "");
     return child > 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == 127);
 }
 
@@ -213,13 +220,14 @@ static bool write_stacks(int fd, int rank, pid_t pid)
 void stacks_main(int fd, const void *arg)
 {
     const struct stacks_of *of = arg;
+    ddp_assert(of->n >= 0 && of->n <= STACKS_PIDS_MAX);
     FILE *f = fdopen(fd, "w");
     /* Several write to it. */
     (void)fcntl(fd, F_SETFL, O_APPEND);
     bool tool = of->n > 0 && write_stacks(fd, of->ranks[0], of->pids[0]);
     if (!tool)
-        (void)dprintf(fd, "none: neither gdb nor eu-stack is installed, nor "
-                          "py-spy for Python\n");
+        (void)dprintf(fd, "no stacks: none of gdb, eu-stack and (for "
+                          "Python) py-spy is installed\n");
     for (int i = 0; f != NULL && i < of->n; i++) {
         (void)fprintf(f, "rank %d (pid %d)\n", of->ranks[i], (int)of->pids[i]);
         write_threads(f, of->pids[i]);

@@ -15,11 +15,11 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 
-#define WATCH_MAGIC 0x77617463u
+#define WORKER_MAGIC 0x776f726bu
 
 /* One worker that lives. On the heap, since libuv closes its handle after the
  * worker's place has perhaps been taken by the next one. */
-struct watch {
+struct worker {
     unsigned magic;
     uv_poll_t poll;
     struct workers *workers;
@@ -37,21 +37,36 @@ struct workers {
     void *ctx;
     struct errfile errfile;
     struct oom oom;
-    pid_t *pids;            /* by local rank, of the last that was started */
-    struct watch **watches; /* by local rank, NULL: not alive */
+    pid_t *pids;          /* by local rank, of the last that was started */
+    struct worker **live; /* by local rank, NULL: not alive */
     char (*error_files)[ERRFILE_PATH_MAX];
-    struct mailbox *notices; /* by local rank */
-    int memory_fd;           /* for their snapshots; -1: none */
-    int trouble_fd[2];       /* children that could not exec */
+    struct mailbox *mailboxes; /* by local rank */
+    int memory_fd;             /* for their snapshots; -1: none */
+    int trouble_fd[2];         /* children that could not exec */
     bool paused;
     bool stopping; /* workers of this round were asked to go */
 };
+
+static struct worker *worker_of(void *data)
+{
+    struct worker *w = data;
+    ddp_assert(w->magic == WORKER_MAGIC);
+    return w;
+}
+
+/* An index into the arrays by local rank. */
+static int place_of(const struct workers *workers, int local_rank)
+{
+    ddp_assert(local_rank >= 0 && local_rank < workers->conf->nproc);
+    return local_rank;
+}
 
 static void *get(size_t n, size_t size)
 {
     void *p = calloc(n, size);
     if (p == NULL)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu workers", n);
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %zu worker%s", n,
+               n == 1 ? "" : "s");
     return p;
 }
 
@@ -62,18 +77,19 @@ struct workers *workers_new(uv_loop_t *loop,
                             const struct workers_handler *handler,
                             void *ctx)
 {
+    ddp_assert(conf->nproc >= 1);
     struct workers *workers = get(1, sizeof(*workers));
     size_t n = (size_t)conf->nproc;
-    workers->watches = get(n, sizeof(*workers->watches));
+    workers->live = get(n, sizeof(*workers->live));
     workers->error_files = get(n, sizeof(*workers->error_files));
-    workers->notices = get(n, sizeof(*workers->notices));
+    workers->mailboxes = get(n, sizeof(*workers->mailboxes));
     workers->pids = get(n, sizeof(*workers->pids));
     workers->memory_fd = -1;
     if (conf->snapshot_memory > 0)
         workers->memory_fd = mailbox_open_memory(conf->snapshot_memory);
     for (size_t i = 0; i < n; i++) {
-        workers->notices[i] = (struct mailbox)MAILBOX_NONE;
-        workers->notices[i].memory_fd = workers->memory_fd;
+        workers->mailboxes[i] = (struct mailbox)MAILBOX_NONE;
+        workers->mailboxes[i].memory_fd = workers->memory_fd;
     }
     workers->loop = loop;
     workers->conf = conf;
@@ -82,16 +98,17 @@ struct workers *workers_new(uv_loop_t *loop,
     workers->handler = handler;
     workers->ctx = ctx;
     if (pipe2(workers->trouble_fd, O_CLOEXEC | O_NONBLOCK) != 0)
-        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start workers");
+        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot make a pipe for the workers");
     errfile_init(&workers->errfile, conf);
     return workers;
 }
 
 /* -- a worker ends --------------------------------------------------------- */
 
-static void on_watch_closed(uv_handle_t *h)
+static void on_worker_closed(uv_handle_t *h)
 {
-    struct watch *w = h->data;
+    struct worker *w = worker_of(h->data);
+    ddp_assert(w->workers->live[w->local_rank] != w);
     w->magic = 0;
     free(w);
 }
@@ -114,8 +131,8 @@ find_trouble(const struct workers *workers, int local_rank, int *why)
 static const char *hint_of(const char *path, int why)
 {
     if (why == ENOENT && access(path, F_OK) == 0)
-        return "; the file is there, but not the interpreter that its first "
-               "line (#!) or its ELF header names";
+        return "; the file exists, but the interpreter that its first line "
+               "(#!) or its ELF header names does not";
     if (why == ENOEXEC)
         return "; it is neither a program for this machine nor a script that "
                "begins with #!";
@@ -129,6 +146,8 @@ tell_exit(struct workers *workers, int local_rank, const siginfo_t *info)
     char tail[LINES_TAIL_BYTES + 1] = "";
     char trace[LINES_TAIL_BYTES + 1] = "";
     bool exited = info->si_code == CLD_EXITED;
+    ddp_assert(exited || info->si_code == CLD_KILLED ||
+               info->si_code == CLD_DUMPED); /* waitid: WEXITED */
     struct agent_worker w = {
         .local_rank = local_rank,
         .pid = info->si_pid,
@@ -136,12 +155,12 @@ tell_exit(struct workers *workers, int local_rank, const siginfo_t *info)
         .signal = exited ? 0 : info->si_status,
         .oom = !exited && info->si_status == SIGKILL &&
                oom_happened(&workers->oom),
-        .progressed = mailbox_progressed(&workers->notices[local_rank]),
+        .progressed = mailbox_progressed(&workers->mailboxes[local_rank]),
         .text = text,
         .trace = trace,
         .tail = tail,
     };
-    mailbox_close(&workers->notices[local_rank]);
+    mailbox_close(&workers->mailboxes[local_rank]);
     int why;
     bool ok = w.code == 0 && w.signal == 0;
     if (!ok) {
@@ -168,8 +187,8 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
 {
     (void)status;
     (void)events;
-    struct watch *w = poll->data;
-    ddp_assert(w->magic == WATCH_MAGIC);
+    struct worker *w = worker_of(poll->data);
+    ddp_assert(w->workers->live[w->local_rank] == w);
     siginfo_t info = {.si_pid = 0};
     int rc = waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG);
     ddp_assert(rc == 0); /* nobody else waits for it */
@@ -177,8 +196,8 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
         return; /* not dead yet */
     struct workers *workers = w->workers;
     int local_rank = w->local_rank;
-    workers->watches[local_rank] = NULL;
-    uv_close((uv_handle_t *)poll, on_watch_closed);
+    workers->live[local_rank] = NULL;
+    uv_close((uv_handle_t *)poll, on_worker_closed);
     (void)close(w->pidfd); /* now: what comes of its end may need it */
     tell_exit(workers, local_rank, &info);
 }
@@ -191,7 +210,8 @@ static int watch_worker(struct workers *workers,
                         int pidfd,
                         struct ddp_err *err)
 {
-    struct watch *w = calloc(1, sizeof(*w));
+    ddp_assert(pid > 0 && pidfd >= 0 && workers->live[local_rank] == NULL);
+    struct worker *w = calloc(1, sizeof(*w));
     int rc =
         w == NULL ? UV_ENOMEM : uv_poll_init(workers->loop, &w->poll, pidfd);
     if (rc != 0) {
@@ -199,16 +219,17 @@ static int watch_worker(struct workers *workers,
         (void)kill(pid, SIGKILL);
         (void)waitpid(pid, NULL, 0);
         (void)close(pidfd);
-        return ddp_err_set(err, DDP_E_NOMEM, "cannot watch a worker: %s",
-                           uv_strerror(rc));
+        return ddp_err_set(err, DDP_E_NOMEM,
+                           "cannot watch the worker with local rank %d: %s",
+                           local_rank, uv_strerror(rc));
     }
-    w->magic = WATCH_MAGIC;
+    w->magic = WORKER_MAGIC;
     w->workers = workers;
     w->pid = pid;
     w->pidfd = pidfd;
     w->local_rank = local_rank;
     w->poll.data = w;
-    workers->watches[local_rank] = w;
+    workers->live[local_rank] = w;
     workers->pids[local_rank] = pid;
     (void)uv_poll_start(&w->poll, UV_READABLE, on_pidfd); /* cannot fail */
     workers->handler->on_start(workers->ctx, local_rank, pid);
@@ -222,16 +243,16 @@ static int start_one(struct workers *workers,
 {
     char *error_file = workers->error_files[local_rank];
     char folder[ERRFILE_PATH_MAX];
-    struct output_exits ends;
+    struct output_fds ends;
     errfile_prepare(&workers->errfile, world->restarts, local_rank, error_file,
                     folder);
     if (output_open(workers->output, world, local_rank, folder, &ends, err) !=
         0)
         return -1;
-    struct mailbox *notice = &workers->notices[local_rank];
-    mailbox_open(notice);
+    struct mailbox *mailbox = &workers->mailboxes[local_rank];
+    mailbox_open(mailbox);
     char **envp =
-        worker_env_make(workers->conf, world, local_rank, error_file, notice);
+        worker_env_make(workers->conf, world, local_rank, error_file, mailbox);
     struct worker_places places;
     worker_places_fill(&places, world, local_rank);
     char **argv = worker_args_make(workers->conf->argv, &places);
@@ -254,7 +275,8 @@ static int start_one(struct workers *workers,
     int pidfd = -1;
     int rc = -1;
     if (envp == NULL || argv == NULL)
-        ddp_err_set(err, DDP_E_NOMEM, "no memory for a worker");
+        ddp_err_set(err, DDP_E_NOMEM,
+                    "no memory for the worker with local rank %d", local_rank);
     else
         rc = spawn_worker(&req, &pid, &pidfd, err);
     output_close(&ends);
@@ -269,14 +291,14 @@ static void advise(const struct workers *workers, struct ddp_err *err)
     int n = workers->conf->nproc;
     if (err->sys_errno == EMFILE || err->sys_errno == ENFILE)
         ddp_err_wrap(err,
-                     "too few file descriptors for %d workers here (ulimit -n "
-                     "shows the limit, and raises it)",
-                     n);
+                     "too few file descriptors for the %d worker%s of this "
+                     "node (raise the limit: ulimit -n)",
+                     n, n == 1 ? "" : "s");
     else if (err->sys_errno == EAGAIN)
         ddp_err_wrap(err,
-                     "too few processes for %d workers here (ulimit -u, or "
-                     "pids.max of a container)",
-                     n);
+                     "too few processes for the %d worker%s of this node "
+                     "(raise the limit: ulimit -u, or a container's pids.max)",
+                     n, n == 1 ? "" : "s");
 }
 
 int workers_start(struct workers *workers,
@@ -285,13 +307,13 @@ int workers_start(struct workers *workers,
                   struct ddp_err *err)
 {
     int why;
-    (void)find_trouble(workers, -1,
-                       &why); /* forgets that of the round before */
+    /* Forgets the trouble of the round before. */
+    (void)find_trouble(workers, -1, &why);
     workers->stopping = false;
     if (workers->oom.path[0] == '\0')
         oom_init(&workers->oom);
     for (*started = 0; *started < workers->conf->nproc; ++*started) {
-        ddp_assert(workers->watches[*started] == NULL);
+        ddp_assert(workers->live[*started] == NULL);
         if (start_one(workers, world, *started, err) == 0)
             continue;
         advise(workers, err);
@@ -306,7 +328,7 @@ int workers_start(struct workers *workers,
 
 /* Not yet a session leader in the instant after fork: then the signal goes to
  * the process itself. */
-static void signal_worker(const struct watch *w, int signo)
+static void signal_worker(const struct worker *w, int signo)
 {
     if (w != NULL && kill(-w->pid, signo) != 0)
         (void)kill(w->pid, signo);
@@ -315,7 +337,7 @@ static void signal_worker(const struct watch *w, int signo)
 static void signal_workers(const struct workers *workers, int signo)
 {
     for (int i = 0; i < workers->conf->nproc; i++)
-        signal_worker(workers->watches[i], signo);
+        signal_worker(workers->live[i], signo);
 }
 
 int workers_ask(struct workers *workers, enum msg_graceful graceful)
@@ -323,10 +345,10 @@ int workers_ask(struct workers *workers, enum msg_graceful graceful)
     int looking = 0;
     workers->stopping = true;
     for (int i = 0; i < workers->conf->nproc; i++) {
-        const struct watch *w = workers->watches[i];
+        const struct worker *w = workers->live[i];
         if (w == NULL)
             continue;
-        if (mailbox_ask(&workers->notices[i], graceful)) {
+        if (mailbox_ask(&workers->mailboxes[i], graceful)) {
             looking++;
         } else {
             signal_worker(w, SIGTERM);
@@ -343,6 +365,7 @@ bool workers_exits(int signo)
 
 void workers_kill(struct workers *workers, int signo)
 {
+    ddp_assert(signo > 0 && signo < NSIG);
     workers->stopping |= workers_exits(signo) && signo != SIGKILL;
     signal_workers(workers, signo);
     if (workers_exits(signo) && signo != SIGKILL)
@@ -358,7 +381,7 @@ void workers_pause(struct workers *workers, bool paused)
 static bool is_worker(const struct workers *workers, pid_t pid)
 {
     for (int i = 0; i < workers->conf->nproc; i++)
-        if (workers->watches[i] != NULL && workers->watches[i]->pid == pid)
+        if (workers->live[i] != NULL && workers->live[i]->pid == pid)
             return true;
     return false;
 }
@@ -395,12 +418,13 @@ const char *workers_temporary(const struct workers *workers)
 
 pid_t workers_pid(const struct workers *workers, int local_rank)
 {
-    const struct watch *w = workers->watches[local_rank];
+    const struct worker *w = workers->live[place_of(workers, local_rank)];
     return w != NULL ? w->pid : 0;
 }
 
 int workers_last_pids(const struct workers *workers, pid_t *pids, int max)
 {
+    ddp_assert(max >= 0);
     int n = workers->conf->nproc < max ? workers->conf->nproc : max;
     memcpy(pids, workers->pids, (size_t)n * sizeof(*pids));
     return n;
@@ -437,7 +461,7 @@ bool workers_look(const struct workers *workers,
         .cpu = cpu ? cpu_time(pid) : 0,
         .output = output_bytes(workers->output, local_rank),
     };
-    mailbox_read(&workers->notices[local_rank], &out->written, &out->step);
+    mailbox_read(&workers->mailboxes[local_rank], &out->written, &out->step);
     return true;
 }
 
@@ -446,7 +470,7 @@ void workers_path(const struct workers *workers,
                   const char *name,
                   char path[WORKERS_PATH_MAX])
 {
-    const char *beside = workers->error_files[local_rank];
+    const char *beside = workers->error_files[place_of(workers, local_rank)];
     size_t len = strlen(beside), tail = strlen(ERRFILE_NAME);
     path[0] = '\0';
     if (len < tail || len - tail + strlen(name) >= WORKERS_PATH_MAX)
@@ -459,7 +483,8 @@ void workers_progress_path(const struct workers *workers,
                            int local_rank,
                            char path[MAILBOX_PATH_MAX])
 {
-    mailbox_progress_path(&workers->notices[local_rank], path);
+    mailbox_progress_path(&workers->mailboxes[place_of(workers, local_rank)],
+                          path);
 }
 
 void workers_pass_on(const struct workers *workers,

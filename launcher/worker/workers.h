@@ -25,7 +25,7 @@ struct workers_handler {
     void (*on_start)(void *ctx, int local_rank, int64_t pid);
 };
 
-/* Everything is borrowed for the workers's life, which is the process's. */
+/* Everything is borrowed for the workers' life, which is the process's. */
 struct workers *workers_new(uv_loop_t *loop,
                             const struct conf *conf,
                             const struct spawn_origin *origin,

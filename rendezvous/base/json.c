@@ -34,30 +34,50 @@ static char short_of(char c)
     }
 }
 
+static bool is_plain(const char *text, size_t *len)
+{
+    bool control;
+    *len = utf8_char(text, &control);
+    return *len > 0 && !control && short_of(*text) == 0;
+}
+
+size_t json_plain(const char *text)
+{
+    size_t plain = 0, len;
+    while (is_plain(text + plain, &len))
+        plain += len;
+    return plain;
+}
+
+size_t json_escape(const char *text, char esc[JSON_ESCAPE_SIZE])
+{
+    size_t len;
+    bool plain = is_plain(text, &len);
+    ddp_assert(!plain && *text != '\0');
+    char letter = short_of(*text);
+    unsigned code = (unsigned char)text[len == 2]; /* U+0080 to U+009F */
+    if (len == 0)
+        (void)snprintf(esc, JSON_ESCAPE_SIZE, "\\ufffd");
+    else if (letter != 0)
+        (void)snprintf(esc, JSON_ESCAPE_SIZE, "\\%c", letter);
+    else
+        (void)snprintf(esc, JSON_ESCAPE_SIZE, "\\u%04x", code);
+    return len;
+}
+
 static void put_escaped(struct json *j, const char *text)
 {
-    const char *plain = text; /* what has not been written yet begins here */
-    while (*text != '\0') {
-        char esc[8];
-        bool control;
-        size_t len = utf8_char(text, &control);
-        char letter = short_of(*text);
-        if (len > 0 && !control && letter == 0) {
-            text += len;
-            continue;
-        }
-        unsigned code = (unsigned char)text[len == 2]; /* U+0080 to U+009F */
-        put(j, plain, (size_t)(text - plain));
-        if (letter != 0)
-            (void)snprintf(esc, sizeof(esc), "\\%c", letter);
-        else
-            (void)snprintf(esc, sizeof(esc), "\\u%04x",
-                           len == 0 ? 0xfffd : code);
+    for (;;) {
+        char esc[JSON_ESCAPE_SIZE];
+        size_t plain = json_plain(text);
+        put(j, text, plain);
+        text += plain;
+        if (*text == '\0')
+            return;
+        size_t used = json_escape(text, esc);
         put(j, esc, strlen(esc));
-        text += len == 0 ? 1 : len;
-        plain = text;
+        text += used == 0 ? 1 : used; /* what is no UTF-8 goes byte by byte */
     }
-    put(j, plain, (size_t)(text - plain));
 }
 
 static void new_line(struct json *j)

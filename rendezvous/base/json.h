@@ -8,9 +8,12 @@
 #define RENDEZVOUS_BASE_JSON_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "rendezvous/base/buf.h"
+
+#define JSON_ESCAPE_SIZE 8 /* of the longest one, and its NUL */
 
 struct json {
     struct buf *out;
@@ -34,5 +37,17 @@ void json_null(struct json *j, const char *key);
  * is 0. */
 void json_seconds(struct json *j, const char *key, int64_t us);
 void json_micros(struct json *j, const char *key, int64_t us);
+
+/* -- for writers of their own ---------------------------------------------- */
+
+/* How many bytes at the front of `text` stand for themselves in a string. */
+size_t json_plain(const char *text);
+
+/*
+ * What is written instead of the character where json_plain stopped, which is
+ * not the NUL. Returns the bytes of it; 0: there is no UTF-8, and `esc` is
+ * U+FFFD. It stands for one byte then, unless the caller has a better idea.
+ */
+size_t json_escape(const char *text, char esc[JSON_ESCAPE_SIZE]);
 
 #endif

@@ -24,6 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "rendezvous/base/utf8.h"
+
 #define WAIT_MS  200 /* for a terminal or a pipe that takes nothing */
 #define AGAIN_MS 1   /* for one that took nothing the last time */
 #define TICK_NS  (10 * 1000 * 1000)
@@ -43,13 +45,13 @@ void log_init(const char *name)
         (void)close(fd); /* nothing was written */
 }
 
-struct line {
+struct log_line {
     char text[2048];
     size_t len; /* below sizeof(text): the last byte is the newline's */
 };
 
 __attribute__((format(printf, 2, 0))) static void
-line_add(struct line *l, const char *fmt, va_list ap)
+line_add(struct log_line *l, const char *fmt, va_list ap)
 {
     size_t room = sizeof(l->text) - 1 - l->len;
     int n = vsnprintf(l->text + l->len, room, fmt, ap);
@@ -58,7 +60,7 @@ line_add(struct line *l, const char *fmt, va_list ap)
 }
 
 __attribute__((format(printf, 2, 3))) static void
-line_addf(struct line *l, const char *fmt, ...)
+line_addf(struct log_line *l, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -66,34 +68,25 @@ line_addf(struct line *l, const char *fmt, ...)
     va_end(ap);
 }
 
-/* Length of the printable UTF-8 character at `p`, 0 if there is none: for a
- * control character (of ASCII or of Latin-1) and for what is no UTF-8. Overlong
- * forms and surrogates show as what they are, which does no harm. */
-static size_t printable(const unsigned char *p)
+/* Bytes of the printable character at `text`; 0: there is none. */
+static size_t printable(const char *text)
 {
-    if (p[0] < 0x80)
-        return p[0] >= ' ' && p[0] != 0x7f;
-    size_t len = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    if (p[0] < 0xc2 || p[0] > 0xf4 || (p[0] == 0xc2 && p[1] < 0xa0))
-        return 0;
-    for (size_t i = 1; i < len; i++)
-        if ((p[i] & 0xc0u) != 0x80u) /* also where the text ends */
-            return 0;
-    return len;
+    bool control;
+    size_t len = utf8_char(text, &control);
+    return control ? 0 : len;
 }
 
-static void line_add_safely(struct line *l, const char *text)
+static void line_add_safely(struct log_line *l, const char *text)
 {
-    const unsigned char *p = (const unsigned char *)text;
-    while (*p != '\0') {
+    while (*text != '\0') {
         size_t len = 0; /* of what is printable from here on */
         for (size_t n = 1; n > 0; len += n)
-            n = printable(p + len);
+            n = printable(text + len);
         if (len > 0)
-            line_addf(l, "%.*s", (int)len, (const char *)p);
+            line_addf(l, "%.*s", (int)len, text);
         else
-            line_addf(l, "\\x%02x", *p);
-        p += len > 0 ? len : 1;
+            line_addf(l, "\\x%02x", (unsigned char)*text);
+        text += len > 0 ? len : 1;
     }
 }
 
@@ -164,7 +157,7 @@ static bool takes_some(int64_t until_ms)
 }
 
 /* How much of it was taken. */
-static size_t put(const struct line *l, int wait_ms)
+static size_t put(const struct log_line *l, int wait_ms)
 {
     int64_t until_ms = now_ms() + wait_ms;
     size_t done = 0;
@@ -182,7 +175,7 @@ static size_t put(const struct line *l, int wait_ms)
 }
 
 /* One wait for all lines that nobody takes: the first one's. */
-static void put_line(struct line *l)
+static void put_line(struct log_line *l)
 {
     l->text[l->len++] = '\n';
     size_t done = put(l, lost == 0 ? WAIT_MS : 0);
@@ -194,7 +187,7 @@ __attribute__((format(printf, 2, 0))) static void
 emit(int sys_errno, const char *fmt, va_list ap)
 {
     char text[1536];
-    struct line l = {.len = 0};
+    struct log_line l = {.len = 0};
     (void)vsnprintf(text, sizeof(text), fmt, ap); /* a cut text is a text */
     line_addf(&l, "%s%s: ", cut ? "\n" : "", log_name);
     if (lost > 0)

@@ -1,7 +1,13 @@
 /*
- * The command line is read first, then the environment fills what it left
- * open, then the defaults: so a bad variable does no harm where the command
- * line says otherwise, and --help always works.
+ * The command line is read first; then variables of the environment, and then
+ * the table's defaults, give values to the options that it did not give. So a
+ * bad variable does no harm if the command line gives the option, and --help
+ * works in any environment.
+ *
+ * The first error ends the parse, with one sentence that names the option (or
+ * the variable), the value, and what is allowed. A misspelt name gets the
+ * nearest right one as a hint: opts_nearest, by edit distance, or by a long
+ * common beginning.
  */
 #include "rendezvous/base/opts.h"
 
@@ -171,8 +177,8 @@ unknown(const struct opts_table *t, const char *word, struct ddp_err *err)
                        (int)(dashes + (len < 80 ? len : 80)), word, hint);
 }
 
-/* Appends --NAME to a list of at most `cap` bytes; what is too much is left
- * out. */
+/* Appends --NAME to a list of at most `cap` bytes. A name that does not fit is
+ * left out. */
 static void list_add(char *list, size_t cap, const char *name)
 {
     size_t used = strlen(list);
@@ -194,8 +200,8 @@ static int ambiguous(const struct opts_table *t,
         if (begins(t->rows[i].name, name, len))
             list_add(list, sizeof(list), t->rows[i].name);
     }
-    return ddp_err_set(err, DDP_E_USAGE, "--%.*s could be any of %s", (int)len,
-                       name, list);
+    return ddp_err_set(err, DDP_E_USAGE, "--%.*s is ambiguous: it could be %s",
+                       (int)len, name, list);
 }
 
 static bool is_replaced(const struct opts_table *t, const char *name)
@@ -207,7 +213,7 @@ static bool is_replaced(const struct opts_table *t, const char *name)
     return false;
 }
 
-/* Rows that `name` is a prefix of; the replaced program's own count apart. */
+/* Rows that a prefix fits, and those of them that the replaced program has. */
 struct match {
     int id, count;
     int replaced_id, replaced_count;
@@ -223,9 +229,10 @@ static void add_match(struct match *m, int id, bool replaced)
     }
 }
 
-/* The row that --NAME means. --version is not shortened, so that no prefix
- * which the replaced program knows becomes ambiguous; and where one is so by
- * an option of ours, theirs is meant. */
+/* The row that --NAME means. --version cannot be shortened, so that no prefix
+ * that the replaced program knows becomes ambiguous. A prefix that only one of
+ * that program's options has means that option, whatever options of ours begin
+ * so. */
 static int find_long(const struct opts_table *t,
                      const char *word,
                      int *id,
@@ -276,7 +283,7 @@ static bool takes_value(const struct opts_row *row)
     return row->metavar != NULL;
 }
 
-/* Only behind `=`; the default stands for one that is left out. */
+/* Its value is given behind `=`, or left out and then the default. */
 static bool may_lack_value(const struct opts_row *row)
 {
     return takes_value(row) && row->metavar[0] == '[';
@@ -293,8 +300,9 @@ static int later(const struct opts_table *t,
     if (takes_value(row) ? strcmp(text, init) == 0 : strcmp(text, "0") == 0)
         return 0;
     return ddp_err_set(err, DDP_E_USAGE,
-                       "%s: %s has this option, this version of %s has not yet",
-                       name, t->replaces, t->program);
+                       "%s: this version of %s does not have this option of %s "
+                       "yet",
+                       name, t->program, t->replaces);
 }
 
 /* Milliseconds as seconds, without zeros at the end. */
@@ -319,9 +327,8 @@ static int convert(const struct opts_table *t,
     case OPTS_FLAG:
         if (!opts_read_int(text, INT64_MIN, INT64_MAX, number))
             return ddp_err_set(err, DDP_E_USAGE,
-                               "%s=%.80s: must be a whole number, 0 for off "
-                               "or 1 for on",
-                               name, text);
+                               "%s=%.80s: must be 0 (off) or 1 (on)", name,
+                               text);
         *number = *number != 0;
         return 0;
     case OPTS_INT:
@@ -335,8 +342,8 @@ static int convert(const struct opts_table *t,
         if (!opts_read_seconds(text, row->min * MONO_MS, row->max * MONO_MS,
                                number))
             return ddp_err_set(err, DDP_E_USAGE,
-                               "%s=%.80s: must be seconds from %s to %s, such "
-                               "as 5 or 0.3",
+                               "%s=%.80s: must be a number of seconds from %s "
+                               "to %s",
                                name, text, seconds_text(row->min, lo),
                                seconds_text(row->max, hi));
         return 0;
@@ -366,7 +373,7 @@ static int set(struct opts *o,
 
 /* -- the command line ------------------------------------------------------ */
 
-struct line {
+struct opts_line {
     int argc;
     char *const *argv;
     int at; /* the word that is being read */
@@ -377,10 +384,10 @@ static bool is_option(const char *word)
     return word[0] == '-' && word[1] != '\0';
 }
 
-/* Where an option's value stands in the next word. A negative number is no
- * option; anything else that looks like one is, so that a forgotten value
- * does not swallow the option behind it. */
-static int next_value(struct line *l,
+/* An option's value that is a word of its own. A word that looks like an option
+ * is not taken for a value, unless it is a negative number: a forgotten value
+ * must not swallow the next option. */
+static int next_value(struct opts_line *l,
                       const struct opts_row *row,
                       const char **text,
                       struct ddp_err *err)
@@ -398,7 +405,7 @@ static int next_value(struct line *l,
 
 /* Gives a row its value: `glued` stands in the same word, or is NULL. */
 static int take(struct opts *o,
-                struct line *l,
+                struct opts_line *l,
                 int id,
                 const char *glued,
                 struct ddp_err *err)
@@ -420,7 +427,7 @@ static int take(struct opts *o,
     return set(o, id, OPTS_FROM_LINE, name, text, err);
 }
 
-static int read_long(struct opts *o, struct line *l, struct ddp_err *err)
+static int read_long(struct opts *o, struct opts_line *l, struct ddp_err *err)
 {
     const char *word = l->argv[l->at];
     int id = ID_NONE;
@@ -437,7 +444,8 @@ static int read_long(struct opts *o, struct line *l, struct ddp_err *err)
 }
 
 /* A bunch of flags; the first letter that takes a value takes the rest. */
-static int read_letters(struct opts *o, struct line *l, struct ddp_err *err)
+static int
+read_letters(struct opts *o, struct opts_line *l, struct ddp_err *err)
 {
     const char *word = l->argv[l->at];
     for (const char *p = word + 1; *p != '\0'; p++) {
@@ -458,7 +466,7 @@ static int read_letters(struct opts *o, struct line *l, struct ddp_err *err)
     return 0;
 }
 
-static int read_line(struct opts *o, struct line *l, struct ddp_err *err)
+static int read_line(struct opts *o, struct opts_line *l, struct ddp_err *err)
 {
     for (; l->at < l->argc; l->at++) {
         const char *word = l->argv[l->at];
@@ -531,7 +539,7 @@ int opts_parse(struct opts *o,
 {
     ddp_assert(table->rows_len <= OPTS_MAX);
     *o = (struct opts){.table = table};
-    struct line l = {.argc = argc, .argv = argv, .at = 1};
+    struct opts_line l = {.argc = argc, .argv = argv, .at = 1};
     if (read_line(o, &l, err) < 0)
         return -1;
     if (o->ask != OPTS_ASK_RUN)

@@ -1,30 +1,31 @@
 /*
- * base/opts: a command line read by a table.
+ * base/opts: reads a command line by a table.
  *
- * A program's options stand in one file, `options.def`, which is included
- * several times with different meanings of two macros (this parser, --help,
- * the manual page; see scripts/man-options):
+ * A program's options are one file, `options.def`. It is included several times
+ * with different meanings of two macros (this parser, --help, the manual page;
+ * see scripts/man-options):
  *
  *     OPT_GROUP(IDENT, "Title")
  *     OPT(long_name, 'x' or 0, KIND, "ENV ENV2" or NULL, "default" or NULL,
  *         min, max, "METAVAR" or NULL, GROUP_IDENT, "Help sentence.")
  *
- * KIND is FLAG; INT (min and max in units); SECONDS, a decimal number, 0.3
- * (min and max in milliseconds, the value in microseconds); STR; SPEC, a text
- * that other code checks; or LATER: an option of the program that we replace
- * which we do not have yet. LATER is refused with a sentence that says so,
- * except where it asks for what is the default anyhow. A METAVAR in brackets,
- * "[SECONDS]", is a value that may be left out, and must stand behind `=` where
- * it is not: the default is meant then, and not where the option is not given.
+ * KIND is FLAG; INT (min and max in units); SECONDS, a decimal number such as
+ * 0.3 (min and max in milliseconds, the value in microseconds); STR; SPEC, a
+ * text that other code checks; or LATER: an option of the program that we
+ * replace which we do not have yet. LATER is refused with a sentence that says
+ * so, unless its value is the default. A METAVAR in brackets, "[SECONDS]", is a
+ * value that can be left out: `--name` then means the default value, and
+ * another value must be written behind `=`.
  *
  * The grammar is argparse's, since torchrun's users know it. --a_b and --a-b
- * are the same; a prefix will do while it is the only one, or the only one of
- * those that the replaced program has; `--o v`, `--o=v`,
- * `-ov`, `-o v`, `-o=v`; flags in a bunch, `-abv`. The last one given wins.
- * The first word that is no option ends the options: all after it belongs to
- * somebody else. A `--` before that word is dropped. -h, --help and --version
- * are everyone's. The command line goes before the environment, that before
- * the default; a flag's variable is an integer, 0 is off.
+ * are the same. A prefix is enough if it fits one option only, or only one of
+ * the replaced program's. Values are written as `--o v`, `--o=v`, `-ov`,
+ * `-o v` or `-o=v`, and flags can be bunched: `-abv`. If an option is given
+ * twice, the last one counts. The first word that is no option ends the
+ * options: all words after it are the caller's. A `--` before that word is
+ * dropped. All programs have -h, --help and --version. The command line is
+ * stronger than the environment, and that is stronger than the default. A
+ * flag's variable is an integer; 0 is off.
  */
 #ifndef RENDEZVOUS_BASE_OPTS_H
 #define RENDEZVOUS_BASE_OPTS_H
@@ -50,7 +51,7 @@ struct opts_row {
     const char *name; /* with underscores */
     char letter;      /* 0 none */
     enum opts_kind kind;
-    const char *env;  /* names, a blank between; the first that is set counts */
+    const char *env;  /* names with blanks between; the first set one counts */
     const char *init; /* the default; NULL none */
     int64_t min;
     int64_t max;
@@ -63,11 +64,16 @@ struct opts_row {
 struct opts_table {
     const char *program;
     const char *synopsis; /* behind "usage: PROGRAM " */
-    const char *about;    /* a paragraph below the usage line in --help */
+    const char *examples; /* whole lines below the usage line; NULL none */
+    const char *about;    /* a paragraph below them in --help */
+    /* "ddprun(1)": --help prints the first sentence of each help text only, and
+     * says that this page has the rest. NULL: --help prints all of them. */
+    const char *manual;
     const char *version;
-    const char *replaces; /* whose options are LATER: "torchrun"; or NULL */
-    /* Names that it has as well, ending with NULL; or NULL: a prefix that only
-     * one of them begins with means that one, whatever else does. */
+    const char *replaces; /* the program that LATER options are from, or NULL */
+    /* Names of all of its options, ending with NULL; or NULL. A prefix that
+     * fits one of them only means that one, even if it fits options of ours
+     * too. */
     const char *const *replaced;
     const char *const *groups;
     int groups_len;
@@ -102,10 +108,9 @@ struct opts {
 };
 
 /*
- * Reads argv[1..]. Borrows argv and the environment as long as `o` is used.
- * With --help or --version it stops at that word and says so in `ask`.
- * Errors: DDP_E_USAGE, with a sentence that names the option or variable, the
- * value, and what would be right.
+ * Reads argv[1..]. Borrows argv and the environment for the life of `o`. Stops
+ * at --help or --version, and says so in `ask`. Errors: DDP_E_USAGE, with a
+ * sentence that names the option or variable, the value, and what is allowed.
  */
 int opts_parse(struct opts *o,
                const struct opts_table *table,
@@ -117,33 +122,33 @@ int opts_parse(struct opts *o,
 const char *opts_text(const struct opts *o, int id);
 int64_t opts_number(const struct opts *o, int id);
 
-/* By the command line or the environment, not by default. */
+/* Whether the command line or the environment gave it, not the default. */
 bool opts_given(const struct opts *o, int id);
 
-/* "--name" or "PET_NAME": where its value came from, for a message. */
+/* "--name" or "PET_NAME": what gave the value, for a message. */
 const char *opts_where(const struct opts *o, int id, char name[64]);
 
-/* Answers --help or --version; returns the exit status, which tells if `f` did
- * not take it. */
+/* Prints the answer to --help or --version. Returns the exit status: that of
+ * DDP_E_IO if `f` could not be written. */
 int opts_answer(const struct opts *o, FILE *f);
 
-/* --help, 80 columns; and its first line alone, for errors. */
+/* --help, at most 80 columns wide; and its first line alone, for errors. */
 void opts_help(const struct opts_table *table, FILE *f);
 void opts_usage(const struct opts_table *table, FILE *f);
 
 /*
- * What makes a shell ("bash", "zsh", "fish", "tcsh") complete the program's
- * options, its program's name and arguments; false and nothing written for
- * another.
+ * Writes a script that makes a shell ("bash", "zsh" or "fish") complete the
+ * program's options, its program's name and arguments. False, and nothing is
+ * written, for any other shell.
  */
 bool opts_completion(const struct opts_table *table,
                      const char *shell,
                      FILE *f);
 
 /*
- * A whole number, or decimal seconds as microseconds, between min and max (of
- * the unit that is returned), blanks around it or not. False and nothing
- * written where it is none.
+ * Reads a whole number, or decimal seconds as microseconds. min and max are in
+ * the unit that is returned. Blanks around the number are ignored. False, and
+ * `out` is not written, if the text is no such number.
  */
 bool opts_read_int(const char *text, int64_t min, int64_t max, int64_t *out);
 bool opts_read_seconds(const char *text,
@@ -151,8 +156,8 @@ bool opts_read_seconds(const char *text,
                        int64_t max_us,
                        int64_t *out_us);
 
-/* The one of `names` that is nearest to `word` by edits (swaps count one);
- * NULL where none is near enough to be meant. */
+/* The one of `names` that is nearest to `word` by edits (a swap counts one).
+ * NULL if no name is near. */
 const char *
 opts_nearest(const char *word, const char *const names[], int names_len);
 

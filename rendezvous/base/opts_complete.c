@@ -300,60 +300,12 @@ static void fish(const struct opts_table *t, FILE *f)
     }
 }
 
-/* -- tcsh ------------------------------------------------------------------ */
-
-/* What tcsh calls a list: (words), f for files, d for folders, n for none. */
-static void tcsh_list(const struct opts_row *row, FILE *f)
-{
-    if (wants(row, "FILE") || wants(row, "FOLDER")) {
-        fputc(wants(row, "FILE") ? 'f' : 'd', f);
-    } else if (has_words(row)) {
-        fputc('(', f);
-        put_words(row, f);
-        fputc(')', f);
-    } else {
-        fputc('n', f);
-    }
-}
-
-/* The first rule that fits counts: a value, then an option, then a file. Where
- * the options end cannot be told to it. */
-static void tcsh(const struct opts_table *t, FILE *f)
-{
-    const char *p = t->program;
-    fprintf(f,
-            "# tcsh completion of %s; written by %s --print_completion=tcsh\n"
-            "complete %s",
-            p, p, p);
-    for (int i = 0; i < t->rows_len; i++) {
-        const struct opts_row *row = &t->rows[i];
-        if (!is_shown(row) || row->metavar == NULL)
-            continue;
-        fprintf(f, " \\\n    'c/--%s=/", row->name);
-        tcsh_list(row, f);
-        fprintf(f, "/' 'n/--%s/", row->name);
-        tcsh_list(row, f);
-        fputs("/'", f);
-        if (row->letter == 0)
-            continue;
-        fprintf(f, " 'n/-%c/", row->letter);
-        tcsh_list(row, f);
-        fputs("/'", f);
-    }
-    fputs(" \\\n    'c/--/(help version", f);
-    for (int i = 0; i < t->rows_len; i++) {
-        if (is_shown(&t->rows[i]))
-            fprintf(f, " %s", t->rows[i].name);
-    }
-    fputs(")/' \\\n    'p/1/c/' 'p/*/f/'\n", f);
-}
-
 bool opts_completion(const struct opts_table *t, const char *shell, FILE *f)
 {
     static const struct {
         const char *name;
         void (*print)(const struct opts_table *t, FILE *f);
-    } shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}, {"tcsh", tcsh}};
+    } shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
     for (size_t i = 0; i < sizeof(shells) / sizeof(shells[0]); i++) {
         if (strcmp(shells[i].name, shell) == 0) {
             shells[i].print(t, f);

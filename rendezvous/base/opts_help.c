@@ -1,6 +1,8 @@
 /*
  * --help and --version. Lines are at most 80 columns wide: the options on the
- * left, their sentences wrapped on the right.
+ * left, their sentences wrapped on the right. A program with many options has a
+ * manual page for all sentences, and shows one of each option here: what does
+ * not fit a screen or two is not read.
  */
 #include "rendezvous/base/opts.h"
 
@@ -10,6 +12,9 @@
 #define WIDTH  80
 #define INDENT 30 /* where the sentences begin */
 #define FEW    3  /* so many variables are all named */
+
+/* The blank in "(default: 1)", at which no line is broken. */
+#define GLUE '\037'
 
 /* Words of `text` from column `at` on, wrapped, following lines indented; ends
  * the line. */
@@ -23,7 +28,10 @@ static void wrap(FILE *f, const char *text, size_t at, size_t indent)
             at = indent;
             first = true;
         }
-        fprintf(f, "%s%.*s", first ? "" : " ", (int)len, p);
+        if (!first)
+            fputc(' ', f);
+        for (size_t i = 0; i < len; i++)
+            fputc(p[i] == GLUE ? ' ' : p[i], f);
         at += len + !first;
         first = false;
         p += len;
@@ -32,9 +40,19 @@ static void wrap(FILE *f, const char *text, size_t at, size_t indent)
     fputc('\n', f);
 }
 
-static void help_row(const struct opts_row *row, FILE *f)
+/* Bytes of the first sentence, with its stop. */
+static size_t first_sentence(const char *text)
+{
+    const char *end = strstr(text, ". ");
+    return end != NULL ? (size_t)(end - text) + 1 : strlen(text);
+}
+
+static void
+help_row(const struct opts_table *t, const struct opts_row *row, FILE *f)
 {
     char left[160], text[1024];
+    size_t len =
+        t->manual != NULL ? first_sentence(row->help) : strlen(row->help);
     char letter[] = {'-', row->letter, ',', ' ', '\0'};
     const char *value = row->metavar != NULL ? row->metavar : "";
     bool lacks = value[0] == '['; /* it may be left out, and "=" with it */
@@ -42,11 +60,11 @@ static void help_row(const struct opts_row *row, FILE *f)
         snprintf(left, sizeof(left), "  %s--%s%s%s%s",
                  row->letter != 0 ? letter : "", row->name, lacks ? "[" : "",
                  value[0] != '\0' ? "=" : "", value + lacks);
-    bool shown = row->init != NULL && row->init[0] != '\0';
-    (void)snprintf(text, /* a sentence fits */
-                   sizeof(text), "%s%s%s%s", row->help,
-                   shown ? " (default: " : "", shown ? row->init : "",
-                   shown ? ")" : "");
+    ddp_assert(len + 64 < sizeof(text));
+    int used = snprintf(text, sizeof(text), "%.*s", (int)len, row->help);
+    if (row->init != NULL && row->init[0] != '\0')
+        (void)snprintf(text + used, sizeof(text) - (size_t)used, /* fits */
+                       " (default:%c%.48s)", GLUE, row->init);
     if (n >= 0 && n + 2 <= INDENT)
         fprintf(f, "%-*s", INDENT, left);
     else
@@ -102,31 +120,35 @@ static void help_env(const struct opts_table *t, FILE *f)
         ddp_assert(len > 0 && (size_t)len < sizeof(list) - used); /* ours */
         used += (size_t)len;
     }
-    size_t at = (size_t)fprintf(f, "The environment can set defaults: ");
+    size_t at = (size_t)fprintf(f, "The environment sets defaults: ");
     wrap(f, list, at, 0);
 }
 
 void opts_help(const struct opts_table *t, FILE *f)
 {
     opts_usage(t, f);
+    if (t->examples != NULL)
+        fprintf(f, "\n%s", t->examples);
     fputc('\n', f);
     wrap(f, t->about, 0, 0);
     for (int group = 0; group < t->groups_len; group++) {
         fprintf(f, "\n%s:\n", t->groups[group]);
         for (int i = 0; i < t->rows_len; i++) {
             if (t->rows[i].group == group && t->rows[i].kind != OPTS_LATER)
-                help_row(&t->rows[i], f);
+                help_row(t, &t->rows[i], f);
         }
     }
     help_later(t, f);
     fprintf(f, "\nOthers:\n");
-    fprintf(f, "%-*sPrint this and exit.\n", INDENT, "  -h, --help");
+    fprintf(f, "%-*sPrint this help and exit.\n", INDENT, "  -h, --help");
     fprintf(f, "%-*sPrint the version and exit.\n\n", INDENT, "  --version");
     wrap(f,
-         "A dash may stand for each underscore, and a name may be shortened as "
-         "long as it is the only one that begins so.",
+         "Option names can be written with dashes, and shortened if they stay "
+         "unique.",
          0, 0);
     help_env(t, f);
+    if (t->manual != NULL)
+        fprintf(f, "%s describes each option in full.\n", t->manual);
 }
 
 int opts_answer(const struct opts *o, FILE *f)

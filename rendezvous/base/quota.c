@@ -124,8 +124,8 @@ void quota_del(struct quota *s)
     free(s);
 }
 
-/* FNV-1a. Who has many addresses can have some in one bucket, and gains a walk
- * along these. */
+/* FNV-1a. A host with many addresses can put some of them into one bucket, and
+ * gains a walk along these. */
 static uint32_t bucket_of(const struct quota *s, const char *text)
 {
     uint32_t h = 2166136261u;
@@ -214,7 +214,7 @@ const char *quota_text(const struct quota *s, int source)
     return s->at[source].text;
 }
 
-bool quota_is_modest(const struct quota *s, const char *addr)
+bool quota_within_share(const struct quota *s, const char *addr)
 {
     int64_t have = quota_count_of(s, addr);
     return have * s->n_active < s->total;
@@ -225,10 +225,10 @@ bool quota_may_take(int have, int count)
     return count >= have + 2;
 }
 
-int quota_greediest(const struct quota *s, const char *addr)
+int quota_largest(const struct quota *s, const char *addr)
 {
     int most = -1;
-    if (!quota_is_modest(s, addr))
+    if (!quota_within_share(s, addr))
         return -1;
     for (int i = 0; i < s->n_active; i++)
         if (most < 0 || s->at[s->active[i]].count > s->at[most].count)

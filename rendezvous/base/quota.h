@@ -1,11 +1,11 @@
 /*
- * base/quota: where peers come from, and how many from each place, so that
- * what is scarce can be shared between places and not between connections: of
- * these anybody can make as many as he likes.
+ * base/quota: where peers come from, and how many from each place. What is
+ * scarce is shared between places, not between connections: any host can open
+ * as many connections as it likes.
  *
  * A source is an IPv4 address, also where one of IPv6 stands for it (mapped,
- * translated, 6to4), the /64 of another IPv6 address (who has one address there
- * has them all), or all of loopback. Pure; no allocation after
+ * translated, 6to4), the /64 of another IPv6 address (a host with one address
+ * of it can use them all), or all of loopback. Pure; no allocation after
  * quota_new. For the core, and for the shells that share out connections.
  */
 #ifndef RENDEZVOUS_BASE_QUOTA_H
@@ -21,7 +21,7 @@ void quota_source_of(const char *addr, char text[SOURCE_TEXT_MAX]);
 
 struct quota;
 
-/* Room for `holders_max` who hold one at a time. Owned by the caller. Aborts
+/* For at most `holders_max` holders at a time. Owned by the caller. Aborts
  * when out of memory. */
 struct quota *quota_new(int holders_max);
 void quota_del(struct quota *s); /* NULL is fine */
@@ -39,17 +39,17 @@ int quota_find(const struct quota *s, const char *addr); /* -1: nobody's */
 const char *quota_text(const struct quota *s, int source);
 
 /* Whether `addr` has less than an equal share of what there is. */
-bool quota_is_modest(const struct quota *s, const char *addr);
+bool quota_within_share(const struct quota *s, const char *addr);
 
-/* Whether one of `count` may be taken for one who has `have`: he does not have
- * more than that one then. */
+/* Whether one may be taken from a source that has `count` for one that has
+ * `have`: the taker then has no more than the other. */
 bool quota_may_take(int have, int count);
 
 /*
- * The source that has to give way to one more of `addr`: the one of which there
- * are most, where that may be taken from it. -1: none. Takes time only for who
- * is modest: who floods does not make it slow.
+ * The source that has to give way to one more of `addr`: the one that holds the
+ * most, if one may be taken from it. -1: none. The search is made only for an
+ * address within its share, so that a flood does not make it slow.
  */
-int quota_greediest(const struct quota *s, const char *addr);
+int quota_largest(const struct quota *s, const char *addr);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * base/stop_page: the page of memory by which a launcher asks one worker to
- * leave at a step, and the names of the memfds that it gives its workers. Both
- * sides write one word, whole, and read the other one's at any time.
+ * leave at a step, and the names of the memfds that it gives its workers. Each
+ * side writes one word of the page, whole, and reads the other's at any time.
  */
 #ifndef RENDEZVOUS_BASE_STOP_PAGE_H
 #define RENDEZVOUS_BASE_STOP_PAGE_H
@@ -10,22 +10,22 @@
 #include <stdint.h>
 
 /* As readlink(2) of a descriptor shows them: "/memfd:NAME (deleted)". */
-#define ASKED_PROGRESS_NAME "ddprun-progress"
-#define ASKED_STOP_NAME     "ddprun-stop"
-#define ASKED_SNAPSHOT_NAME "ddprun-snapshots"
+#define MEMFD_PROGRESS  "ddprun-progress"
+#define MEMFD_STOP      "ddprun-stop"
+#define MEMFD_SNAPSHOTS "ddprun-snapshots"
 
-enum asked_why {
-    ASKED_NOT,
-    ASKED_SCALE_UP,   /* nodes join */
-    ASKED_SCALE_DOWN, /* a node leaves */
+enum stop_page_why {
+    STOP_PAGE_NOT,
+    STOP_PAGE_SCALE_UP,   /* nodes join */
+    STOP_PAGE_SCALE_DOWN, /* a node leaves */
 };
 
 /* Of $DDP_STOP_FILE, which is as long as this. */
-struct asked {
-    _Atomic uint32_t why;   /* the launcher's: enum asked_why */
+struct stop_page {
+    _Atomic uint32_t why;   /* the launcher's: enum stop_page_why */
     _Atomic uint32_t looks; /* the worker's: 1 once it has looked at `why` */
 };
 
-_Static_assert(sizeof(struct asked) == 8, "two words in a file");
+_Static_assert(sizeof(struct stop_page) == 8, "two words in a file");
 
 #endif

@@ -68,19 +68,19 @@ void budget_restore(struct budget *b, int used, int counting, int64_t at_us)
         add(b, at_us);
 }
 
-void budget_restore_barren(struct budget *b, int barren)
+void budget_restore_no_progress(struct budget *b, int no_progress)
 {
-    if (barren >= b->crash_loop)
-        barren = b->crash_loop - 1;
-    if (barren > b->barren)
-        b->barren = barren;
+    if (no_progress >= b->crash_loop)
+        no_progress = b->crash_loop - 1;
+    if (no_progress > b->no_progress)
+        b->no_progress = no_progress;
 }
 
 bool budget_round_over(struct budget *b, bool failed, bool progressed)
 {
     if (!failed || progressed)
-        b->barren = 0;
+        b->no_progress = 0;
     else
-        b->barren++;
-    return b->crash_loop > 0 && b->barren >= b->crash_loop;
+        b->no_progress++;
+    return b->crash_loop > 0 && b->no_progress >= b->crash_loop;
 }

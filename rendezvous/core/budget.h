@@ -22,8 +22,8 @@ struct budget {
     int64_t window_us; /* 0: there is none */
     int crash_loop;    /* K; 0: off */
 
-    int used;   /* since the run began */
-    int barren; /* rounds in a row that failed without progress */
+    int used;        /* since the run began */
+    int no_progress; /* rounds in a row that failed without progress */
     /* With a window: when the newest restarts were charged, a ring. */
     int head, len; /* 0 <= len <= max <= BUDGET_WINDOW_MAX */
     int64_t at_us[BUDGET_WINDOW_MAX];
@@ -50,7 +50,7 @@ void budget_restore(struct budget *b, int used, int counting, int64_t at_us);
  * The same of the rounds in a row that failed without progress. That alone
  * ends no run: the next one that fails may.
  */
-void budget_restore_barren(struct budget *b, int barren);
+void budget_restore_no_progress(struct budget *b, int no_progress);
 
 /*
  * A round is over. Returns true where it was the last one of a crash loop.

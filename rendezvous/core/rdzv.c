@@ -13,8 +13,11 @@
 #include "rendezvous/core/inner/join.h"
 #include "rendezvous/core/inner/member.h"
 #include "rendezvous/core/inner/node_gone.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round_tick.h"
 #include "rendezvous/core/inner/run.h"
+#include "rendezvous/core/inner/states.h"
 
 static void *xcalloc(size_t n, size_t size)
 {
@@ -126,7 +129,7 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         return;
     case MSG_KIND_order_drain:
     case MSG_KIND_order_end:
-        order_step(r, ev);
+        command_step(r, ev);
         return;
     case MSG_KIND_answered:
     case MSG_KIND_refused:
@@ -151,7 +154,7 @@ static void expire_lease(struct rdzv *r, struct node *n)
     bool hosts = n->hosts;
     r->account = node_source(r, n);
     node_gone(r, n, "is silent: its lease is over");
-    if (hosts && run->used)
+    if (hosts && run->state != RUN_FREE)
         run->host_is_silent = true;
 }
 
@@ -161,13 +164,13 @@ static void expire_leases(struct rdzv *r)
         return;
     for (int i = 0; i < r->fresh_node; i++) {
         struct node *n = &r->nodes[i];
-        if (n->used && n->lease_until_us <= r->now_us)
+        if (n->state != NODE_FREE && n->lease_until_us <= r->now_us)
             expire_lease(r, n);
     }
     /* Only now, since a loss may have changed other nodes. */
     r->lease_check_us = MONO_NEVER;
     for (int i = 0; i < r->fresh_node; i++)
-        if (r->nodes[i].used)
+        if (r->nodes[i].state != NODE_FREE)
             r->lease_check_us =
                 mono_min(r->lease_check_us, r->nodes[i].lease_until_us);
 }
@@ -176,14 +179,14 @@ static void expire_leases(struct rdzv *r)
 static void extend_leases(struct rdzv *r, int64_t lag_us)
 {
     for (int i = 0; i < r->fresh_node; i++)
-        if (r->nodes[i].used)
+        if (r->nodes[i].state != NODE_FREE)
             r->nodes[i].lease_until_us =
                 mono_after(r->nodes[i].lease_until_us, lag_us);
     r->lease_check_us = mono_after(r->lease_check_us, lag_us);
     for (int i = 0; i < r->limits.runs_max; i++)
-        if (r->runs[i].used)
-            r->runs[i].rebuilt_at_us =
-                mono_after(r->runs[i].rebuilt_at_us, lag_us);
+        if (r->runs[i].state != RUN_FREE)
+            r->runs[i].recovery.rebuilt_at_us =
+                mono_after(r->runs[i].recovery.rebuilt_at_us, lag_us);
 }
 
 static void on_tick(struct rdzv *r, int64_t lag_us)
@@ -193,10 +196,10 @@ static void on_tick(struct rdzv *r, int64_t lag_us)
     expire_leases(r);
     for (int i = 0; i < r->limits.runs_max; i++) {
         struct run *run = &r->runs[i];
-        if (!run->used)
+        if (run->state == RUN_FREE)
             continue;
         r->account = run_source(r, run);
-        if (run->state == RUN_ENDED && r->now_us >= run->forget_at_us)
+        if (run->state == RUN_ENDED && r->now_us >= run->end.forget_at_us)
             run_forget(r, run);
         else
             round_tick(r, run);
@@ -242,7 +245,7 @@ int64_t rdzv_deadline(const struct rdzv *r)
 {
     int64_t at_us = r->lease_check_us;
     for (int i = 0; i < r->limits.runs_max; i++)
-        if (r->runs[i].used)
+        if (r->runs[i].state != RUN_FREE)
             at_us = mono_min(at_us, round_deadline(r, &r->runs[i]));
     return at_us;
 }
@@ -256,60 +259,17 @@ int rdzv_live_runs(const struct rdzv *r)
 {
     int n = 0;
     for (int i = 0; i < r->limits.runs_max; i++)
-        n += r->runs[i].used && r->runs[i].state != RUN_ENDED &&
+        n += r->runs[i].state != RUN_FREE && r->runs[i].state != RUN_ENDED &&
              (r->runs[i].head >= 0 || r->runs[i].host_is_silent);
     return n;
 }
 
 /* -- what must always hold ------------------------------------------------- */
 
-static void check_run(const struct rdzv *r, const struct run *run)
-{
-    int count[NODE_STATES] = {0};
-    int absent = 0;
-    int members = 0;
-    int owing = 0;
-    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
-        const struct node *n = &r->nodes[i];
-        ddp_assert(n->used && n->run == run_index(r, run));
-        ddp_assert(n->conn < 0 || r->conn_node[n->conn] == i);
-        count[n->state]++;
-        absent += n->conn < 0;
-        members += node_in_round(n);
-        owing += n->owes_bye;
-        ddp_assert(!n->owes_bye || n->conn >= 0);
-        if (n->state == NODE_RUNNING || n->state == NODE_DONE) {
-            ddp_assert(run->state == RUN_ACTIVE);
-            ddp_assert(n->group_rank >= 0 && n->group_rank < run->group_world);
-        }
-        if (n->state == NODE_STOPPING || n->state == NODE_LEAVING)
-            ddp_assert(run->state == RUN_DRAIN);
-        if (n->state == NODE_WAITING)
-            ddp_assert(run->state == RUN_DRAIN || run->state == RUN_GATHER);
-        if (n->state == NODE_DRAINED || n->state == NODE_WAITING ||
-            n->state == NODE_SPARE || n->state == NODE_ASIDE)
-            ddp_assert(n->drained == (n->state == NODE_DRAINED));
-        if (n->state == NODE_ASIDE)
-            ddp_assert(run->strikes.max > 0 &&
-                       run->strikes.check_us <= n->aside_until_us);
-        ddp_assert((n->state == NODE_ENDING) == (run->state == RUN_ENDED));
-    }
-    for (int s = 0; s < NODE_STATES; s++)
-        ddp_assert(count[s] == run->count[s]);
-    ddp_assert(absent == run->absent);
-    ddp_assert(owing == run->owing);
-    ddp_assert(run->holes >= 0);
-    ddp_assert(run->budget.window_us > 0 ||
-               run->budget.used <= run->budget.max);
-    if (run->state == RUN_ACTIVE) {
-        ddp_assert(members + run->gone_done + run->holes == run->group_world);
-        ddp_assert(run->group_world <= run->nodes_max);
-    }
-}
-
 void rdzv_check(const struct rdzv *r)
 {
+    states_check_tables(r);
     for (int i = 0; i < r->limits.runs_max; i++)
-        if (r->runs[i].used)
-            check_run(r, &r->runs[i]);
+        if (r->runs[i].state != RUN_FREE)
+            states_check_run(r, &r->runs[i]);
 }

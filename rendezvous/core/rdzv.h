@@ -33,21 +33,21 @@
  *   drain     DRAINED   DRAINED   LEAVING,   told       LEAVING   told
  *                                 end round
  *
- * A newcomer to a round that has room ends it, at once or, as a SPARE until
+ * A newcomer to a round that can grow ends it, at once or, as a SPARE until
  * then, when --scale_interval since the last such end is over. Where a round
  * ends without a failure its stop is graceful: workers are given time, until
  * something is lost or fails after all, or a node's workers did not leave as
  * those do that were asked (round_hurry).
  *
- * `drain` is an operator's order (order.c), which the node is told of, and told
- * again whenever it comes back, until it answers by leave. A DRAINED node runs
- * no workers and has no place in a round to come; it is removed by leave, by a
- * FIN, or when its lease is over. Where it was in the last round, the next one
- * waits for that.
+ * `drain` is an operator's command (command.c), which the node is told of, and
+ * told again whenever it comes back, until it answers by leave. A DRAINED node
+ * runs no workers and has no place in a round to come; it is removed by leave,
+ * by a FIN, or when its lease is over. Where it was in the last round, the next
+ * one waits for that.
  *
- * ASIDE is a spare of last resort (strikes.h): a WAITING node becomes one when
- * a round is over, and WAITING again where too few are there without it; to
- * what comes, it is as a SPARE.
+ * QUARANTINED is a spare of last resort (strikes.h): a WAITING node becomes one
+ * when a round is over, and WAITING again where too few are there without it;
+ * to what comes, it is as a SPARE.
  *
  * A node that was in no round yet is removed when its connection breaks.
  * LEAVING nodes are removed by ready, by a FIN, or when their lease is over.

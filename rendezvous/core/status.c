@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/inner/run.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/core/inner/strikes.h"
 
 const char *status_run_word(enum status_run_state state)
@@ -21,10 +21,14 @@ const char *status_run_word(enum status_run_state state)
 const char *status_node_word(enum status_node_state state)
 {
     static const char *const words[STATUS_NODE_STATES] = {
-        [STATUS_WAITING] = "waiting", [STATUS_SPARE] = "spare",
-        [STATUS_ASIDE] = "set_aside", [STATUS_RUNNING] = "running",
-        [STATUS_DONE] = "done",       [STATUS_STOPPING] = "stopping",
-        [STATUS_LEAVING] = "leaving", [STATUS_ABSENT] = "absent",
+        [STATUS_WAITING] = "waiting",
+        [STATUS_SPARE] = "spare",
+        [STATUS_QUARANTINED] = "quarantined",
+        [STATUS_RUNNING] = "running",
+        [STATUS_DONE] = "done",
+        [STATUS_STOPPING] = "stopping",
+        [STATUS_LEAVING] = "leaving",
+        [STATUS_ABSENT] = "absent",
     };
     ddp_assert(state < STATUS_NODE_STATES);
     return words[state];
@@ -41,6 +45,9 @@ static enum status_run_state run_state(const struct run *run)
         return STATUS_DRAIN;
     case RUN_ENDED:
         return STATUS_ENDED;
+    case RUN_FREE:
+    case RUN_STATES:
+        break;
     }
     DDP_WRONG("run state");
 }
@@ -54,8 +61,8 @@ static enum status_node_state node_state(const struct node *n)
         return STATUS_WAITING;
     case NODE_SPARE:
         return STATUS_SPARE;
-    case NODE_ASIDE:
-        return STATUS_ASIDE;
+    case NODE_QUARANTINED:
+        return STATUS_QUARANTINED;
     case NODE_RUNNING:
         return STATUS_RUNNING;
     case NODE_DONE:
@@ -66,7 +73,9 @@ static enum status_node_state node_state(const struct node *n)
     case NODE_LEAVING:
     case NODE_DRAINED:
     case NODE_ENDING:
+    case NODE_ENDED:
         return STATUS_LEAVING;
+    case NODE_FREE:
     case NODE_STATES:
         break;
     }
@@ -89,10 +98,10 @@ void status_total(const struct rdzv *r, struct status_total *out)
         .orders = r->noted[NOTE_ordered],
     };
     for (int i = 0; i < r->limits.runs_max; i++)
-        if (r->runs[i].used)
+        if (r->runs[i].state != RUN_FREE)
             out->runs[run_state(&r->runs[i])]++;
     for (int i = 0; i < r->fresh_node; i++)
-        if (r->nodes[i].used)
+        if (r->nodes[i].state != NODE_FREE)
             out->nodes[node_state(&r->nodes[i])]++;
 }
 
@@ -108,7 +117,7 @@ static int compare_runs(const void *a, const void *b, void *ctx)
     if (order == 0)
         order = (x->state == RUN_ENDED) - (y->state == RUN_ENDED);
     if (order == 0)
-        order = (y->ended_us > x->ended_us) - (y->ended_us < x->ended_us);
+        order = (y->end.at_us > x->end.at_us) - (y->end.at_us < x->end.at_us);
     return order != 0 ? order : (x > y) - (x < y);
 }
 
@@ -116,7 +125,7 @@ int status_runs(const struct rdzv *r, int *order)
 {
     int n = 0;
     for (int i = 0; i < r->limits.runs_max; i++)
-        if (r->runs[i].used)
+        if (r->runs[i].state != RUN_FREE)
             order[n++] = i;
     qsort_r(order, (size_t)n, sizeof(order[0]), compare_runs,
             (void *)(uintptr_t)r);
@@ -126,18 +135,19 @@ int status_runs(const struct rdzv *r, int *order)
 static int nodes_of(const struct run *run)
 {
     if (run->state == RUN_ACTIVE)
-        return run->group_world;
+        return run->round.group_world;
     return run->count[NODE_WAITING] + run->count[NODE_STOPPING] +
-           run->count[NODE_LEAVING] + run->count[NODE_ENDING];
+           run->count[NODE_LEAVING] + run->count[NODE_ENDING] +
+           run->count[NODE_ENDED];
 }
 
 static int64_t
 gather_left_us(const struct rdzv *r, const struct run *run, int64_t now_us)
 {
     (void)r;
-    int64_t until_us = run->seal_at_us;
+    int64_t until_us = run->gather.seal_at_us;
     if (until_us == MONO_NEVER)
-        until_us = mono_after(run->gather_since_us, run->join_us);
+        until_us = mono_after(run->gather.since_us, run->conf.join_us);
     return until_us > now_us ? until_us - now_us : 0;
 }
 
@@ -147,39 +157,40 @@ void status_run(const struct rdzv *r,
                 struct status_run *out)
 {
     const struct run *run = &r->runs[index];
-    ddp_assert(run->used);
+    ddp_assert(run->state != RUN_FREE);
     bool ended = run->state == RUN_ENDED;
-    int64_t end_us = ended ? run->ended_us : now_us;
+    int64_t end_us = ended ? run->end.at_us : now_us;
     *out = (struct status_run){
         .id = run->id,
         .instance = run->instance,
-        .backend = run->backend,
-        .prog = run->prog,
+        .backend = run->conf.backend,
+        .prog = run->conf.prog,
         .state = run_state(run),
-        .round = run->round,
-        .nodes_min = run->nodes_min,
-        .nodes_max = run->nodes_max,
+        .round = run->round.number,
+        .nodes_min = run->conf.nodes_min,
+        .nodes_max = run->conf.nodes_max,
         .nodes = nodes_of(run),
         .spares = run->count[NODE_SPARE],
         .absent = run->absent,
-        .world_size = run->world_size,
-        .master_addr = run->master_addr,
-        .master_port = run->master_port,
+        .world_size = run->round.world_size,
+        .master_addr = run->round.master_addr,
+        .master_port = run->round.master_port,
         .restarts = run->budget.used,
         .max_restarts = run->budget.max,
         .restarts_counting = budget_counting(&run->budget, now_us),
         .window_us = run->budget.window_us,
         .uptime_us = end_us - run->opened_us,
-        .round_uptime_us = run->round > 0 ? end_us - run->sealed_us : 0,
+        .round_uptime_us =
+            run->round.number > 0 ? end_us - run->round.sealed_us : 0,
         .have = run->count[NODE_WAITING] + run->count[NODE_SPARE],
         .left_us = gather_left_us(r, run, now_us),
-        .last = {.known = run->last.known,
-                 .round = run->last.round,
-                 .node = run->last.node,
-                 .what = &run->last.what,
-                 .age_us = now_us - run->last.at_us},
-        .end = ended ? &run->end : NULL,
-        .end_age_us = now_us - run->ended_us,
+        .last = {.known = run->report.last.round > 0,
+                 .round = run->report.last.round,
+                 .node = run->report.last.node,
+                 .what = &run->report.last.what,
+                 .age_us = now_us - run->report.last.at_us},
+        .end = ended ? &run->end.msg : NULL,
+        .end_age_us = now_us - run->end.at_us,
     };
     for (int s = 0; s < NODE_STATES; s++)
         out->listed += run->count[s];
@@ -228,11 +239,11 @@ void status_node(const struct rdzv *r,
 {
     const struct node *n = &r->nodes[index];
     const struct run *run = &r->runs[n->run];
-    ddp_assert(n->used);
+    ddp_assert(n->state != NODE_FREE);
     bool placed = node_in_round(n);
     int64_t lease_us = n->lease_until_us - now_us;
     /* Of a rebuilt round, base ranks are known once all members are back. */
-    bool reckoned = run->world_size > 0;
+    bool reckoned = run->round.world_size > 0;
     *out = (struct status_node){
         .name = n->name,
         .agent = n->agent,

@@ -17,14 +17,14 @@ enum status_run_state {
 };
 
 enum status_node_state {
-    STATUS_WAITING,  /* for the next round */
-    STATUS_SPARE,    /* for a place */
-    STATUS_ASIDE,    /* a spare of last resort, while its cool-down runs */
-    STATUS_RUNNING,  /* in the round */
-    STATUS_DONE,     /* in it, its workers have all exited 0 */
-    STATUS_STOPPING, /* its workers are being stopped */
-    STATUS_LEAVING,  /* it goes: alone, or since its run has ended */
-    STATUS_ABSENT,   /* its connection broke; its lease runs */
+    STATUS_WAITING,     /* for the next round */
+    STATUS_SPARE,       /* for a place */
+    STATUS_QUARANTINED, /* a spare of last resort, while its cool-down runs */
+    STATUS_RUNNING,     /* in the round */
+    STATUS_DONE,        /* in it, its workers have all exited 0 */
+    STATUS_STOPPING,    /* its workers are being stopped */
+    STATUS_LEAVING,     /* it goes: alone, or since its run has ended */
+    STATUS_ABSENT,      /* its connection broke; its lease runs */
     STATUS_NODE_STATES
 };
 

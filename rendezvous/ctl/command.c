@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rendezvous/net/token.h"
 #include "rendezvous/proto/frame.h"
 
 #define PIECE 4096
@@ -10,7 +11,7 @@
 static int foreign(struct ddp_err *err)
 {
     return ddp_err_set(err, DDP_E_PROTO,
-                       "what answers there is no ddprun rendezvous");
+                       "the answer is not from a ddprun rendezvous");
 }
 
 /* Reads on; the end is an error here. */
@@ -73,10 +74,12 @@ static int take_refusal(const struct ctl_peer *peer,
                         struct ddp_err *err)
 {
     bool known = no->code > 0 && no->code < DDP_E_COUNT;
-    if (peer->key == NULL && strncmp(no->text, "it wants a token", 16) == 0)
-        return ddp_err_set(err, DDP_E_CONFIG,
-                           "it wants a token: give the file that ddprdzvd has "
-                           "(--token_file, or DDPRUN_TOKEN_FILE)");
+    const size_t len = sizeof(TOKEN_REQUIRED) - 1;
+    if (peer->key == NULL && strncmp(no->text, TOKEN_REQUIRED, len) == 0)
+        return ddp_err_set(
+            err, DDP_E_CONFIG,
+            "the rendezvous needs a token: give the same file as to "
+            "ddprdzvd (--token_file, DDPRUN_TOKEN_FILE)");
     return ddp_err_set(err, known ? (enum ddp_code)no->code : DDP_E_PROTO, "%s",
                        no->text);
 }
@@ -92,7 +95,7 @@ say(struct ctl_line *line, const struct msg *order, struct ddp_err *err)
     int rc = buf_put(&out, FRAME_HELLO, FRAME_HELLO_LEN);
     if (rc == 0)
         rc = frame_put(&out, json, (size_t)len);
-    rc = rc != 0 ? ddp_err_set(err, DDP_E_NOMEM, "no memory")
+    rc = rc != 0 ? ddp_err_set(err, DDP_E_NOMEM, "no memory for the order")
                  : ctl_line_write(line, buf_head(&out), buf_len(&out), err);
     buf_free(&out);
     return rc;

@@ -14,7 +14,7 @@
 static int foreign(struct ddp_err *err)
 {
     return ddp_err_set(err, DDP_E_PROTO,
-                       "what answers there is no ddprun rendezvous");
+                       "the answer is not from a ddprun rendezvous");
 }
 
 /* -- an answer ------------------------------------------------------------- */
@@ -70,16 +70,17 @@ int ctl_http_parse(const char *all,
     *body_len = all_len - head_len - 2;
     if (find_header(all, head_len, "Transfer-Encoding", value))
         return ddp_err_set(err, DDP_E_PROTO,
-                           "an answer in an encoding that no ddprun "
+                           "the answer has an encoding that no ddprun "
                            "rendezvous uses");
     int64_t length;
     if (!find_header(all, head_len, "Content-Length", value))
         return 0; /* up to the end */
     if (!opts_read_int(value, 0, CTL_HTTP_BODY_MAX, &length))
-        return ddp_err_set(err, DDP_E_PROTO, "an answer of impossible length");
+        return ddp_err_set(err, DDP_E_PROTO,
+                           "the length of the answer is invalid");
     if ((size_t)length > *body_len)
         return ddp_err_set(err, DDP_E_PROTO,
-                           "the answer was cut off: %zu bytes of %lld came",
+                           "the answer was cut off after %zu of %lld bytes",
                            *body_len, (long long)length);
     *body_len = (size_t)length;
     return 0;

@@ -18,6 +18,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "rendezvous/base/dial.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/proto/frame.h"
 
@@ -56,8 +57,8 @@ int ctl_resolve(struct ctl_peer *peer, int64_t timeout_us, struct ddp_err *err)
     const char *host =
         strcasecmp(peer->host, "localhost") == 0 ? "127.0.0.1" : peer->host;
     (void)snprintf(late, sizeof(late), /* fits */
-                   "ddpctl: the name '%s' is being looked up, and no name "
-                   "server answers; give an address (--endpoint)\n",
+                   "ddpctl: cannot look up the name '%s': no name server "
+                   "answers; give an address (--endpoint)\n",
                    peer->host);
     (void)sigaction(SIGALRM, &sa, NULL); /* a valid signal: cannot fail */
     (void)setitimer(ITIMER_REAL, &after, NULL);
@@ -68,71 +69,28 @@ int ctl_resolve(struct ctl_peer *peer, int64_t timeout_us, struct ddp_err *err)
 
 /* -- waiting --------------------------------------------------------------- */
 
+/* Every signal that ddpctl catches ends a wait. */
+static const struct dial_stop any_signal = {.told = NULL};
+
+/* Why dial_wait or dial_any returned -1, from errno. */
+static int failed(struct ddp_err *err)
+{
+    if (errno == ETIMEDOUT)
+        return ddp_err_set(err, DDP_E_UNREACHABLE,
+                           "no answer in time (--timeout)");
+    if (errno == ECANCELED)
+        return ddp_err_set(err, DDP_E_ABORTED, "interrupted");
+    return ddp_err_set(err, DDP_E_UNREACHABLE, "%s", strerror(errno));
+}
+
 /* Until the descriptor is ready or the deadline has come. */
 static int await(struct ctl_line *l, short events, struct ddp_err *err)
 {
-    for (;;) {
-        struct pollfd p = {.fd = l->fd, .events = events};
-        int64_t ms = mono_ms_until(mono_now_us(), l->deadline_us);
-        int n = ms <= 0 ? 0 : poll(&p, 1, (int)ms);
-        if (n > 0)
-            return 0;
-        if (n == 0)
-            return ddp_err_set(err, DDP_E_UNREACHABLE, "no answer in time");
-        if (errno == EINTR)
-            return ddp_err_set(err, DDP_E_ABORTED, "interrupted");
-        return ddp_err_sys(err, DDP_E_IO, "poll");
-    }
+    int rc = dial_wait(l->fd, events, l->deadline_us, &any_signal);
+    return rc == 0 ? 0 : failed(err);
 }
 
 /* -- opening --------------------------------------------------------------- */
-
-static int dial(struct ctl_line *l, int at, struct ddp_err *err)
-{
-    const struct sockaddr *to = (const struct sockaddr *)&l->peer->addrs.at[at];
-    socklen_t len = to->sa_family == AF_INET6
-                        ? (socklen_t)sizeof(struct sockaddr_in6)
-                        : (socklen_t)sizeof(struct sockaddr_in);
-    int error = 0;
-    socklen_t error_len = sizeof(error);
-    l->fd =
-        socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (l->fd < 0)
-        return ddp_err_sys(err, DDP_E_UNREACHABLE, "socket");
-    if (connect(l->fd, to, len) == 0)
-        return 0;
-    if (errno != EINPROGRESS)
-        return ddp_err_set(err, DDP_E_UNREACHABLE, "%s", strerror(errno));
-    if (await(l, POLLOUT, err) != 0)
-        return -1;
-    (void)getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &error, &error_len);
-    return error == 0
-               ? 0
-               : ddp_err_set(err, DDP_E_UNREACHABLE, "%s", strerror(error));
-}
-
-/* Each address has its share of the time that is left. */
-static int dial_any(struct ctl_line *l, struct ddp_err *err)
-{
-    int64_t deadline_us = l->deadline_us;
-    int n = l->peer->addrs.n;
-    ddp_err_set(err, DDP_E_UNREACHABLE, "the name has no address");
-    for (int i = 0; i < n; i++) {
-        int64_t now_us = mono_now_us();
-        struct ddp_err later;
-        l->deadline_us = now_us + (deadline_us - now_us) / (n - i);
-        int rc = dial(l, i, i == 0 ? err : &later); /* the first is told */
-        l->deadline_us = deadline_us;
-        if (rc == 0)
-            return 0;
-        if (l->fd >= 0)
-            (void)close(l->fd); /* nothing was said on it */
-        l->fd = -1;
-        if ((i == 0 ? err : &later)->code == DDP_E_ABORTED)
-            return -1;
-    }
-    return -1;
-}
 
 static int start_tls(struct ctl_line *l, struct ddp_err *err);
 
@@ -142,14 +100,16 @@ struct ctl_line *ctl_line_open(const struct ctl_peer *peer,
 {
     struct ctl_line *l = calloc(1, sizeof(*l));
     if (l == NULL) {
-        ddp_err_set(err, DDP_E_NOMEM, "no memory");
+        ddp_err_set(err, DDP_E_NOMEM, "no memory for a connection");
         return NULL;
     }
     l->peer = peer;
-    l->fd = -1;
     l->deadline_us = deadline_us;
     buf_init(&l->sealed, SEALED_MAX);
-    if (dial_any(l, err) == 0 && start_tls(l, err) == 0)
+    l->fd = dial_any(peer->addrs.at, peer->addrs.n, deadline_us, &any_signal);
+    if (l->fd < 0)
+        (void)failed(err);
+    else if (start_tls(l, err) == 0)
         return l;
     ctl_line_close(l);
     return NULL;
@@ -220,7 +180,7 @@ static int fail_tls(const struct ctl_line *l, struct ddp_err *err)
 {
     if (tls_token_differs(l->tls))
         return ddp_err_set(err, DDP_E_CONFIG,
-                           "the token of this ddpctl is not the rendezvous's; "
+                           "the token differs from that of the rendezvous; "
                            "give the same file as to ddprdzvd (--token_file)");
     return ddp_err_set(err, DDP_E_UNREACHABLE, "%s", tls_why(l->tls));
 }
@@ -235,10 +195,10 @@ static int check_first(struct ctl_line *l, uint8_t first, struct ddp_err *err)
         return 0;
     if (first == (uint8_t)FRAME_HELLO[0])
         return ddp_err_set(err, DDP_E_CONFIG,
-                           "this rendezvous has no token, and ddpctl was given "
-                           "one; leave out --token_file (DDPRUN_TOKEN_FILE)");
+                           "this rendezvous has no token: leave out "
+                           "--token_file (DDPRUN_TOKEN_FILE)");
     return ddp_err_set(err, DDP_E_PROTO,
-                       "what listens there is no ddprun rendezvous with a "
+                       "the answer is not from a ddprun rendezvous with a "
                        "token");
 }
 
@@ -263,18 +223,20 @@ static int start_tls(struct ctl_line *l, struct ddp_err *err)
     l->tls = tls_new(l->peer->key, false, &l->sealed);
     if (l->tls == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for TLS");
-    while (tls_state(l->tls) == TLS_GREETING) {
+    while (tls_state(l->tls) == TLS_HANDSHAKE) {
         if (push_sealed(l, err) != 0)
             return -1;
         long n = feed(l, err);
         if (n < 0)
             return -1;
         if (n == 0)
-            return ddp_err_set(err, DDP_E_UNREACHABLE,
-                               "the connection was closed before TLS was up");
+            return ddp_err_set(
+                err, DDP_E_UNREACHABLE,
+                "the connection was closed during the TLS handshake");
         /* Nothing comes before we have asked: there is no text to take. */
         if (tls_take(l->tls, none, sizeof(none)) != 0)
-            return ddp_err_set(err, DDP_E_PROTO, "an answer before a question");
+            return ddp_err_set(err, DDP_E_PROTO,
+                               "the rendezvous answered before it was asked");
         l->pending = false;
     }
     if (tls_state(l->tls) != TLS_UP) {
@@ -313,7 +275,7 @@ read_sealed(struct ctl_line *l, void *room, size_t len, struct ddp_err *err)
         long got = feed(l, err);
         if (got == 0)
             return ddp_err_set(err, DDP_E_UNREACHABLE,
-                               "the connection was cut");
+                               "the connection was cut off");
         if (got < 0)
             return -1;
     }

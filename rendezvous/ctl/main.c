@@ -21,10 +21,11 @@ static const struct opts_table table = {
     .program = "ddpctl",
     .synopsis = "[OPTION]... status [RUN] | drain NODE | end RUN",
     .about =
-        "Asks a rendezvous what runs there (status), has it take a node out of "
-        "its run so that the others go on without it (drain), or end a run on "
-        "all its nodes (end). NODE is a host name or the beginning of an "
-        "agent's id; RUN is what --rdzv_id said.",
+        "Shows the runs of a rendezvous (status), takes a node out of its run "
+        "so that the other nodes go on without it (drain), or ends a run on "
+        "all "
+        "its nodes (end). NODE is a host name or the beginning of an agent's "
+        "id; RUN is the run's --rdzv_id.",
     .version = DDPRUN_VERSION,
     .groups = groups,
     .groups_len = GROUP_COUNT,
@@ -36,7 +37,7 @@ static const struct opts_table table = {
 
 #define WORDS_MAX 2 /* a verb and what it is about */
 
-struct line {
+struct ctl_words {
     struct opts o;
     const char *words[WORDS_MAX + 1];
     int n_words;
@@ -45,7 +46,7 @@ struct line {
 /* Options may stand behind words here: each part of the line is read by itself,
  * and what a later one says counts. */
 static int
-read_line(struct line *l, int argc, char *argv[], struct ddp_err *err)
+read_line(struct ctl_words *l, int argc, char *argv[], struct ddp_err *err)
 {
     struct opts part;
     l->n_words = 0;
@@ -68,17 +69,18 @@ read_line(struct line *l, int argc, char *argv[], struct ddp_err *err)
 }
 
 /* Options of other verbs say that another one was meant. */
-static int check_options(const struct line *l, int group, struct ddp_err *err)
+static int
+check_options(const struct ctl_words *l, int group, struct ddp_err *err)
 {
     for (int i = 0; i < OPTION_COUNT; i++)
         if (l->o.value[i].source == OPTS_FROM_LINE &&
             rows[i].group != GROUP_WHERE && rows[i].group != group)
-            return ddp_err_set(err, DDP_E_USAGE, "--%s does not go with %s",
+            return ddp_err_set(err, DDP_E_USAGE, "--%s cannot be used with %s",
                                rows[i].name, l->words[0]);
     return 0;
 }
 
-static int check_words(const struct line *l,
+static int check_words(const struct ctl_words *l,
                        int least,
                        size_t longest,
                        const char *what,
@@ -88,7 +90,7 @@ static int check_words(const struct line *l,
         return ddp_err_set(err, DDP_E_USAGE, "%s needs a %s: ddpctl %s %s",
                            l->words[0], what, l->words[0], what);
     if (l->n_words > WORDS_MAX)
-        return ddp_err_set(err, DDP_E_USAGE, "'%.60s' is one word too many",
+        return ddp_err_set(err, DDP_E_USAGE, "'%.60s' is one argument too many",
                            l->words[WORDS_MAX]);
     if (l->n_words == WORDS_MAX &&
         (l->words[1][0] == '\0' || strlen(l->words[1]) > longest))
@@ -126,8 +128,8 @@ split_endpoint(const char *text, struct ctl_peer *peer, struct ddp_err *err)
         right = opts_read_int(port_text, 1, 65535, &port);
     if (!right)
         return ddp_err_set(err, DDP_E_USAGE,
-                           "'%.100s' is not HOST or HOST:PORT (as head:29400 "
-                           "or [fe80::1]:29400)",
+                           "'%.100s' is not HOST or HOST:PORT (such as "
+                           "head:29400 or [fe80::1]:29400)",
                            text);
     if (len == 0) {
         host = "localhost";
@@ -159,7 +161,7 @@ find_peer(const struct opts *o, struct ctl_peer *peer, struct ddp_err *err)
 /* -- verbs ----------------------------------------------------------------- */
 
 struct ctl {
-    struct line line;
+    struct ctl_words line;
     struct ctl_peer peer;
     struct ctl_style style;
     char where[300];
@@ -247,11 +249,13 @@ static const struct verb {
 };
 #define VERBS (int)(sizeof(verbs) / sizeof(verbs[0]))
 
-static const struct verb *find_verb(const struct line *l, struct ddp_err *err)
+static const struct verb *find_verb(const struct ctl_words *l,
+                                    struct ddp_err *err)
 {
     const char *names[VERBS];
     if (l->n_words == 0) {
-        ddp_err_set(err, DDP_E_USAGE, "what to do? status, drain or end");
+        ddp_err_set(err, DDP_E_USAGE,
+                    "a command is missing: status, drain or end");
         return NULL;
     }
     for (int i = 0; i < VERBS; i++) {
@@ -261,8 +265,8 @@ static const struct verb *find_verb(const struct line *l, struct ddp_err *err)
     }
     const char *near = opts_nearest(l->words[0], names, VERBS);
     ddp_err_set(err, DDP_E_USAGE,
-                "'%.60s' is nothing that ddpctl does%s%s%s; it knows status, "
-                "drain and end",
+                "unknown command '%.60s'%s%s%s; the commands are status, drain "
+                "and end",
                 l->words[0], near != NULL ? ", did you mean '" : "",
                 near != NULL ? near : "", near != NULL ? "'?" : "");
     return NULL;
@@ -277,13 +281,13 @@ static const struct verb *check_line(struct ctl *c, struct ddp_err *err)
         return NULL;
     const char *run = opts_text(&c->line.o, OPTION_run);
     if (run != NULL && (run[0] == '\0' || strlen(run) > 128)) {
-        ddp_err_set(err, DDP_E_USAGE, "--run: an id has 1 to 128 bytes");
+        ddp_err_set(err, DDP_E_USAGE, "--run: an id must have 1 to 128 bytes");
         return NULL;
     }
     if (v->run == do_end &&
         (run != NULL || opts_number(&c->line.o, OPTION_force))) {
         ddp_err_set(err, DDP_E_USAGE,
-                    "--run and --force belong to drain: ddpctl end RUN");
+                    "--run and --force are for drain only: ddpctl end RUN");
         return NULL;
     }
     return find_peer(&c->line.o, &c->peer, err) == 0 ? v : NULL;

@@ -34,10 +34,11 @@ void ctl_complain(const struct ctl_style *style,
     char clean[sizeof(err->text)];
     ctl_clean(style, err->text, clean, sizeof(clean));
     if (err->code == DDP_E_UNREACHABLE)
-        log_warnx("no rendezvous at %s: %s. Check that ddprdzvd, or the "
-                  "launcher that serves the job, runs there, and that no "
-                  "firewall closes the port; --endpoint names another place",
-                  where, clean);
+        log_warnx(
+            "no rendezvous at %s: %s. Check that ddprdzvd or the launcher "
+            "that serves the job runs there, that no firewall closes the "
+            "port, and --endpoint",
+            where, clean);
     else if (err->code == DDP_E_PROTO)
         log_warnx("%s: %s. Check host and port (--endpoint)", where, clean);
     else
@@ -52,16 +53,20 @@ static int take_status(const struct ctl_status *s,
     if (a->status == 200)
         return 0;
     if (a->status == 403 && s->peer->key == NULL)
-        return ddp_err_set(err, DDP_E_CONFIG,
-                           "it wants a token: give the file that ddprdzvd has "
-                           "(--token_file, or DDPRUN_TOKEN_FILE)");
+        return ddp_err_set(
+            err, DDP_E_CONFIG,
+            "the rendezvous needs a token: give the same file as to "
+            "ddprdzvd (--token_file, DDPRUN_TOKEN_FILE)");
     if (a->status == 503)
-        return ddp_err_set(err, DDP_E_UNREACHABLE,
-                           "it has too many questions to answer at once");
+        return ddp_err_set(
+            err, DDP_E_UNREACHABLE,
+            "the rendezvous has too many requests; try again in a second");
     if (a->status == 404)
-        return ddp_err_set(err, DDP_E_PROTO,
-                           "what answers there has no status page");
-    return ddp_err_set(err, DDP_E_PROTO, "it answers with HTTP status %d",
+        return ddp_err_set(
+            err, DDP_E_PROTO,
+            "the answer is not from a ddprun rendezvous: no status page");
+    return ddp_err_set(err, DDP_E_PROTO,
+                       "the rendezvous answered with HTTP status %d",
                        a->status);
 }
 
@@ -191,7 +196,7 @@ static bool redraw(const char *news, const char *page, int rows)
     return written;
 }
 
-/* "", or that the daemon is away, as a line that fits. */
+/* "", or a line that says that the daemon is away. */
 static void describe_away(const struct ctl_status *s,
                           const struct ddp_err *err,
                           int64_t since_us,
@@ -203,8 +208,8 @@ static void describe_away(const struct ctl_status *s,
     ctl_clean(&s->view.style, err->text, clean, sizeof(clean));
     ctl_span((double)(mono_now_us() - since_us) / (double)MONO_S, span);
     (void)snprintf(news, size, /* may be cut */
-                   "%s has not answered for %s, trying on: %s", s->view.where,
-                   span, clean);
+                   "%s has not answered for %s, still trying: %s",
+                   s->view.where, span, clean);
     ctl_fit_end(&s->view.style, news, size - 1, s->view.style.width);
     (void)strncat(news, "\n", size - strlen(news) - 1); /* has room */
 }

@@ -1,5 +1,6 @@
 #include "rendezvous/ctl/view.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 /* cJSON takes some hundred bytes for each value, however short it is. */
 #define VALUES_MAX 4000000
 #define TEXT_MAX   512
-/* Nodes that are shown of a run: where it is the only one, and where not. */
+/* Nodes shown of a run: if it is the only one, and if there are others. */
 #define NODES_ALONE 16
 #define NODES_MANY  4
 
@@ -29,7 +30,7 @@ cJSON *ctl_view_parse(const char *json, size_t len, struct ddp_err *err)
         return status;
     cJSON_Delete(status);
     ddp_err_set(err, DDP_E_PROTO,
-                "what answers there sent no status of a ddprun rendezvous");
+                "the answer is not the status of a ddprun rendezvous");
     return NULL;
 }
 
@@ -194,7 +195,7 @@ static void put_what(const struct ctl_view *v, const cJSON *run, FILE *f)
         part(list, sizeof(list), "%lld spare%s", (long long)spares,
              plural(spares));
     if (absent > 0)
-        part(list, sizeof(list), "%lld away", (long long)absent);
+        part(list, sizeof(list), "%lld absent", (long long)absent);
     if (is(run, "state", "active") && text(run, "master_addr")[0] != '\0')
         part(list, sizeof(list), "master %.64s:%lld", text(run, "master_addr"),
              (long long)whole(run, "master_port", 0));
@@ -219,11 +220,12 @@ static void put_waiting(const struct ctl_view *v, const cJSON *run, FILE *f)
     ctl_span(number(w, "left_s", 0), left);
     if (have < min)
         line(v, f, TINT_WARN,
-             "  waits for nodes: %lld of at least %lld came, gives up in %s",
+             "  waiting for nodes: %lld of at least %lld have joined, gives up "
+             "in %s",
              (long long)have, (long long)min, left);
     else
-        line(v, f, TINT_WARN, "  %lld nodes came; last call for %s more",
-             (long long)have, left);
+        line(v, f, TINT_WARN, "  %lld node%s joined; last call for %s more",
+             (long long)have, have == 1 ? "" : "s", left);
 }
 
 static void put_failure(const struct ctl_view *v, const cJSON *run, FILE *f)
@@ -233,7 +235,12 @@ static void put_failure(const struct ctl_view *v, const cJSON *run, FILE *f)
     if (!cJSON_IsObject(x))
         return;
     int64_t signal = whole(x, "signal", 0);
-    if (signal != 0)
+    /* Only a number that is one: the daemon may be anything. */
+    const char *name =
+        signal > 0 && signal < NSIG ? sigabbrev_np((int)signal) : NULL;
+    if (name != NULL)
+        (void)snprintf(how, sizeof(how), "killed by SIG%s", name);
+    else if (signal != 0)
         (void)snprintf(how, sizeof(how), "killed by signal %lld",
                        (long long)signal);
     else
@@ -288,7 +295,7 @@ static void add_ranks(struct ctl_table *t, const cJSON *node)
                       (long long)(base + nproc - 1));
 }
 
-/* "running", "absent, 4 s" or "set_aside, 3 strikes". */
+/* "running", "absent, 4 s" or "quarantined, 3 strikes". */
 static void add_state(struct ctl_table *t, const cJSON *node)
 {
     char more[40] = "";

@@ -20,10 +20,11 @@
 static const struct opts_table table = {
     .program = "ddprdzvd",
     .synopsis = "[--listen=ADDRESS:PORT] [OPTION]...",
-    .about = "The rendezvous daemon: where the ddprun launchers of many runs "
-             "meet. It keeps nothing precious: when it is killed, workers run "
-             "on, and when it is back at the same address the launchers tell "
-             "it where they were.",
+    .about =
+        "The rendezvous daemon, at which the ddprun launchers of many runs "
+        "meet. It keeps nothing on disk. If it is killed, workers run on; "
+        "once it is back at the same address, the launchers tell it the "
+        "state of their runs.",
     .version = DDPRUN_VERSION,
     .groups = groups,
     .groups_len = GROUP_COUNT,
@@ -46,7 +47,7 @@ split_listen(const char *text, char host[256], int *port, struct ddp_err *err)
     int64_t number;
     if (len >= 256 || !opts_read_int(digits, 0, 65535, &number))
         return ddp_err_set(err, DDP_E_USAGE,
-                           "--listen: '%.200s' is not ADDRESS:PORT (as "
+                           "--listen: '%.200s' is not ADDRESS:PORT (such as "
                            "10.0.0.1:29400 or [::]:29400)",
                            text);
     memcpy(host, name, len);
@@ -55,7 +56,7 @@ split_listen(const char *text, char host[256], int *port, struct ddp_err *err)
     return 0;
 }
 
-/* What systemd listens on for us goes before --listen. */
+/* A socket that systemd passed goes before --listen. */
 static int open_listener(const char *text, int *fd, struct ddp_err *err)
 {
     if (sd_listener(fd, err) != 0)
@@ -85,7 +86,7 @@ static struct {
     char said[96]; /* the last STATUS= */
 } life;
 
-/* The loop runs, since this is called: that is all that a watchdog wants. */
+/* That this is called shows that the loop runs: the watchdog asks no more. */
 static void on_life(uv_timer_t *timer)
 {
     char line[sizeof(life.said)];
@@ -174,16 +175,17 @@ static void run(const struct opts *o,
                 enum server_orders orders,
                 struct tls_key *key)
 {
-    static struct store_child store;
+    static struct store_supervisor store;
     uv_loop_t loop;
     struct server *s;
     struct ddp_err err;
     struct server_conf conf = conf_of(o, orders, key);
     bool c10d = opts_number(o, OPTION_c10d) != 0;
     if (uv_loop_init(&loop) != 0)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot start an event loop");
+        fatalx(ddp_code_exit(DDP_E_NOMEM),
+               "cannot start the daemon: no event loop");
     if ((c10d &&
-         store_child_open(&store, &loop, &conf.store_chan, &err) != 0) ||
+         store_supervisor_open(&store, &loop, &conf.store_chan, &err) != 0) ||
         server_open(&s, &loop, fd, &conf, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     uv_signal_t term, intr;
@@ -191,25 +193,25 @@ static void run(const struct opts *o,
     (void)uv_signal_init(&loop, &intr);
     if (uv_signal_start(&term, on_stop, SIGTERM) != 0 ||
         uv_signal_start(&intr, on_stop, SIGINT) != 0)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot take signals");
+        fatalx(ddp_code_exit(DDP_E_NOMEM),
+               "cannot start the daemon: no signal handlers");
     log_info("serving on port %d%s, %s", addr_fd_port(fd),
              c10d ? ", with a c10d store" : "",
-             key != NULL ? "to those who have the token"
-                         : "open to whoever reaches it");
+             key != NULL ? "token required" : "open to all who can connect");
     begin_life(&loop, s);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     end_life();
     server_close(s);
     if (c10d)
-        store_child_close(&store);
+        store_supervisor_close(&store);
     uv_close((uv_handle_t *)&term, NULL);
     uv_close((uv_handle_t *)&intr, NULL);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&loop); /* the process ends anyway */
 }
 
-/* The token, where one is wanted. An empty variable is none; an empty option
- * is no file. */
+/* The token, if one is asked for. An empty variable is none; an empty option is
+ * an error. */
 static int
 read_token(const struct opts *o, struct tls_key **key, struct ddp_err *err)
 {
@@ -219,25 +221,27 @@ read_token(const struct opts *o, struct tls_key **key, struct ddp_err *err)
         return 0;
     if (opts_number(o, OPTION_c10d) != 0)
         return ddp_err_set(err, DDP_E_USAGE,
-                           "--c10d does not go with a token: the store's "
-                           "protocol knows none, so that whoever reaches the "
-                           "port could use it; start a second daemon for it "
-                           "on another port");
+                           "--c10d cannot be used with a token: the store's "
+                           "protocol has none, and everybody who reaches the "
+                           "port could use the store; start a second daemon "
+                           "for it on another port");
     return tls_key_read(key, file, err);
 }
 
-/* What a person may do about a place where we cannot listen. */
+/* What a person may do if the daemon cannot listen there. */
 static const char *advice(const struct ddp_err *err)
 {
     switch (err->sys_errno) {
     case EADDRINUSE:
-        return "; is it another ddprdzvd's, or a job's? --listen names another "
-               "port";
+        return "; another ddprdzvd or a job may use the port: choose another "
+               "one "
+               "with --listen";
     case EADDRNOTAVAIL:
-        return "; no interface of this machine has that address: [::] is all "
-               "that there are";
+        return "; no interface of this machine has that address; [::] listens "
+               "on "
+               "all of them";
     case EACCES:
-        return "; a port below 1024 is for root alone";
+        return "; ports below 1024 are for root only";
     default:
         return "";
     }
@@ -258,7 +262,7 @@ static int serve(const struct opts *o)
         return ddp_code_exit(err.code);
     }
     if (sd_open(&life.sd, &err) != 0)
-        log_warnx("%s; going on without", err.text);
+        log_warnx("%s; going on without systemd's notifications", err.text);
     run(o, fd, orders, key);
     tls_key_free(key);
     return 0;
@@ -277,7 +281,7 @@ int main(int argc, char *argv[])
     if (o.ask != OPTS_ASK_RUN)
         return opts_answer(&o, stdout);
     if (o.rest < argc) {
-        log_warnx("'%s' is no option, and ddprdzvd runs no program",
+        log_warnx("'%s' is not an option, and ddprdzvd takes no arguments",
                   argv[o.rest]);
         opts_usage(&table, stderr);
         return ddp_code_exit(DDP_E_USAGE);

@@ -1,3 +1,19 @@
+/*
+ * Happy path: a launcher says join in the bytes right behind its connect. They
+ * are read within two turns of the loop, the server joins the slot, and nothing
+ * here is heard of it again.
+ *
+ * What else happens:
+ * - a peer says nothing: a sweep each second closes it after 10 s. With a store
+ *   it is handed over after 2 s, since PyTorch's older clients wait for the
+ *   store to speak first;
+ * - all places are taken: a newcomer displaces a pending connection, by
+ *   conn_slots' rules. One has at least the time in which a launcher's first
+ *   bytes arrive (may_go);
+ * - no descriptor can be had: up to LISTENER_PER_TURN that may go are closed;
+ * - the store is gone, or a descriptor cannot be duplicated for it: that one
+ *   connection is closed with a line in the log.
+ */
 #include "rendezvous/daemon/pending.h"
 
 #include <stdlib.h>
@@ -6,168 +22,170 @@
 #include "rendezvous/net/fd_pass.h"
 #include "rendezvous/net/listener.h"
 
-#define LOBBY_MAGIC         0x6c6f6262u
+#define PENDING_MAGIC       0x70656e64u
 #define HELLO_US            (10 * MONO_S) /* to say join */
-#define HELLO_FULL_US       (1 * MONO_S) /* the same where others want the room */
-#define HELLO_STORE_US      (2 * MONO_S) /* with a store to hand the silent to */
+#define HELLO_FULL_US       (1 * MONO_S) /* the same if others want its place */
+#define HELLO_STORE_US      (2 * MONO_S) /* if there is a store to hand it to */
 #define HELLO_STORE_FULL_US (100 * MONO_MS)
 #define SWEEP_MS            1000
 
-struct lobby {
+struct pending {
     unsigned magic;
-    struct slots *slots;
+    struct conn_slots *slots;
     struct server_log *log;
     struct giver *giver; /* to the store, or NULL */
-    uv_timer_t timer;    /* runs while somebody is here */
+    uv_timer_t timer;    /* runs while a connection is pending */
     int64_t turn;        /* of the loop */
 };
 
-static struct lobby *lobby_of(void *data)
+static struct pending *pending_of(void *data)
 {
-    struct lobby *l = data;
-    ddp_assert(l->magic == LOBBY_MAGIC);
-    return l;
+    struct pending *p = data;
+    ddp_assert(p->magic == PENDING_MAGIC);
+    return p;
 }
 
-bool lobby_hand_over(struct lobby *l, struct slot *slot)
+bool pending_hand_over(struct pending *p, struct conn_slot *slot)
 {
     struct buf rest;
-    if (l->giver == NULL || !conn_may_yield(slot->conn))
+    if (p->giver == NULL || !conn_may_yield(slot->conn))
         return false;
     int fd = conn_yield(slot->conn, &rest);
     if (fd < 0) {
-        server_log_closed(l->log, slot->conn,
-                          "no descriptor to hand it to the store");
+        server_log_closed(p->log, slot->conn,
+                          "no descriptor is left to hand it to the store");
         conn_close(slot->conn);
-    } else if (giver_give(l->giver, fd, &rest) != 0) {
-        server_log_closed(l->log, NULL,
-                          "the store does not take its connections");
+    } else if (giver_give(p->giver, fd, &rest) != 0) {
+        server_log_closed(p->log, NULL, "the store takes no connections now");
     }
-    slots_free(l->slots, slot);
+    conn_slots_free(p->slots, slot);
     return true;
 }
 
-static void turn_away(struct lobby *l, struct slot *slot, const char *why)
+static void
+turn_away(struct pending *p, struct conn_slot *slot, const char *why)
 {
-    if (lobby_hand_over(l, slot))
-        return; /* it may be a client that waits to be called */
-    server_log_stranger(l->log, slot->conn, STRANGER_SILENT, why);
+    if (pending_hand_over(p, slot))
+        return; /* it may be a client that waits for the store */
+    server_log_rejected(p->log, slot->conn, REJECT_SILENT, why);
     conn_close(slot->conn);
-    slots_free(l->slots, slot);
+    conn_slots_free(p->slots, slot);
 }
 
-static void give_place(struct lobby *l, struct slot *slot)
+static void give_place(struct pending *p, struct conn_slot *slot)
 {
-    turn_away(l, slot, "it said nothing, and others wait for its place");
+    turn_away(p, slot, "it has said nothing, and others wait for its place");
 }
 
-/* Who connects and says nothing costs a descriptor for ten seconds. */
+/* A peer that says nothing holds a descriptor for HELLO_US at most. */
 static void on_sweep(uv_timer_t *timer)
 {
-    struct lobby *l = lobby_of(timer->data);
+    struct pending *p = pending_of(timer->data);
     int64_t now_us = mono_now_us();
-    int64_t hello_us = l->giver != NULL ? HELLO_STORE_US : HELLO_US;
-    struct slot *slot;
-    while ((slot = slots_oldest(l->slots)) != NULL &&
+    int64_t hello_us = p->giver != NULL ? HELLO_STORE_US : HELLO_US;
+    struct conn_slot *slot;
+    while ((slot = conn_slots_oldest(p->slots)) != NULL &&
            now_us >= slot->since_us + hello_us)
-        turn_away(l, slot,
-                  l->giver != NULL ? "it did not say who it is"
-                                   : "it said nothing for 10 s");
-    if (slots_strangers(l->slots) == 0)
+        turn_away(p, slot,
+                  p->giver != NULL ? "it has not said who it is"
+                                   : "it has said nothing for 10 s");
+    if (conn_slots_pending(p->slots) == 0)
         (void)uv_timer_stop(timer);
 }
 
 /*
- * Whether it may go where others want its place. What it said right behind its
- * connecting has been read after two turns of the loop: a launcher says all
- * that it takes by then, or with a token half of that, by which it proves that
- * it has the token. An older PyTorch has nothing to say (see turn_away).
+ * Whether it may go if others want its place. What its peer sent right after it
+ * connected has been read after two turns of the loop. By then a launcher has
+ * sent its join or, with a token, the half of the handshake that proves that it
+ * has the token. An older PyTorch sends nothing: with a store only time counts.
  */
-static bool may_go(void *ctx, const struct slot *slot)
+static bool may_go(void *ctx, const struct conn_slot *slot)
 {
-    const struct lobby *l = ctx;
-    int64_t full_us = l->giver != NULL ? HELLO_STORE_FULL_US : HELLO_FULL_US;
+    const struct pending *p = pending_of(ctx);
+    ddp_assert(slot->state == CONN_SLOT_PENDING);
+    int64_t full_us = p->giver != NULL ? HELLO_STORE_FULL_US : HELLO_FULL_US;
     if (mono_now_us() >= slot->since_us + full_us)
         return true;
-    return l->giver == NULL && l->turn >= slot->turn + 2 &&
+    return p->giver == NULL && p->turn >= slot->turn + 2 &&
            !conn_is_proved(slot->conn);
 }
 
-/* Strangers who hold every connection must not keep nodes out: one of them goes
- * for a connection that comes from `addr`. */
-static void make_room(struct lobby *l, const char *addr)
+/* Pending connections that hold every place must not keep nodes out: one of
+ * them goes for a connection that comes from `addr`. */
+static void displace(struct pending *p, const char *addr)
 {
-    struct slot *slot = slots_victim(l->slots, addr, may_go, l);
+    struct conn_slot *slot = conn_slots_victim(p->slots, addr, may_go, p);
     if (slot != NULL)
-        give_place(l, slot);
+        give_place(p, slot);
 }
 
-struct slot *lobby_take(struct lobby *l, struct conn *c, const char *peer)
+struct conn_slot *
+pending_take(struct pending *p, struct conn *c, const char *peer)
 {
-    if (slots_used(l->slots) == slots_max(l->slots))
-        make_room(l, peer);
-    struct slot *slot = slots_take(l->slots, c, peer);
+    if (conn_slots_used(p->slots) == conn_slots_max(p->slots))
+        displace(p, peer);
+    struct conn_slot *slot = conn_slots_take(p->slots, c, peer);
     if (slot == NULL)
         return NULL;
     slot->since_us = mono_now_us();
-    slot->turn = l->turn;
-    if (!uv_is_active((uv_handle_t *)&l->timer))
-        (void)uv_timer_start(&l->timer, on_sweep, SWEEP_MS, SWEEP_MS);
+    slot->turn = p->turn;
+    if (!uv_is_active((uv_handle_t *)&p->timer))
+        (void)uv_timer_start(&p->timer, on_sweep, SWEEP_MS, SWEEP_MS);
     return slot;
 }
 
-bool lobby_give_way(struct lobby *l)
+bool pending_give_way(struct pending *p)
 {
     int gone = 0;
-    struct slot *slot;
+    struct conn_slot *slot;
     while (gone < LISTENER_PER_TURN &&
-           (slot = slots_oldest(l->slots)) != NULL && may_go(l, slot)) {
-        give_place(l, slot);
+           (slot = conn_slots_oldest(p->slots)) != NULL && may_go(p, slot)) {
+        give_place(p, slot);
         gone++;
     }
     return gone > 0;
 }
 
-void lobby_turn(struct lobby *l)
+void pending_turn(struct pending *p)
 {
-    l->turn++;
+    p->turn++;
 }
 
 /* -- open and close -------------------------------------------------------- */
 
-int lobby_open(struct lobby **out,
-               uv_loop_t *loop,
-               struct slots *slots,
-               struct server_log *log,
-               int store_chan,
-               struct ddp_err *err)
+int pending_open(struct pending **out,
+                 uv_loop_t *loop,
+                 struct conn_slots *slots,
+                 struct server_log *log,
+                 int store_chan,
+                 struct ddp_err *err)
 {
     struct giver *giver = NULL;
     if (store_chan > 0 && giver_open(&giver, loop, store_chan, err) != 0)
         return -1;
-    struct lobby *l = calloc(1, sizeof(*l));
-    if (l == NULL)
-        DDP_WRONG("out of memory while a lobby is made");
-    l->magic = LOBBY_MAGIC;
-    l->slots = slots;
-    l->log = log;
-    l->giver = giver;
-    (void)uv_timer_init(loop, &l->timer); /* cannot fail */
-    l->timer.data = l;
-    *out = l;
+    struct pending *p = calloc(1, sizeof(*p));
+    if (p == NULL)
+        DDP_WRONG("out of memory while the server is made");
+    p->magic = PENDING_MAGIC;
+    p->slots = slots;
+    p->log = log;
+    p->giver = giver;
+    (void)uv_timer_init(loop, &p->timer); /* cannot fail */
+    p->timer.data = p;
+    *out = p;
     return 0;
 }
 
 static void on_handle_closed(uv_handle_t *h)
 {
-    struct lobby *l = lobby_of(h->data);
-    l->magic = 0;
-    free(l);
+    struct pending *p = pending_of(h->data);
+    p->magic = 0;
+    free(p);
 }
 
-void lobby_close(struct lobby *l)
+void pending_close(struct pending *p)
 {
-    if (l->giver != NULL)
-        giver_close(l->giver);
-    uv_close((uv_handle_t *)&l->timer, on_handle_closed);
+    if (p->giver != NULL)
+        giver_close(p->giver);
+    uv_close((uv_handle_t *)&p->timer, on_handle_closed);
 }

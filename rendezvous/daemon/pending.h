@@ -1,8 +1,8 @@
 /*
- * daemon/pending: those who have connected and have not said who they are. How
- * long they may stay, which of them goes where others want the place, and who
- * is handed to the store because he waits to be spoken to. On the server's
- * loop.
+ * daemon/pending: connections whose peers have not said yet who they are. How
+ * long they may stay, which of them goes when others want its place, and which
+ * are handed to the c10d store because their peer waits to be spoken to. On the
+ * server's loop.
  */
 #ifndef RENDEZVOUS_DAEMON_PENDING_H
 #define RENDEZVOUS_DAEMON_PENDING_H
@@ -11,40 +11,42 @@
 #include <uv.h>
 
 #include "rendezvous/base/err.h"
+#include "rendezvous/daemon/conn_slots.h"
 #include "rendezvous/daemon/server_log.h"
-#include "rendezvous/daemon/slots.h"
 #include "rendezvous/net/conn.h"
 
-struct lobby;
+struct pending;
 
-/* Owned by the caller, given back by lobby_close; slots and log are borrowed
- * until then. `store_chan` is the giving end of a channel (net/fd_pass) that
- * it owns from here on, also where it fails; 0: there is no store. Errors:
+/* Owned by the caller, given back by pending_close; slots and log are borrowed
+ * until then. `store_chan` is the giving end of a channel (net/fd_pass), which
+ * it owns from here on, also when it fails; 0: there is no store. Errors:
  * DDP_E_NOMEM. */
-int lobby_open(struct lobby **out,
-               uv_loop_t *loop,
-               struct slots *slots,
-               struct server_log *log,
-               int store_chan,
-               struct ddp_err *err);
+int pending_open(struct pending **out,
+                 uv_loop_t *loop,
+                 struct conn_slots *slots,
+                 struct server_log *log,
+                 int store_chan,
+                 struct ddp_err *err);
 
-/* Closes no connection but those that wait to be handed over. Memory goes as
- * the loop runs on. */
-void lobby_close(struct lobby *l);
+/* Closes no connection, except those that wait to be handed over. Memory goes
+ * as the loop runs on. */
+void pending_close(struct pending *p);
 
-/* One that was accepted just now, from that address, gets a place, for which
- * another one may have to go. NULL: there is none, and nobody went; the caller
- * ends it. */
-struct slot *lobby_take(struct lobby *l, struct conn *c, const char *peer);
+/* A place for a connection that was accepted just now from the address `peer`.
+ * Another pending connection may have to go for it. NULL: all places are taken,
+ * and none may go; the caller closes the connection. */
+struct conn_slot *
+pending_take(struct pending *p, struct conn *c, const char *peer);
 
-/* The loop has been round once: what was said up to now has been read. */
-void lobby_turn(struct lobby *l);
+/* The loop has been round once: all bytes that had come by then were read. */
+void pending_turn(struct pending *p);
 
-/* There is no descriptor for those who come. Whether somebody went. */
-bool lobby_give_way(struct lobby *l);
+/* There is no descriptor for the next connection: closes some pending ones that
+ * may go. Returns whether there were any. */
+bool pending_give_way(struct pending *p);
 
-/* Hands a stranger to the store, which gives its place back. False: nothing has
- * happened, since there is no store or conn_may_yield says no. */
-bool lobby_hand_over(struct lobby *l, struct slot *slot);
+/* Hands a pending connection to the store and frees its place. False: nothing
+ * has happened, since there is no store or conn_may_yield says no. */
+bool pending_hand_over(struct pending *p, struct conn_slot *slot);
 
 #endif

@@ -26,9 +26,9 @@ static int set_address(struct sd *sd, const char *path, struct ddp_err *err)
     size_t len = strlen(path);
     if ((path[0] != '/' && path[0] != '@') || len < 2 ||
         len >= sizeof(sd->to.sun_path))
-        return ddp_err_set(err, DDP_E_CONFIG,
-                           "NOTIFY_SOCKET: '%.120s' is no path of a socket",
-                           path);
+        return ddp_err_set(
+            err, DDP_E_CONFIG,
+            "NOTIFY_SOCKET: '%.120s' is not the path of a socket", path);
     sd->to.sun_family = AF_UNIX;
     memcpy(sd->to.sun_path, path, len);
     if (path[0] == '@')
@@ -47,7 +47,8 @@ int sd_open(struct sd *sd, struct ddp_err *err)
         return -1;
     sd->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (sd->fd < 0)
-        return ddp_err_sys(err, DDP_E_CONFIG, "cannot tell systemd anything");
+        return ddp_err_sys(err, DDP_E_CONFIG,
+                           "cannot make a socket for systemd");
     int64_t pid = read_number("WATCHDOG_PID");
     if (pid == 0 || pid == getpid())
         sd->watchdog_us = read_number("WATCHDOG_USEC");
@@ -95,13 +96,14 @@ int sd_listener(int *fd, struct ddp_err *err)
         return 0;
     if (n > 1)
         return ddp_err_set(err, DDP_E_CONFIG,
-                           "systemd passed %lld sockets; give the .socket unit "
-                           "one ListenStream=",
+                           "systemd passed %lld sockets; the .socket unit must "
+                           "have one ListenStream=",
                            (long long)n);
     if (!is_tcp_listener(FIRST_FD))
-        return ddp_err_set(err, DDP_E_CONFIG,
-                           "what systemd passed is no TCP socket that listens; "
-                           "the .socket unit wants ListenStream=PORT");
+        return ddp_err_set(
+            err, DDP_E_CONFIG,
+            "systemd passed something else than a listening TCP "
+            "socket; the .socket unit must have ListenStream=PORT");
     int flags = fcntl(FIRST_FD, F_GETFL);
     if (flags < 0 || fcntl(FIRST_FD, F_SETFL, flags | O_NONBLOCK) != 0 ||
         fcntl(FIRST_FD, F_SETFD, FD_CLOEXEC) != 0)

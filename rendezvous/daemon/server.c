@@ -1,8 +1,23 @@
 /*
+ * Happy path: the listener accepts a descriptor (on_fd), daemon/pending gives
+ * it a slot, its first message joins that slot (on_msg), and from then on each
+ * message, each end and each tick is one event of the core, whose actions are
+ * carried out at once (act).
+ *
  * A tick is never judged before every socket was read: the timer only marks it
  * as due, and the check handle, which libuv runs behind the poll, steps the
  * core. So a beat that lies in a socket's buffer counts, however late the
  * server wakes. An idle handle keeps that poll from sleeping.
+ *
+ * What else happens:
+ * - first bytes that are another protocol's: HTTP goes to http/httpd, c10d to
+ *   the store, anything else ends the connection (on_foreign);
+ * - a connection ends before it joined: it is counted as rejected, and the core
+ *   never hears of it. After that the core is told, and whether it was orderly;
+ * - no slot: daemon/pending makes one give way, or the newcomer is closed;
+ * - no descriptor: pending connections give way, or the kernel's queue waits;
+ * - an order that may not be given here: it is refused with the reason;
+ * - the core runs out of deadlines: no timer runs.
  */
 #include "rendezvous/daemon/server.h"
 
@@ -18,15 +33,15 @@
 #include "rendezvous/core/rdzv.h"
 #include "rendezvous/daemon/pending.h"
 #include "rendezvous/daemon/server_log.h"
-#include "rendezvous/daemon/slots.h"
+#include "rendezvous/daemon/conn_slots.h"
 #include "rendezvous/http/http_routes.h"
 #include "rendezvous/net/conn.h"
 #include "rendezvous/net/listener.h"
 #include "rendezvous/proto/frame.h"
 
-#define SERVER_MAGIC       0x72647a76u
-#define LAG_WORTH_US       (50 * MONO_MS)
-#define STRANGER_FRAME_MAX 8192 /* a join has no more, however escaped */
+#define SERVER_MAGIC      0x72647a76u
+#define LAG_WORTH_US      (50 * MONO_MS)
+#define PENDING_FRAME_MAX 8192 /* no join is longer, however escaped */
 
 struct server {
     unsigned magic;
@@ -41,10 +56,10 @@ struct server {
     struct status_counts counts;
     char incarnation[RNG_ID_LEN + 1];
     int64_t opened_us;
-    struct server_room room;
-    struct slots *slots;
+    struct server_capacity capacity;
+    struct conn_slots *slots;
     struct server_log *log;
-    struct lobby *lobby;
+    struct pending *pending;
     int64_t due_us; /* when the timer was to fire */
     bool tick_due;
     bool served; /* a run was here */
@@ -65,16 +80,6 @@ static struct server *server_of(void *data)
     return s;
 }
 
-static void slot_free(struct slot *slot)
-{
-    slots_free(slot->server->slots, slot);
-}
-
-static int slot_index(const struct slot *slot)
-{
-    return slots_index(slot->server->slots, slot);
-}
-
 /* -- the core's actions ---------------------------------------------------- */
 
 static void act_send(struct server *s, struct conn *c, const struct msg *m)
@@ -87,17 +92,25 @@ static void act_send(struct server *s, struct conn *c, const struct msg *m)
     conn_send_json(c, s->sent_json, (size_t)s->sent_len);
 }
 
+/* The core speaks of connections that it was told of, and of no others. */
+static struct conn_slot *joined_at(struct server *s, int conn)
+{
+    struct conn_slot *slot = conn_slots_at(s->slots, conn);
+    ddp_assert(slot->state == CONN_SLOT_JOINED && slot->server == s);
+    return slot;
+}
+
 static void act(void *ctx, const struct rdzv_action *a)
 {
     struct server *s = server_of(ctx);
     switch (a->kind) {
     case RDZV_SEND:
-        act_send(s, slots_at(s->slots, a->conn)->conn, a->msg);
+        act_send(s, joined_at(s, a->conn)->conn, a->msg);
         return;
     case RDZV_DROP: {
-        struct slot *slot = slots_at(s->slots, a->conn);
+        struct conn_slot *slot = joined_at(s, a->conn);
         struct conn *c = slot->conn;
-        slot_free(slot);
+        conn_slots_free(s->slots, slot);
         conn_finish(c);
         return;
     }
@@ -112,7 +125,7 @@ static void act(void *ctx, const struct rdzv_action *a)
 
 static void on_idle(uv_idle_t *idle)
 {
-    (void)server_of(idle->data); /* that it is active is all that it is for */
+    (void)server_of(idle->data); /* it only keeps the poll from sleeping */
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -168,7 +181,7 @@ static void on_tick_due(struct server *s)
 static void on_check(uv_check_t *check)
 {
     struct server *s = server_of(check->data);
-    lobby_turn(s->lobby);
+    pending_turn(s->pending);
     if (s->tick_due && !s->closing)
         on_tick_due(s);
 }
@@ -193,7 +206,7 @@ static bool is_loopback(const char *addr)
     return strncmp(addr, "127.", 4) == 0 || strcmp(addr, "::1") == 0;
 }
 
-/* NULL where orders from there are carried out, else why they are not. */
+/* NULL: orders from this peer are carried out; else why they are not. */
 static const char *why_no_orders(const struct server *s, const char *peer)
 {
     switch (s->conf.orders) {
@@ -204,48 +217,50 @@ static const char *why_no_orders(const struct server *s, const char *peer)
     case SERVER_ORDERS_DEFAULT:
         if (s->conf.key != NULL || is_loopback(peer))
             return NULL;
-        return "without a token this rendezvous takes orders from its own host "
-               "only, over loopback: run ddpctl there, or start ddprdzvd with "
+        return "without a token this rendezvous takes orders over loopback "
+               "only: run ddpctl on its own host, or start ddprdzvd with "
                "--token_file or with --orders=any";
     case SERVER_ORDERS_LOCAL:
         if (is_loopback(peer))
             return NULL;
-        return "this rendezvous takes orders from its own host only, over "
-               "loopback (--orders=local): run ddpctl there";
+        return "this rendezvous takes orders over loopback only "
+               "(--orders=local): run ddpctl on its own host";
     }
     DDP_WRONG("orders");
 }
 
-/* True where that was an order, and it was refused. */
-static bool refuse_order(struct slot *slot, const struct msg *m)
+/* True: the message was an order, and it was refused. */
+static bool
+refuse_order(struct server *s, struct conn_slot *slot, const struct msg *m)
 {
     struct msg no = {.kind = MSG_KIND_refused, .refused.code = DDP_E_CONFIG};
     char peer[ADDR_TEXT_MAX];
-    if (msg_sender(m->kind) != MSG_CTL || slot->joined)
+    if (msg_sender(m->kind) != MSG_CTL || slot->state == CONN_SLOT_JOINED)
         return false;
     conn_peer(slot->conn, peer);
-    const char *why = why_no_orders(slot->server, peer);
+    const char *why = why_no_orders(s, peer);
     if (why == NULL)
         return false;
     msg_set(no.refused.text, why);
-    server_log_closed(slot->server->log, slot->conn,
-                      "it gives orders and may not");
+    server_log_closed(s->log, slot->conn,
+                      "orders are not taken from this address");
     conn_send(slot->conn, &no);
     conn_finish(slot->conn);
-    slot_free(slot);
+    conn_slots_free(s->slots, slot);
     return true;
 }
 
 static void on_msg(void *ctx, struct conn *c, const struct msg *m)
 {
-    struct slot *slot = ctx;
+    struct conn_slot *slot = conn_slot_of(ctx);
     struct server *s = server_of(slot->server);
     char peer[ADDR_TEXT_MAX] = "";
     char here[ADDR_TEXT_MAX] = "";
-    if (refuse_order(slot, m))
+    ddp_assert(slot->conn == c && !s->closing);
+    if (refuse_order(s, slot, m))
         return;
-    if (!slot->joined) {
-        slots_join(s->slots, slot);
+    if (slot->state == CONN_SLOT_PENDING) {
+        conn_slots_join(s->slots, slot);
         conn_limit_frames(c, s->conf.frame_max > 0 ? (size_t)s->conf.frame_max
                                                    : FRAME_AGENT_MAX);
         conn_peer(c, peer);
@@ -254,7 +269,7 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     struct rdzv_event ev = {
         .kind = RDZV_MSG,
         .now_us = mono_now_us(),
-        .conn = slot_index(slot),
+        .conn = conn_slots_index(s->slots, slot),
         .msg = m,
         .peer_addr = peer,
         .here_addr = here,
@@ -266,38 +281,39 @@ static void on_closed(
     void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
 {
     (void)refused;
-    struct slot *slot = ctx;
+    struct conn_slot *slot = conn_slot_of(ctx);
     struct server *s = server_of(slot->server);
     struct rdzv_event ev = {
         .kind = RDZV_CLOSED,
         .now_us = mono_now_us(),
-        .conn = slot_index(slot),
+        .conn = conn_slots_index(s->slots, slot),
         .orderly = orderly,
     };
-    bool joined = slot->joined;
+    bool joined = slot->state == CONN_SLOT_JOINED;
     if (!orderly && joined) {
         s->counts.broken++;
         server_log_closed(s->log, c, why);
     } else if (!orderly) {
-        server_log_stranger(
-            s->log, c,
-            conn_token_differs(c) ? STRANGER_TOKEN : STRANGER_PROTOCOL, why);
+        server_log_rejected(
+            s->log, c, conn_token_differs(c) ? REJECT_TOKEN : REJECT_PROTOCOL,
+            why);
     }
-    slot_free(slot);
+    conn_slots_free(s->slots, slot);
     if (joined)
         step(s, &ev);
 }
 
-/* Who asks by HTTP takes no node's place, nor does who wants the store. */
+/* Neither an HTTP request nor a client of the store takes a node's place. */
 static void on_foreign(void *ctx, struct conn *c, enum first first)
 {
-    struct slot *slot = ctx;
+    struct conn_slot *slot = conn_slot_of(ctx);
     struct server *s = server_of(slot->server);
-    if (first == FIRST_C10D && lobby_hand_over(s->lobby, slot))
+    ddp_assert(slot->state == CONN_SLOT_PENDING);
+    if (first == FIRST_C10D && pending_hand_over(s->pending, slot))
         return;
     if (first != FIRST_HTTP || s->httpd == NULL)
         return;
-    slot_free(slot);
+    conn_slots_free(s->slots, slot);
     httpd_take(s->httpd, c);
 }
 
@@ -313,19 +329,19 @@ static void on_fd(void *ctx, int fd)
     struct ddp_err err;
     struct conn *c = conn_accept(s->loop, fd, &handler, NULL, &err);
     if (c == NULL) {
-        server_log_stranger(s->log, NULL, STRANGER_NOT_ACCEPTED, err.text);
+        server_log_rejected(s->log, NULL, REJECT_NOT_ACCEPTED, err.text);
         return;
     }
     s->counts.accepted++;
     conn_count(c, &s->counts.conn);
     conn_secure(c, s->conf.key);
-    conn_limit_frames(c, STRANGER_FRAME_MAX);
+    conn_limit_frames(c, PENDING_FRAME_MAX);
     char peer[ADDR_TEXT_MAX];
     conn_peer(c, peer);
-    struct slot *slot = lobby_take(s->lobby, c, peer);
+    struct conn_slot *slot = pending_take(s->pending, c, peer);
     if (slot == NULL) {
-        server_log_stranger(s->log, c, STRANGER_NO_ROOM,
-                            "there is no room for more connections");
+        server_log_rejected(s->log, c, REJECT_NO_ROOM,
+                            "all connections that are allowed are taken");
         conn_close(c);
         return;
     }
@@ -334,11 +350,11 @@ static void on_fd(void *ctx, int fd)
 }
 
 /* Fewer descriptors than were promised: the limit was lowered, or the whole
- * machine has none left. Those who wait come in for strangers who may go. */
+ * machine has none left. Pending connections give way to those that wait. */
 static bool on_stuck(void *ctx, const char *why)
 {
     struct server *s = server_of(ctx);
-    if (lobby_give_way(s->lobby))
+    if (pending_give_way(s->pending))
         return true;
     server_log_stuck(s->log, why);
     return false;
@@ -356,21 +372,22 @@ static int on_get(void *ctx,
 {
     const struct server *s = server_of(ctx);
     int64_t now_us = mono_now_us();
-    struct site_view view = {
+    struct http_routes_view view = {
         .rdzv = s->rdzv,
         .daemon = {.incarnation = s->incarnation,
                    .uptime_us = now_us - s->opened_us,
                    .token = s->conf.key != NULL,
-                   .nodes = slots_used(s->slots) - slots_strangers(s->slots),
-                   .strangers = slots_strangers(s->slots),
+                   .nodes =
+                       conn_slots_used(s->slots) - conn_slots_pending(s->slots),
+                   .pending = conn_slots_pending(s->slots),
                    .http = httpd_count(s->httpd),
-                   .conns_max = slots_max(s->slots),
-                   .http_max = s->room.http_max,
+                   .conns_max = conn_slots_max(s->slots),
+                   .http_max = s->capacity.http_max,
                    .counts = &s->counts},
         .open_metrics = s->conf.open_metrics,
         .now_us = now_us,
     };
-    return site_answer(&view, request, trusted, answer);
+    return http_routes_answer(&view, request, trusted, answer);
 }
 
 static void on_told(void *ctx, int status)
@@ -380,11 +397,11 @@ static void on_told(void *ctx, int status)
 
 static void serve_http(struct server *s, uv_loop_t *loop)
 {
-    struct httpd_conf conf = {.conns_max = s->room.http_max,
+    struct httpd_conf conf = {.conns_max = s->capacity.http_max,
                               .answer = on_get,
                               .told = on_told,
                               .ctx = s};
-    if (s->room.http_max > 0)
+    if (s->capacity.http_max > 0)
         s->httpd = httpd_open(loop, &conf);
 }
 
@@ -392,9 +409,8 @@ void server_describe(const struct server *s, char *text, size_t size)
 {
     int runs = rdzv_live_runs(s->rdzv);
     int nodes = rdzv_nodes(s->rdzv);
-    (void)snprintf(text, /* cut, it is still a line */
-                   size, "%d run%s, %d node%s", runs, runs == 1 ? "" : "s",
-                   nodes, nodes == 1 ? "" : "s");
+    (void)snprintf(text, /* may be cut */ size, "%d run%s, %d node%s", runs,
+                   runs == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s");
 }
 
 /* -- open and close -------------------------------------------------------- */
@@ -402,10 +418,11 @@ void server_describe(const struct server *s, char *text, size_t size)
 static void on_handle_closed(uv_handle_t *h)
 {
     struct server *s = server_of(h->data);
+    ddp_assert(s->closing && s->open_handles > 0);
     if (--s->open_handles > 0)
         return;
     rdzv_del(s->rdzv);
-    slots_del(s->slots);
+    conn_slots_del(s->slots);
     s->magic = 0;
     free(s);
 }
@@ -415,9 +432,9 @@ void server_close(struct server *s)
     if (s->closing)
         return;
     s->closing = true;
-    for (int i = 0; i < slots_max(s->slots); i++)
-        if (slots_at(s->slots, i)->conn != NULL)
-            conn_close(slots_at(s->slots, i)->conn);
+    for (int i = 0; i < conn_slots_max(s->slots); i++)
+        if (conn_slots_at(s->slots, i)->conn != NULL)
+            conn_close(conn_slots_at(s->slots, i)->conn);
     if (s->httpd != NULL)
         httpd_close(s->httpd);
     if (s->listener != NULL)
@@ -425,8 +442,8 @@ void server_close(struct server *s)
     uv_close((uv_handle_t *)&s->timer, on_handle_closed);
     uv_close((uv_handle_t *)&s->check, on_handle_closed);
     uv_close((uv_handle_t *)&s->idle, on_handle_closed);
-    if (s->lobby != NULL)
-        lobby_close(s->lobby);
+    if (s->pending != NULL)
+        pending_close(s->pending);
     server_log_close(s->log);
 }
 
@@ -438,15 +455,15 @@ static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
                          err);
 }
 
-/* What is there before anybody comes. */
+/* All that needs no I/O. */
 static void make_parts(struct server *s)
 {
-    /* Who has the token is trusted with all that there is. */
+    /* A peer that has the token may use everything. */
     struct rdzv_limits limits =
-        server_shares(&s->room, &s->conf.limits, s->conf.key != NULL);
+        server_shares(&s->capacity, &s->conf.limits, s->conf.key != NULL);
     struct server_log_conf log = {
         .counts = &s->counts, .debug = s->conf.debug, .quiet = s->conf.quiet};
-    s->slots = slots_new(s->room.conns_max);
+    s->slots = conn_slots_new(s->capacity.conns_max);
     s->rdzv = rdzv_new(&limits, rng_seed());
     s->log = server_log_open(s->loop, &log);
     rng_id(s->incarnation);
@@ -467,9 +484,10 @@ int server_open(struct server **out,
 {
     struct server *s = calloc(1, sizeof(*s));
     if (s == NULL)
-        ddp_err_set(err, DDP_E_NOMEM, "no memory for a server");
-    if (s == NULL || server_fit(&s->room, &conf->limits, conf->store_chan > 0,
-                                open_files_raise(), err) != 0) {
+        ddp_err_set(err, DDP_E_NOMEM, "no memory for the rendezvous server");
+    if (s == NULL ||
+        server_fit(&s->capacity, &conf->limits, conf->store_chan > 0,
+                   open_files_raise(), err) != 0) {
         (void)close(listen_fd);
         if (conf->store_chan > 0)
             (void)close(conf->store_chan);
@@ -480,8 +498,8 @@ int server_open(struct server **out,
     s->conf = *conf;
     s->loop = loop;
     make_parts(s);
-    int rc =
-        lobby_open(&s->lobby, loop, s->slots, s->log, conf->store_chan, err);
+    int rc = pending_open(&s->pending, loop, s->slots, s->log, conf->store_chan,
+                          err);
     if (rc != 0)
         (void)close(listen_fd);
     else
@@ -496,8 +514,8 @@ int server_open(struct server **out,
 
 /* -- as a process ---------------------------------------------------------- */
 
-/* Connections that are being finished may have an END to bring: the loop runs
- * until they are gone. */
+/* Connections that are being finished may still have an END to send: the loop
+ * runs until they are gone. */
 static void close_when_idle(void *ctx)
 {
     server_close(*(struct server **)ctx);
@@ -526,7 +544,8 @@ void server_main(int listen_fd,
         .ctx = &s,
     };
     if (uv_loop_init(&loop) != 0)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot start an event loop");
+        fatalx(ddp_code_exit(DDP_E_NOMEM),
+               "cannot start the rendezvous server: no event loop");
     if (server_open(&s, &loop, listen_fd, &conf, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     (void)uv_run(&loop, UV_RUN_DEFAULT);

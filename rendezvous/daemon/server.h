@@ -15,39 +15,39 @@
 struct server;
 struct tls_key; /* net/tls */
 
-/* Whose orders are carried out (ddpctl's drain and end). */
+/* From where orders (ddpctl's drain and end) are carried out. */
 enum server_orders {
     SERVER_ORDERS_DEFAULT, /* any with a token, local without */
-    SERVER_ORDERS_ANY,     /* of whoever gets in */
-    SERVER_ORDERS_LOCAL,   /* only of those that come over loopback */
+    SERVER_ORDERS_ANY,     /* from every peer that may connect */
+    SERVER_ORDERS_LOCAL,   /* from loopback only */
     SERVER_ORDERS_NONE,
 };
 
 struct server_conf {
     struct server_limits limits;
     int frame_max;     /* bytes; 0: FRAME_AGENT_MAX */
-    bool open_metrics; /* /metrics is shown to those without the token, too */
+    bool open_metrics; /* /metrics is shown without the token, too */
     bool debug;        /* notes of the lowest level as well */
-    bool quiet; /* no notes: beside a launcher, which tells them better */
+    bool quiet;        /* no notes: a launcher beside it tells them better */
     enum server_orders orders;
-    struct tls_key *key; /* that all must have, borrowed; NULL: open to all */
-    /* Whoever speaks the c10d store's protocol is handed over by this channel
-     * (net/fd_pass), whose giving end it owns, and so is whoever says nothing
-     * for two seconds: PyTorch's older clients hold a connection on which they
-     * wait to be spoken to. 0: none, they are turned away. */
+    struct tls_key *key; /* of the token, borrowed; NULL: open to all */
+    /* The giving end of a channel (net/fd_pass) to a c10d store, owned by the
+     * server. A connection that speaks the store's protocol is handed over
+     * there. So is one that says nothing for two seconds: PyTorch's older
+     * clients wait for the store to speak first. 0: there is no store. */
     int store_chan;
-    /* Called, when not NULL, once a run has ended here, no other is alive and
-     * no node is left. May call server_close. */
+    /* Called if a run has ended here, no other is alive and no node is left.
+     * May call server_close. NULL: the server serves on. */
     void (*on_idle)(void *ctx);
     void *ctx;
 };
 
 /*
- * Serves on `listen_fd`, which it takes over, as it does store_chan, also where
- * it fails. Returns 0 with *out owned by the caller, to be given back by
- * server_close. Errors: DDP_E_NOMEM (too few descriptors allowed, above all),
- * DDP_E_IO; the loop has to run on all the same. Raises the limit of open
- * files.
+ * Serves on `listen_fd`, which it owns from here on, as it does store_chan,
+ * also if it fails. Returns 0 with *out owned by the caller, given back by
+ * server_close. Errors: DDP_E_NOMEM (in most cases: too few descriptors are
+ * allowed), DDP_E_IO; the loop must run on after an error, too. Raises the
+ * limit of open files.
  */
 int server_open(struct server **out,
                 uv_loop_t *loop,

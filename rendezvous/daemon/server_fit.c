@@ -2,10 +2,10 @@
 
 #include "rendezvous/base/log.h"
 
-#define SPARE_CONNS 64   /* for those who are refused, and for reconnects */
+#define SPARE_CONNS 64   /* for nodes to refuse, and for reconnects */
 #define SPARE_FILES 32   /* not for connections: the loop, stderr, a log */
 #define SPARE_HTTP  2    /* of these */
-#define STORE_CONNS 2048 /* more strangers at one time, with a store */
+#define STORE_CONNS 2048 /* pending ones more, if there is a store */
 #define CONNS_MIN   8
 
 static int smaller(int a, int b)
@@ -20,25 +20,26 @@ static int fit_http(int http_max, int files)
                    (files - SPARE_FILES - CONNS_MIN) / 16 + SPARE_HTTP);
 }
 
-/* Where connections are too few for all nodes that may come, fewer may come:
- * since no more connections were wanted, or since there are too few files. */
+/* If connections are too few for all nodes, fewer nodes may come. Either no
+ * more connections were asked for, or no more descriptors can be had. */
 static int fit_nodes(int nodes_max, int conns_max, int wanted, int files)
 {
     int fit = conns_max - smaller(conns_max / 4, SPARE_CONNS);
     if (nodes_max <= fit)
         return nodes_max;
     if (conns_max == wanted)
-        log_warnx("room for %d nodes, not for %d: only %d connections are "
+        log_warnx("at most %d nodes can join, not %d: only %d connections are "
                   "allowed (--max_connections)",
                   fit, nodes_max, conns_max);
     else
-        log_warnx("room for %d nodes, not for %d: only %d open files are "
+        log_warnx("at most %d nodes can join, not %d: only %d open files are "
                   "allowed (ulimit -n)",
                   fit, nodes_max, files);
+    ddp_assert(fit > 0 && fit < nodes_max);
     return fit;
 }
 
-int server_fit(struct server_room *room,
+int server_fit(struct server_capacity *capacity,
                const struct server_limits *limits,
                bool store,
                int files,
@@ -49,21 +50,22 @@ int server_fit(struct server_room *room,
     int fit = files - SPARE_FILES - beside;
     int wanted = limits->conns_max > 0 ? limits->conns_max
                                        : limits->nodes_max + SPARE_CONNS;
-    if (store) { /* and what waits to be handed over */
+    if (store) { /* and those that wait to be handed over */
         int extra = smaller(fit / 4, STORE_CONNS);
         wanted += extra;
         fit -= extra;
     }
     if (fit < CONNS_MIN)
         return ddp_err_set(err, DDP_E_NOMEM,
-                           "%d open files are too few to serve the rendezvous, "
-                           "%d is the least (ulimit -n)",
+                           "only %d open files are allowed; the rendezvous "
+                           "needs %d or more (ulimit -n)",
                            files, SPARE_FILES + CONNS_MIN);
-    room->http_max = http_max;
+    capacity->http_max = http_max;
     wanted = wanted > CONNS_MIN ? wanted : CONNS_MIN;
-    room->conns_max = smaller(wanted, fit);
-    room->nodes_max =
-        fit_nodes(limits->nodes_max, room->conns_max, wanted, files);
+    capacity->conns_max = smaller(wanted, fit);
+    capacity->nodes_max =
+        fit_nodes(limits->nodes_max, capacity->conns_max, wanted, files);
+    ddp_assert(capacity->conns_max + capacity->http_max < files);
     return 0;
 }
 
@@ -74,13 +76,13 @@ static int share_of(int all, int percent)
     return (int)(((int64_t)all * percent + 99) / 100);
 }
 
-struct rdzv_limits server_shares(const struct server_room *room,
+struct rdzv_limits server_shares(const struct server_capacity *capacity,
                                  const struct server_limits *limits,
                                  bool trusted)
 {
     struct rdzv_limits all = {.runs_max = limits->runs_max,
-                              .nodes_max = room->nodes_max,
-                              .conns_max = room->conns_max};
+                              .nodes_max = capacity->nodes_max,
+                              .conns_max = capacity->conns_max};
     if (trusted)
         return all;
     all.runs_share = share_of(all.runs_max, limits->runs_share);

@@ -1,3 +1,10 @@
+/*
+ * Two allowances: one for complaints (rejected connections, refused joins and
+ * orders), which a hostile peer can cause without end, and a larger one for
+ * notes about nodes, so that a thousand nodes that join at once are all told
+ * of. A line that is left out starts a timer; when it fires, what was left out
+ * until then is told, one line for each source.
+ */
 #include "rendezvous/daemon/server_log.h"
 
 #include <stdlib.h>
@@ -7,8 +14,9 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/net/conn.h"
 
-#define LOG_MAGIC          0x536c6f67u
-#define COMPLAINTS_AT_ONCE 10 /* lines about strangers, of each source ... */
+#define LOG_MAGIC 0x536c6f67u
+#define COMPLAINTS_AT_ONCE                                                     \
+    10 /* lines about what is refused, of each source ... */
 #define COMPLAINTS_PER_SEC 2
 #define NOTES_AT_ONCE      500 /* ... and about what nodes do */
 #define NOTES_PER_SEC      2
@@ -18,7 +26,7 @@ struct server_log {
     struct server_log_conf conf;
     uv_timer_t timer; /* runs while something is left out */
     bool closing;
-    struct hush complaints, notes;
+    struct log_limit complaints, notes;
 };
 
 static struct server_log *log_of(void *data)
@@ -31,8 +39,8 @@ static struct server_log *log_of(void *data)
 static void tell_left_out(struct server_log *l)
 {
     char line[160];
-    while (hush_tell(&l->complaints, line, sizeof(line)) ||
-           hush_tell(&l->notes, line, sizeof(line)))
+    while (log_limit_tell(&l->complaints, line, sizeof(line)) ||
+           log_limit_tell(&l->notes, line, sizeof(line)))
         log_warnx("%s", line);
 }
 
@@ -41,13 +49,14 @@ static void on_timer(uv_timer_t *timer)
     tell_left_out(log_of(timer->data));
 }
 
-/* Whether one more line about whoever is at `addr` may be said. */
-static bool may_say(struct server_log *l, struct hush *h, const char *addr)
+/* Whether one more line about a peer at `addr` may be logged. */
+static bool may_say(struct server_log *l, struct log_limit *h, const char *addr)
 {
-    if (hush_may(h, addr, mono_now_us()))
+    if (log_limit_may(h, addr, mono_now_us()))
         return true;
     if (!l->closing && !uv_is_active((uv_handle_t *)&l->timer))
-        (void)uv_timer_start(&l->timer, on_timer, HUSH_TELL_US / MONO_MS, 0);
+        (void)uv_timer_start(&l->timer, on_timer, LOG_LIMIT_TELL_US / MONO_MS,
+                             0);
     return false;
 }
 
@@ -62,22 +71,24 @@ void server_log_closed(struct server_log *l,
         log_warnx("connection closed: %s peer=%s", why, peer);
 }
 
-void server_log_stranger(struct server_log *l,
+void server_log_rejected(struct server_log *l,
                          const struct conn *c,
-                         enum stranger what,
+                         enum reject what,
                          const char *why)
 {
-    l->conf.counts->strangers[what]++;
+    ddp_assert((unsigned)what < REJECT_COUNT);
+    l->conf.counts->rejected[what]++;
     server_log_closed(l, c, why);
 }
 
 void server_log_stuck(struct server_log *l, const char *why)
 {
-    l->conf.counts->strangers[STRANGER_NOT_ACCEPTED]++;
+    l->conf.counts->rejected[REJECT_NOT_ACCEPTED]++;
     if (may_say(l, &l->complaints, ""))
-        log_warnx("cannot take connections: %s; who comes now waits until "
-                  "there is room",
-                  why);
+        log_warnx(
+            "cannot accept connections: %s; new ones wait in the kernel's "
+            "queue until a descriptor is free (ulimit -n)",
+            why);
 }
 
 void server_log_note(struct server_log *l, const struct note *n)
@@ -101,11 +112,11 @@ struct server_log *server_log_open(uv_loop_t *loop,
 {
     struct server_log *l = calloc(1, sizeof(*l));
     if (l == NULL)
-        DDP_WRONG("out of memory while a log is made");
+        DDP_WRONG("out of memory while the server is made");
     l->magic = LOG_MAGIC;
     l->conf = *conf;
-    hush_init(&l->complaints, COMPLAINTS_AT_ONCE, COMPLAINTS_PER_SEC);
-    hush_init(&l->notes, NOTES_AT_ONCE, NOTES_PER_SEC);
+    log_limit_init(&l->complaints, COMPLAINTS_AT_ONCE, COMPLAINTS_PER_SEC);
+    log_limit_init(&l->notes, NOTES_AT_ONCE, NOTES_PER_SEC);
     (void)uv_timer_init(loop, &l->timer); /* cannot fail */
     l->timer.data = l;
     return l;
@@ -120,6 +131,7 @@ static void on_handle_closed(uv_handle_t *h)
 
 void server_log_close(struct server_log *l)
 {
+    ddp_assert(!l->closing);
     l->closing = true;
     tell_left_out(l);
     uv_close((uv_handle_t *)&l->timer, on_handle_closed);

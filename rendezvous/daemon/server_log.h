@@ -1,8 +1,9 @@
 /*
- * daemon/server_log: what the server says of those who connect, and of what the
- * core tells it (core/note): a line each on stderr, as many as each source is
- * allowed (base/log_limit), and what was left out every ten seconds. It counts
- * strangers as well, all of them. On the server's loop.
+ * daemon/server_log: the server's log: connections that were closed, and the
+ * core's notes (core/note), a line each on stderr. Each source may cause a
+ * limited number of lines (base/log_limit); how many were left out is told
+ * every ten seconds. Rejected connections are counted as well, all of them. On
+ * the server's loop.
  */
 #ifndef RENDEZVOUS_DAEMON_SERVER_LOG_H
 #define RENDEZVOUS_DAEMON_SERVER_LOG_H
@@ -16,7 +17,7 @@
 struct server_log;
 
 struct server_log_conf {
-    struct status_counts *counts; /* borrowed: of strangers, by what they did */
+    struct status_counts *counts; /* borrowed: `rejected` is counted here */
     bool debug;                   /* notes of the lowest level, and all lines */
     bool quiet;                   /* no notes */
 };
@@ -25,23 +26,23 @@ struct server_log_conf {
 struct server_log *server_log_open(uv_loop_t *loop,
                                    const struct server_log_conf *conf);
 
-/* Says what was left out so far; memory goes as the loop runs on. */
+/* Tells what was left out so far; memory goes as the loop runs on. */
 void server_log_close(struct server_log *l);
 
 void server_log_note(struct server_log *l, const struct note *n);
 
-/* A connection is closed, and why. `c` may be NULL: there is none. */
+/* A connection is closed, and why. `c` may be NULL: it is gone already. */
 void server_log_closed(struct server_log *l,
                        const struct conn *c,
                        const char *why);
 
-/* The same of a stranger, who is counted. */
-void server_log_stranger(struct server_log *l,
+/* The same of one that had not joined: it is counted as rejected. */
+void server_log_rejected(struct server_log *l,
                          const struct conn *c,
-                         enum stranger what,
+                         enum reject what,
                          const char *why);
 
-/* Somebody waits in the kernel's queue, since no descriptor was to be had. */
+/* A connection waits in the kernel's queue, since there is no descriptor. */
 void server_log_stuck(struct server_log *l, const char *why);
 
 #endif

@@ -1,3 +1,7 @@
+/*
+ * A request goes to the first row that fits: /healthz to everybody, the rest
+ * only to a peer that may see it, costly pages only while there is time left.
+ */
 #include "rendezvous/http/http_routes.h"
 
 #include <limits.h>
@@ -8,8 +12,8 @@
 #define HELP                                                                   \
     "ddprun's rendezvous, version " DDPRUN_VERSION "\n"                        \
     "  /healthz  ok, while it serves\n"                                        \
-    "  /status   runs and nodes, JSON; ?run=ID, ?nodes=N or ?nodes=all\n"      \
-    "  /metrics  the same in numbers, for Prometheus\n"
+    "  /status   runs and nodes as JSON; ?run=ID, ?nodes=N or ?nodes=all\n"    \
+    "  /metrics  the same as numbers, for Prometheus\n"
 
 static int put_text(struct httpd_answer *a, int status, const char *text)
 {
@@ -29,7 +33,7 @@ static bool read_nodes(const char *text, int *nodes)
     return true;
 }
 
-static int show_status(const struct site_view *v,
+static int show_status(const struct http_routes_view *v,
                        const struct http *request,
                        struct httpd_answer *a)
 {
@@ -39,18 +43,18 @@ static int show_status(const struct site_view *v,
     int has_run = http_query(request, "run", run, sizeof(run));
     int has_count = http_query(request, "nodes", count, sizeof(count));
     if (has_run < 0)
-        return put_text(a, 400, "run= is no run's id\n");
+        return put_text(a, 400, "run= must be a run id of 1 to 128 bytes\n");
     if (has_count < 0 || (has_count > 0 && !read_nodes(count, &nodes)))
-        return put_text(a, 400, "nodes= is a number or all\n");
+        return put_text(a, 400, "nodes= must be a number or all\n");
     a->type = "application/json";
     return status_json(&a->body, v->rdzv, &v->daemon, v->now_us,
                        has_run > 0 ? run : NULL, nodes);
 }
 
-int site_answer(const struct site_view *v,
-                const struct http *request,
-                bool trusted,
-                struct httpd_answer *a)
+int http_routes_answer(const struct http_routes_view *v,
+                       const struct http *request,
+                       bool trusted,
+                       struct httpd_answer *a)
 {
     const char *path = request->path;
     bool open = trusted || !v->daemon.token;
@@ -59,8 +63,8 @@ int site_answer(const struct site_view *v,
         return put_text(a, 200, "ok\n");
     if (!open && !(metrics && v->open_metrics))
         return put_text(a, 403,
-                        "only who has the token is told more than /healthz: "
-                        "ask by ddpctl with --token_file\n");
+                        "without the token only /healthz is shown: use ddpctl "
+                        "with --token_file\n");
     if (a->busy && (metrics || strcmp(path, "/status") == 0))
         return -1;
     if (metrics) {
@@ -71,5 +75,6 @@ int site_answer(const struct site_view *v,
         return show_status(v, request, a);
     if (strcmp(path, "/") == 0)
         return put_text(a, 200, HELP);
-    return put_text(a, 404, "there is /, /healthz, /status and /metrics\n");
+    return put_text(
+        a, 404, "no such page: there is /, /healthz, /status and /metrics\n");
 }

@@ -1,6 +1,6 @@
 /*
- * http/http_routes: what there is to GET: /, /healthz, /status, /metrics, and
- * who may see it. Pure: from a view of the server to an answer.
+ * http/http_routes: the pages /, /healthz, /status and /metrics, and which
+ * peers may see them. Pure: from a view of the server to an answer.
  */
 #ifndef RENDEZVOUS_HTTP_HTTP_ROUTES_H
 #define RENDEZVOUS_HTTP_HTTP_ROUTES_H
@@ -8,7 +8,7 @@
 #include "rendezvous/http/httpd.h"
 #include "rendezvous/http/status.h"
 
-struct site_view {
+struct http_routes_view {
     const struct rdzv *rdzv; /* borrowed */
     struct status_daemon daemon;
     bool open_metrics; /* /metrics needs no token */
@@ -16,14 +16,13 @@ struct site_view {
 };
 
 /*
- * Answers a request that is whole. Where there is a token (daemon.token) and
- * the peer did not prove that it has it (`trusted`), only /healthz is shown.
- * -1: the answer does not fit into its body's limit, or costs something though
- * it is busy.
+ * Answers a complete request. If there is a token (daemon.token) and the peer
+ * has not proved that it has it (`trusted`), only /healthz is shown. -1: the
+ * answer does not fit into its body's limit, or is costly while `busy`.
  */
-int site_answer(const struct site_view *v,
-                const struct http *request,
-                bool trusted,
-                struct httpd_answer *answer);
+int http_routes_answer(const struct http_routes_view *v,
+                       const struct http *request,
+                       bool trusted,
+                       struct httpd_answer *answer);
 
 #endif

@@ -1,7 +1,18 @@
 /*
- * A place is: reading (a request comes in), sending (an answer goes out, in
- * pieces, as the socket takes them), finishing (all is with the conn, which
- * reads on until the peer closes). A sweep looks for those that take too long.
+ * A connection is READING until its request is whole, then SENDING while its
+ * answer goes out in pieces as the socket takes them, then FINISHING: all of
+ * the answer is with the conn, which reads on until the peer closes. Then its
+ * entry is FREE. A second request behind the first is not read.
+ *
+ * Failure modes:
+ * - a bad request is answered by its status (http_feed), and the connection is
+ *   finished;
+ * - a request that is not whole in time is answered by 408, an answer that is
+ *   not taken in time is cut off: a sweep looks for both;
+ * - the table is full: one that has had its time makes room (makes_room), else
+ *   the newcomer gets 503 and is closed at once;
+ * - answers have taken this second's share of CPU, or hold all the memory: 503;
+ * - the peer ends or resets the connection: its entry is freed, nothing else.
  */
 #include "rendezvous/http/httpd.h"
 
@@ -12,20 +23,28 @@
 #include "rendezvous/base/quota.h"
 
 #define HTTPD_MAGIC 0x68747470u
+#define CONN_MAGIC  0x68636f6eu
 #define SWEEP_MS    250
 #define PIECE_LEN   (64u * 1024u)
-#define ROOM_US     MONO_S          /* to ask, where others wait */
-#define LINGER_US   (100 * MONO_MS) /* to close, where others wait */
+#define ROOM_US     MONO_S          /* to ask, if others wait */
+#define LINGER_US   (100 * MONO_MS) /* to close, if others wait */
 #define PLAIN       "text/plain; charset=utf-8"
 
-struct place {
+enum httpd_state {
+    HTTPD_FREE, /* conn is NULL */
+    HTTPD_READING,
+    HTTPD_SENDING,
+    HTTPD_FINISHING, /* body is empty */
+};
+
+struct httpd_conn {
+    unsigned magic; /* 0 while free */
+    enum httpd_state state;
     struct httpd *owner;
-    struct conn *conn; /* NULL: free */
+    struct conn *conn;
     int source;
     int64_t since_us; /* reading: when it came; else when it was answered */
-    bool reading;
-    bool finished; /* all of the answer is with the conn */
-    struct buf body;
+    struct buf body;  /* what is left to be sent */
     struct http request;
 };
 
@@ -33,8 +52,8 @@ struct httpd {
     unsigned magic;
     struct httpd_conf conf;
     uv_timer_t sweep;
-    struct place *places;
-    struct quota *sources; /* of those who have one */
+    struct httpd_conn *conns;
+    struct quota *sources; /* of the connections */
     int n;
     size_t bytes; /* of all bodies */
     int64_t busy_us, busy_since_us;
@@ -48,13 +67,24 @@ static struct httpd *httpd_of(void *data)
     return h;
 }
 
-static void place_free(struct place *p)
+static struct httpd_conn *httpd_conn_of(void *ctx)
 {
+    struct httpd_conn *p = ctx;
+    ddp_assert(p->magic == CONN_MAGIC && p->state != HTTPD_FREE);
+    return p;
+}
+
+static void httpd_conn_free(struct httpd_conn *p)
+{
+    ddp_assert(p->state != HTTPD_FREE && p->owner->n > 0);
+    ddp_assert(p->owner->bytes >= buf_len(&p->body));
     p->owner->bytes -= buf_len(&p->body);
     p->owner->n--;
     quota_drop(p->owner->sources, p->source);
     buf_free(&p->body);
     p->conn = NULL;
+    p->state = HTTPD_FREE;
+    p->magic = 0;
 }
 
 /* -- answering ------------------------------------------------------------- */
@@ -76,19 +106,19 @@ static const char *say_why(int status)
 {
     switch (status) {
     case 400:
-        return "that is no request of HTTP/1.1\n";
+        return "the request is not HTTP/1.1\n";
     case 405:
         return "only GET and HEAD are served\n";
     case 408:
-        return "the request did not come in 5 s\n";
+        return "the request was not complete within 5 s\n";
     case 414:
         return "the target is longer than 1024 bytes\n";
     case 431:
         return "the request is longer than 8192 bytes\n";
     case 503:
-        return "too much is asked at a time; ask again in a second\n";
+        return "too many requests at a time; ask again in a second\n";
     case 505:
-        return "only HTTP/1 is spoken here\n";
+        return "only HTTP/1 is served\n";
     default:
         DDP_WRONG("http status");
     }
@@ -102,9 +132,10 @@ static void send_error(struct httpd *h, struct conn *c, int status, bool body)
         conn_send_bytes(c, why, strlen(why));
 }
 
-/* As much as the socket takes; when all is with the conn, it finishes. */
-static void pump(struct place *p)
+/* Gives the conn as much as the socket takes; when it has all, it finishes. */
+static void pump(struct httpd_conn *p)
 {
+    ddp_assert(p->state == HTTPD_SENDING);
     struct conn *c = p->conn;
     size_t len = buf_len(&p->body);
     while (len > 0 && conn_queued(c) < PIECE_LEN) {
@@ -116,25 +147,20 @@ static void pump(struct place *p)
     }
     if (len > 0)
         return;
-    p->finished = true;
+    p->state = HTTPD_FINISHING;
     conn_finish(c); /* may call on_closed: p may be free */
 }
 
-static void answered(struct place *p)
+static void fail(struct httpd_conn *p, int status)
 {
-    p->reading = false;
+    ddp_assert(p->state == HTTPD_READING && buf_len(&p->body) == 0);
     p->since_us = mono_now_us();
-}
-
-static void fail(struct place *p, int status)
-{
-    answered(p);
+    p->state = HTTPD_FINISHING;
     send_error(p->owner, p->conn, status, !p->request.is_head);
-    p->finished = true;
     conn_finish(p->conn);
 }
 
-/* Whether there is time left in this second; else it is the agents'. */
+/* Whether this second's share of time is used up: the rest is the agents'. */
 static bool is_busy(struct httpd *h, int64_t now_us)
 {
     if (now_us >= mono_after(h->busy_since_us, MONO_S)) {
@@ -144,7 +170,7 @@ static bool is_busy(struct httpd *h, int64_t now_us)
     return h->busy_us >= HTTPD_BUSY_US;
 }
 
-static void answer(struct place *p)
+static void answer(struct httpd_conn *p)
 {
     struct httpd *h = p->owner;
     struct httpd_answer a = {.status = 200, .type = PLAIN};
@@ -159,7 +185,8 @@ static void answer(struct place *p)
         fail(p, 503);
         return;
     }
-    answered(p);
+    p->state = HTTPD_SENDING;
+    p->since_us = mono_now_us();
     send_head(h, p->conn, a.status, a.type, buf_len(&a.body));
     if (p->request.is_head)
         buf_free(&a.body);
@@ -172,9 +199,9 @@ static void answer(struct place *p)
 
 static void on_bytes(void *ctx, struct conn *c, const uint8_t *data, size_t len)
 {
-    struct place *p = ctx;
-    (void)c;
-    if (!p->reading || !http_feed(&p->request, data, len))
+    struct httpd_conn *p = httpd_conn_of(ctx);
+    ddp_assert(p->conn == c);
+    if (p->state != HTTPD_READING || !http_feed(&p->request, data, len))
         return; /* a second request behind the first is not read */
     if (p->request.status != 0)
         fail(p, p->request.status);
@@ -184,18 +211,18 @@ static void on_bytes(void *ctx, struct conn *c, const uint8_t *data, size_t len)
 
 static void on_drained(void *ctx, struct conn *c)
 {
-    struct place *p = ctx;
-    (void)c;
-    if (!p->reading)
+    struct httpd_conn *p = httpd_conn_of(ctx);
+    ddp_assert(p->conn == c);
+    if (p->state == HTTPD_SENDING)
         pump(p);
 }
 
 static void on_eof(void *ctx, struct conn *c)
 {
-    struct place *p = ctx;
-    if (!p->reading)
+    struct httpd_conn *p = httpd_conn_of(ctx);
+    if (p->state != HTTPD_READING)
         return; /* it has asked, and waits for the answer */
-    place_free(p);
+    httpd_conn_free(p);
     conn_close(c);
 }
 
@@ -205,8 +232,8 @@ static void on_closed(
     (void)c;
     (void)orderly;
     (void)refused;
-    (void)why; /* who asks may go at any time */
-    place_free(ctx);
+    (void)why; /* a client may go at any time */
+    httpd_conn_free(httpd_conn_of(ctx));
 }
 
 static const struct conn_handler handler = {
@@ -216,7 +243,7 @@ static const struct conn_handler handler = {
     .on_closed = on_closed,
 };
 
-/* What a connection says that there was no place for. */
+/* What comes from a connection that found the table full. */
 static void
 on_nothing(void *ctx, struct conn *c, const uint8_t *data, size_t len)
 {
@@ -228,35 +255,35 @@ on_nothing(void *ctx, struct conn *c, const uint8_t *data, size_t len)
 
 static const struct conn_handler no_handler = {.on_bytes = on_nothing};
 
-/* Whether somebody else may have its place: at once, where its source has the
- * most and the other's has less. */
-static bool makes_room(const struct place *p, int greediest, int64_t now_us)
+/* Whether a newcomer may have its place: at once, if its source has the most
+ * connections and the newcomer's has fewer. */
+static bool makes_room(const struct httpd_conn *p, int largest, int64_t now_us)
 {
-    if (p->source == greediest)
+    if (p->source == largest)
         return true;
-    if (p->reading)
+    if (p->state == HTTPD_READING)
         return now_us >= p->since_us + ROOM_US;
-    return p->finished && conn_queued(p->conn) == 0 &&
+    return p->state == HTTPD_FINISHING && conn_queued(p->conn) == 0 &&
            now_us >= p->since_us + LINGER_US;
 }
 
-static struct place *find_place(struct httpd *h, const char *addr)
+static struct httpd_conn *find_free(struct httpd *h, const char *addr)
 {
-    struct place *oldest = NULL;
+    struct httpd_conn *oldest = NULL;
     int64_t now_us = mono_now_us();
-    int greediest = quota_greediest(h->sources, addr);
+    int largest = quota_largest(h->sources, addr);
     for (int i = 0; i < h->conf.conns_max; i++) {
-        struct place *p = &h->places[i];
+        struct httpd_conn *p = &h->conns[i];
         if (p->conn == NULL)
             return p;
-        if (makes_room(p, greediest, now_us) &&
+        if (makes_room(p, largest, now_us) &&
             (oldest == NULL || p->since_us < oldest->since_us))
             oldest = p;
     }
     if (oldest == NULL)
         return NULL;
     struct conn *c = oldest->conn;
-    place_free(oldest);
+    httpd_conn_free(oldest);
     conn_close(c);
     return oldest;
 }
@@ -267,19 +294,20 @@ void httpd_take(struct httpd *h, struct conn *c)
 {
     char addr[ADDR_TEXT_MAX];
     conn_peer(c, addr);
-    struct place *p = find_place(h, addr);
+    struct httpd_conn *p = find_free(h, addr);
     if (p == NULL) {
         conn_raw(c, &no_handler, h);
         send_error(h, c, 503, true);
-        conn_close(c); /* it is in the socket's buffer, or lost */
+        conn_close(c); /* the answer is in the socket's buffer, or lost */
         return;
     }
+    ddp_assert(p->state == HTTPD_FREE && !h->closing);
+    p->magic = CONN_MAGIC;
+    p->state = HTTPD_READING;
     p->owner = h;
     p->conn = c;
     p->source = quota_take(h->sources, addr);
     p->since_us = mono_now_us();
-    p->reading = true;
-    p->finished = false;
     buf_init(&p->body, HTTPD_BYTES_MAX);
     http_init(&p->request);
     if (h->n++ == 0)
@@ -294,13 +322,14 @@ int httpd_count(const struct httpd *h)
 
 /* -- time ------------------------------------------------------------------ */
 
-static void expire(struct place *p, int64_t now_us)
+static void expire(struct httpd_conn *p, int64_t now_us)
 {
     struct conn *c = p->conn;
-    if (p->reading && now_us >= p->since_us + HTTPD_REQUEST_US) {
+    bool reading = p->state == HTTPD_READING;
+    if (reading && now_us >= p->since_us + HTTPD_REQUEST_US) {
         fail(p, 408);
-    } else if (!p->reading && now_us >= p->since_us + HTTPD_ANSWER_US) {
-        place_free(p);
+    } else if (!reading && now_us >= p->since_us + HTTPD_ANSWER_US) {
+        httpd_conn_free(p);
         conn_close(c);
     }
 }
@@ -310,8 +339,8 @@ static void on_sweep(uv_timer_t *timer)
     struct httpd *h = httpd_of(timer->data);
     int64_t now_us = mono_now_us();
     for (int i = 0; i < h->conf.conns_max; i++)
-        if (h->places[i].conn != NULL)
-            expire(&h->places[i], now_us);
+        if (h->conns[i].conn != NULL)
+            expire(&h->conns[i], now_us);
     if (h->n == 0)
         (void)uv_timer_stop(timer);
 }
@@ -319,13 +348,13 @@ static void on_sweep(uv_timer_t *timer)
 struct httpd *httpd_open(uv_loop_t *loop, const struct httpd_conf *conf)
 {
     struct httpd *h = calloc(1, sizeof(*h));
-    struct place *places = calloc((size_t)conf->conns_max, sizeof(*places));
-    if (h == NULL || places == NULL)
+    struct httpd_conn *conns = calloc((size_t)conf->conns_max, sizeof(*conns));
+    if (h == NULL || conns == NULL)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %d HTTP connections",
                conf->conns_max);
     h->magic = HTTPD_MAGIC;
     h->conf = *conf;
-    h->places = places;
+    h->conns = conns;
     h->sources = quota_new(conf->conns_max);
     (void)uv_timer_init(loop, &h->sweep); /* cannot fail */
     h->sweep.data = h;
@@ -337,7 +366,7 @@ static void on_sweep_closed(uv_handle_t *handle)
     struct httpd *h = httpd_of(handle->data);
     h->magic = 0;
     quota_del(h->sources);
-    free(h->places);
+    free(h->conns);
     free(h);
 }
 
@@ -347,10 +376,10 @@ void httpd_close(struct httpd *h)
         return;
     h->closing = true;
     for (int i = 0; i < h->conf.conns_max; i++) {
-        struct conn *c = h->places[i].conn;
+        struct conn *c = h->conns[i].conn;
         if (c == NULL)
             continue;
-        place_free(&h->places[i]);
+        httpd_conn_free(&h->conns[i]);
         conn_close(c);
     }
     uv_close((uv_handle_t *)&h->sweep, on_sweep_closed);

@@ -1,17 +1,17 @@
 /*
- * http/httpd: the few HTTP connections that a server has beside its nodes'.
- * They are taken over from there once they turn out to be HTTP, have a table of
- * their own, and can use up neither the nodes' places nor more memory or time
- * than is said here:
+ * http/httpd: the few HTTP connections that a server has beside its nodes'. The
+ * server gives a connection away once its first bytes turn out to be HTTP. They
+ * have a table of their own and use none of the nodes' places. Their memory and
+ * time are bounded:
  *
- * - a request must be whole within HTTPD_REQUEST_US, its answer taken within
- *   HTTPD_ANSWER_US more;
- * - answers that wait to be sent take HTTPD_BYTES_MAX together;
- * - making costly answers takes HTTPD_BUSY_US of each second.
+ * - a request must be complete within HTTPD_REQUEST_US, and its answer be taken
+ *   within HTTPD_ANSWER_US after that;
+ * - answers that wait to be sent take HTTPD_BYTES_MAX together at most;
+ * - making costly answers takes HTTPD_BUSY_US of each second at most.
  *
- * Beyond that a request is answered by 503, and so is one that finds the table
- * full, where somebody makes room whose request is not there after a second, or
- * who keeps the connection open though it was answered.
+ * A request beyond that is answered by 503. If the table is full, a connection
+ * gives way whose request has not come within a second, or that was answered
+ * and stays open; if there is none, the newcomer is answered by 503.
  */
 #ifndef RENDEZVOUS_HTTP_HTTPD_H
 #define RENDEZVOUS_HTTP_HTTPD_H
@@ -31,15 +31,15 @@ struct httpd_answer {
     int status;       /* 200 */
     const char *type; /* "text/plain; charset=utf-8", constant */
     struct buf body;  /* empty, with the limit that it must keep */
-    bool busy;        /* this second's time is used up: only what costs nothing
-                         is to be answered */
+    bool busy;        /* this second's time is used up: only answers that cost
+                         nothing may be made */
 };
 
 struct httpd_conf {
     int conns_max;
-    /* Fills the answer to a request that is whole. `trusted`: the peer has
-     * proved that it has the token. -1: the body's limit is too small, or
-     * it is busy: 503. */
+    /* Fills the answer to a complete request. `trusted`: the peer has proved
+     * that it has the token. -1: the body's limit is too small, or the answer
+     * is costly while busy; the client gets 503. */
     int (*answer)(void *ctx,
                   const struct http *request,
                   bool trusted,

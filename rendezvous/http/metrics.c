@@ -25,14 +25,14 @@ static const struct {
 #undef METRIC
 };
 
-struct writer {
+struct metrics_writer {
     struct buf *out;
     bool full;
     enum metric metric;
 };
 
 __attribute__((format(printf, 2, 3))) static void
-put(struct writer *w, const char *fmt, ...)
+put(struct metrics_writer *w, const char *fmt, ...)
 {
     char text[512];
     va_list ap;
@@ -44,7 +44,7 @@ put(struct writer *w, const char *fmt, ...)
 }
 
 /* All lines of one metric stand together, behind these two. */
-static void head(struct writer *w, enum metric metric)
+static void head(struct metrics_writer *w, enum metric metric)
 {
     w->metric = metric;
     put(w, "# HELP %s %s\n", rows[metric].name, rows[metric].help);
@@ -54,7 +54,7 @@ static void head(struct writer *w, enum metric metric)
 /* A label's value: quote and newline are escaped, as the format wants it; what
  * no terminal should be sent is shown as \xNN, and so is a backslash, so that
  * no two names become one. */
-static void put_value(struct writer *w, const char *text)
+static void put_value(struct metrics_writer *w, const char *text)
 {
     while (*text != '\0') {
         bool control;
@@ -71,34 +71,38 @@ static void put_value(struct writer *w, const char *text)
     }
 }
 
-static void put_labels(struct writer *w, const char *key, const char *value)
+static void
+put_labels(struct metrics_writer *w, const char *key, const char *value)
 {
     put(w, "%s{%s=\"", rows[w->metric].name, key);
     put_value(w, value);
     put(w, "\"} ");
 }
 
-static void
-sample(struct writer *w, const char *key, const char *value, int64_t number)
+static void sample(struct metrics_writer *w,
+                   const char *key,
+                   const char *value,
+                   int64_t number)
 {
     put_labels(w, key, value);
     put(w, "%" PRId64 "\n", number);
 }
 
-static void only(struct writer *w, enum metric metric, int64_t number)
+static void only(struct metrics_writer *w, enum metric metric, int64_t number)
 {
     head(w, metric);
     put(w, "%s %" PRId64 "\n", rows[metric].name, number);
 }
 
-static void put_seconds(struct writer *w, int64_t us)
+static void put_seconds(struct metrics_writer *w, int64_t us)
 {
     if (us < 0)
         us = 0;
     put(w, "%" PRId64 ".%06d\n", us / MONO_S, (int)(us % MONO_S));
 }
 
-static void only_seconds(struct writer *w, enum metric metric, int64_t us)
+static void
+only_seconds(struct metrics_writer *w, enum metric metric, int64_t us)
 {
     head(w, metric);
     put(w, "%s ", rows[metric].name);
@@ -107,21 +111,22 @@ static void only_seconds(struct writer *w, enum metric metric, int64_t us)
 
 /* -- the daemon ------------------------------------------------------------ */
 
-static void write_strangers(struct writer *w, const struct status_counts *c)
+static void write_rejected(struct metrics_writer *w,
+                           const struct status_counts *c)
 {
-    static const char *const reasons[STRANGER_COUNT] = {
-        [STRANGER_TOKEN] = "token",
-        [STRANGER_PROTOCOL] = "protocol",
-        [STRANGER_SILENT] = "silent",
-        [STRANGER_NO_ROOM] = "no_room",
-        [STRANGER_NOT_ACCEPTED] = "not_accepted",
+    static const char *const reasons[REJECT_COUNT] = {
+        [REJECT_TOKEN] = "token",
+        [REJECT_PROTOCOL] = "protocol",
+        [REJECT_SILENT] = "silent",
+        [REJECT_NO_ROOM] = "no_room",
+        [REJECT_NOT_ACCEPTED] = "not_accepted",
     };
-    head(w, METRIC_strangers_total);
-    for (int i = 0; i < STRANGER_COUNT; i++)
-        sample(w, "reason", reasons[i], c->strangers[i]);
+    head(w, METRIC_connections_rejected_total);
+    for (int i = 0; i < REJECT_COUNT; i++)
+        sample(w, "reason", reasons[i], c->rejected[i]);
 }
 
-static void write_http(struct writer *w, const struct status_counts *c)
+static void write_http(struct metrics_writer *w, const struct status_counts *c)
 {
     head(w, METRIC_http_requests_total);
     for (int i = 0; i < HTTP_STATUSES && c->http[i].code != 0; i++) {
@@ -131,10 +136,11 @@ static void write_http(struct writer *w, const struct status_counts *c)
     }
 }
 
-static void write_traffic(struct writer *w, const struct status_counts *c)
+static void write_traffic(struct metrics_writer *w,
+                          const struct status_counts *c)
 {
     only(w, METRIC_connections_total, c->accepted);
-    write_strangers(w, c);
+    write_rejected(w, c);
     only(w, METRIC_broken_total, c->broken);
     only(w, METRIC_messages_received_total, c->conn.messages_in);
     only(w, METRIC_messages_sent_total, c->conn.messages_out);
@@ -146,7 +152,7 @@ static void write_traffic(struct writer *w, const struct status_counts *c)
     only(w, METRIC_tick_lag_seconds_count, c->ticks);
 }
 
-static void write_daemon(struct writer *w,
+static void write_daemon(struct metrics_writer *w,
                          const struct rdzv_limits *limits,
                          const struct status_daemon *d)
 {
@@ -160,12 +166,12 @@ static void write_daemon(struct writer *w,
     sample(w, "of", "http", d->http_max);
     head(w, METRIC_connections);
     sample(w, "of", "nodes", d->nodes);
-    sample(w, "of", "strangers", d->strangers);
+    sample(w, "of", "pending", d->pending);
     sample(w, "of", "http", d->http);
     write_traffic(w, d->counts);
 }
 
-static void write_total(struct writer *w, const struct status_total *t)
+static void write_total(struct metrics_writer *w, const struct status_total *t)
 {
     head(w, METRIC_runs);
     for (unsigned i = 0; i < STATUS_RUN_STATES; i++)
@@ -188,7 +194,8 @@ static void write_total(struct writer *w, const struct status_total *t)
 
 /* -- the runs -------------------------------------------------------------- */
 
-static void write_states(struct writer *w, const struct status_run *runs, int n)
+static void
+write_states(struct metrics_writer *w, const struct status_run *runs, int n)
 {
     head(w, METRIC_run_state);
     for (int i = 0; i < n; i++) {
@@ -198,7 +205,8 @@ static void write_states(struct writer *w, const struct status_run *runs, int n)
     }
 }
 
-static void write_ages(struct writer *w, const struct status_run *runs, int n)
+static void
+write_ages(struct metrics_writer *w, const struct status_run *runs, int n)
 {
     head(w, METRIC_run_failure_age_seconds);
     for (int i = 0; i < n; i++) {
@@ -209,7 +217,8 @@ static void write_ages(struct writer *w, const struct status_run *runs, int n)
     }
 }
 
-static void write_runs(struct writer *w, const struct status_run *runs, int n)
+static void
+write_runs(struct metrics_writer *w, const struct status_run *runs, int n)
 {
     write_states(w, runs, n);
 #define EACH(name, field)                                                      \
@@ -266,7 +275,7 @@ int status_metrics(struct buf *out,
                    const struct status_daemon *d,
                    int64_t now_us)
 {
-    struct writer w = {.out = out};
+    struct metrics_writer w = {.out = out};
     struct status_total total;
     int n;
     struct status_run *runs = live_runs(r, now_us, &n);

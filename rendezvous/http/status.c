@@ -65,8 +65,8 @@ static void write_end(struct json *j, const struct status_run *run)
     json_close(j, '}');
 }
 
-/* Who knows an agent's whole id can join as it and take its node's place: what
- * is shown tells nodes apart, and proves nothing. */
+/* A peer that knows an agent's whole id can join as it and take its node's
+ * place. What is shown is enough to tell nodes apart, and proves nothing. */
 #define AGENT_SHOWN 12 /* digits of 32 */
 
 static void write_node(struct json *j, const struct status_node *n)
@@ -91,7 +91,7 @@ static void write_node(struct json *j, const struct status_node *n)
     json_close(j, '}');
 }
 
-/* Everything is sorted, be it little that is shown of it. */
+/* All nodes are sorted, even if only a few are shown. */
 static void write_nodes(struct json *j,
                         const struct rdzv *r,
                         int run,
@@ -170,7 +170,7 @@ int status_json(struct buf *out,
     json_text(&j, "incarnation", d->incarnation);
     json_seconds(&j, "uptime_s", d->uptime_us);
     json_bool(&j, "token", d->token);
-    json_int(&j, "connections", d->nodes + d->strangers + d->http);
+    json_int(&j, "connections", d->nodes + d->pending + d->http);
     write_limits(&j, r);
     json_open(&j, "runs", '[');
     for (int i = 0; i < n && !j.full; i++) {

@@ -1,7 +1,7 @@
 /*
- * http/status: what the daemon shows of itself: JSON for GET /status,
- * Prometheus' text format 0.0.4 for GET /metrics. Times are spans, never a
- * clock's reading. All texts of peers are escaped.
+ * http/status: what the daemon shows of itself: JSON for GET /status, and
+ * Prometheus' text format 0.0.4 for GET /metrics. Times are spans, never the
+ * reading of a clock. All texts from peers are escaped.
  */
 #ifndef RENDEZVOUS_HTTP_STATUS_H
 #define RENDEZVOUS_HTTP_STATUS_H
@@ -17,20 +17,20 @@
 #define STATUS_NODES_DEFAULT 256 /* listed of a run, unless asked for more */
 
 /* Why a connection was closed before its node joined. */
-enum stranger {
-    STRANGER_TOKEN,
-    STRANGER_PROTOCOL,
-    STRANGER_SILENT,
-    STRANGER_NO_ROOM,
-    STRANGER_NOT_ACCEPTED,
-    STRANGER_COUNT
+enum reject {
+    REJECT_TOKEN,
+    REJECT_PROTOCOL,
+    REJECT_SILENT,
+    REJECT_NO_ROOM,
+    REJECT_NOT_ACCEPTED,
+    REJECT_COUNT
 };
 
 /* What the server counts from its start on. */
 struct status_counts {
     int64_t accepted;
-    int64_t strangers[STRANGER_COUNT];
-    int64_t broken;
+    int64_t rejected[REJECT_COUNT]; /* closed before they joined */
+    int64_t broken;                 /* joined, and ended without a farewell */
     struct conn_counts conn;
     struct {
         int code; /* 0: not used yet */
@@ -42,19 +42,19 @@ struct status_counts {
 /* One more answer with that code, one of HTTP_STATUSES. */
 void status_count_http(struct status_counts *counts, int code);
 
-/* The server, as far as the core does not know it. Borrowed for the call. */
+/* What the core does not know of the server. Borrowed for the call. */
 struct status_daemon {
-    const char *incarnation; /* hexadecimal; another one for each start */
+    const char *incarnation; /* hexadecimal; a new one at each start */
     int64_t uptime_us;
     bool token;
-    int nodes, strangers, http; /* connections */
+    int nodes, pending, http; /* connections */
     int conns_max, http_max;
     const struct status_counts *counts;
 };
 
 /*
- * Append to `out`; -1 where that is full, or there is no memory. `run`: only
- * those of this id, NULL for all; at most nodes_max nodes of each are listed.
+ * Append to `out`; -1 if that is full or there is no memory. `run`: only runs
+ * with this id, NULL: all; at most nodes_max nodes of each are listed.
  */
 int status_json(struct buf *out,
                 const struct rdzv *r,

@@ -1,7 +1,14 @@
 /*
- * Happy path: dial or accept, and conn_in reads: a hello, then frames; conn_out
- * writes. A stranger who says nothing costs no TLS state. Here is how a
- * connection is made, what may be set and asked, and how it is given away.
+ * How a connection is made, what may be set and asked, and how it is given
+ * away. conn_in reads, conn_out writes and ends it.
+ *
+ * Happy path: it is accepted, or dialled and connected; the two ends exchange
+ * hellos, then frames; one end finishes it.
+ *
+ * Failure modes: nobody listens at the address that is dialled (on_closed says
+ * refused); the host does not answer (TCP_USER_TIMEOUT and keepalive end it,
+ * after 20 s and 25 s); all others are in conn_in and conn_out. A peer that
+ * says nothing costs no TLS state and no buffer.
  */
 #include "rendezvous/net/conn.h"
 
@@ -11,21 +18,24 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rendezvous/net/conn_in.h"
-#include "rendezvous/net/conn_out.h"
+#include "rendezvous/net/conn_priv.h"
 #include "rendezvous/proto/frame.h"
 
 #define USER_TIMEOUT_MS 20000
 
-static struct conn_counts uncounted; /* of those that nobody counts */
+static struct conn_counts uncounted; /* of connections that nobody counts */
 
-static struct conn *
-conn_make(uv_loop_t *loop, const struct conn_handler *handler, void *ctx)
+static struct conn *conn_make(uv_loop_t *loop,
+                              bool accepted,
+                              const struct conn_handler *handler,
+                              void *ctx)
 {
     struct conn *c = calloc(1, sizeof(*c));
     if (c == NULL)
         return NULL;
     c->magic = CONN_MAGIC;
+    c->accepted = accepted;
+    c->life = accepted ? CONN_OPEN : CONN_CONNECTING;
     c->counts = &uncounted;
     c->frame_max = FRAME_MAX;
     c->handler = handler;
@@ -51,7 +61,8 @@ int conn_fd(const struct conn *c)
     return uv_fileno((const uv_handle_t *)&c->tcp, &fd) == 0 ? fd : -1;
 }
 
-/* A cut link is silent: only these two ever end a connection over one. */
+/* A cut link is silent: only keepalive (idle) and the user time-out (data is
+ * unacknowledged) end a connection over one. */
 static void tune(int fd)
 {
     static const struct {
@@ -74,14 +85,6 @@ void conn_tune_listener(int fd)
     tune(fd);
 }
 
-static int start_reading(struct conn *c)
-{
-    c->up = true;
-    if (!c->accepted)
-        tune(conn_fd(c));
-    return conn_start_reading(c);
-}
-
 static void read_peer(struct conn *c)
 {
     struct sockaddr_storage ss;
@@ -96,22 +99,22 @@ struct conn *conn_accept(uv_loop_t *loop,
                          void *ctx,
                          struct ddp_err *err)
 {
-    struct conn *c = conn_make(loop, handler, ctx);
+    struct conn *c = conn_make(loop, true, handler, ctx);
     if (c == NULL) {
         (void)close(fd);
         ddp_err_set(err, DDP_E_NOMEM, "no memory for a connection");
         return NULL;
     }
-    c->accepted = true;
     int rc = uv_tcp_open(&c->tcp, fd);
     if (rc != 0)
         (void)close(fd); /* it is not the handle's */
     else
-        rc = start_reading(c);
+        rc = conn_start_reading(c);
     if (rc == 0)
         read_peer(c);
     if (rc != 0) {
-        ddp_err_set(err, DDP_E_IO, "cannot accept: %s", uv_strerror(rc));
+        ddp_err_set(err, DDP_E_IO, "cannot accept a connection: %s",
+                    uv_strerror(rc));
         conn_close(c);
         return NULL;
     }
@@ -121,9 +124,14 @@ struct conn *conn_accept(uv_loop_t *loop,
 static void on_connected(uv_connect_t *req, int status)
 {
     struct conn *c = conn_of(req->data);
-    if (c->closing)
-        return;
-    int rc = status != 0 ? status : start_reading(c);
+    if (c->life != CONN_CONNECTING)
+        return; /* it was closed meanwhile */
+    int rc = status;
+    if (rc == 0) {
+        c->life = CONN_OPEN;
+        tune(conn_fd(c));
+        rc = conn_start_reading(c);
+    }
     if (rc != 0) {
         conn_lose(c, false, rc == UV_ECONNREFUSED, uv_strerror(rc));
         return;
@@ -137,7 +145,7 @@ struct conn *conn_dial(uv_loop_t *loop,
                        void *ctx,
                        struct ddp_err *err)
 {
-    struct conn *c = conn_make(loop, handler, ctx);
+    struct conn *c = conn_make(loop, false, handler, ctx);
     if (c == NULL) {
         ddp_err_set(err, DDP_E_NOMEM, "no memory for a connection");
         return NULL;
@@ -154,7 +162,10 @@ struct conn *conn_dial(uv_loop_t *loop,
 
 void conn_secure(struct conn *c, struct tls_key *key)
 {
+    ddp_assert(c->tls == NULL && c->talk == CONN_HELLO);
+    ddp_assert(buf_len(&c->in) == 0 && buf_len(&c->waiting) == 0);
     c->key = key;
+    c->tls_at = key != NULL ? CONN_TLS_DUE : CONN_NO_KEY;
 }
 
 bool conn_is_sealed(const struct conn *c)
@@ -164,13 +175,14 @@ bool conn_is_sealed(const struct conn *c)
 
 bool conn_is_proved(const struct conn *c)
 {
-    return c->tls != NULL && tls_is_answered(c->tls);
+    return c->tls != NULL && tls_is_proved(c->tls);
 }
 
 void conn_raw(struct conn *c, const struct conn_handler *h, void *ctx)
 {
-    ddp_assert(h->on_bytes != NULL && !c->greeted);
-    c->raw = true;
+    ddp_assert(h->on_bytes != NULL && c->talk == CONN_HELLO);
+    ddp_assert(conn_is_in_use(c));
+    c->talk = CONN_RAW;
     c->corked = false;
     c->handler = h;
     c->ctx = ctx;
@@ -178,8 +190,8 @@ void conn_raw(struct conn *c, const struct conn_handler *h, void *ctx)
 
 bool conn_may_yield(const struct conn *c)
 {
-    return c->accepted && c->tls == NULL && !c->greeted && !c->raw &&
-           !c->closing && !c->finishing;
+    return c->accepted && c->tls == NULL && c->talk == CONN_HELLO &&
+           conn_is_in_use(c);
 }
 
 /* libuv takes the descriptor out of its epoll set before it closes it, so that
@@ -198,7 +210,7 @@ int conn_yield(struct conn *c, struct buf *rest)
 
 void conn_limit_frames(struct conn *c, size_t frame_max)
 {
-    ddp_assert(frame_max <= FRAME_MAX);
+    ddp_assert(frame_max > 0 && frame_max <= FRAME_MAX);
     c->frame_max = frame_max;
 }
 
@@ -214,6 +226,7 @@ bool conn_token_differs(const struct conn *c)
 
 const uint8_t *conn_farewell(const struct conn *c)
 {
+    ddp_assert(c->key == NULL || c->tls_at == CONN_TLS_UP);
     return c->tls != NULL ? tls_farewell(c->tls) : NULL;
 }
 

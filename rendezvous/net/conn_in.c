@@ -1,15 +1,21 @@
 /*
- * What comes in: first bytes, by which it is told whose they are; a hello; TLS,
- * where there is a key; then frames, each of which is a message. With a key
- * what is read lies in a piece of its own first, and `in` has what was opened.
+ * What comes in: the first bytes, by which the protocol is known; our hello;
+ * TLS, if there is a key; then frames, each of which is one message. With a key
+ * what is read goes to TLS first, and `in` has what TLS decrypted.
  *
- * Whose first bytes are no hello is shown to the owner (on_foreign), which may
- * make it a raw connection: take_raw then stands where frames were taken. What
- * a peer sends wrong ends the connection, and is told by on_closed.
+ * Happy path: on_read, take_hello, then take_one for each frame, which calls
+ * on_msg.
+ *
+ * Failure modes. First bytes that are no hello are shown to the owner
+ * (on_foreign), which may make it a raw connection: take_raw is called then
+ * instead of take_one. Everything else that a peer sends wrong ends the
+ * connection, and on_closed tells why. A peer without the token is told so, in
+ * plain text or by TLS's alert, and then finished. The handler may close or
+ * finish the connection in any of its calls: the functions here return false
+ * then, and nothing more is read.
  */
-#include "rendezvous/net/conn_in.h"
-
-#include "rendezvous/net/conn_out.h"
+#include "rendezvous/net/conn_priv.h"
+#include "rendezvous/net/token.h"
 #include "rendezvous/proto/frame.h"
 
 #define PIECE_LEN 4096
@@ -18,66 +24,68 @@ static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *out)
 {
     (void)suggested;
     struct conn *c = conn_of(h->data);
-    /* For all connections: libuv reads right behind on_alloc, and calls on_read
-     * right behind that. */
+    /* One for all connections: libuv reads right after on_alloc and calls
+     * on_read right after that. */
     static _Thread_local uint8_t sealed[PIECE_LEN];
     uint8_t *room = c->key != NULL ? sealed : buf_reserve(&c->in, PIECE_LEN);
     *out = uv_buf_init((char *)room, room == NULL ? 0 : PIECE_LEN);
 }
 
-/* Ends it with a word to the peer, which is in `waiting`. */
+/* Ends it after what is in `waiting`, by which the peer learns why. */
 static void turn_away(struct conn *c, const char *why)
 {
     c->handler->on_closed(c->ctx, c, false, false, why);
     conn_finish(c);
 }
 
-/* Who speaks plainly where a token is wanted is told so plainly. */
-static void want_token(struct conn *c)
+/* A launcher without a token is told in plain text that one is required. */
+static void require_token(struct conn *c)
 {
     struct msg m = {.kind = MSG_KIND_refused, .refused.code = DDP_E_CONFIG};
     char json[MSG_JSON_MAX];
-    msg_set(m.refused.text, "it wants a token: give --rdzv_token_file");
+    msg_set(m.refused.text, TOKEN_REQUIRED ": give --rdzv_token_file");
     int len = msg_encode(&m, json, sizeof(json));
     ddp_assert(len > 0);
     conn_say_hello(c);
     (void)frame_put(&c->waiting, json, (size_t)len); /* nearly empty: fits */
-    turn_away(c, "it has no token, and this rendezvous wants one");
+    turn_away(c, "the peer has no token, and this server requires one");
 }
 
 static const char *name_foreign(const struct conn *c)
 {
     if (!c->accepted)
-        return "what listens there is no ddprun rendezvous";
+        return "the program that listens there is no ddprun rendezvous";
     switch (first_of(buf_head(&c->in)[0])) {
     case FIRST_HTTP:
-        return "it speaks HTTP, which this port does not";
+        return "the peer speaks HTTP, which this port does not serve";
     case FIRST_C10D:
-        return "it speaks the c10d store's protocol, which this port does not";
+        return "the peer speaks the c10d store's protocol, which this port "
+               "does not serve";
     case FIRST_OURS:
     case FIRST_TLS:
     case FIRST_OTHER:
         break;
     }
-    return "it does not speak our protocol";
+    return "the peer does not speak the protocol of ddprun";
 }
 
-/* False: no more is to be read from it. The handler may have closed it, or
- * begun to finish it: what the peer sent behind that is nobody's any more. */
+/* Takes one frame, if there is one (*more). False: read no more. */
 static bool take_one(struct conn *c, bool *more)
 {
     const uint8_t *payload;
     size_t len;
     *more = false;
     if (frame_announced(&c->in) > c->frame_max) {
-        conn_lose(c, false, false, "a frame of an impossible length");
+        conn_lose(c, false, false,
+                  "the peer sent a frame of an impossible length");
         return false;
     }
     switch (frame_peek(&c->in, &payload, &len)) {
     case FRAME_MORE:
         return true;
     case FRAME_BAD:
-        conn_lose(c, false, false, "a frame of an impossible length");
+        conn_lose(c, false, false,
+                  "the peer sent a frame of an impossible length");
         return false;
     case FRAME_OK:
         break;
@@ -92,10 +100,10 @@ static bool take_one(struct conn *c, bool *more)
     c->counts->messages_in++;
     *more = true;
     c->handler->on_msg(c->ctx, c, &m);
-    return !c->closing && !c->finishing;
+    return conn_is_in_use(c);
 }
 
-/* As for take_one: all that came, to whoever speaks that protocol. */
+/* Gives the owner all that came. False: read no more. */
 static bool take_raw(struct conn *c)
 {
     size_t len = buf_len(&c->in);
@@ -103,22 +111,23 @@ static bool take_raw(struct conn *c)
         return true;
     c->handler->on_bytes(c->ctx, c, buf_head(&c->in), len);
     buf_take(&c->in, len);
-    return !c->closing && !c->finishing;
+    return conn_is_in_use(c);
 }
 
-/* It is not one of ours, which the owner may have known. */
+/* The first bytes are not our hello: the owner may know the protocol. False:
+ * read no more. */
 static bool take_foreign(struct conn *c)
 {
     enum first first = first_of(buf_head(&c->in)[0]);
     if (c->accepted && c->handler->on_foreign != NULL && first != FIRST_OURS)
         c->handler->on_foreign(c->ctx, c, first);
-    if (c->raw)
+    if (c->talk == CONN_RAW)
         return take_raw(c);
-    if (c->closing || c->finishing)
+    if (!conn_is_in_use(c))
         return false;
     if (c->accepted && c->key == NULL && first == FIRST_TLS) {
         conn_say_hello(c); /* so that it sees that it is not lost */
-        turn_away(c, "it speaks TLS: it has a token, and this rendezvous "
+        turn_away(c, "the peer speaks TLS: it has a token, and this server "
                      "has none");
         return false;
     }
@@ -131,10 +140,10 @@ static bool take_hello(struct conn *c)
     switch (frame_take_hello(&c->in)) {
     case FRAME_OK:
         if (c->key != NULL && c->tls == NULL) {
-            want_token(c);
+            require_token(c);
             return false;
         }
-        c->greeted = true;
+        c->talk = CONN_FRAMES;
         if (c->accepted)
             conn_say_hello(c); /* uncork sends it */
         return true;
@@ -146,37 +155,42 @@ static bool take_hello(struct conn *c)
     DDP_WRONG("hello");
 }
 
-/* False: no more is to be read from it. */
+/* Takes what is in `in`. False: read no more. */
 static bool take_plain(struct conn *c)
 {
-    if (!c->raw && !c->greeted && !take_hello(c))
+    bool more = true;
+    if (c->talk == CONN_HELLO && !take_hello(c))
         return false;
-    if (c->raw)
+    switch (c->talk) {
+    case CONN_HELLO:
+        return true; /* the rest of it is to come */
+    case CONN_RAW:
         return take_raw(c);
-    bool more = c->greeted;
-    while (more)
-        if (!take_one(c, &more))
-            return false;
-    return true;
+    case CONN_FRAMES:
+        while (more)
+            if (!take_one(c, &more))
+                return false;
+        return true;
+    }
+    DDP_WRONG("talk");
 }
 
-/* The way is open for whom we dialled. False: as for take_plain. */
+/* A dialled one can be used. False: read no more. */
 static bool come_up(struct conn *c)
 {
-    if (!c->raw)
+    ddp_assert(!c->accepted && c->life == CONN_OPEN);
+    if (c->talk != CONN_RAW)
         conn_say_hello(c);
     c->handler->on_up(c->ctx, c);
-    if (!c->closing)
-        conn_flush(c);
-    return !c->closing && !c->finishing;
+    conn_flush(c);
+    return conn_is_in_use(c);
 }
 
-/* A dialler hears why, and so does a peer that fails to greet us, for whom
- * OpenSSL's alert waits. */
+/* A client whose handshake failed is sent OpenSSL's alert, which waits. */
 static void fail_tls(struct conn *c)
 {
     c->token_differs = tls_token_differs(c->tls);
-    if (c->accepted && !c->secured)
+    if (c->accepted && c->tls_at != CONN_TLS_UP)
         turn_away(c, tls_why(c->tls));
     else
         conn_lose(c, false, false, tls_why(c->tls));
@@ -195,23 +209,24 @@ static bool begin_tls(struct conn *c)
     return tls_state(c->tls) != TLS_FAILED;
 }
 
-/* TLS may have come up by what was given. False: as for take_plain. */
-static bool see_state(struct conn *c)
+/* TLS may have come up by what was given. False: read no more. */
+static bool see_tls(struct conn *c)
 {
-    if (c->secured || tls_state(c->tls) == TLS_GREETING)
+    ddp_assert(c->tls_at >= CONN_TLS_BEGUN);
+    if (c->tls_at == CONN_TLS_UP || tls_state(c->tls) == TLS_HANDSHAKE)
         return true;
-    c->secured = true;
+    c->tls_at = CONN_TLS_UP;
     return c->accepted || come_up(c);
 }
 
-static void open_sealed(struct conn *c, const uint8_t *data, size_t len)
+static void decrypt(struct conn *c, const uint8_t *data, size_t len)
 {
     size_t n;
     tls_give(c->tls, data, len);
     do {
         uint8_t *room = buf_reserve(&c->in, PIECE_LEN);
         if (room == NULL) {
-            conn_lose(c, false, false, "no memory for what it says");
+            conn_lose(c, false, false, "no memory for what the peer sends");
             return;
         }
         n = tls_take(c->tls, room, PIECE_LEN);
@@ -220,56 +235,73 @@ static void open_sealed(struct conn *c, const uint8_t *data, size_t len)
             return;
         }
         buf_commit(&c->in, n);
-        conn_flush(c); /* OpenSSL may have had something to say */
-        if (!see_state(c))
+        conn_flush(c); /* of the handshake, or an answer of OpenSSL's */
+        if (!see_tls(c))
             return;
     } while (n > 0 && take_plain(c));
 }
 
-/* What answers in plain text has no token. */
-static bool answers_sealed(struct conn *c, uint8_t first)
+/* The server's first byte. A server that answers in plain text has no token. */
+static bool answers_by_tls(struct conn *c, uint8_t first)
 {
-    if (c->accepted || c->answered)
-        return true;
-    c->answered = true;
     if (first == TLS_FIRST_BYTE || first == TLS_ALERT_BYTE)
         return true;
     c->token_differs = first == (uint8_t)FRAME_HELLO[0];
     conn_lose(c, false, false,
-              c->token_differs
-                  ? "the rendezvous has no token, and this launcher has one"
-                  : "what listens there is no ddprun rendezvous with a token");
+              c->token_differs ? "the rendezvous server has no token, and this "
+                                 "launcher has one"
+                               : "the program that listens there is no ddprun "
+                                 "rendezvous with a token");
     return false;
 }
 
-static void read_sealed(struct conn *c, const uint8_t *data, size_t len)
+/* The first byte of a client tells whether it speaks TLS. False: TLS was due
+ * and has failed. */
+static bool see_first_byte(struct conn *c, uint8_t first)
 {
-    if (c->finishing || !answers_sealed(c, data[0]))
+    ddp_assert(c->tls_at == CONN_TLS_DUE);
+    if (c->accepted) {
+        if (c->talk == CONN_RAW || buf_len(&c->in) > 0 ||
+            first != TLS_FIRST_BYTE)
+            return true; /* it speaks in plain text */
+        if (!begin_tls(c))
+            return false;
+    } else if (!answers_by_tls(c, first)) {
+        return false;
+    }
+    c->tls_at = CONN_TLS_BEGUN;
+    return true;
+}
+
+static void read_with_key(struct conn *c, const uint8_t *data, size_t len)
+{
+    if (!conn_is_in_use(c))
         return;
-    bool begins = c->tls == NULL && !c->raw && buf_len(&c->in) == 0;
-    if (begins && data[0] == TLS_FIRST_BYTE && !begin_tls(c))
+    if (c->tls_at == CONN_TLS_DUE && !see_first_byte(c, data[0]))
         return;
     if (c->tls != NULL)
-        open_sealed(c, data, len);
-    else if (buf_put(&c->in, data, len) == 0) /* else it says more than that */
+        decrypt(c, data, len);
+    else if (buf_put(&c->in, data, len) == 0) /* full: it is no hello */
         (void)take_plain(c);
 }
 
-/* Whoever cuts the line can send a FIN: with a token it must be proved. */
+/* A FIN at a message boundary. Anybody on the way can send one: with a token
+ * the end must be proved. */
 static bool is_orderly(const struct conn *c)
 {
-    return buf_len(&c->in) == 0 && !c->broken &&
+    return buf_len(&c->in) == 0 && c->fault != CONN_RESET &&
            (c->tls == NULL || tls_state(c->tls) == TLS_OVER ||
             tls_said_farewell(c->tls));
 }
 
-/* True: it goes on all the same, to send. */
+/* The peer sends no more. True: the connection goes on, to be written to. */
 static bool take_eof(struct conn *c)
 {
-    if (!c->raw || c->handler->on_eof == NULL || c->shut || c->broken)
+    if (c->talk != CONN_RAW || c->handler->on_eof == NULL || c->shut ||
+        c->fault == CONN_RESET)
         return false;
     c->eof = true;
-    if (!c->finishing)
+    if (conn_is_in_use(c))
         c->handler->on_eof(c->ctx, c);
     return true;
 }
@@ -283,16 +315,16 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *piece)
         return;
     if (n < 0) {
         conn_lose(c, n == UV_EOF && is_orderly(c), false,
-                  conn_read_error(c->broken ? UV_ECONNRESET : n));
+                  conn_read_error(c->fault == CONN_RESET ? UV_ECONNRESET : n));
         return;
     }
     c->counts->bytes_in += n;
-    c->corked = c->accepted && !c->raw;
+    c->corked = c->accepted && c->talk != CONN_RAW;
     if (c->key != NULL) {
-        read_sealed(c, (const uint8_t *)piece->base, (size_t)n);
+        read_with_key(c, (const uint8_t *)piece->base, (size_t)n);
     } else {
         buf_commit(&c->in, (size_t)n);
-        if (c->finishing) {
+        if (!conn_is_in_use(c)) {
             buf_free(&c->in);
             return;
         }
@@ -314,5 +346,5 @@ void conn_begin(struct conn *c)
     if (c->key == NULL)
         (void)come_up(c);
     else if (begin_tls(c))
-        conn_flush(c); /* come_up follows when the two ends have greeted */
+        conn_flush(c); /* come_up follows after the handshake */
 }

@@ -1,20 +1,20 @@
 /*
- * Sending tries the socket first (uv_try_write) and keeps what it did not take
- * in `waiting`; one uv_write at a time flies from `flying`, so that its bytes
- * stay where they are. What a server answers to the messages of one read goes
- * out in one write. Buffers are there only while something is in them: of ten
+ * Happy path: sending tries the socket first (uv_try_write) and keeps in
+ * `waiting` what it did not take. One uv_write at a time has `flying`, so that
+ * its bytes stay where they are. The answers to all messages of one read go out
+ * in one write (`corked`). With a key, `plain` is what is to be encrypted, and
+ * `waiting` is encrypted. Buffers exist only while something is in them: of ten
  * thousand connections nearly all are silent.
  *
- * With a key, `plain` is what is to be sealed and `waiting` what is sealed.
- *
- * Ends: a FIN, an error, a peer's nonsense, a full queue (all told by
- * on_closed), or the owner's conn_close and conn_finish (told to nobody).
- * Memory goes in on_handle_closed, after libuv let go of the handle.
+ * Ends that on_closed tells of: a FIN, an error, wrong bytes from the peer, and
+ * a full queue, which means that the peer does not read. The last is told from
+ * the loop (finish_timer), never during a call of the owner's. Ends that nobody
+ * is told of: the owner's conn_close and conn_finish. Memory is freed in
+ * on_handle_closed, when libuv has let go of both handles.
  */
-#include "rendezvous/net/conn_out.h"
-
 #include <stdlib.h>
 
+#include "rendezvous/net/conn_priv.h"
 #include "rendezvous/proto/frame.h"
 
 #define FINISH_MS 2000
@@ -34,16 +34,16 @@ static void on_handle_closed(uv_handle_t *h)
 }
 
 /*
- * Whoever dialled ends in order by conn_finish only; all else is a reset: an
- * orderly FIN would tell the server that nothing is left on this node. The
- * reset goes out when the guard, too, lets go of its duplicate.
+ * A dialled connection ends with a reset unless it was finished: a FIN would
+ * tell the server that nothing is left on this node. The reset goes out when
+ * the guard closes its duplicate.
  */
 void conn_close(struct conn *c)
 {
-    if (c->closing)
+    if (c->life == CONN_CLOSED)
         return;
-    c->closing = true;
-    bool reset = !c->accepted && !c->finishing;
+    bool reset = !c->accepted && c->life != CONN_FINISHING;
+    c->life = CONN_CLOSED;
     if (!reset || uv_tcp_close_reset(&c->tcp, on_handle_closed) != 0)
         uv_close((uv_handle_t *)&c->tcp, on_handle_closed);
     uv_close((uv_handle_t *)&c->finish_timer, on_handle_closed);
@@ -51,24 +51,23 @@ void conn_close(struct conn *c)
 
 void conn_lose(struct conn *c, bool orderly, bool refused, const char *why)
 {
-    if (c->closing)
+    if (c->life == CONN_CLOSED)
         return;
-    bool tell = !c->finishing || c->raw;
+    bool tell = conn_is_in_use(c) || c->talk == CONN_RAW;
     conn_close(c);
     if (tell)
         c->handler->on_closed(c->ctx, c, orderly, refused, why);
 }
 
-static void overflow(struct conn *c);
+static void give_up(struct conn *c);
 
-/* What is in `plain` goes to `waiting`. It stays where it is while the two ends
- * greet. */
+/* Encrypts `plain` into `waiting`, once the handshake is over. */
 static void seal(struct conn *c)
 {
     if (c->tls == NULL || tls_state(c->tls) != TLS_UP)
         return;
     if (tls_seal(c->tls, buf_head(&c->plain), buf_len(&c->plain)) != 0)
-        overflow(c);
+        give_up(c);
     buf_free(&c->plain); /* thousands of connections are mostly silent */
 }
 
@@ -77,26 +76,25 @@ static void seal(struct conn *c)
 static void on_shut(uv_shutdown_t *req, int status)
 {
     struct conn *c = conn_of(req->data);
-    c->shut = true;
-    /* The FIN is out, or the connection is broken. */
-    if (!c->raw || c->eof || status != 0)
-        conn_lose(c, status == 0, false, "it is finished");
+    c->shut = true; /* the FIN is out, or the connection is broken */
+    if (c->talk != CONN_RAW || c->eof || status != 0)
+        conn_lose(c, status == 0, false, "the connection is finished");
 }
 
 static void maybe_finish(struct conn *c)
 {
-    if (!c->finishing || c->writing || c->closing || buf_len(&c->waiting) > 0)
+    if (c->life != CONN_FINISHING || c->writing || buf_len(&c->waiting) > 0)
         return;
-    if (!c->up ||
-        uv_shutdown(&c->shutdown, (uv_stream_t *)&c->tcp, on_shut) != 0)
-        conn_lose(c, false, false, "it was closed");
+    if (uv_shutdown(&c->shutdown, (uv_stream_t *)&c->tcp, on_shut) != 0)
+        conn_lose(c, false, false, "the connection was closed");
 }
 
 static void on_written(uv_write_t *req, int status)
 {
     struct conn *c = conn_of(req->data);
+    ddp_assert(c->writing);
     c->writing = false;
-    if (c->closing)
+    if (c->life == CONN_CLOSED)
         return;
     if (status != 0) {
         conn_lose(c, false, false, uv_strerror(status));
@@ -104,15 +102,15 @@ static void on_written(uv_write_t *req, int status)
     }
     buf_free(&c->flying);
     conn_flush(c);
-    if (c->raw && !c->finishing && c->handler->on_drained != NULL &&
-        conn_queued(c) == 0)
+    if (c->talk == CONN_RAW && conn_is_in_use(c) &&
+        c->handler->on_drained != NULL && conn_queued(c) == 0)
         c->handler->on_drained(c->ctx, c);
-    if (!c->closing)
-        maybe_finish(c);
+    maybe_finish(c);
 }
 
 static void start_write(struct conn *c)
 {
+    ddp_assert(!c->writing && c->life != CONN_CLOSED);
     struct buf empty = c->flying;
     c->flying = c->waiting;
     c->waiting = empty;
@@ -121,13 +119,16 @@ static void start_write(struct conn *c)
     c->counts->bytes_out += (int64_t)buf_len(&c->flying);
     c->writing = true;
     int rc = uv_write(&c->write, (uv_stream_t *)&c->tcp, &piece, 1, on_written);
-    if (rc != 0)
-        c->writing = false; /* the reading side will tell of the error */
+    if (rc != 0) { /* no socket any more */
+        c->writing = false;
+        give_up(c);
+    }
 }
 
 void conn_flush(struct conn *c)
 {
-    if (!c->up || c->writing || buf_len(&c->waiting) == 0)
+    if (c->life == CONN_CONNECTING || c->life == CONN_CLOSED || c->writing ||
+        buf_len(&c->waiting) == 0)
         return;
     uv_buf_t piece = uv_buf_init((char *)(uintptr_t)buf_head(&c->waiting),
                                  (unsigned)buf_len(&c->waiting));
@@ -140,19 +141,20 @@ void conn_flush(struct conn *c)
         buf_free(&c->waiting);
     /* The kernel tells of a reset once only: what is read next looks like the
      * end of an orderly connection. */
-    c->broken |= n == UV_ECONNRESET || n == UV_ETIMEDOUT;
+    if (n == UV_ECONNRESET || n == UV_ETIMEDOUT)
+        c->fault = CONN_RESET;
     if (buf_len(&c->waiting) == 0)
         return;
     if (n >= 0 || n == UV_EAGAIN)
         start_write(c);
-    else if (c->raw)
-        overflow(c); /* a raw one goes on behind an EOF: nothing else ends it */
+    else if (c->talk == CONN_RAW)
+        give_up(c); /* a raw one goes on behind an EOF: nothing else ends it */
 }
 
 void conn_uncork(struct conn *c)
 {
     c->corked = false;
-    if (c->closing)
+    if (c->life == CONN_CLOSED)
         return;
     conn_flush(c);
     maybe_finish(c);
@@ -165,31 +167,33 @@ const char *conn_read_error(ssize_t n)
                                 : uv_strerror((int)n);
 }
 
-static void on_overflow(uv_timer_t *timer)
+static void on_given_up(uv_timer_t *timer)
 {
     struct conn *c = conn_of(timer->data);
-    if (c->raw && c->broken)
+    if (c->talk == CONN_RAW && c->fault == CONN_RESET)
         conn_lose(c, false, false, conn_read_error(UV_ECONNRESET));
-    else if (c->finishing) /* the peer took too long to take what was left */
-        conn_lose(c, false, false, "it did not take all that it was sent");
+    else if (c->life == CONN_FINISHING)
+        conn_lose(c, false, false, "the peer does not read the last bytes");
     else
-        conn_lose(c, false, false, "it does not read what it is sent");
+        conn_lose(c, false, false, "the peer does not read what it is sent");
 }
 
-static void overflow(struct conn *c)
+/* Closes it, from the loop. */
+static void give_up(struct conn *c)
 {
-    c->overflow = true;
-    (void)uv_timer_start(&c->finish_timer, on_overflow, 0, 0);
+    if (c->fault == CONN_SOUND)
+        c->fault = CONN_STUCK;
+    (void)uv_timer_start(&c->finish_timer, on_given_up, 0, 0);
 }
 
-/* Where what is said goes: to be sealed, or out as it is. */
+/* Where what is sent is put first. */
 static struct buf *way_out(struct conn *c)
 {
     return c->tls != NULL ? &c->plain : &c->waiting;
 }
 
-/* Who dials says hello first; the answer tells it that it has come to the
- * right place. */
+/* The dialler says it first. The answer tells the dialler that it has reached
+ * a rendezvous. */
 void conn_say_hello(struct conn *c)
 {
     (void)buf_put(way_out(c), FRAME_HELLO, FRAME_HELLO_LEN); /* empty: fits */
@@ -205,10 +209,10 @@ static void go_out(struct conn *c)
 
 void conn_send_json(struct conn *c, const char *json, size_t len)
 {
-    if (c->closing || c->finishing || c->overflow)
+    if (!conn_is_in_use(c) || c->fault != CONN_SOUND)
         return;
     if (frame_put(way_out(c), json, len) != 0) {
-        overflow(c);
+        give_up(c);
         return;
     }
     c->counts->messages_out++;
@@ -225,10 +229,10 @@ void conn_send(struct conn *c, const struct msg *m)
 
 void conn_send_bytes(struct conn *c, const void *data, size_t len)
 {
-    if (c->closing || c->finishing || c->overflow)
+    if (!conn_is_in_use(c) || c->fault != CONN_SOUND)
         return;
     if (buf_put(way_out(c), data, len) != 0)
-        overflow(c);
+        give_up(c);
     else
         go_out(c);
 }
@@ -240,13 +244,18 @@ size_t conn_queued(const struct conn *c)
 
 void conn_finish(struct conn *c)
 {
-    if (c->closing || c->finishing)
+    if (!conn_is_in_use(c))
         return;
-    c->finishing = true;
+    bool connected = c->life != CONN_CONNECTING;
+    c->life = CONN_FINISHING;
+    if (!connected) {
+        conn_lose(c, false, false, "the connection was closed");
+        return;
+    }
     if (c->tls != NULL)
         tls_end(c->tls);
     conn_flush(c);
-    if (!c->overflow)
-        (void)uv_timer_start(&c->finish_timer, on_overflow, FINISH_MS, 0);
+    if (!uv_is_active((uv_handle_t *)&c->finish_timer)) /* by give_up */
+        (void)uv_timer_start(&c->finish_timer, on_given_up, FINISH_MS, 0);
     maybe_finish(c);
 }

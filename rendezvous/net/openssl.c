@@ -1,8 +1,10 @@
 #include "rendezvous/net/openssl.h"
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TEXT_OF(x) #x
@@ -22,6 +24,43 @@ static const struct {
 #define FUNCTIONS_LEN (sizeof(functions) / sizeof(functions[0]))
 
 _Static_assert(sizeof(ossl) == FUNCTIONS_LEN * sizeof(void *), "one of each");
+
+/*
+ * OpenSSL's memory. It wipes some secrets when it frees them, but not all: an
+ * SSL object has the traffic secrets of its connection in it. Forked children
+ * (tls_forget) and core dumps must not have any. What is larger than that is
+ * buffers, which hold messages and come and go with each of them.
+ */
+#define SECRET_MAX ((size_t)12 * 1024)
+
+static void *on_malloc(size_t len, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return len > 0 ? malloc(len) : NULL;
+}
+
+static void on_free(void *p, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    size_t len = malloc_usable_size(p); /* of NULL: 0 */
+    if (len > 0 && len <= SECRET_MAX)
+        explicit_bzero(p, len);
+    free(p);
+}
+
+static void *on_realloc(void *p, size_t len, const char *file, int line)
+{
+    void *made = on_malloc(len, file, line);
+    size_t old = malloc_usable_size(p); /* of NULL: 0 */
+    if (made == NULL && len > 0)
+        return NULL;
+    if (made != NULL && p != NULL)
+        memcpy(made, p, old < len ? old : len);
+    on_free(p, file, line);
+    return made;
+}
 
 int openssl_load(struct ddp_err *err)
 {
@@ -43,6 +82,9 @@ int openssl_load(struct ddp_err *err)
                                LIBSSL, functions[i].name);
         memcpy((char *)&ossl + functions[i].at, &f, sizeof(f));
     }
+    /* This fails if other code of this process has used OpenSSL before, which
+     * only tests do. */
+    (void)ossl.f_CRYPTO_set_mem_functions(on_malloc, on_realloc, on_free);
     loaded = true; /* and stays so: its exit handlers must not be unmapped */
     return 0;
 }

@@ -1,13 +1,33 @@
 /*
- * Happy path: the two ends greet (tls_greet), whose part is freed then, and
- * data flows in records (record).
+ * One connection's TLS, by OpenSSL, between the bytes of the socket and those
+ * of our protocol. Its BIO reads what tls_give was given and appends to the
+ * owner's buffer, so that a connection has no buffers of its own.
  *
- * Failure modes: a peer with another token (the server says so by an alert),
- * one with a certificate instead (refused: it proves nothing), garbage (the
- * error of whatever layer finds it). All end in TLS_FAILED.
+ * Happy path: hellos are exchanged (shake_hands), both ends prove that they
+ * have the token (come_up), then SSL_read and SSL_write do the rest. The SSL
+ * object lives as long as the connection; what it needs for the handshake and
+ * for one record is freed by OpenSSL when that is done.
  *
- * OpenSSL does not hear of a connection before its first hello is whole, and of
- * none whose first records are not as ours (tls_hello).
+ * Failure modes, all of which end in TLS_FAILED, for good: a peer with another
+ * token (the server says so by an alert), a server with a certificate instead
+ * (refused: that proves nothing), a record that was changed, repeated or left
+ * out, bytes that are no TLS.
+ *
+ * Bounds before a proof. OpenSSL takes 50 KB as soon as a handshake begins, and
+ * room for as long a message as a header claims, up to 128 KB. So in the
+ * handshake a server gives OpenSSL whole records only, and of those in plain
+ * text only a ClientHello of a launcher's size (admit). This looks at nine
+ * bytes and can only refuse: what is in the hello is for OpenSSL to judge.
+ *
+ * The farewell is for a process that has the socket but not the SSL object
+ * (launcher/proc/guard): 27 bytes that OpenSSL exported from the session's keys
+ * (RFC 8446, 7.5), behind the head of a record of 27 bytes. Nobody without
+ * these keys can make it up, it is worth nothing on another connection, and it
+ * is said once. The rule: the connection has its farewell if the last 32 bytes
+ * that came are it. So it also counts behind a record that its writer was
+ * killed in the middle of; OpenSSL never sees it. It has a record's head so
+ * that OpenSSL waits for the rest if it comes in pieces. (Torn record and
+ * pieces at once: OpenSSL fails, and the lease of the node decides.)
  */
 #include "rendezvous/net/tls.h"
 
@@ -15,216 +35,274 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/net/handshake.h"
-#include "rendezvous/net/openssl.h"
-#include "rendezvous/net/tls_hello.h"
-#include "rendezvous/net/tls_record.h"
-#include "rendezvous/net/token.h"
+#include "rendezvous/net/tls_priv.h"
 
-static const char label_key[] = "ddprun control connection, key 1";
+#define TLS_MAGIC      0x746c7321u
+#define HEAD_LEN       5u  /* of a record: type, version, length */
+#define HELLO_HEAD_LEN 9u  /* ... and the type and length of its message */
+#define TYPE_HANDSHAKE 22u /* of a record */
+#define TYPE_DATA      23u
+#define CLIENT_HELLO   1u    /* of a message */
+#define HELLO_MAX      2048u /* bytes of a record; ours has about 300 */
+#define HELLOS_MAX     2u    /* the second: if the server wants another group */
+#define WHY_MAX        160
 
-_Static_assert(TLS_FAREWELL_LEN == GREETING_FAREWELL_LEN, "the same bytes");
-
-/* A key or a connection in the list of all that there are. */
-struct secret {
-    struct secret *next, **link;
-};
-
-struct tls_key {
-    struct secret listed;
-    struct greeter greeter;
-};
+static const char label_farewell[] = "EXPORTER-ddprun-farewell";
 
 struct tls {
-    struct secret listed;
+    unsigned magic;
+    struct tls *next, **link; /* the list of all connections */
     struct tls_key *key;
-    struct greeting *greeting; /* NULL: not begun, or over */
+    SSL *ssl; /* NULL: accepted and no whole hello is there yet, or failed */
     struct buf *out;
-    bool accepts;
-    enum tls_state state;
-    const uint8_t *data; /* what was given and not yet read */
+    struct buf part;     /* accepted, in the handshake: what came of records */
+    const uint8_t *data; /* what was given and OpenSSL has not read ... */
     size_t len;
-    struct record_way ours, theirs;
-    struct buf part;     /* a hello or a record that came in pieces */
-    struct buf opened;   /* of the last record, what was not yet taken */
-    size_t greeting_len; /* bytes that came before TLS_UP */
-    struct tls_hello hello;
+    size_t admitted;      /* ... and how much of it OpenSSL may read */
+    size_t handshake_len; /* bytes that came before TLS_UP */
+    unsigned hellos;      /* records in plain text that were admitted */
     uint8_t tail[TLS_FAREWELL_LEN]; /* the last bytes that came */
     uint8_t farewell[TLS_FAREWELL_LEN];
-    bool answered; /* a whole hello was there, and right */
+    enum tls_state state;
+    bool accepts;
+    bool proved; /* accepted: the hello was made with the token */
     bool said_farewell;
-    bool token_differs;
-    char why[GREETING_WHY_MAX];
+    bool token_differs; /* in TLS_FAILED */
+    char why[WHY_MAX];  /* in TLS_FAILED */
 };
 
-/* -- what is to be forgotten ----------------------------------------------- */
+static struct tls *all_tls;
 
-static struct secret *all_keys, *all_tls;
-
-static void list(struct secret *s, struct secret **head)
+static struct tls *tls_of(void *data)
 {
-    s->next = *head;
-    s->link = head;
-    if (s->next != NULL)
-        s->next->link = &s->next;
-    *head = s;
+    struct tls *t = data;
+    ddp_assert(t->magic == TLS_MAGIC);
+    return t;
 }
 
-static void unlist(struct secret *s)
-{
-    if (s->link == NULL)
-        return; /* it was never listed */
-    *s->link = s->next;
-    if (s->next != NULL)
-        s->next->link = s->link;
-}
+/* -- OpenSSL's way to our buffers ------------------------------------------ */
 
-/* The list is the first member of both. */
-void tls_forget(void)
+static int on_bio_read(BIO *b, char *room, size_t room_len, size_t *n)
 {
-    for (struct secret *s = all_keys; s != NULL; s = s->next) {
-        struct tls_key *key = (struct tls_key *)s;
-        explicit_bzero(key->greeter.key, sizeof(key->greeter.key));
+    struct tls *t = tls_of(ossl.f_BIO_get_data(b));
+    ddp_assert(t->admitted <= t->len);
+    ossl.f_BIO_clear_flags(b, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
+    *n = t->admitted < room_len ? t->admitted : room_len;
+    if (*n == 0) {
+        ossl.f_BIO_set_flags(b, BIO_FLAGS_READ | BIO_FLAGS_SHOULD_RETRY);
+        return 0;
     }
-    for (struct secret *s = all_tls; s != NULL; s = s->next) {
-        struct tls *t = (struct tls *)s;
-        greeting_free(t->greeting); /* which wipes it */
-        t->greeting = NULL;
-        explicit_bzero(&t->ours, sizeof(t->ours));
-        explicit_bzero(&t->theirs, sizeof(t->theirs));
-        explicit_bzero(t->farewell, sizeof(t->farewell));
+    memcpy(room, t->data, *n);
+    t->data += *n;
+    t->len -= *n;
+    t->admitted -= *n;
+    return 1;
+}
+
+/* Without a flag to retry: a full buffer is the end of the connection. */
+static int on_bio_write(BIO *b, const char *data, size_t len, size_t *n)
+{
+    struct tls *t = tls_of(ossl.f_BIO_get_data(b));
+    ossl.f_BIO_clear_flags(b, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
+    *n = buf_put(t->out, data, len) == 0 ? len : 0;
+    return *n == len;
+}
+
+static long on_bio_ctrl(BIO *b, int cmd, long number, void *pointer)
+{
+    (void)b;
+    (void)number;
+    (void)pointer;
+    return cmd == BIO_CTRL_FLUSH;
+}
+
+static BIO *bio_new(struct tls *t)
+{
+    static BIO_METHOD *method; /* one for all, kept */
+    if (method == NULL) {
+        int type = ossl.f_BIO_get_new_index() | BIO_TYPE_SOURCE_SINK;
+        BIO_METHOD *m = ossl.f_BIO_meth_new(type, "ddprun");
+        if (m == NULL || ossl.f_BIO_meth_set_read_ex(m, on_bio_read) != 1 ||
+            ossl.f_BIO_meth_set_write_ex(m, on_bio_write) != 1 ||
+            ossl.f_BIO_meth_set_ctrl(m, on_bio_ctrl) != 1) {
+            ossl.f_BIO_meth_free(m);
+            return NULL;
+        }
+        method = m;
     }
-    record_forget();
+    BIO *bio = ossl.f_BIO_new(method);
+    if (bio != NULL) {
+        ossl.f_BIO_set_data(bio, t);
+        ossl.f_BIO_set_init(bio, 1);
+    }
+    return bio;
 }
 
-/* -- keys ------------------------------------------------------------------ */
-
-/* HKDF with SHA-256 (RFC 5869): the label is the salt, and the one block that
- * expanding to 32 bytes takes has no info. */
-static int derive(const void *token, size_t len, uint8_t key[GREETER_KEY_LEN])
+/* -1: no memory. */
+static int begin(struct tls *t)
 {
-    uint8_t prk[EVP_MAX_MD_SIZE];
-    uint8_t okm[EVP_MAX_MD_SIZE];
-    const uint8_t one = 1;
-    unsigned n = 0;
-    bool good =
-        ossl.f_HMAC(ossl.f_EVP_sha256(), label_key, (int)sizeof(label_key) - 1,
-                    token, len, prk, &n) != NULL &&
-        n == GREETER_KEY_LEN &&
-        ossl.f_HMAC(ossl.f_EVP_sha256(), prk, GREETER_KEY_LEN, &one, 1, okm,
-                    &n) != NULL &&
-        n == GREETER_KEY_LEN;
-    memcpy(key, okm, GREETER_KEY_LEN);
-    explicit_bzero(prk, sizeof(prk));
-    explicit_bzero(okm, sizeof(okm));
-    return good ? 0 : -1;
-}
-
-int tls_key_make(struct tls_key **out,
-                 const void *token,
-                 size_t len,
-                 struct ddp_err *err)
-{
-    if (openssl_load(err) != 0)
+    ddp_assert(t->ssl == NULL && t->state == TLS_HANDSHAKE);
+    BIO *bio = bio_new(t);
+    if (bio == NULL)
         return -1;
-    struct tls_key *key = calloc(1, sizeof(*key));
-    if (key == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a key");
-    list(&key->listed, &all_keys);
-    if (greeter_init(&key->greeter) != 0 ||
-        derive(token, len, key->greeter.key) != 0) {
-        const char *why =
-            ossl.f_ERR_reason_error_string(ossl.f_ERR_peek_error());
-        tls_key_free(key);
-        return ddp_err_set(err, DDP_E_CONFIG,
-                           "OpenSSL on this machine does no TLS 1.3 with "
-                           "AES-128-GCM and P-256, which a token needs (%s)",
-                           why != NULL ? why : "it does not say why");
+    t->ssl = tls_key_ssl(t->key, t->accepts);
+    if (t->ssl == NULL) {
+        (void)ossl.f_BIO_free(bio);
+        return -1;
     }
-    *out = key;
+    ossl.f_SSL_set_bio(t->ssl, bio, bio); /* which owns it now */
     return 0;
 }
 
-void tls_key_free(struct tls_key *key)
-{
-    if (key == NULL)
-        return;
-    unlist(&key->listed);
-    greeter_free(&key->greeter);
-    free(key);
-}
+/* -- ends ------------------------------------------------------------------ */
 
-int tls_key_read(struct tls_key **out, const char *path, struct ddp_err *err)
+/* What was given is not looked at any more. */
+static void read_no_more(struct tls *t, enum tls_state state)
 {
-    uint8_t token[TOKEN_ROOM];
-    size_t len;
-    int rc = token_read(path, token, &len, err);
-    if (rc == 0)
-        rc = tls_key_make(out, token, len, err);
-    explicit_bzero(token, sizeof(token));
-    return rc;
+    ddp_assert(state == TLS_OVER || state == TLS_FAILED);
+    t->state = state;
+    t->data = NULL;
+    t->len = t->admitted = 0;
 }
-
-/* -- a connection ---------------------------------------------------------- */
 
 static void fail(struct tls *t, const char *why)
 {
-    t->state = TLS_FAILED;
-    t->data = NULL;
-    t->len = 0;
-    (void)snprintf(t->why, sizeof(t->why), "%s", why); /* cut is still told */
+    read_no_more(t, TLS_FAILED);
+    ossl.f_SSL_free(t->ssl); /* its alert is in `out` */
+    t->ssl = NULL;
+    (void)snprintf(t->why, sizeof(t->why), "%s", why); /* may be cut */
 }
 
-/* At the end of what was given, which looks like a record and is not to be
- * opened as one. */
+/* Of OpenSSL's error: `what`, and the reason that it gives. */
+static void fail_because(struct tls *t, const char *what)
+{
+    char why[WHY_MAX];
+    const char *reason =
+        ossl.f_ERR_reason_error_string(ossl.f_ERR_peek_error());
+    (void)snprintf(why, sizeof(why), "%s%s%s%s", what, /* may be cut */
+                   reason != NULL ? " (" : "", reason != NULL ? reason : "",
+                   reason != NULL ? ")" : "");
+    fail(t, why);
+}
+
+/* A server without our token says so by an alert, and so does the client of a
+ * server whose token differs; the server itself sees it in the binder. */
+static void fail_handshake(struct tls *t)
+{
+    int reason = ERR_GET_REASON(ossl.f_ERR_peek_error());
+    t->token_differs = t->accepts ? reason == SSL_R_BINDER_DOES_NOT_VERIFY
+                                  : reason >= SSL_AD_REASON_OFFSET;
+    if (!t->token_differs)
+        fail_because(t, "the peer does not prove that it has the token");
+    else if (t->accepts)
+        fail(t, "the peer's token differs from the token of this server");
+    else
+        fail(t, "the token of this launcher differs from the token of the "
+                "rendezvous server");
+}
+
+/* -- the handshake --------------------------------------------------------- */
+
+/* The farewell looks like a record and must not be read as one. */
 static void hear_farewell(struct tls *t)
 {
+    ddp_assert(t->state == TLS_UP);
     t->said_farewell =
         ossl.f_CRYPTO_memcmp(t->tail, t->farewell, sizeof(t->tail)) == 0;
     if (t->said_farewell)
         t->len -= t->len < TLS_FAREWELL_LEN ? t->len : TLS_FAREWELL_LEN;
+    t->admitted = t->len;
 }
 
-/* From here on there are only records. */
+static int make_farewell(struct tls *t)
+{
+    const size_t rest = TLS_FAREWELL_LEN - HEAD_LEN;
+    const uint8_t head[HEAD_LEN] = {TYPE_DATA, 3, 3, 0, (uint8_t)rest};
+    memcpy(t->farewell, head, sizeof(head));
+    return ossl.f_SSL_export_keying_material(
+               t->ssl, t->farewell + HEAD_LEN, rest, label_farewell,
+               sizeof(label_farewell) - 1, NULL, 0, 0) == 1
+               ? 0
+               : -1;
+}
+
 static void come_up(struct tls *t)
 {
-    const struct greeting_end *end = greeting_end(t->greeting);
-    t->ours = end->ours;
-    t->theirs = end->theirs;
-    memcpy(t->farewell, end->farewell, sizeof(t->farewell));
+    /* A handshake by certificate is none: the token must have been used. */
+    if (ossl.f_SSL_session_reused(t->ssl) != 1) {
+        fail(t, "the peer does not prove that it has the token");
+        return;
+    }
+    if (make_farewell(t) != 0) {
+        fail_because(t, "TLS failed");
+        return;
+    }
     t->state = TLS_UP;
     hear_farewell(t);
 }
 
-static void greet(struct tls *t)
+static void step(struct tls *t)
 {
-    switch (greeting_step(t->greeting, &t->data, &t->len)) {
-    case GREETING_MORE:
-        if (t->greeting_len > TLS_GREETING_MAX)
-            fail(t, "its greeting is too long");
-        else
-            t->answered = true;
-        break;
-    case GREETING_DONE:
+    ossl.f_ERR_clear_error();
+    int rc = ossl.f_SSL_do_handshake(t->ssl);
+    if (rc == 1)
         come_up(t);
-        break;
-    case GREETING_FAILED:
-        t->token_differs = greeting_token_differs(t->greeting);
-        fail(t, greeting_why(t->greeting));
-        break;
-    }
-    if (t->state != TLS_GREETING) {
-        greeting_free(t->greeting); /* what it has to say is in `out` */
-        t->greeting = NULL;
-    }
+    else if (ossl.f_SSL_get_error(t->ssl, rc) != SSL_ERROR_WANT_READ)
+        fail_handshake(t);
+    else
+        t->proved = ossl.f_SSL_session_reused(t->ssl) == 1;
 }
 
-/* What it holds may be a secret. */
-static void drop(struct buf *b)
+/*
+ * Admits the next record of a client that is still to prove itself. False: it
+ * is not whole yet, or the handshake has failed.
+ */
+static bool admit(struct tls *t)
 {
-    if (b->data != NULL)
-        explicit_bzero(b->data, b->cap);
-    buf_free(b);
+    const uint8_t *r = t->data;
+    size_t len = t->len < HEAD_LEN ? 0 : (size_t)r[3] << 8 | r[4];
+    if (t->len == 0)
+        return false;
+    bool plain = r[0] == TYPE_HANDSHAKE;
+    bool good = plain ? t->hellos < HELLOS_MAX : t->hellos > 0;
+    if (plain && t->len >= HEAD_LEN)
+        good &= r[1] == 3 && len <= HELLO_MAX;
+    if (plain && t->len >= HELLO_HEAD_LEN) {
+        size_t message = (size_t)r[6] << 16 | (size_t)r[7] << 8 | r[8];
+        good &= r[5] == CLIENT_HELLO && message + 4 == len;
+    }
+    if (!good) {
+        fail(t, "the peer speaks TLS, but not as a ddprun launcher does");
+        return false;
+    }
+    if (t->len < (plain ? HELLO_HEAD_LEN : HEAD_LEN) || t->len < HEAD_LEN + len)
+        return false;
+    t->hellos += plain;
+    t->admitted = HEAD_LEN + len;
+    return true;
+}
+
+/* Record for record, since the first message may be all that is needed. */
+static void shake_hands(struct tls *t)
+{
+    if (!t->accepts) {
+        t->admitted = t->len;
+        step(t);
+    }
+    while (t->accepts && t->state == TLS_HANDSHAKE && admit(t)) {
+        if (t->ssl == NULL && begin(t) != 0)
+            fail(t, "no memory for TLS");
+        else
+            step(t);
+    }
+    if (t->state == TLS_HANDSHAKE && t->handshake_len > TLS_HANDSHAKE_MAX)
+        fail(t, "the peer's TLS handshake is too long");
+    if (t->state != TLS_HANDSHAKE || !t->accepts)
+        return;
+    /* The rest of a record is to come. */
+    buf_take(&t->part, buf_len(&t->part) - t->len);
+    t->data = NULL;
+    t->len = 0;
 }
 
 struct tls *tls_new(struct tls_key *key, bool accepts, struct buf *out)
@@ -232,21 +310,23 @@ struct tls *tls_new(struct tls_key *key, bool accepts, struct buf *out)
     struct tls *t = calloc(1, sizeof(*t));
     if (t == NULL)
         return NULL;
+    t->magic = TLS_MAGIC;
     t->key = key;
     t->out = out;
     t->accepts = accepts;
-    t->state = TLS_GREETING;
-    buf_init(&t->part, RECORD_MAX);
-    buf_init(&t->opened, RECORD_MAX);
+    buf_init(&t->part, 2 * TLS_HANDSHAKE_MAX);
     if (!accepts) {
-        t->greeting = greeting_new(&key->greeter, false, out);
-        if (t->greeting == NULL) {
+        if (begin(t) != 0) {
             free(t);
             return NULL;
         }
-        greet(t);
+        shake_hands(t);
     }
-    list(&t->listed, &all_tls);
+    t->next = all_tls;
+    t->link = &all_tls;
+    if (t->next != NULL)
+        t->next->link = &t->next;
+    all_tls = t;
     return t;
 }
 
@@ -254,12 +334,23 @@ void tls_free(struct tls *t)
 {
     if (t == NULL)
         return;
-    unlist(&t->listed);
-    greeting_free(t->greeting);
-    drop(&t->part);
-    drop(&t->opened);
+    *t->link = t->next;
+    if (t->next != NULL)
+        t->next->link = t->link;
+    ossl.f_SSL_free(t->ssl);
+    buf_free(&t->part);
     explicit_bzero(t, sizeof(*t));
     free(t);
+}
+
+/* What OpenSSL frees is wiped (net/openssl). */
+void tls_forget(void)
+{
+    tls_key_forget_all();
+    for (struct tls *t = all_tls; t != NULL; t = t->next) {
+        fail(t, "this process has forgotten its keys");
+        explicit_bzero(t->farewell, sizeof(t->farewell));
+    }
 }
 
 /* -- what comes in --------------------------------------------------------- */
@@ -275,138 +366,61 @@ static void keep_tail(struct tls *t, const uint8_t *data, size_t len)
     memcpy(t->tail + keep - len, data, len);
 }
 
-/* OpenSSL takes 50 KB as soon as somebody begins to greet: it sees a hello when
- * that is whole, and no stranger makes it wait for the rest of one. */
-static void hear_hello(struct tls *t, const uint8_t *data, size_t len)
-{
-    bool whole = tls_hello_is_whole(&t->hello);
-    int rc = buf_put(&t->part, data, len);
-    if (rc == 0 && whole)
-        t->greeting = greeting_new(&t->key->greeter, true, t->out);
-    if (rc != 0 || (whole && t->greeting == NULL)) {
-        fail(t, "no memory for TLS");
-        return;
-    }
-    t->data = buf_head(&t->part);
-    t->len = whole ? buf_len(&t->part) : 0;
-}
-
 void tls_give(struct tls *t, const uint8_t *data, size_t len)
 {
     ddp_assert(t->len == 0);
     if (t->state == TLS_FAILED || t->state == TLS_OVER)
         return;
-    if (t->state == TLS_GREETING) {
-        t->greeting_len += len;
-        if (t->accepts && !tls_hello_is_plausible(&t->hello, data, len)) {
-            fail(t, "it speaks TLS, but not as our launchers do");
-            return;
-        }
-    }
     keep_tail(t, data, len);
-    if (t->state == TLS_GREETING && t->greeting == NULL) {
-        hear_hello(t, data, len);
-        return;
-    }
     t->data = data;
     t->len = len;
-    if (t->state == TLS_UP)
+    if (t->state == TLS_UP) {
         hear_farewell(t);
-}
-
-/*
- * The next record that is whole, of `*len` bytes: where it was given, or in
- * `part`. NULL: there is none yet, or it is none that may come.
- */
-static const uint8_t *next_record(struct tls *t, size_t *len)
-{
-    size_t held = buf_len(&t->part);
-    size_t need = RECORD_HEAD_LEN;
-    for (;;) {
-        if (held == 0 && t->len >= RECORD_HEAD_LEN)
-            need = record_len(t->data);
-        else if (held >= RECORD_HEAD_LEN)
-            need = record_len(buf_head(&t->part));
-        if (need == 0) {
-            fail(t, "what came is no record of TLS");
-            return NULL;
-        }
-        *len = need;
-        if (held == 0 && t->len >= need) {
-            t->data += need;
-            t->len -= need;
-            return t->data - need;
-        }
-        size_t n = need - held < t->len ? need - held : t->len;
-        if (buf_put(&t->part, t->data, n) != 0) {
-            fail(t, "no memory for a record");
-            return NULL;
-        }
-        t->data += n;
-        t->len -= n;
-        held += n;
-        if (held < need)
-            return NULL;
-        if (need > RECORD_HEAD_LEN)
-            return buf_head(&t->part);
-    }
-}
-
-static void take_alert(struct tls *t, const uint8_t *alert, int len)
-{
-    char why[64];
-    if (len == 2 && alert[1] == SSL_AD_CLOSE_NOTIFY) {
-        t->state = TLS_OVER;
-        t->data = NULL;
-        t->len = 0;
         return;
     }
-    (void)snprintf(why, /* fits */ sizeof(why), "it ended TLS by alert %d",
-                   len == 2 ? alert[1] : -1);
-    fail(t, why);
+    t->handshake_len += len;
+    if (!t->accepts)
+        return;
+    if (buf_put(&t->part, data, len) != 0) {
+        fail(t, "no memory for TLS, or a handshake that is too long");
+        return;
+    }
+    t->data = buf_head(&t->part);
+    t->len = buf_len(&t->part);
 }
 
-/* Opens one record into `opened`, which stays empty where that was no data.
- * False: nothing more is there. */
-static bool open_next(struct tls *t)
+/* Nothing was read: why? */
+static void see_error(struct tls *t)
 {
-    size_t len;
-    const uint8_t *record = next_record(t, &len);
-    if (record == NULL)
-        return false;
-    uint8_t *text = buf_reserve(&t->opened, len);
-    uint8_t type = 0;
-    int n =
-        text == NULL ? -1 : record_open(&t->theirs, record, len, text, &type);
-    buf_free(&t->part);
-    if (n < 0)
-        fail(t, "a record that its peer did not seal so");
-    else if (type == RECORD_ALERT)
-        take_alert(t, text, n);
-    else if (type != RECORD_DATA)
-        fail(t, "it greets again, which our launchers do not");
-    else
-        buf_commit(&t->opened, (size_t)n);
-    return t->state == TLS_UP;
+    switch (ossl.f_SSL_get_error(t->ssl, 0)) {
+    case SSL_ERROR_WANT_READ:
+        ddp_assert(t->len == 0);
+        break;
+    case SSL_ERROR_ZERO_RETURN:
+        read_no_more(t, TLS_OVER);
+        break;
+    default: /* OpenSSL's numbers: all others are errors */
+        fail_because(t, "TLS failed");
+        break;
+    }
 }
 
 size_t tls_take(struct tls *t, uint8_t *room, size_t room_len)
 {
-    if (t->state == TLS_GREETING && t->len > 0) {
-        greet(t);
-        if (t->len == 0)
-            buf_free(&t->part); /* a hello */
+    size_t n = 0;
+    if (t->state == TLS_HANDSHAKE && t->len > 0)
+        shake_hands(t);
+    /* To read nothing costs OpenSSL the memory for a whole record. */
+    if (t->state == TLS_UP && (t->len > 0 || ossl.f_SSL_pending(t->ssl) > 0)) {
+        ossl.f_ERR_clear_error();
+        if (ossl.f_SSL_read_ex(t->ssl, room, room_len, &n) != 1) {
+            n = 0;
+            see_error(t);
+        }
     }
-    while (t->state == TLS_UP && buf_len(&t->opened) == 0)
-        if (!open_next(t))
-            break;
-    size_t n = buf_len(&t->opened) < room_len ? buf_len(&t->opened) : room_len;
-    if (n > 0) {
-        memcpy(room, buf_head(&t->opened), n);
-        buf_take(&t->opened, n);
-    }
-    if (buf_len(&t->opened) == 0)
-        buf_free(&t->opened); /* most connections are silent */
+    ddp_assert(n <= room_len);
+    if (n == 0 && t->state != TLS_HANDSHAKE)
+        buf_free(&t->part); /* of the handshake */
     return n;
 }
 
@@ -414,24 +428,28 @@ size_t tls_take(struct tls *t, uint8_t *room, size_t room_len)
 
 int tls_seal(struct tls *t, const uint8_t *data, size_t len)
 {
+    size_t n;
     ddp_assert(t->state == TLS_UP);
-    if (record_seal(&t->ours, RECORD_DATA, data, len, t->out) == 0)
+    if (len == 0)
         return 0;
-    fail(t, "it does not read what it is sent");
+    ossl.f_ERR_clear_error();
+    if (ossl.f_SSL_write_ex(t->ssl, data, len, &n) == 1)
+        return 0;
+    fail(t, "the peer does not read what it is sent");
     return -1;
 }
 
 void tls_end(struct tls *t)
 {
-    static const uint8_t close_notify[2] = {1, SSL_AD_CLOSE_NOTIFY};
-    if (t->state == TLS_UP || t->state == TLS_OVER) /* full: then no end */
-        (void)record_seal(&t->ours, RECORD_ALERT, close_notify,
-                          sizeof(close_notify), t->out);
+    if (t->state != TLS_UP && t->state != TLS_OVER)
+        return;
+    ossl.f_ERR_clear_error();
+    (void)ossl.f_SSL_shutdown(t->ssl); /* `out` is full: then without */
 }
 
-bool tls_is_answered(const struct tls *t)
+bool tls_is_proved(const struct tls *t)
 {
-    return t->state == TLS_UP || (t->state == TLS_GREETING && t->answered);
+    return t->state == TLS_UP || (t->state == TLS_HANDSHAKE && t->proved);
 }
 
 enum tls_state tls_state(const struct tls *t)

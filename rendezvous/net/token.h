@@ -13,6 +13,9 @@
 #define TOKEN_MAX  4096u
 #define TOKEN_ROOM (TOKEN_MAX + 64u) /* with room for white space behind it */
 
+/* How a server's refusal of a peer without a token begins (net/conn). */
+#define TOKEN_REQUIRED "the rendezvous server requires a token"
+
 /*
  * Reads a token file: regular, ours or root's, closed to group and others (in
  * $CREDENTIALS_DIRECTORY the group may read), TOKEN_MIN..MAX bytes without the

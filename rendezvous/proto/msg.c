@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rendezvous/base/json.h"
+
 enum field_type {
     FIELD_STR,
     FIELD_INT
@@ -279,22 +281,23 @@ static void put(struct writer *w, const char *text, size_t len)
     w->left -= len;
 }
 
+/* What is no UTF-8 goes as it is: a name of a file or a host may be any bytes,
+ * and comes out of the other end's parser unchanged. */
 static void put_text(struct writer *w, const char *text)
 {
     put(w, "\"", 1);
-    for (const char *p = text; *p != '\0'; p++) {
-        unsigned char c = (unsigned char)*p;
-        char esc[8];
-        if (c == '"' || c == '\\') {
-            esc[0] = '\\';
-            esc[1] = *p;
-            put(w, esc, 2);
-        } else if (c < 0x20) {
-            (void)snprintf(esc, sizeof(esc), "\\u%04x", c); /* six bytes */
-            put(w, esc, 6);
+    while (*text != '\0') {
+        char esc[JSON_ESCAPE_SIZE];
+        size_t len = json_plain(text);
+        if (len > 0) {
+            put(w, text, len);
+        } else if ((len = json_escape(text, esc)) > 0) {
+            put(w, esc, strlen(esc));
         } else {
-            put(w, p, 1);
+            len = 1;
+            put(w, text, len);
         }
+        text += len;
     }
     put(w, "\"", 1);
 }

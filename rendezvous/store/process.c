@@ -12,7 +12,7 @@
 
 #define TAKEN_MAX 64 /* from the channel, before others get their turn */
 
-struct listeners {
+struct store_process {
     struct store_server *store;
     uv_poll_t poll;
     int chan;
@@ -23,21 +23,21 @@ static void on_chan(uv_poll_t *poll, int status, int events)
 {
     (void)status;
     (void)events;
-    struct listeners *d = poll->data;
+    struct store_process *p = poll->data;
     uint8_t data[FD_PASS_BYTES_MAX];
     size_t len;
     int fd;
     for (int i = 0; i < TAKEN_MAX; i++) {
-        int got = fd_pass_take(d->chan, &fd, data, &len);
+        int got = fd_pass_take(p->chan, &fd, data, &len);
         if (got < 0)
             (void)uv_poll_stop(poll); /* whoever gave is gone for good */
         if (got <= 0)
             return;
         if (fd >= 0)
-            store_server_adopt(d->store, fd, data, len);
-        else if (!d->complained)
+            store_server_adopt(p->store, fd, data, len);
+        else if (!p->complained)
             log_warnx("store: a connection was lost: no descriptor for it");
-        d->complained |= fd < 0;
+        p->complained |= fd < 0;
     }
 }
 
@@ -46,9 +46,9 @@ static bool admits(void *ctx, const struct sockaddr *peer)
     return allow_has(ctx, peer);
 }
 
-void store_doors_main(const struct helper_fds *fds, struct allow *allow)
+void store_process_main(const struct helper_fds *fds, struct allow *allow)
 {
-    static struct listeners d;
+    static struct store_process p;
     struct ddp_err err;
     uv_loop_t loop;
     (void)signal(SIGPIPE, SIG_IGN); /* cannot fail for this signal */
@@ -58,15 +58,15 @@ void store_doors_main(const struct helper_fds *fds, struct allow *allow)
         limits.admits = admits;
     limits.ctx = allow;
     if (uv_loop_init(&loop) != 0 ||
-        (fds->chan >= 0 && uv_poll_init(&loop, &d.poll, fds->chan) != 0))
+        (fds->chan >= 0 && uv_poll_init(&loop, &p.poll, fds->chan) != 0))
         fatalx(ddp_code_exit(DDP_E_NOMEM), "store: no event loop");
-    if (store_server_open_limited(&d.store, &loop, fds->listener, &limits,
+    if (store_server_open_limited(&p.store, &loop, fds->listener, &limits,
                                   &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
-    d.chan = fds->chan;
-    d.poll.data = &d;
+    p.chan = fds->chan;
+    p.poll.data = &p;
     if (fds->chan >= 0)
-        (void)uv_poll_start(&d.poll, UV_READABLE, on_chan);
+        (void)uv_poll_start(&p.poll, UV_READABLE, on_chan);
     (void)uv_run(&loop, UV_RUN_DEFAULT); /* its listeners keep it running */
     fatalx(ddp_code_exit(DDP_E_BUG), "store: the event loop has ended");
 }

@@ -12,7 +12,7 @@ struct allow;
 
 /* A helper_main's rest: serves until it is killed. `allow`: who may connect,
  * NULL is everybody; borrowed. Never returns. */
-void store_doors_main(const struct helper_fds *fds, struct allow *allow)
+void store_process_main(const struct helper_fds *fds, struct allow *allow)
     __attribute__((noreturn));
 
 #endif

@@ -5,53 +5,53 @@
 #include <stdlib.h>
 
 #include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
 
-#define GATE_LINES 10u
-#define GATE_MS    10000u
-#define PEER_MAX   128
+#define PEER_MAX 128
 
 /* -- the log --------------------------------------------------------------- */
 
-bool store_gate_pass(struct store_server *s)
+void store_log_left_out(struct store_server *s)
 {
-    uint64_t now_ms = uv_now(s->listener.loop);
-    struct gate *g = &s->gate;
-    if (g->lines > 0 && now_ms - g->start_ms >= GATE_MS) {
-        if (g->dropped > 0)
-            log_warnx("store: more lines like the last were left out count=%u",
-                      g->dropped);
-        *g = (struct gate){0};
-    }
-    if (g->lines == 0)
-        g->start_ms = now_ms;
-    if (g->lines >= GATE_LINES) {
-        g->dropped++;
-        return false;
-    }
-    g->lines++;
-    return true;
+    char line[160];
+    while (log_limit_tell(&s->log_limit, line, sizeof(line)))
+        log_warnx("store: %s", line);
 }
 
-static void peer_name(const struct conn *c, char *name, size_t max)
+static void on_left_out(uv_timer_t *timer)
+{
+    store_log_left_out(store_server_of((uv_handle_t *)timer));
+}
+
+bool store_may_log(struct store_server *s, const char *source)
+{
+    if (log_limit_may(&s->log_limit, source, mono_now_us()))
+        return true;
+    if (!s->closing && !uv_is_active((uv_handle_t *)&s->left_out))
+        (void)uv_timer_start(&s->left_out, on_left_out,
+                             LOG_LIMIT_TELL_US / MONO_MS, 0);
+    return false;
+}
+
+/* For a reason that somebody may want to know. */
+static void conn_log(const struct store_conn *c, const char *why)
 {
     struct sockaddr_storage sa;
     int len = (int)sizeof(sa);
-    char host[PEER_MAX / 2], port[8];
-    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&sa, &len) == 0 &&
-        getnameinfo((struct sockaddr *)&sa, (socklen_t)len, host, sizeof(host),
-                    port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
-        (void)snprintf(name, max, "[%s]:%s", host, port);
-    else
-        (void)snprintf(name, max, "unknown");
+    char host[PEER_MAX] = "", port[8] = "";
+    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&sa, &len) == 0)
+        (void)getnameinfo((struct sockaddr *)&sa, (socklen_t)len, host,
+                          sizeof(host), port, sizeof(port),
+                          NI_NUMERICHOST | NI_NUMERICSERV); /* or empty */
+    if (store_may_log(c->server, host))
+        log_warnx("store: connection is closed: %s peer=[%s]:%s", why, host,
+                  port);
 }
 
 /* -- the end of a connection ----------------------------------------------- */
 
-static void land(struct store_server *s);
-
 static void server_free(struct store_server *s)
 {
-    volley_del(s->volley);
     store_del(s->store);
     free(s->conns);
     s->magic = 0;
@@ -67,22 +67,22 @@ void store_let_go(struct store_server *s)
 
 /* What is about to be closed counts no more: its memory goes with the next
  * callback. */
-void store_conn_weigh(struct conn *c)
+void store_conn_weigh(struct store_conn *c)
 {
     size_t now = 0;
-    if (c->state == CONN_OPEN)
-        now = buf_len(&c->in) + buf_len(&c->out) + buf_len(&c->flying);
+    if (c->state == STORE_CONN_OPEN)
+        now = buf_len(&c->in) + buf_len(&c->out) + buf_len(&c->writing);
     c->server->held = c->server->held - c->held + now;
     c->held = now;
 }
 
 static void on_conn_closed(uv_handle_t *h)
 {
-    struct conn *c = conn_of(h);
+    struct store_conn *c = store_conn_of(h);
     struct store_server *s = c->server;
-    buf_free(&c->flying);
+    buf_free(&c->writing);
     store_conn_weigh(c);
-    c->state = CONN_FREE;
+    c->state = STORE_CONN_FREE;
     c->next = s->spare;
     s->spare = c;
     if (s->paused && !s->closing)
@@ -90,13 +90,11 @@ static void on_conn_closed(uv_handle_t *h)
     store_let_go(s);
 }
 
-static void conn_end(struct conn *c, bool reset)
+static void conn_end(struct store_conn *c, bool reset)
 {
-    if (c->aboard)
-        land(c->server); /* which may close this one */
-    if (c->state != CONN_OPEN)
+    if (c->state != STORE_CONN_OPEN)
         return;
-    c->state = CONN_CLOSING;
+    c->state = STORE_CONN_CLOSING;
     store_gone(c->server->store, (uint32_t)(c - c->server->conns));
     buf_free(&c->in);
     buf_free(&c->out);
@@ -105,23 +103,14 @@ static void conn_end(struct conn *c, bool reset)
         uv_close((uv_handle_t *)&c->tcp, on_conn_closed);
 }
 
-void store_conn_close(struct conn *c)
+void store_conn_close(struct store_conn *c)
 {
     conn_end(c, false);
 }
 
-/* For a reason that somebody may want to know. */
-static void conn_log(const struct conn *c, const char *why)
+void store_conn_refuse(struct store_conn *c, const char *why)
 {
-    char peer[PEER_MAX];
-    peer_name(c, peer, sizeof(peer));
-    if (store_gate_pass(c->server))
-        log_warnx("store: connection is closed: %s peer=%s", why, peer);
-}
-
-void store_conn_refuse(struct conn *c, const char *why)
-{
-    if (c->state != CONN_OPEN)
+    if (c->state != STORE_CONN_OPEN)
         return;
     conn_log(c, why);
     conn_end(c, false);
@@ -129,33 +118,31 @@ void store_conn_refuse(struct conn *c, const char *why)
 
 /* Who leaves too much unread or unfinished: by a reset, so that the kernel
  * keeps nothing for him either. */
-static void conn_reset(struct conn *c, const char *why)
+static void conn_reset(struct store_conn *c, const char *why)
 {
-    if (c->state != CONN_OPEN)
+    if (c->state != STORE_CONN_OPEN)
         return;
     conn_log(c, why);
     conn_end(c, true);
 }
 
-static struct conn *heaviest(struct store_server *s)
+static struct store_conn *heaviest(struct store_server *s)
 {
-    struct conn *most = NULL;
+    struct store_conn *most = NULL;
     for (uint32_t i = 0; i < s->touched; i++) {
-        struct conn *c = &s->conns[i];
-        if (c->state == CONN_OPEN && c->held > 0 &&
+        struct store_conn *c = &s->conns[i];
+        if (c->state == STORE_CONN_OPEN && c->held > 0 &&
             (most == NULL || c->held > most->held))
             most = c;
     }
     return most;
 }
 
-/* Whoever holds most pays when all together hold too much. What is on its way
- * out is not held yet. */
+/* When all connections together hold too much, those that hold most are
+ * closed. */
 static void shed(struct store_server *s)
 {
-    struct conn *c;
-    if (s->held > s->limits.held_bytes)
-        land(s);
+    struct store_conn *c;
     while (s->held > s->limits.held_bytes && (c = heaviest(s)) != NULL) {
         char why[160];
         (void)snprintf(why, sizeof(why),
@@ -175,7 +162,7 @@ static uv_buf_t unread(const struct buf *b)
 
 /* What the socket takes at once, behind the replies that wait; how much of
  * `data` it was. An error will come again when the rest is written. */
-static size_t write_through(struct conn *c, const void *data, size_t len)
+static size_t write_through(struct store_conn *c, const void *data, size_t len)
 {
     size_t before = buf_len(&c->out);
     uv_buf_t b[2] = {
@@ -189,7 +176,7 @@ static size_t write_through(struct conn *c, const void *data, size_t len)
     return taken > before ? taken - before : 0;
 }
 
-static void make_dirty(struct conn *c)
+static void make_dirty(struct store_conn *c)
 {
     struct store_server *s = c->server;
     if (c->dirty)
@@ -204,17 +191,17 @@ void store_out_keep(void *ctx, uint32_t id, const void *bytes, size_t len)
 {
     const uint8_t *data = bytes;
     struct store_server *s = ctx;
-    struct conn *c = &s->conns[id];
+    struct store_conn *c = &s->conns[id];
     ddp_assert(s->magic == STORE_SERVER_MAGIC && id < s->touched);
-    ddp_assert(c->state == CONN_OPEN);
+    ddp_assert(c->state == STORE_CONN_OPEN);
     if (c->overfull)
         return;
-    if (len >= STORE_LARGE && buf_len(&c->flying) == 0) {
+    if (len >= STORE_LARGE && buf_len(&c->writing) == 0) {
         size_t taken = write_through(c, data, len);
         data += taken;
         len -= taken;
     }
-    size_t waiting = buf_len(&c->out) + buf_len(&c->flying);
+    size_t waiting = buf_len(&c->out) + buf_len(&c->writing);
     if (len > s->limits.reply_bytes - waiting ||
         buf_put(&c->out, data, len) != 0)
         c->overfull = true;
@@ -222,19 +209,12 @@ void store_out_keep(void *ctx, uint32_t id, const void *bytes, size_t len)
     make_dirty(c);
 }
 
-/* -- volleys --------------------------------------------------------------- */
-
-static void swap(struct buf *a, struct buf *b)
-{
-    struct buf was = *a;
-    *a = *b;
-    *b = was;
-}
+/* -- flush ----------------------------------------------------------------- */
 
 static void on_written(uv_write_t *req, int status)
 {
-    struct conn *c = conn_of((uv_handle_t *)req->handle);
-    buf_free(&c->flying);
+    struct store_conn *c = store_conn_of((uv_handle_t *)req->handle);
+    buf_free(&c->writing);
     if (status != 0)
         store_conn_close(c); /* the peer is gone, or it is closing */
     else if (buf_len(&c->out) > 0)
@@ -242,87 +222,46 @@ static void on_written(uv_write_t *req, int status)
     store_conn_weigh(c);
 }
 
-/* Its shot has landed. What the socket did not take, libuv takes. */
-static void settle(struct conn *c, ssize_t sent)
+/* Sends what the socket takes at once; libuv takes the rest. */
+static void conn_flush(struct store_conn *c)
 {
-    ddp_assert(c->state == CONN_OPEN);
-    c->aboard = false;
-    if (sent > 0)
-        buf_take(&c->flying, (size_t)sent);
-    uv_buf_t b = unread(&c->flying);
-    bool gone = sent < 0 && sent != -EAGAIN && sent != -EINTR;
-    if (gone || (b.len > 0 && uv_write(&c->write_req, (uv_stream_t *)&c->tcp,
-                                       &b, 1, on_written) != 0))
-        store_conn_close(c);
-    else if (b.len == 0 && c->out.data == NULL)
-        swap(&c->flying, &c->out); /* one buffer does for most */
-    store_conn_weigh(c);
-}
-
-/* Ends the flight, so that no socket is in use by another thread. It may close
- * any connection. */
-static void land(struct store_server *s)
-{
-    unsigned count = s->aboard_count;
-    volley_land(s->volley);
-    s->aboard_count = 0;
-    for (unsigned i = 0; i < count; i++)
-        settle(s->aboard[i], s->shots[i].sent);
-}
-
-static void board(struct conn *c)
-{
-    struct store_server *s = c->server;
-    uv_os_fd_t fd;
-    if (c->state != CONN_OPEN || buf_len(&c->out) == 0 ||
-        buf_len(&c->flying) > 0)
+    if (c->state != STORE_CONN_OPEN || buf_len(&c->out) == 0 ||
+        buf_len(&c->writing) > 0)
         return;
-    int rc = uv_fileno((uv_handle_t *)&c->tcp, &fd);
-    ddp_assert(rc == 0); /* it is open */
-    swap(&c->flying, &c->out);
-    c->aboard = true;
-    s->aboard[s->aboard_count] = c;
-    s->shots[s->aboard_count++] = (struct volley_shot){
-        .fd = fd,
-        .data = buf_head(&c->flying),
-        .len = buf_len(&c->flying),
-    };
-}
-
-/* As many of the dirty ones as a volley holds. */
-static void board_dirty(struct store_server *s)
-{
-    while (s->dirty != NULL && s->aboard_count < VOLLEY_MAX) {
-        struct conn *c = s->dirty;
-        s->dirty = c->next;
-        c->dirty = false;
-        if (c->overfull)
-            conn_reset(c, "more replies wait than it may leave unread");
-        else
-            board(c);
-        store_conn_weigh(c);
+    uv_stream_t *stream = (uv_stream_t *)&c->tcp;
+    uv_buf_t b = unread(&c->out);
+    int n = uv_try_write(stream, &b, 1);
+    if (n < 0 && n != UV_EAGAIN) {
+        store_conn_close(c); /* the peer is gone */
+        return;
     }
+    buf_take(&c->out, n < 0 ? 0 : (size_t)n);
+    if (buf_len(&c->out) == 0)
+        return;
+    struct buf empty = c->writing;
+    c->writing = c->out;
+    c->out = empty;
+    b = unread(&c->writing);
+    if (uv_write(&c->write_req, stream, &b, 1, on_written) != 0)
+        store_conn_close(c);
 }
 
-static void on_again(uv_idle_t *h)
-{
-    (void)h; /* that it is there keeps the loop from sleeping */
-}
-
+/* A connection that is closed may wake others, which makes them dirty. */
 void store_out_flush(struct store_server *s)
 {
     do {
-        land(s);
-        board_dirty(s);
-        if (!volley_fire(s->volley, s->shots, s->aboard_count))
-            land(s);
-        if (s->dirty == NULL)
-            shed(s); /* whose going may be news to others */
+        while (s->dirty != NULL) {
+            struct store_conn *c = s->dirty;
+            s->dirty = c->next;
+            c->dirty = false;
+            if (c->overfull)
+                conn_reset(c, "more replies wait than it may leave unread");
+            else
+                conn_flush(c);
+            store_conn_weigh(c);
+        }
+        shed(s);
     } while (s->dirty != NULL);
     s->unsent = 0;
     s->dirty_count = 0;
-    if (s->aboard_count > 0)
-        (void)uv_idle_start(&s->again, on_again); /* cannot fail: uv_idle(3) */
-    else
-        (void)uv_idle_stop(&s->again);
 }

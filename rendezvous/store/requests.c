@@ -5,7 +5,7 @@
 
 /* Serves all requests that are whole; returns the bytes used. The connection
  * may be closed afterwards. */
-static size_t serve(struct conn *c, const uint8_t *data, size_t len)
+static size_t serve(struct store_conn *c, const uint8_t *data, size_t len)
 {
     struct c10d_request req;
     struct ddp_err err;
@@ -27,10 +27,10 @@ static size_t serve(struct conn *c, const uint8_t *data, size_t len)
 }
 
 /* Serves what is whole of the connection's own bytes. */
-static void serve_own(struct conn *c)
+static void serve_own(struct store_conn *c)
 {
     size_t done = serve(c, buf_head(&c->in), buf_len(&c->in));
-    if (c->state != CONN_OPEN)
+    if (c->state != STORE_CONN_OPEN)
         return;
     buf_take(&c->in, done);
     if (buf_len(&c->in) == 0)
@@ -40,7 +40,7 @@ static void serve_own(struct conn *c)
 
 /* Bytes in the shared buffer, or in the connection's own where they were read
  * into that. */
-void store_conn_feed(struct conn *c, const uint8_t *data, size_t len)
+void store_conn_feed(struct store_conn *c, const uint8_t *data, size_t len)
 {
     if (c->reads_own) {
         buf_commit(&c->in, len);
@@ -48,7 +48,7 @@ void store_conn_feed(struct conn *c, const uint8_t *data, size_t len)
         return;
     }
     size_t done = buf_len(&c->in) == 0 ? serve(c, data, len) : 0;
-    if (c->state != CONN_OPEN)
+    if (c->state != STORE_CONN_OPEN)
         return;
     if (done == len && buf_len(&c->in) == 0)
         return; /* nothing of it is kept */
@@ -68,7 +68,7 @@ void store_conn_feed(struct conn *c, const uint8_t *data, size_t len)
 static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
     (void)hint;
-    struct conn *c = conn_of(h);
+    struct store_conn *c = store_conn_of(h);
     struct store_server *s = c->server;
     size_t have = buf_len(&c->in);
     size_t want = c->decoder.need > have ? c->decoder.need - have : 0;
@@ -86,7 +86,7 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
 {
-    struct conn *c = conn_of((uv_handle_t *)stream);
+    struct store_conn *c = store_conn_of((uv_handle_t *)stream);
     if (n < 0)
         store_conn_close(c); /* its end, or a reset: nobody to tell */
     else if (n > 0)
@@ -96,7 +96,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
         store_out_flush(s);
 }
 
-int store_conn_start(struct conn *c)
+int store_conn_start(struct store_conn *c)
 {
     return uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
 }

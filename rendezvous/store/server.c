@@ -7,11 +7,9 @@
  * Replies are collected per connection while requests are served, and sent
  * when all connections of this turn of the loop were read: one send each, and
  * the clients are woken together. Connections with something to send form the
- * `dirty` list until then. Their replies move from `out` to `flying` and are a
- * shot each of a volley, which other threads may send while the loop reads what
- * came meanwhile; before the next volley, and before one who is aboard is
- * closed, it lands. What a socket did not take stays in `flying` until libuv is
- * done with it. A large value goes to the socket from where it is stored.
+ * `dirty` list until then. What a socket does not take at once moves from `out`
+ * to `writing` and stays there until libuv is done with it. A large value goes
+ * to the socket from where it is stored.
  *
  * A connection is closed in one place, conn_end (store_out.c); its slot is free
  * again when libuv lets go of the handle.
@@ -28,26 +26,28 @@
 #include "rendezvous/base/rng.h"
 #include "rendezvous/store/store_priv.h"
 
-#define BACKLOG     4096
-#define CONNS_LIMIT 65536u
-#define FDS_SPARED  64u /* for the listener, libuv and the process itself */
+#define BACKLOG       4096
+#define CONNS_LIMIT   65536u
+#define FDS_SPARED    64u /* for the listener, libuv and the process itself */
+#define LINES_AT_ONCE 10  /* of the log, about each source ... */
+#define LINES_PER_SEC 1
 
 /* -- new connections ------------------------------------------------------- */
 
-static struct conn *take_slot(struct store_server *s)
+static struct store_conn *take_slot(struct store_server *s)
 {
-    struct conn *c = s->spare;
+    struct store_conn *c = s->spare;
     if (c != NULL)
         s->spare = c->next;
     else if (s->touched < s->limits.conn_max)
         c = &s->conns[s->touched++];
     else
         return NULL;
-    *c = (struct conn){
-        .magic = STORE_CONN_MAGIC, .state = CONN_OPEN, .server = s};
+    *c = (struct store_conn){
+        .magic = STORE_CONN_MAGIC, .state = STORE_CONN_OPEN, .server = s};
     buf_init(&c->in, C10D_REQUEST_MAX + STORE_READ_MAX);
     buf_init(&c->out, s->limits.reply_bytes);
-    buf_init(&c->flying, s->limits.reply_bytes);
+    buf_init(&c->writing, s->limits.reply_bytes);
     return c;
 }
 
@@ -66,7 +66,7 @@ static void turn_away(struct store_server *s)
         free(tcp);
         return;
     }
-    if (store_gate_pass(s))
+    if (store_may_log(s, ""))
         log_warnx("store: a connection is turned away: no descriptors for "
                   "more than %u",
                   (unsigned)s->limits.conn_max);
@@ -74,7 +74,7 @@ static void turn_away(struct store_server *s)
     uv_close((uv_handle_t *)tcp, on_turned_away);
 }
 
-static void begin(struct conn *c)
+static void begin(struct store_conn *c)
 {
     int rc = uv_tcp_init(c->server->listener.loop, &c->tcp);
     ddp_assert(rc == 0); /* without an address family it makes no socket */
@@ -82,7 +82,7 @@ static void begin(struct conn *c)
     c->server->handles++;
 }
 
-static bool may_connect(struct conn *c)
+static bool may_connect(struct store_conn *c)
 {
     const struct store_server_limits *l = &c->server->limits;
     struct sockaddr_storage sa;
@@ -93,7 +93,7 @@ static bool may_connect(struct conn *c)
 }
 
 /* It has its socket, if rc is 0. */
-static void welcome(struct conn *c, int rc)
+static void welcome(struct store_conn *c, int rc)
 {
     if (rc == 0 && !may_connect(c)) {
         store_conn_refuse(c, "it is none of those that may use this store");
@@ -110,7 +110,7 @@ static void welcome(struct conn *c, int rc)
 
 static void accept_next(struct store_server *s)
 {
-    struct conn *c = take_slot(s);
+    struct store_conn *c = take_slot(s);
     if (c == NULL) {
         turn_away(s);
         return;
@@ -123,10 +123,10 @@ static void accept_next(struct store_server *s)
 
 static void on_connection(uv_stream_t *listener, int status)
 {
-    struct store_server *s = server_of((uv_handle_t *)listener);
+    struct store_server *s = store_server_of((uv_handle_t *)listener);
     if (status == 0)
         accept_next(s);
-    else if (store_gate_pass(s))
+    else if (store_may_log(s, ""))
         log_warnx("store: a connection cannot be accepted: %s",
                   uv_strerror(status));
 }
@@ -146,10 +146,10 @@ void store_server_adopt(struct store_server *s,
                         const void *data,
                         size_t len)
 {
-    struct conn *c = take_slot(s);
+    struct store_conn *c = take_slot(s);
     if (c == NULL) {
         (void)close(fd);
-        if (store_gate_pass(s))
+        if (store_may_log(s, ""))
             log_warnx("store: a connection is turned away: no descriptors for "
                       "more than %u",
                       (unsigned)s->limits.conn_max);
@@ -161,7 +161,7 @@ void store_server_adopt(struct store_server *s,
     if (rc != 0)
         (void)close(fd); /* libuv did not take it */
     welcome(c, rc);
-    if (c->state == CONN_OPEN && len > 0)
+    if (c->state == STORE_CONN_OPEN && len > 0)
         store_conn_feed(c, data, len);
     store_out_flush(s);
 }
@@ -179,39 +179,36 @@ struct store_server_limits store_server_limits_default(void)
         .store_bytes = (size_t)1 << 30,
         .reply_bytes = (size_t)64 << 20,
         .held_bytes = (size_t)512 << 20,
-        .hand = volley_pays(),
     };
 }
 
 static void on_all_read(uv_check_t *h)
 {
-    store_out_flush(server_of((uv_handle_t *)h));
+    store_out_flush(store_server_of((uv_handle_t *)h));
 }
 
 static void on_own_closed(uv_handle_t *h)
 {
-    store_let_go(server_of(h));
+    store_let_go(store_server_of(h));
 }
 
 void store_server_close(struct store_server *s)
 {
     ddp_assert(s->magic == STORE_SERVER_MAGIC && !s->closing);
     s->closing = true;
-    if (s->gate.dropped > 0)
-        log_warnx("store: more lines like the last were left out count=%u",
-                  s->gate.dropped);
+    store_log_left_out(s);
     for (uint32_t i = 0; i < s->touched; i++)
         store_conn_close(&s->conns[i]);
     uv_close((uv_handle_t *)&s->listener, on_own_closed);
     uv_close((uv_handle_t *)&s->after, on_own_closed);
-    uv_close((uv_handle_t *)&s->again, on_own_closed);
+    uv_close((uv_handle_t *)&s->left_out, on_own_closed);
 }
 
 static struct store_server *server_new(const struct store_server_limits *limits,
                                        struct ddp_err *err)
 {
     struct store_server *s = calloc(1, sizeof(*s));
-    struct conn *conns = calloc(limits->conn_max, sizeof(*conns));
+    struct store_conn *conns = calloc(limits->conn_max, sizeof(*conns));
     struct store_config cf = {
         .conn_max = limits->conn_max,
         .byte_max = limits->store_bytes,
@@ -219,22 +216,20 @@ static struct store_server *server_new(const struct store_server_limits *limits,
         .send = store_out_keep,
         .ctx = s,
     };
-    struct volley *volley = volley_new(limits->hand);
     struct store *store = store_new(&cf, err);
-    if (s == NULL || conns == NULL || volley == NULL || store == NULL) {
+    if (s == NULL || conns == NULL || store == NULL) {
         free(s);
         free(conns);
-        volley_del(volley);
         store_del(store);
         ddp_err_set(err, DDP_E_NOMEM, "no memory for the store's server");
         return NULL;
     }
     s->magic = STORE_SERVER_MAGIC;
+    log_limit_init(&s->log_limit, LINES_AT_ONCE, LINES_PER_SEC);
     s->has_place = accept_next;
     s->limits = *limits;
     s->store = store;
     s->conns = conns;
-    s->volley = volley;
     return s;
 }
 
@@ -269,10 +264,10 @@ int store_server_open_limited(struct store_server **out,
     ddp_assert(rc == 0); /* without an address family it makes no socket */
     s->listener.data = s;
     s->handles = 3;
-    (void)uv_check_init(loop, &s->after); /* always succeed: uv_check(3), */
-    (void)uv_idle_init(loop, &s->again);  /* uv_idle(3) */
-    s->after.data = s->again.data = s;
-    (void)uv_check_start(&s->after, on_all_read); /* so does this */
+    (void)uv_timer_init(loop, &s->left_out); /* these three cannot fail */
+    (void)uv_check_init(loop, &s->after);
+    (void)uv_check_start(&s->after, on_all_read);
+    s->after.data = s->left_out.data = s;
     if (listen_fd >= 0 && open_listener(s, listen_fd, err) != 0) {
         store_server_close(s);
         return -1;

@@ -7,8 +7,8 @@
  * that sends half of one costs the bytes that it sent, one that does not read
  * is closed when too much waits for it. A silent connection is never timed
  * out: PyTorch's clients hold one for the whole job. A connection that is
- * closed for what its peer did gets a line in the log, ten in ten seconds at
- * most.
+ * closed for what its peer did gets a line in the log. Each source may cause
+ * ten such lines at once, then one a second (base/log_limit).
  *
  * The process must ignore SIGPIPE.
  */
@@ -31,14 +31,13 @@ struct store_server_limits {
     size_t reply_bytes; /* what may wait to be read by one connection */
     size_t held_bytes;  /* half requests and unread replies of all connections;
                            beyond it the one that holds most is closed */
-    bool hand;          /* a second thread may send: store/volley */
     /* Who may connect; NULL: everybody. */
     bool (*admits)(void *ctx, const struct sockaddr *peer);
     void *ctx;
 };
 
-/* 1 GiB, 64 MiB, 512 MiB, volley_pays(), and as many connections as the soft
- * limit of descriptors allows less some for others. */
+/* 1 GiB, 64 MiB, 512 MiB, and as many connections as the soft limit of
+ * descriptors allows, less some for others. */
 struct store_server_limits store_server_limits_default(void);
 
 /*

@@ -19,8 +19,8 @@ struct store {
     struct waiting w;
     struct reply_way way;
     uint32_t conn_max;
-    uint64_t keys;           /* entries with a value ... */
-    struct entry *first_key; /* ... and a list of them */
+    uint64_t keys;                 /* entries with a value ... */
+    struct table_entry *first_key; /* ... and a list of them */
 };
 
 static int full(const struct store *s, enum c10d_op op, struct ddp_err *err)
@@ -31,14 +31,14 @@ static int full(const struct store *s, enum c10d_op op, struct ddp_err *err)
 }
 
 /* The entry of a key that has a value, or NULL. */
-static struct entry *find(const struct store *s, struct c10d_slice key)
+static struct table_entry *find(const struct store *s, struct c10d_slice key)
 {
-    struct entry *e = table_find(&s->t, key);
+    struct table_entry *e = table_find(&s->t, key);
     return e != NULL && e->there ? e : NULL;
 }
 
 /* What WAIT and CHECK take for having come: a value or a queue's item. */
-static bool has_come(const struct entry *e)
+static bool has_come(const struct table_entry *e)
 {
     return e != NULL && (e->there || e->items > 0);
 }
@@ -50,7 +50,7 @@ static bool same(struct c10d_slice a, struct c10d_slice b)
 
 static void send_key(struct store *s, uint32_t conn, struct c10d_slice key)
 {
-    const struct entry *e = find(s, key);
+    const struct table_entry *e = find(s, key);
     reply_value(&s->way, conn,
                 e != NULL ? entry_value(e) : (struct c10d_slice){0});
 }
@@ -59,7 +59,7 @@ static void send_key(struct store *s, uint32_t conn, struct c10d_slice key)
 
 /* Who watches is told what the value was, so that it is made anew. */
 static int write_watched(struct store *s,
-                         struct entry *e,
+                         struct table_entry *e,
                          size_t at,
                          struct c10d_slice data)
 {
@@ -83,7 +83,7 @@ static int write_watched(struct store *s,
 
 /* The keys with a value are in a list, the newest first: whoever asks for them
  * is to cost what the answer costs, however large the table once was. */
-static void list_key(struct store *s, struct entry *e)
+static void list_key(struct store *s, struct table_entry *e)
 {
     e->there = true;
     e->key_prev = NULL;
@@ -94,7 +94,7 @@ static void list_key(struct store *s, struct entry *e)
     s->keys++;
 }
 
-static void unlist_key(struct store *s, struct entry *e)
+static void unlist_key(struct store *s, struct table_entry *e)
 {
     e->there = false;
     if (e->key_prev != NULL)
@@ -107,8 +107,10 @@ static void unlist_key(struct store *s, struct entry *e)
 }
 
 /* The value from `at` on; nobody is woken yet. -1: no room, nothing changed. */
-static int
-change(struct store *s, struct entry *e, size_t at, struct c10d_slice data)
+static int change(struct store *s,
+                  struct table_entry *e,
+                  size_t at,
+                  struct c10d_slice data)
 {
     int rc = e->watches != NULL ? write_watched(s, e, at, data)
                                 : table_write(&s->t, e, at, data);
@@ -123,7 +125,7 @@ change(struct store *s, struct entry *e, size_t at, struct c10d_slice data)
 
 static int set(struct store *s, struct c10d_slice key, struct c10d_slice value)
 {
-    struct entry *e = table_need(&s->t, key);
+    struct table_entry *e = table_need(&s->t, key);
     if (e == NULL || change(s, e, 0, value) != 0)
         return -1;
     wait_wake_all(&s->w, e);
@@ -133,7 +135,7 @@ static int set(struct store *s, struct c10d_slice key, struct c10d_slice value)
 static int
 do_compare_set(struct store *s, uint32_t conn, const struct c10d_request *req)
 {
-    const struct entry *e = find(s, req->key);
+    const struct table_entry *e = find(s, req->key);
     struct c10d_slice answer = req->desired;
     if (e == NULL && req->value.len > 0) {
         /* What PyTorch answers, though it is stored nowhere. */
@@ -150,7 +152,7 @@ do_compare_set(struct store *s, uint32_t conn, const struct c10d_request *req)
 static int
 do_append(struct store *s, const struct c10d_request *req, struct ddp_err *err)
 {
-    struct entry *e = table_need(&s->t, req->key);
+    struct table_entry *e = table_need(&s->t, req->key);
     if (e == NULL)
         return full(s, req->op, err);
     if (req->value.len > C10D_VALUE_MAX - e->value_len)
@@ -166,7 +168,7 @@ do_append(struct store *s, const struct c10d_request *req, struct ddp_err *err)
 static void
 do_delete(struct store *s, uint32_t conn, const struct c10d_request *req)
 {
-    struct entry *e = find(s, req->key);
+    struct table_entry *e = find(s, req->key);
     if (e != NULL) {
         watch_tell(&s->w, e, C10D_KEY_DELETED, (struct c10d_slice){0});
         unlist_key(s, e);
@@ -222,12 +224,12 @@ static struct c10d_slice number_text(uint8_t text[NUMBER_MAX], int64_t n)
 static int add_to(struct store *s,
                   const struct c10d_request *req,
                   int64_t delta,
-                  struct entry **at,
+                  struct table_entry **at,
                   int64_t *sum,
                   struct ddp_err *err)
 {
     int64_t n = 0;
-    struct entry *e = table_need(&s->t, req->key);
+    struct table_entry *e = table_need(&s->t, req->key);
     if (e == NULL)
         return full(s, req->op, err);
     if (e->there && parse_number(entry_value(e), &n) != 0)
@@ -251,7 +253,7 @@ static int do_add(struct store *s,
                   const struct c10d_request *req,
                   struct ddp_err *err)
 {
-    struct entry *e;
+    struct table_entry *e;
     int64_t sum;
     if (add_to(s, req, req->number, &e, &sum, err) != 0)
         return -1;
@@ -265,7 +267,7 @@ static int do_barrier(struct store *s,
                       const struct c10d_request *req,
                       struct ddp_err *err)
 {
-    struct entry *e;
+    struct table_entry *e;
     int64_t came;
     if (add_to(s, req, 1, &e, &came, err) != 0)
         return -1;
@@ -305,7 +307,7 @@ static int do_wait(struct store *s,
         return full(s, req->op, err);
     struct c10d_slice items = req->items;
     for (uint64_t i = 0; i < req->count; i++) {
-        struct entry *e = table_need(&s->t, c10d_next(&items));
+        struct table_entry *e = table_need(&s->t, c10d_next(&items));
         if (e == NULL) {
             wait_drop(&s->w, conn);
             return full(s, req->op, err);
@@ -341,7 +343,7 @@ static int do_multi_set(struct store *s, const struct c10d_request *req)
 static void do_list_keys(struct store *s, uint32_t conn)
 {
     reply_number(&s->way, conn, (int64_t)s->keys);
-    for (const struct entry *e = s->first_key; e != NULL; e = e->key_next)
+    for (const struct table_entry *e = s->first_key; e != NULL; e = e->key_next)
         reply_value(&s->way, conn, (struct c10d_slice){e->key, e->key_len});
 }
 
@@ -349,7 +351,7 @@ static void do_list_keys(struct store *s, uint32_t conn)
 
 static int do_push(struct store *s, const struct c10d_request *req)
 {
-    struct entry *e = table_need(&s->t, req->key);
+    struct table_entry *e = table_need(&s->t, req->key);
     if (e == NULL)
         return -1;
     if (table_push(&s->t, e, req->value) != 0) {
@@ -363,7 +365,7 @@ static int do_push(struct store *s, const struct c10d_request *req)
 static void
 do_pop(struct store *s, uint32_t conn, const struct c10d_request *req)
 {
-    struct entry *e = table_find(&s->t, req->key);
+    struct table_entry *e = table_find(&s->t, req->key);
     if (e == NULL || e->items == 0) {
         reply_number(&s->way, conn, 0);
         return;
@@ -378,7 +380,7 @@ do_pop(struct store *s, uint32_t conn, const struct c10d_request *req)
 static void
 do_queue_len(struct store *s, uint32_t conn, const struct c10d_request *req)
 {
-    const struct entry *e = table_find(&s->t, req->key);
+    const struct table_entry *e = table_find(&s->t, req->key);
     reply_number(&s->way, conn, e != NULL ? (int64_t)e->items : 0);
 }
 
@@ -389,7 +391,7 @@ static int do_watch(struct store *s,
                     const struct c10d_request *req,
                     struct ddp_err *err)
 {
-    struct entry *e = table_need(&s->t, req->key);
+    struct table_entry *e = table_need(&s->t, req->key);
     if (e == NULL)
         return full(s, req->op, err);
     if (watch_add(&s->w, conn, e) != 0) {

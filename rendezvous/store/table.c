@@ -87,15 +87,15 @@ uint64_t table_hash(const struct table *t, struct c10d_slice key)
 
 /* -- entries --------------------------------------------------------------- */
 
-static struct entry **bucket_of(const struct table *t, uint64_t hash)
+static struct table_entry **bucket_of(const struct table *t, uint64_t hash)
 {
     return &t->buckets[hash & (t->bucket_count - 1)];
 }
 
-static struct entry *
+static struct table_entry *
 find_hashed(const struct table *t, struct c10d_slice key, uint64_t hash)
 {
-    struct entry *e = *bucket_of(t, hash);
+    struct table_entry *e = *bucket_of(t, hash);
     while (e != NULL &&
            (e->hash != hash || e->key_len != key.len ||
             (key.len > 0 && memcmp(e->key, key.data, key.len) != 0)))
@@ -103,24 +103,25 @@ find_hashed(const struct table *t, struct c10d_slice key, uint64_t hash)
     return e;
 }
 
-struct entry *table_find(const struct table *t, struct c10d_slice key)
+struct table_entry *table_find(const struct table *t, struct c10d_slice key)
 {
     return find_hashed(t, key, table_hash(t, key));
 }
 
-struct entry *table_find_hash(const struct table *t, uint64_t hash)
+struct table_entry *table_find_hash(const struct table *t, uint64_t hash)
 {
-    struct entry *e = *bucket_of(t, hash);
+    struct table_entry *e = *bucket_of(t, hash);
     while (e != NULL && e->hash != hash)
         e = e->next;
     return e;
 }
 
-static struct entry **new_buckets(struct table *t, size_t count)
+static struct table_entry **new_buckets(struct table *t, size_t count)
 {
-    struct entry **buckets = table_take(t, count * sizeof(struct entry *));
+    struct table_entry **buckets =
+        table_take(t, count * sizeof(struct table_entry *));
     if (buckets != NULL)
-        memset(buckets, 0, count * sizeof(struct entry *));
+        memset(buckets, 0, count * sizeof(struct table_entry *));
     return buckets;
 }
 
@@ -128,27 +129,27 @@ static struct entry **new_buckets(struct table *t, size_t count)
 static void grow(struct table *t)
 {
     size_t count = 2 * t->bucket_count;
-    struct entry **old = t->buckets;
-    struct entry **buckets = new_buckets(t, count);
+    struct table_entry **old = t->buckets;
+    struct table_entry **buckets = new_buckets(t, count);
     if (buckets == NULL)
         return;
     for (size_t i = 0; i < t->bucket_count; i++) {
-        for (struct entry *e = old[i], *next; e != NULL; e = next) {
+        for (struct table_entry *e = old[i], *next; e != NULL; e = next) {
             next = e->next;
-            struct entry **head = &buckets[e->hash & (count - 1)];
+            struct table_entry **head = &buckets[e->hash & (count - 1)];
             e->next = *head;
             *head = e;
         }
     }
-    table_give(t, old, t->bucket_count * sizeof(struct entry *));
+    table_give(t, old, t->bucket_count * sizeof(struct table_entry *));
     t->buckets = buckets;
     t->bucket_count = count;
 }
 
-struct entry *table_need(struct table *t, struct c10d_slice key)
+struct table_entry *table_need(struct table *t, struct c10d_slice key)
 {
     uint64_t hash = table_hash(t, key);
-    struct entry *e = find_hashed(t, key, hash);
+    struct table_entry *e = find_hashed(t, key, hash);
     if (e != NULL)
         return e;
     if (t->entries >= t->bucket_count)
@@ -156,17 +157,17 @@ struct entry *table_need(struct table *t, struct c10d_slice key)
     e = table_take(t, sizeof(*e) + key.len);
     if (e == NULL)
         return NULL;
-    *e = (struct entry){.hash = hash, .key_len = key.len};
+    *e = (struct table_entry){.hash = hash, .key_len = key.len};
     if (key.len > 0)
         memcpy(e->key, key.data, key.len);
-    struct entry **head = bucket_of(t, hash);
+    struct table_entry **head = bucket_of(t, hash);
     e->next = *head;
     *head = e;
     t->entries++;
     return e;
 }
 
-static void free_entry(struct table *t, struct entry *e)
+static void free_entry(struct table *t, struct table_entry *e)
 {
     while (e->items > 0)
         table_pop(t, e);
@@ -174,11 +175,11 @@ static void free_entry(struct table *t, struct entry *e)
     table_give(t, e, sizeof(*e) + e->key_len);
 }
 
-void table_prune(struct table *t, struct entry *e)
+void table_prune(struct table *t, struct table_entry *e)
 {
     if (e->there || e->items > 0 || e->wait_first != NULL || e->watches != NULL)
         return;
-    struct entry **at = bucket_of(t, e->hash);
+    struct table_entry **at = bucket_of(t, e->hash);
     while (*at != e)
         at = &(*at)->next;
     *at = e->next;
@@ -189,7 +190,8 @@ void table_prune(struct table *t, struct entry *e)
 /* -- values ---------------------------------------------------------------- */
 
 /* Room for `len` bytes, those that are kept are moved; -1: no room. */
-static int resize(struct table *t, struct entry *e, size_t keep, size_t len)
+static int
+resize(struct table *t, struct table_entry *e, size_t keep, size_t len)
 {
     size_t cap = len;
     if (keep > 0 && has_room(t, len + len / 2))
@@ -206,7 +208,7 @@ static int resize(struct table *t, struct entry *e, size_t keep, size_t len)
 }
 
 int table_write(struct table *t,
-                struct entry *e,
+                struct table_entry *e,
                 size_t at,
                 struct c10d_slice data)
 {
@@ -223,7 +225,7 @@ int table_write(struct table *t,
     return 0;
 }
 
-void table_clear(struct table *t, struct entry *e)
+void table_clear(struct table *t, struct table_entry *e)
 {
     table_give(t, e->value, e->value_cap);
     e->value = NULL;
@@ -232,7 +234,7 @@ void table_clear(struct table *t, struct entry *e)
 
 /* -- queues ---------------------------------------------------------------- */
 
-int table_push(struct table *t, struct entry *e, struct c10d_slice data)
+int table_push(struct table *t, struct table_entry *e, struct c10d_slice data)
 {
     struct item *i = table_take(t, sizeof(*i) + data.len);
     if (i == NULL)
@@ -248,7 +250,7 @@ int table_push(struct table *t, struct entry *e, struct c10d_slice data)
     return 0;
 }
 
-void table_pop(struct table *t, struct entry *e)
+void table_pop(struct table *t, struct table_entry *e)
 {
     struct item *i = e->item_first;
     ddp_assert(e->items > 0 && i != NULL);
@@ -272,11 +274,12 @@ int table_init(struct table *t, size_t byte_max, const uint64_t hash_key[2])
 void table_free(struct table *t)
 {
     for (size_t i = 0; i < t->bucket_count; i++) {
-        for (struct entry *e = t->buckets[i], *next; e != NULL; e = next) {
+        for (struct table_entry *e = t->buckets[i], *next; e != NULL;
+             e = next) {
             next = e->next;
             free_entry(t, e);
         }
     }
-    table_give(t, t->buckets, t->bucket_count * sizeof(struct entry *));
+    table_give(t, t->buckets, t->bucket_count * sizeof(struct table_entry *));
     *t = (struct table){.bytes = 0};
 }

@@ -16,8 +16,8 @@
 
 #include "rendezvous/proto/c10d.h"
 
-struct wait;  /* store/wait's, whose lists begin here */
-struct watch; /* .. */
+struct key_wait;  /* store/wait's, whose lists begin here */
+struct key_watch; /* .. */
 
 struct item {
     struct item *next;
@@ -25,14 +25,15 @@ struct item {
     uint8_t data[];
 };
 
-struct entry {
-    struct entry *next;     /* in its bucket */
-    struct entry *key_prev; /* of those with a value, store/store's list */
-    struct entry *key_next;
+struct table_entry {
+    struct table_entry *next; /* in its bucket */
+    struct table_entry
+        *key_prev; /* of those with a value, store/store's list */
+    struct table_entry *key_next;
     uint64_t hash;
-    struct wait *wait_first; /* in the order in which they came */
-    struct wait *wait_last;
-    struct watch *watches;
+    struct key_wait *wait_first; /* in the order in which they came */
+    struct key_wait *wait_last;
+    struct key_watch *watches;
     struct item *item_first;
     struct item *item_last;
     uint64_t items;
@@ -45,7 +46,7 @@ struct entry {
 };
 
 /* The value, "" where it has none; borrowed from the entry. */
-static inline struct c10d_slice entry_value(const struct entry *e)
+static inline struct c10d_slice entry_value(const struct table_entry *e)
 {
     return (struct c10d_slice){e->value, e->value_len};
 }
@@ -54,7 +55,7 @@ struct table {
     size_t bytes; /* in use, with what an allocation costs beyond its size */
     size_t byte_max;
     uint64_t hash_key[2];
-    struct entry **buckets;
+    struct table_entry **buckets;
     size_t bucket_count; /* a power of two */
     size_t entries;
 };
@@ -73,31 +74,31 @@ void table_give(struct table *t, void *p, size_t len);
 uint64_t table_hash(const struct table *t, struct c10d_slice key);
 
 /* NULL where there is none. */
-struct entry *table_find(const struct table *t, struct c10d_slice key);
-struct entry *table_find_hash(const struct table *t, uint64_t hash);
+struct table_entry *table_find(const struct table *t, struct c10d_slice key);
+struct table_entry *table_find_hash(const struct table *t, uint64_t hash);
 
 /* Finds or makes the entry; NULL: no room. */
-struct entry *table_need(struct table *t, struct c10d_slice key);
+struct table_entry *table_need(struct table *t, struct c10d_slice key);
 
 /* Forgets an entry without a value, an item, a wait or a watch, and leaves any
  * other alone. */
-void table_prune(struct table *t, struct entry *e);
+void table_prune(struct table *t, struct table_entry *e);
 
 /* Writes `data` at `at` (not behind the value's end) and ends the value behind
  * it; a value that grows at its end is given room to grow. -1: no room, the
  * value is as it was. */
 int table_write(struct table *t,
-                struct entry *e,
+                struct table_entry *e,
                 size_t at,
                 struct c10d_slice data);
 
 /* Forgets the value, which is "" then. */
-void table_clear(struct table *t, struct entry *e);
+void table_clear(struct table *t, struct table_entry *e);
 
 /* At the end of the queue. -1: no room. */
-int table_push(struct table *t, struct entry *e, struct c10d_slice data);
+int table_push(struct table *t, struct table_entry *e, struct c10d_slice data);
 
 /* Drops the first item; there is one. */
-void table_pop(struct table *t, struct entry *e);
+void table_pop(struct table *t, struct table_entry *e);
 
 #endif

@@ -17,35 +17,35 @@
 
 #include "rendezvous/base/err.h"
 
-struct wait {
-    struct wait *prev;
-    struct wait *next;
-    struct entry *entry; /* NULL: has come */
+struct key_wait {
+    struct key_wait *prev;
+    struct key_wait *next;
+    struct table_entry *entry; /* NULL: has come */
     uint32_t conn;
 };
 
-struct watch {
-    struct watch *prev; /* of the key's */
-    struct watch *next;
-    struct watch *mine; /* the connection's next one */
-    struct entry *entry;
+struct key_watch {
+    struct key_watch *prev; /* of the key's */
+    struct key_watch *next;
+    struct key_watch *mine; /* the connection's next one */
+    struct table_entry *entry;
     uint32_t conn;
 };
 
-struct client {
-    struct wait *waits; /* NULL: waits for nothing */
+struct store_client {
+    struct key_wait *waits; /* NULL: waits for nothing */
     size_t count;
     size_t missing;
-    struct watch *watches;
+    struct key_watch *watches;
     uint64_t woken_hash; /* of the queue's key whose item it was woken for */
     bool woken;
 };
 
 /* -- waits ----------------------------------------------------------------- */
 
-static void link_wait(struct wait *w, struct entry *e, uint32_t conn)
+static void link_wait(struct key_wait *w, struct table_entry *e, uint32_t conn)
 {
-    *w = (struct wait){.entry = e, .conn = conn, .prev = e->wait_last};
+    *w = (struct key_wait){.entry = e, .conn = conn, .prev = e->wait_last};
     if (w->prev != NULL)
         w->prev->next = w;
     else
@@ -53,7 +53,7 @@ static void link_wait(struct wait *w, struct entry *e, uint32_t conn)
     e->wait_last = w;
 }
 
-static void unlink_wait(struct wait *w)
+static void unlink_wait(struct key_wait *w)
 {
     if (w->prev != NULL)
         w->prev->next = w->next;
@@ -68,7 +68,7 @@ static void unlink_wait(struct wait *w)
 
 int wait_begin(struct waiting *w, uint32_t conn, size_t count)
 {
-    struct client *c = &w->clients[conn];
+    struct store_client *c = &w->clients[conn];
     ddp_assert(c->waits == NULL && count > 0);
     c->waits = table_take(w->table, count * sizeof(*c->waits));
     if (c->waits == NULL)
@@ -78,14 +78,14 @@ int wait_begin(struct waiting *w, uint32_t conn, size_t count)
     return 0;
 }
 
-void wait_add(struct waiting *w, uint32_t conn, struct entry *e)
+void wait_add(struct waiting *w, uint32_t conn, struct table_entry *e)
 {
-    struct client *c = &w->clients[conn];
+    struct store_client *c = &w->clients[conn];
     ddp_assert(c->missing < c->count);
     link_wait(&c->waits[c->missing++], e, conn);
 }
 
-static void end_wait(struct waiting *w, struct client *c)
+static void end_wait(struct waiting *w, struct store_client *c)
 {
     table_give(w->table, c->waits, c->count * sizeof(*c->waits));
     c->waits = NULL;
@@ -99,9 +99,9 @@ bool wait_is_pending(const struct waiting *w, uint32_t conn)
 
 void wait_drop(struct waiting *w, uint32_t conn)
 {
-    struct client *c = &w->clients[conn];
+    struct store_client *c = &w->clients[conn];
     for (size_t i = 0; i < c->count; i++) {
-        struct entry *e = c->waits[i].entry;
+        struct table_entry *e = c->waits[i].entry;
         if (e == NULL)
             continue;
         unlink_wait(&c->waits[i]);
@@ -112,11 +112,12 @@ void wait_drop(struct waiting *w, uint32_t conn)
 
 /* The key has come for the first that waits for it. The client whose wait has
  * ended with that, or NULL. */
-static struct client *serve_first(struct waiting *w, struct entry *e)
+static struct store_client *serve_first(struct waiting *w,
+                                        struct table_entry *e)
 {
-    struct wait *first = e->wait_first;
+    struct key_wait *first = e->wait_first;
     uint32_t conn = first->conn;
-    struct client *c = &w->clients[conn];
+    struct store_client *c = &w->clients[conn];
     unlink_wait(first);
     ddp_assert(c->missing > 0);
     if (--c->missing > 0)
@@ -126,16 +127,16 @@ static struct client *serve_first(struct waiting *w, struct entry *e)
     return c;
 }
 
-void wait_wake_all(struct waiting *w, struct entry *e)
+void wait_wake_all(struct waiting *w, struct table_entry *e)
 {
     while (e->wait_first != NULL)
         (void)serve_first(w, e); /* all the same who it was */
 }
 
-void wait_wake_one(struct waiting *w, struct entry *e)
+void wait_wake_one(struct waiting *w, struct table_entry *e)
 {
     while (e->wait_first != NULL) {
-        struct client *c = serve_first(w, e);
+        struct store_client *c = serve_first(w, e);
         if (c == NULL)
             continue;
         c->woken = true;
@@ -146,7 +147,7 @@ void wait_wake_one(struct waiting *w, struct entry *e)
 
 bool wait_take_wake(struct waiting *w, uint32_t conn, uint64_t *hash)
 {
-    struct client *c = &w->clients[conn];
+    struct store_client *c = &w->clients[conn];
     bool woken = c->woken;
     c->woken = false;
     *hash = c->woken_hash;
@@ -155,7 +156,7 @@ bool wait_take_wake(struct waiting *w, uint32_t conn, uint64_t *hash)
 
 void wait_pass_on(struct waiting *w, uint64_t hash)
 {
-    struct entry *e = table_find_hash(w->table, hash);
+    struct table_entry *e = table_find_hash(w->table, hash);
     if (e != NULL && e->items > 0)
         wait_wake_one(w, e);
 }
@@ -163,12 +164,12 @@ void wait_pass_on(struct waiting *w, uint64_t hash)
 /* -- watches --------------------------------------------------------------- */
 
 void watch_tell(struct waiting *w,
-                const struct entry *e,
+                const struct table_entry *e,
                 uint8_t what,
                 struct c10d_slice now)
 {
     struct c10d_slice key = {e->key, e->key_len};
-    for (const struct watch *it = e->watches; it != NULL; it = it->next) {
+    for (const struct key_watch *it = e->watches; it != NULL; it = it->next) {
         reply_byte(&w->way, it->conn, what);
         reply_value(&w->way, it->conn, key);
         reply_value(&w->way, it->conn, entry_value(e));
@@ -178,10 +179,10 @@ void watch_tell(struct waiting *w,
 
 void watch_drop_all(struct waiting *w, uint32_t conn)
 {
-    struct client *c = &w->clients[conn];
-    struct watch *it;
+    struct store_client *c = &w->clients[conn];
+    struct key_watch *it;
     while ((it = c->watches) != NULL) {
-        struct entry *e = it->entry;
+        struct table_entry *e = it->entry;
         c->watches = it->mine;
         if (it->prev != NULL)
             it->prev->next = it->next;
@@ -194,13 +195,13 @@ void watch_drop_all(struct waiting *w, uint32_t conn)
     }
 }
 
-int watch_add(struct waiting *w, uint32_t conn, struct entry *e)
+int watch_add(struct waiting *w, uint32_t conn, struct table_entry *e)
 {
-    struct client *c = &w->clients[conn];
-    struct watch *it = table_take(w->table, sizeof(*it));
+    struct store_client *c = &w->clients[conn];
+    struct key_watch *it = table_take(w->table, sizeof(*it));
     if (it == NULL)
         return -1;
-    *it = (struct watch){
+    *it = (struct key_watch){
         .next = e->watches, .mine = c->watches, .entry = e, .conn = conn};
     if (it->next != NULL)
         it->next->prev = it;

@@ -17,13 +17,13 @@
 #include "rendezvous/store/reply.h"
 #include "rendezvous/store/table.h"
 
-struct client; /* what is known of one connection */
+struct store_client; /* what is known of one connection */
 
 /* In storage of the caller's. */
 struct waiting {
     struct table *table;  /* of whose entries; its memory is counted there */
     struct reply_way way; /* of wake-ups and of what watchers are told */
-    struct client *clients;
+    struct store_client *clients;
     uint32_t conn_max;
 };
 
@@ -44,7 +44,7 @@ void waiting_free(struct waiting *w);
 int wait_begin(struct waiting *w, uint32_t conn, size_t count);
 
 /* One of them: this key is missing. Called `count` times, or wait_drop. */
-void wait_add(struct waiting *w, uint32_t conn, struct entry *e);
+void wait_add(struct waiting *w, uint32_t conn, struct table_entry *e);
 
 /* Whether it waits for something. */
 bool wait_is_pending(const struct waiting *w, uint32_t conn);
@@ -53,10 +53,10 @@ bool wait_is_pending(const struct waiting *w, uint32_t conn);
 void wait_drop(struct waiting *w, uint32_t conn);
 
 /* The key was written: for all who wait for it, it has come. */
-void wait_wake_all(struct waiting *w, struct entry *e);
+void wait_wake_all(struct waiting *w, struct table_entry *e);
 
 /* An item was pushed: until one wait has ended. */
-void wait_wake_one(struct waiting *w, struct entry *e);
+void wait_wake_one(struct waiting *w, struct table_entry *e);
 
 /* True once after it was woken for an item: *hash is of the queue's key then.
  * Where it does not pop that item, wait_pass_on is to be called. */
@@ -68,12 +68,12 @@ void wait_pass_on(struct waiting *w, uint64_t hash);
 /* -- watches --------------------------------------------------------------- */
 
 /* -1: no room. */
-int watch_add(struct waiting *w, uint32_t conn, struct entry *e);
+int watch_add(struct waiting *w, uint32_t conn, struct table_entry *e);
 void watch_drop_all(struct waiting *w, uint32_t conn);
 
 /* Before the value is changed to `now`: `what` is one of C10D_KEY_*. */
 void watch_tell(struct waiting *w,
-                const struct entry *e,
+                const struct table_entry *e,
                 uint8_t what,
                 struct c10d_slice now);
 

@@ -10,6 +10,7 @@ import math
 import os
 import pathlib
 import platform
+import re
 import socket
 import statistics
 import subprocess
@@ -67,6 +68,64 @@ def is_noisy(numbers):
     return high - low > NOISY * middle
 
 
+# -- Markdown -----------------------------------------------------------------
+
+MARKDOWN_HEAD = """\
+| what | of | median | ddprun is better by | n | min..max | target | verdict |
+|---|---|--:|--:|--:|--:|---|---|"""
+
+
+def markdown_line(
+    what, who, numbers, times=None, goal="", is_met=None, limit_s=60
+):
+    """A row of the table under that head: numbers is None where the contender
+    failed; times, how many times better ours is; limit_s, within which that did
+    not happen which is LATE."""
+    middle = spread = count = ""
+    if numbers:
+        late = f"not in {limit_s:g} s"
+        middle = statistics.median(numbers)
+        middle = late if middle == LATE else figure(middle)
+        middle += " ~" if is_noisy(numbers) else ""
+        ends = [min(numbers), max(numbers)] if len(numbers) > 1 else []
+        spread = "..".join(late if n == LATE else figure(n) for n in ends)
+        count = f"n={len(numbers)}"
+    cells = [
+        what,
+        who,
+        middle or "failed",
+        figure(times) if times else "",
+        count,
+        spread,
+        goal.replace("<=", "≤").replace(">=", "≥").replace(" x ", " × "),
+        "" if is_met is None else "met" if is_met else "**MISSED**",
+    ]
+    return "|" + "".join(f" {c or '–'} |" for c in cells)
+
+
+def times_better(what, ours, theirs):
+    """By the medians; more is better where `what` ends with a rate. None where
+    that means nothing."""
+    if not ours or not theirs:
+        return None
+    mine, its = statistics.median(ours), statistics.median(theirs)
+    if LATE in (mine, its) or 0 in (mine, its):
+        return None
+    return mine / its if what.endswith("/s)") else its / mine
+
+
+class MarkdownTitles:
+    """A title that begins with blanks belongs to the one before it."""
+
+    main = ""
+
+    def full(self, title):
+        if not title.startswith(" "):
+            self.main = re.sub(r"(, p50)? \([^()]*\)$", "", title)
+            return title
+        return f"{self.main}; {title.strip()}"
+
+
 # -- what is here -------------------------------------------------------------
 
 
@@ -89,6 +148,34 @@ def new_python():
     return named or (str(made) if made.exists() else None)
 
 
+def said(*command):
+    """What a program prints of itself, "" where there is none."""
+    with contextlib.suppress(OSError):
+        done = subprocess.run(command, capture_output=True, text=True)
+        return done.stdout
+    return ""
+
+
+def versions():
+    """A line each about those that are here."""
+    lines = []
+    for name, python in (("Debian's", OLD_PYTHON), ("a current", new_python())):
+        version = python and torch_version(python)
+        if version:
+            lines.append(f"{name} PyTorch: {version}")
+    for name, pattern, *command in (
+        ("MPICH's hydra", r"Version: +(\S+)", "mpiexec.hydra", "--version"),
+        ("Redis", r"v=(\S+)", "redis-server", "--version"),
+        ("C compiler", r"(.+)", *os.environ.get("CC", "cc").split(), "--version"),
+        ("ddprun's commit", r"(.+)", "git", "-C", str(ROOT), "describe",
+         "--always", "--dirty"),
+    ):
+        found = re.search(pattern, said(*command))
+        if found:
+            lines.append(f"{name}: {found[1]}")
+    return lines
+
+
 def system_name():
     with contextlib.suppress(OSError):
         return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
@@ -107,7 +194,7 @@ def machine():
     """The figures mean nothing without it."""
     cpus = len(os.sched_getaffinity(0))
     return (
-        f"{cpus} CPUs{cpu_model()}, {system_name()}, "
+        f"{cpus} CPU{'' if cpus == 1 else 's'}{cpu_model()}, {system_name()}, "
         f"Linux {platform.release()},\n"
         f"{time.strftime('%Y-%m-%d %H:%M')}, load {os.getloadavg()[0]:.2f}"
     )

@@ -176,7 +176,8 @@ LIFE16 = Trial("life", runs=11, dear_runs=2, workers=16)
 LIFE64 = Trial("life", runs=9, dear_runs=2, workers=64)
 RESTART = Trial("restart", runs=11, dear_runs=3, restarts=3)
 RESTART2 = dataclasses.replace(RESTART, nnodes="2", dear_runs=2)
-NODE = Trial("node", runs=11, dear_runs=1, nnodes="1:2", restarts=3, limit_s=10)
+# torchrun finds a lost node after 15 to 43 s.
+NODE = Trial("node", runs=11, dear_runs=1, nnodes="1:2", restarts=3, limit_s=60)
 SILENT = dataclasses.replace(
     NODE, play="silent", runs=9, conf=",heartbeat_timeout=0.3"
 )

@@ -4,6 +4,7 @@
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/proto/exits */
 /* links: rendezvous/base/rng */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 /* libs: -lcjson -lm */
 /*
  * The agent's core against a hostile server and workers that end as they like.

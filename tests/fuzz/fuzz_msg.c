@@ -1,5 +1,6 @@
 /* links: rendezvous/proto/frame rendezvous/proto/msg */
 /* links: rendezvous/base/buf rendezvous/base/err */
+/* links: rendezvous/base/json rendezvous/base/utf8 */
 /* libs: -lcjson -lm */
 /*
  * The bytes of a connection as they come from a peer: hello, frames, messages.

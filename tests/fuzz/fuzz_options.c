@@ -8,6 +8,7 @@
 /* libs: -ldl */
 /* links: rendezvous/base/opts_help rendezvous/base/opts */
 /* links: rendezvous/base/err rendezvous/base/rng rendezvous/base/log */
+/* links: rendezvous/base/utf8 */
 /*
  * A command line, a word a line; a line that begins with '@' is a variable of
  * the environment. What conf_init lets pass must be what conf.h promises; what

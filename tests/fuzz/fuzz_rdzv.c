@@ -1,5 +1,6 @@
 /* links: tests/fuzz/gen CORE rendezvous/proto/msg rendezvous/proto/exits */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 /* libs: -lcjson -lm */
 /*
  * The server's core against hostile agents: messages, closes and ticks of

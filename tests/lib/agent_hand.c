@@ -2,6 +2,7 @@
 /* links: launcher/agent/state rendezvous/base/signals_name */
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/exits */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 #include "tests/lib/agent_hand.h"
 #include "tests/lib/suite.h"
 

@@ -85,8 +85,8 @@ int __wrap_openat(int dir, const char *name, int flags, ...)
     return (int)result(&s, fd);
 }
 
-/* Of folder_open and of memory's size; a path that is looked at before others
- * does no harm. */
+/* Of atomic_file_open_dir and of memory's size; a path that is looked at before
+ * others does no harm. */
 int __real_open(const char *name, int flags, ...);
 int __wrap_open(const char *name, int flags, ...)
 {

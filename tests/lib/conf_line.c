@@ -8,6 +8,7 @@
 /* links: launcher/hw/gpus launcher/hw/nvml rendezvous/base/opts */
 /* links: rendezvous/base/opts_complete rendezvous/base/opts_help */
 /* links: rendezvous/base/err rendezvous/base/log rendezvous/base/rng */
+/* links: rendezvous/base/utf8 */
 #include "tests/lib/conf_line.h"
 
 #include <check.h>

@@ -1,4 +1,5 @@
-/* links: worker_rt/env worker_rt/store worker_rt/comm/comm */
+/* links: worker_rt/env worker_rt/comm/comm */
+/* links: rendezvous/client/store rendezvous/base/dial */
 /* links: worker_rt/comm/nccl */
 /* links: worker_rt/gpu worker_rt/comm/cpu worker_rt/comm/wire */
 /* links: worker_rt/comm/meet worker_rt/beat rendezvous/base/rng */

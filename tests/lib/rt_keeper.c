@@ -4,6 +4,7 @@
 /* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/image */
 /* links: worker_rt/snapshot/snapshot worker_rt/snapshot/load */
 /* links: worker_rt/snapshot/safetensors */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 #include "tests/lib/rt_keeper.h"
 
 #include <check.h>
@@ -28,7 +29,7 @@ void keeper_place(void)
 {
     scratch_enter();
     rt_place(0, 1, 1, 1);
-    memory_fd = memfd_create(ASKED_SNAPSHOT_NAME, 0);
+    memory_fd = memfd_create(MEMFD_SNAPSHOTS, 0);
     ck_assert_int_ge(memory_fd, 0);
     ck_assert_int_eq(ftruncate(memory_fd, MEMORY), 0);
 }

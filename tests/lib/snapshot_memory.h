@@ -19,7 +19,7 @@
 static inline int snapshot_memory_give(uint64_t len)
 {
     char path[48];
-    int fd = memfd_create(ASKED_SNAPSHOT_NAME, 0);
+    int fd = memfd_create(MEMFD_SNAPSHOTS, 0);
     if (fd < 0 || ftruncate(fd, (off_t)len) != 0)
         return -1;
     (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(),

@@ -1,9 +1,11 @@
 /* links: rendezvous/store/server rendezvous/store/requests */
-/* links: rendezvous/store/replies rendezvous/store/volley */
+/* links: rendezvous/store/replies rendezvous/base/log_limit */
+/* links: rendezvous/base/quota */
 /* links: rendezvous/store/store */
 /* links: rendezvous/store/table rendezvous/store/wait */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log */
 /* links: rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
+/* links: rendezvous/base/utf8 */
 #include "tests/lib/store_world.h"
 
 #include <arpa/inet.h>

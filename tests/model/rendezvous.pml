@@ -564,7 +564,7 @@ inline on_leave(i)
     fi
 }
 
-/* order.c, drain() */
+/* command.c, drain() */
 inline order_drain(i)
 {
     drained[i] = true;

@@ -1,5 +1,6 @@
 /* links: CORE rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/proto/exits rendezvous/base/rng */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 /* libs: -lcjson */
 /*
  * One run of 65,536 nodes in the real core of the server: they join, beat, one

@@ -4,6 +4,7 @@
 /* links: rendezvous/proto/msg rendezvous/base/signals_name */
 /* links: rendezvous/proto/exits rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/rng */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 #include "tests/sim/sim.h"
 
 #include <stdarg.h>

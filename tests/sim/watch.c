@@ -294,7 +294,7 @@ static void on_note(struct sim *s, const struct note *note)
         note->kind == NOTE_rebuilt && strstr(note->text, "gives way") != NULL;
     s->count[SIM_REBUILT] += note->kind == NOTE_rebuilt;
     s->count[SIM_SPARE] += note->kind == NOTE_spare;
-    s->count[SIM_ASIDE] += note->kind == NOTE_set_aside;
+    s->count[SIM_QUARANTINED] += note->kind == NOTE_quarantined;
     s->count[SIM_KEPT] += note->kind == NOTE_kept;
     s->count[SIM_RECALLED] += note->kind == NOTE_recalled;
     s->count[SIM_REFUND] += note->kind == NOTE_refund;

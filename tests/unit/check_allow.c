@@ -1,6 +1,7 @@
 /* net/allow: who may connect. */
 /* links: rendezvous/net/allow rendezvous/net/addr */
 /* links: rendezvous/base/err rendezvous/base/log */
+/* links: rendezvous/base/utf8 */
 #include <arpa/inet.h>
 #include <check.h>
 #include <stdio.h>

@@ -129,16 +129,16 @@ START_TEST(test_budget_crash_loop_goes_on_where_it_was)
 {
     struct budget b;
     budget_init(&b, 100, 0, 3);
-    budget_restore_barren(&b, 1);
-    budget_restore_barren(&b, 0);
+    budget_restore_no_progress(&b, 1);
+    budget_restore_no_progress(&b, 0);
     ck_assert(!budget_round_over(&b, true, false));
     ck_assert(budget_round_over(&b, true, false));
     budget_init(&b, 100, 0, 3);
-    budget_restore_barren(&b, 1000);
-    ck_assert_int_eq(b.barren, 2);
+    budget_restore_no_progress(&b, 1000);
+    ck_assert_int_eq(b.no_progress, 2);
     budget_init(&b, 100, 0, 0);
-    budget_restore_barren(&b, 1000);
-    ck_assert_int_eq(b.barren, 0);
+    budget_restore_no_progress(&b, 1000);
+    ck_assert_int_eq(b.no_progress, 0);
 }
 END_TEST
 

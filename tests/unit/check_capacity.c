@@ -1,6 +1,7 @@
 /* links: CORE rendezvous/proto/exits rendezvous/proto/msg */
 /* links: rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 /* libs: -lcjson */
 /*
  * What gives way where an open server's tables are full, to whom, and what
@@ -316,8 +317,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("room");
-    TCase *tc = tcase_create("room");
+    Suite *s = suite_create("capacity");
+    TCase *tc = tcase_create("capacity");
     tcase_set_tags(tc, "fast");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_room_runs_without_a_round_give_way);

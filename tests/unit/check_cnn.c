@@ -1,5 +1,6 @@
 /* clang-format off */
 /* links: trainer/model trainer/ops/cpu trainer/ops/conv trainer/ops/device */
+/* links: trainer/ops/random */
 /* links: trainer/ops/optim */
 /* libs: -ldl */
 /* clang-format on */

@@ -132,7 +132,7 @@ static int wait_in_vain(int rank, void *arg)
     (void)arg;
     RT_CHECK(ddp_comm_new(d, &opts, &e) == NULL);
     RT_CHECK(e.code == DDP_ERR_TIMEOUT);
-    RT_CHECK(strstr(e.text, rank == 3 ? "rank 2" : "rank 3, 1, 2") != NULL);
+    RT_CHECK(strstr(e.text, rank == 3 ? "rank 2" : "ranks 3, 1, 2") != NULL);
     return 0;
 }
 

@@ -361,13 +361,13 @@ static const struct {
     const char *text;
     int code_of_others;
 } start_errors[] = {
-    [NEVER_STARTS] = {DDP_ERR_TIMEOUT, "start of NCCL was not done in time",
+    [NEVER_STARTS] = {DDP_ERR_TIMEOUT, "start of NCCL did not finish in time",
                       DDP_ERR_TIMEOUT},
     [START_FAILS] = {DDP_ERR_IO, "start of NCCL: NCCL: unhandled system error",
                      DDP_ERR_PEER},
     [NO_ID] = {DDP_ERR_IO, "start of NCCL: NCCL: unhandled", DDP_ERR_PEER},
     [NO_CONTEXT] = {DDP_ERR_CONFIG, "no GPU has been chosen", DDP_ERR_CONFIG},
-    [NO_LIBRARY] = {DDP_ERR_CONFIG, "NCCL cannot be loaded", DDP_ERR_CONFIG},
+    [NO_LIBRARY] = {DDP_ERR_CONFIG, "cannot load NCCL", DDP_ERR_CONFIG},
 };
 
 static int fail_to_start(int rank, void *arg)

@@ -242,7 +242,7 @@ START_TEST(test_wire_abort_is_told_as_such)
                 continue;
             }
             ck_assert_int_eq(b->code[r], DDP_ERR_PEER);
-            ck_assert_msg(is_blamed(b, r, 3, "called it off"), "%d: %s", r,
+            ck_assert_msg(is_blamed(b, r, 3, "aborted it"), "%d: %s", r,
                           b->text[r]);
         }
     }

@@ -181,8 +181,9 @@ START_TEST(test_conf_python_options_are_noted)
                                     NULL),
                      0);
     ck_assert_int_eq(c.notes_len, 3);
-    ck_assert_str_eq(c.notes[0], "--start_method has a meaning in Python only, "
-                                 "and is ignored");
+    ck_assert_str_eq(
+        c.notes[0],
+        "--start_method is ignored: it has a meaning in Python only");
     ck_assert_ptr_nonnull(strstr(c.notes[1], "PET_EVENT_LOG_HANDLER"));
     conf_free(&c);
 }
@@ -199,27 +200,26 @@ START_TEST(test_conf_doubtful_lines_are_noted)
         {"", "train.py", ""},
         {"", "--nproc=2 train.py",
          "OMP_NUM_THREADS is not set: each worker gets 1, as under torchrun; "
-         "set it if they are to use more CPUs"},
+         "set it to use more CPUs"},
         {"OMP_NUM_THREADS=1", "--nproc=2 train.py", ""},
         {"", "--preflight --nproc=2 train.py", ""},
         {"", "--nproc=2 --local_ranks_filter=1,2 prog", ""},
         {"", "--nproc=2 --local_ranks_filter=2 prog",
-         "--local_ranks_filter=2 has none of this node's local ranks, 0 to 1: "
-         "nothing is shown here"},
+         "--local_ranks_filter=2 shows nothing here: the local ranks of this "
+         "node are 0 to 1"},
         {"", "--log_rotate=1M -r 0:1 prog", ""},
         {"", "--log_rotate=1M -r 1:1 prog",
-         "--log_rotate says nothing where no output goes to a file "
-         "(--redirects, --tee)"},
+         "--log_rotate has no effect: no output goes to a file (see "
+         "--redirects and --tee)"},
         {"", "--report=new prog", ""},
         {"", "--report=./logs/new prog", ""},
         {"", "--report=data prog", ""},
         {"", "--report=logs prog",
-         "--report=logs could not be written now: Is a directory"},
+         "--report=logs cannot be written now: Is a directory"},
         {"", "--report=gone/new prog",
-         "--report=gone/new could not be written now: No such file or "
-         "directory"},
+         "--report=gone/new cannot be written now: No such file or directory"},
         {"", "--report=data/new prog",
-         "--report=data/new could not be written now: Not a directory"},
+         "--report=data/new cannot be written now: Not a directory"},
     };
     struct conf c;
     struct ddp_err err = {.text = ""};
@@ -269,8 +269,8 @@ START_TEST(test_conf_signals_are_read)
     ck_assert_uint_eq(c.signals, SIGNALS_BIT(SIGUSR1) | SIGNALS_BIT(SIGTERM) |
                                      SIGNALS_BIT(SIGINT));
     ck_assert_int_eq(c.notes_len, 1);
-    ck_assert_str_eq(c.notes[0], "--signals_to_handle: SIGKILL, SIGCHLD cannot "
-                                 "be handled, and is left out");
+    ck_assert_str_eq(c.notes[0], "--signals_to_handle: ignoring SIGKILL, "
+                                 "SIGCHLD, which cannot be handled");
     conf_free(&c);
 }
 END_TEST

@@ -204,8 +204,8 @@ START_TEST(test_conf_rdzv_conf_takes_torchruns_keys)
                                     NULL),
                      0);
     ck_assert_int_eq(c.notes_len, 1);
-    ck_assert_str_eq(c.notes[0], "--rdzv_conf: nothing here depends on "
-                                 "rank, use_libuv, colour, timeout");
+    ck_assert_str_eq(c.notes[0], "--rdzv_conf: unknown keys rank, use_libuv, "
+                                 "colour, timeout are ignored");
     ck_assert_int_eq(c.last_call_timeout_us, 2000000);
     ck_assert_int_eq(c.join_timeout_us, 600000000);
     conf_free(&c);

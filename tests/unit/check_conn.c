@@ -1,6 +1,7 @@
 /* links: CONN rendezvous/net/listener TLS rendezvous/net/addr */
 /* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/buf */
+/* links: rendezvous/base/utf8 rendezvous/base/json */
 /* libs: -ldl -luv -lcjson */
 /*
  * Connections on loopback. One side is a conn on the test's loop, the other a
@@ -289,7 +290,7 @@ START_TEST(test_conn_peer_that_does_not_read_is_closed)
             (void)uv_run(&loop, UV_RUN_NOWAIT);
     }
     ck_assert_int_eq(seen.closed, 1);
-    ck_assert_str_eq(seen.why, "it does not read what it is sent");
+    ck_assert_str_eq(seen.why, "the peer does not read what it is sent");
     ck_assert(!seen.orderly);
     ck_assert_int_eq(close(fd), 0);
 }
@@ -301,11 +302,14 @@ static const struct {
     size_t len;
     const char *why;
 } foreign[] = {
-    {"GET / HTTP/1.1\r\n\r\n", 18, "it speaks HTTP, which this port does not"},
+    {"GET / HTTP/1.1\r\n\r\n", 18,
+     "the peer speaks HTTP, which this port does not serve"},
     {"\x16\x03\x01", 3,
-     "it speaks TLS: it has a token, and this rendezvous has none"},
-    {FRAME_HELLO "\xff\xff\xff\xff", 12, "a frame of an impossible length"},
-    {FRAME_HELLO "\0\0\0\0", 12, "a frame of an impossible length"},
+     "the peer speaks TLS: it has a token, and this server has none"},
+    {FRAME_HELLO "\xff\xff\xff\xff", 12,
+     "the peer sent a frame of an impossible length"},
+    {FRAME_HELLO "\0\0\0\0", 12,
+     "the peer sent a frame of an impossible length"},
     {FRAME_HELLO "\2\0\0\0[]", 14, "the message is no JSON object"},
     {FRAME_HELLO "\2\0\0\0{", 13, "the connection was closed"},
 };

@@ -1,6 +1,7 @@
 /* links: CONN rendezvous/net/addr TLS rendezvous/net/listener */
 /* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/buf */
 /* links: rendezvous/base/err rendezvous/base/log */
+/* links: rendezvous/base/utf8 rendezvous/base/json */
 /* libs: -luv -lcjson -ldl */
 /* Connections over loopback, with a token on both ends, on one, and on none:
  * who gets through, and what is each told? */
@@ -180,12 +181,13 @@ static const struct meeting {
 } meetings[] = {
     {NULL, NULL, true, false, "", "", ""},
     {token, token, true, false, "", "", ""},
-    {NULL, token, false, false, "it wants a token: give --rdzv_token_file",
-     "closed", "it has no token"},
-    {token, NULL, false, true, "", "the rendezvous has no token",
+    {NULL, token, false, false,
+     "the rendezvous server requires a token: give --rdzv_token_file", "closed",
+     "the peer has no token"},
+    {token, NULL, false, true, "", "the rendezvous server has no token",
      "it has a token"},
-    {token, other, false, true, "", "the token of this launcher is not",
-     "its token is not the rendezvous's"},
+    {token, other, false, true, "", "the token of this launcher differs from",
+     "the peer's token differs from the token of this server"},
 };
 
 /* Who meets whom, and how each is told of it. */
@@ -236,8 +238,8 @@ static const struct stranger {
     {"GET / HTTP/1.1\r\n\r\n", 18, "HTTP"},
     {"\x16\x03\x01\x40\x00garbage and more of it", 27, "TLS"},
     {"\x01\x02\x03\x04", 4, "c10d"},
-    {FRAME_HELLO "\x05\0\0\0hello", 17, "it has no token"},
-    {"\x80", 1, "our protocol"},
+    {FRAME_HELLO "\x05\0\0\0hello", 17, "the peer has no token"},
+    {"\x80", 1, "the protocol of ddprun"},
 };
 
 /* Do strangers end with a reason, by themselves, at a port that wants a

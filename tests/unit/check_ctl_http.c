@@ -1,6 +1,8 @@
 /* links: rendezvous/ctl/http rendezvous/ctl/line TLS */
+/* links: rendezvous/base/dial */
 /* links: rendezvous/net/addr rendezvous/base/opts rendezvous/base/err */
 /* links: rendezvous/base/buf rendezvous/base/mono rendezvous/base/log */
+/* links: rendezvous/base/utf8 */
 /* libs: -ldl */
 /* ddpctl's reading of an answer: whole, plain ones are taken, all else is an
  * error that says what is wrong; at every length that it may have been cut. */
@@ -30,11 +32,11 @@ static const struct {
     {OK "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", -1,
      "encoding"},
     {OK "X: y\r\n", -1, "cut off"},
-    {"HTTP/2 200 OK\r\n\r\n", -1, "no ddprun rendezvous"},
-    {"HTTP/1.1 2x0 OK\r\n\r\n", -1, "no ddprun rendezvous"},
-    {"HTTP/1.1 2000 K\r\n\r\n", -1, "no ddprun rendezvous"},
-    {"SSH-2.0-OpenSSH_9.2\r\n\r\n", -1, "no ddprun rendezvous"},
-    {"", -1, "no ddprun rendezvous"},
+    {"HTTP/2 200 OK\r\n\r\n", -1, "not from a ddprun rendezvous"},
+    {"HTTP/1.1 2x0 OK\r\n\r\n", -1, "not from a ddprun rendezvous"},
+    {"HTTP/1.1 2000 K\r\n\r\n", -1, "not from a ddprun rendezvous"},
+    {"SSH-2.0-OpenSSH_9.2\r\n\r\n", -1, "not from a ddprun rendezvous"},
+    {"", -1, "not from a ddprun rendezvous"},
 };
 #define CASES (int)(sizeof(cases) / sizeof(cases[0]))
 

@@ -125,7 +125,7 @@ START_TEST(test_view_of_a_run_says_all)
               "RUN    STATE   ROUND  NODES     WORLD  RESTARTS  UP\n"
               "llama  active      3  3 of 1:4     12  1 of 3    1 h 40 min\n"
               "  train.py, round 3 up 20 s, 1 spare, master 10.0.0.1:4711\n"
-              "  last failure: rank 5 on n1 killed by signal 9, 20 s ago\n"
+              "  last failure: rank 5 on n1 killed by SIGKILL, 20 s ago\n"
               "  RANK  NODE  STATE        RANKS  ADDRESS   UP\n"
               "     0  n0    running      0-3    10.0.0.1  1 min\n"
               "     1  n1    absent, 4 s  4-7    10.0.0.1  1 min\n"
@@ -144,8 +144,8 @@ START_TEST(test_view_of_runs_that_wait_or_ended)
     ck_assert_int_eq(show(json), 3);
     check_lines();
     ck_assert(has("1 run, and 2 that ended\n"));
-    ck_assert(
-        has("  waits for nodes: 1 of at least 2 came, gives up in 9 min\n"));
+    ck_assert(has("  waiting for nodes: 1 of at least 2 have joined, gives up "
+                  "in 9 min\n"));
     ck_assert(has("  ended 3 s ago with status 84: ended by ddpctl from "
                   "10.0.0.5 (train.py)\n"));
     ck_assert(has("  ended 3 s ago: all workers succeeded (train.py)\n"));

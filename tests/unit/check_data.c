@@ -1,4 +1,4 @@
-/* links: trainer/data trainer/ops/cpu */
+/* links: trainer/data trainer/ops/random */
 /* libs: -lz -lm */
 #include <check.h>
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 /* links: tests/lib/scratch launcher/worker/errfile launcher/proc/tmpfolder */
 /* links: rendezvous/base/log rendezvous/base/err */
 /* links: rendezvous/base/rng rendezvous/proto/msg */
+/* links: rendezvous/base/utf8 rendezvous/base/json rendezvous/base/buf */
 /* libs: -lcjson */
 /*
  * What workers leave, good and bad, and what becomes of it in the report.
@@ -30,6 +31,7 @@ static void setup(void)
     scratch_enter();
     ck_assert_int_eq(setenv("TMPDIR", scratch, 1), 0);
     memset(&conf, 0, sizeof(conf));
+    conf.nproc = 4;
     (void)snprintf(conf.run_id, sizeof(conf.run_id), "run");
     errfile_init(&e, &conf);
 }

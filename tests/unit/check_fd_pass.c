@@ -1,6 +1,7 @@
 /* net/fd_pass: connections from one process of ours to another. */
 /* links: rendezvous/net/fd_pass rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/buf */
+/* links: rendezvous/base/utf8 */
 /* libs: -luv */
 #include <check.h>
 #include <string.h>

@@ -33,12 +33,12 @@ START_TEST(test_gpu_health_says_what_is_wrong)
         {FIT "GPU-bb 0:c3:0", NULL, NULL},
         {FIT "GPU-bb 0:c3:0 lost", NULL, "1 of 2 GPUs are there"},
         {FIT "GPU-bb 0:c3:0 lost", "0", NULL},
-        {FIT "GPU-bb 0:c3:0 pages", NULL, "pages of its memory"},
-        {FIT "GPU-bb 0:c3:0 rows", NULL, "rows of its memory"},
+        {FIT "GPU-bb 0:c3:0 pages", NULL, "memory pages wait"},
+        {FIT "GPU-bb 0:c3:0 rows", NULL, "memory rows wait"},
         {FIT "GPU-bb 0:c3:0 failed", NULL, "could not be remapped"},
         {FIT "GPU-bb 0:c3:0 pids=7:100", NULL, NULL},
         {FIT, "0,GPU-cc", "1 of 2 GPUs are there"},
-        {FIT, "", "no GPU is there"},
+        {FIT, "", "no GPU was found"},
     };
     char why[300];
     bool fit = look(cases[_i].gpus, cases[_i].visible, why);
@@ -48,12 +48,12 @@ START_TEST(test_gpu_health_says_what_is_wrong)
 }
 END_TEST
 
-/* Memory of a worker that is dead is waited for, but not for ever. */
+/* The check waits for the memory of a dead worker, for a bounded time. */
 START_TEST(test_gpu_health_waits_for_the_memory_of_the_dead)
 {
     char why[300];
     ck_assert(!look(FIT "GPU-bb 0:c3:0 pids=7:100,42:9000", NULL, why));
-    ck_assert_msg(strstr(why, "process 42, which is dead") != NULL, "%s", why);
+    ck_assert_msg(strstr(why, "dead process 42") != NULL, "%s", why);
 }
 END_TEST
 

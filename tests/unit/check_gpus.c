@@ -174,7 +174,8 @@ START_TEST(test_nvml_without_a_driver_says_so)
     ck_assert_str_eq(g.why, "libnvidia-ml.so.1: Driver Not Loaded");
     ck_assert_int_eq(setenv("FAKE_NVML", TWO, 1), 0);
     gpus_find(&g, &with, "2");
-    ck_assert_str_eq(g.why, "CUDA_VISIBLE_DEVICES=2 leaves none of 2");
+    ck_assert_str_eq(
+        g.why, "CUDA_VISIBLE_DEVICES=2 selects no GPU; this machine has 2");
 }
 END_TEST
 

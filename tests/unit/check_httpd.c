@@ -3,6 +3,7 @@
 /* links: rendezvous/net/addr */
 /* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/buf rendezvous/base/mono */
+/* links: rendezvous/base/utf8 rendezvous/base/json */
 /* libs: -luv -lcjson -ldl */
 /*
  * HTTP connections on loopback, with clients that are plain sockets and do as

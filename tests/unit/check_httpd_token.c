@@ -3,6 +3,7 @@
 /* links: rendezvous/net/listener */
 /* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/buf rendezvous/base/mono */
+/* links: rendezvous/base/utf8 rendezvous/base/json */
 /* libs: -luv -lcjson -ldl */
 /* HTTP at a port with a token, plain and inside TLS, as ddpctl asks: is a large
  * answer whole, and is it known who has the token? */
@@ -25,7 +26,7 @@ static struct {
     struct tls_key *key, *mine; /* the port's, the dialler's */
     struct httpd *httpd;
     struct conn *client;
-    int ups, asked, closed, strangers;
+    int ups, asked, closed, refused;
     bool trusted, orderly, differs, late;
     size_t got;
     char first[16];
@@ -51,7 +52,7 @@ static int on_get(void *ctx,
 
 /* -- the port -------------------------------------------------------------- */
 
-static void on_stranger(
+static void on_refused(
     void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
 {
     (void)ctx;
@@ -59,7 +60,7 @@ static void on_stranger(
     (void)orderly;
     (void)refused;
     (void)why;
-    w.strangers++;
+    w.refused++;
 }
 
 static void on_foreign(void *ctx, struct conn *c, enum first first)
@@ -69,7 +70,7 @@ static void on_foreign(void *ctx, struct conn *c, enum first first)
         httpd_take(w.httpd, c);
 }
 
-static const struct conn_handler port_handler = {.on_closed = on_stranger,
+static const struct conn_handler port_handler = {.on_closed = on_refused,
                                                  .on_foreign = on_foreign};
 
 static void on_fd(void *ctx, int fd)
@@ -186,7 +187,7 @@ static void is_whole(void)
     ck_assert_uint_eq(w.got, BIG + http_head(head, 200, "text/plain", BIG));
     ck_assert(w.orderly); /* it was not cut by somebody on the way */
     ck_assert_int_eq(w.asked, 1);
-    ck_assert_int_eq(w.strangers, 0);
+    ck_assert_int_eq(w.refused, 0);
 }
 
 START_TEST(test_http_inside_tls_is_trusted)

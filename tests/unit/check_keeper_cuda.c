@@ -6,7 +6,9 @@
 /* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/image */
 /* links: worker_rt/snapshot/snapshot worker_rt/snapshot/load */
 /* links: worker_rt/snapshot/safetensors */
+/* links: rendezvous/base/utf8 */
 /* links: worker_rt/sampler */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 /* libs: -luv -lcjson -lxxhash */
 /* libs: -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
 /* clang-format on */

@@ -5,11 +5,14 @@
 /* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/image */
 /* links: worker_rt/snapshot/snapshot worker_rt/snapshot/load */
 /* links: worker_rt/snapshot/safetensors */
-/* links: worker_rt/env worker_rt/store worker_rt/comm/comm */
+/* links: rendezvous/base/utf8 */
+/* links: worker_rt/env worker_rt/comm/comm */
+/* links: rendezvous/client/store rendezvous/base/dial */
 /* links: worker_rt/comm/nccl worker_rt/gpu worker_rt/comm/cpu */
 /* links: worker_rt/comm/wire worker_rt/comm/meet worker_rt/beat */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/rng rendezvous/base/buf */
+/* links: rendezvous/base/json rendezvous/base/utf8 */
 /* libs: -lcjson -lxxhash */
 /* clang-format on */
 /*

@@ -5,7 +5,9 @@
 /* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/image */
 /* links: worker_rt/snapshot/snapshot worker_rt/snapshot/load */
 /* links: worker_rt/snapshot/safetensors */
+/* links: rendezvous/base/utf8 */
 /* links: worker_rt/sampler */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 /* libs: -luv -lcjson -lxxhash */
 /*
  * A rank that lies while all load a snapshot: it offers a step that it does not
@@ -194,8 +196,8 @@ START_TEST(test_keeper_renamed_file_is_not_that_step)
     start(&w, 0);
     ck_assert_int_eq(ddp_keeper_load(w.k, &w.t, 1, NULL, 0, NULL, &w.e), -1);
     ck_assert_int_eq(w.e.code, DDP_ERR_CORRUPT);
-    ck_assert_ptr_nonnull(strstr(w.e.text, "it passes for step 900 of round 1"
-                                           " of 01234567, and is step 5"));
+    ck_assert_ptr_nonnull(strstr(w.e.text, "its name says step 900 of round 1"
+                                           " of 01234567, but it is step 5"));
     stop(&w);
 }
 END_TEST

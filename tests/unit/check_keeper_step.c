@@ -5,6 +5,7 @@
 /* links: worker_rt/snapshot/image */
 /* links: worker_rt/snapshot/snapshot worker_rt/snapshot/load */
 /* links: worker_rt/snapshot/safetensors */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 /* libs: -luv -lcjson -lxxhash */
 /*
  * What a worker's death costs a job whose ranks train in step: at most the step

@@ -1,4 +1,5 @@
 /* links: tests/lib/scratch launcher/output/lines launcher/output/logfile */
+/* links: rendezvous/base/err rendezvous/base/utf8 */
 /* Lines out of bytes, prefixes, filters, last lines; and log files that are
  * changed for new ones, or whose disk is full. */
 #include <check.h>
@@ -253,7 +254,7 @@ START_TEST(test_logfile_full_counts_and_goes_on)
     ck_assert_int_eq(f.missing, 6);
     ck_assert_int_ne(f.sys_errno, 0);
     ck_assert(!put_line("x\n"));
-    ck_assert_int_eq(f.lost, 8);
+    ck_assert_int_eq(f.missing, 8);
     limit_files(RLIM_INFINITY);
     ck_assert(put_line("y\n"));
     ck_assert_int_eq(f.missing, 0);

@@ -1,5 +1,6 @@
 /* links: rendezvous/net/listener rendezvous/net/addr */
 /* links: rendezvous/base/err rendezvous/base/log */
+/* links: rendezvous/base/utf8 */
 /* libs: -luv */
 /*
  * A listening socket: how many it takes in a turn, and what it does where there

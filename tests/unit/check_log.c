@@ -1,4 +1,5 @@
 /* links: rendezvous/base/log rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/base/utf8 */
 /*
  * What comes out of stderr, which is a pipe of the test's.
  */
@@ -58,6 +59,9 @@ static const struct {
      "31m",
      "t: \\x9b31m\n"},
     {"\xc2\x9b", "t: \\xc2\\x9b\n"},           /* CSI of Latin-1 */
+    {"\xc0\xaf", "t: \\xc0\\xaf\n"},           /* an overlong slash */
+    {"\xe0\x80\x8d", "t: \\xe0\\x80\\x8d\n"},  /* an overlong CR */
+    {"\xed\xa0\x80", "t: \\xed\\xa0\\x80\n"},  /* a surrogate */
     {"\xc2\xa7 \xe2\x82\xac \xf0\x9f\x98\x80", /* paragraph, euro, face */
      "t: \xc2\xa7 \xe2\x82\xac \xf0\x9f\x98\x80\n"},
     {"\xc0\x8a", "t: \\xc0\\x8a\n"}, /* overlong newline */

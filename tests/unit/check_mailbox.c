@@ -1,5 +1,5 @@
 /* links: launcher/worker/mailbox worker_rt/env worker_rt/beat */
-/* links: worker_rt/store */
+/* links: rendezvous/client/store rendezvous/base/dial */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/buf rendezvous/base/rng */
 /*
@@ -136,7 +136,7 @@ START_TEST(test_mailbox_stop_file_keeps_its_size)
     ck_assert_int_ne(truncate(path, 0), 0);
     ck_assert_int_ne(truncate(path, 100000), 0);
     ck_assert_int_eq(fstat(n.stop_fd, &st), 0);
-    ck_assert_int_eq(st.st_size, (off_t)sizeof(struct asked));
+    ck_assert_int_eq(st.st_size, (off_t)sizeof(struct stop_page));
 }
 END_TEST
 
@@ -144,13 +144,13 @@ END_TEST
  * which is left alone: the worker does without. */
 START_TEST(test_mailbox_strangers_file_is_left_alone)
 {
-    char name[] = "/tmp/ddp_notice.XXXXXX";
+    char name[] = "/tmp/ddp_mailbox.XXXXXX";
     char path[MAILBOX_PATH_MAX];
     struct stat st;
     int fd = mkstemp(name);
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(unlink(name), 0);
-    ck_assert_int_eq(ftruncate(fd, sizeof(struct asked)), 0);
+    ck_assert_int_eq(ftruncate(fd, sizeof(struct stop_page)), 0);
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     give(_i == 0 ? path : "/proc/999999999/fd/3",
          _i == 0 ? path : "/proc/999999999/fd/4");
@@ -159,12 +159,12 @@ START_TEST(test_mailbox_strangers_file_is_left_alone)
     ck_assert_int_eq(ddp_should_stop(d), DDP_STOP_NO);
     ddp_beat(d, 12345);
     ddp_free(d);
-    char bytes[sizeof(struct asked)];
+    char bytes[sizeof(struct stop_page)];
     ck_assert_int_eq(pread(fd, bytes, sizeof(bytes), 0), sizeof(bytes));
     for (size_t i = 0; i < sizeof(bytes); i++)
         ck_assert_int_eq(bytes[i], 0);
     ck_assert_int_eq(fstat(fd, &st), 0);
-    ck_assert_int_eq(st.st_size, (off_t)sizeof(struct asked));
+    ck_assert_int_eq(st.st_size, (off_t)sizeof(struct stop_page));
     ck_assert_int_eq(close(fd), 0);
 }
 END_TEST
@@ -186,8 +186,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("notice");
-    TCase *t = tcase_create("notice");
+    Suite *suite = suite_create("mailbox");
+    TCase *t = tcase_create("mailbox");
     tcase_set_tags(t, "fast");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_mailbox_first_beat_is_progress);

@@ -1,4 +1,5 @@
 /* links: rendezvous/proto/msg rendezvous/base/err */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 /* libs: -lcjson */
 /*
  * Each message there and back with its fields at their limits, and each way in

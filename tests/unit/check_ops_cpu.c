@@ -1,4 +1,4 @@
-/* links: trainer/ops/cpu */
+/* links: trainer/ops/cpu trainer/ops/random */
 /* libs: -lm -ldl */
 #include <check.h>
 #include <math.h>
@@ -7,6 +7,7 @@
 
 #include "tests/lib/suite.h"
 #include "trainer/ops/cpu.h"
+#include "trainer/ops/random.h"
 
 /*
  * The operations are compared with the plainest code that can be written, in
@@ -28,7 +29,7 @@ static float *numbers(size_t n, uint64_t seed)
 {
     float *p = malloc(n * sizeof(*p));
     ck_assert_ptr_nonnull(p);
-    ops_uniform(p, n, -1.0f, 1.0f, &seed);
+    random_uniform(p, n, -1.0f, 1.0f, &seed);
     return p;
 }
 
@@ -262,10 +263,10 @@ START_TEST(test_random_is_the_seeds)
 {
     float a[64], b[64], c[64];
     uint64_t seed[] = {5, 5, 6};
-    ops_uniform(a, 64, 2.0f, 4.0f, &seed[0]);
-    ops_uniform(b, 32, 2.0f, 4.0f, &seed[1]);
-    ops_uniform(b + 32, 32, 2.0f, 4.0f, &seed[1]);
-    ops_uniform(c, 64, 2.0f, 4.0f, &seed[2]);
+    random_uniform(a, 64, 2.0f, 4.0f, &seed[0]);
+    random_uniform(b, 32, 2.0f, 4.0f, &seed[1]);
+    random_uniform(b + 32, 32, 2.0f, 4.0f, &seed[1]);
+    random_uniform(c, 64, 2.0f, 4.0f, &seed[2]);
     ck_assert_mem_eq(a, b, sizeof(a));
     ck_assert_mem_ne(a, c, sizeof(a));
     for (size_t i = 0; i < 64; i++)
@@ -283,7 +284,7 @@ START_TEST(test_normal_has_mean_0_and_deviation_1)
     uint64_t seed = 11;
     double sum = 0.0, squares = 0.0, cubes = 0.0;
     ck_assert_ptr_nonnull(p);
-    ops_normal(p, N, &seed);
+    random_normal(p, N, &seed);
     for (size_t i = 0; i < N; i++) {
         double v = (double)p[i];
         sum += v;

@@ -1,5 +1,6 @@
 /* clang-format off */
 /* links: trainer/ops/cuda.emulated trainer/ops/cuda_linear.emulated */
+/* links: trainer/ops/random */
 /* links: trainer/ops/cuda_conv.emulated trainer/ops/cuda_optim.emulated */
 /* links: trainer/model trainer/ops/optim trainer/ops/device trainer/ops/cpu */
 /* links: trainer/ops/conv */
@@ -22,6 +23,7 @@
 #include "trainer/ops/conv.h"
 #include "trainer/ops/device.h"
 #include "trainer/ops/optim.h"
+#include "trainer/ops/random.h"
 
 #define ARRAYS   8
 #define SAME     0.0 /* no arithmetic, or the same on both */
@@ -50,7 +52,7 @@ static struct pair numbers(size_t n, float lo)
     p.h = malloc(n * sizeof(float));
     p.d = gpu->alloc(n * sizeof(float));
     ck_assert(p.h != NULL && p.d != NULL);
-    ops_uniform(p.h, n, lo, 1.0f, &rng);
+    random_uniform(p.h, n, lo, 1.0f, &rng);
     gpu->put(p.d, p.h, n * sizeof(float));
     made[count++] = p;
     return p;
@@ -259,7 +261,7 @@ START_TEST(test_cuda_norm_is_the_cpus)
     gpu->ops.norm_infer(out.d, x.d, stats.d, gamma.d, beta.d, N, C);
     same(out, ROUNDING);
     /* out stands for dout; the sums for gamma's and beta's go to stats. */
-    ops_uniform(out.h, out.n, -1.0f, 1.0f, &rng);
+    random_uniform(out.h, out.n, -1.0f, 1.0f, &rng);
     gpu->put(out.d, out.h, out.n * sizeof(float));
     cpu->ops.norm_backward(dx.h, stats.h, stats.h + C, out.h, xhat.h, scale.h,
                            gamma.h, N, C);
@@ -346,8 +348,8 @@ START_TEST(test_cuda_models_learn_as_the_cpus)
     ck_assert(x != NULL && y != NULL);
     for (int step = 0; step < STEPS; step++) {
         float scale = 1.0f / (float)B;
-        ops_uniform(x, B * F, -1.0f, 1.0f, &rng);
-        ops_uniform(y, B * O, -1.0f, 1.0f, &rng);
+        random_uniform(x, B * F, -1.0f, 1.0f, &rng);
+        random_uniform(y, B * O, -1.0f, 1.0f, &rng);
         for (size_t i = 0; i < B; i++)
             labels[i] = (uint8_t)((i + (size_t)step) % O);
         struct ops_score want = model_backward(&a.m, x, labels, y, scale, B);
@@ -383,7 +385,7 @@ START_TEST(test_cuda_is_the_same_to_the_bit_each_time)
         uint64_t seed = 5;
         make(&t, gpu, _i);
         for (int step = 0; step < 3; step++) {
-            ops_uniform(x, 64 * 144, -1.0f, 1.0f, &seed);
+            random_uniform(x, 64 * 144, -1.0f, 1.0f, &seed);
             (void)model_backward(&t.m, x, labels, x, 0.1f, models[_i].B);
             optim_step(&t.o, t.m.params, t.m.grads);
             model_follow(&t.m);

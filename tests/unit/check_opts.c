@@ -171,27 +171,26 @@ static const struct {
      "--n_nodes=99999999999999999999: must be a whole number from 1 to 99"},
     {"T_N_NODES=x", "f", "T_N_NODES=x: must be a whole number from 1 to 99"},
     {"T_N_NODES=", "f", "T_N_NODES=: must be a whole number from 1 to 99"},
-    {"T_QUIET=yes", "f",
-     "T_QUIET=yes: must be a whole number, 0 for off or 1 for on"},
+    {"T_QUIET=yes", "f", "T_QUIET=yes: must be 0 (off) or 1 (on)"},
     {"", "--grace 0.2",
-     "--grace=0.2: must be seconds from 0.3 to 60, such as 5 or 0.3"},
+     "--grace=0.2: must be a number of seconds from 0.3 to 60"},
     {"", "--grace nan",
-     "--grace=nan: must be seconds from 0.3 to 60, such as 5 or 0.3"},
+     "--grace=nan: must be a number of seconds from 0.3 to 60"},
     {"", "--grace 61",
-     "--grace=61: must be seconds from 0.3 to 60, such as 5 or 0.3"},
+     "--grace=61: must be a number of seconds from 0.3 to 60"},
     {"", "--grace 0x10",
-     "--grace=0x10: must be seconds from 0.3 to 60, such as 5 or 0.3"},
+     "--grace=0x10: must be a number of seconds from 0.3 to 60"},
     {"", "--grace 1e999",
-     "--grace=1e999: must be seconds from 0.3 to 60, such as 5 or 0.3"},
+     "--grace=1e999: must be a number of seconds from 0.3 to 60"},
     {"T_OLD_GRACE=5s", "f",
-     "T_OLD_GRACE=5s: must be seconds from 0.3 to 60, such as 5 or 0.3"},
+     "T_OLD_GRACE=5s: must be a number of seconds from 0.3 to 60"},
     {"", "--n_nodes", "--n_nodes needs a value: --n_nodes=N"},
     {"", "--grace --quiet", "--grace needs a value: --grace=SECONDS"},
     {"", "--name -- f", "--name needs a value: --name=NAME"},
     {"", "-qn", "--n_nodes needs a value: --n_nodes=N"},
     {"", "--quiet=1", "--quiet=1: --quiet takes no value"},
     {"", "-q=1", "--quiet=1: --quiet takes no value"},
-    {"", "--n 3", "--n could be any of --n_nodes, --n_procs, --name"},
+    {"", "--n 3", "--n is ambiguous: it could be --n_nodes, --n_procs, --name"},
     {"", "--n_noeds 3", "unknown option --n_noeds; did you mean --n_nodes?"},
     {"", "--nodes=3", "unknown option --nodes; did you mean --n_nodes?"},
     {"", "--QUIET", "unknown option --QUIET; did you mean --quiet?"},
@@ -205,15 +204,17 @@ static const struct {
     {"", "-x", "unknown option -x; see prog --help"},
     {"", "-nodes", "--n_nodes=odes: must be a whole number from 1 to 99"},
     {"", "--tee 3 f",
-     "--tee: oldprog has this option, this version of prog has not yet"},
+     "--tee: this version of prog does not have this option of oldprog yet"},
     {"", "-t3 f",
-     "--tee: oldprog has this option, this version of prog has not yet"},
+     "--tee: this version of prog does not have this option of oldprog yet"},
     {"T_TEE=1", "f",
-     "T_TEE: oldprog has this option, this version of prog has not yet"},
+     "T_TEE: this version of prog does not have this option of oldprog yet"},
     {"", "--run-path f",
-     "--run_path: oldprog has this option, this version of prog has not yet"},
+     "--run_path: this version of prog does not have this option of oldprog "
+     "yet"},
     {"T_RUN_PATH=1", "f",
-     "T_RUN_PATH: oldprog has this option, this version of prog has not yet"},
+     "T_RUN_PATH: this version of prog does not have this option of oldprog "
+     "yet"},
 };
 
 /* A wrong one is a sentence that names what is wrong and what is allowed. */
@@ -304,17 +305,48 @@ START_TEST(test_opts_help_is_whole_and_narrow)
 }
 END_TEST
 
+/* With a manual page, --help shows the first sentence of each option and where
+ * the rest is; the default stays on one line. */
+START_TEST(test_opts_help_with_a_manual_is_brief)
+{
+    static const struct opts_row few[] = {
+        {"size", 0, OPTS_STR, NULL, "12 by 34", 0, 0, "AxB", 0,
+         "A size of 1.5 or more, in a short text. And much else."},
+    };
+    struct opts_table brief = table;
+    brief.examples = "  prog --size=2 file\n";
+    brief.manual = "prog(1)";
+    brief.rows = few;
+    brief.rows_len = 1;
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+    opts_help(&brief, f);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_ptr_nonnull(strstr(
+        text, "usage: prog [OPTION ...] FILE\n\n  prog --size=2 file\n\n"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "  --size=AxB                  "
+                     "A size of 1.5 or more, in a short text.\n"
+                     "                              (default: 12 by 34)\n"));
+    ck_assert_ptr_null(strstr(text, "much else"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "prog(1) describes each option in full.\n"));
+    free(text);
+}
+END_TEST
+
 /* Each shell gets each option, and the values that are words. */
 START_TEST(test_opts_completion_has_every_option)
 {
-    static const char *const shells[] = {"bash", "zsh", "fish", "tcsh"};
+    static const char *const shells[] = {"bash", "zsh", "fish"};
     char *text = NULL, name[64];
     size_t len = 0;
     FILE *f = open_memstream(&text, &len);
     ck_assert(opts_completion(&table, shells[_i], f));
     ck_assert_int_eq(fclose(f), 0);
     for (int i = 0; i < ROWS; i++) {
-        const char *before = _i < 2 ? "--" : _i == 2 ? "-l " : " ";
+        const char *before = _i < 2 ? "--" : "-l ";
         (void)snprintf(name, sizeof(name), "%s%s", before, rows[i].name);
         ck_assert_msg((strstr(text, name) != NULL) ==
                           (rows[i].kind != OPTS_LATER),
@@ -323,7 +355,7 @@ START_TEST(test_opts_completion_has_every_option)
     ck_assert_ptr_nonnull(strstr(text, "prog"));
     free(text);
     f = open_memstream(&text, &len);
-    ck_assert(!opts_completion(&table, "csh", f));
+    ck_assert(!opts_completion(&table, "tcsh", f));
     ck_assert_int_eq(fclose(f), 0);
     ck_assert_uint_eq(len, 0);
     free(text);
@@ -376,7 +408,8 @@ int main(void)
     tcase_add_test(t, test_opts_endless_word_is_unknown);
     tcase_add_test(t, test_opts_where_names_the_source);
     tcase_add_test(t, test_opts_help_is_whole_and_narrow);
-    tcase_add_loop_test(t, test_opts_completion_has_every_option, 0, 4);
+    tcase_add_test(t, test_opts_help_with_a_manual_is_brief);
+    tcase_add_loop_test(t, test_opts_completion_has_every_option, 0, 3);
     tcase_add_test(t, test_opts_nearest_counts_edits);
     tcase_add_test(t, test_opts_numbers_are_whole);
     suite_add_tcase(s, t);

@@ -6,7 +6,7 @@
 /* links: launcher/conf/output launcher/conf/options rendezvous/base/opts */
 /* links: rendezvous/net/helper TLS */
 /* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/log */
-/* links: rendezvous/base/mono */
+/* links: rendezvous/base/mono rendezvous/base/utf8 */
 /* libs: -ldl */
 /* clang-format on */
 /*
@@ -29,7 +29,7 @@
 
 static struct conf conf;
 static struct output *o;
-static struct output_exits ends;
+static struct output_fds ends;
 static volatile pid_t relay;
 static volatile sig_atomic_t alarms;
 
@@ -185,7 +185,7 @@ START_TEST(test_output_of_an_attempt_is_filtered_into_its_own_file)
     };
     char root[] = "/tmp/check_output.XXXXXX", path[128], text[64], want[64];
     struct msg_world world = {.world_size = 2};
-    struct output_exits each[2];
+    struct output_fds each[2];
     struct ddp_err err;
     conf.nproc = 2;
     conf.hang.idle_us = INT64_MAX;

@@ -16,14 +16,14 @@ static bool met[MOST][MOST];
 static void play(int n)
 {
     memset(met, 0, sizeof(met));
-    for (int r = 0; r < tourney_rounds(n); r++)
+    for (int r = 0; r < pairing_rounds(n); r++)
         for (int a = 0; a < n; a++) {
-            int b = tourney_partner(n, r, a);
+            int b = pairing_partner(n, r, a);
             if (b < 0)
                 continue;
             ck_assert_int_lt(b, n);
             ck_assert_int_ne(a, b);
-            ck_assert_int_eq(tourney_partner(n, r, b), a);
+            ck_assert_int_eq(pairing_partner(n, r, b), a);
             ck_assert(!met[a][b]);
             met[a][b] = true;
         }
@@ -40,9 +40,9 @@ static int met_by(int a, int n)
 /* Every pair of few nodes meets exactly once, in n-1 rounds or n. */
 START_TEST(test_few_nodes_all_meet)
 {
-    for (int n = 1; n <= TOURNEY_ALL_MAX; n++) {
+    for (int n = 1; n <= PAIRING_ALL_MAX; n++) {
         play(n);
-        ck_assert_int_eq(tourney_rounds(n), n < 2 ? 0 : n % 2 ? n : n - 1);
+        ck_assert_int_eq(pairing_rounds(n), n < 2 ? 0 : n % 2 ? n : n - 1);
         for (int a = 0; a < n; a++)
             ck_assert_int_eq(met_by(a, n), n - 1);
     }
@@ -52,11 +52,11 @@ END_TEST
 /* Of many nodes each meets a bounded number of others. */
 START_TEST(test_many_nodes_meet_a_few)
 {
-    for (int n = TOURNEY_ALL_MAX + 1; n <= MOST; n++) {
+    for (int n = PAIRING_ALL_MAX + 1; n <= MOST; n++) {
         play(n);
-        ck_assert_int_eq(tourney_rounds(n), TOURNEY_FEW);
+        ck_assert_int_eq(pairing_rounds(n), PAIRING_FEW);
         for (int a = 0; a < n; a++)
-            ck_assert_int_ge(met_by(a, n), TOURNEY_FEW - n % 2);
+            ck_assert_int_ge(met_by(a, n), PAIRING_FEW - n % 2);
     }
 }
 END_TEST
@@ -67,24 +67,24 @@ START_TEST(test_order_follows_the_seed)
 {
     int one[MOST], again[MOST], other[MOST];
     bool seen[MOST] = {false};
-    tourney_order(one, MOST, 7);
-    tourney_order(again, MOST, 7);
-    tourney_order(other, MOST, 8);
+    pairing_order(one, MOST, 7);
+    pairing_order(again, MOST, 7);
+    pairing_order(other, MOST, 8);
     ck_assert_mem_eq(one, again, sizeof(one));
     ck_assert_mem_ne(one, other, sizeof(one));
     for (int i = 0; i < MOST; i++) {
         ck_assert(one[i] >= 0 && one[i] < MOST && !seen[one[i]]);
         seen[one[i]] = true;
     }
-    tourney_order(one, TOURNEY_ALL_MAX, 7);
-    for (int i = 0; i < TOURNEY_ALL_MAX; i++)
+    pairing_order(one, PAIRING_ALL_MAX, 7);
+    for (int i = 0; i < PAIRING_ALL_MAX; i++)
         ck_assert_int_eq(one[i], i);
 }
 END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("tourney");
+    Suite *suite = suite_create("pairing");
     TCase *tc = tcase_create("pairs");
     tcase_add_test(tc, test_few_nodes_all_meet);
     tcase_add_test(tc, test_many_nodes_meet_a_few);

@@ -93,26 +93,26 @@ END_TEST
 
 /* Who has less than the others may take of who has the most, until they have
  * the same. */
-START_TEST(test_quota_the_greediest_gives_way)
+START_TEST(test_quota_the_largest_source_gives_way)
 {
     struct quota *s = quota_new(16);
-    ck_assert_int_eq(quota_greediest(s, "10.0.0.1"), -1);
+    ck_assert_int_eq(quota_largest(s, "10.0.0.1"), -1);
     int a = quota_take(s, "10.0.0.1");
-    ck_assert_int_eq(quota_greediest(s, "10.0.0.2"), -1); /* it has one */
+    ck_assert_int_eq(quota_largest(s, "10.0.0.2"), -1); /* it has one */
     for (int i = 0; i < 3; i++)
         (void)quota_take(s, "10.0.0.1");
     int b = quota_take(s, "10.0.0.2");
     (void)quota_take(s, "10.0.0.2");
     ck_assert_int_eq(quota_count(s, a), 4);
-    ck_assert_int_eq(quota_greediest(s, "10.0.0.3"), a);
-    ck_assert_int_eq(quota_greediest(s, "10.0.0.2"), a);
-    ck_assert_int_eq(quota_greediest(s, "10.0.0.1"), -1);
+    ck_assert_int_eq(quota_largest(s, "10.0.0.3"), a);
+    ck_assert_int_eq(quota_largest(s, "10.0.0.2"), a);
+    ck_assert_int_eq(quota_largest(s, "10.0.0.1"), -1);
     quota_drop(s, a);
-    ck_assert_int_eq(quota_greediest(s, "10.0.0.2"), -1); /* 3 and 2 */
-    ck_assert_int_eq(quota_greediest(s, "10.0.0.3"), a);
+    ck_assert_int_eq(quota_largest(s, "10.0.0.2"), -1); /* 3 and 2 */
+    ck_assert_int_eq(quota_largest(s, "10.0.0.3"), a);
     quota_drop(s, a);
     quota_drop(s, a);
-    ck_assert_int_eq(quota_greediest(s, "10.0.0.3"), b);
+    ck_assert_int_eq(quota_largest(s, "10.0.0.3"), b);
     quota_del(s);
 }
 END_TEST
@@ -125,7 +125,7 @@ int main(void)
     tcase_add_loop_test(tc, test_source_of_an_address, 0,
                         sizeof(names) / sizeof(names[0]));
     tcase_add_test(tc, test_quota_are_counted);
-    tcase_add_test(tc, test_quota_the_greediest_gives_way);
+    tcase_add_test(tc, test_quota_the_largest_source_gives_way);
     suite_add_tcase(s, tc);
     return suite_run(s);
 }

@@ -179,9 +179,9 @@ START_TEST(test_rdzv_scale_interval_is_told_to_the_next_server)
 }
 END_TEST
 
-/* Found by the simulator (NEWCOMERS=1 SEED=513391): a node set aside that came
- * while the next round gathered told the next server of the last charge, and a
- * member told it of the failure that this was for. */
+/* Found by the simulator (NEWCOMERS=1 SEED=513391): a quarantined node that
+ * came while the next round gathered told the next server of the last charge,
+ * and a member told it of the failure that this was for. */
 START_TEST(test_rdzv_charge_is_not_told_as_of_before_its_round)
 {
     like.node_strikes = 1;

@@ -89,7 +89,8 @@ START_TEST(test_rdzv_round_that_all_may_have_missed_is_reckoned_with)
 END_TEST
 
 /* There was no room for others, so that none can run it: nobody is waited for.
- * But a node that strikes had set aside may have left its place to another. */
+ * But a node that strikes had quarantined may have left its place to another.
+ */
 START_TEST(
     test_rdzv_round_that_none_but_these_can_have_missed_is_not_waited_for)
 {

@@ -28,18 +28,18 @@ static void run_strikes(int strikes, int n)
         join(i);
 }
 
-START_TEST(test_rdzv_node_that_fails_first_k_times_is_set_aside)
+START_TEST(test_rdzv_node_that_fails_first_k_times_is_quarantined)
 {
     run_strikes(3, 3);
     fail_on(1, 1, "01");
     fail_on(0, 2, "01"); /* another one: counted anew */
     fail_on(1, 3, "01");
     fail_on(1, 4, "01");
-    ck_assert(!noted("set_aside") && told(1, "world"));
+    ck_assert(!noted("quarantined") && told(1, "world"));
     ck_assert_int_eq(last[1].world.struck, 2);
     ck_assert_int_eq(last[0].world.struck, 0);
     fail_on(1, 5, "01");
-    ck_assert(noted("set_aside") && told(0, "world") && told(2, "world"));
+    ck_assert(noted("quarantined") && told(0, "world") && told(2, "world"));
     ck_assert(told(1, "waiting") && !told(1, "world"));
     ck_assert_int_eq(last[1].waiting.spare, 1);
     ck_assert_int_eq(last[1].waiting.struck, 3);
@@ -48,21 +48,21 @@ START_TEST(test_rdzv_node_that_fails_first_k_times_is_set_aside)
 }
 END_TEST
 
-START_TEST(test_rdzv_node_that_the_minimum_needs_is_never_set_aside)
+START_TEST(test_rdzv_node_that_the_minimum_needs_is_never_quarantined)
 {
     run_strikes(2, 2);
     fail_on(1, 1, "01");
     ck_assert(!noted("kept"));
     fail_on(1, 2, "01");
-    ck_assert(noted("kept") && !noted("set_aside") && told(1, "world"));
+    ck_assert(noted("kept") && !noted("quarantined") && told(1, "world"));
     join(2); /* a spare: the next failure finds that it is needed no more */
     fail_on(0, 3, "01");
-    ck_assert(noted("set_aside") && told(2, "world") && told(1, "waiting"));
+    ck_assert(noted("quarantined") && told(2, "world") && told(1, "waiting"));
 }
 END_TEST
 
 /* The last resort: with its own rank, since nobody else has had it. */
-START_TEST(test_rdzv_node_set_aside_is_taken_where_too_few_are_left)
+START_TEST(test_rdzv_quarantined_node_is_taken_where_too_few_are_left)
 {
     run_strikes(2, 3);
     fail_on(1, 1, "01");
@@ -73,13 +73,13 @@ START_TEST(test_rdzv_node_set_aside_is_taken_where_too_few_are_left)
     ck_assert(noted("recalled") && told(0, "world") && told(1, "world"));
     join(3); /* the cool-down still runs: at the next end it goes again */
     fail_on(0, 4, "01");
-    ck_assert(noted("set_aside") && told(3, "world") && told(1, "waiting"));
+    ck_assert(noted("quarantined") && told(3, "world") && told(1, "waiting"));
     ck_assert_int_gt(last[1].waiting.aside_ms, 0);
 }
 END_TEST
 
 /* It makes no round larger meanwhile, and does so afterwards. */
-START_TEST(test_rdzv_node_set_aside_comes_back_after_its_cool_down)
+START_TEST(test_rdzv_quarantined_node_comes_back_after_its_cool_down)
 {
     like.max_restarts = 100;
     like.node_strikes = 1;
@@ -121,7 +121,7 @@ START_TEST(test_rdzv_cool_down_survives_connection_and_server)
     m.join.struck = 2;
     m.join.aside_ms = 4000;
     say(1, &m);
-    ck_assert(noted("set_aside") && told(1, "waiting"));
+    ck_assert(noted("quarantined") && told(1, "waiting"));
     ck_assert_int_eq(last[1].waiting.struck, 2);
     ck_assert_int_eq(last[1].waiting.aside_ms, 4000);
 }
@@ -139,11 +139,11 @@ START_TEST(test_rdzv_failures_in_a_row_are_told_to_the_next_server)
     }
     join(2);
     fail_on(1, 5, "01");
-    ck_assert(noted("set_aside") && told(2, "world"));
+    ck_assert(noted("quarantined") && told(2, "world"));
 }
 END_TEST
 
-START_TEST(test_rdzv_node_set_aside_can_be_drained)
+START_TEST(test_rdzv_quarantined_node_can_be_drained)
 {
     run_strikes(1, 3);
     fail_on(1, 1, "01");
@@ -157,13 +157,13 @@ END_TEST
 int main(void)
 {
     const struct hand_test tests[] = {
-        {test_rdzv_node_that_fails_first_k_times_is_set_aside, 1},
-        {test_rdzv_node_that_the_minimum_needs_is_never_set_aside, 1},
-        {test_rdzv_node_set_aside_is_taken_where_too_few_are_left, 1},
-        {test_rdzv_node_set_aside_comes_back_after_its_cool_down, 1},
+        {test_rdzv_node_that_fails_first_k_times_is_quarantined, 1},
+        {test_rdzv_node_that_the_minimum_needs_is_never_quarantined, 1},
+        {test_rdzv_quarantined_node_is_taken_where_too_few_are_left, 1},
+        {test_rdzv_quarantined_node_comes_back_after_its_cool_down, 1},
         {test_rdzv_cool_down_survives_connection_and_server, 2},
         {test_rdzv_failures_in_a_row_are_told_to_the_next_server, 1},
-        {test_rdzv_node_set_aside_can_be_drained, 1},
+        {test_rdzv_quarantined_node_can_be_drained, 1},
     };
     return hand_main("rdzv_strikes", tests, HAND_LEN(tests));
 }

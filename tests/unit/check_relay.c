@@ -1,9 +1,10 @@
 /* links: launcher/output/relay launcher/output/relay_intake */
-/* links: launcher/output/logfile */
+/* links: launcher/output/logfile rendezvous/base/utf8 */
 /* links: launcher/output/stream launcher/output/console */
 /* links: launcher/output/lines rendezvous/base/log */
 /* links: launcher/conf/output launcher/conf/options rendezvous/base/opts */
 /* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/base/utf8 */
 /* The relay as a process of its own, with pipes for workers and consoles: what
  * is on the console when lines are long, unfinished, or many at once? */
 #include <check.h>
@@ -66,13 +67,13 @@ static void start(bool tee)
     err_fd = console2[0];
 }
 
-static void say(struct relay_word *w, int fds[2], size_t n)
+static void say(struct relay_msg *w, int fds[2], size_t n)
 {
     union {
         struct cmsghdr align;
         char room[CMSG_SPACE(2 * sizeof(int))];
     } control = {.room = {0}};
-    struct iovec iov = {.iov_base = w, .iov_len = RELAY_WORD_SIZE(1)};
+    struct iovec iov = {.iov_base = w, .iov_len = RELAY_MSG_SIZE(1)};
     struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
     if (n > 0) {
         m.msg_control = &control;
@@ -87,7 +88,7 @@ static void say(struct relay_word *w, int fds[2], size_t n)
 
 static void add_worker(int rank, bool both)
 {
-    static struct relay_word w;
+    static struct relay_msg w;
     int pipes[2][2], fds[2];
     size_t n = 0;
     for (int i = both ? 0 : 1; i < 2; i++) {
@@ -96,11 +97,11 @@ static void add_worker(int rank, bool both)
         to[rank][i] = pipes[i][1];
         fds[n++] = pipes[i][0];
     }
-    w = (struct relay_word){.kind = RELAY_OPEN,
-                            .local_rank = rank,
-                            .rank = 10 + rank,
-                            .round = 1,
-                            .piped = both ? 3 : 2};
+    w = (struct relay_msg){.kind = RELAY_OPEN,
+                           .local_rank = rank,
+                           .rank = 10 + rank,
+                           .round = 1,
+                           .piped = both ? 3 : 2};
     say(&w, fds, n);
     for (size_t i = 0; i < n; i++)
         ck_assert_int_eq(close(fds[i]), 0);
@@ -151,9 +152,9 @@ static void end_worker(int rank)
 /* It ends by itself when told to; what is left on a console is returned. */
 static const char *finish(bool line, int fd)
 {
-    static struct relay_word w;
+    static struct relay_msg w;
     int status;
-    w = (struct relay_word){.kind = RELAY_FINISH, .line = line};
+    w = (struct relay_msg){.kind = RELAY_FINISH, .line = line};
     say(&w, NULL, 0);
     (void)read_console(fd, sizeof(got) - 1);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
@@ -321,11 +322,11 @@ END_TEST
 /* The last twenty lines, with what was written a moment ago. */
 START_TEST(test_relay_tail_has_the_last_word)
 {
-    static struct relay_word w;
+    static struct relay_msg w;
     char tail[LINES_TAIL_BYTES + 1];
     start(false);
     add_worker(2, false);
-    w = (struct relay_word){.kind = RELAY_TAIL, .local_rank = 2};
+    w = (struct relay_msg){.kind = RELAY_TAIL, .local_rank = 2};
     say(&w, NULL, 0);
     ck_assert_int_eq(recv(ctl, tail, sizeof(tail), 0), 1); /* nothing yet */
     ck_assert_int_eq(tail[0], '\0');

@@ -3,6 +3,7 @@
 /* links: rendezvous/core/note */
 /* links: rendezvous/proto/exits rendezvous/proto/msg */
 /* links: rendezvous/base/log rendezvous/base/mono rendezvous/base/err */
+/* links: rendezvous/base/utf8 rendezvous/base/json rendezvous/base/buf */
 /* libs: -lcjson -lm */
 /*
  * The consequences of a failure, from what the server says at the end: who they

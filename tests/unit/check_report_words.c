@@ -1,4 +1,5 @@
 /* links: launcher/report/words rendezvous/base/log */
+/* links: rendezvous/base/utf8 */
 /*
  * Which of a worker's last lines and its traceback are shown, where Python has
  * written the one into the other, more or less.

@@ -1,6 +1,7 @@
 /* links: CORE rendezvous/proto/msg rendezvous/proto/exits */
 /* links: rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 /* libs: -lcjson -lm */
 /*
  * What the end of a run tells of a round's workers and of a node that was lost,

@@ -1,4 +1,5 @@
-/* links: tests/lib/rt_world worker_rt/env worker_rt/store */
+/* links: tests/lib/rt_world worker_rt/env */
+/* links: rendezvous/client/store rendezvous/base/dial */
 /* links: worker_rt/store_ops rendezvous/base/rng */
 /* libs: -luv */
 /*
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/client/store.h"
 #include "tests/lib/rt_world.h"
 #include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
@@ -202,6 +204,35 @@ START_TEST(test_store_death_ends_a_wait)
     ck_assert_int_eq(waitid(P_PID, (id_t)server, &info, WEXITED | WNOWAIT), 0);
     ck_assert_int_eq(ddp_store_wait(d, "never", 200, &e), -1);
     ck_assert_int_eq(e.code, DDP_ERR_UNREACHABLE);
+}
+END_TEST
+
+/* What a preflight uses: texts with an end, and a flag that ends a wait. */
+START_TEST(test_store_client_of_a_probe)
+{
+    static volatile sig_atomic_t told;
+    struct dial_stop stop = {.told = &told};
+    struct store_client c;
+    struct ddp_err e;
+    char *text = NULL;
+    bool there = true;
+    store_client_init(&c, "127.0.0.1", port);
+    c.stop = &stop;
+    told = 0;
+    int64_t until_us = mono_now_us() + 5 * MONO_S;
+    ck_assert_int_eq(store_client_check(&c, "text", &there, until_us, &e), 0);
+    ck_assert(!there);
+    ck_assert_int_eq(store_client_set(&c, "text", "a b", 3, until_us, &e), 0);
+    ck_assert_int_eq(store_client_text(&c, "text", &text, until_us, &e), 0);
+    ck_assert_str_eq(text, "a b");
+    free(text);
+    told = 1;
+    ck_assert_int_eq(store_client_wait(&c, "never", until_us, &e), -1);
+    ck_assert_int_eq(e.code, DDP_E_ABORTED);
+    ck_assert_int_eq(c.fd, -1);
+    ck_assert_int_eq(store_client_ready(&c, until_us, &e), -1);
+    ck_assert_int_eq(e.code, DDP_E_ABORTED);
+    store_client_free(&c);
 }
 END_TEST
 
@@ -523,6 +554,7 @@ static Suite *store_suite(void)
     tcase_add_test(t, test_store_limits_are_told);
     tcase_add_test(t, test_store_lost_connection_is_told_and_made_again);
     tcase_add_test(t, test_store_death_ends_a_wait);
+    tcase_add_test(t, test_store_client_of_a_probe);
     suite_add_tcase(s, t);
     t = tcase_create("operations");
     tcase_add_checked_fixture(t, start_or_find, stop_own);

@@ -1,6 +1,8 @@
 /* clang-format off */
 /* links: worker_rt/snapshot/safetensors rendezvous/base/err */
+/* links: rendezvous/base/utf8 */
 /* links: rendezvous/base/buf rendezvous/base/rng */
+/* links: rendezvous/base/json rendezvous/base/utf8 */
 /* libs: -lcjson */
 /* clang-format on */
 /*
@@ -241,6 +243,10 @@ static const struct {
     {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "twice"},
     {"{\"__metadata__\":{\"a\\u0000b\":\"1\"}}", 0, "NUL"},
     {"{\"__metadata__\":{\"a\":\"\xff\"}}", 0, "UTF-8"},
+    {"{\"__metadata__\":{\"a\":\"\xc0\xaf\"}}", 0, "UTF-8"}, /* overlong */
+    {"{\"__metadata__\":{\"a\":\"\xed\xa0\x80\"}}", 0,
+     "UTF-8"},                                               /* half a pair */
+    {"{\"__metadata__\":{\"a\":\"\xe2\x82\"}}", 0, "UTF-8"}, /* cut */
 };
 
 /* Each is refused, and the reason says what is wrong. */

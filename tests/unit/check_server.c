@@ -56,7 +56,8 @@ static void setup(void)
     struct ddp_err err;
     struct server_conf conf = {.limits = {.runs_max = 2, .nodes_max = NODES},
                                .on_idle = on_idle};
-    ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr)); /* strangers */
+    ck_assert_ptr_nonnull(
+        freopen("/dev/null", "w", stderr)); /* refused peers */
     idle = 0;
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     ck_assert_int_eq(server_open(&server, &loop, listen_here(), &conf, &err),
@@ -188,7 +189,7 @@ END_TEST
 
 /* Strangers have taken every place: the oldest goes for a node that comes, at
  * once; and none of them goes before what it says has been read. */
-START_TEST(test_server_full_of_strangers_lets_a_node_in)
+START_TEST(test_server_full_of_pending_lets_a_node_in)
 {
     int all[PLACES];
     for (int i = 0; i < PLACES; i++) {
@@ -237,19 +238,19 @@ END_TEST
 
 /* Strangers who dial faster than they can be accepted do not keep the loop from
  * the nodes: a turn takes some of them, and answers a beat. */
-START_TEST(test_server_answers_a_beat_between_strangers)
+START_TEST(test_server_answers_a_beat_between_pending)
 {
     enum {
-        STRANGERS = 400
+        PENDING = 400
     };
-    static int all[STRANGERS];
+    static int all[PENDING];
     int left = 0;
     put_hello();
     put_join(MSG_VERSION, '1');
     int node = say();
     run_for(20);
     ck_assert(is_open(node));
-    for (int i = 0; i < STRANGERS; i++)
+    for (int i = 0; i < PENDING; i++)
         all[i] = dial();
     buf_init(&out, 1000);
     put_beats(1);
@@ -259,11 +260,11 @@ START_TEST(test_server_answers_a_beat_between_strangers)
     char answer[100];
     (void)uv_run(&loop, UV_RUN_NOWAIT);
     ck_assert_int_gt(recv(node, answer, sizeof(answer), MSG_DONTWAIT), 0);
-    for (int i = 0; i < STRANGERS; i++) /* those beyond PLACES are dropped */
+    for (int i = 0; i < PENDING; i++) /* those beyond PLACES are dropped */
         left += is_open(all[i]);
-    ck_assert_int_eq(left, STRANGERS);
+    ck_assert_int_eq(left, PENDING);
     run_for(50);
-    for (int i = left = 0; i < STRANGERS; i++) {
+    for (int i = left = 0; i < PENDING; i++) {
         left += is_open(all[i]);
         ck_assert_int_eq(close(all[i]), 0);
     }
@@ -272,9 +273,10 @@ START_TEST(test_server_answers_a_beat_between_strangers)
 }
 END_TEST
 
-/* The longest join that there can be is read; a stranger who announces more
- * than that gets no memory for it, and who has joined may say more. */
-START_TEST(test_server_reads_no_more_of_a_stranger_than_a_join)
+/* The longest join that there can be is read; a pending connection that
+ * announces more than that gets no memory for it, and who has joined may say
+ * more. */
+START_TEST(test_server_reads_no_more_of_a_pending_than_a_join)
 {
     static const uint8_t longer[] = {0x01, 0x20, 0, 0}; /* 8193 */
     static char blanks[20000];
@@ -309,10 +311,10 @@ START_TEST(test_server_reads_no_more_of_a_stranger_than_a_join)
     int node = say();
     put_hello();
     ck_assert_int_eq(buf_put(&out, longer, sizeof(longer)), 0);
-    int stranger = say();
+    int pending = say();
     run_for(20);
     ck_assert(is_open(node));
-    ck_assert(!is_open(stranger));
+    ck_assert(!is_open(pending));
     memset(blanks, ' ', sizeof(blanks));
     memcpy(blanks, "{\"kind\":\"beat\",\"seq\":1,\"heard\":-1", 33);
     blanks[sizeof(blanks) - 1] = '}';
@@ -324,7 +326,7 @@ START_TEST(test_server_reads_no_more_of_a_stranger_than_a_join)
     run_for(20);
     ck_assert(is_open(node));
     ck_assert_int_eq(close(node), 0);
-    ck_assert_int_eq(close(stranger), 0);
+    ck_assert_int_eq(close(pending), 0);
 }
 END_TEST
 
@@ -344,7 +346,8 @@ START_TEST(test_server_whose_last_node_left_is_idle)
 }
 END_TEST
 
-/* Nodes, strangers and messages that fly do not keep it from closing. */
+/* Nodes, pending connections and messages under way do not keep it from
+ * closing. */
 START_TEST(test_server_closes_with_everything_open)
 {
     int fds[4];
@@ -464,18 +467,18 @@ START_TEST(test_server_hands_over_who_may_want_the_store)
 }
 END_TEST
 
-/* Whoever is promised a place may find no descriptor left: strangers who have
- * said nothing go, and who waits in the kernel's queue comes in. */
-START_TEST(test_server_without_descriptors_lets_strangers_go)
+/* Whoever is promised a place may find no descriptor left: pending ones that
+ * have said nothing go, and who waits in the kernel's queue comes in. */
+START_TEST(test_server_without_descriptors_lets_pending_go)
 {
     enum {
-        STRANGERS = 20,
+        PENDING = 20,
         LEFT = 4
     };
-    int all[STRANGERS], open = 0;
+    int all[PENDING], open = 0;
     char hello[100];
     ssize_t n = -1;
-    for (int i = 0; i < STRANGERS; i++)
+    for (int i = 0; i < PENDING; i++)
         all[i] = dial();
     put_hello();
     put_join(MSG_VERSION, '1');
@@ -490,7 +493,7 @@ START_TEST(test_server_without_descriptors_lets_strangers_go)
         n = recv(node, hello, sizeof(hello), MSG_DONTWAIT);
     }
     ck_assert_int_gt(n, 0);
-    for (int i = 0; i < STRANGERS; i++) {
+    for (int i = 0; i < PENDING; i++) {
         open += is_open(all[i]);
         ck_assert_int_eq(close(all[i]), 0);
     }
@@ -510,7 +513,7 @@ START_TEST(test_server_with_few_descriptors_says_so)
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
     ck_assert_int_eq(server_open(&other, &loop, fd, &conf, &err), -1);
     ck_assert_int_eq(err.code, DDP_E_NOMEM);
-    ck_assert_ptr_nonnull(strstr(err.text, "20 open files are too few"));
+    ck_assert_ptr_nonnull(strstr(err.text, "only 20 open files are allowed"));
     ck_assert_int_eq(fcntl(fd, F_GETFD), -1); /* it was taken over */
 }
 END_TEST
@@ -523,11 +526,11 @@ int main(void)
     tcase_add_loop_test(tc, test_server_messages_behind_a_refusal_are_dropped,
                         0, 3);
     tcase_add_loop_test(tc, test_server_orders_are_answered_or_refused, 0, 2);
-    tcase_add_test(tc, test_server_full_of_strangers_lets_a_node_in);
+    tcase_add_test(tc, test_server_full_of_pending_lets_a_node_in);
     tcase_add_test(tc,
                    test_server_reads_whom_it_has_accepted_before_it_makes_room);
-    tcase_add_test(tc, test_server_answers_a_beat_between_strangers);
-    tcase_add_test(tc, test_server_reads_no_more_of_a_stranger_than_a_join);
+    tcase_add_test(tc, test_server_answers_a_beat_between_pending);
+    tcase_add_test(tc, test_server_reads_no_more_of_a_pending_than_a_join);
     tcase_add_test(tc, test_server_whose_last_node_left_is_idle);
     tcase_add_test(tc, test_server_closes_with_everything_open);
     suite_add_tcase(suite, tc);
@@ -535,7 +538,7 @@ int main(void)
     tcase_set_tags(limits, "setrlimit");
     tcase_add_checked_fixture(limits, setup, teardown);
     tcase_add_test(limits, test_server_with_few_descriptors_says_so);
-    tcase_add_test(limits, test_server_without_descriptors_lets_strangers_go);
+    tcase_add_test(limits, test_server_without_descriptors_lets_pending_go);
     tcase_add_test(limits, test_server_hands_over_who_may_want_the_store);
     suite_add_tcase(suite, limits);
     return suite_run(suite);

@@ -1,8 +1,9 @@
 /* links: rendezvous/daemon/server_fit rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/open_files */
+/* links: rendezvous/base/utf8 */
 /*
- * For how many the server has room: by what it was told, and by the descriptors
- * that it may have.
+ * For how many the server has capacity: by what it was told, and by the
+ * descriptors that it may have.
  */
 #include <check.h>
 #include <stdio.h>
@@ -24,9 +25,9 @@ static void setup(void)
 static const struct {
     int files, nodes_max, conns_max, http_max;
     bool store;
-    struct server_room room; /* connections, nodes, HTTP; 0: too few */
+    struct server_capacity capacity; /* connections, nodes, HTTP; 0: too few */
 } fits[] = {
-    /* All that it is to have, and 64 strangers. */
+    /* All that it is to have, and 64 pending connections. */
     {PLENTY, 16384,    0, 64, 0, {16448, 16384, 64}},
     {PLENTY,     1,    0,  8, 0, {   65,     1,  8}},
     /* Of few descriptors 32 are spared, HTTP has a sixteenth, and a quarter of
@@ -39,7 +40,7 @@ static const struct {
     {PLENTY, 16384,  100,  0, 0, {  100,    75,  0}},
     {PLENTY, 16384,    1,  0, 0, {    8,     6,  0}},
     {   200, 16384, 5000,  0, 0, {  168,   126,  0}},
-    /* A store has strangers of its own, and some wait for it. */
+    /* With a store more connections are pending, and some wait for it. */
     { 10000,   100,    0,  0, 1, { 2212,   100,  0}},
     {   200, 16384,    0,  0, 1, {  126,    95,  0}},
     /* The least. */
@@ -55,15 +56,16 @@ START_TEST(test_fit_gives_what_there_is_room_for)
     struct server_limits limits = {.nodes_max = fits[_i].nodes_max,
                                    .conns_max = fits[_i].conns_max,
                                    .http_max = fits[_i].http_max};
-    struct server_room room = {0};
+    struct server_capacity capacity = {0};
     struct ddp_err err;
-    int rc = server_fit(&room, &limits, fits[_i].store, fits[_i].files, &err);
-    ck_assert_int_eq(rc, fits[_i].room.conns_max > 0 ? 0 : -1);
+    int rc =
+        server_fit(&capacity, &limits, fits[_i].store, fits[_i].files, &err);
+    ck_assert_int_eq(rc, fits[_i].capacity.conns_max > 0 ? 0 : -1);
     if (rc != 0)
-        ck_assert_ptr_nonnull(strstr(err.text, "40 is the least"));
-    ck_assert_int_eq(room.conns_max, fits[_i].room.conns_max);
-    ck_assert_int_eq(room.nodes_max, fits[_i].room.nodes_max);
-    ck_assert_int_eq(room.http_max, fits[_i].room.http_max);
+        ck_assert_ptr_nonnull(strstr(err.text, "needs 40 or more"));
+    ck_assert_int_eq(capacity.conns_max, fits[_i].capacity.conns_max);
+    ck_assert_int_eq(capacity.nodes_max, fits[_i].capacity.nodes_max);
+    ck_assert_int_eq(capacity.http_max, fits[_i].capacity.http_max);
 }
 END_TEST
 
@@ -72,14 +74,14 @@ START_TEST(test_fit_promises_no_more_descriptors_than_there_are)
 {
     for (int files = 0; files < 5000; files++) {
         struct server_limits limits = {.nodes_max = 16384, .http_max = 64};
-        struct server_room room;
+        struct server_capacity capacity;
         struct ddp_err err;
-        if (server_fit(&room, &limits, files % 2 != 0, files, &err) != 0)
+        if (server_fit(&capacity, &limits, files % 2 != 0, files, &err) != 0)
             continue;
-        ck_assert_int_ge(room.nodes_max, 1);
-        ck_assert_int_gt(room.conns_max, room.nodes_max);
-        ck_assert_int_ge(room.http_max, 1);
-        ck_assert_int_lt(room.conns_max + room.http_max, files);
+        ck_assert_int_ge(capacity.nodes_max, 1);
+        ck_assert_int_gt(capacity.conns_max, capacity.nodes_max);
+        ck_assert_int_ge(capacity.http_max, 1);
+        ck_assert_int_lt(capacity.conns_max + capacity.http_max, files);
     }
 }
 END_TEST
@@ -89,17 +91,17 @@ START_TEST(test_fit_limits_one_source_to_its_share)
 {
     struct server_limits limits = {
         .runs_max = 16, .runs_share = 1, .nodes_share = 75};
-    struct server_room room = {.conns_max = 158, .nodes_max = 119};
-    struct rdzv_limits all = server_shares(&room, &limits, false);
+    struct server_capacity capacity = {.conns_max = 158, .nodes_max = 119};
+    struct rdzv_limits all = server_shares(&capacity, &limits, false);
     ck_assert_int_eq(all.runs_max, 16);
     ck_assert_int_eq(all.nodes_max, 119);
     ck_assert_int_eq(all.conns_max, 158);
     ck_assert_int_eq(all.runs_share, 1);
     ck_assert_int_eq(all.nodes_share, 90);
     limits.nodes_share = 0;
-    all = server_shares(&room, &limits, false);
+    all = server_shares(&capacity, &limits, false);
     ck_assert_int_eq(all.nodes_share, 119);
-    all = server_shares(&room, &limits, true);
+    all = server_shares(&capacity, &limits, true);
     ck_assert_int_eq(all.nodes_max, 119);
     ck_assert_int_eq(all.runs_share, 0);
     ck_assert_int_eq(all.nodes_share, 0);

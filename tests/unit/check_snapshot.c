@@ -2,9 +2,12 @@
 /* links: worker_rt/snapshot/snapshot worker_rt/snapshot/load */
 /* links: worker_rt/snapshot/save worker_rt/snapshot/image */
 /* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/safetensors */
-/* links: worker_rt/env worker_rt/store rendezvous/proto/c10d */
+/* links: rendezvous/base/utf8 */
+/* links: worker_rt/env rendezvous/proto/c10d */
+/* links: rendezvous/client/store rendezvous/base/dial */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* links: rendezvous/base/buf */
+/* links: rendezvous/base/json rendezvous/base/utf8 */
 /* libs: -lcjson -lxxhash */
 /* clang-format on */
 /*

@@ -24,16 +24,16 @@
 #define KEEP     2
 #define MARKS    6000
 
-static char folder[] = "/tmp/check_shelf.XXXXXX";
-static struct shelf shelf;
+static char folder[] = "/tmp/check_snapshot_dir.XXXXXX";
+static struct snapshot_dir dir;
 static atomic_bool over;
 
 static void setup(void)
 {
     struct ddp_err err;
     ck_assert_ptr_nonnull(mkdtemp(folder));
-    ck_assert_int_eq(shelf_open(&shelf, folder, INSTANCE, 1, &err), 0);
-    ck_assert_int_eq(shelf_own(&shelf, &err), 0);
+    ck_assert_int_eq(snapshot_dir_open(&dir, folder, INSTANCE, 1, &err), 0);
+    ck_assert_int_eq(snapshot_dir_own(&dir, &err), 0);
 }
 
 static void teardown(void)
@@ -46,7 +46,7 @@ static void teardown(void)
     if (list != NULL)
         (void)closedir(list);
     (void)rmdir(folder); /* in /tmp */
-    shelf_close(&shelf);
+    snapshot_dir_close(&dir);
 }
 
 /* How many files it saw that were not the owner's: none is. */
@@ -55,9 +55,9 @@ static void *list_on(void *arg)
     int *strange = arg;
     while (!atomic_load(&over)) {
         struct ddp_err err;
-        struct shelf_file *files;
+        struct snapshot_file *files;
         size_t n;
-        if (shelf_list(&shelf, &files, &n, &err) != 0)
+        if (snapshot_dir_list(&dir, &files, &n, &err) != 0)
             (*strange)++;
         for (size_t i = 0; i < n; i++)
             *strange += files[i].owner != 0;
@@ -68,7 +68,7 @@ static void *list_on(void *arg)
 
 /* Found by TSan: each cleared, for a moment, who the other thought the owner
  * was. "Another run has taken the folder over", said the writer. */
-START_TEST(test_shelf_list_does_not_disturb_who_writes)
+START_TEST(test_snapshot_dir_list_does_not_disturb_who_writes)
 {
     const uint8_t bytes[64] = {1};
     atomic_bool stop = false;
@@ -78,8 +78,8 @@ START_TEST(test_shelf_list_does_not_disturb_who_writes)
     int refused = 0;
     for (int64_t step = 1; step <= PUTS; step++) {
         struct ddp_err err;
-        refused += shelf_put(&shelf, step, bytes, sizeof(bytes), KEEP, &stop,
-                             &err) != 0;
+        refused += snapshot_dir_put(&dir, step, bytes, sizeof(bytes), KEEP,
+                                    &stop, &err) != 0;
     }
     atomic_store(&over, true);
     ck_assert_int_eq(pthread_join(lister, NULL), 0);
@@ -93,9 +93,9 @@ static void *open_on(void *arg)
     int *failed = arg;
     while (!atomic_load(&over)) {
         struct ddp_err err;
-        struct shelf other;
-        if (shelf_open(&other, folder, BEFORE, 1, &err) == 0)
-            shelf_close(&other);
+        struct snapshot_dir other;
+        if (snapshot_dir_open(&other, folder, BEFORE, 1, &err) == 0)
+            snapshot_dir_close(&other);
         else
             (*failed)++;
     }
@@ -104,7 +104,7 @@ static void *open_on(void *arg)
 
 /* Two ranks wrote to one folder: a third had opened it, and swept away the mark
  * of the first in the moment between its making and its lock. */
-START_TEST(test_shelf_open_does_not_remove_what_others_begin)
+START_TEST(test_snapshot_dir_open_does_not_remove_what_others_begin)
 {
     pthread_t opener[2];
     int failed[2] = {0}, gone = 0;
@@ -115,9 +115,9 @@ START_TEST(test_shelf_open_does_not_remove_what_others_begin)
         struct ddp_err err;
         uint64_t mark;
         int fd;
-        ck_assert_int_eq(shelf_mark(&shelf, &mark, &fd, &err), 0);
-        gone += !shelf_sees(&shelf, mark);
-        shelf_unmark(&shelf, mark, fd);
+        ck_assert_int_eq(snapshot_dir_mark(&dir, &mark, &fd, &err), 0);
+        gone += !snapshot_dir_sees(&dir, mark);
+        snapshot_dir_unmark(&dir, mark, fd);
     }
     atomic_store(&over, true);
     for (int i = 0; i < 2; i++)
@@ -130,47 +130,49 @@ END_TEST
 static void own_by(const char *instance)
 {
     struct ddp_err err;
-    struct shelf other;
-    ck_assert_int_eq(shelf_open(&other, folder, instance, 1, &err), 0);
-    ck_assert_int_eq(shelf_own(&other, &err), 0);
-    shelf_close(&other);
+    struct snapshot_dir other;
+    ck_assert_int_eq(snapshot_dir_open(&other, folder, instance, 1, &err), 0);
+    ck_assert_int_eq(snapshot_dir_own(&other, &err), 0);
+    snapshot_dir_close(&other);
 }
 
 /* The newest are kept; the folder is another's as soon as that one owns it,
  * and may be taken back. */
-START_TEST(test_shelf_put_keeps_the_newest_of_its_own_folder)
+START_TEST(test_snapshot_dir_put_keeps_the_newest_of_its_own_folder)
 {
     const uint8_t bytes[64] = {1};
     atomic_bool stop = false;
     struct ddp_err err;
-    struct shelf_file *files;
+    struct snapshot_file *files;
     size_t n;
     for (int64_t step = 1; step <= 5; step++)
-        ck_assert_int_eq(shelf_put(&shelf, step, bytes, 64, KEEP, &stop, &err),
-                         0);
-    ck_assert_int_eq(shelf_list(&shelf, &files, &n, &err), 0);
+        ck_assert_int_eq(
+            snapshot_dir_put(&dir, step, bytes, 64, KEEP, &stop, &err), 0);
+    ck_assert_int_eq(snapshot_dir_list(&dir, &files, &n, &err), 0);
     ck_assert_uint_eq(n, KEEP);
     ck_assert_int_eq(files[0].step, 5);
     ck_assert_int_eq(files[1].step, 4);
     free(files);
     own_by(BEFORE);
-    ck_assert_int_eq(shelf_put(&shelf, 6, bytes, 64, KEEP, &stop, &err), -1);
+    ck_assert_int_eq(snapshot_dir_put(&dir, 6, bytes, 64, KEEP, &stop, &err),
+                     -1);
     ck_assert_int_eq(err.code, DDP_E_CONFLICT);
     ck_assert_ptr_nonnull(strstr(err.text, BEFORE));
-    ck_assert_int_eq(shelf_own(&shelf, &err), 0);
-    ck_assert_int_eq(shelf_put(&shelf, 6, bytes, 64, KEEP, &stop, &err), 0);
+    ck_assert_int_eq(snapshot_dir_own(&dir, &err), 0);
+    ck_assert_int_eq(snapshot_dir_put(&dir, 6, bytes, 64, KEEP, &stop, &err),
+                     0);
 }
 END_TEST
 
-static size_t list_names(char names[][SHELF_NAME_MAX], size_t max)
+static size_t list_names(char names[][SNAPSHOT_DIR_NAME_MAX], size_t max)
 {
     struct ddp_err err;
-    struct shelf_file *files;
+    struct snapshot_file *files;
     size_t n;
-    ck_assert_int_eq(shelf_list(&shelf, &files, &n, &err), 0);
+    ck_assert_int_eq(snapshot_dir_list(&dir, &files, &n, &err), 0);
     ck_assert_uint_le(n, max);
     for (size_t i = 0; i < n; i++)
-        memcpy(names[i], files[i].name, SHELF_NAME_MAX);
+        memcpy(names[i], files[i].name, SNAPSHOT_DIR_NAME_MAX);
     free(files);
     return n;
 }
@@ -178,20 +180,20 @@ static size_t list_names(char names[][SHELF_NAME_MAX], size_t max)
 static int put(int64_t step, struct ddp_err *err)
 {
     const uint8_t bytes[64] = {1};
-    return shelf_put(&shelf, step, bytes, sizeof(bytes), KEEP, NULL, err);
+    return snapshot_dir_put(&dir, step, bytes, sizeof(bytes), KEEP, NULL, err);
 }
 
 /* A user who clears the folder makes room: it is taken again, and made again
  * where it is gone. Where that cannot be, why is told. */
-START_TEST(test_shelf_put_into_a_removed_folder_makes_it_again)
+START_TEST(test_snapshot_dir_put_into_a_removed_folder_makes_it_again)
 {
     struct ddp_err err;
-    char name[SHELF_NAME_MAX];
-    ck_assert_int_eq(unlinkat(shelf.dir, "owner", 0), 0);
+    char name[SNAPSHOT_DIR_NAME_MAX];
+    ck_assert_int_eq(unlinkat(dir.fd, "owner", 0), 0);
     ck_assert_int_eq(put(1, &err), 0);
-    shelf_name(&shelf, 1, name);
-    ck_assert_int_eq(unlinkat(shelf.dir, "owner", 0), 0);
-    ck_assert_int_eq(unlinkat(shelf.dir, name, 0), 0);
+    snapshot_dir_name(&dir, 1, name);
+    ck_assert_int_eq(unlinkat(dir.fd, "owner", 0), 0);
+    ck_assert_int_eq(unlinkat(dir.fd, name, 0), 0);
     ck_assert_int_eq(rmdir(folder), 0);
     ck_assert_int_eq(put(2, &err), 0);
     ck_assert_uint_eq(list_names(&name, 1), 1);
@@ -215,10 +217,10 @@ START_TEST(test_shelf_put_into_a_removed_folder_makes_it_again)
 END_TEST
 
 /* A folder that was removed and made by another run is that one's. */
-START_TEST(test_shelf_put_into_a_folder_that_another_made_is_refused)
+START_TEST(test_snapshot_dir_put_into_a_folder_that_another_made_is_refused)
 {
     struct ddp_err err;
-    ck_assert_int_eq(unlinkat(shelf.dir, "owner", 0), 0);
+    ck_assert_int_eq(unlinkat(dir.fd, "owner", 0), 0);
     ck_assert_int_eq(rmdir(folder), 0);
     own_by(BEFORE);
     ck_assert_int_eq(put(1, &err), -1);
@@ -229,46 +231,46 @@ END_TEST
 
 /* Names that pass for newer, as damaged files do that were refused at the
  * start: what was just written was the first to go, with all that was whole. */
-START_TEST(test_shelf_put_keeps_what_it_wrote_beside_false_names)
+START_TEST(test_snapshot_dir_put_keeps_what_it_wrote_beside_false_names)
 {
     static const char *const false_names[] = {
         "step-000000000900.r1.01234567.safetensors", /* a folder */
         "step-000000000800.r1.01234567.safetensors", /* a FIFO */
         "step-000000000700.r9.01234567.safetensors", /* a link to nowhere */
     };
-    char names[5][SHELF_NAME_MAX], name[SHELF_NAME_MAX];
+    char names[5][SNAPSHOT_DIR_NAME_MAX], name[SNAPSHOT_DIR_NAME_MAX];
     struct ddp_err err;
-    ck_assert_int_eq(mkdirat(shelf.dir, false_names[0], 0700), 0);
-    ck_assert_int_eq(mkfifoat(shelf.dir, false_names[1], 0600), 0);
-    ck_assert_int_eq(symlinkat("/no/where", shelf.dir, false_names[2]), 0);
+    ck_assert_int_eq(mkdirat(dir.fd, false_names[0], 0700), 0);
+    ck_assert_int_eq(mkfifoat(dir.fd, false_names[1], 0600), 0);
+    ck_assert_int_eq(symlinkat("/no/where", dir.fd, false_names[2]), 0);
     for (int64_t step = 1; step <= 5; step++)
         ck_assert_int_eq(put(step, &err), 0);
     ck_assert_uint_eq(list_names(names, 5), 5);
     for (int i = 0; i < KEEP; i++) {
-        shelf_name(&shelf, 5 - i, name);
+        snapshot_dir_name(&dir, 5 - i, name);
         ck_assert_str_eq(names[3 + i], name);
     }
-    ck_assert_int_eq(unlinkat(shelf.dir, false_names[0], AT_REMOVEDIR), 0);
+    ck_assert_int_eq(unlinkat(dir.fd, false_names[0], AT_REMOVEDIR), 0);
 }
 END_TEST
 
 /* More than anybody keeps; a list that is cut could lack the newest. */
-START_TEST(test_shelf_list_of_too_many_is_refused)
+START_TEST(test_snapshot_dir_list_of_too_many_is_refused)
 {
     struct ddp_err err;
-    struct shelf_file *files;
+    struct snapshot_file *files;
     size_t n;
-    char name[SHELF_NAME_MAX];
+    char name[SNAPSHOT_DIR_NAME_MAX];
     for (int64_t step = 0; step <= 65536; step++) {
-        shelf_name(&shelf, step, name);
-        int fd = openat(shelf.dir, name, O_WRONLY | O_CREAT, 0600);
+        snapshot_dir_name(&dir, step, name);
+        int fd = openat(dir.fd, name, O_WRONLY | O_CREAT, 0600);
         ck_assert_int_ge(fd, 0);
         ck_assert_int_eq(close(fd), 0);
     }
-    ck_assert_int_eq(shelf_list(&shelf, &files, &n, &err), -1);
+    ck_assert_int_eq(snapshot_dir_list(&dir, &files, &n, &err), -1);
     ck_assert_ptr_nonnull(strstr(err.text, "more than 65536"));
-    ck_assert_int_eq(unlinkat(shelf.dir, name, 0), 0);
-    ck_assert_int_eq(shelf_list(&shelf, &files, &n, &err), 0);
+    ck_assert_int_eq(unlinkat(dir.fd, name, 0), 0);
+    ck_assert_int_eq(snapshot_dir_list(&dir, &files, &n, &err), 0);
     ck_assert_uint_eq(n, 65536);
     ck_assert_int_eq(files[0].step, 65535);
     free(files);
@@ -277,18 +279,22 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("shelf");
+    Suite *suite = suite_create("snapshot_dir");
     TCase *tc = tcase_create("fast");
     tcase_set_timeout(tc, 30);
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, test_shelf_list_does_not_disturb_who_writes);
-    tcase_add_test(tc, test_shelf_open_does_not_remove_what_others_begin);
-    tcase_add_test(tc, test_shelf_put_keeps_the_newest_of_its_own_folder);
-    tcase_add_test(tc, test_shelf_put_into_a_removed_folder_makes_it_again);
+    tcase_add_test(tc, test_snapshot_dir_list_does_not_disturb_who_writes);
     tcase_add_test(tc,
-                   test_shelf_put_into_a_folder_that_another_made_is_refused);
-    tcase_add_test(tc, test_shelf_put_keeps_what_it_wrote_beside_false_names);
-    tcase_add_test(tc, test_shelf_list_of_too_many_is_refused);
+                   test_snapshot_dir_open_does_not_remove_what_others_begin);
+    tcase_add_test(tc,
+                   test_snapshot_dir_put_keeps_the_newest_of_its_own_folder);
+    tcase_add_test(tc,
+                   test_snapshot_dir_put_into_a_removed_folder_makes_it_again);
+    tcase_add_test(
+        tc, test_snapshot_dir_put_into_a_folder_that_another_made_is_refused);
+    tcase_add_test(
+        tc, test_snapshot_dir_put_keeps_what_it_wrote_beside_false_names);
+    tcase_add_test(tc, test_snapshot_dir_list_of_too_many_is_refused);
     suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

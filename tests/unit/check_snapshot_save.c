@@ -2,9 +2,12 @@
 /* links: tests/lib/bad_disk worker_rt/snapshot/snapshot */
 /* links: worker_rt/snapshot/load worker_rt/snapshot/save */
 /* links: worker_rt/snapshot/image worker_rt/snapshot/atomic_file */
-/* links: worker_rt/snapshot/safetensors worker_rt/env worker_rt/store */
+/* links: worker_rt/snapshot/safetensors worker_rt/env */
+/* links: rendezvous/base/utf8 */
+/* links: rendezvous/client/store rendezvous/base/dial */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/rng rendezvous/base/buf */
+/* links: rendezvous/base/json rendezvous/base/utf8 */
 /* libs: -lcjson -lxxhash */
 /* clang-format on */
 /*

@@ -114,16 +114,16 @@ static int get_by(const char *target, bool trusted, size_t room)
 {
     static struct http request;
     char bytes[400];
-    struct site_view v = {.rdzv = rdzv,
-                          .daemon = {.incarnation = "ab12",
-                                     .uptime_us = 12300 * MONO_MS,
-                                     .token = token,
-                                     .nodes = 5,
-                                     .strangers = 1,
-                                     .http = 1,
-                                     .counts = &counts},
-                          .open_metrics = open_metrics,
-                          .now_us = now_us};
+    struct http_routes_view v = {.rdzv = rdzv,
+                                 .daemon = {.incarnation = "ab12",
+                                            .uptime_us = 12300 * MONO_MS,
+                                            .token = token,
+                                            .nodes = 5,
+                                            .pending = 1,
+                                            .http = 1,
+                                            .counts = &counts},
+                                 .open_metrics = open_metrics,
+                                 .now_us = now_us};
     (void)snprintf(bytes, sizeof(bytes), "GET %s HTTP/1.0\r\n\r\n", target);
     http_init(&request);
     ck_assert(http_feed(&request, bytes, strlen(bytes)));
@@ -131,7 +131,7 @@ static int get_by(const char *target, bool trusted, size_t room)
     buf_free(&answer.body);
     answer = (struct httpd_answer){.status = 200, .type = "?", .busy = busy};
     buf_init(&answer.body, room);
-    if (site_answer(&v, &request, trusted, &answer) != 0)
+    if (http_routes_answer(&v, &request, trusted, &answer) != 0)
         return -1;
     ck_assert_int_eq(buf_put(&answer.body, "", 1), 0);
     return answer.status;

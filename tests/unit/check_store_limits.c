@@ -99,7 +99,7 @@ START_TEST(test_garbage_in_the_log_is_bounded)
     }
     int lines = log_lines(&w, "closed");
     ck_assert_int_ge(lines, 1);
-    ck_assert_int_le(lines, 20); /* two windows, on a very slow machine */
+    ck_assert_int_le(lines, 30); /* ten and one a second, on a slow machine */
     expect_service(w.port);
     world_close(&w);
 }
@@ -160,8 +160,7 @@ START_TEST(test_heaviest_is_closed_when_all_hold_too_much)
 }
 END_TEST
 
-/* Replies that the sockets take at once are held by nobody, with threads that
- * help to send and without. */
+/* Replies that the sockets take at once do not count as held. */
 START_TEST(test_replies_on_their_way_out_are_not_held)
 {
     enum {
@@ -176,7 +175,6 @@ START_TEST(test_replies_on_their_way_out_are_not_held)
     buf_init(&b, 1 << 16);
     ck_assert_int_eq(c10d_put_set(&b, slice("/v"), slice(text), NULL), 0);
     lim.held_bytes = (size_t)1 << 17; /* of 576000 bytes */
-    lim.hand = _i == 1;
     world_open(&w, &lim);
     for (int i = 0; i < N; i++)
         fd[i] = dial_new(w.port);
@@ -275,7 +273,7 @@ int main(void)
     tcase_add_test(t, test_reader_that_does_not_read_is_closed);
     tcase_add_test(t, test_promised_bytes_take_no_memory);
     tcase_add_test(t, test_heaviest_is_closed_when_all_hold_too_much);
-    tcase_add_loop_test(t, test_replies_on_their_way_out_are_not_held, 0, 2);
+    tcase_add_test(t, test_replies_on_their_way_out_are_not_held);
     tcase_add_test(t, test_connection_too_many_is_turned_away);
     suite_add_tcase(s, t);
     return suite_run(s);

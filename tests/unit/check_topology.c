@@ -235,13 +235,14 @@ START_TEST(test_topology_impossible_seats_are_told)
                                    0, &out, &err),
                      -1);
     ck_assert_int_eq(err.code, DDP_E_CONFIG);
-    ck_assert_str_eq(err.text, "exclusive: NUMA node 0 has 3 cores that may be "
-                               "used, for 4 workers or GPUs");
+    ck_assert_str_eq(err.text,
+                     "exclusive: NUMA node 0 has 3 usable cores for 4 "
+                     "workers or GPUs");
     ck_assert_int_eq(
         topology_bind("sys", TOPOLOGY_NODE, &allowed, away, 1, 0, &out, &err),
         -1);
     ck_assert_str_eq(err.text,
-                     "no CPU of NUMA node 2 may be used by this process");
+                     "this process may not use any CPU of NUMA node 2");
     ck_assert_int_eq(topology_bind("sys", TOPOLOGY_SOCKET, &allowed, memory, 1,
                                    0, &out, &err),
                      -1);

@@ -1,5 +1,6 @@
 /* clang-format off */
 /* links: trainer/model trainer/ops/optim trainer/ops/cpu trainer/ops/conv */
+/* links: trainer/ops/random */
 /* links: trainer/ops/device */
 /* libs: -lm -ldl */
 /* clang-format on */
@@ -11,6 +12,7 @@
 #include "tests/lib/suite.h"
 #include "trainer/model.h"
 #include "trainer/ops/optim.h"
+#include "trainer/ops/random.h"
 
 /*
  * Whole models against a second implementation in doubles, and its finite
@@ -40,8 +42,8 @@ struct sample_set {
 
 static void fill(struct sample_set *s, size_t O, uint64_t seed)
 {
-    ops_uniform(s->x, B_MAX * F_MAX, -1.0f, 1.0f, &seed);
-    ops_uniform(s->y, B_MAX * O_MAX, -1.0f, 1.0f, &seed);
+    random_uniform(s->x, B_MAX * F_MAX, -1.0f, 1.0f, &seed);
+    random_uniform(s->y, B_MAX * O_MAX, -1.0f, 1.0f, &seed);
     for (size_t i = 0; i < B_MAX; i++)
         s->labels[i] = (uint8_t)((i * 7 + 3) % O);
 }
@@ -324,7 +326,7 @@ START_TEST(test_optim_adam_is_that_of_the_paper)
     ck_assert_int_eq(
         optim_init(&o, device_cpu(), OPTIM_ADAM, 0.01f, PARAMS, &err), 0);
     for (int t = 1; t <= 50; t++) {
-        ops_uniform(g, PARAMS, -1.0f, 2.0f, &seed);
+        random_uniform(g, PARAMS, -1.0f, 2.0f, &seed);
         optim_step(&o, p, g);
         for (size_t i = 0; i < PARAMS; i++) {
             double d = (double)g[i];
@@ -353,7 +355,7 @@ START_TEST(test_optim_state_is_all_there_is)
     float g[10][PARAMS];
     uint64_t seed = 10;
     memcpy(b, a, sizeof(b));
-    ops_uniform(&g[0][0], (size_t)10 * PARAMS, -1.0f, 1.0f, &seed);
+    random_uniform(&g[0][0], (size_t)10 * PARAMS, -1.0f, 1.0f, &seed);
     ck_assert_int_eq(optim_init(&whole, device_cpu(), kind, 0.1f, PARAMS, &err),
                      0);
     ck_assert_int_eq(optim_init(&first, device_cpu(), kind, 0.1f, PARAMS, &err),

@@ -1,6 +1,7 @@
 /* links: CORE rendezvous/proto/msg rendezvous/proto/exits */
 /* links: rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
+/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 #include "tests/unit/rdzv_hand.h"
 #include "tests/lib/suite.h"
 

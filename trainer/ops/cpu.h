@@ -89,13 +89,4 @@ struct ops_score ops_mse(float *dout,
                          size_t B,
                          size_t O);
 
-/*
- * Fills out (n) with random numbers, even in [lo, hi), or normal with mean 0
- * and deviation 1 (a sum of twelve even ones, exact on every machine, where a
- * logarithm would not be). `rng` is any number; it is moved on, and the same
- * number gives the same sequence.
- */
-void ops_uniform(float *out, size_t n, float lo, float hi, uint64_t *rng);
-void ops_normal(float *out, size_t n, uint64_t *rng);
-
 #endif

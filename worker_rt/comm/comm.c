@@ -13,7 +13,8 @@ make(struct ddp *d, const struct ddp_comm_opts *opts, struct ddp_err *err)
     if ((!nccl && opts->kind != DDP_COMM_CPU) || opts->timeout_ms < 0 ||
         opts->init_timeout_ms < 0) {
         (void)ddp_err_set(err, DDP_E_USAGE,
-                          "no communicator of kind %d with these time-outs",
+                          "the kind of communicator (%d) is unknown, or a "
+                          "time-out is negative",
                           (int)opts->kind);
         return NULL;
     }
@@ -52,14 +53,16 @@ static int check_sum(const void *data,
                      struct ddp_err *err)
 {
     if (dtype != DDP_F32 && dtype != DDP_F64 && dtype != DDP_I64)
-        return ddp_err_set(err, DDP_E_USAGE, "all-reduce: no sums of dtype %d",
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "all-reduce: dtype %d cannot be summed, only F32, "
+                           "F64 and I64 can",
                            (int)dtype);
     size_t size = dtype == DDP_F32 ? 4 : 8;
     if (count > SIZE_MAX / 2 / size || (count > 0 && data == NULL) ||
         (uintptr_t)data % size != 0)
         return ddp_err_set(err, DDP_E_USAGE,
-                           "all-reduce: a bad buffer, %zu elements at %p",
-                           count, data);
+                           "all-reduce: bad buffer: %zu elements at %p", count,
+                           data);
     return 0;
 }
 
@@ -82,10 +85,11 @@ int ddp_comm_broadcast(
     struct ddp_err why;
     if (root < 0 || root >= c->world || len > SIZE_MAX / 2 ||
         (len > 0 && data == NULL))
-        (void)ddp_err_set(&why, DDP_E_USAGE,
-                          "broadcast: a bad buffer, %zu bytes at %p, or root "
-                          "%d in a world of %d",
-                          len, data, root, c->world);
+        (void)ddp_err_set(
+            &why, DDP_E_USAGE,
+            "broadcast: bad buffer or root: %zu bytes at %p, root "
+            "%d in a world of %d",
+            len, data, root, c->world);
     else if (c->ops->broadcast(c, data, len, root, &why) == 0)
         return 0;
     return rt_fail(err, &why);
@@ -101,8 +105,7 @@ int ddp_comm_allgather(struct ddp_comm *c,
     if (len > SIZE_MAX / 2 / (size_t)c->world ||
         (len > 0 && (mine == NULL || all == NULL)))
         (void)ddp_err_set(&why, DDP_E_USAGE,
-                          "all-gather: a bad buffer, %zu bytes at %p", len,
-                          mine);
+                          "all-gather: bad buffer: %zu bytes at %p", len, mine);
     else if (c->ops->allgather(c, mine, len, all, &why) == 0)
         return 0;
     return rt_fail(err, &why);

@@ -396,7 +396,7 @@ static void add_peers(struct comm_cpu *c)
 }
 
 struct ddp_comm *comm_cpu_new(const struct comm_place *place,
-                              struct store *store,
+                              struct store_client *store,
                               int64_t deadline_us,
                               struct ddp_err *err)
 {

@@ -5,7 +5,7 @@
 #define WORKER_RT_COMM_CPU_H
 
 #include "worker_rt/comm/comm.h"
-#include "worker_rt/store.h"
+#include "rendezvous/client/store.h"
 
 /*
  * Meets the other ranks through `store` and connects to its neighbours.
@@ -14,7 +14,7 @@
  * another round, say); NOMEM.
  */
 struct ddp_comm *comm_cpu_new(const struct comm_place *place,
-                              struct store *store,
+                              struct store_client *store,
                               int64_t deadline_us,
                               struct ddp_err *err);
 

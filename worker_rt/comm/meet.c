@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "rendezvous/base/dial.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
 #include "worker_rt/rt.h"
-#include "worker_rt/sock.h"
 
 #define ADDR_MAX    (NI_MAXHOST + NI_MAXSERV + 2) /* "address port" */
 #define PENDING_MAX 16 /* connections whose hello has not come yet */
@@ -54,15 +54,15 @@ static const char *answer_text(uint32_t answer)
     case OTHER_ROUND:
         return "it is in another round";
     case OTHER_COMM:
-        return "it makes another communicator";
+        return "it is making another communicator";
     case OTHER_WORLD:
         return "its world has another size";
     case NO_SUCH_PLACE:
-        return "it expects no such rank, or has it already";
+        return "it does not expect this rank, or is connected to it already";
     case TAKEN:
         break;
     }
-    return "it gives no reason that is known here";
+    return "it gives an unknown reason";
 }
 
 /* Somebody who has called and not yet said who it is. */
@@ -83,7 +83,7 @@ struct making {
 
 struct meet {
     const struct comm_place *place;
-    struct store *store;
+    struct store_client *store;
     struct comm_link *links;
     size_t nlinks;
     size_t missing;
@@ -209,10 +209,10 @@ static int on_listener(struct meet *m, struct ddp_err *err)
 {
     int fd = accept4(m->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
-        return ddp_err_sys(err, DDP_E_NOMEM, "accept");
+        return ddp_err_sys(err, DDP_E_NOMEM, "cannot accept a connection");
     if (fd < 0)
         return 0; /* it gave up before we came to it */
-    sock_tune(fd);
+    dial_tune(fd);
     struct pending *p = free_slot(m);
     ddp_assert(p != NULL); /* else the listener is not polled */
     *p = (struct pending){.fd = fd,
@@ -252,7 +252,7 @@ static int on_calling(struct meet *m, size_t i, struct ddp_err *err)
     struct making *make = &m->making[i];
     if (!make->connected) {
         struct hello h = our_hello(m, (uint32_t)l->rank, (uint32_t)l->lane, 0);
-        errno = sock_error(l->fd);
+        errno = dial_result(l->fd);
         if (errno != 0 || !say(l->fd, &h))
             return lost_peer(l->rank, err);
         make->connected = true;
@@ -270,16 +270,19 @@ static int too_late(const struct meet *m, struct ddp_err *err)
 {
     char ranks[128] = "";
     size_t used = 0;
+    int named = 0;
     int last = m->place->rank; /* none: each rank is named once */
     for (size_t i = 0; i < m->nlinks && used < sizeof(ranks) - 16; i++) {
         if (m->making[i].made || m->links[i].rank == last)
             continue;
         last = m->links[i].rank;
+        named++;
         used += (size_t)snprintf(ranks + used, sizeof(ranks) - used, "%s%d",
                                  used == 0 ? "" : ", ", last);
     }
-    return ddp_err_set(err, DDP_E_TIMEOUT, "rank %d waited for rank %s in vain",
-                       m->place->rank, ranks);
+    return ddp_err_set(err, DDP_E_TIMEOUT,
+                       "rank %d waited in vain for rank%s %s", m->place->rank,
+                       named == 1 ? "" : "s", ranks);
 }
 
 /* What comes on one link. One that is made has nothing to say yet but that the
@@ -335,9 +338,9 @@ static int meet_step(struct meet *m, struct ddp_err *err)
     }
     pending[PENDING_MAX] = (struct pollfd){
         .fd = free_slot(m) == NULL ? -1 : m->listener, .events = POLLIN};
-    int n = poll(pfd, m->nlinks + PENDING_MAX + 1, sock_poll_ms(wake_us));
+    int n = poll(pfd, m->nlinks + PENDING_MAX + 1, dial_poll_ms(wake_us));
     if (n < 0 && errno != EINTR && errno != EAGAIN)
-        return ddp_err_sys(err, DDP_E_NOMEM, "poll");
+        return ddp_err_sys(err, DDP_E_NOMEM, "cannot wait for the other ranks");
     if (n < 0)
         return 0;
     meet_pending(m, pending);
@@ -365,7 +368,8 @@ static int listen_near(struct meet *m, char *text, struct ddp_err *err)
     struct sockaddr *sa = (struct sockaddr *)&addr;
     socklen_t len;
     char host[NI_MAXHOST], port[NI_MAXSERV];
-    if (store_local_addr(m->store, &addr, &len, m->deadline_us, err) != 0)
+    if (store_client_local_addr(m->store, &addr, &len, m->deadline_us, err) !=
+        0)
         return -1;
     if (addr.ss_family == AF_INET6)
         ((struct sockaddr_in6 *)&addr)->sin6_port = 0;
@@ -381,7 +385,8 @@ static int listen_near(struct meet *m, char *text, struct ddp_err *err)
     int rc = getnameinfo(sa, len, host, sizeof(host), port, sizeof(port),
                          NI_NUMERICHOST | NI_NUMERICSERV);
     if (rc != 0)
-        return ddp_err_set(err, DDP_E_CONFIG, "own address: %s",
+        return ddp_err_set(err, DDP_E_CONFIG,
+                           "cannot read this rank's own address: %s",
                            gai_strerror(rc));
     (void)snprintf(text, ADDR_MAX, "%s %s", host, port); /* fits */
     return 0;
@@ -391,7 +396,8 @@ static int publish(struct meet *m, const char *text, struct ddp_err *err)
 {
     char key[128];
     store_key(key, sizeof(key), m->place, m->place->rank);
-    return store_set(m->store, key, text, strlen(text), m->deadline_us, err);
+    return store_client_set(m->store, key, text, strlen(text), m->deadline_us,
+                            err);
 }
 
 /* Waits until `rank` has published where it listens. The caller frees with
@@ -404,8 +410,8 @@ look_up(struct meet *m, int rank, struct addrinfo **to, struct ddp_err *err)
     char key[128], text[ADDR_MAX];
     size_t len;
     store_key(key, sizeof(key), m->place, rank);
-    if (store_get(m->store, key, text, sizeof(text) - 1, &len, m->deadline_us,
-                  err) != 0)
+    if (store_client_get(m->store, key, text, sizeof(text) - 1, &len,
+                         m->deadline_us, err) != 0)
         return ddp_err_wrap(err, "waiting for rank %d", rank);
     text[len] = '\0';
     char *blank = strchr(text, ' ');
@@ -415,24 +421,23 @@ look_up(struct meet *m, int rank, struct addrinfo **to, struct ddp_err *err)
             return 0;
         *blank = ' ';
     }
-    return ddp_err_set(err, DDP_E_PROTO,
-                       "the address of rank %d in the store is '%.80s'", rank,
-                       text);
+    return ddp_err_set(
+        err, DDP_E_PROTO,
+        "the address of rank %d in the store is damaged: '%.80s'", rank, text);
 }
 
 /* Begins to connect. */
 static int
 call(struct comm_link *l, const struct addrinfo *to, struct ddp_err *err)
 {
-    l->fd =
-        socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (l->fd < 0)
-        return ddp_err_sys(err, DDP_E_NOMEM, "socket");
-    sock_tune(l->fd);
-    if (connect(l->fd, to->ai_addr, to->ai_addrlen) != 0 &&
-        errno != EINPROGRESS)
-        return lost_peer(l->rank, err);
-    return 0;
+    l->fd = dial_begin(to->ai_addr);
+    if (l->fd >= 0)
+        return 0;
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+        errno == ENOMEM)
+        return ddp_err_sys(err, DDP_E_NOMEM,
+                           "no socket for the connection to rank %d", l->rank);
+    return lost_peer(l->rank, err);
 }
 
 static int call_lower(struct meet *m, struct ddp_err *err)
@@ -472,7 +477,7 @@ static int meet_all(struct meet *m, struct ddp_err *err)
 }
 
 int comm_meet(const struct comm_place *place,
-              struct store *store,
+              struct store_client *store,
               struct comm_link *links,
               size_t nlinks,
               int64_t deadline_us,

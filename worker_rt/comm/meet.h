@@ -9,7 +9,7 @@
 #define WORKER_RT_COMM_MEET_H
 
 #include "worker_rt/comm/comm.h"
-#include "worker_rt/store.h"
+#include "rendezvous/client/store.h"
 
 /* Two connections to each neighbour, for what must not wait in one queue. */
 enum comm_lane {
@@ -40,7 +40,7 @@ struct comm_link {
  * but by the deadline.
  */
 int comm_meet(const struct comm_place *place,
-              struct store *store,
+              struct store_client *store,
               struct comm_link *links,
               size_t nlinks,
               int64_t deadline_us,

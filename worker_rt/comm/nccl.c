@@ -20,15 +20,16 @@ int comm_nccl_ranks_per_id = 128;
 #ifndef DDP_NCCL /* the Makefile found no nccl.h */
 
 struct ddp_comm *comm_nccl_new(const struct comm_place *place,
-                               struct store *store,
+                               struct store_client *store,
                                const struct ddp_comm_opts *opts,
                                int64_t deadline_us,
                                struct ddp_err *err)
 {
     (void)place, (void)store, (void)opts, (void)deadline_us;
     (void)ddp_err_set(err, DDP_E_CONFIG,
-                      "libddp was built without NCCL: nccl.h was not found "
-                      "then; `scripts/setup.sh --cuda' gets it");
+                      "libddp was built without NCCL, since nccl.h was not "
+                      "found: run `scripts/setup.sh --cuda' and build it "
+                      "again");
     return NULL;
 }
 
@@ -89,7 +90,8 @@ static bool find(void *lib, const char *name, void *function)
     memcpy(function, &found, sizeof(found)); /* POSIX lets this be done */
     if (found == NULL)
         (void)ddp_err_set(&why_not, DDP_E_CONFIG,
-                          "NCCL is too old, 2.23 is needed: it has no %s",
+                          "NCCL is too old (it has no %s): 2.23 or newer is "
+                          "needed",
                           name);
     return found != NULL;
 }
@@ -102,7 +104,7 @@ static void load(void)
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (lib == NULL) {
         (void)ddp_err_set(&why_not, DDP_E_CONFIG,
-                          "NCCL cannot be loaded (%.200s): put its folder into "
+                          "cannot load NCCL (%.200s): put its folder into "
                           "LD_LIBRARY_PATH, or the file's name into "
                           "DDP_NCCL_LIBRARY",
                           dlerror());
@@ -128,7 +130,7 @@ struct comm_nccl {
     struct ddp_comm base;
     struct ddp_comm *control;
     struct wire *wire; /* of the control */
-    const struct gpu *gpu;
+    const struct gpu_driver *gpu;
     ncclComm_t comm; /* NULL: alone, not started, or aborted */
     void *stream;
     bool async;
@@ -544,7 +546,7 @@ open_nccl(struct comm_nccl *c, int64_t deadline_us, struct ddp_err *err)
 
 static int open_all(struct comm_nccl *c,
                     const struct comm_place *place,
-                    struct store *store,
+                    struct store_client *store,
                     int64_t deadline_us,
                     struct ddp_err *err)
 {
@@ -561,7 +563,7 @@ static int open_all(struct comm_nccl *c,
 }
 
 struct ddp_comm *comm_nccl_new(const struct comm_place *place,
-                               struct store *store,
+                               struct store_client *store,
                                const struct ddp_comm_opts *opts,
                                int64_t deadline_us,
                                struct ddp_err *err)

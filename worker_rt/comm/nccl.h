@@ -13,7 +13,7 @@
 #define WORKER_RT_COMM_NCCL_H
 
 #include "worker_rt/comm/comm.h"
-#include "worker_rt/store.h"
+#include "rendezvous/client/store.h"
 
 /* One unique id for so many ranks, 128: beyond it they would all queue at one
  * rank (ncclCommInitRankScalable, NCCL 2.23). A test makes it less. */
@@ -25,7 +25,7 @@ extern int comm_nccl_ranks_per_id;
  * driver, no NCCL or one that is too old; no GPU chosen), IO (NCCL failed).
  */
 struct ddp_comm *comm_nccl_new(const struct comm_place *place,
-                               struct store *store,
+                               struct store_client *store,
                                const struct ddp_comm_opts *opts,
                                int64_t deadline_us,
                                struct ddp_err *err);

@@ -17,11 +17,13 @@
  * ends the wait; one that is gone without a word may also have finished the
  * very last collective and ended early: so the work goes on then, and fails
  * when nothing has moved for GONE_US. A cut line says nothing at all: see
- * sock.h.
+ * is_silent.
  */
 #include "worker_rt/comm/wire.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +31,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "rendezvous/base/dial.h"
 #include "rendezvous/base/mono.h"
 #include "worker_rt/rt.h"
-#include "worker_rt/sock.h"
 
 #define GONE_US  (50 * MONO_MS)
 #define WORD_US  (20 * MONO_MS) /* for a word to come behind the data's end */
@@ -49,9 +51,9 @@ static const char *const why_texts[] = {
     [WIRE_DIED] = "died",
     [WIRE_SILENT] = "is silent: its host is down or the line is cut",
     [WIRE_LEFT] = "left early",
-    [WIRE_ABORTED] = "called it off",
-    [WIRE_LATE] = "was not done in time",
-    [WIRE_DIFFERS] = "found ranks in different collectives",
+    [WIRE_ABORTED] = "aborted it",
+    [WIRE_LATE] = "ran out of time",
+    [WIRE_DIFFERS] = "found ranks that are in different collectives",
     [WIRE_FAILED] = "failed",
 };
 _Static_assert(sizeof(why_texts) / sizeof(why_texts[0]) == WIRE_WHYS,
@@ -289,6 +291,26 @@ static int64_t stalled_at_us(const struct wire *w)
     return (since_us > w->moved_us ? since_us : w->moved_us) + STALL_US;
 }
 
+/*
+ * Whether the peer's kernel has acknowledged nothing for DIAL_SILENT_MS though
+ * we sent, or probed its closed window, more than once since. A peer that is
+ * merely busy or stopped acknowledges.
+ *
+ * TCP_USER_TIMEOUT is no substitute: it also ends the connection to a peer that
+ * is alive and does not read for that long (zero window; seen on Linux 6.18),
+ * and a rank that saves a snapshot, or was paused, does not read. If nothing is
+ * under way, keepalive finds a cut line.
+ */
+static bool is_silent(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof(info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
+        return false;
+    return (info.tcpi_retransmits > 0 || info.tcpi_probes > 1) &&
+           info.tcpi_last_ack_recv >= DIAL_SILENT_MS;
+}
+
 /* Too late, or a peer that is gone or silent. */
 static int check_peers(struct wire *w, struct ddp_err *err)
 {
@@ -296,13 +318,13 @@ static int check_peers(struct wire *w, struct ddp_err *err)
     if (now_us >= w->deadline_us) {
         w->word =
             blame(w->head.kind == WIRE_LEAVE ? WIRE_LEFT : WIRE_LATE, w->rank);
-        return ddp_err_set(err, DDP_E_TIMEOUT, "%s was not done in time",
+        return ddp_err_set(err, DDP_E_TIMEOUT, "%s did not finish in time",
                            kind_name(w));
     }
     if (w->gone != NULL && now_us - w->moved_us >= GONE_US)
         return lost(w, w->gone, err);
     for (size_t i = 0; i < w->npeers; i++) {
-        if (w->peers[i].state != WIRE_HERE || !sock_is_silent(w->peers[i].fd))
+        if (w->peers[i].state != WIRE_HERE || !is_silent(w->peers[i].fd))
             continue;
         errno = ETIMEDOUT;
         return lost(w, &w->peers[i], err);
@@ -320,8 +342,8 @@ static int check_time(struct wire *w, struct ddp_err *err)
         return 0;
     w->word = blame(WIRE_ABORTED, w->rank);
     return ddp_err_set(err, DDP_E_ABORTED,
-                       "%s was called off: this rank was asked to stop, "
-                       "and the others did not go on",
+                       "%s was aborted: this rank was asked to stop, and "
+                       "the others did not go on",
                        kind_name(w));
 }
 
@@ -359,7 +381,7 @@ static int wait_io(struct wire *w,
     }
     int n = poll(pfd, 3 + w->npeers, next_look_ms(w));
     if (n < 0 && !is_pause(errno))
-        return ddp_err_sys(err, DDP_E_NOMEM, "poll");
+        return ddp_err_sys(err, DDP_E_NOMEM, "cannot wait for the other ranks");
     if (n <= 0 || mono_now_us() >= w->deadline_us)
         return check_time(w, err);
     bool goes_on = pfd[1].revents != 0 || pfd[2].revents != 0;
@@ -377,7 +399,7 @@ static int check_abort(struct wire *w, struct ddp_err *err)
     if (!atomic_load(&w->aborted))
         return 0;
     w->word = blame(WIRE_ABORTED, w->rank);
-    return ddp_err_set(err, DDP_E_ABORTED, "%s was called off", kind_name(w));
+    return ddp_err_set(err, DDP_E_ABORTED, "%s was aborted", kind_name(w));
 }
 
 /* No stall is looked for: what is waited for may move where we see nothing. */
@@ -518,7 +540,7 @@ struct wire_peer *wire_add(struct wire *w, int rank)
 
 static int meet(struct wire *w,
                 const struct comm_place *place,
-                struct store *store,
+                struct store_client *store,
                 int64_t deadline_us,
                 struct ddp_err *err)
 {
@@ -538,14 +560,14 @@ static int meet(struct wire *w,
 
 int wire_open(struct wire *w,
               const struct comm_place *place,
-              struct store *store,
+              struct store_client *store,
               int64_t deadline_us,
               struct ddp_err *err)
 {
     w->scratch = malloc(WIRE_CHUNK);
     w->abort_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->scratch == NULL || w->abort_fd < 0)
-        return ddp_err_sys(err, DDP_E_NOMEM, "a communicator");
+        return ddp_err_sys(err, DDP_E_NOMEM, "no memory for a communicator");
     return w->npeers == 0 ? 0 : meet(w, place, store, deadline_us, err);
 }
 

@@ -122,7 +122,7 @@ struct wire_peer *wire_peer(struct wire *w, int rank);
 /* Meets the neighbours: see comm_meet. NOMEM besides. */
 int wire_open(struct wire *w,
               const struct comm_place *place,
-              struct store *store,
+              struct store_client *store,
               int64_t deadline_us,
               struct ddp_err *err);
 

@@ -22,31 +22,32 @@
 /* To make a file that nobody sweeps away before it is locked. */
 #define TRIES 100
 
-int folder_open(const char *path, struct ddp_err *err)
+int atomic_file_open_dir(const char *path, struct ddp_err *err)
 {
     int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
-        (void)ddp_err_sys(err, DDP_E_IO, "folder '%.200s'", path);
+        (void)ddp_err_sys(err, DDP_E_IO, "cannot open the folder '%.200s'",
+                          path);
     return dir;
 }
 
-void folder_temp_name(char out[FOLDER_NAME_ROOM], const char *name)
+void atomic_file_temp_name(char out[ATOMIC_FILE_NAME_MAX], const char *name)
 {
     (void)snprintf(out, /* the room is made for it */
-                   FOLDER_NAME_ROOM, "%s" FOLDER_MARK "%016llx", name,
+                   ATOMIC_FILE_NAME_MAX, "%s" ATOMIC_FILE_MARK "%016llx", name,
                    (unsigned long long)rng_seed());
 }
 
 static bool is_temp(const char *entry, const char *name)
 {
-    size_t tail = sizeof(FOLDER_MARK) - 1 + FOLDER_RANDOM;
+    size_t tail = sizeof(ATOMIC_FILE_MARK) - 1 + ATOMIC_FILE_RANDOM;
     size_t len = strlen(entry);
     if (len <= tail)
         return false;
     const char *mark = entry + len - tail;
-    const char *random = mark + sizeof(FOLDER_MARK) - 1;
-    if (strncmp(mark, FOLDER_MARK, sizeof(FOLDER_MARK) - 1) != 0 ||
-        strspn(random, "0123456789abcdef") != FOLDER_RANDOM)
+    const char *random = mark + sizeof(ATOMIC_FILE_MARK) - 1;
+    if (strncmp(mark, ATOMIC_FILE_MARK, sizeof(ATOMIC_FILE_MARK) - 1) != 0 ||
+        strspn(random, "0123456789abcdef") != ATOMIC_FILE_RANDOM)
         return false;
     return name == NULL || (strlen(name) == len - tail &&
                             strncmp(entry, name, len - tail) == 0);
@@ -63,7 +64,7 @@ static void remove_unlocked(int dir, const char *entry)
     (void)close(fd); /* only looked at */
 }
 
-void folder_sweep(int dir, const char *name)
+void atomic_file_sweep(int dir, const char *name)
 {
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = fd < 0 ? NULL : fdopendir(fd);
@@ -87,14 +88,14 @@ static bool is_swept(int fd)
     return fstat(fd, &st) == 0 && st.st_nlink == 0;
 }
 
-int folder_create(int dir,
-                  const char *name,
-                  char temp[FOLDER_NAME_ROOM],
-                  struct ddp_err *err)
+int atomic_file_create(int dir,
+                       const char *name,
+                       char temp[ATOMIC_FILE_NAME_MAX],
+                       struct ddp_err *err)
 {
     int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     for (int i = 0; i < TRIES; i++) {
-        folder_temp_name(temp, name);
+        atomic_file_temp_name(temp, name);
         int fd = openat(dir, temp, flags, 0666);
         if (fd < 0)
             return ddp_err_sys(err, DDP_E_IO, "cannot create %.100s", temp);
@@ -103,11 +104,12 @@ int folder_create(int dir,
         (void)unlinkat(dir, temp, 0); /* mostly gone already */
         (void)close(fd);              /* empty */
     }
-    return ddp_err_set(err, DDP_E_IO,
-                       "cannot create %.100s: others remove it at once", temp);
+    return ddp_err_set(
+        err, DDP_E_IO,
+        "cannot create %.100s: other processes remove it at once", temp);
 }
 
-int folder_write(
+int atomic_file_write(
     int fd, const uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
 {
     while (len > 0) {
@@ -123,10 +125,10 @@ int folder_write(
     return 0;
 }
 
-int folder_sync(int dir, struct ddp_err *err)
+int atomic_file_sync_dir(int dir, struct ddp_err *err)
 {
     if (fsync(dir) != 0 && errno != EINVAL)
-        return ddp_err_sys(err, DDP_E_IO, "cannot sync its folder");
+        return ddp_err_sys(err, DDP_E_IO, "cannot sync the folder");
     return 0;
 }
 
@@ -147,7 +149,7 @@ static int write_piece(
     bool whole = len % BLOCK == 0 && (uintptr_t)data % BLOCK == 0;
     struct ddp_err why;
     if (whole && set_direct(fd, true)) {
-        int rc = folder_write(fd, data, len, at, &why);
+        int rc = atomic_file_write(fd, data, len, at, &why);
         if (rc == 0 || why.sys_errno != EINVAL) {
             if (rc != 0 && err != NULL)
                 *err = why;
@@ -155,7 +157,7 @@ static int write_piece(
         }
     }
     (void)set_direct(fd, false);
-    return folder_write(fd, data, len, at, err);
+    return atomic_file_write(fd, data, len, at, err);
 }
 
 static int write_all(int fd,
@@ -170,31 +172,33 @@ static int write_all(int fd,
         if (n > BLOCK)
             n -= n % BLOCK; /* the rest is a piece of its own */
         if (stop != NULL && atomic_load(stop))
-            return ddp_err_set(err, DDP_E_ABORTED, "given up");
+            return ddp_err_set(err, DDP_E_ABORTED, "the write was given up");
         if (write_piece(fd, data + at, n, at, err) != 0)
             return -1;
         /* A hint; whoever cannot take it loses some speed. */
         (void)sync_file_range(fd, (off_t)at, (off_t)n, SYNC_FILE_RANGE_WRITE);
     }
-    return fsync(fd) == 0 ? 0 : ddp_err_sys(err, DDP_E_IO, "cannot sync");
+    return fsync(fd) == 0 ? 0
+                          : ddp_err_sys(err, DDP_E_IO, "cannot sync the file");
 }
 
-int folder_put(int dir,
-               const char *name,
-               const uint8_t *data,
-               size_t len,
-               const atomic_bool *stop,
-               struct ddp_err *err)
+int atomic_file_put(int dir,
+                    const char *name,
+                    const uint8_t *data,
+                    size_t len,
+                    const atomic_bool *stop,
+                    struct ddp_err *err)
 {
-    char temp[FOLDER_NAME_ROOM];
-    int fd = folder_create(dir, name, temp, err);
+    char temp[ATOMIC_FILE_NAME_MAX];
+    int fd = atomic_file_create(dir, name, temp, err);
     if (fd < 0)
         return -1;
     int rc = write_all(fd, data, len, stop, err);
     if (rc == 0 && renameat(dir, temp, dir, name) != 0)
-        rc = ddp_err_sys(err, DDP_E_IO, "cannot put it in its place");
+        rc =
+            ddp_err_sys(err, DDP_E_IO, "cannot rename the new file into place");
     if (rc != 0)
         (void)unlinkat(dir, temp, 0);
     (void)close(fd); /* synced, or given up */
-    return rc == 0 ? folder_sync(dir, err) : -1;
+    return rc == 0 ? atomic_file_sync_dir(dir, err) : -1;
 }

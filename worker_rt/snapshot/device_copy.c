@@ -7,20 +7,23 @@
 #define NO_BLOCK  1 /* CU_STREAM_NON_BLOCKING */
 #define ALIGN     ((size_t)256)
 
-static int
-failed(const struct staging *s, int rc, const char *what, struct ddp_err *err)
+static int failed(const struct device_copy *s,
+                  int rc,
+                  const char *what,
+                  struct ddp_err *err)
 {
-    return ddp_err_set(err, DDP_E_IO, "snapshot of GPU memory: %s: %s", what,
+    return ddp_err_set(err, DDP_E_IO,
+                       "copy of GPU memory for a snapshot: %s: %s", what,
                        gpu_text(s->gpu, rc));
 }
 
-int staging_open(struct staging *s, void *stream, struct ddp_err *err)
+int device_copy_open(struct device_copy *s, void *stream, struct ddp_err *err)
 {
-    const struct gpu *g = gpu_load(err);
+    const struct gpu_driver *g = gpu_load(err);
     void *ctx = g == NULL ? NULL : gpu_context(g, err);
     if (ctx == NULL)
         return -1;
-    *s = (struct staging){.gpu = g, .ctx = ctx, .theirs = stream};
+    *s = (struct device_copy){.gpu = g, .ctx = ctx, .theirs = stream};
     int rc = g->stream_create(&s->ours, NO_BLOCK);
     if (rc != 0)
         s->ours = NULL;
@@ -28,47 +31,47 @@ int staging_open(struct staging *s, void *stream, struct ddp_err *err)
         rc = g->event_create(&s->ready, NO_TIMING);
     if (rc == 0)
         return 0;
-    (void)failed(s, rc, "a stream", err);
-    staging_close(s);
+    (void)failed(s, rc, "cannot create a stream or an event", err);
+    device_copy_close(s);
     return -1;
 }
 
 /* Whatever fails here, nothing can be done about it. */
-void staging_close(struct staging *s)
+void device_copy_close(struct device_copy *s)
 {
     if (s->gpu == NULL)
         return;
     if (s->ours != NULL)
         (void)s->gpu->stream_wait(s->ours);
-    staging_unpin(s);
+    device_copy_unpin(s);
     if (s->room != 0)
         (void)s->gpu->free(s->room);
     if (s->ready != NULL)
         (void)s->gpu->event_destroy(s->ready);
     if (s->ours != NULL)
         (void)s->gpu->stream_destroy(s->ours);
-    *s = (struct staging){0};
+    *s = (struct device_copy){0};
 }
 
 /* -- locked pages ---------------------------------------------------------- */
 
-static void unpin(struct staging *s, int i)
+static void unpin(struct device_copy *s, int i)
 {
     if (s->pinned[i].at != NULL)
         (void)s->gpu->unpin(s->pinned[i].at);
     s->pinned[i].at = NULL;
 }
 
-void staging_unpin(struct staging *s)
+void device_copy_unpin(struct device_copy *s)
 {
     if (s->gpu == NULL)
         return;
     (void)s->gpu->stream_wait(s->ours); /* nothing may be on its way there */
-    for (int i = 0; i < SLOTS_MAX; i++)
+    for (int i = 0; i < MEM_SLOTS_MAX; i++)
         unpin(s, i);
 }
 
-void staging_pin(struct staging *s, int i, uint8_t *at, size_t len)
+void device_copy_pin(struct device_copy *s, int i, uint8_t *at, size_t len)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (s->gpu == NULL || (s->pinned[i].at == at && s->pinned[i].len >= len))
@@ -88,13 +91,14 @@ static size_t aligned(size_t n)
     return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static bool is_device(const struct staging *s, const struct staging_part *p)
+static bool is_device(const struct device_copy *s,
+                      const struct device_copy_part *p)
 {
     return p->len > 0 && gpu_is_device(s->gpu, p->from);
 }
 
 /* Room on the device for all of it, kept from one snapshot to the next. */
-static bool make_room(struct staging *s, size_t len)
+static bool make_room(struct device_copy *s, size_t len)
 {
     if (len <= s->room_len)
         return len > 0;
@@ -111,7 +115,8 @@ static bool make_room(struct staging *s, size_t len)
 }
 
 /* From the tensors to the room, in the order of the program's stream. */
-static int fill_room(struct staging *s, const struct staging_part *p, size_t n)
+static int
+fill_room(struct device_copy *s, const struct device_copy_part *p, size_t n)
 {
     size_t at = 0;
     int rc = 0;
@@ -126,8 +131,10 @@ static int fill_room(struct staging *s, const struct staging_part *p, size_t n)
 }
 
 /* To the slot, when `ready` has come: from the room, or from the tensors. */
-static int
-copy_out(struct staging *s, const struct staging_part *p, size_t n, bool room)
+static int copy_out(struct device_copy *s,
+                    const struct device_copy_part *p,
+                    size_t n,
+                    bool room)
 {
     size_t at = 0;
     int rc = s->gpu->event_record(s->ready, s->theirs);
@@ -144,10 +151,10 @@ copy_out(struct staging *s, const struct staging_part *p, size_t n, bool room)
     return rc;
 }
 
-int staging_copy(struct staging *s,
-                 const struct staging_part *parts,
-                 size_t n,
-                 struct ddp_err *err)
+int device_copy_begin(struct device_copy *s,
+                      const struct device_copy_part *parts,
+                      size_t n,
+                      struct ddp_err *err)
 {
     size_t len = 0;
     int rc = 0;
@@ -168,15 +175,15 @@ int staging_copy(struct staging *s,
         return 0;
     int waited = s->gpu->stream_wait(s->ours);
     rc = rc != 0 ? rc : waited;
-    return rc == 0 ? 0 : failed(s, rc, "copy", err);
+    return rc == 0 ? 0 : failed(s, rc, "the copy failed", err);
 }
 
-int staging_wait(struct staging *s, struct ddp_err *err)
+int device_copy_wait(struct device_copy *s, struct ddp_err *err)
 {
     if (s->gpu == NULL)
         return 0;
     int rc = s->gpu->ctx_set(s->ctx); /* a thread begins without one */
     if (rc == 0)
         rc = s->gpu->stream_wait(s->ours);
-    return rc == 0 ? 0 : failed(s, rc, "copy", err);
+    return rc == 0 ? 0 : failed(s, rc, "the copy failed", err);
 }

@@ -16,8 +16,9 @@
 #include "worker_rt/gpu.h"
 #include "worker_rt/snapshot/mem_slots.h"
 
-struct staging {
-    const struct gpu *gpu; /* NULL: there is none, tensors are host memory */
+struct device_copy {
+    const struct gpu_driver
+        *gpu; /* NULL: there is none, tensors are host memory */
     void *ctx;
     void *theirs; /* the program's stream */
     void *ours;
@@ -28,35 +29,35 @@ struct staging {
     struct {
         uint8_t *at; /* NULL: not locked */
         size_t len;
-    } pinned[SLOTS_MAX];
+    } pinned[MEM_SLOTS_MAX];
 };
 
 /* One tensor's way. */
-struct staging_part {
+struct device_copy_part {
     uint8_t *to;
     const void *from; /* host or device memory */
     size_t len;
 };
 
 /* All zero before. CONFIG: no driver, or no GPU chosen in this thread. IO. */
-int staging_open(struct staging *s, void *stream, struct ddp_err *err);
-void staging_close(struct staging *s);
+int device_copy_open(struct device_copy *s, void *stream, struct ddp_err *err);
+void device_copy_close(struct device_copy *s);
 
 /* Locks the pages of slot i's image; once is enough. */
-void staging_pin(struct staging *s, int i, uint8_t *at, size_t len);
+void device_copy_pin(struct device_copy *s, int i, uint8_t *at, size_t len);
 
 /* Before the slots' memory goes. */
-void staging_unpin(struct staging *s);
+void device_copy_unpin(struct device_copy *s);
 
 /* Begins the copies: when it returns, the parts' sources may be changed, in the
- * order of the program's stream. One at a time: staging_wait before the next.
- * IO, and nothing is on its way. */
-int staging_copy(struct staging *s,
-                 const struct staging_part *parts,
-                 size_t n,
-                 struct ddp_err *err);
+ * order of the program's stream. One at a time: device_copy_wait before the
+ * next. IO, and nothing is on its way. */
+int device_copy_begin(struct device_copy *s,
+                      const struct device_copy_part *parts,
+                      size_t n,
+                      struct ddp_err *err);
 
 /* Until they are done, from any thread. IO. */
-int staging_wait(struct staging *s, struct ddp_err *err);
+int device_copy_wait(struct device_copy *s, struct ddp_err *err);
 
 #endif

@@ -24,9 +24,14 @@ static int check_meta(const struct ddp_kv *meta, size_t n, struct ddp_err *err)
     for (size_t i = 0; i < n; i++) {
         if (meta[i].key == NULL || strlen(meta[i].key) >= DDP_NAME_MAX ||
             strncmp(meta[i].key, "ddp.", 4) == 0)
-            return ddp_err_set(err, DDP_E_USAGE, "a bad key among the pairs");
+            return ddp_err_set(
+                err, DDP_E_USAGE,
+                "key %zu of the metadata is missing, too long or "
+                "begins with 'ddp.'",
+                i);
         if (memchr(meta[i].value, '\0', sizeof(meta[i].value)) == NULL)
-            return ddp_err_set(err, DDP_E_USAGE, "the value of %s has no end",
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "the value of %s does not end with a NUL",
                                meta[i].key);
     }
     return 0;

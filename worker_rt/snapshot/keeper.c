@@ -35,11 +35,11 @@ sum_tensor(struct image *m, size_t t, uint8_t *to, const uint8_t *from)
 /* Checksums of what is copied, then the header before it. */
 static int seal(struct ddp_keeper *k, int i, struct ddp_err *err)
 {
-    struct slots *slots = keeper_slots(k);
+    struct mem_slots *slots = keeper_slots(k);
     struct keeper_slot *slot = &k->slot[i];
     struct image *m = &slot->image;
-    uint8_t *at = slots_image(slots, i);
-    if (staging_wait(&k->staging, err) != 0)
+    uint8_t *at = mem_slots_image(slots, i);
+    if (device_copy_wait(&k->device, err) != 0)
         return -1;
     for (size_t t = 0; t < m->ntensors; t++)
         sum_tensor(m, t, at + image_at(m, t),
@@ -51,7 +51,7 @@ static int seal(struct ddp_keeper *k, int i, struct ddp_err *err)
     struct slot_label label = {
         .len = image_len(m), .round = k->d->round, .step = slot->step};
     memcpy(label.instance, k->d->instance, sizeof(k->d->instance));
-    slots_label(slots, i, &label);
+    mem_slots_label(slots, i, &label);
     return 0;
 }
 
@@ -100,11 +100,11 @@ static void *writer_main(void *arg)
         struct ddp_err why;
         int i = k->writing;
         const struct keeper_slot *slot = &k->slot[i];
-        const uint8_t *data = slots_image(keeper_slots(k), i);
+        const uint8_t *data = mem_slots_image(keeper_slots(k), i);
         size_t len = (size_t)image_len(&slot->image);
         (void)pthread_mutex_unlock(&k->lock);
-        int rc = shelf_put(&k->shelf, slot->step, data, len, k->keep, &k->quit,
-                           &why);
+        int rc = snapshot_dir_put(&k->dir, slot->step, data, len, k->keep,
+                                  &k->quit, &why);
         (void)pthread_mutex_lock(&k->lock);
         if (rc != 0)
             note_failure(k, i, &why);
@@ -136,7 +136,8 @@ static int start_threads(struct ddp_keeper *k, struct ddp_err *err)
     }
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc != 0)
-        return ddp_err_set(err, DDP_E_NOMEM, "no thread to save snapshots: %s",
+        return ddp_err_set(err, DDP_E_NOMEM,
+                           "cannot start a thread that saves snapshots: %s",
                            strerror(rc));
     k->started = true;
     return 0;
@@ -177,19 +178,19 @@ static void give_up_memory(struct ddp_keeper *k, const char *why)
     (void)snprintf(k->why, sizeof(k->why), "%.250s", why);
     wait_sealed(k);
     wait_written(k);
-    staging_unpin(&k->staging);
-    slots_close(&k->memory);
+    device_copy_unpin(&k->device);
+    mem_slots_close(&k->memory);
     k->newest = -1;
 }
 
 static int reserve_own(struct ddp_keeper *k, uint64_t len, struct ddp_err *err)
 {
-    if (k->own.count > 0 && slots_room(&k->own) >= len)
+    if (k->own.count > 0 && mem_slots_room(&k->own) >= len)
         return 0;
     wait_written(k);
-    staging_unpin(&k->staging);
-    slots_close(&k->own);
-    return slots_make(&k->own, len, err);
+    device_copy_unpin(&k->device);
+    mem_slots_close(&k->own);
+    return mem_slots_make(&k->own, len, err);
 }
 
 /* A slot that nobody needs, with memory for the image. Under the lock, when
@@ -201,21 +202,22 @@ static int pick(struct ddp_keeper *k, uint64_t len, struct ddp_err *err)
     if (k->memory.count > 0) {
         while (i == k->writing || i == k->newest)
             i++;
-        if (len > slots_room(&k->memory))
+        if (len > mem_slots_room(&k->memory))
             (void)ddp_err_set(&why, DDP_E_NOMEM,
                               "three snapshots of %.1f MB do not fit into the "
-                              "%.1f MB that ddprun holds for them: give it "
-                              "another --snapshot_memory",
+                              "%.1f MB that ddprun holds for them: start it "
+                              "with a larger --snapshot_memory",
                               (double)len / 1e6,
-                              (double)(k->memory.each * SLOTS_SHARED) / 1e6);
-        else if (slots_reserve(&k->memory, i, len, &why) == 0)
+                              (double)(k->memory.each * MEM_SLOTS_SHARED) /
+                                  1e6);
+        else if (mem_slots_reserve(&k->memory, i, len, &why) == 0)
             return i;
         give_up_memory(k, why.text);
     }
     if (reserve_own(k, len, err) != 0)
         return -1;
     i = k->writing == 0 ? 1 : 0;
-    return slots_reserve(&k->own, i, len, err) == 0 ? i : -1;
+    return mem_slots_reserve(&k->own, i, len, err) == 0 ? i : -1;
 }
 
 static int copy_from_gpu(struct ddp_keeper *k,
@@ -224,16 +226,16 @@ static int copy_from_gpu(struct ddp_keeper *k,
                          const struct ddp_tensor *tensors,
                          struct ddp_err *err)
 {
-    uint8_t *at = slots_image(keeper_slots(k), i);
-    struct staging_part *parts = calloc(m->ntensors + 1, sizeof(*parts));
+    uint8_t *at = mem_slots_image(keeper_slots(k), i);
+    struct device_copy_part *parts = calloc(m->ntensors + 1, sizeof(*parts));
     if (parts == NULL)
         return snapshot_no_memory(err);
     for (size_t t = 0; t < m->ntensors; t++)
-        parts[t] = (struct staging_part){at + image_at(m, t),
-                                         tensors[m->order[t]].data,
-                                         (size_t)image_size(m, t)};
-    staging_pin(&k->staging, i, at, (size_t)image_len(m));
-    int rc = staging_copy(&k->staging, parts, m->ntensors, err);
+        parts[t] = (struct device_copy_part){at + image_at(m, t),
+                                             tensors[m->order[t]].data,
+                                             (size_t)image_size(m, t)};
+    device_copy_pin(&k->device, i, at, (size_t)image_len(m));
+    int rc = device_copy_begin(&k->device, parts, m->ntensors, err);
     free(parts);
     return rc;
 }
@@ -258,8 +260,8 @@ static int copy(struct ddp_keeper *k,
                 struct ddp_err *err)
 {
     const struct image *m = &k->slot[i].image;
-    uint8_t *at = slots_image(keeper_slots(k), i);
-    if (k->staging.gpu != NULL)
+    uint8_t *at = mem_slots_image(keeper_slots(k), i);
+    if (k->device.gpu != NULL)
         return copy_from_gpu(k, i, m, tensors, err);
     if (k->later)
         return note_sources(&k->slot[i], tensors, err);
@@ -336,7 +338,8 @@ static int save(struct ddp_keeper *k,
     struct image m;
     int rc = -1;
     if (step < 0)
-        return ddp_err_set(err, DDP_E_USAGE, "there is no step %lld",
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "the step is %lld, must not be negative",
                            (long long)step);
     if (image_init(&m, k->d, step, tensors, ntensors, meta, nmeta, err) == 0 &&
         start_threads(k, err) == 0 && (!disk || keeper_own(k, err) == 0)) {
@@ -401,7 +404,7 @@ int keeper_own(struct ddp_keeper *k, struct ddp_err *err)
 {
     if (k->owns || !k->writes)
         return 0;
-    if (shelf_own(&k->shelf, err) != 0)
+    if (snapshot_dir_own(&k->dir, err) != 0)
         return ddp_err_wrap(err, "'%.200s'", k->folder);
     k->owns = true;
     return 0;
@@ -444,10 +447,11 @@ static void find_newest(struct ddp_keeper *k)
 {
     struct slot_label best = {0}, label;
     for (int i = 0; i < k->memory.count; i++) {
-        if (!slots_read(&k->memory, i, &label))
+        if (!mem_slots_read(&k->memory, i, &label))
             continue;
-        if (k->newest < 0 || shelf_newer(k->d->instance, best.round, best.step,
-                                         label.round, label.step) > 0) {
+        if (k->newest < 0 ||
+            snapshot_dir_newer(k->d->instance, best.round, best.step,
+                               label.round, label.step) > 0) {
             k->newest = i;
             best = label;
         }
@@ -462,8 +466,8 @@ static void open_memory(struct ddp_keeper *k)
         return;
     if (k->d->memory_fd < 0)
         (void)snprintf(k->why, sizeof(k->why),
-                       "the launcher gave no memory for snapshots");
-    else if (slots_open(&k->memory, k->d->memory_fd, &why) != 0)
+                       "the launcher holds no memory for snapshots");
+    else if (mem_slots_open(&k->memory, k->d->memory_fd, &why) != 0)
         (void)snprintf(k->why, sizeof(k->why), "%.200s", why.text);
     find_newest(k);
 }
@@ -479,7 +483,7 @@ static int find_writer(struct ddp_keeper *k, uint64_t mark, struct ddp_err *err)
     int rc = k->comm->ops->allgather(k->comm, &mark, sizeof(mark), all, err);
     k->writes = rc == 0 && mark != 0;
     for (int r = 0; rc == 0 && r < k->comm->rank; r++)
-        if (all[r] != 0 && k->writes && shelf_sees(&k->shelf, all[r]))
+        if (all[r] != 0 && k->writes && snapshot_dir_sees(&k->dir, all[r]))
             k->writes = false;
     k->reads = k->writes;
     free(all);
@@ -491,10 +495,10 @@ static int find_writer(struct ddp_keeper *k, uint64_t mark, struct ddp_err *err)
 static void look_into_folder(struct ddp_keeper *k)
 {
     int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-    memcpy(k->shelf.instance, k->d->instance, sizeof(k->shelf.instance));
+    memcpy(k->dir.instance, k->d->instance, sizeof(k->dir.instance));
     if (k->d->local_rank == 0)
-        k->shelf.dir = open(k->folder, flags);
-    k->reads = k->shelf.dir >= 0;
+        k->dir.fd = open(k->folder, flags);
+    k->reads = k->dir.fd >= 0;
 }
 
 static int open_folder(struct ddp_keeper *k, struct ddp_err *err)
@@ -503,14 +507,15 @@ static int open_folder(struct ddp_keeper *k, struct ddp_err *err)
     uint64_t mark = 0;
     int fd = -1, rc = 0;
     if (leads)
-        rc = shelf_open(&k->shelf, k->folder, k->d->instance, k->d->round, err);
-    if (leads && rc == 0 && shelf_mark(&k->shelf, &mark, &fd, err) != 0)
+        rc = snapshot_dir_open(&k->dir, k->folder, k->d->instance, k->d->round,
+                               err);
+    if (leads && rc == 0 && snapshot_dir_mark(&k->dir, &mark, &fd, err) != 0)
         rc = ddp_err_wrap(err, "folder '%.200s'", k->folder);
     rc = keeper_agree(k->comm, rc, err);
     if (rc == 0)
         rc = find_writer(k, mark, err);
     if (fd >= 0)
-        shelf_unmark(&k->shelf, mark, fd);
+        snapshot_dir_unmark(&k->dir, mark, fd);
     return rc;
 }
 
@@ -519,16 +524,17 @@ static int open_all(struct ddp_keeper *k,
                     struct ddp_err *err)
 {
     if (conf->keep < 0 || conf->keep > 1000)
-        return ddp_err_set(err, DDP_E_USAGE, "cannot keep %d snapshots",
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "cannot keep %d snapshots, must be at least 1",
                            conf->keep);
     k->keep = conf->keep == 0 ? KEEP_DEFAULT : conf->keep;
     k->later = conf->later;
     if (conf->gpu &&
-        keeper_agree(k->comm, staging_open(&k->staging, conf->stream, err),
+        keeper_agree(k->comm, device_copy_open(&k->device, conf->stream, err),
                      err) != 0)
         return -1;
     if (conf->no_memory)
-        (void)snprintf(k->why, sizeof(k->why), "it is not wanted");
+        (void)snprintf(k->why, sizeof(k->why), "the options turn it off");
     else
         open_memory(k);
     if (conf->folder == NULL)
@@ -556,7 +562,7 @@ struct ddp_keeper *ddp_keeper_new(struct ddp *d,
     }
     k->d = d;
     k->comm = comm;
-    k->shelf.dir = k->memory.fd = k->own.fd = -1;
+    k->dir.fd = k->memory.fd = k->own.fd = -1;
     k->sealing = k->writing = k->newest = -1;
     k->saved = k->failed_step = -1;
     (void)pthread_mutex_init(&k->lock, NULL); /* these cannot fail here */
@@ -573,12 +579,12 @@ void ddp_keeper_free(struct ddp_keeper *k)
     if (k == NULL)
         return;
     stop_threads(k);
-    for (int i = 0; i < SLOTS_MAX; i++)
+    for (int i = 0; i < MEM_SLOTS_MAX; i++)
         free_slot(&k->slot[i]);
-    staging_close(&k->staging);
-    slots_close(&k->memory);
-    slots_close(&k->own);
-    shelf_close(&k->shelf);
+    device_copy_close(&k->device);
+    mem_slots_close(&k->memory);
+    mem_slots_close(&k->own);
+    snapshot_dir_close(&k->dir);
     (void)pthread_cond_destroy(&k->changed);
     (void)pthread_mutex_destroy(&k->lock);
     free(k->folder);

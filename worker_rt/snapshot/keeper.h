@@ -1,5 +1,5 @@
 /*
- * worker_rt/snapshot/keeper: what the files of the keeper share. The public
+ * worker_rt/snapshot/keeper: what the parts of the keeper share. The public
  * calls are in ddp.h.
  *
  *     save: copy into a free slot ─► sealer: checksums, label ─► writer: file
@@ -30,12 +30,13 @@ struct ddp_keeper {
     bool reads;    /* .. or loads from it */
     char *folder;  /* owned; NULL: no disk */
     char why[256]; /* why there is no memory; "" if there is */
-    struct shelf shelf;
-    bool later;             /* the sealer copies */
-    bool owns;              /* the folder has been taken over */
-    struct slots memory;    /* the launcher's; count 0: none */
-    struct slots own;       /* on the way to the disk; count 0: not made */
-    struct staging staging; /* from a GPU's memory, where tensors lie there */
+    struct snapshot_dir dir;
+    bool later;              /* the sealer copies */
+    bool owns;               /* the folder has been taken over */
+    struct mem_slots memory; /* the launcher's; count 0: none */
+    struct mem_slots own;    /* on the way to the disk; count 0: not made */
+    struct device_copy
+        device; /* from a GPU's memory, where tensors lie there */
 
     /* The threads, started with the first save. */
     bool started;
@@ -50,7 +51,7 @@ struct ddp_keeper {
         const uint8_t **from; /* (ntensors), owned; NULL: it is copied */
         int64_t step;
         bool to_disk;
-    } slot[SLOTS_MAX];
+    } slot[MEM_SLOTS_MAX];
     int sealing;          /* -1: nothing to seal */
     int writing;          /* -1: nothing to write */
     int newest;           /* sealed last, -1: none by this worker */
@@ -60,7 +61,7 @@ struct ddp_keeper {
 };
 
 /* The slots that are in use. */
-static inline struct slots *keeper_slots(struct ddp_keeper *k)
+static inline struct mem_slots *keeper_slots(struct ddp_keeper *k)
 {
     return k->memory.count > 0 ? &k->memory : &k->own;
 }

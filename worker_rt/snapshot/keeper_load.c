@@ -26,7 +26,7 @@
 struct candidate {
     int slot; /* -1: a file */
     struct slot_label label;
-    struct shelf_file file;
+    struct snapshot_file file;
 };
 
 /* What travels; 64-bit members only. */
@@ -37,11 +37,11 @@ struct offer {
     int64_t round;
     int64_t step;
     int64_t len;
-    char who[SHELF_WHO]; /* the writer */
+    char who[SNAPSHOT_DIR_WHO]; /* the writer */
 };
 _Static_assert(sizeof(struct offer) == 56, "no gaps");
 
-struct load {
+struct keeper_load {
     struct ddp_keeper *k;
     struct candidate *list;
     size_t n;
@@ -51,7 +51,7 @@ struct load {
     struct offer *offers; /* (world) */
 };
 
-static void fill_file(struct candidate *c, const struct shelf_file *f)
+static void fill_file(struct candidate *c, const struct snapshot_file *f)
 {
     c->slot = -1;
     c->file = *f;
@@ -61,18 +61,19 @@ static int newer_slot(const struct ddp_keeper *k,
                       const struct slot_label *a,
                       const struct slot_label *b)
 {
-    return shelf_newer(k->d->instance, a->round, a->step, b->round, b->step);
+    return snapshot_dir_newer(k->d->instance, a->round, a->step, b->round,
+                              b->step);
 }
 
 /* Memory that this instance filled, the newest first. What another one left
  * there counts only where there is nothing else. */
-static size_t list_memory(struct load *l, bool own)
+static size_t list_memory(struct keeper_load *l, bool own)
 {
     const struct ddp_keeper *k = l->k;
     size_t first = l->n;
     for (int i = 0; i < k->memory.count; i++) {
         struct candidate c = {.slot = i};
-        if (!slots_read(&k->memory, i, &c.label) ||
+        if (!mem_slots_read(&k->memory, i, &c.label) ||
             (strcmp(c.label.instance, k->d->instance) == 0) != own)
             continue;
         size_t at = l->n++;
@@ -87,16 +88,17 @@ static size_t list_memory(struct load *l, bool own)
 
 /* Memory and files of one instance in one order: each file goes before the
  * first that is older. */
-static void merge(struct load *l, const struct shelf_file *files, size_t n)
+static void
+merge(struct keeper_load *l, const struct snapshot_file *files, size_t n)
 {
     const char *mine = l->k->d->instance;
     for (size_t i = 0; i < n; i++) {
         size_t at = l->n;
-        if (strncmp(files[i].who, mine, SHELF_WHO) == 0)
+        if (strncmp(files[i].who, mine, SNAPSHOT_DIR_WHO) == 0)
             while (at > 0 && l->list[at - 1].slot >= 0 &&
-                   shelf_newer(mine, l->list[at - 1].label.round,
-                               l->list[at - 1].label.step, files[i].round,
-                               files[i].step) > 0)
+                   snapshot_dir_newer(mine, l->list[at - 1].label.round,
+                                      l->list[at - 1].label.step,
+                                      files[i].round, files[i].step) > 0)
                 at--;
         memmove(&l->list[at + 1], &l->list[at], (l->n - at) * sizeof(*l->list));
         fill_file(&l->list[at], &files[i]);
@@ -104,14 +106,14 @@ static void merge(struct load *l, const struct shelf_file *files, size_t n)
     }
 }
 
-static int list_all(struct load *l, struct ddp_err *err)
+static int list_all(struct keeper_load *l, struct ddp_err *err)
 {
     struct ddp_keeper *k = l->k;
-    struct shelf_file *files = NULL;
+    struct snapshot_file *files = NULL;
     size_t n = 0;
-    if (k->reads && shelf_list(&k->shelf, &files, &n, err) != 0)
+    if (k->reads && snapshot_dir_list(&k->dir, &files, &n, err) != 0)
         return ddp_err_wrap(err, "folder '%.200s'", k->folder);
-    l->list = calloc(n + 2 * SLOTS_MAX + 1, sizeof(*l->list));
+    l->list = calloc(n + 2 * MEM_SLOTS_MAX + 1, sizeof(*l->list));
     l->offers = calloc((size_t)k->comm->world, sizeof(*l->offers));
     int rc = 0;
     if (l->list == NULL || l->offers == NULL) {
@@ -142,7 +144,7 @@ struct opened {
     struct snapshot_source from;
 };
 
-static int open_candidate(struct load *l,
+static int open_candidate(struct keeper_load *l,
                           const struct candidate *c,
                           struct opened *o,
                           struct ddp_err *err)
@@ -152,10 +154,10 @@ static int open_candidate(struct load *l,
     o->fd = -1;
     if (c->slot >= 0) {
         o->from = (struct snapshot_source){
-            read_slot, slots_image(&k->memory, c->slot), c->label.len};
+            read_slot, mem_slots_image(&k->memory, c->slot), c->label.len};
         return 0;
     }
-    o->fd = snapshot_open(k->shelf.dir, c->file.name, &st, err);
+    o->fd = snapshot_open(k->dir.fd, c->file.name, &st, err);
     if (o->fd < 0)
         return -1;
     o->from = (struct snapshot_source){snapshot_read_fd, &o->fd,
@@ -169,7 +171,7 @@ static void close_candidate(struct opened *o)
         (void)close(o->fd); /* only read */
 }
 
-static void strike_off(struct load *l, const struct ddp_err *why)
+static void strike_off(struct keeper_load *l, const struct ddp_err *why)
 {
     const struct candidate *c = &l->list[l->at++];
     if (l->refused++ > 0)
@@ -192,7 +194,7 @@ static struct offer describe(const struct candidate *c)
         .round = memory ? c->label.round : c->file.round,
         .step = memory ? c->label.step : c->file.step,
     };
-    memcpy(o.who, memory ? c->label.instance : c->file.who, SHELF_WHO);
+    memcpy(o.who, memory ? c->label.instance : c->file.who, SNAPSHOT_DIR_WHO);
     return o;
 }
 
@@ -203,17 +205,17 @@ static int check_offer(const struct offer *o,
 {
     int64_t step = f->step < 0 ? o->step : f->step;
     if (o->step == step && o->round == f->round &&
-        memcmp(o->who, f->instance, SHELF_WHO) == 0)
+        memcmp(o->who, f->instance, SNAPSHOT_DIR_WHO) == 0)
         return 0;
     return ddp_err_set(err, DDP_E_CORRUPT,
-                       "it passes for step %lld of round %lld of %.8s, and is "
-                       "step %lld of round %lld of %.8s",
+                       "its name says step %lld of round %lld of %.8s, but it "
+                       "is step %lld of round %lld of %.8s",
                        (long long)o->step, (long long)o->round, o->who,
                        (long long)step, (long long)f->round, f->instance);
 }
 
 /* The first candidate that is whole, as an offer. */
-static struct offer make_offer(struct load *l)
+static struct offer make_offer(struct keeper_load *l)
 {
     static const struct snapshot_wanted nothing;
     struct snapshot_fence fence;
@@ -238,7 +240,7 @@ static struct offer make_offer(struct load *l)
 /* Whose is the newest; -1: nobody has any. What this instance wrote comes
  * first; else what the first rank that has something goes by, since snapshots
  * of different runs cannot be compared. */
-static int choose(const struct load *l)
+static int choose(const struct keeper_load *l)
 {
     int world = l->k->comm->world, best = -1;
     bool own = false;
@@ -252,14 +254,15 @@ static int choose(const struct load *l)
         const struct offer *o = &l->offers[r],
                            *b = &l->offers[best < 0 ? 0 : best];
         bool fits =
-            own ? o->own : who != NULL && memcmp(o->who, who, SHELF_WHO) == 0;
+            own ? o->own
+                : who != NULL && memcmp(o->who, who, SNAPSHOT_DIR_WHO) == 0;
         if (!o->has || !fits)
             continue;
-        char rule[SHELF_WHO + 1] = "";
-        memcpy(rule, o->who, SHELF_WHO);
-        int newer =
-            best < 0 ? 1
-                     : shelf_newer(rule, b->round, b->step, o->round, o->step);
+        char rule[SNAPSHOT_DIR_WHO + 1] = "";
+        memcpy(rule, o->who, SNAPSHOT_DIR_WHO);
+        int newer = best < 0 ? 1
+                             : snapshot_dir_newer(rule, b->round, b->step,
+                                                  o->round, o->step);
         if (newer > 0 || (newer == 0 && o->memory > b->memory))
             best = r;
     }
@@ -297,7 +300,7 @@ hear(void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
 }
 
 /* 0: loaded. 1: it was damaged, and all ranks heard so. -1: an error. */
-static int read_aloud(struct load *l,
+static int read_aloud(struct keeper_load *l,
                       int reader,
                       const struct snapshot_wanted *wanted,
                       struct snapshot_fence *fence,
@@ -326,12 +329,12 @@ static int read_aloud(struct load *l,
 /* -- load ------------------------------------------------------------------ */
 
 /* Nobody has a whole one: a fresh start, unless somebody has a damaged one. */
-static int nothing_found(struct load *l, struct ddp_err *err)
+static int nothing_found(struct keeper_load *l, struct ddp_err *err)
 {
     int rc = 0;
     if (l->refused > 0)
         rc = ddp_err_set(err, DDP_E_CORRUPT,
-                         "no whole snapshot is left, %d damaged: %.400s",
+                         "no undamaged snapshot is left, %d refused: %.400s",
                          l->refused, l->why);
     if (keeper_agree(l->k->comm, rc, err) != 0)
         return -1;
@@ -341,7 +344,7 @@ static int nothing_found(struct load *l, struct ddp_err *err)
 }
 
 /* The reasons of the first rank that refused something, told to all. */
-static int share_why(struct load *l, char why[512], struct ddp_err *err)
+static int share_why(struct keeper_load *l, char why[512], struct ddp_err *err)
 {
     struct ddp_err said;
     int rc = 0;
@@ -359,7 +362,7 @@ static int share_why(struct load *l, char why[512], struct ddp_err *err)
 }
 
 /* Of every rank, what is no offer is none. */
-static int hear_offers(struct load *l, struct ddp_err *err)
+static int hear_offers(struct keeper_load *l, struct ddp_err *err)
 {
     struct ddp_comm *comm = l->k->comm;
     struct offer mine = make_offer(l);
@@ -373,7 +376,7 @@ static int hear_offers(struct load *l, struct ddp_err *err)
     return 0;
 }
 
-static int load(struct load *l,
+static int load(struct keeper_load *l,
                 const struct snapshot_wanted *wanted,
                 struct ddp_kept *info,
                 struct ddp_err *err)
@@ -383,8 +386,8 @@ static int load(struct load *l,
     for (int i = 0; rc == 1; i++) {
         if (i == REFUSED_MAX)
             return ddp_err_set(err, DDP_E_PROTO,
-                               "what rank %d reads aloud is never what it "
-                               "offered",
+                               "the snapshots that rank %d reads to the others "
+                               "are never those that it offered",
                                reader);
         if (hear_offers(l, err) != 0)
             return -1;
@@ -416,7 +419,7 @@ int ddp_keeper_load(struct ddp_keeper *k,
     struct ddp_err why;
     struct ddp_kept unseen;
     const struct snapshot_wanted wanted = {tensors, meta, ntensors, nmeta};
-    struct load l = {.k = k};
+    struct keeper_load l = {.k = k};
     if (info == NULL)
         info = &unseen;
     memset(info, 0, sizeof(*info));

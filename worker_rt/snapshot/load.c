@@ -18,7 +18,7 @@
 
 /* -- one image ------------------------------------------------------------- */
 
-struct load {
+struct image_read {
     const struct snapshot_source *from;
     const struct snapshot_wanted *wanted;
     uint8_t *header; /* with its 8 bytes .. */
@@ -28,7 +28,7 @@ struct load {
     XXH3_state_t *state;
 };
 
-static int read_at(const struct load *l,
+static int read_at(const struct image_read *l,
                    uint8_t *data,
                    size_t len,
                    uint64_t at,
@@ -37,13 +37,13 @@ static int read_at(const struct load *l,
     return l->from->read(l->from->ctx, data, len, at, err);
 }
 
-static int read_header(struct load *l, struct ddp_err *err)
+static int read_header(struct image_read *l, struct ddp_err *err)
 {
     uint8_t first[8];
     uint64_t size = l->from->size, len = 0;
     if (size < sizeof(first))
         return ddp_err_set(err, DDP_E_CORRUPT,
-                           "it has %llu bytes, too few for a snapshot",
+                           "the file has %llu bytes, too few for a snapshot",
                            (unsigned long long)size);
     if (read_at(l, first, sizeof(first), 0, err) != 0)
         return -1;
@@ -52,7 +52,8 @@ static int read_header(struct load *l, struct ddp_err *err)
     if (len > size - sizeof(first) || len > SAFETENSORS_HEADER_MAX ||
         len < SNAPSHOT_DIGITS_AT + SNAPSHOT_DIGITS)
         return ddp_err_set(err, DDP_E_CORRUPT,
-                           "header: a length of %llu in a file of %llu bytes",
+                           "header: its length is %llu, but the file has %llu "
+                           "bytes",
                            (unsigned long long)len, (unsigned long long)size);
     l->header_len = sizeof(first) + (size_t)len;
     l->header = malloc(l->header_len);
@@ -61,7 +62,7 @@ static int read_header(struct load *l, struct ddp_err *err)
     return read_at(l, l->header, l->header_len, 0, err);
 }
 
-static int parse_header(struct load *l, struct ddp_err *err)
+static int parse_header(struct image_read *l, struct ddp_err *err)
 {
     char digits[SNAPSHOT_DIGITS + 1];
     uint64_t data_len = l->from->size - l->header_len;
@@ -85,13 +86,14 @@ static const struct ddp_tensor *find(const struct snapshot_wanted *w,
     return NULL;
 }
 
-static int check_wanted(const struct load *l, struct ddp_err *err)
+static int check_wanted(const struct image_read *l, struct ddp_err *err)
 {
     for (size_t i = 0; i < l->wanted->ntensors; i++) {
         const struct ddp_tensor *t = &l->wanted->tensors[i];
         const struct safetensor *have = safetensors_find(&l->parsed, t->name);
         if (have == NULL)
-            return ddp_err_set(err, DDP_E_USAGE, "tensor '%.80s' is not in it",
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "tensor '%.80s' is not in the snapshot",
                                t->name);
         if (find(l->wanted, t->name) != t)
             return ddp_err_set(err, DDP_E_USAGE,
@@ -101,14 +103,14 @@ static int check_wanted(const struct load *l, struct ddp_err *err)
                    (size_t)t->dims * sizeof(t->shape[0])) != 0)
             return ddp_err_set(err, DDP_E_USAGE,
                                "tensor '%.80s' has another dtype or shape in "
-                               "the file than in the program",
+                               "the snapshot than in the program",
                                t->name);
     }
     return 0;
 }
 
 /* Into `to`, or through the scratch where nobody wants it. */
-static int read_tensor(struct load *l,
+static int read_tensor(struct image_read *l,
                        const struct safetensor *t,
                        uint8_t *to,
                        struct ddp_err *err)
@@ -138,7 +140,7 @@ static int read_tensor(struct load *l,
                        t->name, sum == NULL ? "no" : "a wrong");
 }
 
-static int read_tensors(struct load *l, struct ddp_err *err)
+static int read_tensors(struct image_read *l, struct ddp_err *err)
 {
     for (size_t i = 0; i < l->parsed.ntensors; i++) {
         const struct safetensor *t = &l->parsed.tensors[i];
@@ -149,7 +151,7 @@ static int read_tensors(struct load *l, struct ddp_err *err)
     return 0;
 }
 
-static int read_meta(const struct load *l, struct ddp_err *err)
+static int read_meta(const struct image_read *l, struct ddp_err *err)
 {
     for (size_t i = 0; i < l->wanted->nmeta; i++) {
         struct ddp_kv *kv = &l->wanted->meta[i];
@@ -157,15 +159,15 @@ static int read_meta(const struct load *l, struct ddp_err *err)
         size_t len = value == NULL ? 0 : strlen(value);
         if (len >= sizeof(kv->value))
             return ddp_err_set(err, DDP_E_CORRUPT,
-                               "the value of %.80s has %zu bytes", kv->key,
-                               len);
+                               "the value of %.80s is too long: %zu bytes",
+                               kv->key, len);
         memcpy(kv->value, value == NULL ? "" : value, len + 1);
     }
     return 0;
 }
 
 /* A number of libddp's own; `missing` where it is not there. */
-static int read_number(const struct load *l,
+static int read_number(const struct image_read *l,
                        const char *key,
                        int64_t missing,
                        int64_t *value,
@@ -181,11 +183,12 @@ static int read_number(const struct load *l,
         if (ddp_kv_get_i64(&kv, value, NULL) == 0 && *value >= 0)
             return 0;
     }
-    return ddp_err_set(err, DDP_E_CORRUPT, "header: %s is no number", key);
+    return ddp_err_set(err, DDP_E_CORRUPT, "header: %s is not a number", key);
 }
 
-static int
-read_fence(const struct load *l, struct snapshot_fence *f, struct ddp_err *err)
+static int read_fence(const struct image_read *l,
+                      struct snapshot_fence *f,
+                      struct ddp_err *err)
 {
     const char *instance = safetensors_value(&l->parsed, "ddp.instance");
     if (read_number(l, "ddp.round", -1, &f->round, err) != 0 ||
@@ -193,7 +196,7 @@ read_fence(const struct load *l, struct snapshot_fence *f, struct ddp_err *err)
         return -1;
     if (instance == NULL || strlen(instance) != RNG_ID_LEN || f->round < 0)
         return ddp_err_set(err, DDP_E_CORRUPT,
-                           "header: it does not say who wrote it");
+                           "header: ddp.instance or ddp.round is missing");
     memcpy(f->instance, instance, RNG_ID_LEN + 1);
     return 0;
 }
@@ -203,7 +206,7 @@ int snapshot_read(const struct snapshot_source *from,
                   struct snapshot_fence *fence,
                   struct ddp_err *err)
 {
-    struct load l = {.from = from, .wanted = wanted};
+    struct image_read l = {.from = from, .wanted = wanted};
     int rc = -1;
     l.state = XXH3_createState();
     l.scratch = malloc(SNAPSHOT_PIECE);
@@ -232,9 +235,9 @@ int snapshot_read_fd(
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return ddp_err_sys(err, DDP_E_IO, "cannot read");
+            return ddp_err_sys(err, DDP_E_IO, "cannot read the file");
         if (n == 0)
-            return ddp_err_set(err, DDP_E_CORRUPT, "it ends too early");
+            return ddp_err_set(err, DDP_E_CORRUPT, "the file ends too early");
         data += n;
         at += (uint64_t)n;
         len -= (size_t)n;
@@ -250,11 +253,11 @@ int snapshot_open(int dir,
     int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return ddp_err_sys(err, errno == ENOENT ? DDP_E_NOINPUT : DDP_E_IO,
-                           "cannot open it");
+                           "cannot open the file");
     if (fstat(fd, st) != 0)
-        (void)ddp_err_sys(err, DDP_E_IO, "cannot look at it");
+        (void)ddp_err_sys(err, DDP_E_IO, "cannot stat the file");
     else if (!S_ISREG(st->st_mode))
-        (void)ddp_err_set(err, DDP_E_CORRUPT, "it is no regular file");
+        (void)ddp_err_set(err, DDP_E_CORRUPT, "it is not a regular file");
     else
         return fd;
     (void)close(fd); /* only looked at */

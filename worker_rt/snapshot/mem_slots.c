@@ -22,64 +22,65 @@ struct stamp {
 };
 _Static_assert(sizeof(struct stamp) <= PAGE, "it has room");
 
-static int map(struct slots *s, int fd, int count, struct ddp_err *err)
+static int map(struct mem_slots *s, int fd, int count, struct ddp_err *err)
 {
     size_t len = (size_t)count * (size_t)s->each;
     void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)
         return ddp_err_sys(err, DDP_E_CONFIG,
-                           "memory for snapshots cannot be mapped");
+                           "cannot map the memory for snapshots");
     s->map = p;
     s->count = count;
     return 0;
 }
 
-int slots_open(struct slots *s, int fd, struct ddp_err *err)
+int mem_slots_open(struct mem_slots *s, int fd, struct ddp_err *err)
 {
     struct stat st;
-    *s = (struct slots){.fd = -1};
+    *s = (struct mem_slots){.fd = -1};
     s->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (s->fd < 0 || fstat(fd, &st) != 0) {
-        (void)ddp_err_sys(err, DDP_E_CONFIG, "no memory for snapshots");
-        slots_close(s);
+        (void)ddp_err_sys(err, DDP_E_CONFIG,
+                          "cannot open the memory for snapshots");
+        mem_slots_close(s);
         return -1;
     }
-    s->each = (uint64_t)st.st_size / SLOTS_SHARED / PAGE * PAGE;
+    s->each = (uint64_t)st.st_size / MEM_SLOTS_SHARED / PAGE * PAGE;
     if (s->each < 2 * PAGE)
         (void)ddp_err_set(err, DDP_E_CONFIG,
-                          "%lld bytes are too few for snapshots",
+                          "the memory for snapshots has only %lld bytes",
                           (long long)st.st_size);
-    else if (map(s, s->fd, SLOTS_SHARED, err) == 0)
+    else if (map(s, s->fd, MEM_SLOTS_SHARED, err) == 0)
         return 0;
-    slots_close(s);
+    mem_slots_close(s);
     return -1;
 }
 
-int slots_make(struct slots *s, uint64_t len, struct ddp_err *err)
+int mem_slots_make(struct mem_slots *s, uint64_t len, struct ddp_err *err)
 {
-    *s = (struct slots){.fd = -1};
+    *s = (struct mem_slots){.fd = -1};
     if (len > UINT64_MAX / 8)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a snapshot");
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for snapshots");
     s->each = PAGE + (len + PAGE - 1) / PAGE * PAGE;
     s->fd = memfd_create("ddp-snapshots", MFD_CLOEXEC);
-    if (s->fd < 0 || ftruncate(s->fd, (off_t)(s->each * SLOTS_OWN)) != 0)
-        (void)ddp_err_sys(err, DDP_E_NOMEM, "no memory for a snapshot");
-    else if (map(s, s->fd, SLOTS_OWN, err) == 0)
+    if (s->fd < 0 || ftruncate(s->fd, (off_t)(s->each * MEM_SLOTS_OWN)) != 0)
+        (void)ddp_err_sys(err, DDP_E_NOMEM, "no memory for snapshots");
+    else if (map(s, s->fd, MEM_SLOTS_OWN, err) == 0)
         return 0;
-    slots_close(s);
+    mem_slots_close(s);
     return -1;
 }
 
-void slots_close(struct slots *s)
+void mem_slots_close(struct mem_slots *s)
 {
     if (s->map != NULL)
         (void)munmap(s->map, (size_t)s->count * (size_t)s->each);
     if (s->fd >= 0)
         (void)close(s->fd); /* memory, nothing to lose */
-    *s = (struct slots){.fd = -1};
+    *s = (struct mem_slots){.fd = -1};
 }
 
-uint64_t slots_room(const struct slots *s)
+uint64_t mem_slots_room(const struct mem_slots *s)
 {
     return s->count == 0 ? 0 : s->each - PAGE;
 }
@@ -105,7 +106,7 @@ static uint64_t available(void)
 
 /* Pages are taken now, where it can be refused; a write to memory that cannot
  * be had would kill us. */
-static int take(struct slots *s, int i, uint64_t need, struct ddp_err *err)
+static int take(struct mem_slots *s, int i, uint64_t need, struct ddp_err *err)
 {
     uint64_t left = available();
     if (left > 0 && need - s->held[i] > left / 2)
@@ -118,21 +119,24 @@ static int take(struct slots *s, int i, uint64_t need, struct ddp_err *err)
         rc = fallocate(s->fd, 0, (off_t)((uint64_t)i * s->each), (off_t)need);
     while (rc != 0 && errno == EINTR);
     if (rc != 0)
-        return ddp_err_sys(err, DDP_E_NOMEM, "no %" PRIu64 " MB of memory",
-                           need >> 20);
+        return ddp_err_sys(err, DDP_E_NOMEM,
+                           "cannot get %" PRIu64 " MB of memory", need >> 20);
     s->held[i] = need;
     return 0;
 }
 
-static struct stamp *stamp_of(const struct slots *s, int i)
+static struct stamp *stamp_of(const struct mem_slots *s, int i)
 {
     return (struct stamp *)(void *)(s->map + (uint64_t)i * s->each);
 }
 
-int slots_reserve(struct slots *s, int i, uint64_t len, struct ddp_err *err)
+int mem_slots_reserve(struct mem_slots *s,
+                      int i,
+                      uint64_t len,
+                      struct ddp_err *err)
 {
     uint64_t need = PAGE + len;
-    ddp_assert(i < s->count && len <= slots_room(s));
+    ddp_assert(i < s->count && len <= mem_slots_room(s));
     if (need > s->held[i] && take(s, i, need, err) != 0)
         return -1;
     stamp_of(s, i)->magic = 0;
@@ -140,7 +144,7 @@ int slots_reserve(struct slots *s, int i, uint64_t len, struct ddp_err *err)
     return 0;
 }
 
-uint8_t *slots_image(const struct slots *s, int i)
+uint8_t *mem_slots_image(const struct mem_slots *s, int i)
 {
     return s->map + (uint64_t)i * s->each + PAGE;
 }
@@ -150,7 +154,7 @@ static uint64_t sum_of(const struct stamp *stamp)
     return XXH3_64bits(stamp, offsetof(struct stamp, sum));
 }
 
-void slots_label(struct slots *s, int i, const struct slot_label *label)
+void mem_slots_label(struct mem_slots *s, int i, const struct slot_label *label)
 {
     struct stamp made;
     memset(&made, 0, sizeof(made)); /* gaps are summed too */
@@ -168,12 +172,12 @@ void slots_label(struct slots *s, int i, const struct slot_label *label)
     at->magic = made.magic;
 }
 
-bool slots_read(const struct slots *s, int i, struct slot_label *label)
+bool mem_slots_read(const struct mem_slots *s, int i, struct slot_label *label)
 {
     struct stamp got;
     memcpy(&got, stamp_of(s, i), sizeof(got));
     if (got.magic != MAGIC || got.sum != sum_of(&got) ||
-        got.label.len > slots_room(s))
+        got.label.len > mem_slots_room(s))
         return false;
     *label = got.label;
     label->instance[sizeof(label->instance) - 1] = '\0';

@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rendezvous/base/json.h"
+#include "rendezvous/base/utf8.h"
+
 #define META      "__metadata__"
 #define EXACT_MAX 9007199254740992.0 /* 2^53: a double counts up to here */
 
@@ -65,40 +68,13 @@ uint64_t ddp_tensor_len(const struct ddp_tensor *t)
 
 /* -- text ------------------------------------------------------------------ */
 
-/* Bytes of the UTF-8 character at `s`, 0 if it is none (RFC 3629). */
-static size_t utf8_char(const uint8_t *s, size_t left)
+static bool is_utf8(const char *text)
 {
-    static const struct {
-        uint8_t mask, lead, second_min, second_max;
-        size_t len;
-    } forms[] = {
-        {0x80, 0x00, 0, 0, 1},       {0xff, 0xe0, 0xa0, 0xbf, 3},
-        {0xff, 0xed, 0x80, 0x9f, 3}, {0xff, 0xf0, 0x90, 0xbf, 4},
-        {0xff, 0xf4, 0x80, 0x8f, 4}, {0xf0, 0xe0, 0x80, 0xbf, 3},
-        {0xe0, 0xc0, 0x80, 0xbf, 2}, {0xfc, 0xf0, 0x80, 0xbf, 4},
-    };
-    size_t i = 0, n = sizeof(forms) / sizeof(forms[0]);
-    while (i < n && (s[0] & forms[i].mask) != forms[i].lead)
-        i++;
-    if (i == n || forms[i].len > left || s[0] == 0xc0 || s[0] == 0xc1)
-        return 0;
-    if (forms[i].len > 1 &&
-        (s[1] < forms[i].second_min || s[1] > forms[i].second_max))
-        return 0;
-    for (size_t k = 2; k < forms[i].len; k++)
-        if ((s[k] & 0xc0) != 0x80)
-            return 0;
-    return forms[i].len;
-}
-
-static bool is_utf8(const uint8_t *s, size_t len)
-{
-    for (size_t at = 0, n; at < len; at += n) {
-        n = utf8_char(s + at, len - at);
-        if (n == 0)
-            return false;
-    }
-    return true;
+    bool control;
+    size_t n;
+    while ((n = utf8_char(text, &control)) > 0)
+        text += n;
+    return *text == '\0';
 }
 
 /* -- reading --------------------------------------------------------------- */
@@ -123,11 +99,11 @@ static int look_over(const uint8_t *text, size_t len, struct ddp_err *err)
             values++;
         if (text[i] == '\0' || (text[i] == '\\' && len - i >= 6 &&
                                 memcmp(text + i, "\\u0000", 6) == 0))
-            return bad(err, "it has a NUL in it", "");
+            return bad(err, "it contains a NUL", "");
     }
     if (values > VALUES_MAX)
         return bad(err, "it has too many values", "");
-    return is_utf8(text, len) ? 0 : bad(err, "it is not UTF-8", "");
+    return 0;
 }
 
 static cJSON *parse_text(const uint8_t *text, size_t len, struct ddp_err *err)
@@ -140,10 +116,13 @@ static cJSON *parse_text(const uint8_t *text, size_t len, struct ddp_err *err)
     }
     memcpy(copy, text, len);
     copy[len] = '\0';
-    cJSON *json = cJSON_ParseWithLengthOpts(copy, len + 1, NULL, 1);
-    free(copy);
-    if (json == NULL)
+    ddp_assert(strlen(copy) == len); /* look_over */
+    cJSON *json = NULL;
+    if (!is_utf8(copy))
+        (void)bad(err, "it is not UTF-8", "");
+    else if ((json = cJSON_ParseWithLengthOpts(copy, len + 1, NULL, 1)) == NULL)
         (void)bad(err, "it is not JSON", "");
+    free(copy);
     return json;
 }
 
@@ -173,13 +152,14 @@ read_shape(const cJSON *list, struct safetensor *t, struct ddp_err *err)
 {
     const cJSON *item;
     if (!cJSON_IsArray(list))
-        return bad(err, "no shape in", t->name);
+        return bad(err, "no list as the shape of", t->name);
     cJSON_ArrayForEach(item, list)
     {
         if (t->dims == DDP_DIMS_MAX)
-            return bad(err, "more dimensions than are known here in", t->name);
+            return bad(err, "more dimensions than libddp supports for",
+                       t->name);
         if (exact(item, &t->shape[t->dims++]) != 0)
-            return bad(err, "a bad shape in", t->name);
+            return bad(err, "a bad number in the shape of", t->name);
     }
     return 0;
 }
@@ -191,10 +171,10 @@ read_offsets(const cJSON *list, struct safetensor *t, struct ddp_err *err)
     if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != 2 ||
         exact(list->child, &t->begin) != 0 ||
         exact(list->child->next, &t->end) != 0 || t->begin > t->end)
-        return bad(err, "bad offsets in", t->name);
+        return bad(err, "bad offsets for", t->name);
     if (safetensors_len(t->dtype, t->dims, t->shape, &len) != 0 ||
         len != t->end - t->begin)
-        return bad(err, "offsets that do not fit dtype and shape in", t->name);
+        return bad(err, "offsets that do not fit dtype and shape for", t->name);
     return 0;
 }
 
@@ -218,10 +198,11 @@ read_tensor(const cJSON *item, struct safetensor *t, struct ddp_err *err)
             offsets = field;
     }
     if (fields != 3 || dtype == NULL || shape == NULL || offsets == NULL)
-        return bad(err, "other fields than dtype, shape, offsets in", t->name);
+        return bad(err, "other fields than dtype, shape and data_offsets for",
+                   t->name);
     if (!cJSON_IsString(dtype) ||
         find_dtype(dtype->valuestring, &t->dtype) != 0)
-        return bad(err, "an unknown dtype in", t->name);
+        return bad(err, "an unknown dtype for", t->name);
     if (read_shape(shape, t, err) != 0)
         return -1;
     return read_offsets(offsets, t, err);
@@ -267,7 +248,7 @@ static int index_names(const struct safetensor *tensors,
     qsort(sorted, n, sizeof(*sorted), by_name);
     for (size_t i = 1; i < n; i++)
         if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
-            return ddp_err_set(err, code, "tensor '%.80s' comes twice",
+            return ddp_err_set(err, code, "tensor '%.80s' is there twice",
                                sorted[i]->name);
     return 0;
 }
@@ -281,7 +262,7 @@ static int check_keys(struct safetensors_pair *pairs,
     qsort(pairs, n, sizeof(*pairs), by_key);
     for (size_t i = 1; i < n; i++)
         if (strcmp(pairs[i - 1].key, pairs[i].key) == 0)
-            return ddp_err_set(err, code, "key '%.80s' comes twice",
+            return ddp_err_set(err, code, "key '%.80s' is there twice",
                                pairs[i].key);
     return 0;
 }
@@ -291,7 +272,7 @@ read_pairs(const cJSON *map, struct safetensors *st, struct ddp_err *err)
 {
     const cJSON *item;
     if (!cJSON_IsObject(map))
-        return bad(err, "no map of strings in", META);
+        return bad(err, "no map of strings for", META);
     size_t n = (size_t)cJSON_GetArraySize(map);
     st->pairs = calloc(n + 1, sizeof(*st->pairs));
     if (st->pairs == NULL)
@@ -299,7 +280,7 @@ read_pairs(const cJSON *map, struct safetensors *st, struct ddp_err *err)
     cJSON_ArrayForEach(item, map)
     {
         if (!cJSON_IsString(item))
-            return bad(err, "no string in " META, item->string);
+            return bad(err, "no string in " META " for", item->string);
         st->pairs[st->npairs++] =
             (struct safetensors_pair){item->string, item->valuestring};
     }
@@ -320,7 +301,7 @@ check_places(struct safetensors *st, uint64_t data_len, struct ddp_err *err)
     }
     if (at != data_len)
         return ddp_err_set(err, DDP_E_CORRUPT,
-                           "the file has %" PRIu64 " bytes of data and its "
+                           "the file has %" PRIu64 " bytes of data, but its "
                            "header says %" PRIu64,
                            data_len, at);
     return 0;
@@ -331,7 +312,7 @@ static int read_all(struct safetensors *st, struct ddp_err *err)
     const cJSON *json = st->json, *item;
     size_t n = (size_t)cJSON_GetArraySize(json);
     if (!cJSON_IsObject(json) || n > SAFETENSORS_TENSORS_MAX)
-        return bad(err, "it is no object, or has too many tensors", "");
+        return bad(err, "it is not an object, or has too many tensors", "");
     st->tensors = calloc(n + 1, sizeof(*st->tensors));
     if (st->tensors == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for a header");
@@ -342,7 +323,8 @@ static int read_all(struct safetensors *st, struct ddp_err *err)
                 return -1;
             st->ntensors++;
         } else if (st->pairs != NULL) {
-            return bad(err, "a key twice,", META);
+            return ddp_err_set(err, DDP_E_CORRUPT,
+                               "header: " META " is there twice");
         } else if (read_pairs(item, st, err) != 0) {
             return -1;
         }
@@ -405,15 +387,17 @@ const char *safetensors_value(const struct safetensors *st, const char *key)
 static int put_string(struct buf *out, const char *s)
 {
     int rc = buf_put(out, "\"", 1);
-    for (; *s != '\0' && rc == 0; s++) {
-        char escaped[8];
-        int len = 1;
-        escaped[0] = *s;
-        if (*s == '"' || *s == '\\')
-            len = snprintf(escaped, sizeof(escaped), "\\%c", *s);
-        else if ((unsigned char)*s < 0x20)
-            len = snprintf(escaped, sizeof(escaped), "\\u%04x", (unsigned)*s);
-        rc = buf_put(out, escaped, (size_t)len);
+    while (*s != '\0' && rc == 0) {
+        char esc[JSON_ESCAPE_SIZE];
+        size_t len = json_plain(s);
+        if (len > 0) {
+            rc = buf_put(out, s, len);
+        } else {
+            len = json_escape(s, esc);
+            ddp_assert(len > 0); /* the writer's names are UTF-8 */
+            rc = buf_put(out, esc, strlen(esc));
+        }
+        s += len;
     }
     return rc != 0 ? -1 : buf_put(out, "\"", 1);
 }
@@ -465,9 +449,9 @@ static int put_all(struct buf *out,
 
 static int check_text(const char *what, const char *s, struct ddp_err *err)
 {
-    if (s != NULL && is_utf8((const uint8_t *)s, strlen(s)))
+    if (s != NULL && is_utf8(s))
         return 0;
-    return ddp_err_set(err, DDP_E_USAGE, "%s is not UTF-8", what);
+    return ddp_err_set(err, DDP_E_USAGE, "%s is not valid UTF-8", what);
 }
 
 static int check_what(const struct safetensor *tensors,
@@ -486,7 +470,8 @@ static int check_what(const struct safetensor *tensors,
         if (check_text("a tensor's name", tensors[i].name, err) != 0)
             return -1;
         if (strcmp(tensors[i].name, META) == 0)
-            return ddp_err_set(err, DDP_E_USAGE, "no tensor is named " META);
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "a tensor must not be named " META);
     }
     const struct safetensor **index;
     int rc = index_names(tensors, ntensors, &index, DDP_E_USAGE, err);

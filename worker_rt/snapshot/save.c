@@ -28,12 +28,13 @@
 /* -- the folder ------------------------------------------------------------ */
 
 /* A path as its folder, opened, and the name in it. */
-struct place {
+struct save_place {
     int dir; /* -1: not opened */
     char base[NAME_MAX + 1];
 };
 
-static int open_place(struct place *p, const char *path, struct ddp_err *err)
+static int
+open_place(struct save_place *p, const char *path, struct ddp_err *err)
 {
     const char *slash = strrchr(path, '/');
     const char *base = slash == NULL ? path : slash + 1;
@@ -44,15 +45,16 @@ static int open_place(struct place *p, const char *path, struct ddp_err *err)
         return snapshot_no_memory(err);
     if (*base == '\0' || strlen(base) > NAME_MAX) {
         free(dir);
-        return ddp_err_set(err, DDP_E_USAGE, "this is no name of a file");
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "the path does not end with the name of a file");
     }
     memcpy(p->base, base, strlen(base) + 1);
-    p->dir = folder_open(dir, err);
+    p->dir = atomic_file_open_dir(dir, err);
     free(dir);
     return p->dir >= 0 ? 0 : -1;
 }
 
-static void close_place(struct place *p)
+static void close_place(struct save_place *p)
 {
     if (p->dir >= 0)
         (void)close(p->dir); /* nothing was written through it */
@@ -63,8 +65,8 @@ static void close_place(struct place *p)
 struct save {
     const struct ddp *d;
     const struct ddp_tensor *from; /* the caller's */
-    struct place place;
-    char temp[FOLDER_NAME_ROOM];
+    struct save_place place;
+    char temp[ATOMIC_FILE_NAME_MAX];
     int fd;              /* -1: there is no temporary file */
     struct stat written; /* the new file, whole */
     struct image image;
@@ -80,7 +82,7 @@ write_tensor(struct save *s, size_t i, const uint8_t *data, struct ddp_err *err)
     while (left > 0) {
         size_t n = left < SNAPSHOT_PIECE ? (size_t)left : SNAPSHOT_PIECE;
         image_hash(m, data, n);
-        if (folder_write(s->fd, data, n, at, err) != 0)
+        if (atomic_file_write(s->fd, data, n, at, err) != 0)
             return -1;
         data += n;
         at += n;
@@ -99,10 +101,10 @@ static int write_file(struct save *s, struct ddp_err *err)
             return -1;
     const uint8_t *header = image_header(m, err);
     if (header == NULL ||
-        folder_write(s->fd, header, m->header_len, 0, err) != 0)
+        atomic_file_write(s->fd, header, m->header_len, 0, err) != 0)
         return -1;
     if (fsync(s->fd) != 0 || fstat(s->fd, &s->written) != 0)
-        return ddp_err_sys(err, DDP_E_IO, "cannot sync");
+        return ddp_err_sys(err, DDP_E_IO, "cannot sync the file");
     return 0;
 }
 
@@ -116,10 +118,10 @@ static int write_file(struct save *s, struct ddp_err *err)
  */
 static int keep_prev(const struct save *s, struct ddp_err *err)
 {
-    const struct place *p = &s->place;
-    char temp[FOLDER_NAME_ROOM];
+    const struct save_place *p = &s->place;
+    char temp[ATOMIC_FILE_NAME_MAX];
     char prev[NAME_MAX + sizeof(SNAPSHOT_PREV)];
-    folder_temp_name(temp, p->base);
+    atomic_file_temp_name(temp, p->base);
     (void)snprintf(prev, sizeof(prev), "%s" SNAPSHOT_PREV, p->base); /* fits */
     /* Only a whole one may take the place of another, and one that cannot be
      * looked at may be there. */
@@ -132,11 +134,13 @@ static int keep_prev(const struct save *s, struct ddp_err *err)
                       errno == EOPNOTSUPP || errno == ENOSYS ||
                       errno == EMLINK || errno == EXDEV;
         return cannot ? 0
-                      : ddp_err_sys(err, DDP_E_IO, "cannot keep the old one");
+                      : ddp_err_sys(err, DDP_E_IO,
+                                    "cannot keep the old snapshot as .prev");
     }
     int rc = renameat(p->dir, temp, p->dir, prev);
     if (rc != 0)
-        (void)ddp_err_sys(err, DDP_E_IO, "cannot keep the old one");
+        (void)ddp_err_sys(err, DDP_E_IO,
+                          "cannot keep the old snapshot as .prev");
     (void)unlinkat(p->dir, temp, 0); /* mostly gone already */
     return rc;
 }
@@ -146,10 +150,11 @@ static int put_in_place(struct save *s, struct ddp_err *err)
     if (keep_prev(s, err) != 0)
         return -1;
     if (renameat(s->place.dir, s->temp, s->place.dir, s->place.base) != 0)
-        return ddp_err_sys(err, DDP_E_IO, "cannot put it in its place");
+        return ddp_err_sys(err, DDP_E_IO,
+                           "cannot rename the new file into place");
     (void)close(s->fd); /* synced */
     s->fd = -1;
-    return folder_sync(s->place.dir, err);
+    return atomic_file_sync_dir(s->place.dir, err);
 }
 
 static void save_free(struct save *s)
@@ -177,8 +182,8 @@ int ddp_snapshot_save(struct ddp *d,
             0 ||
         open_place(&s.place, path, &why) != 0)
         goto out;
-    folder_sweep(s.place.dir, s.place.base);
-    s.fd = folder_create(s.place.dir, s.place.base, s.temp, &why);
+    atomic_file_sweep(s.place.dir, s.place.base);
+    s.fd = atomic_file_create(s.place.dir, s.place.base, s.temp, &why);
     if (s.fd < 0 || write_file(&s, &why) != 0 || put_in_place(&s, &why) != 0)
         goto out;
     snapshot_remember(d, &s.written);

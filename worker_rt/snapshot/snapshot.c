@@ -46,8 +46,9 @@ int snapshot_check_tensors(const struct ddp_tensor *t,
 {
     for (size_t i = 0; i < n; i++) {
         if (t[i].name == NULL || strlen(t[i].name) >= DDP_NAME_MAX)
-            return ddp_err_set(err, DDP_E_USAGE,
-                               "tensor %zu has no name or too long a one", i);
+            return ddp_err_set(
+                err, DDP_E_USAGE,
+                "tensor %zu has no name, or its name is too long", i);
         if (t[i].data == NULL && ddp_tensor_len(&t[i]) > 0)
             return ddp_err_set(err, DDP_E_USAGE, "tensor '%.80s' has no data",
                                t[i].name);
@@ -102,7 +103,7 @@ int ddp_kv_get_i64(const struct ddp_kv *kv,
         return 0;
     }
     struct ddp_err why;
-    (void)ddp_err_set(&why, DDP_E_USAGE, "%s is '%.64s', which is no number",
+    (void)ddp_err_set(&why, DDP_E_USAGE, "%s is '%.64s', which is not a number",
                       kv->key, text);
     return rt_fail(err, &why);
 }

@@ -18,24 +18,28 @@
 
 /* -- names ----------------------------------------------------------------- */
 
-static void
-name_of(char name[SHELF_NAME_MAX], int64_t step, int64_t round, const char *who)
+static void name_of(char name[SNAPSHOT_DIR_NAME_MAX],
+                    int64_t step,
+                    int64_t round,
+                    const char *who)
 {
-    (void)snprintf(name, SHELF_NAME_MAX, /* 19 digits each: it fits */
+    (void)snprintf(name, SNAPSHOT_DIR_NAME_MAX, /* 19 digits each: it fits */
                    "step-%012lld.r%lld.%.8s.safetensors", (long long)step,
                    (long long)round, who);
 }
 
-void shelf_name(const struct shelf *s, int64_t step, char name[SHELF_NAME_MAX])
+void snapshot_dir_name(const struct snapshot_dir *s,
+                       int64_t step,
+                       char name[SNAPSHOT_DIR_NAME_MAX])
 {
     name_of(name, step, s->round, s->instance);
 }
 
 /* Only what name_of would have made. */
-static bool read_name(const char *name, struct shelf_file *f)
+static bool read_name(const char *name, struct snapshot_file *f)
 {
     long long step, round;
-    char again[SHELF_NAME_MAX];
+    char again[SNAPSHOT_DIR_NAME_MAX];
     if (sscanf(name, "step-%18lld.r%18lld.%8[0-9a-f]", &step, &round, f->who) !=
             3 ||
         step < 0 || round < 0)
@@ -51,14 +55,14 @@ static bool read_name(const char *name, struct shelf_file *f)
 
 static bool is_none(const char *instance)
 {
-    return strspn(instance, "0") >= SHELF_WHO;
+    return strspn(instance, "0") >= SNAPSHOT_DIR_WHO;
 }
 
-int shelf_newer(const char *instance,
-                int64_t a_round,
-                int64_t a_step,
-                int64_t b_round,
-                int64_t b_step)
+int snapshot_dir_newer(const char *instance,
+                       int64_t a_round,
+                       int64_t a_step,
+                       int64_t b_round,
+                       int64_t b_step)
 {
     int by_round = (b_round > a_round) - (b_round < a_round);
     int by_step = (b_step > a_step) - (b_step < a_step);
@@ -71,14 +75,14 @@ int shelf_newer(const char *instance,
 
 /* As the file says: it is read for each use, since others write it. */
 struct owners {
-    char ids[SHELF_OWNERS][RNG_ID_LEN + 1];
+    char ids[SNAPSHOT_DIR_OWNERS][RNG_ID_LEN + 1];
     int n;
 };
 
 /* What is no list of instances is no owner. */
 static void parse_owners(struct owners *o, const char *text)
 {
-    while (o->n < SHELF_OWNERS) {
+    while (o->n < SNAPSHOT_DIR_OWNERS) {
         size_t len = strspn(text, "0123456789abcdef");
         if (len != RNG_ID_LEN || text[len] != '\n')
             return;
@@ -90,17 +94,17 @@ static void parse_owners(struct owners *o, const char *text)
 
 /* None: nobody owns it yet. */
 static int
-read_owners(const struct shelf *s, struct owners *o, struct ddp_err *err)
+read_owners(const struct snapshot_dir *s, struct owners *o, struct ddp_err *err)
 {
-    char text[SHELF_OWNERS * (RNG_ID_LEN + 1) + 1];
-    int fd = openat(s->dir, OWNER, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char text[SNAPSHOT_DIR_OWNERS * (RNG_ID_LEN + 1) + 1];
+    int fd = openat(s->fd, OWNER, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     o->n = 0;
     if (fd < 0 && errno == ENOENT)
         return 0;
     ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
-    int rc =
-        n < 0 ? ddp_err_sys(err, DDP_E_IO, "cannot read its file '" OWNER "'")
-              : 0;
+    int rc = n < 0 ? ddp_err_sys(err, DDP_E_IO,
+                                 "cannot read the folder's file '" OWNER "'")
+                   : 0;
     if (fd >= 0)
         (void)close(fd); /* only read */
     if (rc == 0) {
@@ -113,80 +117,81 @@ read_owners(const struct shelf *s, struct owners *o, struct ddp_err *err)
 static int find_owner(const struct owners *o, const char *who)
 {
     for (int i = 0; i < o->n; i++)
-        if (strncmp(o->ids[i], who, SHELF_WHO) == 0)
+        if (strncmp(o->ids[i], who, SNAPSHOT_DIR_WHO) == 0)
             return i;
-    return SHELF_OWNERS;
+    return SNAPSHOT_DIR_OWNERS;
 }
 
 /* -- open ------------------------------------------------------------------ */
 
-int shelf_open(struct shelf *s,
-               const char *path,
-               const char *instance,
-               int64_t round,
-               struct ddp_err *err)
+int snapshot_dir_open(struct snapshot_dir *s,
+                      const char *path,
+                      const char *instance,
+                      int64_t round,
+                      struct ddp_err *err)
 {
-    *s = (struct shelf){.dir = -1, .path = path, .round = round};
+    *s = (struct snapshot_dir){.fd = -1, .path = path, .round = round};
     memcpy(s->instance, instance, sizeof(s->instance));
     struct stat st;
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
-        return ddp_err_sys(err, DDP_E_IO, "cannot make the folder '%.200s'",
+        return ddp_err_sys(err, DDP_E_IO, "cannot create the folder '%.200s'",
                            path);
     if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
         return ddp_err_set(err, DDP_E_CONFLICT,
-                           "'%.200s' is a file, and snapshots are kept in a "
-                           "folder: move it away or name another folder",
+                           "'%.200s' is a file, but snapshots need a folder: "
+                           "move the file away or choose another folder",
                            path);
-    s->dir = folder_open(path, err);
-    if (s->dir < 0)
+    s->fd = atomic_file_open_dir(path, err);
+    if (s->fd < 0)
         return -1;
-    if (faccessat(s->dir, ".", W_OK | X_OK, 0) != 0) {
+    if (faccessat(s->fd, ".", W_OK | X_OK, 0) != 0) {
         (void)ddp_err_sys(err, DDP_E_IO,
                           "cannot write snapshots to the folder '%.200s'",
                           path);
-        shelf_close(s);
+        snapshot_dir_close(s);
         return -1;
     }
-    folder_sweep(s->dir, NULL);
+    atomic_file_sweep(s->fd, NULL);
     return 0;
 }
 
-void shelf_close(struct shelf *s)
+void snapshot_dir_close(struct snapshot_dir *s)
 {
-    if (s->dir >= 0)
-        (void)close(s->dir); /* nothing was written through it */
-    s->dir = -1;
+    if (s->fd >= 0)
+        (void)close(s->fd); /* nothing was written through it */
+    s->fd = -1;
 }
 
 /* -- list ------------------------------------------------------------------ */
 
-/* qsort has no room for the shelf. */
-struct entry {
-    struct shelf_file file;
+/* qsort has no room for the folder. */
+struct snapshot_entry {
+    struct snapshot_file file;
     int class;        /* 0: ours */
-    const char *rule; /* an instance, for shelf_newer */
+    const char *rule; /* an instance, for snapshot_dir_newer */
 };
 
 static int by_worth(const void *a, const void *b)
 {
-    const struct entry *x = a, *y = b;
+    const struct snapshot_entry *x = a, *y = b;
     if (x->class != y->class)
         return x->class < y->class ? -1 : 1;
-    return shelf_newer(x->rule, x->file.round, x->file.step, y->file.round,
-                       y->file.step);
+    return snapshot_dir_newer(x->rule, x->file.round, x->file.step,
+                              y->file.round, y->file.step);
 }
 
-static void
-classify(const struct shelf *s, const struct owners *o, struct entry *e)
+static void classify(const struct snapshot_dir *s,
+                     const struct owners *o,
+                     struct snapshot_entry *e)
 {
     static const char strangers[] = "00000000"; /* by step */
-    struct shelf_file *f = &e->file;
+    struct snapshot_file *f = &e->file;
     f->owner = find_owner(o, f->who);
-    bool mine = strncmp(f->who, s->instance, SHELF_WHO) == 0;
+    bool mine = strncmp(f->who, s->instance, SNAPSHOT_DIR_WHO) == 0;
     e->class = mine ? 0 : 1 + f->owner;
-    e->rule = f->owner == SHELF_OWNERS && !mine ? strangers
-              : is_none(f->who)                 ? strangers
-                                                : "1";
+    e->rule = f->owner == SNAPSHOT_DIR_OWNERS && !mine ? strangers
+              : is_none(f->who)                        ? strangers
+                                                       : "1";
 }
 
 /* A list that breaks off is none: what it lacks may be the newest. The next
@@ -196,47 +201,50 @@ static const struct dirent *next_entry(DIR *list, int *rc, struct ddp_err *err)
     errno = 0;
     const struct dirent *e = readdir(list);
     if (e == NULL && errno != 0)
-        *rc = ddp_err_sys(err, DDP_E_IO, "cannot list its snapshots");
+        *rc = ddp_err_sys(err, DDP_E_IO, "cannot list the snapshots");
     return e;
 }
 
 /* For one more. */
-static int
-make_room(struct entry **entries, size_t n, size_t *cap, struct ddp_err *err)
+static int make_room(struct snapshot_entry **entries,
+                     size_t n,
+                     size_t *cap,
+                     struct ddp_err *err)
 {
     if (n < *cap)
         return 0;
     if (n == FILES_MAX)
         return ddp_err_set(err, DDP_E_IO,
-                           "there are more than %zu snapshots in it: remove "
-                           "what is old",
+                           "the folder has more than %zu snapshots: remove old "
+                           "ones",
                            FILES_MAX);
     *cap = *cap == 0 ? 16 : 2 * *cap; /* FILES_MAX is a power of 2 too */
-    struct entry *more = realloc(*entries, *cap * sizeof(*more));
+    struct snapshot_entry *more = realloc(*entries, *cap * sizeof(*more));
     if (more == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a list");
+        return ddp_err_set(err, DDP_E_NOMEM,
+                           "no memory for the list of snapshots");
     *entries = more;
     return 0;
 }
 
-static int read_folder(const struct shelf *s,
+static int read_folder(const struct snapshot_dir *s,
                        const struct owners *o,
-                       struct entry **entries,
+                       struct snapshot_entry **entries,
                        size_t *n,
                        struct ddp_err *err)
 {
     size_t cap = 0;
-    int fd = openat(s->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(s->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = fd < 0 ? NULL : fdopendir(fd);
     if (list == NULL) {
-        (void)ddp_err_sys(err, DDP_E_IO, "cannot list its snapshots");
+        (void)ddp_err_sys(err, DDP_E_IO, "cannot list the snapshots");
         if (fd >= 0)
             (void)close(fd);
         return -1;
     }
     int rc = 0;
     const struct dirent *e;
-    struct shelf_file file;
+    struct snapshot_file file;
     while (rc == 0 && (e = next_entry(list, &rc, err)) != NULL) {
         if (!read_name(e->d_name, &file))
             continue;
@@ -251,13 +259,13 @@ static int read_folder(const struct shelf *s,
 }
 
 /* And who the owners are by whom it is sorted. */
-static int list_files(const struct shelf *s,
+static int list_files(const struct snapshot_dir *s,
                       struct owners *o,
-                      struct shelf_file **files,
+                      struct snapshot_file **files,
                       size_t *n,
                       struct ddp_err *err)
 {
-    struct entry *entries = NULL;
+    struct snapshot_entry *entries = NULL;
     *files = NULL;
     *n = 0;
     int rc = read_owners(s, o, err);
@@ -267,7 +275,8 @@ static int list_files(const struct shelf *s,
         qsort(entries, *n, sizeof(*entries), by_worth);
         *files = calloc(*n, sizeof(**files));
         if (*files == NULL)
-            rc = ddp_err_set(err, DDP_E_NOMEM, "no memory for a list");
+            rc = ddp_err_set(err, DDP_E_NOMEM,
+                             "no memory for the list of snapshots");
     }
     for (size_t i = 0; rc == 0 && i < *n; i++)
         (*files)[i] = entries[i].file;
@@ -275,27 +284,27 @@ static int list_files(const struct shelf *s,
     return rc;
 }
 
-int shelf_list(const struct shelf *s,
-               struct shelf_file **files,
-               size_t *n,
-               struct ddp_err *err)
+int snapshot_dir_list(const struct snapshot_dir *s,
+                      struct snapshot_file **files,
+                      size_t *n,
+                      struct ddp_err *err)
 {
     struct owners o;
     return list_files(s, &o, files, n, err);
 }
 
-int shelf_own(const struct shelf *s, struct ddp_err *err)
+int snapshot_dir_own(const struct snapshot_dir *s, struct ddp_err *err)
 {
     struct owners o;
-    struct shelf_file *files;
+    struct snapshot_file *files;
     size_t n;
-    char text[SHELF_OWNERS * (RNG_ID_LEN + 1) + 1];
+    char text[SNAPSHOT_DIR_OWNERS * (RNG_ID_LEN + 1) + 1];
     if (list_files(s, &o, &files, &n, err) != 0)
         return -1;
     int len = snprintf(text, sizeof(text), "%s\n", s->instance);
     bool mine = o.n > 0 && strcmp(o.ids[0], s->instance) == 0;
     /* Those before us as long as they have files. */
-    for (int i = 0, kept = 1; i < o.n && kept < SHELF_OWNERS; i++) {
+    for (int i = 0, kept = 1; i < o.n && kept < SNAPSHOT_DIR_OWNERS; i++) {
         size_t k = 0;
         while (k < n && files[k].owner != i)
             k++;
@@ -308,8 +317,8 @@ int shelf_own(const struct shelf *s, struct ddp_err *err)
     free(files);
     if (mine)
         return 0;
-    if (folder_put(s->dir, OWNER, (const uint8_t *)text, (size_t)len, NULL,
-                   err) != 0)
+    if (atomic_file_put(s->fd, OWNER, (const uint8_t *)text, (size_t)len, NULL,
+                        err) != 0)
         return ddp_err_wrap(err, "cannot take the folder over");
     return 0;
 }
@@ -322,43 +331,44 @@ int shelf_own(const struct shelf *s, struct ddp_err *err)
  * was refused at the start or bears a false name: it takes nobody's place, and
  * goes when its turn comes.
  */
-static void prune(const struct shelf *s, const char *written, int keep)
+static void prune(const struct snapshot_dir *s, const char *written, int keep)
 {
-    struct shelf_file *files;
+    struct snapshot_file *files;
     size_t n, i = 0;
-    if (shelf_list(s, &files, &n, NULL) != 0)
+    if (snapshot_dir_list(s, &files, &n, NULL) != 0)
         return;
     while (i < n && strcmp(files[i].name, written) != 0)
         i++;
     for (int seen = 0; i < n; i++)
-        if (files[i].owner < SHELF_OWNERS && ++seen > keep)
-            (void)unlinkat(s->dir, files[i].name, 0);
+        if (files[i].owner < SNAPSHOT_DIR_OWNERS && ++seen > keep)
+            (void)unlinkat(s->fd, files[i].name, 0);
     free(files);
 }
 
-static bool is_gone(const struct shelf *s)
+static bool is_gone(const struct snapshot_dir *s)
 {
     struct stat st;
-    return fstat(s->dir, &st) == 0 ? st.st_nlink == 0 : errno == ESTALE;
+    return fstat(s->fd, &st) == 0 ? st.st_nlink == 0 : errno == ESTALE;
 }
 
 /* Somebody made room. The descriptor stays the same number: others may be
  * listing. */
-static int make_again(const struct shelf *s, struct ddp_err *err)
+static int make_again(const struct snapshot_dir *s, struct ddp_err *err)
 {
-    struct shelf again;
-    int rc = shelf_open(&again, s->path, s->instance, s->round, err);
-    if (rc == 0 && dup3(again.dir, s->dir, O_CLOEXEC) < 0)
-        rc = ddp_err_sys(err, DDP_E_IO, "cannot open it");
-    shelf_close(&again);
-    return rc == 0 ? 0
-                   : ddp_err_wrap(
-                         err, "the folder was removed while this run wrote");
+    struct snapshot_dir again;
+    int rc = snapshot_dir_open(&again, s->path, s->instance, s->round, err);
+    if (rc == 0 && dup3(again.fd, s->fd, O_CLOEXEC) < 0)
+        rc = ddp_err_sys(err, DDP_E_IO, "cannot open the new folder");
+    snapshot_dir_close(&again);
+    return rc == 0
+               ? 0
+               : ddp_err_wrap(
+                     err, "the folder was removed while this run wrote to it");
 }
 
 /* Whether we are still the owner: others may have taken the folder over. Where
  * it was removed, or emptied, it is made again and taken. */
-static int check_owner(const struct shelf *s, struct ddp_err *err)
+static int check_owner(const struct snapshot_dir *s, struct ddp_err *err)
 {
     struct owners o;
     if (is_gone(s) && make_again(s, err) != 0)
@@ -366,7 +376,7 @@ static int check_owner(const struct shelf *s, struct ddp_err *err)
     if (read_owners(s, &o, err) != 0)
         return -1;
     if (o.n == 0)
-        return shelf_own(s, err);
+        return snapshot_dir_own(s, err);
     if (strcmp(o.ids[0], s->instance) == 0)
         return 0;
     return ddp_err_set(err, DDP_E_CONFLICT,
@@ -374,22 +384,23 @@ static int check_owner(const struct shelf *s, struct ddp_err *err)
                        o.ids[0]);
 }
 
-int shelf_put(const struct shelf *s,
-              int64_t step,
-              const uint8_t *data,
-              size_t len,
-              int keep,
-              const atomic_bool *stop,
-              struct ddp_err *err)
+int snapshot_dir_put(const struct snapshot_dir *s,
+                     int64_t step,
+                     const uint8_t *data,
+                     size_t len,
+                     int keep,
+                     const atomic_bool *stop,
+                     struct ddp_err *err)
 {
-    char name[SHELF_NAME_MAX];
+    char name[SNAPSHOT_DIR_NAME_MAX];
     if (step < 0 || step > STEP_MAX)
-        return ddp_err_set(err, DDP_E_USAGE, "there is no step %lld",
-                           (long long)step);
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "the step is %lld, must be from 0 to %lld",
+                           (long long)step, (long long)STEP_MAX);
     if (check_owner(s, err) != 0)
         return -1;
-    shelf_name(s, step, name);
-    if (folder_put(s->dir, name, data, len, stop, err) != 0)
+    snapshot_dir_name(s, step, name);
+    if (atomic_file_put(s->fd, name, data, len, stop, err) != 0)
         return ddp_err_wrap(err, "%s", name);
     prune(s, name, keep);
     return 0;
@@ -397,33 +408,36 @@ int shelf_put(const struct shelf *s,
 
 /* -- marks ----------------------------------------------------------------- */
 
-static void mark_name(char out[FOLDER_NAME_ROOM], uint64_t mark)
+static void mark_name(char out[ATOMIC_FILE_NAME_MAX], uint64_t mark)
 {
-    (void)snprintf(out, FOLDER_NAME_ROOM, MARK FOLDER_MARK "%016llx",
+    (void)snprintf(out, ATOMIC_FILE_NAME_MAX, MARK ATOMIC_FILE_MARK "%016llx",
                    (unsigned long long)mark); /* fits */
 }
 
-int shelf_mark(struct shelf *s, uint64_t *mark, int *fd, struct ddp_err *err)
+int snapshot_dir_mark(struct snapshot_dir *s,
+                      uint64_t *mark,
+                      int *fd,
+                      struct ddp_err *err)
 {
-    char name[FOLDER_NAME_ROOM];
-    *fd = folder_create(s->dir, MARK, name, err);
+    char name[ATOMIC_FILE_NAME_MAX];
+    *fd = atomic_file_create(s->fd, MARK, name, err);
     if (*fd < 0)
         return -1;
-    *mark = strtoull(name + strlen(name) - FOLDER_RANDOM, NULL, 16);
+    *mark = strtoull(name + strlen(name) - ATOMIC_FILE_RANDOM, NULL, 16);
     return 0;
 }
 
-bool shelf_sees(const struct shelf *s, uint64_t mark)
+bool snapshot_dir_sees(const struct snapshot_dir *s, uint64_t mark)
 {
-    char name[FOLDER_NAME_ROOM];
+    char name[ATOMIC_FILE_NAME_MAX];
     mark_name(name, mark);
-    return faccessat(s->dir, name, F_OK, 0) == 0;
+    return faccessat(s->fd, name, F_OK, 0) == 0;
 }
 
-void shelf_unmark(struct shelf *s, uint64_t mark, int fd)
+void snapshot_dir_unmark(struct snapshot_dir *s, uint64_t mark, int fd)
 {
-    char name[FOLDER_NAME_ROOM];
+    char name[ATOMIC_FILE_NAME_MAX];
     mark_name(name, mark);
-    (void)unlinkat(s->dir, name, 0); /* or the next shelf_open does */
-    (void)close(fd);                 /* empty */
+    (void)unlinkat(s->fd, name, 0); /* or the next snapshot_dir_open does */
+    (void)close(fd);                /* empty */
 }

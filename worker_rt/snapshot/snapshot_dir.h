@@ -20,39 +20,40 @@
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/rng.h"
 
-#define SHELF_OWNERS   8 /* that are remembered */
-#define SHELF_WHO      8 /* digits of an instance in a name */
-#define SHELF_NAME_MAX 96
+#define SNAPSHOT_DIR_OWNERS   8 /* that are remembered */
+#define SNAPSHOT_DIR_WHO      8 /* digits of an instance in a name */
+#define SNAPSHOT_DIR_NAME_MAX 96
 
 /* Is not changed once it is open: one thread may write while another lists. */
-struct shelf {
-    int dir;          /* -1: not open */
+struct snapshot_dir {
+    int fd;           /* of the folder; -1: not open */
     const char *path; /* of it, borrowed */
     char instance[RNG_ID_LEN + 1];
     int64_t round;
 };
 
 /* One file. */
-struct shelf_file {
-    char name[SHELF_NAME_MAX];
-    char who[SHELF_WHO + 1];
-    int owner; /* index among the owners; SHELF_OWNERS: of none of them */
+struct snapshot_file {
+    char name[SNAPSHOT_DIR_NAME_MAX];
+    char who[SNAPSHOT_DIR_WHO + 1];
+    int owner; /* index among the owners; SNAPSHOT_DIR_OWNERS: of none of them
+                */
     int64_t round;
     int64_t step;
 };
 
 /*
  * Opens the folder, made where there is none, for a writer of this instance
- * and round. Borrows `path` until shelf_close. Removes what killed writers
- * left. IO (it cannot be made, opened or written), CONFLICT (a file stands in
- * its place).
+ * and round. Borrows `path` until snapshot_dir_close. Removes what killed
+ * writers left. IO (it cannot be made, opened or written), CONFLICT (a file
+ * stands in its place).
  */
-int shelf_open(struct shelf *s,
-               const char *path,
-               const char *instance,
-               int64_t round,
-               struct ddp_err *err);
-void shelf_close(struct shelf *s);
+int snapshot_dir_open(struct snapshot_dir *s,
+                      const char *path,
+                      const char *instance,
+                      int64_t round,
+                      struct ddp_err *err);
+void snapshot_dir_close(struct snapshot_dir *s);
 
 /*
  * Its snapshots, the best to load first: those of this instance, then those of
@@ -61,20 +62,20 @@ void shelf_close(struct shelf *s);
  * different runs look alike, and the step alone counts. The caller frees
  * `files`. IO, NOMEM.
  */
-int shelf_list(const struct shelf *s,
-               struct shelf_file **files,
-               size_t *n,
-               struct ddp_err *err);
+int snapshot_dir_list(const struct snapshot_dir *s,
+                      struct snapshot_file **files,
+                      size_t *n,
+                      struct ddp_err *err);
 
 /* > 0: (round, step) b is newer than a, by the rule above. */
-int shelf_newer(const char *instance,
-                int64_t a_round,
-                int64_t a_step,
-                int64_t b_round,
-                int64_t b_step);
+int snapshot_dir_newer(const char *instance,
+                       int64_t a_round,
+                       int64_t a_step,
+                       int64_t b_round,
+                       int64_t b_step);
 
 /* Takes the folder over for this instance. IO. */
-int shelf_own(const struct shelf *s, struct ddp_err *err);
+int snapshot_dir_own(const struct snapshot_dir *s, struct ddp_err *err);
 
 /*
  * Writes a snapshot, and removes all but the newest `keep` of the owners', this
@@ -82,24 +83,29 @@ int shelf_own(const struct shelf *s, struct ddp_err *err);
  * When it returns 0 the file survives a power cut. CONFLICT: another instance
  * has taken the folder over. IO, NOMEM, ABORTED (`stop` became true).
  */
-int shelf_put(const struct shelf *s,
-              int64_t step,
-              const uint8_t *data,
-              size_t len,
-              int keep,
-              const atomic_bool *stop,
-              struct ddp_err *err);
+int snapshot_dir_put(const struct snapshot_dir *s,
+                     int64_t step,
+                     const uint8_t *data,
+                     size_t len,
+                     int keep,
+                     const atomic_bool *stop,
+                     struct ddp_err *err);
 
-/* The name that shelf_put gives. */
-void shelf_name(const struct shelf *s, int64_t step, char name[SHELF_NAME_MAX]);
+/* The name that snapshot_dir_put gives. */
+void snapshot_dir_name(const struct snapshot_dir *s,
+                       int64_t step,
+                       char name[SNAPSHOT_DIR_NAME_MAX]);
 
 /*
  * Who shares the folder: each process makes a mark, and looks for those of the
- * others. A mark is a random number; it vanishes with shelf_unmark or, after
- * its maker's death, with the next shelf_open. IO.
+ * others. A mark is a random number; it vanishes with snapshot_dir_unmark or,
+ * after its maker's death, with the next snapshot_dir_open. IO.
  */
-int shelf_mark(struct shelf *s, uint64_t *mark, int *fd, struct ddp_err *err);
-bool shelf_sees(const struct shelf *s, uint64_t mark);
-void shelf_unmark(struct shelf *s, uint64_t mark, int fd);
+int snapshot_dir_mark(struct snapshot_dir *s,
+                      uint64_t *mark,
+                      int *fd,
+                      struct ddp_err *err);
+bool snapshot_dir_sees(const struct snapshot_dir *s, uint64_t mark);
+void snapshot_dir_unmark(struct snapshot_dir *s, uint64_t mark, int fd);
 
 #endif

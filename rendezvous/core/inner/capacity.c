@@ -1,11 +1,17 @@
 /*
- * What gives way where the tables are full. First what is over or deserted.
- * Then, where whoever reaches the port may come in (limits.runs_share), what
- * has no round yet, of the source that has the most: so one host that opens
- * runs without end keeps nobody out, as long as it has no more than its share
- * (join_check.c) of those that run, which nothing ever ends for the
- * sake of others. Within a source the youngest goes: a flood comes behind what
- * was there before it.
+ * What is removed when the tables of runs and nodes are full.
+ *
+ * Happy path: a slot is free and nothing happens. Otherwise, in this order:
+ *   1. a run that has ended, or that has no nodes; a node that was told of its
+ *      run's end and is not connected;
+ *   2. a deserted run: all of its connections broke, none came back in AWAY_US;
+ *   3. if any host may join (limits.runs_share), what has no round yet, of the
+ *      source that holds the most. Within a source the youngest goes first: a
+ *      flood comes after what was there before it.
+ *
+ * A round that runs is never ended for others. One host that opens runs without
+ * end therefore keeps nobody out, as long as those that run are within its
+ * share (join_check.c). If nothing may be removed, the join is refused.
  */
 #include "rendezvous/core/inner/capacity.h"
 
@@ -13,6 +19,8 @@
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/node_gone.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/run.h"
 
 /* An agent whose connection broke pauses for 2.5 s at most before it tries
@@ -32,15 +40,15 @@ static void tell_to_go(struct rdzv *r, const struct node *n)
                    "this rendezvous is full (%d nodes, %d runs), and what %s "
                    "had here and had not begun gave way to another address",
                    r->limits.nodes_max, r->limits.runs_max, node_source(r, n));
-    node_send(r, n, &m);
+    reply_node(r, n, &m);
 }
 
 /* -- runs ------------------------------------------------------------------ */
 
-struct run *room_free_run(const struct rdzv *r)
+struct run *capacity_free_run(const struct rdzv *r)
 {
     for (int i = 0; i < r->limits.runs_max; i++)
-        if (!r->runs[i].used)
+        if (r->runs[i].state == RUN_FREE)
             return &r->runs[i];
     return NULL;
 }
@@ -66,7 +74,7 @@ static bool is_deserted(const struct rdzv *r, const struct run *run)
 }
 
 /*
- * Where there is no room, a deserted run gives way, the one that came last: for
+ * If the tables are full, a deserted run gives way, the one that came last: for
  * it that is as if the server had been started anew, and its nodes tell of its
  * round when they are back. Else whoever joined with long leases and broke off
  * would keep all others out until these are over. NULL: there is none that has
@@ -78,7 +86,7 @@ deserted_run(const struct rdzv *r, const struct run *keep, int least)
     struct run *last = NULL;
     for (int i = 0; i < r->limits.runs_max; i++) {
         struct run *run = &r->runs[i];
-        if (run->used && run != keep && run->state != RUN_ENDED &&
+        if (run->state != RUN_FREE && run != keep && run->state != RUN_ENDED &&
             count_nodes(run) >= least && is_deserted(r, run) &&
             (last == NULL || run->opened_us >= last->opened_us))
             last = run;
@@ -94,7 +102,7 @@ static struct run *finished_run(const struct rdzv *r)
         struct run *run = &r->runs[i];
         if (run->state != RUN_ENDED && !run_is_abandoned(run))
             continue;
-        if (oldest == NULL || run->forget_at_us < oldest->forget_at_us)
+        if (oldest == NULL || run->end.forget_at_us < oldest->end.forget_at_us)
             oldest = run;
     }
     return oldest;
@@ -102,16 +110,16 @@ static struct run *finished_run(const struct rdzv *r)
 
 static bool has_no_round(const struct run *run)
 {
-    return run->used && run->state == RUN_GATHER && run->instance[0] == '\0';
+    return run->state == RUN_GATHER && run->instance[0] == '\0';
 }
 
 /* The youngest of those that may give way of the source that has the most. */
-static struct run *greedy_run(const struct rdzv *r, const char *addr)
+static struct run *largest_source_run(const struct rdzv *r, const char *addr)
 {
     struct run *last = NULL;
     int most = 0;
     int have = quota_count_of(r->run_sources, addr);
-    if (!is_shared_out(r) || !quota_is_modest(r->run_sources, addr))
+    if (!is_shared_out(r) || !quota_within_share(r->run_sources, addr))
         return NULL;
     for (int i = 0; i < r->limits.runs_max; i++) {
         struct run *run = &r->runs[i];
@@ -142,7 +150,7 @@ static struct run *weakest_run(const struct rdzv *r, const char *addr)
     struct run *run = finished_run(r);
     if (run == NULL)
         run = deserted_run(r, NULL, 0);
-    return run != NULL ? run : greedy_run(r, addr);
+    return run != NULL ? run : largest_source_run(r, addr);
 }
 
 static void clear_run(struct rdzv *r, struct run *run)
@@ -155,7 +163,7 @@ static void clear_run(struct rdzv *r, struct run *run)
 
 /* -- nodes ----------------------------------------------------------------- */
 
-static bool has_room(const struct rdzv *r)
+static bool has_free_node(const struct rdzv *r)
 {
     return r->free_node >= 0 || r->fresh_node < r->limits.nodes_max;
 }
@@ -165,26 +173,27 @@ static struct node *ended_node(const struct rdzv *r)
 {
     for (int i = 0; i < r->fresh_node; i++) {
         struct node *n = &r->nodes[i];
-        if (n->used && n->state == NODE_ENDING && n->conn < 0)
+        if (n->state == NODE_ENDED && n->conn < 0)
             return n;
     }
     return NULL;
 }
 
-/* As greedy_run; never one of `keep`, which might be gone with it. */
-static struct node *
-greedy_node(const struct rdzv *r, const struct run *keep, const char *addr)
+/* As largest_source_run; never one of `keep`, which might be gone with it. */
+static struct node *largest_source_node(const struct rdzv *r,
+                                        const struct run *keep,
+                                        const char *addr)
 {
     struct node *last = NULL;
     int most = 0;
     int have = quota_count_of(r->node_sources, addr);
-    if (!is_shared_out(r) || !quota_is_modest(r->node_sources, addr))
+    if (!is_shared_out(r) || !quota_within_share(r->node_sources, addr))
         return NULL;
     for (int i = 0; i < r->fresh_node; i++) {
         struct node *n = &r->nodes[i];
         const struct run *run = &r->runs[n->run];
         bool waits = n->state == NODE_WAITING && has_no_round(run);
-        if (!n->used || run == keep || !(waits || n->state == NODE_SPARE))
+        if (run == keep || !(waits || n->state == NODE_SPARE))
             continue;
         int count = quota_count(r->node_sources, n->source);
         if (!quota_may_take(have, count) || count < most ||
@@ -214,24 +223,24 @@ static bool clear_node(struct rdzv *r, const struct run *keep, const char *addr)
         node_remove(r, n);
     else if ((deserted = deserted_run(r, keep, 1)) != NULL)
         run_forget(r, deserted);
-    else if ((n = greedy_node(r, keep, addr)) != NULL)
+    else if ((n = largest_source_node(r, keep, addr)) != NULL)
         evict_node(r, n);
-    return has_room(r);
+    return has_free_node(r);
 }
 
 /* -- both ------------------------------------------------------------------ */
 
-bool room_make(struct rdzv *r, const struct run *run, const char *addr)
+bool capacity_make(struct rdzv *r, const struct run *run, const char *addr)
 {
     struct run *weakest = NULL;
-    bool needs_slot = run == NULL && room_free_run(r) == NULL;
+    bool needs_slot = run == NULL && capacity_free_run(r) == NULL;
     if (needs_slot && (weakest = weakest_run(r, addr)) == NULL)
         return false;
     bool frees_node = weakest != NULL && count_nodes(weakest) > 0;
-    if (!has_room(r) && !frees_node && !clear_node(r, run, addr))
+    if (!has_free_node(r) && !frees_node && !clear_node(r, run, addr))
         return false;
     /* With a node its run may be gone, so that there is a slot by now. */
-    if (needs_slot && room_free_run(r) == NULL)
+    if (needs_slot && capacity_free_run(r) == NULL)
         clear_run(r, weakest);
     return true;
 }

@@ -1,6 +1,6 @@
 /*
- * core/inner/capacity: inside the rendezvous core: a place in its tables, and
- * what gives way where there is none. Nothing outside rendezvous/core includes
+ * core/inner/capacity: inside the rendezvous core: free slots in its tables,
+ * and what gives way if there is none. Nothing outside rendezvous/core includes
  * this.
  */
 #ifndef RENDEZVOUS_CORE_INNER_CAPACITY_H
@@ -9,15 +9,15 @@
 #include "rendezvous/core/inner/node.h"
 
 /*
- * Room for a node of that address in `run`, or, where that is NULL, for a run
- * of its own as well (room_free_run). Where all is taken something gives way:
- * what ended, what is deserted, and at last what one source has more of than
- * that address, and has no round yet. False: that would not do; then nothing
- * has.
+ * Makes sure that there is a free slot for a node of that address in `run`. If
+ * `run` is NULL, a slot for a run of its own as well (capacity_free_run). If
+ * the tables are full, something gives way: what ended, what is deserted, and
+ * at last what has no round yet and belongs to a source that holds more than
+ * that address. False: the join does not fit; then nothing has changed.
  */
-bool room_make(struct rdzv *r, const struct run *run, const char *addr);
+bool capacity_make(struct rdzv *r, const struct run *run, const char *addr);
 
-/* A slot for a run that is free, or NULL. */
-struct run *room_free_run(const struct rdzv *r);
+/* A free slot for a run, or NULL. */
+struct run *capacity_free_run(const struct rdzv *r);
 
 #endif

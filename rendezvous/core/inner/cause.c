@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
 
 /* Failures closer than this are weighed. */
 #define SAME_TIME_US (200 * MONO_MS)
@@ -50,17 +51,17 @@ bool cause_take(struct rdzv *r,
                 const struct msg_failed *f)
 {
     int64_t at_us = r->now_us - f->age_us;
-    if (run->root.known && !is_deeper(&run->root, f, at_us))
+    struct failure *root = &run->report.root;
+    bool known = root->round > 0;
+    if (known && !is_deeper(root, f, at_us))
         return false;
-    bool explains = run->root.known && is_consequence(&run->root.what) &&
-                    !is_consequence(f);
-    run->root.known = true;
-    run->root.at_us = at_us;
-    run->root.what = *f;
-    run->root.round = run->round;
-    msg_set(run->root.node, n->name);
-    msg_set(run->root.agent, n->agent);
-    run->last = run->root;
+    bool explains = known && is_consequence(&root->what) && !is_consequence(f);
+    root->at_us = at_us;
+    root->what = *f;
+    root->round = run->round.number;
+    msg_set(root->node, n->name);
+    msg_set(root->agent, n->agent);
+    run->report.last = *root;
     return explains;
 }
 

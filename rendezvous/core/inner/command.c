@@ -14,6 +14,8 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round.h"
 #include "rendezvous/core/inner/round_seal.h"
 #include "rendezvous/core/inner/run.h"
@@ -72,10 +74,10 @@ run_of(struct rdzv *r, const struct rdzv_event *ev, const char *id)
     if (run != NULL)
         return run;
     for (int i = 0; i < r->limits.runs_max; i++)
-        if (r->runs[i].used && strcmp(r->runs[i].id, id) == 0) {
+        if (r->runs[i].state != RUN_FREE && strcmp(r->runs[i].id, id) == 0) {
             refuse(r, ev, &r->runs[i], DDP_E_USAGE,
                    "run '%s' is over already, with status %lld", id,
-                   (long long)r->runs[i].end.status);
+                   (long long)r->runs[i].end.msg.status);
             return NULL;
         }
     refuse(r, ev, NULL, DDP_E_USAGE,
@@ -87,7 +89,7 @@ run_of(struct rdzv *r, const struct rdzv_event *ev, const char *id)
 
 /* -- end ------------------------------------------------------------------- */
 
-static void order_end(struct rdzv *r, const struct rdzv_event *ev)
+static void command_end(struct rdzv *r, const struct rdzv_event *ev)
 {
     const struct msg_order_end *o = &ev->msg->order_end;
     if (!same_version(r, ev, o->version))
@@ -97,7 +99,7 @@ static void order_end(struct rdzv *r, const struct rdzv_event *ev)
         return;
     struct msg_end end = {
         .status = ddp_code_exit(DDP_E_ORDERED),
-        .round = run->round,
+        .round = run->round.number,
         .restarts = run->budget.used,
         .rank = -1,
         .local_rank = -1,
@@ -133,7 +135,7 @@ static bool is_meant(const struct rdzv *r,
 {
     const struct run *run = &r->runs[n->run];
     size_t len = strlen(o->node);
-    if (!n->used || run->state == RUN_ENDED ||
+    if (n->state == NODE_FREE || run->state == RUN_ENDED ||
         (o->run[0] != '\0' && strcmp(o->run, run->id) != 0))
         return false;
     if (by == BY_NAME)
@@ -207,9 +209,9 @@ static struct node *the_node(struct rdzv *r, const struct rdzv_event *ev)
 static int count_usable(const struct run *run)
 {
     return run->count[NODE_WAITING] + run->count[NODE_SPARE] +
-           run->count[NODE_ASIDE] + run->count[NODE_RUNNING] +
+           run->count[NODE_QUARANTINED] + run->count[NODE_RUNNING] +
            run->count[NODE_DONE] + run->count[NODE_STOPPING] +
-           run->count[NODE_STALE] + run->gone_done + run->holes;
+           run->count[NODE_STALE] + run->round.gone_done + run->recovery.holes;
 }
 
 /* Whether it takes no more to carry it out than what was asked for. */
@@ -228,12 +230,12 @@ is_harmless(struct rdzv *r, const struct rdzv_event *ev, const struct node *n)
                n->name);
         return false;
     }
-    if (n->state != NODE_DONE && usable >= run->nodes_min &&
-        usable - 1 < run->nodes_min) {
+    if (n->state != NODE_DONE && usable >= run->conf.nodes_min &&
+        usable - 1 < run->conf.nodes_min) {
         refuse(r, ev, run, DDP_E_USAGE,
                "%d nodes would be left, and run '%s' needs %d: it would stop "
                "and wait for another one; give --force if that is meant",
-               usable - 1, run->id, run->nodes_min);
+               usable - 1, run->id, run->conf.nodes_min);
         return false;
     }
     return true;
@@ -249,18 +251,18 @@ describe(const struct rdzv *r, const struct node *n, char *text, size_t size)
     char rest[160];
     if (n->state == NODE_DONE)
         (void)snprintf(rest, sizeof(rest), "its workers were done");
-    else if (left >= run->nodes_min)
+    else if (left >= run->conf.nodes_min)
         (void)snprintf(rest, sizeof(rest), "%d node%s left, at least %d needed",
-                       left, left == 1 ? " is" : "s are", run->nodes_min);
-    else if (left + 1 < run->nodes_min) /* it waits already */
+                       left, left == 1 ? " is" : "s are", run->conf.nodes_min);
+    else if (left + 1 < run->conf.nodes_min) /* it waits already */
         (void)snprintf(rest, sizeof(rest), "%d node%s left of at least %d",
-                       left, left == 1 ? " is" : "s are", run->nodes_min);
+                       left, left == 1 ? " is" : "s are", run->conf.nodes_min);
     else
         (void)snprintf(rest, sizeof(rest),
                        "%d node%s left of at least %d: the run waits %lld s "
                        "for another one",
-                       left, left == 1 ? " is" : "s are", run->nodes_min,
-                       (long long)(run->join_us / MONO_S));
+                       left, left == 1 ? " is" : "s are", run->conf.nodes_min,
+                       (long long)(run->conf.join_us / MONO_S));
     (void)snprintf(
         text, size, "node %s leaves run '%s'%s%s; %s", n->name, run->id,
         runs ? ": its workers are asked to stop at a step" : "",
@@ -272,18 +274,18 @@ static void drain(struct rdzv *r, struct node *n)
     struct run *run = &r->runs[n->run];
     char why[160];
     (void)snprintf(why, /* fits */ sizeof(why), "node %s is drained", n->name);
-    node_send_drain(r, n);
+    reply_drain(r, n);
     switch (n->state) {
     case NODE_WAITING:
     case NODE_SPARE:
-    case NODE_ASIDE:
+    case NODE_QUARANTINED:
         node_set_state(r, n, NODE_DRAINED);
         round_try_seal(r, run); /* the last call may be off */
         return;
     case NODE_RUNNING:
     case NODE_STOPPING:
         node_set_state(r, n, NODE_LEAVING);
-        run->lost_since = true; /* what fails from now on is a consequence */
+        round_blame_node(run); /* what fails now is a consequence */
         round_over(r, run, why, MSG_SCALE_DOWN);
         round_try_drained(r, run);
         return;
@@ -293,13 +295,15 @@ static void drain(struct rdzv *r, struct node *n)
     case NODE_LEAVING:
     case NODE_DRAINED:
     case NODE_ENDING:
+    case NODE_ENDED:
+    case NODE_FREE:
     case NODE_STATES:
         break;
     }
     DDP_WRONG("node state");
 }
 
-static void order_drain(struct rdzv *r, const struct rdzv_event *ev)
+static void command_drain(struct rdzv *r, const struct rdzv_event *ev)
 {
     char text[512];
     if (!same_version(r, ev, ev->msg->order_drain.version))
@@ -325,14 +329,14 @@ static void order_drain(struct rdzv *r, const struct rdzv_event *ev)
     answer(r, ev->conn, text);
 }
 
-void order_step(struct rdzv *r, const struct rdzv_event *ev)
+void command_step(struct rdzv *r, const struct rdzv_event *ev)
 {
     switch (ev->msg->kind) {
     case MSG_KIND_order_drain:
-        order_drain(r, ev);
+        command_drain(r, ev);
         return;
     case MSG_KIND_order_end:
-        order_end(r, ev);
+        command_end(r, ev);
         return;
     default: /* no order */
         DDP_WRONG("order");

@@ -8,6 +8,6 @@
 #include "rendezvous/core/inner/node.h"
 
 /* An operator's order, on a connection that is dropped with the answer. */
-void order_step(struct rdzv *r, const struct rdzv_event *ev);
+void command_step(struct rdzv *r, const struct rdzv_event *ev);
 
 #endif

@@ -13,6 +13,8 @@
 #include "rendezvous/core/inner/join_check.h"
 #include "rendezvous/core/inner/join_place.h"
 #include "rendezvous/core/inner/join_rebuild.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round.h"
 #include "rendezvous/core/inner/round_roll.h"
 #include "rendezvous/core/inner/round_seal.h"
@@ -27,12 +29,12 @@ static void rejoin_running(struct rdzv *r,
                            const struct msg_join *j,
                            bool moved)
 {
-    if (join_is_of_instance(run, j) && j->round == run->round &&
+    if (join_is_of_instance(run, j) && j->round == run->round.number &&
         j->group_rank >= 0)
         return;
     /* The server before us sealed a rebuilt round and told its members of it:
      * nothing is known of it here that could be told again. */
-    if (run->rebuilt)
+    if (run->recovery.rebuilt)
         round_over(r, run, "a node does not hold the round any more",
                    MSG_AT_ONCE);
     else if (moved && n->group_rank == 0)
@@ -60,34 +62,38 @@ static void rejoin(struct rdzv *r, struct node *n, const struct rdzv_event *ev)
     n->short_seq = -1; /* they count from 0 on each connection */
     note(r, NOTE_back, run, n->name, "%s", "");
     node_grant(r, n, 0, -1);
-    if (n->drained && n->state != NODE_ENDING)
-        node_send_drain(r, n);
+    if (n->drained && run->state != RUN_ENDED)
+        reply_drain(r, n);
     switch (n->state) {
     case NODE_RUNNING:
         rejoin_running(r, run, n, j, moved);
         return;
     case NODE_STOPPING:
-        node_send_stop(r, n, run->round, "the round is over", run->graceful);
+        reply_stop(r, n, run->round.number, "the round is over",
+                   run->round.graceful);
         return;
     case NODE_STALE:
         node_make_stale(r, n, j->round, "that round is over");
         return;
     case NODE_ENDING:
+    case NODE_ENDED:
         run_send_end(r, run, n);
         return;
     case NODE_WAITING:
     case NODE_SPARE:
-    case NODE_ASIDE:
+    case NODE_QUARANTINED:
         round_send_waiting(r, run, n);
         round_try_seal(r, run);
         return;
     case NODE_LEAVING:
-        if (run->graceful == MSG_AT_ONCE)
-            node_send_stop(r, n, run->round, "the round is over", MSG_AT_ONCE);
+        if (run->round.graceful == MSG_AT_ONCE)
+            reply_stop(r, n, run->round.number, "the round is over",
+                       MSG_AT_ONCE);
         return;
     case NODE_DONE:
     case NODE_DRAINED:
         return; /* it says so again itself */
+    case NODE_FREE:
     case NODE_STATES:
         break;
     }
@@ -102,7 +108,7 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     struct node *n = node_new(r, run, ev);
     bool may_run = j->state != MSG_STATE_NONE && j->round > 0;
     bool member = may_run && join_is_hole(r, run, j);
-    bool knows = run->rebuilt && join_is_of_instance(run, j);
+    bool knows = run->recovery.rebuilt && join_is_of_instance(run, j);
     if (knows)
         join_restore(r, run, j);
     n->came_ready = knows && j->state == MSG_STATE_READY;
@@ -113,7 +119,7 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
         n->lease_until_us =
             mono_after(r->now_us, mono_min(j->lease_ms * MONO_MS,
                                            round_foreign_lease_us(run)) +
-                                      run->heartbeat_us);
+                                      run->conf.heartbeat_us);
     node_grant(r, n, 0, -1);
     if (member) {
         join_fill_hole(r, run, n, j);
@@ -132,20 +138,20 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
 static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
 {
     const struct msg_join *j = &ev->msg->join;
-    struct run *run = room_free_run(r);
+    struct run *run = capacity_free_run(r);
     ddp_assert(run != NULL);
     *run = (struct run){
-        .used = true,
-        .nodes_min = (int)j->nodes_min,
-        .nodes_max = (int)j->nodes_max,
-        .join_us = j->join_ms * MONO_MS,
-        .last_call_us = j->last_call_ms * MONO_MS,
-        .heartbeat_us = j->heartbeat_ms * MONO_MS,
-        .reconnect_us = j->reconnect_ms * MONO_MS,
-        .scale_us = j->scale_ms * MONO_MS,
+        .state = RUN_GATHER,
+        .conf = {.nodes_min = (int)j->nodes_min,
+                 .nodes_max = (int)j->nodes_max,
+                 .join_us = j->join_ms * MONO_MS,
+                 .last_call_us = j->last_call_ms * MONO_MS,
+                 .heartbeat_us = j->heartbeat_ms * MONO_MS,
+                 .reconnect_us = j->reconnect_ms * MONO_MS,
+                 .scale_us = j->scale_ms * MONO_MS},
         .opened_us = r->now_us,
         .source = quota_take(r->run_sources, ev->peer_addr),
-        .roll_at_us = MONO_NEVER,
+        .recovery = {.roll_at_us = MONO_NEVER},
         .head = -1,
         .tail = -1,
     };
@@ -153,10 +159,11 @@ static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
                 (int)j->crash_loop);
     strikes_init(&run->strikes, (int)j->node_strikes, j->cooldown_ms * MONO_MS);
     msg_set(run->id, j->run);
-    msg_set(run->prog, j->prog);
-    msg_set(run->backend, j->backend);
+    msg_set(run->conf.prog, j->prog);
+    msg_set(run->conf.backend, j->backend);
     note(r, NOTE_run_new, run, "", "%d..%d nodes, %d restarts, program %s",
-         run->nodes_min, run->nodes_max, run->budget.max, run->prog);
+         run->conf.nodes_min, run->conf.nodes_max, run->budget.max,
+         run->conf.prog);
     round_gather(r, run);
     return run;
 }
@@ -183,7 +190,7 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
     }
     if (!join_is_within_share(r, run, ev))
         return NULL;
-    if (!room_make(r, run, ev->peer_addr)) {
+    if (!capacity_make(r, run, ev->peer_addr)) {
         join_refuse(r, conn, j, DDP_E_NOMEM,
                     "this rendezvous is full (%d nodes, %d runs)",
                     r->limits.nodes_max, r->limits.runs_max);
@@ -207,7 +214,7 @@ static const struct run *run_find_ended(const struct rdzv *r,
     bool lives = live != NULL && run_had_instance(live, j->instance);
     for (int i = 0; i < r->limits.runs_max; i++) {
         const struct run *run = &r->runs[i];
-        if (!run->used || run->state != RUN_ENDED ||
+        if (run->state == RUN_FREE || run->state != RUN_ENDED ||
             strcmp(run->id, j->run) != 0)
             continue;
         if (run_had_instance(run, j->instance))
@@ -218,14 +225,14 @@ static const struct run *run_find_ended(const struct rdzv *r,
     return beside;
 }
 
-/* A run that ended elsewhere, to be kept for those that come; NULL: there is no
- * room, since who makes such ends up must take none from what is known. */
+/* A run that ended elsewhere, to be kept for those that come; NULL: the
+ * table is full. Nothing gives way for it: such an end may be made up. */
 static struct run *run_of_stragglers(struct rdzv *r, const struct msg_join *j)
 {
-    struct run *run = room_free_run(r);
+    struct run *run = capacity_free_run(r);
     if (run == NULL)
         return NULL;
-    *run = (struct run){.used = true,
+    *run = (struct run){.state = RUN_GATHER,
                         .born_us = MONO_NEVER,
                         .opened_us = r->now_us,
                         .source = -1,
@@ -233,7 +240,7 @@ static struct run *run_of_stragglers(struct rdzv *r, const struct msg_join *j)
                         .tail = -1};
     msg_set(run->id, j->run);
     msg_set(run->instance, j->instance);
-    run->round = j->round;
+    run->round.number = j->round;
     return run;
 }
 
@@ -273,7 +280,7 @@ static bool forget_outdated(struct rdzv *r,
     for (int i = 0; i < r->limits.runs_max; i++) {
         struct run *run = &r->runs[i];
         bool is_here = known != NULL && known->run == i;
-        if (!run->used || strcmp(run->id, j->run) != 0 ||
+        if (run->state == RUN_FREE || strcmp(run->id, j->run) != 0 ||
             !join_outdates(run, j, is_here))
             continue;
         note(r, NOTE_outdated, run, j->name,
@@ -301,7 +308,7 @@ void join_step(struct rdzv *r, const struct rdzv_event *ev)
     }
     const struct run *ended = run_find_ended(r, j);
     if (ended != NULL) {
-        struct msg m = {.kind = MSG_KIND_end, .end = ended->end};
+        struct msg m = {.kind = MSG_KIND_end, .end = ended->end.msg};
         reply_send(r, ev->conn, &m);
         reply_drop(r, ev->conn);
         return;

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/run.h"
 
 void join_refuse(struct rdzv *r,
@@ -104,13 +106,14 @@ bool join_agrees(struct rdzv *r,
                  int conn)
 {
     char theirs[48], ours[48];
-    if (j->nodes_min != run->nodes_min || j->nodes_max != run->nodes_max)
+    if (j->nodes_min != run->conf.nodes_min ||
+        j->nodes_max != run->conf.nodes_max)
         join_refuse(
             r, conn, j, DDP_E_CONFLICT,
             "this node was started with --nnodes=%s, run '%s' has %s; give "
             "every node the same line, or this job another --rdzv_id",
             nodes_text(j->nodes_min, j->nodes_max, theirs), run->id,
-            nodes_text(run->nodes_min, run->nodes_max, ours));
+            nodes_text(run->conf.nodes_min, run->conf.nodes_max, ours));
     else if (!same_budget(&run->budget, j))
         refuse_budget(r, run, j, conn);
     else if (j->node_strikes != run->strikes.max ||
@@ -122,19 +125,19 @@ bool join_agrees(struct rdzv *r,
             (long long)j->node_strikes, (double)j->cooldown_ms / 1000.0,
             run->id, run->strikes.max,
             (double)run->strikes.cooldown_us / (double)MONO_S);
-    else if (strcmp(j->prog, run->prog) != 0)
+    else if (strcmp(j->prog, run->conf.prog) != 0)
         join_refuse(
             r, conn, j, DDP_E_CONFLICT,
             "this node would run '%s', run '%s' runs '%s'; give every node "
             "the same line, or this job another --rdzv_id",
-            j->prog, run->id, run->prog);
-    else if (strcmp(j->backend, run->backend) != 0)
+            j->prog, run->id, run->conf.prog);
+    else if (strcmp(j->backend, run->conf.backend) != 0)
         join_refuse(
             r, conn, j, DDP_E_CONFLICT,
             "this node was started with --rdzv_backend=%s, run '%s' has %s",
-            j->backend, run->id, run->backend);
-    else if (j->heartbeat_ms * MONO_MS != run->heartbeat_us ||
-             j->reconnect_ms * MONO_MS != run->reconnect_us)
+            j->backend, run->id, run->conf.backend);
+    else if (j->heartbeat_ms * MONO_MS != run->conf.heartbeat_us ||
+             j->reconnect_ms * MONO_MS != run->conf.reconnect_us)
         join_refuse(
             r, conn, j, DDP_E_CONFLICT,
             "heartbeat_timeout or reconnect_timeout in --rdzv_conf of this "

@@ -3,6 +3,8 @@
 #include <stdio.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round.h"
 #include "rendezvous/core/inner/round_roll.h"
 #include "rendezvous/core/inner/round_seal.h"
@@ -11,25 +13,25 @@
 #include "rendezvous/core/inner/strikes.h"
 
 /*
- * A round runs without it. Where it has room, the newcomer makes it larger, at
+ * A round runs without it. If it can grow, the newcomer makes it larger, at
  * once or with those that come in the same --scale_interval: it is a spare
  * until then, and takes a lost node's place as one.
  */
 static void join_running(struct rdzv *r, struct run *run, struct node *n)
 {
     char why[128];
-    bool room = run_has_room(run);
+    bool grows = run_can_grow(run);
     node_set_state(r, n, NODE_SPARE);
-    if (!room)
-        note(r, NOTE_spare, run, n->name, "no room");
+    if (!grows)
+        note(r, NOTE_spare, run, n->name, "the round is full");
     else if (r->now_us < run->scale_next_us)
         note(r, NOTE_spare, run, n->name, "the round grows in %lld ms",
              (long long)mono_ms_until(r->now_us, run->scale_next_us));
     else
         note(r, NOTE_joined, run, n->name, "nproc %d, %d of %d..%d", n->nproc,
-             run->group_world + run->count[NODE_SPARE], run->nodes_min,
-             run->nodes_max);
-    if (!room || r->now_us < run->scale_next_us)
+             run->round.group_world + run->count[NODE_SPARE],
+             run->conf.nodes_min, run->conf.nodes_max);
+    if (!grows || r->now_us < run->scale_next_us)
         round_send_waiting(r, run, n);
     (void)snprintf(why, sizeof(why), "node %s joins", n->name);
     round_try_scale(r, run, why);
@@ -54,7 +56,7 @@ void join_place(struct rdzv *r, struct run *run, struct node *n)
     }
     node_set_state(r, n, NODE_WAITING);
     note(r, NOTE_joined, run, n->name, "nproc %d, %d of %d..%d", n->nproc,
-         run->count[NODE_WAITING], run->nodes_min, run->nodes_max);
+         run->count[NODE_WAITING], run->conf.nodes_min, run->conf.nodes_max);
     if (run->state == RUN_GATHER)
         round_send_waiting(r, run, n);
     round_try_seal(r, run);

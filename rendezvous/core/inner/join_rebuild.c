@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round.h"
 #include "rendezvous/core/inner/round_end.h"
 #include "rendezvous/core/inner/round_roll.h"
@@ -40,13 +42,14 @@ bool join_is_younger(const struct rdzv *r,
  */
 bool join_outdates(const struct run *run, const struct msg_join *j, bool known)
 {
-    bool later = j->round > run->round && j->round <= ROUND_BELIEVED_MAX;
+    bool later = j->round > run->round.number && j->round <= ROUND_BELIEVED_MAX;
     if (!later || j->ended || run->instance[0] == '\0' ||
         !join_is_of_instance(run, j))
         return false;
     if (run->state == RUN_ENDED)
-        return run->lapsed;
-    return known || (run->head < 0 && !run->rebuilt); /* else it is news */
+        return run->end.lapsed;
+    return known ||
+           (run->head < 0 && !run->recovery.rebuilt); /* else it is news */
 }
 
 /*
@@ -72,7 +75,7 @@ bool join_began_beside(const struct rdzv *r,
                        const struct msg_join *j)
 {
     return j->round > 0 && run->instance[0] != '\0' &&
-           join_is_younger(r, run, j) && born_us(r, j) < run->ended_us;
+           join_is_younger(r, run, j) && born_us(r, j) < run->end.at_us;
 }
 
 bool join_is_news(const struct rdzv *r,
@@ -80,12 +83,13 @@ bool join_is_news(const struct rdzv *r,
                   const struct msg_join *j)
 {
     if (j->round == 0 || j->round > ROUND_BELIEVED_MAX ||
-        j->instance[0] == '\0' || j->group_world < run->nodes_min ||
-        j->group_world > run->nodes_max)
+        j->instance[0] == '\0' || j->group_world < run->conf.nodes_min ||
+        j->group_world > run->conf.nodes_max)
         return false;
     if (run->instance[0] == '\0' || yields(r, run, j))
         return true;
-    return run->rebuilt && j->round > run->round && join_is_of_instance(run, j);
+    return run->recovery.rebuilt && j->round > run->round.number &&
+           join_is_of_instance(run, j);
 }
 
 /* -- taking over ----------------------------------------------------------- */
@@ -114,7 +118,7 @@ demote_all(struct rdzv *r, struct run *run, const struct msg_join *j)
         } else if (n->state == NODE_WAITING) {
             node_set_state(r, n, NODE_SPARE);
         } else if (node_in_round(n)) {
-            node_make_stale(r, n, run->round, why);
+            node_make_stale(r, n, run->round.number, why);
         }
     }
 }
@@ -126,8 +130,8 @@ static void give_way(struct run *run)
                 run->budget.crash_loop);
     strikes_forget(&run->strikes);
     run->scale_next_us = 0;
-    if (run->round > run->passed)
-        run->passed = run->round;
+    if (run->round.number > run->recovery.passed)
+        run->recovery.passed = run->round.number;
     run_leave_instance(run);
 }
 
@@ -135,28 +139,29 @@ void join_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
 {
     bool anew = run->instance[0] != '\0' && !join_is_of_instance(run, j);
     demote_all(r, run, j);
-    if (!run->rebuilt)
-        run->rebuilt_at_us = r->now_us;
+    if (!run->recovery.rebuilt)
+        run->recovery.rebuilt_at_us = r->now_us;
     if (anew)
         give_way(run);
     msg_set(run->instance, j->instance);
     run->born_us = born_us(r, j);
-    run->round = j->round;
-    run->rebuilt = true;
-    run->was_over = false;
-    run->anchor = ANCHOR_NONE;
-    run->ready_members = run->confirmed = 0;
-    run->group_world = (int)j->group_world;
-    run->roll = j->roll;
-    run->roll_at_us = MONO_NEVER;
-    run->holes = (int)j->group_world;
+    run->round.number = j->round;
+    run->recovery.rebuilt = true;
+    run->recovery.was_over = false;
+    run->recovery.anchor = ANCHOR_NONE;
+    run->recovery.ready_members = run->round.confirmed = 0;
+    run->round.group_world = (int)j->group_world;
+    run->round.roll = j->roll;
+    run->recovery.roll_at_us = MONO_NEVER;
+    run->recovery.holes = (int)j->group_world;
     memset(taken_bits(r, run), 0, (size_t)r->limits.nodes_max / 8 + 1);
     round_begin(r, run);
     run->state = RUN_ACTIVE;
-    note(r, NOTE_rebuilt, run, j->name, "%d nodes%s", run->group_world,
+    note(r, NOTE_rebuilt, run, j->name, "%d nodes%s", run->round.group_world,
          anew ? "; what newcomers began gives way" : "");
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
-        if (r->nodes[i].state == NODE_SPARE || r->nodes[i].state == NODE_ASIDE)
+        if (r->nodes[i].state == NODE_SPARE ||
+            r->nodes[i].state == NODE_QUARANTINED)
             round_send_waiting(r, run, &r->nodes[i]);
 }
 
@@ -164,11 +169,11 @@ void join_restore(const struct rdzv *r,
                   struct run *run,
                   const struct msg_join *j)
 {
-    int64_t left_us = mono_min(j->scale_left_ms * MONO_MS, run->scale_us);
+    int64_t left_us = mono_min(j->scale_left_ms * MONO_MS, run->conf.scale_us);
     int64_t next_us = mono_after(r->now_us, left_us);
     budget_restore(&run->budget, (int)j->restarts, (int)j->recent,
                    r->now_us - j->recent_ms * MONO_MS);
-    budget_restore_barren(&run->budget, (int)j->barren);
+    budget_restore_no_progress(&run->budget, (int)j->barren);
     if (next_us > run->scale_next_us)
         run->scale_next_us = next_us;
 }
@@ -179,9 +184,9 @@ bool join_is_hole(const struct rdzv *r,
                   const struct run *run,
                   const struct msg_join *j)
 {
-    if (run->holes == 0 || !join_is_of_instance(run, j) ||
-        j->round != run->round || j->group_rank < 0 ||
-        j->group_rank >= run->group_world)
+    if (run->recovery.holes == 0 || !join_is_of_instance(run, j) ||
+        j->round != run->round.number || j->group_rank < 0 ||
+        j->group_rank >= run->round.group_world)
         return false;
     int g = (int)j->group_rank;
     return (taken_bits(r, run)[g / 8] & 1u << (g % 8)) == 0;
@@ -191,9 +196,9 @@ static void take_anchor(struct run *run, const struct msg_join *j)
 {
     enum anchor anchor =
         j->state == MSG_STATE_READY ? ANCHOR_READY : ANCHOR_HELD;
-    if (j->sure && anchor > run->anchor)
-        run->anchor = anchor;
-    run->ready_members += j->sure && anchor == ANCHOR_READY;
+    if (j->sure && anchor > run->recovery.anchor)
+        run->recovery.anchor = anchor;
+    run->recovery.ready_members += j->sure && anchor == ANCHOR_READY;
 }
 
 void join_fill_hole(struct rdzv *r,
@@ -203,14 +208,14 @@ void join_fill_hole(struct rdzv *r,
 {
     int g = (int)j->group_rank;
     taken_bits(r, run)[g / 8] |= (uint8_t)(1u << (g % 8));
-    run->holes--;
+    run->recovery.holes--;
     n->group_rank = g;
-    run->sealed_us =
-        mono_min(run->sealed_us, r->now_us - j->recent_ms * MONO_MS);
+    run->round.sealed_us =
+        mono_min(run->round.sealed_us, r->now_us - j->recent_ms * MONO_MS);
     take_anchor(run, j);
-    run->was_over |= j->over != 0;
+    run->recovery.was_over |= j->over != 0;
     round_call_roll(r, run);
-    note(r, NOTE_back, run, n->name, "%d more to come", run->holes);
+    note(r, NOTE_back, run, n->name, "%d more to come", run->recovery.holes);
     bool runs = j->sure && j->state == MSG_STATE_RUNNING;
     bool done = j->sure && j->state == MSG_STATE_DONE;
     if (run->state == RUN_ACTIVE && (runs || done)) {
@@ -218,7 +223,7 @@ void join_fill_hole(struct rdzv *r,
         round_try_done(r, run);
     } else {
         node_set_state(r, n, NODE_STOPPING);
-        node_send_stop(r, n, run->round, "the round is over", MSG_AT_ONCE);
+        reply_stop(r, n, run->round.number, "the round is over", MSG_AT_ONCE);
         round_over(r, run, "a node stopped its workers", MSG_AT_ONCE);
     }
     node_confirm(r, n, j->round);

@@ -8,6 +8,8 @@
 #include "rendezvous/core/inner/cause.h"
 #include "rendezvous/core/inner/join_place.h"
 #include "rendezvous/core/inner/node_gone.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round.h"
 #include "rendezvous/core/inner/round_end.h"
 #include "rendezvous/core/inner/run.h"
@@ -18,7 +20,7 @@ static bool is_current(struct rdzv *r,
                        int64_t round,
                        const char *what)
 {
-    if (round == run->round)
+    if (round == run->round.number)
         return true;
     note(r, NOTE_stale, run, n->name, "%s of round %lld", what,
          (long long)round);
@@ -34,16 +36,19 @@ void member_failed(struct rdzv *r,
         return;
     if (n->state != NODE_RUNNING && n->state != NODE_STOPPING)
         return;
-    bool late = run->state == RUN_DRAIN && r->now_us - f->age_us > run->over_us;
-    bool explains = (run->charged || !late) && cause_take(r, run, n, f);
+    bool late =
+        run->state == RUN_DRAIN && r->now_us - f->age_us > run->round.over_us;
+    bool explains =
+        (round_worker_failed(run) || !late) && cause_take(r, run, n, f);
     char why[200];
     cause_describe(n, f, why, sizeof(why));
-    if (run->charged && explains) /* the cause of what was told before */
+    if (round_worker_failed(run) &&
+        explains) /* the cause of what was told before */
         round_tell_why(r, run, why);
     round_hurry(r, run, why);
-    if (run->charged || late)
+    if (round_worker_failed(run) || late)
         return;
-    run->charged = true;
+    round_blame_worker(run);
     note(r, NOTE_failed, run, n->name, "%s", why);
     round_over(r, run, why, MSG_AT_ONCE);
 }
@@ -54,7 +59,7 @@ void member_failed(struct rdzv *r,
 static void become_waiting(struct rdzv *r, struct run *run, struct node *n)
 {
     node_set_state(r, n, n->drained ? NODE_DRAINED : NODE_WAITING);
-    node_cut_lease(r, n, run->heartbeat_us);
+    node_cut_lease(r, n, run->conf.heartbeat_us);
 }
 
 /* What the report calls consequences. */
@@ -62,15 +67,15 @@ static void
 take_ends(struct run *run, const struct node *n, const struct msg_ready *m)
 {
     struct exits all, part;
-    run->ends.by_term += m->by_term;
-    run->ends.by_kill += m->by_kill;
-    run->ends.by_signal += m->by_signal;
-    run->ends.by_code += m->by_code;
+    run->report.ends.by_term += m->by_term;
+    run->report.ends.by_kill += m->by_kill;
+    run->report.ends.by_signal += m->by_signal;
+    run->report.ends.by_code += m->by_code;
     exits_parse(&all, m->ends);
     exits_filter(&all, -SIGTERM, true, &part);
-    exits_merge(run->exits_list, m->base_rank, n->name, &part);
+    exits_merge(run->report.exits_list, m->base_rank, n->name, &part);
     exits_filter(&all, -SIGTERM, false, &part);
-    exits_merge(run->stopped_list, m->base_rank, n->name, &part);
+    exits_merge(run->report.stopped_list, m->base_rank, n->name, &part);
 }
 
 /* Whether they all ended as those do that were asked to leave: see has_obeyed
@@ -104,7 +109,7 @@ static void ready_of_stale(struct rdzv *r,
              (long long)m->round);
         return;
     }
-    node_cut_lease(r, n, run->heartbeat_us);
+    node_cut_lease(r, n, run->conf.heartbeat_us);
     join_place(r, run, n);
 }
 
@@ -142,7 +147,7 @@ static void ready_of_running(struct rdzv *r,
                    "node %s stopped its workers", n->name);
     take_ends(run, n, m);
     become_waiting(r, run, n);
-    run->lost_since = true;
+    round_blame_node(run);
     round_over(r, run, why, MSG_AT_ONCE);
 }
 
@@ -152,8 +157,9 @@ void member_ready(struct rdzv *r,
                   const struct msg_ready *m)
 {
     int64_t round = m->round;
-    if (round == run->round && node_in_round(n) && m->progress)
-        run->progressed = true; /* another instance has the same numbers */
+    if (round == run->round.number && node_in_round(n) && m->progress)
+        run->round.progressed =
+            true; /* another instance has the same numbers */
     switch (n->state) {
     case NODE_STALE:
         ready_of_stale(r, run, n, m);
@@ -174,11 +180,13 @@ void member_ready(struct rdzv *r,
         return;
     case NODE_WAITING:
     case NODE_SPARE:
-    case NODE_ASIDE:
+    case NODE_QUARANTINED:
     case NODE_DONE:
     case NODE_DRAINED:
     case NODE_ENDING:
+    case NODE_ENDED:
         return; /* said twice, after a reconnect */
+    case NODE_FREE:
     case NODE_STATES:
         break;
     }
@@ -193,7 +201,7 @@ void member_done(struct rdzv *r, struct run *run, struct node *n, int64_t round)
         return;
     node_set_state(r, n, NODE_DONE);
     note(r, NOTE_done, run, n->name, "%d of %d",
-         run->count[NODE_DONE] + run->gone_done, run->group_world);
+         run->count[NODE_DONE] + run->round.gone_done, run->round.group_world);
     round_try_done(r, run);
 }
 
@@ -204,7 +212,7 @@ static void on_leave_all(struct rdzv *r,
 {
     struct msg_end end = {
         .status = 128 + l->signal,
-        .round = run->round,
+        .round = run->round.number,
         .restarts = run->budget.used,
         .rank = -1,
         .local_rank = -1,
@@ -239,14 +247,14 @@ void member_leave(struct rdzv *r,
     else /* by the order of a server that is no more */
         note(r, NOTE_left, run, n->name, "%s", "drained");
     node_set_state(r, n, NODE_LEAVING);
-    run->lost_since = true; /* whatever fails from now on is a consequence */
+    round_blame_node(run); /* whatever fails now is a consequence */
     round_over(r, run, why, MSG_SCALE_DOWN);
     round_try_drained(r, run);
 }
 
 void member_bye(struct rdzv *r, struct run *run, struct node *n)
 {
-    if (!n->owes_bye) {
+    if (n->state != NODE_ENDING) {
         node_gone(r, n, "said bye");
         return;
     }

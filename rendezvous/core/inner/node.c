@@ -1,19 +1,14 @@
 #include "rendezvous/core/inner/node.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 
 /* No further are numbers of rounds left out for what a node claims to hold:
  * with the highest of all, the next server would not believe ours. */
 #define LEAP_MAX 100000
-
-int run_index(const struct rdzv *r, const struct run *run)
-{
-    return (int)(run - r->runs);
-}
 
 struct node *node_at(const struct rdzv *r, int i)
 {
@@ -28,74 +23,6 @@ static int node_index(const struct rdzv *r, const struct node *n)
 const char *node_source(const struct rdzv *r, const struct node *n)
 {
     return quota_text(r->node_sources, n->source);
-}
-
-/* -- telling -------------------------------------------------------------- */
-
-void reply_send(struct rdzv *r, int conn, const struct msg *m)
-{
-    struct rdzv_action a = {.kind = RDZV_SEND, .conn = conn, .msg = m};
-    r->out->emit(r->out->ctx, &a);
-}
-
-void node_send(struct rdzv *r, const struct node *n, const struct msg *m)
-{
-    if (n->conn >= 0)
-        reply_send(r, n->conn, m);
-}
-
-void reply_drop(struct rdzv *r, int conn)
-{
-    r->conn_node[conn] = -1;
-    struct rdzv_action a = {.kind = RDZV_DROP, .conn = conn};
-    r->out->emit(r->out->ctx, &a);
-}
-
-void note(struct rdzv *r,
-          enum note_kind kind,
-          const struct run *run,
-          const char *node,
-          const char *fmt,
-          ...)
-{
-    char text[512];
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof(text), fmt, ap); /* may be cut */
-    va_end(ap);
-    r->noted[kind]++;
-    struct note n = {
-        .kind = kind,
-        .run = run != NULL ? run->id : "",
-        .round = run != NULL ? run->round : 0,
-        .node = node,
-        .text = text,
-        .account = r->account,
-    };
-    struct rdzv_action a = {.kind = RDZV_NOTE, .conn = -1, .note = &n};
-    r->out->emit(r->out->ctx, &a);
-}
-
-void node_send_stop(struct rdzv *r,
-                    const struct node *n,
-                    int64_t round,
-                    const char *why,
-                    enum msg_graceful graceful)
-{
-    struct msg m = {.kind = MSG_KIND_stop};
-    m.stop.round = round;
-    m.stop.graceful = (int64_t)graceful;
-    msg_set(m.stop.text, why);
-    node_send(r, n, &m);
-}
-
-void node_send_drain(struct rdzv *r, const struct node *n)
-{
-    struct msg m = {.kind = MSG_KIND_drain};
-    (void)snprintf(m.drain.text, /* fits */
-                   sizeof(m.drain.text), "drained by ddpctl from %s",
-                   n->drained_by);
-    node_send(r, n, &m);
 }
 
 /* -- the table by agent id, the run's list, the counts ------------------- */
@@ -172,6 +99,7 @@ static void list_remove(struct rdzv *r, struct run *run, int i)
 void node_set_state(struct rdzv *r, struct node *n, enum node_state state)
 {
     struct run *run = &r->runs[n->run];
+    ddp_assert(n->state != NODE_FREE && state != NODE_FREE);
     run->count[n->state]--;
     n->state = state;
     run->count[state]++;
@@ -187,8 +115,8 @@ void node_bind(struct rdzv *r, struct node *n, int conn)
 
 void node_clear_bye(struct rdzv *r, struct node *n)
 {
-    r->runs[n->run].owing -= n->owes_bye;
-    n->owes_bye = false;
+    if (n->state == NODE_ENDING)
+        node_set_state(r, n, NODE_ENDED);
 }
 
 void node_unbind(struct rdzv *r, struct node *n)
@@ -223,7 +151,6 @@ node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     if (i == r->free_node)
         r->free_node = n->hash_next;
     *n = (struct node){
-        .used = true,
         .state = NODE_WAITING,
         .run = run_index(r, run),
         .source = quota_take(r->node_sources, ev->peer_addr),
@@ -257,7 +184,6 @@ void node_remove(struct rdzv *r, struct node *n)
 {
     struct run *run = &r->runs[n->run];
     int i = node_index(r, n);
-    node_clear_bye(r, n);
     if (n->conn >= 0)
         reply_drop(r, n->conn);
     else
@@ -269,7 +195,7 @@ void node_remove(struct rdzv *r, struct node *n)
     list_remove(r, run, i);
     run->count[n->state]--;
     quota_drop(r->node_sources, n->source);
-    n->used = false;
+    n->state = NODE_FREE;
     n->hash_next = r->free_node;
     r->free_node = i;
     r->n_nodes--;
@@ -288,10 +214,10 @@ void node_remove(struct rdzv *r, struct node *n)
 static bool is_long(const struct run *run, const struct node *n)
 {
     return run->state == RUN_ACTIVE && n->state == NODE_RUNNING &&
-           run->group_world <= run->nodes_min &&
-           run->count[NODE_SPARE] + run->count[NODE_ASIDE] == 0 &&
-           run->confirmed >= run->group_world &&
-           run->reconnect_us > run->heartbeat_us;
+           run->round.group_world <= run->conf.nodes_min &&
+           run->count[NODE_SPARE] + run->count[NODE_QUARANTINED] == 0 &&
+           run->round.confirmed >= run->round.group_world &&
+           run->conf.reconnect_us > run->conf.heartbeat_us;
 }
 
 /*
@@ -304,7 +230,7 @@ void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard)
 {
     const struct run *run = &r->runs[n->run];
     bool longer = is_long(run, n);
-    int64_t lease_us = longer ? run->reconnect_us : run->heartbeat_us;
+    int64_t lease_us = longer ? run->conf.reconnect_us : run->conf.heartbeat_us;
     if (longer)
         n->short_seq = -1;
     else if (n->short_seq < 0)
@@ -317,16 +243,16 @@ void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard)
     struct msg m = {.kind = MSG_KIND_lease};
     m.lease.seq = seq;
     m.lease.grant_ms = (lease_us - lease_us / 5) / MONO_MS;
-    node_send(r, n, &m);
+    reply_node(r, n, &m);
 }
 
 void node_confirm(struct rdzv *r, struct node *n, int64_t round)
 {
     struct run *run = &r->runs[n->run];
-    if (n->confirmed || !node_in_round(n) || round != run->round)
+    if (n->confirmed || !node_in_round(n) || round != run->round.number)
         return;
     n->confirmed = true;
-    run->confirmed++;
+    run->round.confirmed++;
 }
 
 void node_cut_lease(struct rdzv *r, struct node *n, int64_t lease_us)
@@ -342,54 +268,9 @@ bool node_in_round(const struct node *n)
            n->state == NODE_DONE || n->state == NODE_LEAVING;
 }
 
-/* -- the members' addresses ------------------------------------------------ */
-
 bool node_is_loopback(const char *addr)
 {
     return strncmp(addr, "127.", 4) == 0 || strcmp(addr, "::1") == 0;
-}
-
-static bool is_member(const struct node *n)
-{
-    return n->group_rank >= 0 &&
-           (n->state == NODE_RUNNING || n->state == NODE_DONE);
-}
-
-/* Where the others came to: so a node on the server's own host, which may have
- * come over loopback, is known to them. */
-static const char *address_of_here(const struct rdzv *r, const struct run *run)
-{
-    for (int i = run->head; i >= 0; i = r->nodes[i].next)
-        if (is_member(&r->nodes[i]) && !node_is_loopback(r->nodes[i].here_addr))
-            return r->nodes[i].here_addr;
-    return "";
-}
-
-void node_send_members(struct rdzv *r,
-                       const struct run *run,
-                       const struct node *to)
-{
-    if (to->group_rank != 0 || !to->wants_members)
-        return;
-    const char *here = address_of_here(r, run);
-    struct msg m = {.kind = MSG_KIND_members, .members.round = run->round};
-    size_t len = 0;
-    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
-        const struct node *n = &r->nodes[i];
-        const char *addr = node_is_loopback(n->addr) ? here : n->addr;
-        size_t more = strlen(addr) + 1;
-        if (!is_member(n) || more == 1)
-            continue;
-        if (len + more >= sizeof(m.members.addrs)) {
-            node_send(r, to, &m);
-            len = 0;
-        }
-        memcpy(m.members.addrs + len, addr, more - 1);
-        memcpy(m.members.addrs + len + more - 1, " ", 2);
-        len += more;
-    }
-    if (len > 0)
-        node_send(r, to, &m);
 }
 
 void node_make_stale(struct rdzv *r,
@@ -400,7 +281,7 @@ void node_make_stale(struct rdzv *r,
     struct run *run = &r->runs[n->run];
     node_set_state(r, n, NODE_STALE);
     n->stale_round = round;
-    if (round > run->passed && round <= run->round + LEAP_MAX)
-        run->passed = round;
-    node_send_stop(r, n, round, why, MSG_AT_ONCE);
+    if (round > run->recovery.passed && round <= run->round.number + LEAP_MAX)
+        run->recovery.passed = round;
+    reply_stop(r, n, round, why, MSG_AT_ONCE);
 }

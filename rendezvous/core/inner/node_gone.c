@@ -3,6 +3,8 @@
 #include <stdio.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round.h"
 #include "rendezvous/core/inner/round_end.h"
 #include "rendezvous/core/inner/round_seal.h"
@@ -27,15 +29,15 @@ static void after_removal(struct rdzv *r,
                           const char *why)
 {
     if (run->state == RUN_ACTIVE && state == NODE_DONE) {
-        run->gone_done++;
+        run->round.gone_done++;
         round_try_done(r, run);
     } else if (run->state == RUN_ACTIVE && state == NODE_RUNNING) {
-        run->lost_since = true;
+        round_blame_node(run);
         round_over(r, run, why, MSG_AT_ONCE);
     } else if (run->state == RUN_DRAIN) {
         /* Also one that was ready: it may have been dying when it failed. */
         if (state == NODE_STOPPING || (state == NODE_WAITING && member))
-            run->lost_since = true;
+            round_blame_node(run);
         if (state == NODE_STOPPING || state == NODE_LEAVING)
             round_hurry(r, run, why);
         round_try_drained(r, run);
@@ -59,11 +61,11 @@ static void remember_loss(struct rdzv *r,
                           const struct node *n,
                           const char *how)
 {
-    if (run->loss.node[0] != '\0')
+    if (run->report.loss.node[0] != '\0')
         return;
-    msg_set(run->loss.node, n->name);
-    msg_set(run->loss.how, how);
-    run->loss.at_us = r->now_us;
+    msg_set(run->report.loss.node, n->name);
+    msg_set(run->report.loss.how, how);
+    run->report.loss.at_us = r->now_us;
 }
 
 /* As one that was in `state`, which need not be its own. */
@@ -78,7 +80,7 @@ go(struct rdzv *r, struct node *n, enum node_state state, const char *how)
     (void)snprintf(why, /* fits */ sizeof(why), "node %s %s", n->name, how);
     if (state == NODE_RUNNING || state == NODE_STOPPING)
         note(r, NOTE_lost, run, n->name, "%s", how);
-    else if (state != NODE_ENDING)
+    else if (run->state != RUN_ENDED)
         note(r, NOTE_left, run, n->name, "%s", how);
     node_remove(r, n);
     after_removal(r, run, state, member, why);
@@ -99,13 +101,13 @@ void node_broke_off(struct rdzv *r, struct node *n)
     node_unbind(r, n);
     /* Who is in no round has nothing to be waited for; but one who was told to
      * go must not come back as if it had not been. */
-    if (!node_in_round(n) && n->group_rank < 0 && n->state != NODE_ENDING &&
+    if (!node_in_round(n) && n->group_rank < 0 && n->state != NODE_ENDED &&
         !n->drained) {
         node_gone(r, n, "broke off");
         return;
     }
     run_try_settle(r, &r->runs[n->run]);
-    if (n->state != NODE_ENDING)
+    if (n->state != NODE_ENDED)
         note(r, NOTE_absent, &r->runs[n->run], n->name,
              "connection broken; waiting %lld ms for it",
              (long long)mono_ms_until(r->now_us, n->lease_until_us));

@@ -1,6 +1,8 @@
 #include "rendezvous/core/inner/round.h"
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round_end.h"
 #include "rendezvous/core/inner/round_seal.h"
 #include "rendezvous/core/inner/round_tell.h"
@@ -14,19 +16,37 @@
 void round_gather(struct rdzv *r, struct run *run)
 {
     run->state = RUN_GATHER;
-    run->gather_since_us = r->now_us;
-    run->seal_at_us = MONO_NEVER;
-    run->mailbox_at_us = mono_after(r->now_us, MAILBOX_FIRST_US);
+    run->gather.since_us = r->now_us;
+    run->gather.seal_at_us = MONO_NEVER;
+    run->gather.mailbox_at_us = mono_after(r->now_us, MAILBOX_FIRST_US);
 }
 
 /* -- the end of a round ---------------------------------------------------- */
 
+bool round_worker_failed(const struct run *run)
+{
+    return run->round.blame == BLAME_WORKER || run->round.blame == BLAME_BOTH;
+}
+
+void round_blame_worker(struct run *run)
+{
+    ddp_assert(run->report.root.round == run->round.number);
+    run->round.blame =
+        run->round.blame == BLAME_NODE ? BLAME_BOTH : BLAME_WORKER;
+}
+
+void round_blame_node(struct run *run)
+{
+    ddp_assert(run->state == RUN_ACTIVE || run->state == RUN_DRAIN);
+    run->round.blame = round_worker_failed(run) ? BLAME_BOTH : BLAME_NODE;
+}
+
 void round_try_scale(struct rdzv *r, struct run *run, const char *why)
 {
-    if (run->count[NODE_SPARE] == 0 || !run_has_room(run) ||
+    if (run->count[NODE_SPARE] == 0 || !run_can_grow(run) ||
         r->now_us < run->scale_next_us)
         return;
-    run->scale_next_us = mono_after(r->now_us, run->scale_us);
+    run->scale_next_us = mono_after(r->now_us, run->conf.scale_us);
     round_over(r, run, why, MSG_SCALE_UP);
 }
 
@@ -37,8 +57,8 @@ static void stop_all(struct rdzv *r, const struct run *run, const char *why)
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         const struct node *n = &r->nodes[i];
         if (n->state == NODE_STOPPING ||
-            (n->state == NODE_LEAVING && run->graceful == MSG_AT_ONCE))
-            node_send_stop(r, n, run->round, why, run->graceful);
+            (n->state == NODE_LEAVING && run->round.graceful == MSG_AT_ONCE))
+            reply_stop(r, n, run->round.number, why, run->round.graceful);
     }
 }
 
@@ -50,9 +70,9 @@ void round_tell_why(struct rdzv *r, struct run *run, const char *why)
 
 void round_hurry(struct rdzv *r, struct run *run, const char *why)
 {
-    if (run->state != RUN_DRAIN || run->graceful == MSG_AT_ONCE)
+    if (run->state != RUN_DRAIN || run->round.graceful == MSG_AT_ONCE)
         return;
-    run->graceful = MSG_AT_ONCE;
+    run->round.graceful = MSG_AT_ONCE;
     stop_all(r, run, why);
 }
 
@@ -64,9 +84,9 @@ void round_over(struct rdzv *r,
     if (run->state != RUN_ACTIVE)
         return;
     run->state = RUN_DRAIN;
-    run->over_us = r->now_us;
-    run->graceful = graceful;
-    run->progressed |= r->now_us - run->sealed_us >= PROGRESS_US;
+    run->round.over_us = r->now_us;
+    run->round.graceful = graceful;
+    run->round.progressed |= r->now_us - run->round.sealed_us >= PROGRESS_US;
     note(r, NOTE_round_over, run, "", "%s", why);
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         struct node *n = &r->nodes[i];
@@ -84,13 +104,13 @@ void round_over(struct rdzv *r,
  */
 static bool charge(struct rdzv *r, struct run *run, bool *loop)
 {
-    bool counts = run->charged && !run->lost_since;
-    if (run->charged && run->lost_since)
-        note(r, NOTE_refund, run, run->root.node, "a node was lost");
-    *loop = budget_round_over(&run->budget, counts, run->progressed);
+    bool counts = run->round.blame == BLAME_WORKER;
+    if (run->round.blame == BLAME_BOTH)
+        note(r, NOTE_refund, run, run->report.root.node, "a node was lost");
+    *loop = budget_round_over(&run->budget, counts, run->round.progressed);
     if (!counts)
         return true;
-    if (run->root.what.permanent || *loop ||
+    if (run->report.root.what.permanent || *loop ||
         !budget_charge(&run->budget, r->now_us))
         return false;
     strikes_charge(r, run);
@@ -101,14 +121,14 @@ static bool charge(struct rdzv *r, struct run *run, bool *loop)
 void round_try_drained(struct rdzv *r, struct run *run)
 {
     if (run->state != RUN_DRAIN || run->count[NODE_STOPPING] > 0 ||
-        run->count[NODE_LEAVING] > 0 || run->holes > 0)
+        run->count[NODE_LEAVING] > 0 || run->recovery.holes > 0)
         return;
     bool loop;
     if (!charge(r, run, &loop)) {
         round_end_by_failure(r, run, loop);
         return;
     }
-    strikes_set_aside(r, run);
+    strikes_quarantine(r, run);
     round_gather(r, run);
     round_try_seal(r, run);
     if (run->state == RUN_GATHER && run->count[NODE_WAITING] > 0)

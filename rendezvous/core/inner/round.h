@@ -12,10 +12,17 @@ void round_gather(struct rdzv *r, struct run *run);
 
 /*
  * There are nodes that wait, and a round that runs without them: makes it
- * larger, if it has room, now or when --scale_interval since the last time is
+ * larger if it can grow, now or when --scale_interval since the last time is
  * over.
  */
 void round_try_scale(struct rdzv *r, struct run *run, const char *why);
+
+/* What the budget is to be charged for, if the round ends: a failure of a
+ * worker, whose root cause is known by now (cause.h), a node that is lost or
+ * goes, or both. */
+void round_blame_worker(struct run *run);
+void round_blame_node(struct run *run);
+bool round_worker_failed(const struct run *run);
 
 /* Ends the sealed round: its workers are stopped everywhere. */
 void round_over(struct rdzv *r,

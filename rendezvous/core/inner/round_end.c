@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/core/inner/round_tell.h"
 #include "rendezvous/core/inner/run.h"
 
@@ -13,12 +14,12 @@
 
 void round_try_done(struct rdzv *r, struct run *run)
 {
-    if (run->state != RUN_ACTIVE || run->holes > 0 ||
-        run->count[NODE_DONE] + run->gone_done < run->group_world)
+    if (run->state != RUN_ACTIVE || run->recovery.holes > 0 ||
+        run->count[NODE_DONE] + run->round.gone_done < run->round.group_world)
         return;
     struct msg_end end = {
         .status = 0,
-        .round = run->round,
+        .round = run->round.number,
         .restarts = run->budget.used,
         .rank = -1,
         .local_rank = -1,
@@ -69,7 +70,7 @@ static void fill_ends(const struct run *run,
                       const struct msg_failed *root,
                       struct msg_end *end)
 {
-    struct msg_ready ends = run->ends;
+    struct msg_ready ends = run->report.ends;
     if (root == NULL || root->pid <= 0)
         ; /* it never ran */
     else if (root->signal == SIGKILL || (root->hung && ends.by_term == 0))
@@ -82,8 +83,8 @@ static void fill_ends(const struct run *run,
     end->by_kill = mono_min(ends.by_kill, EXITS_MAX);
     end->by_signal = mono_min(ends.by_signal, EXITS_MAX);
     end->by_code = mono_min(ends.by_code, EXITS_MAX);
-    msg_set(end->ends, run->exits_list);
-    msg_set(end->stopped, run->stopped_list);
+    msg_set(end->ends, run->report.exits_list);
+    msg_set(end->stopped, run->report.stopped_list);
 }
 
 /* So old, within the bounds of the message. */
@@ -95,10 +96,10 @@ static int64_t age_of(const struct rdzv *r, int64_t at_us)
 
 void round_end_by_failure(struct rdzv *r, struct run *run, bool loop)
 {
-    const struct msg_failed *w = &run->root.what;
+    const struct msg_failed *w = &run->report.root.what;
     struct msg_end end = {
         .status = w->signal != 0 ? 128 + w->signal : w->code,
-        .round = run->round,
+        .round = run->round.number,
         .restarts = run->budget.used,
         .rank = w->rank,
         .local_rank = w->local_rank,
@@ -107,22 +108,22 @@ void round_end_by_failure(struct rdzv *r, struct run *run, bool loop)
         .signal = w->signal,
         .oom = w->oom,
         .hung = w->hung,
-        .age_us = age_of(r, run->root.at_us),
+        .age_us = age_of(r, run->report.root.at_us),
     };
     char text[200], used[120], why[80] = "";
     fill_ends(run, w, &end);
-    describe_worker(&run->root, text, sizeof(text));
+    describe_worker(&run->report.root, text, sizeof(text));
     describe_restarts(r, &run->budget, used);
     if (loop) {
         end.status = ddp_code_exit(DDP_E_CRASHLOOP);
-        end.crash_loop = run->budget.barren;
+        end.crash_loop = run->budget.no_progress;
         (void)snprintf(why, /* fits */ sizeof(why),
                        "crash loop, %d rounds in a row without progress; ",
-                       run->budget.barren);
+                       run->budget.no_progress);
     }
     (void)snprintf(end.text, /* fits: 200 + 80 + 120 */
                    sizeof(end.text), "%s; %s%s", text, why, used);
-    msg_set(end.node, run->root.node);
+    msg_set(end.node, run->report.root.node);
     msg_set(end.error, w->text);
     msg_set(end.tail, w->tail);
     msg_set(end.trace, w->trace);
@@ -135,19 +136,19 @@ void round_end_by_timeout(struct rdzv *r, struct run *run)
 {
     struct msg_end end = {
         .status = ddp_code_exit(DDP_E_TIMEOUT),
-        .round = run->round,
+        .round = run->round.number,
         .restarts = run->budget.used,
         .rank = -1,
         .local_rank = -1,
     };
     char names[240], lost[160] = "", text[500];
     round_list_waiting(r, run, names, sizeof(names));
-    if (run->loss.node[0] != '\0') {
-        (void)snprintf(lost, sizeof(lost), "node %s %s; ", run->loss.node,
-                       run->loss.how); /* fits */
-        msg_set(end.lost, run->loss.node);
-        msg_set(end.lost_how, run->loss.how);
-        end.age_us = age_of(r, run->loss.at_us);
+    if (run->report.loss.node[0] != '\0') {
+        (void)snprintf(lost, sizeof(lost), "node %s %s; ",
+                       run->report.loss.node, run->report.loss.how); /* fits */
+        msg_set(end.lost, run->report.loss.node);
+        msg_set(end.lost_how, run->report.loss.how);
+        end.age_us = age_of(r, run->report.loss.at_us);
         fill_ends(run, NULL, &end);
     }
     (void)snprintf(text, /* fits */
@@ -155,8 +156,9 @@ void round_end_by_timeout(struct rdzv *r, struct run *run)
                    "%sonly %d of the %d nodes that are needed came in %lld s: "
                    "%s",
                    lost, run->count[NODE_WAITING] + run->count[NODE_SPARE],
-                   run->nodes_min, (long long)(run->join_us / MONO_S), names);
+                   run->conf.nodes_min, (long long)(run->conf.join_us / MONO_S),
+                   names);
     msg_set(end.text, text);
-    run->lapsed = run->head < 0;
+    run->end.lapsed = run->head < 0;
     run_end(r, run, &end);
 }

@@ -1,6 +1,7 @@
 #include "rendezvous/core/inner/round_roll.h"
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/proto/timing.h"
 
 /* Nodes that come back together are looked at together. */
@@ -12,26 +13,28 @@
  * long leases are only given in rounds of the fewest nodes (node.c). */
 static int64_t longest_lease_us(const struct run *run)
 {
-    bool is_least = run->group_world <= run->nodes_min;
-    bool is_short = run->reconnect_us < run->heartbeat_us || !is_least;
-    return is_short ? run->heartbeat_us : run->reconnect_us;
+    bool is_least = run->round.group_world <= run->conf.nodes_min;
+    bool is_short =
+        run->conf.reconnect_us < run->conf.heartbeat_us || !is_least;
+    return is_short ? run->conf.heartbeat_us : run->conf.reconnect_us;
 }
 
 int64_t round_foreign_lease_us(const struct run *run)
 {
-    int64_t lease_us = run->heartbeat_us > run->reconnect_us
-                           ? run->heartbeat_us
-                           : run->reconnect_us;
+    int64_t lease_us = run->conf.heartbeat_us > run->conf.reconnect_us
+                           ? run->conf.heartbeat_us
+                           : run->conf.reconnect_us;
     return lease_us + TIMING_REFUSED_US;
 }
 
 /* If there was one more round, it was of the same nodes, since survivors come
- * first (pick_members) and there was no room for others. None of them has heard
+ * first (pick_members) and the round took no others. None of them has heard
  * of it, and all are here. */
 static bool are_the_only_ones(const struct run *run)
 {
-    return run->ready_members >= run->group_world &&
-           run->group_world == run->nodes_max && run->strikes.max == 0;
+    return run->recovery.ready_members >= run->round.group_world &&
+           run->round.group_world == run->conf.nodes_max &&
+           run->strikes.max == 0;
 }
 
 /*
@@ -42,16 +45,19 @@ static bool are_the_only_ones(const struct run *run)
  */
 int64_t round_known_at_us(const struct run *run)
 {
-    int64_t lease_us = run->heartbeat_us;
-    if (!run->rebuilt || (run->holes == 0 && run->anchor == ANCHOR_HELD))
+    int64_t lease_us = run->conf.heartbeat_us;
+    if (!run->recovery.rebuilt ||
+        (run->recovery.holes == 0 && run->recovery.anchor == ANCHOR_HELD))
         return 0;
-    if (run->holes == 0 && are_the_only_ones(run))
+    if (run->recovery.holes == 0 && are_the_only_ones(run))
         return 0;
-    if (run->anchor == ANCHOR_NONE)
-        return mono_after(run->rebuilt_at_us, round_foreign_lease_us(run));
-    if (run->holes > 0 && !run->was_over)
+    if (run->recovery.anchor == ANCHOR_NONE)
+        return mono_after(run->recovery.rebuilt_at_us,
+                          round_foreign_lease_us(run));
+    if (run->recovery.holes > 0 && !run->recovery.was_over)
         lease_us = longest_lease_us(run);
-    return mono_after(run->rebuilt_at_us, lease_us + TIMING_REFUSED_US);
+    return mono_after(run->recovery.rebuilt_at_us,
+                      lease_us + TIMING_REFUSED_US);
 }
 
 bool round_awaits_leave(const struct rdzv *r, const struct run *run)
@@ -68,8 +74,8 @@ bool round_awaits_leave(const struct rdzv *r, const struct run *run)
 
 void round_call_roll(const struct rdzv *r, struct run *run)
 {
-    if (run->holes > 0 && run->roll_at_us == MONO_NEVER)
-        run->roll_at_us = mono_after(r->now_us, ROLL_US);
+    if (run->recovery.holes > 0 && run->recovery.roll_at_us == MONO_NEVER)
+        run->recovery.roll_at_us = mono_after(r->now_us, ROLL_US);
 }
 
 struct called {
@@ -85,8 +91,8 @@ static void call_one(struct called *c, const struct node *n)
 
 static bool is_complete(const struct run *run, const struct called *c)
 {
-    return run->roll != 0 && c->nodes == run->group_world &&
-           c->sum == run->roll;
+    return run->round.roll != 0 && c->nodes == run->round.group_world &&
+           c->sum == run->round.roll;
 }
 
 /* Has no workers, nor a place in the round, as far as is known here. */
@@ -94,7 +100,7 @@ static bool is_idle(const struct node *n)
 {
     return n->group_rank < 0 &&
            (n->state == NODE_WAITING || n->state == NODE_SPARE ||
-            n->state == NODE_ASIDE || n->state == NODE_DRAINED);
+            n->state == NODE_QUARANTINED || n->state == NODE_DRAINED);
 }
 
 /*

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round_roll.h"
 #include "rendezvous/core/inner/round_tell.h"
 #include "rendezvous/core/inner/run.h"
@@ -27,7 +29,7 @@ static void add_place(struct rdzv *r, const struct node *n, int index, int at)
 
 /*
  * Who is in: survivors first, then those who wait, also as spares, in the order
- * in which they came, up to the most that there is room for. Returns how many.
+ * in which they came, up to the most that a round may have. Returns how many.
  */
 static int pick_members(struct rdzv *r, const struct run *run)
 {
@@ -39,7 +41,7 @@ static int pick_members(struct rdzv *r, const struct run *run)
             bool waits = n->state == NODE_WAITING || n->state == NODE_SPARE;
             if (!(pass == 0 ? survivor : waits && !survivor))
                 continue;
-            if (picked < run->nodes_max)
+            if (picked < run->conf.nodes_max)
                 add_place(r, n, i, picked++);
         }
     }
@@ -60,8 +62,8 @@ static void find_master(const struct rdzv *r, struct run *run, int n_members)
         if (!node_is_loopback(n->addr) && !node_is_loopback(n->here_addr))
             addr = n->here_addr;
     }
-    msg_set(run->master_addr, addr);
-    run->master_port = master->port;
+    msg_set(run->round.master_addr, addr);
+    run->round.master_port = master->port;
 }
 
 static struct node *take_ranks(struct rdzv *r, const struct ranks_node *p)
@@ -78,11 +80,12 @@ void round_reckon(struct rdzv *r, struct run *run)
 {
     int n_members = 0;
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
-        if (node_in_round(&r->nodes[i]) && n_members < run->group_world)
+        if (node_in_round(&r->nodes[i]) && n_members < run->round.group_world)
             add_place(r, &r->nodes[i], i, n_members++);
-    if (n_members == 0 || n_members < run->group_world)
+    if (n_members == 0 || n_members < run->round.group_world)
         return;
-    run->world_size = ranks_assign(r->places, r->scratch, n_members, NULL);
+    run->round.world_size =
+        ranks_assign(r->places, r->scratch, n_members, NULL);
     for (int i = 0; i < n_members; i++)
         (void)take_ranks(r, &r->places[i]);
     find_master(r, run, n_members);
@@ -92,12 +95,14 @@ void round_reckon(struct rdzv *r, struct run *run)
 
 void round_begin(const struct rdzv *r, struct run *run)
 {
-    run->gone_done = 0;
-    run->charged = run->lost_since = run->progressed = false;
-    run->sealed_us = r->now_us;
-    run->ends = (struct msg_ready){.round = 0};
-    run->exits_list[0] = run->stopped_list[0] = run->loss.node[0] = '\0';
-    run->root.known = false;
+    run->round.gone_done = 0;
+    run->round.blame = BLAME_NONE;
+    run->round.progressed = false;
+    run->round.sealed_us = r->now_us;
+    run->report.ends = (struct msg_ready){.round = 0};
+    run->report.exits_list[0] = run->report.stopped_list[0] =
+        run->report.loss.node[0] = '\0';
+    run->report.root.round = 0;
 }
 
 static void make_instance(struct rdzv *r, struct run *run)
@@ -117,7 +122,7 @@ static void make_spares(struct rdzv *r, struct run *run)
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         struct node *n = &r->nodes[i];
         if (n->state != NODE_WAITING && n->state != NODE_SPARE &&
-            n->state != NODE_ASIDE)
+            n->state != NODE_QUARANTINED)
             continue;
         n->group_rank = -1;
         if (n->state == NODE_WAITING)
@@ -137,39 +142,41 @@ static void make_spares(struct rdzv *r, struct run *run)
  */
 static void number_round(struct run *run)
 {
-    bool skip = run->rebuilt && run->anchor != ANCHOR_HELD;
-    if (run->rebuilt && run->anchor == ANCHOR_NONE)
+    bool skip = run->recovery.rebuilt && run->recovery.anchor != ANCHOR_HELD;
+    if (run->recovery.rebuilt && run->recovery.anchor == ANCHOR_NONE)
         run_leave_instance(run);
-    run->round += skip ? 2 : 1;
-    if (run->round <= run->passed)
-        run->round = run->passed + 1;
-    run->passed = 0;
-    run->rebuilt = false;
+    run->round.number += skip ? 2 : 1;
+    if (run->round.number <= run->recovery.passed)
+        run->round.number = run->recovery.passed + 1;
+    run->recovery.passed = 0;
+    run->recovery.rebuilt = false;
 }
 
 static void seal(struct rdzv *r, struct run *run)
 {
     int n_members = pick_members(r, run);
     int ignored;
-    run->world_size = ranks_assign(r->places, r->scratch, n_members, &ignored);
-    run->group_world = n_members;
-    run->roll = 0;
+    run->round.world_size =
+        ranks_assign(r->places, r->scratch, n_members, &ignored);
+    run->round.group_world = n_members;
+    run->round.roll = 0;
     number_round(run);
-    run->confirmed = 0;
+    run->round.confirmed = 0;
     run->state = RUN_ACTIVE;
-    run->seal_at_us = MONO_NEVER;
-    run->holes = 0;
+    run->gather.seal_at_us = MONO_NEVER;
+    run->recovery.holes = 0;
     round_begin(r, run);
     make_instance(r, run);
     find_master(r, run, n_members);
     for (int i = 0; i < n_members; i++) {
         struct node *n = take_ranks(r, &r->places[i]);
         n->confirmed = false;
-        run->roll = (run->roll + n->roll) & ROLL_MASK;
+        run->round.roll = (run->round.roll + n->roll) & ROLL_MASK;
         node_set_state(r, n, NODE_RUNNING);
     }
     note(r, NOTE_sealed, run, "", "%d nodes, world %d, master %s:%d%s",
-         n_members, run->world_size, run->master_addr, run->master_port,
+         n_members, run->round.world_size, run->round.master_addr,
+         run->round.master_port,
          ignored > 0 ? "; a node rank asked for could not be given" : "");
     for (int i = 0; i < n_members; i++)
         round_send_world(r, run, &r->nodes[r->places[i].id]);
@@ -195,21 +202,21 @@ void round_try_seal(struct rdzv *r, struct run *run)
         return;
     strikes_recall(r, run);
     int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
-    if (have < run->nodes_min) {
-        run->seal_at_us = MONO_NEVER;
+    if (have < run->conf.nodes_min) {
+        run->gather.seal_at_us = MONO_NEVER;
         return;
     }
     /* Last call is for the first round only. */
-    bool all_here = have >= run->nodes_max || run->round > 0;
-    if (all_here || r->now_us >= run->seal_at_us) {
+    bool all_here = have >= run->conf.nodes_max || run->round.number > 0;
+    if (all_here || r->now_us >= run->gather.seal_at_us) {
         if (!has_expired(r, run))
             seal(r, run);
         return;
     }
-    if (run->seal_at_us != MONO_NEVER)
+    if (run->gather.seal_at_us != MONO_NEVER)
         return;
-    run->seal_at_us = mono_after(r->now_us, run->last_call_us);
+    run->gather.seal_at_us = mono_after(r->now_us, run->conf.last_call_us);
     note(r, NOTE_last_call, run, "", "%d of %d..%d, for %lld ms", have,
-         run->nodes_min, run->nodes_max,
-         (long long)(run->last_call_us / MONO_MS));
+         run->conf.nodes_min, run->conf.nodes_max,
+         (long long)(run->conf.last_call_us / MONO_MS));
 }

@@ -4,11 +4,58 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/run.h"
 #include "rendezvous/core/inner/strikes.h"
 
 #define MAILBOX_EVERY_US (30 * MONO_S)
 #define INSTANCE_MS_MAX  INT64_C(86400000000) /* of messages.def */
+
+/* -- the members' addresses ------------------------------------------------ */
+
+static bool is_member(const struct node *n)
+{
+    return n->group_rank >= 0 &&
+           (n->state == NODE_RUNNING || n->state == NODE_DONE);
+}
+
+/* Where the others came to: so a node on the server's own host, which may have
+ * come over loopback, is known to them. */
+static const char *address_of_here(const struct rdzv *r, const struct run *run)
+{
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (is_member(&r->nodes[i]) && !node_is_loopback(r->nodes[i].here_addr))
+            return r->nodes[i].here_addr;
+    return "";
+}
+
+static void
+send_members(struct rdzv *r, const struct run *run, const struct node *to)
+{
+    if (to->group_rank != 0 || !to->wants_members)
+        return;
+    const char *here = address_of_here(r, run);
+    struct msg m = {.kind = MSG_KIND_members,
+                    .members.round = run->round.number};
+    size_t len = 0;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        const char *addr = node_is_loopback(n->addr) ? here : n->addr;
+        size_t more = strlen(addr) + 1;
+        if (!is_member(n) || more == 1)
+            continue;
+        if (len + more >= sizeof(m.members.addrs)) {
+            reply_node(r, to, &m);
+            len = 0;
+        }
+        memcpy(m.members.addrs + len, addr, more - 1);
+        memcpy(m.members.addrs + len + more - 1, " ", 2);
+        len += more;
+    }
+    if (len > 0)
+        reply_node(r, to, &m);
+}
 
 /* -- a place, and what the next server must know --------------------------- */
 
@@ -16,7 +63,7 @@
  * before that round, since the next server will hear of the failure itself. */
 static bool is_charged(const struct run *run)
 {
-    return run->state == RUN_GATHER && run->charged && !run->lost_since;
+    return run->state == RUN_GATHER && run->round.blame == BLAME_WORKER;
 }
 
 static int restarts_before(const struct run *run)
@@ -46,23 +93,23 @@ void round_send_world(struct rdzv *r,
     struct msg m = {.kind = MSG_KIND_world};
     msg_set(m.world.instance, run->instance);
     m.world.instance_ms = instance_ms(r, run);
-    m.world.round = run->round;
+    m.world.round = run->round.number;
     m.world.restarts = restarts_before(run);
     m.world.recent = recent(r, run);
-    m.world.barren = run->budget.barren;
+    m.world.barren = run->budget.no_progress;
     m.world.scale_left_ms = mono_ms_until(r->now_us, run->scale_next_us);
     m.world.struck = strikes_of(run, n);
     m.world.group_rank = n->group_rank;
-    m.world.group_world = run->group_world;
-    m.world.roll = run->roll;
+    m.world.group_world = run->round.group_world;
+    m.world.roll = run->round.roll;
     m.world.base_rank = n->base_rank;
-    m.world.world_size = run->world_size;
+    m.world.world_size = run->round.world_size;
     m.world.role_rank = n->role_rank;
     m.world.role_world = n->role_world;
-    msg_set(m.world.master_addr, run->master_addr);
-    m.world.master_port = run->master_port;
-    node_send_members(r, run, n);
-    node_send(r, n, &m);
+    msg_set(m.world.master_addr, run->round.master_addr);
+    m.world.master_port = run->round.master_port;
+    send_members(r, run, n);
+    reply_node(r, n, &m);
 }
 
 /* -- who waits ------------------------------------------------------------- */
@@ -98,17 +145,17 @@ static void
 fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
 {
     *m = (struct msg){.kind = MSG_KIND_waiting};
-    int64_t until_us = run->seal_at_us;
+    int64_t until_us = run->gather.seal_at_us;
     m->waiting.last_call = until_us != MONO_NEVER;
     if (until_us == MONO_NEVER)
-        until_us = mono_after(run->gather_since_us, run->join_us);
+        until_us = mono_after(run->gather.since_us, run->conf.join_us);
     m->waiting.have = run->count[NODE_WAITING];
-    m->waiting.min = run->nodes_min;
-    m->waiting.max = run->nodes_max;
+    m->waiting.min = run->conf.nodes_min;
+    m->waiting.max = run->conf.nodes_max;
     m->waiting.left_ms = mono_ms_until(r->now_us, until_us);
-    m->waiting.since_ms = mono_ms_until(run->gather_since_us, r->now_us);
-    m->waiting.over = run->state == RUN_GATHER && run->round > 0;
-    m->waiting.round = run->round;
+    m->waiting.since_ms = mono_ms_until(run->gather.since_us, r->now_us);
+    m->waiting.over = run->state == RUN_GATHER && run->round.number > 0;
+    m->waiting.round = run->round.number;
     msg_set(m->waiting.instance, run->instance);
     round_list_waiting(r, run, m->waiting.names, sizeof(m->waiting.names));
 }
@@ -119,32 +166,32 @@ void round_send_waiting(struct rdzv *r,
 {
     struct msg m;
     fill_waiting(r, run, &m);
-    if (n->state == NODE_ASIDE)
-        m.waiting.aside_ms = mono_ms_until(r->now_us, n->aside_until_us);
-    if (n->state == NODE_SPARE || n->state == NODE_ASIDE) {
+    if (n->state == NODE_QUARANTINED)
+        m.waiting.aside_ms = mono_ms_until(r->now_us, n->quarantined_until_us);
+    if (n->state == NODE_SPARE || n->state == NODE_QUARANTINED) {
         m.waiting.spare = 1;
         m.waiting.struck = strikes_of(run, n);
         m.waiting.instance_ms = instance_ms(r, run);
-        m.waiting.group_world = run->group_world;
-        m.waiting.roll = run->roll;
+        m.waiting.group_world = run->round.group_world;
+        m.waiting.roll = run->round.roll;
         m.waiting.restarts = restarts_before(run);
         m.waiting.recent = recent(r, run);
-        m.waiting.scales = run_has_room(run);
+        m.waiting.scales = run_can_grow(run);
         m.waiting.left_ms =
             m.waiting.scales ? mono_ms_until(r->now_us, run->scale_next_us) : 0;
     }
-    node_send(r, n, &m);
+    reply_node(r, n, &m);
 }
 
 void round_notify_waiting(struct rdzv *r, struct run *run)
 {
-    run->mailbox_at_us = mono_after(r->now_us, MAILBOX_EVERY_US);
+    run->gather.mailbox_at_us = mono_after(r->now_us, MAILBOX_EVERY_US);
     struct msg m;
     fill_waiting(r, run, &m);
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         if (r->nodes[i].state == NODE_WAITING)
-            node_send(r, &r->nodes[i], &m);
+            reply_node(r, &r->nodes[i], &m);
     note(r, NOTE_waiting, run, "", "%d of %d..%d are there (%s)",
-         run->count[NODE_WAITING], run->nodes_min, run->nodes_max,
+         run->count[NODE_WAITING], run->conf.nodes_min, run->conf.nodes_max,
          m.waiting.names);
 }

@@ -2,6 +2,8 @@
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/join_place.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round.h"
 #include "rendezvous/core/inner/round_end.h"
 #include "rendezvous/core/inner/round_roll.h"
@@ -13,12 +15,12 @@
 static void tick_gather(struct rdzv *r, struct run *run)
 {
     int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
-    int64_t give_up_us = mono_after(run->gather_since_us, run->join_us);
-    if (have < run->nodes_min && r->now_us >= give_up_us) {
+    int64_t give_up_us = mono_after(run->gather.since_us, run->conf.join_us);
+    if (have < run->conf.nodes_min && r->now_us >= give_up_us) {
         round_end_by_timeout(r, run);
         return;
     }
-    if (r->now_us >= run->mailbox_at_us && run->head >= 0)
+    if (r->now_us >= run->gather.mailbox_at_us && run->head >= 0)
         round_notify_waiting(r, run);
     round_try_seal(r, run);
 }
@@ -27,14 +29,14 @@ static void tick_gather(struct rdzv *r, struct run *run)
  * place in it any more, so that another one begins at once. */
 static void tick_roll(struct rdzv *r, struct run *run)
 {
-    if (run->holes == 0 || r->now_us < run->roll_at_us)
+    if (run->recovery.holes == 0 || r->now_us < run->recovery.roll_at_us)
         return;
-    run->roll_at_us = MONO_NEVER;
+    run->recovery.roll_at_us = MONO_NEVER;
     if (!round_all_are_here(r, run))
         return;
     note(r, NOTE_back, run, "", "all are here; %d had not heard of the round",
-         run->holes);
-    run->holes = 0;
+         run->recovery.holes);
+    run->recovery.holes = 0;
     round_over(r, run, "nodes had not heard of it when the rendezvous died",
                MSG_AT_ONCE);
     round_try_drained(r, run);
@@ -43,11 +45,12 @@ static void tick_roll(struct rdzv *r, struct run *run)
 static void tick_holes(struct rdzv *r, struct run *run)
 {
     tick_roll(r, run);
-    if (run->holes == 0 || r->now_us < round_known_at_us(run))
+    if (run->recovery.holes == 0 || r->now_us < round_known_at_us(run))
         return;
-    note(r, NOTE_lost, run, "", "%d nodes did not come back", run->holes);
-    run->holes = 0;
-    run->lost_since = true;
+    note(r, NOTE_lost, run, "", "%d nodes did not come back",
+         run->recovery.holes);
+    run->recovery.holes = 0;
+    round_blame_node(run);
     if (run->state == RUN_ACTIVE)
         round_over(r, run, "nodes were lost while the rendezvous was away",
                    MSG_AT_ONCE);
@@ -57,7 +60,9 @@ static void tick_holes(struct rdzv *r, struct run *run)
 
 void round_tick(struct rdzv *r, struct run *run)
 {
-    strikes_tick(r, run, join_place);
+    struct node *due;
+    while ((due = strikes_take_due(r, run)) != NULL)
+        join_place(r, run, due);
     switch (run->state) {
     case RUN_GATHER:
         tick_gather(r, run);
@@ -70,6 +75,9 @@ void round_tick(struct rdzv *r, struct run *run)
     case RUN_ENDED:
         run_try_settle(r, run);
         return; /* forgotten by rdzv.c, which owns the run */
+    case RUN_FREE:
+    case RUN_STATES:
+        break;
     }
     DDP_WRONG("run state");
 }
@@ -79,23 +87,24 @@ void round_tick(struct rdzv *r, struct run *run)
 static int64_t gather_deadline(const struct rdzv *r, const struct run *run)
 {
     int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
-    int64_t at_us = run->head >= 0 ? run->mailbox_at_us : MONO_NEVER;
-    if (have < run->nodes_min)
-        at_us = mono_min(at_us, mono_after(run->gather_since_us, run->join_us));
+    int64_t at_us = run->head >= 0 ? run->gather.mailbox_at_us : MONO_NEVER;
+    if (have < run->conf.nodes_min)
+        at_us = mono_min(at_us,
+                         mono_after(run->gather.since_us, run->conf.join_us));
     else if (run->absent > 0 || round_awaits_leave(r, run))
         return at_us; /* its lease, or its leave, is waited for */
-    else if (run->rebuilt)
+    else if (run->recovery.rebuilt)
         at_us = mono_min(at_us, round_known_at_us(run));
     else
-        at_us = mono_min(at_us, run->seal_at_us);
+        at_us = mono_min(at_us, run->gather.seal_at_us);
     return at_us;
 }
 
 static int64_t active_deadline(const struct run *run)
 {
-    if (run->holes > 0)
-        return mono_min(round_known_at_us(run), run->roll_at_us);
-    return run->count[NODE_SPARE] > 0 && run_has_room(run) ? run->scale_next_us
+    if (run->recovery.holes > 0)
+        return mono_min(round_known_at_us(run), run->recovery.roll_at_us);
+    return run->count[NODE_SPARE] > 0 && run_can_grow(run) ? run->scale_next_us
                                                            : MONO_NEVER;
 }
 
@@ -108,7 +117,10 @@ int64_t round_deadline(const struct rdzv *r, const struct run *run)
     case RUN_DRAIN:
         return mono_min(active_deadline(run), strikes_deadline(run));
     case RUN_ENDED:
-        return mono_min(run->forget_at_us, run->settle_at_us);
+        return mono_min(run->end.forget_at_us, run->end.settle_at_us);
+    case RUN_FREE:
+    case RUN_STATES:
+        break;
     }
     DDP_WRONG("run state");
 }

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 
 #define REMEMBER_US (600 * MONO_S)
 /* Who does not say bye in so long does not keep the others. */
@@ -12,7 +14,7 @@ struct run *run_find(const struct rdzv *r, const char *id)
 {
     for (int i = 0; i < r->limits.runs_max; i++) {
         struct run *run = &r->runs[i];
-        if (run->used && run->state != RUN_ENDED && strcmp(run->id, id) == 0)
+        if (run_is_live(run) && strcmp(run->id, id) == 0)
             return run;
     }
     return NULL;
@@ -20,14 +22,14 @@ struct run *run_find(const struct rdzv *r, const char *id)
 
 bool run_is_abandoned(const struct run *run)
 {
-    return run->head < 0 && run->holes == 0;
+    return run->head < 0 && run->recovery.holes == 0;
 }
 
-bool run_has_room(const struct run *run)
+bool run_can_grow(const struct run *run)
 {
-    return run->state == RUN_ACTIVE && run->holes == 0 &&
-           run->count[NODE_DONE] + run->gone_done == 0 &&
-           run->group_world < run->nodes_max;
+    return run->state == RUN_ACTIVE && run->recovery.holes == 0 &&
+           run->count[NODE_DONE] + run->round.gone_done == 0 &&
+           run->round.group_world < run->conf.nodes_max;
 }
 
 const char *run_source(const struct rdzv *r, const struct run *run)
@@ -71,17 +73,18 @@ void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
 {
     run->state = RUN_ENDED;
     run_drop_source(r, run);
-    run->end = *end;
-    msg_set(run->end.instance, run->instance);
-    run->ended_us = r->now_us;
-    run->forget_at_us = mono_after(r->now_us, REMEMBER_US);
+    run->end.msg = *end;
+    msg_set(run->end.msg.instance, run->instance);
+    run->end.at_us = r->now_us;
+    run->end.forget_at_us = mono_after(r->now_us, REMEMBER_US);
     note(r, NOTE_ended, run, "", "status %lld%s%s", (long long)end->status,
          end->text[0] != '\0' ? ": " : "", end->text);
-    bool alone = run->head == run->tail && run->group_world <= 1;
-    run->settle_at_us = alone ? MONO_NEVER : mono_after(r->now_us, SETTLE_US);
+    bool alone = run->head == run->tail && run->round.group_world <= 1;
+    run->end.settle_at_us =
+        alone ? MONO_NEVER : mono_after(r->now_us, SETTLE_US);
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
-        node_set_state(r, &r->nodes[i], NODE_ENDING);
-        node_cut_lease(r, &r->nodes[i], run->heartbeat_us);
+        node_set_state(r, &r->nodes[i], NODE_ENDED);
+        node_cut_lease(r, &r->nodes[i], run->conf.heartbeat_us);
         run_send_end(r, run, &r->nodes[i]);
     }
     run_try_settle(r, run);
@@ -89,21 +92,19 @@ void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
 
 void run_send_end(struct rdzv *r, struct run *run, struct node *n)
 {
-    struct msg m = {.kind = MSG_KIND_end, .end = run->end};
-    m.end.hold = run->settle_at_us != MONO_NEVER;
-    if (m.end.hold && n->conn >= 0 && !n->owes_bye) {
-        n->owes_bye = true;
-        run->owing++;
-    }
-    node_send(r, n, &m);
+    struct msg m = {.kind = MSG_KIND_end, .end = run->end.msg};
+    m.end.hold = run->end.settle_at_us != MONO_NEVER;
+    if (m.end.hold && n->conn >= 0)
+        node_set_state(r, n, NODE_ENDING);
+    reply_node(r, n, &m);
 }
 
 void run_try_settle(struct rdzv *r, struct run *run)
 {
-    if (run->state != RUN_ENDED || run->settle_at_us == MONO_NEVER ||
-        (run->owing > 0 && r->now_us < run->settle_at_us))
+    if (run->state != RUN_ENDED || run->end.settle_at_us == MONO_NEVER ||
+        (run->count[NODE_ENDING] > 0 && r->now_us < run->end.settle_at_us))
         return;
-    run->settle_at_us = MONO_NEVER;
+    run->end.settle_at_us = MONO_NEVER;
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         node_clear_bye(r, &r->nodes[i]);
         run_send_end(r, run, &r->nodes[i]);
@@ -116,5 +117,5 @@ void run_forget(struct rdzv *r, struct run *run)
     while (run->head >= 0)
         node_remove(r, &r->nodes[run->head]);
     run_drop_source(r, run);
-    run->used = false;
+    run->state = RUN_FREE;
 }

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 
 void strikes_init(struct strikes *s, int max, int64_t cooldown_us)
 {
@@ -28,13 +30,14 @@ int strikes_of(const struct run *run, const struct node *n)
 
 static bool cools_down(const struct rdzv *r, const struct node *n)
 {
-    return n->aside_until_us > r->now_us;
+    return n->quarantined_until_us > r->now_us;
 }
 
 static void hold(struct rdzv *r, struct run *run, struct node *n)
 {
-    node_set_state(r, n, NODE_ASIDE);
-    run->strikes.check_us = mono_min(run->strikes.check_us, n->aside_until_us);
+    node_set_state(r, n, NODE_QUARANTINED);
+    run->strikes.check_us =
+        mono_min(run->strikes.check_us, n->quarantined_until_us);
 }
 
 /* -- counting -------------------------------------------------------------- */
@@ -42,14 +45,15 @@ static void hold(struct rdzv *r, struct run *run, struct node *n)
 void strikes_charge(struct rdzv *r, struct run *run)
 {
     struct strikes *s = &run->strikes;
-    if (s->max == 0 || !run->root.known)
+    ddp_assert(run->report.root.round == run->round.number);
+    if (s->max == 0)
         return;
-    if (strcmp(s->agent, run->root.agent) != 0)
-        begin_anew(s, run->root.agent);
+    if (strcmp(s->agent, run->report.root.agent) != 0)
+        begin_anew(s, run->report.root.agent);
     s->count++;
     struct node *n = node_find(r, run->id, s->agent);
     if (n != NULL && s->count >= s->max)
-        n->aside_until_us = mono_after(r->now_us, s->cooldown_us);
+        n->quarantined_until_us = mono_after(r->now_us, s->cooldown_us);
 }
 
 void strikes_believe(struct rdzv *r,
@@ -63,14 +67,14 @@ void strikes_believe(struct rdzv *r,
         return;
     int64_t left_us = mono_min(aside_ms * MONO_MS, s->cooldown_us);
     if (left_us > 0)
-        n->aside_until_us = mono_after(r->now_us, left_us);
-    if (run->rebuilt && count > s->count) {
+        n->quarantined_until_us = mono_after(r->now_us, left_us);
+    if (run->recovery.rebuilt && count > s->count) {
         begin_anew(s, n->agent);
         s->count = (int)count;
     }
 }
 
-/* -- setting aside --------------------------------------------------------- */
+/* -- quarantine ------------------------------------------------------------ */
 
 /* Those who would be left for the next round, were one of them not taken. */
 static int others(const struct run *run)
@@ -80,24 +84,24 @@ static int others(const struct run *run)
 
 static void tell_more(struct rdzv *r, const struct run *run, struct node *n)
 {
-    note(r, NOTE_set_aside, run, n->name, "for %lld ms more",
-         (long long)mono_ms_until(r->now_us, n->aside_until_us));
+    note(r, NOTE_quarantined, run, n->name, "for %lld ms more",
+         (long long)mono_ms_until(r->now_us, n->quarantined_until_us));
 }
 
-static void set_aside(struct rdzv *r, struct run *run, struct node *n)
+static void quarantine(struct rdzv *r, struct run *run, struct node *n)
 {
     int count = strikes_of(run, n);
-    bool is_new =
-        n->aside_until_us == mono_after(r->now_us, run->strikes.cooldown_us);
-    if (others(run) < run->nodes_min && is_new)
+    bool is_new = n->quarantined_until_us ==
+                  mono_after(r->now_us, run->strikes.cooldown_us);
+    if (others(run) < run->conf.nodes_min && is_new)
         note(r, NOTE_kept, run, n->name,
              "its workers failed first %d times in a row, but only %d of the "
              "%d nodes that are needed would be left",
-             count, others(run), run->nodes_min);
-    if (others(run) < run->nodes_min)
+             count, others(run), run->conf.nodes_min);
+    if (others(run) < run->conf.nodes_min)
         return;
     if (is_new)
-        note(r, NOTE_set_aside, run, n->name,
+        note(r, NOTE_quarantined, run, n->name,
              "its workers failed first %d times in a row; for %lld ms", count,
              (long long)(run->strikes.cooldown_us / MONO_MS));
     else
@@ -105,14 +109,14 @@ static void set_aside(struct rdzv *r, struct run *run, struct node *n)
     hold(r, run, n);
 }
 
-void strikes_set_aside(struct rdzv *r, struct run *run)
+void strikes_quarantine(struct rdzv *r, struct run *run)
 {
     if (run->strikes.max == 0)
         return;
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         struct node *n = &r->nodes[i];
         if (n->state == NODE_WAITING && cools_down(r, n))
-            set_aside(r, run, n);
+            quarantine(r, run, n);
     }
 }
 
@@ -127,17 +131,17 @@ bool strikes_hold_back(struct rdzv *r, struct run *run, struct node *n)
 
 void strikes_recall(struct rdzv *r, struct run *run)
 {
-    for (int i = run->head; i >= 0 && run->count[NODE_ASIDE] > 0;
+    for (int i = run->head; i >= 0 && run->count[NODE_QUARANTINED] > 0;
          i = r->nodes[i].next) {
         struct node *n = &r->nodes[i];
         int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
-        if (have >= run->nodes_min)
+        if (have >= run->conf.nodes_min)
             return;
-        if (n->state != NODE_ASIDE)
+        if (n->state != NODE_QUARANTINED)
             continue;
         node_set_state(r, n, NODE_WAITING);
         note(r, NOTE_recalled, run, n->name, "%d of %d nodes are there", have,
-             run->nodes_min);
+             run->conf.nodes_min);
     }
 }
 
@@ -145,32 +149,34 @@ void strikes_recall(struct rdzv *r, struct run *run)
 
 static void release(struct rdzv *r, struct run *run, struct node *n)
 {
-    n->aside_until_us = 0;
+    n->quarantined_until_us = 0;
     if (strikes_of(run, n) > 0)
         begin_anew(&run->strikes, "");
     note(r, NOTE_recalled, run, n->name, "%s", "its cool-down is over");
 }
 
-void strikes_tick(struct rdzv *r, struct run *run, strikes_place place)
+struct node *strikes_take_due(struct rdzv *r, struct run *run)
 {
     struct strikes *s = &run->strikes;
     if (r->now_us < s->check_us)
-        return;
-    s->check_us = MONO_NEVER;
+        return NULL;
+    int64_t next_us = MONO_NEVER;
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         struct node *n = &r->nodes[i];
-        if (n->state != NODE_ASIDE)
+        if (n->state != NODE_QUARANTINED)
             continue;
-        if (cools_down(r, n)) {
-            s->check_us = mono_min(s->check_us, n->aside_until_us);
-        } else {
+        if (!cools_down(r, n)) {
             release(r, run, n);
-            place(r, run, n);
+            return n; /* check_us stays due: there may be more */
         }
+        next_us = mono_min(next_us, n->quarantined_until_us);
     }
+    s->check_us = next_us;
+    return NULL;
 }
 
 int64_t strikes_deadline(const struct run *run)
 {
-    return run->count[NODE_ASIDE] > 0 ? run->strikes.check_us : MONO_NEVER;
+    return run->count[NODE_QUARANTINED] > 0 ? run->strikes.check_us
+                                            : MONO_NEVER;
 }

@@ -1,18 +1,27 @@
 /*
- * core/inner/strikes: inside the rendezvous core: --node_strikes. A node whose
- * workers are the root cause of K charged failures in a row is set aside
- * (ASIDE) when the round is over: it gets no place in the rounds to come while
- * its cool-down runs, but where the fewest nodes would not be there without it.
- * Another node's failure begins the count anew. Nothing outside
+ * core/inner/strikes: inside the rendezvous core: --node_strikes. If the
+ * workers of one node are the root cause of K charged failures in a row, the
+ * node is quarantined when the round is over: it gets no place while its
+ * cool-down runs, unless there would be fewer nodes than the run needs. A
+ * failure of another node starts the count again. Nothing outside
  * rendezvous/core includes this.
  *
- * What a node has against it is told to it (world, waiting), and comes back
- * with its joins, so that a server which takes over knows it as well.
+ * The server tells each node its count and its cool-down (world, waiting). The
+ * node sends both with its joins, so that the next server knows them, too.
  */
 #ifndef RENDEZVOUS_CORE_INNER_STRIKES_H
 #define RENDEZVOUS_CORE_INNER_STRIKES_H
 
 #include "rendezvous/core/inner/node.h"
+
+/* At most one node of a run has a streak. */
+struct strikes {
+    int max;                    /* K; 0: off */
+    int64_t cooldown_us;        /* how long a node is quarantined */
+    int count;                  /* failures in a row ... */
+    char agent[RNG_ID_LEN + 1]; /* ... of this node */
+    int64_t check_us;           /* no cool-down ends before this */
+};
 
 void strikes_init(struct strikes *s, int max, int64_t cooldown_us);
 
@@ -25,15 +34,16 @@ int strikes_of(const struct run *run, const struct node *n);
 /* The failure that ended the round was charged: counts it against its node. */
 void strikes_charge(struct rdzv *r, struct run *run);
 
-/* The nodes of the next round gather, and none has workers: sets aside whoever
- * is due. */
-void strikes_set_aside(struct rdzv *r, struct run *run);
+/* The nodes of the next round gather, and none has workers: quarantines those
+ * that are due. */
+void strikes_quarantine(struct rdzv *r, struct run *run);
 
-/* Takes nodes back that were set aside, as far as too few are there. */
+/* Takes quarantined nodes back, as many as it needs to have the fewest nodes.
+ */
 void strikes_recall(struct rdzv *r, struct run *run);
 
-/* A node without workers that is to get a place: true where it was set aside
- * instead, since its cool-down runs. */
+/* A node without workers that is to get a place. True: its cool-down runs, so
+ * that it was quarantined instead. */
 bool strikes_hold_back(struct rdzv *r, struct run *run, struct node *n);
 
 /* What an unknown node tells of itself in its join; of its failures in a row
@@ -44,12 +54,9 @@ void strikes_believe(struct rdzv *r,
                      int64_t count,
                      int64_t aside_ms);
 
-/* Gives a place to a node that has none; in join_place.h, which stands above
- * this. */
-typedef void (*strikes_place)(struct rdzv *r, struct run *run, struct node *n);
-
-/* Places those whose cool-down is over; their count begins anew. */
-void strikes_tick(struct rdzv *r, struct run *run, strikes_place place);
+/* A node whose cool-down is over, to be placed by the caller before the next
+ * call; its count begins anew. NULL: there is none now. Ask until then. */
+struct node *strikes_take_due(struct rdzv *r, struct run *run);
 
 /* When there is one to place; MONO_NEVER: none. */
 int64_t strikes_deadline(const struct run *run);

@@ -3,7 +3,7 @@
  * state of so many MB, saved so many times; beside it a copy of the state
  * within memory. With `later` the program computes for STEP_MS after the save,
  * as a step of training does, before it settles: what it waits is the sum of
- * both calls. One line for each, for tests/bench/snapshot/run.
+ * both calls. A line of all times in ms for each, for tests/bench/snapshot/run.
  * usage: save MB TIMES FOLDER
  */
 #include <stdio.h>
@@ -26,9 +26,16 @@ static void compute(double ms)
             x = x * 1.0001f + 0.5f;
 }
 
+static void print(const char *name, const double *values, int n)
+{
+    printf("%s", name);
+    for (int i = 0; i < n; i++)
+        printf(" %.3f", values[i]);
+    printf("\n");
+}
+
 static void run(const char *name,
                 struct ddp_tensor *t,
-                double mb,
                 int times,
                 const struct ddp_keeper_conf *given)
 {
@@ -53,12 +60,12 @@ static void run(const char *name,
         check(ddp_keeper_wait(k, &err));
         whole[n] = now_ms() - begin;
     }
-    double ms = part_of(whole, times, 0.5);
-    printf("%-19sstall_ms=%.1f", name, part_of(stall, times, 0.5));
-    if (conf.later) /* the disk was ready before we were */
-        printf(" of a step of %d ms\n", STEP_MS);
-    else
-        printf(" disk_ms=%.0f disk_MBps=%.0f\n", ms, mb / ms * 1e3);
+    printf("%s_", name);
+    print("stall", stall, times);
+    if (!conf.later) { /* the disk was ready before we were */
+        printf("%s_", name);
+        print("disk", whole, times);
+    }
     ddp_keeper_free(k);
     ddp_comm_free(comm);
     ddp_free(d);
@@ -91,15 +98,15 @@ int main(int argc, char *argv[])
             memcpy(to, t[k].data, each * 4);
         copy[i < 1 ? 0 : i - 1] = now_ms() - begin;
     }
-    printf("memcpy:            ms=%.1f\n", part_of(copy, times, 0.5));
+    print("memcpy", copy, times);
     if (snapshot_memory_give((uint64_t)(mb * 1e6 * 3.2) + (1 << 20)) != 0)
         return 1;
     const char *folder = argv[3];
     struct ddp_keeper_conf conf[] = {{.folder = folder},
                                      {.folder = folder, .no_memory = true},
                                      {.folder = folder, .later = true}};
-    run("launcher's memory:", t, mb, times, &conf[0]);
-    run("own memory:", t, mb, times, &conf[1]);
-    run("copied later:", t, mb, times, &conf[2]);
+    run("launcher", t, times, &conf[0]);
+    run("own", t, times, &conf[1]);
+    run("later", t, times, &conf[2]);
     return 0;
 }

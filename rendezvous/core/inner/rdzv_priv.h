@@ -1,0 +1,44 @@
+/*
+ * core/inner/rdzv_priv: inside the rendezvous core: the server's whole memory:
+ * tables of runs and of nodes, and what the step that runs needs. Nothing
+ * outside rendezvous/core includes this.
+ */
+#ifndef RENDEZVOUS_CORE_INNER_RDZV_PRIV_H
+#define RENDEZVOUS_CORE_INNER_RDZV_PRIV_H
+
+#include "rendezvous/base/quota.h"
+#include "rendezvous/core/inner/run.h"
+#include "rendezvous/core/ranks.h"
+
+struct rdzv {
+    struct rdzv_limits limits;
+    struct run *runs;
+    struct node *nodes;
+    int *conn_node;     /* by connection: its node, or -1 */
+    int *buckets;       /* by hash of agent id: first node, or -1 */
+    uint32_t n_buckets; /* a power of two */
+    int free_node;      /* list of nodes that were used, by hash_next */
+    int fresh_node;     /* nodes from this one on were never used */
+    int n_nodes;
+    int64_t arrivals;
+    int64_t lease_check_us; /* no lease ends before this */
+    struct rng rng;
+    struct ranks_node *places, *scratch; /* nodes_max of each */
+    uint8_t *taken; /* runs_max bitmaps of nodes_max bits: the places of a
+                       rebuilt round that were claimed, be it by a node that is
+                       lost by now */
+    int64_t noted[NOTE_COUNT]; /* how often each thing was told */
+    int64_t charged;           /* restarts, of all runs */
+    struct quota *node_sources, *run_sources;
+    /* For the step that runs: */
+    int64_t now_us;
+    const char *account; /* whose doing it is: a source or an address */
+    const struct rdzv_actions *out;
+};
+
+static inline int run_index(const struct rdzv *r, const struct run *run)
+{
+    return (int)(run - r->runs);
+}
+
+#endif

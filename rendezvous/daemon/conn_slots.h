@@ -1,0 +1,86 @@
+/*
+ * daemon/conn_slots: the places that connections take, and which pending
+ * connection (one that has not said yet who it is) gives way when all places
+ * are taken. Connections are known by small numbers, which are the core's. No
+ * I/O: the owner closes what gives way.
+ */
+#ifndef RENDEZVOUS_DAEMON_CONN_SLOTS_H
+#define RENDEZVOUS_DAEMON_CONN_SLOTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rendezvous/base/err.h"
+
+struct conn;
+struct server;
+struct conn_slots;
+
+#define CONN_SLOT_MAGIC 0x736c6f74u
+
+enum conn_slot_state {
+    CONN_SLOT_FREE,    /* no connection */
+    CONN_SLOT_PENDING, /* in the list by age, and counted for its source */
+    CONN_SLOT_JOINED,  /* its peer has said who it is; the core knows it */
+};
+
+struct conn_slot {
+    unsigned magic; /* 0 while free */
+    enum conn_slot_state state;
+    struct conn *conn;     /* NULL: free */
+    struct server *server; /* the owner's; NULL until it is set */
+    int64_t since_us;      /* when it came ... */
+    int64_t turn;          /* ... and in which turn of the owner's loop */
+    int source;            /* pending: where it came from (base/quota) */
+    int older, younger;    /* pending: its neighbours by age, -1 ends it */
+};
+
+/* A slot that comes back as the context of a connection: it is in use. */
+static inline struct conn_slot *conn_slot_of(void *ctx)
+{
+    struct conn_slot *slot = ctx;
+    ddp_assert(slot->magic == CONN_SLOT_MAGIC);
+    ddp_assert(slot->state != CONN_SLOT_FREE && slot->conn != NULL);
+    return slot;
+}
+
+/* Owned by the caller. Aborts when out of memory. */
+struct conn_slots *conn_slots_new(int max);
+void conn_slots_del(struct conn_slots *s); /* NULL is fine */
+
+/* A free one, which is pending now, for a connection from this address; NULL:
+ * all are taken. The owner sets `server`, `since_us` and `turn`. */
+struct conn_slot *
+conn_slots_take(struct conn_slots *s, struct conn *conn, const char *addr);
+
+/* Its peer has said who it is: pending becomes joined. */
+void conn_slots_join(struct conn_slots *s, struct conn_slot *slot);
+
+/* Its connection is the owner's no more. */
+void conn_slots_free(struct conn_slots *s, struct conn_slot *slot);
+
+/* Whether the owner lets a pending one go. Must not touch the slots. */
+typedef bool conn_slots_may_go(void *ctx, const struct conn_slot *slot);
+
+/*
+ * All are taken, and one more connection comes from this address: the pending
+ * one that goes for it, or NULL. If some source has more pending ones than this
+ * address's, it is the youngest of the source that has the most. Else it is the
+ * oldest that may_go; of this source only, if that has its share already.
+ */
+struct conn_slot *conn_slots_victim(struct conn_slots *s,
+                                    const char *addr,
+                                    conn_slots_may_go *may_go,
+                                    void *ctx);
+
+/* The oldest pending one; NULL: there is none. */
+struct conn_slot *conn_slots_oldest(const struct conn_slots *s);
+
+int conn_slots_max(const struct conn_slots *s);
+int conn_slots_used(const struct conn_slots *s);
+int conn_slots_pending(const struct conn_slots *s);
+int conn_slots_index(const struct conn_slots *s, const struct conn_slot *slot);
+struct conn_slot *conn_slots_at(struct conn_slots *s, int i);
+
+#endif

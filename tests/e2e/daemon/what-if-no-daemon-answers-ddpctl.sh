@@ -1,0 +1,137 @@
+#!/bin/sh
+# Nobody there, a name without an address, servers that answer nonsense, never,
+# or without end; a daemon that dies while it is watched, on a pipe and on a
+# terminal: is each explained in a sentence, in time?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+cat >false.py <<'PY'
+# false.py PORT HOW: a server that is none of ours.
+import socket, sys, threading, time
+answers = {
+    "ssh": b"SSH-2.0-OpenSSH_9.2\r\n",
+    "http": b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+    "json": b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100000,
+    "cut": b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"runs\":[]}",
+    "esc": b"HTTP/1.1 200 OK\r\n\r\n" + b'{"version":"\\u001b[31m","uptime_s":'
+           b'1,"runs":[{"id":"\\u001b]0;evil\\u0007","state":"active"}]}',
+    "frame": b"\xddddprun\x01\xff\xff\xff\xff",
+    "close": b"",
+    "endless": b"HTTP/1.1 200 OK\r\n\r\n",
+}
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print("ready", flush=True)
+def serve(c):
+    try:
+        if sys.argv[2] == "silent":
+            time.sleep(60)
+        c.recv(4096)
+        c.sendall(answers[sys.argv[2]])
+        while sys.argv[2] == "endless":
+            c.sendall(b"x" * 1000000)
+        time.sleep(0.1)
+    except OSError:
+        pass
+    c.close()
+while True:
+    threading.Thread(target=serve, args=(listener.accept()[0],),
+                     daemon=True).start()
+PY
+# false_server NAME HOW: its port is in `port`.
+false_server()
+{
+    port=$(free_port)
+    background "$1" python3 false.py "$port" "$2"
+    wait_for ready "$1.out"
+}
+
+false_server silent silent
+background s1 "$DDPCTL" --endpoint="127.0.0.1:$port" --timeout=1 status
+background s2 "$DDPCTL" --endpoint="127.0.0.1:$port" --timeout=1 end x
+
+ctl 69 "127.0.0.1:$(free_port)" status
+has 'no rendezvous at .*: Connection refused. Check that ddprdzvd' ctl.out
+ctl 69 "127.0.0.1:$(free_port)" end x
+has 'Connection refused' ctl.out
+ctl 69 "no-such-host.invalid:1" status
+has 'does not resolve' ctl.out
+ctl 2 "127.0.0.1:99999" status
+has_not '^$' ctl.out
+for how in ssh http json cut frame; do
+    false_server f_$how $how
+    ctl 76 "127.0.0.1:$port" status
+    lines 1 . ctl.out
+done
+false_server x_ssh ssh
+ctl 76 "127.0.0.1:$port" drain x
+false_server x_frame frame
+ctl 76 "127.0.0.1:$port" drain x
+false_server x_close close
+ctl 69 "127.0.0.1:$port" end x
+has 'closed without an answer' ctl.out
+false_server x_esc esc
+ctl 0 "127.0.0.1:$port" status
+has '?\]0;evil?' ctl.out
+has_not "$(printf '\033')" ctl.out
+false_server x_endless endless
+ctl 76 "127.0.0.1:$port" status
+has 'longer than 64 MB' ctl.out
+
+# Watched on a pipe: pages, a line when it goes, pages again; Ctrl-C ends it.
+port=$(free_port)
+daemon one "$port"
+background w "$DDPCTL" --endpoint="127.0.0.1:$port" status --watch=0.1
+wait_lines 2 '^nothing runs' w.out
+kill -KILL "$(pid_of one)"
+ends_with 137 one
+wait_for 'has not answered for 0 s, still trying: Connection refused' w.out
+: >one.err
+daemon two "$port"
+sleep 0.3
+lines 1 'has not answered' w.out
+before=$(grep -c '^nothing runs' w.out)
+wait_lines $((before + 2)) '^nothing runs' w.out
+kill -INT "$(pid_of w)"
+ends_with 0 w 2
+
+# And on a terminal of 60 columns, which is drawn over and never scrolled.
+cat >onterm.py <<'PY'
+import fcntl, os, pty, signal, struct, sys, termios, time
+pid, fd = pty.fork()
+if pid == 0:
+    os.environ.update(TERM="xterm", LC_ALL="C.UTF-8")
+    os.execv(sys.argv[1], sys.argv[1:])
+fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 60, 0, 0))
+before = termios.tcgetattr(fd)
+out, end = b"", time.time() + 1.0
+os.set_blocking(fd, False)
+def drain():
+    global out
+    try:
+        while True:
+            out += os.read(fd, 65536)
+    except OSError:
+        pass
+while time.time() < end:
+    drain()
+    time.sleep(0.02)
+os.write(fd, b"\x03") # Ctrl-C
+for _ in range(100):
+    drain()
+    if os.waitpid(pid, os.WNOHANG)[0]:
+        break
+    time.sleep(0.02)
+else:
+    sys.exit("Ctrl-C does not end it")
+assert termios.tcgetattr(fd) == before, "the terminal is not as it was"
+assert out.count(b"\x1b[H") > 3, out
+page = out.split(b"\x1b[H")[2]
+assert b"nothing runs on" in page and page.count(b"\n") < 10, page
+assert b"\x1b[?" not in out, "modes were changed"
+PY
+python3 onterm.py "$DDPCTL" --endpoint="127.0.0.1:$port" status --watch=0.1 \
+    2>onterm.err || fail "on a terminal: $(tail -n 1 onterm.err)"
+
+ends_with 69 s1
+ends_with 69 s2
+has 'no answer in time' s1.err
+has 'no answer in time' s2.err

@@ -1,0 +1,99 @@
+#!/bin/sh
+# Does each error of the launcher's own end it with the status that ddprun(1)
+# names, and a sentence? Those that need more than a line are asked elsewhere,
+# and the last part of this looks whether there is a test for each of them.
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+port=$(free_port)
+at=127.0.0.1:$port
+
+# 65: the nodes of one run disagree.
+node a --nnodes=2 --rdzv_endpoint="$at" "$WORKER" gate
+wait_listener "$port"
+launch 65 --nnodes=3 --rdzv_endpoint="$at" "$WORKER" gate
+has 'refused this node' it.err
+kill -TERM "$(pid_of a)"
+ends_with 143 a
+
+# 66: a file that is needed cannot be read.
+launch 66 --nnodes=2 --rdzv_endpoint="$at" --rdzv_token_file=not-there true
+has 'token file not-there: No such file' it.err
+
+# 69: nobody is there; 72: they were, and did not come back.
+launch 69 --nnodes=2 --rdzv_endpoint="$at" \
+    --rdzv_conf=is_host=0,join_timeout=0.2 true
+has 'was not reached' it.err
+daemon d "$port"
+node a --nnodes=2 --rdzv_endpoint="$at" \
+    --rdzv_conf=is_host=0,reconnect_timeout=0.3 true
+eventually 5 sh -c "grep -q $(printf ':%04X .* 01' "$port") /proc/net/tcp" ||
+    fail 'no connection'
+sleep 0.3
+kill -KILL "$(pid_of d)"
+ends_with 72 a
+has 'went away and did not come back' a.err
+
+# 70: a bug. An assertion that does not hold aborts.
+node a "$WORKER" hold
+wait_lines 1 ' world=1 ' started
+kill -ABRT "$(agent_of a)"
+ends_with 70 a
+has 'SIGABRT.*a bug of ddprun' a.err
+nothing_left a
+
+# 78: a port that another job has.
+node a --master_port="$port" "$WORKER" hold
+wait_lines 2 ' world=1 ' started
+launch 78 --master_port="$port" true
+has 'cannot listen on .* port [0-9]*: Address already in use; if another job uses that port' \
+    it.err
+kill -TERM "$(pid_of a)"
+ends_with 143 a
+
+# 74: nothing can be written.
+for what in --help --version --print_completion=bash; do
+    "$DDPRUN" $what >/dev/full 2>full.err
+    same 74 $? "status of $what"
+    lines 1 'cannot write' full.err
+done
+
+# Each of errors.def is in the manual and has a test; 0 and those of workers
+# are asked in which-status-does-the-launcher-end-with, 137 in
+# is-nothing-left-of-a-killed-launcher.
+tests=$E2E_LIB/../..
+test_of()
+{
+    case $1 in
+    0 | 2 | 126 | 127)
+        echo e2e/report/which-status-does-the-launcher-end-with.sh
+        ;;
+    65 | 66 | 69 | 70 | 72 | 74)
+        echo e2e/report/does-each-error-have-its-status.sh
+        ;;
+    # Workers end with these three; libddp gives them.
+    67) echo e2e/training/what-if-the-snapshot-is-damaged.sh ;;
+    77) echo e2e/report/is-a-lost-node-named-and-not-its-peers.sh ;;
+    79) echo unit/check_comm.c ;;
+    68) echo e2e/failure/does-a-crash-loop-end-early.sh ;;
+    71) echo e2e/failure/what-if-descriptors-run-out.sh ;;
+    75) echo e2e/nodes/who-came-when-too-few-came.sh ;;
+    76) echo e2e/security/can-a-false-server-hurt-a-launcher.sh ;;
+    78) echo e2e/security/is-a-node-without-the-token-told-so.sh ;;
+    80) echo e2e/daemon/can-a-node-be-drained.sh ;;
+    81) echo e2e/nodes/does-an-unfit-node-leave-to-a-spare.sh ;;
+    82) echo e2e/failure/is-a-worker-without-progress-found.sh ;;
+    83) echo e2e/preflight/is-a-blocked-port-named.sh ;;
+    84) echo e2e/daemon/can-a-run-be-ended.sh ;;
+    esac
+}
+sed -n 's/^DDP_ERROR(\([A-Z]*\), *\([0-9]*\),.*/\2 \1/p' \
+    "$tests/../rendezvous/base/errors.def" >errors
+[ "$(wc -l <errors)" -gt 20 ] || fail 'errors.def is not read'
+while read -r status name; do
+    lines 1 "^\\.It $status\$" "$tests/../man/ddprun.1"
+    file=$(test_of "$status")
+    grep -Eq "(launch|ends_with|preflight|same|(asked|join) [^ ]*|-eq) $status( |\$)|exit code $status |ERR_$name" \
+        "$tests/${file:?no test ends with $status, $name}" ||
+        fail "$file does not end with $status, $name"
+done <errors
+nothing_left

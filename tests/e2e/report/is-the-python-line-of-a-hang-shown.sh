@@ -1,0 +1,45 @@
+#!/bin/sh
+# A Python worker sleeps for ever, in a function of a function: does the console
+# show which lines of Python they are, before anything else of the stacks and
+# without what a debugger says of itself? Is the worker that hangs not counted
+# among those that had to stop for it?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+python=$(command -v python3) && command -v gdb >/dev/null ||
+    skip 'needs python3 and gdb'
+python=$("$python" -c 'import os, sys; print(os.path.realpath(sys.executable))')
+cat >stuck.py <<'PY'
+import time
+def collective():
+    time.sleep(1000)
+def train_step():
+    collective()
+train_step()
+PY
+PATH=$E2E_DIR/bin:$PATH
+mkdir bin && ln -s "$E2E_DIR/gone" bin/py-spy
+launch 82 --nproc_per_node=2 --hang_timeout=2 --no_python "$python" stuck.py
+has 'makes no progress; taking the stacks of this node' it.err
+has '^ddprun:   |   File ".*stuck.py", line 3 in collective' it.err
+has '^ddprun:   |   File ".*stuck.py", line 5 in train_step' it.err
+has 'Thread 1 ' it.err
+has_not 'auto-load\|libthread_db\|^ddprun:   | *$' it.err
+first=$(grep -n -m 1 'in collective' it.err | cut -d : -f 1)
+[ "$first" -le 8 ] || fail "the Python line is line $first"
+has 'then            rank [01] on .*: stopped (SIGTERM)$' it.err
+lines 1 'stopped (SIGTERM)' it.err
+# All of it, of both, is in a file.
+stacks=$(sed -n 's/^ddprun:   error .* its stacks are in //p' it.err)
+lines 2 'line 3 in collective' "$stacks"
+lines 2 'thread [0-9]* (python.*): state' "$stacks"
+
+# py-spy is asked first where there is one.
+cat >bin/py-spy.new <<'SPY'
+#!/bin/sh
+echo "spied: $*"
+SPY
+chmod +x bin/py-spy.new && mv bin/py-spy.new bin/py-spy
+launch 82 --hang_timeout=1 --no_python "$python" stuck.py
+has '^ddprun:   | spied: dump --pid [0-9]*$' it.err
+has_not 'in collective' it.err
+nothing_left

@@ -1,0 +1,73 @@
+#!/bin/sh
+# Half handshakes, and whole ones with another token, as fast as a core makes
+# them, at a daemon with a token that has few connections: do beats go on at
+# heartbeat_timeout=1, and do nodes that have the token get in past them?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+command -v python3 >/dev/null || skip 'needs python3'
+umask 077
+echo 'a token of more than sixteen bytes' >token
+echo 'another one, of as many as that' >other
+port=$(free_port)
+background d "$DDPRDZVD" --listen="127.0.0.1:$port" --token_file=token \
+    --max_connections=100
+wait_for 'serving on port' d.err
+join()
+{
+    name=$1
+    shift
+    node "$name" --rdzv_endpoint="127.0.0.1:$port" --rdzv_token_file=token \
+        --rdzv_conf=is_host=0,heartbeat_timeout=1 "$@"
+}
+for i in 1 2 3 4 5 6; do
+    join node$i --nnodes=6 --max_restarts=1 "$WORKER" gate
+done
+wait_round 1 6
+# What a launcher with another token says first.
+cat >listen.py <<'PY'
+import socket, sys
+with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as s:
+    print("ready", flush=True)
+    c, _ = s.accept()
+    with open("hello", "wb") as f:
+        f.write(c.recv(4096))
+PY
+ear=$(free_port)
+background ear python3 listen.py "$ear"
+wait_for ready ear.out
+node liar --nnodes=2 --rdzv_endpoint="127.0.0.1:$ear" \
+    --rdzv_token_file=other --rdzv_conf=is_host=0 "$WORKER" hold
+end_of ear
+kill -TERM "$(pid_of liar)"
+end_of liar
+mkfifo go
+for kind in tls hello; do
+    background flood$kind sh -c 'exec python3 "$@" <go' sh \
+        "$E2E_LIB/flood.py" 127.0.0.1 "$port" $kind hello
+    exec 6>go
+    wait_for begins flood$kind.out
+    sleep 1
+    for i in 1 2 3; do
+        began=$(now_ms)
+        join $kind$i --nnodes=1 --rdzv_id=$kind$i true
+        ends_with 0 $kind$i 20
+        took=$(took)
+        measured "a node past the flood ($kind): $took ms"
+        [ "$took" -lt $((8000 * ${E2E_SLOW:-1})) ] ||
+            fail "a node waited $took ms"
+    done
+    exec 6>&-
+    ends_with 0 flood$kind
+done
+has "the peer's token differs from the token of this server" d.err
+lines 6 '^round=' started
+for i in 1 2 3 4 5 6; do
+    has_not 'lost the connection' node$i.err
+done
+has_not 'lost' d.err
+[ "$(grep -c 'connection closed' d.err)" -le 60 ] ||
+    fail 'strangers fill the log'
+open_gate
+for i in 1 2 3 4 5 6; do
+    ends_with 0 node$i
+done

@@ -1,0 +1,78 @@
+#!/bin/sh
+# With a token: who has none, or another one, sees nothing and orders nothing,
+# and is told so in a sentence with the word token; who has it does both through
+# TLS. Without one: orders come from the daemon's own host only, or from none.
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+umask 077
+for file in token other; do
+    head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n' >$file
+done
+cp token open && chmod 644 open
+port=$(free_port)
+background d "$DDPRDZVD" --listen="127.0.0.1:$port" --token_file=token
+wait_for 'serving on port' d.err
+node a --nnodes=1 --rdzv_id=one --rdzv_endpoint="127.0.0.1:$port" \
+    --rdzv_token_file=token "$WORKER" gate
+wait_round 1 1
+began=$(now_ms)
+for order in status 'drain --force x' 'end one'; do
+    # shellcheck disable=SC2086 # words
+    {
+        ctl 78 "127.0.0.1:$port" $order
+        has 'needs a token: give the same file.*--token_file' ctl.out
+        ctl 78 "127.0.0.1:$port" --token_file=other $order
+        has 'the token differs from that of the rendezvous' ctl.out
+    }
+done
+took=$(took)
+[ "$took" -lt 4000 ] || fail "six refusals took $took ms"
+ctl 78 "127.0.0.1:$port" --token_file=open status
+has 'chmod 600' ctl.out
+ctl 66 "127.0.0.1:$port" --token_file=absent status
+lines 1 '^round=' started
+ctl 0 "127.0.0.1:$port" --token_file=token status
+has '^one  *active  *1  1 of 1 ' ctl.out
+export DDPRUN_TOKEN_FILE=token
+ctl 0 "127.0.0.1:$port" status --json
+has '"token":true' ctl.out
+ctl 0 "127.0.0.1:$port" end one
+ends_with 84 a
+# A token, and a daemon that has none: no fall-back to plain text.
+port=$(free_port)
+background e env -u DDPRUN_TOKEN_FILE "$DDPRDZVD" \
+    --listen="127.0.0.1:$port" --orders=none
+wait_for 'serving on port' e.err
+ctl 78 "127.0.0.1:$port" status
+has 'this rendezvous has no token: leave out' ctl.out
+ctl 78 "127.0.0.1:$port" end one
+has 'has no token' ctl.out
+unset DDPRUN_TOKEN_FILE
+ctl 0 "127.0.0.1:$port" status
+ctl 78 "127.0.0.1:$port" end one
+has 'takes no orders (--orders=none)' ctl.out
+
+# From another machine, without a token.
+network head far
+for how in '' '--orders=any'; do
+    # shellcheck disable=SC2086 # a word, or none
+    (in_machine head env "E2E_MARK=$E2E_DIR:g" "$DDPRDZVD" $how) \
+        >g.out 2>g.err 9<&- &
+    pid_g=$!
+    wait_for 'serving on port' g.err
+    (in_machine far "$DDPCTL" --endpoint=head status) >far.out 2>&1 9<&- ||
+        fail 'no status from another machine'
+    has '^nothing runs on head:29400' far.out
+    status=0
+    (in_machine far "$DDPCTL" --endpoint=head end one) >far.out 2>&1 9<&- ||
+        status=$?
+    if [ -z "$how" ]; then
+        same 78 $status 'an order from another machine'
+        has 'takes orders over loopback only' far.out
+    else
+        same 2 $status 'an order that is allowed'
+        has "there is no run 'one'" far.out
+    fi
+    kill -TERM $pid_g
+    ends_with 0 g
+done
