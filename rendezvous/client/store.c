@@ -94,14 +94,15 @@ static int wait_io(struct store_client *s,
 /* -- connecting ------------------------------------------------------------ */
 
 /* What went wrong with the last attempt. */
-struct attempt {
+struct store_attempt {
     int gai; /* getaddrinfo's code, 0: it found addresses */
     int sys; /* else errno */
 };
 
 /* All addresses of the host once, each for its share of TRY_MAX_US. */
-static int
-dial_all(struct store_client *s, int64_t deadline_us, struct attempt *last)
+static int dial_all(struct store_client *s,
+                    int64_t deadline_us,
+                    struct store_attempt *last)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_NUMERICSERV};
@@ -110,7 +111,8 @@ dial_all(struct store_client *s, int64_t deadline_us, struct attempt *last)
     int n = 0;
     char port[8];
     (void)snprintf(port, sizeof(port), "%u", s->port); /* five digits */
-    *last = (struct attempt){.gai = getaddrinfo(s->host, port, &hints, &list)};
+    *last = (struct store_attempt){
+        .gai = getaddrinfo(s->host, port, &hints, &list)};
     if (last->gai != 0)
         return -1;
     for (struct addrinfo *a = list; a != NULL && n < ADDRS_MAX; a = a->ai_next)
@@ -132,7 +134,7 @@ dial_all(struct store_client *s, int64_t deadline_us, struct attempt *last)
 
 static int unreachable(const struct store_client *s,
                        int64_t since_us,
-                       const struct attempt *last,
+                       const struct store_attempt *last,
                        struct ddp_err *err)
 {
     int64_t took_us = mono_now_us() - since_us;
@@ -153,7 +155,7 @@ connect_until(struct store_client *s, int64_t deadline_us, struct ddp_err *err)
 {
     int64_t since_us = mono_now_us();
     uint32_t pause_ms = PAUSE_FIRST;
-    struct attempt last;
+    struct store_attempt last;
     struct rng jitter;
     rng_init(&jitter, rng_seed());
     for (;;) {

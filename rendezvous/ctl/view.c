@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rendezvous/base/signals_name.h"
 #include "rendezvous/ctl/table.h"
 
 /* cJSON takes some hundred bytes for each value, however short it is. */
@@ -236,10 +237,9 @@ static void put_failure(const struct ctl_view *v, const cJSON *run, FILE *f)
         return;
     int64_t signal = whole(x, "signal", 0);
     /* Only a number that is one: the daemon may be anything. */
-    const char *name =
-        signal > 0 && signal < NSIG ? sigabbrev_np((int)signal) : NULL;
-    if (name != NULL)
-        (void)snprintf(how, sizeof(how), "killed by SIG%s", name);
+    if (signal > 0 && signal < NSIG)
+        (void)snprintf(how, sizeof(how), "killed by %s",
+                       signals_name((int)signal));
     else if (signal != 0)
         (void)snprintf(how, sizeof(how), "killed by signal %lld",
                        (long long)signal);

@@ -32,7 +32,7 @@ struct key_watch {
     uint32_t conn;
 };
 
-struct store_client {
+struct store_waiter {
     struct key_wait *waits; /* NULL: it waits for nothing */
     size_t count;
     size_t missing;
@@ -68,7 +68,7 @@ static void unlink_wait(struct key_wait *w)
 
 int wait_begin(struct waiting *w, uint32_t conn, size_t count)
 {
-    struct store_client *c = &w->clients[conn];
+    struct store_waiter *c = &w->clients[conn];
     ddp_assert(c->waits == NULL && count > 0);
     c->waits = table_take(w->table, count * sizeof(*c->waits));
     if (c->waits == NULL)
@@ -80,12 +80,12 @@ int wait_begin(struct waiting *w, uint32_t conn, size_t count)
 
 void wait_add(struct waiting *w, uint32_t conn, struct table_entry *e)
 {
-    struct store_client *c = &w->clients[conn];
+    struct store_waiter *c = &w->clients[conn];
     ddp_assert(c->missing < c->count);
     link_wait(&c->waits[c->missing++], e, conn);
 }
 
-static void end_wait(struct waiting *w, struct store_client *c)
+static void end_wait(struct waiting *w, struct store_waiter *c)
 {
     table_give(w->table, c->waits, c->count * sizeof(*c->waits));
     c->waits = NULL;
@@ -99,7 +99,7 @@ bool wait_is_pending(const struct waiting *w, uint32_t conn)
 
 void wait_drop(struct waiting *w, uint32_t conn)
 {
-    struct store_client *c = &w->clients[conn];
+    struct store_waiter *c = &w->clients[conn];
     for (size_t i = 0; i < c->count; i++) {
         struct table_entry *e = c->waits[i].entry;
         if (e == NULL)
@@ -112,12 +112,12 @@ void wait_drop(struct waiting *w, uint32_t conn)
 
 /* The key has come for the first that waits for it. The client whose wait has
  * ended with that, or NULL. */
-static struct store_client *serve_first(struct waiting *w,
+static struct store_waiter *serve_first(struct waiting *w,
                                         struct table_entry *e)
 {
     struct key_wait *first = e->wait_first;
     uint32_t conn = first->conn;
-    struct store_client *c = &w->clients[conn];
+    struct store_waiter *c = &w->clients[conn];
     unlink_wait(first);
     ddp_assert(c->missing > 0);
     if (--c->missing > 0)
@@ -136,7 +136,7 @@ void wait_wake_all(struct waiting *w, struct table_entry *e)
 void wait_wake_one(struct waiting *w, struct table_entry *e)
 {
     while (e->wait_first != NULL) {
-        struct store_client *c = serve_first(w, e);
+        struct store_waiter *c = serve_first(w, e);
         if (c == NULL)
             continue;
         c->woken = true;
@@ -147,7 +147,7 @@ void wait_wake_one(struct waiting *w, struct table_entry *e)
 
 bool wait_take_wake(struct waiting *w, uint32_t conn, uint64_t *hash)
 {
-    struct store_client *c = &w->clients[conn];
+    struct store_waiter *c = &w->clients[conn];
     bool woken = c->woken;
     c->woken = false;
     *hash = c->woken_hash;
@@ -179,7 +179,7 @@ void watch_tell(struct waiting *w,
 
 void watch_drop_all(struct waiting *w, uint32_t conn)
 {
-    struct store_client *c = &w->clients[conn];
+    struct store_waiter *c = &w->clients[conn];
     struct key_watch *it;
     while ((it = c->watches) != NULL) {
         struct table_entry *e = it->entry;
@@ -197,7 +197,7 @@ void watch_drop_all(struct waiting *w, uint32_t conn)
 
 int watch_add(struct waiting *w, uint32_t conn, struct table_entry *e)
 {
-    struct store_client *c = &w->clients[conn];
+    struct store_waiter *c = &w->clients[conn];
     struct key_watch *it = table_take(w->table, sizeof(*it));
     if (it == NULL)
         return -1;

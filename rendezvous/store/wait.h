@@ -17,13 +17,13 @@
 #include "rendezvous/store/reply.h"
 #include "rendezvous/store/table.h"
 
-struct store_client; /* what is known of one connection */
+struct store_waiter; /* what is known of one connection */
 
 /* In storage of the caller's. */
 struct waiting {
     struct table *table;  /* of whose entries; its memory is counted there */
     struct reply_way way; /* of wake-ups and of what watchers are told */
-    struct store_client *clients;
+    struct store_waiter *clients;
     uint32_t conn_max;
 };
 

@@ -1,6 +1,7 @@
 /* links: rendezvous/ctl/view rendezvous/ctl/table */
 /* links: rendezvous/ctl/text rendezvous/base/utf8 rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/mono */
+/* links: rendezvous/base/signals_name */
 /* libs: -lcjson */
 /*
  * ddpctl's page, from JSON as the daemon sends it and as a hostile one might:

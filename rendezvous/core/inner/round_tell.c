@@ -15,7 +15,7 @@
 #include "rendezvous/core/inner/strikes.h"
 
 #define NOTICE_EVERY_US (30 * MONO_S)
-#define INSTANCE_MS_MAX  INT64_C(86400000000) /* of messages.def */
+#define INSTANCE_MS_MAX INT64_C(86400000000) /* of messages.def */
 
 /* -- the members' addresses ------------------------------------------------ */
 

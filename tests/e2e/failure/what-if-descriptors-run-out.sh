@@ -26,7 +26,7 @@ nothing_left
 limited 20 true
 status=$?
 [ $status -eq 71 ] || fail "with 20 descriptors: $status"
-lines 1 'too few to serve the rendezvous' it.err
+lines 1 'the rendezvous needs 40 or more' it.err
 lines 1 'cannot serve the rendezvous on this node$' it.err
 nothing_left
 # Two nodes, where one runs out: both end.
