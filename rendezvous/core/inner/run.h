@@ -45,7 +45,7 @@ struct run_conf {
 
 struct run_gather {
     int64_t since_us;
-    int64_t seal_at_us;    /* end of the last call, MONO_NEVER: none runs */
+    int64_t seal_at_us;   /* end of the last call, MONO_NEVER: none runs */
     int64_t notice_at_us; /* when to tell those who wait who is missing */
 };
 
