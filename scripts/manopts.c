@@ -164,9 +164,9 @@ enum sender {
 
 static void begin(const char *name, enum sender sender, const char *meaning)
 {
-    static const char *const senders[] = {"The agent", "The server",
-                                          "The operator's ddpctl"};
-    printf(".It Cm %s\n%s says: ", name, senders[sender]);
+    static const char *const senders[] = {"agent", "server",
+                                          "operator's ddpctl"};
+    printf(".It Cm %s\nSent by the %s: ", name, senders[sender]);
     put_sentences(meaning);
     puts(".Bl -tag -width Ds -compact");
 }
