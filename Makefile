@@ -1,5 +1,6 @@
 # ddprun: one Makefile, non-recursive. `make` builds the programs in build/;
-# `make help` lists what else there is.
+# `make help` lists what else there is. Tests are in tests/tests.mk, benches in
+# tests/bench/bench.mk.
 #
 #   V=1            show the commands
 #   DEV=1          warnings are errors
@@ -156,9 +157,7 @@ ddptrain_LIBS := $(addprefix $(B)/obj/,$(addsuffix .cu.o,$(TRAINER_CUDA))) \
 
 obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
 
-.PHONY: all help check check-unit check-sim check-e2e check-interop \
-	check-interop-old check-interop-new check-tree check-circles bench bench-rdzv \
-	bench-store bench-snapshot bench-train check-install demo man install clean setup
+.PHONY: all help setup demo man install clean FORCE
 .DEFAULT_GOAL := all
 
 all: $(addprefix $(B)/,$(PROGRAMS) $(LIBS))
@@ -200,14 +199,6 @@ $(B)/obj/%.o: %.c $(B)/flags
 	@$(if $(V),,echo '  CC    $<')
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
-# The kernels for tests on machines without a GPU: see tests/gpu/emulate.h.
-$(B)/obj/%.emulated.o: %.cu tests/gpu/emulate.h $(B)/flags
-	@mkdir -p $(@D)
-	@$(if $(V),,echo '  CXX   $< (emulated)')
-	$(Q)$(CXX) -I. -D_GNU_SOURCE -O2 -g -std=c++17 -fPIC -fno-exceptions \
-		-fno-threadsafe-statics -Wall -Wextra $(if $(DEV),-Werror) \
-		-include tests/gpu/emulate.h -MMD -MP -x c++ -c -o $@ $<
-
 $(B)/obj/%.cu.o: %.cu $(B)/flags
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  NVCC  $<')
@@ -218,8 +209,7 @@ $(B)/obj/worker_rt/%.o: CFLAGS += -fvisibility=hidden
 # Loops over pixels and parameters: -O2 leaves most of them as they are.
 $(addprefix $(B)/obj/trainer/ops/,cpu.o conv.o device.o): CFLAGS += -O3
 
-$(B)/obj/worker_rt/comm/nccl.o $(B)/obj/tests/lib/fake_nccl.o: \
-	CPPFLAGS += $(NCCL_CPPFLAGS)
+$(B)/obj/worker_rt/comm/nccl.o: CPPFLAGS += $(NCCL_CPPFLAGS)
 
 .SECONDEXPANSION:
 $(B)/ddptrain: $(B)/libddp.a \
@@ -243,192 +233,16 @@ $(B)/libddp.so: $(call obj,$(RT)) worker_rt/libddp.map
 		-Wl,--version-script=worker_rt/libddp.map \
 		-o $@ $(filter %.o,$^) -lcjson -lxxhash -ldl
 
-# -- tests -------------------------------------------------------------------
-#
-# The first lines of a test program say what it links, nothing else is linked:
-#     /* links: rendezvous/base/err rendezvous/proto/frame */
-#     /* libs: -lcjson */
-# What a helper in tests/ says so of itself is linked with it. Of what is never
-# linked in part the list above is named: CORE, SERVER, CONN, TLS.
+# -- tests, benches ----------------------------------------------------------
 
-UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/check_*.c))
-UNIT := $(filter-out $(if $(NCCL_H),,check_comm_nccl) \
-	$(if $(HAVE_CXX),,check_ops_cuda),$(UNIT))
-SIM  := $(patsubst tests/sim/%.c,%,$(wildcard tests/sim/check_*.c))
-ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
-	$(addprefix $(B)/tests/sim/,$(SIM))
-named = $(shell sed -n 's,^/\* links: \(.*\) \*/$$,\1,p' $(1))
-LISTS := CORE SERVER CONN TLS
-whole = $(filter-out $(LISTS),$(1)) \
-	$(foreach list,$(filter $(LISTS),$(1)),$($(list)))
-links = $(sort $(call whole,$(call named,$(1)) $(foreach helper, \
-	$(filter tests/%,$(call named,$(1))),$(call named,$(helper).c))))
-libs  = $(shell sed -n 's,^/\* libs: \(.*\) \*/$$,\1,p' $(1))
-# A test with a bad disk gets all of its calls wrapped.
-BAD_DISK := $(shell sed -n 's/^NOBODY./x__wrap_/; s/^[a-z].*__wrap_//; T; \
-	s/[^a-z0-9_].*//p' tests/lib/bad_disk.c)
-wraps = $(if $(filter tests/lib/bad_disk,$(call links,$(1))),$(addprefix \
-	-Wl$(comma)--wrap=,$(BAD_DISK)))
-
-$(ALL_TESTS): $(B)/tests/%: $$(call obj,tests/$$* \
-		$$(call links,tests/$$*.c))
-	@mkdir -p $(@D)
-	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(call libs,tests/$*.c) \
-		$(call wraps,tests/$*.c) -lcheck -lsubunit -lrt -lm
-
-# What stands in for NVIDIA's library where there is no GPU.
-FAKE_NVML := $(B)/tests/lib/libnvidia-ml.so.1
-$(FAKE_NVML): $(call obj,tests/lib/fake_nvml)
-	@mkdir -p $(@D)
-	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
-$(B)/tests/unit/check_gpus $(B)/tests/unit/check_gpu_health: | $(FAKE_NVML)
-
-# The same for the driver and NCCL. A test that has this folder in its run path
-# loads them.
-FAKE_CUDA := $(B)/tests/lib/libcuda.so.1
-FAKE_NCCL := $(B)/tests/lib/libnccl.so.2
-$(FAKE_CUDA): $(call obj,tests/lib/fake_cuda)
-	@mkdir -p $(@D)
-	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) -shared -pthread $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
-$(FAKE_NCCL): $(call obj,tests/lib/fake_nccl) $(FAKE_CUDA)
-	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F),-rpath,'$$ORIGIN' -o $@ $^
-$(B)/tests/unit/check_comm_nccl: | $(FAKE_CUDA) $(FAKE_NCCL)
-$(B)/tests/unit/check_keeper_cuda: | $(FAKE_CUDA)
-
-# ddptrain on emulated kernels, that driver and that NCCL.
-EMULATED := $(if $(NCCL_H),$(if $(HAVE_CXX),$(B)/tests/lib/ddptrain-emulated))
-$(B)/tests/lib/ddptrain-emulated: $(call obj,$(filter-out trainer/ops/cuda_none, \
-		$(TRAINER)) $(addsuffix .emulated,$(CUDA_HALF))) $(B)/libddp.a \
-		$(FAKE_CUDA) | $(FAKE_NCCL)
-	@mkdir -p $(@D)
-	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) $(LDFLAGS) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN' -o $@ $^ \
-		-lcjson -lxxhash -lz -lm -ldl
-
-# Programs for a machine with a GPU; elsewhere they say that they are skipped.
-GPU_TESTS := $(if $(NVCC),$(addprefix $(B)/tests/gpu/,check_ops_cuda bench_snapshot))
-$(B)/tests/gpu/check_ops_cuda: $(call obj,tests/unit/check_ops_cuda \
-		trainer/model $(call of,trainer/ops,optim device cpu conv)) \
-		$(addprefix $(B)/obj/,$(addsuffix .cu.o,$(CUDA_HALF)))
-	@mkdir -p $(@D)
-	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) -ldl -lcheck -lsubunit -lrt -lm
-$(B)/tests/gpu/bench_snapshot: $(call obj,tests/gpu/bench_snapshot) \
-		$(B)/libddp.a
-	@mkdir -p $(@D)
-	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) -lcjson -lxxhash -ldl -lm
-$(B)/obj/tests/gpu/bench_snapshot.o: CPPFLAGS += -isystem $(CUDA_HOME)/include
-.PHONY: check-gpu
-check-gpu: all $(GPU_TESTS)
-	tests/gpu/run $(B)
-
-tests: $(ALL_TESTS)
-.PHONY: tests e2e-programs FORCE
-
-# Fuzz targets name what they link in the same way. They are built by clang with
-# libFuzzer into build-fuzz/, by a second make; in any other build they get a
-# main that plays files, and nothing more.
-FUZZ_CC ?= clang
-FUZZ_MAIN := $(if $(filter fuzz,$(SAN)),,tests/fuzz/replay)
-FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_PROGRAMS := $(addprefix $(B)/tests/fuzz/,$(FUZZ))
-
-$(FUZZ_PROGRAMS): $(B)/tests/%: $$(call obj,tests/$$* $(FUZZ_MAIN) \
-		$$(call links,tests/$$*.c))
-	@mkdir -p $(@D)
-	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ \
-		$(call libs,tests/$*.c)
-
-.PHONY: prove soak fuzz fuzz-programs check-fuzz check-model
-fuzz-programs: $(FUZZ_PROGRAMS)
-fuzz:
-	$(Q)$(MAKE) SAN=fuzz CC=$(FUZZ_CC) fuzz-programs
-
-check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
-	scripts/run-tests $^
-check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
-	scripts/run-tests $^
-check-e2e: e2e-programs
-	tests/e2e/run $(B)
-e2e-programs: all $(FAKE_NVML) $(EMULATED)
-# MINUTES=, SEED=, MTBF= (scripts/soak)
-soak: all
-	scripts/soak $(B)
-prove: all $(addprefix $(B)/tests/unit/,check_keeper_step check_keeper_faults)
-	scripts/prove $(B) $(SEED)
-check-interop: all
-	tests/interop/check $(B) all
-check-interop-old check-interop-new: check-interop-%: all
-	tests/interop/check $(B) $*
-check-tree:
-	scripts/check-includes --self-test
-	scripts/check-includes
-	scripts/check-man
-	scripts/check-format
-	scripts/run-tests --self-test
-check-install: all
-	scripts/check-install $(B)
-check-circles: all
-	scripts/check-circles --self-test
-	scripts/check-circles $(B)
-check-fuzz:
-	scripts/fuzz --check
-check-model:
-	scripts/model --check
+include tests/tests.mk tests/bench/bench.mk
 
 setup:
 	scripts/setup.sh
 
-# `setup` comes first, so that a bare machine gets its compiler; the rest is a
-# second make, which looks for the tools afresh.
-check: setup
-	$(MAKE) check-tree
-	$(MAKE) check-circles check-unit check-sim check-fuzz check-model \
-		check-install check-e2e check-interop-old
-
 demo: setup
 	$(MAKE) all
 	scripts/demo $(B)
-
-BENCH_RDZV := $(addprefix $(B)/bench/rdzv/,load floor)
-$(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
-		$(TLS) rendezvous/proto/msg $$(addprefix rendezvous/base/,err mono buf))
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm -ldl $(BENCH_RDZV_LIBS)
-$(B)/bench/rdzv/floor: BENCH_RDZV_LIBS := -lssl -lcrypto
-bench-rdzv: $(B)/ddprdzvd $(BENCH_RDZV)
-	tests/bench/rdzv/run $(B) $(BENCH_ARGS)
-
-BENCH_STORE := $(addprefix $(B)/bench/store/,load floor serve)
-$(B)/bench/store/load: $(call obj,tests/bench/store/load)
-$(B)/bench/store/floor: $(call obj,tests/bench/store/floor)
-$(B)/bench/store/serve: $(call obj,tests/bench/store/serve \
-		$(filter-out %/store/process,$(STORE)) rendezvous/net/addr $(BASE))
-$(BENCH_STORE):
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -luv
-bench-store: $(BENCH_STORE)
-	tests/bench/store/run $(B) $(BENCH_ARGS)
-
-# The parts have tables of their own with more rows.
-bench: all $(BENCH_RDZV) $(BENCH_STORE)
-	tests/bench/run $(B) $(BENCH_ARGS)
-
-bench-train: all
-	tests/bench/train/run $(B) $(BENCH_ARGS)
-
-BENCH_SNAPSHOT := $(B)/bench/snapshot/save
-$(BENCH_SNAPSHOT): $(call obj,tests/bench/snapshot/save) $(B)/libddp.a
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcjson -lxxhash -lm
-bench-snapshot: $(BENCH_SNAPSHOT)
-	tests/bench/snapshot/run $(B) $(BENCH_ARGS)
 
 # -- manual pages, installation ----------------------------------------------
 

@@ -289,7 +289,7 @@ static const char *nonsense_for(int id)
     case OPTS_FLAG:
         return "yes";
     case OPTS_SPEC:
-        /* Answered by main, before there is a conf; tests/e2e/u04. */
+        /* Answered by main: tests/e2e/terminal/do-shells-complete-options. */
         return id == OPTIONS_print_completion ? NULL : "";
     case OPTS_STR:
     case OPTS_LATER:

@@ -204,7 +204,7 @@ partition()
 }
 
 # far MACHINE DELAY_MS JITTER_MS: its cable becomes a line on which each packet
-# takes so long, and one with less jitter overtakes (tests/e2e/wire.py). For
+# takes so long, and one with less jitter overtakes (tests/e2e/lib/wire.py). For
 # the rest of the scenario.
 far()
 {

@@ -5,7 +5,8 @@
 # limit: 90
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
-cp "$E2E_LIB/show" . && : >train.py && mkdir got
+recorded=$E2E_LIB/../torchrun
+cp "$recorded/show" . && : >train.py && mkdir got
 unset OMP_NUM_THREADS CUDA_VISIBLE_DEVICES
 export PYTHON_EXEC=./show SHOWN="$E2E_DIR/shown"
 
@@ -31,11 +32,11 @@ play()
 # What we do otherwise, on purpose; why stands in torchrun.otherwise.
 otherwise()
 {
-    grep -Fqx "\$ $1" "$E2E_LIB/torchrun.otherwise"
+    grep -Fqx "\$ $1" "$recorded/torchrun.otherwise"
 }
 
 lines=0 differ=0
-cat "$E2E_LIB/torchrun.recorded" "$E2E_LIB/torchrun2.recorded" >theirs
+cat "$recorded/torchrun.recorded" "$recorded/torchrun2.recorded" >theirs
 while read -r first rest; do
     [ "$first" = "\$" ] || continue
     lines=$((lines + 1))
@@ -64,7 +65,7 @@ ours()
 while read -r first rest; do
     [ "$first" = "\$" ] || continue
     file=theirs
-    ! otherwise "$rest" || file=$E2E_LIB/torchrun.otherwise
+    ! otherwise "$rest" || file=$recorded/torchrun.otherwise
     wanted=$(block "$file" "$rest")
     got=$(ours "$rest" "$wanted")
     if [ "$got" != "$wanted" ]; then

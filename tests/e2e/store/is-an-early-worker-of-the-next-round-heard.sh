@@ -1,7 +1,7 @@
 #!/bin/sh
-# As c08, but in the second round: node b hears of it while the node with the
-# store does not yet. Does its worker find the new store, empty, and is what it
-# says there kept?
+# As is-an-early-worker-heard-by-the-store, but in the second round: node b hears
+# of it while the node with the store does not yet. Does its worker find the new
+# store, empty, and is what it says there kept?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 command -v python3 >/dev/null || skip 'needs python3'

@@ -11,7 +11,7 @@ else
     MODEL='--model=linear --batch_size=1'
 fi
 
-# The trainer, after it has noted its place as tests/e2e/worker does.
+# The trainer, after it has noted its place as tests/e2e/lib/worker does.
 cat >train <<'TRAIN'
 #!/bin/sh
 echo "round=$DDP_ROUND rank=$RANK world=$WORLD_SIZE group=$GROUP_RANK" \

@@ -58,26 +58,32 @@ for what in --help --version --print_completion=bash; do
 done
 
 # Each of errors.def is in the manual and has a test; 0 and those of workers
-# are asked in a04, 137 in f01.
-tests=$E2E_LIB/..
+# are asked in which-status-does-the-launcher-end-with, 137 in
+# is-nothing-left-of-a-killed-launcher.
+tests=$E2E_LIB/../..
 test_of()
 {
     case $1 in
-    0 | 2 | 126 | 127) echo e2e/a04 ;;
-    65 | 66 | 69 | 70 | 72 | 74) echo e2e/u06 ;;
-    67) echo e2e/t02 ;; # a worker's, who says so by libddp, as are
-    77) echo e2e/v10 ;; # this one
-    79) echo unit/check_comm.c ;; # and this one
-    68) echo e2e/o02 ;;
-    71) echo e2e/j04 ;;
-    75) echo e2e/j02 ;;
-    76) echo e2e/k02 ;;
-    78) echo e2e/n02 ;;
-    80) echo e2e/m06 ;;
-    81) echo e2e/y01 ;;
-    82) echo e2e/w01 ;;
-    83) echo e2e/y12 ;;
-    84) echo e2e/m07 ;;
+    0 | 2 | 126 | 127)
+        echo e2e/report/which-status-does-the-launcher-end-with.sh
+        ;;
+    65 | 66 | 69 | 70 | 72 | 74)
+        echo e2e/report/does-each-error-have-its-status.sh
+        ;;
+    # Workers end with these three; libddp gives them.
+    67) echo e2e/training/what-if-the-snapshot-is-damaged.sh ;;
+    77) echo e2e/report/is-a-lost-node-named-and-not-its-peers.sh ;;
+    79) echo unit/check_comm.c ;;
+    68) echo e2e/failure/does-a-crash-loop-end-early.sh ;;
+    71) echo e2e/failure/what-if-descriptors-run-out.sh ;;
+    75) echo e2e/nodes/who-came-when-too-few-came.sh ;;
+    76) echo e2e/security/can-a-false-server-hurt-a-launcher.sh ;;
+    78) echo e2e/security/is-a-node-without-the-token-told-so.sh ;;
+    80) echo e2e/daemon/can-a-node-be-drained.sh ;;
+    81) echo e2e/nodes/does-an-unfit-node-leave-to-a-spare.sh ;;
+    82) echo e2e/failure/is-a-worker-without-progress-found.sh ;;
+    83) echo e2e/preflight/is-a-blocked-port-named.sh ;;
+    84) echo e2e/daemon/can-a-run-be-ended.sh ;;
     esac
 }
 sed -n 's/^DDP_ERROR(\([A-Z]*\), *\([0-9]*\),.*/\2 \1/p' \
@@ -87,7 +93,7 @@ while read -r status name; do
     lines 1 "^\\.It $status\$" "$tests/../man/ddprun.1"
     file=$(test_of "$status")
     grep -Eq "(launch|ends_with|preflight|same|(asked|join) [^ ]*|-eq) $status( |\$)|exit code $status |ERR_$name" \
-        "$tests/${file:?no test ends with $status, $name}"* ||
+        "$tests/${file:?no test ends with $status, $name}" ||
         fail "$file does not end with $status, $name"
 done <errors
 nothing_left

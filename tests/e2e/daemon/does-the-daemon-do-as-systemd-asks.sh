@@ -57,7 +57,7 @@ has 'no TCP socket' bad.err
 
 command -v systemd-analyze >/dev/null || exit 0
 mkdir units
-scripts=$E2E_LIB/../../scripts
+scripts=$E2E_LIB/../../../scripts
 sed "s,@BINDIR@,$E2E_BIN," "$scripts/ddprdzvd.service.in" \
     >units/ddprdzvd.service
 cp "$scripts/ddprdzvd.socket" units

@@ -1,0 +1,37 @@
+# Benches. Included by the Makefile, whose lists, flags and functions it uses.
+
+.PHONY: bench bench-rdzv bench-store bench-snapshot bench-train
+
+BENCH_RDZV := $(addprefix $(B)/bench/rdzv/,load floor)
+$(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
+		$(TLS) rendezvous/proto/msg $$(addprefix rendezvous/base/,err mono buf))
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm -ldl $(BENCH_RDZV_LIBS)
+$(B)/bench/rdzv/floor: BENCH_RDZV_LIBS := -lssl -lcrypto
+bench-rdzv: $(B)/ddprdzvd $(BENCH_RDZV)
+	tests/bench/rdzv/run $(B) $(BENCH_ARGS)
+
+BENCH_STORE := $(addprefix $(B)/bench/store/,load floor serve)
+$(B)/bench/store/load: $(call obj,tests/bench/store/load)
+$(B)/bench/store/floor: $(call obj,tests/bench/store/floor)
+$(B)/bench/store/serve: $(call obj,tests/bench/store/serve \
+		$(filter-out %/store/process,$(STORE)) rendezvous/net/addr $(BASE))
+$(BENCH_STORE):
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -luv
+bench-store: $(BENCH_STORE)
+	tests/bench/store/run $(B) $(BENCH_ARGS)
+
+# The parts have tables of their own with more rows.
+bench: all $(BENCH_RDZV) $(BENCH_STORE)
+	tests/bench/run $(B) $(BENCH_ARGS)
+
+bench-train: all
+	tests/bench/train/run $(B) $(BENCH_ARGS)
+
+BENCH_SNAPSHOT := $(B)/bench/snapshot/save
+$(BENCH_SNAPSHOT): $(call obj,tests/bench/snapshot/save) $(B)/libddp.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcjson -lxxhash -lm
+bench-snapshot: $(BENCH_SNAPSHOT)
+	tests/bench/snapshot/run $(B) $(BENCH_ARGS)

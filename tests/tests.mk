@@ -1,0 +1,157 @@
+# Tests and what they are made of. Included by the Makefile, whose lists, flags
+# and functions it uses.
+#
+# The first lines of a test program say what it links, nothing else is linked:
+#     /* links: rendezvous/base/err rendezvous/proto/frame */
+#     /* libs: -lcjson */
+# What a helper in tests/ says so of itself is linked with it. Of what is never
+# linked in part the list above is named: CORE, SERVER, CONN, TLS.
+
+UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/check_*.c))
+UNIT := $(filter-out $(if $(NCCL_H),,check_comm_nccl) \
+	$(if $(HAVE_CXX),,check_ops_cuda),$(UNIT))
+SIM  := $(patsubst tests/sim/%.c,%,$(wildcard tests/sim/check_*.c))
+ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
+	$(addprefix $(B)/tests/sim/,$(SIM))
+named = $(shell sed -n 's,^/\* links: \(.*\) \*/$$,\1,p' $(1))
+LISTS := CORE SERVER CONN TLS
+whole = $(filter-out $(LISTS),$(1)) \
+	$(foreach list,$(filter $(LISTS),$(1)),$($(list)))
+links = $(sort $(call whole,$(call named,$(1)) $(foreach helper, \
+	$(filter tests/%,$(call named,$(1))),$(call named,$(helper).c))))
+libs  = $(shell sed -n 's,^/\* libs: \(.*\) \*/$$,\1,p' $(1))
+# A test with a bad disk gets all of its calls wrapped.
+BAD_DISK := $(shell sed -n 's/^NOBODY./x__wrap_/; s/^[a-z].*__wrap_//; T; \
+	s/[^a-z0-9_].*//p' tests/lib/bad_disk.c)
+wraps = $(if $(filter tests/lib/bad_disk,$(call links,$(1))),$(addprefix \
+	-Wl$(comma)--wrap=,$(BAD_DISK)))
+
+$(ALL_TESTS): $(B)/tests/%: $$(call obj,tests/$$* \
+		$$(call links,tests/$$*.c))
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(call libs,tests/$*.c) \
+		$(call wraps,tests/$*.c) -lcheck -lsubunit -lrt -lm
+
+# What stands in for NVIDIA's library where there is no GPU.
+FAKE_NVML := $(B)/tests/lib/libnvidia-ml.so.1
+$(FAKE_NVML): $(call obj,tests/lib/fake_nvml)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
+$(B)/tests/unit/check_gpus $(B)/tests/unit/check_gpu_health: | $(FAKE_NVML)
+
+# The same for the driver and NCCL. A test that has this folder in its run path
+# loads them.
+FAKE_CUDA := $(B)/tests/lib/libcuda.so.1
+FAKE_NCCL := $(B)/tests/lib/libnccl.so.2
+$(FAKE_CUDA): $(call obj,tests/lib/fake_cuda)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) -shared -pthread $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
+$(B)/obj/tests/lib/fake_nccl.o: CPPFLAGS += $(NCCL_CPPFLAGS)
+$(FAKE_NCCL): $(call obj,tests/lib/fake_nccl) $(FAKE_CUDA)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F),-rpath,'$$ORIGIN' -o $@ $^
+$(B)/tests/unit/check_comm_nccl: | $(FAKE_CUDA) $(FAKE_NCCL)
+$(B)/tests/unit/check_keeper_cuda: | $(FAKE_CUDA)
+
+# The kernels for tests on machines without a GPU: see tests/gpu/emulate.h.
+$(B)/obj/%.emulated.o: %.cu tests/gpu/emulate.h $(B)/flags
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  CXX   $< (emulated)')
+	$(Q)$(CXX) -I. -D_GNU_SOURCE -O2 -g -std=c++17 -fPIC -fno-exceptions \
+		-fno-threadsafe-statics -Wall -Wextra $(if $(DEV),-Werror) \
+		-include tests/gpu/emulate.h -MMD -MP -x c++ -c -o $@ $<
+
+# ddptrain on emulated kernels, that driver and that NCCL.
+EMULATED := $(if $(NCCL_H),$(if $(HAVE_CXX),$(B)/tests/lib/ddptrain-emulated))
+$(B)/tests/lib/ddptrain-emulated: $(call obj,$(filter-out trainer/ops/cuda_none, \
+		$(TRAINER)) $(addsuffix .emulated,$(CUDA_HALF))) $(B)/libddp.a \
+		$(FAKE_CUDA) | $(FAKE_NCCL)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) $(LDFLAGS) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN' -o $@ $^ \
+		-lcjson -lxxhash -lz -lm -ldl
+
+# Programs for a machine with a GPU; elsewhere they say that they are skipped.
+GPU_TESTS := $(if $(NVCC),$(addprefix $(B)/tests/gpu/,check_ops_cuda bench_snapshot))
+$(B)/tests/gpu/check_ops_cuda: $(call obj,tests/unit/check_ops_cuda \
+		trainer/model $(call of,trainer/ops,optim device cpu conv)) \
+		$(addprefix $(B)/obj/,$(addsuffix .cu.o,$(CUDA_HALF)))
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) -ldl -lcheck -lsubunit -lrt -lm
+$(B)/tests/gpu/bench_snapshot: $(call obj,tests/gpu/bench_snapshot) \
+		$(B)/libddp.a
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) -lcjson -lxxhash -ldl -lm
+$(B)/obj/tests/gpu/bench_snapshot.o: CPPFLAGS += -isystem $(CUDA_HOME)/include
+.PHONY: check-gpu
+check-gpu: all $(GPU_TESTS)
+	tests/gpu/run $(B)
+
+tests: $(ALL_TESTS)
+.PHONY: tests e2e-programs
+
+# Fuzz targets name what they link in the same way. They are built by clang with
+# libFuzzer into build-fuzz/, by a second make; in any other build they get a
+# main that plays files, and nothing more.
+FUZZ_CC ?= clang
+FUZZ_MAIN := $(if $(filter fuzz,$(SAN)),,tests/fuzz/replay)
+FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_PROGRAMS := $(addprefix $(B)/tests/fuzz/,$(FUZZ))
+
+$(FUZZ_PROGRAMS): $(B)/tests/%: $$(call obj,tests/$$* $(FUZZ_MAIN) \
+		$$(call links,tests/$$*.c))
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ \
+		$(call libs,tests/$*.c)
+
+.PHONY: prove soak fuzz fuzz-programs check-fuzz check-model
+fuzz-programs: $(FUZZ_PROGRAMS)
+fuzz:
+	$(Q)$(MAKE) SAN=fuzz CC=$(FUZZ_CC) fuzz-programs
+
+.PHONY: check check-unit check-sim check-e2e check-interop check-interop-old \
+	check-interop-new check-tree check-circles check-install
+check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
+	scripts/run-tests $^
+check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
+	scripts/run-tests $^
+check-e2e: e2e-programs
+	tests/e2e/run $(B)
+e2e-programs: all $(FAKE_NVML) $(EMULATED)
+# MINUTES=, SEED=, MTBF= (scripts/soak)
+soak: all
+	scripts/soak $(B)
+prove: all $(addprefix $(B)/tests/unit/,check_keeper_step check_keeper_faults)
+	scripts/prove $(B) $(SEED)
+check-interop: all
+	tests/interop/check $(B) all
+check-interop-old check-interop-new: check-interop-%: all
+	tests/interop/check $(B) $*
+check-tree:
+	scripts/check-includes --self-test
+	scripts/check-includes
+	scripts/check-man
+	scripts/check-format
+	scripts/run-tests --self-test
+check-install: all
+	scripts/check-install $(B)
+check-circles: all
+	scripts/check-circles --self-test
+	scripts/check-circles $(B)
+check-fuzz:
+	scripts/fuzz --check
+check-model:
+	scripts/model --check
+
+# `setup` comes first, so that a bare machine gets its compiler; the rest is a
+# second make, which looks for the tools afresh.
+check: setup
+	$(MAKE) check-tree
+	$(MAKE) check-circles check-unit check-sim check-fuzz check-model \
+		check-install check-e2e check-interop-old
