@@ -57,7 +57,7 @@ endif
 # What sanitizers build also checks the rendezvous core's states after each step.
 CPPFLAGS += $(if $(SAN),-DDDP_DEBUG)
 
-VERSION  := 0.1.0
+VERSION  := 0.2.0
 CPPFLAGS += -D_GNU_SOURCE -I. -DDDPRUN_VERSION='"$(VERSION)"'
 CFLAGS   += -std=c11 $(WARN) $(if $(DEV),-Werror) $(OPT) -fPIC -MMD -MP
 LDFLAGS  += -pie -pthread $(LDSAN)
