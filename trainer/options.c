@@ -240,7 +240,7 @@ int options_parse(struct options *o,
 
 void options_usage(FILE *f)
 {
-    fputs("usage: ddptrain TOTAL_EPOCHS SAVE_EVERY [OPTION...]\n", f);
+    fputs("usage: ddptrain TOTAL_EPOCHS SAVE_EVERY [OPTION]...\n", f);
 }
 
 /* Whole words on lines of WIDTH columns, each indented. */
@@ -276,7 +276,7 @@ void options_help(FILE *f)
         fputc('\n', f);
     }
     fputs("  -h, --help\n"
-          "      Print this text and exit.\n"
+          "      Print this help and exit.\n"
           "  --version\n"
           "      Print the version and exit.\n",
           f);
