@@ -138,7 +138,7 @@ RT      := $(call of,worker_rt,env store_ops gpu beat sampler) \
 	$(call of,worker_rt/snapshot,snapshot load save image atomic_file mem_slots \
 	snapshot_dir keeper keeper_load device_copy safetensors) \
 	$(CLIENT) rendezvous/proto/c10d \
-	$(call of,rendezvous/base,err mono rng buf json utf8)
+	$(call of,rendezvous/base,err mono rng buf json utf8 signals_name)
 TRAINER := $(call of,trainer,main setup train peers options data model plot \
 	progress taken keep resume) \
 	$(call of,trainer/ops,device cpu conv optim random $(if $(NVCC),,cuda_none))

@@ -155,7 +155,8 @@ static bool is_common(const struct dry *d, const char *entry)
 static void put_common(const struct dry *d)
 {
     ddp_assert(d->commons <= COMMON_MAX);
-    fputs("\nevery worker gets, beside the environment of ddprun\n", d->f);
+    fputs("\nevery worker gets, in addition to the environment of ddprun\n",
+          d->f);
     for (int i = 0; i < d->commons; i++)
         put_entry(d, d->common[i], 0);
 }
@@ -180,7 +181,8 @@ static void put_head(const struct dry *d)
     else
         fprintf(d->f, "nodes       %d to %d\n", c->nnodes_min, c->nnodes_max);
     if (c->standalone)
-        fputs("rendezvous  with nobody, on a free port of 127.0.0.1\n", d->f);
+        fputs("rendezvous  for this node only, on a free port of 127.0.0.1\n",
+              d->f);
     else
         fprintf(d->f, "rendezvous  at %s port %d, %s\n", c->endpoint_host,
                 c->endpoint_port,
@@ -288,8 +290,7 @@ int dry_run(const struct conf *conf, FILE *f)
     d.gpus = &gpus;
     fill_world(&d);
     if (!make_envs(&d))
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %d workers",
-               conf->nproc);
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for the workers");
     put_head(&d);
     find_common(&d);
     put_common(&d);

@@ -140,6 +140,7 @@ check-tree:
 	scripts/check-format
 	scripts/run-tests --self-test
 	scripts/messages --self-test
+	scripts/messages --check
 check-install: all
 	scripts/check-install $(B)
 check-circles: all

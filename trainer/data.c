@@ -199,8 +199,9 @@ static int load_part(struct dataset *s,
     s->labels = labels.bytes;
     if (labels.dim[0] != images.dim[0])
         return fail_set(err, DDP_ERR_CORRUPT,
-                        "in %s, %s holds %u images but %s holds %u labels", dir,
-                        images_name, (unsigned)images.dim[0], labels_name,
+                        "in %s, the number of images in %s is %u, but that of "
+                        "labels in %s is %u",
+                        dir, images_name, (unsigned)images.dim[0], labels_name,
                         (unsigned)labels.dim[0]);
     for (size_t i = 0; i < s->N; i++)
         if (s->labels[i] >= s->C)
@@ -241,7 +242,7 @@ int data_load_idx(struct data *d, const char *dir, struct ddp_error *err)
     }
     if (d->train.C < 2 || d->test.C > d->train.C) {
         fail_set(err, DDP_ERR_CORRUPT,
-                 "in %s, labels name %zu classes for training and %zu for "
+                 "in %s, the number of classes is %zu for training and %zu for "
                  "the test",
                  dir, d->train.C, d->test.C);
         goto fail;
@@ -261,7 +262,8 @@ make_room(struct dataset *s, size_t N, size_t F, struct ddp_error *err)
     s->x = malloc(N * F * sizeof(*s->x));
     s->y = malloc(N * sizeof(*s->y));
     if (s->x == NULL || s->y == NULL)
-        return fail_sys(err, DDP_ERR_NOMEM, "no memory for %zu samples", N);
+        return fail_sys(err, DDP_ERR_NOMEM, "no memory for %zu sample%s", N,
+                        N == 1 ? "" : "s");
     return 0;
 }
 

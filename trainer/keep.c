@@ -59,12 +59,13 @@ static void tell_resumed(const struct keep *k,
                   (long long)kept->round,
                   kept->foreign ? " of another run" : "");
     if (f->world != ddp_world(k->resume.ddp) || f->batch_size != o->batch_size)
-        progress_line(p,
-                      "it was written by %lld rank%s with batches of %lld: no "
-                      "sample is lost, but the result will not be the same bit "
-                      "by bit",
-                      (long long)f->world, f->world == 1 ? "" : "s",
-                      (long long)f->batch_size);
+        progress_line(
+            p,
+            "this snapshot was written by %lld rank%s with batches of %lld: no "
+            "sample is lost, but the result will not be the same bit "
+            "by bit",
+            (long long)f->world, f->world == 1 ? "" : "s",
+            (long long)f->batch_size);
 }
 
 int keep_load(struct keep *k, struct train_place *at, struct ddp_error *err)

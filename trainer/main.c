@@ -109,7 +109,7 @@ static int finish(struct trainer *t, struct ddp_error *err)
         return -1;
     keep_finish(&t->keep);
     train_plot(t, true);
-    if (t->world > 1)
+    if (t->world > 1) /* messages: ok, 2 or more */
         progress_line(&t->progress, "parameters identical on all %d ranks",
                       t->world);
     progress_line(&t->progress, "fingerprint %016llx of %zu parameters",
@@ -124,13 +124,14 @@ static int finish(struct trainer *t, struct ddp_error *err)
 
 static void tell_start(struct trainer *t)
 {
-    progress_line(&t->progress,
-                  "training %s: %zu parameters, %zu samples, %d rank%s x batch "
-                  "%lld, %s, learning rate %g, seed %lld",
-                  t->o.spec->name, t->model.P, t->data.train.N, t->world,
-                  t->world == 1 ? "" : "s", (long long)t->o.batch_size,
-                  optim_name(t->optim.kind), (double)t->o.rate,
-                  (long long)t->o.seed);
+    progress_line(
+        &t->progress,
+        "training %s: %zu parameters, %zu sample%s, %d rank%s x batch "
+        "%lld, %s, learning rate %g, seed %lld",
+        t->o.spec->name, t->model.P, t->data.train.N,
+        t->data.train.N == 1 ? "" : "s", t->world, t->world == 1 ? "" : "s",
+        (long long)t->o.batch_size, optim_name(t->optim.kind),
+        (double)t->o.rate, (long long)t->o.seed);
     if (t->dev->gpu)
         progress_line(&t->progress, "on %s%s", t->dev->name,
                       t->nccl != NULL ? ", gradients added up by NCCL"

@@ -74,7 +74,7 @@ static int set(struct options *o,
     if (!isdigit((unsigned char)text[0]) || *end != '\0' || errno != 0 ||
         n < r->min || n > r->max)
         return fail_set(err, DDP_ERR_USAGE,
-                        "%s%s is '%s', must be a whole number from %lld to "
+                        "%s%s=%s: must be a whole number from %lld to "
                         "%lld",
                         r->metavar != NULL ? "--" : "", r->name, text,
                         (long long)r->min, (long long)r->max);
@@ -90,7 +90,7 @@ static int read_rate(float *to, const char *text, struct ddp_error *err)
     if (text[0] == '\0' || text[strspn(text, "0123456789.eE+-")] != '\0' ||
         *end != '\0' || !isfinite(rate) || rate <= 0.0f)
         return fail_set(err, DDP_ERR_USAGE,
-                        "--lr is '%s', must be a decimal number above 0", text);
+                        "--lr=%s: must be a decimal number above 0", text);
     *to = rate;
     return 0;
 }
@@ -110,7 +110,7 @@ static int read_where(enum options_where *to,
             *to = (enum options_where)i;
             return 0;
         }
-    return fail_set(err, DDP_ERR_USAGE, "%s is '%s', must be one of %s, %s, %s",
+    return fail_set(err, DDP_ERR_USAGE, "%s=%s: must be one of %s, %s, %s",
                     name, text, words[0], words[1], words[2]);
 }
 
@@ -124,7 +124,7 @@ static int read_model(struct options *o, struct ddp_error *err)
         strncat(names, i > 0 ? ", " : "", sizeof(names) - strlen(names) - 1);
         strncat(names, model_at(i)->name, sizeof(names) - strlen(names) - 1);
     }
-    return fail_set(err, DDP_ERR_USAGE, "--model is '%s', must be one of %s",
+    return fail_set(err, DDP_ERR_USAGE, "--model=%s: must be one of %s",
                     o->model, names);
 }
 
@@ -240,7 +240,7 @@ int options_parse(struct options *o,
 
 void options_usage(FILE *f)
 {
-    fputs("usage: ddptrain TOTAL_EPOCHS SAVE_EVERY [OPTION...]\n", f);
+    fputs("usage: ddptrain TOTAL_EPOCHS SAVE_EVERY [OPTION]...\n", f);
 }
 
 /* Whole words on lines of WIDTH columns, each indented. */
@@ -276,7 +276,7 @@ void options_help(FILE *f)
         fputc('\n', f);
     }
     fputs("  -h, --help\n"
-          "      Print this text and exit.\n"
+          "      Print this help and exit.\n"
           "  --version\n"
           "      Print the version and exit.\n",
           f);

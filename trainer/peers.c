@@ -25,7 +25,7 @@ int peers_compare(struct trainer *t,
     size_t len = (size_t)n * sizeof(*mine);
     int64_t *all = calloc((size_t)t->world, len); /* (W,n) */
     if (all == NULL)
-        return fail_sys(err, DDP_ERR_NOMEM, "no memory for %d ranks", t->world);
+        return fail_sys(err, DDP_ERR_NOMEM, "no memory for the ranks");
     int i = 0;
     if (ddp_comm_allgather(t->comm, mine, len, all, err) != 0)
         i = peers_lost(t, err);

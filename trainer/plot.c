@@ -34,8 +34,7 @@ int plot_check(const char *file, struct ddp_error *err)
 {
     if (format_of(file) == NULL)
         return fail_set(err, DDP_ERR_USAGE,
-                        "--plot is '%.200s', must end in .svg, .png or .pdf",
-                        file);
+                        "--plot=%.200s: must end in .svg, .png or .pdf", file);
     if (strlen(file) >= PATH_ROOM - 100 || strpbrk(file, "'\"\\\n`") != NULL)
         return fail_set(err, DDP_ERR_USAGE,
                         "--plot is too long, or contains a quote, a backslash "

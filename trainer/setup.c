@@ -142,7 +142,7 @@ static int64_t count_shared(struct trainer *t, struct ddp_error *err)
     int64_t shared = 0;
     uint8_t *all = calloc((size_t)t->world, len); /* (W,16) */
     if (all == NULL)
-        return fail_sys(err, DDP_ERR_NOMEM, "no memory for %d ranks", t->world);
+        return fail_sys(err, DDP_ERR_NOMEM, "no memory for the ranks");
     int rc = ddp_comm_allgather(t->comm, t->dev->id, len, all, err);
     for (int r = 0; rc == 0 && r < t->world; r++)
         if (r != t->rank && memcmp(all + (size_t)r * len, t->dev->id, len) == 0)

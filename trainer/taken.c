@@ -19,7 +19,7 @@ int taken_open(struct taken *t,
 {
     char path[4200];
     int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
-    *t = (struct taken){.fd = -1, .file = file, .round = round};
+    *t = (struct taken){.fd = -1, .file = file, .rank = rank, .round = round};
     t->room = BEGIN_ROOM + max * NUMBER_ROOM + 1;
     t->line = malloc(t->room);
     if (t->line == NULL)
@@ -69,6 +69,6 @@ int taken_add(struct taken *t,
         return 0;
     if (done >= 0)
         errno = ENOSPC; /* what a short write to a file means */
-    return fail_sys(err, DDP_ERR_IO, "--samples_taken: cannot write %.200s",
-                    t->file);
+    return fail_sys(err, DDP_ERR_IO, "--samples_taken: cannot write %.200s.%d",
+                    t->file, t->rank);
 }

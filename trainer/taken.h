@@ -21,7 +21,8 @@ struct taken {
     int fd;     /* -1: --samples_taken is not given */
     char *line; /* owned */
     size_t room;
-    const char *file; /* borrowed */
+    const char *file; /* borrowed; without .RANK */
+    int rank;
     int64_t round;
 };
 

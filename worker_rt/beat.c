@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "rendezvous/base/signals_name.h"
 #include "worker_rt/rt.h"
 
 #define BEAT_EVERY_US (100 * MONO_MS)
@@ -71,6 +72,7 @@ int ddp_stop_on_signal(struct ddp *d, int signo, struct ddp_error *err)
     if (sigaction(signo, &sa, NULL) == 0)
         return 0;
     struct ddp_err why;
-    (void)ddp_err_sys(&why, DDP_E_USAGE, "cannot catch signal %d", signo);
+    (void)ddp_err_sys(&why, DDP_E_USAGE, "cannot catch signal %d (%s)", signo,
+                      signals_name(signo));
     return rt_fail(err, &why);
 }

@@ -559,13 +559,13 @@ struct ddp_keeper;
 /* All zero: no folder, and the launcher's memory if there is any. */
 struct ddp_keeper_conf {
     const char *folder; /* created if it does not exist; NULL: no disk */
-    int keep;           /* files to keep in the folder; 0 means 2 */
-    bool no_memory;     /* do without the launcher's memory */
-    bool load_only;     /* never write to the folder; it need not exist */
-    bool gpu;           /* saved tensors may lie in GPU memory (the same on all
-                         * ranks) .. */
-    void *stream;       /* .. and are written in this cudaStream_t; borrowed */
-    bool later;         /* copy after the save has returned, see above */
+    int keep;       /* files to keep in the folder, at most 1000; 0 means 2 */
+    bool no_memory; /* do without the launcher's memory */
+    bool load_only; /* never write to the folder; it need not exist */
+    bool gpu;       /* saved tensors may lie in GPU memory (the same on all
+                     * ranks) .. */
+    void *stream;   /* .. and are written in this cudaStream_t; borrowed */
+    bool later;     /* copy after the save has returned, see above */
 };
 
 /*

@@ -50,7 +50,7 @@ static int number(const char *name,
                            name);
     if (parse(text, max, value) != 0 || *value < min)
         return ddp_err_set(err, DDP_E_USAGE,
-                           "%s is '%.64s', must be a whole number from %lld to "
+                           "%s=%.64s: must be a whole number from %lld to "
                            "%lld",
                            name, text, (long long)min, (long long)max);
     return 0;
@@ -89,8 +89,8 @@ static int read_instance(struct ddp *d, struct ddp_err *err)
         return 0;
     if (strlen(text) != RNG_ID_LEN ||
         strspn(text, "0123456789abcdef") != RNG_ID_LEN)
-        return ddp_err_set(err, DDP_E_USAGE,
-                           "DDP_INSTANCE is '%.64s', must be %d hexadecimal "
+        return ddp_err_set(err, DDP_E_USAGE, /* messages: ok, it is 32 */
+                           "DDP_INSTANCE=%.64s: must be %d hexadecimal "
                            "digits (0-9, a-f)",
                            text, RNG_ID_LEN);
     memcpy(d->instance, text, RNG_ID_LEN);

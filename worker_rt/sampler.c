@@ -72,8 +72,8 @@ struct ddp_sampler *ddp_sampler_new(const struct ddp_sampler_conf *conf,
         conf->rank < 0 || conf->rank >= conf->world) {
         (void)ddp_err_set(&why, DDP_E_USAGE,
                           "a sampler needs 1 to 4294967295 samples and a rank "
-                          "below the world size: got %llu samples, rank %d of "
-                          "%d",
+                          "below the world size: samples is %llu, rank is %d, "
+                          "world is %d",
                           (unsigned long long)conf->samples, conf->rank,
                           conf->world);
         (void)rt_fail(err, &why);
@@ -84,9 +84,9 @@ struct ddp_sampler *ddp_sampler_new(const struct ddp_sampler_conf *conf,
     if (s == NULL || order == NULL) {
         free(s);
         free(order);
-        (void)ddp_err_set(&why, DDP_E_NOMEM,
-                          "no memory for the order of %llu samples",
-                          (unsigned long long)conf->samples);
+        (void)ddp_err_set(
+            &why, DDP_E_NOMEM, "no memory for the order of %llu sample%s",
+            (unsigned long long)conf->samples, conf->samples == 1 ? "" : "s");
         (void)rt_fail(err, &why);
         return NULL;
     }

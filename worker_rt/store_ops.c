@@ -147,7 +147,8 @@ static int talk_wait(struct op *o)
         return -1;
     if (r.byte == C10D_STOP_WAITING)
         return 0;
-    return ddp_err_set(&o->why, DDP_E_PROTO, "a wait ended by itself");
+    return ddp_err_set(&o->why, DDP_E_PROTO,
+                       "it ended the wait before all keys were set");
 }
 
 /* -- one key --------------------------------------------------------------- */
@@ -356,20 +357,21 @@ static int list_make(struct key_list *l,
     size_t len = 0;
     *l = (struct key_list){.slices = NULL};
     if (count > DDP_STORE_KEYS_MAX)
-        return ddp_err_set(why, DDP_E_USAGE, "%zu keys are more than %u", count,
+        return ddp_err_set(why, DDP_E_USAGE, /* messages: ok, more than 1 */
+                           "%zu keys are over the limit of %u", count,
                            DDP_STORE_KEYS_MAX);
     for (size_t i = 0; i < count; i++)
         len += strlen(key(from, i)) + 1;
     l->slices = calloc(each * count, sizeof(*l->slices));
     l->bytes = malloc(len);
     if (l->slices == NULL || l->bytes == NULL)
-        return ddp_err_set(why, DDP_E_NOMEM, "no memory for %zu keys", count);
+        return ddp_err_set(why, DDP_E_NOMEM, "no memory for the keys");
     char *at = l->bytes;
     for (size_t i = 0; i < count; i++) {
         size_t n = strlen(key(from, i));
         if (n > DDP_STORE_KEY_MAX)
             return ddp_err_set(why, DDP_E_USAGE,
-                               "a key of %zu bytes is longer than %d", n,
+                               "a key of %zu bytes is over the limit of %d", n,
                                DDP_STORE_KEY_MAX);
         at[0] = '/';
         memcpy(at + 1, key(from, i), n);
@@ -407,9 +409,10 @@ check_sum(const struct ddp_store_item *items, size_t count, struct ddp_err *why)
         sum += items[i].len + strlen(items[i].key) + 17;
     if (sum <= DDP_STORE_VALUE_MAX)
         return 0;
-    return ddp_err_set(why, DDP_E_USAGE,
-                       "keys and values are more than %u bytes together",
-                       DDP_STORE_VALUE_MAX);
+    return ddp_err_set(
+        why, DDP_E_USAGE,
+        "keys and values together are over the limit of %u bytes",
+        DDP_STORE_VALUE_MAX);
 }
 
 int ddp_store_multi_set(struct ddp *d,

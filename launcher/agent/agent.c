@@ -61,12 +61,13 @@ static void on_quarantined(struct step *s, const struct msg_waiting *w)
 {
     char why[80] = "its workers were the first to fail again and again";
     if (w->struck > 0)
-        (void)snprintf(why, sizeof(why), /* fits */
-                       "its workers were the first to fail %lld times in a row",
-                       (long long)w->struck);
+        (void)snprintf(
+            why, sizeof(why), /* fits */
+            "its workers were the first to fail %lld time%s in a row",
+            (long long)w->struck, w->struck == 1 ? "" : "s");
     agent_note(s, NOTE_quarantined,
-               "this node is quarantined for %lld s: %s; it is taken before "
-               "that only if too few nodes are left",
+               "this node is quarantined for %lld s: %s; it gets a place "
+               "before that only if too few nodes are left",
                (long long)((w->aside_ms + 999) / 1000), why);
 }
 
@@ -111,6 +112,7 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
     if (missing > 0)
         agent_note(
             s, NOTE_wait,
+            /* messages: ok, this node is here and one is missing */
             "%lld of the %lld nodes that are needed are here (%s), after "
             "%lld s; %lld %s missing: run ddprun there with the same command "
             "line%s; if it runs there already, its messages say why it does "
@@ -212,10 +214,12 @@ static void on_drain(struct step *s, const struct msg_drain *drain)
     agent_decide(a, AGENT_DRAINED, ddp_code_exit(DDP_E_DRAINED));
     msg_set(a->verdict.text, drain->text);
     a->leave = (struct msg_leave){.all = 0, .signal = 0};
-    agent_note(s, NOTE_drained, "%s%s", drain->text,
-               a->alive > 0
-                   ? ": asking this node's workers to stop; a signal kills them"
-                   : "");
+    agent_note(
+        s, NOTE_drained, "%s%s", drain->text,
+        a->alive > 0
+            ? ": asking this node's workers to stop; a signal to ddprun kills "
+              "them"
+            : "");
     agent_send_leave(s);
     if (a->alive == 0)
         agent_finish(s);
@@ -387,8 +391,8 @@ static void lose_patience(struct step *s)
     int64_t for_s = (s->now_us - a->session.down_since_us) / MONO_S;
     if (a->work == AGENT_DONE) {
         (void)snprintf(a->verdict.text, sizeof(a->verdict.text),
-                       "this node's workers all succeeded; the rendezvous is "
-                       "gone (%s), so nothing is known of the other nodes",
+                       "this node's workers all succeeded; the rendezvous was "
+                       "lost (%s), so nothing is known of the other nodes",
                        a->session.down_text);
         agent_go(s, AGENT_GAVE_UP, 0, SIGTERM);
     } else if (a->round.outcome == AGENT_FAILED) {
@@ -402,7 +406,7 @@ static void lose_patience(struct step *s)
     } else if (agent_was_heard(a)) {
         agent_give_up(
             s, DDP_E_LOST,
-            "the rendezvous went away and did not come back in %lld s: %s",
+            "the rendezvous was lost and did not come back in %lld s: %s",
             (long long)for_s, a->session.down_text);
     } else {
         agent_give_up(s, DDP_E_UNREACHABLE,
@@ -419,8 +423,9 @@ static void on_tick(struct step *s)
                    a->alive, a->alive == 1 ? "" : "s");
         agent_stop_workers(s, SIGTERM);
     } else if (s->now_us >= a->kill_at_us) {
-        agent_note(s, NOTE_killing, "%d worker%s left after the grace of %g s",
-                   a->alive, a->alive == 1 ? "" : "s",
+        agent_note(s, NOTE_killing,
+                   "%d worker%s, after %g s (--shutdown_timeout)", a->alive,
+                   a->alive == 1 ? "" : "s",
                    (double)a->conf.shutdown_us / MONO_S);
         agent_stop_workers(s, SIGKILL);
     }

@@ -53,7 +53,7 @@ int conf_program(struct conf *c,
     bool no_python = opts_number(o, OPTIONS_no_python) != 0 && !run_path;
     if (module && no_python)
         return ddp_err_set(err, DDP_E_USAGE,
-                           "--module and --no_python exclude each other: a "
+                           "--module cannot be used with --no_python: a "
                            "module is run by python");
     if (program[0] == NULL || program[0][0] == '\0')
         return ddp_err_set(err, DDP_E_USAGE,

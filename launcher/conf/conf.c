@@ -417,7 +417,7 @@ become_preflight(struct conf *c, const struct opts *o, struct ddp_err *err)
     if (opts_number(o, OPTIONS_dry_run) != 0)
         return ddp_err_set(
             err, DDP_E_USAGE,
-            "--preflight and --dry_run exclude each other: a preflight "
+            "--preflight cannot be used with --dry_run: a preflight "
             "connects to the other nodes, a dry run to none");
     /* A name of its own, so that its nodes never join the real run. A long name
      * is cut; names that differ only behind the cut give the same preflight. */

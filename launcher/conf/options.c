@@ -74,7 +74,7 @@ static const char *const torchruns[] = {
 
 const struct opts_table options_table = {
     .program = "ddprun",
-    .synopsis = "[OPTION ...] PROGRAM [ARGUMENT ...]",
+    .synopsis = "[OPTION]... PROGRAM [ARGUMENT]...",
     .examples =
         "  One node, four workers:\n"
         "    ddprun --nproc_per_node=4 train.py\n"

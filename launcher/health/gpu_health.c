@@ -191,7 +191,7 @@ bool gpu_health(const char *visible,
     }
     int wanted = count_wanted(nvml, visible);
     fit = gpus.n >= wanted;
-    if (!fit)
+    if (!fit) /* messages: ok, one is there and one is not */
         (void)snprintf(why, size, "only %d of %d GPUs are there", gpus.n,
                        wanted);
     for (int i = 0; i < gpus.n && fit; i++)

@@ -66,7 +66,7 @@ struct health *health_new(uv_loop_t *loop,
 {
     struct health *h = calloc(1, sizeof(*h));
     if (h == NULL)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory");
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for the health check");
     h->magic = HEALTH_MAGIC;
     h->conf = conf;
     h->handler = handler;

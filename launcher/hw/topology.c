@@ -236,8 +236,9 @@ static int share_cores(struct group *groups,
         return ddp_err_set(
             err, DDP_E_CONFIG,
             "exclusive: NUMA node %d has %d usable core%s for %d "
-            "workers or GPUs",
-            node, cores, cores == 1 ? "" : "s", seats);
+            "worker%s or GPU%s",
+            node, cores, cores == 1 ? "" : "s", seats, seats == 1 ? "" : "s",
+            seats == 1 ? "" : "s");
     int first = place * each + (place < more ? place : more);
     int last = first + each + (place < more);
     qsort(groups, (size_t)cores, sizeof(*groups), by_first);

@@ -413,7 +413,7 @@ pid_t output_pid(const struct output *o)
 static bool start_again(struct output *o)
 {
     struct ddp_err err;
-    if (++o->restarts > RESTARTS)
+    if (++o->restarts > RESTARTS) /* messages: ok, RESTARTS is 10 */
         log_warnx("the process for the workers' output was killed %d times; "
                   "their output is lost from here on (EPIPE)",
                   o->restarts);

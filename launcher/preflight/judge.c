@@ -159,7 +159,7 @@ static const struct fault faults[] = {
      "cannot connect to each other", "cannot connect", ""},
     {PREFLIGHT_MUTE, "no probe answers", "its probe does not answer",
      "no probe answers it", "get no answer from each other", "no answer",
-     "do two hosts have this address?"},
+     "check whether two hosts have this address"},
     {PREFLIGHT_STUCK, "large packets are lost", "large packets to it are lost",
      "its large packets are lost", "lose each other's large packets",
      "large packets are lost",
@@ -180,10 +180,11 @@ static const char *hint_of(const struct judge *j,
     if (j->fault->hint[0] != '\0')
         return j->fault->hint;
     if (l->code == ETIMEDOUT)
-        return "is a firewall there? Workers use such ports";
+        return "check the firewall: workers use such ports";
     if (l->code == ECONNREFUSED)
-        return "does a firewall reject it, or do two hosts have this address?";
-    return "is there a route? --local_addr sets another address of a node";
+        return "check whether a firewall rejects it, or two hosts have this "
+               "address";
+    return "check the route; --local_addr sets another address of a node";
 }
 
 /* Which network is meant, if there are two. */
@@ -357,13 +358,12 @@ static void judge_missing(const struct preflight_report *r,
         add_text(&names, text);
     }
     if (names.n > 0)
-        find(
-            f, true,
-            "node%s %s (by rank) reached the rendezvous, but not the store at "
-            "MASTER_ADDR %s port %d; is a firewall on this node? %s own output "
-            "says more",
-            names.n > 1 ? "s" : "", end_names(&names), r->master_addr,
-            r->master_port, names.n > 1 ? "Their" : "Its");
+        find(f, true,
+             "node%s %s (by rank) reached the rendezvous, but not the store at "
+             "MASTER_ADDR %s port %d; check the firewall of this node; %s own "
+             "output says more",
+             names.n > 1 ? "s" : "", end_names(&names), r->master_addr,
+             r->master_port, names.n > 1 ? "their" : "its");
 }
 
 /* Different MTUs in one network lose large packets in one direction. */
@@ -441,7 +441,8 @@ static void judge_clocks(const struct preflight_report *r,
         if (preflight_clock(r, r->nodes[i].rank, &ahead_us) &&
             llabs(ahead_us) >= CLOCK_US)
             find(f, false,
-                 "node %s: its clock is %.1f s %s the others'; does NTP run?",
+                 "node %s: its clock is %.1f s %s the others'; check that NTP "
+                 "runs",
                  preflight_label(r, r->nodes[i].rank, label),
                  (double)llabs(ahead_us) / MONO_S,
                  ahead_us > 0 ? "ahead of" : "behind");
@@ -554,7 +555,7 @@ static void judge_limits(const struct preflight_report *r,
             add_node(&shm, r, n->rank);
     }
     if (files.n > 0)
-        find(f, false,
+        find(f, false, /* messages: ok, FILES_FEW is 4096 */
              "workers can open fewer than %d files on %s; raise ulimit -n, or "
              "LimitNOFILE= of the service that starts ddprun",
              FILES_FEW, end_names(&files));

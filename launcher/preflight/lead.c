@@ -146,12 +146,12 @@ measure_all(struct probe *p, struct preflight_report *r, struct ddp_err *err)
 {
     char key[PROBE_KEY_MAX];
     gather(p, r);
-    if (r->n > 1)
+    if (r->n > 1) /* messages: ok, 2 or more */
         log_info("measuring %d nodes, for about %.0f s", r->n,
                  (double)(2 * pairing_rounds(r->n) * PREFLIGHT_LINK_US) /
                          MONO_S +
                      1);
-    if (r->n > PAIRING_ALL_MAX)
+    if (r->n > PAIRING_ALL_MAX) /* messages: ok, 32 and 8 */
         log_info("more than %d nodes: each is measured with %d others, chosen "
                  "at random",
                  PAIRING_ALL_MAX, PAIRING_FEW);

@@ -61,7 +61,8 @@ static void explain_store(struct probe *p, const struct ddp_err *why)
     (void)snprintf(
         text, sizeof(text),
         "%s cannot reach the workers' store at MASTER_ADDR %.60s port %d: "
-        "%.60s; is a firewall there? Without --master_port the port is another "
+        "%.60s; check the firewall there. Without --master_port the port is "
+        "another "
         "one in each round, from /proc/sys/net/ipv4/ip_local_port_range",
         host, p->store.host, p->store.port, reason);
     probe_write_error(text);

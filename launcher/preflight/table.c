@@ -388,7 +388,7 @@ void preflight_print(const struct preflight_report *r,
     fprintf(out, "preflight of run '%.40s': %d node%s, %d link%s in %.1f s\n",
             r->run, r->n, r->n == 1 ? "" : "s", r->links_len,
             r->links_len == 1 ? "" : "s", r->took_s);
-    if (head.n < r->n)
+    if (head.n < r->n) /* messages: ok, TABLE_MAX is 16 */
         fprintf(out, "the first %d nodes:\n", head.n);
     print_nodes(&head, out);
     print_facts(r, out);

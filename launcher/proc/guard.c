@@ -307,8 +307,9 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     cgroup_kill();
     int left = tree_kill(NULL, 0, mono_now_us() + SWEEP_US);
     if (left > 0)
-        log_warnx("cannot kill %d process%s of this launch", left,
-                  left == 1 ? "" : "es");
+        log_warnx("cannot kill %d process%s of this run; ps shows why (state "
+                  "D: it waits in the kernel)",
+                  left, left == 1 ? "" : "es");
     cgroup_remove();
     if (shared->folder[0] != '\0')
         (void)rmdir(shared->folder); /* gone already, as a rule */

@@ -52,7 +52,7 @@ allow_word(struct conf *c, struct allow *a, char *word, struct ddp_err *err)
     c->store_for_nodes = true;
     if (c->nnodes_max <= STORE_HOST_NODES_MAX)
         return 0;
-    return ddp_err_set(err, DDP_E_USAGE,
+    return ddp_err_set(err, DDP_E_USAGE, /* messages: ok, it is 4096 */
                        "'nodes' is possible for up to %d nodes: name networks "
                        "instead",
                        STORE_HOST_NODES_MAX);

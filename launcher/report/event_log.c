@@ -44,8 +44,7 @@ void event_log_init(struct event_log *j,
     msg_set(j->node, node);
     j->pids = calloc((size_t)conf->nproc, sizeof(*j->pids));
     if (j->pids == NULL)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for %d workers",
-               conf->nproc);
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for the workers");
 }
 
 /* -- lines ----------------------------------------------------------------- */

@@ -231,9 +231,9 @@ static void report_failure(const struct conf *conf,
         log_warnx("  restarts used   %lld of %d", (long long)e->restarts,
                   conf->max_restarts);
     if (e->crash_loop > 0)
-        log_warnx("  crash loop      the last %lld rounds all failed before "
-                  "any worker made progress",
-                  (long long)e->crash_loop);
+        log_warnx("  crash loop      %lld round%s in a row failed before any "
+                  "worker made progress",
+                  (long long)e->crash_loop, e->crash_loop == 1 ? "" : "s");
     report_times(conf, j);
     if (logs[0] != '\0')
         log_warnx("  logs            %s on %s", logs, j->node);

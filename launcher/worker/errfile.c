@@ -299,8 +299,8 @@ void errfile_pass_on(const char *path, int code)
     }
     char *text = message != NULL ? cJSON_PrintUnformatted(root) : NULL;
     if (text != NULL && !write_whole(to, text))
-        log_warn("cannot write the error of the first worker that failed to "
-                 "%s (TORCHELASTIC_ERROR_FILE)",
+        log_warn("cannot write to %s (TORCHELASTIC_ERROR_FILE), which should "
+                 "get the error of the worker that failed first",
                  to);
     cJSON_free(text);
     cJSON_Delete(root);

@@ -182,7 +182,7 @@ static bool run_tool(int fd, pid_t pid, enum tool tool)
         if (errno != EINTR)
             return false;
     if (child > 0 && WIFSIGNALED(status))
-        (void)dprintf(fd, "  (the debugger was ended by signal %d (%s)%s)\n",
+        (void)dprintf(fd, "  (the debugger was killed by signal %d (%s)%s)\n",
                       WTERMSIG(status), signals_name(WTERMSIG(status)),
                       WTERMSIG(status) == SIGALRM ? ": it took too long" : "");
     return child > 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == 127);

@@ -282,7 +282,7 @@ int store_client_key(char out[C10D_KEY_MAX + 1],
     size_t len = strlen(key);
     if (len > STORE_CLIENT_KEY_MAX)
         return ddp_err_set(err, DDP_E_USAGE,
-                           "a key of %zu bytes is longer than %d", len,
+                           "a key of %zu bytes is over the limit of %d", len,
                            STORE_CLIENT_KEY_MAX);
     out[0] = '/';
     memcpy(out + 1, key, len);
@@ -345,7 +345,7 @@ int store_client_set(struct store_client *s,
 {
     if (len > C10D_VALUE_MAX)
         return ddp_err_set(err, DDP_E_USAGE,
-                           "a value of %zu bytes is longer than %zu", len,
+                           "a value of %zu bytes is over the limit of %zu", len,
                            C10D_VALUE_MAX);
     struct c10d_slice slice = {.data = value, .len = len};
     struct store_reply r = {.kind = REPLY_NONE};
@@ -367,7 +367,7 @@ int store_client_wait(struct store_client *s,
     store_client_free(s);
     return ddp_err_set(err, DDP_E_PROTO,
                        "store: it ended the wait for %.100s before the key was "
-                       "there",
+                       "set",
                        key);
 }
 

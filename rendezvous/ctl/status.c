@@ -42,11 +42,12 @@ void ctl_complain(const struct ctl_style *style,
     if (err->code == DDP_E_UNREACHABLE)
         log_warnx(
             "no rendezvous at %s: %s. Check that ddprdzvd or the launcher "
-            "that serves the job runs there, that no firewall closes the "
-            "port, and --endpoint",
+            "that serves the job runs there, that no firewall blocks the "
+            "port, and that --endpoint is right",
             where, clean);
     else if (err->code == DDP_E_PROTO)
-        log_warnx("%s: %s. Check host and port (--endpoint)", where, clean);
+        log_warnx("%s: %s. Check the host and the port (--endpoint)", where,
+                  clean);
     else
         log_warnx("%s: %s", where, clean);
 }

@@ -241,8 +241,8 @@ static void put_failure(const struct ctl_view *v, const cJSON *run, FILE *f)
         (void)snprintf(how, sizeof(how), "killed by %s",
                        signals_name((int)signal));
     else if (signal != 0)
-        (void)snprintf(how, sizeof(how), "killed by signal %lld",
-                       (long long)signal);
+        (void)snprintf(how, sizeof(how), /* messages: ok, it has no name */
+                       "killed by signal %lld", (long long)signal);
     else
         (void)snprintf(how, sizeof(how), "ended with exit code %lld",
                        (long long)whole(x, "code", 0));
@@ -447,19 +447,21 @@ static void put_title(
     char up[24], over[48] = "";
     ctl_span(number(status, "uptime_s", 0), up);
     if (live + ended == 0 && v->run != NULL) {
-        line(v, f, TINT_NONE, "there is no run '%.60s' on %s; daemon up %s",
+        line(v, f, TINT_NONE, "there is no run '%.60s' on %s; rendezvous up %s",
              v->run, v->where, up);
         return;
     }
-    if (ended > 0)
-        (void)snprintf(over, sizeof(over), "%s%d that ended",
-                       live > 0 ? ", and " : "; ", ended);
+    if (ended > 0 && live > 0)
+        (void)snprintf(over, sizeof(over), ", and %d that ended", ended);
+    else if (ended > 0)
+        (void)snprintf(over, sizeof(over), "; %d run%s that ended", ended,
+                       plural(ended));
     if (live == 0)
-        line(v, f, TINT_BOLD, "nothing runs on %s; daemon up %s%s", v->where,
-             up, over);
+        line(v, f, TINT_BOLD, "nothing runs on %s; rendezvous up %s%s",
+             v->where, up, over);
     else
-        line(v, f, TINT_BOLD, "%s: daemon %.20s, up %s; %d run%s%s", v->where,
-             text(status, "version"), up, live, plural(live), over);
+        line(v, f, TINT_BOLD, "%s: rendezvous %.20s, up %s; %d run%s%s",
+             v->where, text(status, "version"), up, live, plural(live), over);
 }
 
 static bool has_ended(const cJSON *run)

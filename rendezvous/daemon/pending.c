@@ -74,7 +74,7 @@ turn_away(struct pending_conns *p, struct conn_slot *slot, const char *why)
 
 static void give_place(struct pending_conns *p, struct conn_slot *slot)
 {
-    turn_away(p, slot, "it has said nothing, and others wait for its place");
+    turn_away(p, slot, "it has sent nothing, and others wait for its place");
 }
 
 /* A peer that says nothing holds a descriptor for HELLO_US at most. */
@@ -87,8 +87,9 @@ static void on_sweep(uv_timer_t *timer)
     while ((slot = conn_slots_oldest(p->slots)) != NULL &&
            now_us >= slot->since_us + hello_us)
         turn_away(p, slot,
-                  p->giver != NULL ? "it has not said who it is"
-                                   : "it has said nothing for 10 s");
+                  p->giver != NULL
+                      ? "it has sent too little to show its protocol"
+                      : "it has sent nothing for 10 s");
     if (conn_slots_pending(p->slots) == 0)
         (void)uv_timer_stop(timer);
 }

@@ -341,7 +341,7 @@ static void on_fd(void *ctx, int fd)
     struct conn_slot *slot = pending_take(s->pending, c, peer);
     if (slot == NULL) {
         server_log_rejected(s->log, c, REJECT_NO_ROOM,
-                            "all connections that are allowed are taken");
+                            "all connections that are allowed are in use");
         conn_close(c);
         return;
     }

@@ -21,13 +21,13 @@ static int fit_nodes(int nodes_max, int conns_max, int wanted, int files)
     if (nodes_max <= fit)
         return nodes_max;
     if (conns_max == wanted)
-        log_warnx("at most %d nodes can join, not %d: only %d connections are "
-                  "allowed (--max_connections)",
-                  fit, nodes_max, conns_max);
+        log_warnx("at most %d node%s can join, not %d: raise the limit, "
+                  "--max_connections=%d",
+                  fit, fit == 1 ? "" : "s", nodes_max, conns_max);
     else
-        log_warnx("at most %d nodes can join, not %d: only %d open files are "
-                  "allowed (ulimit -n)",
-                  fit, nodes_max, files);
+        log_warnx("at most %d node%s can join, not %d: raise the limit of open "
+                  "files, which is %d (ulimit -n)",
+                  fit, fit == 1 ? "" : "s", nodes_max, files);
     ddp_assert(fit > 0 && fit < nodes_max);
     return fit;
 }
@@ -52,7 +52,7 @@ int server_fit(struct server_capacity *capacity,
     }
     if (fit < CONNS_MIN)
         return ddp_err_set(err, DDP_E_NOMEM,
-                           "only %d open files are allowed; the rendezvous "
+                           "the limit of open files is %d; the rendezvous "
                            "needs %d or more (ulimit -n)",
                            files, SPARE_FILES + CONNS_MIN);
     capacity->http_max = http_max;

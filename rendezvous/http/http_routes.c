@@ -76,5 +76,6 @@ int http_routes_answer(const struct http_routes_view *v,
     if (strcmp(path, "/") == 0)
         return put_text(a, 200, HELP);
     return put_text(
-        a, 404, "no such page: there is /, /healthz, /status and /metrics\n");
+        a, 404,
+        "no such page; the pages are /, /healthz, /status and /metrics\n");
 }

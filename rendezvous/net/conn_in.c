@@ -54,7 +54,7 @@ static void require_token(struct conn *c)
 static const char *name_foreign(const struct conn *c)
 {
     if (!c->accepted)
-        return "the program that listens there is no ddprun rendezvous";
+        return "the program that listens there is not a ddprun rendezvous";
     switch (first_of(buf_head(&c->in)[0])) {
     case FIRST_HTTP:
         return "the peer speaks HTTP, which this port does not serve";
@@ -249,10 +249,11 @@ static bool answers_by_tls(struct conn *c, uint8_t first)
         return true;
     c->token_differs = first == (uint8_t)FRAME_HELLO[0];
     conn_lose(c, false, false,
-              c->token_differs ? "the rendezvous server has no token, and this "
-                                 "launcher has one"
-                               : "the program that listens there is no ddprun "
-                                 "rendezvous with a token");
+              c->token_differs
+                  ? "the rendezvous server has no token, and this "
+                    "launcher has one"
+                  : "the program that listens there is not a ddprun "
+                    "rendezvous with a token");
     return false;
 }
 

@@ -404,6 +404,7 @@ static int put_list(struct buf *b,
     size_t each = op == C10D_MULTI_SET ? 2 : 1;
     if (count > C10D_KEYS_MAX)
         return ddp_err_set(
+            /* messages: ok, it is above C10D_KEYS_MAX */
             err, DDP_E_USAGE, "store: %s of %zu keys is over the limit of %llu",
             rows[op].name, count, (unsigned long long)C10D_KEYS_MAX);
     size_t len = 8;

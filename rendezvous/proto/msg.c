@@ -99,7 +99,7 @@ static int take_str(const struct field *f,
                     struct ddp_err *err)
 {
     if (!cJSON_IsString(item))
-        return ddp_err_set(err, DDP_E_PROTO, "%s is no text", f->name);
+        return ddp_err_set(err, DDP_E_PROTO, "%s is not a text", f->name);
     size_t len = strlen(item->valuestring);
     if (len >= f->size)
         return ddp_err_set(err, DDP_E_PROTO,
@@ -115,7 +115,7 @@ static int take_int(const struct field *f,
                     struct ddp_err *err)
 {
     if (!cJSON_IsNumber(item))
-        return ddp_err_set(err, DDP_E_PROTO, "%s is no number", f->name);
+        return ddp_err_set(err, DDP_E_PROTO, "%s is not a number", f->name);
     double d = item->valuedouble;
     if (!(d >= (double)f->min && d <= (double)f->max) || d != floor(d))
         return ddp_err_set(err, DDP_E_PROTO,
@@ -138,7 +138,7 @@ static int find_only(const cJSON *obj,
         if (c->string == NULL || strcmp(c->string, name) != 0)
             continue;
         if (*found != NULL)
-            return ddp_err_set(err, DDP_E_PROTO, "%s stands twice", name);
+            return ddp_err_set(err, DDP_E_PROTO, "%s is there twice", name);
         *found = c;
     }
     return 0;
@@ -183,7 +183,8 @@ static int take_fields(const struct kind *k,
         if (i == k->n_fields)
             continue;
         if ((seen >> i & 1) != 0)
-            return ddp_err_set(err, DDP_E_PROTO, "%s stands twice", c->string);
+            return ddp_err_set(err, DDP_E_PROTO, "%s is there twice",
+                               c->string);
         if (take_value(&k->fields[i], c, base, err) != 0)
             return -1;
         seen |= UINT64_C(1) << i;
@@ -206,14 +207,15 @@ static int take_kind(const cJSON *obj, enum msg_kind *kind, struct ddp_err *err)
     for (*kind = 0; *kind < MSG_KIND_COUNT; (*kind)++)
         if (strcmp(kinds[*kind].name, item->valuestring) == 0)
             return 0;
-    return ddp_err_set(err, DDP_E_PROTO, "no message is called '%.40s'",
+    return ddp_err_set(err, DDP_E_PROTO, "there is no message '%.40s'",
                        item->valuestring);
 }
 
 static int take_object(const cJSON *obj, struct msg *out, struct ddp_err *err)
 {
     if (!cJSON_IsObject(obj))
-        return ddp_err_set(err, DDP_E_PROTO, "the message is no JSON object");
+        return ddp_err_set(err, DDP_E_PROTO,
+                           "the message is not a JSON object");
     memset(out, 0, sizeof(*out));
     if (take_kind(obj, &out->kind, err) != 0)
         return -1;
@@ -253,7 +255,7 @@ int msg_decode(const void *json,
     const char *end = NULL;
     cJSON *obj = cJSON_ParseWithLengthOpts(text, len, &end, 0);
     if (obj == NULL)
-        return ddp_err_set(err, DDP_E_PROTO, "a message is no JSON");
+        return ddp_err_set(err, DDP_E_PROTO, "the message is not JSON");
     int rc = end == text + len ? take_object(obj, out, err)
                                : ddp_err_set(err, DDP_E_PROTO,
                                              "bytes after the end of a "

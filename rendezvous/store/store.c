@@ -532,9 +532,7 @@ struct store *store_new(const struct store_config *cf, struct ddp_err *err)
     if (s == NULL || table_init(&s->t, cf->byte_max, cf->hash_key) != 0 ||
         waiting_init(&s->w, &s->t, s->way, cf->conn_max) != 0) {
         store_del(s);
-        ddp_err_set(err, DDP_E_NOMEM,
-                    "no memory for a store with %u connections",
-                    (unsigned)cf->conn_max);
+        ddp_err_set(err, DDP_E_NOMEM, "no memory for the store");
         return NULL;
     }
     return s;

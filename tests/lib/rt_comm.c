@@ -3,6 +3,7 @@
 /* links: worker_rt/comm/nccl */
 /* links: worker_rt/gpu worker_rt/comm/cpu worker_rt/comm/wire */
 /* links: worker_rt/comm/meet worker_rt/beat rendezvous/base/rng */
+/* links: rendezvous/base/signals_name */
 #include "tests/lib/rt_comm.h"
 
 #include <check.h>

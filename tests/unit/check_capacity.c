@@ -139,7 +139,8 @@ START_TEST(test_room_runs_without_a_round_give_way)
 {
     new_server(8, 100, 8, 100);
     ck_assert_int_eq(open_runs(10, THEM, 10, 2), 8);
-    ck_assert(strstr(heard[19].refused, "full (100 nodes, 8 runs)") != NULL);
+    ck_assert(strstr(heard[19].refused,
+                     "full (--max_nodes=100, --max_runs=8)") != NULL);
     ck_assert(join(0, US, "ours", 2, 2));
     ck_assert_int_eq(gave_way, 1);
     ck_assert(heard[17].dropped && still_in(10, 7) == 7);
@@ -230,7 +231,9 @@ START_TEST(test_room_nothing_gives_way_for_who_is_refused)
     ck_assert(heard[10].world && heard[13].world && !heard[11].world);
     ck_assert(!join(0, US, "ours", 1, 1));
     ck_assert_str_eq(heard[0].refused,
-                     "this rendezvous is full (4 nodes, 2 runs)");
+                     "this rendezvous is full (--max_nodes=4, --max_runs=2): "
+                     "wait until a run ends, or start ddprdzvd with higher "
+                     "limits");
     ck_assert_int_eq(gave_way, 0);
     ck_assert_int_eq(still_in(10, 4), 4);
 }

@@ -41,7 +41,7 @@ static const struct {
     {"PYTHON_EXEC=./data", "train.py", DDP_E_NOTEXEC,
      "PYTHON_EXEC: ./data: not executable"},
     {"", "--no_python -m prog", DDP_E_USAGE,
-     "--module and --no_python exclude each other"},
+     "--module cannot be used with --no_python"},
     {"", "--no_python ./train.py", DDP_E_NOTEXEC, "./train.py: not executable"},
     /* nodes and workers */
     {"", "--nnodes=0 prog", DDP_E_USAGE,

@@ -310,7 +310,7 @@ static const struct {
      "the peer sent a frame of an impossible length"},
     {FRAME_HELLO "\0\0\0\0", 12,
      "the peer sent a frame of an impossible length"},
-    {FRAME_HELLO "\2\0\0\0[]", 14, "the message is no JSON object"},
+    {FRAME_HELLO "\2\0\0\0[]", 14, "the message is not a JSON object"},
     {FRAME_HELLO "\2\0\0\0{", 13, "the connection was closed"},
 };
 

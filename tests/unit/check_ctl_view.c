@@ -101,11 +101,11 @@ static void check_lines(void)
 START_TEST(test_view_of_nothing_is_clear)
 {
     ck_assert_int_eq(show(HEAD "]}"), 0);
-    ck_assert_str_eq(page, "nothing runs on head:29400; daemon up 3 min\n");
+    ck_assert_str_eq(page, "nothing runs on head:29400; rendezvous up 3 min\n");
     view.run = "x";
     ck_assert_int_eq(show(HEAD RUN("y", "active", "") "]}"), 0);
-    ck_assert_str_eq(page,
-                     "there is no run 'x' on head:29400; daemon up 3 min\n");
+    ck_assert_str_eq(
+        page, "there is no run 'x' on head:29400; rendezvous up 3 min\n");
 }
 END_TEST
 
@@ -121,7 +121,7 @@ START_TEST(test_view_of_a_run_says_all)
     ck_assert_int_eq(show(json), 1);
     check_lines();
     ck_assert_str_eq(
-        page, "head:29400: daemon 0.1.0, up 3 min; 1 run\n"
+        page, "head:29400: rendezvous 0.1.0, up 3 min; 1 run\n"
               "\n"
               "RUN    STATE   ROUND  NODES     WORLD  RESTARTS  UP\n"
               "llama  active      3  3 of 1:4     12  1 of 3    1 h 40 min\n"

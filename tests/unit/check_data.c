@@ -313,7 +313,8 @@ START_TEST(test_idx_files_that_disagree_are_refused)
     f.b[7]--;
     f.len--;
     put(TRAIN_LABELS, &f);
-    refused(DDP_ERR_CORRUPT, names[TRAIN_LABELS], "holds 5 labels", &err);
+    refused(DDP_ERR_CORRUPT, names[TRAIN_LABELS],
+            "that of labels in train-labels-idx1-ubyte is 5", &err);
 
     f = good(TRAIN_LABELS);
     put(TRAIN_LABELS, &f);
@@ -328,7 +329,7 @@ START_TEST(test_idx_files_that_disagree_are_refused)
     f = good(TEST_LABELS);
     f.b[8] = 3;
     put(TEST_LABELS, &f);
-    refused(DDP_ERR_CORRUPT, folder, "3 classes for training and 4", &err);
+    refused(DDP_ERR_CORRUPT, folder, "is 3 for training and 4", &err);
 }
 END_TEST
 

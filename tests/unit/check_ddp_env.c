@@ -3,6 +3,7 @@
 /* links: rendezvous/client/store rendezvous/base/dial */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/rng rendezvous/base/buf */
+/* links: rendezvous/base/signals_name */
 /* clang-format on */
 /*
  * A worker's place from its environment, its heartbeat, and being asked to
@@ -238,6 +239,8 @@ START_TEST(test_stop_signal_is_noted_where_asked_for)
     ck_assert_int_eq(ddp_should_stop(d), DDP_STOP_SIGNAL);
     ck_assert_int_eq(ddp_stop_on_signal(d, SIGKILL, &e), -1);
     ck_assert_int_eq(e.code, DDP_ERR_USAGE);
+    ck_assert_str_eq(e.text,
+                     "cannot catch signal 9 (SIGKILL): Invalid argument");
     ddp_free(d);
 }
 END_TEST

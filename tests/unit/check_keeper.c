@@ -27,6 +27,28 @@
 
 /* -- disk ------------------------------------------------------------------ */
 
+/* Both bounds are in the message, and 0 is the default. */
+START_TEST(test_keeper_bad_count_is_refused)
+{
+    static const int counts[] = {-1, 1001};
+    struct ddp *d = rt_init();
+    struct ddp_comm *comm = rt_join(d, 0);
+    for (int i = 0; i < 2; i++) {
+        struct ddp_keeper_conf conf = {.folder = "s", .keep = counts[i]};
+        struct ddp_error e;
+        char text[80];
+        ck_assert_ptr_null(ddp_keeper_new(d, comm, &conf, &e));
+        ck_assert_int_eq(e.code, DDP_ERR_USAGE);
+        (void)snprintf(text, sizeof(text), /* fits */
+                       "keep is %d, must be from 0 (the default) to 1000",
+                       counts[i]);
+        ck_assert_ptr_nonnull(strstr(e.text, text));
+    }
+    ddp_comm_free(comm);
+    ddp_free(d);
+}
+END_TEST
+
 /* Saved in the background, reported when it is there, the newest few kept. */
 START_TEST(test_keeper_disk_keeps_the_newest)
 {
@@ -419,6 +441,7 @@ int main(void)
     TCase *t = tcase_create("disk");
     tcase_add_checked_fixture(t, keeper_place, keeper_leave);
     tcase_set_timeout(t, 30);
+    tcase_add_test(t, test_keeper_bad_count_is_refused);
     tcase_add_test(t, test_keeper_disk_keeps_the_newest);
     tcase_add_test(t, test_keeper_disk_newest_round_first);
     tcase_add_test(t, test_keeper_disk_without_instance_goes_by_step);

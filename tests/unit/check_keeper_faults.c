@@ -12,6 +12,7 @@
 /* links: worker_rt/comm/wire worker_rt/comm/meet worker_rt/beat */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/rng rendezvous/base/buf */
+/* links: rendezvous/base/signals_name */
 /* links: rendezvous/base/json rendezvous/base/utf8 */
 /* libs: -lcjson -lxxhash */
 /* clang-format on */

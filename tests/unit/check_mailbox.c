@@ -2,6 +2,7 @@
 /* links: rendezvous/client/store rendezvous/base/dial */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/buf rendezvous/base/rng */
+/* links: rendezvous/base/signals_name */
 /*
  * Both ends of what a launcher and its worker tell each other beside signals:
  * the launcher's files, and libddp that finds them in its environment.

@@ -106,7 +106,7 @@ START_TEST(test_blocked_link_is_named)
     make_cluster(3);
     block(0, 2);
     only_problem("n1 -> n3: cannot connect: TCP to 10.0.0.3 port 40002: timed "
-                 "out; is a firewall there? Workers use such ports");
+                 "out; check the firewall: workers use such ports");
 }
 END_TEST
 
@@ -118,7 +118,7 @@ START_TEST(test_blocked_pair_is_one_problem)
     block(2, 1);
     only_problem(
         "n2 and n3 cannot connect to each other: TCP to 10.0.0.3 port 40002: "
-        "timed out; is a firewall there? Workers use such ports");
+        "timed out; check the firewall: workers use such ports");
 }
 END_TEST
 
@@ -130,7 +130,7 @@ START_TEST(test_node_that_nobody_reaches_is_blamed)
         block(i, 3);
     only_problem(
         "node n4: no node can connect to it: TCP to 10.0.0.4 port 40003: timed "
-        "out, from n1, n2, n3; is a firewall there? Workers use such ports");
+        "out, from n1, n2, n3; check the firewall: workers use such ports");
 }
 END_TEST
 
@@ -163,7 +163,7 @@ START_TEST(test_all_blocked_is_one_problem)
         block((int)links[i].from, (int)links[i].to);
     only_problem(
         "no node can connect to another: for example from n1: TCP to 10.0.0.2 "
-        "port 40001: timed out; is a firewall there? Workers use such ports");
+        "port 40001: timed out; check the firewall: workers use such ports");
 }
 END_TEST
 
@@ -230,7 +230,7 @@ START_TEST(test_wrong_clock_is_noted)
     ck_assert_int_eq(f.notes, 1);
     ck_assert_str_eq(
         f.at[0].text,
-        "node n3: its clock is 90.0 s behind the others'; does NTP run?");
+        "node n3: its clock is 90.0 s behind the others'; check that NTP runs");
 }
 END_TEST
 
@@ -262,8 +262,8 @@ START_TEST(test_missing_nodes_are_numbered)
     make_cluster(3);
     r.world = 5;
     only_problem("nodes 3, 4 (by rank) reached the rendezvous, but not the "
-                 "store at MASTER_ADDR 10.0.0.1 port 4711; is a firewall on "
-                 "this node? Their own output says more");
+                 "store at MASTER_ADDR 10.0.0.1 port 4711; check the "
+                 "firewall of this node; their own output says more");
 }
 END_TEST
 
@@ -328,7 +328,7 @@ START_TEST(test_table_of_two_nodes)
         "connection, bit/s, from the node in the row\n  #  node                "
         "0      1\n  0  n1                  -   9.0G\n  1  n2                 "
         "no      -\n\nPROBLEM  n2 -> n1: cannot connect: TCP to 10.0.0.1 port "
-        "40000: timed out; is a\n         firewall there? Workers use such "
+        "40000: timed out; check\n         the firewall: workers use such "
         "ports\n\npreflight: 1 problem\n");
     free(text);
 }

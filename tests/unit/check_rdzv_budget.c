@@ -64,8 +64,8 @@ START_TEST(test_rdzv_budget_comes_back_with_its_window)
     ck_assert_int_eq(last[0].end.status, 9);
     ck_assert_int_eq(last[0].end.restarts, 5);
     ck_assert_str_eq(last[0].end.text,
-                     "rank 1 on n1 failed (exit code 9); 1 of 1 restarts "
-                     "were used in the last 10 s");
+                     "rank 1 on n1 failed (exit code 9); restarts used in "
+                     "the last 10 s: 1 of 1");
 }
 END_TEST
 
@@ -114,7 +114,7 @@ START_TEST(test_rdzv_crash_loop_ends_the_run_early)
     ck_assert_int_eq(last[0].end.code, 9);
     ck_assert_str_eq(last[0].end.text,
                      "rank 1 on n1 failed (exit code 9); crash loop, 3 rounds "
-                     "in a row without progress; 7 of 100 restarts were used");
+                     "in a row without progress; restarts used: 7 of 100");
 }
 END_TEST
 

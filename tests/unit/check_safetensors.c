@@ -237,7 +237,7 @@ static const struct {
      4, "fields"},
     {"{\"a\":[]}", 0, "description"},
     {"{\"a\":null}", 0, "description"},
-    {"{\"__metadata__\":[]}", 0, "map"},
+    {"{\"__metadata__\":[]}", 0, "object"},
     {"{\"__metadata__\":{\"a\":1}}", 0, "string"},
     {"{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", 0, "twice"},
     {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "twice"},

@@ -513,7 +513,7 @@ START_TEST(test_server_with_few_descriptors_says_so)
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
     ck_assert_int_eq(server_open(&other, &loop, fd, &conf, &err), -1);
     ck_assert_int_eq(err.code, DDP_E_NOMEM);
-    ck_assert_ptr_nonnull(strstr(err.text, "only 20 open files are allowed"));
+    ck_assert_ptr_nonnull(strstr(err.text, "the limit of open files is 20"));
     ck_assert_int_eq(fcntl(fd, F_GETFD), -1); /* it was taken over */
 }
 END_TEST

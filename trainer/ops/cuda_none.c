@@ -7,7 +7,7 @@ const struct device *device_cuda(int local_rank, struct ddp_error *err)
     (void)local_rank;
     (void)fail_set(err, DDP_ERR_CONFIG,
                    "this ddptrain was built without CUDA, since nvcc was not "
-                   "found: run `scripts/setup.sh --cuda' and build it again");
+                   "found: run 'scripts/setup.sh --cuda' and build it again");
     return NULL;
 }
 

@@ -66,8 +66,9 @@ static int check_sum(const void *data,
     if (count > SIZE_MAX / 2 / size || (count > 0 && data == NULL) ||
         (uintptr_t)data % size != 0)
         return ddp_err_set(err, DDP_E_USAGE,
-                           "all-reduce: bad buffer: %zu elements at %p", count,
-                           data);
+                           "all-reduce: the buffer is NULL, not aligned or too "
+                           "long: count %zu, address %p",
+                           count, data);
     return 0;
 }
 
@@ -92,8 +93,8 @@ int ddp_comm_broadcast(
         (len > 0 && data == NULL))
         (void)ddp_err_set(
             &why, DDP_E_USAGE,
-            "broadcast: bad buffer or root: %zu bytes at %p, root "
-            "%d in a world of %d",
+            "broadcast: the buffer is NULL or too long, or there is no such "
+            "root: %zu bytes at %p, root %d, world size %d",
             len, data, root, c->world);
     else if (c->ops->broadcast(c, data, len, root, &why) == 0)
         return 0;
@@ -110,7 +111,9 @@ int ddp_comm_allgather(struct ddp_comm *c,
     if (len > SIZE_MAX / 2 / (size_t)c->world ||
         (len > 0 && (mine == NULL || all == NULL)))
         (void)ddp_err_set(&why, DDP_E_USAGE,
-                          "all-gather: bad buffer: %zu bytes at %p", len, mine);
+                          "all-gather: a buffer is NULL or too long: %zu bytes "
+                          "for each rank, from %p to %p",
+                          len, mine, all);
     else if (c->ops->allgather(c, mine, len, all, &why) == 0)
         return 0;
     return rt_fail(err, &why);

@@ -304,7 +304,7 @@ static int too_late(const struct meet *m, struct ddp_err *err)
                                  used == 0 ? "" : ", ", last);
     }
     return ddp_err_set(err, DDP_E_TIMEOUT,
-                       "rank %d waited in vain for rank%s %s", m->place->rank,
+                       "rank %d gave up waiting for rank%s %s", m->place->rank,
                        named == 1 ? "" : "s", ranks);
 }
 

@@ -33,7 +33,7 @@ struct ddp_comm *comm_nccl_new(const struct comm_place *place,
     (void)place, (void)store, (void)opts, (void)deadline_us;
     (void)ddp_err_set(err, DDP_E_CONFIG,
                       "libddp was built without NCCL, since nccl.h was not "
-                      "found: run `scripts/setup.sh --cuda' and build it "
+                      "found: run 'scripts/setup.sh --cuda' and build it "
                       "again");
     return NULL;
 }

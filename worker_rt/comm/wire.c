@@ -53,7 +53,7 @@ _Static_assert(sizeof(kind_names) / sizeof(kind_names[0]) == WIRE_KINDS,
 /* Behind "rank N". */
 static const char *const why_texts[] = {
     [WIRE_DIED] = "died",
-    [WIRE_SILENT] = "is silent: its host is down or the line is cut",
+    [WIRE_SILENT] = "is silent: its host is down or the network is cut",
     [WIRE_LEFT] = "left early",
     [WIRE_ABORTED] = "aborted it",
     [WIRE_LATE] = "ran out of time",

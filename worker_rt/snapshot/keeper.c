@@ -461,8 +461,7 @@ int keeper_agree(struct ddp_comm *comm, int rc, struct ddp_err *err)
     ddp_assert((rc == 0) == (code == DDP_E_OK));
     int64_t *all = calloc((size_t)comm->world, sizeof(*all));
     if (all == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for %d ranks",
-                           comm->world);
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for the ranks");
     struct ddp_err own;
     int first = 0;
     if (comm->ops->allgather(comm, &code, sizeof(code), all, &own) != 0)
@@ -523,8 +522,7 @@ static int find_writer(struct ddp_keeper *k, uint64_t mark, struct ddp_err *err)
 {
     uint64_t *all = calloc((size_t)k->comm->world, sizeof(*all));
     if (all == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for %d ranks",
-                           k->comm->world);
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for the ranks");
     int rc = k->comm->ops->allgather(k->comm, &mark, sizeof(mark), all, err);
     bool writes = rc == 0 && mark != 0;
     for (int r = 0; writes && r < k->comm->rank; r++)
@@ -569,7 +567,7 @@ static int open_all(struct ddp_keeper *k,
 {
     if (conf->keep < 0 || conf->keep > 1000)
         return ddp_err_set(err, DDP_E_USAGE,
-                           "cannot keep %d snapshots, must be at least 1",
+                           "keep is %d, must be from 0 (the default) to 1000",
                            conf->keep);
     k->keep = conf->keep == 0 ? KEEP_DEFAULT : conf->keep;
     k->later = conf->later;

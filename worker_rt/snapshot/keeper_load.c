@@ -398,8 +398,8 @@ static int load(struct keeper_load *l,
     for (int i = 0; rc == 1; i++) {
         if (i == REFUSED_MAX)
             return ddp_err_set(err, DDP_E_PROTO,
-                               "the snapshots that rank %d reads to the others "
-                               "are never those that it offered",
+                               "the snapshots that rank %d reads for the "
+                               "others are never those that it offered",
                                reader);
         if (gather_offers(l, err) != 0)
             return -1;

@@ -152,7 +152,7 @@ read_shape(const cJSON *list, struct safetensor *t, struct ddp_err *err)
 {
     const cJSON *item;
     if (!cJSON_IsArray(list))
-        return bad(err, "no list as the shape of", t->name);
+        return bad(err, "a shape that is not a list for", t->name);
     cJSON_ArrayForEach(item, list)
     {
         if (t->dims == DDP_DIMS_MAX)
@@ -186,7 +186,7 @@ read_tensor(const cJSON *item, struct safetensor *t, struct ddp_err *err)
     int fields = 0;
     t->name = item->string;
     if (!cJSON_IsObject(item))
-        return bad(err, "no description of", t->name);
+        return bad(err, "a description that is not an object for", t->name);
     cJSON_ArrayForEach(field, item)
     {
         fields++;
@@ -272,7 +272,7 @@ read_pairs(const cJSON *map, struct safetensors *st, struct ddp_err *err)
 {
     const cJSON *item;
     if (!cJSON_IsObject(map))
-        return bad(err, "no map of strings for", META);
+        return bad(err, "a value that is not an object for", META);
     size_t n = (size_t)cJSON_GetArraySize(map);
     st->pairs = calloc(n + 1, sizeof(*st->pairs));
     if (st->pairs == NULL)
@@ -280,7 +280,8 @@ read_pairs(const cJSON *map, struct safetensors *st, struct ddp_err *err)
     cJSON_ArrayForEach(item, map)
     {
         if (!cJSON_IsString(item))
-            return bad(err, "no string in " META " for", item->string);
+            return bad(err, "a value that is not a string in " META " for",
+                       item->string);
         st->pairs[st->npairs++] =
             (struct safetensors_pair){item->string, item->valuestring};
     }

@@ -234,7 +234,7 @@ static int make_room(struct snapshot_entry **entries,
     if (n < *cap)
         return 0;
     if (n == FILES_MAX)
-        return ddp_err_set(err, DDP_E_IO,
+        return ddp_err_set(err, DDP_E_IO, /* messages: ok, 65536 */
                            "the folder has more than %zu snapshots: remove old "
                            "ones",
                            FILES_MAX);

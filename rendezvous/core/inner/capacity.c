@@ -35,12 +35,13 @@ static bool is_shared_out(const struct rdzv *r)
 static void tell_to_go(struct rdzv *r, const struct node *n)
 {
     struct msg m = {.kind = MSG_KIND_refused, .refused.code = DDP_E_NOMEM};
-    (void)snprintf(m.refused.text, /* fits */
-                   sizeof(m.refused.text),
-                   "this rendezvous is full (%d nodes, %d runs), and %s has "
-                   "the most of it: this node, which was in no round, gave way "
-                   "to another address",
-                   r->limits.nodes_max, r->limits.runs_max, node_source(r, n));
+    (void)snprintf(
+        m.refused.text, /* fits */
+        sizeof(m.refused.text),
+        "this rendezvous is full (--max_nodes=%d, --max_runs=%d), and "
+        "%s has the most of it: this node, which was in no round, gave way "
+        "to another address",
+        r->limits.nodes_max, r->limits.runs_max, node_source(r, n));
     reply_node(r, n, &m);
 }
 
@@ -138,8 +139,9 @@ static struct run *largest_source_run(const struct rdzv *r, const char *addr)
 
 static void evict_run(struct rdzv *r, struct run *run)
 {
-    note(r, NOTE_gave_way, run, "", "%s had %d of %d runs", run_source(r, run),
-         quota_count(r->run_sources, run->source), r->limits.runs_max);
+    note(r, NOTE_gave_way, run, "", "runs of %s: %d of at most %d",
+         run_source(r, run), quota_count(r->run_sources, run->source),
+         r->limits.runs_max);
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         tell_to_go(r, &r->nodes[i]);
     run_forget(r, run);
@@ -208,9 +210,9 @@ static struct node *largest_source_node(const struct rdzv *r,
 
 static void evict_node(struct rdzv *r, struct node *n)
 {
-    note(r, NOTE_gave_way, &r->runs[n->run], n->name, "%s had %d of %d nodes",
-         node_source(r, n), quota_count(r->node_sources, n->source),
-         r->limits.nodes_max);
+    note(r, NOTE_gave_way, &r->runs[n->run], n->name,
+         "nodes of %s: %d of at most %d", node_source(r, n),
+         quota_count(r->node_sources, n->source), r->limits.nodes_max);
     tell_to_go(r, n);
     node_gone(r, n, "gave way");
 }

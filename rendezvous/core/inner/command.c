@@ -166,13 +166,13 @@ static void refuse_ambiguous(struct rdzv *r,
     size_t len = 0;
     for (int i = 0; i < count && i < CANDIDATES_MAX; i++) {
         const struct node *n = &r->nodes[found[i]];
-        int more = snprintf(list + len, /* fits: 4 times 62 */
+        int more = snprintf(list + len, /* fits: 4 times 64 */
                             sizeof(list) - len, "%s%.*s of run '%.30s'%s",
                             i > 0 ? ", " : "", SHOWN, n->agent,
-                            r->runs[n->run].id, n->conn < 0 ? " (away)" : "");
+                            r->runs[n->run].id, n->conn < 0 ? " (absent)" : "");
         len += (size_t)more;
     }
-    refuse(r, ev, NULL, DDP_E_USAGE,
+    refuse(r, ev, NULL, DDP_E_USAGE, /* messages: ok, 2 or more */
            "'%.40s' matches %d nodes: %s%s; give one of these ids, or --run",
            ev->msg->order_drain.node, count, list,
            count > CANDIDATES_MAX ? ", ..." : "");
@@ -250,18 +250,16 @@ describe(const struct rdzv *r, const struct node *n, char *text, size_t size)
     char rest[160];
     if (n->state == NODE_DONE)
         (void)snprintf(rest, sizeof(rest), "its workers were done");
-    else if (left >= run->conf.nodes_min)
+    else if (left + 1 != run->conf.nodes_min) /* enough, or it waits already */
         (void)snprintf(rest, sizeof(rest), "%d node%s left, at least %d needed",
                        left, left == 1 ? " is" : "s are", run->conf.nodes_min);
-    else if (left + 1 < run->conf.nodes_min) /* it waits already */
-        (void)snprintf(rest, sizeof(rest), "%d node%s left of at least %d",
-                       left, left == 1 ? " is" : "s are", run->conf.nodes_min);
     else
-        (void)snprintf(rest, sizeof(rest),
-                       "%d node%s left of at least %d: the run waits %lld s "
-                       "for another one",
-                       left, left == 1 ? " is" : "s are", run->conf.nodes_min,
-                       (long long)(run->conf.join_us / MONO_S));
+        (void)snprintf(
+            rest, sizeof(rest),
+            "%d node%s left, at least %d needed: the run waits %lld s "
+            "for another one",
+            left, left == 1 ? " is" : "s are", run->conf.nodes_min,
+            (long long)(run->conf.join_us / MONO_S));
     (void)snprintf(
         text, size, "node %s leaves run '%s'%s%s; %s", n->name, run->id,
         runs ? ": its workers are asked to stop at a step" : "",

@@ -184,7 +184,8 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
         run->instance[0] != '\0' && !join_is_of_instance(run, j) &&
         !join_is_younger(r, run, j) && !join_is_news(r, run, j)) {
         join_refuse(r, conn, j, DDP_E_CONFLICT,
-                    "run '%s' was started anew while this node was away",
+                    "run '%s' was started again while this node was absent: "
+                    "start ddprun here again",
                     run->id);
         return NULL;
     }
@@ -192,7 +193,9 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
         return NULL;
     if (!capacity_make(r, run, ev->peer_addr)) {
         join_refuse(r, conn, j, DDP_E_NOMEM,
-                    "this rendezvous is full (%d nodes, %d runs)",
+                    "this rendezvous is full (--max_nodes=%d, --max_runs=%d): "
+                    "wait until a run ends, or start ddprdzvd with higher "
+                    "limits",
                     r->limits.nodes_max, r->limits.runs_max);
         return NULL;
     }

@@ -43,12 +43,13 @@ bool join_is_sound(struct rdzv *r, const struct msg_join *j, int conn)
     else if (j->nodes_min > j->nodes_max || j->nodes_max > r->limits.nodes_max)
         join_refuse(
             r, conn, j, DDP_E_USAGE,
-            "--nnodes=%lld:%lld: this rendezvous takes at most %d nodes",
+            "--nnodes=%lld:%lld: this rendezvous takes at most %d node%s "
+            "(ddprdzvd --max_nodes)",
             (long long)j->nodes_min, (long long)j->nodes_max,
-            r->limits.nodes_max);
+            r->limits.nodes_max, r->limits.nodes_max == 1 ? "" : "s");
     else if (j->window_ms > 0 && j->max_restarts > BUDGET_WINDOW_MAX)
         join_refuse(
-            r, conn, j, DDP_E_USAGE,
+            r, conn, j, DDP_E_USAGE, /* messages: ok, it is 64 */
             "--max_restarts=%lld/...: a window takes at most %d restarts",
             (long long)j->max_restarts, BUDGET_WINDOW_MAX);
     else

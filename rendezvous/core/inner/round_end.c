@@ -46,18 +46,16 @@ static void describe_worker(const struct failure *f, char *text, size_t size)
                    f->node, how);
 }
 
-/* "1 of 3 restarts were used", "2 restarts, of at most 2 in 90 s, were used" */
+/* "restarts used: 1 of 3", "restarts used in the last 90 s: 2 of 2" */
 static void
 describe_restarts(const struct rdzv *r, const struct budget *b, char text[120])
 {
     if (b->window_us == 0)
-        (void)snprintf(text, 120, "%d of %d restarts were used", b->used,
-                       b->max);
+        (void)snprintf(text, 120, "restarts used: %d of %d", b->used, b->max);
     else
-        (void)snprintf(text, 120,
-                       "%d of %d restarts were used in the last %.12g s",
-                       budget_counting(b, r->now_us), b->max,
-                       (double)b->window_us / (double)MONO_S);
+        (void)snprintf(text, 120, "restarts used in the last %.12g s: %d of %d",
+                       (double)b->window_us / (double)MONO_S,
+                       budget_counting(b, r->now_us), b->max);
 }
 
 static void take_one(int64_t *count)
@@ -120,8 +118,9 @@ void round_end_by_failure(struct rdzv *r, struct run *run, bool loop)
         end.status = ddp_code_exit(DDP_E_CRASHLOOP);
         end.crash_loop = run->budget.no_progress;
         (void)snprintf(why, /* fits */ sizeof(why),
-                       "crash loop, %d rounds in a row without progress; ",
-                       run->budget.no_progress);
+                       "crash loop, %d round%s in a row without progress; ",
+                       run->budget.no_progress,
+                       run->budget.no_progress == 1 ? "" : "s");
     }
     (void)snprintf(end.text, /* fits: 200 + 80 + 120 */
                    sizeof(end.text), "%s; %s%s", text, why, used);
@@ -155,11 +154,10 @@ void round_end_by_timeout(struct rdzv *r, struct run *run)
     }
     (void)snprintf(text, /* fits */
                    sizeof(text),
-                   "%sonly %d of the %d nodes that are needed came in %lld s: "
-                   "%s",
-                   lost, run->count[NODE_WAITING] + run->count[NODE_SPARE],
-                   run->conf.nodes_min, (long long)(run->conf.join_us / MONO_S),
-                   names);
+                   "%stoo few nodes joined in %lld s (%d of %d)%s%s", lost,
+                   (long long)(run->conf.join_us / MONO_S),
+                   run->count[NODE_WAITING] + run->count[NODE_SPARE],
+                   run->conf.nodes_min, names[0] != '\0' ? ": " : "", names);
     msg_set(end.text, text);
     run->end.lapsed = run->head < 0;
     run_end(r, run, &end);

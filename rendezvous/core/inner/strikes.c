@@ -103,14 +103,17 @@ static void quarantine(struct rdzv *r, struct run *run, struct node *n)
                   mono_after(r->now_us, run->strikes.cooldown_us);
     if (others(run) < run->conf.nodes_min && is_new)
         note(r, NOTE_kept, run, n->name,
-             "its workers failed first %d times in a row, but only %d of the "
-             "%d nodes that are needed would be left",
-             count, others(run), run->conf.nodes_min);
+             "its workers were the first to fail %d time%s in a row, but too "
+             "few "
+             "nodes would be left (%d of %d)",
+             count, count == 1 ? "" : "s", others(run), run->conf.nodes_min);
     if (others(run) < run->conf.nodes_min)
         return;
     if (is_new)
         note(r, NOTE_quarantined, run, n->name,
-             "its workers failed first %d times in a row; for %lld ms", count,
+             "its workers were the first to fail %d time%s in a row; for %lld "
+             "ms",
+             count, count == 1 ? "" : "s",
              (long long)(run->strikes.cooldown_us / MONO_MS));
     else
         tell_more(r, run, n);
@@ -149,8 +152,7 @@ void strikes_recall(struct rdzv *r, struct run *run)
             continue;
         node_set_state(r, n, NODE_WAITING);
         note(r, NOTE_recalled, run, n->name,
-             "only %d of the %d nodes that are needed are there", have,
-             run->conf.nodes_min);
+             "too few nodes are there (%d of %d)", have, run->conf.nodes_min);
     }
 }
 

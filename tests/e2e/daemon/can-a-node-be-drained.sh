@@ -58,7 +58,7 @@ ctl 2 "127.0.0.1:$port" drain "$(agent 1)"
 has "1 nodes* would be left, and run 'none' needs 2.*--force" ctl.out
 lines 2 '^round=' started
 ctl 0 "127.0.0.1:$port" drain --force "$(agent 1)"
-has '1 node is left of at least 2: the run waits 600 s for another' ctl.out
+has '1 node is left, at least 2 needed: the run waits 600 s for another' ctl.out
 eventually 5 none_marked e || eventually 5 none_marked f
 [ -n "$(marked e)" ] && here=e gone=f || here=f gone=e
 ends_with 80 $gone

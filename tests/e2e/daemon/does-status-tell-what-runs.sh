@@ -15,7 +15,7 @@ port=$(free_port)
 id=a-run-whose-id-$(printf '%090d' 7)-ends-so
 daemon one "$port"
 ctl 0 "127.0.0.1:$port" status
-has "^nothing runs on 127.0.0.1:$port; daemon up 0 s$" ctl.out
+has "^nothing runs on 127.0.0.1:$port; rendezvous up 0 s$" ctl.out
 lines 1 . ctl.out
 for name in a b; do
     node $name --nnodes=2 --nproc_per_node=2 --max_restarts=1 --rdzv_id="$id" \
@@ -54,7 +54,7 @@ ends_with 0 a
 ends_with 0 b
 ctl 0 "127.0.0.1:$port" status
 fits
-has "^nothing runs on 127.0.0.1:$port; .*; 1 that ended$" ctl.out
+has "^nothing runs on 127.0.0.1:$port; .*; 1 run that ended$" ctl.out
 has '  ended .* ago: all workers succeeded' ctl.out
 kill -TERM "$(pid_of two)"
 ends_with 0 two

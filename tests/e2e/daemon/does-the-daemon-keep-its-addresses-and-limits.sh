@@ -82,10 +82,10 @@ join b two 1
 wait_round 1 1
 join c three 1
 ends_with 71 c
-has 'this rendezvous is full (3 nodes, 2 runs)' c.err
+has 'this rendezvous is full (--max_nodes=3, --max_runs=2)' c.err
 join f four 4
 ends_with 2 f
-has 'at most 3 nodes here' f.err
+has 'takes at most 3 nodes (ddprdzvd --max_nodes)' f.err
 cat >limits.py <<'PY'
 import json, socket, struct, sys
 port = int(sys.argv[1])
@@ -132,7 +132,7 @@ assert open_ == 6, open_ # two are nodes
 PY
 python3 limits.py "$port" 2>limits.err || fail 'see limits.err'
 has 'a frame of an impossible length' d.err
-has 'all connections that are allowed are taken\|others wait for its place' d.err
+has 'all connections that are allowed are in use\|others wait for its place' d.err
 open_gate
 ends_with 0 b
 # The id of a run that ended is free again, and so is its place.

@@ -10,7 +10,7 @@ port=$(free_port)
 background d sh -c 'ulimit -n 200 && exec "$@"' sh \
     "$DDPRDZVD" --listen="127.0.0.1:$port" --max_share=100
 wait_for 'serving on port' d.err
-has 'at most 119 nodes can join, not 16384: only 200 open files' d.err
+has 'at most 119 nodes can join, not 16384: raise the limit of open files, which is 200' d.err
 cat >many.py <<'PY'
 import json, socket, struct, sys, time
 HELLO = b"\xddddprun\x01"
@@ -40,13 +40,13 @@ def cpu_ticks():
     fields = open("/proc/%s/stat" % pid).read().rsplit(")", 1)[1].split()
     return int(fields[11]) + int(fields[12])
 
-assert b"at most 119 nodes here" in heard(join(0, "big", 120), b"here")
+assert b"takes at most 119 nodes" in heard(join(0, "big", 120), b"--max_nodes")
 inside = [join(i, "full", 119) for i in range(119)]
 for s in inside:
     assert b'"world"' in heard(s, b'"world"')
 for i in range(300):
     with join(1000 + i, "more", 1) as s:
-        assert b"rendezvous is full (119 nodes" in heard(s, b"runs)"), i
+        assert b"rendezvous is full (--max_nodes=119," in heard(s, b"limits"), i
 strangers = []
 for i in range(300):
     strangers.append(socket.create_connection(("127.0.0.1", port), timeout=5))

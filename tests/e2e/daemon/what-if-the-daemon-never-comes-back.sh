@@ -22,7 +22,7 @@ for how in well badly; do
         open_gate
         for name in a b; do
             ends_with 0 $name
-            has 'workers all succeeded; the rendezvous is gone' $name.err
+            has 'workers all succeeded; the rendezvous was lost' $name.err
         done
         close_gate
     else

@@ -14,7 +14,7 @@ wait_round 1 2
 kill -KILL "$(pid_of d)"
 ends_with 137 d
 for name in a b; do
-    wait_for 'the rendezvous is lost: .*; workers run on; trying' $name.err
+    wait_for 'lost the connection to the rendezvous: .*; workers run on; trying again' $name.err
     wait_for 'connected to the rendezvous again' $name.err
 done
 cat a.err b.err >both

@@ -6,7 +6,7 @@
 launch 68 --nproc_per_node=2 --max_restarts=100 --crash_loop=3 \
     "$WORKER" always 1 42
 lines 6 '^round=' started
-has 'crash loop *the last 3 rounds all failed before any worker made' it.err
+has 'crash loop *3 rounds in a row failed before any worker made' it.err
 has 'exit code 42' it.err
 has 'restarts used *2 of 100' it.err
 nothing_left

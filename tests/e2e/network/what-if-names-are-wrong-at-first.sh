@@ -16,7 +16,7 @@ for machine in host blind fooled; do
         "$WORKER" gate
 done
 wait_for "the name 'host' does not resolve here" blind.err 15
-wait_for 'at host port 29500: no .* that the name leads to it' fooled.err 15
+wait_for 'at host port 29500: no .* that the name resolves to it' fooled.err 15
 lines 0 '^round=' started
 began=$(now_ms)
 names blind '10.77.0.1 host'

@@ -25,7 +25,7 @@ wait_for 'waits as a spare' c.err
 : >all_here
 wait_lines 2 '^round=3' attempts
 lines 0 '^round=3 node=a' attempts
-has 'quarantined node=.*failed first 2 times in a row; for 3600000 ms' d.err
+has 'quarantined node=.*first to fail 2 times in a row; for 3600000 ms' d.err
 wait_for 'this node is quarantined for 3600 s: its workers were the first to fail 2 times in a row' a.err
 ctl 0 "127.0.0.1:$port" status --all
 has ' quarantined, 2 strikes  *-  *127.0.0.1' ctl.out

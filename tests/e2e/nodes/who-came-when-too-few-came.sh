@@ -10,7 +10,7 @@ for machine in east west; do
 done
 for machine in east west; do
     ends_with 75 $machine
-    has 'only 2 of the 3 nodes that are needed came in 2 s' $machine.err
+    has 'too few nodes joined in 2 s (2 of 3)' $machine.err
     has 'east' $machine.err
     has 'west' $machine.err
 done

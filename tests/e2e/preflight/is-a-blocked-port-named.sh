@@ -25,7 +25,7 @@ no_wall()
 wall nc "ip saddr 10.77.0.2 $new drop"
 preflight 83
 has 'nb -> nc: cannot connect: TCP to 10.77.0.3 port [0-9]*: timed out' line
-has 'a firewall there' line
+has 'check the firewall' line
 lines 1 PROBLEM all.out
 lines 2 '^  1  nb .* no$' all.out # round trip, bandwidth
 lines 3 'na reports: 1 problem: nb -> nc' all.err

@@ -31,7 +31,7 @@ eventually 5 sh -c "grep -q $(printf ':%04X .* 01' "$port") /proc/net/tcp" ||
 sleep 0.3
 kill -KILL "$(pid_of d)"
 ends_with 72 a
-has 'went away and did not come back' a.err
+has 'was lost and did not come back' a.err
 
 # 70: a bug. An assertion that does not hold aborts.
 node a "$WORKER" hold

@@ -31,7 +31,7 @@ has "when            $(date +%Y-%m-%dT%H):.*, in round 1$" a.err
 has 'then            rank 0 on a (local rank 0, pid [0-9]*): exit code 77 (lost a peer)$' \
     a.err
 has '^ddprun:                   rank 1 on a .*: stopped (SIGTERM)$' a.err
-has 'why it ended    node b is silent.*; only 1 of the 2 nodes .* in 1 s: a$' \
+has 'why it ended    node b is silent.*; too few nodes joined in 1 s (1 of 2): a$' \
     a.err
 has 'restarts used   0 of 0' a.err
 has_not 'first failure' a.err

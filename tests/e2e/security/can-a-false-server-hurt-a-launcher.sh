@@ -56,7 +56,7 @@ asked()
     kill "$(pid_of "$1")"
     end_of "$1"
 }
-asked junk 69 'no ddprun rendezvous'
+asked junk 69 'not a ddprun rendezvous'
 asked huge 69 'impossible length'
 for mode in ranks group address instance; do
     asked $mode 76 'the ranks or the address that it gave are impossible'

@@ -111,11 +111,11 @@ LAUNCHES='launch1 launch2 launch3 launch4'
 each_once $LAUNCHES
 one_more_or_less
 
-# Lines that cannot be written are told once, and training goes on.
+# That lines cannot be written is told once, and training goes on.
 ln -s /dev/full full.0
 "$E2E_BIN/ddptrain" 1 0 --model=linear --samples_taken=full >full.out \
     2>full.err || fail 'training ends with the lines of samples'
-lines 1 'cannot write which samples.*full: No space left on device' full.err
+lines 1 '--samples_taken: cannot write full\.0: No space left on device' full.err
 same 1 "$(wc -l <full.err)" 'lines of full.err'
 has '^fingerprint' full.out
 
