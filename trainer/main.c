@@ -129,7 +129,7 @@ static void tell_start(struct trainer *t)
                   "%lld, %s, learning rate %g, seed %lld",
                   t->o.spec->name, t->model.P, t->data.train.N, t->world,
                   t->world == 1 ? "" : "s", (long long)t->o.batch_size,
-                  optim_name(t->optim.kind), (double)t->o.rate,
+                  optim_name(t->optim.kind), (double)t->o.lr,
                   (long long)t->o.seed);
     if (t->dev->gpu)
         progress_line(&t->progress, "on %s%s", t->dev->name,

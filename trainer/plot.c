@@ -33,13 +33,11 @@ static const char *format_of(const char *file)
 int plot_check(const char *file, struct ddp_error *err)
 {
     if (format_of(file) == NULL)
-        return fail_set(err, DDP_ERR_USAGE,
-                        "--plot is '%.200s', must end in .svg, .png or .pdf",
-                        file);
+        return fail_set(err, DDP_ERR_USAGE, "must end in .svg, .png or .pdf");
     if (strlen(file) >= PATH_ROOM - 100 || strpbrk(file, "'\"\\\n`") != NULL)
         return fail_set(err, DDP_ERR_USAGE,
-                        "--plot is too long, or contains a quote, a backslash "
-                        "or a newline");
+                        "must be shorter, and without quotes, backslashes "
+                        "and newlines");
     return 0;
 }
 

@@ -10,16 +10,17 @@
 static int choose_device(struct trainer *t, struct ddp_error *err)
 {
     t->dev = NULL;
-    if (t->o.on != OPTIONS_CPU)
+    if (t->o.device != OPTIONS_DEVICE_CPU)
         t->dev = device_cuda(ddp_local_rank(t->ddp), err);
     if (t->dev != NULL)
         return 0;
     t->dev = device_cpu();
-    if (t->o.on != OPTIONS_GPU && t->o.sums != OPTIONS_GPU)
+    if (t->o.device != OPTIONS_DEVICE_CUDA && t->o.comm != OPTIONS_COMM_NCCL)
         return 0;
     struct ddp_error why = *err;
     return fail_set(err, why.code, "%s: %.400s",
-                    t->o.on == OPTIONS_GPU ? "--device=cuda" : "--comm=nccl",
+                    t->o.device == OPTIONS_DEVICE_CUDA ? "--device=cuda"
+                                                       : "--comm=nccl",
                     why.text);
 }
 
@@ -72,7 +73,7 @@ int setup_own(struct trainer *t, struct ddp_error *err)
     const struct dataset *s = &t->data.train;
     if (model_init(&t->model, t->dev, t->o.spec, s->F, s->C > 0 ? s->C : s->T,
                    (size_t)t->o.hidden, (size_t)t->o.batch_size, err) != 0 ||
-        optim_init(&t->optim, t->dev, t->o.spec->optim, t->o.rate, t->model.P,
+        optim_init(&t->optim, t->dev, t->o.spec->optim, t->o.lr, t->model.P,
                    err) != 0 ||
         make_batch(t, err) != 0)
         return -1;
@@ -110,11 +111,11 @@ int setup_compare(struct trainer *t, struct ddp_error *err)
         {"--memory_steps", t->o.memory_steps},
         {"--seed", t->o.seed},
         {"--device (cpu or cuda)", t->dev->gpu},
-        {"--comm", (int64_t)t->o.sums},
+        {"--comm", t->o.comm},
         {"--batch_size", t->o.batch_size},
         {"--hidden", t->o.hidden},
         {"--train_samples", (int64_t)s->N},
-        {"--lr", (int64_t)model_hash(&t->o.rate, 1)},
+        {"--lr", (int64_t)model_hash(&t->o.lr, 1)},
         {"--model", t->o.spec - model_at(0)},
         {"training set", (int64_t)(model_hash(numbers, 3) ^ s->F)},
         {"test set", (int64_t)t->data.test.N},
@@ -157,9 +158,9 @@ int setup_nccl(struct trainer *t, struct ddp_error *err)
 {
     struct ddp_comm_opts opts = {.kind = DDP_COMM_NCCL,
                                  .stream = t->dev->stream};
-    if (!t->dev->gpu || t->world == 1 || t->o.sums == OPTIONS_CPU)
+    if (!t->dev->gpu || t->world == 1 || t->o.comm == OPTIONS_COMM_TCP)
         return 0;
-    int64_t shared = t->o.sums == OPTIONS_AUTO ? count_shared(t, err) : 0;
+    int64_t shared = t->o.comm == OPTIONS_COMM_AUTO ? count_shared(t, err) : 0;
     if (shared != 0)
         return shared > 0 ? 0 : -1;
     t->nccl = ddp_comm_new(t->ddp, &opts, err);

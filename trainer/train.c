@@ -169,7 +169,7 @@ static int take_step(struct trainer *t, size_t B, struct ddp_error *err)
         (void)fail_set(err, DDP_ERR_USAGE,
                        "the loss is not a finite number after step %lld: try a "
                        "smaller --lr than %g",
-                       (long long)t->at.step, (double)t->o.rate);
+                       (long long)t->at.step, (double)t->o.lr);
         return peers_fail_alike(t);
     }
     optim_step(&t->optim, m->params, m->grads);
