@@ -1,3 +1,15 @@
+/*
+ * trainer/plot: lines are appended to FILE.tsv as training goes, and gnuplot
+ * draws all of them anew.
+ *
+ * Happy path: plot_open copies the lines that are still true to FILE.tsv.new
+ * and renames it; plot_add writes a line for every EVERY_STEPS steps; plot_draw
+ * runs gnuplot with a script on its standard input, and waits for it.
+ *
+ * Failure modes. The process is killed: FILE.tsv has all but the last steps,
+ * and a cut line is dropped at the next start. gnuplot is missing or fails:
+ * CONFIG; the numbers are in FILE.tsv all the same.
+ */
 #include "trainer/plot.h"
 
 #include <signal.h>
@@ -46,7 +58,8 @@ static void data_path(char path[PATH_ROOM], const char *file, const char *end)
     (void)snprintf(path, PATH_ROOM, "%.4000s.tsv%s", file, end); /* measured */
 }
 
-/* The lines of the steps up to `step`. */
+/* Copies the lines of the steps up to `step`. What a run took after its last
+ * snapshot is taken again, and would be there twice. */
 static void keep_lines(FILE *to, const char *path, int64_t step)
 {
     char line[256];
