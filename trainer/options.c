@@ -26,22 +26,30 @@ enum { /* above all letters, so that getopt_long cannot confuse them */
     HELP, VERSION
 };
 
+/* A name with an underscore also stands here with a dash. getopt_long takes two
+ * names of one number for the same option, so they can be cut as one. */
 static const struct option longs[] = {
     {"model",         required_argument, NULL, MODEL},
     {"data",          required_argument, NULL, DATA},
     {"train_samples", required_argument, NULL, TRAIN_SAMPLES},
+    {"train-samples", required_argument, NULL, TRAIN_SAMPLES},
     {"hidden",        required_argument, NULL, HIDDEN},
     {"batch_size",    required_argument, NULL, BATCH_SIZE},
+    {"batch-size",    required_argument, NULL, BATCH_SIZE},
     {"lr",            required_argument, NULL, LR},
     {"device",        required_argument, NULL, DEVICE},
     {"comm",          required_argument, NULL, COMM},
     {"seed",          required_argument, NULL, SEED},
     {"snapshot_path", required_argument, NULL, SNAPSHOT_PATH},
+    {"snapshot-path", required_argument, NULL, SNAPSHOT_PATH},
     {"keep",          required_argument, NULL, KEEP},
     {"save_steps",    required_argument, NULL, SAVE_STEPS},
+    {"save-steps",    required_argument, NULL, SAVE_STEPS},
     {"memory_steps",  required_argument, NULL, MEMORY_STEPS},
+    {"memory-steps",  required_argument, NULL, MEMORY_STEPS},
     {"plot",          required_argument, NULL, PLOT},
     {"samples_taken", required_argument, NULL, SAMPLES_TAKEN},
+    {"samples-taken", required_argument, NULL, SAMPLES_TAKEN},
     {"help",          no_argument,       NULL, HELP},
     {"version",       no_argument,       NULL, VERSION},
     {0},
@@ -99,11 +107,11 @@ void options_help(FILE *f)
 
 /* -- values: an error says what must be; wrong() adds which option --------- */
 
-static int read_number(int64_t *to,
-                       const char *text,
-                       int64_t min,
-                       int64_t max,
-                       struct ddp_error *e)
+static int read_int(int64_t *to,
+                    const char *text,
+                    int64_t min,
+                    int64_t max,
+                    struct ddp_error *e)
 {
     char *end;
     errno = 0;
@@ -166,24 +174,24 @@ static const char *const comms[] = {"auto", "tcp", "nccl"};
 
 /* clang-format off */
 static int
-set(struct options *o, int option, const char *text, struct ddp_error *e)
+set(struct options *o, int option, const char *arg, struct ddp_error *e)
 {
     switch (option) {
-    case MODEL:         return read_model(&o->spec, text, e);
-    case DATA:          return read_path(&o->data, text, e);
-    case TRAIN_SAMPLES: return read_number(&o->train_samples, text, 0, 10000000, e);
-    case HIDDEN:        return read_number(&o->hidden, text, 1, 65536, e);
-    case BATCH_SIZE:    return read_number(&o->batch_size, text, 1, 65536, e);
-    case LR:            return read_rate(&o->lr, text, e);
-    case DEVICE:        return read_word(&o->device, text, devices, e);
-    case COMM:          return read_word(&o->comm, text, comms, e);
-    case SEED:          return read_number(&o->seed, text, 0, INT32_MAX, e);
-    case SNAPSHOT_PATH: return read_path(&o->snapshot_path, text, e);
-    case KEEP:          return read_number(&o->keep, text, 1, 1000, e);
-    case SAVE_STEPS:    return read_number(&o->save_steps, text, 0, STEPS_MAX, e);
-    case MEMORY_STEPS:  return read_number(&o->memory_steps, text, 0, STEPS_MAX, e);
-    case PLOT:          o->plot = text; return plot_check(text, e);
-    case SAMPLES_TAKEN: return read_path(&o->samples_taken, text, e);
+    case MODEL:         return read_model(&o->spec, arg, e);
+    case DATA:          return read_path(&o->data, arg, e);
+    case TRAIN_SAMPLES: return read_int(&o->train_samples, arg, 0, 10000000, e);
+    case HIDDEN:        return read_int(&o->hidden, arg, 1, 65536, e);
+    case BATCH_SIZE:    return read_int(&o->batch_size, arg, 1, 65536, e);
+    case LR:            return read_rate(&o->lr, arg, e);
+    case DEVICE:        return read_word(&o->device, arg, devices, e);
+    case COMM:          return read_word(&o->comm, arg, comms, e);
+    case SEED:          return read_int(&o->seed, arg, 0, INT32_MAX, e);
+    case SNAPSHOT_PATH: return read_path(&o->snapshot_path, arg, e);
+    case KEEP:          return read_int(&o->keep, arg, 1, 1000, e);
+    case SAVE_STEPS:    return read_int(&o->save_steps, arg, 0, STEPS_MAX, e);
+    case MEMORY_STEPS:  return read_int(&o->memory_steps, arg, 0, STEPS_MAX, e);
+    case PLOT:          o->plot = arg; return plot_check(arg, e);
+    case SAMPLES_TAKEN: return read_path(&o->samples_taken, arg, e);
     case VERSION:       o->version = true; return 0;
     default:            o->help = true; return 0; /* -h, --help */
     }
@@ -201,15 +209,6 @@ static int wrong(const char *dashes,
     struct ddp_error why = *err;
     return fail_set(err, DDP_ERR_USAGE, "%s%s is '%.200s', %.200s", dashes,
                     name, text, why.text);
-}
-
-/* Dashes in the name of an option become underscores, as in `longs`. */
-static void use_underscores(char *word)
-{
-    if (strncmp(word, "--", 2) != 0)
-        return;
-    for (char *p = word + 2; *p != '\0' && *p != '='; p++)
-        *p = *p == '-' ? '_' : *p;
 }
 
 /* All options, or those up to --help or --version. getopt_long moves arguments
@@ -276,8 +275,6 @@ int options_parse(struct options *o,
         .keep = 2,
         .memory_steps = 1,
     };
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        use_underscores(argv[i]);
     if (read_options(o, argc, argv, err) != 0)
         return -1;
     if (o->help || o->version)
@@ -290,9 +287,9 @@ int options_parse(struct options *o,
     if (n > 2)
         return fail_set(err, DDP_ERR_USAGE, "unexpected argument '%.200s'",
                         left[2]);
-    if (read_number(&o->total_epochs, left[0], 1, EPOCHS_MAX, err) != 0)
+    if (read_int(&o->total_epochs, left[0], 1, EPOCHS_MAX, err) != 0)
         return wrong("", "TOTAL_EPOCHS", left[0], err);
-    if (read_number(&o->save_every, left[1], 0, EPOCHS_MAX, err) != 0)
+    if (read_int(&o->save_every, left[1], 0, EPOCHS_MAX, err) != 0)
         return wrong("", "SAVE_EVERY", left[1], err);
     return settle(o, err);
 }

@@ -54,8 +54,8 @@ struct options {
 /*
  * Reads argv[1..]. Options may stand before, between and after the two
  * arguments. Dashes and underscores in their names mean the same, and a name
- * may be cut as long as it stays unique. Reorders argv, and writes underscores
- * into it. Not for two threads at once (getopt).
+ * may be cut as long as it stays unique. Reorders argv. Not for two threads at
+ * once (getopt).
  * Errors: DDP_ERR_USAGE, with a sentence that names the option, its value and
  * what would be right.
  */

@@ -83,6 +83,7 @@ static const char *const spellings[] = {
     "--batch_size 64 7 --snapshot_path a/b 0",
     "--batch-size=64 --snapshot_path=a/b -- 7 0",
     "7 0 --batch-s 64 --snap=a/b",
+    "7 0 --batch 64 --snapshot=a/b",
     "7 0 --batch_size=1 --batch-size=64 --snapshot_path=a/b",
 };
 
@@ -96,6 +97,17 @@ START_TEST(test_options_spellings_mean_the_same)
     ck_assert_int_eq(o.save_every, 0);
     ck_assert_int_eq(o.batch_size, 64);
     ck_assert_str_eq(o.snapshot_path, "a/b");
+}
+END_TEST
+
+/* A value is what was typed, also if it looks like an option. */
+START_TEST(test_options_values_are_left_alone)
+{
+    struct options o;
+    struct ddp_error e;
+    char text[256];
+    ck_assert_int_eq(parse(&o, "7 0 --snapshot_path --a-b", text, &e), 0);
+    ck_assert_str_eq(o.snapshot_path, "--a-b");
 }
 END_TEST
 
@@ -114,7 +126,7 @@ static const struct wrong {
     {"-5 1", {"unknown option -5", ""}},
     {"5 1 --batch_size=0", {"--batch_size is '0'", "from 1 to 65536"}},
     {"5 1 --batch_size=", {"--batch_size is ''", "whole number"}},
-    {"5 1 --batch-size=3.5", {"--batch_size is '3.5'", "whole number"}},
+    {"5 1 --batch-size=3.5", {"--batch-size is '3.5'", "whole number"}},
     {"5 1 --batch_size", {"--batch_size needs a value", ""}},
     {"5 1 --seed=-1", {"--seed is '-1'", "from 0"}},
     {"5 1 --lr=0", {"--lr is '0'", "above 0"}},
@@ -127,7 +139,7 @@ static const struct wrong {
     {"5 1 --lr=1e-99", {"--lr is '1e-99'", "above 0"}},
     {"5 1 --model=resnet",
      {"--model is 'resnet'", "softmax, mlp, cnn, linear, reg"}},
-    {"5 1 --bach-size=3", {"unknown or ambiguous option --bach_size=3", ""}},
+    {"5 1 --bach-size=3", {"unknown or ambiguous option --bach-size=3", ""}},
     {"5 --sed 3 1", {"unknown or ambiguous option --sed", ""}},
     {"5 1 --s 3", {"unknown or ambiguous option --s", ""}},
     {"5 1 --m=x", {"unknown or ambiguous option --m=x", ""}},
@@ -332,7 +344,12 @@ START_TEST(test_options_help_shows_all_options)
     struct rows help;
     read_help(&help);
     for (size_t i = 0; i < help.n; i++) {
+        char dashed[sizeof(help.row[i].name)];
+        memcpy(dashed, help.row[i].name, sizeof(dashed));
+        for (char *p = dashed; *p != '\0'; p++)
+            *p = *p == '_' ? '-' : *p;
         ck_assert_msg(is_known(help.row[i].name), "%s", help.row[i].name);
+        ck_assert_msg(is_known(dashed), "%s", dashed);
         for (size_t len = 0; len <= strlen(help.row[i].name); len++)
             for (const char *c = letters; *c != '\0'; c++) {
                 char name[sizeof(help.row[i].name) + 1] = "";
@@ -382,6 +399,7 @@ int main(void)
     tcase_add_test(line, test_options_defaults_of_the_model);
     tcase_add_loop_test(line, test_options_spellings_mean_the_same, 0,
                         (int)(sizeof(spellings) / sizeof(spellings[0])));
+    tcase_add_test(line, test_options_values_are_left_alone);
     tcase_add_loop_test(line, test_options_wrong_is_named, 0, WRONGS);
     tcase_add_test(line, test_options_help_goes_before_all);
     tcase_add_test(line, test_options_page_says_what_help_says);
