@@ -1,7 +1,6 @@
 /*
  * trainer/options: getopt_long. An option stands in four places: in `longs`, in
- * read_options, in `help`, and in man/ddptrain.1; check_trainer_options
- * compares them.
+ * set, in `help` and in man/ddptrain.1. check_trainer_options compares them.
  */
 #include "trainer/options.h"
 
