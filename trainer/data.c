@@ -209,7 +209,9 @@ static int load_part(struct dataset *s,
     return 0;
 }
 
-/* Exact integer sums first, so that all ranks find the same numbers. */
+/* Mean and deviation of the training set's pixels, for both sets: the model
+ * must see test images as it saw those of its training. Integer sums are exact,
+ * so all ranks find the same bits. */
 static void measure_pixels(struct data *d)
 {
     const struct dataset *s = &d->train;
@@ -222,6 +224,7 @@ static void measure_pixels(struct data *d)
     double n = (double)(s->N * s->F);
     double mean = (double)sum / n;
     double variance = (double)squares / n - mean * mean;
+    /* Images that are all of one grey have none: divide by 1 then. */
     float deviation = variance > 1e-6 ? (float)sqrt(variance) : 1.0f;
     d->train.mean = d->test.mean = (float)mean;
     d->train.deviation = d->test.deviation = deviation;

@@ -1,3 +1,16 @@
+/*
+ * trainer/keep: between the keeper of libddp, which saves in the background,
+ * and the person at the terminal.
+ *
+ * Happy path: keep_save orders a save and returns; after a later step keep_tell
+ * finds that it has reached the disk, and prints the line; keep_finish waits
+ * for the last one.
+ *
+ * Failure modes. The disk is full or fails: one line says so, training goes on,
+ * and the next save tries again; `unsaved` makes the end of training an error
+ * if the last save failed. There is no memory from the launcher: one line says
+ * what a failure will cost.
+ */
 #include "trainer/keep.h"
 
 #include <stdio.h>
@@ -18,7 +31,7 @@ int keep_open(struct keep *k, struct ddp_comm *comm, struct ddp_error *err)
         .load_only = !keep_saves(o),
         .gpu = k->resume.optim->dev->gpu,
         .stream = k->resume.optim->dev->stream,
-        .later = true,
+        .later = true, /* nothing changes the tensors before keep_settle */
     };
     k->ordered.step = -1;
     k->keeper = ddp_keeper_new(k->resume.ddp, comm, &conf, err);
@@ -104,7 +117,7 @@ static void tell_saved(struct keep *k)
     k->unsaved = false;
 }
 
-/* Says so if there should be memory and is none. */
+/* Only if the launcher meant to give memory, and the options want it. */
 static void tell_no_memory(struct keep *k)
 {
     const char *given = getenv("DDP_SNAPSHOT_MEMORY");

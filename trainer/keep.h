@@ -1,6 +1,6 @@
 /*
- * trainer/keep: when there is a snapshot and what a person is told of it. What
- * is in one stands in trainer/resume; libddp's keeper does the work, in the
+ * trainer/keep: saves and loads snapshots, and tells a person of it. What a
+ * snapshot holds is in trainer/resume. libddp's keeper does the work, in the
  * background.
  */
 #ifndef TRAINER_KEEP_H
@@ -22,7 +22,7 @@ struct keep {
         int64_t step;
     } ordered;
     bool unsaved;  /* the last attempt to save failed .. */
-    int told_code; /* .. and for what kind of error that was told */
+    int told_code; /* .. with this error, of which a line was printed */
     bool told_memory;
 };
 

@@ -13,11 +13,12 @@
  * start equal (rank 0 hands them out) and stay equal; after each epoch their
  * fingerprints are compared.
  *
- * All ranks must take the same branches. If one rank learns something alone (a
- * snapshot that it found, a signal), all agree over the communicator before
- * one acts on it. A rank that fails exits with the error's number; the others
- * fail in their next collective, within 100 ms, and exit too. The launcher
- * starts all of them again, and they resume from the newest snapshot.
+ * All ranks must take the same branches, or they wait for each other in
+ * different collectives. If one rank learns something alone (a snapshot that it
+ * found, a signal), all agree over the communicator before one acts on it. A
+ * rank that fails exits with the error's number; the others fail in their next
+ * collective, within 100 ms, and exit too. The launcher starts all of them
+ * again, and they resume from the newest snapshot.
  *
  * trainer/setup has what a rank needs before its first step, train the steps,
  * peers what ranks agree on, keep and resume how it saves and resumes.
@@ -44,8 +45,8 @@ static void tell(struct trainer *t, const struct ddp_error *err)
 
 /* -- where to go on from --------------------------------------------------- */
 
-/* Errors that come over the communicator are of one rank; what is wrong with a
- * snapshot all of them find. */
+/* A collective that broke is an error of this rank. What is wrong with a
+ * snapshot, all ranks find alike. */
 static int not_resumed(struct trainer *t, const struct ddp_error *err)
 {
     bool broken = err->code == DDP_ERR_PEER || err->code == DDP_ERR_ABORTED ||
@@ -53,9 +54,9 @@ static int not_resumed(struct trainer *t, const struct ddp_error *err)
     return broken ? -1 : peers_fail_alike(t);
 }
 
-/* All ranks go on from the newest snapshot that one of them has. None is a
- * fresh start from rank 0's parameters, anything else that goes wrong is an
- * error: training must not silently begin anew. */
+/* All ranks go on from the newest snapshot that one of them has. If there is
+ * none, it is a fresh start from rank 0's parameters. Anything else that goes
+ * wrong is an error: training must not silently begin anew. */
 static int start(struct trainer *t, struct ddp_error *err)
 {
     if (keep_open(&t->keep, t->comm, err) != 0)
@@ -76,12 +77,14 @@ static int start(struct trainer *t, struct ddp_error *err)
 
 /* -- the end --------------------------------------------------------------- */
 
-/* Each rank scores every W-th sample of the test set. */
+/* Each rank scores every W-th sample of the test set, in batches of at most
+ * batch_size; then the sums of all ranks are added up. */
 static int evaluate(struct trainer *t, struct ddp_error *err)
 {
     const struct dataset *s = &t->data.test;
     size_t W = (size_t)t->world, max = (size_t)t->o.batch_size;
-    double sum[2] = {0.0, 0.0}; /* loss, correct: exact as a double */
+    double sum[2] = {0.0,
+                     0.0}; /* loss; correct, which a double counts exactly */
     for (size_t i = (size_t)t->rank; i < s->N;) {
         size_t B = 0;
         for (; B < max && i < s->N; i += W)
@@ -109,7 +112,7 @@ static int finish(struct trainer *t, struct ddp_error *err)
         return -1;
     keep_finish(&t->keep);
     train_plot(t, true);
-    if (t->world > 1) /* messages: ok, 2 or more */
+    if (t->world > 1)
         progress_line(&t->progress, "parameters identical on all %d ranks",
                       t->world);
     progress_line(&t->progress, "fingerprint %016llx of %zu parameters",
@@ -124,14 +127,14 @@ static int finish(struct trainer *t, struct ddp_error *err)
 
 static void tell_start(struct trainer *t)
 {
-    progress_line(
-        &t->progress,
-        "training %s: %zu parameters, %zu sample%s, %d rank%s x batch "
-        "%lld, %s, learning rate %g, seed %lld",
-        t->o.spec->name, t->model.P, t->data.train.N,
-        t->data.train.N == 1 ? "" : "s", t->world, t->world == 1 ? "" : "s",
-        (long long)t->o.batch_size, optim_name(t->optim.kind),
-        (double)t->o.rate, (long long)t->o.seed);
+    progress_line(&t->progress,
+                  "training %s: %zu parameters, %zu sample%s, %d rank%s x "
+                  "batch %lld, %s, learning rate %g, seed %lld",
+                  t->o.spec->name, t->model.P, t->data.train.N,
+                  t->data.train.N == 1 ? "" : "s", t->world,
+                  t->world == 1 ? "" : "s", (long long)t->o.batch_size,
+                  optim_name(t->optim.kind), (double)t->o.lr,
+                  (long long)t->o.seed);
     if (t->dev->gpu)
         progress_line(&t->progress, "on %s%s", t->dev->name,
                       t->nccl != NULL ? ", gradients added up by NCCL"
@@ -161,8 +164,8 @@ static int run(struct trainer *t, struct ddp_error *err)
     t->comm = ddp_comm_new(t->ddp, NULL, err);
     if (t->comm == NULL)
         return -1;
-    /* From here on all waiting is in collectives, which end when a peer does;
-     * until here SIGTERM may simply kill. */
+    /* From here on this rank waits only in collectives, which end when a peer
+     * does. Until here SIGTERM may simply kill. */
     if (ddp_stop_on_signal(t->ddp, SIGTERM, err) != 0)
         return -1;
     if (setup_compare(t, err) != 0 || setup_nccl(t, err) != 0)
@@ -188,8 +191,8 @@ static int run(struct trainer *t, struct ddp_error *err)
 
 static void tear_down(struct trainer *t, bool failed)
 {
-    /* Peers learn of it now, not by waiting; but an error that all ranks find
-     * must not cut off those that have not found it yet. */
+    /* Peers learn of a failure at once, instead of by waiting. But an error
+     * that all ranks find must not cut off those that have not found it yet. */
     if (failed && !t->common && t->comm != NULL)
         ddp_comm_abort(t->comm);
     if (failed && !t->common && t->nccl != NULL)

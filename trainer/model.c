@@ -1,3 +1,16 @@
+/*
+ * trainer/model: models are built from a row of `specs`, layer by layer; a step
+ * goes through the layers forward and then backward.
+ *
+ * Layout: the parameters of all layers in the order in which they are added,
+ * then the running statistics of all batch norms. Activations and their
+ * derivatives are windows into one block, `room`.
+ *
+ * A convolution is a linear layer over patches (B*H*W,9*C), so that one matrix
+ * product does it. PyTorch has its weight as (K,C,9) and a snapshot must too;
+ * the product wants (K,9,C). So the weight is transposed in each step, and its
+ * gradient back.
+ */
 #include "trainer/model.h"
 
 #include <assert.h>
@@ -48,7 +61,7 @@ static size_t add_tensor(struct model *m,
     size_t *end = state ? &m->S : &m->P;
     size_t n = 1;
     (void)snprintf(t->name, sizeof(t->name), "%s%zu.%s", name, number, part);
-    t->offset = *end; /* of statistics: see place_stats */
+    t->offset = *end; /* statistics: within S, until place_stats */
     t->state = state;
     for (; t->dims < MODEL_DIMS_MAX && shape[t->dims] > 0; t->dims++)
         n *= t->shape[t->dims] = shape[t->dims];
@@ -107,7 +120,7 @@ add_conv(struct model *m, size_t number, size_t side, size_t C, size_t K)
     return half;
 }
 
-/* Two of them; returns the width of what comes out. */
+/* Two convolutions; returns the number of outputs, 0 with `err`. */
 static size_t add_convs(struct model *m, size_t F, struct ddp_error *err)
 {
     size_t side = 0;
@@ -124,13 +137,14 @@ static size_t add_convs(struct model *m, size_t F, struct ddp_error *err)
     side = add_conv(m, 1, side, 1, 32);
     side = add_conv(m, 2, side, 32, 64);
     size_t width = side * side * 64;
-    struct layer *l = add_layer(m, LAYER_TURN, width, width);
+    struct layer *l = add_layer(m, LAYER_TRANSPOSE, width, width);
     l->H = l->W = side;
     l->C = l->K = 64;
     return width;
 }
 
-/* Running statistics lie behind all parameters. */
+/* Running statistics lie behind all parameters: how many these are is known
+ * when the last layer has been added. */
 static void place_stats(struct model *m)
 {
     for (size_t i = 0; i < m->tensors; i++)
@@ -147,6 +161,8 @@ static size_t patches_of(const struct layer *l)
     return l->kind == LAYER_CONV ? l->O / l->K * OPS_PATCH * l->C : 0;
 }
 
+/* Floats of the layer's windows, as place_windows lays them out: each output
+ * and each patch also has a derivative. */
 static size_t floats_of(const struct model *m, const struct layer *l)
 {
     size_t n = 2 * m->batch_max * (l->O + patches_of(l));
@@ -162,7 +178,8 @@ static float *take(float **next, size_t n)
     return p;
 }
 
-static void give_room(struct model *m)
+/* The layers' windows into `room` and `which`. */
+static void place_windows(struct model *m)
 {
     float *next = m->room;
     uint8_t *which = m->which;
@@ -197,7 +214,7 @@ static bool make_host(struct model *m)
     return m->x != NULL && m->y != NULL && m->labels != NULL && m->host != NULL;
 }
 
-/* One block for all activations: the layers' windows into it follow. */
+/* All memory of the model. `weight` is for the largest convolution. */
 static int make_room(struct model *m, struct ddp_error *err)
 {
     size_t floats = 0, bytes = 1, weight = 1;
@@ -218,7 +235,7 @@ static int make_room(struct model *m, struct ddp_error *err)
         m->weight == NULL || m->which == NULL || !make_host(m))
         return fail_sys(err, DDP_ERR_NOMEM, "no memory for %zu parameters",
                         m->P);
-    give_room(m);
+    place_windows(m);
     return 0;
 }
 
@@ -291,6 +308,9 @@ static void fill(float *p, size_t n, float value)
         p[i] = value;
 }
 
+/* Convolutions and linear layers, in their order, from one sequence: adding a
+ * layer at the end leaves the first ones what they were. Batch norms begin as
+ * the identity. */
 void model_randomize(struct model *m, uint64_t seed)
 {
     for (size_t i = 0; i < m->layers; i++) {
@@ -317,13 +337,15 @@ static void
 conv_forward(struct model *m, const struct layer *l, const float *x, size_t B)
 {
     const struct device_ops *ops = &m->dev->ops;
-    size_t rows = B * (l->O / l->K);
+    size_t rows = B * (l->O / l->K); /* pixels of the output */
     ops->patches(l->kept, x, B, l->H, l->W, l->C);
-    ops->turn(m->weight, m->params + l->w, l->K, l->C, OPS_PATCH);
+    ops->transpose(m->weight, m->params + l->w, l->K, l->C, OPS_PATCH);
     ops->linear_forward(l->out, l->kept, m->weight, m->params + l->b, rows,
                         l->C * OPS_PATCH, l->K);
 }
 
+/* The batch's statistics go behind the gradients, to be averaged over all ranks
+ * with them; only model_update_stats moves the running ones. */
 static void norm_forward(struct model *m,
                          const struct layer *l,
                          const float *x,
@@ -364,8 +386,8 @@ run_layers(struct model *m, const float *x, size_t B, bool train)
         case LAYER_POOL:
             ops->pool_forward(l->out, l->which, x, B, l->H, l->W, l->C);
             break;
-        case LAYER_TURN:
-            ops->turn(l->out, x, B, l->H * l->W, l->C);
+        case LAYER_TRANSPOSE:
+            ops->transpose(l->out, x, B, l->H * l->W, l->C);
             break;
         }
         x = l->out;
@@ -386,12 +408,13 @@ static struct ops_score score(const struct model *m,
     return m->dev->ops.mse(dout, out, y, scale, B, m->O);
 }
 
-/* The batch, where the device can see it. */
-static void bring(struct model *m,
-                  const float **x,
-                  const uint8_t **labels,
-                  const float **y,
-                  size_t B)
+/* To a GPU, the batch is copied; `x`, `labels` and `y` point to the copy then.
+ */
+static void batch_to_device(struct model *m,
+                            const float **x,
+                            const uint8_t **labels,
+                            const float **y,
+                            size_t B)
 {
     const struct device *dev = m->dev;
     assert(B <= m->batch_max);
@@ -413,22 +436,23 @@ struct ops_score model_forward(struct model *m,
                                const float *y,
                                size_t B)
 {
-    bring(m, &x, &labels, &y, B);
+    batch_to_device(m, &x, &labels, &y, B);
     return score(m, NULL, run_layers(m, x, B, false), labels, y, 0.0f, B);
 }
 
 /* -- backward -------------------------------------------------------------- */
 
+/* dw comes as (K,9,C) and goes to the gradients as (K,C,9). */
 static void
 conv_backward(struct model *m, const struct layer *l, float *din, size_t B)
 {
     const struct device_ops *ops = &m->dev->ops;
     size_t rows = B * (l->O / l->K), n = l->K * l->C * OPS_PATCH;
     float *w = m->weight, *dw = m->weight + n;
-    ops->turn(w, m->params + l->w, l->K, l->C, OPS_PATCH);
+    ops->transpose(w, m->params + l->w, l->K, l->C, OPS_PATCH);
     ops->linear_backward(din == NULL ? NULL : l->dkept, dw, m->grads + l->b,
                          l->dout, l->kept, w, rows, l->C * OPS_PATCH, l->K);
-    ops->turn(m->grads + l->w, dw, l->K, OPS_PATCH, l->C);
+    ops->transpose(m->grads + l->w, dw, l->K, OPS_PATCH, l->C);
     if (din != NULL)
         ops->patches_backward(din, l->dkept, B, l->H, l->W, l->C);
 }
@@ -463,9 +487,9 @@ static void layer_backward(struct model *m,
         assert(din != NULL);
         ops->pool_backward(din, l->dout, l->which, B, l->H, l->W, l->C);
         return;
-    case LAYER_TURN:
+    case LAYER_TRANSPOSE:
         assert(din != NULL);
-        ops->turn(din, l->dout, B, l->C, l->H * l->W);
+        ops->transpose(din, l->dout, B, l->C, l->H * l->W);
         return;
     }
 }
@@ -477,7 +501,7 @@ struct ops_score model_backward(struct model *m,
                                 float scale,
                                 size_t B)
 {
-    bring(m, &x, &labels, &y, B);
+    batch_to_device(m, &x, &labels, &y, B);
     const float *out = run_layers(m, x, B, true);
     float *dout = m->layer[m->layers - 1].dout;
     struct ops_score s = score(m, dout, out, labels, y, scale, B);
@@ -492,12 +516,13 @@ struct ops_score model_backward(struct model *m,
     return s;
 }
 
-void model_follow(struct model *m)
+void model_update_stats(struct model *m)
 {
     if (m->S > 0)
-        m->dev->ops.approach(m->params + m->P, m->grads + m->P, m->S, 0.1f);
+        m->dev->ops.lerp(m->params + m->P, m->grads + m->P, m->S, 0.1f);
 }
 
+/* Bits, not values: 0 and -0 differ, and a NaN equals itself. */
 uint64_t model_hash(const float *p, size_t n)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);

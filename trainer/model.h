@@ -7,10 +7,13 @@
  * do for all of them. Tensors are named windows into it, laid out as
  * PyTorch lays out nn.Linear, so that a snapshot opens there.
  *
- * Legend:  B  samples in the batch
- *          F  features of a sample
- *          P  parameters in all
- *          S  running statistics of batch norms in all
+ * Legend:  B    samples in the batch
+ *          F    features of a sample
+ *          I O  inputs and outputs of a layer, for one sample
+ *          H W  rows and columns of an image
+ *          C K  channels of an image before and after a convolution
+ *          P    parameters in all
+ *          S    running statistics of batch norms in all
  */
 #ifndef TRAINER_MODEL_H
 #define TRAINER_MODEL_H
@@ -62,10 +65,10 @@ const struct model_spec *model_at(size_t n);
 enum layer_kind {
     LAYER_LINEAR,
     LAYER_RELU,
-    LAYER_CONV, /* 3 x 3 */
-    LAYER_NORM, /* batch norm */
-    LAYER_POOL, /* the largest of 2 x 2 */
-    LAYER_TURN, /* from channels last to channels first, as PyTorch flattens */
+    LAYER_CONV,      /* 3 x 3 */
+    LAYER_NORM,      /* batch norm */
+    LAYER_POOL,      /* the largest of 2 x 2 */
+    LAYER_TRANSPOSE, /* channels last to channels first, as PyTorch flattens */
 };
 
 struct layer {
@@ -109,7 +112,7 @@ struct model {
     float *params;  /* (P + S): the running statistics lie behind */
     float *grads;   /* (P + S + MODEL_TAIL): behind them the batch's own */
     float *room;    /* all activations and their derivatives, one block */
-    float *weight;  /* two weights of a convolution, turned */
+    float *weight;  /* a convolution's weight, transposed; then its gradient */
     uint8_t *which; /* of all max-pools */
 
     /* On a GPU: the batch, and room in the program's memory for parameters or
@@ -160,7 +163,7 @@ struct ops_score model_forward(struct model *m,
  * 1/B they are of the batch's mean, with 1/(B*world) the ranks' add up to
  * that of the whole batch. Batch norms go by this batch (B > 1), and its
  * statistics, times scale * B, come behind the gradients: their sum over the
- * ranks is what model_follow wants.
+ * ranks is what model_update_stats wants.
  */
 struct ops_score model_backward(struct model *m,
                                 const float *x,
@@ -169,9 +172,9 @@ struct ops_score model_backward(struct model *m,
                                 float scale,
                                 size_t B);
 
-/* Moves the running statistics a tenth of the way to what stands behind the
- * gradients. */
-void model_follow(struct model *m);
+/* Moves the running statistics a tenth of the way to those of the batch, which
+ * stand behind the gradients: PyTorch's momentum of 0.1. */
+void model_update_stats(struct model *m);
 
 /* A fingerprint of n floats, bit by bit: FNV-1a of 64 bits. */
 uint64_t model_hash(const float *p, size_t n);

@@ -1,5 +1,5 @@
 /*
- * trainer/options: the command line of ddptrain, from the table options.def.
+ * trainer/options: the command line of ddptrain.
  */
 #ifndef TRAINER_OPTIONS_H
 #define TRAINER_OPTIONS_H
@@ -11,43 +11,51 @@
 #include "trainer/model.h"
 #include "worker_rt/ddp.h"
 
-/* Where the model is computed, and how gradients are summed. */
-enum options_where {
-    OPTIONS_AUTO,
-    OPTIONS_CPU, /* over TCP */
-    OPTIONS_GPU, /* by NCCL */
+/* Where the model is computed. */
+enum options_device {
+    OPTIONS_DEVICE_AUTO,
+    OPTIONS_DEVICE_CPU,
+    OPTIONS_DEVICE_CUDA,
 };
 
-/* What each kind of row is in struct options. */
-#define OPTIONS_TYPE_INT int64_t
-#define OPTIONS_TYPE_STR const char *
+/* How gradients are summed over the ranks. */
+enum options_comm {
+    OPTIONS_COMM_AUTO,
+    OPTIONS_COMM_TCP,
+    OPTIONS_COMM_NCCL,
+};
 
-/* Texts are borrowed from argv or the table. */
+/* Texts are borrowed from argv. The defaults of the model are filled in. */
 struct options {
-#define OPT_GROUP(ident, title)
-#define OPT(name, letter, kind, env, init, min, max, metavar, group, help)     \
-    OPTIONS_TYPE_##kind name;
-#include "trainer/options.def"
-#undef OPT
-#undef OPT_GROUP
     int64_t total_epochs;
-    int64_t save_every; /* epochs; 0: no snapshot at an epoch's end */
+    int64_t save_every; /* epochs; 0: no snapshot at the end of an epoch */
 
-    /* What the texts came to. Where the model has its own default, the fields
-     * above have been filled with it. */
-    const struct model_spec *spec;
-    float rate;                  /* of `lr` */
-    enum options_where on, sums; /* of `device` and `comm` */
+    const struct model_spec *spec; /* of --model */
+    const char *data;              /* the folder of the images */
+    int64_t train_samples;         /* 0: all */
+    int64_t hidden;                /* 0: the model has no hidden layer */
+    int64_t batch_size;            /* per rank */
+    float lr;
+    int device; /* enum options_device */
+    int comm;   /* enum options_comm */
+    int64_t seed;
 
-    bool help;    /* nothing else was looked at */
+    const char *snapshot_path;
+    int64_t keep;
+    int64_t save_steps; /* 0: never, as the next one */
+    int64_t memory_steps;
+    const char *plot;          /* NULL: no picture */
+    const char *samples_taken; /* NULL: no such file */
+
+    bool help;    /* nothing behind it was looked at */
     bool version; /* the same */
 };
 
 /*
  * Reads argv[1..]. Options may stand before, between and after the two
  * arguments. Dashes and underscores in their names mean the same, and a name
- * may be cut as long as it stays unique. Reorders argv, and writes underscores
- * into it. Not for two threads at once (getopt).
+ * may be cut as long as it stays unique. Reorders argv. Not for two threads at
+ * once (getopt).
  * Errors: DDP_ERR_USAGE, with a sentence that names the option, its value and
  * what would be right.
  */

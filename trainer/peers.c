@@ -1,3 +1,8 @@
+/*
+ * trainer/peers: who tells of an error, and comparisons over all ranks.
+ *
+ * Legend:  W  ranks of the job
+ */
 #include "trainer/peers.h"
 
 #include <stdlib.h>
@@ -26,7 +31,7 @@ int peers_compare(struct trainer *t,
     int64_t *all = calloc((size_t)t->world, len); /* (W,n) */
     if (all == NULL)
         return fail_sys(err, DDP_ERR_NOMEM, "no memory for the ranks");
-    int i = 0;
+    int i = 0; /* in (W,n) */
     if (ddp_comm_allgather(t->comm, mine, len, all, err) != 0)
         i = peers_lost(t, err);
     while (i >= 0 && i < t->world * n && all[i] == all[i % n])

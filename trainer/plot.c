@@ -1,3 +1,15 @@
+/*
+ * trainer/plot: lines are appended to FILE.tsv as training goes, and gnuplot
+ * draws all of them anew.
+ *
+ * Happy path: plot_open copies the lines that are still true to FILE.tsv.new
+ * and renames it; plot_add writes a line for every EVERY_STEPS steps; plot_draw
+ * runs gnuplot with a script on its standard input, and waits for it.
+ *
+ * Failure modes. The process is killed: FILE.tsv has all but the last steps,
+ * and a cut line is dropped at the next start. gnuplot is missing or fails:
+ * CONFIG; the numbers are in FILE.tsv all the same.
+ */
 #include "trainer/plot.h"
 
 #include <signal.h>
@@ -33,12 +45,11 @@ static const char *format_of(const char *file)
 int plot_check(const char *file, struct ddp_error *err)
 {
     if (format_of(file) == NULL)
-        return fail_set(err, DDP_ERR_USAGE,
-                        "--plot=%.200s: must end in .svg, .png or .pdf", file);
+        return fail_set(err, DDP_ERR_USAGE, "must end in .svg, .png or .pdf");
     if (strlen(file) >= PATH_ROOM - 100 || strpbrk(file, "'\"\\\n`") != NULL)
         return fail_set(err, DDP_ERR_USAGE,
-                        "--plot is too long, or contains a quote, a backslash "
-                        "or a newline");
+                        "must be shorter, and without quotes, backslashes "
+                        "and newlines");
     return 0;
 }
 
@@ -47,7 +58,8 @@ static void data_path(char path[PATH_ROOM], const char *file, const char *end)
     (void)snprintf(path, PATH_ROOM, "%.4000s.tsv%s", file, end); /* measured */
 }
 
-/* The lines of the steps up to `step`. */
+/* Copies the lines of the steps up to `step`. What a run took after its last
+ * snapshot is taken again, and would be there twice. */
 static void keep_lines(FILE *to, const char *path, int64_t step)
 {
     char line[256];

@@ -26,7 +26,8 @@ struct plot {
     int64_t steps;
 };
 
-/* Whether the name ends in .svg, .png or .pdf and is fit for gnuplot: USAGE. */
+/* USAGE: the name does not end in .svg, .png or .pdf, or is not fit for
+ * gnuplot. The text says what it must be, as "must end in ...". */
 int plot_check(const char *file, struct ddp_error *err);
 
 /*

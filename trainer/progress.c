@@ -1,3 +1,8 @@
+/*
+ * trainer/progress: the bar stands on the last line without a newline, so
+ * whatever else is written to the terminal takes it away first, and the next
+ * step draws it again.
+ */
 #include "trainer/progress.h"
 
 #include <stdarg.h>

@@ -1,3 +1,17 @@
+/*
+ * trainer/resume: tensors by name and pairs of text, which are all that a
+ * snapshot knows.
+ *
+ * Legend:  P  parameters in all
+ *          S  running statistics in all
+ *
+ * Failure modes of a load. There is no snapshot: NOINPUT, and the caller starts
+ * afresh. Its tensors have other names or shapes: another model wrote it
+ * (USAGE). Its pairs name another model, optimizer, seed or number of samples:
+ * to go on would train something else without a sign (CONFLICT). Its pairs make
+ * no sense: another program wrote it (CORRUPT). Another world or batch size is
+ * none: the position counts samples of all ranks.
+ */
 #include "trainer/resume.h"
 
 #include <math.h>

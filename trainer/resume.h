@@ -15,8 +15,7 @@
 #include "worker_rt/ddp.h"
 
 /* With parameters and the optimizer's state, all that a snapshot holds. The
- * same on all ranks after each step. Only 64-bit members: it is broadcast as it
- * is. */
+ * same on all ranks after each step. */
 struct train_place {
     int64_t epoch;    /* from 0; being trained, or next */
     int64_t position; /* samples of this epoch that all ranks have taken */

@@ -1,3 +1,17 @@
+/*
+ * trainer/setup: device, data, model, optimizer, batch, sampler, in this order:
+ * each needs the ones before it.
+ *
+ * Legend:  B  samples of this rank in one step
+ *          F  features of a sample
+ *          T  targets of a sample
+ *          W  ranks of the job
+ *
+ * Failure modes: all that setup_own finds wrong is this rank's own (a folder
+ * that is missing on one node); the other ranks wait for it in ddp_comm_new
+ * until the launcher ends them. What differs between ranks, setup_compare finds
+ * on all of them at once, from the same numbers.
+ */
 #include "trainer/setup.h"
 
 #include <stdlib.h>
@@ -6,20 +20,22 @@
 #include "trainer/ops/fail.h"
 #include "trainer/peers.h"
 
-/* Without a GPU `auto` is the CPU, and `cuda` an error that says why. */
+/* If there is no GPU, `auto` is the CPU, and `cuda` is an error that says why
+ * there is none. */
 static int choose_device(struct trainer *t, struct ddp_error *err)
 {
     t->dev = NULL;
-    if (t->o.on != OPTIONS_CPU)
+    if (t->o.device != OPTIONS_DEVICE_CPU)
         t->dev = device_cuda(ddp_local_rank(t->ddp), err);
     if (t->dev != NULL)
         return 0;
     t->dev = device_cpu();
-    if (t->o.on != OPTIONS_GPU && t->o.sums != OPTIONS_GPU)
+    if (t->o.device != OPTIONS_DEVICE_CUDA && t->o.comm != OPTIONS_COMM_NCCL)
         return 0;
     struct ddp_error why = *err;
     return fail_set(err, why.code, "%s: %.400s",
-                    t->o.on == OPTIONS_GPU ? "--device=cuda" : "--comm=nccl",
+                    t->o.device == OPTIONS_DEVICE_CUDA ? "--device=cuda"
+                                                       : "--comm=nccl",
                     why.text);
 }
 
@@ -58,44 +74,64 @@ static int make_batch(struct trainer *t, struct ddp_error *err)
     return 0;
 }
 
-/* Rank 0's first parameters are the ones that count, but a seed is a seed: all
- * ranks have the same. */
-int setup_own(struct trainer *t, struct ddp_error *err)
+/* The model and its optimizer. The seed gives all ranks the same first
+ * parameters; on a fresh start rank 0 hands its own out nevertheless (main), so
+ * that nothing depends on that. */
+static int make_model(struct trainer *t, struct ddp_error *err)
 {
-    if (choose_device(t, err) != 0 || load_data(t, err) != 0)
-        return -1;
-    if (!t->dev->gpu && t->o.spec->conv && !ops_use_library())
+    const struct model_spec *spec = t->o.spec;
+    const struct dataset *s = &t->data.train;
+    size_t outputs = s->C > 0 ? s->C : s->T;
+    /* oneDNN only for convolutions: the other models keep the bits that they
+     * have without it. */
+    if (!t->dev->gpu && spec->conv && !ops_use_library())
         progress_line(
             &t->progress,
             "libdnnl was not found, so training will be slow: install "
             "libdnnl2 (oneDNN)");
-    const struct dataset *s = &t->data.train;
-    if (model_init(&t->model, t->dev, t->o.spec, s->F, s->C > 0 ? s->C : s->T,
-                   (size_t)t->o.hidden, (size_t)t->o.batch_size, err) != 0 ||
-        optim_init(&t->optim, t->dev, t->o.spec->optim, t->o.rate, t->model.P,
-                   err) != 0 ||
-        make_batch(t, err) != 0)
+    if (model_init(&t->model, t->dev, spec, s->F, outputs, (size_t)t->o.hidden,
+                   (size_t)t->o.batch_size, err) != 0 ||
+        optim_init(&t->optim, t->dev, spec->optim, t->o.lr, t->model.P, err) !=
+            0)
         return -1;
     model_randomize(&t->model, (uint64_t)t->o.seed);
+    return 0;
+}
+
+/* Which samples are this rank's, in each epoch. */
+static int make_sampler(struct trainer *t, struct ddp_error *err)
+{
     struct ddp_sampler_conf conf = {
-        .samples = s->N,
+        .samples = t->data.train.N,
         .rank = t->rank,
         .world = t->world,
         .seed = (uint64_t)t->o.seed,
         .shuffle = true,
     };
+    t->sampler = ddp_sampler_new(&conf, err);
+    return t->sampler != NULL ? 0 : -1;
+}
+
+int setup_own(struct trainer *t, struct ddp_error *err)
+{
+    if (choose_device(t, err) != 0 || load_data(t, err) != 0 ||
+        make_model(t, err) != 0 || make_batch(t, err) != 0 ||
+        make_sampler(t, err) != 0)
+        return -1;
     t->keep.progress = &t->progress;
     t->keep.resume = (struct resume){
         .ddp = t->ddp,
         .o = &t->o,
         .model = &t->model,
         .optim = &t->optim,
-        .samples = (int64_t)s->N,
+        .samples = (int64_t)t->data.train.N,
     };
-    t->sampler = ddp_sampler_new(&conf, err);
-    return t->sampler != NULL ? 0 : -1;
+    return 0;
 }
 
+/* Floats and pointers are compared as integers that stand for them: bits as a
+ * hash, the model as its row, the pixels of all images as mean and deviation.
+ */
 int setup_compare(struct trainer *t, struct ddp_error *err)
 {
     const struct dataset *s = &t->data.train;
@@ -110,11 +146,11 @@ int setup_compare(struct trainer *t, struct ddp_error *err)
         {"--memory_steps", t->o.memory_steps},
         {"--seed", t->o.seed},
         {"--device (cpu or cuda)", t->dev->gpu},
-        {"--comm", (int64_t)t->o.sums},
+        {"--comm", t->o.comm},
         {"--batch_size", t->o.batch_size},
         {"--hidden", t->o.hidden},
         {"--train_samples", (int64_t)s->N},
-        {"--lr", (int64_t)model_hash(&t->o.rate, 1)},
+        {"--lr", (int64_t)model_hash(&t->o.lr, 1)},
         {"--model", t->o.spec - model_at(0)},
         {"training set", (int64_t)(model_hash(numbers, 3) ^ s->F)},
         {"test set", (int64_t)t->data.test.N},
@@ -125,7 +161,7 @@ int setup_compare(struct trainer *t, struct ddp_error *err)
     int64_t mine[VALUES];
     for (int i = 0; i < VALUES; i++)
         mine[i] = same[i].value;
-    int other = peers_compare(t, mine, VALUES, err);
+    int other = peers_compare(t, mine, VALUES, err); /* in (W,VALUES) */
     if (other <= 0)
         return other;
     (void)fail_set(err, DDP_ERR_CONFLICT,
@@ -135,7 +171,8 @@ int setup_compare(struct trainer *t, struct ddp_error *err)
     return peers_fail_alike(t);
 }
 
-/* How many ranks have a GPU that another rank has too; -1 on error. */
+/* How many ranks have a GPU that another rank has too; -1 on error. The sum
+ * over all ranks makes all of them decide alike. */
 static int64_t count_shared(struct trainer *t, struct ddp_error *err)
 {
     size_t len = sizeof(t->dev->id);
@@ -157,9 +194,9 @@ int setup_nccl(struct trainer *t, struct ddp_error *err)
 {
     struct ddp_comm_opts opts = {.kind = DDP_COMM_NCCL,
                                  .stream = t->dev->stream};
-    if (!t->dev->gpu || t->world == 1 || t->o.sums == OPTIONS_CPU)
+    if (!t->dev->gpu || t->world == 1 || t->o.comm == OPTIONS_COMM_TCP)
         return 0;
-    int64_t shared = t->o.sums == OPTIONS_AUTO ? count_shared(t, err) : 0;
+    int64_t shared = t->o.comm == OPTIONS_COMM_AUTO ? count_shared(t, err) : 0;
     if (shared != 0)
         return shared > 0 ? 0 : -1;
     t->nccl = ddp_comm_new(t->ddp, &opts, err);

@@ -20,9 +20,9 @@ int setup_own(struct trainer *t, struct ddp_error *err);
  * something meaningless without a sign. */
 int setup_compare(struct trainer *t, struct ddp_error *err);
 
-/* Collective: NCCL for gradients that lie on GPUs, unless the options say
- * otherwise or two ranks share a GPU: it wants one for each. The caller frees
- * `nccl`, before `comm`. Errors: those of ddp_comm_new. */
+/* Collective: makes `nccl` for gradients that lie on GPUs, unless the options
+ * say otherwise or two ranks share a GPU: NCCL wants one GPU for each rank. The
+ * caller frees `nccl`, before `comm`. Errors: those of ddp_comm_new. */
 int setup_nccl(struct trainer *t, struct ddp_error *err);
 
 /* What setup_own made, whole or a part. */

@@ -4,10 +4,10 @@
  *
  *     ROUND EPOCH STEP SAMPLE...
  *
- * A line is there before the step's gradients are added up, so every step that
- * counts has the lines of all ranks; whatever a later round takes again, from
- * its first step on, counts there and no more here. Each line is one write, so
- * that a worker that is killed leaves no half of one.
+ * A line is written before the step's gradients are added up, so every step
+ * that counts has the lines of all ranks. If a later round takes a step again,
+ * its lines count instead. Each line is one write, so a worker that is killed
+ * leaves no half of one.
  */
 #ifndef TRAINER_TAKEN_H
 #define TRAINER_TAKEN_H
@@ -26,8 +26,8 @@ struct taken {
     int64_t round;
 };
 
-/* To append; `max`: samples of a line. Needs no taken_free after -1: IO,
- * NOMEM. */
+/* Opens FILE.RANK to append lines of at most `max` samples. Errors: IO, NOMEM;
+ * `t` is empty then. */
 int taken_open(struct taken *t,
                const char *file,
                int rank,

@@ -1,3 +1,24 @@
+/*
+ * trainer/train: one step is
+ *
+ *     gather the batch ─► forward, backward ─► gradients and tail into one
+ * array ─► all-reduce ─► optimizer, running statistics ─► save
+ *
+ * Legend:  B  samples of this rank in one step, the same on all ranks
+ *          P  parameters in all
+ *          S  running statistics in all
+ *          W  ranks of the job
+ *
+ * The tail is four floats behind the P + S of the gradients: loss, correct,
+ * seen, stop. They are summed by the same all-reduce, so all ranks learn in the
+ * same step that one of them was asked to stop, and what the loss is, for no
+ * message more.
+ *
+ * Failure modes. A peer dies: the all-reduce fails on all ranks, in this step.
+ * The loss is not finite, or parameters differ: all ranks find that from the
+ * same numbers, and only rank 0 prints it. A file that people look at (--plot,
+ * --samples_taken) cannot be written: that is told once, and training goes on.
+ */
 #include "trainer/train.h"
 
 #include <math.h>
@@ -6,8 +27,6 @@
 #include "trainer/ops/fail.h"
 #include "trainer/peers.h"
 
-/* What the sums over all ranks need besides gradients rides along behind
- * them. */
 enum tail {
     TAIL_LOSS,
     TAIL_CORRECT,
@@ -125,7 +144,7 @@ static int sum_grads(struct trainer *t, struct ddp_error *err)
     return 0;
 }
 
-/* A step is done; `tail` is of all ranks. */
+/* A step is done; `tail` is the sum over all ranks. */
 static void advance(struct trainer *t, const float tail[MODEL_TAIL])
 {
     t->at.step++;
@@ -142,7 +161,8 @@ static void advance(struct trainer *t, const float tail[MODEL_TAIL])
 }
 
 /* One step on B samples of this rank, already in t->index. Every rank has as
- * many, so the mean over all B*W is the sum of the ranks' parts. */
+ * many, so with a scale of 1 / (B * W) the sum over the ranks is the gradient
+ * of the mean over all samples. */
 static int take_step(struct trainer *t, size_t B, struct ddp_error *err)
 {
     struct model *m = &t->model;
@@ -158,6 +178,8 @@ static int take_step(struct trainer *t, size_t B, struct ddp_error *err)
     tail[TAIL_STOP] = ddp_should_stop(t->ddp) != DDP_STOP_NO ? 1.0f : 0.0f;
 
     t->dev->put(behind, tail, sizeof(tail));
+    /* The snapshot of the step before was copied meanwhile; the optimizer may
+     * change its source from here on. */
     keep_settle(&t->keep);
     note_samples(t, B);
     if (sum_grads(t, err) != 0)
@@ -169,11 +191,11 @@ static int take_step(struct trainer *t, size_t B, struct ddp_error *err)
         (void)fail_set(err, DDP_ERR_USAGE,
                        "the loss is not a finite number after step %lld: try a "
                        "smaller --lr than %g",
-                       (long long)t->at.step, (double)t->o.rate);
+                       (long long)t->at.step, (double)t->o.lr);
         return peers_fail_alike(t);
     }
     optim_step(&t->optim, m->params, m->grads);
-    model_follow(m);
+    model_update_stats(m);
     advance(t, tail);
     return 0;
 }

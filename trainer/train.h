@@ -1,6 +1,6 @@
 /*
- * trainer/train: the steps and epochs of training. The errors of one rank are
- * told apart from those of all as trainer/peers says.
+ * trainer/train: the steps and epochs of training. Errors that all ranks find
+ * alike are marked as trainer/peers says.
  */
 #ifndef TRAINER_TRAIN_H
 #define TRAINER_TRAIN_H
@@ -22,14 +22,15 @@ int train(struct trainer *t, struct ddp_error *err);
 /* Closes the files of train(), whether it was called or not. */
 void train_close(struct trainer *t);
 
-/* The picture of --plot, unless `now` not more often than plot_draw says. What
- * goes wrong is told once and ends nothing. */
+/* Draws the picture of --plot: at once if `now`, else not more often than
+ * plot_draw says. If that fails, it is told once and training goes on. */
 void train_plot(struct trainer *t, bool now);
 
 /* Collective: all ranks must hold the same parameters, to the bit: CONFLICT. */
 int train_compare(struct trainer *t, struct ddp_error *err);
 
-/* Of parameters and running statistics, which come to model.host for it. */
+/* Of parameters and running statistics. On a GPU they are copied to model.host
+ * for it. */
 uint64_t train_fingerprint(struct trainer *t);
 
 #endif

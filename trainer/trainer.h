@@ -1,7 +1,7 @@
 /*
- * trainer/trainer: one rank's training run: the value that main, setup, train
- * and peers work on. Nothing of it is there yet where all is zero but taken.fd,
- * which is -1.
+ * trainer/trainer: the state of one rank's training run, which main, setup,
+ * train and peers share. All zero, with taken.fd = -1, it is empty: tear_down
+ * in main may be called on it at any stage of the start.
  */
 #ifndef TRAINER_TRAINER_H
 #define TRAINER_TRAINER_H
@@ -32,7 +32,7 @@ struct trainer {
     struct progress progress;
     struct keep keep;      /* its snapshots */
     struct train_place at; /* train moves it */
-    bool common;           /* the error is every rank's: one of them tells it */
+    bool common; /* all ranks found this error: only rank 0 prints it */
 
     /* setup's. */
     const struct device *dev;

@@ -29,6 +29,7 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
 
+/* The longest value or request, and what one read may bring behind it. */
 #define BUF_MAX     (C10D_VALUE_MAX + C10D_KEY_MAX + READ_LARGE)
 #define TRY_MAX_US  (5 * MONO_S) /* for all addresses of the host once */
 #define ADDRS_MAX   16
@@ -58,6 +59,7 @@ void store_client_free(struct store_client *s)
 
 /* -- waiting --------------------------------------------------------------- */
 
+/* The connection ended, in the way that errno says; 0 is an end of file. */
 static int lost(struct store_client *s, struct ddp_err *err)
 {
     if (errno == 0)
@@ -99,7 +101,9 @@ struct store_attempt {
     int sys; /* else errno */
 };
 
-/* All addresses of the host once, each for its share of TRY_MAX_US. */
+/* All addresses of the host once, each for its share of TRY_MAX_US. The name is
+ * looked up in each attempt: that of a host that is just starting may not be
+ * known yet, or change. getaddrinfo itself cannot be stopped. */
 static int dial_all(struct store_client *s,
                     int64_t deadline_us,
                     struct store_attempt *last)
@@ -160,8 +164,9 @@ connect_until(struct store_client *s, int64_t deadline_us, struct ddp_err *err)
     rng_init(&jitter, rng_seed());
     for (;;) {
         s->fd = dial_all(s, deadline_us, &last);
-        if (s->fd >= 0)
+        if (s->fd >= 0) /* the hello goes out with the first request */
             return c10d_put_hello(&s->out, err);
+        /* A pause that ends after the deadline leaves no time to try again. */
         int64_t wake_us =
             mono_after(mono_now_us(),
                        (pause_ms / 2 + rng_below(&jitter, pause_ms)) * MONO_MS);
@@ -187,6 +192,7 @@ int store_client_ready(struct store_client *s,
 
 /* -- bytes ----------------------------------------------------------------- */
 
+/* The socket does not block, so each wait for it ends at the deadline. */
 static int
 flush(struct store_client *s, int64_t deadline_us, struct ddp_err *err)
 {
@@ -203,6 +209,8 @@ flush(struct store_client *s, int64_t deadline_us, struct ddp_err *err)
     return 0;
 }
 
+/* A few bytes at first, as most replies are; more once one is known to be long.
+ * The buffer's limit bounds what a store can make us hold. */
 static int
 read_more(struct store_client *s, int64_t deadline_us, struct ddp_err *err)
 {
@@ -229,6 +237,8 @@ read_more(struct store_client *s, int64_t deadline_us, struct ddp_err *err)
 
 /* -- replies --------------------------------------------------------------- */
 
+/* Whether the reply is whole. A value in it is borrowed from s->in until the
+ * caller takes `used` bytes from there. */
 static enum c10d_status
 look(struct store_client *s, struct store_reply *r, struct ddp_err *err)
 {
@@ -249,7 +259,9 @@ look(struct store_client *s, struct store_reply *r, struct ddp_err *err)
     DDP_WRONG("kind of reply");
 }
 
-/* Sends what stands in s->out and reads the reply. */
+/* Sends what stands in s->out and reads the reply. A request without a reply,
+ * SET, is done once the kernel has it: a store that dies then is noticed by the
+ * next request. */
 int store_client_talk(struct store_client *s,
                       struct store_reply *r,
                       int64_t deadline_us,
@@ -274,6 +286,8 @@ int store_client_talk(struct store_client *s,
 
 /* -- requests -------------------------------------------------------------- */
 
+/* PyTorch's client puts a '/' before each key (TCPStore's regularPrefix): so do
+ * we, and both see the same keys. */
 int store_client_key(char out[C10D_KEY_MAX + 1],
                      const char *key,
                      struct c10d_slice *slice,
@@ -290,6 +304,8 @@ int store_client_key(char out[C10D_KEY_MAX + 1],
     return 0;
 }
 
+/* The requests of one key. Those of more, ADD among them, are encoded by who
+ * needs them (worker_rt/store_ops). */
 static int put(struct store_client *s,
                enum c10d_op op,
                struct c10d_slice key,
@@ -306,6 +322,8 @@ static int put(struct store_client *s,
     return c10d_put_wait(&s->out, &key, 1, err);
 }
 
+/* A wrong argument is found before anything is sent, so only that error leaves
+ * the connection as it was. */
 int store_client_fail(struct store_client *s,
                       enum c10d_op op,
                       const char *key,
@@ -364,6 +382,8 @@ int store_client_wait(struct store_client *s,
     buf_take(&s->in, r.used);
     if (r.byte == C10D_STOP_WAITING)
         return 0;
+    /* The other answer is that to CANCEL_WAIT, which this client never sends:
+     * the replies are out of step, and none can be believed any more. */
     store_client_free(s);
     return ddp_err_set(err, DDP_E_PROTO,
                        "store: it ended the wait for %.100s before the key was "
@@ -371,7 +391,9 @@ int store_client_wait(struct store_client *s,
                        key);
 }
 
-/* Waits for the key and asks for its value, which stays in s->in. */
+/* Waits for the key and asks for its value, which stays in s->in. c10d's GET
+ * has no answer for a key that is not there, so PyTorch waits first too
+ * (TCPStore, doGet). */
 static int get(struct store_client *s,
                const char *key,
                struct store_reply *r,
@@ -396,7 +418,7 @@ int store_client_get(struct store_client *s,
     struct store_reply r;
     if (get(s, key, &r, deadline_us, err) != 0)
         return -1;
-    *len = r.value.len;
+    *len = r.value.len; /* also if it does not fit: the caller may come again */
     bool fits = r.value.len <= cap;
     if (fits && r.value.len > 0)
         memcpy(value, r.value.data, r.value.len);
@@ -418,7 +440,7 @@ int store_client_text(struct store_client *s,
     struct store_reply r;
     if (get(s, key, &r, deadline_us, err) != 0)
         return -1;
-    *text = calloc(r.value.len + 1, 1);
+    *text = calloc(r.value.len + 1, 1); /* and a NUL */
     if (*text != NULL && r.value.len > 0)
         memcpy(*text, r.value.data, r.value.len);
     buf_take(&s->in, r.used);
@@ -442,6 +464,8 @@ int store_client_check(struct store_client *s,
     return 0;
 }
 
+/* Where the store sees this host, other ranks that see the store mostly can
+ * reach it: the kernel has chosen the address by the route. */
 int store_client_local_addr(struct store_client *s,
                             struct sockaddr_storage *addr,
                             socklen_t *len,

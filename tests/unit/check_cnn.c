@@ -115,7 +115,7 @@ START_TEST(test_cnn_losses_are_pytorchs)
         if (step == 0)
             check_norms();
         optim_step(&o, m.params, m.grads);
-        model_follow(&m);
+        model_update_stats(&m);
     }
     struct ops_score s = model_forward(&m, x, labels, NULL, B);
     ck_assert_double_eq_tol(s.loss / B, evaluated, 1e-3 * evaluated);

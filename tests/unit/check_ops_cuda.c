@@ -145,8 +145,8 @@ START_TEST(test_cuda_elementwise_is_the_cpus)
     cpu->ops.scale(x.h, n, 0.3f);
     gpu->ops.scale(x.d, n, 0.3f);
     same(x, SAME);
-    cpu->ops.approach(x.h, dout.h, n, 0.1f);
-    gpu->ops.approach(x.d, dout.d, n, 0.1f);
+    cpu->ops.lerp(x.h, dout.h, n, 0.1f);
+    gpu->ops.lerp(x.d, dout.d, n, 0.1f);
     same(x, ROUNDING);
     drop();
 }
@@ -204,8 +204,8 @@ START_TEST(test_cuda_patches_are_the_cpus)
     cpu->ops.patches(p.h, x.h, B, H, W, C);
     gpu->ops.patches(p.d, x.d, B, H, W, C);
     same(p, SAME);
-    cpu->ops.turn(t.h, x.h, B, H * W, C);
-    gpu->ops.turn(t.d, x.d, B, H * W, C);
+    cpu->ops.transpose(t.h, x.h, B, H * W, C);
+    gpu->ops.transpose(t.d, x.d, B, H * W, C);
     same(t, SAME);
     cpu->ops.patches_backward(x.h, dp.h, B, H, W, C);
     gpu->ops.patches_backward(x.d, dp.d, B, H, W, C);
@@ -360,8 +360,8 @@ START_TEST(test_cuda_models_learn_as_the_cpus)
                                 1e-4);
         optim_step(&a.o, a.m.params, a.m.grads);
         optim_step(&b.o, b.m.params, b.m.grads);
-        model_follow(&a.m);
-        model_follow(&b.m);
+        model_update_stats(&a.m);
+        model_update_stats(&b.m);
     }
     struct ops_score want = model_forward(&a.m, x, labels, y, B);
     struct ops_score got = model_forward(&b.m, x, labels, y, B);
@@ -388,7 +388,7 @@ START_TEST(test_cuda_is_the_same_to_the_bit_each_time)
             random_uniform(x, 64 * 144, -1.0f, 1.0f, &seed);
             (void)model_backward(&t.m, x, labels, x, 0.1f, models[_i].B);
             optim_step(&t.o, t.m.params, t.m.grads);
-            model_follow(&t.m);
+            model_update_stats(&t.m);
         }
         model_pull(&t.m);
         hash[run] = model_hash(t.m.host, t.m.P + t.m.S);

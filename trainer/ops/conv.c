@@ -1,3 +1,8 @@
+/*
+ * trainer/ops/conv: loops whose innermost index runs over channels, which are
+ * contiguous, so that the compiler makes vectors of them (the Makefile asks for
+ * -O3 here). No sum is reordered for that: each channel has its own.
+ */
 #include "trainer/ops/conv.h"
 
 #include <assert.h>
@@ -22,6 +27,8 @@ void ops_patches(float *restrict patches,
                            run * sizeof(*x));
 }
 
+/* Windows overlap, so a pixel gets up to nine parts, in the order of the
+ * windows. */
 void ops_patches_backward(float *restrict dx,
                           const float *restrict dpatches,
                           size_t B,
@@ -65,7 +72,9 @@ norm_means(double *restrict mean, const float *restrict x, size_t N, size_t C)
         mean[c] /= (double)N;
 }
 
-/* Summed, not yet divided. */
+/* Squared distances from the mean, summed and not yet divided. Not as the mean
+ * of squares less the square of the mean, which loses most digits if the mean
+ * is large. */
 static void norm_squares(double *restrict sum,
                          const float *restrict x,
                          const float *restrict mean,
@@ -179,11 +188,11 @@ void ops_norm_infer(float *restrict out,
 
 /* One pixel of the result from the four that begin at p: each channel's largest
  * and which it is. Whole words, which vectors like better than bytes. */
-static void largest(float *restrict out,
-                    uint8_t *restrict which,
-                    const float *restrict p,
-                    size_t W,
-                    size_t C)
+static void pool_window(float *restrict out,
+                        uint8_t *restrict which,
+                        const float *restrict p,
+                        size_t W,
+                        size_t C)
 {
     const float *restrict p1 = p + C, *restrict p2 = p + W * C;
     const float *restrict p3 = p2 + C;
@@ -211,15 +220,15 @@ void ops_pool_forward(float *out,
     for (size_t s = 0; s < B; s++)
         for (size_t h = 0; h + 1 < H; h += 2)
             for (size_t w = 0; w + 1 < W; w += 2, out += C, which += C)
-                largest(out, which, x + ((s * H + h) * W + w) * C, W, C);
+                pool_window(out, which, x + ((s * H + h) * W + w) * C, W, C);
 }
 
 /* The other way: to the one of the four that was the largest. */
-static void hand_back(float *restrict p,
-                      const float *restrict dout,
-                      const uint8_t *restrict which,
-                      size_t W,
-                      size_t C)
+static void pool_window_backward(float *restrict p,
+                                 const float *restrict dout,
+                                 const uint8_t *restrict which,
+                                 size_t W,
+                                 size_t C)
 {
     int32_t best[CHANNELS_MAX];
     for (size_t c = 0; c < C; c++)
@@ -247,10 +256,11 @@ void ops_pool_backward(float *dx,
     for (size_t s = 0; s < B; s++)
         for (size_t h = 0; h + 1 < H; h += 2)
             for (size_t w = 0; w + 1 < W; w += 2, dout += C, which += C)
-                hand_back(dx + ((s * H + h) * W + w) * C, dout, which, W, C);
+                pool_window_backward(dx + ((s * H + h) * W + w) * C, dout,
+                                     which, W, C);
 }
 
-void ops_turn(
+void ops_transpose(
     float *restrict out, const float *restrict x, size_t B, size_t P, size_t C)
 {
     for (size_t s = 0; s < B; s++)

@@ -2,7 +2,7 @@
  * trainer/ops/conv: the operations of models on images, forward and backward,
  * in plain C and f32. Images lie with their channels last, (B,H,W,C), so that
  * every inner loop runs over channels; a convolution is a gathering of patches
- * and a linear layer over them (ops_cpu).
+ * and a linear layer over them (ops/cpu).
  *
  * Legend:  B    samples in the batch
  *          H W  rows and columns of the input
@@ -10,7 +10,7 @@
  *          O    channels of the output
  *          N    rows of channels: B*H*W
  *
- * As in ops_cpu nothing is allocated, nothing fails, outputs do not overlap
+ * As in ops/cpu nothing is allocated, nothing fails, outputs do not overlap
  * inputs and are overwritten, and every sum is taken in one fixed order.
  */
 #ifndef TRAINER_OPS_CONV_H
@@ -88,6 +88,6 @@ void ops_pool_backward(float *dx,
 /* (B,P,C) to (B,C,P), as PyTorch flattens an image of P pixels; with P and C
  * exchanged it is its own inverse. So also the weight of a convolution, (O,C,9)
  * with PyTorch, comes to (O,9,C) as patches have it. */
-void ops_turn(float *out, const float *x, size_t B, size_t P, size_t C);
+void ops_transpose(float *out, const float *x, size_t B, size_t P, size_t C);
 
 #endif

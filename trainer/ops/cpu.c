@@ -196,20 +196,21 @@ bool ops_use_library(void)
     return sgemm != NULL;
 }
 
-/* out (M,N) = a times b over K; `a` is (M,K), or (K,M) if `a_turned`, and b
+/* out (M,N) = a times b over K; `a` is (M,K), or (K,M) if `a_transposed`, and b
  * alike. */
 static void multiply(float *out,
                      const float *a,
-                     bool a_turned,
+                     bool a_transposed,
                      const float *b,
-                     bool b_turned,
+                     bool b_transposed,
                      size_t M,
                      size_t N,
                      size_t K)
 {
     int64_t m = (int64_t)M, n = (int64_t)N, k = (int64_t)K;
-    int rc = sgemm(a_turned ? 'T' : 'N', b_turned ? 'T' : 'N', m, n, k, 1.0f, a,
-                   a_turned ? m : k, b, b_turned ? k : n, 0.0f, out, n);
+    int rc =
+        sgemm(a_transposed ? 'T' : 'N', b_transposed ? 'T' : 'N', m, n, k, 1.0f,
+              a, a_transposed ? m : k, b, b_transposed ? k : n, 0.0f, out, n);
     assert(rc == 0); /* it fails on bad arguments only */
     (void)rc;
 }

@@ -1,5 +1,6 @@
 /*
- * trainer/ops/cuda: the device of a GPU: its errors, its memory, which one it is.
+ * trainer/ops/cuda: the device of a GPU: its errors, its memory, which one it
+ * is.
  */
 #include "trainer/ops/cuda.cuh"
 

@@ -1,8 +1,8 @@
 /*
- * trainer/ops/cuda_conv: what surrounds the matrix products of convolutions on a
- * GPU: patches, batch norm, max-pool.
+ * trainer/ops/cuda_conv: what surrounds the matrix products of convolutions on
+ * a GPU: patches, batch norm, max-pool.
  *
- * Legend:  as in ops_conv.h
+ * Legend:  as in conv.h
  */
 #include "trainer/ops/cuda.cuh"
 
@@ -21,7 +21,7 @@ patches(float *to, const float *x, size_t B, size_t H, size_t W, size_t C)
 }
 
 /* Each pixel collects what the windows over it have for it, in the order in
- * which ops_conv adds. */
+ * which ops/conv adds. */
 static void patches_backward(
     float *dx, const float *dpatches, size_t B, size_t H, size_t W, size_t C)
 {
@@ -41,9 +41,9 @@ static void patches_backward(
     });
 }
 
-static void turn(float *out, const float *x, size_t B, size_t P, size_t C)
+static void transpose(float *out, const float *x, size_t B, size_t P, size_t C)
 {
-    each("turn", B * P * C, [=] __device__(size_t i) {
+    each("transpose", B * P * C, [=] __device__(size_t i) {
         size_t p = i % P, c = i / P % C, s = i / P / C;
         out[i] = x[(s * P + p) * C + c];
     });
@@ -191,5 +191,5 @@ void cuda_fill_conv(struct device_ops *o)
     o->norm_infer = norm_infer;
     o->pool_forward = pool_forward;
     o->pool_backward = pool_backward;
-    o->turn = turn;
+    o->transpose = transpose;
 }

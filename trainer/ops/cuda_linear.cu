@@ -3,7 +3,7 @@
  * products are cuBLAS's, which is loaded when there is one, else a tiled kernel
  * of our own.
  *
- * Legend:  as in ops_cpu.h
+ * Legend:  as in cpu.h
  */
 #include "trainer/ops/cuda.cuh"
 
@@ -89,9 +89,9 @@ void cuda_load_blas(void)
  * which is the same bytes, b times a. */
 static bool blas_multiply(float *out,
                           const float *a,
-                          bool a_turned,
+                          bool a_transposed,
                           const float *b,
-                          bool b_turned,
+                          bool b_transposed,
                           size_t M,
                           size_t N,
                           size_t K)
@@ -100,10 +100,10 @@ static bool blas_multiply(float *out,
     if (!blas.used)
         return false;
     cublasStatus_t rc =
-        blas.sgemm(blas.handle, b_turned ? CUBLAS_OP_T : CUBLAS_OP_N,
-                   a_turned ? CUBLAS_OP_T : CUBLAS_OP_N, (int)N, (int)M, (int)K,
-                   &one, b, (int)(b_turned ? K : N), a, (int)(a_turned ? M : K),
-                   &zero, out, (int)N);
+        blas.sgemm(blas.handle, b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+                   a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, (int)N, (int)M,
+                   (int)K, &one, b, (int)(b_transposed ? K : N), a,
+                   (int)(a_transposed ? M : K), &zero, out, (int)N);
     return cuda_note(rc == CUBLAS_STATUS_SUCCESS ? cudaSuccess
                                                  : cudaErrorUnknown,
                      "cublasSgemm");
@@ -132,24 +132,24 @@ bool device_cuda_use_library(bool)
 }
 #endif
 
-/* out (M,N) = a times b over K; `a` is (M,K), or (K,M) if `a_turned`; b (K,N),
- * or (N,K). */
+/* out (M,N) = a times b over K; `a` is (M,K), or (K,M) if `a_transposed`; b
+ * (K,N), or (N,K). */
 static void multiply(float *out,
                      const float *a,
-                     bool a_turned,
+                     bool a_transposed,
                      const float *b,
-                     bool b_turned,
+                     bool b_transposed,
                      size_t M,
                      size_t N,
                      size_t K)
 {
-    if (blas_multiply(out, a, a_turned, b, b_turned, M, N, K))
+    if (blas_multiply(out, a, a_transposed, b, b_transposed, M, N, K))
         return;
     dim3 grid((unsigned)((M + TILE - 1) / TILE),
               (unsigned)((N + TILE - 1) / TILE));
     LAUNCH("matrix product", matmul, grid, dim3(TILE, TILE), out, a,
-           a_turned ? (size_t)1 : K, a_turned ? M : (size_t)1, b,
-           b_turned ? (size_t)1 : N, b_turned ? K : (size_t)1, M, N, K);
+           a_transposed ? (size_t)1 : K, a_transposed ? M : (size_t)1, b,
+           b_transposed ? (size_t)1 : N, b_transposed ? K : (size_t)1, M, N, K);
 }
 
 /* -- linear layers --------------------------------------------------------- */

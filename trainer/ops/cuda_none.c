@@ -1,4 +1,4 @@
-/* In the place of cuda*.cu where the Makefile found no nvcc. */
+/* trainer/ops/cuda_none: instead of cuda*.cu, if the Makefile found no nvcc. */
 #include "trainer/ops/device.h"
 #include "trainer/ops/fail.h"
 

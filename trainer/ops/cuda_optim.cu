@@ -1,6 +1,6 @@
 /*
- * trainer/ops/cuda_optim: optimizers on a GPU, and what else changes each parameter
- * by itself. The formulas are those of the CPU (update.h).
+ * trainer/ops/cuda_optim: optimizers on a GPU, and what else changes each
+ * parameter by itself. The formulas are those of the CPU (update.h).
  */
 #include "trainer/ops/cuda.cuh"
 #include "trainer/ops/update.h"
@@ -10,9 +10,9 @@ static void scale(float *p, size_t n, float f)
     each("scale", n, [=] __device__(size_t i) { p[i] *= f; });
 }
 
-static void approach(float *to, const float *from, size_t n, float f)
+static void lerp(float *to, const float *from, size_t n, float f)
 {
-    each("approach", n, [=] __device__(size_t i) {
+    each("lerp", n, [=] __device__(size_t i) {
         to[i] = (1.0f - f) * to[i] + f * from[i];
     });
 }
@@ -49,7 +49,7 @@ adadelta(float *p, const float *g, float *v, float *u, size_t n, float lr)
 void cuda_fill_optim(struct device_ops *o)
 {
     o->scale = scale;
-    o->approach = approach;
+    o->lerp = lerp;
     o->sgd = sgd;
     o->momentum = momentum;
     o->adam = adam;

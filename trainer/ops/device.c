@@ -1,3 +1,11 @@
+/*
+ * trainer/ops/device: the CPU as a device. Its memory is the program's own, so
+ * put and get are copies, and what it was told to do is done on return: there
+ * is nothing to wait for, and no error to keep.
+ *
+ * The loops over all parameters are here; the formula for one of them is in
+ * update.h, which the kernels of CUDA share.
+ */
 #include "trainer/ops/device.h"
 
 #include <stdlib.h>
@@ -27,7 +35,7 @@ static void cpu_scale(float *p, size_t n, float f)
         p[i] *= f;
 }
 
-static void cpu_approach(float *to, const float *from, size_t n, float f)
+static void cpu_lerp(float *to, const float *from, size_t n, float f)
 {
     for (size_t i = 0; i < n; i++)
         to[i] = (1.0f - f) * to[i] + f * from[i];
@@ -90,9 +98,9 @@ static const struct device cpu = {
             .norm_infer = ops_norm_infer,
             .pool_forward = ops_pool_forward,
             .pool_backward = ops_pool_backward,
-            .turn = ops_turn,
+            .transpose = ops_transpose,
             .scale = cpu_scale,
-            .approach = cpu_approach,
+            .lerp = cpu_lerp,
             .sgd = cpu_sgd,
             .momentum = cpu_momentum,
             .adam = cpu_adam,

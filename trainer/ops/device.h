@@ -1,11 +1,11 @@
 /*
- * trainer/ops/device: where a model lives, and what computes it. The CPU's row
- * is ops_cpu, ops_conv and plain C; CUDA's is cuda*.cu, which are checked
- * against it (tests/unit/check_ops_cuda). All the operations mean what those
- * headers say; on a GPU their arrays are device memory, and they are done in
+ * trainer/ops/device: where a model lives, and what computes it. The operations
+ * of the CPU are those of ops/cpu and ops/conv; those of CUDA are in cuda*.cu,
+ * and check_ops_cuda compares them with the CPU's. All of them mean what cpu.h
+ * and conv.h say. On a GPU their arrays are device memory, and they are done in
  * order, later.
  *
- * Nothing here returns an error: the first one is kept until `check` asks.
+ * No operation returns an error: the first one is kept until `check` asks.
  */
 #ifndef TRAINER_OPS_DEVICE_H
 #define TRAINER_OPS_DEVICE_H
@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/* In the order of ops_cpu.h and ops_conv.h, and with their arguments. */
+/* In the order of cpu.h and conv.h, and with their arguments. */
 struct device_ops {
     __typeof__(&ops_linear_forward) linear_forward;
     __typeof__(&ops_linear_backward) linear_backward;
@@ -38,11 +38,11 @@ struct device_ops {
     __typeof__(&ops_norm_infer) norm_infer;
     __typeof__(&ops_pool_forward) pool_forward;
     __typeof__(&ops_pool_backward) pool_backward;
-    __typeof__(&ops_turn) turn;
+    __typeof__(&ops_transpose) transpose;
 
-    /* p (n) *= f; to (n) = (1 - f) * to + f * from (n). */
+    /* p (n) *= f; to (n) = (1 - f) * to + f * from (n), as torch.lerp. */
     void (*scale)(float *p, size_t n, float f);
-    void (*approach)(float *to, const float *from, size_t n, float f);
+    void (*lerp)(float *to, const float *from, size_t n, float f);
 
     /* Optimizers, see optim.h and update.h: p (n) moved against g (n). */
     void (*sgd)(float *p, const float *g, size_t n, float lr);
@@ -83,10 +83,10 @@ struct device {
 const struct device *device_cpu(void);
 
 /*
- * The GPU of the local rank (they are dealt out in turn if there are fewer),
- * made the calling thread's current one. Lives for ever. NULL:
- * DDP_ERR_CONFIG, with a sentence why there is none: built without CUDA, no
- * driver, no GPU.
+ * The GPU number local_rank modulo the number of GPUs, so that ranks share them
+ * if there are fewer; made the calling thread's current one. Lives for ever.
+ * NULL: DDP_ERR_CONFIG, with a sentence why there is none: built without CUDA,
+ * no driver, no GPU.
  */
 const struct device *device_cuda(int local_rank, struct ddp_error *err);
 

@@ -1,3 +1,7 @@
+/*
+ * trainer/ops/optim: names and states of the optimizers, as PyTorch calls them;
+ * what is the same for all parameters of a step is computed here, once.
+ */
 #include "trainer/ops/optim.h"
 
 #include <assert.h>
@@ -55,7 +59,9 @@ void optim_free(struct optim *o)
     *o = (struct optim){0};
 }
 
-/* With t the steps taken: both averages start at 0 and are corrected for it. */
+/* Both averages start at 0, and are too small by 1 - beta^t after t steps: the
+ * rate and `fix` correct that. In double, since beta2^t is close to 1 at first.
+ */
 static void adam(struct optim *o, float *p, const float *g)
 {
     const double b1 = (double)UPDATE_ADAM_BETA1, b2 = (double)UPDATE_ADAM_BETA2;

@@ -1,6 +1,11 @@
 /*
  * worker_rt/comm/comm: the public calls. They check what the program passes,
  * which is an error and never an assertion, and hand on to the communicator.
+ *
+ * An argument that is refused here breaks nothing: nothing was sent yet, and
+ * the communicator can be used again. But the other ranks, whose arguments were
+ * right, wait for this one until their time-out. An error of the communicator
+ * itself breaks it for good, on all ranks (comm/wire).
  */
 #include "worker_rt/comm/comm.h"
 
@@ -22,6 +27,8 @@ make(struct ddp *d, const struct ddp_comm_opts *opts, struct ddp_err *err)
                           (int)opts->kind);
         return NULL;
     }
+    /* The number tells communicators of one round apart. It is counted by each
+     * rank, so all ranks must make theirs in the same order. */
     struct comm_place place = {.instance = d->instance,
                                .round = d->round,
                                .id = d->comms++,
@@ -34,6 +41,7 @@ make(struct ddp *d, const struct ddp_comm_opts *opts, struct ddp_err *err)
         nccl ? comm_nccl_new(&place, &d->store, opts, deadline_us, err)
              : comm_cpu_new(&place, &d->store, deadline_us, err);
     ddp_assert(c == NULL || (c->rank == d->rank && c->world == d->world));
+    /* 0 is none, and so is what a clock cannot count. */
     if (c != NULL && opts->timeout_ms > 0 &&
         opts->timeout_ms < INT64_MAX / MONO_MS)
         c->timeout_us = opts->timeout_ms * MONO_MS;
@@ -52,6 +60,9 @@ struct ddp_comm *ddp_comm_new(struct ddp *d,
     return c;
 }
 
+/* Lengths of up to half of the address space: then no sum of a length and a
+ * header overflows below. Elements are aligned, since they are added in place.
+ */
 static int check_sum(const void *data,
                      size_t count,
                      enum ddp_dtype dtype,
@@ -127,6 +138,7 @@ int ddp_comm_barrier(struct ddp_comm *c, struct ddp_error *err)
     return rt_fail(err, &why);
 }
 
+/* Only NCCL has something that goes on after a call returned. */
 int ddp_comm_wait(struct ddp_comm *c, struct ddp_error *err)
 {
     struct ddp_err why;
@@ -144,6 +156,6 @@ void ddp_comm_free(struct ddp_comm *c)
 {
     if (c == NULL)
         return;
-    c->ops->leave(c);
+    c->ops->leave(c); /* on a broken one it returns at once */
     c->ops->del(c);
 }

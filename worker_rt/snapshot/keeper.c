@@ -29,7 +29,8 @@
 
 #define KEEP_DEFAULT 2
 
-/* What holds whenever the lock is free. */
+/* What holds whenever the lock is free: a slot is sealed or written, not both
+ * at once, and only a slot that was ordered to the disk is written. */
 static void check(const struct ddp_keeper *k)
 {
     ddp_assert(k->sealing >= -1 && k->sealing < MEM_SLOTS_MAX);
@@ -70,7 +71,7 @@ static int seal(struct ddp_keeper *k, int i, struct ddp_err *err)
     uint8_t *at = mem_slots_image(slots, i);
     ddp_assert(image_len(m) <= mem_slots_room(slots));
     if (device_copy_wait(&k->device, err) != 0)
-        return -1;
+        return -1; /* the slot has no label, so nobody believes what is in it */
     for (size_t t = 0; t < m->ntensors; t++)
         sum_tensor(m, t, at + image_at(m, t),
                    slot->from == NULL ? NULL : slot->from[t]);
@@ -81,16 +82,19 @@ static int seal(struct ddp_keeper *k, int i, struct ddp_err *err)
     struct slot_label label = {
         .len = image_len(m), .round = k->d->round, .step = slot->step};
     memcpy(label.instance, k->d->instance, sizeof(k->d->instance));
-    mem_slots_label(slots, i, &label);
+    mem_slots_label(slots, i, &label); /* last: it says that all is there */
     return 0;
 }
 
+/* Under the lock. A newer failure replaces one that nobody has asked for. */
 static void note_failure(struct ddp_keeper *k, int i, const struct ddp_err *why)
 {
     k->failed_step = k->slot[i].step;
     k->error = *why;
 }
 
+/* The lock is open while a slot is sealed: `sealing` keeps others away from it,
+ * and save waits for that, not for the lock. */
 static void *sealer_main(void *arg)
 {
     struct ddp_keeper *k = arg;
@@ -122,6 +126,8 @@ static void *sealer_main(void *arg)
     return NULL;
 }
 
+/* As the sealer. `quit` ends a write in the middle, so that a program which
+ * ends does not wait for a slow disk: the file has no name yet. */
 static void *writer_main(void *arg)
 {
     struct ddp_keeper *k = arg;
@@ -153,7 +159,8 @@ static void *writer_main(void *arg)
     return NULL;
 }
 
-/* Signals are the program's: its own threads take them. */
+/* With the first save: a program that only loads needs none. Signals are the
+ * program's: its own threads take them. */
 static int start_threads(struct ddp_keeper *k, struct ddp_err *err)
 {
     sigset_t all, old;
@@ -220,6 +227,9 @@ static void give_up_memory(struct ddp_keeper *k, const char *why)
     k->newest = -1;
 }
 
+/* Slots of our own, once they are needed or too small. The new ones are another
+ * memfd, so nothing may be under way in the old ones: the writer reads there,
+ * and the driver has locked their pages. */
 static int reserve_own(struct ddp_keeper *k, uint64_t len, struct ddp_err *err)
 {
     if (k->own.count > 0 && mem_slots_room(&k->own) >= len)
@@ -230,8 +240,15 @@ static int reserve_own(struct ddp_keeper *k, uint64_t len, struct ddp_err *err)
     return mem_slots_make(&k->own, len, err);
 }
 
-/* Picks a free slot, with memory for the image. Under the lock, when
- * nothing is being sealed; -1: NOMEM. */
+/*
+ * Picks a free slot, with memory for the image. Under the lock, when nothing is
+ * being sealed; -1: NOMEM.
+ *
+ * In the launcher's memory the newest slot is not free: it is what the next
+ * worker resumes from if this one dies before the new image has its label. The
+ * slots of our own die with us, so only the one on its way to the disk is
+ * taken.
+ */
 static int pick(struct ddp_keeper *k, uint64_t len, struct ddp_err *err)
 {
     struct ddp_err why;
@@ -258,6 +275,9 @@ static int pick(struct ddp_keeper *k, uint64_t len, struct ddp_err *err)
     return mem_slots_reserve(&k->own, i, len, err) == 0 ? i : -1;
 }
 
+/* The parts in the order of the image. On return the tensors may be changed:
+ * what is left of the copy goes on behind the program's stream (device_copy).
+ */
 static int copy_from_gpu(struct ddp_keeper *k,
                          int i,
                          const struct image *m,
@@ -278,7 +298,9 @@ static int copy_from_gpu(struct ddp_keeper *k,
     return rc;
 }
 
-/* The sealer's part: where it finds everything. */
+/* Notes where the sealer finds everything, which it copies while it sums: one
+ * pass over memory instead of two. The caller leaves it unchanged until settle.
+ */
 static int note_sources(struct keeper_slot *slot,
                         const struct ddp_tensor *tensors,
                         struct ddp_err *err)
@@ -293,6 +315,7 @@ static int note_sources(struct keeper_slot *slot,
     return 0;
 }
 
+/* Before the hand-over: from a GPU, not at all (`later`), or now. */
 static int copy(struct ddp_keeper *k,
                 int i,
                 const struct ddp_tensor *tensors,
@@ -331,7 +354,14 @@ static void free_slot(struct keeper_slot *slot)
     slot->from = NULL;
 }
 
-/* Under the lock. */
+/*
+ * Under the lock, which is open during the copy. Waits for the seal of the step
+ * before, and, if this one goes to the disk too, for the last file: so at most
+ * one image is sealed and one is written, and three slots always suffice.
+ *
+ * An error that it returns may be that of an earlier save; this one has been
+ * handed over then all the same.
+ */
 static int put(struct ddp_keeper *k,
                struct image *m,
                int64_t step,
@@ -368,6 +398,8 @@ static int put(struct ddp_keeper *k,
     return -1;
 }
 
+/* What can be refused without the lock is refused first. The folder is taken
+ * over before its first file, not at the start: a load may have failed. */
 static int save(struct ddp_keeper *k,
                 int64_t step,
                 const struct ddp_tensor *tensors,
@@ -455,6 +487,8 @@ int keeper_own(struct ddp_keeper *k, struct ddp_err *err)
 
 /* -- open ------------------------------------------------------------------ */
 
+/* Two collectives at most: the codes of all ranks, and the words of the first
+ * that failed. If all is well, the second is not needed. */
 int keeper_agree(struct ddp_comm *comm, int rc, struct ddp_err *err)
 {
     int64_t code = rc == 0 ? 0 : err->code;
@@ -529,6 +563,7 @@ static int find_writer(struct ddp_keeper *k, uint64_t mark, struct ddp_err *err)
         writes = all[r] == 0 || !snapshot_dir_sees(&k->dir, all[r]);
     k->disk = writes ? KEEPER_WRITES : KEEPER_NO_DISK;
     free(all);
+    /* No rank removes its mark before all have looked for it. */
     return rc == 0 ? k->comm->ops->barrier(k->comm, err) : -1;
 }
 
@@ -543,6 +578,8 @@ static void look_into_folder(struct ddp_keeper *k)
     k->disk = k->dir.fd >= 0 ? KEEPER_READS : KEEPER_NO_DISK;
 }
 
+/* Ranks cannot tell by a path whether they share a folder. So each node's first
+ * rank puts a mark into its own, and looks which marks of others it sees. */
 static int open_folder(struct ddp_keeper *k, struct ddp_err *err)
 {
     bool leads = k->d->local_rank == 0;
@@ -620,7 +657,7 @@ void ddp_keeper_free(struct ddp_keeper *k)
 {
     if (k == NULL)
         return;
-    stop_threads(k);
+    stop_threads(k); /* before anything that they use goes */
     check(k);
     for (int i = 0; i < MEM_SLOTS_MAX; i++)
         free_slot(&k->slot[i]);

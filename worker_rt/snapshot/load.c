@@ -44,6 +44,8 @@ static int read_at(const struct image_read *l,
     return l->from->read(l->from->ctx, data, len, at, err);
 }
 
+/* The length is a stranger's word: it is compared with the size of the file
+ * before memory is spent on it. */
 static int read_header(struct image_read *l, struct ddp_err *err)
 {
     uint8_t first[8];
@@ -69,6 +71,8 @@ static int read_header(struct image_read *l, struct ddp_err *err)
     return read_at(l, l->header, l->header_len, 0, err);
 }
 
+/* The checksum before the parser: what it has to understand is then what a
+ * libddp has written, or was made to look like it on purpose. */
 static int parse_header(struct image_read *l, struct ddp_err *err)
 {
     char digits[SNAPSHOT_DIGITS + 1];
@@ -93,6 +97,8 @@ static const struct ddp_tensor *find(const struct snapshot_wanted *w,
     return NULL;
 }
 
+/* Before the first byte of data is read: what does not fit leaves the caller's
+ * tensors as they were. */
 static int check_wanted(const struct image_read *l, struct ddp_err *err)
 {
     for (size_t i = 0; i < l->wanted->ntensors; i++) {
@@ -116,7 +122,14 @@ static int check_wanted(const struct image_read *l, struct ddp_err *err)
     return 0;
 }
 
-/* Into `to`, or through the scratch if it is NULL. */
+/*
+ * Into `to`, or through the scratch if it is NULL: what is not wanted is read
+ * as well, since a damaged file must not count as whole.
+ *
+ * The sum is compared when the data is in the caller's buffer already. A copy
+ * beside it would need as much memory again, and whoever gets CORRUPT loads the
+ * snapshot before this one over it, or ends.
+ */
 static int read_tensor(struct image_read *l,
                        const struct safetensor *t,
                        uint8_t *to,
@@ -159,6 +172,7 @@ static int read_tensors(struct image_read *l, struct ddp_err *err)
     return 0;
 }
 
+/* A pair that is not there is an empty text: older snapshots may lack it. */
 static int read_meta(const struct image_read *l, struct ddp_err *err)
 {
     for (size_t i = 0; i < l->wanted->nmeta; i++) {
@@ -174,7 +188,8 @@ static int read_meta(const struct image_read *l, struct ddp_err *err)
     return 0;
 }
 
-/* A number of libddp's own; `missing` if it is not there. */
+/* A number of libddp's own; `missing` if it is not there, as ddp.step in a file
+ * of ddp_snapshot_save. */
 static int read_number(const struct image_read *l,
                        const char *key,
                        int64_t missing,
@@ -194,6 +209,8 @@ static int read_number(const struct image_read *l,
     return ddp_err_set(err, DDP_E_CORRUPT, "header: %s is not a number", key);
 }
 
+/* Who wrote it: the fence tells a snapshot of this run from one of a run that
+ * was here before. */
 static int read_fence(const struct image_read *l,
                       struct snapshot_fence *f,
                       struct ddp_err *err)
@@ -258,6 +275,7 @@ int snapshot_open(int dir,
                   struct stat *st,
                   struct ddp_err *err)
 {
+    /* Not to wait where somebody has put a FIFO under that name. */
     int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return ddp_err_sys(err, errno == ENOENT ? DDP_E_NOINPUT : DDP_E_IO,
@@ -318,7 +336,8 @@ static int load_one(struct ddp *d,
     return 0;
 }
 
-/* Where `path` was refused, for the reason in `err`: the one before it. */
+/* If `path` was refused, for the reason in `err`: the one before it. If that
+ * fails as well, `err` says both, but for one that was not there. */
 static int load_prev(struct ddp *d,
                      const char *path,
                      const struct snapshot_wanted *wanted,
@@ -367,6 +386,8 @@ int ddp_snapshot_load(struct ddp *d,
         return rt_fail(err, &why);
     if (load_one(d, path, &wanted, info, &why) == 0)
         return 0;
+    /* Not after USAGE, which the older one would only repeat, nor if there is
+     * none: a .prev without its file was left by somebody's rm. */
     if ((why.code == DDP_E_CORRUPT || why.code == DDP_E_IO) &&
         load_prev(d, path, &wanted, info, &why) == 0)
         return 0;

@@ -4,6 +4,14 @@
  * numbers with more digits than a double holds; and it spends some 64 bytes on
  * each value of the text. So the text is looked at before it is parsed, and
  * what comes out is looked at after.
+ *
+ * Happy path of a parse: look_over, parse_text, read_all, check_places, and the
+ * names sorted for safetensors_find. Of a write: place decides where each
+ * tensor lies, write makes the header.
+ *
+ * Failure modes: a header that is cut, damaged or made by an enemy (CORRUPT,
+ * with the name of the tensor); names that no header can have (USAGE, in write
+ * only); no memory.
  */
 #include "worker_rt/snapshot/safetensors.h"
 
@@ -20,9 +28,11 @@
 #define META      "__metadata__"
 #define EXACT_MAX 9007199254740992.0 /* 2^53: a double counts up to here */
 
-/* A header's values: at most DDP_DIMS_MAX + 8 for each tensor. */
+/* A header's values: at most DDP_DIMS_MAX + 8 for each tensor. At 64 bytes each
+ * cJSON then holds 64 MiB at most, whatever the text is. */
 #define VALUES_MAX (SAFETENSORS_TENSORS_MAX * (DDP_DIMS_MAX + 8))
 
+/* As the format calls them. The enum begins at 1: the row 0 is empty. */
 static const struct {
     const char *name;
     size_t size;
@@ -39,6 +49,9 @@ size_t ddp_dtype_size(enum ddp_dtype dtype)
     return (size_t)dtype < DTYPES ? dtypes[dtype].size : 0;
 }
 
+/* A product that overflows is refused, also if a dimension of 0 comes behind:
+ * the order of dimensions must not matter. A quarter of the range leaves room
+ * to add such lengths up. */
 int safetensors_len(enum ddp_dtype dtype,
                     int dims,
                     const uint64_t *shape,
@@ -68,6 +81,7 @@ uint64_t ddp_tensor_len(const struct ddp_tensor *t)
 
 /* -- text ------------------------------------------------------------------ */
 
+/* As JSON must be. Control characters may come: the writer escapes them. */
 static bool is_utf8(const char *text)
 {
     bool control;
@@ -126,6 +140,8 @@ static cJSON *parse_text(const uint8_t *text, size_t len, struct ddp_err *err)
     return json;
 }
 
+/* cJSON has all numbers as doubles: a whole one, and not one that was rounded.
+ */
 static int exact(const cJSON *item, uint64_t *value)
 {
     if (!cJSON_IsNumber(item))
@@ -147,6 +163,7 @@ static int find_dtype(const char *name, enum ddp_dtype *dtype)
     return -1;
 }
 
+/* An empty list is a scalar; a dimension may be 0. */
 static int
 read_shape(const cJSON *list, struct safetensor *t, struct ddp_err *err)
 {
@@ -164,6 +181,8 @@ read_shape(const cJSON *list, struct safetensor *t, struct ddp_err *err)
     return 0;
 }
 
+/* Nothing is believed twice: the length by the offsets must be that by dtype
+ * and shape. */
 static int
 read_offsets(const cJSON *list, struct safetensor *t, struct ddp_err *err)
 {
@@ -253,7 +272,7 @@ static int index_names(const struct safetensor *tensors,
     return 0;
 }
 
-/* Sorts them, too. */
+/* Sorts the pairs by key, too: safetensors_value looks them up. */
 static int check_keys(struct safetensors_pair *pairs,
                       size_t n,
                       enum ddp_code code,
@@ -267,6 +286,7 @@ static int check_keys(struct safetensors_pair *pairs,
     return 0;
 }
 
+/* The format allows strings only, so a number there is damage. */
 static int
 read_pairs(const cJSON *map, struct safetensors *st, struct ddp_err *err)
 {
@@ -288,7 +308,8 @@ read_pairs(const cJSON *map, struct safetensors *st, struct ddp_err *err)
     return check_keys(st->pairs, n, DDP_E_CORRUPT, err);
 }
 
-/* From 0 to the data's end without a hole. */
+/* From 0 to the data's end without a hole, as the format wants it: so a file
+ * has no bytes that no checksum covers. */
 static int
 check_places(struct safetensors *st, uint64_t data_len, struct ddp_err *err)
 {
@@ -308,6 +329,7 @@ check_places(struct safetensors *st, uint64_t data_len, struct ddp_err *err)
     return 0;
 }
 
+/* All tensors, and the pairs wherever they stand. The strings stay cJSON's. */
 static int read_all(struct safetensors *st, struct ddp_err *err)
 {
     const cJSON *json = st->json, *item;
@@ -384,7 +406,8 @@ const char *safetensors_value(const struct safetensors *st, const char *key)
 
 /* -- writing --------------------------------------------------------------- */
 
-/* A string of JSON. Every failure to write is one: the buffer is full. */
+/* A string of JSON. All that can fail here and below is the buffer: it is full,
+ * or there is no memory. */
 static int put_string(struct buf *out, const char *s)
 {
     int rc = buf_put(out, "\"", 1);
@@ -430,6 +453,8 @@ static int put_tensor(struct buf *out, const struct safetensor *t)
                     t->begin, t->end);
 }
 
+/* The pairs before all tensors, in the caller's order: the header's checksum
+ * must be found at a fixed place before anything is parsed (snapshot.h). */
 static int put_all(struct buf *out,
                    const struct safetensor *tensors,
                    size_t ntensors,
@@ -457,6 +482,7 @@ static int check_text(const char *what, const char *s, struct ddp_err *err)
     return ddp_err_set(err, DDP_E_USAGE, "%s is not valid UTF-8", what);
 }
 
+/* What the program passed: everything that our own reader would refuse. */
 static int check_what(const struct safetensor *tensors,
                       size_t ntensors,
                       const struct safetensors_pair *pairs,
@@ -499,13 +525,15 @@ int safetensors_write(struct buf *out,
 {
     static const char spaces[] = "                                "
                                  "                                ";
-    uint8_t size[8] = {0};
+    uint8_t size[8] = {0}; /* filled in at the end */
     size_t before = buf_len(out);
     if (check_what(tensors, ntensors, pairs, npairs, err) != 0)
         return -1;
     if (buf_put(out, size, sizeof(size)) != 0 ||
         put_all(out, tensors, ntensors, pairs, npairs) != 0)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for a header");
+    /* Blanks behind the JSON are part of the header, and the data is aligned.
+     */
     size_t over = (buf_len(out) - before) % SAFETENSORS_ALIGN;
     if (over > 0 && buf_put(out, spaces, SAFETENSORS_ALIGN - over) != 0)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for a header");
@@ -521,6 +549,8 @@ struct placed {
     size_t index;
 };
 
+/* The widest elements first: as the data begins at a multiple of 64 and there
+ * are no holes, each tensor is aligned to its elements, and can be mapped. */
 static int by_size(const void *a, const void *b)
 {
     const struct placed *x = a, *y = b;

@@ -23,6 +23,8 @@ void snapshot_hex(char out[SNAPSHOT_DIGITS + 1], XXH128_hash_t hash)
         (void)snprintf(out + 2 * i, 3, "%02x", c.digest[i]); /* two digits */
 }
 
+/* The sum cannot cover its own digits: it is taken with zeros in their place.
+ */
 void snapshot_header_hex(char out[SNAPSHOT_DIGITS + 1],
                          XXH3_state_t *state,
                          const uint8_t *data,
@@ -91,6 +93,7 @@ void ddp_kv_set_i64(struct ddp_kv *kv, const char *key, int64_t value)
                    sizeof(kv->value), "%lld", (long long)value);
 }
 
+/* The whole text or nothing: no blank before it, nothing behind it. */
 int ddp_kv_get_i64(const struct ddp_kv *kv,
                    int64_t *value,
                    struct ddp_error *err)
