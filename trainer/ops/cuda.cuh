@@ -1,7 +1,7 @@
 /*
  * trainer/ops/cuda: what the files of the CUDA half share. `cuda` is the device
  * itself, `cuda_linear`, `cuda_conv` and `cuda_optim` are its operations; they
- * mean what ops_cpu.h, ops_conv.h and device.h say.
+ * mean what cpu.h, conv.h and device.h say.
  *
  * Every sum is taken in a fixed order (no atomics), so the same program on the
  * same kind of GPU gives the same bits on every run: a run that was resumed

@@ -2,7 +2,7 @@
  * trainer/ops/cuda_conv: what surrounds the matrix products of convolutions on a
  * GPU: patches, batch norm, max-pool.
  *
- * Legend:  as in ops_conv.h
+ * Legend:  as in conv.h
  */
 #include "trainer/ops/cuda.cuh"
 
@@ -21,7 +21,7 @@ patches(float *to, const float *x, size_t B, size_t H, size_t W, size_t C)
 }
 
 /* Each pixel collects what the windows over it have for it, in the order in
- * which ops_conv adds. */
+ * which conv.c adds. */
 static void patches_backward(
     float *dx, const float *dpatches, size_t B, size_t H, size_t W, size_t C)
 {

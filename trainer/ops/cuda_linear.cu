@@ -3,7 +3,7 @@
  * products are cuBLAS's, which is loaded when there is one, else a tiled kernel
  * of our own.
  *
- * Legend:  as in ops_cpu.h
+ * Legend:  as in cpu.h
  */
 #include "trainer/ops/cuda.cuh"
 

@@ -1,6 +1,6 @@
 /*
  * trainer/ops/device: where a model lives, and what computes it. The CPU's row
- * is ops_cpu, ops_conv and plain C; CUDA's is cuda*.cu, which are checked
+ * is cpu.c, conv.c and plain C; CUDA's is cuda*.cu, which are checked
  * against it (tests/unit/check_ops_cuda). All the operations mean what those
  * headers say; on a GPU their arrays are device memory, and they are done in
  * order, later.
@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/* In the order of ops_cpu.h and ops_conv.h, and with their arguments. */
+/* In the order of cpu.h and conv.h, and with their arguments. */
 struct device_ops {
     __typeof__(&ops_linear_forward) linear_forward;
     __typeof__(&ops_linear_backward) linear_backward;

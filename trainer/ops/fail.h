@@ -1,7 +1,7 @@
 /*
- * trainer/fail: fills libddp's error value with what went wrong here, so that
- * the trainer's functions and libddp's report in one way. Both always return
- * -1, so that a failure is one line.
+ * trainer/ops/fail: fills libddp's error value with what went wrong here, so
+ * that the trainer's functions and libddp's report in one way. Both always
+ * return -1, so that a failure is one line.
  */
 #ifndef TRAINER_OPS_FAIL_H
 #define TRAINER_OPS_FAIL_H
