@@ -2,9 +2,9 @@
 /* links: rendezvous/net/fd_pass rendezvous/net/allow rendezvous/net/addr */
 /* libs: -luv */
 /*
- * The store on real sockets: whom it serves, who goes, and how it lives and
- * ends. What it bears is in check_store_limits. Every test ends with the server
- * closed and uv_loop_close() == 0.
+ * The store on real sockets: which connections it serves and which it closes,
+ * and how it lives and ends. What it bears is in check_store_limits. Every test
+ * ends with the server closed and uv_loop_close() == 0.
  */
 #include <check.h>
 #include <errno.h>
@@ -153,8 +153,8 @@ START_TEST(test_large_value_in_pieces_is_whole)
 }
 END_TEST
 
-/* Who does not read for a while gets all that it asked for, in order: the value
- * of each GET ends in its number. */
+/* A client that does not read for a while gets all that it asked for, in order:
+ * the value of each GET ends in its number. */
 START_TEST(test_slow_reader_gets_all_in_order)
 {
     enum {
