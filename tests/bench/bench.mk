@@ -4,7 +4,8 @@
 
 BENCH_RDZV := $(addprefix $(B)/bench/rdzv/,load floor)
 $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
-		$(TLS) rendezvous/proto/msg $$(addprefix rendezvous/base/,err mono buf))
+		$(TLS) rendezvous/proto/msg $$(addprefix rendezvous/base/,err mono buf \
+		json utf8))
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm -ldl $(BENCH_RDZV_LIBS)
 $(B)/bench/rdzv/floor: BENCH_RDZV_LIBS := -lssl -lcrypto
