@@ -17,7 +17,7 @@
  *
  * Failure modes:
  *  - A helper process ends (server, store, relay, the two that look at GPUs and
- *    stacks): its SIGCHLD finds it here, and its room starts another one.
+ *    stacks): its SIGCHLD finds it here, and its owner starts another one.
  *  - The guard ends: its socket closes, and everything here is killed.
  *  - This process was frozen: what is read first after that may be old. A
  *    worker's exit therefore steps with a tick before it if the lease is over.
@@ -354,8 +354,7 @@ static const struct rdzv_client_handler client_handler = {
     .on_disconnected = on_disconnected,
 };
 
-/* Our own processes; each of their rooms starts another one when it is needed.
- */
+/* Our own processes. Its owner starts another one when that is needed. */
 enum helper {
     HELPER_SERVER,
     HELPER_STORE,
@@ -573,7 +572,7 @@ static void open_handles(struct loop *l)
 }
 
 /* All that it drives. What is needed to join comes to `join`. */
-static void open_rooms(struct loop *l,
+static void open_parts(struct loop *l,
                        const struct spawn_origin *origin,
                        struct msg_join *join)
 {
@@ -598,7 +597,7 @@ static void open_rooms(struct loop *l,
 }
 
 /* All is over: writes the report, and cleans up. */
-static void close_rooms(struct loop *l, const char *node)
+static void close_parts(struct loop *l, const char *node)
 {
     const struct agent_verdict *v = &l->verdict;
     const char *folder = workers_folder(l->workers);
@@ -637,11 +636,11 @@ int loop_run(const struct conf *conf,
     if (uv_loop_init(&l.uv) != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot start an event loop");
     open_handles(&l);
-    open_rooms(&l, origin, &ac.join);
+    open_parts(&l, origin, &ac.join);
     agent_init(&l.agent, &ac);
     struct agent_event start = {.kind = AGENT_START};
     step(&l, &start);
     (void)uv_run(&l.uv, UV_RUN_DEFAULT);
-    close_rooms(&l, ac.join.name);
+    close_parts(&l, ac.join.name);
     return l.verdict.status;
 }

@@ -112,7 +112,7 @@ static int finish(struct trainer *t, struct ddp_error *err)
         return -1;
     keep_finish(&t->keep);
     train_plot(t, true);
-    if (t->world > 1)
+    if (t->world > 1) /* messages: ok, 2 or more */
         progress_line(&t->progress, "parameters identical on all %d ranks",
                       t->world);
     progress_line(&t->progress, "fingerprint %016llx of %zu parameters",

@@ -1,5 +1,5 @@
 /*
- * worker_rt/rt: what the files of this room share: the handle, and the way
+ * worker_rt/rt: what the files of libddp share: the handle, and the way
  * from an inner error to the caller's.
  */
 #ifndef WORKER_RT_RT_H

@@ -1,7 +1,7 @@
 /*
  * worker_rt/store_ops: the store's operations of ddp.h, one function each, on
  * the connection of client/store: first those that stand there, since other
- * rooms need them too, then the others.
+ * files need them too, then the others.
  *
  * Happy path: begin connects and makes the key, a c10d_put_* writes the
  * request, talk sends it and reads the reply, end says that all is well.

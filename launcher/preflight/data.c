@@ -33,7 +33,7 @@ struct json_field {
 static const struct json_field node_fields[] = {
     NUMBER(preflight_node, rank, 0),
     TEXT(preflight_node, name),
-    NUMBER(preflight_node, port, 0),
+    NUMBER(preflight_node, port, 1),
     PLACE(PREFLIGHT_MASTER),
     PLACE(PREFLIGHT_NCCL),
     TEXT(preflight_node, version),

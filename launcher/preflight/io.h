@@ -17,7 +17,7 @@
  */
 void preflight_io_catch_term(void);
 
-/* What ends the waits, for other rooms that wait. */
+/* What ends the waits, for others that wait (client/store). */
 const struct dial_stop *preflight_io_stop(void);
 
 /* Waits for poll(2) events; fd -1 only waits. 0: ready. Errors: TIMEOUT,

@@ -97,23 +97,25 @@ gather_links(struct probe *p, struct preflight_report *r, struct ddp_err *err)
         free(text);
         for (int k = first; good && k < r->links_len; k++)
             good = preflight_find(r, r->links[k].to) >= 0;
-        if (!good)
+        if (!good) {
+            r->links_len = first; /* what came before is judged */
             return ddp_err_set(err, DDP_E_PROTO,
                                "the results of node %d are damaged", (int)rank);
+        }
     }
     return 0;
 }
 
 /* The better of both results counts. */
 static void take_better(struct preflight_report *r,
-                        const struct preflight_link *new)
+                        const struct preflight_link *second)
 {
     for (int i = 0; i < r->links_len; i++) {
         struct preflight_link *l = &r->links[i];
-        if (l->from == new->from && l->to == new->to &&
-            l->net == new->net &&new->rate > l->rate &&new->state ==
-                PREFLIGHT_OK)
-            *l = *new;
+        if (l->from == second->from && l->to == second->to &&
+            l->net == second->net && l->rate < second->rate &&
+            second->state == PREFLIGHT_OK)
+            *l = *second;
     }
 }
 

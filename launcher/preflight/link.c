@@ -223,7 +223,7 @@ static int64_t path_mtu(int fd)
 }
 
 /* The responder closes a connection that does not begin with the secret. */
-static int greet(int fd, const char *secret, struct ddp_err *err)
+static int say_hello(int fd, const char *secret, struct ddp_err *err)
 {
     struct preflight_frame f = {.op = PREFLIGHT_HELLO};
     char text[PREFLIGHT_SECRET_MAX] = "";
@@ -248,7 +248,7 @@ int preflight_link_measure(struct preflight_link *link,
     if (preflight_io_dial(addr, port, mono_now_us() + CONNECT_US, &m.fd,
                           &why) != 0)
         return failed(&m, PREFLIGHT_NO, &why, err);
-    if (greet(m.fd, secret, &why) != 0 || pings(&m, &why) != 0)
+    if (say_hello(m.fd, secret, &why) != 0 || pings(&m, &why) != 0)
         rc = failed(&m, PREFLIGHT_MUTE, &why, err);
     else if (push(&m, &why) != 0)
         rc = failed(

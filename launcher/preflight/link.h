@@ -29,7 +29,7 @@ pid_t preflight_responder_start(int listen_fd,
 /*
  * Measures the link to addr:port and fills state, code, reason and the numbers
  * of `link`, in PREFLIGHT_LINK_MOST_US at most. Returns 0 also if the link is
- * bad; -1: ABORTED (preflight_io).
+ * bad; -1: ABORTED (preflight/io).
  */
 int preflight_link_measure(struct preflight_link *link,
                            const char *addr,

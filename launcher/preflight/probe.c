@@ -192,7 +192,8 @@ int probe_read_node(struct probe *p,
     return good ? 0 : -1;
 }
 
-/* Reads ranks in ascending order, below the world's size. */
+/* Reads ranks in ascending order, below the world's size; one at least, since
+ * rank 0 is in its own list. */
 static bool read_ranks(struct probe *p, const char *text)
 {
     cJSON *array = cJSON_Parse(text);
@@ -208,7 +209,7 @@ static bool read_ranks(struct probe *p, const char *text)
             p->ranks[p->n++] = item->valueint;
     }
     cJSON_Delete(array);
-    return good;
+    return good && p->n > 0;
 }
 
 int probe_agree(struct probe *p, struct ddp_err *err)

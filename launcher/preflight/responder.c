@@ -1,11 +1,11 @@
 /*
- * The answering side: a process of its own, so that bytes that strangers send
- * to an open port are not read by the process that knows the results. One
+ * The answering side: a process of its own, so that bytes that unknown peers
+ * send to an open port are not read by the process that knows the results. One
  * poll(2) loop serves a few connections. If there are too many, the one that
  * has sent no hello, and was silent longest, is closed.
  *
  * A peer that sends anything else than frames of ours is closed at once; one
- * that sends nothing is closed after GREET_US or SILENT_US.
+ * that sends nothing is closed after HELLO_US or SILENT_US.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -25,14 +25,14 @@
 #include "rendezvous/base/mono.h"
 
 #define CLIENTS   16
-#define GREET_US  (3 * MONO_S)
+#define HELLO_US  (3 * MONO_S)
 #define SILENT_US (20 * MONO_S)
 
 struct responder_peer {
     int fd; /* -1: free */
     bool known;
     int64_t heard_us;
-    size_t got;       /* bytes of the frame, or of the greeting */
+    size_t got;       /* bytes of the frame, or of the hello */
     uint64_t to_skip; /* bytes of DATA that are still to come */
     union {
         struct preflight_frame frame;
@@ -48,7 +48,7 @@ struct responder {
 
 static void drop(struct responder_peer *c)
 {
-    (void)close(c->fd); /* a peer that is gone, or a stranger */
+    (void)close(c->fd); /* a peer that is gone, or none of ours */
     c->fd = -1;
 }
 
@@ -115,7 +115,7 @@ static bool read_some(const struct responder *r, struct responder_peer *c)
 /* -- connections ----------------------------------------------------------- */
 
 /* A free place. If there is none the oldest peer goes, one without a hello
- * before one with: a flood of strangers closes strangers. */
+ * before one with: a flood of unknown peers closes only these. */
 static struct responder_peer *place_for_one(struct responder *r)
 {
     struct responder_peer *oldest = NULL; /* the first to be closed */
@@ -147,7 +147,7 @@ static void drop_silent(struct responder *r)
     int64_t now_us = mono_now_us();
     for (int i = 0; i < CLIENTS; i++) {
         struct responder_peer *c = &r->client[i];
-        int64_t most_us = c->known ? SILENT_US : GREET_US;
+        int64_t most_us = c->known ? SILENT_US : HELLO_US;
         if (c->fd >= 0 && now_us - c->heard_us > most_us)
             drop(c);
     }

@@ -43,7 +43,7 @@ void rdzv_client_connect(struct rdzv_client *cl);
 /* Nothing is sent without a connection. */
 void rdzv_client_send(struct rdzv_client *cl, const struct msg *m);
 
-/* Closes without an on_down. */
+/* Closes; on_disconnected is not called. */
 void rdzv_client_disconnect(struct rdzv_client *cl);
 
 /* Sends what is queued, then a FIN. */

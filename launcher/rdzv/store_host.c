@@ -8,7 +8,7 @@
  * Failure modes:
  *   - The port is taken: another one is used, and MASTER_PORT tells it.
  *   - A worker of the next round connects early (its launcher heard of the
- * world first): its connection is kept, and passed to that round's store. A
+ *     world first): its connection is kept, and passed to that round's store. A
  *     connection of a worker that is dead has hung up, and is closed.
  *   - The process does not start, or ends twice in a round: tried again after
  *     AGAIN_MS.

@@ -15,7 +15,7 @@
 
 struct allow;
 
-/* The caller's storage; the fields are the room's own. */
+/* The caller's storage; the fields are store_host.c's own. */
 struct store_host {
     uint32_t magic;
     const struct conf *conf;

@@ -5,9 +5,9 @@
  *
  * Failure modes: none of them stops training.
  * - No folder can be made: said once, and the state is ERRFILE_NONE from then
- * on.
+ *   on.
  * - An earlier round of the same attempt left a file: it is moved aside, so
- * that the failure of that round is not told again for this one.
+ *   that the failure of that round is not told again for this one.
  * - A worker writes something else than @record does, or puts a FIFO or a
  *   device there: the message says so, or nothing is read; opening never waits.
  * - The file that the launcher's own TORCHELASTIC_ERROR_FILE names cannot be

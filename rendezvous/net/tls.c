@@ -186,12 +186,15 @@ static void fail_because(struct tls *t, const char *what)
 }
 
 /* A server without our token says so by an alert, and so does the client of a
- * server whose token differs; the server itself sees it in the binder. */
+ * server whose token differs; the server itself sees it in the binder. A server
+ * without memory sends an alert, too, and may have some later. */
 static void fail_handshake(struct tls *t)
 {
     int reason = ERR_GET_REASON(ossl.f_ERR_peek_error());
-    t->token_differs = t->accepts ? reason == SSL_R_BINDER_DOES_NOT_VERIFY
-                                  : reason >= SSL_AD_REASON_OFFSET;
+    bool alert = reason >= SSL_AD_REASON_OFFSET &&
+                 reason != SSL_AD_REASON_OFFSET + SSL_AD_INTERNAL_ERROR;
+    t->token_differs =
+        t->accepts ? reason == SSL_R_BINDER_DOES_NOT_VERIFY : alert;
     if (!t->token_differs)
         fail_because(t, "the peer does not prove that it has the token");
     else if (t->accepts)

@@ -80,8 +80,7 @@ void store_process_main(const struct helper_fds *fds, struct allow *allow)
         (fds->chan >= 0 && uv_poll_init(&loop, &p.poll, fds->chan) != 0))
         fatalx(ddp_code_exit(DDP_E_NOMEM),
                "cannot start the store: no event loop");
-    if (store_server_open_limited(&p.store, &loop, fds->listener, &limits,
-                                  &err) != 0)
+    if (store_server_open(&p.store, &loop, fds->listener, &limits, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     p.chan = fds->chan;
     p.poll.data = &p;

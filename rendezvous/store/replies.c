@@ -10,7 +10,7 @@
  * - the socket takes a part: the rest moves to `writing`, libuv writes it, and
  *   what comes meanwhile waits in `out` (on_written flushes again);
  * - more waits than reply_bytes: replies are dropped from then on, and the
- * flush resets the connection;
+ *   flush resets the connection;
  * - all connections together hold more than held_bytes: those that hold most
  *   are reset (shed);
  * - the peer is gone: closed, and the store forgets its waits and watches;

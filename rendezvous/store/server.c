@@ -26,13 +26,11 @@
 #include "rendezvous/store/server.h"
 
 #include <netinet/tcp.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "rendezvous/base/log.h"
-#include "rendezvous/base/open_files.h"
 #include "rendezvous/base/rng.h"
 #include "rendezvous/store/store_priv.h"
 
@@ -257,11 +255,11 @@ static int open_listener(struct store_server *s, int fd, struct ddp_err *err)
                        uv_strerror(rc));
 }
 
-int store_server_open_limited(struct store_server **out,
-                              uv_loop_t *loop,
-                              int listen_fd,
-                              const struct store_server_limits *limits,
-                              struct ddp_err *err)
+int store_server_open(struct store_server **out,
+                      uv_loop_t *loop,
+                      int listen_fd,
+                      const struct store_server_limits *limits,
+                      struct ddp_err *err)
 {
     struct store_server *s = server_new(limits, err);
     if (s == NULL) {
@@ -283,41 +281,4 @@ int store_server_open_limited(struct store_server **out,
     }
     *out = s;
     return 0;
-}
-
-int store_server_open(struct store_server **out,
-                      uv_loop_t *loop,
-                      int listen_fd,
-                      struct ddp_err *err)
-{
-    struct store_server_limits limits = store_server_limits_default();
-    return store_server_open_limited(out, loop, listen_fd, &limits, err);
-}
-
-uint16_t store_server_port(const struct store_server *s)
-{
-    struct sockaddr_storage sa = {0};
-    int len = (int)sizeof(sa);
-    if (uv_tcp_getsockname(&s->listener, (struct sockaddr *)&sa, &len) != 0)
-        return 0;
-    if (sa.ss_family == AF_INET6)
-        return ntohs(((struct sockaddr_in6 *)&sa)->sin6_port);
-    return ntohs(((struct sockaddr_in *)&sa)->sin_port);
-}
-
-void store_server_main(int listen_fd)
-{
-    struct store_server *s = NULL;
-    struct ddp_err err = {0};
-    uv_loop_t loop;
-    (void)signal(SIGPIPE, SIG_IGN); /* cannot fail for this signal */
-    (void)open_files_raise();       /* thousands of workers may connect */
-    int rc = uv_loop_init(&loop);
-    if (rc != 0)
-        fatalx(ddp_code_exit(DDP_E_NOMEM),
-               "cannot start the store: no event loop: %s", uv_strerror(rc));
-    if (store_server_open(&s, &loop, listen_fd, &err) != 0)
-        fatalx(ddp_code_exit(err.code), "%s", err.text);
-    (void)uv_run(&loop, UV_RUN_DEFAULT); /* the listener keeps it running */
-    fatalx(ddp_code_exit(DDP_E_BUG), "store: the event loop has ended");
 }

@@ -43,17 +43,13 @@ struct store_server_limits store_server_limits_default(void);
  * Serves on `loop` behind `listen_fd`, which is bound and listens already; -1:
  * there is none, all connections are adopted. Owns `listen_fd` from here on,
  * also if it fails. Errors: DDP_E_NOMEM; DDP_E_IO, the descriptor cannot be
- * used. The second form takes the limits from the caller.
+ * used.
  */
 int store_server_open(struct store_server **out,
                       uv_loop_t *loop,
                       int listen_fd,
+                      const struct store_server_limits *limits,
                       struct ddp_err *err);
-int store_server_open_limited(struct store_server **out,
-                              uv_loop_t *loop,
-                              int listen_fd,
-                              const struct store_server_limits *limits,
-                              struct ddp_err *err);
 
 /*
  * Serves a connection that another process accepted and from which it has read
@@ -67,15 +63,5 @@ void store_server_adopt(struct store_server *s,
 /* Closes every connection and forgets every key. `s` is gone for the caller;
  * its memory is freed by the loop, which must run until then. */
 void store_server_close(struct store_server *s);
-
-/* The port that it listens on; 0: it is not known. */
-uint16_t store_server_port(const struct store_server *s);
-
-/*
- * For a process that serves one store and does nothing else until it is
- * killed: ignores SIGPIPE, raises the limit of descriptors, runs a loop of its
- * own. Ends the process with an errors.def status if that cannot start.
- */
-void store_server_main(int listen_fd) __attribute__((noreturn));
 
 #endif

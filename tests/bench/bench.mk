@@ -4,7 +4,8 @@
 
 BENCH_RDZV := $(addprefix $(B)/bench/rdzv/,load floor)
 $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
-		$(TLS) rendezvous/proto/msg $$(addprefix rendezvous/base/,err mono buf json utf8))
+		$(TLS) rendezvous/proto/msg $$(addprefix rendezvous/base/,err mono buf \
+		json utf8))
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm -ldl $(BENCH_RDZV_LIBS)
 $(B)/bench/rdzv/floor: BENCH_RDZV_LIBS := -lssl -lcrypto
@@ -14,8 +15,8 @@ bench-rdzv: $(B)/ddprdzvd $(BENCH_RDZV)
 BENCH_STORE := $(addprefix $(B)/bench/store/,load floor serve)
 $(B)/bench/store/load: $(call obj,tests/bench/store/load)
 $(B)/bench/store/floor: $(call obj,tests/bench/store/floor)
-$(B)/bench/store/serve: $(call obj,tests/bench/store/serve \
-		$(filter-out %/store/process,$(STORE)) rendezvous/net/addr $(BASE))
+$(B)/bench/store/serve: $(call obj,tests/bench/store/serve $(STORE) \
+		rendezvous/net/addr rendezvous/net/fd_pass $(BASE))
 $(BENCH_STORE):
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -luv

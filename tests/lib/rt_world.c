@@ -1,3 +1,5 @@
+/* links: rendezvous/store/process rendezvous/net/fd_pass */
+/* links: rendezvous/net/allow rendezvous/net/addr */
 /* links: rendezvous/store/server rendezvous/store/requests */
 /* links: rendezvous/store/replies rendezvous/base/log_limit */
 /* links: rendezvous/base/quota rendezvous/base/open_files */
@@ -21,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rendezvous/store/server.h"
+#include "rendezvous/store/process.h"
 
 /* gcc's, in a build that measures coverage: _exit leaves out what was run. */
 extern void __gcov_dump(void) __attribute__((weak));
@@ -53,7 +55,8 @@ pid_t rt_store_start(uint16_t *port)
     *port = ntohs(sin.sin_port);
     pid_t pid = start();
     if (pid == 0)
-        store_server_main(fd);
+        store_process_main(&(struct helper_fds){.listener = fd, .chan = -1},
+                           NULL);
     (void)close(fd); /* the child has it */
     return pid;
 }

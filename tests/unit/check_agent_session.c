@@ -45,7 +45,7 @@ START_TEST(test_agent_lease_runs_from_its_beat)
 }
 END_TEST
 
-/* Whoever wakes too late kills first, whatever the event is. */
+/* An agent that wakes too late kills first, whatever the event is. */
 START_TEST(test_agent_that_wakes_too_late_kills_first)
 {
     run();

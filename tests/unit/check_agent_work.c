@@ -322,7 +322,7 @@ START_TEST(test_agent_drained_workers_are_hurried)
 }
 END_TEST
 
-/* Who does not leave when asked gets SIGTERM, then SIGKILL. */
+/* A worker that does not leave when asked gets SIGTERM, then SIGKILL. */
 START_TEST(test_agent_drained_workers_have_the_grace)
 {
     run();

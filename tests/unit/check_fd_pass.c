@@ -153,8 +153,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("handover");
-    TCase *tc = tcase_create("handover");
+    Suite *s = suite_create("fd_pass");
+    TCase *tc = tcase_create("fd_pass");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_tags(tc, "fast");
     tcase_add_test(tc, test_fd_pass_brings_descriptor_and_bytes);

@@ -93,7 +93,8 @@ START_TEST(test_hang_what_progress_is)
 }
 END_TEST
 
-/* Who never beat is not held to it; who has is, whatever it prints. */
+/* A worker that never beat is not held to it; one that has is, whatever it
+ * prints. */
 START_TEST(test_hang_beats_bind_whoever_has_beaten)
 {
     begin(100, MONO_NEVER, true);
@@ -141,8 +142,9 @@ START_TEST(test_hang_a_pause_counts_against_nobody)
 }
 END_TEST
 
-/* Whoever is served late has the time once more, but not for ever: a worker
- * that does nothing hangs beside one that fills the console again and again. */
+/* A worker that is served late has the time once more, but not for ever: a
+ * worker that does nothing hangs beside one that fills the console again and
+ * again. */
 START_TEST(test_hang_after_a_pause_all_have_the_whole_time_once)
 {
     begin(MONO_NEVER, 100, false);

@@ -223,7 +223,7 @@ START_TEST(test_httpd_answers_once)
 }
 END_TEST
 
-/* Who sends on and on behind its request still gets its answer. */
+/* A client that sends on and on behind its request still gets its answer. */
 START_TEST(test_httpd_body_that_goes_on_does_not_cut_the_answer)
 {
     static char body[60000];
@@ -304,7 +304,7 @@ START_TEST(test_httpd_full_table)
 }
 END_TEST
 
-/* Who was answered and stays makes room for others at once. */
+/* A client that was answered and stays makes room for others at once. */
 START_TEST(test_httpd_answered_ones_make_room)
 {
     int stay[PLACES];
@@ -320,7 +320,7 @@ START_TEST(test_httpd_answered_ones_make_room)
 }
 END_TEST
 
-/* Who is gone before its answer is there holds no place. */
+/* A client that is gone before its answer is there holds no place. */
 START_TEST(test_httpd_peers_that_reset_hold_no_place)
 {
     struct linger none = {.l_onoff = 1, .l_linger = 0};

@@ -279,8 +279,9 @@ static bool has_failed(struct ddp_keeper *k)
     return failed;
 }
 
-/* Who is told of an error may free everything: of a save that tells an earlier
- * one's, nothing is read any more, and it is on its way to the disk. */
+/* A caller that is told of an error may free everything: of a save that tells
+ * an earlier one's, nothing is read any more, and it is on its way to the disk.
+ */
 START_TEST(test_keeper_later_borrows_nothing_after_an_error)
 {
     static float much[1 << 22]; /* takes a while to copy */

@@ -4,7 +4,7 @@
 /* libs: -luv */
 /*
  * A listening socket: how many it takes in a turn, and what it does where there
- * is no descriptor for whoever comes.
+ * is no descriptor for those that come.
  */
 #include <arpa/inet.h>
 #include <check.h>

@@ -100,7 +100,8 @@ START_TEST(test_mailbox_any_program_may_write_its_progress)
 }
 END_TEST
 
-/* Who has not looked yet is asked by a signal, but finds the word all the same.
+/* A worker that has not looked yet is asked by a signal, but finds the word all
+ * the same.
  */
 START_TEST(test_mailbox_worker_that_looks_is_asked)
 {

@@ -20,7 +20,7 @@ static const struct {
     {"::ffff:127.0.0.1", "loopback"},
     {"::FFFF:10.0.0.1", "10.0.0.1"},
     {"::ffff:a00:1", "10.0.0.1"},
-    /* Who has an IPv4 address has 65536 networks of 6to4. */
+    /* A host with an IPv4 address has 65536 networks of 6to4. */
     {"2002:a00:1:7::5", "10.0.0.1"},
     {"2002:a00:1:8::5", "10.0.0.1"},
     /* Each host behind a translator is itself. */
@@ -91,8 +91,8 @@ START_TEST(test_quota_are_counted)
 }
 END_TEST
 
-/* Who has less than the others may take of who has the most, until they have
- * the same. */
+/* A source with less than the others may take of the one with the most, until
+ * they have the same. */
 START_TEST(test_quota_the_largest_source_gives_way)
 {
     struct quota *s = quota_new(16);

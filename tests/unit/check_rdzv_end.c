@@ -124,8 +124,8 @@ START_TEST(test_rdzv_leave_all_ends_the_run_for_all)
 }
 END_TEST
 
-/* Whoever did not hear of the end hears of it when it comes back, though a new
- * run of the same name has begun. */
+/* A node that did not hear of the end hears of it when it comes back, though a
+ * new run of the same name has begun. */
 START_TEST(test_rdzv_straggler_gets_the_result_of_its_own_instance)
 {
     run_two(2, 2);

@@ -95,7 +95,7 @@ START_TEST(test_rdzv_last_call_ends_the_wait_for_more)
 }
 END_TEST
 
-/* Who drops below the least during last call calls it off. */
+/* Fewer nodes than the least during last call: it is called off. */
 START_TEST(test_rdzv_last_call_is_called_off)
 {
     limits_of(2, 4);
@@ -260,8 +260,8 @@ START_TEST(test_rdzv_bye_before_the_end_closes_the_connection)
 }
 END_TEST
 
-/* Who breaks the rules is as one whose connection broke: where it had no place
- * yet, nobody waits for it. */
+/* A node that breaks the rules is as one whose connection broke: where it had
+ * no place yet, nobody waits for it. */
 START_TEST(test_rdzv_newcomer_that_talks_nonsense_is_gone)
 {
     struct msg m = {.kind = MSG_KIND_world};

@@ -39,7 +39,7 @@ START_TEST(test_rdzv_world_is_said_again_to_who_missed_it)
     say(11, &m);
     ck_assert_str_eq(said, "11:lease 11:world ");
     ck_assert_mem_eq(&last[11].world, &world.world, sizeof(world.world));
-    /* Who has it is not told again. */
+    /* A node that has it is not told again. */
     m = make_rejoin(1, 1, MSG_STATE_RUNNING, true);
     msg_set(m.join.instance, world.world.instance);
     say(12, &m);

@@ -177,7 +177,7 @@ START_TEST(test_relay_a_console_that_takes_all_at_once_lets_workers_go_on)
         if (write(p.fd, line, sizeof(line) - 1) < 0)
             ck_assert_int_eq(errno, EAGAIN);
     ck_assert_int_ge(fcntl(err_fd, F_SETPIPE_SZ, 1 << 20), 1 << 20);
-    (void)read_console(err_fd, 1); /* whoever sleeps is woken */
+    (void)read_console(err_fd, 1); /* a worker that sleeps is woken */
     ck_assert_int_eq(poll(&p, 1, 5000), 1);
     end_worker(0);
     (void)finish(false, err_fd);

@@ -429,8 +429,9 @@ static void must_be_handed_over(int chan, int client, const char *said)
     ck_assert_int_eq(close(fd), 0);
 }
 
-/* Who speaks the store's protocol is handed over at once; who is silent may be
- * PyTorch, and is handed over instead of closed when a node wants his place. */
+/* A peer that speaks the store's protocol is handed over at once; one that is
+ * silent may be PyTorch, and is handed over instead of closed when a node wants
+ * its place. */
 START_TEST(test_server_hands_over_who_may_want_the_store)
 {
     enum {
@@ -467,8 +468,9 @@ START_TEST(test_server_hands_over_who_may_want_the_store)
 }
 END_TEST
 
-/* Whoever is promised a place may find no descriptor left: pending ones that
- * have said nothing go, and who waits in the kernel's queue comes in. */
+/* A node that is promised a place may find no descriptor left: pending ones
+ * that have said nothing go, and those that wait in the kernel's queue come in.
+ */
 START_TEST(test_server_without_descriptors_lets_pending_go)
 {
     enum {

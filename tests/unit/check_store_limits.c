@@ -107,7 +107,8 @@ END_TEST
 
 /* -- limits ---------------------------------------------------------------- */
 
-/* Who asks and does not read is closed; the others are served meanwhile. */
+/* A client that asks and does not read is closed; the others are served
+ * meanwhile. */
 START_TEST(test_reader_that_does_not_read_is_closed)
 {
     struct world w;
@@ -135,7 +136,7 @@ START_TEST(test_reader_that_does_not_read_is_closed)
 }
 END_TEST
 
-/* Half requests of all together: whoever holds most is closed. */
+/* Half requests of all together: the one that holds most is closed. */
 START_TEST(test_heaviest_is_closed_when_all_hold_too_much)
 {
     struct world w;

@@ -1,9 +1,10 @@
-/* links: tests/lib/store_world */
+/* links: tests/lib/store_world rendezvous/store/process */
+/* links: rendezvous/net/fd_pass rendezvous/net/allow rendezvous/net/addr */
 /* libs: -luv */
 /*
- * The store on real sockets: whom it serves, who goes, and how it lives and
- * ends. What it bears is in check_store_limits. Every test ends with the server
- * closed and uv_loop_close() == 0.
+ * The store on real sockets: which connections it serves and which it closes,
+ * and how it lives and ends. What it bears is in check_store_limits. Every test
+ * ends with the server closed and uv_loop_close() == 0.
  */
 #include <check.h>
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "rendezvous/proto/c10d.h"
+#include "rendezvous/store/process.h"
 #include "rendezvous/store/server.h"
 #include "tests/lib/store_world.h"
 #include "tests/lib/suite.h"
@@ -151,8 +153,8 @@ START_TEST(test_large_value_in_pieces_is_whole)
 }
 END_TEST
 
-/* Who does not read for a while gets all that it asked for, in order: the value
- * of each GET ends in its number. */
+/* A client that does not read for a while gets all that it asked for, in order:
+ * the value of each GET ends in its number. */
 START_TEST(test_slow_reader_gets_all_in_order)
 {
     enum {
@@ -377,17 +379,24 @@ START_TEST(test_open_on_what_is_no_socket_fails)
 {
     uv_loop_t loop;
     struct store_server *s = NULL;
+    struct store_server_limits limits = store_server_limits_default();
     struct ddp_err err = {0};
     int fd = memfd_create("no socket", MFD_CLOEXEC);
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    ck_assert_int_eq(store_server_open(&s, &loop, fd, &err), -1);
+    ck_assert_int_eq(store_server_open(&s, &loop, fd, &limits, &err), -1);
     ck_assert_int_eq(err.code, DDP_E_IO);
     ck_assert_ptr_null(s);
     ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
 }
 END_TEST
+
+static void serve(int listener)
+{
+    store_process_main(&(struct helper_fds){.listener = listener, .chan = -1},
+                       NULL);
+}
 
 /* The process that serves and does nothing else, until it is killed. */
 START_TEST(test_main_serves_until_killed)
@@ -397,7 +406,7 @@ START_TEST(test_main_serves_until_killed)
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0)
-        store_server_main(listener);
+        serve(listener);
     (void)close(listener);
     int fd = dial_new(port);
     expect_service(port);
@@ -425,7 +434,7 @@ START_TEST(test_main_serves_a_crowd)
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0)
-        store_server_main(listener);
+        serve(listener);
     (void)close(listener);
     expect_service(port);
     ck_assert_int_eq(kill(pid, SIGSTOP), 0);

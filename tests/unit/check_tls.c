@@ -191,6 +191,26 @@ START_TEST(test_client_of_a_server_with_a_certificate_refuses)
 }
 END_TEST
 
+/* A server that finds the wrong token says so by this alert, one that runs out
+ * of memory by the other: that is no reason to give up for good. */
+START_TEST(test_alert_of_a_server_in_trouble_is_no_other_token)
+{
+    static const uint8_t codes[] = {SSL_AD_ILLEGAL_PARAMETER,
+                                    SSL_AD_INTERNAL_ERROR};
+    for (size_t i = 0; i < sizeof(codes); i++) {
+        const uint8_t alert[] = {TLS_ALERT_BYTE, 3, 3, 0, 2, 2, codes[i]};
+        struct tls_key *key = key_of(token);
+        struct end client;
+        end_open(&client, key, false);
+        give(&client, alert, sizeof(alert));
+        ck_assert_int_eq(tls_state(client.tls), TLS_FAILED);
+        ck_assert_int_eq(tls_token_differs(client.tls), i == 0);
+        end_close(&client);
+        tls_key_free(key);
+    }
+}
+END_TEST
+
 /* -- OpenSSL with other settings ------------------------------------------- */
 
 /* A client of another program that has the token. */
@@ -642,6 +662,8 @@ static Suite *make_suite(void)
     TCase *without = tcase_create("without it");
     tcase_add_test(without, test_pair_of_two_tokens_is_told);
     tcase_add_test(without, test_client_of_a_server_with_a_certificate_refuses);
+    tcase_add_test(without,
+                   test_alert_of_a_server_in_trouble_is_no_other_token);
     suite_add_tcase(s, without);
     TCase *other = tcase_create("another program");
     tcase_add_loop_test(other, test_server_of_another_program_talks, 0,

@@ -93,7 +93,7 @@ START_TEST(test_tree_kill_leaves_nobody)
 }
 END_TEST
 
-/* Who is kept lives, and what is below it. */
+/* A process that is kept lives, and what is below it. */
 START_TEST(test_tree_kill_spares_the_kept)
 {
     pid_t keep[2] = {parent(true), sleeper(false)};

@@ -93,7 +93,7 @@ struct making {
     enum {
         MAKING_NOTHING, /* a higher rank calls, or we have not called yet */
         MAKING_CALLED,  /* we connect; our hello goes out once that is done */
-        MAKING_GREETED, /* our hello is sent, and the answer is due */
+        MAKING_HELLO_SENT, /* our hello is sent, and the answer is due */
         MAKING_DONE
     } state;
     struct hello answer;
@@ -201,7 +201,7 @@ static void receive(struct meet *m, struct pending *p)
         (void)close(fd); /* refused, or gone already */
 }
 
-/* As far as it has come: a stranger is not waited for. */
+/* As far as it has come: another program is not waited for. */
 static bool is_ours(const struct pending *p)
 {
     size_t have = p->have < sizeof(magic) ? p->have : sizeof(magic);
@@ -212,7 +212,7 @@ static void on_pending(struct meet *m, struct pending *p)
 {
     int heard = hear(p->fd, &p->hello, &p->have);
     if (heard < 0 || !is_ours(p)) {
-        (void)close(p->fd); /* it gave up, or is a stranger */
+        (void)close(p->fd); /* it gave up, or is another program */
         p->fd = -1;
     } else if (heard > 0) {
         receive(m, p);
@@ -272,13 +272,14 @@ static int on_calling(struct meet *m, size_t i, struct ddp_err *err)
 {
     const struct comm_link *l = &m->links[i];
     struct making *make = &m->making[i];
-    ddp_assert(make->state == MAKING_CALLED || make->state == MAKING_GREETED);
+    ddp_assert(make->state == MAKING_CALLED ||
+               make->state == MAKING_HELLO_SENT);
     if (make->state == MAKING_CALLED) {
         struct hello h = our_hello(m, (uint32_t)l->rank, (uint32_t)l->lane, 0);
         errno = dial_result(l->fd);
         if (errno != 0 || !say(l->fd, &h))
             return lost_peer(l->rank, err);
-        make->state = MAKING_GREETED;
+        make->state = MAKING_HELLO_SENT;
         return 0;
     }
     int heard = hear(l->fd, &make->answer, &make->have);
@@ -313,7 +314,7 @@ static int too_late(const struct meet *m, struct ddp_err *err)
 static struct pollfd ask(const struct meet *m, size_t i)
 {
     static const short events[] = {[MAKING_CALLED] = POLLOUT,
-                                   [MAKING_GREETED] = POLLIN,
+                                   [MAKING_HELLO_SENT] = POLLIN,
                                    [MAKING_DONE] = POLLRDHUP};
     const struct making *make = &m->making[i];
     ddp_assert((make->state == MAKING_NOTHING) == (m->links[i].fd < 0));
@@ -526,7 +527,7 @@ int comm_meet(const struct comm_place *place,
         ddp_assert(rc != 0 || links[i].fd >= 0);
     for (size_t i = 0; i < PENDING_MAX; i++)
         if (m->pending[i].fd >= 0)
-            (void)close(m->pending[i].fd); /* strangers */
+            (void)close(m->pending[i].fd); /* no rank of ours, or too late */
     if (m->listener >= 0)
         (void)close(m->listener); /* all are here, or it failed */
     free(m);

@@ -204,13 +204,13 @@ static void classify(const struct snapshot_dir *s,
                      const struct owners *o,
                      struct snapshot_entry *e)
 {
-    static const char strangers[] = "00000000"; /* by step */
+    static const char by_step[] = "00000000"; /* an instance that is none */
     struct snapshot_file *f = &e->file;
     f->owner = find_owner(o, f->who);
     bool mine = strncmp(f->who, s->instance, SNAPSHOT_DIR_WHO) == 0;
     e->class = mine ? 0 : 1 + f->owner;
-    e->rule = f->owner == SNAPSHOT_DIR_OWNERS && !mine ? strangers
-              : is_none(f->who)                        ? strangers
+    e->rule = f->owner == SNAPSHOT_DIR_OWNERS && !mine ? by_step
+              : is_none(f->who)                        ? by_step
                                                        : "1";
 }
 
@@ -348,10 +348,10 @@ int snapshot_dir_own(const struct snapshot_dir *s, struct ddp_err *err)
 /* -- put ------------------------------------------------------------------- */
 
 /*
- * Best effort: what is too many costs space, nothing else. Files of strangers
- * are not ours to remove. What passes for newer than what has just been written
- * was refused at the start or bears a false name: it takes no other file's
- * place, and goes when its turn comes.
+ * Best effort: what is too many costs space, nothing else. Files of
+ * unknown instances are not ours to remove. What passes for newer than what has
+ * just been written was refused at the start or bears a false name: it takes no
+ * other file's place, and goes when its turn comes.
  */
 static void prune(const struct snapshot_dir *s, const char *written, int keep)
 {

@@ -1,5 +1,5 @@
 /*
- * Joining: what a node that comes is given. Whom it is refused to:
+ * Joining: what a node that comes is given. Which nodes are refused is in
  * join_check.c. A node that the server knows is told again what it must know;
  * one that it does not know may hold a round of a server that is no more, which
  * is then rebuilt (join_rebuild.c).

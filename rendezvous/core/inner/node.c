@@ -58,8 +58,8 @@ static uint32_t hash_id(const struct rdzv *r, const char *id)
 }
 
 /* FNV-1a of 64 bits, cut to what JSON keeps. Mixed well at the end: of ids that
- * are alike, plain FNV has sums that are alike. It is no secret, since whoever
- * may join may lie about all else as well. */
+ * are alike, plain FNV has sums that are alike. It is no secret, since a node
+ * that may join may lie about all else as well. */
 static int64_t roll_of(const char *id)
 {
     uint64_t h = UINT64_C(14695981039346656037);

@@ -10,7 +10,7 @@
 
 #include <signal.h>
 
-#include "rendezvous/store/server.h"
+#include "rendezvous/store/process.h"
 
 int main(void)
 {
@@ -27,5 +27,5 @@ int main(void)
     }
     printf("%u\n", (unsigned)ntohs(sa.sin_port));
     (void)fflush(stdout);
-    store_server_main(fd);
+    store_process_main(&(struct helper_fds){.listener = fd, .chan = -1}, NULL);
 }
