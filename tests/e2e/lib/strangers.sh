@@ -40,18 +40,16 @@ within()
     cat >inside <<'INSIDE'
 name=$1
 shift
-strangers()
-{
-    i=0
-    while [ $i -lt $((STRANGERS / 2)) ]; do
-        E2E_MARK=$E2E_DIR:stranger sleep 300 &
-        i=$((i + 1))
-    done
-}
-strangers
+# First, so that in a new pid namespace the guard is process 2. In the /proc of
+# the first namespace that is kthreadd, whose children have the numbers of the
+# strangers.
 E2E_MARK=$E2E_DIR:$name "$@" >"$name.out" 2>"$name.err" 9<&- &
 launch=$!
-strangers
+i=0
+while [ $i -lt "$STRANGERS" ]; do
+    E2E_MARK=$E2E_DIR:stranger sleep 300 &
+    i=$((i + 1))
+done
 status=0
 wait $launch || status=$?
 echo $status >"$name.status.new"
@@ -89,8 +87,8 @@ ended()
 {
     eventually "${3:-20}" test -s "$2.status" || fail "$2 does not end"
     same "$1" "$(cat "$2.status")" "the status of $2"
-    none_marked "$2" || nothing_left "$2" 0
     same "$STRANGERS" "$(marked stranger | wc -l)" 'strangers that live'
+    none_marked "$2" || nothing_left "$2" 0
 }
 
 leave()
