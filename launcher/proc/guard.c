@@ -286,8 +286,9 @@ static void kill_agent(const struct guard *g, int64_t until_us)
     while (atomic_load(&shared->lease_until_us) == until_us) {
         if (mono_now_us() >= late_us) {
             log_warnx("the agent (pid %d) is frozen and its lease is over; its "
-                      "workers cannot be found, since /proc does not show this "
-                      "pid namespace: killing the agent, and them with it",
+                      "workers cannot be found (/proc is not of this pid "
+                      "namespace, or no file descriptor is free): killing the "
+                      "agent, and them with it",
                       (int)g->agent);
             (void)kill(g->agent, SIGKILL); /* a child of ours, not reaped */
             return;

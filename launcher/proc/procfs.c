@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define NSPID "\nNSpid:"
@@ -48,13 +49,23 @@ bool procfs_parse_status(const char *text, pid_t pid)
     return first == pid && *end == '\n';
 }
 
+/* A device number is of one /proc, which is of one namespace: what was proven
+ * once holds until another one is mounted. */
 bool procfs_is_ours(void)
 {
+    static bool known;
+    static dev_t device;
     char text[8192];
+    struct stat st;
     pid_t pid = getpid();
-    return procfs_self() == pid &&
-           slurp("/proc/self/status", text, sizeof(text)) &&
-           procfs_parse_status(text, pid);
+    if (procfs_self() != pid || stat("/proc", &st) != 0)
+        return false;
+    if (known && st.st_dev == device)
+        return true;
+    known = slurp("/proc/self/status", text, sizeof(text)) &&
+            procfs_parse_status(text, pid);
+    device = st.st_dev;
+    return known;
 }
 
 /* The second field is a name that may hold anything, blanks and brackets too.

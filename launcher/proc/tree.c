@@ -149,9 +149,11 @@ static pid_t newest_pid(void)
 /* Most have a number not far behind ours, or not far before the newest one. */
 static void scan_near(struct found *f, const struct kept *kept)
 {
+    begin_scan(f);
+    if (!has_children())
+        return;
     pid_t newest = newest_pid(), own = getpid();
     pid_t from = newest > NEAR + 2 ? newest - NEAR : 2;
-    begin_scan(f);
     scan_range(f, kept, own + 1, own + NEAR, MONO_NEVER);
     if (newest > 0)
         scan_range(f, kept, from, newest, MONO_NEVER);
@@ -458,6 +460,10 @@ int tree_kill_sessions(pid_t root, int64_t until_us)
         find_below(&f, root, &none);
         for (int i = 0; i < f.n; i++)
             alive += kill_elsewhere(f.pids[i], root, session, held);
+        if (alive == 0 && f.blind) {
+            killed = -1;
+            break;
+        }
         killed = alive > killed ? alive : killed;
         if (alive == 0 || mono_now_us() >= until_us)
             break;

@@ -45,7 +45,8 @@ int tree_ask(const pid_t *keep, int n_keep, bool anew);
  * them, but no helper of the agent's. They remain zombies until `root` reaps
  * them. Again and again until none lives or `until_us` has passed; returns how
  * many were killed. Without pidfds `root` is stopped meanwhile, and what its
- * helpers started is spared. -1: they cannot be found, since /proc is not ours.
+ * helpers started is spared. -1: they cannot be found: /proc is not ours, or no
+ * descriptor is free.
  */
 int tree_kill_sessions(pid_t root, int64_t until_us);
 
