@@ -144,8 +144,10 @@ static int helpers(void *ctx, pid_t pids[SWEEP_KEEP_MAX])
     pids[0] = rdzv_client_server(l->client);
     pids[1] = l->store.pid;
     pids[2] = output_pid(l->output);
-    _Static_assert(3 <= SWEEP_KEEP_MAX, "more helpers than a sweep spares");
-    return 3;
+    pids[3] = hang_watch_helper(l->hang_watch);
+    pids[4] = health_helper(l->health);
+    _Static_assert(5 <= SWEEP_KEEP_MAX, "more helpers than a sweep spares");
+    return 5;
 }
 
 static void on_server_late(uv_timer_t *timer)

@@ -11,6 +11,7 @@
 #include "launcher/preflight/preflight.h"
 #include "launcher/proc/cgroup.h"
 #include "launcher/proc/guard.h"
+#include "launcher/proc/procfs.h"
 #include "launcher/rdzv/store_host.h"
 #include "launcher/worker/spawn.h"
 #include "rendezvous/base/log.h"
@@ -39,6 +40,20 @@ static int print_completion(const struct opts *o)
     if (fflush(stdout) == 0)
         return 0;
     fatal(ddp_code_exit(DDP_E_IO), "cannot write to standard output");
+}
+
+/* What works without, and what does not. */
+static void tell_of_proc(void)
+{
+    log_warnx("/proc does not show the processes of this pid namespace (mount "
+              "one: unshare --mount-proc): some of what workers leave "
+              "behind may live until the launch ends, and stacks of a worker "
+              "that hangs are not written");
+    if (procfs_self() == 0)
+        log_warnx("without /proc/self, DDP_PROGRESS_FILE, DDP_STOP_FILE and "
+                  "DDP_SNAPSHOT_MEMORY are empty: no progress is seen but "
+                  "output, workers are asked to stop by SIGTERM only, and "
+                  "snapshots go to the disk");
 }
 
 int main(int argc, char *argv[])
@@ -73,6 +88,8 @@ int main(int argc, char *argv[])
     spawn_remember(&origin);
     if (conf.cgroup)
         (void)cgroup_make(); /* all works without */
+    if (!procfs_is_ours())
+        tell_of_proc();
     int guard_fd = guard_split(conf.signals);
     int status = loop_run(&conf, &origin, guard_fd);
     tls_key_free(conf.token);

@@ -180,9 +180,11 @@ void health_helper_ended(struct health *h)
     char how[64];
     int status = 0;
     ddp_assert(h->helper > 0 && h->fd >= 0);
+    /* Processes that it left behind; once it is reaped, its number may be
+     * another's. */
+    (void)kill(-h->helper, SIGKILL);
     if (waitpid(h->helper, &status, 0) != h->helper)
         status = 0xff00;
-    (void)kill(-h->helper, SIGKILL); /* processes that it left behind */
     h->helper = 0;
     if (WIFSIGNALED(status))
         (void)snprintf(how, sizeof(how), "the health check was killed by %s",

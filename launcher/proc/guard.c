@@ -16,6 +16,8 @@
  *     another exit status and a sentence.
  *   - The agent is frozen: its workers are killed LATE_US after the lease. The
  *     agent may wake just then and start the next round's: see fence.
+ *   - The same, and /proc is not ours: its workers cannot be found, and the
+ *     agent is killed.
  *   - The guard is killed: the agent sees its end of the socketpair closed.
  *   - Both are killed at once: the workers' parent-death signal ends them; what
  *     they started is the janitor's (launcher/proc/cgroup).
@@ -51,6 +53,9 @@
 #define SWEEP_US (5 * MONO_S)
 #define LATE_US  (20 * MONO_MS)  /* what an agent that is not frozen may take */
 #define FENCE_US (200 * MONO_MS) /* a guard may be frozen, too */
+#define LATE_BLIND_US                                                          \
+    (200 * MONO_MS) /* the same, if the agent has to be killed for it */
+#define INHERITED_MAX 1024
 #define REST_MAX                                                               \
     (1024 * 1024) /* what is read from a connection that is given up */
 
@@ -71,6 +76,8 @@ struct guard {
     int conn_fd;           /* the duplicate, -1: none */
     struct guard_msg conn; /* that it came with */
     int64_t fenced_us;     /* the lease over which workers were killed */
+    pid_t inherited[INHERITED_MAX]; /* children that are none of the launch's */
+    int n_inherited;
 };
 
 /* A page that guard and agent share. The agent writes, the guard reads, but
@@ -172,14 +179,44 @@ static void tell_agent(const struct guard *g, uint32_t kind, int signo)
     (void)send(g->agent_fd, &msg, sizeof(msg), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* The agent's status once it is dead, else -1; other orphans are reaped. */
-static int reap(const struct guard *g)
+static bool is_alive(pid_t child)
+{
+    siginfo_t info = {.si_pid = 0};
+    int how = WEXITED | WNOHANG | WNOWAIT;
+    return waitid(P_PID, (id_t)child, &info, how) == 0 && info.si_pid == 0;
+}
+
+/*
+ * A program that started children and then became us by execve(2) leaves them
+ * to us: they are not the launch's. What they leave comes to us as well.
+ * Orphans of the launch come to the agent as long as that lives, so all other
+ * children that the guard has until then are strangers.
+ */
+static void note_inherited(struct guard *g)
+{
+    pid_t pids[INHERITED_MAX + 1];
+    int n = tree_children(pids, INHERITED_MAX + 1);
+    if (!is_alive(g->agent))
+        return; /* orphans of the launch may be among them */
+    g->n_inherited = 0;
+    for (int i = 0; i < n && g->n_inherited < INHERITED_MAX; i++)
+        if (pids[i] != g->agent)
+            g->inherited[g->n_inherited++] = pids[i];
+}
+
+/* The agent's status once it is dead, else -1; others are reaped. */
+static int reap(struct guard *g)
 {
     int status;
     pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+    bool others = false;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         if (pid == g->agent)
             return status;
+        others = true;
+    }
+    if (others)
+        note_inherited(g);
     return -1;
 }
 
@@ -200,7 +237,7 @@ static void pause_launch(const struct guard *g)
     tell_agent(g, GUARD_RESUME, 0);
 }
 
-static int hear_signals(const struct guard *g)
+static int hear_signals(struct guard *g)
 {
     struct signalfd_siginfo info;
     if (read(g->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
@@ -240,9 +277,31 @@ static int arm_timer(const struct guard *g)
     return at_us == MONO_NEVER ? -1 : (int)mono_ms_until(mono_now_us(), at_us);
 }
 
-static void kill_workers(const struct guard *g)
+/* Its death kills its workers (parent-death signal), and what they started
+ * comes to us. One that is only late is given a moment. */
+static void kill_agent(const struct guard *g, int64_t until_us)
+{
+    int64_t late_us = mono_now_us() + LATE_BLIND_US;
+    struct timespec pause = {.tv_nsec = 1000 * 1000};
+    while (atomic_load(&shared->lease_until_us) == until_us) {
+        if (mono_now_us() >= late_us) {
+            log_warnx("the agent (pid %d) is frozen and its lease is over; its "
+                      "workers cannot be found (/proc is not of this pid "
+                      "namespace, or no file descriptor is free): killing the "
+                      "agent, and them with it",
+                      (int)g->agent);
+            (void)kill(g->agent, SIGKILL); /* a child of ours, not reaped */
+            return;
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+static void kill_workers(const struct guard *g, int64_t until_us)
 {
     int killed = tree_kill_sessions(g->agent, mono_now_us() + SWEEP_US);
+    if (killed < 0)
+        kill_agent(g, until_us);
     if (killed > 0)
         log_warnx("the agent (pid %d) is frozen and its lease is over: killed "
                   "%d process%s of its workers, since another round may start "
@@ -265,7 +324,7 @@ static void fence(struct guard *g)
     atomic_store(&shared->fencing, true);
     if (atomic_load(&shared->lease_until_us) == until_us) {
         g->fenced_us = until_us;
-        kill_workers(g);
+        kill_workers(g, until_us);
     }
     atomic_store(&shared->fencing, false);
 }
@@ -305,11 +364,14 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     while (hear_agent(g) == HEARD_MSG)
         ; /* a connection that was on its way here is held as well */
     cgroup_kill();
-    int left = tree_kill(NULL, 0, mono_now_us() + SWEEP_US);
+    int left =
+        tree_kill(g->inherited, g->n_inherited, true, mono_now_us() + SWEEP_US);
     if (left > 0)
         log_warnx("cannot kill %d process%s of this run; ps shows why (state "
                   "D: it waits in the kernel)",
                   left, left == 1 ? "" : "es");
+    const char *killed =
+        left > 0 ? "" : "; every process that it had started was killed";
     cgroup_remove();
     if (shared->folder[0] != '\0')
         (void)rmdir(shared->folder); /* gone already, as a rule */
@@ -318,15 +380,14 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
         _exit(WEXITSTATUS(status));
     if (is_fault(WTERMSIG(status))) {
         log_warnx("the agent (pid %d) was killed by signal %d (%s), which is "
-                  "a bug of ddprun: please report it; every process that the "
-                  "agent had started was killed",
+                  "a bug of ddprun: please report it%s",
                   (int)g->agent, WTERMSIG(status),
-                  signals_name(WTERMSIG(status)));
+                  signals_name(WTERMSIG(status)), killed);
         _exit(ddp_code_exit(DDP_E_BUG));
     }
-    log_warnx("the agent (pid %d) was killed by signal %d (%s); every process "
-              "that it had started was killed",
-              (int)g->agent, WTERMSIG(status), signals_name(WTERMSIG(status)));
+    log_warnx("the agent (pid %d) was killed by signal %d (%s)%s",
+              (int)g->agent, WTERMSIG(status), signals_name(WTERMSIG(status)),
+              killed);
     _exit(128 + SIGKILL);
 }
 
@@ -334,7 +395,7 @@ int guard_split(uint64_t signals)
 {
     int pair[2];
     sigset_t taken;
-    struct guard g = {.conn_fd = -1, .fenced_us = MONO_NEVER};
+    static struct guard g = {.conn_fd = -1, .fenced_us = MONO_NEVER};
     ddp_assert(shared == NULL); /* called once */
     ddp_assert((signals & NEVER_TAKEN) == 0);
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
@@ -350,9 +411,14 @@ int guard_split(uint64_t signals)
     if (g.signal_fd < 0)
         fatal(ddp_code_exit(DDP_E_NOMEM),
               "cannot make a signalfd for the user's signals");
+    g.n_inherited = tree_children(g.inherited, INHERITED_MAX);
     g.agent = fork();
     if (g.agent < 0)
-        fatal(ddp_code_exit(DDP_E_NOMEM), "cannot start the agent: fork");
+        fatal(ddp_code_exit(DDP_E_NOMEM),
+              errno == EAGAIN
+                  ? "cannot start the agent: too few processes (raise the "
+                    "limit: ulimit -u, or a container's pids.max)"
+                  : "cannot start the agent: fork");
     g.agent_fd = pair[0];
     if (g.agent > 0) {
         (void)close(pair[1]);

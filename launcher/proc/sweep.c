@@ -2,7 +2,8 @@
  * Happy path of a gentle sweep: SIGTERM to all that is left, busy until the
  * last one has ended, on_swept. Nothing is polled meanwhile: the agent is a
  * child subreaper, so the topmost of what is left is always its own child, and
- * each death comes as a SIGCHLD (sweep_look).
+ * each death comes as a SIGCHLD (sweep_look). What was not asked yet by then
+ * (it came to us with that death) is asked.
  *
  * Failure modes:
  *   - A process ignores SIGTERM: SIGKILL after GRACE_MS.
@@ -10,8 +11,6 @@
  *   - A process cannot be killed (state D): a warning after HARD_US.
  */
 #include "launcher/proc/sweep.h"
-
-#include <signal.h>
 
 #include "launcher/proc/tree.h"
 #include "rendezvous/base/err.h"
@@ -46,10 +45,10 @@ static int find_helpers(const struct sweep *s, pid_t keep[SWEEP_KEEP_MAX])
     return n;
 }
 
-static int signal_all(const struct sweep *s, int signo)
+static int ask_all(const struct sweep *s, bool anew)
 {
     pid_t keep[SWEEP_KEEP_MAX];
-    return tree_signal(keep, find_helpers(s, keep), signo);
+    return tree_ask(keep, find_helpers(s, keep), anew);
 }
 
 void sweep_hard(struct sweep *s)
@@ -58,7 +57,7 @@ void sweep_hard(struct sweep *s)
     int n = find_helpers(s, keep);
     s->busy = false;
     (void)uv_timer_stop(&s->timer);
-    if (tree_kill(keep, n, mono_now_us() + HARD_US) > 0)
+    if (tree_kill(keep, n, false, mono_now_us() + HARD_US) > 0)
         log_warnx("some processes that the workers left behind could not be "
                   "killed");
 }
@@ -78,7 +77,7 @@ static void on_grace_over(uv_timer_t *timer)
 
 void sweep_look(struct sweep *s)
 {
-    if (!s->busy || signal_all(s, 0) > 0)
+    if (!s->busy || ask_all(s, false) > 0)
         return;
     s->busy = false;
     (void)uv_timer_stop(&s->timer);
@@ -88,9 +87,8 @@ void sweep_look(struct sweep *s)
 void sweep_gently(struct sweep *s)
 {
     ddp_assert(!s->busy);
-    if (signal_all(s, SIGTERM) == 0)
+    if (ask_all(s, true) == 0)
         return;
-    (void)signal_all(s, SIGCONT); /* a stopped one would not hear it */
     s->busy = true;
     uv_update_time(s->timer.loop);
     (void)uv_timer_start(&s->timer, on_grace_over, GRACE_MS, 0);

@@ -1,15 +1,27 @@
 /*
  * Happy path: read the children of each thread of a process from
- * /proc/PID/task/TID/children, theirs below them, and signal what was found;
- * look again until nothing is found. Each look sees the tree as it was: a
+ * /proc/PID/task/TID/children, theirs below them, prove each one, and signal
+ * it; look again until nothing is found. Each look sees the tree as it was: a
  * process may fork behind the look, but what it forks is found by the next one,
  * and a killed process forks no more.
+ *
+ * The proof (is_below): its parent, its parent's parent and so on up to us are
+ * read twice, upwards and downwards, while a pidfd holds the process. Nobody
+ * becomes the parent of a process that is older than itself. So a parent that
+ * is read before and after something is the same process all that time, and
+ * what was read of it in between is true of it.
  *
  * Failure modes:
  *   - A parent dies between two looks: its children come to the nearest
  *     subreaper above it, which is guard or agent, so they stay below.
- *   - Out of descriptors (blind): something may be there that was not seen, so
- *     nothing is called gone then.
+ *   - A parent dies within a proof: nothing is sent; the next look finds it.
+ *   - There are no `children` files (a kernel without CONFIG_PROC_CHILDREN):
+ *     the parent of every process in /proc is read instead.
+ *   - /proc is not ours or not there, or no descriptor is free: numbers are
+ *     asked for whether they are children of ours, which needs neither. All
+ *     that there may be (4 million) take a second or two, so mostly only those
+ *     that are near are asked for.
+ *   - No pidfds: children only, see the header.
  *   - A process does not die (state D): the caller's time limit ends the wait.
  *   - More than FOUND_MAX processes: the rest is found when these are dead.
  */
@@ -19,30 +31,48 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "launcher/proc/pidfd.h"
+#include "launcher/proc/procfs.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
 
-#define FOUND_MAX 4096 /* the rest is found when these are dead */
+#define FOUND_MAX 4096    /* the rest is found when these are dead */
+#define DEPTH_MAX 128     /* the rest is proven when those above are dead */
+#define PID_END   4194304 /* of any Linux: PID_MAX_LIMIT */
+#define NEAR      32768
+#define STOP_US   (20 * MONO_MS)
 
 struct found {
     pid_t pids[FOUND_MAX];
     int n;
     bool blind; /* something could not be looked at */
+    bool deep;  /* with /proc, so not our children only */
 };
 
-static bool is_kept(pid_t pid, const pid_t *keep, int n_keep)
+struct kept {
+    const pid_t *pids;
+    int n;
+};
+
+static bool is_in(const pid_t *pids, int n, pid_t pid)
 {
-    for (int i = 0; i < n_keep; i++)
-        if (keep[i] == pid)
+    for (int i = 0; i < n; i++)
+        if (pids[i] == pid)
             return true;
     return false;
+}
+
+static void pause_us(long us)
+{
+    struct timespec t = {.tv_nsec = us * 1000};
+    (void)nanosleep(&t, NULL);
 }
 
 /* After a failure to open what belongs to a process: any other reason is its
@@ -52,26 +82,96 @@ static bool is_blind(void)
     return errno == EMFILE || errno == ENFILE;
 }
 
-/* 0, 1 and negative numbers would mean a group, init, or everybody. ESRCH: it
- * is gone by itself. */
-static bool signal_one(pid_t pid, int signo)
+static void add(struct found *f, pid_t pid, const struct kept *kept)
 {
-    ddp_assert(pid > 1);
-    return kill(pid, signo) == 0;
-}
-
-static void add(struct found *f, pid_t pid, const pid_t *keep, int n_keep)
-{
-    if (pid > 0 && f->n < FOUND_MAX && !is_kept(pid, keep, n_keep))
+    if (pid > 0 && f->n < FOUND_MAX && !is_in(kept->pids, kept->n, pid))
         f->pids[f->n++] = pid;
 }
 
+/* -- our own children, by waitid(2) ---------------------------------------- */
+
+enum child {
+    CHILD_NOT,
+    CHILD_LIVES,
+    CHILD_DEAD
+};
+
+/* What it says stays true until we reap. */
+static enum child ask_child(pid_t pid)
+{
+    siginfo_t info = {.si_pid = 0};
+    int how = WEXITED | WNOHANG | WNOWAIT;
+    if (waitid(P_PID, (id_t)pid, &info, how) != 0)
+        return CHILD_NOT;
+    return info.si_pid == 0 ? CHILD_LIVES : CHILD_DEAD;
+}
+
+static bool has_children(void)
+{
+    siginfo_t info;
+    int how = WEXITED | WNOHANG | WNOWAIT;
+    return waitid(P_ALL, 0, &info, how) == 0 || errno != ECHILD;
+}
+
+/* getpgid is the cheaper question. */
+static void scan_range(struct found *f,
+                       const struct kept *kept,
+                       pid_t from,
+                       pid_t end,
+                       int64_t until_us)
+{
+    for (pid_t pid = from; pid < end && !f->blind; pid++) {
+        if ((getpgid(pid) > 0 || errno != ESRCH) &&
+            ask_child(pid) != CHILD_NOT && !is_in(f->pids, f->n, pid))
+            add(f, pid, kept);
+        f->blind = pid % 65536 == 0 && mono_now_us() >= until_us;
+    }
+}
+
+static void begin_scan(struct found *f)
+{
+    f->n = 0;
+    f->blind = f->deep = false;
+}
+
+/* The number that was given last; 0: no process can be had. */
+static pid_t newest_pid(void)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    if (pid < 0)
+        return 0;
+    (void)waitpid(pid, NULL, 0);
+    return pid;
+}
+
+/* Most have a number not far behind ours, or not far before the newest one. */
+static void scan_near(struct found *f, const struct kept *kept)
+{
+    begin_scan(f);
+    if (!has_children())
+        return;
+    pid_t newest = newest_pid(), own = getpid();
+    pid_t from = newest > NEAR + 2 ? newest - NEAR : 2;
+    scan_range(f, kept, own + 1, own + NEAR, MONO_NEVER);
+    if (newest > 0)
+        scan_range(f, kept, from, newest, MONO_NEVER);
+}
+
+static void scan_all(struct found *f, const struct kept *kept, int64_t until_us)
+{
+    begin_scan(f);
+    if (has_children())
+        scan_range(f, kept, 2, PID_END, until_us);
+}
+
+/* -- looking, by /proc ----------------------------------------------------- */
+
 /* proc(5): the children of one thread, each followed by a blank. A number is
  * taken when its blank was read: a part of it would be another's pid. */
-static void add_children_of(struct found *f,
-                            const char *path,
-                            const pid_t *keep,
-                            int n_keep)
+static void
+add_children_of(struct found *f, const char *path, const struct kept *kept)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     f->blind |= fd < 0 && is_blind();
@@ -86,14 +186,13 @@ static void add_children_of(struct found *f,
                 pid = pid * 10 + (text[i] - '0');
                 continue;
             }
-            add(f, pid, keep, n_keep);
+            add(f, pid, kept);
             pid = 0;
         }
     (void)close(fd); /* read only */
 }
 
-static void
-add_descendants(struct found *f, pid_t pid, const pid_t *keep, int n_keep)
+static void add_descendants(struct found *f, pid_t pid, const struct kept *kept)
 {
     char dir[64];
     (void)snprintf(dir, sizeof(dir), "/proc/%d/task", (int)pid); /* fits */
@@ -106,20 +205,129 @@ add_descendants(struct found *f, pid_t pid, const pid_t *keep, int n_keep)
         if (e->d_name[0] == '.')
             continue;
         (void)snprintf(path, sizeof(path), "%s/%s/children", dir, e->d_name);
-        add_children_of(f, path, keep, n_keep);
+        add_children_of(f, path, kept);
     }
     (void)closedir(d);
 }
 
-/* All below `root`, but not what is below those who are kept. */
-static void find(struct found *f, pid_t root, const pid_t *keep, int n_keep)
+static bool lists_children(void)
 {
-    ddp_assert(root > 0 && n_keep >= 0);
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/self/task/%d/children",
+                   (int)getpid()); /* fits */
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        (void)close(fd); /* only to see whether it is there */
+    return fd >= 0 || is_blind();
+}
+
+/* Once through /proc: whose parent is root or was found. */
+static void add_by_parents(struct found *f, pid_t root, const struct kept *kept)
+{
+    DIR *d = opendir("/proc");
+    f->blind |= d == NULL;
+    if (d == NULL)
+        return;
+    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
+        struct procfs_process p;
+        char *end;
+        long pid = strtol(e->d_name, &end, 10);
+        if (*end != '\0' || pid <= 1 || is_in(f->pids, f->n, (pid_t)pid))
+            continue;
+        errno = 0;
+        if (!procfs_read((pid_t)pid, &p))
+            f->blind |= is_blind();
+        else if (p.parent == root || is_in(f->pids, f->n, p.parent))
+            add(f, (pid_t)pid, kept);
+    }
+    (void)closedir(d);
+}
+
+static void look(struct found *f, pid_t root, const struct kept *kept)
+{
     f->n = 0;
     f->blind = false;
-    add_descendants(f, root, keep, n_keep);
-    for (int i = 0; i < f->n; i++)
-        add_descendants(f, f->pids[i], keep, n_keep);
+    f->deep = true;
+    if (lists_children()) {
+        add_descendants(f, root, kept);
+        for (int i = 0; i < f->n; i++)
+            add_descendants(f, f->pids[i], kept);
+        return;
+    }
+    int before;
+    do { /* a child may have a smaller number than its parent */
+        before = f->n;
+        add_by_parents(f, root, kept);
+    } while (f->n > before);
+}
+
+/* All below `root`, but not what is below those who are kept. */
+static void find_below(struct found *f, pid_t root, const struct kept *kept)
+{
+    ddp_assert(root > 0 && kept->n >= 0);
+    f->n = 0;
+    f->blind = true;
+    if (procfs_is_ours())
+        look(f, root, kept);
+}
+
+static void find(struct found *f, const struct kept *kept)
+{
+    find_below(f, getpid(), kept);
+    if (f->blind)
+        scan_near(f, kept);
+}
+
+/* After a find that found none: what it may have missed, where a number may be
+ * anything or /proc hides processes from us (hidepid). */
+static void
+find_rest(struct found *f, const struct kept *kept, int64_t until_us)
+{
+    if (!f->deep || (kept->n == 0 && has_children()))
+        scan_all(f, kept, until_us);
+}
+
+/* -- signalling ------------------------------------------------------------ */
+
+static pid_t parent_of(pid_t pid)
+{
+    struct procfs_process p;
+    return procfs_read(pid, &p) ? p.parent : 0;
+}
+
+/* Of a process that is held by a pidfd; see the head of this file. */
+static bool is_below(pid_t pid, pid_t root)
+{
+    pid_t chain[DEPTH_MAX];
+    int n = 0;
+    for (pid_t p = pid; p != root; p = parent_of(p)) {
+        if (p <= 1 || n == DEPTH_MAX)
+            return false;
+        chain[n++] = p;
+    }
+    for (pid_t above = root; n > 0; above = chain[n])
+        if (parent_of(chain[--n]) != above)
+            return false;
+    return true;
+}
+
+static bool signal_proven(pid_t pid, pid_t root, int signo)
+{
+    int fd = pidfd_works() ? pidfd_of(pid) : -1;
+    bool sent = fd >= 0 && is_below(pid, root) && pidfd_signal(fd, signo);
+    if (fd >= 0)
+        (void)close(fd); /* the signal is sent */
+    return sent;
+}
+
+/* False: it is gone by itself, or its parent has to be so first. */
+static bool signal_one(const struct found *f, pid_t pid, int signo)
+{
+    ddp_assert(pid > 1);
+    enum child child = ask_child(pid);
+    if (child == CHILD_NOT)
+        return f->deep && signal_proven(pid, getpid(), signo);
+    return child == CHILD_LIVES && kill(pid, signo) == 0;
 }
 
 /* Returns how many there were to reap. */
@@ -131,71 +339,137 @@ static int reap(const struct found *f)
     return n;
 }
 
-int tree_kill(const pid_t *keep, int n_keep, int64_t until_us)
+/* A scan is dear: those that it found are waited for before the next one. */
+static void reap_all(const struct found *f, int64_t until_us)
+{
+    int left = f->n;
+    while ((left -= reap(f)) > 0 && !f->deep && mono_now_us() < until_us)
+        pause_us(200);
+}
+
+int tree_kill(const pid_t *keep, int n_keep, bool all, int64_t until_us)
 {
     static struct found f; /* large, and there is one thread */
+    const struct kept kept = {.pids = keep, .n = n_keep};
     for (;;) {
-        find(&f, getpid(), keep, n_keep);
+        find(&f, &kept);
+        if (f.n == 0 && all)
+            find_rest(&f, &kept, until_us);
         for (int i = 0; i < f.n; i++)
-            (void)signal_one(f.pids[i], SIGKILL);
-        (void)reap(&f);
+            (void)signal_one(&f, f.pids[i], SIGKILL);
+        reap_all(&f, until_us);
         if (f.n == 0 && !f.blind)
             return 0;
         if (mono_now_us() >= until_us)
             return f.n > 0 ? f.n : 1;
-        struct timespec pause = {.tv_nsec = 200 * 1000};
-        (void)nanosleep(&pause, NULL);
+        pause_us(200);
     }
 }
 
-int tree_signal(const pid_t *keep, int n_keep, int signo)
+static int count_children(const struct found *f)
+{
+    int n = 0;
+    for (int i = 0; i < f->n; i++)
+        n += ask_child(f->pids[i]) == CHILD_LIVES;
+    return n;
+}
+
+int tree_ask(const pid_t *keep, int n_keep, bool anew)
 {
     static struct found f; /* large, and there is one thread */
+    static pid_t asked[FOUND_MAX];
+    static int n_asked;
+    const struct kept kept = {.pids = keep, .n = n_keep};
+    if (anew)
+        f.n = n_asked = 0;
+    else if (f.n > 0 && !f.deep && count_children(&f) > 0)
+        return count_children(&f); /* a scan is dear */
     do /* what a dead one leaves comes to us with its death */
-        find(&f, getpid(), keep, n_keep);
+        find(&f, &kept);
     while (reap(&f) > 0);
-    for (int i = 0; i < f.n; i++)
-        (void)signal_one(f.pids[i], signo);
+    for (int i = 0; i < f.n; i++) {
+        if (is_in(asked, n_asked, f.pids[i]) ||
+            !signal_one(&f, f.pids[i], SIGTERM))
+            continue;
+        (void)signal_one(&f, f.pids[i], SIGCONT);
+        if (n_asked < FOUND_MAX)
+            asked[n_asked++] = f.pids[i];
+    }
     return f.n == 0 && f.blind ? 1 : f.n;
 }
 
-/* Whether it lives in another session than `session`, by proc(5), whose second
- * field is a name that may hold anything, blanks and brackets too. */
-static bool lives_elsewhere(pid_t pid, pid_t session)
+int tree_children(pid_t *pids, int max)
 {
-    char path[64];
-    char text[512];
-    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid); /* fits */
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false; /* it is gone already */
-    ssize_t n = read(fd, text, sizeof(text) - 1);
-    (void)close(fd); /* read only */
-    text[n > 0 ? n : 0] = '\0';
-    const char *rest = strrchr(text, ')');
-    char state;
-    int own;
-    if (rest == NULL || sscanf(rest, ") %c %*d %*d %d", &state, &own) != 2)
+    static struct found f; /* large, and there is one thread */
+    const struct kept none = {.n = 0};
+    int n = 0;
+    ddp_assert(max >= 0);
+    if (!has_children())
+        return 0;
+    find_below(&f, getpid(), &none);
+    if (f.blind)
+        scan_all(&f, &none, MONO_NEVER);
+    for (int i = 0; i < f.n && n < max; i++)
+        if (ask_child(f.pids[i]) != CHILD_NOT)
+            pids[n++] = f.pids[i];
+    return n;
+}
+
+/* -- in place of a frozen agent -------------------------------------------- */
+
+/* Without pidfds. A process that is stopped reaps nobody, so its children keep
+ * their numbers. Returns whether it is to be continued. */
+static bool hold(pid_t root)
+{
+    struct procfs_process p;
+    int64_t until_us = mono_now_us() + STOP_US;
+    if (!procfs_read(root, &p) || strchr("TtZX", p.state) != NULL)
         return false;
-    return state != 'Z' && state != 'X' && own != session;
+    (void)kill(root, SIGSTOP);
+    while (procfs_read(root, &p) && strchr("TtZXD", p.state) == NULL &&
+           mono_now_us() < until_us)
+        pause_us(200);
+    return true;
+}
+
+static bool kill_elsewhere(pid_t pid, pid_t root, pid_t session, bool held)
+{
+    struct procfs_process p;
+    if (!procfs_read(pid, &p) || p.state == 'Z' || p.state == 'X' ||
+        p.session == session)
+        return false;
+    if (!held)
+        return signal_proven(pid, root, SIGKILL);
+    /* Any other one comes to root when its parent is dead. */
+    return p.parent == root && kill(pid, SIGKILL) == 0;
 }
 
 int tree_kill_sessions(pid_t root, int64_t until_us)
 {
     static struct found f; /* large, and there is one thread */
+    const struct kept none = {.n = 0};
+    bool held = !pidfd_works();
     ddp_assert(root > 1 && root != getpid());
+    if (!procfs_is_ours())
+        return -1;
+    bool thaw = held && hold(root);
     pid_t session = getsid(root);
-    for (int killed = 0;;) {
-        find(&f, root, NULL, 0);
-        int alive = 0;
+    int killed = 0, alive;
+    for (;;) {
+        alive = 0;
+        find_below(&f, root, &none);
         for (int i = 0; i < f.n; i++)
-            if (lives_elsewhere(f.pids[i], session) &&
-                signal_one(f.pids[i], SIGKILL))
-                alive++;
+            alive += kill_elsewhere(f.pids[i], root, session, held);
+        if (alive == 0 && f.blind) {
+            killed = -1;
+            break;
+        }
         killed = alive > killed ? alive : killed;
         if (alive == 0 || mono_now_us() >= until_us)
-            return killed;
-        struct timespec pause = {.tv_nsec = 200 * 1000};
-        (void)nanosleep(&pause, NULL);
+            break;
+        pause_us(200);
     }
+    if (thaw)
+        (void)kill(root, SIGCONT);
+    return killed;
 }

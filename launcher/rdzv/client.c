@@ -44,6 +44,7 @@
 /* A daemon that is gone is likely to be started again. Its port is left to it
  * for this time before a launcher on its host serves there instead. */
 #define TAKE_OVER_US (3 * MONO_S)
+#define START_TRIES  3 /* of the server, before this launcher gives up */
 
 #define CLIENT_MAGIC 0x525a434cu
 
@@ -100,6 +101,7 @@ struct rdzv_client {
 
     pid_t server; /* of our own, 0: none runs */
     bool served;  /* there was one */
+    int failed;   /* so often in a row its process could not be started */
     int port;     /* where to dial: the server's own choice for port 0 */
 };
 
@@ -221,6 +223,19 @@ static int listen_at(struct rdzv_client *cl, const struct sockaddr *sa, int *fd)
     return rc;
 }
 
+/* Said as the reason of this try. Nobody else serves at our address, so that it
+ * would be said until join_timeout. A run that has begun is not given up. */
+static void start_failed(struct rdzv_client *cl, const struct ddp_err *err)
+{
+    char why[sizeof(err->text) + 64];
+    cl->failed++;
+    (void)snprintf(why, sizeof(why), "cannot start the rendezvous server: %s",
+                   err->text); /* fits */
+    if (cl->failed >= START_TRIES && cl->reached == NEVER_UP)
+        fatalx(ddp_code_exit(err->code), "%s; tried %d times", why, cl->failed);
+    keep_reason(cl, true, why);
+}
+
 static void start_server(struct rdzv_client *cl, int fd)
 {
     struct ddp_err err;
@@ -232,14 +247,19 @@ static void start_server(struct rdzv_client *cl, int fd)
     struct helper_fds fds = {
         .listener = fd, .chan = cl->store_chan, .token = true};
     cl->port = addr_fd_port(fd);
-    if (helper_start(&cl->server, &fds, run_server, &args, &err) != 0)
-        log_warnx("cannot start the rendezvous server: %s", err.text);
-    else if (cl->foreign)
+    int rc = helper_start(&cl->server, &fds, run_server, &args, &err);
+    (void)close(fd); /* the server has it */
+    if (rc != 0) {
+        cl->port = cl->served ? cl->port : cl->conf->endpoint_port;
+        start_failed(cl, &err);
+        return;
+    }
+    if (cl->foreign)
         log_info("no server answers at %s port %d any more: this launcher "
                  "serves the rendezvous from now on",
                  cl->conf->endpoint_host, cl->port);
     cl->served = true;
-    (void)close(fd); /* the server has it */
+    cl->failed = 0;
 }
 
 /* Serves the rendezvous if it is to be here and nobody does yet. */

@@ -5,8 +5,10 @@
  * written by one side only, and whole.
  *
  * Failure modes:
- * - No descriptors: the paths are "", the worker makes no progress that can be
- *   seen here, and is asked to leave by SIGTERM.
+ * - /proc is that of another PID namespace: workers see the same one, so the
+ *   path has the agent's number there.
+ * - No descriptors, or no /proc: the paths are "", the worker makes no progress
+ * that can be seen here, and is asked to leave by SIGTERM.
  * - The worker cannot open the path (another PID namespace, another user), or
  *   does not look: `looks` stays 0, and it is asked by SIGTERM.
  * - A worker truncates the file to make another one's mapping fault: seals
@@ -24,6 +26,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "launcher/proc/procfs.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/stop_page.h"
 
@@ -64,10 +67,10 @@ void mailbox_close(struct mailbox *m)
 static void path_of(int fd, char path[MAILBOX_PATH_MAX])
 {
     path[0] = '\0';
-    if (fd < 0)
+    pid_t self = procfs_self();
+    if (fd < 0 || self == 0)
         return;
-    int n =
-        snprintf(path, MAILBOX_PATH_MAX, "/proc/%d/fd/%d", (int)getpid(), fd);
+    int n = snprintf(path, MAILBOX_PATH_MAX, "/proc/%d/fd/%d", (int)self, fd);
     ddp_assert(n < MAILBOX_PATH_MAX); /* two ints */
 }
 

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launcher/proc/procfs.h"
 #include "launcher/proc/signals.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/net/helper.h"
@@ -221,6 +222,11 @@ void stacks_main(int fd, const void *arg)
 {
     const struct stacks_of *of = arg;
     ddp_assert(of->n >= 0 && of->n <= STACKS_PIDS_MAX);
+    if (!procfs_is_ours()) { /* its numbers would be strangers' */
+        (void)dprintf(fd, "no stacks: /proc does not show the processes of "
+                          "this pid namespace\n");
+        _exit(0);
+    }
     FILE *f = fdopen(fd, "w");
     /* The tools write to it too. */
     (void)fcntl(fd, F_SETFL, O_APPEND);

@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "launcher/proc/oom.h"
@@ -451,23 +452,15 @@ int workers_last_pids(const struct workers *workers, pid_t *pids, int max)
     return n;
 }
 
-/* Clock ticks of CPU time, 0 if they cannot be read (proc(5)). */
+/* CPU time in hundredths of a second, 0 if it cannot be read. Not from /proc,
+ * where the number may be another's. */
 static int64_t cpu_time(pid_t pid)
 {
-    char path[32], text[1024];
-    long long user = 0, system = 0;
-    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-    if (fd >= 0)
-        (void)close(fd); /* only read */
-    text[n > 0 ? n : 0] = '\0';
-    const char *after = strrchr(text, ')'); /* its name may hold anything */
-    if (after == NULL ||
-        sscanf(after, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lld %lld",
-               &user, &system) != 2)
+    clockid_t clock;
+    struct timespec at;
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &at) != 0)
         return 0;
-    return user + system;
+    return (int64_t)at.tv_sec * 100 + at.tv_nsec / 10000000;
 }
 
 bool workers_look(const struct workers *workers,

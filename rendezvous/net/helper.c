@@ -78,8 +78,10 @@ int helper_start(pid_t *pid,
         return 0;
     *pid = 0;
     return ddp_err_sys(err, DDP_E_NOMEM, "fork%s",
-                       errno == EAGAIN ? " (too many processes? ulimit -u)"
-                                       : "");
+                       errno == EAGAIN
+                           ? " (too few processes: raise the limit, ulimit -u "
+                             "or a container's pids.max)"
+                           : "");
 }
 
 void helper_take_signals(void)

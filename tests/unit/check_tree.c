@@ -1,19 +1,26 @@
-/* links: launcher/proc/tree rendezvous/base/mono rendezvous/base/err */
+/* links: launcher/proc/tree launcher/proc/procfs launcher/proc/pidfd */
+/* links: rendezvous/base/mono rendezvous/base/err */
 /*
  * Real processes, below the test's own, which is a child subreaper.
  */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launcher/proc/pidfd.h"
+#include "launcher/proc/procfs.h"
 #include "launcher/proc/tree.h"
 #include "rendezvous/base/mono.h"
 #include "tests/lib/suite.h"
@@ -40,6 +47,7 @@ static pid_t sleeper(bool away)
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
+        (void)signal(SIGTERM, SIG_DFL); /* Check catches it */
         if (away)
             (void)setsid();
         (void)!write(ends[1], "x", 1);
@@ -62,6 +70,7 @@ static pid_t parent(bool stays)
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
+        (void)signal(SIGTERM, SIG_DFL);
         (void)sleeper(true);
         (void)!write(ends[1], "x", 1);
         while (stays)
@@ -88,7 +97,7 @@ START_TEST(test_tree_kill_leaves_nobody)
     (void)parent(false);
     pid_t stopped = sleeper(true);
     ck_assert_int_eq(kill(stopped, SIGSTOP), 0);
-    ck_assert_int_eq(tree_kill(NULL, 0, soon_us()), 0);
+    ck_assert_int_eq(tree_kill(NULL, 0, true, soon_us()), 0);
     assert_childless();
 }
 END_TEST
@@ -98,58 +107,142 @@ START_TEST(test_tree_kill_spares_the_kept)
 {
     pid_t keep[2] = {parent(true), sleeper(false)};
     (void)sleeper(false);
-    ck_assert_int_eq(tree_kill(keep, 2, soon_us()), 0);
+    ck_assert_int_eq(tree_kill(keep, 2, true, soon_us()), 0);
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), 0); /* two, and alive */
     ck_assert_int_eq(kill(keep[0], 0), 0);
     ck_assert_int_eq(kill(keep[1], 0), 0);
-    ck_assert_int_eq(tree_kill(NULL, 0, soon_us()), 0);
+    ck_assert_int_eq(tree_kill(NULL, 0, true, soon_us()), 0);
     assert_childless();
 }
 END_TEST
 
-/* More children than one read of their list brings. */
-/* Once to each (Check catches SIGTERM in what it forks); who obeys is reaped by
- * the next look, a grandchild that comes to us with its parent's death
- * included. */
-START_TEST(test_tree_signal_asks_and_looks)
+/* Who obeys is reaped by the next look, a grandchild that comes to us with its
+ * parent's death included. One that is stopped obeys, too. */
+START_TEST(test_tree_ask_is_obeyed)
 {
     (void)parent(true);
     pid_t kept = sleeper(false);
-    ck_assert_int_eq(tree_signal(&kept, 1, 0), 2);
-    ck_assert_int_eq(tree_signal(&kept, 1, SIGUSR1), 2);
-    for (int tries = 0; tree_signal(&kept, 1, 0) > 0; tries++) {
+    pid_t stopped = sleeper(true);
+    ck_assert_int_eq(kill(stopped, SIGSTOP), 0);
+    ck_assert_int_eq(tree_ask(&kept, 1, true), 3);
+    for (int tries = 0; tree_ask(&kept, 1, false) > 0; tries++) {
         ck_assert_int_lt(tries, 1000);
         (void)usleep(1000);
     }
+    ck_assert_int_eq(kill(kept, 0), 0);
     ck_assert_int_eq(kill(kept, SIGKILL), 0);
     ck_assert_int_eq(waitpid(kept, NULL, 0), kept);
     assert_childless();
 }
 END_TEST
 
+static volatile sig_atomic_t asked;
+
+static void on_asked(int signo)
+{
+    (void)signo;
+    asked++;
+}
+
+/* Many a program takes a second SIGTERM for "at once". */
+START_TEST(test_tree_ask_asks_each_once)
+{
+    int ends[2];
+    char count = 0;
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        (void)signal(SIGTERM, on_asked);
+        (void)!write(ends[1], "x", 1);
+        (void)usleep(200 * 1000);
+        (void)usleep(200 * 1000);
+        count = (char)asked;
+        (void)!write(ends[1], &count, 1);
+        _exit(0);
+    }
+    ck_assert_int_eq(read(ends[0], &count, 1), 1);
+    ck_assert_int_eq(tree_ask(NULL, 0, true), 1);
+    (void)usleep(50 * 1000);
+    ck_assert_int_eq(tree_ask(NULL, 0, false), 1);
+    ck_assert_int_eq(read(ends[0], &count, 1), 1);
+    ck_assert_int_eq(count, 1);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    ck_assert_int_eq(close(ends[0]) + close(ends[1]), 0);
+}
+END_TEST
+
+/* More children than one read of their list brings. */
 START_TEST(test_tree_kill_finds_many)
 {
     for (int i = 0; i < MANY; i++)
         (void)sleeper(false);
-    ck_assert_int_eq(tree_kill(NULL, 0, soon_us()), 0);
+    ck_assert_int_eq(tree_kill(NULL, 0, true, soon_us()), 0);
     assert_childless();
 }
 END_TEST
 
-/* Without a descriptor to look with, it does not say that nobody is left. */
-START_TEST(test_tree_kill_without_descriptors_is_not_sure)
+/* What was there before is told from what comes. */
+START_TEST(test_tree_children_are_ours_only)
+{
+    pid_t pids[4], child = parent(true);
+    ck_assert_int_eq(tree_children(pids, 4), 1);
+    ck_assert_int_eq(pids[0], child);
+    ck_assert_int_eq(tree_kill(NULL, 0, true, soon_us()), 0);
+    ck_assert_int_eq(tree_children(pids, 4), 0);
+}
+END_TEST
+
+/* Without a descriptor to look with, each number is asked for. */
+START_TEST(test_tree_kill_without_descriptors_leaves_nobody)
 {
     struct rlimit lim;
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &lim), 0);
     int next = dup(STDIN_FILENO);
     ck_assert_int_eq(close(next), 0);
     struct rlimit none = {.rlim_cur = (rlim_t)next, .rlim_max = lim.rlim_max};
+    pid_t kept = sleeper(false);
     (void)sleeper(false);
+    (void)parent(true);
+    (void)parent(false);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-    int left = tree_kill(NULL, 0, mono_now_us() + 20 * MONO_MS);
+    int64_t began_us = mono_now_us();
+    int left = tree_kill(&kept, 1, false, began_us + 5 * MONO_S);
+    printf("measured: two generations, by number: %d ms\n",
+           (int)((mono_now_us() - began_us) / MONO_MS));
+    ck_assert_int_eq(left, 0);
+    ck_assert_int_eq(kill(kept, 0), 0);
+    ck_assert_int_eq(tree_kill(NULL, 0, true, soon_us()), 0);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &lim), 0);
-    ck_assert_int_gt(left, 0);
-    ck_assert_int_eq(tree_kill(NULL, 0, soon_us()), 0);
+    assert_childless();
+}
+END_TEST
+
+/* As before Linux 5.1, or in a sandbox. */
+static void forbid_pidfds(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_send_signal, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {.len = sizeof(code) / sizeof(code[0]),
+                                .filter = code};
+    ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+    ck_assert(!pidfd_works());
+}
+
+/* Level by level: a child's children are ours when it is dead. */
+START_TEST(test_tree_kill_without_pidfds_leaves_nobody)
+{
+    forbid_pidfds();
+    (void)sleeper(true);
+    (void)parent(true);
+    (void)parent(false);
+    ck_assert_int_eq(tree_kill(NULL, 0, true, soon_us()), 0);
     assert_childless();
 }
 END_TEST
@@ -159,6 +252,8 @@ END_TEST
 START_TEST(test_tree_kill_sessions_spares_the_roots_own)
 {
     int ends[2];
+    if (_i == 1)
+        forbid_pidfds();
     pid_t pids[2]; /* helper, worker */
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
     pid_t root = fork();
@@ -174,12 +269,42 @@ START_TEST(test_tree_kill_sessions_spares_the_roots_own)
     }
     ck_assert_int_eq(read(ends[0], pids, sizeof(pids)), sizeof(pids));
     ck_assert_int_eq(kill(root, SIGSTOP), 0);
-    /* The worker, and the grandchild that `parent` left. */
-    ck_assert_int_eq(tree_kill_sessions(root, soon_us()), 2);
+    /* The worker, and the grandchild that `parent` left; without pidfds a
+     * child of root's only. */
+    ck_assert_int_eq(tree_kill_sessions(root, soon_us()), _i == 1 ? 1 : 2);
     ck_assert_int_eq(kill(pids[0], 0), 0);
     ck_assert_int_eq(waitpid(root, NULL, WNOHANG), 0);
     ck_assert_int_eq(tree_kill_sessions(root, soon_us()), 0);
-    ck_assert_int_eq(tree_kill(NULL, 0, soon_us()), 0);
+    ck_assert_int_eq(tree_kill(NULL, 0, true, soon_us()), 0);
+    assert_childless();
+}
+END_TEST
+
+/* Without pidfds the root is stopped meanwhile, and runs on after it. */
+START_TEST(test_tree_kill_sessions_holds_the_root)
+{
+    int ends[2];
+    pid_t worker;
+    struct procfs_process p = {.state = 'T'};
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    forbid_pidfds();
+    pid_t root = fork();
+    ck_assert_int_ge(root, 0);
+    if (root == 0) {
+        (void)setsid();
+        worker = sleeper(true);
+        (void)!write(ends[1], &worker, sizeof(worker));
+        for (;;)
+            (void)pause();
+    }
+    ck_assert_int_eq(read(ends[0], &worker, sizeof(worker)), sizeof(worker));
+    ck_assert_int_eq(tree_kill_sessions(root, soon_us()), 1);
+    for (int tries = 0; p.state == 'T' && tries < 1000; tries++) {
+        ck_assert(procfs_read(root, &p));
+        (void)usleep(1000);
+    }
+    ck_assert_int_ne(p.state, 'T');
+    ck_assert_int_eq(tree_kill(NULL, 0, true, soon_us()), 0);
     assert_childless();
 }
 END_TEST
@@ -198,12 +323,16 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_add_test(tc, test_tree_kill_leaves_nobody);
     tcase_add_test(tc, test_tree_kill_spares_the_kept);
-    tcase_add_test(tc, test_tree_signal_asks_and_looks);
+    tcase_add_test(tc, test_tree_ask_is_obeyed);
+    tcase_add_test(tc, test_tree_ask_asks_each_once);
+    tcase_add_test(tc, test_tree_children_are_ours_only);
     tcase_add_test(tc, test_tree_kill_finds_many);
-    tcase_add_test(tc, test_tree_kill_without_descriptors_is_not_sure);
-    tcase_add_test(tc, test_tree_kill_sessions_spares_the_roots_own);
+    tcase_add_test(tc, test_tree_kill_without_descriptors_leaves_nobody);
+    tcase_add_test(tc, test_tree_kill_without_pidfds_leaves_nobody);
+    tcase_add_loop_test(tc, test_tree_kill_sessions_spares_the_roots_own, 0, 2);
+    tcase_add_test(tc, test_tree_kill_sessions_holds_the_root);
     suite_add_tcase(suite, tc);
     int status = suite_run(suite);
-    (void)tree_kill(NULL, 0, soon_us());
+    (void)tree_kill(NULL, 0, true, soon_us());
     return status;
 }

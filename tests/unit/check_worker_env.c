@@ -1,4 +1,5 @@
-/* links: launcher/worker/env launcher/worker/mailbox rendezvous/base/err */
+/* links: launcher/worker/env launcher/worker/mailbox launcher/proc/procfs */
+/* links: rendezvous/base/err */
 /*
  * The environment and the arguments of a worker.
  */

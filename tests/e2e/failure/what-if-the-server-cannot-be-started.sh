@@ -1,0 +1,22 @@
+#!/bin/sh
+# A user who may have just the guard and the agent: does the launch end soon,
+# with a status of its own, and say which limit to raise?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+. "$E2E_LIB/faults.sh"
+
+[ "$(id -u)" -eq 0 ] || skip 'needs root, to become somebody with few processes'
+need_tools setpriv prlimit
+uid=54322 # nobody else's: the limit is for all of a user's processes
+chmod 711 "$E2E_WORK" "$E2E_DIR"
+mkdir home && chown $uid home
+for port in 0 "$(free_port)"; do
+    began=$(now_ms)
+    background it setpriv --reuid=$uid --regid=$uid --clear-groups \
+        prlimit --nproc=2:2 env TMPDIR="$E2E_DIR/home" "$DDPRUN" \
+        --rdzv_endpoint="127.0.0.1:$port" true
+    ends_with 71 it 20
+    measured "port $port: ended after $(took) ms"
+    lines 1 'cannot start the rendezvous server: .*ulimit -u' it.err
+    has_not 'firewall' it.err
+done
+nothing_left
