@@ -130,7 +130,8 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/agent,agent session work state) \
 	$(call of,launcher/conf,options conf meet rdzv argv program place output \
 	words) \
-	$(call of,launcher/proc,guard tree sweep cgroup signals oom tmpfolder) \
+	$(call of,launcher/proc,guard tree sweep cgroup signals oom tmpfolder \
+	children pidfd) \
 	$(call of,launcher/hw,cpus topology nvml gpus)
 
 RT      := $(call of,worker_rt,env store_ops gpu beat sampler) \
