@@ -149,6 +149,8 @@ check-tree:
 	scripts/messages --self-test
 check-install: all
 	scripts/check-install $(B)
+	scripts/check-symbols --self-test
+	scripts/check-symbols $(B)
 check-circles: all
 	scripts/check-circles --self-test
 	scripts/check-circles $(B)
