@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "launcher/proc/guard.h"
 #include "rendezvous/base/log.h"
