@@ -293,6 +293,6 @@ install: all
 
 clean:
 	rm -rf build build-address build-thread build-leaks build-fuzz \
-		build-coverage build-aarch64
+		build-coverage build-aarch64 build-glibc
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
