@@ -169,7 +169,7 @@ int main(int argc, char **argv)
 
     struct sock_fprog program = {.len = f.len, .filter = f.code};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)
         refuse("seccomp", strerror(errno));
     execvp(argv[2], argv + 2);
     refuse(argv[2], strerror(errno));
