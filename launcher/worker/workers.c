@@ -308,7 +308,14 @@ static int start_one(struct workers *workers,
         0)
         return -1;
     struct mailbox *mailbox = &workers->mailboxes[local_rank];
-    mailbox_open(mailbox);
+    if (mailbox_open(mailbox) != 0) {
+        (void)ddp_err_sys(err, DDP_E_NOMEM,
+                          "cannot make the progress file of the worker with "
+                          "local rank %d",
+                          local_rank);
+        output_close(&ends);
+        return -1;
+    }
     char **envp =
         worker_env_make(workers->conf, world, local_rank, error_file, mailbox);
     struct worker_places places;
