@@ -130,8 +130,8 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/agent,agent session work state) \
 	$(call of,launcher/conf,options conf meet rdzv argv program place output \
 	words) \
-	$(call of,launcher/proc,guard tree procfs pidfd sweep cgroup signals oom \
-	tmpfolder) \
+	$(call of,launcher/proc,guard tree procfs pidfd children sweep cgroup \
+	signals oom tmpfolder) \
 	$(call of,launcher/hw,cpus topology nvml gpus)
 
 RT      := $(call of,worker_rt,env store_ops gpu beat sampler) \
@@ -293,6 +293,6 @@ install: all
 
 clean:
 	rm -rf build build-address build-thread build-leaks build-fuzz \
-		build-coverage build-aarch64
+		build-coverage build-aarch64 build-glibc
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

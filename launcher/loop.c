@@ -25,6 +25,7 @@
  */
 #include "launcher/loop.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,7 @@
 #include "launcher/agent/agent.h"
 #include "launcher/health/health.h"
 #include "launcher/output/output.h"
+#include "launcher/proc/children.h"
 #include "launcher/proc/guard.h"
 #include "launcher/proc/sweep.h"
 #include "launcher/proc/tmpfolder.h"
@@ -85,8 +87,8 @@ struct loop {
     int64_t start_us;
     uv_timer_t timer;
     uv_poll_t guard_poll;
-    uv_signal_t sigchld;
-    uv_timer_t chore; /* once, when the workers have been running a moment */
+    uv_poll_t children; /* those that ended */
+    uv_timer_t chore;   /* once, when the workers have been running a moment */
 
     struct store_host store;
     struct sweep sweep;
@@ -428,7 +430,11 @@ static void on_worker_exit(void *ctx, const struct agent_worker *w)
     if (mono_now_us() >= agent_lease_until_us(&l->agent))
         step(l, &tick);
     step(l, &ev);
-    reap_others(l); /* what the dead worker's SIGCHLD could not look behind */
+}
+
+static void on_uncovered(void *ctx)
+{
+    reap_others(loop_of(ctx));
 }
 
 static void on_first_beat(void *ctx, int local_rank, int64_t pid, int64_t step)
@@ -449,6 +455,7 @@ static void on_worker_start(void *ctx, int local_rank, int64_t pid)
 
 static const struct workers_handler workers_handler = {
     .on_exit = on_worker_exit,
+    .on_uncovered = on_uncovered,
     .on_start = on_worker_start,
 };
 
@@ -477,10 +484,14 @@ static const struct health_handler health_handler = {.on_checked = on_checked};
 static const struct hang_watch_handler hang_watch_handler = {.on_hang =
                                                                  on_hang};
 
-static void on_sigchld(uv_signal_t *handle, int signo)
+static void on_children(uv_poll_t *poll, int status, int events)
 {
-    struct loop *l = loop_of(handle->data);
-    (void)signo;
+    struct loop *l = loop_of(poll->data);
+    pid_t pid;
+    (void)status;
+    (void)events;
+    while ((pid = children_next()) > 0)
+        workers_ended(l->workers, pid);
     reap_others(l);
     sweep_look(&l->sweep);
 }
@@ -559,18 +570,20 @@ static void open_handles(struct loop *l)
 {
     (void)uv_timer_init(&l->uv, &l->timer); /* cannot fail */
     (void)uv_timer_init(&l->uv, &l->chore);
-    int rc = uv_poll_init(&l->uv, &l->guard_poll, l->guard_fd);
+    int children_fd = children_watch();
+    int rc = children_fd < 0 ? uv_translate_sys_error(errno)
+                             : uv_poll_init(&l->uv, &l->children, children_fd);
+    if (rc == 0)
+        rc = uv_poll_start(&l->children, UV_READABLE, on_children);
+    if (rc == 0)
+        rc = uv_poll_init(&l->uv, &l->guard_poll, l->guard_fd);
     if (rc == 0)
         rc = uv_poll_start(&l->guard_poll, UV_READABLE | UV_DISCONNECT,
                            on_guard);
-    if (rc == 0)
-        rc = uv_signal_init(&l->uv, &l->sigchld);
-    if (rc == 0)
-        rc = uv_signal_start(&l->sigchld, on_sigchld, SIGCHLD);
     if (rc != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot watch the workers: %s",
                uv_strerror(rc));
-    l->timer.data = l->guard_poll.data = l->sigchld.data = l->chore.data = l;
+    l->timer.data = l->guard_poll.data = l->children.data = l->chore.data = l;
 }
 
 /* All that it drives. What is needed to join comes to `join`. */

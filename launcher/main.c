@@ -1,7 +1,9 @@
 /* ddprun: parses, checks, splits into guard and agent, runs. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "launcher/conf/conf.h"
@@ -11,10 +13,12 @@
 #include "launcher/preflight/preflight.h"
 #include "launcher/proc/cgroup.h"
 #include "launcher/proc/guard.h"
+#include "launcher/proc/pidfd.h"
 #include "launcher/proc/procfs.h"
 #include "launcher/rdzv/store_host.h"
 #include "launcher/worker/spawn.h"
 #include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
 #include "rendezvous/net/allow.h"
 #include "rendezvous/net/tls.h"
 
@@ -56,6 +60,34 @@ static void tell_of_proc(void)
                   "snapshots go to the disk");
 }
 
+/* The first option given that cannot work without memfds; NULL: none. */
+static const char *need_memfd(const struct conf *c)
+{
+    if (c->hang.idle_us != MONO_NEVER)
+        return "--hang_timeout";
+    if (c->hang.beat_us != MONO_NEVER)
+        return "--beat_timeout";
+    if (c->health_check[0] != '\0')
+        return "--health_check";
+    return c->gpu_health_check ? "--gpu_health_check" : NULL;
+}
+
+/* A worker whose progress cannot be seen would be taken for one that hangs, and
+ * a node without a result for an unfit one. */
+static int check_kernel(const struct conf *c, struct ddp_err *err)
+{
+    const char *option = need_memfd(c);
+    int fd = option != NULL ? memfd_create("ddprun-try", MFD_CLOEXEC) : -1;
+    if (fd >= 0)
+        (void)close(fd); /* was only tried */
+    if (option == NULL || fd >= 0 || errno == EMFILE || errno == ENFILE)
+        return 0;
+    return ddp_err_sys(err, DDP_E_CONFIG,
+                       "%s cannot work here: it needs memfd_create (Linux "
+                       "3.17 or later, allowed in this container)",
+                       option);
+}
+
 int main(int argc, char *argv[])
 {
     struct opts o;
@@ -78,12 +110,15 @@ int main(int argc, char *argv[])
         refuse(&err);
     if (conf.store_allow[0] != '\0' && store_host_allow(&conf, &err) != 0)
         refuse(&err);
+    if (check_kernel(&conf, &err) != 0)
+        refuse(&err);
     for (int i = 0; i < conf.notes_len; i++)
         log_info("%s", conf.notes[i]);
     if (opts_number(&o, OPTIONS_dry_run) != 0)
         return dry_run(&conf, stdout);
     if (conf.preflight && preflight_prepare(&conf, &err) != 0)
         refuse(&err);
+    (void)pidfd_works(); /* finds out before descriptors run out */
     struct spawn_origin origin;
     spawn_remember(&origin);
     if (conf.cgroup)

@@ -41,7 +41,14 @@ $(FAKE_NVML): $(call obj,tests/lib/fake_nvml)
 	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
 $(B)/tests/unit/check_gpus $(B)/tests/unit/check_gpu_health: | $(FAKE_NVML)
 
-# The same for the driver and NCCL. A test that has this folder in its run path
+# What runs a program as under an older kernel.
+OLD_KERNEL_TOOL := $(B)/tests/lib/old_kernel
+$(OLD_KERNEL_TOOL): $(call obj,tests/lib/old_kernel)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^
+
+# In place of the driver and NCCL. A test that has this folder in its run path
 # loads them.
 FAKE_CUDA := $(B)/tests/lib/libcuda.so.1
 FAKE_NCCL := $(B)/tests/lib/libnccl.so.2
@@ -123,7 +130,7 @@ check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 	scripts/run-tests $^
 check-e2e: e2e-programs
 	tests/e2e/run $(B)
-e2e-programs: all $(FAKE_NVML) $(EMULATED)
+e2e-programs: all $(FAKE_NVML) $(EMULATED) $(OLD_KERNEL_TOOL)
 # MINUTES=, SEED=, MTBF= (scripts/soak)
 soak: all
 	scripts/soak $(B)
@@ -143,6 +150,8 @@ check-tree:
 	scripts/messages --check
 check-install: all
 	scripts/check-install $(B)
+	scripts/check-symbols --self-test
+	scripts/check-symbols $(B)
 check-circles: all
 	scripts/check-circles --self-test
 	scripts/check-circles $(B)

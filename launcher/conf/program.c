@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "rendezvous/base/access.h"
+
 /* Whether the file at `path` can be executed; `name` is what to call it. */
 static int
 check_executable(const char *path, const char *name, struct ddp_err *err)
@@ -21,7 +23,7 @@ check_executable(const char *path, const char *name, struct ddp_err *err)
     if (S_ISDIR(st.st_mode))
         return ddp_err_set(err, DDP_E_NOTEXEC,
                            "%.300s: this is a folder, not a program", name);
-    if (!S_ISREG(st.st_mode) || faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0)
+    if (!S_ISREG(st.st_mode) || access_at(AT_FDCWD, path, X_OK, AT_EACCESS) < 0)
         return ddp_err_set(err, DDP_E_NOTEXEC,
                            "%.200s: not executable; run chmod +x on it, or put "
                            "its interpreter before it",
@@ -128,7 +130,7 @@ int program_check_script(const char *script, struct ddp_err *err)
     struct stat st;
     if (stat(script, &st) < 0 && (errno == ENOENT || errno == ENOTDIR))
         return ddp_err_sys(err, DDP_E_NOTFOUND, "%.300s", script);
-    if (faccessat(AT_FDCWD, script, R_OK, AT_EACCESS) < 0)
+    if (access_at(AT_FDCWD, script, R_OK, AT_EACCESS) < 0)
         return ddp_err_sys(err, DDP_E_NOINPUT, "%.300s", script);
     return 0;
 }

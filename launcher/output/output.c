@@ -29,12 +29,12 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include "launcher/output/relay.h"
+#include "launcher/proc/pidfd.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/opts.h"
@@ -449,7 +449,7 @@ void output_finish(struct output *o, bool line, int hurry_fd)
     struct relay_msg w = {.kind = RELAY_FINISH, .line = line};
     if (o->pid <= 0)
         return;
-    int pidfd = (int)syscall(SYS_pidfd_open, o->pid, 0);
+    int pidfd = pidfd_of(o->pid);
     struct pollfd p[2] = {{.fd = pidfd, .events = POLLIN},
                           {.fd = hurry_fd, .events = POLLIN}};
     if (pidfd <

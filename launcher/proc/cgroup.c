@@ -27,12 +27,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "rendezvous/base/access.h"
 #include "rendezvous/base/err.h"
+#include "rendezvous/base/open_files.h"
 #include "rendezvous/base/rng.h"
 
 #define NAME_PREFIX  "ddprun-"
@@ -147,10 +148,10 @@ static void let_go(int pipe_fd)
     qsort(kept, 3, sizeof(kept[0]), by_number);
     for (int i = 0; i < 3; i++) {
         if ((unsigned)kept[i] > from)
-            (void)syscall(SYS_close_range, from, (unsigned)kept[i] - 1, 0);
+            open_files_close(from, (unsigned)kept[i] - 1);
         from = (unsigned)kept[i] + 1;
     }
-    (void)syscall(SYS_close_range, from, ~0u, 0);
+    open_files_close(from, ~0u);
 }
 
 __attribute__((noreturn)) static void janitor_main(int pipe_fd)
@@ -236,7 +237,7 @@ bool cgroup_make(void)
     if (mkdirat(parent_fd, own_name, 0755) != 0)
         return false;
     own_fd = openat(parent_fd, own_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (own_fd >= 0 && faccessat(own_fd, "cgroup.kill", W_OK, 0) == 0 &&
+    if (own_fd >= 0 && access_at(own_fd, "cgroup.kill", W_OK, 0) == 0 &&
         start_janitor())
         return true;
     (void)unlinkat(parent_fd, own_name, AT_REMOVEDIR);

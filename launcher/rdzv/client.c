@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "launcher/proc/guard.h"
 #include "rendezvous/base/log.h"
@@ -232,7 +233,8 @@ static void start_failed(struct rdzv_client *cl, const struct ddp_err *err)
     (void)snprintf(why, sizeof(why), "cannot start the rendezvous server: %s",
                    err->text); /* fits */
     if (cl->failed >= START_TRIES && cl->reached == NEVER_UP)
-        fatalx(ddp_code_exit(err->code), "%s; tried %d times", why, cl->failed);
+        fatalx(ddp_code_exit(err->code), /* messages: ok, START_TRIES or more */
+               "%s; tried %d times", why, cl->failed);
     keep_reason(cl, true, why);
 }
 

@@ -7,8 +7,9 @@
  * Failure modes:
  * - /proc is that of another PID namespace: workers see the same one, so the
  *   path has the agent's number there.
- * - No descriptors, or no /proc: the paths are "", the worker makes no progress
- * that can be seen here, and is asked to leave by SIGTERM.
+ * - No descriptors are left: an error, and the worker is not started.
+ * - memfd_create is refused, or there is no /proc: the paths are "", the worker
+ *   makes no progress that can be seen here, and is asked to leave by SIGTERM.
  * - The worker cannot open the path (another PID namespace, another user), or
  *   does not look: `looks` stays 0, and it is asked by SIGTERM.
  * - A worker truncates the file to make another one's mapping fault: seals
@@ -48,11 +49,19 @@ static int open_sized(const char *name, off_t size)
     return -1;
 }
 
-void mailbox_open(struct mailbox *m)
+static bool ran_out(int fd)
+{
+    return fd < 0 && (errno == EMFILE || errno == ENFILE);
+}
+
+int mailbox_open(struct mailbox *m)
 {
     mailbox_close(m);
     m->progress_fd = memfd_create(MEMFD_PROGRESS, MFD_CLOEXEC);
+    if (ran_out(m->progress_fd))
+        return -1;
     m->stop_fd = open_sized(MEMFD_STOP, sizeof(struct stop_page));
+    return ran_out(m->stop_fd) ? -1 : 0;
 }
 
 void mailbox_close(struct mailbox *m)

@@ -29,9 +29,10 @@ struct mailbox {
         -1, -1, -1                                                             \
     }
 
-/* Makes fresh files for one worker, and closes those that `m` has. If
- * descriptors run out there are none, and the worker is asked by a signal. */
-void mailbox_open(struct mailbox *m);
+/* Makes fresh files for one worker, and closes those that `m` has. If a sandbox
+ * refuses memfd_create there are none, and the worker is asked by a signal. -1:
+ * no descriptors are left (errno). */
+int mailbox_open(struct mailbox *m);
 void mailbox_close(struct mailbox *m);
 
 /* The paths for the worker's environment; "" if there is no file. */

@@ -1,14 +1,17 @@
 /*
- * Happy path: clone3 into the launch's cgroup, or fork; a pidfd of the child;
- * the child sets itself up with async-signal-safe calls only, and calls execve.
- * It asks for the parent-death signal first, and then whether the parent still
- * lives: the other way round the parent could die in between, unnoticed.
+ * Happy path: clone3 into the launch's cgroup, or fork; a pidfd of the child,
+ * if there are pidfds; the child sets itself up with async-signal-safe calls
+ * only, and calls execve. It asks for the parent-death signal first, and then
+ * whether the parent still lives: the other way round the parent could die in
+ * between, unnoticed.
  *
  * Failure modes:
  * - No process or no pidfd can be had: an error with errno, and no child is
  *   left.
  * - The agent dies between fork and prctl: the child sees another parent, and
  *   exits as if the signal had come.
+ * - clone3 is refused, as by old container runtimes: the child moves itself
+ *   into the cgroup, which takes milliseconds.
  * - Binding to CPUs, limits, the oom score: a refusal is ignored, since the
  *   worker can run without.
  * - execve fails: errno goes through report_fd (a write of less than PIPE_BUF,
@@ -20,7 +23,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -33,10 +35,32 @@
 #include <unistd.h>
 
 #include "launcher/proc/cgroup.h"
+#include "launcher/proc/pidfd.h"
 
 _Static_assert(sizeof(struct spawn_trouble) <= PIPE_BUF,
                "what children write to one pipe does not mix");
 _Static_assert(NSIG - 1 == 64, "a bit of spawn_origin.ignored for each");
+
+/* Of <linux/sched.h>, which older headers do not have: struct clone_args as of
+ * Linux 5.7, and CLONE_INTO_CGROUP. */
+struct clone_cgroup_args {
+    uint64_t flags;
+    uint64_t pidfd;
+    uint64_t child_tid;
+    uint64_t parent_tid;
+    uint64_t exit_signal;
+    uint64_t stack;
+    uint64_t stack_size;
+    uint64_t tls;
+    uint64_t set_tid;
+    uint64_t set_tid_size;
+    uint64_t cgroup;
+};
+_Static_assert(sizeof(struct clone_cgroup_args) == 88, "CLONE_ARGS_SIZE_VER2");
+#define FLAG_INTO_CGROUP UINT64_C(0x200000000)
+#ifndef SYS_clone3
+#define SYS_clone3 435 /* on every machine */
+#endif
 
 #define OOM_FILE "/proc/self/oom_score_adj"
 #define OOM_MORE 200
@@ -150,19 +174,35 @@ __attribute__((noreturn)) static void become(const struct spawn_request *req,
     _exit(t.sys_errno == ENOENT ? 127 : 126);
 }
 
+static void move_into_cgroup(void)
+{
+    int fd = openat(cgroup_fd(), "cgroup.procs", O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    ssize_t n = write(fd, "0", 1); /* the writer (cgroups(7)) */
+    (void)n; /* without, what it leaves behind is killed one by one */
+    (void)close(fd);
+}
+
 /* Into the launch's cgroup from its first moment, if there is one. Moving
- * it there later would cost milliseconds. */
+ * it there later costs milliseconds. */
 static pid_t fork_worker(void)
 {
-    struct clone_args args = {
-        .flags = CLONE_INTO_CGROUP,
+    struct clone_cgroup_args args = {
+        .flags = FLAG_INTO_CGROUP,
         .exit_signal = SIGCHLD,
         .cgroup = (uint32_t)cgroup_fd(),
     };
     pid_t pid = -1;
-    if (cgroup_fd() >= 0)
-        pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-    return pid >= 0 ? pid : fork();
+    if (cgroup_fd() < 0)
+        return fork();
+    pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+    if (pid >= 0)
+        return pid;
+    pid = fork();
+    if (pid == 0)
+        move_into_cgroup();
+    return pid;
 }
 
 /* -- in the agent ---------------------------------------------------------- */
@@ -173,7 +213,7 @@ int spawn_worker(const struct spawn_request *req,
                  struct ddp_err *err)
 {
     pid_t agent = getpid();
-    ddp_assert(gettid() == agent && req->report_fd >= 0);
+    ddp_assert(syscall(SYS_gettid) == agent && req->report_fd >= 0);
     ddp_assert(req->out_fd != STDIN_FILENO && req->err_fd != STDIN_FILENO);
     *pid = fork_worker();
     if (*pid == 0)
@@ -182,14 +222,15 @@ int spawn_worker(const struct spawn_request *req,
         return ddp_err_sys(err, DDP_E_NOMEM,
                            "cannot start the worker with local rank %d",
                            req->local_rank);
-    /* Until we reap it the pid is its own, so that this is no race. Linux sets
-     * close-on-exec on every pidfd. */
-    *pidfd = (int)syscall(SYS_pidfd_open, *pid, 0);
+    *pidfd = -1;
+    if (!pidfd_works())
+        return 0;
+    /* Until we reap it the pid is its own, so that this is no race. */
+    *pidfd = pidfd_of(*pid);
     if (*pidfd >= 0)
         return 0;
     ddp_err_sys(err, DDP_E_NOMEM,
-                "cannot watch the worker with local rank %d (pidfd_open needs "
-                "Linux 5.3)",
+                "cannot watch the worker with local rank %d: pidfd_open",
                 req->local_rank);
     (void)kill(*pid, SIGKILL);
     (void)waitpid(*pid, NULL, 0);

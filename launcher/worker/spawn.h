@@ -1,7 +1,7 @@
 /*
  * launcher/worker/spawn: starts one worker. It forks and takes a pidfd itself:
  * uv_spawn has no parent-death signal, no pidfd and no way to choose what the
- * child inherits.
+ * child inherits. Without pidfds (pidfd_works) the worker has none.
  *
  * A worker has a session of its own. It gets SIGKILL if the agent's main thread
  * dies. Its signals have their default actions (those that were ignored when
@@ -53,9 +53,10 @@ struct spawn_trouble {
 
 /*
  * Forks the worker. *pid and *pidfd are the caller's (the pidfd is
- * close-on-exec, to be closed after the worker was reaped). Must be called on
- * the main thread: the parent-death signal follows the thread. Errors:
- * DDP_E_NOMEM when processes or descriptors ran out.
+ * close-on-exec, to be closed after the worker was reaped; -1: there are no
+ * pidfds here). Must be called on the main thread: the parent-death signal
+ * follows the thread. Errors: DDP_E_NOMEM when processes or descriptors ran
+ * out.
  */
 int spawn_worker(const struct spawn_request *req,
                  pid_t *pid,

@@ -3,6 +3,7 @@
  * pipes and its environment, forks it, and watches its pidfd on the loop. When
  * the pidfd becomes readable the worker is reaped, and on_exit is told how it
  * ended, with what it left behind: its error file, its last lines on stderr.
+ * Without pidfds (Linux before 5.3, sandboxes) SIGCHLD tells: workers_ended.
  *
  * Failure modes:
  * - A worker cannot be started (no memory, descriptors or processes):
@@ -17,7 +18,8 @@
  *   it could not obey within its grace.
  * - Orphans come to us as a subreaper. waitid(P_ALL) shows the same dead worker
  *   again and again until its own pidfd is handled, so the reaping of orphans
- *   stops at a worker and is done again after it.
+ *   stops at a worker and is done again after it. A worker without a pidfd is
+ *   reaped there as well, which finds the ends that no SIGCHLD told of.
  */
 #include "launcher/worker/workers.h"
 
@@ -46,7 +48,7 @@ struct worker {
     uv_poll_t poll;
     struct workers *workers;
     pid_t pid;
-    int pidfd;
+    int pidfd; /* -1: none, and `poll` is not used */
     int local_rank;
 };
 
@@ -205,23 +207,55 @@ tell_exit(struct workers *workers, int local_rank, const siginfo_t *info)
     workers->handler->on_exit(workers->ctx, &w);
 }
 
+static void forget(struct worker *w)
+{
+    w->workers->live[w->local_rank] = NULL;
+    if (w->pidfd < 0) {
+        on_worker_closed((uv_handle_t *)&w->poll); /* it was never opened */
+        return;
+    }
+    uv_close((uv_handle_t *)&w->poll, on_worker_closed);
+    (void)close(w->pidfd); /* now: the next round may need it */
+}
+
+/* Until it is reaped the pid is its own, and nobody else reaps it. */
+static bool reap_if_ended(struct worker *w)
+{
+    struct workers *workers = w->workers;
+    int local_rank = w->local_rank;
+    siginfo_t info = {.si_pid = 0};
+    int rc = waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG);
+    ddp_assert(rc == 0 && workers->live[local_rank] == w);
+    if (info.si_pid == 0)
+        return false;
+    forget(w);
+    tell_exit(workers, local_rank, &info);
+    return true;
+}
+
 static void on_pidfd(uv_poll_t *poll, int status, int events)
 {
     (void)status;
     (void)events;
     struct worker *w = worker_of(poll->data);
-    ddp_assert(w->workers->live[w->local_rank] == w);
-    siginfo_t info = {.si_pid = 0};
-    int rc = waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG);
-    ddp_assert(rc == 0); /* nobody else waits for it */
-    if (info.si_pid == 0)
-        return; /* not dead yet */
-    struct workers *workers = w->workers;
-    int local_rank = w->local_rank;
-    workers->live[local_rank] = NULL;
-    uv_close((uv_handle_t *)poll, on_worker_closed);
-    (void)close(w->pidfd); /* now: the next round may need it */
-    tell_exit(workers, local_rank, &info);
+    const struct workers *workers = w->workers;
+    if (reap_if_ended(w))
+        workers->handler->on_uncovered(workers->ctx);
+}
+
+static struct worker *find_worker(const struct workers *workers, pid_t pid)
+{
+    for (int i = 0; i < workers->conf->nproc; i++)
+        if (workers->live[i] != NULL && workers->live[i]->pid == pid)
+            return workers->live[i];
+    return NULL;
+}
+
+void workers_ended(struct workers *workers, pid_t pid)
+{
+    struct worker *w = find_worker(workers, pid);
+    if (w != NULL && w->pidfd < 0)
+        (void)reap_if_ended(w); /* a hint: it may live */
 }
 
 /* -- starting -------------------------------------------------------------- */
@@ -232,15 +266,17 @@ static int watch_worker(struct workers *workers,
                         int pidfd,
                         struct ddp_err *err)
 {
-    ddp_assert(pid > 0 && pidfd >= 0 && workers->live[local_rank] == NULL);
+    ddp_assert(pid > 0 && workers->live[local_rank] == NULL);
     struct worker *w = calloc(1, sizeof(*w));
-    int rc =
-        w == NULL ? UV_ENOMEM : uv_poll_init(workers->loop, &w->poll, pidfd);
+    int rc = w == NULL ? UV_ENOMEM : 0;
+    if (rc == 0 && pidfd >= 0)
+        rc = uv_poll_init(workers->loop, &w->poll, pidfd);
     if (rc != 0) {
         free(w);
         (void)kill(pid, SIGKILL);
         (void)waitpid(pid, NULL, 0);
-        (void)close(pidfd);
+        if (pidfd >= 0)
+            (void)close(pidfd);
         return ddp_err_set(err, DDP_E_NOMEM,
                            "cannot watch the worker with local rank %d: %s",
                            local_rank, uv_strerror(rc));
@@ -253,7 +289,8 @@ static int watch_worker(struct workers *workers,
     w->poll.data = w;
     workers->live[local_rank] = w;
     workers->pids[local_rank] = pid;
-    (void)uv_poll_start(&w->poll, UV_READABLE, on_pidfd); /* cannot fail */
+    if (pidfd >= 0)
+        (void)uv_poll_start(&w->poll, UV_READABLE, on_pidfd); /* cannot fail */
     workers->handler->on_start(workers->ctx, local_rank, pid);
     return 0;
 }
@@ -272,7 +309,14 @@ static int start_one(struct workers *workers,
         0)
         return -1;
     struct mailbox *mailbox = &workers->mailboxes[local_rank];
-    mailbox_open(mailbox);
+    if (mailbox_open(mailbox) != 0) {
+        (void)ddp_err_sys(err, DDP_E_NOMEM,
+                          "cannot make the progress file of the worker with "
+                          "local rank %d",
+                          local_rank);
+        output_close(&ends);
+        return -1;
+    }
     char **envp =
         worker_env_make(workers->conf, world, local_rank, error_file, mailbox);
     struct worker_places places;
@@ -400,14 +444,6 @@ void workers_pause(struct workers *workers, bool paused)
     signal_workers(workers, paused ? SIGSTOP : SIGCONT);
 }
 
-static bool is_worker(const struct workers *workers, pid_t pid)
-{
-    for (int i = 0; i < workers->conf->nproc; i++)
-        if (workers->live[i] != NULL && workers->live[i]->pid == pid)
-            return true;
-    return false;
-}
-
 pid_t workers_reap_orphans(struct workers *workers, const pid_t *others, int n)
 {
     for (;;) {
@@ -415,10 +451,15 @@ pid_t workers_reap_orphans(struct workers *workers, const pid_t *others, int n)
         int how = WEXITED | WNOHANG | WNOWAIT;
         if (waitid(P_ALL, 0, &info, how) != 0 || info.si_pid == 0)
             return 0;
+        struct worker *w = find_worker(workers, info.si_pid);
         /* The kernel would show the same dead worker again and again: its
          * pidfd's event comes, and then we are called once more. */
-        if (is_worker(workers, info.si_pid))
+        if (w != NULL && w->pidfd >= 0)
             return 0;
+        if (w != NULL) {
+            (void)reap_if_ended(w); /* it has ended */
+            return info.si_pid; /* its end may have started another helper */
+        }
         for (int i = 0; i < n; i++)
             if (others[i] == info.si_pid)
                 return info.si_pid;

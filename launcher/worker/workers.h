@@ -1,6 +1,7 @@
 /*
  * launcher/worker/workers: the workers of this node. They are started for a
- * round, watched through their pidfds and signalled by session.
+ * round, watched through their pidfds (or, on a kernel without, by SIGCHLD) and
+ * signalled by session.
  */
 #ifndef LAUNCHER_WORKER_WORKERS_H
 #define LAUNCHER_WORKER_WORKERS_H
@@ -21,6 +22,9 @@ struct workers;
 struct workers_handler {
     /* A worker has ended and is reaped; `w` is borrowed for the call. */
     void (*on_exit)(void *ctx, const struct agent_worker *w);
+    /* After on_exit of a worker with a pidfd: wait(2) may show orphans now that
+     * the dead worker hid. To be answered by workers_reap_orphans. */
+    void (*on_uncovered)(void *ctx);
     /* A worker was started. */
     void (*on_start)(void *ctx, int local_rank, int64_t pid);
 };
@@ -60,9 +64,18 @@ int workers_ask(struct workers *workers, enum msg_graceful graceful);
 void workers_pause(struct workers *workers, bool paused);
 
 /*
+ * A child has perhaps ended (SIGCHLD): if it is a worker that has no pidfd, and
+ * it has, it is reaped and on_exit is called. The caller tells of children in
+ * the order of their ends, and then calls workers_reap_orphans, which finds the
+ * workers of whose end nobody was told.
+ */
+void workers_ended(struct workers *workers, pid_t pid);
+
+/*
  * Reaps orphans that came to us as a subreaper. Workers and the children in
  * `others[0..n)` are not reaped here; returns the first of `others` that has
- * ended, or 0.
+ * ended. A worker without a pidfd that has ended is reaped, on_exit is called,
+ * and its pid is returned: `others` may be others then. 0: no more.
  */
 pid_t workers_reap_orphans(struct workers *workers, const pid_t *others, int n);
 

@@ -1,7 +1,9 @@
 #include "rendezvous/base/rng.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "rendezvous/base/err.h"
 
@@ -25,10 +27,18 @@ uint32_t rng_below(struct rng *r, uint32_t below)
     return (uint32_t)(rng_next(r) % below);
 }
 
+/* getrandom: Linux 3.17; a sandbox may refuse it. */
 uint64_t rng_seed(void)
 {
     uint64_t seed;
-    ddp_assert(getrandom(&seed, sizeof(seed), 0) == (ssize_t)sizeof(seed));
+    ssize_t n = getrandom(&seed, sizeof(seed), 0);
+    if (n < 0) {
+        int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+        n = fd >= 0 ? read(fd, &seed, sizeof(seed)) : -1;
+        if (fd >= 0)
+            (void)close(fd); /* only read */
+    }
+    ddp_assert(n == (ssize_t)sizeof(seed));
     return seed;
 }
 

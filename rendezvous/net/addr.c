@@ -165,7 +165,9 @@ int addr_listen(const struct sockaddr *sa, int *fd, struct ddp_err *err)
     int s =
         socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s < 0)
-        return ddp_err_sys(err, DDP_E_CONFIG, "cannot make a socket");
+        return ddp_err_sys(err,
+                           errno == EAFNOSUPPORT ? DDP_E_CONFIG : DDP_E_NOMEM,
+                           "cannot make a socket");
     int on = 1;
     int off = 0;
     (void)setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));

@@ -12,10 +12,10 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "rendezvous/base/open_files.h"
 #include "rendezvous/net/tls.h"
 
 #define KEPT_FD 3 /* the first descriptor that a helper is given */
@@ -36,9 +36,7 @@ static bool keep_only(const struct helper_fds *fds, struct helper_fds *kept)
         (void)close(KEPT_FD);
     if (kept->chan < 0)
         (void)close(KEPT_FD + 1);
-    if (syscall(SYS_close_range, KEPT_FD + KEPT, ~0u, 0) != 0)
-        for (int fd = KEPT_FD + KEPT; fd < 4096; fd++) /* before Linux 5.9 */
-            (void)close(fd);
+    open_files_close(KEPT_FD + KEPT, ~0u);
     return (fds->listener < 0 || kept->listener >= 0) &&
            (fds->chan < 0 || kept->chan >= 0);
 }

@@ -25,6 +25,10 @@
 
 #include "rendezvous/store/process.h"
 
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434 /* on every machine; older headers have no name */
+#endif
+
 /* gcc's, in a build that measures coverage: _exit leaves out what was run. */
 extern void __gcov_dump(void) __attribute__((weak));
 

@@ -1,5 +1,5 @@
 /* links: rendezvous/net/helper TLS rendezvous/base/buf */
-/* links: rendezvous/base/err */
+/* links: rendezvous/base/err rendezvous/base/open_files */
 /* libs: -ldl */
 /*
  * What a process of ours has, and what it has not, and whom it outlives.

@@ -9,11 +9,13 @@
  * the launcher's files, and libddp that finds them in its environment.
  */
 #include <check.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "launcher/worker/mailbox.h"
@@ -44,7 +46,7 @@ static struct ddp *worker(void)
 
 static void setup(void)
 {
-    mailbox_open(&n);
+    ck_assert_int_eq(mailbox_open(&n), 0);
     ck_assert(n.progress_fd >= 0 && n.stop_fd >= 0);
 }
 
@@ -60,8 +62,26 @@ START_TEST(test_mailbox_first_beat_is_progress)
     ddp_beat(d, 1);
     ck_assert(mailbox_progressed(&n));
     ddp_free(d);
-    mailbox_open(&n);
+    ck_assert_int_eq(mailbox_open(&n), 0);
     ck_assert(!mailbox_progressed(&n));
+}
+END_TEST
+
+/* A worker without its file would be taken for one that hangs. */
+START_TEST(test_mailbox_without_descriptors_is_an_error)
+{
+    struct rlimit before;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    mailbox_close(&n);
+    int next = dup(STDIN_FILENO);
+    ck_assert_int_eq(close(next), 0);
+    struct rlimit few = {.rlim_cur = (rlim_t)(next + _i),
+                         .rlim_max = before.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    ck_assert_int_eq(mailbox_open(&n), -1);
+    ck_assert_int_eq(errno, EMFILE);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    mailbox_close(&n);
 }
 END_TEST
 
@@ -193,6 +213,7 @@ int main(void)
     TCase *t = tcase_create("mailbox");
     tcase_set_tags(t, "fast");
     tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_loop_test(t, test_mailbox_without_descriptors_is_an_error, 0, 2);
     tcase_add_test(t, test_mailbox_first_beat_is_progress);
     tcase_add_test(t, test_mailbox_memory_outlives_workers);
     tcase_add_test(t, test_mailbox_any_program_may_write_its_progress);

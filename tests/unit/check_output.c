@@ -5,7 +5,8 @@
 /* links: launcher/output/lines */
 /* links: launcher/conf/output launcher/conf/options rendezvous/base/opts */
 /* links: launcher/conf/words */
-/* links: rendezvous/net/helper TLS */
+/* links: rendezvous/net/helper TLS rendezvous/base/open_files */
+/* links: launcher/proc/pidfd */
 /* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/log */
 /* links: rendezvous/base/mono rendezvous/base/utf8 */
 /* libs: -ldl */

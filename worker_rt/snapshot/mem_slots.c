@@ -79,13 +79,23 @@ int mem_slots_open(struct mem_slots *s, int fd, struct ddp_err *err)
     return -1;
 }
 
+/* A sandbox may refuse memfd_create (Linux 3.17); a file without a name in
+ * /dev/shm is as good, as far as that is large enough. */
+static int open_memory(void)
+{
+    int fd = memfd_create("ddp-snapshots", MFD_CLOEXEC);
+    if (fd < 0)
+        fd = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    return fd;
+}
+
 int mem_slots_make(struct mem_slots *s, uint64_t len, struct ddp_err *err)
 {
     *s = (struct mem_slots){.fd = -1};
     if (len > UINT64_MAX / 8)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for snapshots");
     s->each = PAGE + (len + PAGE - 1) / PAGE * PAGE;
-    s->fd = memfd_create("ddp-snapshots", MFD_CLOEXEC);
+    s->fd = open_memory();
     if (s->fd < 0 || ftruncate(s->fd, (off_t)(s->each * MEM_SLOTS_OWN)) != 0)
         (void)ddp_err_sys(err, DDP_E_NOMEM, "no memory for snapshots");
     else if (map(s, s->fd, MEM_SLOTS_OWN, err) == 0)

@@ -25,6 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "rendezvous/base/access.h"
 #include "worker_rt/snapshot/atomic_file.h"
 
 #define OWNER     "owner"
@@ -164,7 +165,7 @@ int snapshot_dir_open(struct snapshot_dir *s,
     s->fd = atomic_file_open_dir(path, err);
     if (s->fd < 0)
         return -1;
-    if (faccessat(s->fd, ".", W_OK | X_OK, 0) != 0) {
+    if (access_at(s->fd, ".", W_OK | X_OK, 0) != 0) {
         (void)ddp_err_sys(err, DDP_E_IO,
                           "cannot write snapshots to the folder '%.200s'",
                           path);
@@ -455,7 +456,7 @@ bool snapshot_dir_sees(const struct snapshot_dir *s, uint64_t mark)
 {
     char name[ATOMIC_FILE_NAME_MAX];
     mark_name(name, mark);
-    return faccessat(s->fd, name, F_OK, 0) == 0;
+    return access_at(s->fd, name, F_OK, 0) == 0;
 }
 
 void snapshot_dir_unmark(struct snapshot_dir *s, uint64_t mark, int fd)

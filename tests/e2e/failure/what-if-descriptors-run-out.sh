@@ -23,11 +23,19 @@ status=$?
 [ -s it.err ] || fail 'not a word'
 nothing_left
 # Enough for the launcher, and not for the rendezvous: said once, at once.
-limited 20 true
+limited 24 true
 status=$?
-[ $status -eq 71 ] || fail "with 20 descriptors: $status"
+[ $status -eq 71 ] || fail "with 24 descriptors: $status"
 lines 1 'the rendezvous needs 40 or more' it.err
 lines 1 'cannot serve the rendezvous on this node$' it.err
+nothing_left
+# Whatever it is that cannot be opened, the status is the same.
+for number in 12 14 16 18 20 22; do
+    limited $number true
+    status=$?
+    [ $status -eq 71 ] || fail "with $number descriptors: $status"
+    [ -s it.err ] || fail "with $number descriptors: not a word"
+done
 nothing_left
 # Two nodes, where one runs out: both end.
 port=$(free_port)

@@ -8,6 +8,8 @@ set -u
 E2E_DIR=$(mktemp -d "$E2E_WORK/s.XXXXXX") || exit 1
 export E2E_DIR
 DDPRUN=$E2E_BIN/ddprun
+DDPRUN_FILE=$DDPRUN # what /proc shows; under OLD_KERNEL that is another one
+[ ! -e "$E2E_BIN/real/ddprun" ] || DDPRUN_FILE=$E2E_BIN/real/ddprun
 DDPRDZVD=$E2E_BIN/ddprdzvd
 DDPCTL=$E2E_BIN/ddpctl
 WORKER=$E2E_LIB/worker

@@ -37,10 +37,10 @@ os.read(os.open(\"gate\", os.O_RDONLY), 1)"'
 wait_lines 4 short it.err 20
 relay=
 for pid in $(pgrep -P "$(agent_of it)"); do
-    [ "/proc/$pid/exe" -ef "$DDPRUN" ] || continue
+    [ "/proc/$pid/exe" -ef "$DDPRUN_FILE" ] || continue
     relay=$pid # the most that each of our processes ever had
     peak=$(sed -n 's/^VmHWM:[^0-9]*\([0-9]*\) .*/\1/p' "/proc/$pid/status")
-    grep -qs __asan_init "$DDPRUN" || [ "$peak" -lt 12000 ] ||
+    grep -qs __asan_init "$DDPRUN_FILE" || [ "$peak" -lt 12000 ] ||
         fail "a process of ours had $peak KiB"
 done
 : "${relay:?none is found}"

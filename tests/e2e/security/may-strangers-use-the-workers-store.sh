@@ -65,7 +65,7 @@ stranger 1
 # A store that takes a dead one's place lets in whom that one did.
 agent=$(agent_of host)
 for pid in $(cat "/proc/$agent/task/$agent/children"); do
-    [ ! "/proc/$pid/exe" -ef "$DDPRUN" ] || store=$pid # the last
+    [ ! "/proc/$pid/exe" -ef "$DDPRUN_FILE" ] || store=$pid # the last
 done
 kill -KILL "$store"
 wait_for 'store ended unexpectedly' host.err

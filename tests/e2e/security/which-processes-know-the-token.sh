@@ -50,7 +50,7 @@ PY
 ours()
 {
     for _pid in $(cat "/proc/$1/task/$1/children"); do
-        [ "$(readlink "/proc/$_pid/exe")" != "$(readlink -f "$DDPRUN")" ] ||
+        [ "$(readlink "/proc/$_pid/exe")" != "$(readlink -f "$DDPRUN_FILE")" ] ||
             echo "$_pid"
     done
 }

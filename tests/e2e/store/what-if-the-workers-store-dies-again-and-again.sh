@@ -32,7 +32,7 @@ kill_store()
     store=
     for _pid in $(cat "/proc/$agent/task/$agent/children"); do
         # shellcheck disable=SC3013 # dash has -ef
-        [ ! "/proc/$_pid/exe" -ef "$DDPRUN" ] || store=$_pid # the last
+        [ ! "/proc/$_pid/exe" -ef "$DDPRUN_FILE" ] || store=$_pid # the last
     done
     began=$(now_ms)
     kill -KILL "${store:?is not there}"
