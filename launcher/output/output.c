@@ -12,8 +12,10 @@
  * (`silent`).
  * - No pipe or terminal can be made: a stream that only passes through is
  *   inherited; one that is to go to a file is an error.
- * - At the end a console takes nothing: the relay decides when to give up; a
- *   second signal to the launcher (hurry_fd) ends it at once.
+ * - At the end a console takes nothing: the relay decides when to give up,
+ *   earlier after a signal; a second signal to the launcher (output_hurry)
+ *   ends it at once. A relay that hangs in a disk is waited for without end, or
+ *   for DISK_MS after a signal.
  */
 #include "launcher/output/output.h"
 
@@ -44,6 +46,7 @@
 #define QUEUE_BYTES (1024 * 1024)
 #define SEND_MS     2000 /* longest wait for a relay that hangs */
 #define TAIL_MS     100
+#define DISK_MS     10000
 #define RESTARTS    10
 
 /* What the relay was told about a worker; kept for another relay. */
@@ -444,19 +447,32 @@ void output_restart(struct output *o)
     }
 }
 
-void output_finish(struct output *o, bool line, int hurry_fd)
+/* The relay's end, of p[0], or of the time for it. */
+static bool
+is_over(struct pollfd p[2], const struct output_hurry *h, int64_t until_us)
 {
-    struct relay_msg w = {.kind = RELAY_FINISH, .line = line};
+    int64_t now_us = mono_now_us();
+    int ms = until_us == MONO_NEVER ? -1 : (int)mono_ms_until(now_us, until_us);
+    int n = poll(p, 2, ms);
+    if (n < 0)
+        return errno != EINTR;
+    return n == 0 || p[0].revents != 0 || h->asks(h->fd);
+}
+
+void output_finish(struct output *o, bool line, const struct output_hurry *h)
+{
+    struct relay_msg w = {.kind = RELAY_FINISH, .line = line, .hurry = h->now};
+    int64_t until_us = h->now ? mono_now_us() + DISK_MS * MONO_MS : MONO_NEVER;
     if (o->pid <= 0)
         return;
     int pidfd = (int)syscall(SYS_pidfd_open, o->pid, 0);
     struct pollfd p[2] = {{.fd = pidfd, .events = POLLIN},
-                          {.fd = hurry_fd, .events = POLLIN}};
+                          {.fd = h->fd, .events = POLLIN}};
     if (pidfd <
         0) /* our end of the socket tells: only the relay has the other */
         p[0] = (struct pollfd){.fd = o->ctl}; /* POLLHUP */
     bool told = send_msg(o, &w, RELAY_MSG_SIZE(1), NULL, SEND_MS);
-    while (told && poll(p, 2, -1) < 0 && errno == EINTR)
+    while (told && !is_over(p, h, until_us))
         ;
     /* One that hangs in a disk's driver cannot be killed; it is left to the
      * guard, which says so. */

@@ -153,10 +153,11 @@ void relay_drop_ended(struct relay *r)
     struct stream **at = &r->streams;
     while (*at != NULL) {
         struct stream *s = *at;
-        bool unseen = s->console != NULL && s->console->kind != CONSOLE_DEAD &&
-                      stream_is_behind(s);
-        bool waits = s->console != NULL && s->console->owner != 0 &&
-                     s->console->owner != s->id && buf_len(&s->part) > 0;
+        const struct console *c = s->console;
+        bool alive = c != NULL && c->kind != CONSOLE_DEAD;
+        bool unseen = alive && stream_is_behind(s);
+        bool waits = alive && c->owner != 0 && c->owner != s->id &&
+                     buf_len(&s->part) > 0;
         if (s->input != STREAM_ENDED || unseen || waits) {
             at = &s->next;
             continue;
