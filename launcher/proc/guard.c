@@ -88,6 +88,8 @@ static void block_signals(uint64_t signals, sigset_t *set)
 {
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGCHLD, SIG_DFL);
+    if ((signals & SIGNALS_BIT(SIGXFSZ)) == 0)
+        (void)signal(SIGXFSZ, SIG_IGN); /* ulimit -f: EFBIG is enough */
     (void)sigemptyset(set);
     (void)sigaddset(set, SIGCHLD);
     for (int signo = 1; signo <= 64; signo++) {
