@@ -488,12 +488,15 @@ static void on_sigchld(uv_signal_t *handle, int signo)
 static void pause_workers(struct loop *l, bool paused)
 {
     hang_watch_pause(l->hang_watch, paused);
+    output_resize(l->output); /* the window may have changed meanwhile */
     workers_pause(l->workers, paused);
 }
 
 static void hear_guard(struct loop *l, const struct guard_msg *msg)
 {
     struct agent_event ev = {.kind = AGENT_SIGNAL, .signo = msg->signo};
+    if (msg->kind == GUARD_SIGNAL && msg->signo == SIGWINCH)
+        output_resize(l->output); /* before the workers hear of it */
     if (msg->kind == GUARD_SIGNAL) {
         step(l, &ev);
         if (l->state == LOOP_SWEEPING && workers_exits(msg->signo))

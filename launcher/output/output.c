@@ -206,13 +206,27 @@ static bool send_msg(struct output *o,
 
 /* -- a worker's streams ---------------------------------------------------- */
 
+/* Does nothing to a pipe. */
+static void copy_size(int terminal)
+{
+    struct winsize size;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0)
+        (void)ioctl(terminal, TIOCSWINSZ, &size);
+}
+
+void output_resize(const struct output *o)
+{
+    for (int i = 0; o->terminal && i < o->conf->nproc; i++)
+        if (o->handed[i].fds[1] >= 0)
+            copy_size(o->handed[i].fds[1]);
+}
+
 /* A program that asks whether stderr is a terminal gets the answer that it
  * would get without ddprun. The terminal is raw: it changes no byte. */
 static bool make_terminal(int fds[2])
 {
     char name[64];
     struct termios mode;
-    struct winsize size;
     fds[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (fds[0] < 0)
         return false;
@@ -228,8 +242,7 @@ static bool make_terminal(int fds[2])
         cfmakeraw(&mode);
         (void)tcsetattr(fds[1], TCSANOW, &mode);
     }
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0)
-        (void)ioctl(fds[1], TIOCSWINSZ, &size);
+    copy_size(fds[1]);
     return true;
 }
 

@@ -381,7 +381,7 @@ int workers_ask(struct workers *workers, enum msg_graceful graceful)
 
 bool workers_exits(int signo)
 {
-    return signo != SIGUSR1 && signo != SIGUSR2;
+    return signo != SIGUSR1 && signo != SIGUSR2 && signo != SIGWINCH;
 }
 
 void workers_kill(struct workers *workers, int signo)
