@@ -499,12 +499,15 @@ static void on_children(uv_poll_t *poll, int status, int events)
 static void pause_workers(struct loop *l, bool paused)
 {
     hang_watch_pause(l->hang_watch, paused);
+    output_resize(l->output); /* the window may have changed meanwhile */
     workers_pause(l->workers, paused);
 }
 
 static void hear_guard(struct loop *l, const struct guard_msg *msg)
 {
     struct agent_event ev = {.kind = AGENT_SIGNAL, .signo = msg->signo};
+    if (msg->kind == GUARD_SIGNAL && msg->signo == SIGWINCH)
+        output_resize(l->output); /* before the workers hear of it */
     if (msg->kind == GUARD_SIGNAL) {
         step(l, &ev);
         if (l->state == LOOP_SWEEPING && workers_exits(msg->signo))
@@ -611,18 +614,36 @@ static void open_parts(struct loop *l,
         hang_watch_new(&l->uv, l->conf, l->workers, &hang_watch_handler, l);
 }
 
+/* Other messages, such as a new size of the window, are taken away. */
+static bool asks_to_end(int guard_fd)
+{
+    struct guard_msg msg;
+    for (;;) {
+        ssize_t n = recv(guard_fd, &msg, sizeof(msg), MSG_DONTWAIT | MSG_PEEK);
+        if (n < 0 && errno == EAGAIN)
+            return false;
+        if (n != (ssize_t)sizeof(msg) ||
+            (msg.kind == GUARD_SIGNAL && workers_exits(msg.signo)))
+            return true;
+        (void)recv(guard_fd, &msg, sizeof(msg), MSG_DONTWAIT); /* is there */
+    }
+}
+
 /* All is over: writes the report, and cleans up. */
 static void close_parts(struct loop *l, const char *node)
 {
     const struct agent_verdict *v = &l->verdict;
     const char *folder = workers_folder(l->workers);
+    const struct output_hurry hurry = {.now = l->agent.leave.signal != 0,
+                                       .fd = l->guard_fd,
+                                       .asks = asks_to_end};
     ddp_assert(l->state == LOOP_CLOSING);
     ddp_assert(v->status >= 0 && v->status <= 255);
     event_log_finish(&l->event_log, v->status, mono_now_us());
-    output_finish(l->output, v->status != 0, l->guard_fd);
+    output_finish(l->output, v->status != 0, &hurry);
     report_end(l->conf, v, &l->event_log, folder);
     if (l->conf->output.report[0] != '\0')
-        report_write(l->conf, v, &l->event_log, folder, l->guard_fd);
+        report_write(l->conf, v, &l->event_log, folder, &hurry);
     const struct msg_end *end = &v->end;
     if (v->ended && strcmp(end->node, node) == 0)
         workers_pass_on(l->workers, (int)end->local_rank, (pid_t)end->pid,

@@ -265,6 +265,7 @@ struct conf_plan conf_output_plan(const struct conf_output *c,
     struct conf_plan p = {
         .file = tee || redirected,
         .console = !redirected && shown,
+        .shown = shown,
         .prefix = tee,
     };
     p.piped = p.file || stream == CONF_STDERR ||

@@ -46,6 +46,7 @@ struct conf_plan {
     bool piped;   /* it passes through the launcher */
     bool file;    /* and goes to its log file */
     bool console; /* and to the launcher's own stream */
+    bool shown;   /* ... or would, if it had no log file */
     bool prefix;  /* there with the prefix before each line */
     bool null;    /* it goes to /dev/null */
 };

@@ -17,8 +17,11 @@
  *   more than MOST_BYTES. The caller sees to the rest.
  * - Others write to the same pipe: PIPE_BUF bytes at once, in whole lines,
  * which the kernel does not mix with theirs.
- * - Nobody reads any more (EPIPE, EIO): CONSOLE_DEAD, all is dropped. A full
- *   disk drops what there is and is tried again.
+ * - Nobody reads any more (EPIPE, EIO): CONSOLE_DEAD, all is dropped. A FIFO
+ *   may get another reader: it is looked at now and then, and the first line
+ *   that comes then begins a new line.
+ * - A disk, a quota or a limit (ulimit -f) is full: what there is is dropped,
+ *   and the next bytes are tried again.
  */
 #include "launcher/output/console.h"
 
@@ -44,6 +47,7 @@
 #define MANY_BYTES (16u * 1024u)        /* written at once */
 #define WRITE_MS   2 /* longest wait in a write that may wait */
 #define REST_US    (20 * MONO_MS)
+#define REVIVE_US  (100 * MONO_MS)
 
 /* A stream that owns the console, for a long line, is in the middle of it. */
 static void check(const struct console *c)
@@ -178,6 +182,45 @@ static ssize_t write_some(struct console *c)
     DDP_WRONG("a write to a dead console");
 }
 
+static bool is_full_file(int sys_errno)
+{
+    return sys_errno == ENOSPC || sys_errno == EDQUOT || sys_errno == EFBIG;
+}
+
+/* No stream is in a line of it any more. */
+static void die(struct console *c)
+{
+    c->was = c->kind;
+    c->kind = CONSOLE_DEAD;
+    c->owner = c->mid = 0;
+    c->rests_until_us = mono_now_us() + REVIVE_US;
+}
+
+void console_revive(struct console *c)
+{
+    struct stat st;
+    struct pollfd p = {.fd = c->fd, .events = POLLOUT};
+    if (c->kind != CONSOLE_DEAD || mono_now_us() < c->rests_until_us)
+        return;
+    c->rests_until_us = mono_now_us() + REVIVE_US;
+    if (fstat(c->fd, &st) != 0 || !S_ISFIFO(st.st_mode) || poll(&p, 1, 0) < 0 ||
+        (p.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0)
+        return;
+    c->kind = c->was;
+    c->rests_until_us = 0;
+    c->owner = c->mid = 0;
+    if (c->cut)
+        console_put(c, "\n", 1);
+}
+
+static void took(struct console *c, size_t len)
+{
+    ddp_assert(len > 0);
+    c->cut = buf_head(&c->out)[len - 1] != '\n';
+    buf_take(&c->out, len);
+    c->gone += len;
+}
+
 void console_flush(struct console *c)
 {
     check(c);
@@ -187,13 +230,13 @@ void console_flush(struct console *c)
             continue;
         if (n < 0 && errno == EAGAIN)
             return;
-        if (n < 0 && errno != ENOSPC) /* a full disk may have room later */
-            c->kind = CONSOLE_DEAD;
+        if (n < 0 && !is_full_file(errno)) /* there may be room later */
+            die(c);
         if (n <= 0)
             break;
-        buf_take(&c->out, (size_t)n);
-        c->taken += (uint64_t)n;
+        took(c, (size_t)n);
     }
+    c->gone += buf_len(&c->out);
     if (buf_len(&c->out) > 0)
         buf_take(&c->out, buf_len(&c->out)); /* it is lost */
 }

@@ -19,7 +19,8 @@ enum console_kind {
     CONSOLE_OWN,    /* opened anew: says EAGAIN */
     CONSOLE_SOCKET, /* by send(2), which need not wait */
     CONSOLE_POLLED, /* a write may wait: poll(2) is asked before each */
-    CONSOLE_DEAD,   /* nobody reads: what is written is dropped */
+    CONSOLE_DEAD,   /* nobody reads: what is written is dropped, until
+                       console_revive sees a reader again */
 };
 
 struct console {
@@ -28,9 +29,12 @@ struct console {
     bool pollable; /* epoll(7) tells when it has room */
     bool shared;   /* others write into it too */
     bool colour;
-    int64_t rests_until_us; /* CONSOLE_POLLED: it took less than it said */
+    bool cut;               /* the last byte that it took was no line's end */
+    enum console_kind was;  /* DEAD: what it is if somebody reads again */
+    int64_t rests_until_us; /* POLLED: it took less than it said; DEAD: not
+                               looked at before */
     struct buf out;
-    uint64_t taken; /* bytes that it took, to see that it moves */
+    uint64_t gone;  /* bytes that it took or that were dropped: it moves */
     uint64_t owner; /* the stream that is in a long line; 0: none */
     uint64_t mid;   /* the stream in whose unfinished line the cursor is */
 };
@@ -58,6 +62,10 @@ console_say(struct console *c, const char *fmt, ...);
 
 /* Writes as much as the console takes now. */
 void console_flush(struct console *c);
+
+/* A FIFO that nobody read may have a reader again (a log collector that was
+ * restarted); then it is no longer DEAD. Looks at most ten times a second. */
+void console_revive(struct console *c);
 
 /* Whether it is not written to for a moment, even if poll(2) says that it has
  * room. */

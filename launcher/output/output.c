@@ -12,8 +12,10 @@
  * (`silent`).
  * - No pipe or terminal can be made: a stream that only passes through is
  *   inherited; one that is to go to a file is an error.
- * - At the end a console takes nothing: the relay decides when to give up; a
- *   second signal to the launcher (hurry_fd) ends it at once.
+ * - At the end a console takes nothing: the relay decides when to give up,
+ *   earlier after a signal; a second signal to the launcher (output_hurry)
+ *   ends it at once. A relay that hangs in a disk is waited for without end, or
+ *   for DISK_MS after a signal.
  */
 #include "launcher/output/output.h"
 
@@ -44,6 +46,7 @@
 #define QUEUE_BYTES (1024 * 1024)
 #define SEND_MS     2000 /* longest wait for a relay that hangs */
 #define TAIL_MS     100
+#define DISK_MS     10000
 #define RESTARTS    10
 
 /* What the relay was told about a worker; kept for another relay. */
@@ -203,13 +206,27 @@ static bool send_msg(struct output *o,
 
 /* -- a worker's streams ---------------------------------------------------- */
 
+/* Does nothing to a pipe. */
+static void copy_size(int terminal)
+{
+    struct winsize size;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0)
+        (void)ioctl(terminal, TIOCSWINSZ, &size);
+}
+
+void output_resize(const struct output *o)
+{
+    for (int i = 0; o->terminal && i < o->conf->nproc; i++)
+        if (o->handed[i].fds[1] >= 0)
+            copy_size(o->handed[i].fds[1]);
+}
+
 /* A program that asks whether stderr is a terminal gets the answer that it
  * would get without ddprun. The terminal is raw: it changes no byte. */
 static bool make_terminal(int fds[2])
 {
     char name[64];
     struct termios mode;
-    struct winsize size;
     fds[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (fds[0] < 0)
         return false;
@@ -225,8 +242,7 @@ static bool make_terminal(int fds[2])
         cfmakeraw(&mode);
         (void)tcsetattr(fds[1], TCSANOW, &mode);
     }
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0)
-        (void)ioctl(fds[1], TIOCSWINSZ, &size);
+    copy_size(fds[1]);
     return true;
 }
 
@@ -444,19 +460,32 @@ void output_restart(struct output *o)
     }
 }
 
-void output_finish(struct output *o, bool line, int hurry_fd)
+/* The relay's end, of p[0], or of the time for it. */
+static bool
+is_over(struct pollfd p[2], const struct output_hurry *h, int64_t until_us)
 {
-    struct relay_msg w = {.kind = RELAY_FINISH, .line = line};
+    int64_t now_us = mono_now_us();
+    int ms = until_us == MONO_NEVER ? -1 : (int)mono_ms_until(now_us, until_us);
+    int n = poll(p, 2, ms);
+    if (n < 0)
+        return errno != EINTR;
+    return n == 0 || p[0].revents != 0 || h->asks(h->fd);
+}
+
+void output_finish(struct output *o, bool line, const struct output_hurry *h)
+{
+    struct relay_msg w = {.kind = RELAY_FINISH, .line = line, .hurry = h->now};
+    int64_t until_us = h->now ? mono_now_us() + DISK_MS * MONO_MS : MONO_NEVER;
     if (o->pid <= 0)
         return;
     int pidfd = pidfd_of(o->pid);
     struct pollfd p[2] = {{.fd = pidfd, .events = POLLIN},
-                          {.fd = hurry_fd, .events = POLLIN}};
+                          {.fd = h->fd, .events = POLLIN}};
     if (pidfd <
         0) /* our end of the socket tells: only the relay has the other */
         p[0] = (struct pollfd){.fd = o->ctl}; /* POLLHUP */
     bool told = send_msg(o, &w, RELAY_MSG_SIZE(1), NULL, SEND_MS);
-    while (told && poll(p, 2, -1) < 0 && errno == EINTR)
+    while (told && !is_over(p, h, until_us))
         ;
     /* One that hangs in a disk's driver cannot be killed; it is left to the
      * guard, which says so. */

@@ -64,9 +64,21 @@ void output_event(struct output *o, const char *line);
 pid_t output_pid(const struct output *o);
 void output_restart(struct output *o);
 
+/* The window of our stderr may have another size: workers that have a terminal
+ * in its place get that size, too. */
+void output_resize(const struct output *o);
+
+/* How long the end may wait for readers. */
+struct output_hurry {
+    bool now; /* a signal ended the launch: consoles are waited for
+                 RELAY_HURRY_MS in all, a disk that hangs for seconds */
+    int fd;   /* if something is there, it may ask not to wait at all; or -1 */
+    bool (*asks)(int fd); /* whether it does; takes away what does not */
+};
+
 /* The end: waits until everything is written, for as long as the console takes
- * it, or until `hurry_fd` can be read. `line`: the agent will write to stderr
- * afterwards, and wants to begin a line. */
-void output_finish(struct output *o, bool line, int hurry_fd);
+ * it. `line`: the agent will write to stderr afterwards, and wants to begin a
+ * line. */
+void output_finish(struct output *o, bool line, const struct output_hurry *h);
 
 #endif

@@ -9,7 +9,11 @@
  * - The agent is gone: its socket has an end. The same as RELAY_FINISH.
  * - A console takes nothing: streams with a log file go on, the others wait. At
  *   the end it is waited for as long as it takes something at least every
- *   RELAY_STUCK_MS; what is not shown then is counted, and said.
+ *   RELAY_STUCK_MS, after a signal RELAY_HURRY_MS in all; what is not shown
+ *   then is counted, and said.
+ * - A console has no reader any more: no event tells of streams that waited for
+ *   it. Whatever the reason, the loop never sleeps for long while a stream
+ * waits that could go on (can_go_on).
  * - A console cannot be polled, or took less than it said: tried again after
  *   RETRY_MS.
  * - A stream is busy: STREAM_READS reads, then the others have their turn.
@@ -77,6 +81,7 @@ static void obey(struct relay *r, const struct relay_msg *w, int fds[2])
         return;
     case RELAY_FINISH:
         r->phase = w->line ? RELAY_FINISHING_LINE : RELAY_FINISHING;
+        r->hurry = w->hurry != 0;
         return;
     }
     DDP_WRONG("kind of relay_msg");
@@ -120,7 +125,7 @@ static bool hear_agent(struct relay *r)
 static bool has_unfinished(const struct relay *r)
 {
     for (const struct stream *s = r->streams; s != NULL; s = s->next)
-        if (s->console != NULL &&
+        if (s->console != NULL && s->console->kind != CONSOLE_DEAD &&
             (buf_len(&s->part) > 0 || s->console->owner == s->id))
             return true;
     return false;
@@ -145,17 +150,14 @@ static int look_at_quiet(struct relay *r)
 
 /* -- the loop -------------------------------------------------------------- */
 
-/* Shows what waits. A stream that had a turn goes to the end of the list. True:
- * there is more. */
-static bool catch_up(struct relay *r)
+/* Shows what waits. A stream that had a turn goes to the end of the list. */
+static void catch_up(struct relay *r)
 {
-    bool behind = false;
     struct stream *served = NULL, **last = &served, **at = &r->streams;
     while (*at != NULL) {
         struct stream *s = *at;
         bool waits = s->console != NULL && stream_is_behind(s);
         bool had_turn = waits && stream_catch_up(s, r->chunk, STREAM_CHUNK);
-        behind |= waits && stream_is_behind(s);
         if (!had_turn) {
             at = &s->next;
             continue;
@@ -166,17 +168,24 @@ static bool catch_up(struct relay *r)
         last = &s->next;
     }
     *at = served;
-    return behind;
+}
+
+static bool is_behind(const struct relay *r)
+{
+    for (const struct stream *s = r->streams; s != NULL; s = s->next)
+        if (s->console != NULL && stream_is_behind(s))
+            return true;
+    return false;
 }
 
 /* What waits for the consoles; true: they are full. */
 static bool push(struct relay *r)
 {
-    bool behind = catch_up(r);
+    catch_up(r);
     for (int i = 0; i < 2; i++)
         console_flush(&r->consoles[i]);
     relay_drop_ended(r);
-    return behind || console_waiting(&r->consoles[0]) > 0 ||
+    return is_behind(r) || console_waiting(&r->consoles[0]) > 0 ||
            console_waiting(&r->consoles[1]) > 0;
 }
 
@@ -204,17 +213,18 @@ static bool wait_for_consoles(struct relay *r)
     return tells;
 }
 
-static uint64_t taken_by_consoles(const struct relay *r)
+static uint64_t gone(const struct relay *r)
 {
-    return r->consoles[0].taken + r->consoles[1].taken;
+    return r->consoles[0].gone + r->consoles[1].gone;
 }
 
-/* Whether a stream is behind although its console has taken all there was. */
-static bool has_room(const struct relay *r)
+/* Whether a stream is behind, but nothing waits in its console: it has taken
+ * all there was, or died. No event will come for that stream. */
+static bool can_go_on(const struct relay *r)
 {
     for (const struct stream *s = r->streams; s != NULL; s = s->next)
-        if (s->console != NULL && stream_is_behind(s) &&
-            console_waiting(s->console) == 0)
+        if (s->console != NULL && console_waiting(s->console) == 0 &&
+            stream_may_catch_up(s))
             return true;
     return false;
 }
@@ -223,16 +233,18 @@ static bool has_room(const struct relay *r)
 static void turn(struct relay *r, int wait_ms)
 {
     struct epoll_event evs[EVENTS];
-    uint64_t taken = taken_by_consoles(r);
+    uint64_t before = gone(r);
     bool full = push(r);
     int quiet_ms = look_at_quiet(r);
     if (full && !wait_for_consoles(r))
         wait_ms = RETRY_MS;
-    if (full && taken_by_consoles(r) != taken && has_room(r))
-        wait_ms = 0; /* no event will come for that */
+    if (full && can_go_on(r)) /* not at once again if memory is short */
+        wait_ms = gone(r) != before ? 0 : RETRY_MS;
     if (quiet_ms >= 0 && (wait_ms < 0 || quiet_ms < wait_ms))
         wait_ms = quiet_ms;
     int n = epoll_wait(r->epoll, evs, EVENTS, wait_ms);
+    for (int i = 0; i < 2; i++)
+        console_revive(&r->consoles[i]);
     for (int i = 0; i < n; i++) {
         void *p = evs[i].data.ptr; /* NULL: the agent */
         if (p != NULL && p != &r->consoles[0] && p != &r->consoles[1])
@@ -245,22 +257,27 @@ static void turn(struct relay *r, int wait_ms)
 
 static void finish(struct relay *r)
 {
-    int64_t moved_us = mono_now_us();
-    uint64_t taken = 0;
+    uint64_t before = 0;
     ddp_assert(r->phase != RELAY_RUNNING);
     relay_drain(r);
+    int64_t moved_us = mono_now_us(); /* the log files have everything */
+    int64_t until_us =
+        r->hurry ? moved_us + RELAY_HURRY_MS * MONO_MS : MONO_NEVER;
     while (push(r) || r->streams != NULL) {
-        uint64_t now_taken = taken_by_consoles(r);
-        if (now_taken != taken)
-            moved_us = mono_now_us();
-        taken = now_taken;
-        if (mono_now_us() > moved_us + RELAY_STUCK_MS * MONO_MS)
+        int64_t now_us = mono_now_us();
+        if (gone(r) != before)
+            moved_us = now_us;
+        before = gone(r);
+        if (now_us > until_us || now_us > moved_us + RELAY_STUCK_MS * MONO_MS)
             break;
         turn(r, 100);
         relay_drain(r);
     }
-    for (const struct stream *t = r->streams; t != NULL; t = t->next)
+    for (const struct stream *t = r->streams; t != NULL; t = t->next) {
         r->hidden += t->hidden;
+        if (t->shown == SHOWN_FROM_FILE)
+            r->hidden += t->behind.unseen;
+    }
     if (r->hidden > 0)
         (void)console_say(
             &r->consoles[1],

@@ -16,7 +16,8 @@
  *
  * If the console takes less than comes, a stream with a log file is shown later
  * from that file. A stream without one waits in its pipe, and its worker with
- * it. A console that is closed holds nobody up: its output is dropped.
+ * it. A console that nobody reads any more holds nobody up: its output is
+ * dropped, until a FIFO has a reader again.
  */
 #ifndef LAUNCHER_OUTPUT_RELAY_H
 #define LAUNCHER_OUTPUT_RELAY_H
@@ -30,6 +31,7 @@
 #define RELAY_QUIET_MS 100
 #define RELAY_LONG_MS  2000  /* longest pause within a long line */
 #define RELAY_STUCK_MS 10000 /* the end waits so long for a stuck console */
+#define RELAY_HURRY_MS 500   /* ... and after a signal, in all, for any */
 #define RELAY_DIR_MAX  4096
 
 /* What the agent says over the socketpair, one datagram each. */
@@ -47,6 +49,7 @@ struct relay_msg {
     int64_t round;
     uint8_t piped; /* RELAY_OPEN: bits of enum conf_stream that come along */
     uint8_t line;  /* RELAY_FINISH: the agent still has something to say */
+    uint8_t hurry; /* RELAY_FINISH: a signal ends the launch */
     char text[RELAY_DIR_MAX]; /* RELAY_OPEN: folder of its files, "" none */
 };
 

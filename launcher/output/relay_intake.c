@@ -153,10 +153,11 @@ void relay_drop_ended(struct relay *r)
     struct stream **at = &r->streams;
     while (*at != NULL) {
         struct stream *s = *at;
-        bool unseen = s->console != NULL && s->console->kind != CONSOLE_DEAD &&
-                      stream_is_behind(s);
-        bool waits = s->console != NULL && s->console->owner != 0 &&
-                     s->console->owner != s->id && buf_len(&s->part) > 0;
+        const struct console *c = s->console;
+        bool alive = c != NULL && c->kind != CONSOLE_DEAD;
+        bool unseen = alive && stream_is_behind(s);
+        bool waits = alive && c->owner != 0 && c->owner != s->id &&
+                     buf_len(&s->part) > 0;
         if (s->input != STREAM_ENDED || unseen || waits) {
             at = &s->next;
             continue;
@@ -310,12 +311,26 @@ open_file(struct relay *r, struct stream *s, const struct relay_msg *w)
 {
     char path[RELAY_DIR_MAX + 16];
     const struct conf_output *c = &r->conf->output;
-    if (w->text[0] == '\0')
-        return; /* none are wanted, or the agent said why there are none */
     (void)snprintf(path, sizeof(path), "%s/%s.log", w->text, name_of(s->which));
     if (logfile_open(&s->file, path, w->round, c->rotate_size,
                      c->rotate_keep) != 0)
         tell_loss(r, &s->file);
+}
+
+/* Without a folder the stream has no file: none is wanted, or it could not be
+ * made, and the agent said why. Then nothing but the console is left. */
+static struct conf_plan plan_of(const struct relay *r,
+                                const struct relay_msg *w,
+                                enum conf_stream which)
+{
+    struct conf_plan p =
+        conf_output_plan(&r->conf->output, w->local_rank, which);
+    if (p.file && w->text[0] == '\0') {
+        p.file = false;
+        if (strcmp(r->conf->log_dir, "/dev/null") != 0)
+            p.console = p.shown;
+    }
+    return p;
 }
 
 static void add_stream(struct relay *r,
@@ -335,7 +350,7 @@ static void add_stream(struct relay *r,
     s->input = STREAM_PAUSED;
     s->local_rank = w->local_rank;
     s->which = which;
-    s->plan = conf_output_plan(&r->conf->output, w->local_rank, which);
+    s->plan = plan_of(r, w, which);
     s->file.fd = -1;
     s->console = s->plan.console ? console_of(r, which) : NULL;
     s->filtered =

@@ -39,6 +39,7 @@ struct relay {
     struct logfile events;
     uint64_t ids;
     enum relay_phase phase;
+    bool hurry; /* FINISHING: the end comes by a signal */
     int64_t quiet_at_us;
     int64_t hidden; /* bytes that were never shown, though files hold them */
     char chunk[STREAM_CHUNK];

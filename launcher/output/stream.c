@@ -12,6 +12,9 @@
  * - The console is full: SHOWN_FROM_FILE reads on in the log file later;
  *   SHOWN_FROM_MEMORY keeps what was read and pauses the pipe, so that the
  *   worker waits in write(2).
+ * - Nobody reads the console any more: what waits for it is dropped, and the
+ *   pipe is read on. If a FIFO gets another reader, the stream goes on with its
+ *   next whole line.
  * - The log file was rotated or has a gap meanwhile: what was in between is
  *   skipped and counted (`hidden`).
  */
@@ -214,6 +217,23 @@ bool stream_is_behind(const struct stream *s)
     return s->shown != SHOWN_LIVE;
 }
 
+bool stream_may_catch_up(const struct stream *s)
+{
+    return stream_is_behind(s) &&
+           (s->console->kind == CONSOLE_DEAD || may_show(s));
+}
+
+/* Its console is dead. */
+static void drop(struct stream *s)
+{
+    buf_free(&s->part);
+    buf_free(&s->left);
+    s->skip = s->inside;
+    s->turn = 0;
+    s->shown = SHOWN_LIVE;
+    stream_resume(s);
+}
+
 static void fall_behind(struct stream *s, const char *data, size_t len)
 {
     int64_t at = s->file.size - (int64_t)len;
@@ -291,9 +311,7 @@ bool stream_catch_up(struct stream *s, char *chunk, size_t size)
     ddp_assert(stream_is_behind(s));
     check(s);
     if (s->console->kind == CONSOLE_DEAD) {
-        buf_free(&s->left);
-        s->shown = SHOWN_LIVE;
-        stream_resume(s);
+        drop(s);
         return true;
     }
     if (!may_show(s))
@@ -325,7 +343,7 @@ static void show_returns(struct stream *s)
 void stream_show_quiet(struct stream *s, int64_t now)
 {
     struct console *c = s->console;
-    if (c == NULL || s->shown != SHOWN_LIVE)
+    if (c == NULL || c->kind == CONSOLE_DEAD || s->shown != SHOWN_LIVE)
         return;
     if (now < s->part_at_us + RELAY_QUIET_MS * MONO_MS)
         return;
@@ -347,6 +365,8 @@ void stream_finish_line(struct stream *s)
 {
     struct console *c = s->console;
     ddp_assert(s->input == STREAM_ENDED);
+    if (c->kind == CONSOLE_DEAD)
+        return;
     if (buf_len(&s->part) > 0) {
         show_part(s);
         c->mid = s->id;
@@ -360,11 +380,26 @@ void stream_finish_line(struct stream *s)
 
 /* -- what comes ------------------------------------------------------------ */
 
+/* How much of data[0..len) belongs to a line of which the front was dropped. */
+static size_t skip_line(struct stream *s, const char *data, size_t len)
+{
+    const char *newline = s->skip ? memchr(data, '\n', len) : NULL;
+    if (s->skip && newline == NULL)
+        return len;
+    size_t n = s->skip ? (size_t)(newline - data) + 1 : 0;
+    s->skip = false;
+    return n;
+}
+
 void stream_show(struct stream *s, const char *data, size_t len, int64_t now)
 {
     check(s);
-    if (s->console->kind == CONSOLE_DEAD)
+    ddp_assert(len > 0);
+    s->inside = data[len - 1] != '\n';
+    if (s->console->kind == CONSOLE_DEAD) {
+        drop(s);
         return;
+    }
     switch (s->shown) {
     case SHOWN_FROM_FILE: /* where it is already */
         s->behind.unseen += (int64_t)len;
@@ -376,7 +411,8 @@ void stream_show(struct stream *s, const char *data, size_t len, int64_t now)
     case SHOWN_LIVE:
         break;
     }
-    size_t done = show(s, data, len, now);
+    size_t done = skip_line(s, data, len);
+    done += show(s, data + done, len - done, now);
     if (done < len)
         fall_behind(s, data + done, len - done);
     if (s->turn > RELAY_TURN)

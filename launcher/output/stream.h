@@ -58,6 +58,9 @@ struct stream {
     int64_t part_at_us;
     int64_t turn; /* bytes of the long line that it is in */
     enum shown shown;
+    bool inside; /* the last byte that came was no line's end */
+    bool skip;   /* its console was dead within a line: the rest of that line is
+                    not shown */
     struct {
         int64_t at;        /* where to read on */
         int64_t unseen;    /* how much of it is left */
@@ -88,6 +91,9 @@ void stream_end(struct stream *s);
 void stream_show(struct stream *s, const char *data, size_t len, int64_t now);
 
 bool stream_is_behind(const struct stream *s);
+
+/* It is behind, and stream_catch_up can do something about it now. */
+bool stream_may_catch_up(const struct stream *s);
 
 /* Shows what is left of a stream that is behind, as far as there is room;
  * `chunk` is room for reading. False: the console is full, or another stream

@@ -62,7 +62,8 @@
 /* What the guard passes on besides what it is told; SIGCHLD tells it of the
  * agent's end. */
 #define ALWAYS                                                                 \
-    (SIGNALS_BIT(SIGUSR1) | SIGNALS_BIT(SIGUSR2) | SIGNALS_BIT(SIGTSTP))
+    (SIGNALS_BIT(SIGUSR1) | SIGNALS_BIT(SIGUSR2) | SIGNALS_BIT(SIGTSTP) |      \
+     SIGNALS_BIT(SIGWINCH))
 
 /* Not to be passed on: they cannot be caught, or are the guard's own. */
 #define NEVER_TAKEN                                                            \
@@ -94,6 +95,8 @@ static struct shared *shared;
 static void block_signals(uint64_t signals, sigset_t *set)
 {
     (void)signal(SIGPIPE, SIG_IGN);
+    if ((signals & SIGNALS_BIT(SIGXFSZ)) == 0)
+        (void)signal(SIGXFSZ, SIG_IGN); /* ulimit -f: EFBIG is enough */
     (void)signal(SIGCHLD, SIG_DFL);
     (void)sigemptyset(set);
     (void)sigaddset(set, SIGCHLD);

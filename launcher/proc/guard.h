@@ -49,13 +49,14 @@ struct guard_msg {
  * was killed, that of DDP_E_BUG if a fault of its own killed it). Called once,
  * before any thread or loop exists.
  *
- * `signals` (launcher/proc/signals.h), SIGUSR1, SIGUSR2 and SIGTSTP are passed
- * on. Any other signal has its usual effect; if that is the guard's death,
- * everything ends at once.
+ * `signals` (launcher/proc/signals.h), SIGUSR1, SIGUSR2, SIGWINCH and SIGTSTP
+ * are passed on. Any other signal has its usual effect; if that is the guard's
+ * death, everything ends at once.
  *
- * Both ignore SIGPIPE, the guard ignores SIGTTOU as well. In the agent, and so
- * in its helpers, the signals that the guard passes on stay blocked: they come
- * over the socketpair only, also if every process of that name is signalled.
+ * Both ignore SIGPIPE and SIGXFSZ, the guard ignores SIGTTOU as well. In the
+ * agent, and so in its helpers, the signals that the guard passes on stay
+ * blocked: they come over the socketpair only, also if every process of that
+ * name is signalled.
  */
 int guard_split(uint64_t signals);
 

@@ -25,6 +25,7 @@
 
 #define CONSEQUENCES_MAX 4096
 #define REPORT_BYTES_MAX (8 * 1024 * 1024)
+#define HURRY_MS         200 /* instead of RELAY_STUCK_MS, after a signal */
 
 /* Opens an object with what ended the run, on `node`, and when. If `node` is ""
  * it writes null instead, and returns false. */
@@ -164,21 +165,24 @@ static bool is_special(const char *path)
 }
 
 /* False: no process reads it, or the user is in a hurry. */
-static bool wait_for_room(int fd, int hurry_fd)
+static bool wait_for_room(int fd, const struct output_hurry *h)
 {
     struct pollfd p[2] = {{.fd = fd, .events = POLLOUT},
-                          {.fd = hurry_fd, .events = POLLIN}};
-    int64_t until_us = mono_after(mono_now_us(), RELAY_STUCK_MS * MONO_MS);
+                          {.fd = h->fd, .events = POLLIN}};
+    int64_t until_us = mono_after(
+        mono_now_us(), (h->now ? HURRY_MS : RELAY_STUCK_MS) * MONO_MS);
     int n;
     do
         n = poll(p, 2, (int)mono_ms_until(mono_now_us(), until_us));
-    while (n < 0 && errno == EINTR);
+    while ((n < 0 && errno == EINTR) ||
+           (n > 0 && p[0].revents == 0 && !h->asks(h->fd)));
     errno = EAGAIN;
     return n > 0 && p[0].revents != 0;
 }
 
 /* Writes the text and closes `fd`, which is non-blocking if it is no file. */
-static bool put_text(int fd, const struct buf *text, int hurry_fd)
+static bool
+put_text(int fd, const struct buf *text, const struct output_hurry *h)
 {
     const char *at = (const char *)buf_head(text);
     size_t left = buf_len(text);
@@ -186,7 +190,7 @@ static bool put_text(int fd, const struct buf *text, int hurry_fd)
         ssize_t n = write(fd, at, left);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 && errno == EAGAIN && wait_for_room(fd, hurry_fd))
+        if (n < 0 && errno == EAGAIN && wait_for_room(fd, h))
             continue;
         if (n <= 0)
             break;
@@ -209,28 +213,31 @@ static int open_file(const char *path, int how)
 
 /* If our own output goes to the same file the text is appended. Any other plain
  * file, behind a link, is overwritten. */
-static bool
-write_through(const char *path, const struct buf *text, int hurry_fd)
+static bool write_through(const char *path,
+                          const struct buf *text,
+                          const struct output_hurry *h)
 {
     int fd = open_file(path, 0);
     if (fd < 0)
         return false;
     int own = logfile_share(fd);
     if (own < 0 && (ftruncate(fd, 0) == 0 || errno == EINVAL)) /* a FIFO */
-        return put_text(fd, text, hurry_fd);
+        return put_text(fd, text, h);
     (void)close(fd); /* nothing was written */
-    return own >= 0 && put_text(own, text, hurry_fd);
+    return own >= 0 && put_text(own, text, h);
 }
 
 /* A reader finds the old report or the new one, whole. */
-static bool replace_file(const char *path, const struct buf *text, int hurry_fd)
+static bool replace_file(const char *path,
+                         const struct buf *text,
+                         const struct output_hurry *h)
 {
     char temp[sizeof(((struct conf_output *)0)->report) + 16];
     int len = snprintf(temp, sizeof(temp), "%s.%d", path, (int)getpid());
     ddp_assert(len > 0 && (size_t)len < sizeof(temp));
     (void)unlink(temp); /* of a launcher that died, or a link set as a trap */
     int fd = open_file(temp, O_EXCL);
-    if (fd >= 0 && put_text(fd, text, hurry_fd) && rename(temp, path) == 0)
+    if (fd >= 0 && put_text(fd, text, h) && rename(temp, path) == 0)
         return true;
     int error = errno;
     (void)unlink(temp);
@@ -242,7 +249,7 @@ void report_write(const struct conf *conf,
                   const struct agent_verdict *v,
                   const struct event_log *j,
                   const char *logs,
-                  int hurry_fd)
+                  const struct output_hurry *h)
 {
     const char *path = conf->output.report;
     struct buf text;
@@ -250,8 +257,8 @@ void report_write(const struct conf *conf,
     buf_init(&text, REPORT_BYTES_MAX);
     errno = ENOMEM;
     bool good = make_json(&text, conf, v, j, logs) &&
-                (is_special(path) ? write_through(path, &text, hurry_fd)
-                                  : replace_file(path, &text, hurry_fd));
+                (is_special(path) ? write_through(path, &text, h)
+                                  : replace_file(path, &text, h));
     if (!good && errno == EAGAIN)
         log_warnx("cannot write the report to %s: no process reads it", path);
     else if (!good)

@@ -10,6 +10,7 @@
 
 #include "launcher/agent/agent.h"
 #include "launcher/conf/conf.h"
+#include "launcher/output/output.h"
 #include "launcher/report/event_log.h"
 
 /* Prints a note of the agent if it is for the user, and if `j` does not show
@@ -29,13 +30,13 @@ void report_end(const struct conf *conf,
 
 /* Writes the same as JSON to the file of --report, whole or not at all. If that
  * fails a line says so, and the exit status stays as it is. A pipe that takes
- * nothing is waited for RELAY_STUCK_MS at most, and not if `hurry_fd` can be
- * read. */
+ * nothing is waited for RELAY_STUCK_MS at most, or much shorter if `h` says so.
+ */
 void report_write(const struct conf *conf,
                   const struct agent_verdict *v,
                   const struct event_log *j,
                   const char *logs,
-                  int hurry_fd);
+                  const struct output_hurry *h);
 
 /* The local time `ago_us` before now, as ISO 8601. */
 void report_time(int64_t ago_us, char *text, size_t size);

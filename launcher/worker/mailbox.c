@@ -12,6 +12,8 @@
  *   makes no progress that can be seen here, and is asked to leave by SIGTERM.
  * - The worker cannot open the path (another PID namespace, another user), or
  *   does not look: `looks` stays 0, and it is asked by SIGTERM.
+ * - No file may be as large as the memory for snapshots (ulimit -f, which
+ * counts for memfds, too): it is made as large as it may be.
  * - A worker truncates the file to make another one's mapping fault: seals
  *   forbid it. The progress file has no seals, since nobody maps it.
  */
@@ -24,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -101,7 +104,11 @@ void mailbox_memory_path(const struct mailbox *m, char path[MAILBOX_PATH_MAX])
 int mailbox_open_memory(uint64_t size)
 {
     ddp_assert(size > 0 && size <= INT64_MAX);
-    return open_sized(MEMFD_SNAPSHOTS, (off_t)size);
+    struct rlimit limit;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size)
+        size = limit.rlim_cur / page * page;
+    return size > 0 ? open_sized(MEMFD_SNAPSHOTS, (off_t)size) : -1;
 }
 
 bool mailbox_progressed(const struct mailbox *m)

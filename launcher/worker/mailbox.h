@@ -44,7 +44,8 @@ void mailbox_memory_path(const struct mailbox *m, char path[MAILBOX_PATH_MAX]);
 /*
  * Memory for the snapshots of this node's workers ($DDP_SNAPSHOT_MEMORY). It
  * outlives the workers, but not the launcher. Its pages are taken as they are
- * written to. Returns a descriptor; -1: there is no memory.
+ * written to. It is smaller if no file may be so large (ulimit -f). Returns a
+ * descriptor; -1: there is no memory.
  */
 int mailbox_open_memory(uint64_t size);
 

@@ -104,6 +104,7 @@ struct workers *workers_new(uv_loop_t *loop,
     ddp_assert(conf->nproc >= 1);
     struct workers *workers = get(1, sizeof(*workers));
     size_t n = (size_t)conf->nproc;
+    struct ddp_err err;
     workers->live = get(n, sizeof(*workers->live));
     workers->error_files = get(n, sizeof(*workers->error_files));
     workers->mailboxes = get(n, sizeof(*workers->mailboxes));
@@ -123,7 +124,8 @@ struct workers *workers_new(uv_loop_t *loop,
     workers->ctx = ctx;
     if (pipe2(workers->trouble_fd, O_CLOEXEC | O_NONBLOCK) != 0)
         fatal(ddp_code_exit(DDP_E_NOMEM), "cannot make a pipe for the workers");
-    errfile_init(&workers->errfile, conf);
+    if (errfile_init(&workers->errfile, conf, &err) != 0)
+        fatalx(ddp_code_exit(err.code), "%s", err.text);
     return workers;
 }
 
@@ -426,7 +428,7 @@ int workers_ask(struct workers *workers, enum msg_graceful graceful)
 
 bool workers_exits(int signo)
 {
-    return signo != SIGUSR1 && signo != SIGUSR2;
+    return signo != SIGUSR1 && signo != SIGUSR2 && signo != SIGWINCH;
 }
 
 void workers_kill(struct workers *workers, int signo)

@@ -30,7 +30,7 @@ struct workers_handler {
 };
 
 /* Borrows everything for the life of the process. Ends the process if memory or
- * descriptors run out. */
+ * descriptors run out, or if the folder of log files cannot be made. */
 struct workers *workers_new(uv_loop_t *loop,
                             const struct conf *conf,
                             const struct spawn_origin *origin,

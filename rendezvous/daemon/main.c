@@ -296,6 +296,7 @@ int main(int argc, char *argv[])
         return ddp_code_exit(DDP_E_USAGE);
     }
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a log file at its limit: ulimit -f */
     (void)signal(SIGTTOU, SIG_IGN); /* stty tostop: a line stops no job */
     return serve(&o);
 }

@@ -86,7 +86,8 @@ void helper_take_signals(void)
 {
     sigset_t none;
     (void)sigemptyset(&none);
-    (void)signal(SIGPIPE, SIG_DFL); /* the only one that is ignored */
+    (void)signal(SIGPIPE, SIG_DFL); /* those that an agent ignores */
+    (void)signal(SIGXFSZ, SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 

@@ -21,6 +21,7 @@
 
 static struct conf conf;
 static struct errfile e;
+static struct ddp_err err;
 static char path[ERRFILE_PATH_MAX];
 static char folder[ERRFILE_PATH_MAX];
 static char text[ERRFILE_TEXT_MAX + 1];
@@ -33,7 +34,21 @@ static void setup(void)
     memset(&conf, 0, sizeof(conf));
     conf.nproc = 4;
     (void)snprintf(conf.run_id, sizeof(conf.run_id), "run");
-    errfile_init(&e, &conf);
+    ck_assert_int_eq(errfile_init(&e, &conf, &err), 0);
+}
+
+/* Once more, with a --log_dir, or with log files without one. */
+static int init(const char *log_dir, bool files)
+{
+    (void)snprintf(conf.log_dir, sizeof(conf.log_dir), "%s", log_dir);
+    conf.output.files = files;
+    return errfile_init(&e, &conf, &err);
+}
+
+static bool is_folder(const char *name)
+{
+    struct stat st;
+    return stat(name, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 static void put(const char *name, const char *bytes, size_t len)
@@ -63,6 +78,18 @@ static const struct {
     {"{\"message\": \"plain\"}", "plain"},
     {"{\"message\": {\"message\": \"inner\", \"extraInfo\": {}}}", "inner"},
     {"{\"message\": \"a\\nb\\tc\\u001b[31m\"}", "a b c [31m"},
+    /* What Python's json.dump writes of what JSON has no words for. */
+    {"{\"message\": \"FileNotFoundError: img\\udcff.png\"}",
+     "FileNotFoundError: img\xef\xbf\xbd.png"},
+    {"{\"message\": \"\\ud83d\\ude00 \\ud83d \\ude00 \\ud83d\"}",
+     "\xf0\x9f\x98\x80 \xef\xbf\xbd \xef\xbf\xbd \xef\xbf\xbd"},
+    {"{\"message\": \"a\\u0000b\\\\ud800\"}", "a\xef\xbf\xbd"
+                                              "b\\ud800"},
+    {"{\"message\": {\"message\": \"loss is NaN\", \"extraInfo\": {\"a\": "
+     "NaN, \"b\": [-Infinity, Infinity]}}}",
+     "loss is NaN"},
+    {"{\"message\": \"\\ud", NULL},
+    {"{\"message\": \"\\", NULL},
     {"{\"message\": 5}", NULL},
     {"{\"message\"", NULL},
     {"[]", NULL},
@@ -121,18 +148,34 @@ START_TEST(test_errfile_read_tells_the_tracebacks_end)
 }
 END_TEST
 
-/* A FIFO, a folder, a device behind a link, too much: nothing, at once. */
+/* A FIFO, a folder, a device behind a link: nothing, at once. */
 START_TEST(test_errfile_read_reads_files_only)
 {
-    static char much[1024 * 1024 + 1];
-    memset(much, ' ', sizeof(much));
     ck_assert_int_eq(mkfifo("fifo", 0666), 0);
     ck_assert_int_eq(mkdir("dir", 0777), 0);
     ck_assert_int_eq(symlink("/dev/zero", "link"), 0);
-    put("much", much, sizeof(much));
-    const char *const names[] = {"fifo", "dir", "link", "much", "none", ""};
+    const char *const names[] = {"fifo", "dir", "link", "none", ""};
     errfile_read(names[_i], text, trace, sizeof(trace));
     ck_assert_str_eq(text, "");
+}
+END_TEST
+
+/* Too much for the report, but not without a word. */
+START_TEST(test_errfile_read_tells_where_a_large_file_is)
+{
+    static char much[1024 * 1024 + 1];
+    memset(much, ' ', sizeof(much));
+    put("much", much, sizeof(much));
+    errfile_read("much", text, trace, sizeof(trace));
+    ck_assert_str_eq(text, "its error file of 1048577 bytes is too large to be "
+                           "read here, see much");
+    ck_assert_int_eq(setenv("TORCHELASTIC_ERROR_FILE", "theirs", 1), 0);
+    ck_assert_ptr_nonnull(freopen("said", "w", stderr));
+    errfile_pass_on("much", 3);
+    ck_assert_int_eq(access("theirs", F_OK), -1);
+    struct stat st;
+    ck_assert_int_eq(stat("said", &st), 0);
+    ck_assert_int_gt(st.st_size, 0);
 }
 END_TEST
 
@@ -171,7 +214,7 @@ END_TEST
 /* torchrun's layout under --log_dir, whose folders are made on the way. */
 START_TEST(test_errfile_log_dir_has_torchruns_layout)
 {
-    (void)snprintf(conf.log_dir, sizeof(conf.log_dir), "a/b/c");
+    ck_assert_int_eq(init("a/b/c", false), 0);
     errfile_prepare(&e, 2, 1, path, folder);
     char want[ERRFILE_PATH_MAX];
     (void)snprintf(want, sizeof(want), "%s/a/b/c/run_", scratch);
@@ -188,7 +231,7 @@ END_TEST
 /* Log files are kept, in the same layout, also where no folder was named. */
 START_TEST(test_errfile_logs_without_a_folder_are_kept)
 {
-    conf.output.files = true;
+    ck_assert_int_eq(init("", true), 0);
     errfile_prepare(&e, 0, 1, path, folder);
     ck_assert_ptr_nonnull(strstr(folder, "/run_"));
     ck_assert_ptr_nonnull(strstr(folder, "/attempt_0/1"));
@@ -199,11 +242,66 @@ START_TEST(test_errfile_logs_without_a_folder_are_kept)
 }
 END_TEST
 
+/* What was asked for and cannot be had is an error before anything starts. */
+START_TEST(test_errfile_init_without_a_folder_for_logs_is_an_error)
+{
+    ck_assert_int_eq(init("/dev/null/x", false), -1);
+    ck_assert_int_eq(err.code, DDP_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(err.text, "--log_dir=/dev/null/x"));
+    ck_assert_ptr_nonnull(strstr(err.text, "Not a directory"));
+    ck_assert_int_eq(setenv("TMPDIR", "/dev/null", 1), 0);
+    ck_assert_int_eq(init("", true), -1);
+    ck_assert_int_eq(err.code, DDP_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(err.text, "/dev/null: Not a directory"));
+    ck_assert_int_eq(init("", false), 0); /* nobody asked for files */
+}
+END_TEST
+
+/* A launch that starts no worker leaves no folder of its run behind. */
+START_TEST(test_errfile_of_no_worker_leaves_nothing)
+{
+    ck_assert_int_eq(init("logs", true), 0);
+    ck_assert_int_eq(entries("logs"), 1);
+    errfile_clean(&e);
+    ck_assert_int_eq(entries("logs"), 0);
+}
+END_TEST
+
+/* Somebody cleans up while the job runs: the next worker has its files, at the
+ * same place if that is the user's own; if that cannot be, it runs without. */
+START_TEST(test_errfile_removed_folder_is_made_again)
+{
+    static const char *const dirs[] = {"logs", "", ""};
+    char first[ERRFILE_PATH_MAX];
+    ck_assert_int_eq(init(dirs[_i], _i < 2), 0);
+    errfile_prepare(&e, 0, 1, first, folder);
+    put(first, "{}", 2);
+    ck_assert_int_eq(system("rm -r logs ddprun_* 2>/dev/null || :"), 0);
+    ck_assert_int_eq(access(first, F_OK), -1);
+    errfile_prepare(&e, 0, 1, path, folder);
+    ck_assert_int_eq(is_folder(folder), _i < 2);
+    ck_assert_int_eq(strcmp(first, path) == 0, _i == 0);
+    put(path, "{}", 2);
+    ck_assert_int_eq(system("rm -r logs ddprun_* 2>/dev/null || :"), 0);
+    put("logs", "", 0);
+    ck_assert_int_eq(setenv("TMPDIR", "/dev/null", 1), 0);
+    ck_assert_ptr_nonnull(freopen("said", "w", stderr));
+    errfile_prepare(&e, 1, 1, path, folder);
+    ck_assert_str_eq(path, "");
+    ck_assert_str_eq(folder, "");
+    ck_assert_int_eq(unlink("logs"), 0);
+    ck_assert_int_eq(setenv("TMPDIR", scratch, 1), 0);
+    errfile_prepare(&e, 1, 1, path, folder);
+    put(path, "{}", 2);
+    errfile_clean(&e);
+}
+END_TEST
+
 /* Where nothing can be made, there is no path, and it is said once. */
 START_TEST(test_errfile_without_a_folder_has_no_path)
 {
     ck_assert_ptr_nonnull(freopen("said", "w", stderr));
-    (void)snprintf(conf.log_dir, sizeof(conf.log_dir), "/dev/null/x");
+    ck_assert_int_eq(setenv("TMPDIR", "/dev/null", 1), 0);
     for (int i = 0; i < 3; i++) {
         errfile_prepare(&e, 0, i, path, folder);
         ck_assert_str_eq(path, "");
@@ -212,7 +310,7 @@ START_TEST(test_errfile_without_a_folder_has_no_path)
     int fd = open("said", O_RDONLY | O_CLOEXEC);
     ck_assert_int_gt(read(fd, said, sizeof(said) - 1), 0);
     ck_assert_int_eq(close(fd), 0);
-    ck_assert_ptr_nonnull(strstr(said, "/dev/null/x: Not a directory"));
+    ck_assert_ptr_nonnull(strstr(said, "/dev/null: Not a directory"));
     ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1);
 }
 END_TEST
@@ -220,7 +318,7 @@ END_TEST
 /* --log_dir=/dev/null: no files, and no word about it. */
 START_TEST(test_errfile_none_wanted_none_made)
 {
-    (void)snprintf(conf.log_dir, sizeof(conf.log_dir), "/dev/null");
+    ck_assert_int_eq(init("/dev/null", true), 0);
     errfile_prepare(&e, 0, 0, path, folder);
     ck_assert_str_eq(path, "");
     ck_assert_int_eq(entries("."), 0);
@@ -288,11 +386,15 @@ int main(void)
                         sizeof(cases) / sizeof(cases[0]));
     tcase_add_test(tc, test_errfile_read_cuts_between_characters);
     tcase_add_loop_test(tc, test_errfile_read_tells_the_tracebacks_end, 0, 5);
-    tcase_add_loop_test(tc, test_errfile_read_reads_files_only, 0, 6);
+    tcase_add_loop_test(tc, test_errfile_read_reads_files_only, 0, 5);
+    tcase_add_test(tc, test_errfile_read_tells_where_a_large_file_is);
     tcase_add_test(tc, test_errfile_tmp_comes_late_and_goes);
     tcase_add_test(tc, test_errfile_prepare_moves_the_old_one_aside);
     tcase_add_test(tc, test_errfile_log_dir_has_torchruns_layout);
     tcase_add_test(tc, test_errfile_logs_without_a_folder_are_kept);
+    tcase_add_test(tc, test_errfile_init_without_a_folder_for_logs_is_an_error);
+    tcase_add_test(tc, test_errfile_of_no_worker_leaves_nothing);
+    tcase_add_loop_test(tc, test_errfile_removed_folder_is_made_again, 0, 3);
     tcase_add_test(tc, test_errfile_without_a_folder_has_no_path);
     tcase_add_test(tc, test_errfile_none_wanted_none_made);
     tcase_add_loop_test(tc, test_errfile_pass_on_tells_who_started_us, 0,

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -207,6 +208,27 @@ START_TEST(test_mailbox_none_is_harmless)
 }
 END_TEST
 
+/* ulimit -f counts for memfds, too: as much as it allows, in whole pages. */
+START_TEST(test_mailbox_memory_is_no_larger_than_a_file_may_be)
+{
+    struct rlimit few;
+    struct stat st;
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &few), 0);
+    few.rlim_cur = 100000;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &few), 0);
+    int fd = mailbox_open_memory(1 << 30);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(fstat(fd, &st), 0);
+    ck_assert_int_gt(st.st_size, 0);
+    ck_assert_int_eq(st.st_size, 100000 - 100000 % sysconf(_SC_PAGESIZE));
+    ck_assert_int_eq(close(fd), 0);
+    few.rlim_cur = 100;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &few), 0);
+    ck_assert_int_eq(mailbox_open_memory(1 << 30), -1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("mailbox");
@@ -216,6 +238,7 @@ int main(void)
     tcase_add_loop_test(t, test_mailbox_without_descriptors_is_an_error, 0, 2);
     tcase_add_test(t, test_mailbox_first_beat_is_progress);
     tcase_add_test(t, test_mailbox_memory_outlives_workers);
+    tcase_add_test(t, test_mailbox_memory_is_no_larger_than_a_file_may_be);
     tcase_add_test(t, test_mailbox_any_program_may_write_its_progress);
     tcase_add_loop_test(t, test_mailbox_worker_that_looks_is_asked, 0, 2);
     tcase_add_test(t, test_mailbox_signal_is_a_reason_of_its_own);

@@ -21,17 +21,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher/output/output.h"
+#include "rendezvous/base/mono.h"
 #include "tests/lib/suite.h"
 
 static struct conf conf;
 static struct output *o;
 static struct output_fds ends;
+static const struct output_hurry patient = {.fd = -1};
 static volatile pid_t relay;
 static volatile sig_atomic_t alarms;
 
@@ -62,7 +65,7 @@ static void stop(void)
 {
     output_close(&ends);
     output_worker_ended(o, 0);
-    output_finish(o, false, -1);
+    output_finish(o, false, &patient);
 }
 
 static void on_alarm(int signo)
@@ -127,6 +130,39 @@ START_TEST(test_output_tail_of_a_stuck_relay_is_empty_until_it_answers)
 }
 END_TEST
 
+static bool takes_all_away(int fd)
+{
+    char byte;
+    while (recv(fd, &byte, 1, MSG_DONTWAIT) == 1)
+        if (byte == '!')
+            return true;
+    return false;
+}
+
+/* The relay stands still: not every message ends the waiting for it. */
+START_TEST(test_output_end_is_hurried_by_what_asks_for_it_only)
+{
+    int pair[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair),
+                     0);
+    const struct output_hurry h = {.fd = pair[0], .asks = takes_all_away};
+    start();
+    output_close(&ends);
+    output_worker_ended(o, 0);
+    ck_assert_int_eq(kill(relay, SIGSTOP), 0);
+    ck_assert_int_eq(send(pair[1], "?", 1, 0), 1);
+    pid_t later = fork();
+    if (later == 0) {
+        (void)usleep(300 * 1000);
+        _exit(send(pair[1], "!", 1, 0) == 1 ? 0 : 1);
+    }
+    int64_t began_us = mono_now_us();
+    output_finish(o, false, &h);
+    ck_assert_int_ge(mono_now_us() - began_us, 250 * MONO_MS);
+    ck_assert_int_eq(waitpid(later, NULL, 0), later);
+}
+END_TEST
+
 /* The relay is killed while a worker writes: another one goes on where it was,
  * and none of what it had not read is lost. */
 START_TEST(test_output_of_a_killed_relay_is_taken_over)
@@ -165,7 +201,7 @@ START_TEST(test_output_is_written_to_its_end_without_descriptors)
     few.rlim_cur = (rlim_t)next;
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
     ck_assert_int_lt(dup(STDOUT_FILENO), 0);
-    output_finish(o, false, -1);
+    output_finish(o, false, &patient);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
     (void)snprintf(path, sizeof(path), "%s/stderr.log", folder);
     FILE *f = fopen(path, "re");
@@ -211,7 +247,7 @@ START_TEST(test_output_of_an_attempt_is_filtered_into_its_own_file)
         output_close(&each[0]);
         output_close(&each[1]);
     }
-    output_finish(o, false, -1);
+    output_finish(o, false, &patient);
     for (int i = 0; i < ATTEMPTS; i++) {
         (void)snprintf(path, sizeof(path), "%s/%d/filtered_stdout.log", root,
                        i);
@@ -236,6 +272,7 @@ int main(void)
     tcase_add_test(tc, test_output_tail_is_heard_through_signals);
     tcase_add_test(tc,
                    test_output_tail_of_a_stuck_relay_is_empty_until_it_answers);
+    tcase_add_test(tc, test_output_end_is_hurried_by_what_asks_for_it_only);
     tcase_add_test(tc, test_output_of_a_killed_relay_is_taken_over);
     tcase_add_test(tc, test_output_is_written_to_its_end_without_descriptors);
     tcase_add_test(tc, test_output_of_an_attempt_is_filtered_into_its_own_file);

@@ -15,13 +15,16 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher/output/lines.h"
 #include "launcher/output/relay.h"
+#include "rendezvous/base/mono.h"
 #include "tests/lib/suite.h"
 
 #define WORKERS 3
@@ -34,8 +37,18 @@ static int to[WORKERS][2]; /* what workers write to: stdout, stderr */
 static char got[4 << 20];  /* of the console that was read last */
 static size_t got_len;
 
-/* `tee`: stdout and stderr with prefixes; else stderr as it is. */
-static void start(bool tee)
+/* A named pipe: its reader may go and come back. */
+static void make_fifo(const char *name, int ends[2])
+{
+    ck_assert_int_eq(mkfifo(name, 0600), 0);
+    ends[0] = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    ends[1] = open(name, O_WRONLY | O_CLOEXEC);
+    ck_assert(ends[0] >= 0 && ends[1] >= 0);
+}
+
+/* `tee`: stdout and stderr with prefixes; else stderr as it is. stderr goes to
+ * a FIFO if there is a name for it. */
+static void start_on(bool tee, const char *fifo)
 {
     int pair[2], console[2], console2[2];
     conf.nproc = WORKERS;
@@ -47,7 +60,10 @@ static void start(bool tee)
         conf.output.tee[i] = tee ? 3 : 0;
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
     ck_assert_int_eq(pipe2(console, O_CLOEXEC), 0);
-    ck_assert_int_eq(pipe2(console2, O_CLOEXEC), 0);
+    if (fifo != NULL)
+        make_fifo(fifo, console2);
+    else
+        ck_assert_int_eq(pipe2(console2, O_CLOEXEC), 0);
     pid = fork();
     if (pid == 0) {
         (void)close(pair[0]);
@@ -66,6 +82,11 @@ static void start(bool tee)
     ctl = pair[0];
     out = console[0];
     err_fd = console2[0];
+}
+
+static void start(bool tee)
+{
+    start_on(tee, NULL);
 }
 
 static void say(struct relay_msg *w, int fds[2], size_t n)
@@ -150,37 +171,135 @@ static void end_worker(int rank)
             ck_assert_int_eq(close(to[rank][i]), 0);
 }
 
+static void is_ended(void)
+{
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+}
+
 /* It ends by itself when told to; what is left on a console is returned. */
 static const char *finish(bool line, int fd)
 {
     static struct relay_msg w;
-    int status;
     w = (struct relay_msg){.kind = RELAY_FINISH, .line = line};
     say(&w, NULL, 0);
     (void)read_console(fd, sizeof(got) - 1);
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert_int_eq(status, 0);
+    is_ended();
     return got;
+}
+
+/* A worker writes lines until nothing is taken any more. */
+static void fill(int fd)
+{
+    static const char line[] = "a line of a worker that writes a lot\n";
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    while (poll(&p, 1, 300) > 0)
+        if (write(fd, line, sizeof(line) - 1) < 0)
+            ck_assert_int_eq(errno, EAGAIN);
 }
 
 /* A worker whose lines go to the console alone and is not read any more is read
  * again when a console that was full takes all that waits in one go. */
 START_TEST(test_relay_a_console_that_takes_all_at_once_lets_workers_go_on)
 {
-    static const char line[] = "a line of a worker that writes a lot\n";
     struct pollfd p = {.events = POLLOUT};
     start(false);
     add_worker(0, false);
     p.fd = to[0][1];
-    ck_assert_int_eq(fcntl(p.fd, F_SETFL, O_NONBLOCK), 0);
-    while (poll(&p, 1, 300) > 0)
-        if (write(p.fd, line, sizeof(line) - 1) < 0)
-            ck_assert_int_eq(errno, EAGAIN);
+    fill(p.fd);
     ck_assert_int_ge(fcntl(err_fd, F_SETPIPE_SZ, 1 << 20), 1 << 20);
     (void)read_console(err_fd, 1); /* a worker that sleeps is woken */
     ck_assert_int_eq(poll(&p, 1, 5000), 1);
     end_worker(0);
     (void)finish(false, err_fd);
+}
+END_TEST
+
+/* The reader of a full console goes away: workers that wait go on, both of the
+ * stream that is next and of the others, and the end waits for nothing. */
+START_TEST(test_relay_a_reader_that_goes_lets_workers_go_on)
+{
+    struct pollfd p = {.events = POLLOUT};
+    start(_i == 1);
+    for (int i = 0; i < WORKERS; i++) {
+        add_worker(i, true);
+        fill(to[i][1]);
+    }
+    ck_assert_int_eq(close(err_fd), 0);
+    for (int i = 0; i < WORKERS; i++) {
+        p.fd = to[i][1];
+        ck_assert_int_eq(poll(&p, 1, 5000), 1);
+        end_worker(i);
+    }
+    (void)finish(false, out);
+}
+END_TEST
+
+/* ... also if they have ended meanwhile. */
+START_TEST(test_relay_a_reader_that_goes_at_the_end_is_not_waited_for)
+{
+    static struct relay_msg w = {.kind = RELAY_FINISH};
+    int64_t began_us = mono_now_us();
+    start(false);
+    add_worker(0, false);
+    fill(to[0][1]);
+    end_worker(0);
+    say(&w, NULL, 0);
+    (void)usleep(100 * 1000);
+    ck_assert_int_eq(close(err_fd), 0);
+    is_ended();
+    ck_assert_int_lt(mono_now_us() - began_us, RELAY_STUCK_MS * MONO_MS / 2);
+}
+END_TEST
+
+/* A FIFO gets another reader: it sees whole lines, from the next one on that is
+ * written. What was written meanwhile has held nobody up. */
+START_TEST(test_relay_a_reader_that_comes_back_gets_whole_lines)
+{
+    char name[] = "/tmp/check_relay.XXXXXX/fifo";
+    char *slash = strrchr(name, '/');
+    *slash = '\0';
+    ck_assert_ptr_nonnull(mkdtemp(name));
+    *slash = '/';
+    start_on(_i == 1, name);
+    add_worker(0, true);
+    put_text(to[0][1], "one\n");
+    ck_assert_str_eq(read_console(err_fd, _i == 1 ? 6 : 4),
+                     _i == 1 ? "0:one\n" : "one\n");
+    ck_assert_int_eq(close(err_fd), 0);
+    for (int i = 0; i < 1000; i++)
+        put_text(to[0][1], "a line that is written for nobody, and no more\n");
+    put_text(to[0][1], "half a ");
+    (void)usleep(300 * 1000);
+    err_fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    put_text(to[0][1], "line\n");
+    put_text(to[0][1], "two\n");
+    ck_assert_str_eq(read_console(err_fd, _i == 1 ? 6 : 4),
+                     _i == 1 ? "0:two\n" : "two\n");
+    end_worker(0);
+    ck_assert_str_eq(finish(false, err_fd), "");
+    ck_assert_int_eq(unlink(name), 0);
+    *slash = '\0';
+    ck_assert_int_eq(rmdir(name), 0);
+}
+END_TEST
+
+/* After a signal the end does not wait for a console that takes nothing. */
+START_TEST(test_relay_an_end_in_a_hurry_is_soon)
+{
+    static struct relay_msg w = {.kind = RELAY_FINISH, .hurry = 1};
+    start(false);
+    add_worker(0, false);
+    fill(to[0][1]);
+    int64_t began_us = mono_now_us();
+    end_worker(0);
+    say(&w, NULL, 0);
+    is_ended();
+    int64_t took_us = mono_now_us() - began_us;
+    ck_assert_int_ge(took_us, RELAY_HURRY_MS * MONO_MS);
+    ck_assert_int_lt(took_us, RELAY_STUCK_MS * MONO_MS / 2);
 }
 END_TEST
 
@@ -351,6 +470,13 @@ int main(void)
     tcase_set_timeout(tc, 20);
     tcase_add_test(
         tc, test_relay_a_console_that_takes_all_at_once_lets_workers_go_on);
+    tcase_add_loop_test(tc, test_relay_a_reader_that_goes_lets_workers_go_on, 0,
+                        2);
+    tcase_add_test(tc,
+                   test_relay_a_reader_that_goes_at_the_end_is_not_waited_for);
+    tcase_add_loop_test(
+        tc, test_relay_a_reader_that_comes_back_gets_whole_lines, 0, 2);
+    tcase_add_test(tc, test_relay_an_end_in_a_hurry_is_soon);
     tcase_add_test(tc, test_relay_a_slow_console_is_shared_by_all);
     tcase_add_test(tc, test_relay_lines_wait_for_their_end);
     tcase_add_test(tc, test_relay_unfinished_is_shown);

@@ -1,6 +1,7 @@
 #!/bin/sh
-# On a terminal: do workers still see one on stderr, are prefixes coloured unless
-# NO_COLOR says no, and is a progress bar shown while it goes?
+# On a terminal: do workers still see one on stderr, of the same size, also if
+# the window gets another one; are prefixes coloured unless NO_COLOR says no, and
+# is a progress bar shown while it goes?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 command -v python3 >/dev/null || skip 'needs python3'
@@ -35,3 +36,39 @@ export NO_COLOR
 background it python3 term.py shown "$DDPRUN" --tee=1 --log_dir=log echo plain
 ends_with 0 it
 has '^\[default0\]:plain' shown
+
+# The window gets another size: the terminal of the workers does, too, and they
+# hear of it by SIGWINCH.
+cat >window.py <<'PY'
+"""Runs a command on a terminal of its own; makes the window larger once the
+file `ready` is there."""
+import fcntl, os, pty, struct, sys, termios, time
+def size(fd, rows, columns):
+    fcntl.ioctl(fd, termios.TIOCSWINSZ,
+                struct.pack("HHHH", rows, columns, 0, 0))
+pid, terminal = pty.fork()
+if pid == 0:
+    size(2, 24, 80)
+    os.execvp(sys.argv[1], sys.argv[1:])
+while not os.path.exists("ready"):
+    time.sleep(0.02)
+size(terminal, 50, 132)
+try:
+    while os.read(terminal, 65536):
+        pass
+except OSError:  # all have closed it
+    pass
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+PY
+# shellcheck disable=SC2016
+background it python3 window.py "$DDPRUN" --nproc_per_node=2 sh -c '
+    trap "stty size <&2 >after.$RANK" WINCH
+    stty size <&2 >before.$RANK
+    [ "$RANK" = 0 ] || until [ -s before.0 ]; do sleep 0.05; done
+    [ "$RANK" = 0 ] || : >ready
+    until [ -s after.$RANK ]; do sleep 0.05; done'
+ends_with 0 it
+for rank in 0 1; do
+    same '24 80' "$(cat before.$rank)" "size that rank $rank begins with"
+    same '50 132' "$(cat after.$rank)" "size that rank $rank gets"
+done

@@ -1,0 +1,68 @@
+#!/bin/sh
+# A console whose reader is gone, goes while the pipe is full or between two
+# rounds, or is slow, with and without log files: does each job end with the
+# status of its workers, and is no line of a log file lost?
+# limit: 60
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+LINES=30000 # of 50 bytes to stderr, of each worker
+BYTES=$((LINES * 50))
+mkfifo console
+cat >flood <<'FLOOD'
+#!/bin/sh
+yes "a line of some length, to fill what can be filled" | head -n "$1" >&2
+echo "$RANK" >>"$E2E_DIR/ended"
+[ "$2" != fails ] || [ "$TORCHELASTIC_RESTART_COUNT" != 0 ] || exit 1
+FLOOD
+chmod +x flood
+
+# start [OPTION...] PROGRAM...: with both streams to the console.
+start()
+{
+    : >ended
+    # shellcheck disable=SC2016 # for the shell
+    background it sh -c 'exec "$@" >console 2>&1' sh "$DDPRUN" \
+        --nproc_per_node=2 "$@"
+}
+
+# files ATTEMPT: the log files of stderr hold all that both workers wrote.
+files()
+{
+    [ ! -d log ] || same $((2 * BYTES)) \
+        "$(cat log/*/attempt_"$1"/*/stderr.log | wc -c)" "$mode: log files"
+    rm -rf log
+}
+
+for mode in '' '--tee=3 --log_dir=/dev/null' '--tee=3 --log_dir=log' \
+    '--redirects=2 --log_dir=log'; do
+    # Gone at once; gone while the pipe is full, or between the rounds.
+    for reader in true 'sleep 0.5'; do
+        for how in ends fails; do
+            $reader <console &
+            # shellcheck disable=SC2086 # words
+            start --max_restarts=1 $mode "$PWD/flood" $LINES $how
+            eventually 10 is_gone "$(pid_of it)" ||
+                fail "'$mode', reader '$reader', workers '$how': it hangs"
+            ends_with 0 it
+            case $how in
+            ends) lines 2 . ended && files 0 ;;
+            fails) [ "$(wc -l <ended)" -ge 3 ] && files 1 ;;
+            esac
+        done
+    done
+
+    # Slow: all is shown.
+    sh -c 'while head -c 65536 >piece && [ -s piece ]; do
+        cat piece; sleep 0.01; done' \
+        <console >shown &
+    slow=$!
+    # shellcheck disable=SC2086
+    start $mode "$PWD/flood" $LINES ends
+    ends_with 0 it 20
+    wait $slow
+    case $mode in
+    --redirects*) ;;
+    *) lines $((2 * LINES)) '^\(\[default[01]\]:\)\?a line .* filled$' shown ;;
+    esac
+    files 0
+done
