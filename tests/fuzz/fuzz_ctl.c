@@ -3,6 +3,7 @@
 /* links: rendezvous/ctl/text rendezvous/net/addr TLS */
 /* links: rendezvous/proto/frame rendezvous/base/opts rendezvous/base/err */
 /* links: rendezvous/base/buf rendezvous/base/mono rendezvous/base/log */
+/* links: rendezvous/base/dial rendezvous/base/signals_name */
 /* links: rendezvous/base/utf8 */
 /* libs: -lcjson -ldl */
 /*
