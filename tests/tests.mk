@@ -160,6 +160,11 @@ check-model:
 check:
 	scripts/setup.sh --check
 	scripts/skip --list $(MAKE) check-all
+# Everything, whole: hours. What continuous integration has in slices, and what
+# is too slow or hangs too much on luck for it (scripts/slices).
+check-long:
+	scripts/setup.sh --long --interop
+	scripts/skip --list scripts/check-long
 check-all:
 	$(MAKE) check-tree
 	$(MAKE) check-circles check-unit check-sim check-fuzz check-model \
