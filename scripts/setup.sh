@@ -2,12 +2,15 @@
 # Installs what is needed to build ddprun and to run its tests and its demo, as
 # far as it is missing: on Debian and its kin with apt, as root or by sudo. On
 # other systems it says what is needed and looks whether it is there.
+# With --check also what make check has besides: libFuzzer, spin, clang-format.
+# With --long that, and what make check-long and scripts/slices have: valgrind,
+# gcovr, a cross compiler for aarch64 and qemu-user.
 # With --interop also what tests/interop plays with: PyTorch 1.13, and what it
 # takes to install a newer one from PyPI.
 # With --cuda nvcc, the CUDA runtime, cuBLAS and NCCL, where there is no toolkit:
 # NVIDIA's wheels from PyPI (some 750 MB) into the folder toolkit/, in which the
 # Makefile looks first. They are NVIDIA's and under its licence.
-# usage: scripts/setup.sh [--quiet] [--interop] [--cuda]
+# usage: scripts/setup.sh [--quiet] [--check | --long] [--interop] [--cuda]
 set -u
 
 # Without these nothing is built. A|B: either will do, the first is installed.
@@ -16,6 +19,10 @@ build='gcc make libc6-dev pkg-config|pkgconf libuv1-dev libcjson-dev
 # Without these some tests or the demo cannot run, or are slow (libdnnl2).
 tests='libdnnl2 g++ check libsubunit-dev mandoc iproute2 nftables
     procps python3 dataset-fashion-mnist gnuplot-nox gdb-minimal|gdb tmux'
+# llvm: its symbolizer, which names the lines in libFuzzer's reports.
+check='clang libclang-rt-dev llvm spin clang-format-14'
+long='git valgrind gcovr qemu-user gcc-aarch64-linux-gnu g++-aarch64-linux-gnu
+    libc6-dev-arm64-cross'
 # What the compiler must find where there is no apt.
 headers='uv.h cjson/cJSON.h xxhash.h zlib.h openssl/ssl.h check.h'
 
@@ -31,9 +38,11 @@ for option in "$@"; do
     case $option in
     --quiet) quiet=1 ;;
     --cuda) cuda=1 ;;
+    --check) tests="$tests $check" ;;
+    --long) tests="$tests $check $long" ;;
     --interop) tests="$tests python3-torch python3-venv" ;;
     *)
-        echo "usage: scripts/setup.sh [--quiet] [--interop] [--cuda]" >&2
+        sed -n 's/^# usage/usage/p' "$0" >&2
         exit 2
         ;;
     esac

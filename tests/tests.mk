@@ -122,10 +122,13 @@ fuzz-programs: $(FUZZ_PROGRAMS)
 fuzz:
 	$(Q)$(MAKE) SAN=fuzz CC=$(FUZZ_CC) fuzz-programs
 
-.PHONY: check check-unit check-sim check-e2e check-interop check-interop-old \
-	check-interop-new check-tree check-circles check-install
+.PHONY: check check-all check-long check-unit check-sim check-e2e \
+	check-interop check-interop-old check-interop-new check-tree \
+	check-circles check-install
 check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
 	scripts/run-tests $^
+	@$(if $(NCCL_H),,scripts/skip unit/check_comm_nccl 'no nccl.h was found')
+	@$(if $(HAVE_CXX),,scripts/skip unit/check_ops_cuda 'there is no $(CXX)')
 check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 	scripts/run-tests $^
 check-e2e: e2e-programs
@@ -146,6 +149,7 @@ check-tree:
 	scripts/check-man
 	scripts/check-format
 	scripts/run-tests --self-test
+	scripts/skip --self-test
 	scripts/messages --self-test
 	scripts/messages --check
 check-install: all
@@ -160,9 +164,18 @@ check-fuzz:
 check-model:
 	scripts/model --check
 
-# `setup` comes first, so that a bare machine gets its compiler; the rest is a
-# second make, which looks for the tools afresh.
-check: setup
+# The setup comes first, so that a bare machine gets its compiler; the rest is a
+# second make, which looks for the tools afresh. With CI=true or SKIPS=fail what
+# is left out must be in tests/allowed-skips.
+check:
+	scripts/setup.sh --check
+	scripts/skip --list $(MAKE) check-all
+# Everything, whole: hours. What continuous integration has in slices, and what
+# is too slow or hangs too much on luck for it (scripts/slices).
+check-long:
+	scripts/setup.sh --long --interop
+	scripts/skip --list scripts/check-long
+check-all:
 	$(MAKE) check-tree
 	$(MAKE) check-circles check-unit check-sim check-fuzz check-model \
 		check-install check-e2e check-interop-old

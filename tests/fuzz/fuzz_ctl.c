@@ -3,8 +3,8 @@
 /* links: rendezvous/ctl/text rendezvous/net/addr TLS */
 /* links: rendezvous/proto/frame rendezvous/base/opts rendezvous/base/err */
 /* links: rendezvous/base/buf rendezvous/base/mono rendezvous/base/log */
-/* links: rendezvous/base/utf8 rendezvous/base/dial */
-/* links: rendezvous/base/signals_name */
+/* links: rendezvous/base/dial rendezvous/base/signals_name */
+/* links: rendezvous/base/utf8 */
 /* libs: -lcjson -ldl */
 /*
  * What a daemon, or whatever answers in its place, sends to ddpctl: the first

@@ -7,7 +7,7 @@
 # are killed at once?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
-[ "$(id -u)" -eq 0 ] || skip 'needs root, to make cgroups'
+need_root 'to make cgroups'
 command -v setpriv >/dev/null || skip 'needs setpriv'
 mount=$(sed -n 's/^[^ ]* \([^ ]*\) cgroup2 .*/\1/p' /proc/mounts | head -n 1)
 [ -n "$mount" ] || skip 'needs cgroup version 2'

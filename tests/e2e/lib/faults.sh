@@ -297,7 +297,7 @@ C
 # small_disk FOLDER SIZE: an empty disk of so much room, mounted there.
 small_disk()
 {
-    [ "$(id -u)" -eq 0 ] || skip 'needs root, to mount a small disk'
+    need_namespace_root 'to mount a small disk'
     mkdir -p "$1"
     mount -t tmpfs -o "size=$2" tmpfs "$1" || skip 'no tmpfs here'
     MOUNTS="$MOUNTS $E2E_DIR/$1"

@@ -67,6 +67,21 @@ skip()
     exit 77
 }
 
+# need_root WHAT FOR: or this scenario is skipped. tests/e2e/run counts those.
+need_root()
+{
+    echo real >"$E2E_WORK/needs"
+    [ "$(id -u)" -eq 0 ] || skip "needs root, $*"
+}
+
+# need_namespace_root WHAT FOR: the root of a user namespace will do, too: there
+# tests/e2e/run asks again.
+need_namespace_root()
+{
+    echo namespace >"$E2E_WORK/needs"
+    [ "$(id -u)" -eq 0 ] || skip "needs root, $*"
+}
+
 # no_look_for_leaks: what ends with no descriptor left is not to look for leaks:
 # LSan cannot then, and waits for ever.
 no_look_for_leaks()
@@ -339,7 +354,7 @@ measured()
 # need_namespaces: or this scenario is skipped.
 need_namespaces()
 {
-    [ "$(id -u)" -eq 0 ] || skip "needs root, to make network namespaces"
+    need_namespace_root 'to make network namespaces'
     for tool in ip unshare; do
         command -v $tool >/dev/null || skip "needs $tool"
     done

@@ -65,7 +65,7 @@ launch 0 --max_restarts=1 -r 1 --log_dir=logs sh -c '
     exit 1'
 same 'out 1' "$(cat logs/*/attempt_1/0/stdout.log)" 'a folder that is made again'
 has_not 'cannot make' it.err
-[ "$(id -u)" -eq 0 ] || exit 0
+need_namespace_root 'to mount full and read-only disks'
 mkdir full locked
 mount -t tmpfs -o size=4k,nr_inodes=1 tmpfs full || skip 'no tmpfs here'
 MOUNTS=$E2E_DIR/full

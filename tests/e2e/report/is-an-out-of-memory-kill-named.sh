@@ -3,7 +3,7 @@
 # report say so, and not of one that somebody killed?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
-[ "$(id -u)" -eq 0 ] || skip 'needs root, to make a cgroup'
+need_root 'to make a cgroup'
 command -v python3 >/dev/null || skip 'needs python3'
 name=ddpe2e$$
 if mkdir /sys/fs/cgroup/memory/$name 2>/dev/null; then

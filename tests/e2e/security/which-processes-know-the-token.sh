@@ -64,8 +64,11 @@ has_helpers()
 eventually 5 has_helpers || fail "no server, store and relay: $(ours "$agent")"
 # shellcheck disable=SC2046 # pids
 python3 search.py token "$guard" "$agent" $(ours "$agent") \
-    "$(worker_of 0 1)" >found 2>search.err ||
-    skip "no process may read another's memory here"
+    "$(worker_of 0 1)" >found 2>search.err || {
+    ! tail -n 1 search.err | grep -q '^PermissionError' ||
+        skip "no process may read another's memory here"
+    fail 'their memory cannot be searched'
+}
 lines 6 'no-token' found
 lines 2 ' key ' found
 has "^$agent key " found

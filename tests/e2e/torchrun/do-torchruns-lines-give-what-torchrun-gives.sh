@@ -35,7 +35,7 @@ otherwise()
     grep -Fqx "\$ $1" "$recorded/torchrun.otherwise"
 }
 
-lines=0 differ=0
+lines=0 differ=0 renamed=0
 cat "$recorded/torchrun.recorded" "$recorded/torchrun2.recorded" >theirs
 while read -r first rest; do
     [ "$first" = "\$" ] || continue
@@ -68,10 +68,13 @@ while read -r first rest; do
     ! otherwise "$rest" || file=$recorded/torchrun.otherwise
     wanted=$(block "$file" "$rest")
     got=$(ours "$rest" "$wanted")
+    [ "$got" = "$(block ours "$rest")" ] || renamed=$((renamed + 1))
     if [ "$got" != "$wanted" ]; then
         printf '%s\n' "--- $rest" "wanted:" "$wanted" "got:" "$got"
         differ=$((differ + 1))
     fi
 done <theirs
 [ "$lines" -ge 100 ] || fail "only $lines lines are recorded"
+measured "$renamed of $lines lines are the same but for the run's name, which" \
+    'torchrun 2 makes up and ours is none'
 [ $differ -eq 0 ] || fail "$differ of $lines lines differ"

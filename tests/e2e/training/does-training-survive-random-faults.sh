@@ -249,6 +249,7 @@ disturbed()
         same '' "$(left_on $name)" "files left on $name"
     done
     same '' "$(growing)" 'processes with ever more descriptors'
+    [ "$faults" -gt 0 ] || fail "no fault came (SEED=$seed, MTBF=$mtbf)"
     cost=$(judge "$mtbf") || fail "too much is lost: $cost"
     measured "$cost"
     rm -f faults
