@@ -59,7 +59,7 @@ enum kind {
     LATER
 };
 
-enum group {
+enum option_group {
 #define OPT_GROUP(ident, title) GROUP_##ident,
 #define OPT(...)
 #include OPTIONS
@@ -83,7 +83,7 @@ static const struct row {
     const char *env;
     const char *init;
     const char *metavar;
-    enum group group;
+    enum option_group group;
     const char *help;
 } rows[] = {
 #define OPT_GROUP(ident, title)
