@@ -27,7 +27,7 @@ for name, options in (("script", ["job/main.py"]), ("module", ["-m",
     ends_with(1, name)
     has("ValueError: the loss is not a number", name)
     has("rank 1", name)
-    has("with the traceback of its error file:", name)
+    has("its last lines, on stderr and in its error file:", name)
     same(log(name).count("| ValueError: the loss"), 1, "tracebacks told")
     report = json.loads(pathlib.Path(f"{name}.json").read_text())
     first = report["first_failure"]
