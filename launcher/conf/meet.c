@@ -193,9 +193,10 @@ choose_backend(struct conf *c, const struct opts *o, struct ddp_err *err)
     return conf_blame(o, OPTIONS_rdzv_backend, err);
 }
 
-/* One node with a private rendezvous. */
-static void meet_nobody(struct conf *c)
+/* One node with a private rendezvous. --master_port is its store's. */
+static void meet_nobody(struct conf *c, const struct opts *o)
 {
+    c->store_port = (int)opts_number(o, OPTIONS_master_port);
     c->backend = CONF_C10D;
     c->standalone = true;
     c->is_host = 1;
@@ -218,8 +219,7 @@ check_standalone(struct conf *c, const struct opts *o, struct ddp_err *err)
         conf_said(o, OPTIONS_master_addr))
         conf_note(c, "--standalone: the given endpoint is ignored");
     c->nnodes_max = 1;
-    meet_nobody(c);
-    c->store_port = (int)opts_number(o, OPTIONS_master_port);
+    meet_nobody(c, o);
     return 0;
 }
 
@@ -337,7 +337,7 @@ int conf_meeting(struct conf *c, const struct opts *o, struct ddp_err *err)
      * take 29500, where the next job would collide with it. */
     if (c->nnodes_max == 1 && !conf_said(o, OPTIONS_rdzv_endpoint) &&
         (c->backend == CONF_C10D || !conf_said(o, OPTIONS_master_port))) {
-        meet_nobody(c);
+        meet_nobody(c, o);
         return 0;
     }
     if (find_endpoint(c, o, err) < 0)

@@ -136,6 +136,8 @@ static const struct {
 } stores[] = {
     {"", 0, false},
     {"--standalone --master_port=5", 5, false},
+    {"--rdzv_backend=c10d --master_port=5", 5, false},
+    {"--rdzv_backend=c10d", 0, false},
     {"--master_port=5", 0, true},
     {"--master_port=5 --worker_store=none", 0, false},
     {"--rdzv_endpoint=h:7", 0, false},
