@@ -276,8 +276,23 @@ static bool let_go(struct step *s)
     return true;
 }
 
+/*
+ * A server that has no room for a member is no reason to end its workers: it may
+ * be new, and filled by newcomers before its members came back. The agent tries
+ * again, as if nobody had answered.
+ */
+static bool is_full_for_a_member(const struct agent *a, const struct msg *m)
+{
+    return m->kind == MSG_KIND_refused && m->refused.code == DDP_E_NOMEM &&
+           a->work != AGENT_NONE && a->exit == AGENT_STAYS;
+}
+
 static void on_msg(struct step *s, const struct msg *m)
 {
+    if (is_full_for_a_member(s->a, m)) {
+        agent_break_off(s, m->refused.text);
+        return;
+    }
     agent_hear(s);
     switch (m->kind) {
     case MSG_KIND_lease:
@@ -429,11 +444,8 @@ static void on_tick(struct step *s)
                    (double)a->conf.shutdown_us / MONO_S);
         agent_stop_workers(s, SIGKILL);
     }
-    if (s->now_us >= agent_silent_at_us(a)) {
-        struct agent_action action = {.kind = AGENT_DISCONNECT};
-        agent_emit(s, &action);
-        agent_on_disconnected(s, false, "no answer");
-    }
+    if (s->now_us >= agent_silent_at_us(a))
+        agent_break_off(s, "no answer");
     if (s->now_us >= a->farewell_at_us && a->exit != AGENT_STAYS &&
         a->alive == 0) {
         agent_finish(s);

@@ -11,6 +11,7 @@
  *     that (take_refusal).
  *   - Connected, but no answer: something else listens there, or the server is
  *     frozen. Broken off after heartbeat_timeout (agent_silent_at_us).
+ *   - The server has no room for this member: as if nobody had answered.
  *   - The connection breaks: the next try at once if it had worked for a
  *     while, else after the pause.
  */
@@ -292,6 +293,13 @@ void agent_on_disconnected(struct step *s, bool refused, const char *why)
     } else {
         schedule_retry(s);
     }
+}
+
+void agent_break_off(struct step *s, const char *why)
+{
+    struct agent_action action = {.kind = AGENT_DISCONNECT};
+    agent_emit(s, &action);
+    agent_on_disconnected(s, false, why);
 }
 
 void agent_on_connected(struct step *s)

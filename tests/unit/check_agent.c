@@ -229,6 +229,36 @@ START_TEST(test_agent_refused_by_the_server_goes_and_does_not_come_back)
 }
 END_TEST
 
+/* A new server may have been filled by others before its members came. */
+START_TEST(test_agent_member_survives_a_server_without_room)
+{
+    struct msg m = {.kind = MSG_KIND_refused,
+                    .refused = {.code = DDP_E_NOMEM}};
+    msg_set(m.refused.text, "this rendezvous is full");
+    run();
+    disconnected(false);
+    pass(2 * MONO_S);
+    connected();
+    hear(&m);
+    ck_assert_ptr_null(strstr(did, "kill:"));
+    ck_assert_ptr_nonnull(strstr(did, "disconnect"));
+    pass(3 * MONO_S);
+    ck_assert_ptr_nonnull(strstr(did, "connect "));
+    ck_assert(!exited);
+}
+END_TEST
+
+/* Who has no workers to lose is told, and goes. */
+START_TEST(test_agent_newcomer_goes_where_there_is_no_room)
+{
+    struct msg m = {.kind = MSG_KIND_refused,
+                    .refused = {.code = DDP_E_NOMEM}};
+    start();
+    hear(&m);
+    ck_assert(exited);
+}
+END_TEST
+
 /* -- progress and the budget ----------------------------------------------- */
 
 /* Whether any worker of the round got on goes with `ready`. */
@@ -311,6 +341,8 @@ static void add_tests(TCase *t)
         test_agent_orphan_ends_when_its_workers_are_dead,
         test_agent_orphan_without_workers_ends_at_once,
         test_agent_refused_by_the_server_goes_and_does_not_come_back,
+        test_agent_member_survives_a_server_without_room,
+        test_agent_newcomer_goes_where_there_is_no_room,
         test_agent_run_of_a_thousand_days_can_join_again,
         test_agent_join_tells_what_counts_in_the_window,
     };

@@ -78,6 +78,8 @@ static void step(const struct rdzv_event *ev)
 
 /* On connection `conn`, from `addr`, into a run that begins with `least` nodes.
  * Returns whether it got in. */
+static struct msg_join held; /* what the next join adds: a round that it holds */
+
 static bool
 join(int conn, const char *addr, const char *run, int least, int most)
 {
@@ -91,6 +93,14 @@ join(int conn, const char *addr, const char *run, int least, int most)
                              .join_ms = 60000,
                              .heartbeat_ms = 60000,
                              .reconnect_ms = 60000}};
+    if (held.round > 0) {
+        m.join.round = held.round;
+        m.join.state = MSG_STATE_RUNNING;
+        m.join.group_rank = held.group_rank;
+        m.join.group_world = held.group_world;
+        msg_set(m.join.instance, held.instance);
+        held.round = 0;
+    }
     msg_set(m.join.run, run);
     (void)snprintf(m.join.agent, sizeof(m.join.agent), "%032d", conn);
     (void)snprintf(m.join.name, sizeof(m.join.name), "n%d", conn);
@@ -164,6 +174,26 @@ START_TEST(test_room_the_flood_behind_an_old_run_goes_first)
     ck_assert(heard[12].dropped && !heard[0].dropped);
     ck_assert(join(2, THEM, "old", 2, 2));
     ck_assert(heard[0].world);
+}
+END_TEST
+
+/* A new server that newcomers filled before the members came back: whatever
+ * their addresses have, they go, and no member is refused. */
+START_TEST(test_room_newcomers_give_way_to_a_member)
+{
+    new_server(8, 8, 8, 8);
+    ck_assert_int_eq(open_runs(10, THEM, 4, 2), 4);
+    ck_assert_int_eq(open_runs(20, US, 4, 2), 4);
+    ck_assert(!join(30, US, "more", 2, 2));
+    for (int i = 0; i < 2; i++) {
+        held = (struct msg_join){
+            .round = 3, .group_rank = i, .group_world = 2};
+        msg_set(held.instance, "0123456789abcdef0123456789abcdef");
+        ck_assert(join(i, US, "ours", 2, 2));
+    }
+    ck_assert_int_eq(gave_way, 2);
+    ck_assert_int_eq(still_in(10, 4) + still_in(20, 4), 6);
+    ck_assert_int_eq(still_in(0, 2), 2);
 }
 END_TEST
 
@@ -326,6 +356,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_room_runs_without_a_round_give_way);
     tcase_add_test(tc, test_room_the_flood_behind_an_old_run_goes_first);
+    tcase_add_test(tc, test_room_newcomers_give_way_to_a_member);
     tcase_add_test(tc, test_room_runs_that_run_stay_and_a_share_is_kept_free);
     tcase_add_test(tc, test_room_nodes_without_a_round_give_way);
     tcase_add_test(tc, test_room_spares_give_way_and_members_do_not);

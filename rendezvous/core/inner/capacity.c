@@ -7,7 +7,9 @@
  *   2. a deserted run: all of its connections broke, none came back in AWAY_US;
  *   3. if any host may join (limits.runs_share), what has no round yet, of the
  *      source that holds the most. Within a source the youngest goes first: a
- *      flood comes after what was there before it.
+ *      flood comes after what was there before it. To a member that comes back,
+ *      and holds a round, newcomers give way whatever their source has: they
+ *      may have filled a server that is new before its members came.
  *
  * A round that runs is never ended for others. One host that opens runs without
  * end therefore keeps nobody out, as long as those that run are within its
@@ -115,20 +117,41 @@ static bool has_no_round(const struct run *run)
     return run->state == RUN_GATHER && run->instance[0] == '\0';
 }
 
+/* Who needs room. */
+struct seeker {
+    const char *addr;
+    bool is_member; /* it holds a round */
+};
+
+/* Whether one of a source that has `count` may go for it, which has `have`. */
+static bool is_before(const struct seeker *who, int have, int count)
+{
+    return who->is_member || quota_may_take(have, count);
+}
+
+static bool may_displace(const struct rdzv *r,
+                         const struct quota *sources,
+                         const struct seeker *who)
+{
+    return is_shared_out(r) &&
+           (who->is_member || quota_within_share(sources, who->addr));
+}
+
 /* The youngest of those that may give way of the source that has the most. */
-static struct run *largest_source_run(const struct rdzv *r, const char *addr)
+static struct run *largest_source_run(const struct rdzv *r,
+                                      const struct seeker *who)
 {
     struct run *last = NULL;
     int most = 0;
-    int have = quota_count_of(r->run_sources, addr);
-    if (!is_shared_out(r) || !quota_within_share(r->run_sources, addr))
+    int have = quota_count_of(r->run_sources, who->addr);
+    if (!may_displace(r, r->run_sources, who))
         return NULL;
     for (int i = 0; i < r->limits.runs_max; i++) {
         struct run *run = &r->runs[i];
         if (!has_no_round(run))
             continue;
         int count = quota_count(r->run_sources, run->source);
-        if (!quota_may_take(have, count) || count < most ||
+        if (!is_before(who, have, count) || count < most ||
             (count == most && run->opened_us < last->opened_us))
             continue;
         last = run;
@@ -147,13 +170,13 @@ static void evict_run(struct rdzv *r, struct run *run)
     run_forget(r, run);
 }
 
-/* What gives its slot to a run of that address; NULL: nothing does. */
-static struct run *weakest_run(const struct rdzv *r, const char *addr)
+/* What gives its slot to a run of `who`; NULL: nothing does. */
+static struct run *weakest_run(const struct rdzv *r, const struct seeker *who)
 {
     struct run *run = finished_run(r);
     if (run == NULL)
         run = deserted_run(r, NULL, 0);
-    return run != NULL ? run : largest_source_run(r, addr);
+    return run != NULL ? run : largest_source_run(r, who);
 }
 
 static void clear_run(struct rdzv *r, struct run *run)
@@ -185,12 +208,12 @@ static struct node *ended_node(const struct rdzv *r)
 /* As largest_source_run; never one of `keep`, which might be gone with it. */
 static struct node *largest_source_node(const struct rdzv *r,
                                         const struct run *keep,
-                                        const char *addr)
+                                        const struct seeker *who)
 {
     struct node *last = NULL;
     int most = 0;
-    int have = quota_count_of(r->node_sources, addr);
-    if (!is_shared_out(r) || !quota_within_share(r->node_sources, addr))
+    int have = quota_count_of(r->node_sources, who->addr);
+    if (!may_displace(r, r->node_sources, who))
         return NULL;
     for (int i = 0; i < r->fresh_node; i++) {
         struct node *n = &r->nodes[i];
@@ -199,7 +222,7 @@ static struct node *largest_source_node(const struct rdzv *r,
         if (run == keep || !(waits || n->state == NODE_SPARE))
             continue;
         int count = quota_count(r->node_sources, n->source);
-        if (!quota_may_take(have, count) || count < most ||
+        if (!is_before(who, have, count) || count < most ||
             (count == most && n->arrival < last->arrival))
             continue;
         last = n;
@@ -218,7 +241,9 @@ static void evict_node(struct rdzv *r, struct node *n)
 }
 
 /* False: no node gives way. */
-static bool clear_node(struct rdzv *r, const struct run *keep, const char *addr)
+static bool clear_node(struct rdzv *r,
+                       const struct run *keep,
+                       const struct seeker *who)
 {
     struct run *deserted;
     struct node *n = ended_node(r);
@@ -226,21 +251,25 @@ static bool clear_node(struct rdzv *r, const struct run *keep, const char *addr)
         node_remove(r, n);
     else if ((deserted = deserted_run(r, keep, 1)) != NULL)
         run_forget(r, deserted);
-    else if ((n = largest_source_node(r, keep, addr)) != NULL)
+    else if ((n = largest_source_node(r, keep, who)) != NULL)
         evict_node(r, n);
     return has_free_node(r);
 }
 
 /* -- both ------------------------------------------------------------------ */
 
-bool capacity_make(struct rdzv *r, const struct run *run, const char *addr)
+bool capacity_make(struct rdzv *r,
+                   const struct run *run,
+                   const char *addr,
+                   bool is_member)
 {
+    const struct seeker who = {.addr = addr, .is_member = is_member};
     struct run *weakest = NULL;
     bool needs_slot = run == NULL && capacity_free_run(r) == NULL;
-    if (needs_slot && (weakest = weakest_run(r, addr)) == NULL)
+    if (needs_slot && (weakest = weakest_run(r, &who)) == NULL)
         return false;
     bool frees_node = weakest != NULL && count_nodes(weakest) > 0;
-    if (!has_free_node(r) && !frees_node && !clear_node(r, run, addr))
+    if (!has_free_node(r) && !frees_node && !clear_node(r, run, &who))
         return false;
     /* With a node its run may be gone, so that there is a slot by now. */
     if (needs_slot && capacity_free_run(r) == NULL)

@@ -13,9 +13,13 @@
  * `run` is NULL, a slot for a run of its own as well (capacity_free_run). If
  * the tables are full, something gives way: what ended, what is deserted, and
  * at last what has no round yet and belongs to a source that holds more than
- * that address. False: the join does not fit; then nothing has changed.
+ * that address; for a node that is a member of a round, to any source. False:
+ * the join does not fit; then nothing has changed.
  */
-bool capacity_make(struct rdzv *r, const struct run *run, const char *addr);
+bool capacity_make(struct rdzv *r,
+                   const struct run *run,
+                   const char *addr,
+                   bool is_member);
 
 /* A free slot for a run, or NULL. */
 struct run *capacity_free_run(const struct rdzv *r);

@@ -191,7 +191,8 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
     }
     if (!join_is_within_share(r, run, ev))
         return NULL;
-    if (!capacity_make(r, run, ev->peer_addr)) {
+    bool is_member = j->round > 0 && j->group_rank >= 0;
+    if (!capacity_make(r, run, ev->peer_addr, is_member)) {
         join_refuse(r, conn, j, DDP_E_NOMEM,
                     "this rendezvous is full (--max_nodes=%d, --max_runs=%d): "
                     "wait until a run ends, or start ddprdzvd with higher "
