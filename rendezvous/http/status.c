@@ -17,6 +17,8 @@
 #include "rendezvous/base/json.h"
 #include "rendezvous/core/status.h"
 
+#define INSTANCE_SHOWN 12 /* digits: 48 of its 128 bits */
+
 void status_count_http(struct status_counts *counts, int code)
 {
     for (int i = 0; i < HTTP_STATUSES; i++) {
@@ -126,10 +128,22 @@ static void write_nodes(struct json *j,
     free(order);
 }
 
+/*
+ * Only its first digits, which tell it from others. Whoever bears the whole of
+ * it, in a join, is believed to be a member: that the run has ended, for
+ * example. Anybody can read this page.
+ */
+static void write_instance(struct json *j, const char *instance)
+{
+    char shown[INSTANCE_SHOWN + 1];
+    (void)snprintf(shown, sizeof(shown), "%s", instance); /* is cut */
+    json_text(j, "instance", shown);
+}
+
 static void write_run(struct json *j, const struct status_run *run)
 {
     json_text(j, "id", run->id);
-    json_text(j, "instance", run->instance);
+    write_instance(j, run->instance);
     json_text(j, "state", status_run_word(run->state));
     json_int(j, "round", run->round);
     json_text(j, "backend", run->backend);

@@ -255,7 +255,7 @@ START_TEST(test_status_of_a_round)
     same_number(run_at(0), "master_port", 4711);
     same_string(run_at(0), "master_addr", "10.0.0.1");
     same_number(run_at(0), "round_uptime_s", 2);
-    ck_assert_uint_eq(strlen(string(run_at(0), "instance")), 32);
+    ck_assert_uint_eq(strlen(string(run_at(0), "instance")), 12);
     static const char *const names[] = {"n2", "n9", "n10", "s9", "s10"};
     static const char *const states[] = {"running", "absent", "running",
                                          "spare", "spare"};
