@@ -277,9 +277,9 @@ static bool let_go(struct step *s)
 }
 
 /*
- * A server that has no room for a member is no reason to end its workers: it may
- * be new, and filled by newcomers before its members came back. The agent tries
- * again, as if nobody had answered.
+ * A server that has no room for a member is no reason to end its workers: it
+ * may be new, and filled by newcomers before its members came back. The agent
+ * tries again, as if nobody had answered.
  */
 static bool is_full_for_a_member(const struct agent *a, const struct msg *m)
 {

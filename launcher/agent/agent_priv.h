@@ -47,7 +47,8 @@ void agent_connect_now(struct step *s);
 void agent_on_connected(struct step *s);
 /* `refused`: nobody listens there, which proves that the old server is gone. */
 void agent_on_disconnected(struct step *s, bool refused, const char *why);
-/* Ends a connection that is of no use; the next try comes as after any other. */
+/* Ends a connection that is of no use; the next try comes as after any other.
+ */
 void agent_break_off(struct step *s, const char *why);
 /* Something came, so that a server is there. */
 void agent_hear(struct step *s);

@@ -232,8 +232,7 @@ END_TEST
 /* A new server may have been filled by others before its members came. */
 START_TEST(test_agent_member_survives_a_server_without_room)
 {
-    struct msg m = {.kind = MSG_KIND_refused,
-                    .refused = {.code = DDP_E_NOMEM}};
+    struct msg m = {.kind = MSG_KIND_refused, .refused = {.code = DDP_E_NOMEM}};
     msg_set(m.refused.text, "this rendezvous is full");
     run();
     disconnected(false);
@@ -251,8 +250,7 @@ END_TEST
 /* Who has no workers to lose is told, and goes. */
 START_TEST(test_agent_newcomer_goes_where_there_is_no_room)
 {
-    struct msg m = {.kind = MSG_KIND_refused,
-                    .refused = {.code = DDP_E_NOMEM}};
+    struct msg m = {.kind = MSG_KIND_refused, .refused = {.code = DDP_E_NOMEM}};
     start();
     hear(&m);
     ck_assert(exited);

@@ -78,7 +78,8 @@ static void step(const struct rdzv_event *ev)
 
 /* On connection `conn`, from `addr`, into a run that begins with `least` nodes.
  * Returns whether it got in. */
-static struct msg_join held; /* what the next join adds: a round that it holds */
+static struct msg_join
+    held; /* what the next join adds: a round that it holds */
 
 static bool
 join(int conn, const char *addr, const char *run, int least, int most)
@@ -186,8 +187,7 @@ START_TEST(test_room_newcomers_give_way_to_a_member)
     ck_assert_int_eq(open_runs(20, US, 4, 2), 4);
     ck_assert(!join(30, US, "more", 2, 2));
     for (int i = 0; i < 2; i++) {
-        held = (struct msg_join){
-            .round = 3, .group_rank = i, .group_world = 2};
+        held = (struct msg_join){.round = 3, .group_rank = i, .group_world = 2};
         msg_set(held.instance, "0123456789abcdef0123456789abcdef");
         ck_assert(join(i, US, "ours", 2, 2));
     }

@@ -241,9 +241,8 @@ static void evict_node(struct rdzv *r, struct node *n)
 }
 
 /* False: no node gives way. */
-static bool clear_node(struct rdzv *r,
-                       const struct run *keep,
-                       const struct seeker *who)
+static bool
+clear_node(struct rdzv *r, const struct run *keep, const struct seeker *who)
 {
     struct run *deserted;
     struct node *n = ended_node(r);
