@@ -444,8 +444,7 @@ void guard_hold(int guard_fd, int conn_fd, const uint8_t *farewell, size_t len)
 {
     struct guard_msg msg = {.kind = GUARD_CONNECTION};
     ddp_assert(conn_fd >= 0);
-    ddp_assert(len <= sizeof(msg.farewell));
-    ddp_assert(len == 0 || farewell != NULL);
+    ddp_assert(farewell != NULL && len <= sizeof(msg.farewell));
     msg.farewell_len = (uint32_t)len;
     for (size_t i = 0; i < len; i++)
         msg.farewell[i] = farewell[i];

@@ -39,7 +39,7 @@ enum guard_msg_kind {
 struct guard_msg {
     uint32_t kind;
     int32_t signo;
-    uint32_t farewell_len; /* of GUARD_CONNECTION; 0: a FIN is enough */
+    uint32_t farewell_len; /* of GUARD_CONNECTION */
     uint8_t farewell[GUARD_FAREWELL_MAX];
 };
 

@@ -297,9 +297,9 @@ static void on_up(void *ctx, struct conn *c)
     if (cl->reached == NEVER_UP)
         cl->reached = WAS_UP;
     cl->foreign = cl->server == 0;
-    const uint8_t *farewell = conn_farewell(c);
-    guard_hold(cl->guard_fd, conn_fd(c), farewell,
-               farewell != NULL ? TLS_FAREWELL_LEN : 0);
+    size_t len;
+    const uint8_t *farewell = conn_farewell(c, &len);
+    guard_hold(cl->guard_fd, conn_fd(c), farewell, len);
     cl->handler->on_connected(cl->ctx);
 }
 
@@ -506,8 +506,15 @@ void rdzv_client_connect(struct rdzv_client *cl)
 
 void rdzv_client_send(struct rdzv_client *cl, const struct msg *m)
 {
-    if (cl->state == CLIENT_UP)
-        conn_send(cl->conn, m);
+    struct msg said = *m;
+    char end[CONN_END_MAX];
+    if (cl->state != CLIENT_UP)
+        return;
+    if (m->kind == MSG_KIND_join) { /* the agent's core knows no sockets */
+        conn_here_end(cl->conn, end);
+        msg_set(said.join.here, end);
+    }
+    conn_send(cl->conn, &said);
 }
 
 void rdzv_client_disconnect(struct rdzv_client *cl)

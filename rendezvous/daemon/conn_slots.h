@@ -30,10 +30,12 @@ struct conn_slot {
     enum conn_slot_state state;
     struct conn *conn;     /* NULL: free */
     struct server *server; /* the owner's; NULL until it is set */
-    int64_t since_us;      /* when it came ... */
-    int64_t turn;          /* ... and in which turn of the owner's loop */
-    int source;            /* pending: where it came from (base/quota) */
-    int older, younger;    /* pending: its neighbours by age, -1 ends it */
+    bool relayed; /* joined: its end is not where we see it, so that a bare FIN
+                     may be a relay's, and proves nothing */
+    int64_t since_us;   /* when it came ... */
+    int64_t turn;       /* ... and in which turn of the owner's loop */
+    int source;         /* pending: where it came from (base/quota) */
+    int older, younger; /* pending: its neighbours by age, -1 ends it */
 };
 
 /* A slot that comes back as the context of a connection: it is in use. */

@@ -250,6 +250,15 @@ refuse_order(struct server *s, struct conn_slot *slot, const struct msg *m)
     return true;
 }
 
+/* What an agent says of its end of the connection is not what we see. */
+static bool is_relayed(const struct conn *c, const struct msg *m)
+{
+    char end[CONN_END_MAX];
+    conn_peer_end(c, end);
+    return m->kind == MSG_KIND_join && m->join.here[0] != '\0' &&
+           strcmp(m->join.here, end) != 0;
+}
+
 static void on_msg(void *ctx, struct conn *c, const struct msg *m)
 {
     struct conn_slot *slot = conn_slot_of(ctx);
@@ -265,6 +274,7 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
                                                    : FRAME_AGENT_MAX);
         conn_peer(c, peer);
         conn_here(c, here);
+        slot->relayed = is_relayed(c, m);
     }
     struct rdzv_event ev = {
         .kind = RDZV_MSG,
@@ -283,6 +293,10 @@ static void on_closed(
     (void)refused;
     struct conn_slot *slot = conn_slot_of(ctx);
     struct server *s = server_of(slot->server);
+    if (orderly && slot->relayed && !conn_said_farewell(c)) {
+        orderly = false;
+        why = "it ended without a farewell, and what ended may be a relay";
+    }
     struct rdzv_event ev = {
         .kind = RDZV_CLOSED,
         .now_us = mono_now_us(),

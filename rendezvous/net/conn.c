@@ -14,6 +14,7 @@
 
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -224,10 +225,17 @@ bool conn_token_differs(const struct conn *c)
     return c->token_differs;
 }
 
-const uint8_t *conn_farewell(const struct conn *c)
+bool conn_said_farewell(const struct conn *c)
+{
+    return c->said_farewell;
+}
+
+const uint8_t *conn_farewell(const struct conn *c, size_t *len)
 {
     ddp_assert(c->key == NULL || c->tls_at == CONN_TLS_UP);
-    return c->tls != NULL ? tls_farewell(c->tls) : NULL;
+    *len = c->tls != NULL ? TLS_FAREWELL_LEN : FRAME_FAREWELL_LEN;
+    return c->tls != NULL ? tls_farewell(c->tls)
+                          : (const uint8_t *)FRAME_FAREWELL;
 }
 
 void conn_set_ctx(struct conn *c, void *ctx)
@@ -247,4 +255,30 @@ void conn_here(const struct conn *c, char text[ADDR_TEXT_MAX])
     text[0] = '\0';
     if (uv_tcp_getsockname(&c->tcp, (struct sockaddr *)&ss, &len) == 0)
         addr_text((const struct sockaddr *)&ss, text);
+}
+
+static void end_text(const struct sockaddr_storage *ss, char text[CONN_END_MAX])
+{
+    char addr[ADDR_TEXT_MAX];
+    addr_text((const struct sockaddr *)ss, addr);
+    (void)snprintf(text, CONN_END_MAX, "%s %u", addr, /* fits */
+                   (unsigned)addr_port((const struct sockaddr *)ss) % 65536u);
+}
+
+void conn_here_end(const struct conn *c, char text[CONN_END_MAX])
+{
+    struct sockaddr_storage ss;
+    int len = sizeof(ss);
+    text[0] = '\0';
+    if (uv_tcp_getsockname(&c->tcp, (struct sockaddr *)&ss, &len) == 0)
+        end_text(&ss, text);
+}
+
+void conn_peer_end(const struct conn *c, char text[CONN_END_MAX])
+{
+    struct sockaddr_storage ss;
+    int len = sizeof(ss);
+    text[0] = '\0';
+    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&ss, &len) == 0)
+        end_text(&ss, text);
 }

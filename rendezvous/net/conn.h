@@ -107,10 +107,13 @@ void conn_limit_frames(struct conn *c, size_t frame_max);
 /* In on_closed: the two ends have different tokens, or one has none. */
 bool conn_token_differs(const struct conn *c);
 
-/* What a process that has a duplicate of the descriptor sends last to make its
- * FIN an orderly one: TLS_FAREWELL_LEN bytes, borrowed; NULL: there is no
- * token, and a FIN is enough. From on_up on. */
-const uint8_t *conn_farewell(const struct conn *c);
+/* In on_closed: the peer's last bytes before its FIN were the farewell, or with
+ * a token the end that TLS has. */
+bool conn_said_farewell(const struct conn *c);
+
+/* What a process that has a duplicate of the descriptor sends last, so that its
+ * FIN proves something: *len bytes, borrowed. From on_up on. */
+const uint8_t *conn_farewell(const struct conn *c, size_t *len);
 
 /* Queues a message and sends at once what the socket takes. If the queue is
  * full the conn is closed; on_closed follows, never during the call. */
@@ -173,6 +176,13 @@ void conn_set_ctx(struct conn *c, void *ctx);
  * accepted connections, in on_closed too. */
 void conn_peer(const struct conn *c, char text[ADDR_TEXT_MAX]);
 void conn_here(const struct conn *c, char text[ADDR_TEXT_MAX]);
+
+/* Address and port of our end, and of the peer's as we see it; "" once the
+ * socket has none. Both ends see the same two unless something is between them
+ * that ends connections or changes addresses: a relay, a NAT, a VIP. */
+#define CONN_END_MAX (ADDR_TEXT_MAX + 8)
+void conn_here_end(const struct conn *c, char text[CONN_END_MAX]);
+void conn_peer_end(const struct conn *c, char text[CONN_END_MAX]);
 
 /* The descriptor, borrowed (the guard is given a duplicate); -1 if none. */
 int conn_fd(const struct conn *c);

@@ -287,13 +287,23 @@ static void read_with_key(struct conn *c, const uint8_t *data, size_t len)
         (void)take_plain(c);
 }
 
+/* Whether the peer's last bytes, before its FIN, say that this is the end. */
+static bool has_farewell(const struct conn *c)
+{
+    if (c->fault == CONN_RESET)
+        return false;
+    if (c->tls == NULL)
+        return frame_said_farewell(&c->in);
+    return buf_len(&c->in) == 0 &&
+           (tls_state(c->tls) == TLS_OVER || tls_said_farewell(c->tls));
+}
+
 /* A FIN at a message boundary. Anybody on the way can send one: with a token
  * the end must be proved. */
 static bool is_orderly(const struct conn *c)
 {
-    return buf_len(&c->in) == 0 && c->fault != CONN_RESET &&
-           (c->tls == NULL || tls_state(c->tls) == TLS_OVER ||
-            tls_said_farewell(c->tls));
+    return c->said_farewell ||
+           (buf_len(&c->in) == 0 && c->fault != CONN_RESET && c->tls == NULL);
 }
 
 /* The peer sends no more. True: the connection goes on, to be written to. */
@@ -316,6 +326,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *piece)
     if (n == UV_EOF && take_eof(c))
         return;
     if (n < 0) {
+        c->said_farewell = n == UV_EOF && has_farewell(c);
         conn_lose(c, n == UV_EOF && is_orderly(c), false,
                   conn_read_error(c->fault == CONN_RESET ? UV_ECONNRESET : n));
         return;

@@ -51,7 +51,8 @@ struct conn {
     bool corked;        /* a read is being answered: all answers in one write */
     bool eof;           /* raw: the peer sends no more ... */
     bool shut;          /* ... and neither do we: our FIN is out */
-    bool token_differs; /* for on_closed */
+    bool token_differs; /* for on_closed, as this one: */
+    bool said_farewell; /* before its FIN */
     int open_handles;
     uv_tcp_t tcp;
     uv_timer_t finish_timer;

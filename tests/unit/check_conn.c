@@ -30,7 +30,7 @@ static struct conn *accepted, *dialled;
 /* What the handler saw, and what it is to do with the first message. */
 static struct {
     int up, msgs, closed;
-    bool orderly, refused;
+    bool orderly, refused, farewell;
     char why[256];
     void (*at_first)(struct conn *c);
 } seen;
@@ -58,6 +58,7 @@ static void on_closed(
     dialled = c == dialled ? NULL : dialled;
     seen.closed++;
     seen.orderly = orderly;
+    seen.farewell = conn_said_farewell(c);
     seen.refused = refused;
     (void)snprintf(seen.why, sizeof(seen.why), "%s", why);
 }
@@ -256,6 +257,35 @@ START_TEST(test_conn_three_frames_arrive)
 }
 END_TEST
 
+/* Before the FIN: nothing; the farewell; it behind half a frame; half of it. */
+static const struct {
+    size_t half, farewell;
+    bool orderly, said;
+} fins[] = {
+    {0, 0, true, false},
+    {0, FRAME_FAREWELL_LEN, true, true},
+    {9, FRAME_FAREWELL_LEN, true, true},
+    {0, FRAME_FAREWELL_LEN / 2, false, false},
+    {9, 0, false, false},
+};
+
+START_TEST(test_conn_fin_and_what_was_said_before_it)
+{
+    int fd = dial_plain();
+    say_bye(fd, 1);
+    ck_assert_int_eq(write(fd, "\x40\0\0\0{\"kin", fins[_i].half),
+                     (ssize_t)fins[_i].half);
+    ck_assert_int_eq(write(fd, FRAME_FAREWELL, fins[_i].farewell),
+                     (ssize_t)fins[_i].farewell);
+    ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+    until(&seen.closed, 1);
+    ck_assert_int_eq(seen.msgs, 1);
+    ck_assert_int_eq(seen.orderly, fins[_i].orderly);
+    ck_assert_int_eq(seen.farewell, fins[_i].said);
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
 /* A conn that its owner finishes or closes in on_msg brings nothing more, be
  * it in the same packet; and no on_closed. */
 static void (*const ends[])(struct conn *) = {conn_finish, conn_close};
@@ -308,7 +338,7 @@ static const struct {
      "the peer speaks TLS: it has a token, and this server has none"},
     {FRAME_HELLO "\xff\xff\xff\xff", 12,
      "the peer sent a frame of an impossible length"},
-    {FRAME_HELLO "\0\0\0\0", 12,
+    {FRAME_HELLO "\0\0\0\0x", 13,
      "the peer sent a frame of an impossible length"},
     {FRAME_HELLO "\2\0\0\0[]", 14, "the message is not a JSON object"},
     {FRAME_HELLO "\2\0\0\0{", 13, "the connection was closed"},
@@ -523,6 +553,8 @@ int main(void)
     TCase *tc = tcase_create("net");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_conn_three_frames_arrive);
+    tcase_add_loop_test(tc, test_conn_fin_and_what_was_said_before_it, 0,
+                        (int)(sizeof(fins) / sizeof(fins[0])));
     tcase_add_loop_test(tc, test_conn_ended_in_on_msg_brings_no_more, 0, 2);
     tcase_add_test(tc, test_conn_peer_that_does_not_read_is_closed);
     tcase_add_loop_test(tc, test_conn_foreign_bytes_are_named, 0,

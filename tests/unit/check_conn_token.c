@@ -281,7 +281,10 @@ static void on_up_end(void *ctx, struct conn *c)
     side->ups++;
     conn_send(c, &m);
     int fd = dup(conn_fd(c));
-    memcpy(bye, conn_farewell(c), sizeof(bye));
+    size_t len;
+    const uint8_t *own = conn_farewell(c, &len);
+    ck_assert_uint_eq(len, sizeof(bye));
+    memcpy(bye, own, sizeof(bye));
     if (ending == WITH_ANOTHER)
         bye[TLS_FAREWELL_LEN - 1] ^= 1;
     if (ending != BARE_FIN)
