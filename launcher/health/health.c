@@ -119,8 +119,9 @@ static void read_said(int fd, char text[SAID_MAX + 1])
     off_t from = size > SAID_MAX ? size - SAID_MAX : 0;
     ssize_t n = pread(fd, text, SAID_MAX, from);
     text[n > 0 ? n : 0] = '\0';
-    for (size_t len = strlen(text); len > 0 && text[len - 1] <= ' '; len--)
-        text[len - 1] = '\0';
+    for (size_t len = strlen(text);
+         len > 0 && (unsigned char)text[len - 1] <= ' '; len--)
+        text[len - 1] = '\0'; /* bytes of other alphabets are above 0x7f */
     const char *last = strrchr(text, '\n');
     if (last != NULL)
         memmove(text, last + 1, strlen(last));
