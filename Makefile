@@ -132,7 +132,7 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	words) \
 	$(call of,launcher/proc,guard tree procfs pidfd children sweep cgroup \
 	signals oom tmpfolder) \
-	$(call of,launcher/hw,cpus topology nvml gpus)
+	$(call of,launcher/hw,cpus topology nvml kfd gpus)
 
 RT      := $(call of,worker_rt,env store_ops gpu beat sampler) \
 	$(call of,worker_rt/comm,comm cpu nccl wire meet) \

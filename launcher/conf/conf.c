@@ -303,8 +303,20 @@ static int64_t limit_of(const struct opts *o, int id)
     return us > 0 ? us : MONO_NEVER;
 }
 
+/* torch 2.15 ends the job, without a restart, if a worker is in state D for
+ * this time (local_elastic_agent.py). Values of 0 or less are off there. */
+static void note_state_d(struct conf *c)
+{
+    const char *text = getenv("TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT");
+    if (text != NULL && strtod(text, NULL) > 0)
+        conf_note(c, "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT is ignored: "
+                     "--hang_timeout finds workers without progress, those in "
+                     "uninterruptible sleep (state D) as well");
+}
+
 static void check_hang(struct conf *c, const struct opts *o)
 {
+    note_state_d(c);
     c->hang.beat_us = limit_of(o, OPTIONS_beat_timeout);
     c->hang.idle_us = limit_of(o, OPTIONS_hang_timeout);
     c->hang.cpu_counts = opts_number(o, OPTIONS_hang_cpu_counts) != 0;
@@ -426,6 +438,7 @@ become_preflight(struct conf *c, const struct opts *o, struct ddp_err *err)
     memcpy(c->run_id + len, suffix, sizeof(suffix));
     c->nproc = 1;
     c->gpus[0] = '\0';
+    c->hip = false;
     c->virtual_local_rank = false;
     c->numa_binding = TOPOLOGY_NONE;
     c->max_restarts = 1; /* launcher/preflight/preflight.h says why */

@@ -97,9 +97,12 @@ __attribute__((noreturn)) static void look_main(const struct helper_fds *fds,
     (void)dup2(fd, STDOUT_FILENO);
     (void)dup2(fd, STDERR_FILENO);
     helper_take_signals();
+    const char *visible = look->conf->gpus[0] != '\0'
+                              ? look->conf->gpus
+                              : getenv("CUDA_VISIBLE_DEVICES");
     if (look->conf->gpu_health_check &&
-        !gpu_health(getenv("CUDA_VISIBLE_DEVICES"), true, look->since_us,
-                    look->pids, look->n, why, sizeof(why))) {
+        !gpu_health(visible, true, look->since_us, look->pids, look->n, why,
+                    sizeof(why))) {
         (void)dprintf(fd, "%s\n", why);
         _exit(1);
     }

@@ -5,7 +5,8 @@
 /* links: launcher/conf/program launcher/proc/signals launcher/hw/cpus */
 /* links: rendezvous/base/signals_name */
 /* links: launcher/hw/topology */
-/* links: launcher/hw/gpus launcher/hw/nvml rendezvous/base/opts */
+/* links: launcher/hw/gpus launcher/hw/kfd launcher/hw/nvml */
+/* links: rendezvous/base/opts */
 /* links: rendezvous/base/opts_complete rendezvous/base/opts_help */
 /* links: rendezvous/base/err rendezvous/base/log rendezvous/base/rng */
 /* links: rendezvous/base/utf8 */

@@ -211,6 +211,11 @@ START_TEST(test_conf_doubtful_lines_are_noted)
         {"", "--log_rotate=1M -r 1:1 prog",
          "--log_rotate has no effect: no output goes to a file (see "
          "--redirects and --tee)"},
+        {"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT=60", "prog",
+         "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT is ignored: "
+         "--hang_timeout finds workers without progress, those in "
+         "uninterruptible sleep (state D) as well"},
+        {"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT=0", "prog", ""},
         {"", "--report=new prog", ""},
         {"", "--report=./logs/new prog", ""},
         {"", "--report=data prog", ""},
@@ -287,8 +292,10 @@ START_TEST(test_conf_preflight_runs_the_probe)
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         struct conf c;
         struct ddp_err err;
-        ck_assert_int_eq(conf_line_conf(&c, "PET_RDZV_ID=job", lines[i], &err),
-                         0);
+        ck_assert_int_eq(
+            conf_line_conf(&c, "PET_RDZV_ID=job CUDA_VISIBLE_DEVICES=4,5",
+                           lines[i], &err),
+            0);
         ck_assert(c.preflight);
         ck_assert_str_eq(c.run_id, "job" PREFLIGHT_SUFFIX);
         ck_assert_str_eq(c.preflight_problem, "");
@@ -336,7 +343,7 @@ int main(void)
     tcase_add_test(t, test_conf_output_is_read);
     tcase_add_test(t, test_conf_shutdown_timeout_has_three_sources);
     tcase_add_test(t, test_conf_python_options_are_noted);
-    tcase_add_loop_test(t, test_conf_doubtful_lines_are_noted, 0, 15);
+    tcase_add_loop_test(t, test_conf_doubtful_lines_are_noted, 0, 17);
     tcase_add_test(t, test_conf_run_id_is_random_where_asked);
     tcase_add_test(t, test_conf_signals_are_read);
     tcase_add_test(t, test_conf_preflight_runs_the_probe);

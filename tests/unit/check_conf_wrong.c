@@ -60,7 +60,7 @@ static const struct {
      "auto"},
     {"", "--nproc=xpu prog", DDP_E_USAGE, "--nproc_per_node=xpu: must be"},
     {"CUDA_VISIBLE_DEVICES=", "--nproc=gpu prog", DDP_E_CONFIG,
-     "--nproc_per_node=gpu: this machine has no NVIDIA GPU"},
+     "--nproc_per_node=gpu: this machine has no GPU of NVIDIA's or AMD's "},
     {"", "--node_rank=-1 prog", DDP_E_USAGE,
      "--node_rank=-1: must be a whole number from 0 to 65535"},
     {"", "--node_rank=1 prog", DDP_E_USAGE,
