@@ -33,7 +33,7 @@ static void put(const char *name, mode_t mode)
 void conf_line_setup(void)
 {
     static const char *const dirs[] = {"bin",   "none",      "venv", "venv/bin",
-                                       "conda", "conda/bin", "logs"};
+                                       "conda", "conda/bin", "logs", "mod"};
     scratch_enter();
     for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++)
         ck_assert_int_eq(mkdir(dirs[i], 0755), 0);
@@ -47,6 +47,7 @@ void conf_line_setup(void)
     put("data", 0644);
     put("train.py", 0644);
     put("run.py", 0755);
+    put("mod/__main__.py", 0644);
 }
 
 void conf_line_env(const char *env)

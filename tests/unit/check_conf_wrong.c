@@ -27,13 +27,20 @@ static const struct {
     {"", "nowhere", DDP_E_NOTFOUND, "nowhere: not found in PATH"},
     {"PATH=bin", "here", DDP_E_NOTFOUND,
      "here: not found in PATH; did you mean ./here?"},
+    {"PATH=bin", "data", DDP_E_NOTFOUND,
+     "data: not found in PATH; did you mean ./data, or --run_path?"},
+    {"PATH=bin", "mod", DDP_E_NOTFOUND,
+     "mod: not found in PATH; did you mean ./mod, or --run_path?"},
+    {"", "./mod", DDP_E_NOTEXEC,
+     "./mod: this is a folder with a __main__.py: to run it with Python add "
+     "--run_path"},
     {"", "./nowhere", DDP_E_NOTFOUND, "./nowhere: No such file or directory"},
     {"", "data/x", DDP_E_NOTFOUND, "data/x: Not a directory"},
     {"PATH=bin", "notexec", DDP_E_NOTEXEC, "bin/notexec: not executable"},
     {"", "./data", DDP_E_NOTEXEC,
-     "./data: not executable; run chmod +x on it, or put its interpreter "
-     "before it"},
-    {"", "./bin", DDP_E_NOTEXEC, "./bin: this is a folder"},
+     "./data: not executable; run chmod +x on it, put its interpreter before "
+     "it, or add --run_path if Python is to run it"},
+    {"", "./bin", DDP_E_NOTEXEC, "./bin: this is a folder, not a program"},
     {"", "gone.py", DDP_E_NOTFOUND, "gone.py: No such file or directory"},
     {"PATH=none", "train.py", DDP_E_NOTFOUND,
      "cannot find a Python interpreter: python3: not found in PATH"},
