@@ -475,6 +475,46 @@ static void note_report(struct conf *c)
                   c->output.report, strerror(errno));
 }
 
+static void note_streams(struct conf *c, const struct opts *o, int id)
+{
+    char name[64];
+    if (!conf_output_is_for(opts_text(o, id), c->nproc))
+        conf_note(c,
+                  "%s=%.60s has no effect here: the local ranks of this node "
+                  "are 0 to %d",
+                  opts_where(o, id, name), opts_text(o, id), c->nproc - 1);
+}
+
+static void note_prefix(struct conf *c, const struct opts *o)
+{
+    const char *at;
+    char name[64] = CONF_PREFIX_VARIABLE;
+    size_t len = conf_output_odd_name(c->output.prefix, &at);
+#define NAME(name) " ${" #name "}"
+    if (len > 0)
+        conf_note(c, "%s: %.*s stays as it is; these are replaced:%s",
+                  conf_said(o, OPTIONS_log_line_prefix_template)
+                      ? opts_where(o, OPTIONS_log_line_prefix_template, name)
+                      : name,
+                  (int)(len < 60 ? len : 60), at, CONF_PREFIX_NAMES(NAME));
+#undef NAME
+}
+
+/* Of Python's logging; ddprun knows debug only. */
+static void note_level(struct conf *c)
+{
+    static const char *const levels[] = {"critical", "fatal",  "error",
+                                         "warning",  "warn",   "info",
+                                         "debug",    "notset", NULL};
+    const char *level = getenv("LOGLEVEL");
+    if (level != NULL && level[strspn(level, "0123456789")] != '\0' &&
+        !conf_one_of(level, levels))
+        conf_note(c,
+                  "LOGLEVEL=%.60s is no level and is ignored; debug shows what "
+                  "ddprun does, step by step",
+                  level);
+}
+
 static void note_output(struct conf *c, const struct opts *o)
 {
     const struct conf_output *out = &c->output;
@@ -489,6 +529,9 @@ static void note_output(struct conf *c, const struct opts *o)
     if (out->rotate_size > 0 && !out->files)
         conf_note(c, "--log_rotate has no effect: no output goes to a file "
                      "(see --redirects and --tee)");
+    note_streams(c, o, OPTIONS_redirects);
+    note_streams(c, o, OPTIONS_tee);
+    note_prefix(c, o);
     note_report(c);
 }
 
@@ -514,6 +557,7 @@ int conf_init(struct conf *c,
         conf_free(c);
         return -1;
     }
+    note_level(c);
     if (!c->preflight)
         note_output(c, o);
     return 0;

@@ -152,7 +152,7 @@ struct conf {
 
     /* Sentences for the user about options that were accepted and have no
      * effect. The process that owns the terminal logs them once. */
-    char notes[20][256];
+    char notes[32][256];
     int notes_len;
 };
 

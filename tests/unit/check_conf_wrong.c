@@ -262,6 +262,10 @@ static const struct {
     {"", "--log_rotate=1M,0 prog", DDP_E_USAGE, "--log_rotate=1M,0: must be"},
     {"", "--log_rotate=1X prog", DDP_E_USAGE, "--log_rotate=1X: must be"},
     {"", "--log_rotate=9999999T prog", DDP_E_USAGE, "--log_rotate=9999999T:"},
+    {"", "--help=1 prog", DDP_E_USAGE, "--help=1: --help takes no value"},
+    {"", "--version=x", DDP_E_USAGE, "--version=x: --version takes no value"},
+    {"", "--he= prog", DDP_E_USAGE, "--help=: --help takes no value"},
+    {"", "-h=1 prog", DDP_E_USAGE, "-h=1: -h takes no value"},
     {"", "--rdzv prog", DDP_E_USAGE,
      "--rdzv is ambiguous: it could be --rdzv_endpoint, --rdzv_backend, "
      "--rdzv_id, "
