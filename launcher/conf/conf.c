@@ -18,8 +18,6 @@
  */
 #include "launcher/conf/conf.h"
 
-#include <errno.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -454,27 +452,6 @@ become_preflight(struct conf *c, const struct opts *o, struct ddp_err *err)
 
 /* -- what is allowed, and probably a mistake ------------------------------- */
 
-/* Better to hear now that the report cannot be written than weeks later, when
- * the run ends. */
-static void note_report(struct conf *c)
-{
-    char path[sizeof(c->output.report)];
-    struct stat st;
-    memcpy(path, c->output.report, sizeof(path));
-    if (path[0] == '\0')
-        return;
-    errno = 0;
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        errno = EISDIR;
-    else if (errno == 0)
-        (void)access(path, W_OK);
-    else if (errno == ENOENT)
-        errno = access(dirname(path), W_OK | X_OK) == 0 ? 0 : errno;
-    if (errno != 0)
-        conf_note(c, "--report=%.100s cannot be written now: %s",
-                  c->output.report, strerror(errno));
-}
-
 static void note_streams(struct conf *c, const struct opts *o, int id)
 {
     char name[64];
@@ -532,7 +509,6 @@ static void note_output(struct conf *c, const struct opts *o)
     note_streams(c, o, OPTIONS_redirects);
     note_streams(c, o, OPTIONS_tee);
     note_prefix(c, o);
-    note_report(c);
 }
 
 /* -- all of it ------------------------------------------------------------- */
