@@ -120,11 +120,12 @@ CTL    := $(call of,rendezvous/ctl,main status command http line view table text
 LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/worker,workers spawn env mailbox errfile hang hang_watch \
 	pipe_probe stacks first_progress) \
-	$(call of,launcher/report,report exits words json event_log) \
+	$(call of,launcher/report,report exits words json event_log \
+	try_files) \
 	$(call of,launcher/preflight,preflight probe lead io data look link \
 	responder report judge table pairing) \
 	$(call of,launcher/health,health gpu_health) \
-	$(call of,launcher/rdzv,client store_host) \
+	$(call of,launcher/rdzv,client store_host own_name) \
 	$(call of,launcher/output,output relay relay_intake stream console logfile \
 	lines) \
 	$(call of,launcher/agent,agent session work state) \
@@ -132,7 +133,7 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	words) \
 	$(call of,launcher/proc,guard tree procfs pidfd children sweep cgroup \
 	signals oom tmpfolder) \
-	$(call of,launcher/hw,cpus topology nvml gpus)
+	$(call of,launcher/hw,cpus topology nvml kfd gpus)
 
 RT      := $(call of,worker_rt,env store_ops gpu beat sampler) \
 	$(call of,worker_rt/comm,comm cpu nccl wire meet) \

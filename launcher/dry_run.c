@@ -284,9 +284,10 @@ int dry_run(const struct conf *conf, FILE *f)
 {
     struct dry d = {.conf = conf, .f = f, .several = conf->nnodes_max > 1};
     static struct gpus gpus; /* large */
-    gpus_find(&gpus, &gpus_roots,
-              conf->gpus[0] != '\0' ? conf->gpus
-                                    : getenv("CUDA_VISIBLE_DEVICES"));
+    struct gpus_visible visible = gpus_visible_env();
+    if (conf->gpus[0] != '\0')
+        visible.cuda = visible.hip = conf->gpus;
+    gpus_find(&gpus, &gpus_roots, &visible);
     d.gpus = &gpus;
     fill_world(&d);
     if (!make_envs(&d))

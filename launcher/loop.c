@@ -42,6 +42,7 @@
 #include "launcher/proc/sweep.h"
 #include "launcher/proc/tmpfolder.h"
 #include "launcher/rdzv/client.h"
+#include "launcher/rdzv/own_name.h"
 #include "launcher/rdzv/store_host.h"
 #include "launcher/report/event_log.h"
 #include "launcher/report/report.h"
@@ -602,6 +603,7 @@ static void open_parts(struct loop *l,
     sweep_init(&l->sweep, &l->uv, &sweep_handler, l);
     l->client = rdzv_client_new(&l->uv, l->conf, l->guard_fd, &client_handler,
                                 l, l->store.give, l->debug);
+    own_name_check(&l->uv, l->conf->local_addr);
     l->output = output_new(l->conf);
     event_log_init(&l->event_log, l->conf, l->output, join->name, l->start_us);
     l->workers =

@@ -16,6 +16,7 @@
 #include "launcher/proc/pidfd.h"
 #include "launcher/proc/procfs.h"
 #include "launcher/rdzv/store_host.h"
+#include "launcher/report/try_files.h"
 #include "launcher/worker/spawn.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
@@ -116,6 +117,8 @@ int main(int argc, char *argv[])
         log_info("%s", conf.notes[i]);
     if (opts_number(&o, OPTIONS_dry_run) != 0)
         return dry_run(&conf, stdout);
+    if (try_files(&conf.output, &err) != 0)
+        refuse(&err);
     if (conf.preflight && preflight_prepare(&conf, &err) != 0)
         refuse(&err);
     (void)pidfd_works(); /* finds out before descriptors run out */

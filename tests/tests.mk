@@ -39,7 +39,8 @@ $(FAKE_NVML): $(call obj,tests/lib/fake_nvml)
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
-$(B)/tests/unit/check_gpus $(B)/tests/unit/check_gpu_health: | $(FAKE_NVML)
+$(B)/tests/unit/check_gpus $(B)/tests/unit/check_gpu_health \
+$(B)/tests/unit/check_conf_workers: | $(FAKE_NVML)
 
 # What runs a program as under an older kernel.
 OLD_KERNEL_TOOL := $(B)/tests/lib/old_kernel

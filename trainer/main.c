@@ -205,6 +205,19 @@ static void tear_down(struct trainer *t, bool failed)
     ddp_free(t->ddp);
 }
 
+/* --help and --version. */
+static int answer(const struct options *o)
+{
+    if (o->help)
+        options_help(stdout);
+    else
+        puts("ddptrain " DDPRUN_VERSION);
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return 0;
+    perror("ddptrain: cannot write to standard output");
+    return DDP_ERR_IO;
+}
+
 int main(int argc, char *argv[])
 {
     static struct trainer t = {.taken.fd = -1};
@@ -214,14 +227,8 @@ int main(int argc, char *argv[])
         options_usage(stderr);
         return DDP_ERR_USAGE;
     }
-    if (t.o.help) {
-        options_help(stdout);
-        return 0;
-    }
-    if (t.o.version) {
-        puts("ddptrain " DDPRUN_VERSION);
-        return 0;
-    }
+    if (t.o.help || t.o.version)
+        return answer(&t.o);
     t.ddp = ddp_init(&err);
     if (t.ddp == NULL) {
         fprintf(stderr, "ddptrain: %s\n", err.text);

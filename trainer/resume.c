@@ -230,6 +230,8 @@ static int load(const struct resume *r,
                        ? "if it is of another --model or --hidden, "
                        : "to start afresh, ",
                    REMEDY);
+    if (err->code == DDP_ERR_USAGE) /* as in refuse_other_run */
+        err->code = DDP_ERR_CONFLICT;
     return -1;
 }
 

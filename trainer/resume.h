@@ -51,9 +51,9 @@ struct resume_found {
 /*
  * Fills parameters, the optimizer's state, `at` and `found`. Collective; what
  * is wrong with a snapshot all ranks find alike. Errors: NOINPUT (there is
- * none: a fresh start, and nothing was touched); CORRUPT, IO and USAGE as of
- * ddp_keeper_load; CONFLICT (it is of another run, which this one would not
- * continue but ruin). The text says what to do about it.
+ * none: a fresh start, and nothing was touched); CORRUPT and IO as of
+ * ddp_keeper_load; CONFLICT (it is of another run or model, which this one
+ * would not continue but ruin). The text says what to do about it.
  */
 int resume_load(const struct resume *r,
                 struct train_place *at,

@@ -18,8 +18,6 @@
  */
 #include "launcher/conf/conf.h"
 
-#include <errno.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -303,8 +301,20 @@ static int64_t limit_of(const struct opts *o, int id)
     return us > 0 ? us : MONO_NEVER;
 }
 
+/* torch 2.15 ends the job, without a restart, if a worker is in state D for
+ * this time (local_elastic_agent.py). Values of 0 or less are off there. */
+static void note_state_d(struct conf *c)
+{
+    const char *text = getenv("TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT");
+    if (text != NULL && strtod(text, NULL) > 0)
+        conf_note(c, "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT is ignored: "
+                     "--hang_timeout finds workers without progress, those in "
+                     "uninterruptible sleep (state D) as well");
+}
+
 static void check_hang(struct conf *c, const struct opts *o)
 {
+    note_state_d(c);
     c->hang.beat_us = limit_of(o, OPTIONS_beat_timeout);
     c->hang.idle_us = limit_of(o, OPTIONS_hang_timeout);
     c->hang.cpu_counts = opts_number(o, OPTIONS_hang_cpu_counts) != 0;
@@ -426,6 +436,7 @@ become_preflight(struct conf *c, const struct opts *o, struct ddp_err *err)
     memcpy(c->run_id + len, suffix, sizeof(suffix));
     c->nproc = 1;
     c->gpus[0] = '\0';
+    c->hip = false;
     c->virtual_local_rank = false;
     c->numa_binding = TOPOLOGY_NONE;
     c->max_restarts = 1; /* launcher/preflight/preflight.h says why */
@@ -441,25 +452,44 @@ become_preflight(struct conf *c, const struct opts *o, struct ddp_err *err)
 
 /* -- what is allowed, and probably a mistake ------------------------------- */
 
-/* Better to hear now that the report cannot be written than weeks later, when
- * the run ends. */
-static void note_report(struct conf *c)
+static void note_streams(struct conf *c, const struct opts *o, int id)
 {
-    char path[sizeof(c->output.report)];
-    struct stat st;
-    memcpy(path, c->output.report, sizeof(path));
-    if (path[0] == '\0')
-        return;
-    errno = 0;
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        errno = EISDIR;
-    else if (errno == 0)
-        (void)access(path, W_OK);
-    else if (errno == ENOENT)
-        errno = access(dirname(path), W_OK | X_OK) == 0 ? 0 : errno;
-    if (errno != 0)
-        conf_note(c, "--report=%.100s cannot be written now: %s",
-                  c->output.report, strerror(errno));
+    char name[64];
+    if (!conf_output_is_for(opts_text(o, id), c->nproc))
+        conf_note(c,
+                  "%s=%.60s has no effect here: the local ranks of this node "
+                  "are 0 to %d",
+                  opts_where(o, id, name), opts_text(o, id), c->nproc - 1);
+}
+
+static void note_prefix(struct conf *c, const struct opts *o)
+{
+    const char *at;
+    char name[64] = CONF_PREFIX_VARIABLE;
+    size_t len = conf_output_odd_name(c->output.prefix, &at);
+#define NAME(name) " ${" #name "}"
+    if (len > 0)
+        conf_note(c, "%s: %.*s stays as it is; these are replaced:%s",
+                  conf_said(o, OPTIONS_log_line_prefix_template)
+                      ? opts_where(o, OPTIONS_log_line_prefix_template, name)
+                      : name,
+                  (int)(len < 60 ? len : 60), at, CONF_PREFIX_NAMES(NAME));
+#undef NAME
+}
+
+/* Of Python's logging; ddprun knows debug only. */
+static void note_level(struct conf *c)
+{
+    static const char *const levels[] = {"critical", "fatal",  "error",
+                                         "warning",  "warn",   "info",
+                                         "debug",    "notset", NULL};
+    const char *level = getenv("LOGLEVEL");
+    if (level != NULL && level[strspn(level, "0123456789")] != '\0' &&
+        !conf_one_of(level, levels))
+        conf_note(c,
+                  "LOGLEVEL=%.60s is no level and is ignored; debug shows what "
+                  "ddprun does, step by step",
+                  level);
 }
 
 static void note_output(struct conf *c, const struct opts *o)
@@ -476,7 +506,9 @@ static void note_output(struct conf *c, const struct opts *o)
     if (out->rotate_size > 0 && !out->files)
         conf_note(c, "--log_rotate has no effect: no output goes to a file "
                      "(see --redirects and --tee)");
-    note_report(c);
+    note_streams(c, o, OPTIONS_redirects);
+    note_streams(c, o, OPTIONS_tee);
+    note_prefix(c, o);
 }
 
 /* -- all of it ------------------------------------------------------------- */
@@ -501,6 +533,7 @@ int conf_init(struct conf *c,
         conf_free(c);
         return -1;
     }
+    note_level(c);
     if (!c->preflight)
         note_output(c, o);
     return 0;

@@ -57,6 +57,7 @@ struct conf {
 
     char gpus[CONF_GPUS_MAX]; /* CUDA_VISIBLE_DEVICES of all workers; "": that
                                  of the environment */
+    bool hip; /* HIP_VISIBLE_DEVICES is set like CUDA_VISIBLE_DEVICES: AMD's */
     bool virtual_local_rank;
     enum topology_mode numa_binding;
     struct conf_seat *seats; /* nproc of them, owned */
@@ -151,7 +152,7 @@ struct conf {
 
     /* Sentences for the user about options that were accepted and have no
      * effect. The process that owns the terminal logs them once. */
-    char notes[20][256];
+    char notes[32][256];
     int notes_len;
 };
 
@@ -159,15 +160,16 @@ struct conf {
  * Checks all options and fills `c`. Borrows `o` and `program` (the worker's
  * command line as it was given, ends with NULL: argv + o->rest) for the call.
  * Reads the environment (PATH, PYTHON_EXEC, VIRTUAL_ENV, CONDA_PREFIX,
- * CUDA_VISIBLE_DEVICES), the CPU affinity and cgroup of this process, and NVML,
- * /proc, /dev and /sys if an option depends on GPUs or NUMA nodes.
+ * CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES), the CPU
+ * affinity and cgroup of this process, and NVML, /proc, /dev and /sys if an
+ * option depends on GPUs or NUMA nodes.
  *
  * Errors: DDP_E_USAGE a value or a combination that is not allowed (the message
  * names the option, the value and what is allowed); DDP_E_NOTFOUND,
  * DDP_E_NOTEXEC, DDP_E_NOINPUT the program or the interpreter; DDP_E_CONFIG
- * --nproc_per_node=gpu without a GPU, or --numa_binding without enough CPUs;
- * DDP_E_NOMEM. After an error there is nothing to free. With --preflight the
- * program can be missing.
+ * --nproc_per_node=gpu or --gpus without a GPU, or --numa_binding without
+ * enough CPUs; DDP_E_NOMEM. After an error there is nothing to free. With
+ * --preflight the program can be missing.
  */
 int conf_init(struct conf *c,
               const struct opts *o,

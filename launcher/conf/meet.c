@@ -8,10 +8,11 @@
  * is_host in --rdzv_conf says which it is. static takes --rdzv_endpoint or
  * --master_addr and --master_port, and node rank 0 serves.
  *
- * What fails: several nodes without an endpoint, an address that can be read in
- * two ways, and an endpoint without a host, which an unset variable leaves
- * behind. These are errors, since each node would otherwise train alone without
- * a word. An option that has no effect with the chosen backend gets a note.
+ * What fails: several nodes without an endpoint, an IPv6 address without
+ * brackets, the address of all interfaces, and an endpoint without a host,
+ * which an unset variable leaves behind. These are errors, since each node
+ * would otherwise train alone without a word. An option that has no effect with
+ * the chosen backend gets a note.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -63,6 +64,41 @@ static bool is_ipv6(const char *text, size_t len)
     return inet_pton(AF_INET6, host, &addr) == 1;
 }
 
+/* Whether it is the address of all interfaces, in any spelling: 0.0.0.0, 0, ::,
+ * ::ffff:0.0.0.0. A server may listen there; to a client it means nothing. */
+static bool is_wildcard(const char *host)
+{
+    struct in_addr four;
+    struct in6_addr six;
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    if (inet_aton(host, &four) != 0)
+        return four.s_addr == INADDR_ANY;
+    if (inet_pton(AF_INET6, host, &six) != 1)
+        return false;
+    for (size_t i = 12; i < sizeof(six.s6_addr); i++)
+        if (six.s6_addr[i] != 0)
+            return false;
+    return memcmp(six.s6_addr, mapped, sizeof(mapped)) == 0 ||
+           IN6_IS_ADDR_UNSPECIFIED(&six);
+}
+
+/* One node that serves for itself alone may listen anywhere. */
+static int refuse_wildcard(const struct conf *c,
+                           const struct opts *o,
+                           int id,
+                           struct ddp_err *err)
+{
+    bool own = c->backend == CONF_STATIC && c->nnodes_max == 1;
+    if (own || !is_wildcard(c->endpoint_host))
+        return 0;
+    ddp_err_set(err, DDP_E_USAGE,
+                "no node can connect to %.40s: a server that listens there "
+                "listens on all of its addresses; name the node that serves "
+                "the rendezvous, or one of its addresses",
+                c->endpoint_host);
+    return conf_blame(o, id, err);
+}
+
 static int check_port(const char *text, int *port, struct ddp_err *err)
 {
     int64_t n = 0;
@@ -93,9 +129,25 @@ static int split_brackets(const char *text,
     return check_host(text + 1, len, ":%", host, err);
 }
 
+/* Says how to write an IPv6 address that has no brackets. The last group of
+ * some may be a port as well. */
+static int ask_for_brackets(const char *text, size_t len, struct ddp_err *err)
+{
+    bool whole = is_ipv6(text, strlen(text));
+    if (!is_ipv6(text, len))
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "an IPv6 address must be in brackets: "
+                           "[%.60s]:PORT",
+                           text);
+    return ddp_err_set(err, DDP_E_USAGE,
+                       "an IPv6 address must be in brackets: [%.*s]%.10s%s%.60s"
+                       "%s",
+                       (int)len, text, text + len, whole ? ", or [" : "",
+                       whole ? text : "", whole ? "]:PORT" : "");
+}
+
 /* Splits at the last colon. A text with more than one colon is an IPv6 address
- * without brackets; it may have a port only if it cannot be read in two ways.
- */
+ * without brackets. */
 static int split_plain(const char *text,
                        char host[HOST_MAX + 1],
                        const char **port,
@@ -104,15 +156,9 @@ static int split_plain(const char *text,
     const char *colon = strrchr(text, ':');
     size_t len = colon != NULL ? (size_t)(colon - text) : strlen(text);
     *port = colon != NULL ? colon + 1 : NULL;
-    if (memchr(text, ':', len) == NULL)
-        return check_host(text, len, "", host, err);
-    if (!is_ipv6(text, len) && !is_ipv6(text, strlen(text)))
-        return check_host(text, len, "", host, err); /* says what is wrong */
-    if (is_ipv6(text, strlen(text)))
-        return ddp_err_set(
-            err, DDP_E_USAGE,
-            "an IPv6 address must be in brackets: [ADDRESS]:PORT");
-    return check_host(text, len, ":%", host, err);
+    if (is_ipv6(text, len) || is_ipv6(text, strlen(text)))
+        return ask_for_brackets(text, len, err);
+    return check_host(text, len, "", host, err);
 }
 
 /*
@@ -231,7 +277,8 @@ static int
 check_host_said(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
     const char *text = opts_text(o, OPTIONS_rdzv_endpoint);
-    if (c->nnodes_max == 1 || text[strspn(text, " \t\r\n")] != ':')
+    text += strspn(text, " \t\r\n");
+    if (c->nnodes_max == 1 || text[0] != ':' || text[1] == ':') /* ::1 */
         return 0;
     ddp_err_set(err, DDP_E_USAGE,
                 "the host before the colon is missing (is a variable empty?), "
@@ -250,15 +297,19 @@ find_endpoint(struct conf *c, const struct opts *o, struct ddp_err *err)
         port = (int)opts_number(o, OPTIONS_master_port);
     if (conf_said(o, OPTIONS_rdzv_endpoint)) {
         char name[64];
-        if (check_host_said(c, o, err) < 0)
+        if (check_host_said(c, o, err) < 0 ||
+            read_endpoint(opts_text(o, OPTIONS_rdzv_endpoint),
+                          opts_where(o, OPTIONS_rdzv_endpoint, name), port,
+                          c->endpoint_host, &c->endpoint_port, err) < 0)
             return -1;
-        return read_endpoint(opts_text(o, OPTIONS_rdzv_endpoint),
-                             opts_where(o, OPTIONS_rdzv_endpoint, name), port,
-                             c->endpoint_host, &c->endpoint_port, err);
+        return refuse_wildcard(c, o, OPTIONS_rdzv_endpoint, err);
     }
     c->endpoint_port = port;
-    if (fixed && conf_said(o, OPTIONS_master_addr))
-        return copy_address(o, OPTIONS_master_addr, c->endpoint_host, err);
+    if (fixed && conf_said(o, OPTIONS_master_addr)) {
+        if (copy_address(o, OPTIONS_master_addr, c->endpoint_host, err) < 0)
+            return -1;
+        return refuse_wildcard(c, o, OPTIONS_master_addr, err);
+    }
     if (c->nnodes_max > 1) {
         ddp_err_set(
             err, DDP_E_USAGE,
@@ -314,6 +365,21 @@ check_node_rank(struct conf *c, const struct opts *o, struct ddp_err *err)
     return conf_blame(o, OPTIONS_node_rank, err);
 }
 
+static int
+check_local_addr(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    if (!conf_said(o, OPTIONS_local_addr))
+        return 0;
+    if (copy_address(o, OPTIONS_local_addr, c->local_addr, err) < 0)
+        return -1;
+    if (!is_wildcard(c->local_addr))
+        return 0;
+    ddp_err_set(err, DDP_E_USAGE,
+                "no other node can connect to this address; give one of this "
+                "node's own");
+    return conf_blame(o, OPTIONS_local_addr, err);
+}
+
 /* Such an endpoint means another machine on each node, so several nodes that
  * use it are on one machine. */
 static bool is_loopback(const char *host)
@@ -326,8 +392,7 @@ int conf_meeting(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
     c->node_rank = -1;
     c->is_host = -1;
-    if (conf_said(o, OPTIONS_local_addr) &&
-        copy_address(o, OPTIONS_local_addr, c->local_addr, err) < 0)
+    if (check_local_addr(c, o, err) < 0)
         return -1;
     if (opts_number(o, OPTIONS_standalone) != 0)
         return check_standalone(c, o, err);

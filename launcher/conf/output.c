@@ -13,7 +13,6 @@
 #include "launcher/conf/conf_priv.h"
 #include "launcher/conf/options.h"
 
-#define TEMPLATE        "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
 #define TEMPLATE_NORMAL "[${role_name}${local_rank}]:"
 #define ROTATE_MIN      1024
 #define ROTATE_MAX      (INT64_C(1) << 50)
@@ -209,7 +208,8 @@ static int
 check_prefix(struct conf_output *c, const struct opts *o, struct ddp_err *err)
 {
     const char *option = opts_text(o, OPTIONS_log_line_prefix_template);
-    const char *text = option[0] != '\0' ? option : getenv(TEMPLATE);
+    const char *text =
+        option[0] != '\0' ? option : getenv(CONF_PREFIX_VARIABLE);
     if (text == NULL || text[0] == '\0')
         text = TEMPLATE_NORMAL;
     if (snprintf(c->prefix, sizeof(c->prefix), "%s", text) <
@@ -218,7 +218,7 @@ check_prefix(struct conf_output *c, const struct opts *o, struct ddp_err *err)
     ddp_err_set(err, DDP_E_USAGE, "must be at most %zu bytes long",
                 sizeof(c->prefix) - 1);
     return text == option ? conf_blame(o, OPTIONS_log_line_prefix_template, err)
-                          : ddp_err_wrap(err, TEMPLATE);
+                          : ddp_err_wrap(err, CONF_PREFIX_VARIABLE);
 }
 
 int conf_output_init(struct conf_output *c,
@@ -242,6 +242,56 @@ int conf_output_init(struct conf_output *c,
     c->files = c->filters[0].len > 0 || c->filters[1].len > 0;
     for (int i = 0; i < nproc; i++)
         c->files |= c->redirects[i] != 0 || c->tee[i] != 0;
+    return 0;
+}
+
+bool conf_output_is_for(const char *text, int nproc)
+{
+    if (strchr(text, ':') == NULL)
+        return true;
+    for (const char *p = text; p != NULL;) {
+        if (strtol(p, NULL, 10) < nproc)
+            return true;
+        p = strchr(p, ',');
+        p += p != NULL;
+    }
+    return false;
+}
+
+/* Bytes of a name as Python's string.Template has it. */
+static size_t name_len(const char *text)
+{
+    size_t n = 0;
+    if (isdigit((unsigned char)text[0]))
+        return 0;
+    while (isalnum((unsigned char)text[n]) || text[n] == '_')
+        n++;
+    return n;
+}
+
+static bool is_prefix_name(const char *name, size_t len)
+{
+#define NAME(name) #name,
+    static const char *const names[] = {CONF_PREFIX_NAMES(NAME)};
+#undef NAME
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strlen(names[i]) == len && strncmp(names[i], name, len) == 0)
+            return true;
+    return false;
+}
+
+size_t conf_output_odd_name(const char *prefix, const char **at)
+{
+    for (const char *p = strchr(prefix, '$'); p != NULL; p = strchr(p, '$')) {
+        bool braced = p[1] == '{';
+        const char *name = p + 1 + braced;
+        size_t len = name_len(name);
+        bool whole = len > 0 && (!braced || name[len] == '}');
+        *at = p;
+        if (whole && !is_prefix_name(name, len))
+            return (size_t)(name - p) + len + braced;
+        p += p[1] == '$' ? 2 : 1; /* $$ is a dollar */
+    }
     return 0;
 }
 

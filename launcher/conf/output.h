@@ -6,6 +6,7 @@
 #define LAUNCHER_CONF_OUTPUT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "rendezvous/base/err.h"
@@ -13,6 +14,16 @@
 
 #define CONF_OUTPUT_RANKS   4096 /* as CONF_NPROC_MAX */
 #define CONF_OUTPUT_FILTERS 64
+
+/* The prefix, if the option does not say it. */
+#define CONF_PREFIX_VARIABLE "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
+
+/* What is replaced in a prefix, as ${rank} or $rank. */
+#define CONF_PREFIX_NAMES(NAME)                                                \
+    NAME(role_name)                                                            \
+    NAME(local_rank)                                                           \
+    NAME(rank)                                                                 \
+    NAME(hostname)
 
 /* A worker's streams, by the bits of -r and -t. As an index: the bit less 1. */
 enum conf_stream {
@@ -62,6 +73,14 @@ int conf_output_init(struct conf_output *c,
                      int nproc,
                      struct ddp_err *err);
 void conf_output_free(struct conf_output *c);
+
+/* Whether a valid value of -r or -t says anything about a node with `nproc`
+ * workers: false if all local ranks that it names are beyond. */
+bool conf_output_is_for(const char *text, int nproc);
+
+/* Finds "$name" or "${name}" in a prefix that is no name to be replaced.
+ * Returns its length, and in *at where it begins; 0: there is none. */
+size_t conf_output_odd_name(const char *prefix, const char **at);
 
 struct conf_plan conf_output_plan(const struct conf_output *c,
                                   int local_rank,

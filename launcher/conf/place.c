@@ -2,11 +2,16 @@
  * How many workers there are, which GPUs they see, and which CPUs they are
  * bound to: one struct conf_seat for each.
  *
- * Each step needs the result of the one before: --gpus decides what CUDA shows,
- * that decides the number of workers for --nproc_per_node=gpu, and both decide
- * which NUMA node a worker belongs to. GPUs are looked for only if an option
- * depends on them, since loading NVML can take a second; find_gpus() keeps the
- * list, and --gpus throws it away, because the list is then another one.
+ * Each step needs the result of the one before: --gpus decides what CUDA or HIP
+ * shows, that decides the number of workers for --nproc_per_node=gpu, and both
+ * decide which NUMA node a worker belongs to. GPUs are looked for only if an
+ * option depends on them, since loading NVML can take a second; find_gpus()
+ * keeps the list, and --gpus throws it away, because the list is then another
+ * one.
+ *
+ * CUDA_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES are set for the workers, and
+ * ROCR_VISIBLE_DEVICES is left as it is: ROCm selects by it first, and the
+ * numbers of the others count in what is left. To set both would select twice.
  *
  * What fails: numbers that CUDA would not take (it would show no GPU at all,
  * and the workers would fail later with a worse message), no GPU if one is
@@ -28,8 +33,11 @@ struct placing {
     struct conf *c;
     const struct opts *o;
     struct ddp_err *err;
-    struct gpus *gpus;   /* NULL: not looked for yet; large, owned */
-    const char *visible; /* the workers' CUDA_VISIBLE_DEVICES, NULL: not set */
+    struct gpus *gpus;           /* NULL: not looked for yet; large, owned */
+    struct gpus_visible visible; /* what selects the workers' GPUs */
+    /* Of a machine that was looked at: the list in which a worker's GPU is
+     * told, NULL all GPUs, and the variable or the option that it is from. */
+    const char *list, *list_name;
 };
 
 static const struct gpus *find_gpus(struct placing *p)
@@ -39,7 +47,9 @@ static const struct gpus *find_gpus(struct placing *p)
     p->gpus = calloc(1, sizeof(*p->gpus));
     if (p->gpus == NULL)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for a list of GPUs");
-    gpus_find(p->gpus, &gpus_roots, p->visible);
+    gpus_find(p->gpus, &gpus_roots, &p->visible);
+    if (p->c->gpus[0] == '\0')
+        p->list = gpus_list(&p->visible, p->gpus->vendor, &p->list_name);
     return p->gpus;
 }
 
@@ -47,6 +57,15 @@ static void forget_gpus(struct placing *p)
 {
     free(p->gpus);
     p->gpus = NULL;
+}
+
+static void no_gpu(struct placing *p)
+{
+    const char *why = find_gpus(p)->why;
+    ddp_err_set(p->err, DDP_E_CONFIG,
+                "this machine has no GPU of NVIDIA's or AMD's that workers can "
+                "see%s%s",
+                why[0] != '\0' ? ": " : "", why);
 }
 
 /* -- --gpus ---------------------------------------------------------------- */
@@ -99,16 +118,21 @@ static int put_index(struct placing *p, struct id_list *l, int64_t index)
 {
     char id[NVML_UUID_MAX];
     (void)snprintf(id, sizeof(id), "%lld", (long long)index); /* fits */
-    if (p->visible != NULL && !nth_id(p->visible, index, id))
+    const struct gpus *g = p->gpus;
+    bool known = p->list == NULL && g->all > 0;
+    if (p->list != NULL && !nth_id(p->list, index, id))
         return ddp_err_set(p->err, DDP_E_USAGE,
-                           "there is no GPU %lld in CUDA_VISIBLE_DEVICES=%.80s",
-                           (long long)index, p->visible);
-    int n = p->visible == NULL ? find_gpus(p)->n : 0;
-    if (n > 0 && index >= n)
+                           "there is no GPU %lld in %s=%.80s", (long long)index,
+                           p->list_name, p->list);
+    if (known && index >= g->n && g->n < g->all)
+        return ddp_err_set(p->err, DDP_E_USAGE,
+                           "there is no GPU %lld: workers can see %d of %d",
+                           (long long)index, g->n, g->all);
+    if (known && index >= g->n)
         return ddp_err_set(p->err, DDP_E_USAGE,
                            "there is no GPU %lld: this machine has %d GPU%s",
-                           (long long)index, n, n == 1 ? "" : "s");
-    put_id(l, p->visible == NULL && index < n ? p->gpus->gpu[index].id : id);
+                           (long long)index, g->n, g->n == 1 ? "" : "s");
+    put_id(l, known ? g->gpu[index].id : id);
     return 0;
 }
 
@@ -134,14 +158,37 @@ static int put_entry(struct placing *p, struct id_list *l, char *id)
     return 0;
 }
 
+/* Whether the workers' runtime is HIP: by what was found, or by the variable
+ * that the user has set. */
+static bool reads_hip(const struct placing *p)
+{
+    return p->gpus->vendor == GPUS_AMD ||
+           (p->list != NULL &&
+            strcmp(p->list_name, "HIP_VISIBLE_DEVICES") == 0);
+}
+
+/* With `list` the workers' GPUs are these, and numbers count within it. */
+static void take_gpus(struct placing *p, const struct id_list *list)
+{
+    memcpy(p->c->gpus, list->text, sizeof(p->c->gpus));
+    p->c->hip = reads_hip(p);
+    p->visible.cuda = p->visible.hip = p->c->gpus;
+    p->list = p->c->gpus;
+    p->list_name = "--gpus";
+    forget_gpus(p);
+}
+
+/* A list that the environment has is believed if no GPU is found: other
+ * vendors' runtimes read the same variables. */
 static int check_gpus(struct placing *p)
 {
     static struct id_list list; /* large; one at a time */
     char id[NVML_UUID_MAX];
-    p->visible = getenv("CUDA_VISIBLE_DEVICES");
+    p->visible = gpus_visible_env();
     if (!conf_said(p->o, OPTIONS_gpus))
         return 0;
     list = (struct id_list){.len = 0};
+    const struct gpus *found = find_gpus(p);
     const char *at = opts_text(p->o, OPTIONS_gpus);
     do {
         if (!gpus_next_id(&at, id))
@@ -155,9 +202,11 @@ static int check_gpus(struct placing *p)
                                : "must not name so many GPUs");
         return conf_blame(p->o, OPTIONS_gpus, p->err);
     }
-    memcpy(p->c->gpus, list.text, sizeof(p->c->gpus));
-    p->visible = p->c->gpus;
-    forget_gpus(p);
+    if (found->all == 0 && p->list == NULL) {
+        no_gpu(p);
+        return conf_blame(p->o, OPTIONS_gpus, p->err);
+    }
+    take_gpus(p, &list);
     return 0;
 }
 
@@ -185,10 +234,7 @@ static int check_nproc(struct placing *p)
         if (n == 0 && automatic)
             n = count_cpus();
         if (n == 0)
-            ddp_err_set(
-                p->err, DDP_E_CONFIG,
-                "this machine has no NVIDIA GPU that workers can see%s%s",
-                p->gpus->why[0] != '\0' ? ": " : "", p->gpus->why);
+            no_gpu(p);
     } else if (!opts_read_int(text, 1, CONF_NPROC_MAX, &n)) {
         ddp_err_set(p->err, DDP_E_USAGE,
                     "must be a whole number from 1 to %d, cpu, gpu or auto",
@@ -200,30 +246,59 @@ static int check_nproc(struct placing *p)
 
 /* -- --virtual_local_rank -------------------------------------------------- */
 
-/* Each worker sees one GPU: the one whose place in the list is its local rank,
+/* The GPU of local rank `i`: the one whose place in the list is the local rank,
  * or without a list the one with that number, as under torchrun. */
+static int find_seat_gpu(struct placing *p, int i, char id[NVML_UUID_MAX])
+{
+    const struct gpus *g = find_gpus(p);
+    if (p->list != NULL && !nth_id(p->list, i, id))
+        return ddp_err_set(p->err, DDP_E_USAGE,
+                           "--virtual_local_rank: there is no GPU for local "
+                           "rank %d in %s=%.80s",
+                           i, p->list_name, p->list);
+    if (p->list == NULL && g->n > 0 && i >= g->n)
+        return ddp_err_set(p->err, DDP_E_USAGE,
+                           "--virtual_local_rank: there is no GPU for local "
+                           "rank %d: workers can see %d",
+                           i, g->n);
+    if (p->list == NULL && g->n > 0)
+        memcpy(id, g->gpu[i].id, NVML_UUID_MAX);
+    else if (p->list == NULL)
+        (void)snprintf(id, NVML_UUID_MAX, "%d", i); /* fits */
+    return 0;
+}
+
+/* Without a GPU it is no error, as under torchrun: LOCAL_RANK is 0 as asked. */
 static int check_virtual(struct placing *p)
 {
     struct conf *c = p->c;
     c->virtual_local_rank = opts_number(p->o, OPTIONS_virtual_local_rank) != 0;
-    for (int i = 0; c->virtual_local_rank && i < c->nproc; i++) {
-        char *id = c->seats[i].gpu;
-        bool has = true;
-        if (p->visible != NULL)
-            has = nth_id(p->visible, i, id);
-        else if (p->gpus != NULL && i < p->gpus->n)
-            memcpy(id, p->gpus->gpu[i].id, NVML_UUID_MAX);
-        else
-            (void)snprintf(id, NVML_UUID_MAX, "%d", i); /* fits */
-        if (!has)
-            return ddp_err_set(
-                p->err, DDP_E_USAGE,
-                "--virtual_local_rank: there is no GPU for local "
-                "rank %d in %s=%.80s",
-                i, c->gpus[0] != '\0' ? "--gpus" : "CUDA_VISIBLE_DEVICES",
-                p->visible);
-    }
+    if (!c->virtual_local_rank)
+        return 0;
+    const struct gpus *g = find_gpus(p);
+    for (int i = 0; i < c->nproc; i++)
+        if (find_seat_gpu(p, i, c->seats[i].gpu) < 0)
+            return -1;
+    c->hip |= reads_hip(p);
+    if (g->n == 0)
+        conf_note(c,
+                  "--virtual_local_rank: no GPU was found that the workers "
+                  "could see%s%.120s",
+                  g->why[0] != '\0' ? ": " : "", g->why);
     return 0;
+}
+
+/* A process uses the first part that it sees, whatever its local rank. */
+static void note_parts(struct placing *p)
+{
+    bool parts = false;
+    for (int i = 0; p->gpus != NULL && i < p->gpus->n; i++)
+        parts |= p->gpus->gpu[i].instance;
+    if (parts && p->c->nproc > 1 && !p->c->virtual_local_rank)
+        conf_note(p->c,
+                  "a GPU here is divided (MIG), and a process can use one "
+                  "part only: add --virtual_local_rank, or all workers "
+                  "use the same part");
 }
 
 /* -- --numa_binding -------------------------------------------------------- */
@@ -247,30 +322,27 @@ static int read_mode(struct placing *p)
 }
 
 /*
- * The NUMA node of each seat. With GPUs it is that of GPU i, which the worker
- * with local rank i uses; if there are more workers than GPUs they share them
- * in turn. Without GPUs the workers are spread over the nodes in blocks.
- * Returns the number of seats, or -1: no memory, or no node.
+ * The NUMA node of each seat; a worker with local rank i uses GPU i, and if
+ * there are more workers than GPUs they share them in turn. Returns the number
+ * of seats, or -1: no memory, or no node.
  */
 static int
 seat_nodes(struct placing *p, const struct cpus *allowed, int **nodes)
 {
-    int all[TOPOLOGY_NODES_MAX];
-    int n_all = topology_nodes(gpus_roots.sys, allowed, all);
+    int gpu_nodes[GPUS_MAX];
     const struct gpus *g = find_gpus(p);
     int n = g->n > p->c->nproc ? g->n : p->c->nproc;
     *nodes = calloc((size_t)n, sizeof(**nodes));
-    if (*nodes == NULL || n_all == 0)
-        return ddp_err_set(
-            p->err, n_all == 0 ? DDP_E_CONFIG : DDP_E_NOMEM,
-            n_all == 0 ? "no NUMA node has a CPU that this process may use"
-                       : "no memory for the workers' places");
-    for (int i = 0; i < n; i++) {
-        int node = g->n > 0 ? g->gpu[i % g->n].numa_node
-                            : all[(int)((int64_t)i * n_all / n)];
-        (*nodes)[i] = node >= 0 ? node : 0; /* -1: the only one, as in torch */
-    }
-    return n;
+    if (*nodes == NULL)
+        return ddp_err_set(p->err, DDP_E_NOMEM,
+                           "no memory for the workers' places");
+    for (int i = 0; i < g->n; i++)
+        gpu_nodes[i] = g->gpu[i].numa_node;
+    if (topology_seat_nodes(gpus_roots.sys, allowed, gpu_nodes, g->n, n,
+                            *nodes))
+        return n;
+    return ddp_err_set(p->err, DDP_E_CONFIG,
+                       "no NUMA node has a CPU that this process may use");
 }
 
 static int check_binding(struct placing *p)
@@ -304,7 +376,10 @@ static int place_workers(struct placing *p)
     c->seats = calloc((size_t)c->nproc, sizeof(c->seats[0]));
     if (c->seats == NULL)
         return ddp_err_set(p->err, DDP_E_NOMEM, "no memory for the workers");
-    return check_virtual(p) < 0 || check_binding(p) < 0 ? -1 : 0;
+    if (check_virtual(p) < 0 || check_binding(p) < 0)
+        return -1;
+    note_parts(p);
+    return 0;
 }
 
 int conf_place(struct conf *c, const struct opts *o, struct ddp_err *err)

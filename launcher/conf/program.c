@@ -10,6 +10,14 @@
 
 #include "rendezvous/base/access.h"
 
+/* Python runs such a folder as a program. */
+static bool has_main(const char *folder)
+{
+    char path[4096 + sizeof("/__main__.py")];
+    int n = snprintf(path, sizeof(path), "%s/__main__.py", folder);
+    return n > 0 && (size_t)n < sizeof(path) && access(path, F_OK) == 0;
+}
+
 /* Whether the file at `path` can be executed; `name` is what to call it. */
 static int
 check_executable(const char *path, const char *name, struct ddp_err *err)
@@ -21,12 +29,16 @@ check_executable(const char *path, const char *name, struct ddp_err *err)
                            name);
     }
     if (S_ISDIR(st.st_mode))
-        return ddp_err_set(err, DDP_E_NOTEXEC,
-                           "%.300s: this is a folder, not a program", name);
+        return ddp_err_set(err, DDP_E_NOTEXEC, "%.300s: this is a folder%s",
+                           name,
+                           has_main(path) ? " with a __main__.py: to run it "
+                                            "with Python add --run_path"
+                                          : ", not a program");
     if (!S_ISREG(st.st_mode) || access_at(AT_FDCWD, path, X_OK, AT_EACCESS) < 0)
         return ddp_err_set(err, DDP_E_NOTEXEC,
-                           "%.200s: not executable; run chmod +x on it, or put "
-                           "its interpreter before it",
+                           "%.200s: not executable; run chmod +x on it, put "
+                           "its interpreter before it, or add --run_path if "
+                           "Python is to run it",
                            name);
     return 0;
 }
@@ -80,10 +92,13 @@ search_path(const char *name, char *path, size_t cap, struct ddp_err *err)
     }
     if (first.code != DDP_E_OK)
         return ddp_err_set(err, first.code, "%s", first.text);
-    bool here = access(name, F_OK) == 0;
+    if (access(name, F_OK) != 0)
+        return ddp_err_set(err, DDP_E_NOTFOUND, "%.150s: not found in PATH",
+                           name);
     return ddp_err_set(
-        err, DDP_E_NOTFOUND, "%.150s: not found in PATH%s%.150s%s", name,
-        here ? "; did you mean ./" : "", here ? name : "", here ? "?" : "");
+        err, DDP_E_NOTFOUND,
+        "%.150s: not found in PATH; did you mean ./%.150s%s?", name, name,
+        check_executable(name, name, NULL) == 0 ? "" : ", or --run_path");
 }
 
 int program_find(const char *name, char *path, size_t cap, struct ddp_err *err)

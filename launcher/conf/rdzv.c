@@ -2,12 +2,13 @@
  * --rdzv_conf: a list of keys, torchrun's and ours.
  *
  * torchrun takes any key and later asks for those that it knows, so an unknown
- * key must not end a job that runs there: it becomes a note. A key that is near
- * to a known one is an error, because nobody notices a misspelt timeout that is
- * ignored.
+ * key must not end a job that runs there: it becomes a note, with the right
+ * name if it looks misspelt. Quotes that a script left around the list are
+ * taken off, as in --rdzv_conf="'timeout=5'".
  */
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "launcher/conf/conf_priv.h"
@@ -79,10 +80,10 @@ static const struct key keys_known[] = {
 #define KEYS_LEN ((int)(sizeof(keys_known) / sizeof(keys_known[0])))
 
 /* The list has room for each known key once. A name that does not fit is left
- * out, and a name is cut at 60 bytes. */
+ * out. */
 static void add_idle(struct keys *k, const char *name)
 {
-    size_t used = strlen(k->idle), len = strnlen(name, 60);
+    size_t used = strlen(k->idle), len = strlen(name);
     ddp_assert(used < sizeof(k->idle));
     k->idle_len++;
     if (sizeof(k->idle) - used < len + sizeof(", "))
@@ -95,25 +96,22 @@ static void add_idle(struct keys *k, const char *name)
     k->idle[used + len] = '\0';
 }
 
-/* *key is NULL if there is none of this name. An error if the name is nearly
- * that of a known key. */
-static int
-find_key(const char *name, const struct key **key, struct ddp_err *err)
+/* NULL: there is none of this name, and that is noted. */
+static const struct key *find_key(struct keys *k, const char *name)
 {
     const char *names[sizeof(keys_known) / sizeof(keys_known[0])];
-    *key = NULL;
     for (int i = 0; i < KEYS_LEN; i++) {
         if (strcmp(keys_known[i].name, name) == 0)
-            *key = &keys_known[i];
+            return &keys_known[i];
         names[i] = keys_known[i].name;
     }
-    if (*key != NULL)
-        return 0;
+    char text[120];
     const char *near = opts_nearest(name, names, KEYS_LEN);
-    if (near == NULL)
-        return 0;
-    return ddp_err_set(err, DDP_E_USAGE,
-                       "unknown key '%.60s'; did you mean %s?", name, near);
+    (void)snprintf(text, sizeof(text), "%.60s%s%s%s", name, /* fits */
+                   near != NULL ? " (did you mean " : "",
+                   near != NULL ? near : "", near != NULL ? "?)" : "");
+    add_idle(k, text);
+    return NULL;
 }
 
 static int set_seconds(struct keys *k,
@@ -150,13 +148,9 @@ static int set_key(struct keys *k,
                    const char *value,
                    struct ddp_err *err)
 {
-    const struct key *key;
-    if (find_key(name, &key, err) < 0)
-        return -1;
-    if (key == NULL) {
-        add_idle(k, name);
+    const struct key *key = find_key(k, name);
+    if (key == NULL)
         return 0;
-    }
     switch (key->kind) {
     case KEY_SECONDS:
         return set_seconds(k, key, value, err);
@@ -191,6 +185,16 @@ static char *trim(char *text)
     return text;
 }
 
+/* Takes one pair of quotes off, in place. */
+static char *unquote(char *text)
+{
+    size_t len = strlen(text);
+    if (len < 2 || strchr("'\"", text[0]) == NULL || text[0] != text[len - 1])
+        return text;
+    text[len - 1] = '\0';
+    return trim(text + 1);
+}
+
 static int read_keys(struct keys *k, const char *text, struct ddp_err *err)
 {
     char copy[2048];
@@ -199,7 +203,7 @@ static int read_keys(struct keys *k, const char *text, struct ddp_err *err)
         return ddp_err_set(err, DDP_E_USAGE, "must be at most %zu bytes long",
                            sizeof(copy) - 1);
     memcpy(copy, text, len + 1);
-    char *next = trim(copy);
+    char *next = unquote(trim(copy));
     if (*next == '\0')
         return 0;
     while (next != NULL) {

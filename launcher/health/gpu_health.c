@@ -179,9 +179,15 @@ bool gpu_health(const char *visible,
     static struct gpus gpus; /* large */
     struct ddp_err err;
     bool fit;
-    gpus_find(&gpus, &gpus_roots, visible);
+    gpus_find(&gpus, &gpus_roots, &(struct gpus_visible){.cuda = visible});
     if (gpus.n == 0) {
         (void)snprintf(why, size, "no GPU was found");
+        return !some;
+    }
+    if (gpus.vendor == GPUS_AMD) {
+        (void)snprintf(why, size,
+                       "only NVIDIA's GPUs can be checked, and these are AMD's;"
+                       " use --health_check in place of --gpu_health_check");
         return !some;
     }
     struct nvml *nvml = nvml_open(&err);

@@ -97,9 +97,12 @@ __attribute__((noreturn)) static void look_main(const struct helper_fds *fds,
     (void)dup2(fd, STDOUT_FILENO);
     (void)dup2(fd, STDERR_FILENO);
     helper_take_signals();
+    const char *visible = look->conf->gpus[0] != '\0'
+                              ? look->conf->gpus
+                              : getenv("CUDA_VISIBLE_DEVICES");
     if (look->conf->gpu_health_check &&
-        !gpu_health(getenv("CUDA_VISIBLE_DEVICES"), true, look->since_us,
-                    look->pids, look->n, why, sizeof(why))) {
+        !gpu_health(visible, true, look->since_us, look->pids, look->n, why,
+                    sizeof(why))) {
         (void)dprintf(fd, "%s\n", why);
         _exit(1);
     }
@@ -119,8 +122,9 @@ static void read_said(int fd, char text[SAID_MAX + 1])
     off_t from = size > SAID_MAX ? size - SAID_MAX : 0;
     ssize_t n = pread(fd, text, SAID_MAX, from);
     text[n > 0 ? n : 0] = '\0';
-    for (size_t len = strlen(text); len > 0 && text[len - 1] <= ' '; len--)
-        text[len - 1] = '\0';
+    for (size_t len = strlen(text);
+         len > 0 && (unsigned char)text[len - 1] <= ' '; len--)
+        text[len - 1] = '\0'; /* bytes of other alphabets are above 0x7f */
     const char *last = strrchr(text, '\n');
     if (last != NULL)
         memmove(text, last + 1, strlen(last));

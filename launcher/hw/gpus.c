@@ -1,13 +1,15 @@
 /*
- * The GPUs of this node, numbered as CUDA numbers them. There are three
- * sources, from the best to the poorest: NVML, if it can be loaded; the
- * driver's files in /proc, which have UUIDs and names but no MIG instances; and
- * the device nodes in /dev, which are just counted (a container may have
- * nothing else).
+ * The GPUs of this node, numbered as CUDA or HIP numbers them. There are four
+ * sources: NVML, if it can be loaded; the driver's files in /proc, which have
+ * UUIDs and names but no MIG instances; the device nodes in /dev, which are
+ * just counted (a container may have nothing else); and if all of them know
+ * none, the kernel's files about AMD's.
  *
- * Then CUDA_VISIBLE_DEVICES selects among them, by CUDA's own rules: the list
- * ends at the first entry that is no GPU, and a GPU that is named twice empties
- * it. If UUIDs are not known an entry by UUID is believed.
+ * Then the variables select among them, by the rules of the runtime that reads
+ * them. NVIDIA: the list ends at the first entry that is no GPU, and a GPU that
+ * is named twice empties it. If UUIDs are not known an entry by UUID is
+ * believed. AMD: ROCR_VISIBLE_DEVICES first, and what it leaves is numbered
+ * anew; then HIP_VISIBLE_DEVICES, or CUDA_VISIBLE_DEVICES without it.
  *
  * A machine without a GPU is no error here: the list is empty, and `why` says
  * why for the callers that need one.
@@ -19,8 +21,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
+#include "launcher/hw/kfd.h"
 #include "launcher/hw/topology.h"
 #include "rendezvous/base/err.h"
 
@@ -52,14 +56,17 @@ static void add_instances(struct gpus *g,
                           const struct nvml *nvml,
                           const struct nvml_gpu *whole)
 {
-    char uuids[16][NVML_UUID_MAX];
-    int n = nvml_instances(nvml, whole->index, uuids, 16);
+    struct nvml_instance parts[16];
+    int n = nvml_instances(nvml, whole->index, parts, 16);
     for (int i = 0; i < n && i < 16; i++) {
         struct gpu_device *gpu = add(g);
         if (gpu == NULL)
             return;
-        memcpy(gpu->id, uuids[i], sizeof(gpu->id));
-        memcpy(gpu->uuid, uuids[i], sizeof(gpu->uuid));
+        memcpy(gpu->id, parts[i].uuid, sizeof(gpu->id));
+        memcpy(gpu->uuid, parts[i].uuid, sizeof(gpu->uuid));
+        memcpy(gpu->divided, whole->uuid, sizeof(gpu->divided));
+        gpu->gpu_instance = parts[i].gpu_instance;
+        gpu->compute_instance = parts[i].compute_instance;
         memcpy(gpu->name, whole->name, sizeof(gpu->name));
         memcpy(gpu->pci, whole->pci, sizeof(gpu->pci));
         gpu->instance = true;
@@ -191,7 +198,22 @@ static void ask_driver(struct gpus *g, const struct gpus_roots *roots)
     free_list(nodes, n_nodes);
 }
 
-/* -- the selection by CUDA_VISIBLE_DEVICES --------------------------------- */
+/* -- AMD's ----------------------------------------------------------------- */
+
+static void ask_kernel(struct gpus *g, const struct gpus_roots *roots)
+{
+    static struct kfd_gpu found[GPUS_MAX]; /* large */
+    int n = kfd_gpus(roots->sys, roots->dev, found, GPUS_MAX);
+    for (int i = 0; i < n; i++) {
+        struct gpu_device *gpu = add(g);
+        ddp_assert(gpu != NULL); /* as many places as there */
+        memcpy(gpu->uuid, found[i].uuid, sizeof(gpu->uuid));
+        memcpy(gpu->name, found[i].name, sizeof(gpu->name));
+        memcpy(gpu->pci, found[i].pci, sizeof(gpu->pci));
+    }
+}
+
+/* -- the selection --------------------------------------------------------- */
 
 bool gpus_next_id(const char **list, char id[NVML_UUID_MAX])
 {
@@ -207,8 +229,27 @@ bool gpus_next_id(const char **list, char id[NVML_UUID_MAX])
     return true;
 }
 
+/* Whether the UUID begins with `id`; ROCm does not look at the case. */
+static bool begins(const char *uuid, const char *id, bool any_case)
+{
+    size_t len = strlen(id);
+    return any_case ? strncasecmp(uuid, id, len) == 0
+                    : strncmp(uuid, id, len) == 0;
+}
+
+/* "MIG-GPU-UUID/1/0", the form of drivers before R470, which newer ones take.
+ */
+static bool is_part(const struct gpu_device *gpu, const char *id)
+{
+    char text[NVML_UUID_MAX + 40];
+    (void)snprintf(text, sizeof(text), "MIG-%s/%d/%d", gpu->divided, /* fits */
+                   gpu->gpu_instance, gpu->compute_instance);
+    return gpu->instance && strcmp(text, id) == 0;
+}
+
 /* The GPU that an entry means, by its number or by a unique beginning of its
- * UUID. -1: none; `all->n`: it cannot be known. */
+ * UUID; the UUID of a divided GPU means its first part. -1: none; `all->n`: it
+ * cannot be known. */
 static int find(const struct gpus *all, const char *id)
 {
     char *end;
@@ -217,12 +258,17 @@ static int find(const struct gpus *all, const char *id)
         return index < all->n ? (int)index : -1;
     if (strncmp(id, "GPU-", 4) != 0 && strncmp(id, "MIG-", 4) != 0)
         return -1;
-    bool known = false;
+    bool known = false, amd = all->vendor == GPUS_AMD;
     int found = -1;
     for (int i = 0; i < all->n; i++) {
-        known |= all->gpu[i].uuid[0] != '\0';
-        if (strncmp(all->gpu[i].uuid, id, strlen(id)) != 0)
+        const struct gpu_device *gpu = &all->gpu[i];
+        known |= gpu->uuid[0] != '\0' || amd;
+        bool by_whole = gpu->instance && begins(gpu->divided, id, amd);
+        if (!by_whole && !begins(gpu->uuid, id, amd) && !is_part(gpu, id))
             continue;
+        if (by_whole && found >= 0 &&
+            strcmp(all->gpu[found].divided, gpu->divided) == 0)
+            continue; /* a further part of the same GPU */
         if (found >= 0)
             return -1;
         found = i;
@@ -238,52 +284,114 @@ static bool is_there(const struct gpus *g, const char *id)
     return false;
 }
 
-static void limit(struct gpus *g, const char *visible)
+/* What a GPU that is named twice does to a list. */
+enum twice {
+    TWICE_EMPTIES,
+    TWICE_ENDS,
+    TWICE_COUNTS_ONCE,
+};
+
+static void limit(struct gpus *g, const char *list, enum twice twice)
 {
     static struct gpus all; /* large */
     bool taken[GPUS_MAX] = {false};
     char id[NVML_UUID_MAX];
     all = *g;
     g->n = 0;
-    for (const char *p = visible; g->n < GPUS_MAX && gpus_next_id(&p, id);) {
+    for (const char *p = list; g->n < GPUS_MAX && gpus_next_id(&p, id);) {
         int i = find(&all, id);
         if (i < 0)
             return;
-        if (i < all.n ? taken[i] : is_there(g, id)) {
+        bool again = i < all.n ? taken[i] : is_there(g, id);
+        if (again && twice == TWICE_EMPTIES)
             g->n = 0;
+        if (again && twice != TWICE_COUNTS_ONCE)
             return;
-        }
-        struct gpu_device *gpu = add(g);
-        ddp_assert(gpu != NULL); /* the loop's condition */
-        if (i < all.n) {
+        struct gpu_device *gpu = again ? NULL : add(g);
+        if (i < all.n)
             taken[i] = true;
+        if (gpu != NULL && i < all.n)
             *gpu = all.gpu[i];
-        }
-        memcpy(gpu->id, id, sizeof(gpu->id)); /* as the user wrote it */
+        if (gpu != NULL)
+            memcpy(gpu->id, id, sizeof(gpu->id)); /* as the user wrote it */
         if (*p == '\0')
             return;
     }
 }
 
-void gpus_find(struct gpus *g,
-               const struct gpus_roots *roots,
-               const char *visible)
+/* By one variable, if it is set. Says so if it leaves none. */
+static void
+select_by(struct gpus *g, const char *name, const char *list, enum twice twice)
+{
+    int before = g->n;
+    if (list == NULL || before == 0)
+        return;
+    limit(g, list, twice);
+    if (g->n == 0)
+        (void)snprintf(g->why, sizeof(g->why), /* cut */
+                       "%s=%.80s selects no GPU; this machine has %d", name,
+                       list, g->all);
+}
+
+static void select_amd(struct gpus *g, const struct gpus_visible *visible)
+{
+    select_by(g, "ROCR_VISIBLE_DEVICES", visible->rocr, TWICE_ENDS);
+    for (int i = 0; i < g->n; i++) /* numbered anew */
+        (void)snprintf(g->gpu[i].id, sizeof(g->gpu[i].id), "%d", i);
+    if (visible->hip != NULL)
+        select_by(g, "HIP_VISIBLE_DEVICES", visible->hip, TWICE_COUNTS_ONCE);
+    else
+        select_by(g, "CUDA_VISIBLE_DEVICES", visible->cuda, TWICE_COUNTS_ONCE);
+}
+
+struct gpus_visible gpus_visible_env(void)
+{
+    return (struct gpus_visible){.cuda = getenv("CUDA_VISIBLE_DEVICES"),
+                                 .hip = getenv("HIP_VISIBLE_DEVICES"),
+                                 .rocr = getenv("ROCR_VISIBLE_DEVICES")};
+}
+
+const char *gpus_list(const struct gpus_visible *visible,
+                      enum gpus_vendor vendor,
+                      const char **name)
+{
+    bool hip = vendor != GPUS_NVIDIA && visible->hip != NULL &&
+               visible->hip[0] != '\0';
+    *name = hip ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES";
+    return hip ? visible->hip : visible->cuda;
+}
+
+/* -- all of it ------------------------------------------------------------- */
+
+static void find_all(struct gpus *g, const struct gpus_roots *roots)
 {
     g->n = 0;
     g->why[0] = '\0';
+    g->vendor = GPUS_NVIDIA;
     if (roots->nvml)
         ask_nvml(g);
     if (g->n == 0)
         ask_driver(g, roots);
+    if (g->n == 0) {
+        g->vendor = GPUS_AMD;
+        ask_kernel(g, roots);
+    }
+    g->all = g->n;
+    if (g->n == 0)
+        g->vendor = GPUS_NONE;
     for (int i = 0; i < g->n; i++)
         if (g->gpu[i].pci[0] != '\0')
             g->gpu[i].numa_node = topology_pci_node(roots->sys, g->gpu[i].pci);
-    int all = g->n;
-    if (visible != NULL)
-        limit(g, visible);
-    if (g->n == 0 && all > 0)
-        (void)snprintf(
-            g->why, sizeof(g->why), /* cut */
-            "CUDA_VISIBLE_DEVICES=%.80s selects no GPU; this machine has %d",
-            visible, all);
+}
+
+void gpus_find(struct gpus *g,
+               const struct gpus_roots *roots,
+               const struct gpus_visible *visible)
+{
+    find_all(g, roots);
+    ddp_assert((g->vendor == GPUS_NONE) == (g->all == 0));
+    if (g->vendor == GPUS_NVIDIA)
+        select_by(g, "CUDA_VISIBLE_DEVICES", visible->cuda, TWICE_EMPTIES);
+    else if (g->vendor == GPUS_AMD)
+        select_amd(g, visible);
 }

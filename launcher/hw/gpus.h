@@ -1,7 +1,8 @@
 /*
  * launcher/hw/gpus: the GPUs that workers of this node can see, numbered as
- * CUDA numbers them. They are found by NVML, else by the driver's files in PROC
- * and the device nodes in DEV, and selected by CUDA_VISIBLE_DEVICES.
+ * their runtime numbers them. NVIDIA's are found by NVML, else by the driver's
+ * files in PROC and the device nodes in DEV; AMD's by the kernel's files in SYS
+ * (launcher/hw/kfd), if there is none of NVIDIA's.
  */
 #ifndef LAUNCHER_HW_GPUS_H
 #define LAUNCHER_HW_GPUS_H
@@ -12,17 +13,29 @@
 
 #define GPUS_MAX 256
 
+enum gpus_vendor {
+    GPUS_NONE, /* no GPU was found */
+    GPUS_NVIDIA,
+    GPUS_AMD,
+};
+
 struct gpu_device {
-    char id[NVML_UUID_MAX];   /* its name in CUDA_VISIBLE_DEVICES */
+    char id[NVML_UUID_MAX];   /* its name in CUDA_VISIBLE_DEVICES, or in
+                                 HIP_VISIBLE_DEVICES */
     char uuid[NVML_UUID_MAX]; /* "" not known */
     char name[NVML_NAME_MAX]; /* "" not known */
     char pci[NVML_PCI_MAX];   /* "" not known */
     int numa_node;            /* -1 not known */
     bool instance;            /* a part of a divided GPU (MIG), of which a
                                  process can use one only */
+    /* Of an instance: the UUID of the divided GPU, and the part by numbers. */
+    char divided[NVML_UUID_MAX];
+    int gpu_instance, compute_instance;
 };
 
 struct gpus {
+    enum gpus_vendor vendor; /* of the machine's GPUs */
+    int all;                 /* of the machine, before the selection */
     int n;
     char why[160]; /* why there is none, or NVML does not work; else "" */
     struct gpu_device gpu[GPUS_MAX];
@@ -35,15 +48,38 @@ struct gpus_roots {
 };
 extern const struct gpus_roots gpus_roots;
 
+/* The variables that select GPUs; NULL: not set. Borrowed. */
+struct gpus_visible {
+    const char *cuda; /* CUDA_VISIBLE_DEVICES; HIP reads it, too */
+    const char *hip;  /* HIP_VISIBLE_DEVICES: before cuda, on AMD's only */
+    const char *rocr; /* ROCR_VISIBLE_DEVICES: AMD's; the numbers of the other
+                         two count in what it leaves */
+};
+
+/* Those of our environment. */
+struct gpus_visible gpus_visible_env(void);
+
 /*
- * Fills `g`. `visible` is the value of CUDA_VISIBLE_DEVICES, or NULL if it is
- * not set. The list ends at the first entry that is no GPU, and a GPU that is
- * named twice makes it empty (CUDA C++ Programming Guide). If UUIDs are not
- * known, an entry by UUID counts as a GPU.
+ * Fills `g`. NVIDIA's GPUs are selected by `visible->cuda`: the list ends at
+ * the first entry that is no GPU, and a GPU that is named twice makes it empty
+ * (CUDA C++ Programming Guide). If UUIDs are not known, an entry by UUID counts
+ * as a GPU. AMD's are selected by `rocr`, and then by `hip`, else `cuda`; a GPU
+ * that is named twice ends rocr's list, and counts once in the other (ROCm,
+ * "GPU isolation techniques"). An empty list selects none.
  */
 void gpus_find(struct gpus *g,
                const struct gpus_roots *roots,
-               const char *visible);
+               const struct gpus_visible *visible);
+
+/*
+ * The list in whose numbers a worker's GPU is told, and in *name the variable
+ * it is from; NULL: all GPUs. A HIP_VISIBLE_DEVICES that is not empty goes
+ * before CUDA_VISIBLE_DEVICES, as for torchrun, but not on a machine of
+ * NVIDIA's.
+ */
+const char *gpus_list(const struct gpus_visible *visible,
+                      enum gpus_vendor vendor,
+                      const char **name);
 
 /*
  * Takes the next entry, without blanks around it, off a comma-separated list.

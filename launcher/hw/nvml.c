@@ -65,6 +65,8 @@ _Static_assert(sizeof(struct memory) == 24, "as in nvml.h");
     F(mig_mode,  "nvmlDeviceGetMigMode",              1, (device, unsigned *, unsigned *)) \
     F(mig_max,   "nvmlDeviceGetMaxMigDeviceCount",    1, (device, unsigned *)) \
     F(mig,       "nvmlDeviceGetMigDeviceHandleByIndex", 1, (device, unsigned, device *)) \
+    F(mig_gpu,   "nvmlDeviceGetGpuInstanceId",        1, (device, unsigned *)) \
+    F(mig_compute, "nvmlDeviceGetComputeInstanceId",  1, (device, unsigned *)) \
     F(pages,     "nvmlDeviceGetRetiredPagesPendingStatus", 1, (device, int *)) \
     F(rows,      "nvmlDeviceGetRemappedRows",         1, (device, unsigned *, unsigned *, unsigned *, unsigned *)) \
     F(processes, "nvmlDeviceGetComputeRunningProcesses_v3", 1, (device, unsigned *, struct process_info *))
@@ -176,9 +178,17 @@ int nvml_gpu(const struct nvml *n,
     return 0;
 }
 
+/* The number that `ask` tells of an instance; -1: it does not. */
+static int ask_number(result (*ask)(device, unsigned *), device d)
+{
+    unsigned number = 0;
+    bool told = ask != NULL && ask(d, &number) == DONE && number <= INT16_MAX;
+    return told ? (int)number : -1;
+}
+
 int nvml_instances(const struct nvml *n,
                    int index,
-                   char uuids[][NVML_UUID_MAX],
+                   struct nvml_instance *instances,
                    int max)
 {
     device d, instance;
@@ -189,13 +199,15 @@ int nvml_instances(const struct nvml *n,
         n->mig_max(d, &places) != DONE)
         return 0;
     for (unsigned i = 0; i < places && i < 64; i++) {
-        char uuid[NVML_UUID_MAX];
+        struct nvml_instance part = {.uuid = ""};
         /* A place without an instance. */
         if (n->mig(d, i, &instance) != DONE ||
-            n->uuid(instance, uuid, sizeof(uuid)) != DONE)
+            n->uuid(instance, part.uuid, sizeof(part.uuid)) != DONE)
             continue;
+        part.gpu_instance = ask_number(n->mig_gpu, instance);
+        part.compute_instance = ask_number(n->mig_compute, instance);
         if (found < max)
-            memcpy(uuids[found], uuid, sizeof(uuid));
+            instances[found] = part;
         found++;
     }
     return found;

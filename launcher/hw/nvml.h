@@ -32,6 +32,12 @@ struct nvml_gpu {
     bool divided; /* MIG is on: programs use its instances */
 };
 
+/* A part of a divided GPU. */
+struct nvml_instance {
+    char uuid[NVML_UUID_MAX];
+    int gpu_instance, compute_instance; /* their numbers; -1 not known */
+};
+
 /* What is wrong with a GPU. False: nothing, or it is not known (consumer GPUs
  * do not report it). */
 struct nvml_health {
@@ -67,10 +73,10 @@ int nvml_gpu(const struct nvml *n,
              struct nvml_gpu *gpu,
              struct ddp_err *err);
 
-/* UUIDs of its instances (MIG), at most `max`. Returns how many there are. */
+/* Its instances (MIG), at most `max`. Returns how many there are. */
 int nvml_instances(const struct nvml *n,
                    int index,
-                   char uuids[][NVML_UUID_MAX],
+                   struct nvml_instance *instances,
                    int max);
 
 /* What is wrong with it. DDP_E_IO as above; a lost GPU is no error. */

@@ -120,6 +120,24 @@ int topology_nodes(const char *sys,
     return n;
 }
 
+bool topology_seat_nodes(const char *sys,
+                         const struct cpus *allowed,
+                         const int gpu_nodes[],
+                         int gpus,
+                         int seats,
+                         int nodes[])
+{
+    int all[TOPOLOGY_NODES_MAX];
+    int n = topology_nodes(sys, allowed, all);
+    ddp_assert(gpus >= 0 && seats > 0);
+    for (int i = 0; i < seats && n > 0; i++) {
+        int node =
+            gpus > 0 ? gpu_nodes[i % gpus] : all[(int)((int64_t)i * n / seats)];
+        nodes[i] = node >= 0 ? node : all[0];
+    }
+    return n > 0;
+}
+
 /* -- cores and caches ------------------------------------------------------ */
 
 /* The threads of the core of `cpu`; `cpu` alone if sysfs does not say. */

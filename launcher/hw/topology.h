@@ -33,6 +33,19 @@ int topology_nodes(const char *sys,
                    int nodes[TOPOLOGY_NODES_MAX]);
 
 /*
+ * The NUMA node of each of `seats` seats. With GPUs, seat i has that of GPU
+ * i % gpus, which is gpu_nodes[i % gpus]; where that is -1, the first node with
+ * an allowed CPU. Without GPUs the seats are spread over the nodes in blocks.
+ * False: no node has an allowed CPU.
+ */
+bool topology_seat_nodes(const char *sys,
+                         const struct cpus *allowed,
+                         const int gpu_nodes[],
+                         int gpus,
+                         int seats,
+                         int nodes[]);
+
+/*
  * Fills `out` with the CPUs of `allowed` that seat `at` of `n` is bound to.
  * node_of[] is the NUMA node of each seat. A seat belongs to a GPU, or to a
  * worker if there is no GPU. Under EXCLUSIVE the seats of a node divide its

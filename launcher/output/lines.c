@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "launcher/conf/output.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/utf8.h"
 
@@ -95,12 +96,11 @@ size_t lines_fill(const char *template,
     (void)snprintf(numbers[0], sizeof(numbers[0]), "%d", who->local_rank);
     (void)snprintf(numbers[1], sizeof(numbers[1]), "%lld",
                    (long long)who->rank);
-    const struct name names[] = {
-        {"role_name", who->role},
-        {"local_rank", numbers[0]},
-        {"rank", numbers[1]},
-        {"hostname", who->host},
-    };
+    const char *role_name = who->role, *hostname = who->host;
+    const char *local_rank = numbers[0], *rank = numbers[1];
+#define NAME(name) {#name, name},
+    const struct name names[] = {CONF_PREFIX_NAMES(NAME)};
+#undef NAME
     const size_t names_len = sizeof(names) / sizeof(names[0]);
     size_t n = 0;
     while (*template != '\0' && n + 1 < size) {

@@ -38,9 +38,10 @@ static void tell_loss(struct relay *r, struct logfile *f)
         return;
     f->told =
         console_say(&r->consoles[1],
-                    "cannot write to %s: %s; output that does not fit is lost, "
-                    "the workers keep running",
-                    f->path, strerror(f->sys_errno));
+                    "cannot write to %s: %s; %s lost, the workers keep running",
+                    f->path, strerror(f->sys_errno),
+                    f == &r->events ? "events that do not fit are"
+                                    : "output that does not fit is");
 }
 
 void relay_log(struct relay *r, struct logfile *f, const char *data, size_t len)

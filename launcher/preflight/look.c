@@ -175,7 +175,8 @@ static void look_at_nccl(char *text, size_t size)
 static void look_at_gpus(char *text, size_t size)
 {
     static struct gpus gpus; /* large */
-    gpus_find(&gpus, &gpus_roots, getenv("CUDA_VISIBLE_DEVICES"));
+    struct gpus_visible visible = gpus_visible_env();
+    gpus_find(&gpus, &gpus_roots, &visible);
     if (gpus.n > 0)
         (void)snprintf(text, size, "%d%s%.90s", gpus.n,
                        gpus.gpu[0].name[0] != '\0' ? " x " : "",

@@ -47,8 +47,12 @@ static struct store_host *store_host_of(void *data)
 static int
 allow_word(struct conf *c, struct allow *a, char *word, struct ddp_err *err)
 {
-    if (strcmp(word, "nodes") != 0)
-        return allow_add_net(a, word, err);
+    if (strcmp(word, "nodes") != 0) {
+        int rc = allow_add_net(a, word, err);
+        return rc == 0 ? 0
+                       : ddp_err_wrap(err, "must be nodes, networks, or a list "
+                                           "of both");
+    }
     c->store_for_nodes = true;
     if (c->nnodes_max <= STORE_HOST_NODES_MAX)
         return 0;

@@ -84,10 +84,13 @@ static void set_mailbox(struct vars *v, const struct mailbox *mailbox)
 
 static void set_gpus(struct vars *v, const struct conf *conf, int local_rank)
 {
-    if (conf->virtual_local_rank)
-        set(v, "CUDA_VISIBLE_DEVICES", "%s", conf->seats[local_rank].gpu);
-    else if (conf->gpus[0] != '\0')
-        set(v, "CUDA_VISIBLE_DEVICES", "%s", conf->gpus);
+    const char *gpus =
+        conf->virtual_local_rank ? conf->seats[local_rank].gpu : conf->gpus;
+    if (gpus[0] == '\0')
+        return;
+    set(v, "CUDA_VISIBLE_DEVICES", "%s", gpus);
+    if (conf->hip) /* AMD's HIP reads this one first */
+        set(v, "HIP_VISIBLE_DEVICES", "%s", gpus);
 }
 
 /* torchrun sets these only if the user has not. */

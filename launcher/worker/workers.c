@@ -160,8 +160,8 @@ static const char *hint_of(const char *path, int why)
         return "; the file exists, but the interpreter that its first line "
                "(#!) or its ELF header names does not";
     if (why == ENOEXEC)
-        return "; it is neither a program for this machine nor a script that "
-               "begins with #!";
+        return "; it is neither a program for this machine nor a script with "
+               "#! (for Python: --run_path)";
     return "";
 }
 

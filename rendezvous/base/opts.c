@@ -397,6 +397,12 @@ static int next_value(struct opts_line *l,
     return 0;
 }
 
+static int no_value(const char *name, const char *text, struct ddp_err *err)
+{
+    return ddp_err_set(err, DDP_E_USAGE, "%s=%.80s: %s takes no value", name,
+                       text, name);
+}
+
 /* Gives a row its value: `glued` stands in the same word, or is NULL. */
 static int take(struct opts *o,
                 struct opts_line *l,
@@ -410,8 +416,7 @@ static int take(struct opts *o,
     (void)snprintf(name, sizeof(name), "--%s", row->name); /* it fits */
     if (!takes_value(row)) {
         if (glued != NULL)
-            return ddp_err_set(err, DDP_E_USAGE, "%s=%.80s: %s takes no value",
-                               name, glued, name);
+            return no_value(name, glued, err);
         return set(o, id, OPTS_FROM_LINE, name, "1", err);
     }
     if (text == NULL && row->metavar[0] == '[') /* it can be left out */
@@ -431,9 +436,12 @@ static int read_long(struct opts *o, struct opts_line *l, struct ddp_err *err)
         o->ask = OPTS_ASK_HELP;
     else if (id == ID_VERSION)
         o->ask = OPTS_ASK_VERSION;
+    const char *equals = strchr(word, '=');
+    if (id < 0 && equals != NULL)
+        return no_value(id == ID_HELP ? "--help" : "--version", equals + 1,
+                        err);
     if (id < 0)
         return 0;
-    const char *equals = strchr(word, '=');
     return take(o, l, id, equals != NULL ? equals + 1 : NULL, err);
 }
 
@@ -446,6 +454,8 @@ read_letters(struct opts *o, struct opts_line *l, struct ddp_err *err)
         int id = find_letter(o->table, *p);
         if (id == ID_NONE)
             return unknown(o->table, word, err);
+        if (id == ID_HELP && p[1] == '=')
+            return no_value("-h", p + 2, err);
         if (id == ID_HELP) {
             o->ask = OPTS_ASK_HELP;
             return 0;

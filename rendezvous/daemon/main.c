@@ -41,23 +41,25 @@ static const struct opts_table table = {
     .rows_len = OPTION_COUNT,
 };
 
-/* "ADDRESS:PORT", "[v6]:PORT", ":PORT" and "PORT" into host and port. */
+/* "ADDRESS:PORT", "[v6]:PORT" and ":PORT" into host and port. */
 static int
 split_listen(const char *text, char host[256], int *port, struct ddp_err *err)
 {
     const char *colon = strrchr(text, ':');
-    const char *digits = colon != NULL ? colon + 1 : text;
+    const char *digits = colon != NULL ? colon + 1 : "";
     size_t len = colon != NULL ? (size_t)(colon - text) : 0;
     const char *name = text;
-    if (len >= 2 && text[0] == '[' && text[len - 1] == ']') {
+    bool brackets = len >= 2 && text[0] == '[' && text[len - 1] == ']';
+    if (brackets) {
         name++;
         len -= 2;
     }
     int64_t number;
-    if (len >= 256 || !opts_read_int(digits, 0, 65535, &number))
+    if (len >= 256 || (!brackets && memchr(name, ':', len) != NULL) ||
+        !opts_read_int(digits, 0, 65535, &number))
         return ddp_err_set(err, DDP_E_USAGE,
                            "--listen: '%.200s' is not ADDRESS:PORT (such as "
-                           "10.0.0.1:29400 or [::]:29400)",
+                           "10.0.0.1:29400, or [::]:29400 for all addresses)",
                            text);
     memcpy(host, name, len);
     host[len] = '\0';

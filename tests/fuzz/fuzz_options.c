@@ -3,7 +3,8 @@
 /* links: launcher/conf/argv launcher/conf/options launcher/conf/program */
 /* links: launcher/conf/place launcher/hw/cpus launcher/hw/topology */
 /* links: launcher/hw/nvml */
-/* links: launcher/hw/gpus launcher/proc/signals rendezvous/base/signals_name */
+/* links: launcher/hw/gpus launcher/hw/kfd */
+/* links: launcher/proc/signals rendezvous/base/signals_name */
 /* links: rendezvous/base/opts_complete */
 /* libs: -ldl */
 /* links: rendezvous/base/opts_help rendezvous/base/opts */

@@ -5,7 +5,8 @@
 /* links: launcher/conf/program launcher/proc/signals launcher/hw/cpus */
 /* links: rendezvous/base/signals_name */
 /* links: launcher/hw/topology */
-/* links: launcher/hw/gpus launcher/hw/nvml rendezvous/base/opts */
+/* links: launcher/hw/gpus launcher/hw/kfd launcher/hw/nvml */
+/* links: rendezvous/base/opts */
 /* links: rendezvous/base/opts_complete rendezvous/base/opts_help */
 /* links: rendezvous/base/err rendezvous/base/log rendezvous/base/rng */
 /* links: rendezvous/base/utf8 */
@@ -32,7 +33,7 @@ static void put(const char *name, mode_t mode)
 void conf_line_setup(void)
 {
     static const char *const dirs[] = {"bin",   "none",      "venv", "venv/bin",
-                                       "conda", "conda/bin", "logs"};
+                                       "conda", "conda/bin", "logs", "mod"};
     scratch_enter();
     for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++)
         ck_assert_int_eq(mkdir(dirs[i], 0755), 0);
@@ -46,6 +47,7 @@ void conf_line_setup(void)
     put("data", 0644);
     put("train.py", 0644);
     put("run.py", 0755);
+    put("mod/__main__.py", 0644);
 }
 
 void conf_line_env(const char *env)

@@ -1,6 +1,7 @@
 /*
  * A libnvidia-ml.so.1 for machines without a GPU. $FAKE_NVML says what it
- * tells, one GPU after the other, with semicolons between them:
+ * tells, one GPU after the other, with semicolons between them (+ may stand
+ * for a blank):
  *
  *     UUID PCI [mig=UUID,UUID] [lost] [pages] [rows] [failed] [used=MIB]
  *     [pids=PID:MIB,PID:?]
@@ -66,6 +67,8 @@ int nvmlDeviceGetMemoryInfo(void *d, struct memory *m);
 int nvmlDeviceGetMigMode(void *d, unsigned *now, unsigned *later);
 int nvmlDeviceGetMaxMigDeviceCount(void *d, unsigned *n);
 int nvmlDeviceGetMigDeviceHandleByIndex(void *d, unsigned i, void **mig);
+int nvmlDeviceGetGpuInstanceId(void *d, unsigned *id);
+int nvmlDeviceGetComputeInstanceId(void *d, unsigned *id);
 int nvmlDeviceGetRetiredPagesPendingStatus(void *d, int *pending);
 int nvmlDeviceGetRemappedRows(void *d,
                               unsigned *corr,
@@ -124,8 +127,8 @@ int nvmlInit_v2(void)
          gpu = strtok_r(NULL, ";", &rest)) {
         int at = 0;
         fakes[count] = (struct fake){.migs = 0};
-        for (char *word = strtok_r(gpu, " ", &more); word != NULL;
-             word = strtok_r(NULL, " ", &more))
+        for (char *word = strtok_r(gpu, " +", &more); word != NULL;
+             word = strtok_r(NULL, " +", &more))
             read_word(&fakes[count], at++, word);
         count++;
     }
@@ -226,6 +229,25 @@ int nvmlDeviceGetMigDeviceHandleByIndex(void *d, unsigned i, void **mig)
         return NOT_FOUND;
     *mig = g->mig[i];
     return DONE;
+}
+
+/* The first instance is 1/0, the second 2/0. */
+int nvmlDeviceGetGpuInstanceId(void *d, unsigned *id)
+{
+    const char *p = d;
+    if (!is_mig(d))
+        return NOT_SUPPORTED;
+    for (unsigned i = 0; i < count; i++)
+        for (unsigned k = 0; k < fakes[i].migs; k++)
+            if (p == fakes[i].mig[k])
+                *id = k + 1;
+    return DONE;
+}
+
+int nvmlDeviceGetComputeInstanceId(void *d, unsigned *id)
+{
+    *id = 0;
+    return is_mig(d) ? DONE : NOT_SUPPORTED;
 }
 
 int nvmlDeviceGetRetiredPagesPendingStatus(void *d, int *pending)

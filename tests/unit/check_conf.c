@@ -207,19 +207,35 @@ START_TEST(test_conf_doubtful_lines_are_noted)
         {"", "--nproc=2 --local_ranks_filter=2 prog",
          "--local_ranks_filter=2 shows nothing here: the local ranks of this "
          "node are 0 to 1"},
+        {"", "--nproc=2 -r 1:3,7:3 prog", ""},
+        {"", "--nproc=2 --redirects=7:3 prog",
+         "--redirects=7:3 has no effect here: the local ranks of this node are "
+         "0 to 1"},
+        {"PET_TEE=2:1,3:1", "--nproc=2 prog",
+         "PET_TEE=2:1,3:1 has no effect here: the local ranks of this node are "
+         "0 to 1"},
+        {"", "--log_line_prefix_template=$rank:${local_rank}:$$foo:$5 prog",
+         ""},
+        {"", "--log_line_prefix_template=${rank}${foo}: prog",
+         "--log_line_prefix_template: ${foo} stays as it is; these are "
+         "replaced: ${role_name} ${local_rank} ${rank} ${hostname}"},
+        {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=$ranks", "prog",
+         "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE: $ranks stays as it is; these "
+         "are replaced: ${role_name} ${local_rank} ${rank} ${hostname}"},
+        {"LOGLEVEL=foo", "prog",
+         "LOGLEVEL=foo is no level and is ignored; debug shows what ddprun "
+         "does, step by step"},
+        {"LOGLEVEL=Warning", "prog", ""},
+        {"LOGLEVEL=10", "prog", ""},
         {"", "--log_rotate=1M -r 0:1 prog", ""},
-        {"", "--log_rotate=1M -r 1:1 prog",
+        {"", "--log_rotate=1M -r 0:0 prog",
          "--log_rotate has no effect: no output goes to a file (see "
          "--redirects and --tee)"},
-        {"", "--report=new prog", ""},
-        {"", "--report=./logs/new prog", ""},
-        {"", "--report=data prog", ""},
-        {"", "--report=logs prog",
-         "--report=logs cannot be written now: Is a directory"},
-        {"", "--report=gone/new prog",
-         "--report=gone/new cannot be written now: No such file or directory"},
-        {"", "--report=data/new prog",
-         "--report=data/new cannot be written now: Not a directory"},
+        {"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT=60", "prog",
+         "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT is ignored: "
+         "--hang_timeout finds workers without progress, those in "
+         "uninterruptible sleep (state D) as well"},
+        {"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT=0", "prog", ""},
     };
     struct conf c;
     struct ddp_err err = {.text = ""};
@@ -287,8 +303,10 @@ START_TEST(test_conf_preflight_runs_the_probe)
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         struct conf c;
         struct ddp_err err;
-        ck_assert_int_eq(conf_line_conf(&c, "PET_RDZV_ID=job", lines[i], &err),
-                         0);
+        ck_assert_int_eq(
+            conf_line_conf(&c, "PET_RDZV_ID=job CUDA_VISIBLE_DEVICES=4,5",
+                           lines[i], &err),
+            0);
         ck_assert(c.preflight);
         ck_assert_str_eq(c.run_id, "job" PREFLIGHT_SUFFIX);
         ck_assert_str_eq(c.preflight_problem, "");
@@ -336,7 +354,7 @@ int main(void)
     tcase_add_test(t, test_conf_output_is_read);
     tcase_add_test(t, test_conf_shutdown_timeout_has_three_sources);
     tcase_add_test(t, test_conf_python_options_are_noted);
-    tcase_add_loop_test(t, test_conf_doubtful_lines_are_noted, 0, 15);
+    tcase_add_loop_test(t, test_conf_doubtful_lines_are_noted, 0, 20);
     tcase_add_test(t, test_conf_run_id_is_random_where_asked);
     tcase_add_test(t, test_conf_signals_are_read);
     tcase_add_test(t, test_conf_preflight_runs_the_probe);

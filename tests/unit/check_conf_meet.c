@@ -57,6 +57,8 @@ static const struct {
      "127.0.0.1 29501"},
     {"", "--master_addr=h --master_port=1",
      "1:1 static at h 1 host 1 rank 0 master h 1"},
+    {"", "--master_addr=0.0.0.0 --master_port=1",
+     "1:1 static at 0.0.0.0 1 host 1 rank 0 master 0.0.0.0 1"},
     {"", "--rdzv_endpoint=localhost:0",
      "1:1 c10d at localhost 0 loopback host 1 rank -1 master -"},
     {"", "--rdzv_endpoint=h", "1:1 c10d at h 29400 host -1 rank -1 master -"},
@@ -231,6 +233,40 @@ START_TEST(test_conf_rdzv_conf_takes_torchruns_keys)
 }
 END_TEST
 
+/* One pair of quotes that came along is taken off; a name that looks misspelt
+ * is told with the right one, and ends nothing that runs under torchrun. */
+START_TEST(test_conf_rdzv_conf_may_be_quoted_or_misspelt)
+{
+    static const struct {
+        const char *line;
+        int64_t join_us;
+        const char *note; /* "" none */
+    } cases[] = {
+        {"--rdzv-conf='join_timeout=7,timeout=5' prog", 7000000,
+         "--rdzv_conf: unknown key timeout is ignored"},
+        {"--rdzv_conf=\"join_timeout=7\" prog", 7000000, ""},
+        {"--rdzv_conf='' prog", 600000000, ""},
+        {"--rdzv_conf='join_timeout=7 prog", 600000000,
+         "--rdzv_conf: unknown key 'join_timeout (did you mean join_timeout?) "
+         "is ignored"},
+        {"--rdzv_conf=join_timout=7 prog", 600000000,
+         "--rdzv_conf: unknown key join_timout (did you mean join_timeout?) is "
+         "ignored"},
+        {"--rdzv_conf=jointimeout=1,colour=2 prog", 600000000,
+         "--rdzv_conf: unknown keys jointimeout (did you mean join_timeout?), "
+         "colour are ignored"},
+    };
+    struct conf c;
+    struct ddp_err err = {.text = ""};
+    ck_assert_msg(conf_line_conf(&c, "", cases[_i].line, &err) == 0, "%s",
+                  err.text);
+    ck_assert_int_eq(c.join_timeout_us, cases[_i].join_us);
+    ck_assert_int_eq(c.notes_len, cases[_i].note[0] != '\0' ? 1 : 0);
+    ck_assert_str_eq(c.notes[0], cases[_i].note);
+    conf_free(&c);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("conf_meet");
@@ -243,6 +279,7 @@ int main(void)
                         sizeof(stores) / sizeof(stores[0]));
     tcase_add_loop_test(t, test_conf_keep_alives_are_a_heartbeat, 0, 7);
     tcase_add_test(t, test_conf_rdzv_conf_takes_torchruns_keys);
+    tcase_add_loop_test(t, test_conf_rdzv_conf_may_be_quoted_or_misspelt, 0, 6);
     suite_add_tcase(s, t);
     return suite_run(s);
 }

@@ -1,9 +1,10 @@
 /* links: tests/lib/conf_line */
-/* libs: -ldl */
+/* libs: -ldl -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
 /* Command lines of ddprun, and what is run by them, how often, on which CPUs
  * and GPUs. */
 #include <check.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "launcher/conf/conf.h"
@@ -107,7 +108,14 @@ START_TEST(test_conf_gpus_are_handed_out)
         {"CUDA_VISIBLE_DEVICES=4", "--gpus=GPU-c,MIG-d prog", "GPU-c,MIG-d",
          ""},
         {"PET_GPUS=1 CUDA_VISIBLE_DEVICES=4,5", "--gpus=0 prog", "4", ""},
-        {"", "--virtual_local_rank --nproc=3 prog", "", "2"},
+        {"FAKE_NVML=GPU-a+0:1:0;GPU-b+0:2:0;GPU-c+0:3:0",
+         "--virtual_local_rank --nproc=3 prog", "", "2"},
+        {"FAKE_NVML=GPU-a+0:1:0+lost;GPU-b+0:2:0;GPU-c+0:3:0",
+         "--virtual_local_rank --nproc=2 prog", "", "2"},
+        {"FAKE_NVML=GPU-a+0:1:0;GPU-b+0:2:0", "--gpus=1 prog", "1", ""},
+        {"HIP_VISIBLE_DEVICES=6,7 CUDA_VISIBLE_DEVICES=4",
+         "--virtual --nproc=2 prog", "", "7"},
+        {"HIP_VISIBLE_DEVICES=6,7", "--gpus=1 prog", "7", ""},
         {"PET_VIRTUAL_LOCAL_RANK=1 CUDA_VISIBLE_DEVICES=4,5", "--nproc=2 prog",
          "", "5"},
         {"CUDA_VISIBLE_DEVICES=4,5,6", "--gpus=2,0 --virtual --nproc=2 prog",
@@ -120,6 +128,7 @@ START_TEST(test_conf_gpus_are_handed_out)
     ck_assert_str_eq(c.gpus, cases[_i].gpus);
     ck_assert_str_eq(c.seats[c.nproc - 1].gpu, cases[_i].seat);
     ck_assert_int_eq(c.virtual_local_rank, cases[_i].seat[0] != '\0');
+    ck_assert_int_eq(c.hip, strncmp(cases[_i].env, "HIP", 3) == 0);
     conf_free(&c);
 }
 END_TEST
@@ -162,7 +171,7 @@ int main(void)
     tcase_add_loop_test(t, test_conf_program_is_found, 0,
                         (int)(sizeof(programs) / sizeof(programs[0])));
     tcase_add_test(t, test_conf_nproc_cpu_is_counted);
-    tcase_add_loop_test(t, test_conf_gpus_are_handed_out, 0, 9);
+    tcase_add_loop_test(t, test_conf_gpus_are_handed_out, 0, 13);
     tcase_add_test(t, test_conf_workers_are_bound);
     suite_add_tcase(s, t);
     return suite_run(s);

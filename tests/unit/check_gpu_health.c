@@ -1,4 +1,5 @@
 /* links: launcher/health/gpu_health launcher/hw/gpus launcher/hw/nvml */
+/* links: launcher/hw/kfd */
 /* links: launcher/hw/topology */
 /* links: launcher/hw/cpus rendezvous/base/err */
 /* libs: -ldl -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */

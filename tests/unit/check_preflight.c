@@ -1,6 +1,7 @@
 /* links: launcher/preflight/report launcher/preflight/judge */
 /* links: launcher/preflight/table */
 /* links: launcher/preflight/data launcher/preflight/look launcher/hw/gpus */
+/* links: launcher/hw/kfd */
 /* links: launcher/hw/nvml launcher/hw/topology launcher/hw/cpus */
 /* links: rendezvous/net/addr */
 /* links: rendezvous/base/err rendezvous/base/mono */

@@ -4,6 +4,7 @@
 /* links: launcher/preflight/pairing launcher/preflight/report */
 /* links: launcher/preflight/judge launcher/preflight/table */
 /* links: launcher/preflight/responder launcher/hw/gpus launcher/hw/nvml */
+/* links: launcher/hw/kfd */
 /* links: launcher/hw/topology launcher/hw/cpus rendezvous/net/addr */
 /* links: rendezvous/client/store rendezvous/base/dial rendezvous/base/rng */
 /* libs: -luv -lcjson -ldl */

@@ -283,6 +283,33 @@ START_TEST(test_topology_devices_and_nodes)
 }
 END_TEST
 
+/* The node of each seat: that of its GPU; of one that sysfs does not place, a
+ * node that this process may use, which need not be node 0. */
+START_TEST(test_topology_seats_have_nodes)
+{
+    static const struct {
+        const char *allowed;
+        int gpu_nodes[3], gpus, seats;
+        const char *nodes;
+    } cases[] = {
+        {"0-23", {2, 0}, 2, 3, "2 0 2"}, {"0-23", {-1, 3}, 2, 2, "0 3"},
+        {"6-11", {-1, 3}, 2, 2, "2 3"},  {"3-5", {-1, -1, -1}, 3, 3, "1 1 1"},
+        {"0-23", {0}, 0, 4, "0 1 2 3"},  {"6-11", {0}, 0, 4, "2 2 3 3"},
+    };
+    struct cpus allowed;
+    int nodes[8];
+    char text[128] = "";
+    size_t n = 0;
+    ck_assert(cpus_read(cases[_i].allowed, &allowed));
+    ck_assert(topology_seat_nodes("sys", &allowed, cases[_i].gpu_nodes,
+                                  cases[_i].gpus, cases[_i].seats, nodes));
+    for (int i = 0; i < cases[_i].seats; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%d",
+                              i > 0 ? " " : "", nodes[i]);
+    ck_assert_str_eq(text, cases[_i].nodes);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("topology");
@@ -297,6 +324,7 @@ int main(void)
     tcase_add_test(t, test_topology_impossible_seats_are_told);
     tcase_add_test(t, test_topology_without_sysfs_is_one_node);
     tcase_add_test(t, test_topology_devices_and_nodes);
+    tcase_add_loop_test(t, test_topology_seats_have_nodes, 0, 6);
     suite_add_tcase(s, t);
     return suite_run(s);
 }

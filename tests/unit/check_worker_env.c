@@ -139,6 +139,7 @@ START_TEST(test_worker_env_gpus_are_handed_out)
     (void)snprintf(conf.gpus, sizeof(conf.gpus), "6,7");
     env = worker_env_make(&conf, &world, 2, "", &files);
     ck_assert(holds(env, "CUDA_VISIBLE_DEVICES=6,7"));
+    ck_assert(!holds(env, "HIP_VISIBLE_DEVICES=6,7"));
     ck_assert(holds(env, "LOCAL_RANK=2"));
     free(env);
     conf.virtual_local_rank = true;
@@ -149,6 +150,11 @@ START_TEST(test_worker_env_gpus_are_handed_out)
     ck_assert(holds(env, "LOCAL_RANK=0"));
     ck_assert(holds(env, "RANK=6"));
     ck_assert_int_eq(count(env), WANTED + 1);
+    free(env);
+    conf.hip = true;
+    env = worker_env_make(&conf, &world, 2, "", &files);
+    ck_assert(holds(env, "CUDA_VISIBLE_DEVICES=GPU-2"));
+    ck_assert(holds(env, "HIP_VISIBLE_DEVICES=GPU-2"));
     free(env);
 }
 END_TEST

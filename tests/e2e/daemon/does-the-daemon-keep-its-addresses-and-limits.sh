@@ -38,7 +38,7 @@ background second "$DDPRDZVD" --listen="192.0.2.1:$port"
 ends_with 78 second
 has 'no interface of this machine has that address' second.err
 stops
-for form in "$port" ":$port" "0.0.0.0:$port" "localhost:$port"; do
+for form in ":$port" "0.0.0.0:$port" "localhost:$port"; do
     listens_as "$form"
     reaches 127.0.0.1 || fail "127.0.0.1 is not served with $form"
     stops
@@ -53,7 +53,8 @@ if [ -n "$(cat /proc/net/if_inet6 2>/dev/null)" ]; then
     reaches 127.0.0.1 && fail '127.0.0.1 is served with [::1]'
     stops
 fi
-for form in '' host: "host:99999" "host:1x" "[::1]29400"; do
+for form in '' "$port" host: "host:99999" "host:1x" "[::1]29400" ::1 \
+    "::1:$port" "fd00::1:$port"; do
     background bad "$DDPRDZVD" --listen="$form"
     ends_with 2 bad
     has 'ADDRESS:PORT' bad.err

@@ -20,7 +20,7 @@ printf '#!/none/such\n' >lost && echo garbage >garbage && chmod +x lost garbage
 launch 127 ./lost
 has 'cannot execute ./lost: No such .*; the file exists, but the interpreter' it.err
 launch 126 ./garbage
-has 'Exec format error; it is neither a program for this machine nor' it.err
+has 'Exec format error; it is neither a program for this machine nor.*--run_path' it.err
 
 # A launcher whose standard output and error are closed or broken lives.
 "$DDPRUN" --nproc_per_node=2 "$WORKER" exit 0 >&- 2>&- ||

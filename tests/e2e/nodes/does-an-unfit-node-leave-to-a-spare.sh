@@ -6,6 +6,9 @@
 launch 81 --health_check='echo one; echo "the disk is full"; exit 3' true
 has 'not fit: the disk is full (the health check ended with exit code 3)' it.err
 lines 0 '^round=' started
+# A reason in another alphabet, to its last byte.
+launch 81 --health_check='echo "显卡过热"; exit 3' true
+has 'not fit: 显卡过热 (the health check ended with exit code 3)' it.err
 launch 81 --health_check='sleep 60 & sleep 60' --health_timeout=1 true
 has 'not fit: the health check took longer than 1 s (--health_timeout)' it.err
 nothing_left

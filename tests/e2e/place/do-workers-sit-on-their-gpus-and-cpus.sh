@@ -35,10 +35,30 @@ launch 2 --gpus=3 true
 has 'there is no GPU 3: this machine has 3 GPUs' it.err
 launch 2 --nproc_per_node=4 --gpus=0-2 --virtual_local_rank true
 has 'no GPU for local rank 3 in --gpus=0,1,2' it.err
+launch 2 --nproc_per_node=4 --virtual_local_rank true
+has 'no GPU for local rank 3: workers can see 3' it.err
+# The health of the GPUs that workers see counts, not that of the others.
+FAKE_NVML='GPU-a 0:1:0;GPU-b 0:2:0 rows' \
+    launch 0 --gpus=0 --gpu_health_check true
+FAKE_NVML='GPU-a 0:1:0;GPU-b 0:2:0 rows' \
+    launch 81 --gpus=1 --gpu_health_check true
+# Without --virtual_local_rank a part is used by all workers of its GPU.
+FAKE_NVML='GPU-a 0:1:0 mig=MIG-1,MIG-2' launch 0 --nproc_per_node=gpu true
+has 'divided (MIG).*add --virtual_local_rank' it.err
+same '0/2 local=0 gpus=MIG-GPU-a/2/0;1/2 local=0 gpus=GPU-b;' \
+    "$(CUDA_VISIBLE_DEVICES=MIG-GPU-a/2/0,GPU-b \
+        FAKE_NVML='GPU-a 0:1:0 mig=MIG-1,MIG-2;GPU-b 0:2:0 mig=MIG-3' \
+        seen --nproc_per_node=gpu --virtual_local_rank)" 'parts by number'
 if ! ls /dev/nvidia0 >/dev/null 2>&1; then
     export FAKE_NVML=broken
     launch 78 --nproc_per_node=gpu true
-    has 'no NVIDIA GPU that workers can see: .*Driver Not Loaded' it.err
+    has "no GPU of NVIDIA's or AMD's that workers can see: .*Not Loaded" it.err
+    launch 78 --gpus=0 true
+    has "gpus=0: this machine has no GPU of NVIDIA's or AMD's" it.err
+    same '0/1 local=0 gpus=5;' "$(CUDA_VISIBLE_DEVICES=4,5 seen --gpus=1)" \
+        'a list that cannot be checked'
+    same '0/1 local=0 gpus=0;' "$(seen --virtual_local_rank)" 'as torchrun'
+    has 'virtual_local_rank: no GPU was found that the workers could see' it.err
     # Without GPUs auto is the number of CPUs.
     launch 0 --nproc_per_node=auto true
     launch 0 --dry_run --nproc_per_node=auto true

@@ -3,8 +3,13 @@
 # nothing? What only the rendezvous knows stands in angle brackets.
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
+[ -f "$E2E_BIN/libnvidia-ml.so.1" ] ||
+    skip 'needs the stand-in for NVML, which make check-e2e builds'
 unset OMP_NUM_THREADS CUDA_VISIBLE_DEVICES
 export KEPT=value
+export LD_LIBRARY_PATH="$E2E_BIN"
+export FAKE_NVML='GPU-0 0:10:0;GPU-1 0:11:0;GPU-2 0:12:0;GPU-3 0:13:0'
+FAKE_NVML="$FAKE_NVML;GPU-4 0:14:0;GPU-5 0:15:0;GPU-6 0:16:0"
 # shellcheck disable=SC2016 # for the worker
 set -- --nproc_per_node=3 --role='a role' --rdzv_id=job --max_restarts=2 \
     --virtual_local_rank --gpus=4,GPU-5,6 \

@@ -133,9 +133,30 @@ for event in connecting joined sealed started exited end; do
 done
 lines 1 '"succeeded": true' it.out
 
-launch 0 --report=none/x --events=none/x true
-has 'cannot write the report to none/x: No such file' it.err
-has 'cannot write to none/x: No such file' it.err
+# What cannot be written is an error at the start, and nothing else is left.
+mkdir folder
+for file in none/x folder fine/x /proc/x; do
+    for option in report events; do
+        launch 78 --$option=$file touch ran
+        has "^ddprun: --$option=$file cannot be written: [NI]" it.err
+    done
+done
+[ ! -e ran ] || fail 'a worker ran'
+ln -s target link
+mkdir free
+for file in free/x fine link; do
+    launch 0 --report=$file --events=free/events true
+done
+same 'events x' "$(ls free | tr '\n' ' ' | sed 's/ $//')" 'files'
+has '"succeeded": true' target
+# A dry run leaves nothing behind.
+launch 0 --dry_run --report=free/y --events=free/z true
+same 2 "$(ls free | wc -l)" 'files after a dry run'
+# Later it is told, and the exit status is that of the run.
+mkdir gone
+launch 0 --report=gone/x rmdir gone
+has 'cannot write the report to gone/x: No such file' it.err
 # Of a full disk once, not with each event.
 launch 0 --events=/dev/full true
-lines 1 'cannot write to /dev/full: No space left' it.err
+lines 1 'cannot write to /dev/full: No space left.*; events that do not fit' \
+    it.err

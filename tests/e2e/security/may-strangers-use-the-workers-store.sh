@@ -108,4 +108,5 @@ ends_with 0 third
 # What is no network is a usage error.
 for wrong in 10.0.0.1/8 node7 '' 'nodes,'; do
     launch 2 --worker_store_allow="$wrong" true
+    has 'must be nodes, networks' it.err
 done
