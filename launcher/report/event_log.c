@@ -209,6 +209,7 @@ void event_log_note(struct event_log *j, const struct note *n, int64_t now_us)
         kind == EVENT_LOG_fenced || kind == EVENT_LOG_leaving)
         set_running(j, false, now_us);
     j->killing |= kind == EVENT_LOG_killing;
+    j->hung |= kind == EVENT_LOG_failed && j->last.pid == 0; /* none ended */
     if (kind < 0)
         return;
     struct event e;
@@ -242,7 +243,7 @@ void event_log_world(struct event_log *j,
     j->ends.n = 0;
     j->last.pid = 0;
     j->stopped = 0;
-    j->killing = false;
+    j->killing = j->hung = false;
     memset(j->pids, 0, (size_t)j->conf->nproc * sizeof(*j->pids));
     struct event e;
     begin(j, &e, EVENT_LOG_sealed, now_us);

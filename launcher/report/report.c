@@ -16,6 +16,7 @@
 #include "launcher/report/report.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -39,6 +40,19 @@ static void say_unreachable(const struct conf *conf, const char *text)
               conf->endpoint_host, conf->endpoint_port, text);
 }
 
+/* Whether it is over because a worker of this node made no progress, which has
+ * just been reported; that worker has not ended. */
+static bool is_told_hang(const struct event_log *j, const char *why)
+{
+    char own[128], *rest;
+    if (!j->hung || strncmp(why, "rank ", 5) != 0)
+        return false;
+    int64_t local_rank = strtoll(why + 5, &rest, 10) - j->base_rank;
+    (void)snprintf(own, sizeof(own), " on %s made no progress", j->node);
+    return local_rank >= 0 && local_rank < j->conf->nproc &&
+           strncmp(rest, own, strlen(own)) == 0;
+}
+
 /* Whether the round is over because of a worker of this node whose failure has
  * just been reported: `why` begins with its rank, this node, and how it ended
  * (cause_describe() in rendezvous/core). */
@@ -46,7 +60,7 @@ static bool is_told(const struct event_log *j, const char *why)
 {
     char own[192];
     if (j->last.pid <= 0)
-        return false;
+        return is_told_hang(j, why);
     (void)snprintf(own, sizeof(own), "rank %lld on %s %s", /* fits */
                    (long long)j->base_rank + j->last.local_rank, j->node,
                    j->last.signal != 0 ? "was killed by signal"
