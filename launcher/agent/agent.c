@@ -426,7 +426,9 @@ static void on_tick(struct step *s)
 {
     struct agent *a = s->a;
     if (s->now_us >= a->kill_at_us && a->stop == AGENT_STOP_AT_STEP) {
-        agent_note(s, NOTE_stopping, "%d worker%s did not leave when asked",
+        agent_note(s, NOTE_stopping,
+                   "%d worker%s did not stop at a step when asked; sending "
+                   "SIGTERM",
                    a->alive, a->alive == 1 ? "" : "s");
         agent_stop_workers(s, SIGTERM);
     } else if (s->now_us >= a->kill_at_us) {

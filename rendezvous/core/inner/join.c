@@ -35,7 +35,7 @@ static void rejoin_running(struct rdzv *r,
     /* The server before us sealed a rebuilt round and told its members of it:
      * nothing is known of it here that could be told again. */
     if (run->recovery.rebuilt)
-        round_over(r, run, "a node does not hold the round any more",
+        round_over(r, run, "a node came back without the workers of the round",
                    MSG_AT_ONCE);
     else if (moved && n->group_rank == 0)
         round_over(r, run,
