@@ -118,7 +118,7 @@ OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
 CTL    := $(call of,rendezvous/ctl,main status command http line view table text)
 
 LAUNCHER := $(call of,launcher,main loop dry_run) \
-	$(call of,launcher/worker,workers spawn env mailbox errfile hang hang_watch \
+	$(call of,launcher/worker,workers spawn env mailbox errfile hang hang_watch stack_line \
 	pipe_probe stacks first_progress) \
 	$(call of,launcher/report,report exits words json event_log \
 	try_files) \

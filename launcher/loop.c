@@ -665,6 +665,9 @@ int loop_run(const struct conf *conf,
                             .loopback = conf->loopback,
                             .seed = rng_seed()};
     const char *level = getenv("LOGLEVEL");
+    (void)snprintf(ac.endpoint, sizeof(ac.endpoint), /* may be cut */
+                   " at %.255s port %d", conf->endpoint_host,
+                   conf->endpoint_port);
     l.magic = LOOP_MAGIC;
     l.conf = conf;
     l.guard_fd = guard_fd;

@@ -109,19 +109,18 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
               "can reach"
             : "";
     int64_t missing = w->min - w->have;
+    if (w->refused[0] != '\0')
+        agent_note(s, NOTE_refused, "%s", w->refused);
     if (missing > 0)
         agent_note(
             s, NOTE_wait,
-            /* messages: ok, this node is here and one is missing */
-            "%lld of the %lld nodes that are needed are here (%s), after "
-            "%lld s; %lld %s missing: run ddprun there with the same command "
-            "line%s; if it runs there already, its messages say why it does "
-            "not get here%s; giving up in %lld s",
-            (long long)w->have, (long long)w->min, w->names,
-            (long long)(w->since_ms / 1000), (long long)missing,
-            missing == 1 ? "is" : "are",
+            "%lld of %lld node%s joined (%s) in %lld s; run ddprun on %lld "
+            "more node%s with the same command line%s%s; giving up in %lld s",
+            (long long)w->have, (long long)w->min, w->min == 1 ? "" : "s",
+            w->names, (long long)(w->since_ms / 1000), (long long)missing,
+            missing == 1 ? "" : "s",
             strcmp(s->a->conf.join.backend, "static") == 0
-                ? ", but its own --node_rank"
+                ? " and another --node_rank"
                 : "",
             loopback, (long long)(w->left_ms / 1000));
     else if (w->last_call && w->left_ms > 0)
@@ -247,6 +246,11 @@ static void on_end(struct step *s, const struct msg_end *end)
                       a->conf.join.run);
         return;
     }
+    if (a->work == AGENT_RUNNING && end->text[0] != '\0')
+        agent_note(s, NOTE_ended,
+                   "%s; stopping the workers, in at most %.12g s "
+                   "(--shutdown_timeout)",
+                   end->text, (double)a->conf.shutdown_us / MONO_S);
     a->verdict.ended = true;
     a->verdict.end = *end;
     a->verdict.heard_us = s->now_us;
@@ -358,7 +362,10 @@ static void on_signal(struct step *s, int signo)
         return;
     }
     if (agent_is_leaving(a)) { /* asked twice: no more grace */
-        if (a->stop != AGENT_STOP_KILLED)
+        if (a->alive == 0)
+            agent_note(s, NOTE_leaving, "a second signal (%s): leaving now",
+                       signals_name(signo));
+        else if (a->stop != AGENT_STOP_KILLED)
             agent_note(s, NOTE_killing, "%s", "a second signal came");
         agent_stop_workers(s, SIGKILL);
         a->farewell_at_us = mono_min(a->farewell_at_us, farewell_us);
@@ -421,12 +428,12 @@ static void lose_patience(struct step *s)
     } else if (agent_was_heard(a)) {
         agent_give_up(
             s, DDP_E_LOST,
-            "the rendezvous was lost and did not come back in %lld s: %s",
-            (long long)for_s, a->session.down_text);
+            "the rendezvous%s was lost and did not come back in %lld s: %s",
+            a->conf.endpoint, (long long)for_s, a->session.down_text);
     } else {
         agent_give_up(s, DDP_E_UNREACHABLE,
-                      "the rendezvous was not reached in %lld s: %s",
-                      (long long)for_s, a->session.down_text);
+                      "the rendezvous%s was not reached in %lld s: %s",
+                      a->conf.endpoint, (long long)for_s, a->session.down_text);
     }
 }
 
@@ -434,7 +441,9 @@ static void on_tick(struct step *s)
 {
     struct agent *a = s->a;
     if (s->now_us >= a->kill_at_us && a->stop == AGENT_STOP_AT_STEP) {
-        agent_note(s, NOTE_stopping, "%d worker%s did not leave when asked",
+        agent_note(s, NOTE_stopping,
+                   "%d worker%s did not stop at a step when asked; sending "
+                   "SIGTERM",
                    a->alive, a->alive == 1 ? "" : "s");
         agent_stop_workers(s, SIGTERM);
     } else if (s->now_us >= a->kill_at_us) {

@@ -94,6 +94,7 @@ struct agent_conf {
                              signal n; 0: TERM, INT, HUP and QUIT */
     bool checks;          /* the node's health */
     bool loopback;        /* no other machine can reach the rendezvous */
+    char endpoint[300];   /* " at HOST port N", for people; may be "" */
     uint64_t seed;        /* for the jitter of reconnects */
 };
 

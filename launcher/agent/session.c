@@ -308,7 +308,8 @@ void agent_on_connected(struct step *s)
     ddp_assert(a->session.state == AGENT_SESSION_CONNECTING);
     a->session.state = AGENT_SESSION_UP;
     (void)snprintf(a->session.down_text, sizeof(a->session.down_text), "%s",
-                   "a program listens there, but does not answer");
+                   "a program listens on that port, but does not answer as a "
+                   "rendezvous does");
     a->session.heard_seq = -1;
     a->session.answered_us = s->now_us;
     a->session.beat_sent_us[0] = s->now_us;

@@ -293,10 +293,19 @@ static bool has_obeyed(const struct agent_worker *w)
            (w->signal == 0 && (w->code == 0 || w->code == 128 + SIGTERM));
 }
 
+/* Killed by us when its grace was over, and not by the kernel or a person. A
+ * node whose lease is over, or that was told to hurry, gave it none. */
+static bool is_unstopped(const struct agent *a, const struct agent_worker *w)
+{
+    return w->signal == SIGKILL && !w->oom && a->stop == AGENT_STOP_KILLED &&
+           agent_is_sure(a) && !agent_is_leaving(a);
+}
+
 /* For the report on other nodes. */
 static void take_end(struct agent *a, const struct agent_worker *w)
 {
     struct msg_ready *ends = &a->round.ends;
+    int how = w->signal != 0 ? -w->signal : w->code;
     if (w->code == 0 && w->signal == 0)
         return;
     ends->by_term += w->signal == SIGTERM;
@@ -305,7 +314,7 @@ static void take_end(struct agent *a, const struct agent_worker *w)
         w->signal != 0 && w->signal != SIGTERM && w->signal != SIGKILL;
     ends->by_code += w->signal == 0;
     exits_add(&a->round.ended, w->local_rank,
-              w->signal != 0 ? -w->signal : w->code);
+              is_unstopped(a, w) ? EXITS_UNSTOPPED : how);
 }
 
 void agent_on_worker_exit(struct step *s, const struct agent_worker *w)

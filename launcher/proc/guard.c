@@ -419,8 +419,8 @@ int guard_split(uint64_t signals)
     if (g.agent < 0)
         fatal(ddp_code_exit(DDP_E_NOMEM),
               errno == EAGAIN
-                  ? "cannot start the agent: too few processes (raise the "
-                    "limit: ulimit -u, or a container's pids.max)"
+                  ? "cannot start the agent: no more processes are allowed "
+                    "(raise the limit: ulimit -u, or a container's pids.max)"
                   : "cannot start the agent: fork");
     g.agent_fd = pair[0];
     if (g.agent > 0) {

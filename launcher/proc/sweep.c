@@ -59,7 +59,7 @@ void sweep_hard(struct sweep *s)
     (void)uv_timer_stop(&s->timer);
     if (tree_kill(keep, n, false, mono_now_us() + HARD_US) > 0)
         log_warnx("some processes that the workers left behind could not be "
-                  "killed");
+                  "killed; ps shows why (state D: they wait in the kernel)");
 }
 
 void sweep_hurry(struct sweep *s)

@@ -211,12 +211,13 @@ static int listen_at(struct rdzv_client *cl, const struct sockaddr *sa, int *fd)
     /* This node was told to serve there. If the port is taken, what answers
      * there is not the server that the other nodes look for. */
     if (rc != 0 && cl->conf->is_host == 1 && !cl->served)
-        fatalx(
-            ddp_code_exit(err.code),
-            "cannot serve the rendezvous on this node: %s%s", err.text,
-            err.sys_errno == EADDRINUSE
-                ? "; if another job uses that port, give this job another one"
-                : "");
+        fatalx(ddp_code_exit(err.code),
+               "cannot serve the rendezvous on this node: %s%s", err.text,
+               err.sys_errno == EADDRINUSE
+                   ? "; another job or program has that port (ss -ltnp shows "
+                     "which): end it, or give this job another port "
+                     "(--master_port, --rdzv_endpoint=HOST:PORT)"
+                   : "");
     /* If the port is taken, a server is there already; any other error is the
      * reason that none is. */
     if (rc != 0 && err.sys_errno != EADDRINUSE)
@@ -414,7 +415,7 @@ static void resolved(struct rdzv_client *cl)
     cl->next_addr = 0;
     cl->resolver = RESOLVER_IDLE;
     if (cl->addrs.n == 0)
-        keep_reason(cl, false, "the name has no address");
+        keep_reason(cl, false, "the host name has no address");
     try_to_serve(cl);
     dial_next(cl);
 }

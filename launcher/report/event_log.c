@@ -174,12 +174,14 @@ static int kind_of(enum note_kind kind)
     case NOTE_connecting:
         return EVENT_LOG_connecting;
     case NOTE_wait:
+    case NOTE_refused:
         return EVENT_LOG_waiting;
     case NOTE_quarantined:
         return EVENT_LOG_quarantined;
     case NOTE_worker_failed:
         return EVENT_LOG_failed;
     case NOTE_stopping:
+    case NOTE_ended:
         return EVENT_LOG_stopped;
     case NOTE_killing:
         return EVENT_LOG_killing;
@@ -206,6 +208,8 @@ void event_log_note(struct event_log *j, const struct note *n, int64_t now_us)
     if (kind == EVENT_LOG_failed || kind == EVENT_LOG_stopped ||
         kind == EVENT_LOG_fenced || kind == EVENT_LOG_leaving)
         set_running(j, false, now_us);
+    j->killing |= kind == EVENT_LOG_killing;
+    j->hung |= kind == EVENT_LOG_failed && j->last.pid == 0; /* none ended */
     if (kind < 0)
         return;
     struct event e;
@@ -239,6 +243,7 @@ void event_log_world(struct event_log *j,
     j->ends.n = 0;
     j->last.pid = 0;
     j->stopped = 0;
+    j->killing = j->hung = false;
     memset(j->pids, 0, (size_t)j->conf->nproc * sizeof(*j->pids));
     struct event e;
     begin(j, &e, EVENT_LOG_sealed, now_us);
@@ -282,10 +287,11 @@ void event_log_exited(struct event_log *j, const struct agent_worker *w)
     ddp_assert(w->local_rank >= 0 && w->local_rank < j->conf->nproc);
     bool stopped = w->signal == SIGTERM && !j->running;
     bool ok = w->code == 0 && w->signal == 0;
+    int how = w->signal != 0 ? -w->signal : w->code;
     j->stopped += stopped;
     if (!ok)
         exits_add(&j->ends, w->local_rank,
-                  w->signal != 0 ? -w->signal : w->code);
+                  j->killing && how == -SIGKILL ? EXITS_UNSTOPPED : how);
     if (!ok && !stopped)
         j->last = (struct event_log_end){
             .local_rank = w->local_rank,

@@ -50,6 +50,8 @@ struct event_log {
     struct exits ends;         /* workers that did not succeed */
     struct event_log_end last; /* the last of them, pid 0: none */
     int stopped;               /* workers that ended because we asked */
+    bool killing;              /* those that did not are killed */
+    bool hung;                 /* one was found here to make no progress */
 };
 
 /* Borrows all arguments for its life. Ends the process if memory runs out. */

@@ -17,6 +17,7 @@
 #define LINES_MAX 16
 #define HOWS      (255 + 127 + 1) /* -127 (a signal) to 255 (an exit code) */
 #define HOW_ZERO  127
+#define HOW_MAX   80 /* how one ended, as text */
 
 /* The worker whose failure the report names first; it is not listed again. */
 struct first {
@@ -46,6 +47,10 @@ give(const struct walk *w, const struct exits_found *f, int a, int b)
         .code = f->run.how > 0 ? f->run.how : 0,
         .signal = f->run.how < 0 ? -f->run.how : 0,
     };
+    if (f->run.how == EXITS_UNSTOPPED) {
+        e.signal = SIGKILL;
+        e.unstopped = true;
+    }
     int64_t here = e.rank - w->j->base_rank; /* its place, if it ran here */
     ddp_assert(e.code == 0 || e.signal == 0);
     if (w->this_round && here >= 0 && here + e.count <= w->j->conf->nproc)
@@ -118,14 +123,18 @@ struct telling {
     int64_t known[HOWS]; /* all workers of the lists, by how they ended */
 };
 
-static void describe(const struct report_end *e, char how[64])
+static void describe(const struct report_end *e, char how[HOW_MAX])
 {
     if (e->signal == SIGTERM)
-        (void)snprintf(how, 64, "%s", "stopped (SIGTERM)");
+        (void)snprintf(how, HOW_MAX, "%s", "stopped (SIGTERM)");
+    else if (e->unstopped)
+        (void)snprintf(
+            how, HOW_MAX, "%s",
+            "killed by ddprun, since it did not stop in time (SIGKILL)");
     else
-        report_exits_how(e->code, e->signal, how, 64);
+        report_exits_how(e->code, e->signal, how, HOW_MAX);
     if (e->code == ddp_code_exit(DDP_E_PEER))
-        (void)snprintf(how, 64, "exit code %d (lost a peer)", e->code);
+        (void)snprintf(how, HOW_MAX, "exit code %d (lost a peer)", e->code);
 }
 
 static void tell_one(void *ctx, const struct report_end *e)
@@ -133,7 +142,7 @@ static void tell_one(void *ctx, const struct report_end *e)
     struct telling *t = ctx;
     int at = HOW_ZERO + (e->signal != 0 ? -e->signal : e->code);
     ddp_assert(at >= 0 && at < HOWS);
-    char how[64], pid[32] = "";
+    char how[HOW_MAX], pid[32] = "";
     t->known[at] += e->count;
     if (t->lines == LINES_MAX) {
         t->rest[at] += e->count;

@@ -6,6 +6,7 @@
 #ifndef LAUNCHER_REPORT_EXITS_H
 #define LAUNCHER_REPORT_EXITS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,7 +21,8 @@ struct report_end {
     int count;
     const int64_t *pids; /* of each, if they ran here; else NULL */
     int code;
-    int signal; /* 0: they exited */
+    int signal;     /* 0: they exited */
+    bool unstopped; /* SIGKILL of their launcher, when their grace was over */
 };
 
 /* Calls `each` for all that are known: first those that were not asked to stop,

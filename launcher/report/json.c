@@ -90,6 +90,7 @@ static void add_consequence(void *ctx, const struct report_end *e)
         if (e->pids != NULL)
             json_int(j, "pid", e->pids[i]);
         event_log_add_end(j, e->code, e->signal);
+        json_bool(j, "killed_by_ddprun", e->unstopped);
         json_close(j, '}');
         list->len++;
     }

@@ -16,6 +16,7 @@
 #include "launcher/report/report.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -28,13 +29,28 @@
  * round every wait does: a node is missing, or this one is a spare. */
 #define WAIT_WORTH_US (2 * MONO_S)
 
+#define CHECK_ENDPOINT                                                         \
+    "Check that ddprun with the same options, or ddprdzvd, runs on that "      \
+    "host, that the name resolves to it, that no other program has the port, " \
+    "and that no firewall blocks it"
+
 static void say_unreachable(const struct conf *conf, const char *text)
 {
-    log_warnx(
-        "cannot reach the rendezvous at %s port %d: %s. Check that ddprun with "
-        "the same options, or ddprdzvd, runs on that host, that the name "
-        "resolves to it, and that no firewall blocks the port",
-        conf->endpoint_host, conf->endpoint_port, text);
+    log_warnx("cannot reach the rendezvous at %s port %d: %s. " CHECK_ENDPOINT,
+              conf->endpoint_host, conf->endpoint_port, text);
+}
+
+/* Whether it is over because a worker of this node made no progress, which has
+ * just been reported; that worker has not ended. */
+static bool is_told_hang(const struct event_log *j, const char *why)
+{
+    char own[128], *rest;
+    if (!j->hung || strncmp(why, "rank ", 5) != 0)
+        return false;
+    int64_t local_rank = strtoll(why + 5, &rest, 10) - j->base_rank;
+    (void)snprintf(own, sizeof(own), " on %s made no progress", j->node);
+    return local_rank >= 0 && local_rank < j->conf->nproc &&
+           strncmp(rest, own, strlen(own)) == 0;
 }
 
 /* Whether the round is over because of a worker of this node whose failure has
@@ -44,7 +60,7 @@ static bool is_told(const struct event_log *j, const char *why)
 {
     char own[192];
     if (j->last.pid <= 0)
-        return false;
+        return is_told_hang(j, why);
     (void)snprintf(own, sizeof(own), "rank %lld on %s %s", /* fits */
                    (long long)j->base_rank + j->last.local_rank, j->node,
                    j->last.signal != 0 ? "was killed by signal"
@@ -68,6 +84,7 @@ void report_note(const struct conf *conf,
         return; /* its worker is the probe, which prints better lines */
     switch (n->kind) {
     case NOTE_quarantined:
+    case NOTE_refused:
         log_warnx("%s", n->text);
         return;
     case NOTE_wait:
@@ -88,6 +105,9 @@ void report_note(const struct conf *conf,
         if (!is_told(j, n->text))
             log_info("round %lld is over: %s", (long long)n->round, n->text);
         return;
+    case NOTE_ended:
+        log_info("run '%s' ends: %s", conf->run_id, n->text);
+        return;
     case NOTE_link_lost:
         log_warnx("lost the connection to the rendezvous: %s; trying again",
                   n->text);
@@ -102,7 +122,7 @@ void report_note(const struct conf *conf,
         log_warnx("%s", n->text);
         return;
     case NOTE_killing:
-        log_warnx("killing workers that did not end: %s", n->text);
+        log_warnx("killing workers that did not stop: %s", n->text);
         return;
     case NOTE_drained:
     case NOTE_leaving:
@@ -241,6 +261,21 @@ static void report_failure(const struct conf *conf,
               conf->nnodes_max > 1 ? ", on every node" : "");
 }
 
+/* What a person can do about an end that this launcher or the server decided.
+ */
+static const char *next_step(const struct agent_verdict *v)
+{
+    if (v->ended && v->status == ddp_code_exit(DDP_E_TIMEOUT))
+        return ". Run ddprun with the same command line on the missing nodes, "
+               "or wait longer for them (--rdzv_conf=join_timeout=SECONDS)";
+    if (!v->ended && v->status == ddp_code_exit(DDP_E_UNREACHABLE))
+        return ". " CHECK_ENDPOINT;
+    if (!v->ended && v->status == ddp_code_exit(DDP_E_LOST))
+        return ". Look at that host why its ddprun or ddprdzvd ended, or wait "
+               "longer for it (--rdzv_conf=reconnect_timeout=SECONDS)";
+    return "";
+}
+
 void report_end(const struct conf *conf,
                 const struct agent_verdict *v,
                 const struct event_log *j,
@@ -255,9 +290,9 @@ void report_end(const struct conf *conf,
         return;
     }
     if (v->ended && v->end.text[0] != '\0')
-        log_warnx("run '%s': %s", conf->run_id, v->end.text);
+        log_warnx("run '%s': %s%s", conf->run_id, v->end.text, next_step(v));
     else if (v->text[0] != '\0')
-        log_warnx("%s", v->text);
+        log_warnx("%s%s", v->text, next_step(v));
     else if (v->ended && v->status == 0 && j->rounds == 0)
         log_info("run '%s' succeeded; this node was not needed", conf->run_id);
     if (j->rounds > 1)

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "launcher/worker/pipe_probe.h"
+#include "launcher/worker/stack_line.h"
 #include "launcher/worker/stacks.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
@@ -31,8 +32,8 @@
 
 #define STACKS_US       (20 * MONO_S) /* longest wait for the stacks */
 #define STACKS_NAME     "stacks.txt"
-#define LINES_ON_TERM   24 /* of the stacks, on stderr */
-#define COLUMNS_ON_TERM 120
+#define LINES_ON_TERM   24  /* of the stacks, on stderr */
+#define COLUMNS_ON_TERM 200 /* of a line; longer ones are cut */
 
 #define HANG_WATCH_MAGIC 0x68616e67u
 
@@ -120,16 +121,10 @@ static void drop_stacks(struct hang_watch *w)
     w->stacks_fd = -1;
 }
 
-/* Lines in which a debugger tells about itself. */
-static bool is_noise(const char *line)
-{
-    return line[0] == '\0' || line[0] == '[' ||
-           strncmp(line, "Using host", 10) == 0;
-}
-
 static void show_stacks(const struct hang_watch *w)
 {
-    char line[512];
+    char *line = NULL;
+    size_t room = 0;
     int n = 0;
     int fd = dup(w->stacks_fd);
     FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
@@ -139,15 +134,16 @@ static void show_stacks(const struct hang_watch *w)
         return;
     }
     rewind(f);
-    while (n < LINES_ON_TERM && fgets(line, sizeof(line), f) != NULL) {
+    while (n < LINES_ON_TERM && getline(&line, &room, f) > 0) {
         line[strcspn(line, "\n")] = '\0';
-        for (char *tab = line; (tab = strchr(tab, '\t')) != NULL;)
-            *tab = ' ';
-        if (is_noise(line))
+        if (stack_line_is_noise(line))
             continue;
-        log_info("  | %.*s", COLUMNS_ON_TERM, line);
+        stack_line_shorten(line);
+        log_info("  | %.*s%s", COLUMNS_ON_TERM, line,
+                 strlen(line) > COLUMNS_ON_TERM ? "..." : "");
         n++;
     }
+    free(line);
     if (n == LINES_ON_TERM && w->path[0] != '\0')
         log_info("  | ... (the rest is in %s)", w->path);
     (void)fclose(f); /* only read */

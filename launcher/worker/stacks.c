@@ -159,14 +159,15 @@ exec_tool(int fd, pid_t pid, enum tool tool)
         (void)execlp("py-spy", "py-spy", "dump", "--pid", number, (char *)NULL);
         _exit(127);
     }
-    (void)execlp("gdb", "gdb", "-nx", "-q", "-batch", "-iex",
-                 "set auto-load no", "-iex", "set print frame-info location",
-                 "-iex", "set width 0", "-p", number, "-ex",
-                 python ? open_call : "echo", "-ex",
-                 python ? "call (void)_Py_DumpTracebackThreads($fd, (void *)0, "
-                          "(void *)0)"
-                        : "echo",
-                 "-ex", "thread apply all backtrace 32", (char *)NULL);
+    (void)execlp(
+        "gdb", "gdb", "-nx", "-q", "-batch", "-iex", "set auto-load no", "-iex",
+        "set print frame-info location", "-iex", "set width 0", "-p", number,
+        "-ex", python ? open_call : "echo", "-ex",
+        python ? "call (void)_Py_DumpTracebackThreads($fd, (void *)0, "
+                 "(void *)0)"
+               : "echo",
+        /* The main thread first. */
+        "-ex", "thread apply all -ascending backtrace 32", (char *)NULL);
     (void)execlp("eu-stack", "eu-stack", "-n", "32", "-p", number,
                  (char *)NULL);
     _exit(127);
@@ -235,7 +236,8 @@ void stacks_main(int fd, const void *arg)
         (void)dprintf(fd, "no stacks: none of gdb, eu-stack and (for "
                           "Python) py-spy is installed\n");
     for (int i = 0; f != NULL && i < of->n; i++) {
-        (void)fprintf(f, "rank %d (pid %d)\n", of->ranks[i], (int)of->pids[i]);
+        (void)fprintf(f, "rank %d (pid %d): threads, as /proc shows them\n",
+                      of->ranks[i], (int)of->pids[i]);
         write_threads(f, of->pids[i]);
     }
     if (f != NULL)

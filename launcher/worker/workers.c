@@ -359,13 +359,14 @@ static void advise(const struct workers *workers, struct ddp_err *err)
     int n = workers->conf->nproc;
     if (err->sys_errno == EMFILE || err->sys_errno == ENFILE)
         ddp_err_wrap(err,
-                     "too few file descriptors for the %d worker%s of this "
-                     "node (raise the limit: ulimit -n)",
+                     "not enough file descriptors are allowed for the %d "
+                     "worker%s of this node (raise the limit: ulimit -n)",
                      n, n == 1 ? "" : "s");
     else if (err->sys_errno == EAGAIN)
         ddp_err_wrap(err,
-                     "too few processes for the %d worker%s of this node "
-                     "(raise the limit: ulimit -u, or a container's pids.max)",
+                     "not enough processes are allowed for the %d worker%s of "
+                     "this node (raise the limit: ulimit -u, or a container's "
+                     "pids.max)",
                      n, n == 1 ? "" : "s");
 }
 

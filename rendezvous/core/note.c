@@ -12,6 +12,8 @@ static const struct {
 #include "rendezvous/core/events.def"
 #undef NOTE
 };
+#define WORDS_MAX 32 /* of a name, with NUL */
+
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == NOTE_COUNT,
                "one row for each note");
 
@@ -27,16 +29,28 @@ enum note_level note_level(enum note_kind kind)
     return rows[kind].level;
 }
 
+/* The name as people write it: "round over". */
+static void take_words(enum note_kind kind, char words[WORDS_MAX])
+{
+    const char *name = note_name(kind);
+    size_t i = 0;
+    for (; name[i] != '\0' && i + 1 < WORDS_MAX; i++)
+        words[i] = (char)(name[i] == '_' ? ' ' : name[i]);
+    words[i] = '\0';
+}
+
 void note_format(const struct note *n, char *line, size_t size)
 {
+    char words[WORDS_MAX];
+    take_words(n->kind, words);
     const char *node = n->node[0] != '\0' ? " node=" : "";
     const char *colon = n->text[0] != '\0' ? ": " : "";
     if (n->run[0] == '\0')
         (void)snprintf(line, /* a cut line is still a line */
-                       size, "%s%s%s%s%s", note_name(n->kind), node, n->node,
-                       colon, n->text);
+                       size, "%s%s%s%s%s", words, node, n->node, colon,
+                       n->text);
     else
         (void)snprintf(line, size, "run %s round %lld: %s%s%s%s%s", n->run,
-                       (long long)n->round, note_name(n->kind), node, n->node,
-                       colon, n->text);
+                       (long long)n->round, words, node, n->node, colon,
+                       n->text);
 }

@@ -265,10 +265,10 @@ static const struct verb *find_verb(const struct ctl_words *l,
     }
     const char *near = opts_nearest(l->words[0], names, VERBS);
     ddp_err_set(err, DDP_E_USAGE,
-                "unknown command '%.60s'%s%s%s; the commands are status, drain "
+                "unknown command '%.60s'%s%s%s: the commands are status, drain "
                 "and end",
-                l->words[0], near != NULL ? ", did you mean '" : "",
-                near != NULL ? near : "", near != NULL ? "'?" : "");
+                l->words[0], near != NULL ? " (did you mean '" : "",
+                near != NULL ? near : "", near != NULL ? "'?)" : "");
     return NULL;
 }
 

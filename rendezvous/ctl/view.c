@@ -163,7 +163,7 @@ static void add_run(struct ctl_table *t, const cJSON *run)
     ctl_table_add(t, run_tint(run), "%s", text(run, "state"));
     ctl_table_add(t, TINT_NONE, "%lld", (long long)whole(run, "round", 0));
     add_nodes_cell(t, run);
-    if (world > 0)
+    if (world > 0 && !is(run, "state", "gather")) /* else it is the last one */
         ctl_table_add(t, TINT_NONE, "%lld", (long long)world);
     else
         ctl_table_add(t, TINT_NONE, "-");
@@ -187,10 +187,13 @@ static void put_what(const struct ctl_view *v, const cJSON *run, FILE *f)
     const cJSON *node;
     if (text(run, "prog")[0] != '\0')
         part(list, sizeof(list), "%.100s", text(run, "prog"));
-    if (whole(run, "round", 0) > 0) {
+    if (whole(run, "round", 0) > 0 && is(run, "state", "active")) {
         ctl_span(number(run, "round_uptime_s", 0), up);
         part(list, sizeof(list), "round %lld up %s",
              (long long)whole(run, "round", 0), up);
+    } else if (is(run, "state", "drain")) {
+        part(list, sizeof(list), "round %lld is being stopped",
+             (long long)whole(run, "round", 0));
     }
     if (spares > 0)
         part(list, sizeof(list), "%lld spare%s", (long long)spares,

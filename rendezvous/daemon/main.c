@@ -181,6 +181,17 @@ conf_of(const struct opts *o, enum server_orders orders, struct tls_key *key)
     };
 }
 
+/* Where it listens; systemd may have chosen that. */
+static const char *address_of(int fd, char text[ADDR_TEXT_MAX])
+{
+    struct sockaddr_storage ss = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof(ss);
+    (void)getsockname(fd, (struct sockaddr *)&ss, &len); /* it listens */
+    addr_text((const struct sockaddr *)&ss, text);
+    bool any = strcmp(text, "::") == 0 || strcmp(text, "0.0.0.0") == 0;
+    return any ? "every address" : text;
+}
+
 static void run(const struct opts *o,
                 int fd,
                 enum server_orders orders,
@@ -206,8 +217,9 @@ static void run(const struct opts *o,
         uv_signal_start(&intr, on_stop, SIGINT) != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM),
                "cannot start the daemon: no signal handlers");
-    log_info("serving on port %d%s, %s", addr_fd_port(fd),
-             c10d ? ", with a c10d store" : "",
+    char where[ADDR_TEXT_MAX];
+    log_info("serving on port %d of %s%s, %s", addr_fd_port(fd),
+             address_of(fd, where), c10d ? ", with a c10d store" : "",
              key != NULL ? "token required" : "open to all who can connect");
     begin_life(&loop, s);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
@@ -244,13 +256,12 @@ static const char *advice(const struct ddp_err *err)
 {
     switch (err->sys_errno) {
     case EADDRINUSE:
-        return "; another ddprdzvd or a job may use the port: choose another "
-               "one "
-               "with --listen";
+        return "; another ddprdzvd, a job or another program has that port "
+               "(ss -ltnp shows which): end it, or choose another port with "
+               "--listen";
     case EADDRNOTAVAIL:
         return "; no interface of this machine has that address; [::] listens "
-               "on "
-               "all of them";
+               "on all of them";
     case EACCES:
         return "; ports below 1024 are for root only";
     default:

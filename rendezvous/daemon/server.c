@@ -306,7 +306,7 @@ static void on_closed(
     bool joined = slot->state == CONN_SLOT_JOINED;
     if (!orderly && joined) {
         s->counts.broken++;
-        server_log_closed(s->log, c, why);
+        server_log_broken(s->log, c, why);
     } else if (!orderly) {
         server_log_rejected(
             s->log, c, conn_token_differs(c) ? REJECT_TOKEN : REJECT_PROTOCOL,

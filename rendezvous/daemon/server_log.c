@@ -68,7 +68,18 @@ void server_log_closed(struct server_log *l,
     if (c != NULL)
         conn_peer(c, peer);
     if (may_say(l, &l->complaints, peer))
-        log_warnx("connection closed: %s peer=%s", why, peer);
+        log_warnx("connection from %s closed: %s",
+                  peer[0] != '\0' ? peer : "an unknown address", why);
+}
+
+void server_log_broken(struct server_log *l,
+                       const struct conn *c,
+                       const char *why)
+{
+    char peer[ADDR_TEXT_MAX] = "";
+    conn_peer(c, peer);
+    if (l->conf.debug || (!l->conf.quiet && may_say(l, &l->complaints, peer)))
+        log_warnx("connection of a node at %s broke: %s", peer, why);
 }
 
 void server_log_rejected(struct server_log *l,

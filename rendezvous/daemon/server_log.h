@@ -36,7 +36,13 @@ void server_log_closed(struct server_log *l,
                        const struct conn *c,
                        const char *why);
 
-/* The same of one that had not joined: it is counted as rejected. */
+/* A node's connection broke. Not said if notes are not: what becomes of the
+ * node is what matters then. */
+void server_log_broken(struct server_log *l,
+                       const struct conn *c,
+                       const char *why);
+
+/* A connection that had not joined is closed, and counted as rejected. */
 void server_log_rejected(struct server_log *l,
                          const struct conn *c,
                          enum reject what,

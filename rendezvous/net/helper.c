@@ -75,11 +75,12 @@ int helper_start(pid_t *pid,
     if (*pid > 0)
         return 0;
     *pid = 0;
-    return ddp_err_sys(err, DDP_E_NOMEM, "fork%s",
-                       errno == EAGAIN
-                           ? " (too few processes: raise the limit, ulimit -u "
-                             "or a container's pids.max)"
-                           : "");
+    return ddp_err_sys(
+        err, DDP_E_NOMEM, "fork%s",
+        errno == EAGAIN
+            ? " (no more processes are allowed: raise the limit, ulimit -u "
+              "or a container's pids.max)"
+            : "");
 }
 
 void helper_take_signals(void)

@@ -185,18 +185,29 @@ static void fail_because(struct tls *t, const char *what)
     fail(t, why);
 }
 
-/* A server without our token says so by an alert, and so does the client of a
- * server whose token differs; the server itself sees it in the binder. A server
- * without memory sends an alert, too, and may have some later. */
+#define NO_PROOF "the peer does not prove that it has the token"
+#define NO_RENDEZVOUS                                                          \
+    "the program that listens there speaks TLS, but is not a ddprun "          \
+    "rendezvous with a token"
+
+/* The alerts by which a server says that the client's binder is wrong: the one
+ * of OpenSSL, and the one that RFC 8446, 4.2.11 has. Any other one is from a
+ * server in trouble, or from one that knows nothing of our token (HTTPS). */
+static bool is_alert_of_binder(int reason)
+{
+    return reason == SSL_AD_REASON_OFFSET + SSL_AD_ILLEGAL_PARAMETER ||
+           reason == SSL_AD_REASON_OFFSET + SSL_AD_DECRYPT_ERROR;
+}
+
+/* A server whose token differs says so by an alert; the server itself sees it
+ * in the binder. */
 static void fail_handshake(struct tls *t)
 {
     int reason = ERR_GET_REASON(ossl.f_ERR_peek_error());
-    bool alert = reason >= SSL_AD_REASON_OFFSET &&
-                 reason != SSL_AD_REASON_OFFSET + SSL_AD_INTERNAL_ERROR;
-    t->token_differs =
-        t->accepts ? reason == SSL_R_BINDER_DOES_NOT_VERIFY : alert;
+    t->token_differs = t->accepts ? reason == SSL_R_BINDER_DOES_NOT_VERIFY
+                                  : is_alert_of_binder(reason);
     if (!t->token_differs)
-        fail_because(t, "the peer does not prove that it has the token");
+        fail_because(t, t->accepts ? NO_PROOF : NO_RENDEZVOUS);
     else if (t->accepts)
         fail(t, "the peer's token differs from the token of this server");
     else
@@ -233,7 +244,7 @@ static void come_up(struct tls *t)
 {
     /* A handshake by certificate is none: the token must have been used. */
     if (ossl.f_SSL_session_reused(t->ssl) != 1) {
-        fail(t, "the peer does not prove that it has the token");
+        fail(t, t->accepts ? NO_PROOF : NO_RENDEZVOUS);
         return;
     }
     if (make_farewell(t) != 0) {

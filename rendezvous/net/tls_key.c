@@ -171,6 +171,7 @@ int tls_key_make(struct tls_key **out,
     if (key->next != NULL)
         key->next->link = &key->next;
     all_keys = key;
+    ossl.f_ERR_clear_error(); /* what came before is no reason */
     key->ctx = make_ctx();
     if (key->ctx == NULL || derive(token, len, key->psk) != 0) {
         const char *why =

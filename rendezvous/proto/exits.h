@@ -4,7 +4,8 @@
  *
  * The exits of one node (struct exits) are runs of local ranks that ended in
  * the same way, ascending. In `ready` they are a text with a blank behind each
- * run. A number below 0 is a signal, any other one an exit code:
+ * run. A number below 0 is a signal (or EXITS_UNSTOPPED), any other one an exit
+ * code:
  *
  *     0-6=-15 7=77
  *
@@ -29,9 +30,13 @@
 #define EXITS_LIST_MAX  2000 /* end.ends and end.stopped */
 #define EXITS_LOCAL_MAX 4095 /* the largest local rank; join.nproc */
 
+/* Instead of -SIGKILL: its launcher killed it, since it did not stop in time
+ * when it was asked to. No signal has this number. */
+#define EXITS_UNSTOPPED (-127)
+
 struct exits_run {
     int16_t first, last; /* local ranks */
-    int16_t how;         /* exit code, or a negative signal */
+    int16_t how;         /* exit code, negative signal or EXITS_UNSTOPPED */
 };
 
 /* All 0: no worker ended badly. */

@@ -62,7 +62,7 @@ static void conn_log(const struct store_conn *c, const char *why)
                           sizeof(host), port, sizeof(port),
                           NI_NUMERICHOST | NI_NUMERICSERV); /* or empty */
     if (store_may_log(c->server, host))
-        log_warnx("store: connection closed: %s peer=[%s]:%s", why, host, port);
+        log_warnx("store: connection from [%s]:%s closed: %s", host, port, why);
 }
 
 /* -- the end of a connection ----------------------------------------------- */

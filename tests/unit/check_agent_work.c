@@ -73,6 +73,22 @@ START_TEST(test_agent_worker_that_ignores_sigterm_is_killed_after_the_grace)
 }
 END_TEST
 
+/* The report is not to say that it died by SIGKILL. */
+START_TEST(test_agent_worker_that_did_not_stop_is_told_as_such)
+{
+    run();
+    stop(1);
+    worker_exits(0, 0, SIGTERM);
+    lease(0, 5000);
+    pass(500 * MONO_MS);
+    ck_assert_ptr_nonnull(strstr(did, "kill:9"));
+    worker_exits(1, 0, SIGKILL);
+    ck_assert_ptr_nonnull(strstr(did, "send:ready"));
+    ck_assert_str_eq(last.ready.ends, "0=-15 1=-127 "); /* EXITS_UNSTOPPED */
+    ck_assert_int_eq(last.ready.by_kill, 1);
+}
+END_TEST
+
 /* Exit 0 counts only of workers that were not asked to stop. */
 START_TEST(test_agent_all_exit_0_is_done)
 {
@@ -472,6 +488,7 @@ static void add_tests(TCase *t)
         test_agent_first_join_holds_nothing,
         test_agent_failure_stops_the_others_and_is_told,
         test_agent_ready_tells_how_workers_ended,
+        test_agent_worker_that_did_not_stop_is_told_as_such,
         test_agent_worker_that_ignores_sigterm_is_killed_after_the_grace,
         test_agent_all_exit_0_is_done,
         test_agent_only_the_first_failure_of_a_round_is_told,

@@ -153,6 +153,24 @@ START_TEST(test_view_of_runs_that_wait_or_ended)
 }
 END_TEST
 
+/* The last round's world, and how long ago that was sealed, are of no use once
+ * its workers are gone. */
+START_TEST(test_view_between_two_rounds_shows_nothing_old)
+{
+    const char *a = RUN("a", "gather", WAITS);
+    const char *b = RUN("b", "drain", "");
+    char json[4096];
+    (void)snprintf(json, sizeof(json), HEAD "%s,%s]}", a, b);
+    ck_assert_int_eq(show(json), 2);
+    check_lines();
+    ck_assert(has("a    gather      3  1 of 1:4      -  1 of 3"));
+    ck_assert(has("  train.py, 1 spare\n"));
+    ck_assert(has("b    drain       3  3 of 1:4     12  1 of 3"));
+    ck_assert(has("  train.py, round 3 is being stopped, 1 spare\n"));
+    ck_assert(!has("20 s"));
+}
+END_TEST
+
 /* Two launchers on a host: only their ids tell them apart. */
 START_TEST(test_view_shows_agents_where_names_are_the_same)
 {
@@ -378,6 +396,7 @@ int main(void)
     tcase_add_test(tc, test_view_of_nothing_is_clear);
     tcase_add_test(tc, test_view_of_a_run_says_all);
     tcase_add_test(tc, test_view_of_runs_that_wait_or_ended);
+    tcase_add_test(tc, test_view_between_two_rounds_shows_nothing_old);
     tcase_add_test(tc, test_view_shows_agents_where_names_are_the_same);
     tcase_add_test(tc, test_view_sums_many_nodes_up);
     tcase_add_loop_test(tc, test_view_fits_whatever_there_is, 0, 4);

@@ -15,8 +15,10 @@ static const struct {
     {{NOTE_joined, "none", 3, "b", "", ""}, "run none round 3: joined node=b"},
     {{NOTE_sealed, "r", 1, "", "2 nodes", ""},
      "run r round 1: sealed: 2 nodes"},
+    {{NOTE_round_over, "r", 2, "b", "node b leaves", ""},
+     "run r round 2: round over node=b: node b leaves"},
     {{NOTE_order_refused, "", 0, "", "no run 'x'", ""},
-     "order_refused: no run 'x'"},
+     "order refused: no run 'x'"},
 };
 
 /* What is not meant (a node, a run) leaves no gap in the line. */

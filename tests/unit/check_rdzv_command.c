@@ -100,6 +100,45 @@ START_TEST(test_rdzv_drain_while_nodes_gather_calls_the_seal_off)
 }
 END_TEST
 
+/* A run's id that does not fit is cut visibly. */
+START_TEST(test_rdzv_list_of_nodes_shows_that_an_id_is_cut)
+{
+    for (int i = 0; i < 2; i++) {
+        struct msg m = make_join(i);
+        msg_set(m.join.name, "host");
+        msg_set(m.join.run, i == 0
+                                ? "of-30-bytes-01234567890123456789"
+                                : "a-run-with-a-very-long-id-that-ends-here");
+        m.join.run[30 + 10 * i] = '\0';
+        say(i, &m);
+    }
+    order_drain("", "host", false);
+    const char *text = last[ORDERS].refused.text;
+    ck_assert_ptr_nonnull(strstr(text, "'of-30-bytes-012345678901234567', "));
+    ck_assert_ptr_nonnull(
+        strstr(text, "'a-run-with-a-very-long-id-that...'; "));
+}
+END_TEST
+
+/* One node, two nodes: the sentence fits. */
+START_TEST(test_rdzv_end_tells_how_many_are_told)
+{
+    limits_of(1, 2);
+    like.last_call_ms = 0;
+    join(0);
+    order_end("r");
+    ck_assert_str_eq(last[ORDERS].answered.text,
+                     "run 'r' ends: its only node is told to stop, and its "
+                     "launcher ends with status 84");
+    new_server();
+    run_two(2, 2);
+    order_end("r");
+    ck_assert_str_eq(last[ORDERS].answered.text,
+                     "run 'r' ends: its 2 nodes are told to stop, and their "
+                     "launchers end with status 84");
+}
+END_TEST
+
 /* Which node: by name, by the beginning of an agent id, in one run or all. */
 START_TEST(test_rdzv_drain_finds_the_one_node_that_is_meant)
 {
@@ -225,6 +264,8 @@ int main(void)
         {test_rdzv_drained_node_is_hurried_by_a_failure, 2},
         {test_rdzv_drain_that_would_stop_the_run_needs_force, 2},
         {test_rdzv_drain_while_nodes_gather_calls_the_seal_off, 1},
+        {test_rdzv_list_of_nodes_shows_that_an_id_is_cut, 1},
+        {test_rdzv_end_tells_how_many_are_told, 1},
         {test_rdzv_drain_finds_the_one_node_that_is_meant, 1},
         {test_rdzv_drain_in_one_of_two_runs, 1},
         {test_rdzv_order_ends_a_run_for_all, 1},

@@ -196,6 +196,61 @@ START_TEST(test_rdzv_join_that_differs_is_refused_and_told_why)
 }
 END_TEST
 
+/* Those that wait for it are told which node was refused and why, in words that
+ * are not for that node; again with each notice, until it comes after all. */
+START_TEST(test_rdzv_refusal_is_told_to_those_that_wait)
+{
+    limits_of(3, 3);
+    join(0);
+    ck_assert_str_eq(last[0].waiting.refused, "");
+    struct msg m = make_join(1);
+    m.join.nodes_min = m.join.nodes_max = 4;
+    say(1, &m);
+    ck_assert(told(1, "refused") && !told(0, "waiting"));
+    now_us += 500 * MONO_MS;
+    tick(0);
+    ck_assert(told(0, "waiting"));
+    char wanted[200];
+    (void)snprintf(wanted, sizeof(wanted),
+                   "node %s was refused: it was started with --nnodes=4, run "
+                   "'r' has 3; start all nodes with the same options",
+                   m.join.name);
+    ck_assert_msg(strncmp(last[0].waiting.refused, wanted, strlen(wanted)) == 0,
+                  "%s", last[0].waiting.refused);
+    /* Many refusals are one notice. */
+    for (int i = 2; i < 10; i++) {
+        m = make_join(i);
+        m.join.nodes_min = m.join.nodes_max = 4;
+        say(i, &m);
+        ck_assert(!told(0, "waiting"));
+    }
+    join(10);
+    ck_assert_ptr_nonnull(strstr(last[10].waiting.refused, " was refused: "));
+    struct msg late = make_join(11);
+    msg_set(late.join.name, m.join.name);
+    say(11, &late);
+    ck_assert(told(0, "world"));
+}
+END_TEST
+
+/* ... and nobody is told of it any more once it has come. */
+START_TEST(test_rdzv_refusal_is_forgotten_when_the_node_comes)
+{
+    limits_of(3, 3);
+    join(0);
+    struct msg m = make_join(1);
+    m.join.max_restarts++;
+    say(1, &m);
+    pass(500 * MONO_MS);
+    ck_assert_str_ne(last[0].waiting.refused, "");
+    m = make_join(2);
+    struct msg same = make_join(1);
+    msg_set(m.join.name, same.join.name);
+    say(2, &m);
+    ck_assert_str_eq(last[2].waiting.refused, "");
+}
+END_TEST
+
 START_TEST(test_rdzv_join_beyond_capacity_is_refused)
 {
     limits_of(8, 8);
@@ -428,6 +483,8 @@ int main(void)
         {test_rdzv_last_call_is_called_off, 1},
         {test_rdzv_too_few_end_by_timeout, 1},
         {test_rdzv_join_that_differs_is_refused_and_told_why, 15},
+        {test_rdzv_refusal_is_told_to_those_that_wait, 1},
+        {test_rdzv_refusal_is_forgotten_when_the_node_comes, 1},
         {test_rdzv_join_beyond_capacity_is_refused, 1},
         {test_rdzv_runs_beyond_capacity_are_refused, 1},
         {test_rdzv_anything_before_join_closes_the_connection, MSG_KIND_COUNT},

@@ -103,6 +103,20 @@ START_TEST(test_exits_each_falls_back_to_this_node)
 }
 END_TEST
 
+/* One that its launcher killed did not die of itself. */
+START_TEST(test_exits_line_of_one_that_did_not_stop)
+{
+    msg_set(verdict.end.ends, "@0 a 2=-127 3=-9 ");
+    verdict.end.by_kill = 2;
+    ck_assert_str_eq(
+        lines(),
+        "ddprun:   then            rank 2 on a (local rank 2): killed by "
+        "ddprun, since it did not stop in time (SIGKILL)\n"
+        "ddprun:                   rank 3 on a (local rank 3): signal 9 "
+        "(SIGKILL)\n");
+}
+END_TEST
+
 /* Workers that were not asked to stop come first. Those that were counted and
  * not listed are in the last line. */
 START_TEST(test_exits_lines_name_each)
@@ -171,6 +185,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, NULL);
     tcase_add_test(tcase, test_exits_each_but_the_first_failure);
     tcase_add_loop_test(tcase, test_exits_each_falls_back_to_this_node, 0, 2);
+    tcase_add_test(tcase, test_exits_line_of_one_that_did_not_stop);
     tcase_add_test(tcase, test_exits_lines_name_each);
     tcase_add_test(tcase, test_exits_lines_are_bounded);
     tcase_add_test(tcase, test_exits_lines_without_a_list);

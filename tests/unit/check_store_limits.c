@@ -52,7 +52,7 @@ START_TEST(test_garbage_is_closed_with_a_reason)
     send_bytes(bad, garbage[_i].bytes, garbage[_i].len);
     expect_closed(bad);
     ck_assert_int_eq(log_lines(&w, garbage[_i].reason), 1);
-    ck_assert_int_eq(log_lines(&w, "peer=[127.0.0.1]:"), 1);
+    ck_assert_int_eq(log_lines(&w, "from [127.0.0.1]:"), 1);
     expect_service(w.port);
     world_close(&w);
 }

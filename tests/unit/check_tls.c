@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "rendezvous/net/openssl.h"
 #include "rendezvous/net/tls.h"
 #include "tests/lib/suite.h"
 #include "tests/lib/tls_end.h"
@@ -144,6 +145,10 @@ START_TEST(test_pair_of_two_tokens_is_told)
 }
 END_TEST
 
+static const char no_rendezvous[] =
+    "the program that listens there speaks TLS, but is not a ddprun "
+    "rendezvous with a token (";
+
 /* A server that has a certificate and no token, as any can make one. */
 static SSL_CTX *make_impostor(void)
 {
@@ -183,7 +188,8 @@ START_TEST(test_client_of_a_server_with_a_certificate_refuses)
     ck_assert_int_gt(n, 500); /* its hello with the certificate, no alert */
     give(&client, data, (size_t)n);
     ck_assert_int_eq(tls_state(client.tls), TLS_FAILED);
-    ck_assert_ptr_nonnull(strstr(tls_why(client.tls), "token"));
+    ck_assert(!tls_token_differs(client.tls));
+    ck_assert_ptr_nonnull(strstr(tls_why(client.tls), no_rendezvous));
     SSL_free(s);
     SSL_CTX_free(ctx);
     end_close(&client);
@@ -191,12 +197,16 @@ START_TEST(test_client_of_a_server_with_a_certificate_refuses)
 }
 END_TEST
 
-/* A server that finds the wrong token says so by this alert, one that runs out
- * of memory by the other: that is no reason to give up for good. */
-START_TEST(test_alert_of_a_server_in_trouble_is_no_other_token)
+/* A server that finds the wrong token says so by one of the first two alerts.
+ * The others are no reason to give up for good, nor to doubt the token: of a
+ * server without memory, and of those that serve HTTPS. */
+START_TEST(test_alert_of_another_server_is_no_other_token)
 {
-    static const uint8_t codes[] = {SSL_AD_ILLEGAL_PARAMETER,
-                                    SSL_AD_INTERNAL_ERROR};
+    static const uint8_t codes[] = {
+        SSL_AD_ILLEGAL_PARAMETER, SSL_AD_DECRYPT_ERROR,
+        SSL_AD_INTERNAL_ERROR,    SSL_AD_PROTOCOL_VERSION,
+        SSL_AD_HANDSHAKE_FAILURE, SSL_AD_UNRECOGNIZED_NAME,
+    };
     for (size_t i = 0; i < sizeof(codes); i++) {
         const uint8_t alert[] = {TLS_ALERT_BYTE, 3, 3, 0, 2, 2, codes[i]};
         struct tls_key *key = key_of(token);
@@ -204,10 +214,33 @@ START_TEST(test_alert_of_a_server_in_trouble_is_no_other_token)
         end_open(&client, key, false);
         give(&client, alert, sizeof(alert));
         ck_assert_int_eq(tls_state(client.tls), TLS_FAILED);
-        ck_assert_int_eq(tls_token_differs(client.tls), i == 0);
+        ck_assert_int_eq(tls_token_differs(client.tls), i < 2);
+        if (i >= 2)
+            ck_assert_ptr_nonnull(strstr(tls_why(client.tls), no_rendezvous));
         end_close(&client);
         tls_key_free(key);
     }
+}
+END_TEST
+
+/* Fails without a reason of its own. */
+static SSL_CTX *no_ctx(const SSL_METHOD *method)
+{
+    (void)method;
+    return NULL;
+}
+
+/* OpenSSL keeps the errors of a thread: one that an earlier connection left
+ * behind is no reason why a key cannot be made. */
+START_TEST(test_key_that_fails_does_not_name_an_old_reason)
+{
+    struct ddp_err err;
+    struct tls_key *key = key_of(token); /* OpenSSL is loaded then */
+    tls_key_free(key);
+    ossl.f_SSL_CTX_new = no_ctx;
+    ERR_raise(ERR_LIB_SSL, SSL_R_CERTIFICATE_VERIFY_FAILED);
+    ck_assert_int_eq(tls_key_make(&key, token, sizeof(token), &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.text, "(no reason given)"));
 }
 END_TEST
 
@@ -662,8 +695,8 @@ static Suite *make_suite(void)
     TCase *without = tcase_create("without it");
     tcase_add_test(without, test_pair_of_two_tokens_is_told);
     tcase_add_test(without, test_client_of_a_server_with_a_certificate_refuses);
-    tcase_add_test(without,
-                   test_alert_of_a_server_in_trouble_is_no_other_token);
+    tcase_add_test(without, test_alert_of_another_server_is_no_other_token);
+    tcase_add_test(without, test_key_that_fails_does_not_name_an_old_reason);
     suite_add_tcase(s, without);
     TCase *other = tcase_create("another program");
     tcase_add_loop_test(other, test_server_of_another_program_talks, 0,

@@ -20,9 +20,10 @@
 #include "rendezvous/core/inner/round_seal.h"
 #include "rendezvous/core/inner/run.h"
 
-#define AGENT_PREFIX_MIN 4 /* digits of an agent id that are taken for one */
-#define SHOWN            8 /* digits of an agent id in a text */
-#define CANDIDATES_MAX   4 /* that are named */
+#define AGENT_PREFIX_MIN 4  /* digits of an agent id that are taken for one */
+#define SHOWN            8  /* digits of an agent id in a text */
+#define CANDIDATES_MAX   4  /* that are named */
+#define RUN_SHOWN        30 /* bytes of a run's id in a list */
 
 /* -- answering ------------------------------------------------------------- */
 
@@ -87,6 +88,22 @@ run_of(struct rdzv *r, const struct rdzv_event *ev, const char *id)
 
 /* -- end ------------------------------------------------------------------- */
 
+/* What the operator is told. */
+static void describe_end(
+    const struct run *run, int nodes, int64_t status, char *text, size_t size)
+{
+    if (nodes == 1)
+        (void)snprintf(text, size, /* fits */
+                       "run '%s' ends: its only node is told to stop, and its "
+                       "launcher ends with status %lld",
+                       run->id, (long long)status);
+    else
+        (void)snprintf(text, size, /* messages: ok, not 1 */
+                       "run '%s' ends: its %d nodes are told to stop, and "
+                       "their launchers end with status %lld",
+                       run->id, nodes, (long long)status);
+}
+
 static void command_end(struct rdzv *r, const struct rdzv_event *ev)
 {
     const struct msg_order_end *o = &ev->msg->order_end;
@@ -108,12 +125,7 @@ static void command_end(struct rdzv *r, const struct rdzv_event *ev)
         nodes++;
     (void)snprintf(end.text, /* fits */
                    sizeof(end.text), "ended by ddpctl from %s", ev->peer_addr);
-    (void)snprintf(text, /* fits */
-                   sizeof(text),
-                   "run '%s' ends: its %d node%s %s told to stop, and the "
-                   "launchers end with status %lld",
-                   run->id, nodes, nodes == 1 ? "" : "s",
-                   nodes == 1 ? "is" : "are", (long long)end.status);
+    describe_end(run, nodes, end.status, text, sizeof(text));
     note(r, NOTE_ordered, run, "", "end, by ddpctl from %s", ev->peer_addr);
     run_end(r, run, &end);
     answer(r, ev->conn, text);
@@ -166,14 +178,16 @@ static void refuse_ambiguous(struct rdzv *r,
     size_t len = 0;
     for (int i = 0; i < count && i < CANDIDATES_MAX; i++) {
         const struct node *n = &r->nodes[found[i]];
+        const char *id = r->runs[n->run].id;
         int more = snprintf(list + len, /* fits: 4 times 64 */
-                            sizeof(list) - len, "%s%.*s of run '%.30s'%s",
-                            i > 0 ? ", " : "", SHOWN, n->agent,
-                            r->runs[n->run].id, n->conn < 0 ? " (absent)" : "");
+                            sizeof(list) - len, "%s%.*s of run '%.*s%s'%s",
+                            i > 0 ? ", " : "", SHOWN, n->agent, RUN_SHOWN, id,
+                            strlen(id) > RUN_SHOWN ? "..." : "",
+                            n->conn < 0 ? " (absent)" : "");
         len += (size_t)more;
     }
     refuse(r, ev, NULL, DDP_E_USAGE, /* messages: ok, 2 or more */
-           "'%.40s' matches %d nodes: %s%s; give one of these ids, or --run",
+           "'%s' matches %d nodes: %s%s; give one of these ids, or --run",
            ev->msg->order_drain.node, count, list,
            count > CANDIDATES_MAX ? ", ..." : "");
 }
@@ -194,7 +208,7 @@ static struct node *the_node(struct rdzv *r, const struct rdzv_event *ev)
         refuse_ambiguous(r, ev, found, count);
     else
         refuse(r, ev, NULL, DDP_E_USAGE,
-               "there is no node '%s'%s%.60s%s; ddpctl status --all lists "
+               "there is no node '%s'%s%s%s; ddpctl status --all lists "
                "all nodes",
                o->node, o->run[0] != '\0' ? " in run '" : "", o->run,
                o->run[0] != '\0' ? "'" : "");

@@ -35,7 +35,7 @@ static void rejoin_running(struct rdzv *r,
     /* The server before us sealed a rebuilt round and told its members of it:
      * nothing is known of it here that could be told again. */
     if (run->recovery.rebuilt)
-        round_over(r, run, "a node does not hold the round any more",
+        round_over(r, run, "a node came back without the workers of the round",
                    MSG_AT_ONCE);
     else if (moved && n->group_rank == 0)
         round_over(r, run,
@@ -106,6 +106,7 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
 {
     const struct msg_join *j = &ev->msg->join;
     struct node *n = node_new(r, run, ev);
+    round_forget_refusal(run, j->name);
     bool may_run = j->state != MSG_STATE_NONE && j->round > 0;
     bool member = may_run && join_is_hole(r, run, j);
     bool knows = run->recovery.rebuilt && join_is_of_instance(run, j);
@@ -161,7 +162,7 @@ static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
     msg_set(run->id, j->run);
     msg_set(run->conf.prog, j->prog);
     msg_set(run->conf.backend, j->backend);
-    note(r, NOTE_run_new, run, "", "nodes %d..%d, restarts %d, program %s",
+    note(r, NOTE_new_run, run, "", "nodes %d..%d, restarts %d, program %s",
          run->conf.nodes_min, run->conf.nodes_max, run->budget.max,
          run->conf.prog);
     round_gather(r, run);
@@ -185,7 +186,7 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
         !join_is_younger(r, run, j) && !join_is_news(r, run, j)) {
         join_refuse(r, conn, j, DDP_E_CONFLICT,
                     "run '%s' was started again while this node was absent: "
-                    "start ddprun here again",
+                    "start ddprun on this node again",
                     run->id);
         return NULL;
     }

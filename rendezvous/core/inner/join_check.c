@@ -12,6 +12,7 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/core/inner/reply.h"
+#include "rendezvous/core/inner/round_tell.h"
 #include "rendezvous/core/inner/run.h"
 
 void join_refuse(struct rdzv *r,
@@ -27,7 +28,10 @@ void join_refuse(struct rdzv *r,
     va_start(ap, fmt);
     (void)vsnprintf(m.refused.text, sizeof(m.refused.text), fmt, ap);
     va_end(ap);
-    note(r, NOTE_refused, run_find(r, j->run), j->name, "%s", m.refused.text);
+    struct run *run = run_find(r, j->run);
+    note(r, NOTE_refused, run, j->name, "%s", m.refused.text);
+    if (run != NULL)
+        round_tell_refusal(r, run, j->name, m.refused.text);
     reply_send(r, conn, &m);
     reply_drop(r, conn);
 }
@@ -37,7 +41,7 @@ bool join_is_sound(struct rdzv *r, const struct msg_join *j, int conn)
     if (j->version != MSG_VERSION)
         join_refuse(
             r, conn, j, DDP_E_CONFLICT,
-            "this launcher speaks version %lld of the protocol, the "
+            "the ddprun of this node speaks version %lld of the protocol, the "
             "rendezvous version %d; install the same ddprun on all nodes",
             (long long)j->version, MSG_VERSION);
     else if (j->nodes_min > j->nodes_max || j->nodes_max > r->limits.nodes_max)
@@ -152,9 +156,9 @@ bool join_agrees(struct rdzv *r,
              j->reconnect_ms * MONO_MS != run->conf.reconnect_us)
         join_refuse(
             r, conn, j, DDP_E_CONFLICT,
-            "heartbeat_timeout or reconnect_timeout in --rdzv_conf of this "
-            "node differs from that of run '%s', and leases depend on both; "
-            "start all nodes with the same options",
+            "this node was started with another heartbeat_timeout or "
+            "reconnect_timeout (--rdzv_conf) than run '%s', and leases depend "
+            "on both; start all nodes with the same options",
             run->id);
     else
         return true;

@@ -25,9 +25,11 @@
 void round_gather(struct rdzv *r, struct run *run)
 {
     run->state = RUN_GATHER;
-    run->gather.since_us = r->now_us;
-    run->gather.seal_at_us = MONO_NEVER;
-    run->gather.notice_at_us = mono_after(r->now_us, NOTICE_FIRST_US);
+    run->gather = (struct run_gather){
+        .since_us = r->now_us,
+        .seal_at_us = MONO_NEVER,
+        .notice_at_us = mono_after(r->now_us, NOTICE_FIRST_US),
+    };
 }
 
 /* -- the end of a round ---------------------------------------------------- */

@@ -142,7 +142,8 @@ void round_end_by_timeout(struct rdzv *r, struct run *run)
         .rank = -1,
         .local_rank = -1,
     };
-    char names[240], lost[160] = "", text[500];
+    char names[240], lost[160] = "", text[900];
+    const char *refused = run->gather.refused;
     round_list_waiting(r, run, names, sizeof(names));
     if (run->report.loss.node[0] != '\0') {
         (void)snprintf(lost, sizeof(lost), "node %s %s; ",
@@ -154,11 +155,12 @@ void round_end_by_timeout(struct rdzv *r, struct run *run)
     }
     (void)snprintf(text, /* fits */
                    sizeof(text),
-                   "%stoo few nodes joined in %lld s (%d of %d)%s%s", lost,
+                   "%stoo few nodes joined in %lld s (%d of %d)%s%s%s%s", lost,
                    (long long)(run->conf.join_us / MONO_S),
                    run->count[NODE_WAITING] + run->count[NODE_SPARE],
-                   run->conf.nodes_min, names[0] != '\0' ? ": " : "", names);
-    msg_set(end.text, text);
+                   run->conf.nodes_min, names[0] != '\0' ? ": " : "", names,
+                   refused[0] != '\0' ? "; " : "", refused);
+    msg_set(end.text, text); /* may be cut */
     run->end.lapsed = run->head < 0;
     run_end(r, run, &end);
 }

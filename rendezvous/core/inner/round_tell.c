@@ -15,7 +15,10 @@
 #include "rendezvous/core/inner/strikes.h"
 
 #define NOTICE_EVERY_US (30 * MONO_S)
-#define INSTANCE_MS_MAX INT64_C(86400000000) /* of messages.def */
+/* Several refusals at once, and a stranger who causes them without end, make
+ * one notice. */
+#define NOTICE_REFUSED_US (500 * MONO_MS)
+#define INSTANCE_MS_MAX   INT64_C(86400000000) /* of messages.def */
 
 /* -- the members' addresses ------------------------------------------------ */
 
@@ -162,6 +165,7 @@ fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
     m->waiting.over = run->state == RUN_GATHER && run->round.number > 0;
     m->waiting.round = run->round.number;
     msg_set(m->waiting.instance, run->instance);
+    msg_set(m->waiting.refused, run->gather.refused);
     round_list_waiting(r, run, m->waiting.names, sizeof(m->waiting.names));
 }
 
@@ -187,6 +191,50 @@ void round_send_waiting(struct rdzv *r,
     }
     reply_node(r, n, &m);
 }
+
+/* -- who was refused ------------------------------------------------------- */
+
+/* `why` speaks to the refused node: for the others "this node" is "it". */
+static void to_third_person(const char *why, char *text, size_t size)
+{
+    static const char self[] = "this node";
+    size_t n = 0;
+    while (*why != '\0' && n + 3 < size) {
+        if (strncmp(why, self, sizeof(self) - 1) != 0) {
+            text[n++] = *why++;
+            continue;
+        }
+        text[n++] = 'i';
+        text[n++] = 't';
+        why += sizeof(self) - 1;
+    }
+    text[n] = '\0';
+}
+
+void round_tell_refusal(struct rdzv *r,
+                        struct run *run,
+                        const char *node,
+                        const char *why)
+{
+    char reason[sizeof(run->gather.refused)], text[520];
+    if (run->state != RUN_GATHER)
+        return;
+    to_third_person(why, reason, sizeof(reason));
+    msg_set(run->gather.refused_node, node);
+    (void)snprintf(text, sizeof(text), /* fits: 64 + 400 and some words */
+                   "node %s was refused: %s", node, reason);
+    msg_set(run->gather.refused, text); /* may be cut */
+    run->gather.notice_at_us = mono_min(
+        run->gather.notice_at_us, mono_after(r->now_us, NOTICE_REFUSED_US));
+}
+
+void round_forget_refusal(struct run *run, const char *node)
+{
+    if (strcmp(run->gather.refused_node, node) == 0)
+        run->gather.refused[0] = run->gather.refused_node[0] = '\0';
+}
+
+/* -- notices --------------------------------------------------------------- */
 
 void round_notify_waiting(struct rdzv *r, struct run *run)
 {

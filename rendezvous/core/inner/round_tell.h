@@ -21,6 +21,17 @@ void round_send_waiting(struct rdzv *r,
 /* Tells all that wait, and people, who is there; and when to do so again. */
 void round_notify_waiting(struct rdzv *r, struct run *run);
 
+/* A node was refused while others wait for it: they are told which one and why,
+ * soon, and with each notice until it comes or the round is sealed. `why` is
+ * what that node is told. */
+void round_tell_refusal(struct rdzv *r,
+                        struct run *run,
+                        const char *node,
+                        const char *why);
+
+/* The node has come after all. */
+void round_forget_refusal(struct run *run, const char *node);
+
 /* The names of those that wait, cut with "..." if the field is full. */
 void round_list_waiting(const struct rdzv *r,
                         const struct run *run,

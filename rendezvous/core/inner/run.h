@@ -47,6 +47,9 @@ struct run_gather {
     int64_t since_us;
     int64_t seal_at_us;   /* end of the last call, MONO_NEVER: none runs */
     int64_t notice_at_us; /* when to tell those who wait who is missing */
+    /* The node that was refused last and has not come since, and a sentence
+     * about it for those who wait; "": there is none. */
+    char refused_node[65], refused[401];
 };
 
 /* -- ACTIVE, DRAIN: the last round that was sealed ------------------------- */

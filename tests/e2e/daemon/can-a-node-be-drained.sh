@@ -62,7 +62,7 @@ has '1 node is left, at least 2 needed: the run waits 600 s for another' ctl.out
 eventually 5 none_marked e || eventually 5 none_marked f
 [ -n "$(marked e)" ] && here=e gone=f || here=f gone=e
 ends_with 80 $gone
-wait_for '1 of the 2 nodes that are needed' $here.err
+wait_for '1 of 2 nodes joined' $here.err
 node g --nnodes=2:3 --rdzv_endpoint="127.0.0.1:$port" \
     --rdzv_conf=last_call_timeout=0 "$WORKER" gate
 wait_round 2 2

@@ -33,7 +33,7 @@ reaches ::1 && fail '::1 is served'
 background second "$DDPRDZVD" --listen="127.0.0.1:$port"
 end_of second
 same 78 "$STATUS" 'status of a second daemon on a port'
-has "in use; another ddprdzvd or a job may use the port" second.err
+has "in use; another ddprdzvd, a job or another program has that port" second.err
 background second "$DDPRDZVD" --listen="192.0.2.1:$port"
 ends_with 78 second
 has 'no interface of this machine has that address' second.err

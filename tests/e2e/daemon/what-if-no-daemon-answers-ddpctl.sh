@@ -54,6 +54,8 @@ ctl 69 "127.0.0.1:$(free_port)" end x
 has 'Connection refused' ctl.out
 ctl 69 "no-such-host.invalid:1" status
 has 'does not resolve' ctl.out
+ctl 2 "127.0.0.1:1" statsu
+has "unknown command 'statsu' (did you mean 'status'?): the commands are status, drain and end\$" ctl.out
 ctl 2 "127.0.0.1:99999" status
 has_not '^$' ctl.out
 for how in ssh http json cut frame; do

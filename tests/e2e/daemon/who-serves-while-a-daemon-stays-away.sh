@@ -22,7 +22,7 @@ lines 1 "no server answers at 127.0.0.1 port $port any more: this launcher" \
     both
 background d "$DDPRDZVD" --listen="127.0.0.1:$port"
 ends_with 78 d
-has "Address already in use; another ddprdzvd or a job may use the port" d.err
+has "Address already in use; another ddprdzvd, a job or another program has that port" d.err
 
 # Nothing was restarted; what fails now is dealt with.
 same 2 "$(wc -l <started)" 'workers so far'

@@ -47,7 +47,7 @@ for name in a b; do
 done
 ends_with 0 a
 ends_with 0 b
-for what in lost absent left round_over; do
+for what in lost absent left 'round over'; do
     has_not " $what" d.err
 done
 kill "$(pid_of d)"

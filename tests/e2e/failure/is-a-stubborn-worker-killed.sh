@@ -18,7 +18,7 @@ took=$(took)
 lines 1 '^term rank=1 ' terms
 at=$(sed -n 's/^term .* at=//p' terms)
 [ $((at - began)) -lt 500 ] || fail "asked only after $((at - began)) ms"
-has 'killing workers that did not end' it.err
+has 'killing workers that did not stop' it.err
 kill -TERM "$(pid_of it)"
 kill -TERM "$(pid_of it)"
 ends_with 143 it

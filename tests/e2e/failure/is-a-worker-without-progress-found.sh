@@ -25,7 +25,7 @@ has 'its last beat was of step 10; its stacks are in ' it.err
     fail 'round 1 is over for another reason'
 stacks=$(find "$LOG_DIR" -path '*/attempt_0/1/stacks.txt')
 [ -n "$stacks" ] || fail "no stacks in $(find "$LOG_DIR")"
-has '^rank 1 (pid [0-9]*)$' "$stacks"
+has '^rank 1 (pid [0-9]*): threads, as' "$stacks"
 has 'thread [0-9]* (sleep): state S, waits in .*nanosleep' "$stacks"
 nothing_left
 # With no restart left the status tells it, and so does the report.

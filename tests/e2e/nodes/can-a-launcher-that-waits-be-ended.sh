@@ -14,6 +14,17 @@ kill -INT "$(pid_of it)"
 ends_with 130 it 2
 has 'signal 2 (SIGINT): leaving$' it.err
 has_not "this node's workers" it.err # there are none
+# Two signals: there are no workers that could be killed.
+LOGLEVEL=debug node it --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" \
+    "$WORKER" hold
+wait_for 'joined' it.err
+kill -STOP "$(agent_of it)"
+kill -INT "$(pid_of it)"
+kill -TERM "$(pid_of it)"
+kill -CONT "$(agent_of it)"
+ends_with 130 it 3
+has 'a second signal (SIGTERM): leaving now$' it.err
+has_not 'killing' it.err
 LOGLEVEL=debug node it --nnodes=2 --rdzv_conf=is_host=0 \
     --rdzv_endpoint="127.0.0.1:$port" "$WORKER" hold
 wait_for connecting it.err

@@ -15,7 +15,7 @@ wait_round 1 4
 kill -KILL "$(pid_of b)"
 ends_with 137 b
 nothing_left b
-wait_for '1 of the 2 nodes that are needed are here' a.err
+wait_for '1 of 2 nodes joined ([^)]*) in [0-9]* s; run ddprun on 1 more node with' a.err
 same 4 "$(grep -c '^round=' started)" 'workers that have started'
 began=$(now_ms)
 node c --nnodes=2 --nproc_per_node=2 --node_rank=1 \

@@ -11,6 +11,8 @@ done
 for machine in east west; do
     ends_with 75 $machine
     has 'too few nodes joined in 2 s (2 of 3)' $machine.err
+    has 'Run ddprun with the same command line on the missing nodes, or wait longer' \
+        $machine.err
     has 'east' $machine.err
     has 'west' $machine.err
 done

@@ -6,7 +6,7 @@
 port=$(free_port)
 node late --nnodes=2 --nproc_per_node=2 --node_rank=1 --rdzv_backend=c10d \
     --role=helper --rdzv_endpoint="localhost:$port" "$WORKER" gate
-wait_for 'nodes that are needed are here\|waiting' late.err
+wait_for 'waiting: ' late.err
 node first --nnodes=2 --nproc_per_node=4 --node-rank=0 --rdzv-backend=c10d \
     --rdzv_endpoint="localhost:$port" sh -c '
     echo "$RANK $ROLE_RANK/$ROLE_WORLD_SIZE" >>"$E2E_DIR/roles"

@@ -22,7 +22,8 @@ has 'token file not-there: No such file' it.err
 # 69: nobody is there; 72: they were, and did not come back.
 launch 69 --nnodes=2 --rdzv_endpoint="$at" \
     --rdzv_conf=is_host=0,join_timeout=0.2 true
-has 'was not reached' it.err
+has "the rendezvous at 127.0.0.1 port $port was not reached in 0 s: .*refused. Check that .*no other program has the port" \
+    it.err
 daemon d "$port"
 node a --nnodes=2 --rdzv_endpoint="$at" \
     --rdzv_conf=is_host=0,reconnect_timeout=0.3 true
@@ -31,7 +32,8 @@ eventually 5 sh -c "grep -q $(printf ':%04X .* 01' "$port") /proc/net/tcp" ||
 sleep 0.3
 kill -KILL "$(pid_of d)"
 ends_with 72 a
-has 'was lost and did not come back' a.err
+has "the rendezvous at 127.0.0.1 port $port was lost and did not come back in .*reconnect_timeout=" \
+    a.err
 
 # 70: a bug. An assertion that does not hold aborts.
 node a "$WORKER" hold
@@ -45,7 +47,7 @@ nothing_left a
 node a --master_port="$port" "$WORKER" hold
 wait_lines 2 ' world=1 ' started
 launch 78 --master_port="$port" true
-has 'cannot listen on .* port [0-9]*: Address already in use; if another job uses that port' \
+has 'cannot listen on .* port [0-9]*: Address already in use; another job or program has that port .*--master_port' \
     it.err
 kill -TERM "$(pid_of a)"
 ends_with 143 a

@@ -88,5 +88,5 @@ except ConnectionResetError:
 PY
 background p python3 replay.py "$port" sealed.first
 ends_with 0 p
-wait_for 'connection closed: the peer does not prove' t.err
+wait_for 'connection from .* closed: the peer does not prove' t.err
 lines 2 joined t.err

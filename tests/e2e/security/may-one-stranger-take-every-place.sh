@@ -87,7 +87,7 @@ end_of worse
 echo go >&8
 wait_for 'runs 12' bad.out 20
 has 'gone 4' bad.out
-has 'gave_way: runs of 10.77.0.5: 8 of at most 16' d.err # for a's
+has 'gave way: runs of 10.77.0.5: 8 of at most 16' d.err # for a's
 sleep 1
 began=$(now_ms)
 node_on a c --nnodes=1 --rdzv_endpoint=10.77.0.1:29500 --rdzv_id=two true

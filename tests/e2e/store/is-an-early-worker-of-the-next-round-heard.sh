@@ -40,7 +40,7 @@ for name in a b; do
         --rdzv_endpoint="127.0.0.1:$port" python3 keys.py
 done
 wait_lines 2 'round 1 count' heard
-wait_for 'round_over' rd.err
+wait_for 'round over' rd.err
 sleep 0.3 # a is ready; b's worker lives until its second is over
 agent=$(agent_of a)
 kill -STOP "$agent"
