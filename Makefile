@@ -96,7 +96,7 @@ NCCL_CPPFLAGS := $(if $(NCCL_H),-DDDP_NCCL -isystem $(NCCL_H:/nccl.h=) \
 # of FOLDER, FILE...: the objects of a folder.
 of = $(addprefix $(1)/,$(2))
 
-BASE   := $(call of,rendezvous/base,err log mono rng buf utf8 json open_files \
+BASE   := $(call of,rendezvous/base,err log mono utc rng buf utf8 json open_files \
 	signals_name)
 PROTO  := $(call of,rendezvous/proto,frame msg exits)
 CORE   := $(call of,rendezvous/core,rdzv ranks budget note status) \

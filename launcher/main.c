@@ -20,6 +20,7 @@
 #include "launcher/worker/spawn.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/utc.h"
 #include "rendezvous/net/allow.h"
 #include "rendezvous/net/tls.h"
 
@@ -106,6 +107,8 @@ int main(int argc, char *argv[])
         return print_completion(&o);
     if (conf_init(&conf, &o, argv + o.rest, &err) != 0)
         refuse(&err);
+    if (conf.output.timestamps)
+        log_timestamps(utc_now);
     if (conf.token_file[0] != '\0' &&
         tls_key_read(&conf.token, conf.token_file, &err) != 0)
         refuse(&err);

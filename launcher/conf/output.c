@@ -1,7 +1,7 @@
 /*
- * Options about output: -r and -t, filters, rotation, the prefix, --report and
- * --events. What they say about one stream of one worker becomes a struct
- * conf_plan, which is all that the code that makes the pipes looks at.
+ * Options about output: -r and -t, --stdout, filters, rotation, the prefix,
+ * --report and --events. What they say about one stream of one worker becomes a
+ * struct conf_plan, which is all that the code that makes the pipes looks at.
  */
 #include "launcher/conf/output.h"
 
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "launcher/conf/conf_priv.h"
 #include "launcher/conf/options.h"
@@ -97,6 +98,19 @@ static int check_shown(struct conf_output *c,
         if (*p == '\0')
             break;
     }
+    return 0;
+}
+
+static int
+check_stdout(struct conf_output *c, const struct opts *o, struct ddp_err *err)
+{
+    static const char *const words[] = {"lines", "inherit", NULL};
+    const char *text = opts_text(o, OPTIONS_stdout);
+    if (!conf_one_of(text, words)) {
+        ddp_err_set(err, DDP_E_USAGE, "must be lines or inherit");
+        return conf_blame(o, OPTIONS_stdout, err);
+    }
+    c->inherits = strcasecmp(text, "inherit") == 0;
     return 0;
 }
 
@@ -230,7 +244,7 @@ int conf_output_init(struct conf_output *c,
     ddp_assert(c->filters[0].len == 0 && c->filters[1].len == 0); /* fresh */
     if (check_streams(o, OPTIONS_redirects, nproc, c->redirects, err) < 0 ||
         check_streams(o, OPTIONS_tee, nproc, c->tee, err) < 0 ||
-        check_shown(c, o, nproc, err) < 0 ||
+        check_shown(c, o, nproc, err) < 0 || check_stdout(c, o, err) < 0 ||
         check_filters(&c->filters[0], o, OPTIONS_duplicate_stdout_filters,
                       err) < 0 ||
         check_filters(&c->filters[1], o, OPTIONS_duplicate_stderr_filters,
@@ -239,6 +253,7 @@ int conf_output_init(struct conf_output *c,
         check_path(o, OPTIONS_report, c->report, sizeof(c->report), err) < 0 ||
         check_path(o, OPTIONS_events, c->events, sizeof(c->events), err) < 0)
         return -1;
+    c->timestamps = opts_number(o, OPTIONS_log_timestamps) != 0;
     c->files = c->filters[0].len > 0 || c->filters[1].len > 0;
     for (int i = 0; i < nproc; i++)
         c->files |= c->redirects[i] != 0 || c->tee[i] != 0;
@@ -318,8 +333,10 @@ struct conf_plan conf_output_plan(const struct conf_output *c,
         .shown = shown,
         .prefix = tee,
     };
+    /* stderr always, for its last lines. */
     p.piped = p.file || stream == CONF_STDERR ||
-              c->filters[stream - CONF_STDOUT].len > 0;
+              c->filters[stream - CONF_STDOUT].len > 0 ||
+              (shown && !c->inherits);
     p.null = !p.piped && !shown;
     ddp_assert(p.piped || !p.file); /* a log file is written by us */
     return p;

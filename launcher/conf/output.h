@@ -42,6 +42,8 @@ struct conf_output {
     uint8_t tee[CONF_OUTPUT_RANKS];
     bool files;                    /* a stream of this node goes to a file */
     bool some_ranks;               /* the console shows only those in `shown` */
+    bool inherits;                 /* stdout, if nothing else is done with it */
+    bool timestamps;               /* the time before each line */
     bool shown[CONF_OUTPUT_RANKS]; /* by local rank */
     struct conf_filters filters[2]; /* of stdout and of stderr */
     int64_t rotate_size;            /* bytes, 0: files just grow */

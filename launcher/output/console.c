@@ -20,8 +20,8 @@
  * - Nobody reads any more (EPIPE, EIO): CONSOLE_DEAD, all is dropped. A FIFO
  *   may get another reader: it is looked at now and then, and the first line
  *   that comes then begins a new line.
- * - A disk, a quota or a limit (ulimit -f) is full: what there is is dropped,
- *   and the next bytes are tried again.
+ * - A disk, a quota or a limit (ulimit -f) is full: what there is is dropped
+ *   and counted (`lost`), and the next bytes are tried again.
  */
 #include "launcher/output/console.h"
 
@@ -41,6 +41,7 @@
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/utc.h"
 
 #define FULL_BYTES (256u * 1024u)       /* over this it is full ... */
 #define MOST_BYTES (2u * 1024u * 1024u) /* ... and takes nothing over this */
@@ -221,6 +222,17 @@ static void took(struct console *c, size_t len)
     c->gone += len;
 }
 
+/* It will never take what waits. A file may take what comes later. */
+static void refuse(struct console *c, int sys_errno)
+{
+    if (c->kind != CONSOLE_FILE && !is_full_file(sys_errno)) {
+        die(c);
+        return;
+    }
+    c->lost += buf_len(&c->out);
+    c->sys_errno = sys_errno;
+}
+
 void console_flush(struct console *c)
 {
     check(c);
@@ -230,10 +242,10 @@ void console_flush(struct console *c)
             continue;
         if (n < 0 && errno == EAGAIN)
             return;
-        if (n < 0 && !is_full_file(errno)) /* there may be room later */
-            die(c);
-        if (n <= 0)
+        if (n <= 0) {
+            refuse(c, n < 0 ? errno : ENOSPC);
             break;
+        }
         took(c, (size_t)n);
     }
     c->gone += buf_len(&c->out);
@@ -243,10 +255,13 @@ void console_flush(struct console *c)
 
 bool console_say(struct console *c, const char *fmt, ...)
 {
-    char text[5000];
+    char text[5000], now[UTC_MAX] = "";
     va_list ap;
     va_start(ap, fmt);
-    int n = snprintf(text, sizeof(text), "%sddprun: ", c->mid ? "\n" : "");
+    if (c->timed)
+        utc_now(now, UTC_MILLIS);
+    int n = snprintf(text, sizeof(text), "%sddprun: %s%s", c->mid ? "\n" : "",
+                     now, c->timed ? " " : "");
     int m = vsnprintf(text + n, sizeof(text) - (size_t)n - 1, fmt, ap);
     va_end(ap);
     size_t len = strnlen(text, sizeof(text) - 2);

@@ -29,12 +29,15 @@ struct console {
     bool pollable; /* epoll(7) tells when it has room */
     bool shared;   /* others write into it too */
     bool colour;
+    bool timed;             /* console_say writes the time, too */
     bool cut;               /* the last byte that it took was no line's end */
     enum console_kind was;  /* DEAD: what it is if somebody reads again */
     int64_t rests_until_us; /* POLLED: it took less than it said; DEAD: not
                                looked at before */
     struct buf out;
     uint64_t gone;  /* bytes that it took or that were dropped: it moves */
+    uint64_t lost;  /* ... of which a file did not take these, ... */
+    int sys_errno;  /* ... and why; not those that nobody reads */
     uint64_t owner; /* the stream that is in a long line; 0: none */
     uint64_t mid;   /* the stream in whose unfinished line the cursor is */
 };

@@ -27,20 +27,24 @@ size_t lines_count(const char *data, size_t len)
 
 size_t lines_prefix(const char *data,
                     size_t len,
+                    bool inside,
                     const char *prefix,
                     size_t prefix_len,
                     char *out)
 {
     char *at = out;
-    ddp_assert(len == lines_whole(data, len));
     while (len > 0) {
         const char *newline = memchr(data, '\n', len);
         size_t n = newline == NULL ? len : (size_t)(newline - data) + 1;
-        memcpy(at, prefix, prefix_len);
-        memcpy(at + prefix_len, data, n);
-        at += prefix_len + n;
+        if (!inside) {
+            memcpy(at, prefix, prefix_len);
+            at += prefix_len;
+        }
+        memcpy(at, data, n);
+        at += n;
         data += n;
         len -= n;
+        inside = false;
     }
     return (size_t)(at - out);
 }

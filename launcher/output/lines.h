@@ -21,12 +21,14 @@ size_t lines_whole(const char *data, size_t len);
 size_t lines_count(const char *data, size_t len);
 
 /*
- * Writes each line of data[0..len), with the prefix before it, to `out`, which
- * has room for len + lines_count() * prefix_len bytes. Returns how many it
- * wrote. `len` is what lines_whole returned.
+ * Copies data[0..len) to `out`, with the prefix before each line that begins in
+ * it. `inside`: the first one began before it. `out` has room for
+ * len + (lines_count() + 1) * prefix_len bytes; one prefix less is enough if
+ * the data is whole lines. Returns how many bytes it wrote.
  */
 size_t lines_prefix(const char *data,
                     size_t len,
+                    bool inside,
                     const char *prefix,
                     size_t prefix_len,
                     char *out);

@@ -22,6 +22,7 @@
 
 #include "launcher/output/lines.h"
 #include "rendezvous/base/err.h"
+#include "rendezvous/base/utc.h"
 
 int logfile_share(int fd)
 {
@@ -80,15 +81,17 @@ static size_t write_all(struct logfile *f, const char *data, size_t len)
 int logfile_open(
     struct logfile *f, const char *path, int64_t round, int64_t limit, int keep)
 {
-    char text[96];
+    char text[96], now[UTC_MAX];
     *f = (struct logfile){
         .fd = -1, .path = strdup(path), .limit = limit, .keep = keep};
     if (f->path == NULL)
         f->sys_errno = ENOMEM;
     if (f->path == NULL || !reopen(f))
         return -1;
-    (void)snprintf(text, sizeof(text), "--- ddprun: round %lld begins ---\n",
-                   (long long)round);
+    utc_now(now, UTC_MILLIS);
+    (void)snprintf(text, sizeof(text),
+                   "--- ddprun: round %lld begins, %s ---\n", (long long)round,
+                   now);
     if (f->size > 0)
         (void)write_all(f, text, strlen(text)); /* or there is no mark */
     return 0;
@@ -109,12 +112,14 @@ static void lose(struct logfile *f, size_t len)
 /* Says in the file how much is missing there. False: that fails, too. */
 static bool tell_missing(struct logfile *f)
 {
-    char text[96] = "\n";
-    int n = f->append ? (int)f->cut
-                      : snprintf(text, sizeof(text),
-                                 "\n--- ddprun: %lld %s missing here ---\n",
-                                 (long long)f->missing,
-                                 f->missing == 1 ? "byte is" : "bytes are");
+    char text[96] = "\n", now[UTC_MAX];
+    utc_now(now, UTC_MILLIS);
+    int n = f->append
+                ? (int)f->cut
+                : snprintf(text, sizeof(text),
+                           "\n--- ddprun: %lld %s missing here, %s ---\n",
+                           (long long)f->missing,
+                           f->missing == 1 ? "byte is" : "bytes are", now);
     int64_t size = f->size;
     if (write_all(f, text, (size_t)n) == (size_t)n) {
         f->missing = 0;

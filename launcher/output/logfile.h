@@ -1,7 +1,8 @@
 /*
  * launcher/output/logfile: a log file that holds nobody up. If the disk is
  * full, bytes are counted instead of written, and a line in the file says later
- * how many are missing. Files are appended to, and rotated at a size.
+ * how many are missing, and when there was room again. Files are appended to,
+ * and rotated at a size.
  */
 #ifndef LAUNCHER_OUTPUT_LOGFILE_H
 #define LAUNCHER_OUTPUT_LOGFILE_H
@@ -27,9 +28,9 @@ struct logfile {
 
 /*
  * Opens `path` for appending. If the file is not empty, it gets a line that
- * says where `round` begins. Returns -1, with the reason in sys_errno, if it
- * cannot be opened: logfile_put then tries again, and counts until it can.
- * Copies `path`.
+ * says where `round` begins, and when. Returns -1, with the reason in
+ * sys_errno, if it cannot be opened: logfile_put then tries again, and counts
+ * until it can. Copies `path`.
  */
 int logfile_open(struct logfile *f,
                  const char *path,

@@ -62,7 +62,7 @@ struct output {
     int ctl;
     int restarts;
     bool silent;           /* it has not answered the last question yet */
-    bool terminal;         /* stderr is one: workers get one, too */
+    bool terminal[2];      /* stdout, stderr is one: so is the workers' */
     struct handed *handed; /* by local rank */
     _Atomic int64_t *seen; /* the same, what the relay counts; or NULL */
 };
@@ -96,7 +96,8 @@ struct output *output_new(const struct conf *conf)
     if (conf->hang.idle_us != MONO_NEVER)
         o->seen = share(n);
     o->ctl = -1;
-    o->terminal = isatty(STDERR_FILENO) == 1;
+    for (int i = 0; i < 2; i++)
+        o->terminal[i] = isatty(STDOUT_FILENO + i) == 1;
     return o;
 }
 
@@ -206,24 +207,25 @@ static bool send_msg(struct output *o,
 
 /* -- a worker's streams ---------------------------------------------------- */
 
-/* Does nothing to a pipe. */
-static void copy_size(int terminal)
+/* `which` of ours: 0 stdout, 1 stderr. Does nothing to a pipe. */
+static void copy_size(int which, int terminal)
 {
     struct winsize size;
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0)
+    if (ioctl(STDOUT_FILENO + which, TIOCGWINSZ, &size) == 0)
         (void)ioctl(terminal, TIOCSWINSZ, &size);
 }
 
 void output_resize(const struct output *o)
 {
-    for (int i = 0; o->terminal && i < o->conf->nproc; i++)
-        if (o->handed[i].fds[1] >= 0)
-            copy_size(o->handed[i].fds[1]);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; o->terminal[k] && i < o->conf->nproc; i++)
+            if (o->handed[i].fds[k] >= 0)
+                copy_size(k, o->handed[i].fds[k]);
 }
 
-/* A program that asks whether stderr is a terminal gets the answer that it
+/* A program that asks whether its stream is a terminal gets the answer that it
  * would get without ddprun. The terminal is raw: it changes no byte. */
-static bool make_terminal(int fds[2])
+static bool make_terminal(int which, int fds[2])
 {
     char name[64];
     struct termios mode;
@@ -242,7 +244,7 @@ static bool make_terminal(int fds[2])
         cfmakeraw(&mode);
         (void)tcsetattr(fds[1], TCSANOW, &mode);
     }
-    copy_size(fds[1]);
+    copy_size(which, fds[1]);
     return true;
 }
 
@@ -293,8 +295,9 @@ static int open_stream(const struct output *o,
         return ddp_err_sys(err, DDP_E_NOMEM, "cannot open /dev/null");
     if (!p.piped)
         return 0;
-    bool terminal = o->terminal && which == CONF_STDERR && p.console &&
-                    !p.file && make_terminal(fds);
+    int k = which == CONF_STDOUT ? 0 : 1;
+    bool terminal =
+        o->terminal[k] && p.console && !p.file && make_terminal(k, fds);
     if (!terminal && !make_pipe(fds, p.file)) {
         if (!p.file)
             return 0;

@@ -64,8 +64,8 @@ void output_event(struct output *o, const char *line);
 pid_t output_pid(const struct output *o);
 void output_restart(struct output *o);
 
-/* The window of our stderr may have another size: workers that have a terminal
- * in its place get that size, too. */
+/* The window of our stdout or stderr may have another size: workers that have a
+ * terminal in its place get that size, too. */
 void output_resize(const struct output *o);
 
 /* How long the end may wait for readers. */

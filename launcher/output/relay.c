@@ -229,12 +229,25 @@ static bool can_go_on(const struct relay *r)
     return false;
 }
 
+/* stdout is a file on a full disk: said once, where stderr is another one. */
+static void tell_full(struct relay *r)
+{
+    const struct console *out = &r->consoles[0];
+    if (out->lost > 0 && !r->told_full)
+        r->told_full = console_say(
+            &r->consoles[1],
+            "cannot write to stdout: %s; output that does not fit is lost, the "
+            "workers keep running",
+            strerror(out->sys_errno));
+}
+
 /* One round of the loop; `wait_ms` -1: until something happens. */
 static void turn(struct relay *r, int wait_ms)
 {
     struct epoll_event evs[EVENTS];
     uint64_t before = gone(r);
     bool full = push(r);
+    tell_full(r);
     int quiet_ms = look_at_quiet(r);
     if (full && !wait_for_consoles(r))
         wait_ms = RETRY_MS;
@@ -255,16 +268,42 @@ static void turn(struct relay *r, int wait_ms)
         ;
 }
 
+/* What the consoles did not take in time. */
+static void tell_unseen(struct relay *r)
+{
+    struct console *err = &r->consoles[1];
+    for (const struct stream *s = r->streams; s != NULL; s = s->next)
+        if (s->console != NULL)
+            relay_count_unseen(r, s);
+    size_t waits = console_waiting(&r->consoles[0]) + console_waiting(err);
+    *(r->conf->output.files ? &r->hidden : &r->lost) += (int64_t)waits;
+    if (r->hidden > 0)
+        (void)console_say(
+            err, "%lld byte%s of output not shown here; see the log files",
+            (long long)r->hidden, r->hidden == 1 ? "" : "s");
+    if (r->lost > 0)
+        (void)console_say(err,
+                          "%lld byte%s of output lost: the console did not "
+                          "take %s in time",
+                          (long long)r->lost, r->lost == 1 ? "" : "s",
+                          r->lost == 1 ? "it" : "them");
+    if (r->consoles[0].lost > 0)
+        (void)console_say(err, "%llu byte%s of stdout lost: %s",
+                          (unsigned long long)r->consoles[0].lost,
+                          r->consoles[0].lost == 1 ? "" : "s",
+                          strerror(r->consoles[0].sys_errno));
+}
+
 static void finish(struct relay *r)
 {
     uint64_t before = 0;
     ddp_assert(r->phase != RELAY_RUNNING);
     relay_drain(r);
-    int64_t moved_us = mono_now_us(); /* the log files have everything */
+    int64_t moved_us = mono_awake_us(); /* the log files have everything */
     int64_t until_us =
         r->hurry ? moved_us + RELAY_HURRY_MS * MONO_MS : MONO_NEVER;
     while (push(r) || r->streams != NULL) {
-        int64_t now_us = mono_now_us();
+        int64_t now_us = mono_awake_us(); /* readers sleep in a suspend, too */
         if (gone(r) != before)
             moved_us = now_us;
         before = gone(r);
@@ -273,16 +312,7 @@ static void finish(struct relay *r)
         turn(r, 100);
         relay_drain(r);
     }
-    for (const struct stream *t = r->streams; t != NULL; t = t->next) {
-        r->hidden += t->hidden;
-        if (t->shown == SHOWN_FROM_FILE)
-            r->hidden += t->behind.unseen;
-    }
-    if (r->hidden > 0)
-        (void)console_say(
-            &r->consoles[1],
-            "%lld byte%s of output not shown here; see the log files",
-            (long long)r->hidden, r->hidden == 1 ? "" : "s");
+    tell_unseen(r);
     if (r->phase == RELAY_FINISHING_LINE && r->consoles[1].mid != 0)
         console_put(&r->consoles[1], "\n", 1);
     console_flush(&r->consoles[1]);
@@ -312,6 +342,7 @@ void relay_main(int fd,
         shared |= !conf_output_plan(&r.conf->output, i, CONF_STDOUT).piped;
     console_open(&r.consoles[0], STDOUT_FILENO, shared);
     console_open(&r.consoles[1], STDERR_FILENO, true);
+    r.consoles[1].timed = conf->output.timestamps;
     while (r.phase == RELAY_RUNNING)
         turn(&r, -1);
     finish(&r);

@@ -1,7 +1,8 @@
 /*
- * Happy path: what is read goes into the stream's log file, into the last lines
- * that are kept of stderr, through the filters, and to the console, in this
- * order. A stream that only goes to a file is spliced there instead, without a
+ * Happy path: what is read goes into the last lines that are kept of stderr,
+ * through the filters, into the stream's log file and to the console, in this
+ * order. The times of --log_timestamps come before each line of the last
+ * three. A stream that only goes to a file is spliced there instead, without a
  * copy, and its last lines are read from the file when it ends.
  *
  * Failure modes:
@@ -19,11 +20,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "rendezvous/base/buf.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/utc.h"
 
 #define SPLICE_MOST (1024 * 1024)
 #define COLOURS     6
@@ -57,6 +60,8 @@ filter_line(struct relay *r, struct stream *s, const char *line, size_t len)
     if (!lines_match(line, len, texts))
         return;
     relay_log(r, s->filtered, s->prefix, s->prefix_len);
+    if (s->timed)
+        relay_log(r, s->filtered, r->now, strlen(r->now));
     relay_log(r, s->filtered, line, len);
     if (len > 0 && line[len - 1] != '\n')
         relay_log(r, s->filtered, "\n", 1);
@@ -94,25 +99,65 @@ keep_tail(struct relay *r, const struct stream *s, const char *data, size_t len)
         lines_tail_put(*t, data, len);
 }
 
+/* As it goes to the file and the console. Returns its length. */
+static size_t
+add_times(struct relay *r, const struct stream *s, const char *data, size_t len)
+{
+    ddp_assert(len <= RELAY_TIMED);
+    char now[UTC_MAX];
+    utc_now(now, UTC_MILLIS);
+    (void)snprintf(r->now, sizeof(r->now), "%s ", now);
+    return lines_prefix(data, len, s->inside, r->now, strlen(r->now), r->timed);
+}
+
 static void
 take(struct relay *r, struct stream *s, const char *data, size_t len)
 {
-    if (s->plan.file)
-        relay_log(r, &s->file, data, len);
     if (s->which == CONF_STDERR)
         keep_tail(r, s, data, len);
-    if (s->filtered != NULL)
+    if (s->timed) {
+        size_t timed = add_times(r, s, data, len);
+        if (s->filtered != NULL)
+            filter(r, s, data, len);
+        data = r->timed;
+        len = timed;
+    } else if (s->filtered != NULL) {
         filter(r, s, data, len);
+    }
+    s->inside = data[len - 1] != '\n';
+    if (s->plan.file)
+        relay_log(r, &s->file, data, len);
     if (s->console != NULL)
         stream_show(s, data, len, mono_now_us());
 }
 
 /* -- a stream's end -------------------------------------------------------- */
 
+static void add_unseen(struct relay *r, const struct stream *s, int64_t n)
+{
+    ddp_assert(n >= 0);
+    if (s->plan.file)
+        r->hidden += n;
+    else
+        r->lost += n;
+}
+
+/* With what is still in the pipe of one that waits. */
+void relay_count_unseen(struct relay *r, const struct stream *s)
+{
+    int there = 0;
+    if (s->fd >= 0 && ioctl(s->fd, FIONREAD, &there) != 0)
+        there = 0;
+    if (s->shown == SHOWN_FROM_FILE)
+        add_unseen(r, s, s->behind.unseen);
+    add_unseen(r, s, s->hidden + there);
+    add_unseen(r, s, (int64_t)(buf_len(&s->part) + buf_len(&s->left)));
+}
+
 static void del_stream(struct relay *r, struct stream *s)
 {
     ddp_assert(s->magic == STREAM_MAGIC && s->input == STREAM_ENDED);
-    r->hidden += s->hidden;
+    add_unseen(r, s, s->hidden);
     if (s->console != NULL)
         stream_finish_line(s);
     logfile_close(&s->file);
@@ -196,14 +241,16 @@ static bool read_spliced(struct relay *r, struct stream *s)
 static bool may_splice(const struct stream *s)
 {
     return s->plan.file && !s->plan.console && s->filtered == NULL &&
-           s->file.limit == 0 && s->file.missing == 0 && s->file.fd >= 0;
+           !s->timed && s->file.limit == 0 && s->file.missing == 0 &&
+           s->file.fd >= 0;
 }
 
 static bool read_some(struct relay *r, struct stream *s)
 {
     if (s->input == STREAM_SPLICED)
         return read_spliced(r, s);
-    ssize_t n = read(s->fd, r->chunk, sizeof(r->chunk));
+    ssize_t n =
+        read(s->fd, r->chunk, s->timed ? RELAY_TIMED : sizeof(r->chunk));
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return errno == EINTR;
     if (n <= 0) { /* EIO: the last holder of a terminal's other side is gone */
@@ -352,6 +399,7 @@ static void add_stream(struct relay *r,
     s->local_rank = w->local_rank;
     s->which = which;
     s->plan = plan_of(r, w, which);
+    s->timed = r->conf->output.timestamps;
     s->file.fd = -1;
     s->console = s->plan.console ? console_of(r, which) : NULL;
     s->filtered =

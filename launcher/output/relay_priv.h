@@ -18,6 +18,14 @@
 #include "launcher/output/logfile.h"
 #include "launcher/output/relay.h"
 #include "launcher/output/stream.h"
+#include "rendezvous/base/utc.h"
+
+/* With times before the lines less is read at once: each byte may be a line,
+ * and what the console does not take has to fit into `left` of the stream. */
+#define RELAY_TIMED     (3 * 1024)
+#define RELAY_TIMED_MAX (RELAY_TIMED + (RELAY_TIMED + 1) * UTC_MAX)
+_Static_assert(RELAY_TIMED_MAX <= STREAM_LEFT / 2,
+               "read_rest reads up to half");
 
 enum relay_phase {
     RELAY_RUNNING,
@@ -42,7 +50,11 @@ struct relay {
     bool hurry; /* FINISHING: the end comes by a signal */
     int64_t quiet_at_us;
     int64_t hidden; /* bytes that were never shown, though files hold them */
+    int64_t lost;   /* bytes that were never shown, and that nothing holds */
+    bool told_full; /* that stdout is a file which takes no more */
     char chunk[STREAM_CHUNK];
+    char now[UTC_MAX + 1]; /* the time and a blank, when this was read: */
+    char timed[RELAY_TIMED_MAX];
 };
 
 /* -- relay_intake.c: the streams ------------------------------------------- */
@@ -59,6 +71,9 @@ void relay_read(struct relay *r, struct stream *s);
 void relay_drain(struct relay *r);
 /* Frees the streams of which all was read and shown. */
 void relay_drop_ended(struct relay *r);
+/* At the end: adds to r->hidden or r->lost what of this stream was not shown
+ * and will never be. */
+void relay_count_unseen(struct relay *r, const struct stream *s);
 
 /* -- relay_intake.c: files ------------------------------------------------- */
 

@@ -142,8 +142,8 @@ static size_t show_lines(struct stream *s, const char *data, size_t whole)
     char *room = console_reserve(c, most);
     if (room == NULL)
         return 0;
-    console_commit(c,
-                   lines_prefix(data, whole, s->colour, s->colour_len, room));
+    console_commit(
+        c, lines_prefix(data, whole, false, s->colour, s->colour_len, room));
     return whole;
 }
 
@@ -247,7 +247,8 @@ static void fall_behind(struct stream *s, const char *data, size_t len)
         s->hidden += (int64_t)len; /* the file has not got it either */
     } else {
         s->shown = SHOWN_FROM_MEMORY;
-        (void)buf_put(&s->left, data, len);
+        if (buf_put(&s->left, data, len) != 0) /* no memory */
+            s->hidden += (int64_t)len;
         stream_pause(s);
     }
 }
@@ -394,8 +395,7 @@ static size_t skip_line(struct stream *s, const char *data, size_t len)
 void stream_show(struct stream *s, const char *data, size_t len, int64_t now)
 {
     check(s);
-    ddp_assert(len > 0);
-    s->inside = data[len - 1] != '\n';
+    ddp_assert(len > 0 && s->inside == (data[len - 1] != '\n'));
     if (s->console->kind == CONSOLE_DEAD) {
         drop(s);
         return;

@@ -58,6 +58,7 @@ struct stream {
     int64_t part_at_us;
     int64_t turn; /* bytes of the long line that it is in */
     enum shown shown;
+    bool timed;  /* each line of it begins with the time */
     bool inside; /* the last byte that came was no line's end */
     bool skip;   /* its console was dead within a line: the rest of that line is
                     not shown */
@@ -83,10 +84,10 @@ void stream_resume(struct stream *s);
 void stream_end(struct stream *s);
 
 /*
- * Shows data[0..len), which was just read and, if the stream has a log file,
- * just written there. What the console does not take now is shown later: from
- * the file, or from `left`, and then the stream is paused. The stream must have
- * a console.
+ * Shows data[0..len), which was just read (`inside` is set) and, if the stream
+ * has a log file, just written there. What the console does not take now is
+ * shown later: from the file, or from `left`, and then the stream is paused.
+ * The stream must have a console.
  */
 void stream_show(struct stream *s, const char *data, size_t len, int64_t now);
 

@@ -17,12 +17,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "launcher/proc/signals.h"
 #include "rendezvous/base/buf.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/utc.h"
 
 static const char *const names[] = {
 #define EVENT_LOG(name, meaning) #name,
@@ -49,19 +49,6 @@ void event_log_init(struct event_log *j,
 
 /* -- lines ----------------------------------------------------------------- */
 
-#define WHEN_MAX 48 /* with NUL */
-
-static void utc_now(char text[WHEN_MAX])
-{
-    struct timespec now;
-    struct tm tm;
-    char day[24] = "";
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    if (gmtime_r(&now.tv_sec, &tm) != NULL)
-        (void)strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm);
-    (void)snprintf(text, WHEN_MAX, "%s.%06ldZ", day, now.tv_nsec / 1000);
-}
-
 /* A line that is being written. */
 struct event {
     struct json json;
@@ -77,14 +64,14 @@ static void begin(const struct event_log *j,
                   enum event_log_kind kind,
                   int64_t now_us)
 {
-    char when[WHEN_MAX];
+    char when[UTC_MAX];
     ddp_assert(kind < EVENT_LOG_COUNT);
     e->wanted = j->conf->output.events[0] != '\0';
     buf_init(&e->line, LINE_MAX_BYTES);
     json_init(&e->json, &e->line);
     if (!e->wanted)
         return;
-    utc_now(when);
+    utc_now(when, UTC_MICROS);
     json_open(&e->json, NULL, '{');
     json_text(&e->json, "time", when);
     json_micros(&e->json, "up_s", now_us - j->start_us);

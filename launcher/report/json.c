@@ -171,10 +171,10 @@ static bool wait_for_room(int fd, const struct output_hurry *h)
     struct pollfd p[2] = {{.fd = fd, .events = POLLOUT},
                           {.fd = h->fd, .events = POLLIN}};
     int64_t until_us = mono_after(
-        mono_now_us(), (h->now ? HURRY_MS : RELAY_STUCK_MS) * MONO_MS);
+        mono_awake_us(), (h->now ? HURRY_MS : RELAY_STUCK_MS) * MONO_MS);
     int n;
     do
-        n = poll(p, 2, (int)mono_ms_until(mono_now_us(), until_us));
+        n = poll(p, 2, (int)mono_ms_until(mono_awake_us(), until_us));
     while ((n < 0 && errno == EINTR) ||
            (n > 0 && p[0].revents == 0 && !h->asks(h->fd)));
     errno = EAGAIN;

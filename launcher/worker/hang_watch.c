@@ -11,6 +11,8 @@
  * - The helper cannot be started, or there is no folder: the hang is told at
  *   once, or the stacks go into memory only.
  * - The round ends meanwhile: the helper is killed and nothing is told.
+ * - The machine sleeps: the workers do, too, and the clock of all this stands
+ *   still (mono_awake_us).
  * - A console is full: see hang.h. A console cannot be asked whether a worker
  *   waits for it, only whether it is full and takes something, hence the rule.
  */
@@ -216,7 +218,7 @@ static void take_stacks(struct hang_watch *w)
     list_workers(w, &of);
     open_stacks(w);
     w->pid = workers_pid(w->workers, w->verdict.local_rank);
-    w->stacks_until_us = mono_after(mono_now_us(), STACKS_US);
+    w->stacks_until_us = mono_after(mono_awake_us(), STACKS_US);
     log_warnx("rank %lld (pid %d) makes no progress; taking the stacks of "
               "this node's workers",
               (long long)(w->base_rank + w->verdict.local_rank), (int)w->pid);
@@ -296,7 +298,7 @@ static void look(struct hang_watch *w, int64_t now_us)
 static void on_timer(uv_timer_t *timer)
 {
     struct hang_watch *w = hang_watch_of(timer->data);
-    int64_t now_us = mono_now_us();
+    int64_t now_us = mono_awake_us();
     if (w->helper > 0 && now_us < w->stacks_until_us)
         return;
     if (w->helper > 0) {
@@ -317,7 +319,7 @@ void hang_watch_start(struct hang_watch *w, int64_t base_rank)
         return;
     hang_watch_stop(w); /* the round before is over: its stacks are dropped */
     w->base_rank = base_rank;
-    w->looked_us = mono_now_us();
+    w->looked_us = mono_awake_us();
     for (int i = 0; i < w->conf->nproc; i++)
         hang_started(&w->hang, i);
     (void)uv_timer_start(&w->timer, on_timer, every_ms, every_ms);
@@ -332,6 +334,6 @@ void hang_watch_stop(struct hang_watch *w)
 void hang_watch_pause(struct hang_watch *w, bool paused)
 {
     w->paused = paused;
-    w->looked_us = mono_now_us();
+    w->looked_us = mono_awake_us();
     hang_pass(&w->hang, 0, HANG_STANDS);
 }

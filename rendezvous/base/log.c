@@ -31,6 +31,7 @@
 #define TICK_NS  (10 * 1000 * 1000)
 
 static const char *log_name = "ddprun";
+static void (*log_now)(char text[UTC_MAX], int digits);
 static int lost; /* lines since the last one that was taken */
 static bool cut; /* what was taken last was a part of a line */
 
@@ -43,6 +44,11 @@ void log_init(const char *name)
     while (fd >= 0 && fd <= STDERR_FILENO && fcntl(fd, F_SETFD, 0) == 0);
     if (fd >= 0)
         (void)close(fd); /* nothing was written */
+}
+
+void log_timestamps(void (*now)(char text[UTC_MAX], int digits))
+{
+    log_now = now;
 }
 
 struct log_line {
@@ -190,7 +196,11 @@ emit(int sys_errno, const char *fmt, va_list ap)
     char text[1536];
     struct log_line l = {.len = 0};
     (void)vsnprintf(text, sizeof(text), fmt, ap); /* a cut text is a text */
-    line_addf(&l, "%s%s: ", cut ? "\n" : "", log_name);
+    char now[UTC_MAX] = "";
+    if (log_now != NULL)
+        log_now(now, UTC_MILLIS);
+    line_addf(&l, "%s%s: %s%s", cut ? "\n" : "", log_name, now,
+              log_now != NULL ? " " : "");
     if (lost > 0)
         line_addf(&l, "(lines lost before this one: %d) ", lost);
     line_add_safely(&l, text);

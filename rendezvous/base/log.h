@@ -12,10 +12,16 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "rendezvous/base/utc.h"
+
 /* Borrows `name` for the life of the process. Opens /dev/null for each standard
  * stream that is closed: otherwise a socket could get the number of stderr, and
  * the log's lines. */
 void log_init(const char *name);
+
+/* From now on lines have the time that `now` writes (utc_now) behind the
+ * program's name. It is a pointer so that who wants no times needs no clock. */
+void log_timestamps(void (*now)(char text[UTC_MAX], int digits));
 
 /*
  * As write(2) on a descriptor that may block, but for about `most_ms` at most.

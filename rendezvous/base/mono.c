@@ -2,11 +2,21 @@
 
 #include <time.h>
 
-int64_t mono_now_us(void)
+static int64_t read_us(clockid_t clock)
 {
     struct timespec ts;
-    (void)clock_gettime(CLOCK_BOOTTIME, &ts); /* cannot fail on Linux */
+    (void)clock_gettime(clock, &ts); /* cannot fail on Linux */
     return (int64_t)ts.tv_sec * MONO_S + ts.tv_nsec / 1000;
+}
+
+int64_t mono_now_us(void)
+{
+    return read_us(CLOCK_BOOTTIME);
+}
+
+int64_t mono_awake_us(void)
+{
+    return read_us(CLOCK_MONOTONIC);
 }
 
 int64_t mono_after(int64_t now_us, int64_t delta_us)

@@ -14,6 +14,10 @@
 
 int64_t mono_now_us(void);
 
+/* Another clock, which stands still in a suspend: for what is measured of
+ * processes that stand still then, too. Never compare it with the first. */
+int64_t mono_awake_us(void);
+
 /* now + delta; either may be MONO_NEVER. */
 int64_t mono_after(int64_t now_us, int64_t delta_us);
 

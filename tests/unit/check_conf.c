@@ -156,6 +156,38 @@ START_TEST(test_conf_output_is_read)
 }
 END_TEST
 
+/* stdout passes through unless nobody sees it, or it is to be inherited. */
+START_TEST(test_conf_stdout_is_piped_unless_inherited_or_not_shown)
+{
+    static const struct {
+        const char *env;
+        const char *line;
+        bool piped, null;
+    } rows[] = {
+        {"", "prog", true, false},
+        {"PET_STDOUT=inherit", "prog", false, false},
+        {"PET_STDOUT=inherit", "--stdout=Lines prog", true, false},
+        {"", "--stdout=inherit --local_ranks_filter=1 prog", false, true},
+        {"", "--local_ranks_filter=1 prog", false, true},
+        {"", "--stdout=inherit -r 1 prog", true, false},
+        {"", "--stdout=inherit -t 1 prog", true, false},
+        {"", "--stdout=inherit --duplicate_stdout_filters=a prog", true, false},
+    };
+    static struct conf c;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        ck_assert_int_eq(conf_line_conf(&c, rows[i].env, rows[i].line, NULL),
+                         0);
+        struct conf_plan p = conf_output_plan(&c.output, 0, CONF_STDOUT);
+        ck_assert_msg(p.piped == rows[i].piped && p.null == rows[i].null,
+                      "%s %s", rows[i].env, rows[i].line);
+        p = conf_output_plan(&c.output, 0, CONF_STDERR);
+        ck_assert(p.piped && !p.null);
+        ck_assert(!c.output.timestamps);
+        conf_free(&c);
+    }
+}
+END_TEST
+
 /* PET_SHUTDOWN_TIMEOUT goes before the older variable, the option before it. */
 START_TEST(test_conf_shutdown_timeout_has_three_sources)
 {
@@ -352,6 +384,7 @@ int main(void)
     tcase_add_loop_test(t, test_conf_budget_may_have_a_window, 0, 7);
     tcase_add_loop_test(t, test_conf_strikes_may_have_a_cool_down, 0, 4);
     tcase_add_test(t, test_conf_output_is_read);
+    tcase_add_test(t, test_conf_stdout_is_piped_unless_inherited_or_not_shown);
     tcase_add_test(t, test_conf_shutdown_timeout_has_three_sources);
     tcase_add_test(t, test_conf_python_options_are_noted);
     tcase_add_loop_test(t, test_conf_doubtful_lines_are_noted, 0, 20);

@@ -1,5 +1,6 @@
 /* links: tests/lib/scratch launcher/output/lines launcher/output/logfile */
-/* links: rendezvous/base/err rendezvous/base/utf8 */
+/* links: rendezvous/base/err rendezvous/base/utf8 rendezvous/base/utc */
+/* links: tests/lib/timeless */
 /* Lines out of bytes, prefixes, filters, last lines; and log files that are
  * changed for new ones, or whose disk is full. */
 #include <check.h>
@@ -15,6 +16,7 @@
 #include "launcher/output/logfile.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
+#include "tests/lib/timeless.h"
 
 /* -- lines ----------------------------------------------------------------- */
 
@@ -40,7 +42,22 @@ START_TEST(test_lines_prefix_stands_before_each)
     static const char data[] = "a\n\nb\0c\n";
     static const char want[] = "[0]:a\n[0]:\n[0]:b\0c\n";
     char out[64];
-    size_t n = lines_prefix(data, sizeof(data) - 1, "[0]:", 4, out);
+    size_t n = lines_prefix(data, sizeof(data) - 1, false, "[0]:", 4, out);
+    ck_assert_uint_eq(n, sizeof(want) - 1);
+    ck_assert_mem_eq(out, want, n);
+}
+END_TEST
+
+/* A line that is cut into pieces has one prefix, wherever it is cut. */
+START_TEST(test_lines_prefix_stands_once_before_a_line_in_pieces)
+{
+    static const char data[] = "one\n\ntwo\nrest";
+    static const char want[] = "- one\n- \n- two\n- rest";
+    size_t len = sizeof(data) - 1, first = (size_t)_i;
+    bool inside = first > 0 && data[first - 1] != '\n';
+    char out[64];
+    size_t n = lines_prefix(data, first, false, "- ", 2, out);
+    n += lines_prefix(data + first, len - first, inside, "- ", 2, out + n);
     ck_assert_uint_eq(n, sizeof(want) - 1);
     ck_assert_mem_eq(out, want, n);
 }
@@ -195,7 +212,7 @@ static void teardown(void)
     scratch_leave();
 }
 
-static const char *read_all(const char *path)
+static char *read_all(const char *path)
 {
     static char text[4096];
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -219,7 +236,8 @@ START_TEST(test_logfile_appends_behind_a_mark)
     logfile_close(&f);
     ck_assert_int_eq(logfile_open(&f, "log", 2, 0, 0), 0);
     ck_assert(put_line("b\n"));
-    ck_assert_str_eq(read_all("log"), "a\n--- ddprun: round 2 begins ---\nb\n");
+    ck_assert_str_eq(timeless(read_all("log")),
+                     "a\n--- ddprun: round 2 begins, TIME ---\nb\n");
 }
 END_TEST
 
@@ -258,8 +276,9 @@ START_TEST(test_logfile_full_counts_and_goes_on)
     limit_files(RLIM_INFINITY);
     ck_assert(put_line("y\n"));
     ck_assert_int_eq(f.missing, 0);
-    ck_assert_str_eq(read_all("log"),
-                     "01234\n--- ddprun: 8 bytes are missing here ---\ny\n");
+    ck_assert_str_eq(
+        timeless(read_all("log")),
+        "01234\n--- ddprun: 8 bytes are missing here, TIME ---\ny\n");
 }
 END_TEST
 
@@ -270,8 +289,8 @@ START_TEST(test_logfile_opens_later)
     ck_assert(!put_line("a\n"));
     ck_assert_int_eq(mkdir("dir", 0777), 0);
     ck_assert(put_line("b\n"));
-    ck_assert_str_eq(read_all("dir/log"),
-                     "\n--- ddprun: 2 bytes are missing here ---\nb\n");
+    ck_assert_str_eq(timeless(read_all("dir/log")),
+                     "\n--- ddprun: 2 bytes are missing here, TIME ---\nb\n");
 }
 END_TEST
 
@@ -300,6 +319,8 @@ int main(void)
     tcase_add_loop_test(tc, test_lines_whole_ends_behind_the_last_newline, 0,
                         sizeof(pieces) / sizeof(pieces[0]));
     tcase_add_test(tc, test_lines_prefix_stands_before_each);
+    tcase_add_loop_test(
+        tc, test_lines_prefix_stands_once_before_a_line_in_pieces, 0, 14);
     tcase_add_test(tc, test_lines_match_is_any_text);
     tcase_add_loop_test(tc, test_lines_fit_cuts_between_lines, 0,
                         sizeof(fits) / sizeof(fits[0]));

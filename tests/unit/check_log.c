@@ -1,5 +1,5 @@
 /* links: rendezvous/base/log rendezvous/base/err rendezvous/base/mono */
-/* links: rendezvous/base/utf8 */
+/* links: rendezvous/base/utf8 rendezvous/base/utc tests/lib/timeless */
 /*
  * What comes out of stderr, which is a pipe of the test's.
  */
@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,6 +17,7 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "tests/lib/suite.h"
+#include "tests/lib/timeless.h"
 
 static int pipe_fd; /* where stderr can be read */
 static int kept_stderr;
@@ -73,6 +75,20 @@ START_TEST(test_log_unprintable_is_escaped)
 {
     log_info("%s", cases[_i].text);
     ck_assert_str_eq(got(), cases[_i].line);
+}
+END_TEST
+
+/* A time, if there is somebody who tells it. */
+START_TEST(test_log_lines_bear_times_if_told_to)
+{
+    char text[64];
+    log_info("without");
+    ck_assert_str_eq(got(), "t: without\n");
+    log_timestamps(utc_now);
+    log_info("with");
+    (void)snprintf(text, sizeof(text), "%.60s", got());
+    log_timestamps(NULL);
+    ck_assert_str_eq(timeless(text), "t: TIME with\n");
 }
 END_TEST
 
@@ -218,6 +234,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, test_log_unprintable_is_escaped, 0,
                         sizeof(cases) / sizeof(cases[0]));
+    tcase_add_test(tc, test_log_lines_bear_times_if_told_to);
     tcase_add_test(tc, test_log_warn_appends_errno);
     tcase_add_loop_test(tc, test_log_long_text_is_one_line, 0, 2);
     tcase_add_test(tc, test_log_full_pipe_does_not_block);

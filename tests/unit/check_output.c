@@ -5,6 +5,7 @@
 /* links: launcher/output/lines */
 /* links: launcher/conf/output launcher/conf/options rendezvous/base/opts */
 /* links: launcher/conf/words */
+/* links: rendezvous/base/utc */
 /* links: rendezvous/net/helper TLS rendezvous/base/open_files */
 /* links: launcher/proc/pidfd */
 /* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/log */

@@ -4,6 +4,7 @@
 /* links: launcher/output/lines rendezvous/base/log */
 /* links: launcher/conf/output launcher/conf/options rendezvous/base/opts */
 /* links: launcher/conf/words */
+/* links: rendezvous/base/utc tests/lib/timeless */
 /* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/utf8 */
 /* The relay as a process of its own, with pipes for workers and consoles: what
@@ -26,6 +27,7 @@
 #include "launcher/output/relay.h"
 #include "rendezvous/base/mono.h"
 #include "tests/lib/suite.h"
+#include "tests/lib/timeless.h"
 
 #define WORKERS 3
 
@@ -189,15 +191,21 @@ static const char *finish(bool line, int fd)
     return got;
 }
 
-/* A worker writes lines until nothing is taken any more. */
-static void fill(int fd)
+/* A worker writes lines until nothing is taken any more. Returns how many bytes
+ * were. */
+static size_t fill(int fd)
 {
     static const char line[] = "a line of a worker that writes a lot\n";
     struct pollfd p = {.fd = fd, .events = POLLOUT};
+    size_t taken = 0;
     ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
-    while (poll(&p, 1, 300) > 0)
-        if (write(fd, line, sizeof(line) - 1) < 0)
+    while (poll(&p, 1, 300) > 0) {
+        ssize_t n = write(fd, line, sizeof(line) - 1);
+        if (n < 0)
             ck_assert_int_eq(errno, EAGAIN);
+        taken += n > 0 ? (size_t)n : 0;
+    }
+    return taken;
 }
 
 /* A worker whose lines go to the console alone and is not read any more is read
@@ -300,6 +308,31 @@ START_TEST(test_relay_an_end_in_a_hurry_is_soon)
     int64_t took_us = mono_now_us() - began_us;
     ck_assert_int_ge(took_us, RELAY_HURRY_MS * MONO_MS);
     ck_assert_int_lt(took_us, RELAY_STUCK_MS * MONO_MS / 2);
+}
+END_TEST
+
+/* What a stuck stdout did not take at the end is counted to the byte, wherever
+ * it was: in the console, in memory, in a part of a line, in the pipe. */
+START_TEST(test_relay_bytes_that_a_stuck_console_did_not_take_are_counted)
+{
+    static struct relay_msg w = {.kind = RELAY_FINISH, .hurry = 1};
+    char want[100];
+    size_t written = 0;
+    start(false);
+    for (int i = 0; i < WORKERS; i++) {
+        add_worker(i, true);
+        written += fill(to[i][0]);
+        end_worker(i);
+    }
+    say(&w, NULL, 0);
+    is_ended();
+    (void)read_console(out, sizeof(got) - 1);
+    ck_assert_uint_lt(got_len, written);
+    (void)snprintf(want, sizeof(want),
+                   "ddprun: %zu bytes of output lost: the console did not take "
+                   "them in time\n",
+                   written - got_len);
+    ck_assert_str_eq(read_console(err_fd, sizeof(got) - 1), want);
 }
 END_TEST
 
@@ -439,6 +472,34 @@ START_TEST(test_relay_prefixes_may_be_larger_than_lines)
 }
 END_TEST
 
+/* --log_timestamps: each line has one time, behind its prefix, whether it came
+ * whole or in pieces, and however many are read at once. */
+START_TEST(test_relay_times_stand_before_each_line)
+{
+    static char text[20000];
+    conf.output.timestamps = true;
+    start(true);
+    add_worker(0, true);
+    put_text(to[0][0], "front ");
+    (void)usleep(2 * RELAY_QUIET_MS * 1000);
+    put_text(to[0][0], "and back\n\nrest");
+    ck_assert_str_eq(timeless(memcpy(text, read_console(out, 70), 71)),
+                     "0:TIME front and back\n0:TIME \n");
+    end_worker(0);
+    ck_assert_str_eq(timeless(memcpy(text, finish(false, out), 33)),
+                     "0:TIME rest\n");
+    conf.output.timestamps = true;
+    start(false);
+    add_worker(1, true);
+    memset(text, '\n', sizeof(text));
+    put(to[1][0], text, sizeof(text));
+    end_worker(1);
+    (void)finish(false, out);
+    ck_assert_uint_eq(lines_count(got, got_len), sizeof(text));
+    ck_assert_uint_eq(got_len, sizeof(text) * 26);
+}
+END_TEST
+
 /* The last twenty lines, with what was written a moment ago. */
 START_TEST(test_relay_tail_has_the_last_word)
 {
@@ -477,12 +538,15 @@ int main(void)
     tcase_add_loop_test(
         tc, test_relay_a_reader_that_comes_back_gets_whole_lines, 0, 2);
     tcase_add_test(tc, test_relay_an_end_in_a_hurry_is_soon);
+    tcase_add_test(
+        tc, test_relay_bytes_that_a_stuck_console_did_not_take_are_counted);
     tcase_add_test(tc, test_relay_a_slow_console_is_shared_by_all);
     tcase_add_test(tc, test_relay_lines_wait_for_their_end);
     tcase_add_test(tc, test_relay_unfinished_is_shown);
     tcase_add_test(tc, test_relay_returns_are_lines_when_teed);
     tcase_add_test(tc, test_relay_a_long_line_is_not_torn);
     tcase_add_test(tc, test_relay_prefixes_may_be_larger_than_lines);
+    tcase_add_test(tc, test_relay_times_stand_before_each_line);
     tcase_add_test(tc, test_relay_tail_has_the_last_word);
     suite_add_tcase(suite, tc);
     return suite_run(suite);

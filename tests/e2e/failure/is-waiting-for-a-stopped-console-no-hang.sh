@@ -63,8 +63,8 @@ nothing_left it
 # The same with a slow terminal, which does not show how much waits in it.
 command -v python3 >/dev/null || exit 0
 cat >slow_terminal.py <<'PY'
-"""Becomes a command whose stderr is a terminal that is read slowly, and not
-slowly any more once the file `fast` is there."""
+"""Becomes a command of which a stream, 1 or 2, is a terminal that is read
+slowly, and not slowly any more once the file `fast` is there."""
 import os, sys, time
 terminal, end = os.openpty()
 if os.fork() == 0:
@@ -74,15 +74,18 @@ if os.fork() == 0:
             time.sleep(0 if os.path.exists("fast") else 0.005)
     except OSError:  # all have closed it
         os._exit(0)
-os.dup2(end, 2)
-os.execvp(sys.argv[1], sys.argv[1:])
+os.dup2(end, int(sys.argv[1]))
+os.execvp(sys.argv[2], sys.argv[2:])
 PY
-rm events
-# shellcheck disable=SC2016
-background it python3 slow_terminal.py "$DDPRUN" --nproc_per_node=2 \
-    --hang_timeout=0.2 --events=events sh -c '[ "$RANK" = 1 ] || exec sleep 300
-    while :; do echo "something to say, again and again" >&2; done'
-wait_for '"failed".*rank 0 .*no progress' events 20
-: >fast
-ends_with 82 it
-nothing_left it
+for fd in 1 2; do
+    rm -f events fast
+    # shellcheck disable=SC2016
+    background it python3 slow_terminal.py $fd "$DDPRUN" --nproc_per_node=2 \
+        --hang_timeout=0.2 --events=events \
+        sh -c '[ "$RANK" = 1 ] || exec sleep 300
+        while :; do echo "something to say, again and again" >&'"$fd"'; done'
+    wait_for '"failed".*rank 0 .*no progress' events 20
+    : >fast
+    ends_with 82 it
+    nothing_left it
+done

@@ -39,7 +39,8 @@ done
 PRINTS
 chmod +x prints
 launch 0 --hang_timeout=0.8 ./prints
-launch 82 --hang_timeout=0.8 ./prints 1 150 # it is not ours to see
+launch 0 --hang_timeout=0.8 ./prints 1
+launch 82 --hang_timeout=0.8 --stdout=inherit ./prints 1 150 # not ours to see
 launch 0 --hang_timeout=0.8 -t 1 ./prints 1
 launch 0 --hang_timeout=0.8 -r 1 ./prints 1
 launch 0 --beat_timeout=0.8 sleep 1.5 # it never beat

@@ -25,8 +25,15 @@ has 'Exec format error; it is neither a program for this machine nor.*--run_path
 # A launcher whose standard output and error are closed or broken lives.
 "$DDPRUN" --nproc_per_node=2 "$WORKER" exit 0 >&- 2>&- ||
     fail "closed output: $?"
+# A stdout that nobody reads any more stops a worker only if it is the worker's.
 {
-    "$DDPRUN" --nproc_per_node=2 sh -c 'exec 2>&-; yes'
+    "$DDPRUN" --stdout=inherit --nproc_per_node=2 sh -c 'exec 2>&-; yes'
     echo $? >status
 } | head -n 1 >/dev/null
 same 141 "$(cat status)" 'status behind a broken pipe'
+{
+    "$DDPRUN" --nproc_per_node=2 sh -c 'yes | head -n 1000000; echo >>ended'
+    echo $? >status
+} | head -n 1 >/dev/null
+same 0 "$(cat status)" 'status behind a pipe that nobody reads'
+lines 2 '^$' ended

@@ -5,12 +5,12 @@
 # limit: 60
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
-LINES=30000 # of 50 bytes to stderr, of each worker
+LINES=30000 # of 50 bytes to one stream, of each worker
 BYTES=$((LINES * 50))
 mkfifo console
 cat >flood <<'FLOOD'
 #!/bin/sh
-yes "a line of some length, to fill what can be filled" | head -n "$1" >&2
+yes "a line of some length, to fill what can be filled" | head -n "$1" >&"$FD"
 echo "$RANK" >>"$E2E_DIR/ended"
 [ "$2" != fails ] || [ "$TORCHELASTIC_RESTART_COUNT" != 0 ] || exit 1
 FLOOD
@@ -25,16 +25,23 @@ start()
         --nproc_per_node=2 "$@"
 }
 
-# files ATTEMPT: the log files of stderr hold all that both workers wrote.
+# files ATTEMPT: the log files of that stream hold all that both workers wrote.
 files()
 {
     [ ! -d log ] || same $((2 * BYTES)) \
-        "$(cat log/*/attempt_"$1"/*/stderr.log | wc -c)" "$mode: log files"
+        "$(cat log/*/attempt_"$1"/*/$name.log | wc -c)" "$row: log files"
     rm -rf log
 }
 
-for mode in '' '--tee=3 --log_dir=/dev/null' '--tee=3 --log_dir=log' \
-    '--redirects=2 --log_dir=log'; do
+# What is written to, and how it is shown.
+for row in '1' '2' '1 --tee=3 --log_dir=/dev/null' '1 --tee=3 --log_dir=log' \
+    '2 --tee=3 --log_dir=log' '2 --redirects=2 --log_dir=log'; do
+    export FD="${row%% *}"
+    mode=${row#?}
+    case $FD in
+    1) name=stdout ;;
+    2) name=stderr ;;
+    esac
     # Gone at once; gone while the pipe is full, or between the rounds.
     for reader in true 'sleep 0.5'; do
         for how in ends fails; do
@@ -42,7 +49,7 @@ for mode in '' '--tee=3 --log_dir=/dev/null' '--tee=3 --log_dir=log' \
             # shellcheck disable=SC2086 # words
             start --max_restarts=1 $mode "$PWD/flood" $LINES $how
             eventually 10 is_gone "$(pid_of it)" ||
-                fail "'$mode', reader '$reader', workers '$how': it hangs"
+                fail "'$row', reader '$reader', workers '$how': it hangs"
             ends_with 0 it
             case $how in
             ends) lines 2 . ended && files 0 ;;
@@ -61,7 +68,7 @@ for mode in '' '--tee=3 --log_dir=/dev/null' '--tee=3 --log_dir=log' \
     ends_with 0 it 20
     wait $slow
     case $mode in
-    --redirects*) ;;
+    *--redirects*) ;;
     *) lines $((2 * LINES)) '^\(\[default[01]\]:\)\?a line .* filled$' shown ;;
     esac
     files 0

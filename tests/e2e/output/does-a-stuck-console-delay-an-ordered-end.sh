@@ -6,7 +6,7 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 mkfifo console && exec 8<>console
-flood='yes "a line of some length, to fill what can be filled" | head -n 30000 >&2'
+flood='yes "a line of some length, to fill what can be filled" | head -n 30000 >&$FD'
 
 # start [OPTION...] PROGRAM...: with both streams to the console.
 start()
@@ -17,8 +17,11 @@ start()
         --nproc_per_node=2 "$@"
 }
 
-for mode in '' '--tee=3 --log_dir=/dev/null' '--tee=3 --log_dir=log' \
-    '--redirects=2 --log_dir=log' '--tee=2 --log_dir=log --report=/dev/stdout'; do
+# What is written to, and how it is shown.
+for row in '1' '2' '1 --tee=3 --log_dir=/dev/null' '2 --tee=3 --log_dir=log' \
+    '2 --redirects=2 --log_dir=log' '2 --tee=2 --log_dir=log --report=/dev/stdout'; do
+    export FD="${row%% *}"
+    mode=${row#?}
     # shellcheck disable=SC2086 # words
     start --shutdown_timeout=1 $mode \
         sh -c "trap '' TERM; echo >>ended; $flood; sleep 30"
@@ -28,8 +31,8 @@ for mode in '' '--tee=3 --log_dir=/dev/null' '--tee=3 --log_dir=log' \
     kill -TERM "$(pid_of it)"
     ends_with 143 it
     [ "$(took)" -le $((2000 * ${E2E_SLOW:-1})) ] ||
-        fail "'$mode': SIGTERM took $(took) ms"
-    measured "'$mode': $(took) ms"
+        fail "'$row': SIGTERM took $(took) ms"
+    measured "'$row': $(took) ms"
     nothing_left
 done
 

@@ -23,6 +23,8 @@ same 'last error' "$(tail -n 1 log/*/attempt_0/1/stderr.log)" 'last error'
 # What only passes through is not touched.
 launch 0 sh -c 'printf "no newline" >&2'
 same 'no newline' "$(cat it.err)" 'what passed through'
+launch 137 sh -c 'echo line; printf "no newline"; kill -KILL $$$$'
+same "$(printf 'line\nno newline')" "$(cat it.out)" 'what passed through stdout'
 
 command -v python3 >/dev/null || skip 'needs python3'
 rm -r log

@@ -56,7 +56,7 @@ launch 0 -t 1 --log-line-prefix-template='${hostname}:${rank}: ' \
     --log_dir=log2 echo out
 same "$(hostname):0: out" "$(cat it.out)" 'a prefix by the option'
 launch 0 --nproc_per_node=3 --local-ranks-filter=1 sh -c 'echo "out $RANK"'
-same 'out 1' "$(cat it.out)" 'inherited stdout of one rank'
+same 'out 1' "$(cat it.out)" 'stdout of one rank'
 
 # Files of 10 KiB, the two before it, and no line in two of them.
 launch 0 -r 1 --log_rotate=10K,2 --log_dir=log3 \
@@ -87,6 +87,7 @@ wait_round 2 2
 open_gate
 ends_with 0 a
 ends_with 0 b
-same 'round 1 --- ddprun: round 2 begins --- round 2' \
+same 'round 1 --- ddprun: round 2 begins, TIME --- round 2' \
     "$(cat log4/*/attempt_0/0/stdout.log | grep -v '^round 2$' |
+        sed "s/$(date -u +%Y)-[0-9-]*T[0-9:.]*Z/TIME/" |
         tr '\n' ' ')round 2" 'the file of two rounds'

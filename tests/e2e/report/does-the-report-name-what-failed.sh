@@ -22,8 +22,12 @@ lines 1 '^err 2$' it.err
 has '^out 2$' it.out
 has_not ddprun it.out
 
-launch 0 --nproc_per_node=2 sh -c 'head -c 3000000 /dev/zero'
-same 6000000 "$(wc -c <it.out)" 'bytes of output'
+# Bytes that are no lines: those of one worker are not changed, nor are any that
+# are inherited.
+launch 0 sh -c 'head -c 3000000 /dev/zero'
+same 3000000 "$(wc -c <it.out)" 'bytes of output'
+launch 0 --stdout=inherit --nproc_per_node=2 sh -c 'head -c 3000000 /dev/zero'
+same 6000000 "$(wc -c <it.out)" 'bytes of output of two'
 
 # What @record wrote beside its message: shown beside stderr's last lines, but
 # not where Python wrote the same there; in the JSON in any case.

@@ -1,0 +1,19 @@
+#include "rendezvous/base/utc.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "rendezvous/base/err.h"
+
+void utc_now(char text[UTC_MAX], int digits)
+{
+    struct timespec now;
+    struct tm tm;
+    char day[20] = "";
+    ddp_assert(digits == UTC_MILLIS || digits == UTC_MICROS);
+    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail */
+    if (gmtime_r(&now.tv_sec, &tm) != NULL)    /* else the clock is mad */
+        (void)strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm);
+    long part = now.tv_nsec / (digits == UTC_MILLIS ? 1000000 : 1000);
+    (void)snprintf(text, UTC_MAX, "%s.%0*ldZ", day, digits, part); /* fits */
+}
