@@ -183,6 +183,7 @@ check-long:
 	scripts/setup.sh --long --interop
 	scripts/skip --list scripts/check-long
 check-all:
-	$(MAKE) check-tree
-	$(MAKE) check-circles check-unit check-sim check-fuzz check-model \
-		check-install check-e2e check-interop-old
+	@for layer in tree circles unit sim fuzz model install e2e interop-old; do \
+		scripts/timed $$layer $(MAKE) --no-print-directory check-$$layer || \
+			exit 1; \
+	done
