@@ -49,6 +49,13 @@ $(OLD_KERNEL_TOOL): $(call obj,tests/lib/old_kernel)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^
 
+# Ends with the status of an aborted communicator.
+ABORTED := $(B)/tests/lib/aborted
+$(ABORTED): $(call obj,tests/lib/aborted) $(B)/libddp.a
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcjson -lxxhash -lm -ldl
+
 # In place of the driver and NCCL. A test that has this folder in its run path
 # loads them.
 FAKE_CUDA := $(B)/tests/lib/libcuda.so.1
@@ -134,7 +141,7 @@ check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 	scripts/run-tests $^
 check-e2e: e2e-programs
 	tests/e2e/run $(B)
-e2e-programs: all $(FAKE_NVML) $(EMULATED) $(OLD_KERNEL_TOOL)
+e2e-programs: all $(FAKE_NVML) $(EMULATED) $(OLD_KERNEL_TOOL) $(ABORTED)
 # MINUTES=, SEED=, MTBF= (scripts/soak)
 soak: all
 	scripts/soak $(B)
@@ -177,6 +184,7 @@ check-long:
 	scripts/setup.sh --long --interop
 	scripts/skip --list scripts/check-long
 check-all:
-	$(MAKE) check-tree
-	$(MAKE) check-circles check-unit check-sim check-fuzz check-model \
-		check-install check-e2e check-interop-old
+	@for layer in tree circles unit sim fuzz model install e2e interop-old; do \
+		scripts/timed $$layer $(MAKE) --no-print-directory check-$$layer || \
+			exit 1; \
+	done

@@ -12,15 +12,13 @@ $(B)/bench/rdzv/floor: BENCH_RDZV_LIBS := -lssl -lcrypto
 bench-rdzv: $(B)/ddprdzvd $(BENCH_RDZV)
 	tests/bench/rdzv/run $(B) $(BENCH_ARGS)
 
-BENCH_STORE := $(addprefix $(B)/bench/store/,load floor serve)
+BENCH_STORE := $(addprefix $(B)/bench/store/,load floor)
 $(B)/bench/store/load: $(call obj,tests/bench/store/load)
 $(B)/bench/store/floor: $(call obj,tests/bench/store/floor)
-$(B)/bench/store/serve: $(call obj,tests/bench/store/serve $(STORE) \
-		rendezvous/net/addr rendezvous/net/fd_pass $(BASE))
 $(BENCH_STORE):
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -luv
-bench-store: $(BENCH_STORE)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^)
+bench-store: all $(BENCH_STORE)
 	tests/bench/store/run $(B) $(BENCH_ARGS)
 
 BENCH_SNAPSHOT := $(B)/bench/snapshot/save

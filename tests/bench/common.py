@@ -114,6 +114,14 @@ def times_better(what, ours, theirs):
     return mine / its if what.endswith("/s)") else its / mine
 
 
+def turn_ratio(ours, theirs):
+    """How ours stands to theirs: the median of the ratios within each turn, since
+    the machine's other load comes and goes. None where one of them is missing."""
+    if not ours or not theirs:
+        return None
+    return statistics.median(mine / its for mine, its in zip(ours, theirs))
+
+
 class MarkdownTitles:
     """A title that begins with blanks belongs to the one before it."""
 

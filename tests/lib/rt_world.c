@@ -143,6 +143,21 @@ int rt_slow(void)
     return times < 1 || times > 100 ? 1 : (int)times;
 }
 
+/* /proc/PID/schedstat: ns on a CPU, ns in a queue for one, and how often. */
+int64_t rt_cpu_wait_us(pid_t pid)
+{
+    char path[64];
+    long long waited_ns = 0;
+    (void)snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)pid);
+    FILE *f = fopen(path, "re");
+    if (f == NULL)
+        return 0;
+    if (fscanf(f, "%*d %lld", &waited_ns) != 1)
+        waited_ns = 0;
+    (void)fclose(f); /* read only */
+    return waited_ns / 1000;
+}
+
 int rt_wait(pid_t pid, int64_t timeout_ms)
 {
     int status;

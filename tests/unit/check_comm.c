@@ -23,8 +23,7 @@
 #include "worker_rt/ddp.h"
 
 #define DEADLINE_MS 8000
-#define SOON_MS     100  /* for all survivors' errors .. */
-#define LAST_MAX_MS 1000 /* .. but for a few, where the machine is loaded */
+#define SOON_MS     100 /* ddp.h: for all survivors' errors */
 
 static const size_t sizes[] = {0, 1, 7, 1000, 8191, 8192, 100003, 1000000};
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
@@ -100,6 +99,7 @@ END_TEST
 struct board {
     uint32_t bits[2][RT_RANKS_MAX];
     int64_t at_us[RT_RANKS_MAX];
+    int64_t waited_us[RT_RANKS_MAX]; /* for a CPU, until then */
     int64_t killed_us;
     int steps;
 };
@@ -317,6 +317,7 @@ static int until_error(int rank, void *arg)
         if (rank == 0)
             doom->board->steps++;
     doom->board->at_us[rank] = mono_now_us();
+    doom->board->waited_us[rank] = rt_cpu_wait_us(getpid());
     RT_CHECK(e.code == DDP_ERR_PEER);
     RT_CHECK(ddp_comm_barrier(c, &e) != 0 && e.code == DDP_ERR_PEER);
     free(data);
@@ -325,47 +326,58 @@ static int until_error(int rank, void *arg)
     return 0;
 }
 
-/* Kills one of `world` ranks in its loop; the time until the last survivor's
- * error, in us. */
-static int64_t kill_one(int world, int victim, size_t count)
+struct survivors {
+    int64_t last_us;   /* from the death to the last one's error */
+    int64_t waited_us; /* of that, the most that one of them had no CPU */
+};
+
+/* Kills one of `world` ranks in its loop. */
+static struct survivors kill_one(int world, int victim, size_t count)
 {
     struct doom doom = {rt_shared(sizeof(struct board)), count};
+    struct board *b = doom.board;
+    struct survivors s = {0};
+    int64_t waited_us[RT_RANKS_MAX];
     pid_t pids[RT_RANKS_MAX];
     pid_t store = rt_world_start(world, until_error, &doom, pids);
-    for (int i = 0; i < 5000 && doom.board->steps < 3; i++)
+    for (int i = 0; i < 5000 && b->steps < 3; i++)
         (void)usleep(1000);
-    ck_assert_int_ge(doom.board->steps, 3);
+    ck_assert_int_ge(b->steps, 3);
+    for (int i = 0; i < world; i++)
+        waited_us[i] = rt_cpu_wait_us(pids[i]);
     int64_t killed_us = mono_now_us();
     rt_kill(pids[victim]);
-    int64_t last_us = killed_us;
     for (int i = 0; i < world; i++) {
         if (i == victim)
             continue;
         ck_assert_int_eq(rt_wait(pids[i], DEADLINE_MS), 0);
-        if (doom.board->at_us[i] > last_us)
-            last_us = doom.board->at_us[i];
+        int64_t us = b->at_us[i] - killed_us;
+        int64_t waited = b->waited_us[i] - waited_us[i];
+        s.last_us = us > s.last_us ? us : s.last_us;
+        s.waited_us = waited > s.waited_us ? waited : s.waited_us;
     }
     rt_kill(store);
-    return last_us - killed_us;
+    return s;
 }
 
-/* Every survivor gets an error, soon, wherever the victim stood. */
+/* Every survivor gets an error within the time that ddp.h promises, wherever
+ * the victim stood. A machine that is busy with something else may add that for
+ * which it kept a survivor waiting for a CPU. */
 START_TEST(test_comm_killed_rank_all_others_fail_soon)
 {
     static const size_t counts[] = {10, 5000, 100003, 1000000};
-    int64_t max_us = 0;
-    int soon = 0;
+    struct survivors max = {0};
     for (int run = 0; run < 24; run++) {
         int world = 3 + run % 3;
-        int64_t us = kill_one(world, run % world, counts[run % 4]);
-        max_us = us > max_us ? us : max_us;
-        soon += us <= SOON_MS * 1000;
+        struct survivors s = kill_one(world, run % world, counts[run % 4]);
+        ck_assert_msg(s.last_us - s.waited_us <= SOON_MS * 1000 * rt_slow(),
+                      "run %d: %.1f ms, of which %.1f without a CPU", run,
+                      (double)s.last_us / 1000, (double)s.waited_us / 1000);
+        max = s.last_us > max.last_us ? s : max;
     }
     printf("check_comm: killed a rank 24 times, the last survivor's error came "
-           "after %.1f ms at most\n",
-           (double)max_us / 1000);
-    ck_assert_int_ge(soon, 18);
-    ck_assert_int_le(max_us, LAST_MAX_MS * 1000);
+           "after %.1f ms at most, of which it had no CPU for %.1f\n",
+           (double)max.last_us / 1000, (double)max.waited_us / 1000);
 }
 END_TEST
 

@@ -3,7 +3,7 @@
  * one request under way on each, over the new or the old family of the c10d
  * protocol or Redis's. Plays one trial and prints "name value" lines for run.
  *
- *     load PROTO PORT PID rate OP CONNS BYTES MS     OP: set, get, add
+ *     load PROTO PORT PID[,PID...] rate OP CONNS BYTES MS     OP: set, get, add
  *     load PROTO PORT PID storm CONNS                each adds 1 and waits
  *     load PROTO PORT PID hold CONNS                 idle ones, and one asks
  *
@@ -67,7 +67,10 @@ struct conn {
 static enum proto proto;
 static struct codes code;
 static uint16_t port;
-static int pid;
+/* Of the server: one process, or two that share its work. */
+#define PIDS_MAX 4
+static int pids[PIDS_MAX];
+static int n_pids;
 
 static void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -99,8 +102,23 @@ static int number(const char *text, int max)
 
 /* -- the server's side ----------------------------------------------------- */
 
+/* PID[,PID...] */
+static void read_pids(const char *text)
+{
+    for (const char *at = text; *at != '\0'; n_pids++) {
+        char one[16];
+        size_t len = strcspn(at, ",");
+        if (n_pids == PIDS_MAX || len >= sizeof(one))
+            die("load: %s are not up to %d processes", text, PIDS_MAX);
+        memcpy(one, at, len);
+        one[len] = '\0';
+        pids[n_pids] = number(one, INT_MAX);
+        at += len + (at[len] == ',');
+    }
+}
+
 /* The time that its threads have run: proc(5), /proc/PID/schedstat. */
-static int64_t server_cpu_ns(void)
+static int64_t cpu_ns_of(int pid)
 {
     char path[96];
     int64_t sum = 0;
@@ -124,6 +142,14 @@ static int64_t server_cpu_ns(void)
     return sum;
 }
 
+static int64_t server_cpu_ns(void)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < n_pids; i++)
+        sum += cpu_ns_of(pids[i]);
+    return sum;
+}
+
 /* Of the generator itself: near THREADS CPUs, it is what limits. */
 static int64_t own_cpu_ns(void)
 {
@@ -132,7 +158,7 @@ static int64_t own_cpu_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static long server_pss_kb(void)
+static long pss_kb_of(int pid)
 {
     char path[64], line[256];
     long kb = 0;
@@ -143,6 +169,14 @@ static long server_pss_kb(void)
             break;
     if (f != NULL)
         (void)fclose(f); /* only read */
+    return kb;
+}
+
+static long server_pss_kb(void)
+{
+    long kb = 0;
+    for (int i = 0; i < n_pids; i++)
+        kb += pss_kb_of(pids[i]);
     return kb;
 }
 
@@ -593,13 +627,13 @@ int main(int argc, char *argv[])
         (void)setrlimit(RLIMIT_NOFILE, &files); /* dial says it */
     }
     if (argc < 6)
-        die("usage: load PROTO PORT PID rate|storm|hold ...");
+        die("usage: load PROTO PORT PID[,PID...] rate|storm|hold ...");
     proto = *argv[1] == 'n'   ? PROTO_NEW
             : *argv[1] == 'o' ? PROTO_OLD
                               : PROTO_REDIS;
     code = codes_of[proto == PROTO_OLD];
     port = (uint16_t)number(argv[2], 65535);
-    pid = number(argv[3], INT_MAX);
+    read_pids(argv[3]);
     if (strcmp(argv[4], "rate") == 0 && argc == 9)
         rate(argv[5], number(argv[6], CONNS_MAX),
              (size_t)number(argv[7], BYTES_MAX), number(argv[8], 3600000));
@@ -608,6 +642,6 @@ int main(int argc, char *argv[])
     else if (strcmp(argv[4], "hold") == 0 && argc == 6)
         hold(number(argv[5], CONNS_MAX));
     else
-        die("usage: load PROTO PORT PID rate|storm|hold ...");
+        die("usage: load PROTO PORT PID[,PID...] rate|storm|hold ...");
     return 0;
 }

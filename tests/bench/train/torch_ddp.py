@@ -54,7 +54,7 @@ def mlp():
 
 
 def regression():
-    return nn.Sequential(nn.Linear(1, 5), nn.ReLU(), nn.Linear(5, 1))
+    return nn.Sequential(nn.Linear(1, 5), nn.Linear(5, 1))
 
 
 # The net, its samples, its optimizer and rate.

@@ -1,6 +1,8 @@
 """Waits until one of the folders has a temporary file, which a writer has just
-begun, and kills the processes at once.
-usage: kill_while_written.py SECONDS FOLDER... -- PID...
+begun, and kills the processes at once. The writers are stopped first: if the file
+was whole by then, they go on and the next one is waited for. So a half written
+file is left, always.
+usage: kill_while_written.py SECONDS FOLDER... -- WRITER... -- PID...
 Prints how long it waited; status 1: nobody wrote."""
 import os
 import signal
@@ -8,8 +10,9 @@ import sys
 import time
 
 seconds = float(sys.argv[1])
-end = sys.argv.index("--")
-folders, pids = sys.argv[2:end], [int(pid) for pid in sys.argv[end + 1:]]
+words = " ".join(sys.argv[2:]).split(" -- ")
+folders = words[0].split()
+writers, pids = ([int(pid) for pid in part.split()] for part in words[1:])
 
 
 def writes(folder):
@@ -20,11 +23,23 @@ def writes(folder):
         return False
 
 
+def stop(pid):
+    os.kill(pid, signal.SIGSTOP)
+    while open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] not in "Tt":
+        pass
+
+
 begin = time.monotonic()
 while time.monotonic() < begin + seconds:
+    if not any(writes(folder) for folder in folders):
+        continue
+    for pid in writers:
+        stop(pid)
     if any(writes(folder) for folder in folders):
-        for pid in pids:
+        for pid in writers + pids:
             os.kill(pid, signal.SIGKILL)
         print(f"{time.monotonic() - begin:.3f} s")
         sys.exit(0)
+    for pid in writers:
+        os.kill(pid, signal.SIGCONT)
 sys.exit(1)

@@ -43,23 +43,29 @@ since()
     done
 }
 
-# count_repeated ROUND: after a worker's death in it all go on from the step
-# that the others had reached, or the one before.
+# count_repeated: after a worker's death all go on from memory, whichever round
+# wrote it, and from the step that the others had reached, or the one before.
 count_repeated()
 {
     last=$(since err | sed -n 's/^ddptrain: rank [0-9]*: step \([0-9]*\): .*/\1/p' |
         sort -n | tail -n 1)
-    [ -n "$last" ] || return 0 # it was killed before the first step
-    eventually 10 resumed_from "$1" || return 0 # of an older round's
+    [ -n "$last" ] || { # it was killed before the others' first step
+        echo "$round" >>before_steps
+        return 0
+    }
+    eventually 10 has_resumed ||
+        fail "nobody resumed after a worker's death (SEED=$seed)"
     from=$(since out |
-        sed -n "s/^resuming .*step \([0-9]*\) (.*written in round $1)/\1/p")
+        sed -n 's/^resuming .*step \([0-9]*\) (.*memory, written in .*/\1/p')
+    [ -n "$from" ] || fail "after a worker's death the disk was read:" \
+        "$(since out | grep '^resuming') (SEED=$seed)"
     [ "$from" -ge $((last - 1)) ] ||
         fail "a worker killed at step $last costs $((last - from)) (SEED=$seed)"
     echo $((last > from ? last - from : 0)) >>repeated
 }
-resumed_from()
+has_resumed()
 {
-    since out | grep -q "^resuming .*memory, written in round $1)"
+    since out | grep -q '^resuming '
 }
 
 newest_round()
@@ -93,9 +99,17 @@ keep_words()
     done
 }
 
+# workers_pids: of the four of the newest round.
+workers_pids()
+{
+    for _rank in 0 1 2 3; do worker_of $_rank "$round"; done
+}
+
 kill_while_written()
 {
-    python3 "$E2E_LIB/kill_while_written.py" 20 torn-a torn-b -- "$@" >>waited
+    # shellcheck disable=SC2046 # words
+    python3 "$E2E_LIB/kill_while_written.py" 20 torn-a torn-b -- \
+        $(workers_pids) -- "$@" >>waited
 }
 
 command -v python3 >/dev/null || skip 'needs python3'
@@ -126,6 +140,7 @@ one a torn-a
 one b torn-b
 round=0 done=0
 : >repeated
+: >before_steps
 : >torn
 while read -r what which delay; do
     eventually 30 runs || fail "after $done kills nothing runs (SEED=$seed)"
@@ -148,7 +163,7 @@ while read -r what which delay; do
     case $what in
     worker)
         eventually 30 runs || fail "a worker's death ends all (SEED=$seed)"
-        count_repeated "$round"
+        count_repeated
         ;;
     agent | node)
         nothing_left $name
@@ -160,7 +175,10 @@ while read -r what which delay; do
         nothing_left a
         nothing_left b
         keep_words a b
-        find torn-a torn-b -name 'step-*.tmp.*' >>torn
+        find torn-a torn-b -name 'step-*.tmp.*' >half
+        [ "$what" = job ] || [ -s half ] ||
+            fail "killed while a file was written, and none is half written"
+        cat half >>torn
         : >started # the daemon may take them for a new run
         round=0
         one a torn-a
@@ -175,7 +193,13 @@ measured "$(cut -d' ' -f1 plan | sort | uniq -c | tr -s ' \n' ' ') killed," \
     "seed $seed, resumed $(cat ./*.out | grep -c '^resuming') times"
 measured "$(awk '{ n += $1 } END { print n + 0 }' repeated) steps done twice" \
     "after $(wc -l <repeated) of the workers' deaths," \
+    "$(wc -l <before_steps) came before a step;" \
     "$(sort -u torn | wc -l) files left half written"
+due=$(awk '$1 == "worker" && $3 % 4' plan | wc -l) # while it trained
+[ "$(wc -l <repeated)" -ge "$due" ] ||
+    fail "of $due deaths only $(wc -l <repeated) were judged (SEED=$seed)"
+[ "$(grep -c '^writer ' plan)" -eq 0 ] || [ -s torn ] ||
+    fail "no file was left half written (SEED=$seed)"
 measured "from $(cat ./*.out |
     sed -n 's/^resuming from .*(\(.*\), written.*/\1/p' |
     sed "s/rank [0-9]*'s //; s,torn-.,disk," | sort | uniq -c | tr -s ' \n' ' ')"

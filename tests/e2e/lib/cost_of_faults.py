@@ -1,0 +1,105 @@
+"""What each kind of fault cost a training, and whether that is too much.
+usage: cost_of_faults.py FAULTS PROGRESS STEPS WHOLE_MS
+FAULTS has lines "MS KIND ...", PROGRESS lines "MS STEP" (watch_steps.py), STEPS
+is how many the training has, WHOLE_MS how long it takes undisturbed. Prints a
+line for each kind and one for all; status 1 if something cost more than LIMITS
+allows.
+
+A time without a new step counts as lost if it is longer than GAP_MS. It belongs
+to the faults that came in it or shortly before. Faults and gaps that cannot be
+told apart are judged together, by the sum of what each fault may cost; only a
+fault that stands alone counts for the figures of its kind. A step is lost if it
+is done again. Progress is seen each 0.1 s, so of each loss the steps of that
+time are a guess.
+"""
+import sys
+from statistics import median
+
+GAP_MS = 400
+BEFORE_MS = 3500  # a fault takes that long at most to stop the training
+BEAT_MS = 100
+NO_FAULT_MS = 2000  # what the machine may do without any
+
+# Kind: milliseconds that it may cost, and steps besides those of a beat.
+RESTART = 3000
+LEASE = 12000  # of a node that is cut off, and a connection that is tried again
+LIMITS = {
+    "worker": (RESTART, 1), "segv": (RESTART, 1), "hang": (RESTART + 4000, 1),
+    "agent": (2 * RESTART, 1), "guard": (2 * RESTART, 1),
+    "both": (2 * RESTART, 1), "power": (2 * RESTART, 1),
+    "leave": (2 * RESTART + 2000, 1), "daemon": (1000, 1),
+    "freeze": (LEASE, 1), "cut": (LEASE, 1), "mute": (LEASE, 1),
+    "deafen": (LEASE, 1), "lose": (LEASE, 1),
+    # Nothing but the disk is left, which has every hundredth step.
+    "all": (2 * RESTART, 200),
+}
+
+
+def read(path):
+    return [line.split() for line in open(path)]
+
+
+faults = [(int(f[0]), f[1]) for f in read(sys.argv[1])]
+progress = [(int(ms), int(step)) for ms, step in read(sys.argv[2])]
+steps, whole_ms = int(sys.argv[3]), int(sys.argv[4])
+guess = steps / whole_ms * BEAT_MS
+
+# Losses: (begin, end, milliseconds, steps).
+losses = []
+last_ms, most = progress[0]
+before = most
+for ms, step in progress:
+    if step < before:
+        losses.append((last_ms, ms, 0, max(0, most + guess - step)))
+    if step > most:
+        if ms - last_ms > GAP_MS:
+            losses.append((last_ms, ms, ms - last_ms, 0))
+        last_ms, most = ms, step
+    before = step
+
+# Groups of faults and losses that belong together: they overlap in time.
+spans = [(at, at, kind, None) for at, kind in faults]
+spans += [(begin - BEFORE_MS, end, None, (lost_ms, lost))
+          for begin, end, lost_ms, lost in losses]
+groups = []
+until = None
+for begin, end, kind, loss in sorted(spans, key=lambda s: s[:2]):
+    if until is None or begin > until:
+        groups.append(([], []))
+        until = end
+    until = max(until, end)
+    groups[-1][0].extend([kind] if kind else [])
+    groups[-1][1].extend([loss] if loss else [])
+
+alone = {}
+wrong = []
+for kinds, lost in groups:
+    cost = sum(ms for ms, _ in lost), sum(n for _, n in lost)
+    if not kinds:
+        may = NO_FAULT_MS, 0
+    else:
+        may = (sum(LIMITS[k][0] for k in kinds),
+               sum(LIMITS[k][1] + 2 * guess for k in kinds))
+    if cost[0] > may[0] or cost[1] > may[1]:
+        wrong.append(f"{' '.join(kinds) or 'no fault'}: {cost[0]} ms and"
+                     f" {cost[1]:.0f} steps, above {may[0]} ms and {may[1]:.0f}")
+    if len(kinds) == 1:
+        alone.setdefault(kinds[0], []).append(cost)
+
+for kind, costs in sorted(alone.items()):
+    times, lost = zip(*costs)
+    print(f"{kind}: {len(costs)} alone, median {median(times) / 1000:.1f} s,"
+          f" most {max(times) / 1000:.1f} s (allowed {LIMITS[kind][0] / 1000:g}"
+          f" s), {sum(lost):.0f} steps done twice")
+mixed = sum(len(kinds) for kinds, _ in groups if len(kinds) > 1)
+if mixed:
+    print(f"{mixed} faults came too close to others to be told apart")
+wall = progress[-1][0] - progress[0][0]
+down = sum(loss[2] for loss in losses)
+lost = sum(loss[3] for loss in losses)
+print(f"about {lost:.0f} of {steps} steps done twice; training went on in"
+      f" {100 * (1 - down / max(wall, 1)):.1f} % of {wall / 1000:.0f} s, in"
+      f" {wall / whole_ms:.1f} times the undisturbed time")
+for text in wrong:
+    print(f"too much: {text}")
+sys.exit(1 if wrong else 0)
