@@ -120,3 +120,9 @@ void buf_take(struct buf *b, size_t len)
     if (b->cap > KEEP_MAX)
         buf_free(b);
 }
+
+void buf_cut(struct buf *b, size_t len)
+{
+    ddp_assert(len <= buf_len(b));
+    b->end = b->start + len;
+}

@@ -42,6 +42,9 @@ size_t buf_growth(const struct buf *b, size_t len);
 /* Gives memory back if much more was taken than the unread bytes need. */
 void buf_trim(struct buf *b);
 
+/* Drops all but the first `len` unread bytes; len <= buf_len(). */
+void buf_cut(struct buf *b, size_t len);
+
 /* Drops `len` bytes from the front; len <= buf_len(). Gives memory back when
  * the buffer is empty and had grown large. */
 void buf_take(struct buf *b, size_t len);
