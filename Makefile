@@ -102,7 +102,8 @@ PROTO  := $(call of,rendezvous/proto,frame msg exits)
 CORE   := $(call of,rendezvous/core,rdzv ranks budget note status) \
 	$(call of,rendezvous/core/inner,member cause command join join_check \
 	join_place join_rebuild capacity round round_seal round_tell round_roll \
-	round_end round_tick run strikes node node_gone reply states) rendezvous/base/quota \
+	round_end round_tick run strikes node node_gone reply states due) \
+	rendezvous/base/quota \
 	rendezvous/base/signals_name
 TLS    := $(call of,rendezvous/net,tls tls_key token openssl)
 CONN   := $(call of,rendezvous/net,conn conn_in conn_out)

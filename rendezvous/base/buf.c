@@ -1,11 +1,15 @@
 #include "rendezvous/base/buf.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/base/err.h"
 
-#define KEEP_MAX (64u * 1024u) /* an empty buffer larger than this is freed */
+#define KEEP_MAX    (64u * 1024u) /* an empty buffer larger than this is freed */
+#define CAP_MIN     256u
+#define DOUBLES_MAX (1024u * 1024u) /* a larger one grows by a quarter */
+#define TRIM_MIN    4096u
 
 void buf_init(struct buf *b, size_t max)
 {
@@ -28,11 +32,17 @@ const uint8_t *buf_head(const struct buf *b)
     return b->data == NULL ? NULL : b->data + b->start;
 }
 
-static int grow(struct buf *b, size_t need)
+/* need <= max, and max is far below SIZE_MAX / 2 */
+static size_t cap_for(const struct buf *b, size_t need)
 {
-    size_t cap = b->cap < 256 ? 256 : b->cap;
+    size_t cap = b->cap < CAP_MIN ? CAP_MIN : b->cap;
     while (cap < need)
-        cap += cap; /* need <= max, and max is far below SIZE_MAX / 2 */
+        cap += cap < DOUBLES_MAX ? cap : cap / 4;
+    return cap;
+}
+
+static int set_cap(struct buf *b, size_t cap)
+{
     uint8_t *data = realloc(b->data, cap);
     if (data == NULL)
         return -1;
@@ -41,19 +51,43 @@ static int grow(struct buf *b, size_t need)
     return 0;
 }
 
+/* Unread bytes to the front: the room is behind them. */
+static void move_to_front(struct buf *b)
+{
+    size_t used = buf_len(b);
+    if (b->start > 0 && used > 0)
+        memmove(b->data, b->data + b->start, used);
+    b->start = 0;
+    b->end = used;
+}
+
+static bool has_room(const struct buf *b, size_t len)
+{
+    return b->data != NULL && b->cap - b->end >= len;
+}
+
+size_t buf_growth(const struct buf *b, size_t len)
+{
+    return has_room(b, len) ? 0 : cap_for(b, buf_len(b) + len) - b->cap;
+}
+
+void buf_trim(struct buf *b)
+{
+    if (b->cap <= TRIM_MIN || buf_len(b) > b->cap / 4)
+        return;
+    move_to_front(b);
+    (void)set_cap(b, buf_len(b) + 1); /* smaller, or as it was */
+}
+
 uint8_t *buf_reserve(struct buf *b, size_t len)
 {
     size_t used = buf_len(b);
     if (len > b->max || used > b->max - len)
         return NULL;
-    if (b->cap - b->end >= len && b->data != NULL)
+    if (has_room(b, len))
         return b->data + b->end;
-    if (b->start > 0) {
-        memmove(b->data, b->data + b->start, used);
-        b->start = 0;
-        b->end = used;
-    }
-    if (b->cap - b->end < len && grow(b, used + len) != 0)
+    move_to_front(b);
+    if (b->cap - b->end < len && set_cap(b, cap_for(b, used + len)) != 0)
         return NULL;
     return b->data == NULL ? NULL : b->data + b->end;
 }
@@ -85,4 +119,10 @@ void buf_take(struct buf *b, size_t len)
     b->start = b->end = 0;
     if (b->cap > KEEP_MAX)
         buf_free(b);
+}
+
+void buf_cut(struct buf *b, size_t len)
+{
+    ddp_assert(len <= buf_len(b));
+    b->end = b->start + len;
 }

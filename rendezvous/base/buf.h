@@ -36,6 +36,15 @@ void buf_commit(struct buf *b, size_t len);
  * of memory. */
 int buf_put(struct buf *b, const void *data, size_t len);
 
+/* By how much its memory would grow to take `len` bytes more. */
+size_t buf_growth(const struct buf *b, size_t len);
+
+/* Gives memory back if much more was taken than the unread bytes need. */
+void buf_trim(struct buf *b);
+
+/* Drops all but the first `len` unread bytes; len <= buf_len(). */
+void buf_cut(struct buf *b, size_t len);
+
 /* Drops `len` bytes from the front; len <= buf_len(). Gives memory back when
  * the buffer is empty and had grown large. */
 void buf_take(struct buf *b, size_t len);

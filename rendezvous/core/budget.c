@@ -11,6 +11,13 @@ void budget_init(struct budget *b, int max, int64_t window_us, int crash_loop)
         b->max = BUDGET_WINDOW_MAX;
 }
 
+/* A node that lies, or one that lives long enough, brings it to the limit. */
+static void count_one(int *count)
+{
+    if (*count < BUDGET_COUNT_MAX)
+        (*count)++;
+}
+
 static int slot(const struct budget *b, int i)
 {
     return (b->head + i) % BUDGET_WINDOW_MAX;
@@ -49,7 +56,7 @@ bool budget_charge(struct budget *b, int64_t now_us)
         return false;
     if (b->window_us > 0)
         add(b, now_us);
-    b->used++;
+    count_one(&b->used);
     return true;
 }
 
@@ -57,7 +64,7 @@ void budget_restore(struct budget *b, int used, int counting, int64_t at_us)
 {
     if (used <= b->used)
         return;
-    b->used = used;
+    b->used = used < BUDGET_COUNT_MAX ? used : BUDGET_COUNT_MAX;
     if (b->window_us == 0) {
         if (b->used > b->max)
             b->used = b->max;
@@ -81,6 +88,6 @@ bool budget_round_over(struct budget *b, bool failed, bool progressed)
     if (!failed || progressed)
         b->no_progress = 0;
     else
-        b->no_progress++;
+        count_one(&b->no_progress);
     return b->crash_loop > 0 && b->no_progress >= b->crash_loop;
 }

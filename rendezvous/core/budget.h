@@ -8,6 +8,9 @@
  *
  * Beside it there is the crash loop (off by default): the last K rounds all
  * failed before any worker made progress.
+ *
+ * Both counts are told to the nodes and, by them, to the next server. They stop
+ * at BUDGET_COUNT_MAX, which is the most that those messages can say.
  */
 #ifndef RENDEZVOUS_CORE_BUDGET_H
 #define RENDEZVOUS_CORE_BUDGET_H
@@ -16,14 +19,15 @@
 #include <stdint.h>
 
 #define BUDGET_WINDOW_MAX 64 /* the most restarts of a budget with a window */
+#define BUDGET_COUNT_MAX  1000000 /* messages.def: restarts, barren */
 
 struct budget {
     int max;
     int64_t window_us; /* 0: there is none */
     int crash_loop;    /* K; 0: off */
 
-    int used;        /* since the run began */
-    int no_progress; /* rounds in a row that failed without progress */
+    int used;        /* since the run began, or BUDGET_COUNT_MAX */
+    int no_progress; /* rounds in a row that failed without progress, or that */
     /* With a window: when the newest restarts were charged, a ring. */
     int head, len; /* 0 <= len <= max <= BUDGET_WINDOW_MAX */
     int64_t at_us[BUDGET_WINDOW_MAX];

@@ -19,11 +19,16 @@
 #include "rendezvous/core/inner/run.h"
 #include "rendezvous/core/inner/states.h"
 
+static void no_memory(void)
+{
+    DDP_WRONG("out of memory while the rendezvous starts");
+}
+
 static void *xcalloc(size_t n, size_t size)
 {
     void *p = calloc(n, size);
     if (p == NULL)
-        DDP_WRONG("out of memory while the rendezvous starts");
+        no_memory();
     return p;
 }
 
@@ -45,6 +50,9 @@ struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
     r->buckets = xcalloc(r->n_buckets, sizeof(int));
     r->node_sources = quota_new(limits->nodes_max);
     r->run_sources = quota_new(limits->runs_max);
+    r->due = due_new(limits->runs_max);
+    if (r->due == NULL)
+        no_memory();
     node_init(r);
     r->lease_check_us = MONO_NEVER;
     rng_init(&r->rng, seed);
@@ -64,6 +72,7 @@ void rdzv_del(struct rdzv *r)
     free(r->buckets);
     quota_del(r->node_sources);
     quota_del(r->run_sources);
+    due_del(r->due);
     free(r);
 }
 
@@ -198,6 +207,7 @@ static void on_tick(struct rdzv *r, int64_t lag_us)
         struct run *run = &r->runs[i];
         if (run->state == RUN_FREE)
             continue;
+        rdzv_touch(r, run);
         r->account = run_source(r, run);
         if (run->state == RUN_ENDED && r->now_us >= run->end.forget_at_us)
             run_forget(r, run);
@@ -219,6 +229,27 @@ static const char *account_of(const struct rdzv *r, const struct rdzv_event *ev)
     if (n != NULL)
         return node_source(r, n);
     return ev->peer_addr != NULL ? ev->peer_addr : "";
+}
+
+/* The run of the node at a connection. A message that changes nothing of a node
+ * may still change its run. */
+static void touch_run_at(struct rdzv *r, int conn)
+{
+    const struct node *n = node_at(r, r->conn_node[conn]);
+    if (n != NULL)
+        due_touch(r->due, n->run);
+}
+
+static int64_t deadline_of(const struct rdzv *r, const struct run *run)
+{
+    return run->state == RUN_FREE ? MONO_NEVER : round_deadline(r, run);
+}
+
+static void renew_deadlines(struct rdzv *r)
+{
+    int i;
+    while ((i = due_take_touched(r->due)) >= 0)
+        due_set(r->due, i, deadline_of(r, &r->runs[i]));
 }
 
 /* Of more nodes than this not all are checked after each step: that would take
@@ -249,7 +280,9 @@ void rdzv_step(struct rdzv *r,
     r->account = account_of(r, ev);
     switch (ev->kind) {
     case RDZV_MSG:
+        touch_run_at(r, ev->conn); /* a bye leaves none */
         on_msg(r, ev);
+        touch_run_at(r, ev->conn); /* a join had none */
         break;
     case RDZV_CLOSED:
         on_closed(r, ev);
@@ -258,17 +291,14 @@ void rdzv_step(struct rdzv *r,
         on_tick(r, ev->lag_us);
         break;
     }
+    renew_deadlines(r);
     check_after(r, ev);
     r->out = NULL;
 }
 
 int64_t rdzv_deadline(const struct rdzv *r)
 {
-    int64_t at_us = r->lease_check_us;
-    for (int i = 0; i < r->limits.runs_max; i++)
-        if (r->runs[i].state != RUN_FREE)
-            at_us = mono_min(at_us, round_deadline(r, &r->runs[i]));
-    return at_us;
+    return mono_min(r->lease_check_us, due_first(r->due));
 }
 
 int rdzv_nodes(const struct rdzv *r)
@@ -290,7 +320,9 @@ int rdzv_live_runs(const struct rdzv *r)
 void rdzv_check(const struct rdzv *r)
 {
     states_check_tables(r);
-    for (int i = 0; i < r->limits.runs_max; i++)
+    for (int i = 0; i < r->limits.runs_max; i++) {
         if (r->runs[i].state != RUN_FREE)
             states_check_run(r, &r->runs[i]);
+        ddp_assert(due_at(r->due, i) == deadline_of(r, &r->runs[i]));
+    }
 }

@@ -140,6 +140,39 @@ static void on_stop(uv_signal_t *handle, int signo)
     uv_stop(handle->loop);
 }
 
+/* -- SIGHUP ---------------------------------------------------------------- */
+
+static struct {
+    uv_signal_t signal; /* open only if there is a token */
+    struct tls_key *key;
+    const char *file;
+} token;
+
+/* Agents that are connected stay so: they have proved what was true then. */
+static void on_hup(uv_signal_t *handle, int signo)
+{
+    struct ddp_err err;
+    (void)handle;
+    (void)signo;
+    if (tls_key_reread(token.key, token.file, &err) != 0) {
+        log_warnx("%s; the token as it was read before stays in use", err.text);
+        return;
+    }
+    int n = tls_key_tokens(token.key);
+    log_info("the token file %s was read again: %d token%s accepted",
+             token.file, n, n == 1 ? " is" : "s are");
+}
+
+static int watch_hup(uv_loop_t *loop, const struct opts *o, struct tls_key *key)
+{
+    token.key = key;
+    token.file = opts_text(o, OPTION_token_file);
+    if (key == NULL)
+        return 0;
+    (void)uv_signal_init(loop, &token.signal);
+    return uv_signal_start(&token.signal, on_hup, SIGHUP);
+}
+
 static int
 read_orders(const char *text, enum server_orders *out, struct ddp_err *err)
 {
@@ -214,7 +247,8 @@ static void run(const struct opts *o,
     (void)uv_signal_init(&loop, &term);
     (void)uv_signal_init(&loop, &intr);
     if (uv_signal_start(&term, on_stop, SIGTERM) != 0 ||
-        uv_signal_start(&intr, on_stop, SIGINT) != 0)
+        uv_signal_start(&intr, on_stop, SIGINT) != 0 ||
+        watch_hup(&loop, o, key) != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM),
                "cannot start the daemon: no signal handlers");
     char where[ADDR_TEXT_MAX];
@@ -229,6 +263,8 @@ static void run(const struct opts *o,
         store_supervisor_close(&store);
     uv_close((uv_handle_t *)&term, NULL);
     uv_close((uv_handle_t *)&intr, NULL);
+    if (key != NULL)
+        uv_close((uv_handle_t *)&token.signal, NULL);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&loop); /* the process ends anyway */
 }

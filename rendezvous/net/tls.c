@@ -61,6 +61,7 @@ struct tls {
     size_t admitted;      /* ... and how much of it OpenSSL may read */
     size_t handshake_len; /* bytes that came before TLS_UP */
     unsigned hellos;      /* records in plain text that were admitted */
+    unsigned which;       /* of the key's tokens, that is tried or proved */
     uint8_t tail[TLS_FAREWELL_LEN]; /* the last bytes that came */
     uint8_t farewell[TLS_FAREWELL_LEN];
     enum tls_state state;
@@ -145,7 +146,7 @@ static int begin(struct tls *t)
     BIO *bio = bio_new(t);
     if (bio == NULL)
         return -1;
-    t->ssl = tls_key_ssl(t->key, t->accepts);
+    t->ssl = tls_key_ssl(t->key, t->which, t->accepts);
     if (t->ssl == NULL) {
         (void)ossl.f_BIO_free(bio);
         return -1;
@@ -255,16 +256,54 @@ static void come_up(struct tls *t)
     hear_farewell(t);
 }
 
-static void step(struct tls *t)
+/* Whether a client's first hello may have been made with the next token. */
+static bool may_have_next(const struct tls *t)
+{
+    return t->accepts && t->hellos == 1 && t->which + 1 < TOKENS_MAX &&
+           t->key->psks[t->which + 1].is_set &&
+           ERR_GET_REASON(ossl.f_ERR_peek_error()) ==
+               SSL_R_BINDER_DOES_NOT_VERIFY;
+}
+
+/* False: it has failed by the token, and the next one is to be tried. */
+static bool try_step(struct tls *t)
 {
     ossl.f_ERR_clear_error();
     int rc = ossl.f_SSL_do_handshake(t->ssl);
     if (rc == 1)
         come_up(t);
-    else if (ossl.f_SSL_get_error(t->ssl, rc) != SSL_ERROR_WANT_READ)
-        fail_handshake(t);
-    else
+    else if (ossl.f_SSL_get_error(t->ssl, rc) == SSL_ERROR_WANT_READ)
         t->proved = ossl.f_SSL_session_reused(t->ssl) == 1;
+    else if (may_have_next(t))
+        return false;
+    else
+        fail_handshake(t);
+    return true;
+}
+
+/*
+ * OpenSSL reads what is admitted. All tokens have the same identity, so that a
+ * recording does not tell which one a client has: a hello that was not made
+ * with one of them is given to a new SSL object that has the next. The alert is
+ * not sent.
+ */
+static void step(struct tls *t)
+{
+    const uint8_t *data = t->data;
+    size_t len = t->len, admitted = t->admitted, said = buf_len(t->out);
+    while (!try_step(t)) {
+        ossl.f_SSL_free(t->ssl);
+        t->ssl = NULL;
+        buf_cut(t->out, said);
+        t->data = data;
+        t->len = len;
+        t->admitted = admitted;
+        t->which++;
+        if (begin(t) != 0) {
+            fail(t, "no memory for TLS");
+            return;
+        }
+    }
 }
 
 /*

@@ -35,14 +35,24 @@ struct tls_key; /* made from a token */
 struct tls;     /* one end of a connection */
 
 /*
- * Makes a key from a token file (net/token). Borrows `path` for the call; the
- * token itself is wiped before this returns. The caller frees *out. Errors:
- * DDP_E_NOINPUT cannot be read; DDP_E_CONFIG mode, owner, size, or OpenSSL is
- * not installed; DDP_E_NOMEM.
+ * Makes a key from a token file (net/token). If that has two tokens, a dialler
+ * proves that it has the first, and both are accepted. Borrows `path` for the
+ * call; the token itself is wiped before this returns. The caller frees *out.
+ * Errors: DDP_E_NOINPUT cannot be read; DDP_E_CONFIG mode, owner, size, or
+ * OpenSSL is not installed; DDP_E_NOMEM.
  */
 int tls_key_read(struct tls_key **out, const char *path, struct ddp_err *err);
 
-/* The same from memory; `len` is not checked. */
+/*
+ * Reads the file again, for connections to come; those that are up stay. -1:
+ * the key is as it was. Errors as above.
+ */
+int tls_key_reread(struct tls_key *key, const char *path, struct ddp_err *err);
+
+/* How many tokens a server with this key accepts: 1 or 2. */
+int tls_key_tokens(const struct tls_key *key);
+
+/* The same from memory, one token; `len` is not checked. */
 int tls_key_make(struct tls_key **out,
                  const void *token,
                  size_t len,

@@ -6,6 +6,10 @@
  * psk_dhe_ke). The server checks the binder in the client's first message, the
  * client checks the server's Finished message.
  *
+ * A token file may have a second token, for the time in which one takes the
+ * place of another: a server accepts both (net/tls tries them in turn), a
+ * client proves the first.
+ *
  * Failure modes: an OpenSSL that has no TLS 1.3, AES-128-GCM or P-256 (some
  * FIPS builds) is reported when the key is made, not when somebody connects.
  *
@@ -17,7 +21,6 @@
 #include <string.h>
 
 #include "rendezvous/net/tls_priv.h"
-#include "rendezvous/net/token.h"
 
 /* Our messages are smaller. OpenSSL's buffer for writing has this size while
  * it is used. */
@@ -52,11 +55,11 @@ static int derive(const void *token, size_t len, uint8_t psk[TLS_PSK_LEN])
     return good ? 0 : -1;
 }
 
-static const struct tls_key *key_of(const SSL *s)
+static const struct tls_psk *psk_of(const SSL *s)
 {
-    const struct tls_key *key = ossl.f_SSL_get_ex_data(s, 0);
-    ddp_assert(key != NULL && key->magic == TLS_KEY_MAGIC);
-    return key;
+    const struct tls_psk *psk = ossl.f_SSL_get_ex_data(s, 0);
+    ddp_assert(psk != NULL && psk->magic == TLS_KEY_MAGIC);
+    return psk;
 }
 
 /* A new session for each connection: OpenSSL refuses a session that is older
@@ -64,11 +67,12 @@ static const struct tls_key *key_of(const SSL *s)
 static SSL_SESSION *session_of(SSL *s)
 {
     static const uint8_t aes_128_gcm_sha256[2] = {0x13, 0x01};
-    const struct tls_key *key = key_of(s);
+    const struct tls_psk *psk = psk_of(s);
     const SSL_CIPHER *cipher = ossl.f_SSL_CIPHER_find(s, aes_128_gcm_sha256);
     SSL_SESSION *made = ossl.f_SSL_SESSION_new();
     if (made != NULL && cipher != NULL &&
-        ossl.f_SSL_SESSION_set1_master_key(made, key->psk, TLS_PSK_LEN) == 1 &&
+        ossl.f_SSL_SESSION_set1_master_key(made, psk->bytes, TLS_PSK_LEN) ==
+            1 &&
         ossl.f_SSL_SESSION_set_cipher(made, cipher) == 1 &&
         ossl.f_SSL_SESSION_set_protocol_version(made, TLS1_3_VERSION) == 1)
         return made;
@@ -93,7 +97,8 @@ static int
 on_find_psk(SSL *s, const unsigned char *id, size_t id_len, SSL_SESSION **out)
 {
     *out = NULL; /* an unknown identity is no error of this callback */
-    if (id_len != sizeof(identity) - 1 || memcmp(id, identity, id_len) != 0)
+    if (id_len != sizeof(identity) - 1 || memcmp(id, identity, id_len) != 0 ||
+        !psk_of(s)->is_set)
         return 1;
     *out = session_of(s);
     return *out != NULL;
@@ -135,11 +140,12 @@ static SSL_CTX *make_ctx(void)
     return NULL;
 }
 
-SSL *tls_key_ssl(struct tls_key *key, bool accepts)
+SSL *tls_key_ssl(struct tls_key *key, unsigned which, bool accepts)
 {
     ddp_assert(key->magic == TLS_KEY_MAGIC && key->ctx != NULL);
+    ddp_assert(which < TOKENS_MAX);
     SSL *s = ossl.f_SSL_new(key->ctx);
-    if (s == NULL || ossl.f_SSL_set_ex_data(s, 0, key) != 1) {
+    if (s == NULL || ossl.f_SSL_set_ex_data(s, 0, &key->psks[which]) != 1) {
         ossl.f_SSL_free(s);
         return NULL;
     }
@@ -155,6 +161,31 @@ SSL *tls_key_ssl(struct tls_key *key, bool accepts)
 
 /* -- keys ------------------------------------------------------------------ */
 
+static struct tls_key *key_new(void)
+{
+    struct tls_key *key = calloc(1, sizeof(*key));
+    if (key == NULL)
+        return NULL;
+    key->magic = TLS_KEY_MAGIC;
+    for (size_t i = 0; i < TOKENS_MAX; i++)
+        key->psks[i].magic = TLS_KEY_MAGIC;
+    key->next = all_keys;
+    key->link = &all_keys;
+    if (key->next != NULL)
+        key->next->link = &key->next;
+    all_keys = key;
+    return key;
+}
+
+static int cannot(struct ddp_err *err)
+{
+    const char *why = ossl.f_ERR_reason_error_string(ossl.f_ERR_peek_error());
+    return ddp_err_set(err, DDP_E_CONFIG,
+                       "a token needs TLS 1.3 with AES-128-GCM and P-256, "
+                       "which OpenSSL on this machine does not provide (%s)",
+                       why != NULL ? why : "no reason given");
+}
+
 int tls_key_make(struct tls_key **out,
                  const void *token,
                  size_t len,
@@ -162,27 +193,17 @@ int tls_key_make(struct tls_key **out,
 {
     if (openssl_load(err) != 0)
         return -1;
-    struct tls_key *key = calloc(1, sizeof(*key));
+    struct tls_key *key = key_new();
     if (key == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for a key");
-    key->magic = TLS_KEY_MAGIC;
-    key->next = all_keys;
-    key->link = &all_keys;
-    if (key->next != NULL)
-        key->next->link = &key->next;
-    all_keys = key;
     ossl.f_ERR_clear_error(); /* what came before is no reason */
     key->ctx = make_ctx();
-    if (key->ctx == NULL || derive(token, len, key->psk) != 0) {
-        const char *why =
-            ossl.f_ERR_reason_error_string(ossl.f_ERR_peek_error());
+    if (key->ctx == NULL || derive(token, len, key->psks[0].bytes) != 0) {
+        (void)cannot(err);
         tls_key_free(key);
-        return ddp_err_set(err, DDP_E_CONFIG,
-                           "a token needs TLS 1.3 with AES-128-GCM and P-256, "
-                           "which OpenSSL on this machine does not provide "
-                           "(%s)",
-                           why != NULL ? why : "no reason given");
+        return -1;
     }
+    key->psks[0].is_set = true;
     *out = key;
     return 0;
 }
@@ -199,19 +220,64 @@ void tls_key_free(struct tls_key *key)
     free(key);
 }
 
+/* All of them, or, if it fails, none: the key is as it was. */
+static int
+set_tokens(struct tls_key *key, const struct tokens *t, struct ddp_err *err)
+{
+    struct tls_psk psks[TOKENS_MAX] = {{.magic = TLS_KEY_MAGIC},
+                                       {.magic = TLS_KEY_MAGIC}};
+    int rc = 0;
+    for (size_t i = 0; i < t->count && rc == 0; i++) {
+        rc = derive(t->at[i].bytes, t->at[i].len, psks[i].bytes);
+        psks[i].is_set = true;
+    }
+    if (rc == 0)
+        memcpy(key->psks, psks, sizeof(psks));
+    explicit_bzero(psks, sizeof(psks));
+    return rc == 0 ? 0 : cannot(err);
+}
+
 int tls_key_read(struct tls_key **out, const char *path, struct ddp_err *err)
 {
-    uint8_t token[TOKEN_ROOM];
-    size_t len;
-    int rc = token_read(path, token, &len, err);
+    struct tokens t;
+    struct tls_key *key = NULL;
+    int rc = token_read(path, &t, err);
     if (rc == 0)
-        rc = tls_key_make(out, token, len, err);
-    explicit_bzero(token, sizeof(token));
+        rc = tls_key_make(&key, t.at[0].bytes, t.at[0].len, err);
+    if (rc == 0)
+        rc = set_tokens(key, &t, err);
+    tokens_wipe(&t);
+    if (rc != 0)
+        tls_key_free(key);
+    else
+        *out = key;
     return rc;
+}
+
+int tls_key_reread(struct tls_key *key, const char *path, struct ddp_err *err)
+{
+    struct tokens t;
+    ddp_assert(key->magic == TLS_KEY_MAGIC);
+    int rc = token_read(path, &t, err);
+    if (rc == 0)
+        rc = set_tokens(key, &t, err);
+    tokens_wipe(&t);
+    return rc;
+}
+
+int tls_key_tokens(const struct tls_key *key)
+{
+    int n = 0;
+    for (size_t i = 0; i < TOKENS_MAX; i++)
+        n += key->psks[i].is_set;
+    return n;
 }
 
 void tls_key_forget_all(void)
 {
     for (struct tls_key *key = all_keys; key != NULL; key = key->next)
-        explicit_bzero(key->psk, sizeof(key->psk));
+        for (size_t i = 0; i < TOKENS_MAX; i++) {
+            explicit_bzero(key->psks[i].bytes, TLS_PSK_LEN);
+            key->psks[i].is_set = false;
+        }
 }

@@ -7,12 +7,16 @@
  * the socket at once, uncopied, if nothing is being written there.
  *
  * What else happens:
- * - the socket takes a part: the rest moves to `writing`, libuv writes it, and
- *   what comes meanwhile waits in `out` (on_written flushes again);
+ * - the socket takes a part: a piece of the rest moves to `writing`, libuv
+ *   writes it, and all else waits in `out` (on_written flushes again). Only a
+ *   piece, because libuv keeps it until its callback, also if the connection is
+ *   closed;
  * - more waits than reply_bytes: replies are dropped from then on, and the
- *   flush resets the connection;
- * - all connections together hold more than held_bytes: those that hold most
- *   are reset (shed);
+ *   flush resets the connection (doomed);
+ * - all connections together would hold more than held_bytes: before that,
+ *   those that hold most are doomed, and what they hold is freed at once
+ *   (store_conn_may_grow). One request may wake thousands of watchers: so this
+ *   is decided for each reply, not when all are there;
  * - the peer is gone: closed, and the store forgets its waits and watches;
  * - an end wakes other clients: they are dirty again, so the flush loops.
  */
@@ -26,6 +30,7 @@
 #include "rendezvous/base/mono.h"
 
 #define PEER_MAX 128
+#define OUT_KEPT 1024u
 
 /* -- the log --------------------------------------------------------------- */
 
@@ -79,16 +84,16 @@ void store_let_go(struct store_server *s)
     free(s);
 }
 
-/* A connection that is closing counts no more: its memory goes with the next
- * callback. */
+/* A connection that is closing counts until its memory is free. */
 void store_conn_weigh(struct store_conn *c)
 {
-    size_t now = 0;
-    if (c->state == STORE_CONN_OPEN)
-        now = buf_len(&c->in) + buf_len(&c->out) + buf_len(&c->writing);
-    ddp_assert(c->server->held >= c->held);
-    c->server->held = c->server->held - c->held + now;
+    struct store_server *s = c->server;
+    size_t now = c->in.cap + c->out.cap + c->writing.cap;
+    ddp_assert(s->held >= c->held);
+    s->held = s->held - c->held + now;
     c->held = now;
+    if (now > s->most)
+        s->most = now;
 }
 
 static void on_conn_closed(uv_handle_t *h)
@@ -135,40 +140,72 @@ void store_conn_refuse(struct store_conn *c, const char *why)
     conn_end(c, false);
 }
 
-/* Closes by a reset, so that the kernel keeps no unread bytes either. */
-static void conn_reset(struct store_conn *c, const char *why)
+/* -- too much memory ------------------------------------------------------- */
+
+static void make_dirty(struct store_conn *c)
 {
-    if (c->state != STORE_CONN_OPEN)
+    struct store_server *s = c->server;
+    ddp_assert(c->state == STORE_CONN_OPEN); /* `next` is the dirty list's */
+    if (c->dirty)
         return;
-    conn_log(c, why);
-    conn_end(c, true);
+    c->dirty = true;
+    c->next = s->dirty;
+    s->dirty = c;
+    s->dirty_count++;
 }
 
-static struct store_conn *heaviest(struct store_server *s)
+/* Frees what it holds. The flush closes it, since this may be called from
+ * within the store's callback. */
+static void doom(struct store_conn *c, const char *why)
 {
-    struct store_conn *most = NULL;
+    ddp_assert(c->state == STORE_CONN_OPEN);
+    conn_log(c, why);
+    c->doomed = true;
+    buf_free(&c->out);
+    if (c != c->server->serving) /* a request may be in it */
+        buf_free(&c->in);
+    store_conn_weigh(c);
+    make_dirty(c);
+}
+
+/* The open connection that holds most, if `c` took so much more. Not the one
+ * whose request is being served: what it holds is free after that. */
+static struct store_conn *heaviest(struct store_conn *c, size_t more)
+{
+    struct store_server *s = c->server;
+    struct store_conn *most = c;
+    size_t most_held = c->held + more;
+    if (most_held >= s->most)
+        return c;
+    s->most = 0;
     for (uint32_t i = 0; i < s->touched; i++) {
-        struct store_conn *c = &s->conns[i];
-        if (c->state == STORE_CONN_OPEN && c->held > 0 &&
-            (most == NULL || c->held > most->held))
-            most = c;
+        struct store_conn *it = &s->conns[i];
+        if (it->state != STORE_CONN_OPEN || it->doomed)
+            continue;
+        if (it->held > s->most)
+            s->most = it->held;
+        if (it->held > most_held && it != s->serving) {
+            most = it;
+            most_held = it->held;
+        }
     }
     return most;
 }
 
-/* When all connections together hold too much, those that hold most are
- * closed. */
-static void shed(struct store_server *s)
+bool store_conn_may_grow(struct store_conn *c, const struct buf *b, size_t len)
 {
-    struct store_conn *c;
-    while (s->held > s->limits.held_bytes && (c = heaviest(s)) != NULL) {
+    struct store_server *s = c->server;
+    size_t more = buf_growth(b, len);
+    while (!c->doomed && more > 0 && s->held + more > s->limits.held_bytes) {
+        struct store_conn *most = heaviest(c, more);
         char why[160];
         (void)snprintf(why, sizeof(why),
                        "it holds %zu of %zu bytes of incomplete requests and "
                        "unread replies, and the limit is reached",
-                       c->held, s->held);
-        conn_reset(c, why);
+                       most->held + (most == c ? more : 0), s->held);
+        doom(most, why);
     }
+    return !c->doomed;
 }
 
 /* -- replies --------------------------------------------------------------- */
@@ -195,16 +232,18 @@ static size_t write_through(struct store_conn *c, const void *data, size_t len)
     return taken > before ? taken - before : 0;
 }
 
-static void make_dirty(struct store_conn *c)
+/* Appends to what waits. */
+static void keep(struct store_conn *c, const uint8_t *data, size_t len)
 {
-    struct store_server *s = c->server;
-    ddp_assert(c->state == STORE_CONN_OPEN); /* `next` is the dirty list's */
-    if (c->dirty)
-        return;
-    c->dirty = true;
-    c->next = s->dirty;
-    s->dirty = c;
-    s->dirty_count++;
+    size_t waiting = buf_len(&c->out) + buf_len(&c->writing);
+    size_t cap = c->out.cap;
+    if (len > c->server->limits.reply_bytes - waiting)
+        doom(c, "it leaves too many replies unread");
+    else if (store_conn_may_grow(c, &c->out, len) &&
+             buf_put(&c->out, data, len) != 0)
+        doom(c, "there is no memory for its replies");
+    if (c->out.cap != cap)
+        store_conn_weigh(c);
 }
 
 void store_out_keep(void *ctx, uint32_t id, const void *bytes, size_t len)
@@ -214,19 +253,18 @@ void store_out_keep(void *ctx, uint32_t id, const void *bytes, size_t len)
     struct store_conn *c = &s->conns[id];
     ddp_assert(s->magic == STORE_SERVER_MAGIC && id < s->touched);
     ddp_assert(c->state == STORE_CONN_OPEN);
-    if (c->overfull)
+    if (c->doomed)
         return;
-    if (len >= STORE_LARGE && buf_len(&c->writing) == 0) {
+    bool tight = s->held + buf_growth(&c->out, len) > s->limits.held_bytes;
+    if ((len >= STORE_LARGE || tight) && buf_len(&c->writing) == 0) {
         size_t taken = write_through(c, data, len);
         data += taken;
         len -= taken;
     }
-    size_t waiting = buf_len(&c->out) + buf_len(&c->writing);
-    if (len > s->limits.reply_bytes - waiting ||
-        buf_put(&c->out, data, len) != 0)
-        c->overfull = true;
     s->unsent += len;
     make_dirty(c);
+    if (len > 0)
+        keep(c, data, len);
 }
 
 /* -- flush ----------------------------------------------------------------- */
@@ -242,7 +280,26 @@ static void on_written(uv_write_t *req, int status)
     store_conn_weigh(c);
 }
 
-/* Sends what the socket takes at once; libuv takes the rest. */
+/* All of what waits, or a piece of it, moves to `writing`. -1: no memory. */
+static int take_piece(struct store_conn *c)
+{
+    if (buf_len(&c->out) <= STORE_PIECE && c->out.cap <= 2 * STORE_PIECE) {
+        struct buf empty = c->writing;
+        c->writing = c->out;
+        c->out = empty;
+        return 0;
+    }
+    size_t len =
+        buf_len(&c->out) < STORE_PIECE ? buf_len(&c->out) : STORE_PIECE;
+    if (!store_conn_may_grow(c, &c->writing, len))
+        return 0; /* doomed: the flush comes back to it */
+    if (buf_put(&c->writing, buf_head(&c->out), len) != 0)
+        return -1;
+    buf_take(&c->out, len);
+    return 0;
+}
+
+/* Sends what the socket takes at once; libuv takes a piece of the rest. */
 static void conn_flush(struct store_conn *c)
 {
     if (c->state != STORE_CONN_OPEN || buf_len(&c->out) == 0 ||
@@ -258,31 +315,36 @@ static void conn_flush(struct store_conn *c)
     buf_take(&c->out, n < 0 ? 0 : (size_t)n);
     if (buf_len(&c->out) == 0)
         return;
-    struct buf empty = c->writing;
-    c->writing = c->out;
-    c->out = empty;
+    bool fits = take_piece(c) == 0;
+    if (c->doomed)
+        return;
     b = unread(&c->writing);
-    if (uv_write(&c->write_req, stream, &b, 1, on_written) != 0)
+    if (!fits || uv_write(&c->write_req, stream, &b, 1, on_written) != 0)
         store_conn_close(c);
+}
+
+/* An idle connection keeps no more than this for its next replies. */
+static void spare_memory(struct store_conn *c)
+{
+    if (buf_len(&c->out) == 0 && c->out.cap > OUT_KEPT)
+        buf_free(&c->out);
 }
 
 /* A connection that is closed may wake others, which makes them dirty. */
 void store_out_flush(struct store_server *s)
 {
-    do {
-        while (s->dirty != NULL) {
-            struct store_conn *c = s->dirty;
-            s->dirty = c->next;
-            c->dirty = false;
-            if (c->overfull)
-                conn_reset(c, "it leaves too many replies unread");
-            else
-                conn_flush(c);
-            store_conn_weigh(c);
-        }
-        shed(s);
-    } while (s->dirty != NULL);
-    ddp_assert(s->dirty == NULL);
+    while (s->dirty != NULL) {
+        struct store_conn *c = s->dirty;
+        s->dirty = c->next;
+        c->dirty = false;
+        if (c->doomed)
+            conn_end(c, true); /* the kernel keeps no unread bytes, either */
+        else
+            conn_flush(c);
+        spare_memory(c);
+        store_conn_weigh(c);
+    }
+    ddp_assert(s->held <= s->limits.held_bytes);
     s->unsent = 0;
     s->dirty_count = 0;
 }

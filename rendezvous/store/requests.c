@@ -5,8 +5,9 @@
  * What else happens: the last request is incomplete and is kept in the
  * connection's own buffer; it is large, and its rest is read straight into that
  * (on_alloc); it is bad, or the store refuses it: the connection is closed with
- * the reason, and what follows it is not looked at; replies wait that may not
- * be kept (`overfull`): nothing more is served, and the flush closes it.
+ * the reason, and what follows it is not looked at; the connection is doomed
+ * (replies.c), by its own replies or because others need the memory: nothing
+ * more is served, and the flush closes it.
  */
 #include "rendezvous/store/store_priv.h"
 
@@ -21,7 +22,8 @@ static size_t serve(struct store_conn *c, const uint8_t *data, size_t len)
     struct ddp_err err;
     size_t done = 0, used = 0;
     uint32_t id = (uint32_t)(c - c->server->conns);
-    while (!c->overfull) {
+    c->server->serving = c;
+    while (!c->doomed) {
         enum c10d_status st = c10d_decode(&c->decoder, data + done, len - done,
                                           &req, &used, &err);
         if (st == C10D_MORE)
@@ -34,6 +36,7 @@ static size_t serve(struct store_conn *c, const uint8_t *data, size_t len)
         done += used;
     }
     ddp_assert(done <= len);
+    c->server->serving = NULL;
     return done;
 }
 
@@ -46,6 +49,8 @@ static void serve_own(struct store_conn *c)
     buf_take(&c->in, done);
     if (buf_len(&c->in) == 0)
         buf_free(&c->in);
+    else
+        buf_trim(&c->in);
     store_conn_weigh(c);
 }
 
@@ -53,23 +58,26 @@ static void serve_own(struct store_conn *c)
 void store_conn_feed(struct store_conn *c, const uint8_t *data, size_t len)
 {
     ddp_assert(c->state == STORE_CONN_OPEN);
+    if (c->doomed)
+        return;
     if (c->reads_own) {
         buf_commit(&c->in, len);
         serve_own(c);
         return;
     }
     size_t done = buf_len(&c->in) == 0 ? serve(c, data, len) : 0;
-    if (c->state != STORE_CONN_OPEN)
+    if (c->state != STORE_CONN_OPEN || c->doomed)
         return;
     if (done == len && buf_len(&c->in) == 0)
         return; /* nothing of it is kept */
     bool had = buf_len(&c->in) > 0;
+    if (!store_conn_may_grow(c, &c->in, len - done))
+        return;
     if (buf_put(&c->in, data + done, len - done) != 0)
         store_conn_refuse(c, "there is no memory for its request");
-    else if (had)
+    store_conn_weigh(c); /* it counts while its requests are served */
+    if (had && c->state == STORE_CONN_OPEN)
         serve_own(c);
-    else
-        store_conn_weigh(c);
 }
 
 /*
@@ -89,9 +97,12 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
     if (have < STORE_LARGE || want < STORE_LARGE)
         return;
     want = want < have ? want : have;
+    if (!store_conn_may_grow(c, &c->in, want))
+        return; /* what is read now is not looked at */
     uint8_t *room = buf_reserve(&c->in, want);
     if (room == NULL)
         return; /* feed will find no memory, either */
+    store_conn_weigh(c);
     c->reads_own = true;
     *b = uv_buf_init((char *)room, (unsigned)want);
 }

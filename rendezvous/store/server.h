@@ -28,8 +28,9 @@ struct store_server_limits {
     uint32_t conn_max;  /* connections; further ones are closed at once */
     size_t store_bytes; /* what keys, values and waits may take */
     size_t reply_bytes; /* what may wait to be read by one connection */
-    size_t held_bytes;  /* half requests and unread replies of all connections;
-                           beyond it the one that holds most is closed */
+    size_t held_bytes;  /* memory of half requests and unread replies of all
+                           connections, at any moment; for what would go beyond
+                           it those that hold most are closed */
     /* Which peers may connect; NULL: all. */
     bool (*admits)(void *ctx, const struct sockaddr *peer);
     void *ctx;

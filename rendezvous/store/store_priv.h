@@ -17,6 +17,8 @@
 #define STORE_READ_MAX     ((size_t)128 << 10) /* a SET of 64 KiB in one piece */
 #define STORE_LARGE                                                            \
     ((size_t)16 << 10) /* a copy of this costs more than a write */
+#define STORE_PIECE                                                            \
+    ((size_t)64 << 10) /* what libuv is given to write at a time */
 
 /* FREE -> OPEN -> CLOSING -> FREE. A free slot has no bytes and no magic. */
 enum store_conn_state {
@@ -35,9 +37,9 @@ struct store_conn {
     struct buf in;      /* a request that is not whole */
     struct buf out;     /* replies to be written */
     struct buf writing; /* replies that libuv writes; or empty */
-    size_t held;        /* bytes of the three, as counted in the server */
+    size_t held;        /* memory of the three, as counted in the server */
     bool reads_own;     /* the next bytes go to `in` itself */
-    bool overfull;      /* replies were dropped: to be closed */
+    bool doomed;        /* replies were dropped: to be closed */
     bool dirty;
     struct store_conn *next; /* in the list of dirty ones, or of free ones */
 };
@@ -52,7 +54,9 @@ struct store_server {
     uint32_t touched; /* slots used at least once: the array's first ones */
     struct store_conn *spare; /* free slots among these */
     struct store_conn *dirty;
-    size_t held;
+    struct store_conn *serving; /* its request is being served, or NULL */
+    size_t held;                /* at most limits.held_bytes, at any time */
+    size_t most;   /* no connection holds more; it may be less by now */
     size_t unsent; /* bytes of the dirty ones' replies */
     unsigned dirty_count;
     unsigned handles; /* libuv still knows: `listener`, `after`, `left_out`,
@@ -111,8 +115,15 @@ void store_out_flush(struct store_server *s);
 void store_conn_close(struct store_conn *c);
 void store_conn_refuse(struct store_conn *c, const char *why);
 
-/* Brings the server's count of held bytes up to date with this one. */
+/* Brings the server's count of held memory up to date with this one. */
 void store_conn_weigh(struct store_conn *c);
+
+/*
+ * Whether `b`, a buffer of this connection, may take `len` bytes more. If all
+ * together would hold too much, those that hold most are doomed, which frees
+ * what they hold. False: this connection is doomed.
+ */
+bool store_conn_may_grow(struct store_conn *c, const struct buf *b, size_t len);
 
 /* One of the server's handles is closed; the last one frees the server. */
 void store_let_go(struct store_server *s);

@@ -69,7 +69,7 @@ static void say(int conn, const struct msg *m)
                               .here_addr = "10.0.0.9"});
 }
 
-static void join(int conn, bool own_role)
+static struct msg make_join(int conn, bool own_role)
 {
     struct msg m = {.kind = MSG_KIND_join};
     m.join = (struct msg_join){
@@ -90,6 +90,21 @@ static void join(int conn, bool own_role)
     (void)snprintf(m.join.name, sizeof(m.join.name), "node%d", NODES - conn);
     (void)snprintf(m.join.role, sizeof(m.join.role), "r%d",
                    own_role ? conn : 0);
+    return m;
+}
+
+static void join(int conn, bool own_role)
+{
+    struct msg m = make_join(conn, own_role);
+    say(conn, &m);
+}
+
+/* A run of one node. */
+static void join_run(int conn, int run)
+{
+    struct msg m = make_join(conn, false);
+    m.join.nodes_min = m.join.nodes_max = 1;
+    (void)snprintf(m.join.run, sizeof(m.join.run), "run%d", run);
     say(conn, &m);
 }
 
@@ -219,6 +234,47 @@ START_TEST(test_scale_65536_roles_are_numbered)
 }
 END_TEST
 
+/* -- many runs ------------------------------------------------------------- */
+
+#define RUNS   4096
+#define EVENTS 20000
+
+/* The best of five, since others use this machine: µs for a number of beats of
+ * one node, each with what the shell asks then. */
+static int64_t cost_beside(int runs)
+{
+    int64_t best_us = MONO_NEVER;
+    static int64_t seq;
+    struct rdzv_limits limits = {
+        .runs_max = runs, .nodes_max = CONNS, .conns_max = CONNS};
+    rdzv_del(rdzv);
+    rdzv = rdzv_new(&limits, 1);
+    memset(peers, 0, CONNS * sizeof(peers[0]));
+    for (int i = 0; i < runs; i++)
+        join_run(i, i);
+    for (int turn = 0; turn < 5; turn++) {
+        int64_t began_us = mono_now_us();
+        for (int i = 0; i < EVENTS; i++) {
+            beat(0, ++seq, 1);
+            ck_assert(rdzv_deadline(rdzv) > now_us);
+        }
+        best_us = mono_min(best_us, mono_now_us() - began_us);
+    }
+    return best_us;
+}
+
+/* What one run does must not cost more because others are there. */
+START_TEST(test_scale_event_costs_the_same_beside_4096_runs)
+{
+    int64_t few_us = cost_beside(2);
+    int64_t many_us = cost_beside(RUNS);
+    ck_assert_msg(many_us < 3 * few_us,
+                  "%d events: %lld us, and %lld us beside "
+                  "%d runs",
+                  EVENTS, (long long)few_us, (long long)many_us, RUNS);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("scale");
@@ -229,6 +285,7 @@ int main(void)
     tcase_add_test(tcase, test_scale_65536_nodes_lose_two_and_go_on);
     tcase_add_test(tcase, test_scale_16384_spares_cost_no_more_than_themselves);
     tcase_add_test(tcase, test_scale_65536_roles_are_numbered);
+    tcase_add_test(tcase, test_scale_event_costs_the_same_beside_4096_runs);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

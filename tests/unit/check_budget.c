@@ -108,6 +108,27 @@ START_TEST(test_budget_restored_counts_from_when_it_was_told)
 }
 END_TEST
 
+/* What a node lies is told to others, by messages that have a limit. */
+START_TEST(test_budget_counts_stop_at_what_messages_can_say)
+{
+    struct budget b;
+    budget_init(&b, 2, WINDOW, 0);
+    budget_restore(&b, BUDGET_COUNT_MAX, 1, 0);
+    ck_assert(budget_charge(&b, 0));
+    ck_assert_int_eq(b.used, BUDGET_COUNT_MAX);
+    ck_assert(!budget_charge(&b, 0)); /* the window counts on */
+    ck_assert(budget_charge(&b, 2 * WINDOW));
+    ck_assert_int_eq(b.used, BUDGET_COUNT_MAX);
+    budget_init(&b, 2, WINDOW, 0);
+    budget_restore(&b, INT32_MAX, 0, 0);
+    ck_assert_int_eq(b.used, BUDGET_COUNT_MAX);
+    budget_init(&b, 1, 0, 0);
+    b.no_progress = BUDGET_COUNT_MAX;
+    ck_assert(!budget_round_over(&b, true, false));
+    ck_assert_int_eq(b.no_progress, BUDGET_COUNT_MAX);
+}
+END_TEST
+
 START_TEST(test_budget_crash_loop_is_k_failures_in_a_row_without_progress)
 {
     struct budget b;
@@ -163,6 +184,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_budget_window_agrees_with_a_list, 0, 3);
     tcase_add_test(tcase, test_budget_with_window_is_bounded);
     tcase_add_test(tcase, test_budget_restored_counts_from_when_it_was_told);
+    tcase_add_test(tcase, test_budget_counts_stop_at_what_messages_can_say);
     tcase_add_test(
         tcase, test_budget_crash_loop_is_k_failures_in_a_row_without_progress);
     tcase_add_test(tcase, test_budget_crash_loop_goes_on_where_it_was);

@@ -108,6 +108,54 @@ START_TEST(test_buf_put_of_nothing_is_no_error)
 }
 END_TEST
 
+/* What a put takes is known before, to the byte; and it is little more than
+ * what is there. */
+START_TEST(test_buf_growth_is_what_a_put_takes)
+{
+    static uint8_t piece[100000];
+    struct buf b;
+    buf_init(&b, 16u << 20);
+    for (size_t len = 1; buf_len(&b) + len < 8u << 20; len = len * 7 % 99991) {
+        size_t want = b.cap + buf_growth(&b, len);
+        ck_assert_int_eq(buf_put(&b, piece, len), 0);
+        ck_assert_uint_eq(b.cap, want);
+        if (len % 5 == 0)
+            buf_take(&b, buf_len(&b) / 100);
+    }
+    ck_assert_uint_gt(b.cap, 1u << 20);
+    buf_free(&b);
+    ck_assert_uint_eq(buf_growth(&b, 0), 256);
+    ck_assert_int_eq(buf_put(&b, piece, 100000), 0);
+    for (int i = 0; i < 79; i++)
+        ck_assert_int_eq(buf_put(&b, piece, 100000), 0);
+    ck_assert_uint_le(b.cap, 8000000 + 8000000 / 4);
+    buf_free(&b);
+}
+END_TEST
+
+START_TEST(test_buf_trim_keeps_the_bytes_and_not_the_room)
+{
+    static uint8_t piece[100000];
+    struct buf b;
+    buf_init(&b, 1u << 20);
+    for (size_t i = 0; i < sizeof(piece); i++)
+        piece[i] = (uint8_t)i;
+    ck_assert_int_eq(buf_put(&b, piece, sizeof(piece)), 0);
+    size_t cap = b.cap;
+    buf_trim(&b);
+    ck_assert_uint_eq(b.cap, cap); /* it is needed */
+    buf_take(&b, sizeof(piece) - 3);
+    buf_trim(&b);
+    ck_assert_uint_le(b.cap, 256);
+    ck_assert_uint_eq(buf_len(&b), 3);
+    ck_assert_mem_eq(buf_head(&b), piece + sizeof(piece) - 3, 3);
+    ck_assert_int_eq(buf_put(&b, "more", 4), 0);
+    ck_assert_mem_eq(buf_head(&b) + 3, "more", 4);
+    buf_free(&b);
+    buf_trim(&b); /* nothing is there */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("buf");
@@ -120,6 +168,8 @@ int main(void)
     tcase_add_test(tcase, test_buf_takes_over_only_what_is_committed);
     tcase_add_test(tcase, test_buf_gives_large_memory_back_when_it_is_empty);
     tcase_add_test(tcase, test_buf_put_of_nothing_is_no_error);
+    tcase_add_test(tcase, test_buf_growth_is_what_a_put_takes);
+    tcase_add_test(tcase, test_buf_trim_keeps_the_bytes_and_not_the_room);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

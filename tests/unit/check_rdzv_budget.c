@@ -93,6 +93,29 @@ START_TEST(test_rdzv_window_is_told_to_the_next_server)
 }
 END_TEST
 
+/* A node lies about restarts, or about rounds without progress: what the server
+ * tells the others must still be a message (rdzv_hand decodes each). */
+START_TEST(test_rdzv_counts_from_a_lie_stay_within_the_messages)
+{
+    like.max_restarts = 64;
+    like.window_ms = 10000;
+    like.node_strikes = _i == 0 ? 0 : 1000000;
+    like.cooldown_ms = 10000;
+    for (int i = 0; i < 2; i++) {
+        struct msg m = make_rejoin(i, 5, MSG_STATE_RUNNING, true);
+        m.join.restarts = 1000000;
+        m.join.barren = 1000000;
+        m.join.struck = i == 1 ? 999999 : 0;
+        say(i, &m);
+    }
+    for (int round = 5; round < 8; round++) {
+        fail_round(round, false);
+        ck_assert(told(0, "world") && told(1, "world"));
+        ck_assert_int_eq(last[0].world.restarts, 1000000);
+    }
+}
+END_TEST
+
 START_TEST(test_rdzv_crash_loop_ends_the_run_early)
 {
     like.max_restarts = 100;
@@ -210,6 +233,7 @@ int main(void)
         {test_rdzv_end_sums_up_how_workers_ended, 1},
         {test_rdzv_budget_comes_back_with_its_window, 1},
         {test_rdzv_window_is_told_to_the_next_server, 2},
+        {test_rdzv_counts_from_a_lie_stay_within_the_messages, 2},
         {test_rdzv_crash_loop_ends_the_run_early, 1},
         {test_rdzv_crash_loop_is_off_by_default, 1},
         {test_rdzv_crash_loop_is_told_to_the_next_server, 2},

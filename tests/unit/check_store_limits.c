@@ -6,6 +6,8 @@
  */
 #include <check.h>
 #include <malloc.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -143,17 +145,17 @@ START_TEST(test_heaviest_is_closed_when_all_hold_too_much)
     struct store_server_limits lim = store_server_limits_default();
     static uint8_t value[1 << 20];
     uint8_t head[18] = "\x01\x01\0\0\0\0\0\0\0k";
-    lim.held_bytes = (size_t)1 << 20;
+    lim.held_bytes = (size_t)5 << 18; /* what the lighter one needs alone */
     world_open(&w, &lim);
     c10d_pack_u64(head + 10, 1 << 20);
     int light = dial_new(w.port), heavy = dial_new(w.port);
     send_bytes(light, head, sizeof(head));
-    send_bytes(light, value, 200000);
+    send_bytes(light, value, 400000);
     send_bytes(heavy, head, sizeof(head));
     send_doomed(heavy, value, (1 << 20) - 1000);
     expect_closed(heavy);
     ck_assert_int_eq(log_lines(&w, "it holds"), 1);
-    send_bytes(light, value, sizeof(value) - 200000);
+    send_bytes(light, value, sizeof(value) - 400000);
     send_get(light, "none");
     expect_value(light, "");
     (void)close(light);
@@ -262,6 +264,168 @@ START_TEST(test_promised_bytes_take_no_memory)
 }
 END_TEST
 
+/* -- the most memory at any moment ----------------------------------------- */
+
+/* Sanitizers keep what was freed. */
+#ifdef __SANITIZE_ADDRESS__
+#define SLACK ((size_t)320 << 20)
+#else
+#define SLACK ((size_t)24 << 20)
+#endif
+
+/* Of this process, in bytes: now, or the most that it ever was. */
+static size_t memory(const char *name)
+{
+    char line[128];
+    size_t kb = 0;
+    FILE *f = fopen("/proc/self/status", "re");
+    ck_assert_ptr_nonnull(f);
+    while (fgets(line, sizeof(line), f) != NULL)
+        if (strncmp(line, name, strlen(name)) == 0)
+            kb = strtoul(line + strlen(name) + 1, NULL, 10);
+    (void)fclose(f);
+    ck_assert_uint_gt(kb, 0);
+    return kb << 10;
+}
+
+static void watch_key(int fd)
+{
+    static const char watch[] = "\x07\x01\0\0\0\0\0\0\0v";
+    send_bytes(fd, watch, sizeof(watch) - 1);
+    expect_bytes(fd, &(uint8_t){C10D_KEY_CALLBACK_REGISTERED}, 1);
+}
+
+static void set_big(int fd, const char *key, size_t len)
+{
+    static uint8_t value[C10D_VALUE_MAX];
+    struct buf b;
+    buf_init(&b, len + 100);
+    ck_assert_int_eq(
+        c10d_put_set(&b, slice(key), (struct c10d_slice){value, len}, NULL), 0);
+    send_buf(fd, &b);
+}
+
+/* One change of a large value is told to 60 watchers that read nothing: each is
+ * to get 16 MiB, at once. */
+START_TEST(test_memory_of_one_fan_out_is_bounded)
+{
+    enum {
+        N = 60
+    };
+    struct world w;
+    struct store_server_limits lim = store_server_limits_default();
+    int fd[N];
+    lim.held_bytes = (size_t)64 << 20;
+    lim.store_bytes = (size_t)64 << 20;
+    world_open(&w, &lim);
+    int setter = dial_new(w.port);
+    set_big(setter, "v", C10D_VALUE_MAX);
+    send_get(setter, "none");
+    expect_value(setter, "");
+    for (int i = 0; i < N; i++)
+        watch_key(fd[i] = dial(w.port));
+    size_t before = memory("VmRSS");
+    set_big(setter, "v", C10D_VALUE_MAX);
+    send_get(setter, "none");
+    expect_value(setter, "");
+    size_t grown = memory("VmHWM") - before;
+    /* One value more, and what clients are to be sent. */
+    ck_assert_uint_lt(grown, C10D_VALUE_MAX + lim.held_bytes + SLACK);
+    ck_assert_int_ge(log_lines(&w, "it holds"), 1);
+    expect_service(w.port);
+    for (int i = 0; i < N; i++)
+        (void)close(fd[i]);
+    (void)close(setter);
+    world_close(&w);
+}
+END_TEST
+
+/* Large requests that all come in one turn, and are not whole. */
+START_TEST(test_memory_of_half_requests_is_bounded)
+{
+    enum {
+        N = 48
+    };
+    static uint8_t some[(size_t)3 << 20];
+    struct world w;
+    struct store_server_limits lim = store_server_limits_default();
+    uint8_t head[18] = "\x01\x01\0\0\0\0\0\0\0k";
+    int fd[N];
+    memset(some, 1, sizeof(some));
+    c10d_pack_u64(head + 10, C10D_VALUE_MAX);
+    lim.held_bytes = (size_t)32 << 20;
+    world_open(&w, &lim);
+    size_t before = memory("VmRSS");
+    for (int i = 0; i < N; i++) {
+        fd[i] = dial_new(w.port);
+        send_bytes(fd[i], head, sizeof(head));
+    }
+    for (int i = 0; i < N; i++)
+        send_doomed(fd[i], some, sizeof(some));
+    expect_service(w.port);
+    size_t grown = memory("VmHWM") - before;
+    ck_assert_uint_lt(grown, lim.held_bytes + SLACK / 2);
+    ck_assert_int_ge(log_lines(&w, "it holds"), 1);
+    for (int i = 0; i < N; i++)
+        (void)close(fd[i]);
+    world_close(&w);
+}
+END_TEST
+
+static size_t heap(void)
+{
+    struct mallinfo2 m = mallinfo2();
+    return m.uordblks + m.hblkhd;
+}
+
+/* Connections that sent much, or were sent much, and are idle: many requests
+ * and one byte of the next, or four replies of 15 KiB. */
+START_TEST(test_memory_of_idle_connections_is_little)
+{
+    enum {
+        N = 200
+    };
+    static uint8_t some[15000], got[4 * (sizeof(some) + 8)];
+    struct world w;
+    struct buf b;
+    int fd[N];
+    (void)mallopt(M_ARENA_MAX, 1); /* mallinfo sees the first one only */
+    world_open(&w, NULL);
+    int setter = dial_new(w.port);
+    set_big(setter, "v", sizeof(some));
+    send_get(setter, "none");
+    expect_value(setter, "");
+    for (int i = 0; i < N; i++)
+        fd[i] = dial_new(w.port);
+    expect_service(w.port);
+    size_t before = heap();
+    for (int i = 0; i < N; i++) {
+        buf_init(&b, 1 << 20);
+        for (int k = 0; k < 4000 && _i == 0; k++) /* 120 KB */
+            ck_assert_int_eq(
+                c10d_put_set(&b, slice("k"), slice("0123456789ab"), NULL), 0);
+        for (int k = 0; k < 4; k++)
+            ck_assert_int_eq(c10d_put_get(&b, slice("v"), NULL), 0);
+        send_bytes(fd[i], buf_head(&b), 1);
+        (void)poll(NULL, 0, 1); /* it is read, and kept */
+        send_bytes(fd[i], buf_head(&b) + 1, buf_len(&b) - 1);
+        send_bytes(fd[i], "\x01", 1);
+        buf_free(&b);
+        for (size_t have = 0; have < sizeof(got);) {
+            ssize_t n = recv(fd[i], got, sizeof(got) - have, 0);
+            ck_assert_int_gt(n, 0);
+            have += (size_t)n;
+        }
+    }
+    expect_service(w.port);
+    ck_assert_uint_lt(heap() - before, N * 4096);
+    for (int i = 0; i < N; i++)
+        (void)close(fd[i]);
+    (void)close(setter);
+    world_close(&w);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("store_limits");
@@ -276,6 +440,12 @@ int main(void)
     tcase_add_test(t, test_heaviest_is_closed_when_all_hold_too_much);
     tcase_add_test(t, test_replies_on_their_way_out_are_not_held);
     tcase_add_test(t, test_connection_too_many_is_turned_away);
+    suite_add_tcase(s, t);
+    t = tcase_create("memory");
+    tcase_set_timeout(t, 30);
+    tcase_add_test(t, test_memory_of_one_fan_out_is_bounded);
+    tcase_add_test(t, test_memory_of_half_requests_is_bounded);
+    tcase_add_loop_test(t, test_memory_of_idle_connections_is_little, 0, 2);
     suite_add_tcase(s, t);
     return suite_run(s);
 }

@@ -1,4 +1,5 @@
-/* links: TLS tests/lib/tls_end rendezvous/base/buf rendezvous/base/err */
+/* links: TLS tests/lib/scratch tests/lib/tls_end rendezvous/base/buf */
+/* links: rendezvous/base/err */
 /* libs: -lssl -lcrypto -ldl */
 /* TLS in memory: two ends and the bytes between them, which a test may keep,
  * cut, change or replay. */
@@ -16,6 +17,7 @@
 
 #include "rendezvous/net/openssl.h"
 #include "rendezvous/net/tls.h"
+#include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 #include "tests/lib/tls_end.h"
 
@@ -241,6 +243,108 @@ START_TEST(test_key_that_fails_does_not_name_an_old_reason)
     ERR_raise(ERR_LIB_SSL, SSL_R_CERTIFICATE_VERIFY_FAILED);
     ck_assert_int_eq(tls_key_make(&key, token, sizeof(token), &err), -1);
     ck_assert_ptr_nonnull(strstr(err.text, "(no reason given)"));
+}
+END_TEST
+
+/* -- two tokens ------------------------------------------------------------ */
+
+#define OLD                                                                    \
+    "3a7c15e9f0b264d8"                                                         \
+    "91be5d02c7f86a43"
+#define FRESH                                                                  \
+    "c84e1f60a95d37b2"                                                         \
+    "0d73e8a6b1f2945c"
+
+static void put_file(const char *name, const char *text)
+{
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    ck_assert_int_eq(close(fd), 0);
+}
+
+static struct tls_key *key_in_file(const char *text)
+{
+    struct tls_key *key;
+    struct ddp_err err;
+    put_file("token", text);
+    ck_assert_msg(tls_key_read(&key, "token", &err) == 0, "%s", err.text);
+    return key;
+}
+
+/* With `piece` bytes at a time: whether they meet. Both learn why not. */
+static bool meet(struct tls_key *client, struct tls_key *server, size_t piece)
+{
+    struct pair p = {.keys = {NULL, NULL}};
+    static const uint8_t up[] = "join the run";
+    end_open(&p.client, client, false);
+    end_open(&p.server, server, true);
+    settle(&p, piece);
+    bool both =
+        tls_state(p.client.tls) == TLS_UP && tls_state(p.server.tls) == TLS_UP;
+    ck_assert(both || (tls_token_differs(p.client.tls) &&
+                       tls_token_differs(p.server.tls)));
+    if (both) {
+        ck_assert_int_eq(tls_seal(p.client.tls, up, sizeof(up)), 0);
+        settle(&p, piece);
+        ck_assert_uint_eq(buf_len(&p.server.got), sizeof(up));
+        ck_assert_mem_eq(tls_farewell(p.client.tls), tls_farewell(p.server.tls),
+                         TLS_FAREWELL_LEN);
+    }
+    pair_close(&p);
+    return both;
+}
+
+/* Does a server with two tokens take clients with either, in any pieces, and a
+ * client with two prove the first? */
+START_TEST(test_server_with_two_tokens_accepts_both)
+{
+    struct tls_key *both = key_in_file(FRESH "\n" OLD "\n");
+    struct tls_key *old = key_of(OLD), *fresh = key_of(FRESH);
+    struct tls_key *third = key_of("another token, as long as it");
+    ck_assert_int_eq(tls_key_tokens(both), 2);
+    ck_assert_int_eq(tls_key_tokens(old), 1);
+    ck_assert(meet(fresh, both, pieces[_i]));
+    ck_assert(meet(old, both, pieces[_i]));
+    ck_assert(!meet(third, both, pieces[_i]));
+    ck_assert(meet(both, fresh, pieces[_i]));
+    ck_assert(!meet(both, old, pieces[_i]));
+    tls_key_free(both);
+    tls_key_free(old);
+    tls_key_free(fresh);
+    tls_key_free(third);
+}
+END_TEST
+
+/* Is a token taken away, added and kept by reading the file again, and does a
+ * connection that is up stay up? */
+START_TEST(test_key_that_is_read_again_has_the_tokens_of_the_file)
+{
+    struct tls_key *server = key_in_file(OLD "\n");
+    struct tls_key *old = key_of(OLD), *fresh = key_of(FRESH);
+    struct ddp_err err;
+    struct pair p = {.keys = {NULL, NULL}};
+    end_open(&p.client, old, false);
+    end_open(&p.server, server, true);
+    settle(&p, 4096);
+    ck_assert(!meet(fresh, server, 4096));
+    put_file("token", FRESH "\n" OLD "\n");
+    ck_assert_int_eq(tls_key_reread(server, "token", &err), 0);
+    ck_assert(meet(fresh, server, 4096) && meet(old, server, 4096));
+    put_file("token", "short\n");
+    ck_assert_int_eq(tls_key_reread(server, "token", &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.text, "too short"));
+    ck_assert(meet(fresh, server, 4096) && meet(old, server, 4096));
+    put_file("token", FRESH "\n");
+    ck_assert_int_eq(tls_key_reread(server, "token", &err), 0);
+    ck_assert(meet(fresh, server, 4096) && !meet(old, server, 4096));
+    ck_assert_int_eq(tls_seal(p.client.tls, (const uint8_t *)"on", 2), 0);
+    settle(&p, 4096);
+    ck_assert_uint_eq(buf_len(&p.server.got), 2);
+    pair_close(&p);
+    tls_key_free(server);
+    tls_key_free(old);
+    tls_key_free(fresh);
 }
 END_TEST
 
@@ -720,6 +824,12 @@ static Suite *make_suite(void)
     tcase_add_test(hostile, test_full_buffer_fails_and_keeps_its_limit);
     tcase_add_test(hostile, test_forgetting_child_knows_nothing);
     suite_add_tcase(s, hostile);
+    TCase *two = tcase_create("two tokens");
+    tcase_add_checked_fixture(two, scratch_enter, scratch_leave);
+    tcase_add_loop_test(two, test_server_with_two_tokens_accepts_both, 0,
+                        sizeof(pieces) / sizeof(pieces[0]));
+    tcase_add_test(two, test_key_that_is_read_again_has_the_tokens_of_the_file);
+    suite_add_tcase(s, two);
     return s;
 }
 

@@ -30,11 +30,24 @@ static void append(char *text, size_t size, const char *fmt, ...)
     va_end(ap);
 }
 
+/* Whatever nodes said before: what the server sends must be understood. */
+static void expect_decodes(const struct msg *m)
+{
+    static char json[MSG_JSON_MAX];
+    struct msg heard;
+    struct ddp_err err = {.code = DDP_E_OK};
+    int len = msg_encode(m, json, sizeof(json));
+    ck_assert_int_gt(len, 0);
+    ck_assert_msg(msg_decode(json, (size_t)len, &heard, &err) == 0,
+                  "%s cannot be decoded: %s", msg_name(m->kind), err.text);
+}
+
 static void emit(void *ctx, const struct rdzv_action *a)
 {
     (void)ctx;
     switch (a->kind) {
     case RDZV_SEND:
+        expect_decodes(a->msg);
         last[a->conn] = *a->msg;
         if (a->msg->kind == MSG_KIND_members) {
             if (members_pieces++ == 0)

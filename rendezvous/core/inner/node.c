@@ -84,6 +84,7 @@ struct node *node_find(const struct rdzv *r, const char *run, const char *agent)
 
 static void list_append(struct rdzv *r, struct run *run, int i)
 {
+    rdzv_touch(r, run);
     r->nodes[i].prev = run->tail;
     r->nodes[i].next = -1;
     if (run->tail >= 0)
@@ -96,6 +97,7 @@ static void list_append(struct rdzv *r, struct run *run, int i)
 static void list_remove(struct rdzv *r, struct run *run, int i)
 {
     const struct node *n = &r->nodes[i];
+    rdzv_touch(r, run);
     if (n->prev >= 0)
         r->nodes[n->prev].next = n->next;
     else
@@ -110,6 +112,7 @@ void node_set_state(struct rdzv *r, struct node *n, enum node_state state)
 {
     struct run *run = &r->runs[n->run];
     ddp_assert(n->state != NODE_FREE && state != NODE_FREE);
+    rdzv_touch(r, run);
     run->count[n->state]--;
     n->state = state;
     run->count[state]++;
@@ -119,6 +122,7 @@ void node_bind(struct rdzv *r, struct node *n, int conn)
 {
     if (n->conn < 0)
         r->runs[n->run].absent--;
+    rdzv_touch(r, &r->runs[n->run]);
     n->conn = conn;
     r->conn_node[conn] = node_index(r, n);
 }
@@ -138,6 +142,7 @@ void node_unbind(struct rdzv *r, struct node *n)
     n->conn = -1;
     n->away_us = r->now_us;
     r->runs[n->run].absent++;
+    rdzv_touch(r, &r->runs[n->run]);
 }
 
 bool node_set_address(struct node *n, const struct rdzv_event *ev)

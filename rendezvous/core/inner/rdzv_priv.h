@@ -7,6 +7,7 @@
 #define RENDEZVOUS_CORE_INNER_RDZV_PRIV_H
 
 #include "rendezvous/base/quota.h"
+#include "rendezvous/core/inner/due.h"
 #include "rendezvous/core/inner/run.h"
 #include "rendezvous/core/ranks.h"
 
@@ -22,6 +23,7 @@ struct rdzv {
     int n_nodes;
     int64_t arrivals;
     int64_t lease_check_us; /* no lease ends before this */
+    struct due *due; /* round_deadline of each run, but of those it touched */
     struct rng rng;
     struct ranks_node *places, *scratch; /* nodes_max of each */
     uint8_t *taken; /* runs_max bitmaps of nodes_max bits: the places of a
@@ -39,6 +41,12 @@ struct rdzv {
 static inline int run_index(const struct rdzv *r, const struct run *run)
 {
     return (int)(run - r->runs);
+}
+
+/* Something has changed that its deadline may go by. */
+static inline void rdzv_touch(struct rdzv *r, const struct run *run)
+{
+    due_touch(r->due, run_index(r, run));
 }
 
 #endif

@@ -77,6 +77,7 @@ static void run_drop_source(struct rdzv *r, struct run *run)
 
 void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
 {
+    rdzv_touch(r, run);
     run->state = RUN_ENDED;
     run_drop_source(r, run);
     run->end.msg = *end;
@@ -123,5 +124,6 @@ void run_forget(struct rdzv *r, struct run *run)
     while (run->head >= 0)
         node_remove(r, &r->nodes[run->head]);
     run_drop_source(r, run);
+    rdzv_touch(r, run);
     run->state = RUN_FREE;
 }

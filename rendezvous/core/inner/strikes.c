@@ -14,6 +14,8 @@
 #include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/core/inner/reply.h"
 
+#define STRIKES_COUNT_MAX 1000000 /* messages.def: struck */
+
 void strikes_init(struct strikes *s, int max, int64_t cooldown_us)
 {
     *s = (struct strikes){
@@ -58,7 +60,8 @@ void strikes_charge(struct rdzv *r, struct run *run)
         return;
     if (strcmp(s->agent, run->report.root.agent) != 0)
         begin_anew(s, run->report.root.agent);
-    s->count++;
+    if (s->count < STRIKES_COUNT_MAX)
+        s->count++;
     struct node *n = node_find(r, run->id, s->agent);
     if (n != NULL && s->count >= s->max)
         n->quarantined_until_us = mono_after(r->now_us, s->cooldown_us);

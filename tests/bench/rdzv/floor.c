@@ -128,12 +128,11 @@ on_find_psk(SSL *s, const unsigned char *id, size_t id_len, SSL_SESSION **out)
 
 static bool open_tls(const char *file)
 {
-    uint8_t token[TOKEN_ROOM];
-    size_t len;
+    struct tokens t;
     struct ddp_err err;
     tls = SSL_CTX_new(TLS_server_method());
-    if (tls == NULL || token_read(file, token, &len, &err) != 0 ||
-        !derive_psk(token, len))
+    if (tls == NULL || token_read(file, &t, &err) != 0 ||
+        !derive_psk(t.at[0].bytes, t.at[0].len))
         return false;
     SSL_CTX_set_psk_find_session_callback(tls, on_find_psk);
     (void)SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_OFF);

@@ -216,6 +216,12 @@ node()
     background "$_name" "$DDPRUN" "$@"
 }
 
+# make_token FILE: a new one, which only its owner may read.
+make_token()
+{
+    (umask 077 && od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n' >"$1")
+}
+
 # daemon NAME PORT: a rendezvous daemon on loopback.
 daemon()
 {

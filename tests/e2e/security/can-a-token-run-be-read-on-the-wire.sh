@@ -6,7 +6,7 @@
 
 command -v python3 >/dev/null || skip 'needs python3'
 umask 077
-echo 'a token of more than sixteen bytes' >token
+make_token token
 cat >relay.py <<'PY'
 """Passes bytes on and writes both ways into a file."""
 import selectors, socket, sys
@@ -71,7 +71,7 @@ background t "$DDPRDZVD" --listen="127.0.0.1:$port" --token_file=token
 wait_for 'serving on port' t.err
 through sealed --rdzv_token_file=token
 [ "$(wc -c <sealed)" -gt 1000 ] || fail 'nothing went through the relay'
-for word in the-quick-brown-run join beat world kind 127.0.0.1 sixteen; do
+for word in the-quick-brown-run join beat world kind 127.0.0.1 "$(cat token)"; do
     grep -aq -- $word sealed && fail "'$word' can be read with a token"
 done
 # The same bytes again.

@@ -5,7 +5,7 @@
 
 command -v python3 >/dev/null || skip 'needs python3'
 umask 077
-echo 'a token of more than sixteen bytes' >token
+make_token token
 port=$(free_port)
 background d "$DDPRDZVD" --listen="127.0.0.1:$port" --token_file=token
 wait_for 'serving on port' d.err

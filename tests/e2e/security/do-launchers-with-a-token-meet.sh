@@ -4,8 +4,8 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 umask 077
-secret=correct-horse-battery-staple
-echo $secret >token
+make_token token
+secret=$(cat token)
 port=$(free_port)
 cat >look <<'EOW'
 #!/bin/sh
@@ -24,11 +24,11 @@ wait_round 1 2
 for file in env.0 env.1; do
     has '^RANK=' $file
     has_not TOKEN $file
-    has_not $secret $file
+    has_not "$secret" $file
 done
 for pid in $(marked); do
     tr '\0' ' ' <"/proc/$pid/cmdline" >cmdline
-    has_not $secret cmdline
+    has_not "$secret" cmdline
 done
 # The one that does not serve is killed: its guard proves that all there is
 # dead, and nobody has to wait for its lease.

@@ -6,8 +6,8 @@
 
 command -v python3 >/dev/null || skip 'needs python3'
 umask 077
-echo 'a token of more than sixteen bytes' >token
-echo 'another one, of as many as that' >other
+make_token token
+make_token other
 port=$(free_port)
 background d "$DDPRDZVD" --listen="127.0.0.1:$port" --token_file=token \
     --max_connections=100

@@ -4,9 +4,10 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 umask 077
-head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n' >token
-head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n' >other
+make_token token
+make_token other
 echo short >short
+echo 'a sentence is no secret, however long it may be' >weak
 cp token open && chmod 644 open
 port=$(free_port)
 background d "$DDPRDZVD" --listen="127.0.0.1:$port" --token_file=token
@@ -31,6 +32,8 @@ has 'the token of this launcher differs from' wrong.err
 has_not 'certificate' wrong.err
 join short 78 --rdzv_token_file=short
 has 'too short' short.err
+join weak 78 --rdzv_token_file=weak
+has 'too easy to guess.*openssl rand -hex 32' weak.err
 join open 78 --rdzv_token_file=open
 has 'chmod 600' open.err
 join absent 66 --rdzv_token_file=absent

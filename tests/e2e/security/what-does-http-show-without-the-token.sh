@@ -5,7 +5,7 @@
 
 command -v python3 >/dev/null || skip 'needs python3'
 umask 077
-echo 'a token of more than sixteen bytes' >token
+make_token token
 # ask NAME TARGET: what it says, in NAME.got.
 ask()
 {

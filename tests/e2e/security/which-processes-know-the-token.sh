@@ -6,7 +6,7 @@
 
 command -v python3 >/dev/null || skip 'needs python3'
 umask 077
-echo 'a token of more than sixteen bytes' >token
+make_token token
 cat >search.py <<'PY'
 """Which of these processes have the key, or the token, in their memory."""
 import hashlib, hmac, sys

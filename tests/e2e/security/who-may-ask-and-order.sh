@@ -6,7 +6,7 @@
 
 umask 077
 for file in token other; do
-    head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n' >$file
+    make_token $file
 done
 cp token open && chmod 644 open
 port=$(free_port)
