@@ -500,6 +500,9 @@ static void on_checked(struct step *s, const struct agent_event *ev)
     if (a->work != AGENT_CHECKING)
         return;
     a->work = AGENT_NONE;
+    if (a->exit != AGENT_STAYS)
+        return; /* it goes for another reason, and perhaps waits for an answer
+                   (waits_for_end): its health matters to nobody any more */
     if (!ev->fit)
         leave_unfit(s, ev->text);
     else if (a->round.evidence != AGENT_NO_ROUND)

@@ -466,6 +466,39 @@ START_TEST(test_agent_checks_no_more_than_that)
 }
 END_TEST
 
+/* A node that goes for another reason does not look back: how fit it is changes
+ * neither what the server is told nor why it goes. */
+START_TEST(test_agent_health_of_a_node_that_goes_is_no_matter)
+{
+    bool held = _i >= 2;
+    start();
+    agent.conf.checks = true;
+    lease(0, 100000);
+    world("aa", 1);
+    worker_exits(0, 3, 0);
+    worker_exits(1, 0, SIGTERM);
+    ck_assert_str_eq(did, "sweep check ");
+    if (held) {
+        struct msg m = {.kind = MSG_KIND_end, .end = {.status = 3, .hold = 1}};
+        hear(&m);
+        ck_assert_str_eq(did, "send:bye ");
+    } else {
+        signal_comes(SIGINT);
+        ck_assert_str_eq(did, "send:leave ");
+    }
+    checked(_i % 2 == 0);
+    ck_assert_str_eq(did, "");
+    ck_assert_int_eq(agent.leave.all, !held);
+    disconnected(false);
+    connected();
+    ck_assert_ptr_nonnull(strstr(did, held ? "send:join " : "send:leave "));
+    ck_assert_int_eq(agent.leave.all, !held);
+    end(held ? 3 : 130);
+    ck_assert_str_eq(did, held ? "send:bye exit:3 " : "send:bye exit:130 ");
+    ck_assert_str_eq(verdict.text, "");
+}
+END_TEST
+
 static void add_tests(TCase *t)
 {
     const TTest *const tests[] = {
@@ -496,6 +529,8 @@ static void add_tests(TCase *t)
     tcase_add_loop_test(t, test_agent_drained_in_other_states, 0, 3);
     tcase_add_loop_test(t, test_agent_checks_before_it_joins, 0, 2);
     tcase_add_loop_test(t, test_agent_checks_after_a_failure, 0, 2);
+    tcase_add_loop_test(t, test_agent_health_of_a_node_that_goes_is_no_matter,
+                        0, 4);
 }
 
 int main(void)
