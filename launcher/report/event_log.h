@@ -50,6 +50,7 @@ struct event_log {
     struct exits ends;         /* workers that did not succeed */
     struct event_log_end last; /* the last of them, pid 0: none */
     int stopped;               /* workers that ended because we asked */
+    char killed[80]; /* how many did not, and after which time; "": none */
 };
 
 /* Borrows all arguments for its life. Ends the process if memory runs out. */
