@@ -659,6 +659,7 @@ int loop_run(const struct conf *conf,
 {
     static struct loop l; /* large; there is one */
     struct agent_conf ac = {.shutdown_us = conf->shutdown_timeout_us,
+                            .failure_us = conf->failure_grace_us,
                             .last_words = conf->signals,
                             .checks = conf->health_check[0] != '\0' ||
                                       conf->gpu_health_check,

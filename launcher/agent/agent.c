@@ -150,6 +150,7 @@ static void on_world(struct step *s, const struct msg_world *w)
         .told_at_us = s->now_us,
     };
     a->stop = AGENT_STOP_NOT;
+    a->grace = AGENT_GRACE_LONG;
     a->succeeded = 0;
     if (!agent_is_sure(a)) {
         /* It came so late that the round may be over. */
@@ -169,7 +170,7 @@ static void hurry_workers(struct step *s, const struct msg_stop *stop)
         stop->round != a->round.world.round)
         return;
     agent_note(s, NOTE_stopping, "%s", stop->text);
-    agent_stop_workers(s, SIGTERM);
+    agent_stop_after_failure(s);
 }
 
 static void on_stop(struct step *s, const struct msg_stop *stop)
@@ -198,7 +199,7 @@ static void on_stop(struct step *s, const struct msg_stop *stop)
     if (graceful)
         agent_ask_workers(s, (enum msg_graceful)stop->graceful);
     else
-        agent_stop_workers(s, SIGTERM);
+        agent_stop_after_failure(s);
 }
 
 /*
@@ -447,10 +448,9 @@ static void on_tick(struct step *s)
                    a->alive, a->alive == 1 ? "" : "s");
         agent_stop_workers(s, SIGTERM);
     } else if (s->now_us >= a->kill_at_us) {
-        agent_note(s, NOTE_killing,
-                   "%d worker%s, after %g s (--shutdown_timeout)", a->alive,
-                   a->alive == 1 ? "" : "s",
-                   (double)a->conf.shutdown_us / MONO_S);
+        agent_note(s, NOTE_killing, "%d worker%s, after %g s (%s)", a->alive,
+                   a->alive == 1 ? "" : "s", (double)agent_grace_us(a) / MONO_S,
+                   agent_grace_option(a));
         agent_stop_workers(s, SIGKILL);
     }
     if (s->now_us >= agent_silent_at_us(a))
@@ -521,6 +521,9 @@ static void on_checked(struct step *s, const struct agent_event *ev)
     if (a->work != AGENT_CHECKING)
         return;
     a->work = AGENT_NONE;
+    if (a->exit != AGENT_STAYS)
+        return; /* it goes for another reason, and perhaps waits for an answer
+                   (waits_for_end): its health matters to nobody any more */
     if (!ev->fit)
         leave_unfit(s, ev->text);
     else if (a->round.evidence != AGENT_NO_ROUND)

@@ -27,6 +27,12 @@
  *    joins or leaves), workers are asked first. If one of them then fails, the
  *    others may wait for it, and get the signal at once.
  *
+ *    Between the signal and SIGKILL they have a grace (agent.grace): the long
+ *    one (shutdown_us), or the short one (failure_us) if a worker or a node
+ *    failed first, since what the others do together cannot end then. A grace
+ *    that has begun is neither extended nor shortened by what comes later, but
+ *    for a second signal of the user's.
+ *
  * 3. What the node knows of the newest round (agent.round.evidence), which it
  *    tells the next server:
  *
@@ -90,6 +96,8 @@
 struct agent_conf {
     struct msg_join join; /* all but what it holds (instance to lease_ms) */
     int64_t shutdown_us;  /* between the first signal to workers and KILL */
+    int64_t failure_us;   /* the same if a worker or a node failed; what is
+                             above shutdown_us counts as that */
     uint64_t last_words;  /* signals that end this node's part, bit n-1 for
                              signal n; 0: TERM, INT, HUP and QUIT */
     bool checks;          /* the node's health */
@@ -198,6 +206,11 @@ enum agent_stop {
     AGENT_STOP_KILLED
 };
 
+enum agent_grace {
+    AGENT_GRACE_LONG, /* shutdown_us */
+    AGENT_GRACE_SHORT /* failure_us */
+};
+
 enum agent_evidence {
     AGENT_NO_ROUND,
     AGENT_SPARE,         /* the round runs without this node */
@@ -279,7 +292,8 @@ struct agent {
 
     enum agent_work work;
     enum agent_stop stop;
-    int alive; /* workers */
+    enum agent_grace grace; /* of the last signal; LONG before the first */
+    int alive;              /* workers */
     int succeeded;
     int64_t kill_at_us;     /* end of the grace; STOPPING only */
     int64_t lease_until_us; /* 0: none granted */

@@ -74,8 +74,15 @@ bool agent_was_heard(const struct agent *a);
 /* Starts those of the world that the agent holds. */
 void agent_spawn(struct step *s);
 void agent_kill_workers(struct step *s, int signo);
-/* Asks the workers to go by `signo`; SIGKILL leaves them no grace. */
+/* Asks the workers to go by `signo`, with the long grace; SIGKILL leaves them
+ * none. Those that have the signal already are told by SIGKILL only. */
 void agent_stop_workers(struct step *s, int signo);
+/* ... by SIGTERM, with the short grace: a worker or a node failed. */
+void agent_stop_after_failure(struct step *s);
+/* How long the workers have between the signal and SIGKILL, and the option that
+ * says so, for people. */
+int64_t agent_grace_us(const struct agent *a);
+const char *agent_grace_option(const struct agent *a);
 /* Asks them to leave at a step first; those that cannot be asked get SIGTERM.
  */
 void agent_ask_workers(struct step *s, enum msg_graceful graceful);

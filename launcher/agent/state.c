@@ -50,6 +50,7 @@ static void check_work(const struct agent *a)
         ddp_assert(agent_is_sure(a));
         ddp_assert(a->round.outcome == AGENT_WENT_WELL);
         ddp_assert(a->stop == AGENT_STOP_NOT);
+        ddp_assert(a->grace == AGENT_GRACE_LONG);
         ddp_assert(a->exit == AGENT_STAYS);
         ddp_assert(a->alive + a->succeeded == a->conf.join.nproc);
         return;
@@ -57,6 +58,8 @@ static void check_work(const struct agent *a)
         ddp_assert(agent_is_member(a));
         ddp_assert(a->stop != AGENT_STOP_NOT);
         ddp_assert(a->stop != AGENT_STOP_KILLED || a->kill_at_us == MONO_NEVER);
+        ddp_assert(a->stop != AGENT_STOP_AT_STEP ||
+                   a->grace == AGENT_GRACE_LONG);
         return;
     case AGENT_DONE:
         ddp_assert(agent_is_member(a));

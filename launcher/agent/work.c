@@ -6,7 +6,9 @@
  *
  * Failure modes:
  *   - A worker fails or hangs: the server is told, with the age of the failure;
- *     the other workers are stopped without waiting for its answer.
+ *     the other workers are stopped without waiting for its answer. They have
+ *     the short grace: a SIGTERM handler that runs a collective would wait for
+ *     the dead until the grace is over.
  *   - A worker dies while all are being stopped: perhaps it failed first
  *     (is_own_death); the server weighs that.
  *   - A worker ignores the signal: SIGKILL after the grace.
@@ -94,7 +96,22 @@ static void all_dead(struct step *s)
         agent_send_ready(s, a->round.world.round);
 }
 
-void agent_stop_workers(struct step *s, int signo)
+int64_t agent_grace_us(const struct agent *a)
+{
+    return a->grace == AGENT_GRACE_SHORT
+               ? mono_min(a->conf.failure_us, a->conf.shutdown_us)
+               : a->conf.shutdown_us;
+}
+
+const char *agent_grace_option(const struct agent *a)
+{
+    return a->grace == AGENT_GRACE_SHORT &&
+                   a->conf.failure_us <= a->conf.shutdown_us
+               ? "--failure_grace"
+               : "--shutdown_timeout";
+}
+
+static void stop_workers(struct step *s, int signo, enum agent_grace grace)
 {
     struct agent *a = s->a;
     if (a->work == AGENT_NONE || a->work == AGENT_CHECKING)
@@ -107,10 +124,21 @@ void agent_stop_workers(struct step *s, int signo)
         return; /* told already */
     a->work = AGENT_STOPPING;
     a->stop = signo == SIGKILL ? AGENT_STOP_KILLED : AGENT_STOP_BY_SIGNAL;
-    a->kill_at_us = signo == SIGKILL
-                        ? MONO_NEVER
-                        : mono_after(s->now_us, a->conf.shutdown_us);
+    if (signo != SIGKILL)
+        a->grace = grace;
+    a->kill_at_us = signo == SIGKILL ? MONO_NEVER
+                                     : mono_after(s->now_us, agent_grace_us(a));
     agent_kill_workers(s, signo);
+}
+
+void agent_stop_workers(struct step *s, int signo)
+{
+    stop_workers(s, signo, AGENT_GRACE_LONG);
+}
+
+void agent_stop_after_failure(struct step *s)
+{
+    stop_workers(s, SIGTERM, AGENT_GRACE_SHORT);
 }
 
 /* They have as long as they would have between SIGTERM and SIGKILL. */
@@ -327,7 +355,7 @@ void agent_on_worker_exit(struct step *s, const struct agent_worker *w)
     bool ok = w->code == 0 && w->signal == 0;
     if (a->work == AGENT_RUNNING && !ok) {
         take_failure(s, w, false, 0);
-        agent_stop_workers(s, SIGTERM);
+        agent_stop_after_failure(s);
     } else if (a->work == AGENT_RUNNING) {
         a->succeeded++;
         if (a->alive > 0)
@@ -344,7 +372,7 @@ void agent_on_worker_exit(struct step *s, const struct agent_worker *w)
         if (a->alive == 0)
             all_dead(s);
         else if (a->stop == AGENT_STOP_AT_STEP && !has_obeyed(w))
-            agent_stop_workers(s, SIGTERM);
+            agent_stop_after_failure(s);
     }
 }
 
@@ -356,7 +384,7 @@ void agent_on_worker_hung(struct step *s, const struct agent_event *ev)
     if (a->work != AGENT_RUNNING)
         return;
     take_failure(s, &ev->worker, true, ev->silent_us);
-    agent_stop_workers(s, SIGTERM);
+    agent_stop_after_failure(s);
 }
 
 /* If no worker looks whether it is asked, all have got the signal already, and
@@ -375,7 +403,7 @@ void agent_on_spawn_failed(struct step *s, const struct agent_event *ev)
     a->alive = ev->started;
     if (a->work == AGENT_RUNNING) {
         take_failure(s, &ev->worker, false, 0);
-        agent_stop_workers(s, SIGTERM);
+        agent_stop_after_failure(s);
     } else if (a->alive == 0) { /* fenced at this very moment */
         all_dead(s);
     }

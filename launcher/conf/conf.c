@@ -371,6 +371,21 @@ check_store_allow(struct conf *c, const struct opts *o, struct ddp_err *err)
     return 0;
 }
 
+static void check_graces(struct conf *c, const struct opts *o)
+{
+    char name[64];
+    c->shutdown_timeout_us = opts_number(o, OPTIONS_shutdown_timeout);
+    c->failure_grace_us = opts_number(o, OPTIONS_failure_grace);
+    if (opts_given(o, OPTIONS_failure_grace) &&
+        c->failure_grace_us > c->shutdown_timeout_us)
+        conf_note(c,
+                  "%s=%.12g: it cannot be longer than --shutdown_timeout, so "
+                  "that workers get %.12g s after a failure",
+                  opts_where(o, OPTIONS_failure_grace, name),
+                  (double)c->failure_grace_us / MONO_S,
+                  (double)c->shutdown_timeout_us / MONO_S);
+}
+
 static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
     static const char *const stores[] = {"agent", "none", NULL};
@@ -380,7 +395,7 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
                                OPTIONS_logs_specs};
     c->crash_loop = (int)opts_number(o, OPTIONS_crash_loop);
     c->scale_interval_us = opts_number(o, OPTIONS_scale_interval);
-    c->shutdown_timeout_us = opts_number(o, OPTIONS_shutdown_timeout);
+    check_graces(c, o);
     check_hang(c, o);
     if (check_max_restarts(c, o, err) < 0 || check_strikes(c, o, err) < 0 ||
         check_log_dir(c, o, err) < 0 || check_token(c, o, err) < 0 ||

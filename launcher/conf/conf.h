@@ -110,6 +110,7 @@ struct conf {
     int64_t heartbeat_timeout_us;
     int64_t reconnect_timeout_us;
     int64_t shutdown_timeout_us;
+    int64_t failure_grace_us; /* may be above shutdown_timeout_us */
     struct hang_limits hang;
     bool cgroup; /* for the workers, if it can be made */
 

@@ -199,6 +199,9 @@ void event_log_note(struct event_log *j, const struct note *n, int64_t now_us)
     j->hung |= kind == EVENT_LOG_failed && j->last.pid == 0; /* none ended */
     if (kind < 0)
         return;
+    if (kind == EVENT_LOG_killing)
+        (void)snprintf(j->killed, /* may be cut */ sizeof(j->killed), "%s",
+                       n->text);
     struct event e;
     begin(j, &e, (enum event_log_kind)kind, now_us);
     if (n->text[0] != '\0')
@@ -231,6 +234,7 @@ void event_log_world(struct event_log *j,
     j->last.pid = 0;
     j->stopped = 0;
     j->killing = j->hung = false;
+    j->killed[0] = '\0';
     memset(j->pids, 0, (size_t)j->conf->nproc * sizeof(*j->pids));
     struct event e;
     begin(j, &e, EVENT_LOG_sealed, now_us);

@@ -52,6 +52,7 @@ struct event_log {
     int stopped;               /* workers that ended because we asked */
     bool killing;              /* those that did not are killed */
     bool hung;                 /* one was found here to make no progress */
+    char killed[80]; /* how many did not, and after which time; "": none */
 };
 
 /* Borrows all arguments for its life. Ends the process if memory runs out. */

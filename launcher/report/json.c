@@ -148,6 +148,7 @@ static bool make_json(struct buf *text,
     add_consequences(&j, v, event_log);
     add_ends(&j, &v->end);
     json_int(&j, "stopped", event_log->stopped);
+    json_text(&j, "killed", event_log->killed);
     json_int(&j, "round", event_log->round);
     json_int(&j, "rounds_here", event_log->rounds);
     json_int(&j, "restarts", v->ended ? v->end.restarts : event_log->restarts);

@@ -242,6 +242,8 @@ static void report_failure(const struct conf *conf,
     else
         report_loss(e, ago_us);
     report_exits(v, j);
+    if (j->killed[0] != '\0')
+        log_warnx("  killed          on %s: %s", j->node, j->killed);
     if (e->node[0] == '\0')
         log_warnx("  why it ended    %s", e->text);
     if (conf->restart_window_us > 0)

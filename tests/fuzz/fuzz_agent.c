@@ -260,6 +260,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                               .shutdown_us = fuzz_u8(&in) * 100 * MONO_MS,
                               .seed = fuzz_u8(&in)};
     conf.checks = conf.seed % 4 == 3;
+    conf.failure_us = (int64_t)(conf.seed / 4) * 100 * MONO_MS;
     p = (struct play){.now_us = 1000 * MONO_S, .nproc = (int)join.join.nproc};
     agent_init(&p.agent, &conf);
     step(&p, (struct agent_event){.kind = AGENT_START});

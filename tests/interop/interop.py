@@ -41,6 +41,18 @@ def marked():
                 yield pid
 
 
+def worker(rank):
+    """The pid of the one worker that has this rank."""
+    found = []
+    for pid in marked():
+        with contextlib.suppress(OSError):
+            words = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+            if f"RANK={rank}".encode() in words.split(b"\0"):
+                found.append(pid)
+    same(len(found), 1, f"workers with rank {rank}")
+    return found[0]
+
+
 def cleanup():
     for pid in marked():
         with contextlib.suppress(OSError):

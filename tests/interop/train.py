@@ -4,6 +4,7 @@ epochs, resumed from after a restart.
 usage: train.py TOTAL_EPOCHS SAVE_EVERY [--batch_size N]
 """
 import argparse
+import hashlib
 import os
 import time
 
@@ -71,6 +72,8 @@ def main():
     first = trainer.model.module.weight.detach().clone()
     dist.broadcast(first, 0)
     assert torch.equal(first, trainer.model.module.weight), "ranks differ"
+    if trainer.rank == 0:
+        print("fingerprint", hashlib.sha256(first.numpy()).hexdigest()[:16])
     dist.barrier()
     dist.destroy_process_group()
 

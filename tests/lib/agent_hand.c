@@ -19,6 +19,7 @@ char did[4000];
 struct msg last;
 struct msg joined;
 struct agent_verdict verdict;
+char noted[512];
 bool exited;
 
 static void write_down(const char *fmt, ...)
@@ -70,6 +71,8 @@ static void emit(void *ctx, const struct agent_action *a)
         write_down(a->gentle ? "sweep:gently " : "sweep ");
         return;
     case AGENT_NOTE:
+        if (a->note->kind == NOTE_killing)
+            (void)snprintf(noted, sizeof(noted), "%s", a->note->text);
         return;
     case AGENT_EXIT:
         write_down("exit:%d ", a->verdict->status);
@@ -189,7 +192,8 @@ void signal_comes(int signo)
 /* Two workers, heartbeat 1 s, so a beat each 200 ms and leases of 800 ms. */
 static void setup(void)
 {
-    struct agent_conf conf = {.shutdown_us = 500 * MONO_MS, .seed = 1};
+    struct agent_conf conf = {
+        .shutdown_us = 500 * MONO_MS, .failure_us = 200 * MONO_MS, .seed = 1};
     conf.join = (struct msg_join){.nproc = 2,
                                   .heartbeat_ms = 1000,
                                   .reconnect_ms = 20000,
@@ -200,6 +204,7 @@ static void setup(void)
     now_us = 1000 * MONO_S;
     exited = false;
     did[0] = '\0';
+    noted[0] = '\0';
 }
 
 void start(void)

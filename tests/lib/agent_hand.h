@@ -19,6 +19,7 @@ extern char did[4000];    /* by the last step: "connect ", "send:join ", ... */
 extern struct msg last;   /* the last one sent */
 extern struct msg joined; /* the last join */
 extern struct agent_verdict verdict; /* once it has exited */
+extern char noted[512];              /* the last NOTE_killing, "": none */
 extern bool exited;
 
 /* -- one event each, at now_us --------------------------------------------- */
@@ -50,8 +51,9 @@ void both_die(int signo);
 void start(void);
 void run(void);
 
-/* Runs the tests that `add` adds, each with a fresh agent of two workers and a
- * heartbeat of 1 s; returns what main does. */
+/* Runs the tests that `add` adds, each with a fresh agent of two workers, a
+ * heartbeat of 1 s, a grace of 500 ms, and one of 200 ms after a failure;
+ * returns what main does. */
 int agent_hand_run(const char *suite, void (*add)(TCase *t));
 
 #endif

@@ -233,6 +233,8 @@ static void make_schedule(struct schedule *p, uint64_t seed)
         .delay_us = 50 + rng_below(&rng, 1000),
         .jitter_us = 1 + rng_below(&rng, 3000),
     };
+    /* None, shorter, the same, or longer, which counts as the same. */
+    p->conf.failure_ms = p->conf.grace_ms * (int64_t)(seed % 4) / 2;
     if (rng_below(&rng, 3) == 0)
         p->conf.window_ms = 1000 + rng_below(&rng, 20000);
     if (rng_below(&rng, 4) == 0)

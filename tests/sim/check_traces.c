@@ -377,6 +377,17 @@ START_TEST(test_sim_workers_that_do_not_leave_are_told_then_killed)
 }
 END_TEST
 
+/* ... but for a short time only if the other node's failed. */
+START_TEST(test_sim_workers_that_ignore_sigterm_hold_up_a_restart_shortly)
+{
+    struct sim *s = two_nodes(2, 2, 3);
+    sim_stubborn(s, 0);
+    sim_worker_dies(s, 1, 0, 7, 0);
+    story_until(s, 1500);
+    expect(s, 1000, "failure_stubborn");
+}
+END_TEST
+
 /* Its workers got the notice before its launcher did: no restart is charged,
  * though none is left. */
 START_TEST(test_sim_node_that_is_preempted_is_not_charged)
@@ -429,6 +440,7 @@ int main(void)
         {test_sim_late_nodes_are_taken_together, 1},
         {test_sim_workers_are_asked_before_a_node_is_added, 1},
         {test_sim_workers_that_do_not_leave_are_told_then_killed, 1},
+        {test_sim_workers_that_ignore_sigterm_hold_up_a_restart_shortly, 1},
         {test_sim_node_that_is_preempted_is_not_charged, 1},
         {test_sim_too_few_nodes_end_by_timeout_and_say_who_came, 1},
     };

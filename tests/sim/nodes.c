@@ -141,6 +141,8 @@ static void on_note(struct sim *s, int i, const struct note *note)
 {
     s->count[SIM_FENCED] += note->kind == NOTE_fenced;
     s->count[SIM_STUBBORN] += note->kind == NOTE_killing;
+    s->count[SIM_SHORT_GRACE] += note->kind == NOTE_killing &&
+                                 strstr(note->text, "failure_grace") != NULL;
     sim_tell_note(s, s->nodes[i].agent.conf.join.name, note);
 }
 
@@ -411,6 +413,7 @@ int sim_launch(struct sim *s)
     int i = s->n_nodes++;
     struct node_sim *n = &s->nodes[i];
     struct agent_conf conf = {.shutdown_us = s->conf.grace_ms * MONO_MS,
+                              .failure_us = s->conf.failure_ms * MONO_MS,
                               .seed = s->conf.seed + (uint64_t)i};
     fill_join(s, i, &conf.join);
     *n = (struct node_sim){.alive = true,

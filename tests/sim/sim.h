@@ -33,10 +33,11 @@ struct sim_conf {
     int64_t cooldown_ms;
     int64_t scale_ms;
     int64_t heartbeat_ms, reconnect_ms, join_ms, last_call_ms, grace_ms;
-    int64_t delay_us;  /* of a message, at least */
-    int64_t jitter_us; /* and at most so much more; 0: nothing is random */
-    bool trace;        /* keep the lines of sim_trace */
-    bool print;        /* and print them as they come */
+    int64_t failure_ms; /* the grace after a failure */
+    int64_t delay_us;   /* of a message, at least */
+    int64_t jitter_us;  /* and at most so much more; 0: nothing is random */
+    bool trace;         /* keep the lines of sim_trace */
+    bool print;         /* and print them as they come */
     /* What is broken on purpose, to show that it is noticed. */
     bool ignore_leases;  /* agents believe that each lease lasts for a day */
     bool false_farewell; /* a broken connection arrives as a FIN */

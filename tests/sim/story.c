@@ -19,6 +19,7 @@ struct sim_conf story_conf(int min, int max, int restarts)
         .join_ms = 30000,
         .last_call_ms = 500,
         .grace_ms = 1000,
+        .failure_ms = 300,
         .delay_us = 1000,
         .trace = true,
     };

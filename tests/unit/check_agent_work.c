@@ -2,8 +2,8 @@
 /* libs: -lcjson */
 /*
  * What becomes of a node's workers: a round, its failures, the ways of being
- * stopped, an order to go, hangs, and the look at the node's health between
- * rounds.
+ * stopped, how long they have then, an order to go, hangs, and the look at the
+ * node's health between rounds.
  */
 #include <check.h>
 #include <signal.h>
@@ -54,22 +54,6 @@ START_TEST(test_agent_ready_tells_how_workers_ended)
     stop(2);
     both_die(SIGTERM);
     ck_assert_str_eq(last.ready.ends, "0-1=-15 ");
-}
-END_TEST
-
-START_TEST(test_agent_worker_that_ignores_sigterm_is_killed_after_the_grace)
-{
-    run();
-    pass(100 * MONO_MS);
-    lease(0, 5000);
-    stop(1);
-    ck_assert_str_eq(did, "kill:15 ");
-    pass(499 * MONO_MS);
-    ck_assert_ptr_null(strstr(did, "kill"));
-    pass(1 * MONO_MS);
-    ck_assert_ptr_nonnull(strstr(did, "kill:9"));
-    pass(3000 * MONO_MS);
-    ck_assert_ptr_null(strstr(did, "kill")); /* once is enough */
 }
 END_TEST
 
@@ -289,14 +273,287 @@ START_TEST(test_agent_done_node_that_is_asked_is_ready)
 }
 END_TEST
 
-/* -- drained --------------------------------------------------------------- */
-
 static void drain(void)
 {
     struct msg m = {.kind = MSG_KIND_drain};
     msg_set(m.drain.text, "drained by ddpctl from 10.0.0.9");
     hear(&m);
 }
+
+static void worker_hangs(int local, int64_t silent_us)
+{
+    step((struct agent_event){.kind = AGENT_WORKER_HUNG,
+                              .silent_us = silent_us,
+                              .worker = {.local_rank = local,
+                                         .pid = 100 + local,
+                                         .code = 80,
+                                         .text = "no beat for 7 s"}});
+}
+
+/* -- the graces: 200 ms after a failure, else 500 ms ----------------------- */
+
+/* Two workers of round 1, under a lease that is no matter here. */
+static void run_long(void)
+{
+    run();
+    lease(0, 5000);
+}
+
+/* Those that live are killed once that time is over, and not before; `text` is
+ * what people are told of it. */
+static void killed_after(int64_t ms, const char *text)
+{
+    pass(ms * MONO_MS - 1);
+    ck_assert_ptr_null(strstr(did, "kill"));
+    pass(1);
+    ck_assert_ptr_nonnull(strstr(did, "kill:9"));
+    ck_assert_str_eq(noted, text);
+    pass(1000 * MONO_MS);
+    ck_assert_ptr_null(strstr(did, "kill")); /* once is enough */
+}
+
+#define SHORT_OF_1 "1 worker, after 0.2 s (--failure_grace)"
+#define SHORT_OF_2 "2 workers, after 0.2 s (--failure_grace)"
+#define LONG_OF_1  "1 worker, after 0.5 s (--shutdown_timeout)"
+#define LONG_OF_2  "2 workers, after 0.5 s (--shutdown_timeout)"
+
+/* What the others do together with the dead one cannot end. */
+START_TEST(test_agent_grace_after_a_failure_is_short)
+{
+    run_long();
+    switch (_i) {
+    case 0: /* here */
+        worker_exits(1, 7, 0);
+        killed_after(200, SHORT_OF_1);
+        return;
+    case 1:
+        worker_exits(1, 0, SIGKILL);
+        killed_after(200, SHORT_OF_1);
+        return;
+    case 2: /* on another node, or that is lost */
+        stop(1);
+        ck_assert_str_eq(did, "kill:15 ");
+        killed_after(200, SHORT_OF_2);
+        return;
+    case 3:
+        worker_hangs(0, 7 * MONO_S);
+        killed_after(200, SHORT_OF_2);
+        return;
+    default:
+        step((struct agent_event){.kind = AGENT_SPAWN_FAILED,
+                                  .started = 1,
+                                  .worker = {.local_rank = 1, .code = 127}});
+        killed_after(200, SHORT_OF_1);
+        return;
+    }
+}
+END_TEST
+
+/* Nothing failed: workers can save together. */
+START_TEST(test_agent_grace_is_long_else)
+{
+    run_long();
+    switch (_i) {
+    case 0:
+        signal_comes(SIGTERM);
+        break;
+    case 1:
+        signal_comes(SIGINT);
+        break;
+    case 2:
+        drain();
+        asked(0);
+        break;
+    case 3:
+        stop_gracefully(1);
+        asked(0);
+        break;
+    default: /* by an operator, or by Ctrl-C on another node */
+        end(84);
+        break;
+    }
+    killed_after(500, LONG_OF_2);
+}
+END_TEST
+
+/* They were asked to leave at a step, and one failed instead. */
+START_TEST(test_agent_failure_of_an_asked_worker_leaves_a_short_grace)
+{
+    run_long();
+    if (_i == 2)
+        drain();
+    else
+        stop_gracefully(1);
+    asked(2);
+    if (_i == 0)
+        worker_exits(0, 3, 0);
+    else
+        stop(1);
+    ck_assert_str_eq(did, "kill:15 ");
+    killed_after(200, _i == 0 ? SHORT_OF_1 : SHORT_OF_2);
+}
+END_TEST
+
+/* None of those who were asked left; but nobody failed. */
+START_TEST(test_agent_grace_of_asked_workers_that_stay_is_long)
+{
+    run_long();
+    stop_gracefully(1);
+    asked(2);
+    pass(500 * MONO_MS);
+    ck_assert_ptr_nonnull(strstr(did, "kill:15 "));
+    killed_after(500, LONG_OF_2);
+}
+END_TEST
+
+/* A worker that was told to go, and saves, keeps its time: many end with 1 by
+ * SIGTERM. */
+START_TEST(test_agent_failure_does_not_shorten_a_grace)
+{
+    run_long();
+    if (_i < 4)
+        stop_gracefully(1);
+    else
+        signal_comes(SIGTERM);
+    if (_i < 4)
+        asked(0);
+    pass(100 * MONO_MS);
+    switch (_i) {
+    case 0:
+    case 4:
+        worker_exits(1, 1, 0);
+        break;
+    case 1:
+    case 5:
+        worker_exits(1, 0, SIGKILL);
+        break;
+    case 2:
+    case 6:
+        stop(1);
+        break;
+    default:
+        worker_hangs(1, 7 * MONO_S);
+        break;
+    }
+    killed_after(400, _i % 4 < 2 ? LONG_OF_1 : LONG_OF_2);
+}
+END_TEST
+
+/* A signal from outside, an order or another failure does not extend it. */
+START_TEST(test_agent_nothing_extends_the_short_grace)
+{
+    static const int status[] = {128 + SIGTERM, 128 + SIGINT, 80, 84, 0};
+    run_long();
+    worker_hangs(0, 7 * MONO_S);
+    pass(100 * MONO_MS);
+    switch (_i) {
+    case 0:
+        signal_comes(SIGTERM);
+        ck_assert_str_eq(did, "send:leave ");
+        break;
+    case 1:
+        signal_comes(SIGINT);
+        break;
+    case 2:
+        drain();
+        break;
+    case 3:
+        end(84);
+        break;
+    default:
+        stop(1);
+        break;
+    }
+    killed_after(100, SHORT_OF_2);
+    both_die(SIGKILL);
+    ck_assert_ptr_nonnull(strstr(did, "sweep "));
+    if (_i == 1) /* the order was on its way */
+        ck_assert(exited);
+    if (_i < 4)
+        ck_assert_int_eq(verdict.status, status[_i]);
+    else
+        ck_assert(!exited);
+}
+END_TEST
+
+/* Two failures, one after the other: the time counts from the first. */
+START_TEST(test_agent_second_failure_does_not_extend_the_short_grace)
+{
+    run_long();
+    worker_hangs(0, 7 * MONO_S);
+    pass(150 * MONO_MS);
+    worker_exits(1, 3, 0);
+    killed_after(50, SHORT_OF_1);
+}
+END_TEST
+
+START_TEST(test_agent_second_signal_ends_the_short_grace)
+{
+    run_long();
+    worker_exits(1, 7, 0);
+    signal_comes(SIGINT);
+    ck_assert_str_eq(did, "send:leave ");
+    signal_comes(SIGINT);
+    ck_assert_str_eq(did, "kill:9 ");
+    ck_assert_str_eq(noted, "a second signal came");
+    worker_exits(0, 0, SIGKILL);
+    end(130);
+    ck_assert_ptr_nonnull(strstr(did, "exit:130"));
+}
+END_TEST
+
+/* The lease, which may be over before. */
+START_TEST(test_agent_lease_ends_the_short_grace)
+{
+    run();
+    lease(0, 50);
+    worker_exits(1, 7, 0);
+    pass(50 * MONO_MS);
+    ck_assert_ptr_nonnull(strstr(did, "kill:9"));
+    ck_assert_str_eq(noted, "");
+}
+END_TEST
+
+START_TEST(test_agent_short_grace_is_never_longer_than_the_other)
+{
+    agent.conf.failure_us = 900 * MONO_MS;
+    run_long();
+    worker_exits(1, 7, 0);
+    killed_after(500, LONG_OF_1);
+}
+END_TEST
+
+/* SIGTERM, and SIGKILL behind it. */
+START_TEST(test_agent_short_grace_of_zero_kills_at_once)
+{
+    agent.conf.failure_us = 0;
+    run_long();
+    worker_exits(1, 7, 0);
+    ck_assert_str_eq(did, "send:failed kill:15 ");
+    ck_assert_int_le(agent_deadline(&agent), now_us);
+    tick();
+    ck_assert_str_eq(did, "kill:9 ");
+    ck_assert_str_eq(noted, "1 worker, after 0 s (--failure_grace)");
+    worker_exits(0, 0, SIGKILL);
+    ck_assert_str_eq(did, "sweep send:ready ");
+}
+END_TEST
+
+/* A round has its own: that of the last one is forgotten. */
+START_TEST(test_agent_grace_is_long_again_in_the_next_round)
+{
+    run_long();
+    worker_exits(1, 7, 0);
+    worker_exits(0, 0, 0); /* as it was told to: no success */
+    ck_assert_str_eq(did, "sweep send:ready ");
+    world("i", 2);
+    lease(0, 5000);
+    signal_comes(SIGTERM);
+    killed_after(500, LONG_OF_2);
+}
+END_TEST
+
+/* -- drained --------------------------------------------------------------- */
 
 /* Its workers are asked; it says so again after a reconnect, and ends. */
 START_TEST(test_agent_drained_asks_its_workers_and_goes)
@@ -375,16 +632,6 @@ START_TEST(test_agent_drained_in_other_states)
     ck_assert_ptr_nonnull(strstr(did, "exit:80 "));
 }
 END_TEST
-
-static void worker_hangs(int local, int64_t silent_us)
-{
-    step((struct agent_event){.kind = AGENT_WORKER_HUNG,
-                              .silent_us = silent_us,
-                              .worker = {.local_rank = local,
-                                         .pid = 100 + local,
-                                         .code = 80,
-                                         .text = "no beat for 7 s"}});
-}
 
 /* A worker that hangs is a failure of when it fell silent; it lives, and is
  * counted when it ends. */
@@ -482,6 +729,39 @@ START_TEST(test_agent_checks_no_more_than_that)
 }
 END_TEST
 
+/* A node that goes for another reason does not look back: how fit it is changes
+ * neither what the server is told nor why it goes. */
+START_TEST(test_agent_health_of_a_node_that_goes_is_no_matter)
+{
+    bool held = _i >= 2;
+    start();
+    agent.conf.checks = true;
+    lease(0, 100000);
+    world("aa", 1);
+    worker_exits(0, 3, 0);
+    worker_exits(1, 0, SIGTERM);
+    ck_assert_str_eq(did, "sweep check ");
+    if (held) {
+        struct msg m = {.kind = MSG_KIND_end, .end = {.status = 3, .hold = 1}};
+        hear(&m);
+        ck_assert_str_eq(did, "send:bye ");
+    } else {
+        signal_comes(SIGINT);
+        ck_assert_str_eq(did, "send:leave ");
+    }
+    checked(_i % 2 == 0);
+    ck_assert_str_eq(did, "");
+    ck_assert_int_eq(agent.leave.all, !held);
+    disconnected(false);
+    connected();
+    ck_assert_ptr_nonnull(strstr(did, held ? "send:join " : "send:leave "));
+    ck_assert_int_eq(agent.leave.all, !held);
+    end(held ? 3 : 130);
+    ck_assert_str_eq(did, held ? "send:bye exit:3 " : "send:bye exit:130 ");
+    ck_assert_str_eq(verdict.text, "");
+}
+END_TEST
+
 static void add_tests(TCase *t)
 {
     const TTest *const tests[] = {
@@ -489,7 +769,6 @@ static void add_tests(TCase *t)
         test_agent_failure_stops_the_others_and_is_told,
         test_agent_ready_tells_how_workers_ended,
         test_agent_worker_that_did_not_stop_is_told_as_such,
-        test_agent_worker_that_ignores_sigterm_is_killed_after_the_grace,
         test_agent_all_exit_0_is_done,
         test_agent_only_the_first_failure_of_a_round_is_told,
         test_agent_stop_of_another_round_is_ignored,
@@ -501,6 +780,13 @@ static void add_tests(TCase *t)
         test_agent_who_does_not_leave_is_told_then_killed,
         test_agent_grace_runs_at_once_where_nobody_looks,
         test_agent_done_node_that_is_asked_is_ready,
+        test_agent_grace_of_asked_workers_that_stay_is_long,
+        test_agent_second_failure_does_not_extend_the_short_grace,
+        test_agent_second_signal_ends_the_short_grace,
+        test_agent_lease_ends_the_short_grace,
+        test_agent_short_grace_is_never_longer_than_the_other,
+        test_agent_short_grace_of_zero_kills_at_once,
+        test_agent_grace_is_long_again_in_the_next_round,
         test_agent_drained_asks_its_workers_and_goes,
         test_agent_drained_workers_are_hurried,
         test_agent_drained_workers_have_the_grace,
@@ -513,6 +799,14 @@ static void add_tests(TCase *t)
     tcase_add_loop_test(t, test_agent_drained_in_other_states, 0, 3);
     tcase_add_loop_test(t, test_agent_checks_before_it_joins, 0, 2);
     tcase_add_loop_test(t, test_agent_checks_after_a_failure, 0, 2);
+    tcase_add_loop_test(t, test_agent_grace_after_a_failure_is_short, 0, 5);
+    tcase_add_loop_test(t, test_agent_grace_is_long_else, 0, 5);
+    tcase_add_loop_test(
+        t, test_agent_failure_of_an_asked_worker_leaves_a_short_grace, 0, 3);
+    tcase_add_loop_test(t, test_agent_failure_does_not_shorten_a_grace, 0, 8);
+    tcase_add_loop_test(t, test_agent_nothing_extends_the_short_grace, 0, 5);
+    tcase_add_loop_test(t, test_agent_health_of_a_node_that_goes_is_no_matter,
+                        0, 4);
 }
 
 int main(void)

@@ -38,6 +38,7 @@ START_TEST(test_conf_defaults_are_torchruns)
     ck_assert_int_eq(c.heartbeat_timeout_us, 5000000);
     ck_assert_int_eq(c.reconnect_timeout_us, 600000000);
     ck_assert_int_eq(c.shutdown_timeout_us, 30000000);
+    ck_assert_int_eq(c.failure_grace_us, 3000000);
     ck_assert_uint_gt(c.snapshot_memory, 0);
     ck_assert_int_eq(c.notes_len, 0);
     conf_free(&c);
@@ -54,7 +55,7 @@ START_TEST(test_conf_values_arrive)
             &c, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=7",
             "--nproc-per-node=8 --rdzv_id=job:1 --role=r --max-restarts=3"
             " --local_addr=[fd00::5] --log_dir=logs --worker_store=none"
-            " --snapshot_memory=3G"
+            " --snapshot_memory=3G --failure_grace=0.5"
             " --monitor_interval=0.5 --rdzv_conf=join_timeout=1,"
             "last_call_timeout=0,close_timeout=2.5,read_timeout=4,"
             "heartbeat_timeout=0.3,reconnect_timeout=0.001 prog",
@@ -74,6 +75,7 @@ START_TEST(test_conf_values_arrive)
     ck_assert_int_eq(c.heartbeat_timeout_us, 300000);
     ck_assert_int_eq(c.reconnect_timeout_us, 1000);
     ck_assert_int_eq(c.shutdown_timeout_us, 7000000);
+    ck_assert_int_eq(c.failure_grace_us, 500000);
     ck_assert_uint_eq(c.snapshot_memory, UINT64_C(3) << 30);
     ck_assert_int_eq(c.notes_len, 0);
     conf_free(&c);
@@ -268,6 +270,15 @@ START_TEST(test_conf_doubtful_lines_are_noted)
          "--hang_timeout finds workers without progress, those in "
          "uninterruptible sleep (state D) as well"},
         {"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT=0", "prog", ""},
+        {"", "--shutdown_timeout=1 prog", ""},
+        {"", "--failure_grace=30 prog", ""},
+        {"", "--failure_grace=4 --shutdown_timeout=1.5 prog",
+         "--failure_grace=4: it cannot be longer than --shutdown_timeout, so "
+         "that workers get 1.5 s after a failure"},
+        {"PET_FAILURE_GRACE=31", "prog",
+         "PET_FAILURE_GRACE=31: it cannot be longer than --shutdown_timeout, "
+         "so "
+         "that workers get 30 s after a failure"},
     };
     struct conf c;
     struct ddp_err err = {.text = ""};
@@ -387,7 +398,7 @@ int main(void)
     tcase_add_test(t, test_conf_stdout_is_piped_unless_inherited_or_not_shown);
     tcase_add_test(t, test_conf_shutdown_timeout_has_three_sources);
     tcase_add_test(t, test_conf_python_options_are_noted);
-    tcase_add_loop_test(t, test_conf_doubtful_lines_are_noted, 0, 20);
+    tcase_add_loop_test(t, test_conf_doubtful_lines_are_noted, 0, 24);
     tcase_add_test(t, test_conf_run_id_is_random_where_asked);
     tcase_add_test(t, test_conf_signals_are_read);
     tcase_add_test(t, test_conf_preflight_runs_the_probe);
