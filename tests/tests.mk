@@ -48,6 +48,13 @@ $(OLD_KERNEL_TOOL): $(call obj,tests/lib/old_kernel)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^
 
+# Preloaded into a launcher, it makes system calls fail.
+FAULT_LIB := $(B)/tests/lib/libfault.so
+$(FAULT_LIB): $(call obj,tests/lib/fault tests/lib/fault_preload)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F) -o $@ $^ -ldl
+
 # In place of the driver and NCCL. A test that has this folder in its run path
 # loads them.
 FAKE_CUDA := $(B)/tests/lib/libcuda.so.1
@@ -133,7 +140,7 @@ check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 	scripts/run-tests $^
 check-e2e: e2e-programs
 	tests/e2e/run $(B)
-e2e-programs: all $(FAKE_NVML) $(EMULATED) $(OLD_KERNEL_TOOL)
+e2e-programs: all $(FAKE_NVML) $(EMULATED) $(OLD_KERNEL_TOOL) $(FAULT_LIB)
 # MINUTES=, SEED=, MTBF= (scripts/soak)
 soak: all
 	scripts/soak $(B)
