@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "rendezvous/base/log.h"
 #include "rendezvous/base/open_files.h"
 #include "rendezvous/net/tls.h"
 
@@ -51,11 +52,14 @@ __attribute__((noreturn)) static void become(const struct helper_fds *fds,
         _exit(128 + SIGKILL);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 0);
     (void)signal(SIGCHLD, SIG_DFL);
+    (void)signal(SIGABRT, SIG_DFL);
     /* The agent's loop, its pidfds and above all its connection must not stay
      * open here: the server takes the last close for the end of the node. */
     struct helper_fds kept;
     if (!keep_only(fds, &kept))
-        _exit(ddp_code_exit(DDP_E_NOMEM)); /* its parent reaps it */
+        fatalx(ddp_code_exit(DDP_E_NOMEM), /* its parent reaps it */
+               "cannot pass descriptors to a process of this launcher (raise "
+               "the limit: ulimit -n)");
     if (!fds->token)
         tls_forget();
     run(&kept, arg);
@@ -95,7 +99,9 @@ void helper_kill(pid_t *pid)
 {
     if (*pid <= 0)
         return;
-    (void)kill(*pid, SIGKILL);
-    (void)waitpid(*pid, NULL, 0);
+    /* One that may not be signalled would be waited for in vain. */
+    if (kill(*pid, SIGKILL) == 0 || errno == ESRCH)
+        while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
+            ;
     *pid = 0;
 }
