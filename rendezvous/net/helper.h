@@ -41,7 +41,8 @@ int helper_start(pid_t *pid,
  */
 void helper_take_signals(void);
 
-/* Sends SIGKILL and reaps; *pid becomes 0. Does nothing if *pid is 0. */
+/* Sends SIGKILL and reaps; *pid becomes 0. Does nothing if *pid is 0. A helper
+ * that must not be signalled is not waited for. */
 void helper_kill(pid_t *pid);
 
 #endif
