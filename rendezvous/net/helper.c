@@ -109,12 +109,28 @@ void helper_take_signals(void)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* Wait's status; that of exit code 255 if it cannot be had. */
+static int reap(pid_t *pid, int how)
+{
+    int status = 0;
+    pid_t ended;
+    do
+        ended = waitpid(*pid, &status, how);
+    while (ended < 0 && errno == EINTR);
+    int rc = ended == *pid ? status : 0xff00;
+    *pid = 0;
+    return rc;
+}
+
+int helper_reap(pid_t *pid)
+{
+    ddp_assert(*pid > 0);
+    return reap(pid, 0);
+}
+
 void helper_kill(pid_t *pid)
 {
     if (*pid <= 0)
         return;
-    bool killed = kill(*pid, SIGKILL) == 0;
-    while (waitpid(*pid, NULL, killed ? 0 : WNOHANG) < 0 && errno == EINTR)
-        ;
-    *pid = 0;
+    (void)reap(pid, kill(*pid, SIGKILL) == 0 ? 0 : WNOHANG);
 }
