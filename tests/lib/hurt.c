@@ -122,13 +122,17 @@ static bool is_true(const struct fault_run *r)
            is_libuvs_fork(r);
 }
 
-/* libuv has no other answer if the kernel has no memory for what epoll watches,
- * but for uv_poll_init's own call. A launcher ends by that, and its guard says
- * so. An assertion of ours says something. */
+/* libuv has no other answer if the kernel has no memory for what epoll watches
+ * (but for uv_poll_init's own call), or if a pipe or eventfd of its own cannot
+ * be read. A launcher ends by that, and its guard says so. An assertion of ours
+ * says something. */
 static bool is_libuvs(const struct fault_run *r)
 {
     return WIFSIGNALED(r->status) && WTERMSIG(r->status) == SIGABRT &&
-           strstr(r->plan, ":epoll_ctl:") != NULL && r->err[0] == '\0';
+           (strstr(r->plan, ":epoll_ctl:") != NULL ||
+            strstr(r->plan, ":read:") != NULL ||
+            strstr(r->plan, ":write:") != NULL) &&
+           r->err[0] == '\0';
 }
 
 static void judge(const struct fault_run *r, void *ctx)
