@@ -124,7 +124,7 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/preflight,preflight probe lead io data look link \
 	responder report judge table pairing) \
 	$(call of,launcher/health,health gpu_health) \
-	$(call of,launcher/rdzv,client store_host) \
+	$(call of,launcher/rdzv,client resolver store_host) \
 	$(call of,launcher/output,output relay relay_intake stream console logfile \
 	lines) \
 	$(call of,launcher/agent,agent session work state) \

@@ -5,7 +5,7 @@
 #     /* links: rendezvous/base/err rendezvous/proto/frame */
 #     /* libs: -lcjson */
 # What a helper in tests/ says so of itself is linked with it. Of what is never
-# linked in part the list above is named: CORE, SERVER, CONN, TLS.
+# linked in part the list above is named: CORE, SERVER, CONN, TLS ...
 
 UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/check_*.c))
 UNIT := $(filter-out $(if $(NCCL_H),,check_comm_nccl) \
@@ -14,7 +14,9 @@ SIM  := $(patsubst tests/sim/%.c,%,$(wildcard tests/sim/check_*.c))
 ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
 	$(addprefix $(B)/tests/sim/,$(SIM))
 named = $(shell sed -n 's,^/\* links: \(.*\) \*/$$,\1,p' $(1))
-LISTS := CORE SERVER CONN TLS
+# AGENT: all of ddprun but its main.
+AGENT := $(filter-out launcher/main,$(ddprun_OBJS))
+LISTS := CORE SERVER CONN TLS STORE NET PROTO BASE CLIENT OPTS AGENT
 whole = $(filter-out $(LISTS),$(1)) \
 	$(foreach list,$(filter $(LISTS),$(1)),$($(list)))
 links = $(sort $(call whole,$(call named,$(1)) $(foreach helper, \
