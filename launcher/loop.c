@@ -37,6 +37,7 @@
 #include "launcher/agent/agent.h"
 #include "launcher/health/health.h"
 #include "launcher/output/output.h"
+#include "launcher/proc/aborts.h"
 #include "launcher/proc/children.h"
 #include "launcher/proc/guard.h"
 #include "launcher/proc/sweep.h"
@@ -675,6 +676,7 @@ int loop_run(const struct conf *conf,
     l.start_us = mono_now_us();
     l.debug = level != NULL && strcasecmp(level, "debug") == 0;
     (void)open_files_raise();
+    aborts_explain();
     if (uv_loop_init(&l.uv) != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot start an event loop");
     open_handles(&l);

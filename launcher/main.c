@@ -136,5 +136,5 @@ int main(int argc, char *argv[])
     tls_key_free(conf.token);
     allow_free(conf.store_nets);
     conf_free(&conf);
-    _exit(status); /* libuv's destructor would wait for a resolver that hangs */
+    _exit(status); /* a resolver that hangs is a thread that still runs */
 }

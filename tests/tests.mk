@@ -5,7 +5,7 @@
 #     /* links: rendezvous/base/err rendezvous/proto/frame */
 #     /* libs: -lcjson */
 # What a helper in tests/ says so of itself is linked with it. Of what is never
-# linked in part the list above is named: CORE, SERVER, CONN, TLS.
+# linked in part the list above is named: CORE, SERVER, CONN, TLS ...
 
 UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/check_*.c))
 UNIT := $(filter-out $(if $(NCCL_H),,check_comm_nccl) \
@@ -14,7 +14,9 @@ SIM  := $(patsubst tests/sim/%.c,%,$(wildcard tests/sim/check_*.c))
 ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
 	$(addprefix $(B)/tests/sim/,$(SIM))
 named = $(shell sed -n 's,^/\* links: \(.*\) \*/$$,\1,p' $(1))
-LISTS := CORE SERVER CONN TLS
+# AGENT: all of ddprun but its main.
+AGENT := $(filter-out launcher/main,$(ddprun_OBJS))
+LISTS := CORE SERVER CONN TLS STORE NET PROTO BASE CLIENT OPTS AGENT
 whole = $(filter-out $(LISTS),$(1)) \
 	$(foreach list,$(filter $(LISTS),$(1)),$($(list)))
 links = $(sort $(call whole,$(call named,$(1)) $(foreach helper, \
@@ -55,6 +57,13 @@ $(ABORTED): $(call obj,tests/lib/aborted) $(B)/libddp.a
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcjson -lxxhash -lm -ldl
+
+# Preloaded into a launcher, it makes system calls fail.
+FAULT_LIB := $(B)/tests/lib/libfault.so
+$(FAULT_LIB): $(call obj,tests/lib/fault tests/lib/fault_preload)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F) -o $@ $^ -ldl
 
 # In place of the driver and NCCL. A test that has this folder in its run path
 # loads them.
@@ -141,7 +150,8 @@ check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 	scripts/run-tests $^
 check-e2e: e2e-programs
 	tests/e2e/run $(B)
-e2e-programs: all $(FAKE_NVML) $(EMULATED) $(OLD_KERNEL_TOOL) $(ABORTED)
+e2e-programs: all $(FAKE_NVML) $(EMULATED) $(OLD_KERNEL_TOOL) $(ABORTED) \
+		$(FAULT_LIB)
 # MINUTES=, SEED=, MTBF= (scripts/soak)
 soak: all
 	scripts/soak $(B)

@@ -40,9 +40,10 @@ struct health {
     const struct health_handler *handler;
     void *ctx;
     uv_timer_t timer;
-    int fd;           /* its output; -1: no check runs */
-    pid_t helper;     /* 0: none */
-    int64_t start_us; /* of the kernel's log */
+    int fd;                 /* its output; -1: no check runs */
+    pid_t helper;           /* 0: none */
+    int64_t start_us;       /* of the kernel's log */
+    struct ddp_err problem; /* helper 0: why none could be started */
 };
 
 static struct health *health_of(const uv_handle_t *handle)
@@ -94,8 +95,11 @@ __attribute__((noreturn)) static void look_main(const struct helper_fds *fds,
     const struct look *look = arg;
     char why[300];
     (void)setpgid(0, 0); /* its children are killed with it */
-    (void)dup2(fd, STDOUT_FILENO);
-    (void)dup2(fd, STDERR_FILENO);
+    if (dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0) {
+        (void)dprintf(fd, "cannot take the output of the health check: %s\n",
+                      strerror(errno));
+        _exit(ddp_code_exit(DDP_E_NOMEM));
+    }
     helper_take_signals();
     const char *visible = look->conf->gpus[0] != '\0'
                               ? look->conf->gpus
@@ -120,8 +124,16 @@ static void read_said(int fd, char text[SAID_MAX + 1])
 {
     off_t size = lseek(fd, 0, SEEK_END);
     off_t from = size > SAID_MAX ? size - SAID_MAX : 0;
-    ssize_t n = pread(fd, text, SAID_MAX, from);
-    text[n > 0 ? n : 0] = '\0';
+    ssize_t n;
+    do
+        n = pread(fd, text, SAID_MAX, from);
+    while (n < 0 && errno == EINTR);
+    if (n < 0) {
+        (void)snprintf(text, SAID_MAX + 1, "cannot read its output: %s",
+                       strerror(errno));
+        return;
+    }
+    text[n] = '\0';
     for (size_t len = strlen(text);
          len > 0 && (unsigned char)text[len - 1] <= ' '; len--)
         text[len - 1] = '\0'; /* bytes of other alphabets are above 0x7f */
@@ -159,13 +171,15 @@ static void tell(struct health *h, const char *how)
 static void on_timer(uv_timer_t *timer)
 {
     struct health *h = health_of((const uv_handle_t *)timer);
-    char how[96];
-    (void)snprintf(
-        how, sizeof(how), /* fits */
-        h->helper > 0
-            ? "the health check took longer than %.12g s (--health_timeout)"
-            : "cannot start the health check",
-        (double)h->conf->health_timeout_us / (double)MONO_S);
+    char how[sizeof(h->problem.text) + 64];
+    if (h->helper > 0)
+        (void)snprintf(
+            how, sizeof(how), /* fits */
+            "the health check took longer than %.12g s (--health_timeout)",
+            (double)h->conf->health_timeout_us / (double)MONO_S);
+    else
+        (void)snprintf(how, sizeof(how), "cannot start the health check: %s",
+                       h->problem.text); /* fits */
     tell(h, how);
 }
 
@@ -182,14 +196,11 @@ pid_t health_helper(const struct health *h)
 void health_helper_ended(struct health *h)
 {
     char how[64];
-    int status = 0;
     ddp_assert(h->helper > 0 && h->fd >= 0);
     /* Processes that it left behind; once it is reaped, its number may be
      * another's. */
     (void)kill(-h->helper, SIGKILL);
-    if (waitpid(h->helper, &status, 0) != h->helper)
-        status = 0xff00;
-    h->helper = 0;
+    int status = helper_reap(&h->helper);
     if (WIFSIGNALED(status))
         (void)snprintf(how, sizeof(how), "the health check was killed by %s",
                        signals_name(WTERMSIG(status)));
@@ -202,20 +213,25 @@ void health_helper_ended(struct health *h)
 
 /* -- the start of a check -------------------------------------------------- */
 
+static int start_helper(struct health *h, const struct look *look)
+{
+    h->fd = memfd_create("ddprun-health", MFD_CLOEXEC);
+    if (h->fd < 0)
+        return ddp_err_sys(&h->problem, DDP_E_NOMEM, "memfd_create");
+    struct helper_fds fds = {.listener = -1, .chan = h->fd};
+    return helper_start(&h->helper, &fds, look_main, look, &h->problem);
+}
+
 void health_start(struct health *h, const pid_t *pids, int n)
 {
     static struct look look; /* large; the helper gets a copy */
-    struct ddp_err err;
     look.conf = h->conf;
     look.since_us = h->start_us;
     ddp_assert(n >= 0);
     look.n = n < HEALTH_PIDS_MAX ? n : HEALTH_PIDS_MAX;
     memcpy(look.pids, pids, (size_t)look.n * sizeof(*pids));
-    h->fd = memfd_create("ddprun-health", MFD_CLOEXEC);
-    struct helper_fds fds = {.listener = -1, .chan = h->fd};
     uint64_t ms = (uint64_t)(h->conf->health_timeout_us / MONO_MS);
-    if (h->fd < 0 ||
-        helper_start(&h->helper, &fds, look_main, &look, &err) != 0)
+    if (start_helper(h, &look) != 0)
         ms = 0; /* on_timer reports it, from the loop */
     (void)uv_timer_start(&h->timer, on_timer, ms, 0);
 }

@@ -11,8 +11,8 @@
  *  - The name does not resolve, or every address failed: FAILING, and
  *    on_disconnected from a timer of 0 ms. The caller is inside a step of the
  *    agent's core, and must not be called back from there.
- *  - The resolver hangs: the try ends after RESOLVE_MS. libuv cannot call the
- *    resolver back, so it runs on; what it says later is for the next try.
+ *  - The resolver hangs: the try ends after RESOLVE_MS. The resolver cannot be
+ *    called back, so it runs on; what it says later is for the next try.
  *  - An address does not answer: the next one is dialled after dial_ms.
  *  - The server has another token: the launcher and the rendezvous never get
  *    together. If no address let this launcher in, and none ever did, that ends
@@ -23,7 +23,6 @@
 #include "launcher/rdzv/client.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +30,7 @@
 #include <unistd.h>
 
 #include "launcher/proc/guard.h"
+#include "launcher/rdzv/resolver.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
@@ -55,12 +55,6 @@ enum client_state {
     CLIENT_DIALLING,  /* `conn` is not up; the timer ends it */
     CLIENT_FAILING,   /* the timer tells of it */
     CLIENT_UP,
-};
-
-enum resolver_state {
-    RESOLVER_IDLE,
-    RESOLVER_BUSY,  /* perhaps for a try that is over */
-    RESOLVER_FRESH, /* `addrs` came from it, and were not tried yet */
 };
 
 enum reached {
@@ -93,8 +87,8 @@ struct rdzv_client {
     struct addr_list addrs;
     int next_addr;
 
-    enum resolver_state resolver;
-    uv_getaddrinfo_t resolve;
+    struct resolver resolver; /* it may be busy for a try that is over */
+    bool fresh;               /* `addrs` came from it, and were not tried yet */
 
     enum reached reached; /* by any try */
     bool foreign;    /* the server that we were up with last was not ours ... */
@@ -118,9 +112,13 @@ static void check_client(const struct rdzv_client *cl)
 {
     bool connected = cl->state == CLIENT_DIALLING || cl->state == CLIENT_UP;
     ddp_assert((cl->conn != NULL) == connected);
-    ddp_assert(cl->state != CLIENT_RESOLVING || cl->resolver == RESOLVER_BUSY);
+    ddp_assert(cl->state != CLIENT_RESOLVING ||
+               resolver_is_busy(&cl->resolver));
     ddp_assert(cl->state != CLIENT_UP || cl->reached != NEVER_UP);
 }
+
+static void
+on_resolved(void *ctx, const struct addr_list *list, const struct ddp_err *err);
 
 struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
                                     const struct conf *conf,
@@ -130,6 +128,7 @@ struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
                                     int store_chan,
                                     bool debug)
 {
+    struct ddp_err err;
     struct rdzv_client *cl = calloc(1, sizeof(*cl));
     if (cl == NULL)
         fatalx(ddp_code_exit(DDP_E_NOMEM),
@@ -144,7 +143,9 @@ struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
     cl->store_chan = store_chan;
     cl->port = conf->endpoint_port;
     (void)uv_timer_init(loop, &cl->timer); /* cannot fail */
-    cl->timer.data = cl->resolve.data = cl;
+    cl->timer.data = cl;
+    if (resolver_init(&cl->resolver, loop, on_resolved, cl, &err) != 0)
+        fatalx(ddp_code_exit(err.code), "%s", err.text);
     return cl;
 }
 
@@ -225,6 +226,25 @@ static int listen_at(struct rdzv_client *cl, const struct sockaddr *sa, int *fd)
     return rc;
 }
 
+/* Starts the process behind `fd`, and finds the port to dial. */
+static int run_at(struct rdzv_client *cl, int fd, struct ddp_err *err)
+{
+    struct server_args args = {
+        .nodes_max = 2 * cl->conf->nnodes_max + 16, /* with room for spares */
+        .debug = cl->debug,
+        .key = cl->conf->token,
+    };
+    struct helper_fds fds = {
+        .listener = fd, .chan = cl->store_chan, .token = true};
+    int port = addr_fd_port(fd);
+    if (port == 0)
+        return ddp_err_sys(err, DDP_E_NOMEM, "cannot find its port");
+    if (helper_start(&cl->server, &fds, run_server, &args, err) != 0)
+        return -1;
+    cl->port = port;
+    return 0;
+}
+
 /* Said as the reason of this try. Nobody else serves at our address, so that it
  * would be said until join_timeout. A run that has begun is not given up. */
 static void start_failed(struct rdzv_client *cl, const struct ddp_err *err)
@@ -242,18 +262,9 @@ static void start_failed(struct rdzv_client *cl, const struct ddp_err *err)
 static void start_server(struct rdzv_client *cl, int fd)
 {
     struct ddp_err err;
-    struct server_args args = {
-        .nodes_max = 2 * cl->conf->nnodes_max + 16, /* with room for spares */
-        .debug = cl->debug,
-        .key = cl->conf->token,
-    };
-    struct helper_fds fds = {
-        .listener = fd, .chan = cl->store_chan, .token = true};
-    cl->port = addr_fd_port(fd);
-    int rc = helper_start(&cl->server, &fds, run_server, &args, &err);
+    int rc = run_at(cl, fd, &err);
     (void)close(fd); /* the server has it */
     if (rc != 0) {
-        cl->port = cl->served ? cl->port : cl->conf->endpoint_port;
         start_failed(cl, &err);
         return;
     }
@@ -413,38 +424,32 @@ static void dial_next(struct rdzv_client *cl)
 static void resolved(struct rdzv_client *cl)
 {
     cl->next_addr = 0;
-    cl->resolver = RESOLVER_IDLE;
+    cl->fresh = false;
     if (cl->addrs.n == 0)
         keep_reason(cl, false, "the host name has no address");
     try_to_serve(cl);
     dial_next(cl);
 }
 
-static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *all)
+static void
+on_resolved(void *ctx, const struct addr_list *list, const struct ddp_err *err)
 {
-    struct rdzv_client *cl = client_of(req->data);
-    ddp_assert(cl->resolver == RESOLVER_BUSY);
-    cl->resolver = status == 0 ? RESOLVER_FRESH : RESOLVER_IDLE;
-    if (status == 0) {
-        addr_list_fill(&cl->addrs, all);
-        uv_freeaddrinfo(all);
-    }
+    struct rdzv_client *cl = client_of(ctx);
+    cl->fresh = list != NULL;
+    if (list != NULL)
+        cl->addrs = *list;
     if (cl->state != CLIENT_RESOLVING)
         return; /* late: what came is for the next try */
     (void)uv_timer_stop(&cl->timer);
-    if (status == 0) {
+    if (list != NULL) {
         resolved(cl);
         return;
     }
-    char why[300];
-    (void)snprintf(why, sizeof(why),
-                   "the name '%.100s' does not resolve here (%s)",
-                   cl->conf->endpoint_host, uv_strerror(status));
-    keep_reason(cl, false, why);
+    keep_reason(cl, false, err->text);
     fail_soon(cl);
 }
 
-/* libuv cannot call the resolver back: it is left to itself. */
+/* The resolver cannot be called back: it is left to itself. */
 static void on_resolve_timer(uv_timer_t *timer)
 {
     struct rdzv_client *cl = client_of(timer->data);
@@ -481,25 +486,21 @@ void rdzv_client_connect(struct rdzv_client *cl)
     ddp_assert(cl->state == CLIENT_IDLE);
     check_client(cl);
     cl->attempt = (struct attempt){.refused = true};
-    if (cl->resolver == RESOLVER_BUSY) { /* on_resolved goes on */
+    if (resolver_is_busy(&cl->resolver)) { /* on_resolved goes on */
         wait_for_resolver(cl);
         return;
     }
-    if (cl->resolver == RESOLVER_FRESH || needs_no_resolver(cl)) {
+    if (cl->fresh || needs_no_resolver(cl)) {
         resolved(cl);
         return;
     }
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    char port[8];
-    (void)snprintf(port, sizeof(port), "%u", (unsigned)cl->port % 65536u);
-    int rc = uv_getaddrinfo(cl->loop, &cl->resolve, on_resolved,
-                            cl->conf->endpoint_host, port, &hints);
-    if (rc != 0) {
-        keep_reason(cl, false, uv_strerror(rc));
+    struct ddp_err err;
+    if (resolver_start(&cl->resolver, cl->conf->endpoint_host, cl->port,
+                       &err) != 0) {
+        keep_reason(cl, false, err.text);
         fail_soon(cl);
         return;
     }
-    cl->resolver = RESOLVER_BUSY;
     wait_for_resolver(cl);
 }
 
@@ -561,8 +562,7 @@ pid_t rdzv_client_server(const struct rdzv_client *cl)
 
 void rdzv_client_server_ended(struct rdzv_client *cl)
 {
-    int status;
-    (void)waitpid(cl->server, &status, 0);
+    int status = helper_reap(&cl->server);
     /* It has said why it cannot serve; the next one could not either. */
     if (cl->reached != WAS_HEARD && WIFEXITED(status) &&
         WEXITSTATUS(status) != 0)
@@ -575,7 +575,6 @@ void rdzv_client_server_ended(struct rdzv_client *cl)
         log_warnx("the rendezvous server of this launcher ended with exit code "
                   "%d; it is started again when it is needed",
                   WEXITSTATUS(status));
-    cl->server = 0;
 }
 
 void rdzv_client_server_kill(struct rdzv_client *cl)

@@ -125,6 +125,12 @@ static void find_allowed(struct store_host *h, int64_t round)
 
 /* -- the process ----------------------------------------------------------- */
 
+/* By which connections come that were accepted elsewhere; -1: none. */
+static int channel(const struct store_host *h)
+{
+    return h->take >= 0 ? h->take : h->own_take;
+}
+
 static void run_store(const struct helper_fds *fds, const void *arg)
 {
     const struct store_host *h = arg;
@@ -136,8 +142,7 @@ static void wait_a_while(struct store_host *h);
 static void start(struct store_host *h)
 {
     ddp_assert(h->open && h->pid == 0 && h->fd >= 0);
-    struct helper_fds fds = {.listener = h->fd,
-                             .chan = h->take >= 0 ? h->take : h->own_take};
+    struct helper_fds fds = {.listener = h->fd, .chan = channel(h)};
     struct ddp_err err;
     if (helper_start(&h->pid, &fds, run_store, h, &err) == 0)
         return;
@@ -200,7 +205,7 @@ void store_host_end(struct store_host *h)
 static bool is_hung_up(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLRDHUP};
-    return poll(&p, 1, 0) != 0;
+    return poll(&p, 1, 0) > 0; /* if it cannot be seen, the store finds out */
 }
 
 struct early {
@@ -224,7 +229,8 @@ static bool take_early(const struct store_host *h, struct early *e)
     e->fd = accept4(h->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (e->fd >= 0)
         return true;
-    return h->take >= 0 && fd_pass_take(h->take, &e->fd, e->data, &e->len) > 0;
+    return channel(h) >= 0 &&
+           fd_pass_take(channel(h), &e->fd, e->data, &e->len) > 0;
 }
 
 /* Keeps those that are open, in order. Returns whether there was one. */
@@ -295,11 +301,19 @@ static int listen_for(const struct conf *c, int *fd, struct ddp_err *err)
     return addr_listen_any(0, fd, err);
 }
 
-static void
-watch(struct store_host *h, uv_loop_t *loop, uv_poll_t *poll, int fd)
+/* The kernel may have no memory for it, or a limit (max_user_watches). */
+static int watch(struct store_host *h,
+                 uv_loop_t *loop,
+                 uv_poll_t *poll,
+                 int fd,
+                 struct ddp_err *err)
 {
-    (void)uv_poll_init(loop, poll, fd); /* a socket: cannot fail */
+    int rc = uv_poll_init(loop, poll, fd);
     poll->data = h;
+    if (rc == 0)
+        return 0;
+    return ddp_err_set(err, DDP_E_NOMEM, "cannot watch the workers' store: %s",
+                       uv_strerror(rc));
 }
 
 int store_host_open(struct store_host *h,
@@ -319,18 +333,22 @@ int store_host_open(struct store_host *h,
     if (listen_for(conf, &fd, err) != 0)
         return -1;
     int port = addr_fd_port(fd);
-    if (!conf->worker_store) {
+    if (port == 0)
+        (void)ddp_err_sys(err, DDP_E_NOMEM,
+                          "the workers' store: cannot find its port");
+    if (port == 0 || !conf->worker_store) {
         (void)close(fd); /* as above */
-        return port;
+        return port == 0 ? -1 : port;
     }
     h->fd = fd;
     (void)uv_timer_init(loop, &h->again); /* cannot fail */
     h->again.data = h;
-    watch(h, loop, &h->poll, fd);
+    if (watch(h, loop, &h->poll, fd, err) != 0)
+        return -1;
     if (!conf_shares_port(conf))
         return port;
-    if (fd_pass_pair(&h->give, &h->take, err) != 0)
+    if (fd_pass_pair(&h->give, &h->take, err) != 0 ||
+        watch(h, loop, &h->take_poll, h->take, err) != 0)
         return -1;
-    watch(h, loop, &h->take_poll, h->take);
     return port;
 }

@@ -148,8 +148,9 @@ void conn_flush(struct conn *c)
         c->fault = CONN_RESET;
     if (buf_len(&c->waiting) == 0)
         return;
-    if (n >= 0 || n == UV_EAGAIN)
-        start_write(c);
+    bool is_over = n == UV_ECONNRESET || n == UV_ETIMEDOUT || n == UV_EPIPE;
+    if (!is_over)
+        start_write(c); /* if it fails again, on_written is told */
     else if (c->talk == CONN_RAW)
         give_up(c); /* a raw one goes on behind an EOF: nothing else ends it */
 }

@@ -4,7 +4,8 @@
  *
  * Failure modes: the parent dies before the child has asked for its
  * parent-death signal (getppid has changed then); there are too few
- * descriptors, and the child ends with a status that says so.
+ * descriptors, and the child says so and ends; it must not be signalled (a
+ * sandbox), and helper_kill does not wait for it: it dies with its parent.
  */
 #include "rendezvous/net/helper.h"
 
@@ -15,30 +16,44 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "rendezvous/base/log.h"
 #include "rendezvous/base/open_files.h"
 #include "rendezvous/net/tls.h"
 
 #define KEPT_FD 3 /* the first descriptor that a helper is given */
 #define KEPT    2
 
-/* Closes all but 0 to 2 and the given ones, which become 3 and 4. False: there
- * are too few descriptors. */
-static bool keep_only(const struct helper_fds *fds, struct helper_fds *kept)
+/* High above what is kept; fd -1: there is none. *why: errno. */
+static int copy_high(int fd, int *why)
 {
+    int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD, KEPT_FD + KEPT);
+    *why = fd >= 0 && copy < 0 ? errno : *why;
+    return copy;
+}
+
+static int put_at(int copy, int at, int *why)
+{
+    int fd = copy < 0 ? -1 : dup2(copy, at);
+    *why = copy >= 0 && fd < 0 ? errno : *why;
+    if (fd < 0)
+        (void)close(at); /* what the parent has there */
+    return fd;
+}
+
+/* Closes all but 0 to 2 and the given ones, which become 3 and 4. Returns 0, or
+ * errno: there are too few descriptors. */
+static int keep_only(const struct helper_fds *fds, struct helper_fds *kept)
+{
+    int why = 0;
     /* High copies first: one may be where the other is to go. */
-    int listener = fcntl(fds->listener, F_DUPFD, KEPT_FD + KEPT);
-    int chan = fcntl(fds->chan, F_DUPFD, KEPT_FD + KEPT);
+    int listener = copy_high(fds->listener, &why);
+    int chan = copy_high(fds->chan, &why);
     *kept = (struct helper_fds){
-        .listener = listener < 0 ? -1 : dup2(listener, KEPT_FD),
-        .chan = chan < 0 ? -1 : dup2(chan, KEPT_FD + 1),
+        .listener = put_at(listener, KEPT_FD, &why),
+        .chan = put_at(chan, KEPT_FD + 1, &why),
     };
-    if (kept->listener < 0)
-        (void)close(KEPT_FD);
-    if (kept->chan < 0)
-        (void)close(KEPT_FD + 1);
     open_files_close(KEPT_FD + KEPT, ~0u);
-    return (fds->listener < 0 || kept->listener >= 0) &&
-           (fds->chan < 0 || kept->chan >= 0);
+    return why;
 }
 
 __attribute__((noreturn)) static void become(const struct helper_fds *fds,
@@ -51,11 +66,15 @@ __attribute__((noreturn)) static void become(const struct helper_fds *fds,
         _exit(128 + SIGKILL);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 0);
     (void)signal(SIGCHLD, SIG_DFL);
+    (void)signal(SIGABRT, SIG_DFL);
     /* The agent's loop, its pidfds and above all its connection must not stay
      * open here: the server takes the last close for the end of the node. */
     struct helper_fds kept;
-    if (!keep_only(fds, &kept))
-        _exit(ddp_code_exit(DDP_E_NOMEM)); /* its parent reaps it */
+    errno = keep_only(fds, &kept);
+    if (errno != 0) { /* its parent reaps it */
+        log_warn("a helper process cannot keep its descriptors (ulimit -n)");
+        _exit(ddp_code_exit(DDP_E_NOMEM));
+    }
     if (!fds->token)
         tls_forget();
     run(&kept, arg);
@@ -92,11 +111,28 @@ void helper_take_signals(void)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* Wait's status; that of exit code 255 if it cannot be had. */
+static int reap(pid_t *pid, int how)
+{
+    int status = 0;
+    pid_t ended;
+    do
+        ended = waitpid(*pid, &status, how);
+    while (ended < 0 && errno == EINTR);
+    int rc = ended == *pid ? status : 0xff00;
+    *pid = 0;
+    return rc;
+}
+
+int helper_reap(pid_t *pid)
+{
+    ddp_assert(*pid > 0);
+    return reap(pid, 0);
+}
+
 void helper_kill(pid_t *pid)
 {
     if (*pid <= 0)
         return;
-    (void)kill(*pid, SIGKILL);
-    (void)waitpid(*pid, NULL, 0);
-    *pid = 0;
+    (void)reap(pid, kill(*pid, SIGKILL) == 0 ? 0 : WNOHANG);
 }

@@ -41,7 +41,12 @@ int helper_start(pid_t *pid,
  */
 void helper_take_signals(void);
 
-/* Sends SIGKILL and reaps; *pid becomes 0. Does nothing if *pid is 0. */
+/* Reaps a helper that has ended; *pid becomes 0. Returns the status as wait(2)
+ * does, that of exit code 255 if it cannot be had. */
+int helper_reap(pid_t *pid);
+
+/* Sends SIGKILL and reaps; *pid becomes 0. Does nothing if *pid is 0. A helper
+ * that must not be signalled is not waited for. */
 void helper_kill(pid_t *pid);
 
 #endif

@@ -1,0 +1,191 @@
+/* links: launcher/health/health launcher/health/gpu_health */
+/* links: launcher/hw/gpus launcher/hw/kfd */
+/* links: launcher/hw/nvml launcher/hw/topology launcher/hw/cpus */
+/* links: launcher/proc/signals tests/lib/hurt NET PROTO BASE */
+/* libs: -luv -lcjson -ldl */
+/*
+ * The health check of a node: what its process says and how it ends is what is
+ * told; and if a system call fails, the node is unfit and the reason is told.
+ */
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/health/health.h"
+#include "rendezvous/base/mono.h"
+#include "tests/lib/hurt.h"
+#include "tests/lib/suite.h"
+
+static uv_loop_t loop;
+static struct conf conf;
+static struct health *health;
+static int told; /* so often */
+static bool fit;
+static char reason[2000];
+
+static void on_checked(void *ctx, bool is_fit, const char *why)
+{
+    (void)ctx;
+    told++;
+    fit = is_fit;
+    (void)snprintf(reason, sizeof(reason), "%s", why);
+}
+
+static const struct health_handler handler = {.on_checked = on_checked};
+
+static void setup(void)
+{
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    memset(&conf, 0, sizeof(conf));
+    conf.health_timeout_us = 5 * MONO_S;
+    health = health_new(&loop, &conf, &handler, NULL);
+}
+
+static void close_handle(uv_handle_t *handle, void *ctx)
+{
+    (void)ctx;
+    uv_close(handle, NULL);
+}
+
+static void teardown(void)
+{
+    health_stop(health);
+    uv_walk(&loop, close_handle, NULL);
+    ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+
+/* As launcher/loop does when it is told of a child's end. */
+static void reap(void)
+{
+    siginfo_t info = {.si_pid = 0};
+    pid_t helper = health_helper(health);
+    if (helper > 0 &&
+        waitid(P_PID, (id_t)helper, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid == helper)
+        health_helper_ended(health);
+}
+
+/* Until it is told, or 8 s. */
+static void check_with(const char *command)
+{
+    int64_t until_us = mono_now_us() + 8 * MONO_S;
+    (void)snprintf(conf.health_check, sizeof(conf.health_check), "%s", command);
+    told = 0;
+    health_start(health, NULL, 0);
+    while (told == 0 && mono_now_us() < until_us) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        reap();
+        (void)usleep(1000);
+    }
+}
+
+/* -- how it ends ----------------------------------------------------------- */
+
+static const struct {
+    const char *command;
+    bool fit;
+    const char *why;
+} ends[] = {
+    {"true", true, ""},
+    {"echo all is well", true, "all is well"},
+    {"exit 3", false, "the health check ended with exit code 3"},
+    {"echo a; echo the disk is full >&2; exit 3", false,
+     "the disk is full (the health check ended with exit code 3)"},
+    {"kill -9 $$", false, "the health check was killed by SIGKILL"},
+};
+
+START_TEST(test_health_tells_how_the_check_ended)
+{
+    check_with(ends[_i].command);
+    ck_assert_int_eq(told, 1);
+    ck_assert_int_eq(fit, ends[_i].fit);
+    ck_assert_str_eq(reason, ends[_i].why);
+    ck_assert_int_eq(health_helper(health), 0);
+}
+END_TEST
+
+/* And all that it started is killed. */
+START_TEST(test_health_check_has_a_time_limit)
+{
+    conf.health_timeout_us = 300 * MONO_MS;
+    ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    check_with("sleep 60 & echo $!; wait");
+    ck_assert_int_eq(told, 1);
+    ck_assert(!fit);
+    pid_t left = (pid_t)atoi(reason);
+    ck_assert_int_gt(left, 0);
+    ck_assert_ptr_nonnull(strstr(reason, "(the health check took longer than "
+                                         "0.3 s (--health_timeout))"));
+    int status = 0;
+    ck_assert_int_eq(waitpid(left, &status, 0), left);
+    ck_assert(WIFSIGNALED(status));
+}
+END_TEST
+
+START_TEST(test_health_stop_tells_nothing)
+{
+    told = 0;
+    (void)snprintf(conf.health_check, sizeof(conf.health_check), "sleep 60");
+    health_start(health, NULL, 0);
+    ck_assert_int_gt(health_helper(health), 0);
+    health_stop(health);
+    ck_assert_int_eq(health_helper(health), 0);
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    ck_assert_int_eq(told, 0);
+}
+END_TEST
+
+/* -- a call fails ---------------------------------------------------------- */
+
+/* A check that finds something wrong: the node is never fit. */
+static int run(void *ctx)
+{
+    (void)ctx;
+    int before = fault_descriptors();
+    check_with("echo it is hot; exit 3");
+    if (told != 1)
+        return HURT_LATE;
+    if (fit)
+        return hurt_wrong("the node is fit");
+    if (fault_descriptors() != before)
+        return HURT_LEAK;
+    if (strcmp(reason, "it is hot (the health check ended with exit code 3)") ==
+        0)
+        return HURT_DONE;
+    return hurt_told(reason);
+}
+
+START_TEST(test_health_is_unfit_and_says_why_whatever_call_fails)
+{
+    hurt_each("test", 2, run, NULL, "memfd_create fork");
+}
+END_TEST
+
+START_TEST(test_health_is_unfit_and_says_why_whatever_call_of_it_fails)
+{
+    hurt_each("helper1", 2, run, NULL, "fcntl dup2");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("health");
+    TCase *tc = tcase_create("net");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, test_health_tells_how_the_check_ended, 0,
+                        sizeof(ends) / sizeof(ends[0]));
+    tcase_add_test(tc, test_health_check_has_a_time_limit);
+    tcase_add_test(tc, test_health_stop_tells_nothing);
+    tcase_add_test(tc, test_health_is_unfit_and_says_why_whatever_call_fails);
+    tcase_add_test(tc,
+                   test_health_is_unfit_and_says_why_whatever_call_of_it_fails);
+    suite_add_tcase(suite, tc);
+    return suite_run(suite);
+}

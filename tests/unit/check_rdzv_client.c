@@ -1,0 +1,345 @@
+/* links: launcher/rdzv/client launcher/rdzv/resolver tests/lib/hurt */
+/* links: launcher/proc/signals SERVER STORE NET PROTO BASE OPTS */
+/* libs: -luv -lcjson -ldl */
+/*
+ * The launcher's way to the rendezvous: it resolves a name, serves if nobody
+ * does, connects, and says why if it cannot. The resolver's answers are the
+ * test's own; the server is a real one.
+ */
+#include <check.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/proc/guard.h"
+#include "launcher/rdzv/client.h"
+#include "launcher/rdzv/resolver.h"
+#include "rendezvous/base/mono.h"
+#include "tests/lib/hurt.h"
+#include "tests/lib/suite.h"
+
+static uv_loop_t loop;
+static struct conf conf;
+static struct rdzv_client *client;
+static int ups, downs; /* calls of the handler */
+static int worlds;
+static bool refused;
+static char reason[1000];
+static int held; /* descriptors that the guard got */
+
+/* -- names ----------------------------------------------------------------- */
+
+/* What a name server says of "node.test". */
+static int answer;   /* 0: 127.0.0.1; else of getaddrinfo(3) */
+static int pause_us; /* before it says so */
+static volatile int asked;
+
+int getaddrinfo(const char *host,
+                const char *port,
+                const struct addrinfo *hints,
+                struct addrinfo **all)
+{
+    int (*real)(const char *, const char *, const struct addrinfo *,
+                struct addrinfo **);
+    void *found = dlsym(RTLD_NEXT, "getaddrinfo");
+    memcpy(&real, &found, sizeof(found));
+    if (host == NULL || strcmp(host, "node.test") != 0)
+        return real(host, port, hints, all);
+    if (hints->ai_flags & AI_NUMERICHOST)
+        return EAI_NONAME;
+    asked++;
+    (void)usleep((useconds_t)pause_us);
+    errno = ENOMEM;
+    return answer == 0 ? real("127.0.0.1", port, hints, all) : answer;
+}
+
+/* -- a launcher ------------------------------------------------------------ */
+
+/* The guard keeps a duplicate of the connection; that of the test counts. */
+void guard_hold(int guard_fd, int conn_fd, const uint8_t *farewell, size_t len)
+{
+    (void)farewell;
+    (void)len;
+    held += guard_fd == 7 && conn_fd >= 0;
+}
+
+static void on_connected(void *ctx)
+{
+    (void)ctx;
+    ups++;
+}
+
+static void on_msg(void *ctx, const struct msg *m)
+{
+    (void)ctx;
+    worlds += m->kind == MSG_KIND_world;
+    if (m->kind == MSG_KIND_refused)
+        (void)snprintf(reason, sizeof(reason), "%s", m->refused.text);
+}
+
+static void on_disconnected(void *ctx, bool was_refused, const char *why)
+{
+    (void)ctx;
+    downs++;
+    refused = was_refused;
+    (void)snprintf(reason, sizeof(reason), "%s", why);
+}
+
+static const struct rdzv_client_handler handler = {
+    .on_connected = on_connected,
+    .on_msg = on_msg,
+    .on_disconnected = on_disconnected,
+};
+
+static void setup(void)
+{
+    /* libuv's first loop of a process: open_files_room is for it. */
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+    memset(&conf, 0, sizeof(conf));
+    conf.nnodes_min = conf.nnodes_max = conf.nproc = 1;
+    conf.standalone = true;
+    conf.is_host = 1;
+    conf.read_timeout_us = 60 * MONO_S;
+    (void)snprintf(conf.endpoint_host, sizeof(conf.endpoint_host), "127.0.0.1");
+    answer = pause_us = 0;
+}
+
+/* libuv keeps a descriptor in reserve from the first stream of a loop on. */
+static int start(void)
+{
+    static uv_tcp_t first;
+    if (uv_loop_init(&loop) != 0 || uv_tcp_init(&loop, &first) != 0)
+        return -1;
+    uv_close((uv_handle_t *)&first, NULL);
+    ups = downs = worlds = held = 0;
+    client = rdzv_client_new(&loop, &conf, 7, &handler, NULL, -1, false);
+    return 0;
+}
+
+/* As launcher/loop does when it is told of a child's end. */
+static void reap(void)
+{
+    siginfo_t info = {.si_pid = 0};
+    pid_t server = rdzv_client_server(client);
+    if (server > 0 &&
+        waitid(P_PID, (id_t)server, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid == server)
+        rdzv_client_server_ended(client);
+}
+
+/* Until *what is n, or for `ms`. */
+static bool run_until(const int *what, int n, int ms)
+{
+    int64_t until_us = mono_now_us() + ms * MONO_MS;
+    while (*what < n && mono_now_us() < until_us) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        reap();
+        (void)usleep(500);
+    }
+    return *what >= n;
+}
+
+static void join(void)
+{
+    struct msg m = {.kind = MSG_KIND_join};
+    m.join = (struct msg_join){.version = MSG_VERSION,
+                               .nodes_min = 1,
+                               .nodes_max = 1,
+                               .nproc = 1,
+                               .node_rank = -1,
+                               .port = 29500,
+                               .join_ms = 60000,
+                               .heartbeat_ms = 5000,
+                               .reconnect_ms = 60000,
+                               .scale_ms = 30000};
+    msg_set(m.join.run, "run");
+    msg_set(m.join.agent, "0123456789abcdef0123456789abcdef");
+    msg_set(m.join.name, "node");
+    msg_set(m.join.backend, "c10d");
+    msg_set(m.join.prog, "prog");
+    msg_set(m.join.role, "default");
+    rdzv_client_local_addr(client, m.join.addr, sizeof(m.join.addr));
+    rdzv_client_send(client, &m);
+}
+
+/* Ends all that there is. */
+static int finish(int before)
+{
+    rdzv_client_finish(client);
+    rdzv_client_server_kill(client);
+    for (int i = 0; i < 6000; i++) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        if (fault_descriptors() == before)
+            return HURT_DONE;
+        (void)usleep(500);
+    }
+    return HURT_LEAK;
+}
+
+/* Until the first is n or the connection is lost, or for 3 s. */
+static bool comes(const int *what)
+{
+    int n = *what + 1, before = downs;
+    int64_t until_us = mono_now_us() + 3 * MONO_S;
+    while (*what < n && downs == before && mono_now_us() < until_us)
+        (void)run_until(what, n, 1);
+    return *what == n;
+}
+
+/* As an agent does that is told that there is no connection. */
+static bool comes_up(void)
+{
+    bool up = false;
+    for (int tries = 0; tries < 5 && !up; tries++) {
+        rdzv_client_connect(client);
+        up = comes(&ups);
+    }
+    return up;
+}
+
+static int run(void *ctx)
+{
+    (void)ctx;
+    if (start() != 0)
+        return fault_struck() > 0 ? HURT_TEST : HURT_WRONG;
+    int before = fault_descriptors();
+    for (int tries = 0; tries < 3; tries++) {
+        int lost = downs;
+        if (!comes_up())
+            return downs > lost ? hurt_told(reason) : HURT_LATE;
+        if (rdzv_client_port(client) <= 0)
+            return hurt_wrong("no port");
+        lost = downs;
+        join();
+        if (comes(&worlds))
+            return finish(before);
+        if (downs == lost)
+            return HURT_LATE;
+    }
+    return hurt_told(reason);
+}
+
+/* -- the tests ------------------------------------------------------------- */
+
+START_TEST(test_client_serves_and_connects)
+{
+    ck_assert_int_eq(run(NULL), HURT_DONE);
+    ck_assert_int_eq(ups, 1);
+    ck_assert_int_eq(held, 1);
+    ck_assert_int_eq(downs, 0);
+}
+END_TEST
+
+START_TEST(test_client_connects_or_says_why_whatever_call_fails)
+{
+    hurt_each("test", 2, run, NULL, "fork bind listen socket getsockname");
+}
+END_TEST
+
+START_TEST(test_client_lives_whatever_call_of_its_server_fails)
+{
+    hurt_each("helper1", 1, run, NULL, "epoll_create1 eventfd accept4");
+}
+END_TEST
+
+static void name_it(void)
+{
+    conf.standalone = false;
+    (void)snprintf(conf.endpoint_host, sizeof(conf.endpoint_host), "node.test");
+}
+
+START_TEST(test_client_connects_by_name_or_says_why_whatever_call_fails)
+{
+    name_it();
+    hurt_each("test", 1, run, NULL, "pthread_create fork socket");
+}
+END_TEST
+
+/* -- names that do not resolve --------------------------------------------- */
+
+static void connect_fails(const char *why)
+{
+    int before = downs;
+    rdzv_client_connect(client);
+    ck_assert(run_until(&downs, before + 1, 4000));
+    ck_assert_int_eq(ups, 0);
+    ck_assert(!refused);
+    ck_assert_msg(strstr(reason, why) != NULL, "%s", reason);
+}
+
+START_TEST(test_client_says_why_a_name_does_not_resolve)
+{
+    static const struct {
+        int answer;
+        const char *why;
+    } cases[] = {
+        {EAI_NONAME, "the name 'node.test' does not resolve here (Name or "
+                     "service not known)"},
+        {EAI_AGAIN, "(Temporary failure in name resolution)"},
+        {EAI_MEMORY, "(Memory allocation failure)"},
+        {EAI_SYSTEM, "(Cannot allocate memory)"},
+    };
+    name_it();
+    ck_assert_int_eq(start(), 0);
+    answer = cases[_i].answer;
+    connect_fails(cases[_i].why);
+    answer = 0; /* the name server is back */
+    ck_assert(comes_up());
+    ck_assert_int_eq(finish(fault_descriptors() - 1), HURT_DONE);
+}
+END_TEST
+
+/* A name server that does not answer: said after 2 s; what it says at last is
+ * for the next try, and is not asked for twice. */
+START_TEST(test_client_does_not_wait_for_a_name_server)
+{
+    name_it();
+    ck_assert_int_eq(start(), 0);
+    pause_us = 2500 * 1000;
+    asked = 0;
+    connect_fails("no name server has answered for the name 'node.test' in 2 "
+                  "s");
+    ck_assert(comes_up());
+    ck_assert_int_eq(asked, 1);
+    ck_assert_int_eq(finish(fault_descriptors() - 1), HURT_DONE);
+}
+END_TEST
+
+/* libuv's own resolver would end the process here. */
+START_TEST(test_client_says_that_no_thread_can_be_had)
+{
+    name_it();
+    ck_assert_int_eq(start(), 0);
+    fault_plan("test:pthread_create:1:EAGAIN");
+    connect_fails("cannot start a thread that resolves the name 'node.test'");
+    ck_assert_int_eq(fault_struck(), 1);
+    fault_end();
+    ck_assert(comes_up());
+    ck_assert_int_eq(finish(fault_descriptors() - 1), HURT_DONE);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("rdzv_client");
+    TCase *tc = tcase_create("net");
+    tcase_add_checked_fixture(tc, setup, NULL);
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, test_client_serves_and_connects);
+    tcase_add_test(tc, test_client_connects_or_says_why_whatever_call_fails);
+    tcase_add_test(tc, test_client_lives_whatever_call_of_its_server_fails);
+    tcase_add_test(
+        tc, test_client_connects_by_name_or_says_why_whatever_call_fails);
+    tcase_add_loop_test(tc, test_client_says_why_a_name_does_not_resolve, 0, 4);
+    tcase_add_test(tc, test_client_does_not_wait_for_a_name_server);
+    tcase_add_test(tc, test_client_says_that_no_thread_can_be_had);
+    suite_add_tcase(suite, tc);
+    return suite_run(suite);
+}
