@@ -131,7 +131,7 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/conf,options conf meet rdzv argv program place output \
 	words) \
 	$(call of,launcher/proc,guard tree procfs pidfd children sweep cgroup \
-	signals oom tmpfolder) \
+	signals oom tmpfolder aborts) \
 	$(call of,launcher/hw,cpus topology nvml gpus)
 
 RT      := $(call of,worker_rt,env store_ops gpu beat sampler) \

@@ -37,6 +37,7 @@
 #include "launcher/agent/agent.h"
 #include "launcher/health/health.h"
 #include "launcher/output/output.h"
+#include "launcher/proc/aborts.h"
 #include "launcher/proc/children.h"
 #include "launcher/proc/guard.h"
 #include "launcher/proc/sweep.h"
@@ -669,12 +670,11 @@ int loop_run(const struct conf *conf,
     l.start_us = mono_now_us();
     l.debug = level != NULL && strcasecmp(level, "debug") == 0;
     (void)open_files_raise();
-    int rc = open_files_room(OPEN_FILES_OF_A_LOOP) == 0
-                 ? uv_loop_init(&l.uv)
-                 : uv_translate_sys_error(errno);
+    aborts_explain();
+    int rc = uv_loop_init(&l.uv);
     if (rc != 0)
-        fatalx(ddp_code_exit(DDP_E_NOMEM),
-               "cannot start an event loop: %s (ulimit -n)", uv_strerror(rc));
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot start an event loop: %s",
+               uv_strerror(rc));
     open_handles(&l);
     open_parts(&l, origin, &ac.join);
     agent_init(&l.agent, &ac);

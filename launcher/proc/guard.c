@@ -21,6 +21,7 @@
  *   - The guard is killed: the agent sees its end of the socketpair closed.
  *   - Both are killed at once: the workers' parent-death signal ends them; what
  *     they started is the janitor's (launcher/proc/cgroup).
+ *   - Poll has no memory: tried again, RETRY_US later.
  *   - There is no timerfd: poll's own time-out does, but for a machine that
  *     sleeps.
  */
@@ -43,6 +44,7 @@
 #include <unistd.h>
 
 #include "launcher/proc/cgroup.h"
+#include "launcher/proc/procfs.h"
 #include "launcher/proc/signals.h"
 #include "launcher/proc/tree.h"
 #include "rendezvous/base/err.h"
@@ -56,6 +58,11 @@
 #define LATE_BLIND_US                                                          \
     (200 * MONO_MS) /* the same, if the agent has to be killed for it */
 #define INHERITED_MAX 1024
+#define LOOK_US                                                                \
+    (200 * MONO_MS) /* between two looks at children that are not ours */
+#define BLIND_US (20 * MONO_MS) /* that one of them may take */
+#define START_US (2 * MONO_S)   /* the same, before there is an agent */
+#define RETRY_US 10000          /* if poll has no memory */
 #define REST_MAX                                                               \
     (1024 * 1024) /* what is read from a connection that is given up */
 
@@ -79,6 +86,7 @@ struct guard {
     int64_t fenced_us;     /* the lease over which workers were killed */
     pid_t inherited[INHERITED_MAX]; /* children that are none of the launch's */
     int n_inherited;
+    int64_t look_us; /* when they are looked at next */
 };
 
 /* A page that guard and agent share. The agent writes, the guard reads, but
@@ -186,19 +194,28 @@ static bool is_alive(pid_t child)
 {
     siginfo_t info = {.si_pid = 0};
     int how = WEXITED | WNOHANG | WNOWAIT;
-    return waitid(P_PID, (id_t)child, &info, how) == 0 && info.si_pid == 0;
+    while (waitid(P_PID, (id_t)child, &info, how) != 0)
+        if (errno != EINTR)
+            return false;
+    return info.si_pid == 0;
 }
 
 /*
  * A program that started children and then became us by execve(2) leaves them
- * to us: they are not the launch's. What they leave comes to us as well.
+ * to us: they are not the launch's. What they leave comes to us as well, and
+ * the kernel does not say so: if a child of theirs dies, they are told of it,
+ * and we get its children. So they are looked at again and again.
  * Orphans of the launch come to the agent as long as that lives, so all other
  * children that the guard has until then are strangers.
  */
 static void note_inherited(struct guard *g)
 {
     pid_t pids[INHERITED_MAX + 1];
-    int n = tree_children(pids, INHERITED_MAX + 1);
+    int64_t now_us = mono_now_us();
+    memcpy(pids, g->inherited, (size_t)g->n_inherited * sizeof(pids[0]));
+    int n = tree_children(pids, g->n_inherited, INHERITED_MAX + 1,
+                          now_us + BLIND_US);
+    g->look_us = now_us + LOOK_US;
     if (!is_alive(g->agent))
         return; /* orphans of the launch may be among them */
     g->n_inherited = 0;
@@ -213,10 +230,11 @@ static int reap(struct guard *g)
     int status;
     pid_t pid;
     bool others = false;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0 ||
+           (pid < 0 && errno == EINTR)) {
         if (pid == g->agent)
             return status;
-        others = true;
+        others |= pid > 0;
     }
     if (others)
         note_inherited(g);
@@ -264,6 +282,13 @@ static int64_t fence_at_us(const struct guard *g, int64_t until_us)
                                     : mono_after(until_us, LATE_US);
 }
 
+/* Whether there are strangers among our children, of whom more may come. A look
+ * is dear if /proc is not ours; then a death of one of them must do. */
+static bool looks(const struct guard *g)
+{
+    return g->n_inherited > 0 && procfs_is_ours();
+}
+
 /* Sets the timer to the end of the lease, and returns what poll may take until
  * then in ms, -1: for ever. poll's own time-out stands still while the machine
  * sleeps, and the workers are to be dead as soon as it wakes. */
@@ -277,6 +302,8 @@ static int arm_timer(const struct guard *g)
     }
     if (g->timer_fd >= 0)
         (void)timerfd_settime(g->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+    if (looks(g))
+        at_us = mono_min(at_us, g->look_us);
     return at_us == MONO_NEVER ? -1 : (int)mono_ms_until(mono_now_us(), at_us);
 }
 
@@ -289,9 +316,9 @@ static void kill_agent(const struct guard *g, int64_t until_us)
     while (atomic_load(&shared->lease_until_us) == until_us) {
         if (mono_now_us() >= late_us) {
             log_warnx("the agent (pid %d) is frozen and its lease is over; its "
-                      "workers cannot be found (/proc is not of this pid "
-                      "namespace, or no file descriptor is free): killing the "
-                      "agent, and them with it",
+                      "workers cannot be found or killed (/proc is not of this "
+                      "pid namespace, no file descriptor is free, or they are "
+                      "another user's): killing the agent, and them with it",
                       (int)g->agent);
             (void)kill(g->agent, SIGKILL); /* a child of ours, not reaped */
             return;
@@ -339,8 +366,10 @@ static int watch(struct guard *g)
                             {.fd = g->timer_fd, .events = POLLIN}};
     for (;;) {
         if (poll(fds, 3, arm_timer(g)) < 0 && errno != EINTR)
-            fatal(ddp_code_exit(DDP_E_BUG), "the guard cannot poll");
+            (void)usleep(RETRY_US); /* what is readable stays so */
         fence(g);
+        if (looks(g) && mono_now_us() >= g->look_us)
+            note_inherited(g);
         if (fds[1].revents != 0 && hear_agent(g) == HEARD_END)
             fds[1].fd = -1; /* not to be woken by it while the agent goes */
         int status = fds[0].revents != 0 ? hear_signals(g) : -1;
@@ -367,8 +396,9 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     while (hear_agent(g) == HEARD_MSG)
         ; /* a connection that was on its way here is held as well */
     cgroup_kill();
-    int left =
-        tree_kill(g->inherited, g->n_inherited, true, mono_now_us() + SWEEP_US);
+    /* Nothing of the launch is in the session that the user started us in. */
+    int left = tree_kill(g->inherited, g->n_inherited, getsid(0), true,
+                         mono_now_us() + SWEEP_US);
     if (left > 0)
         log_warnx("cannot kill %d process%s of this run; ps shows why (state "
                   "D: it waits in the kernel)",
@@ -414,7 +444,8 @@ int guard_split(uint64_t signals)
     if (g.signal_fd < 0)
         fatal(ddp_code_exit(DDP_E_NOMEM),
               "cannot make a signalfd for the user's signals");
-    g.n_inherited = tree_children(g.inherited, INHERITED_MAX);
+    g.n_inherited =
+        tree_children(g.inherited, 0, INHERITED_MAX, mono_now_us() + START_US);
     g.agent = fork();
     if (g.agent < 0)
         fatal(ddp_code_exit(DDP_E_NOMEM),

@@ -57,7 +57,7 @@ void sweep_hard(struct sweep *s)
     int n = find_helpers(s, keep);
     s->busy = false;
     (void)uv_timer_stop(&s->timer);
-    if (tree_kill(keep, n, false, mono_now_us() + HARD_US) > 0)
+    if (tree_kill(keep, n, -1, false, mono_now_us() + HARD_US) > 0)
         log_warnx("some processes that the workers left behind could not be "
                   "killed");
 }

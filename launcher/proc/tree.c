@@ -52,14 +52,19 @@
 struct found {
     pid_t pids[FOUND_MAX];
     int n;
-    bool blind; /* something could not be looked at */
-    bool deep;  /* with /proc, so not our children only */
+    pid_t root;  /* whose descendants they are */
+    bool blind;  /* something could not be looked at */
+    bool deep;   /* with /proc, so not our children only */
+    bool spared; /* there was somebody of a session that is kept */
 };
 
 struct kept {
     const pid_t *pids;
     int n;
+    pid_t session; /* all that are in it, too; -1: none */
 };
+
+static const struct kept nobody = {.session = -1};
 
 static bool is_in(const pid_t *pids, int n, pid_t pid)
 {
@@ -75,16 +80,22 @@ static void pause_us(long us)
     (void)nanosleep(&t, NULL);
 }
 
-/* After a failure to open what belongs to a process: any other reason is its
- * end. */
-static bool is_blind(void)
+/* After a failure to read what belongs to a process: whether it may live. Other
+ * reasons are its end, and that it is another user's (hidepid), which the root
+ * is not. */
+static bool is_blind(const struct found *f, pid_t pid)
 {
-    return errno == EMFILE || errno == ENFILE;
+    return pid == f->root || errno == EMFILE || errno == ENFILE ||
+           errno == ENOMEM || errno == EINTR || errno == EIO;
 }
 
 static void add(struct found *f, pid_t pid, const struct kept *kept)
 {
-    if (pid > 0 && f->n < FOUND_MAX && !is_in(kept->pids, kept->n, pid))
+    if (pid <= 0 || f->n >= FOUND_MAX || is_in(kept->pids, kept->n, pid))
+        return;
+    if (kept->session >= 0 && getsid(pid) == kept->session)
+        f->spared = true;
+    else
         f->pids[f->n++] = pid;
 }
 
@@ -101,8 +112,9 @@ static enum child ask_child(pid_t pid)
 {
     siginfo_t info = {.si_pid = 0};
     int how = WEXITED | WNOHANG | WNOWAIT;
-    if (waitid(P_PID, (id_t)pid, &info, how) != 0)
-        return CHILD_NOT;
+    while (waitid(P_PID, (id_t)pid, &info, how) != 0)
+        if (errno != EINTR)
+            return CHILD_NOT;
     return info.si_pid == 0 ? CHILD_LIVES : CHILD_DEAD;
 }
 
@@ -131,7 +143,7 @@ static void scan_range(struct found *f,
 static void begin_scan(struct found *f)
 {
     f->n = 0;
-    f->blind = f->deep = false;
+    f->blind = f->deep = f->spared = false;
 }
 
 /* The number that was given last; 0: no process can be had. */
@@ -142,7 +154,8 @@ static pid_t newest_pid(void)
         _exit(0);
     if (pid < 0)
         return 0;
-    (void)waitpid(pid, NULL, 0);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
     return pid;
 }
 
@@ -170,11 +183,13 @@ static void scan_all(struct found *f, const struct kept *kept, int64_t until_us)
 
 /* proc(5): the children of one thread, each followed by a blank. A number is
  * taken when its blank was read: a part of it would be another's pid. */
-static void
-add_children_of(struct found *f, const char *path, const struct kept *kept)
+static void add_children_of(struct found *f,
+                            pid_t parent,
+                            const char *path,
+                            const struct kept *kept)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    f->blind |= fd < 0 && is_blind();
+    f->blind |= fd < 0 && is_blind(f, parent);
     if (fd < 0)
         return; /* it is gone already */
     char text[4096];
@@ -189,6 +204,7 @@ add_children_of(struct found *f, const char *path, const struct kept *kept)
             add(f, pid, kept);
             pid = 0;
         }
+    f->blind |= n < 0 && is_blind(f, parent);
     (void)close(fd); /* read only */
 }
 
@@ -197,7 +213,7 @@ static void add_descendants(struct found *f, pid_t pid, const struct kept *kept)
     char dir[64];
     (void)snprintf(dir, sizeof(dir), "/proc/%d/task", (int)pid); /* fits */
     DIR *d = opendir(dir);
-    f->blind |= d == NULL && is_blind();
+    f->blind |= d == NULL && is_blind(f, pid);
     if (d == NULL)
         return;
     for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
@@ -205,12 +221,12 @@ static void add_descendants(struct found *f, pid_t pid, const struct kept *kept)
         if (e->d_name[0] == '.')
             continue;
         (void)snprintf(path, sizeof(path), "%s/%s/children", dir, e->d_name);
-        add_children_of(f, path, kept);
+        add_children_of(f, pid, path, kept);
     }
     (void)closedir(d);
 }
 
-static bool lists_children(void)
+static bool lists_children(const struct found *f)
 {
     char path[64];
     (void)snprintf(path, sizeof(path), "/proc/self/task/%d/children",
@@ -218,7 +234,7 @@ static bool lists_children(void)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0)
         (void)close(fd); /* only to see whether it is there */
-    return fd >= 0 || is_blind();
+    return fd >= 0 || is_blind(f, 0);
 }
 
 /* Once through /proc: whose parent is root or was found. */
@@ -236,7 +252,7 @@ static void add_by_parents(struct found *f, pid_t root, const struct kept *kept)
             continue;
         errno = 0;
         if (!procfs_read((pid_t)pid, &p))
-            f->blind |= is_blind();
+            f->blind |= is_blind(f, (pid_t)pid);
         else if (p.parent == root || is_in(f->pids, f->n, p.parent))
             add(f, (pid_t)pid, kept);
     }
@@ -248,7 +264,7 @@ static void look(struct found *f, pid_t root, const struct kept *kept)
     f->n = 0;
     f->blind = false;
     f->deep = true;
-    if (lists_children()) {
+    if (lists_children(f)) {
         add_descendants(f, root, kept);
         for (int i = 0; i < f->n; i++)
             add_descendants(f, f->pids[i], kept);
@@ -266,7 +282,9 @@ static void find_below(struct found *f, pid_t root, const struct kept *kept)
 {
     ddp_assert(root > 0 && kept->n >= 0);
     f->n = 0;
+    f->root = root;
     f->blind = true;
+    f->spared = false;
     if (procfs_is_ours())
         look(f, root, kept);
 }
@@ -283,7 +301,7 @@ static void find(struct found *f, const struct kept *kept)
 static void
 find_rest(struct found *f, const struct kept *kept, int64_t until_us)
 {
-    if (!f->deep || (kept->n == 0 && has_children()))
+    if (!f->deep || (kept->n == 0 && !f->spared && has_children()))
         scan_all(f, kept, until_us);
 }
 
@@ -311,22 +329,24 @@ static bool is_below(pid_t pid, pid_t root)
     return true;
 }
 
-static bool signal_proven(pid_t pid, pid_t root, int signo)
+static bool signal_proven(struct found *f, pid_t pid, pid_t root, int signo)
 {
+    errno = 0;
     int fd = pidfd_works() ? pidfd_of(pid) : -1;
     bool sent = fd >= 0 && is_below(pid, root) && pidfd_signal(fd, signo);
+    f->blind |= !sent && is_blind(f, pid);
     if (fd >= 0)
         (void)close(fd); /* the signal is sent */
     return sent;
 }
 
 /* False: it is gone by itself, or its parent has to be so first. */
-static bool signal_one(const struct found *f, pid_t pid, int signo)
+static bool signal_one(struct found *f, pid_t pid, int signo)
 {
     ddp_assert(pid > 1);
     enum child child = ask_child(pid);
     if (child == CHILD_NOT)
-        return f->deep && signal_proven(pid, getpid(), signo);
+        return f->deep && signal_proven(f, pid, getpid(), signo);
     return child == CHILD_LIVES && kill(pid, signo) == 0;
 }
 
@@ -347,10 +367,11 @@ static void reap_all(const struct found *f, int64_t until_us)
         pause_us(200);
 }
 
-int tree_kill(const pid_t *keep, int n_keep, bool all, int64_t until_us)
+int tree_kill(
+    const pid_t *keep, int n_keep, pid_t session, bool all, int64_t until_us)
 {
     static struct found f; /* large, and there is one thread */
-    const struct kept kept = {.pids = keep, .n = n_keep};
+    const struct kept kept = {.pids = keep, .n = n_keep, .session = session};
     for (;;) {
         find(&f, &kept);
         if (f.n == 0 && all)
@@ -379,7 +400,7 @@ int tree_ask(const pid_t *keep, int n_keep, bool anew)
     static struct found f; /* large, and there is one thread */
     static pid_t asked[FOUND_MAX];
     static int n_asked;
-    const struct kept kept = {.pids = keep, .n = n_keep};
+    const struct kept kept = {.pids = keep, .n = n_keep, .session = -1};
     if (anew)
         f.n = n_asked = 0;
     else if (f.n > 0 && !f.deep && count_children(&f) > 0)
@@ -398,77 +419,97 @@ int tree_ask(const pid_t *keep, int n_keep, bool anew)
     return f.n == 0 && f.blind ? 1 : f.n;
 }
 
-int tree_children(pid_t *pids, int max)
+int tree_children(pid_t *pids, int n, int max, int64_t until_us)
 {
     static struct found f; /* large, and there is one thread */
-    const struct kept none = {.n = 0};
-    int n = 0;
-    ddp_assert(max >= 0);
+    int now = 0;
+    ddp_assert(n >= 0 && n <= max);
     if (!has_children())
         return 0;
-    find_below(&f, getpid(), &none);
+    find_below(&f, getpid(), &nobody);
     if (f.blind)
-        scan_all(&f, &none, MONO_NEVER);
-    for (int i = 0; i < f.n && n < max; i++)
+        scan_near(&f, &nobody);
+    if (!f.deep)
+        scan_range(&f, &nobody, 2, PID_END, until_us);
+    for (int i = 0; i < n; i++) /* perhaps it was not reached in time */
+        if (!is_in(f.pids, f.n, pids[i]))
+            add(&f, pids[i], &nobody);
+    for (int i = 0; i < f.n && now < max; i++)
         if (ask_child(f.pids[i]) != CHILD_NOT)
-            pids[n++] = f.pids[i];
-    return n;
+            pids[now++] = f.pids[i];
+    return now;
 }
 
 /* -- in place of a frozen agent -------------------------------------------- */
 
 /* Without pidfds. A process that is stopped reaps nobody, so its children keep
- * their numbers. Returns whether it is to be continued. */
-static bool hold(pid_t root)
+ * their numbers. False: it may run. *thaw: it is to be continued. */
+static bool hold(pid_t root, bool *thaw)
 {
     struct procfs_process p;
     int64_t until_us = mono_now_us() + STOP_US;
-    if (!procfs_read(root, &p) || strchr("TtZX", p.state) != NULL)
-        return false;
-    (void)kill(root, SIGSTOP);
-    while (procfs_read(root, &p) && strchr("TtZXD", p.state) == NULL &&
-           mono_now_us() < until_us)
+    *thaw = false;
+    while (procfs_read(root, &p) && strchr("TtZX", p.state) == NULL) {
+        if (*thaw && (p.state == 'D' || mono_now_us() >= until_us))
+            return p.state == 'D'; /* it goes no further than that */
+        *thaw |= kill(root, SIGSTOP) == 0;
         pause_us(200);
-    return true;
+    }
+    return procfs_read(root, &p);
 }
 
-static bool kill_elsewhere(pid_t pid, pid_t root, pid_t session, bool held)
+enum elsewhere {
+    ELSEWHERE_NOT,     /* dead, or none of those that are meant */
+    ELSEWHERE_KILLED,  /* it may take a moment, or more in state D */
+    ELSEWHERE_REFUSED, /* it lives on, or its parent was not proven */
+};
+
+static enum elsewhere
+kill_elsewhere(struct found *f, pid_t pid, pid_t root, pid_t session, bool held)
 {
     struct procfs_process p;
-    if (!procfs_read(pid, &p) || p.state == 'Z' || p.state == 'X' ||
-        p.session == session)
-        return false;
-    if (!held)
-        return signal_proven(pid, root, SIGKILL);
-    /* Any other one comes to root when its parent is dead. */
-    return p.parent == root && kill(pid, SIGKILL) == 0;
+    errno = 0;
+    if (!procfs_read(pid, &p)) {
+        f->blind |= errno != ENOENT && errno != ESRCH;
+        return ELSEWHERE_NOT;
+    }
+    if (p.state == 'Z' || p.state == 'X' || p.session == session ||
+        (held && p.parent != root)) /* comes to root when its parent is dead */
+        return ELSEWHERE_NOT;
+    bool sent =
+        held ? kill(pid, SIGKILL) == 0 : signal_proven(f, pid, root, SIGKILL);
+    return sent ? ELSEWHERE_KILLED : ELSEWHERE_REFUSED;
+}
+
+/* See tree_kill_sessions. */
+static int kill_sessions(pid_t root, bool held, int64_t until_us)
+{
+    static struct found f; /* large, and there is one thread */
+    pid_t session = getsid(root);
+    int killed = 0;
+    for (;;) {
+        int n[ELSEWHERE_REFUSED + 1] = {0};
+        find_below(&f, root, &nobody);
+        for (int i = 0; i < f.n; i++)
+            n[kill_elsewhere(&f, f.pids[i], root, session, held)]++;
+        if (n[ELSEWHERE_KILLED] > killed)
+            killed = n[ELSEWHERE_KILLED];
+        if (n[ELSEWHERE_KILLED] + n[ELSEWHERE_REFUSED] == 0)
+            return f.blind ? -1 : killed;
+        if (mono_now_us() >= until_us)
+            return n[ELSEWHERE_REFUSED] > 0 ? -1 : killed;
+        pause_us(200);
+    }
 }
 
 int tree_kill_sessions(pid_t root, int64_t until_us)
 {
-    static struct found f; /* large, and there is one thread */
-    const struct kept none = {.n = 0};
-    bool held = !pidfd_works();
+    bool held = !pidfd_works(), thaw = false;
     ddp_assert(root > 1 && root != getpid());
     if (!procfs_is_ours())
         return -1;
-    bool thaw = held && hold(root);
-    pid_t session = getsid(root);
-    int killed = 0, alive;
-    for (;;) {
-        alive = 0;
-        find_below(&f, root, &none);
-        for (int i = 0; i < f.n; i++)
-            alive += kill_elsewhere(f.pids[i], root, session, held);
-        if (alive == 0 && f.blind) {
-            killed = -1;
-            break;
-        }
-        killed = alive > killed ? alive : killed;
-        if (alive == 0 || mono_now_us() >= until_us)
-            break;
-        pause_us(200);
-    }
+    int killed =
+        held && !hold(root, &thaw) ? -1 : kill_sessions(root, held, until_us);
     if (thaw)
         (void)kill(root, SIGCONT);
     return killed;

@@ -20,15 +20,16 @@
 #include <sys/types.h>
 
 /*
- * Kills every descendant of this process but those in keep[0..n_keep) (and
- * what is below them) with SIGKILL and reaps those that become our children,
- * again and again until none is left or `until_us` (mono) has passed. Returns
- * how many were seen alive at the last look: 0 when all are gone. With `all`
- * that is certain, also if /proc is not ours; it may take seconds then. Does
- * not touch children in `keep`. It takes the exit status of every other child,
- * so no other code may wait for one of these.
+ * Kills every descendant of this process but those in keep[0..n_keep), those in
+ * `session` (-1: none), and what is below them, with SIGKILL, and reaps those
+ * that become our children, again and again until none is left or `until_us`
+ * (mono) has passed. Returns how many were seen alive at the last look: 0 when
+ * all are gone. With `all` that is certain, also if /proc is not ours; it may
+ * take seconds then. Does not touch children in `keep`. It takes the exit
+ * status of every other child, so no other code may wait for one of these.
  */
-int tree_kill(const pid_t *keep, int n_keep, bool all, int64_t until_us);
+int tree_kill(
+    const pid_t *keep, int n_keep, pid_t session, bool all, int64_t until_us);
 
 /*
  * Asks every descendant but those in keep and what is below them to end:
@@ -45,13 +46,17 @@ int tree_ask(const pid_t *keep, int n_keep, bool anew);
  * them, but no helper of the agent's. They remain zombies until `root` reaps
  * them. Again and again until none lives or `until_us` has passed; returns how
  * many were killed. Without pidfds `root` is stopped meanwhile, and what its
- * helpers started is spared. -1: they cannot be found: /proc is not ours, or no
- * descriptor is free.
+ * helpers started is spared. -1: they cannot be found (/proc is not ours, or no
+ * descriptor is free), or may not be signalled.
  */
 int tree_kill_sessions(pid_t root, int64_t until_us);
 
-/* Fills in our children, at most `max`, and returns how many: before we start
- * any, those of the program that became this one by execve(2). */
-int tree_children(pid_t *pids, int max);
+/*
+ * Fills in our children, at most `max`, and returns how many: before we start
+ * any, those of the program that became this one by execve(2). pids[0..n) are
+ * those that are known already. Without a /proc of ours one with a number far
+ * from others' may be missing, if it is not found before `until_us` (mono).
+ */
+int tree_children(pid_t *pids, int n, int max, int64_t until_us);
 
 #endif

@@ -14,9 +14,9 @@
  *   into the cgroup, which takes milliseconds.
  * - Binding to CPUs, limits, the oom score: a refusal is ignored, since the
  *   worker can run without.
- * - execve fails: errno goes through report_fd (a write of less than PIPE_BUF,
- *   so that those of several children do not mix), and the exit code is the
- *   shell's, 126 or 127.
+ * - execve fails, or its streams cannot be put in place: errno goes through
+ * report_fd (a write of less than PIPE_BUF, so that those of several children
+ * do not mix), and the exit code is the shell's, 126 or 127.
  */
 #include "launcher/worker/spawn.h"
 
@@ -86,7 +86,8 @@ static void remember_oom_score(struct spawn_origin *origin)
 void spawn_remember(struct spawn_origin *origin)
 {
     *origin = (struct spawn_origin){.ignored = 0};
-    (void)getrlimit(RLIMIT_NOFILE, &origin->files); /* valid arguments */
+    if (getrlimit(RLIMIT_NOFILE, &origin->files) != 0)
+        origin->files = (struct rlimit){.rlim_cur = 0}; /* not known */
     for (int signo = 1; signo <= 64; signo++) {
         struct sigaction sa;
         if (sigaction(signo, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN)
@@ -146,6 +147,15 @@ static void bind_cpus(const struct cpus *cpus)
     (void)sched_setaffinity(0, sizeof(cpus->bits), mask);
 }
 
+/* Where its lines belong; without, they would come into another one's. */
+static bool put(int fd, int stream)
+{
+    while (fd >= 0 && dup2(fd, stream) < 0)
+        if (errno != EINTR)
+            return false;
+    return true;
+}
+
 __attribute__((noreturn)) static void become(const struct spawn_request *req,
                                              pid_t agent)
 {
@@ -156,17 +166,15 @@ __attribute__((noreturn)) static void become(const struct spawn_request *req,
     /* Yama lets ancestors only attach; this lets the debuggers of stacks.c. */
     if (req->watched)
         (void)prctl(PR_SET_PTRACER, agent, 0, 0, 0);
-    (void)setrlimit(RLIMIT_NOFILE, &req->origin->files);
+    if (req->origin->files.rlim_max > 0)
+        (void)setrlimit(RLIMIT_NOFILE, &req->origin->files);
     if (req->cpus != NULL)
         bind_cpus(req->cpus);
     detach_terminal(req);
-    if (req->out_fd >= 0)
-        (void)dup2(req->out_fd, STDOUT_FILENO);
-    if (req->err_fd >= 0)
-        (void)dup2(req->err_fd, STDERR_FILENO);
     raise_oom_score(req->origin);
     reset_signals(req->origin);
-    (void)execve(req->path, req->argv, req->envp);
+    if (put(req->out_fd, STDOUT_FILENO) && put(req->err_fd, STDERR_FILENO))
+        (void)execve(req->path, req->argv, req->envp);
     struct spawn_trouble t = {.local_rank = req->local_rank,
                               .sys_errno = errno};
     ssize_t n = write(req->report_fd, &t, sizeof(t));

@@ -21,10 +21,10 @@
 
 /* What the launcher was started with, before it changes it for itself. */
 struct spawn_origin {
-    struct rlimit files;
-    uint64_t ignored; /* bit n-1: signal n was ignored */
-    char oom_adj[16]; /* the workers': ours and some more (proc(5)) */
-    bool reads_keys;  /* stdin is a terminal, in whose foreground it was */
+    struct rlimit files; /* of open files; a maximum of 0: not known */
+    uint64_t ignored;    /* bit n-1: signal n was ignored */
+    char oom_adj[16];    /* the workers': ours and some more (proc(5)) */
+    bool reads_keys;     /* stdin is a terminal, in whose foreground it was */
 };
 
 /* To be called before the launcher makes its own session and changes signals or

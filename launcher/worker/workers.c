@@ -153,6 +153,13 @@ find_trouble(const struct workers *workers, int local_rank, int *why)
     return found;
 }
 
+/* Whether another try may execute the program. */
+static bool is_transient(int why)
+{
+    return why == ENOMEM || why == EAGAIN || why == ENFILE || why == EMFILE ||
+           why == ETXTBSY || why == EINTR || why == EIO;
+}
+
 /* What strerror does not tell about a file that exists. */
 static const char *hint_of(const char *path, int why)
 {
@@ -198,7 +205,7 @@ tell_exit(struct workers *workers, int local_rank, const siginfo_t *info)
     output_worker_ended(workers->output, local_rank);
     if ((w.code == 126 || w.code == 127) &&
         find_trouble(workers, local_rank, &why)) {
-        w.permanent = true;
+        w.permanent = !is_transient(why);
         (void)snprintf(text, /* a cut text is still a text */
                        sizeof(text), "cannot execute %.200s: %.80s%s",
                        workers->conf->exec_path, strerror(why),
@@ -226,8 +233,9 @@ static bool reap_if_ended(struct worker *w)
     struct workers *workers = w->workers;
     int local_rank = w->local_rank;
     siginfo_t info = {.si_pid = 0};
-    int rc = waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG);
-    ddp_assert(rc == 0 && workers->live[local_rank] == w);
+    while (waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG) != 0)
+        ddp_assert(errno == EINTR);
+    ddp_assert(workers->live[local_rank] == w);
     if (info.si_pid == 0)
         return false;
     forget(w);

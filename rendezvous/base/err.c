@@ -97,6 +97,7 @@ static void limit_words(void)
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGALRM);
     (void)sigaction(SIGALRM, &sa, NULL); /* a valid signal: cannot fail */
+    (void)signal(SIGABRT, SIG_DFL);      /* no reason but ours */
     (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
     (void)alarm(1);
 }

@@ -66,6 +66,7 @@ __attribute__((noreturn)) static void become(const struct helper_fds *fds,
         _exit(128 + SIGKILL);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 0);
     (void)signal(SIGCHLD, SIG_DFL);
+    (void)signal(SIGABRT, SIG_DFL);
     /* The agent's loop, its pidfds and above all its connection must not stay
      * open here: the server takes the last close for the end of the node. */
     struct helper_fds kept;

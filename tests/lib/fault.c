@@ -106,7 +106,8 @@ struct shared {
     atomic_int calls[ROLES][FAULT_KIND_COUNT];
     atomic_int struck;
     atomic_int helpers;
-    enum role role; /* the plan */
+    atomic_uintptr_t helper_site; /* where an agent forks them; 0: not yet */
+    enum role role;               /* the plan */
     enum fault_kind kind;
     int n; /* 0: nothing fails */
     int error;
@@ -118,6 +119,7 @@ struct shared {
 static struct shared *shared;
 static enum role own;
 static bool counts; /* this process takes part */
+static int helper;  /* which one of its parent's, from 0; -1: not known */
 
 typedef long (*call_fn)(long a, long b, long c, long d, long e, long f, long g);
 
@@ -221,7 +223,7 @@ static void become_helper(void)
 {
     if (own != CHILD || !counts)
         return;
-    int n = atomic_fetch_add(&shared->helpers, 1);
+    int n = helper >= 0 ? helper : atomic_fetch_add(&shared->helpers, 1);
     own = HELPER + n < ROLES ? (enum role)(HELPER + n) : ROLES - 1;
 }
 
@@ -243,11 +245,26 @@ static void become_helper(void)
 FAULT_SYMBOLS(X)
 #undef X
 
+/* An agent's first child is a helper, and so are all that it forks at the same
+ * place: they are numbered here, since it is chance which of them runs first.
+ */
+static int number_helper(uintptr_t site)
+{
+    uintptr_t none = 0;
+    if (!counts || own != AGENT)
+        return -1;
+    (void)atomic_compare_exchange_strong(&shared->helper_site, &none, site);
+    return atomic_load(&shared->helper_site) == site
+               ? atomic_fetch_add(&shared->helpers, 1)
+               : -1;
+}
+
 int fault_fork(void) __asm__("fork");
 int fault_fork(void)
 {
     if (strikes(FAULT_fork))
         return -1;
+    helper = number_helper((uintptr_t)__builtin_return_address(0));
     int pid = (int)real(SYMBOL_fork)(0, 0, 0, 0, 0, 0, 0);
     if (pid == 0)
         become_child();
@@ -399,6 +416,11 @@ void fault_end(void)
     counts = false;
     if (shared != NULL)
         shared->n = 0;
+}
+
+void fault_hold(bool held)
+{
+    counts = !held && shared != NULL;
 }
 
 int fault_calls(const char *role, enum fault_kind kind)

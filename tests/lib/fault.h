@@ -14,7 +14,7 @@
  *   janitor        else it may start one of these
  *   child          a child of a test or an agent; worker after setsid;
  *                  helper1, helper2 ... once it has said that it is no child
- *                  subreaper, in this order
+ *                  subreaper, in the order of their forks
  *
  * Calls are counted over all processes of a role together. What is executed
  * (execve) is free of all this.
@@ -38,6 +38,10 @@ void fault_plan_as(const char *role, const char *plan, const char *log);
 
 /* No call fails any more, in any of these processes. */
 void fault_end(void);
+
+/* While it is held, calls of this process are not counted and do not fail, nor
+ * do those of what it forks meanwhile: for what a test does itself. */
+void fault_hold(bool held);
 
 /* How many calls have failed as planned. */
 int fault_struck(void);

@@ -169,6 +169,23 @@ START_TEST(test_fault_each_finds_what_is_left)
 }
 END_TEST
 
+/* What is held is not counted, in a child of that time either. */
+START_TEST(test_fault_does_not_count_while_held)
+{
+    int status;
+    fault_plan("test:dup:1:EMFILE");
+    fault_hold(true);
+    ck_assert_int_ge(dup(1), 0);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(dup(1) < 0);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    fault_hold(false);
+    ck_assert_int_eq(dup(1), -1);
+}
+END_TEST
+
 START_TEST(test_fault_counts_descriptors)
 {
     int n = fault_descriptors();
@@ -189,6 +206,7 @@ int main(void)
     tcase_add_test(tc, test_fault_knows_what_a_process_is);
     tcase_add_test(tc, test_fault_each_lets_every_call_fail);
     tcase_add_test(tc, test_fault_each_finds_what_is_left);
+    tcase_add_test(tc, test_fault_does_not_count_while_held);
     tcase_add_test(tc, test_fault_counts_descriptors);
     suite_add_tcase(suite, tc);
     return suite_run(suite);

@@ -1,6 +1,6 @@
 /* links: rendezvous/net/helper TLS rendezvous/base/buf */
 /* links: rendezvous/base/err rendezvous/base/open_files rendezvous/base/log */
-/* links: rendezvous/base/utf8 */
+/* links: rendezvous/base/utf8 rendezvous/base/mono */
 /* libs: -ldl */
 /*
  * What a process of ours has, and what it has not, and whom it outlives.

@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "launcher/proc/pidfd.h"
@@ -97,7 +98,7 @@ START_TEST(test_tree_kill_leaves_nobody)
     (void)parent(false);
     pid_t stopped = sleeper(true);
     ck_assert_int_eq(kill(stopped, SIGSTOP), 0);
-    ck_assert_int_eq(tree_kill(NULL, 0, true, soon_us()), 0);
+    ck_assert_int_eq(tree_kill(NULL, 0, -1, true, soon_us()), 0);
     assert_childless();
 }
 END_TEST
@@ -107,11 +108,11 @@ START_TEST(test_tree_kill_spares_the_kept)
 {
     pid_t keep[2] = {parent(true), sleeper(false)};
     (void)sleeper(false);
-    ck_assert_int_eq(tree_kill(keep, 2, true, soon_us()), 0);
+    ck_assert_int_eq(tree_kill(keep, 2, -1, true, soon_us()), 0);
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), 0); /* two, and alive */
     ck_assert_int_eq(kill(keep[0], 0), 0);
     ck_assert_int_eq(kill(keep[1], 0), 0);
-    ck_assert_int_eq(tree_kill(NULL, 0, true, soon_us()), 0);
+    ck_assert_int_eq(tree_kill(NULL, 0, -1, true, soon_us()), 0);
     assert_childless();
 }
 END_TEST
@@ -177,7 +178,7 @@ START_TEST(test_tree_kill_finds_many)
 {
     for (int i = 0; i < MANY; i++)
         (void)sleeper(false);
-    ck_assert_int_eq(tree_kill(NULL, 0, true, soon_us()), 0);
+    ck_assert_int_eq(tree_kill(NULL, 0, -1, true, soon_us()), 0);
     assert_childless();
 }
 END_TEST
@@ -186,10 +187,10 @@ END_TEST
 START_TEST(test_tree_children_are_ours_only)
 {
     pid_t pids[4], child = parent(true);
-    ck_assert_int_eq(tree_children(pids, 4), 1);
+    ck_assert_int_eq(tree_children(pids, 0, 4, soon_us()), 1);
     ck_assert_int_eq(pids[0], child);
-    ck_assert_int_eq(tree_kill(NULL, 0, true, soon_us()), 0);
-    ck_assert_int_eq(tree_children(pids, 4), 0);
+    ck_assert_int_eq(tree_kill(NULL, 0, -1, true, soon_us()), 0);
+    ck_assert_int_eq(tree_children(pids, 0, 4, soon_us()), 0);
 }
 END_TEST
 
@@ -207,13 +208,73 @@ START_TEST(test_tree_kill_without_descriptors_leaves_nobody)
     (void)parent(false);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
     int64_t began_us = mono_now_us();
-    int left = tree_kill(&kept, 1, false, began_us + 5 * MONO_S);
+    int left = tree_kill(&kept, 1, -1, false, began_us + 5 * MONO_S);
     printf("measured: two generations, by number: %d ms\n",
            (int)((mono_now_us() - began_us) / MONO_MS));
     ck_assert_int_eq(left, 0);
     ck_assert_int_eq(kill(kept, 0), 0);
-    ck_assert_int_eq(tree_kill(NULL, 0, true, soon_us()), 0);
+    ck_assert_int_eq(tree_kill(NULL, 0, -1, true, soon_us()), 0);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &lim), 0);
+    assert_childless();
+}
+END_TEST
+
+/* What tree_children costs, with so much time, if each number is asked for. */
+static int64_t cost_of_children_us(int64_t until_us)
+{
+    pid_t pids[4];
+    struct timespec before, after;
+    ck_assert_int_eq(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before), 0);
+    ck_assert_int_eq(tree_children(pids, 0, 4, until_us), 1);
+    ck_assert_int_eq(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after), 0);
+    return (int64_t)(after.tv_sec - before.tv_sec) * MONO_S +
+           (after.tv_nsec - before.tv_nsec) / 1000;
+}
+
+/* The guard hears nothing meanwhile. A child with a number near ours is found
+ * in that time as well. */
+START_TEST(test_tree_children_takes_no_longer_than_it_may)
+{
+    struct rlimit lim;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &lim), 0);
+    struct rlimit none = {.rlim_cur = 3, .rlim_max = lim.rlim_max};
+    pid_t child = sleeper(false);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    int64_t all_us = cost_of_children_us(mono_now_us() + 60 * MONO_S);
+    int64_t near_us = cost_of_children_us(mono_now_us() + 20 * MONO_MS);
+    printf("measured: all numbers: %d ms, near ones: %d ms of CPU time\n",
+           (int)(all_us / MONO_MS), (int)(near_us / MONO_MS));
+    ck_assert_int_lt(near_us, all_us / 2);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &lim), 0);
+    ck_assert_int_eq(kill(child, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+}
+END_TEST
+
+/* What was known stays known while it is a child. */
+START_TEST(test_tree_children_keeps_those_that_are_known)
+{
+    pid_t pids[4], gone = sleeper(false), child = sleeper(false);
+    ck_assert_int_eq(kill(gone, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(gone, NULL, 0), gone);
+    pids[0] = gone;
+    pids[1] = child;
+    ck_assert_int_eq(tree_children(pids, 2, 4, soon_us()), 1);
+    ck_assert_int_eq(pids[0], child);
+    ck_assert_int_eq(tree_kill(NULL, 0, -1, true, soon_us()), 0);
+}
+END_TEST
+
+/* The session that the user started the launcher in has nothing of the launch
+ * in it. */
+START_TEST(test_tree_kill_spares_a_session)
+{
+    pid_t ours = sleeper(false);
+    (void)sleeper(true);
+    ck_assert_int_eq(tree_kill(NULL, 0, getsid(0), true, soon_us()), 0);
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), 0); /* one, and alive */
+    ck_assert_int_eq(kill(ours, 0), 0);
+    ck_assert_int_eq(tree_kill(NULL, 0, -1, true, soon_us()), 0);
     assert_childless();
 }
 END_TEST
@@ -242,7 +303,7 @@ START_TEST(test_tree_kill_without_pidfds_leaves_nobody)
     (void)sleeper(true);
     (void)parent(true);
     (void)parent(false);
-    ck_assert_int_eq(tree_kill(NULL, 0, true, soon_us()), 0);
+    ck_assert_int_eq(tree_kill(NULL, 0, -1, true, soon_us()), 0);
     assert_childless();
 }
 END_TEST
@@ -275,7 +336,7 @@ START_TEST(test_tree_kill_sessions_spares_the_roots_own)
     ck_assert_int_eq(kill(pids[0], 0), 0);
     ck_assert_int_eq(waitpid(root, NULL, WNOHANG), 0);
     ck_assert_int_eq(tree_kill_sessions(root, soon_us()), 0);
-    ck_assert_int_eq(tree_kill(NULL, 0, true, soon_us()), 0);
+    ck_assert_int_eq(tree_kill(NULL, 0, -1, true, soon_us()), 0);
     assert_childless();
 }
 END_TEST
@@ -304,7 +365,7 @@ START_TEST(test_tree_kill_sessions_holds_the_root)
         (void)usleep(1000);
     }
     ck_assert_int_ne(p.state, 'T');
-    ck_assert_int_eq(tree_kill(NULL, 0, true, soon_us()), 0);
+    ck_assert_int_eq(tree_kill(NULL, 0, -1, true, soon_us()), 0);
     assert_childless();
 }
 END_TEST
@@ -326,6 +387,9 @@ int main(void)
     tcase_add_test(tc, test_tree_ask_is_obeyed);
     tcase_add_test(tc, test_tree_ask_asks_each_once);
     tcase_add_test(tc, test_tree_children_are_ours_only);
+    tcase_add_test(tc, test_tree_children_takes_no_longer_than_it_may);
+    tcase_add_test(tc, test_tree_children_keeps_those_that_are_known);
+    tcase_add_test(tc, test_tree_kill_spares_a_session);
     tcase_add_test(tc, test_tree_kill_finds_many);
     tcase_add_test(tc, test_tree_kill_without_descriptors_leaves_nobody);
     tcase_add_test(tc, test_tree_kill_without_pidfds_leaves_nobody);
@@ -333,6 +397,6 @@ int main(void)
     tcase_add_test(tc, test_tree_kill_sessions_holds_the_root);
     suite_add_tcase(suite, tc);
     int status = suite_run(suite);
-    (void)tree_kill(NULL, 0, true, soon_us());
+    (void)tree_kill(NULL, 0, -1, true, soon_us());
     return status;
 }

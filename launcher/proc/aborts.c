@@ -1,0 +1,34 @@
+#include "launcher/proc/aborts.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "rendezvous/base/err.h"
+#include "rendezvous/base/log.h"
+
+/* Of epoll_ctl(2), pipe2(2), write(2), after whose failures libuv aborts. */
+static bool is_shortage(int why)
+{
+    return why == ENOMEM || why == ENOSPC || why == EMFILE || why == ENFILE ||
+           why == EDQUOT || why == EIO;
+}
+
+/* Called by abort(3), on the thread that calls it. If it returns, the process
+ * dies of the signal. */
+static void on_abort(int signo)
+{
+    (void)signo;
+    if (!is_shortage(errno))
+        return;
+    log_warn("the kernel refuses the event loop what it needs");
+    _exit(ddp_code_exit(DDP_E_NOMEM));
+}
+
+void aborts_explain(void)
+{
+    struct sigaction sa = {.sa_handler = on_abort};
+    (void)sigemptyset(&sa.sa_mask);
+    (void)sigaction(SIGABRT, &sa, NULL); /* valid arguments */
+}
