@@ -119,8 +119,8 @@ static bool is_true(const struct fault_run *r)
  * of ours says "does not hold". */
 static bool is_libuvs(const struct fault_run *r)
 {
-    static const char *const calls[] = {":epoll_ctl:", ":pipe2:", ":read:",
-                                        ":write:"};
+    static const char *const calls[] = {
+        ":epoll_ctl:", ":pipe2:", ":read:", ":write:"};
     bool one_of_them = false;
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         one_of_them |= strstr(r->plan, calls[i]) != NULL;

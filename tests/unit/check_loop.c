@@ -53,8 +53,9 @@ static int launch(void *ctx)
 
 START_TEST(test_launch_ends_and_says_why_whatever_call_of_the_agent_fails)
 {
-    read_line("--cgroup=none --nproc_per_node=2 --no-python --shutdown_timeout=2 "
-              "/bin/true");
+    read_line(
+        "--cgroup=none --nproc_per_node=2 --no-python --shutdown_timeout=2 "
+        "/bin/true");
     hurt_each("agent", 1, launch, NULL, "pipe2 fork socket bind listen");
 }
 END_TEST
@@ -91,17 +92,17 @@ START_TEST(test_launch_with_few_descriptors_says_so)
 {
     char said[4096];
     bool went = false;
-    read_line("--cgroup=none --nproc_per_node=2 --no-python --shutdown_timeout=2 "
-              "/bin/true");
+    read_line(
+        "--cgroup=none --nproc_per_node=2 --no-python --shutdown_timeout=2 "
+        "/bin/true");
     for (rlim_t limit = 3; limit <= 40; limit++) {
         int status = launch_with(limit, said, sizeof(said));
         ck_assert_msg(WIFEXITED(status), "with %d: signal %d\n%s", (int)limit,
                       WTERMSIG(status), said);
         went = WEXITSTATUS(status) == 0;
-        ck_assert_msg(went || WEXITSTATUS(status) ==
-                                  ddp_code_exit(DDP_E_NOMEM),
-                      "with %d: status %d\n%s", (int)limit,
-                      WEXITSTATUS(status), said);
+        ck_assert_msg(went || WEXITSTATUS(status) == ddp_code_exit(DDP_E_NOMEM),
+                      "with %d: status %d\n%s", (int)limit, WEXITSTATUS(status),
+                      said);
         ck_assert_msg(went || strcasestr(said, strerror(EMFILE)) != NULL ||
                           strstr(said, "ulimit -n") != NULL,
                       "with %d:\n%s", (int)limit, said);
