@@ -241,8 +241,9 @@ static void start_failed(struct rdzv_client *cl, const struct ddp_err *err)
 static void start_server(struct rdzv_client *cl, int fd)
 {
     struct ddp_err err;
+    int nodes_max = 2 * cl->conf->nnodes_max + 16; /* with room for spares */
     struct server_args args = {
-        .nodes_max = 2 * cl->conf->nnodes_max + 16, /* with room for spares */
+        .nodes_max = nodes_max < CONF_NNODES_MAX ? nodes_max : CONF_NNODES_MAX,
         .debug = cl->debug,
         .key = cl->conf->token,
     };
