@@ -18,7 +18,7 @@
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/opts.h"
 
-#define CONF_NNODES_MAX          65536
+#define CONF_NNODES_MAX          100000 /* join.nodes_max of messages.def */
 #define CONF_NPROC_MAX           4096
 #define CONF_GPUS_MAX            4096  /* bytes of a list of GPUs */
 #define CONF_WINDOW_RESTARTS_MAX 64    /* as BUDGET_WINDOW_MAX, the server's */

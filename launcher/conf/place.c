@@ -141,6 +141,10 @@ static int put_entry(struct placing *p, struct id_list *l, char *id)
 {
     int64_t first = 0, last = 0;
     if (strncmp(id, "GPU-", 4) == 0 || strncmp(id, "MIG-", 4) == 0) {
+        if (p->list == NULL && p->gpus->all > 0 && !gpus_has(p->gpus, id))
+            return ddp_err_set(p->err, DDP_E_USAGE,
+                               "%s is not the UUID of one GPU of this machine",
+                               id);
         put_id(l, id);
         return 0;
     }

@@ -276,6 +276,11 @@ static int find(const struct gpus *all, const char *id)
     return known || all->n == 0 ? found : all->n;
 }
 
+bool gpus_has(const struct gpus *g, const char *id)
+{
+    return find(g, id) >= 0;
+}
+
 static bool is_there(const struct gpus *g, const char *id)
 {
     for (int i = 0; i < g->n; i++)

@@ -71,6 +71,10 @@ void gpus_find(struct gpus *g,
                const struct gpus_roots *roots,
                const struct gpus_visible *visible);
 
+/* Whether an entry by number or UUID means one GPU of `g`. An entry by UUID is
+ * believed if UUIDs are not known. */
+bool gpus_has(const struct gpus *g, const char *id);
+
 /*
  * The list in whose numbers a worker's GPU is told, and in *name the variable
  * it is from; NULL: all GPUs. A HIP_VISIBLE_DEVICES that is not empty goes

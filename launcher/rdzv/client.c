@@ -229,8 +229,9 @@ static int listen_at(struct rdzv_client *cl, const struct sockaddr *sa, int *fd)
 /* Starts the process behind `fd`, and finds the port to dial. */
 static int run_at(struct rdzv_client *cl, int fd, struct ddp_err *err)
 {
+    int nodes_max = 2 * cl->conf->nnodes_max + 16; /* with room for spares */
     struct server_args args = {
-        .nodes_max = 2 * cl->conf->nnodes_max + 16, /* with room for spares */
+        .nodes_max = nodes_max < CONF_NNODES_MAX ? nodes_max : CONF_NNODES_MAX,
         .debug = cl->debug,
         .key = cl->conf->token,
     };

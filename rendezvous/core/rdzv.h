@@ -87,6 +87,7 @@ struct rdzv_limits {
     /* Most of these of one source (base/quota.h). 0: all hosts are trusted, any
      * of them may have all, and none gives way to others. */
     int runs_share, nodes_share;
+    bool embedded; /* a launcher serves, and no option raises these limits */
 };
 
 enum rdzv_event_kind {

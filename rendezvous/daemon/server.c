@@ -475,6 +475,7 @@ static void make_parts(struct server *s)
     /* A peer that has the token may use everything. */
     struct rdzv_limits limits =
         server_shares(&s->capacity, &s->conf.limits, s->conf.key != NULL);
+    limits.embedded = s->conf.embedded;
     struct server_log_conf log = {
         .counts = &s->counts, .debug = s->conf.debug, .quiet = s->conf.quiet};
     s->slots = conn_slots_new(s->capacity.conns_max);
@@ -552,6 +553,7 @@ void server_main(int listen_fd,
                    .http_max = 8},
         .debug = debug,
         .quiet = true,
+        .embedded = true,
         .key = key,
         .store_chan = store_chan,
         .on_idle = close_when_idle,

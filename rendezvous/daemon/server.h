@@ -29,6 +29,7 @@ struct server_conf {
     bool open_metrics; /* /metrics is shown without the token, too */
     bool debug;        /* notes of the lowest level as well */
     bool quiet;        /* no notes: a launcher beside it tells them better */
+    bool embedded;     /* in a launcher, which has no options for the limits */
     enum server_orders orders;
     struct tls_key *key; /* of the token, borrowed; NULL: open to all */
     /* The giving end of a channel (net/fd_pass) to a c10d store, owned by the

@@ -45,13 +45,16 @@ static void emit(void *ctx, const struct rdzv_action *a)
     }
 }
 
+static bool embedded; /* of the next server */
+
 static void new_server(int runs, int nodes, int runs_share, int nodes_share)
 {
     struct rdzv_limits limits = {.runs_max = runs,
                                  .nodes_max = nodes,
                                  .conns_max = CONNS,
                                  .runs_share = runs_share,
-                                 .nodes_share = nodes_share};
+                                 .nodes_share = nodes_share,
+                                 .embedded = embedded};
     rdzv_del(rdzv);
     rdzv = rdzv_new(&limits, 1);
     memset(heard, 0, sizeof(heard));
@@ -269,6 +272,28 @@ START_TEST(test_room_nothing_gives_way_for_who_is_refused)
 }
 END_TEST
 
+/* A launcher that serves has no options to raise its limits: what helps is
+ * told. */
+START_TEST(test_room_of_a_launcher_is_told_as_such)
+{
+    embedded = true;
+    new_server(2, 4, 2, 4);
+    embedded = false;
+    ck_assert(!join(9, THEM, "large", 5, 5));
+    ck_assert_str_eq(heard[9].refused,
+                     "--nnodes=5:5: this rendezvous takes at most 4 nodes (a "
+                     "launcher serves it; raise the limit of open files, "
+                     "ulimit -n, on its node)");
+    for (int i = 10; i < 14; i++)
+        ck_assert(join(i, THEM, i < 13 ? "one" : "two", 1, 1));
+    ck_assert(!join(0, US, "ours", 1, 1));
+    ck_assert_str_eq(heard[0].refused,
+                     "this rendezvous is full (a launcher serves it; limit of "
+                     "nodes: 4, of runs: 2): wait until a run ends, or start "
+                     "ddprdzvd with higher limits");
+}
+END_TEST
+
 /* Nor is an end forgotten: nobody is in that run, so that it would make no room
  * for a node. */
 START_TEST(test_room_an_end_is_not_forgotten_for_who_is_refused)
@@ -361,6 +386,7 @@ int main(void)
     tcase_add_test(tc, test_room_nodes_without_a_round_give_way);
     tcase_add_test(tc, test_room_spares_give_way_and_members_do_not);
     tcase_add_test(tc, test_room_nothing_gives_way_for_who_is_refused);
+    tcase_add_test(tc, test_room_of_a_launcher_is_told_as_such);
     tcase_add_test(tc, test_room_an_end_is_not_forgotten_for_who_is_refused);
     tcase_add_test(tc, test_room_one_eviction_makes_both_kinds_of_room);
     tcase_add_test(tc, test_room_who_is_trusted_gives_no_way);

@@ -9,12 +9,50 @@
 #include <string.h>
 
 #include "launcher/conf/conf.h"
+#include "launcher/conf/options.h"
 #include "launcher/preflight/preflight.h"
 #include "launcher/proc/signals.h"
 #include "rendezvous/core/budget.h"
 #include "tests/lib/conf_line.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
+
+/* The bound of a field of a message. */
+static int64_t wire_max(const char *field)
+{
+    static const struct {
+        const char *field;
+        int64_t max;
+    } all[] = {
+#define MSG_BEGIN(msg, from, text)
+#define MSG_END(msg)
+#define MSG_STR(msg, field, max, needed, text)
+#define MSG_INT(msg, field, min, max, needed, text) {#msg "." #field, max},
+#include "rendezvous/proto/messages.def"
+#undef MSG_BEGIN
+#undef MSG_END
+#undef MSG_STR
+#undef MSG_INT
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (strcmp(all[i].field, field) == 0)
+            return all[i].max;
+    ck_abort_msg("no field %s", field);
+}
+
+/* One maximum of nodes: that of the options is that of the protocol. */
+START_TEST(test_conf_takes_as_many_nodes_as_the_protocol)
+{
+    static const char *const fields[] = {"join.nodes_min", "join.nodes_max",
+                                         "join.group_world",
+                                         "world.group_world", "waiting.max"};
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        ck_assert_int_eq(wire_max(fields[i]), CONF_NNODES_MAX);
+    ck_assert_int_eq(wire_max("join.node_rank"), CONF_NNODES_MAX - 1);
+    ck_assert_int_eq(options_table.rows[OPTIONS_node_rank].max,
+                     CONF_NNODES_MAX - 1);
+}
+END_TEST
 
 /* Nothing said: torchrun's defaults. */
 START_TEST(test_conf_defaults_are_torchruns)
@@ -390,6 +428,7 @@ int main(void)
     TCase *t = tcase_create("conf");
     tcase_set_tags(t, "fast");
     tcase_add_unchecked_fixture(t, conf_line_setup, scratch_leave);
+    tcase_add_test(t, test_conf_takes_as_many_nodes_as_the_protocol);
     tcase_add_test(t, test_conf_defaults_are_torchruns);
     tcase_add_test(t, test_conf_values_arrive);
     tcase_add_loop_test(t, test_conf_budget_may_have_a_window, 0, 7);

@@ -52,7 +52,8 @@ static const struct {
     {"", "--no_python ./train.py", DDP_E_NOTEXEC, "./train.py: not executable"},
     /* nodes and workers */
     {"", "--nnodes=0 prog", DDP_E_USAGE,
-     "--nnodes=0: must be N or MIN:MAX, whole numbers from 1 to 65536"},
+     "--nnodes=0: must be N or MIN:MAX, whole numbers from 1 to 100000"},
+    {"", "--nnodes=100001 prog", DDP_E_USAGE, "--nnodes=100001: must be N or"},
     {"", "--nnodes=two prog", DDP_E_USAGE, "--nnodes=two: must be N or MIN"},
     {"", "--nnodes=1:2:3 prog", DDP_E_USAGE, "--nnodes=1:2:3: must be N or"},
     {"", "--nnodes=:2 prog", DDP_E_USAGE, "--nnodes=:2: must be N or MIN:MAX"},
@@ -69,7 +70,7 @@ static const struct {
     {"CUDA_VISIBLE_DEVICES=", "--nproc=gpu prog", DDP_E_CONFIG,
      "--nproc_per_node=gpu: this machine has no GPU of NVIDIA's or AMD's "},
     {"", "--node_rank=-1 prog", DDP_E_USAGE,
-     "--node_rank=-1: must be a whole number from 0 to 65535"},
+     "--node_rank=-1: must be a whole number from 0 to 99999"},
     {"", "--node_rank=1 prog", DDP_E_USAGE,
      "--node_rank=1: must be below the number of nodes, 1"},
     {"", "--nnodes=2 --node_rank=2 --master_addr=h prog", DDP_E_USAGE,

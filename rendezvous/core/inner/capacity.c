@@ -34,16 +34,27 @@ static bool is_shared_out(const struct rdzv *r)
     return r->limits.runs_share > 0;
 }
 
+void capacity_text(const struct rdzv *r, char text[CAPACITY_TEXT_MAX])
+{
+    const struct rdzv_limits *l = &r->limits;
+    (void)snprintf(text, CAPACITY_TEXT_MAX, /* fits */
+                   l->embedded ? "a launcher serves it; limit of nodes: %d, "
+                                 "of runs: %d"
+                               : "--max_nodes=%d, --max_runs=%d",
+                   l->nodes_max, l->runs_max);
+}
+
 static void tell_to_go(struct rdzv *r, const struct node *n)
 {
     struct msg m = {.kind = MSG_KIND_refused, .refused.code = DDP_E_NOMEM};
+    char limits[CAPACITY_TEXT_MAX];
+    capacity_text(r, limits);
     (void)snprintf(
         m.refused.text, /* fits */
         sizeof(m.refused.text),
-        "this rendezvous is full (--max_nodes=%d, --max_runs=%d), and "
-        "%s has the most of it: this node, which was in no round, gave way "
-        "to another address",
-        r->limits.nodes_max, r->limits.runs_max, node_source(r, n));
+        "this rendezvous is full (%s), and %s has the most of it: this node, "
+        "which was in no round, gave way to another address",
+        limits, node_source(r, n));
     reply_node(r, n, &m);
 }
 

@@ -21,6 +21,10 @@ bool capacity_make(struct rdzv *r,
                    const char *addr,
                    bool is_member);
 
+/* The limits in a message: the options that raise them, if there are any. */
+#define CAPACITY_TEXT_MAX 80
+void capacity_text(const struct rdzv *r, char text[CAPACITY_TEXT_MAX]);
+
 /* A free slot for a run, or NULL. */
 struct run *capacity_free_run(const struct rdzv *r);
 

@@ -194,11 +194,12 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
         return NULL;
     bool is_member = j->round > 0 && j->group_rank >= 0;
     if (!capacity_make(r, run, ev->peer_addr, is_member)) {
+        char limits[CAPACITY_TEXT_MAX];
+        capacity_text(r, limits);
         join_refuse(r, conn, j, DDP_E_NOMEM,
-                    "this rendezvous is full (--max_nodes=%d, --max_runs=%d): "
-                    "wait until a run ends, or start ddprdzvd with higher "
-                    "limits",
-                    r->limits.nodes_max, r->limits.runs_max);
+                    "this rendezvous is full (%s): wait until a run ends, or "
+                    "start ddprdzvd with higher limits",
+                    limits);
         return NULL;
     }
     return run != NULL ? run : run_open(r, ev);

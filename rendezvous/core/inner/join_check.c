@@ -47,10 +47,13 @@ bool join_is_sound(struct rdzv *r, const struct msg_join *j, int conn)
     else if (j->nodes_min > j->nodes_max || j->nodes_max > r->limits.nodes_max)
         join_refuse(
             r, conn, j, DDP_E_USAGE,
-            "--nnodes=%lld:%lld: this rendezvous takes at most %d node%s "
-            "(ddprdzvd --max_nodes)",
+            "--nnodes=%lld:%lld: this rendezvous takes at most %d node%s (%s)",
             (long long)j->nodes_min, (long long)j->nodes_max,
-            r->limits.nodes_max, r->limits.nodes_max == 1 ? "" : "s");
+            r->limits.nodes_max, r->limits.nodes_max == 1 ? "" : "s",
+            r->limits.embedded
+                ? "a launcher serves it; raise the limit of open "
+                  "files, ulimit -n, on its node"
+                : "ddprdzvd --max_nodes");
     else if (j->window_ms > 0 && j->max_restarts > BUDGET_WINDOW_MAX)
         join_refuse(
             r, conn, j, DDP_E_USAGE, /* messages: ok, it is 64 */
@@ -189,9 +192,11 @@ bool join_is_within_share(struct rdzv *r,
     quota_source_of(ev->peer_addr, source);
     join_refuse(r, ev->conn, &ev->msg->join, DDP_E_NOMEM,
                 "%s has %d of %d %s here already; the others are for other "
-                "addresses (ddprdzvd --max_share)",
+                "addresses (%s)",
                 source, too_many_runs ? runs : nodes,
                 too_many_runs ? max->runs_max : max->nodes_max,
-                too_many_runs ? "runs" : "nodes");
+                too_many_runs ? "runs" : "nodes",
+                max->embedded ? "a launcher serves here; ddprdzvd takes more"
+                              : "ddprdzvd --max_share");
     return false;
 }

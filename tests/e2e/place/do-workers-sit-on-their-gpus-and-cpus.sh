@@ -37,6 +37,9 @@ launch 2 --nproc_per_node=4 --gpus=0-2 --virtual_local_rank true
 has 'no GPU for local rank 3 in --gpus=0,1,2' it.err
 launch 2 --nproc_per_node=4 --virtual_local_rank true
 has 'no GPU for local rank 3: workers can see 3' it.err
+launch 2 --gpus=GPU-d true
+has 'gpus=GPU-d: GPU-d is not the UUID of one GPU of this machine' it.err
+launch 2 --gpus=GPU- true
 # The health of the GPUs that workers see counts, not that of the others.
 FAKE_NVML='GPU-a 0:1:0;GPU-b 0:2:0 rows' \
     launch 0 --gpus=0 --gpu_health_check true
