@@ -1,3 +1,10 @@
+/*
+ * What is printed comes from the functions that a launch uses (worker_env_make,
+ * the seats of conf), for a made-up world of one round, so that it cannot
+ * differ from what workers get. What only the rendezvous or the round knows is
+ * replaced by a text in angle brackets (unknowns). Variables that all workers
+ * have in common are printed once.
+ */
 #include "launcher/dry_run.h"
 
 #include <stdlib.h>
@@ -161,14 +168,6 @@ static void put_common(const struct dry *d)
         put_entry(d, d->common[i], 0);
 }
 
-/* What this worker gets and not every other. */
-static void put_own(const struct dry *d, int local_rank)
-{
-    for (char **p = d->envs[local_rank]; *p != NULL; p++)
-        if (!holds(environ, *p) && !is_common(d, *p))
-            put_entry(d, *p, local_rank);
-}
-
 /* -- the whole ------------------------------------------------------------- */
 
 static void put_head(const struct dry *d)
@@ -247,7 +246,9 @@ static void put_worker(const struct dry *d, int local_rank)
         fprintf(d->f, "    cpus        %s (NUMA node %d)\n",
                 cpus_format(&seat->cpus, list, sizeof(list)), seat->numa_node);
     put_gpu(d, local_rank);
-    put_own(d, local_rank);
+    for (char **p = d->envs[local_rank]; *p != NULL; p++)
+        if (!holds(environ, *p) && !is_common(d, *p))
+            put_entry(d, *p, local_rank);
 }
 
 static void fill_world(struct dry *d)

@@ -1,3 +1,12 @@
+/*
+ * A worker that ends by SIGKILL was killed by a person, by us, or by the kernel
+ * because memory ran out. The kernel counts the last: the count is read at the
+ * start and after each such end, and a difference is taken for that worker.
+ *
+ * That can be wrong in two ways, and is told as a hint for that reason: the
+ * kernel killed another process of the same cgroup at that time, or there is no
+ * count but the whole machine's. If no file can be read nothing is said.
+ */
 #include "launcher/proc/oom.h"
 
 #include <fcntl.h>

@@ -1,3 +1,18 @@
+/*
+ * Happy path: mkdtemp, a shared lock on the folder for the life of the launch,
+ * rmdir at the end.
+ *
+ * The lock is what says that a launch lives: the kernel drops it with the last
+ * process that has the descriptor, however that ended, while a pid in the name
+ * could be another process's by now, or one of another container.
+ *
+ * Failure modes:
+ *   - A sweep of another launch takes the folder between mkdtemp and flock:
+ *     seen by is_there, and another one is made.
+ *   - The file system has no locks, or they are not seen by other machines: it
+ *     is not swept (is_local).
+ *   - A folder of another user, a link, one with files in it: left alone.
+ */
 #include "launcher/proc/tmpfolder.h"
 
 #include <dirent.h>

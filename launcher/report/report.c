@@ -34,12 +34,6 @@
     "host, that the name resolves to it, that no other program has the port, " \
     "and that no firewall blocks it"
 
-static void say_unreachable(const struct conf *conf, const char *text)
-{
-    log_warnx("cannot reach the rendezvous at %s port %d: %s. " CHECK_ENDPOINT,
-              conf->endpoint_host, conf->endpoint_port, text);
-}
-
 /* Whether it is over because a worker of this node made no progress, which has
  * just been reported; that worker has not ended. */
 static bool is_told_hang(const struct event_log *j, const char *why)
@@ -116,7 +110,9 @@ void report_note(const struct conf *conf,
         log_info("connected to the rendezvous again");
         return;
     case NOTE_unreachable:
-        say_unreachable(conf, n->text);
+        log_warnx(
+            "cannot reach the rendezvous at %s port %d: %s. " CHECK_ENDPOINT,
+            conf->endpoint_host, conf->endpoint_port, n->text);
         return;
     case NOTE_fenced:
         log_warnx("%s", n->text);

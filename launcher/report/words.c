@@ -1,3 +1,10 @@
+/*
+ * The same traceback reaches us twice: on stderr and in the error file. Each
+ * copy may be cut at its beginning, may have lines of other threads in between,
+ * and may have a rank before each line. So lines are compared bare, in order,
+ * and one text is left out only if all of its lines are in the other one. When
+ * in doubt both are printed: twice is better than not at all.
+ */
 #include "launcher/report/words.h"
 
 #include <stdbool.h>

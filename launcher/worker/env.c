@@ -1,3 +1,17 @@
+/*
+ * Two blocks for execve(2), each in one allocation, made before fork: between
+ * fork and exec nothing may be allocated.
+ *
+ * The environment is the launcher's own. A variable that is set here replaces
+ * one of the same name, since an outer torchrun or a shell may have left RANK
+ * and the like behind; what torchrun sets only if the user has not
+ * (set_defaults) stays the user's. The path of our token is taken out: the
+ * program has no business with it, and may write its environment to a log.
+ *
+ * Arguments are expanded as torchrun's macros are: ${name}, and $local_rank;
+ * $$ is one $. The length is counted by the function that writes, so that both
+ * agree. A name that is none stays as it is: it may be meant for the program.
+ */
 #include "launcher/worker/env.h"
 
 #include <ctype.h>

@@ -1,3 +1,14 @@
+/*
+ * Happy path: a watch on each worker's progress file; the first write wakes
+ * on_events, look() finds who it was, and all watches are taken away, so that a
+ * worker which beats a thousand times a second wakes this process once.
+ *
+ * Failure modes:
+ *   - A worker writes before it is watched: first_progress_watch looks at once.
+ *   - It ends before the event is read: its exit tells that it had progressed.
+ *   - There is no inotify (max_user_instances): said once, at the start; then
+ *     there is no such event.
+ */
 #include "launcher/worker/first_progress.h"
 
 #include <stdlib.h>

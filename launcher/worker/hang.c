@@ -1,3 +1,14 @@
+/*
+ * The times of a worker are readings of the clock of hang.h, not of the day, so
+ * that a pause needs no correction of each of them. One thing must be corrected
+ * all the same: when the clock stood, a worker may be about to move, and has
+ * had no time to. Its silence begins anew then (begin_anew), but only once
+ * until it moves: a console that stops again and again would else hide a worker
+ * that hangs for ever.
+ *
+ * Beats are never begun anew: a worker that waits for a console does not beat,
+ * but the clock stands meanwhile, too.
+ */
 #include "launcher/worker/hang.h"
 
 #include "rendezvous/base/err.h"

@@ -1,3 +1,19 @@
+/*
+ * Happy path: attach once to see whether it is allowed, then run a debugger for
+ * the worker that is blamed, write what /proc says of the threads of all, and
+ * run the debugger for the others. Only the beginning is shown on the console.
+ *
+ * Failure modes, each of which leaves a sentence in the file:
+ *   - No debugger may attach: why (Yama, another user); /proc is read all the
+ *     same.
+ *   - No debugger is installed.
+ *   - A debugger hangs on the worker: SIGALRM ends it after TOOL_S.
+ *   - The numbers in /proc are those of another pid namespace: nothing is
+ *     touched.
+ *
+ * This process is killed if the round ends meanwhile, and the debugger with it
+ * (PR_SET_PDEATHSIG): a worker is never left stopped by a debugger that lives.
+ */
 #include "launcher/worker/stacks.h"
 
 #include <dirent.h>

@@ -1,3 +1,16 @@
+/*
+ * A window needs the time of each restart, not their number: a ring of the last
+ * ones, the oldest at `head`. Without a window only `used` counts.
+ *
+ * Nothing is forgotten before the next charge (slide), so that to ask how many
+ * count (status pages do, at any time) changes nothing.
+ *
+ * After the loss of the server both counts come from the nodes
+ * (budget_restore). A node can only raise them: one that was away for a while
+ * knows less, and a run must not get restarts back by losing its server. The
+ * rounds without progress stop one short of the limit, since what ends a run
+ * for good is to be seen by this server, not only told.
+ */
 #include "rendezvous/core/budget.h"
 
 #include "rendezvous/base/err.h"

@@ -1,3 +1,18 @@
+/*
+ * Who gets which group rank. Happy path: the nodes are sorted by seniority, and
+ * seated in three passes: survivors keep their places (a worker's data and
+ * snapshots lie on its node), newcomers that asked for a free place get it, the
+ * rest fills the holes in the order of their names. So the first round of a job
+ * is numbered node1, node2, ... node10, in whichever order they came.
+ *
+ * Failure modes, none of which is an error of the round:
+ *   - The round got smaller, and a survivor's place is no more: all survivors
+ *     close ranks in their old order.
+ *   - Two survivors claim one place (of two instances, or a lie): the senior
+ *     one has it, the other is seated with the rest.
+ *   - Two newcomers ask for one place, or for one that is taken or beyond the
+ *     end: the first to come has it; how many were disappointed is told.
+ */
 #include "rendezvous/core/ranks.h"
 
 #include <stdlib.h>

@@ -1,3 +1,14 @@
+/*
+ * Two things are decided here and not in the core, which has more states than a
+ * person wants to see. An absent node is shown as absent, whatever its workers
+ * do. And the order of runs and nodes is always the same, so that a page that
+ * is drawn again every second does not jump: by id or name as people sort them
+ * (node2 before node10), members of the round before spares, an ended run
+ * behind the live one of its id.
+ *
+ * What is shown may be of the past: in a run that gathers, world_size and the
+ * master are those of the last round. Readers decide by `state` what to show.
+ */
 #include "rendezvous/core/status.h"
 
 #include <stdlib.h>

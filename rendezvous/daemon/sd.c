@@ -1,3 +1,12 @@
+/*
+ * sd_notify(3) and sd_listen_fds(3) without libsystemd: a datagram with lines
+ * of NAME=VALUE, and descriptors from 3 on. The variables are removed once they
+ * are read, since the store's process and others must not speak for the daemon.
+ *
+ * Failure modes: a socket that was passed and cannot be used is an error, since
+ * to listen elsewhere would hide it. A notification that systemd does not take
+ * is lost: it would only be late, and the daemon must never wait for it.
+ */
 #include "rendezvous/daemon/sd.h"
 
 #include <fcntl.h>

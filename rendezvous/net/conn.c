@@ -86,14 +86,6 @@ void conn_tune_listener(int fd)
     tune(fd);
 }
 
-static void read_peer(struct conn *c)
-{
-    struct sockaddr_storage ss;
-    int len = sizeof(ss);
-    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&ss, &len) == 0)
-        addr_text((const struct sockaddr *)&ss, c->peer);
-}
-
 struct conn *conn_accept(uv_loop_t *loop,
                          int fd,
                          const struct conn_handler *handler,
@@ -111,14 +103,16 @@ struct conn *conn_accept(uv_loop_t *loop,
         (void)close(fd); /* it is not the handle's */
     else
         rc = conn_start_reading(c);
-    if (rc == 0)
-        read_peer(c);
     if (rc != 0) {
         ddp_err_set(err, DDP_E_IO, "cannot accept a connection: %s",
                     uv_strerror(rc));
         conn_close(c);
         return NULL;
     }
+    struct sockaddr_storage ss;
+    int len = sizeof(ss);
+    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&ss, &len) == 0)
+        addr_text((const struct sockaddr *)&ss, c->peer);
     return c;
 }
 

@@ -1,3 +1,11 @@
+/*
+ * Happy path: dlopen once, look up each function of the list, and give OpenSSL
+ * our allocator, which wipes what it frees.
+ *
+ * Failure modes, each a sentence that names the library: it is not installed,
+ * or an OpenSSL 3 without one of the functions. Both end a program that was
+ * given a token at its start; one without a token never comes here.
+ */
 #include "rendezvous/net/openssl.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,14 @@
+/*
+ * Where a node goes that the run has taken in, the first case that holds:
+ *
+ *     it was drained              it only waits to be told so
+ *     its cool-down runs          QUARANTINED, unless too few are there
+ *     a round runs                SPARE; the round grows by it, now or when
+ *                                 --scale_interval is over, or it waits for a
+ *                                 place
+ *     a round is being gathered   WAITING, and perhaps the last one needed
+ *     a round is being stopped    WAITING for the next one
+ */
 #include "rendezvous/core/inner/join_place.h"
 
 #include <stdio.h>

@@ -1,3 +1,14 @@
+/*
+ * The three ends that a run has because of its rounds: all done, a failure that
+ * no restart is left for (or that is the last one of a crash loop), too few
+ * nodes for another round. Each fills an `end` message, which is all that the
+ * launchers have for their reports, and which is the same for all of them.
+ *
+ * Whom to blame is known by now: round_end_by_failure tells of the worker that
+ * failed first. A node that was lost, and for which none came, is named by
+ * round_end_by_timeout, with the exits of its peers as consequences. The texts
+ * are cut where they must be; names come first for that reason.
+ */
 #include "rendezvous/core/inner/round_end.h"
 
 #include <signal.h>
