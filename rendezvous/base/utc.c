@@ -14,6 +14,7 @@ void utc_now(char text[UTC_MAX], int digits)
     (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail */
     if (gmtime_r(&now.tv_sec, &tm) != NULL)    /* else the clock is mad */
         (void)strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm);
-    long part = now.tv_nsec / (digits == UTC_MILLIS ? 1000000 : 1000);
-    (void)snprintf(text, UTC_MAX, "%s.%0*ldZ", day, digits, part); /* fits */
+    long unit_ns = digits == UTC_MILLIS ? 1000000 : 1000;
+    unsigned part = (unsigned)(now.tv_nsec / unit_ns) % 1000000u;
+    (void)snprintf(text, UTC_MAX, "%s.%0*uZ", day, digits, part); /* fits */
 }

@@ -11,13 +11,16 @@ tmux_on()
     tmux -S "$E2E_DIR/tty.$_tty" "$@"
 }
 
-# terminal NAME: one with an interactive shell on it, with job control.
+# terminal NAME: one with an interactive shell on it, with job control, that has
+# shown its prompt: if a line is typed before that, the prompt stands where the
+# output of its command begins.
 terminal()
 {
     env --default-signal=INT --default-signal=QUIT "E2E_MARK=$E2E_DIR:$1" \
         PS1='$ ' ENV= tmux -S "$E2E_DIR/tty.$1" -f /dev/null \
         new-session -d -x 200 -y 50 'exec sh -i -m' 9<&- 2>tmux.err ||
         skip "no terminal can be made here: $(cat tmux.err)"
+    wait_screen "$1" '^[$#]'
 }
 
 # keys NAME KEY...: as tmux(1) calls them under send-keys: C-c, C-z.

@@ -59,6 +59,21 @@ ends_with 0 it
 lines 2 ended ended
 nothing_left
 
+# stdout is such a file, and stderr is not: it is said once there, and at the end
+# how much was lost.
+yes 'a line' | head -n 6000 >full
+before=$(wc -c <full)
+# shellcheck disable=SC2016
+background it sh -c 'ulimit -f 100 && exec "$@" >>full' sh "$DDPRUN" \
+    --nproc_per_node=2 --log_dir=/dev/null \
+    sh -c 'yes "a line of so many bytes" | head -n 4000'
+ends_with 0 it
+lines 1 'cannot write to stdout: File too large; output that' it.err
+[ "$(wc -c <full)" = 51200 ] || fail 'there was room'
+lost=$((2 * 4000 * 24 - (51200 - before)))
+lines 1 "^ddprun: $lost bytes of stdout lost: File too large$" it.err
+nothing_left
+
 # A file of the worker's own.
 # shellcheck disable=SC2016
 limited 100 --max_restarts=0 sh -c 'head -c 100000 /dev/zero >own
