@@ -291,11 +291,21 @@ static int listen_for(const struct conf *c, int *fd, struct ddp_err *err)
     return addr_listen_any(0, fd, err);
 }
 
-static void
-watch(struct store_host *h, uv_loop_t *loop, uv_poll_t *poll, int fd)
+/* libuv asks the kernel whether the descriptor can be polled, which may have no
+ * memory or no place for it (fs.epoll.max_user_watches). */
+static int watch(struct store_host *h,
+                 uv_loop_t *loop,
+                 uv_poll_t *poll,
+                 int fd,
+                 struct ddp_err *err)
 {
-    (void)uv_poll_init(loop, poll, fd); /* a socket: cannot fail */
+    int rc = uv_poll_init(loop, poll, fd);
     poll->data = h;
+    if (rc == 0)
+        return 0;
+    return ddp_err_set(err, DDP_E_NOMEM,
+                       "cannot watch the port of the workers' store: %s",
+                       uv_strerror(rc));
 }
 
 int store_host_open(struct store_host *h,
@@ -322,11 +332,12 @@ int store_host_open(struct store_host *h,
     h->fd = fd;
     (void)uv_timer_init(loop, &h->again); /* cannot fail */
     h->again.data = h;
-    watch(h, loop, &h->poll, fd);
+    if (watch(h, loop, &h->poll, fd, err) != 0)
+        return -1;
     if (!conf_shares_port(conf))
         return port;
-    if (fd_pass_pair(&h->give, &h->take, err) != 0)
+    if (fd_pass_pair(&h->give, &h->take, err) != 0 ||
+        watch(h, loop, &h->take_poll, h->take, err) != 0)
         return -1;
-    watch(h, loop, &h->take_poll, h->take);
     return port;
 }
