@@ -112,7 +112,8 @@ CLIENT := rendezvous/client/store rendezvous/base/dial
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(call of,rendezvous/store,store table wait server requests replies \
 	process) $(call of,rendezvous/base,log_limit quota open_files)
-HTTP   := $(call of,rendezvous/http,http httpd http_routes status metrics)
+HTTP   := $(call of,rendezvous/http,http http_hosts httpd http_routes status \
+	metrics)
 SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit \
 	server_log pending conn_slots) $(call of,rendezvous/base,log_limit open_files)
 OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)

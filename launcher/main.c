@@ -21,6 +21,7 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/utc.h"
+#include "rendezvous/http/http_hosts.h"
 #include "rendezvous/net/allow.h"
 #include "rendezvous/net/tls.h"
 
@@ -111,6 +112,9 @@ int main(int argc, char *argv[])
         log_timestamps(utc_now);
     if (conf.token_file[0] != '\0' &&
         tls_key_read(&conf.token, conf.token_file, &err) != 0)
+        refuse(&err);
+    if (conf.http_hosts[0] != '\0' &&
+        http_hosts_check(conf.http_hosts, &err) != 0)
         refuse(&err);
     if (conf.store_allow[0] != '\0' && store_host_allow(&conf, &err) != 0)
         refuse(&err);

@@ -351,6 +351,21 @@ static int check_word(const struct opts *o,
     return conf_blame(o, id, err);
 }
 
+/* What is in it is checked by main (http/http_hosts). */
+static int
+check_http_hosts(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    const char *text = opts_text(o, OPTIONS_http_hosts);
+    if (text == NULL)
+        return 0;
+    if (text[0] == '\0' || strlen(text) >= sizeof(c->http_hosts)) {
+        ddp_err_set(err, DDP_E_USAGE, "must be a list of host names");
+        return conf_blame(o, OPTIONS_http_hosts, err);
+    }
+    memcpy(c->http_hosts, text, strlen(text) + 1);
+    return 0;
+}
+
 static int
 check_store_allow(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
@@ -409,7 +424,7 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
     c->cgroup = strcasecmp(opts_text(o, OPTIONS_cgroup), "auto") == 0;
     c->worker_store =
         strcasecmp(opts_text(o, OPTIONS_worker_store), "agent") == 0;
-    if (check_store_allow(c, o, err) < 0)
+    if (check_store_allow(c, o, err) < 0 || check_http_hosts(c, o, err) < 0)
         return -1;
     for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++) {
         char name[64];

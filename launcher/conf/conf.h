@@ -85,6 +85,7 @@ struct conf {
     char local_addr[256]; /* address by which the others reach this node */
 
     char token_file[4096]; /* with the token that all nodes of the run have */
+    char http_hosts[1024]; /* --http_hosts, "": none */
     struct tls_key *token; /* read from it by main, which owns it; or NULL */
 
     /* MASTER_ADDR and MASTER_PORT under static: the endpoint, unless

@@ -188,13 +188,17 @@ static void fail_soon(struct rdzv_client *cl)
 struct server_args {
     int nodes_max;
     bool debug;
-    struct tls_key *key;
+    const struct conf *conf;
 };
 
 static void run_server(const struct helper_fds *fds, const void *arg)
 {
     const struct server_args *a = arg;
-    server_main(fds->listener, fds->chan, a->nodes_max, a->debug, a->key);
+    char names[sizeof(a->conf->endpoint_host) + sizeof(a->conf->http_hosts)];
+    (void)snprintf(names, /* fits */ sizeof(names), "%s,%s",
+                   a->conf->endpoint_host, a->conf->http_hosts);
+    server_main(fds->listener, fds->chan, a->nodes_max, a->debug, names,
+                a->conf->token);
 }
 
 /*
@@ -233,7 +237,7 @@ static int run_at(struct rdzv_client *cl, int fd, struct ddp_err *err)
     struct server_args args = {
         .nodes_max = nodes_max < CONF_NNODES_MAX ? nodes_max : CONF_NNODES_MAX,
         .debug = cl->debug,
-        .key = cl->conf->token,
+        .conf = cl->conf,
     };
     struct helper_fds fds = {
         .listener = fd, .chan = cl->store_chan, .token = true};

@@ -301,7 +301,8 @@ static int listen_for(const struct conf *c, int *fd, struct ddp_err *err)
     return addr_listen_any(0, fd, err);
 }
 
-/* The kernel may have no memory for it, or a limit (max_user_watches). */
+/* libuv asks the kernel whether the descriptor can be polled, which may have no
+ * memory or no place for it (fs.epoll.max_user_watches). */
 static int watch(struct store_host *h,
                  uv_loop_t *loop,
                  uv_poll_t *poll,
@@ -312,7 +313,8 @@ static int watch(struct store_host *h,
     poll->data = h;
     if (rc == 0)
         return 0;
-    return ddp_err_set(err, DDP_E_NOMEM, "cannot watch the workers' store: %s",
+    return ddp_err_set(err, DDP_E_NOMEM,
+                       "cannot watch the port of the workers' store: %s",
                        uv_strerror(rc));
 }
 

@@ -153,9 +153,9 @@ int ctl_http_get(const struct ctl_peer *peer,
     struct ctl_line *line = ctl_line_open(peer, deadline_us, err);
     if (line == NULL)
         return -1;
-    /* The daemon does not read Host; the name may hold an IPv6 zone. */
+    /* Any name leads here: that it was meant is known by the port. */
     int n = snprintf(text, sizeof(text),
-                     "GET %s HTTP/1.1\r\nHost: ddprun\r\n"
+                     "GET %s HTTP/1.1\r\nHost: localhost\r\n"
                      "User-Agent: ddpctl/" DDPRUN_VERSION "\r\n"
                      "Connection: close\r\n\r\n",
                      path);

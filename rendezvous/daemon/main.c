@@ -21,6 +21,7 @@
 #include "rendezvous/daemon/sd.h"
 #include "rendezvous/daemon/server.h"
 #include "rendezvous/daemon/store_supervisor.h"
+#include "rendezvous/http/http_hosts.h"
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/tls.h"
 
@@ -197,6 +198,18 @@ read_orders(const char *text, enum server_orders *out, struct ddp_err *err)
 
 /* -- serving --------------------------------------------------------------- */
 
+/* The name in --listen, and those of --http_hosts. */
+static void names_of(const struct opts *o, char names[HTTP_HOSTS_ROOM])
+{
+    const char *more = opts_text(o, OPTION_http_hosts);
+    char host[256] = "";
+    int port;
+    struct ddp_err err;
+    (void)split_listen(opts_text(o, OPTION_listen), host, &port, &err);
+    (void)snprintf(names, /* fits */ HTTP_HOSTS_ROOM, "%s,%s", host,
+                   more != NULL ? more : "");
+}
+
 static struct server_conf
 conf_of(const struct opts *o, enum server_orders orders, struct tls_key *key)
 {
@@ -236,6 +249,9 @@ static void run(const struct opts *o,
     struct server *s;
     struct ddp_err err;
     struct server_conf conf = conf_of(o, orders, key);
+    char names[HTTP_HOSTS_ROOM];
+    names_of(o, names);
+    conf.http_hosts = names;
     bool c10d = opts_number(o, OPTION_c10d) != 0;
     int rc = open_files_room(OPEN_FILES_OF_A_LOOP) == 0
                  ? uv_loop_init(&loop)
@@ -292,6 +308,12 @@ read_token(const struct opts *o, struct tls_key **key, struct ddp_err *err)
     return tls_key_read(key, file, err);
 }
 
+static int check_names(const struct opts *o, struct ddp_err *err)
+{
+    const char *list = opts_text(o, OPTION_http_hosts);
+    return list == NULL ? 0 : http_hosts_check(list, err);
+}
+
 /* What a person may do if the daemon cannot listen there. */
 static const char *advice(const struct ddp_err *err)
 {
@@ -316,7 +338,7 @@ static int serve(const struct opts *o)
     struct tls_key *key = NULL;
     enum server_orders orders;
     int fd;
-    if (read_token(o, &key, &err) != 0 ||
+    if (check_names(o, &err) != 0 || read_token(o, &key, &err) != 0 ||
         read_orders(opts_text(o, OPTION_orders), &orders, &err) != 0 ||
         open_listener(opts_text(o, OPTION_listen), &fd, &err) != 0) {
         log_warnx("%s%s", err.text, advice(&err));

@@ -53,6 +53,7 @@ struct server {
     uv_idle_t idle; /* runs while a tick is due */
     struct rdzv *rdzv;
     struct httpd *httpd; /* NULL: HTTP is not served */
+    struct http_hosts http_hosts;
     struct status_counts counts;
     char incarnation[RNG_ID_LEN + 1];
     int64_t opened_us;
@@ -398,6 +399,7 @@ static int on_get(void *ctx,
                    .conns_max = conn_slots_max(s->slots),
                    .http_max = s->capacity.http_max,
                    .counts = &s->counts},
+        .hosts = &s->http_hosts,
         .open_metrics = s->conf.open_metrics,
         .now_us = now_us,
     };
@@ -415,6 +417,8 @@ static void serve_http(struct server *s, uv_loop_t *loop)
                               .answer = on_get,
                               .told = on_told,
                               .ctx = s};
+    const char *names = s->conf.http_hosts;
+    http_hosts_init(&s->http_hosts, names != NULL ? names : "");
     if (s->capacity.http_max > 0)
         s->httpd = httpd_open(loop, &conf);
 }
@@ -540,6 +544,7 @@ void server_main(int listen_fd,
                  int store_chan,
                  int nodes_max,
                  bool debug,
+                 const char *http_hosts,
                  struct tls_key *key)
 {
     uv_loop_t loop;
@@ -554,6 +559,7 @@ void server_main(int listen_fd,
         .debug = debug,
         .quiet = true,
         .embedded = true,
+        .http_hosts = http_hosts,
         .key = key,
         .store_chan = store_chan,
         .on_idle = close_when_idle,

@@ -25,11 +25,13 @@ enum server_orders {
 
 struct server_conf {
     struct server_limits limits;
-    int frame_max;     /* bytes; 0: FRAME_AGENT_MAX */
-    bool open_metrics; /* /metrics is shown without the token, too */
-    bool debug;        /* notes of the lowest level as well */
-    bool quiet;        /* no notes: a launcher beside it tells them better */
-    bool embedded;     /* in a launcher, which has no options for the limits */
+    int frame_max;          /* bytes; 0: FRAME_AGENT_MAX */
+    const char *http_hosts; /* names by which HTTP may ask, with commas, beside
+                               the machine's own; borrowed for server_open */
+    bool open_metrics;      /* /metrics is shown without the token, too */
+    bool debug;             /* notes of the lowest level as well */
+    bool quiet;    /* no notes: a launcher beside it tells them better */
+    bool embedded; /* in a launcher, which has no options for the limits */
     enum server_orders orders;
     struct tls_key *key; /* of the token, borrowed; NULL: open to all */
     /* The giving end of a channel (net/fd_pass) to a c10d store, owned by the
@@ -64,13 +66,14 @@ void server_close(struct server *s);
 
 /*
  * The whole life of a process that serves the launcher's run and ends when the
- * run has ended. Never returns; ends with status 0. `key` and `store_chan` as
- * in server_conf.
+ * run has ended. Never returns; ends with status 0. `key`, `store_chan` and
+ * `http_hosts` as in server_conf.
  */
 void server_main(int listen_fd,
                  int store_chan,
                  int nodes_max,
                  bool debug,
+                 const char *http_hosts,
                  struct tls_key *key) __attribute__((noreturn));
 
 #endif

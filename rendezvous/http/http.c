@@ -61,13 +61,28 @@ static void in_method(struct http *h, unsigned char c)
     h->state = HTTP_TARGET;
 }
 
-/* "http://host/path" is "/path", RFC 9112, 3.2.2. */
+/* "http://host/path": its host goes before that of the header (RFC 9112,
+ * 3.2.2). */
+static void take_host(struct http *h)
+{
+    const char *host = h->target + 7;
+    size_t len = strcspn(host, "/?");
+    h->path = h->target + 7 + len;
+    h->has_host = true;
+    if (len == 0 || len > HTTP_HOST_MAX) {
+        end(h, 400);
+        return;
+    }
+    memcpy(h->host, host, len);
+    h->host[len] = '\0';
+}
+
 static void split_target(struct http *h)
 {
     h->target[h->len] = '\0';
     h->path = h->target;
     if (strncasecmp(h->path, "http://", 7) == 0)
-        h->path += 7 + strcspn(h->path + 7, "/?");
+        take_host(h);
     h->query = strchr(h->path, '?');
     if (h->query != NULL)
         *h->query++ = '\0';
@@ -130,7 +145,9 @@ static void in_line(struct http *h, unsigned char c)
 static void in_name(struct http *h, unsigned char c)
 {
     if (c == ':') {
-        h->hosts += is_word(h, "Host");
+        h->in_host = is_word(h, "Host");
+        h->hosts += h->in_host;
+        h->len = 0;
         h->state = HTTP_VALUE;
         return;
     }
@@ -139,12 +156,42 @@ static void in_name(struct http *h, unsigned char c)
         end(h, 400);
 }
 
+static bool is_blank(unsigned char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Without blanks around it. */
+static void add_host(struct http *h, unsigned char c)
+{
+    if (h->len == 0 && is_blank(c))
+        return;
+    if (h->len == HTTP_HOST_MAX) {
+        end(h, 400);
+        return;
+    }
+    h->host[h->len++] = (char)c;
+}
+
+static void end_host(struct http *h)
+{
+    while (h->len > 0 && is_blank((unsigned char)h->host[h->len - 1]))
+        h->len--;
+    h->host[h->len] = '\0';
+}
+
 static void in_value(struct http *h, unsigned char c)
 {
-    if (c == '\n')
+    bool keeps = h->in_host && !h->has_host;
+    if (c == '\n') {
         h->state = HTTP_LINE;
-    else if ((c < ' ' && c != '\t') || c == 0x7f)
+        if (keeps)
+            end_host(h);
+    } else if ((c < ' ' && c != '\t') || c == 0x7f) {
         end(h, 400);
+    } else if (keeps) {
+        add_host(h, c);
+    }
 }
 
 static void step(struct http *h, unsigned char c)

@@ -2,7 +2,8 @@
  * http/http: reads an HTTP/1 request (RFC 9112) as its bytes come in, and
  * writes the head of the answer. For a daemon that has a few things to show:
  * GET and HEAD; no body is read and no connection is kept. Pure: no I/O, no
- * allocation; a reader keeps the request's target and forgets the rest.
+ * allocation; a reader keeps the request's target and host and forgets the
+ * rest.
  */
 #ifndef RENDEZVOUS_HTTP_HTTP_H
 #define RENDEZVOUS_HTTP_HTTP_H
@@ -13,6 +14,7 @@
 
 #define HTTP_HEAD_MAX   8192u /* bytes, request line and header fields */
 #define HTTP_TARGET_MAX 1024u
+#define HTTP_HOST_MAX   263u /* a name, or an address, and a port */
 #define HTTP_LINE_MAX   512u /* room for an answer's head */
 #define HTTP_STATUSES   10   /* that there are to answer with */
 
@@ -33,10 +35,13 @@ struct http {
     bool is_head;
     char *path; /* without the query, which begins behind its NUL; in target */
     char *query;
+    char host[HTTP_HOST_MAX + 1]; /* of the target, else of the header; "" */
     /* Inside: */
     size_t bytes;  /* of the head so far */
     size_t len;    /* of the token that is being read */
     int hosts;     /* header fields of that name */
+    bool in_host;  /* the value of one is being read */
+    bool has_host; /* of the target: the header does not count */
     bool cr;       /* the last byte was one */
     bool other;    /* a method that is not served */
     bool one_zero; /* HTTP/1.0 */

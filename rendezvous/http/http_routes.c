@@ -1,6 +1,7 @@
 /*
  * A request goes to the first row that fits: /healthz to everybody, the rest
- * only to a peer that may see it, costly pages only while there is time left.
+ * only to a peer that may see it and knows our name, costly pages only while
+ * there is time left.
  */
 #include "rendezvous/http/http_routes.h"
 
@@ -61,6 +62,11 @@ int http_routes_answer(const struct http_routes_view *v,
     bool metrics = strcmp(path, "/metrics") == 0;
     if (strcmp(path, "/healthz") == 0)
         return put_text(a, 200, "ok\n");
+    if (!trusted && !http_hosts_has(v->hosts, request->host))
+        return put_text(a, 403,
+                        "this server does not know the name in the request's "
+                        "Host field as its own: ask by its address, by its "
+                        "host name, or start it with --http_hosts=NAME\n");
     if (!open && !(metrics && v->open_metrics))
         return put_text(a, 403,
                         "without the token only /healthz is shown: use ddpctl "

@@ -5,20 +5,24 @@
 #ifndef RENDEZVOUS_HTTP_HTTP_ROUTES_H
 #define RENDEZVOUS_HTTP_HTTP_ROUTES_H
 
+#include "rendezvous/http/http_hosts.h"
 #include "rendezvous/http/httpd.h"
 #include "rendezvous/http/status.h"
 
 struct http_routes_view {
     const struct rdzv *rdzv; /* borrowed */
     struct status_daemon daemon;
-    bool open_metrics; /* /metrics needs no token */
+    const struct http_hosts *hosts; /* borrowed: by which names it is asked */
+    bool open_metrics;              /* /metrics needs no token */
     int64_t now_us;
 };
 
 /*
- * Answers a complete request. If there is a token (daemon.token) and the peer
- * has not proved that it has it (`trusted`), only /healthz is shown. -1: the
- * answer does not fit into its body's limit, or is costly while `busy`.
+ * Answers a complete request. If its Host is none of ours, only /healthz is
+ * shown, except to a peer that has proved that it has the token. If there is a
+ * token (daemon.token) and the peer has not proved that it has it (`trusted`),
+ * only /healthz is shown. -1: the answer does not fit into its body's limit, or
+ * is costly while `busy`.
  */
 int http_routes_answer(const struct http_routes_view *v,
                        const struct http *request,

@@ -9,6 +9,7 @@
  */
 #include <cjson/cJSON.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/json.h"
@@ -51,6 +52,7 @@ static void check_request(const struct http *h)
     static struct http again;
     char plain[HTTP_TARGET_MAX + 64], value[64];
     ddp_assert(h->path[0] == '/');
+    ddp_assert(strnlen(h->host, sizeof(h->host)) <= HTTP_HOST_MAX);
     ddp_assert(h->path >= h->target &&
                h->path + strlen(h->path) <= h->target + HTTP_TARGET_MAX);
     int n =

@@ -42,6 +42,7 @@ static const struct {
     {"GET /\x01 HTTP/1.1\r\n" HOST, 400, NULL},
     {"GET /\x80 HTTP/1.1\r\n" HOST, 400, NULL},
     {"GET * HTTP/1.1\r\n" HOST, 400, NULL},
+    {"GET http:///x HTTP/1.1\r\n" HOST, 400, NULL},
     {"GET http://h HTTP/1.1\r\n" HOST, 400, NULL},
     {"GET x HTTP/1.1\r\n" HOST, 400, NULL},
     {"GET / HTTP/1.1 \r\n" HOST, 400, NULL},
@@ -169,6 +170,49 @@ START_TEST(test_http_query_that_is_not_there)
 }
 END_TEST
 
+/* Of the header without the blanks around it, or of the target, which goes
+ * first. */
+static const struct {
+    const char *bytes, *host;
+} hosts[] = {
+    {"GET / HTTP/1.1\r\nHost: a.example:1\r\n\r\n", "a.example:1"},
+    {"GET / HTTP/1.1\r\nHost:b\r\n\r\n", "b"},
+    {"GET / HTTP/1.1\r\nX: y\r\nhost: \t c \t\r\nHosts: z\r\n\r\n", "c"},
+    {"GET / HTTP/1.1\r\nHost:\r\n\r\n", ""},
+    {"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", "a b"},
+    {"GET / HTTP/1.0\r\n\r\n", ""},
+    {"GET http://t:2/x HTTP/1.1\r\nHost: h\r\n\r\n", "t:2"},
+};
+
+START_TEST(test_http_host_of_a_request)
+{
+    struct http h;
+    ck_assert(feed(&h, hosts[_i].bytes, 1));
+    ck_assert_int_eq(h.status, 0);
+    ck_assert_str_eq(h.host, hosts[_i].host);
+}
+END_TEST
+
+START_TEST(test_http_host_that_is_too_long)
+{
+    for (int more = 0; more < 2; more++) {
+        char bytes[400];
+        struct http h;
+        int len = (int)HTTP_HOST_MAX + more;
+        if (_i == 0)
+            (void)snprintf(bytes, sizeof(bytes),
+                           "GET / HTTP/1.1\r\nHost: %0*d\r\n\r\n", len, 0);
+        else
+            (void)snprintf(bytes, sizeof(bytes),
+                           "GET http://%0*d/ HTTP/1.0\r\n\r\n", len, 0);
+        ck_assert(feed(&h, bytes, 7));
+        ck_assert_int_eq(h.status, more == 0 ? 0 : 400);
+        if (more == 0)
+            ck_assert_uint_eq(strlen(h.host), HTTP_HOST_MAX);
+    }
+}
+END_TEST
+
 /* An answer's head ends where its body begins, and says how long that is. */
 START_TEST(test_http_head_of_an_answer)
 {
@@ -200,6 +244,9 @@ int main(void)
     tcase_add_loop_test(tc, test_http_query_value, 0,
                         sizeof(queries) / sizeof(queries[0]));
     tcase_add_test(tc, test_http_query_that_is_not_there);
+    tcase_add_loop_test(tc, test_http_host_of_a_request, 0,
+                        sizeof(hosts) / sizeof(hosts[0]));
+    tcase_add_loop_test(tc, test_http_host_that_is_too_long, 0, 2);
     tcase_add_test(tc, test_http_head_of_an_answer);
     suite_add_tcase(suite, tc);
     return suite_run(suite);

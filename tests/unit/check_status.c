@@ -1,4 +1,5 @@
-/* links: CORE rendezvous/http/http_routes rendezvous/http/status */
+/* links: CORE rendezvous/http/http_routes rendezvous/http/http_hosts */
+/* links: rendezvous/http/status */
 /* links: rendezvous/http/metrics rendezvous/proto/msg */
 /* links: rendezvous/proto/exits rendezvous/http/http rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
@@ -110,11 +111,16 @@ static void teardown(void)
 
 /* -- asking ---------------------------------------------------------------- */
 
+static const char *asked_host; /* NULL: the request has none */
+
 static int get_by(const char *target, bool trusted, size_t room)
 {
     static struct http request;
     char bytes[400];
+    struct http_hosts hosts;
+    http_hosts_init(&hosts, "metrics.example");
     struct http_routes_view v = {.rdzv = rdzv,
+                                 .hosts = &hosts,
                                  .daemon = {.incarnation = "ab12",
                                             .uptime_us = 12300 * MONO_MS,
                                             .token = token,
@@ -124,7 +130,10 @@ static int get_by(const char *target, bool trusted, size_t room)
                                             .counts = &counts},
                                  .open_metrics = open_metrics,
                                  .now_us = now_us};
-    (void)snprintf(bytes, sizeof(bytes), "GET %s HTTP/1.0\r\n\r\n", target);
+    (void)snprintf(bytes, sizeof(bytes), "GET %s HTTP/1.0\r\n%s%s%s\r\n",
+                   target, asked_host != NULL ? "Host: " : "",
+                   asked_host != NULL ? asked_host : "",
+                   asked_host != NULL ? "\r\n" : "");
     http_init(&request);
     ck_assert(http_feed(&request, bytes, strlen(bytes)));
     ck_assert_int_eq(request.status, 0);
@@ -552,6 +561,29 @@ START_TEST(test_site_without_the_token_shows_nothing)
 }
 END_TEST
 
+/* A page elsewhere has a browser ask in the page's own name: it sees that the
+ * server lives, and no more. */
+START_TEST(test_site_by_another_name_shows_nothing)
+{
+    static const char *const paths[] = {"/status", "/metrics", "/", "/x"};
+    asked_host = "evil.example:29400";
+    ck_assert_int_eq(get("/healthz"), 200);
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        ck_assert_int_eq(get(paths[i]), 403);
+        ck_assert_ptr_nonnull(strstr(text(), "--http_hosts=NAME"));
+        ck_assert_ptr_null(strstr(text(), "evil"));
+    }
+    ck_assert_int_eq(get_by("/status", true, 1u << 20), 200); /* by TLS */
+    ck_assert_int_eq(get("http://127.0.0.1/status"), 200);
+    asked_host = "127.0.0.1:29400";
+    ck_assert_int_eq(get("/status"), 200);
+    ck_assert_int_eq(get("http://evil.example/status"), 403);
+    asked_host = "metrics.example";
+    ck_assert_int_eq(get("/metrics"), 200);
+    asked_host = NULL;
+}
+END_TEST
+
 /* Too much was asked already: that it lives is told all the same. */
 START_TEST(test_site_that_is_busy_answers_what_costs_nothing)
 {
@@ -597,6 +629,7 @@ int main(void)
     tcase_add_test(tc, test_status_shows_no_whole_id_of_an_agent);
     tcase_add_test(tc, test_site_paths);
     tcase_add_loop_test(tc, test_site_without_the_token_shows_nothing, 0, 2);
+    tcase_add_test(tc, test_site_by_another_name_shows_nothing);
     tcase_add_test(tc, test_site_that_is_busy_answers_what_costs_nothing);
     tcase_add_loop_test(tc, test_site_answer_that_does_not_fit_is_told, 0, 2);
     suite_add_tcase(suite, tc);
