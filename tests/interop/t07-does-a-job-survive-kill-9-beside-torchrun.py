@@ -74,6 +74,8 @@ def compare(title, script, ours, theirs):
              + (f" ({', '.join(others)})" if others else ""))
 
 
+if torch_version() < (2, 0):
+    skip("compares with a current torchrun: make check-interop-new")
 options = ("--nproc_per_node=2", "--max_restarts=3")
 scripts = {"plain DDP": "train.py"}
 if torch_version() >= (2, 6):  # which have FSDP2 on CPUs
