@@ -424,6 +424,14 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     _exit(128 + SIGKILL);
 }
 
+/* Linux 3.4 and later; a sandbox may refuse it. */
+static void adopt_orphans(void)
+{
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+        log_warn("what workers leave behind is not adopted and may outlive the "
+                 "launch: prctl(PR_SET_CHILD_SUBREAPER)");
+}
+
 int guard_split(uint64_t signals)
 {
     int pair[2];
@@ -438,7 +446,7 @@ int guard_split(uint64_t signals)
     atomic_init(&shared->lease_until_us, MONO_NEVER);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         fatal(ddp_code_exit(DDP_E_NOMEM), "cannot make a socket for the agent");
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    adopt_orphans();
     block_signals(signals | ALWAYS, &taken);
     g.signal_fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
     if (g.signal_fd < 0)
@@ -467,7 +475,7 @@ int guard_split(uint64_t signals)
     (void)sigemptyset(&taken);
     (void)sigaddset(&taken, SIGCHLD); /* the others stay blocked */
     (void)sigprocmask(SIG_UNBLOCK, &taken, NULL);
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* not inherited by fork */
+    adopt_orphans(); /* not inherited by fork */
     return pair[1];
 }
 

@@ -34,22 +34,30 @@ static bool is_there(int fd, const char *path)
            ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
 }
 
+static void unlock(int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd); /* only read */
+    *fd = -1;
+}
+
 /* The descriptor stays open, and with it the lock. False: somebody has removed
  * the folder before it was locked. */
-static bool lock(const char *path)
+static bool lock(const char *path, int *fd)
 {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return errno != ENOENT;         /* then it has no lock */
-    (void)flock(fd, LOCK_SH | LOCK_NB); /* some file systems have none */
-    if (is_there(fd, path))
+    *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd < 0)
+        return errno != ENOENT;          /* then it has no lock */
+    (void)flock(*fd, LOCK_SH | LOCK_NB); /* some file systems have none */
+    if (is_there(*fd, path))
         return true;
-    (void)close(fd); /* only read */
+    unlock(fd);
     return false;
 }
 
-bool tmpfolder_make(char *path, size_t size)
+bool tmpfolder_make(char *path, size_t size, int *lock_fd)
 {
+    unlock(lock_fd);
     const char *root = getenv("TMPDIR");
     if (root == NULL || root[0] != '/')
         root = "/tmp";
@@ -59,7 +67,7 @@ bool tmpfolder_make(char *path, size_t size)
         if (n < 0 || (size_t)n >= size || mkdtemp(path) == NULL)
             break;
         ddp_assert(path[0] == '/');
-        if (lock(path))
+        if (lock(path, lock_fd))
             return true;
     }
     int saved = errno;

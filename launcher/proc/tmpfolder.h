@@ -11,12 +11,13 @@
 #include <stddef.h>
 
 /*
- * Makes TMPDIR/ddprun_6random (mode 0700) and locks it for the life of this
- * process and of those that it forks. The parent is /tmp if TMPDIR is not set
- * or is no absolute path. Fills `path`; on an error, which is in errno, with
- * the parent's name.
+ * Makes TMPDIR/ddprun_6random (mode 0700) and locks it for as long as this
+ * process, or one that it forks, has `*lock_fd` open; -1 if the file system has
+ * no locks. What was in `*lock_fd` before, -1 or the lock of a folder that is
+ * gone, is closed. The parent is /tmp if TMPDIR is not set or is no absolute
+ * path. Fills `path`; on an error, which is in errno, with the parent's name.
  */
-bool tmpfolder_make(char *path, size_t size);
+bool tmpfolder_make(char *path, size_t size, int *lock_fd);
 
 /* Removes it if it is empty. */
 void tmpfolder_remove(const char *path);

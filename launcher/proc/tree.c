@@ -48,6 +48,9 @@
 #define PID_END   4194304 /* of any Linux: PID_MAX_LIMIT */
 #define NEAR      32768
 #define STOP_US   (20 * MONO_MS)
+#define LOOKS     3 /* while something runs out */
+
+#define LOOK_AGAIN_US 500
 
 struct found {
     pid_t pids[FOUND_MAX];
@@ -277,16 +280,21 @@ static void look(struct found *f, pid_t root, const struct kept *kept)
     } while (f->n > before);
 }
 
-/* All below `root`, but not what is below those who are kept. */
+/* All below `root`, but not what is below those who are kept. A shortage may be
+ * over at the next look, which is cheap beside a scan. */
 static void find_below(struct found *f, pid_t root, const struct kept *kept)
 {
     ddp_assert(root > 0 && kept->n >= 0);
-    f->n = 0;
     f->root = root;
     f->blind = true;
-    f->spared = false;
-    if (procfs_is_ours())
-        look(f, root, kept);
+    for (int i = 0; f->blind && i < LOOKS; i++) {
+        if (i > 0)
+            pause_us(LOOK_AGAIN_US);
+        f->n = 0;
+        f->spared = false;
+        if (procfs_is_ours())
+            look(f, root, kept);
+    }
 }
 
 static void find(struct found *f, const struct kept *kept)
@@ -485,19 +493,28 @@ kill_elsewhere(struct found *f, pid_t pid, pid_t root, pid_t session, bool held)
 static int kill_sessions(pid_t root, bool held, int64_t until_us)
 {
     static struct found f; /* large, and there is one thread */
+    static pid_t killed[FOUND_MAX];
     pid_t session = getsid(root);
-    int killed = 0;
-    for (;;) {
+    int n_killed = 0;
+    for (int blind = 0;;) {
         int n[ELSEWHERE_REFUSED + 1] = {0};
         find_below(&f, root, &nobody);
-        for (int i = 0; i < f.n; i++)
-            n[kill_elsewhere(&f, f.pids[i], root, session, held)]++;
-        if (n[ELSEWHERE_KILLED] > killed)
-            killed = n[ELSEWHERE_KILLED];
-        if (n[ELSEWHERE_KILLED] + n[ELSEWHERE_REFUSED] == 0)
-            return f.blind ? -1 : killed;
+        for (int i = 0; i < f.n; i++) {
+            enum elsewhere e =
+                kill_elsewhere(&f, f.pids[i], root, session, held);
+            n[e]++;
+            if (e == ELSEWHERE_KILLED && n_killed < FOUND_MAX &&
+                !is_in(killed, n_killed, f.pids[i]))
+                killed[n_killed++] = f.pids[i];
+        }
+        if (n[ELSEWHERE_KILLED] + n[ELSEWHERE_REFUSED] == 0) {
+            if (!f.blind)
+                return n_killed;
+            if (++blind == LOOKS)
+                return -1;
+        }
         if (mono_now_us() >= until_us)
-            return n[ELSEWHERE_REFUSED] > 0 ? -1 : killed;
+            return n[ELSEWHERE_REFUSED] > 0 ? -1 : n_killed;
         pause_us(200);
     }
 }

@@ -93,7 +93,7 @@ static bool has_log_dir(const struct errfile *e)
 static int
 make_temporary(struct errfile *e, char path[PATH_MAX], struct ddp_err *err)
 {
-    if (tmpfolder_make(path, PATH_MAX))
+    if (tmpfolder_make(path, PATH_MAX, &e->lock_fd))
         return 0;
     (void)ddp_err_sys(err, DDP_E_CONFIG, "cannot make a folder in %s", path);
     return e->conf->output.files
@@ -139,7 +139,8 @@ int errfile_init(struct errfile *e,
                  const struct conf *conf,
                  struct ddp_err *err)
 {
-    *e = (struct errfile){.conf = conf, .state = ERRFILE_NEW, .made = -1};
+    *e = (struct errfile){
+        .conf = conf, .state = ERRFILE_NEW, .lock_fd = -1, .made = -1};
     if (strcmp(conf->log_dir, "/dev/null") == 0)
         e->state = ERRFILE_NONE;
     bool now = has_log_dir(e) || conf->output.files;

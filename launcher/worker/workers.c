@@ -392,6 +392,8 @@ int workers_start(struct workers *workers,
         ddp_assert(workers->live[*started] == NULL);
         if (start_one(workers, world, *started, err) == 0)
             continue;
+        mailbox_close(&workers->mailboxes[*started]);
+        output_worker_ended(workers->output, *started);
         advise(workers, err);
         return -1;
     }

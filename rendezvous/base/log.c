@@ -154,6 +154,9 @@ static bool takes_some(int64_t until_ms)
     do
         n = poll(&p, 1, left_ms(until_ms));
     while (n < 0 && errno == EINTR); /* many workers may die at once: SIGCHLD */
+    if (n < 0)
+        return left_ms(until_ms) >
+               0; /* no memory: the write has a limit, too */
     return n > 0 && (p.revents & POLLOUT) != 0;
 }
 

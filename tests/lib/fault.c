@@ -118,6 +118,7 @@ struct shared {
 
 static struct shared *shared;
 static enum role own;
+static pid_t own_pid;
 static bool counts; /* this process takes part */
 static int helper;  /* which one of its parent's, from 0; -1: not known */
 
@@ -181,34 +182,20 @@ static void log_strike(int n)
     write_log(line);
 }
 
-/* Counts a call. Whether it fails; then errno is set. */
-static bool strikes(enum fault_kind kind)
-{
-    if (!counts)
-        return false;
-    int n = atomic_fetch_add(&shared->calls[own][kind], 1) + 1;
-    if (shared->logs_all && shared->log[0] != '\0')
-        log_call(kind, n);
-    if (shared->n == 0 || shared->role != own || shared->kind != kind ||
-        n < shared->n || (n > shared->n && !shared->onwards))
-        return false;
-    if (atomic_fetch_add(&shared->struck, 1) == 0 && shared->log[0] != '\0')
-        log_strike(n);
-    errno = shared->error;
-    return true;
-}
-
 /* -- roles ----------------------------------------------------------------- */
 
+/* At the latest when a child makes its first call. */
 static void become_child(void)
 {
+    if (own_pid == getpid())
+        return;
+    own_pid = getpid();
     static const enum role child_of[HELPER] = {
         [TEST] = CHILD,      [GUARD] = SPLIT, [SPLIT] = JANITOR,
         [AGENT] = CHILD,     [CHILD] = CHILD, [WORKER] = WORKER,
         [JANITOR] = JANITOR,
     };
-    if (own < HELPER)
-        own = child_of[own];
+    own = own < HELPER ? child_of[own] : own;
 }
 
 static void become_leader(void)
@@ -225,6 +212,25 @@ static void become_helper(void)
         return;
     int n = helper >= 0 ? helper : atomic_fetch_add(&shared->helpers, 1);
     own = HELPER + n < ROLES ? (enum role)(HELPER + n) : ROLES - 1;
+}
+
+/* Counts a call. Whether it fails; then errno is set. */
+static bool strikes(enum fault_kind kind)
+{
+    if (!counts)
+        return false;
+    if (getpid() != own_pid)
+        become_child(); /* what pthread_atfork(3) calls comes before we do */
+    int n = atomic_fetch_add(&shared->calls[own][kind], 1) + 1;
+    if (shared->logs_all && shared->log[0] != '\0')
+        log_call(kind, n);
+    if (shared->n == 0 || shared->role != own || shared->kind != kind ||
+        n < shared->n || (n > shared->n && !shared->onwards))
+        return false;
+    if (atomic_fetch_add(&shared->struck, 1) == 0 && shared->log[0] != '\0')
+        log_strike(n);
+    errno = shared->error;
+    return true;
 }
 
 /* -- the calls ------------------------------------------------------------- */
@@ -398,6 +404,7 @@ void fault_plan_as(const char *role, const char *plan, const char *log)
     counts = false;
     fault_share();
     find_role(plan, role, &own);
+    own_pid = getpid();
     if (log != NULL)
         (void)snprintf(shared->log, sizeof(shared->log), "%s", log);
     shared->logs_all = strcmp(plan, "count") == 0;
@@ -442,6 +449,12 @@ const char *fault_error_of(enum fault_kind kind, int i)
     if (i >= FAULT_ERRORS_MAX || kinds[kind].errors[i] == 0)
         return NULL;
     return error_name(kinds[kind].errors[i]);
+}
+
+int fault_error_named(const char *name)
+{
+    find_error(name, name);
+    return shared->error;
 }
 
 const char *fault_name_of(enum fault_kind kind)

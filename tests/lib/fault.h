@@ -54,6 +54,7 @@ int fault_descriptors(void);
 struct fault_run {
     char plan[FAULT_PLAN_MAX];
     bool struck;
+    int error;      /* the errno that was planned; 0: none */
     bool late;      /* it did not end in time, and was killed */
     int status;     /* as waitpid gives it */
     int left;       /* processes that it left behind; they are dead now */

@@ -143,7 +143,7 @@ static bool try(const struct each *e,
                 int n,
                 struct fault_run *r)
 {
-    *r = (struct fault_run){.struck = false};
+    *r = (struct fault_run){.error = fault_error_named(error)};
     (void)snprintf(r->plan, sizeof(r->plan), "%s:%s:%d:%s", e->role,
                    fault_name_of(kind), n, error);
     one_run(e, r);

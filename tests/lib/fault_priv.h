@@ -200,6 +200,9 @@ int fault_calls(const char *role, enum fault_kind kind);
 /* NULL: the kind has no more than i. */
 const char *fault_error_of(enum fault_kind kind, int i);
 
+/* The errno of that name. */
+int fault_error_named(const char *name);
+
 const char *fault_name_of(enum fault_kind kind);
 
 #endif

@@ -297,6 +297,22 @@ START_TEST(test_errfile_removed_folder_is_made_again)
 }
 END_TEST
 
+/* A folder that is removed again and again costs no descriptor each time. */
+START_TEST(test_errfile_removed_folder_gives_its_lock_back)
+{
+    ck_assert_int_eq(init("", _i == 1), 0);
+    errfile_prepare(&e, 0, 1, path, folder);
+    int before = entries("/proc/self/fd");
+    for (int i = 0; i < 10; i++) {
+        ck_assert_int_eq(system("rm -r ddprun_*"), 0);
+        errfile_prepare(&e, 0, 1, path, folder);
+        ck_assert_str_ne(path, "");
+    }
+    ck_assert_int_eq(entries("/proc/self/fd"), before);
+    ck_assert_int_ge(e.lock_fd, 0);
+}
+END_TEST
+
 /* Where nothing can be made, there is no path, and it is said once. */
 START_TEST(test_errfile_without_a_folder_has_no_path)
 {
@@ -395,6 +411,8 @@ int main(void)
     tcase_add_test(tc, test_errfile_init_without_a_folder_for_logs_is_an_error);
     tcase_add_test(tc, test_errfile_of_no_worker_leaves_nothing);
     tcase_add_loop_test(tc, test_errfile_removed_folder_is_made_again, 0, 3);
+    tcase_add_loop_test(tc, test_errfile_removed_folder_gives_its_lock_back, 0,
+                        2);
     tcase_add_test(tc, test_errfile_without_a_folder_has_no_path);
     tcase_add_test(tc, test_errfile_none_wanted_none_made);
     tcase_add_loop_test(tc, test_errfile_pass_on_tells_who_started_us, 0,

@@ -17,12 +17,14 @@
 #include "tests/lib/suite.h"
 
 static char path[200];
+static int lock_fd, other_fd;
 
 static void setup(void)
 {
     scratch_enter();
+    lock_fd = other_fd = -1;
     ck_assert_int_eq(setenv("TMPDIR", scratch, 1), 0);
-    ck_assert(tmpfolder_make(path, sizeof(path)));
+    ck_assert(tmpfolder_make(path, sizeof(path), &lock_fd));
 }
 
 static bool is_there(const char *name)
@@ -47,7 +49,7 @@ START_TEST(test_tmpfolder_comes_and_goes)
     ck_assert_int_eq(st.st_mode & 07777, 0700);
     tmpfolder_remove(path);
     ck_assert(!is_there(path));
-    ck_assert(tmpfolder_make(path, sizeof(path)));
+    ck_assert(tmpfolder_make(path, sizeof(path), &lock_fd));
     ck_assert_int_eq(chdir(path), 0);
     ck_assert_int_eq(mkdir("something", 0700), 0);
     tmpfolder_remove(path);
@@ -70,7 +72,7 @@ END_TEST
 START_TEST(test_tmpfolder_locked_ones_stay)
 {
     char other[200];
-    ck_assert(tmpfolder_make(other, sizeof(other)));
+    ck_assert(tmpfolder_make(other, sizeof(other), &other_fd));
     make_old(other);
     tmpfolder_sweep(path);
     ck_assert(is_there(other));
@@ -104,9 +106,9 @@ END_TEST
 START_TEST(test_tmpfolder_that_cannot_be_made)
 {
     ck_assert_int_eq(setenv("TMPDIR", "/is/not/there", 1), 0);
-    ck_assert(!tmpfolder_make(path, sizeof(path)));
+    ck_assert(!tmpfolder_make(path, sizeof(path), &lock_fd));
     ck_assert_str_eq(path, "/is/not/there");
-    ck_assert(!tmpfolder_make(path, 10));
+    ck_assert(!tmpfolder_make(path, 10, &lock_fd));
 }
 END_TEST
 

@@ -1,0 +1,206 @@
+/* clang-format off */
+/* links: tests/lib/fault tests/lib/fault_each */
+/* links: launcher/proc/guard launcher/proc/tree launcher/proc/procfs */
+/* links: launcher/proc/pidfd launcher/proc/cgroup */
+/* links: rendezvous/base/signals_name rendezvous/base/open_files */
+/* links: rendezvous/base/err rendezvous/base/log rendezvous/base/mono */
+/* links: rendezvous/base/rng rendezvous/base/utf8 rendezvous/base/buf TLS */
+/* libs: -ldl */
+/* clang-format on */
+/*
+ * Guard and agent, with each system call of either failing in turn. The agent
+ * is this test's.
+ */
+#include <check.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/proc/guard.h"
+#include "launcher/proc/pidfd.h"
+#include "launcher/proc/signals.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+#include "tests/lib/fault.h"
+#include "tests/lib/suite.h"
+
+#define CALLS_MAX 8
+#define STATUS    7 /* the agent's */
+#define NO_START  71
+#define LEASE_US  (50 * MONO_MS)
+#define PATIENCE  2000 /* ms that a worker may outlive its lease */
+
+/* A worker in a session of its own, and a daemon that another one has left. */
+static void start_workers(pid_t pids[2])
+{
+    int ready[2];
+    if (pipe(ready) != 0)
+        abort();
+    for (int i = 0; i < 2; i++)
+        if (fork() == 0) {
+            (void)setsid();
+            if (i == 0 && fork() != 0)
+                _exit(0); /* what it has started lives */
+            pid_t own = getpid();
+            (void)!write(ready[1], &own, sizeof(own));
+            for (;;)
+                (void)pause();
+        }
+    for (int i = 0; i < 2; i++)
+        if (read(ready[0], &pids[i], sizeof(*pids)) != (ssize_t)sizeof(*pids))
+            abort();
+    (void)close(ready[0]);
+    (void)close(ready[1]);
+}
+
+static bool has(const struct fault_run *r, const char *text)
+{
+    return strstr(r->err, text) != NULL;
+}
+
+/* Its own status, or it said that it cannot begin. */
+static void judge(const struct fault_run *r, void *ctx)
+{
+    (void)ctx;
+    ck_assert_msg(!r->late, "%s: it hangs: %s", r->plan, r->err);
+    ck_assert_msg(r->left == 0 || has(r, "may outlive the launch: prctl"),
+                  "%s: %d processes are left: %s", r->plan, r->left, r->err);
+    ck_assert_msg(WIFEXITED(r->status), "%s: status %#x: %s", r->plan,
+                  (unsigned)r->status, r->err);
+    if (WEXITSTATUS(r->status) == STATUS)
+        return;
+    ck_assert_msg(r->struck && WEXITSTATUS(r->status) == NO_START,
+                  "%s: status %d: %s", r->plan, WEXITSTATUS(r->status), r->err);
+    ck_assert_msg(has(r, "cannot share memory with the agent: ") ||
+                      has(r, "cannot make a socket for the agent: ") ||
+                      has(r, "cannot make a signalfd for the user's signals") ||
+                      has(r, "cannot start the agent"),
+                  "%s: %s", r->plan, r->err);
+}
+
+/* -- an agent that ends ---------------------------------------------------- */
+
+static int run_ending(void *ctx)
+{
+    int conn[2];
+    pid_t pids[2];
+    (void)ctx;
+    log_init("ddprun");
+    (void)pidfd_works();
+    int guard_fd = guard_split(SIGNALS_BIT(SIGTERM));
+    fault_hold(true);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, conn) != 0)
+        abort();
+    start_workers(pids);
+    fault_hold(false);
+    guard_folder("/nowhere");
+    guard_hold(guard_fd, conn[0], (const uint8_t *)"bye", 3);
+    guard_lease(guard_fd, mono_now_us() + 60 * MONO_S);
+    guard_wait();
+    guard_lease(guard_fd, mono_now_us() + 30 * MONO_S);
+    _exit(STATUS);
+}
+
+START_TEST(test_guard_ends_what_the_agent_left)
+{
+    static const char *const roles[] = {"guard", "split", "agent"};
+    static const int least[] = {30, 1, 3};
+    ck_assert_int_ge(fault_each(roles[_i], CALLS_MAX, run_ending, judge, NULL),
+                     least[_i]);
+}
+END_TEST
+
+/* -- an agent that is frozen ----------------------------------------------- */
+
+struct told {
+    pid_t agent;
+    pid_t workers[2];
+};
+
+/* Beside the launch, from before it: wakes the agent when its workers are dead,
+ * and says if they are not in time. */
+static void watch_beside(int fd)
+{
+    struct told t;
+    struct pollfd p[2];
+    if (read(fd, &t, sizeof(t)) != (ssize_t)sizeof(t))
+        _exit(0); /* it was never started */
+    for (int i = 0; i < 2; i++)
+        p[i] = (struct pollfd){.fd = pidfd_of(t.workers[i]), .events = POLLIN};
+    for (int i = 0; i < 2; i++)
+        if (p[i].fd >= 0 && poll(&p[i], 1, PATIENCE) != 1) {
+            (void)!write(STDERR_FILENO, "a worker lives\n", 15);
+            (void)kill(t.agent, SIGKILL);
+        }
+    (void)kill(t.agent, SIGCONT);
+    _exit(0);
+}
+
+static int run_frozen(void *ctx)
+{
+    int told[2];
+    struct told t;
+    (void)ctx;
+    fault_hold(true);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, told) != 0)
+        abort();
+    if (fork() == 0) {
+        (void)close(told[1]);
+        watch_beside(told[0]);
+    }
+    (void)close(told[0]);
+    fault_hold(false);
+    log_init("ddprun");
+    (void)pidfd_works();
+    int guard_fd = guard_split(0);
+    fault_hold(true);
+    t.agent = getpid();
+    start_workers(t.workers);
+    (void)!write(told[1], &t, sizeof(t));
+    fault_hold(false);
+    guard_lease(guard_fd, mono_now_us() + LEASE_US);
+    (void)raise(SIGSTOP);
+    guard_lease(guard_fd, MONO_NEVER);
+    _exit(STATUS);
+}
+
+/* Its workers are dead soon after the lease, or it was killed, and they with
+ * it, which is said. */
+static void judge_frozen(const struct fault_run *r, void *ctx)
+{
+    ck_assert_msg(!has(r, "a worker lives"), "%s: a worker lives", r->plan);
+    if (WIFEXITED(r->status) && WEXITSTATUS(r->status) == 128 + SIGKILL)
+        ck_assert_msg(r->struck &&
+                          has(r, "killing the agent, and them with it"),
+                      "%s: %s", r->plan, r->err);
+    else
+        judge(r, ctx);
+    bool mute = strstr(r->plan, ":write:") != NULL; /* its own line is lost */
+    if (WIFEXITED(r->status) && WEXITSTATUS(r->status) == STATUS && !mute)
+        ck_assert_msg(has(r, "is frozen and its lease is over: killed 2"),
+                      "%s: %s", r->plan, r->err);
+}
+
+START_TEST(test_guard_kills_the_workers_of_a_frozen_agent)
+{
+    ck_assert_int_ge(
+        fault_each("guard", CALLS_MAX, run_frozen, judge_frozen, NULL), 30);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("guard");
+    TCase *tc = tcase_create("slow");
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, test_guard_ends_what_the_agent_left, 0, 3);
+    tcase_add_test(tc, test_guard_kills_the_workers_of_a_frozen_agent);
+    suite_add_tcase(suite, tc);
+    return suite_run(suite);
+}
