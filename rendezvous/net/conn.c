@@ -218,6 +218,11 @@ bool conn_token_differs(const struct conn *c)
     return c->token_differs;
 }
 
+bool conn_has_heard(const struct conn *c)
+{
+    return c->heard;
+}
+
 const uint8_t *conn_farewell(const struct conn *c)
 {
     ddp_assert(c->key == NULL || c->tls_at == CONN_TLS_UP);

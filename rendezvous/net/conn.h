@@ -107,6 +107,9 @@ void conn_limit_frames(struct conn *c, size_t frame_max);
 /* In on_closed: the two ends have different tokens, or one has none. */
 bool conn_token_differs(const struct conn *c);
 
+/* Whether the peer has ever sent anything. */
+bool conn_has_heard(const struct conn *c);
+
 /* What a process that has a duplicate of the descriptor sends last to make its
  * FIN an orderly one: TLS_FAREWELL_LEN bytes, borrowed; NULL: there is no
  * token, and a FIN is enough. From on_up on. */

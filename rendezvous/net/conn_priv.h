@@ -52,6 +52,7 @@ struct conn {
     bool eof;           /* raw: the peer sends no more ... */
     bool shut;          /* ... and neither do we: our FIN is out */
     bool token_differs; /* for on_closed */
+    bool heard;         /* something has come */
     int open_handles;
     uv_tcp_t tcp;
     uv_timer_t finish_timer;
