@@ -308,6 +308,8 @@ static void on_closed(
     if (!orderly && joined) {
         s->counts.broken++;
         server_log_broken(s->log, c, why);
+    } else if (!orderly && !conn_has_heard(c)) {
+        s->counts.rejected[REJECT_SILENT]++; /* looked whether we listen */
     } else if (!orderly) {
         server_log_rejected(
             s->log, c, conn_token_differs(c) ? REJECT_TOKEN : REJECT_PROTOCOL,

@@ -219,6 +219,11 @@ bool conn_token_differs(const struct conn *c)
     return c->token_differs;
 }
 
+bool conn_has_heard(const struct conn *c)
+{
+    return c->heard;
+}
+
 bool conn_said_farewell(const struct conn *c)
 {
     return c->said_farewell;

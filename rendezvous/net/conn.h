@@ -107,6 +107,9 @@ void conn_limit_frames(struct conn *c, size_t frame_max);
 /* In on_closed: the two ends have different tokens, or one has none. */
 bool conn_token_differs(const struct conn *c);
 
+/* Whether the peer has ever sent anything. */
+bool conn_has_heard(const struct conn *c);
+
 /* In on_closed: the peer's last bytes before its FIN were the farewell, or with
  * a token the end that TLS has. */
 bool conn_said_farewell(const struct conn *c);

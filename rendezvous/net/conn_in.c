@@ -332,6 +332,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *piece)
         return;
     }
     c->counts->bytes_in += n;
+    c->heard = true;
     c->corked = c->accepted && c->talk != CONN_RAW;
     if (c->key != NULL) {
         read_with_key(c, (const uint8_t *)piece->base, (size_t)n);

@@ -53,6 +53,7 @@ struct conn {
     bool shut;          /* ... and neither do we: our FIN is out */
     bool token_differs; /* for on_closed, as this one: */
     bool said_farewell; /* before its FIN */
+    bool heard;         /* something has come */
     int open_handles;
     uv_tcp_t tcp;
     uv_timer_t finish_timer;
