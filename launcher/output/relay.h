@@ -7,11 +7,14 @@
  *                        |-----> filtered_stdout.log
  *                        `-----> the launcher's stdout
  *
+ * Both streams of each worker come here, but for a stdout that is inherited
+ * (--stdout=inherit) or that nobody is to see.
+ *
  * The console gets whole lines. A line is held until its end comes. A line
  * longer than RELAY_HOLD has the console to itself, until it ends, pauses for
  * RELAY_LONG_MS or is longer than RELAY_TURN; the other streams wait in their
  * pipes or files. The unfinished line of a stream that is passed on as it is (a
- * progress bar on stderr) is shown after RELAY_QUIET_MS; the stream that is
+ * progress bar, a question) is shown after RELAY_QUIET_MS; the stream that is
  * shown next begins a new line.
  *
  * If the console takes less than comes, a stream with a log file is shown later

@@ -76,31 +76,34 @@ done
 
 # A reader of the FIFO goes and another one comes, twice, the second time after
 # the process for the output was killed: each sees whole lines.
-# shellcheck disable=SC2016 # for the worker
-start sh -c 'i=0; until [ -e enough ]; do
-    echo "line $i of rank $RANK." >&2; i=$((i + 1)); sleep 0.01; done'
-head -n 20 <console >shown.0
-sleep 0.3
-timeout 1 cat <console >shown.1
-relay=
-for pid in $(pgrep -P "$(agent_of it)"); do
-    [ "/proc/$pid/exe" -ef "$DDPRUN" ] || continue
-    for fd in "/proc/$pid/fd"/*; do # it opens the console anew
-        [ "${fd##*/}" -le 2 ] || [ ! "$fd" -ef console ] || relay=$pid
+for FD in 1 2; do
+    rm -f shown.* enough
+    # shellcheck disable=SC2016 # for the worker
+    start sh -c 'i=0; until [ -e enough ]; do
+        echo "line $i of rank $RANK." >&"$FD"; i=$((i + 1)); sleep 0.01; done'
+    head -n 20 <console >shown.0
+    sleep 0.3
+    timeout 1 cat <console >shown.1
+    relay=
+    for pid in $(pgrep -P "$(agent_of it)"); do
+        [ "/proc/$pid/exe" -ef "$DDPRUN" ] || continue
+        for fd in "/proc/$pid/fd"/*; do # it opens the console anew
+            [ "${fd##*/}" -le 2 ] || [ ! "$fd" -ef console ] || relay=$pid
+        done
     done
+    kill -KILL "${relay:?there is no relay}"
+    sleep 0.3
+    cat <console >shown.2 &
+    wait_lines 20 'of rank 1\.$' shown.2
+    is_gone "$relay" || fail 'the relay lives'
+    : >enough
+    ends_with 0 it
+    wait
+    for n in 0 1 2; do
+        has '^line [0-9]* of rank [01]\.$' shown.$n
+        sed 1d shown.$n | grep -v '^ddprun: ' |
+            grep -qv '^\(line [0-9]* of rank [01]\.\)\?$' &&
+            fail "torn lines in shown.$n"
+    done
+    [ "$(tail -n 1 shown.2 | cut -c 1-5)" = 'line ' ] || fail 'no last line'
 done
-kill -KILL "${relay:?there is no relay}"
-sleep 0.3
-cat <console >shown.2 &
-wait_lines 20 'of rank 1\.$' shown.2
-is_gone "$relay" || fail 'the relay lives'
-: >enough
-ends_with 0 it
-wait
-for n in 0 1 2; do
-    has '^line [0-9]* of rank [01]\.$' shown.$n
-    sed 1d shown.$n | grep -v '^ddprun: ' |
-        grep -qv '^\(line [0-9]* of rank [01]\.\)\?$' &&
-        fail "torn lines in shown.$n"
-done
-[ "$(tail -n 1 shown.2 | cut -c 1-5)" = 'line ' ] || fail 'no last line'
