@@ -236,7 +236,7 @@ void agent_spawn(struct step *s)
     else
         (void)snprintf(ranks, sizeof(ranks), "rank %lld",
                        (long long)w->base_rank);
-    char used[64] = "", most[32] = "";
+    char used[80] = "", most[32] = "";
     if (a->conf.join.window_ms == 0)
         (void)snprintf(most, sizeof(most), " of %lld",
                        (long long)a->conf.join.max_restarts);

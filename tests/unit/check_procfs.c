@@ -54,6 +54,13 @@ START_TEST(test_procfs_here_is_ours)
     ck_assert_int_eq(procfs_self(), getpid());
     ck_assert(procfs_read(getpid(), &p));
     ck_assert_int_eq(p.parent, getppid());
+}
+END_TEST
+
+START_TEST(test_procfs_session_is_ours)
+{
+    struct procfs_process p;
+    ck_assert(procfs_read(getpid(), &p));
     ck_assert_int_eq(p.session, getsid(0));
 }
 END_TEST
@@ -90,6 +97,10 @@ int main(void)
     tcase_add_test(tc, test_procfs_stat_is_read_behind_the_name);
     tcase_add_test(tc, test_procfs_here_is_ours);
     tcase_add_test(tc, test_pidfd_is_of_one_process);
+    suite_add_tcase(suite, tc);
+    tc = tcase_create("session");
+    tcase_set_tags(tc, "session"); /* qemu-user makes up /proc/self/stat */
+    tcase_add_test(tc, test_procfs_session_is_ours);
     suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

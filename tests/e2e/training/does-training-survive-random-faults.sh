@@ -4,7 +4,7 @@
 # nothing left, and does no fault cost more time or steps than one of its kind may
 # (lib/cost_of_faults.py)? `make soak` plays it at length: MINUTES=, SEED=, MTBF=
 # (several in turn, in quotes), KINDS= (of faults, instead of all). The lists of
-# faults and of steps go to the folder KEEP=.
+# faults, of steps, and what all said go to the folder KEEP=.
 # limit: 150
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/faults.sh"
@@ -50,16 +50,16 @@ undisturbed()
 mix='worker worker worker worker worker segv segv hang agent agent guard guard
     both power power leave daemon daemon freeze cut cut mute deafen lose all'
 
-# plan MTBF SECONDS: a line for each fault: at which ms, what, of which node
-# or rank, with which number below 1000.
+# plan MTBF FAULTS: a line for each fault: at which ms, what, of which node or
+# rank, with which number below 1000.
 plan()
 {
     # shellcheck disable=SC2086,SC2116 # one line of words
-    awk -v seed="$seed" -v mtbf="$1" -v seconds="$2" \
+    awk -v seed="$seed" -v mtbf="$1" -v faults="$2" \
         -v mix="$(echo ${KINDS:-$mix})" 'BEGIN {
         srand(seed * 1000 + mtbf)
         count = split(mix, kinds, " ")
-        while ((at -= mtbf * log(1 - rand())) < seconds)
+        while (faults-- > 0 && (at -= mtbf * log(1 - rand())))
             print int(at * 1000), kinds[int(rand() * count) + 1], \
                 int(rand() * 4), int(rand() * 1000)
     }'
@@ -196,11 +196,15 @@ disturbed()
     rm -f ./*.out before.log
     : >started
     : >progress
-    plan "$mtbf" 100000 >plan
+    # A machine on which each fault costs more than the next one leaves time for
+    # comes to an end, too.
+    plan "$mtbf" "$(awk -v m="$minutes" -v mtbf="$mtbf" \
+        'BEGIN { print int(10 + 4 * m * 60 / mtbf) }')" >plan
     bring a
     bring b
     wait_world 4 0 20
     : >descriptors
+    echo "$(now_ms) 0" >progress
     python3 "$E2E_LIB/watch_steps.py" started progress &
     watcher=$!
     began=$(now_ms) faults=0
@@ -226,6 +230,8 @@ disturbed()
             fail "$name ended with $STATUS (SEED=$seed, MTBF=$mtbf)"
     done
     kill "$watcher"
+    # What came last counts up to here.
+    echo "$(now_ms) $((epochs * per_epoch))" >>progress
     measured "seed $seed, a fault every $mtbf s: $faults:" \
         "$(cut -d ' ' -f 2 faults | sort | uniq -c | tr -s ' \n' ' ')"
     same "$wanted" "$(fingerprint)" "fingerprint (SEED=$seed, MTBF=$mtbf)"
@@ -235,7 +241,7 @@ disturbed()
     done
     same '' "$(growing)" 'processes with ever more descriptors'
     [ "$faults" -gt 0 ] || fail "no fault came (SEED=$seed, MTBF=$mtbf)"
-    [ -z "${KEEP:-}" ] || cp faults progress "$KEEP/"
+    [ -z "${KEEP:-}" ] || cp faults progress ./*.err "$KEEP/"
     judge || {
         cat costs
         fail "too much is lost (SEED=$seed, MTBF=$mtbf)"
