@@ -1,6 +1,7 @@
 /* links: launcher/report/event_log launcher/proc/signals tests/lib/words */
 /* links: rendezvous/proto/exits rendezvous/proto/msg rendezvous/core/note */
-/* links: rendezvous/base/signals_name rendezvous/base/log rendezvous/base/utc */
+/* links: rendezvous/base/signals_name rendezvous/base/log */
+/* links: rendezvous/base/utc */
 /* links: rendezvous/base/mono rendezvous/base/err rendezvous/base/utf8 */
 /* links: rendezvous/base/json rendezvous/base/buf rendezvous/base/rng */
 /* libs: -lcjson -ldl */

@@ -4,7 +4,8 @@
 /* links: launcher/preflight/look launcher/preflight/pairing */
 /* links: launcher/preflight/report launcher/preflight/judge */
 /* links: launcher/preflight/table launcher/preflight/responder */
-/* links: launcher/hw/gpus launcher/hw/nvml launcher/hw/topology */
+/* links: launcher/hw/gpus launcher/hw/kfd launcher/hw/nvml */
+/* links: launcher/hw/topology */
 /* links: launcher/hw/cpus tests/lib/hurt tests/lib/scratch */
 /* links: CLIENT STORE NET PROTO BASE */
 /* libs: -luv -lcjson -ldl */

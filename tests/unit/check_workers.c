@@ -8,9 +8,11 @@
 /* links: launcher/output/lines */
 /* links: launcher/conf/output launcher/conf/options launcher/conf/words */
 /* links: launcher/proc/children launcher/proc/pidfd launcher/proc/procfs */
-/* links: launcher/proc/aborts launcher/proc/oom launcher/proc/cgroup launcher/proc/tmpfolder */
+/* links: launcher/proc/aborts launcher/proc/oom launcher/proc/cgroup */
+/* links: launcher/proc/tmpfolder */
 /* links: rendezvous/base/opts rendezvous/base/buf rendezvous/base/err */
-/* links: rendezvous/base/log rendezvous/base/mono rendezvous/base/utf8 */
+/* links: rendezvous/base/utc rendezvous/base/log rendezvous/base/mono */
+/* links: rendezvous/base/utf8 */
 /* links: rendezvous/base/rng rendezvous/base/open_files rendezvous/base/json */
 /* links: rendezvous/proto/msg rendezvous/net/helper TLS */
 /* libs: -luv -lcjson -ldl */
@@ -64,8 +66,8 @@ static void on_exit_of(void *ctx, const struct agent_worker *w)
     struct job *j = ctx;
     j->ended++;
     j->failed += w->code != 0 || w->signal != 0;
-    fprintf(stderr, "local rank %d: exit code %d, signal %d %s\n", w->local_rank,
-            w->code, w->signal, w->text);
+    fprintf(stderr, "local rank %d: exit code %d, signal %d %s\n",
+            w->local_rank, w->code, w->signal, w->text);
 }
 
 /* As launcher/loop does. */
