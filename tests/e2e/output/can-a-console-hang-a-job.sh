@@ -29,7 +29,7 @@ start()
 files()
 {
     [ ! -d log ] || same $((2 * BYTES)) \
-        "$(cat log/*/attempt_"$1"/*/$name.log | wc -c)" "$row: log files"
+        "$(cat log/*/attempt_"$1"/*/"$name".log | wc -c)" "$row: log files"
     rm -rf log
 }
 
