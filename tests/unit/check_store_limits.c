@@ -268,7 +268,7 @@ END_TEST
 
 /* Sanitizers keep what was freed. */
 #ifdef __SANITIZE_ADDRESS__
-#define SLACK ((size_t)320 << 20)
+#define SLACK ((size_t)512 << 20)
 #else
 #define SLACK ((size_t)24 << 20)
 #endif

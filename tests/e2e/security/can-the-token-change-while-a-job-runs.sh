@@ -1,9 +1,12 @@
 #!/bin/sh
 # A job runs with a token, and the daemon gets another one by SIGHUP, beside the
 # first and then instead of it: do new jobs come in with the new token, does the
-# old job run on, restart its workers and come back after its connection broke,
-# is the old token refused in the end, and is a bad file no harm?
+# old job run on and restart its workers, does a node of it that was cut off
+# come back while both tokens are accepted, is the old token refused in the end,
+# and is a bad file no harm?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+command -v python3 >/dev/null || skip 'needs python3'
 
 umask 077
 make_token old
@@ -32,10 +35,43 @@ job()
         --rdzv_token_file="$2" true
     ends_with "$3" "$1" 10
 }
-for name in a b; do
-    node $name --nnodes=2 --max_restarts=3 --rdzv_endpoint="127.0.0.1:$port" \
-        --rdzv_id=live --rdzv_token_file=old "$WORKER" gate
-done
+# b reaches the daemon through a relay, so that its connection can be cut.
+cat >relay.py <<'PY'
+import socket, sys, threading
+server = socket.create_server(("127.0.0.1", 0))
+print("port", server.getsockname()[1], flush=True)
+def pump(a, b):
+    try:
+        while data := a.recv(65536):
+            b.sendall(data)
+    except OSError:
+        pass # it was cut
+    b.close()
+open_ones = []
+def cut():
+    for line in sys.stdin:
+        open_ones[-1].shutdown(socket.SHUT_RDWR) # pump closes the other
+        print("cut", flush=True)
+threading.Thread(target=cut, daemon=True).start()
+while True:
+    a, _ = server.accept()
+    b = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    open_ones.append(a)
+    for pair in ((a, b), (b, a)):
+        threading.Thread(target=pump, args=pair, daemon=True).start()
+PY
+mkfifo scissors
+background relay sh -c 'exec python3 relay.py "$1" <scissors' sh "$port"
+exec 7>scissors
+wait_for port relay.out
+relayed=$(sed -n 's/^port //p' relay.out)
+live()
+{
+    node "$1" --nnodes=2 --max_restarts=3 --rdzv_endpoint="127.0.0.1:$2" \
+        --rdzv_conf=is_host=0 --rdzv_id=live --rdzv_token_file=old "$WORKER" gate
+}
+live a "$port"
+live b "$relayed"
 wait_round 1 2
 job early new 78
 has 'the token of this launcher differs' early.err
@@ -58,6 +94,9 @@ job second old 0
 # A launcher and ddpctl that have both files' lines prove the first.
 job both token 0
 [ "$(incarnation token)" = "$first" ] || fail 'ddpctl does not speak with both'
+echo cut >&7
+wait_for '^cut' relay.out
+wait_for ' back ' d.err
 kill -KILL "$(worker_of 0 1)"
 wait_round 2 2
 lines 4 '^round=' started
