@@ -1,4 +1,11 @@
-/* ddprun: parses, checks, splits into guard and agent, runs. */
+/*
+ * ddprun: parses, checks, splits into guard and agent, runs.
+ *
+ * All that a user can have done wrong is found before the split, in one
+ * process, so that it is told once and nothing is started for it. After the
+ * split the guard only waits for the agent and its workers; everything else
+ * happens in the agent, which may be killed at any moment.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,14 @@
+/*
+ * The probe blocks, but not for ever, and not against SIGTERM: when the round
+ * is over its launcher stops it, and it still has a table to print. SIGTERM is
+ * blocked but within ppoll(2), so that it cannot come between the look at
+ * told_to_end and the wait.
+ *
+ * Failure modes are told apart by their codes, since the judge draws other
+ * conclusions from each: a refusal (a host is there, nobody listens), no answer
+ * in time (a firewall that drops, or no host), a connection that broke, and
+ * ABORTED, which is no fault of the network.
+ */
 #include "launcher/preflight/io.h"
 
 #include <errno.h>

@@ -1,3 +1,12 @@
+/*
+ * What can be seen of this node without another one. Each look is on its own: a
+ * file or a library that is not there leaves its field empty, and the judge
+ * compares the fields of all nodes. Only what is wrong whatever other nodes
+ * have (an NCCL_SOCKET_IFNAME that no interface matches) is a problem already.
+ *
+ * Interfaces are chosen as NCCL does: NCCL_SOCKET_IFNAME is a list of prefixes,
+ * "=" before it asks for whole names, "^" excludes; IPv4 comes first.
+ */
 #include "launcher/preflight/look.h"
 
 #include <ctype.h>

@@ -163,7 +163,7 @@ static void add_run(struct ctl_table *t, const cJSON *run)
     ctl_table_add(t, run_tint(run), "%s", text(run, "state"));
     ctl_table_add(t, TINT_NONE, "%lld", (long long)whole(run, "round", 0));
     add_nodes_cell(t, run);
-    if (world > 0 && !is(run, "state", "gather")) /* else it is the last one */
+    if (world > 0 && (is(run, "state", "active") || is(run, "state", "drain")))
         ctl_table_add(t, TINT_NONE, "%lld", (long long)world);
     else
         ctl_table_add(t, TINT_NONE, "-");

@@ -150,6 +150,7 @@ START_TEST(test_view_of_runs_that_wait_or_ended)
     ck_assert(has("  ended 3 s ago with status 84: ended by ddpctl from "
                   "10.0.0.5 (train.py)\n"));
     ck_assert(has("  ended 3 s ago: all workers succeeded (train.py)\n"));
+    ck_assert(!has(" 12 ")); /* the last round's world */
 }
 END_TEST
 

@@ -117,6 +117,7 @@ START_TEST(test_rdzv_list_of_nodes_shows_that_an_id_is_cut)
     ck_assert_ptr_nonnull(strstr(text, "'of-30-bytes-012345678901234567', "));
     ck_assert_ptr_nonnull(
         strstr(text, "'a-run-with-a-very-long-id-that...'; "));
+    ck_assert_ptr_nonnull(strstr(text, "give one of these ids, or --run"));
 }
 END_TEST
 
@@ -149,10 +150,10 @@ START_TEST(test_rdzv_drain_finds_the_one_node_that_is_meant)
     say(7, &m);
     order_drain("", "n1", false);
     ck_assert(told(ORDERS, "refused") && !told(1, "drain"));
-    ck_assert_ptr_nonnull(strstr(last[ORDERS].refused.text, "'n1' matches "
-                                                            "2 nodes"));
-    ck_assert_ptr_nonnull(
-        strstr(last[ORDERS].refused.text, "cafe0000 of run 'r'"));
+    const char *text = last[ORDERS].refused.text;
+    ck_assert_ptr_nonnull(strstr(text, "'n1' matches 2 nodes of run 'r': "));
+    ck_assert_ptr_nonnull(strstr(text, ", cafe0000; give one of these ids"));
+    ck_assert_ptr_null(strstr(text, "--run"));
     order_drain("", "caf", false); /* too short for an id */
     ck_assert_ptr_nonnull(strstr(last[ORDERS].refused.text, "no node 'caf'"));
     order_drain("r", "n9", false);

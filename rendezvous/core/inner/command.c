@@ -49,8 +49,9 @@ refuse(struct rdzv *r,
     va_start(ap, fmt);
     (void)vsnprintf(m.refused.text, sizeof(m.refused.text), fmt, ap);
     va_end(ap);
-    note(r, NOTE_order_refused, run, "", "%s of ddpctl from %s: %s",
-         msg_name(ev->msg->kind), ev->peer_addr, m.refused.text);
+    note(r, NOTE_order_refused, run, "", "%s, by ddpctl from %s: %s",
+         ev->msg->kind == MSG_KIND_order_drain ? "drain" : "end", ev->peer_addr,
+         m.refused.text);
     reply_send(r, ev->conn, &m);
     reply_drop(r, ev->conn);
 }
@@ -169,27 +170,52 @@ static int find_nodes(const struct rdzv *r,
     return count;
 }
 
+/* Their run if it is the same for all, else NULL. */
+static const struct run *
+run_of_all(const struct rdzv *r, const int found[CANDIDATES_MAX], int count)
+{
+    int run = r->nodes[found[0]].run;
+    for (int i = 1; i < count; i++)
+        if (i == CANDIDATES_MAX || r->nodes[found[i]].run != run)
+            return NULL;
+    return &r->runs[run];
+}
+
+/* " of run 'llama'"; "" if that is `known`. An id that is too long for a list
+ * is cut, and shows it. */
+static const char *of_run(const struct run *run,
+                          const struct run *known,
+                          char text[RUN_SHOWN + 20])
+{
+    text[0] = '\0';
+    if (run != known)
+        (void)snprintf(text, RUN_SHOWN + 20, " of run '%.*s%s'", RUN_SHOWN,
+                       run->id, strlen(run->id) > RUN_SHOWN ? "..." : "");
+    return text;
+}
+
 static void refuse_ambiguous(struct rdzv *r,
                              const struct rdzv_event *ev,
                              const int found[CANDIDATES_MAX],
                              int count)
 {
-    char list[320] = "";
+    char list[320] = "", of[RUN_SHOWN + 20];
     size_t len = 0;
+    const struct run *run = run_of_all(r, found, count);
     for (int i = 0; i < count && i < CANDIDATES_MAX; i++) {
         const struct node *n = &r->nodes[found[i]];
-        const char *id = r->runs[n->run].id;
         int more = snprintf(list + len, /* fits: 4 times 64 */
-                            sizeof(list) - len, "%s%.*s of run '%.*s%s'%s",
-                            i > 0 ? ", " : "", SHOWN, n->agent, RUN_SHOWN, id,
-                            strlen(id) > RUN_SHOWN ? "..." : "",
+                            sizeof(list) - len, "%s%.*s%s%s", i > 0 ? ", " : "",
+                            SHOWN, n->agent, of_run(&r->runs[n->run], run, of),
                             n->conn < 0 ? " (absent)" : "");
         len += (size_t)more;
     }
     refuse(r, ev, NULL, DDP_E_USAGE, /* messages: ok, 2 or more */
-           "'%s' matches %d nodes: %s%s; give one of these ids, or --run",
-           ev->msg->order_drain.node, count, list,
-           count > CANDIDATES_MAX ? ", ..." : "");
+           "'%s' matches %d nodes%s%s%s: %s%s; give one of these ids%s",
+           ev->msg->order_drain.node, count, run != NULL ? " of run '" : "",
+           run != NULL ? run->id : "", run != NULL ? "'" : "", list,
+           count > CANDIDATES_MAX ? ", ..." : "",
+           run == NULL ? ", or --run" : "");
 }
 
 /* The one node that is meant, by name before id; NULL: refused. */

@@ -77,9 +77,13 @@ static void remember_loss(struct rdzv *r,
     run->report.loss.at_us = r->now_us;
 }
 
-/* As one that was in `state`, which need not be its own. */
-static void
-go(struct rdzv *r, struct node *n, enum node_state state, const char *how)
+/* As one that was in `state`, which need not be its own. `how` is behind its
+ * name in a sentence; `more` is what a line about it says. */
+static void go(struct rdzv *r,
+               struct node *n,
+               enum node_state state,
+               const char *how,
+               const char *more)
 {
     struct run *run = &r->runs[n->run];
     bool member = n->group_rank >= 0;
@@ -88,21 +92,22 @@ go(struct rdzv *r, struct node *n, enum node_state state, const char *how)
         remember_loss(r, run, n, how);
     (void)snprintf(why, /* fits */ sizeof(why), "node %s %s", n->name, how);
     if (state == NODE_RUNNING || state == NODE_STOPPING)
-        note(r, NOTE_lost, run, n->name, "%s", how);
+        note(r, NOTE_lost, run, n->name, "%s", more);
     else if (run->state != RUN_ENDED)
-        note(r, NOTE_left, run, n->name, "%s", how);
+        note(r, NOTE_left, run, n->name, "%s", more);
     node_remove(r, n);
     after_removal(r, run, state, member, why);
 }
 
 void node_gone(struct rdzv *r, struct node *n, const char *how)
 {
-    go(r, n, n->state, how);
+    go(r, n, n->state, how, how);
 }
 
 void node_left(struct rdzv *r, struct node *n)
 {
-    go(r, n, NODE_DRAINED, "left"); /* that runs no workers either */
+    /* As one that runs no workers either. */
+    go(r, n, NODE_DRAINED, "left", "its workers have ended");
 }
 
 void node_broke_off(struct rdzv *r, struct node *n)
