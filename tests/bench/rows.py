@@ -4,11 +4,13 @@ figures is shown.
 
 import dataclasses
 
+import jobs
 import launchers
 
 # Figures are in us where the unit is ms or s, in KiB for MiB, in ns for us, in
 # 1/s for 1000/s.
 PER_UNIT = {"ms": 1000, "s": 1e6, "MiB": 1024, "us": 1000, "1000/s": 1000}
+PER_UNIT[f"of {jobs.JOBS}"] = 1
 
 
 @dataclasses.dataclass
@@ -23,10 +25,15 @@ class Row:
 
     @property
     def more_is_better(self):
-        return self.unit.endswith("/s")
+        return self.unit.endswith("/s") or self.unit.startswith("of ")
 
 
 ROWS = {}  # name: function of a Bench that returns its Row
+
+
+def in_unit(number, unit):
+    """What is only counted stays an int."""
+    return number / PER_UNIT[unit] if PER_UNIT[unit] != 1 else number
 
 
 def row(name, unit, target, title, measure, times_floor=None, limit_s=60):
@@ -34,7 +41,7 @@ def row(name, unit, target, title, measure, times_floor=None, limit_s=60):
 
     def make(bench):
         numbers = {
-            c: values and [v / PER_UNIT[unit] for v in values]
+            c: values and [in_unit(v, unit) for v in values]
             for c, values in measure(bench).items()
         }
         return Row(name, title, unit, target, times_floor, limit_s, numbers)
@@ -122,3 +129,14 @@ for name, unit, title, what in (
 ):
     figure = {"1000/s": "ops", "us": "cpu_ns", "ms": "took_us"}[unit]
     row(name, unit, None, f"store: {title}", store(what, figure))
+
+
+# -- jobs ---------------------------------------------------------------------
+
+row(
+    "survive",
+    f"of {jobs.JOBS}",
+    jobs.JOBS,
+    "PyTorch DDP jobs that survive kill -9 of a worker",
+    lambda bench: bench.jobs.survivors(),
+)
