@@ -55,7 +55,9 @@ def progress(text):
 
 
 def figure(number):
-    """Three digits."""
+    """Three digits; a count is exact."""
+    if isinstance(number, int):
+        return str(number)
     if number >= 99.95:
         return f"{number:.0f}"
     return f"{number:.1f}" if number >= 9.995 else f"{number:.2f}"

@@ -5,6 +5,7 @@ own too.
 
 import dataclasses
 
+import jobs
 import launchers
 
 # -- targets of the rendezvous and the store ----------------------------------
@@ -26,6 +27,7 @@ OPS_OF_PEERS, CPU_OF_TORCH, STORM_OF_TORCH = 1, 1, 1
 # Figures are in us where the unit is ms or s, in KiB for MiB, in ns for us, in
 # 1/s for 1000/s.
 PER_UNIT = {"ms": 1000, "s": 1e6, "MiB": 1024, "us": 1000, "1000/s": 1000}
+PER_UNIT[f"of {jobs.JOBS}"] = 1
 
 
 @dataclasses.dataclass
@@ -41,10 +43,15 @@ class Row:
 
     @property
     def more_is_better(self):
-        return self.unit.endswith("/s")
+        return self.unit.endswith("/s") or self.unit.startswith("of ")
 
 
 ROWS = {}  # name: function of a Bench that returns its Row
+
+
+def in_unit(number, unit):
+    """What is only counted stays an int."""
+    return number / PER_UNIT[unit] if PER_UNIT[unit] != 1 else number
 
 
 def row(
@@ -61,7 +68,7 @@ def row(
 
     def make(bench):
         numbers = {
-            c: values and [v / PER_UNIT[unit] for v in values]
+            c: values and [in_unit(v, unit) for v in values]
             for c, values in measure(bench).items()
         }
         return Row(
@@ -168,3 +175,14 @@ ALSO_IN = {
     "rdzv": ("rdzv1000", "rdzv10000", "lost10000", "memory10000"),
     "store": ("get8", "add64", "get512", "get512_cpu", "storm"),
 }
+
+
+# -- jobs ---------------------------------------------------------------------
+
+row(
+    "survive",
+    f"of {jobs.JOBS}",
+    jobs.JOBS,
+    "PyTorch DDP jobs that survive kill -9 of a worker",
+    lambda bench: bench.jobs.survivors(),
+)
