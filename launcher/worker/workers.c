@@ -462,7 +462,10 @@ pid_t workers_reap_orphans(struct workers *workers, const pid_t *others, int n)
     for (;;) {
         siginfo_t info = {.si_pid = 0};
         int how = WEXITED | WNOHANG | WNOWAIT;
-        if (waitid(P_ALL, 0, &info, how) != 0 || info.si_pid == 0)
+        int rc;
+        while ((rc = waitid(P_ALL, 0, &info, how)) != 0 && errno == EINTR)
+            ;
+        if (rc != 0 || info.si_pid == 0)
             return 0;
         struct worker *w = find_worker(workers, info.si_pid);
         /* The kernel would show the same dead worker again and again: its
