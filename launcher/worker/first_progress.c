@@ -1,5 +1,6 @@
 #include "launcher/worker/first_progress.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/inotify.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@ struct first_progress {
     void *ctx;
     int *watches; /* by local rank, -1: none */
     bool waits;   /* nobody has beaten in this round */
+    bool told;    /* that a file cannot be watched */
 };
 
 static struct first_progress *first_progress_of(void *data)
@@ -92,13 +94,16 @@ first_progress_new(uv_loop_t *loop,
     for (int i = 0; i < nproc; i++)
         watches[i] = -1;
     f->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (f->fd >= 0 && uv_poll_init(loop, &f->poll, f->fd) == 0) {
+    int rc = f->fd < 0 ? uv_translate_sys_error(errno)
+                       : uv_poll_init(loop, &f->poll, f->fd);
+    if (rc == 0) {
         f->poll.data = f;
         (void)uv_poll_start(&f->poll, UV_READABLE, on_events); /* cannot fail */
         return f;
     }
-    log_warnx("cannot watch the workers' progress files (inotify); no event "
-              "first_beat will be written");
+    errno = -rc;
+    log_warn("cannot watch the workers' progress files (inotify), so no event "
+             "first_beat will be written");
     if (f->fd >= 0)
         (void)close(f->fd); /* never used */
     free(watches);
@@ -115,8 +120,15 @@ void first_progress_watch(struct first_progress *f)
     f->waits = true;
     for (int i = 0; i < f->nproc; i++) {
         workers_progress_path(f->workers, i, path);
-        if (path[0] != '\0')
-            f->watches[i] = inotify_add_watch(f->fd, path, IN_MODIFY);
+        if (path[0] == '\0')
+            continue;
+        f->watches[i] = inotify_add_watch(f->fd, path, IN_MODIFY);
+        if (f->watches[i] < 0 && !f->told)
+            log_warn("cannot watch the progress file of the worker with local "
+                     "rank %d (inotify), so its event first_beat is written "
+                     "when it ends",
+                     i);
+        f->told |= f->watches[i] < 0;
     }
     look(f); /* a worker may have been faster */
 }

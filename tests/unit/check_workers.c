@@ -64,8 +64,8 @@ static void on_exit_of(void *ctx, const struct agent_worker *w)
     struct job *j = ctx;
     j->ended++;
     j->failed += w->code != 0 || w->signal != 0;
-    fprintf(stderr, "local rank %d: exit code %d, signal %d %s\n", w->local_rank,
-            w->code, w->signal, w->text);
+    fprintf(stderr, "local rank %d: exit code %d, signal %d %s\n",
+            w->local_rank, w->code, w->signal, w->text);
 }
 
 /* As launcher/loop does. */

@@ -1,0 +1,130 @@
+/* links: tests/lib/fault tests/lib/fault_each */
+/* links: launcher/proc/cgroup rendezvous/base/rng rendezvous/base/err */
+/* links: rendezvous/base/open_files */
+/* libs: -ldl */
+/*
+ * The launch's cgroup, while each system call fails in turn: it is there and
+ * whole, or is not there, and nothing of it stays. Where no cgroup can be made
+ * only the ways to find that out are tested.
+ */
+#include <check.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/proc/cgroup.h"
+#include "tests/lib/fault.h"
+#include "tests/lib/suite.h"
+
+#define CALLS_MAX 8
+#define KILLED_MS 1000
+#define HELD      2 /* the parent's folder, and the pipe to the janitor */
+
+enum end {
+    DONE,
+    NOT_MADE,
+    NOT_KILLED,
+    LEAKS
+};
+
+/* A process in it, which is killed with it. */
+static enum end use(void)
+{
+    char byte;
+    int ready[2], status = 0;
+    if (pipe2(ready, O_CLOEXEC) != 0)
+        abort();
+    pid_t pid = fork();
+    if (pid == 0) {
+        int fd = openat(cgroup_fd(), "cgroup.procs", O_WRONLY | O_CLOEXEC);
+        if (fd < 0 || write(fd, "0", 1) != 1)
+            _exit(1);
+        (void)!write(ready[1], "x", 1);
+        for (;;)
+            (void)pause();
+    }
+    (void)close(ready[1]);
+    bool in = read(ready[0], &byte, 1) == 1;
+    (void)close(ready[0]);
+    fault_hold(false);
+    cgroup_kill();
+    fault_hold(true);
+    for (int i = 0; i < KILLED_MS && in; i++) {
+        if (waitpid(pid, &status, WNOHANG) == pid)
+            return WIFSIGNALED(status) ? DONE : NOT_KILLED;
+        (void)usleep(1000);
+    }
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+    return NOT_KILLED;
+}
+
+static int run(void *ctx)
+{
+    char link[64], path[4096] = "";
+    const bool *used = ctx;
+    fault_hold(true);
+    int descriptors = fault_descriptors();
+    fault_hold(false);
+    bool made = cgroup_make();
+    fault_hold(true);
+    if (!made)
+        return cgroup_fd() < 0 && fault_descriptors() <= descriptors + 1
+                   ? NOT_MADE
+                   : LEAKS;
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", cgroup_fd());
+    if (readlink(link, path, sizeof(path) - 1) < 0)
+        abort();
+    fprintf(stderr, "%s", path);
+    enum end end = *used ? use() : DONE;
+    fault_hold(false);
+    cgroup_remove();
+    fault_hold(true);
+    if (fault_descriptors() != descriptors + HELD)
+        return LEAKS;
+    return (int)end;
+}
+
+/* The janitor removes what this process could not. A refused cgroup.kill leaves
+ * its processes to the guard, which kills them one by one. */
+static void judge(const struct fault_run *r, void *ctx)
+{
+    struct stat st;
+    (void)ctx;
+    int end = WEXITSTATUS(r->status);
+    ck_assert_msg(!r->late && r->left == 0 && WIFEXITED(r->status),
+                  "%s: late %d, left %d, status %#x: %s", r->plan, r->late,
+                  r->left, (unsigned)r->status, r->err);
+    ck_assert_msg(end == DONE || end == NOT_MADE ||
+                      (end == NOT_KILLED && r->struck),
+                  "%s: end %d: %s", r->plan, end, r->err);
+    for (int i = 0; i < 200 && r->err[0] == '/' && stat(r->err, &st) == 0; i++)
+        (void)usleep(5000);
+    ck_assert_msg(r->err[0] != '/' || stat(r->err, &st) != 0, "%s: %s stays",
+                  r->plan, r->err);
+}
+
+START_TEST(test_cgroup_is_whole_or_not_there)
+{
+    static const char *const roles[] = {"test", "child", "worker"};
+    static const int least[] = {5, 0, 0};
+    bool used = _i == 0;
+    ck_assert_int_ge(fault_each(roles[_i], CALLS_MAX, run, judge, &used),
+                     least[_i]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cgroup");
+    TCase *tc = tcase_create("slow");
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, test_cgroup_is_whole_or_not_there, 0, 3);
+    suite_add_tcase(suite, tc);
+    return suite_run(suite);
+}
