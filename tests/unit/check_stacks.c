@@ -34,7 +34,7 @@
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 
-#define CALLS_MAX 3
+#define CALLS_MAX 1
 #define LIMIT_MS  6000
 
 enum end {
