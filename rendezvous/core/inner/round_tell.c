@@ -226,6 +226,7 @@ void round_tell_refusal(struct rdzv *r,
     msg_set(run->gather.refused, text); /* may be cut */
     run->gather.notice_at_us = mono_min(
         run->gather.notice_at_us, mono_after(r->now_us, NOTICE_REFUSED_US));
+    rdzv_touch(r, run);
 }
 
 void round_forget_refusal(struct run *run, const char *node)
