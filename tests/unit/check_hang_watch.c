@@ -1,5 +1,6 @@
 /* links: launcher/worker/hang_watch launcher/worker/stacks */
-/* links: launcher/worker/hang launcher/worker/pipe_probe launcher/worker/stack_line */
+/* links: launcher/worker/hang launcher/worker/pipe_probe */
+/* links: launcher/worker/stack_line */
 /* links: launcher/conf/output launcher/conf/options launcher/conf/words */
 /* links: launcher/proc/procfs launcher/proc/signals */
 /* links: tests/lib/hurt tests/lib/scratch OPTS NET PROTO BASE */

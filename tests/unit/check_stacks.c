@@ -1,7 +1,8 @@
 /* clang-format off */
 /* links: tests/lib/fault tests/lib/fault_each tests/lib/scratch */
 /* links: launcher/worker/hang_watch launcher/worker/hang */
-/* links: launcher/worker/stacks launcher/worker/pipe_probe launcher/worker/stack_line */
+/* links: launcher/worker/stacks launcher/worker/pipe_probe */
+/* links: launcher/worker/stack_line */
 /* links: launcher/proc/procfs launcher/proc/aborts */
 /* links: launcher/conf/output launcher/conf/options launcher/conf/words */
 /* links: rendezvous/base/opts rendezvous/base/signals_name */
