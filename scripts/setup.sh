@@ -18,7 +18,8 @@ build='gcc make libc6-dev pkg-config|pkgconf libuv1-dev libcjson-dev
     libxxhash-dev zlib1g-dev libssl-dev'
 # Without these some tests or the demo cannot run, or are slow (libdnnl2).
 tests='libdnnl2 g++ check libsubunit-dev mandoc iproute2 nftables
-    procps python3 dataset-fashion-mnist gnuplot-nox gdb-minimal|gdb tmux'
+    procps python3 dataset-fashion-mnist gnuplot-nox gdb-minimal|gdb tmux
+    openssl'
 # llvm: its symbolizer, which names the lines in libFuzzer's reports.
 check='clang libclang-rt-dev llvm spin clang-format-14'
 long='git valgrind gcovr qemu-user gcc-aarch64-linux-gnu g++-aarch64-linux-gnu
