@@ -169,7 +169,8 @@ START_TEST(test_hang_watch_tells_who_stands_and_where)
                       NULL,
                   "%s", text);
     read_file("stacks.txt", stacks, sizeof(stacks));
-    (void)snprintf(want, sizeof(want), "rank 0 (pid %d)\n", (int)sleeper);
+    (void)snprintf(want, sizeof(want), "rank 0 (pid %d): stacks\n",
+                   (int)sleeper);
     ck_assert_msg(strstr(stacks, want) != NULL, "%s", stacks);
     ck_assert_msg(strstr(stacks, "state S") != NULL, "%s", stacks);
     stop();
