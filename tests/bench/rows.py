@@ -13,6 +13,11 @@ PER_UNIT = {"ms": 1000, "s": 1e6, "MiB": 1024, "us": 1000, "1000/s": 1000}
 PER_UNIT[f"of {jobs.JOBS}"] = 1
 
 
+def in_unit(number, unit):
+    """What is only counted stays an int."""
+    return number / PER_UNIT[unit] if PER_UNIT[unit] != 1 else number
+
+
 @dataclasses.dataclass
 class Row:
     name: str
@@ -29,11 +34,6 @@ class Row:
 
 
 ROWS = {}  # name: function of a Bench that returns its Row
-
-
-def in_unit(number, unit):
-    """What is only counted stays an int."""
-    return number / PER_UNIT[unit] if PER_UNIT[unit] != 1 else number
 
 
 def row(name, unit, target, title, measure, times_floor=None, limit_s=60):
@@ -90,6 +90,17 @@ for line in LAUNCHERS.strip().splitlines():
     row(name, unit, goal, title, measure, limit_s=trial.limit_s)
 
 
+# -- jobs ---------------------------------------------------------------------
+
+row(
+    "survive",
+    f"of {jobs.JOBS}",
+    jobs.JOBS,
+    "PyTorch DDP jobs that survive kill -9 of a worker",
+    lambda bench: bench.jobs.survivors(),
+)
+
+
 # -- rendezvous ---------------------------------------------------------------
 
 
@@ -129,14 +140,3 @@ for name, unit, title, what in (
 ):
     figure = {"1000/s": "ops", "us": "cpu_ns", "ms": "took_us"}[unit]
     row(name, unit, None, f"store: {title}", store(what, figure))
-
-
-# -- jobs ---------------------------------------------------------------------
-
-row(
-    "survive",
-    f"of {jobs.JOBS}",
-    jobs.JOBS,
-    "PyTorch DDP jobs that survive kill -9 of a worker",
-    lambda bench: bench.jobs.survivors(),
-)
