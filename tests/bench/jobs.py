@@ -27,7 +27,8 @@ ABOUT = f"""
 Jobs: two workers, 3 restarts allowed; a job survives if it ends with 0 and the
 result of an undisturbed one, within {LIMIT_S} s of the kill or, if that is more,
 {TIMES_WHOLE} times what an undisturbed job takes. "Own stores" is torchrun with
-TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1, which its users have to know of."""
+TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 and --standalone: without a c10d rendezvous
+the variable has no effect."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,6 +131,7 @@ class Jobs:
             return
         ours = (str(build / "ddprun"),)
         theirs = (python, "-m", "torch.distributed.run")
+        # Only DynamicRendezvousHandler looks at it (dynamic_rendezvous.py).
         alone = (("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"),)
         version = torch_version(python) or "2"
         name = "torchrun " + ".".join(version.split(".")[:2])
@@ -137,7 +139,7 @@ class Jobs:
             Launcher("ddprun", "ours", ours, (("PYTHON_EXEC", python),)),
             Launcher(name, "new", theirs, needs_port=True),
             Launcher(
-                f"{name}, own stores", "alone", theirs, alone, needs_port=True
+                f"{name}, own stores", "alone", (*theirs, "--standalone"), alone
             ),
         ]
 
