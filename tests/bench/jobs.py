@@ -10,6 +10,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -22,6 +23,12 @@ JOBS = 10
 LIMIT_S = 20  # from the kill to the end; or, where that is more, ...
 TIMES_WHOLE = 3  # ... so many times what an undisturbed job takes in all
 OPTIONS = ["--nproc_per_node=2", "--max_restarts=3"]
+ABOUT = f"""
+Jobs: two workers, 3 restarts allowed; a job survives if it ends with 0 and the
+result of an undisturbed one, within {LIMIT_S} s of the kill or, if that is more,
+{TIMES_WHOLE} times what an undisturbed job takes. "Own stores" is torchrun with
+TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 and --standalone: without a c10d rendezvous
+the variable has no effect."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,10 +92,15 @@ class Job:
             raise Failed(f"{len(workers)} workers have rank 1")
         os.kill(workers[0], signal.SIGKILL)
 
-    def is_good_end(self, wanted, limit_s):
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(limit_s)
-        return self.process.poll() == 0 and self.result() == wanted
+    def why_lost(self, wanted, limit_s):
+        """None if it came to the result that is wanted, in time."""
+        try:
+            status = self.process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return f"not over {limit_s:.0f} s after the kill"
+        if status != 0:
+            return f"status {status}"
+        return None if self.result() == wanted else "another result"
 
     def end(self):
         for pid, _ in marked(self.mark):
@@ -119,6 +131,7 @@ class Jobs:
             return
         ours = (str(build / "ddprun"),)
         theirs = (python, "-m", "torch.distributed.run")
+        # Only DynamicRendezvousHandler looks at it (dynamic_rendezvous.py).
         alone = (("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"),)
         version = torch_version(python) or "2"
         name = "torchrun " + ".".join(version.split(".")[:2])
@@ -126,7 +139,7 @@ class Jobs:
             Launcher("ddprun", "ours", ours, (("PYTHON_EXEC", python),)),
             Launcher(name, "new", theirs, needs_port=True),
             Launcher(
-                f"{name}, own stores", "alone", theirs, alone, needs_port=True
+                f"{name}, own stores", "alone", (*theirs, "--standalone"), alone
             ),
         ]
 
@@ -145,5 +158,10 @@ class Jobs:
                 progress(f"survive, job {i + 1}: {launcher.label}")
                 with job(launcher) as j:
                     j.kill_worker(limit_s)
-                    good[launcher] += j.is_good_end(wanted, limit_s)
+                    why = j.why_lost(wanted, limit_s)
+                good[launcher] += why is None
+                if why is not None:
+                    sys.stderr.write(
+                        f"survive, job {i + 1}: {launcher.label}: {why}\n"
+                    )
         return {launcher: [n] for launcher, n in good.items()}

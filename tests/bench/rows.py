@@ -30,6 +30,11 @@ PER_UNIT = {"ms": 1000, "s": 1e6, "MiB": 1024, "us": 1000, "1000/s": 1000}
 PER_UNIT[f"of {jobs.JOBS}"] = 1
 
 
+def in_unit(number, unit):
+    """What is only counted stays an int."""
+    return number / PER_UNIT[unit] if PER_UNIT[unit] != 1 else number
+
+
 @dataclasses.dataclass
 class Row:
     name: str
@@ -47,11 +52,6 @@ class Row:
 
 
 ROWS = {}  # name: function of a Bench that returns its Row
-
-
-def in_unit(number, unit):
-    """What is only counted stays an int."""
-    return number / PER_UNIT[unit] if PER_UNIT[unit] != 1 else number
 
 
 def row(
@@ -119,6 +119,17 @@ for line in LAUNCHERS.strip().splitlines():
     row(name, unit, goal, title, measure, limit_s=trial.limit_s)
 
 
+# -- jobs ---------------------------------------------------------------------
+
+row(
+    "survive",
+    f"of {jobs.JOBS}",
+    jobs.JOBS,
+    "PyTorch DDP jobs that survive kill -9 of a worker",
+    lambda bench: bench.jobs.survivors(),
+)
+
+
 # -- rendezvous ---------------------------------------------------------------
 
 
@@ -175,14 +186,3 @@ ALSO_IN = {
     "rdzv": ("rdzv1000", "rdzv10000", "lost10000", "memory10000"),
     "store": ("get8", "add64", "get512", "get512_cpu", "storm"),
 }
-
-
-# -- jobs ---------------------------------------------------------------------
-
-row(
-    "survive",
-    f"of {jobs.JOBS}",
-    jobs.JOBS,
-    "PyTorch DDP jobs that survive kill -9 of a worker",
-    lambda bench: bench.jobs.survivors(),
-)
