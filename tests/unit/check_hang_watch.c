@@ -199,6 +199,7 @@ int main(void)
     Suite *suite = suite_create("hang_watch");
     TCase *tc = tcase_create("slow");
     tcase_set_timeout(tc, 60);
+    tcase_set_tags(tc, "many-forks"); /* valgrind takes minutes */
     tcase_add_checked_fixture(tc, setup, scratch_leave);
     tcase_add_loop_test(tc, test_hang_is_told_whatever_fails, 0, 3);
     suite_add_tcase(suite, tc);

@@ -64,8 +64,8 @@ static void on_exit_of(void *ctx, const struct agent_worker *w)
     struct job *j = ctx;
     j->ended++;
     j->failed += w->code != 0 || w->signal != 0;
-    fprintf(stderr, "local rank %d: exit code %d, signal %d %s\n", w->local_rank,
-            w->code, w->signal, w->text);
+    fprintf(stderr, "local rank %d: exit code %d, signal %d %s\n",
+            w->local_rank, w->code, w->signal, w->text);
 }
 
 /* As launcher/loop does. */
@@ -234,6 +234,7 @@ int main(void)
     Suite *suite = suite_create("workers");
     TCase *tc = tcase_create("slow");
     tcase_set_timeout(tc, 60);
+    tcase_set_tags(tc, "many-forks"); /* valgrind takes minutes */
     tcase_add_checked_fixture(tc, setup, scratch_leave);
     tcase_add_test(tc, test_workers_start_or_there_is_a_reason);
     suite_add_tcase(suite, tc);
