@@ -50,6 +50,9 @@ $(OLD_KERNEL_TOOL): $(call obj,tests/lib/old_kernel)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^
 
+# Calls that a sanitizer makes before it has begun come here as well.
+$(B)/obj/tests/lib/fault.o: CFLAGS += -fno-sanitize=all
+
 # Preloaded into a launcher, it makes system calls fail.
 FAULT_LIB := $(B)/tests/lib/libfault.so
 $(FAULT_LIB): $(call obj,tests/lib/fault tests/lib/fault_preload)
