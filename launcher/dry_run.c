@@ -299,7 +299,7 @@ int dry_run(const struct conf *conf, FILE *f)
     for (int i = 0; i < conf->nproc; i++)
         free(d.envs[i]);
     free(d.envs);
-    if (fflush(f) == 0)
+    if (fflush(f) == 0 && ferror(f) == 0)
         return 0;
     log_warn("cannot write the dry run to standard output");
     return ddp_code_exit(DDP_E_IO);

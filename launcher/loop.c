@@ -209,7 +209,7 @@ static void send_msg(struct loop *l, const struct msg *m)
     }
     struct msg join = *m;
     join.join.hosts = rdzv_client_server(l->client) > 0;
-    if (join.join.hosts && l->store.give >= 0)
+    if (join.join.hosts && conf_shares_port(l->conf))
         join.join.port = rdzv_client_port(l->client);
     if (join.join.addr[0] == '\0')
         rdzv_client_local_addr(l->client, join.join.addr,
@@ -671,8 +671,10 @@ int loop_run(const struct conf *conf,
     l.debug = level != NULL && strcasecmp(level, "debug") == 0;
     (void)open_files_raise();
     aborts_explain();
-    if (uv_loop_init(&l.uv) != 0)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot start an event loop");
+    int rc = uv_loop_init(&l.uv);
+    if (rc != 0)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot start an event loop: %s",
+               uv_strerror(rc));
     open_handles(&l);
     open_parts(&l, origin, &ac.join);
     agent_init(&l.agent, &ac);

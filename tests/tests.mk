@@ -158,6 +158,8 @@ check-interop-old check-interop-new: check-interop-%: all
 check-tree:
 	scripts/check-includes --self-test
 	scripts/check-includes
+	scripts/check-linked --self-test
+	scripts/check-linked
 	scripts/check-man
 	scripts/check-format
 	scripts/run-tests --self-test

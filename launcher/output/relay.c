@@ -34,6 +34,7 @@
 #include "launcher/output/relay_priv.h"
 #include "rendezvous/base/buf.h"
 #include "rendezvous/base/err.h"
+#include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 
 #define EVENTS   64
@@ -304,8 +305,10 @@ void relay_main(int fd,
     r.epoll = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = NULL};
     if (r.tails == NULL || r.epoll < 0 ||
-        epoll_ctl(r.epoll, EPOLL_CTL_ADD, fd, &ev) != 0)
+        epoll_ctl(r.epoll, EPOLL_CTL_ADD, fd, &ev) != 0) {
+        log_warn("the process for the workers' output cannot start");
         _exit(ddp_code_exit(DDP_E_NOMEM));
+    }
     /* Our own log and the workers' inherited streams go there, too. */
     bool shared = console_same(STDOUT_FILENO, STDERR_FILENO);
     for (int i = 0; i < r.conf->nproc; i++)

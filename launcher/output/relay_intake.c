@@ -198,6 +198,17 @@ static bool may_splice(const struct stream *s)
            s->file.limit == 0 && s->file.missing == 0 && s->file.fd >= 0;
 }
 
+/* EIO: the last holder of a terminal's other side is gone. */
+static void tell_broken(struct relay *r, const struct stream *s, int why)
+{
+    if (why == EIO && isatty(s->fd) == 1)
+        return;
+    (void)console_say(&r->consoles[1],
+                      "cannot read what the worker with local rank %d writes: "
+                      "%s; the rest is lost (EPIPE)",
+                      s->local_rank, strerror(why));
+}
+
 static bool read_some(struct relay *r, struct stream *s)
 {
     if (s->input == STREAM_SPLICED)
@@ -205,7 +216,9 @@ static bool read_some(struct relay *r, struct stream *s)
     ssize_t n = read(s->fd, r->chunk, sizeof(r->chunk));
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return errno == EINTR;
-    if (n <= 0) { /* EIO: the last holder of a terminal's other side is gone */
+    if (n <= 0) {
+        if (n < 0)
+            tell_broken(r, s, errno);
         end_reading(r, s);
         return false;
     }

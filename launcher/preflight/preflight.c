@@ -5,16 +5,15 @@
  */
 #include "launcher/preflight/preflight.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher/preflight/io.h"
 #include "launcher/preflight/probe.h"
 #include "rendezvous/base/log.h"
+#include "rendezvous/net/helper.h"
 
 int preflight_prepare(const struct conf *conf, struct ddp_err *err)
 {
@@ -121,10 +120,7 @@ int preflight_main(void)
         log_warnx("%s", err.text);
         probe_write_error(err.text);
     }
-    if (p.responder > 0) {
-        (void)kill(p.responder, SIGKILL);
-        (void)waitpid(p.responder, NULL, 0);
-    }
+    helper_kill(&p.responder);
     store_client_free(&p.store);
     free(p.ranks);
     free(p.links);

@@ -158,7 +158,10 @@ static int serve(struct probe *p, struct ddp_err *err)
     if (addr_listen_any(0, &fd, err) != 0)
         return -1;
     p->self.port = addr_fd_port(fd);
-    p->responder = preflight_responder_start(fd, p->secret, err);
+    if (p->self.port == 0)
+        (void)ddp_err_sys(err, DDP_E_IO, "cannot find the responder's port");
+    else
+        p->responder = preflight_responder_start(fd, p->secret, err);
     (void)close(fd); /* the responder has its own */
     return p->responder > 0 ? 0 : -1;
 }

@@ -164,6 +164,15 @@ static bool is_special(const char *path)
     return lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
+static bool is_fifo(const char *path)
+{
+    struct stat st;
+    int saved = errno;
+    bool is = stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
+    errno = saved;
+    return is;
+}
+
 /* False: no process reads it, or the user is in a hurry. */
 static bool wait_for_room(int fd, const struct output_hurry *h)
 {
@@ -255,11 +264,12 @@ void report_write(const struct conf *conf,
     struct buf text;
     ddp_assert(path[0] != '\0');
     buf_init(&text, REPORT_BYTES_MAX);
-    errno = ENOMEM;
-    bool good = make_json(&text, conf, v, j, logs) &&
-                (is_special(path) ? write_through(path, &text, h)
-                                  : replace_file(path, &text, h));
-    if (!good && errno == EAGAIN)
+    bool made = make_json(&text, conf, v, j, logs);
+    if (!made)
+        errno = ENOMEM;
+    bool good = made && (is_special(path) ? write_through(path, &text, h)
+                                          : replace_file(path, &text, h));
+    if (!good && (errno == EAGAIN || (errno == ENXIO && is_fifo(path))))
         log_warnx("cannot write the report to %s: no process reads it", path);
     else if (!good)
         log_warn("cannot write the report to %s", path);

@@ -134,6 +134,7 @@ static void show_stacks(const struct hang_watch *w)
     int fd = dup(w->stacks_fd);
     FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
     if (f == NULL) {
+        log_warn("cannot show the stacks");
         if (fd >= 0)
             (void)close(fd); /* only to be read */
         return;
@@ -203,6 +204,9 @@ static void open_stacks(struct hang_watch *w)
             open(w->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (w->stacks_fd >= 0)
         return;
+    if (w->path[0] != '\0')
+        log_warn("cannot write the stacks to %s, only a part is shown here",
+                 w->path);
     w->path[0] = '\0';
     w->stacks_fd = memfd_create("ddprun-stacks", MFD_CLOEXEC);
 }
@@ -212,22 +216,30 @@ static void run_stacks(const struct helper_fds *fds, const void *arg)
     stacks_main(fds->chan, arg);
 }
 
+static int start_helper(struct hang_watch *w, struct ddp_err *err)
+{
+    struct stacks_of of;
+    list_workers(w, &of);
+    open_stacks(w);
+    struct helper_fds fds = {.listener = -1, .chan = w->stacks_fd};
+    if (w->stacks_fd < 0)
+        return ddp_err_sys(err, DDP_E_NOMEM, "memfd_create");
+    return helper_start(&w->helper, &fds, run_stacks, &of, err);
+}
+
 /* A worker that hangs is left alone until its stacks are taken. */
 static void take_stacks(struct hang_watch *w)
 {
-    struct stacks_of of;
     struct ddp_err err;
-    list_workers(w, &of);
-    open_stacks(w);
     w->pid = workers_pid(w->workers, w->verdict.local_rank);
     w->stacks_until_us = mono_after(mono_now_us(), STACKS_US);
     log_warnx("rank %lld (pid %d) makes no progress; taking the stacks of "
               "this node's workers",
               (long long)(w->base_rank + w->verdict.local_rank), (int)w->pid);
-    struct helper_fds fds = {.listener = -1, .chan = w->stacks_fd};
-    if (w->stacks_fd >= 0 &&
-        helper_start(&w->helper, &fds, run_stacks, &of, &err) == 0)
+    if (start_helper(w, &err) == 0)
         return;
+    log_warnx("cannot take the stacks: %s", err.text);
+    w->path[0] = '\0'; /* nothing is in it */
     tell(w);
 }
 

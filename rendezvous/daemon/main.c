@@ -16,6 +16,7 @@
 
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/open_files.h"
 #include "rendezvous/base/signals_name.h"
 #include "rendezvous/daemon/sd.h"
 #include "rendezvous/daemon/server.h"
@@ -190,17 +191,21 @@ static void run(const struct opts *o,
     struct ddp_err err;
     struct server_conf conf = conf_of(o, orders, key);
     bool c10d = opts_number(o, OPTION_c10d) != 0;
-    if (uv_loop_init(&loop) != 0)
+    int rc = open_files_room(OPEN_FILES_OF_A_LOOP) == 0
+                 ? uv_loop_init(&loop)
+                 : uv_translate_sys_error(errno);
+    if (rc != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM),
-               "cannot start the daemon: no event loop");
+               "cannot start the daemon: no event loop: %s (ulimit -n)",
+               uv_strerror(rc));
     if ((c10d &&
          store_supervisor_open(&store, &loop, &conf.store_chan, &err) != 0) ||
         server_open(&s, &loop, fd, &conf, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     uv_signal_t term, intr;
-    (void)uv_signal_init(&loop, &term);
-    (void)uv_signal_init(&loop, &intr);
-    if (uv_signal_start(&term, on_stop, SIGTERM) != 0 ||
+    if (uv_signal_init(&loop, &term) != 0 ||
+        uv_signal_init(&loop, &intr) != 0 ||
+        uv_signal_start(&term, on_stop, SIGTERM) != 0 ||
         uv_signal_start(&intr, on_stop, SIGINT) != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM),
                "cannot start the daemon: no signal handlers");

@@ -543,9 +543,11 @@ void server_main(int listen_fd,
         .on_idle = close_when_idle,
         .ctx = &s,
     };
-    if (uv_loop_init(&loop) != 0)
+    int rc = uv_loop_init(&loop);
+    if (rc != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM),
-               "cannot start the rendezvous server: no event loop");
+               "cannot start the rendezvous server: no event loop: %s",
+               uv_strerror(rc));
     if (server_open(&s, &loop, listen_fd, &conf, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     (void)uv_run(&loop, UV_RUN_DEFAULT);

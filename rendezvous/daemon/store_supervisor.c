@@ -79,10 +79,11 @@ int store_supervisor_open(struct store_supervisor *s,
     *s = (struct store_supervisor){.magic = SUPERVISOR_MAGIC, .take = -1};
     if (fd_pass_pair(give, &s->take, err) != 0)
         return -1;
-    (void)uv_signal_init(loop, &s->sigchld);
     (void)uv_timer_init(loop, &s->again); /* cannot fail */
-    s->sigchld.data = s->again.data = s;
-    if (uv_signal_start(&s->sigchld, on_sigchld, SIGCHLD) != 0)
+    s->again.data = s;
+    int rc = uv_signal_init(loop, &s->sigchld);
+    s->sigchld.data = s;
+    if (rc != 0 || uv_signal_start(&s->sigchld, on_sigchld, SIGCHLD) != 0)
         return ddp_err_set(
             err, DDP_E_NOMEM,
             "cannot supervise the c10d store: no SIGCHLD handler");

@@ -23,7 +23,7 @@
 #define KEPT_FD 3 /* the first descriptor that a helper is given */
 #define KEPT    2
 
-/* High above what is kept; fd -1: there is none. *why: errno. */
+/* A copy high above what is kept; fd -1: there is none. *why: errno. */
 static int copy_high(int fd, int *why)
 {
     int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD, KEPT_FD + KEPT);
@@ -35,24 +35,25 @@ static int put_at(int copy, int at, int *why)
 {
     int fd = copy < 0 ? -1 : dup2(copy, at);
     *why = copy >= 0 && fd < 0 ? errno : *why;
-    if (fd < 0)
+    if (copy < 0)
         (void)close(at); /* what the parent has there */
     return fd;
 }
 
 /* Closes all but 0 to 2 and the given ones, which become 3 and 4. Returns 0, or
- * errno: there are too few descriptors. */
+ * errno, and then the channel is still open: too few descriptors. */
 static int keep_only(const struct helper_fds *fds, struct helper_fds *kept)
 {
     int why = 0;
     /* High copies first: one may be where the other is to go. */
     int listener = copy_high(fds->listener, &why);
     int chan = copy_high(fds->chan, &why);
-    *kept = (struct helper_fds){
-        .listener = put_at(listener, KEPT_FD, &why),
-        .chan = put_at(chan, KEPT_FD + 1, &why),
-    };
-    open_files_close(KEPT_FD + KEPT, ~0u);
+    if (why != 0)
+        return why;
+    kept->listener = put_at(listener, KEPT_FD, &why);
+    kept->chan = put_at(chan, KEPT_FD + 1, &why);
+    if (why == 0)
+        open_files_close(KEPT_FD + KEPT, ~0u);
     return why;
 }
 
@@ -69,9 +70,9 @@ __attribute__((noreturn)) static void become(const struct helper_fds *fds,
     (void)signal(SIGABRT, SIG_DFL);
     /* The agent's loop, its pidfds and above all its connection must not stay
      * open here: the server takes the last close for the end of the node. */
-    struct helper_fds kept;
+    struct helper_fds kept = {.token = fds->token};
     errno = keep_only(fds, &kept);
-    if (errno != 0) { /* its parent reaps it */
+    if (errno != 0) { /* said before the parent sees its end of the channel */
         log_warn("a helper process cannot keep its descriptors (ulimit -n)");
         _exit(ddp_code_exit(DDP_E_NOMEM));
     }

@@ -76,10 +76,12 @@ void store_process_main(const struct helper_fds *fds, struct allow *allow)
     if (allow != NULL)
         limits.admits = admits;
     limits.ctx = allow;
-    if (uv_loop_init(&loop) != 0 ||
-        (fds->chan >= 0 && uv_poll_init(&loop, &p.poll, fds->chan) != 0))
+    int rc = uv_loop_init(&loop);
+    if (rc == 0 && fds->chan >= 0)
+        rc = uv_poll_init(&loop, &p.poll, fds->chan);
+    if (rc != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM),
-               "cannot start the store: no event loop");
+               "cannot start the store: no event loop: %s", uv_strerror(rc));
     if (store_server_open(&p.store, &loop, fds->listener, &limits, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     p.chan = fds->chan;

@@ -1,11 +1,18 @@
 #!/bin/sh
 # With 200 descriptors: does the daemon say for how many nodes that is enough,
 # tell each node beyond them why it cannot come in, stay calm when strangers
-# take every descriptor, and serve again when there is room?
+# take every descriptor, and serve again when there is room? And with fewer than
+# it needs: does it always say so, instead of dying?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 command -v python3 >/dev/null || skip 'needs python3'
 port=$(free_port)
+for n in $(seq 4 39); do
+    (ulimit -n "$n" && exec "$DDPRDZVD" --c10d \
+        --listen=127.0.0.1:0) 2>few.err
+    same 71 $? "the status with $n descriptors"
+    has 'oo many open files\|(ulimit -n)' few.err
+done
 # The limit is the daemon's alone.
 background d sh -c 'ulimit -n 200 && exec "$@"' sh \
     "$DDPRDZVD" --listen="127.0.0.1:$port" --max_share=100

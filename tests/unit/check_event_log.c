@@ -1,0 +1,211 @@
+/* links: launcher/report/event_log launcher/proc/signals tests/lib/words */
+/* links: rendezvous/proto/exits rendezvous/proto/msg rendezvous/core/note */
+/* links: rendezvous/base/signals_name rendezvous/base/log */
+/* links: rendezvous/base/mono rendezvous/base/err rendezvous/base/utf8 */
+/* links: rendezvous/base/json rendezvous/base/buf rendezvous/base/rng */
+/* libs: -lcjson -ldl */
+/*
+ * What happened on a node, as lines of JSON and as sums of time. The relay,
+ * which has the file, is the test's own.
+ */
+#include <cjson/cJSON.h>
+#include <check.h>
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launcher/report/event_log.h"
+#include "rendezvous/base/mono.h"
+#include "tests/lib/suite.h"
+
+#define LINES_MAX 32
+
+static struct conf conf;
+static struct event_log j;
+static cJSON *lines[LINES_MAX]; /* what the relay got */
+static int n;
+
+void output_event(struct output *o, const char *line)
+{
+    ck_assert_ptr_eq(o, (void *)&conf); /* any pointer, passed through */
+    ck_assert_int_lt(n, LINES_MAX);
+    ck_assert_ptr_null(strchr(line, '\n'));
+    lines[n] = cJSON_Parse(line);
+    ck_assert_ptr_nonnull(lines[n]);
+    n++;
+}
+
+/* -- memory ---------------------------------------------------------------- */
+
+static int short_of; /* the allocation that fails, counted from 1; 0: none */
+static int allocations;
+
+void *realloc(void *p, size_t size)
+{
+    static void *(*real)(void *, size_t);
+    void *found = real == NULL ? dlsym(RTLD_NEXT, "realloc") : NULL;
+    if (found != NULL)
+        memcpy(&real, &found, sizeof(real));
+    return short_of > 0 && ++allocations == short_of ? NULL : real(p, size);
+}
+
+/* -- the log --------------------------------------------------------------- */
+
+static void setup(void)
+{
+    memset(&conf, 0, sizeof(conf));
+    conf.nproc = 2;
+    (void)snprintf(conf.run_id, sizeof(conf.run_id), "job");
+    (void)snprintf(conf.output.events, sizeof(conf.output.events), "events");
+    event_log_init(&j, &conf, (struct output *)&conf, "b", 100 * MONO_S);
+    n = 0;
+}
+
+static void teardown(void)
+{
+    for (int i = 0; i < n; i++)
+        cJSON_Delete(lines[i]);
+    free(j.pids);
+}
+
+static const char *text_of(int i, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItem(lines[i], key);
+    return cJSON_IsString(item) ? item->valuestring : "-";
+}
+
+static double number_of(int i, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItem(lines[i], key);
+    return cJSON_IsNumber(item) ? item->valuedouble : -1;
+}
+
+static void world(int64_t round, int64_t restarts, int64_t now_s)
+{
+    struct msg_world w = {.round = round,
+                          .restarts = restarts,
+                          .base_rank = 4,
+                          .group_rank = 1,
+                          .group_world = 2,
+                          .world_size = 6};
+    event_log_world(&j, &w, now_s * MONO_S);
+}
+
+static void note(enum note_kind kind, const char *text, int64_t now_s)
+{
+    struct note no = {.kind = kind, .text = text};
+    event_log_note(&j, &no, now_s * MONO_S);
+}
+
+/* A failure, a restart, an end: each line bears when, what and where. */
+START_TEST(test_event_log_has_a_line_for_each_event)
+{
+    static const char *const names[] = {"joined",    "sealed", "started",
+                                        "started",   "exited", "failed",
+                                        "restarted", "end"};
+    const struct agent_worker failed = {
+        .local_rank = 1, .pid = 101, .code = 0, .signal = SIGKILL};
+    event_log_joined(&j, 101 * MONO_S);
+    world(1, 0, 102);
+    event_log_started(&j, 0, 100);
+    event_log_started(&j, 1, 101);
+    event_log_exited(&j, &failed);
+    note(NOTE_worker_failed, "it was killed", 110);
+    world(2, 1, 112);
+    event_log_finish(&j, 3, 120 * MONO_S);
+    ck_assert_int_eq(n, 9);
+    for (int i = 0, k = 0; i < n; i++) {
+        if (i != 6) /* the second "sealed" */
+            ck_assert_str_eq(text_of(i, "event"), names[k++]);
+        ck_assert_str_eq(text_of(i, "run"), "job");
+        ck_assert_str_eq(text_of(i, "node"), "b");
+        ck_assert_uint_eq(strlen(text_of(i, "time")), 27);
+        ck_assert_int_eq(text_of(i, "time")[26], 'Z');
+    }
+    ck_assert_double_eq_tol(number_of(0, "up_s"), 1, 1e-6);
+    ck_assert_int_eq((int)number_of(3, "rank"), 5);
+    ck_assert_str_eq(text_of(4, "signal_name"), "SIGKILL");
+    ck_assert_str_eq(text_of(5, "text"), "it was killed");
+    ck_assert_int_eq((int)number_of(5, "pid"), 101);
+    ck_assert_int_eq((int)number_of(6, "round"), 2);
+    ck_assert_int_eq((int)number_of(8, "exit_code"), 3);
+}
+END_TEST
+
+/* The time of a launch is divided among waiting, running and restarting. */
+START_TEST(test_event_log_sums_are_the_whole_time)
+{
+    world(1, 0, 102);
+    note(NOTE_worker_failed, "", 110);
+    world(2, 1, 113);
+    event_log_finish(&j, 0, 120 * MONO_S);
+    ck_assert_int_eq(j.waiting_us, 2 * MONO_S);
+    ck_assert_int_eq(j.running_us, (8 + 7) * MONO_S);
+    ck_assert_int_eq(j.restarting_us, 3 * MONO_S);
+    ck_assert_int_eq(j.rounds, 2);
+}
+END_TEST
+
+/* Workers that ended by our SIGTERM are no cause. */
+START_TEST(test_event_log_tells_stopped_workers_from_failed_ones)
+{
+    const struct agent_worker failed = {.local_rank = 0, .pid = 100, .code = 7};
+    const struct agent_worker stopped = {
+        .local_rank = 1, .pid = 101, .signal = SIGTERM};
+    world(1, 0, 102);
+    event_log_exited(&j, &failed);
+    note(NOTE_worker_failed, "", 103);
+    event_log_exited(&j, &stopped);
+    ck_assert_int_eq(j.stopped, 1);
+    ck_assert_int_eq(j.last.pid, 100);
+}
+END_TEST
+
+START_TEST(test_event_log_without_a_file_formats_nothing)
+{
+    conf.output.events[0] = '\0';
+    world(1, 0, 102);
+    event_log_finish(&j, 0, 103 * MONO_S);
+    ck_assert_int_eq(n, 0);
+    ck_assert_int_eq(j.running_us, MONO_S);
+}
+END_TEST
+
+/* A line is whole or it is not there: it is too long, or there is no memory. */
+START_TEST(test_event_log_loses_whole_lines_only)
+{
+    char text[1000];
+    memset(text, 1, sizeof(text) - 1); /* six bytes each in JSON */
+    text[sizeof(text) - 1] = '\0';
+    note(NOTE_wait, text, 102);
+    ck_assert_int_eq(n, 0);
+    note(NOTE_wait, "short", 103);
+    ck_assert_int_eq(n, 1);
+    ck_assert_str_eq(text_of(n - 1, "text"), "short");
+    int before = n;
+    for (short_of = 1; n == before; short_of++) {
+        allocations = 0;
+        note(NOTE_wait, "without memory", 104); /* parsed by output_event */
+        ck_assert_int_lt(short_of, 100);
+    }
+    short_of = 0;
+    ck_assert_int_eq(n, before + 1);
+    ck_assert_str_eq(text_of(before, "text"), "without memory");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("event_log");
+    TCase *tc = tcase_create("fast");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, test_event_log_has_a_line_for_each_event);
+    tcase_add_test(tc, test_event_log_sums_are_the_whole_time);
+    tcase_add_test(tc, test_event_log_tells_stopped_workers_from_failed_ones);
+    tcase_add_test(tc, test_event_log_without_a_file_formats_nothing);
+    tcase_add_test(tc, test_event_log_loses_whole_lines_only);
+    suite_add_tcase(suite, tc);
+    return suite_run(suite);
+}

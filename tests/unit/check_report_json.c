@@ -1,0 +1,257 @@
+/* links: launcher/report/json launcher/report/report launcher/report/exits */
+/* links: launcher/report/words launcher/report/event_log */
+/* links: launcher/output/logfile launcher/output/lines launcher/proc/signals */
+/* links: rendezvous/core/note tests/lib/hurt tests/lib/scratch PROTO BASE */
+/* libs: -luv -lcjson -lm -ldl */
+/*
+ * The report as JSON in its file: what is in it, and what becomes of the file
+ * if a system call fails. A reader finds the old report or the new one.
+ */
+#include <cjson/cJSON.h>
+#include <check.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher/report/report.h"
+#include "tests/lib/hurt.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
+
+#define OLD "the old one\n"
+
+static struct conf conf;
+static int64_t pids[2] = {100, 101};
+static struct event_log event_log;
+static struct agent_verdict verdict;
+
+/* The events' file is no subject here. */
+void output_event(struct output *o, const char *line)
+{
+    (void)o;
+    (void)line;
+}
+
+static bool asks(int fd)
+{
+    (void)fd;
+    return false;
+}
+
+static const struct output_hurry patient = {.fd = -1, .asks = asks};
+static const struct output_hurry hurried = {
+    .now = true, .fd = -1, .asks = asks};
+
+static void put_old(const char *path)
+{
+    FILE *f = fopen(path, "we");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_ge(fputs(OLD, f), 0);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+static void setup(void)
+{
+    scratch_enter();
+    memset(&conf, 0, sizeof(conf));
+    conf.nproc = 2;
+    conf.max_restarts = 3;
+    (void)snprintf(conf.run_id, sizeof(conf.run_id), "job");
+    (void)snprintf(conf.output.report, sizeof(conf.output.report), "report");
+    event_log = (struct event_log){.conf = &conf,
+                                   .pids = pids,
+                                   .round = 2,
+                                   .rounds = 2,
+                                   .node = "b",
+                                   .running_us = 1500000};
+    verdict = (struct agent_verdict){.status = 3, .ended = true};
+    verdict.end = (struct msg_end){
+        .round = 2, .restarts = 1, .rank = 1, .local_rank = 1, .pid = 101};
+    verdict.end.code = 3;
+    msg_set(verdict.end.node, "b");
+    msg_set(verdict.end.text, "rank 1 failed");
+    msg_set(verdict.end.error, "out of luck");
+    put_old("report");
+}
+
+static size_t read_file(const char *path, char *text, size_t size)
+{
+    FILE *f = fopen(path, "re");
+    size_t n = f != NULL ? fread(text, 1, size - 1, f) : 0;
+    if (f != NULL)
+        (void)fclose(f);
+    text[n] = '\0';
+    return n;
+}
+
+static bool is_report(const char *text)
+{
+    cJSON *json = cJSON_Parse(text);
+    const cJSON *run = cJSON_GetObjectItem(json, "run");
+    bool good = cJSON_IsString(run) && strcmp(run->valuestring, "job") == 0 &&
+                text[strlen(text) - 1] == '\n';
+    cJSON_Delete(json);
+    return good;
+}
+
+static int entries(void)
+{
+    DIR *d = opendir(".");
+    int n = 0;
+    while (d != NULL && readdir(d) != NULL)
+        n++;
+    if (d != NULL)
+        (void)closedir(d);
+    return n - 2;
+}
+
+/* -- what is in it --------------------------------------------------------- */
+
+START_TEST(test_report_says_what_failed_first)
+{
+    char text[8000];
+    report_write(&conf, &verdict, &event_log, "/logs", &patient);
+    (void)read_file("report", text, sizeof(text));
+    cJSON *json = cJSON_Parse(text);
+    ck_assert_ptr_nonnull(json);
+    const cJSON *first = cJSON_GetObjectItem(json, "first_failure");
+    ck_assert_str_eq(cJSON_GetObjectItem(json, "reason")->valuestring,
+                     "rank 1 failed");
+    ck_assert_int_eq(cJSON_GetObjectItem(json, "status")->valueint, 3);
+    ck_assert_int_eq(cJSON_GetObjectItem(json, "restarts")->valueint, 1);
+    ck_assert_str_eq(cJSON_GetObjectItem(json, "logs")->valuestring, "/logs");
+    ck_assert_str_eq(cJSON_GetObjectItem(first, "node")->valuestring, "b");
+    ck_assert_int_eq(cJSON_GetObjectItem(first, "pid")->valueint, 101);
+    ck_assert_int_eq(cJSON_GetObjectItem(first, "exit_code")->valueint, 3);
+    ck_assert_str_eq(cJSON_GetObjectItem(first, "error")->valuestring,
+                     "out of luck");
+    ck_assert(cJSON_IsNull(cJSON_GetObjectItem(json, "node_lost")));
+    cJSON_Delete(json);
+    ck_assert_int_eq(entries(), 1);
+}
+END_TEST
+
+/* -- a call fails ---------------------------------------------------------- */
+
+static int write_it(void)
+{
+    int before = fault_descriptors();
+    report_write(&conf, &verdict, &event_log, "", &patient);
+    return fault_descriptors() == before ? HURT_DONE : HURT_LEAK;
+}
+
+/* The one or the other, and nothing else in the folder. */
+static int run_file(void *ctx)
+{
+    (void)ctx;
+    char text[8000];
+    int rc = write_it();
+    fault_end();
+    (void)read_file("report", text, sizeof(text));
+    if (rc != HURT_DONE)
+        return rc;
+    if (entries() != 1)
+        return hurt_wrong("a file is left");
+    if (is_report(text))
+        return HURT_DONE;
+    return strcmp(text, OLD) == 0 ? HURT_TOLD : hurt_wrong(text);
+}
+
+/* What is behind a link is overwritten; so it may be cut, but then it is told.
+ */
+static int run_link(void *ctx)
+{
+    (void)ctx;
+    char text[8000];
+    int rc = write_it();
+    fault_end();
+    (void)read_file("real", text, sizeof(text));
+    if (rc != HURT_DONE)
+        return rc;
+    return is_report(text) ? HURT_DONE : HURT_TOLD;
+}
+
+START_TEST(test_report_is_old_or_new_whatever_call_fails)
+{
+    hurt_each("test", 3, run_file, NULL, "open write rename");
+}
+END_TEST
+
+START_TEST(test_report_through_a_link_is_whole_or_told_whatever_call_fails)
+{
+    put_old("real");
+    ck_assert_int_eq(unlink("report"), 0);
+    ck_assert_int_eq(symlink("real", "report"), 0);
+    hurt_each("test", 3, run_link, NULL, "open write ftruncate");
+}
+END_TEST
+
+/* -- what is no file ------------------------------------------------------- */
+
+static void make_fifo(void)
+{
+    ck_assert_int_eq(unlink("report"), 0);
+    ck_assert_int_eq(mkfifo("report", 0600), 0);
+}
+
+/* stderr of the call. */
+static void told_by(const struct output_hurry *h, char *text, size_t size)
+{
+    int kept = dup(STDERR_FILENO);
+    ck_assert_ptr_nonnull(freopen("told", "w", stderr));
+    report_write(&conf, &verdict, &event_log, "", h);
+    ck_assert_int_eq(fflush(stderr), 0);
+    ck_assert_int_eq(dup2(kept, STDERR_FILENO), STDERR_FILENO);
+    ck_assert_int_eq(close(kept), 0);
+    (void)read_file("told", text, size);
+}
+
+START_TEST(test_report_to_a_fifo_that_nobody_reads_is_told)
+{
+    char text[400];
+    make_fifo();
+    told_by(&patient, text, sizeof(text));
+    ck_assert_msg(strstr(text, "cannot write the report to report: no process "
+                               "reads it") != NULL,
+                  "%s", text);
+}
+END_TEST
+
+/* The pipe is full and its reader stands still. */
+START_TEST(test_report_to_a_reader_that_stands_still_is_given_up)
+{
+    static char zeros[1 << 20];
+    char text[400];
+    make_fifo();
+    int fd = open("report", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    while (write(fd, zeros, sizeof(zeros)) > 0)
+        ;
+    told_by(&hurried, text, sizeof(text));
+    ck_assert_msg(strstr(text, "cannot write the report to report: no process "
+                               "reads it") != NULL,
+                  "%s", text);
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("report_json");
+    TCase *tc = tcase_create("fast");
+    tcase_add_checked_fixture(tc, setup, scratch_leave);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_report_says_what_failed_first);
+    tcase_add_test(tc, test_report_is_old_or_new_whatever_call_fails);
+    tcase_add_test(
+        tc, test_report_through_a_link_is_whole_or_told_whatever_call_fails);
+    tcase_add_test(tc, test_report_to_a_fifo_that_nobody_reads_is_told);
+    tcase_add_test(tc, test_report_to_a_reader_that_stands_still_is_given_up);
+    suite_add_tcase(suite, tc);
+    return suite_run(suite);
+}

@@ -1,0 +1,208 @@
+/* clang-format off */
+/* links: tests/lib/fault tests/lib/fault_each tests/lib/scratch */
+/* links: launcher/worker/hang_watch launcher/worker/hang */
+/* links: launcher/worker/stacks launcher/worker/pipe_probe */
+/* links: launcher/proc/procfs launcher/proc/aborts */
+/* links: launcher/conf/output launcher/conf/options launcher/conf/words */
+/* links: rendezvous/base/opts rendezvous/base/signals_name */
+/* links: rendezvous/base/err rendezvous/base/log rendezvous/base/mono */
+/* links: rendezvous/base/utf8 rendezvous/base/open_files rendezvous/base/buf */
+/* links: rendezvous/net/helper TLS */
+/* libs: -luv -ldl */
+/* clang-format on */
+/*
+ * A worker that hangs is told of, with its stacks or the reason why there are
+ * none, while each system call of the process that takes the stacks fails in
+ * turn (those of the launcher: check_hang_watch). The worker is this test's; no
+ * debugger is installed.
+ */
+#include <check.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/proc/aborts.h"
+#include "launcher/worker/hang_watch.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+#include "tests/lib/fault.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
+
+#define CALLS_MAX 1
+#define LIMIT_MS  6000
+
+enum end {
+    TOLD,
+    WRONG_TEXT,
+    UNTOLD,
+    LEAKS,
+    REFUSED = 71 /* libuv gave up, with a reason */
+};
+
+static struct conf conf;
+static pid_t worker;
+
+/* -- in place of launcher/worker/workers ----------------------------------- */
+
+pid_t workers_pid(const struct workers *workers, int local_rank)
+{
+    (void)workers, (void)local_rank;
+    return worker;
+}
+
+bool workers_look(const struct workers *workers,
+                  int local_rank,
+                  bool cpu,
+                  struct hang_sample *out)
+{
+    (void)workers, (void)local_rank, (void)cpu;
+    *out = (struct hang_sample){.step = -1};
+    return true;
+}
+
+void workers_path(const struct workers *workers,
+                  int local_rank,
+                  const char *name,
+                  char path[WORKERS_PATH_MAX])
+{
+    (void)workers, (void)local_rank;
+    (void)snprintf(path, WORKERS_PATH_MAX, "%s/%s", scratch, name);
+}
+
+/* -- the test -------------------------------------------------------------- */
+
+struct job {
+    uv_loop_t loop;
+    uv_timer_t limit;
+    uv_timer_t often;
+    struct hang_watch *watch;
+    char text[512];
+    bool late;
+};
+
+static void
+on_hang(void *ctx, const struct hang_verdict *v, int64_t pid, const char *text)
+{
+    struct job *j = ctx;
+    if (v->local_rank == 0 && pid == worker)
+        (void)snprintf(j->text, sizeof(j->text), "%s", text);
+}
+
+static const struct hang_watch_handler handler = {.on_hang = on_hang};
+
+static void on_limit(uv_timer_t *timer)
+{
+    struct job *j = timer->data;
+    j->late = true;
+}
+
+/* In place of SIGCHLD. */
+static void on_often(uv_timer_t *timer)
+{
+    const struct job *j = timer->data;
+    siginfo_t info = {.si_pid = 0};
+    pid_t helper = hang_watch_helper(j->watch);
+    fault_hold(true);
+    int rc = helper > 0 ? waitid(P_PID, (id_t)helper, &info,
+                                 WEXITED | WNOHANG | WNOWAIT)
+                        : -1;
+    fault_hold(false);
+    if (rc == 0 && info.si_pid == helper)
+        hang_watch_helper_ended(j->watch);
+}
+
+static void begin(struct job *j)
+{
+    fault_hold(true);
+    log_init("ddprun");
+    aborts_explain();
+    pid_t parent = getpid();
+    worker = fork();
+    if (worker == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        while (getppid() == parent)
+            (void)pause();
+        _exit(0);
+    }
+    if (worker < 0 || setenv("PATH", "/nowhere", 1) != 0 ||
+        uv_loop_init(&j->loop) != 0)
+        abort();
+    (void)uv_timer_init(&j->loop, &j->limit);
+    (void)uv_timer_init(&j->loop, &j->often);
+    j->limit.data = j->often.data = j;
+    (void)uv_timer_start(&j->limit, on_limit, LIMIT_MS, 0);
+    (void)uv_timer_start(&j->often, on_often, 2, 2);
+    fault_hold(false);
+}
+
+static int run(void *ctx)
+{
+    static struct job j;
+    (void)ctx;
+    begin(&j);
+    int descriptors = fault_descriptors();
+    j.watch = hang_watch_new(&j.loop, &conf, NULL, &handler, &j);
+    hang_watch_start(j.watch, 5);
+    while (j.text[0] == '\0' && !j.late)
+        (void)uv_run(&j.loop, UV_RUN_ONCE);
+    hang_watch_stop(j.watch);
+    fault_hold(true);
+    (void)kill(worker, SIGKILL);
+    (void)waitpid(worker, NULL, 0);
+    if (fault_descriptors() != descriptors)
+        return LEAKS;
+    if (j.text[0] == '\0')
+        return UNTOLD;
+    return strncmp(j.text, "no progress for 0.", 18) == 0 ? TOLD : WRONG_TEXT;
+}
+
+static void judge(const struct fault_run *r, void *ctx)
+{
+    (void)ctx;
+    int end = WEXITSTATUS(r->status);
+    ck_assert_msg(!r->late && r->left == 0 && WIFEXITED(r->status),
+                  "%s: late %d, left %d, status %#x: %s", r->plan, r->late,
+                  r->left, (unsigned)r->status, r->err);
+    ck_assert_msg(end == TOLD || (r->struck && end == REFUSED),
+                  "%s: end %d: %s", r->plan, end, r->err);
+    if (!r->struck)
+        ck_assert_msg(strstr(r->err, "rank 5 (pid ") != NULL &&
+                          strstr(r->err, "no stacks: none of gdb") != NULL,
+                      "%s", r->err);
+}
+
+static void setup(void)
+{
+    scratch_enter();
+    conf.nproc = 1;
+    conf.hang =
+        (struct hang_limits){.idle_us = 60 * MONO_MS, .beat_us = MONO_NEVER};
+}
+
+START_TEST(test_stacks_are_told_whatever_call_of_theirs_fails)
+{
+    static const char *const roles[] = {"child", "helper1"};
+    static const int least[] = {1, 10};
+    ck_assert_int_ge(fault_each(roles[_i], CALLS_MAX, run, judge, NULL),
+                     least[_i]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("stacks");
+    TCase *tc = tcase_create("net");
+    tcase_set_tags(tc, "many-forks");
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, setup, scratch_leave);
+    tcase_add_loop_test(tc, test_stacks_are_told_whatever_call_of_theirs_fails,
+                        0, 2);
+    suite_add_tcase(suite, tc);
+    return suite_run(suite);
+}
