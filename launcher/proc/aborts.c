@@ -15,20 +15,22 @@ static bool is_shortage(int why)
            why == EDQUOT || why == EIO;
 }
 
-/* Called by abort(3), on the thread that calls it. If it returns, the process
- * dies of the signal. */
-static void on_abort(int signo)
+/* Called by abort(3), on the thread that calls it, or since somebody has sent
+ * the signal. After SA_RESETHAND it ends the process when we return. */
+static void on_abort(int signo, siginfo_t *info, void *context)
 {
-    (void)signo;
-    if (!is_shortage(errno))
-        return;
-    log_warn("the kernel refuses the event loop what it needs");
-    _exit(ddp_code_exit(DDP_E_NOMEM));
+    (void)context;
+    if (info->si_pid == getpid() && is_shortage(errno)) {
+        log_warn("the kernel refuses the event loop what it needs");
+        _exit(ddp_code_exit(DDP_E_NOMEM));
+    }
+    (void)raise(signo);
 }
 
 void aborts_explain(void)
 {
-    struct sigaction sa = {.sa_handler = on_abort};
+    struct sigaction sa = {.sa_sigaction = on_abort,
+                           .sa_flags = (int)(SA_SIGINFO | SA_RESETHAND)};
     (void)sigemptyset(&sa.sa_mask);
     (void)sigaction(SIGABRT, &sa, NULL); /* valid arguments */
 }

@@ -6,9 +6,9 @@
 #ifndef LAUNCHER_PROC_ABORTS_H
 #define LAUNCHER_PROC_ABORTS_H
 
-/* Takes SIGABRT. An abort while errno tells of no shortage, and that of
- * ddp_assert, are what they were. A process of ours that is forked later has to
- * give the signal back (helper_start does). */
+/* Takes SIGABRT. An abort while errno tells of no shortage, that of ddp_assert,
+ * and a signal that somebody sends do what they did before. A process of ours
+ * that is forked later has to give the signal back (helper_start does). */
 void aborts_explain(void);
 
 #endif

@@ -124,6 +124,7 @@ int main(void)
     Suite *suite = suite_create("cgroup");
     TCase *tc = tcase_create("slow");
     tcase_set_timeout(tc, 60);
+    tcase_set_tags(tc, "many-forks"); /* valgrind takes minutes */
     tcase_add_loop_test(tc, test_cgroup_is_whole_or_not_there, 0, 3);
     suite_add_tcase(suite, tc);
     return suite_run(suite);

@@ -80,7 +80,8 @@ START_TEST(test_fault_knows_what_a_process_is)
         pid_t pid = fork();
         if (pid == 0) {
             int as_child = dup(1);
-            (void)(i == 1 ? setsid() : prctl(PR_SET_CHILD_SUBREAPER, 0));
+            (void)(i == 1 ? setsid()
+                          : prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0));
             _exit((as_child < 0 ? 1 : 0) + (dup(1) < 0 ? 2 : 0));
         }
         ck_assert_int_eq(waitpid(pid, &status, 0), pid);

@@ -117,8 +117,8 @@ static int run(void *ctx)
     (void)uv_timer_start(&limit, on_limit, LIMIT_MS, 0);
     int descriptors = fault_descriptors();
     fault_hold(false);
-    struct first_progress *f =
-        first_progress_new(&loop, NULL, 1, &handler, &beats);
+    static struct first_progress *f; /* as long as the process lives */
+    f = first_progress_new(&loop, NULL, 1, &handler, &beats);
     if (f == NULL)
         return fault_descriptors() == descriptors ? NOT_WATCHED : LEAKS;
     first_progress_watch(f);

@@ -199,6 +199,7 @@ int main(void)
     Suite *suite = suite_create("guard");
     TCase *tc = tcase_create("slow");
     tcase_set_timeout(tc, 60);
+    tcase_set_tags(tc, "many-forks"); /* valgrind takes minutes */
     tcase_add_loop_test(tc, test_guard_ends_what_the_agent_left, 0, 3);
     tcase_add_test(tc, test_guard_kills_the_workers_of_a_frozen_agent);
     suite_add_tcase(suite, tc);

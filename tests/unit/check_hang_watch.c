@@ -259,15 +259,19 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("hang_watch");
-    TCase *tc = tcase_create("net");
+    TCase *tc = tcase_create("net"), *faults = tcase_create("net faults");
+    tcase_set_tags(faults, "many-forks");
+    tcase_set_timeout(faults, 60);
+    tcase_add_checked_fixture(faults, setup, teardown);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, test_hang_watch_tells_who_stands_and_where);
     tcase_add_test(tc, test_hang_watch_spares_who_moves_or_is_stopped);
     tcase_add_test(tc, test_hang_watch_tells_nothing_of_a_round_that_is_over);
-    tcase_add_test(tc, test_hang_watch_tells_whatever_call_fails);
-    tcase_add_test(tc,
+    tcase_add_test(faults, test_hang_watch_tells_whatever_call_fails);
+    tcase_add_test(faults,
                    test_hang_watch_without_a_folder_tells_whatever_call_fails);
     suite_add_tcase(suite, tc);
+    suite_add_tcase(suite, faults);
     return suite_run(suite);
 }

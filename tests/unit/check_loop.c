@@ -116,6 +116,7 @@ int main(void)
     Suite *suite = suite_create("loop");
     TCase *tc = tcase_create("net");
     tcase_add_unchecked_fixture(tc, conf_line_setup, scratch_leave);
+    tcase_set_tags(tc, "many-forks");
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, test_launch_with_few_descriptors_says_so);
     tcase_add_test(

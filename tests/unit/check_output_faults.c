@@ -166,6 +166,7 @@ int main(void)
     Suite *suite = suite_create("output_faults");
     TCase *tc = tcase_create("net");
     tcase_add_checked_fixture(tc, setup, scratch_leave);
+    tcase_set_tags(tc, "many-forks");
     tcase_set_timeout(tc, 120);
     tcase_add_test(
         tc, test_output_is_whole_or_told_whatever_call_of_the_agent_fails);

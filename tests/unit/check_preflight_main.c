@@ -176,13 +176,18 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("preflight_main");
-    TCase *tc = tcase_create("net");
+    TCase *tc = tcase_create("net"), *faults = tcase_create("net faults");
+    tcase_set_tags(faults, "many-forks");
+    tcase_set_timeout(faults, 100);
+    tcase_add_checked_fixture(faults, setup, teardown);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 100);
     tcase_add_test(tc, test_preflight_of_two_nodes_measures_and_prints);
     tcase_add_test(tc, test_preflight_by_hand_is_refused);
     tcase_add_test(tc, test_preflight_in_the_second_round_names_who_is_cut_off);
-    tcase_add_test(tc, test_preflight_ends_and_says_why_whatever_call_fails);
+    tcase_add_test(faults,
+                   test_preflight_ends_and_says_why_whatever_call_fails);
     suite_add_tcase(suite, tc);
+    suite_add_tcase(suite, faults);
     return suite_run(suite);
 }

@@ -329,17 +329,22 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("rdzv_client");
-    TCase *tc = tcase_create("net");
+    TCase *tc = tcase_create("net"), *faults = tcase_create("net faults");
+    tcase_set_tags(faults, "many-forks");
+    tcase_set_timeout(faults, 120);
+    tcase_add_checked_fixture(faults, setup, NULL);
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, test_client_serves_and_connects);
-    tcase_add_test(tc, test_client_connects_or_says_why_whatever_call_fails);
-    tcase_add_test(tc, test_client_lives_whatever_call_of_its_server_fails);
+    tcase_add_test(faults,
+                   test_client_connects_or_says_why_whatever_call_fails);
+    tcase_add_test(faults, test_client_lives_whatever_call_of_its_server_fails);
     tcase_add_test(
-        tc, test_client_connects_by_name_or_says_why_whatever_call_fails);
+        faults, test_client_connects_by_name_or_says_why_whatever_call_fails);
     tcase_add_loop_test(tc, test_client_says_why_a_name_does_not_resolve, 0, 4);
     tcase_add_test(tc, test_client_does_not_wait_for_a_name_server);
     tcase_add_test(tc, test_client_says_that_no_thread_can_be_had);
     suite_add_tcase(suite, tc);
+    suite_add_tcase(suite, faults);
     return suite_run(suite);
 }

@@ -155,6 +155,7 @@ int main(void)
     Suite *suite = suite_create("spawn");
     TCase *tc = tcase_create("fast");
     tcase_set_timeout(tc, 30);
+    tcase_set_tags(tc, "many-forks"); /* valgrind takes minutes */
     tcase_add_loop_test(tc, test_spawn_starts_a_worker_or_says_why_not, 0, 3);
     suite_add_tcase(suite, tc);
     return suite_run(suite);

@@ -199,6 +199,7 @@ int main(void)
 {
     Suite *suite = suite_create("stacks");
     TCase *tc = tcase_create("net");
+    tcase_set_tags(tc, "many-forks");
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, scratch_leave);
     tcase_add_loop_test(tc, test_stacks_are_told_whatever_call_of_theirs_fails,

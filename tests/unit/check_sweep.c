@@ -194,6 +194,7 @@ int main(void)
     Suite *suite = suite_create("sweep");
     TCase *tc = tcase_create("slow");
     tcase_set_timeout(tc, 90);
+    tcase_set_tags(tc, "many-forks"); /* valgrind takes minutes */
     tcase_add_test(tc, test_sweep_ends_all_but_a_helper);
     tcase_add_test(tc, test_sweep_kills_who_stays);
     suite_add_tcase(suite, tc);

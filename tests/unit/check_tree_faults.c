@@ -207,6 +207,7 @@ int main(void)
     Suite *suite = suite_create("tree_faults");
     TCase *tc = tcase_create("slow");
     tcase_set_timeout(tc, 60);
+    tcase_set_tags(tc, "many-forks"); /* valgrind takes minutes */
     tcase_add_test(tc, test_tree_kill_overlooks_nobody);
     tcase_add_test(tc, test_tree_ask_overlooks_nobody);
     tcase_add_test(tc, test_tree_kill_sessions_kills_or_says_that_it_cannot);

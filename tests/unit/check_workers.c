@@ -236,6 +236,7 @@ int main(void)
     Suite *suite = suite_create("workers");
     TCase *tc = tcase_create("slow");
     tcase_set_timeout(tc, 60);
+    tcase_set_tags(tc, "many-forks"); /* valgrind takes minutes */
     tcase_add_checked_fixture(tc, setup, scratch_leave);
     tcase_add_test(tc, test_workers_start_or_there_is_a_reason);
     suite_add_tcase(suite, tc);

@@ -92,6 +92,8 @@ agent:bind:*           78 cannot listen on .* port 0: .
 agent:listen:*         78 cannot listen on .* port 0: .
 agent:getsockname:*    71 the workers' store: cannot find its port: .
 agent:mkdir:*          78 --log_dir=log: cannot make the folder .*: .
+child:pipe2:*          71 the kernel refuses the event loop what it needs: .
+child:write:*          71 the kernel refuses the event loop what it needs: .
 helper2:fcntl:*        71 a helper process cannot keep its descriptors .*: .
 helper2:dup2:*         71 a helper process cannot keep its descriptors .*: .
 helper2:epoll_create1:* 71 cannot start the rendezvous server: no event loop
