@@ -57,6 +57,7 @@ $(ABORTED): $(call obj,tests/lib/aborted) $(B)/libddp.a
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcjson -lxxhash -lm -ldl
+
 # Calls that a sanitizer makes before it has begun come here as well.
 $(B)/obj/tests/lib/fault.o: CFLAGS += -fno-sanitize=all
 

@@ -27,7 +27,7 @@ measured "handlers that block for 10 s: all run again after $took ms"
 lines 2 '^term ' terms
 [ ! -e saved ] || fail 'a handler ended'
 killed='2 workers, after 3 s (--failure_grace)'
-has "killing workers that did not end: $killed" it.err
+has "killing workers that did not stop: $killed" it.err
 lines 1 "\"event\":\"killing\".*$killed" events
 eventually 5 minds 1 2
 eventually 5 minds 2 2

@@ -55,7 +55,7 @@ wait_for 'a second signal kills' it.err
 kill -INT "$(pid_of it)"
 ends_with 130 it
 between 0 5000 'a second Ctrl-C'
-has 'killing workers that did not end: a second signal came' it.err
+has 'killing workers that did not stop: a second signal came' it.err
 
 # Those that end with 0 by SIGTERM are not waited for, and have not succeeded.
 rm started terms
