@@ -1,35 +1,28 @@
 #include "launcher/rdzv/own_name.h"
 
-#include <netdb.h>
-
+#include "launcher/rdzv/resolver.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/net/addr.h"
 
-static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *all)
+static void
+on_resolved(void *ctx, const struct addr_list *list, const struct ddp_err *err)
 {
-    const char *name = req->data;
-    uv_freeaddrinfo(all); /* NULL is fine */
-    if (status != 0 && status != UV_ECANCELED)
-        log_warnx("--local_addr=%.100s: this name does not resolve here (%s); "
-                  "if the other nodes do not know it either, no worker of "
-                  "theirs reaches this node",
-                  name, uv_strerror(status));
+    (void)ctx;
+    if (list == NULL)
+        log_warnx("--local_addr: %s; if the other nodes do not know it either, "
+                  "no worker of theirs reaches this node",
+                  err->text);
 }
 
 void own_name_check(uv_loop_t *loop, const char *name)
 {
-    static uv_getaddrinfo_t req;
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    union {
-        const char *in;
-        void *out;
-    } data = {.in = name}; /* libuv does not write to it */
-    ddp_assert(req.data == NULL);
+    static struct resolver resolver; /* a lookup cannot be ended */
+    struct ddp_err err;
+    ddp_assert(resolver.host[0] == '\0');
     if (name[0] == '\0' || addr_is_number(name))
         return;
-    req.data = data.out;
-    int rc = uv_getaddrinfo(loop, &req, on_resolved, name, NULL, &hints);
-    if (rc != 0) /* such a name can never be resolved */
-        on_resolved(&req, rc, NULL);
+    if (resolver_init(&resolver, loop, on_resolved, NULL, &err) != 0 ||
+        resolver_start(&resolver, name, 0, &err) != 0)
+        log_warnx("--local_addr=%.100s is not checked: %s", name, err.text);
 }

@@ -10,8 +10,8 @@
 /*
  * Asks the resolver, and logs a warning if it does not know the name. That is
  * no error: a name may be made known when the launcher is ready, as a pod's is.
- * Nothing waits for the answer. Borrows `name` for the life of the loop. To be
- * called once; does nothing for an address or "".
+ * Nothing waits for the answer. To be called once; does nothing for an address
+ * or "".
  */
 void own_name_check(uv_loop_t *loop, const char *name);
 

@@ -1,0 +1,122 @@
+/* links: launcher/rdzv/own_name launcher/rdzv/resolver tests/lib/hurt */
+/* links: tests/lib/scratch NET PROTO BASE */
+/* libs: -luv -lcjson -ldl */
+/*
+ * The name in --local_addr: one that nobody knows is told, one that is known is
+ * not, and if it cannot be looked up that is told, too. The resolver's answers
+ * are the test's own.
+ */
+#include <check.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "launcher/rdzv/own_name.h"
+#include "tests/lib/hurt.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
+
+static volatile int asked;
+
+int getaddrinfo(const char *host,
+                const char *port,
+                const struct addrinfo *hints,
+                struct addrinfo **all)
+{
+    (void)port;
+    *all = NULL;
+    if (hints->ai_flags & AI_NUMERICHOST) /* whether it is an address */
+        return strcmp(host, "10.0.0.1") == 0 ? 0 : EAI_NONAME;
+    asked++;
+    return strcmp(host, "known.test") == 0 ? 0 : EAI_NONAME;
+}
+
+void freeaddrinfo(struct addrinfo *all)
+{
+    ck_assert_ptr_null(all);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+/* Looks the name up, and waits until what there is to tell was told. */
+static int look_up(void *name)
+{
+    static uv_loop_t loop;
+    static uv_timer_t timer; /* a launcher's loop has something to do */
+    if (uv_loop_init(&loop) != 0 || uv_timer_init(&loop, &timer) != 0 ||
+        uv_timer_start(&timer, on_timer, 60000, 0) != 0)
+        return HURT_TEST;
+    own_name_check(&loop, name);
+    for (int i = 0; i < 100; i++) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        (void)usleep(1000);
+    }
+    return asked > 0 ? HURT_DONE : HURT_TOLD;
+}
+
+/* What look_up puts on stderr. */
+static void told_of(char *name, char *text, size_t size)
+{
+    int kept = dup(STDERR_FILENO);
+    int fd = open("stderr", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_ge(dup2(fd, STDERR_FILENO), 0);
+    (void)look_up(name);
+    ck_assert_int_ge(dup2(kept, STDERR_FILENO), 0);
+    ssize_t n = pread(fd, text, size - 1, 0);
+    ck_assert_int_ge(n, 0);
+    text[n] = '\0';
+    ck_assert_int_eq(close(fd) | close(kept), 0);
+}
+
+static char unknown[] = "unknown.test", known[] = "known.test",
+            number[] = "10.0.0.1", empty[] = "";
+
+START_TEST(test_own_name_that_nobody_knows_is_told)
+{
+    char text[1000];
+    told_of(unknown, text, sizeof(text));
+    ck_assert_msg(strstr(text, "--local_addr: the name 'unknown.test' does not "
+                               "resolve here") != NULL,
+                  "%s", text);
+}
+END_TEST
+
+START_TEST(test_own_name_that_needs_no_word)
+{
+    static char *const names[] = {known, number, empty};
+    char text[1000];
+    told_of(names[_i], text, sizeof(text));
+    ck_assert_str_eq(text, "");
+    ck_assert_int_eq(asked, _i == 0);
+}
+END_TEST
+
+START_TEST(test_own_name_is_looked_up_or_told_whatever_call_fails)
+{
+    hurt_each("test", 3, look_up, known, "pthread_create");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("own_name");
+    TCase *tcase = tcase_create("own_name");
+    TCase *faults = tcase_create("faults");
+    tcase_add_checked_fixture(tcase, scratch_enter, scratch_leave);
+    tcase_add_test(tcase, test_own_name_that_nobody_knows_is_told);
+    tcase_add_loop_test(tcase, test_own_name_that_needs_no_word, 0, 3);
+    tcase_set_tags(faults, "many-forks");
+    tcase_set_timeout(faults, 60);
+    tcase_add_test(faults,
+                   test_own_name_is_looked_up_or_told_whatever_call_fails);
+    suite_add_tcase(suite, tcase);
+    suite_add_tcase(suite, faults);
+    return suite_run(suite);
+}
