@@ -27,8 +27,7 @@ has "the rendezvous at 127.0.0.1 port $port was not reached in 0 s: .*refused. C
 daemon d "$port"
 node a --nnodes=2 --rdzv_endpoint="$at" \
     --rdzv_conf=is_host=0,reconnect_timeout=0.3 true
-eventually 5 sh -c "grep -q $(printf ':%04X .* 01' "$port") /proc/net/tcp" ||
-    fail 'no connection'
+wait_for 'joined node' d.err
 sleep 0.3
 kill -KILL "$(pid_of d)"
 ends_with 72 a
