@@ -269,15 +269,19 @@ void store_out_keep(void *ctx, uint32_t id, const void *bytes, size_t len)
 
 /* -- flush ----------------------------------------------------------------- */
 
+/* A write that is done at once calls this before the loop waits for events, not
+ * behind them: so the rest is flushed here, and not at the end of the turn. */
 static void on_written(uv_write_t *req, int status)
 {
     struct store_conn *c = store_conn_of((uv_handle_t *)req->handle);
+    struct store_server *s = c->server;
     buf_free(&c->writing);
     if (status != 0)
         store_conn_close(c); /* the peer is gone, or it is closing */
     else if (buf_len(&c->out) > 0)
         make_dirty(c);
     store_conn_weigh(c);
+    store_out_flush(s);
 }
 
 /* All of what waits, or a piece of it, moves to `writing`. -1: no memory. */
