@@ -289,7 +289,7 @@ static bool let_go(struct step *s)
 static bool is_full_for_a_member(const struct agent *a, const struct msg *m)
 {
     return m->kind == MSG_KIND_refused && m->refused.code == DDP_E_NOMEM &&
-           a->work != AGENT_NONE && a->exit == AGENT_STAYS;
+           agent_is_member(a) && a->exit == AGENT_STAYS;
 }
 
 static void on_msg(struct step *s, const struct msg *m)

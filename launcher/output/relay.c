@@ -341,8 +341,11 @@ void relay_main(int fd,
     }
     /* Our own log and the workers' inherited streams go there, too. */
     bool shared = console_same(STDOUT_FILENO, STDERR_FILENO);
-    for (int i = 0; i < r.conf->nproc; i++)
-        shared |= !conf_output_plan(&r.conf->output, i, CONF_STDOUT).piped;
+    for (int i = 0; i < r.conf->nproc; i++) {
+        struct conf_plan plan =
+            conf_output_plan(&r.conf->output, i, CONF_STDOUT);
+        shared |= !plan.piped && !plan.null;
+    }
     console_open(&r.consoles[0], STDOUT_FILENO, shared);
     console_open(&r.consoles[1], STDERR_FILENO, true);
     r.consoles[1].timed = conf->output.timestamps;

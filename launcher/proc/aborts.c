@@ -12,7 +12,7 @@
 static bool is_shortage(int why)
 {
     return why == ENOMEM || why == ENOSPC || why == EMFILE || why == ENFILE ||
-           why == EDQUOT || why == EIO;
+           why == EDQUOT;
 }
 
 /* Called by abort(3), on the thread that calls it, or since somebody has sent

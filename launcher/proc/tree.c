@@ -58,6 +58,7 @@ struct found {
     pid_t root;  /* whose descendants they are */
     bool blind;  /* something could not be looked at */
     bool deep;   /* with /proc, so not our children only */
+    bool near;   /* only the root's children are wanted */
     bool spared; /* there was somebody of a session that is kept */
 };
 
@@ -269,7 +270,7 @@ static void look(struct found *f, pid_t root, const struct kept *kept)
     f->deep = true;
     if (lists_children(f)) {
         add_descendants(f, root, kept);
-        for (int i = 0; i < f->n; i++)
+        for (int i = 0; !f->near && i < f->n; i++)
             add_descendants(f, f->pids[i], kept);
         return;
     }
@@ -434,6 +435,7 @@ int tree_children(pid_t *pids, int n, int max, int64_t until_us)
     ddp_assert(n >= 0 && n <= max);
     if (!has_children())
         return 0;
+    f.near = true;
     find_below(&f, getpid(), &nobody);
     if (f.blind)
         scan_near(&f, &nobody);

@@ -45,9 +45,11 @@ static bool try_report(const char *path)
     if (lstat(path, &link) == 0 && S_ISLNK(link.st_mode))
         return try_open(path, 0);
     (void)snprintf(temp, sizeof(temp), "%s.%d", path, (int)getpid()); /* fits */
+    /* One that is there is of another launcher, which has the same number on
+     * its host, or died: so the folder takes files. */
     if (!try_open(temp, O_EXCL))
-        return false;
-    (void)unlink(temp); /* nobody else can have removed it */
+        return errno == EEXIST;
+    (void)unlink(temp); /* gone or not: the report comes by another name */
     return true;
 }
 

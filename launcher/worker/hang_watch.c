@@ -128,6 +128,8 @@ static void show_stacks(const struct hang_watch *w)
     char *line = NULL;
     size_t room = 0;
     int n = 0;
+    if (w->stacks_fd < 0)
+        return; /* why there are none was told */
     int fd = dup(w->stacks_fd);
     FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
     if (f == NULL) {

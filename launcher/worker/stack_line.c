@@ -70,6 +70,6 @@ void stack_line_shorten(char *line)
     if (end == NULL && line[strlen(line) - 1] == ')')
         end = line + strlen(line) - 1; /* its file is not known */
     char *args = end != NULL ? args_before(name, end) : NULL;
-    if (args != NULL)
+    if (args != NULL && args < end)
         cut(args, end + 1);
 }

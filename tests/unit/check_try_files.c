@@ -67,6 +67,17 @@ START_TEST(test_files_that_can_be_written)
 }
 END_TEST
 
+START_TEST(test_report_of_another_launcher_of_our_number_is_left_alone)
+{
+    char name[40];
+    struct ddp_err err;
+    (void)snprintf(name, sizeof(name), "new.%d", (int)getpid());
+    put(name, "theirs");
+    ck_assert_int_eq(try("new", "", &err), 0);
+    ck_assert(is_there(name));
+}
+END_TEST
+
 START_TEST(test_files_that_cannot_be_written)
 {
     static const struct {
@@ -107,6 +118,8 @@ int main(void)
     TCase *faults = tcase_create("faults");
     tcase_add_checked_fixture(tcase, setup, scratch_leave);
     tcase_add_loop_test(tcase, test_files_that_can_be_written, 0, 8);
+    tcase_add_test(tcase,
+                   test_report_of_another_launcher_of_our_number_is_left_alone);
     tcase_add_loop_test(tcase, test_files_that_cannot_be_written, 0, 5);
     tcase_add_checked_fixture(faults, setup, scratch_leave);
     tcase_set_tags(faults, "many-forks");
