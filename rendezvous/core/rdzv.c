@@ -276,6 +276,8 @@ void rdzv_step(struct rdzv *r,
 {
     ddp_assert(r->out == NULL); /* emit must not call back */
     r->now_us = ev->now_us;
+    if (r->began_us == 0)
+        r->began_us = ev->now_us;
     r->out = out;
     r->account = account_of(r, ev);
     switch (ev->kind) {

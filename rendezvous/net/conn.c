@@ -260,6 +260,7 @@ static void end_text(const struct sockaddr_storage *ss, char text[CONN_END_MAX])
 {
     char addr[ADDR_TEXT_MAX];
     addr_text((const struct sockaddr *)ss, addr);
+    addr[strcspn(addr, "%")] = '\0'; /* each host has names for its links */
     (void)snprintf(text, CONN_END_MAX, "%s %u", addr, /* fits */
                    (unsigned)addr_port((const struct sockaddr *)ss) % 65536u);
 }

@@ -227,6 +227,7 @@ set_tokens(struct tls_key *key, const struct tokens *t, struct ddp_err *err)
     struct tls_psk psks[TOKENS_MAX] = {{.magic = TLS_KEY_MAGIC},
                                        {.magic = TLS_KEY_MAGIC}};
     int rc = 0;
+    ossl.f_ERR_clear_error(); /* what came before is no reason */
     for (size_t i = 0; i < t->count && rc == 0; i++) {
         rc = derive(t->at[i].bytes, t->at[i].len, psks[i].bytes);
         psks[i].is_set = true;

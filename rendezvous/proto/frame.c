@@ -43,14 +43,17 @@ static bool is_farewell_so_far(const struct buf *in)
 enum frame_result
 frame_peek(const struct buf *in, const uint8_t **payload, size_t *len)
 {
-    if (buf_len(in) < HEAD_LEN)
+    size_t have = buf_len(in);
+    if (frame_said_farewell(in))
+        have -= FRAME_FAREWELL_LEN; /* it is no part of a frame */
+    if (have < HEAD_LEN)
         return FRAME_MORE;
     size_t n = frame_announced(in);
     if (n == 0 && is_farewell_so_far(in))
         return FRAME_MORE;
     if (n == 0 || n > FRAME_MAX)
         return FRAME_BAD;
-    if (buf_len(in) - HEAD_LEN < n)
+    if (have - HEAD_LEN < n)
         return FRAME_MORE;
     *payload = buf_head(in) + HEAD_LEN;
     *len = n;

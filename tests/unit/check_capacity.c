@@ -200,6 +200,22 @@ START_TEST(test_room_newcomers_give_way_to_a_member)
 }
 END_TEST
 
+/* Anybody can say that it is a member: later it helps nobody, so that one host
+ * cannot clear the tables. */
+START_TEST(test_room_members_are_not_believed_for_ever)
+{
+    new_server(8, 8, 8, 8);
+    ck_assert_int_eq(open_runs(20, US, 1, 2), 1);
+    ck_assert_int_eq(open_runs(10, THEM, 7, 2), 7);
+    now_us += 31 * MONO_S;
+    held = (struct msg_join){.round = 3, .group_rank = 0, .group_world = 2};
+    msg_set(held.instance, "0123456789abcdef0123456789abcdef");
+    ck_assert(!join(0, THEM, "theirs", 2, 2));
+    ck_assert_int_eq(gave_way, 0);
+    ck_assert_int_eq(still_in(20, 1), 1);
+}
+END_TEST
+
 /* What runs never goes; that an address has its share only keeps room. */
 START_TEST(test_room_runs_that_run_stay_and_a_share_is_kept_free)
 {
@@ -282,8 +298,9 @@ START_TEST(test_room_of_a_launcher_is_told_as_such)
     ck_assert(!join(9, THEM, "large", 5, 5));
     ck_assert_str_eq(heard[9].refused,
                      "--nnodes=5:5: this rendezvous takes at most 4 nodes (a "
-                     "launcher serves it; raise the limit of open files, "
-                     "ulimit -n, on its node)");
+                     "launcher serves it: start all nodes with the same "
+                     "options, or raise the limit of open files, ulimit -n, on "
+                     "its node)");
     for (int i = 10; i < 14; i++)
         ck_assert(join(i, THEM, i < 13 ? "one" : "two", 1, 1));
     ck_assert(!join(0, US, "ours", 1, 1));
@@ -382,6 +399,7 @@ int main(void)
     tcase_add_test(tc, test_room_runs_without_a_round_give_way);
     tcase_add_test(tc, test_room_the_flood_behind_an_old_run_goes_first);
     tcase_add_test(tc, test_room_newcomers_give_way_to_a_member);
+    tcase_add_test(tc, test_room_members_are_not_believed_for_ever);
     tcase_add_test(tc, test_room_runs_that_run_stay_and_a_share_is_kept_free);
     tcase_add_test(tc, test_room_nodes_without_a_round_give_way);
     tcase_add_test(tc, test_room_spares_give_way_and_members_do_not);

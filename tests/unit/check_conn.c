@@ -257,6 +257,8 @@ START_TEST(test_conn_three_frames_arrive)
 }
 END_TEST
 
+#define BLANKS "                                                          "
+
 /* Before the FIN: nothing; the farewell; it behind half a frame; half of it. */
 static const struct {
     size_t half, farewell;
@@ -265,6 +267,8 @@ static const struct {
     {0, 0, true, false},
     {0, FRAME_FAREWELL_LEN, true, true},
     {9, FRAME_FAREWELL_LEN, true, true},
+    {1, FRAME_FAREWELL_LEN, true, true},
+    {66, FRAME_FAREWELL_LEN, true, true}, /* two bytes are missing */
     {0, FRAME_FAREWELL_LEN / 2, false, false},
     {9, 0, false, false},
 };
@@ -273,7 +277,7 @@ START_TEST(test_conn_fin_and_what_was_said_before_it)
 {
     int fd = dial_plain();
     say_bye(fd, 1);
-    ck_assert_int_eq(write(fd, "\x40\0\0\0{\"kin", fins[_i].half),
+    ck_assert_int_eq(write(fd, "\x40\0\0\0{\"kin" BLANKS, fins[_i].half),
                      (ssize_t)fins[_i].half);
     ck_assert_int_eq(write(fd, FRAME_FAREWELL, fins[_i].farewell),
                      (ssize_t)fins[_i].farewell);

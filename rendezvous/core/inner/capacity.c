@@ -7,9 +7,10 @@
  *   2. a deserted run: all of its connections broke, none came back in AWAY_US;
  *   3. if any host may join (limits.runs_share), what has no round yet, of the
  *      source that holds the most. Within a source the youngest goes first: a
- *      flood comes after what was there before it. To a member that comes back,
- *      and holds a round, newcomers give way whatever their source has: they
- *      may have filled a server that is new before its members came.
+ *      flood comes after what was there before it. While the server is new,
+ *      newcomers give way to a member that comes back and is within its share,
+ *      whatever their source has: they may have filled it before the members
+ *      came. That a node is a member is its own word, so this has an end.
  *
  * A round that runs is never ended for others. One host that opens runs without
  * end therefore keeps nobody out, as long as those that run are within its
@@ -28,6 +29,9 @@
 /* An agent whose connection broke pauses for 2.5 s at most before it tries
  * again (launcher/agent/session.c). */
 #define AWAY_US (5 * MONO_S)
+
+/* By then the members of all runs have come back to a new server. */
+#define NEW_US (30 * MONO_S)
 
 static bool is_shared_out(const struct rdzv *r)
 {
@@ -273,7 +277,8 @@ bool capacity_make(struct rdzv *r,
                    const char *addr,
                    bool is_member)
 {
-    const struct seeker who = {.addr = addr, .is_member = is_member};
+    bool is_new = r->now_us < mono_after(r->began_us, NEW_US);
+    const struct seeker who = {.addr = addr, .is_member = is_member && is_new};
     struct run *weakest = NULL;
     bool needs_slot = run == NULL && capacity_free_run(r) == NULL;
     if (needs_slot && (weakest = weakest_run(r, &who)) == NULL)

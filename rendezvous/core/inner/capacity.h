@@ -13,8 +13,8 @@
  * `run` is NULL, a slot for a run of its own as well (capacity_free_run). If
  * the tables are full, something gives way: what ended, what is deserted, and
  * at last what has no round yet and belongs to a source that holds more than
- * that address; for a node that is a member of a round, to any source. False:
- * the join does not fit; then nothing has changed.
+ * that address; while the server is new, for a member of a round, to any.
+ * False: the join does not fit; then nothing has changed.
  */
 bool capacity_make(struct rdzv *r,
                    const struct run *run,

@@ -192,7 +192,8 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
     }
     if (!join_is_within_share(r, run, ev))
         return NULL;
-    bool is_member = j->round > 0 && j->group_rank >= 0;
+    bool is_member = j->round > 0 && j->group_rank >= 0 &&
+                     j->state != MSG_STATE_NONE && j->instance[0] != '\0';
     if (!capacity_make(r, run, ev->peer_addr, is_member)) {
         char limits[CAPACITY_TEXT_MAX];
         capacity_text(r, limits);

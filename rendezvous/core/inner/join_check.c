@@ -51,8 +51,9 @@ bool join_is_sound(struct rdzv *r, const struct msg_join *j, int conn)
             (long long)j->nodes_min, (long long)j->nodes_max,
             r->limits.nodes_max, r->limits.nodes_max == 1 ? "" : "s",
             r->limits.embedded
-                ? "a launcher serves it; raise the limit of open "
-                  "files, ulimit -n, on its node"
+                ? "a launcher serves it: start all nodes with the same "
+                  "options, or raise the limit of open files, ulimit -n, on "
+                  "its node"
                 : "ddprdzvd --max_nodes");
     else if (j->window_ms > 0 && j->max_restarts > BUDGET_WINDOW_MAX)
         join_refuse(

@@ -22,6 +22,7 @@ struct rdzv {
     int fresh_node;     /* nodes from this one on were never used */
     int n_nodes;
     int64_t arrivals;
+    int64_t began_us;       /* its first step; 0: there was none yet */
     int64_t lease_check_us; /* no lease ends before this */
     struct due *due; /* round_deadline of each run, but of those it touched */
     struct rng rng;

@@ -165,7 +165,8 @@ fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
     m->waiting.over = run->state == RUN_GATHER && run->round.number > 0;
     m->waiting.round = run->round.number;
     msg_set(m->waiting.instance, run->instance);
-    msg_set(m->waiting.refused, run->gather.refused);
+    if (run->state == RUN_GATHER)
+        msg_set(m->waiting.refused, run->gather.refused);
     round_list_waiting(r, run, m->waiting.names, sizeof(m->waiting.names));
 }
 
@@ -223,7 +224,10 @@ void round_tell_refusal(struct rdzv *r,
     msg_set(run->gather.refused_node, node);
     (void)snprintf(text, sizeof(text), /* fits: 64 + 400 and some words */
                    "node %s was refused: %s", node, reason);
-    msg_set(run->gather.refused, text); /* may be cut */
+    text[sizeof(run->gather.refused) - 1] = '\0'; /* may be cut */
+    if (strcmp(run->gather.refused, text) == 0)
+        return; /* was told, or is about to be */
+    msg_set(run->gather.refused, text);
     run->gather.notice_at_us = mono_min(
         run->gather.notice_at_us, mono_after(r->now_us, NOTICE_REFUSED_US));
     rdzv_touch(r, run);
