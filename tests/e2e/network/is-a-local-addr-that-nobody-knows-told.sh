@@ -7,7 +7,7 @@
 
 node a --local_addr=foo.invalid "$WORKER" hold
 wait_lines 1 ' world=1 ' started
-wait_for 'local_addr: the name 'foo.invalid' does not resolve here' a.err 30
+wait_for "local_addr: the name 'foo.invalid' does not resolve here" a.err 30
 kill -TERM "$(pid_of a)"
 ends_with 143 a
 for addr in localhost 127.0.0.1 ::1; do
