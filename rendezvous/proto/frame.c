@@ -44,8 +44,6 @@ enum frame_result
 frame_peek(const struct buf *in, const uint8_t **payload, size_t *len)
 {
     size_t have = buf_len(in);
-    if (frame_said_farewell(in))
-        have -= FRAME_FAREWELL_LEN; /* it is no part of a frame */
     if (have < HEAD_LEN)
         return FRAME_MORE;
     size_t n = frame_announced(in);
@@ -54,6 +52,9 @@ frame_peek(const struct buf *in, const uint8_t **payload, size_t *len)
     if (n == 0 || n > FRAME_MAX)
         return FRAME_BAD;
     if (have - HEAD_LEN < n)
+        return FRAME_MORE;
+    /* A farewell cut this frame off, wherever the reads were cut. */
+    if (memchr(buf_head(in) + HEAD_LEN, '\0', n) != NULL)
         return FRAME_MORE;
     *payload = buf_head(in) + HEAD_LEN;
     *len = n;

@@ -41,8 +41,9 @@ enum frame_result frame_take_hello(struct buf *in);
 /*
  * Finds the next whole frame at the front of `in`. `*payload` borrows from
  * `in` and stays valid until the caller writes to it; when done with it, the
- * caller drops the frame by frame_drop(in, *len). Of a farewell there is always
- * more to come: the end of the connection.
+ * caller drops the frame by frame_drop(in, *len). Of a farewell, and of a frame
+ * with a byte 0 that only a farewell can have put there, there is always more
+ * to come: the end of the connection.
  */
 enum frame_result
 frame_peek(const struct buf *in, const uint8_t **payload, size_t *len);

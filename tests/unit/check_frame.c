@@ -158,6 +158,25 @@ START_TEST(test_frame_farewell_counts_behind_half_a_frame)
 }
 END_TEST
 
+/* The frame that was cut off lacked fewer bytes than the farewell has, and they
+ * come in any pieces. */
+START_TEST(test_frame_farewell_completes_no_frame)
+{
+    const uint8_t *got;
+    size_t len;
+    feed("\x0a\0\0\0{\"kind\"", 11);
+    for (size_t i = 0; i < FRAME_FAREWELL_LEN; i++) {
+        ck_assert_int_eq(frame_peek(&buf, &got, &len), FRAME_MORE);
+        feed(&FRAME_FAREWELL[i], 1);
+    }
+    ck_assert_int_eq(frame_peek(&buf, &got, &len), FRAME_MORE);
+    ck_assert(frame_said_farewell(&buf));
+    feed("x", 1);
+    ck_assert_int_eq(frame_peek(&buf, &got, &len), FRAME_MORE);
+    ck_assert(!frame_said_farewell(&buf));
+}
+END_TEST
+
 START_TEST(test_frame_put_refuses_what_does_not_fit)
 {
     static uint8_t payload[FRAME_MAX + 1];
@@ -191,6 +210,7 @@ int main(void)
     tcase_add_test(tcase, test_frame_farewell_is_the_last);
     tcase_add_test(tcase, test_frame_of_no_bytes_is_no_farewell);
     tcase_add_test(tcase, test_frame_farewell_counts_behind_half_a_frame);
+    tcase_add_test(tcase, test_frame_farewell_completes_no_frame);
     tcase_add_test(tcase, test_frame_put_refuses_what_does_not_fit);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
