@@ -134,7 +134,7 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/conf,options conf meet rdzv argv program place output \
 	words) \
 	$(call of,launcher/proc,guard tree procfs pidfd children sweep cgroup \
-	signals oom tmpfolder aborts) \
+	signals oom tmpfolder aborts launch_lock) \
 	$(call of,launcher/hw,cpus topology nvml kfd gpus)
 
 RT      := $(call of,worker_rt,env store_ops gpu beat sampler) \

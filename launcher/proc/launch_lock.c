@@ -1,0 +1,269 @@
+/*
+ * Happy path: a file with a random name is made and locked (flock), and the
+ * descriptor is inherited by guard and agent: the lock belongs to the open
+ * file, and is free when both are gone. Helpers close it, programs never get
+ * it. Who looks for the dead tries the lock of each file of the same run: it is
+ * free only if that launch is dead.
+ *
+ * Guard and agent kill the workers before they end. If both are killed at once,
+ * the workers' parent-death signal does, at the same moment.
+ *
+ * Failure modes: no /dev/shm, or it is of the network: nothing is done. A file
+ * of somebody else, a link, one of another size or with strange contents: it is
+ * ignored, since everybody may write into that folder. A launch that ended
+ * without removing its file leaves some hundred bytes until the next one of
+ * that run, or until another launch finds that it is a day old.
+ */
+#include "launcher/proc/launch_lock.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rendezvous/base/err.h"
+#include "rendezvous/base/rng.h"
+
+#define FOLDER      "/dev/shm"
+#define PREFIX      "ddprun-launch_"
+#define RECORD_SIZE 512
+#define LOOKED_MAX  4096 /* entries of the folder; no more are looked at */
+#define DAY_S       86400
+
+static struct {
+    int fd;        /* of the own file, -1: none */
+    char key[64];  /* how names of the same run begin */
+    char name[96]; /* of the own file; "": none */
+} own = {.fd = -1};
+
+/* -- names ----------------------------------------------------------------- */
+
+/* FNV-1a; launches that are not alike but have the same sum are told apart by
+ * what the rendezvous knows of them. */
+static uint64_t add_sum(uint64_t h, const char *text)
+{
+    do
+        h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    while (*text++ != '\0');
+    return h;
+}
+
+static void make_names(const char *run, const char *host, int port)
+{
+    char id[RNG_ID_LEN + 1], number[16];
+    uint64_t h = add_sum(UINT64_C(14695981039346656037), run);
+    (void)snprintf(number, sizeof(number), "%d", port); /* fits */
+    h = add_sum(add_sum(h, host), number);
+    rng_id(id);
+    (void)snprintf(own.key, sizeof(own.key), /* fits */ PREFIX "%u_%016llx_",
+                   (unsigned)geteuid(), (unsigned long long)h);
+    (void)snprintf(own.name, sizeof(own.name), /* fits */ "%s%.16s", own.key,
+                   id);
+}
+
+/* Those whose locks this kernel alone keeps. */
+static bool is_local(int fd)
+{
+    struct statfs fs;
+    if (fstatfs(fd, &fs) != 0)
+        return false;
+    switch ((unsigned long)fs.f_type) {
+    case TMPFS_MAGIC:
+    case RAMFS_MAGIC:
+    case EXT4_SUPER_MAGIC:
+    case XFS_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case OVERLAYFS_SUPER_MAGIC:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static int open_folder(void)
+{
+    int fd = open(FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && !is_local(fd)) {
+        (void)close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* -- the own one ----------------------------------------------------------- */
+
+void launch_lock_take(const char *run, const char *host, int port)
+{
+    ddp_assert(own.fd < 0);
+    make_names(run, host, port);
+    int folder = open_folder();
+    if (folder >= 0)
+        own.fd =
+            openat(folder, own.name,
+                   O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (own.fd >= 0 && flock(own.fd, LOCK_EX | LOCK_NB) != 0) {
+        (void)unlinkat(folder, own.name, 0); /* best effort, as all of this */
+        (void)close(own.fd);
+        own.fd = -1;
+    }
+    if (folder >= 0)
+        (void)close(folder);
+}
+
+void launch_lock_drop(void)
+{
+    int folder = own.fd >= 0 ? open_folder() : -1;
+    if (folder < 0)
+        return;
+    (void)unlinkat(folder, own.name, 0); /* perhaps somebody has */
+    (void)close(folder);
+}
+
+/* As text, so that a person can read it. */
+void launch_lock_write(const struct launch_record *mine)
+{
+    char text[RECORD_SIZE] = "";
+    if (own.fd < 0)
+        return;
+    (void)snprintf(text, sizeof(text), /* fits */
+                   "%s\n%s\n%s\n%lld %d %d %d\n", mine->agent, mine->name,
+                   mine->instance[0] != '\0' ? mine->instance : "-",
+                   (long long)mine->round, mine->group_rank, mine->held,
+                   mine->hosts);
+    if (pwrite(own.fd, text, sizeof(text), 0) == (ssize_t)sizeof(text))
+        return;
+    launch_lock_drop(); /* half of it, or what was true before, is worse */
+    (void)close(own.fd);
+    own.fd = -1;
+}
+
+/* -- those of others ------------------------------------------------------- */
+
+/* One line into `to`; false: it is too long, or there is none. */
+static bool take_line(char **text, char *to, size_t size)
+{
+    size_t len = strcspn(*text, "\n");
+    if ((*text)[len] != '\n' || len == 0 || len >= size)
+        return false;
+    memcpy(to, *text, len);
+    to[len] = '\0';
+    *text += len + 1;
+    return true;
+}
+
+static bool parse(char *text, struct launch_record *r)
+{
+    int held, hosts;
+    long long round;
+    *r = (struct launch_record){.round = 0};
+    if (!take_line(&text, r->agent, sizeof(r->agent)) ||
+        !take_line(&text, r->name, sizeof(r->name)) ||
+        !take_line(&text, r->instance, sizeof(r->instance)) ||
+        sscanf(text, "%lld %d %d %d", &round, &r->group_rank, &held, &hosts) !=
+            4)
+        return false;
+    if (strcmp(r->instance, "-") == 0)
+        r->instance[0] = '\0';
+    r->round = round;
+    r->held = held != 0;
+    r->hosts = hosts != 0;
+    return round >= 0 && round <= 1000000000 && r->group_rank >= -1 &&
+           r->group_rank <= 99999;
+}
+
+/* Whether the file is that of a launch of this user, and nobody holds its
+ * lock. */
+static bool is_dead(int fd, time_t *changed)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+        st.st_nlink != 1 || st.st_size != RECORD_SIZE)
+        return false;
+    *changed = st.st_mtime;
+    return flock(fd, LOCK_SH | LOCK_NB) == 0;
+}
+
+/* What to do with one that is dead; true: go on. */
+typedef bool visit(int folder, const char *name, int fd, void *ctx);
+
+static void
+visit_file(int folder, const char *name, visit *f, bool *go_on, void *ctx)
+{
+    time_t changed = 0;
+    int fd =
+        openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return;
+    bool dead = is_dead(fd, &changed);
+    bool ours = strncmp(name, own.key, strlen(own.key)) == 0;
+    if (dead && ours)
+        *go_on = f(folder, name, fd, ctx);
+    else if (dead && time(NULL) - changed > DAY_S)
+        (void)unlinkat(folder, name, 0);
+    (void)close(fd);
+}
+
+static void visit_dead(visit *f, void *ctx)
+{
+    int folder = own.fd >= 0 ? open_folder() : -1;
+    DIR *dir = folder >= 0 ? fdopendir(folder) : NULL;
+    bool go_on = true;
+    if (dir == NULL && folder >= 0)
+        (void)close(folder);
+    if (dir == NULL)
+        return;
+    for (int i = 0; i < LOOKED_MAX && go_on; i++) {
+        const struct dirent *e = readdir(dir);
+        if (e == NULL)
+            break;
+        if (strncmp(e->d_name, PREFIX, sizeof(PREFIX) - 1) == 0 &&
+            strcmp(e->d_name, own.name) != 0)
+            visit_file(folder, e->d_name, f, &go_on, ctx);
+    }
+    (void)closedir(dir);
+}
+
+struct found {
+    struct launch_record *dead;
+    int n;
+};
+
+static bool take_record(int folder, const char *name, int fd, void *ctx)
+{
+    struct found *found = ctx;
+    char text[RECORD_SIZE + 1];
+    (void)folder;
+    (void)name;
+    ssize_t n = pread(fd, text, RECORD_SIZE, 0);
+    text[n > 0 ? n : 0] = '\0';
+    if (parse(text, &found->dead[found->n]))
+        found->n++;
+    return found->n < LAUNCH_LOCK_DEAD_MAX;
+}
+
+int launch_lock_dead(struct launch_record dead[LAUNCH_LOCK_DEAD_MAX])
+{
+    struct found found = {.dead = dead};
+    visit_dead(take_record, &found);
+    return found.n;
+}
+
+static bool remove_file(int folder, const char *name, int fd, void *ctx)
+{
+    (void)fd;
+    (void)ctx;
+    (void)unlinkat(folder, name, 0); /* another launch may have been faster */
+    return true;
+}
+
+void launch_lock_clear(void)
+{
+    visit_dead(remove_file, NULL);
+}

@@ -1,0 +1,154 @@
+/* links: launcher/proc/launch_lock rendezvous/base/rng rendezvous/base/err */
+/* links: rendezvous/base/log rendezvous/base/mono rendezvous/base/utf8 */
+/*
+ * The lock of a launch: held while any process of it lives, found free after.
+ */
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/proc/launch_lock.h"
+#include "tests/lib/suite.h"
+
+static char run[64];
+
+static void setup(void)
+{
+    (void)snprintf(run, sizeof(run), "check-%d", (int)getpid());
+}
+
+static struct launch_record record_of(const char *agent)
+{
+    struct launch_record r = {
+        .round = 7, .group_rank = 1, .held = true, .hosts = true};
+    (void)snprintf(r.agent, sizeof(r.agent), "%s", agent);
+    (void)snprintf(r.name, sizeof(r.name), "node");
+    (void)snprintf(r.instance, sizeof(r.instance), "abc");
+    return r;
+}
+
+/* A launch in a process of its own: it has written when this returns. Its
+ * second half, a child, lives on if `split`. */
+static pid_t launch(const char *agent, bool split, bool in_order)
+{
+    int ready[2];
+    char c;
+    ck_assert_int_eq(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct launch_record mine = record_of(agent);
+        launch_lock_take(run, "host", 1);
+        launch_lock_write(&mine);
+        if (split && fork() == 0) {
+            (void)sleep(1);
+            _exit(0);
+        }
+        if (in_order)
+            launch_lock_drop();
+        (void)!write(ready[1], "x", 1);
+        (void)pause();
+        _exit(0);
+    }
+    ck_assert_int_eq(read(ready[0], &c, 1), 1);
+    (void)close(ready[0]);
+    (void)close(ready[1]);
+    return pid;
+}
+
+static void end(pid_t pid)
+{
+    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+
+START_TEST(test_launch_lock_tells_the_dead_from_those_that_live)
+{
+    struct launch_record dead[LAUNCH_LOCK_DEAD_MAX];
+    pid_t a = launch("a", false, false), b = launch("b", false, false);
+    launch_lock_take(run, "host", 1);
+    ck_assert_int_eq(launch_lock_dead(dead), 0);
+    end(a);
+    ck_assert_int_eq(launch_lock_dead(dead), 1);
+    ck_assert_str_eq(dead[0].agent, "a");
+    ck_assert_str_eq(dead[0].name, "node");
+    ck_assert_str_eq(dead[0].instance, "abc");
+    ck_assert_int_eq(dead[0].round, 7);
+    ck_assert_int_eq(dead[0].group_rank, 1);
+    ck_assert(dead[0].held && dead[0].hosts);
+    launch_lock_clear();
+    ck_assert_int_eq(launch_lock_dead(dead), 0);
+    end(b);
+    ck_assert_int_eq(launch_lock_dead(dead), 1);
+    launch_lock_clear();
+    launch_lock_drop();
+}
+END_TEST
+
+/* Guard and agent: it is held until both are dead. */
+START_TEST(test_launch_lock_is_held_while_either_half_lives)
+{
+    struct launch_record dead[LAUNCH_LOCK_DEAD_MAX];
+    end(launch("a", true, false));
+    launch_lock_take(run, "host", 1);
+    ck_assert_int_eq(launch_lock_dead(dead), 0);
+    (void)usleep(1300000);
+    ck_assert_int_eq(launch_lock_dead(dead), 1);
+    launch_lock_clear();
+    launch_lock_drop();
+}
+END_TEST
+
+START_TEST(test_launch_lock_of_a_launch_that_ended_in_order_is_gone)
+{
+    struct launch_record dead[LAUNCH_LOCK_DEAD_MAX];
+    end(launch("a", false, true));
+    launch_lock_take(run, "host", 1);
+    ck_assert_int_eq(launch_lock_dead(dead), 0);
+    launch_lock_drop();
+}
+END_TEST
+
+/* How many that are dead a launch of this run, host and port finds; it removes
+ * their files. */
+static int found_by(const char *of, const char *host, int port)
+{
+    struct launch_record dead[LAUNCH_LOCK_DEAD_MAX];
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        launch_lock_take(of, host, port);
+        int n = launch_lock_dead(dead);
+        launch_lock_clear();
+        launch_lock_drop();
+        _exit(n);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    return WEXITSTATUS(status);
+}
+
+START_TEST(test_launch_lock_finds_its_own_run_only)
+{
+    end(launch("a", false, false));
+    ck_assert_int_eq(found_by("other", "host", 1), 0);
+    ck_assert_int_eq(found_by(run, "other", 1), 0);
+    ck_assert_int_eq(found_by(run, "host", 2), 0);
+    ck_assert_int_eq(found_by(run, "host", 1), 1);
+    ck_assert_int_eq(found_by(run, "host", 1), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("launch_lock");
+    TCase *t = tcase_create("launch_lock");
+    tcase_add_checked_fixture(t, setup, NULL);
+    tcase_add_test(t, test_launch_lock_tells_the_dead_from_those_that_live);
+    tcase_add_test(t, test_launch_lock_is_held_while_either_half_lives);
+    tcase_add_test(t, test_launch_lock_of_a_launch_that_ended_in_order_is_gone);
+    tcase_add_test(t, test_launch_lock_finds_its_own_run_only);
+    suite_add_tcase(suite, t);
+    return suite_run(suite);
+}
