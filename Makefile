@@ -102,7 +102,8 @@ PROTO  := $(call of,rendezvous/proto,frame msg exits)
 CORE   := $(call of,rendezvous/core,rdzv ranks budget note status) \
 	$(call of,rendezvous/core/inner,member cause command join join_check \
 	join_place join_rebuild capacity round round_seal round_tell round_roll \
-	round_end round_tick run strikes node node_gone reply states due) \
+	round_end round_tick run strikes node node_gone reply states due \
+	last_lease) \
 	rendezvous/base/quota \
 	rendezvous/base/signals_name
 TLS    := $(call of,rendezvous/net,tls tls_key token openssl)
@@ -114,7 +115,7 @@ STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	process) $(call of,rendezvous/base,log_limit quota open_files)
 HTTP   := $(call of,rendezvous/http,http http_hosts httpd http_routes status \
 	metrics)
-SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit \
+SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit act_mark \
 	server_log pending conn_slots) $(call of,rendezvous/base,log_limit open_files)
 OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
 CTL    := $(call of,rendezvous/ctl,main status command http line view table text)

@@ -40,6 +40,7 @@
 #include "launcher/proc/aborts.h"
 #include "launcher/proc/children.h"
 #include "launcher/proc/guard.h"
+#include "launcher/proc/launch_lock.h"
 #include "launcher/proc/sweep.h"
 #include "launcher/proc/tmpfolder.h"
 #include "launcher/rdzv/client.h"
@@ -120,6 +121,40 @@ static void on_chore(uv_timer_t *timer)
     tmpfolder_sweep(workers_temporary(l->workers));
 }
 
+/* What another launch of this host will tell of this one, should it die. */
+static void write_lock(const struct loop *l, bool held)
+{
+    const struct msg_world *w = &l->agent.round.world;
+    struct launch_record mine = {
+        .round = w->round,
+        .group_rank = (int)w->group_rank,
+        .held = held && w->round > 0,
+        .hosts = rdzv_client_server(l->client) > 0,
+    };
+    msg_set(mine.agent, l->agent.conf.join.agent);
+    msg_set(mine.name, l->agent.conf.join.name);
+    msg_set(mine.instance, w->instance);
+    launch_lock_write(&mine);
+}
+
+/* A node that waits for a place may know that those who had it are dead. */
+static void tell_of_dead(const struct loop *l)
+{
+    struct launch_record dead[LAUNCH_LOCK_DEAD_MAX];
+    int n = launch_lock_dead(dead);
+    for (int i = 0; i < n; i++) {
+        struct msg m = {.kind = MSG_KIND_dead};
+        m.dead.round = dead[i].round;
+        m.dead.group_rank = dead[i].group_rank;
+        m.dead.held = dead[i].held;
+        m.dead.hosts = dead[i].hosts;
+        msg_set(m.dead.agent, dead[i].agent);
+        msg_set(m.dead.name, dead[i].name);
+        msg_set(m.dead.instance, dead[i].instance);
+        rdzv_client_send(l->client, &m);
+    }
+}
+
 static void start_workers(struct loop *l, const struct msg_world *world)
 {
     store_host_renew(&l->store, world->round);
@@ -131,6 +166,8 @@ static void start_workers(struct loop *l, const struct msg_world *world)
     guard_folder(workers_temporary(l->workers));
     if (l->event_log.rounds == 1)
         (void)uv_timer_start(&l->chore, on_chore, CHORE_MS, 0);
+    write_lock(l, true);
+    launch_lock_clear();
     hang_watch_start(l->hang_watch, world->base_rank);
     first_progress_watch(l->first_progress);
 }
@@ -202,13 +239,17 @@ static const struct sweep_handler sweep_handler = {
 
 static void send_msg(struct loop *l, const struct msg *m)
 {
-    if (m->kind == MSG_KIND_ready)
+    if (m->kind == MSG_KIND_ready) {
         store_host_end(&l->store);
+        write_lock(l, false);
+    }
     if (m->kind != MSG_KIND_join) {
         rdzv_client_send(l->client, m);
         return;
     }
     struct msg join = *m;
+    write_lock(l,
+               l->agent.work == AGENT_RUNNING || l->agent.work == AGENT_DONE);
     join.join.hosts = rdzv_client_server(l->client) > 0;
     if (join.join.hosts && conf_shares_port(l->conf))
         join.join.port = rdzv_client_port(l->client);
@@ -342,15 +383,18 @@ static void on_msg(void *ctx, const struct msg *m)
 {
     struct loop *l = loop_of(ctx);
     struct agent_event ev = {.kind = AGENT_MSG, .msg = m};
+    bool is_answer = m->kind == MSG_KIND_lease || m->kind == MSG_KIND_waiting;
+    bool is_void = m->kind == MSG_KIND_lease && m->lease.grant_ms == 0;
     if (m->kind == MSG_KIND_members)
         store_host_members(&l->store, &m->members);
     step(l, &ev);
+    if (is_void || (is_answer && l->agent.work == AGENT_NONE))
+        tell_of_dead(l);
 }
 
-static void on_disconnected(void *ctx, bool refused, const char *why)
+static void on_disconnected(void *ctx, const char *why)
 {
-    struct agent_event ev = {
-        .kind = AGENT_DISCONNECTED, .refused = refused, .text = why};
+    struct agent_event ev = {.kind = AGENT_DISCONNECTED, .text = why};
     step(loop_of(ctx), &ev);
 }
 
@@ -652,6 +696,12 @@ static void close_parts(struct loop *l, const char *node)
         workers_pass_on(l->workers, (int)end->local_rank, (pid_t)end->pid,
                         (int)(end->signal > 0 ? -end->signal : end->code));
     workers_clean(l->workers);
+    /* The server knows. One of our own is about to end with us: the next one
+     * must be told. */
+    bool is_known = l->agent.session.state == AGENT_SESSION_HEARD &&
+                    rdzv_client_server(l->client) == 0;
+    if (v->ended || is_known)
+        launch_lock_drop();
 }
 
 int loop_run(const struct conf *conf,

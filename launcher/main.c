@@ -20,6 +20,7 @@
 #include "launcher/preflight/preflight.h"
 #include "launcher/proc/cgroup.h"
 #include "launcher/proc/guard.h"
+#include "launcher/proc/launch_lock.h"
 #include "launcher/proc/pidfd.h"
 #include "launcher/proc/procfs.h"
 #include "launcher/rdzv/store_host.h"
@@ -142,6 +143,8 @@ int main(int argc, char *argv[])
         (void)cgroup_make(); /* all works without */
     if (!procfs_is_ours())
         tell_of_proc();
+    if (conf.nnodes_max > 1)
+        launch_lock_take(conf.run_id, conf.endpoint_host, conf.endpoint_port);
     int guard_fd = guard_split(conf.signals);
     int status = loop_run(&conf, &origin, guard_fd);
     tls_key_free(conf.token);

@@ -12,7 +12,7 @@
  *     the next round instead.
  *   - The server stays away: without workers the agent gives up after
  *     join_timeout (it was never there) or reconnect_timeout. Workers that run
- *     are never stopped for that alone.
+ *     do so until the lease is over.
  *   - The server refuses: the agent gives up, with the server's reason.
  */
 #include "launcher/agent/agent.h"
@@ -78,10 +78,27 @@ static void take_end_of_round(struct agent *a, const struct msg_waiting *w)
         strcmp(w->instance, a->round.world.instance) != 0)
         return;
     a->round.evidence = agent_is_sure(a) ? AGENT_OVER_SURE : AGENT_OVER_LAPSED;
+    a->round.rest = w->rest;
+}
+
+/* The rendezvous was restarted, and may not be the only one: a minority does
+ * not go on. */
+static void on_minority(struct step *s, const struct msg_waiting *w)
+{
+    agent_note(s, NOTE_wait,
+               "the rendezvous was restarted, and too few nodes of round %lld "
+               "are back (%lld, needed: %lld); start the missing ones again, "
+               "or look why they cannot reach it; giving up in %lld s",
+               (long long)w->round, (long long)w->back, (long long)w->needed,
+               (long long)(w->left_ms / 1000));
 }
 
 static void on_waiting(struct step *s, const struct msg_waiting *w)
 {
+    if (w->needed > 0) {
+        on_minority(s, w);
+        return;
+    }
     if (w->spare) {
         become_spare(s, w);
         s->a->quarantined_until_us =
@@ -97,8 +114,9 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
         else
             agent_note(
                 s, NOTE_wait,
-                "the round is full (%lld node%s): this node waits as a spare; "
-                "if this is another job, give it another --rdzv_id",
+                "the round is full (%lld node%s): this node waits as a spare "
+                "until a place is free; if this is another job, give it "
+                "another --rdzv_id",
                 (long long)w->max, w->max == 1 ? "" : "s");
         return;
     }
@@ -336,6 +354,7 @@ static void on_msg(struct step *s, const struct msg *m)
     case MSG_KIND_done:
     case MSG_KIND_leave:
     case MSG_KIND_bye:
+    case MSG_KIND_dead:
     case MSG_KIND_order_drain:
     case MSG_KIND_order_end:
     case MSG_KIND_answered:
@@ -398,8 +417,8 @@ static void on_guard_died(struct step *s)
 
 /* -- time ------------------------------------------------------------------ */
 
-/* How long the agent waits for a rendezvous that is away. Workers that run are
- * never stopped for that alone. */
+/* How long the agent waits for a rendezvous that is away. While workers run,
+ * their lease decides. */
 static int64_t patience_us(const struct agent *a)
 {
     if (a->session.state == AGENT_SESSION_HEARD || a->work == AGENT_RUNNING ||
@@ -542,7 +561,7 @@ static void on_event(struct step *s, const struct agent_event *ev)
         agent_on_connected(s);
         return;
     case AGENT_DISCONNECTED:
-        agent_on_disconnected(s, ev->refused, ev->text);
+        agent_on_disconnected(s, ev->text);
         return;
     case AGENT_MSG:
         on_msg(s, ev->msg);

@@ -77,10 +77,10 @@
  *    reconnect_timeout at most: if the server dies meanwhile, the agent tells
  *    the next one.
  *
- * Workers run under a lease, which the server's answers renew. A refused
- * connection also renews it, since it proves that the old server is gone. When
- * the lease is over the workers are killed at once; the guard holds the same
- * lease over the agent (agent_lease_until_us).
+ * Workers run under a lease, which only the server's answers renew. A server
+ * that ends in order grants a long one as its last word. When the lease is over
+ * the workers are killed at once; the guard holds the same lease over the agent
+ * (agent_lease_until_us).
  */
 #ifndef LAUNCHER_AGENT_AGENT_H
 #define LAUNCHER_AGENT_AGENT_H
@@ -109,7 +109,7 @@ struct agent_conf {
 enum agent_event_kind {
     AGENT_START,
     AGENT_CONNECTED,
-    AGENT_DISCONNECTED, /* also: a try to connect failed; refused, text */
+    AGENT_DISCONNECTED, /* also: a try to connect failed; text */
     AGENT_MSG,          /* msg */
     AGENT_WORKER_EXIT,  /* worker */
     AGENT_WORKER_HUNG,  /* worker, which lives; silent_us */
@@ -139,7 +139,6 @@ struct agent_event {
     enum agent_event_kind kind;
     int64_t now_us;
     const struct msg *msg;
-    bool refused;     /* nobody listens there: the old server is gone */
     const char *text; /* why it is disconnected, or the node not fit */
     bool fit;
     struct agent_worker worker;
@@ -258,9 +257,12 @@ enum agent_known {
 struct agent_round {
     enum agent_evidence evidence;
     enum agent_outcome outcome;
-    struct msg_world world;   /* NO_ROUND: all 0; SPARE: what waiting told */
-    int64_t told_at_us;       /* when the server told of it */
-    bool progressed;          /* some worker of it did */
+    struct msg_world world; /* NO_ROUND: all 0; SPARE: what waiting told */
+    int64_t told_at_us;     /* when the server told of it */
+    int64_t rest;           /* OVER: how many members of it are left */
+    bool progressed;        /* some worker of it did */
+    bool long_out; /* members of it may have leases of reconnect_ms, whatever
+                      its size: a server said so */
     struct msg_ready ends;    /* how workers ended (by_...) */
     struct exits ended;       /* ... and which of them */
     struct msg_failed failed; /* FAILED only */
@@ -273,7 +275,6 @@ struct agent_session {
     int64_t heard_since_us; /* first answer on the last connection that got one;
                                MONO_NEVER: no server has ever answered */
     int64_t down_since_us;  /* unless HEARD */
-    int64_t tried_at_us;    /* when the last try to connect began */
     int64_t retry_at_us;    /* DOWN only */
     int64_t pause_us;       /* before the next try but one */
     int64_t complain_at_us;
@@ -281,6 +282,9 @@ struct agent_session {
 
     int64_t answered_us; /* when the server last answered a beat */
     int64_t heard_seq;   /* of the last lease on this connection, -1: none */
+    bool granted;        /* a lease, on this connection */
+    char server[17];     /* the server that granted the last one, "": none */
+    int64_t granted_us;  /* when the beat was sent that it answered */
     int64_t beat_at_us;  /* UP and HEARD only */
     int64_t beat_seq;
     int64_t beat_sent_us[AGENT_BEATS];

@@ -45,8 +45,7 @@ void agent_send_beat(struct step *s);
 void agent_seek_server(struct step *s);
 void agent_connect_now(struct step *s);
 void agent_on_connected(struct step *s);
-/* `refused`: nobody listens there, which proves that the old server is gone. */
-void agent_on_disconnected(struct step *s, bool refused, const char *why);
+void agent_on_disconnected(struct step *s, const char *why);
 /* Ends a connection that is of no use; the next try comes as after any other.
  */
 void agent_break_off(struct step *s, const char *why);

@@ -7,8 +7,8 @@
  *
  * Failure modes:
  *   - A try to connect fails: the next one after a pause, which doubles.
- *   - Nobody listens (refused): the old server is gone; the lease is renewed by
- *     that (take_refusal).
+ *   - Nobody listens (refused): nothing follows. It may be a firewall that
+ *     answers for a server that lives.
  *   - Connected, but no answer: something else listens there, or the server is
  *     frozen. Broken off after heartbeat_timeout (agent_silent_at_us).
  *   - The server has no room for this member: as if nobody had answered.
@@ -22,11 +22,8 @@
 
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
-#include "rendezvous/proto/timing.h"
 
-#define PAUSE_LONGEST_US (2500 * MONO_MS)
-_Static_assert(TIMING_REFUSED_US > PAUSE_LONGEST_US,
-               "a refusal would not be renewed in time");
+#define PAUSE_LONGEST_US  (2500 * MONO_MS)
 #define COMPLAIN_FIRST_US (3 * MONO_S)
 #define COMPLAIN_EVERY_US (30 * MONO_S)
 #define BEATS_PER_LEASE   5
@@ -107,10 +104,15 @@ static void send_join(struct step *s)
         m.join.state = state_of(a);
         m.join.over = a->round.evidence == AGENT_OVER_SURE ||
                       a->round.evidence == AGENT_OVER_LAPSED;
+        m.join.rest = m.join.over ? a->round.rest : 0;
         m.join.sure = agent_is_sure(a);
         m.join.recent = a->round.world.recent;
         m.join.recent_ms = mono_min(held_ms, AGE_MS_MAX);
         m.join.barren = a->round.world.barren;
+        m.join.long_out = a->round.long_out;
+        msg_set(m.join.server, a->session.server);
+        m.join.granted_ms =
+            mono_min((s->now_us - a->session.granted_us) / MONO_MS, AGE_MS_MAX);
         m.join.scale_left_ms = mono_ms_until(
             s->now_us, mono_after(a->round.told_at_us,
                                   a->round.world.scale_left_ms * MONO_MS));
@@ -177,6 +179,7 @@ void agent_send_beat(struct step *s)
     m.beat.seq = a->session.beat_seq;
     m.beat.heard = a->session.heard_seq;
     m.beat.round = agent_is_member(a) ? a->round.world.round : 0;
+    m.beat.long_out = a->round.long_out;
     send(s, &m);
     a->session.beat_at_us = mono_after(s->now_us, beat_every_us(a));
 }
@@ -203,7 +206,6 @@ void agent_connect_now(struct step *s)
     ddp_assert(a->session.state == AGENT_SESSION_DOWN);
     a->session.state = AGENT_SESSION_CONNECTING;
     a->session.retry_at_us = MONO_NEVER;
-    a->session.tried_at_us = s->now_us;
     agent_note(s, NOTE_connecting, "%s", "");
     struct agent_action action = {.kind = AGENT_CONNECT};
     agent_emit(s, &action);
@@ -216,38 +218,33 @@ int64_t agent_bearable_us(const struct agent *a)
            MONO_MS;
 }
 
+/* The longest pause. If the time to come back is short the pauses are short,
+ * too: a server that was away for half of it is found. Workers that run have
+ * what is left of a lease. A member without workers comes soon enough for the
+ * server to tell how old its lease is (join_rebuild.c). */
+static int64_t longest_pause_us(const struct agent *a)
+{
+    int64_t bearable_us = agent_bearable_us(a);
+    int64_t heartbeat_us = a->conf.join.heartbeat_ms * MONO_MS;
+    if (a->alive > 0)
+        bearable_us = mono_min(bearable_us, heartbeat_us);
+    else if (agent_is_member(a))
+        bearable_us = mono_min(bearable_us, 2 * heartbeat_us);
+    int64_t longest_us = mono_min(PAUSE_LONGEST_US, bearable_us / 8);
+    return longest_us > AGENT_PAUSE_FIRST_US ? longest_us
+                                             : AGENT_PAUSE_FIRST_US;
+}
+
 /* The next try, after a pause that doubles and is jittered by half, so that
- * ten thousand agents do not come back at once. If the time to come back is
- * short the pauses are short, too: a server that was away for half of it is
- * found. */
+ * ten thousand agents do not come back at once. */
 static void schedule_retry(struct step *s)
 {
     struct agent *a = s->a;
     int64_t half_us = a->session.pause_us / 2;
     int64_t jitter_us = rng_below(&a->rng, (uint32_t)half_us + 1);
     a->session.retry_at_us = mono_after(s->now_us, half_us + jitter_us);
-    int64_t longest_us = mono_min(PAUSE_LONGEST_US, agent_bearable_us(a) / 8);
-    a->session.pause_us = mono_min(
-        a->session.pause_us * 2,
-        longest_us > AGENT_PAUSE_FIRST_US ? longest_us : AGENT_PAUSE_FIRST_US);
-}
-
-/*
- * A refused connection proves that the old server is gone, and with it all that
- * it would have done once this lease was over (ddprun-protocol(7), "Leases").
- * The next server waits for TIMING_REFUSED_US, counted from when this try
- * began, before it counts on the death of this node's workers. A lease that was
- * over before is not revived.
- */
-static void take_refusal(struct step *s)
-{
-    struct agent *a = s->a;
-    if (s->now_us >= a->lease_until_us)
-        return;
-    int64_t until_us = mono_after(a->session.tried_at_us,
-                                  TIMING_REFUSED_US + agent_short_lease_us(a));
-    if (until_us > a->lease_until_us)
-        a->lease_until_us = until_us;
+    a->session.pause_us =
+        mono_min(a->session.pause_us * 2, longest_pause_us(a));
 }
 
 /* An agent that was refused or gave up has nothing to say any more. One that
@@ -266,16 +263,13 @@ static bool needs_session(const struct agent *a)
     DDP_WRONG("known");
 }
 
-void agent_on_disconnected(struct step *s, bool refused, const char *why)
+void agent_on_disconnected(struct step *s, const char *why)
 {
     struct agent *a = s->a;
     ddp_assert(a->session.state != AGENT_SESSION_DOWN);
-    ddp_assert(!refused || a->session.state == AGENT_SESSION_CONNECTING);
     bool worked = a->session.state == AGENT_SESSION_HEARD;
     a->session.state = AGENT_SESSION_DOWN;
     a->session.beat_at_us = MONO_NEVER;
-    if (refused)
-        take_refusal(s);
     (void)snprintf(a->session.down_text, sizeof(a->session.down_text), "%s",
                    why);
     if (worked) {
@@ -299,7 +293,7 @@ void agent_break_off(struct step *s, const char *why)
 {
     struct agent_action action = {.kind = AGENT_DISCONNECT};
     agent_emit(s, &action);
-    agent_on_disconnected(s, false, why);
+    agent_on_disconnected(s, why);
 }
 
 void agent_on_connected(struct step *s)
@@ -311,6 +305,7 @@ void agent_on_connected(struct step *s)
                    "a program listens on that port, but does not answer as a "
                    "rendezvous does");
     a->session.heard_seq = -1;
+    a->session.granted = false;
     a->session.answered_us = s->now_us;
     a->session.beat_sent_us[0] = s->now_us;
     a->session.beat_seq = 0;
@@ -344,6 +339,26 @@ void agent_hear(struct step *s)
     a->session.heard_since_us = s->now_us;
 }
 
+/* That long leases may be out is for the next server, should this one end. It
+ * grants none before enough members have said that they know. */
+static void take_long_out(struct step *s, bool long_out)
+{
+    struct agent *a = s->a;
+    bool news = long_out && !a->round.long_out;
+    a->round.long_out = long_out;
+    if (news)
+        agent_send_beat(s);
+}
+
+/* By which server, and when, is for the next one. */
+static void take_grant(struct agent *a, const struct msg_lease *l)
+{
+    if (!a->session.granted)
+        msg_set(a->session.server, l->server);
+    a->session.granted = true;
+    a->session.granted_us = a->session.beat_sent_us[l->seq % AGENT_BEATS];
+}
+
 /* The newest grant counts, be it longer or shorter than those before. */
 void agent_on_lease(struct step *s, const struct msg_lease *l)
 {
@@ -353,6 +368,11 @@ void agent_on_lease(struct step *s, const struct msg_lease *l)
         return;
     a->session.answered_us = s->now_us;
     a->session.heard_seq = l->seq;
+    if (agent_is_member(a))
+        take_long_out(s, l->long_out != 0);
+    if (l->grant_ms == 0) /* a new server, to which too few have come yet */
+        return;
+    take_grant(a, l);
     int64_t lease_us = l->grant_ms * MONO_MS;
     if (a->work == AGENT_NONE)
         lease_us = mono_min(lease_us, agent_short_lease_us(a));

@@ -65,7 +65,6 @@ enum reached {
 
 /* What a try has come to so far. */
 struct attempt {
-    bool refused;       /* by all addresses that were tried */
     bool token_differs; /* said one of them */
     char why[256];      /* "": nothing went wrong yet */
 };
@@ -159,19 +158,16 @@ static void on_fail_timer(uv_timer_t *timer)
     check_client(cl);
     cl->state = CLIENT_IDLE;
     if (!a->token_differs || cl->reached != NEVER_UP) {
-        cl->handler->on_disconnected(cl->ctx, a->refused, a->why);
+        cl->handler->on_disconnected(cl->ctx, a->why);
         return;
     }
     msg_set(no.refused.text, a->why);
     cl->handler->on_msg(cl->ctx, &no);
 }
 
-/* The first reason is told. A try is refused only if all addresses refused: an
- * address that does not answer may have a server that lives, and the agent
- * takes a refusal for proof that there is none. */
-static void keep_reason(struct rdzv_client *cl, bool refused, const char *why)
+/* The first reason is told. */
+static void keep_reason(struct rdzv_client *cl, const char *why)
 {
-    cl->attempt.refused &= refused;
     if (cl->attempt.why[0] == '\0')
         msg_set(cl->attempt.why, why);
 }
@@ -226,7 +222,7 @@ static int listen_at(struct rdzv_client *cl, const struct sockaddr *sa, int *fd)
     /* If the port is taken, a server is there already; any other error is the
      * reason that none is. */
     if (rc != 0 && err.sys_errno != EADDRINUSE)
-        keep_reason(cl, true, err.text);
+        keep_reason(cl, err.text);
     return rc;
 }
 
@@ -261,7 +257,7 @@ static void start_failed(struct rdzv_client *cl, const struct ddp_err *err)
     if (cl->failed >= START_TRIES && cl->reached == NEVER_UP)
         fatalx(ddp_code_exit(err->code), /* messages: ok, START_TRIES or more */
                "%s; tried %d times", why, cl->failed);
-    keep_reason(cl, true, why);
+    keep_reason(cl, why);
 }
 
 static void start_server(struct rdzv_client *cl, int fd)
@@ -353,6 +349,7 @@ static void on_closed(
     void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
 {
     (void)orderly;
+    (void)refused; /* a firewall may answer for a server that lives */
     struct rdzv_client *cl = client_of(ctx);
     ddp_assert(cl->conn == c);
     check_client(cl);
@@ -361,14 +358,14 @@ static void on_closed(
     if (cl->state == CLIENT_UP) {
         cl->state = CLIENT_IDLE;
         cl->lost_us = mono_now_us();
-        cl->handler->on_disconnected(cl->ctx, false, why);
+        cl->handler->on_disconnected(cl->ctx, why);
         return;
     }
     if (conn_token_differs(c) && !cl->attempt.token_differs) {
         cl->attempt.token_differs = true;
         cl->attempt.why[0] = '\0'; /* it counts for more than what was before */
     }
-    keep_reason(cl, refused, why);
+    keep_reason(cl, why);
     dial_next(cl);
 }
 
@@ -392,7 +389,7 @@ static void on_dial_timer(uv_timer_t *timer)
                    (double)dial_ms(cl) / 1000.0);
     conn_close(cl->conn);
     cl->conn = NULL;
-    keep_reason(cl, false, why);
+    keep_reason(cl, why);
     dial_next(cl);
 }
 
@@ -417,7 +414,7 @@ static void dial_next(struct rdzv_client *cl)
     cl->conn =
         conn_dial(cl->loop, (const struct sockaddr *)&to, &handler, cl, &err);
     if (cl->conn == NULL) {
-        keep_reason(cl, false, err.text);
+        keep_reason(cl, err.text);
         dial_next(cl);
         return;
     }
@@ -431,7 +428,7 @@ static void resolved(struct rdzv_client *cl)
     cl->next_addr = 0;
     cl->fresh = false;
     if (cl->addrs.n == 0)
-        keep_reason(cl, false, "the host name has no address");
+        keep_reason(cl, "the host name has no address");
     try_to_serve(cl);
     dial_next(cl);
 }
@@ -450,7 +447,7 @@ on_resolved(void *ctx, const struct addr_list *list, const struct ddp_err *err)
         resolved(cl);
         return;
     }
-    keep_reason(cl, false, err->text);
+    keep_reason(cl, err->text);
     fail_soon(cl);
 }
 
@@ -463,7 +460,7 @@ static void on_resolve_timer(uv_timer_t *timer)
     (void)snprintf(why, sizeof(why),
                    "no name server has answered for the name '%.100s' in %d s",
                    cl->conf->endpoint_host, RESOLVE_MS / 1000);
-    keep_reason(cl, false, why);
+    keep_reason(cl, why);
     on_fail_timer(timer);
 }
 
@@ -490,7 +487,7 @@ void rdzv_client_connect(struct rdzv_client *cl)
 {
     ddp_assert(cl->state == CLIENT_IDLE);
     check_client(cl);
-    cl->attempt = (struct attempt){.refused = true};
+    cl->attempt = (struct attempt){.token_differs = false};
     if (resolver_is_busy(&cl->resolver)) { /* on_resolved goes on */
         wait_for_resolver(cl);
         return;
@@ -502,7 +499,7 @@ void rdzv_client_connect(struct rdzv_client *cl)
     struct ddp_err err;
     if (resolver_start(&cl->resolver, cl->conf->endpoint_host, cl->port,
                        &err) != 0) {
-        keep_reason(cl, false, err.text);
+        keep_reason(cl, err.text);
         fail_soon(cl);
         return;
     }

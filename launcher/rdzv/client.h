@@ -20,9 +20,8 @@ struct rdzv_client;
 struct rdzv_client_handler {
     void (*on_connected)(void *ctx);
     void (*on_msg)(void *ctx, const struct msg *m);
-    /* Also: a try to connect failed. refused: each address refused, so that
-     * nobody listens there. */
-    void (*on_disconnected)(void *ctx, bool refused, const char *why);
+    /* Also: a try to connect failed. */
+    void (*on_disconnected)(void *ctx, const char *why);
 };
 
 /* Borrows all for its life, which is the process's. `guard_fd` leads to the

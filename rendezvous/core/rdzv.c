@@ -6,11 +6,13 @@
  */
 #include "rendezvous/core/rdzv.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/command.h"
 #include "rendezvous/core/inner/join.h"
+#include "rendezvous/core/inner/last_lease.h"
 #include "rendezvous/core/inner/member.h"
 #include "rendezvous/core/inner/node_gone.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
@@ -59,6 +61,18 @@ struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
     return r;
 }
 
+void rdzv_name(struct rdzv *r,
+               const char *id,
+               int64_t opened_us,
+               const struct rdzv_before *before)
+{
+    ddp_assert(r->began_us == 0);
+    (void)snprintf(r->id, sizeof(r->id), /* the first digits */ "%.*s",
+                   RDZV_SERVER_ID_LEN, id);
+    r->opened_us = opened_us;
+    r->before = *before;
+}
+
 void rdzv_del(struct rdzv *r)
 {
     if (r == NULL)
@@ -100,6 +114,15 @@ static bool is_out_of_order(const struct run *run, const struct msg *m)
            (m->kind == MSG_KIND_bye && run->state != RUN_ENDED);
 }
 
+static void on_beat(struct rdzv *r, struct node *n, const struct msg_beat *b)
+{
+    node_confirm(r, n, b->round);
+    if (b->round == r->runs[n->run].round.number)
+        node_take_long_out(r, n, b->long_out != 0);
+    node_grant(r, n, b->seq, b->heard);
+    last_lease_try(r, n);
+}
+
 static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
 {
     struct node *n = node_at(r, r->conn_node[ev->conn]);
@@ -118,8 +141,7 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         join_step(r, ev);
         return;
     case MSG_KIND_beat:
-        node_confirm(r, n, m->beat.round);
-        node_grant(r, n, m->beat.seq, m->beat.heard);
+        on_beat(r, n, &m->beat);
         return;
     case MSG_KIND_failed:
         member_failed(r, run, n, &m->failed);
@@ -135,6 +157,9 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         return;
     case MSG_KIND_bye:
         member_bye(r, run, n);
+        return;
+    case MSG_KIND_dead:
+        member_dead(r, run, n, &m->dead);
         return;
     case MSG_KIND_order_drain:
     case MSG_KIND_order_end:
@@ -162,7 +187,7 @@ static void expire_lease(struct rdzv *r, struct node *n)
     struct run *run = &r->runs[n->run];
     bool hosts = n->hosts;
     r->account = node_source(r, n);
-    node_gone(r, n, "is silent: its lease is over");
+    node_expired(r, n);
     if (hosts && run->state != RUN_FREE)
         run->host_is_silent = true;
 }
@@ -216,12 +241,31 @@ static void on_tick(struct rdzv *r, int64_t lag_us)
     }
 }
 
+/* -- the end of the server ------------------------------------------------- */
+
+/* It has promised to act no more. */
+static void step_ending(struct rdzv *r, const struct rdzv_event *ev)
+{
+    if (ev->kind != RDZV_MSG && ev->kind != RDZV_CLOSED)
+        return;
+    struct node *n = node_at(r, r->conn_node[ev->conn]);
+    if (n != NULL && ev->kind == RDZV_CLOSED)
+        node_unbind(r, n);
+    else if (n != NULL && ev->msg->kind == MSG_KIND_beat)
+        on_beat(r, n, &ev->msg->beat);
+}
+
+int rdzv_owed(const struct rdzv *r)
+{
+    return last_lease_owed(r);
+}
+
 /* -- the step -------------------------------------------------------------- */
 
 /* Whose doing an event is. */
 static const char *account_of(const struct rdzv *r, const struct rdzv_event *ev)
 {
-    if (ev->kind == RDZV_TICK)
+    if (ev->kind == RDZV_TICK || ev->kind == RDZV_ENDING)
         return "";
     ddp_assert(ev->conn >= 0 && ev->conn < r->limits.conns_max);
     const struct node *n = node_at(r, r->conn_node[ev->conn]);
@@ -270,6 +314,27 @@ static void check_after(const struct rdzv *r, const struct rdzv_event *ev)
         states_check_node(r, n);
 }
 
+static void step_serving(struct rdzv *r, const struct rdzv_event *ev)
+{
+    switch (ev->kind) {
+    case RDZV_MSG:
+        touch_run_at(r, ev->conn); /* a bye leaves none */
+        on_msg(r, ev);
+        touch_run_at(r, ev->conn); /* a join had none */
+        return;
+    case RDZV_CLOSED:
+        on_closed(r, ev);
+        return;
+    case RDZV_TICK:
+        on_tick(r, ev->lag_us);
+        return;
+    case RDZV_ENDING:
+        last_lease_begin(r);
+        return;
+    }
+    DDP_WRONG("event kind");
+}
+
 void rdzv_step(struct rdzv *r,
                const struct rdzv_event *ev,
                const struct rdzv_actions *out)
@@ -280,19 +345,10 @@ void rdzv_step(struct rdzv *r,
         r->began_us = ev->now_us;
     r->out = out;
     r->account = account_of(r, ev);
-    switch (ev->kind) {
-    case RDZV_MSG:
-        touch_run_at(r, ev->conn); /* a bye leaves none */
-        on_msg(r, ev);
-        touch_run_at(r, ev->conn); /* a join had none */
-        break;
-    case RDZV_CLOSED:
-        on_closed(r, ev);
-        break;
-    case RDZV_TICK:
-        on_tick(r, ev->lag_us);
-        break;
-    }
+    if (r->ending)
+        step_ending(r, ev);
+    else
+        step_serving(r, ev);
     renew_deadlines(r);
     check_after(r, ev);
     r->out = NULL;
@@ -300,7 +356,8 @@ void rdzv_step(struct rdzv *r,
 
 int64_t rdzv_deadline(const struct rdzv *r)
 {
-    return mono_min(r->lease_check_us, due_first(r->due));
+    return r->ending ? MONO_NEVER
+                     : mono_min(r->lease_check_us, due_first(r->due));
 }
 
 int rdzv_nodes(const struct rdzv *r)

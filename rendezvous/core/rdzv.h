@@ -94,6 +94,7 @@ enum rdzv_event_kind {
     RDZV_MSG,    /* conn, msg; for a join also the two addresses */
     RDZV_CLOSED, /* conn, orderly */
     RDZV_TICK,   /* lag_us; due when rdzv_deadline has come */
+    RDZV_ENDING, /* the server ends in order: see core/inner/last_lease.h */
 };
 
 struct rdzv_event {
@@ -131,7 +132,25 @@ struct rdzv_actions {
     void *ctx;
 };
 
+/*
+ * What is known of the server before, on this machine and at this port: it is
+ * dead, and decided nothing after acted_us. A member to which it granted a
+ * lease that ends later was not given up by it.
+ */
+#define RDZV_SERVER_ID_LEN 16
+struct rdzv_before {
+    char server[RDZV_SERVER_ID_LEN + 1]; /* "": nothing is known */
+    int64_t acted_us;
+};
+
 struct rdzv;
+
+/* Before the first step: the id of this server, for its agents; when it began
+ * to listen; and what is known of the one before it. */
+void rdzv_name(struct rdzv *r,
+               const char *id,
+               int64_t opened_us,
+               const struct rdzv_before *before);
 
 /* Owned by the caller. Aborts when out of memory. `seed` makes instance ids:
  * random in production, fixed in a simulation. */
@@ -144,6 +163,11 @@ void rdzv_step(struct rdzv *r,
 
 /* When to send RDZV_TICK; MONO_NEVER: no need. */
 int64_t rdzv_deadline(const struct rdzv *r);
+
+/* After RDZV_ENDING: how many connected nodes have not had their last lease
+ * yet. The server may end when there are none, and need not wait long for it.
+ */
+int rdzv_owed(const struct rdzv *r);
 
 /* How many nodes there are, and how many runs that have not ended and have any,
  * or whose host is silent: an embedded server ends when it has served and both

@@ -2,7 +2,8 @@
  * ddprdzvd: the rendezvous daemon by itself, for many runs.
  *
  * Happy path: options, token, listener (systemd's or its own), READY=1, and the
- * loop until SIGTERM or SIGINT. Runs go on without the daemon and wait for it.
+ * loop until SIGTERM or SIGINT. Then each node gets a lease of its
+ * reconnect_timeout: runs go on without the daemon and wait for it.
  *
  * Failure modes: a wrong option, a token file that is missing or readable by
  * others, an address in use: one line with advice, and the error's status.
@@ -33,9 +34,9 @@ static const struct opts_table table = {
     .synopsis = "[--listen=ADDRESS:PORT] [OPTION]...",
     .about =
         "The rendezvous daemon, at which the ddprun launchers of many runs "
-        "meet. It keeps nothing on disk. If it is killed, workers run on; "
-        "once it is back at the same address, the launchers tell it the "
-        "state of their runs.",
+        "meet. It keeps nothing on disk. If it is gone, workers run on while "
+        "their leases last; once it is back at the same address, the "
+        "launchers tell it the state of their runs.",
     .version = DDPRUN_VERSION,
     .groups = groups,
     .groups_len = GROUP_COUNT,
@@ -97,6 +98,7 @@ static struct {
     uv_timer_t timer;
     struct server *server;
     char said[96]; /* the last STATUS= */
+    bool ending;
 } life;
 
 /* That this is called shows that the loop runs: the watchdog asks no more. */
@@ -134,12 +136,22 @@ static void end_life(void)
     sd_close(&life.sd);
 }
 
+static void on_ended(void *ctx)
+{
+    uv_stop(ctx);
+}
+
 static void on_stop(uv_signal_t *handle, int signo)
 {
+    if (life.ending) { /* a second signal */
+        uv_stop(handle->loop);
+        return;
+    }
     log_info("signal %d (%s): ending; runs go on and wait for a rendezvous "
              "at this address",
              signo, signals_name(signo));
-    uv_stop(handle->loop);
+    life.ending = true;
+    server_end(life.server, on_ended, handle->loop);
 }
 
 /* -- SIGHUP ---------------------------------------------------------------- */

@@ -17,7 +17,9 @@
  * - no slot: daemon/pending makes one give way, or the newcomer is closed;
  * - no descriptor: pending connections give way, or the kernel's queue waits;
  * - an order that may not be given here: it is refused with the reason;
- * - the core runs out of deadlines: no timer runs.
+ * - the core runs out of deadlines: no timer runs;
+ * - server_end: the timer only looks whether all nodes have had their last
+ *   lease. What they are sent then goes out before the next look.
  */
 #include "rendezvous/daemon/server.h"
 
@@ -31,17 +33,21 @@
 #include "rendezvous/base/open_files.h"
 #include "rendezvous/base/rng.h"
 #include "rendezvous/core/rdzv.h"
+#include "rendezvous/daemon/act_mark.h"
 #include "rendezvous/daemon/conn_slots.h"
 #include "rendezvous/daemon/pending.h"
 #include "rendezvous/daemon/server_log.h"
 #include "rendezvous/http/http_routes.h"
+#include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
 #include "rendezvous/net/listener.h"
 #include "rendezvous/proto/frame.h"
 
-#define SERVER_MAGIC      0x72647a76u
-#define LAG_WORTH_US      (50 * MONO_MS)
-#define PENDING_FRAME_MAX 8192 /* no join is longer, however escaped */
+#define SERVER_MAGIC       0x72647a76u
+#define LAG_WORTH_US       (50 * MONO_MS)
+#define PENDING_FRAME_MAX  8192 /* no join is longer, however escaped */
+#define LAST_LEASE_MS      500  /* the most that server_end waits for answers */
+#define LAST_LEASE_STEP_MS 10
 
 struct server {
     unsigned magic;
@@ -52,7 +58,8 @@ struct server {
     uv_check_t check;
     uv_idle_t idle; /* runs while a tick is due */
     struct rdzv *rdzv;
-    struct httpd *httpd; /* NULL: HTTP is not served */
+    struct act_mark *mark; /* may be NULL */
+    struct httpd *httpd;   /* NULL: HTTP is not served */
     struct http_hosts http_hosts;
     struct status_counts counts;
     char incarnation[RNG_ID_LEN + 1];
@@ -65,6 +72,9 @@ struct server {
     bool tick_due;
     bool served; /* a run was here */
     bool closing;
+    void (*then)(void *ctx); /* of server_end; NULL: it serves */
+    void *then_ctx;
+    int64_t end_at_us; /* no later; in the past once all is said */
     int open_handles;
     /* What was sent last: a round's end is told to all in the same words. */
     struct msg sent;
@@ -183,15 +193,18 @@ static void on_check(uv_check_t *check)
 {
     struct server *s = server_of(check->data);
     pending_turn(s->pending);
-    if (s->tick_due && !s->closing)
+    if (s->tick_due && !s->closing && s->then == NULL)
         on_tick_due(s);
 }
 
 static void step(struct server *s, const struct rdzv_event *ev)
 {
     struct rdzv_actions out = {.emit = act, .ctx = s};
+    act_mark_set(s->mark, ev->now_us);
     rdzv_step(s->rdzv, ev, &out);
     s->served |= rdzv_nodes(s->rdzv) > 0;
+    if (s->then != NULL)
+        return; /* the timer is server_end's */
     if (s->served && s->conf.on_idle != NULL && rdzv_nodes(s->rdzv) == 0 &&
         rdzv_live_runs(s->rdzv) == 0) {
         s->conf.on_idle(s->conf.ctx);
@@ -442,6 +455,7 @@ static void on_handle_closed(uv_handle_t *h)
     if (--s->open_handles > 0)
         return;
     rdzv_del(s->rdzv);
+    act_mark_close(s->mark);
     conn_slots_del(s->slots);
     s->magic = 0;
     free(s);
@@ -467,6 +481,34 @@ void server_close(struct server *s)
     server_log_close(s->log);
 }
 
+/* -- the end --------------------------------------------------------------- */
+
+static void on_end_timer(uv_timer_t *timer)
+{
+    struct server *s = server_of(timer->data);
+    int64_t now_us = mono_now_us();
+    if (s->end_at_us == 0) { /* what was said last is out */
+        (void)uv_timer_stop(&s->timer);
+        s->then(s->then_ctx);
+        return;
+    }
+    if (rdzv_owed(s->rdzv) == 0 || now_us >= s->end_at_us)
+        s->end_at_us = 0;
+}
+
+void server_end(struct server *s, void (*then)(void *ctx), void *ctx)
+{
+    struct rdzv_event ev = {.kind = RDZV_ENDING, .now_us = mono_now_us()};
+    ddp_assert(s->then == NULL && !s->closing);
+    (void)uv_idle_stop(&s->idle);
+    s->then = then;
+    s->then_ctx = ctx;
+    s->end_at_us = mono_after(ev.now_us, LAST_LEASE_MS * MONO_MS);
+    step(s, &ev);
+    uv_update_time(s->loop);
+    (void)uv_timer_start(&s->timer, on_end_timer, 0, LAST_LEASE_STEP_MS);
+}
+
 static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
 {
     (void)uv_check_start(&s->check, on_check); /* cannot fail */
@@ -476,8 +518,9 @@ static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
 }
 
 /* All that needs no I/O. */
-static void make_parts(struct server *s)
+static void make_parts(struct server *s, int port)
 {
+    struct rdzv_before before;
     /* A peer that has the token may use everything. */
     struct rdzv_limits limits =
         server_shares(&s->capacity, &s->conf.limits, s->conf.key != NULL);
@@ -489,6 +532,8 @@ static void make_parts(struct server *s)
     s->log = server_log_open(s->loop, &log);
     rng_id(s->incarnation);
     s->opened_us = mono_now_us();
+    s->mark = act_mark_open(port, s->incarnation, &before);
+    rdzv_name(s->rdzv, s->incarnation, s->opened_us, &before);
     (void)uv_timer_init(s->loop, &s->timer); /* these three cannot fail */
     (void)uv_check_init(s->loop, &s->check);
     (void)uv_idle_init(s->loop, &s->idle);
@@ -518,7 +563,7 @@ int server_open(struct server **out,
     s->magic = SERVER_MAGIC;
     s->conf = *conf;
     s->loop = loop;
-    make_parts(s);
+    make_parts(s, addr_fd_port(listen_fd));
     int rc = pending_open(&s->pending, loop, s->slots, s->log, conf->store_chan,
                           err);
     if (rc != 0)

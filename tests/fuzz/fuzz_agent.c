@@ -181,10 +181,8 @@ static void connection_event(struct play *p, uint8_t how)
         p->up = true;
         step(p, (struct agent_event){.kind = AGENT_CONNECTED});
     } else if (p->connecting || p->up) {
-        bool tried = p->connecting;
         p->connecting = p->up = false;
         step(p, (struct agent_event){.kind = AGENT_DISCONNECTED,
-                                     .refused = tried && how % 8 == 0,
                                      .text = "it broke"});
     }
 }

@@ -134,11 +134,10 @@ void connected(void)
     step((struct agent_event){.kind = AGENT_CONNECTED});
 }
 
-void disconnected(bool refused)
+void disconnected(void)
 {
     try_now();
-    step((struct agent_event){
-        .kind = AGENT_DISCONNECTED, .refused = refused, .text = "test"});
+    step((struct agent_event){.kind = AGENT_DISCONNECTED, .text = "test"});
 }
 
 void lease(int64_t seq, int64_t grant_ms)

@@ -31,7 +31,7 @@ void tick(void);
 void pass(int64_t us);
 void hear(const struct msg *m);
 void connected(void);
-void disconnected(bool refused);
+void disconnected(void);
 void signal_comes(int signo);
 
 /* What the server says. A world is the second of two nodes, with two workers

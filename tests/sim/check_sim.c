@@ -34,6 +34,7 @@ enum act {
     ACT_ORPHAN,
     ACT_POWER_OFF,
     ACT_CUT,
+    ACT_REJECT,
     ACT_HEAL,
     ACT_RESET,
     ACT_MOVE,
@@ -47,6 +48,7 @@ enum act {
     ACT_FINISH_NODE,
     ACT_SERVER_START,
     ACT_SERVER_KILL,
+    ACT_SERVER_END,
     ACT_SERVER_FREEZE,
     ACT_SERVER_THAW,
     ACTS
@@ -93,7 +95,7 @@ static const int weights[ACTS] = {
     [ACT_FREEZE_AGENT] = 3,  [ACT_FREEZE_NODE] = 2, [ACT_SIGTERM] = 2,
     [ACT_SIGINT] = 1,        [ACT_FINISH_NODE] = 3, [ACT_SERVER_KILL] = 5,
     [ACT_SERVER_FREEZE] = 3, [ACT_DRAIN] = 4,       [ACT_END] = 1,
-    [ACT_MOVE] = 3,
+    [ACT_MOVE] = 3,          [ACT_REJECT] = 3,      [ACT_SERVER_END] = 3,
 };
 
 static enum act pick_act(struct rng *rng)
@@ -119,11 +121,11 @@ static enum act pick_of_few(struct rng *rng, const enum act *few, int n_few)
 
 static enum act end_of(enum act act)
 {
-    if (act == ACT_CUT)
+    if (act == ACT_CUT || act == ACT_REJECT)
         return ACT_HEAL;
     if (act == ACT_FREEZE_AGENT || act == ACT_FREEZE_NODE)
         return ACT_THAW;
-    if (act == ACT_SERVER_KILL)
+    if (act == ACT_SERVER_KILL || act == ACT_SERVER_END)
         return ACT_SERVER_START;
     if (act == ACT_SERVER_FREEZE)
         return ACT_SERVER_THAW;
@@ -290,6 +292,9 @@ static void act_on_node(struct sim *s, const struct step *step)
     case ACT_CUT:
         sim_cut(s, i, step->how % 3 != 1, step->how % 3 != 2);
         return;
+    case ACT_REJECT:
+        sim_reject(s, i);
+        return;
     case ACT_HEAL:
         sim_heal(s, i);
         return;
@@ -328,6 +333,7 @@ static void act_on_node(struct sim *s, const struct step *step)
     case ACT_LAUNCH:
     case ACT_SERVER_START:
     case ACT_SERVER_KILL:
+    case ACT_SERVER_END:
     case ACT_SERVER_FREEZE:
     case ACT_SERVER_THAW:
     case ACTS:
@@ -347,6 +353,9 @@ static void play_step(struct sim *s, const struct step *step)
         return;
     case ACT_SERVER_KILL:
         sim_server_kill(s);
+        return;
+    case ACT_SERVER_END:
+        sim_server_end(s);
         return;
     case ACT_SERVER_FREEZE:
         sim_server_freeze(s);

@@ -132,6 +132,37 @@ START_TEST(test_sim_cut_node_fences_itself_and_comes_back)
 }
 END_TEST
 
+/* A firewall answers for the server, which lives: that is no reason for the
+ * node's workers to run on beside the next round. */
+START_TEST(test_sim_rejected_node_fences_itself)
+{
+    struct sim *s = two_nodes(1, 2, 3);
+    sim_reject(s, 1);
+    story_until(s, 3000);
+    ck_assert_int_eq(sim_workers(s, 1), 0);
+    sim_heal(s, 1);
+    story_until(s, 6000);
+    expect(s, 1000, "rejected_node");
+}
+END_TEST
+
+/* No member could be missed for long: it is known that none is left. */
+START_TEST(test_sim_daemon_that_ends_in_order_stops_nobody)
+{
+    struct sim *s = two_nodes(1, 2, 3);
+    sim_server_end(s);
+    story_until(s, 8000);
+    ck_assert(!sim_server_is_up(s));
+    sim_server_start(s);
+    story_until(s, 12000);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(sim_agent(s, i)->round.world.round, 1);
+        ck_assert_int_eq(sim_workers(s, i), 2);
+    }
+    expect(s, 1000, "daemon_ended");
+}
+END_TEST
+
 START_TEST(test_sim_daemon_restart_rebuilds_the_round_and_restarts_nothing)
 {
     struct sim *s = two_nodes(2, 2, 3);
@@ -422,6 +453,8 @@ int main(void)
         {test_sim_killed_node_is_left_out_at_its_fin, 1},
         {test_sim_silent_node_is_left_out_when_its_lease_is_over, 1},
         {test_sim_cut_node_fences_itself_and_comes_back, 1},
+        {test_sim_rejected_node_fences_itself, 1},
+        {test_sim_daemon_that_ends_in_order_stops_nobody, 1},
         {test_sim_daemon_restart_rebuilds_the_round_and_restarts_nothing, 1},
         {test_sim_daemon_restart_is_not_fooled_by_a_spare, 1},
         {test_sim_late_node_makes_the_round_larger, 1},

@@ -128,6 +128,7 @@ void net_addr(int node, int moves, char text[32])
 static void to_server(struct sim *s, int conn, struct item *item)
 {
     struct conn *c = &s->conns[conn];
+    sim_use(s, c->server);
     if (!c->server_open) {
         if (item->kind == ITEM_MSG && c->node_open)
             net_send(s, conn, DOWN, ITEM_RST, NULL);
@@ -181,7 +182,6 @@ static void to_node(struct sim *s, int conn, struct item *item)
     case ITEM_REFUSED:
         s->count[SIM_REFUSED_CONN]++;
         c->node_open = false;
-        ev.refused = true;
         ev.text = "refused";
         break;
     case ITEM_FIN:
@@ -283,9 +283,12 @@ void net_syn(struct sim *s, int conn)
 {
     struct conn *c = &s->conns[conn];
     const struct node_sim *n = &s->nodes[c->node];
-    if (n->cut[UP] || n->off || !c->node_open)
+    bool is_heard = !n->cut[UP] || n->rejected;
+    if (!is_heard || n->off || !c->node_open)
         return;
-    if (s->rdzv == NULL) {
+    c->server = n->lands_at;
+    sim_use(s, c->server);
+    if (s->rdzv == NULL || n->rejected) {
         net_send(s, conn, DOWN, ITEM_REFUSED, NULL);
         return;
     }
@@ -331,7 +334,8 @@ void net_server_closes(struct sim *s, int conn, enum item_kind how)
 void net_server_dies(struct sim *s)
 {
     for (int i = 0; i < CONNS_MAX; i++)
-        if (s->conns[i].used && s->conns[i].server_open)
+        if (s->conns[i].used && s->conns[i].server_open &&
+            s->conns[i].server == s->in_hand)
             net_server_closes(s, i, ITEM_RST);
 }
 
@@ -358,6 +362,20 @@ void net_break(struct sim *s, int node, bool timed_out)
         if (c->gen == gen)
             conn_try_free(c);
     }
+}
+
+/* Its own end of a connection is reset by the first thing that it sends; the
+ * server's end hears nothing. */
+void net_reject(struct sim *s, int node)
+{
+    int i = s->nodes[node].conn;
+    struct item rst = {.kind = ITEM_RST};
+    if (i < 0 || !s->conns[i].is_up)
+        return;
+    if (node_is_frozen(&s->nodes[node]))
+        net_send(s, i, DOWN, ITEM_RST, NULL);
+    else
+        to_node(s, i, &rst);
 }
 
 void net_free(struct sim *s)

@@ -341,6 +341,8 @@ static void on_farewell(struct sim *s, int i)
 void node_event(struct sim *s, const struct event *ev)
 {
     struct node_sim *n = &s->nodes[ev->of];
+    if (ev->kind == EV_NODE_TICK && ev->gen != n->tick_gen)
+        return; /* another one took its place */
     if (ev->kind != EV_GUARD && ev->kind != EV_TCP_TIMEOUT &&
         ev->kind != EV_FAREWELL && node_defer(s, ev))
         return;
@@ -352,7 +354,7 @@ void node_event(struct sim *s, const struct event *ev)
         on_reaped(s, ev);
         return;
     case EV_NODE_TICK:
-        if (n->alive && ev->gen == n->tick_gen)
+        if (n->alive)
             on_tick(s, ev->of);
         return;
     case EV_GUARD:
@@ -528,6 +530,18 @@ void sim_cut(struct sim *s, int i, bool up, bool down)
     await_timeout(s, i);
 }
 
+void sim_reject(struct sim *s, int i)
+{
+    struct node_sim *n = &s->nodes[i];
+    if (!n->alive || n->cut[UP] || n->cut[DOWN] || n->off)
+        return;
+    s->count[SIM_REJECTED]++;
+    sim_tell(s, "fault", "a firewall rejects what %s sends", name_of(s, i));
+    n->cut[UP] = n->rejected = true;
+    await_timeout(s, i);
+    net_reject(s, i);
+}
+
 void sim_heal(struct sim *s, int i)
 {
     struct node_sim *n = &s->nodes[i];
@@ -535,7 +549,7 @@ void sim_heal(struct sim *s, int i)
         return;
     s->count[SIM_HEALED]++;
     sim_tell(s, "fault", "%s is reached again", name_of(s, i));
-    n->cut[UP] = n->cut[DOWN] = false;
+    n->cut[UP] = n->cut[DOWN] = n->rejected = false;
     net_pump_node(s, i);
 }
 

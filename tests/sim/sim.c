@@ -87,11 +87,14 @@ static void dispatch(struct sim *s, const struct event *ev)
         }
         return;
     case EV_SERVER_TICK:
+        sim_use(s, ev->of);
         if (ev->gen == s->server_gen && s->rdzv != NULL && !s->server_frozen)
             server_tick(s, 0);
         return;
     case EV_SERVER_DIES:
-        if (s->server_dying)
+        sim_use(s, 0);
+        if ((s->server_dying || s->server_ending) &&
+            ev->gen == (uint32_t)s->epoch)
             sim_server_kill(s);
         return;
     case EV_WORKER_END:
@@ -215,6 +218,7 @@ void sim_del(struct sim *s)
     if (s == NULL)
         return;
     rdzv_del(s->rdzv);
+    rdzv_del(s->other.rdzv);
     net_free(s);
     free(s->heap);
     free(s->trace);

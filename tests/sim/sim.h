@@ -80,6 +80,9 @@ void sim_kill(struct sim *s, int i);        /* the launcher; then comes a FIN */
 void sim_orphan(struct sim *s, int i);      /* its guard */
 void sim_power_off(struct sim *s, int i);   /* nothing is heard of it again */
 void sim_cut(struct sim *s, int i, bool up, bool down);
+/* As by a firewall's REJECT: what it sends is answered by a reset, the server
+ * hears nothing of it. */
+void sim_reject(struct sim *s, int i);
 void sim_heal(struct sim *s, int i);
 void sim_reset(struct sim *s, int i);        /* its connection breaks */
 void sim_move(struct sim *s, int i);         /* it has another address */
@@ -101,6 +104,15 @@ void sim_finish_node(struct sim *s, int i);
 
 void sim_server_start(struct sim *s);
 void sim_server_kill(struct sim *s);
+
+/* As by SIGTERM: it tells the nodes, and is gone half a second later or sooner.
+ */
+void sim_server_end(struct sim *s);
+
+/* A second one, which lives at the same address: the connections of that node
+ * land there from now on. It is not frozen, killed or ended. */
+void sim_server_beside(struct sim *s);
+void sim_lands_beside(struct sim *s, int i);
 
 /* Kills it at its n-th deed from now, n > 0, instead of that: a message that it
  * would read, or one that it would send. False from _was_killed: it has not

@@ -3,6 +3,7 @@
  * them who looks at all nodes at once: what is sealed, who runs what, how it
  * ends.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/sim/world.h"
@@ -286,7 +287,7 @@ static void on_note(struct sim *s, const struct note *note)
         forget_drain(s, note->node);
     if (note->kind == NOTE_round_over)
         s->over_us = s->now_us;
-    if (note->kind == NOTE_outdated)
+    if (note->kind == NOTE_outdated && s->other.rdzv == NULL)
         sim_break(s, "the only server believes that there was another one");
     s->count[SIM_GROUPED] +=
         note->kind == NOTE_spare && strstr(note->text, "grows") != NULL;
@@ -301,13 +302,20 @@ static void on_note(struct sim *s, const struct note *note)
     sim_tell_note(s, "rdzv", note);
 }
 
+static void die_after(struct sim *s, int64_t us)
+{
+    sim_push(s, (struct event){.at_us = s->now_us + us,
+                               .kind = EV_SERVER_DIES,
+                               .gen = (uint32_t)s->epoch});
+}
+
 /* Whether it is killed instead of what it would do now. */
 static bool server_dies(struct sim *s)
 {
     if (s->kill_in == 0 || --s->kill_in > 0)
         return false;
     s->server_dying = true;
-    sim_push(s, (struct event){.at_us = s->now_us, .kind = EV_SERVER_DIES});
+    die_after(s, 0);
     return true;
 }
 
@@ -356,7 +364,24 @@ static void schedule_tick(struct sim *s)
         at_us = s->now_us;
     sim_push(s, (struct event){.at_us = at_us + sim_rnd(s, 1000),
                                .kind = EV_SERVER_TICK,
+                               .of = s->in_hand,
                                .gen = s->server_gen});
+}
+
+void sim_use(struct sim *s, int server)
+{
+    if (server == s->in_hand)
+        return;
+    struct rdzv *rdzv = s->rdzv;
+    uint32_t gen = s->server_gen;
+    int64_t tick_us = s->server_tick_us;
+    s->rdzv = s->other.rdzv;
+    s->server_gen = s->other.gen;
+    s->server_tick_us = s->other.tick_us;
+    s->other.rdzv = rdzv;
+    s->other.gen = gen;
+    s->other.tick_us = tick_us;
+    s->in_hand = server;
 }
 
 void server_step(struct sim *s, struct rdzv_event *ev)
@@ -367,12 +392,15 @@ void server_step(struct sim *s, struct rdzv_event *ev)
     struct rdzv_actions out = {.emit = emit, .ctx = s};
     ev->now_us = s->now_us;
     s->count[SIM_STEPS]++;
+    s->before.acted_us = s->now_us;
     rdzv_step(s->rdzv, ev, &out);
     rdzv_check(s->rdzv);
     if (s->server_dying)
         s->sealed = -1; /* not all were told of their places */
     close_seal(s);
     schedule_tick(s);
+    if (s->server_ending && rdzv_owed(s->rdzv) == 0)
+        die_after(s, 0);
 }
 
 void server_tick(struct sim *s, int64_t lag_us)
@@ -396,6 +424,7 @@ static bool give_order(struct sim *s, const struct msg *m)
                             .peer_addr = "10.0.0.99",
                             .here_addr = "10.0.0.254"};
     s->answered = false;
+    sim_use(s, 0);
     if (s->rdzv != NULL && !s->server_frozen)
         server_step(s, &ev);
     return s->answered;
@@ -432,29 +461,63 @@ void sim_server_start(struct sim *s)
 {
     if (s->rdzv != NULL)
         return;
+    char id[RDZV_SERVER_ID_LEN + 1];
+    const struct rdzv_before none = {.acted_us = 0};
     struct rdzv_limits limits = {
         .runs_max = 4, .nodes_max = SIM_AGENTS_MAX, .conns_max = CONNS_MAX + 1};
     s->rdzv = rdzv_new(&limits, rng_next(&s->rng));
-    s->server_frozen = false;
+    (void)snprintf(id, sizeof(id), "%016d", s->epoch + 1);
+    /* It may run on another machine, and know of none before it. */
+    bool knows = !sim_random(s) || sim_rnd(s, 4) != 0;
+    rdzv_name(s->rdzv, id, s->now_us, knows ? &s->before : &none);
+    s->before = none;
+    msg_set(s->before.server, id);
+    s->server_frozen = s->server_ending = false;
     s->server_tick_us = -1;
     s->epoch++;
     s->count[SIM_SERVER_BACK] += s->epoch > 1;
     sim_tell(s, "fault", "the server starts");
 }
 
+void sim_server_beside(struct sim *s)
+{
+    sim_use(s, 1);
+    sim_server_start(s);
+    sim_use(s, 0);
+}
+
+void sim_lands_beside(struct sim *s, int i)
+{
+    s->nodes[i].lands_at = 1;
+}
+
 void sim_server_kill(struct sim *s)
 {
+    sim_use(s, 0);
     if (s->rdzv == NULL)
         return;
     sim_tell(s, "fault", "the server is killed");
     s->count[SIM_SERVER_KILLED]++;
     rdzv_del(s->rdzv);
     s->rdzv = NULL;
-    s->server_frozen = s->server_dying = false;
+    s->server_frozen = s->server_dying = s->server_ending = false;
     s->kill_in = 0;
     s->server_gen++;
     net_server_dies(s);
     net_pump_server(s); /* what it had not read: nobody does now */
+}
+
+void sim_server_end(struct sim *s)
+{
+    struct rdzv_event ev = {.kind = RDZV_ENDING};
+    sim_use(s, 0);
+    if (s->rdzv == NULL || s->server_frozen || s->server_ending)
+        return;
+    sim_tell(s, "fault", "the server ends in order");
+    s->count[SIM_SERVER_ENDED]++;
+    s->server_ending = true;
+    die_after(s, 500 * MONO_MS);
+    server_step(s, &ev);
 }
 
 void sim_server_kill_at(struct sim *s, int n)
@@ -469,6 +532,7 @@ bool sim_server_was_killed(const struct sim *s)
 
 void sim_server_freeze(struct sim *s)
 {
+    sim_use(s, 0);
     if (s->rdzv == NULL || s->server_frozen)
         return;
     sim_tell(s, "fault", "the server is stopped");
@@ -482,6 +546,7 @@ void sim_server_freeze(struct sim *s)
  * measures how late it is. */
 void sim_server_thaw(struct sim *s)
 {
+    sim_use(s, 0);
     if (s->rdzv == NULL || !s->server_frozen)
         return;
     sim_tell(s, "fault", "the server goes on");

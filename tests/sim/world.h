@@ -77,7 +77,8 @@ struct conn {
     bool used;
     uint32_t gen;
     int node;
-    int moves; /* of that, when it was opened: it comes from there */
+    int moves;  /* of that, when it was opened: it comes from there */
+    int server; /* the one that took it */
     bool node_open, server_open;
     bool is_up; /* the node was told so */
     struct pipe pipe[2];
@@ -98,9 +99,11 @@ struct node_sim {
     bool orphaned;
     bool agent_frozen, node_frozen;
     bool cut[2];
-    bool off; /* no power */
+    bool rejected; /* cut[UP], and somebody else refuses its connections */
+    bool off;      /* no power */
     bool stubborn, spawn_fails;
     bool listens, gets_on;
+    int lands_at;      /* the server that takes its connections */
     int moves;         /* how often its address has changed ... */
     int moves_told;    /* ... when it sent the last join that was read */
     int drained_epoch; /* of the server that an operator had drain it, 0: none;
@@ -155,13 +158,20 @@ struct sim {
     size_t trace_len, trace_cap;
     int64_t count[SIM_COUNTS];
 
-    struct rdzv *rdzv;
-    bool server_frozen;
+    struct rdzv *rdzv; /* the one in hand; see sim_use */
+    int in_hand;
+    struct {
+        struct rdzv *rdzv;
+        uint32_t gen;
+        int64_t tick_us;
+    } other; /* a second one, which lives beside it */
+    bool server_frozen, server_ending;
     int kill_in;       /* deeds; 0: not */
     bool server_dying; /* it does nothing more, and is killed in this instant */
     int64_t frozen_at_us;
     uint32_t server_gen;
-    int epoch; /* how often a server was started */
+    int epoch;                 /* how often a server was started */
+    struct rdzv_before before; /* the server that runs, or ran last */
     int64_t server_tick_us;
     int server_ticks_in_a_row;
     int64_t over_us; /* when the last round was over */
@@ -209,6 +219,7 @@ void net_node_closes(struct sim *s, int node, enum item_kind how);
 void net_server_closes(struct sim *s, int conn, enum item_kind how);
 void net_server_dies(struct sim *s);
 void net_break(struct sim *s, int node, bool timed_out);
+void net_reject(struct sim *s, int node);
 void net_free(struct sim *s);
 
 /* -- nodes.c --------------------------------------------------------------- */
@@ -221,6 +232,8 @@ void node_tree_dies(struct sim *s, int i);
 
 /* -- watch.c --------------------------------------------------------------- */
 
+/* Takes that server in hand, 0 or 1. */
+void sim_use(struct sim *s, int server);
 void server_step(struct sim *s, struct rdzv_event *ev);
 void server_tick(struct sim *s, int64_t lag_us);
 void watch_world(struct sim *s, int node, const struct msg_world *w);

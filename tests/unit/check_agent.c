@@ -62,7 +62,7 @@ START_TEST(test_agent_stays_until_all_know_of_the_end)
         ck_assert_str_eq(did, "send:bye exit:3 ");
         return;
     }
-    disconnected(false);
+    disconnected();
     pass(2 * MONO_S);
     ck_assert_ptr_nonnull(strstr(did, "connect "));
     ck_assert(!exited);
@@ -93,7 +93,7 @@ START_TEST(test_agent_that_stays_for_others_goes_when_it_is_asked_twice)
     signal_comes(SIGTERM);
     end_held(3);
     both_die(15);
-    disconnected(false);
+    disconnected();
     pass(5 * MONO_S);
     ck_assert(!exited);
     signal_comes(SIGTERM);
@@ -106,7 +106,7 @@ START_TEST(test_agent_that_knows_of_the_end_does_not_come_back)
 {
     run();
     end(1);
-    disconnected(false);
+    disconnected();
     ck_assert_str_eq(did, "");
     pass(400 * MONO_MS);
     ck_assert_str_eq(did, "");
@@ -221,7 +221,7 @@ START_TEST(test_agent_refused_by_the_server_goes_and_does_not_come_back)
     msg_set(m.refused.text, "because");
     hear(&m);
     ck_assert_str_eq(did, "kill:15 ");
-    disconnected(false);
+    disconnected();
     ck_assert_str_eq(did, "");
     both_die(15);
     ck_assert_str_eq(did, "sweep exit:65 ");
@@ -235,7 +235,7 @@ START_TEST(test_agent_member_survives_a_server_without_room)
     struct msg m = {.kind = MSG_KIND_refused, .refused = {.code = DDP_E_NOMEM}};
     msg_set(m.refused.text, "this rendezvous is full");
     run();
-    disconnected(false);
+    disconnected();
     pass(2 * MONO_S);
     connected();
     hear(&m);
@@ -288,11 +288,11 @@ START_TEST(test_agent_run_of_a_thousand_days_can_join_again)
     msg_set(m.world.instance, "i");
     hear(&m);
     now_us += 300 * MONO_MS;
-    disconnected(false);
+    disconnected();
     connected();
     ck_assert_int_eq(joined.join.instance_ms, INT64_C(86400000000));
     now_us += 1000 * INT64_C(86400) * MONO_S;
-    disconnected(false);
+    disconnected();
     connected();
     ck_assert_int_eq(joined.join.recent_ms, INT64_C(86400000000));
 }
@@ -312,7 +312,7 @@ START_TEST(test_agent_join_tells_what_counts_in_the_window)
     msg_set(m.world.instance, "i");
     hear(&m);
     now_us += 300 * MONO_MS;
-    disconnected(false);
+    disconnected();
     connected();
     ck_assert_int_eq(joined.join.restarts, 9);
     ck_assert_int_eq(joined.join.recent, 2);

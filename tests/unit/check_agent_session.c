@@ -109,7 +109,7 @@ START_TEST(
     test_agent_connection_that_breaks_at_once_is_tried_again_after_a_pause)
 {
     run();
-    disconnected(false);
+    disconnected();
     ck_assert_str_eq(did, "");
     int64_t pause_us = agent_deadline(&agent) - now_us;
     ck_assert_int_ge(pause_us, 10 * MONO_MS);
@@ -117,40 +117,57 @@ START_TEST(
 }
 END_TEST
 
-/* Only a refusal proves that the server is gone; it is worth 5 s and a short
- * lease from when the try began, as long as the lease was not over. */
-START_TEST(test_agent_refused_connection_renews_the_lease)
-{
-    run();
-    now_us += 200 * MONO_MS;
-    disconnected(false);
-    ck_assert_str_eq(did, "connect ");
-    int64_t tried_us = now_us;
-    now_us += 50 * MONO_MS;
-    disconnected(true);
-    ck_assert_int_eq(agent_lease_until_us(&agent), tried_us + 5800 * MONO_MS);
-    for (int i = 0; i < 200; i++) {
-        while (strstr(did, "connect") == NULL)
-            pass(10 * MONO_MS);
-        ck_assert_ptr_null(strstr(did, "kill"));
-        disconnected(true);
-    }
-    ck_assert_int_gt(now_us - tried_us, 200 * MONO_S);
-}
-END_TEST
-
-START_TEST(test_agent_other_broken_connections_renew_nothing)
+/* A firewall may have refused it, while the server lives. */
+START_TEST(test_agent_broken_and_refused_connections_renew_nothing)
 {
     run();
     int64_t until_us = agent_lease_until_us(&agent);
-    disconnected(false);
-    now_us += 50 * MONO_MS;
-    disconnected(false);
+    for (int i = 0; i < 4; i++) {
+        disconnected();
+        now_us += 50 * MONO_MS;
+    }
     ck_assert_int_eq(agent_lease_until_us(&agent), until_us);
     pass(800 * MONO_MS);
     ck_assert_ptr_nonnull(strstr(did, "kill:9"));
-    disconnected(true); /* too late */
-    ck_assert_int_lt(agent.lease_until_us, now_us);
+}
+END_TEST
+
+/* As long as its workers run they have what is left of a lease: a server that
+ * is back must be found before that is over. */
+START_TEST(test_agent_pauses_are_short_while_workers_run)
+{
+    run();
+    lease(0, 60000);
+    disconnected();
+    int64_t last_us = now_us;
+    for (int tries = 0; tries < 40; tries++) {
+        while (strstr(did, "connect") == NULL)
+            pass(MONO_MS);
+        ck_assert_int_le(now_us - last_us, 126 * MONO_MS);
+        last_us = now_us;
+        disconnected();
+    }
+}
+END_TEST
+
+/* The server's last word, and what the next one must know. */
+START_TEST(test_agent_says_at_once_that_it_knows_of_long_leases)
+{
+    struct msg m = {.kind = MSG_KIND_lease,
+                    .lease = {.seq = 0, .grant_ms = 800, .long_out = 1}};
+    run();
+    hear(&m);
+    ck_assert_str_eq(did, "send:beat ");
+    ck_assert_int_eq(last.beat.long_out, 1);
+    hear(&m);
+    ck_assert_str_eq(did, ""); /* it is no news */
+    disconnected();
+    connected();
+    ck_assert_int_eq(joined.join.long_out, 1);
+    lease(0, 800);
+    disconnected();
+    connected();
+    ck_assert_int_eq(joined.join.long_out, 0);
 }
 END_TEST
 
@@ -171,7 +188,7 @@ START_TEST(test_agent_pauses_between_tries_grow)
     step((struct agent_event){.kind = AGENT_START});
     int64_t longest_us = 0;
     for (int i = 0; i < 20; i++) {
-        disconnected(true);
+        disconnected();
         int64_t from_us = now_us;
         while (strstr(did, "connect") == NULL)
             pass(MONO_MS);
@@ -191,7 +208,7 @@ START_TEST(test_agent_pauses_are_short_where_the_time_to_come_back_is)
 {
     agent.conf.join.reconnect_ms = 3000;
     run();
-    disconnected(false);
+    disconnected();
     worker_exits(0, 0, 11);
     worker_exits(1, 0, 15);
     int64_t from_us = now_us;
@@ -202,7 +219,7 @@ START_TEST(test_agent_pauses_are_short_where_the_time_to_come_back_is)
             continue;
         ck_assert_int_le(now_us - last_us, 376 * MONO_MS);
         last_us = now_us;
-        disconnected(true);
+        disconnected();
     }
     ck_assert(exited);
     ck_assert_int_ge(now_us - from_us, 2900 * MONO_MS);
@@ -216,7 +233,7 @@ START_TEST(test_agent_connection_that_was_not_answered_counts_as_a_failed_try)
     start();
     int tries = 0;
     for (int64_t end_us = now_us + 10 * MONO_S; now_us < end_us;) {
-        disconnected(false);
+        disconnected();
         while (strstr(did, "connect") == NULL)
             pass(MONO_MS);
         connected();
@@ -241,7 +258,7 @@ START_TEST(test_agent_says_again_what_the_server_must_know)
     if (_i == 4)
         signal_comes(SIGTERM);
     now_us += 100 * MONO_MS;
-    disconnected(false);
+    disconnected();
     connected();
     static const char *const says[] = {"send:join ", "send:join send:failed ",
                                        "send:join send:failed send:ready ",
@@ -270,12 +287,12 @@ START_TEST(test_agent_whose_lease_was_over_is_not_sure_of_its_round)
     tick();
     both_die(9);
     lease(0, 5000);
-    disconnected(false);
+    disconnected();
     connected();
     ck_assert_int_eq(joined.join.sure, 0);
     lease(0, 800);
     world("i", 2);
-    disconnected(false);
+    disconnected();
     connected();
     ck_assert_int_eq(joined.join.sure, 1);
 }
@@ -289,7 +306,7 @@ START_TEST(test_agent_spare_tells_the_next_server_of_the_round)
         .waiting = {.spare = 1, .round = 6, .group_world = 4, .restarts = 2}};
     msg_set(m.waiting.instance, "i");
     hear(&m);
-    disconnected(false);
+    disconnected();
     connected();
     ck_assert_str_eq(did, "send:join ");
     ck_assert_str_eq(joined.join.instance, "i");
@@ -314,12 +331,12 @@ START_TEST(test_agent_tells_the_next_server_that_its_round_was_over)
     stop(1);
     both_die(15);
     hear(&m);
-    disconnected(false);
+    disconnected();
     connected();
     ck_assert_int_eq(joined.join.over, _i == 0);
     lease(0, 800);
     world("i", 2);
-    disconnected(false);
+    disconnected();
     connected();
     ck_assert_int_eq(joined.join.round, 2);
     ck_assert_int_eq(joined.join.over, 0);
@@ -328,40 +345,46 @@ END_TEST
 
 /* -- patience -------------------------------------------------------------- */
 
-/* Tries until it gives up; the tries are refused, or time out after 3 s. */
-static void try_in_vain(bool refused, int64_t us)
+/* Tries until it gives up. */
+static void try_in_vain(int64_t us)
 {
     for (int64_t end_us = now_us + us; now_us < end_us && !exited;) {
         pass(10 * MONO_MS);
         if (strstr(did, "connect") != NULL && !exited)
-            disconnected(refused);
+            disconnected();
     }
 }
 
 START_TEST(test_agent_gives_up_a_server_that_was_never_there)
 {
     step((struct agent_event){.kind = AGENT_START});
-    disconnected(true);
-    try_in_vain(true, 59 * MONO_S);
+    disconnected();
+    try_in_vain(59 * MONO_S);
     ck_assert(!exited);
-    try_in_vain(true, 2 * MONO_S);
+    try_in_vain(2 * MONO_S);
     ck_assert(exited);
     ck_assert_int_eq(verdict.status, 69);
     ck_assert(!verdict.ended);
 }
 END_TEST
 
-START_TEST(test_agent_workers_outlive_the_server_as_long_as_they_run)
+START_TEST(test_agent_workers_outlive_the_server_until_their_lease_is_over)
 {
     run();
-    disconnected(false);
-    disconnected(true);
-    try_in_vain(true, 300 * MONO_S);
+    lease(0, 301000);
+    disconnected();
+    disconnected();
+    try_in_vain(300 * MONO_S);
     ck_assert(!exited);
     ck_assert_int_eq(agent.alive, 2);
+    if (_i == 1) {
+        try_in_vain(1 * MONO_S);
+        ck_assert_int_eq(agent.stop, AGENT_STOP_KILLED);
+        return;
+    }
     worker_exits(0, 5, 0); /* now there is nothing left to wait for */
     worker_exits(1, 0, 15);
-    try_in_vain(true, 1 * MONO_S);
+    try_in_vain(1 * MONO_S);
     ck_assert(exited);
     ck_assert_int_eq(verdict.status, 5);
 }
@@ -372,11 +395,11 @@ START_TEST(test_agent_done_alone_says_so)
     run();
     worker_exits(0, 0, 0);
     worker_exits(1, 0, 0);
-    disconnected(false);
-    disconnected(true);
-    try_in_vain(true, 19 * MONO_S);
+    disconnected();
+    disconnected();
+    try_in_vain(19 * MONO_S);
     ck_assert(!exited);
-    try_in_vain(true, 2 * MONO_S);
+    try_in_vain(2 * MONO_S);
     ck_assert(exited);
     ck_assert_int_eq(verdict.status, 0);
     ck_assert(!verdict.ended);
@@ -387,9 +410,9 @@ END_TEST
 START_TEST(test_agent_that_waits_gives_up_a_server_that_is_gone)
 {
     start();
-    disconnected(false);
-    disconnected(true);
-    try_in_vain(true, 21 * MONO_S);
+    disconnected();
+    disconnected();
+    try_in_vain(21 * MONO_S);
     ck_assert(exited);
     ck_assert_int_eq(verdict.status, 72);
 }
@@ -406,8 +429,9 @@ static void add_tests(TCase *t)
         test_agent_answer_to_a_beat_that_was_not_sent_is_ignored,
         test_agent_world_that_comes_after_the_lease_starts_nothing,
         test_agent_connection_that_breaks_at_once_is_tried_again_after_a_pause,
-        test_agent_refused_connection_renews_the_lease,
-        test_agent_other_broken_connections_renew_nothing,
+        test_agent_broken_and_refused_connections_renew_nothing,
+        test_agent_pauses_are_short_while_workers_run,
+        test_agent_says_at_once_that_it_knows_of_long_leases,
         test_agent_connection_without_answers_is_broken_off,
         test_agent_pauses_between_tries_grow,
         test_agent_pauses_are_short_where_the_time_to_come_back_is,
@@ -415,7 +439,6 @@ static void add_tests(TCase *t)
         test_agent_whose_lease_was_over_is_not_sure_of_its_round,
         test_agent_spare_tells_the_next_server_of_the_round,
         test_agent_gives_up_a_server_that_was_never_there,
-        test_agent_workers_outlive_the_server_as_long_as_they_run,
         test_agent_done_alone_says_so,
         test_agent_that_waits_gives_up_a_server_that_is_gone,
     };
@@ -423,6 +446,9 @@ static void add_tests(TCase *t)
         tcase_add_test(t, tests[i]);
     tcase_add_loop_test(
         t, test_agent_tells_the_next_server_that_its_round_was_over, 0, 3);
+    tcase_add_loop_test(
+        t, test_agent_workers_outlive_the_server_until_their_lease_is_over, 0,
+        2);
     tcase_add_loop_test(t, test_agent_says_again_what_the_server_must_know, 0,
                         5);
 }

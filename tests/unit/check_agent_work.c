@@ -568,7 +568,7 @@ START_TEST(test_agent_drained_asks_its_workers_and_goes)
     ck_assert_str_eq(did, "");
     stop_gracefully(1);
     ck_assert_str_eq(did, "");
-    disconnected(false);
+    disconnected();
     connected();
     ck_assert_str_eq(did, "send:join send:leave ");
     worker_exits(0, 0, SIGTERM);
@@ -752,7 +752,7 @@ START_TEST(test_agent_health_of_a_node_that_goes_is_no_matter)
     checked(_i % 2 == 0);
     ck_assert_str_eq(did, "");
     ck_assert_int_eq(agent.leave.all, !held);
-    disconnected(false);
+    disconnected();
     connected();
     ck_assert_ptr_nonnull(strstr(did, held ? "send:join " : "send:leave "));
     ck_assert_int_eq(agent.leave.all, !held);

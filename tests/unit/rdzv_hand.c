@@ -15,7 +15,10 @@ int64_t now_us;
 char said[8000];
 char notes[8000];
 struct msg last[CONNS];
+struct msg_lease granted[CONNS];
+char granted_by[CONNS][17];
 struct msg_join like;
+int world_of_rejoins;
 char members_said[4000];
 int members_pieces;
 
@@ -49,6 +52,11 @@ static void emit(void *ctx, const struct rdzv_action *a)
     case RDZV_SEND:
         expect_decodes(a->msg);
         last[a->conn] = *a->msg;
+        if (a->msg->kind == MSG_KIND_lease) {
+            granted[a->conn] = a->msg->lease;
+            if (a->msg->lease.server[0] != '\0')
+                msg_set(granted_by[a->conn], a->msg->lease.server);
+        }
         if (a->msg->kind == MSG_KIND_members) {
             if (members_pieces++ == 0)
                 append(members_said, sizeof(members_said),
@@ -136,7 +144,7 @@ struct msg make_rejoin(int who, int64_t round, enum msg_state state, bool sure)
     m.join.state = (int64_t)state;
     m.join.sure = sure;
     m.join.group_rank = state == MSG_STATE_NONE ? -1 : who;
-    m.join.group_world = 2;
+    m.join.group_world = world_of_rejoins;
     return m;
 }
 
@@ -245,6 +253,7 @@ void new_server(void)
 static void setup(void)
 {
     rdzv = NULL;
+    world_of_rejoins = 2;
     members_said[0] = '\0';
     members_pieces = 0;
     now_us = 1000 * MONO_S;

@@ -18,11 +18,17 @@
 
 extern struct rdzv *rdzv;
 extern int64_t now_us;
-extern char said[8000];         /* by the last step: "0:world 1:world ..." */
-extern char notes[8000];        /* "joined sealed ..." */
-extern struct msg last[CONNS];  /* the last one that was sent there */
-extern struct msg_join like;    /* what joins look like; may be changed */
-extern char members_said[4000]; /* "ROUND: ADDRESS ADDRESS ..." */
+extern char said[8000];        /* by the last step: "0:world 1:world ..." */
+extern char notes[8000];       /* "joined sealed ..." */
+extern struct msg last[CONNS]; /* the last one that was sent there */
+/* The last lease that was granted there, and who said to have done so. */
+extern struct msg_lease granted[CONNS];
+extern char granted_by[CONNS][17];
+extern struct msg_join like;
+extern int world_of_rejoins;
+/* group_world of make_rejoin; 2 at first */ /* what joins look like; may be
+                                                changed */
+extern char members_said[4000];              /* "ROUND: ADDRESS ADDRESS ..." */
 extern int members_pieces;
 
 /* -- what happens ---------------------------------------------------------- */

@@ -11,10 +11,12 @@
  * (join_is_news). Some never come: round_roll.c says when to go on without
  * them. Newcomers came first and began an instance of their own: it gives way
  * (yields). What a single node tells is never believed against nodes that are
- * here (join_outdates).
+ * here (join_outdates). A member is dead, and another launcher of its host can
+ * prove it: it is not waited for (join_bury).
  */
 #include "rendezvous/core/inner/join_rebuild.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
@@ -31,6 +33,8 @@
 /* No run comes this far. A node that claims it would make us run out of
  * numbers, which end at 10^9 (messages.def). */
 #define ROUND_BELIEVED_MAX 999000000
+/* Before those that wait are told that too few members came. */
+#define NOTICE_FIRST_US (3 * MONO_S)
 
 /* When the instance that it tells of had its first round. */
 static int64_t born_us(const struct rdzv *r, const struct msg_join *j)
@@ -109,12 +113,6 @@ bool join_is_news(const struct rdzv *r,
 
 /* -- taking over ----------------------------------------------------------- */
 
-static uint8_t *taken_bits(const struct rdzv *r, const struct run *run)
-{
-    size_t size = (size_t)r->limits.nodes_max / 8 + 1;
-    return r->taken + (size_t)run_index(r, run) * size;
-}
-
 /* Nodes of another round than that of the join are in no round now. */
 static void
 demote_all(struct rdzv *r, struct run *run, const struct msg_join *j)
@@ -126,7 +124,7 @@ demote_all(struct rdzv *r, struct run *run, const struct msg_join *j)
         struct node *n = &r->nodes[i];
         next = n->next;
         n->group_rank = -1;
-        n->confirmed = false;
+        n->confirmed = n->knows_long = false;
         n->came_ready &= same;
         if (n->state == NODE_LEAVING && !n->drained) {
             node_remove(r, n);
@@ -162,14 +160,17 @@ void join_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
     run->born_us = born_us(r, j);
     run->round.number = j->round;
     run->recovery.rebuilt = true;
-    run->recovery.was_over = false;
+    run->recovery.was_over = run->recovery.long_out = false;
     run->recovery.anchor = ANCHOR_NONE;
-    run->recovery.ready_members = run->round.confirmed = 0;
+    run->recovery.ready_members = 0;
+    run->round.confirmed = run->round.knowing = 0;
     run->round.group_world = (int)j->group_world;
     run->round.roll = j->roll;
     run->recovery.roll_at_us = MONO_NEVER;
     run->recovery.holes = (int)j->group_world;
-    memset(taken_bits(r, run), 0, (size_t)r->limits.nodes_max / 8 + 1);
+    run->recovery.base = run->recovery.holes;
+    run->recovery.notice_at_us = mono_after(r->now_us, NOTICE_FIRST_US);
+    round_open_holes(r, run);
     round_begin(r, run);
     run->state = RUN_ACTIVE;
     note(r, NOTE_rebuilt, run, j->name, "%d node%s%s", run->round.group_world,
@@ -204,17 +205,42 @@ bool join_is_hole(const struct rdzv *r,
         j->round != run->round.number || j->group_rank < 0 ||
         j->group_rank >= run->round.group_world)
         return false;
-    int g = (int)j->group_rank;
-    return (taken_bits(r, run)[g / 8] & 1u << (g % 8)) == 0;
+    return !round_is_taken(r, run, (int)j->group_rank);
 }
 
-static void take_anchor(struct run *run, const struct msg_join *j)
+/*
+ * Its lease was over, but the server that had granted it was dead before it
+ * could give this node up. A join may have been under way for long: it was sent
+ * after we had begun to listen.
+ */
+static bool was_not_given_up(const struct rdzv *r,
+                             const struct run *run,
+                             const struct msg_join *j)
+{
+    int64_t beat_us = r->opened_us - (j->granted_ms + 1) * MONO_MS;
+    return r->before.server[0] != '\0' &&
+           strcmp(j->server, r->before.server) == 0 &&
+           r->before.acted_us < beat_us + run->conf.heartbeat_us;
+}
+
+static void take_anchor(struct run *run,
+                        struct node *n,
+                        const struct msg_join *j,
+                        bool sure)
 {
     enum anchor anchor =
         j->state == MSG_STATE_READY ? ANCHOR_READY : ANCHOR_HELD;
-    if (j->sure && anchor > run->recovery.anchor)
+    if (sure && anchor > run->recovery.anchor)
         run->recovery.anchor = anchor;
-    run->recovery.ready_members += j->sure && anchor == ANCHOR_READY;
+    n->sure_ready = sure && anchor == ANCHOR_READY;
+    run->recovery.ready_members += n->sure_ready;
+}
+
+/* A server before us knew that no other member can come. */
+static void take_rest(struct run *run, const struct msg_join *j)
+{
+    if (j->over && j->rest > 0 && j->rest < run->recovery.base)
+        run->recovery.base = (int)j->rest;
 }
 
 void join_fill_hole(struct rdzv *r,
@@ -222,18 +248,20 @@ void join_fill_hole(struct rdzv *r,
                     struct node *n,
                     const struct msg_join *j)
 {
-    int g = (int)j->group_rank;
-    taken_bits(r, run)[g / 8] |= (uint8_t)(1u << (g % 8));
-    run->recovery.holes--;
-    n->group_rank = g;
+    bool was_ours = run_is_ours(run);
+    bool sure = j->sure || was_not_given_up(r, run, j);
+    n->group_rank = (int)j->group_rank;
+    round_fill_hole(r, run, n->group_rank);
     run->round.sealed_us =
         mono_min(run->round.sealed_us, r->now_us - j->recent_ms * MONO_MS);
-    take_anchor(run, j);
+    take_anchor(run, n, j, sure);
+    take_rest(run, j);
     run->recovery.was_over |= j->over != 0;
+    run->recovery.long_out |= j->long_out != 0;
     round_call_roll(r, run);
     note(r, NOTE_back, run, n->name, "%d more to come", run->recovery.holes);
     bool runs = j->sure && j->state == MSG_STATE_RUNNING;
-    bool done = j->sure && j->state == MSG_STATE_DONE;
+    bool done = sure && j->state == MSG_STATE_DONE;
     if (run->state == RUN_ACTIVE && (runs || done)) {
         node_set_state(r, n, done ? NODE_DONE : NODE_RUNNING);
         round_try_done(r, run);
@@ -244,5 +272,38 @@ void join_fill_hole(struct rdzv *r,
     }
     node_confirm(r, n, j->round);
     round_reckon(r, run);
+    if (!was_ours && run_is_ours(run))
+        round_take_over(r, run);
     round_try_scale(r, run, "nodes wait to join");
+}
+
+/*
+ * It is as one that came and is gone. If its launcher served the rendezvous
+ * before us, that is dead as well, and cannot have gone on without this member
+ * before: it was not ready. Those that count the dead may be few, and none of
+ * them know of long leases (last_lease.c): these are reckoned with.
+ */
+void join_bury(struct rdzv *r, struct run *run, const struct msg_dead *d)
+{
+    char why[128];
+    bool was_ours = run_is_ours(run);
+    if (run->recovery.holes == 0 || d->instance[0] == '\0' ||
+        strcmp(d->instance, run->instance) != 0 ||
+        d->round != run->round.number || d->group_rank < 0 ||
+        d->group_rank >= run->round.group_world ||
+        round_is_taken(r, run, (int)d->group_rank))
+        return;
+    round_fill_hole(r, run, (int)d->group_rank);
+    if (d->hosts && d->held)
+        run->recovery.anchor = ANCHOR_HELD;
+    if (!was_ours)
+        run->recovery.long_out = true;
+    note(r, NOTE_lost, run, d->name, "its launcher is dead; %d more to come",
+         run->recovery.holes);
+    if (!was_ours && run_is_ours(run))
+        round_take_over(r, run);
+    round_blame_node(run);
+    (void)snprintf(why, /* fits */ sizeof(why), "node %s is gone", d->name);
+    round_over(r, run, why, MSG_AT_ONCE);
+    round_try_drained(r, run);
 }

@@ -56,6 +56,10 @@ void join_fill_hole(struct rdzv *r,
                     struct node *n,
                     const struct msg_join *j);
 
+/* A member of that round is known to be dead, and will not come: its place is
+ * no hole any more, and the round is over. */
+void join_bury(struct rdzv *r, struct run *run, const struct msg_dead *d);
+
 /* What a server before us counted, as a node tells it. */
 void join_restore(const struct rdzv *r,
                   struct run *run,

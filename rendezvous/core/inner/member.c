@@ -20,6 +20,7 @@
 #include "rendezvous/base/signals_name.h"
 #include "rendezvous/core/inner/cause.h"
 #include "rendezvous/core/inner/join_place.h"
+#include "rendezvous/core/inner/join_rebuild.h"
 #include "rendezvous/core/inner/node_gone.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/core/inner/reply.h"
@@ -265,6 +266,22 @@ void member_leave(struct rdzv *r,
     round_blame_node(run); /* whatever fails now is a consequence */
     round_over(r, run, why, MSG_SCALE_DOWN);
     round_try_drained(r, run);
+}
+
+/* Told by another launcher of its host. It is believed as far as the two come
+ * from one address, as any node is that says who it is. */
+void member_dead(struct rdzv *r,
+                 struct run *run,
+                 const struct node *by,
+                 const struct msg_dead *d)
+{
+    struct node *n = node_find(r, run->id, d->agent);
+    if (!run_is_live(run) || n == by)
+        return;
+    if (n == NULL)
+        join_bury(r, run, d);
+    else if (strcmp(n->name, d->name) == 0 && strcmp(n->addr, by->addr) == 0)
+        node_gone(r, n, "is gone: its launcher is dead");
 }
 
 void member_bye(struct rdzv *r, struct run *run, struct node *n)

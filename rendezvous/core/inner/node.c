@@ -124,6 +124,7 @@ void node_bind(struct rdzv *r, struct node *n, int conn)
         r->runs[n->run].absent--;
     rdzv_touch(r, &r->runs[n->run]);
     n->conn = conn;
+    n->named = false;
     r->conn_node[conn] = node_index(r, n);
 }
 
@@ -199,6 +200,7 @@ void node_remove(struct rdzv *r, struct node *n)
 {
     struct run *run = &r->runs[n->run];
     int i = node_index(r, n);
+    node_take_long_out(r, n, false);
     if (n->conn >= 0)
         reply_drop(r, n->conn);
     else
@@ -235,20 +237,40 @@ static bool is_long(const struct run *run, const struct node *n)
            run->conf.reconnect_us > run->conf.heartbeat_us;
 }
 
+bool node_is_owed(const struct rdzv *r, const struct node *n)
+{
+    const struct run *run = &r->runs[n->run];
+    return r->ending && run->state == RUN_ACTIVE && n->state == NODE_RUNNING &&
+           n->conn >= 0 && !n->parted &&
+           run->conf.reconnect_us > run->conf.heartbeat_us;
+}
+
+/* Whether the answer to it may be its last lease (last_lease.c). */
+static bool is_last(const struct rdzv *r, const struct node *n)
+{
+    const struct run *run = &r->runs[n->run];
+    return node_is_owed(r, n) && n->knows_long &&
+           run->round.confirmed >= run->round.group_world &&
+           2 * run->round.knowing >= run->round.group_world;
+}
+
 /*
  * The server counts from when it processed the beat, the agent from when it
  * sent it, and the agent is granted less by a fifth, which is its time to kill.
  * The agent goes by the newest grant it got; so an earlier, longer one is void
- * once it said that it got a short one, and is honoured until then.
+ * once it said that it got a short one, and is honoured until then. A server
+ * that may not act yet (run_is_ours) waits as long, and grants nothing.
  */
 void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard)
 {
     const struct run *run = &r->runs[n->run];
-    bool longer = is_long(run, n);
+    n->parted |= is_last(r, n);
+    bool grants = run_is_ours(run);
+    bool longer = grants && (is_long(run, n) || n->parted);
     int64_t lease_us = longer ? run->conf.reconnect_us : run->conf.heartbeat_us;
     if (longer)
         n->short_seq = -1;
-    else if (n->short_seq < 0)
+    else if (grants && n->short_seq < 0)
         n->short_seq = seq;
     bool all_short = n->short_seq >= 0 && heard >= n->short_seq;
     int64_t until_us = mono_after(r->now_us, lease_us);
@@ -256,8 +278,13 @@ void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard)
         n->lease_until_us = until_us;
     r->lease_check_us = mono_min(r->lease_check_us, n->lease_until_us);
     struct msg m = {.kind = MSG_KIND_lease};
-    m.lease.seq = seq;
-    m.lease.grant_ms = (lease_us - lease_us / 5) / MONO_MS;
+    n->seq = m.lease.seq = seq;
+    m.lease.grant_ms = grants ? (lease_us - lease_us / 5) / MONO_MS : 0;
+    if (grants && !n->named)
+        msg_set(m.lease.server, r->id);
+    n->named |= grants;
+    m.lease.long_out =
+        r->ending || (run->recovery.holes > 0 && run->recovery.long_out);
     reply_node(r, n, &m);
 }
 
@@ -268,6 +295,14 @@ void node_confirm(struct rdzv *r, struct node *n, int64_t round)
         return;
     n->confirmed = true;
     run->round.confirmed++;
+}
+
+void node_take_long_out(struct rdzv *r, struct node *n, bool knows)
+{
+    if (n->knows_long == knows || !node_in_round(n))
+        return;
+    n->knows_long = knows;
+    r->runs[n->run].round.knowing += knows ? 1 : -1;
 }
 
 void node_cut_lease(struct rdzv *r, struct node *n, int64_t lease_us)

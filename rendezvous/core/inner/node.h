@@ -55,13 +55,18 @@ struct node {
     int64_t since_us;       /* when it came */
     int64_t lease_until_us; /* the longest grant that may still be out */
     bool confirmed;         /* it said that it holds the round of run->round */
-    int64_t short_seq;      /* grants from this one on were short; -1: the
-                               last one was long */
+    bool knows_long; /* ... and that leases of reconnect_ms may be out in it */
+    bool parted;     /* it has had its last lease of this server */
+    bool named;      /* it was told the id of this server on its connection */
+    int64_t seq;     /* of its last beat on this connection */
+    int64_t short_seq;            /* grants from this one on were short; -1: the
+                                     last one was long */
     int64_t quarantined_until_us; /* its cool-down; in the past: it has none */
     int64_t stale_round;          /* STALE: the one that it was told to stop */
     int64_t roll;    /* what stands for it in the roll of a round */
     bool came_ready; /* it had been in a round of the run's instance when
                         it came, and was ready for the next one */
+    bool sure_ready; /* ... of the round of run->round, and sure of that */
     /* Its place in the round of run->round; group_rank -1: not in it. */
     int group_rank;
     int base_rank;
@@ -124,6 +129,12 @@ void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard);
 
 /* It says which round it holds. */
 void node_confirm(struct rdzv *r, struct node *n, int64_t round);
+
+/* The server ends in order, and this node has not had its last lease. */
+bool node_is_owed(const struct rdzv *r, const struct node *n);
+
+/* It says whether it would tell a server after us of long leases. */
+void node_take_long_out(struct rdzv *r, struct node *n, bool knows);
 
 /* Its lease is to end no later than so long from now: for a node that has no
  * workers, whose loss can hurt nobody. */

@@ -16,6 +16,7 @@
 #include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round.h"
 #include "rendezvous/core/inner/round_end.h"
+#include "rendezvous/core/inner/round_roll.h"
 #include "rendezvous/core/inner/round_seal.h"
 #include "rendezvous/core/inner/run.h"
 
@@ -110,9 +111,17 @@ void node_left(struct rdzv *r, struct node *n)
     go(r, n, NODE_DRAINED, "left", "its workers have ended");
 }
 
+void node_expired(struct rdzv *r, struct node *n)
+{
+    if (!round_reopen_hole(r, n))
+        node_gone(r, n, "is silent: its lease is over");
+}
+
 void node_broke_off(struct rdzv *r, struct node *n)
 {
     node_unbind(r, n);
+    if (round_reopen_hole(r, n))
+        return;
     /* A node that is in no round is not waited for. But one that was told to go
      * must not come back as if it had not been. */
     if (!node_in_round(n) && n->group_rank < 0 && n->state != NODE_ENDED &&

@@ -14,6 +14,9 @@ void node_gone(struct rdzv *r, struct node *n, const char *how);
 /* The same of one that was LEAVING, and has said that no worker is left. */
 void node_left(struct rdzv *r, struct node *n);
 
+/* Its lease is over: it is gone, as far as this server may judge that. */
+void node_expired(struct rdzv *r, struct node *n);
+
 /* Its connection broke, which proves nothing: it is waited for as long as its
  * lease may let it run workers, and is gone if it can run none. */
 void node_broke_off(struct rdzv *r, struct node *n);

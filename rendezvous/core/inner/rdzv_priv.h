@@ -13,6 +13,9 @@
 
 struct rdzv {
     struct rdzv_limits limits;
+    char id[RDZV_SERVER_ID_LEN + 1]; /* of this server; "" in most tests */
+    int64_t opened_us;
+    struct rdzv_before before;
     struct run *runs;
     struct node *nodes;
     int *conn_node;     /* by connection: its node, or -1 */
@@ -24,12 +27,13 @@ struct rdzv {
     int64_t arrivals;
     int64_t began_us;       /* its first step; 0: there was none yet */
     int64_t lease_check_us; /* no lease ends before this */
+    bool ending;     /* it only answers beats: RDZV_ENDING (last_lease.h) */
     struct due *due; /* round_deadline of each run, but of those it touched */
     struct rng rng;
     struct ranks_node *places, *scratch; /* nodes_max of each */
     uint8_t *taken; /* runs_max bitmaps of nodes_max bits: the places of a
                        rebuilt round that were claimed, be it by a node that is
-                       lost by now */
+                       lost by now (round_roll.h) */
     int64_t noted[NOTE_COUNT]; /* how often each thing was told */
     int64_t charged;           /* restarts, of all runs */
     struct quota *node_sources, *run_sources;

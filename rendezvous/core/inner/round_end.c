@@ -1,5 +1,5 @@
 /*
- * The three ends that a run has because of its rounds: all done, a failure that
+ * The ends that a run has because of its rounds: all done, a failure that
  * no restart is left for (or that is the last one of a crash loop), too few
  * nodes for another round. Each fills an `end` message, which is all that the
  * launchers have for their reports, and which is the same for all of them.
@@ -17,6 +17,7 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/cause.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
+#include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round_tell.h"
 #include "rendezvous/core/inner/run.h"
 
@@ -143,6 +144,24 @@ void round_end_by_failure(struct rdzv *r, struct run *run, bool loop)
 }
 
 /* -- too few nodes --------------------------------------------------------- */
+
+void round_give_up(struct rdzv *r, struct run *run)
+{
+    struct msg m = {.kind = MSG_KIND_refused, .refused.code = DDP_E_LOST};
+    int base = run->recovery.base;
+    (void)snprintf(
+        m.refused.text, sizeof(m.refused.text), /* fits */
+        "it was restarted, and only %d of %d node%s of round %lld came back to "
+        "it in %lld s; it goes on with more than half only, because another "
+        "rendezvous may have the others: start the job again",
+        run->round.group_world - run->recovery.holes, base,
+        base == 1 ? "" : "s", (long long)run->round.number,
+        (long long)((r->now_us - run->recovery.rebuilt_at_us) / MONO_S));
+    note(r, NOTE_ended, run, "", "given up: %s", m.refused.text);
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        reply_node(r, &r->nodes[i], &m);
+    run_forget(r, run);
+}
 
 void round_end_by_timeout(struct rdzv *r, struct run *run)
 {

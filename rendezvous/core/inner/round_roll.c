@@ -3,35 +3,38 @@
  * that was rebuilt from that has holes: members that did not come yet, which
  * may run its workers. The next round may be sealed when no such lease can be
  * out any more (round_known_at_us), or, sooner, when the roll shows that nobody
- * is missing (round_all_are_here).
+ * is missing (round_all_are_here). In both cases more than half of the members
+ * must have come: else they may be at another server, which goes on with them.
  */
 #include "rendezvous/core/inner/round_roll.h"
 
+#include <string.h>
+
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
-#include "rendezvous/proto/timing.h"
+#include "rendezvous/core/inner/reply.h"
 
 /* Nodes that come back together are looked at together. */
 #define ROLL_US (20 * MONO_MS)
 
 /* -- leases that may be out ------------------------------------------------ */
 
+int64_t round_foreign_lease_us(const struct run *run)
+{
+    return run->conf.heartbeat_us > run->conf.reconnect_us
+               ? run->conf.heartbeat_us
+               : run->conf.reconnect_us;
+}
+
 /* The longest that a member of the last known round may still run workers for:
- * long leases are only given in rounds of the fewest nodes (node.c). */
+ * long leases are only given in rounds of the fewest nodes (node.c), or by a
+ * server that ends in order, and then the members that are here know
+ * (last_lease.c). */
 static int64_t longest_lease_us(const struct run *run)
 {
     bool is_least = run->round.group_world <= run->conf.nodes_min;
-    bool is_short =
-        run->conf.reconnect_us < run->conf.heartbeat_us || !is_least;
-    return is_short ? run->conf.heartbeat_us : run->conf.reconnect_us;
-}
-
-int64_t round_foreign_lease_us(const struct run *run)
-{
-    int64_t lease_us = run->conf.heartbeat_us > run->conf.reconnect_us
-                           ? run->conf.heartbeat_us
-                           : run->conf.reconnect_us;
-    return lease_us + TIMING_REFUSED_US;
+    return is_least || run->recovery.long_out ? round_foreign_lease_us(run)
+                                              : run->conf.heartbeat_us;
 }
 
 /* If there was one more round, it was of the same nodes, since survivors come
@@ -63,8 +66,54 @@ int64_t round_known_at_us(const struct run *run)
                           round_foreign_lease_us(run));
     if (run->recovery.holes > 0 && !run->recovery.was_over)
         lease_us = longest_lease_us(run);
-    return mono_after(run->recovery.rebuilt_at_us,
-                      lease_us + TIMING_REFUSED_US);
+    return mono_after(run->recovery.rebuilt_at_us, lease_us);
+}
+
+int64_t round_minority_until_us(const struct run *run)
+{
+    return mono_after(run->recovery.rebuilt_at_us, round_foreign_lease_us(run));
+}
+
+/* -- holes ----------------------------------------------------------------- */
+
+static uint8_t *taken_bits(const struct rdzv *r, const struct run *run)
+{
+    size_t size = (size_t)r->limits.nodes_max / 8 + 1;
+    return r->taken + (size_t)run_index(r, run) * size;
+}
+
+void round_open_holes(struct rdzv *r, const struct run *run)
+{
+    memset(taken_bits(r, run), 0, (size_t)r->limits.nodes_max / 8 + 1);
+}
+
+bool round_is_taken(const struct rdzv *r, const struct run *run, int rank)
+{
+    return (taken_bits(r, run)[rank / 8] & 1u << (rank % 8)) != 0;
+}
+
+void round_fill_hole(struct rdzv *r, struct run *run, int group_rank)
+{
+    uint8_t bit = (uint8_t)(1u << (group_rank % 8));
+    taken_bits(r, run)[group_rank / 8] |= bit;
+    run->recovery.holes--;
+}
+
+bool round_reopen_hole(struct rdzv *r, struct node *n)
+{
+    struct run *run = &r->runs[n->run];
+    if (!run_is_live(run) || run_is_ours(run) || n->group_rank < 0 ||
+        n->drained)
+        return false;
+    note(r, NOTE_absent, run, n->name,
+         "it went before more than half of the nodes were back");
+    uint8_t bit = (uint8_t)(1u << (n->group_rank % 8));
+    taken_bits(r, run)[n->group_rank / 8] &= (uint8_t)~bit;
+    run->recovery.holes++;
+    run->recovery.ready_members -= n->sure_ready;
+    run->round.confirmed -= n->confirmed;
+    node_remove(r, n);
+    return true;
 }
 
 bool round_awaits_leave(const struct rdzv *r, const struct run *run)

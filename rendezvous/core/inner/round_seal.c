@@ -173,7 +173,7 @@ static void seal(struct rdzv *r, struct run *run)
     run->round.group_world = n_members;
     run->round.roll = 0;
     number_round(run);
-    run->round.confirmed = 0;
+    run->round.confirmed = run->round.knowing = 0;
     run->state = RUN_ACTIVE;
     run->gather.seal_at_us = MONO_NEVER;
     run->recovery.holes = 0;
@@ -182,7 +182,7 @@ static void seal(struct rdzv *r, struct run *run)
     find_master(r, run, n_members);
     for (int i = 0; i < n_members; i++) {
         struct node *n = take_ranks(r, &r->places[i]);
-        n->confirmed = false;
+        n->confirmed = n->knows_long = false;
         run->round.roll = (run->round.roll + n->roll) & ROLL_MASK;
         node_set_state(r, n, NODE_RUNNING);
     }

@@ -11,6 +11,7 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/core/inner/reply.h"
+#include "rendezvous/core/inner/round_roll.h"
 #include "rendezvous/core/inner/run.h"
 #include "rendezvous/core/inner/strikes.h"
 
@@ -149,6 +150,15 @@ void round_list_waiting(const struct rdzv *r,
     }
 }
 
+/* Of the last round, between two rounds. */
+static int count_members_left(const struct rdzv *r, const struct run *run)
+{
+    int n = 0;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        n += r->nodes[i].group_rank >= 0;
+    return n;
+}
+
 static void
 fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
 {
@@ -163,6 +173,7 @@ fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
     m->waiting.left_ms = mono_ms_until(r->now_us, until_us);
     m->waiting.since_ms = mono_ms_until(run->gather.since_us, r->now_us);
     m->waiting.over = run->state == RUN_GATHER && run->round.number > 0;
+    m->waiting.rest = m->waiting.over ? count_members_left(r, run) : 0;
     m->waiting.round = run->round.number;
     msg_set(m->waiting.instance, run->instance);
     if (run->state == RUN_GATHER)
@@ -191,6 +202,32 @@ void round_send_waiting(struct rdzv *r,
             m.waiting.scales ? mono_ms_until(r->now_us, run->scale_next_us) : 0;
     }
     reply_node(r, n, &m);
+}
+
+/* -- after a restart of the server ----------------------------------------- */
+
+void round_take_over(struct rdzv *r, struct run *run)
+{
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].conn >= 0)
+            node_grant(r, &r->nodes[i], r->nodes[i].seq, -1);
+}
+
+void round_notify_minority(struct rdzv *r, struct run *run)
+{
+    struct msg m;
+    fill_waiting(r, run, &m);
+    run->recovery.notice_at_us = mono_after(r->now_us, NOTICE_EVERY_US);
+    m.waiting.needed = run->recovery.base / 2 + 1;
+    m.waiting.back = run->round.group_world - run->recovery.holes;
+    m.waiting.left_ms = mono_ms_until(r->now_us, round_minority_until_us(run));
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].state == NODE_WAITING ||
+            r->nodes[i].state == NODE_SPARE)
+            reply_node(r, &r->nodes[i], &m);
+    note(r, NOTE_waiting, run, "",
+         "too few nodes of the round are back (%lld, needed: %lld)",
+         (long long)m.waiting.back, (long long)m.waiting.needed);
 }
 
 /* -- who was refused ------------------------------------------------------- */

@@ -44,15 +44,25 @@ static void tick_roll(struct rdzv *r, struct run *run)
          "all nodes are here; %d of them had not heard of the round",
          run->recovery.holes);
     run->recovery.holes = 0;
+    round_take_over(r, run);
     round_over(r, run,
                "some nodes had not heard of it when the rendezvous was lost",
                MSG_AT_ONCE);
     round_try_drained(r, run);
 }
 
+/* Too few members of it have come for this server to act. The run may be gone
+ * then. */
+static void tick_minority(struct rdzv *r, struct run *run)
+{
+    if (r->now_us >= round_minority_until_us(run))
+        round_give_up(r, run);
+    else if (r->now_us >= run->recovery.notice_at_us)
+        round_notify_minority(r, run);
+}
+
 static void tick_holes(struct rdzv *r, struct run *run)
 {
-    tick_roll(r, run);
     if (run->recovery.holes == 0 || r->now_us < round_known_at_us(run))
         return;
     note(r, NOTE_lost, run, "", "%d node%s did not come back",
@@ -77,6 +87,11 @@ void round_tick(struct rdzv *r, struct run *run)
         return;
     case RUN_ACTIVE:
     case RUN_DRAIN:
+        tick_roll(r, run);
+        if (!run_is_ours(run)) {
+            tick_minority(r, run);
+            return;
+        }
         tick_holes(r, run);
         round_try_scale(r, run, "nodes join");
         return;
@@ -110,6 +125,10 @@ static int64_t gather_deadline(const struct rdzv *r, const struct run *run)
 
 static int64_t active_deadline(const struct run *run)
 {
+    if (!run_is_ours(run))
+        return mono_min(
+            mono_min(round_minority_until_us(run), run->recovery.notice_at_us),
+            run->recovery.roll_at_us);
     if (run->recovery.holes > 0)
         return mono_min(round_known_at_us(run), run->recovery.roll_at_us);
     return run->count[NODE_SPARE] > 0 && run_can_grow(run) ? run->scale_next_us

@@ -70,6 +70,8 @@ struct run_round {
     char master_addr[65];
     int master_port;
     int confirmed; /* nodes of it that have said that they hold it */
+    int knowing;   /* ... and that long leases may be out */
+    bool parting;  /* the last leases are being given: the server ends */
     int gone_done; /* nodes of it that were DONE and are gone */
     int64_t sealed_us, over_us;
     enum round_blame blame;
@@ -97,8 +99,12 @@ struct run_recovery {
     enum anchor anchor; /* ... and what is known of later rounds of that */
     bool was_over;     /* a server before us knew that all its workers are dead,
                           also those of nodes that do not come */
+    bool long_out;     /* ... that one may have leases of reconnect_ms */
     int ready_members; /* of it, that came ready for the next one */
     int holes;         /* of it, that did not show up */
+    int base; /* members of it that can come: all, or those that a server before
+                 us knew to be left when it was over */
+    int64_t notice_at_us; /* when to tell those that wait that too few came */
     int64_t rebuilt_at_us;
     int64_t roll_at_us; /* when to see whether all have come */
     int64_t passed; /* the highest round of other instances, of which nodes here
@@ -179,6 +185,17 @@ struct run {
     struct run_report report;
     struct run_result end;
 };
+
+/*
+ * Whether the server may act for it: seal its next round, grant leases. Always,
+ * but for a round that was rebuilt, where more than half of its members must
+ * have come: there may be another server, to which the others went.
+ */
+static inline bool run_is_ours(const struct run *run)
+{
+    int here = run->round.group_world - run->recovery.holes;
+    return !run->recovery.rebuilt || 2 * here > run->recovery.base;
+}
 
 /* Whether it is neither free nor ended. */
 static inline bool run_is_live(const struct run *run)

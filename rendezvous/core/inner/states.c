@@ -106,7 +106,7 @@ static void check_gather(const struct run *run)
 {
     /* Last call is for the first round only. */
     ddp_assert(run->gather.seal_at_us == MONO_NEVER || run->round.number == 0);
-    ddp_assert(run->recovery.holes == 0);
+    ddp_assert(run->recovery.holes == 0 && run_is_ours(run));
     ddp_assert(run->round.number > 0 || run->round.blame == BLAME_NONE);
 }
 

@@ -11,10 +11,11 @@ for name in a b; do
         --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=20 "$WORKER" gate
 done
 wait_round 1 4
+sleep 0.5 # two beats: this job cannot shrink, so its leases are long ones
 kill -KILL "$(pid_of one)"
 ends_with 137 one
 wait_for 'workers run on' a.err
-# Longer than a lease: that nobody serves is no reason to stop.
+# Longer than heartbeat_timeout: the leases last 16 s.
 sleep 1.5
 lines 4 '^round=' started
 daemon two "$port"

@@ -1,7 +1,8 @@
 #!/bin/sh
-# The daemon is gone for good: do workers finish, and the launchers end with 0,
-# saying that they know nothing of the others? And a failure ends with its
-# status.
+# The daemon is gone for good: do workers finish that do so while their lease
+# lasts, and the launchers end with 0, saying that they know nothing of the
+# others? Does a failure end with its status, and what still runs when the lease
+# is over with 72?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 for how in well badly; do
@@ -30,8 +31,9 @@ for how in well badly; do
         kill -QUIT "$(worker_of "${rank%?}" 1)"
         ends_with 131 a
         has 'a worker failed and the rendezvous did not come back' a.err
-        kill -TERM "$(pid_of b)"
-        ends_with 143 b
+        ends_with 72 b
+        has 'the workers are killed' b.err
+        has 'was lost and did not come back in 2 s' b.err
     fi
     nothing_left
 done
