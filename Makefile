@@ -115,7 +115,7 @@ STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	process) $(call of,rendezvous/base,log_limit quota open_files)
 HTTP   := $(call of,rendezvous/http,http http_hosts httpd http_routes status \
 	metrics)
-SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit act_mark \
+SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit act_mark stand_in \
 	server_log pending conn_slots) $(call of,rendezvous/base,log_limit open_files)
 OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
 CTL    := $(call of,rendezvous/ctl,main status command http line view table text)

@@ -93,10 +93,11 @@ struct rdzv_client {
     bool foreign;    /* the server that we were up with last was not ours ... */
     int64_t lost_us; /* ... and when we lost it */
 
-    pid_t server; /* of our own, 0: none runs */
-    bool served;  /* there was one */
-    int failed;   /* so often in a row its process could not be started */
-    int port;     /* where to dial: the server's own choice for port 0 */
+    pid_t server;   /* of our own, 0: none runs */
+    bool served;    /* there was one */
+    bool stands_in; /* ... in the place of a daemon */
+    int failed;     /* so often in a row its process could not be started */
+    int port;       /* where to dial: the server's own choice for port 0 */
 };
 
 static struct rdzv_client *client_of(void *data)
@@ -185,6 +186,7 @@ struct server_args {
     int nodes_max;
     bool debug;
     const struct conf *conf;
+    const char *only_run;
 };
 
 static void run_server(const struct helper_fds *fds, const void *arg)
@@ -194,7 +196,7 @@ static void run_server(const struct helper_fds *fds, const void *arg)
     (void)snprintf(names, /* fits */ sizeof(names), "%s,%s",
                    a->conf->endpoint_host, a->conf->http_hosts);
     server_main(fds->listener, fds->chan, a->nodes_max, a->debug, names,
-                a->conf->token);
+                a->only_run, a->conf->token);
 }
 
 /*
@@ -234,6 +236,7 @@ static int run_at(struct rdzv_client *cl, int fd, struct ddp_err *err)
         .nodes_max = nodes_max < CONF_NNODES_MAX ? nodes_max : CONF_NNODES_MAX,
         .debug = cl->debug,
         .conf = cl->conf,
+        .only_run = cl->stands_in ? cl->conf->run_id : NULL,
     };
     struct helper_fds fds = {
         .listener = fd, .chan = cl->store_chan, .token = true};
@@ -263,6 +266,7 @@ static void start_failed(struct rdzv_client *cl, const struct ddp_err *err)
 static void start_server(struct rdzv_client *cl, int fd)
 {
     struct ddp_err err;
+    cl->stands_in |= cl->foreign;
     int rc = run_at(cl, fd, &err);
     (void)close(fd); /* the server has it */
     if (rc != 0) {
@@ -271,7 +275,7 @@ static void start_server(struct rdzv_client *cl, int fd)
     }
     if (cl->foreign)
         log_info("no server answers at %s port %d any more: this launcher "
-                 "serves the rendezvous from now on",
+                 "serves its own run there until ddprdzvd is back",
                  cl->conf->endpoint_host, cl->port);
     cl->served = true;
     cl->failed = 0;
@@ -562,6 +566,13 @@ pid_t rdzv_client_server(const struct rdzv_client *cl)
     return cl->server;
 }
 
+/* The run may be over as well, and then nothing follows. */
+static void give_port_back(struct rdzv_client *cl)
+{
+    cl->foreign = true; /* what answers there next is not ours */
+    cl->lost_us = mono_now_us();
+}
+
 void rdzv_client_server_ended(struct rdzv_client *cl)
 {
     int status = helper_reap(&cl->server);
@@ -573,6 +584,8 @@ void rdzv_client_server_ended(struct rdzv_client *cl)
         log_warnx("the rendezvous server of this launcher was killed by signal "
                   "%d (%s); it is started again when it is needed",
                   WTERMSIG(status), signals_name(WTERMSIG(status)));
+    else if (WEXITSTATUS(status) == 0 && cl->stands_in)
+        give_port_back(cl);
     else if (WEXITSTATUS(status) != 0)
         log_warnx("the rendezvous server of this launcher ended with exit code "
                   "%d; it is started again when it is needed",

@@ -467,6 +467,17 @@ static void put_title(
              v->where, text(status, "version"), up, live, plural(live), over);
 }
 
+/* A launcher, which knows one run. */
+static void put_stand_in(const struct ctl_view *v, const cJSON *status, FILE *f)
+{
+    const char *run = text(status, "serves_only");
+    if (run[0] != '\0')
+        line(v, f, TINT_NONE,
+             "a launcher serves here in the place of the daemon, for run "
+             "'%.60s' only",
+             run);
+}
+
 static bool has_ended(const cJSON *run)
 {
     return is(run, "state", "ended");
@@ -532,6 +543,7 @@ int ctl_view_print(const struct ctl_view *v, const cJSON *status, FILE *f)
         *(has_ended(run) ? &ended : &live) += 1;
     }
     put_title(v, status, live, ended, f);
+    put_stand_in(v, status, f);
     ctl_table_fit(&t, 0);
     put_runs(v, &t, runs, false, f);
     put_runs(v, &t, runs, true, f);

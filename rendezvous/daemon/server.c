@@ -37,6 +37,7 @@
 #include "rendezvous/daemon/conn_slots.h"
 #include "rendezvous/daemon/pending.h"
 #include "rendezvous/daemon/server_log.h"
+#include "rendezvous/daemon/stand_in.h"
 #include "rendezvous/http/http_routes.h"
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
@@ -243,6 +244,18 @@ static const char *why_no_orders(const struct server *s, const char *peer)
     DDP_WRONG("orders");
 }
 
+static const char *run_of_order(const struct msg *m)
+{
+    return m->kind == MSG_KIND_order_drain ? m->order_drain.run
+                                           : m->order_end.run;
+}
+
+static bool is_others(const struct server *s, const char *run)
+{
+    return s->conf.only_run != NULL && run[0] != '\0' &&
+           strcmp(run, s->conf.only_run) != 0;
+}
+
 /* True: the message was an order, and it was refused. */
 static bool
 refuse_order(struct server *s, struct conn_slot *slot, const struct msg *m)
@@ -253,12 +266,29 @@ refuse_order(struct server *s, struct conn_slot *slot, const struct msg *m)
         return false;
     conn_peer(slot->conn, peer);
     const char *why = why_no_orders(s, peer);
+    if (why == NULL && is_others(s, run_of_order(m)))
+        why = "a launcher serves here in the place of the daemon, for its own "
+              "run only: ask again when ddprdzvd is back";
     if (why == NULL)
         return false;
     msg_set(no.refused.text, why);
     server_log_closed(s->log, slot->conn,
                       "orders are not taken from this address");
     conn_send(slot->conn, &no);
+    conn_finish(slot->conn);
+    conn_slots_free(s->slots, slot);
+    return true;
+}
+
+/* A run that this server is not for is no run that is refused: its nodes see
+ * that nobody answers them, and wait for the daemon. True: it was one. */
+static bool
+leave_to_daemon(struct server *s, struct conn_slot *slot, const struct msg *m)
+{
+    bool others = slot->state != CONN_SLOT_JOINED && m->kind == MSG_KIND_join &&
+                  is_others(s, m->join.run);
+    if (!others)
+        return false;
     conn_finish(slot->conn);
     conn_slots_free(s->slots, slot);
     return true;
@@ -280,7 +310,7 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     char peer[ADDR_TEXT_MAX] = "";
     char here[ADDR_TEXT_MAX] = "";
     ddp_assert(slot->conn == c && !s->closing);
-    if (refuse_order(s, slot, m))
+    if (refuse_order(s, slot, m) || leave_to_daemon(s, slot, m))
         return;
     if (slot->state == CONN_SLOT_PENDING) {
         conn_slots_join(s->slots, slot);
@@ -406,6 +436,7 @@ static int on_get(void *ctx,
         .rdzv = s->rdzv,
         .daemon = {.incarnation = s->incarnation,
                    .uptime_us = now_us - s->opened_us,
+                   .only_run = s->conf.only_run,
                    .token = s->conf.key != NULL,
                    .nodes =
                        conn_slots_used(s->slots) - conn_slots_pending(s->slots),
@@ -584,7 +615,34 @@ int server_open(struct server **out,
  * runs until they are gone. */
 static void close_when_idle(void *ctx)
 {
-    server_close(*(struct server **)ctx);
+    struct server **s = ctx;
+    if (*s != NULL)
+        server_close(*s);
+    *s = NULL;
+}
+
+static void on_asked(uv_poll_t *poll, int status, int events)
+{
+    struct server **s = poll->data;
+    int fd = -1;
+    (void)events;
+    (void)uv_fileno((uv_handle_t *)poll, &fd); /* it is open */
+    if (status != 0 || !stand_in_is_asked(fd) || *s == NULL)
+        return; /* it ends as it is */
+    (void)uv_poll_stop(poll);
+    server_end(*s, close_when_idle, s);
+}
+
+/* Best effort: without it the port is free when the run is over. */
+static void watch_for_daemon(uv_loop_t *loop, int port, struct server **s)
+{
+    static uv_poll_t poll; /* for the life of the process */
+    int fd = stand_in_listen(port);
+    if (fd < 0 || uv_poll_init(loop, &poll, fd) != 0)
+        return;
+    poll.data = s;
+    (void)uv_poll_start(&poll, UV_READABLE, on_asked);
+    uv_unref((uv_handle_t *)&poll); /* it is no reason to live */
 }
 
 void server_main(int listen_fd,
@@ -592,8 +650,10 @@ void server_main(int listen_fd,
                  int nodes_max,
                  bool debug,
                  const char *http_hosts,
+                 const char *only_run,
                  struct tls_key *key)
 {
+    int port = addr_fd_port(listen_fd);
     uv_loop_t loop;
     struct server *s = NULL;
     struct ddp_err err;
@@ -607,6 +667,7 @@ void server_main(int listen_fd,
         .quiet = true,
         .embedded = true,
         .http_hosts = http_hosts,
+        .only_run = only_run,
         .key = key,
         .store_chan = store_chan,
         .on_idle = close_when_idle,
@@ -619,6 +680,8 @@ void server_main(int listen_fd,
                uv_strerror(rc));
     if (server_open(&s, &loop, listen_fd, &conf, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
+    if (only_run != NULL)
+        watch_for_daemon(&loop, port, &s);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     _exit(0);
 }

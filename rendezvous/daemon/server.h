@@ -33,7 +33,9 @@ struct server_conf {
     bool quiet;    /* no notes: a launcher beside it tells them better */
     bool embedded; /* in a launcher, which has no options for the limits */
     enum server_orders orders;
-    struct tls_key *key; /* of the token, borrowed; NULL: open to all */
+    const char *only_run; /* a launcher serves this run in a daemon's place, and
+                             no other; borrowed. NULL: all runs */
+    struct tls_key *key;  /* of the token, borrowed; NULL: open to all */
     /* The giving end of a channel (net/fd_pass) to a c10d store, owned by the
      * server. A connection that speaks the store's protocol is handed over
      * there. So is one that says nothing for two seconds: PyTorch's older
@@ -74,14 +76,16 @@ void server_close(struct server *s);
 
 /*
  * The whole life of a process that serves the launcher's run and ends when the
- * run has ended. Never returns; ends with status 0. `key`, `store_chan` and
- * `http_hosts` as in server_conf.
+ * run has ended, or when a daemon asks for the port of one that stands in for
+ * it (daemon/stand_in). Never returns; ends with status 0. `key`, `store_chan`,
+ * `only_run` and `http_hosts` as in server_conf.
  */
 void server_main(int listen_fd,
                  int store_chan,
                  int nodes_max,
                  bool debug,
                  const char *http_hosts,
+                 const char *only_run,
                  struct tls_key *key) __attribute__((noreturn));
 
 #endif

@@ -374,6 +374,30 @@ START_TEST(test_server_that_ends_in_order_does_so_at_once_if_nothing_runs)
 }
 END_TEST
 
+/* In a daemon's place: who belongs to another run gets no answer at all. */
+START_TEST(test_server_of_one_run_answers_no_other)
+{
+    struct ddp_err err;
+    struct server_conf conf = {.limits = {.runs_max = 2, .nodes_max = NODES},
+                               .only_run = _i == 0 ? "r" : "another"};
+    char byte[200];
+    server_close(server);
+    run_for(20);
+    ck_assert_int_eq(server_open(&server, &loop, listen_here(), &conf, &err),
+                     0);
+    put_hello();
+    put_join(MSG_VERSION, '1');
+    int fd = say();
+    run_for(50);
+    if (_i == 0)
+        ck_assert(is_open(fd));
+    else /* the hello, and no message */
+        ck_assert_int_le(recv(fd, byte, sizeof(byte), MSG_DONTWAIT),
+                         FRAME_HELLO_LEN);
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
 /* Nodes, pending connections and messages under way do not keep it from
  * closing. */
 START_TEST(test_server_closes_with_everything_open)
@@ -565,6 +589,7 @@ int main(void)
     tcase_add_loop_test(
         tc, test_server_that_ends_in_order_does_so_at_once_if_nothing_runs, 0,
         2);
+    tcase_add_loop_test(tc, test_server_of_one_run_answers_no_other, 0, 2);
     tcase_add_test(tc, test_server_closes_with_everything_open);
     suite_add_tcase(suite, tc);
     TCase *limits = tcase_create("limits");

@@ -1,37 +1,68 @@
 #!/bin/sh
-# A daemon stays away: does a launcher on its host serve in its place and say
-# so, is the daemon told why it cannot have the port, and does it get it when
-# the job is over?
+# A daemon with two jobs stays away: does a launcher on its host serve its own job
+# and say so, is nobody of the other job refused or stopped, and does the daemon
+# get its port back at once?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 port=$(free_port)
 daemon d "$port"
-for name in a b; do
-    node $name --nnodes=2 --max_restarts=1 \
-        --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
+for job in one two; do
+    for name in a b; do
+        node "$job$name" --nnodes=2 --max_restarts=1 --rdzv_id=$job \
+            --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
+    done
 done
-wait_round 1 2
+wait_round 1 4
+sleep 2.5 # two beats: these jobs cannot shrink, so their leases are long ones
 kill -KILL "$(pid_of d)"
 ends_with 137 d
+says="no server answers at 127.0.0.1 port $port any more: this launcher serves"
+served()
+{
+    for job in one two; do
+        grep -q "$says its own run" ${job}a.err ${job}b.err && served=$job
+    done
+    [ -n "${served-}" ]
+}
+eventually 10 served || fail 'no launcher serves'
+other=one
+[ $served = two ] || other=two
 for name in a b; do
-    wait_for 'lost the connection to the rendezvous: .*; workers run on; trying again' $name.err
-    wait_for 'connected to the rendezvous again' $name.err
+    wait_for 'lost the connection to the rendezvous: .*; workers run on; trying again' $served$name.err
+    wait_for 'connected to the rendezvous again' $served$name.err
 done
-cat a.err b.err >both
-lines 1 "no server answers at 127.0.0.1 port $port any more: this launcher" \
-    both
-background d "$DDPRDZVD" --listen="127.0.0.1:$port"
-ends_with 78 d
-has "Address already in use; another ddprdzvd, a job or another program has that port" d.err
+# Time enough to be refused.
+sleep 3
+for name in a b; do
+    has_not 'refused this node\|workers are killed' $other$name.err
+done
+ctl 78 "127.0.0.1:$port" end $other
+has 'for its own run only: ask again when ddprdzvd is back' ctl.out
+ctl 0 "127.0.0.1:$port" status
+has "in the place of the daemon, for run '$served' only" ctl.out
 
-# Nothing was restarted; what fails now is dealt with.
-same 2 "$(wc -l <started)" 'workers so far'
-kill -KILL "$(worker_of 0 1)"
-wait_round 2 2
-for name in a b; do
-    has 'round 2: rank . of 2, node . of 2; restarts used 1 of 1$' $name.err
-done
-open_gate
-ends_with 0 a
-ends_with 0 b
+began=$(now_ms)
 daemon d "$port"
+has "a launcher that served port $port in the place of the daemon gave it back" \
+    d.err
+measured "the daemon has its port back after $(took) ms"
+for name in a b; do
+    wait_lines 2 'connected to the rendezvous again' $served$name.err
+    wait_lines 1 'connected to the rendezvous again' $other$name.err
+done
+# Nothing was restarted; what fails now is dealt with.
+same 4 "$(wc -l <started)" 'workers so far'
+ctl 0 "127.0.0.1:$port" status
+has '^one ' ctl.out
+has '^two ' ctl.out
+has_not 'in the place of the daemon' ctl.out
+kill -KILL "$(worker_of 0 1 | head -n 1)"
+wait_round 2 2
+open_gate
+for job in one two; do
+    ends_with 0 ${job}a
+    ends_with 0 ${job}b
+done
+kill -TERM "$(pid_of d)"
+ends_with 0 d
+nothing_left
