@@ -259,6 +259,7 @@ struct agent_round {
     enum agent_outcome outcome;
     struct msg_world world; /* NO_ROUND: all 0; SPARE: what waiting told */
     int64_t told_at_us;     /* when the server told of it */
+    int64_t joins;          /* since then: number_round in the core */
     int64_t rest;           /* OVER: how many members of it are left */
     bool progressed;        /* some worker of it did */
     bool long_out; /* members of it may have leases of reconnect_ms, whatever

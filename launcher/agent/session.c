@@ -26,6 +26,7 @@
 #define PAUSE_LONGEST_US  (2500 * MONO_MS)
 #define COMPLAIN_FIRST_US (3 * MONO_S)
 #define COMPLAIN_EVERY_US (30 * MONO_S)
+#define JOINS_MAX         1000000 /* of messages.def */
 #define BEATS_PER_LEASE   5
 
 /* -- telling --------------------------------------------------------------- */
@@ -92,6 +93,8 @@ static void send_join(struct step *s)
     int64_t held_ms = (s->now_us - a->round.told_at_us) / MONO_MS;
     struct msg m = {.kind = MSG_KIND_join, .join = a->conf.join};
     m.join.group_rank = -1;
+    a->round.joins = mono_min(a->round.joins + 1, JOINS_MAX);
+    m.join.joins = a->round.joins;
     if (a->round.evidence != AGENT_NO_ROUND) {
         msg_set(m.join.instance, a->round.world.instance);
         m.join.instance_ms =

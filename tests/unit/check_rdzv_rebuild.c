@@ -586,6 +586,20 @@ START_TEST(test_rdzv_known_member_is_believed_dead_by_its_own_host_only)
 }
 END_TEST
 
+/* Found by the simulator (SEED=1028559 then): two servers, one after the other,
+ * had sealed a round of which the same member never heard, with one number. */
+START_TEST(test_rdzv_number_of_each_server_since_is_left_out)
+{
+    for (int who = 0; who < 2; who++) {
+        struct msg m = make_rejoin(who, 5, MSG_STATE_READY, true);
+        m.join.joins = who == 0 ? 1 : 3;
+        say(who, &m);
+    }
+    both_ready(5);
+    ck_assert_int_eq(last[0].world.round, 9);
+}
+END_TEST
+
 /* Members whose lease was over, of a server that died before it could count
  * them as lost: no round can have gone on without them. */
 START_TEST(test_rdzv_server_that_died_soon_gave_nobody_up)
@@ -620,6 +634,7 @@ int main(void)
         {test_rdzv_dead_that_fit_no_hole_mean_nothing, 1},
         {test_rdzv_known_member_is_believed_dead_by_its_own_host_only, 3},
         {test_rdzv_server_that_died_soon_gave_nobody_up, 3},
+        {test_rdzv_number_of_each_server_since_is_left_out, 1},
         {test_rdzv_round_that_all_may_have_missed_is_reckoned_with, 1},
         {test_rdzv_round_that_nobody_is_sure_of_ends_its_instance, 1},
         {test_rdzv_later_round_replaces_the_one_rebuilt, 1},

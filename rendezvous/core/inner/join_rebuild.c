@@ -162,7 +162,7 @@ void join_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
     run->recovery.rebuilt = true;
     run->recovery.was_over = run->recovery.long_out = false;
     run->recovery.anchor = ANCHOR_NONE;
-    run->recovery.ready_members = 0;
+    run->recovery.ready_members = run->recovery.joins = 0;
     run->round.confirmed = run->round.knowing = 0;
     run->round.group_world = (int)j->group_world;
     run->round.roll = j->roll;
@@ -258,6 +258,8 @@ void join_fill_hole(struct rdzv *r,
     take_rest(run, j);
     run->recovery.was_over |= j->over != 0;
     run->recovery.long_out |= j->long_out != 0;
+    if (j->joins > run->recovery.joins)
+        run->recovery.joins = (int)j->joins;
     round_call_roll(r, run);
     note(r, NOTE_back, run, n->name, "%d more to come", run->recovery.holes);
     bool runs = j->sure && j->state == MSG_STATE_RUNNING;

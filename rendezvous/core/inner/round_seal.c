@@ -147,17 +147,20 @@ static void make_spares(struct rdzv *r, struct run *run)
 
 /*
  * Numbers are never used twice. If the server before us may have sealed one
- * more round than anybody here knows, its number is left out; if it may have
- * sealed any, this is another instance. That goes on counting all the same, and
- * leaves out those of other instances whose nodes are here: `ready` and
- * `failed` that are under way bear the number alone.
+ * more round than anybody here knows, its number is left out, and so for each
+ * join of a member since the round that it knows, which may have been to a
+ * server of its own; if it may have sealed any, this is another instance. That
+ * goes on counting all the same, and leaves out those of other instances whose
+ * nodes are here: `ready` and `failed` that are under way bear the number
+ * alone.
  */
 static void number_round(struct run *run)
 {
     bool skip = run->recovery.rebuilt && run->recovery.anchor != ANCHOR_HELD;
     if (run->recovery.rebuilt && run->recovery.anchor == ANCHOR_NONE)
         run_leave_instance(run);
-    run->round.number += skip ? 2 : 1;
+    int before = run->recovery.joins > 1 ? run->recovery.joins : 1;
+    run->round.number += skip ? 1 + before : 1;
     if (run->round.number <= run->recovery.passed)
         run->round.number = run->recovery.passed + 1;
     run->recovery.passed = 0;

@@ -100,6 +100,7 @@ struct run_recovery {
     bool was_over;     /* a server before us knew that all its workers are dead,
                           also those of nodes that do not come */
     bool long_out;     /* ... that one may have leases of reconnect_ms */
+    int joins;         /* the most that one of them has made since that round */
     int ready_members; /* of it, that came ready for the next one */
     int holes;         /* of it, that did not show up */
     int base; /* members of it that can come: all, or those that a server before
