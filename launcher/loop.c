@@ -257,7 +257,11 @@ static void act(void *ctx, const struct agent_action *a)
         return;
     case AGENT_NOTE:
         report_note(l->conf, a->note, &l->event_log, l->debug);
-        event_log_note(&l->event_log, a->note, mono_now_us());
+        if (a->note->kind == NOTE_worker_failed)
+            event_log_failed(&l->event_log, &l->agent.round.failed,
+                             a->note->text, mono_now_us());
+        else
+            event_log_note(&l->event_log, a->note, mono_now_us());
         return;
     case AGENT_EXIT:
         leave(l, a->verdict);
@@ -642,7 +646,8 @@ static void close_parts(struct loop *l, const char *node)
                                        .asks = asks_to_end};
     ddp_assert(l->state == LOOP_CLOSING);
     ddp_assert(v->status >= 0 && v->status <= 255);
-    event_log_finish(&l->event_log, v->status, mono_now_us());
+    event_log_finish(&l->event_log, &l->agent.round.ended, v->status,
+                     mono_now_us());
     output_finish(l->output, v->status != 0, &hurry);
     report_end(l->conf, v, &l->event_log, folder);
     if (l->conf->output.report[0] != '\0')
