@@ -53,6 +53,7 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/open_files.h"
+#include "rendezvous/net/helper.h"
 
 #define CHORE_MS 1000
 
@@ -376,6 +377,7 @@ enum helper {
 
 static void on_helper_died(struct loop *l, enum helper which)
 {
+    pid_t pid;
     switch (which) {
     case HELPER_SERVER:
         rdzv_client_server_ended(l->client);
@@ -388,8 +390,8 @@ static void on_helper_died(struct loop *l, enum helper which)
         store_host_fell(&l->store, l->agent.round.world.round);
         return;
     case HELPER_RELAY:
-        (void)waitpid(output_pid(l->output), NULL, WNOHANG);
-        output_restart(l->output);
+        pid = output_pid(l->output);
+        output_restart(l->output, helper_reap(&pid));
         return;
     case HELPER_STACKS:
         hang_watch_helper_ended(l->hang_watch);
