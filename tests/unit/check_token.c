@@ -189,7 +189,14 @@ static const char *const weak[] = {
     "12345678901234567890",
     "2024-11-22 16:17:58 2024-11-22",
     "qwertyuiopasdfghjkl;",
+    "qwertyuiopasdfghjklzxcvbnm1",
     "deadbeefdeadbeefdeadbeefdeadbeef",
+    "themorningtrainleavesfromplatformnine",
+    "diekatzesitztaufdemdachdeshauses",
+    "lepetitchatestassissurlatabledebois",
+    "secretsecretsecretsecretsecretsecretsecretsecret",
+    "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz",
+    "hgvpqkzmwjbtfxrl", /* random, and too short for letters alone */
     "0a1b2c3d4e5f6a7b",
 };
 
@@ -207,6 +214,10 @@ static const struct {
     {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", 20},
     {"abcdefghijklmnopqrstuvwxyz0123456789", 40},
     {"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 52},
+    {"abcdefghijklmnopqrstuvwxyz", 32},
+    {"ABCDEFGHIJKLMNOPQRSTUVWXYZ", 32},
+    {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 32},
+    {"abcdefghijklmnopqrstuvwxyz", 64},
     {"0123456789", 40},
     {"", 16}, /* bytes */
 };
