@@ -211,22 +211,24 @@ static uint8_t to_lower(uint8_t c)
     return is_upper(c) ? (uint8_t)(c - 'A' + 'a') : c;
 }
 
-/* The fifty most frequent in English, which make up most of its pairs; other
- * languages share many. */
+/* The hundred most frequent in English; other languages share many. */
 static bool is_frequent_pair(uint8_t a, uint8_t b)
 {
     static const char pairs[] =
         "th he in er an re on at en nd ti es or te of ed is it al ar st to nt "
         "ng se ha as ou io le ve co me de hi ri ro ic ne ea ra ce li ch ll be "
-        "ma si om ur";
+        "ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly "
+        "nc et ut ss so rs un lo wa ge ie wh ee wi em ad ol rt po we na ul ni "
+        "ts mo ow pa im mi ";
     for (const char *p = pairs; p < pairs + sizeof(pairs) - 1; p += 3)
         if ((uint8_t)p[0] == to_lower(a) && (uint8_t)p[1] == to_lower(b))
             return true;
     return false;
 }
 
-/* Three pairs of ten or more: in English it is six, and one of random letters
- * (check_token). */
+/* Four pairs of ten or more: in English it is six or seven, and of random
+ * letters one or two. One text of fifty is taken for random, one random token
+ * of five hundred for a text (32 letters). */
 static bool is_language(const uint8_t *p, size_t len)
 {
     size_t pairs = 0, frequent = 0;
@@ -236,7 +238,7 @@ static bool is_language(const uint8_t *p, size_t len)
         pairs += letters;
         frequent += letters && is_frequent_pair(p[i - 1], p[i]);
     }
-    return 10 * frequent >= 3 * pairs;
+    return 10 * frequent >= 4 * pairs;
 }
 
 unsigned token_bits(const uint8_t *token, size_t len)
