@@ -123,7 +123,7 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/worker,workers spawn env mailbox errfile hang hang_watch stack_line \
 	pipe_probe stacks first_progress) \
 	$(call of,launcher/report,report exits words json event_log \
-	try_files) \
+	new_file try_files) \
 	$(call of,launcher/preflight,preflight probe lead io data look link \
 	responder report judge table pairing) \
 	$(call of,launcher/health,health gpu_health) \

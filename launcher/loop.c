@@ -53,6 +53,7 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/open_files.h"
+#include "rendezvous/net/helper.h"
 
 #define CHORE_MS 1000
 
@@ -257,7 +258,11 @@ static void act(void *ctx, const struct agent_action *a)
         return;
     case AGENT_NOTE:
         report_note(l->conf, a->note, &l->event_log, l->debug);
-        event_log_note(&l->event_log, a->note, mono_now_us());
+        if (a->note->kind == NOTE_worker_failed)
+            event_log_failed(&l->event_log, &l->agent.round.failed,
+                             a->note->text, mono_now_us());
+        else
+            event_log_note(&l->event_log, a->note, mono_now_us());
         return;
     case AGENT_EXIT:
         leave(l, a->verdict);
@@ -372,6 +377,7 @@ enum helper {
 
 static void on_helper_died(struct loop *l, enum helper which)
 {
+    pid_t pid;
     switch (which) {
     case HELPER_SERVER:
         rdzv_client_server_ended(l->client);
@@ -384,8 +390,8 @@ static void on_helper_died(struct loop *l, enum helper which)
         store_host_fell(&l->store, l->agent.round.world.round);
         return;
     case HELPER_RELAY:
-        (void)waitpid(output_pid(l->output), NULL, WNOHANG);
-        output_restart(l->output);
+        pid = output_pid(l->output);
+        output_restart(l->output, helper_reap(&pid));
         return;
     case HELPER_STACKS:
         hang_watch_helper_ended(l->hang_watch);
@@ -642,7 +648,8 @@ static void close_parts(struct loop *l, const char *node)
                                        .asks = asks_to_end};
     ddp_assert(l->state == LOOP_CLOSING);
     ddp_assert(v->status >= 0 && v->status <= 255);
-    event_log_finish(&l->event_log, v->status, mono_now_us());
+    event_log_finish(&l->event_log, &l->agent.round.ended, v->status,
+                     mono_now_us());
     output_finish(l->output, v->status != 0, &hurry);
     report_end(l->conf, v, &l->event_log, folder);
     if (l->conf->output.report[0] != '\0')

@@ -281,6 +281,23 @@ static void start_server(struct rdzv_client *cl, int fd)
     cl->failed = 0;
 }
 
+/* An address of which that cannot be found out is served by nobody, for now. */
+static bool is_ours(struct rdzv_client *cl, const struct sockaddr *sa)
+{
+    char at[ADDR_TEXT_MAX], why[256];
+    enum addr_local local = addr_is_local(sa);
+    int error = errno;
+    if (local == ADDR_UNKNOWN) {
+        addr_text(sa, at);
+        (void)snprintf(why, sizeof(why), /* fits */
+                       "cannot find out whether %s is an address of this node, "
+                       "which would serve there then: getifaddrs: %s",
+                       at, strerror(error));
+        keep_reason(cl, true, why);
+    }
+    return local == ADDR_HERE;
+}
+
 /* Serves the rendezvous if it is to be here and nobody does yet. */
 static void try_to_serve(struct rdzv_client *cl)
 {
@@ -292,7 +309,7 @@ static void try_to_serve(struct rdzv_client *cl)
     for (int i = 0; i < cl->addrs.n; i++) {
         const struct sockaddr *sa = (const struct sockaddr *)&cl->addrs.at[i];
         int fd;
-        if (cl->conf->is_host != 1 && !addr_is_local(sa))
+        if (cl->conf->is_host != 1 && !is_ours(cl, sa))
             continue;
         if (listen_at(cl, sa, &fd) == 0) {
             start_server(cl, fd);

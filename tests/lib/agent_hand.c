@@ -229,6 +229,16 @@ void both_die(int signo)
     worker_exits(1, 0, signo);
 }
 
+void worker_hangs(int local, int64_t silent_us)
+{
+    step((struct agent_event){.kind = AGENT_WORKER_HUNG,
+                              .silent_us = silent_us,
+                              .worker = {.local_rank = local,
+                                         .pid = 100 + local,
+                                         .code = 80,
+                                         .text = "no beat for 7 s"}});
+}
+
 int agent_hand_run(const char *suite_name, void (*add)(TCase *t))
 {
     Suite *suite = suite_create(suite_name);

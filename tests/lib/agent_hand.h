@@ -44,6 +44,7 @@ void end(int status);
 /* What becomes of workers; the first one's pid is 100. */
 void worker_exits(int local, int code, int signo);
 void both_die(int signo);
+void worker_hangs(int local, int64_t silent_us);
 
 /* -- worlds ---------------------------------------------------------------- */
 

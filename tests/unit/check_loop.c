@@ -24,6 +24,7 @@
 #include "launcher/proc/pidfd.h"
 #include "rendezvous/base/log.h"
 #include "tests/lib/conf_line.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/hurt.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
@@ -114,13 +115,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("loop");
-    TCase *tc = tcase_create("net");
+    TCase *tc = fault_case(suite, "net", 120);
     tcase_add_unchecked_fixture(tc, conf_line_setup, scratch_leave);
-    tcase_set_tags(tc, "many-forks");
-    tcase_set_timeout(tc, 120);
     tcase_add_test(tc, test_launch_with_few_descriptors_says_so);
     tcase_add_test(
         tc, test_launch_ends_and_says_why_whatever_call_of_the_agent_fails);
-    suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

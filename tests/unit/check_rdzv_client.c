@@ -21,6 +21,7 @@
 #include "launcher/rdzv/client.h"
 #include "launcher/rdzv/resolver.h"
 #include "rendezvous/base/mono.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/hurt.h"
 #include "tests/lib/suite.h"
 
@@ -312,6 +313,32 @@ START_TEST(test_client_does_not_wait_for_a_name_server)
 }
 END_TEST
 
+/* It may be to serve there; that is not known, and not taken for a no. */
+START_TEST(test_client_says_that_it_cannot_find_its_own_addresses)
+{
+    conf.is_host = -1;
+    conf.standalone = false;
+    conf.endpoint_port = 29500;
+    conf.read_timeout_us = 200 * MONO_MS;
+    (void)snprintf(conf.endpoint_host, sizeof(conf.endpoint_host), "192.0.2.1");
+    ck_assert_int_eq(start(), 0);
+    fault_plan("test:getifaddrs:1:EMFILE");
+    rdzv_client_connect(client);
+    ck_assert(run_until(&downs, 1, 4000));
+    ck_assert_msg(strstr(reason, "cannot find out whether 192.0.2.1 is an "
+                                 "address of this node, which would serve "
+                                 "there then: getifaddrs: Too many open "
+                                 "files") != NULL,
+                  "%s", reason);
+    ck_assert_int_eq(fault_struck(), 1);
+    fault_end();
+    rdzv_client_connect(client);
+    ck_assert(run_until(&downs, 2, 4000));
+    ck_assert_msg(strstr(reason, "getifaddrs") == NULL, "%s", reason);
+    ck_assert_int_eq(finish(fault_descriptors()), HURT_DONE);
+}
+END_TEST
+
 /* libuv's own resolver would end the process here. */
 START_TEST(test_client_says_that_no_thread_can_be_had)
 {
@@ -329,9 +356,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("rdzv_client");
-    TCase *tc = tcase_create("net"), *faults = tcase_create("net faults");
-    tcase_set_tags(faults, "many-forks");
-    tcase_set_timeout(faults, 120);
+    TCase *tc = tcase_create("net");
+    TCase *faults = fault_case(suite, "net faults", 120);
     tcase_add_checked_fixture(faults, setup, NULL);
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_set_timeout(tc, 120);
@@ -343,8 +369,8 @@ int main(void)
         faults, test_client_connects_by_name_or_says_why_whatever_call_fails);
     tcase_add_loop_test(tc, test_client_says_why_a_name_does_not_resolve, 0, 4);
     tcase_add_test(tc, test_client_does_not_wait_for_a_name_server);
+    tcase_add_test(tc, test_client_says_that_it_cannot_find_its_own_addresses);
     tcase_add_test(tc, test_client_says_that_no_thread_can_be_had);
     suite_add_tcase(suite, tc);
-    suite_add_tcase(suite, faults);
     return suite_run(suite);
 }
