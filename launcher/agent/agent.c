@@ -329,7 +329,17 @@ static void on_msg(struct step *s, const struct msg *m)
         return;
     case MSG_KIND_members:
         return; /* the shell's business */
+    case MSG_KIND_office:
+    case MSG_KIND_voters:
+    case MSG_KIND_go:
+    case MSG_KIND_moved:
+        return; /* of runs with failover, which this agent never asks for */
     case MSG_KIND_join:
+    case MSG_KIND_voted:
+    case MSG_KIND_promise:
+    case MSG_KIND_accept:
+    case MSG_KIND_serves:
+    case MSG_KIND_witness:
     case MSG_KIND_beat:
     case MSG_KIND_failed:
     case MSG_KIND_ready:

@@ -136,6 +136,12 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
     case MSG_KIND_bye:
         member_bye(r, run, n);
         return;
+    case MSG_KIND_voted:
+    case MSG_KIND_promise:
+    case MSG_KIND_accept:
+    case MSG_KIND_serves:
+    case MSG_KIND_witness:
+        return;
     case MSG_KIND_order_drain:
     case MSG_KIND_order_end:
         command_step(r, ev);
@@ -146,6 +152,10 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
     case MSG_KIND_lease:
     case MSG_KIND_world:
     case MSG_KIND_members:
+    case MSG_KIND_office:
+    case MSG_KIND_voters:
+    case MSG_KIND_go:
+    case MSG_KIND_moved:
     case MSG_KIND_stop:
     case MSG_KIND_drain:
     case MSG_KIND_end:
