@@ -53,6 +53,7 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/open_files.h"
+#include "rendezvous/net/addr.h"
 
 #define CHORE_MS 1000
 
@@ -223,7 +224,7 @@ static void act(void *ctx, const struct agent_action *a)
     struct loop *l = loop_of(ctx);
     switch (a->kind) {
     case AGENT_CONNECT:
-        rdzv_client_connect(l->client);
+        rdzv_client_connect(l->client, a->target, a->which, a->within_ms);
         return;
     case AGENT_DISCONNECT:
         rdzv_client_disconnect(l->client);
@@ -332,7 +333,9 @@ static void step(struct loop *l, struct agent_event *ev)
 static void on_connected(void *ctx)
 {
     struct loop *l = loop_of(ctx);
-    struct agent_event ev = {.kind = AGENT_CONNECTED};
+    char peer[ADDR_TEXT_MAX];
+    struct agent_event ev = {.kind = AGENT_CONNECTED, .peer = peer};
+    rdzv_client_peer_addr(l->client, peer);
     event_log_joined(&l->event_log, mono_now_us());
     step(l, &ev);
     output_prepare(l->output); /* while the join is on its way */

@@ -103,6 +103,7 @@ struct agent_conf {
     bool checks;          /* the node's health */
     bool loopback;        /* no other machine can reach the rendezvous */
     char endpoint[300];   /* " at HOST port N", for people; may be "" */
+    int endpoints;        /* how many the list has; 0 counts as 1 */
     uint64_t seed;        /* for the jitter of reconnects */
 };
 
@@ -141,6 +142,7 @@ struct agent_event {
     const struct msg *msg;
     bool refused;     /* nobody listens there: the old server is gone */
     const char *text; /* why it is disconnected, or the node not fit */
+    const char *peer; /* CONNECTED: the address that answered, or NULL */
     bool fit;
     struct agent_worker worker;
     int64_t silent_us; /* WORKER_HUNG: since its last progress */
@@ -159,9 +161,10 @@ struct agent_verdict {
 };
 
 enum agent_action_kind {
-    AGENT_CONNECT,    /* the next event about it is CONNECTED or DISCONNECTED */
+    AGENT_CONNECT,    /* target, which, within_ms: the next event about it is
+                         CONNECTED or DISCONNECTED */
     AGENT_DISCONNECT, /* by a reset: a FIN would say that all here is dead;
-                         no event for it */
+                         no event for it. Also ends a try to connect */
     AGENT_SEND,       /* msg */
     AGENT_SPAWN,      /* world: start join.nproc workers */
     AGENT_KILL,       /* signo to all workers that live */
@@ -176,6 +179,9 @@ enum agent_action_kind {
 
 struct agent_action {
     enum agent_action_kind kind;
+    const char *target; /* "ADDR:PORT", of a voter; "": an endpoint ... */
+    int which;          /* ... of the list, counted from 0 */
+    int64_t within_ms;  /* the try is given up then; 0: it may take its time */
     const struct msg *msg;
     const struct msg_world *world;
     enum msg_graceful graceful;

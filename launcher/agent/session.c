@@ -205,7 +205,7 @@ void agent_connect_now(struct step *s)
     a->session.retry_at_us = MONO_NEVER;
     a->session.tried_at_us = s->now_us;
     agent_note(s, NOTE_connecting, "%s", "");
-    struct agent_action action = {.kind = AGENT_CONNECT};
+    struct agent_action action = {.kind = AGENT_CONNECT, .target = ""};
     agent_emit(s, &action);
 }
 

@@ -486,8 +486,14 @@ static void wait_for_resolver(struct rdzv_client *cl)
     (void)uv_timer_start(&cl->timer, on_resolve_timer, RESOLVE_MS, 0);
 }
 
-void rdzv_client_connect(struct rdzv_client *cl)
+/* There is one endpoint, whose addresses are dialled for dial_ms each. */
+void rdzv_client_connect(struct rdzv_client *cl,
+                         const char *target,
+                         int which,
+                         int64_t within_ms)
 {
+    (void)within_ms;
+    ddp_assert(target[0] == '\0' && which == 0);
     ddp_assert(cl->state == CLIENT_IDLE);
     check_client(cl);
     cl->attempt = (struct attempt){.refused = true};
@@ -553,6 +559,14 @@ void rdzv_client_local_addr(const struct rdzv_client *cl,
     if (cl->conn != NULL)
         conn_here(cl->conn, here);
     (void)snprintf(text, size, "%s", here); /* fits: both hold an address */
+}
+
+void rdzv_client_peer_addr(const struct rdzv_client *cl,
+                           char text[ADDR_TEXT_MAX])
+{
+    text[0] = '\0';
+    if (cl->conn != NULL)
+        conn_peer(cl->conn, text);
 }
 
 int rdzv_client_port(const struct rdzv_client *cl)

@@ -11,6 +11,7 @@
 #include <uv.h>
 
 #include "launcher/conf/conf.h"
+#include "rendezvous/net/addr.h"
 #include "rendezvous/proto/msg.h"
 
 struct rdzv_client;
@@ -38,12 +39,17 @@ struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
                                     bool debug);
 
 /* One try; on_connected or on_disconnected follows. Not while one is under way
- * or a connection is up. */
-void rdzv_client_connect(struct rdzv_client *cl);
+ * or a connection is up. `target` is "ADDR:PORT", borrowed for the call, or ""
+ * for the endpoint `which` of the list, counted from 0. The caller gives the
+ * try up (rdzv_client_disconnect) after `within_ms`; 0: it takes its time. */
+void rdzv_client_connect(struct rdzv_client *cl,
+                         const char *target,
+                         int which,
+                         int64_t within_ms);
 /* Nothing is sent without a connection. */
 void rdzv_client_send(struct rdzv_client *cl, const struct msg *m);
 
-/* Closes; on_disconnected is not called. */
+/* Closes, or ends a try; on_disconnected is not called. */
 void rdzv_client_disconnect(struct rdzv_client *cl);
 
 /* Sends what is queued, then a FIN. */
@@ -53,6 +59,10 @@ void rdzv_client_finish(struct rdzv_client *cl);
 void rdzv_client_local_addr(const struct rdzv_client *cl,
                             char *text,
                             size_t size);
+
+/* The address of the other end, "" when there is no connection. */
+void rdzv_client_peer_addr(const struct rdzv_client *cl,
+                           char text[ADDR_TEXT_MAX]);
 
 /* The port of the rendezvous. If it was 0 and this launcher serves, the port
  * that its server got. */

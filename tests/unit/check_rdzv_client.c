@@ -198,7 +198,7 @@ static bool comes_up(void)
 {
     bool up = false;
     for (int tries = 0; tries < 5 && !up; tries++) {
-        rdzv_client_connect(client);
+        rdzv_client_connect(client, "", 0, 0);
         up = comes(&ups);
     }
     return up;
@@ -267,7 +267,7 @@ END_TEST
 static void connect_fails(const char *why)
 {
     int before = downs;
-    rdzv_client_connect(client);
+    rdzv_client_connect(client, "", 0, 0);
     ck_assert(run_until(&downs, before + 1, 4000));
     ck_assert_int_eq(ups, 0);
     ck_assert(!refused);
