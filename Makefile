@@ -127,12 +127,13 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/preflight,preflight probe lead io data look link \
 	responder report judge table pairing) \
 	$(call of,launcher/health,health gpu_health) \
-	$(call of,launcher/rdzv,client resolver store_host own_name) \
+	$(call of,launcher/rdzv,client own_server redirect witness caller endpoint \
+	resolver store_host own_name) \
 	$(call of,launcher/output,output relay relay_intake stream console logfile \
 	lines) \
 	$(call of,launcher/agent,agent session work state) \
-	$(call of,launcher/conf,options conf meet rdzv argv program place output \
-	words) \
+	$(call of,launcher/conf,options conf meet endpoints rdzv argv program place \
+	output words) \
 	$(call of,launcher/proc,guard tree procfs pidfd children sweep cgroup \
 	signals oom tmpfolder aborts) \
 	$(call of,launcher/hw,cpus topology nvml kfd gpus)

@@ -171,7 +171,7 @@ static void leave_loop(struct loop *l)
     health_stop(l->health);
     rdzv_client_finish(l->client);
     (void)uv_timer_stop(&l->timer);
-    if (rdzv_client_server(l->client) > 0 && l->verdict.ended)
+    if (rdzv_client_hosts(l->client) && l->verdict.ended)
         (void)uv_timer_start(&l->timer, on_server_late,
                              (uint64_t)(l->conf->close_timeout_us / MONO_MS),
                              0);
@@ -210,8 +210,7 @@ static void send_msg(struct loop *l, const struct msg *m)
         return;
     }
     struct msg join = *m;
-    join.join.hosts = rdzv_client_server(l->client) > 0;
-    if (join.join.hosts && conf_shares_port(l->conf))
+    if (rdzv_client_hosts(l->client) && conf_shares_port(l->conf))
         join.join.port = rdzv_client_port(l->client);
     if (join.join.addr[0] == '\0')
         rdzv_client_local_addr(l->client, join.join.addr,
@@ -564,6 +563,7 @@ static void fill_join(const struct loop *l, int store_port, struct msg_join *j)
         .last_call_ms = c->last_call_timeout_us / MONO_MS,
         .heartbeat_ms = c->heartbeat_timeout_us / MONO_MS,
         .reconnect_ms = c->reconnect_timeout_us / MONO_MS,
+        .failover = (int64_t)c->failover,
     };
     msg_set(j->run, c->run_id);
     rng_id(j->agent);
@@ -668,11 +668,13 @@ int loop_run(const struct conf *conf,
                             .checks = conf->health_check[0] != '\0' ||
                                       conf->gpu_health_check,
                             .loopback = conf->loopback,
+                            .endpoints = conf->endpoints_len,
                             .seed = rng_seed()};
     const char *level = getenv("LOGLEVEL");
+    char endpoints[CONF_ENDPOINTS_TEXT_MAX];
+    conf_endpoints_text(conf, endpoints);
     (void)snprintf(ac.endpoint, sizeof(ac.endpoint), /* may be cut */
-                   " at %.255s port %d", conf->endpoint_host,
-                   conf->endpoint_port);
+                   " at %.295s", endpoints);
     l.magic = LOOP_MAGIC;
     l.conf = conf;
     l.guard_fd = guard_fd;

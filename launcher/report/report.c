@@ -67,7 +67,7 @@ void report_note(const struct conf *conf,
                  const struct event_log *j,
                  bool debug)
 {
-    char line[1024];
+    char line[1024], endpoints[CONF_ENDPOINTS_TEXT_MAX];
     if (debug) {
         note_format(n, line, sizeof(line));
         log_info("debug: %s", line);
@@ -110,9 +110,9 @@ void report_note(const struct conf *conf,
         log_info("connected to the rendezvous again");
         return;
     case NOTE_unreachable:
-        log_warnx(
-            "cannot reach the rendezvous at %s port %d: %s. " CHECK_ENDPOINT,
-            conf->endpoint_host, conf->endpoint_port, n->text);
+        conf_endpoints_text(conf, endpoints);
+        log_warnx("cannot reach the rendezvous at %s: %s. " CHECK_ENDPOINT,
+                  endpoints, n->text);
         return;
     case NOTE_fenced:
         log_warnx("%s", n->text);
