@@ -1,8 +1,9 @@
 /*
  * launcher/agent/agent_priv: what the files of this folder share. agent.c takes
  * events and what the server says, session.c is the session with the server,
- * work.c the workers and the end, state.c the state and what it can be. All of
- * it is pure: see launcher/agent/agent.h.
+ * tell.c what is said to it and to people, work.c the workers and the end,
+ * state.c the state and what it can be. All of it is pure: see
+ * launcher/agent/agent.h.
  */
 #ifndef LAUNCHER_AGENT_AGENT_PRIV_H
 #define LAUNCHER_AGENT_AGENT_PRIV_H
@@ -22,7 +23,8 @@ struct step {
     int64_t now_us;
 };
 
-/* -- session.c: telling ---------------------------------------------------- */
+/* -- tell.c ------------------------------------------------------------------
+ */
 
 /* Hands an action to the shell, which borrows it for the call. */
 void agent_emit(struct step *s, const struct agent_action *action);
@@ -30,20 +32,25 @@ void agent_emit(struct step *s, const struct agent_action *action);
 __attribute__((format(printf, 3, 4))) void
 agent_note(struct step *s, enum note_kind kind, const char *fmt, ...);
 
+/* A connection is up. */
+bool agent_is_open(const struct agent *a);
+
 /* Each tells the server. Without a connection nothing is sent: what still
  * counts is said again after the next join. */
+void agent_send(struct step *s, const struct msg *m);
+void agent_send_join(struct step *s);
 void agent_send_failed(struct step *s);
 void agent_send_ready(struct step *s, int64_t round);
 void agent_send_done(struct step *s);
 void agent_send_leave(struct step *s);
 void agent_send_bye(struct step *s);
-void agent_send_beat(struct step *s);
 
 /* -- session.c: the connection and the lease ------------------------------- */
 
 /* The first try, and what is counted from it. */
 void agent_seek_server(struct step *s);
 void agent_connect_now(struct step *s);
+void agent_send_beat(struct step *s);
 void agent_on_connected(struct step *s);
 /* `refused`: nobody listens there, which proves that the old server is gone. */
 void agent_on_disconnected(struct step *s, bool refused, const char *why);

@@ -1,5 +1,6 @@
 /* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
-/* links: launcher/agent/state rendezvous/base/signals_name */
+/* links: launcher/agent/state launcher/agent/tell */
+/* links: rendezvous/base/signals_name */
 /* links: tests/fuzz/gen rendezvous/core/note */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/proto/exits */

@@ -1,5 +1,6 @@
 /* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
-/* links: launcher/agent/state rendezvous/base/signals_name */
+/* links: launcher/agent/state launcher/agent/tell */
+/* links: rendezvous/base/signals_name */
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/exits */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */

@@ -1,5 +1,5 @@
 /* links: tests/sim/net tests/sim/nodes tests/sim/watch CORE */
-/* links: launcher/agent/agent */
+/* links: launcher/agent/agent launcher/agent/tell */
 /* links: launcher/agent/session launcher/agent/work launcher/agent/state */
 /* links: rendezvous/proto/msg rendezvous/base/signals_name */
 /* links: rendezvous/proto/exits rendezvous/base/err rendezvous/base/mono */
