@@ -102,8 +102,73 @@ void agent_send_join(struct step *s)
         msg_set(m.join.instance, a->verdict.end.instance);
         m.join.round = a->verdict.end.round;
     }
+    m.join.epoch = a->vote.promised.count;
+    msg_set(m.join.epoch_id, a->vote.promised.id);
     if (a->alive > 0)
         m.join.lease_ms = mono_ms_until(s->now_us, a->lease_until_us);
+    agent_send(s, &m);
+}
+
+/* Of the round that it accepted; "" until the place in a first one comes. */
+static const char *instance_of(const struct agent *a)
+{
+    return a->vote.world.round > 0 ? a->vote.world.instance
+                                   : a->round.world.instance;
+}
+
+void agent_send_voted(struct step *s)
+{
+    const struct agent *a = s->a;
+    const struct agent_vote *v = &a->vote;
+    const struct msg_world *held = &a->round.world;
+    struct msg m = {.kind = MSG_KIND_voted};
+    if (v->state == AGENT_VOTE_NONE || instance_of(a)[0] == '\0' ||
+        agent_is_leaving(a))
+        return; /* who leaves has voted for the server that it told so */
+    if (!agent_is_among(a, v->accepted.voters) &&
+        !agent_is_among(a, v->accepted.before))
+        return;
+    bool in_it = v->world.round > 0;
+    msg_set(m.voted.instance, instance_of(a));
+    m.voted.round = v->accepted.round;
+    m.voted.epoch = v->accepted.epoch.count;
+    msg_set(m.voted.epoch_id, v->accepted.epoch.id);
+    m.voted.group_rank = in_it ? v->world.group_rank : -1;
+    m.voted.group_world = in_it ? v->world.group_world : held->group_world;
+    m.voted.restarts = in_it ? v->world.restarts : held->restarts;
+    msg_set(m.voted.voters, v->accepted.voters);
+    msg_set(m.voted.before, v->accepted.before);
+    m.voted.answered_ms =
+        v->echoed_us == MONO_NEVER
+            ? -1
+            : mono_min((s->now_us - v->echoed_us) / MONO_MS, AGE_MS_MAX);
+    m.voted.long_ms = v->long_ms;
+    m.voted.end_epoch = v->ended.count;
+    msg_set(m.voted.end_epoch_id, v->ended.id);
+    agent_send(s, &m);
+}
+
+/* To a server of a later epoch it says `voted` alone: that counts whom it
+ * promised to obey. What it could not tell a later server it does not accept.
+ */
+void agent_send_accept(struct step *s)
+{
+    const struct agent_vote *v = &s->a->vote;
+    struct msg m = {.kind = MSG_KIND_accept, .accept.round = v->accepted.round};
+    if (v->state != AGENT_VOTE_PENDING || agent_is_leaving(s->a) ||
+        instance_of(s->a)[0] == '\0' ||
+        agent_epoch_order(&v->accepted.epoch, &v->promised) != 0)
+        return;
+    m.accept.epoch = v->accepted.epoch.count;
+    msg_set(m.accept.epoch_id, v->accepted.epoch.id);
+    agent_send(s, &m);
+}
+
+void agent_send_promise(struct step *s)
+{
+    const struct agent_epoch *promised = &s->a->vote.promised;
+    struct msg m = {.kind = MSG_KIND_promise, .promise.epoch = promised->count};
+    msg_set(m.promise.epoch_id, promised->id);
     agent_send(s, &m);
 }
 
