@@ -1,8 +1,8 @@
 /*
- * Happy path: our own server tells the round and its voters; the first two of
- * them that would serve, and are not this node, are called; once such a
- * connection is up the guard gets a duplicate of it, and then the voter is told
- * for whom it stands.
+ * Happy path: our own server shows its office, tells the round and its voters;
+ * the first two of them that would serve, and are not this node, are called;
+ * once such a connection is up the guard gets a duplicate of it, and then the
+ * voter is told for whom it stands.
  *
  * The calls end when this node is connected to its own server no more: then
  * that server's farewell, which the guard says on the agent's connection, goes
@@ -69,8 +69,8 @@ static int choose(const struct witness *w,
 static void update(struct witness *w)
 {
     struct conf_endpoint at[WITNESS_CONNS];
-    bool told =
-        w->hosts && w->say.agent[0] != '\0' && w->say.instance[0] != '\0';
+    bool told = w->hosts && w->say.agent[0] != '\0' &&
+                w->say.instance[0] != '\0' && w->say.epoch_id[0] != '\0';
     int n = told ? choose(w, at) : 0;
     for (int i = 0; i < WITNESS_CONNS; i++)
         call(w, i, i < n ? &at[i] : NULL);
@@ -116,6 +116,7 @@ void witness_agent(struct witness *w, const char *agent)
 void witness_connected(struct witness *w, bool hosts)
 {
     w->hosts = hosts;
+    w->say.epoch_id[0] = '\0'; /* until its server shows office */
     update(w);
 }
 
@@ -123,6 +124,8 @@ void witness_hear(struct witness *w, const struct msg *m)
 {
     if (m->kind == MSG_KIND_voters)
         w->voters = m->voters;
+    else if (m->kind == MSG_KIND_office)
+        msg_set(w->say.epoch_id, m->office.epoch_id);
     else if (m->kind == MSG_KIND_world)
         msg_set(w->say.instance, m->world.instance);
     else

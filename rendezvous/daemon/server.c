@@ -505,12 +505,13 @@ static void make_parts(struct server *s)
     struct rdzv_limits limits =
         server_shares(&s->capacity, &s->conf.limits, s->conf.key != NULL);
     limits.embedded = s->conf.embedded;
+    rng_id(s->incarnation);
+    memcpy(limits.server, s->incarnation, MSG_VOTER_LEN); /* ends with NUL */
     struct server_log_conf log = {
         .counts = &s->counts, .debug = s->conf.debug, .quiet = s->conf.quiet};
     s->slots = conn_slots_new(s->capacity.conns_max);
     s->rdzv = rdzv_new(&limits, rng_seed());
     s->log = server_log_open(s->loop, &log);
-    rng_id(s->incarnation);
     s->opened_us = mono_now_us();
     (void)uv_timer_init(s->loop, &s->timer); /* these three cannot fail */
     (void)uv_check_init(s->loop, &s->check);

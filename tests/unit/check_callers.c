@@ -244,7 +244,8 @@ static struct witness witness; /* large */
 static void begin_witness(void)
 {
     struct ddp_err err;
-    struct msg w = world(0), v = {.kind = MSG_KIND_voters, .voters.round = 1};
+    struct msg w = world(0), o = office();
+    struct msg v = {.kind = MSG_KIND_voters, .voters.round = 1};
     char addrs[200];
     (void)snprintf(addrs, sizeof(addrs),
                    "127.0.0.1:%d - 127.0.0.1:%d 127.0.0.1:%d ", places[0].port,
@@ -255,6 +256,7 @@ static void begin_witness(void)
     ck_assert_int_eq(witness_init(&witness, &loop, &conf, &own, 7, &err), 0);
     witness_agent(&witness, AGENT);
     witness_connected(&witness, true);
+    witness_hear(&witness, &o);
     witness_hear(&witness, &v);
     witness_hear(&witness, &w);
 }
@@ -272,6 +274,7 @@ START_TEST(test_witness_stands_at_two_voters)
         ck_assert_str_eq(m->witness.run, "run");
         ck_assert_str_eq(m->witness.instance, INSTANCE);
         ck_assert_str_eq(m->witness.agent, AGENT);
+        ck_assert_str_eq(m->witness.epoch_id, "feedfeedfeedfeed");
         conn_peer_end(places[i].conn, end);
         ck_assert_str_eq(m->witness.here, end);
         ck_assert_int_eq(held.calls[i], 1);
