@@ -53,6 +53,7 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/open_files.h"
+#include "rendezvous/net/addr.h"
 #include "rendezvous/net/helper.h"
 
 #define CHORE_MS 1000
@@ -171,7 +172,7 @@ static void leave_loop(struct loop *l)
     health_stop(l->health);
     rdzv_client_finish(l->client);
     (void)uv_timer_stop(&l->timer);
-    if (rdzv_client_server(l->client) > 0 && l->verdict.ended)
+    if (rdzv_client_hosts(l->client) && l->verdict.ended)
         (void)uv_timer_start(&l->timer, on_server_late,
                              (uint64_t)(l->conf->close_timeout_us / MONO_MS),
                              0);
@@ -210,8 +211,7 @@ static void send_msg(struct loop *l, const struct msg *m)
         return;
     }
     struct msg join = *m;
-    join.join.hosts = rdzv_client_server(l->client) > 0;
-    if (join.join.hosts && conf_shares_port(l->conf))
+    if (rdzv_client_hosts(l->client) && conf_shares_port(l->conf))
         join.join.port = rdzv_client_port(l->client);
     if (join.join.addr[0] == '\0')
         rdzv_client_local_addr(l->client, join.join.addr,
@@ -224,7 +224,7 @@ static void act(void *ctx, const struct agent_action *a)
     struct loop *l = loop_of(ctx);
     switch (a->kind) {
     case AGENT_CONNECT:
-        rdzv_client_connect(l->client);
+        rdzv_client_connect(l->client, a->target, a->which, a->within_ms);
         return;
     case AGENT_DISCONNECT:
         rdzv_client_disconnect(l->client);
@@ -337,7 +337,9 @@ static void step(struct loop *l, struct agent_event *ev)
 static void on_connected(void *ctx)
 {
     struct loop *l = loop_of(ctx);
-    struct agent_event ev = {.kind = AGENT_CONNECTED};
+    char peer[ADDR_TEXT_MAX];
+    struct agent_event ev = {.kind = AGENT_CONNECTED, .peer = peer};
+    rdzv_client_peer_addr(l->client, peer);
     event_log_joined(&l->event_log, mono_now_us());
     step(l, &ev);
     output_prepare(l->output); /* while the join is on its way */
@@ -347,7 +349,7 @@ static void on_msg(void *ctx, const struct msg *m)
 {
     struct loop *l = loop_of(ctx);
     struct agent_event ev = {.kind = AGENT_MSG, .msg = m};
-    if (m->kind == MSG_KIND_members)
+    if (m->kind == MSG_KIND_members && agent_obeys(&l->agent))
         store_host_members(&l->store, &m->members);
     step(l, &ev);
 }
@@ -567,6 +569,7 @@ static void fill_join(const struct loop *l, int store_port, struct msg_join *j)
         .last_call_ms = c->last_call_timeout_us / MONO_MS,
         .heartbeat_ms = c->heartbeat_timeout_us / MONO_MS,
         .reconnect_ms = c->reconnect_timeout_us / MONO_MS,
+        .failover = (int64_t)c->failover,
     };
     msg_set(j->run, c->run_id);
     rng_id(j->agent);
@@ -672,11 +675,13 @@ int loop_run(const struct conf *conf,
                             .checks = conf->health_check[0] != '\0' ||
                                       conf->gpu_health_check,
                             .loopback = conf->loopback,
+                            .endpoints = conf->endpoints_len,
                             .seed = rng_seed()};
     const char *level = getenv("LOGLEVEL");
+    char endpoints[CONF_ENDPOINTS_TEXT_MAX];
+    conf_endpoints_text(conf, endpoints);
     (void)snprintf(ac.endpoint, sizeof(ac.endpoint), /* may be cut */
-                   " at %.255s port %d", conf->endpoint_host,
-                   conf->endpoint_port);
+                   " at %.295s", endpoints);
     l.magic = LOOP_MAGIC;
     l.conf = conf;
     l.guard_fd = guard_fd;

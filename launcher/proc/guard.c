@@ -83,10 +83,10 @@ struct guard {
     pid_t agent;
     int agent_fd;
     int signal_fd;
-    int timer_fd;          /* -1: there is none */
-    int conn_fd;           /* the duplicate, -1: none */
-    struct guard_msg conn; /* that it came with */
-    int64_t fenced_us;     /* the lease over which workers were killed */
+    int timer_fd;                       /* -1: there is none */
+    int conn_fd[GUARD_CONNS];           /* the duplicates, -1: none */
+    struct guard_msg conn[GUARD_CONNS]; /* that they came with */
+    int64_t fenced_us; /* the lease over which workers were killed */
     pid_t inherited[INHERITED_MAX]; /* children that are none of the launch's */
     int n_inherited;
     int64_t look_us; /* when they are looked at next */
@@ -150,13 +150,15 @@ static void release(int *fd, const struct guard_msg *conn)
 
 static void hold(struct guard *g, int fd, const struct guard_msg *msg)
 {
-    ddp_assert(fd >= 0);
-    if (g->conn_fd >= 0)
-        (void)close(g->conn_fd); /* the agent gave that one up itself */
-    g->conn_fd = fd;
-    g->conn = *msg;
-    if (g->conn.farewell_len > sizeof(g->conn.farewell))
-        g->conn.farewell_len = 0;
+    ddp_assert(fd >= 0 && msg->place < GUARD_CONNS);
+    int *held = &g->conn_fd[msg->place];
+    struct guard_msg *conn = &g->conn[msg->place];
+    if (*held >= 0)
+        (void)close(*held); /* the agent gave that one up itself */
+    *held = fd;
+    *conn = *msg;
+    if (conn->farewell_len > sizeof(conn->farewell))
+        conn->farewell_len = 0;
 }
 
 static int fd_in(struct msghdr *m)
@@ -439,9 +441,11 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     cgroup_remove();
     if (shared->folder[0] != '\0')
         (void)rmdir(shared->folder); /* gone already, as a rule */
-    if (left > 0)
-        reset(&g->conn_fd);
-    release(&g->conn_fd, &g->conn);
+    for (int i = 0; i < GUARD_CONNS; i++) {
+        if (left > 0)
+            reset(&g->conn_fd[i]);
+        release(&g->conn_fd[i], &g->conn[i]);
+    }
     if (WIFEXITED(status))
         _exit(WEXITSTATUS(status));
     if (is_fault(WTERMSIG(status))) {
@@ -469,7 +473,8 @@ int guard_split(uint64_t signals)
 {
     int pair[2];
     sigset_t taken;
-    static struct guard g = {.conn_fd = -1, .fenced_us = MONO_NEVER};
+    static struct guard g = {.conn_fd = {-1, -1, -1}, .fenced_us = MONO_NEVER};
+    _Static_assert(GUARD_CONNS == 3, "none is held at first");
     ddp_assert(shared == NULL); /* called once */
     ddp_assert((signals & NEVER_TAKEN) == 0);
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
@@ -512,10 +517,11 @@ int guard_split(uint64_t signals)
     return pair[1];
 }
 
-void guard_hold(int guard_fd, int conn_fd, const uint8_t *farewell, size_t len)
+void guard_hold(
+    int guard_fd, int place, int conn_fd, const uint8_t *farewell, size_t len)
 {
-    struct guard_msg msg = {.kind = GUARD_CONNECTION};
-    ddp_assert(conn_fd >= 0);
+    struct guard_msg msg = {.kind = GUARD_CONNECTION, .place = (uint32_t)place};
+    ddp_assert(conn_fd >= 0 && place >= 0 && place < GUARD_CONNS);
     ddp_assert(farewell != NULL && len <= sizeof(msg.farewell));
     msg.farewell_len = (uint32_t)len;
     for (size_t i = 0; i < len; i++)

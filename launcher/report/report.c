@@ -54,7 +54,7 @@ void report_note(const struct conf *conf,
                  const struct event_log *j,
                  bool debug)
 {
-    char line[1024];
+    char line[1024], endpoints[CONF_ENDPOINTS_TEXT_MAX];
     if (debug) {
         note_format(n, line, sizeof(line));
         log_info("debug: %s", line);
@@ -94,12 +94,13 @@ void report_note(const struct conf *conf,
                   n->text);
         return;
     case NOTE_link_back:
-        log_info("connected to the rendezvous again");
+        log_info("connected to the rendezvous again%s%s",
+                 n->text[0] != '\0' ? ": " : "", n->text);
         return;
     case NOTE_unreachable:
-        log_warnx(
-            "cannot reach the rendezvous at %s port %d: %s. " CHECK_ENDPOINT,
-            conf->endpoint_host, conf->endpoint_port, n->text);
+        conf_endpoints_text(conf, endpoints);
+        log_warnx("cannot reach the rendezvous at %s: %s. " CHECK_ENDPOINT,
+                  endpoints, n->text);
         return;
     case NOTE_fenced:
         log_warnx("%s", n->text);

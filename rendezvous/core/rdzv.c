@@ -9,15 +9,20 @@
 #include <stdlib.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/claim.h"
 #include "rendezvous/core/inner/command.h"
 #include "rendezvous/core/inner/join.h"
 #include "rendezvous/core/inner/member.h"
+#include "rendezvous/core/inner/moved.h"
 #include "rendezvous/core/inner/node_gone.h"
+#include "rendezvous/core/inner/propose.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round_tick.h"
 #include "rendezvous/core/inner/run.h"
 #include "rendezvous/core/inner/states.h"
+#include "rendezvous/core/inner/takeover.h"
+#include "rendezvous/core/inner/witness.h"
 
 static void no_memory(void)
 {
@@ -40,6 +45,7 @@ struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
     size_t nodes_max = (size_t)limits->nodes_max;
     r->runs = xcalloc((size_t)limits->runs_max, sizeof(r->runs[0]));
     r->nodes = xcalloc(nodes_max, sizeof(r->nodes[0]));
+    r->claims = xcalloc(nodes_max, sizeof(r->claims[0]));
     r->places = xcalloc(nodes_max, sizeof(r->places[0]));
     r->scratch = xcalloc(nodes_max, sizeof(r->scratch[0]));
     r->taken = xcalloc((size_t)limits->runs_max, nodes_max / 8 + 1);
@@ -51,7 +57,9 @@ struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
     r->node_sources = quota_new(limits->nodes_max);
     r->run_sources = quota_new(limits->runs_max);
     r->due = due_new(limits->runs_max);
-    if (r->due == NULL)
+    r->moved = moved_new();
+    r->witnesses = witness_new();
+    if (r->due == NULL || r->moved == NULL || r->witnesses == NULL)
         no_memory();
     node_init(r);
     r->lease_check_us = MONO_NEVER;
@@ -65,6 +73,7 @@ void rdzv_del(struct rdzv *r)
         return;
     free(r->runs);
     free(r->nodes);
+    free(r->claims);
     free(r->places);
     free(r->scratch);
     free(r->taken);
@@ -73,6 +82,8 @@ void rdzv_del(struct rdzv *r)
     quota_del(r->node_sources);
     quota_del(r->run_sources);
     due_del(r->due);
+    moved_del(r->moved);
+    witness_del(r->witnesses);
     free(r);
 }
 
@@ -81,12 +92,15 @@ void rdzv_del(struct rdzv *r)
 static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
 {
     struct node *n = node_at(r, r->conn_node[ev->conn]);
-    if (n == NULL)
+    if (n == NULL) {
+        witness_closed(r, ev->conn, ev->orderly);
         return;
+    }
     if (!ev->orderly) {
         node_broke_off(r, n);
         return;
     }
+    node_stand(r, n);
     node_unbind(r, n);
     node_gone(r, n, "is gone: its launcher ended");
 }
@@ -95,9 +109,32 @@ static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
  * has not, a bye to what goes on, or what only a server says. */
 static bool is_out_of_order(const struct run *run, const struct msg *m)
 {
-    bool opens = m->kind == MSG_KIND_join || msg_sender(m->kind) == MSG_CTL;
+    bool opens = m->kind == MSG_KIND_join || m->kind == MSG_KIND_serves ||
+                 m->kind == MSG_KIND_witness || msg_sender(m->kind) == MSG_CTL;
     return opens != (run == NULL) || msg_sender(m->kind) == MSG_SERVER ||
            (m->kind == MSG_KIND_bye && run->state != RUN_ENDED);
+}
+
+/* It counts once this server is in office. */
+static bool is_claim(const struct node *n, enum msg_kind kind)
+{
+    return n != NULL && n->state == NODE_CLAIMS &&
+           (kind == MSG_KIND_failed || kind == MSG_KIND_ready ||
+            kind == MSG_KIND_done || kind == MSG_KIND_leave);
+}
+
+/* Of a run with failover; agents say these in no other. */
+static void
+on_vote(struct rdzv *r, struct run *run, struct node *n, const struct msg *m)
+{
+    if (!run->failover || run->state == RUN_ENDED)
+        return;
+    if (m->kind == MSG_KIND_voted && !claim_voted(r, run, n, &m->voted))
+        claim_forget(r, run, n->name);
+    else if (m->kind == MSG_KIND_promise)
+        claim_promise(r, run, n, &m->promise);
+    else if (m->kind == MSG_KIND_accept)
+        propose_accepted(r, run, n, &m->accept);
 }
 
 static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
@@ -113,6 +150,10 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         reply_drop(r, ev->conn);
         return;
     }
+    if (is_claim(n, m->kind)) {
+        claim_note(r, run, n, m);
+        return;
+    }
     switch (m->kind) {
     case MSG_KIND_join:
         join_step(r, ev);
@@ -120,6 +161,7 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
     case MSG_KIND_beat:
         node_confirm(r, n, m->beat.round);
         node_grant(r, n, m->beat.seq, m->beat.heard);
+        claim_beat(run, n);
         return;
     case MSG_KIND_failed:
         member_failed(r, run, n, &m->failed);
@@ -136,6 +178,17 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
     case MSG_KIND_bye:
         member_bye(r, run, n);
         return;
+    case MSG_KIND_voted:
+    case MSG_KIND_promise:
+    case MSG_KIND_accept:
+        on_vote(r, run, n, m);
+        return;
+    case MSG_KIND_serves:
+        moved_heard(r, ev);
+        return;
+    case MSG_KIND_witness:
+        witness_hello(r, ev);
+        return;
     case MSG_KIND_order_drain:
     case MSG_KIND_order_end:
         command_step(r, ev);
@@ -146,6 +199,10 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
     case MSG_KIND_lease:
     case MSG_KIND_world:
     case MSG_KIND_members:
+    case MSG_KIND_office:
+    case MSG_KIND_voters:
+    case MSG_KIND_go:
+    case MSG_KIND_moved:
     case MSG_KIND_stop:
     case MSG_KIND_drain:
     case MSG_KIND_end:
@@ -248,8 +305,14 @@ static int64_t deadline_of(const struct rdzv *r, const struct run *run)
 static void renew_deadlines(struct rdzv *r)
 {
     int i;
-    while ((i = due_take_touched(r->due)) >= 0)
+    while ((i = due_take_touched(r->due)) >= 0) {
+        /* These may touch it again. Of an office that is won now more follows
+         * from a death. */
+        witness_tell(r, &r->runs[i]);
+        takeover_look(r, &r->runs[i]);
+        witness_tell(r, &r->runs[i]);
         due_set(r->due, i, deadline_of(r, &r->runs[i]));
+    }
 }
 
 /* Of more nodes than this not all are checked after each step: that would take

@@ -1,5 +1,6 @@
 /* links: tests/sim/net tests/sim/nodes tests/sim/watch CORE */
-/* links: launcher/agent/agent */
+/* links: launcher/agent/agent launcher/agent/tell launcher/agent/vote */
+/* links: launcher/agent/candidates */
 /* links: launcher/agent/session launcher/agent/work launcher/agent/state */
 /* links: rendezvous/proto/msg rendezvous/base/signals_name */
 /* links: rendezvous/proto/exits rendezvous/base/err rendezvous/base/mono */

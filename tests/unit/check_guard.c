@@ -104,7 +104,8 @@ static int run_ending(void *ctx)
     start_workers(pids);
     fault_hold(false);
     guard_folder("/nowhere");
-    guard_hold(guard_fd, conn[0], (const uint8_t *)"bye", 3);
+    guard_hold(guard_fd, 0, conn[0], (const uint8_t *)"bye", 3);
+    guard_hold(guard_fd, GUARD_CONNS - 1, conn[0], (const uint8_t *)"bye", 3);
     guard_lease(guard_fd, mono_now_us() + 60 * MONO_S);
     guard_wait();
     guard_lease(guard_fd, mono_now_us() + 30 * MONO_S);
@@ -117,6 +118,59 @@ START_TEST(test_guard_ends_what_the_agent_left)
     static const int least[] = {30, 1, 3};
     ck_assert_int_ge(fault_each(roles[_i], CALLS_MAX, run_ending, judge, NULL),
                      least[_i]);
+}
+END_TEST
+
+/* Each connection that the guard holds ends with its own farewell; one that
+ * took the place of another is said alone. */
+static int run_with_witnesses(void *ctx)
+{
+    int *fds = ctx;
+    log_init("ddprun");
+    int guard_fd = guard_split(SIGNALS_BIT(SIGTERM));
+    guard_hold(guard_fd, 0, fds[0], (const uint8_t *)"old", 3);
+    guard_hold(guard_fd, 0, fds[1], (const uint8_t *)"agent", 5);
+    guard_hold(guard_fd, 1, fds[2], (const uint8_t *)"one", 3);
+    guard_hold(guard_fd, 2, fds[3], (const uint8_t *)"two", 3);
+    for (int i = 0; i < 4; i++)
+        (void)close(fds[i]);
+    _exit(STATUS);
+}
+
+static void ends_with(int fd, const char *farewell)
+{
+    char all[64] = "";
+    size_t got = 0;
+    ssize_t n;
+    while ((n = read(fd, all + got, sizeof(all) - 1 - got)) > 0)
+        got += (size_t)n;
+    ck_assert_int_eq(n, 0);
+    ck_assert_str_eq(all, farewell);
+}
+
+START_TEST(test_guard_says_farewell_on_all_that_it_holds)
+{
+    int ours[4], theirs[4], pair[2], status;
+    static const char *const farewells[] = {"", "agent", "one", "two"};
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(
+            socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+        ours[i] = pair[0];
+        theirs[i] = pair[1];
+    }
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        for (int i = 0; i < 4; i++)
+            (void)close(ours[i]);
+        _exit(run_with_witnesses(theirs));
+    }
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(close(theirs[i]), 0);
+    for (int i = 0; i < 4; i++)
+        ends_with(ours[i], farewells[i]);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == STATUS);
 }
 END_TEST
 
@@ -317,6 +371,7 @@ int main(void)
     Suite *suite = suite_create("guard");
     TCase *tc = fault_case(suite, "slow", 60);
     tcase_add_loop_test(tc, test_guard_ends_what_the_agent_left, 0, 3);
+    tcase_add_test(tc, test_guard_says_farewell_on_all_that_it_holds);
     tcase_add_test(tc, test_guard_kills_the_workers_of_a_frozen_agent);
     tcase_add_test(tc, test_guard_says_at_once_that_it_may_not_kill_workers);
     tcase_add_test(tc, test_guard_resets_the_connection_if_something_lives);

@@ -1,4 +1,5 @@
 /* links: launcher/report/report launcher/report/exits launcher/report/words */
+/* links: launcher/conf/endpoints */
 /* links: launcher/proc/signals rendezvous/base/signals_name */
 /* links: rendezvous/core/note */
 /* links: rendezvous/proto/exits rendezvous/proto/msg */

@@ -1,6 +1,7 @@
 /* links: launcher/report/json launcher/report/report launcher/report/exits */
 /* links: launcher/report/words launcher/report/event_log */
 /* links: launcher/report/new_file */
+/* links: launcher/conf/endpoints */
 /* links: launcher/output/logfile launcher/output/lines launcher/proc/signals */
 /* links: rendezvous/core/note tests/lib/hurt tests/lib/scratch PROTO BASE */
 /* libs: -luv -lcjson -lm -ldl */
