@@ -331,7 +331,7 @@ static int run_connected(void *ctx)
     conn = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (connect(conn, (struct sockaddr *)&at, len) != 0)
         abort();
-    guard_hold(guard_fd, conn, (const uint8_t *)"farewell", 8);
+    guard_hold(guard_fd, 0, conn, (const uint8_t *)"farewell", 8);
     (void)close(conn);
     start_workers(pids);
     _exit(STATUS);
