@@ -324,12 +324,12 @@ START_TEST(test_client_says_that_it_cannot_find_its_own_addresses)
 {
     conf.is_host = -1;
     conf.standalone = false;
-    conf.endpoint_port = 29500;
+    conf.endpoints[0] =
+        (struct conf_endpoint){.host = "192.0.2.1", .port = 29500};
     conf.read_timeout_us = 200 * MONO_MS;
-    (void)snprintf(conf.endpoint_host, sizeof(conf.endpoint_host), "192.0.2.1");
     ck_assert_int_eq(start(), 0);
     fault_plan("test:getifaddrs:1:EMFILE");
-    rdzv_client_connect(client);
+    rdzv_client_connect(client, "", 0, 0);
     ck_assert(run_until(&downs, 1, 4000));
     ck_assert_msg(strstr(reason, "cannot find out whether 192.0.2.1 is an "
                                  "address of this node, which would serve "
@@ -338,7 +338,7 @@ START_TEST(test_client_says_that_it_cannot_find_its_own_addresses)
                   "%s", reason);
     ck_assert_int_eq(fault_struck(), 1);
     fault_end();
-    rdzv_client_connect(client);
+    rdzv_client_connect(client, "", 0, 0);
     ck_assert(run_until(&downs, 2, 4000));
     ck_assert_msg(strstr(reason, "getifaddrs") == NULL, "%s", reason);
     ck_assert_int_eq(finish(fault_descriptors()), HURT_DONE);
