@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rendezvous/core/status.h"
 #include "tests/unit/voter_hand.h"
 
 /* Not by a server without an id, nor if nobody wants it, nor for one node of an
@@ -269,6 +270,46 @@ START_TEST(test_failover_end_is_final_once_half_know)
 }
 END_TEST
 
+/* -- what is shown --------------------------------------------------------- */
+
+START_TEST(test_failover_status_tells_of_the_voters)
+{
+    struct status_run run;
+    struct status_node node;
+    struct status_total total;
+    int order[VOTERS];
+    round_of(3, 2, 3);
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(status_runs(rdzv, order), 1);
+    status_run(rdzv, order[0], now_us, &run);
+    ck_assert(run.office.on && run.office.held && run.office.may_act);
+    ck_assert_int_eq(run.office.epoch, 1);
+    ck_assert_int_eq(run.office.voters, 3);
+    ck_assert_int_eq(run.office.here, 3);
+    ck_assert_int_eq(run.office.answer, 3);
+    ck_assert_int_eq(status_nodes(rdzv, order[0], order), 3);
+    status_node(rdzv, order[1], now_us, &node);
+    ck_assert(node.votes);
+    ck_assert_int_eq(node.serve_port, 29601);
+    voters[1].silent = voters[2].silent = true;
+    goes_on(HEARTBEAT * 3 / 2);
+    (void)status_runs(rdzv, order);
+    status_run(rdzv, order[0], now_us, &run);
+    ck_assert(run.office.held && !run.office.may_act);
+    ck_assert_int_eq(run.office.answer, 1);
+    serve(2);
+    come(0);
+    status_run(rdzv, order[0], now_us, &run);
+    ck_assert(!run.office.held);
+    ck_assert_int_eq(run.office.epoch, 0);
+    ck_assert_int_eq(run.office.here, 1);
+    voters[1].silent = false;
+    come(1);
+    status_total(rdzv, &total);
+    ck_assert_int_eq(total.takeovers, 1);
+}
+END_TEST
+
 /* -- who are no voters ----------------------------------------------------- */
 
 START_TEST(test_failover_agent_without_an_id_is_refused)
@@ -337,6 +378,7 @@ int main(void)
         {test_failover_newcomer_makes_the_round_larger, 1},
         {test_failover_spare_is_told_where_the_voters_are, 1},
         {test_failover_end_is_final_once_half_know, 1},
+        {test_failover_status_tells_of_the_voters, 1},
         {test_failover_agent_without_an_id_is_refused, 4},
         {test_failover_agent_with_a_voters_id_is_refused, 1},
         {test_failover_words_are_ignored_without, 1},
