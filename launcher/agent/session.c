@@ -200,6 +200,20 @@ static void try_next(struct step *s)
         agent_connect_now(s);
 }
 
+static void tell_loss(struct step *s, const char *why)
+{
+    const struct agent *a = s->a;
+    int64_t left_us = a->lease_until_us - s->now_us;
+    if (a->work != AGENT_RUNNING)
+        agent_note(s, NOTE_link_lost, "%s", why);
+    else if (agent_has_failover(a)) /* no promise: a server has to be found */
+        agent_note(s, NOTE_link_lost,
+                   "%s; the lease of the workers runs for %.1f s more", why,
+                   (double)left_us / MONO_S);
+    else
+        agent_note(s, NOTE_link_lost, "%s; workers run on", why);
+}
+
 /* True: a server was there. */
 static bool lose_connection(struct step *s, const char *why)
 {
@@ -215,8 +229,7 @@ static bool lose_connection(struct step *s, const char *why)
     if (worked) {
         a->session.down_since_us = s->now_us;
         a->session.complain_at_us = mono_after(s->now_us, COMPLAIN_FIRST_US);
-        agent_note(s, NOTE_link_lost, "%s%s", why,
-                   a->work == AGENT_RUNNING ? "; workers run on" : "");
+        tell_loss(s, why);
     }
     return worked;
 }
