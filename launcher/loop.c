@@ -569,7 +569,7 @@ static void fill_join(const struct loop *l, int store_port, struct msg_join *j)
         .last_call_ms = c->last_call_timeout_us / MONO_MS,
         .heartbeat_ms = c->heartbeat_timeout_us / MONO_MS,
         .reconnect_ms = c->reconnect_timeout_us / MONO_MS,
-        .failover = (int64_t)c->failover,
+        .failover = c->nnodes_max > 1 ? (int64_t)c->failover : 0,
     };
     msg_set(j->run, c->run_id);
     rng_id(j->agent);

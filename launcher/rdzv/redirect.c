@@ -1,12 +1,12 @@
 /*
  * Happy path: the agent is connected to a server, which shows its office and
- * tells the round; if this node has group rank 0 there, each endpoint that is
- * not that server is called (launcher/rdzv/caller).
+ * tells the round; if this node is one of the first TELLERS there, each
+ * endpoint that is not that server is called (launcher/rdzv/caller).
  *
- * The calls end with the connection, with `end`, and if another node gets group
- * rank 0. In the time between two of them an endpoint forgets after 3 s; a node
- * that comes in that time gathers there as if the run were new, and is sent on
- * as soon as the next call comes.
+ * The calls end with the connection, with `end`, and with a round in which this
+ * node is not one of the first. An endpoint that nobody tells forgets after 3
+ * s; a node that comes then gathers there as if the run were new, and is sent
+ * on as soon as the next call comes.
  */
 #include "launcher/rdzv/redirect.h"
 
@@ -14,6 +14,8 @@
 #include <string.h>
 
 #include "rendezvous/base/log.h"
+
+#define TELLERS MSG_VOTERS_MAX /* of these, half and more are there */
 
 static void stop(struct redirect *r)
 {
@@ -24,7 +26,7 @@ static void stop(struct redirect *r)
 static void update(struct redirect *r)
 {
     struct msg m = {.kind = MSG_KIND_serves, .serves = r->say};
-    if (!r->connected || !r->in_office || !r->leads ||
+    if (!r->connected || !r->in_office || !r->tells ||
         r->say.instance[0] == '\0' || r->say.addr[0] == '\0') {
         stop(r);
         return;
@@ -76,7 +78,7 @@ void redirect_hear(struct redirect *r, const struct msg *m)
         r->say.epoch = m->office.epoch;
         msg_set(r->say.epoch_id, m->office.epoch_id);
     } else if (m->kind == MSG_KIND_world) {
-        r->leads = m->world.group_rank == 0;
+        r->tells = m->world.group_rank < TELLERS;
         msg_set(r->say.instance, m->world.instance);
     } else if (m->kind == MSG_KIND_end || m->kind == MSG_KIND_moved ||
                m->kind == MSG_KIND_refused) {

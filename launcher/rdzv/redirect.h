@@ -1,8 +1,9 @@
 /*
  * launcher/rdzv/redirect: while the run is served elsewhere than at an
- * endpoint, the node with group rank 0 keeps telling that endpoint where it is.
- * So a node that comes back, or a newcomer, which know the endpoints only, find
- * the run.
+ * endpoint, its first nodes, by group rank, keep telling that endpoint where it
+ * is. So a node that comes back, or a newcomer, which know the endpoints only,
+ * find the run. Several tell, since no new round may come until they do: the
+ * node with group rank 0 is perhaps the very one that comes back.
  */
 #ifndef LAUNCHER_RDZV_REDIRECT_H
 #define LAUNCHER_RDZV_REDIRECT_H
@@ -23,7 +24,7 @@ struct redirect {
     bool connected;
     int which;      /* the endpoint that it is connected to; -1: none of them */
     bool in_office; /* the server has shown that it is */
-    bool leads;     /* this node has group rank 0 */
+    bool tells;     /* this node is one of the first */
     struct msg_serves say;
 };
 

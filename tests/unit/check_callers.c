@@ -161,7 +161,7 @@ static void lead(int which)
     ck_assert_int_eq(redirect_init(&redirect, &loop, &conf, &own, &err), 0);
     redirect_connected(&redirect, "10.9.8.7", 4567, which);
     hear(office());
-    hear(world(0));
+    hear(world(MSG_VOTERS_MAX - 1));
 }
 
 /* All endpoints but the one that serves, again and again. */
@@ -195,7 +195,7 @@ START_TEST(test_redirect_finds_an_endpoint_that_comes_back)
 }
 END_TEST
 
-/* Group rank 0 alone, while it is connected to a server in office. */
+/* The first nodes alone, while they are connected to a server in office. */
 START_TEST(test_redirect_ends_with_its_reason)
 {
     struct msg m = {.kind = MSG_KIND_end};
@@ -204,7 +204,7 @@ START_TEST(test_redirect_ends_with_its_reason)
     ck_assert(run_until(&places[0].said, 1, 2500));
     switch (_i) {
     case 0:
-        hear(world(1));
+        hear(world(MSG_VOTERS_MAX));
         break;
     case 1:
         redirect_disconnected(&redirect);

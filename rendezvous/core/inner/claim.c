@@ -42,7 +42,10 @@ bool claim_wants_failover(const struct rdzv *r, const struct msg_join *j)
         return false;
     switch ((enum msg_failover)j->failover) {
     case MSG_FAILOVER_AUTO:
-        return r->limits.embedded && j->nodes_max > 1;
+        /* A round without an epoch is of a server that has no failover, such as
+         * a daemon in whose place this launcher serves. */
+        return r->limits.embedded && j->nodes_max > 1 &&
+               (j->round == 0 || j->epoch > 0);
     case MSG_FAILOVER_OFF:
         return false;
     case MSG_FAILOVER_ON:
