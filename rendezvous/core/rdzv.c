@@ -9,15 +9,18 @@
 #include <stdlib.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/claim.h"
 #include "rendezvous/core/inner/command.h"
 #include "rendezvous/core/inner/join.h"
 #include "rendezvous/core/inner/member.h"
 #include "rendezvous/core/inner/node_gone.h"
+#include "rendezvous/core/inner/propose.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round_tick.h"
 #include "rendezvous/core/inner/run.h"
 #include "rendezvous/core/inner/states.h"
+#include "rendezvous/core/inner/takeover.h"
 
 static void no_memory(void)
 {
@@ -40,6 +43,7 @@ struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
     size_t nodes_max = (size_t)limits->nodes_max;
     r->runs = xcalloc((size_t)limits->runs_max, sizeof(r->runs[0]));
     r->nodes = xcalloc(nodes_max, sizeof(r->nodes[0]));
+    r->claims = xcalloc(nodes_max, sizeof(r->claims[0]));
     r->places = xcalloc(nodes_max, sizeof(r->places[0]));
     r->scratch = xcalloc(nodes_max, sizeof(r->scratch[0]));
     r->taken = xcalloc((size_t)limits->runs_max, nodes_max / 8 + 1);
@@ -65,6 +69,7 @@ void rdzv_del(struct rdzv *r)
         return;
     free(r->runs);
     free(r->nodes);
+    free(r->claims);
     free(r->places);
     free(r->scratch);
     free(r->taken);
@@ -87,6 +92,7 @@ static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
         node_broke_off(r, n);
         return;
     }
+    node_stand(r, n);
     node_unbind(r, n);
     node_gone(r, n, "is gone: its launcher ended");
 }
@@ -98,6 +104,28 @@ static bool is_out_of_order(const struct run *run, const struct msg *m)
     bool opens = m->kind == MSG_KIND_join || msg_sender(m->kind) == MSG_CTL;
     return opens != (run == NULL) || msg_sender(m->kind) == MSG_SERVER ||
            (m->kind == MSG_KIND_bye && run->state != RUN_ENDED);
+}
+
+/* It counts once this server is in office. */
+static bool is_claim(const struct node *n, enum msg_kind kind)
+{
+    return n != NULL && n->state == NODE_CLAIMS &&
+           (kind == MSG_KIND_failed || kind == MSG_KIND_ready ||
+            kind == MSG_KIND_done || kind == MSG_KIND_leave);
+}
+
+/* Of a run with failover; agents say these in no other. */
+static void
+on_vote(struct rdzv *r, struct run *run, struct node *n, const struct msg *m)
+{
+    if (!run->failover || run->state == RUN_ENDED)
+        return;
+    if (m->kind == MSG_KIND_voted && !claim_voted(r, run, n, &m->voted))
+        claim_forget(r, run, n->name);
+    else if (m->kind == MSG_KIND_promise)
+        claim_promise(r, run, n, &m->promise);
+    else if (m->kind == MSG_KIND_accept)
+        propose_accepted(r, run, n, &m->accept);
 }
 
 static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
@@ -113,6 +141,10 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         reply_drop(r, ev->conn);
         return;
     }
+    if (is_claim(n, m->kind)) {
+        claim_note(r, run, n, m);
+        return;
+    }
     switch (m->kind) {
     case MSG_KIND_join:
         join_step(r, ev);
@@ -120,6 +152,7 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
     case MSG_KIND_beat:
         node_confirm(r, n, m->beat.round);
         node_grant(r, n, m->beat.seq, m->beat.heard);
+        claim_beat(run, n);
         return;
     case MSG_KIND_failed:
         member_failed(r, run, n, &m->failed);
@@ -139,6 +172,8 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
     case MSG_KIND_voted:
     case MSG_KIND_promise:
     case MSG_KIND_accept:
+        on_vote(r, run, n, m);
+        return;
     case MSG_KIND_serves:
     case MSG_KIND_witness:
         return;
@@ -258,8 +293,10 @@ static int64_t deadline_of(const struct rdzv *r, const struct run *run)
 static void renew_deadlines(struct rdzv *r)
 {
     int i;
-    while ((i = due_take_touched(r->due)) >= 0)
+    while ((i = due_take_touched(r->due)) >= 0) {
+        takeover_look(r, &r->runs[i]); /* may touch it again */
         due_set(r->due, i, deadline_of(r, &r->runs[i]));
+    }
 }
 
 /* Of more nodes than this not all are checked after each step: that would take

@@ -48,7 +48,9 @@ const char *status_node_word(enum status_node_state state)
 static enum status_run_state run_state(const struct run *run)
 {
     switch (run->state) {
+    case RUN_CANDIDATE:
     case RUN_GATHER:
+    case RUN_PENDING:
         return STATUS_GATHER;
     case RUN_ACTIVE:
         return STATUS_ACTIVE;
@@ -68,7 +70,9 @@ static enum status_node_state node_state(const struct node *n)
     if (n->conn < 0)
         return STATUS_ABSENT;
     switch (n->state) {
+    case NODE_CLAIMS:
     case NODE_WAITING:
+    case NODE_PENDING:
         return STATUS_WAITING;
     case NODE_SPARE:
         return STATUS_SPARE;
@@ -147,7 +151,8 @@ static int nodes_of(const struct run *run)
 {
     if (run->state == RUN_ACTIVE)
         return run->round.group_world;
-    return run->count[NODE_WAITING] + run->count[NODE_STOPPING] +
+    return run->count[NODE_CLAIMS] + run->count[NODE_WAITING] +
+           run->count[NODE_PENDING] + run->count[NODE_STOPPING] +
            run->count[NODE_LEAVING] + run->count[NODE_ENDING] +
            run->count[NODE_ENDED];
 }

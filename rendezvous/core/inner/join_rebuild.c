@@ -246,3 +246,20 @@ void join_fill_hole(struct rdzv *r,
     round_reckon(r, run);
     round_try_scale(r, run, "nodes wait to join");
 }
+
+void join_close_hole(struct rdzv *r, struct run *run, int group_rank)
+{
+    uint8_t *taken = &taken_bits(r, run)[group_rank / 8];
+    uint8_t bit = (uint8_t)(1u << (group_rank % 8));
+    if ((run->state != RUN_ACTIVE && run->state != RUN_DRAIN) ||
+        run->recovery.holes == 0 || (*taken & bit) != 0)
+        return;
+    *taken |= bit;
+    run->recovery.holes--;
+    note(r, NOTE_lost, run, "", "the node of group rank %d is dead",
+         group_rank);
+    round_blame_node(run);
+    round_over(r, run, "a node was lost while the rendezvous was away",
+               MSG_AT_ONCE);
+    round_try_drained(r, run);
+}

@@ -56,6 +56,9 @@ void join_fill_hole(struct rdzv *r,
                     struct node *n,
                     const struct msg_join *j);
 
+/* The member at that place is proven dead: it does not come. */
+void join_close_hole(struct rdzv *r, struct run *run, int group_rank);
+
 /* What a server before us counted, as a node tells it. */
 void join_restore(const struct rdzv *r,
                   struct run *run,

@@ -25,7 +25,8 @@
 static bool is_member(const struct node *n)
 {
     return n->group_rank >= 0 &&
-           (n->state == NODE_RUNNING || n->state == NODE_DONE);
+           (n->state == NODE_PENDING || n->state == NODE_RUNNING ||
+            n->state == NODE_DONE);
 }
 
 /* Where the others came to: so a node on the server's own host, which may have
@@ -94,6 +95,18 @@ static int64_t instance_ms(const struct rdzv *r, const struct run *run)
     return mono_min((r->now_us - run->born_us) / MONO_MS, INSTANCE_MS_MAX);
 }
 
+/* The epoch in which the round was, or is, proposed. */
+static void fill_fence(const struct run *run, struct msg_world *w)
+{
+    const struct office *o = &run->office;
+    if (!run->failover)
+        return;
+    w->pending = run->state == RUN_PENDING;
+    const struct epoch *epoch = w->pending ? &o->epoch : &o->round_epoch;
+    w->epoch = epoch->count;
+    msg_set(w->epoch_id, epoch->id);
+}
+
 void round_send_world(struct rdzv *r,
                       const struct run *run,
                       const struct node *n)
@@ -116,6 +129,7 @@ void round_send_world(struct rdzv *r,
     m.world.role_world = n->role_world;
     msg_set(m.world.master_addr, run->round.master_addr);
     m.world.master_port = run->round.master_port;
+    fill_fence(run, &m.world);
     send_members(r, run, n);
     reply_node(r, n, &m);
 }
@@ -157,7 +171,7 @@ fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
     m->waiting.last_call = until_us != MONO_NEVER;
     if (until_us == MONO_NEVER)
         until_us = mono_after(run->gather.since_us, run->conf.join_us);
-    m->waiting.have = run->count[NODE_WAITING];
+    m->waiting.have = run->count[NODE_WAITING] + run->count[NODE_CLAIMS];
     m->waiting.min = run->conf.nodes_min;
     m->waiting.max = run->conf.nodes_max;
     m->waiting.left_ms = mono_ms_until(r->now_us, until_us);
@@ -167,6 +181,11 @@ fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
     msg_set(m->waiting.instance, run->instance);
     if (run->state == RUN_GATHER)
         msg_set(m->waiting.refused, run->gather.refused);
+    if (run->failover && run->office.round > 0 &&
+        !office_may_act(&run->office, r->now_us, run->conf.heartbeat_us)) {
+        m->waiting.voters = run->office.sets[OFFICE_NOW].n;
+        m->waiting.voters_here = office_count_here(&run->office);
+    }
     round_list_waiting(r, run, m->waiting.names, sizeof(m->waiting.names));
 }
 

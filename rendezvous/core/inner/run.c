@@ -75,9 +75,26 @@ static void run_drop_source(struct rdzv *r, struct run *run)
     run->source = -1;
 }
 
+/* With failover a server that takes over has to hear of the end from the
+ * voters: so they are waited for a little longer. */
+static int64_t settle_us(const struct run *run)
+{
+    return run->failover && run->conf.heartbeat_us > SETTLE_US
+               ? run->conf.heartbeat_us
+               : SETTLE_US;
+}
+
+/* Nobody who must know of the end does not. */
+static bool is_known(const struct run *run)
+{
+    return run->count[NODE_ENDING] == 0 &&
+           (!run->failover || office_end_is_known(&run->office));
+}
+
 void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
 {
     rdzv_touch(r, run);
+    office_abandon(&run->office); /* no round follows the end */
     run->state = RUN_ENDED;
     run_drop_source(r, run);
     run->end.msg = *end;
@@ -88,7 +105,7 @@ void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
          end->text[0] != '\0' ? ": " : "", end->text);
     bool alone = run->head == run->tail && run->round.group_world <= 1;
     run->end.settle_at_us =
-        alone ? MONO_NEVER : mono_after(r->now_us, SETTLE_US);
+        alone ? MONO_NEVER : mono_after(r->now_us, settle_us(run));
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         node_set_state(r, &r->nodes[i], NODE_ENDED);
         node_cut_lease(r, &r->nodes[i], run->conf.heartbeat_us);
@@ -109,7 +126,7 @@ void run_send_end(struct rdzv *r, struct run *run, struct node *n)
 void run_try_settle(struct rdzv *r, struct run *run)
 {
     if (run->state != RUN_ENDED || run->end.settle_at_us == MONO_NEVER ||
-        (run->count[NODE_ENDING] > 0 && r->now_us < run->end.settle_at_us))
+        (r->now_us < run->end.settle_at_us && !is_known(run)))
         return;
     run->end.settle_at_us = MONO_NEVER;
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
