@@ -131,7 +131,8 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/rdzv,client resolver store_host own_name) \
 	$(call of,launcher/output,output relay relay_intake stream console logfile \
 	lines) \
-	$(call of,launcher/agent,agent session work state) \
+	$(call of,launcher/agent,agent session tell work vote candidates \
+	state) \
 	$(call of,launcher/conf,options conf meet rdzv argv program place output \
 	words) \
 	$(call of,launcher/proc,guard tree procfs pidfd children sweep cgroup \

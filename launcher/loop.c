@@ -345,7 +345,7 @@ static void on_msg(void *ctx, const struct msg *m)
 {
     struct loop *l = loop_of(ctx);
     struct agent_event ev = {.kind = AGENT_MSG, .msg = m};
-    if (m->kind == MSG_KIND_members)
+    if (m->kind == MSG_KIND_members && agent_obeys(&l->agent))
         store_host_members(&l->store, &m->members);
     step(l, &ev);
 }

@@ -216,7 +216,7 @@ void agent_fence(struct step *s)
         s, NOTE_fenced,
         "no answer from the rendezvous for %lld ms; the workers are killed, "
         "since another round may start without this node",
-        (long long)((s->now_us - a->session.answered_us) / MONO_MS));
+        (long long)((s->now_us - a->vote.echoed_us) / MONO_MS));
     agent_stop_workers(s, SIGKILL);
 }
 

@@ -324,7 +324,8 @@ static void on_up(void *ctx, struct conn *c)
  * impossible; something else that answers there may. */
 static bool is_possible(const struct msg_world *w, int nproc)
 {
-    if (strspn(w->instance, "0123456789abcdef") != RNG_ID_LEN)
+    if (strspn(w->instance, "0123456789abcdef") != RNG_ID_LEN ||
+        w->epoch_id[strspn(w->epoch_id, "0123456789abcdef")] != '\0')
         return false;
     for (const char *p = w->master_addr; *p != '\0'; p++)
         if ((unsigned char)*p <= ' ' || *p == 0x7f)

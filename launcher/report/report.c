@@ -107,7 +107,8 @@ void report_note(const struct conf *conf,
                   n->text);
         return;
     case NOTE_link_back:
-        log_info("connected to the rendezvous again");
+        log_info("connected to the rendezvous again%s%s",
+                 n->text[0] != '\0' ? ": " : "", n->text);
         return;
     case NOTE_unreachable:
         log_warnx(
