@@ -39,6 +39,7 @@ _Static_assert(TIMING_REFUSED_US > PAUSE_LONGEST_US,
 #define BEATS_PER_LEASE   5
 #define SILENT_HALVES     5  /* of the time between two beats */
 #define TRY_MS_MIN        50 /* to connect */
+#define RESEND_US         (250 * MONO_MS)
 
 /* -- beats and leases ------------------------------------------------------ */
 
@@ -77,12 +78,18 @@ int64_t agent_short_lease_us(const struct agent *a)
 
 /* -- the connection -------------------------------------------------------- */
 
+/* A voter whose lease runs: the nodes have to meet elsewhere before it is over
+ * if their server is lost. Others have time. */
+static bool is_in_a_hurry(const struct agent *a, int64_t at_us)
+{
+    return a->vote.state != AGENT_VOTE_NONE && a->lease_until_us > at_us;
+}
+
 /* How long a try may take; 0: as long as the shell gives it. */
 static int64_t try_ms(const struct step *s)
 {
     const struct agent *a = s->a;
-    if (!agent_has_failover(a) || candidates_count(&a->candidates) == 1 ||
-        s->now_us >= a->lease_until_us)
+    if (candidates_count(&a->candidates) == 1 || !is_in_a_hurry(a, s->now_us))
         return 0;
     int64_t ms = beat_every_us(a) / MONO_MS;
     return ms > TRY_MS_MIN ? ms : TRY_MS_MIN;
@@ -277,6 +284,8 @@ static int64_t dwell_us(struct agent *a)
     if (!agent_has_failover(a))
         return us;
     us = us / 2 * candidates_patience(&a->candidates);
+    if (us < 2 * RESEND_US)
+        us = 2 * RESEND_US;
     return us - us / 4 +
            rng_below(&a->rng, (uint32_t)(us / 2 / MONO_MS) + 1) * MONO_MS;
 }
@@ -389,23 +398,33 @@ bool agent_is_answered_in_vain(struct step *s, const char *why)
     struct agent_session *e = &s->a->session;
     (void)snprintf(e->down_text, sizeof(e->down_text), "%s", why);
     e->complain_at_us = mono_after(s->now_us, COMPLAIN_EVERY_US);
-    if (e->vain_told_us != MONO_NEVER &&
-        s->now_us < mono_after(e->vain_told_us, COMPLAIN_EVERY_US))
-        return false; /* by the server before this one, perhaps */
+    if (s->now_us < mono_after(e->down_since_us, COMPLAIN_FIRST_US) ||
+        (e->vain_told_us != MONO_NEVER &&
+         s->now_us < mono_after(e->vain_told_us, COMPLAIN_EVERY_US)))
+        return false; /* the nodes may just come; or told, perhaps by another */
     e->vain_told_us = s->now_us;
     return true;
 }
 
-/* How long an answer may stay away. With failover that is a lease, and while
- * one is held the third beat is not waited for. */
+/* The third beat is not waited for. If the heartbeat is short that is less than
+ * the time in which TCP sends a lost segment again, which is waited for if the
+ * lease is long enough. */
+static int64_t short_silence_us(const struct agent *a)
+{
+    int64_t us = beat_every_us(a) * SILENT_HALVES / 2;
+    int64_t least_us = mono_min(RESEND_US, heartbeat_us(a) * 2 / 5);
+    return us > least_us ? us : least_us;
+}
+
+/* How long an answer may stay away. With failover that is a lease. */
 static int64_t silence_us(const struct agent *a)
 {
+    int64_t since_us = a->session.answered_us;
     if (!agent_has_failover(a))
         return heartbeat_us(a);
-    return a->lease_until_us > a->session.answered_us ||
-                   a->known == AGENT_END_HELD
-               ? beat_every_us(a) * SILENT_HALVES / 2
-               : a->session.dwell_us;
+    if (a->known == AGENT_END_HELD || is_in_a_hurry(a, since_us))
+        return short_silence_us(a);
+    return a->lease_until_us > since_us ? heartbeat_us(a) : a->session.dwell_us;
 }
 
 /* A connection on which nothing comes back is worth no more than a broken one.

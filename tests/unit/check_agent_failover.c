@@ -493,6 +493,33 @@ START_TEST(test_failover_silent_host_costs_no_worker)
 }
 END_TEST
 
+/* A node without a vote has time; and with a short heartbeat a lost segment is
+ * waited for, as far as the lease allows it. */
+START_TEST(test_failover_silence_that_is_borne)
+{
+    static const struct {
+        int64_t heartbeat_ms;
+        bool votes;
+        int64_t borne_ms;
+    } cases[] = {
+        {1000, true, 250},   {1000, false, 1000}, {300, true, 120},
+        {300, false, 300},   {600, true, 240},    {5000, true, 1250},
+        {20000, true, 5000},
+    };
+    agent.conf.join.heartbeat_ms = cases[_i].heartbeat_ms;
+    step((struct agent_event){.kind = AGENT_START});
+    connected();
+    office(1, "s");
+    lease(1, cases[_i].heartbeat_ms * 4 / 5);
+    if (cases[_i].votes)
+        propose(1, "");
+    pass(cases[_i].borne_ms * MONO_MS - 1);
+    ck_assert_ptr_null(strstr(did, "disconnect"));
+    pass(1);
+    ck_assert_ptr_nonnull(strstr(did, "disconnect"));
+}
+END_TEST
+
 /* A voter's address on the host that fell silent is not tried first. */
 START_TEST(test_failover_other_address_of_the_silent_host_is_left_out)
 {
@@ -776,6 +803,7 @@ static void add_tests(TCase *t)
     tcase_add_loop_test(t, test_failover_voter_tells_what_it_accepted, 0, 2);
     tcase_add_loop_test(t, test_failover_next_server_finds_a_pending_round, 0,
                         2);
+    tcase_add_loop_test(t, test_failover_silence_that_is_borne, 0, 7);
     tcase_add_loop_test(t, test_failover_goes_where_the_run_is_said_to_be, 0,
                         6);
 }
