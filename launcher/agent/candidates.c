@@ -185,7 +185,7 @@ static int pick(struct candidates *c)
         if (at >= 0)
             return at;
         c->again = true;
-        c->visited = c->home >= 0 ? c->home : c->at;
+        c->visited = candidates_count(c) - 1; /* before the first */
         return c->home >= 0 ? c->home : behind(c, c->at);
     }
     if (c->at == c->home && !c->answered)

@@ -10,9 +10,9 @@
  * After one pass without a server that has the authority the nodes are no
  * longer in step. Then there is a home: the first one, in this order, that
  * takes connections. A node is there most of the time (candidates_patience),
- * and visits one of the others between two stays, each in its turn. So those
- * that reach the same first one meet there, and one that only some reach is
- * found as well.
+ * and visits one of the others between two stays, each in its turn, from the
+ * first endpoint on, which knows best where the run is. So those that reach the
+ * same first one meet there, and one that only some reach is found as well.
  */
 #ifndef LAUNCHER_AGENT_CANDIDATES_H
 #define LAUNCHER_AGENT_CANDIDATES_H
@@ -78,7 +78,8 @@ bool candidates_next(struct candidates *c);
 /* Each was tried since the last one that had the authority. */
 bool candidates_are_tried(const struct candidates *c);
 
-/* How long to stay at the one in hand without a lease, in half heartbeats. */
+/* How long to stay at the one in hand without a lease, in quarters of a
+ * heartbeat. */
 int candidates_patience(const struct candidates *c);
 
 /* Asserts that the fields fit together. */

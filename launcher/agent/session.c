@@ -265,6 +265,8 @@ void agent_take_silence(struct step *s)
         agent_break_off(s, "no answer");
         return;
     }
+    if (agent_is_open(a)) /* the time that it took was a pause */
+        a->session.pause_us = AGENT_PAUSE_FIRST_US;
     if (a->session.state == AGENT_SESSION_HEARD)
         candidates_silent(&a->candidates, a->session.peer);
     if (a->session.state == AGENT_SESSION_UP && agent_has_failover(a)) {
@@ -283,9 +285,9 @@ static int64_t dwell_us(struct agent *a)
     int64_t us = heartbeat_us(a);
     if (!agent_has_failover(a))
         return us;
-    us = us / 2 * candidates_patience(&a->candidates);
-    if (us < 2 * RESEND_US)
-        us = 2 * RESEND_US;
+    us = us / 4 * candidates_patience(&a->candidates);
+    if (us < RESEND_US)
+        us = RESEND_US;
     return us - us / 4 +
            rng_below(&a->rng, (uint32_t)(us / 2 / MONO_MS) + 1) * MONO_MS;
 }

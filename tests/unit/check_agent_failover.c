@@ -611,8 +611,8 @@ START_TEST(test_failover_side_without_most_of_the_voters_waits_and_says_so)
     ck_assert_int_eq(verdict.status, 72);
     ck_assert_msg(strstr(verdict.text, "1 of the 3 voters") != NULL, "%s",
                   verdict.text);
-    ck_assert_int_ge(dwelt_us, 1500 * MONO_MS); /* at home */
-    ck_assert_int_le(dwelt_us, 2510 * MONO_MS);
+    ck_assert_int_ge(dwelt_us, 1000 * MONO_MS); /* at home */
+    ck_assert_int_le(dwelt_us, 1260 * MONO_MS);
 }
 END_TEST
 

@@ -8,6 +8,7 @@
 #include <check.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct rdzv *rdzv;
@@ -18,6 +19,8 @@ struct msg last[CONNS];
 struct msg_join like;
 char members_said[4000];
 int members_pieces;
+char server_id[MSG_VOTER_LEN + 1];
+void (*on_said)(int conn, const struct msg *m);
 
 static void append(char *text, size_t size, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -49,6 +52,8 @@ static void emit(void *ctx, const struct rdzv_action *a)
     case RDZV_SEND:
         expect_decodes(a->msg);
         last[a->conn] = *a->msg;
+        if (on_said != NULL)
+            on_said(a->conn, a->msg);
         if (a->msg->kind == MSG_KIND_members) {
             if (members_pieces++ == 0)
                 append(members_said, sizeof(members_said),
@@ -238,8 +243,9 @@ void new_server(void)
 {
     struct rdzv_limits limits = {
         .runs_max = 2, .nodes_max = 8, .conns_max = CONNS};
+    msg_set(limits.server, server_id);
     rdzv_del(rdzv);
-    rdzv = rdzv_new(&limits, 1);
+    rdzv = rdzv_new(&limits, 1 + strtoull(server_id, NULL, 16));
 }
 
 static void setup(void)
@@ -248,6 +254,8 @@ static void setup(void)
     members_said[0] = '\0';
     members_pieces = 0;
     now_us = 1000 * MONO_S;
+    server_id[0] = '\0';
+    on_said = NULL;
     new_server();
     like = (struct msg_join){.version = MSG_VERSION,
                              .nodes_min = 2,

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/join_check.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round.h"
@@ -76,6 +77,32 @@ static struct epoch epoch_of(const struct msg_join *j)
     return e;
 }
 
+/* Of an agent that has a vote the whole id is known as long as it is here. */
+static bool
+is_double(const struct rdzv *r, const struct run *run, const char *agent)
+{
+    if (office_vote(&run->office, agent) == NULL)
+        return false;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (strncmp(r->nodes[i].agent, agent, MSG_VOTER_LEN) == 0)
+            return true;
+    return false;
+}
+
+bool claim_is_sound(struct rdzv *r,
+                    const struct run *run,
+                    const struct msg_join *j,
+                    int conn)
+{
+    if (voters_may_add(j->agent) &&
+        (run == NULL || !is_double(r, run, j->agent)))
+        return true;
+    join_refuse(r, conn, j, DDP_E_PROTO,
+                "this node's agent id is not its own: it must be 128 random "
+                "bits in hexadecimal");
+    return false;
+}
+
 /* It knows of a round, be it as a spare. */
 static bool holds(const struct msg_join *j)
 {
@@ -116,8 +143,11 @@ bool claim_join(struct rdzv *r,
     *claim_of(r, n) =
         (struct claim){.join = *j, .at_us = r->now_us, .group_rank = -1};
     take_epoch(run, n, &epoch);
-    if (holds(j) && run->state == RUN_GATHER && run->round.number == 0)
+    bool is_first = run->head == run->tail; /* it has opened the run */
+    if ((holds(j) || (is_first && j->via > 0)) && run->state == RUN_GATHER &&
+        run->round.number == 0)
         become_candidate(r, run);
+    run->takeover.changed = true;
     if (run->state == RUN_CANDIDATE ||
         epoch_cmp(&n->epoch, &run->office.epoch) > 0) {
         make_claim(r, run, n);
@@ -128,6 +158,12 @@ bool claim_join(struct rdzv *r,
     office_here(&run->office, n->agent);
     node_ask(r, n);
     return false;
+}
+
+bool claim_is_foreign(const struct run *run, const struct msg_join *j)
+{
+    return run->failover && run_is_live(run) && run->instance[0] != '\0' &&
+           holds(j) && strcmp(j->instance, run->instance) != 0;
 }
 
 bool claim_rejoin(struct rdzv *r,
@@ -372,6 +408,7 @@ bool claim_voted(struct rdzv *r,
     take_epoch(run, n, &n->epoch);
     take_lease(r, run, n);
     take_end(run, c, v);
+    round_send_waiting(r, run, n); /* more is known of who is missing */
     return true;
 }
 

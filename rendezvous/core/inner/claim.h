@@ -23,6 +23,13 @@ bool claim_outdates(const struct run *run, const struct msg_join *j);
 /* It is: all nodes have to come again, and tell what they know. */
 void claim_forget(struct rdzv *r, struct run *run, const char *node);
 
+/* With failover: whether this agent's id tells it from others. False: it was
+ * refused. `run` is NULL if it opens one. */
+bool claim_is_sound(struct rdzv *r,
+                    const struct run *run,
+                    const struct msg_join *j,
+                    int conn);
+
 /*
  * A node that was not known joins. True: it does not obey this server yet, so
  * that it has no place: it CLAIMS. Else it was told who is in office.
@@ -31,6 +38,9 @@ bool claim_join(struct rdzv *r,
                 struct run *run,
                 struct node *n,
                 const struct msg_join *j);
+
+/* It has gone over to another instance of the run: it is none of ours. */
+bool claim_is_foreign(const struct run *run, const struct msg_join *j);
 
 /* The same of a node that is back on another connection. True: it is told
  * nothing until it obeys (node.untold). */

@@ -14,6 +14,7 @@
 #include "rendezvous/core/inner/join_check.h"
 #include "rendezvous/core/inner/join_rebuild.h"
 #include "rendezvous/core/inner/join_settle.h"
+#include "rendezvous/core/inner/node_gone.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round.h"
@@ -123,6 +124,8 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
                     run->id);
         return NULL;
     }
+    if (claim_wants_failover(r, j) && !claim_is_sound(r, run, j, conn))
+        return NULL;
     if (!join_is_within_share(r, run, ev))
         return NULL;
     bool is_member = j->round > 0 && j->group_rank >= 0 &&
@@ -291,6 +294,10 @@ void join_step(struct rdzv *r, const struct rdzv_event *ev)
     struct node *known = node_find(r, j->run, j->agent);
     if (forget_outdated(r, j, known))
         known = NULL;
+    if (known != NULL && claim_is_foreign(&r->runs[known->run], j)) {
+        node_gone(r, known, "went over to another instance of the run");
+        known = NULL;
+    }
     if (known != NULL) {
         rejoin(r, known, ev);
         return;

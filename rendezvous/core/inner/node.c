@@ -208,7 +208,7 @@ void node_remove(struct rdzv *r, struct node *n)
         run->absent--;
     if (run->failover)
         office_away(&run->office, n->agent);
-    run->takeover.removed |= n->state == NODE_CLAIMS;
+    run->takeover.changed |= n->state == NODE_CLAIMS;
     int *link = &r->buckets[hash_id(r, n->agent)];
     while (*link != i)
         link = &r->nodes[*link].hash_next;
@@ -352,7 +352,8 @@ static void grant_by_voters(
     int64_t lease_us = longer ? run->conf.reconnect_us : run->conf.heartbeat_us;
     bool all_short = note_length(n, longer, seq, heard);
     extend_lease(r, n, mono_after(r->now_us, lease_us), all_short);
-    if (!obeys || o->state != OFFICE_HELD || n->state == NODE_CLAIMS)
+    if (!obeys || o->state != OFFICE_HELD || n->state == NODE_CLAIMS ||
+        n->state == NODE_STALE) /* whose round may run elsewhere without it */
         return;
     int64_t left_us = office_until_us(o, r->now_us, lease_us) - r->now_us;
     int64_t grant_us = left_us - lease_us / 5;

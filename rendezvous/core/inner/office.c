@@ -52,6 +52,14 @@ static bool is_id_char(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
 
+bool voters_may_add(const char *agent)
+{
+    for (int i = 0; i < MSG_VOTER_LEN; i++)
+        if (!is_id_char(agent[i]))
+            return false;
+    return true;
+}
+
 /* The length of the id that the text begins with; 0: it is none. */
 static size_t id_length(const char *text)
 {

@@ -61,6 +61,9 @@ bool voters_parse(struct voters *v, const char *text);
 #define VOTERS_TEXT_SIZE (MSG_VOTERS_MAX * (MSG_VOTER_LEN + 1) + 1)
 void voters_print(const struct voters *v, char text[VOTERS_TEXT_SIZE]);
 
+/* Whether an agent of that id can vote. */
+bool voters_may_add(const char *agent);
+
 /* Where the agent's vote is in `v`, -1: it has none. */
 int voters_find(const struct voters *v, const char *agent);
 

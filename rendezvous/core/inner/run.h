@@ -130,9 +130,9 @@ struct run_takeover {
     int64_t notice_at_us; /* when to tell those who wait who is missing */
     int64_t own_us; /* leases of ours may be out until then, of what we knew
                        before another server was in office */
-    /* What takeover.c has to look at: a node that CLAIMS was removed, one has
+    /* What takeover.c has to look at: a node that CLAIMS came or went, one has
      * promised another server more than this one, one obeys this one now. */
-    bool removed, outbid, obeyed;
+    bool changed, outbid, obeyed;
     bool mute; /* in office, but half of the voters did not answer for too long:
                   it grants nothing, and people were told so */
     char addrs[sizeof(((struct msg_voters *)0)->addrs)]; /* of the voters */

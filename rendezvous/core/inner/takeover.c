@@ -117,15 +117,20 @@ static bool knows_of_a_round(const struct claim *c)
                         (c->join.round > 0 || c->join.ended));
 }
 
-static bool has_holder(const struct rdzv *r, const struct run *run)
+/* Nobody here knows of a round, and there is one that came to the first address
+ * of the list: a run begins nowhere else, or it would begin in two places. */
+static bool may_begin_anew(const struct rdzv *r, const struct run *run)
 {
-    for (int i = run->head; i >= 0; i = r->nodes[i].next)
-        if (knows_of_a_round(claim_of(r, &r->nodes[i])))
-            return true;
-    return false;
+    bool first = false;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct claim *c = claim_of(r, &r->nodes[i]);
+        if (knows_of_a_round(c))
+            return false;
+        first |= c->join.via == 0;
+    }
+    return first;
 }
 
-/* Nobody here knows of a round. */
 static void release(struct rdzv *r, struct run *run)
 {
     int64_t heard = run->office.heard;
@@ -243,9 +248,9 @@ void takeover_look(struct rdzv *r, struct run *run)
     struct run_takeover *t = &run->takeover;
     if (!run->failover || !run_is_live(run))
         return;
-    if (run->state == RUN_CANDIDATE && t->removed && !has_holder(r, run))
+    if (run->state == RUN_CANDIDATE && t->changed && may_begin_anew(r, run))
         release(r, run);
-    t->removed = false;
+    t->changed = false;
     if (wants_office(run) && office_may_ask(&run->office, r->now_us))
         ask(r, run);
     if (office_is_won(&run->office, r->now_us))
