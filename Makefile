@@ -101,7 +101,7 @@ BASE   := $(call of,rendezvous/base,err log mono utc rng buf utf8 json open_file
 PROTO  := $(call of,rendezvous/proto,frame msg exits)
 CORE   := $(call of,rendezvous/core,rdzv ranks budget note status) \
 	$(call of,rendezvous/core/inner,member cause claim command join join_check \
-	join_settle office propose takeover \
+	join_settle moved office propose takeover witness \
 	join_place join_rebuild capacity round round_seal round_tell round_roll \
 	round_end round_tick run strikes node node_gone reply states due) \
 	rendezvous/base/quota \

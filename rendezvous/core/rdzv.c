@@ -13,6 +13,7 @@
 #include "rendezvous/core/inner/command.h"
 #include "rendezvous/core/inner/join.h"
 #include "rendezvous/core/inner/member.h"
+#include "rendezvous/core/inner/moved.h"
 #include "rendezvous/core/inner/node_gone.h"
 #include "rendezvous/core/inner/propose.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
@@ -21,6 +22,7 @@
 #include "rendezvous/core/inner/run.h"
 #include "rendezvous/core/inner/states.h"
 #include "rendezvous/core/inner/takeover.h"
+#include "rendezvous/core/inner/witness.h"
 
 static void no_memory(void)
 {
@@ -55,7 +57,9 @@ struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
     r->node_sources = quota_new(limits->nodes_max);
     r->run_sources = quota_new(limits->runs_max);
     r->due = due_new(limits->runs_max);
-    if (r->due == NULL)
+    r->moved = moved_new();
+    r->witnesses = witness_new();
+    if (r->due == NULL || r->moved == NULL || r->witnesses == NULL)
         no_memory();
     node_init(r);
     r->lease_check_us = MONO_NEVER;
@@ -78,6 +82,8 @@ void rdzv_del(struct rdzv *r)
     quota_del(r->node_sources);
     quota_del(r->run_sources);
     due_del(r->due);
+    moved_del(r->moved);
+    witness_del(r->witnesses);
     free(r);
 }
 
@@ -86,8 +92,10 @@ void rdzv_del(struct rdzv *r)
 static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
 {
     struct node *n = node_at(r, r->conn_node[ev->conn]);
-    if (n == NULL)
+    if (n == NULL) {
+        witness_closed(r, ev->conn, ev->orderly);
         return;
+    }
     if (!ev->orderly) {
         node_broke_off(r, n);
         return;
@@ -101,7 +109,8 @@ static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
  * has not, a bye to what goes on, or what only a server says. */
 static bool is_out_of_order(const struct run *run, const struct msg *m)
 {
-    bool opens = m->kind == MSG_KIND_join || msg_sender(m->kind) == MSG_CTL;
+    bool opens = m->kind == MSG_KIND_join || m->kind == MSG_KIND_serves ||
+                 m->kind == MSG_KIND_witness || msg_sender(m->kind) == MSG_CTL;
     return opens != (run == NULL) || msg_sender(m->kind) == MSG_SERVER ||
            (m->kind == MSG_KIND_bye && run->state != RUN_ENDED);
 }
@@ -175,7 +184,10 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         on_vote(r, run, n, m);
         return;
     case MSG_KIND_serves:
+        moved_heard(r, ev);
+        return;
     case MSG_KIND_witness:
+        witness_hello(r, ev);
         return;
     case MSG_KIND_order_drain:
     case MSG_KIND_order_end:
@@ -294,7 +306,11 @@ static void renew_deadlines(struct rdzv *r)
 {
     int i;
     while ((i = due_take_touched(r->due)) >= 0) {
-        takeover_look(r, &r->runs[i]); /* may touch it again */
+        /* These may touch it again. Of an office that is won now more follows
+         * from a death. */
+        witness_tell(r, &r->runs[i]);
+        takeover_look(r, &r->runs[i]);
+        witness_tell(r, &r->runs[i]);
         due_set(r->due, i, deadline_of(r, &r->runs[i]));
     }
 }

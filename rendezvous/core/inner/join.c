@@ -14,6 +14,7 @@
 #include "rendezvous/core/inner/join_check.h"
 #include "rendezvous/core/inner/join_rebuild.h"
 #include "rendezvous/core/inner/join_settle.h"
+#include "rendezvous/core/inner/moved.h"
 #include "rendezvous/core/inner/node_gone.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/core/inner/reply.h"
@@ -290,6 +291,8 @@ void join_step(struct rdzv *r, const struct rdzv_event *ev)
 {
     const struct msg_join *j = &ev->msg->join;
     if (!join_is_sound(r, j, ev->conn))
+        return;
+    if (moved_answer(r, j, ev->conn))
         return;
     struct node *known = node_find(r, j->run, j->agent);
     if (forget_outdated(r, j, known))

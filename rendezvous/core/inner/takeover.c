@@ -277,11 +277,14 @@ void takeover_excuse(struct rdzv *r,
                      const char *server)
 {
     struct office *o = &run->office;
-    if (run->state == RUN_CANDIDATE && was_served_by(r, run, server))
+    const struct vote *v = office_vote(o, agent);
+    if (run->state == RUN_CANDIDATE && v != NULL && !v->excused &&
+        was_served_by(r, run, server)) {
         office_excuse(o, agent);
+        rdzv_touch(r, run);
+    }
     /* Voters are all members of a round that is small enough. */
     int place = voters_find(&o->sets[OFFICE_NOW], agent);
     if (place >= 0 && run->round.group_world == o->sets[OFFICE_NOW].n)
         join_close_hole(r, run, place);
-    rdzv_touch(r, run);
 }
