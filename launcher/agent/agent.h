@@ -128,7 +128,7 @@ struct agent_conf {
     bool checks;          /* the node's health */
     bool loopback;        /* no other machine can reach the rendezvous */
     char endpoint[300];   /* " at HOST port N", for people; may be "" */
-    int endpoints;        /* how many the list has; 0 counts as 1 */
+    int endpoints;        /* how many the list has, up to 16; 0 counts as 1 */
     uint64_t seed;        /* for the jitter of reconnects */
 };
 

@@ -66,6 +66,7 @@ static enum msg_state state_of(const struct agent *a)
 }
 
 #define AGE_MS_MAX INT64_C(86400000000) /* of messages.def */
+#define VIA_VOTER  31                   /* ... of join.via */
 
 void agent_send_join(struct step *s)
 {
@@ -102,6 +103,9 @@ void agent_send_join(struct step *s)
         msg_set(m.join.instance, a->verdict.end.instance);
         m.join.round = a->verdict.end.round;
     }
+    m.join.via = candidates_target(&a->candidates)[0] != '\0'
+                     ? VIA_VOTER
+                     : candidates_which(&a->candidates);
     m.join.epoch = a->vote.promised.count;
     msg_set(m.join.epoch_id, a->vote.promised.id);
     if (a->alive > 0)

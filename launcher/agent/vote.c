@@ -281,12 +281,13 @@ void agent_on_missing_voters(struct step *s, const struct msg_waiting *w)
                    (long long)w->voters_here, (long long)w->voters, plural);
 }
 
+/* To a server that it has obeyed the agent is not sent back: it has lost that
+ * one, and who tells of it may not know yet that it is dead. */
 void agent_on_moved(struct step *s, const struct msg_moved *moved)
 {
     struct agent *a = s->a;
     struct agent_epoch e = agent_epoch(moved->epoch, moved->epoch_id);
-    int order = agent_epoch_order(&e, &a->vote.promised);
-    if (order < 0 || (order == 0 && a->session.obeyed) ||
+    if (agent_epoch_order(&e, &a->vote.promised) <= 0 ||
         !candidates_is_addr(moved->addr) ||
         strcmp(moved->addr, candidates_target(&a->candidates)) == 0) {
         agent_note(s, NOTE_stale, "the run is said to be served at %s",

@@ -479,8 +479,10 @@ START_TEST(test_failover_silent_host_costs_no_worker)
     ck_assert_int_eq(within_ms, 100);
     pass(100 * MONO_MS); /* its host is silent, too */
     ck_assert_str_eq(did, "disconnect connect:" C " ");
+    ck_assert_int_eq(joined.join.via, 0);
     connected();
     ck_assert_str_eq(did, "send:join send:voted ");
+    ck_assert_int_eq(joined.join.via, 31);
     ck_assert_int_eq(voted.voted.answered_ms, 350);
     pass(200 * MONO_MS);
     ck_assert_str_eq(did, "send:beat send:beat ");
@@ -625,7 +627,7 @@ START_TEST(test_failover_goes_where_the_run_is_said_to_be)
         const char *id, *addr;
         bool goes;
     } cases[] = {
-        {1, "s", "10.9.9.9:5", true},  {2, "t", "10.9.9.9:5", true},
+        {1, "s", "10.9.9.9:5", false}, {2, "t", "10.9.9.9:5", true},
         {1, "r", "10.9.9.9:5", false}, {2, "t", "10.9.9.9", false},
         {2, "t", "10.9 9.9:5", false}, {2, "t", B, false},
     };
@@ -681,6 +683,7 @@ START_TEST(test_agent_list_of_endpoints_is_tried_in_order)
     ck_assert_str_eq(did, "connect:2 ");
     ck_assert_int_eq(within_ms, 0);
     connected();
+    ck_assert_int_eq(joined.join.via, 2);
     lease(0, 800);
     world("i", 1);
     pass(200 * MONO_MS);
