@@ -204,36 +204,23 @@ START_TEST(test_failover_proposal_is_given_up_with_its_member)
     like.last_call_ms = 60000;
     serve(1);
     come_all(0, 1);
-    voters[0].silent = voters[1].silent = true;
+    voters[0].silent = voters[1].silent = voters[2].silent = true;
     come(2);
-    voters[2].silent = true;
-    goes_on(10 * MONO_MS);
+    ck_assert(noted("proposed"));
     dies(2);
-    ck_assert(last[0].kind == MSG_KIND_world);
-    ck_assert_int_eq(last[0].world.round, 2);
-    ck_assert_int_eq(last[0].world.group_world, 2);
-}
-END_TEST
-
-START_TEST(test_failover_accept_of_a_proposal_given_up_is_none)
-{
-    limits_of(2, 3);
-    like.last_call_ms = 60000;
-    serve(1);
-    come_all(0, 1);
-    voters[0].silent = voters[1].silent = true;
-    come(2);
-    dies(2);
+    ck_assert(!noted("sealed"));
     struct msg m = {.kind = MSG_KIND_accept};
-    m.accept.round = 1;
+    m.accept.round = 1; /* was on its way */
     m.accept.epoch = 1;
     msg_set(m.accept.epoch_id, server_id);
     say(0, &m);
     say(1, &m);
     ck_assert(!noted("sealed"));
-    m.accept.round = 2;
-    say(1, &m);
-    ck_assert(noted("sealed") && told(0, "go") && told(1, "go"));
+    voters[0].silent = voters[1].silent = false;
+    goes_on(500 * MONO_MS);
+    ck_assert_int_eq(running(), 2);
+    ck_assert_int_eq(newest_round(), 2);
+    ck_assert_int_eq(voters[0].holds.group_world, 2);
 }
 END_TEST
 
@@ -347,7 +334,6 @@ int main(void)
         {test_failover_server_that_froze_asks_again, 1},
         {test_failover_lease_ends_with_the_voters, 1},
         {test_failover_proposal_is_given_up_with_its_member, 1},
-        {test_failover_accept_of_a_proposal_given_up_is_none, 1},
         {test_failover_newcomer_makes_the_round_larger, 1},
         {test_failover_spare_is_told_where_the_voters_are, 1},
         {test_failover_end_is_final_once_half_know, 1},

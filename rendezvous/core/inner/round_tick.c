@@ -109,13 +109,6 @@ void round_tick(struct rdzv *r, struct run *run)
 
 /* -- when it is due -------------------------------------------------------- */
 
-/* With failover the voters may be what is waited for. */
-static int64_t seal_at_us(const struct rdzv *r, const struct run *run)
-{
-    return run->gather.seal_at_us > r->now_us ? run->gather.seal_at_us
-                                              : MONO_NEVER;
-}
-
 static int64_t gather_deadline(const struct rdzv *r, const struct run *run)
 {
     int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
@@ -125,8 +118,8 @@ static int64_t gather_deadline(const struct rdzv *r, const struct run *run)
                          mono_after(run->gather.since_us, run->conf.join_us));
     else if (run->absent > 0 || round_awaits_leave(r, run))
         return at_us; /* its lease, or its leave, is waited for */
-    else if (run->failover && r->now_us >= round_known_at_us(run))
-        at_us = mono_min(at_us, seal_at_us(r, run));
+    else if (run->takeover.blocked)
+        return at_us; /* voters are waited for */
     else if (run->recovery.rebuilt)
         at_us = mono_min(at_us, round_known_at_us(run));
     else
