@@ -192,7 +192,8 @@ static void try_next(struct step *s)
     struct agent *a = s->a;
     if (!needs_session(a))
         return;
-    bool pause = candidates_next(&a->candidates);
+    bool leased = a->known != AGENT_END_HELD && is_in_a_hurry(a, s->now_us);
+    bool pause = candidates_next(&a->candidates, leased);
     end_alone(s);
     if (pause)
         schedule_retry(s);
@@ -431,6 +432,14 @@ static int64_t short_silence_us(const struct agent *a)
     return us > least_us ? us : least_us;
 }
 
+/* The others come within one beat, if they come. */
+static int64_t short_dwell_us(const struct agent *a)
+{
+    int64_t us = 2 * beat_every_us(a);
+    int64_t least_us = mono_min(RESEND_US, heartbeat_us(a) * 2 / 5);
+    return us > least_us ? us : least_us;
+}
+
 /* How long an answer may stay away. With failover that is a lease. */
 static int64_t silence_us(const struct agent *a)
 {
@@ -438,7 +447,8 @@ static int64_t silence_us(const struct agent *a)
     if (!agent_has_failover(a))
         return heartbeat_us(a);
     if (a->known == AGENT_END_HELD || is_in_a_hurry(a, since_us))
-        return short_silence_us(a);
+        return a->session.state == AGENT_SESSION_UP ? short_dwell_us(a)
+                                                    : short_silence_us(a);
     return a->lease_until_us > since_us ? heartbeat_us(a) : a->session.dwell_us;
 }
 
