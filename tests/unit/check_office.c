@@ -520,6 +520,31 @@ START_TEST(test_office_first_round_takes_half_of_its_own_voters)
 }
 END_TEST
 
+/* Found by the simulator: the second proposal before any was in force. Who
+ * takes over may know of the first one alone, and half of its voters have to
+ * agree.
+ */
+START_TEST(test_office_second_proposal_takes_half_of_the_first_ones_voters)
+{
+    struct voters first = range(0, 2), second = range(2, 3);
+    office_init(&o);
+    office_ask(&o, ME);
+    office_win(&o);
+    office_propose(&o, 1, &first, now_us);
+    office_abandon(&o);
+    office_propose(&o, 2, &second, now_us);
+    here(0, 3);
+    office_accept(&o, agent(2), 2);
+    office_accept(&o, agent(3), 2);
+    ck_assert(!office_is_in_force(&o));
+    office_accept(&o, agent(0), 2);
+    ck_assert(office_is_in_force(&o));
+    office_commit(&o);
+    office_check(&o);
+    ck_assert_int_eq(o.sets[OFFICE_NOW].n, 2);
+}
+END_TEST
+
 /* A newest round that may not be in force is not left behind: its own voters,
  * and those before it, have to agree to what follows. */
 START_TEST(test_office_round_found_unconfirmed_takes_three_halves)
@@ -727,6 +752,7 @@ int main(void)
         {test_office_long_leases_end_with_their_round, 1},
         {test_office_round_is_in_force_by_half_of_old_and_new, 6},
         {test_office_first_round_takes_half_of_its_own_voters, 1},
+        {test_office_second_proposal_takes_half_of_the_first_ones_voters, 1},
         {test_office_round_found_unconfirmed_takes_three_halves, 1},
         {test_office_accept_of_another_proposal_is_none, 1},
         {test_office_abandoned_proposal_changes_nothing, 1},

@@ -155,7 +155,8 @@ bool claim_join(struct rdzv *r,
         epoch_cmp(&n->epoch, &run->office.epoch) > 0) {
         make_claim(r, run, n);
         node_ask(r, n);
-        run->takeover.outbid |= run->round.number == 0;
+        run->takeover.outbid |=
+            run->state != RUN_CANDIDATE && run->round.number == 0;
         return true;
     }
     office_here(&run->office, n->agent);
@@ -215,8 +216,7 @@ void claim_forget(struct rdzv *r, struct run *run, const char *node)
 {
     int64_t own_us = longest_lease(r, run);
     note(r, NOTE_outdated, run, node,
-         "another server has been in office: epoch %lld here",
-         (long long)run->office.epoch.count);
+         "another server may have been in office; all nodes are to come again");
     while (run->head >= 0)
         node_remove(r, &r->nodes[run->head]);
     run->instance[0] = '\0';
@@ -387,7 +387,7 @@ bool claim_voted(struct rdzv *r,
         return false;
     if (run->state == RUN_GATHER && run->round.number == 0)
         become_candidate(r, run);
-    if (run->state != RUN_CANDIDATE) {
+    if (run->state != RUN_CANDIDATE && run->round.number > 0) {
         office_here(&run->office, n->agent);
         take_epoch(run, n, &n->epoch);
         run->takeover.outbid |= epoch_cmp(&n->epoch, &run->office.epoch) > 0;

@@ -23,6 +23,7 @@ struct moved_run {
     char instance[RNG_ID_LEN + 1];
     struct epoch epoch;
     char addr[73];
+    int conn; /* on which it was said */
     int64_t until_us;
 };
 
@@ -64,7 +65,7 @@ static struct moved_run *find_free(const struct rdzv *r)
 /* Of two that say so the one with the higher epoch. NULL: it is not believed.
  */
 static struct moved_run *
-remember(struct rdzv *r, const struct msg_serves *s, bool *is_new)
+remember(struct rdzv *r, const struct msg_serves *s, int conn, bool *is_new)
 {
     struct epoch epoch = {.count = s->epoch};
     msg_set(epoch.id, s->epoch_id);
@@ -78,6 +79,7 @@ remember(struct rdzv *r, const struct msg_serves *s, bool *is_new)
     msg_set(m->instance, s->instance);
     m->epoch = epoch;
     msg_set(m->addr, s->addr);
+    m->conn = conn;
     m->until_us = mono_after(r->now_us, HOLDS_US);
     return m;
 }
@@ -123,7 +125,7 @@ void moved_heard(struct rdzv *r, const struct rdzv_event *ev)
     }
     if (strcmp(s->epoch_id, r->limits.server) == 0)
         return; /* two addresses lead here */
-    struct moved_run *to = remember(r, s, &is_new);
+    struct moved_run *to = remember(r, s, ev->conn, &is_new);
     struct run *run = run_find(r, s->run);
     if (to == NULL)
         return;
@@ -138,6 +140,13 @@ void moved_heard(struct rdzv *r, const struct rdzv_event *ev)
     run_forget(r, run);
 }
 
+void moved_closed(struct rdzv *r, int conn)
+{
+    for (int i = 0; i < MOVED_MAX; i++)
+        if (r->moved->runs[i].conn == conn)
+            r->moved->runs[i].until_us = 0;
+}
+
 bool moved_answer(struct rdzv *r, const struct msg_join *j, int conn)
 {
     const struct moved_run *to = find(r, j->run);
@@ -145,8 +154,8 @@ bool moved_answer(struct rdzv *r, const struct msg_join *j, int conn)
     if (to == NULL || !claim_wants_failover(r, j) ||
         (run != NULL && has_run(r, run)))
         return false;
-    if (strcmp(j->instance, to->instance) == 0 && j->epoch > to->epoch.count)
-        return false; /* another server was in office since */
+    if (strcmp(j->instance, to->instance) == 0 && j->epoch >= to->epoch.count)
+        return false; /* it was there, or another server was in office since */
     send_there(r, to, conn);
     reply_drop(r, conn);
     return true;

@@ -480,6 +480,10 @@ void office_propose(struct office *o,
     o->next_round = round;
     o->proposed_us = now_us;
     o->sets[OFFICE_NEXT] = *next;
+    /* Whoever takes over before a round is in force may know of this one alone:
+     * its voters have the authority until then, also over other proposals. */
+    if (o->sets[OFFICE_NOW].n == 0)
+        o->sets[OFFICE_NOW] = *next;
     renew_votes(o);
     for (int i = 0; i < o->n_votes; i++)
         o->votes[i].accepted = false;
@@ -541,6 +545,16 @@ bool office_end_is_known(const struct office *o)
 
 /* -- for people ------------------------------------------------------------ */
 
+bool office_lacks_voters(const struct office *o)
+{
+    return o->sets[OFFICE_NOW].n > 0 &&
+           !(is_half(o, OFFICE_NOW, is_here) &&
+             is_half(o, OFFICE_BEFORE, is_here) &&
+             (o->state == OFFICE_HELD ||
+              (is_majority(o, OFFICE_NOW, is_here) &&
+               is_majority(o, OFFICE_BEFORE, is_here))));
+}
+
 int office_count_here(const struct office *o)
 {
     return count_of(o, OFFICE_NOW, is_here);
@@ -562,7 +576,7 @@ void office_check(const struct office *o)
     ddp_assert(o->epoch.count <= o->heard);
     ddp_assert(!o->pending || o->state == OFFICE_HELD);
     ddp_assert(o->pending == (o->sets[OFFICE_NEXT].n > 0));
-    ddp_assert((o->round > 0) == (o->sets[OFFICE_NOW].n > 0));
+    ddp_assert(o->round == 0 || o->sets[OFFICE_NOW].n > 0);
     ddp_assert(o->round > 0 || o->sets[OFFICE_BEFORE].n == 0);
     for (int s = 0; s < OFFICE_SETS; s++)
         for (int i = 0; i < o->sets[s].n; i++)

@@ -18,7 +18,8 @@
  *   force   A proposed round is in force once half of its voters and half of
  *           those of the last round in force have accepted it; of the newest
  *           round, too, if the server found it and does not know that it is in
- *           force (office_is_in_force).
+ *           force (office_is_in_force). Until the first round is in force the
+ *           voters of the first proposal stand for the last one.
  *   stand   Who died on a connection on which it had promised can promise
  *           nobody else: its vote stands for good (office_stand).
  *   two     Of two voters, one is enough if the other is proven dead together
@@ -76,7 +77,8 @@ enum office_state {
     OFFICE_HELD   /* it is in office */
 };
 
-/* The voters of the newest round that is known, of the last one in force before
+/* The voters of the newest round that is known (before there is one, of the
+ * first that was proposed), of the last one in force before
  * that while that is not known to be in force, and of the one proposed. */
 enum office_set {
     OFFICE_NOW,
@@ -237,6 +239,8 @@ bool office_end_is_known(const struct office *o);
 
 /* -- for people ------------------------------------------------------------ */
 
+/* Too few are here to take office, or to act in it. */
+bool office_lacks_voters(const struct office *o);
 int office_count_here(const struct office *o);
 int office_count_echoes(const struct office *o, int64_t since_us);
 

@@ -130,6 +130,8 @@ static void ask_voters(struct rdzv *r, struct run *run)
         if (n->conn < 0 || office_vote(&run->office, n->agent) == NULL)
             continue;
         office_here(&run->office, n->agent);
+        if (epoch_cmp(&n->epoch, &run->office.epoch) == 0)
+            office_promise(&run->office, n->agent); /* when it came */
         reply_node(r, n, &m);
         if (n->state == NODE_PENDING)
             round_send_world(r, run, n);

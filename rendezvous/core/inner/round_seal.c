@@ -233,8 +233,10 @@ static bool may_propose(struct rdzv *r, struct run *run)
 void round_try_seal(struct rdzv *r, struct run *run)
 {
     if (run->state != RUN_GATHER || run->absent > 0 ||
-        r->now_us < round_known_at_us(run) || round_awaits_leave(r, run) ||
-        (run->failover && !may_propose(r, run)))
+        r->now_us < round_known_at_us(run) || round_awaits_leave(r, run))
+        return;
+    run->takeover.blocked = run->failover && !may_propose(r, run);
+    if (run->takeover.blocked)
         return;
     strikes_recall(r, run);
     int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];

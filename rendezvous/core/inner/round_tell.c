@@ -181,8 +181,7 @@ fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
     msg_set(m->waiting.instance, run->instance);
     if (run->state == RUN_GATHER)
         msg_set(m->waiting.refused, run->gather.refused);
-    if (run->failover && run->office.round > 0 &&
-        !office_may_act(&run->office, r->now_us, run->conf.heartbeat_us)) {
+    if (run->failover && office_lacks_voters(&run->office)) {
         m->waiting.voters = run->office.sets[OFFICE_NOW].n;
         m->waiting.voters_here = office_count_here(&run->office);
     }

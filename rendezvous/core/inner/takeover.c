@@ -8,8 +8,9 @@
  * Failure modes: all that knew of a round go away again: the newcomers may
  * begin anew (release). A voter had accepted the end of the run: the end is
  * said again (complete_end). A node comes to a server in office and has
- * promised another one more: this one asks for a higher epoch, and keeps what
- * it knows, unless it learns that the other one went on (claim_outdates).
+ * promised another one more: that one may have been in office, and have let
+ * nodes run that this one took for lost. So what is known here counts no more:
+ * all nodes have to come again, and tell it (claim_forget).
  * Members do not come: they are waited for as long as an earlier server may
  * have let them run (round_known_at_us), or until a witness says that they are
  * dead.
@@ -146,13 +147,8 @@ static void release(struct rdzv *r, struct run *run)
 
 static void ask(struct rdzv *r, struct run *run)
 {
-    struct office *o = &run->office;
     run->takeover.outbid = false;
-    if (run->state == RUN_PENDING)
-        propose_give_up(r, run, "a node promised another server more");
-    else if (o->pending)
-        office_abandon(o);
-    office_ask(o, r->limits.server);
+    office_ask(&run->office, r->limits.server);
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         node_ask(r, &r->nodes[i]);
 }
@@ -226,10 +222,20 @@ static void win(struct rdzv *r, struct run *run)
 
 /* -- all that may follow from a step --------------------------------------- */
 
-static bool wants_office(const struct run *run)
+static bool is_outbid(const struct rdzv *r, const struct run *run)
+{
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].conn >= 0 &&
+            epoch_cmp(&r->nodes[i].epoch, &run->office.epoch) > 0)
+            return true;
+    return false;
+}
+
+static bool wants_office(const struct rdzv *r, struct run *run)
 {
     if (run->state == RUN_CANDIDATE)
         return run->office.state == OFFICE_SEEKS && run->office.round > 0;
+    run->takeover.outbid = run->takeover.outbid && is_outbid(r, run);
     return run->takeover.outbid;
 }
 
@@ -251,8 +257,12 @@ void takeover_look(struct rdzv *r, struct run *run)
     if (run->state == RUN_CANDIDATE && t->changed && may_begin_anew(r, run))
         release(r, run);
     t->changed = false;
-    if (wants_office(run) && office_may_ask(&run->office, r->now_us))
-        ask(r, run);
+    if (wants_office(r, run) && office_may_ask(&run->office, r->now_us)) {
+        if (run->round.number > 0)
+            claim_forget(r, run, "");
+        else
+            ask(r, run);
+    }
     if (office_is_won(&run->office, r->now_us))
         win(r, run);
     if (run->office.state == OFFICE_HELD && run_is_live(run))
