@@ -132,6 +132,22 @@ START_TEST(test_moved_is_not_believed_of_a_run_that_runs_here)
 }
 END_TEST
 
+/* It was begun beside another instance that went on: it gives way if it is
+ * young. */
+START_TEST(test_moved_instance_that_was_begun_beside_gives_way)
+{
+    round_and_instance(3, 2, 3);
+    msg_set(instance, "77777777777777777777777777777777");
+    if (_i == 1)
+        goes_on(301 * MONO_S);
+    serves(9, "10.0.0.7:29600");
+    ck_assert(told(0, "moved") == (_i == 0));
+    ck_assert(told(2, "drop") == (_i == 0));
+    for (int i = 0; i < 3; i++)
+        voters[i].here = false;
+}
+END_TEST
+
 /* They do not any more. */
 START_TEST(test_moved_is_believed_by_who_lost_the_majority)
 {
@@ -282,6 +298,7 @@ int main(void)
         {test_moved_is_forgotten_after_a_silence, 1},
         {test_moved_sends_on_who_waits, 2},
         {test_moved_is_not_believed_of_a_run_that_runs_here, 1},
+        {test_moved_instance_that_was_begun_beside_gives_way, 2},
         {test_moved_is_believed_by_who_lost_the_majority, 1},
         {test_moved_of_a_lower_epoch_is_not_believed, 1},
         {test_moved_member_that_promised_more_is_not_sent, 1},

@@ -1,8 +1,9 @@
 /*
  * That a run is served elsewhere cannot be proven to a server that knows
  * nothing of it: who may join may say it. So it is believed for a short time
- * only, and never against a round that this server has and may act for. An
- * agent that is sent somewhere obeys nobody there who is not in office.
+ * only, and not against a round that this server has and may act for, unless
+ * that was begun beside the other one minutes ago. An agent that is sent
+ * somewhere obeys nobody there who is not in office.
  */
 #include "rendezvous/core/inner/moved.h"
 
@@ -17,6 +18,7 @@
 
 #define MOVED_MAX 64
 #define HOLDS_US  (3 * MONO_S)
+#define YOUNG_US  (300 * MONO_S)
 
 struct moved_run {
     char run[129]; /* "": the slot was never used */
@@ -103,11 +105,24 @@ static bool has_run(const struct rdzv *r, const struct run *run)
             office_may_act(&run->office, r->now_us, run->conf.heartbeat_us));
 }
 
+/* Begun here beside one that goes on elsewhere, which nobody knew of: it gives
+ * way, while it is young. Later no stranger can move it. */
+static bool is_beside(const struct rdzv *r,
+                      const struct run *run,
+                      const struct moved_run *to)
+{
+    return run->round.number > 0 && strcmp(run->instance, to->instance) != 0 &&
+           epoch_cmp(&to->epoch, &run->office.epoch) > 0 &&
+           r->now_us < mono_after(run->opened_us, YOUNG_US);
+}
+
 /* Of a run of which nothing is known here, or nothing that still counts. */
 static bool is_given_up(const struct rdzv *r,
                         const struct run *run,
                         const struct moved_run *to)
 {
+    if (run->failover && is_beside(r, run, to))
+        return true;
     if (!run->failover || has_run(r, run))
         return false;
     return run->round.number == 0 ||
