@@ -89,14 +89,24 @@ void rdzv_del(struct rdzv *r)
 
 /* -- what comes ------------------------------------------------------------ */
 
+/* The launcher that serves here is dead, and this server about to end with it:
+ * nothing is to follow, since a server that takes over has to see what it would
+ * have seen a moment before. */
+static bool is_our_end(const struct rdzv *r, const struct node *n)
+{
+    return r->limits.embedded && r->runs[n->run].failover && n->hosts &&
+           n->local;
+}
+
 static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
 {
     struct node *n = node_at(r, r->conn_node[ev->conn]);
     if (n == NULL) {
         witness_closed(r, ev->conn, ev->orderly);
+        moved_closed(r, ev->conn);
         return;
     }
-    if (!ev->orderly) {
+    if (!ev->orderly || is_our_end(r, n)) {
         node_broke_off(r, n);
         return;
     }

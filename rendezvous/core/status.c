@@ -111,6 +111,7 @@ void status_total(const struct rdzv *r, struct status_total *out)
         .lost = r->noted[NOTE_lost],
         .ended = r->noted[NOTE_ended],
         .orders = r->noted[NOTE_ordered],
+        .takeovers = r->noted[NOTE_took_office],
     };
     for (int i = 0; i < r->limits.runs_max; i++)
         if (r->runs[i].state != RUN_FREE)
@@ -167,6 +168,23 @@ gather_left_us(const struct rdzv *r, const struct run *run, int64_t now_us)
     return until_us > now_us ? until_us - now_us : 0;
 }
 
+static struct status_office office_of(const struct run *run, int64_t now_us)
+{
+    const struct office *o = &run->office;
+    int64_t lease_us = run->conf.heartbeat_us;
+    if (!run->failover)
+        return (struct status_office){.on = false};
+    return (struct status_office){
+        .on = true,
+        .held = o->state == OFFICE_HELD,
+        .may_act = office_may_act(o, now_us, lease_us),
+        .epoch = o->epoch.count,
+        .voters = o->sets[OFFICE_NOW].n,
+        .here = office_count_here(o),
+        .answer = office_count_echoes(o, now_us - lease_us),
+    };
+}
+
 void status_run(const struct rdzv *r,
                 int index,
                 int64_t now_us,
@@ -198,7 +216,9 @@ void status_run(const struct rdzv *r,
         .uptime_us = end_us - run->opened_us,
         .round_uptime_us =
             run->round.number > 0 ? end_us - run->round.sealed_us : 0,
-        .have = run->count[NODE_WAITING] + run->count[NODE_SPARE],
+        .office = office_of(run, now_us),
+        .have = run->count[NODE_CLAIMS] + run->count[NODE_WAITING] +
+                run->count[NODE_SPARE],
         .left_us = gather_left_us(r, run, now_us),
         .last = {.known = run->report.last.round > 0,
                  .round = run->report.last.round,
@@ -270,6 +290,8 @@ void status_node(const struct rdzv *r,
         .base_rank = placed && reckoned ? n->base_rank : -1,
         .nproc = n->nproc,
         .strikes = strikes_of(run, n),
+        .votes = office_vote(&run->office, n->agent) != NULL,
+        .serve_port = n->serve_port,
         .connected = n->conn >= 0,
         .hosts = n->hosts,
         .lease_us = lease_us > 0 ? lease_us : 0,

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rendezvous/core/status.h"
 #include "tests/unit/voter_hand.h"
 
 /* Not by a server without an id, nor if nobody wants it, nor for one node of an
@@ -253,6 +254,7 @@ END_TEST
 
 START_TEST(test_failover_end_is_final_once_half_know)
 {
+    like.heartbeat_ms = 10000;
     round_of(3, 3, 3);
     voters[2].silent = true;
     for (int i = 0; i < 3; i++) {
@@ -262,10 +264,93 @@ START_TEST(test_failover_end_is_final_once_half_know)
     ck_assert_int_eq(last[0].end.hold, 1);
     struct msg m = {.kind = MSG_KIND_bye};
     say(0, &m);
-    now_us += 2 * HEARTBEAT;
-    ck_assert_int_eq(last[1].end.hold, 1);
-    tick(0);
+    pass(HEARTBEAT);
+    ck_assert_int_eq(last[1].end.hold, 1); /* 1 of 3 said bye */
+    say(1, &m);
+    pass(HEARTBEAT);
     ck_assert_int_eq(last[1].end.hold, 0);
+}
+END_TEST
+
+/* A minority ends no run that others may go on with. */
+START_TEST(test_failover_minority_does_not_end_the_run)
+{
+    like.join_ms = 5000;
+    round_of(3, 2, 3);
+    voters[1].silent = voters[2].silent = true;
+    for (int i = 0; i < 30; i++) {
+        goes_on(HEARTBEAT);
+        ck_assert(!noted("ended"));
+        ck_assert_int_ne(last[0].kind, MSG_KIND_end);
+    }
+    dies(0);
+    pass(60 * MONO_S);
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 0);
+}
+END_TEST
+
+/* The server ends with its launcher: it says nothing to the others, who may go
+ * on by what they hold. */
+START_TEST(test_failover_server_does_nothing_about_its_own_end)
+{
+    limits_of(2, 2);
+    embedded_server = true;
+    serve(1);
+    struct msg m = make_join(0);
+    msg_set(m.join.agent, voter_id(0));
+    m.join.hosts = 1;
+    step(&(struct rdzv_event){.kind = RDZV_MSG,
+                              .conn = 0,
+                              .msg = &m,
+                              .peer_addr = "10.0.0.9",
+                              .here_addr = "10.0.0.9"});
+    m = make_join(1);
+    msg_set(m.join.agent, voter_id(1));
+    say(1, &m);
+    ck_assert(noted("proposed"));
+    closed(0, true);
+    ck_assert(noted("absent") && !noted("lost"));
+    ck_assert_str_eq(said, "");
+}
+END_TEST
+
+/* -- what is shown --------------------------------------------------------- */
+
+START_TEST(test_failover_status_tells_of_the_voters)
+{
+    struct status_run run;
+    struct status_node node;
+    struct status_total total;
+    int order[VOTERS];
+    round_of(3, 2, 3);
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(status_runs(rdzv, order), 1);
+    status_run(rdzv, order[0], now_us, &run);
+    ck_assert(run.office.on && run.office.held && run.office.may_act);
+    ck_assert_int_eq(run.office.epoch, 1);
+    ck_assert_int_eq(run.office.voters, 3);
+    ck_assert_int_eq(run.office.here, 3);
+    ck_assert_int_eq(run.office.answer, 3);
+    ck_assert_int_eq(status_nodes(rdzv, order[0], order), 3);
+    status_node(rdzv, order[1], now_us, &node);
+    ck_assert(node.votes);
+    ck_assert_int_eq(node.serve_port, 29601);
+    voters[1].silent = voters[2].silent = true;
+    goes_on(HEARTBEAT * 3 / 2);
+    (void)status_runs(rdzv, order);
+    status_run(rdzv, order[0], now_us, &run);
+    ck_assert(run.office.held && !run.office.may_act);
+    ck_assert_int_eq(run.office.answer, 1);
+    serve(2);
+    come(0);
+    status_run(rdzv, order[0], now_us, &run);
+    ck_assert(!run.office.held);
+    ck_assert_int_eq(run.office.epoch, 0);
+    ck_assert_int_eq(run.office.here, 1);
+    voters[1].silent = false;
+    come(1);
+    status_total(rdzv, &total);
+    ck_assert_int_eq(total.takeovers, 1);
 }
 END_TEST
 
@@ -337,6 +422,9 @@ int main(void)
         {test_failover_newcomer_makes_the_round_larger, 1},
         {test_failover_spare_is_told_where_the_voters_are, 1},
         {test_failover_end_is_final_once_half_know, 1},
+        {test_failover_minority_does_not_end_the_run, 1},
+        {test_failover_server_does_nothing_about_its_own_end, 1},
+        {test_failover_status_tells_of_the_voters, 1},
         {test_failover_agent_without_an_id_is_refused, 4},
         {test_failover_agent_with_a_voters_id_is_refused, 1},
         {test_failover_words_are_ignored_without, 1},

@@ -62,6 +62,30 @@ START_TEST(test_moved_node_that_comes_is_sent_on)
 }
 END_TEST
 
+/* Who was there, and comes here, did not find it. */
+START_TEST(test_moved_node_that_was_there_is_not_sent_back)
+{
+    round_and_instance(3, 2, 3);
+    serve(2);
+    serves(1, "10.0.0.7:29600");
+    come_all(0, 1);
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(voters[0].promised.count, 2);
+    ck_assert_int_ge(running(), 2);
+}
+END_TEST
+
+START_TEST(test_moved_is_forgotten_with_its_connection)
+{
+    round_and_instance(3, 2, 3);
+    serve(2);
+    serves(4, "10.0.0.7:29600");
+    closed(OTHER, false);
+    come(4);
+    ck_assert(!told(4, "moved"));
+}
+END_TEST
+
 /* For 3 s after it was said last. */
 START_TEST(test_moved_is_forgotten_after_a_silence)
 {
@@ -105,6 +129,22 @@ START_TEST(test_moved_is_not_believed_of_a_run_that_runs_here)
     ck_assert(!told(4, "moved"));
     goes_on(HEARTBEAT);
     ck_assert_int_eq(running(), 3);
+}
+END_TEST
+
+/* It was begun beside another instance that went on: it gives way if it is
+ * young. */
+START_TEST(test_moved_instance_that_was_begun_beside_gives_way)
+{
+    round_and_instance(3, 2, 3);
+    msg_set(instance, "77777777777777777777777777777777");
+    if (_i == 1)
+        goes_on(301 * MONO_S);
+    serves(9, "10.0.0.7:29600");
+    ck_assert(told(0, "moved") == (_i == 0));
+    ck_assert(told(2, "drop") == (_i == 0));
+    for (int i = 0; i < 3; i++)
+        voters[i].here = false;
 }
 END_TEST
 
@@ -253,9 +293,12 @@ int main(void)
 {
     const struct hand_test tests[] = {
         {test_moved_node_that_comes_is_sent_on, 1},
+        {test_moved_node_that_was_there_is_not_sent_back, 1},
+        {test_moved_is_forgotten_with_its_connection, 1},
         {test_moved_is_forgotten_after_a_silence, 1},
         {test_moved_sends_on_who_waits, 2},
         {test_moved_is_not_believed_of_a_run_that_runs_here, 1},
+        {test_moved_instance_that_was_begun_beside_gives_way, 2},
         {test_moved_is_believed_by_who_lost_the_majority, 1},
         {test_moved_of_a_lower_epoch_is_not_believed, 1},
         {test_moved_member_that_promised_more_is_not_sent, 1},

@@ -20,6 +20,7 @@ struct msg_join like;
 char members_said[4000];
 int members_pieces;
 char server_id[MSG_VOTER_LEN + 1];
+bool embedded_server;
 void (*on_said)(int conn, const struct msg *m);
 
 static void append(char *text, size_t size, const char *fmt, ...)
@@ -244,6 +245,7 @@ void new_server(void)
     struct rdzv_limits limits = {
         .runs_max = 2, .nodes_max = 8, .conns_max = CONNS};
     msg_set(limits.server, server_id);
+    limits.embedded = embedded_server;
     rdzv_del(rdzv);
     rdzv = rdzv_new(&limits, 1 + strtoull(server_id, NULL, 16));
 }
@@ -255,6 +257,7 @@ static void setup(void)
     members_pieces = 0;
     now_us = 1000 * MONO_S;
     server_id[0] = '\0';
+    embedded_server = false;
     on_said = NULL;
     new_server();
     like = (struct msg_join){.version = MSG_VERSION,

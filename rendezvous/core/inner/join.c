@@ -148,7 +148,8 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
 /* With failover, others may have gone on elsewhere. */
 static bool is_superseded(const struct run *run, const struct msg_join *j)
 {
-    return run->failover && j->epoch > run->office.epoch.count;
+    return run->failover && (j->epoch > run->office.epoch.count ||
+                             !office_end_is_known(&run->office));
 }
 
 /* The ended run whose result a straggler must get, also one of an instance that

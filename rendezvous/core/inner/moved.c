@@ -1,8 +1,9 @@
 /*
  * That a run is served elsewhere cannot be proven to a server that knows
  * nothing of it: who may join may say it. So it is believed for a short time
- * only, and never against a round that this server has and may act for. An
- * agent that is sent somewhere obeys nobody there who is not in office.
+ * only, and not against a round that this server has and may act for, unless
+ * that was begun beside the other one minutes ago. An agent that is sent
+ * somewhere obeys nobody there who is not in office.
  */
 #include "rendezvous/core/inner/moved.h"
 
@@ -17,12 +18,14 @@
 
 #define MOVED_MAX 64
 #define HOLDS_US  (3 * MONO_S)
+#define YOUNG_US  (300 * MONO_S)
 
 struct moved_run {
     char run[129]; /* "": the slot was never used */
     char instance[RNG_ID_LEN + 1];
     struct epoch epoch;
     char addr[73];
+    int conn; /* on which it was said */
     int64_t until_us;
 };
 
@@ -64,7 +67,7 @@ static struct moved_run *find_free(const struct rdzv *r)
 /* Of two that say so the one with the higher epoch. NULL: it is not believed.
  */
 static struct moved_run *
-remember(struct rdzv *r, const struct msg_serves *s, bool *is_new)
+remember(struct rdzv *r, const struct msg_serves *s, int conn, bool *is_new)
 {
     struct epoch epoch = {.count = s->epoch};
     msg_set(epoch.id, s->epoch_id);
@@ -78,6 +81,7 @@ remember(struct rdzv *r, const struct msg_serves *s, bool *is_new)
     msg_set(m->instance, s->instance);
     m->epoch = epoch;
     msg_set(m->addr, s->addr);
+    m->conn = conn;
     m->until_us = mono_after(r->now_us, HOLDS_US);
     return m;
 }
@@ -101,11 +105,24 @@ static bool has_run(const struct rdzv *r, const struct run *run)
             office_may_act(&run->office, r->now_us, run->conf.heartbeat_us));
 }
 
+/* Begun here beside one that goes on elsewhere, which nobody knew of: it gives
+ * way, while it is young. Later no stranger can move it. */
+static bool is_beside(const struct rdzv *r,
+                      const struct run *run,
+                      const struct moved_run *to)
+{
+    return run->round.number > 0 && strcmp(run->instance, to->instance) != 0 &&
+           epoch_cmp(&to->epoch, &run->office.epoch) > 0 &&
+           r->now_us < mono_after(run->opened_us, YOUNG_US);
+}
+
 /* Of a run of which nothing is known here, or nothing that still counts. */
 static bool is_given_up(const struct rdzv *r,
                         const struct run *run,
                         const struct moved_run *to)
 {
+    if (run->failover && is_beside(r, run, to))
+        return true;
     if (!run->failover || has_run(r, run))
         return false;
     return run->round.number == 0 ||
@@ -123,7 +140,7 @@ void moved_heard(struct rdzv *r, const struct rdzv_event *ev)
     }
     if (strcmp(s->epoch_id, r->limits.server) == 0)
         return; /* two addresses lead here */
-    struct moved_run *to = remember(r, s, &is_new);
+    struct moved_run *to = remember(r, s, ev->conn, &is_new);
     struct run *run = run_find(r, s->run);
     if (to == NULL)
         return;
@@ -138,6 +155,13 @@ void moved_heard(struct rdzv *r, const struct rdzv_event *ev)
     run_forget(r, run);
 }
 
+void moved_closed(struct rdzv *r, int conn)
+{
+    for (int i = 0; i < MOVED_MAX; i++)
+        if (r->moved->runs[i].conn == conn)
+            r->moved->runs[i].until_us = 0;
+}
+
 bool moved_answer(struct rdzv *r, const struct msg_join *j, int conn)
 {
     const struct moved_run *to = find(r, j->run);
@@ -145,8 +169,8 @@ bool moved_answer(struct rdzv *r, const struct msg_join *j, int conn)
     if (to == NULL || !claim_wants_failover(r, j) ||
         (run != NULL && has_run(r, run)))
         return false;
-    if (strcmp(j->instance, to->instance) == 0 && j->epoch > to->epoch.count)
-        return false; /* another server was in office since */
+    if (strcmp(j->instance, to->instance) == 0 && j->epoch >= to->epoch.count)
+        return false; /* it was there, or another server was in office since */
     send_there(r, to, conn);
     reply_drop(r, conn);
     return true;

@@ -15,10 +15,14 @@ struct moved;
 struct moved *moved_new(void);
 void moved_del(struct moved *m);
 
-/* `serves`, on a connection that has not joined. It holds for 3 s. Nodes that
+/* `serves`, on a connection that has not joined. It holds for 3 s, or
+ * until the connection ends. Nodes that
  * are here for this run are sent there, unless this server has it, and may act.
  */
 void moved_heard(struct rdzv *r, const struct rdzv_event *ev);
+
+/* A connection that had not joined has ended: what it said holds no more. */
+void moved_closed(struct rdzv *r, int conn);
 
 /* True: the run of this join is served elsewhere, and the node was told so; its
  * connection is closed. */

@@ -157,6 +157,8 @@ bool node_set_address(struct node *n, const struct rdzv_event *ev)
     n->port = (int)j->port;
     n->serve_port = (int)j->serve_port;
     n->hosts = j->hosts != 0;
+    n->local = node_is_loopback(ev->peer_addr) ||
+               strcmp(ev->peer_addr, ev->here_addr) == 0;
     return moved;
 }
 

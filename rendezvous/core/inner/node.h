@@ -70,6 +70,7 @@ struct node {
     int64_t stale_round;          /* STALE: the one that it was told to stop */
     /* With failover: */
     struct epoch epoch; /* the highest that it promised to obey */
+    bool local;         /* it is on our host, as its address tells */
     bool moved;         /* the others reach it elsewhere since it was back */
     bool untold;        /* it came back while it obeyed another server: must be
                            told its state once it obeys us */

@@ -19,12 +19,28 @@
 #include "rendezvous/core/inner/run.h"
 #include "rendezvous/core/inner/strikes.h"
 
+/* With failover others may go on elsewhere: without the voters this server ends
+ * no run that has had a round. Its nodes give up by themselves. */
+static void give_up(struct rdzv *r, struct run *run)
+{
+    if (!run->failover || run->round.number == 0 ||
+        office_may_act(&run->office, r->now_us, run->conf.heartbeat_us)) {
+        round_end_by_timeout(r, run);
+        return;
+    }
+    run->gather.since_us = r->now_us;
+    if (run->head >= 0)
+        round_notify_waiting(r, run);
+    else
+        run_forget(r, run);
+}
+
 static void tick_gather(struct rdzv *r, struct run *run)
 {
     int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
     int64_t give_up_us = mono_after(run->gather.since_us, run->conf.join_us);
     if (have < run->conf.nodes_min && r->now_us >= give_up_us) {
-        round_end_by_timeout(r, run);
+        give_up(r, run);
         return;
     }
     if (r->now_us >= run->gather.notice_at_us && run->head >= 0)

@@ -3,6 +3,9 @@
  * until all of them know (ENDING), so that a server that takes over hears of
  * the end from any of them. After that, or half a second, the end is final and
  * they go. The run is remembered for ten minutes: a straggler gets its result.
+ *
+ * With failover the end is a vote: it is never final before half of the voters
+ * said bye. Who holds an end that is not ends by itself.
  */
 #include "rendezvous/core/inner/run.h"
 
@@ -75,22 +78,6 @@ static void run_drop_source(struct rdzv *r, struct run *run)
     run->source = -1;
 }
 
-/* With failover a server that takes over has to hear of the end from the
- * voters: so they are waited for a little longer. */
-static int64_t settle_us(const struct run *run)
-{
-    return run->failover && run->conf.heartbeat_us > SETTLE_US
-               ? run->conf.heartbeat_us
-               : SETTLE_US;
-}
-
-/* Nobody who must know of the end does not. */
-static bool is_known(const struct run *run)
-{
-    return run->count[NODE_ENDING] == 0 &&
-           (!run->failover || office_end_is_known(&run->office));
-}
-
 void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
 {
     rdzv_touch(r, run);
@@ -105,7 +92,7 @@ void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
          end->text[0] != '\0' ? ": " : "", end->text);
     bool alone = run->head == run->tail && run->round.group_world <= 1;
     run->end.settle_at_us =
-        alone ? MONO_NEVER : mono_after(r->now_us, settle_us(run));
+        alone ? MONO_NEVER : mono_after(r->now_us, SETTLE_US);
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         node_set_state(r, &r->nodes[i], NODE_ENDED);
         node_cut_lease(r, &r->nodes[i], run->conf.heartbeat_us);
@@ -125,8 +112,15 @@ void run_send_end(struct rdzv *r, struct run *run, struct node *n)
 
 void run_try_settle(struct rdzv *r, struct run *run)
 {
-    if (run->state != RUN_ENDED || run->end.settle_at_us == MONO_NEVER ||
-        (r->now_us < run->end.settle_at_us && !is_known(run)))
+    if (run->state != RUN_ENDED || run->end.settle_at_us == MONO_NEVER)
+        return;
+    bool known = !run->failover || office_end_is_known(&run->office);
+    if (!known && r->now_us >= run->end.settle_at_us) {
+        rdzv_touch(r, run); /* others may have gone on without us */
+        run->end.settle_at_us = mono_after(r->now_us, SETTLE_US);
+    }
+    if (!known ||
+        (run->count[NODE_ENDING] > 0 && r->now_us < run->end.settle_at_us))
         return;
     run->end.settle_at_us = MONO_NEVER;
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
