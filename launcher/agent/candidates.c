@@ -122,6 +122,7 @@ void candidates_answered(struct candidates *c)
 void candidates_served(struct candidates *c)
 {
     c->moves = 0;
+    c->lost = c->walked = c->at;
     c->left = candidates_count(c) - (c->at >= 0 ? 1 : 0);
     c->again = false;
     c->home = -1;
@@ -157,17 +158,31 @@ static int behind(const struct candidates *c, int at)
     return (at + 1) % candidates_count(c);
 }
 
-/* The next one of the first pass, or -1 if that is over. */
+static bool is_to_return(const struct candidates *c)
+{
+    return !c->again && c->answered && c->lost >= 0 && c->at != c->lost;
+}
+
+/* The next one of the pass, or -1 if that is over. */
 static int next_of_pass(struct candidates *c)
 {
-    int at = c->at;
+    if (is_to_return(c))
+        return c->lost;
     while (c->left > 0) {
         c->left--;
-        at = behind(c, at);
-        if (!is_left_out(c, at))
-            return at;
+        c->walked = behind(c, c->walked);
+        if (!is_left_out(c, c->walked))
+            return c->walked;
     }
     return -1;
+}
+
+/* All are tried once more, those on the silent host as well. */
+static int next_pass(struct candidates *c)
+{
+    c->left = candidates_count(c);
+    c->silent[0] = '\0';
+    return next_of_pass(c);
 }
 
 static int next_visit(struct candidates *c)
@@ -178,10 +193,12 @@ static int next_visit(struct candidates *c)
     return c->visited;
 }
 
-static int pick(struct candidates *c)
+static int pick(struct candidates *c, bool leased)
 {
     if (!c->again) {
         int at = next_of_pass(c);
+        if (at < 0 && leased)
+            at = next_pass(c);
         if (at >= 0)
             return at;
         c->again = true;
@@ -195,7 +212,7 @@ static int pick(struct candidates *c)
     return c->home >= 0 ? next_visit(c) : behind(c, c->at);
 }
 
-bool candidates_next(struct candidates *c)
+bool candidates_next(struct candidates *c, bool leased)
 {
     if (c->moved[0] != '\0') {
         msg_set(c->target, c->moved);
@@ -204,11 +221,12 @@ bool candidates_next(struct candidates *c)
         c->at = find(c, c->target);
         return c->moves++ > 0;
     }
-    int was = c->at;
-    bool first_pass = !c->again;
-    take(c, pick(c));
+    struct candidates was = *c;
+    take(c, pick(c, leased));
     candidates_check(c);
-    return c->at <= was || (first_pass && c->again);
+    if (is_to_return(&was) && !c->again)
+        return false;
+    return c->again ? !was.again || c->at <= was.at : c->walked <= was.walked;
 }
 
 bool candidates_are_tried(const struct candidates *c)

@@ -5,14 +5,17 @@
  * The order is the same on every node, so that the nodes that lost their server
  * meet at the next one: the endpoints of the list, then the addresses of the
  * voters, as the server told them. From the one in hand candidates_next goes
- * on to the one behind it, and from the last back to the first.
+ * on to the one behind it, and from the last back to the first. Behind each one
+ * that answers, but has not the authority, stands the lost one once more: if
+ * the others did not come, it is perhaps there for them.
  *
- * After one pass without a server that has the authority the nodes are no
- * longer in step. Then there is a home: the first one, in this order, that
- * takes connections. A node is there most of the time (candidates_patience),
- * and visits one of the others between two stays, each in its turn, from the
- * first endpoint on, which knows best where the run is. So those that reach the
- * same first one meet there, and one that only some reach is found as well.
+ * So it goes while a lease is held. Later, after one pass without a server that
+ * has the authority, the nodes are no longer in step. Then there is a home: the
+ * first one, in this order, that takes connections. A node is there most of the
+ * time (candidates_patience), and visits one of the others between two stays,
+ * each in its turn, from the first endpoint on, which knows best where the run
+ * is. So those that reach the same first one meet there, and one that only some
+ * reach is found as well.
  */
 #ifndef LAUNCHER_AGENT_CANDIDATES_H
 #define LAUNCHER_AGENT_CANDIDATES_H
@@ -37,8 +40,10 @@ struct candidates {
 
     /* Since the last server that had the authority: */
     int moves;     /* how often a server sent it on */
-    int left;      /* of the first pass */
-    bool again;    /* it is over */
+    int lost;      /* that one; -1: it is in no list */
+    int walked;    /* how far the pass is */
+    int left;      /* ... and what is left of it */
+    bool again;    /* the passes are over */
     bool answered; /* the one in hand took the connection */
     int home;      /* -1: none answered yet */
     int visited;   /* the last one besides home */
@@ -71,9 +76,10 @@ void candidates_silent(struct candidates *c, const char *host);
  * next one. */
 void candidates_moved(struct candidates *c, const char *addr);
 
-/* Takes the next one in hand. True: it went back in the order, or was sent on
- * more than once; a pause is due before it is tried. */
-bool candidates_next(struct candidates *c);
+/* Takes the next one in hand; `leased`: a lease is held. True: it went back in
+ * the order, or was sent on more than once; a pause is due before it is tried.
+ */
+bool candidates_next(struct candidates *c, bool leased);
 
 /* Each was tried since the last one that had the authority. */
 bool candidates_are_tried(const struct candidates *c);

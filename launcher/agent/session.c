@@ -192,12 +192,27 @@ static void try_next(struct step *s)
     struct agent *a = s->a;
     if (!needs_session(a))
         return;
-    bool pause = candidates_next(&a->candidates);
+    bool leased = a->known != AGENT_END_HELD && is_in_a_hurry(a, s->now_us);
+    bool pause = candidates_next(&a->candidates, leased);
     end_alone(s);
     if (pause)
         schedule_retry(s);
     else
         agent_connect_now(s);
+}
+
+static void tell_loss(struct step *s, const char *why)
+{
+    const struct agent *a = s->a;
+    int64_t left_us = a->lease_until_us - s->now_us;
+    if (a->work != AGENT_RUNNING)
+        agent_note(s, NOTE_link_lost, "%s", why);
+    else if (agent_has_failover(a)) /* no promise: a server has to be found */
+        agent_note(s, NOTE_link_lost,
+                   "%s; the lease of the workers runs for %.1f s more", why,
+                   (double)left_us / MONO_S);
+    else
+        agent_note(s, NOTE_link_lost, "%s; workers run on", why);
 }
 
 /* True: a server was there. */
@@ -215,8 +230,7 @@ static bool lose_connection(struct step *s, const char *why)
     if (worked) {
         a->session.down_since_us = s->now_us;
         a->session.complain_at_us = mono_after(s->now_us, COMPLAIN_FIRST_US);
-        agent_note(s, NOTE_link_lost, "%s%s", why,
-                   a->work == AGENT_RUNNING ? "; workers run on" : "");
+        tell_loss(s, why);
     }
     return worked;
 }
@@ -418,6 +432,14 @@ static int64_t short_silence_us(const struct agent *a)
     return us > least_us ? us : least_us;
 }
 
+/* The others come within one beat, if they come. */
+static int64_t short_dwell_us(const struct agent *a)
+{
+    int64_t us = 2 * beat_every_us(a);
+    int64_t least_us = mono_min(RESEND_US, heartbeat_us(a) * 2 / 5);
+    return us > least_us ? us : least_us;
+}
+
 /* How long an answer may stay away. With failover that is a lease. */
 static int64_t silence_us(const struct agent *a)
 {
@@ -425,7 +447,8 @@ static int64_t silence_us(const struct agent *a)
     if (!agent_has_failover(a))
         return heartbeat_us(a);
     if (a->known == AGENT_END_HELD || is_in_a_hurry(a, since_us))
-        return short_silence_us(a);
+        return a->session.state == AGENT_SESSION_UP ? short_dwell_us(a)
+                                                    : short_silence_us(a);
     return a->lease_until_us > since_us ? heartbeat_us(a) : a->session.dwell_us;
 }
 

@@ -565,9 +565,11 @@ void rdzv_client_local_addr(const struct rdzv_client *cl,
 void rdzv_client_peer_addr(const struct rdzv_client *cl,
                            char text[ADDR_TEXT_MAX])
 {
-    text[0] = '\0';
+    char end[CONN_END_MAX] = "";
     if (cl->conn != NULL)
-        conn_peer(cl->conn, text);
+        conn_peer_end(cl->conn, end);
+    end[strcspn(end, " ")] = '\0';                  /* without the port */
+    (void)snprintf(text, ADDR_TEXT_MAX, "%s", end); /* fits */
 }
 
 int rdzv_client_port(const struct rdzv_client *cl)

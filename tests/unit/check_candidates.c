@@ -12,6 +12,7 @@
 #include "tests/lib/suite.h"
 
 static struct candidates c;
+static bool leased;
 
 /* One word after the other. */
 struct words {
@@ -39,7 +40,7 @@ static const char *next(int n, const char *open)
     static struct words all;
     all.text[0] = '\0';
     for (int i = 0; i < n; i++) {
-        bool pause = candidates_next(&c);
+        bool pause = candidates_next(&c, leased);
         add(&all, pause ? "|" : "", here());
         if (strchr(open, here()[0]) != NULL)
             candidates_answered(&c);
@@ -91,7 +92,7 @@ END_TEST
 START_TEST(test_candidates_home_is_where_most_of_the_time_goes)
 {
     fresh(1, "a:1 b:2 c:3 ");
-    ck_assert_str_eq(next(3, "bc"), "a:1 b:2 c:3 ");
+    ck_assert_str_eq(next(5, "bc"), "a:1 b:2 0 c:3 0 ");
     ck_assert_int_eq(candidates_patience(&c), 1);
     ck_assert_str_eq(next(1, "bc"), "|b:2 ");
     ck_assert_int_eq(candidates_patience(&c), 4);
@@ -101,10 +102,27 @@ START_TEST(test_candidates_home_is_where_most_of_the_time_goes)
 }
 END_TEST
 
+/* While a lease is held: one pass after the other, and the lost server again
+ * behind each that answers in vain. */
+START_TEST(test_candidates_lost_server_is_tried_again_while_a_lease_is_held)
+{
+    leased = true;
+    fresh(1, "a:1 b:2 10.0.0.1:3 ");
+    candidates_silent(&c, "10.0.0.1");
+    ck_assert_str_eq(next(3, "a"), "a:1 0 b:2 ");
+    ck_assert_str_eq(next(5, "a"), "|0 a:1 0 b:2 10.0.0.1:3 ");
+    ck_assert_str_eq(next(2, ""), "|0 a:1 ");
+    ck_assert(!candidates_are_tried(&c));
+    leased = false;
+    ck_assert_str_eq(next(3, ""), "b:2 10.0.0.1:3 |a:1 ");
+    ck_assert(candidates_are_tried(&c));
+}
+END_TEST
+
 START_TEST(test_candidates_home_that_is_gone_gives_way_to_another)
 {
     fresh(1, "a:1 b:2 c:3 ");
-    ck_assert_str_eq(next(4, "bc"), "a:1 b:2 c:3 |b:2 ");
+    ck_assert_str_eq(next(6, "bc"), "a:1 b:2 0 c:3 0 |b:2 ");
     ck_assert_str_eq(next(2, "c"), "|0 b:2 "); /* refused */
     ck_assert_str_eq(next(1, "c"), "c:3 ");
     ck_assert_int_eq(candidates_patience(&c), 4);
@@ -145,7 +163,7 @@ START_TEST(test_candidates_goes_where_it_is_sent)
     candidates_served(&c);
     candidates_moved(&c, "x:9");
     ck_assert_str_eq(next(1, ""), "x:9 ");
-    ck_assert_str_eq(next(2, ""), "0 a:1 ");
+    ck_assert_str_eq(next(2, ""), "|0 a:1 ");
 }
 END_TEST
 
@@ -230,6 +248,7 @@ int main(void)
         test_candidates_list_is_tried_in_order,
         test_candidates_pass_begins_behind_the_server_that_was_lost,
         test_candidates_home_is_where_most_of_the_time_goes,
+        test_candidates_lost_server_is_tried_again_while_a_lease_is_held,
         test_candidates_home_that_is_gone_gives_way_to_another,
         test_candidates_silent_host_is_left_out_of_the_first_pass,
         test_candidates_goes_where_it_is_sent,

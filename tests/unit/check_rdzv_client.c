@@ -31,6 +31,7 @@ static int ups, downs; /* calls of the handler */
 static int worlds;
 static bool refused;
 static char reason[1000];
+static char peer[ADDR_TEXT_MAX];
 static int held; /* descriptors that the guard got */
 
 /* -- names ----------------------------------------------------------------- */
@@ -72,6 +73,7 @@ void guard_hold(int guard_fd, int conn_fd, const uint8_t *farewell, size_t len)
 static void on_connected(void *ctx)
 {
     (void)ctx;
+    rdzv_client_peer_addr(client, peer);
     ups++;
 }
 
@@ -232,6 +234,7 @@ START_TEST(test_client_serves_and_connects)
 {
     ck_assert_int_eq(run(NULL), HURT_DONE);
     ck_assert_int_eq(ups, 1);
+    ck_assert_str_eq(peer, "127.0.0.1");
     ck_assert_int_eq(held, 1);
     ck_assert_int_eq(downs, 0);
 }
