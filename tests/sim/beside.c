@@ -3,8 +3,8 @@
  * it in runs with failover:
  *   - witnesses: the host of the server in office holds one to each of two
  *     voters' servers. A farewell on it says that all of this host is dead.
- *   - serves: group rank 0 tells the endpoints each second at which other place
- *     it is served by a server in office.
+ *   - serves: the launcher of the server in office tells the endpoints each
+ *     second where that is; group rank 0 does so for a server outside.
  * Both are closed by a reset unless the whole tree is dead.
  */
 #include <stdio.h>
@@ -69,6 +69,7 @@ static void witness_at(struct sim *s, int node, struct beside *b, int to)
     msg_set(m.witness.run, "sim");
     msg_set(m.witness.instance, n->agent.round.world.instance);
     msg_set(m.witness.agent, n->agent.conf.join.agent);
+    msg_set(m.witness.epoch_id, s->servers[n->machine].id);
     if (m.witness.instance[0] != '\0')
         begin(s, node, b, to, &m);
 }
@@ -80,26 +81,31 @@ static void try_again(struct sim *s, int node, struct beside *b)
         begin(s, node, b, b->to, &hello);
 }
 
-/* It was told of voters at its own server, or elsewhere. */
-void beside_voters(struct sim *s,
-                   int node,
-                   int server,
-                   const struct msg_voters *v)
+void beside_voters(struct sim *s, int node, const struct msg_voters *v)
 {
     struct node_sim *n = &s->nodes[node];
     char addr[72];
     int n_found = 0;
     int len = 0;
+    n->witnesses[0] = n->witnesses[1] = -1;
     for (const char *at = v->addrs;
-         server == n->machine && n_found < WITNESSES &&
-         sscanf(at, "%71s%n", addr, &len) == 1;
+         n_found < WITNESSES && sscanf(at, "%71s%n", addr, &len) == 1;
          at += len) {
         int machine = dial_machine(s, addr);
         if (machine >= 0 && machine != n->machine)
-            witness_at(s, node, &n->beside[n_found++], machine);
+            n->witnesses[n_found++] = machine;
     }
-    while (n_found < WITNESSES)
-        give_up(s, &n->beside[n_found++]);
+}
+
+/* The instance is known by a round, not by voters. */
+void beside_look(struct sim *s, int node, int server)
+{
+    struct node_sim *n = &s->nodes[node];
+    for (int i = 0; i < WITNESSES; i++)
+        if (server != n->machine || n->witnesses[i] < 0)
+            give_up(s, &n->beside[i]);
+        else
+            witness_at(s, node, &n->beside[i], n->witnesses[i]);
 }
 
 /* -- serves ---------------------------------------------------------------- */
@@ -135,14 +141,24 @@ static void fill_serves(const struct sim *s,
                    SERVE_PORT + server);
 }
 
+/* The server's own launcher; of one outside that of group rank 0. */
+static bool tells(const struct node_sim *n, int server)
+{
+    const struct msg_world *w = &n->agent.round.world;
+    if (server < 0 || w->instance[0] == '\0')
+        return false;
+    return server == n->machine ||
+           (server >= OUTSIDE && agent_is_member(&n->agent) &&
+            w->group_rank == 0);
+}
+
 static void tell_endpoint(struct sim *s, int node, int which, int server)
 {
     struct node_sim *n = &s->nodes[node];
     struct beside *b = &n->beside[WITNESSES + which];
     int to = s->conf.endpoint[which];
     struct msg m;
-    if (server < 0 || to == server || !agent_is_member(&n->agent) ||
-        n->agent.round.world.group_rank != 0) {
+    if (to == server || !tells(n, server)) {
         give_up(s, b);
         return;
     }

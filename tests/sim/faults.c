@@ -64,6 +64,7 @@ static int launch_on(struct sim *s, int machine)
                            .conn = -1,
                            .exit_status = -1,
                            .tick_at_us = -1,
+                           .witnesses = {-1, -1},
                            .finish_us = -1,
                            .machine = machine < 0 ? i : machine,
                            .listens = sim_rnd(s, 2) == 1,

@@ -201,7 +201,7 @@ static void to_node(struct sim *s, int conn, struct item *item)
         if (s->conf.ignore_leases && item->msg.kind == MSG_KIND_lease)
             item->msg.lease.grant_ms = 86400000;
         if (item->msg.kind == MSG_KIND_voters)
-            beside_voters(s, c->node, c->server, &item->msg.voters);
+            beside_voters(s, c->node, &item->msg.voters);
         ev.kind = AGENT_MSG;
         ev.msg = &item->msg;
         break;
@@ -225,6 +225,8 @@ static void to_node(struct sim *s, int conn, struct item *item)
     if (!c->node_open)
         s->nodes[c->node].conn = -1;
     node_step(s, c->node, &ev);
+    if (s->conf.failover && item->kind == ITEM_MSG && c->node_open)
+        beside_look(s, c->node, c->server);
 }
 
 /* Whether what is sent there arrives, sooner or later. */
@@ -471,8 +473,12 @@ void sim_relay_dies(struct sim *s, int machine, int how)
 void net_refuse(struct sim *s, int conn)
 {
     struct item refused = {.kind = ITEM_REFUSED};
-    if (!node_is_frozen(&s->nodes[s->conns[conn].node]))
+    struct conn *c = &s->conns[conn];
+    uint32_t gen = c->gen;
+    if (!node_is_frozen(&s->nodes[c->node]))
         to_node(s, conn, &refused);
+    if (c->gen == gen)
+        conn_try_free(c);
 }
 
 void net_lose(struct sim *s, int conn, enum dir dir)

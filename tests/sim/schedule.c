@@ -88,7 +88,8 @@ void schedule_add_faults(struct schedule *p,
         if (i > 0 && rng_below(rng, 3) == 0)
             at_us += rng_below(rng, 30000);
         else
-            at_us = rng_below(rng, (uint32_t)FAULTS_US);
+            at_us = p->quiet_us +
+                    rng_below(rng, (uint32_t)(FAULTS_US - p->quiet_us));
         schedule_add(p, rng, at_us, act, node);
         enum act end = schedule_end_of(act);
         int64_t lasts_us = rng_below(rng, 2) == 0
@@ -362,19 +363,20 @@ struct sim *schedule_play(const struct schedule *p, bool trace)
     cease_faults(s, p);
     quiet_us += sim_settle_us(s);
     sim_run_until(s, quiet_us);
-    if (sim_broken(s) == NULL)
+    if (sim_broken(s) == NULL && !p->only_safety)
         sim_check_settled(s);
     sim_finish(s, 0);
     sim_run_until(s,
                   quiet_us + 2 * sim_settle_us(s) + p->conf.join_ms * MONO_MS);
-    if (sim_broken(s) == NULL)
+    if (sim_broken(s) == NULL && !p->only_safety)
         sim_check_over(s);
     return s;
 }
 
 /* -- many ------------------------------------------------------------------ */
 
-static void play_seed(schedule_make *make,
+/* Whether all held, if that did not fail the test. */
+static bool play_seed(schedule_make *make,
                       uint64_t seed,
                       bool trace,
                       int64_t sums[SIM_COUNTS])
@@ -394,8 +396,14 @@ static void play_seed(schedule_make *make,
     if (sim_broken(s) != NULL)
         (void)snprintf(broken, sizeof(broken), "%s", sim_broken(s));
     sim_del(s);
+    bool goes_on = broken[0] != '\0' && getenv("ALL") != NULL;
+    if (goes_on)
+        printf("SEED=%" PRIu64 ": %s (%d endpoints from %d, %d outside)\n",
+               seed, broken, p.conf.endpoints, p.conf.endpoint[0], p.outside);
     (void)fflush(stdout); /* a failed check leaves without it */
-    ck_assert_msg(broken[0] == '\0', "SEED=%" PRIu64 ": %s", seed, broken);
+    ck_assert_msg(broken[0] == '\0' || goes_on, "SEED=%" PRIu64 ": %s", seed,
+                  broken);
+    return broken[0] == '\0';
 }
 
 static uint64_t env_number(const char *name, uint64_t otherwise)
@@ -414,14 +422,18 @@ bool schedule_many(schedule_make *make,
     for (int c = 0; c < SIM_COUNTS; c++)
         sums[c] = 0;
     if (one) {
-        play_seed(make, env_number("SEED", 0), true, sums);
+        (void)setvbuf(stdout, NULL, _IOLBF, 0); /* if a core aborts */
+        (void)play_seed(make, env_number("SEED", 0), true, sums);
         return false;
     }
+    int n_broken = 0;
     for (uint64_t i = 0; i < n; i++)
-        play_seed(make, first + i, false, sums);
+        n_broken += !play_seed(make, first + i, false, sums);
     printf("%" PRIu64 " schedules\n", n);
     for (int c = 0; c < SIM_COUNTS; c++)
         printf("%12lld  %s\n", (long long)sums[c],
                sim_count_meaning((enum sim_count)c));
+    (void)fflush(stdout);
+    ck_assert_msg(n_broken == 0, "%d schedules are broken", n_broken);
     return n >= otherwise;
 }

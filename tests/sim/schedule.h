@@ -66,9 +66,11 @@ struct step {
 
 struct schedule {
     struct sim_conf conf;
-    int n_first; /* nodes that start at once */
-    int outside; /* servers outside that are needed at the end */
-    int ppm;     /* clocks are fast or slow by so much at most */
+    int n_first;      /* nodes that start at once */
+    int outside;      /* servers outside that are needed at the end */
+    int ppm;          /* clocks are fast or slow by so much at most */
+    int64_t quiet_us; /* no fault begins before that */
+    bool only_safety; /* whether it settles in the end is not looked at */
     struct step steps[STEPS_MAX];
     int n_steps;
 };
@@ -103,8 +105,8 @@ typedef void schedule_make(struct schedule *p, uint64_t seed);
 /*
  * Plays `otherwise` schedules, or SCHEDULES of the environment, from FIRST_SEED
  * on; or SEED alone, with its trace. Fails the test at the first one that is
- * broken. Prints the sums. True: there were as many as `otherwise`, and `sums`
- * may be judged.
+ * broken or, with ALL in the environment, names these all. Prints the sums.
+ * True: there were as many as `otherwise`, and `sums` may be judged.
  */
 bool schedule_many(schedule_make *make,
                    uint64_t otherwise,

@@ -3,6 +3,7 @@
  * latter begins with the first connection to it and ends with its launcher; or,
  * if that has ended in order, once no run needs it.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -261,11 +262,15 @@ void server_start(struct sim *s, int server)
                                  .embedded = server < OUTSIDE};
     if (srv->rdzv != NULL)
         return;
+    srv->life = ++s->lives;
+    if (s->conf.failover) /* ids of which no order can be told beforehand */
+        (void)snprintf(limits.server, sizeof(limits.server), "%016" PRIx64,
+                       (uint64_t)srv->life * UINT64_C(0x9e3779b97f4a7c15));
+    msg_set(srv->id, limits.server);
     srv->rdzv = rdzv_new(&limits, rng_next(&s->rng));
     srv->of_frozen = srv->frozen = host != NULL && host->agent_frozen;
     srv->frozen_at_us = s->now_us;
     srv->tick_at_us = -1;
-    srv->life = ++s->lives;
     srv->epoch = 0;
     srv->acts = srv->waits = false;
     s->count[SIM_SERVER_BACK] += s->lives > 1;

@@ -41,7 +41,7 @@ void sim_check_settled(struct sim *s)
         int in = 0;
         while (strcmp(s->instances[in].id, a->round.world.instance) != 0)
             in++;
-        if (instance >= 0 && instance != in)
+        if (instance >= 0 && instance != in && s->conf.behind < 2)
             sim_break(s, "invariant 4: two instances run");
         instance = in;
         if (a->round.world.round != s->instances[in].round)

@@ -189,6 +189,8 @@ void watch_done(struct sim *s, int node)
 void watch_end(struct sim *s, int node, const struct msg_end *e)
 {
     s->nodes[node].end_life = life_now(s);
+    if (e->hold == 0 && e->instance[0] != '\0')
+        s->instances[watch_instance(s, e->instance)].end_is_final = true;
     if (e->status != 0)
         return;
     const struct instance *in = &s->instances[watch_instance(s, e->instance)];
@@ -242,7 +244,8 @@ static void count_exit(struct sim *s,
 
 /* Invariant 5, at the nodes. A daemon that was killed after it had told some
  * of the end may come to another one with the others: its memory of a run is
- * soft. That is counted, not hidden. */
+ * soft. With failover that can be only before a server said that the end is
+ * final. That is counted, not hidden. */
 void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
 {
     const struct node_sim *n = &s->nodes[node];
@@ -275,14 +278,14 @@ void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
     if (v->end.instance[0] == '\0')
         return;
     struct instance *in = &s->instances[watch_instance(s, v->end.instance)];
-    bool final = s->conf.failover && in->end_is_final;
+    bool known =
+        s->conf.failover ? in->end_is_final : in->end_life == n->end_life;
     if (in->end_status >= 0 && in->end_status != v->status) {
-        if (in->end_life == n->end_life || final)
+        if (known)
             sim_break(s, "invariant 5: a run ended with %d and with %d",
                       in->end_status, v->status);
         s->count[SIM_FORGOTTEN]++;
     }
     in->end_status = v->status;
     in->end_life = n->end_life;
-    in->end_is_final |= a->known == AGENT_END_FINAL;
 }

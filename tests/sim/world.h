@@ -153,6 +153,7 @@ struct node_sim {
     int conn; /* -1 */
     struct worker workers[SIM_PROCS_MAX];
     struct beside beside[BESIDE_MAX];
+    int witnesses[WITNESSES]; /* where they are to be; -1: none */
     uint32_t tick_gen, freeze_gen;
     int64_t tick_at_us;
     int ticks_in_a_row;
@@ -181,6 +182,7 @@ struct server_sim {
     uint32_t tick_gen;
     int64_t tick_at_us;
     int ticks_in_a_row;
+    char id[MSG_VOTER_LEN + 1];
     int64_t epoch; /* that it asked for; 0: none */
     char epoch_id[MSG_VOTER_LEN + 1];
     int64_t lease_at_us; /* when it granted the last one */
@@ -217,7 +219,7 @@ struct instance {
     struct seat seats[SIM_AGENTS_MAX];
     int end_status; /* -1: it has not ended */
     int end_life;
-    bool end_is_final; /* some node ended by one that was */
+    bool end_is_final; /* a server said so */
 };
 
 struct sim {
@@ -332,10 +334,8 @@ bool node_serves(const struct sim *s, int i); /* a server there may be its */
 
 void beside_connected(struct sim *s, int conn);
 void beside_farewell(struct sim *s, int node);
-void beside_voters(struct sim *s,
-                   int node,
-                   int server,
-                   const struct msg_voters *v);
+void beside_voters(struct sim *s, int node, const struct msg_voters *v);
+void beside_look(struct sim *s, int node, int server); /* it heard something */
 void beside_tick(struct sim *s, int node);
 
 /* -- server.c ---------------------------------------------------------------
