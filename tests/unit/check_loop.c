@@ -76,7 +76,7 @@ static int launch_with(rlim_t limit, char *said, size_t size)
         (void)dup2(fileno(err), STDERR_FILENO);
         for (int fd = 3; fd < 1024; fd++)
             (void)close(fd);
-        (void)alarm(20);
+        (void)alarm(20 * (unsigned)suite_slow());
         if (setrlimit(RLIMIT_NOFILE, &few) == 0)
             (void)launch(NULL);
         _exit(1);
