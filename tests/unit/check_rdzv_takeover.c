@@ -183,6 +183,29 @@ START_TEST(test_takeover_of_a_round_that_one_accepted)
 }
 END_TEST
 
+/* One accepted the first round, the others did not hear of it: they are its
+ * voters all the same, and have told all that they know. */
+START_TEST(test_takeover_of_a_first_round_that_one_accepted)
+{
+    round_of(3, 3, 4);
+    like.last_call_ms = 60000;
+    for (int i = 0; i < 3; i++) {
+        voters[i].pending = voters[i].holds;
+        voters[i].holds = (struct msg_world){.round = 0};
+        voters[i].long_ms = 0;
+        voters[i].runs = false;
+        msg_set(voters[i].accepted.before, voters[i].accepted.ids);
+    }
+    voters[1].accepted.round = voters[2].accepted.round = 0;
+    serve(2);
+    come_all(1, 2);
+    come(0);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(running(), 3);
+    ck_assert_int_gt(newest_round(), 1);
+}
+END_TEST
+
 /* One member was told to go: it is in force. */
 START_TEST(test_takeover_of_a_round_that_one_began)
 {
@@ -519,6 +542,7 @@ int main(void)
         {test_takeover_again_and_again, 1},
         {test_takeover_of_a_round_that_nobody_began, 1},
         {test_takeover_of_a_round_that_one_accepted, 1},
+        {test_takeover_of_a_first_round_that_one_accepted, 1},
         {test_takeover_of_a_round_that_one_began, 1},
         {test_takeover_newcomers_wait_beside_a_member, 2},
         {test_takeover_spares_do_not_begin_anew, 1},

@@ -137,6 +137,25 @@ static void make_claim(struct rdzv *r, struct run *run, struct node *n)
     round_send_waiting(r, run, n);
 }
 
+/* All that it has accepted is known: it told of this instance, or holds
+ * nothing.
+ */
+static bool has_told(const struct claim *c, const char *instance)
+{
+    if (c->voted)
+        return strcmp(c->join.instance, instance) == 0;
+    return c->join.instance[0] == '\0' && !c->nonsense;
+}
+
+/* It may be a voter of the newest round that is known. */
+static void
+mark_here(const struct rdzv *r, struct run *run, const struct node *n)
+{
+    if (run->state == RUN_CANDIDATE &&
+        has_told(claim_of(r, n), run->takeover.instance))
+        office_here(&run->office, n->agent);
+}
+
 bool claim_join(struct rdzv *r,
                 struct run *run,
                 struct node *n,
@@ -154,6 +173,7 @@ bool claim_join(struct rdzv *r,
     if (run->state == RUN_CANDIDATE ||
         epoch_cmp(&n->epoch, &run->office.epoch) > 0) {
         make_claim(r, run, n);
+        mark_here(r, run, n);
         node_ask(r, n);
         run->takeover.outbid |=
             run->state != RUN_CANDIDATE && run->round.number == 0;
@@ -184,6 +204,7 @@ bool claim_rejoin(struct rdzv *r,
         office_lose(&run->office, n->agent);
     if (n->state == NODE_CLAIMS) {
         make_claim(r, run, n);
+        mark_here(r, run, n);
         node_ask(r, n);
         return true;
     }
@@ -304,14 +325,15 @@ is_of_interest(struct rdzv *r, struct run *run, const struct node *n)
     return true;
 }
 
-/* Voters of the newest round that came before that was known. */
+/* Voters of the newest round that came before that was known. What they have
+ * accepted they tell right behind their join: in any case before they promise.
+ */
 static void mark_all_here(const struct rdzv *r, struct run *run)
 {
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         const struct node *n = &r->nodes[i];
         const struct claim *c = claim_of(r, n);
-        if (!c->voted || n->conn < 0 ||
-            strcmp(c->join.instance, run->takeover.instance) != 0)
+        if (n->conn < 0 || !has_told(c, run->takeover.instance))
             continue;
         office_here(&run->office, n->agent);
         if (office_vote(&run->office, n->agent) != NULL)
@@ -376,6 +398,8 @@ bool claim_voted(struct rdzv *r,
     if (!read_voted(run, v, &told)) {
         note(r, NOTE_stale, run, n->name, "voted of round %lld",
              (long long)v->round);
+        c->nonsense = true;
+        office_away(&run->office, n->agent);
         return true;
     }
     rdzv_touch(r, run);

@@ -359,7 +359,7 @@ static void grant_by_voters(
         return;
     int64_t left_us = office_until_us(o, r->now_us, lease_us) - r->now_us;
     int64_t grant_us = left_us - lease_us / 5;
-    tell_whether_mute(r, run, grant_us < MONO_MS);
+    tell_whether_mute(r, run, grant_us < MONO_MS && run->state != RUN_PENDING);
     if (grant_us < MONO_MS) {
         node_ask(r, n);
         return;

@@ -83,6 +83,7 @@ static void fill_voters(const struct run *run, struct msg *m)
     v->epoch = epoch->count;
     msg_set(v->epoch_id, epoch->id);
     v->pending = o->pending;
+    msg_set(v->instance, run->instance);
     voters_print(&o->sets[o->pending ? OFFICE_NEXT : OFFICE_NOW], v->ids);
     if (o->pending)
         /* The last one that is known to have been in force. */

@@ -16,6 +16,7 @@
 struct claim {
     struct msg_join join; /* its state follows what it says later */
     int64_t at_us;        /* when it came */
+    bool nonsense;        /* what it told was none; nothing of it is known */
     bool voted;           /* it told which round it accepted ... */
     struct epoch epoch;   /* ... proposed in this epoch, ... */
     int64_t round;
