@@ -381,6 +381,19 @@ static int listen_here(int *fd)
     return port;
 }
 
+/* Nobody listens there, and no other program gets the port. */
+static int keep_refusing(int port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    ck_assert_int_ge(fd, 0);
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    ck_assert_int_eq(bind(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+    return fd;
+}
+
 /* Each endpoint of a list is tried when it is asked for; the launcher serves at
  * one that is its own, and there alone. */
 START_TEST(test_client_serves_at_the_endpoint_that_is_tried)
@@ -400,16 +413,18 @@ START_TEST(test_client_serves_at_the_endpoint_that_is_tried)
     ck_assert(!rdzv_client_hosts(client));
     ck_assert_int_eq(rdzv_client_server(client), 0);
     rdzv_client_disconnect(client);
+    ck_assert_int_eq(close(other), 0); /* before a server has a copy of it */
+    int taken = keep_refusing(conf.endpoints[0].port);
     rdzv_client_connect(client, "", 1, 500);
     ck_assert(comes(&ups));
     ck_assert(rdzv_client_hosts(client));
     ck_assert_int_gt(rdzv_client_server(client), 0);
     ck_assert_int_eq(rdzv_client_port(client), conf.endpoints[1].port);
-    ck_assert_int_eq(close(other), 0);
     rdzv_client_disconnect(client);
     rdzv_client_connect(client, "", 0, 500); /* one server is enough */
     ck_assert(!comes(&ups));
     ck_assert(refused);
+    ck_assert_int_eq(close(taken), 0);
     rdzv_client_server_kill(client);
 }
 END_TEST
