@@ -22,7 +22,7 @@ int watch_instance(struct sim *s, const char *id)
         return 0;
     }
     struct instance *in = &s->instances[s->n_instances];
-    *in = (struct instance){.end_status = -1};
+    *in = (struct instance){.end_status = -1, .final_status = -1};
     msg_set(in->id, id);
     return s->n_instances++;
 }
@@ -185,12 +185,22 @@ void watch_done(struct sim *s, int node)
         in->seats[w->group_rank].done = true;
 }
 
+/* With failover: half of the voters know of it, so that it is for good. */
+static void take_final(struct sim *s, struct instance *in, int status)
+{
+    if (in->final_status >= 0 && in->final_status != status)
+        sim_break(s, "invariant 5: final ends of one run: %d and %d",
+                  in->final_status, status);
+    in->final_status = status;
+}
+
 /* Invariant 5, at the server: success is said only where all were done. */
 void watch_end(struct sim *s, int node, const struct msg_end *e)
 {
     s->nodes[node].end_life = life_now(s);
-    if (e->hold == 0 && e->instance[0] != '\0')
-        s->instances[watch_instance(s, e->instance)].end_is_final = true;
+    if (e->hold == 0 && e->instance[0] != '\0' && s->conf.failover)
+        take_final(s, &s->instances[watch_instance(s, e->instance)],
+                   (int)e->status);
     if (e->status != 0)
         return;
     const struct instance *in = &s->instances[watch_instance(s, e->instance)];
@@ -278,8 +288,9 @@ void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
     if (v->end.instance[0] == '\0')
         return;
     struct instance *in = &s->instances[watch_instance(s, v->end.instance)];
-    bool known =
-        s->conf.failover ? in->end_is_final : in->end_life == n->end_life;
+    /* With failover an end that was not final may be another one than that
+     * which came about. */
+    bool known = !s->conf.failover && in->end_life == n->end_life;
     if (in->end_status >= 0 && in->end_status != v->status) {
         if (known)
             sim_break(s, "invariant 5: a run ended with %d and with %d",

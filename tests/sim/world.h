@@ -219,7 +219,7 @@ struct instance {
     struct seat seats[SIM_AGENTS_MAX];
     int end_status; /* -1: it has not ended */
     int end_life;
-    bool end_is_final; /* a server said so */
+    int final_status; /* of an end that a server said to be final; -1: none */
 };
 
 struct sim {
