@@ -100,7 +100,8 @@ BASE   := $(call of,rendezvous/base,err log mono utc rng buf utf8 json open_file
 	signals_name)
 PROTO  := $(call of,rendezvous/proto,frame msg exits)
 CORE   := $(call of,rendezvous/core,rdzv ranks budget note status) \
-	$(call of,rendezvous/core/inner,member cause command join join_check \
+	$(call of,rendezvous/core/inner,member cause claim command join join_check \
+	join_settle moved office propose takeover witness \
 	join_place join_rebuild capacity round round_seal round_tell round_roll \
 	round_end round_tick run strikes node node_gone reply states due \
 	last_lease) \
@@ -124,16 +125,18 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/worker,workers spawn env mailbox errfile hang hang_watch stack_line \
 	pipe_probe stacks first_progress) \
 	$(call of,launcher/report,report exits words json event_log \
-	try_files) \
+	new_file try_files) \
 	$(call of,launcher/preflight,preflight probe lead io data look link \
 	responder report judge table pairing) \
 	$(call of,launcher/health,health gpu_health) \
-	$(call of,launcher/rdzv,client resolver store_host own_name) \
+	$(call of,launcher/rdzv,client own_server redirect witness caller endpoint \
+	resolver store_host own_name) \
 	$(call of,launcher/output,output relay relay_intake stream console logfile \
 	lines) \
-	$(call of,launcher/agent,agent session work state) \
-	$(call of,launcher/conf,options conf meet rdzv argv program place output \
-	words) \
+	$(call of,launcher/agent,agent session tell work vote candidates \
+	state) \
+	$(call of,launcher/conf,options conf meet endpoints rdzv argv program place \
+	output words) \
 	$(call of,launcher/proc,guard tree procfs pidfd children sweep cgroup \
 	signals oom tmpfolder aborts launch_lock) \
 	$(call of,launcher/hw,cpus topology nvml kfd gpus)

@@ -38,6 +38,7 @@ static const struct unknown {
     {"TORCHELASTIC_ERROR_FILE", "<a file of this worker>",
      "<a file of this worker>"},
     {"DDP_INSTANCE", "<new in each run>", "<new in each run>"},
+    {"DDP_EPOCH", NULL, "<who made the round, if the run has failover>"},
     {"DDP_PROGRESS_FILE", "<a file of this worker>", "<a file of this worker>"},
     {"DDP_STOP_FILE", "<a file of this worker>", "<a file of this worker>"},
     {"DDP_SNAPSHOT_MEMORY", "<memory of this node>", "<memory of this node>"},
@@ -173,18 +174,18 @@ static void put_common(const struct dry *d)
 static void put_head(const struct dry *d)
 {
     const struct conf *c = d->conf;
-    char folder[4096];
+    char folder[4096], endpoints[CONF_ENDPOINTS_TEXT_MAX];
     fprintf(d->f, "run         %s\n", c->run_id);
     if (c->nnodes_min == c->nnodes_max)
         fprintf(d->f, "nodes       %d\n", c->nnodes_max);
     else
         fprintf(d->f, "nodes       %d to %d\n", c->nnodes_min, c->nnodes_max);
+    conf_endpoints_text(c, endpoints);
     if (c->standalone)
         fputs("rendezvous  for this node only, on a free port of 127.0.0.1\n",
               d->f);
     else
-        fprintf(d->f, "rendezvous  at %s port %d, %s\n", c->endpoint_host,
-                c->endpoint_port,
+        fprintf(d->f, "rendezvous  at %s, %s\n", endpoints,
                 c->backend == CONF_STATIC ? "static" : "c10d");
     fprintf(d->f, "workers     %d on this node%s\n", c->nproc,
             d->several ? "; the rendezvous tells the rank of the first, base"
@@ -261,8 +262,9 @@ static void fill_world(struct dry *d)
         .world_size = c->nproc,
         .role_world = c->nproc,
     };
-    msg_set(d->world.master_addr,
-            c->standalone || c->is_host == 1 ? c->endpoint_host : "127.0.0.1");
+    msg_set(d->world.master_addr, c->standalone || c->is_host == 1
+                                      ? c->endpoints[0].host
+                                      : "127.0.0.1");
 }
 
 static bool make_envs(struct dry *d)

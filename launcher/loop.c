@@ -54,6 +54,8 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/open_files.h"
+#include "rendezvous/net/addr.h"
+#include "rendezvous/net/helper.h"
 
 #define CHORE_MS 1000
 
@@ -129,7 +131,7 @@ static void write_lock(const struct loop *l, bool held)
         .round = w->round,
         .group_rank = (int)w->group_rank,
         .held = held && w->round > 0,
-        .hosts = rdzv_client_server(l->client) > 0,
+        .hosts = rdzv_client_hosts(l->client),
     };
     msg_set(mine.agent, l->agent.conf.join.agent);
     msg_set(mine.name, l->agent.conf.join.name);
@@ -207,7 +209,7 @@ static void leave_loop(struct loop *l)
     health_stop(l->health);
     rdzv_client_finish(l->client);
     (void)uv_timer_stop(&l->timer);
-    if (rdzv_client_server(l->client) > 0 && l->verdict.ended)
+    if (rdzv_client_hosts(l->client) && l->verdict.ended)
         (void)uv_timer_start(&l->timer, on_server_late,
                              (uint64_t)(l->conf->close_timeout_us / MONO_MS),
                              0);
@@ -250,8 +252,7 @@ static void send_msg(struct loop *l, const struct msg *m)
     struct msg join = *m;
     write_lock(l,
                l->agent.work == AGENT_RUNNING || l->agent.work == AGENT_DONE);
-    join.join.hosts = rdzv_client_server(l->client) > 0;
-    if (join.join.hosts && conf_shares_port(l->conf))
+    if (rdzv_client_hosts(l->client) && conf_shares_port(l->conf))
         join.join.port = rdzv_client_port(l->client);
     if (join.join.addr[0] == '\0')
         rdzv_client_local_addr(l->client, join.join.addr,
@@ -264,7 +265,7 @@ static void act(void *ctx, const struct agent_action *a)
     struct loop *l = loop_of(ctx);
     switch (a->kind) {
     case AGENT_CONNECT:
-        rdzv_client_connect(l->client);
+        rdzv_client_connect(l->client, a->target, a->which, a->within_ms);
         return;
     case AGENT_DISCONNECT:
         rdzv_client_disconnect(l->client);
@@ -298,7 +299,11 @@ static void act(void *ctx, const struct agent_action *a)
         return;
     case AGENT_NOTE:
         report_note(l->conf, a->note, &l->event_log, l->debug);
-        event_log_note(&l->event_log, a->note, mono_now_us());
+        if (a->note->kind == NOTE_worker_failed)
+            event_log_failed(&l->event_log, &l->agent.round.failed,
+                             a->note->text, mono_now_us());
+        else
+            event_log_note(&l->event_log, a->note, mono_now_us());
         return;
     case AGENT_EXIT:
         leave(l, a->verdict);
@@ -373,7 +378,9 @@ static void step(struct loop *l, struct agent_event *ev)
 static void on_connected(void *ctx)
 {
     struct loop *l = loop_of(ctx);
-    struct agent_event ev = {.kind = AGENT_CONNECTED};
+    char peer[ADDR_TEXT_MAX];
+    struct agent_event ev = {.kind = AGENT_CONNECTED, .peer = peer};
+    rdzv_client_peer_addr(l->client, peer);
     event_log_joined(&l->event_log, mono_now_us());
     step(l, &ev);
     output_prepare(l->output); /* while the join is on its way */
@@ -385,9 +392,11 @@ static void on_msg(void *ctx, const struct msg *m)
     struct agent_event ev = {.kind = AGENT_MSG, .msg = m};
     bool is_answer = m->kind == MSG_KIND_lease || m->kind == MSG_KIND_waiting;
     bool is_void = m->kind == MSG_KIND_lease && m->lease.grant_ms == 0;
-    if (m->kind == MSG_KIND_members)
+    if (m->kind == MSG_KIND_members && agent_obeys(&l->agent))
         store_host_members(&l->store, &m->members);
     step(l, &ev);
+    if (agent_has_failover(&l->agent))
+        return; /* its voters are the proof */
     if (is_void || (is_answer && l->agent.work == AGENT_NONE))
         tell_of_dead(l);
 }
@@ -416,6 +425,7 @@ enum helper {
 
 static void on_helper_died(struct loop *l, enum helper which)
 {
+    pid_t pid;
     switch (which) {
     case HELPER_SERVER:
         rdzv_client_server_ended(l->client);
@@ -428,8 +438,8 @@ static void on_helper_died(struct loop *l, enum helper which)
         store_host_fell(&l->store, l->agent.round.world.round);
         return;
     case HELPER_RELAY:
-        (void)waitpid(output_pid(l->output), NULL, WNOHANG);
-        output_restart(l->output);
+        pid = output_pid(l->output);
+        output_restart(l->output, helper_reap(&pid));
         return;
     case HELPER_STACKS:
         hang_watch_helper_ended(l->hang_watch);
@@ -605,6 +615,7 @@ static void fill_join(const struct loop *l, int store_port, struct msg_join *j)
         .last_call_ms = c->last_call_timeout_us / MONO_MS,
         .heartbeat_ms = c->heartbeat_timeout_us / MONO_MS,
         .reconnect_ms = c->reconnect_timeout_us / MONO_MS,
+        .failover = c->nnodes_max > 1 ? (int64_t)c->failover : 0,
     };
     msg_set(j->run, c->run_id);
     rng_id(j->agent);
@@ -686,7 +697,8 @@ static void close_parts(struct loop *l, const char *node)
                                        .asks = asks_to_end};
     ddp_assert(l->state == LOOP_CLOSING);
     ddp_assert(v->status >= 0 && v->status <= 255);
-    event_log_finish(&l->event_log, v->status, mono_now_us());
+    event_log_finish(&l->event_log, &l->agent.round.ended, v->status,
+                     mono_now_us());
     output_finish(l->output, v->status != 0, &hurry);
     report_end(l->conf, v, &l->event_log, folder);
     if (l->conf->output.report[0] != '\0')
@@ -699,7 +711,7 @@ static void close_parts(struct loop *l, const char *node)
     /* The server knows. One of our own is about to end with us: the next one
      * must be told. */
     bool is_known = l->agent.session.state == AGENT_SESSION_HEARD &&
-                    rdzv_client_server(l->client) == 0;
+                    !rdzv_client_hosts(l->client);
     if (v->ended || is_known)
         launch_lock_drop();
 }
@@ -715,11 +727,13 @@ int loop_run(const struct conf *conf,
                             .checks = conf->health_check[0] != '\0' ||
                                       conf->gpu_health_check,
                             .loopback = conf->loopback,
+                            .endpoints = conf->endpoints_len,
                             .seed = rng_seed()};
     const char *level = getenv("LOGLEVEL");
+    char endpoints[CONF_ENDPOINTS_TEXT_MAX];
+    conf_endpoints_text(conf, endpoints);
     (void)snprintf(ac.endpoint, sizeof(ac.endpoint), /* may be cut */
-                   " at %.255s port %d", conf->endpoint_host,
-                   conf->endpoint_port);
+                   " at %.295s", endpoints);
     l.magic = LOOP_MAGIC;
     l.conf = conf;
     l.guard_fd = guard_fd;

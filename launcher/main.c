@@ -144,7 +144,8 @@ int main(int argc, char *argv[])
     if (!procfs_is_ours())
         tell_of_proc();
     if (conf.nnodes_max > 1)
-        launch_lock_take(conf.run_id, conf.endpoint_host, conf.endpoint_port);
+        launch_lock_take(conf.run_id, conf.endpoints[0].host,
+                         conf.endpoints[0].port);
     int guard_fd = guard_split(conf.signals);
     int status = loop_run(&conf, &origin, guard_fd);
     tls_key_free(conf.token);

@@ -2,9 +2,9 @@
  * trainer/plot: lines are appended to FILE.tsv as training goes, and gnuplot
  * draws all of them anew.
  *
- * Happy path: plot_open copies the lines that are still true to FILE.tsv.new
- * and renames it; plot_add writes a line for every EVERY_STEPS steps; plot_draw
- * runs gnuplot with a script on its standard input, and waits for it.
+ * Happy path: plot_open copies the lines that are still true to a new file and
+ * renames it to FILE.tsv; plot_add writes a line for every EVERY_STEPS steps;
+ * plot_draw runs gnuplot with a script on its standard input, and waits for it.
  *
  * Failure modes. The process is killed: FILE.tsv has all but the last steps,
  * and a cut line is dropped at the next start. gnuplot is missing or fails:
@@ -15,7 +15,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "trainer/ops/fail.h"
 #include "trainer/progress.h"
@@ -58,6 +60,18 @@ static void data_path(char path[PATH_ROOM], const char *file, const char *end)
     (void)snprintf(path, PATH_ROOM, "%.4000s.tsv%s", file, end); /* measured */
 }
 
+/* Its name is random: another process may still write to the same plot. */
+static FILE *create(char temp[PATH_ROOM], const char *file)
+{
+    unsigned random;
+    char end[32];
+    if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return NULL;
+    (void)snprintf(end, sizeof(end), ".new.%08x", random);
+    data_path(temp, file, end);
+    return fopen(temp, "wxe");
+}
+
 /* Copies the lines of the steps up to `step`. What a run took after its last
  * snapshot is taken again, and would be there twice. */
 static void keep_lines(FILE *to, const char *path, int64_t step)
@@ -86,10 +100,9 @@ int plot_open(struct plot *p,
     *p = (struct plot){
         .file = file, .format = format_of(file), .classify = classify};
     data_path(path, file, "");
-    data_path(temp, file, ".new");
-    p->data = fopen(temp, "we");
+    p->data = create(temp, file);
     if (p->data == NULL)
-        return fail_sys(err, DDP_ERR_IO, "--plot: cannot write %.200s", temp);
+        return fail_sys(err, DDP_ERR_IO, "--plot: cannot write %.200s", path);
     if (step > 0) {
         keep_lines(p->data, path, step);
         fprintf(p->data, "restart\t%lld\t%lld\n", (long long)step,
@@ -98,6 +111,7 @@ int plot_open(struct plot *p,
     if (fflush(p->data) == 0 && !ferror(p->data) && rename(temp, path) == 0)
         return 0;
     (void)fail_sys(err, DDP_ERR_IO, "--plot: cannot write %.200s", path);
+    (void)unlink(temp);
     plot_free(p);
     return -1;
 }

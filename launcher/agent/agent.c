@@ -14,6 +14,8 @@
  *     join_timeout (it was never there) or reconnect_timeout. Workers that run
  *     do so until the lease is over.
  *   - The server refuses: the agent gives up, with the server's reason.
+ *   - In a run with failover a server that has not the authority refuses, or
+ *     says that the run is over: that counts for nothing.
  */
 #include "launcher/agent/agent.h"
 
@@ -151,35 +153,6 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
             loopback);
 }
 
-static void on_world(struct step *s, const struct msg_world *w)
-{
-    struct agent *a = s->a;
-    bool old = a->round.evidence != AGENT_NO_ROUND &&
-               strcmp(a->round.world.instance, w->instance) == 0 &&
-               w->round <= a->round.world.round;
-    if (a->work != AGENT_NONE || a->exit != AGENT_STAYS || old) {
-        agent_note(s, NOTE_stale, "world of round %lld", (long long)w->round);
-        return;
-    }
-    a->round = (struct agent_round){
-        .evidence = s->now_us < a->lease_until_us ? AGENT_MEMBER_SURE
-                                                  : AGENT_MEMBER_LAPSED,
-        .world = *w,
-        .told_at_us = s->now_us,
-    };
-    a->stop = AGENT_STOP_NOT;
-    a->grace = AGENT_GRACE_LONG;
-    a->succeeded = 0;
-    if (!agent_is_sure(a)) {
-        /* It came so late that the round may be over. */
-        agent_note(s, NOTE_stale, "world of round %lld came after the lease",
-                   (long long)w->round);
-        agent_send_ready(s, w->round);
-        return;
-    }
-    agent_spawn(s);
-}
-
 /* Its workers were asked to leave, and may wait for a peer that is gone. */
 static void hurry_workers(struct step *s, const struct msg_stop *stop)
 {
@@ -273,6 +246,7 @@ static void on_end(struct step *s, const struct msg_end *end)
     a->verdict.ended = true;
     a->verdict.end = *end;
     a->verdict.heard_us = s->now_us;
+    a->vote.ended = a->vote.promised;
     a->known = end->hold ? AGENT_END_HELD : AGENT_END_FINAL;
     if (a->known == AGENT_END_HELD)
         a->farewell_at_us =
@@ -310,13 +284,56 @@ static bool is_full_for_a_member(const struct agent *a, const struct msg *m)
            agent_is_member(a) && a->exit == AGENT_STAYS;
 }
 
+/* What it says has a meaning wherever the authority is. */
+static bool on_msg_of_any_server(struct step *s, const struct msg *m)
+{
+    if (m->kind == MSG_KIND_office)
+        agent_on_office(s, &m->office);
+    else if (m->kind == MSG_KIND_moved)
+        agent_on_moved(s, &m->moved);
+    else if (m->kind == MSG_KIND_waiting && m->waiting.voters > 0)
+        agent_on_missing_voters(s, &m->waiting);
+    else
+        return false;
+    return true;
+}
+
+/* A server that has not the authority: whatever it thinks of this node is worth
+ * nothing, be it an older one, or one that knows nothing of the run. */
+static void on_msg_unheeded(struct step *s, const struct msg *m)
+{
+    if (m->kind == MSG_KIND_refused)
+        agent_go_elsewhere(s, m->refused.text);
+    else if (m->kind != MSG_KIND_waiting && m->kind != MSG_KIND_lease)
+        agent_note(s, NOTE_stale,
+                   "message '%s' of a server without the authority",
+                   msg_name(m->kind));
+}
+
+/* Without half of the voters a server in office says words, but does nothing:
+ * that is not what this node waits for. */
+static bool is_act(const struct agent *a, const struct msg *m)
+{
+    return !agent_has_failover(a) || m->kind == MSG_KIND_lease ||
+           m->kind == MSG_KIND_go || m->kind == MSG_KIND_end ||
+           m->kind == MSG_KIND_drain || m->kind == MSG_KIND_refused ||
+           (m->kind == MSG_KIND_world && !m->world.pending);
+}
+
 static void on_msg(struct step *s, const struct msg *m)
 {
+    if (on_msg_of_any_server(s, m))
+        return;
+    if (!agent_obeys(s->a)) {
+        on_msg_unheeded(s, m);
+        return;
+    }
     if (is_full_for_a_member(s->a, m)) {
         agent_break_off(s, m->refused.text);
         return;
     }
-    agent_hear(s);
+    if (is_act(s->a, m))
+        agent_hear(s);
     switch (m->kind) {
     case MSG_KIND_lease:
         agent_on_lease(s, &m->lease);
@@ -325,7 +342,7 @@ static void on_msg(struct step *s, const struct msg *m)
         on_waiting(s, &m->waiting);
         return;
     case MSG_KIND_world:
-        on_world(s, &m->world);
+        agent_on_world(s, &m->world);
         return;
     case MSG_KIND_stop:
         on_stop(s, &m->stop);
@@ -347,7 +364,21 @@ static void on_msg(struct step *s, const struct msg *m)
         return;
     case MSG_KIND_members:
         return; /* the shell's business */
+    case MSG_KIND_voters:
+        agent_on_voters(s, &m->voters);
+        return;
+    case MSG_KIND_go:
+        agent_on_go(s, &m->go);
+        return;
+    case MSG_KIND_office: /* dealt with before */
+    case MSG_KIND_moved:
+        return;
     case MSG_KIND_join:
+    case MSG_KIND_voted:
+    case MSG_KIND_promise:
+    case MSG_KIND_accept:
+    case MSG_KIND_serves:
+    case MSG_KIND_witness:
     case MSG_KIND_beat:
     case MSG_KIND_failed:
     case MSG_KIND_ready:
@@ -473,7 +504,7 @@ static void on_tick(struct step *s)
         agent_stop_workers(s, SIGKILL);
     }
     if (s->now_us >= agent_silent_at_us(a))
-        agent_break_off(s, "no answer");
+        agent_take_silence(s);
     if (s->now_us >= a->farewell_at_us && a->exit != AGENT_STAYS &&
         a->alive == 0) {
         agent_finish(s);
@@ -504,9 +535,13 @@ void agent_init(struct agent *a, const struct agent_conf *conf)
                     .beat_at_us = MONO_NEVER,
                     .retry_at_us = MONO_NEVER,
                     .complain_at_us = MONO_NEVER,
+                    .vain_told_us = MONO_NEVER,
+                    .given_up_at_us = MONO_NEVER,
                     .pause_us = AGENT_PAUSE_FIRST_US,
                     .down_text = "no answer yet"},
+        .vote = {.echoed_us = MONO_NEVER},
     };
+    candidates_init(&a->candidates, conf->endpoints > 1 ? conf->endpoints : 1);
     if (a->conf.last_words == 0)
         a->conf.last_words = LAST_WORDS;
     rng_init(&a->rng, conf->seed);
@@ -558,7 +593,7 @@ static void on_event(struct step *s, const struct agent_event *ev)
         on_start(s);
         return;
     case AGENT_CONNECTED:
-        agent_on_connected(s);
+        agent_on_connected(s, ev->peer);
         return;
     case AGENT_DISCONNECTED:
         agent_on_disconnected(s, ev->text);

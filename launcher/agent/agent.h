@@ -3,7 +3,7 @@
  * an event goes in, actions come out. It knows no sockets, no processes and no
  * clock, and it does not allocate.
  *
- * The state has five parts. Each is an enum; a cell of the tables says what an
+ * The state has six parts. Each is an enum; a cell of the tables says what an
  * event makes of it, and agent_check asserts which combinations are possible.
  *
  * 1. What the workers of this node do (agent.work):
@@ -59,7 +59,30 @@
  *    that nothing depends on a message that was under way when a connection
  *    broke.
  *
- * 5. Whether and why the agent goes (agent.exit), and what it knows of the
+ *    Which server the session leads to: launcher/agent/candidates.h. A run
+ *    with failover (the agent has promised to obey an epoch) can be served at
+ *    many places. There a server that answers is not enough: nothing that it
+ *    says counts before its `office` of this epoch, or of a higher one, has
+ *    come on this connection (session.obeyed). HEARD then means that it has
+ *    acted, and a lease that stays away is worth as much as silence: the next
+ *    place is tried after two answers that did not come.
+ *
+ * 5. The vote in a run with failover (agent.vote.state): the newest round that
+ *    it accepted. It is told to each server behind the join (`voted`), since
+ *    the voters are the memory of the run:
+ *
+ *     event \ state        NONE       PENDING        IN_FORCE
+ *     voters, in force     IN_FORCE   IN_FORCE       IN_FORCE
+ *     voters, pending      PENDING    PENDING        PENDING       (accept)
+ *     go, or its world     -          IN_FORCE       -             (workers)
+ *        in force
+ *
+ *    Only a round of a higher epoch, or a later one of the same, takes the
+ *    place of another. The voters of the round before are asked, too: they
+ *    accept a round in which they may have no place. A round that is pending
+ *    changes nothing in 1 to 3.
+ *
+ * 6. Whether and why the agent goes (agent.exit), and what it knows of the
  *    run's end (agent.known). It exits (GONE) once no worker is left; exit and
  *    known can be combined as follows:
  *
@@ -75,7 +98,8 @@
  *    HELD: the server told of the end, and not every node knows of it yet. The
  *    agent stays until the server says that all do (FINAL), for
  *    reconnect_timeout at most: if the server dies meanwhile, the agent tells
- *    the next one.
+ *    the next one. In a run with failover each place is tried once for that,
+ *    and the end is dropped (GAVE_UP) if the others went on without it.
  *
  * Workers run under a lease, which only the server's answers renew. A server
  * that ends in order grants a long one as its last word. When the lease is over
@@ -88,6 +112,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "launcher/agent/candidates.h"
 #include "rendezvous/base/rng.h"
 #include "rendezvous/core/note.h"
 #include "rendezvous/proto/exits.h"
@@ -103,6 +128,7 @@ struct agent_conf {
     bool checks;          /* the node's health */
     bool loopback;        /* no other machine can reach the rendezvous */
     char endpoint[300];   /* " at HOST port N", for people; may be "" */
+    int endpoints;        /* how many the list has, up to 16; 0 counts as 1 */
     uint64_t seed;        /* for the jitter of reconnects */
 };
 
@@ -140,6 +166,7 @@ struct agent_event {
     int64_t now_us;
     const struct msg *msg;
     const char *text; /* why it is disconnected, or the node not fit */
+    const char *peer; /* CONNECTED: the address that answered, or NULL */
     bool fit;
     struct agent_worker worker;
     int64_t silent_us; /* WORKER_HUNG: since its last progress */
@@ -158,9 +185,10 @@ struct agent_verdict {
 };
 
 enum agent_action_kind {
-    AGENT_CONNECT,    /* the next event about it is CONNECTED or DISCONNECTED */
+    AGENT_CONNECT,    /* target, which, within_ms: the next event about it is
+                         CONNECTED or DISCONNECTED */
     AGENT_DISCONNECT, /* by a reset: a FIN would say that all here is dead;
-                         no event for it */
+                         no event for it. Also ends a try to connect */
     AGENT_SEND,       /* msg */
     AGENT_SPAWN,      /* world: start join.nproc workers */
     AGENT_KILL,       /* signo to all workers that live */
@@ -175,6 +203,9 @@ enum agent_action_kind {
 
 struct agent_action {
     enum agent_action_kind kind;
+    const char *target; /* "ADDR:PORT", of a voter; "": an endpoint ... */
+    int which;          /* ... of the list, counted from 0 */
+    int64_t within_ms;  /* the try is given up then; 0: it may take its time */
     const struct msg *msg;
     const struct msg_world *world;
     enum msg_graceful graceful;
@@ -251,6 +282,12 @@ enum agent_known {
     AGENT_END_FINAL
 };
 
+enum agent_vote_state {
+    AGENT_VOTE_NONE,    /* it has accepted no round */
+    AGENT_VOTE_PENDING, /* that round is not known to be in force */
+    AGENT_VOTE_IN_FORCE,
+};
+
 #define AGENT_BEATS 64 /* answers to beats older than that are ignored */
 
 /* The newest round that the server told of; all of it is of that round. */
@@ -270,22 +307,62 @@ struct agent_round {
     int64_t failed_at_us;
 };
 
+/* A server's term of office: terms are ordered by count, then by id. */
+struct agent_epoch {
+    int64_t count; /* 0: none */
+    char id[MSG_VOTER_LEN + 1];
+};
+
+#define AGENT_VOTERS_TEXT_MAX (MSG_VOTERS_MAX * (MSG_VOTER_LEN + 1))
+
+/* A round, and who has a say in it. */
+struct agent_ballot {
+    int64_t round;                          /* 0: none */
+    struct agent_epoch epoch;               /* in which it was proposed */
+    char voters[AGENT_VOTERS_TEXT_MAX + 1]; /* as in msg_voters.ids */
+    char before[AGENT_VOTERS_TEXT_MAX + 1]; /* of the last round in force, while
+                                               this one is not */
+};
+
+/* What the agent owes to the authority over its run. */
+struct agent_vote {
+    struct agent_epoch promised; /* it obeys none that is lower; count 0: the
+                                    run has no failover, as far as is known */
+    enum agent_vote_state state;
+    struct agent_ballot accepted; /* not NONE */
+    struct msg_world world;       /* its place in that; round 0: none */
+    int64_t world_at_us;          /* when that came */
+    struct agent_epoch ended;     /* of the server that told of the end */
+    int64_t echoed_us; /* when the last message came that may count as heard by
+                          it at a server; MONO_NEVER: none did */
+    int64_t long_ms;   /* the longest lease that may be out since `accepted` */
+};
+
 /* The session with the rendezvous: one connection after the other. */
 struct agent_session {
     enum agent_session_state state;
+    bool obeyed; /* UP and HEARD: the server has shown its epoch */
+    char peer[CANDIDATES_HOST_MAX + 1]; /* its address, "": not known */
     int64_t heard_since_us; /* first answer on the last connection that got one;
                                MONO_NEVER: no server has ever answered */
     int64_t down_since_us;  /* unless HEARD */
+    int64_t given_up_at_us; /* CONNECTING: its end, or MONO_NEVER */
+    int64_t dwell_us;       /* how long a server may give no lease if none is
+                               held */
     int64_t retry_at_us;    /* DOWN only */
     int64_t pause_us;       /* before the next try but one */
     int64_t complain_at_us;
+    int64_t
+        vain_told_us; /* of a useless answer; MONO_NEVER: since HEARD none */
     char down_text[256];
+    char served[CANDIDATES_ADDR_MAX + 1]; /* the last place that served */
 
-    int64_t answered_us; /* when the server last answered a beat */
+    int64_t answered_us; /* when the server last answered a beat, or the
+                            connection or the server's term began */
     int64_t heard_seq;   /* of the last lease on this connection, -1: none */
     bool granted;        /* a lease, on this connection */
     char server[17];     /* the server that granted the last one, "": none */
-    int64_t granted_us;  /* when the beat was sent that it answered */
+    int64_t granted_us;  /* when the last beat was sent that one came for */
     int64_t beat_at_us;  /* UP and HEARD only */
     int64_t beat_seq;
     int64_t beat_sent_us[AGENT_BEATS];
@@ -307,6 +384,8 @@ struct agent {
     int64_t quarantined_until_us; /* its node's, as the server said */
 
     struct agent_session session;
+    struct candidates candidates;
+    struct agent_vote vote;
 
     enum agent_exit exit;
     enum agent_known known;
@@ -333,6 +412,11 @@ bool agent_is_leaving(const struct agent *a);
 bool agent_is_member(const struct agent *a);
 /* ... and its lease was never over since that round began. */
 bool agent_is_sure(const struct agent *a);
+
+/* The run has failover: it has promised to obey a server. */
+bool agent_has_failover(const struct agent *a);
+/* What the server of this connection says counts. */
+bool agent_obeys(const struct agent *a);
 
 /* Until when the workers may run if nothing more is heard; MONO_NEVER while
  * there are none. A guard kills them then, should the agent be frozen. */

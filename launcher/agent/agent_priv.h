@@ -1,8 +1,10 @@
 /*
  * launcher/agent/agent_priv: what the files of this folder share. agent.c takes
  * events and what the server says, session.c is the session with the server,
- * work.c the workers and the end, state.c the state and what it can be. All of
- * it is pure: see launcher/agent/agent.h.
+ * tell.c what is said to it and to people, work.c the workers and the end,
+ * vote.c rounds and the authority over them, candidates.c where that may be,
+ * state.c the state and what it can be. All of it is pure: see
+ * launcher/agent/agent.h.
  */
 #ifndef LAUNCHER_AGENT_AGENT_PRIV_H
 #define LAUNCHER_AGENT_AGENT_PRIV_H
@@ -22,7 +24,8 @@ struct step {
     int64_t now_us;
 };
 
-/* -- session.c: telling ---------------------------------------------------- */
+/* -- tell.c ------------------------------------------------------------------
+ */
 
 /* Hands an action to the shell, which borrows it for the call. */
 void agent_emit(struct step *s, const struct agent_action *action);
@@ -30,43 +33,81 @@ void agent_emit(struct step *s, const struct agent_action *action);
 __attribute__((format(printf, 3, 4))) void
 agent_note(struct step *s, enum note_kind kind, const char *fmt, ...);
 
+/* A connection is up. */
+bool agent_is_open(const struct agent *a);
+
 /* Each tells the server. Without a connection nothing is sent: what still
  * counts is said again after the next join. */
+void agent_send(struct step *s, const struct msg *m);
+void agent_send_join(struct step *s);
+/* Only a voter says this one, and `accept` only if it waits for `go`. */
+void agent_send_voted(struct step *s);
+void agent_send_accept(struct step *s);
+void agent_send_promise(struct step *s);
 void agent_send_failed(struct step *s);
 void agent_send_ready(struct step *s, int64_t round);
 void agent_send_done(struct step *s);
 void agent_send_leave(struct step *s);
 void agent_send_bye(struct step *s);
-void agent_send_beat(struct step *s);
 
 /* -- session.c: the connection and the lease ------------------------------- */
 
 /* The first try, and what is counted from it. */
 void agent_seek_server(struct step *s);
 void agent_connect_now(struct step *s);
-void agent_on_connected(struct step *s);
+void agent_send_beat(struct step *s);
+/* `peer`: its address, or NULL. */
+void agent_on_connected(struct step *s, const char *peer);
 void agent_on_disconnected(struct step *s, const char *why);
 /* Ends a connection that is of no use; the next try comes as after any other.
  */
 void agent_break_off(struct step *s, const char *why);
+/* ... and goes on to the next place, also while it connects. */
+void agent_go_elsewhere(struct step *s, const char *why);
+/* The place in hand gives no answer, or none that is of use. */
+void agent_take_silence(struct step *s);
 /* Something came, so that a server is there. */
 void agent_hear(struct step *s);
 void agent_on_lease(struct step *s, const struct msg_lease *l);
 /* How long the server may be away before the agent gives up, if no worker
  * runs. */
 int64_t agent_bearable_us(const struct agent *a);
-/* When the connection counts as broken, since nothing comes. */
+/* When the connection, or the try to connect, counts as broken, since nothing
+ * comes. */
 int64_t agent_silent_at_us(const struct agent *a);
 /* What is left of a lease when a round is over. */
 int64_t agent_short_lease_us(const struct agent *a);
 /* Tells the user that the server cannot be reached. */
 void agent_complain(struct step *s);
+/* A server answers that cannot serve, and says why. True: it is time to tell
+ * the user of it. */
+bool agent_is_answered_in_vain(struct step *s, const char *why);
 
 /* -- state.c -----------------------------------------------------------------
  */
 
 /* Whether a server has ever answered. */
 bool agent_was_heard(const struct agent *a);
+/* The epoch of a message's fields. */
+struct agent_epoch agent_epoch(int64_t count, const char *id);
+/* Less than, equal to, or more than 0, as `x` is beside `y`. */
+int agent_epoch_order(const struct agent_epoch *x, const struct agent_epoch *y);
+/* Rounds are ordered by their epoch, then by number. */
+int agent_ballot_order(const struct agent_ballot *x,
+                       const struct agent_ballot *y);
+/* Whether this agent's vote stands in `ids` (as in msg_voters.ids). */
+bool agent_is_among(const struct agent *a, const char *ids);
+
+/* -- vote.c ------------------------------------------------------------------
+ */
+
+void agent_on_office(struct step *s, const struct msg_office *office);
+void agent_on_voters(struct step *s, const struct msg_voters *voters);
+void agent_on_world(struct step *s, const struct msg_world *w);
+void agent_on_go(struct step *s, const struct msg_go *go);
+void agent_on_moved(struct step *s, const struct msg_moved *moved);
+/* The server reaches too few of the last round's voters. */
+void agent_on_missing_voters(struct step *s, const struct msg_waiting *w);
 
 /* -- work.c: the workers --------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /*
- * The session with the rendezvous: what is sent, the connection, the lease.
+ * The session with the rendezvous: the connection, beats, the lease.
  *
  * Happy path: CONNECT; connected; join, and again whatever the server must know
  * of this node; beats, BEATS_PER_LEASE in a lease; each answer renews the
@@ -14,11 +14,18 @@
  *   - The server has no room for this member: as if nobody had answered.
  *   - The connection breaks: the next try at once if it had worked for a
  *     while, else after the pause.
+ *
+ * If there are several places where the run may be served (candidates.h), a
+ * failed try goes on to the next of them at once, and pauses only from the last
+ * back to the first. A connection that breaks is tried at the same place once.
+ * In a run with failover two answers that stay away are enough to go on to the
+ * next place, and a try to connect is given up soon while a lease is held: the
+ * nodes have to meet at another server before their leases are over.
  */
 #include "launcher/agent/agent_priv.h"
 
-#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
@@ -26,151 +33,24 @@
 #define PAUSE_LONGEST_US  (2500 * MONO_MS)
 #define COMPLAIN_FIRST_US (3 * MONO_S)
 #define COMPLAIN_EVERY_US (30 * MONO_S)
-#define JOINS_MAX         1000000 /* of messages.def */
 #define BEATS_PER_LEASE   5
+#define SILENT_HALVES     5  /* of the time between two beats */
+#define TRY_MS_MIN        50 /* to connect */
+#define RESEND_US         (250 * MONO_MS)
 
-/* -- telling --------------------------------------------------------------- */
+/* -- beats and leases ------------------------------------------------------ */
 
-void agent_emit(struct step *s, const struct agent_action *action)
+static int64_t heartbeat_us(const struct agent *a)
 {
-    s->out->emit(s->out->ctx, action);
+    return a->conf.join.heartbeat_ms * MONO_MS;
 }
 
-static bool is_open(const struct agent *a)
-{
-    return a->session.state == AGENT_SESSION_UP ||
-           a->session.state == AGENT_SESSION_HEARD;
-}
-
-static void send(struct step *s, const struct msg *m)
-{
-    struct agent_action action = {.kind = AGENT_SEND, .msg = m};
-    if (is_open(s->a))
-        agent_emit(s, &action);
-}
-
-void agent_note(struct step *s, enum note_kind kind, const char *fmt, ...)
-{
-    char text[512];
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof(text), fmt, ap); /* may be cut */
-    va_end(ap);
-    struct note n = {
-        .kind = kind,
-        .run = s->a->conf.join.run,
-        .round = s->a->round.world.round, /* 0: there is none */
-        .node = s->a->conf.join.name,
-        .text = text,
-    };
-    struct agent_action action = {.kind = AGENT_NOTE, .note = &n};
-    agent_emit(s, &action);
-}
-
-static enum msg_state state_of(const struct agent *a)
-{
-    if (a->round.evidence == AGENT_SPARE)
-        return MSG_STATE_NONE;
-    switch (a->work) {
-    case AGENT_RUNNING:
-        return MSG_STATE_RUNNING;
-    case AGENT_DONE:
-        return MSG_STATE_DONE;
-    case AGENT_STOPPING:
-    case AGENT_CHECKING:
-        return MSG_STATE_STOPPED;
-    case AGENT_NONE:
-        return MSG_STATE_READY;
-    }
-    DDP_WRONG("work");
-}
-
-#define AGE_MS_MAX INT64_C(86400000000) /* of messages.def */
-
-static void send_join(struct step *s)
-{
-    struct agent *a = s->a;
-    int64_t held_ms = (s->now_us - a->round.told_at_us) / MONO_MS;
-    struct msg m = {.kind = MSG_KIND_join, .join = a->conf.join};
-    m.join.group_rank = -1;
-    a->round.joins = mono_min(a->round.joins + 1, JOINS_MAX);
-    m.join.joins = a->round.joins;
-    if (a->round.evidence != AGENT_NO_ROUND) {
-        msg_set(m.join.instance, a->round.world.instance);
-        m.join.instance_ms =
-            mono_min(a->round.world.instance_ms + held_ms, AGE_MS_MAX);
-        m.join.round = a->round.world.round;
-        m.join.group_rank = a->round.world.group_rank;
-        m.join.group_world = a->round.world.group_world;
-        m.join.roll = a->round.world.roll;
-        m.join.restarts = a->round.world.restarts;
-        m.join.state = state_of(a);
-        m.join.over = a->round.evidence == AGENT_OVER_SURE ||
-                      a->round.evidence == AGENT_OVER_LAPSED;
-        m.join.rest = m.join.over ? a->round.rest : 0;
-        m.join.sure = agent_is_sure(a);
-        m.join.recent = a->round.world.recent;
-        m.join.recent_ms = mono_min(held_ms, AGE_MS_MAX);
-        m.join.barren = a->round.world.barren;
-        m.join.long_out = a->round.long_out;
-        msg_set(m.join.server, a->session.server);
-        m.join.granted_ms =
-            mono_min((s->now_us - a->session.granted_us) / MONO_MS, AGE_MS_MAX);
-        m.join.scale_left_ms = mono_ms_until(
-            s->now_us, mono_after(a->round.told_at_us,
-                                  a->round.world.scale_left_ms * MONO_MS));
-        m.join.struck = a->round.world.struck;
-        m.join.aside_ms = mono_ms_until(s->now_us, a->quarantined_until_us);
-    }
-    if (a->known ==
-        AGENT_END_HELD) { /* of an instance that it was perhaps never in */
-        m.join.ended = 1;
-        m.join.end_status = a->verdict.end.status;
-        msg_set(m.join.instance, a->verdict.end.instance);
-        m.join.round = a->verdict.end.round;
-    }
-    if (a->alive > 0)
-        m.join.lease_ms = mono_ms_until(s->now_us, a->lease_until_us);
-    send(s, &m);
-}
-
-void agent_send_failed(struct step *s)
-{
-    struct msg m = {.kind = MSG_KIND_failed, .failed = s->a->round.failed};
-    m.failed.age_us = s->now_us - s->a->round.failed_at_us;
-    send(s, &m);
-}
-
-void agent_send_ready(struct step *s, int64_t round)
-{
-    const struct agent *a = s->a;
-    struct msg m = {.kind = MSG_KIND_ready, .ready.round = round};
-    if (round == a->round.world.round) {
-        m.ready = a->round.ends;
-        m.ready.round = round;
-        m.ready.progress = a->round.progressed;
-        m.ready.base_rank = a->round.world.base_rank;
-        exits_print(&a->round.ended, m.ready.ends);
-    }
-    send(s, &m);
-}
-
-void agent_send_done(struct step *s)
-{
-    struct msg m = {.kind = MSG_KIND_done,
-                    .done.round = s->a->round.world.round};
-    send(s, &m);
-}
-
-void agent_send_leave(struct step *s)
-{
-    struct msg m = {.kind = MSG_KIND_leave, .leave = s->a->leave};
-    send(s, &m);
-}
-
+/* With failover a lease is older when it comes: the server counts it from the
+ * answer of its voters before. */
 static int64_t beat_every_us(const struct agent *a)
 {
-    return a->conf.join.heartbeat_ms * MONO_MS / BEATS_PER_LEASE;
+    return heartbeat_us(a) /
+           (agent_has_failover(a) ? 2 * BEATS_PER_LEASE : BEATS_PER_LEASE);
 }
 
 void agent_send_beat(struct step *s)
@@ -183,34 +63,53 @@ void agent_send_beat(struct step *s)
     m.beat.heard = a->session.heard_seq;
     m.beat.round = agent_is_member(a) ? a->round.world.round : 0;
     m.beat.long_out = a->round.long_out;
-    send(s, &m);
+    agent_send(s, &m);
     a->session.beat_at_us = mono_after(s->now_us, beat_every_us(a));
-}
-
-void agent_send_bye(struct step *s)
-{
-    struct msg m = {.kind = MSG_KIND_bye, .bye.status = s->a->verdict.status};
-    send(s, &m);
 }
 
 /* A lease granted for a round is not carried into the next one: the server
  * forgets it with `ready`. */
 int64_t agent_short_lease_us(const struct agent *a)
 {
-    int64_t heartbeat_us = a->conf.join.heartbeat_ms * MONO_MS;
-    return heartbeat_us - heartbeat_us / 5;
+    return heartbeat_us(a) - heartbeat_us(a) / 5;
 }
 
 /* -- the connection -------------------------------------------------------- */
 
+/* A voter whose lease runs: the nodes have to meet elsewhere before it is over
+ * if their server is lost. Others have time. */
+static bool is_in_a_hurry(const struct agent *a, int64_t at_us)
+{
+    return a->vote.state != AGENT_VOTE_NONE && a->lease_until_us > at_us;
+}
+
+/* How long a try may take; 0: as long as the shell gives it. */
+static int64_t try_ms(const struct step *s)
+{
+    const struct agent *a = s->a;
+    if (candidates_count(&a->candidates) == 1 || !is_in_a_hurry(a, s->now_us))
+        return 0;
+    int64_t ms = beat_every_us(a) / MONO_MS;
+    return ms > TRY_MS_MIN ? ms : TRY_MS_MIN;
+}
+
 void agent_connect_now(struct step *s)
 {
     struct agent *a = s->a;
+    const char *target = candidates_target(&a->candidates);
+    int64_t within_ms = try_ms(s);
     ddp_assert(a->session.state == AGENT_SESSION_DOWN);
     a->session.state = AGENT_SESSION_CONNECTING;
     a->session.retry_at_us = MONO_NEVER;
-    agent_note(s, NOTE_connecting, "%s", "");
-    struct agent_action action = {.kind = AGENT_CONNECT};
+    a->session.given_up_at_us =
+        within_ms > 0 ? mono_after(s->now_us, within_ms * MONO_MS) : MONO_NEVER;
+    agent_note(s, NOTE_connecting, "%s", target);
+    struct agent_action action = {
+        .kind = AGENT_CONNECT,
+        .target = target,
+        .which = candidates_which(&a->candidates),
+        .within_ms = within_ms,
+    };
     agent_emit(s, &action);
 }
 
@@ -222,17 +121,17 @@ int64_t agent_bearable_us(const struct agent *a)
 }
 
 /* The longest pause. If the time to come back is short the pauses are short,
- * too: a server that was away for half of it is found. Workers that run have
- * what is left of a lease. A member without workers comes soon enough for the
- * server to tell how old its lease is (join_rebuild.c). */
+ * too: a server that was away for half of it is found. Without failover,
+ * workers that run have what is left of a lease, and a member without workers
+ * comes soon enough for the server to tell how old its lease is
+ * (join_rebuild.c). */
 static int64_t longest_pause_us(const struct agent *a)
 {
     int64_t bearable_us = agent_bearable_us(a);
-    int64_t heartbeat_us = a->conf.join.heartbeat_ms * MONO_MS;
-    if (a->alive > 0)
-        bearable_us = mono_min(bearable_us, heartbeat_us);
-    else if (agent_is_member(a))
-        bearable_us = mono_min(bearable_us, 2 * heartbeat_us);
+    if (!agent_has_failover(a) && a->alive > 0)
+        bearable_us = mono_min(bearable_us, heartbeat_us(a));
+    else if (!agent_has_failover(a) && agent_is_member(a))
+        bearable_us = mono_min(bearable_us, 2 * heartbeat_us(a));
     int64_t longest_us = mono_min(PAUSE_LONGEST_US, bearable_us / 8);
     return longest_us > AGENT_PAUSE_FIRST_US ? longest_us
                                              : AGENT_PAUSE_FIRST_US;
@@ -266,54 +165,142 @@ static bool needs_session(const struct agent *a)
     DDP_WRONG("known");
 }
 
-void agent_on_disconnected(struct step *s, const char *why)
+/* Those that know of the end end by themselves, if no server is left that could
+ * tell it to the others. */
+static void end_alone(struct step *s)
 {
     struct agent *a = s->a;
-    ddp_assert(a->session.state != AGENT_SESSION_DOWN);
+    int64_t at_us = mono_after(a->session.down_since_us, 2 * heartbeat_us(a));
+    if (a->known != AGENT_END_HELD || !agent_has_failover(a) ||
+        !candidates_are_tried(&a->candidates))
+        return;
+    a->farewell_at_us =
+        mono_min(a->farewell_at_us, at_us > s->now_us ? at_us : s->now_us);
+}
+
+/* The place in hand is of no use; the next one may be. */
+static void try_next(struct step *s)
+{
+    struct agent *a = s->a;
+    if (!needs_session(a))
+        return;
+    bool leased = a->known != AGENT_END_HELD && is_in_a_hurry(a, s->now_us);
+    bool pause = candidates_next(&a->candidates, leased);
+    end_alone(s);
+    if (pause)
+        schedule_retry(s);
+    else
+        agent_connect_now(s);
+}
+
+static void tell_loss(struct step *s, const char *why)
+{
+    const struct agent *a = s->a;
+    int64_t left_us = a->lease_until_us - s->now_us;
+    if (a->work != AGENT_RUNNING)
+        agent_note(s, NOTE_link_lost, "%s", why);
+    else if (agent_has_failover(a)) /* no promise: a server has to be found */
+        agent_note(s, NOTE_link_lost,
+                   "%s; the lease of the workers runs for %.1f s more", why,
+                   (double)left_us / MONO_S);
+    else
+        agent_note(s, NOTE_link_lost, "%s; workers run on", why);
+}
+
+/* True: a server was there. */
+static bool lose_connection(struct step *s, const char *why)
+{
+    struct agent *a = s->a;
     bool worked = a->session.state == AGENT_SESSION_HEARD;
+    ddp_assert(a->session.state != AGENT_SESSION_DOWN);
     a->session.state = AGENT_SESSION_DOWN;
+    a->session.obeyed = false;
     a->session.beat_at_us = MONO_NEVER;
+    a->session.given_up_at_us = MONO_NEVER;
     (void)snprintf(a->session.down_text, sizeof(a->session.down_text), "%s",
                    why);
     if (worked) {
         a->session.down_since_us = s->now_us;
         a->session.complain_at_us = mono_after(s->now_us, COMPLAIN_FIRST_US);
-        agent_note(s, NOTE_link_lost, "%s%s", why,
-                   a->work == AGENT_RUNNING ? "; workers run on" : "");
+        tell_loss(s, why);
     }
-    if (!needs_session(a))
-        return;
+    return worked;
+}
+
+void agent_on_disconnected(struct step *s, const char *why)
+{
+    struct agent *a = s->a;
+    bool worked = lose_connection(s, why);
     /* A connection that broke off soon may do so again and again. */
-    if (worked && s->now_us - a->session.heard_since_us >= beat_every_us(a)) {
+    if (worked && needs_session(a) &&
+        s->now_us - a->session.heard_since_us >= beat_every_us(a)) {
         a->session.pause_us = AGENT_PAUSE_FIRST_US;
         agent_connect_now(s);
     } else {
-        schedule_retry(s);
+        try_next(s);
     }
+}
+
+static void disconnect(struct step *s)
+{
+    struct agent_action action = {.kind = AGENT_DISCONNECT};
+    agent_emit(s, &action);
 }
 
 void agent_break_off(struct step *s, const char *why)
 {
-    struct agent_action action = {.kind = AGENT_DISCONNECT};
-    agent_emit(s, &action);
+    disconnect(s);
     agent_on_disconnected(s, why);
 }
 
-void agent_on_connected(struct step *s)
+void agent_go_elsewhere(struct step *s, const char *why)
+{
+    disconnect(s);
+    if (lose_connection(s, why))
+        s->a->session.pause_us = AGENT_PAUSE_FIRST_US;
+    try_next(s);
+}
+
+void agent_take_silence(struct step *s)
 {
     struct agent *a = s->a;
-    ddp_assert(a->session.state == AGENT_SESSION_CONNECTING);
-    a->session.state = AGENT_SESSION_UP;
-    (void)snprintf(a->session.down_text, sizeof(a->session.down_text), "%s",
-                   "a program listens on that port, but does not answer as a "
-                   "rendezvous does");
-    a->session.heard_seq = -1;
-    a->session.granted = false;
-    a->session.answered_us = s->now_us;
-    a->session.beat_sent_us[0] = s->now_us;
-    a->session.beat_seq = 0;
-    send_join(s);
-    a->session.beat_at_us = mono_after(s->now_us, beat_every_us(a));
+    if (candidates_count(&a->candidates) == 1) {
+        agent_break_off(s, "no answer");
+        return;
+    }
+    if (agent_is_open(a)) /* the time that it took was a pause */
+        a->session.pause_us = AGENT_PAUSE_FIRST_US;
+    if (a->session.state == AGENT_SESSION_HEARD)
+        candidates_silent(&a->candidates, a->session.peer);
+    if (a->session.state == AGENT_SESSION_UP && agent_has_failover(a)) {
+        char why[sizeof(a->session.down_text)]; /* what it is told by now */
+        (void)snprintf(why, sizeof(why), "%s", a->session.down_text);
+        agent_go_elsewhere(s, why);
+        return;
+    }
+    agent_go_elsewhere(s, "no answer");
+}
+
+/* How long the new connection may bring no lease, if none is held. The nodes of
+ * a run are to meet: so they stay for times that differ. */
+static int64_t dwell_us(struct agent *a)
+{
+    int64_t us = heartbeat_us(a);
+    if (!agent_has_failover(a))
+        return us;
+    us = us / 4 * candidates_patience(&a->candidates);
+    if (us < RESEND_US)
+        us = RESEND_US;
+    return us - us / 4 +
+           rng_below(&a->rng, (uint32_t)(us / 2 / MONO_MS) + 1) * MONO_MS;
+}
+
+static void say_what_counts(struct step *s)
+{
+    struct agent *a = s->a;
+    agent_send_join(s);
+    agent_send_voted(s);
+    agent_send_accept(s);
     if (a->known == AGENT_END_HELD)
         return; /* the join says it all */
     if (agent_is_leaving(a))
@@ -328,7 +315,44 @@ void agent_on_connected(struct step *s)
         agent_send_done(s);
 }
 
+void agent_on_connected(struct step *s, const char *peer)
+{
+    struct agent *a = s->a;
+    ddp_assert(a->session.state == AGENT_SESSION_CONNECTING);
+    a->session.state = AGENT_SESSION_UP;
+    a->session.given_up_at_us = MONO_NEVER;
+    (void)snprintf(a->session.peer, sizeof(a->session.peer), "%s",
+                   peer == NULL ? "" : peer);
+    (void)snprintf(a->session.down_text, sizeof(a->session.down_text), "%s",
+                   "a program listens on that port, but does not answer as a "
+                   "rendezvous does");
+    candidates_answered(&a->candidates);
+    a->session.heard_seq = -1;
+    a->session.granted = false;
+    a->session.answered_us = s->now_us;
+    a->session.dwell_us = dwell_us(a);
+    a->session.beat_sent_us[0] = s->now_us;
+    a->session.beat_seq = 0;
+    a->session.beat_at_us = mono_after(s->now_us, beat_every_us(a));
+    say_what_counts(s);
+}
+
 /* -- what the server says -------------------------------------------------- */
+
+/* Told again if the run is served at another place than before; the places of
+ * the list are all the rendezvous that the user named. */
+static void tell_where(struct step *s)
+{
+    const struct agent *a = s->a;
+    const char *target = candidates_target(&a->candidates);
+    if (strcmp(a->session.served, target) == 0)
+        agent_note(s, NOTE_link_back, "%s", "");
+    else if (target[0] == '\0')
+        agent_note(s, NOTE_link_back, "%s",
+                   "it is served at the endpoint from now on");
+    else
+        agent_note(s, NOTE_link_back, "it is served at %s from now on", target);
+}
 
 /* A connection alone says little: whatever listens there may have taken it. */
 void agent_hear(struct step *s)
@@ -338,8 +362,10 @@ void agent_hear(struct step *s)
         return;
     a->session.state = AGENT_SESSION_HEARD;
     if (agent_was_heard(a))
-        agent_note(s, NOTE_link_back, "%s", "");
+        tell_where(s);
     a->session.heard_since_us = s->now_us;
+    a->session.vain_told_us = MONO_NEVER;
+    msg_set(a->session.served, candidates_target(&a->candidates));
 }
 
 /* That long leases may be out is for the next server, should this one end. It
@@ -371,16 +397,19 @@ void agent_on_lease(struct step *s, const struct msg_lease *l)
         return;
     a->session.answered_us = s->now_us;
     a->session.heard_seq = l->seq;
+    a->vote.echoed_us = s->now_us;
+    if (l->long_ms > a->vote.long_ms)
+        a->vote.long_ms = l->long_ms;
     if (agent_is_member(a))
         take_long_out(s, l->long_out != 0);
     if (l->grant_ms == 0) /* a new server, to which too few have come yet */
         return;
+    candidates_served(&a->candidates);
     take_grant(a, l);
     int64_t lease_us = l->grant_ms * MONO_MS;
     if (a->work == AGENT_NONE)
         lease_us = mono_min(lease_us, agent_short_lease_us(a));
-    a->lease_until_us =
-        mono_after(a->session.beat_sent_us[l->seq % AGENT_BEATS], lease_us);
+    a->lease_until_us = mono_after(a->session.granted_us, lease_us);
 }
 
 /* -- time ------------------------------------------------------------------ */
@@ -394,13 +423,57 @@ void agent_complain(struct step *s)
                (long long)((s->now_us - a->session.down_since_us) / MONO_S));
 }
 
+bool agent_is_answered_in_vain(struct step *s, const char *why)
+{
+    struct agent_session *e = &s->a->session;
+    (void)snprintf(e->down_text, sizeof(e->down_text), "%s", why);
+    e->complain_at_us = mono_after(s->now_us, COMPLAIN_EVERY_US);
+    if (s->now_us < mono_after(e->down_since_us, COMPLAIN_FIRST_US) ||
+        (e->vain_told_us != MONO_NEVER &&
+         s->now_us < mono_after(e->vain_told_us, COMPLAIN_EVERY_US)))
+        return false; /* the nodes may just come; or told, perhaps by another */
+    e->vain_told_us = s->now_us;
+    return true;
+}
+
+/* The third beat is not waited for. If the heartbeat is short that is less than
+ * the time in which TCP sends a lost segment again, which is waited for if the
+ * lease is long enough. */
+static int64_t short_silence_us(const struct agent *a)
+{
+    int64_t us = beat_every_us(a) * SILENT_HALVES / 2;
+    int64_t least_us = mono_min(RESEND_US, heartbeat_us(a) * 2 / 5);
+    return us > least_us ? us : least_us;
+}
+
+/* The others come within one beat, if they come. */
+static int64_t short_dwell_us(const struct agent *a)
+{
+    int64_t us = 2 * beat_every_us(a);
+    int64_t least_us = mono_min(RESEND_US, heartbeat_us(a) * 2 / 5);
+    return us > least_us ? us : least_us;
+}
+
+/* How long an answer may stay away. With failover that is a lease. */
+static int64_t silence_us(const struct agent *a)
+{
+    int64_t since_us = a->session.answered_us;
+    if (!agent_has_failover(a))
+        return heartbeat_us(a);
+    if (a->known == AGENT_END_HELD || is_in_a_hurry(a, since_us))
+        return a->session.state == AGENT_SESSION_UP ? short_dwell_us(a)
+                                                    : short_silence_us(a);
+    return a->lease_until_us > since_us ? heartbeat_us(a) : a->session.dwell_us;
+}
+
 /* A connection on which nothing comes back is worth no more than a broken one.
  */
 int64_t agent_silent_at_us(const struct agent *a)
 {
-    return is_open(a) ? mono_after(a->session.answered_us,
-                                   a->conf.join.heartbeat_ms * MONO_MS)
-                      : MONO_NEVER;
+    if (a->session.state == AGENT_SESSION_CONNECTING)
+        return a->session.given_up_at_us;
+    return agent_is_open(a) ? mono_after(a->session.answered_us, silence_us(a))
+                            : MONO_NEVER;
 }
 
 /* -- the whole ------------------------------------------------------------- */

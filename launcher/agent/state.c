@@ -11,6 +11,8 @@
  */
 #include "launcher/agent/agent_priv.h"
 
+#include <string.h>
+
 bool agent_is_leaving(const struct agent *a)
 {
     return a->exit == AGENT_LEAVING || a->exit == AGENT_DRAINED ||
@@ -31,6 +33,53 @@ bool agent_is_sure(const struct agent *a)
 bool agent_was_heard(const struct agent *a)
 {
     return a->session.heard_since_us != MONO_NEVER;
+}
+
+bool agent_has_failover(const struct agent *a)
+{
+    return a->vote.promised.count > 0;
+}
+
+bool agent_obeys(const struct agent *a)
+{
+    return a->session.obeyed || !agent_has_failover(a);
+}
+
+/* -- epochs and voters ----------------------------------------------------- */
+
+struct agent_epoch agent_epoch(int64_t count, const char *id)
+{
+    struct agent_epoch e = {.count = count};
+    msg_set(e.id, id);
+    return e;
+}
+
+int agent_epoch_order(const struct agent_epoch *x, const struct agent_epoch *y)
+{
+    if (x->count != y->count)
+        return x->count < y->count ? -1 : 1;
+    return strcmp(x->id, y->id);
+}
+
+int agent_ballot_order(const struct agent_ballot *x,
+                       const struct agent_ballot *y)
+{
+    int order = agent_epoch_order(&x->epoch, &y->epoch);
+    if (order != 0 || x->round == y->round)
+        return order;
+    return x->round < y->round ? -1 : 1;
+}
+
+bool agent_is_among(const struct agent *a, const char *ids)
+{
+    while (*ids != '\0') {
+        size_t len = strcspn(ids, " ");
+        if (len == MSG_VOTER_LEN && strncmp(ids, a->conf.join.agent, len) == 0)
+            return true;
+        ids += len;
+        ids += strspn(ids, " ");
+    }
+    return false;
 }
 
 /* -- which combinations are possible --------------------------------------- */
@@ -99,23 +148,52 @@ static void check_session(const struct agent *a)
 {
     const struct agent_session *e = &a->session;
     ddp_assert(e->pause_us >= AGENT_PAUSE_FIRST_US);
+    ddp_assert(!e->obeyed || agent_has_failover(a));
+    ddp_assert(e->given_up_at_us == MONO_NEVER ||
+               e->state == AGENT_SESSION_CONNECTING);
+    candidates_check(&a->candidates);
     switch (e->state) {
     case AGENT_SESSION_DOWN:
         ddp_assert(e->beat_at_us == MONO_NEVER);
+        ddp_assert(!e->obeyed);
         return;
     case AGENT_SESSION_CONNECTING:
         ddp_assert(e->beat_at_us == MONO_NEVER);
         ddp_assert(e->retry_at_us == MONO_NEVER);
+        ddp_assert(!e->obeyed);
         return;
     case AGENT_SESSION_UP:
     case AGENT_SESSION_HEARD:
         ddp_assert(e->state == AGENT_SESSION_UP || agent_was_heard(a));
+        ddp_assert(e->state == AGENT_SESSION_UP || agent_obeys(a));
         ddp_assert(e->retry_at_us == MONO_NEVER);
         ddp_assert(e->beat_at_us != MONO_NEVER);
         ddp_assert(e->heard_seq >= -1 && e->heard_seq <= e->beat_seq);
         return;
     }
     DDP_WRONG("session");
+}
+
+static void check_vote(const struct agent *a)
+{
+    const struct agent_vote *v = &a->vote;
+    ddp_assert(v->state == AGENT_VOTE_NONE || agent_has_failover(a));
+    ddp_assert(v->world.round == 0 || v->world.round == v->accepted.round);
+    ddp_assert(agent_epoch_order(&v->accepted.epoch, &v->promised) <= 0);
+    switch (v->state) {
+    case AGENT_VOTE_NONE:
+        ddp_assert(v->accepted.round == 0);
+        return;
+    case AGENT_VOTE_PENDING:
+        ddp_assert(v->accepted.round > 0);
+        ddp_assert(v->echoed_us != MONO_NEVER);
+        return;
+    case AGENT_VOTE_IN_FORCE:
+        ddp_assert(v->accepted.round > 0);
+        ddp_assert(v->accepted.before[0] == '\0');
+        return;
+    }
+    DDP_WRONG("vote");
 }
 
 static void check_exit(const struct agent *a)
@@ -158,5 +236,6 @@ void agent_check(const struct agent *a)
     check_work(a);
     check_round(a);
     check_session(a);
+    check_vote(a);
     check_exit(a);
 }

@@ -212,11 +212,13 @@ void agent_give_up(struct step *s, enum ddp_code code, const char *fmt, ...)
 void agent_fence(struct step *s)
 {
     struct agent *a = s->a;
+    int64_t answered_us =
+        agent_has_failover(a) ? a->vote.echoed_us : a->session.granted_us;
     agent_note(
         s, NOTE_fenced,
         "no answer from the rendezvous for %lld ms; the workers are killed, "
         "since another round may start without this node",
-        (long long)((s->now_us - a->session.granted_us) / MONO_MS));
+        (long long)((s->now_us - answered_us) / MONO_MS));
     agent_stop_workers(s, SIGKILL);
 }
 

@@ -469,6 +469,8 @@ become_preflight(struct conf *c, const struct opts *o, struct ddp_err *err)
     c->hip = false;
     c->virtual_local_rank = false;
     c->numa_binding = TOPOLOGY_NONE;
+    c->failover = CONF_FAILOVER_OFF; /* a lost host is what it looks for */
+    c->endpoints_len = 1;
     c->max_restarts = 1; /* launcher/preflight/preflight.h says why */
     c->crash_loop = 0;
     c->restart_window_us = 0;
@@ -582,5 +584,5 @@ bool conf_shares_port(const struct conf *c)
     if (!c->worker_store || c->is_host == 0)
         return false;
     return c->store_port == 0 ? c->backend == CONF_STATIC
-                              : c->store_port == c->endpoint_port;
+                              : c->store_port == c->endpoints[0].port;
 }

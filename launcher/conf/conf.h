@@ -24,6 +24,7 @@
 #define CONF_WINDOW_RESTARTS_MAX 64    /* as BUDGET_WINDOW_MAX, the server's */
 #define CONF_PORT_C10D           29400 /* torchrun's default of an endpoint */
 #define CONF_PORT_STATIC         29500 /* and of --master_port */
+#define CONF_ENDPOINTS_MAX       16    /* in a list of --rdzv_endpoint */
 
 #define PREFLIGHT_NAME   "ddprun-preflight" /* argv[0] of the probe */
 #define PREFLIGHT_SUFFIX "+preflight"       /* behind the id of the run */
@@ -34,6 +35,20 @@ struct allow;
 enum conf_backend {
     CONF_C10D,
     CONF_STATIC,
+};
+
+/* Whether others may serve the rendezvous once its server is lost: the same
+ * numbers as join.failover of messages.def. */
+enum conf_failover {
+    CONF_FAILOVER_AUTO, /* as the server says */
+    CONF_FAILOVER_OFF,
+    CONF_FAILOVER_ON,
+};
+
+/* Where the rendezvous is served. */
+struct conf_endpoint {
+    char host[256]; /* a name or an address, without brackets */
+    int port;       /* 0: a free one, only if nnodes_max is 1 */
 };
 
 /* The GPU and the CPUs of one worker. */
@@ -71,11 +86,14 @@ struct conf {
      * backend CONF_C10D.
      */
     bool standalone;
-    char endpoint_host[256]; /* a name or an address, without brackets */
-    int endpoint_port;       /* 0: a free one, only if nnodes_max is 1 */
-    int is_host;   /* whether to serve there: -1 find out, 0 no, 1 yes */
-    bool loopback; /* the endpoint is localhost or such an address, which means
-                      another machine on each machine */
+    /* In the order in which they are tried; several only under c10d, and then
+     * failover is ON. */
+    struct conf_endpoint endpoints[CONF_ENDPOINTS_MAX];
+    int endpoints_len; /* 1 or more */
+    int is_host;       /* whether to serve there: -1 find out, 0 no, 1 yes */
+    bool loopback; /* all are localhost or such an address, which means another
+                      machine on each machine */
+    enum conf_failover failover; /* OFF if nnodes_max is 1 */
 
     /*
      * This node's wish under c10d, its place under static; below nnodes_max.
@@ -182,5 +200,11 @@ void conf_free(struct conf *c);
 /* Whether the workers' store shares the port of the rendezvous if this node
  * serves both: MASTER_PORT is then the endpoint's port. */
 bool conf_shares_port(const struct conf *c);
+
+/* The endpoints for people: "a port 29500, b port 29500". Of many, the first
+ * ones and how many more there are. */
+#define CONF_ENDPOINTS_TEXT_MAX 900
+void conf_endpoints_text(const struct conf *c,
+                         char text[CONF_ENDPOINTS_TEXT_MAX]);
 
 #endif

@@ -5,14 +5,17 @@
  * private rendezvous on a free port of loopback (conf.standalone), so that two
  * jobs on a machine never collide. c10d takes --rdzv_endpoint; the node that
  * has this address is found later, by binding it (is_host stays -1), unless
- * is_host in --rdzv_conf says which it is. static takes --rdzv_endpoint or
- * --master_addr and --master_port, and node rank 0 serves.
+ * is_host in --rdzv_conf says which it is. The endpoint may be a list there:
+ * each of its addresses is found in the same way, by the node that has it.
+ * static takes --rdzv_endpoint or --master_addr and --master_port, and node
+ * rank 0 serves.
  *
  * What fails: several nodes without an endpoint, an IPv6 address without
  * brackets, the address of all interfaces, and an endpoint without a host,
- * which an unset variable leaves behind. These are errors, since each node
- * would otherwise train alone without a word. An option that has no effect with
- * the chosen backend gets a note.
+ * which an unset variable leaves behind; in a list also an address that is
+ * there twice, and localhost beside other hosts. These are errors, since each
+ * node would otherwise train alone without a word. An option that has no effect
+ * with the chosen backend gets a note.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -89,14 +92,17 @@ static int refuse_wildcard(const struct conf *c,
                            struct ddp_err *err)
 {
     bool own = c->backend == CONF_STATIC && c->nnodes_max == 1;
-    if (own || !is_wildcard(c->endpoint_host))
-        return 0;
-    ddp_err_set(err, DDP_E_USAGE,
-                "no node can connect to %.40s: a server that listens there "
-                "listens on all of its addresses; name the node that serves "
-                "the rendezvous, or one of its addresses",
-                c->endpoint_host);
-    return conf_blame(o, id, err);
+    for (int i = 0; i < c->endpoints_len && !own; i++) {
+        if (!is_wildcard(c->endpoints[i].host))
+            continue;
+        ddp_err_set(err, DDP_E_USAGE,
+                    "no node can connect to %.40s: a server that listens there "
+                    "listens on all of its addresses; name the node that "
+                    "serves the rendezvous, or one of its addresses",
+                    c->endpoints[i].host);
+        return conf_blame(o, id, err);
+    }
+    return 0;
 }
 
 static int check_port(const char *text, int *port, struct ddp_err *err)
@@ -239,6 +245,15 @@ choose_backend(struct conf *c, const struct opts *o, struct ddp_err *err)
     return conf_blame(o, OPTIONS_rdzv_backend, err);
 }
 
+/* One endpoint, and no list. */
+static void set_endpoint(struct conf *c, const char *host, int port)
+{
+    struct conf_endpoint *e = &c->endpoints[0];
+    (void)snprintf(e->host, sizeof(e->host), "%s", host); /* fits */
+    e->port = port;
+    c->endpoints_len = 1;
+}
+
 /* One node with a private rendezvous. --master_port is its store's. */
 static void meet_nobody(struct conf *c, const struct opts *o)
 {
@@ -246,8 +261,7 @@ static void meet_nobody(struct conf *c, const struct opts *o)
     c->backend = CONF_C10D;
     c->standalone = true;
     c->is_host = 1;
-    c->endpoint_port = 0;
-    (void)snprintf(c->endpoint_host, sizeof(c->endpoint_host), "127.0.0.1");
+    set_endpoint(c, "127.0.0.1", 0);
 }
 
 static int
@@ -273,10 +287,11 @@ check_standalone(struct conf *c, const struct opts *o, struct ddp_err *err)
  * A job script's "$HEAD:29500" becomes ":29500" if the variable is empty. Each
  * node would then connect to itself, and train alone if one node is enough.
  */
-static int
-check_host_said(struct conf *c, const struct opts *o, struct ddp_err *err)
+static int check_host_said(const struct conf *c,
+                           const struct opts *o,
+                           const char *text,
+                           struct ddp_err *err)
 {
-    const char *text = opts_text(o, OPTIONS_rdzv_endpoint);
     text += strspn(text, " \t\r\n");
     if (c->nnodes_max == 1 || text[0] != ':' || text[1] == ':') /* ::1 */
         return 0;
@@ -284,6 +299,94 @@ check_host_said(struct conf *c, const struct opts *o, struct ddp_err *err)
                 "the host before the colon is missing (is a variable empty?), "
                 "so each node would connect to itself; name one of the nodes, "
                 "or localhost if all are on this machine");
+    return conf_blame(o, OPTIONS_rdzv_endpoint, err);
+}
+
+/* Such an endpoint means another machine on each node, so several nodes that
+ * use it are on one machine. */
+static bool is_loopback(const char *host)
+{
+    return strcasecmp(host, "localhost") == 0 ||
+           strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
+}
+
+/* What is wrong with a list that was read; NULL: nothing. */
+static const char *why_no_list(const struct conf *c)
+{
+    const struct conf_endpoint *first = &c->endpoints[0];
+    if (c->endpoints_len > 1 && c->backend == CONF_STATIC)
+        return "a list is for c10d; under static the endpoint is the address "
+               "of node 0, and no other node can serve in its place";
+    for (int i = 1; i < c->endpoints_len; i++) {
+        const struct conf_endpoint *e = &c->endpoints[i];
+        if (is_loopback(e->host) != is_loopback(first->host))
+            return "localhost and other hosts cannot be in one list: on each "
+                   "node localhost is another machine";
+        if (e->port == 0 || first->port == 0)
+            return "each address of a list needs a port that all nodes know, "
+                   "not 0";
+        for (int j = 0; j < i; j++)
+            if (e->port == c->endpoints[j].port &&
+                strcasecmp(e->host, c->endpoints[j].host) == 0)
+                return "an address is in the list twice; name different hosts";
+    }
+    return NULL;
+}
+
+/* One part of the list. */
+static int add_endpoint(struct conf *c,
+                        const struct opts *o,
+                        const char *text,
+                        int port,
+                        struct ddp_err *err)
+{
+    char name[64];
+    struct conf_endpoint *e = &c->endpoints[c->endpoints_len];
+    if (c->endpoints_len == CONF_ENDPOINTS_MAX) {
+        ddp_err_set(err, DDP_E_USAGE, "a list has at most %d addresses",
+                    CONF_ENDPOINTS_MAX);
+        return conf_blame(o, OPTIONS_rdzv_endpoint, err);
+    }
+    if (check_host_said(c, o, text, err) < 0 ||
+        read_endpoint(text, opts_where(o, OPTIONS_rdzv_endpoint, name), port,
+                      e->host, &e->port, err) < 0)
+        return -1;
+    c->endpoints_len++;
+    return 0;
+}
+
+static int read_endpoints(struct conf *c,
+                          const struct opts *o,
+                          int port,
+                          struct ddp_err *err)
+{
+    char copy[CONF_ENDPOINTS_MAX * (HOST_MAX + 16)];
+    const char *text = opts_text(o, OPTIONS_rdzv_endpoint);
+    bool list = strchr(text, ',') != NULL;
+    if (list && strlen(text) >= sizeof(copy)) {
+        ddp_err_set(err, DDP_E_USAGE, "must be at most %zu bytes long",
+                    sizeof(copy) - 1);
+        return conf_blame(o, OPTIONS_rdzv_endpoint, err);
+    }
+    if (!list)
+        return add_endpoint(c, o, text, port, err);
+    memcpy(copy, text, strlen(text) + 1);
+    char *next = copy;
+    while (next != NULL) {
+        const char *part = strsep(&next, ",");
+        if (part[strspn(part, " \t\r\n")] == '\0') {
+            ddp_err_set(err, DDP_E_USAGE,
+                        "an address is missing beside a comma (is a variable "
+                        "empty?)");
+            return conf_blame(o, OPTIONS_rdzv_endpoint, err);
+        }
+        if (add_endpoint(c, o, part, port, err) < 0)
+            return -1;
+    }
+    const char *why = why_no_list(c);
+    if (why == NULL)
+        return 0;
+    ddp_err_set(err, DDP_E_USAGE, "%s", why);
     return conf_blame(o, OPTIONS_rdzv_endpoint, err);
 }
 
@@ -295,18 +398,13 @@ find_endpoint(struct conf *c, const struct opts *o, struct ddp_err *err)
     int port = fixed ? CONF_PORT_STATIC : CONF_PORT_C10D;
     if (fixed && conf_said(o, OPTIONS_master_port))
         port = (int)opts_number(o, OPTIONS_master_port);
-    if (conf_said(o, OPTIONS_rdzv_endpoint)) {
-        char name[64];
-        if (check_host_said(c, o, err) < 0 ||
-            read_endpoint(opts_text(o, OPTIONS_rdzv_endpoint),
-                          opts_where(o, OPTIONS_rdzv_endpoint, name), port,
-                          c->endpoint_host, &c->endpoint_port, err) < 0)
-            return -1;
-        return refuse_wildcard(c, o, OPTIONS_rdzv_endpoint, err);
-    }
-    c->endpoint_port = port;
+    if (conf_said(o, OPTIONS_rdzv_endpoint))
+        return read_endpoints(c, o, port, err) < 0
+                   ? -1
+                   : refuse_wildcard(c, o, OPTIONS_rdzv_endpoint, err);
+    set_endpoint(c, "127.0.0.1", port);
     if (fixed && conf_said(o, OPTIONS_master_addr)) {
-        if (copy_address(o, OPTIONS_master_addr, c->endpoint_host, err) < 0)
+        if (copy_address(o, OPTIONS_master_addr, c->endpoints[0].host, err) < 0)
             return -1;
         return refuse_wildcard(c, o, OPTIONS_master_addr, err);
     }
@@ -318,7 +416,6 @@ find_endpoint(struct conf *c, const struct opts *o, struct ddp_err *err)
             "a --node_rank of its own on each)");
         return conf_blame(o, OPTIONS_nnodes, err);
     }
-    (void)snprintf(c->endpoint_host, sizeof(c->endpoint_host), "127.0.0.1");
     return 0;
 }
 
@@ -330,11 +427,12 @@ static void note_master(struct conf *c, const struct opts *o)
         conf_note(c, "--master_addr is ignored: under c10d it is the address "
                      "of the node with group rank 0");
     else if (addr && conf_said(o, OPTIONS_rdzv_endpoint) &&
-             strcmp(opts_text(o, OPTIONS_master_addr), c->endpoint_host) != 0)
+             strcmp(opts_text(o, OPTIONS_master_addr), c->endpoints[0].host) !=
+                 0)
         conf_note(
             c,
             "--master_addr is ignored: by --rdzv_endpoint the master is %.100s",
-            c->endpoint_host);
+            c->endpoints[0].host);
 }
 
 /* Under c10d a rank that cannot be is only a wish that is not granted; under
@@ -380,12 +478,12 @@ check_local_addr(struct conf *c, const struct opts *o, struct ddp_err *err)
     return conf_blame(o, OPTIONS_local_addr, err);
 }
 
-/* Such an endpoint means another machine on each node, so several nodes that
- * use it are on one machine. */
-static bool is_loopback(const char *host)
+static bool all_loopback(const struct conf *c)
 {
-    return strcasecmp(host, "localhost") == 0 ||
-           strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
+    for (int i = 0; i < c->endpoints_len; i++)
+        if (!is_loopback(c->endpoints[i].host))
+            return false;
+    return true;
 }
 
 int conf_meeting(struct conf *c, const struct opts *o, struct ddp_err *err)
@@ -408,8 +506,9 @@ int conf_meeting(struct conf *c, const struct opts *o, struct ddp_err *err)
     if (find_endpoint(c, o, err) < 0)
         return -1;
     note_master(c, o);
-    c->loopback = is_loopback(c->endpoint_host);
-    if (c->endpoint_port == 0 && c->nnodes_max > 1) {
+    c->loopback = all_loopback(c);
+    int endpoint_port = c->endpoints[0].port;
+    if (endpoint_port == 0 && c->nnodes_max > 1) {
         bool endpoint = conf_said(o, OPTIONS_rdzv_endpoint);
         ddp_err_set(err, DDP_E_USAGE,
                     "port 0 (a free port) is for one node: several nodes must "
@@ -418,16 +517,16 @@ int conf_meeting(struct conf *c, const struct opts *o, struct ddp_err *err)
             o, endpoint ? OPTIONS_rdzv_endpoint : OPTIONS_master_port, err);
     }
     int master_port = (int)opts_number(o, OPTIONS_master_port);
-    if (c->backend == CONF_C10D || master_port != c->endpoint_port)
+    if (c->backend == CONF_C10D || master_port != endpoint_port)
         c->store_port = master_port; /* 0: not said */
     if (c->backend == CONF_STATIC) {
-        memcpy(c->master_addr, c->endpoint_host, sizeof(c->master_addr));
-        c->master_port = c->store_port != 0 ? c->store_port : c->endpoint_port;
+        memcpy(c->master_addr, c->endpoints[0].host, sizeof(c->master_addr));
+        c->master_port = c->store_port != 0 ? c->store_port : endpoint_port;
         c->is_host = c->node_rank == 0;
     }
-    if (c->endpoint_port == 0)
+    if (endpoint_port == 0)
         c->is_host = 1; /* no other node could know the port */
-    ddp_assert(c->endpoint_host[0] != '\0');
+    ddp_assert(c->endpoints_len > 0 && c->endpoints[0].host[0] != '\0');
     ddp_assert(c->backend == CONF_C10D || c->node_rank >= 0);
     return 0;
 }

@@ -21,8 +21,8 @@
 
 /* -- --rdzv_conf ----------------------------------------------------------- */
 
-/* The values that were given. If a key was not given, a duration is 0 and
- * is_host is -1. */
+/* The values that were given. If a key was not given, a duration is 0, and
+ * is_host and failover are -1. */
 struct keys {
     int64_t join_us;
     int64_t last_call_us;
@@ -35,13 +35,14 @@ struct keys {
     int64_t attempts;     /* of keep-alives; 0 not said */
     bool last_call_given; /* 0 is a value of it */
     int is_host;
+    int failover;
     char idle[160]; /* keys that have no effect here, a list */
     int idle_len;   /* how many */
 };
 
 enum key_kind {
     KEY_SECONDS,
-    KEY_IS_HOST,
+    KEY_BOOLEAN,
     KEY_STORE_TYPE,
     KEY_ATTEMPTS,
     KEY_IDLE, /* torchrun's; nothing to set here */
@@ -50,7 +51,7 @@ enum key_kind {
 struct key {
     const char *name;
     enum key_kind kind;
-    size_t field; /* of struct keys, for KEY_SECONDS */
+    size_t field; /* of struct keys, for KEY_SECONDS and KEY_BOOLEAN */
     int64_t min_us;
     int64_t max_us;
 };
@@ -69,7 +70,8 @@ static const struct key keys_known[] = {
      HEARTBEAT_MIN_US, HEARTBEAT_MAX_US},
     SECONDS("reconnect_timeout", reconnect_us, MONO_MS),
     SECONDS("timeout", timeout_us, MONO_MS),
-    {"is_host", KEY_IS_HOST, 0, 0, 0},
+    {"is_host", KEY_BOOLEAN, offsetof(struct keys, is_host), 0, 0},
+    {"failover", KEY_BOOLEAN, offsetof(struct keys, failover), 0, 0},
     {"store_type", KEY_STORE_TYPE, 0, 0, 0},
     SECONDS("keep_alive_interval", keep_alive_us, MONO_MS),
     {"keep_alive_max_attempt", KEY_ATTEMPTS, 0, 0, 0},
@@ -132,14 +134,18 @@ static int set_seconds(struct keys *k,
     return 0;
 }
 
-static int set_is_host(struct keys *k, const char *value, struct ddp_err *err)
+static int set_boolean(struct keys *k,
+                       const struct key *key,
+                       const char *value,
+                       struct ddp_err *err)
 {
     static const char *const yes[] = {"1", "true", "t", "yes", "y", NULL};
     static const char *const no[] = {"0", "false", "f", "no", "n", NULL};
     if (!conf_one_of(value, yes) && !conf_one_of(value, no))
-        return ddp_err_set(err, DDP_E_USAGE, "is_host=%.60s: must be 0 or 1",
-                           value);
-    k->is_host = conf_one_of(value, yes);
+        return ddp_err_set(err, DDP_E_USAGE, "%s=%.60s: must be 0 or 1",
+                           key->name, value);
+    int is = conf_one_of(value, yes);
+    memcpy((char *)k + key->field, &is, sizeof(is));
     return 0;
 }
 
@@ -154,8 +160,8 @@ static int set_key(struct keys *k,
     switch (key->kind) {
     case KEY_SECONDS:
         return set_seconds(k, key, value, err);
-    case KEY_IS_HOST:
-        return set_is_host(k, value, err);
+    case KEY_BOOLEAN:
+        return set_boolean(k, key, value, err);
     case KEY_STORE_TYPE:
         if (strcmp(value, "tcp") != 0)
             return ddp_err_set(err, DDP_E_USAGE,
@@ -258,9 +264,48 @@ static void set_durations(struct conf *c, const struct keys *k)
     c->reconnect_timeout_us = or_seconds(k->reconnect_us, 600);
 }
 
+/* What keeps others from serving the rendezvous of this job; NULL: nothing. */
+static const char *why_no_failover(const struct conf *c)
+{
+    if (c->backend == CONF_STATIC)
+        return "failover=1 is for c10d: under static the workers need node 0, "
+               "whatever node serves the rendezvous";
+    if (c->store_port != 0 && c->store_port == c->endpoints[0].port)
+        return "failover needs a --master_port that is not the endpoint's "
+               "port: only the server at the endpoint can pass workers on to "
+               "their store";
+    return NULL;
+}
+
+static int
+set_failover(struct conf *c, const struct keys *k, struct ddp_err *err)
+{
+    bool list = c->endpoints_len > 1;
+    const char *why = why_no_failover(c);
+    c->failover = CONF_FAILOVER_OFF;
+    if (c->nnodes_max == 1) {
+        if (k->failover == 1)
+            conf_note(c, "--rdzv_conf: failover=1 has no effect with one node");
+        return 0;
+    }
+    if (list && k->failover == 0)
+        why = "failover=0 cannot be used with a list of endpoints: two of them "
+              "could serve the same run; name one endpoint, or leave "
+              "failover=0 out";
+    if (list && k->is_host == 1)
+        why = "is_host=1 cannot be used with a list of endpoints: each node "
+              "serves at those that are its own addresses";
+    if (why != NULL && (list || k->failover == 1))
+        return ddp_err_set(err, DDP_E_USAGE, "--rdzv_conf: %s", why);
+    if (why == NULL && k->failover != 0)
+        c->failover =
+            list || k->failover == 1 ? CONF_FAILOVER_ON : CONF_FAILOVER_AUTO;
+    return 0;
+}
+
 int conf_rdzv_conf(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
-    struct keys k = {.is_host = -1};
+    struct keys k = {.is_host = -1, .failover = -1};
     if (read_keys(&k, opts_text(o, OPTIONS_rdzv_conf), err) < 0) {
         char name[64];
         return ddp_err_wrap(err, "%s", opts_where(o, OPTIONS_rdzv_conf, name));
@@ -274,11 +319,11 @@ int conf_rdzv_conf(struct conf *c, const struct opts *o, struct ddp_err *err)
         conf_note(c, "--rdzv_conf: unknown key%s %s %s ignored",
                   k.idle_len == 1 ? "" : "s", k.idle,
                   k.idle_len == 1 ? "is" : "are");
-    if (k.is_host == 0 && c->endpoint_port == 0)
+    if (k.is_host == 0 && c->endpoints[0].port == 0)
         return ddp_err_set(err, DDP_E_USAGE,
                            "--rdzv_conf: is_host=0: no other node can serve "
                            "the rendezvous if its port is 0");
     if (k.is_host >= 0)
         c->is_host = k.is_host;
-    return 0;
+    return set_failover(c, &k, err);
 }

@@ -241,7 +241,7 @@ void console_flush(struct console *c)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
-            return;
+            return; /* some of it waits */
         if (n <= 0) {
             refuse(c, n < 0 ? errno : ENOSPC);
             break;
@@ -251,6 +251,7 @@ void console_flush(struct console *c)
     c->gone += buf_len(&c->out);
     if (buf_len(&c->out) > 0)
         buf_take(&c->out, buf_len(&c->out)); /* it is lost */
+    c->copied = c->sole = false;
 }
 
 bool console_say(struct console *c, const char *fmt, ...)

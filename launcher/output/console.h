@@ -35,6 +35,9 @@ struct console {
     int64_t rests_until_us; /* POLLED: it took less than it said; DEAD: not
                                looked at before */
     struct buf out;
+    bool copied;    /* the caller's, while `out` is not empty: a log file has
+                       some of it ... */
+    bool sole;      /* ... and of some nobody has a copy */
     uint64_t gone;  /* bytes that it took or that were dropped: it moves */
     uint64_t lost;  /* ... of which a file did not take these, ... */
     int sys_errno;  /* ... and why; not those that nobody reads */

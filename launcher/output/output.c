@@ -3,9 +3,9 @@
  * ends with one message. A copy of each stays here until the worker is dead.
  *
  * Failure modes:
- * - The relay is killed: another one gets the copies (output_restart), at most
- *   RESTARTS times; then the copies are closed, so that workers get EPIPE
- *   instead of waiting for ever.
+ * - The relay is killed, or ends for lack of descriptors: another one gets the
+ *   copies (output_restart), at most RESTARTS times; then the copies are
+ * closed, so that workers get EPIPE instead of waiting for ever.
  * - The relay hangs (a disk that does not answer): it is waited for SEND_MS
  * when a worker starts, TAIL_MS for last words, and not at all for events. Once
  * it did not answer it is not asked again before the late answer is there
@@ -343,7 +343,10 @@ static int hand_over(struct output *o,
     for (unsigned i = 0; i < 2; i++)
         if (h->fds[i] >= 0)
             msg->piped = (uint8_t)(msg->piped | 1u << i);
-    if (send_msg(o, msg, h->size, h->fds, SEND_MS))
+    /* One that has just ended is not reaped yet: the next one gets this, too.
+     */
+    if (send_msg(o, msg, h->size, h->fds, SEND_MS) || errno == EPIPE ||
+        errno == ECONNRESET)
         return 0;
     return ddp_err_sys(
         err, DDP_E_NOMEM,
@@ -429,31 +432,41 @@ pid_t output_pid(const struct output *o)
     return o->pid;
 }
 
-static bool start_again(struct output *o)
+static const char *fate(int status)
+{
+    if (WIFSIGNALED(status))
+        return "was killed";
+    return WEXITSTATUS(status) == ddp_code_exit(DDP_E_NOMEM)
+               ? "ended for lack of descriptors or memory"
+               : "ended unexpectedly";
+}
+
+static bool start_again(struct output *o, const char *how)
 {
     struct ddp_err err;
     if (++o->restarts > RESTARTS) /* messages: ok, RESTARTS is 10 */
-        log_warnx("the process for the workers' output was killed %d times; "
-                  "their output is lost from here on (EPIPE)",
-                  o->restarts);
+        log_warnx("the process for the workers' output %s, after %d others "
+                  "had ended; their output is lost from here on (EPIPE)",
+                  how, o->restarts - 1);
     else if (start_relay(o, &err) != 0)
-        log_warnx("the process for the workers' output was killed and cannot "
-                  "be started again: %s; their output is lost from here on "
+        log_warnx("the process for the workers' output %s and cannot be "
+                  "started again: %s; their output is lost from here on "
                   "(EPIPE)",
-                  err.text);
+                  how, err.text);
     else
-        log_warnx("the process for the workers' output was killed; another "
-                  "one was started");
+        log_warnx("the process for the workers' output %s; another one was "
+                  "started",
+                  how);
     return o->pid > 0;
 }
 
-void output_restart(struct output *o)
+void output_restart(struct output *o, int status)
 {
     ddp_assert(o->pid > 0);
     o->pid = 0;
     o->silent = false;
     close_fd(&o->ctl);
-    bool started = start_again(o);
+    bool started = start_again(o, fate(status));
     for (int i = 0; i < o->conf->nproc; i++) {
         const struct handed *h = &o->handed[i];
         if (!started)

@@ -59,10 +59,11 @@ int64_t output_bytes(const struct output *o, int local_rank);
 /* Hands a line of JSON to the events' file. It is lost if the relay hangs. */
 void output_event(struct output *o, const char *line);
 
-/* The relay's process, 0: none. If it has died unexpectedly, output_restart
- * starts another one, which takes over the pipes. */
+/* The relay's process, 0: none. If it has died unexpectedly, with a status as
+ * wait(2) has it, output_restart starts another one, which takes over the
+ * pipes. */
 pid_t output_pid(const struct output *o);
-void output_restart(struct output *o);
+void output_restart(struct output *o, int status);
 
 /* The window of our stdout or stderr may have another size: workers that have a
  * terminal in its place get that size, too. */

@@ -16,6 +16,9 @@
  * waits that could go on (can_go_on).
  * - A console cannot be polled, or took less than it said: tried again after
  *   RETRY_MS.
+ * - No descriptor is free for a worker's pipes, since consoles that stand still
+ *   keep log files of older rounds open: this process says so, ends, and the
+ *   agent starts another one.
  * - A stream is busy: STREAM_READS reads, then the others have their turn.
  * - This process is killed: the agent holds copies of all pipes and starts
  *   another one (output_restart). What was in memory is lost.
@@ -64,7 +67,7 @@ static void write_event(struct relay *r, const char *line)
         if (r->events.path == NULL)
             return;
     }
-    relay_log(r, &r->events, line, strlen(line));
+    (void)relay_log(r, &r->events, line, strlen(line));
 }
 
 static void obey(struct relay *r, const struct relay_msg *w, int fds[2])
@@ -86,6 +89,31 @@ static void obey(struct relay *r, const struct relay_msg *w, int fds[2])
         return;
     }
     DDP_WRONG("kind of relay_msg");
+}
+
+/* The agent keeps copies: the next relay reads on in these pipes. */
+static void give_up(struct relay *r, int local_rank)
+{
+    (void)console_say(&r->consoles[1],
+                      "no file descriptor is free for the output of the "
+                      "worker with local rank %d (ulimit -n)",
+                      local_rank);
+    r->phase = RELAY_FINISHING;
+    r->hurry = true;
+    r->status = ddp_code_exit(DDP_E_NOMEM);
+}
+
+/* Takes the descriptors that came along, and returns how many there are. Those
+ * that this process has no room for are missing (MSG_CTRUNC). */
+static size_t take_fds(struct msghdr *m, int fds[2])
+{
+    const struct cmsghdr *c = CMSG_FIRSTHDR(m);
+    if (c == NULL || c->cmsg_type != SCM_RIGHTS)
+        return 0;
+    size_t bytes = c->cmsg_len - CMSG_LEN(0);
+    ddp_assert(bytes <= 2 * sizeof(fds[0]));
+    memcpy(fds, CMSG_DATA(c), bytes);
+    return bytes / sizeof(fds[0]);
 }
 
 /* Returns whether there may be another one. */
@@ -112,10 +140,10 @@ static bool hear_agent(struct relay *r)
         return false;
     }
     *((char *)&w + n) = '\0';
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    if (c != NULL && c->cmsg_type == SCM_RIGHTS) {
-        ddp_assert(c->cmsg_len - CMSG_LEN(0) <= sizeof(fds));
-        memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+    size_t wanted = (w.piped & 1u) + (w.piped >> 1 & 1u);
+    if (take_fds(&m, fds) < wanted) {
+        give_up(r, w.local_rank); /* and what came goes with this process */
+        return false;
     }
     obey(r, &w, fds);
     return r->phase == RELAY_RUNNING;
@@ -237,8 +265,8 @@ static void tell_full(struct relay *r)
     if (out->lost > 0 && !r->told_full)
         r->told_full = console_say(
             &r->consoles[1],
-            "cannot write to stdout: %s; output that does not fit is lost, the "
-            "workers keep running",
+            "cannot write to stdout: %s; output that does not fit is lost "
+            "there, the workers keep running",
             strerror(out->sys_errno));
 }
 
@@ -269,6 +297,34 @@ static void turn(struct relay *r, int wait_ms)
         ;
 }
 
+/* What waits in the console's own memory. */
+static void count_waiting(struct relay *r, const struct console *c)
+{
+    int64_t n = (int64_t)console_waiting(c);
+    if (c->copied && c->sole)
+        r->partly += n;
+    else if (c->copied)
+        r->hidden += n;
+    else if (c->sole) /* else it is ddprun's own */
+        r->lost += n;
+}
+
+/* The folders of all attempts are in one. */
+static void tell_hidden(struct relay *r)
+{
+    int64_t n = r->hidden + r->partly;
+    const char *slash = strrchr(r->attempt, '/');
+    const char *what = n == 1 ? "it" : "them";
+    if (n > 0)
+        (void)console_say(
+            &r->consoles[1],
+            "%lld byte%s of output not shown here; the log files in %.*s have "
+            "%s",
+            (long long)n, n == 1 ? "" : "s",
+            slash != NULL ? (int)(slash - r->attempt) : 0, r->attempt,
+            r->partly > 0 ? "a part of it" : what);
+}
+
 /* What the consoles did not take in time. */
 static void tell_unseen(struct relay *r)
 {
@@ -276,12 +332,9 @@ static void tell_unseen(struct relay *r)
     for (const struct stream *s = r->streams; s != NULL; s = s->next)
         if (s->console != NULL)
             relay_count_unseen(r, s);
-    size_t waits = console_waiting(&r->consoles[0]) + console_waiting(err);
-    *(r->conf->output.files ? &r->hidden : &r->lost) += (int64_t)waits;
-    if (r->hidden > 0)
-        (void)console_say(
-            err, "%lld byte%s of output not shown here; see the log files",
-            (long long)r->hidden, r->hidden == 1 ? "" : "s");
+    for (int i = 0; i < 2; i++)
+        count_waiting(r, &r->consoles[i]);
+    tell_hidden(r);
     if (r->lost > 0)
         (void)console_say(err,
                           "%lld byte%s of output lost: the console did not "
@@ -352,5 +405,5 @@ void relay_main(int fd,
     while (r.phase == RELAY_RUNNING)
         turn(&r, -1);
     finish(&r);
-    _exit(0);
+    _exit(r.status);
 }

@@ -62,7 +62,8 @@ struct relay_msg {
 /* The main function of the process. `events_fd` leads to the events' file; -1:
  * it is opened by its name. The bytes that each worker wrote are counted in
  * seen[local rank], which the agent reads; NULL: not counted. Ends after
- * RELAY_FINISH, or when the agent is gone. */
+ * RELAY_FINISH, when the agent is gone, or with the exit status of DDP_E_NOMEM
+ * if it has no descriptors for a worker's pipes. */
 void relay_main(int fd,
                 int events_fd,
                 const struct conf *conf,

@@ -47,10 +47,12 @@ static void tell_loss(struct relay *r, struct logfile *f)
                                     : "output that does not fit is");
 }
 
-void relay_log(struct relay *r, struct logfile *f, const char *data, size_t len)
+bool relay_log(struct relay *r, struct logfile *f, const char *data, size_t len)
 {
-    if (f->path != NULL && !logfile_put(f, data, len))
+    bool good = f->path != NULL && logfile_put(f, data, len);
+    if (f->path != NULL && !good)
         tell_loss(r, f);
+    return good;
 }
 
 static void
@@ -59,12 +61,12 @@ filter_line(struct relay *r, struct stream *s, const char *line, size_t len)
     char *const *texts = r->conf->output.filters[s->which - 1].text;
     if (!lines_match(line, len, texts))
         return;
-    relay_log(r, s->filtered, s->prefix, s->prefix_len);
+    (void)relay_log(r, s->filtered, s->prefix, s->prefix_len);
     if (s->timed)
-        relay_log(r, s->filtered, r->now, strlen(r->now));
-    relay_log(r, s->filtered, line, len);
+        (void)relay_log(r, s->filtered, r->now, strlen(r->now));
+    (void)relay_log(r, s->filtered, line, len);
     if (len > 0 && line[len - 1] != '\n')
-        relay_log(r, s->filtered, "\n", 1);
+        (void)relay_log(r, s->filtered, "\n", 1);
 }
 
 /* Lines of more than RELAY_HOLD bytes are looked at in pieces. */
@@ -126,20 +128,29 @@ take(struct relay *r, struct stream *s, const char *data, size_t len)
     }
     s->inside = data[len - 1] != '\n';
     if (s->plan.file)
-        relay_log(r, &s->file, data, len);
+        s->gap |= !relay_log(r, &s->file, data, len);
     if (s->console != NULL)
         stream_show(s, data, len, mono_now_us());
 }
 
 /* -- a stream's end -------------------------------------------------------- */
 
-static void add_unseen(struct relay *r, const struct stream *s, int64_t n)
+/* What was read, and put into the file if there is one. */
+static void add_unseen(struct relay *r, const struct stream *s, size_t n)
 {
-    ddp_assert(n >= 0);
-    if (s->plan.file)
-        r->hidden += n;
+    if (s->plan.file && s->gap)
+        r->partly += (int64_t)n;
+    else if (s->plan.file)
+        r->hidden += (int64_t)n;
     else
-        r->lost += n;
+        r->lost += (int64_t)n;
+}
+
+static void add_skipped(struct relay *r, const struct stream *s)
+{
+    ddp_assert(s->hidden >= 0 && s->lost >= 0);
+    r->hidden += s->hidden;
+    r->lost += s->lost;
 }
 
 /* With what is still in the pipe of one that waits. */
@@ -149,15 +160,16 @@ void relay_count_unseen(struct relay *r, const struct stream *s)
     if (s->fd >= 0 && ioctl(s->fd, FIONREAD, &there) != 0)
         there = 0;
     if (s->shown == SHOWN_FROM_FILE)
-        add_unseen(r, s, s->behind.unseen);
-    add_unseen(r, s, s->hidden + there);
-    add_unseen(r, s, (int64_t)(buf_len(&s->part) + buf_len(&s->left)));
+        r->hidden += s->behind.unseen;
+    r->lost += there;
+    add_skipped(r, s);
+    add_unseen(r, s, buf_len(&s->part) + buf_len(&s->left));
 }
 
 static void del_stream(struct relay *r, struct stream *s)
 {
     ddp_assert(s->magic == STREAM_MAGIC && s->input == STREAM_ENDED);
-    add_unseen(r, s, s->hidden);
+    add_skipped(r, s);
     if (s->console != NULL)
         stream_finish_line(s);
     logfile_close(&s->file);

@@ -47,10 +47,13 @@ struct relay {
     struct logfile events;
     uint64_t ids;
     enum relay_phase phase;
-    bool hurry; /* FINISHING: the end comes by a signal */
+    bool
+        hurry; /* FINISHING: a signal ends the launch, or another relay waits */
+    int status; /* to end with */
     int64_t quiet_at_us;
-    int64_t hidden; /* bytes that were never shown, though files hold them */
-    int64_t lost;   /* bytes that were never shown, and that nothing holds */
+    int64_t hidden; /* bytes that were never shown, though files have them */
+    int64_t partly; /* ... of which files have some */
+    int64_t lost;   /* ... and that nothing has */
     bool told_full; /* that stdout is a file which takes no more */
     char chunk[STREAM_CHUNK];
     char now[UTC_MAX + 1]; /* the time and a blank, when this was read: */
@@ -71,15 +74,15 @@ void relay_read(struct relay *r, struct stream *s);
 void relay_drain(struct relay *r);
 /* Frees the streams of which all was read and shown. */
 void relay_drop_ended(struct relay *r);
-/* At the end: adds to r->hidden or r->lost what of this stream was not shown
- * and will never be. */
+/* At the end: adds to r->hidden, r->partly or r->lost what of this stream was
+ * not shown and will never be. */
 void relay_count_unseen(struct relay *r, const struct stream *s);
 
 /* -- relay_intake.c: files ------------------------------------------------- */
 
 /* Appends to a file, and says once if bytes are lost. Does nothing if the file
- * has no name. */
-void relay_log(struct relay *r,
+ * has no name. False: the file has not got it. */
+bool relay_log(struct relay *r,
                struct logfile *f,
                const char *data,
                size_t len);

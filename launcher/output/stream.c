@@ -16,7 +16,7 @@
  *   pipe is read on. If a FIFO gets another reader, the stream goes on with its
  *   next whole line.
  * - The log file was rotated or has a gap meanwhile: what was in between is
- *   skipped and counted (`hidden`).
+ *   skipped and counted (`hidden`, `lost`).
  */
 #include "launcher/output/stream.h"
 
@@ -91,6 +91,20 @@ void stream_end(struct stream *s)
 
 /* -- the console ----------------------------------------------------------- */
 
+/* Whether the log file has what comes to the console. To be said before it
+ * comes, since it may be written at once. */
+static void mark(const struct stream *s)
+{
+    s->console->copied |= s->plan.file;
+    s->console->sole |= !s->plan.file || s->gap;
+}
+
+static void put(const struct stream *s, const char *data, size_t len)
+{
+    mark(s);
+    console_put(s->console, data, len);
+}
+
 /* Puts what stands before the text of a new line. */
 static void begin_line(struct stream *s)
 {
@@ -100,15 +114,14 @@ static void begin_line(struct stream *s)
     if (c->mid != 0)
         console_put(c, "\n", 1);
     c->mid = 0;
-    console_put(c, s->colour, s->colour_len);
+    put(s, s->colour, s->colour_len);
 }
 
 static void show_part(struct stream *s)
 {
     begin_line(s);
     if (buf_len(&s->part) > 0)
-        console_put(s->console, (const char *)buf_head(&s->part),
-                    buf_len(&s->part));
+        put(s, (const char *)buf_head(&s->part), buf_len(&s->part));
     buf_free(&s->part);
 }
 
@@ -118,7 +131,7 @@ static size_t end_line(struct stream *s, const char *data, size_t len)
     const char *newline = memchr(data, '\n', len);
     size_t n = newline == NULL ? len : (size_t)(newline - data) + 1;
     show_part(s);
-    console_put(s->console, data, n);
+    put(s, data, n);
     s->console->mid = s->console->owner = 0;
     s->turn = 0;
     return n;
@@ -132,7 +145,7 @@ static size_t show_lines(struct stream *s, const char *data, size_t whole)
         console_put(c, "\n", 1); /* ends the line of another stream */
     c->mid = 0;
     if (s->colour_len == 0) {
-        console_put(c, data, whole);
+        put(s, data, whole);
         return whole;
     }
     size_t slice = PREFIXED_MOST / (s->colour_len + 1);
@@ -142,6 +155,7 @@ static size_t show_lines(struct stream *s, const char *data, size_t whole)
     char *room = console_reserve(c, most);
     if (room == NULL)
         return 0;
+    mark(s);
     console_commit(
         c, lines_prefix(data, whole, false, s->colour, s->colour_len, room));
     return whole;
@@ -152,7 +166,7 @@ static void hold(struct stream *s, const char *data, size_t len, int64_t now)
 {
     struct console *c = s->console;
     if (c->mid == s->id) {
-        console_put(c, data, len);
+        put(s, data, len);
         s->turn += (int64_t)len;
         s->part_at_us = now;
         if (s->turn > RELAY_HOLD)
@@ -244,11 +258,11 @@ static void fall_behind(struct stream *s, const char *data, size_t len)
         s->behind.unseen = (int64_t)len;
         s->behind.rotations = s->file.rotations;
     } else if (s->plan.file) {
-        s->hidden += (int64_t)len; /* the file has not got it either */
+        s->lost += (int64_t)len; /* the file has not got it either */
     } else {
         s->shown = SHOWN_FROM_MEMORY;
         if (buf_put(&s->left, data, len) != 0) /* no memory */
-            s->hidden += (int64_t)len;
+            s->lost += (int64_t)len;
         stream_pause(s);
     }
 }
@@ -262,7 +276,7 @@ static void skip_behind(struct stream *s)
         s->console->mid = s->id;
     }
     if (s->console->mid == s->id) {
-        console_put(s->console, "\n", 1);
+        put(s, "\n", 1);
         s->console->mid = 0;
     }
     let_go(s);
@@ -373,7 +387,7 @@ void stream_finish_line(struct stream *s)
         c->mid = s->id;
     }
     if (c->mid == s->id && s->plan.prefix) {
-        console_put(c, "\n", 1);
+        put(s, "\n", 1);
         c->mid = 0;
     }
     let_go(s);
@@ -406,7 +420,7 @@ void stream_show(struct stream *s, const char *data, size_t len, int64_t now)
         return;
     case SHOWN_FROM_MEMORY: /* read_rest: the last words of a worker */
         if (buf_put(&s->left, data, len) != 0)
-            s->hidden += (int64_t)len;
+            s->lost += (int64_t)len;
         return;
     case SHOWN_LIVE:
         break;

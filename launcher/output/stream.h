@@ -68,7 +68,9 @@ struct stream {
         int64_t rotations; /* of the file when it fell behind */
     } behind;              /* SHOWN_FROM_FILE */
     struct buf left;       /* SHOWN_FROM_MEMORY; else empty */
-    int64_t hidden;        /* bytes that were never shown */
+    int64_t hidden;        /* bytes that were never shown; the file has them */
+    int64_t lost;          /* ... and it has not, or there is none */
+    bool gap;              /* the file has not got all of this stream */
     struct buf match;      /* of a line, not yet filtered */
 };
 

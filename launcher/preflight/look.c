@@ -2,7 +2,8 @@
  * What can be seen of this node without another one. Each look is on its own: a
  * file or a library that is not there leaves its field empty, and the judge
  * compares the fields of all nodes. Only what is wrong whatever other nodes
- * have (an NCCL_SOCKET_IFNAME that no interface matches) is a problem already.
+ * have (an NCCL_SOCKET_IFNAME that no interface matches) is a problem already,
+ * and so is a machine that does not list its interfaces.
  *
  * Interfaces are chosen as NCCL does: NCCL_SOCKET_IFNAME is a list of prefixes,
  * "=" before it asks for whole names, "^" excludes; IPv4 comes first.
@@ -11,6 +12,7 @@
 
 #include <ctype.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -127,8 +129,13 @@ static void look_at_network(struct preflight_node *n)
 {
     struct ifaddrs *all;
     const char *list = getenv("NCCL_SOCKET_IFNAME");
-    if (getifaddrs(&all) != 0)
+    if (getifaddrs(&all) != 0) {
+        if (n->problem[0] == '\0')
+            (void)snprintf(n->problem, sizeof(n->problem),
+                           "the network interfaces cannot be listed: %s",
+                           strerror(errno));
         return;
+    }
     find_iface(all, &n->place[PREFLIGHT_MASTER]);
     if (list != NULL && list[0] != '\0') {
         struct preflight_place *p = &n->place[PREFLIGHT_NCCL];

@@ -16,8 +16,11 @@
  *     another exit status and a sentence.
  *   - The agent is frozen: its workers are killed LATE_US after the lease. The
  *     agent may wake just then and start the next round's: see fence.
- *   - The same, and /proc is not ours: its workers cannot be found, and the
- *     agent is killed.
+ *   - The same, and its workers cannot be found (/proc is not ours) or are
+ *     another user's: the agent is killed. The cgroup, if there is one, kills
+ *     another user's processes as well.
+ *   - Something cannot be killed at the end (state D, another user's): the
+ *     connection is reset, so that the server waits until the lease is over.
  *   - The guard is killed: the agent sees its end of the socketpair closed.
  *   - Both are killed at once: the workers' parent-death signal ends them; what
  *     they started is the janitor's (launcher/proc/cgroup).
@@ -80,10 +83,10 @@ struct guard {
     pid_t agent;
     int agent_fd;
     int signal_fd;
-    int timer_fd;          /* -1: there is none */
-    int conn_fd;           /* the duplicate, -1: none */
-    struct guard_msg conn; /* that it came with */
-    int64_t fenced_us;     /* the lease over which workers were killed */
+    int timer_fd;                       /* -1: there is none */
+    int conn_fd[GUARD_CONNS];           /* the duplicates, -1: none */
+    struct guard_msg conn[GUARD_CONNS]; /* that they came with */
+    int64_t fenced_us; /* the lease over which workers were killed */
     pid_t inherited[INHERITED_MAX]; /* children that are none of the launch's */
     int n_inherited;
     int64_t look_us; /* when they are looked at next */
@@ -117,6 +120,17 @@ static void block_signals(uint64_t signals, sigset_t *set)
     (void)sigprocmask(SIG_BLOCK, set, NULL);
 }
 
+/* A reset proves nothing to the server, which then waits for the lease. */
+static void reset(int *fd)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    if (*fd < 0)
+        return;
+    (void)setsockopt(*fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    (void)close(*fd);
+    *fd = -1;
+}
+
 static void release(int *fd, const struct guard_msg *conn)
 {
     if (*fd < 0)
@@ -136,13 +150,15 @@ static void release(int *fd, const struct guard_msg *conn)
 
 static void hold(struct guard *g, int fd, const struct guard_msg *msg)
 {
-    ddp_assert(fd >= 0);
-    if (g->conn_fd >= 0)
-        (void)close(g->conn_fd); /* the agent gave that one up itself */
-    g->conn_fd = fd;
-    g->conn = *msg;
-    if (g->conn.farewell_len > sizeof(g->conn.farewell))
-        g->conn.farewell_len = 0;
+    ddp_assert(fd >= 0 && msg->place < GUARD_CONNS);
+    int *held = &g->conn_fd[msg->place];
+    struct guard_msg *conn = &g->conn[msg->place];
+    if (*held >= 0)
+        (void)close(*held); /* the agent gave that one up itself */
+    *held = fd;
+    *conn = *msg;
+    if (conn->farewell_len > sizeof(conn->farewell))
+        conn->farewell_len = 0;
 }
 
 static int fd_in(struct msghdr *m)
@@ -180,6 +196,10 @@ static enum heard hear_agent(struct guard *g)
     int fd = fd_in(&m);
     if (msg.kind == GUARD_CONNECTION && fd >= 0)
         hold(g, fd, &msg);
+    else if (msg.kind == GUARD_CONNECTION) /* MSG_CTRUNC */
+        log_warnx("no file descriptor is free to hold the connection to the "
+                  "rendezvous (ulimit -n): if the agent is killed, the server "
+                  "may take this node's workers for dead before they are");
     return HEARD_MSG;
 }
 
@@ -307,19 +327,31 @@ static int arm_timer(const struct guard *g)
     return at_us == MONO_NEVER ? -1 : (int)mono_ms_until(mono_now_us(), at_us);
 }
 
-/* Its death kills its workers (parent-death signal), and what they started
- * comes to us. One that is only late is given a moment. */
-static void kill_agent(const struct guard *g, int64_t until_us)
+static void tell_why(const struct guard *g, int why)
+{
+    if (why == TREE_FORBIDDEN)
+        log_warnx("the agent (pid %d) is frozen and its lease is over; a "
+                  "process of its workers is another user's, and ddprun may "
+                  "not kill it (EPERM): killing the agent",
+                  (int)g->agent);
+    else
+        log_warnx("the agent (pid %d) is frozen and its lease is over; its "
+                  "workers cannot be found or killed (/proc is not of this "
+                  "pid namespace, or no file descriptor is free): killing the "
+                  "agent, and them with it",
+                  (int)g->agent);
+}
+
+/* Its death kills its workers (parent-death signal), but for another user's,
+ * and what they started comes to us. One that is only late is given a moment.
+ */
+static void kill_agent(const struct guard *g, int64_t until_us, int why)
 {
     int64_t late_us = mono_now_us() + LATE_BLIND_US;
     struct timespec pause = {.tv_nsec = 1000 * 1000};
     while (atomic_load(&shared->lease_until_us) == until_us) {
         if (mono_now_us() >= late_us) {
-            log_warnx("the agent (pid %d) is frozen and its lease is over; its "
-                      "workers cannot be found or killed (/proc is not of this "
-                      "pid namespace, no file descriptor is free, or they are "
-                      "another user's): killing the agent, and them with it",
-                      (int)g->agent);
+            tell_why(g, why);
             (void)kill(g->agent, SIGKILL); /* a child of ours, not reaped */
             return;
         }
@@ -331,7 +363,7 @@ static void kill_workers(const struct guard *g, int64_t until_us)
 {
     int killed = tree_kill_sessions(g->agent, mono_now_us() + SWEEP_US);
     if (killed < 0)
-        kill_agent(g, until_us);
+        kill_agent(g, until_us, killed);
     if (killed > 0)
         log_warnx("the agent (pid %d) is frozen and its lease is over: killed "
                   "%d process%s of its workers, since another round may start "
@@ -401,14 +433,19 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
                          mono_now_us() + SWEEP_US);
     if (left > 0)
         log_warnx("cannot kill %d process%s of this run; ps shows why (state "
-                  "D: it waits in the kernel)",
+                  "D: it waits in the kernel; another user: only that user and "
+                  "root may kill it)",
                   left, left == 1 ? "" : "es");
     const char *killed =
         left > 0 ? "" : "; every process that it had started was killed";
     cgroup_remove();
     if (shared->folder[0] != '\0')
         (void)rmdir(shared->folder); /* gone already, as a rule */
-    release(&g->conn_fd, &g->conn);
+    for (int i = 0; i < GUARD_CONNS; i++) {
+        if (left > 0)
+            reset(&g->conn_fd[i]);
+        release(&g->conn_fd[i], &g->conn[i]);
+    }
     if (WIFEXITED(status))
         _exit(WEXITSTATUS(status));
     if (is_fault(WTERMSIG(status))) {
@@ -436,7 +473,8 @@ int guard_split(uint64_t signals)
 {
     int pair[2];
     sigset_t taken;
-    static struct guard g = {.conn_fd = -1, .fenced_us = MONO_NEVER};
+    static struct guard g = {.conn_fd = {-1, -1, -1}, .fenced_us = MONO_NEVER};
+    _Static_assert(GUARD_CONNS == 3, "none is held at first");
     ddp_assert(shared == NULL); /* called once */
     ddp_assert((signals & NEVER_TAKEN) == 0);
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
@@ -479,10 +517,11 @@ int guard_split(uint64_t signals)
     return pair[1];
 }
 
-void guard_hold(int guard_fd, int conn_fd, const uint8_t *farewell, size_t len)
+void guard_hold(
+    int guard_fd, int place, int conn_fd, const uint8_t *farewell, size_t len)
 {
-    struct guard_msg msg = {.kind = GUARD_CONNECTION};
-    ddp_assert(conn_fd >= 0);
+    struct guard_msg msg = {.kind = GUARD_CONNECTION, .place = (uint32_t)place};
+    ddp_assert(conn_fd >= 0 && place >= 0 && place < GUARD_CONNS);
     ddp_assert(farewell != NULL && len <= sizeof(msg.farewell));
     msg.farewell_len = (uint32_t)len;
     for (size_t i = 0; i < len; i++)

@@ -10,6 +10,8 @@
  * If one of them sees the other's end closed, it ends everything. The guard
  * also holds a duplicate of the agent's connection to the rendezvous and lets
  * go of it last: an orderly FIN at the server means "everything here is dead".
+ * If this node serves the rendezvous, that server dies with it: then the guard
+ * holds connections to others as well, which tell them the same.
  *
  * A frozen agent (SIGSTOP, a stuck disk) cannot kill its workers when its lease
  * is over. The guard knows the lease from a page that they share, and kills
@@ -26,6 +28,7 @@
 
 #define GUARD_FAREWELL_MAX 32
 #define GUARD_FOLDER_MAX   4000
+#define GUARD_CONNS        3 /* that the guard holds: the agent's is 0 */
 
 /* What travels over the socketpair, one datagram each. */
 enum guard_msg_kind {
@@ -39,7 +42,8 @@ enum guard_msg_kind {
 struct guard_msg {
     uint32_t kind;
     int32_t signo;
-    uint32_t farewell_len; /* of GUARD_CONNECTION */
+    uint32_t place;        /* of GUARD_CONNECTION: below GUARD_CONNS ... */
+    uint32_t farewell_len; /* ... and what is said on it last */
     uint8_t farewell[GUARD_FAREWELL_MAX];
 };
 
@@ -61,8 +65,10 @@ struct guard_msg {
 int guard_split(uint64_t signals);
 
 /* In the agent: gives the guard a duplicate of a connection, and what to say
- * on it before its FIN: `len` bytes, at most GUARD_FAREWELL_MAX. */
-void guard_hold(int guard_fd, int conn_fd, const uint8_t *farewell, size_t len);
+ * on it before its FIN: `len` bytes, at most GUARD_FAREWELL_MAX. It takes the
+ * place of the one that was held at `place`, below GUARD_CONNS. */
+void guard_hold(
+    int guard_fd, int place, int conn_fd, const uint8_t *farewell, size_t len);
 
 /* In the agent: until when the workers may run (mono; MONO_NEVER: there are
  * none). Costs no system call if it is later than it was. */

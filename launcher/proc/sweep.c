@@ -8,7 +8,8 @@
  * Failure modes:
  *   - A process ignores SIGTERM: SIGKILL after GRACE_MS.
  *   - A user asks again, or the guard is dead: SIGKILL at once (sweep_hurry).
- *   - A process cannot be killed (state D): a warning after HARD_US.
+ *   - A process cannot be killed: a warning, for one in state D after HARD_US,
+ *     for another user's at once.
  */
 #include "launcher/proc/sweep.h"
 
@@ -59,7 +60,8 @@ void sweep_hard(struct sweep *s)
     (void)uv_timer_stop(&s->timer);
     if (tree_kill(keep, n, -1, false, mono_now_us() + HARD_US) > 0)
         log_warnx("some processes that the workers left behind could not be "
-                  "killed; ps shows why (state D: they wait in the kernel)");
+                  "killed; ps shows why (state D: they wait in the kernel; "
+                  "another user: only that user and root may kill them)");
 }
 
 void sweep_hurry(struct sweep *s)

@@ -23,6 +23,7 @@
  *     that are near are asked for.
  *   - No pidfds: children only, see the header.
  *   - A process does not die (state D): the caller's time limit ends the wait.
+ *   - A process is another user's (EPERM): it is not waited for.
  *   - More than FOUND_MAX processes: the rest is found when these are dead.
  */
 #include "launcher/proc/tree.h"
@@ -48,18 +49,21 @@
 #define PID_END   4194304 /* of any Linux: PID_MAX_LIMIT */
 #define NEAR      32768
 #define STOP_US   (20 * MONO_MS)
-#define LOOKS     3 /* while something runs out */
+#define LOOKS     3 /* while something runs out, or may not be */
 
 #define LOOK_AGAIN_US 500
 
 struct found {
     pid_t pids[FOUND_MAX];
     int n;
-    pid_t root;  /* whose descendants they are */
-    bool blind;  /* something could not be looked at */
-    bool deep;   /* with /proc, so not our children only */
-    bool near;   /* only the root's children are wanted */
-    bool spared; /* there was somebody of a session that is kept */
+    pid_t root;              /* whose descendants they are */
+    bool blind;              /* something could not be looked at */
+    bool deep;               /* with /proc, so not our children only */
+    bool near;               /* only the root's children are wanted */
+    bool spared;             /* there was somebody of a session that is kept */
+    int forbidden;           /* how many we may not signal */
+    pid_t killed[FOUND_MAX]; /* tree_kill_sessions: all so far */
+    int n_killed;
 };
 
 struct kept {
@@ -344,8 +348,17 @@ static bool signal_proven(struct found *f, pid_t pid, pid_t root, int signo)
     int fd = pidfd_works() ? pidfd_of(pid) : -1;
     bool sent = fd >= 0 && is_below(pid, root) && pidfd_signal(fd, signo);
     f->blind |= !sent && is_blind(f, pid);
+    f->forbidden += !sent && errno == EPERM;
     if (fd >= 0)
         (void)close(fd); /* the signal is sent */
+    return sent;
+}
+
+/* Of a process whose number cannot be another's meanwhile. */
+static bool signal_held(struct found *f, pid_t pid, int signo)
+{
+    bool sent = kill(pid, signo) == 0;
+    f->forbidden += !sent && errno == EPERM;
     return sent;
 }
 
@@ -356,7 +369,7 @@ static bool signal_one(struct found *f, pid_t pid, int signo)
     enum child child = ask_child(pid);
     if (child == CHILD_NOT)
         return f->deep && signal_proven(f, pid, getpid(), signo);
-    return child == CHILD_LIVES && kill(pid, signo) == 0;
+    return child == CHILD_LIVES && signal_held(f, pid, signo);
 }
 
 /* Returns how many there were to reap. */
@@ -371,9 +384,16 @@ static int reap(const struct found *f)
 /* A scan is dear: those that it found are waited for before the next one. */
 static void reap_all(const struct found *f, int64_t until_us)
 {
-    int left = f->n;
+    int left = f->n - f->forbidden;
     while ((left -= reap(f)) > 0 && !f->deep && mono_now_us() < until_us)
         pause_us(200);
+}
+
+static void kill_all(struct found *f)
+{
+    f->forbidden = 0;
+    for (int i = 0; i < f->n; i++)
+        (void)signal_one(f, f->pids[i], SIGKILL);
 }
 
 int tree_kill(
@@ -381,16 +401,16 @@ int tree_kill(
 {
     static struct found f; /* large, and there is one thread */
     const struct kept kept = {.pids = keep, .n = n_keep, .session = session};
-    for (;;) {
+    for (int in_vain = 0;;) {
         find(&f, &kept);
         if (f.n == 0 && all)
             find_rest(&f, &kept, until_us);
-        for (int i = 0; i < f.n; i++)
-            (void)signal_one(&f, f.pids[i], SIGKILL);
+        kill_all(&f);
+        in_vain = f.n > 0 && f.forbidden == f.n ? in_vain + 1 : 0;
         reap_all(&f, until_us);
         if (f.n == 0 && !f.blind)
             return 0;
-        if (mono_now_us() >= until_us)
+        if (in_vain == LOOKS || mono_now_us() >= until_us)
             return f.n > 0 ? f.n : 1;
         pause_us(200);
     }
@@ -469,9 +489,11 @@ static bool hold(pid_t root, bool *thaw)
 }
 
 enum elsewhere {
-    ELSEWHERE_NOT,     /* dead, or none of those that are meant */
-    ELSEWHERE_KILLED,  /* it may take a moment, or more in state D */
-    ELSEWHERE_REFUSED, /* it lives on, or its parent was not proven */
+    ELSEWHERE_NOT,       /* dead, or none of those that are meant */
+    ELSEWHERE_KILLED,    /* it may take a moment, or more in state D */
+    ELSEWHERE_REFUSED,   /* it lives on, or its parent was not proven */
+    ELSEWHERE_FORBIDDEN, /* it is another user's */
+    ELSEWHERE_KINDS
 };
 
 static enum elsewhere
@@ -480,43 +502,55 @@ kill_elsewhere(struct found *f, pid_t pid, pid_t root, pid_t session, bool held)
     struct procfs_process p;
     errno = 0;
     if (!procfs_read(pid, &p)) {
-        f->blind |= errno != ENOENT && errno != ESRCH;
-        return ELSEWHERE_NOT;
+        bool hidden = errno == EPERM; /* hidepid=1 */
+        f->blind |= !hidden && errno != ENOENT && errno != ESRCH;
+        return hidden ? ELSEWHERE_FORBIDDEN : ELSEWHERE_NOT;
     }
     if (p.state == 'Z' || p.state == 'X' || p.session == session ||
         (held && p.parent != root)) /* comes to root when its parent is dead */
         return ELSEWHERE_NOT;
-    bool sent =
-        held ? kill(pid, SIGKILL) == 0 : signal_proven(f, pid, root, SIGKILL);
-    return sent ? ELSEWHERE_KILLED : ELSEWHERE_REFUSED;
+    int before = f->forbidden;
+    bool sent = held ? signal_held(f, pid, SIGKILL)
+                     : signal_proven(f, pid, root, SIGKILL);
+    if (sent)
+        return ELSEWHERE_KILLED;
+    return f->forbidden > before ? ELSEWHERE_FORBIDDEN : ELSEWHERE_REFUSED;
+}
+
+/* One look at all of them: how many there are of each kind. */
+static void kill_found(struct found *f,
+                       pid_t root,
+                       pid_t session,
+                       bool held,
+                       int n[ELSEWHERE_KINDS])
+{
+    find_below(f, root, &nobody);
+    for (int i = 0; i < f->n; i++) {
+        enum elsewhere e = kill_elsewhere(f, f->pids[i], root, session, held);
+        n[e]++;
+        if (e == ELSEWHERE_KILLED && f->n_killed < FOUND_MAX &&
+            !is_in(f->killed, f->n_killed, f->pids[i]))
+            f->killed[f->n_killed++] = f->pids[i];
+    }
 }
 
 /* See tree_kill_sessions. */
 static int kill_sessions(pid_t root, bool held, int64_t until_us)
 {
     static struct found f; /* large, and there is one thread */
-    static pid_t killed[FOUND_MAX];
     pid_t session = getsid(root);
-    int n_killed = 0;
-    for (int blind = 0;;) {
-        int n[ELSEWHERE_REFUSED + 1] = {0};
-        find_below(&f, root, &nobody);
-        for (int i = 0; i < f.n; i++) {
-            enum elsewhere e =
-                kill_elsewhere(&f, f.pids[i], root, session, held);
-            n[e]++;
-            if (e == ELSEWHERE_KILLED && n_killed < FOUND_MAX &&
-                !is_in(killed, n_killed, f.pids[i]))
-                killed[n_killed++] = f.pids[i];
-        }
-        if (n[ELSEWHERE_KILLED] + n[ELSEWHERE_REFUSED] == 0) {
-            if (!f.blind)
-                return n_killed;
-            if (++blind == LOOKS)
-                return -1;
-        }
-        if (mono_now_us() >= until_us)
-            return n[ELSEWHERE_REFUSED] > 0 ? -1 : n_killed;
+    f.n_killed = f.forbidden = 0;
+    for (int in_vain = 0;;) {
+        int n[ELSEWHERE_KINDS] = {0};
+        kill_found(&f, root, session, held, n);
+        bool over = mono_now_us() >= until_us;
+        bool quiet = n[ELSEWHERE_KILLED] + n[ELSEWHERE_REFUSED] == 0;
+        bool unsure = f.blind || n[ELSEWHERE_FORBIDDEN] > 0;
+        if ((quiet && !unsure) ||
+            (over && n[ELSEWHERE_REFUSED] == 0 && n[ELSEWHERE_FORBIDDEN] == 0))
+            return f.n_killed;
+        if (over || (quiet && ++in_vain == LOOKS))
+            return n[ELSEWHERE_FORBIDDEN] > 0 ? TREE_FORBIDDEN : TREE_NOT_FOUND;
         pause_us(200);
     }
 }
@@ -526,9 +560,10 @@ int tree_kill_sessions(pid_t root, int64_t until_us)
     bool held = !pidfd_works(), thaw = false;
     ddp_assert(root > 1 && root != getpid());
     if (!procfs_is_ours())
-        return -1;
-    int killed =
-        held && !hold(root, &thaw) ? -1 : kill_sessions(root, held, until_us);
+        return TREE_NOT_FOUND;
+    int killed = held && !hold(root, &thaw)
+                     ? TREE_NOT_FOUND
+                     : kill_sessions(root, held, until_us);
     if (thaw)
         (void)kill(root, SIGCONT);
     return killed;

@@ -23,9 +23,10 @@
  * Kills every descendant of this process but those in keep[0..n_keep), those in
  * `session` (-1: none), and what is below them, with SIGKILL, and reaps those
  * that become our children, again and again until none is left or `until_us`
- * (mono) has passed. Returns how many were seen alive at the last look: 0 when
- * all are gone. With `all` that is certain, also if /proc is not ours; it may
- * take seconds then. Does not touch children in `keep`. It takes the exit
+ * (mono) has passed; or, at once, until only those are left that we may not
+ * signal (another user's). Returns how many were seen alive at the last look: 0
+ * when all are gone. With `all` that is certain, also if /proc is not ours; it
+ * may take seconds then. Does not touch children in `keep`. It takes the exit
  * status of every other child, so no other code may wait for one of these.
  */
 int tree_kill(
@@ -40,14 +41,19 @@ int tree_kill(
  */
 int tree_ask(const pid_t *keep, int n_keep, bool anew);
 
+enum {
+    TREE_NOT_FOUND = -1, /* /proc is not ours, or no descriptor is free, or one
+                            lives on that was not proven */
+    TREE_FORBIDDEN = -2, /* only some are left that we may not signal */
+};
+
 /*
  * Kills, as the guard does for a frozen agent, every descendant of `root`, a
  * child of ours, that is not in root's own session: workers and what came of
  * them, but no helper of the agent's. They remain zombies until `root` reaps
  * them. Again and again until none lives or `until_us` has passed; returns how
- * many were killed. Without pidfds `root` is stopped meanwhile, and what its
- * helpers started is spared. -1: they cannot be found (/proc is not ours, or no
- * descriptor is free), or may not be signalled.
+ * many were killed, or why some live on (above). Without pidfds `root` is
+ * stopped meanwhile, and what its helpers started is spared.
  */
 int tree_kill_sessions(pid_t root, int64_t until_us);
 

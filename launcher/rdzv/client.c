@@ -3,9 +3,12 @@
  *
  *     IDLE -> RESOLVING -> DIALLING -> UP
  *
- * A numeric endpoint needs no resolver and goes from IDLE to DIALLING. Before
- * the first address is dialled, the client starts a server if an address is
- * local and the port is free. Addresses are dialled one after the other.
+ * A numeric address needs no resolver and goes from IDLE to DIALLING. Before
+ * the first address of an endpoint is dialled, the client starts a server if it
+ * is local and the port is free (launcher/rdzv/own_server). Addresses are
+ * dialled one after the other. Each endpoint of the list has its own resolver,
+ * so that one whose name server hangs does not hold up the others; all other
+ * places share one.
  *
  * Failure modes:
  *  - The name does not resolve, or every address failed: FAILING, and
@@ -13,7 +16,8 @@
  *    agent's core, and must not be called back from there.
  *  - The resolver hangs: the try ends after RESOLVE_MS. The resolver cannot be
  *    called back, so it runs on; what it says later is for the next try.
- *  - An address does not answer: the next one is dialled after dial_ms.
+ *  - An address does not answer: the next one is dialled after dial_ms. The
+ *    caller may give the try up before that, in any state.
  *  - The server has another token: the launcher and the rendezvous never get
  *    together. If no address let this launcher in, and none ever did, that ends
  *    the launch. Later it does not: nothing proves that such an answer comes
@@ -22,32 +26,31 @@
  */
 #include "launcher/rdzv/client.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <strings.h>
 
 #include "launcher/proc/guard.h"
+#include "launcher/rdzv/endpoint.h"
+#include "launcher/rdzv/own_server.h"
+#include "launcher/rdzv/redirect.h"
 #include "launcher/rdzv/resolver.h"
+#include "launcher/rdzv/witness.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
-#include "rendezvous/base/signals_name.h"
-#include "rendezvous/daemon/server.h"
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
-#include "rendezvous/net/helper.h"
 
 #define DIAL_MS    5000 /* at most; less where read_timeout is */
 #define RESOLVE_MS 2000 /* a resolver may well take longer, but not unsaid */
 /* A daemon that is gone is likely to be started again. Its port is left to it
  * for this time before a launcher on its host serves there instead. */
 #define TAKE_OVER_US (3 * MONO_S)
-#define START_TRIES  3 /* of the server, before this launcher gives up */
 
 #define CLIENT_MAGIC 0x525a434cu
+#define PLACE_MAGIC  0x706c6163u
 
 enum client_state {
     CLIENT_IDLE,
@@ -69,6 +72,19 @@ struct attempt {
     char why[256];      /* "": nothing went wrong yet */
 };
 
+/* Where a server may be. */
+struct place {
+    uint32_t magic;
+    struct rdzv_client *client;
+    char host[sizeof(((struct conf_endpoint *)0)->host)];
+    int port; /* where to dial: the server's own choice for port 0 */
+    struct resolver resolver; /* it may be busy for a try that is over */
+    struct addr_list addrs;
+    bool fresh;      /* `addrs` came from it, and were not tried yet */
+    bool foreign;    /* the server that was up there last was not ours ... */
+    int64_t lost_us; /* ... and when we lost it */
+};
+
 struct rdzv_client {
     uint32_t magic;
     uv_loop_t *loop;
@@ -76,28 +92,24 @@ struct rdzv_client {
     int guard_fd;
     const struct rdzv_client_handler *handler;
     void *ctx;
-    bool debug;
-    int store_chan;
 
     enum client_state state;
     uv_timer_t timer; /* a dial's end, or a failure to be told */
     struct attempt attempt;
     struct conn *conn; /* DIALLING and UP only */
-    struct addr_list addrs;
-    int next_addr;
 
-    struct resolver resolver; /* it may be busy for a try that is over */
-    bool fresh;               /* `addrs` came from it, and were not tried yet */
+    struct place places[CONF_ENDPOINTS_MAX + 1]; /* the last: not of the list */
+    struct place *to;  /* of this try, or of the last one */
+    int next_addr;     /* of its addresses */
+    int64_t within_ms; /* for all of them, 0: each has its time */
+    struct sockaddr_storage dialled;
 
     enum reached reached; /* by any try */
-    bool foreign;    /* the server that we were up with last was not ours ... */
-    int64_t lost_us; /* ... and when we lost it */
-
-    pid_t server;   /* of our own, 0: none runs */
-    bool served;    /* there was one */
-    bool stands_in; /* ... in the place of a daemon */
-    int failed;     /* so often in a row its process could not be started */
-    int port;       /* where to dial: the server's own choice for port 0 */
+    struct own_server own;
+    bool hosts;   /* the server that we were up with last is our own */
+    bool elected; /* a server has shown office: the run has failover */
+    struct redirect redirect;
+    struct witness witness;
 };
 
 static struct rdzv_client *client_of(void *data)
@@ -107,18 +119,43 @@ static struct rdzv_client *client_of(void *data)
     return cl;
 }
 
+static struct place *place_of(void *data)
+{
+    struct place *p = data;
+    ddp_assert(p != NULL && p->magic == PLACE_MAGIC);
+    return p;
+}
+
+static bool is_endpoint(const struct rdzv_client *cl, const struct place *p)
+{
+    return p - cl->places < cl->conf->endpoints_len;
+}
+
 /* What holds in each state, when no callback is under way. */
 static void check_client(const struct rdzv_client *cl)
 {
     bool connected = cl->state == CLIENT_DIALLING || cl->state == CLIENT_UP;
     ddp_assert((cl->conn != NULL) == connected);
     ddp_assert(cl->state != CLIENT_RESOLVING ||
-               resolver_is_busy(&cl->resolver));
+               resolver_is_busy(&cl->to->resolver));
     ddp_assert(cl->state != CLIENT_UP || cl->reached != NEVER_UP);
 }
 
 static void
 on_resolved(void *ctx, const struct addr_list *list, const struct ddp_err *err);
+
+static void open_place(struct rdzv_client *cl,
+                       struct place *p,
+                       const struct conf_endpoint *at)
+{
+    struct ddp_err err;
+    p->magic = PLACE_MAGIC;
+    p->client = cl;
+    memcpy(p->host, at->host, sizeof(p->host));
+    p->port = at->port;
+    if (resolver_init(&p->resolver, cl->loop, on_resolved, p, &err) != 0)
+        fatalx(ddp_code_exit(err.code), "%s", err.text);
+}
 
 struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
                                     const struct conf *conf,
@@ -128,6 +165,7 @@ struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
                                     int store_chan,
                                     bool debug)
 {
+    static const struct conf_endpoint nowhere;
     struct ddp_err err;
     struct rdzv_client *cl = calloc(1, sizeof(*cl));
     if (cl == NULL)
@@ -139,12 +177,15 @@ struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
     cl->guard_fd = guard_fd;
     cl->handler = handler;
     cl->ctx = ctx;
-    cl->debug = debug;
-    cl->store_chan = store_chan;
-    cl->port = conf->endpoint_port;
+    cl->to = &cl->places[0];
     (void)uv_timer_init(loop, &cl->timer); /* cannot fail */
     cl->timer.data = cl;
-    if (resolver_init(&cl->resolver, loop, on_resolved, cl, &err) != 0)
+    for (int i = 0; i < conf->endpoints_len; i++)
+        open_place(cl, &cl->places[i], &conf->endpoints[i]);
+    open_place(cl, &cl->places[CONF_ENDPOINTS_MAX], &nowhere);
+    own_server_init(&cl->own, loop, conf, store_chan, debug);
+    if (redirect_init(&cl->redirect, loop, conf, &cl->own, &err) != 0 ||
+        witness_init(&cl->witness, loop, conf, &cl->own, guard_fd, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     return cl;
 }
@@ -182,122 +223,57 @@ static void fail_soon(struct rdzv_client *cl)
 
 /* -- serving --------------------------------------------------------------- */
 
-struct server_args {
-    int nodes_max;
-    bool debug;
-    const struct conf *conf;
-    const char *only_run;
-};
-
-static void run_server(const struct helper_fds *fds, const void *arg)
-{
-    const struct server_args *a = arg;
-    char names[sizeof(a->conf->endpoint_host) + sizeof(a->conf->http_hosts)];
-    (void)snprintf(names, /* fits */ sizeof(names), "%s,%s",
-                   a->conf->endpoint_host, a->conf->http_hosts);
-    server_main(fds->listener, fds->chan, a->nodes_max, a->debug, names,
-                a->only_run, a->conf->token);
-}
-
-/*
- * On the host itself its name may lead to loopback (Debian writes 127.0.1.1
- * into /etc/hosts), while the other nodes come from outside: with several nodes
- * it then listens on every address.
- */
-static int listen_at(struct rdzv_client *cl, const struct sockaddr *sa, int *fd)
+/* Serves at this address, unless another program has the port. Returns whether
+ * no other address needs to be looked at. */
+static bool serve_at(struct rdzv_client *cl, const struct sockaddr *sa)
 {
     struct ddp_err err;
-    bool open_wide =
-        cl->conf->nnodes_max > 1 && addr_is_loopback(sa) && !cl->conf->loopback;
-    int rc = open_wide ? addr_listen_any(cl->port, fd, &err)
-                       : addr_listen(sa, fd, &err);
-    /* This node was told to serve there. If the port is taken, what answers
-     * there is not the server that the other nodes look for. */
-    if (rc != 0 && cl->conf->is_host == 1 && !cl->served)
-        fatalx(ddp_code_exit(err.code),
-               "cannot serve the rendezvous on this node: %s%s", err.text,
-               err.sys_errno == EADDRINUSE
-                   ? "; another job or program has that port (ss -ltnp shows "
-                     "which): end it, or give this job another port "
-                     "(--master_port, --rdzv_endpoint=HOST:PORT)"
-                   : "");
-    /* If the port is taken, a server is there already; any other error is the
-     * reason that none is. */
-    if (rc != 0 && err.sys_errno != EADDRINUSE)
+    struct place *p = cl->to;
+    pid_t pid = own_server_serve(&cl->own, sa, cl->reached == NEVER_UP,
+                                 p->foreign, &err);
+    if (pid < 0)
         keep_reason(cl, err.text);
-    return rc;
-}
-
-/* Starts the process behind `fd`, and finds the port to dial. */
-static int run_at(struct rdzv_client *cl, int fd, struct ddp_err *err)
-{
-    int nodes_max = 2 * cl->conf->nnodes_max + 16; /* with room for spares */
-    struct server_args args = {
-        .nodes_max = nodes_max < CONF_NNODES_MAX ? nodes_max : CONF_NNODES_MAX,
-        .debug = cl->debug,
-        .conf = cl->conf,
-        .only_run = cl->stands_in ? cl->conf->run_id : NULL,
-    };
-    struct helper_fds fds = {
-        .listener = fd, .chan = cl->store_chan, .token = true};
-    int port = addr_fd_port(fd);
-    if (port == 0)
-        return ddp_err_sys(err, DDP_E_NOMEM, "cannot find its port");
-    if (helper_start(&cl->server, &fds, run_server, &args, err) != 0)
-        return -1;
-    cl->port = port;
-    return 0;
-}
-
-/* Said as the reason of this try. Nobody else serves at our address, so that it
- * would be said until join_timeout. A run that has begun is not given up. */
-static void start_failed(struct rdzv_client *cl, const struct ddp_err *err)
-{
-    char why[sizeof(err->text) + 64];
-    cl->failed++;
-    (void)snprintf(why, sizeof(why), "cannot start the rendezvous server: %s",
-                   err->text); /* fits */
-    if (cl->failed >= START_TRIES && cl->reached == NEVER_UP)
-        fatalx(ddp_code_exit(err->code), /* messages: ok, START_TRIES or more */
-               "%s; tried %d times", why, cl->failed);
-    keep_reason(cl, why);
-}
-
-static void start_server(struct rdzv_client *cl, int fd)
-{
-    struct ddp_err err;
-    cl->stands_in |= cl->foreign;
-    int rc = run_at(cl, fd, &err);
-    (void)close(fd); /* the server has it */
-    if (rc != 0) {
-        start_failed(cl, &err);
-        return;
-    }
-    if (cl->foreign)
+    if (pid <= 0)
+        return pid < 0 && err.code != DDP_E_CONFIG;
+    p->port = own_server_home_port(&cl->own);
+    if (p->foreign)
         log_info("no server answers at %s port %d any more: this launcher "
                  "serves its own run there until ddprdzvd is back",
-                 cl->conf->endpoint_host, cl->port);
-    cl->served = true;
-    cl->failed = 0;
+                 p->host, p->port);
+    return true;
+}
+
+/* An address of which that cannot be found out is served by nobody, for now. */
+static bool is_ours(struct rdzv_client *cl, const struct sockaddr *sa)
+{
+    char at[ADDR_TEXT_MAX], why[256];
+    enum addr_local local = addr_is_local(sa);
+    int error = errno;
+    if (local == ADDR_UNKNOWN) {
+        addr_text(sa, at);
+        (void)snprintf(why, sizeof(why), /* fits */
+                       "cannot find out whether %s is an address of this node, "
+                       "which would serve there then: getifaddrs: %s",
+                       at, strerror(error));
+        keep_reason(cl, why);
+    }
+    return local == ADDR_HERE;
 }
 
 /* Serves the rendezvous if it is to be here and nobody does yet. */
 static void try_to_serve(struct rdzv_client *cl)
 {
-    if (cl->server > 0 || cl->conf->is_host == 0)
+    const struct place *p = cl->to;
+    if (own_server_pid(&cl->own) > 0 || cl->conf->is_host == 0 ||
+        !is_endpoint(cl, p))
         return;
-    if (cl->foreign && cl->conf->is_host != 1 &&
-        mono_now_us() < mono_after(cl->lost_us, TAKE_OVER_US))
+    if (p->foreign && cl->conf->is_host != 1 &&
+        mono_now_us() < mono_after(p->lost_us, TAKE_OVER_US))
         return;
-    for (int i = 0; i < cl->addrs.n; i++) {
-        const struct sockaddr *sa = (const struct sockaddr *)&cl->addrs.at[i];
-        int fd;
-        if (cl->conf->is_host != 1 && !addr_is_local(sa))
-            continue;
-        if (listen_at(cl, sa, &fd) == 0) {
-            start_server(cl, fd);
+    for (int i = 0; i < p->addrs.n; i++) {
+        const struct sockaddr *sa = (const struct sockaddr *)&p->addrs.at[i];
+        if ((cl->conf->is_host == 1 || is_ours(cl, sa)) && serve_at(cl, sa))
             return;
-        }
     }
 }
 
@@ -313,10 +289,16 @@ static void on_up(void *ctx, struct conn *c)
     cl->state = CLIENT_UP;
     if (cl->reached == NEVER_UP)
         cl->reached = WAS_UP;
-    cl->foreign = cl->server == 0;
+    cl->hosts =
+        own_server_is_at(&cl->own, (const struct sockaddr *)&cl->dialled);
+    cl->to->foreign = !cl->hosts;
+    redirect_connected(&cl->redirect, cl->to->host, cl->to->port,
+                       is_endpoint(cl, cl->to) ? (int)(cl->to - cl->places)
+                                               : -1);
+    witness_connected(&cl->witness, cl->hosts);
     size_t len;
     const uint8_t *farewell = conn_farewell(c, &len);
-    guard_hold(cl->guard_fd, conn_fd(c), farewell, len);
+    guard_hold(cl->guard_fd, 0, conn_fd(c), farewell, len);
     cl->handler->on_connected(cl->ctx);
 }
 
@@ -324,7 +306,8 @@ static void on_up(void *ctx, struct conn *c)
  * impossible; something else that answers there may. */
 static bool is_possible(const struct msg_world *w, int nproc)
 {
-    if (strspn(w->instance, "0123456789abcdef") != RNG_ID_LEN)
+    if (strspn(w->instance, "0123456789abcdef") != RNG_ID_LEN ||
+        w->epoch_id[strspn(w->epoch_id, "0123456789abcdef")] != '\0')
         return false;
     for (const char *p = w->master_addr; *p != '\0'; p++)
         if ((unsigned char)*p <= ' ' || *p == 0x7f)
@@ -334,6 +317,15 @@ static bool is_possible(const struct msg_world *w, int nproc)
            w->role_rank + nproc <= w->role_world;
 }
 
+static void hear_failover(struct rdzv_client *cl, const struct msg *m)
+{
+    cl->elected |= m->kind == MSG_KIND_office;
+    if (m->kind == MSG_KIND_world && m->world.epoch == 0 && !cl->elected)
+        own_server_close_spare(&cl->own); /* this run has no failover */
+    redirect_hear(&cl->redirect, m);
+    witness_hear(&cl->witness, m);
+}
+
 static void on_msg(void *ctx, struct conn *c, const struct msg *m)
 {
     (void)c;
@@ -341,12 +333,20 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     struct msg no = {.kind = MSG_KIND_refused, .refused.code = DDP_E_PROTO};
     ddp_assert(cl->state == CLIENT_UP);
     cl->reached = WAS_HEARD;
+    hear_failover(cl, m);
     if (m->kind == MSG_KIND_world && !is_possible(&m->world, cl->conf->nproc)) {
         msg_set(no.refused.text,
                 "the ranks or the address that it gave are impossible");
         m = &no; /* it would give the same again */
     }
     cl->handler->on_msg(cl->ctx, m);
+}
+
+static void session_ended(struct rdzv_client *cl)
+{
+    cl->to->lost_us = mono_now_us();
+    redirect_disconnected(&cl->redirect);
+    witness_connected(&cl->witness, false);
 }
 
 static void on_closed(
@@ -361,7 +361,7 @@ static void on_closed(
     cl->conn = NULL;
     if (cl->state == CLIENT_UP) {
         cl->state = CLIENT_IDLE;
-        cl->lost_us = mono_now_us();
+        session_ended(cl);
         cl->handler->on_disconnected(cl->ctx, why);
         return;
     }
@@ -379,9 +379,14 @@ static const struct conn_handler handler = {
     .on_closed = on_closed,
 };
 
+/* For one address. */
 static int64_t dial_ms(const struct rdzv_client *cl)
 {
-    return mono_min(DIAL_MS, cl->conf->read_timeout_us / MONO_MS);
+    int64_t ms = mono_min(DIAL_MS, cl->conf->read_timeout_us / MONO_MS);
+    if (cl->within_ms == 0 || cl->to->addrs.n == 0)
+        return ms;
+    int64_t share_ms = cl->within_ms / cl->to->addrs.n;
+    return mono_min(ms, share_ms > 0 ? share_ms : 1);
 }
 
 static void on_dial_timer(uv_timer_t *timer)
@@ -409,14 +414,14 @@ static void set_port(struct sockaddr_storage *ss, int port)
 static void dial_next(struct rdzv_client *cl)
 {
     struct ddp_err err;
-    if (cl->next_addr >= cl->addrs.n) {
+    if (cl->next_addr >= cl->to->addrs.n) {
         fail_soon(cl);
         return;
     }
-    struct sockaddr_storage to = cl->addrs.at[cl->next_addr++];
-    set_port(&to, cl->port);
-    cl->conn =
-        conn_dial(cl->loop, (const struct sockaddr *)&to, &handler, cl, &err);
+    cl->dialled = cl->to->addrs.at[cl->next_addr++];
+    set_port(&cl->dialled, cl->to->port);
+    cl->conn = conn_dial(cl->loop, (const struct sockaddr *)&cl->dialled,
+                         &handler, cl, &err);
     if (cl->conn == NULL) {
         keep_reason(cl, err.text);
         dial_next(cl);
@@ -430,8 +435,8 @@ static void dial_next(struct rdzv_client *cl)
 static void resolved(struct rdzv_client *cl)
 {
     cl->next_addr = 0;
-    cl->fresh = false;
-    if (cl->addrs.n == 0)
+    cl->to->fresh = false;
+    if (cl->to->addrs.n == 0)
         keep_reason(cl, "the host name has no address");
     try_to_serve(cl);
     dial_next(cl);
@@ -440,11 +445,14 @@ static void resolved(struct rdzv_client *cl)
 static void
 on_resolved(void *ctx, const struct addr_list *list, const struct ddp_err *err)
 {
-    struct rdzv_client *cl = client_of(ctx);
-    cl->fresh = list != NULL;
+    struct place *p = place_of(ctx);
+    struct rdzv_client *cl = client_of(p->client);
+    if (strcmp(p->resolver.host, p->host) != 0)
+        return; /* of a place that is tried no more */
+    p->fresh = list != NULL;
     if (list != NULL)
-        cl->addrs = *list;
-    if (cl->state != CLIENT_RESOLVING)
+        p->addrs = *list;
+    if (cl->state != CLIENT_RESOLVING || cl->to != p)
         return; /* late: what came is for the next try */
     (void)uv_timer_stop(&cl->timer);
     if (list != NULL) {
@@ -463,22 +471,22 @@ static void on_resolve_timer(uv_timer_t *timer)
     ddp_assert(cl->state == CLIENT_RESOLVING);
     (void)snprintf(why, sizeof(why),
                    "no name server has answered for the name '%.100s' in %d s",
-                   cl->conf->endpoint_host, RESOLVE_MS / 1000);
+                   cl->to->host, RESOLVE_MS / 1000);
     keep_reason(cl, why);
     on_fail_timer(timer);
 }
 
-/* An endpoint that needs no resolver: an address, or localhost, which is
- * loopback whatever /etc/hosts says or if there is none (RFC 6761, 6.3). */
-static bool needs_no_resolver(struct rdzv_client *cl)
+/* A host that needs no resolver: an address, or localhost, which is loopback
+ * whatever /etc/hosts says or if there is none (RFC 6761, 6.3). */
+static bool needs_no_resolver(struct place *p)
 {
-    const char *host = cl->conf->endpoint_host;
+    const char *host = p->host;
     struct ddp_err err;
     if (strcasecmp(host, "localhost") == 0)
         host = "127.0.0.1";
     if (!addr_is_number(host))
         return false;
-    return addr_resolve(host, cl->port, &cl->addrs, &err) == 0;
+    return addr_resolve(host, p->port, &p->addrs, &err) == 0;
 }
 
 static void wait_for_resolver(struct rdzv_client *cl)
@@ -487,27 +495,64 @@ static void wait_for_resolver(struct rdzv_client *cl)
     (void)uv_timer_start(&cl->timer, on_resolve_timer, RESOLVE_MS, 0);
 }
 
-void rdzv_client_connect(struct rdzv_client *cl)
+/* The place of this try; false: there is none, and why is kept. */
+static bool choose(struct rdzv_client *cl, const char *target, int which)
 {
-    ddp_assert(cl->state == CLIENT_IDLE);
+    struct conf_endpoint at;
+    struct place *p = &cl->places[CONF_ENDPOINTS_MAX];
+    if (target[0] == '\0') {
+        ddp_assert(which >= 0 && which < cl->conf->endpoints_len);
+        cl->to = &cl->places[which];
+        return true;
+    }
+    cl->to = p;
+    if (!endpoint_read(target, strlen(target), &at)) {
+        keep_reason(cl, "the address that a server told is none");
+        return false;
+    }
+    if (strcmp(p->host, at.host) != 0) {
+        p->fresh = false;
+        memcpy(p->host, at.host, sizeof(p->host));
+    }
+    p->port = at.port;
+    return true;
+}
+
+/* Whether the resolver is at it; else why not is kept. */
+static bool resolve(struct rdzv_client *cl)
+{
+    struct ddp_err err;
+    struct place *p = cl->to;
+    if (resolver_is_busy(&p->resolver)) { /* on_resolved goes on */
+        if (strcmp(p->resolver.host, p->host) == 0)
+            return true;
+        keep_reason(cl, "another name is still being resolved");
+        return false;
+    }
+    if (resolver_start(&p->resolver, p->host, p->port, &err) == 0)
+        return true;
+    keep_reason(cl, err.text);
+    return false;
+}
+
+void rdzv_client_connect(struct rdzv_client *cl,
+                         const char *target,
+                         int which,
+                         int64_t within_ms)
+{
+    ddp_assert(cl->state == CLIENT_IDLE && within_ms >= 0);
     check_client(cl);
     cl->attempt = (struct attempt){.token_differs = false};
-    if (resolver_is_busy(&cl->resolver)) { /* on_resolved goes on */
-        wait_for_resolver(cl);
-        return;
-    }
-    if (cl->fresh || needs_no_resolver(cl)) {
-        resolved(cl);
-        return;
-    }
-    struct ddp_err err;
-    if (resolver_start(&cl->resolver, cl->conf->endpoint_host, cl->port,
-                       &err) != 0) {
-        keep_reason(cl, err.text);
+    cl->within_ms = within_ms;
+    if (!choose(cl, target, which))
         fail_soon(cl);
-        return;
-    }
-    wait_for_resolver(cl);
+    else if (!resolver_is_busy(&cl->to->resolver) &&
+             (cl->to->fresh || needs_no_resolver(cl->to)))
+        resolved(cl);
+    else if (resolve(cl))
+        wait_for_resolver(cl);
+    else
+        fail_soon(cl);
 }
 
 /* -- the connection -------------------------------------------------------- */
@@ -521,6 +566,9 @@ void rdzv_client_send(struct rdzv_client *cl, const struct msg *m)
     if (m->kind == MSG_KIND_join) { /* the agent's core knows no sockets */
         conn_here_end(cl->conn, end);
         msg_set(said.join.here, end);
+        said.join.serve_port = own_server_spare_port(&cl->own);
+        said.join.hosts = cl->hosts;
+        witness_agent(&cl->witness, m->join.agent);
     }
     conn_send(cl->conn, &said);
 }
@@ -532,7 +580,8 @@ void rdzv_client_disconnect(struct rdzv_client *cl)
     if (cl->conn != NULL)
         conn_close(cl->conn);
     cl->conn = NULL;
-    cl->lost_us = cl->state == CLIENT_UP ? mono_now_us() : cl->lost_us;
+    if (cl->state == CLIENT_UP)
+        session_ended(cl);
     cl->state = CLIENT_IDLE;
 }
 
@@ -543,6 +592,8 @@ void rdzv_client_finish(struct rdzv_client *cl)
     if (cl->conn != NULL)
         conn_finish(cl->conn);
     cl->conn = NULL;
+    redirect_disconnected(&cl->redirect); /* the witness stays: it is for the
+                                             guard to say the last word */
     cl->state = CLIENT_IDLE;
 }
 
@@ -556,43 +607,48 @@ void rdzv_client_local_addr(const struct rdzv_client *cl,
     (void)snprintf(text, size, "%s", here); /* fits: both hold an address */
 }
 
+void rdzv_client_peer_addr(const struct rdzv_client *cl,
+                           char text[ADDR_TEXT_MAX])
+{
+    char end[CONN_END_MAX] = "";
+    if (cl->conn != NULL)
+        conn_peer_end(cl->conn, end);
+    end[strcspn(end, " ")] = '\0';                  /* without the port */
+    (void)snprintf(text, ADDR_TEXT_MAX, "%s", end); /* fits */
+}
+
 int rdzv_client_port(const struct rdzv_client *cl)
 {
-    return cl->port;
+    return cl->to->port;
+}
+
+bool rdzv_client_hosts(const struct rdzv_client *cl)
+{
+    return cl->hosts && own_server_pid(&cl->own) > 0;
 }
 
 pid_t rdzv_client_server(const struct rdzv_client *cl)
 {
-    return cl->server;
+    return own_server_pid(&cl->own);
 }
 
-/* The run may be over as well, and then nothing follows. */
+/* What answers there next is not ours. The run may be over as well, and then
+ * nothing follows. */
 static void give_port_back(struct rdzv_client *cl)
 {
-    cl->foreign = true; /* what answers there next is not ours */
-    cl->lost_us = mono_now_us();
+    for (int i = 0; i < cl->conf->endpoints_len; i++) {
+        cl->places[i].foreign = true;
+        cl->places[i].lost_us = mono_now_us();
+    }
 }
 
 void rdzv_client_server_ended(struct rdzv_client *cl)
 {
-    int status = helper_reap(&cl->server);
-    /* It has said why it cannot serve; the next one could not either. */
-    if (cl->reached != WAS_HEARD && WIFEXITED(status) &&
-        WEXITSTATUS(status) != 0)
-        fatalx(WEXITSTATUS(status), "cannot serve the rendezvous on this node");
-    if (WIFSIGNALED(status))
-        log_warnx("the rendezvous server of this launcher was killed by signal "
-                  "%d (%s); it is started again when it is needed",
-                  WTERMSIG(status), signals_name(WTERMSIG(status)));
-    else if (WEXITSTATUS(status) == 0 && cl->stands_in)
+    if (own_server_ended(&cl->own, cl->reached != WAS_HEARD))
         give_port_back(cl);
-    else if (WEXITSTATUS(status) != 0)
-        log_warnx("the rendezvous server of this launcher ended with exit code "
-                  "%d; it is started again when it is needed",
-                  WEXITSTATUS(status));
 }
 
 void rdzv_client_server_kill(struct rdzv_client *cl)
 {
-    helper_kill(&cl->server);
+    own_server_kill(&cl->own);
 }

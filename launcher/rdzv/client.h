@@ -1,7 +1,8 @@
 /*
- * launcher/rdzv/client: the agent's connection to the rendezvous. Resolves the
- * endpoint; if it is on this machine and its port is free, starts a server
- * there (a process of its own); dials each of the addresses in turn.
+ * launcher/rdzv/client: the agent's connection to the rendezvous. Resolves an
+ * endpoint, or another place where a server said that the run is served; if an
+ * endpoint is on this machine and its port is free, starts a server there
+ * (launcher/rdzv/own_server); dials each of the addresses in turn.
  */
 #ifndef LAUNCHER_RDZV_CLIENT_H
 #define LAUNCHER_RDZV_CLIENT_H
@@ -11,6 +12,7 @@
 #include <uv.h>
 
 #include "launcher/conf/conf.h"
+#include "rendezvous/net/addr.h"
 #include "rendezvous/proto/msg.h"
 
 struct rdzv_client;
@@ -37,12 +39,18 @@ struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
                                     bool debug);
 
 /* One try; on_connected or on_disconnected follows. Not while one is under way
- * or a connection is up. */
-void rdzv_client_connect(struct rdzv_client *cl);
-/* Nothing is sent without a connection. */
+ * or a connection is up. `target` is "ADDR:PORT", borrowed for the call, or ""
+ * for the endpoint `which` of the list, counted from 0. The caller gives the
+ * try up (rdzv_client_disconnect) after `within_ms`; 0: it takes its time. */
+void rdzv_client_connect(struct rdzv_client *cl,
+                         const char *target,
+                         int which,
+                         int64_t within_ms);
+/* Nothing is sent without a connection. Of a join, what only the connection and
+ * the own server know (here, hosts, serve_port) is filled in. */
 void rdzv_client_send(struct rdzv_client *cl, const struct msg *m);
 
-/* Closes; on_disconnected is not called. */
+/* Closes, or ends a try; on_disconnected is not called. */
 void rdzv_client_disconnect(struct rdzv_client *cl);
 
 /* Sends what is queued, then a FIN. */
@@ -53,9 +61,16 @@ void rdzv_client_local_addr(const struct rdzv_client *cl,
                             char *text,
                             size_t size);
 
-/* The port of the rendezvous. If it was 0 and this launcher serves, the port
- * that its server got. */
+/* The address of the other end, "" when there is no connection. */
+void rdzv_client_peer_addr(const struct rdzv_client *cl,
+                           char text[ADDR_TEXT_MAX]);
+
+/* The port of the rendezvous where it was looked for last. If it was 0 and this
+ * launcher serves, the port that its server got. */
 int rdzv_client_port(const struct rdzv_client *cl);
+
+/* Whether the server that it was connected to last is this launcher's own. */
+bool rdzv_client_hosts(const struct rdzv_client *cl);
 
 /* The process that serves the rendezvous here, 0: none. */
 pid_t rdzv_client_server(const struct rdzv_client *cl);

@@ -43,7 +43,8 @@ void event_log_init(struct event_log *j,
         .conf = conf, .output = output, .start_us = now_us, .since_us = now_us};
     msg_set(j->node, node);
     j->pids = calloc((size_t)conf->nproc, sizeof(*j->pids));
-    if (j->pids == NULL)
+    j->failed = calloc((size_t)conf->nproc, sizeof(*j->failed));
+    if (j->pids == NULL || j->failed == NULL)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for the workers");
 }
 
@@ -165,8 +166,6 @@ static int kind_of(enum note_kind kind)
         return EVENT_LOG_waiting;
     case NOTE_quarantined:
         return EVENT_LOG_quarantined;
-    case NOTE_worker_failed:
-        return EVENT_LOG_failed;
     case NOTE_stopping:
     case NOTE_ended:
         return EVENT_LOG_stopped;
@@ -192,11 +191,10 @@ static int kind_of(enum note_kind kind)
 void event_log_note(struct event_log *j, const struct note *n, int64_t now_us)
 {
     int kind = kind_of(n->kind);
-    if (kind == EVENT_LOG_failed || kind == EVENT_LOG_stopped ||
-        kind == EVENT_LOG_fenced || kind == EVENT_LOG_leaving)
+    ddp_assert(n->kind != NOTE_worker_failed);
+    if (kind == EVENT_LOG_stopped || kind == EVENT_LOG_fenced ||
+        kind == EVENT_LOG_leaving)
         set_running(j, false, now_us);
-    j->killing |= kind == EVENT_LOG_killing;
-    j->hung |= kind == EVENT_LOG_failed && j->last.pid == 0; /* none ended */
     if (kind < 0)
         return;
     if (kind == EVENT_LOG_killing)
@@ -206,10 +204,26 @@ void event_log_note(struct event_log *j, const struct note *n, int64_t now_us)
     begin(j, &e, (enum event_log_kind)kind, now_us);
     if (n->text[0] != '\0')
         add_text(&e, "text", n->text);
-    if (kind == EVENT_LOG_failed && j->last.pid > 0) {
-        add_worker(j, &e, j->last.local_rank, j->last.pid);
-        add_end(&e, j->last.code, j->last.signal);
-    }
+    end(j, &e);
+}
+
+/* One that hangs has not ended, and one that could not be started has no pid.
+ */
+void event_log_failed(struct event_log *j,
+                      const struct msg_failed *f,
+                      const char *text,
+                      int64_t now_us)
+{
+    struct event e;
+    ddp_assert(f->local_rank >= 0 && f->local_rank < j->conf->nproc);
+    set_running(j, false, now_us);
+    j->failed[f->local_rank] = true;
+    begin(j, &e, EVENT_LOG_failed, now_us);
+    add_text(&e, "text", text);
+    if (f->pid > 0)
+        add_worker(j, &e, (int)f->local_rank, f->pid);
+    if (f->pid > 0 && !f->hung)
+        add_end(&e, (int)f->code, (int)f->signal);
     end(j, &e);
 }
 
@@ -230,12 +244,10 @@ void event_log_world(struct event_log *j,
     j->base_rank = w->base_rank;
     j->restarts = w->restarts;
     j->rounds++;
-    j->ends.n = 0;
-    j->last.pid = 0;
     j->stopped = 0;
-    j->killing = j->hung = false;
     j->killed[0] = '\0';
     memset(j->pids, 0, (size_t)j->conf->nproc * sizeof(*j->pids));
+    memset(j->failed, 0, (size_t)j->conf->nproc * sizeof(*j->failed));
     struct event e;
     begin(j, &e, EVENT_LOG_sealed, now_us);
     add_int(&e, "group_rank", w->group_rank);
@@ -276,20 +288,7 @@ void event_log_first_progress(struct event_log *j,
 void event_log_exited(struct event_log *j, const struct agent_worker *w)
 {
     ddp_assert(w->local_rank >= 0 && w->local_rank < j->conf->nproc);
-    bool stopped = w->signal == SIGTERM && !j->running;
-    bool ok = w->code == 0 && w->signal == 0;
-    int how = w->signal != 0 ? -w->signal : w->code;
-    j->stopped += stopped;
-    if (!ok)
-        exits_add(&j->ends, w->local_rank,
-                  j->killing && how == -SIGKILL ? EXITS_UNSTOPPED : how);
-    if (!ok && !stopped)
-        j->last = (struct event_log_end){
-            .local_rank = w->local_rank,
-            .pid = w->pid,
-            .code = w->code,
-            .signal = w->signal,
-        };
+    j->stopped += w->signal == SIGTERM && !j->running;
     struct event e;
     begin(j, &e, EVENT_LOG_exited, mono_now_us());
     add_worker(j, &e, w->local_rank, w->pid);
@@ -297,8 +296,12 @@ void event_log_exited(struct event_log *j, const struct agent_worker *w)
     end(j, &e);
 }
 
-void event_log_finish(struct event_log *j, int status, int64_t now_us)
+void event_log_finish(struct event_log *j,
+                      const struct exits *ends,
+                      int status,
+                      int64_t now_us)
 {
+    j->ends = *ends;
     if (j->running || j->rounds == 0) /* else no round came after it */
         count_time(j, now_us);
     struct event e;

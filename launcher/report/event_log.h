@@ -23,14 +23,6 @@ enum event_log_kind {
     EVENT_LOG_COUNT
 };
 
-/* A worker that ended. */
-struct event_log_end {
-    int local_rank;
-    int64_t pid;
-    int code;
-    int signal; /* 0: it exited */
-};
-
 struct event_log {
     const struct conf *conf;
     struct output *output;
@@ -46,13 +38,12 @@ struct event_log {
     int rounds; /* that were started here */
 
     /* Of the last round: */
-    int64_t *pids;             /* by local rank, 0: not started */
-    struct exits ends;         /* workers that did not succeed */
-    struct event_log_end last; /* the last of them, pid 0: none */
-    int stopped;               /* workers that ended because we asked */
-    bool killing;              /* those that did not are killed */
-    bool hung;                 /* one was found here to make no progress */
-    char killed[80]; /* how many did not, and after which time; "": none */
+    int64_t *pids;     /* by local rank, 0: not started */
+    bool *failed;      /* by local rank: its failure was told here */
+    struct exits ends; /* workers that did not succeed, as the agent judged
+                          them; event_log_finish sets it */
+    int stopped;       /* workers that ended because we asked */
+    char killed[80];   /* how many did not, and after which time; "": none */
 };
 
 /* Borrows all arguments for its life. Ends the process if memory runs out. */
@@ -62,8 +53,14 @@ void event_log_init(struct event_log *j,
                     const char *node,
                     int64_t now_us);
 
-/* A note of the agent's core. */
+/* A note of the agent's core, NOTE_worker_failed excepted. */
 void event_log_note(struct event_log *j, const struct note *n, int64_t now_us);
+/* The agent takes it that a worker of this node failed: `f` is what it tells
+ * the server, `text` what its note says. */
+void event_log_failed(struct event_log *j,
+                      const struct msg_failed *f,
+                      const char *text,
+                      int64_t now_us);
 /* The agent is connected, and asks for a place. */
 void event_log_joined(struct event_log *j, int64_t now_us);
 /* The agent starts the workers of a round. */
@@ -82,7 +79,11 @@ void event_log_exited(struct event_log *j, const struct agent_worker *w);
  * signal_name. */
 void event_log_add_end(struct json *json, int code, int signal);
 
-/* The launcher ends: closes the sums. */
-void event_log_finish(struct event_log *j, int status, int64_t now_us);
+/* The launcher ends: closes the sums. `ends` are the workers of the last round
+ * that did not succeed, as the agent told the server of them. */
+void event_log_finish(struct event_log *j,
+                      const struct exits *ends,
+                      int status,
+                      int64_t now_us);
 
 #endif

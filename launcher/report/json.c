@@ -1,10 +1,11 @@
 /*
  * The report as JSON (man/ddprun.1 lists the fields), and how it gets into its
  * file. A reader must find the old report or the new one, whole: a plain file
- * is written under another name and renamed. What is no plain file (a pipe,
- * /dev/stdout, a link) is written to as it is. The launcher ends after this, so
- * nothing here may block for ever: a FIFO without a reader is given up at once,
- * and a reader that stands still after RELAY_STUCK_MS.
+ * is written under another name and renamed (launcher/report/new_file). What is
+ * no plain file (a pipe, /dev/stdout, a link) is written to as it is. The
+ * launcher ends after this, so nothing here may block for ever: a FIFO without
+ * a reader is given up at once, and a reader that stands still after
+ * RELAY_STUCK_MS.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +18,7 @@
 #include "launcher/output/logfile.h"
 #include "launcher/output/relay.h"
 #include "launcher/report/exits.h"
+#include "launcher/report/new_file.h"
 #include "launcher/report/report.h"
 #include "rendezvous/base/buf.h"
 #include "rendezvous/base/json.h"
@@ -215,20 +217,14 @@ put_text(int fd, const struct buf *text, const struct output_hurry *h)
     return good;
 }
 
-/* Non-blocking, so that a FIFO without a reader is an error. */
-static int open_file(const char *path, int how)
-{
-    how |= O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-    return open(path, how, 0666);
-}
-
 /* If our own output goes to the same file the text is appended. Any other plain
  * file, behind a link, is overwritten. */
 static bool write_through(const char *path,
                           const struct buf *text,
                           const struct output_hurry *h)
 {
-    int fd = open_file(path, 0);
+    int how = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    int fd = open(path, how, 0666); /* a FIFO without a reader: an error */
     if (fd < 0)
         return false;
     int own = logfile_share(fd);
@@ -243,12 +239,11 @@ static bool replace_file(const char *path,
                          const struct buf *text,
                          const struct output_hurry *h)
 {
-    char temp[sizeof(((struct conf_output *)0)->report) + 16];
-    int len = snprintf(temp, sizeof(temp), "%s.%d", path, (int)getpid());
-    ddp_assert(len > 0 && (size_t)len < sizeof(temp));
-    (void)unlink(temp); /* of a launcher that died, or a link set as a trap */
-    int fd = open_file(temp, O_EXCL);
-    if (fd >= 0 && put_text(fd, text, h) && rename(temp, path) == 0)
+    char temp[sizeof(((struct conf_output *)0)->report) + NEW_FILE_MORE];
+    int fd = new_file_beside(path, temp, sizeof(temp));
+    if (fd < 0)
+        return false;
+    if (put_text(fd, text, h) && rename(temp, path) == 0)
         return true;
     int error = errno;
     (void)unlink(temp);

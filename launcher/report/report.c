@@ -34,32 +34,19 @@
     "host, that the name resolves to it, that no other program has the port, " \
     "and that no firewall blocks it"
 
-/* Whether it is over because a worker of this node made no progress, which has
- * just been reported; that worker has not ended. */
-static bool is_told_hang(const struct event_log *j, const char *why)
-{
-    char own[128], *rest;
-    if (!j->hung || strncmp(why, "rank ", 5) != 0)
-        return false;
-    int64_t local_rank = strtoll(why + 5, &rest, 10) - j->base_rank;
-    (void)snprintf(own, sizeof(own), " on %s made no progress", j->node);
-    return local_rank >= 0 && local_rank < j->conf->nproc &&
-           strncmp(rest, own, strlen(own)) == 0;
-}
-
 /* Whether the round is over because of a worker of this node whose failure has
- * just been reported: `why` begins with its rank, this node, and how it ended
- * (cause_describe() in rendezvous/core). */
+ * just been reported: `why` begins with its rank, this node, and how it failed
+ * (cause_describe() in rendezvous/core). That it only lost a peer is news. */
 static bool is_told(const struct event_log *j, const char *why)
 {
-    char own[192];
-    if (j->last.pid <= 0)
-        return is_told_hang(j, why);
-    (void)snprintf(own, sizeof(own), "rank %lld on %s %s", /* fits */
-                   (long long)j->base_rank + j->last.local_rank, j->node,
-                   j->last.signal != 0 ? "was killed by signal"
-                                       : "ended with exit code");
-    return strncmp(own, why, strlen(own)) == 0;
+    char own[128], *rest;
+    if (strncmp(why, "rank ", 5) != 0)
+        return false;
+    int64_t local_rank = strtoll(why + 5, &rest, 10) - j->base_rank;
+    int len = snprintf(own, sizeof(own), " on %s ", j->node); /* fits */
+    return local_rank >= 0 && local_rank < j->conf->nproc &&
+           j->failed[local_rank] && strncmp(rest, own, (size_t)len) == 0 &&
+           strncmp(rest + len, "lost a peer", 11) != 0;
 }
 
 void report_note(const struct conf *conf,
@@ -67,7 +54,7 @@ void report_note(const struct conf *conf,
                  const struct event_log *j,
                  bool debug)
 {
-    char line[1024];
+    char line[1024], endpoints[CONF_ENDPOINTS_TEXT_MAX];
     if (debug) {
         note_format(n, line, sizeof(line));
         log_info("debug: %s", line);
@@ -107,12 +94,13 @@ void report_note(const struct conf *conf,
                   n->text);
         return;
     case NOTE_link_back:
-        log_info("connected to the rendezvous again");
+        log_info("connected to the rendezvous again%s%s",
+                 n->text[0] != '\0' ? ": " : "", n->text);
         return;
     case NOTE_unreachable:
-        log_warnx(
-            "cannot reach the rendezvous at %s port %d: %s. " CHECK_ENDPOINT,
-            conf->endpoint_host, conf->endpoint_port, n->text);
+        conf_endpoints_text(conf, endpoints);
+        log_warnx("cannot reach the rendezvous at %s: %s. " CHECK_ENDPOINT,
+                  endpoints, n->text);
         return;
     case NOTE_fenced:
         log_warnx("%s", n->text);

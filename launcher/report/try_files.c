@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "launcher/report/new_file.h"
 #include "rendezvous/base/access.h"
 
 static bool try_open(const char *path, int how)
@@ -39,16 +40,15 @@ static bool try_events(const char *path)
 static bool try_report(const char *path)
 {
     struct stat st, link;
-    char temp[sizeof(((struct conf_output *)0)->report) + 16];
+    char temp[sizeof(((struct conf_output *)0)->report) + NEW_FILE_MORE];
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return try_special(path, &st);
     if (lstat(path, &link) == 0 && S_ISLNK(link.st_mode))
         return try_open(path, 0);
-    (void)snprintf(temp, sizeof(temp), "%s.%d", path, (int)getpid()); /* fits */
-    /* One that is there is of another launcher, which has the same number on
-     * its host, or died: so the folder takes files. */
-    if (!try_open(temp, O_EXCL))
-        return errno == EEXIST;
+    int fd = new_file_beside(path, temp, sizeof(temp));
+    if (fd < 0)
+        return false;
+    (void)close(fd);    /* nothing was written */
     (void)unlink(temp); /* gone or not: the report comes by another name */
     return true;
 }

@@ -82,6 +82,10 @@ static void set_elastic(struct vars *v,
     set(v, "TORCHELASTIC_ERROR_FILE", "%s", error_file);
     set(v, "TORCHELASTIC_SIGNALS_TO_HANDLE", "%s", conf->signals_text);
     set(v, "DDP_INSTANCE", "%s", w->instance);
+    if (w->epoch > 0)
+        set(v, "DDP_EPOCH", "%lld.%s", (long long)w->epoch, w->epoch_id);
+    else
+        set(v, "DDP_EPOCH", "0");
     set(v, "DDP_ROUND", "%lld", (long long)w->round);
 }
 

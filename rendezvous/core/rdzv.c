@@ -10,16 +10,21 @@
 #include <stdlib.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/claim.h"
 #include "rendezvous/core/inner/command.h"
 #include "rendezvous/core/inner/join.h"
 #include "rendezvous/core/inner/last_lease.h"
 #include "rendezvous/core/inner/member.h"
+#include "rendezvous/core/inner/moved.h"
 #include "rendezvous/core/inner/node_gone.h"
+#include "rendezvous/core/inner/propose.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round_tick.h"
 #include "rendezvous/core/inner/run.h"
 #include "rendezvous/core/inner/states.h"
+#include "rendezvous/core/inner/takeover.h"
+#include "rendezvous/core/inner/witness.h"
 
 static void no_memory(void)
 {
@@ -42,6 +47,7 @@ struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
     size_t nodes_max = (size_t)limits->nodes_max;
     r->runs = xcalloc((size_t)limits->runs_max, sizeof(r->runs[0]));
     r->nodes = xcalloc(nodes_max, sizeof(r->nodes[0]));
+    r->claims = xcalloc(nodes_max, sizeof(r->claims[0]));
     r->places = xcalloc(nodes_max, sizeof(r->places[0]));
     r->scratch = xcalloc(nodes_max, sizeof(r->scratch[0]));
     r->taken = xcalloc((size_t)limits->runs_max, nodes_max / 8 + 1);
@@ -53,7 +59,9 @@ struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
     r->node_sources = quota_new(limits->nodes_max);
     r->run_sources = quota_new(limits->runs_max);
     r->due = due_new(limits->runs_max);
-    if (r->due == NULL)
+    r->moved = moved_new();
+    r->witnesses = witness_new();
+    if (r->due == NULL || r->moved == NULL || r->witnesses == NULL)
         no_memory();
     node_init(r);
     r->lease_check_us = MONO_NEVER;
@@ -79,6 +87,7 @@ void rdzv_del(struct rdzv *r)
         return;
     free(r->runs);
     free(r->nodes);
+    free(r->claims);
     free(r->places);
     free(r->scratch);
     free(r->taken);
@@ -87,20 +96,35 @@ void rdzv_del(struct rdzv *r)
     quota_del(r->node_sources);
     quota_del(r->run_sources);
     due_del(r->due);
+    moved_del(r->moved);
+    witness_del(r->witnesses);
     free(r);
 }
 
 /* -- what comes ------------------------------------------------------------ */
 
+/* The launcher that serves here is dead, and this server about to end with it:
+ * nothing is to follow, since a server that takes over has to see what it would
+ * have seen a moment before. */
+static bool is_our_end(const struct rdzv *r, const struct node *n)
+{
+    return r->limits.embedded && r->runs[n->run].failover && n->hosts &&
+           n->local;
+}
+
 static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
 {
     struct node *n = node_at(r, r->conn_node[ev->conn]);
-    if (n == NULL)
+    if (n == NULL) {
+        witness_closed(r, ev->conn, ev->orderly);
+        moved_closed(r, ev->conn);
         return;
-    if (!ev->orderly) {
+    }
+    if (!ev->orderly || is_our_end(r, n)) {
         node_broke_off(r, n);
         return;
     }
+    node_stand(r, n);
     node_unbind(r, n);
     node_gone(r, n, "is gone: its launcher ended");
 }
@@ -109,7 +133,8 @@ static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
  * has not, a bye to what goes on, or what only a server says. */
 static bool is_out_of_order(const struct run *run, const struct msg *m)
 {
-    bool opens = m->kind == MSG_KIND_join || msg_sender(m->kind) == MSG_CTL;
+    bool opens = m->kind == MSG_KIND_join || m->kind == MSG_KIND_serves ||
+                 m->kind == MSG_KIND_witness || msg_sender(m->kind) == MSG_CTL;
     return opens != (run == NULL) || msg_sender(m->kind) == MSG_SERVER ||
            (m->kind == MSG_KIND_bye && run->state != RUN_ENDED);
 }
@@ -121,6 +146,29 @@ static void on_beat(struct rdzv *r, struct node *n, const struct msg_beat *b)
         node_take_long_out(r, n, b->long_out != 0);
     node_grant(r, n, b->seq, b->heard);
     last_lease_try(r, n);
+    claim_beat(&r->runs[n->run], n);
+}
+
+/* It counts once this server is in office. */
+static bool is_claim(const struct node *n, enum msg_kind kind)
+{
+    return n != NULL && n->state == NODE_CLAIMS &&
+           (kind == MSG_KIND_failed || kind == MSG_KIND_ready ||
+            kind == MSG_KIND_done || kind == MSG_KIND_leave);
+}
+
+/* Of a run with failover; agents say these in no other. */
+static void
+on_vote(struct rdzv *r, struct run *run, struct node *n, const struct msg *m)
+{
+    if (!run->failover || run->state == RUN_ENDED)
+        return;
+    if (m->kind == MSG_KIND_voted && !claim_voted(r, run, n, &m->voted))
+        claim_forget(r, run, n->name);
+    else if (m->kind == MSG_KIND_promise)
+        claim_promise(r, run, n, &m->promise);
+    else if (m->kind == MSG_KIND_accept)
+        propose_accepted(r, run, n, &m->accept);
 }
 
 static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
@@ -134,6 +182,10 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         if (n != NULL)
             node_broke_off(r, n);
         reply_drop(r, ev->conn);
+        return;
+    }
+    if (is_claim(n, m->kind)) {
+        claim_note(r, run, n, m);
         return;
     }
     switch (m->kind) {
@@ -159,7 +211,19 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         member_bye(r, run, n);
         return;
     case MSG_KIND_dead:
-        member_dead(r, run, n, &m->dead);
+        if (!run->failover) /* there the voters are the proof */
+            member_dead(r, run, n, &m->dead);
+        return;
+    case MSG_KIND_voted:
+    case MSG_KIND_promise:
+    case MSG_KIND_accept:
+        on_vote(r, run, n, m);
+        return;
+    case MSG_KIND_serves:
+        moved_heard(r, ev);
+        return;
+    case MSG_KIND_witness:
+        witness_hello(r, ev);
         return;
     case MSG_KIND_order_drain:
     case MSG_KIND_order_end:
@@ -171,6 +235,10 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
     case MSG_KIND_lease:
     case MSG_KIND_world:
     case MSG_KIND_members:
+    case MSG_KIND_office:
+    case MSG_KIND_voters:
+    case MSG_KIND_go:
+    case MSG_KIND_moved:
     case MSG_KIND_stop:
     case MSG_KIND_drain:
     case MSG_KIND_end:
@@ -292,8 +360,14 @@ static int64_t deadline_of(const struct rdzv *r, const struct run *run)
 static void renew_deadlines(struct rdzv *r)
 {
     int i;
-    while ((i = due_take_touched(r->due)) >= 0)
+    while ((i = due_take_touched(r->due)) >= 0) {
+        /* These may touch it again. Of an office that is won now more follows
+         * from a death. */
+        witness_tell(r, &r->runs[i]);
+        takeover_look(r, &r->runs[i]);
+        witness_tell(r, &r->runs[i]);
         due_set(r->due, i, deadline_of(r, &r->runs[i]));
+    }
 }
 
 /* Of more nodes than this not all are checked after each step: that would take

@@ -17,10 +17,21 @@
  *     +--------------------------------------|-----------------------------+
  *               all workers of the round are dead or fenced
  *
+ * A run with failover (office.h) has two states more. Between GATHER and ACTIVE
+ * it is PENDING: the round is proposed, and in force once enough voters have
+ * accepted it; GATHER again if one of its members goes before. And a server
+ * without memory of the run is a CANDIDATE until it is in office:
+ *
+ *               a node tells of a round             a majority promised
+ *   (no round) ------------------------> CANDIDATE --------------------> ACTIVE
+ *
  * What an event does to a node, by the node's state. "over": the round ends.
  * "-": nothing; it is noted as stale if it bears an old round.
  *
  *                ready    leave     FIN      broken    lease up  drain
+ *   CLAIMS       noted    noted     removed  removed   removed   refused
+ *   PENDING      -        removed;  removed; absent    removed;  WAITING
+ *                         WAITING   WAITING            WAITING   (the others)
  *   WAITING      -        removed   removed  absent*   removed   DRAINED
  *   SPARE        -        removed   removed  removed   removed   DRAINED
  *   QUARANTINED  -        removed   removed  absent*   removed   DRAINED
@@ -88,6 +99,9 @@ struct rdzv_limits {
      * of them may have all, and none gives way to others. */
     int runs_share, nodes_share;
     bool embedded; /* a launcher serves, and no option raises these limits */
+    /* This process, 16 random digits: its epochs bear them. "": it serves no
+     * run with failover. */
+    char server[MSG_VOTER_LEN + 1];
 };
 
 enum rdzv_event_kind {

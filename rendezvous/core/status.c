@@ -48,7 +48,9 @@ const char *status_node_word(enum status_node_state state)
 static enum status_run_state run_state(const struct run *run)
 {
     switch (run->state) {
+    case RUN_CANDIDATE:
     case RUN_GATHER:
+    case RUN_PENDING:
         return STATUS_GATHER;
     case RUN_ACTIVE:
         return STATUS_ACTIVE;
@@ -68,7 +70,9 @@ static enum status_node_state node_state(const struct node *n)
     if (n->conn < 0)
         return STATUS_ABSENT;
     switch (n->state) {
+    case NODE_CLAIMS:
     case NODE_WAITING:
+    case NODE_PENDING:
         return STATUS_WAITING;
     case NODE_SPARE:
         return STATUS_SPARE;
@@ -107,6 +111,7 @@ void status_total(const struct rdzv *r, struct status_total *out)
         .lost = r->noted[NOTE_lost],
         .ended = r->noted[NOTE_ended],
         .orders = r->noted[NOTE_ordered],
+        .takeovers = r->noted[NOTE_took_office],
     };
     for (int i = 0; i < r->limits.runs_max; i++)
         if (r->runs[i].state != RUN_FREE)
@@ -147,7 +152,8 @@ static int nodes_of(const struct run *run)
 {
     if (run->state == RUN_ACTIVE)
         return run->round.group_world;
-    return run->count[NODE_WAITING] + run->count[NODE_STOPPING] +
+    return run->count[NODE_CLAIMS] + run->count[NODE_WAITING] +
+           run->count[NODE_PENDING] + run->count[NODE_STOPPING] +
            run->count[NODE_LEAVING] + run->count[NODE_ENDING] +
            run->count[NODE_ENDED];
 }
@@ -160,6 +166,23 @@ gather_left_us(const struct rdzv *r, const struct run *run, int64_t now_us)
     if (until_us == MONO_NEVER)
         until_us = mono_after(run->gather.since_us, run->conf.join_us);
     return until_us > now_us ? until_us - now_us : 0;
+}
+
+static struct status_office office_of(const struct run *run, int64_t now_us)
+{
+    const struct office *o = &run->office;
+    int64_t lease_us = run->conf.heartbeat_us;
+    if (!run->failover)
+        return (struct status_office){.on = false};
+    return (struct status_office){
+        .on = true,
+        .held = o->state == OFFICE_HELD,
+        .may_act = office_may_act(o, now_us, lease_us),
+        .epoch = o->epoch.count,
+        .voters = o->sets[OFFICE_NOW].n,
+        .here = office_count_here(o),
+        .answer = office_count_echoes(o, now_us - lease_us),
+    };
 }
 
 void status_run(const struct rdzv *r,
@@ -193,7 +216,9 @@ void status_run(const struct rdzv *r,
         .uptime_us = end_us - run->opened_us,
         .round_uptime_us =
             run->round.number > 0 ? end_us - run->round.sealed_us : 0,
-        .have = run->count[NODE_WAITING] + run->count[NODE_SPARE],
+        .office = office_of(run, now_us),
+        .have = run->count[NODE_CLAIMS] + run->count[NODE_WAITING] +
+                run->count[NODE_SPARE],
         .left_us = gather_left_us(r, run, now_us),
         .last = {.known = run->report.last.round > 0,
                  .round = run->report.last.round,
@@ -265,6 +290,8 @@ void status_node(const struct rdzv *r,
         .base_rank = placed && reckoned ? n->base_rank : -1,
         .nproc = n->nproc,
         .strikes = strikes_of(run, n),
+        .votes = office_vote(&run->office, n->agent) != NULL,
+        .serve_port = n->serve_port,
         .connected = n->conn >= 0,
         .hosts = n->hosts,
         .lease_us = lease_us > 0 ? lease_us : 0,

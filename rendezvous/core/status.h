@@ -36,7 +36,7 @@ struct status_total {
     int runs[STATUS_RUN_STATES];
     int nodes[STATUS_NODE_STATES];
     int64_t joins, rejoins, refusals, rounds, rebuilt, failures, restarts,
-        refunds, lost, ended, orders;
+        refunds, lost, ended, orders, takeovers;
 };
 
 struct status_failure {
@@ -45,6 +45,17 @@ struct status_failure {
     const char *node;
     const struct msg_failed *what;
     int64_t age_us;
+};
+
+/* Who has the authority over a run with failover. */
+struct status_office {
+    bool on;       /* it has failover */
+    bool held;     /* this server is in office */
+    bool may_act;  /* and half of the voters vouch for it */
+    int64_t epoch; /* 0: this server has none */
+    int voters;    /* of the newest round that is known; 0: none yet */
+    int here;      /* of these, that are connected or whose vote stands */
+    int answer;    /* of these, that answered within heartbeat_timeout */
 };
 
 struct status_run {
@@ -62,6 +73,7 @@ struct status_run {
     int64_t window_us; /* of the budget; 0: none */
     int64_t uptime_us; /* up to its end */
     int64_t round_uptime_us;
+    struct status_office office;
     int have;        /* STATUS_GATHER: nodes there are for the next round ... */
     int64_t left_us; /* ... and until that is sealed or given up */
     struct status_failure last;
@@ -75,7 +87,9 @@ struct status_node {
     enum status_node_state state;
     int group_rank, base_rank; /* -1: it is in no round */
     int nproc;
-    int strikes; /* failures in a row that began here */
+    int strikes;    /* failures in a row that began here */
+    bool votes;     /* with failover */
+    int serve_port; /* where its launcher would serve; 0: nowhere */
     bool connected, hosts;
     int64_t lease_us, uptime_us;
 };

@@ -213,6 +213,35 @@ static void put_what(const struct ctl_view *v, const cJSON *run, FILE *f)
         line(v, f, TINT_NONE, "  %s", list);
 }
 
+/* With failover: who has the authority. Nothing is amiss as long as it may act.
+ */
+static void put_failover(const struct ctl_view *v, const cJSON *run, FILE *f)
+{
+    const cJSON *x = get(run, "failover");
+    if (!cJSON_IsObject(x))
+        return;
+    int64_t voters = whole(x, "voters", 0);
+    int64_t here = whole(x, "here", 0);
+    int64_t answer = whole(x, "answer", 0);
+    if (cJSON_IsTrue(get(x, "may_act")) && voters == 0)
+        line(v, f, TINT_NONE, "  epoch %lld, no round has voters yet",
+             (long long)whole(x, "epoch", 0));
+    else if (cJSON_IsTrue(get(x, "may_act")))
+        line(v, f, TINT_NONE, "  epoch %lld, %lld of %lld voter%s answer",
+             (long long)whole(x, "epoch", 0), (long long)answer,
+             (long long)voters, plural(voters));
+    else if (cJSON_IsTrue(get(x, "in_office")))
+        line(v, f, TINT_BAD,
+             "  no majority: %lld of %lld voter%s answer%s, half are needed",
+             (long long)answer, (long long)voters, plural(voters),
+             voters == 1 ? "s" : "");
+    else
+        line(v, f, TINT_WARN,
+             "  this server does not have the run: %lld of %lld voter%s here, "
+             "more than half are needed",
+             (long long)here, (long long)voters, voters == 1 ? " is" : "s are");
+}
+
 static void put_waiting(const struct ctl_view *v, const cJSON *run, FILE *f)
 {
     const cJSON *w = get(run, "waiting");
@@ -495,6 +524,7 @@ static void put_run(const struct ctl_view *v,
         put_end(v, run, f);
     } else {
         put_what(v, run, f);
+        put_failover(v, run, f);
         put_waiting(v, run, f);
     }
     put_failure(v, run, f);

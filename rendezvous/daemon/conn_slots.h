@@ -32,6 +32,7 @@ struct conn_slot {
     struct server *server; /* the owner's; NULL until it is set */
     bool relayed; /* joined: its end is not where we see it, so that a bare FIN
                      may be a relay's, and proves nothing */
+    bool tells;   /* joined: it says where else a run is served */
     int64_t since_us;   /* when it came ... */
     int64_t turn;       /* ... and in which turn of the owner's loop */
     int source;         /* pending: where it came from (base/quota) */

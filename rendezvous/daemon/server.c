@@ -54,7 +54,7 @@ struct server {
     unsigned magic;
     struct server_conf conf;
     uv_loop_t *loop;
-    struct listener *listener;
+    struct listener *listeners[2]; /* NULL: not open */
     uv_timer_t timer;
     uv_check_t check;
     uv_idle_t idle; /* runs while a tick is due */
@@ -72,6 +72,7 @@ struct server {
     int64_t due_us; /* when the timer was to fire */
     bool tick_due;
     bool served; /* a run was here */
+    int tellers; /* connections that say where else a run is served */
     bool closing;
     void (*then)(void *ctx); /* of server_end; NULL: it serves */
     void *then_ctx;
@@ -112,6 +113,14 @@ static struct conn_slot *joined_at(struct server *s, int conn)
     return slot;
 }
 
+/* The connection counts no more: its place is free again. */
+static void free_slot(struct server *s, struct conn_slot *slot)
+{
+    s->tellers -= slot->tells;
+    ddp_assert(s->tellers >= 0);
+    conn_slots_free(s->slots, slot);
+}
+
 static void act(void *ctx, const struct rdzv_action *a)
 {
     struct server *s = server_of(ctx);
@@ -122,7 +131,7 @@ static void act(void *ctx, const struct rdzv_action *a)
     case RDZV_DROP: {
         struct conn_slot *slot = joined_at(s, a->conn);
         struct conn *c = slot->conn;
-        conn_slots_free(s->slots, slot);
+        free_slot(s, slot);
         conn_finish(c);
         return;
     }
@@ -206,8 +215,8 @@ static void step(struct server *s, const struct rdzv_event *ev)
     s->served |= rdzv_nodes(s->rdzv) > 0;
     if (s->then != NULL)
         return; /* the timer is server_end's */
-    if (s->served && s->conf.on_idle != NULL && rdzv_nodes(s->rdzv) == 0 &&
-        rdzv_live_runs(s->rdzv) == 0) {
+    if (s->served && s->conf.on_idle != NULL && s->tellers == 0 &&
+        rdzv_nodes(s->rdzv) == 0 && rdzv_live_runs(s->rdzv) == 0) {
         s->conf.on_idle(s->conf.ctx);
         return;
     }
@@ -294,11 +303,14 @@ leave_to_daemon(struct server *s, struct conn_slot *slot, const struct msg *m)
     return true;
 }
 
-/* What an agent says of its end of the connection is not what we see. */
+/* What an agent says of its end of the connection is not what we see. A witness
+ * that says nothing of it may be behind a relay. */
 static bool is_relayed(const struct conn *c, const struct msg *m)
 {
     char end[CONN_END_MAX];
     conn_peer_end(c, end);
+    if (m->kind == MSG_KIND_witness)
+        return strcmp(m->witness.here, end) != 0;
     return m->kind == MSG_KIND_join && m->join.here[0] != '\0' &&
            strcmp(m->join.here, end) != 0;
 }
@@ -319,6 +331,8 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
         conn_peer(c, peer);
         conn_here(c, here);
         slot->relayed = is_relayed(c, m);
+        slot->tells = m->kind == MSG_KIND_serves;
+        s->tellers += slot->tells;
     }
     struct rdzv_event ev = {
         .kind = RDZV_MSG,
@@ -358,7 +372,7 @@ static void on_closed(
             s->log, c, conn_token_differs(c) ? REJECT_TOKEN : REJECT_PROTOCOL,
             why);
     }
-    conn_slots_free(s->slots, slot);
+    free_slot(s, slot);
     if (joined)
         step(s, &ev);
 }
@@ -502,8 +516,9 @@ void server_close(struct server *s)
             conn_close(conn_slots_at(s->slots, i)->conn);
     if (s->httpd != NULL)
         httpd_close(s->httpd);
-    if (s->listener != NULL)
-        listener_close(s->listener);
+    for (int i = 0; i < 2; i++)
+        if (s->listeners[i] != NULL)
+            listener_close(s->listeners[i]);
     uv_close((uv_handle_t *)&s->timer, on_handle_closed);
     uv_close((uv_handle_t *)&s->check, on_handle_closed);
     uv_close((uv_handle_t *)&s->idle, on_handle_closed);
@@ -544,8 +559,16 @@ static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
 {
     (void)uv_check_start(&s->check, on_check); /* cannot fail */
     conn_tune_listener(listen_fd);
-    return listener_open(&s->listener, s->loop, listen_fd, &listener_handler, s,
-                         err);
+    return listener_open(&s->listeners[0], s->loop, listen_fd,
+                         &listener_handler, s, err);
+}
+
+int server_listen_too(struct server *s, int listen_fd, struct ddp_err *err)
+{
+    ddp_assert(s->listeners[1] == NULL && !s->closing);
+    conn_tune_listener(listen_fd);
+    return listener_open(&s->listeners[1], s->loop, listen_fd,
+                         &listener_handler, s, err);
 }
 
 /* All that needs no I/O. */
@@ -556,12 +579,13 @@ static void make_parts(struct server *s, int port)
     struct rdzv_limits limits =
         server_shares(&s->capacity, &s->conf.limits, s->conf.key != NULL);
     limits.embedded = s->conf.embedded;
+    rng_id(s->incarnation);
+    memcpy(limits.server, s->incarnation, MSG_VOTER_LEN); /* ends with NUL */
     struct server_log_conf log = {
         .counts = &s->counts, .debug = s->conf.debug, .quiet = s->conf.quiet};
     s->slots = conn_slots_new(s->capacity.conns_max);
     s->rdzv = rdzv_new(&limits, rng_seed());
     s->log = server_log_open(s->loop, &log);
-    rng_id(s->incarnation);
     s->opened_us = mono_now_us();
     s->mark = act_mark_open(port, s->incarnation, &before);
     rdzv_name(s->rdzv, s->incarnation, s->opened_us, &before);
@@ -645,31 +669,25 @@ static void watch_for_daemon(uv_loop_t *loop, int port, struct server **s)
     uv_unref((uv_handle_t *)&poll); /* it is no reason to live */
 }
 
-void server_main(int listen_fd,
-                 int store_chan,
-                 int nodes_max,
-                 bool debug,
-                 const char *http_hosts,
-                 const char *only_run,
-                 struct tls_key *key)
+void server_main(const struct server_process *p)
 {
-    int port = addr_fd_port(listen_fd);
+    int port = addr_fd_port(p->listen_fd);
     uv_loop_t loop;
     struct server *s = NULL;
     struct ddp_err err;
     struct server_conf conf = {
         .limits = {.runs_max = 16,
-                   .nodes_max = nodes_max,
+                   .nodes_max = p->nodes_max,
                    .runs_share = 75, /* its own job has one */
                    .nodes_share = 100,
                    .http_max = 8},
-        .debug = debug,
+        .debug = p->debug,
         .quiet = true,
         .embedded = true,
-        .http_hosts = http_hosts,
-        .only_run = only_run,
-        .key = key,
-        .store_chan = store_chan,
+        .http_hosts = p->http_hosts,
+        .only_run = p->only_run,
+        .key = p->key,
+        .store_chan = p->store_chan,
         .on_idle = close_when_idle,
         .ctx = &s,
     };
@@ -678,9 +696,10 @@ void server_main(int listen_fd,
         fatalx(ddp_code_exit(DDP_E_NOMEM),
                "cannot start the rendezvous server: no event loop: %s",
                uv_strerror(rc));
-    if (server_open(&s, &loop, listen_fd, &conf, &err) != 0)
+    if (server_open(&s, &loop, p->listen_fd, &conf, &err) != 0 ||
+        (p->also_fd > 0 && server_listen_too(s, p->also_fd, &err) != 0))
         fatalx(ddp_code_exit(err.code), "%s", err.text);
-    if (only_run != NULL)
+    if (p->only_run != NULL)
         watch_for_daemon(&loop, port, &s);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     _exit(0);

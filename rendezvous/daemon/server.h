@@ -74,18 +74,28 @@ void server_end(struct server *s, void (*then)(void *ctx), void *ctx);
 /* Closes everything; memory goes as the loop runs on until it is empty. */
 void server_close(struct server *s);
 
+/* Serves at this socket as well, which it owns from here on, also if it fails.
+ * Once at most. Errors: DDP_E_NOMEM, DDP_E_IO; the server serves on. */
+int server_listen_too(struct server *s, int listen_fd, struct ddp_err *err);
+
+/* The server of one launcher. */
+struct server_process {
+    int listen_fd;
+    int also_fd;    /* another listener; 0: none */
+    int store_chan; /* this, http_hosts, only_run and key as in server_conf */
+    int nodes_max;
+    bool debug;
+    const char *http_hosts;
+    const char *only_run; /* listen_fd is then in a daemon's place */
+    struct tls_key *key;
+};
+
 /*
  * The whole life of a process that serves the launcher's run and ends when the
- * run has ended, or when a daemon asks for the port of one that stands in for
- * it (daemon/stand_in). Never returns; ends with status 0. `key`, `store_chan`,
- * `only_run` and `http_hosts` as in server_conf.
+ * run has ended, and nobody says any more that a run is served elsewhere; or
+ * when a daemon asks for the port of one that stands in for it
+ * (daemon/stand_in). Never returns; ends with status 0.
  */
-void server_main(int listen_fd,
-                 int store_chan,
-                 int nodes_max,
-                 bool debug,
-                 const char *http_hosts,
-                 const char *only_run,
-                 struct tls_key *key) __attribute__((noreturn));
+void server_main(const struct server_process *p) __attribute__((noreturn));
 
 #endif

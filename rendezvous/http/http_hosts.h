@@ -12,8 +12,8 @@
 
 #include "rendezvous/base/err.h"
 
-#define HTTP_HOSTS_MAX  1024                   /* bytes of a list, with NUL */
-#define HTTP_HOSTS_ROOM (HTTP_HOSTS_MAX + 256) /* with one name before it */
+#define HTTP_HOSTS_MAX  1024 /* bytes of a list, with NUL */
+#define HTTP_HOSTS_ROOM (HTTP_HOSTS_MAX + 16 * 256) /* 16 names before it */
 
 struct http_hosts {
     char own[256]; /* of this machine, "" if it is not known */

@@ -190,6 +190,7 @@ static void write_total(struct metrics_writer *w, const struct status_total *t)
     only(w, METRIC_refusals_total, t->refusals);
     only(w, METRIC_rounds_sealed_total, t->rounds);
     only(w, METRIC_rounds_rebuilt_total, t->rebuilt);
+    only(w, METRIC_takeovers_total, t->takeovers);
     only(w, METRIC_failures_total, t->failures);
     only(w, METRIC_restarts_charged_total, t->restarts);
     only(w, METRIC_restarts_refunded_total, t->refunds);

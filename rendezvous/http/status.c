@@ -65,6 +65,20 @@ static void write_waiting(struct json *j, const struct status_run *run)
     json_close(j, '}');
 }
 
+static void write_office(struct json *j, const struct status_office *o)
+{
+    if (!o->on)
+        return;
+    json_open(j, "failover", '{');
+    json_int(j, "epoch", o->epoch);
+    json_bool(j, "in_office", o->held);
+    json_bool(j, "may_act", o->may_act);
+    json_int(j, "voters", o->voters);
+    json_int(j, "here", o->here);
+    json_int(j, "answer", o->answer);
+    json_close(j, '}');
+}
+
 static void write_end(struct json *j, const struct status_run *run)
 {
     if (run->end == NULL)
@@ -99,6 +113,10 @@ static void write_node(struct json *j, const struct status_node *n)
     json_seconds(j, "uptime_s", n->uptime_us);
     json_bool(j, "hosts", n->hosts);
     json_text(j, "role", n->role);
+    if (n->votes)
+        json_bool(j, "votes", true);
+    if (n->serve_port > 0)
+        json_int(j, "serve_port", n->serve_port);
     json_close(j, '}');
 }
 
@@ -162,6 +180,7 @@ static void write_run(struct json *j, const struct status_run *run)
     json_int(j, "restarts_in_window", run->restarts_counting);
     json_seconds(j, "uptime_s", run->uptime_us);
     json_seconds(j, "round_uptime_s", run->round_uptime_us);
+    write_office(j, &run->office);
     write_waiting(j, run);
     write_failure(j, &run->last);
     write_end(j, run);

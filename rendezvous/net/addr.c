@@ -132,13 +132,13 @@ static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
     return memcmp(&a6.sin6_addr, &b6.sin6_addr, sizeof(a6.sin6_addr)) == 0;
 }
 
-bool addr_is_local(const struct sockaddr *sa)
+enum addr_local addr_is_local(const struct sockaddr *sa)
 {
     if (addr_is_loopback(sa))
-        return true;
+        return ADDR_HERE;
     struct ifaddrs *all;
     if (getifaddrs(&all) != 0)
-        return false;
+        return ADDR_UNKNOWN;
     bool found = false;
     for (struct ifaddrs *i = all; i != NULL && !found; i = i->ifa_next) {
         if (i->ifa_addr == NULL || (i->ifa_flags & (unsigned)IFF_UP) == 0)
@@ -148,7 +148,7 @@ bool addr_is_local(const struct sockaddr *sa)
                 same_address(i->ifa_addr, sa);
     }
     freeifaddrs(all);
-    return found;
+    return found ? ADDR_HERE : ADDR_ELSEWHERE;
 }
 
 static bool is_any6(const struct sockaddr *sa)

@@ -42,12 +42,18 @@ void addr_text(const struct sockaddr *sa, char text[ADDR_TEXT_MAX]);
 int addr_port(const struct sockaddr *sa); /* of v4 or v6 */
 bool addr_is_loopback(const struct sockaddr *sa);
 
+enum addr_local {
+    ADDR_ELSEWHERE,
+    ADDR_HERE,
+    ADDR_UNKNOWN, /* the interfaces cannot be listed; errno says why */
+};
+
 /*
  * Whether the address is loopback or on an interface of this machine that is
  * up. This decides which node hosts the rendezvous, not a comparison of host
  * names.
  */
-bool addr_is_local(const struct sockaddr *sa);
+enum addr_local addr_is_local(const struct sockaddr *sa);
 
 /*
  * Makes a listening socket, close-on-exec and non-blocking, in *fd, which the

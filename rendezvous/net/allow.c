@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rendezvous/base/log.h"
 #include "rendezvous/net/addr.h"
 
 #define MAPPED 96 /* bits in front of an IPv4 address */
@@ -31,6 +32,7 @@ struct allow {
     size_t n_addrs;
     size_t cap;
     bool sorted;
+    bool told; /* that own addresses are not known */
 };
 
 struct allow *allow_new(void)
@@ -163,6 +165,19 @@ static int compare(const void *x, const void *y)
     return memcmp(x, y, sizeof(struct number));
 }
 
+/* Who may not be known is not let in. Said once. */
+static bool
+is_local(struct allow *a, const struct sockaddr *sa, const char *text)
+{
+    enum addr_local local = addr_is_local(sa);
+    if (local == ADDR_UNKNOWN && !a->told)
+        log_warn("cannot find out whether %s is an address of this machine, so "
+                 "a connection from it is refused: getifaddrs",
+                 text);
+    a->told |= local == ADDR_UNKNOWN;
+    return local == ADDR_HERE;
+}
+
 bool allow_has(struct allow *a, const struct sockaddr *sa)
 {
     char text[ADDR_TEXT_MAX];
@@ -181,5 +196,5 @@ bool allow_has(struct allow *a, const struct sockaddr *sa)
     for (int i = 0; i < a->n_nets; i++)
         if (within(&n, &a->nets[i]))
             return true;
-    return addr_is_local(sa);
+    return is_local(a, sa, text);
 }

@@ -31,7 +31,8 @@ int allow_add_net(struct allow *a, const char *text, struct ddp_err *err);
  * ALLOW_ADDRS_MAX; DDP_E_NOMEM. */
 int allow_add_addr(struct allow *a, const char *text, struct ddp_err *err);
 
-/* Whether the address may connect. Addresses of this machine always may. */
+/* Whether the address may connect. Addresses of this machine always may; if
+ * the kernel does not tell which these are, a line says so once. */
 bool allow_has(struct allow *a, const struct sockaddr *sa);
 
 #endif

@@ -33,18 +33,31 @@ static void on_handle_closed(uv_handle_t *h)
     free(c);
 }
 
+/* Ends it for all that have a duplicate of the socket, too: connect(2) with
+ * AF_UNSPEC undoes the connection itself. */
+static void reset(const struct conn *c)
+{
+    const struct sockaddr none = {.sa_family = AF_UNSPEC};
+    uv_os_fd_t fd;
+    if (uv_fileno((const uv_handle_t *)&c->tcp, &fd) == 0)
+        (void)connect(fd, &none, sizeof(none)); /* close_reset does the rest */
+}
+
 /*
  * A dialled connection ends with a reset unless it was finished: a FIN would
- * tell the server that nothing is left on this node. The reset goes out when
- * the guard closes its duplicate.
+ * tell the server that nothing is left on this node. The guard has a duplicate,
+ * and when everything here is dead it must not say so to a server that this
+ * node has left for another one.
  */
 void conn_close(struct conn *c)
 {
     if (c->life == CONN_CLOSED)
         return;
-    bool reset = !c->accepted && c->life != CONN_FINISHING;
+    bool resets = !c->accepted && c->life != CONN_FINISHING;
+    if (resets)
+        reset(c);
     c->life = CONN_CLOSED;
-    if (!reset || uv_tcp_close_reset(&c->tcp, on_handle_closed) != 0)
+    if (!resets || uv_tcp_close_reset(&c->tcp, on_handle_closed) != 0)
         uv_close((uv_handle_t *)&c->tcp, on_handle_closed);
     uv_close((uv_handle_t *)&c->finish_timer, on_handle_closed);
 }

@@ -21,7 +21,7 @@
 #include "rendezvous/net/tls.h"
 
 #define KEPT_FD 3 /* the first descriptor that a helper is given */
-#define KEPT    2
+#define KEPT    3
 
 /* A copy high above what is kept; fd -1: there is none. *why: errno. */
 static int copy_high(int fd, int *why)
@@ -40,7 +40,7 @@ static int put_at(int copy, int at, int *why)
     return fd;
 }
 
-/* Closes all but 0 to 2 and the given ones, which become 3 and 4. Returns 0, or
+/* Closes all but 0 to 2 and the given ones, which become 3 to 5. Returns 0, or
  * errno, and then the channel is still open: too few descriptors. */
 static int keep_only(const struct helper_fds *fds, struct helper_fds *kept)
 {
@@ -48,10 +48,13 @@ static int keep_only(const struct helper_fds *fds, struct helper_fds *kept)
     /* High copies first: one may be where the other is to go. */
     int listener = copy_high(fds->listener, &why);
     int chan = copy_high(fds->chan, &why);
+    int also = copy_high(fds->also > 0 ? fds->also : -1, &why);
     if (why != 0)
         return why;
     kept->listener = put_at(listener, KEPT_FD, &why);
     kept->chan = put_at(chan, KEPT_FD + 1, &why);
+    int also_fd = put_at(also, KEPT_FD + 2, &why);
+    kept->also = also_fd > 0 ? also_fd : 0;
     if (why == 0)
         open_files_close(KEPT_FD + KEPT, ~0u);
     return why;

@@ -1,7 +1,7 @@
 /*
  * net/helper: child processes that run code of this binary: the rendezvous
  * server of a launcher, the store of a round, the store of ddprdzvd --c10d.
- * They die with their parent and have no descriptors but the two that they are
+ * They die with their parent and have no descriptors but those that they are
  * given. They have no key of the token unless they need it: the store and the
  * relay read what workers and unknown peers write.
  */
@@ -17,6 +17,7 @@
 struct helper_fds {
     int listener; /* or any other descriptor; -1: none */
     int chan;     /* the end of a channel (net/fd_pass); -1: none */
+    int also;     /* another listener; 0: none */
     bool token;   /* it keeps the token's key; else the key is wiped */
 };
 

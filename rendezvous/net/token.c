@@ -9,7 +9,8 @@
  * (the binder) that whoever records it can compare with guesses, as fast as
  * SHA-256 can be had. So a token must not be a password. What a person makes up
  * shows by words, repeats and sequences; what a program makes at random has
- * hardly any of these.
+ * hardly any of these. Letters alone may be either: in a language some pairs of
+ * them are frequent, and among random ones no pair is (is_language).
  */
 #include "rendezvous/net/token.h"
 
@@ -80,9 +81,11 @@ static ssize_t read_all(int fd, uint8_t *data, size_t cap)
 
 /* -- how hard it is to guess ----------------------------------------------- */
 
-#define GRAM         4  /* bytes that were there before: a repeat */
-#define WORD_MIN     4  /* letters in a row: a word */
-#define WORD_TENTHS  20 /* of a bit, for each letter of a word */
+#define GRAM        4  /* bytes that were there before: a repeat */
+#define WORD_MIN    4  /* letters in a row: a word */
+#define WORD_TENTHS 20 /* of a bit, for each letter of a language's word */
+#define LETTER_TENTHS                                                          \
+    30 /* the same, if the letters are of no language that is known here */
 #define DIGIT_TENTHS 33
 #define HEX_TENTHS   40
 #define ALNUM_TENTHS 50 /* of one case */
@@ -141,10 +144,23 @@ static unsigned tenths_per_byte(const uint8_t *p, size_t len)
     return beyond_hex ? ALNUM_TENTHS : HEX_TENTHS;
 }
 
-/* Whether byte i goes on as those before it: aaaa, abcd, 9753. */
+/* Places in a row of a keyboard; 0: it is in none. */
+static int key_of(uint8_t c)
+{
+    static const char keys[] = " qwertyuiop   asdfghjkl   zxcvbnm";
+    const char *at = is_lower(c) || is_upper(c) ? strchr(keys, c | 0x20) : NULL;
+    return at != NULL ? (int)(at - keys) : 0;
+}
+
+/* Whether byte i goes on as those before it: aaaa, abcd, 9753, qwerty. */
 static bool is_in_sequence(const uint8_t *p, size_t i)
 {
-    return i >= 2 && p[i] - p[i - 1] == p[i - 1] - p[i - 2];
+    if (i < 2)
+        return false;
+    int step = key_of(p[i]) - key_of(p[i - 1]);
+    return p[i] - p[i - 1] == p[i - 1] - p[i - 2] ||
+           ((step == 1 || step == -1) && key_of(p[i]) > 0 &&
+            step == key_of(p[i - 1]) - key_of(p[i - 2]));
 }
 
 /* Whether byte i ends some bytes that were there before. */
@@ -190,16 +206,52 @@ static bool is_text(const uint8_t *p, size_t len)
     return in_words >= 4 * others && in_words > 0;
 }
 
+static uint8_t to_lower(uint8_t c)
+{
+    return is_upper(c) ? (uint8_t)(c - 'A' + 'a') : c;
+}
+
+/* The hundred most frequent in English; other languages share many. */
+static bool is_frequent_pair(uint8_t a, uint8_t b)
+{
+    static const char pairs[] =
+        "th he in er an re on at en nd ti es or te of ed is it al ar st to nt "
+        "ng se ha as ou io le ve co me de hi ri ro ic ne ea ra ce li ch ll be "
+        "ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly "
+        "nc et ut ss so rs un lo wa ge ie wh ee wi em ad ol rt po we na ul ni "
+        "ts mo ow pa im mi ";
+    for (const char *p = pairs; p < pairs + sizeof(pairs) - 1; p += 3)
+        if ((uint8_t)p[0] == to_lower(a) && (uint8_t)p[1] == to_lower(b))
+            return true;
+    return false;
+}
+
+/* Four pairs of ten or more: in English it is six or seven, and of random
+ * letters one or two. One text of fifty is taken for random, one random token
+ * of five hundred for a text (32 letters). */
+static bool is_language(const uint8_t *p, size_t len)
+{
+    size_t pairs = 0, frequent = 0;
+    for (size_t i = 1; i < len; i++) {
+        bool letters = (is_lower(p[i - 1]) || is_upper(p[i - 1])) &&
+                       (is_lower(p[i]) || is_upper(p[i]));
+        pairs += letters;
+        frequent += letters && is_frequent_pair(p[i - 1], p[i]);
+    }
+    return 10 * frequent >= 4 * pairs;
+}
+
 unsigned token_bits(const uint8_t *token, size_t len)
 {
-    unsigned each = tenths_per_byte(token, len);
-    bool text = is_text(token, len);
+    unsigned each = tenths_per_byte(token, len), in_word = each;
+    if (is_text(token, len))
+        in_word = is_language(token, len) ? WORD_TENTHS : LETTER_TENTHS;
     unsigned sum = 0;
     for (size_t i = 0; i < len; i++) {
         bool nothing = each < BYTE_TENTHS && is_separator(token[i]);
         if (nothing || is_in_sequence(token, i) || is_in_repeat(token, i))
             continue;
-        sum += text && is_in_word(token, len, i) ? WORD_TENTHS : each;
+        sum += is_in_word(token, len, i) ? in_word : each;
     }
     return sum / 10;
 }

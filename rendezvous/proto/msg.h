@@ -30,6 +30,18 @@ enum msg_graceful {
     MSG_SCALE_DOWN, /* a node leaves */
 };
 
+/* Whether a majority of the members has the authority over a run, wherever it
+ * is served (join.failover, --rdzv_conf=failover). */
+enum msg_failover {
+    MSG_FAILOVER_AUTO, /* the server decides: see rdzv_limits.embedded */
+    MSG_FAILOVER_OFF,
+    MSG_FAILOVER_ON
+};
+
+/* Voters of a round at most, and how many digits of an agent's id name one. */
+#define MSG_VOTERS_MAX 31
+#define MSG_VOTER_LEN  16
+
 enum msg_sender {
     MSG_AGENT,
     MSG_SERVER,

@@ -1,5 +1,7 @@
 /* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
-/* links: launcher/agent/state rendezvous/base/signals_name */
+/* links: launcher/agent/state launcher/agent/tell launcher/agent/vote */
+/* links: launcher/agent/candidates */
+/* links: rendezvous/base/signals_name */
 /* links: tests/fuzz/gen rendezvous/core/note */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/proto/exits */
@@ -31,6 +33,7 @@ struct play {
     bool asked;   /* a SIGKILL is under way to all */
     bool spawned; /* by the step that runs */
     bool exited;
+    int64_t promised; /* the count of the epoch that it obeys */
     struct gen_hints hints;
     char instance[33];
 };
@@ -57,8 +60,8 @@ static void emit(void *ctx, const struct agent_action *a)
         p->connecting = true;
         return;
     case AGENT_DISCONNECT:
-        ddp_assert(p->up);
-        p->up = false;
+        ddp_assert(p->up || p->connecting);
+        p->up = p->connecting = false;
         return;
     case AGENT_SEND:
         ddp_assert(p->up && msg_sender(a->msg->kind) == MSG_AGENT);
@@ -104,6 +107,8 @@ static void step(struct play *p, struct agent_event ev)
     p->spawned = false;
     agent_step(&p->agent, &ev, &out);
     agent_check(&p->agent); /* also once it is GONE */
+    ddp_assert(p->agent.vote.promised.count >= p->promised);
+    p->promised = p->agent.vote.promised.count;
     if (p->exited) {
         ddp_assert(agent_deadline(&p->agent) == MONO_NEVER);
         return;
@@ -258,6 +263,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                               .shutdown_us = fuzz_u8(&in) * 100 * MONO_MS,
                               .seed = fuzz_u8(&in)};
     conf.checks = conf.seed % 4 == 3;
+    conf.endpoints = (int)(conf.seed / 16 % 4);
     conf.failure_us = (int64_t)(conf.seed / 4) * 100 * MONO_MS;
     p = (struct play){.now_us = 1000 * MONO_S, .nproc = (int)join.join.nproc};
     agent_init(&p.agent, &conf);

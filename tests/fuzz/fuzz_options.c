@@ -51,8 +51,14 @@ static void check_conf(const struct conf *c)
     ddp_assert(c->run_id[0] != '\0');
     for (const char *p = c->run_id; *p != '\0'; p++)
         ddp_assert(*p != '/' && !iscntrl((unsigned char)*p));
-    ddp_assert(c->endpoint_port >= 0 && c->endpoint_port <= 65535);
-    ddp_assert(c->endpoint_port > 0 || c->nnodes_max == 1);
+    ddp_assert(c->endpoints_len >= 1 && c->endpoints_len <= CONF_ENDPOINTS_MAX);
+    ddp_assert(c->endpoints_len == 1 || c->backend == CONF_C10D);
+    for (int i = 0; i < c->endpoints_len; i++) {
+        const struct conf_endpoint *e = &c->endpoints[i];
+        ddp_assert(e->host[0] != '\0' && e->port >= 0 && e->port <= 65535);
+        ddp_assert(e->port > 0 || c->nnodes_max == 1);
+    }
+    ddp_assert(c->failover == CONF_FAILOVER_OFF || c->nnodes_max > 1);
     ddp_assert(c->is_host >= -1 && c->is_host <= 1);
     ddp_assert(c->node_rank >= -1 && c->node_rank < c->nnodes_max);
     if (c->backend == CONF_STATIC)

@@ -37,6 +37,30 @@ static int64_t gen_int(struct fuzz_in *in,
     return v < min ? min : v > max ? max : v;
 }
 
+/* Some of the agents 0 to 7, as voters: a bit for each. */
+static void gen_voters(uint8_t how, char *text, size_t size)
+{
+    size_t len = 0;
+    text[0] = '\0';
+    for (unsigned i = 0; i < 8 && len + 18 < size; i++)
+        if ((how >> i & 1) != 0)
+            len += (size_t)snprintf(text + len, size - len, "%016x ", i);
+}
+
+/* Ids that are told apart by their first 16 digits. True: it is one. */
+static bool gen_id(uint8_t how, const char *field, char *text, size_t size)
+{
+    if (strcmp(field, "agent") == 0)
+        (void)snprintf(text, size, "%016x%016x", how % 8u, how % 8u);
+    else if (ends_in(field, "epoch_id"))
+        (void)snprintf(text, size, "%016x", how % 4u);
+    else if (strcmp(field, "voters") == 0 || strcmp(field, "before") == 0)
+        gen_voters(how, text, size);
+    else
+        return false;
+    return true;
+}
+
 static void gen_str(struct fuzz_in *in,
                     const char *field,
                     char *text,
@@ -50,6 +74,8 @@ static void gen_str(struct fuzz_in *in,
         msg_set_text(text, size, how < 64 ? hints->instance : "");
         return;
     }
+    if (how < 250 && gen_id(how, field, text, size))
+        return;
     if (how >= 250) { /* any bytes, up to all of the field */
         const uint8_t *p = fuzz_bytes(in, how == 255 ? size - 1 : how, &len);
         len = len < size ? len : size - 1;

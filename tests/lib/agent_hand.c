@@ -1,5 +1,7 @@
 /* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
-/* links: launcher/agent/state rendezvous/base/signals_name */
+/* links: launcher/agent/state launcher/agent/tell launcher/agent/vote */
+/* links: launcher/agent/candidates */
+/* links: rendezvous/base/signals_name */
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/exits */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
@@ -18,8 +20,11 @@ int64_t now_us;
 char did[4000];
 struct msg last;
 struct msg joined;
+struct msg voted;
 struct agent_verdict verdict;
 char noted[512];
+char told[512];
+int64_t within_ms;
 bool exited;
 
 static void write_down(const char *fmt, ...)
@@ -38,6 +43,8 @@ static void on_send(const struct msg *m)
     last = *m;
     if (m->kind == MSG_KIND_join)
         joined = *m;
+    if (m->kind == MSG_KIND_voted)
+        voted = *m;
     write_down("send:%s ", msg_name(m->kind));
 }
 
@@ -47,7 +54,13 @@ static void emit(void *ctx, const struct agent_action *a)
     ck_assert_msg(!exited, "an action after EXIT");
     switch (a->kind) {
     case AGENT_CONNECT:
-        write_down("connect ");
+        if (a->target[0] != '\0')
+            write_down("connect:%s ", a->target);
+        else if (a->which > 0)
+            write_down("connect:%d ", a->which);
+        else
+            write_down("connect ");
+        within_ms = a->within_ms;
         return;
     case AGENT_DISCONNECT:
         write_down("disconnect ");
@@ -73,6 +86,8 @@ static void emit(void *ctx, const struct agent_action *a)
     case AGENT_NOTE:
         if (a->note->kind == NOTE_killing)
             (void)snprintf(noted, sizeof(noted), "%s", a->note->text);
+        if (a->note->kind == NOTE_wait || a->note->kind == NOTE_link_back)
+            (void)snprintf(told, sizeof(told), "%s", a->note->text);
         return;
     case AGENT_EXIT:
         write_down("exit:%d ", a->verdict->status);
@@ -199,11 +214,13 @@ static void setup(void)
                                   .join_ms = 60000,
                                   .group_rank = -1};
     msg_set(conf.join.name, "n");
+    msg_set(conf.join.agent, AGENT_HAND_VOTE "0000000000000000");
     agent_init(&agent, &conf);
     now_us = 1000 * MONO_S;
     exited = false;
     did[0] = '\0';
     noted[0] = '\0';
+    told[0] = '\0';
 }
 
 void start(void)
@@ -226,6 +243,16 @@ void both_die(int signo)
 {
     worker_exits(0, 0, signo);
     worker_exits(1, 0, signo);
+}
+
+void worker_hangs(int local, int64_t silent_us)
+{
+    step((struct agent_event){.kind = AGENT_WORKER_HUNG,
+                              .silent_us = silent_us,
+                              .worker = {.local_rank = local,
+                                         .pid = 100 + local,
+                                         .code = 80,
+                                         .text = "no beat for 7 s"}});
 }
 
 int agent_hand_run(const char *suite_name, void (*add)(TCase *t))

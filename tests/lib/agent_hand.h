@@ -18,9 +18,15 @@ extern int64_t now_us;
 extern char did[4000];    /* by the last step: "connect ", "send:join ", ... */
 extern struct msg last;   /* the last one sent */
 extern struct msg joined; /* the last join */
+extern struct msg voted;  /* the last voted */
 extern struct agent_verdict verdict; /* once it has exited */
 extern char noted[512];              /* the last NOTE_killing, "": none */
+extern char told[512];    /* the last NOTE_wait or NOTE_link_back, "": none */
+extern int64_t within_ms; /* of the last try to connect */
 extern bool exited;
+
+/* The agent's vote: the first 16 digits of its id. */
+#define AGENT_HAND_VOTE "00000000000000aa"
 
 /* -- one event each, at now_us --------------------------------------------- */
 
@@ -44,6 +50,7 @@ void end(int status);
 /* What becomes of workers; the first one's pid is 100. */
 void worker_exits(int local, int code, int signo);
 void both_die(int signo);
+void worker_hangs(int local, int64_t silent_us);
 
 /* -- worlds ---------------------------------------------------------------- */
 

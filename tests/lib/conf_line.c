@@ -1,5 +1,5 @@
 /* links: tests/lib/scratch tests/lib/words launcher/conf/conf */
-/* links: launcher/conf/meet */
+/* links: launcher/conf/meet launcher/conf/endpoints */
 /* links: launcher/conf/output launcher/conf/place launcher/conf/argv */
 /* links: launcher/conf/rdzv launcher/conf/words launcher/conf/options */
 /* links: launcher/conf/program launcher/proc/signals launcher/hw/cpus */

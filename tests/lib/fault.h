@@ -76,4 +76,11 @@ int fault_each(const char *role,
                void (*judge)(const struct fault_run *r, void *ctx),
                void *ctx);
 
+/* One such run, with this plan; "": no call fails. */
+void fault_one(const char *role,
+               const char *plan,
+               int (*run)(void *ctx),
+               void (*judge)(const struct fault_run *r, void *ctx),
+               void *ctx);
+
 #endif

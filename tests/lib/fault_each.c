@@ -108,10 +108,11 @@ static int count_left(void)
         if (pid == 0)
             (void)nanosleep(&pause, NULL);
     }
-    while (waitpid(-1, NULL, WNOHANG) == 0) {
-        left += kill_children();
-        while (waitpid(-1, NULL, 0) > 0)
-            ;
+    while ((pid = waitpid(-1, NULL, WNOHANG)) >= 0) {
+        int killed = pid == 0 ? kill_children() : 0;
+        left += killed;
+        for (; killed > 0; killed--) /* theirs come to us then */
+            (void)waitpid(-1, NULL, 0);
     }
     return left;
 }
@@ -164,6 +165,21 @@ static int each_error(const struct each *e,
             struck++;
         }
     return struck;
+}
+
+void fault_one(const char *role,
+               const char *plan,
+               int (*run)(void *ctx),
+               void (*judge)(const struct fault_run *r, void *ctx),
+               void *ctx)
+{
+    struct each e = {.role = role, .run = run, .ctx = ctx};
+    struct fault_run r = {.struck = false};
+    (void)snprintf(r.plan, sizeof(r.plan), "%s", plan);
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+        fail("fault: prctl");
+    one_run(&e, &r);
+    judge(&r, ctx);
 }
 
 int fault_each(const char *role,

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "rendezvous/store/process.h"
+#include "tests/lib/suite.h"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434 /* on every machine; older headers have no name */
@@ -136,13 +137,6 @@ static bool ends_within(pid_t pid, int64_t timeout_ms)
     return ended > 0;
 }
 
-int rt_slow(void)
-{
-    const char *given = getenv("CK_TIMEOUT_MULTIPLIER"); /* Check's own */
-    long times = given == NULL ? 1 : strtol(given, NULL, 10);
-    return times < 1 || times > 100 ? 1 : (int)times;
-}
-
 /* /proc/PID/schedstat: ns on a CPU, ns in a queue for one, and how often. */
 int64_t rt_cpu_wait_us(pid_t pid)
 {
@@ -161,7 +155,7 @@ int64_t rt_cpu_wait_us(pid_t pid)
 int rt_wait(pid_t pid, int64_t timeout_ms)
 {
     int status;
-    if (!ends_within(pid, timeout_ms * rt_slow())) {
+    if (!ends_within(pid, timeout_ms * suite_slow())) {
         rt_kill(pid);
         return -1;
     }

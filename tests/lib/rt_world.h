@@ -31,15 +31,12 @@ pid_t rt_rank_start(int rank,
                     rt_rank_fn *fn,
                     void *arg);
 
-/* How many times as long all takes here: CK_TIMEOUT_MULTIPLIER, else 1. */
-int rt_slow(void);
-
 /* For how long the first thread of a process was ready to run since its start
  * and had no CPU; 0 if the kernel does not count that. */
 int64_t rt_cpu_wait_us(pid_t pid);
 
 /* Waits for a child; its exit status, 128 + N for a signal, -1 if it did not
- * end in time, times rt_slow() (it is killed then). */
+ * end in time, times suite_slow() (it is killed then). */
 int rt_wait(pid_t pid, int64_t timeout_ms);
 
 /* A world in round 1 with a store of its own, whose pid is returned; those of

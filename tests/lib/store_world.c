@@ -21,6 +21,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/lib/suite.h"
+
 #define SILENT_MS 50 /* for what must not come */
 
 /* -- the server's thread --------------------------------------------------- */
@@ -214,7 +216,7 @@ void expect_bytes(int fd, const void *want, size_t len)
     size_t have = 0;
     ck_assert_ptr_nonnull(got);
     while (have < len) {
-        ck_assert_msg(readable(fd, WAIT_MS), "no answer");
+        ck_assert_msg(readable(fd, WAIT_MS * suite_slow()), "no answer");
         ssize_t n = recv(fd, got + have, len - have, 0);
         ck_assert_int_gt(n, 0);
         have += (size_t)n;
@@ -242,7 +244,8 @@ void expect_closed(int fd)
     static char bin[1 << 16];
     ssize_t n;
     do {
-        ck_assert_msg(readable(fd, WAIT_MS), "the connection stays open");
+        ck_assert_msg(readable(fd, WAIT_MS * suite_slow()),
+                      "the connection stays open");
         n = recv(fd, bin, sizeof(bin), 0);
     } while (n > 0);
     ck_assert(n == 0 || errno == ECONNRESET);

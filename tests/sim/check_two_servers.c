@@ -60,10 +60,10 @@ static int64_t play(uint64_t seed, int nodes, bool print)
     story_until(s, 3600);
     sim_server_kill(s);
     sim_server_start(s);
-    sim_server_beside(s);
+    sim_start_on(s, SIM_OUTSIDE + 1);
     for (int i = 0; i < nodes; i++)
         if (rng_below(&rng, 2) == 0)
-            sim_lands_beside(s, i);
+            sim_lands_on(s, i, SIM_OUTSIDE + 1);
     int64_t at_ms = 3600;
     for (int faults = (int)rng_below(&rng, 5); faults > 0; faults--) {
         at_ms += rng_below(&rng, 1500);

@@ -1,13 +1,17 @@
 /*
  * A connection has a pipe for each direction. What is put into it arrives in
  * order, each item after its delay; while the way is cut or the receiver
- * stands still, it waits. When a connection breaks, what waits is lost.
+ * stands still, it waits. When a connection breaks, what waits is lost. One
+ * that is held up breaks after a while.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/sim/world.h"
+
+#define TCP_FIRST_US (2 * MONO_S) /* a cut connection times out, at least */
+#define TCP_MORE_US  (13 * MONO_S)
 
 /* One in fifty is much slower than the others. */
 int64_t net_delay_us(struct sim *s)
@@ -118,9 +122,12 @@ void net_send(struct sim *s,
 
 /* -- addresses ------------------------------------------------------------- */
 
-void net_addr(int node, int moves, char text[32])
+void net_addr(int machine, int moves, char text[32])
 {
-    (void)snprintf(text, 32, "10.0.%d.%d", moves, node + 1);
+    if (machine < OUTSIDE)
+        (void)snprintf(text, 32, "10.0.%d.%d", moves, machine + 1);
+    else
+        (void)snprintf(text, 32, "10.0.0.%d", 254 - (machine - OUTSIDE));
 }
 
 /* -- arriving -------------------------------------------------------------- */
@@ -128,16 +135,16 @@ void net_addr(int node, int moves, char text[32])
 static void to_server(struct sim *s, int conn, struct item *item)
 {
     struct conn *c = &s->conns[conn];
-    sim_use(s, c->server);
     if (!c->server_open) {
         if (item->kind == ITEM_MSG && c->node_open)
             net_send(s, conn, DOWN, ITEM_RST, NULL);
         return;
     }
     struct rdzv_event ev = {.conn = conn};
-    char addr[32];
+    char addr[32], here[32];
     struct node_sim *n = &s->nodes[c->node];
-    net_addr(c->node, c->moves, addr);
+    net_addr(n->machine, c->moves, addr);
+    net_addr(c->server, s->machines[c->server].moves, here);
     switch (item->kind) {
     case ITEM_MSG:
         s->count[SIM_MESSAGES]++;
@@ -146,38 +153,63 @@ static void to_server(struct sim *s, int conn, struct item *item)
         ev.kind = RDZV_MSG;
         ev.msg = &item->msg;
         ev.peer_addr = addr;
-        ev.here_addr = "10.0.0.254";
+        ev.here_addr = here;
         break;
     case ITEM_FIN:
     case ITEM_RST:
         c->server_open = false;
         ev.kind = RDZV_CLOSED;
         ev.orderly = item->kind == ITEM_FIN || s->conf.false_farewell;
+        if (item->kind == ITEM_FIN && !c->is_beside)
+            n->farewell_life = s->servers[c->server].life;
         break;
     case ITEM_ACCEPTED:
     case ITEM_REFUSED:
         DDP_WRONG("no item for a server");
     }
-    server_step(s, &ev);
+    server_step(s, c->server, &ev);
+}
+
+static void to_beside(struct sim *s, int conn, const struct item *item)
+{
+    struct conn *c = &s->conns[conn];
+    if (item->kind == ITEM_ACCEPTED) {
+        c->is_up = true;
+        beside_connected(s, conn);
+    } else if (item->kind != ITEM_MSG) {
+        c->node_open = false;
+    }
 }
 
 static void to_node(struct sim *s, int conn, struct item *item)
 {
     struct conn *c = &s->conns[conn];
-    if (!c->node_open)
+    if (!c->node_open) {
+        if (item->kind == ITEM_MSG && c->server_open)
+            net_send(s, conn, UP, ITEM_RST, NULL);
         return;
+    }
+    if (c->is_beside) {
+        to_beside(s, conn, item);
+        return;
+    }
     struct agent_event ev = {.kind = AGENT_DISCONNECTED, .text = "reset"};
+    char addr[32];
     switch (item->kind) {
     case ITEM_MSG:
         s->count[SIM_MESSAGES]++;
         if (s->conf.ignore_leases && item->msg.kind == MSG_KIND_lease)
             item->msg.lease.grant_ms = 86400000;
+        if (item->msg.kind == MSG_KIND_voters)
+            beside_voters(s, c->node, &item->msg.voters);
         ev.kind = AGENT_MSG;
         ev.msg = &item->msg;
         break;
     case ITEM_ACCEPTED:
         c->is_up = true;
+        net_addr(c->server, s->machines[c->server].moves, addr);
         ev.kind = AGENT_CONNECTED;
+        ev.peer = addr;
         break;
     case ITEM_REFUSED:
         s->count[SIM_REFUSED_CONN]++;
@@ -192,14 +224,26 @@ static void to_node(struct sim *s, int conn, struct item *item)
     if (!c->node_open)
         s->nodes[c->node].conn = -1;
     node_step(s, c->node, &ev);
+    if (s->conf.failover && item->kind == ITEM_MSG && c->node_open)
+        beside_look(s, c->node, c->server);
+}
+
+/* Whether what is sent there arrives, sooner or later. */
+static bool is_passable(const struct sim *s, const struct conn *c, enum dir dir)
+{
+    const struct node_sim *n = &s->nodes[c->node];
+    if (n->off || c->dead_end)
+        return false;
+    return dir == UP ? machine_reaches(s, n->machine, c->server)
+                     : machine_reaches(s, c->server, n->machine);
 }
 
 static bool is_open(const struct sim *s, const struct conn *c, enum dir dir)
 {
-    const struct node_sim *n = &s->nodes[c->node];
-    if (n->cut[dir] || n->off)
+    if (!is_passable(s, c, dir))
         return false;
-    return dir == UP ? !s->server_frozen : !node_is_frozen(n);
+    return dir == UP ? !server_is_frozen(s, c->server)
+                     : !node_is_frozen(&s->nodes[c->node]);
 }
 
 void net_pump(struct sim *s, int conn, enum dir dir)
@@ -242,84 +286,82 @@ void net_pump_node(struct sim *s, int node)
 }
 
 /* All that has come while the server stood still lies in its sockets. */
-void net_pump_server(struct sim *s)
+void net_pump_server(struct sim *s, int server)
 {
     for (int i = 0; i < CONNS_MAX; i++)
-        if (s->conns[i].used)
+        if (s->conns[i].used && s->conns[i].server == server)
             net_pump(s, i, UP);
 }
 
-/* -- opening and closing --------------------------------------------------- */
+/* -- what is held up ------------------------------------------------------- */
 
-void net_connect(struct sim *s, int node)
+static bool is_held_up(const struct sim *s, const struct conn *c)
 {
-    int i = 0;
-    while (i < CONNS_MAX && s->conns[i].used)
-        i++;
-    if (i == CONNS_MAX) {
-        sim_break(s, "%d connections are open at once", CONNS_MAX);
-        return;
+    return c->used && c->server >= 0 &&
+           (!is_passable(s, c, UP) || !is_passable(s, c, DOWN));
+}
+
+/* `stuck` is odd while something holds it up. */
+void net_await_timeouts(struct sim *s)
+{
+    for (int i = 0; i < CONNS_MAX; i++) {
+        struct conn *c = &s->conns[i];
+        if (!is_held_up(s, c) || c->stuck % 2 == 1)
+            continue;
+        c->stuck++;
+        sim_push(s, (struct event){.at_us = s->now_us + TCP_FIRST_US +
+                                            sim_rnd(s, TCP_MORE_US),
+                                   .kind = EV_TCP_TIMEOUT,
+                                   .of = i,
+                                   .gen = c->gen,
+                                   .a = c->stuck});
     }
-    struct conn *c = &s->conns[i];
-    c->used = true;
-    c->gen++;
-    c->node = node;
-    c->moves = s->nodes[node].moves;
-    c->node_open = true;
-    c->server_open = c->is_up = false;
-    s->nodes[node].conn = i;
-    sim_push(s, (struct event){.at_us = s->now_us + net_delay_us(s),
-                               .kind = EV_SYN,
-                               .of = i,
-                               .gen = c->gen});
-    sim_push(s, (struct event){.at_us = s->now_us + CONNECT_US,
-                               .kind = EV_CONNECT_TIMEOUT,
-                               .of = i,
-                               .gen = c->gen});
 }
 
-/* The kernel of the server's host answers, even where the server is frozen. */
-void net_syn(struct sim *s, int conn)
+void net_timeout(struct sim *s, int conn, int stuck)
 {
-    struct conn *c = &s->conns[conn];
-    const struct node_sim *n = &s->nodes[c->node];
-    bool is_heard = !n->cut[UP] || n->rejected;
-    if (!is_heard || n->off || !c->node_open)
+    const struct conn *c = &s->conns[conn];
+    if (c->stuck != stuck || (!c->is_up && !c->server_open))
         return;
-    c->server = n->lands_at;
-    sim_use(s, c->server);
-    if (s->rdzv == NULL || n->rejected) {
-        net_send(s, conn, DOWN, ITEM_REFUSED, NULL);
-        return;
+    s->count[SIM_TCP_TIMEOUT]++;
+    net_break(s, conn);
+}
+
+void net_pump_all(struct sim *s)
+{
+    for (int i = 0; i < CONNS_MAX; i++) {
+        struct conn *c = &s->conns[i];
+        if (c->stuck % 2 == 0 || is_held_up(s, c))
+            continue;
+        c->stuck++;
+        pump_later(s, i, UP, net_delay_us(s));
+        pump_later(s, i, DOWN, net_delay_us(s));
     }
-    c->server_open = !n->cut[DOWN]; /* else the handshake is never over */
-    if (c->server_open)
-        net_send(s, conn, DOWN, ITEM_ACCEPTED, NULL);
 }
 
-void net_connect_timeout(struct sim *s, int conn)
-{
-    struct conn *c = &s->conns[conn];
-    if (!c->node_open || c->is_up)
-        return;
-    pipe_empty(s, &c->pipe[DOWN]);
-    net_node_closes(s, c->node, ITEM_RST);
-    struct agent_event ev = {.kind = AGENT_DISCONNECTED, .text = "timed out"};
-    node_step(s, c->node, &ev);
-}
+/* -- closing --------------------------------------------------------------- */
 
 /* A reset may overtake what was sent before it; a FIN never does. */
-void net_node_closes(struct sim *s, int node, enum item_kind how)
+void net_conn_closes(struct sim *s, int conn, enum item_kind how)
 {
-    int i = s->nodes[node].conn;
-    if (i < 0)
-        return;
-    struct conn *c = &s->conns[i];
-    s->nodes[node].conn = -1;
+    struct conn *c = &s->conns[conn];
     c->node_open = false;
+    if (!c->is_up && !c->server_open) { /* nobody has heard of it */
+        pipe_empty(s, &c->pipe[DOWN]);
+        c->used = false;
+        return;
+    }
     if (how == ITEM_RST && sim_rnd(s, 2) == 1)
         pipe_empty(s, &c->pipe[UP]);
-    net_send(s, i, UP, how, NULL);
+    net_send(s, conn, UP, how, NULL);
+}
+
+void net_node_closes(struct sim *s, int node, enum item_kind how)
+{
+    int conn = s->nodes[node].conn;
+    s->nodes[node].conn = -1;
+    if (conn >= 0)
+        net_conn_closes(s, conn, how);
 }
 
 void net_server_closes(struct sim *s, int conn, enum item_kind how)
@@ -331,51 +373,116 @@ void net_server_closes(struct sim *s, int conn, enum item_kind how)
     net_send(s, conn, DOWN, how, NULL);
 }
 
-void net_server_dies(struct sim *s)
+void net_server_dies(struct sim *s, int server, enum item_kind how)
 {
     for (int i = 0; i < CONNS_MAX; i++)
-        if (s->conns[i].used && s->conns[i].server_open &&
-            s->conns[i].server == s->in_hand)
-            net_server_closes(s, i, ITEM_RST);
+        if (s->conns[i].used && s->conns[i].server == server &&
+            s->conns[i].server_open)
+            net_server_closes(s, i, how);
 }
 
-/* Both ends lose the connections of this node, each by itself. */
-void net_break(struct sim *s, int node, bool timed_out)
+/* Nobody is left to say so. */
+void net_server_off(struct sim *s, int server)
 {
     for (int i = 0; i < CONNS_MAX; i++) {
         struct conn *c = &s->conns[i];
+        if (!c->used || c->server != server)
+            continue;
+        c->dead_end = true;
+        c->server_open = false;
+    }
+    net_await_timeouts(s);
+}
+
+/* Both ends lose it, each by itself. */
+void net_break(struct sim *s, int conn)
+{
+    struct conn *c = &s->conns[conn];
+    struct item rst = {.kind = ITEM_RST};
+    uint32_t gen = c->gen;
+    const struct node_sim *n = &s->nodes[c->node];
+    pipe_empty(s, &c->pipe[UP]);
+    pipe_empty(s, &c->pipe[DOWN]);
+    if (c->server_open && !server_is_frozen(s, c->server))
+        to_server(s, conn, &rst);
+    else if (c->server_open) /* it will find out when it wakes */
+        net_send(s, conn, UP, ITEM_RST, NULL);
+    if (c->gen == gen && c->node_open && !node_is_frozen(n))
+        to_node(s, conn, &rst);
+    else if (c->gen == gen && c->node_open)
+        net_send(s, conn, DOWN, ITEM_RST, NULL);
+    if (c->gen == gen)
+        conn_try_free(c);
+}
+
+/* Not those that are only about to be there. */
+void net_break_node(struct sim *s, int node)
+{
+    for (int i = 0; i < CONNS_MAX; i++) {
+        const struct conn *c = &s->conns[i];
         if (!c->used || c->node != node || (!c->is_up && !c->server_open))
             continue;
-        pipe_empty(s, &c->pipe[UP]);
-        pipe_empty(s, &c->pipe[DOWN]);
-        uint32_t gen = c->gen;
-        struct item rst = {.kind = ITEM_RST};
-        s->count[timed_out ? SIM_TCP_TIMEOUT : SIM_RESET]++;
-        if (c->server_open && !s->server_frozen)
-            to_server(s, i, &rst);
-        else if (c->server_open) /* it will find out when it wakes */
-            net_send(s, i, UP, ITEM_RST, NULL);
-        if (c->gen == gen && c->node_open && !node_is_frozen(&s->nodes[node]))
-            to_node(s, i, &rst);
-        else if (c->gen == gen && c->node_open)
-            net_send(s, i, DOWN, ITEM_RST, NULL);
-        if (c->gen == gen)
-            conn_try_free(c);
+        s->count[SIM_RESET]++;
+        net_break(s, i);
     }
 }
 
-/* Its own end of a connection is reset by the first thing that it sends; the
- * server's end hears nothing. */
-void net_reject(struct sim *s, int node)
+void net_break_server(struct sim *s, int server)
 {
-    int i = s->nodes[node].conn;
-    struct item rst = {.kind = ITEM_RST};
-    if (i < 0 || !s->conns[i].is_up)
-        return;
-    if (node_is_frozen(&s->nodes[node]))
-        net_send(s, i, DOWN, ITEM_RST, NULL);
-    else
-        to_node(s, i, &rst);
+    for (int i = 0; i < CONNS_MAX; i++) {
+        const struct conn *c = &s->conns[i];
+        if (c->used && c->server == server && (c->is_up || c->server_open))
+            net_break(s, i);
+    }
+}
+
+/* The ends on other machines hear of nothing. */
+void net_reject(struct sim *s, int machine)
+{
+    for (int i = 0; i < CONNS_MAX; i++) {
+        struct conn *c = &s->conns[i];
+        struct item rst = {.kind = ITEM_RST};
+        if (!c->used || c->server < 0 || !c->node_open || !c->is_up ||
+            node_is_frozen(&s->nodes[c->node]))
+            continue;
+        int from = s->nodes[c->node].machine;
+        if ((from == machine || c->server == machine) && from != c->server)
+            to_node(s, i, &rst);
+    }
+}
+
+void sim_relay_dies(struct sim *s, int machine, int how)
+{
+    s->count[SIM_RELAY_DIED]++;
+    sim_tell(s, "fault", "a relay before machine %d dies", machine);
+    for (int i = 0; i < CONNS_MAX; i++) {
+        struct conn *c = &s->conns[i];
+        struct item rst = {.kind = ITEM_RST};
+        if (!c->used || c->server != machine || !c->is_up)
+            continue;
+        if (how == 0)
+            net_break(s, i);
+        else if (how == 1 && !node_is_frozen(&s->nodes[c->node]))
+            to_node(s, i, &rst);
+        else if (how == 2 && c->server_open && !server_is_frozen(s, machine))
+            to_server(s, i, &rst);
+    }
+}
+
+void net_refuse(struct sim *s, int conn)
+{
+    struct item refused = {.kind = ITEM_REFUSED};
+    struct conn *c = &s->conns[conn];
+    uint32_t gen = c->gen;
+    if (!node_is_frozen(&s->nodes[c->node]))
+        to_node(s, conn, &refused);
+    if (c->gen == gen)
+        conn_try_free(c);
+}
+
+void net_lose(struct sim *s, int conn, enum dir dir)
+{
+    pipe_empty(s, &s->conns[conn].pipe[dir]);
 }
 
 void net_free(struct sim *s)

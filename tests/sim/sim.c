@@ -1,5 +1,9 @@
-/* links: tests/sim/net tests/sim/nodes tests/sim/watch CORE */
-/* links: launcher/agent/agent */
+/* links: tests/sim/machine tests/sim/net tests/sim/dial tests/sim/nodes */
+/* links: tests/sim/beside */
+/* links: tests/sim/faults tests/sim/server tests/sim/watch */
+/* links: tests/sim/rounds tests/sim/settle CORE */
+/* links: launcher/agent/agent launcher/agent/tell launcher/agent/vote */
+/* links: launcher/agent/candidates */
 /* links: launcher/agent/session launcher/agent/work launcher/agent/state */
 /* links: rendezvous/proto/msg rendezvous/base/signals_name */
 /* links: rendezvous/proto/exits rendezvous/base/err rendezvous/base/mono */
@@ -73,36 +77,33 @@ static void dispatch(struct sim *s, const struct event *ev)
         return;
     case EV_SYN:
         if (s->conns[ev->of].gen == ev->gen)
-            net_syn(s, ev->of);
+            dial_syn(s, ev->of);
         return;
     case EV_CONNECT_TIMEOUT:
         if (s->conns[ev->of].gen != ev->gen)
             return;
         if (!node_is_frozen(&s->nodes[s->conns[ev->of].node])) {
-            net_connect_timeout(s, ev->of);
+            dial_timeout(s, ev->of);
         } else {
             struct event later = *ev;
             later.at_us = s->now_us + 100 * MONO_MS;
             sim_push(s, later);
         }
         return;
-    case EV_SERVER_TICK:
-        sim_use(s, ev->of);
-        if (ev->gen == s->server_gen && s->rdzv != NULL && !s->server_frozen)
-            server_tick(s, 0);
+    case EV_TCP_TIMEOUT:
+        if (s->conns[ev->of].gen == ev->gen)
+            net_timeout(s, ev->of, ev->a);
         return;
+    case EV_SERVER_TICK:
     case EV_SERVER_DIES:
-        sim_use(s, 0);
-        if ((s->server_dying || s->server_ending) &&
-            ev->gen == (uint32_t)s->epoch)
-            sim_server_kill(s);
+        server_event(s, ev);
         return;
     case EV_WORKER_END:
     case EV_REAPED:
     case EV_NODE_TICK:
     case EV_GUARD:
     case EV_FAREWELL:
-    case EV_TCP_TIMEOUT:
+    case EV_SERVES:
         node_event(s, ev);
         return;
     }
@@ -206,6 +207,8 @@ struct sim *sim_new(const struct sim_conf *conf)
     s->conf = *conf;
     s->finish_us = -1;
     s->sealed = -1;
+    for (int i = 0; i < MACHINES_MAX; i++)
+        s->machines[i].tenant = -1;
     s->conns = xalloc(CONNS_MAX, sizeof(s->conns[0]));
     s->nodes = xalloc(SIM_AGENTS_MAX, sizeof(s->nodes[0]));
     s->instances = xalloc(INSTANCES_MAX, sizeof(s->instances[0]));
@@ -217,9 +220,10 @@ void sim_del(struct sim *s)
 {
     if (s == NULL)
         return;
-    rdzv_del(s->rdzv);
-    rdzv_del(s->other.rdzv);
+    for (int i = 0; i < MACHINES_MAX; i++)
+        rdzv_del(s->servers[i].rdzv);
     net_free(s);
+    round_free(s);
     free(s->heap);
     free(s->trace);
     free(s->nodes);
@@ -272,7 +276,9 @@ bool sim_is_alive(const struct sim *s, int i)
 bool sim_is_whole(const struct sim *s, int i)
 {
     const struct node_sim *n = &s->nodes[i];
-    return n->alive && !node_is_frozen(n) && !n->cut[UP] && !n->cut[DOWN];
+    return n->alive && !node_is_frozen(n) &&
+           machine_reaches(s, n->machine, OUTSIDE) &&
+           machine_reaches(s, OUTSIDE, n->machine);
 }
 
 bool sim_is_killed(const struct sim *s, int i)
@@ -300,73 +306,5 @@ int sim_exit_status(const struct sim *s, int i)
 
 bool sim_server_is_up(const struct sim *s)
 {
-    return s->rdzv != NULL;
-}
-
-int64_t sim_settle_us(const struct sim *s)
-{
-    const struct sim_conf *c = &s->conf;
-    int64_t ms = c->reconnect_ms + 5000 + 4 * c->heartbeat_ms;
-    ms += 2 * 2500 + 2 * (CONNECT_US / MONO_MS);
-    ms += 4 * c->grace_ms + c->last_call_ms + c->scale_ms + 3000;
-    return ms * MONO_MS;
-}
-
-/* Not once it is about to be done. */
-static bool has_room(const struct sim *s, const struct instance *in)
-{
-    for (int g = 0; g < in->group_world; g++)
-        if (in->seats[g].done)
-            return false;
-    return in->group_world < s->conf.nodes_max;
-}
-
-void sim_check_settled(struct sim *s)
-{
-    int live = 0;
-    int in_round = 0;
-    int instance = -1;
-    for (int i = 0; i < s->n_nodes; i++) {
-        const struct agent *a = &s->nodes[i].agent;
-        live += s->nodes[i].alive;
-        if (!s->nodes[i].alive ||
-            (a->work != AGENT_RUNNING && a->work != AGENT_DONE))
-            continue;
-        in_round++;
-        int in = 0;
-        while (strcmp(s->instances[in].id, a->round.world.instance) != 0)
-            in++;
-        if (instance >= 0 && instance != in)
-            sim_break(s, "invariant 4: two instances run");
-        instance = in;
-        if (a->round.world.round != s->instances[in].round)
-            sim_break(s, "invariant 4: n%d is in round %lld, not %lld", i,
-                      (long long)a->round.world.round,
-                      (long long)s->instances[in].round);
-    }
-    if (in_round == 0 && live >= s->conf.nodes_min)
-        sim_break(s, "invariant 4: %d nodes live and no round runs", live);
-    for (int i = 0; i < s->n_nodes; i++)
-        if (s->nodes[i].alive && s->nodes[i].drained_epoch == s->epoch)
-            sim_break(s, "n%d was drained and does not go", i);
-    for (int i = 0; i < s->n_nodes && in_round > 0; i++) {
-        const struct agent *a = &s->nodes[i].agent;
-        if (s->nodes[i].alive && a->work != AGENT_RUNNING &&
-            a->work != AGENT_DONE && a->round.evidence != AGENT_SPARE)
-            sim_break(s, "invariant 4: n%d is neither in the round nor a spare",
-                      i);
-        else if (s->nodes[i].alive && a->round.evidence == AGENT_SPARE &&
-                 has_room(s, &s->instances[instance]))
-            sim_break(s, "invariant 4: n%d waits, and the round has room", i);
-    }
-}
-
-void sim_check_over(struct sim *s)
-{
-    for (int i = 0; i < s->n_nodes; i++) {
-        if (s->nodes[i].alive)
-            sim_break(s, "invariant 4: n%d does not end", i);
-        if (sim_workers(s, i) > 0)
-            sim_break(s, "n%d left workers behind", i);
-    }
+    return server_is_up(s, OUTSIDE);
 }

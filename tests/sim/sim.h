@@ -19,8 +19,14 @@
 
 #include "launcher/agent/agent.h"
 
-#define SIM_AGENTS_MAX 128
-#define SIM_PROCS_MAX  4
+#define SIM_AGENTS_MAX    128
+#define SIM_PROCS_MAX     4
+#define SIM_ENDPOINTS_MAX 4
+
+/* Machines that have servers and no nodes. Machine i < SIM_OUTSIDE is where
+ * node i was launched. */
+#define SIM_OUTSIDE     SIM_AGENTS_MAX
+#define SIM_OUTSIDE_MAX 4
 
 struct sim_conf {
     uint64_t seed;
@@ -36,8 +42,13 @@ struct sim_conf {
     int64_t failure_ms; /* the grace after a failure */
     int64_t delay_us;   /* of a message, at least */
     int64_t jitter_us;  /* and at most so much more; 0: nothing is random */
-    bool trace;         /* keep the lines of sim_trace */
-    bool print;         /* and print them as they come */
+    bool failover;      /* voters are the authority; each launcher may serve */
+    int endpoints;      /* how many there are; 0: one, the first outside */
+    int endpoint[SIM_ENDPOINTS_MAX]; /* ... on which machines */
+    int behind; /* of no list: so many servers outside stand behind the
+                   endpoint, a connection comes to any of them; 0: 1 */
+    bool trace; /* keep the lines of sim_trace */
+    bool print; /* and print them as they come */
     /* What is broken on purpose, to show that it is noticed. */
     bool ignore_leases;  /* agents believe that each lease lasts for a day */
     bool false_farewell; /* a broken connection arrives as a FIN */
@@ -71,6 +82,10 @@ int64_t sim_counted(const struct sim *s, enum sim_count c);
 /* A user starts ddprun on one more node; returns its number. */
 int sim_launch(struct sim *s);
 
+/* The same on the machine of a node that was killed or had no power, under its
+ * name; -1: something of it is still there. */
+int sim_launch_again(struct sim *s, int i);
+
 void sim_worker_dies(struct sim *s, int i, int local, int code, int signo);
 void sim_spawn_fails(struct sim *s, int i); /* the next one */
 void sim_stubborn(struct sim *s, int i);    /* its workers ignore SIGTERM */
@@ -80,9 +95,6 @@ void sim_kill(struct sim *s, int i);        /* the launcher; then comes a FIN */
 void sim_orphan(struct sim *s, int i);      /* its guard */
 void sim_power_off(struct sim *s, int i);   /* nothing is heard of it again */
 void sim_cut(struct sim *s, int i, bool up, bool down);
-/* As by a firewall's REJECT: what it sends is answered by a reset, the server
- * hears nothing of it. */
-void sim_reject(struct sim *s, int i);
 void sim_heal(struct sim *s, int i);
 void sim_reset(struct sim *s, int i);        /* its connection breaks */
 void sim_move(struct sim *s, int i);         /* it has another address */
@@ -100,7 +112,56 @@ bool sim_end(struct sim *s);
 void sim_finish(struct sim *s, int64_t after_us);
 void sim_finish_node(struct sim *s, int i);
 
-/* -- the server ------------------------------------------------------------ */
+/* -- machines -------------------------------------------------------------- */
+
+/* Its clock is fast by so many microseconds in a second. Before all else. */
+void sim_drifts(struct sim *s, int machine, int ppm);
+
+/* As sim_cut and sim_heal, of any machine. */
+void sim_cut_machine(struct sim *s, int machine, bool up, bool down);
+void sim_heal_machine(struct sim *s, int machine);
+
+/* A firewall answers by a reset what a machine sends, and what is sent to it:
+ * the nodes believe that nobody listens. sim_heal_machine ends it. */
+void sim_reject(struct sim *s, int machine);
+
+/* Machines i with bit i of `side_1` set, those outside from bit 48 on, do not
+ * hear the others (from_0), or are not heard by them (from_1), until
+ * sim_unite. */
+void sim_partition(struct sim *s, uint64_t side_1, bool from_0, bool from_1);
+void sim_unite(struct sim *s);
+
+/* What stands between a server and all its nodes is killed: 0: both ends of
+ * each connection get a reset, 1: the nodes do, 2: the server does, and the
+ * other end when it sends next. */
+void sim_relay_dies(struct sim *s, int machine, int how);
+
+int sim_machine(const struct sim *s, int i);      /* on which node i is */
+int sim_tenant(const struct sim *s, int machine); /* the last node there, -1 */
+int sim_serving(const struct sim *s); /* where most nodes are served */
+
+/* -- any server ------------------------------------------------------------ */
+
+/* One that is outside; the others begin when they are needed. */
+void sim_start_on(struct sim *s, int machine);
+void sim_kill_on(struct sim *s, int machine);
+/* Without a list: the server behind the endpoint to which the connections of
+ * that node come from now on. */
+void sim_lands_on(struct sim *s, int i, int machine);
+void sim_freeze_on(struct sim *s, int machine);
+
+/* That happens to it in the midst of what it does: at its n-th message from
+ * now, read or sent; 0: it does not. A killed one has not sent that any more;
+ * one that is cut off has, but it does not arrive. */
+enum sim_midst {
+    SIM_MIDST_KILL,
+    SIM_MIDST_FREEZE,
+    SIM_MIDST_CUT
+};
+void sim_in_midst(struct sim *s, int machine, enum sim_midst what, int n);
+void sim_thaw_on(struct sim *s, int machine);
+
+/* -- the first one outside ------------------------------------------------- */
 
 void sim_server_start(struct sim *s);
 void sim_server_kill(struct sim *s);
@@ -108,11 +169,6 @@ void sim_server_kill(struct sim *s);
 /* As by SIGTERM: it tells the nodes, and is gone half a second later or sooner.
  */
 void sim_server_end(struct sim *s);
-
-/* A second one, which lives at the same address: the connections of that node
- * land there from now on. It is not frozen, killed or ended. */
-void sim_server_beside(struct sim *s);
-void sim_lands_beside(struct sim *s, int i);
 
 /* Kills it at its n-th deed from now, n > 0, instead of that: a message that it
  * would read, or one that it would send. False from _was_killed: it has not

@@ -1,16 +1,18 @@
 /*
- * The server's side, and the invariants of ddprun-protocol(7) as somebody sees
- * them who looks at all nodes at once: what is sealed, who runs what, how it
- * ends.
+ * The invariants of ddprun-protocol(7) as somebody sees them who looks at all
+ * nodes at once: what is sealed, who runs what, how it ends.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "tests/sim/world.h"
 
-/* -- invariants ------------------------------------------------------------ */
+/* Of the server whose step runs. */
+static int life_now(const struct sim *s)
+{
+    return s->servers[s->acting].life;
+}
 
-static int find_instance(struct sim *s, const char *id)
+int watch_instance(struct sim *s, const char *id)
 {
     for (int i = 0; i < s->n_instances; i++)
         if (strcmp(s->instances[i].id, id) == 0)
@@ -20,7 +22,7 @@ static int find_instance(struct sim *s, const char *id)
         return 0;
     }
     struct instance *in = &s->instances[s->n_instances];
-    *in = (struct instance){.end_status = -1};
+    *in = (struct instance){.end_status = -1, .final_status = -1};
     msg_set(in->id, id);
     return s->n_instances++;
 }
@@ -76,7 +78,7 @@ static void open_seal(struct sim *s, int instance, const struct msg_world *w)
     int charged = (int)w->restarts - in->restarts;
     if (in->round == 0)
         charged = 0; /* a new instance of an old run */
-    if (charged < 0 && in->seal_epoch != s->epoch) {
+    if (charged < 0 && in->seal_life != life_now(s)) {
         /* The round that was charged was known to nodes that are gone. */
         s->count[SIM_FORGOTTEN]++;
         charged = 0;
@@ -90,7 +92,7 @@ static void open_seal(struct sim *s, int instance, const struct msg_world *w)
     s->count[SIM_ROUNDS]++;
     s->count[SIM_CHARGED] += charged;
     in->round = w->round;
-    in->seal_epoch = s->epoch;
+    in->seal_life = life_now(s);
     in->restarts = (int)w->restarts;
     in->group_world = (int)w->group_world;
     in->world_size = (int)w->world_size;
@@ -102,10 +104,14 @@ static void open_seal(struct sim *s, int instance, const struct msg_world *w)
 
 void watch_world(struct sim *s, int node, const struct msg_world *w)
 {
-    int instance = find_instance(s, w->instance);
+    int instance = watch_instance(s, w->instance);
     struct instance *in = &s->instances[instance];
-    if (s->nodes[node].drained_epoch == s->epoch)
+    if (s->nodes[node].drained_life == life_now(s))
         sim_break(s, "n%d was drained and is given a place", node);
+    if (w->epoch > 0) {
+        round_world(s, node, instance, w);
+        return;
+    }
     if (w->round != in->round)
         open_seal(s, instance, w);
     if (w->group_world != in->group_world || w->world_size != in->world_size ||
@@ -129,8 +135,6 @@ void watch_world(struct sim *s, int node, const struct msg_world *w)
 /* Invariant 2, once all places are known. */
 static void close_seal(struct sim *s)
 {
-    if (s->sealed < 0)
-        return;
     const struct instance *in = &s->instances[s->sealed];
     int next = 0;
     for (int g = 0; g < in->group_world; g++) {
@@ -142,44 +146,64 @@ static void close_seal(struct sim *s)
     }
     char first[32];
     int node = in->seats[0].node;
-    net_addr(node, s->nodes[node].moves_told, first);
+    net_addr(s->nodes[node].machine, s->nodes[node].moves_told, first);
     if (strcmp(in->master_addr, first) != 0)
         sim_break(s, "invariant 2: the master is at %s, n%d at %s",
                   in->master_addr, node, first);
     if (next != in->world_size)
         sim_break(s, "invariant 2: %d ranks, the world is %d", next,
                   in->world_size);
+}
+
+void watch_step_done(struct sim *s, bool died)
+{
+    if (s->sealed >= 0 && !died) /* else not all were told of their places */
+        close_seal(s);
     s->sealed = -1;
 }
 
-int watch_spawn(struct sim *s, int node, const struct msg_world *w)
+int64_t watch_spawn(struct sim *s, int node, const struct msg_world *w)
 {
-    int instance = find_instance(s, w->instance);
+    int instance = watch_instance(s, w->instance);
     const struct instance *in = &s->instances[instance];
+    if (w->epoch > 0)
+        return round_spawn(s, node, w);
     if (w->round != in->round || in->seats[w->group_rank].node != node)
         sim_break(s,
                   "invariant 1: n%d starts workers of round %lld, round %lld "
                   "is there",
                   node, (long long)w->round, (long long)in->round);
     check_none_runs(s, instance, w->round);
-    return instance;
+    return w->round;
 }
 
 void watch_done(struct sim *s, int node)
 {
     const struct msg_world *w = &s->nodes[node].agent.round.world;
-    struct instance *in = &s->instances[find_instance(s, w->instance)];
+    struct instance *in = &s->instances[watch_instance(s, w->instance)];
     if (w->round == in->round)
         in->seats[w->group_rank].done = true;
+}
+
+/* With failover: half of the voters know of it, so that it is for good. */
+static void take_final(struct sim *s, struct instance *in, int status)
+{
+    if (in->final_status >= 0 && in->final_status != status)
+        sim_break(s, "invariant 5: final ends of one run: %d and %d",
+                  in->final_status, status);
+    in->final_status = status;
 }
 
 /* Invariant 5, at the server: success is said only where all were done. */
 void watch_end(struct sim *s, int node, const struct msg_end *e)
 {
-    s->nodes[node].end_epoch = s->epoch;
+    s->nodes[node].end_life = life_now(s);
+    if (e->hold == 0 && e->instance[0] != '\0' && s->conf.failover)
+        take_final(s, &s->instances[watch_instance(s, e->instance)],
+                   (int)e->status);
     if (e->status != 0)
         return;
-    const struct instance *in = &s->instances[find_instance(s, e->instance)];
+    const struct instance *in = &s->instances[watch_instance(s, e->instance)];
     if (in->round == 0)
         sim_break(s, "invariant 5: success, and there was no round");
     for (int g = 0; g < in->group_world && in->round == e->round; g++)
@@ -192,10 +216,11 @@ void watch_end(struct sim *s, int node, const struct msg_end *e)
  * Whoever is in a round, with a lease that was never over, is in that instance
  * for good: no younger one has it sent away.
  */
-static void watch_refused(struct sim *s, int node, const struct msg_refused *m)
+void watch_refused(struct sim *s, int node, const struct msg_refused *m)
 {
     const struct agent *a = &s->nodes[node].agent;
-    if (agent_is_sure(a) && s->now_us < a->lease_until_us &&
+    int64_t now_us = clock_of(s, s->nodes[node].machine, s->now_us);
+    if (agent_is_sure(a) && now_us < a->lease_until_us &&
         strstr(m->text, "started anew") != NULL)
         sim_break(s, "n%d is a member and is sent away: %s", node, m->text);
 }
@@ -229,7 +254,8 @@ static void count_exit(struct sim *s,
 
 /* Invariant 5, at the nodes. A daemon that was killed after it had told some
  * of the end may come to another one with the others: its memory of a run is
- * soft. That is counted, not hidden. */
+ * soft. With failover that can be only before a server said that the end is
+ * final. That is counted, not hidden. */
 void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
 {
     const struct node_sim *n = &s->nodes[node];
@@ -238,7 +264,8 @@ void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
     if (n->orphaned || agent_is_leaving(a))
         return;
     if (!v->ended) {
-        int64_t down_us = s->now_us - a->session.down_since_us;
+        int64_t now_us = clock_of(s, n->machine, s->now_us);
+        int64_t down_us = now_us - a->session.down_since_us;
         bool alone = a->session.state != AGENT_SESSION_HEARD &&
                      v->text[0] != '\0' &&
                      down_us >= s->conf.reconnect_ms * MONO_MS;
@@ -260,304 +287,16 @@ void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
                   node);
     if (v->end.instance[0] == '\0')
         return;
-    struct instance *in = &s->instances[find_instance(s, v->end.instance)];
+    struct instance *in = &s->instances[watch_instance(s, v->end.instance)];
+    /* With failover an end that was not final may be another one than that
+     * which came about. */
+    bool known = !s->conf.failover && in->end_life == n->end_life;
     if (in->end_status >= 0 && in->end_status != v->status) {
-        if (in->end_epoch == n->end_epoch)
+        if (known)
             sim_break(s, "invariant 5: a run ended with %d and with %d",
                       in->end_status, v->status);
         s->count[SIM_FORGOTTEN]++;
     }
     in->end_status = v->status;
-    in->end_epoch = n->end_epoch;
-}
-
-/* -- the server ------------------------------------------------------------ */
-
-/* It may come back as a newcomer, if it never heard of the order. */
-static void forget_drain(struct sim *s, const char *name)
-{
-    for (int i = 0; i < s->n_nodes; i++)
-        if (strcmp(s->nodes[i].agent.conf.join.name, name) == 0)
-            s->nodes[i].drained_epoch = 0;
-}
-
-static void on_note(struct sim *s, const struct note *note)
-{
-    if (note->kind == NOTE_left || note->kind == NOTE_lost)
-        forget_drain(s, note->node);
-    if (note->kind == NOTE_round_over)
-        s->over_us = s->now_us;
-    if (note->kind == NOTE_outdated && s->other.rdzv == NULL)
-        sim_break(s, "the only server believes that there was another one");
-    s->count[SIM_GROUPED] +=
-        note->kind == NOTE_spare && strstr(note->text, "grows") != NULL;
-    s->count[SIM_GAVE_WAY] +=
-        note->kind == NOTE_rebuilt && strstr(note->text, "gives way") != NULL;
-    s->count[SIM_REBUILT] += note->kind == NOTE_rebuilt;
-    s->count[SIM_SPARE] += note->kind == NOTE_spare;
-    s->count[SIM_QUARANTINED] += note->kind == NOTE_quarantined;
-    s->count[SIM_KEPT] += note->kind == NOTE_kept;
-    s->count[SIM_RECALLED] += note->kind == NOTE_recalled;
-    s->count[SIM_REFUND] += note->kind == NOTE_refund;
-    sim_tell_note(s, "rdzv", note);
-}
-
-static void die_after(struct sim *s, int64_t us)
-{
-    sim_push(s, (struct event){.at_us = s->now_us + us,
-                               .kind = EV_SERVER_DIES,
-                               .gen = (uint32_t)s->epoch});
-}
-
-/* Whether it is killed instead of what it would do now. */
-static bool server_dies(struct sim *s)
-{
-    if (s->kill_in == 0 || --s->kill_in > 0)
-        return false;
-    s->server_dying = true;
-    die_after(s, 0);
-    return true;
-}
-
-static void emit(void *ctx, const struct rdzv_action *a)
-{
-    struct sim *s = ctx;
-    if (a->conn == CONN_ORDERS) {
-        s->answered |=
-            a->kind == RDZV_SEND && a->msg->kind == MSG_KIND_answered;
-        return;
-    }
-    if (s->server_dying || (a->kind == RDZV_SEND && server_dies(s)))
-        return;
-    switch (a->kind) {
-    case RDZV_SEND:
-        if (a->msg->kind == MSG_KIND_world)
-            watch_world(s, s->conns[a->conn].node, &a->msg->world);
-        else if (a->msg->kind == MSG_KIND_end)
-            watch_end(s, s->conns[a->conn].node, &a->msg->end);
-        else if (a->msg->kind == MSG_KIND_refused)
-            watch_refused(s, s->conns[a->conn].node, &a->msg->refused);
-        if (s->conns[a->conn].server_open)
-            net_send(s, a->conn, DOWN, ITEM_MSG, a->msg);
-        return;
-    case RDZV_DROP:
-        if (s->conns[a->conn].server_open)
-            net_server_closes(s, a->conn, ITEM_FIN);
-        return;
-    case RDZV_NOTE:
-        on_note(s, a->note);
-        return;
-    }
-    DDP_WRONG("action");
-}
-
-static void schedule_tick(struct sim *s)
-{
-    int64_t at_us = rdzv_deadline(s->rdzv);
-    if (at_us == s->server_tick_us)
-        return;
-    s->server_tick_us = at_us;
-    s->server_gen++;
-    if (at_us == MONO_NEVER)
-        return;
-    if (at_us < s->now_us)
-        at_us = s->now_us;
-    sim_push(s, (struct event){.at_us = at_us + sim_rnd(s, 1000),
-                               .kind = EV_SERVER_TICK,
-                               .of = s->in_hand,
-                               .gen = s->server_gen});
-}
-
-void sim_use(struct sim *s, int server)
-{
-    if (server == s->in_hand)
-        return;
-    struct rdzv *rdzv = s->rdzv;
-    uint32_t gen = s->server_gen;
-    int64_t tick_us = s->server_tick_us;
-    s->rdzv = s->other.rdzv;
-    s->server_gen = s->other.gen;
-    s->server_tick_us = s->other.tick_us;
-    s->other.rdzv = rdzv;
-    s->other.gen = gen;
-    s->other.tick_us = tick_us;
-    s->in_hand = server;
-}
-
-void server_step(struct sim *s, struct rdzv_event *ev)
-{
-    if (s->rdzv == NULL || s->broken[0] != '\0' || s->server_dying ||
-        (ev->kind == RDZV_MSG && server_dies(s)))
-        return;
-    struct rdzv_actions out = {.emit = emit, .ctx = s};
-    ev->now_us = s->now_us;
-    s->count[SIM_STEPS]++;
-    s->before.acted_us = s->now_us;
-    rdzv_step(s->rdzv, ev, &out);
-    rdzv_check(s->rdzv);
-    if (s->server_dying)
-        s->sealed = -1; /* not all were told of their places */
-    close_seal(s);
-    schedule_tick(s);
-    if (s->server_ending && rdzv_owed(s->rdzv) == 0)
-        die_after(s, 0);
-}
-
-void server_tick(struct sim *s, int64_t lag_us)
-{
-    struct rdzv_event ev = {.kind = RDZV_TICK, .lag_us = lag_us};
-    s->server_tick_us = -1; /* it is used up */
-    server_step(s, &ev);
-    bool again = rdzv_deadline(s->rdzv) <= s->now_us;
-    s->server_ticks_in_a_row = again ? s->server_ticks_in_a_row + 1 : 0;
-    if (s->server_ticks_in_a_row > TICKS_IN_A_ROW)
-        sim_break(s, "the server has a deadline that no tick clears");
-}
-
-/* -- orders ---------------------------------------------------------------- */
-
-static bool give_order(struct sim *s, const struct msg *m)
-{
-    struct rdzv_event ev = {.kind = RDZV_MSG,
-                            .conn = CONN_ORDERS,
-                            .msg = m,
-                            .peer_addr = "10.0.0.99",
-                            .here_addr = "10.0.0.254"};
-    s->answered = false;
-    sim_use(s, 0);
-    if (s->rdzv != NULL && !s->server_frozen)
-        server_step(s, &ev);
-    return s->answered;
-}
-
-bool sim_drain(struct sim *s, int i, bool force)
-{
-    struct node_sim *n = &s->nodes[i];
-    struct msg m = {.kind = MSG_KIND_order_drain};
-    m.order_drain.version = MSG_VERSION;
-    m.order_drain.force = force;
-    msg_set(m.order_drain.node, n->agent.conf.join.name);
-    sim_tell(s, "fault", "an operator drains %s", n->agent.conf.join.name);
-    if (!give_order(s, &m))
-        return false;
-    s->count[SIM_DRAINED]++;
-    n->drained_epoch = s->epoch;
-    return true;
-}
-
-bool sim_end(struct sim *s)
-{
-    struct msg m = {.kind = MSG_KIND_order_end};
-    m.order_end.version = MSG_VERSION;
-    msg_set(m.order_end.run, "sim");
-    sim_tell(s, "fault", "an operator ends the run");
-    if (!give_order(s, &m))
-        return false;
-    s->count[SIM_ENDED]++;
-    return true;
-}
-
-void sim_server_start(struct sim *s)
-{
-    if (s->rdzv != NULL)
-        return;
-    char id[RDZV_SERVER_ID_LEN + 1];
-    const struct rdzv_before none = {.acted_us = 0};
-    struct rdzv_limits limits = {
-        .runs_max = 4, .nodes_max = SIM_AGENTS_MAX, .conns_max = CONNS_MAX + 1};
-    s->rdzv = rdzv_new(&limits, rng_next(&s->rng));
-    (void)snprintf(id, sizeof(id), "%016d", s->epoch + 1);
-    /* It may run on another machine, and know of none before it. */
-    bool knows = !sim_random(s) || sim_rnd(s, 4) != 0;
-    rdzv_name(s->rdzv, id, s->now_us, knows ? &s->before : &none);
-    s->before = none;
-    msg_set(s->before.server, id);
-    s->server_frozen = s->server_ending = false;
-    s->server_tick_us = -1;
-    s->epoch++;
-    s->count[SIM_SERVER_BACK] += s->epoch > 1;
-    sim_tell(s, "fault", "the server starts");
-}
-
-void sim_server_beside(struct sim *s)
-{
-    sim_use(s, 1);
-    sim_server_start(s);
-    sim_use(s, 0);
-}
-
-void sim_lands_beside(struct sim *s, int i)
-{
-    s->nodes[i].lands_at = 1;
-}
-
-void sim_server_kill(struct sim *s)
-{
-    sim_use(s, 0);
-    if (s->rdzv == NULL)
-        return;
-    sim_tell(s, "fault", "the server is killed");
-    s->count[SIM_SERVER_KILLED]++;
-    rdzv_del(s->rdzv);
-    s->rdzv = NULL;
-    s->server_frozen = s->server_dying = s->server_ending = false;
-    s->kill_in = 0;
-    s->server_gen++;
-    net_server_dies(s);
-    net_pump_server(s); /* what it had not read: nobody does now */
-}
-
-void sim_server_end(struct sim *s)
-{
-    struct rdzv_event ev = {.kind = RDZV_ENDING};
-    sim_use(s, 0);
-    if (s->rdzv == NULL || s->server_frozen || s->server_ending)
-        return;
-    sim_tell(s, "fault", "the server ends in order");
-    s->count[SIM_SERVER_ENDED]++;
-    s->server_ending = true;
-    die_after(s, 500 * MONO_MS);
-    server_step(s, &ev);
-}
-
-void sim_server_kill_at(struct sim *s, int n)
-{
-    s->kill_in = n;
-}
-
-bool sim_server_was_killed(const struct sim *s)
-{
-    return s->rdzv == NULL;
-}
-
-void sim_server_freeze(struct sim *s)
-{
-    sim_use(s, 0);
-    if (s->rdzv == NULL || s->server_frozen)
-        return;
-    sim_tell(s, "fault", "the server is stopped");
-    s->count[SIM_SERVER_FROZEN]++;
-    s->server_frozen = true;
-    s->frozen_at_us = s->now_us;
-    s->server_gen++;
-}
-
-/* It finds its timers late and its sockets full, in whichever order; the shell
- * measures how late it is. */
-void sim_server_thaw(struct sim *s)
-{
-    sim_use(s, 0);
-    if (s->rdzv == NULL || !s->server_frozen)
-        return;
-    sim_tell(s, "fault", "the server goes on");
-    int64_t lag_us = s->now_us - s->frozen_at_us;
-    s->server_frozen = false;
-    if (sim_rnd(s, 2) == 0) {
-        server_tick(s, lag_us);
-        net_pump_server(s);
-    } else {
-        net_pump_server(s);
-        if (s->broken[0] == '\0')
-            server_tick(s, lag_us);
-    }
+    in->end_life = n->end_life;
 }

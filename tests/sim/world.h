@@ -1,9 +1,16 @@
 /*
  * tests/sim/world: inside the simulator: the structs that its files share.
- *   sim.c    the heap of events, counting, the trace, the public listeners
- *   net.c    connections: delays, cuts, resets, what is lost with them
- *   nodes.c  launchers and their workers
- *   watch.c  the server's side, and the invariants
+ *   sim.c     the heap of events, counting, the trace, the public listeners
+ *   machine.c machines: clocks, and who reaches whom
+ *   net.c     connections: delays, what waits in them, resets
+ *   dial.c    how a node finds a server: endpoints, addresses, the handshake
+ *   nodes.c   launchers and their workers
+ *   beside.c  connections that launchers have beside their agents'
+ *   faults.c  what can be done to these
+ *   server.c  servers, each on a machine
+ *   watch.c   the invariants
+ *   rounds.c  ... of rounds, if there are epochs
+ *   settle.c  ... once nothing goes wrong any more
  */
 #ifndef WORLD_H
 #define WORLD_H
@@ -23,6 +30,11 @@
 #define SIM_CHARGES_MAX 256
 #define TICKS_IN_A_ROW  50 /* of one core at one instant */
 #define CONNECT_US      (3 * MONO_S)
+#define KILL_US         (3 * MONO_MS) /* SIGKILL works within so long */
+#define OUTSIDE         SIM_OUTSIDE
+#define OUTSIDE_MAX     SIM_OUTSIDE_MAX
+#define MACHINES_MAX    (OUTSIDE + OUTSIDE_MAX)
+#define SERVE_PORT      30000 /* + machine: where its launcher would serve */
 
 enum event_kind {
     EV_PUMP,            /* conn, a: direction */
@@ -33,16 +45,17 @@ enum event_kind {
     EV_NODE_TICK,       /* node */
     EV_GUARD,           /* node */
     EV_FAREWELL,        /* node: its tree is dead */
-    EV_TCP_TIMEOUT,     /* node */
-    EV_SERVER_TICK,
-    EV_SERVER_DIES,
+    EV_SERVES,          /* node: its server tells the endpoint where it is */
+    EV_TCP_TIMEOUT,     /* conn, a: how often it had been stuck */
+    EV_SERVER_TICK,     /* server */
+    EV_SERVER_DIES,     /* server */
 };
 
 struct event {
     int64_t at_us;
     uint64_t seq; /* events of one instant keep their order */
     enum event_kind kind;
-    int of; /* node or conn */
+    int of; /* node, conn or server */
     uint32_t gen;
     int a, b, c;
 };
@@ -77,11 +90,27 @@ struct conn {
     bool used;
     uint32_t gen;
     int node;
-    int moves;  /* of that, when it was opened: it comes from there */
-    int server; /* the one that took it */
+    int moves;      /* of that, when it was opened: it comes from there */
+    int server;     /* -1: nobody has the address that it was sent to */
+    bool is_beside; /* it is not the agent's session */
     bool node_open, server_open;
-    bool is_up; /* the node was told so */
+    bool is_up;    /* the node was told so */
+    bool dead_end; /* the server's machine lost its power meanwhile */
+    int stuck;     /* how often something began to hold it up */
     struct pipe pipe[2];
+};
+
+/* -- machines -------------------------------------------------------------- */
+
+/* Machine i has node i, unless that is another one's successor. From OUTSIDE
+ * on they have servers only. */
+struct machine {
+    bool cut[2];  /* UP: nothing that it sends arrives, DOWN: it gets nothing */
+    bool rejects; /* its firewall answers whatever passes it by a reset */
+    int side;     /* of a partition: 0 or 1 */
+    int ppm;      /* by how much its clock is fast */
+    int moves;    /* how often its address has changed */
+    int tenant;   /* the last launcher that was started on it, -1: none */
 };
 
 /* -- nodes ----------------------------------------------------------------- */
@@ -90,7 +119,17 @@ struct worker {
     bool alive;
     uint32_t gen;
     int instance;
-    int64_t round;
+    int64_t round; /* with failover: which of sim.rounds */
+};
+
+/* See beside.c. */
+#define WITNESSES  2
+#define BESIDE_MAX (WITNESSES + SIM_ENDPOINTS_MAX)
+struct beside {
+    bool is_used;
+    int conn, to;
+    uint32_t gen;
+    struct msg hello;
 };
 
 struct node_sim {
@@ -98,22 +137,25 @@ struct node_sim {
     bool killed; /* from outside */
     bool orphaned;
     bool agent_frozen, node_frozen;
-    bool cut[2];
-    bool rejected; /* cut[UP], and somebody else refuses its connections */
-    bool off;      /* no power */
+    int machine;
+    bool off; /* no power */
     bool stubborn, spawn_fails;
     bool listens, gets_on;
-    int lands_at;      /* the server that takes its connections */
-    int moves;         /* how often its address has changed ... */
-    int moves_told;    /* ... when it sent the last join that was read */
-    int drained_epoch; /* of the server that an operator had drain it, 0: none;
-                          until that server says that it is gone */
-    int end_epoch;     /* of the server that told it of the end */
+    int lands_on; /* the server behind the endpoint that it comes to; 0: any */
+    int moves_told;   /* its machine's moves when it sent the last join that was
+                         read */
+    int drained_life; /* of the server that an operator had drain it, 0: none;
+                         until that server says that it is gone */
+    int end_life;     /* of the server that told it of the end */
+    int farewell_life; /* of the one that knows that all of it is dead, 0: none
+                        */
     int exit_status;
     struct agent agent;
     int conn; /* -1 */
     struct worker workers[SIM_PROCS_MAX];
-    uint32_t tick_gen, freeze_gen, cut_gen;
+    struct beside beside[BESIDE_MAX];
+    int witnesses[WITNESSES]; /* where they are to be; -1: none */
+    uint32_t tick_gen, freeze_gen;
     int64_t tick_at_us;
     int ticks_in_a_row;
     int64_t exempt_until_us; /* woke from a pause, kills first */
@@ -126,7 +168,30 @@ struct node_sim {
     int started, attached;
 };
 
-/* -- the server and what it sealed ----------------------------------------- */
+/* -- servers and what they sealed ------------------------------------------ */
+
+/* Server i is the one on machine i. */
+struct server_sim {
+    struct rdzv *rdzv; /* NULL: none runs there */
+    int life;          /* the how manieth server that was started at all */
+    struct rdzv_before before; /* the one that runs there, or ran last */
+    bool frozen;
+    bool of_frozen; /* ... since the launcher that is to start it is */
+    int midst_in;   /* deeds until that happens; 0: it does not */
+    enum sim_midst midst;
+    bool dying;  /* it does nothing more, and is killed in this instant */
+    bool ending; /* in order, as by SIGTERM */
+    int64_t frozen_at_us;
+    uint32_t tick_gen;
+    int64_t tick_at_us;
+    int ticks_in_a_row;
+    char id[MSG_VOTER_LEN + 1];
+    int64_t epoch; /* that it asked for; 0: none */
+    char epoch_id[MSG_VOTER_LEN + 1];
+    int64_t lease_at_us; /* when it granted the last one */
+    bool acts;           /* ... and has */
+    bool waits;          /* for a majority, as it said */
+};
 
 struct seat {
     bool seen, done;
@@ -134,16 +199,30 @@ struct seat {
     int base_rank, nproc;
 };
 
+/* Of a run with failover: proposed, and perhaps in force. */
+struct round_sim {
+    int instance;
+    int64_t epoch, round;
+    char epoch_id[MSG_VOTER_LEN + 1];
+    int group_world, world_size, restarts;
+    char master_addr[65];
+    bool in_force;
+    int seen; /* of the places */
+    struct seat *seats;
+    int n_voters, voters[MSG_VOTERS_MAX]; /* nodes */
+};
+
 struct instance {
     char id[RNG_ID_LEN + 1];
     int64_t round; /* the last one sealed */
-    int seal_epoch;
+    int seal_life; /* of the server that did */
     int restarts, group_world, world_size;
     char master_addr[65];
     int64_t over_us[SIM_CHARGES_MAX]; /* of the rounds that were charged */
     struct seat seats[SIM_AGENTS_MAX];
     int end_status; /* -1: it has not ended */
-    int end_epoch;
+    int end_life;
+    int final_status; /* of an end that a server said to be final; -1: none */
 };
 
 struct sim {
@@ -158,27 +237,19 @@ struct sim {
     size_t trace_len, trace_cap;
     int64_t count[SIM_COUNTS];
 
-    struct rdzv *rdzv; /* the one in hand; see sim_use */
-    int in_hand;
-    struct {
-        struct rdzv *rdzv;
-        uint32_t gen;
-        int64_t tick_us;
-    } other; /* a second one, which lives beside it */
-    bool server_frozen, server_ending;
-    int kill_in;       /* deeds; 0: not */
-    bool server_dying; /* it does nothing more, and is killed in this instant */
-    int64_t frozen_at_us;
-    uint32_t server_gen;
-    int epoch;                 /* how often a server was started */
-    struct rdzv_before before; /* the server that runs, or ran last */
-    int64_t server_tick_us;
-    int server_ticks_in_a_row;
+    struct machine machines[MACHINES_MAX];
+    bool wall[2]; /* nothing that side 0, 1 sends arrives at the other one */
+    struct server_sim servers[MACHINES_MAX];
+    int lives;       /* how many servers were started */
+    int acting;      /* the server whose step runs */
     int64_t over_us; /* when the last round was over */
     int sealed;      /* by the step that runs: instance, or -1 */
     bool answered;   /* the order of the step that runs */
     struct instance *instances;
     int n_instances;
+    struct round_sim *rounds;
+    int n_rounds;
+    struct round_sim told; /* the last voters that were */
 
     struct conn *conns;
     struct item *free_items;
@@ -200,27 +271,55 @@ void sim_tell_note(struct sim *s, const char *who, const struct note *n);
 void sim_break(struct sim *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* -- machine.c --------------------------------------------------------------
+ */
+
+/* What its clock shows, and when it will show that at the earliest. */
+int64_t clock_of(const struct sim *s, int machine, int64_t at_us);
+int64_t clock_when(const struct sim *s, int machine, int64_t shown_us);
+
+/* Whether what one sends gets to the other. */
+bool machine_reaches(const struct sim *s, int from, int to);
+/* ... or is answered by a reset on its way. */
+bool machine_is_rejected(const struct sim *s, int from, int to);
+
 /* -- net.c ----------------------------------------------------------------- */
 
 int64_t net_delay_us(struct sim *s);
-void net_addr(int node, int moves, char text[32]);
-void net_connect(struct sim *s, int node);
-void net_syn(struct sim *s, int conn);
-void net_connect_timeout(struct sim *s, int conn);
+void net_addr(int machine, int moves, char text[32]);
 void net_send(struct sim *s,
               int conn,
               enum dir dir,
               enum item_kind kind,
               const struct msg *m);
 void net_pump(struct sim *s, int conn, enum dir dir);
-void net_pump_node(struct sim *s, int node); /* after it thawed or healed */
-void net_pump_server(struct sim *s);
+void net_pump_node(struct sim *s, int node); /* after it thawed */
+void net_pump_server(struct sim *s, int server);
+void net_pump_all(struct sim *s);       /* after something healed */
+void net_await_timeouts(struct sim *s); /* after something was cut */
+void net_timeout(struct sim *s, int conn, int stuck);
 void net_node_closes(struct sim *s, int node, enum item_kind how);
+void net_conn_closes(struct sim *s,
+                     int conn,
+                     enum item_kind how); /* a node's */
 void net_server_closes(struct sim *s, int conn, enum item_kind how);
-void net_server_dies(struct sim *s);
-void net_break(struct sim *s, int node, bool timed_out);
-void net_reject(struct sim *s, int node);
+void net_server_dies(struct sim *s, int server, enum item_kind how);
+void net_server_off(struct sim *s, int server);
+void net_break(struct sim *s, int conn);
+void net_break_node(struct sim *s, int node);
+void net_break_server(struct sim *s, int server);
+void net_reject(struct sim *s, int machine);
+void net_refuse(struct sim *s, int conn);             /* by a firewall */
+void net_lose(struct sim *s, int conn, enum dir dir); /* what is under way */
 void net_free(struct sim *s);
+
+/* -- dial.c ---------------------------------------------------------------- */
+
+void dial_connect(struct sim *s, int node, const struct agent_action *a);
+int dial_beside(struct sim *s, int node, int machine);     /* the connection */
+int dial_machine(const struct sim *s, const char *target); /* -1: none */
+void dial_syn(struct sim *s, int conn);
+void dial_timeout(struct sim *s, int conn);
 
 /* -- nodes.c --------------------------------------------------------------- */
 
@@ -229,17 +328,60 @@ void node_event(struct sim *s, const struct event *ev);
 bool node_is_frozen(const struct node_sim *n);
 bool node_defer(struct sim *s, const struct event *ev);
 void node_tree_dies(struct sim *s, int i);
+void node_schedule_tick(struct sim *s, int i);
+void node_end_worker(
+    struct sim *s, int i, int local, int64_t after_us, int code, int signo);
+bool node_serves(const struct sim *s, int i); /* a server there may be its */
+
+/* -- beside.c -------------------------------------------------------------- */
+
+void beside_connected(struct sim *s, int conn);
+void beside_farewell(struct sim *s, int node);
+void beside_voters(struct sim *s, int node, const struct msg_voters *v);
+void beside_look(struct sim *s, int node, int server); /* it heard something */
+void beside_tick(struct sim *s, int node);
+
+/* -- server.c ---------------------------------------------------------------
+ */
+
+bool server_is_up(const struct sim *s, int server);
+bool server_is_frozen(const struct sim *s, int server);
+void server_step(struct sim *s, int server, struct rdzv_event *ev);
+void server_event(struct sim *s, const struct event *ev);
+int server_life(const struct sim *s); /* of that which most nodes are at */
+void server_try_end(struct sim *s, int server);
+void server_start(struct sim *s, int server);
+void server_kill(struct sim *s, int server);
+void server_power_off(struct sim *s, int server);
+void server_freeze(struct sim *s, int server);
+void server_thaw(struct sim *s, int server);
 
 /* -- watch.c --------------------------------------------------------------- */
 
-/* Takes that server in hand, 0 or 1. */
-void sim_use(struct sim *s, int server);
-void server_step(struct sim *s, struct rdzv_event *ev);
-void server_tick(struct sim *s, int64_t lag_us);
 void watch_world(struct sim *s, int node, const struct msg_world *w);
+void watch_step_done(struct sim *s, bool died); /* a server's */
 void watch_end(struct sim *s, int node, const struct msg_end *e);
-int watch_spawn(struct sim *s, int node, const struct msg_world *w);
+void watch_refused(struct sim *s, int node, const struct msg_refused *m);
+int watch_instance(struct sim *s, const char *id);
+int64_t watch_spawn(struct sim *s, int node, const struct msg_world *w);
 void watch_done(struct sim *s, int node);
 void watch_exit(struct sim *s, int node, const struct agent_verdict *v);
+
+/* -- rounds.c -------------------------------------------------------------- */
+
+void round_voters(struct sim *s, const struct msg_voters *v);
+void round_world(struct sim *s,
+                 int node,
+                 int instance,
+                 const struct msg_world *w);
+void round_go(struct sim *s, const struct msg_go *g);
+void round_office(struct sim *s, const struct msg_office *o);
+void round_lease(struct sim *s);
+void round_waiting(struct sim *s, const struct msg_waiting *w);
+int round_spawn(struct sim *s, int node, const struct msg_world *w);
+/* Of the voters of each round that is in force or may come into it, more than
+ * half are there. */
+bool round_has_majority(struct sim *s);
+void round_free(struct sim *s);
 
 #endif

@@ -1,4 +1,6 @@
 /* links: rendezvous/net/addr rendezvous/base/err */
+/* links: tests/lib/interfaces */
+/* libs: -ldl */
 /*
  * Addresses and listening sockets of this machine; nothing goes over a network.
  */
@@ -11,6 +13,7 @@
 #include <unistd.h>
 
 #include "rendezvous/net/addr.h"
+#include "tests/lib/interfaces.h"
 #include "tests/lib/suite.h"
 
 /* A numeric address as a sockaddr. */
@@ -47,8 +50,21 @@ START_TEST(test_addr_kinds)
     ck_assert_str_eq(text, cases[_i].shown);
     ck_assert_int_eq(addr_port(sa), 4711);
     ck_assert(addr_is_loopback(sa) == cases[_i].loopback);
-    ck_assert(addr_is_local(sa) == cases[_i].local);
+    ck_assert_int_eq(addr_is_local(sa),
+                     cases[_i].local ? ADDR_HERE : ADDR_ELSEWHERE);
     ck_assert(addr_is_number(cases[_i].text));
+}
+END_TEST
+
+/* If the interfaces cannot be listed, only loopback is known to be here. */
+START_TEST(test_addr_without_a_list_of_interfaces_is_not_known)
+{
+    struct sockaddr_storage there = at("192.0.2.1", 1), here = at("::1", 1);
+    interfaces_errno = EMFILE;
+    ck_assert_int_eq(addr_is_local((const struct sockaddr *)&there),
+                     ADDR_UNKNOWN);
+    ck_assert_int_eq(errno, EMFILE);
+    ck_assert_int_eq(addr_is_local((const struct sockaddr *)&here), ADDR_HERE);
 }
 END_TEST
 
@@ -130,6 +146,7 @@ int main(void)
     TCase *tc = tcase_create("fast");
     tcase_add_loop_test(tc, test_addr_kinds, 0,
                         sizeof(cases) / sizeof(cases[0]));
+    tcase_add_test(tc, test_addr_without_a_list_of_interfaces_is_not_known);
     tcase_add_test(tc, test_addr_names_are_no_numbers);
     tcase_add_test(tc, test_addr_list_is_sorted_and_bounded);
     tcase_add_test(tc, test_addr_listen_on_a_taken_port_fails);

@@ -2,12 +2,17 @@
 /* links: rendezvous/net/allow rendezvous/net/addr */
 /* links: rendezvous/base/err rendezvous/base/log */
 /* links: rendezvous/base/utf8 */
+/* links: tests/lib/interfaces */
+/* libs: -ldl */
 #include <arpa/inet.h>
 #include <check.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "rendezvous/net/allow.h"
+#include "tests/lib/interfaces.h"
 #include "tests/lib/suite.h"
 
 static bool has(struct allow *a, const char *text)
@@ -108,6 +113,33 @@ START_TEST(test_allow_addresses)
 }
 END_TEST
 
+/* Which addresses are this machine's is not known: none that is not listed is
+ * let in, and that is said once. */
+START_TEST(test_allow_says_that_own_addresses_are_not_known)
+{
+    struct allow *a = allow_new();
+    struct ddp_err err;
+    char told[600] = "";
+    int kept = dup(STDERR_FILENO);
+    FILE *to = tmpfile();
+    ck_assert(kept >= 0 && to != NULL);
+    ck_assert_int_eq(allow_add_addr(a, "198.18.0.1", &err), 0);
+    interfaces_errno = EMFILE;
+    ck_assert_int_eq(dup2(fileno(to), STDERR_FILENO), STDERR_FILENO);
+    bool listed = has(a, "198.18.0.1"), local = has(a, "127.0.0.1");
+    bool other = has(a, "198.18.0.2") || has(a, "198.18.0.3");
+    ck_assert_int_eq(dup2(kept, STDERR_FILENO), STDERR_FILENO);
+    ck_assert(listed && local && !other);
+    rewind(to);
+    (void)!fread(told, 1, sizeof(told) - 1, to);
+    ck_assert_str_eq(told, "ddprun: cannot find out whether 198.18.0.2 is an "
+                           "address of this machine, so a connection from it "
+                           "is refused: getifaddrs: Too many open files\n");
+    ck_assert_int_eq(fclose(to) + close(kept), 0);
+    allow_free(a);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("allow");
@@ -118,6 +150,7 @@ int main(void)
     tcase_add_loop_test(tc, test_allow_wrong_networks_are_refused, 0,
                         sizeof(wrong) / sizeof(wrong[0]));
     tcase_add_test(tc, test_allow_addresses);
+    tcase_add_test(tc, test_allow_says_that_own_addresses_are_not_known);
     suite_add_tcase(s, tc);
     return suite_run(s);
 }

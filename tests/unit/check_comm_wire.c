@@ -176,7 +176,7 @@ START_TEST(test_wire_killed_rank_is_named_by_all)
     printf("check_comm_wire: killed one of %d ranks 16 times, the last "
            "survivor's error came after %.1f ms on a CPU at most\n",
            RANKS, (double)max_us / 1000);
-    ck_assert_int_le(max_us, SOON_MS * 1000 * rt_slow());
+    ck_assert_int_le(max_us, SOON_MS * 1000 * suite_slow());
 }
 END_TEST
 
@@ -204,7 +204,7 @@ START_TEST(test_wire_several_killed_only_dead_are_named)
     for (size_t k = 0; k < sizeof(masks) / sizeof(masks[0]); k++) {
         struct board *b = new_board(k % 2 == 0 ? 10 : 100003);
         int64_t us = run(b, masks[k]);
-        ck_assert_int_le(us, SOON_MS * 1000 * rt_slow());
+        ck_assert_int_le(us, SOON_MS * 1000 * suite_slow());
         for (int r = 0; r < RANKS; r++) {
             bool right = (masks[k] & 1u << r) != 0;
             for (int v = 0; v < RANKS && !right; v++)
@@ -225,7 +225,7 @@ START_TEST(test_wire_lost_words_blame_their_speaker)
         b->mischief = (enum mischief)(CUT + k % (MISCHIEFS - 1));
         int victim = b->muddler == 5 ? 4 : 5;
         int64_t us = run(b, 1u << victim);
-        ck_assert_int_le(us, SOON_MS * 1000 * rt_slow());
+        ck_assert_int_le(us, SOON_MS * 1000 * suite_slow());
         for (int r = 0; r < RANKS; r++)
             ck_assert_msg(r == victim || is_blamed(b, r, victim, "died") ||
                               is_blamed(b, r, b->muddler, "died"),

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "launcher/conf/conf.h"
 #include "launcher/conf/options.h"
@@ -24,13 +25,13 @@ static const char *meeting(const struct conf *c, char text[1024])
                        c->master_port);
     else
         ck_assert_int_eq(c->master_port, 0);
-    (void)snprintf(text, 1024,
-                   "%d:%d %s%s at %s %d%s host %d rank %d master %s%s",
-                   c->nnodes_min, c->nnodes_max,
-                   c->backend == CONF_STATIC ? "static" : "c10d",
-                   c->standalone ? " alone" : "", c->endpoint_host,
-                   c->endpoint_port, c->loopback ? " loopback" : "", c->is_host,
-                   c->node_rank, master, c->notes_len > 0 ? " noted" : "");
+    (void)snprintf(
+        text, 1024, "%d:%d %s%s at %s %d%s host %d rank %d master %s%s",
+        c->nnodes_min, c->nnodes_max,
+        c->backend == CONF_STATIC ? "static" : "c10d",
+        c->standalone ? " alone" : "", c->endpoints[0].host,
+        c->endpoints[0].port, c->loopback ? " loopback" : "", c->is_host,
+        c->node_rank, master, c->notes_len > 0 ? " noted" : "");
     return text;
 }
 
@@ -125,6 +126,86 @@ START_TEST(test_conf_meeting_place_is_found)
     ck_assert_msg(conf_line_conf(&c, meetings[_i].env, line, &err) == 0,
                   "%s: %s", line, err.text);
     ck_assert_str_eq(meeting(&c, text), meetings[_i].want);
+    conf_free(&c);
+}
+END_TEST
+
+/* A list of endpoints, and whether another server may take over. */
+static const struct {
+    const char *line;
+    const char *endpoints;
+    enum conf_failover failover;
+} lists[] = {
+    {"--nnodes=2 --rdzv_endpoint=h:7", "h port 7", CONF_FAILOVER_AUTO},
+    {"--nnodes=2 --rdzv_endpoint=h:7,g:8", "h port 7, g port 8",
+     CONF_FAILOVER_ON},
+    {"--nnodes=1:2 --rdzv_endpoint=h,[fd00::1]:8,g:9",
+     "h port 29400, fd00::1 port 8, g port 9", CONF_FAILOVER_ON},
+    {"--nnodes=2 --rdzv_endpoint=h:7,g:8 --rdzv_conf=failover=1,is_host=0",
+     "h port 7, g port 8", CONF_FAILOVER_ON},
+    {"--nnodes=2 --rdzv_endpoint=localhost:7,127.0.0.1:8",
+     "localhost port 7, 127.0.0.1 port 8", CONF_FAILOVER_ON},
+    {"--rdzv_endpoint=h:7,g:8", "h port 7, g port 8", CONF_FAILOVER_OFF},
+    {"--nnodes=2 --rdzv_endpoint=h:7 --rdzv_conf=failover=1", "h port 7",
+     CONF_FAILOVER_ON},
+    {"--nnodes=2 --rdzv_endpoint=h:7 --rdzv_conf=failover=no", "h port 7",
+     CONF_FAILOVER_OFF},
+    {"--nnodes=2 --rdzv_endpoint=h:7 --rdzv_backend=c10d --master_port=7",
+     "h port 7", CONF_FAILOVER_OFF},
+    {"--nnodes=2 --rdzv_endpoint=h:7 --rdzv_backend=c10d --master_port=8",
+     "h port 7", CONF_FAILOVER_AUTO},
+    {"--nnodes=2 --node_rank=1 --master_addr=h", "h port 29500",
+     CONF_FAILOVER_OFF},
+    {"", "127.0.0.1 port 0", CONF_FAILOVER_OFF},
+    {"--nnodes=2 --rdzv_endpoint=a:1,b:1,c:1,d:1,e:1,f:1,g:1,h:1,i:1,j:1,k:1,"
+     "l:1,m:1,n:1,o:1,p:1",
+     "a port 1, b port 1, c port 1, d port 1, e port 1, f port 1, g port 1, h "
+     "port 1, i port 1, j port 1, k port 1, l port 1, m port 1, n port 1, o "
+     "port 1, p port 1",
+     CONF_FAILOVER_ON},
+};
+
+START_TEST(test_conf_list_of_endpoints_is_read)
+{
+    struct conf c;
+    struct ddp_err err = {.text = ""};
+    char line[512], text[CONF_ENDPOINTS_TEXT_MAX];
+    (void)snprintf(line, sizeof(line), "%s prog", lists[_i].line);
+    ck_assert_msg(conf_line_conf(&c, "", line, &err) == 0, "%s: %s", line,
+                  err.text);
+    conf_endpoints_text(&c, text);
+    ck_assert_str_eq(text, lists[_i].endpoints);
+    ck_assert_int_eq(c.failover, lists[_i].failover);
+    ck_assert_int_eq(c.notes_len, 0);
+    conf_free(&c);
+}
+END_TEST
+
+START_TEST(test_conf_endpoints_too_long_for_a_text_are_counted)
+{
+    struct conf c = {.endpoints_len = CONF_ENDPOINTS_MAX};
+    char text[CONF_ENDPOINTS_TEXT_MAX];
+    for (int i = 0; i < CONF_ENDPOINTS_MAX; i++) {
+        memset(c.endpoints[i].host, 'a' + i, sizeof(c.endpoints[i].host) - 1);
+        c.endpoints[i].port = 65535;
+    }
+    conf_endpoints_text(&c, text);
+    ck_assert_msg(strstr(text, "a port 65535, bbb") != NULL, "%s", text);
+    ck_assert_msg(strstr(text, "c port 65535, and 13 more") != NULL, "%s",
+                  text);
+}
+END_TEST
+
+START_TEST(test_conf_failover_with_one_node_is_noted)
+{
+    struct conf c;
+    struct ddp_err err = {.text = ""};
+    ck_assert_int_eq(
+        conf_line_conf(&c, "", "--rdzv_conf=failover=1 prog", &err), 0);
+    ck_assert_int_eq(c.notes_len, 1);
+    ck_assert_str_eq(c.notes[0],
+                     "--rdzv_conf: failover=1 has no effect with one node");
+    ck_assert_int_eq(c.failover, CONF_FAILOVER_OFF);
     conf_free(&c);
 }
 END_TEST
@@ -277,6 +358,10 @@ int main(void)
                         (int)(sizeof(meetings) / sizeof(meetings[0])));
     tcase_add_loop_test(t, test_conf_master_port_is_found, 0,
                         sizeof(stores) / sizeof(stores[0]));
+    tcase_add_loop_test(t, test_conf_list_of_endpoints_is_read, 0,
+                        sizeof(lists) / sizeof(lists[0]));
+    tcase_add_test(t, test_conf_endpoints_too_long_for_a_text_are_counted);
+    tcase_add_test(t, test_conf_failover_with_one_node_is_noted);
     tcase_add_loop_test(t, test_conf_keep_alives_are_a_heartbeat, 0, 7);
     tcase_add_test(t, test_conf_rdzv_conf_takes_torchruns_keys);
     tcase_add_loop_test(t, test_conf_rdzv_conf_may_be_quoted_or_misspelt, 0, 6);

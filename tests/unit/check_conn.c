@@ -9,6 +9,7 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -490,7 +491,9 @@ static int accept_plain(int listen_fd)
     return fd;
 }
 
-/* Of a dialled connection, only conn_finish is a farewell (a FIN). */
+/* Of a dialled connection, only conn_finish is a farewell (a FIN). A process
+ * that has a duplicate, as the guard has, cannot say one on a connection that
+ * was given up. */
 START_TEST(test_conn_dialled_close_resets_finish_does_not)
 {
     struct ddp_err err;
@@ -505,13 +508,21 @@ START_TEST(test_conn_dialled_close_resets_finish_does_not)
     ck_assert_ptr_nonnull(dialled);
     int fd = accept_plain(listen_fd);
     until(&seen.up, 1);
+    int copy = _i == 2 ? fcntl(conn_fd(dialled), F_DUPFD_CLOEXEC, 0) : -1;
+    ck_assert_int_eq(copy >= 0, _i == 2);
     if (_i == 0)
         conn_finish(dialled);
     else
         conn_close(dialled);
     dialled = NULL;
+    if (copy >= 0) {
+        ck_assert_int_lt(send(copy, "bye", 3, MSG_NOSIGNAL), 0);
+        (void)shutdown(copy, SHUT_WR);
+    }
     ck_assert_int_eq(how_it_ends(fd), _i == 0 ? 0 : ECONNRESET);
     ck_assert_int_eq(seen.closed, 0);
+    if (copy >= 0)
+        ck_assert_int_eq(close(copy), 0);
     ck_assert_int_eq(close(fd), 0);
     ck_assert_int_eq(close(listen_fd), 0);
 }
@@ -569,7 +580,7 @@ int main(void)
     tcase_add_test(tc, test_conn_raw_bulk_arrives_whole);
     tcase_add_test(tc, test_conn_yielded_goes_on_elsewhere);
     tcase_add_loop_test(tc, test_conn_dialled_close_resets_finish_does_not, 0,
-                        2);
+                        3);
     tcase_add_test(tc, test_conn_dial_refused_is_told);
     tcase_add_test(tc, test_conn_closed_while_connecting_is_silent);
     suite_add_tcase(suite, tc);

@@ -154,6 +154,28 @@ START_TEST(test_view_of_runs_that_wait_or_ended)
 }
 END_TEST
 
+#define FAILOVER(epoch, in_office, may_act, here, answer)                      \
+    ",\"failover\":{\"epoch\":" #epoch ",\"in_office\":" #in_office            \
+    ",\"may_act\":" #may_act ",\"voters\":3,\"here\":" #here                   \
+    ",\"answer\":" #answer "}"
+
+/* Whether it has the run, and if not, how many are missing. */
+START_TEST(test_view_of_a_run_with_failover_says_who_votes)
+{
+    char json[4096];
+    const char *a = RUN("a", "active", FAILOVER(2, true, true, 3, 2) WAITS);
+    const char *b = RUN("b", "gather", FAILOVER(2, true, false, 3, 1));
+    const char *c = RUN("c", "gather", FAILOVER(0, false, false, 1, 0));
+    (void)snprintf(json, sizeof(json), HEAD "%s,%s,%s]}", a, b, c);
+    ck_assert_int_eq(show(json), 3);
+    check_lines();
+    ck_assert(has("  epoch 2, 2 of 3 voters answer\n"));
+    ck_assert(has("  no majority: 1 of 3 voters answer, half are needed\n"));
+    ck_assert(has("  this server does not have the run: 1 of 3 voters are "
+                  "here, more than half"));
+}
+END_TEST
+
 /* The last round's world, and how long ago that was sealed, are of no use once
  * its workers are gone. */
 START_TEST(test_view_between_two_rounds_shows_nothing_old)
@@ -397,6 +419,7 @@ int main(void)
     tcase_add_test(tc, test_view_of_nothing_is_clear);
     tcase_add_test(tc, test_view_of_a_run_says_all);
     tcase_add_test(tc, test_view_of_runs_that_wait_or_ended);
+    tcase_add_test(tc, test_view_of_a_run_with_failover_says_who_votes);
     tcase_add_test(tc, test_view_between_two_rounds_shows_nothing_old);
     tcase_add_test(tc, test_view_shows_agents_where_names_are_the_same);
     tcase_add_test(tc, test_view_sums_many_nodes_up);

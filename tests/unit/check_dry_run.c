@@ -92,6 +92,14 @@ START_TEST(test_dry_run_of_several_nodes_says_what_is_told_later)
 }
 END_TEST
 
+START_TEST(test_dry_run_names_each_endpoint_of_a_list)
+{
+    struct paper p = {.fails = 0};
+    ck_assert_int_eq(print("--nnodes=2 --rdzv_endpoint=h:1,g:2 prog", &p), 0);
+    has("\nrendezvous  at h port 1, g port 2, c10d\n");
+}
+END_TEST
+
 /* -- what fails ------------------------------------------------------------ */
 
 /* Whichever write it is: the status says that something is missing. */
@@ -117,6 +125,7 @@ int main(void)
     tcase_add_unchecked_fixture(tc, conf_line_setup, scratch_leave);
     tcase_add_test(tc, test_dry_run_of_one_node_knows_the_ranks);
     tcase_add_test(tc, test_dry_run_of_several_nodes_says_what_is_told_later);
+    tcase_add_test(tc, test_dry_run_names_each_endpoint_of_a_list);
     tcase_add_test(tc, test_dry_run_that_is_not_printed_whole_fails);
     suite_add_tcase(suite, tc);
     return suite_run(suite);

@@ -69,6 +69,7 @@ static void teardown(void)
     for (int i = 0; i < n; i++)
         cJSON_Delete(lines[i]);
     free(j.pids);
+    free(j.failed);
 }
 
 static const char *text_of(int i, const char *key)
@@ -100,22 +101,35 @@ static void note(enum note_kind kind, const char *text, int64_t now_s)
     event_log_note(&j, &no, now_s * MONO_S);
 }
 
+static void failed(struct msg_failed f, int64_t now_s)
+{
+    event_log_failed(&j, &f, "how it failed", now_s * MONO_S);
+}
+
+static void finish(int status, int64_t now_s)
+{
+    static const struct exits none;
+    event_log_finish(&j, &none, status, now_s * MONO_S);
+}
+
 /* A failure, a restart, an end: each line bears when, what and where. */
 START_TEST(test_event_log_has_a_line_for_each_event)
 {
     static const char *const names[] = {"joined",    "sealed", "started",
                                         "started",   "exited", "failed",
                                         "restarted", "end"};
-    const struct agent_worker failed = {
+    const struct agent_worker killed = {
         .local_rank = 1, .pid = 101, .code = 0, .signal = SIGKILL};
+    const struct msg_failed f = {
+        .local_rank = 1, .pid = 101, .signal = SIGKILL};
     event_log_joined(&j, 101 * MONO_S);
     world(1, 0, 102);
     event_log_started(&j, 0, 100);
     event_log_started(&j, 1, 101);
-    event_log_exited(&j, &failed);
-    note(NOTE_worker_failed, "it was killed", 110);
+    event_log_exited(&j, &killed);
+    failed(f, 110);
     world(2, 1, 112);
-    event_log_finish(&j, 3, 120 * MONO_S);
+    finish(3, 120);
     ck_assert_int_eq(n, 9);
     for (int i = 0, k = 0; i < n; i++) {
         if (i != 6) /* the second "sealed" */
@@ -128,8 +142,9 @@ START_TEST(test_event_log_has_a_line_for_each_event)
     ck_assert_double_eq_tol(number_of(0, "up_s"), 1, 1e-6);
     ck_assert_int_eq((int)number_of(3, "rank"), 5);
     ck_assert_str_eq(text_of(4, "signal_name"), "SIGKILL");
-    ck_assert_str_eq(text_of(5, "text"), "it was killed");
+    ck_assert_str_eq(text_of(5, "text"), "how it failed");
     ck_assert_int_eq((int)number_of(5, "pid"), 101);
+    ck_assert_str_eq(text_of(5, "signal_name"), "SIGKILL");
     ck_assert_int_eq((int)number_of(6, "round"), 2);
     ck_assert_int_eq((int)number_of(8, "exit_code"), 3);
 }
@@ -139,9 +154,9 @@ END_TEST
 START_TEST(test_event_log_sums_are_the_whole_time)
 {
     world(1, 0, 102);
-    note(NOTE_worker_failed, "", 110);
+    failed((struct msg_failed){.pid = 100, .code = 1}, 110);
     world(2, 1, 113);
-    event_log_finish(&j, 0, 120 * MONO_S);
+    finish(0, 120);
     ck_assert_int_eq(j.waiting_us, 2 * MONO_S);
     ck_assert_int_eq(j.running_us, (8 + 7) * MONO_S);
     ck_assert_int_eq(j.restarting_us, 3 * MONO_S);
@@ -149,18 +164,41 @@ START_TEST(test_event_log_sums_are_the_whole_time)
 }
 END_TEST
 
-/* Workers that ended by our SIGTERM are no cause. */
-START_TEST(test_event_log_tells_stopped_workers_from_failed_ones)
+/* One that hangs has not ended, and one that was not started has no process. */
+START_TEST(test_event_log_tells_of_failures_what_is_known)
 {
-    const struct agent_worker failed = {.local_rank = 0, .pid = 100, .code = 7};
+    world(1, 0, 102);
+    failed((struct msg_failed){.local_rank = 1,
+                               .pid = 101,
+                               .code = ddp_code_exit(DDP_E_HANG),
+                               .hung = true},
+           103);
+    ck_assert_int_eq((int)number_of(n - 1, "rank"), 5);
+    ck_assert_int_eq((int)number_of(n - 1, "pid"), 101);
+    ck_assert_int_eq((int)number_of(n - 1, "exit_code"), -1);
+    failed((struct msg_failed){.code = 127}, 104);
+    ck_assert_str_eq(text_of(n - 1, "event"), "failed");
+    ck_assert_str_eq(text_of(n - 1, "text"), "how it failed");
+    ck_assert_int_eq((int)number_of(n - 1, "pid"), -1);
+    ck_assert_int_eq((int)number_of(n - 1, "exit_code"), -1);
+}
+END_TEST
+
+/* Of the workers that end after a failure, those are counted that our SIGTERM
+ * ended. */
+START_TEST(test_event_log_counts_stopped_workers)
+{
+    const struct agent_worker bad = {.local_rank = 0, .pid = 100, .code = 7};
     const struct agent_worker stopped = {
         .local_rank = 1, .pid = 101, .signal = SIGTERM};
     world(1, 0, 102);
-    event_log_exited(&j, &failed);
-    note(NOTE_worker_failed, "", 103);
+    event_log_exited(&j, &bad);
+    failed((struct msg_failed){.pid = 100, .code = 7}, 103);
     event_log_exited(&j, &stopped);
     ck_assert_int_eq(j.stopped, 1);
-    ck_assert_int_eq(j.last.pid, 100);
+    ck_assert(j.failed[0] && !j.failed[1]);
+    world(2, 1, 104);
+    ck_assert(j.stopped == 0 && !j.failed[0]);
 }
 END_TEST
 
@@ -168,7 +206,7 @@ START_TEST(test_event_log_without_a_file_formats_nothing)
 {
     conf.output.events[0] = '\0';
     world(1, 0, 102);
-    event_log_finish(&j, 0, 103 * MONO_S);
+    finish(0, 103);
     ck_assert_int_eq(n, 0);
     ck_assert_int_eq(j.running_us, MONO_S);
 }
@@ -204,7 +242,8 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_event_log_has_a_line_for_each_event);
     tcase_add_test(tc, test_event_log_sums_are_the_whole_time);
-    tcase_add_test(tc, test_event_log_tells_stopped_workers_from_failed_ones);
+    tcase_add_test(tc, test_event_log_tells_of_failures_what_is_known);
+    tcase_add_test(tc, test_event_log_counts_stopped_workers);
     tcase_add_test(tc, test_event_log_without_a_file_formats_nothing);
     tcase_add_test(tc, test_event_log_loses_whole_lines_only);
     suite_add_tcase(suite, tc);

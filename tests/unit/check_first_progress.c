@@ -21,6 +21,7 @@
 #include "launcher/worker/first_progress.h"
 #include "rendezvous/base/log.h"
 #include "tests/lib/fault.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/suite.h"
 
 #define CALLS_MAX 8
@@ -134,10 +135,7 @@ static int run(void *ctx)
 static void judge(const struct fault_run *r, void *ctx)
 {
     (void)ctx;
-    int end = WEXITSTATUS(r->status);
-    ck_assert_msg(!r->late && r->left == 0 && WIFEXITED(r->status),
-                  "%s: late %d, left %d, status %#x: %s", r->plan, r->late,
-                  r->left, (unsigned)r->status, r->err);
+    int end = fault_ended(r);
     if (end == TOLD)
         return;
     ck_assert_msg(r->struck && (end == TOLD_AT_THE_END || end == NOT_WATCHED ||

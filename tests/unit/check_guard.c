@@ -12,7 +12,9 @@
  * is this test's.
  */
 #include <check.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,16 +26,18 @@
 
 #include "launcher/proc/guard.h"
 #include "launcher/proc/pidfd.h"
+#include "launcher/proc/procfs.h"
 #include "launcher/proc/signals.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "tests/lib/fault.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/suite.h"
 
 #define CALLS_MAX 8
 #define STATUS    7 /* the agent's */
 #define NO_START  71
-#define LEASE_US  (50 * MONO_MS)
+#define LEASE_US  (1 * MONO_MS)
 #define PATIENCE  2000 /* ms that a worker may outlive its lease */
 
 /* A worker in a session of its own, and a daemon that another one has left. */
@@ -100,7 +104,8 @@ static int run_ending(void *ctx)
     start_workers(pids);
     fault_hold(false);
     guard_folder("/nowhere");
-    guard_hold(guard_fd, conn[0], (const uint8_t *)"bye", 3);
+    guard_hold(guard_fd, 0, conn[0], (const uint8_t *)"bye", 3);
+    guard_hold(guard_fd, GUARD_CONNS - 1, conn[0], (const uint8_t *)"bye", 3);
     guard_lease(guard_fd, mono_now_us() + 60 * MONO_S);
     guard_wait();
     guard_lease(guard_fd, mono_now_us() + 30 * MONO_S);
@@ -116,12 +121,76 @@ START_TEST(test_guard_ends_what_the_agent_left)
 }
 END_TEST
 
+/* Each connection that the guard holds ends with its own farewell; one that
+ * took the place of another is said alone. */
+static int run_with_witnesses(void *ctx)
+{
+    int *fds = ctx;
+    log_init("ddprun");
+    int guard_fd = guard_split(SIGNALS_BIT(SIGTERM));
+    guard_hold(guard_fd, 0, fds[0], (const uint8_t *)"old", 3);
+    guard_hold(guard_fd, 0, fds[1], (const uint8_t *)"agent", 5);
+    guard_hold(guard_fd, 1, fds[2], (const uint8_t *)"one", 3);
+    guard_hold(guard_fd, 2, fds[3], (const uint8_t *)"two", 3);
+    for (int i = 0; i < 4; i++)
+        (void)close(fds[i]);
+    _exit(STATUS);
+}
+
+static void ends_with(int fd, const char *farewell)
+{
+    char all[64] = "";
+    size_t got = 0;
+    ssize_t n;
+    while ((n = read(fd, all + got, sizeof(all) - 1 - got)) > 0)
+        got += (size_t)n;
+    ck_assert_int_eq(n, 0);
+    ck_assert_str_eq(all, farewell);
+}
+
+START_TEST(test_guard_says_farewell_on_all_that_it_holds)
+{
+    int ours[4], theirs[4], pair[2], status;
+    static const char *const farewells[] = {"", "agent", "one", "two"};
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(
+            socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+        ours[i] = pair[0];
+        theirs[i] = pair[1];
+    }
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        for (int i = 0; i < 4; i++)
+            (void)close(ours[i]);
+        _exit(run_with_witnesses(theirs));
+    }
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(close(theirs[i]), 0);
+    for (int i = 0; i < 4; i++)
+        ends_with(ours[i], farewells[i]);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == STATUS);
+}
+END_TEST
+
 /* -- an agent that is frozen ----------------------------------------------- */
 
 struct told {
     pid_t agent;
     pid_t workers[2];
 };
+
+/* Not before it sleeps: its lease may be over sooner. */
+static void wake(pid_t agent)
+{
+    struct procfs_process p;
+    for (int i = 0; i < PATIENCE && procfs_read(agent, &p) && p.state != 'T' &&
+                    p.state != 'Z';
+         i++)
+        (void)usleep(1000);
+    (void)kill(agent, SIGCONT);
+}
 
 /* Beside the launch, from before it: wakes the agent when its workers are dead,
  * and says if they are not in time. */
@@ -138,7 +207,7 @@ static void watch_beside(int fd)
             (void)!write(STDERR_FILENO, "a worker lives\n", 15);
             (void)kill(t.agent, SIGKILL);
         }
-    (void)kill(t.agent, SIGCONT);
+    wake(t.agent);
     _exit(0);
 }
 
@@ -194,14 +263,117 @@ START_TEST(test_guard_kills_the_workers_of_a_frozen_agent)
 }
 END_TEST
 
+/* -- what may not be killed ------------------------------------------------ */
+
+#define AT_ONCE_US (2500 * MONO_MS) /* other tries go on for 5 s */
+
+/* As soon as the agent is dead the workers are children of the guard's, which
+ * it may kill here. */
+static void judge_forbidden(const struct fault_run *r, void *ctx)
+{
+    (void)ctx;
+    ck_assert_int_eq(fault_ended(r), 128 + SIGKILL);
+    ck_assert_msg(!has(r, "a worker lives"), "a worker lives: %s", r->err);
+    ck_assert_msg(has(r, "a process of its workers is another user's, and "
+                         "ddprun may not kill it (EPERM): killing the agent\n"),
+                  "%s", r->err);
+}
+
+/* The workers of a frozen agent are another user's: all that is signalled after
+ * a first look at whether pidfds work. */
+START_TEST(test_guard_says_at_once_that_it_may_not_kill_workers)
+{
+    int64_t began_us = mono_now_us();
+    fault_one("guard", "guard:pidfd_send_signal:2+:EPERM", run_frozen,
+              judge_forbidden, NULL);
+    ck_assert_int_lt(mono_now_us() - began_us, AT_ONCE_US);
+}
+END_TEST
+
+/* A server beside the launch: says what it got, and how that ended. */
+static void serve_beside(int listener)
+{
+    char text[64] = "";
+    size_t len = 0;
+    ssize_t n;
+    int fd = accept(listener, NULL, NULL);
+    while ((n = recv(fd, text + len, sizeof(text) - 1 - len, 0)) > 0)
+        len += (size_t)n;
+    dprintf(STDERR_FILENO, "server: '%s' %s\n", text,
+            n == 0 ? "FIN" : strerror(errno));
+    _exit(0);
+}
+
+static int run_connected(void *ctx)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(at);
+    pid_t pids[2];
+    (void)ctx;
+    fault_hold(true);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int conn = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(listener, (struct sockaddr *)&at, len) != 0 ||
+        listen(listener, 1) != 0 ||
+        getsockname(listener, (struct sockaddr *)&at, &len) != 0)
+        abort();
+    if (fork() == 0) {
+        (void)close(conn);
+        serve_beside(listener);
+    }
+    (void)close(conn);
+    fault_hold(false);
+    log_init("ddprun");
+    (void)pidfd_works();
+    int guard_fd = guard_split(0);
+    fault_hold(true);
+    conn = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(conn, (struct sockaddr *)&at, len) != 0)
+        abort();
+    guard_hold(guard_fd, 0, conn, (const uint8_t *)"farewell", 8);
+    (void)close(conn);
+    start_workers(pids);
+    _exit(STATUS);
+}
+
+static void judge_farewell(const struct fault_run *r, void *ctx)
+{
+    (void)ctx;
+    ck_assert_int_eq(fault_ended(r), STATUS);
+    ck_assert_msg(has(r, "server: 'farewell' FIN\n"), "%s", r->err);
+}
+
+static void judge_left(const struct fault_run *r, void *ctx)
+{
+    (void)ctx;
+    ck_assert_msg(!r->late && r->left == 2 && WIFEXITED(r->status),
+                  "late %d, left %d, status %#x: %s", r->late, r->left,
+                  (unsigned)r->status, r->err);
+    ck_assert_int_eq(WEXITSTATUS(r->status), STATUS);
+    ck_assert_msg(has(r, "cannot kill 2 processes of this run; ps shows why") &&
+                      has(r, "server: '' Connection reset by peer\n"),
+                  "%s", r->err);
+}
+
+/* The server hears that all is dead only if it is. */
+START_TEST(test_guard_resets_the_connection_if_something_lives)
+{
+    fault_one("guard", "", run_connected, judge_farewell, NULL);
+    int64_t began_us = mono_now_us();
+    fault_one("guard", "guard:kill:1+:EPERM", run_connected, judge_left, NULL);
+    ck_assert_int_lt(mono_now_us() - began_us, AT_ONCE_US);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("guard");
-    TCase *tc = tcase_create("slow");
-    tcase_set_timeout(tc, 60);
-    tcase_set_tags(tc, "many-forks"); /* valgrind takes minutes */
+    TCase *tc = fault_case(suite, "slow", 60);
     tcase_add_loop_test(tc, test_guard_ends_what_the_agent_left, 0, 3);
+    tcase_add_test(tc, test_guard_says_farewell_on_all_that_it_holds);
     tcase_add_test(tc, test_guard_kills_the_workers_of_a_frozen_agent);
-    suite_add_tcase(suite, tc);
+    tcase_add_test(tc, test_guard_says_at_once_that_it_may_not_kill_workers);
+    tcase_add_test(tc, test_guard_resets_the_connection_if_something_lives);
     return suite_run(suite);
 }

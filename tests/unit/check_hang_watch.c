@@ -23,6 +23,7 @@
 
 #include "launcher/worker/hang_watch.h"
 #include "rendezvous/base/mono.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/hurt.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
@@ -259,9 +260,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("hang_watch");
-    TCase *tc = tcase_create("net"), *faults = tcase_create("net faults");
-    tcase_set_tags(faults, "many-forks");
-    tcase_set_timeout(faults, 60);
+    TCase *tc = tcase_create("net");
+    TCase *faults = fault_case(suite, "net faults", 60);
     tcase_add_checked_fixture(faults, setup, teardown);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
@@ -272,6 +272,5 @@ int main(void)
     tcase_add_test(faults,
                    test_hang_watch_without_a_folder_tells_whatever_call_fails);
     suite_add_tcase(suite, tc);
-    suite_add_tcase(suite, faults);
     return suite_run(suite);
 }

@@ -46,9 +46,9 @@ static bool is_open(int fd)
 static void look_at_descriptors(const struct helper_fds *fds, const void *arg)
 {
     char byte = 0;
-    (void)arg;
     for (int fd = 3; fd < 2 * PARENTS; fd++)
-        if (is_open(fd) && fd != fds->listener && fd != fds->chan)
+        if (is_open(fd) && fd != fds->listener && fd != fds->chan &&
+            fd != fds->also)
             _exit(1);
     if (!is_open(0) || !is_open(1) || !is_open(2))
         _exit(2);
@@ -57,21 +57,33 @@ static void look_at_descriptors(const struct helper_fds *fds, const void *arg)
         _exit(3);
     if (fds->chan >= 0 && (read(fds->chan, &byte, 1) != 1 || byte != 'c'))
         _exit(4);
+    if (fds->also != 0 && (read(fds->also, &byte, 1) != 1 || byte != 'a'))
+        _exit(5);
+    if ((fds->also != 0) != (arg != NULL))
+        _exit(6);
     _exit(0);
 }
 
 /* Those that it is given, wherever they were, and no other. */
-START_TEST(test_helper_has_its_two_descriptors_and_no_other)
+START_TEST(test_helper_has_its_descriptors_and_no_other)
 {
-    int listener[2], chan[2];
-    ck_assert_int_eq(pipe(chan), 0); /* the lower one: they change places */
+    int listener[2], chan[2], also[2];
+    pid_t pid = 0;
+    struct ddp_err err;
+    ck_assert_int_eq(pipe(also), 0); /* the lower one: they change places */
+    ck_assert_int_eq(write(also[1], "a", 1), 1);
+    ck_assert_int_eq(pipe(chan), 0);
     ck_assert_int_eq(pipe(listener), 0);
     ck_assert_int_eq(write(listener[1], "l", 1), 1);
     ck_assert_int_eq(write(chan[1], "c", 1), 1);
     ck_assert_int_eq(dup2(STDOUT_FILENO, PARENTS), PARENTS);
     struct helper_fds fds = {.listener = (_i & 1) != 0 ? listener[0] : -1,
-                             .chan = (_i & 2) != 0 ? chan[0] : -1};
-    ck_assert_int_eq(status_of(start(&fds, look_at_descriptors)), 0);
+                             .chan = (_i & 2) != 0 ? chan[0] : -1,
+                             .also = (_i & 4) != 0 ? also[0] : 0};
+    ck_assert_int_eq(helper_start(&pid, &fds, look_at_descriptors,
+                                  fds.also > 0 ? &fds : NULL, &err),
+                     0);
+    ck_assert_int_eq(status_of(pid), 0);
 }
 END_TEST
 
@@ -180,8 +192,7 @@ int main(void)
 {
     Suite *suite = suite_create("helper");
     TCase *tc = tcase_create("fast");
-    tcase_add_loop_test(tc, test_helper_has_its_two_descriptors_and_no_other, 0,
-                        4);
+    tcase_add_loop_test(tc, test_helper_has_its_descriptors_and_no_other, 0, 8);
     tcase_add_loop_test(tc, test_helper_without_its_descriptors_ends, 1, 4);
     tcase_add_test(tc, test_helper_takes_signals_before_it_executes);
     tcase_add_test(tc, test_helper_dies_with_its_parent);

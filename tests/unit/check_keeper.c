@@ -404,7 +404,7 @@ START_TEST(test_keeper_killed_worker_costs_one_step)
             }
         }
         unsigned after_us = 3000 + rng_below(&r, 12000);
-        (void)usleep(after_us * (unsigned)rt_slow());
+        (void)usleep(after_us * (unsigned)suite_slow());
         /* Every other one while it saves, however slow this machine is. */
         while (run % 2 == 1 && atomic_load(&shared->told) < step + 8)
             (void)usleep(after_us % 1000);

@@ -24,6 +24,7 @@
 #include "launcher/proc/pidfd.h"
 #include "rendezvous/base/log.h"
 #include "tests/lib/conf_line.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/hurt.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
@@ -75,7 +76,7 @@ static int launch_with(rlim_t limit, char *said, size_t size)
         (void)dup2(fileno(err), STDERR_FILENO);
         for (int fd = 3; fd < 1024; fd++)
             (void)close(fd);
-        (void)alarm(20);
+        (void)alarm(20 * (unsigned)suite_slow());
         if (setrlimit(RLIMIT_NOFILE, &few) == 0)
             (void)launch(NULL);
         _exit(1);
@@ -114,13 +115,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("loop");
-    TCase *tc = tcase_create("net");
+    TCase *tc = fault_case(suite, "net", 120);
     tcase_add_unchecked_fixture(tc, conf_line_setup, scratch_leave);
-    tcase_set_tags(tc, "many-forks");
-    tcase_set_timeout(tc, 120);
     tcase_add_test(tc, test_launch_with_few_descriptors_says_so);
     tcase_add_test(
         tc, test_launch_ends_and_says_why_whatever_call_of_the_agent_fails);
-    suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

@@ -168,13 +168,14 @@ END_TEST
  * and none of what it had not read is lost. */
 START_TEST(test_output_of_a_killed_relay_is_taken_over)
 {
+    int status;
     char tail[LINES_TAIL_BYTES + 1] = "";
     start();
     ck_assert_int_eq(kill(relay, SIGSTOP), 0);
     put("written meanwhile\n");
     ck_assert_int_eq(kill(relay, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(relay, NULL, 0), relay);
-    output_restart(o);
+    ck_assert_int_eq(waitpid(relay, &status, 0), relay);
+    output_restart(o, status);
     ck_assert_int_ne(output_pid(o), relay);
     output_tail(o, 0, tail);
     ck_assert_str_eq(tail, "written meanwhile\n");

@@ -23,6 +23,7 @@
 
 #include "launcher/output/output.h"
 #include "rendezvous/base/mono.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/hurt.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
@@ -84,8 +85,9 @@ static int wait_for(struct output *o, pid_t pid)
             waitid(P_PID, (id_t)relay, &info, WEXITED | WNOHANG | WNOWAIT) ==
                 0 &&
             info.si_pid == relay) {
-            (void)waitpid(relay, NULL, WNOHANG);
-            output_restart(o);
+            int how = 0;
+            (void)waitpid(relay, &how, WNOHANG);
+            output_restart(o, how);
         }
         if (waitpid(pid, &status, WNOHANG) == pid)
             return WEXITSTATUS(status);
@@ -164,14 +166,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("output_faults");
-    TCase *tc = tcase_create("net");
+    TCase *tc = fault_case(suite, "net", 120);
     tcase_add_checked_fixture(tc, setup, scratch_leave);
-    tcase_set_tags(tc, "many-forks");
-    tcase_set_timeout(tc, 120);
     tcase_add_test(
         tc, test_output_is_whole_or_told_whatever_call_of_the_agent_fails);
     tcase_add_test(
         tc, test_output_is_whole_or_told_whatever_call_of_the_relay_fails);
-    suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

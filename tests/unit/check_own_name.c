@@ -15,6 +15,7 @@
 #include <uv.h>
 
 #include "launcher/rdzv/own_name.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/hurt.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
@@ -108,15 +109,12 @@ int main(void)
 {
     Suite *suite = suite_create("own_name");
     TCase *tcase = tcase_create("own_name");
-    TCase *faults = tcase_create("faults");
+    TCase *faults = fault_case(suite, "faults", 60);
     tcase_add_checked_fixture(tcase, scratch_enter, scratch_leave);
     tcase_add_test(tcase, test_own_name_that_nobody_knows_is_told);
     tcase_add_loop_test(tcase, test_own_name_that_needs_no_word, 0, 3);
-    tcase_set_tags(faults, "many-forks");
-    tcase_set_timeout(faults, 60);
     tcase_add_test(faults,
                    test_own_name_is_looked_up_or_told_whatever_call_fails);
     suite_add_tcase(suite, tcase);
-    suite_add_tcase(suite, faults);
     return suite_run(suite);
 }

@@ -27,6 +27,7 @@
 #include "launcher/preflight/probe.h"
 #include "rendezvous/net/addr.h"
 #include "rendezvous/store/process.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/hurt.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
@@ -160,8 +161,13 @@ static int run(void *ctx)
 {
     (void)ctx;
     int before = fault_descriptors();
+    char why[1000];
     int status = preflight_main();
     int after = fault_descriptors();
+    if (status == ddp_code_exit(DDP_E_PREFLIGHT)) { /* its report has the why */
+        read_file("error", why, sizeof(why));
+        (void)fprintf(stderr, "%s\n", why);
+    }
     fault_end();
     (void)fflush(stdout);
     return after == before ? status : HURT_LEAK;
@@ -176,9 +182,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("preflight_main");
-    TCase *tc = tcase_create("net"), *faults = tcase_create("net faults");
-    tcase_set_tags(faults, "many-forks");
-    tcase_set_timeout(faults, 100);
+    TCase *tc = tcase_create("net");
+    TCase *faults = fault_case(suite, "net faults", 100);
     tcase_add_checked_fixture(faults, setup, teardown);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 100);
@@ -188,6 +193,5 @@ int main(void)
     tcase_add_test(faults,
                    test_preflight_ends_and_says_why_whatever_call_fails);
     suite_add_tcase(suite, tc);
-    suite_add_tcase(suite, faults);
     return suite_run(suite);
 }

@@ -1,4 +1,6 @@
 /* links: launcher/rdzv/client launcher/rdzv/resolver tests/lib/hurt */
+/* links: launcher/rdzv/own_server launcher/rdzv/endpoint */
+/* links: launcher/rdzv/redirect launcher/rdzv/witness launcher/rdzv/caller */
 /* links: launcher/proc/signals SERVER STORE NET PROTO BASE OPTS */
 /* libs: -luv -lcjson -ldl */
 /*
@@ -21,6 +23,8 @@
 #include "launcher/rdzv/client.h"
 #include "launcher/rdzv/resolver.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/net/addr.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/hurt.h"
 #include "tests/lib/suite.h"
 
@@ -30,6 +34,7 @@ static struct rdzv_client *client;
 static int ups, downs; /* calls of the handler */
 static int worlds;
 static char reason[1000];
+static char peer[ADDR_TEXT_MAX];
 static int held; /* descriptors that the guard got */
 
 /* -- names ----------------------------------------------------------------- */
@@ -61,16 +66,18 @@ int getaddrinfo(const char *host,
 /* -- a launcher ------------------------------------------------------------ */
 
 /* The guard keeps a duplicate of the connection; that of the test counts. */
-void guard_hold(int guard_fd, int conn_fd, const uint8_t *farewell, size_t len)
+void guard_hold(
+    int guard_fd, int place, int conn_fd, const uint8_t *farewell, size_t len)
 {
     (void)farewell;
     (void)len;
-    held += guard_fd == 7 && conn_fd >= 0;
+    held += guard_fd == 7 && place == 0 && conn_fd >= 0;
 }
 
 static void on_connected(void *ctx)
 {
     (void)ctx;
+    rdzv_client_peer_addr(client, peer);
     ups++;
 }
 
@@ -104,8 +111,10 @@ static void setup(void)
     conf.nnodes_min = conf.nnodes_max = conf.nproc = 1;
     conf.standalone = true;
     conf.is_host = 1;
+    conf.failover = CONF_FAILOVER_OFF;
     conf.read_timeout_us = 60 * MONO_S;
-    (void)snprintf(conf.endpoint_host, sizeof(conf.endpoint_host), "127.0.0.1");
+    conf.endpoints[0] = (struct conf_endpoint){.host = "127.0.0.1"};
+    conf.endpoints_len = 1;
     answer = pause_us = 0;
 }
 
@@ -196,7 +205,7 @@ static bool comes_up(void)
 {
     bool up = false;
     for (int tries = 0; tries < 5 && !up; tries++) {
-        rdzv_client_connect(client);
+        rdzv_client_connect(client, "", 0, 0);
         up = comes(&ups);
     }
     return up;
@@ -230,6 +239,7 @@ START_TEST(test_client_serves_and_connects)
 {
     ck_assert_int_eq(run(NULL), HURT_DONE);
     ck_assert_int_eq(ups, 1);
+    ck_assert_str_eq(peer, "127.0.0.1");
     ck_assert_int_eq(held, 1);
     ck_assert_int_eq(downs, 0);
 }
@@ -250,7 +260,7 @@ END_TEST
 static void name_it(void)
 {
     conf.standalone = false;
-    (void)snprintf(conf.endpoint_host, sizeof(conf.endpoint_host), "node.test");
+    conf.endpoints[0] = (struct conf_endpoint){.host = "node.test"};
 }
 
 START_TEST(test_client_connects_by_name_or_says_why_whatever_call_fails)
@@ -265,7 +275,7 @@ END_TEST
 static void connect_fails(const char *why)
 {
     int before = downs;
-    rdzv_client_connect(client);
+    rdzv_client_connect(client, "", 0, 0);
     ck_assert(run_until(&downs, before + 1, 4000));
     ck_assert_int_eq(ups, 0);
     ck_assert_msg(strstr(reason, why) != NULL, "%s", reason);
@@ -309,6 +319,32 @@ START_TEST(test_client_does_not_wait_for_a_name_server)
 }
 END_TEST
 
+/* It may be to serve there; that is not known, and not taken for a no. */
+START_TEST(test_client_says_that_it_cannot_find_its_own_addresses)
+{
+    conf.is_host = -1;
+    conf.standalone = false;
+    conf.endpoints[0] =
+        (struct conf_endpoint){.host = "192.0.2.1", .port = 29500};
+    conf.read_timeout_us = 200 * MONO_MS;
+    ck_assert_int_eq(start(), 0);
+    fault_plan("test:getifaddrs:1:EMFILE");
+    rdzv_client_connect(client, "", 0, 0);
+    ck_assert(run_until(&downs, 1, 4000));
+    ck_assert_msg(strstr(reason, "cannot find out whether 192.0.2.1 is an "
+                                 "address of this node, which would serve "
+                                 "there then: getifaddrs: Too many open "
+                                 "files") != NULL,
+                  "%s", reason);
+    ck_assert_int_eq(fault_struck(), 1);
+    fault_end();
+    rdzv_client_connect(client, "", 0, 0);
+    ck_assert(run_until(&downs, 2, 4000));
+    ck_assert_msg(strstr(reason, "getifaddrs") == NULL, "%s", reason);
+    ck_assert_int_eq(finish(fault_descriptors()), HURT_DONE);
+}
+END_TEST
+
 /* libuv's own resolver would end the process here. */
 START_TEST(test_client_says_that_no_thread_can_be_had)
 {
@@ -323,12 +359,163 @@ START_TEST(test_client_says_that_no_thread_can_be_had)
 }
 END_TEST
 
+/* -- other places than the first endpoint ---------------------------------- */
+
+/* A port on which nobody listens, or at which *fd does. */
+static int listen_here(int *fd)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct ddp_err err;
+    int listener;
+    ck_assert_int_eq(addr_listen((const struct sockaddr *)&at, &listener, &err),
+                     0);
+    int port = addr_fd_port(listener);
+    if (fd != NULL)
+        *fd = listener;
+    else
+        ck_assert_int_eq(close(listener), 0);
+    return port;
+}
+
+/* Nobody listens there, and no other program gets the port. */
+static int keep_refusing(int port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    ck_assert_int_ge(fd, 0);
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    ck_assert_int_eq(bind(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+    return fd;
+}
+
+/* Each endpoint of a list is tried when it is asked for; the launcher serves at
+ * one that is its own, and there alone. */
+START_TEST(test_client_serves_at_the_endpoint_that_is_tried)
+{
+    int other;
+    conf.is_host = -1;
+    conf.nnodes_max = 2;
+    conf.loopback = true;
+    conf.failover = CONF_FAILOVER_ON;
+    conf.endpoints_len = 2;
+    for (int i = 0; i < 2; i++)
+        conf.endpoints[i].port = listen_here(i == 0 ? &other : NULL);
+    memcpy(conf.endpoints[1].host, "127.0.0.1", sizeof("127.0.0.1"));
+    ck_assert_int_eq(start(), 0);
+    rdzv_client_connect(client, "", 0, 500); /* another program has it */
+    ck_assert(comes(&ups));
+    ck_assert(!rdzv_client_hosts(client));
+    ck_assert_int_eq(rdzv_client_server(client), 0);
+    rdzv_client_disconnect(client);
+    ck_assert_int_eq(close(other), 0); /* before a server has a copy of it */
+    int taken = keep_refusing(conf.endpoints[0].port);
+    rdzv_client_connect(client, "", 1, 500);
+    ck_assert(comes(&ups));
+    ck_assert(rdzv_client_hosts(client));
+    ck_assert_int_gt(rdzv_client_server(client), 0);
+    ck_assert_int_eq(rdzv_client_port(client), conf.endpoints[1].port);
+    rdzv_client_disconnect(client);
+    rdzv_client_connect(client, "", 0, 500); /* one server is enough */
+    ck_assert(!comes(&ups));
+    ck_assert_ptr_nonnull(strstr(reason, "refused"));
+    ck_assert_int_eq(close(taken), 0);
+    rdzv_client_server_kill(client);
+}
+END_TEST
+
+START_TEST(test_client_dials_the_address_that_it_is_told)
+{
+    static const char *const hosts[] = {"127.0.0.1", "[127.0.0.1]", "localhost",
+                                        "node.test"};
+    char target[64];
+    int fd;
+    int port = listen_here(&fd);
+    (void)snprintf(target, sizeof(target), "%s:%d", hosts[_i], port);
+    conf.is_host = 0;
+    ck_assert_int_eq(start(), 0);
+    rdzv_client_connect(client, target, 0, 2000);
+    ck_assert_msg(comes(&ups), "%s: %s", target, reason);
+    ck_assert(!rdzv_client_hosts(client));
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
+/* Whoever answers as a rendezvous can say that the run has moved. */
+START_TEST(test_client_says_that_an_address_is_none)
+{
+    static const char *const wrong[] = {"x",     ":1",   "h:0",   "h:99999",
+                                        "h:-1",  "h:1x", "h h:1", "[]:1",
+                                        "h/x:1", "h:",   "h\n:1", "$(h):1"};
+    ck_assert_int_eq(start(), 0);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        int before = downs;
+        rdzv_client_connect(client, wrong[i], 0, 500);
+        ck_assert(run_until(&downs, before + 1, 1000));
+        ck_assert_str_eq(reason, "the address that a server told is none");
+    }
+    ck_assert_int_eq(rdzv_client_server(client), 0);
+}
+END_TEST
+
+/* A port whose queue is full: the kernel drops what comes, as a host does that
+ * is silent. */
+static int silent_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd;
+    at.sin_port = htons((uint16_t)listen_here(&fd));
+    ck_assert_int_eq(listen(fd, 0), 0);
+    for (int i = 0; i < 4; i++) {
+        int comer = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        ck_assert_int_ge(comer, 0);
+        (void)connect(comer, (const struct sockaddr *)&at, sizeof(at));
+    }
+    return ntohs(at.sin_port);
+}
+
+/* It is given up in the time that it may take. */
+START_TEST(test_client_gives_up_a_silent_host_in_time)
+{
+    conf.is_host = 0;
+    conf.endpoints[0].port = silent_port();
+    ck_assert_int_eq(start(), 0);
+    int64_t began_us = mono_now_us();
+    rdzv_client_connect(client, "", 0, 300);
+    ck_assert(run_until(&downs, 1, 4000));
+    ck_assert_int_ge(mono_now_us() - began_us, 250 * MONO_MS);
+    ck_assert_int_lt(mono_now_us() - began_us, 2 * MONO_S);
+    ck_assert_str_eq(reason, "no answer in 0.3 s");
+}
+END_TEST
+
+/* The agent may do so at any time, and go elsewhere at once. */
+START_TEST(test_client_leaves_a_silent_host_for_another)
+{
+    int fd;
+    char target[64];
+    conf.is_host = 0;
+    conf.endpoints[0].port = silent_port();
+    ck_assert_int_eq(start(), 0);
+    rdzv_client_connect(client, "", 0, 0);
+    ck_assert(!run_until(&downs, 1, 100));
+    rdzv_client_disconnect(client);
+    (void)snprintf(target, sizeof(target), "127.0.0.1:%d", listen_here(&fd));
+    rdzv_client_connect(client, target, 0, 300);
+    ck_assert(comes(&ups));
+    ck_assert_int_eq(downs, 0);
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("rdzv_client");
-    TCase *tc = tcase_create("net"), *faults = tcase_create("net faults");
-    tcase_set_tags(faults, "many-forks");
-    tcase_set_timeout(faults, 120);
+    TCase *tc = tcase_create("net");
+    TCase *faults = fault_case(suite, "net faults", 120);
     tcase_add_checked_fixture(faults, setup, NULL);
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_set_timeout(tc, 120);
@@ -340,8 +527,14 @@ int main(void)
         faults, test_client_connects_by_name_or_says_why_whatever_call_fails);
     tcase_add_loop_test(tc, test_client_says_why_a_name_does_not_resolve, 0, 4);
     tcase_add_test(tc, test_client_does_not_wait_for_a_name_server);
+    tcase_add_test(tc, test_client_says_that_it_cannot_find_its_own_addresses);
     tcase_add_test(tc, test_client_says_that_no_thread_can_be_had);
+    tcase_add_test(tc, test_client_serves_at_the_endpoint_that_is_tried);
+    tcase_add_loop_test(tc, test_client_dials_the_address_that_it_is_told, 0,
+                        4);
+    tcase_add_test(tc, test_client_says_that_an_address_is_none);
+    tcase_add_test(tc, test_client_gives_up_a_silent_host_in_time);
+    tcase_add_test(tc, test_client_leaves_a_silent_host_for_another);
     suite_add_tcase(suite, tc);
-    suite_add_tcase(suite, faults);
     return suite_run(suite);
 }

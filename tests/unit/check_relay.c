@@ -4,7 +4,7 @@
 /* links: launcher/output/lines rendezvous/base/log */
 /* links: launcher/conf/output launcher/conf/options rendezvous/base/opts */
 /* links: launcher/conf/words */
-/* links: rendezvous/base/utc tests/lib/timeless */
+/* links: rendezvous/base/utc tests/lib/timeless tests/lib/scratch */
 /* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/utf8 */
 /* The relay as a process of its own, with pipes for workers and consoles: what
@@ -18,6 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -26,6 +28,7 @@
 #include "launcher/output/lines.h"
 #include "launcher/output/relay.h"
 #include "rendezvous/base/mono.h"
+#include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 #include "tests/lib/timeless.h"
 
@@ -38,6 +41,7 @@ static int out, err_fd;    /* ends of the consoles that we read */
 static int to[WORKERS][2]; /* what workers write to: stdout, stderr */
 static char got[4 << 20];  /* of the console that was read last */
 static size_t got_len;
+static rlim_t descriptors; /* that the relay may have; 0: as we */
 
 /* A named pipe: its reader may go and come back. */
 static void make_fifo(const char *name, int ends[2])
@@ -48,9 +52,9 @@ static void make_fifo(const char *name, int ends[2])
     ck_assert(ends[0] >= 0 && ends[1] >= 0);
 }
 
-/* `tee`: stdout and stderr with prefixes; else stderr as it is. stderr goes to
- * a FIFO if there is a name for it. */
-static void start_on(bool tee, const char *fifo)
+/* The first `tee` workers have stdout and stderr with prefixes, the others
+ * stderr as it is. stderr goes to a FIFO if there is a name for it. */
+static void start_on(int tee, const char *fifo)
 {
     int pair[2], console[2], console2[2];
     conf.nproc = WORKERS;
@@ -59,7 +63,7 @@ static void start_on(bool tee, const char *fifo)
         (void)snprintf(conf.output.prefix, sizeof(conf.output.prefix),
                        "${local_rank}:");
     for (int i = 0; i < WORKERS; i++)
-        conf.output.tee[i] = tee ? 3 : 0;
+        conf.output.tee[i] = i < tee ? 3 : 0;
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
     ck_assert_int_eq(pipe2(console, O_CLOEXEC), 0);
     if (fifo != NULL)
@@ -75,6 +79,9 @@ static void start_on(bool tee, const char *fifo)
             if (fd != pair[1])
                 (void)close(fd);
         (void)signal(SIGPIPE, SIG_IGN);
+        struct rlimit few = {descriptors, descriptors};
+        if (descriptors > 0)
+            ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
         relay_main(pair[1], -1, &conf, NULL);
     }
     ck_assert_int_gt(pid, 0);
@@ -88,7 +95,7 @@ static void start_on(bool tee, const char *fifo)
 
 static void start(bool tee)
 {
-    start_on(tee, NULL);
+    start_on(tee ? WORKERS : 0, NULL);
 }
 
 static void say(struct relay_msg *w, int fds[2], size_t n)
@@ -97,7 +104,8 @@ static void say(struct relay_msg *w, int fds[2], size_t n)
         struct cmsghdr align;
         char room[CMSG_SPACE(2 * sizeof(int))];
     } control = {.room = {0}};
-    struct iovec iov = {.iov_base = w, .iov_len = RELAY_MSG_SIZE(1)};
+    struct iovec iov = {.iov_base = w,
+                        .iov_len = RELAY_MSG_SIZE(strlen(w->text) + 1)};
     struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
     if (n > 0) {
         m.msg_control = &control;
@@ -110,7 +118,8 @@ static void say(struct relay_msg *w, int fds[2], size_t n)
     ck_assert_int_ge(sendmsg(ctl, &m, 0), 0);
 }
 
-static void add_worker(int rank, bool both)
+/* Its log files lie in `folder`, "": it has none. */
+static void add_worker_in(const char *folder, int rank, bool both)
 {
     static struct relay_msg w;
     int pipes[2][2], fds[2];
@@ -126,9 +135,15 @@ static void add_worker(int rank, bool both)
                            .rank = 10 + rank,
                            .round = 1,
                            .piped = both ? 3 : 2};
+    (void)snprintf(w.text, sizeof(w.text), "%s", folder);
     say(&w, fds, n);
     for (size_t i = 0; i < n; i++)
         ck_assert_int_eq(close(fds[i]), 0);
+}
+
+static void add_worker(int rank, bool both)
+{
+    add_worker_in("", rank, both);
 }
 
 static void put(int fd, const char *text, size_t len)
@@ -173,11 +188,17 @@ static void end_worker(int rank)
             ck_assert_int_eq(close(to[rank][i]), 0);
 }
 
-static void is_ended(void)
+static void is_ended_by(int exit_code)
 {
     int status;
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert_int_eq(status, 0);
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status), exit_code);
+}
+
+static void is_ended(void)
+{
+    is_ended_by(0);
 }
 
 /* It ends by itself when told to; what is left on a console is returned. */
@@ -271,7 +292,7 @@ START_TEST(test_relay_a_reader_that_comes_back_gets_whole_lines)
     *slash = '\0';
     ck_assert_ptr_nonnull(mkdtemp(name));
     *slash = '/';
-    start_on(_i == 1, name);
+    start_on(_i == 1 ? WORKERS : 0, name);
     add_worker(0, true);
     put_text(to[0][1], "one\n");
     ck_assert_str_eq(read_console(err_fd, _i == 1 ? 6 : 4),
@@ -336,6 +357,68 @@ START_TEST(test_relay_bytes_that_a_stuck_console_did_not_take_are_counted)
 }
 END_TEST
 
+/* Only the first worker has a log file. What is said of what a stuck console
+ * did not take, if this worker wrote it, the other one, or both? */
+static const struct {
+    size_t bare, filed;     /* bytes that they write */
+    const char *files_have; /* NULL: nothing */
+} unseen[] = {
+    {0, 900000, "them"},
+    {100000, 0, NULL},
+    {100000, 900000, "a part of it"},
+};
+#define UNSEEN (int)(sizeof(unseen) / sizeof(unseen[0]))
+
+/* Until the relay has read all. */
+static void put_lines(int fd, size_t len)
+{
+    static const char line[] = "a line of a worker that writes a lot\n";
+    int there = 1;
+    for (size_t done = 0; done < len; done += sizeof(line) - 1)
+        put_text(fd, line);
+    for (int i = 0; i < 500 && there > 0; i++) {
+        (void)usleep(10 * 1000);
+        ck_assert_int_eq(ioctl(fd, FIONREAD, &there), 0);
+    }
+    ck_assert_int_eq(there, 0);
+}
+
+START_TEST(test_relay_names_log_files_only_for_what_they_have)
+{
+    static struct relay_msg w = {.kind = RELAY_FINISH, .hurry = 1};
+    char want[200], file[100], *rest;
+    scratch_enter();
+    conf.output.files = true;
+    start_on(1, NULL);
+    (void)snprintf(file, sizeof(file), "%s/run/attempt_0/0", scratch);
+    ck_assert_int_eq(mkdir("run", 0700) + mkdir("run/attempt_0", 0700) +
+                         mkdir(file, 0700),
+                     0);
+    add_worker_in(file, 0, true);
+    add_worker(1, true);
+    put_lines(to[1][0], unseen[_i].bare);
+    put_lines(to[0][0], unseen[_i].filed);
+    end_worker(0);
+    end_worker(1);
+    say(&w, NULL, 0);
+    is_ended();
+    (void)read_console(err_fd, sizeof(got) - 1);
+    ck_assert_int_gt(strtol(got + strlen("ddprun: "), &rest, 10), 1);
+    if (unseen[_i].files_have == NULL)
+        (void)snprintf(want, sizeof(want),
+                       "lost: the console did not take them in time");
+    else
+        (void)snprintf(want, sizeof(want),
+                       "not shown here; the log files in %s/run have %s",
+                       scratch, unseen[_i].files_have);
+    ck_assert_msg(strncmp(rest, " bytes of output ", 17) == 0 &&
+                      strncmp(rest + 17, want, strlen(want)) == 0 &&
+                      strcmp(rest + 17 + strlen(want), "\n") == 0,
+                  "%s", got);
+    scratch_leave();
+}
+END_TEST
+
 static void write_while_it_takes(int fd, int rank)
 {
     char line[40];
@@ -343,6 +426,27 @@ static void write_while_it_takes(int fd, int rank)
     while (write(fd, line, (size_t)n) > 0)
         ;
 }
+
+/* Nobody would read a pipe for which it has no descriptor: it says so and ends,
+ * for another relay, and shows what it has read. */
+START_TEST(test_relay_without_room_for_a_pipe_ends)
+{
+    descriptors = 11; /* of which it has seven itself */
+    start(false);
+    add_worker(0, true);
+    put_text(to[0][0], "whole\n");
+    ck_assert_str_eq(read_console(out, 6), "whole\n");
+    put_text(to[0][0], "a part");
+    add_worker(1, true);
+    add_worker(2, false);
+    is_ended_by(ddp_code_exit(DDP_E_NOMEM));
+    ck_assert_str_eq(read_console(out, 6), "a part");
+    (void)read_console(err_fd, sizeof(got) - 1);
+    ck_assert_ptr_nonnull(
+        strstr(got, "ddprun: no file descriptor is free for the output of the "
+                    "worker with local rank "));
+}
+END_TEST
 
 /* All wait for a console that is read little by little: each gets its share. */
 START_TEST(test_relay_a_slow_console_is_shared_by_all)
@@ -540,6 +644,9 @@ int main(void)
     tcase_add_test(tc, test_relay_an_end_in_a_hurry_is_soon);
     tcase_add_test(
         tc, test_relay_bytes_that_a_stuck_console_did_not_take_are_counted);
+    tcase_add_loop_test(tc, test_relay_names_log_files_only_for_what_they_have,
+                        0, UNSEEN);
+    tcase_add_test(tc, test_relay_without_room_for_a_pipe_ends);
     tcase_add_test(tc, test_relay_a_slow_console_is_shared_by_all);
     tcase_add_test(tc, test_relay_lines_wait_for_their_end);
     tcase_add_test(tc, test_relay_unfinished_is_shown);

@@ -1,4 +1,5 @@
 /* links: launcher/report/report launcher/report/exits launcher/report/words */
+/* links: launcher/conf/endpoints */
 /* links: launcher/proc/signals rendezvous/base/signals_name */
 /* links: rendezvous/core/note */
 /* links: rendezvous/proto/exits rendezvous/proto/msg */
@@ -22,6 +23,7 @@
 
 static struct conf conf;
 static int64_t pids[4] = {100, 101, 102, 103};
+static bool failed[4];
 static struct event_log event_log;
 static struct agent_verdict verdict;
 static char told[8000];
@@ -30,8 +32,12 @@ static char told[8000];
 static void setup(void)
 {
     conf.nproc = 4;
-    event_log = (struct event_log){
-        .conf = &conf, .pids = pids, .round = 2, .base_rank = 4, .node = "b"};
+    event_log = (struct event_log){.conf = &conf,
+                                   .pids = pids,
+                                   .failed = failed,
+                                   .round = 2,
+                                   .base_rank = 4,
+                                   .node = "b"};
     verdict = (struct agent_verdict){.ended = true};
     verdict.end.round = 2;
     verdict.end.rank = 5;
@@ -51,20 +57,38 @@ static void write_down(void *ctx, const struct report_end *e)
     strcat(told, one);
 }
 
-/* The lines of report_exits. */
-static const char *lines(void)
+static void say_exits(const char *text)
+{
+    (void)text;
+    report_exits(&verdict, &event_log);
+}
+
+/* The round is over, and `text` is why. */
+static void say_over(const char *text)
+{
+    const struct note n = {.kind = NOTE_stopping, .round = 2, .text = text};
+    report_note(&conf, &n, &event_log, false);
+}
+
+/* What `say` prints. */
+static const char *printed(void (*say)(const char *text), const char *text)
 {
     char name[] = "/tmp/check_report_ends.XXXXXX";
     int fd = mkstemp(name), saved = dup(STDERR_FILENO);
     ck_assert(fd >= 0 && saved >= 0);
     ck_assert_int_eq(unlink(name), 0);
     ck_assert_int_eq(dup2(fd, STDERR_FILENO), STDERR_FILENO);
-    report_exits(&verdict, &event_log);
+    say(text);
     ck_assert_int_eq(dup2(saved, STDERR_FILENO), STDERR_FILENO);
     ssize_t n = pread(fd, told, sizeof(told) - 1, 0);
     told[n > 0 ? n : 0] = '\0';
     ck_assert_int_eq(close(fd) + close(saved), 0);
     return told;
+}
+
+static const char *lines(void)
+{
+    return printed(say_exits, "");
 }
 
 /* The first failure is not listed again, even from within a run. Workers of
@@ -177,6 +201,38 @@ START_TEST(test_exits_lines_without_a_list)
 }
 END_TEST
 
+/* The failures of this node's own workers have been told when they came,
+ * whichever of them the server takes for the first, and however many there
+ * were. Other reasons have not. */
+static const struct {
+    const char *why;
+    bool is_told;
+} reasons[] = {
+    {"rank 5 on b ended with exit code 3", true},
+    {"rank 7 on b was killed by signal 9 (SIGKILL)", true},
+    {"rank 5 on b made no progress", true},
+    {"rank 5 on b lost a peer (exit code 77); which one, and why, is not known "
+     "yet",
+     false},
+    {"rank 6 on b ended with exit code 3", false},
+    {"rank 5 on bb ended with exit code 3", false},
+    {"rank 1 on a ended with exit code 3", false},
+    {"rank 9 on b ended with exit code 3", false},
+    {"node c joins", false},
+};
+#define REASONS (int)(sizeof(reasons) / sizeof(reasons[0]))
+
+START_TEST(test_exits_end_of_a_round_is_told_once)
+{
+    char want[200];
+    failed[1] = failed[3] = true;
+    (void)snprintf(want, sizeof(want), "ddprun: round 2 is over: %s\n",
+                   reasons[_i].why);
+    ck_assert_str_eq(printed(say_over, reasons[_i].why),
+                     reasons[_i].is_told ? "" : want);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("report_exits");
@@ -189,6 +245,8 @@ int main(void)
     tcase_add_test(tcase, test_exits_lines_name_each);
     tcase_add_test(tcase, test_exits_lines_are_bounded);
     tcase_add_test(tcase, test_exits_lines_without_a_list);
+    tcase_add_loop_test(tcase, test_exits_end_of_a_round_is_told_once, 0,
+                        REASONS);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -1,5 +1,7 @@
 /* links: launcher/report/json launcher/report/report launcher/report/exits */
 /* links: launcher/report/words launcher/report/event_log */
+/* links: launcher/report/new_file */
+/* links: launcher/conf/endpoints */
 /* links: launcher/output/logfile launcher/output/lines launcher/proc/signals */
 /* links: rendezvous/core/note tests/lib/hurt tests/lib/scratch PROTO BASE */
 /* libs: -luv -lcjson -lm -ldl */
@@ -136,6 +138,20 @@ START_TEST(test_report_says_what_failed_first)
 }
 END_TEST
 
+/* Nodes share a folder, and another host's launcher has our pid: what it is
+ * about to rename is left to it. */
+START_TEST(test_report_leaves_that_of_another_host_alone)
+{
+    char name[32], text[200];
+    (void)snprintf(name, sizeof(name), "report.%d", (int)getpid());
+    put_old(name);
+    report_write(&conf, &verdict, &event_log, "", &patient);
+    (void)read_file(name, text, sizeof(text));
+    ck_assert_str_eq(text, OLD);
+    ck_assert_int_eq(entries(), 2);
+}
+END_TEST
+
 /* -- a call fails ---------------------------------------------------------- */
 
 static int write_it(void)
@@ -247,6 +263,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, scratch_leave);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, test_report_says_what_failed_first);
+    tcase_add_test(tc, test_report_leaves_that_of_another_host_alone);
     tcase_add_test(tc, test_report_is_old_or_new_whatever_call_fails);
     tcase_add_test(
         tc, test_report_through_a_link_is_whole_or_told_whatever_call_fails);

@@ -398,6 +398,35 @@ START_TEST(test_server_of_one_run_answers_no_other)
 }
 END_TEST
 
+/* A launcher's server stays while others tell it where else a run is served:
+ * nodes that look for that run here are sent on. */
+START_TEST(test_server_that_is_told_of_a_run_elsewhere_stays)
+{
+    struct msg m = {.kind = MSG_KIND_serves,
+                    .serves = {.version = MSG_VERSION,
+                               .run = "other",
+                               .instance = "0123456789abcdef0123456789abcdef",
+                               .epoch = 7,
+                               .epoch_id = "0123456789abcdef",
+                               .addr = "10.0.0.1:29500"}};
+    put_hello();
+    put_msg(&m);
+    int teller = say();
+    put_hello();
+    put_join(MSG_VERSION, '1');
+    int fd = say();
+    run_for(50);
+    ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+    run_for(50);
+    ck_assert(is_open(teller));
+    ck_assert_int_eq(idle, 0);
+    ck_assert_int_eq(close(teller), 0);
+    run_for(50);
+    ck_assert_int_ge(idle, 1);
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
 /* Nodes, pending connections and messages under way do not keep it from
  * closing. */
 START_TEST(test_server_closes_with_everything_open)
@@ -590,6 +619,7 @@ int main(void)
         tc, test_server_that_ends_in_order_does_so_at_once_if_nothing_runs, 0,
         2);
     tcase_add_loop_test(tc, test_server_of_one_run_answers_no_other, 0, 2);
+    tcase_add_test(tc, test_server_that_is_told_of_a_run_elsewhere_stays);
     tcase_add_test(tc, test_server_closes_with_everything_open);
     suite_add_tcase(suite, tc);
     TCase *limits = tcase_create("limits");

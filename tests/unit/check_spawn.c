@@ -18,6 +18,7 @@
 #include "launcher/proc/pidfd.h"
 #include "launcher/worker/spawn.h"
 #include "tests/lib/fault.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/suite.h"
 
 #define CALLS_MAX 20
@@ -153,10 +154,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("spawn");
-    TCase *tc = tcase_create("fast");
-    tcase_set_timeout(tc, 30);
-    tcase_set_tags(tc, "many-forks"); /* valgrind takes minutes */
+    TCase *tc = fault_case(suite, "fast", 30);
     tcase_add_loop_test(tc, test_spawn_starts_a_worker_or_says_why_not, 0, 3);
-    suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

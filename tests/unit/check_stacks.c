@@ -32,6 +32,7 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "tests/lib/fault.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 
@@ -166,10 +167,7 @@ static int run(void *ctx)
 static void judge(const struct fault_run *r, void *ctx)
 {
     (void)ctx;
-    int end = WEXITSTATUS(r->status);
-    ck_assert_msg(!r->late && r->left == 0 && WIFEXITED(r->status),
-                  "%s: late %d, left %d, status %#x: %s", r->plan, r->late,
-                  r->left, (unsigned)r->status, r->err);
+    int end = fault_ended(r);
     ck_assert_msg(end == TOLD || (r->struck && end == REFUSED),
                   "%s: end %d: %s", r->plan, end, r->err);
     if (!r->struck)
@@ -198,12 +196,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("stacks");
-    TCase *tc = tcase_create("net");
-    tcase_set_tags(tc, "many-forks");
-    tcase_set_timeout(tc, 60);
+    TCase *tc = fault_case(suite, "net", 60);
     tcase_add_checked_fixture(tc, setup, scratch_leave);
     tcase_add_loop_test(tc, test_stacks_are_told_whatever_call_of_theirs_fails,
                         0, 2);
-    suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

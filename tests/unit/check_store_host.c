@@ -18,6 +18,7 @@
 #include "launcher/rdzv/store_host.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/net/fd_pass.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/hurt.h"
 #include "tests/lib/suite.h"
 
@@ -247,16 +248,13 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("store_host");
-    TCase *tc = tcase_create("net"), *shared = tcase_create("net shared");
-    TCase *faults = tcase_create("net faults");
-    tcase_set_tags(shared, "many-forks");
-    tcase_set_tags(faults, "many-forks");
-    tcase_set_timeout(faults, 120);
+    TCase *tc = tcase_create("net");
+    TCase *shared = fault_case(suite, "net shared", 120);
+    TCase *faults = fault_case(suite, "net faults", 120);
     tcase_add_checked_fixture(faults, setup, NULL);
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_add_checked_fixture(shared, setup_shared, NULL);
     tcase_set_timeout(tc, 120);
-    tcase_set_timeout(shared, 120);
     tcase_add_test(tc, test_store_host_tries_again_to_start);
     tcase_add_test(faults,
                    test_store_host_serves_two_rounds_whatever_call_fails);
@@ -265,7 +263,5 @@ int main(void)
     tcase_add_test(faults,
                    test_store_host_replaces_a_store_whatever_call_of_it_fails);
     suite_add_tcase(suite, tc);
-    suite_add_tcase(suite, faults);
-    suite_add_tcase(suite, shared);
     return suite_run(suite);
 }

@@ -21,6 +21,7 @@
 #include "launcher/proc/sweep.h"
 #include "rendezvous/base/log.h"
 #include "tests/lib/fault.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/suite.h"
 
 #define CALLS_MAX 8
@@ -163,10 +164,8 @@ static int run_hard(void *ctx)
 static void judge(const struct fault_run *r, void *ctx)
 {
     (void)ctx;
-    ck_assert_msg(!r->late && r->left == 0 && WIFEXITED(r->status) &&
-                      WEXITSTATUS(r->status) == DONE,
-                  "%s: late %d, left %d, status %#x: %s", r->plan, r->late,
-                  r->left, (unsigned)r->status, r->err);
+    ck_assert_msg(fault_ended(r) == DONE, "%s: status %#x: %s", r->plan,
+                  (unsigned)r->status, r->err);
 }
 
 START_TEST(test_sweep_ends_all_but_a_helper)
@@ -192,11 +191,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("sweep");
-    TCase *tc = tcase_create("slow");
-    tcase_set_timeout(tc, 90);
-    tcase_set_tags(tc, "many-forks"); /* valgrind takes minutes */
+    TCase *tc = fault_case(suite, "slow", 90);
     tcase_add_test(tc, test_sweep_ends_all_but_a_helper);
     tcase_add_test(tc, test_sweep_kills_who_stays);
-    suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

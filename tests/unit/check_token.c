@@ -189,7 +189,14 @@ static const char *const weak[] = {
     "12345678901234567890",
     "2024-11-22 16:17:58 2024-11-22",
     "qwertyuiopasdfghjkl;",
+    "qwertyuiopasdfghjklzxcvbnm1",
     "deadbeefdeadbeefdeadbeefdeadbeef",
+    "themorningtrainleavesfromplatformnine",
+    "diekatzesitztaufdemdachdeshauses",
+    "lepetitchatestassissurlatabledebois",
+    "secretsecretsecretsecretsecretsecretsecretsecret",
+    "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz",
+    "hgvpqkzmwjbtfxrl", /* random, and too short for letters alone */
     "0a1b2c3d4e5f6a7b",
 };
 
@@ -207,6 +214,8 @@ static const struct {
     {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", 20},
     {"abcdefghijklmnopqrstuvwxyz0123456789", 40},
     {"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 52},
+    {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 32},
+    {"abcdefghijklmnopqrstuvwxyz", 64},
     {"0123456789", 40},
     {"", 16}, /* bytes */
 };
@@ -238,6 +247,39 @@ START_TEST(test_token_that_is_random_is_strong)
 }
 END_TEST
 
+/* Any 32 letters of these, which are as people write. */
+static const char written[] =
+    "whenthesunroseoverthehillsthefarmerwenttothebarnandfedhisanimalsbefore"
+    "anyoneelsewasawakethenewserverhastwonetworkcardsandfourdiskswhichare"
+    "replacedeveryotheryearpleaseaskthesystemadministratorforanaccountif"
+    "youneedmorememorythanyourjobisallowedtousemyfavouritepasswordisthe"
+    "nameofmyfirstdogwithoutanynumbers";
+
+static bool is_weak(const char *letters)
+{
+    return token_bits((const uint8_t *)letters, 32) < TOKEN_BITS;
+}
+
+/* Of letters alone it can be told by chance only; and so it is, mostly. */
+START_TEST(test_token_of_letters_is_told_from_text)
+{
+    int texts = (int)sizeof(written) - 32, weak_texts = 0, weak_random = 0;
+    for (int i = 0; i < texts; i++)
+        weak_texts += is_weak(written + i);
+    for (uint64_t seed = 1; seed <= 2000; seed++) {
+        struct rng rng;
+        char letters[32];
+        rng_init(&rng, seed);
+        for (int i = 0; i < 32; i++)
+            letters[i] =
+                (char)((seed % 2 == 0 ? 'a' : 'A') + (int)rng_below(&rng, 26));
+        weak_random += is_weak(letters);
+    }
+    ck_assert_int_lt(weak_random, 10);
+    ck_assert_msg(weak_texts > texts * 95 / 100, "%d of %d", weak_texts, texts);
+}
+END_TEST
+
 START_TEST(test_token_of_uuidgen_is_strong)
 {
     static const char uuid[] = "8f14e45f-ceea-467f-a0d3-5b1c9e27f640";
@@ -264,6 +306,7 @@ int main(void)
                         sizeof(weak) / sizeof(weak[0]));
     tcase_add_loop_test(guess, test_token_that_is_random_is_strong, 0,
                         sizeof(strong) / sizeof(strong[0]));
+    tcase_add_test(guess, test_token_of_letters_is_told_from_text);
     tcase_add_test(guess, test_token_of_uuidgen_is_strong);
     suite_add_tcase(s, guess);
     return suite_run(s);

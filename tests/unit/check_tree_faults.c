@@ -22,6 +22,7 @@
 #include "launcher/proc/tree.h"
 #include "rendezvous/base/mono.h"
 #include "tests/lib/fault.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/suite.h"
 
 #define CALLS_MAX 12
@@ -80,10 +81,8 @@ static void begin(void)
 static void judge(const struct fault_run *r, void *ctx)
 {
     (void)ctx;
-    ck_assert_msg(!r->late, "%s: it hangs", r->plan);
-    ck_assert_msg(WIFEXITED(r->status) && WEXITSTATUS(r->status) == NOTHING,
-                  "%s: status %#x, %s", r->plan, (unsigned)r->status, r->err);
-    ck_assert_msg(r->left == 0, "%s: %d processes are left", r->plan, r->left);
+    ck_assert_msg(fault_ended(r) == NOTHING, "%s: status %#x, %s", r->plan,
+                  (unsigned)r->status, r->err);
 }
 
 static enum wrong check_none(int descriptors)
@@ -177,6 +176,66 @@ START_TEST(test_tree_kill_sessions_kills_or_says_that_it_cannot)
 }
 END_TEST
 
+/* -- another user's -------------------------------------------------------- */
+
+#define LIMIT_US (5 * MONO_S)
+#define SOON_US  (1 * MONO_S)
+
+enum {
+    SAID_AT_ONCE = 20,
+    SAID_LATE,
+    NOT_SAID
+};
+
+static int said(bool right, int64_t began_us)
+{
+    if (!right)
+        return NOT_SAID;
+    return mono_now_us() - began_us < SOON_US ? SAID_AT_ONCE : SAID_LATE;
+}
+
+static int run_kill_forbidden(void *ctx)
+{
+    (void)ctx;
+    begin();
+    (void)start(true, true, -1);
+    (void)start(false, true, -1);
+    fault_hold(false);
+    int64_t began_us = mono_now_us();
+    int left = tree_kill(NULL, 0, -1, true, began_us + LIMIT_US);
+    return said(left == 2, began_us);
+}
+
+static int run_sessions_forbidden(void *ctx)
+{
+    (void)ctx;
+    begin();
+    pid_t root = start(true, true, STDIN_FILENO);
+    fault_hold(false);
+    int64_t began_us = mono_now_us();
+    int killed = tree_kill_sessions(root, began_us + LIMIT_US);
+    return said(killed == TREE_FORBIDDEN, began_us);
+}
+
+static void judge_forbidden(const struct fault_run *r, void *ctx)
+{
+    (void)ctx;
+    ck_assert_msg(!r->late && WIFEXITED(r->status) && r->left == 2 &&
+                      WEXITSTATUS(r->status) == SAID_AT_ONCE,
+                  "%s: status %#x, left %d: %s", r->plan, (unsigned)r->status,
+                  r->left, r->err);
+}
+
+/* What we may not signal is not tried until the time is over. */
+START_TEST(test_tree_what_is_forbidden_is_said_at_once)
+{
+    fault_one("test", "test:kill:1+:EPERM", run_kill_forbidden, judge_forbidden,
+              NULL);
+    fault_one("test", "test:pidfd_send_signal:1+:EPERM", run_sessions_forbidden,
+              judge_forbidden, NULL);
+}
+END_TEST
+
 static int run_children(void *ctx)
 {
     pid_t pids[4], child;
@@ -205,13 +264,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("tree_faults");
-    TCase *tc = tcase_create("slow");
-    tcase_set_timeout(tc, 60);
-    tcase_set_tags(tc, "many-forks"); /* valgrind takes minutes */
+    TCase *tc = fault_case(suite, "slow", 60);
     tcase_add_test(tc, test_tree_kill_overlooks_nobody);
     tcase_add_test(tc, test_tree_ask_overlooks_nobody);
     tcase_add_test(tc, test_tree_kill_sessions_kills_or_says_that_it_cannot);
+    tcase_add_test(tc, test_tree_what_is_forbidden_is_said_at_once);
     tcase_add_test(tc, test_tree_children_are_found);
-    suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

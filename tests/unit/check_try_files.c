@@ -1,4 +1,5 @@
-/* links: launcher/report/try_files tests/lib/hurt tests/lib/scratch BASE */
+/* links: launcher/report/try_files launcher/report/new_file */
+/* links: tests/lib/hurt tests/lib/scratch BASE */
 /* libs: -luv -lcjson -ldl */
 /*
  * Whether the files of --report and --events can be written is found before
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "launcher/report/try_files.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/hurt.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
@@ -115,18 +117,15 @@ int main(void)
 {
     Suite *suite = suite_create("try_files");
     TCase *tcase = tcase_create("try_files");
-    TCase *faults = tcase_create("faults");
+    TCase *faults = fault_case(suite, "faults", 60);
     tcase_add_checked_fixture(tcase, setup, scratch_leave);
     tcase_add_loop_test(tcase, test_files_that_can_be_written, 0, 8);
     tcase_add_test(tcase,
                    test_report_of_another_launcher_of_our_number_is_left_alone);
     tcase_add_loop_test(tcase, test_files_that_cannot_be_written, 0, 5);
     tcase_add_checked_fixture(faults, setup, scratch_leave);
-    tcase_set_tags(faults, "many-forks");
-    tcase_set_timeout(faults, 60);
     tcase_add_test(
         faults, test_files_are_tried_or_the_reason_is_told_whatever_call_fails);
     suite_add_tcase(suite, tcase);
-    suite_add_tcase(suite, faults);
     return suite_run(suite);
 }

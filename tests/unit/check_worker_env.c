@@ -80,6 +80,7 @@ static const char *const wanted[] = {
     "TORCH_NCCL_ASYNC_ERROR_HANDLING=1",
     "OMP_NUM_THREADS=1",
     "DDP_INSTANCE=0123456789abcdef0123456789abcdef",
+    "DDP_EPOCH=0",
     "DDP_ROUND=7",
     "DDP_PROGRESS_FILE=",
     "DDP_STOP_FILE=",
@@ -113,6 +114,18 @@ START_TEST(test_worker_env_replaces_its_own_names_only)
     ck_assert(holds(env, "OMP_NUM_THREADS=8"));
     ck_assert(holds(env, "EMPTY="));
     ck_assert_int_eq(count(env), WANTED + 2);
+    free(env);
+}
+END_TEST
+
+/* Who made the round is a part of its name. */
+START_TEST(test_worker_env_tells_the_epoch_of_a_run_with_failover)
+{
+    struct msg_world made = world;
+    made.epoch = 3;
+    memcpy(made.epoch_id, "0123456789abcdef", 17);
+    char **env = worker_env_make(&conf, &made, 2, "", &files);
+    ck_assert(holds(env, "DDP_EPOCH=3.0123456789abcdef"));
     free(env);
 }
 END_TEST
@@ -205,6 +218,7 @@ int main(void)
     TCase *tc = tcase_create("fast");
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_add_test(tc, test_worker_env_has_all_places);
+    tcase_add_test(tc, test_worker_env_tells_the_epoch_of_a_run_with_failover);
     tcase_add_test(tc, test_worker_env_replaces_its_own_names_only);
     tcase_add_test(tc, test_worker_env_one_worker_keeps_its_threads);
     tcase_add_test(tc, test_worker_env_gpus_are_handed_out);

@@ -33,6 +33,7 @@
 #include "launcher/worker/workers.h"
 #include "rendezvous/base/log.h"
 #include "tests/lib/fault.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 
@@ -78,8 +79,9 @@ static void reap_others(struct job *j)
         ours[0] = output_pid(j->output);
         pid = workers_reap_orphans(j->workers, ours, 1);
         if (pid > 0 && pid == ours[0]) {
-            (void)waitpid(pid, NULL, WNOHANG);
-            output_restart(j->output);
+            int status = 0;
+            (void)waitpid(pid, &status, WNOHANG);
+            output_restart(j->output, status);
         }
     } while (pid > 0);
 }
@@ -190,10 +192,7 @@ static int run(void *ctx)
 static void judge(const struct fault_run *r, void *ctx)
 {
     int *descriptors = ctx;
-    int end = WEXITSTATUS(r->status);
-    ck_assert_msg(!r->late && r->left == 0 && WIFEXITED(r->status),
-                  "%s: late %d, left %d, status %#x: %s", r->plan, r->late,
-                  r->left, (unsigned)r->status, r->err);
+    int end = fault_ended(r);
     const char *at = strstr(r->err, "descriptors: ");
     if (!r->struck && at != NULL)
         *descriptors = (int)strtol(at + strlen("descriptors: "), NULL, 10);
@@ -234,11 +233,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("workers");
-    TCase *tc = tcase_create("slow");
-    tcase_set_timeout(tc, 60);
-    tcase_set_tags(tc, "many-forks"); /* valgrind takes minutes */
+    TCase *tc = fault_case(suite, "slow", 60);
     tcase_add_checked_fixture(tc, setup, scratch_leave);
     tcase_add_test(tc, test_workers_start_or_there_is_a_reason);
-    suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

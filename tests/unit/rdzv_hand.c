@@ -8,6 +8,7 @@
 #include <check.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct rdzv *rdzv;
@@ -21,6 +22,9 @@ struct msg_join like;
 int world_of_rejoins;
 char members_said[4000];
 int members_pieces;
+char server_id[MSG_VOTER_LEN + 1];
+bool embedded_server;
+void (*on_said)(int conn, const struct msg *m);
 
 static void append(char *text, size_t size, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -57,6 +61,8 @@ static void emit(void *ctx, const struct rdzv_action *a)
             if (a->msg->lease.server[0] != '\0')
                 msg_set(granted_by[a->conn], a->msg->lease.server);
         }
+        if (on_said != NULL)
+            on_said(a->conn, a->msg);
         if (a->msg->kind == MSG_KIND_members) {
             if (members_pieces++ == 0)
                 append(members_said, sizeof(members_said),
@@ -246,8 +252,10 @@ void new_server(void)
 {
     struct rdzv_limits limits = {
         .runs_max = 2, .nodes_max = 8, .conns_max = CONNS};
+    msg_set(limits.server, server_id);
+    limits.embedded = embedded_server;
     rdzv_del(rdzv);
-    rdzv = rdzv_new(&limits, 1);
+    rdzv = rdzv_new(&limits, 1 + strtoull(server_id, NULL, 16));
 }
 
 static void setup(void)
@@ -257,6 +265,9 @@ static void setup(void)
     members_said[0] = '\0';
     members_pieces = 0;
     now_us = 1000 * MONO_S;
+    server_id[0] = '\0';
+    embedded_server = false;
+    on_said = NULL;
     new_server();
     like = (struct msg_join){.version = MSG_VERSION,
                              .nodes_min = 2,

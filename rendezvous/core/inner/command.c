@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/propose.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round.h"
@@ -87,6 +88,19 @@ run_of(struct rdzv *r, const struct rdzv_event *ev, const char *id)
     return NULL;
 }
 
+/* With failover: another server may have it, or none. */
+static void refuse_without_majority(struct rdzv *r,
+                                    const struct rdzv_event *ev,
+                                    const struct run *run)
+{
+    const struct office *o = &run->office;
+    refuse(r, ev, run, DDP_E_USAGE, /* messages: ok, more than half of n */
+           "this server does not have run '%s': %d of its %d voters are "
+           "here, and more than half are needed; if another node serves it, "
+           "give the order there",
+           run->id, office_count_here(o), o->sets[OFFICE_NOW].n);
+}
+
 /* -- end ------------------------------------------------------------------- */
 
 /* What the operator is told. */
@@ -113,6 +127,10 @@ static void command_end(struct rdzv *r, const struct rdzv_event *ev)
     struct run *run = run_of(r, ev, o->run);
     if (run == NULL)
         return;
+    if (run->state == RUN_CANDIDATE) {
+        refuse_without_majority(r, ev, run);
+        return;
+    }
     struct msg_end end = {
         .status = ddp_code_exit(DDP_E_ORDERED),
         .round = run->round.number,
@@ -248,8 +266,9 @@ static int count_usable(const struct run *run)
 {
     return run->count[NODE_WAITING] + run->count[NODE_SPARE] +
            run->count[NODE_QUARANTINED] + run->count[NODE_RUNNING] +
-           run->count[NODE_DONE] + run->count[NODE_STOPPING] +
-           run->count[NODE_STALE] + run->round.gone_done + run->recovery.holes;
+           run->count[NODE_PENDING] + run->count[NODE_DONE] +
+           run->count[NODE_STOPPING] + run->count[NODE_STALE] +
+           run->round.gone_done + run->recovery.holes;
 }
 
 /* Whether it takes no more to carry it out than what was asked for. */
@@ -313,6 +332,8 @@ static void drain(struct rdzv *r, struct node *n)
     char why[160];
     (void)snprintf(why, /* fits */ sizeof(why), "node %s is drained", n->name);
     reply_drain(r, n);
+    if (n->state == NODE_PENDING)
+        propose_give_up(r, run, why);
     switch (n->state) {
     case NODE_WAITING:
     case NODE_SPARE:
@@ -330,6 +351,8 @@ static void drain(struct rdzv *r, struct node *n)
     case NODE_DONE:
     case NODE_STALE:
         return; /* until it says leave */
+    case NODE_CLAIMS:
+    case NODE_PENDING:
     case NODE_LEAVING:
     case NODE_DRAINED:
     case NODE_ENDING:
@@ -350,6 +373,10 @@ static void command_drain(struct rdzv *r, const struct rdzv_event *ev)
     if (n == NULL)
         return;
     struct run *run = &r->runs[n->run];
+    if (n->state == NODE_CLAIMS) {
+        refuse_without_majority(r, ev, run);
+        return;
+    }
     if (n->drained || n->state == NODE_LEAVING) {
         (void)snprintf(text, sizeof(text), "node %s leaves run '%s' already",
                        n->name, run->id);

@@ -10,41 +10,18 @@
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/capacity.h"
+#include "rendezvous/core/inner/claim.h"
 #include "rendezvous/core/inner/join_check.h"
-#include "rendezvous/core/inner/join_place.h"
 #include "rendezvous/core/inner/join_rebuild.h"
+#include "rendezvous/core/inner/join_settle.h"
+#include "rendezvous/core/inner/moved.h"
+#include "rendezvous/core/inner/node_gone.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round.h"
-#include "rendezvous/core/inner/round_roll.h"
-#include "rendezvous/core/inner/round_seal.h"
 #include "rendezvous/core/inner/round_tell.h"
 #include "rendezvous/core/inner/run.h"
 #include "rendezvous/core/inner/strikes.h"
-
-/* What a member has to be told again of the round that runs. */
-static void rejoin_running(struct rdzv *r,
-                           struct run *run,
-                           const struct node *n,
-                           const struct msg_join *j,
-                           bool moved)
-{
-    if (join_is_of_instance(run, j) && j->round == run->round.number &&
-        j->group_rank >= 0)
-        return;
-    /* The server before us sealed a rebuilt round and told its members of it:
-     * nothing is known of it here that could be told again. */
-    if (run->recovery.rebuilt)
-        round_over(r, run, "a node came back without the workers of the round",
-                   MSG_AT_ONCE);
-    else if (moved && n->group_rank == 0)
-        round_over(r, run,
-                   "the first node has another address than the one at which "
-                   "the others look for it",
-                   MSG_AT_ONCE);
-    else
-        round_send_world(r, run, n);
-}
 
 /* A node that the server knows, on a new connection: the server's answer was
  * perhaps lost with the old one, so it says again what the node must know. */
@@ -52,52 +29,18 @@ static void rejoin(struct rdzv *r, struct node *n, const struct rdzv_event *ev)
 {
     const struct msg_join *j = &ev->msg->join;
     struct run *run = &r->runs[n->run];
-    bool moved = node_set_address(n, ev);
+    n->moved = node_set_address(n, ev);
     if (n->conn >= 0) {
         int old = n->conn;
         node_unbind(r, n);
         reply_drop(r, old);
     }
     node_bind(r, n, ev->conn);
-    n->short_seq = -1; /* they count from 0 on each connection */
+    node_begin_beats(n);
     note(r, NOTE_back, run, n->name, "%s", "");
-    node_grant(r, n, 0, -1);
-    if (n->drained && run->state != RUN_ENDED)
-        reply_drain(r, n);
-    switch (n->state) {
-    case NODE_RUNNING:
-        rejoin_running(r, run, n, j, moved);
+    if (run->failover && claim_rejoin(r, run, n, j))
         return;
-    case NODE_STOPPING:
-        reply_stop(r, n, run->round.number, "the round is over",
-                   run->round.graceful);
-        return;
-    case NODE_STALE:
-        node_make_stale(r, n, j->round, "that round is over");
-        return;
-    case NODE_ENDING:
-    case NODE_ENDED:
-        run_send_end(r, run, n);
-        return;
-    case NODE_WAITING:
-    case NODE_SPARE:
-    case NODE_QUARANTINED:
-        round_send_waiting(r, run, n);
-        round_try_seal(r, run);
-        return;
-    case NODE_LEAVING:
-        if (run->round.graceful == MSG_AT_ONCE)
-            reply_stop(r, n, run->round.number, "the round is over",
-                       MSG_AT_ONCE);
-        return;
-    case NODE_DONE:
-    case NODE_DRAINED:
-        return; /* it says so again itself */
-    case NODE_FREE:
-    case NODE_STATES:
-        break;
-    }
-    DDP_WRONG("node state");
+    join_tell_again(r, run, n, j);
 }
 
 /* A node that the server does not know. It may hold a round all the same. */
@@ -107,30 +50,9 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     const struct msg_join *j = &ev->msg->join;
     struct node *n = node_new(r, run, ev);
     round_forget_refusal(run, j->name);
-    bool may_run = j->state != MSG_STATE_NONE && j->round > 0;
-    bool member = may_run && join_is_hole(r, run, j);
-    bool knows = run->recovery.rebuilt && join_is_of_instance(run, j);
-    if (knows)
-        join_restore(r, run, j);
-    n->came_ready = knows && j->state == MSG_STATE_READY;
-    strikes_believe(r, run, n, knows ? j->struck : 0, j->aside_ms);
-    /* A lease of the server before us, which ours may not reach in time. It
-     * granted none that is longer. */
-    if (may_run)
-        n->lease_until_us =
-            mono_after(r->now_us, mono_min(j->lease_ms * MONO_MS,
-                                           round_foreign_lease_us(run)) +
-                                      run->conf.heartbeat_us);
-    node_grant(r, n, 0, -1);
-    if (member) {
-        join_fill_hole(r, run, n, j);
-    } else if (may_run) {
-        note(r, NOTE_stale, run, n->name, "it holds round %lld",
-             (long long)j->round);
-        node_make_stale(r, n, j->round, "that round is over");
-    } else {
-        join_place(r, run, n);
-    }
+    if (run->failover && claim_join(r, run, n, j))
+        return;
+    join_settle(r, run, n, j);
 }
 
 /* -- the run it comes into ------------------------------------------------- */
@@ -149,7 +71,9 @@ static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
                  .last_call_us = j->last_call_ms * MONO_MS,
                  .heartbeat_us = j->heartbeat_ms * MONO_MS,
                  .reconnect_us = j->reconnect_ms * MONO_MS,
-                 .scale_us = j->scale_ms * MONO_MS},
+                 .scale_us = j->scale_ms * MONO_MS,
+                 .failover = (enum msg_failover)j->failover},
+        .failover = claim_wants_failover(r, j),
         .opened_us = r->now_us,
         .source = quota_take(r->run_sources, ev->peer_addr),
         .recovery = {.roll_at_us = MONO_NEVER},
@@ -166,6 +90,8 @@ static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
          run->conf.nodes_min, run->conf.nodes_max, run->budget.max,
          run->conf.prog);
     round_gather(r, run);
+    if (run->failover)
+        claim_open(r, run);
     return run;
 }
 
@@ -181,15 +107,26 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
     }
     if (run != NULL && !join_agrees(r, run, j, conn))
         return NULL;
-    if (run != NULL && j->state != MSG_STATE_NONE && j->round > 0 &&
-        run->instance[0] != '\0' && !join_is_of_instance(run, j) &&
-        !join_is_younger(r, run, j) && !join_is_news(r, run, j)) {
+    bool is_older = run != NULL && j->state != MSG_STATE_NONE && j->round > 0 &&
+                    run->instance[0] != '\0' && !join_is_of_instance(run, j) &&
+                    !join_is_younger(r, run, j);
+    if (is_older && run->failover) {
+        /* The majority of its instance may be elsewhere: no word of ours is to
+         * end it. */
+        note(r, NOTE_refused, run, j->name,
+             "it holds an older instance; connection closed");
+        reply_drop(r, conn);
+        return NULL;
+    }
+    if (is_older && !join_is_news(r, run, j)) {
         join_refuse(r, conn, j, DDP_E_CONFLICT,
                     "run '%s' was started again while this node was absent: "
                     "start ddprun on this node again",
                     run->id);
         return NULL;
     }
+    if (claim_wants_failover(r, j) && !claim_is_sound(r, run, j, conn))
+        return NULL;
     if (!join_is_within_share(r, run, ev))
         return NULL;
     bool is_member = j->round > 0 && j->group_rank >= 0 &&
@@ -208,6 +145,13 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
 
 /* -- ends ------------------------------------------------------------------ */
 
+/* With failover, others may have gone on elsewhere. */
+static bool is_superseded(const struct run *run, const struct msg_join *j)
+{
+    return run->failover && (j->epoch > run->office.epoch.count ||
+                             !office_end_is_known(&run->office));
+}
+
 /* The ended run whose result a straggler must get, also one of an instance that
  * gave way to it, or would have; others of the same id may have started and
  * ended since. */
@@ -222,11 +166,11 @@ static const struct run *run_find_ended(const struct rdzv *r,
     for (int i = 0; i < r->limits.runs_max; i++) {
         const struct run *run = &r->runs[i];
         if (run->state == RUN_FREE || run->state != RUN_ENDED ||
-            strcmp(run->id, j->run) != 0)
+            strcmp(run->id, j->run) != 0 || is_superseded(run, j))
             continue;
         if (run_had_instance(run, j->instance))
             return run;
-        if (!lives && join_began_beside(r, run, j))
+        if (!lives && !run->failover && join_began_beside(r, run, j))
             beside = run;
     }
     return beside;
@@ -277,6 +221,44 @@ static void join_of_ended(struct rdzv *r, const struct msg_join *j, int conn)
     reply_drop(r, conn);
 }
 
+/* With failover an agent hears who is in office before it believes an end. */
+static void tell_end(struct rdzv *r,
+                     const struct run *run,
+                     const struct msg_end *end,
+                     int conn)
+{
+    struct msg m = {.kind = MSG_KIND_office};
+    m.office.epoch = run->office.epoch.count;
+    msg_set(m.office.epoch_id, run->office.epoch.id);
+    if (run->failover && run->office.epoch.count > 0)
+        reply_send(r, conn, &m);
+    m = (struct msg){.kind = MSG_KIND_end, .end = *end};
+    reply_send(r, conn, &m);
+    reply_drop(r, conn);
+}
+
+/*
+ * With failover the word of one node ends no run. If this server is in office
+ * the run goes on without the node, which may go; else it is a claim as any.
+ */
+static bool
+join_of_ended_elsewhere(struct rdzv *r, const struct msg_join *j, int conn)
+{
+    const struct run *run = run_find(r, j->run);
+    if (run == NULL || run->round.number == 0)
+        return false;
+    note(r, NOTE_stale, run, j->name,
+         "it was told of an end that was not final; the run goes on");
+    struct msg_end end = {.status = j->end_status,
+                          .round = j->round,
+                          .restarts = j->restarts,
+                          .rank = -1,
+                          .local_rank = -1};
+    msg_set(end.instance, j->instance);
+    tell_end(r, run, &end, conn);
+    return true;
+}
+
 /* It is as if this server had been started anew: nodes that are here come
  * again, and tell what they hold. True where `known` is no more. */
 static bool forget_outdated(struct rdzv *r,
@@ -287,8 +269,13 @@ static bool forget_outdated(struct rdzv *r,
     for (int i = 0; i < r->limits.runs_max; i++) {
         struct run *run = &r->runs[i];
         bool is_here = known != NULL && known->run == i;
-        if (run->state == RUN_FREE || strcmp(run->id, j->run) != 0 ||
-            !join_outdates(run, j, is_here))
+        if (run->state == RUN_FREE || strcmp(run->id, j->run) != 0)
+            continue;
+        if (run->failover && claim_outdates(run, j)) {
+            claim_forget(r, run, j->name);
+            forgot |= is_here;
+        }
+        if (run->failover || !join_outdates(run, j, is_here))
             continue;
         note(r, NOTE_outdated, run, j->name,
              "it holds round %lld, which another server has sealed",
@@ -306,28 +293,34 @@ void join_step(struct rdzv *r, const struct rdzv_event *ev)
     const struct msg_join *j = &ev->msg->join;
     if (!join_is_sound(r, j, ev->conn))
         return;
+    if (moved_answer(r, j, ev->conn))
+        return;
     struct node *known = node_find(r, j->run, j->agent);
     if (forget_outdated(r, j, known))
         known = NULL;
+    if (known != NULL && claim_is_foreign(&r->runs[known->run], j)) {
+        node_gone(r, known, "went over to another instance of the run");
+        known = NULL;
+    }
     if (known != NULL) {
         rejoin(r, known, ev);
         return;
     }
     const struct run *ended = run_find_ended(r, j);
     if (ended != NULL) {
-        struct msg m = {.kind = MSG_KIND_end, .end = ended->end.msg};
-        reply_send(r, ev->conn, &m);
-        reply_drop(r, ev->conn);
+        tell_end(r, ended, &ended->end.msg, ev->conn);
         return;
     }
-    if (j->ended) {
+    if (j->ended && !claim_wants_failover(r, j)) {
         join_of_ended(r, j, ev->conn);
         return;
     }
+    if (j->ended && join_of_ended_elsewhere(r, j, ev->conn))
+        return;
     struct run *run = run_for(r, ev);
     if (run == NULL)
         return;
-    if (join_is_news(r, run, j))
+    if (!run->failover && join_is_news(r, run, j))
         join_rebuild(r, run, j);
     join_new(r, run, ev);
 }

@@ -65,6 +65,11 @@ void join_place(struct rdzv *r, struct run *run, struct node *n)
         join_running(r, run, n);
         return;
     }
+    if (run->state == RUN_PENDING) { /* it is told more when that is sealed */
+        node_set_state(r, n, NODE_SPARE);
+        note(r, NOTE_spare, run, n->name, "a round is about to be sealed");
+        return;
+    }
     node_set_state(r, n, NODE_WAITING);
     note(r, NOTE_joined, run, n->name, "nproc %d, %d of %d..%d", n->nproc,
          run->count[NODE_WAITING], run->conf.nodes_min, run->conf.nodes_max);

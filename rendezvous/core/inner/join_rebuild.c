@@ -249,7 +249,7 @@ void join_fill_hole(struct rdzv *r,
                     const struct msg_join *j)
 {
     bool was_ours = run_is_ours(run);
-    bool sure = j->sure || was_not_given_up(r, run, j);
+    bool sure = j->sure || (!run->failover && was_not_given_up(r, run, j));
     n->group_rank = (int)j->group_rank;
     round_fill_hole(r, run, n->group_rank);
     run->round.sealed_us =
@@ -258,7 +258,7 @@ void join_fill_hole(struct rdzv *r,
     take_rest(run, j);
     run->recovery.was_over |= j->over != 0;
     run->recovery.long_out |= j->long_out != 0;
-    if (j->joins > run->recovery.joins)
+    if (!run->failover && j->joins > run->recovery.joins)
         run->recovery.joins = (int)j->joins;
     round_call_roll(r, run);
     note(r, NOTE_back, run, n->name, "%d more to come", run->recovery.holes);
@@ -307,5 +307,19 @@ void join_bury(struct rdzv *r, struct run *run, const struct msg_dead *d)
     round_blame_node(run);
     (void)snprintf(why, /* fits */ sizeof(why), "node %s is gone", d->name);
     round_over(r, run, why, MSG_AT_ONCE);
+    round_try_drained(r, run);
+}
+
+void join_close_hole(struct rdzv *r, struct run *run, int group_rank)
+{
+    if ((run->state != RUN_ACTIVE && run->state != RUN_DRAIN) ||
+        run->recovery.holes == 0 || round_is_taken(r, run, group_rank))
+        return;
+    round_fill_hole(r, run, group_rank);
+    note(r, NOTE_lost, run, "", "the node of group rank %d is dead",
+         group_rank);
+    round_blame_node(run);
+    round_over(r, run, "a node was lost while the rendezvous was away",
+               MSG_AT_ONCE);
     round_try_drained(r, run);
 }

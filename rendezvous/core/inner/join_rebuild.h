@@ -60,6 +60,9 @@ void join_fill_hole(struct rdzv *r,
  * no hole any more, and the round is over. */
 void join_bury(struct rdzv *r, struct run *run, const struct msg_dead *d);
 
+/* The member at that place is proven dead: it does not come. */
+void join_close_hole(struct rdzv *r, struct run *run, int group_rank);
+
 /* What a server before us counted, as a node tells it. */
 void join_restore(const struct rdzv *r,
                   struct run *run,

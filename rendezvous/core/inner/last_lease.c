@@ -23,7 +23,7 @@ static void grant_all(struct rdzv *r, const struct run *run, bool knowing)
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         struct node *n = &r->nodes[i];
         if (node_is_owed(r, n) && (n->knows_long || !knowing))
-            node_grant(r, n, n->seq, -1);
+            node_grant(r, n, n->beat_seq, -1);
     }
 }
 

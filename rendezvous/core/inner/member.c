@@ -192,6 +192,8 @@ void member_ready(struct rdzv *r,
         if (is_current(r, run, n, round, "ready"))
             ready_of_leaving(r, run, n, m);
         return;
+    case NODE_CLAIMS: /* see claim_note */
+    case NODE_PENDING:
     case NODE_WAITING:
     case NODE_SPARE:
     case NODE_QUARANTINED:
@@ -245,6 +247,7 @@ void member_leave(struct rdzv *r,
 {
     if (run->state == RUN_ENDED)
         return;
+    node_stand(r, n);
     if (l->all) {
         on_leave_all(r, run, n, l);
         return;
@@ -286,6 +289,8 @@ void member_dead(struct rdzv *r,
 
 void member_bye(struct rdzv *r, struct run *run, struct node *n)
 {
+    office_bye(&run->office,
+               n->agent); /* without failover there are no votes */
     if (n->state != NODE_ENDING) {
         node_gone(r, n, "said bye");
         return;

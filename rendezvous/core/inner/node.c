@@ -139,6 +139,8 @@ void node_unbind(struct rdzv *r, struct node *n)
     if (n->conn < 0)
         return;
     node_clear_bye(r, n); /* who is away is not waited for */
+    if (r->runs[n->run].failover)
+        office_away(&r->runs[n->run].office, n->agent);
     r->conn_node[n->conn] = -1;
     n->conn = -1;
     n->away_us = r->now_us;
@@ -154,7 +156,10 @@ bool node_set_address(struct node *n, const struct rdzv_event *ev)
     msg_set(n->addr, addr);
     msg_set(n->here_addr, ev->here_addr);
     n->port = (int)j->port;
+    n->serve_port = (int)j->serve_port;
     n->hosts = j->hosts != 0;
+    n->local = node_is_loopback(ev->peer_addr) ||
+               strcmp(ev->peer_addr, ev->here_addr) == 0;
     return moved;
 }
 
@@ -177,8 +182,8 @@ node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
         .arrival = r->arrivals++,
         .since_us = r->now_us,
         .group_rank = -1,
-        .short_seq = -1,
     };
+    node_begin_beats(n);
     msg_set(n->agent, j->agent);
     n->roll = roll_of(n->agent);
     msg_set(n->name, j->name);
@@ -205,6 +210,9 @@ void node_remove(struct rdzv *r, struct node *n)
         reply_drop(r, n->conn);
     else
         run->absent--;
+    if (run->failover)
+        office_away(&run->office, n->agent);
+    run->takeover.changed |= n->state == NODE_CLAIMS;
     int *link = &r->buckets[hash_id(r, n->agent)];
     while (*link != i)
         link = &r->nodes[*link].hash_next;
@@ -240,8 +248,8 @@ static bool is_long(const struct run *run, const struct node *n)
 bool node_is_owed(const struct rdzv *r, const struct node *n)
 {
     const struct run *run = &r->runs[n->run];
-    return r->ending && run->state == RUN_ACTIVE && n->state == NODE_RUNNING &&
-           n->conn >= 0 && !n->parted &&
+    return r->ending && !run->failover && run->state == RUN_ACTIVE &&
+           n->state == NODE_RUNNING && n->conn >= 0 && !n->parted &&
            run->conf.reconnect_us > run->conf.heartbeat_us;
 }
 
@@ -254,6 +262,142 @@ static bool is_last(const struct rdzv *r, const struct node *n)
            2 * run->round.knowing >= run->round.group_world;
 }
 
+void node_begin_beats(struct node *n)
+{
+    n->short_seq = -1;
+    n->beat_seq = 0;
+    n->beat_heard = -1;
+    for (int i = 0; i < NODE_SENT; i++)
+        n->sent[i].seq = -1;
+}
+
+/* Without failover 0 is no grant: the server is there. */
+static void
+send_lease(struct rdzv *r, struct node *n, int64_t seq, int64_t grant_us)
+{
+    const struct run *run = &r->runs[n->run];
+    struct msg m = {.kind = MSG_KIND_lease};
+    m.lease.seq = seq;
+    m.lease.grant_ms = grant_us / MONO_MS;
+    m.lease.long_ms = run->office.long_us / MONO_MS;
+    if (grant_us > 0 && !n->named)
+        msg_set(m.lease.server, r->id);
+    n->named |= grant_us > 0;
+    m.lease.long_out =
+        !run->failover &&
+        (r->ending || (run->recovery.holes > 0 && run->recovery.long_out));
+    reply_node(r, n, &m);
+}
+
+/* Its loss is not believed before. */
+static void
+extend_lease(struct rdzv *r, struct node *n, int64_t until_us, bool all_short)
+{
+    if (all_short || until_us > n->lease_until_us)
+        n->lease_until_us = until_us;
+    r->lease_check_us = mono_min(r->lease_check_us, n->lease_until_us);
+}
+
+/* It is granted a lease of that length. Whether no long one is out any more:
+ * the agent has said that it got a short one since. */
+static bool note_length(struct node *n, bool longer, int64_t seq, int64_t heard)
+{
+    if (longer)
+        n->short_seq = -1;
+    else if (n->short_seq < 0)
+        n->short_seq = seq;
+    return n->short_seq >= 0 && heard >= n->short_seq;
+}
+
+/* -- leases, with failover ------------------------------------------------- */
+
+void node_ask(struct rdzv *r, const struct node *n)
+{
+    struct office *o = &r->runs[n->run].office;
+    if (n->conn < 0 || o->state == OFFICE_SEEKS ||
+        epoch_cmp(&n->epoch, &o->epoch) > 0 ||
+        !office_asks(o, n->agent, r->now_us))
+        return;
+    struct msg m = {.kind = MSG_KIND_office};
+    m.office.epoch = o->epoch.count;
+    msg_set(m.office.epoch_id, o->epoch.id);
+    reply_node(r, n, &m);
+}
+
+void node_stand(struct rdzv *r, const struct node *n)
+{
+    struct run *run = &r->runs[n->run];
+    if (!run->failover || epoch_cmp(&n->epoch, &run->office.epoch) != 0)
+        return;
+    office_stand(&run->office, n->agent);
+    rdzv_touch(r, run);
+}
+
+/* Half of the voters have not answered for too long, or do again. */
+static void tell_whether_mute(struct rdzv *r, struct run *run, bool mute)
+{
+    if (run->takeover.mute == mute)
+        return;
+    run->takeover.mute = mute;
+    if (mute)
+        note(r, NOTE_no_majority, run, "", "%d of %d voters are here",
+             office_count_here(&run->office), run->office.sets[OFFICE_NOW].n);
+}
+
+/* When the lease of that number was sent. */
+static int64_t sent_us(const struct node *n, int64_t seq)
+{
+    return seq >= 0 && n->sent[seq % NODE_SENT].seq == seq
+               ? n->sent[seq % NODE_SENT].at_us
+               : OFFICE_NO_ECHO;
+}
+
+/* A long lease is granted only once half of the voters know that such may be
+ * out: so whoever takes office after us hears of it. */
+static bool
+may_be_long(const struct rdzv *r, struct run *run, const struct node *n)
+{
+    if (!is_long(run, n))
+        return false;
+    office_announce_long(&run->office, r->now_us, run->conf.reconnect_us);
+    return office_long_is_known(&run->office, r->now_us);
+}
+
+/*
+ * As below, but no lease goes beyond what half of the voters vouch for. If none
+ * can be given the node is asked for its promise instead, which is an echo,
+ * too.
+ */
+static void grant_by_voters(
+    struct rdzv *r, struct run *run, struct node *n, int64_t seq, int64_t heard)
+{
+    struct office *o = &run->office;
+    bool obeys = epoch_cmp(&n->epoch, &o->epoch) <= 0;
+    n->beat_seq = seq;
+    n->beat_heard = heard;
+    if (epoch_cmp(&n->epoch, &o->epoch) == 0)
+        office_echo(o, n->agent, sent_us(n, heard));
+    bool longer = obeys && may_be_long(r, run, n);
+    int64_t lease_us = longer ? run->conf.reconnect_us : run->conf.heartbeat_us;
+    bool all_short = note_length(n, longer, seq, heard);
+    extend_lease(r, n, mono_after(r->now_us, lease_us), all_short);
+    if (!obeys || o->state != OFFICE_HELD || n->state == NODE_CLAIMS ||
+        n->state == NODE_STALE) /* whose round may run elsewhere without it */
+        return;
+    int64_t left_us = office_until_us(o, r->now_us, lease_us) - r->now_us;
+    int64_t grant_us = left_us - lease_us / 5;
+    tell_whether_mute(r, run, grant_us < MONO_MS && run->state != RUN_PENDING);
+    if (grant_us < MONO_MS) {
+        node_ask(r, n);
+        return;
+    }
+    n->sent[seq % NODE_SENT].seq = seq;
+    n->sent[seq % NODE_SENT].at_us = r->now_us;
+    send_lease(r, n, seq, grant_us);
+}
+
+/* -- leases, without ------------------------------------------------------- */
+
 /*
  * The server counts from when it processed the beat, the agent from when it
  * sent it, and the agent is granted less by a fifth, which is its time to kill.
@@ -263,29 +407,20 @@ static bool is_last(const struct rdzv *r, const struct node *n)
  */
 void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard)
 {
-    const struct run *run = &r->runs[n->run];
+    struct run *run = &r->runs[n->run];
+    if (run->failover) {
+        grant_by_voters(r, run, n, seq, heard);
+        return;
+    }
     n->parted |= is_last(r, n);
     bool grants = run_is_ours(run);
     bool longer = grants && (is_long(run, n) || n->parted);
     int64_t lease_us = longer ? run->conf.reconnect_us : run->conf.heartbeat_us;
-    if (longer)
-        n->short_seq = -1;
-    else if (grants && n->short_seq < 0)
-        n->short_seq = seq;
-    bool all_short = n->short_seq >= 0 && heard >= n->short_seq;
-    int64_t until_us = mono_after(r->now_us, lease_us);
-    if (all_short || until_us > n->lease_until_us)
-        n->lease_until_us = until_us;
-    r->lease_check_us = mono_min(r->lease_check_us, n->lease_until_us);
-    struct msg m = {.kind = MSG_KIND_lease};
-    n->seq = m.lease.seq = seq;
-    m.lease.grant_ms = grants ? (lease_us - lease_us / 5) / MONO_MS : 0;
-    if (grants && !n->named)
-        msg_set(m.lease.server, r->id);
-    n->named |= grants;
-    m.lease.long_out =
-        r->ending || (run->recovery.holes > 0 && run->recovery.long_out);
-    reply_node(r, n, &m);
+    bool all_short = grants ? note_length(n, longer, seq, heard)
+                            : n->short_seq >= 0 && heard >= n->short_seq;
+    extend_lease(r, n, mono_after(r->now_us, lease_us), all_short);
+    n->beat_seq = seq;
+    send_lease(r, n, seq, grants ? lease_us - lease_us / 5 : 0);
 }
 
 void node_confirm(struct rdzv *r, struct node *n, int64_t round)

@@ -9,16 +9,20 @@
 #define RENDEZVOUS_CORE_INNER_NODE_H
 
 #include "rendezvous/base/rng.h"
+#include "rendezvous/core/inner/office.h"
 #include "rendezvous/core/rdzv.h"
 
 struct run;
 
 enum node_state {
-    NODE_FREE,        /* a slot that no node uses */
-    NODE_WAITING,     /* wants a place in the next round; runs no workers */
-    NODE_SPARE,       /* the same, beside a round that runs: it is full, or will
-                         be made larger when --scale_interval is over */
+    NODE_FREE,    /* a slot that no node uses */
+    NODE_CLAIMS,  /* with failover: it came to a server that it does not obey
+                     (yet); what it said is noted (struct claim) */
+    NODE_WAITING, /* wants a place in the next round; runs no workers */
+    NODE_SPARE,   /* the same, beside a round that runs: it is full, or will
+                     be made larger when --scale_interval is over */
     NODE_QUARANTINED, /* a spare of last resort (strikes.h) */
+    NODE_PENDING,     /* in the round that is proposed */
     NODE_RUNNING,     /* in the sealed round */
     NODE_DONE,        /* in it, all its workers exited 0 */
     NODE_STOPPING,    /* in it, told to stop, has not said ready */
@@ -30,6 +34,10 @@ enum node_state {
                          said bye, is absent, or the end is final */
     NODE_STATES
 };
+
+/* Leases on their way, of which a beat may say that it heard: more than beats
+ * in a lease. */
+#define NODE_SENT 16
 
 struct node {
     enum node_state state;
@@ -50,6 +58,7 @@ struct node {
     bool wants_members; /* it is told of them when it is group rank 0 */
     int nproc;
     int port;
+    int serve_port; /* where its launcher would serve the run; 0: nowhere */
     int asked_rank;
     int64_t arrival;
     int64_t since_us;       /* when it came */
@@ -58,15 +67,24 @@ struct node {
     bool knows_long; /* ... and that leases of reconnect_ms may be out in it */
     bool parted;     /* it has had its last lease of this server */
     bool named;      /* it was told the id of this server on its connection */
-    int64_t seq;     /* of its last beat on this connection */
     int64_t short_seq;            /* grants from this one on were short; -1: the
                                      last one was long */
     int64_t quarantined_until_us; /* its cool-down; in the past: it has none */
     int64_t stale_round;          /* STALE: the one that it was told to stop */
-    int64_t roll;    /* what stands for it in the roll of a round */
-    bool came_ready; /* it had been in a round of the run's instance when
-                        it came, and was ready for the next one */
-    bool sure_ready; /* ... of the round of run->round, and sure of that */
+    /* With failover: */
+    struct epoch epoch; /* the highest that it promised to obey */
+    bool local;         /* it is on our host, as its address tells */
+    bool moved;         /* the others reach it elsewhere since it was back */
+    bool untold;        /* it came back while it obeyed another server: must be
+                           told its state once it obeys us */
+    int64_t beat_seq, beat_heard; /* its last beat on this connection */
+    struct {
+        int64_t seq, at_us;
+    } sent[NODE_SENT]; /* its last leases on this connection */
+    int64_t roll;      /* what stands for it in the roll of a round */
+    bool came_ready;   /* it had been in a round of the run's instance when
+                          it came, and was ready for the next one */
+    bool sure_ready;   /* ... of the round of run->round, and sure of that */
     /* Its place in the round of run->round; group_rank -1: not in it. */
     int group_rank;
     int base_rank;
@@ -103,6 +121,17 @@ void node_set_state(struct rdzv *r, struct node *n, enum node_state state);
  * absent; the run counts these. */
 void node_bind(struct rdzv *r, struct node *n, int conn);
 void node_unbind(struct rdzv *r, struct node *n);
+
+/* It counts its beats from 0 on each connection. */
+void node_begin_beats(struct node *n);
+
+/* With failover: asks for its promise, unless it obeys another server, or was
+ * asked and has not answered. */
+void node_ask(struct rdzv *r, const struct node *n);
+
+/* With failover: everything of it is dead, and it obeyed us: its vote stands.
+ */
+void node_stand(struct rdzv *r, const struct node *n);
 
 /* Nothing is waited for from an ENDING node any more: it is ENDED. */
 void node_clear_bye(struct rdzv *r, struct node *n);

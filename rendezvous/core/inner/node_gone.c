@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/propose.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round.h"
@@ -51,6 +52,9 @@ static void after_removal(struct rdzv *r,
         if (state == NODE_STOPPING || state == NODE_LEAVING)
             round_hurry(r, run, why);
         round_try_drained(r, run);
+    } else if (run->state == RUN_PENDING && state == NODE_PENDING) {
+        propose_give_up(r, run, why);
+        round_try_seal(r, run);
     } else if (run->state == RUN_GATHER) {
         round_try_seal(r, run);
     }
@@ -61,7 +65,8 @@ static void after_removal(struct rdzv *r,
 /* Also of one that was ready: it may have been dying when it failed. */
 static bool is_loss(const struct run *run, enum node_state state, bool member)
 {
-    return state == NODE_RUNNING || state == NODE_STOPPING ||
+    return state == NODE_PENDING || state == NODE_RUNNING ||
+           state == NODE_STOPPING ||
            (run->state == RUN_DRAIN && state == NODE_WAITING && member);
 }
 
@@ -92,7 +97,8 @@ static void go(struct rdzv *r,
     if (is_loss(run, state, member))
         remember_loss(r, run, n, how);
     (void)snprintf(why, /* fits */ sizeof(why), "node %s %s", n->name, how);
-    if (state == NODE_RUNNING || state == NODE_STOPPING)
+    if (state == NODE_PENDING || state == NODE_RUNNING ||
+        state == NODE_STOPPING)
         note(r, NOTE_lost, run, n->name, "%s", more);
     else if (run->state != RUN_ENDED)
         note(r, NOTE_left, run, n->name, "%s", more);
@@ -107,7 +113,9 @@ void node_gone(struct rdzv *r, struct node *n, const char *how)
 
 void node_left(struct rdzv *r, struct node *n)
 {
-    /* As one that runs no workers either. */
+    /* As one that runs no workers either. It never promises another server
+     * again. */
+    node_stand(r, n);
     go(r, n, NODE_DRAINED, "left", "its workers have ended");
 }
 

@@ -11,6 +11,24 @@
 #include "rendezvous/core/inner/run.h"
 #include "rendezvous/core/ranks.h"
 
+/* With failover: what a node said that came to a server which is not in office,
+ * to be acted on when it is. */
+struct claim {
+    struct msg_join join; /* its state follows what it says later */
+    int64_t at_us;        /* when it came */
+    bool nonsense;        /* what it told was none; nothing of it is known */
+    bool voted;           /* it told which round it accepted ... */
+    struct epoch epoch;   /* ... proposed in this epoch, ... */
+    int64_t round;
+    int group_rank;              /* ... and its place in it */
+    int64_t foreign_us, long_us; /* of messages and leases of earlier servers */
+    bool leaves;                 /* and so it said */
+    struct msg_leave leave;
+};
+
+struct moved;
+struct witnesses;
+
 struct rdzv {
     struct rdzv_limits limits;
     char id[RDZV_SERVER_ID_LEN + 1]; /* of this server; "" in most tests */
@@ -18,11 +36,14 @@ struct rdzv {
     struct rdzv_before before;
     struct run *runs;
     struct node *nodes;
-    int *conn_node;     /* by connection: its node, or -1 */
-    int *buckets;       /* by hash of agent id: first node, or -1 */
-    uint32_t n_buckets; /* a power of two */
-    int free_node;      /* list of nodes that were used, by hash_next */
-    int fresh_node;     /* nodes from this one on were never used */
+    struct claim *claims;        /* one for each node */
+    struct moved *moved;         /* runs that are served elsewhere: moved.h */
+    struct witnesses *witnesses; /* who speaks for which host: witness.h */
+    int *conn_node;              /* by connection: its node, or -1 */
+    int *buckets;                /* by hash of agent id: first node, or -1 */
+    uint32_t n_buckets;          /* a power of two */
+    int free_node;  /* list of nodes that were used, by hash_next */
+    int fresh_node; /* nodes from this one on were never used */
     int n_nodes;
     int64_t arrivals;
     int64_t began_us;       /* its first step; 0: there was none yet */
@@ -46,6 +67,11 @@ struct rdzv {
 static inline int run_index(const struct rdzv *r, const struct run *run)
 {
     return (int)(run - r->runs);
+}
+
+static inline struct claim *claim_of(const struct rdzv *r, const struct node *n)
+{
+    return &r->claims[n - r->nodes];
 }
 
 /* Something has changed that its deadline may go by. */

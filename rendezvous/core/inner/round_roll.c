@@ -48,14 +48,27 @@ static bool are_the_only_ones(const struct run *run)
 }
 
 /*
+ * With failover, what the voters told says it (office.h). Without:
+ *
  * While members are missing, they may run the last known round, unless it was
  * over for good. If they do not, or all are here, but all were ready, there
  * may be one more round; since not all of its members have confirmed it, only
  * short leases are out. If nothing is sure, there may be any.
  */
+static int64_t known_by_promises_at_us(const struct run *run)
+{
+    if (!run->recovery.rebuilt ||
+        (run->recovery.holes == 0 && office_is_confirmed(&run->office)))
+        return 0;
+    int64_t at_us = office_foreign_us(&run->office, run->conf.heartbeat_us);
+    return at_us > run->takeover.own_us ? at_us : run->takeover.own_us;
+}
+
 int64_t round_known_at_us(const struct run *run)
 {
     int64_t lease_us = run->conf.heartbeat_us;
+    if (run->failover)
+        return known_by_promises_at_us(run);
     if (!run->recovery.rebuilt ||
         (run->recovery.holes == 0 && run->recovery.anchor == ANCHOR_HELD))
         return 0;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/propose.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/core/inner/reply.h"
 #include "rendezvous/core/inner/round_roll.h"
@@ -177,7 +178,6 @@ static void seal(struct rdzv *r, struct run *run)
     run->round.roll = 0;
     number_round(run);
     run->round.confirmed = run->round.knowing = 0;
-    run->state = RUN_ACTIVE;
     run->gather.seal_at_us = MONO_NEVER;
     run->recovery.holes = 0;
     round_begin(r, run);
@@ -186,9 +186,16 @@ static void seal(struct rdzv *r, struct run *run)
     for (int i = 0; i < n_members; i++) {
         struct node *n = take_ranks(r, &r->places[i]);
         n->confirmed = n->knows_long = false;
-        run->round.roll = (run->round.roll + n->roll) & ROLL_MASK;
-        node_set_state(r, n, NODE_RUNNING);
+        if (!run->failover)
+            run->round.roll = (run->round.roll + n->roll) & ROLL_MASK;
+        node_set_state(r, n, run->failover ? NODE_PENDING : NODE_RUNNING);
     }
+    if (run->failover) {
+        make_spares(r, run);
+        propose_round(r, run, n_members);
+        return;
+    }
+    run->state = RUN_ACTIVE;
     note(r, NOTE_sealed, run, "", "%d node%s, world %d, master %s:%d%s",
          n_members, n_members == 1 ? "" : "s", run->round.world_size,
          run->round.master_addr, run->round.master_port,
@@ -210,10 +217,29 @@ static bool has_expired(const struct rdzv *r, const struct run *run)
     return false;
 }
 
+/*
+ * With failover: whether half of the voters vouch for what this server does, so
+ * that a round may be proposed. If the newest round may not have been in force,
+ * its voters have to say first that it is.
+ */
+static bool may_propose(struct rdzv *r, struct run *run)
+{
+    struct office *o = &run->office;
+    if (o->pending || !office_may_act(o, r->now_us, run->conf.heartbeat_us))
+        return false;
+    if (office_is_confirmed(o))
+        return true;
+    propose_again(r, run);
+    return false;
+}
+
 void round_try_seal(struct rdzv *r, struct run *run)
 {
     if (run->state != RUN_GATHER || run->absent > 0 ||
         r->now_us < round_known_at_us(run) || round_awaits_leave(r, run))
+        return;
+    run->takeover.blocked = run->failover && !may_propose(r, run);
+    if (run->takeover.blocked)
         return;
     strikes_recall(r, run);
     int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];

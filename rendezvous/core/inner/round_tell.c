@@ -26,7 +26,8 @@
 static bool is_member(const struct node *n)
 {
     return n->group_rank >= 0 &&
-           (n->state == NODE_RUNNING || n->state == NODE_DONE);
+           (n->state == NODE_PENDING || n->state == NODE_RUNNING ||
+            n->state == NODE_DONE);
 }
 
 /* Where the others came to: so a node on the server's own host, which may have
@@ -95,6 +96,18 @@ static int64_t instance_ms(const struct rdzv *r, const struct run *run)
     return mono_min((r->now_us - run->born_us) / MONO_MS, INSTANCE_MS_MAX);
 }
 
+/* The epoch in which the round was, or is, proposed. */
+static void fill_fence(const struct run *run, struct msg_world *w)
+{
+    const struct office *o = &run->office;
+    if (!run->failover)
+        return;
+    w->pending = run->state == RUN_PENDING;
+    const struct epoch *epoch = w->pending ? &o->epoch : &o->round_epoch;
+    w->epoch = epoch->count;
+    msg_set(w->epoch_id, epoch->id);
+}
+
 void round_send_world(struct rdzv *r,
                       const struct run *run,
                       const struct node *n)
@@ -117,6 +130,7 @@ void round_send_world(struct rdzv *r,
     m.world.role_world = n->role_world;
     msg_set(m.world.master_addr, run->round.master_addr);
     m.world.master_port = run->round.master_port;
+    fill_fence(run, &m.world);
     send_members(r, run, n);
     reply_node(r, n, &m);
 }
@@ -167,7 +181,7 @@ fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
     m->waiting.last_call = until_us != MONO_NEVER;
     if (until_us == MONO_NEVER)
         until_us = mono_after(run->gather.since_us, run->conf.join_us);
-    m->waiting.have = run->count[NODE_WAITING];
+    m->waiting.have = run->count[NODE_WAITING] + run->count[NODE_CLAIMS];
     m->waiting.min = run->conf.nodes_min;
     m->waiting.max = run->conf.nodes_max;
     m->waiting.left_ms = mono_ms_until(r->now_us, until_us);
@@ -178,6 +192,10 @@ fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
     msg_set(m->waiting.instance, run->instance);
     if (run->state == RUN_GATHER)
         msg_set(m->waiting.refused, run->gather.refused);
+    if (run->failover && office_lacks_voters(&run->office)) {
+        m->waiting.voters = run->office.sets[OFFICE_NOW].n;
+        m->waiting.voters_here = office_count_here(&run->office);
+    }
     round_list_waiting(r, run, m->waiting.names, sizeof(m->waiting.names));
 }
 
@@ -208,9 +226,11 @@ void round_send_waiting(struct rdzv *r,
 
 void round_take_over(struct rdzv *r, struct run *run)
 {
+    if (run->failover)
+        return; /* it is in office already */
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         if (r->nodes[i].conn >= 0)
-            node_grant(r, &r->nodes[i], r->nodes[i].seq, -1);
+            node_grant(r, &r->nodes[i], r->nodes[i].beat_seq, -1);
 }
 
 void round_notify_minority(struct rdzv *r, struct run *run)

@@ -7,6 +7,7 @@
 #include "rendezvous/core/inner/round_tick.h"
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/claim.h"
 #include "rendezvous/core/inner/join_place.h"
 #include "rendezvous/core/inner/rdzv_priv.h"
 #include "rendezvous/core/inner/reply.h"
@@ -18,12 +19,28 @@
 #include "rendezvous/core/inner/run.h"
 #include "rendezvous/core/inner/strikes.h"
 
+/* With failover others may go on elsewhere: without the voters this server ends
+ * no run that has had a round. Its nodes give up by themselves. */
+static void give_up(struct rdzv *r, struct run *run)
+{
+    if (!run->failover || run->round.number == 0 ||
+        office_may_act(&run->office, r->now_us, run->conf.heartbeat_us)) {
+        round_end_by_timeout(r, run);
+        return;
+    }
+    run->gather.since_us = r->now_us;
+    if (run->head >= 0)
+        round_notify_waiting(r, run);
+    else
+        run_forget(r, run);
+}
+
 static void tick_gather(struct rdzv *r, struct run *run)
 {
     int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
     int64_t give_up_us = mono_after(run->gather.since_us, run->conf.join_us);
     if (have < run->conf.nodes_min && r->now_us >= give_up_us) {
-        round_end_by_timeout(r, run);
+        give_up(r, run);
         return;
     }
     if (r->now_us >= run->gather.notice_at_us && run->head >= 0)
@@ -76,12 +93,28 @@ static void tick_holes(struct rdzv *r, struct run *run)
         round_try_drained(r, run);
 }
 
+/* A run that was forgotten, and that nobody comes back to, is no more. */
+static void tick_candidate(struct rdzv *r, struct run *run)
+{
+    if (r->now_us < run->takeover.notice_at_us)
+        return;
+    if (run->head >= 0)
+        claim_tell(r, run);
+    else
+        run_forget(r, run);
+}
+
 void round_tick(struct rdzv *r, struct run *run)
 {
     struct node *due;
     while ((due = strikes_take_due(r, run)) != NULL)
         join_place(r, run, due);
     switch (run->state) {
+    case RUN_CANDIDATE:
+        tick_candidate(r, run);
+        return;
+    case RUN_PENDING:
+        return; /* its voters are waited for */
     case RUN_GATHER:
         tick_gather(r, run);
         return;
@@ -116,6 +149,8 @@ static int64_t gather_deadline(const struct rdzv *r, const struct run *run)
                          mono_after(run->gather.since_us, run->conf.join_us));
     else if (run->absent > 0 || round_awaits_leave(r, run))
         return at_us; /* its lease, or its leave, is waited for */
+    else if (run->takeover.blocked)
+        return at_us; /* voters are waited for */
     else if (run->recovery.rebuilt)
         at_us = mono_min(at_us, round_known_at_us(run));
     else
@@ -138,6 +173,10 @@ static int64_t active_deadline(const struct run *run)
 int64_t round_deadline(const struct rdzv *r, const struct run *run)
 {
     switch (run->state) {
+    case RUN_CANDIDATE:
+        return run->takeover.notice_at_us;
+    case RUN_PENDING:
+        return strikes_deadline(run);
     case RUN_GATHER:
         return mono_min(gather_deadline(r, run), strikes_deadline(run));
     case RUN_ACTIVE:

@@ -3,6 +3,9 @@
  * until all of them know (ENDING), so that a server that takes over hears of
  * the end from any of them. After that, or half a second, the end is final and
  * they go. The run is remembered for ten minutes: a straggler gets its result.
+ *
+ * With failover the end is a vote: it is never final before half of the voters
+ * said bye. Who holds an end that is not ends by itself.
  */
 #include "rendezvous/core/inner/run.h"
 
@@ -78,6 +81,7 @@ static void run_drop_source(struct rdzv *r, struct run *run)
 void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
 {
     rdzv_touch(r, run);
+    office_abandon(&run->office); /* no round follows the end */
     run->state = RUN_ENDED;
     run_drop_source(r, run);
     run->end.msg = *end;
@@ -108,7 +112,14 @@ void run_send_end(struct rdzv *r, struct run *run, struct node *n)
 
 void run_try_settle(struct rdzv *r, struct run *run)
 {
-    if (run->state != RUN_ENDED || run->end.settle_at_us == MONO_NEVER ||
+    if (run->state != RUN_ENDED || run->end.settle_at_us == MONO_NEVER)
+        return;
+    bool known = !run->failover || office_end_is_known(&run->office);
+    if (!known && r->now_us >= run->end.settle_at_us) {
+        rdzv_touch(r, run); /* others may have gone on without us */
+        run->end.settle_at_us = mono_after(r->now_us, SETTLE_US);
+    }
+    if (!known ||
         (run->count[NODE_ENDING] > 0 && r->now_us < run->end.settle_at_us))
         return;
     run->end.settle_at_us = MONO_NEVER;

@@ -6,7 +6,9 @@
  * Which parts of struct run mean something depends on its state:
  *
  *               conf   gather   round     recovery   report         end
+ *     CANDIDATE set    -        -         -          -              -
  *     GATHER    set    set      the last  rebuilt    of the last    -
+ *     PENDING   set    (last)   proposed  -          empty, `last`  -
  *     ACTIVE    set    (last)   this      set        empty, `last`  -
  *     DRAIN     set    (last)   this      set        grows          -
  *     ENDED     set*   (last)   the last  (last)     of the last    set
@@ -20,12 +22,15 @@
 
 #include "rendezvous/core/budget.h"
 #include "rendezvous/core/inner/node.h"
+#include "rendezvous/core/inner/office.h"
 #include "rendezvous/core/inner/strikes.h"
 #include "rendezvous/proto/exits.h"
 
 enum run_state {
-    RUN_FREE, /* a slot that no run uses */
+    RUN_FREE,      /* a slot that no run uses */
+    RUN_CANDIDATE, /* its nodes hold a round, and we are not in office */
     RUN_GATHER,
+    RUN_PENDING, /* a round is proposed */
     RUN_ACTIVE,
     RUN_DRAIN,
     RUN_ENDED,
@@ -37,6 +42,7 @@ enum run_state {
 struct run_conf {
     char prog[129];
     char backend[17];
+    enum msg_failover failover; /* as it was asked for */
     int nodes_min, nodes_max;
     int64_t join_us, last_call_us, heartbeat_us, reconnect_us, scale_us;
 };
@@ -112,6 +118,34 @@ struct run_recovery {
                        may still say something */
 };
 
+/* -- with failover: what nodes tell a server that is not in office --------- */
+
+struct run_takeover {
+    /* Of the newest round that a voter told of (office.h): */
+    char instance[RNG_ID_LEN + 1]; /* "": none did */
+    int64_t born_us;
+    int group_world;
+    int restarts;
+    /* The end that a voter told of; status -1: none. */
+    int end_status;
+    struct epoch end_epoch;
+    /* The first failure of a worker that was told of; "": none. */
+    char failed_agent[RNG_ID_LEN + 1];
+    int64_t failed_at_us;
+    struct msg_failed failed;
+
+    int64_t notice_at_us; /* when to tell those who wait who is missing */
+    int64_t own_us; /* leases of ours may be out until then, of what we knew
+                       before another server was in office */
+    /* What takeover.c has to look at: a node that CLAIMS came or went, one has
+     * promised another server more than this one, one obeys this one now. */
+    bool changed, outbid, obeyed;
+    bool blocked; /* GATHER: only voters are waited for */
+    bool mute; /* in office, but half of the voters did not answer for too long:
+                  it grants nothing, and people were told so */
+    char addrs[sizeof(((struct msg_voters *)0)->addrs)]; /* of the voters */
+};
+
 /* -- what the report will say ---------------------------------------------- */
 
 /* A worker's failure, the cause of others. */
@@ -174,6 +208,9 @@ struct run {
                               wants us when it is thawed */
     struct budget budget;
     struct strikes strikes;
+    bool failover; /* a majority of its members has the authority */
+    struct office office;
+    struct run_takeover takeover;
 
     int head, tail; /* its nodes, by arrival; -1: none */
     int count[NODE_STATES];
@@ -190,12 +227,13 @@ struct run {
 /*
  * Whether the server may act for it: seal its next round, grant leases. Always,
  * but for a round that was rebuilt, where more than half of its members must
- * have come: there may be another server, to which the others went.
+ * have come: there may be another server, to which the others went. With
+ * failover the voters decide (office.h).
  */
 static inline bool run_is_ours(const struct run *run)
 {
     int here = run->round.group_world - run->recovery.holes;
-    return !run->recovery.rebuilt || 2 * here > run->recovery.base;
+    return run->failover || !run->recovery.rebuilt || 2 * here > run->recovery.base;
 }
 
 /* Whether it is neither free nor ended. */

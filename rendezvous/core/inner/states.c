@@ -23,7 +23,9 @@ enum may {
     MUST
 };
 
+#define C (1u << RUN_CANDIDATE)
 #define G (1u << RUN_GATHER)
+#define P (1u << RUN_PENDING)
 #define A (1u << RUN_ACTIVE)
 #define D (1u << RUN_DRAIN)
 #define E (1u << RUN_ENDED)
@@ -38,18 +40,20 @@ static const struct {
     enum may placed, drained, absent;
 } rows[NODE_STATES] = {
     /* clang-format off */
-    /*                     in runs that are  placed  drained  absent */
-    [NODE_WAITING]     = {G |     D,         MAY,    NO,      MAY},
-    [NODE_SPARE]       = {G | A | D,         NO,     NO,      MAY},
-    [NODE_QUARANTINED] = {G | A | D,         MAY,    NO,      MAY},
-    [NODE_RUNNING]     = {    A,             MUST,   NO,      MAY},
-    [NODE_DONE]        = {    A,             MUST,   MAY,     MAY},
-    [NODE_STOPPING]    = {        D,         MUST,   MAY,     MAY},
-    [NODE_LEAVING]     = {        D,         MUST,   MAY,     MAY},
-    [NODE_STALE]       = {G | A | D,         NO,     MAY,     MAY},
-    [NODE_DRAINED]     = {G | A | D,         MAY,    MUST,    MAY},
-    [NODE_ENDING]      = {            E,     MAY,    MAY,     NO},
-    [NODE_ENDED]       = {            E,     MAY,    MAY,     MAY},
+    /*                     in runs that are          placed  drained  absent */
+    [NODE_CLAIMS]      = {C | G | P | A | D,         NO,     NO,      NO},
+    [NODE_WAITING]     = {    G |         D,         MAY,    NO,      MAY},
+    [NODE_SPARE]       = {    G | P | A | D,         NO,     NO,      MAY},
+    [NODE_QUARANTINED] = {    G | P | A | D,         MAY,    NO,      MAY},
+    [NODE_PENDING]     = {        P,                 MUST,   NO,      MAY},
+    [NODE_RUNNING]     = {            A,             MUST,   NO,      MAY},
+    [NODE_DONE]        = {            A,             MUST,   MAY,     MAY},
+    [NODE_STOPPING]    = {                D,         MUST,   MAY,     MAY},
+    [NODE_LEAVING]     = {                D,         MUST,   MAY,     MAY},
+    [NODE_STALE]       = {    G | P | A | D,         NO,     MAY,     MAY},
+    [NODE_DRAINED]     = {    G | P | A | D,         MAY,    MUST,    MAY},
+    [NODE_ENDING]      = {                    E,     MAY,    MAY,     NO},
+    [NODE_ENDED]       = {                    E,     MAY,    MAY,     MAY},
     /* clang-format on */
 };
 
@@ -110,6 +114,35 @@ static void check_gather(const struct run *run)
     ddp_assert(run->round.number > 0 || run->round.blame == BLAME_NONE);
 }
 
+static void check_candidate(const struct run *run)
+{
+    ddp_assert(run->failover && run->office.state != OFFICE_HELD);
+    ddp_assert(run->round.number == 0 && run->recovery.holes == 0);
+}
+
+static void check_pending(const struct run *run)
+{
+    const struct office *o = &run->office;
+    ddp_assert(run->failover && o->pending);
+    ddp_assert(o->next_round == run->round.number);
+    ddp_assert(run->count[NODE_PENDING] == run->round.group_world);
+    ddp_assert(run->round.world_size > 0 && !run->recovery.rebuilt);
+    ddp_assert(run->recovery.holes == 0 && run->round.blame == BLAME_NONE);
+}
+
+/* Whose newest round is the one that is known here. */
+static void check_office(const struct run *run)
+{
+    const struct office *o = &run->office;
+    office_check(o);
+    ddp_assert(run->state == RUN_CANDIDATE || run->state == RUN_ENDED ||
+               o->state != OFFICE_SEEKS);
+    ddp_assert(run->state != RUN_ACTIVE || run->round.number == o->round);
+    ddp_assert(o->pending
+                   ? run->state == RUN_PENDING || run->state == RUN_GATHER
+                   : run->state != RUN_PENDING);
+}
+
 static void check_active(const struct run *run, int members)
 {
     const struct run_round *round = &run->round;
@@ -164,7 +197,15 @@ void states_check_run(const struct rdzv *r, const struct run *run)
     check_any(run);
     if (run->state != RUN_ENDED)
         check_live(run);
+    if (run->failover)
+        check_office(run);
     switch (run->state) {
+    case RUN_CANDIDATE:
+        check_candidate(run);
+        return;
+    case RUN_PENDING:
+        check_pending(run);
+        return;
     case RUN_GATHER:
         check_gather(run);
         return;

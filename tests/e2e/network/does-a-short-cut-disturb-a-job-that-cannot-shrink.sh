@@ -13,7 +13,7 @@ done
 wait_round 1 4
 sleep 0.3 # for a lease to be granted
 cut_off other
-wait_for 'workers run on' other.err
+wait_for 'lost the connection' other.err
 sleep 1.5
 heal other
 wait_for 'connected to the rendezvous again' other.err

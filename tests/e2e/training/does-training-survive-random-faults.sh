@@ -158,15 +158,29 @@ note_descriptors()
     done >>descriptors
 }
 
-# growing: those that have ten more at the end than at first, which is more than
-# the coming and going of workers and connections.
+# growing: those that have at least five more in each of the last three looks
+# than in any of the first three: an agent that has just begun has no workers
+# yet, and connections come and go.
 growing()
 {
     awk '$2 == 0 { next }
-        !($1 in first) { first[$1] = $2 }
-        { last[$1] = $2 }
-        END { for (pid in last) if (last[pid] > first[pid] + 10)
-            print pid, "from", first[pid], "to", last[pid] }' descriptors
+        { seen[$1, n[$1]++] = $2 }
+        END {
+            for (pid in n) {
+                if (n[pid] < 6)
+                    continue
+                most = 0
+                least = 1000000
+                for (i = 0; i < 3; i++) {
+                    if (seen[pid, i] > most)
+                        most = seen[pid, i]
+                    if (seen[pid, n[pid] - 1 - i] < least)
+                        least = seen[pid, n[pid] - 1 - i]
+                }
+                if (least >= most + 5)
+                    print pid, "from", most, "to", least
+            }
+        }' descriptors
 }
 
 # left_on MACHINE: what is in its /tmp and /dev/shm, but for what the scenario

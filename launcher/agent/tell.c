@@ -1,0 +1,225 @@
+/*
+ * What the server is told, and what people are. Each message is made of the
+ * agent's state when it is sent, so that it can be said again after a reconnect
+ * as it is then.
+ */
+#include "launcher/agent/agent_priv.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "rendezvous/base/err.h"
+#include "rendezvous/base/mono.h"
+
+void agent_emit(struct step *s, const struct agent_action *action)
+{
+    s->out->emit(s->out->ctx, action);
+}
+
+bool agent_is_open(const struct agent *a)
+{
+    return a->session.state == AGENT_SESSION_UP ||
+           a->session.state == AGENT_SESSION_HEARD;
+}
+
+void agent_send(struct step *s, const struct msg *m)
+{
+    struct agent_action action = {.kind = AGENT_SEND, .msg = m};
+    if (agent_is_open(s->a))
+        agent_emit(s, &action);
+}
+
+void agent_note(struct step *s, enum note_kind kind, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap); /* may be cut */
+    va_end(ap);
+    struct note n = {
+        .kind = kind,
+        .run = s->a->conf.join.run,
+        .round = s->a->round.world.round, /* 0: there is none */
+        .node = s->a->conf.join.name,
+        .text = text,
+    };
+    struct agent_action action = {.kind = AGENT_NOTE, .note = &n};
+    agent_emit(s, &action);
+}
+
+static enum msg_state state_of(const struct agent *a)
+{
+    if (a->round.evidence == AGENT_SPARE)
+        return MSG_STATE_NONE;
+    switch (a->work) {
+    case AGENT_RUNNING:
+        return MSG_STATE_RUNNING;
+    case AGENT_DONE:
+        return MSG_STATE_DONE;
+    case AGENT_STOPPING:
+    case AGENT_CHECKING:
+        return MSG_STATE_STOPPED;
+    case AGENT_NONE:
+        return MSG_STATE_READY;
+    }
+    DDP_WRONG("work");
+}
+
+#define AGE_MS_MAX INT64_C(86400000000) /* of messages.def */
+#define JOINS_MAX  1000000
+#define VIA_VOTER  31 /* ... of join.via */
+
+void agent_send_join(struct step *s)
+{
+    struct agent *a = s->a;
+    int64_t held_ms = (s->now_us - a->round.told_at_us) / MONO_MS;
+    struct msg m = {.kind = MSG_KIND_join, .join = a->conf.join};
+    m.join.group_rank = -1;
+    a->round.joins = mono_min(a->round.joins + 1, JOINS_MAX);
+    m.join.joins = a->round.joins;
+    if (a->round.evidence != AGENT_NO_ROUND) {
+        msg_set(m.join.instance, a->round.world.instance);
+        m.join.instance_ms =
+            mono_min(a->round.world.instance_ms + held_ms, AGE_MS_MAX);
+        m.join.round = a->round.world.round;
+        m.join.group_rank = a->round.world.group_rank;
+        m.join.group_world = a->round.world.group_world;
+        m.join.roll = a->round.world.roll;
+        m.join.restarts = a->round.world.restarts;
+        m.join.state = state_of(a);
+        m.join.over = a->round.evidence == AGENT_OVER_SURE ||
+                      a->round.evidence == AGENT_OVER_LAPSED;
+        m.join.rest = m.join.over ? a->round.rest : 0;
+        m.join.sure = agent_is_sure(a);
+        m.join.recent = a->round.world.recent;
+        m.join.recent_ms = mono_min(held_ms, AGE_MS_MAX);
+        m.join.barren = a->round.world.barren;
+        m.join.long_out = a->round.long_out;
+        msg_set(m.join.server, a->session.server);
+        m.join.granted_ms =
+            mono_min((s->now_us - a->session.granted_us) / MONO_MS, AGE_MS_MAX);
+        m.join.scale_left_ms = mono_ms_until(
+            s->now_us, mono_after(a->round.told_at_us,
+                                  a->round.world.scale_left_ms * MONO_MS));
+        m.join.struck = a->round.world.struck;
+        m.join.aside_ms = mono_ms_until(s->now_us, a->quarantined_until_us);
+    }
+    if (a->known ==
+        AGENT_END_HELD) { /* of an instance that it was perhaps never in */
+        m.join.ended = 1;
+        m.join.end_status = a->verdict.end.status;
+        msg_set(m.join.instance, a->verdict.end.instance);
+        m.join.round = a->verdict.end.round;
+    }
+    m.join.via = candidates_target(&a->candidates)[0] != '\0'
+                     ? VIA_VOTER
+                     : candidates_which(&a->candidates);
+    m.join.epoch = a->vote.promised.count;
+    msg_set(m.join.epoch_id, a->vote.promised.id);
+    if (a->alive > 0)
+        m.join.lease_ms = mono_ms_until(s->now_us, a->lease_until_us);
+    agent_send(s, &m);
+}
+
+/* Of the round that it accepted; "" until the place in a first one comes. */
+static const char *instance_of(const struct agent *a)
+{
+    return a->vote.world.round > 0 ? a->vote.world.instance
+                                   : a->round.world.instance;
+}
+
+void agent_send_voted(struct step *s)
+{
+    const struct agent *a = s->a;
+    const struct agent_vote *v = &a->vote;
+    const struct msg_world *held = &a->round.world;
+    struct msg m = {.kind = MSG_KIND_voted};
+    if (v->state == AGENT_VOTE_NONE || instance_of(a)[0] == '\0' ||
+        agent_is_leaving(a))
+        return; /* who leaves has voted for the server that it told so */
+    if (!agent_is_among(a, v->accepted.voters) &&
+        !agent_is_among(a, v->accepted.before))
+        return;
+    bool in_it = v->world.round > 0;
+    msg_set(m.voted.instance, instance_of(a));
+    m.voted.round = v->accepted.round;
+    m.voted.epoch = v->accepted.epoch.count;
+    msg_set(m.voted.epoch_id, v->accepted.epoch.id);
+    m.voted.group_rank = in_it ? v->world.group_rank : -1;
+    m.voted.group_world = in_it ? v->world.group_world : held->group_world;
+    m.voted.restarts = in_it ? v->world.restarts : held->restarts;
+    msg_set(m.voted.voters, v->accepted.voters);
+    msg_set(m.voted.before, v->accepted.before);
+    m.voted.answered_ms =
+        v->echoed_us == MONO_NEVER
+            ? -1
+            : mono_min((s->now_us - v->echoed_us) / MONO_MS, AGE_MS_MAX);
+    m.voted.long_ms = v->long_ms;
+    m.voted.end_epoch = v->ended.count;
+    msg_set(m.voted.end_epoch_id, v->ended.id);
+    agent_send(s, &m);
+}
+
+/* To a server of a later epoch it says `voted` alone: that counts whom it
+ * promised to obey. What it could not tell a later server it does not accept.
+ */
+void agent_send_accept(struct step *s)
+{
+    const struct agent_vote *v = &s->a->vote;
+    struct msg m = {.kind = MSG_KIND_accept, .accept.round = v->accepted.round};
+    if (v->state != AGENT_VOTE_PENDING || agent_is_leaving(s->a) ||
+        instance_of(s->a)[0] == '\0' ||
+        agent_epoch_order(&v->accepted.epoch, &v->promised) != 0)
+        return;
+    m.accept.epoch = v->accepted.epoch.count;
+    msg_set(m.accept.epoch_id, v->accepted.epoch.id);
+    agent_send(s, &m);
+}
+
+void agent_send_promise(struct step *s)
+{
+    const struct agent_epoch *promised = &s->a->vote.promised;
+    struct msg m = {.kind = MSG_KIND_promise, .promise.epoch = promised->count};
+    msg_set(m.promise.epoch_id, promised->id);
+    agent_send(s, &m);
+}
+
+void agent_send_failed(struct step *s)
+{
+    struct msg m = {.kind = MSG_KIND_failed, .failed = s->a->round.failed};
+    m.failed.age_us = s->now_us - s->a->round.failed_at_us;
+    agent_send(s, &m);
+}
+
+void agent_send_ready(struct step *s, int64_t round)
+{
+    const struct agent *a = s->a;
+    struct msg m = {.kind = MSG_KIND_ready, .ready.round = round};
+    if (round == a->round.world.round) {
+        m.ready = a->round.ends;
+        m.ready.round = round;
+        m.ready.progress = a->round.progressed;
+        m.ready.base_rank = a->round.world.base_rank;
+        exits_print(&a->round.ended, m.ready.ends);
+    }
+    agent_send(s, &m);
+}
+
+void agent_send_done(struct step *s)
+{
+    struct msg m = {.kind = MSG_KIND_done,
+                    .done.round = s->a->round.world.round};
+    agent_send(s, &m);
+}
+
+void agent_send_leave(struct step *s)
+{
+    struct msg m = {.kind = MSG_KIND_leave, .leave = s->a->leave};
+    agent_send(s, &m);
+}
+
+void agent_send_bye(struct step *s)
+{
+    struct msg m = {.kind = MSG_KIND_bye, .bye.status = s->a->verdict.status};
+    agent_send(s, &m);
+}

@@ -1,0 +1,299 @@
+/*
+ * Rounds, and the authority over them.
+ *
+ * Without failover: `world` is a round that has begun; its workers start.
+ *
+ * Happy path with failover: `office`, the promise to obey; `voters` of a round
+ * that is pending, which is stored and accepted, and its world; `go`, and the
+ * workers start. A node that is no voter gets its world after that, as without
+ * failover.
+ *
+ * Failure modes:
+ *   - Another server takes office: its epoch is higher, and from the promise on
+ *     nothing that is lower counts. This node keeps its lease: who takes office
+ *     waits for it.
+ *   - A server that lost its office unawares says `office` of a lower epoch:
+ *     silence. Its voters, worlds and leases do not count either, since the
+ *     agent obeys only a server that has shown its epoch on this connection.
+ *   - The server dies between `voters` and `go`: the vote stays PENDING, and
+ * the next server is told (`voted`). It goes on with that round, or proposes
+ *     another one, which is newer by its epoch.
+ *   - The connection breaks before `accept` or `go` came over: `voted` and
+ *     `accept` are said again behind the next join.
+ */
+#include "launcher/agent/agent_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/base/err.h"
+#include "rendezvous/base/mono.h"
+
+/* -- rounds ---------------------------------------------------------------- */
+
+static struct agent_ballot ballot_of(const struct msg_world *w)
+{
+    return (struct agent_ballot){.round = w->round,
+                                 .epoch = agent_epoch(w->epoch, w->epoch_id)};
+}
+
+/* Newer than the round in hand; another instance's is. */
+static bool is_newer(const struct agent *a, const struct msg_world *w)
+{
+    const struct msg_world *mine = &a->round.world;
+    struct agent_ballot that = ballot_of(w);
+    struct agent_ballot this = ballot_of(mine);
+    return a->round.evidence == AGENT_NO_ROUND ||
+           strcmp(mine->instance, w->instance) != 0 ||
+           agent_ballot_order(&that, &this) > 0;
+}
+
+/* What is left of a lease that was granted for an older round: that was perhaps
+ * a long one, of which the voters of the new round know nothing. */
+static void cut_lease(struct agent *a)
+{
+    a->lease_until_us =
+        mono_min(a->lease_until_us,
+                 mono_after(a->session.granted_us, agent_short_lease_us(a)));
+}
+
+/* The round is in force. */
+static void enter(struct step *s, const struct msg_world *w, int64_t told_at_us)
+{
+    struct agent *a = s->a;
+    if (a->work != AGENT_NONE || a->exit != AGENT_STAYS || !is_newer(a, w)) {
+        agent_note(s, NOTE_stale, "world of round %lld", (long long)w->round);
+        return;
+    }
+    if (agent_has_failover(a))
+        cut_lease(a);
+    a->round = (struct agent_round){
+        .evidence = s->now_us < a->lease_until_us ? AGENT_MEMBER_SURE
+                                                  : AGENT_MEMBER_LAPSED,
+        .world = *w,
+        .told_at_us = told_at_us,
+    };
+    a->stop = AGENT_STOP_NOT;
+    a->grace = AGENT_GRACE_LONG;
+    a->succeeded = 0;
+    if (!agent_is_sure(a)) {
+        /* It came so late that the round may be over. */
+        agent_note(s, NOTE_stale, "world of round %lld came after the lease",
+                   (long long)w->round);
+        agent_send_ready(s, w->round);
+        return;
+    }
+    agent_spawn(s);
+}
+
+/* -- the authority --------------------------------------------------------- */
+
+/* A node that leaves has told the server that it obeys, which counts that as
+ * its vote from then on: it has none for another server. */
+static bool is_bound(const struct agent *a, const struct agent_epoch *e)
+{
+    return agent_has_failover(a) && agent_is_leaving(a) &&
+           strcmp(e->id, a->vote.promised.id) != 0;
+}
+
+void agent_on_office(struct step *s, const struct msg_office *office)
+{
+    struct agent *a = s->a;
+    struct agent_epoch e = agent_epoch(office->epoch, office->epoch_id);
+    int order = agent_epoch_order(&e, &a->vote.promised);
+    if (order < 0 || is_bound(a, &e)) {
+        agent_note(s, NOTE_stale,
+                   "a server of epoch %lld asks for obedience; this node obeys "
+                   "epoch %lld",
+                   (long long)e.count, (long long)a->vote.promised.count);
+        return;
+    }
+    a->vote.promised = e;
+    a->vote.echoed_us = s->now_us;
+    a->session.obeyed = true;
+    agent_send_promise(s);
+    if (order == 0)
+        return; /* asked again, in place of a lease */
+    a->session.answered_us = s->now_us;
+    agent_send_beat(s); /* so that the lease does not wait for the next one */
+}
+
+/* -- proposals ------------------------------------------------------------- */
+
+/* The end that this node was told of was proposed, too, and did not come about:
+ * the run went on. Without workers, and without a place in the new round, this
+ * node has no part in that. */
+static void drop_end(struct step *s)
+{
+    struct agent *a = s->a;
+    if (a->known != AGENT_END_HELD)
+        return;
+    a->known = AGENT_END_UNKNOWN;
+    a->verdict.ended = false;
+    if (a->exit != AGENT_ENDED)
+        return; /* it goes for a reason of its own */
+    a->exit = AGENT_GAVE_UP;
+    a->verdict.status = ddp_code_exit(DDP_E_LOST);
+    (void)snprintf(a->verdict.text, sizeof(a->verdict.text),
+                   "this node was told that the run is over (status %lld), and "
+                   "stopped its workers; but its server was lost then, and the "
+                   "other nodes went on",
+                   (long long)a->verdict.end.status);
+    if (a->alive == 0)
+        agent_finish(s);
+}
+
+static void accept_ballot(struct step *s, const struct agent_ballot *ballot)
+{
+    struct agent_vote *v = &s->a->vote;
+    v->accepted = *ballot;
+    v->world = (struct msg_world){.round = 0};
+    v->long_ms = 0;
+    cut_lease(s->a);
+}
+
+/* The vote says nothing of workers: that none runs is said by `ready`. */
+static void on_proposal(struct step *s, const struct agent_ballot *b)
+{
+    struct agent_vote *v = &s->a->vote;
+    int order = agent_ballot_order(b, &v->accepted);
+    bool now = agent_epoch_order(&b->epoch, &v->promised) == 0;
+    if (!now || order < 0 || s->a->exit == AGENT_GAVE_UP ||
+        agent_is_leaving(s->a)) {
+        agent_note(s, NOTE_stale, "proposal of round %lld",
+                   (long long)b->round);
+        return;
+    }
+    if (order > 0) {
+        accept_ballot(s, b);
+        v->state = AGENT_VOTE_PENDING;
+    }
+    v->echoed_us = s->now_us;
+    agent_send_accept(s);
+    drop_end(s);
+}
+
+static void put_in_force(struct agent_vote *v)
+{
+    v->state = AGENT_VOTE_IN_FORCE;
+    v->accepted.before[0] = '\0';
+}
+
+static void on_round_in_force(struct step *s, const struct agent_ballot *b)
+{
+    struct agent_vote *v = &s->a->vote;
+    int order = agent_ballot_order(b, &v->accepted);
+    if (order < 0 || agent_epoch_order(&b->epoch, &v->promised) > 0)
+        return; /* what it proposes next will be newer */
+    if (order > 0)
+        accept_ballot(s, b);
+    put_in_force(v);
+}
+
+void agent_on_voters(struct step *s, const struct msg_voters *voters)
+{
+    struct agent_ballot b = {
+        .round = voters->round,
+        .epoch = agent_epoch(voters->epoch, voters->epoch_id),
+    };
+    msg_set(b.voters, voters->ids);
+    msg_set(b.before, voters->before);
+    candidates_learn(&s->a->candidates, voters->addrs);
+    if (b.voters[0] == '\0')
+        return; /* this node has no vote */
+    if (voters->pending)
+        on_proposal(s, &b);
+    else if (b.before[0] == '\0')
+        on_round_in_force(s, &b);
+}
+
+static bool is_of_accepted(const struct agent_vote *v,
+                           const struct agent_ballot *b)
+{
+    return v->state != AGENT_VOTE_NONE &&
+           agent_ballot_order(b, &v->accepted) == 0;
+}
+
+/* The workers wait for `go`. In a first round it is the place that tells the
+ * instance, without which nothing is accepted. */
+static void take_place(struct step *s)
+{
+    struct agent *a = s->a;
+    a->vote.echoed_us = s->now_us;
+    if (a->round.evidence == AGENT_NO_ROUND)
+        agent_send_accept(s);
+}
+
+void agent_on_world(struct step *s, const struct msg_world *w)
+{
+    struct agent *a = s->a;
+    struct agent_vote *v = &a->vote;
+    struct agent_ballot b = ballot_of(w);
+    bool accepted = is_of_accepted(v, &b);
+    if (w->pending && !accepted) {
+        agent_note(s, NOTE_stale, "world of round %lld, which is not accepted",
+                   (long long)w->round);
+        return;
+    }
+    if (accepted) {
+        v->world = *w;
+        v->world_at_us = s->now_us;
+    }
+    if (w->pending) {
+        take_place(s);
+        return;
+    }
+    if (accepted)
+        put_in_force(v);
+    enter(s, w, s->now_us);
+}
+
+void agent_on_go(struct step *s, const struct msg_go *go)
+{
+    struct agent_vote *v = &s->a->vote;
+    struct agent_ballot b = {.round = go->round,
+                             .epoch = agent_epoch(go->epoch, go->epoch_id)};
+    if (!is_of_accepted(v, &b)) {
+        agent_note(s, NOTE_stale, "go for round %lld", (long long)go->round);
+        return;
+    }
+    put_in_force(v);
+    if (v->world.round > 0 && is_newer(s->a, &v->world))
+        enter(s, &v->world, v->world_at_us);
+}
+
+/* -- where ----------------------------------------------------------------- */
+
+void agent_on_missing_voters(struct step *s, const struct msg_waiting *w)
+{
+    char why[200];
+    const char *plural = w->voters == 1 ? "" : "s";
+    (void)snprintf(why, sizeof(why), /* fits */
+                   "a server answers there, but reaches %lld of the %lld "
+                   "voter%s of the last round, and needs more than half",
+                   (long long)w->voters_here, (long long)w->voters, plural);
+    if (agent_is_answered_in_vain(s, why))
+        agent_note(s, NOTE_wait,
+                   "%lld of the %lld voter%s of the last round (the nodes that "
+                   "decide on the next one) can be reached, and more than half "
+                   "are needed; bring the missing nodes, or the network to "
+                   "them, back",
+                   (long long)w->voters_here, (long long)w->voters, plural);
+}
+
+/* To a server that it has obeyed the agent is not sent back: it has lost that
+ * one, and who tells of it may not know yet that it is dead. */
+void agent_on_moved(struct step *s, const struct msg_moved *moved)
+{
+    struct agent *a = s->a;
+    struct agent_epoch e = agent_epoch(moved->epoch, moved->epoch_id);
+    if (agent_epoch_order(&e, &a->vote.promised) <= 0 ||
+        !candidates_is_addr(moved->addr) ||
+        strcmp(moved->addr, candidates_target(&a->candidates)) == 0) {
+        agent_note(s, NOTE_stale, "the run is said to be served at %s",
+                   moved->addr);
+        return;
+    }
+    candidates_moved(&a->candidates, moved->addr);
+    agent_go_elsewhere(s, "the run is served elsewhere");
+}

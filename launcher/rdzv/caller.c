@@ -1,0 +1,180 @@
+/*
+ * Happy path: caller_start resolves the name, on_resolved or the next turn of
+ * the timer dials, on_up says the message, and each turn says it again if it
+ * repeats.
+ *
+ * Failure modes, none of which is told to anybody: this is a courtesy to nodes
+ * that look for the run at the wrong place.
+ *  - The name does not resolve, nobody listens, the connection breaks: the next
+ *    turn begins again, with the next address of the name.
+ *  - No answer to the dial: given up after DIAL_US.
+ *  - The resolver hangs: nothing is done until it comes back.
+ */
+#include "launcher/rdzv/caller.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/net/conn.h"
+
+#define CALLER_MAGIC 0x63616c6cu
+#define DIAL_US      (2 * MONO_S)
+
+static struct caller *caller_of(void *data)
+{
+    struct caller *c = data;
+    ddp_assert(c != NULL && c->magic == CALLER_MAGIC);
+    ddp_assert(c->conn != NULL || !c->up);
+    return c;
+}
+
+static void hang_up(struct caller *c)
+{
+    if (c->conn != NULL)
+        conn_close(c->conn);
+    c->conn = NULL;
+    c->up = false;
+}
+
+/* -- the connection -------------------------------------------------------- */
+
+static void on_up(void *ctx, struct conn *conn)
+{
+    struct caller *c = caller_of(ctx);
+    ddp_assert(c->conn == conn);
+    c->up = true;
+    if (c->on_up != NULL)
+        c->on_up(c->ctx, conn, &c->say);
+    conn_send(conn, &c->say);
+}
+
+static void on_msg(void *ctx, struct conn *conn, const struct msg *m)
+{
+    (void)m;
+    ddp_assert(caller_of(ctx)->conn == conn);
+}
+
+static void on_closed(
+    void *ctx, struct conn *conn, bool orderly, bool refused, const char *why)
+{
+    (void)orderly;
+    (void)refused;
+    (void)why;
+    struct caller *c = caller_of(ctx);
+    ddp_assert(c->conn == conn);
+    c->conn = NULL;
+    c->up = false;
+}
+
+static const struct conn_handler handler = {
+    .on_up = on_up,
+    .on_msg = on_msg,
+    .on_closed = on_closed,
+};
+
+static void dial(struct caller *c)
+{
+    struct ddp_err err;
+    if (c->addrs.n == 0)
+        return;
+    struct sockaddr_storage *to =
+        &c->addrs.at[(unsigned)c->next_addr++ % (unsigned)c->addrs.n];
+    const struct sockaddr *sa = (const struct sockaddr *)to;
+    if (own_server_is_at(c->own, sa))
+        return;
+    c->dialled_us = mono_now_us();
+    c->conn = conn_dial(c->loop, sa, &handler, c, &err);
+    if (c->conn != NULL)
+        conn_secure(c->conn, c->key);
+}
+
+/* -- the name -------------------------------------------------------------- */
+
+static void
+on_resolved(void *ctx, const struct addr_list *list, const struct ddp_err *err)
+{
+    (void)err;
+    struct caller *c = caller_of(ctx);
+    if (list == NULL || strcmp(c->resolver.host, c->at.host) != 0)
+        return;
+    c->addrs = *list;
+    if (c->on && c->conn == NULL)
+        dial(c);
+}
+
+/* Asks again each time: the host may come back with another address. */
+static void find(struct caller *c)
+{
+    struct ddp_err err;
+    const char *host = c->at.host;
+    if (resolver_is_busy(&c->resolver))
+        return;
+    if (strcasecmp(host, "localhost") == 0)
+        host = "127.0.0.1";
+    if (!addr_is_number(host))
+        (void)resolver_start(&c->resolver, host, c->at.port, &err);
+    else if (addr_resolve(host, c->at.port, &c->addrs, &err) == 0)
+        dial(c);
+}
+
+/* -- time ------------------------------------------------------------------ */
+
+static void on_turn(uv_timer_t *timer)
+{
+    struct caller *c = caller_of(timer->data);
+    ddp_assert(c->on);
+    if (c->up && c->repeats)
+        conn_send(c->conn, &c->say);
+    else if (c->conn == NULL)
+        find(c);
+    else if (!c->up && mono_now_us() >= mono_after(c->dialled_us, DIAL_US))
+        hang_up(c);
+}
+
+int caller_init(struct caller *c,
+                uv_loop_t *loop,
+                struct tls_key *key,
+                const struct own_server *own,
+                void (*up)(void *ctx, struct conn *c, struct msg *say),
+                void *ctx,
+                struct ddp_err *err)
+{
+    *c = (struct caller){.magic = CALLER_MAGIC,
+                         .loop = loop,
+                         .key = key,
+                         .own = own,
+                         .on_up = up,
+                         .ctx = ctx};
+    (void)uv_timer_init(loop, &c->timer); /* cannot fail */
+    c->timer.data = c;
+    return resolver_init(&c->resolver, loop, on_resolved, c, err);
+}
+
+void caller_start(struct caller *c,
+                  const struct conf_endpoint *at,
+                  const struct msg *say,
+                  bool repeats)
+{
+    bool same =
+        c->on && c->at.port == at->port && strcmp(c->at.host, at->host) == 0;
+    c->say = *say;
+    c->repeats = repeats;
+    if (same)
+        return;
+    hang_up(c);
+    c->on = true;
+    c->at = *at;
+    c->addrs.n = c->next_addr = 0;
+    (void)uv_timer_start(&c->timer, on_turn, CALLER_EVERY_MS, CALLER_EVERY_MS);
+    find(c);
+}
+
+void caller_stop(struct caller *c)
+{
+    if (!c->on)
+        return;
+    c->on = false;
+    (void)uv_timer_stop(&c->timer);
+    hang_up(c);
+}

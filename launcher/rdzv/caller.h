@@ -1,0 +1,68 @@
+/*
+ * launcher/rdzv/caller: keeps a connection to the server at one place, on which
+ * one message is told. Resolves the name, connects, says the message, if it is
+ * to be repeated each CALLER_EVERY_MS; whatever fails is tried again after that
+ * time. What the server answers is dropped.
+ */
+#ifndef LAUNCHER_RDZV_CALLER_H
+#define LAUNCHER_RDZV_CALLER_H
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "launcher/conf/conf.h"
+#include "launcher/rdzv/own_server.h"
+#include "launcher/rdzv/resolver.h"
+#include "rendezvous/net/addr.h"
+#include "rendezvous/proto/msg.h"
+
+#define CALLER_EVERY_MS 1000
+
+struct conn;
+
+/* The caller's storage, for the life of the process; the fields are caller.c's
+ * own. */
+struct caller {
+    uint32_t magic;
+    uv_loop_t *loop;
+    struct tls_key *key;
+    const struct own_server *own;
+    void (*on_up)(void *ctx, struct conn *c, struct msg *say);
+    void *ctx;
+
+    bool on;
+    bool repeats;
+    uv_timer_t timer;
+    struct conf_endpoint at;
+    struct msg say;
+    struct resolver resolver;
+    struct addr_list addrs;
+    int next_addr;
+    int64_t dialled_us;
+    struct conn *conn; /* NULL: none, also none that is being dialled */
+    bool up;
+};
+
+/* Borrows all for its life. A server that is `own` is not called. `on_up`
+ * (NULL: nobody asks) is called when a connection can be used, before the
+ * message is said on it, and may complete that. Errors: DDP_E_NOMEM. */
+int caller_init(struct caller *c,
+                uv_loop_t *loop,
+                struct tls_key *key,
+                const struct own_server *own,
+                void (*on_up)(void *ctx, struct conn *c, struct msg *say),
+                void *ctx,
+                struct ddp_err *err);
+
+/* Calls there from now on with this message; copies both. If it calls another
+ * place so far, that connection ends. A message that `repeats` may change while
+ * the place stays; another one is said on the next connection. */
+void caller_start(struct caller *c,
+                  const struct conf_endpoint *at,
+                  const struct msg *say,
+                  bool repeats);
+
+/* Ends the connection by a reset: it says nothing about this node. */
+void caller_stop(struct caller *c);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * launcher/rdzv/redirect: while the run is served elsewhere than at an
+ * endpoint, its first nodes, by group rank, keep telling that endpoint where it
+ * is. So a node that comes back, or a newcomer, which know the endpoints only,
+ * find the run. Several tell, since no new round may come until they do: the
+ * node with group rank 0 is perhaps the very one that comes back.
+ */
+#ifndef LAUNCHER_RDZV_REDIRECT_H
+#define LAUNCHER_RDZV_REDIRECT_H
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "launcher/conf/conf.h"
+#include "launcher/rdzv/caller.h"
+#include "launcher/rdzv/own_server.h"
+#include "rendezvous/proto/msg.h"
+
+/* The caller's storage, for the life of the process; the fields are
+ * redirect.c's own. */
+struct redirect {
+    const struct conf *conf;
+    struct caller callers[CONF_ENDPOINTS_MAX];
+    bool connected;
+    int which;      /* the endpoint that it is connected to; -1: none of them */
+    bool in_office; /* the server has shown that it is */
+    bool tells;     /* this node is one of the first */
+    struct msg_serves say;
+};
+
+/* Does nothing if the run has no failover. Borrows all for its life. Errors:
+ * DDP_E_NOMEM. */
+int redirect_init(struct redirect *r,
+                  uv_loop_t *loop,
+                  const struct conf *conf,
+                  const struct own_server *own,
+                  struct ddp_err *err);
+
+/* The agent's connection is up, to this host and port; `which` of the list of
+ * endpoints it is, -1: none. */
+void redirect_connected(struct redirect *r,
+                        const char *host,
+                        int port,
+                        int which);
+/* What came on it. */
+void redirect_hear(struct redirect *r, const struct msg *m);
+void redirect_disconnected(struct redirect *r);
+
+#endif

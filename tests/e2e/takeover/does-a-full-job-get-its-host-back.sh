@@ -1,0 +1,32 @@
+#!/bin/sh
+# A job that needs both of its nodes, with default times. The one that serves the
+# rendezvous is killed and started again with the same line: do both run again
+# within 5 s, though the one that was left has no round that it could seal?
+# limit: 60
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+. "$E2E_LIB/faults.sh"
+
+careful_worker
+network a b
+for name in a b; do
+    node_on $name $name --nnodes=2 --max_restarts=1 --rdzv_endpoint=a:29500 \
+        ./careful
+done
+wait_world 2
+kill_node a
+end_of a
+sleep 1
+began=$(now_ms)
+node_on a a --nnodes=2 --max_restarts=1 --rdzv_endpoint=a:29500 ./careful
+wait_world 2 1
+took=$(took_to "$ROUND")
+measured "the host of a job of two is started again: both run after $took ms"
+[ "$took" -le 5000 ] || fail 'not within 5 s'
+same 1 "$(sed -n 's/.*instance=\([^ ]*\).*/\1/p' started | sort -u | wc -l)" \
+    instances
+same '0 ' "$(values restarts "$ROUND")" restarts
+has_not 'another --rdzv_id' a.err
+none_overlap
+open_gate
+for name in a b; do ends_with 0 $name; done
+for name in a b; do nothing_left $name; done

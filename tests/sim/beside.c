@@ -1,0 +1,184 @@
+/*
+ * Connections that a launcher has beside its agent's session, as its shell does
+ * it in runs with failover:
+ *   - witnesses: the host of the server in office holds one to each of two
+ *     voters' servers. A farewell on it says that all of this host is dead.
+ *   - serves: the launcher of the server in office tells the endpoints each
+ *     second where that is; group rank 0 does so for a server outside.
+ * Both are closed by a reset unless the whole tree is dead.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/sim/world.h"
+
+#define SERVES_EVERY_US MONO_S
+
+static bool is_mine(const struct sim *s, const struct beside *b)
+{
+    const struct conn *c = &s->conns[b->conn];
+    return b->is_used && c->used && c->gen == b->gen && c->node_open;
+}
+
+static void give_up(struct sim *s, struct beside *b)
+{
+    if (is_mine(s, b))
+        net_conn_closes(s, b->conn, ITEM_RST);
+    b->is_used = false;
+}
+
+static void begin(
+    struct sim *s, int node, struct beside *b, int to, const struct msg *hello)
+{
+    b->is_used = true;
+    b->to = to;
+    b->conn = dial_beside(s, node, to);
+    b->gen = s->conns[b->conn].gen;
+    b->hello = *hello;
+}
+
+void beside_connected(struct sim *s, int conn)
+{
+    struct node_sim *n = &s->nodes[s->conns[conn].node];
+    for (int i = 0; i < BESIDE_MAX; i++)
+        if (n->beside[i].conn == conn && is_mine(s, &n->beside[i]))
+            net_send(s, conn, UP, ITEM_MSG, &n->beside[i].hello);
+}
+
+void beside_farewell(struct sim *s, int node)
+{
+    struct node_sim *n = &s->nodes[node];
+    for (int i = 0; i < BESIDE_MAX; i++) {
+        if (is_mine(s, &n->beside[i]))
+            net_conn_closes(s, n->beside[i].conn, ITEM_FIN);
+        n->beside[i].is_used = false;
+    }
+}
+
+/* -- witnesses ------------------------------------------------------------- */
+
+/* Keeps those that are there. */
+static void witness_at(struct sim *s, int node, struct beside *b, int to)
+{
+    const struct node_sim *n = &s->nodes[node];
+    struct msg m = {.kind = MSG_KIND_witness};
+    if (is_mine(s, b) && b->to == to)
+        return;
+    give_up(s, b);
+    m.witness.version = MSG_VERSION;
+    msg_set(m.witness.run, "sim");
+    msg_set(m.witness.instance, n->agent.round.world.instance);
+    msg_set(m.witness.agent, n->agent.conf.join.agent);
+    msg_set(m.witness.epoch_id, s->servers[n->machine].id);
+    if (m.witness.instance[0] != '\0')
+        begin(s, node, b, to, &m);
+}
+
+static void try_again(struct sim *s, int node, struct beside *b)
+{
+    struct msg hello = b->hello;
+    if (b->is_used && !is_mine(s, b))
+        begin(s, node, b, b->to, &hello);
+}
+
+void beside_voters(struct sim *s, int node, const struct msg_voters *v)
+{
+    struct node_sim *n = &s->nodes[node];
+    char addr[72];
+    int n_found = 0;
+    int len = 0;
+    n->witnesses[0] = n->witnesses[1] = -1;
+    for (const char *at = v->addrs;
+         n_found < WITNESSES && sscanf(at, "%71s%n", addr, &len) == 1;
+         at += len) {
+        int machine = dial_machine(s, addr);
+        if (machine >= 0 && machine != n->machine)
+            n->witnesses[n_found++] = machine;
+    }
+}
+
+/* The instance is known by a round, not by voters. */
+void beside_look(struct sim *s, int node, int server)
+{
+    struct node_sim *n = &s->nodes[node];
+    for (int i = 0; i < WITNESSES; i++)
+        if (server != n->machine || n->witnesses[i] < 0)
+            give_up(s, &n->beside[i]);
+        else
+            witness_at(s, node, &n->beside[i], n->witnesses[i]);
+}
+
+/* -- serves ---------------------------------------------------------------- */
+
+/* Where its session is, with a server in office; -1: there is none. */
+static int served_at(const struct sim *s, const struct node_sim *n)
+{
+    if (n->conn < 0 || n->agent.session.state != AGENT_SESSION_HEARD)
+        return -1;
+    int server = s->conns[n->conn].server;
+    const struct server_sim *srv = &s->servers[server];
+    return srv->acts &&
+                   s->now_us - srv->lease_at_us < s->conf.heartbeat_ms * MONO_MS
+               ? server
+               : -1;
+}
+
+static void fill_serves(const struct sim *s,
+                        const struct node_sim *n,
+                        int server,
+                        struct msg *m)
+{
+    const struct server_sim *srv = &s->servers[server];
+    char addr[32];
+    *m = (struct msg){.kind = MSG_KIND_serves};
+    m->serves.version = MSG_VERSION;
+    m->serves.epoch = srv->epoch;
+    msg_set(m->serves.epoch_id, srv->epoch_id);
+    msg_set(m->serves.run, "sim");
+    msg_set(m->serves.instance, n->agent.round.world.instance);
+    net_addr(server, s->machines[server].moves, addr);
+    (void)snprintf(m->serves.addr, sizeof(m->serves.addr), "%s:%d", addr,
+                   SERVE_PORT + server);
+}
+
+/* The server's own launcher; of one outside that of group rank 0. */
+static bool tells(const struct node_sim *n, int server)
+{
+    const struct msg_world *w = &n->agent.round.world;
+    if (server < 0 || w->instance[0] == '\0')
+        return false;
+    return server == n->machine ||
+           (server >= OUTSIDE && agent_is_member(&n->agent) &&
+            w->group_rank == 0);
+}
+
+static void tell_endpoint(struct sim *s, int node, int which, int server)
+{
+    struct node_sim *n = &s->nodes[node];
+    struct beside *b = &n->beside[WITNESSES + which];
+    int to = s->conf.endpoint[which];
+    struct msg m;
+    if (to == server || !tells(n, server)) {
+        give_up(s, b);
+        return;
+    }
+    fill_serves(s, n, server, &m);
+    if (!is_mine(s, b))
+        begin(s, node, b, to, &m);
+    else if (s->conns[b->conn].is_up)
+        net_send(s, b->conn, UP, ITEM_MSG, &m);
+}
+
+void beside_tick(struct sim *s, int node)
+{
+    const struct node_sim *n = &s->nodes[node];
+    if (!n->alive)
+        return;
+    for (int i = 0; i < WITNESSES && !node_is_frozen(n); i++)
+        try_again(s, node, &s->nodes[node].beside[i]);
+    for (int i = 0; i < s->conf.endpoints && !node_is_frozen(n); i++)
+        tell_endpoint(s, node, i, served_at(s, n));
+    sim_push(s, (struct event){.at_us = s->now_us + SERVES_EVERY_US,
+                               .kind = EV_SERVES,
+                               .of = node});
+}

@@ -1,0 +1,264 @@
+/* links: tests/sim/sim tests/sim/story */
+/* libs: -lcjson */
+/*
+ * Any host may die, the endpoint's included: how long it takes until the others
+ * run again, that nobody's workers are killed where the lost host had none, and
+ * that neither a partition nor a firewall makes two authorities.
+ */
+#include <check.h>
+#include <stdio.h>
+
+#include "rendezvous/base/mono.h"
+#include "tests/sim/story.h"
+
+#define HEARTBEAT_MS 1000 /* of story_conf */
+
+/* Of `min` to `max` nodes; the server is the one of node 0. */
+static struct sim_conf hosts_conf(int min, int max)
+{
+    struct sim_conf conf = story_conf(min, max, 3);
+    conf.failover = true;
+    conf.endpoints = 1;
+    conf.endpoint[0] = 0;
+    return conf;
+}
+
+static struct sim *hosts_new(const struct sim_conf *conf, int nodes)
+{
+    struct sim *s = sim_new(conf);
+    for (int i = 0; i < conf->endpoints; i++)
+        if (conf->endpoint[i] >= SIM_OUTSIDE)
+            sim_start_on(s, conf->endpoint[i]);
+    for (int i = 0; i < nodes; i++)
+        (void)sim_launch(s);
+    story_until(s, 3000);
+    return s;
+}
+
+static int64_t round_of(const struct sim *s, int i)
+{
+    return sim_agent(s, i)->round.world.round;
+}
+
+/* How many nodes run workers of a round that is later than that. */
+static int count_running(const struct sim *s, int64_t after)
+{
+    int n = 0;
+    for (int i = 0; i < sim_agents(s); i++)
+        n += sim_workers(s, i) > 0 && round_of(s, i) > after &&
+             sim_agent(s, i)->work == AGENT_RUNNING;
+    return n;
+}
+
+/* Milliseconds until so many do. */
+static int until_they_run(struct sim *s, int n, int64_t after)
+{
+    int64_t from_ms = sim_now_us(s) / 1000;
+    int64_t at_ms = from_ms;
+    while (count_running(s, after) != n && at_ms < from_ms + 60000 &&
+           sim_broken(s) == NULL)
+        story_until(s, ++at_ms);
+    return (int)(at_ms - from_ms);
+}
+
+/* -- the endpoint's host --------------------------------------------------- */
+
+static const struct {
+    int min, nodes;
+} sizes[] = {{2, 3}, {2, 4}, {5, 8}, {2, 16}};
+#define SIZES STORY_LEN(sizes)
+
+/* Its power fails, and that of each next one that serves, while more than half
+ * of the last round are left. */
+START_TEST(test_hosts_silent_loss_of_who_serves_is_over_in_time)
+{
+    int n = sizes[_i].nodes;
+    struct sim_conf conf = hosts_conf(sizes[_i].min, n);
+    struct sim *s = hosts_new(&conf, n);
+    int longest_ms = 0;
+    for (int left = n - 1; left >= sizes[_i].min && left > 1; left--) {
+        int host = sim_tenant(s, sim_serving(s));
+        story_check(s, count_running(s, 0) == left + 1 && host >= 0,
+                    "%d nodes run", left + 1);
+        int64_t round = round_of(s, host);
+        bool is_long = left < sizes[_i].min + 1; /* no spare: a long lease */
+        sim_power_off(s, host);
+        int took_ms = until_they_run(s, left, round);
+        story_check(s, is_long || took_ms <= HEARTBEAT_MS + 1000,
+                    "%d nodes of %d run after %d ms", left, n, took_ms);
+        longest_ms = !is_long && took_ms > longest_ms ? took_ms : longest_ms;
+        story_until(s, sim_now_us(s) / 1000 + 5000);
+    }
+    printf("%d nodes: who serves falls silent, the others run %d ms later at "
+           "most\n",
+           n, longest_ms);
+    sim_del(s);
+}
+END_TEST
+
+/* All its processes are killed. */
+START_TEST(test_hosts_death_of_who_serves_is_over_at_once)
+{
+    int n = sizes[_i].nodes;
+    struct sim_conf conf = hosts_conf(sizes[_i].min, n);
+    struct sim *s = hosts_new(&conf, n);
+    int longest_ms = 0;
+    for (int left = n - 1; left >= sizes[_i].min && left > 1; left--) {
+        int host = sim_tenant(s, sim_serving(s));
+        int64_t round = round_of(s, host);
+        sim_kill(s, host);
+        int took_ms = until_they_run(s, left, round);
+        longest_ms = took_ms > longest_ms ? took_ms : longest_ms;
+        story_check(s, took_ms <= 200, "%d nodes of %d run after %d ms", left,
+                    n, took_ms);
+        story_until(s, sim_now_us(s) / 1000 + 5000);
+    }
+    printf("%d nodes: who serves is killed, the others run %d ms later at "
+           "most\n",
+           n, longest_ms);
+    sim_del(s);
+}
+END_TEST
+
+/* It comes back under its name while the others run, or wait for it. */
+START_TEST(test_hosts_killed_host_that_comes_back_has_its_place)
+{
+    int min = _i == 0 ? 2 : 3;
+    struct sim_conf conf = hosts_conf(min, 3);
+    struct sim *s = hosts_new(&conf, 3);
+    sim_kill(s, 0);
+    story_until(s, 4000);
+    story_check(s, sim_launch_again(s, 0) == 3, "it is launched again");
+    int took_ms = until_they_run(s, 3, 1);
+    story_check(s, took_ms <= 5000, "all run after %d ms", took_ms);
+    printf("%d..3 nodes: who served is back, all run after %d ms\n", min,
+           took_ms);
+    sim_del(s);
+}
+END_TEST
+
+/* -- a list ---------------------------------------------------------------- */
+
+/* The first of two servers outside is lost, which has no workers: none of any
+ * node is killed, and nobody starts anew. */
+START_TEST(test_hosts_loss_of_a_host_without_workers_stops_none)
+{
+    struct sim_conf conf = hosts_conf(2, 3);
+    conf.endpoints = 2;
+    conf.endpoint[0] = SIM_OUTSIDE;
+    conf.endpoint[1] = SIM_OUTSIDE + 1;
+    struct sim *s = hosts_new(&conf, 3);
+    if (_i == 0)
+        sim_cut_machine(s, SIM_OUTSIDE, true, true);
+    else
+        sim_kill_on(s, SIM_OUTSIDE);
+    for (int at_ms = 3000; at_ms < 20000; at_ms += 10) {
+        story_until(s, at_ms);
+        for (int i = 0; i < 3; i++)
+            story_check(s, sim_workers(s, i) == 2 && round_of(s, i) == 1,
+                        "n%d runs on", i);
+    }
+    story_check(s, sim_serving(s) != SIM_OUTSIDE, "another one serves");
+    sim_finish(s, 0);
+    story_until(s, 30000);
+    for (int i = 0; i < 3; i++)
+        story_check(s, sim_exit_status(s, i) == 0, "n%d ends with 0", i);
+    sim_del(s);
+}
+END_TEST
+
+/* -- no two authorities ---------------------------------------------------- */
+
+/* The side of who serves has two of five: it fences, the other one goes on;
+ * united, all five run. */
+START_TEST(test_hosts_partition_leaves_one_authority)
+{
+    struct sim_conf conf = hosts_conf(2, 5);
+    struct sim *s = hosts_new(&conf, 5);
+    sim_partition(s, 0x3, true, true);
+    int took_ms = until_they_run(s, 3, 1);
+    story_check(s, took_ms <= HEARTBEAT_MS + 1000, "three run after %d ms",
+                took_ms);
+    story_check(s, sim_workers(s, 0) + sim_workers(s, 1) == 0,
+                "the others do not");
+    story_until(s, 8000);
+    sim_unite(s);
+    took_ms = until_they_run(s, 5, 2);
+    story_check(s, took_ms <= 5000, "all run after %d ms", took_ms);
+    sim_del(s);
+}
+END_TEST
+
+/* A firewall resets all that one node sends: it believes that nobody listens.
+ * Its workers are dead before the others run without them. */
+START_TEST(test_hosts_rejected_node_fences_itself)
+{
+    struct sim_conf conf = hosts_conf(2, 3);
+    struct sim *s = hosts_new(&conf, 3);
+    sim_reject(s, 2);
+    int took_ms = until_they_run(s, 2, 1);
+    story_check(s, took_ms <= HEARTBEAT_MS + 1000, "two run after %d ms",
+                took_ms);
+    story_check(s, sim_workers(s, 2) == 0, "the third one does not");
+    sim_heal(s, 2);
+    took_ms = until_they_run(s, 3, 2);
+    story_check(s, took_ms <= 5000, "all run after %d ms", took_ms);
+    sim_del(s);
+}
+END_TEST
+
+/* Two servers behind one address: nodes come to either, and one round runs. */
+START_TEST(test_hosts_two_servers_behind_one_address_are_one_authority)
+{
+    struct sim_conf conf = hosts_conf(3, 4);
+    conf.endpoints = 0;
+    conf.behind = 2;
+    conf.jitter_us = 500;
+    conf.seed = (uint64_t)_i + 1;
+    struct sim *s = sim_new(&conf);
+    sim_start_on(s, SIM_OUTSIDE);
+    sim_start_on(s, SIM_OUTSIDE + 1);
+    for (int i = 0; i < 4; i++)
+        (void)sim_launch(s);
+    story_until(s, 3000);
+    for (int k = 0; k < 5; k++) {
+        sim_relay_dies(s, SIM_OUTSIDE + k % 2, k % 3);
+        story_until(s, 8000 + k * 5000);
+    }
+    story_until(s, 60000);
+    int running = count_running(s, 0);
+    story_check(s, running == 4 || running == 3, "%d nodes run", running);
+    sim_del(s);
+}
+END_TEST
+
+/* Clocks of which some are fast and some slow by 3 % cost no lease. */
+START_TEST(test_hosts_clocks_that_drift_cost_no_lease)
+{
+    struct sim_conf conf = hosts_conf(2, 3);
+    struct sim *s = sim_new(&conf);
+    sim_drifts(s, 0, _i == 0 ? 30000 : -30000);
+    sim_drifts(s, 1, _i == 0 ? -30000 : 30000);
+    for (int i = 0; i < 3; i++)
+        (void)sim_launch(s);
+    story_until(s, 120000);
+    story_check(s, sim_counted(s, SIM_ROUNDS) == 1 && count_running(s, 0) == 3,
+                "all run in the first round");
+    sim_del(s);
+}
+END_TEST
+
+int main(void)
+{
+    const struct story_test tests[] = {
+        {test_hosts_silent_loss_of_who_serves_is_over_in_time, SIZES},
+        {test_hosts_death_of_who_serves_is_over_at_once, SIZES},
+        {test_hosts_killed_host_that_comes_back_has_its_place, 2},
+        {test_hosts_loss_of_a_host_without_workers_stops_none, 2},
+        {test_hosts_partition_leaves_one_authority, 1},
+        {test_hosts_rejected_node_fences_itself, 1},
+        {test_hosts_two_servers_behind_one_address_are_one_authority, 8},
+        {test_hosts_clocks_that_drift_cost_no_lease, 2},
+    };
+    return story_main("hosts", "fast sim", tests, STORY_LEN(tests));
+}

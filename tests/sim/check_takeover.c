@@ -1,0 +1,258 @@
+/* links: tests/sim/sim tests/sim/schedule */
+/* libs: -lcjson */
+/*
+ * Many schedules of faults for runs with failover: servers on nodes and
+ * elsewhere, of which any may die, freeze, be cut off and come back, alone or
+ * with its machine; partitions; firewalls and relays that answer for others;
+ * clocks that are fast and slow by as much as the margin of a lease bears.
+ *
+ *     SEED=N        plays that one schedule and prints its trace
+ *     SCHEDULES=N   so many instead of a few hundred, from FIRST_SEED on
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/suite.h"
+#include "tests/sim/schedule.h"
+
+#define SCHEDULES 600
+
+/* In every other schedule of one endpoint faults begin when the first round
+ * runs, and a round must run again once they have ceased. In the others, only
+ * what must never happen is looked for: in many of them faults begin at once,
+ * when nobody has the authority yet, and a list needs its first endpoint then.
+ */
+#define QUIET_US (5 * MONO_S)
+
+/* A fifth of a lease is the margin; two clocks that are 3 % off each take 6 of
+ * these 20 %. */
+#define PPM_MAX 30000
+
+static const int weights[ACTS] = {
+    [ACT_LAUNCH] = 3,       [ACT_WORKER_DIES] = 5, [ACT_SPAWN_FAILS] = 1,
+    [ACT_STUBBORN] = 1,     [ACT_KILL] = 7,        [ACT_ORPHAN] = 1,
+    [ACT_POWER_OFF] = 5,    [ACT_CUT] = 6,         [ACT_RESET] = 3,
+    [ACT_FREEZE_AGENT] = 3, [ACT_FREEZE_NODE] = 2, [ACT_SIGTERM] = 2,
+    [ACT_SIGINT] = 1,       [ACT_FINISH_NODE] = 3, [ACT_DRAIN] = 2,
+    [ACT_END] = 1,          [ACT_MOVE] = 2,        [ACT_LAUNCH_AGAIN] = 9,
+    [ACT_REJECT] = 4,       [ACT_HOST_KILL] = 6,   [ACT_HOST_FREEZE] = 5,
+    [ACT_HOST_CUT] = 5,     [ACT_HOST_RELAY] = 3,  [ACT_PARTITION] = 6,
+    [ACT_HOST_MIDST] = 9,
+};
+
+/* -- making a schedule ----------------------------------------------------- */
+
+static int pick_nodes(struct rng *rng)
+{
+    static const int sizes[] = {2, 2, 3, 3, 3, 3, 4, 5, 5, 8};
+    if (rng_below(rng, 300) == 0)
+        return 40; /* more than there are voters */
+    if (rng_below(rng, 40) == 0)
+        return 16;
+    return sizes[rng_below(rng, 10)];
+}
+
+/* Where the endpoints are: on nodes, outside, or on both; or one, behind which
+ * two servers stand. */
+static void pick_endpoints(struct schedule *p, struct rng *rng)
+{
+    static const struct {
+        int outside, endpoints, at[2];
+    } cases[] = {
+        {0, 1, {0}},
+        {0, 1, {0}},
+        {0, 2, {0, 1}},
+        {1, 1, {SIM_OUTSIDE}},
+        {2, 2, {SIM_OUTSIDE, SIM_OUTSIDE + 1}},
+        {1, 2, {SIM_OUTSIDE, 0}},
+        {1, 2, {1, SIM_OUTSIDE}},
+        {2, 0, {0}},
+    };
+    uint32_t n = sizeof(cases) / sizeof(cases[0]);
+    uint32_t i = rng_below(rng, n);
+    p->outside = cases[i].outside;
+    p->conf.endpoints = cases[i].endpoints;
+    p->conf.endpoint[0] = cases[i].at[0];
+    p->conf.endpoint[1] = cases[i].at[1];
+    p->conf.behind = cases[i].endpoints == 0 ? 2 : 0;
+}
+
+static void add_nodes(struct schedule *p, struct rng *rng)
+{
+    for (int i = 0; i < p->n_first; i++)
+        schedule_add(p, rng, rng_below(rng, 500000), ACT_LAUNCH, 0);
+    if (p->n_first > STEPS_MAX / 2) /* the others start at 0 */
+        p->n_steps = STEPS_MAX / 2;
+}
+
+/* A partition that comes and goes. */
+static void add_flapping(struct schedule *p, struct rng *rng)
+{
+    int64_t at_us = MONO_S + p->quiet_us + rng_below(rng, (uint32_t)FAULTS_US);
+    uint32_t every_us = 50000 + rng_below(rng, 3000000);
+    int n = 2 + (int)rng_below(rng, 6);
+    for (int i = 0; i < n; i++) {
+        schedule_add(p, rng, at_us, ACT_PARTITION, (uint32_t)rng_next(rng));
+        at_us += rng_below(rng, every_us);
+        schedule_add(p, rng, at_us, ACT_UNITE, 0);
+        at_us += rng_below(rng, every_us);
+    }
+}
+
+/* The machine that serves dies, and the one that serves then, soon after each
+ * other; some of them come back. */
+static void add_successions(struct schedule *p, struct rng *rng)
+{
+    static const enum act acts[] = {
+        ACT_KILL,       ACT_KILL,        ACT_POWER_OFF,  ACT_POWER_OFF,
+        ACT_HOST_KILL,  ACT_HOST_FREEZE, ACT_HOST_CUT,   ACT_FREEZE_NODE,
+        ACT_HOST_MIDST, ACT_HOST_MIDST,  ACT_HOST_MIDST,
+    };
+    int64_t at_us =
+        MONO_S + p->quiet_us + rng_below(rng, (uint32_t)FAULTS_US / 2);
+    int n = 1 + (int)rng_below(rng, 3);
+    for (int i = 0; i < n; i++) {
+        enum act act = acts[rng_below(rng, sizeof(acts) / sizeof(acts[0]))];
+        enum act end = schedule_end_of(act);
+        schedule_add(p, rng, at_us, act, (uint32_t)rng_next(rng));
+        if (rng_below(rng, 2) == 0)
+            schedule_add(p, rng, at_us + rng_below(rng, 5000000),
+                         ACT_LAUNCH_AGAIN, (uint32_t)rng_next(rng));
+        if (end != ACTS)
+            schedule_add(p, rng, at_us + rng_below(rng, (uint32_t)LASTING_US),
+                         end, 0);
+        at_us += rng_below(rng, rng_below(rng, 2) == 0 ? 500000 : 8000000);
+    }
+}
+
+static void pick_budget(struct schedule *p, struct rng *rng)
+{
+    p->conf.failure_ms = p->conf.grace_ms * (int64_t)rng_below(rng, 4) / 2;
+    if (rng_below(rng, 4) == 0)
+        p->conf.window_ms = 1000 + rng_below(rng, 20000);
+    if (rng_below(rng, 6) == 0)
+        p->conf.crash_loop = 1 + (int)rng_below(rng, 3);
+    if (rng_below(rng, 6) == 0) {
+        p->conf.node_strikes = 1 + (int)rng_below(rng, 2);
+        p->conf.cooldown_ms = 1 + rng_below(rng, 20000);
+    }
+    if (rng_below(rng, 4) == 0)
+        p->conf.scale_ms = rng_below(rng, 6000);
+}
+
+static void make_schedule(struct schedule *p, uint64_t seed)
+{
+    struct rng rng;
+    rng_init(&rng, seed);
+    *p = (struct schedule){.n_steps = 0};
+    int n = pick_nodes(&rng);
+    schedule_conf(p, &rng, n);
+    p->conf.failover = true;
+    /* Two beats that nobody answers, a quarter of a lease, are silence; slow
+     * messages, which take 20 times as long, are a ninth of it. */
+    p->conf.delay_us = 50 + rng_below(&rng, (uint32_t)p->conf.heartbeat_ms / 2);
+    p->conf.jitter_us = 1 + rng_below(&rng, (uint32_t)p->conf.heartbeat_ms);
+    if (p->conf.jitter_us > 3000)
+        p->conf.jitter_us = 3000;
+    p->conf.nodes_min =
+        rng_below(&rng, 3) == 0 ? n : 1 + (int)rng_below(&rng, (uint32_t)n);
+    p->conf.nodes_max = n + (int)rng_below(&rng, 3);
+    if (rng_below(&rng, 2) == 0)
+        p->ppm = (int)rng_below(&rng, PPM_MAX + 1);
+    p->quiet_us = seed % 2 == 1 ? 0 : QUIET_US;
+    pick_endpoints(p, &rng);
+    p->only_safety = seed % 2 == 1 || p->conf.endpoints != 1;
+    pick_budget(p, &rng);
+    add_nodes(p, &rng);
+    if (rng_below(&rng, 2) == 0)
+        add_successions(p, &rng);
+    if (rng_below(&rng, 5) == 0)
+        add_flapping(p, &rng);
+    schedule_add_faults(p, &rng, weights);
+}
+
+/* -- tests ----------------------------------------------------------------- */
+
+/* The invariants hold in each of many schedules, and each kind of fault came
+ * up. */
+START_TEST(test_takeover_schedules_of_faults_keep_the_invariants)
+{
+    static const enum sim_count needed[] = {
+        SIM_KILLED,      SIM_POWER_OFF,         SIM_CUT,
+        SIM_CUT_UP,      SIM_CUT_DOWN,          SIM_SERVER_FROZEN,
+        SIM_REJECTS,     SIM_RELAY_DIED,        SIM_SERVER_KILLED,
+        SIM_PARTITION,   SIM_PARTITION_ONE_WAY, SIM_LAUNCHED_AGAIN,
+        SIM_DIALLED,     SIM_PROPOSED,          SIM_ROUNDS,
+        SIM_TAKEOVER,    SIM_EXCEPTION,         SIM_MINORITY,
+        SIM_NO_MAJORITY, SIM_END_SUCCESS,       SIM_END_FAILURE,
+    };
+    int64_t sums[SIM_COUNTS];
+    if (!schedule_many(make_schedule, SCHEDULES, sums))
+        return;
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
+        ck_assert_msg(sums[needed[i]] > 0, "never: %s",
+                      sim_count_meaning(needed[i]));
+}
+END_TEST
+
+/* How many of some hundred schedules end with invariant 1 broken. */
+static int count_broken(bool ignore_leases, bool false_farewell, int ppm)
+{
+    int broken = 0;
+    for (uint64_t seed = 1; seed <= SCHEDULES && broken == 0; seed++) {
+        struct schedule p;
+        make_schedule(&p, seed);
+        p.conf.ignore_leases = ignore_leases;
+        p.conf.false_farewell = false_farewell;
+        p.ppm = ppm >= 0 ? ppm : p.ppm;
+        struct sim *s = schedule_play(&p, false);
+        broken += sim_broken(s) != NULL &&
+                  strstr(sim_broken(s), "invariant 1") != NULL;
+        sim_del(s);
+    }
+    return broken;
+}
+
+/* The simulator sees what agents do that take no notice of their leases. */
+START_TEST(test_takeover_agents_that_ignore_leases_break_invariant_1)
+{
+    ck_assert_int_gt(count_broken(true, false, -1), 0);
+}
+END_TEST
+
+/* The same where a broken connection counts as a farewell. */
+START_TEST(test_takeover_a_reset_taken_for_a_farewell_breaks_invariant_1)
+{
+    ck_assert_int_gt(count_broken(false, true, -1), 0);
+}
+END_TEST
+
+/* And where clocks differ by more than the margin of a lease: nothing is
+ * promised then. */
+START_TEST(test_takeover_clocks_that_differ_too_much_break_invariant_1)
+{
+    ck_assert_int_gt(count_broken(false, false, 250000), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("takeover");
+    TCase *many = tcase_create("many schedules");
+    tcase_set_timeout(many, 0);
+    tcase_set_tags(many, "sim");
+    tcase_add_test(many, test_takeover_schedules_of_faults_keep_the_invariants);
+    suite_add_tcase(suite, many);
+    TCase *broken = tcase_create("broken on purpose");
+    tcase_set_timeout(broken, 120);
+    tcase_set_tags(broken, "sim");
+    tcase_add_test(broken,
+                   test_takeover_agents_that_ignore_leases_break_invariant_1);
+    tcase_add_test(
+        broken, test_takeover_a_reset_taken_for_a_farewell_breaks_invariant_1);
+    tcase_add_test(broken,
+                   test_takeover_clocks_that_differ_too_much_break_invariant_1);
+    suite_add_tcase(suite, broken);
+    return suite_run(suite);
+}

@@ -1,0 +1,499 @@
+/* links: tests/lib/agent_hand */
+/* libs: -lcjson */
+/*
+ * How a node's workers are stopped: they are asked to leave, told, and killed;
+ * how long they have then; and an order to go.
+ */
+#include <check.h>
+#include <signal.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "tests/lib/agent_hand.h"
+
+/* -- asked to leave -------------------------------------------------------- */
+
+static void stop_gracefully(int64_t round)
+{
+    struct msg m = {.kind = MSG_KIND_stop,
+                    .stop = {.round = round, .graceful = MSG_SCALE_UP}};
+    hear(&m);
+}
+
+static void asked(int attached)
+{
+    step((struct agent_event){.kind = AGENT_ASKED, .attached = attached});
+}
+
+/* Two workers of round 1 are asked to leave. */
+static void ask(int attached)
+{
+    start();
+    world("i", 1);
+    stop_gracefully(1);
+    ck_assert_str_eq(did, "ask:1 ");
+    asked(attached);
+    ck_assert_str_eq(did, "");
+}
+
+START_TEST(test_agent_graceful_stop_asks_and_waits)
+{
+    ask(2);
+    stop_gracefully(1); /* said again after a reconnect */
+    ck_assert_str_eq(did, "");
+    worker_exits(0, 0, SIGTERM);
+    ck_assert_str_eq(did, "");
+    worker_exits(1, 143, 0);
+    ck_assert_str_eq(did, "sweep send:ready ");
+}
+END_TEST
+
+/* SIGTERM after the grace, SIGKILL after another one. */
+START_TEST(test_agent_who_does_not_leave_is_told_then_killed)
+{
+    ask(1);
+    now_us += 500 * MONO_MS - 1;
+    tick();
+    ck_assert_ptr_null(strstr(did, "kill"));
+    now_us += 1;
+    tick();
+    ck_assert_ptr_nonnull(strstr(did, "kill:15 "));
+    lease(agent.session.beat_seq, 800);
+    now_us += 500 * MONO_MS;
+    tick();
+    ck_assert_ptr_nonnull(strstr(did, "kill:9 "));
+}
+END_TEST
+
+/* Where none looks, the shell has sent SIGTERM: there is one grace only. */
+START_TEST(test_agent_grace_runs_at_once_where_nobody_looks)
+{
+    ask(0);
+    now_us += 500 * MONO_MS;
+    tick();
+    ck_assert_ptr_nonnull(strstr(did, "kill:9 "));
+}
+END_TEST
+
+/* A failure, a stop that is not graceful, a signal, the end of the run. */
+START_TEST(test_agent_patience_ends_early)
+{
+    ask(2);
+    switch (_i) {
+    case 0:
+        worker_exits(0, 3, 0);
+        ck_assert_str_eq(did, "kill:15 ");
+        return;
+    case 1:
+        stop(1);
+        ck_assert_str_eq(did, "kill:15 ");
+        return;
+    case 2:
+        signal_comes(SIGTERM);
+        ck_assert_str_eq(did, "send:leave kill:15 ");
+        return;
+    default:
+        end(9);
+        ck_assert_str_eq(did, "kill:15 ");
+        return;
+    }
+}
+END_TEST
+
+/* What was done is done: a node whose workers all succeeded is not asked. */
+START_TEST(test_agent_done_node_that_is_asked_is_ready)
+{
+    start();
+    world("i", 1);
+    worker_exits(0, 0, 0);
+    worker_exits(1, 0, 0);
+    stop_gracefully(1);
+    ck_assert_ptr_nonnull(strstr(did, "send:ready "));
+    ck_assert_ptr_null(strstr(did, "ask"));
+}
+END_TEST
+
+static void drain(void)
+{
+    struct msg m = {.kind = MSG_KIND_drain};
+    msg_set(m.drain.text, "drained by ddpctl from 10.0.0.9");
+    hear(&m);
+}
+
+/* -- the graces: 200 ms after a failure, else 500 ms ----------------------- */
+
+/* Two workers of round 1, under a lease that is no matter here. */
+static void run_long(void)
+{
+    run();
+    lease(0, 5000);
+}
+
+/* Those that live are killed once that time is over, and not before; `text` is
+ * what people are told of it. */
+static void killed_after(int64_t ms, const char *text)
+{
+    pass(ms * MONO_MS - 1);
+    ck_assert_ptr_null(strstr(did, "kill"));
+    pass(1);
+    ck_assert_ptr_nonnull(strstr(did, "kill:9"));
+    ck_assert_str_eq(noted, text);
+    pass(1000 * MONO_MS);
+    ck_assert_ptr_null(strstr(did, "kill")); /* once is enough */
+}
+
+#define SHORT_OF_1 "1 worker, after 0.2 s (--failure_grace)"
+#define SHORT_OF_2 "2 workers, after 0.2 s (--failure_grace)"
+#define LONG_OF_1  "1 worker, after 0.5 s (--shutdown_timeout)"
+#define LONG_OF_2  "2 workers, after 0.5 s (--shutdown_timeout)"
+
+/* What the others do together with the dead one cannot end. */
+START_TEST(test_agent_grace_after_a_failure_is_short)
+{
+    run_long();
+    switch (_i) {
+    case 0: /* here */
+        worker_exits(1, 7, 0);
+        killed_after(200, SHORT_OF_1);
+        return;
+    case 1:
+        worker_exits(1, 0, SIGKILL);
+        killed_after(200, SHORT_OF_1);
+        return;
+    case 2: /* on another node, or that is lost */
+        stop(1);
+        ck_assert_str_eq(did, "kill:15 ");
+        killed_after(200, SHORT_OF_2);
+        return;
+    case 3:
+        worker_hangs(0, 7 * MONO_S);
+        killed_after(200, SHORT_OF_2);
+        return;
+    default:
+        step((struct agent_event){.kind = AGENT_SPAWN_FAILED,
+                                  .started = 1,
+                                  .worker = {.local_rank = 1, .code = 127}});
+        killed_after(200, SHORT_OF_1);
+        return;
+    }
+}
+END_TEST
+
+/* Nothing failed: workers can save together. */
+START_TEST(test_agent_grace_is_long_else)
+{
+    run_long();
+    switch (_i) {
+    case 0:
+        signal_comes(SIGTERM);
+        break;
+    case 1:
+        signal_comes(SIGINT);
+        break;
+    case 2:
+        drain();
+        asked(0);
+        break;
+    case 3:
+        stop_gracefully(1);
+        asked(0);
+        break;
+    default: /* by an operator, or by Ctrl-C on another node */
+        end(84);
+        break;
+    }
+    killed_after(500, LONG_OF_2);
+}
+END_TEST
+
+/* They were asked to leave at a step, and one failed instead. */
+START_TEST(test_agent_failure_of_an_asked_worker_leaves_a_short_grace)
+{
+    run_long();
+    if (_i == 2)
+        drain();
+    else
+        stop_gracefully(1);
+    asked(2);
+    if (_i == 0)
+        worker_exits(0, 3, 0);
+    else
+        stop(1);
+    ck_assert_str_eq(did, "kill:15 ");
+    killed_after(200, _i == 0 ? SHORT_OF_1 : SHORT_OF_2);
+}
+END_TEST
+
+/* None of those who were asked left; but nobody failed. */
+START_TEST(test_agent_grace_of_asked_workers_that_stay_is_long)
+{
+    run_long();
+    stop_gracefully(1);
+    asked(2);
+    pass(500 * MONO_MS);
+    ck_assert_ptr_nonnull(strstr(did, "kill:15 "));
+    killed_after(500, LONG_OF_2);
+}
+END_TEST
+
+/* A worker that was told to go, and saves, keeps its time: many end with 1 by
+ * SIGTERM. */
+START_TEST(test_agent_failure_does_not_shorten_a_grace)
+{
+    run_long();
+    if (_i < 4)
+        stop_gracefully(1);
+    else
+        signal_comes(SIGTERM);
+    if (_i < 4)
+        asked(0);
+    pass(100 * MONO_MS);
+    switch (_i) {
+    case 0:
+    case 4:
+        worker_exits(1, 1, 0);
+        break;
+    case 1:
+    case 5:
+        worker_exits(1, 0, SIGKILL);
+        break;
+    case 2:
+    case 6:
+        stop(1);
+        break;
+    default:
+        worker_hangs(1, 7 * MONO_S);
+        break;
+    }
+    killed_after(400, _i % 4 < 2 ? LONG_OF_1 : LONG_OF_2);
+}
+END_TEST
+
+/* A signal from outside, an order or another failure does not extend it. */
+START_TEST(test_agent_nothing_extends_the_short_grace)
+{
+    static const int status[] = {128 + SIGTERM, 128 + SIGINT, 80, 84, 0};
+    run_long();
+    worker_hangs(0, 7 * MONO_S);
+    pass(100 * MONO_MS);
+    switch (_i) {
+    case 0:
+        signal_comes(SIGTERM);
+        ck_assert_str_eq(did, "send:leave ");
+        break;
+    case 1:
+        signal_comes(SIGINT);
+        break;
+    case 2:
+        drain();
+        break;
+    case 3:
+        end(84);
+        break;
+    default:
+        stop(1);
+        break;
+    }
+    killed_after(100, SHORT_OF_2);
+    both_die(SIGKILL);
+    ck_assert_ptr_nonnull(strstr(did, "sweep "));
+    if (_i == 1) /* the order was on its way */
+        ck_assert(exited);
+    if (_i < 4)
+        ck_assert_int_eq(verdict.status, status[_i]);
+    else
+        ck_assert(!exited);
+}
+END_TEST
+
+/* Two failures, one after the other: the time counts from the first. */
+START_TEST(test_agent_second_failure_does_not_extend_the_short_grace)
+{
+    run_long();
+    worker_hangs(0, 7 * MONO_S);
+    pass(150 * MONO_MS);
+    worker_exits(1, 3, 0);
+    killed_after(50, SHORT_OF_1);
+}
+END_TEST
+
+START_TEST(test_agent_second_signal_ends_the_short_grace)
+{
+    run_long();
+    worker_exits(1, 7, 0);
+    signal_comes(SIGINT);
+    ck_assert_str_eq(did, "send:leave ");
+    signal_comes(SIGINT);
+    ck_assert_str_eq(did, "kill:9 ");
+    ck_assert_str_eq(noted, "a second signal came");
+    worker_exits(0, 0, SIGKILL);
+    end(130);
+    ck_assert_ptr_nonnull(strstr(did, "exit:130"));
+}
+END_TEST
+
+/* The lease, which may be over before. */
+START_TEST(test_agent_lease_ends_the_short_grace)
+{
+    run();
+    lease(0, 50);
+    worker_exits(1, 7, 0);
+    pass(50 * MONO_MS);
+    ck_assert_ptr_nonnull(strstr(did, "kill:9"));
+    ck_assert_str_eq(noted, "");
+}
+END_TEST
+
+START_TEST(test_agent_short_grace_is_never_longer_than_the_other)
+{
+    agent.conf.failure_us = 900 * MONO_MS;
+    run_long();
+    worker_exits(1, 7, 0);
+    killed_after(500, LONG_OF_1);
+}
+END_TEST
+
+/* SIGTERM, and SIGKILL behind it. */
+START_TEST(test_agent_short_grace_of_zero_kills_at_once)
+{
+    agent.conf.failure_us = 0;
+    run_long();
+    worker_exits(1, 7, 0);
+    ck_assert_str_eq(did, "send:failed kill:15 ");
+    ck_assert_int_le(agent_deadline(&agent), now_us);
+    tick();
+    ck_assert_str_eq(did, "kill:9 ");
+    ck_assert_str_eq(noted, "1 worker, after 0 s (--failure_grace)");
+    worker_exits(0, 0, SIGKILL);
+    ck_assert_str_eq(did, "sweep send:ready ");
+}
+END_TEST
+
+/* A round has its own: that of the last one is forgotten. */
+START_TEST(test_agent_grace_is_long_again_in_the_next_round)
+{
+    run_long();
+    worker_exits(1, 7, 0);
+    worker_exits(0, 0, 0); /* as it was told to: no success */
+    ck_assert_str_eq(did, "sweep send:ready ");
+    world("i", 2);
+    lease(0, 5000);
+    signal_comes(SIGTERM);
+    killed_after(500, LONG_OF_2);
+}
+END_TEST
+
+/* -- drained --------------------------------------------------------------- */
+
+/* Its workers are asked; it says so again after a reconnect, and ends. */
+START_TEST(test_agent_drained_asks_its_workers_and_goes)
+{
+    run();
+    drain();
+    ck_assert_str_eq(did, "send:leave ask:2 ");
+    ck_assert_int_eq(last.leave.all, 0);
+    ck_assert_int_eq(last.leave.signal, 0);
+    asked(2);
+    drain(); /* said again */
+    ck_assert_str_eq(did, "");
+    stop_gracefully(1);
+    ck_assert_str_eq(did, "");
+    disconnected();
+    connected();
+    ck_assert_str_eq(did, "send:join send:leave ");
+    worker_exits(0, 0, SIGTERM);
+    worker_exits(1, 0, 0);
+    ck_assert_str_eq(did, "sweep send:ready exit:80 ");
+    ck_assert_str_eq(verdict.text, "drained by ddpctl from 10.0.0.9");
+}
+END_TEST
+
+/* A peer is gone: there is no step that they could come to. */
+START_TEST(test_agent_drained_workers_are_hurried)
+{
+    run();
+    drain();
+    asked(2);
+    stop(7); /* of another round */
+    ck_assert_str_eq(did, "");
+    stop(1);
+    ck_assert_str_eq(did, "kill:15 ");
+    stop(1);
+    ck_assert_str_eq(did, "");
+    both_die(SIGTERM);
+    ck_assert_ptr_nonnull(strstr(did, "exit:80 "));
+}
+END_TEST
+
+/* A worker that does not leave when asked gets SIGTERM, then SIGKILL. */
+START_TEST(test_agent_drained_workers_have_the_grace)
+{
+    run();
+    drain();
+    asked(2);
+    lease(0, 5000);
+    pass(499 * MONO_MS);
+    ck_assert_ptr_null(strstr(did, "kill"));
+    pass(1 * MONO_MS);
+    ck_assert_ptr_nonnull(strstr(did, "kill:15 "));
+    pass(500 * MONO_MS);
+    ck_assert_ptr_nonnull(strstr(did, "kill:9 "));
+}
+END_TEST
+
+/* Without workers it goes at once; where they were asked already, they are not
+ * hurried; and its status stays, however the run ends meanwhile. */
+START_TEST(test_agent_drained_in_other_states)
+{
+    start();
+    if (_i == 0) {
+        drain();
+        ck_assert_str_eq(did, "send:leave send:ready exit:80 ");
+        return;
+    }
+    world("i", 1);
+    stop_gracefully(1);
+    asked(2);
+    drain();
+    ck_assert_str_eq(did, "send:leave ");
+    if (_i == 2)
+        end(7);
+    both_die(SIGTERM);
+    ck_assert_ptr_nonnull(strstr(did, "exit:80 "));
+}
+END_TEST
+
+static void add_tests(TCase *t)
+{
+    const TTest *const tests[] = {
+        test_agent_graceful_stop_asks_and_waits,
+        test_agent_who_does_not_leave_is_told_then_killed,
+        test_agent_grace_runs_at_once_where_nobody_looks,
+        test_agent_done_node_that_is_asked_is_ready,
+        test_agent_grace_of_asked_workers_that_stay_is_long,
+        test_agent_second_failure_does_not_extend_the_short_grace,
+        test_agent_second_signal_ends_the_short_grace,
+        test_agent_lease_ends_the_short_grace,
+        test_agent_short_grace_is_never_longer_than_the_other,
+        test_agent_short_grace_of_zero_kills_at_once,
+        test_agent_grace_is_long_again_in_the_next_round,
+        test_agent_drained_asks_its_workers_and_goes,
+        test_agent_drained_workers_are_hurried,
+        test_agent_drained_workers_have_the_grace,
+    };
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        tcase_add_test(t, tests[i]);
+    tcase_add_loop_test(t, test_agent_patience_ends_early, 0, 4);
+    tcase_add_loop_test(t, test_agent_drained_in_other_states, 0, 3);
+    tcase_add_loop_test(t, test_agent_grace_after_a_failure_is_short, 0, 5);
+    tcase_add_loop_test(t, test_agent_grace_is_long_else, 0, 5);
+    tcase_add_loop_test(
+        t, test_agent_failure_of_an_asked_worker_leaves_a_short_grace, 0, 3);
+    tcase_add_loop_test(t, test_agent_failure_does_not_shorten_a_grace, 0, 8);
+    tcase_add_loop_test(t, test_agent_nothing_extends_the_short_grace, 0, 5);
+}
+
+int main(void)
+{
+    return agent_hand_run("agent_stop", add_tests);
+}

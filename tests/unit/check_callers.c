@@ -1,0 +1,371 @@
+/* links: launcher/rdzv/caller launcher/rdzv/redirect launcher/rdzv/witness */
+/* links: launcher/rdzv/endpoint launcher/rdzv/own_server */
+/* links: launcher/rdzv/resolver */
+/* links: launcher/proc/signals SERVER STORE NET PROTO BASE OPTS */
+/* libs: -luv -lcjson -ldl */
+/*
+ * What a launcher says to servers that are not the agent's: where the run is
+ * (redirect), and for whom the guard will say farewell (witness). The servers
+ * are this test's.
+ */
+#include <arpa/inet.h>
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "launcher/proc/guard.h"
+#include "launcher/rdzv/endpoint.h"
+#include "launcher/rdzv/redirect.h"
+#include "launcher/rdzv/witness.h"
+#include "rendezvous/base/mono.h"
+#include "rendezvous/net/addr.h"
+#include "rendezvous/net/conn.h"
+#include "rendezvous/net/listener.h"
+#include "tests/lib/suite.h"
+
+#define INSTANCE "0123456789abcdef0123456789abcdef"
+#define AGENT    "aaaaaaaaaaaaaaaa0000000000000000"
+#define PLACES   3
+
+static uv_loop_t loop;
+static struct conf conf;
+static struct own_server own;
+
+/* A server at which nothing but the last message is kept. */
+static struct stand {
+    struct listener *listener;
+    int port;
+    struct conn *conn;
+    int said, ended;
+    bool orderly;
+    struct msg last;
+} places[PLACES];
+
+static struct {
+    int calls[GUARD_CONNS];
+    int fd[GUARD_CONNS];
+} held;
+
+void guard_hold(
+    int guard_fd, int place, int conn_fd, const uint8_t *farewell, size_t len)
+{
+    ck_assert_int_eq(guard_fd, 7);
+    ck_assert(farewell != NULL && len > 0);
+    held.calls[place]++;
+    held.fd[place] = conn_fd;
+}
+
+static void on_msg(void *ctx, struct conn *c, const struct msg *m)
+{
+    struct stand *p = ctx;
+    ck_assert_ptr_eq(p->conn, c);
+    p->said++;
+    p->last = *m;
+}
+
+static void on_closed(
+    void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
+{
+    (void)refused;
+    (void)why;
+    struct stand *p = ctx;
+    ck_assert_ptr_eq(p->conn, c);
+    p->conn = NULL;
+    p->orderly = orderly;
+    p->ended++;
+}
+
+static const struct conn_handler handler = {.on_msg = on_msg,
+                                            .on_closed = on_closed};
+
+static void on_fd(void *ctx, int fd)
+{
+    struct stand *p = ctx;
+    struct ddp_err err;
+    ck_assert_ptr_null(p->conn);
+    p->conn = conn_accept(&loop, fd, &handler, p, &err);
+    ck_assert_ptr_nonnull(p->conn);
+}
+
+static const struct listener_handler listener_handler = {.on_fd = on_fd};
+
+static void open_place(struct stand *p)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)p->port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct ddp_err err;
+    int fd;
+    ck_assert_int_eq(addr_listen((const struct sockaddr *)&at, &fd, &err), 0);
+    p->port = addr_fd_port(fd);
+    ck_assert_int_eq(
+        listener_open(&p->listener, &loop, fd, &listener_handler, p, &err), 0);
+}
+
+static void setup(void)
+{
+    memset(&conf, 0, sizeof(conf));
+    memset(places, 0, sizeof(places));
+    memset(&held, 0, sizeof(held));
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    conf.nnodes_min = conf.nnodes_max = 3;
+    conf.failover = CONF_FAILOVER_OFF; /* no spare port is needed here */
+    conf.endpoints_len = PLACES;
+    (void)snprintf(conf.run_id, sizeof(conf.run_id), "run");
+    for (int i = 0; i < PLACES; i++) {
+        open_place(&places[i]);
+        conf.endpoints[i] =
+            (struct conf_endpoint){.host = "127.0.0.1", .port = places[i].port};
+    }
+    own_server_init(&own, &loop, &conf, -1, false);
+}
+
+/* Until *what is n, or for `ms`. */
+static bool run_until(const int *what, int n, int ms)
+{
+    int64_t until_us = mono_now_us() + ms * MONO_MS;
+    while (*what < n && mono_now_us() < until_us) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        (void)usleep(500);
+    }
+    return *what >= n;
+}
+
+static struct msg office(void)
+{
+    return (struct msg){.kind = MSG_KIND_office,
+                        .office = {.epoch = 5, .epoch_id = "feedfeedfeedfeed"}};
+}
+
+static struct msg world(int group_rank)
+{
+    struct msg m = {.kind = MSG_KIND_world, .world.group_rank = group_rank};
+    msg_set(m.world.instance, INSTANCE);
+    return m;
+}
+
+/* -- redirect -------------------------------------------------------------- */
+
+static struct redirect redirect; /* large */
+
+static void hear(struct msg m)
+{
+    redirect_hear(&redirect, &m);
+}
+
+static void lead(int which)
+{
+    struct ddp_err err;
+    ck_assert_int_eq(redirect_init(&redirect, &loop, &conf, &own, &err), 0);
+    redirect_connected(&redirect, "10.9.8.7", 4567, which);
+    hear(office());
+    hear(world(MSG_VOTERS_MAX - 1));
+}
+
+/* All endpoints but the one that serves, again and again. */
+START_TEST(test_redirect_tells_the_other_endpoints)
+{
+    lead(1);
+    ck_assert(run_until(&places[0].said, 2, 5000));
+    ck_assert(run_until(&places[2].said, 2, 5000));
+    ck_assert_int_eq(places[1].said, 0);
+    const struct msg *m = &places[2].last;
+    ck_assert_int_eq(m->kind, MSG_KIND_serves);
+    ck_assert_str_eq(m->serves.run, "run");
+    ck_assert_str_eq(m->serves.instance, INSTANCE);
+    ck_assert_int_eq(m->serves.epoch, 5);
+    ck_assert_str_eq(m->serves.epoch_id, "feedfeedfeedfeed");
+    ck_assert_str_eq(m->serves.addr, "10.9.8.7:4567");
+    ck_assert_int_eq(places[0].ended + places[2].ended, 0);
+}
+END_TEST
+
+/* An endpoint that comes back is told within about a second. */
+START_TEST(test_redirect_finds_an_endpoint_that_comes_back)
+{
+    conf.endpoints_len = 1;
+    listener_close(places[0].listener);
+    (void)run_until(&places[0].said, 1, 20);
+    lead(-1);
+    (void)run_until(&places[0].said, 1, 200);
+    open_place(&places[0]);
+    ck_assert(run_until(&places[0].said, 1, 2500));
+}
+END_TEST
+
+/* The first nodes alone, while they are connected to a server in office. */
+START_TEST(test_redirect_ends_with_its_reason)
+{
+    struct msg m = {.kind = MSG_KIND_end};
+    conf.endpoints_len = 1;
+    lead(-1);
+    ck_assert(run_until(&places[0].said, 1, 2500));
+    switch (_i) {
+    case 0:
+        hear(world(MSG_VOTERS_MAX));
+        break;
+    case 1:
+        redirect_disconnected(&redirect);
+        break;
+    case 2:
+        redirect_connected(&redirect, "10.9.8.7", 1, -1); /* no office yet */
+        hear(world(0));
+        break;
+    case 3:
+        hear(m);
+        break;
+    default:
+        redirect_connected(&redirect, "127.0.0.1", places[0].port, 0);
+        hear(office());
+    }
+    ck_assert(run_until(&places[0].ended, 1, 2000));
+    ck_assert(!places[0].orderly);
+    int said = places[0].said;
+    ck_assert(!run_until(&places[0].said, said + 1, 1300));
+}
+END_TEST
+
+START_TEST(test_redirect_says_nothing_without_failover)
+{
+    struct ddp_err err;
+    ck_assert_int_eq(redirect_init(&redirect, &loop, &conf, &own, &err), 0);
+    redirect_connected(&redirect, "10.9.8.7", 4567, -1);
+    hear(world(0));
+    ck_assert(!run_until(&places[0].said, 1, 300));
+}
+END_TEST
+
+/* -- witness --------------------------------------------------------------- */
+
+static struct witness witness; /* large */
+
+static void begin_witness(void)
+{
+    struct ddp_err err;
+    struct msg w = world(0), o = office();
+    struct msg v = {.kind = MSG_KIND_voters, .voters.round = 1};
+    char addrs[200];
+    (void)snprintf(addrs, sizeof(addrs),
+                   "127.0.0.1:%d - 127.0.0.1:%d 127.0.0.1:%d ", places[0].port,
+                   places[1].port, places[2].port);
+    msg_set(v.voters.addrs, addrs);
+    msg_set(v.voters.ids, "aaaaaaaaaaaaaaaa bbbbbbbbbbbbbbbb cccccccccccccccc "
+                          "dddddddddddddddd ");
+    ck_assert_int_eq(witness_init(&witness, &loop, &conf, &own, 7, &err), 0);
+    witness_agent(&witness, AGENT);
+    witness_connected(&witness, true);
+    witness_hear(&witness, &o);
+    witness_hear(&witness, &v);
+    witness_hear(&witness, &w);
+}
+
+/* Two voters that would serve, and not this node itself; the guard has both
+ * connections. */
+START_TEST(test_witness_stands_at_two_voters)
+{
+    begin_witness();
+    for (int i = 1; i < PLACES; i++) {
+        char end[CONN_END_MAX];
+        ck_assert(run_until(&places[i].said, 1, 3000));
+        const struct msg *m = &places[i].last;
+        ck_assert_int_eq(m->kind, MSG_KIND_witness);
+        ck_assert_str_eq(m->witness.run, "run");
+        ck_assert_str_eq(m->witness.instance, INSTANCE);
+        ck_assert_str_eq(m->witness.agent, AGENT);
+        ck_assert_str_eq(m->witness.epoch_id, "feedfeedfeedfeed");
+        conn_peer_end(places[i].conn, end);
+        ck_assert_str_eq(m->witness.here, end);
+        ck_assert_int_eq(held.calls[i], 1);
+        ck_assert_int_eq(held.fd[i], conn_fd(witness.callers[i - 1].conn));
+    }
+    ck_assert_int_eq(places[0].said, 0);
+    ck_assert_int_eq(held.calls[0], 0);
+    ck_assert(!run_until(&places[1].said, 2, 1300)); /* it is said once */
+}
+END_TEST
+
+/* The agent's own server is no more: nothing may be taken for a farewell. */
+START_TEST(test_witness_goes_without_a_farewell)
+{
+    begin_witness();
+    ck_assert(run_until(&places[1].said, 1, 3000));
+    ck_assert(run_until(&places[2].said, 1, 3000));
+    witness_connected(&witness, false);
+    for (int i = 1; i < PLACES; i++) {
+        ck_assert(run_until(&places[i].ended, 1, 2000));
+        ck_assert(!places[i].orderly);
+    }
+}
+END_TEST
+
+/* -- what a server tells --------------------------------------------------- */
+
+static const struct {
+    const char *text;
+    const char *host; /* NULL: it is no address */
+    int port;
+} addresses[] = {
+    {"10.0.0.1:29500", "10.0.0.1", 29500},
+    {"node-1.a_b:1", "node-1.a_b", 1},
+    {"fd00::1:65535", "fd00::1", 65535},
+    {"[fe80::1%eth0]:7", "fe80::1%eth0", 7},
+    {"", NULL, 0},
+    {"-", NULL, 0},
+    {":7", NULL, 0},
+    {"[]:7", NULL, 0},
+    {"h", NULL, 0},
+    {"h:", NULL, 0},
+    {"h:0", NULL, 0},
+    {"h:65536", NULL, 0},
+    {"h:123456", NULL, 0},
+    {"h:7x", NULL, 0},
+    {"h :7", NULL, 0},
+    {"h;x:7", NULL, 0},
+};
+
+START_TEST(test_endpoint_is_read_or_refused)
+{
+    struct conf_endpoint at;
+    const char *text = addresses[_i].text;
+    bool read = endpoint_read(text, strlen(text), &at);
+    ck_assert_msg(read == (addresses[_i].host != NULL), "%s", text);
+    if (!read)
+        return;
+    ck_assert_str_eq(at.host, addresses[_i].host);
+    ck_assert_int_eq(at.port, addresses[_i].port);
+}
+END_TEST
+
+START_TEST(test_endpoint_has_a_longest_name)
+{
+    struct conf_endpoint at;
+    char text[300];
+    memset(text, 'a', sizeof(text));
+    memcpy(text + 255, ":7", 2);
+    ck_assert(endpoint_read(text, 257, &at));
+    ck_assert_uint_eq(strlen(at.host), 255);
+    memcpy(text + 255, "a:7", 3);
+    ck_assert(!endpoint_read(text, 258, &at));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("callers");
+    TCase *tc = tcase_create("net");
+    tcase_set_timeout(tc, 30);
+    tcase_add_checked_fixture(tc, setup, NULL);
+    tcase_add_test(tc, test_redirect_tells_the_other_endpoints);
+    tcase_add_test(tc, test_redirect_finds_an_endpoint_that_comes_back);
+    tcase_add_loop_test(tc, test_redirect_ends_with_its_reason, 0, 5);
+    tcase_add_test(tc, test_redirect_says_nothing_without_failover);
+    tcase_add_test(tc, test_witness_stands_at_two_voters);
+    tcase_add_test(tc, test_witness_goes_without_a_farewell);
+    tcase_add_loop_test(tc, test_endpoint_is_read_or_refused, 0,
+                        sizeof(addresses) / sizeof(addresses[0]));
+    tcase_add_test(tc, test_endpoint_has_a_longest_name);
+    suite_add_tcase(suite, tc);
+    return suite_run(suite);
+}

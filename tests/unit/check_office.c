@@ -1,0 +1,775 @@
+/* links: rendezvous/core/inner/office rendezvous/proto/msg */
+/* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/json */
+/* links: rendezvous/base/utf8 rendezvous/base/buf */
+/* libs: -lcjson */
+/*
+ * The rule of runs with failover, clause by clause: each test fails if its
+ * clause is left out.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/office.h"
+#include "tests/lib/suite.h"
+
+#define LEASE (1000 * MONO_MS)
+#define ME    "00000000000000ee"
+
+static struct office o;
+static int64_t now_us;
+
+/* The id of agent i, all 32 digits. */
+static const char *agent(int i)
+{
+    static char id[4][33];
+    static int turn;
+    char *text = id[turn++ % 4];
+    (void)snprintf(text, 33, "%016x%016x", i + 1, 7);
+    return text;
+}
+
+/* Agents first to last. */
+static struct voters range(int first, int last)
+{
+    struct voters v = {.n = 0};
+    for (int i = first; i <= last; i++)
+        voters_add(&v, agent(i));
+    return v;
+}
+
+static const struct voters nobody;
+
+static void told_of(int64_t epoch,
+                    int64_t round,
+                    const struct voters *now,
+                    const struct voters *before)
+{
+    struct epoch e = {.count = epoch, .id = "00000000000000aa"};
+    office_hear(&o, &e);
+    (void)office_adopt(&o, &e, round, now, before);
+}
+
+/* Round 1 of agents 0 to n-1, in epoch 1, in force. */
+static void setup_round(int n)
+{
+    struct voters v = range(0, n - 1);
+    office_init(&o);
+    told_of(1, 1, &v, &nobody);
+}
+
+static void here(int first, int last)
+{
+    for (int i = first; i <= last; i++)
+        office_here(&o, agent(i));
+}
+
+static void ask(void)
+{
+    office_ask(&o, ME);
+    for (int i = 0; i < 40; i++)
+        (void)office_asks(&o, agent(i), now_us);
+}
+
+static void promise(int first, int last)
+{
+    for (int i = first; i <= last; i++)
+        office_promise(&o, agent(i));
+}
+
+/* In office of round 1 of n, by all of them. */
+static void in_office(int n)
+{
+    setup_round(n);
+    here(0, n - 1);
+    ask();
+    promise(0, n - 1);
+    ck_assert(office_is_won(&o, now_us));
+    office_win(&o);
+    office_check(&o);
+}
+
+static void setup(void)
+{
+    now_us = 100 * MONO_S;
+    office_init(&o);
+}
+
+/* -- epochs, sets of voters ------------------------------------------------ */
+
+START_TEST(test_office_epochs_are_ordered_by_count_then_server)
+{
+    struct epoch a = {.count = 1, .id = "b"}, b = {.count = 2, .id = "a"};
+    struct epoch c = {.count = 2, .id = "b"};
+    ck_assert_int_lt(epoch_cmp(&a, &b), 0);
+    ck_assert_int_lt(epoch_cmp(&b, &c), 0);
+    ck_assert_int_eq(epoch_cmp(&c, &c), 0);
+}
+END_TEST
+
+START_TEST(test_office_voters_print_and_parse)
+{
+    char text[VOTERS_TEXT_SIZE];
+    struct voters v = range(0, 30), w;
+    voters_print(&v, text);
+    ck_assert_uint_eq(strlen(text), sizeof(text) - 1);
+    ck_assert(voters_parse(&w, text));
+    ck_assert_int_eq(w.n, 31);
+    ck_assert_int_eq(voters_find(&w, agent(30)), 30);
+    ck_assert_int_eq(voters_find(&w, agent(31)), -1);
+    ck_assert(voters_parse(&w, ""));
+    ck_assert_int_eq(w.n, 0);
+}
+END_TEST
+
+/* Of peers: too short, no blank, twice, other letters, too many. */
+START_TEST(test_office_voters_of_nonsense_are_none)
+{
+    static const char *const bad[] = {
+        "0123456789abcde ",
+        "0123456789abcdef",
+        "0123456789abcdef 0123456789abcdef ",
+        "0123456789abcdeX ",
+        "0123456789abcdef0 ",
+        " ",
+    };
+    struct voters v;
+    ck_assert(!voters_parse(&v, bad[_i]));
+    ck_assert_int_eq(v.n, 0);
+}
+END_TEST
+
+START_TEST(test_office_more_voters_than_there_can_be_are_none)
+{
+    char text[2 * VOTERS_TEXT_SIZE];
+    struct voters v = range(0, 30);
+    voters_print(&v, text);
+    (void)strcat(text, "ffffffffffffffff ");
+    ck_assert(!voters_parse(&v, text));
+}
+END_TEST
+
+/* -- ask ------------------------------------------------------------------- */
+
+/* More than half: 2 of 3, but 3 of 4. */
+START_TEST(test_office_is_asked_for_with_more_than_half_of_the_voters_here)
+{
+    static const struct {
+        int voters, here;
+        bool may;
+    } rows[] = {{1, 0, false},   {1, 1, true},  {2, 1, false}, {2, 2, true},
+                {3, 1, false},   {3, 2, true},  {4, 2, false}, {4, 3, true},
+                {5, 2, false},   {5, 3, true},  {8, 4, false}, {8, 5, true},
+                {31, 15, false}, {31, 16, true}};
+    setup_round(rows[_i].voters);
+    here(0, rows[_i].here - 1);
+    ck_assert_int_eq(office_may_ask(&o, now_us), rows[_i].may);
+}
+END_TEST
+
+/* One that was here and is not. */
+START_TEST(test_office_is_not_asked_for_by_who_went)
+{
+    setup_round(3);
+    here(0, 1);
+    office_away(&o, agent(1));
+    ck_assert(!office_may_ask(&o, now_us));
+}
+END_TEST
+
+/* A round that may not be in force needs the majority of the one before, too.
+ */
+START_TEST(test_office_of_a_round_that_may_not_be_in_force_takes_both)
+{
+    struct voters r1 = range(0, 4), r2 = range(4, 6);
+    office_init(&o);
+    told_of(1, 1, &r1, &nobody);
+    told_of(1, 2, &r2, &r1);
+    here(4, 6);
+    ck_assert(!office_may_ask(&o, now_us)); /* 1 of 5 of round 1 */
+    here(0, 1);
+    ck_assert(office_may_ask(&o, now_us));
+    ask();
+    promise(4, 6);
+    promise(0, 0);
+    ck_assert(!office_is_won(&o, now_us)); /* 2 of 5 */
+    promise(1, 1);
+    ck_assert(office_is_won(&o, now_us));
+}
+END_TEST
+
+/* ... unless one of its members knows that it is. */
+START_TEST(test_office_of_a_round_that_is_known_to_be_in_force_takes_one)
+{
+    struct voters r1 = range(0, 4), r2 = range(4, 6);
+    office_init(&o);
+    told_of(1, 2, &r2, &r1);
+    here(4, 5);
+    ck_assert(!office_may_ask(&o, now_us));
+    if (_i == 0)
+        told_of(1, 2, &r2, &nobody);
+    else
+        office_confirm(&o);
+    ck_assert(office_is_confirmed(&o));
+    ck_assert(office_may_ask(&o, now_us));
+}
+END_TEST
+
+/* By epoch before number: a later server may have given the same number. */
+START_TEST(test_office_newest_round_is_that_of_the_highest_epoch)
+{
+    struct voters a = range(0, 2), b = range(1, 3), c = range(2, 4);
+    told_of(1, 7, &a, &nobody);
+    told_of(2, 7, &b, &nobody);
+    told_of(1, 8, &c, &nobody);
+    ck_assert_int_eq(o.round, 7);
+    ck_assert_int_eq(o.round_epoch.count, 2);
+    ck_assert_ptr_nonnull(office_vote(&o, agent(3)));
+    ck_assert_ptr_null(office_vote(&o, agent(4)));
+}
+END_TEST
+
+START_TEST(test_office_epoch_is_higher_than_all_that_were_heard_of)
+{
+    setup_round(3);
+    office_hear(&o, &(struct epoch){.count = 41});
+    here(0, 1);
+    ask();
+    ck_assert_int_eq(o.epoch.count, 42);
+    ck_assert_str_eq(o.epoch.id, ME);
+    ask();
+    ck_assert_int_eq(o.epoch.count, 43);
+}
+END_TEST
+
+/* No node can use up all numbers. */
+START_TEST(test_office_absurd_epoch_is_not_heard)
+{
+    setup_round(3);
+    office_hear(&o, &(struct epoch){.count = OFFICE_COUNT_MAX + 1});
+    ck_assert_int_eq(o.heard, 1);
+    office_hear(&o, &(struct epoch){.count = OFFICE_COUNT_MAX});
+    here(0, 2);
+    ck_assert(!office_may_ask(&o, now_us));
+}
+END_TEST
+
+/* -- win ------------------------------------------------------------------- */
+
+START_TEST(test_office_is_won_with_more_than_half_of_the_promises)
+{
+    setup_round(4);
+    here(0, 3);
+    ask();
+    promise(0, 1);
+    ck_assert(!office_is_won(&o, now_us)); /* half is not enough */
+    promise(2, 2);
+    ck_assert(office_is_won(&o, now_us));
+}
+END_TEST
+
+START_TEST(test_office_promises_of_an_earlier_epoch_are_void)
+{
+    setup_round(3);
+    here(0, 2);
+    ask();
+    promise(0, 1);
+    ask();
+    ck_assert(!office_is_won(&o, now_us));
+    promise(0, 0);
+    ck_assert(!office_is_won(&o, now_us));
+}
+END_TEST
+
+/* What it has accepted is not known yet. */
+START_TEST(test_office_promise_of_who_has_not_told_is_none)
+{
+    setup_round(3);
+    here(0, 0);
+    ask();
+    promise(0, 2);
+    ck_assert(!office_is_won(&o, now_us));
+}
+END_TEST
+
+START_TEST(test_office_strangers_have_no_vote)
+{
+    setup_round(3);
+    here(0, 0);
+    here(5, 9);
+    ck_assert(!office_may_ask(&o, now_us));
+    ask();
+    promise(5, 9);
+    ck_assert(!office_is_won(&o, now_us));
+}
+END_TEST
+
+/* -- act ------------------------------------------------------------------- */
+
+/* The (n+1)/2-th newest echo. */
+START_TEST(test_office_grants_a_lease_after_the_echo_of_half)
+{
+    static const struct {
+        int voters, answer;
+        bool newer;
+    } rows[] = {{1, 1, true},    {2, 1, true},  {3, 1, false}, {3, 2, true},
+                {4, 1, false},   {4, 2, true},  {5, 2, false}, {5, 3, true},
+                {31, 15, false}, {31, 16, true}};
+    in_office(rows[_i].voters);
+    int64_t asked_us = now_us;
+    for (int i = 0; i < rows[_i].answer; i++)
+        office_echo(&o, agent(i), asked_us + 300 * MONO_MS);
+    now_us += 400 * MONO_MS;
+    int64_t until_us = office_until_us(&o, now_us, LEASE);
+    ck_assert_int_eq(until_us,
+                     asked_us + LEASE + (rows[_i].newer ? 300 * MONO_MS : 0));
+}
+END_TEST
+
+START_TEST(test_office_grants_nothing_once_the_echoes_are_old)
+{
+    in_office(3);
+    ck_assert(office_may_act(&o, now_us, LEASE));
+    now_us += LEASE;
+    ck_assert(!office_may_act(&o, now_us, LEASE));
+    office_echo(&o, agent(0), now_us - 1);
+    ck_assert(!office_may_act(&o, now_us, LEASE));
+    office_echo(&o, agent(2), now_us - 1);
+    ck_assert(office_may_act(&o, now_us, LEASE));
+}
+END_TEST
+
+START_TEST(test_office_echo_of_an_older_message_takes_nothing_back)
+{
+    in_office(1);
+    int64_t asked_us = now_us;
+    office_echo(&o, agent(0), asked_us - LEASE);
+    ck_assert_int_eq(office_echo_us(&o, now_us), asked_us);
+}
+END_TEST
+
+START_TEST(test_office_who_obeys_another_server_is_no_echo)
+{
+    in_office(3);
+    office_lose(&o, agent(0));
+    office_lose(&o, agent(1));
+    ck_assert(!office_may_act(&o, now_us, LEASE));
+    office_echo(&o, agent(0), now_us);
+    office_echo(&o, agent(1), now_us);
+    ck_assert(!office_may_act(&o, now_us, LEASE));
+}
+END_TEST
+
+/* Of both rounds, while the newest one may not be in force. */
+START_TEST(test_office_grants_by_the_older_echo_of_two_rounds)
+{
+    struct voters r1 = range(0, 2), r2 = range(3, 5);
+    office_init(&o);
+    told_of(1, 2, &r2, &r1);
+    here(0, 5);
+    ask();
+    promise(0, 5);
+    office_win(&o);
+    int64_t asked_us = now_us;
+    now_us += LEASE / 2;
+    for (int i = 3; i < 6; i++)
+        office_echo(&o, agent(i), now_us);
+    ck_assert_int_eq(office_echo_us(&o, now_us), asked_us);
+    office_confirm(&o);
+    ck_assert_int_eq(office_echo_us(&o, now_us), now_us);
+}
+END_TEST
+
+/* An answer is worth the sending of what it answers; what is asked later does
+ * not make it newer. */
+START_TEST(test_office_promise_echoes_the_message_that_it_answers)
+{
+    in_office(1);
+    now_us += LEASE;
+    ck_assert(office_asks(&o, agent(0), now_us));
+    ck_assert(!office_asks(&o, agent(0), now_us + LEASE));
+    promise(0, 0);
+    ck_assert_int_eq(office_echo_us(&o, now_us + LEASE), now_us);
+    promise(0, 0); /* to nothing that was asked */
+    ck_assert_int_eq(office_echo_us(&o, now_us + LEASE), now_us);
+    ck_assert(office_asks(&o, agent(0), now_us + LEASE));
+    office_away(&o, agent(0)); /* with its connection the question is gone */
+    ck_assert(office_asks(&o, agent(0), now_us + LEASE));
+}
+END_TEST
+
+START_TEST(test_office_without_it_nothing_is_granted)
+{
+    setup_round(1);
+    here(0, 0);
+    ck_assert(!office_may_act(&o, now_us, LEASE));
+    ask();
+    promise(0, 0);
+    ck_assert(!office_may_act(&o, now_us, LEASE));
+    office_win(&o);
+    ck_assert(office_may_act(&o, now_us, LEASE));
+    office_resign(&o);
+    ck_assert(!office_may_act(&o, now_us, LEASE));
+}
+END_TEST
+
+/* -- wait ------------------------------------------------------------------ */
+
+START_TEST(test_office_waits_for_leases_of_earlier_servers)
+{
+    setup_round(3);
+    office_hear_foreign(&o, now_us - 200, 0);
+    office_hear_foreign(&o, now_us - 700, 0);
+    ck_assert_int_eq(office_foreign_us(&o, LEASE), now_us - 200 + LEASE);
+    office_hear_foreign(&o, now_us - 900, 60 * LEASE);
+    ck_assert_int_eq(office_foreign_us(&o, LEASE), now_us - 200 + 60 * LEASE);
+}
+END_TEST
+
+START_TEST(test_office_long_lease_is_known_to_half_first)
+{
+    in_office(3);
+    now_us += 10;
+    office_announce_long(&o, now_us, 60 * LEASE);
+    office_announce_long(&o, now_us + 5, 60 * LEASE); /* does not begin anew */
+    ck_assert(!office_long_is_known(&o, now_us + 50));
+    office_echo(&o, agent(0), now_us + 1);
+    ck_assert(!office_long_is_known(&o, now_us + 50));
+    office_echo(&o, agent(1), now_us + 1);
+    ck_assert(office_long_is_known(&o, now_us + 50));
+}
+END_TEST
+
+/* `office` says nothing of long leases: its promise does not tell that they are
+ * known. */
+START_TEST(test_office_promise_says_nothing_of_long_leases)
+{
+    in_office(1);
+    office_announce_long(&o, now_us, 60 * LEASE);
+    ck_assert(office_long_is_known(&o, now_us));
+    now_us += 10;
+    ck_assert(office_asks(&o, agent(0), now_us));
+    promise(0, 0);
+    ck_assert(!office_long_is_known(&o, now_us));
+    office_announce_long(&o, now_us + 1, 60 * LEASE);
+    ck_assert(!office_long_is_known(&o, now_us + 1));
+    office_echo(&o, agent(0), now_us + 1);
+    ck_assert(office_long_is_known(&o, now_us + 1));
+}
+END_TEST
+
+/* Its voters have not heard of them. */
+START_TEST(test_office_long_leases_end_with_their_round)
+{
+    in_office(1);
+    struct voters next = range(1, 1);
+    office_announce_long(&o, now_us, 60 * LEASE);
+    office_propose(&o, 2, &next, now_us);
+    here(1, 1);
+    office_accept(&o, agent(0), 2);
+    office_accept(&o, agent(1), 2);
+    office_commit(&o);
+    ck_assert_int_eq(o.long_us, 0);
+    ck_assert(!office_long_is_known(&o, now_us + LEASE));
+}
+END_TEST
+
+/* -- force ----------------------------------------------------------------- */
+
+START_TEST(test_office_round_is_in_force_by_half_of_old_and_new)
+{
+    static const struct {
+        int old_ones, new_ones;
+        bool in_force;
+    } rows[] = {{0, 0, false}, {2, 1, false}, {1, 2, false},
+                {2, 2, true},  {0, 4, false}, {4, 0, false}};
+    struct voters next = range(4, 7);
+    in_office(4);
+    here(4, 7);
+    office_propose(&o, 2, &next, now_us);
+    for (int i = 0; i < rows[_i].old_ones; i++)
+        office_accept(&o, agent(i), 2);
+    for (int i = 0; i < rows[_i].new_ones; i++)
+        office_accept(&o, agent(4 + i), 2);
+    ck_assert_int_eq(office_is_in_force(&o), rows[_i].in_force);
+    office_check(&o);
+}
+END_TEST
+
+START_TEST(test_office_first_round_takes_half_of_its_own_voters)
+{
+    struct voters next = range(0, 2);
+    office_init(&o);
+    office_ask(&o, ME);
+    ck_assert(office_is_won(&o, now_us));
+    office_win(&o);
+    ck_assert(office_may_act(&o, now_us, LEASE));
+    office_propose(&o, 1, &next, now_us);
+    here(0, 2);
+    office_accept(&o, agent(0), 1);
+    ck_assert(!office_is_in_force(&o));
+    office_accept(&o, agent(1), 1);
+    ck_assert(office_is_in_force(&o));
+    office_commit(&o);
+    office_check(&o);
+    ck_assert_int_eq(o.round, 1);
+    ck_assert_int_eq(epoch_cmp(&o.round_epoch, &o.epoch), 0);
+    /* Who has accepted has promised, and answered what was proposed then. */
+    ck_assert_int_eq(office_echo_us(&o, now_us + 5), now_us);
+}
+END_TEST
+
+/* Found by the simulator: the second proposal before any was in force. Who
+ * takes over may know of the first one alone, and half of its voters have to
+ * agree.
+ */
+START_TEST(test_office_second_proposal_takes_half_of_the_first_ones_voters)
+{
+    struct voters first = range(0, 2), second = range(2, 3);
+    office_init(&o);
+    office_ask(&o, ME);
+    office_win(&o);
+    office_propose(&o, 1, &first, now_us);
+    office_abandon(&o);
+    office_propose(&o, 2, &second, now_us);
+    here(0, 3);
+    office_accept(&o, agent(2), 2);
+    office_accept(&o, agent(3), 2);
+    ck_assert(!office_is_in_force(&o));
+    office_accept(&o, agent(0), 2);
+    ck_assert(office_is_in_force(&o));
+    office_commit(&o);
+    office_check(&o);
+    ck_assert_int_eq(o.sets[OFFICE_NOW].n, 2);
+}
+END_TEST
+
+/* A newest round that may not be in force is not left behind: its own voters,
+ * and those before it, have to agree to what follows. */
+START_TEST(test_office_round_found_unconfirmed_takes_three_halves)
+{
+    struct voters r1 = range(0, 2), r2 = range(2, 4), r3 = range(4, 6);
+    office_init(&o);
+    told_of(1, 2, &r2, &r1);
+    here(0, 6);
+    ask();
+    promise(0, 6);
+    office_win(&o);
+    office_propose(&o, 3, &r3, now_us);
+    for (int i = 3; i <= 6; i++)
+        office_accept(&o, agent(i), 3);
+    ck_assert(!office_is_in_force(&o)); /* none of round 1 */
+    office_accept(&o, agent(0), 3);
+    ck_assert(!office_is_in_force(&o));
+    office_accept(&o, agent(1), 3);
+    ck_assert(office_is_in_force(&o));
+}
+END_TEST
+
+START_TEST(test_office_accept_of_another_proposal_is_none)
+{
+    struct voters next = range(0, 1);
+    in_office(2);
+    office_propose(&o, 2, &next, now_us);
+    office_abandon(&o);
+    office_propose(&o, 3, &next, now_us);
+    office_accept(&o, agent(0), 2);
+    office_accept(&o, agent(1), 2);
+    ck_assert(!office_is_in_force(&o));
+    office_accept(&o, agent(1), 3);
+    ck_assert(office_is_in_force(&o));
+}
+END_TEST
+
+/* What was in force before it still is. */
+START_TEST(test_office_abandoned_proposal_changes_nothing)
+{
+    struct voters next = range(5, 6);
+    in_office(3);
+    office_propose(&o, 2, &next, now_us);
+    office_abandon(&o);
+    office_check(&o);
+    ck_assert_int_eq(o.round, 1);
+    ck_assert_ptr_null(office_vote(&o, agent(5)));
+    ck_assert_int_eq(o.sets[OFFICE_NOW].n, 3);
+    ck_assert(office_may_act(&o, now_us, LEASE));
+}
+END_TEST
+
+/* One that accepts late, when half had accepted before it, is an echo. */
+START_TEST(test_office_late_accept_is_a_promise)
+{
+    struct voters next = range(0, 3);
+    in_office(1);
+    here(0, 3);
+    office_propose(&o, 2, &next, now_us);
+    office_accept(&o, agent(0), 2);
+    office_accept(&o, agent(1), 2);
+    office_commit(&o);
+    office_accept(&o, agent(2), 2);
+    ck_assert(office_vote(&o, agent(2))->promised);
+    ck_assert(!office_vote(&o, agent(3))->promised);
+}
+END_TEST
+
+/* -- stand ----------------------------------------------------------------- */
+
+/* Most voters die under this server: the rest goes on. */
+START_TEST(test_office_votes_of_the_dead_stand)
+{
+    struct voters next = range(0, 0);
+    in_office(4);
+    office_stand(&o, agent(1));
+    now_us += 10 * LEASE;
+    office_echo(&o, agent(0), now_us);
+    ck_assert_int_eq(office_may_act(&o, now_us, LEASE), true);
+    office_stand(&o, agent(2));
+    office_stand(&o, agent(3));
+    office_propose(&o, 2, &next, now_us);
+    ck_assert(!office_is_in_force(&o)); /* the new voter has to accept */
+    office_accept(&o, agent(0), 2);
+    ck_assert(office_is_in_force(&o));
+}
+END_TEST
+
+/* One that had not promised may have promised another server before it came. */
+START_TEST(test_office_vote_of_the_dead_without_a_promise_does_not_stand)
+{
+    setup_round(3);
+    here(0, 2);
+    office_stand(&o, agent(1)); /* nobody was asked */
+    ck_assert(!office_vote(&o, agent(1))->stands);
+    office_here(&o, agent(1));
+    ask();
+    promise(0, 0);
+    office_stand(&o, agent(1));
+    ck_assert(!office_is_won(&o, now_us));
+    promise(2, 2);
+    ck_assert(office_is_won(&o, now_us));
+}
+END_TEST
+
+/* -- two ------------------------------------------------------------------- */
+
+static void two_of(bool excused, int64_t runs_until_us, int voters)
+{
+    setup_round(voters);
+    here(1, 1);
+    office_runs_until(&o, agent(1), runs_until_us);
+    if (excused)
+        office_excuse(&o, agent(0));
+}
+
+START_TEST(test_office_one_of_two_is_enough_if_the_other_and_its_server_died)
+{
+    two_of(true, now_us + 1, 2);
+    ck_assert(office_may_ask(&o, now_us));
+    ask();
+    ck_assert(!office_is_won(&o, now_us));
+    promise(1, 1);
+    ck_assert(office_is_won(&o, now_us));
+    office_win(&o);
+    ck_assert(office_may_act(&o, now_us, LEASE));
+}
+END_TEST
+
+START_TEST(test_office_one_of_two_is_not_enough)
+{
+    static const struct {
+        bool excused;
+        int64_t left_us;
+        int voters;
+    } rows[] = {{false, 1, 2}, /* no proof */
+                {true, 0, 2},  /* its lease is over: others may go on */
+                {true, 1, 3}}; /* only of two */
+    two_of(rows[_i].excused, now_us + rows[_i].left_us, rows[_i].voters);
+    ck_assert(!office_may_ask(&o, now_us));
+}
+END_TEST
+
+/* A death is no vote, whatever proves it. */
+START_TEST(test_office_proof_of_death_is_no_vote)
+{
+    setup_round(4);
+    here(0, 1);
+    office_excuse(&o, agent(2));
+    office_excuse(&o, agent(3));
+    office_runs_until(&o, agent(0), now_us + LEASE);
+    ck_assert(!office_may_ask(&o, now_us));
+}
+END_TEST
+
+/* -- the end --------------------------------------------------------------- */
+
+START_TEST(test_office_end_is_known_once_half_said_bye)
+{
+    in_office(4);
+    ck_assert(!office_end_is_known(&o));
+    office_bye(&o, agent(0));
+    ck_assert(!office_end_is_known(&o));
+    if (_i == 0)
+        office_bye(&o, agent(1));
+    else
+        office_stand(&o, agent(1));
+    ck_assert(office_end_is_known(&o));
+}
+END_TEST
+
+/* -- all ------------------------------------------------------------------- */
+
+int main(void)
+{
+    const struct {
+        const TTest *test;
+        int times;
+    } tests[] = {
+        {test_office_epochs_are_ordered_by_count_then_server, 1},
+        {test_office_voters_print_and_parse, 1},
+        {test_office_voters_of_nonsense_are_none, 6},
+        {test_office_more_voters_than_there_can_be_are_none, 1},
+        {test_office_is_asked_for_with_more_than_half_of_the_voters_here, 14},
+        {test_office_is_not_asked_for_by_who_went, 1},
+        {test_office_of_a_round_that_may_not_be_in_force_takes_both, 1},
+        {test_office_of_a_round_that_is_known_to_be_in_force_takes_one, 2},
+        {test_office_newest_round_is_that_of_the_highest_epoch, 1},
+        {test_office_epoch_is_higher_than_all_that_were_heard_of, 1},
+        {test_office_absurd_epoch_is_not_heard, 1},
+        {test_office_is_won_with_more_than_half_of_the_promises, 1},
+        {test_office_promises_of_an_earlier_epoch_are_void, 1},
+        {test_office_promise_of_who_has_not_told_is_none, 1},
+        {test_office_strangers_have_no_vote, 1},
+        {test_office_grants_a_lease_after_the_echo_of_half, 10},
+        {test_office_grants_nothing_once_the_echoes_are_old, 1},
+        {test_office_echo_of_an_older_message_takes_nothing_back, 1},
+        {test_office_who_obeys_another_server_is_no_echo, 1},
+        {test_office_grants_by_the_older_echo_of_two_rounds, 1},
+        {test_office_promise_echoes_the_message_that_it_answers, 1},
+        {test_office_without_it_nothing_is_granted, 1},
+        {test_office_waits_for_leases_of_earlier_servers, 1},
+        {test_office_long_lease_is_known_to_half_first, 1},
+        {test_office_promise_says_nothing_of_long_leases, 1},
+        {test_office_long_leases_end_with_their_round, 1},
+        {test_office_round_is_in_force_by_half_of_old_and_new, 6},
+        {test_office_first_round_takes_half_of_its_own_voters, 1},
+        {test_office_second_proposal_takes_half_of_the_first_ones_voters, 1},
+        {test_office_round_found_unconfirmed_takes_three_halves, 1},
+        {test_office_accept_of_another_proposal_is_none, 1},
+        {test_office_abandoned_proposal_changes_nothing, 1},
+        {test_office_late_accept_is_a_promise, 1},
+        {test_office_votes_of_the_dead_stand, 1},
+        {test_office_vote_of_the_dead_without_a_promise_does_not_stand, 1},
+        {test_office_one_of_two_is_enough_if_the_other_and_its_server_died, 1},
+        {test_office_one_of_two_is_not_enough, 3},
+        {test_office_proof_of_death_is_no_vote, 1},
+        {test_office_end_is_known_once_half_said_bye, 2},
+    };
+    Suite *suite = suite_create("office");
+    TCase *tcase = tcase_create("office");
+    tcase_set_tags(tcase, "fast");
+    tcase_add_checked_fixture(tcase, setup, NULL);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        tcase_add_loop_test(tcase, tests[i].test, 0, tests[i].times);
+    suite_add_tcase(suite, tcase);
+    return suite_run(suite);
+}

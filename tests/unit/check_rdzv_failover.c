@@ -1,0 +1,433 @@
+/* links: tests/unit/voter_hand tests/unit/rdzv_hand */
+/* libs: -lcjson */
+/*
+ * A server in office: rounds in two steps, leases as far as half of the voters
+ * vouch for them, losses.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/core/status.h"
+#include "tests/unit/voter_hand.h"
+
+/* Not by a server without an id, nor if nobody wants it, nor for one node of an
+ * embedded server. */
+START_TEST(test_failover_is_on_where_it_is_asked_for)
+{
+    struct msg m = make_join(0);
+    msg_set(m.join.agent, voter_id(0));
+    m.join.failover = _i == 0   ? MSG_FAILOVER_ON
+                      : _i == 1 ? MSG_FAILOVER_OFF
+                                : MSG_FAILOVER_AUTO;
+    if (_i > 0)
+        serve(1);
+    say(0, &m);
+    ck_assert_str_eq(said, "0:lease 0:waiting ");
+}
+END_TEST
+
+START_TEST(test_failover_office_is_shown_first)
+{
+    serve(1);
+    like.failover = MSG_FAILOVER_ON;
+    struct msg m = make_join(0);
+    msg_set(m.join.agent, voter_id(0));
+    say(0, &m);
+    ck_assert_str_eq(said, "0:office 0:lease 0:waiting ");
+}
+END_TEST
+
+/* All nodes of a run want the same. */
+START_TEST(test_failover_must_agree)
+{
+    serve(1);
+    come(0);
+    struct msg m = make_join(1);
+    msg_set(m.join.agent, voter_id(1));
+    m.join.failover = MSG_FAILOVER_OFF;
+    say(1, &m);
+    ck_assert(told(1, "refused"));
+    ck_assert_ptr_nonnull(strstr(last[1].refused.text, "failover=0"));
+}
+END_TEST
+
+/* Nobody starts workers before half have accepted. */
+START_TEST(test_failover_round_is_proposed_then_in_force)
+{
+    limits_of(3, 3);
+    serve(1);
+    come_all(0, 1);
+    voters[0].silent = voters[1].silent = voters[2].silent = true;
+    come(2);
+    ck_assert(noted("proposed") && !noted("sealed"));
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(last[i].kind, MSG_KIND_world);
+        ck_assert_int_eq(last[i].world.pending, 1);
+        ck_assert_int_eq(last[i].world.epoch, 1);
+    }
+    struct msg m = {.kind = MSG_KIND_accept};
+    m.accept.round = 1;
+    m.accept.epoch = last[0].world.epoch;
+    msg_set(m.accept.epoch_id, last[0].world.epoch_id);
+    say(0, &m);
+    ck_assert_str_eq(said, "");
+    say(1, &m);
+    ck_assert(noted("sealed"));
+    ck_assert_str_eq(said, "0:go 1:go 2:go ");
+}
+END_TEST
+
+START_TEST(test_failover_all_run_once_it_is_in_force)
+{
+    round_of(3, 2, 3);
+    for (int i = 0; i < 3; i++) {
+        ck_assert(voters[i].runs);
+        ck_assert_str_eq(voters[i].accepted.before, "");
+        ck_assert_int_eq(voters[i].holds.epoch, 1);
+    }
+}
+END_TEST
+
+/* Who votes, and where they would serve. */
+START_TEST(test_failover_voters_are_told_with_their_addresses)
+{
+    round_of(2, 2, 2);
+    char ids[40];
+    (void)snprintf(ids, sizeof(ids), "%.16s %.16s ", voter_id(0), voter_id(1));
+    ck_assert_str_eq(voters[1].accepted.ids, ids);
+    ck_assert_str_eq(voters[1].accepted.addrs,
+                     "10.0.0.1:29600 10.0.0.1:29601 ");
+}
+END_TEST
+
+/* A round of one, which nobody else voted in, waits for nobody. */
+START_TEST(test_failover_round_of_one_begins_at_once)
+{
+    limits_of(1, 1);
+    serve(1);
+    struct msg m = make_join(0);
+    msg_set(m.join.agent, voter_id(0));
+    m.join.failover = MSG_FAILOVER_ON;
+    say(0, &m);
+    ck_assert(told(0, "world") && !told(0, "go"));
+    ck_assert_int_eq(last[0].world.pending, 0);
+}
+END_TEST
+
+/* -- losses ---------------------------------------------------------------- */
+
+START_TEST(test_failover_lost_node_is_left_out)
+{
+    round_of(3, 2, 3);
+    int64_t before = newest_round();
+    dies(2);
+    goes_on(200 * MONO_MS);
+    ck_assert_int_eq(newest_round(), before + 1);
+    ck_assert_int_eq(running(), 2);
+    ck_assert_int_eq(voters[0].holds.group_world, 2);
+}
+END_TEST
+
+/* Killed with farewells, most of them: the rest goes on. */
+START_TEST(test_failover_votes_of_the_killed_stand)
+{
+    round_of(4, 1, 4);
+    dies(3);
+    dies(2);
+    dies(1);
+    goes_on(300 * MONO_MS);
+    ck_assert_int_eq(running(), 1);
+    ck_assert_int_eq(voters[0].holds.group_world, 1);
+}
+END_TEST
+
+/* Silent, most of them: the rest may not, and is told why. */
+START_TEST(test_failover_without_half_of_the_voters_nothing_runs)
+{
+    round_of(3, 1, 3);
+    voters[1].silent = voters[2].silent = true;
+    goes_on(4 * HEARTBEAT);
+    ck_assert_int_eq(running(), 0);
+    ck_assert_int_eq(last[0].kind == MSG_KIND_waiting ||
+                         last[0].kind == MSG_KIND_office,
+                     true);
+    goes_on(40 * MONO_S);
+    ck_assert_int_eq(running(), 0);
+}
+END_TEST
+
+/* Half is enough to go on. */
+START_TEST(test_failover_half_of_the_voters_go_on)
+{
+    round_of(4, 1, 4);
+    int64_t before = newest_round();
+    voters[2].silent = voters[3].silent = true;
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(newest_round(), before + 1);
+    ck_assert_int_eq(running(), 2);
+}
+END_TEST
+
+/* A server that was held up for long asks again, in the same epoch. */
+START_TEST(test_failover_server_that_froze_asks_again)
+{
+    round_of(3, 2, 3);
+    int64_t before = newest_round();
+    now_us += 5 * HEARTBEAT;
+    tick(5 * HEARTBEAT);
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(running(), 3);
+    ck_assert_int_eq(voters[0].promised.count, 1);
+    ck_assert_int_gt(newest_round(), before);
+}
+END_TEST
+
+/* No lease reaches beyond the echo of half. */
+START_TEST(test_failover_lease_ends_with_the_voters)
+{
+    round_of(3, 1, 3);
+    goes_on(HEARTBEAT);
+    int64_t cut_us = now_us;
+    voters[1].silent = voters[2].silent = true;
+    for (int k = 0; k < 20; k++) {
+        goes_on(50 * MONO_MS);
+        ck_assert_int_le(voters[0].lease_until_us, cut_us + HEARTBEAT);
+    }
+}
+END_TEST
+
+/* -- a proposal that fails ------------------------------------------------- */
+
+START_TEST(test_failover_proposal_is_given_up_with_its_member)
+{
+    limits_of(2, 3);
+    like.last_call_ms = 60000;
+    serve(1);
+    come_all(0, 1);
+    voters[0].silent = voters[1].silent = voters[2].silent = true;
+    come(2);
+    ck_assert(noted("proposed"));
+    dies(2);
+    ck_assert(!noted("sealed"));
+    struct msg m = {.kind = MSG_KIND_accept};
+    m.accept.round = 1; /* was on its way */
+    m.accept.epoch = 1;
+    msg_set(m.accept.epoch_id, server_id);
+    say(0, &m);
+    say(1, &m);
+    ck_assert(!noted("sealed"));
+    voters[0].silent = voters[1].silent = false;
+    goes_on(500 * MONO_MS);
+    ck_assert_int_eq(running(), 2);
+    ck_assert_int_eq(newest_round(), 2);
+    ck_assert_int_eq(voters[0].holds.group_world, 2);
+}
+END_TEST
+
+/* -- newcomers ------------------------------------------------------------- */
+
+START_TEST(test_failover_newcomer_makes_the_round_larger)
+{
+    round_of(2, 2, 3);
+    come(2);
+    goes_on(300 * MONO_MS);
+    ck_assert_int_eq(newest_round(), 2);
+    ck_assert_int_eq(running(), 3);
+}
+END_TEST
+
+/* It learns where it can go if this server is lost. */
+START_TEST(test_failover_spare_is_told_where_the_voters_are)
+{
+    round_of(2, 2, 2);
+    come(2);
+    goes_on(300 * MONO_MS);
+    ck_assert(!voters[2].runs);
+    dies(0);
+    goes_on(300 * MONO_MS);
+    ck_assert_int_eq(running(), 2);
+}
+END_TEST
+
+/* -- the end --------------------------------------------------------------- */
+
+START_TEST(test_failover_end_is_final_once_half_know)
+{
+    like.heartbeat_ms = 10000;
+    round_of(3, 3, 3);
+    voters[2].silent = true;
+    for (int i = 0; i < 3; i++) {
+        struct msg m = {.kind = MSG_KIND_done, .done.round = 1};
+        say(i, &m);
+    }
+    ck_assert_int_eq(last[0].end.hold, 1);
+    struct msg m = {.kind = MSG_KIND_bye};
+    say(0, &m);
+    pass(HEARTBEAT);
+    ck_assert_int_eq(last[1].end.hold, 1); /* 1 of 3 said bye */
+    say(1, &m);
+    pass(HEARTBEAT);
+    ck_assert_int_eq(last[1].end.hold, 0);
+}
+END_TEST
+
+/* A minority ends no run that others may go on with. */
+START_TEST(test_failover_minority_does_not_end_the_run)
+{
+    like.join_ms = 5000;
+    round_of(3, 2, 3);
+    voters[1].silent = voters[2].silent = true;
+    for (int i = 0; i < 30; i++) {
+        goes_on(HEARTBEAT);
+        ck_assert(!noted("ended"));
+        ck_assert_int_ne(last[0].kind, MSG_KIND_end);
+    }
+    dies(0);
+    pass(60 * MONO_S);
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 0);
+}
+END_TEST
+
+/* The server ends with its launcher: it says nothing to the others, who may go
+ * on by what they hold. */
+START_TEST(test_failover_server_does_nothing_about_its_own_end)
+{
+    limits_of(2, 2);
+    embedded_server = true;
+    serve(1);
+    struct msg m = make_join(0);
+    msg_set(m.join.agent, voter_id(0));
+    m.join.hosts = 1;
+    step(&(struct rdzv_event){.kind = RDZV_MSG,
+                              .conn = 0,
+                              .msg = &m,
+                              .peer_addr = "10.0.0.9",
+                              .here_addr = "10.0.0.9"});
+    m = make_join(1);
+    msg_set(m.join.agent, voter_id(1));
+    say(1, &m);
+    ck_assert(noted("proposed"));
+    closed(0, true);
+    ck_assert(noted("absent") && !noted("lost"));
+    ck_assert_str_eq(said, "");
+}
+END_TEST
+
+/* -- what is shown --------------------------------------------------------- */
+
+START_TEST(test_failover_status_tells_of_the_voters)
+{
+    struct status_run run;
+    struct status_node node;
+    struct status_total total;
+    int order[VOTERS];
+    round_of(3, 2, 3);
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(status_runs(rdzv, order), 1);
+    status_run(rdzv, order[0], now_us, &run);
+    ck_assert(run.office.on && run.office.held && run.office.may_act);
+    ck_assert_int_eq(run.office.epoch, 1);
+    ck_assert_int_eq(run.office.voters, 3);
+    ck_assert_int_eq(run.office.here, 3);
+    ck_assert_int_eq(run.office.answer, 3);
+    ck_assert_int_eq(status_nodes(rdzv, order[0], order), 3);
+    status_node(rdzv, order[1], now_us, &node);
+    ck_assert(node.votes);
+    ck_assert_int_eq(node.serve_port, 29601);
+    voters[1].silent = voters[2].silent = true;
+    goes_on(HEARTBEAT * 3 / 2);
+    (void)status_runs(rdzv, order);
+    status_run(rdzv, order[0], now_us, &run);
+    ck_assert(run.office.held && !run.office.may_act);
+    ck_assert_int_eq(run.office.answer, 1);
+    serve(2);
+    come(0);
+    status_run(rdzv, order[0], now_us, &run);
+    ck_assert(!run.office.held);
+    ck_assert_int_eq(run.office.epoch, 0);
+    ck_assert_int_eq(run.office.here, 1);
+    voters[1].silent = false;
+    come(1);
+    status_total(rdzv, &total);
+    ck_assert_int_eq(total.takeovers, 1);
+}
+END_TEST
+
+/* -- who are no voters ----------------------------------------------------- */
+
+START_TEST(test_failover_agent_without_an_id_is_refused)
+{
+    static const char *const bad[] = {"", "0123", "0123456789ABCDEF0",
+                                      "0123456789abcde 0"};
+    serve(1);
+    struct msg m = make_join(0);
+    msg_set(m.join.agent, bad[_i]);
+    m.join.failover = MSG_FAILOVER_ON;
+    say(0, &m);
+    ck_assert(told(0, "refused") && told(0, "drop"));
+}
+END_TEST
+
+/* It would have another one's vote. */
+START_TEST(test_failover_agent_with_a_voters_id_is_refused)
+{
+    round_of(2, 2, 3);
+    struct msg m = make_join(4);
+    (void)snprintf(m.join.agent, sizeof(m.join.agent), "%.16sffff",
+                   voter_id(0));
+    m.join.failover = MSG_FAILOVER_ON;
+    say(4, &m);
+    ck_assert(told(4, "refused") && told(4, "drop"));
+}
+END_TEST
+
+/* Of runs without failover nothing of this is believed. */
+START_TEST(test_failover_words_are_ignored_without)
+{
+    run_two(2, 2);
+    struct msg m = {.kind = MSG_KIND_promise};
+    m.promise.epoch = 1;
+    msg_set(m.promise.epoch_id, "00000000000000e1");
+    say(0, &m);
+    ck_assert_str_eq(said, "");
+    m = (struct msg){.kind = MSG_KIND_accept};
+    m.accept.round = 1;
+    say(0, &m);
+    ck_assert_str_eq(said, "");
+    m = (struct msg){.kind = MSG_KIND_voted};
+    m.voted.round = 7;
+    say(0, &m);
+    ck_assert_str_eq(said, "");
+}
+END_TEST
+
+int main(void)
+{
+    const struct hand_test tests[] = {
+        {test_failover_is_on_where_it_is_asked_for, 3},
+        {test_failover_office_is_shown_first, 1},
+        {test_failover_must_agree, 1},
+        {test_failover_round_is_proposed_then_in_force, 1},
+        {test_failover_all_run_once_it_is_in_force, 1},
+        {test_failover_voters_are_told_with_their_addresses, 1},
+        {test_failover_round_of_one_begins_at_once, 1},
+        {test_failover_lost_node_is_left_out, 1},
+        {test_failover_votes_of_the_killed_stand, 1},
+        {test_failover_without_half_of_the_voters_nothing_runs, 1},
+        {test_failover_half_of_the_voters_go_on, 1},
+        {test_failover_server_that_froze_asks_again, 1},
+        {test_failover_lease_ends_with_the_voters, 1},
+        {test_failover_proposal_is_given_up_with_its_member, 1},
+        {test_failover_newcomer_makes_the_round_larger, 1},
+        {test_failover_spare_is_told_where_the_voters_are, 1},
+        {test_failover_end_is_final_once_half_know, 1},
+        {test_failover_minority_does_not_end_the_run, 1},
+        {test_failover_server_does_nothing_about_its_own_end, 1},
+        {test_failover_status_tells_of_the_voters, 1},
+        {test_failover_agent_without_an_id_is_refused, 4},
+        {test_failover_agent_with_a_voters_id_is_refused, 1},
+        {test_failover_words_are_ignored_without, 1},
+    };
+    return hand_main("rdzv_failover", tests, HAND_LEN(tests));
+}

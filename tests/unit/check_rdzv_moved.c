@@ -1,0 +1,313 @@
+/* links: tests/unit/voter_hand tests/unit/rdzv_hand */
+/* libs: -lcjson */
+/*
+ * Runs with failover that another server has (serves, moved), and witnesses,
+ * whose farewell proves that a host is dead.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/voter_hand.h"
+
+#define OTHER 20 /* a connection that joins nothing */
+
+static char instance[33];
+
+static void serves(int64_t epoch, const char *addr)
+{
+    struct msg m = {.kind = MSG_KIND_serves};
+    m.serves.version = MSG_VERSION;
+    msg_set(m.serves.run, "r");
+    msg_set(m.serves.instance, instance);
+    m.serves.epoch = epoch;
+    msg_set(m.serves.epoch_id, "00000000000000ff");
+    msg_set(m.serves.addr, addr);
+    say(OTHER, &m);
+}
+
+static void witness_of(int i)
+{
+    struct msg m = {.kind = MSG_KIND_witness};
+    m.witness.version = MSG_VERSION;
+    msg_set(m.witness.run, "r");
+    msg_set(m.witness.instance, instance);
+    msg_set(m.witness.agent, voter_id(i));
+    msg_set(m.witness.epoch_id, "00000000000000e1"); /* server 1 */
+    say(OTHER, &m);
+}
+
+static void round_and_instance(int n, int min, int max)
+{
+    round_of(n, min, max);
+    msg_set(instance, voters[0].holds.instance);
+}
+
+/* -- serves, moved --------------------------------------------------------- */
+
+START_TEST(test_moved_node_that_comes_is_sent_on)
+{
+    round_and_instance(3, 2, 3);
+    serve(2);
+    serves(4, "10.0.0.7:29600");
+    ck_assert_str_eq(said, "");
+    ck_assert(noted("moved"));
+    come(4);
+    ck_assert_int_eq(last[4].kind, MSG_KIND_moved);
+    ck_assert_str_eq(last[4].moved.addr, "10.0.0.7:29600");
+    ck_assert_int_eq(last[4].moved.epoch, 4);
+    ck_assert(told(4, "drop"));
+    serves(4, "10.0.0.7:29600");
+    ck_assert(!noted("moved")); /* said once */
+}
+END_TEST
+
+/* Who was there, and comes here, did not find it. */
+START_TEST(test_moved_node_that_was_there_is_not_sent_back)
+{
+    round_and_instance(3, 2, 3);
+    serve(2);
+    serves(1, "10.0.0.7:29600");
+    come_all(0, 1);
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(voters[0].promised.count, 2);
+    ck_assert_int_ge(running(), 2);
+}
+END_TEST
+
+START_TEST(test_moved_is_forgotten_with_its_connection)
+{
+    round_and_instance(3, 2, 3);
+    serve(2);
+    serves(4, "10.0.0.7:29600");
+    closed(OTHER, false);
+    come(4);
+    ck_assert(!told(4, "moved"));
+}
+END_TEST
+
+/* For 3 s after it was said last. */
+START_TEST(test_moved_is_forgotten_after_a_silence)
+{
+    round_and_instance(3, 2, 3);
+    serve(2);
+    serves(4, "10.0.0.7:29600");
+    now_us += 3 * MONO_S - 1;
+    come(4);
+    ck_assert(told(4, "moved"));
+    now_us += 1;
+    voters[5].here = false;
+    come(5);
+    ck_assert(!told(5, "moved"));
+}
+END_TEST
+
+START_TEST(test_moved_sends_on_who_waits)
+{
+    round_and_instance(3, 2, 3);
+    serve(2);
+    like.last_call_ms = 60000;
+    come_all(4, 5);
+    if (_i == 1)
+        come(0);
+    serves(4, "10.0.0.7:29600");
+    ck_assert(told(4, "moved") && told(4, "drop"));
+    ck_assert(told(5, "moved") && told(5, "drop"));
+    ck_assert(told(0, "moved") == (_i == 1));
+    for (int i = 0; i < 6; i++)
+        voters[i].here = false;
+}
+END_TEST
+
+/* Whoever says so: it is here, and half of the voters vouch for that. */
+START_TEST(test_moved_is_not_believed_of_a_run_that_runs_here)
+{
+    round_and_instance(3, 2, 3);
+    serves(900, "10.0.0.7:29600");
+    ck_assert_str_eq(said, "");
+    come(4);
+    ck_assert(!told(4, "moved"));
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(running(), 3);
+}
+END_TEST
+
+/* It was begun beside another instance that went on: it gives way if it is
+ * young. */
+START_TEST(test_moved_instance_that_was_begun_beside_gives_way)
+{
+    round_and_instance(3, 2, 3);
+    msg_set(instance, "77777777777777777777777777777777");
+    if (_i == 1)
+        goes_on(301 * MONO_S);
+    serves(9, "10.0.0.7:29600");
+    ck_assert(told(0, "moved") == (_i == 0));
+    ck_assert(told(2, "drop") == (_i == 0));
+    for (int i = 0; i < 3; i++)
+        voters[i].here = false;
+}
+END_TEST
+
+/* They do not any more. */
+START_TEST(test_moved_is_believed_by_who_lost_the_majority)
+{
+    round_and_instance(3, 2, 3);
+    voters[1].silent = voters[2].silent = true;
+    goes_on(HEARTBEAT * 3 / 2);
+    serves(900, "10.0.0.7:29600");
+    ck_assert(told(0, "moved"));
+    voters[0].here = false;
+}
+END_TEST
+
+START_TEST(test_moved_of_a_lower_epoch_is_not_believed)
+{
+    round_and_instance(3, 2, 3);
+    serve(2);
+    serves(4, "10.0.0.7:29600");
+    serves(3, "10.0.0.8:29600");
+    come(4);
+    ck_assert_str_eq(last[4].moved.addr, "10.0.0.7:29600");
+    serves(5, "10.0.0.8:29600");
+    voters[4].here = false;
+    come(4);
+    ck_assert_str_eq(last[4].moved.addr, "10.0.0.8:29600");
+}
+END_TEST
+
+/* A member that promised a later server knows better. */
+START_TEST(test_moved_member_that_promised_more_is_not_sent)
+{
+    round_and_instance(3, 2, 3);
+    serve(2);
+    voters[0].promised.count = 6;
+    serves(4, "10.0.0.7:29600");
+    come(0);
+    ck_assert(!told(0, "moved"));
+    come(1);
+    ck_assert_int_eq(last[1].kind, MSG_KIND_moved);
+    voters[1].here = false;
+}
+END_TEST
+
+START_TEST(test_moved_table_has_an_end)
+{
+    round_and_instance(3, 2, 3);
+    serve(2);
+    struct msg m = {.kind = MSG_KIND_serves};
+    m.serves.version = MSG_VERSION;
+    m.serves.epoch = 1;
+    msg_set(m.serves.addr, "10.0.0.7:1");
+    for (int i = 0; i < 200; i++) {
+        (void)snprintf(m.serves.run, sizeof(m.serves.run), "run%d", i);
+        say(OTHER, &m);
+        ck_assert(noted("moved") == (i < 64));
+    }
+    m.serves.version = MSG_VERSION + 1;
+    say(OTHER, &m);
+    ck_assert(told(OTHER, "drop"));
+}
+END_TEST
+
+/* -- witnesses ------------------------------------------------------------- */
+
+/* The lost member's lease is not waited for. */
+START_TEST(test_witness_farewell_saves_the_wait)
+{
+    round_and_instance(3, 2, 3);
+    int64_t before = newest_round();
+    serve(2);
+    witness_of(2);
+    come_all(0, 1);
+    goes_on(200 * MONO_MS);
+    ck_assert_int_eq(newest_round(), before);
+    closed(OTHER, _i == 0);
+    goes_on(200 * MONO_MS);
+    ck_assert_int_eq(newest_round(), before + (_i == 0));
+}
+END_TEST
+
+/* It is known already when the members come. */
+START_TEST(test_witness_farewell_is_kept_for_the_members)
+{
+    round_and_instance(3, 2, 3);
+    int64_t before = newest_round();
+    serve(2);
+    witness_of(2);
+    closed(OTHER, true);
+    come_all(0, 1);
+    goes_on(200 * MONO_MS);
+    ck_assert_int_eq(newest_round(), before + 1);
+    ck_assert_int_eq(running(), 2);
+}
+END_TEST
+
+/* Of another instance it proves nothing. */
+START_TEST(test_witness_of_another_instance_proves_nothing)
+{
+    round_and_instance(3, 2, 3);
+    int64_t before = newest_round();
+    serve(2);
+    msg_set(instance, "77777777777777777777777777777777");
+    witness_of(2);
+    closed(OTHER, true);
+    come_all(0, 1);
+    goes_on(200 * MONO_MS);
+    ck_assert_int_eq(newest_round(), before);
+}
+END_TEST
+
+/* Two voters, and the serving host is dead: one is enough. */
+START_TEST(test_witness_lets_one_of_two_go_on)
+{
+    round_and_instance(2, 1, 2);
+    int64_t before = newest_round();
+    serve(2);
+    witness_of(0);
+    come(1);
+    ck_assert_int_eq(voters[1].promised.count, 1);
+    closed(OTHER, _i == 0);
+    goes_on(300 * MONO_MS);
+    ck_assert_int_eq(voters[1].promised.count, _i == 0 ? 2 : 1);
+    ck_assert_int_eq(newest_round(), before + (_i == 0));
+}
+END_TEST
+
+/* But not if its lease is over: the server may have gone on without it. */
+START_TEST(test_witness_is_not_enough_once_the_lease_is_over)
+{
+    round_and_instance(2, 1, 2);
+    serve(2);
+    witness_of(0);
+    closed(OTHER, true);
+    now_us += 2 * HEARTBEAT;
+    voters[1].runs = false;
+    come(1);
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(voters[1].promised.count, 1);
+    ck_assert_int_eq(running(), 0);
+}
+END_TEST
+
+int main(void)
+{
+    const struct hand_test tests[] = {
+        {test_moved_node_that_comes_is_sent_on, 1},
+        {test_moved_node_that_was_there_is_not_sent_back, 1},
+        {test_moved_is_forgotten_with_its_connection, 1},
+        {test_moved_is_forgotten_after_a_silence, 1},
+        {test_moved_sends_on_who_waits, 2},
+        {test_moved_is_not_believed_of_a_run_that_runs_here, 1},
+        {test_moved_instance_that_was_begun_beside_gives_way, 2},
+        {test_moved_is_believed_by_who_lost_the_majority, 1},
+        {test_moved_of_a_lower_epoch_is_not_believed, 1},
+        {test_moved_member_that_promised_more_is_not_sent, 1},
+        {test_moved_table_has_an_end, 1},
+        {test_witness_farewell_saves_the_wait, 2},
+        {test_witness_farewell_is_kept_for_the_members, 1},
+        {test_witness_of_another_instance_proves_nothing, 1},
+        {test_witness_lets_one_of_two_go_on, 2},
+        {test_witness_is_not_enough_once_the_lease_is_over, 1},
+    };
+    return hand_main("rdzv_moved", tests, HAND_LEN(tests));
+}

@@ -1,0 +1,564 @@
+/* links: tests/unit/voter_hand tests/unit/rdzv_hand */
+/* libs: -lcjson */
+/*
+ * A server without memory to which nodes of a run with failover come: when it
+ * takes office, and what it makes of what they tell.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/voter_hand.h"
+
+/* The majority comes, and nobody is stopped. */
+START_TEST(test_takeover_by_the_majority_stops_nobody)
+{
+    round_of(3, 3, 3);
+    serve(2);
+    come(0);
+    ck_assert_int_eq(last[0].kind, MSG_KIND_waiting);
+    ck_assert_int_eq(last[0].waiting.voters, 3);
+    come(1);
+    ck_assert_int_eq(voters[0].promised.count, 2);
+    ck_assert_int_eq(voters[1].promised.count, 2);
+    come(2);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(newest_round(), 1);
+    ck_assert_int_eq(running(), 3);
+}
+END_TEST
+
+/* A minority is asked for nothing and given nothing. */
+START_TEST(test_takeover_is_none_without_the_majority)
+{
+    round_of(4, 3, 4);
+    serve(2);
+    come_all(0, 1);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(voters[0].promised.count, 1);
+    ck_assert_int_eq(running(), 0);
+    ck_assert_int_eq(last[1].kind, MSG_KIND_waiting);
+    ck_assert_int_eq(last[1].waiting.voters, 4);
+    ck_assert_int_eq(last[1].waiting.voters_here, 2);
+}
+END_TEST
+
+/* Who is missing may run for as long as the server before may have granted; no
+ * longer: 1 s after its last lease. */
+START_TEST(test_takeover_waits_for_leases_of_the_server_before)
+{
+    round_of(3, 2, 3);
+    int64_t before = newest_round();
+    int64_t end_us = now_us + HEARTBEAT;
+    serve(2);
+    now_us += 50 * MONO_MS;
+    come_all(0, 1);
+    goes_on(end_us - now_us - 10 * MONO_MS);
+    ck_assert_int_eq(newest_round(), before);
+    goes_on(200 * MONO_MS);
+    ck_assert_int_eq(newest_round(), before + 1);
+    ck_assert_int_eq(running(), 2);
+}
+END_TEST
+
+/* A long one, if the voters were told of such. */
+START_TEST(test_takeover_waits_for_long_leases)
+{
+    round_of(3, 3, 3);
+    goes_on(2 * HEARTBEAT);
+    ck_assert_int_eq(voters[0].long_ms, 30000);
+    ck_assert_int_gt(voters[0].lease_until_us, now_us + 20 * MONO_S);
+    serve(2);
+    come_all(0, 1);
+    come(4); /* would take the place of the third */
+    goes_on(20 * MONO_S);
+    ck_assert_int_eq(newest_round(), 1);
+    goes_on(11 * MONO_S);
+    ck_assert_int_eq(newest_round(), 2);
+    ck_assert_int_eq(running(), 3);
+}
+END_TEST
+
+/* One that comes late fills its place. */
+START_TEST(test_takeover_late_member_goes_on)
+{
+    round_of(3, 2, 3);
+    int64_t before = newest_round();
+    serve(2);
+    come_all(0, 1);
+    goes_on(300 * MONO_MS);
+    come(2);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(newest_round(), before);
+    ck_assert_int_eq(running(), 3);
+}
+END_TEST
+
+/* By a majority that loses the next server, too. */
+START_TEST(test_takeover_again_and_again)
+{
+    round_of(3, 3, 3);
+    for (int id = 2; id < 6; id++) {
+        serve(id);
+        come_all(0, 2);
+        goes_on(HEARTBEAT);
+        ck_assert_int_eq(voters[2].promised.count, id);
+    }
+    ck_assert_int_eq(newest_round(), 1);
+    ck_assert_int_eq(running(), 3);
+}
+END_TEST
+
+/* -- a round that was proposed when the server was lost ---------------------
+ */
+
+/* Nobody was told to go: another round follows, with another number, once the
+ * voters of both have said that they know of no other. */
+START_TEST(test_takeover_of_a_round_that_nobody_began)
+{
+    limits_of(3, 3);
+    serve(1);
+    come_all(0, 1);
+    voters[0].silent = voters[1].silent = voters[2].silent = true;
+    come(2);
+    /* All have it, none was told to go. */
+    for (int i = 0; i < 3; i++) {
+        voters[i].silent = false;
+        voters[i].pending = last[i].world;
+        ck_assert_int_eq(voters[i].pending.pending, 1);
+        msg_set(voters[i].accepted.ids, "");
+        voters[i].accepted.round = 1;
+        voters[i].accepted.epoch = 1;
+        msg_set(voters[i].accepted.epoch_id, server_id);
+        voters[i].promised.count = 1;
+        msg_set(voters[i].promised.id, server_id);
+        for (int k = 0; k < 3; k++)
+            (void)snprintf(voters[i].accepted.ids + 17 * k, 18, "%.16s ",
+                           voter_id(k));
+    }
+    serve(2);
+    come_all(0, 1);
+    ck_assert_int_eq(running(), 0);
+    come(2);
+    goes_on(2 * HEARTBEAT);
+    ck_assert_int_eq(running(), 3);
+    ck_assert_int_gt(newest_round(), 1);
+}
+END_TEST
+
+/* One of three accepted the second round; it is one of the majority. */
+START_TEST(test_takeover_of_a_round_that_one_accepted)
+{
+    round_of(3, 2, 3);
+    int64_t before = newest_round();
+    struct msg_voters old = voters[0].accepted;
+    struct voter *v = &voters[0];
+    v->runs = voters[1].runs = voters[2].runs = false;
+    v->ready = voters[1].ready = voters[2].ready = true;
+    v->accepted.round = before + 1;
+    msg_set(v->accepted.before, old.ids);
+    (void)snprintf(v->accepted.ids, sizeof(v->accepted.ids), "%.16s %.16s ",
+                   voter_id(0), voter_id(5));
+    v->pending = v->holds;
+    v->pending.round = before + 1;
+    v->pending.group_world = 2;
+    v->pending.group_rank = 0;
+    serve(2);
+    come_all(0, 1);
+    /* Of the newest round's two voters one is here: it takes both. */
+    ck_assert_int_eq(voters[0].promised.count, 1);
+    come(2);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(voters[0].promised.count, 1);
+    ck_assert_int_eq(running(), 0);
+    /* Now the other one. It had accepted that round, too. */
+    voters[5] = voters[0];
+    voters[5].holds.round = 0;
+    voters[5].ready = false;
+    voters[5].pending.group_rank = 1;
+    come(5);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(running(), 3);
+    ck_assert_int_gt(newest_round(), before + 2); /* its voters voted again */
+}
+END_TEST
+
+/* One accepted the first round, the others did not hear of it: they are its
+ * voters all the same, and have told all that they know. */
+START_TEST(test_takeover_of_a_first_round_that_one_accepted)
+{
+    round_of(3, 3, 4);
+    like.last_call_ms = 60000;
+    for (int i = 0; i < 3; i++) {
+        voters[i].pending = voters[i].holds;
+        voters[i].holds = (struct msg_world){.round = 0};
+        voters[i].long_ms = 0;
+        voters[i].runs = false;
+        msg_set(voters[i].accepted.before, voters[i].accepted.ids);
+    }
+    voters[1].accepted.round = voters[2].accepted.round = 0;
+    serve(2);
+    come_all(1, 2);
+    come(0);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(running(), 3);
+    ck_assert_int_gt(newest_round(), 1);
+}
+END_TEST
+
+/* One member was told to go: it is in force. */
+START_TEST(test_takeover_of_a_round_that_one_began)
+{
+    round_of(3, 2, 3);
+    int64_t before = newest_round();
+    for (int i = 1; i < 3; i++) { /* the others were not told */
+        voters[i].pending = voters[i].holds;
+        voters[i].holds.round--;
+        voters[i].runs = false;
+        voters[i].ready = true;
+        msg_set(voters[i].accepted.before, voters[i].accepted.ids);
+    }
+    serve(2);
+    come_all(0, 2);
+    goes_on(2 * HEARTBEAT);
+    ck_assert_int_eq(running(), 3);
+    ck_assert_int_eq(newest_round(), before + 1);
+}
+END_TEST
+
+/* -- newcomers ------------------------------------------------------------- */
+
+/* They do not begin anew beside a round that runs elsewhere, */
+START_TEST(test_takeover_newcomers_wait_beside_a_member)
+{
+    round_of(3, 2, 4);
+    serve(2);
+    if (_i == 0) {
+        come(0);
+        come_all(4, 6);
+    } else { /* ... be it that they came first */
+        like.last_call_ms = 5000;
+        come(4);
+        come(0);
+        come_all(5, 6);
+    }
+    goes_on(6 * HEARTBEAT);
+    for (int i = 4; i < 7; i++)
+        ck_assert_int_eq(voters[i].holds.round, 0);
+    /* until it goes. */
+    breaks(0);
+    goes_on(6 * HEARTBEAT);
+    for (int i = 4; i < 7; i++)
+        ck_assert(voters[i].runs);
+    ck_assert_str_ne(voters[4].holds.instance, voters[1].holds.instance);
+}
+END_TEST
+
+/* ... nor beside a spare, which knows of one. */
+START_TEST(test_takeover_spares_do_not_begin_anew)
+{
+    round_of(3, 2, 3);
+    struct msg m = make_join(6);
+    serve(2);
+    msg_set(m.join.agent, voter_id(6));
+    m.join.failover = MSG_FAILOVER_ON;
+    msg_set(m.join.instance, voters[0].holds.instance);
+    m.join.round = newest_round();
+    m.join.group_world = 3;
+    say(6, &m);
+    come_all(4, 5);
+    goes_on(HEARTBEAT / 2);
+    ck_assert_int_eq(voters[4].holds.round, 0);
+}
+END_TEST
+
+/* They are spares, or grow the round, once it was taken over. */
+START_TEST(test_takeover_newcomers_grow_the_round)
+{
+    round_of(2, 2, 3);
+    int64_t before = newest_round();
+    serve(2);
+    come(5);
+    come_all(0, 1);
+    goes_on(2 * HEARTBEAT);
+    ck_assert_int_eq(newest_round(), before + 1);
+    ck_assert_int_eq(running(), 3);
+}
+END_TEST
+
+/* -- another server was in office meanwhile ---------------------------------
+ */
+
+/* Nobody knows what it did: all come again, and promise us more. */
+START_TEST(test_takeover_epoch_is_raised_above_anothers)
+{
+    round_of(3, 3, 3);
+    breaks(0);
+    voters[0].promised = (struct epoch){.count = 7};
+    msg_set(voters[0].promised.id, "00000000000000ff");
+    come(0);
+    ck_assert(told(1, "drop"));
+    for (int i = 0; i < 3; i++)
+        voters[i].here = false;
+    come_all(0, 2);
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(voters[0].promised.count, 8);
+    ck_assert_int_eq(voters[1].promised.count, 8);
+    ck_assert_int_eq(newest_round(), 1);
+    ck_assert_int_eq(running(), 3);
+}
+END_TEST
+
+/* A node that has gone over to another instance of the run is no member of this
+ * one, and runs on no lease of ours. */
+START_TEST(test_takeover_member_of_another_instance_is_none_of_ours)
+{
+    round_of(3, 2, 3);
+    int64_t before = newest_round();
+    breaks(0);
+    msg_set(voters[0].holds.instance, "77777777777777777777777777777777");
+    voters[0].holds.round = 9;
+    voters[0].accepted.round = 0;
+    voters[0].lease_until_us = now_us + HEARTBEAT / 2;
+    int64_t until_us = voters[0].lease_until_us;
+    come(0);
+    ck_assert_int_eq(voters[0].lease_until_us, until_us);
+    voters[0] = (struct voter){.here = false};
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(newest_round(), before + 1);
+    ck_assert_int_eq(running(), 2);
+}
+END_TEST
+
+/* Only where the first address of the list leads to does a run begin: else it
+ * would in two places. */
+START_TEST(test_takeover_run_begins_at_the_first_address)
+{
+    serve(1);
+    like.via = 1;
+    come_all(4, 5);
+    goes_on(2 * HEARTBEAT);
+    ck_assert_int_eq(running(), 0);
+    ck_assert_int_eq(voters[4].promised.count, 0);
+    ck_assert_int_eq(last[4].kind, MSG_KIND_waiting);
+    like.via = 0;
+    breaks(5);
+    come(5);
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(running(), 2);
+}
+END_TEST
+
+/* Found by the simulator: this server took a node for lost, which ran on a
+ * lease of another one that was in office meanwhile. Its lease is waited for.
+ */
+START_TEST(test_takeover_again_waits_for_leases_of_the_one_between)
+{
+    round_of(3, 1, 3);
+    int64_t before = newest_round();
+    voters[0].silent = voters[1].silent = true;
+    goes_on(2 * HEARTBEAT);
+    for (int i = 0; i < 2; i++) { /* they were elsewhere, and still ran */
+        voters[i].promised = (struct epoch){.count = 7};
+        msg_set(voters[i].promised.id, "00000000000000ff");
+        voters[i].silent = false;
+        voters[i].runs = true;
+        voters[i].answered_us = now_us;
+        voters[i].lease_until_us = now_us + HEARTBEAT;
+    }
+    come(1);
+    ck_assert(noted("outdated"));
+    for (int i = 0; i < 3; i++)
+        voters[i].here = false;
+    come_all(1, 2);
+    goes_on(HEARTBEAT * 8 / 10);
+    ck_assert_int_eq(newest_round(), before);
+    goes_on(HEARTBEAT);
+    ck_assert_int_gt(newest_round(), before);
+}
+END_TEST
+
+/* Not for the asking of a stranger. */
+START_TEST(test_takeover_epoch_is_not_raised_for_an_absurd_one)
+{
+    round_of(2, 2, 3);
+    voters[5].promised = (struct epoch){.count = 900000000000};
+    msg_set(voters[5].promised.id, "00000000000000ff");
+    come(5);
+    goes_on(HEARTBEAT);
+    ck_assert_int_lt(voters[0].promised.count, 2000000);
+    ck_assert_int_eq(running(), 2);
+}
+END_TEST
+
+/* It sealed a round: what is known here is worth nothing. */
+START_TEST(test_takeover_elsewhere_outdates_this_server)
+{
+    round_of(3, 2, 3);
+    breaks(0);
+    struct voter *v = &voters[0];
+    v->promised = (struct epoch){.count = 7};
+    msg_set(v->promised.id, "00000000000000ff");
+    v->accepted.round = v->holds.round + (_i == 0);
+    v->accepted.epoch = 7;
+    msg_set(v->accepted.epoch_id, v->promised.id);
+    msg_set(v->accepted.before, v->accepted.ids);
+    v->pending = v->holds;
+    v->pending.round = v->accepted.round;
+    v->answered_us = now_us;
+    come(0);
+    ck_assert(noted("outdated"));
+    ck_assert(told(1, "drop") && told(2, "drop"));
+    for (int i = 0; i < 3; i++)
+        voters[i].here = false;
+    come_all(0, 2);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(running(), 3);
+    ck_assert_int_ge(voters[0].promised.count, 8);
+}
+END_TEST
+
+/* -- what members say before ------------------------------------------------
+ */
+
+/* A failure that is told before the server is in office is charged. */
+START_TEST(test_takeover_failure_that_was_told_before_counts)
+{
+    round_of(2, 2, 2);
+    serve(2);
+    voters[0].runs = false;
+    voters[0].ready = true;
+    come(0);
+    struct msg m = {.kind = MSG_KIND_failed};
+    m.failed = (struct msg_failed){.round = 1, .rank = 0, .pid = 7, .code = 9};
+    say(0, &m);
+    come(1);
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(newest_round(), 2);
+    ck_assert_int_eq(running(), 2);
+    ck_assert_int_eq(voters[0].holds.restarts, 1);
+}
+END_TEST
+
+START_TEST(test_takeover_node_that_left_before_is_gone)
+{
+    round_of(3, 2, 3);
+    int64_t before = newest_round();
+    serve(2);
+    come(2);
+    leave(2, false);
+    is_ready(2);
+    come_all(0, 1);
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(newest_round(), before + 1);
+    ck_assert_int_eq(voters[0].holds.group_world, 2);
+}
+END_TEST
+
+/* Its end was told to one; it is told to all. */
+START_TEST(test_takeover_end_that_was_told_is_completed)
+{
+    round_of(3, 3, 3);
+    voters[0].ended = true;
+    voters[0].status = 5;
+    voters[0].runs = false;
+    voters[0].ended_by = voters[0].promised;
+    serve(2);
+    come_all(0, 1);
+    ck_assert_int_eq(last[1].kind, MSG_KIND_end);
+    ck_assert_int_eq(last[1].end.status, 5);
+    come(2);
+    ck_assert_int_eq(last[2].kind, MSG_KIND_end);
+}
+END_TEST
+
+/* One that comes when the run goes on without it may go. */
+START_TEST(test_takeover_end_that_nobody_else_heard_ends_one)
+{
+    round_of(3, 2, 3);
+    voters[0].ended = true;
+    voters[0].status = 5;
+    voters[0].runs = false;
+    voters[0].ended_by = voters[0].promised;
+    serve(2);
+    come_all(1, 2);
+    come(0);
+    ck_assert(!noted("ended"));
+    ck_assert_int_eq(last[0].end.hold, 0);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(running(), 2);
+}
+END_TEST
+
+/* -- hostile --------------------------------------------------------------- */
+
+START_TEST(test_takeover_nonsense_is_not_believed)
+{
+    round_of(3, 3, 3);
+    struct msg_voters good = voters[0].accepted;
+    struct voter *v = &voters[0];
+    if (_i == 0)
+        msg_set(v->accepted.ids, "nonsense ");
+    else if (_i == 1)
+        msg_set(v->accepted.ids, "");
+    else if (_i == 2)
+        msg_set(v->accepted.before, "x");
+    else if (_i == 3)
+        v->holds.group_world = v->pending.group_world = 7;
+    else
+        v->accepted.round = v->holds.round = 1000000000;
+    serve(2);
+    come(0);
+    come(1);
+    ck_assert_int_eq(voters[1].promised.count, 1);
+    voters[0].accepted = good;
+    voters[0].holds = voters[1].holds;
+    come(2);
+    ck_assert_int_eq(voters[2].promised.count, 2);
+}
+END_TEST
+
+/* The order of an operator belongs where the run is served. */
+START_TEST(test_takeover_orders_are_refused_before)
+{
+    round_of(3, 3, 3);
+    serve(2);
+    come(0);
+    order_end("r");
+    ck_assert(told(ORDERS, "refused"));
+    order_drain("r", "n0", true);
+    ck_assert(told(ORDERS, "refused"));
+}
+END_TEST
+
+int main(void)
+{
+    const struct hand_test tests[] = {
+        {test_takeover_by_the_majority_stops_nobody, 1},
+        {test_takeover_is_none_without_the_majority, 1},
+        {test_takeover_waits_for_leases_of_the_server_before, 1},
+        {test_takeover_waits_for_long_leases, 1},
+        {test_takeover_late_member_goes_on, 1},
+        {test_takeover_again_and_again, 1},
+        {test_takeover_of_a_round_that_nobody_began, 1},
+        {test_takeover_of_a_round_that_one_accepted, 1},
+        {test_takeover_of_a_first_round_that_one_accepted, 1},
+        {test_takeover_of_a_round_that_one_began, 1},
+        {test_takeover_newcomers_wait_beside_a_member, 2},
+        {test_takeover_spares_do_not_begin_anew, 1},
+        {test_takeover_newcomers_grow_the_round, 1},
+        {test_takeover_epoch_is_raised_above_anothers, 1},
+        {test_takeover_again_waits_for_leases_of_the_one_between, 1},
+        {test_takeover_epoch_is_not_raised_for_an_absurd_one, 1},
+        {test_takeover_member_of_another_instance_is_none_of_ours, 1},
+        {test_takeover_run_begins_at_the_first_address, 1},
+        {test_takeover_elsewhere_outdates_this_server, 2},
+        {test_takeover_failure_that_was_told_before_counts, 1},
+        {test_takeover_node_that_left_before_is_gone, 1},
+        {test_takeover_end_that_was_told_is_completed, 1},
+        {test_takeover_end_that_nobody_else_heard_ends_one, 1},
+        {test_takeover_nonsense_is_not_believed, 5},
+        {test_takeover_orders_are_refused_before, 1},
+    };
+    return hand_main("rdzv_takeover", tests, HAND_LEN(tests));
+}

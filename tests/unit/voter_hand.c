@@ -1,0 +1,345 @@
+#include "tests/unit/voter_hand.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct voter voters[VOTERS];
+
+#define QUEUE 256
+static struct {
+    int conn;
+    struct msg msg;
+} queue[QUEUE];
+static int queued;
+static bool answering;
+
+static void answer_all(void);
+
+const char *voter_id(int i)
+{
+    static char id[4][33];
+    static int turn;
+    char *text = id[turn++ % 4];
+    (void)snprintf(text, 33, "%016x%016x", 0xa0 + i, 0xb0 + i);
+    return text;
+}
+
+static void take(int conn, const struct msg *m)
+{
+    if (conn >= VOTERS || !voters[conn].here)
+        return;
+    ck_assert_int_lt(queued, QUEUE);
+    queue[queued].conn = conn;
+    queue[queued++].msg = *m;
+}
+
+static void tell(int i, const struct msg *m)
+{
+    if (!voters[i].here)
+        return;
+    say(i, m);
+    answer_all();
+}
+
+/* -- what it knows --------------------------------------------------------- */
+
+static struct epoch epoch_of(int64_t count, const char *id)
+{
+    struct epoch e = {.count = count};
+    msg_set(e.id, id);
+    return e;
+}
+
+static void tell_voted(int i)
+{
+    const struct voter *v = &voters[i];
+    struct msg m = {.kind = MSG_KIND_voted};
+    bool placed = v->pending.round == v->accepted.round;
+    const struct msg_world *w = placed ? &v->pending : &v->holds;
+    bool mine = w->round == v->accepted.round;
+    msg_set(m.voted.instance, w->instance);
+    m.voted.round = v->accepted.round;
+    m.voted.epoch = v->accepted.epoch;
+    msg_set(m.voted.epoch_id, v->accepted.epoch_id);
+    m.voted.group_rank = mine ? w->group_rank : -1;
+    m.voted.group_world = w->group_world;
+    m.voted.restarts = w->restarts;
+    msg_set(m.voted.voters, v->accepted.ids);
+    msg_set(m.voted.before, v->accepted.before);
+    m.voted.answered_ms =
+        v->answered_us > 0 ? (now_us - v->answered_us) / MONO_MS : -1;
+    m.voted.long_ms = v->long_ms;
+    if (v->ended) {
+        m.voted.end_epoch = v->ended_by.count;
+        msg_set(m.voted.end_epoch_id, v->ended_by.id);
+    }
+    tell(i, &m);
+}
+
+static struct msg join_of(int i)
+{
+    const struct voter *v = &voters[i];
+    struct msg m = make_join(i);
+    msg_set(m.join.agent, voter_id(i));
+    m.join.failover = MSG_FAILOVER_ON;
+    m.join.serve_port = 29600 + i;
+    m.join.epoch = v->promised.count;
+    msg_set(m.join.epoch_id, v->promised.id);
+    if (v->holds.round > 0) {
+        msg_set(m.join.instance, v->holds.instance);
+        m.join.instance_ms = 1000;
+        m.join.round = v->holds.round;
+        m.join.group_rank = v->holds.group_rank;
+        m.join.group_world = v->holds.group_world;
+        m.join.state = v->runs    ? MSG_STATE_RUNNING
+                       : v->ready ? MSG_STATE_READY
+                                  : MSG_STATE_STOPPED;
+        m.join.sure = now_us < v->lease_until_us;
+        if (v->runs && m.join.sure)
+            m.join.lease_ms = (v->lease_until_us - now_us) / MONO_MS;
+    }
+    if (v->ended) {
+        m.join.ended = 1;
+        m.join.end_status = v->status;
+    }
+    return m;
+}
+
+void come(int i)
+{
+    struct voter *v = &voters[i];
+    struct msg m = join_of(i);
+    v->here = true;
+    v->shown = false;
+    v->seq = 0;
+    v->heard = -1;
+    on_said = take;
+    tell(i, &m);
+    if (v->accepted.round > 0)
+        tell_voted(i);
+    if (v->holds.round > 0 && v->ready && !v->ended)
+        is_ready(i);
+}
+
+void come_all(int from, int to)
+{
+    for (int i = from; i <= to; i++)
+        come(i);
+}
+
+/* -- what it answers ------------------------------------------------------- */
+
+static void beat(int i)
+{
+    struct voter *v = &voters[i];
+    struct msg m = {.kind = MSG_KIND_beat};
+    m.beat.seq = ++v->seq;
+    m.beat.heard = v->heard;
+    m.beat.round = v->holds.round;
+    tell(i, &m);
+}
+
+static void on_office(int i, const struct msg_office *o)
+{
+    struct voter *v = &voters[i];
+    struct epoch e = epoch_of(o->epoch, o->epoch_id);
+    int order = epoch_cmp(&e, &v->promised);
+    if (order < 0)
+        return;
+    v->promised = e;
+    v->shown = true;
+    v->answered_us = now_us;
+    struct msg m = {.kind = MSG_KIND_promise};
+    m.promise.epoch = e.count;
+    msg_set(m.promise.epoch_id, e.id);
+    tell(i, &m);
+    if (order > 0)
+        beat(i);
+}
+
+static void on_voters(int i, const struct msg_voters *t)
+{
+    struct voter *v = &voters[i];
+    struct epoch e = epoch_of(t->epoch, t->epoch_id);
+    if (t->ids[0] == '\0')
+        return;
+    v->accepted = *t;
+    if (!t->pending)
+        return;
+    ck_assert_int_ge(epoch_cmp(&e, &v->promised), 0);
+    v->promised = e;
+    v->answered_us = now_us;
+    struct msg m = {.kind = MSG_KIND_accept};
+    m.accept.round = t->round;
+    m.accept.epoch = t->epoch;
+    msg_set(m.accept.epoch_id, t->epoch_id);
+    tell(i, &m);
+}
+
+static void start(int i, const struct msg_world *w)
+{
+    struct voter *v = &voters[i];
+    v->holds = *w;
+    v->accepted.before[0] = '\0';
+    v->runs = true;
+    v->ready = false;
+    v->long_ms = 0;
+}
+
+static void on_lease(int i, const struct msg_lease *l)
+{
+    struct voter *v = &voters[i];
+    v->heard = l->seq;
+    v->answered_us = now_us;
+    v->lease_until_us = now_us + l->grant_ms * MONO_MS;
+    if (l->long_ms > v->long_ms)
+        v->long_ms = l->long_ms;
+}
+
+static void on_end(int i, const struct msg_end *e)
+{
+    struct voter *v = &voters[i];
+    v->ended = e->hold != 0;
+    v->ended_by = v->promised;
+    v->status = (int)e->status;
+    v->runs = false;
+    struct msg m = {.kind = MSG_KIND_bye, .bye.status = e->status};
+    tell(i, &m);
+}
+
+static void answer(int i, const struct msg *m)
+{
+    struct voter *v = &voters[i];
+    if (m->kind == MSG_KIND_office) {
+        on_office(i, &m->office);
+        return;
+    }
+    if (!v->shown) {
+        ck_assert_msg(m->kind == MSG_KIND_waiting || m->kind == MSG_KIND_moved,
+                      "agent %d is told %s by who is not in office", i,
+                      msg_name(m->kind));
+        return;
+    }
+    if (m->kind == MSG_KIND_voters)
+        on_voters(i, &m->voters);
+    else if (m->kind == MSG_KIND_lease)
+        on_lease(i, &m->lease);
+    else if (m->kind == MSG_KIND_world && m->world.pending)
+        v->pending = m->world;
+    else if (m->kind == MSG_KIND_world)
+        start(i, &m->world);
+    else if (m->kind == MSG_KIND_go && m->go.round == v->pending.round)
+        start(i, &v->pending);
+    else if (m->kind == MSG_KIND_stop)
+        is_ready(i);
+    else if (m->kind == MSG_KIND_end)
+        on_end(i, &m->end);
+}
+
+static void answer_all(void)
+{
+    if (answering)
+        return;
+    answering = true;
+    for (int k = 0; k < queued; k++) {
+        int i = queue[k].conn;
+        struct msg m = queue[k].msg;
+        if (voters[i].here && !voters[i].silent)
+            answer(i, &m);
+    }
+    queued = 0;
+    answering = false;
+}
+
+/* -- what happens ---------------------------------------------------------- */
+
+void is_ready(int i)
+{
+    struct voter *v = &voters[i];
+    struct msg m = {.kind = MSG_KIND_ready, .ready.round = v->holds.round};
+    v->runs = false;
+    v->ready = true;
+    tell(i, &m);
+}
+
+void breaks(int i)
+{
+    voters[i].here = false;
+    closed(i, false);
+    answer_all();
+}
+
+void dies(int i)
+{
+    voters[i].here = false;
+    closed(i, true);
+    voters[i] = (struct voter){.heard = -1};
+    answer_all();
+}
+
+void serve(int id)
+{
+    (void)snprintf(server_id, sizeof(server_id), "%016x", 0xe0 + id);
+    for (int i = 0; i < VOTERS; i++)
+        voters[i].here = false;
+    queued = 0;
+    new_server();
+}
+
+static void fence(int i)
+{
+    struct voter *v = &voters[i];
+    if (!v->runs || now_us < v->lease_until_us)
+        return;
+    if (v->silent)
+        v->runs = false;
+    else
+        is_ready(i);
+}
+
+void goes_on(int64_t us)
+{
+    int64_t end_us = now_us + us;
+    while (now_us < end_us) {
+        now_us = mono_min(end_us, now_us + 100 * MONO_MS);
+        for (int i = 0; i < VOTERS; i++) {
+            fence(i);
+            if (voters[i].here && !voters[i].silent)
+                beat(i);
+        }
+        if (rdzv_deadline(rdzv) <= now_us) {
+            tick(0);
+            answer_all();
+        }
+    }
+}
+
+void round_of(int n, int min, int max)
+{
+    memset(voters, 0, sizeof(voters));
+    queued = 0;
+    limits_of(min, max);
+    like.last_call_ms = 0;
+    serve(1);
+    come_all(0, n - 1);
+    goes_on(200 * MONO_MS);
+    ck_assert_int_eq(running(), n);
+}
+
+int64_t newest_round(void)
+{
+    int64_t round = 0;
+    for (int i = 0; i < VOTERS; i++)
+        if (voters[i].runs && voters[i].holds.round > round)
+            round = voters[i].holds.round;
+    return round;
+}
+
+int running(void)
+{
+    int n = 0;
+    for (int i = 0; i < VOTERS; i++)
+        n += voters[i].runs && voters[i].holds.round == newest_round() &&
+             now_us < voters[i].lease_until_us;
+    return n;
+}

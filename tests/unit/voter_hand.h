@@ -1,0 +1,65 @@
+/*
+ * tests/unit/voter_hand: agents of a run with failover, as they ought to be:
+ * each promises, accepts and remembers by the rule, and answers by itself. So a
+ * test says only who comes, goes, beats. Agent i is on connection i.
+ *
+ * There is one server at a time (rdzv_hand); serve() begins another one, whose
+ * epochs bear another id.
+ */
+#ifndef VOTER_HAND_H
+#define VOTER_HAND_H
+
+#include "rendezvous/core/inner/office.h"
+#include "tests/unit/rdzv_hand.h"
+
+#define VOTERS 8
+
+struct voter {
+    bool here;   /* its connection is up */
+    bool silent; /* it answers nothing by itself */
+    struct epoch promised;
+    bool shown; /* its server has shown its office */
+    int64_t seq, heard;
+    int64_t lease_until_us;
+    int64_t answered_us; /* the last lease, office, voters; 0: none */
+    int64_t long_ms;
+    struct msg_voters accepted; /* round 0: none */
+    struct msg_world pending;   /* round 0: none */
+    struct msg_world holds;     /* round 0: none */
+    bool runs;                  /* workers of it */
+    bool ready;                 /* it has none any more */
+    bool ended;                 /* it was told so, by ... */
+    struct epoch ended_by;
+    int status;
+};
+extern struct voter voters[VOTERS];
+
+/* A server without memory, of that id (1, 2, ...); all connections are gone. */
+void serve(int id);
+
+/* Agent i joins, with all that it knows; all that follows is answered. */
+void come(int i);
+void come_all(int from, int to);
+
+/* What an agent is called. */
+const char *voter_id(int i);
+
+/* Its connection breaks, or ends with a farewell, and it is no more. */
+void breaks(int i);
+void dies(int i);
+
+/* The clock goes on by `us`, and agents that are here beat every 100 ms. */
+void goes_on(int64_t us);
+
+/* A run of min..max in round 1 of agents 0 to n-1, at server 1. */
+void round_of(int n, int min, int max);
+
+/* How many run workers of the newest round that any of them runs, on a lease.
+ */
+int running(void);
+int64_t newest_round(void);
+
+/* Agent i is told to stop and has: ready of what it holds. */
+void is_ready(int i);
+
+#endif
