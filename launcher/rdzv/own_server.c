@@ -9,6 +9,10 @@
  * does not poll it while the process lives: when that ends, connections wait in
  * the kernel's queue, and start the next process.
  *
+ * If another server was at the endpoint before, the process stands in for a
+ * daemon: it serves this launcher's run only, and ends if the daemon asks for
+ * the port. The launcher leaves the endpoint alone then (own_server_ended).
+ *
  * There is one process at a time. So a launcher never serves a run at two
  * places, and all its ports lead to the same server.
  *

@@ -58,11 +58,12 @@ void own_server_close_spare(struct own_server *s);
 /*
  * Serves at an endpoint: `sa` is its address, which is this node's own. If a
  * `foreign` server was there before, the process serves this run only, and
- * gives the port back to a daemon. If a process runs already nothing happens. Returns its pid; 0: another program has
- * the port. Errors: -1, DDP_E_CONFIG it cannot listen there, DDP_E_NOMEM the
- * process cannot be started; after START_TRIES in a row, and if no server was
- * ever reached (`first`), that ends the launch, as does a port that is taken
- * where this node was told to serve (is_host).
+ * gives the port back to a daemon. If a process runs already nothing happens.
+ * Returns its pid; 0: another program has the port. Errors: -1, DDP_E_CONFIG it
+ * cannot listen there, DDP_E_NOMEM the process cannot be started; after
+ * START_TRIES in a row, and if no server was ever reached (`first`), that ends
+ * the launch, as does a port that is taken where this node was told to serve
+ * (is_host).
  */
 pid_t own_server_serve(struct own_server *s,
                        const struct sockaddr *sa,

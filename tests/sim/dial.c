@@ -71,8 +71,9 @@ void dial_connect(struct sim *s, int node, const struct agent_action *a)
 {
     bool listed = a->target[0] == '\0';
     s->count[SIM_DIALLED] += !listed;
-    s->nodes[node].conn = dial(
-        s, node, listed ? endpoint(s, node, a->which) : dial_machine(s, a->target));
+    s->nodes[node].conn =
+        dial(s, node,
+             listed ? endpoint(s, node, a->which) : dial_machine(s, a->target));
 }
 
 int dial_beside(struct sim *s, int node, int machine)

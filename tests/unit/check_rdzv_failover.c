@@ -402,6 +402,39 @@ START_TEST(test_failover_words_are_ignored_without)
 }
 END_TEST
 
+/* -- what counts in runs without failover only ----------------------------- */
+
+/* A launcher of a dead one's host may lie, or err; the voters do not. */
+START_TEST(test_failover_word_of_a_dead_launch_counts_for_nothing)
+{
+    round_of(3, 2, 3);
+    struct msg m = {.kind = MSG_KIND_dead};
+    m.dead.group_rank = -1;
+    msg_set(m.dead.agent, voter_id(2));
+    msg_set(m.dead.name, "n2");
+    say(0, &m);
+    ck_assert_str_eq(said, "");
+    ck_assert(!noted("lost"));
+    ck_assert_int_eq(rdzv_nodes(rdzv), 3);
+}
+END_TEST
+
+/* Its last word is no long lease: another server may be in office by then. */
+START_TEST(test_failover_server_that_ends_in_order_grants_no_last_lease)
+{
+    round_of(3, 2, 3);
+    step(&(struct rdzv_event){.kind = RDZV_ENDING});
+    ck_assert_str_eq(said, "");
+    ck_assert_int_eq(rdzv_owed(rdzv), 0);
+    goes_on(100 * MONO_MS);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(granted[i].long_out, 0);
+        ck_assert_int_gt(granted[i].grant_ms, 0);
+        ck_assert_int_lt(granted[i].grant_ms, 1000);
+    }
+}
+END_TEST
+
 int main(void)
 {
     const struct hand_test tests[] = {
@@ -428,6 +461,8 @@ int main(void)
         {test_failover_agent_without_an_id_is_refused, 4},
         {test_failover_agent_with_a_voters_id_is_refused, 1},
         {test_failover_words_are_ignored_without, 1},
+        {test_failover_word_of_a_dead_launch_counts_for_nothing, 1},
+        {test_failover_server_that_ends_in_order_grants_no_last_lease, 1},
     };
     return hand_main("rdzv_failover", tests, HAND_LEN(tests));
 }

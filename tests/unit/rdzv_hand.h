@@ -24,11 +24,9 @@ extern struct msg last[CONNS]; /* the last one that was sent there */
 /* The last lease that was granted there, and who said to have done so. */
 extern struct msg_lease granted[CONNS];
 extern char granted_by[CONNS][17];
-extern struct msg_join like;
-extern int world_of_rejoins;
-/* group_world of make_rejoin; 2 at first */ /* what joins look like; may be
-                                                changed */
-extern char members_said[4000];              /* "ROUND: ADDRESS ADDRESS ..." */
+extern struct msg_join like;    /* what joins look like; may be changed */
+extern int world_of_rejoins;    /* group_world of make_rejoin; 2 at first */
+extern char members_said[4000]; /* "ROUND: ADDRESS ADDRESS ..." */
 extern int members_pieces;
 
 /* -- what happens ---------------------------------------------------------- */

@@ -233,7 +233,8 @@ struct run {
 static inline bool run_is_ours(const struct run *run)
 {
     int here = run->round.group_world - run->recovery.holes;
-    return run->failover || !run->recovery.rebuilt || 2 * here > run->recovery.base;
+    return run->failover || !run->recovery.rebuilt ||
+           2 * here > run->recovery.base;
 }
 
 /* Whether it is neither free nor ended. */
