@@ -1,6 +1,7 @@
 #!/bin/sh
 # A firewall resets the connections of one node to the rendezvous, which lives:
-# are its workers dead before the others go on without it, with a token as well?
+# are its workers dead before the others go on without it, with failover, without, and
+# with a token as well?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/faults.sh"
 
@@ -8,19 +9,24 @@ need_tools nft
 network host other
 make_token token
 careful_worker
-for token in '' token; do
+for way in failover=1 failover=0 token; do
+    failover=0 token=''
+    case $way in
+    failover=1) failover=1 ;;
+    token) token=token ;;
+    esac
     : >started
     for machine in host other; do
         # shellcheck disable=SC2086 # an option or none
         node_on $machine $machine --nnodes=1:2 --nproc_per_node=2 \
-            --rdzv_endpoint=host:29500 --rdzv_conf=heartbeat_timeout=1 \
+            --rdzv_endpoint=host:29500 --rdzv_conf=heartbeat_timeout=1,failover=$failover \
             ${token:+--rdzv_token_file=token} ./careful
     done
     wait_world 4
     first=$ROUND
     began=$(now_ms)
     fault_rule other output \
-        'oif != lo tcp dport 29500 counter reject with tcp reset'
+        'oif != lo meta l4proto tcp counter reject with tcp reset'
     eventually 5 has_lines 1 'the workers are killed' other.err ||
         fail 'the node that is rejected does not fence itself'
     fenced=$(took)
@@ -28,8 +34,8 @@ for token in '' token; do
     wait_world 2 "$first"
     second=$ROUND
     took=$(took_to "$second")
-    measured "rejected with heartbeat_timeout=1${token:+, token}: fenced" \
-        "after $fenced ms, the other runs again after $took ms"
+    measured "rejected with heartbeat_timeout=1, $way: fenced after" \
+        "$fenced ms, the other runs again after $took ms"
     [ "$fenced" -lt "$took" ] ||
         fail "fenced after $fenced ms, the next round at $took"
     for pid in $(workers_on other "$first"); do
