@@ -99,14 +99,15 @@ of = $(addprefix $(1)/,$(2))
 BASE   := $(call of,rendezvous/base,err log mono utc rng buf utf8 json open_files \
 	signals_name)
 PROTO  := $(call of,rendezvous/proto,frame msg exits)
-CORE   := $(call of,rendezvous/core,rdzv ranks budget note status) \
-	$(call of,rendezvous/core/inner,member cause claim command join join_check \
-	join_settle moved office propose takeover witness \
-	join_place join_rebuild capacity round round_seal round_tell round_roll \
-	round_end round_tick run strikes node node_gone reply states due \
-	last_lease) \
-	rendezvous/base/quota \
-	rendezvous/base/signals_name
+CORE   := $(call of,rendezvous/core,ranks budget note) \
+	$(call of,rendezvous/core/inner,rdzv status) \
+	$(call of,rendezvous/core/inner/join,join join_check join_place join_rebuild \
+	join_settle claim takeover moved witness member round_tick) \
+	$(call of,rendezvous/core/inner/round,round round_seal round_tell round_roll \
+	round_end propose node_gone capacity command) \
+	$(call of,rendezvous/core/inner/state,run node office due reply strikes cause \
+	states last_lease) \
+	$(call of,rendezvous/base,quota signals_name)
 TLS    := $(call of,rendezvous/net,tls tls_key token openssl)
 CONN   := $(call of,rendezvous/net,conn conn_in conn_out)
 NET    := $(CONN) $(TLS) $(call of,rendezvous/net,addr listener fd_pass helper)

@@ -108,7 +108,8 @@ enum rdzv_event_kind {
     RDZV_MSG,    /* conn, msg; for a join also the two addresses */
     RDZV_CLOSED, /* conn, orderly */
     RDZV_TICK,   /* lag_us; due when rdzv_deadline has come */
-    RDZV_ENDING, /* the server ends in order: see core/inner/last_lease.h */
+    RDZV_ENDING, /* the server ends in order: see core/inner/state/last_lease.h
+                  */
 };
 
 struct rdzv_event {

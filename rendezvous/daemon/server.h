@@ -65,9 +65,9 @@ void server_describe(const struct server *s, char *text, size_t size);
 
 /*
  * Ends in order: nothing is decided any more, and each node gets a last lease
- * of its reconnect_timeout, so that its workers run on (core/inner/last_lease).
- * Calls `then` from the loop when all have theirs, or half a second later;
- * server_close is due then. Once only.
+ * of its reconnect_timeout, so that its workers run on
+ * (core/inner/state/last_lease). Calls `then` from the loop when all have
+ * theirs, or half a second later; server_close is due then. Once only.
  */
 void server_end(struct server *s, void (*then)(void *ctx), void *ctx);
 

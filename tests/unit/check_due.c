@@ -1,10 +1,11 @@
-/* links: rendezvous/core/inner/due rendezvous/base/err rendezvous/base/mono */
+/* links: rendezvous/core/inner/state/due */
+/* links: rendezvous/base/err rendezvous/base/mono */
 /* What is due first of many things, against a plain list of them. */
 #include <check.h>
 #include <stdlib.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/inner/due.h"
+#include "rendezvous/core/inner/state/due.h"
 #include "tests/lib/suite.h"
 
 #define MANY 1000

@@ -1,4 +1,4 @@
-/* links: rendezvous/core/inner/office rendezvous/proto/msg */
+/* links: rendezvous/core/inner/state/office rendezvous/proto/msg */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/json */
 /* links: rendezvous/base/utf8 rendezvous/base/buf */
 /* libs: -lcjson */
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/inner/office.h"
+#include "rendezvous/core/inner/state/office.h"
 #include "tests/lib/suite.h"
 
 #define LEASE (1000 * MONO_MS)

@@ -9,7 +9,7 @@
 #ifndef VOTER_HAND_H
 #define VOTER_HAND_H
 
-#include "rendezvous/core/inner/office.h"
+#include "rendezvous/core/inner/state/office.h"
 #include "tests/unit/rdzv_hand.h"
 
 #define VOTERS 8

@@ -1,0 +1,512 @@
+/*
+ * Happy path of a candidate: a member joins and tells in which round it is and
+ * which epoch it promised (claim_join); if it is a voter, `voted` follows: the
+ * newest round that it accepted, and who votes in that (claim_voted). The run
+ * takes the newest of all that is told (office_adopt). Once enough voters are
+ * here takeover.c asks for promises.
+ *
+ * A server in office hears claims as well: of a node that promised a higher
+ * epoch to another server, which was not in office for long, or never. It
+ * CLAIMS until this server has raised its own epoch above that.
+ *
+ * Failure modes: what a node tells makes no sense, or is of another instance
+ * than the one that more voters tell of: it is not heard. A node that may be a
+ * stranger tells of an absurd epoch: only what voters tell is believed beyond
+ * HEARD_MAX, or no epoch would be left.
+ */
+#include "rendezvous/core/inner/join/claim.h"
+
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/join/join_check.h"
+#include "rendezvous/core/inner/state/rdzv_state.h"
+#include "rendezvous/core/inner/state/reply.h"
+#include "rendezvous/core/inner/round/round.h"
+#include "rendezvous/core/inner/round/round_tell.h"
+#include "rendezvous/core/inner/state/run.h"
+#include "rendezvous/core/inner/state/strikes.h"
+
+/* No run comes this far; numbers end at 10^9 (messages.def). */
+#define ROUND_BELIEVED_MAX 999000000
+/* Epochs that are believed of any node. */
+#define HEARD_MAX 1000000
+
+#define NOTICE_EVERY_US (3 * MONO_S)
+/* A run that was forgotten is kept for its nodes to come back. */
+#define KEPT_US (60 * MONO_S)
+
+bool claim_wants_failover(const struct rdzv *r, const struct msg_join *j)
+{
+    if (r->limits.server[0] == '\0')
+        return false;
+    switch ((enum msg_failover)j->failover) {
+    case MSG_FAILOVER_AUTO:
+        /* A round without an epoch is of a server that has no failover, such as
+         * a daemon in whose place this launcher serves. */
+        return r->limits.embedded && j->nodes_max > 1 &&
+               (j->round == 0 || j->epoch > 0);
+    case MSG_FAILOVER_OFF:
+        return false;
+    case MSG_FAILOVER_ON:
+        return true;
+    }
+    DDP_WRONG("failover");
+}
+
+void claim_open(struct rdzv *r, struct run *run)
+{
+    office_init(&run->office);
+    run->takeover.end_status = -1;
+    run->takeover.notice_at_us = MONO_NEVER;
+    office_ask(&run->office, r->limits.server);
+    office_win(&run->office);
+}
+
+/* -- joins ----------------------------------------------------------------- */
+
+static void take_epoch(struct run *run, struct node *n, const struct epoch *e)
+{
+    if (epoch_cmp(e, &n->epoch) > 0)
+        n->epoch = *e;
+    if (e->count <= HEARD_MAX || office_vote(&run->office, n->agent) != NULL)
+        office_hear(&run->office, e);
+}
+
+static struct epoch epoch_of(const struct msg_join *j)
+{
+    struct epoch e = {.count = j->epoch};
+    msg_set(e.id, j->epoch_id);
+    return e;
+}
+
+/* Of an agent that has a vote the whole id is known as long as it is here. */
+static bool
+is_double(const struct rdzv *r, const struct run *run, const char *agent)
+{
+    if (office_vote(&run->office, agent) == NULL)
+        return false;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (strncmp(r->nodes[i].agent, agent, MSG_VOTER_LEN) == 0)
+            return true;
+    return false;
+}
+
+bool claim_is_sound(struct rdzv *r,
+                    const struct run *run,
+                    const struct msg_join *j,
+                    int conn)
+{
+    if (voters_may_add(j->agent) &&
+        (run == NULL || !is_double(r, run, j->agent)))
+        return true;
+    join_refuse(r, conn, j, DDP_E_PROTO,
+                "this node's agent id is not its own: it must be 128 random "
+                "bits in hexadecimal");
+    return false;
+}
+
+/* It knows of a round, be it as a spare. */
+static bool holds(const struct msg_join *j)
+{
+    return j->instance[0] != '\0' && (j->round > 0 || j->ended);
+}
+
+/* No round was sealed here, and one is known to be elsewhere: this server has
+ * nothing to say until a majority is here. */
+static void become_candidate(struct rdzv *r, struct run *run)
+{
+    ddp_assert(run->state == RUN_GATHER && run->round.number == 0);
+    rdzv_touch(r, run);
+    run->state = RUN_CANDIDATE;
+    run->gather.seal_at_us = MONO_NEVER;
+    run->takeover.notice_at_us = mono_after(r->now_us, NOTICE_EVERY_US);
+    office_resign(&run->office);
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        struct node *n = &r->nodes[i];
+        n->quarantined_until_us = 0;
+        node_set_state(r, n, NODE_CLAIMS);
+    }
+}
+
+static void make_claim(struct rdzv *r, struct run *run, struct node *n)
+{
+    node_set_state(r, n, NODE_CLAIMS);
+    n->lease_until_us = mono_after(r->now_us, run->conf.heartbeat_us);
+    r->lease_check_us = mono_min(r->lease_check_us, n->lease_until_us);
+    round_send_waiting(r, run, n);
+}
+
+/* All that it has accepted is known: it told of this instance, or holds
+ * nothing.
+ */
+static bool has_told(const struct claim *c, const char *instance)
+{
+    if (c->voted)
+        return strcmp(c->join.instance, instance) == 0;
+    return c->join.instance[0] == '\0' && !c->nonsense;
+}
+
+/* It may be a voter of the newest round that is known. */
+static void
+mark_here(const struct rdzv *r, struct run *run, const struct node *n)
+{
+    if (run->state == RUN_CANDIDATE &&
+        has_told(claim_of(r, n), run->takeover.instance))
+        office_here(&run->office, n->agent);
+}
+
+bool claim_join(struct rdzv *r,
+                struct run *run,
+                struct node *n,
+                const struct msg_join *j)
+{
+    struct epoch epoch = epoch_of(j);
+    *claim_of(r, n) =
+        (struct claim){.join = *j, .at_us = r->now_us, .group_rank = -1};
+    take_epoch(run, n, &epoch);
+    bool is_first = run->head == run->tail; /* it has opened the run */
+    if ((holds(j) || (is_first && j->via > 0)) && run->state == RUN_GATHER &&
+        run->round.number == 0)
+        become_candidate(r, run);
+    run->takeover.changed = true;
+    if (run->state == RUN_CANDIDATE ||
+        epoch_cmp(&n->epoch, &run->office.epoch) > 0) {
+        make_claim(r, run, n);
+        mark_here(r, run, n);
+        node_ask(r, n);
+        run->takeover.outbid |=
+            run->state != RUN_CANDIDATE && run->round.number == 0;
+        return true;
+    }
+    office_here(&run->office, n->agent);
+    node_ask(r, n);
+    return false;
+}
+
+bool claim_is_foreign(const struct run *run, const struct msg_join *j)
+{
+    return run->failover && run_is_live(run) && run->instance[0] != '\0' &&
+           holds(j) && strcmp(j->instance, run->instance) != 0;
+}
+
+bool claim_rejoin(struct rdzv *r,
+                  struct run *run,
+                  struct node *n,
+                  const struct msg_join *j)
+{
+    struct epoch epoch = epoch_of(j);
+    struct claim *c = claim_of(r, n);
+    *c = (struct claim){.join = *j, .at_us = r->now_us, .group_rank = -1};
+    take_epoch(run, n, &epoch);
+    n->untold = epoch_cmp(&n->epoch, &run->office.epoch) > 0;
+    if (n->untold)
+        office_lose(&run->office, n->agent);
+    if (n->state == NODE_CLAIMS) {
+        make_claim(r, run, n);
+        mark_here(r, run, n);
+        node_ask(r, n);
+        return true;
+    }
+    if (!n->untold)
+        office_here(&run->office, n->agent);
+    node_ask(r, n);
+    return n->untold;
+}
+
+bool claim_outdates(const struct run *run, const struct msg_join *j)
+{
+    struct epoch epoch = epoch_of(j);
+    return run->round.number > 0 && run->state != RUN_ENDED &&
+           strcmp(j->instance, run->instance) == 0 && !j->ended &&
+           j->round > run->round.number && j->round <= ROUND_BELIEVED_MAX &&
+           epoch_cmp(&epoch, &run->office.epoch) > 0;
+}
+
+/* Leases of ours may be out all the same. */
+static int64_t longest_lease(const struct rdzv *r, const struct run *run)
+{
+    int64_t at_us = 0;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (node_in_round(&r->nodes[i]) && r->nodes[i].lease_until_us > at_us)
+            at_us = r->nodes[i].lease_until_us;
+    return at_us;
+}
+
+void claim_forget(struct rdzv *r, struct run *run, const char *node)
+{
+    int64_t own_us = longest_lease(r, run);
+    note(r, NOTE_outdated, run, node,
+         "another server may have been in office; all nodes are to come again");
+    while (run->head >= 0)
+        node_remove(r, &r->nodes[run->head]);
+    run->instance[0] = '\0';
+    run->former = (struct former){.known = 0};
+    run->round = (struct run_round){.number = 0};
+    run->recovery = (struct run_recovery){.roll_at_us = MONO_NEVER};
+    run->report = (struct run_report){.loss = {.node = ""}};
+    budget_init(&run->budget, run->budget.max, run->budget.window_us,
+                run->budget.crash_loop);
+    strikes_forget(&run->strikes);
+    run->takeover = (struct run_takeover){.own_us = own_us};
+    claim_open(r, run);
+    round_gather(r, run);
+    become_candidate(r, run);
+    run->takeover.notice_at_us = mono_after(r->now_us, KEPT_US);
+}
+
+/* -- voted ----------------------------------------------------------------- */
+
+struct told {
+    struct epoch epoch;
+    struct voters now, before;
+};
+
+/* False: it makes no sense. */
+static bool
+read_voted(const struct run *run, const struct msg_voted *v, struct told *told)
+{
+    told->epoch = (struct epoch){.count = v->epoch};
+    msg_set(told->epoch.id, v->epoch_id);
+    return v->round <= ROUND_BELIEVED_MAX && v->epoch <= OFFICE_COUNT_MAX &&
+           v->instance[0] != '\0' && v->group_rank < v->group_world &&
+           v->group_world >= run->conf.nodes_min &&
+           v->group_world <= run->conf.nodes_max &&
+           voters_parse(&told->now, v->voters) &&
+           voters_parse(&told->before, v->before) && told->now.n > 0 &&
+           told->now.n <= v->group_world;
+}
+
+/* How many voters of that instance are here. */
+static int
+count_of_instance(const struct rdzv *r, const struct run *run, const char *id)
+{
+    int n = 0;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct claim *c = claim_of(r, &r->nodes[i]);
+        n += c->voted && r->nodes[i].state == NODE_CLAIMS &&
+             strcmp(c->join.instance, id) == 0;
+    }
+    return n;
+}
+
+/* What voters of this instance told was not noted, since another one had more:
+ * they have to come again. */
+static void send_away(struct rdzv *r, struct run *run, const struct node *but)
+{
+    const char *instance = claim_of(r, but)->join.instance;
+    for (int i = run->head, next; i >= 0; i = next) {
+        struct node *n = &r->nodes[i];
+        const struct claim *c = claim_of(r, n);
+        next = n->next;
+        if (n != but && c->voted && strcmp(c->join.instance, instance) == 0)
+            node_remove(r, n);
+    }
+}
+
+/* Of two instances the one counts of which more voters are here. */
+static bool
+is_of_interest(struct rdzv *r, struct run *run, const struct node *n)
+{
+    struct run_takeover *t = &run->takeover;
+    const char *instance = claim_of(r, n)->join.instance;
+    if (strcmp(t->instance, instance) == 0)
+        return true;
+    if (t->instance[0] != '\0' && count_of_instance(r, run, instance) <=
+                                      count_of_instance(r, run, t->instance))
+        return false;
+    int64_t heard = run->office.heard;
+    office_init(&run->office);
+    run->office.heard = heard;
+    *t = (struct run_takeover){
+        .end_status = -1, .own_us = t->own_us, .notice_at_us = t->notice_at_us};
+    msg_set(t->instance, instance);
+    send_away(r, run, n);
+    return true;
+}
+
+/* Voters of the newest round that came before that was known. What they have
+ * accepted they tell right behind their join: in any case before they promise.
+ */
+static void mark_all_here(const struct rdzv *r, struct run *run)
+{
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        const struct claim *c = claim_of(r, n);
+        if (n->conn < 0 || !has_told(c, run->takeover.instance))
+            continue;
+        office_here(&run->office, n->agent);
+        if (office_vote(&run->office, n->agent) != NULL)
+            office_hear(&run->office, &n->epoch);
+    }
+}
+
+static void
+take_end(struct run *run, const struct claim *c, const struct msg_voted *v)
+{
+    struct run_takeover *t = &run->takeover;
+    struct epoch epoch = {.count = v->end_epoch};
+    msg_set(epoch.id, v->end_epoch_id);
+    if (!c->join.ended || epoch.count == 0 ||
+        (t->end_status >= 0 && epoch_cmp(&epoch, &t->end_epoch) <= 0))
+        return;
+    t->end_status = (int)c->join.end_status;
+    t->end_epoch = epoch;
+}
+
+/* The newest round that is told of is the one to go on with. */
+static void take_newest(struct rdzv *r,
+                        struct run *run,
+                        const struct claim *c,
+                        const struct msg_voted *v,
+                        const struct told *told)
+{
+    struct office *o = &run->office;
+    struct run_takeover *t = &run->takeover;
+    if (o->state == OFFICE_ASKED && office_is_newer(o, &told->epoch, v->round))
+        office_resign(o); /* others have to promise */
+    if (!office_adopt(o, &told->epoch, v->round, &told->now, &told->before))
+        return;
+    t->born_us = r->now_us - c->join.instance_ms * MONO_MS;
+    t->group_world = (int)v->group_world;
+    t->restarts = (int)v->restarts;
+    mark_all_here(r, run);
+}
+
+/* It runs the newest round on a lease that was never over: how long for. */
+static void take_lease(struct rdzv *r, struct run *run, struct node *n)
+{
+    const struct claim *c = claim_of(r, n);
+    const struct msg_join *j = &c->join;
+    bool runs = j->state == MSG_STATE_RUNNING && j->sure &&
+                j->round == run->office.round && c->round == j->round;
+    if (runs)
+        office_runs_until(&run->office, n->agent,
+                          mono_after(c->at_us, j->lease_ms * MONO_MS));
+    if (j->round == run->office.round && j->state != MSG_STATE_NONE &&
+        j->group_rank >= 0)
+        office_confirm(&run->office); /* it was told to go */
+}
+
+bool claim_voted(struct rdzv *r,
+                 struct run *run,
+                 struct node *n,
+                 const struct msg_voted *v)
+{
+    struct claim *c = claim_of(r, n);
+    struct told told;
+    if (!read_voted(run, v, &told)) {
+        note(r, NOTE_stale, run, n->name, "voted of round %lld",
+             (long long)v->round);
+        c->nonsense = true;
+        office_away(&run->office, n->agent);
+        return true;
+    }
+    rdzv_touch(r, run);
+    bool is_same =
+        run->round.number > 0 && strcmp(v->instance, run->instance) == 0;
+    if (is_same && v->round > run->recovery.passed)
+        run->recovery.passed = v->round;
+    if (is_same && epoch_cmp(&told.epoch, &run->office.epoch) > 0)
+        return false;
+    if (run->state == RUN_GATHER && run->round.number == 0)
+        become_candidate(r, run);
+    if (run->state != RUN_CANDIDATE && run->round.number > 0) {
+        office_here(&run->office, n->agent);
+        take_epoch(run, n, &n->epoch);
+        run->takeover.outbid |= epoch_cmp(&n->epoch, &run->office.epoch) > 0;
+    }
+    if (n->state != NODE_CLAIMS)
+        return true;
+    c->voted = true;
+    c->epoch = told.epoch;
+    c->round = v->round;
+    c->group_rank = (int)v->group_rank;
+    msg_set(c->join.instance, v->instance);
+    if (c->join.round == 0)
+        c->join.round = v->round; /* the first one; it was not in force */
+    if (run->state != RUN_CANDIDATE || !is_of_interest(r, run, n))
+        return true;
+    if (v->answered_ms >= 0)
+        office_hear_foreign(&run->office, r->now_us - v->answered_ms * MONO_MS,
+                            v->long_ms * MONO_MS);
+    take_newest(r, run, c, v, &told);
+    office_here(&run->office, n->agent);
+    take_epoch(run, n, &n->epoch);
+    take_lease(r, run, n);
+    take_end(run, c, v);
+    round_send_waiting(r, run, n); /* more is known of who is missing */
+    return true;
+}
+
+/* -- promises -------------------------------------------------------------- */
+
+void claim_promise(struct rdzv *r,
+                   struct run *run,
+                   struct node *n,
+                   const struct msg_promise *p)
+{
+    struct epoch epoch = {.count = p->epoch};
+    msg_set(epoch.id, p->epoch_id);
+    if (run->office.state == OFFICE_SEEKS ||
+        epoch_cmp(&epoch, &run->office.epoch) != 0) {
+        note(r, NOTE_stale, run, n->name, "promise of epoch %lld",
+             (long long)p->epoch);
+        return;
+    }
+    n->epoch = epoch;
+    office_promise(&run->office, n->agent);
+    run->takeover.obeyed |= n->state == NODE_CLAIMS || n->untold;
+    rdzv_touch(r, run);
+}
+
+/* A voter has told by now what it accepted. */
+void claim_beat(struct run *run, const struct node *n)
+{
+    if (run->failover && run->state != RUN_CANDIDATE &&
+        epoch_cmp(&n->epoch, &run->office.epoch) > 0)
+        run->takeover.outbid = true;
+}
+
+/* -- what members say meanwhile -------------------------------------------- */
+
+/* The first failure is the cause of others. */
+static void note_failure(struct rdzv *r,
+                         struct run *run,
+                         const struct node *n,
+                         const struct msg_failed *f)
+{
+    struct run_takeover *t = &run->takeover;
+    int64_t at_us = r->now_us - f->age_us;
+    if (t->failed_agent[0] != '\0' && t->failed_at_us <= at_us)
+        return;
+    t->failed = *f;
+    t->failed_at_us = at_us;
+    msg_set(t->failed_agent, n->agent);
+}
+
+void claim_note(struct rdzv *r,
+                struct run *run,
+                struct node *n,
+                const struct msg *m)
+{
+    struct claim *c = claim_of(r, n);
+    if (m->kind == MSG_KIND_failed)
+        note_failure(r, run, n, &m->failed);
+    else if (m->kind == MSG_KIND_ready && m->ready.round == c->join.round)
+        c->join.state = MSG_STATE_READY;
+    else if (m->kind == MSG_KIND_done && m->done.round == c->join.round)
+        c->join.state = MSG_STATE_DONE;
+    else if (m->kind == MSG_KIND_leave) {
+        c->leaves = true;
+        c->leave = m->leave;
+    }
+}
+
+void claim_tell(struct rdzv *r, struct run *run)
+{
+    run->takeover.notice_at_us = mono_after(r->now_us, NOTICE_EVERY_US);
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].state == NODE_CLAIMS)
+            round_send_waiting(r, run, &r->nodes[i]);
+}

@@ -1,0 +1,74 @@
+/*
+ * core/inner/join/claim: inside the rendezvous core: with failover, what nodes
+ * say to a server that they do not obey (yet): which round they hold, which one
+ * they accepted, which epoch they promised. It is noted; takeover.h acts by it.
+ * Nothing outside rendezvous/core includes this.
+ */
+#ifndef RENDEZVOUS_CORE_INNER_JOIN_CLAIM_H
+#define RENDEZVOUS_CORE_INNER_JOIN_CLAIM_H
+
+#include "rendezvous/core/inner/state/node.h"
+
+/* Whether a run that this join opens has failover. */
+bool claim_wants_failover(const struct rdzv *r, const struct msg_join *j);
+
+/* A run with failover is opened: nobody is known to have it, so that this
+ * server has. */
+void claim_open(struct rdzv *r, struct run *run);
+
+/* Whether what it tells proves that another server has been in office since,
+ * so that all that is known of the run here is out of date. */
+bool claim_outdates(const struct run *run, const struct msg_join *j);
+
+/* It is: all nodes have to come again, and tell what they know. */
+void claim_forget(struct rdzv *r, struct run *run, const char *node);
+
+/* With failover: whether this agent's id tells it from others. False: it was
+ * refused. `run` is NULL if it opens one. */
+bool claim_is_sound(struct rdzv *r,
+                    const struct run *run,
+                    const struct msg_join *j,
+                    int conn);
+
+/*
+ * A node that was not known joins. True: it does not obey this server yet, so
+ * that it has no place: it CLAIMS. Else it was told who is in office.
+ */
+bool claim_join(struct rdzv *r,
+                struct run *run,
+                struct node *n,
+                const struct msg_join *j);
+
+/* It has gone over to another instance of the run: it is none of ours. */
+bool claim_is_foreign(const struct run *run, const struct msg_join *j);
+
+/* The same of a node that is back on another connection. True: it is told
+ * nothing until it obeys (node.untold). */
+bool claim_rejoin(struct rdzv *r,
+                  struct run *run,
+                  struct node *n,
+                  const struct msg_join *j);
+
+/* False: what it says proves that the run is out of date here (see above). */
+bool claim_voted(struct rdzv *r,
+                 struct run *run,
+                 struct node *n,
+                 const struct msg_voted *v);
+
+void claim_promise(struct rdzv *r,
+                   struct run *run,
+                   struct node *n,
+                   const struct msg_promise *p);
+
+void claim_beat(struct run *run, const struct node *n);
+
+/* failed, ready, done, or leave of a node that CLAIMS. */
+void claim_note(struct rdzv *r,
+                struct run *run,
+                struct node *n,
+                const struct msg *m);
+
+/* Tells nodes that CLAIM who is here and who is missing. */
+void claim_tell(struct rdzv *r, struct run *run);
+
+#endif

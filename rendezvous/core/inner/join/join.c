@@ -1,0 +1,326 @@
+/*
+ * Joining: what a node that comes is given. Which nodes are refused is in
+ * join_check.c. A node that the server knows is told again what it must know;
+ * one that it does not know may hold a round of a server that is no more, which
+ * is then rebuilt (join_rebuild.c).
+ */
+#include "rendezvous/core/inner/join/join.h"
+
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/round/capacity.h"
+#include "rendezvous/core/inner/join/claim.h"
+#include "rendezvous/core/inner/join/join_check.h"
+#include "rendezvous/core/inner/join/join_rebuild.h"
+#include "rendezvous/core/inner/join/join_settle.h"
+#include "rendezvous/core/inner/join/moved.h"
+#include "rendezvous/core/inner/round/node_gone.h"
+#include "rendezvous/core/inner/state/rdzv_state.h"
+#include "rendezvous/core/inner/state/reply.h"
+#include "rendezvous/core/inner/round/round.h"
+#include "rendezvous/core/inner/round/round_tell.h"
+#include "rendezvous/core/inner/state/run.h"
+#include "rendezvous/core/inner/state/strikes.h"
+
+/* A node that the server knows, on a new connection: the server's answer was
+ * perhaps lost with the old one, so it says again what the node must know. */
+static void rejoin(struct rdzv *r, struct node *n, const struct rdzv_event *ev)
+{
+    const struct msg_join *j = &ev->msg->join;
+    struct run *run = &r->runs[n->run];
+    n->moved = node_set_address(n, ev);
+    if (n->conn >= 0) {
+        int old = n->conn;
+        node_unbind(r, n);
+        reply_drop(r, old);
+    }
+    node_bind(r, n, ev->conn);
+    node_begin_beats(n);
+    note(r, NOTE_back, run, n->name, "%s", "");
+    if (run->failover && claim_rejoin(r, run, n, j))
+        return;
+    join_tell_again(r, run, n, j);
+}
+
+/* A node that the server does not know. It may hold a round all the same. */
+static void
+join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
+{
+    const struct msg_join *j = &ev->msg->join;
+    struct node *n = node_new(r, run, ev);
+    round_forget_refusal(run, j->name);
+    if (run->failover && claim_join(r, run, n, j))
+        return;
+    join_settle(r, run, n, j);
+}
+
+/* -- the run it comes into ------------------------------------------------- */
+
+/* In a slot that is free. */
+static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
+{
+    const struct msg_join *j = &ev->msg->join;
+    struct run *run = capacity_free_run(r);
+    ddp_assert(run != NULL);
+    *run = (struct run){
+        .state = RUN_GATHER,
+        .conf = {.nodes_min = (int)j->nodes_min,
+                 .nodes_max = (int)j->nodes_max,
+                 .join_us = j->join_ms * MONO_MS,
+                 .last_call_us = j->last_call_ms * MONO_MS,
+                 .heartbeat_us = j->heartbeat_ms * MONO_MS,
+                 .reconnect_us = j->reconnect_ms * MONO_MS,
+                 .scale_us = j->scale_ms * MONO_MS,
+                 .failover = (enum msg_failover)j->failover},
+        .failover = claim_wants_failover(r, j),
+        .opened_us = r->now_us,
+        .source = quota_take(r->run_sources, ev->peer_addr),
+        .recovery = {.roll_at_us = MONO_NEVER},
+        .head = -1,
+        .tail = -1,
+    };
+    budget_init(&run->budget, (int)j->max_restarts, j->window_ms * MONO_MS,
+                (int)j->crash_loop);
+    strikes_init(&run->strikes, (int)j->node_strikes, j->cooldown_ms * MONO_MS);
+    msg_set(run->id, j->run);
+    msg_set(run->conf.prog, j->prog);
+    msg_set(run->conf.backend, j->backend);
+    note(r, NOTE_new_run, run, "", "nodes %d..%d, restarts %d, program %s",
+         run->conf.nodes_min, run->conf.nodes_max, run->budget.max,
+         run->conf.prog);
+    round_gather(r, run);
+    if (run->failover)
+        claim_open(r, run);
+    return run;
+}
+
+/* The run that an unknown node may come into, or NULL: it was refused. */
+static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
+{
+    const struct msg_join *j = &ev->msg->join;
+    int conn = ev->conn;
+    struct run *run = run_find(r, j->run);
+    if (run != NULL && j->round == 0 && run_is_abandoned(run)) {
+        run_forget(r, run); /* a fresh start is a new instance */
+        run = NULL;
+    }
+    if (run != NULL && !join_agrees(r, run, j, conn))
+        return NULL;
+    bool is_older = run != NULL && j->state != MSG_STATE_NONE && j->round > 0 &&
+                    run->instance[0] != '\0' && !join_is_of_instance(run, j) &&
+                    !join_is_younger(r, run, j);
+    if (is_older && run->failover) {
+        /* The majority of its instance may be elsewhere: no word of ours is to
+         * end it. */
+        note(r, NOTE_refused, run, j->name,
+             "it holds an older instance; connection closed");
+        reply_drop(r, conn);
+        return NULL;
+    }
+    if (is_older && !join_is_news(r, run, j)) {
+        join_refuse(r, conn, j, DDP_E_CONFLICT,
+                    "run '%s' was started again while this node was absent: "
+                    "start ddprun on this node again",
+                    run->id);
+        return NULL;
+    }
+    if (claim_wants_failover(r, j) && !claim_is_sound(r, run, j, conn))
+        return NULL;
+    if (!join_is_within_share(r, run, ev))
+        return NULL;
+    bool is_member = j->round > 0 && j->group_rank >= 0 &&
+                     j->state != MSG_STATE_NONE && j->instance[0] != '\0';
+    if (!capacity_make(r, run, ev->peer_addr, is_member)) {
+        char limits[CAPACITY_TEXT_MAX];
+        capacity_text(r, limits);
+        join_refuse(r, conn, j, DDP_E_NOMEM,
+                    "this rendezvous is full (%s): wait until a run ends, or "
+                    "start ddprdzvd with higher limits",
+                    limits);
+        return NULL;
+    }
+    return run != NULL ? run : run_open(r, ev);
+}
+
+/* -- ends ------------------------------------------------------------------ */
+
+/* With failover, others may have gone on elsewhere. */
+static bool is_superseded(const struct run *run, const struct msg_join *j)
+{
+    return run->failover && (j->epoch > run->office.epoch.count ||
+                             !office_end_is_known(&run->office));
+}
+
+/* The ended run whose result a straggler must get, also one of an instance that
+ * gave way to it, or would have; others of the same id may have started and
+ * ended since. */
+static const struct run *run_find_ended(const struct rdzv *r,
+                                        const struct msg_join *j)
+{
+    const struct run *beside = NULL;
+    if (j->instance[0] == '\0')
+        return NULL;
+    const struct run *live = run_find(r, j->run);
+    bool lives = live != NULL && run_had_instance(live, j->instance);
+    for (int i = 0; i < r->limits.runs_max; i++) {
+        const struct run *run = &r->runs[i];
+        if (run->state == RUN_FREE || run->state != RUN_ENDED ||
+            strcmp(run->id, j->run) != 0 || is_superseded(run, j))
+            continue;
+        if (run_had_instance(run, j->instance))
+            return run;
+        if (!lives && !run->failover && join_began_beside(r, run, j))
+            beside = run;
+    }
+    return beside;
+}
+
+/* A run that ended elsewhere, to be kept for those that come; NULL: the
+ * table is full. Nothing gives way for it: such an end may be made up. */
+static struct run *run_of_stragglers(struct rdzv *r, const struct msg_join *j)
+{
+    struct run *run = capacity_free_run(r);
+    if (run == NULL)
+        return NULL;
+    *run = (struct run){.state = RUN_GATHER,
+                        .born_us = MONO_NEVER,
+                        .opened_us = r->now_us,
+                        .source = -1,
+                        .head = -1,
+                        .tail = -1};
+    msg_set(run->id, j->run);
+    msg_set(run->instance, j->instance);
+    run->round.number = j->round;
+    return run;
+}
+
+/*
+ * A server before us said the end to this node, and was gone before all knew:
+ * that end holds. What others of its instance may be here, or come, are told.
+ */
+static void join_of_ended(struct rdzv *r, const struct msg_join *j, int conn)
+{
+    struct run *run = run_find(r, j->run);
+    struct msg m = {.kind = MSG_KIND_end};
+    m.end = (struct msg_end){.status = j->end_status,
+                             .round = j->round,
+                             .restarts = j->restarts,
+                             .rank = -1,
+                             .local_rank = -1};
+    msg_set(m.end.instance, j->instance);
+    if (j->end_status != 0)
+        msg_set(m.end.text, "the run ended before the rendezvous was "
+                            "restarted; the reports of other nodes say why");
+    if (j->instance[0] != '\0' &&
+        (run == NULL || strcmp(run->instance, j->instance) != 0))
+        run = run_of_stragglers(r, j);
+    if (j->instance[0] != '\0' && run != NULL)
+        run_end(r, run, &m.end);
+    reply_send(r, conn, &m);
+    reply_drop(r, conn);
+}
+
+/* With failover an agent hears who is in office before it believes an end. */
+static void tell_end(struct rdzv *r,
+                     const struct run *run,
+                     const struct msg_end *end,
+                     int conn)
+{
+    struct msg m = {.kind = MSG_KIND_office};
+    m.office.epoch = run->office.epoch.count;
+    msg_set(m.office.epoch_id, run->office.epoch.id);
+    if (run->failover && run->office.epoch.count > 0)
+        reply_send(r, conn, &m);
+    m = (struct msg){.kind = MSG_KIND_end, .end = *end};
+    reply_send(r, conn, &m);
+    reply_drop(r, conn);
+}
+
+/*
+ * With failover the word of one node ends no run. If this server is in office
+ * the run goes on without the node, which may go; else it is a claim as any.
+ */
+static bool
+join_of_ended_elsewhere(struct rdzv *r, const struct msg_join *j, int conn)
+{
+    const struct run *run = run_find(r, j->run);
+    if (run == NULL || run->round.number == 0)
+        return false;
+    note(r, NOTE_stale, run, j->name,
+         "it was told of an end that was not final; the run goes on");
+    struct msg_end end = {.status = j->end_status,
+                          .round = j->round,
+                          .restarts = j->restarts,
+                          .rank = -1,
+                          .local_rank = -1};
+    msg_set(end.instance, j->instance);
+    tell_end(r, run, &end, conn);
+    return true;
+}
+
+/* It is as if this server had been started anew: nodes that are here come
+ * again, and tell what they hold. True where `known` is no more. */
+static bool forget_outdated(struct rdzv *r,
+                            const struct msg_join *j,
+                            const struct node *known)
+{
+    bool forgot = false;
+    for (int i = 0; i < r->limits.runs_max; i++) {
+        struct run *run = &r->runs[i];
+        bool is_here = known != NULL && known->run == i;
+        if (run->state == RUN_FREE || strcmp(run->id, j->run) != 0)
+            continue;
+        if (run->failover && claim_outdates(run, j)) {
+            claim_forget(r, run, j->name);
+            forgot |= is_here;
+        }
+        if (run->failover || !join_outdates(run, j, is_here))
+            continue;
+        note(r, NOTE_outdated, run, j->name,
+             "it holds round %lld, which another server has sealed",
+             (long long)j->round);
+        run_forget(r, run);
+        forgot |= is_here;
+    }
+    return forgot;
+}
+
+/* -- all joins ------------------------------------------------------------- */
+
+void join_step(struct rdzv *r, const struct rdzv_event *ev)
+{
+    const struct msg_join *j = &ev->msg->join;
+    if (!join_is_sound(r, j, ev->conn))
+        return;
+    if (moved_answer(r, j, ev->conn))
+        return;
+    struct node *known = node_find(r, j->run, j->agent);
+    if (forget_outdated(r, j, known))
+        known = NULL;
+    if (known != NULL && claim_is_foreign(&r->runs[known->run], j)) {
+        node_gone(r, known, "went over to another instance of the run");
+        known = NULL;
+    }
+    if (known != NULL) {
+        rejoin(r, known, ev);
+        return;
+    }
+    const struct run *ended = run_find_ended(r, j);
+    if (ended != NULL) {
+        tell_end(r, ended, &ended->end.msg, ev->conn);
+        return;
+    }
+    if (j->ended && !claim_wants_failover(r, j)) {
+        join_of_ended(r, j, ev->conn);
+        return;
+    }
+    if (j->ended && join_of_ended_elsewhere(r, j, ev->conn))
+        return;
+    struct run *run = run_for(r, ev);
+    if (run == NULL)
+        return;
+    if (!run->failover && join_is_news(r, run, j))
+        join_rebuild(r, run, j);
+    join_new(r, run, ev);
+}

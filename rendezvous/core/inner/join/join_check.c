@@ -1,0 +1,222 @@
+/*
+ * Refusals. Each says what differs and what to do about it, since the person
+ * who reads it sees only one node. Refused is what makes no sense by itself,
+ * what differs between nodes of one run, and what is over its address's share.
+ */
+#include "rendezvous/core/inner/join/join_check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/state/rdzv_state.h"
+#include "rendezvous/core/inner/state/reply.h"
+#include "rendezvous/core/inner/round/round_tell.h"
+#include "rendezvous/core/inner/state/run.h"
+
+void join_refuse(struct rdzv *r,
+                 int conn,
+                 const struct msg_join *j,
+                 enum ddp_code code,
+                 const char *fmt,
+                 ...)
+{
+    struct msg m = {.kind = MSG_KIND_refused};
+    m.refused.code = code;
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(m.refused.text, sizeof(m.refused.text), fmt, ap);
+    va_end(ap);
+    struct run *run = run_find(r, j->run);
+    note(r, NOTE_refused, run, j->name, "%s", m.refused.text);
+    if (run != NULL)
+        round_tell_refusal(r, run, j->name, m.refused.text);
+    reply_send(r, conn, &m);
+    reply_drop(r, conn);
+}
+
+bool join_is_sound(struct rdzv *r, const struct msg_join *j, int conn)
+{
+    if (j->version != MSG_VERSION)
+        join_refuse(
+            r, conn, j, DDP_E_CONFLICT,
+            "the ddprun of this node speaks version %lld of the protocol, the "
+            "rendezvous version %d; install the same ddprun on all nodes",
+            (long long)j->version, MSG_VERSION);
+    else if (j->nodes_min > j->nodes_max || j->nodes_max > r->limits.nodes_max)
+        join_refuse(
+            r, conn, j, DDP_E_USAGE,
+            "--nnodes=%lld:%lld: this rendezvous takes at most %d node%s (%s)",
+            (long long)j->nodes_min, (long long)j->nodes_max,
+            r->limits.nodes_max, r->limits.nodes_max == 1 ? "" : "s",
+            r->limits.embedded
+                ? "a launcher serves it: start all nodes with the same "
+                  "options, or raise the limit of open files, ulimit -n, on "
+                  "its node"
+                : "ddprdzvd --max_nodes");
+    else if (j->window_ms > 0 && j->max_restarts > BUDGET_WINDOW_MAX)
+        join_refuse(
+            r, conn, j, DDP_E_USAGE, /* messages: ok, it is 64 */
+            "--max_restarts=%lld/...: a window takes at most %d restarts",
+            (long long)j->max_restarts, BUDGET_WINDOW_MAX);
+    else
+        return true;
+    return false;
+}
+
+/* -- what must agree ------------------------------------------------------- */
+
+static bool same_budget(const struct budget *b, const struct msg_join *j)
+{
+    return j->max_restarts == b->max &&
+           j->window_ms * MONO_MS == b->window_us &&
+           j->crash_loop == b->crash_loop;
+}
+
+/* "3" or "3/90s", and ", --crash_loop=2" if it is on. */
+static void describe_budget(int64_t max,
+                            int64_t window_us,
+                            int64_t crash_loop,
+                            char text[80])
+{
+    char window[32] = "";
+    char loop[32] = "";
+    if (window_us > 0)
+        (void)snprintf(window, sizeof(window), "/%.12gs",
+                       (double)window_us / (double)MONO_S);
+    if (crash_loop > 0)
+        (void)snprintf(loop, sizeof(loop), ", --crash_loop=%d",
+                       (int)crash_loop);
+    (void)snprintf(text, 80, "%d%s%s", (int)max, window, loop); /* fits */
+}
+
+static void refuse_budget(struct rdzv *r,
+                          const struct run *run,
+                          const struct msg_join *j,
+                          int conn)
+{
+    const struct budget *b = &run->budget;
+    char theirs[80], ours[80];
+    describe_budget(j->max_restarts, j->window_ms * MONO_MS, j->crash_loop,
+                    theirs);
+    describe_budget(b->max, b->window_us, b->crash_loop, ours);
+    join_refuse(
+        r, conn, j, DDP_E_CONFLICT,
+        "this node was started with --max_restarts=%s, run '%s' has %s; "
+        "start all nodes with the same options",
+        theirs, run->id, ours);
+}
+
+/* "2"; "2:4": as on the command line. */
+static const char *nodes_text(int64_t min, int64_t max, char text[48])
+{
+    int n = snprintf(text, 48, "%lld", (long long)min);
+    if (max != min)
+        (void)snprintf(text + n, 48 - (size_t)n, ":%lld", (long long)max);
+    return text;
+}
+
+static const char *failover_text(int64_t failover)
+{
+    switch ((enum msg_failover)failover) {
+    case MSG_FAILOVER_AUTO:
+        return "its default";
+    case MSG_FAILOVER_OFF:
+        return "0";
+    case MSG_FAILOVER_ON:
+        return "1";
+    }
+    DDP_WRONG("failover");
+}
+
+bool join_agrees(struct rdzv *r,
+                 const struct run *run,
+                 const struct msg_join *j,
+                 int conn)
+{
+    char theirs[48], ours[48];
+    if (j->nodes_min != run->conf.nodes_min ||
+        j->nodes_max != run->conf.nodes_max)
+        join_refuse(
+            r, conn, j, DDP_E_CONFLICT,
+            "this node was started with --nnodes=%s, run '%s' has %s; start "
+            "all nodes with the same options, or give this job another "
+            "--rdzv_id",
+            nodes_text(j->nodes_min, j->nodes_max, theirs), run->id,
+            nodes_text(run->conf.nodes_min, run->conf.nodes_max, ours));
+    else if (!same_budget(&run->budget, j))
+        refuse_budget(r, run, j, conn);
+    else if (j->node_strikes != run->strikes.max ||
+             j->cooldown_ms * MONO_MS != run->strikes.cooldown_us)
+        join_refuse(
+            r, conn, j, DDP_E_CONFLICT,
+            "this node was started with --node_strikes=%lld/%.12gs, run "
+            "'%s' has %d/%.12gs; start all nodes with the same options",
+            (long long)j->node_strikes, (double)j->cooldown_ms / 1000.0,
+            run->id, run->strikes.max,
+            (double)run->strikes.cooldown_us / (double)MONO_S);
+    else if (strcmp(j->prog, run->conf.prog) != 0)
+        join_refuse(
+            r, conn, j, DDP_E_CONFLICT,
+            "this node was started with the program '%s', run '%s' has '%s'; "
+            "start all nodes with the same program, or give this job another "
+            "--rdzv_id",
+            j->prog, run->id, run->conf.prog);
+    else if (strcmp(j->backend, run->conf.backend) != 0)
+        join_refuse(
+            r, conn, j, DDP_E_CONFLICT,
+            "this node was started with --rdzv_backend=%s, run '%s' has %s; "
+            "start all nodes with the same options",
+            j->backend, run->id, run->conf.backend);
+    else if (j->failover != (int64_t)run->conf.failover)
+        join_refuse(r, conn, j, DDP_E_CONFLICT,
+                    "this node was started with failover=%s (--rdzv_conf), run "
+                    "'%s' has %s; start all nodes with the same options",
+                    failover_text(j->failover), run->id,
+                    failover_text((int64_t)run->conf.failover));
+    else if (j->heartbeat_ms * MONO_MS != run->conf.heartbeat_us ||
+             j->reconnect_ms * MONO_MS != run->conf.reconnect_us)
+        join_refuse(
+            r, conn, j, DDP_E_CONFLICT,
+            "this node was started with another heartbeat_timeout or "
+            "reconnect_timeout (--rdzv_conf) than run '%s', and leases depend "
+            "on both; start all nodes with the same options",
+            run->id);
+    else
+        return true;
+    return false;
+}
+
+/* -- shares ---------------------------------------------------------------- */
+
+/* A source that may have all slots is told that all are taken. */
+static bool is_over(int have, int share, int all)
+{
+    return share > 0 && share < all && have >= share;
+}
+
+bool join_is_within_share(struct rdzv *r,
+                          const struct run *run,
+                          const struct rdzv_event *ev)
+{
+    const struct rdzv_limits *max = &r->limits;
+    char source[SOURCE_TEXT_MAX];
+    int runs = quota_count_of(r->run_sources, ev->peer_addr);
+    int nodes = quota_count_of(r->node_sources, ev->peer_addr);
+    bool too_many_runs =
+        run == NULL && is_over(runs, max->runs_share, max->runs_max);
+    bool too_many_nodes = is_over(nodes, max->nodes_share, max->nodes_max);
+    if (!too_many_runs && !too_many_nodes)
+        return true;
+    quota_source_of(ev->peer_addr, source);
+    join_refuse(r, ev->conn, &ev->msg->join, DDP_E_NOMEM,
+                "%s has %d of %d %s here already; the others are for other "
+                "addresses (%s)",
+                source, too_many_runs ? runs : nodes,
+                too_many_runs ? max->runs_max : max->nodes_max,
+                too_many_runs ? "runs" : "nodes",
+                max->embedded ? "a launcher serves here; ddprdzvd takes more"
+                              : "ddprdzvd --max_share");
+    return false;
+}

@@ -1,0 +1,35 @@
+/*
+ * core/inner/join/join_check: inside the rendezvous core: who is refused. If
+ * one of these says false, the node was told why, and its connection is closed.
+ * Nothing outside rendezvous/core includes this.
+ */
+#ifndef RENDEZVOUS_CORE_INNER_JOIN_JOIN_CHECK_H
+#define RENDEZVOUS_CORE_INNER_JOIN_JOIN_CHECK_H
+
+#include "rendezvous/core/inner/state/node.h"
+
+/* Answers with what is wrong, and closes the connection. */
+void join_refuse(struct rdzv *r,
+                 int conn,
+                 const struct msg_join *j,
+                 enum ddp_code code,
+                 const char *fmt,
+                 ...) __attribute__((format(printf, 5, 6)));
+
+/* Whether a join makes sense by itself. */
+bool join_is_sound(struct rdzv *r, const struct msg_join *j, int conn);
+
+/* Whether it is of that run. What must agree between nodes of a run does, else
+ * somebody else's job on the same endpoint could become our spare. */
+bool join_agrees(struct rdzv *r,
+                 const struct run *run,
+                 const struct msg_join *j,
+                 int conn);
+
+/* Whether its address may have one more node, and one more run where `run` is
+ * NULL. */
+bool join_is_within_share(struct rdzv *r,
+                          const struct run *run,
+                          const struct rdzv_event *ev);
+
+#endif

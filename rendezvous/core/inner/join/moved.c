@@ -1,0 +1,177 @@
+/*
+ * That a run is served elsewhere cannot be proven to a server that knows
+ * nothing of it: who may join may say it. So it is believed for a short time
+ * only, and not against a round that this server has and may act for, unless
+ * that was begun beside the other one minutes ago. An agent that is sent
+ * somewhere obeys nobody there who is not in office.
+ */
+#include "rendezvous/core/inner/join/moved.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/join/claim.h"
+#include "rendezvous/core/inner/state/rdzv_state.h"
+#include "rendezvous/core/inner/state/reply.h"
+#include "rendezvous/core/inner/state/run.h"
+
+#define MOVED_MAX 64
+#define HOLDS_US  (3 * MONO_S)
+#define YOUNG_US  (300 * MONO_S)
+
+struct moved_run {
+    char run[129]; /* "": the slot was never used */
+    char instance[RNG_ID_LEN + 1];
+    struct epoch epoch;
+    char addr[73];
+    int conn; /* on which it was said */
+    int64_t until_us;
+};
+
+struct moved {
+    struct moved_run runs[MOVED_MAX];
+};
+
+struct moved *moved_new(void)
+{
+    return calloc(1, sizeof(struct moved));
+}
+
+void moved_del(struct moved *m)
+{
+    free(m);
+}
+
+/* -- the table ------------------------------------------------------------- */
+
+static struct moved_run *find(const struct rdzv *r, const char *run)
+{
+    for (int i = 0; i < MOVED_MAX; i++) {
+        struct moved_run *m = &r->moved->runs[i];
+        if (r->now_us < m->until_us && strcmp(m->run, run) == 0)
+            return m;
+    }
+    return NULL;
+}
+
+/* NULL: all slots are taken. */
+static struct moved_run *find_free(const struct rdzv *r)
+{
+    for (int i = 0; i < MOVED_MAX; i++)
+        if (r->now_us >= r->moved->runs[i].until_us)
+            return &r->moved->runs[i];
+    return NULL;
+}
+
+/* Of two that say so the one with the higher epoch. NULL: it is not believed.
+ */
+static struct moved_run *
+remember(struct rdzv *r, const struct msg_serves *s, int conn, bool *is_new)
+{
+    struct epoch epoch = {.count = s->epoch};
+    msg_set(epoch.id, s->epoch_id);
+    struct moved_run *m = find(r, s->run);
+    *is_new = m == NULL || strcmp(m->addr, s->addr) != 0;
+    if (m != NULL && epoch_cmp(&epoch, &m->epoch) < 0)
+        return NULL;
+    if (m == NULL && (m = find_free(r)) == NULL)
+        return NULL;
+    msg_set(m->run, s->run);
+    msg_set(m->instance, s->instance);
+    m->epoch = epoch;
+    msg_set(m->addr, s->addr);
+    m->conn = conn;
+    m->until_us = mono_after(r->now_us, HOLDS_US);
+    return m;
+}
+
+/* -- sending nodes there --------------------------------------------------- */
+
+static void send_there(struct rdzv *r, const struct moved_run *to, int conn)
+{
+    struct msg m = {.kind = MSG_KIND_moved};
+    m.moved.epoch = to->epoch.count;
+    msg_set(m.moved.epoch_id, to->epoch.id);
+    msg_set(m.moved.addr, to->addr);
+    reply_send(r, conn, &m);
+}
+
+/* It has rounds of the run, and half of the voters vouch for it. */
+static bool has_run(const struct rdzv *r, const struct run *run)
+{
+    return run->round.number > 0 &&
+           (!run->failover ||
+            office_may_act(&run->office, r->now_us, run->conf.heartbeat_us));
+}
+
+/* Begun here beside one that goes on elsewhere, which nobody knew of: it gives
+ * way, while it is young. Later no stranger can move it. */
+static bool is_beside(const struct rdzv *r,
+                      const struct run *run,
+                      const struct moved_run *to)
+{
+    return run->round.number > 0 && strcmp(run->instance, to->instance) != 0 &&
+           epoch_cmp(&to->epoch, &run->office.epoch) > 0 &&
+           r->now_us < mono_after(run->opened_us, YOUNG_US);
+}
+
+/* Of a run of which nothing is known here, or nothing that still counts. */
+static bool is_given_up(const struct rdzv *r,
+                        const struct run *run,
+                        const struct moved_run *to)
+{
+    if (run->failover && is_beside(r, run, to))
+        return true;
+    if (!run->failover || has_run(r, run))
+        return false;
+    return run->round.number == 0 ||
+           (strcmp(run->instance, to->instance) == 0 &&
+            epoch_cmp(&to->epoch, &run->office.epoch) > 0);
+}
+
+void moved_heard(struct rdzv *r, const struct rdzv_event *ev)
+{
+    const struct msg_serves *s = &ev->msg->serves;
+    bool is_new;
+    if (s->version != MSG_VERSION) {
+        reply_drop(r, ev->conn);
+        return;
+    }
+    if (strcmp(s->epoch_id, r->limits.server) == 0)
+        return; /* two addresses lead here */
+    struct moved_run *to = remember(r, s, ev->conn, &is_new);
+    struct run *run = run_find(r, s->run);
+    if (to == NULL)
+        return;
+    if (is_new)
+        note(r, NOTE_moved, run, "", "to %s, epoch %lld", to->addr,
+             (long long)to->epoch.count);
+    if (run == NULL || !is_given_up(r, run, to))
+        return;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].conn >= 0)
+            send_there(r, to, r->nodes[i].conn);
+    run_forget(r, run);
+}
+
+void moved_closed(struct rdzv *r, int conn)
+{
+    for (int i = 0; i < MOVED_MAX; i++)
+        if (r->moved->runs[i].conn == conn)
+            r->moved->runs[i].until_us = 0;
+}
+
+bool moved_answer(struct rdzv *r, const struct msg_join *j, int conn)
+{
+    const struct moved_run *to = find(r, j->run);
+    const struct run *run = run_find(r, j->run);
+    if (to == NULL || !claim_wants_failover(r, j) ||
+        (run != NULL && has_run(r, run)))
+        return false;
+    if (strcmp(j->instance, to->instance) == 0 && j->epoch >= to->epoch.count)
+        return false; /* it was there, or another server was in office since */
+    send_there(r, to, conn);
+    reply_drop(r, conn);
+    return true;
+}

@@ -1,0 +1,32 @@
+/*
+ * core/inner/join/moved: inside the rendezvous core: runs with failover that
+ * another server has. Whoever serves such a run tells the address of its
+ * endpoint
+ * (`serves`), so that a node that comes there finds it. Nothing outside
+ * rendezvous/core includes this.
+ */
+#ifndef RENDEZVOUS_CORE_INNER_JOIN_MOVED_H
+#define RENDEZVOUS_CORE_INNER_JOIN_MOVED_H
+
+#include "rendezvous/core/inner/state/node.h"
+
+struct moved;
+
+/* Owned by the caller; NULL: no memory. */
+struct moved *moved_new(void);
+void moved_del(struct moved *m);
+
+/* `serves`, on a connection that has not joined. It holds for 3 s, or
+ * until the connection ends. Nodes that
+ * are here for this run are sent there, unless this server has it, and may act.
+ */
+void moved_heard(struct rdzv *r, const struct rdzv_event *ev);
+
+/* A connection that had not joined has ended: what it said holds no more. */
+void moved_closed(struct rdzv *r, int conn);
+
+/* True: the run of this join is served elsewhere, and the node was told so; its
+ * connection is closed. */
+bool moved_answer(struct rdzv *r, const struct msg_join *j, int conn);
+
+#endif

@@ -1,0 +1,192 @@
+/*
+ * Time. Each state of a run has things that become due, and round_deadline says
+ * when the first of them is; the shell then sends a tick. A deadline that a
+ * tick does not clear would have the shell spin: what is due in round_tick and
+ * what round_deadline names must be the same, state by state.
+ */
+#include "rendezvous/core/inner/join/round_tick.h"
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/join/claim.h"
+#include "rendezvous/core/inner/join/join_place.h"
+#include "rendezvous/core/inner/state/rdzv_state.h"
+#include "rendezvous/core/inner/state/reply.h"
+#include "rendezvous/core/inner/round/round.h"
+#include "rendezvous/core/inner/round/round_end.h"
+#include "rendezvous/core/inner/round/round_roll.h"
+#include "rendezvous/core/inner/round/round_seal.h"
+#include "rendezvous/core/inner/round/round_tell.h"
+#include "rendezvous/core/inner/state/run.h"
+#include "rendezvous/core/inner/state/strikes.h"
+
+/* With failover others may go on elsewhere: without the voters this server ends
+ * no run that has had a round. Its nodes give up by themselves. */
+static void give_up(struct rdzv *r, struct run *run)
+{
+    if (!run->failover || run->round.number == 0 ||
+        office_may_act(&run->office, r->now_us, run->conf.heartbeat_us)) {
+        round_end_by_timeout(r, run);
+        return;
+    }
+    run->gather.since_us = r->now_us;
+    if (run->head >= 0)
+        round_notify_waiting(r, run);
+    else
+        run_forget(r, run);
+}
+
+static void tick_gather(struct rdzv *r, struct run *run)
+{
+    int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
+    int64_t give_up_us = mono_after(run->gather.since_us, run->conf.join_us);
+    if (have < run->conf.nodes_min && r->now_us >= give_up_us) {
+        give_up(r, run);
+        return;
+    }
+    if (r->now_us >= run->gather.notice_at_us && run->head >= 0)
+        round_notify_waiting(r, run);
+    round_try_seal(r, run);
+}
+
+/* No node is missing. But a node that did not hear of the round cannot be given
+ * its place in it any more, so that another one begins at once. */
+static void tick_roll(struct rdzv *r, struct run *run)
+{
+    if (run->recovery.holes == 0 || r->now_us < run->recovery.roll_at_us)
+        return;
+    run->recovery.roll_at_us = MONO_NEVER;
+    if (!round_all_are_here(r, run))
+        return;
+    note(r, NOTE_back, run, "",
+         "all nodes are here; %d of them had not heard of the round",
+         run->recovery.holes);
+    run->recovery.holes = 0;
+    round_take_over(r, run);
+    round_over(r, run,
+               "some nodes had not heard of it when the rendezvous was lost",
+               MSG_AT_ONCE);
+    round_try_drained(r, run);
+}
+
+/* Too few members of it have come for this server to act. The run may be gone
+ * then. */
+static void tick_minority(struct rdzv *r, struct run *run)
+{
+    if (r->now_us >= round_minority_until_us(run))
+        round_give_up(r, run);
+    else if (r->now_us >= run->recovery.notice_at_us)
+        round_notify_minority(r, run);
+}
+
+static void tick_holes(struct rdzv *r, struct run *run)
+{
+    if (run->recovery.holes == 0 || r->now_us < round_known_at_us(run))
+        return;
+    note(r, NOTE_lost, run, "", "%d node%s did not come back",
+         run->recovery.holes, run->recovery.holes == 1 ? "" : "s");
+    run->recovery.holes = 0;
+    round_blame_node(run);
+    if (run->state == RUN_ACTIVE)
+        round_over(r, run, "nodes were lost while the rendezvous was away",
+                   MSG_AT_ONCE);
+    else
+        round_try_drained(r, run);
+}
+
+/* A run that was forgotten, and that nobody comes back to, is no more. */
+static void tick_candidate(struct rdzv *r, struct run *run)
+{
+    if (r->now_us < run->takeover.notice_at_us)
+        return;
+    if (run->head >= 0)
+        claim_tell(r, run);
+    else
+        run_forget(r, run);
+}
+
+void round_tick(struct rdzv *r, struct run *run)
+{
+    struct node *due;
+    while ((due = strikes_take_due(r, run)) != NULL)
+        join_place(r, run, due);
+    switch (run->state) {
+    case RUN_CANDIDATE:
+        tick_candidate(r, run);
+        return;
+    case RUN_PENDING:
+        return; /* its voters are waited for */
+    case RUN_GATHER:
+        tick_gather(r, run);
+        return;
+    case RUN_ACTIVE:
+    case RUN_DRAIN:
+        tick_roll(r, run);
+        if (!run_is_ours(run)) {
+            tick_minority(r, run);
+            return;
+        }
+        tick_holes(r, run);
+        round_try_scale(r, run, "nodes join");
+        return;
+    case RUN_ENDED:
+        run_try_settle(r, run);
+        return; /* forgotten by rdzv.c, which owns the run */
+    case RUN_FREE:
+    case RUN_STATES:
+        break;
+    }
+    DDP_WRONG("run state");
+}
+
+/* -- when it is due -------------------------------------------------------- */
+
+static int64_t gather_deadline(const struct rdzv *r, const struct run *run)
+{
+    int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
+    int64_t at_us = run->head >= 0 ? run->gather.notice_at_us : MONO_NEVER;
+    if (have < run->conf.nodes_min)
+        at_us = mono_min(at_us,
+                         mono_after(run->gather.since_us, run->conf.join_us));
+    else if (run->absent > 0 || round_awaits_leave(r, run))
+        return at_us; /* its lease, or its leave, is waited for */
+    else if (run->takeover.blocked)
+        return at_us; /* voters are waited for */
+    else if (run->recovery.rebuilt)
+        at_us = mono_min(at_us, round_known_at_us(run));
+    else
+        at_us = mono_min(at_us, run->gather.seal_at_us);
+    return at_us;
+}
+
+static int64_t active_deadline(const struct run *run)
+{
+    if (!run_is_ours(run))
+        return mono_min(
+            mono_min(round_minority_until_us(run), run->recovery.notice_at_us),
+            run->recovery.roll_at_us);
+    if (run->recovery.holes > 0)
+        return mono_min(round_known_at_us(run), run->recovery.roll_at_us);
+    return run->count[NODE_SPARE] > 0 && run_can_grow(run) ? run->scale_next_us
+                                                           : MONO_NEVER;
+}
+
+int64_t round_deadline(const struct rdzv *r, const struct run *run)
+{
+    switch (run->state) {
+    case RUN_CANDIDATE:
+        return run->takeover.notice_at_us;
+    case RUN_PENDING:
+        return strikes_deadline(run);
+    case RUN_GATHER:
+        return mono_min(gather_deadline(r, run), strikes_deadline(run));
+    case RUN_ACTIVE:
+    case RUN_DRAIN:
+        return mono_min(active_deadline(run), strikes_deadline(run));
+    case RUN_ENDED:
+        return mono_min(run->end.forget_at_us, run->end.settle_at_us);
+    case RUN_FREE:
+    case RUN_STATES:
+        break;
+    }
+    DDP_WRONG("run state");
+}

@@ -1,0 +1,300 @@
+/*
+ * Happy path: the server that was in office is gone. Its nodes come, this run
+ * is a CANDIDATE (claim.c). More than half of the voters are here: all are
+ * asked for their promise (ask). More than half have promised: the server is in
+ * office (win), the newest round that was told of is rebuilt, and what each
+ * node claimed counts as if it joined now (settle).
+ *
+ * Failure modes: all that knew of a round go away again: the newcomers may
+ * begin anew (release). A voter had accepted the end of the run: the end is
+ * said again (complete_end). A node comes to a server in office and has
+ * promised another one more: that one may have been in office, and have let
+ * nodes run that this one took for lost. So what is known here counts no more:
+ * all nodes have to come again, and tell it (claim_forget).
+ * Members do not come: they are waited for as long as an earlier server may
+ * have let them run (round_known_at_us), or until a witness says that they are
+ * dead.
+ */
+#include "rendezvous/core/inner/join/takeover.h"
+
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/join/claim.h"
+#include "rendezvous/core/inner/join/join_rebuild.h"
+#include "rendezvous/core/inner/join/join_settle.h"
+#include "rendezvous/core/inner/join/member.h"
+#include "rendezvous/core/inner/round/propose.h"
+#include "rendezvous/core/inner/state/rdzv_state.h"
+#include "rendezvous/core/inner/state/reply.h"
+#include "rendezvous/core/inner/round/round.h"
+#include "rendezvous/core/inner/round/round_seal.h"
+#include "rendezvous/core/inner/state/run.h"
+
+#define AGE_MS_MAX INT64_C(86400000000) /* of messages.def */
+
+/* -- what was claimed counts ----------------------------------------------- */
+
+/* As if it joined now. */
+static struct msg_join
+as_of_now(const struct rdzv *r, const struct run *run, const struct claim *c)
+{
+    struct msg_join j = c->join;
+    int64_t ms = (r->now_us - c->at_us) / MONO_MS;
+    j.instance_ms = mono_min(j.instance_ms + ms, AGE_MS_MAX);
+    j.recent_ms = mono_min(j.recent_ms + ms, AGE_MS_MAX);
+    bool accepted = c->voted && c->round == run->office.round &&
+                    epoch_cmp(&c->epoch, &run->office.round_epoch) == 0;
+    if (accepted && (j.round != c->round || j.state == MSG_STATE_NONE)) {
+        j.round = c->round; /* it was not told to go */
+        j.group_rank = c->group_rank;
+        j.group_world = run->round.group_world;
+        j.state = c->group_rank >= 0 ? MSG_STATE_READY : MSG_STATE_NONE;
+        j.sure = 1;
+    }
+    return j;
+}
+
+/* What it said after its join. It may be gone by that. */
+static void
+repeat(struct rdzv *r, struct run *run, struct node *n, const struct claim *c)
+{
+    struct run_takeover *t = &run->takeover;
+    if (strcmp(t->failed_agent, n->agent) == 0) {
+        member_failed(r, run, n, &t->failed);
+        t->failed_agent[0] = '\0';
+    }
+    if (n->state == NODE_STOPPING && c->join.state == MSG_STATE_READY) {
+        struct msg_ready ready = {.round = run->round.number};
+        member_ready(r, run, n, &ready);
+    }
+    if (c->leaves)
+        member_leave(r, run, n, &c->leave);
+}
+
+static void settle(struct rdzv *r, struct run *run, struct node *n)
+{
+    struct claim c = *claim_of(r, n);
+    c.join = as_of_now(r, run, &c);
+    node_set_state(r, n, NODE_WAITING);
+    n->untold = false;
+    node_ask(r, n);
+    if (c.join.ended) {
+        struct msg m = {.kind = MSG_KIND_end,
+                        .end = {.status = c.join.end_status,
+                                .round = c.join.round,
+                                .rank = -1,
+                                .local_rank = -1}};
+        reply_node(r, n, &m); /* of a server that nobody else heard */
+        node_remove(r, n);
+        return;
+    }
+    join_settle(r, run, n, &c.join);
+    repeat(r, run, n, &c);
+}
+
+/* Of all that CLAIM, or of those alone that obey by now. */
+static void settle_all(struct rdzv *r, struct run *run, bool obeying)
+{
+    for (int i = run->head, next; i >= 0; i = next) {
+        struct node *n = &r->nodes[i];
+        next = n->next;
+        if (obeying && epoch_cmp(&n->epoch, &run->office.epoch) != 0)
+            continue;
+        if (n->state == NODE_CLAIMS) {
+            settle(r, run, n);
+        } else if (n->untold) {
+            n->untold = false;
+            join_tell_again(r, run, n, &claim_of(r, n)->join);
+        }
+    }
+}
+
+/* -- nothing to take over -------------------------------------------------- */
+
+static bool knows_of_a_round(const struct claim *c)
+{
+    return c->voted || (c->join.instance[0] != '\0' &&
+                        (c->join.round > 0 || c->join.ended));
+}
+
+/* Nobody here knows of a round, and there is one that came to the first address
+ * of the list: a run begins nowhere else, or it would begin in two places. */
+static bool may_begin_anew(const struct rdzv *r, const struct run *run)
+{
+    bool first = false;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct claim *c = claim_of(r, &r->nodes[i]);
+        if (knows_of_a_round(c))
+            return false;
+        first |= c->join.via == 0;
+    }
+    return first;
+}
+
+static void release(struct rdzv *r, struct run *run)
+{
+    int64_t heard = run->office.heard;
+    claim_open(r, run);
+    run->office.heard = heard;
+    office_ask(&run->office, r->limits.server);
+    office_win(&run->office);
+    round_gather(r, run);
+    settle_all(r, run, false);
+}
+
+/* -- taking office --------------------------------------------------------- */
+
+static void ask(struct rdzv *r, struct run *run)
+{
+    run->takeover.outbid = false;
+    office_ask(&run->office, r->limits.server);
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        node_ask(r, &r->nodes[i]);
+}
+
+/* A voter had accepted the end that a server in office said, and it heard of no
+ * later round: the end is said again. */
+static void complete_end(struct rdzv *r, struct run *run)
+{
+    struct msg_end end = {.status = run->takeover.end_status,
+                          .round = run->round.number,
+                          .restarts = run->takeover.restarts,
+                          .rank = -1,
+                          .local_rank = -1};
+    if (end.status != 0)
+        msg_set(end.text, "the run ended before another server took it over; "
+                          "the reports of other nodes say why");
+    run_end(r, run, &end);
+}
+
+static bool ended_before(const struct run *run)
+{
+    return run->takeover.end_status >= 0 &&
+           epoch_cmp(&run->takeover.end_epoch, &run->office.round_epoch) >= 0;
+}
+
+/* A CANDIDATE is in office. */
+static void take_over(struct rdzv *r, struct run *run)
+{
+    const struct run_takeover *t = &run->takeover;
+    struct msg_join newest = {.round = run->office.round,
+                              .group_world = t->group_world,
+                              .restarts = t->restarts};
+    msg_set(newest.instance, t->instance);
+    newest.instance_ms =
+        mono_min((r->now_us - t->born_us) / MONO_MS, AGE_MS_MAX);
+    run->state = RUN_GATHER;
+    round_gather(r, run);
+    join_rebuild(r, run, &newest);
+    run->recovery.anchor = ANCHOR_HELD; /* a majority knows of no later one */
+    join_restore(r, run, &newest);
+    if (ended_before(run)) {
+        complete_end(r, run);
+        return;
+    }
+    settle_all(r, run, false);
+    propose_find_addresses(r, run, &run->office.sets[OFFICE_NOW]);
+}
+
+/* Their last beats are answered now. */
+static void grant_all(struct rdzv *r, struct run *run)
+{
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        struct node *n = &r->nodes[i];
+        if (n->conn >= 0 && n->state != NODE_CLAIMS && n->beat_seq > 0)
+            node_grant(r, n, n->beat_seq, n->beat_heard);
+    }
+}
+
+static void win(struct rdzv *r, struct run *run)
+{
+    struct office *o = &run->office;
+    office_win(o);
+    if (run->state == RUN_CANDIDATE)
+        take_over(r, run);
+    note(r, NOTE_took_office, run, "", "epoch %lld, %d of %d voters are here",
+         (long long)o->epoch.count, office_count_here(o),
+         o->sets[OFFICE_NOW].n);
+    if (run->state != RUN_ENDED)
+        grant_all(r, run);
+}
+
+/* -- all that may follow from a step --------------------------------------- */
+
+static bool is_outbid(const struct rdzv *r, const struct run *run)
+{
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].conn >= 0 &&
+            epoch_cmp(&r->nodes[i].epoch, &run->office.epoch) > 0)
+            return true;
+    return false;
+}
+
+static bool wants_office(const struct rdzv *r, struct run *run)
+{
+    if (run->state == RUN_CANDIDATE)
+        return run->office.state == OFFICE_SEEKS && run->office.round > 0;
+    run->takeover.outbid = run->takeover.outbid && is_outbid(r, run);
+    return run->takeover.outbid;
+}
+
+static void look_in_office(struct rdzv *r, struct run *run)
+{
+    if (run->takeover.obeyed) {
+        run->takeover.obeyed = false;
+        settle_all(r, run, true);
+    }
+    propose_try_commit(r, run);
+    round_try_seal(r, run);
+}
+
+void takeover_look(struct rdzv *r, struct run *run)
+{
+    struct run_takeover *t = &run->takeover;
+    if (!run->failover || !run_is_live(run))
+        return;
+    if (run->state == RUN_CANDIDATE && t->changed && may_begin_anew(r, run))
+        release(r, run);
+    t->changed = false;
+    if (wants_office(r, run) && office_may_ask(&run->office, r->now_us)) {
+        if (run->round.number > 0)
+            claim_forget(r, run, "");
+        else
+            ask(r, run);
+    }
+    if (office_is_won(&run->office, r->now_us))
+        win(r, run);
+    if (run->office.state == OFFICE_HELD && run_is_live(run))
+        look_in_office(r, run);
+}
+
+/* -- witnesses ------------------------------------------------------------- */
+
+/* A node here had that server in office, and has told so. */
+static bool
+was_served_by(const struct rdzv *r, const struct run *run, const char *server)
+{
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (strcmp(claim_of(r, &r->nodes[i])->join.epoch_id, server) == 0)
+            return true;
+    return false;
+}
+
+void takeover_excuse(struct rdzv *r,
+                     struct run *run,
+                     const char *agent,
+                     const char *server)
+{
+    struct office *o = &run->office;
+    const struct vote *v = office_vote(o, agent);
+    if (run->state == RUN_CANDIDATE && v != NULL && !v->excused &&
+        was_served_by(r, run, server)) {
+        office_excuse(o, agent);
+        rdzv_touch(r, run);
+    }
+    /* Voters are all members of a round that is small enough. */
+    int place = voters_find(&o->sets[OFFICE_NOW], agent);
+    if (place >= 0 && run->round.group_world == o->sets[OFFICE_NOW].n)
+        join_close_hole(r, run, place);
+}

@@ -1,0 +1,409 @@
+/*
+ * Orders of an operator: ddpctl's drain and end. Each comes on a connection of
+ * its own, is carried out or refused at once, and answered.
+ *
+ * A node that is drained is not trusted to have heard of it: it is marked, and
+ * told whenever it comes back (rejoin in join.c), until it says leave itself.
+ * Until then it is what a node that leaves is, so that nothing of it gets into
+ * another round.
+ */
+#include "rendezvous/core/inner/round/command.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/round/propose.h"
+#include "rendezvous/core/inner/state/rdzv_state.h"
+#include "rendezvous/core/inner/state/reply.h"
+#include "rendezvous/core/inner/round/round.h"
+#include "rendezvous/core/inner/round/round_seal.h"
+#include "rendezvous/core/inner/state/run.h"
+
+#define AGENT_PREFIX_MIN 4  /* digits of an agent id that are taken for one */
+#define SHOWN            8  /* digits of an agent id in a text */
+#define CANDIDATES_MAX   4  /* that are named */
+#define RUN_SHOWN        30 /* bytes of a run's id in a list */
+
+/* -- answering ------------------------------------------------------------- */
+
+static void answer(struct rdzv *r, int conn, const char *text)
+{
+    struct msg m = {.kind = MSG_KIND_answered};
+    msg_set(m.answered.text, text);
+    reply_send(r, conn, &m);
+    reply_drop(r, conn);
+}
+
+__attribute__((format(printf, 5, 6))) static void
+refuse(struct rdzv *r,
+       const struct rdzv_event *ev,
+       const struct run *run, /* may be NULL */
+       enum ddp_code code,
+       const char *fmt,
+       ...)
+{
+    struct msg m = {.kind = MSG_KIND_refused};
+    m.refused.code = code;
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(m.refused.text, sizeof(m.refused.text), fmt, ap);
+    va_end(ap);
+    note(r, NOTE_order_refused, run, "", "%s, by ddpctl from %s: %s",
+         ev->msg->kind == MSG_KIND_order_drain ? "drain" : "end", ev->peer_addr,
+         m.refused.text);
+    reply_send(r, ev->conn, &m);
+    reply_drop(r, ev->conn);
+}
+
+static bool
+same_version(struct rdzv *r, const struct rdzv_event *ev, int64_t version)
+{
+    if (version == MSG_VERSION)
+        return true;
+    refuse(r, ev, NULL, DDP_E_CONFLICT,
+           "this ddpctl speaks version %lld of the protocol, the rendezvous "
+           "version %d; use the ddpctl that was installed with it",
+           (long long)version, MSG_VERSION);
+    return false;
+}
+
+/* The run of that id; NULL: there is none that could end, which is told. */
+static struct run *
+run_of(struct rdzv *r, const struct rdzv_event *ev, const char *id)
+{
+    struct run *run = run_find(r, id);
+    if (run != NULL)
+        return run;
+    for (int i = 0; i < r->limits.runs_max; i++)
+        if (r->runs[i].state != RUN_FREE && strcmp(r->runs[i].id, id) == 0) {
+            refuse(r, ev, &r->runs[i], DDP_E_USAGE,
+                   "run '%s' is over already, with status %lld", id,
+                   (long long)r->runs[i].end.msg.status);
+            return NULL;
+        }
+    refuse(r, ev, NULL, DDP_E_USAGE,
+           "there is no run '%s' here; ddpctl status lists all runs", id);
+    return NULL;
+}
+
+/* With failover: another server may have it, or none. */
+static void refuse_without_majority(struct rdzv *r,
+                                    const struct rdzv_event *ev,
+                                    const struct run *run)
+{
+    const struct office *o = &run->office;
+    refuse(r, ev, run, DDP_E_USAGE, /* messages: ok, more than half of n */
+           "this server does not have run '%s': %d of its %d voters are "
+           "here, and more than half are needed; if another node serves it, "
+           "give the order there",
+           run->id, office_count_here(o), o->sets[OFFICE_NOW].n);
+}
+
+/* -- end ------------------------------------------------------------------- */
+
+/* What the operator is told. */
+static void describe_end(
+    const struct run *run, int nodes, int64_t status, char *text, size_t size)
+{
+    if (nodes == 1)
+        (void)snprintf(text, size, /* fits */
+                       "run '%s' ends: its only node is told to stop, and its "
+                       "launcher ends with status %lld",
+                       run->id, (long long)status);
+    else
+        (void)snprintf(text, size, /* messages: ok, not 1 */
+                       "run '%s' ends: its %d nodes are told to stop, and "
+                       "their launchers end with status %lld",
+                       run->id, nodes, (long long)status);
+}
+
+static void command_end(struct rdzv *r, const struct rdzv_event *ev)
+{
+    const struct msg_order_end *o = &ev->msg->order_end;
+    if (!same_version(r, ev, o->version))
+        return;
+    struct run *run = run_of(r, ev, o->run);
+    if (run == NULL)
+        return;
+    if (run->state == RUN_CANDIDATE) {
+        refuse_without_majority(r, ev, run);
+        return;
+    }
+    struct msg_end end = {
+        .status = ddp_code_exit(DDP_E_ORDERED),
+        .round = run->round.number,
+        .restarts = run->budget.used,
+        .rank = -1,
+        .local_rank = -1,
+    };
+    char text[400];
+    int nodes = 0;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        nodes++;
+    (void)snprintf(end.text, /* fits */
+                   sizeof(end.text), "ended by ddpctl from %s", ev->peer_addr);
+    describe_end(run, nodes, end.status, text, sizeof(text));
+    note(r, NOTE_ordered, run, "", "end, by ddpctl from %s", ev->peer_addr);
+    run_end(r, run, &end);
+    answer(r, ev->conn, text);
+}
+
+/* -- which node ------------------------------------------------------------ */
+
+enum match {
+    BY_NAME,
+    BY_AGENT
+};
+
+static bool is_meant(const struct rdzv *r,
+                     const struct node *n,
+                     const struct msg_order_drain *o,
+                     enum match by)
+{
+    const struct run *run = &r->runs[n->run];
+    size_t len = strlen(o->node);
+    if (n->state == NODE_FREE || run->state == RUN_ENDED ||
+        (o->run[0] != '\0' && strcmp(o->run, run->id) != 0))
+        return false;
+    if (by == BY_NAME)
+        return strcmp(n->name, o->node) == 0;
+    return len >= AGENT_PREFIX_MIN && strncmp(n->agent, o->node, len) == 0;
+}
+
+static int find_nodes(const struct rdzv *r,
+                      const struct msg_order_drain *o,
+                      enum match by,
+                      int found[CANDIDATES_MAX])
+{
+    int count = 0;
+    for (int i = 0; i < r->fresh_node; i++) {
+        if (!is_meant(r, &r->nodes[i], o, by))
+            continue;
+        if (count < CANDIDATES_MAX)
+            found[count] = i;
+        count++;
+    }
+    return count;
+}
+
+/* Their run if it is the same for all, else NULL. */
+static const struct run *
+run_of_all(const struct rdzv *r, const int found[CANDIDATES_MAX], int count)
+{
+    int run = r->nodes[found[0]].run;
+    for (int i = 1; i < count; i++)
+        if (i == CANDIDATES_MAX || r->nodes[found[i]].run != run)
+            return NULL;
+    return &r->runs[run];
+}
+
+/* " of run 'llama'"; "" if that is `known`. An id that is too long for a list
+ * is cut, and shows it. */
+static const char *of_run(const struct run *run,
+                          const struct run *known,
+                          char text[RUN_SHOWN + 20])
+{
+    text[0] = '\0';
+    if (run != known)
+        (void)snprintf(text, RUN_SHOWN + 20, " of run '%.*s%s'", RUN_SHOWN,
+                       run->id, strlen(run->id) > RUN_SHOWN ? "..." : "");
+    return text;
+}
+
+static void refuse_ambiguous(struct rdzv *r,
+                             const struct rdzv_event *ev,
+                             const int found[CANDIDATES_MAX],
+                             int count)
+{
+    char list[320] = "", of[RUN_SHOWN + 20];
+    size_t len = 0;
+    const struct run *run = run_of_all(r, found, count);
+    for (int i = 0; i < count && i < CANDIDATES_MAX; i++) {
+        const struct node *n = &r->nodes[found[i]];
+        int more = snprintf(list + len, /* fits: 4 times 64 */
+                            sizeof(list) - len, "%s%.*s%s%s", i > 0 ? ", " : "",
+                            SHOWN, n->agent, of_run(&r->runs[n->run], run, of),
+                            n->conn < 0 ? " (absent)" : "");
+        len += (size_t)more;
+    }
+    refuse(r, ev, NULL, DDP_E_USAGE, /* messages: ok, 2 or more */
+           "'%s' matches %d nodes%s%s%s: %s%s; give one of these ids%s",
+           ev->msg->order_drain.node, count, run != NULL ? " of run '" : "",
+           run != NULL ? run->id : "", run != NULL ? "'" : "", list,
+           count > CANDIDATES_MAX ? ", ..." : "",
+           run == NULL ? ", or --run" : "");
+}
+
+/* The one node that is meant, by name before id; NULL: refused. */
+static struct node *the_node(struct rdzv *r, const struct rdzv_event *ev)
+{
+    const struct msg_order_drain *o = &ev->msg->order_drain;
+    int found[CANDIDATES_MAX];
+    if (o->run[0] != '\0' && run_of(r, ev, o->run) == NULL)
+        return NULL;
+    int count = find_nodes(r, o, BY_NAME, found);
+    if (count == 0)
+        count = find_nodes(r, o, BY_AGENT, found);
+    if (count == 1)
+        return &r->nodes[found[0]];
+    if (count > 1)
+        refuse_ambiguous(r, ev, found, count);
+    else
+        refuse(r, ev, NULL, DDP_E_USAGE,
+               "there is no node '%s'%s%s%s; ddpctl status --all lists "
+               "all nodes",
+               o->node, o->run[0] != '\0' ? " in run '" : "", o->run,
+               o->run[0] != '\0' ? "'" : "");
+    return NULL;
+}
+
+/* -- drain ----------------------------------------------------------------- */
+
+/* Nodes that are in the round, or can be in the next one. */
+static int count_usable(const struct run *run)
+{
+    return run->count[NODE_WAITING] + run->count[NODE_SPARE] +
+           run->count[NODE_QUARANTINED] + run->count[NODE_RUNNING] +
+           run->count[NODE_PENDING] + run->count[NODE_DONE] +
+           run->count[NODE_STOPPING] + run->count[NODE_STALE] +
+           run->round.gone_done + run->recovery.holes;
+}
+
+/* Whether it takes no more to carry it out than what was asked for. */
+static bool
+is_harmless(struct rdzv *r, const struct rdzv_event *ev, const struct node *n)
+{
+    const struct run *run = &r->runs[n->run];
+    int usable = count_usable(run);
+    if (ev->msg->order_drain.force)
+        return true;
+    if (n->hosts) {
+        refuse(r, ev, run, DDP_E_USAGE,
+               "the launcher of node %s runs this rendezvous, which would end "
+               "with it; --force drains the node anyway, or run ddprdzvd on "
+               "another host",
+               n->name);
+        return false;
+    }
+    if (n->state != NODE_DONE && usable >= run->conf.nodes_min &&
+        usable - 1 < run->conf.nodes_min) {
+        refuse(r, ev, run, DDP_E_USAGE,
+               "%d node%s would be left, and run '%s' needs %d: it would stop "
+               "and wait for another one; --force drains the node anyway",
+               usable - 1, usable == 2 ? "" : "s", run->id,
+               run->conf.nodes_min);
+        return false;
+    }
+    return true;
+}
+
+/* What the operator is told; the node is as it was before the order. */
+static void
+describe(const struct rdzv *r, const struct node *n, char *text, size_t size)
+{
+    const struct run *run = &r->runs[n->run];
+    int left = count_usable(run) - 1;
+    bool runs = n->state == NODE_RUNNING || n->state == NODE_STOPPING;
+    char rest[160];
+    if (n->state == NODE_DONE)
+        (void)snprintf(rest, sizeof(rest), "its workers were done");
+    else if (left + 1 != run->conf.nodes_min) /* enough, or it waits already */
+        (void)snprintf(rest, sizeof(rest), "%d node%s left, at least %d needed",
+                       left, left == 1 ? " is" : "s are", run->conf.nodes_min);
+    else
+        (void)snprintf(
+            rest, sizeof(rest),
+            "%d node%s left, at least %d needed: the run waits %lld s "
+            "for another one",
+            left, left == 1 ? " is" : "s are", run->conf.nodes_min,
+            (long long)(run->conf.join_us / MONO_S));
+    (void)snprintf(
+        text, size, "node %s leaves run '%s'%s%s; %s", n->name, run->id,
+        runs ? ": its workers are asked to stop at a step" : "",
+        n->conn < 0 ? " (it is absent now, and is told when it is back)" : "",
+        rest);
+}
+
+static void drain(struct rdzv *r, struct node *n)
+{
+    struct run *run = &r->runs[n->run];
+    char why[160];
+    (void)snprintf(why, /* fits */ sizeof(why), "node %s is drained", n->name);
+    reply_drain(r, n);
+    if (n->state == NODE_PENDING)
+        propose_give_up(r, run, why);
+    switch (n->state) {
+    case NODE_WAITING:
+    case NODE_SPARE:
+    case NODE_QUARANTINED:
+        node_set_state(r, n, NODE_DRAINED);
+        round_try_seal(r, run); /* the last call may be off */
+        return;
+    case NODE_RUNNING:
+    case NODE_STOPPING:
+        node_set_state(r, n, NODE_LEAVING);
+        round_blame_node(run); /* what fails now is a consequence */
+        round_over(r, run, why, MSG_SCALE_DOWN);
+        round_try_drained(r, run);
+        return;
+    case NODE_DONE:
+    case NODE_STALE:
+        return; /* until it says leave */
+    case NODE_CLAIMS:
+    case NODE_PENDING:
+    case NODE_LEAVING:
+    case NODE_DRAINED:
+    case NODE_ENDING:
+    case NODE_ENDED:
+    case NODE_FREE:
+    case NODE_STATES:
+        break;
+    }
+    DDP_WRONG("node state");
+}
+
+static void command_drain(struct rdzv *r, const struct rdzv_event *ev)
+{
+    char text[512];
+    if (!same_version(r, ev, ev->msg->order_drain.version))
+        return;
+    struct node *n = the_node(r, ev);
+    if (n == NULL)
+        return;
+    struct run *run = &r->runs[n->run];
+    if (n->state == NODE_CLAIMS) {
+        refuse_without_majority(r, ev, run);
+        return;
+    }
+    if (n->drained || n->state == NODE_LEAVING) {
+        (void)snprintf(text, sizeof(text), "node %s leaves run '%s' already",
+                       n->name, run->id);
+        answer(r, ev->conn, text);
+        return;
+    }
+    if (!is_harmless(r, ev, n))
+        return;
+    describe(r, n, text, sizeof(text));
+    note(r, NOTE_ordered, run, n->name, "drain, by ddpctl from %s",
+         ev->peer_addr);
+    n->drained = true;
+    msg_set(n->drained_by, ev->peer_addr);
+    drain(r, n);
+    answer(r, ev->conn, text);
+}
+
+void command_step(struct rdzv *r, const struct rdzv_event *ev)
+{
+    switch (ev->msg->kind) {
+    case MSG_KIND_order_drain:
+        command_drain(r, ev);
+        return;
+    case MSG_KIND_order_end:
+        command_end(r, ev);
+        return;
+    default: /* no order */
+        DDP_WRONG("order");
+    }
+}

@@ -1,0 +1,13 @@
+/*
+ * core/inner/round/command: inside the rendezvous core: what an operator
+ * orders. Nothing outside rendezvous/core includes this.
+ */
+#ifndef RENDEZVOUS_CORE_INNER_ROUND_COMMAND_H
+#define RENDEZVOUS_CORE_INNER_ROUND_COMMAND_H
+
+#include "rendezvous/core/inner/state/node.h"
+
+/* An operator's order, on a connection that is dropped with the answer. */
+void command_step(struct rdzv *r, const struct rdzv_event *ev);
+
+#endif

@@ -1,0 +1,276 @@
+/*
+ * Happy path: round_seal.c has chosen the members and given them ranks
+ * (propose_round). Voters of the new round are told who votes and what their
+ * place is, those of the last round who votes; each stores that and accepts.
+ * When half of both have, the round is in force: voters are told to go, the
+ * other members what their place is.
+ *
+ * Failure modes: a member goes before that: propose_give_up, and another round,
+ * with another number, is gathered. Too few voters answer: nothing follows;
+ * those that are silent are lost by their leases, and then one gives up.
+ *
+ * A round of one node, which is also all that voted so far, is in force at
+ * once: whoever is to take office needs that node's promise, and leases need
+ * its echo.
+ */
+#include "rendezvous/core/inner/round/propose.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/state/rdzv_state.h"
+#include "rendezvous/core/inner/state/reply.h"
+#include "rendezvous/core/inner/round/round_tell.h"
+#include "rendezvous/core/inner/state/run.h"
+
+/* Addresses that are told to a node without a vote. */
+#define ADDRS_SOME 8
+
+/* -- where they are -------------------------------------------------------- */
+
+/* One of `voters`, or "-"; each is followed by a blank. */
+static void address_of(const struct run *run,
+                       const struct node *n,
+                       const char *here,
+                       char text[80])
+{
+    const char *addr = n != NULL ? n->addr : "";
+    if (n != NULL && node_is_loopback(addr) && here[0] != '\0')
+        addr = here;
+    (void)run;
+    if (n == NULL || n->serve_port == 0 || addr[0] == '\0')
+        (void)snprintf(text, 80, "- ");
+    else /* fits: 64 and 5 digits */
+        (void)snprintf(text, 80, "%s:%d ", addr, n->serve_port);
+}
+
+void propose_find_addresses(struct rdzv *r,
+                            struct run *run,
+                            const struct voters *voters)
+{
+    const struct node *nodes[MSG_VOTERS_MAX] = {NULL};
+    const char *here = "";
+    char *at = run->takeover.addrs;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        int place = voters_find(voters, n->agent);
+        if (place >= 0)
+            nodes[place] = n;
+        if (here[0] == '\0' && !node_is_loopback(n->addr) &&
+            !node_is_loopback(n->here_addr))
+            here = n->here_addr;
+    }
+    for (int v = 0; v < voters->n; v++) {
+        char text[80];
+        address_of(run, nodes[v], here, text);
+        size_t len = strlen(text);
+        memcpy(at, text, len);
+        at += len;
+    }
+    *at = '\0';
+}
+
+/* -- saying who votes ------------------------------------------------------ */
+
+static void fill_voters(const struct run *run, struct msg *m)
+{
+    const struct office *o = &run->office;
+    *m = (struct msg){.kind = MSG_KIND_voters};
+    struct msg_voters *v = &m->voters;
+    const struct epoch *epoch = o->pending ? &o->epoch : &o->round_epoch;
+    v->round = o->pending ? o->next_round : o->round;
+    v->epoch = epoch->count;
+    msg_set(v->epoch_id, epoch->id);
+    v->pending = o->pending;
+    msg_set(v->instance, run->instance);
+    voters_print(&o->sets[o->pending ? OFFICE_NEXT : OFFICE_NOW], v->ids);
+    if (o->pending)
+        /* The last one that is known to have been in force. */
+        voters_print(
+            &o->sets[o->sets[OFFICE_BEFORE].n > 0 ? OFFICE_BEFORE : OFFICE_NOW],
+            v->before);
+    msg_set(v->addrs, run->takeover.addrs);
+}
+
+/* A node without a vote only has to know where to go. */
+static void leave_some(struct msg_voters *v)
+{
+    char *at = v->addrs;
+    for (int i = 0; i < ADDRS_SOME && *at != '\0'; i++)
+        at = strchr(at, ' ') + 1;
+    memset(at, 0, sizeof(v->addrs) - (size_t)(at - v->addrs));
+    memset(v->ids, 0, sizeof(v->ids));
+}
+
+void propose_say_voters(struct rdzv *r, struct run *run, const struct node *n)
+{
+    struct msg m;
+    if (run->office.round == 0 && !run->office.pending)
+        return;
+    fill_voters(run, &m);
+    if (office_vote(&run->office, n->agent) == NULL)
+        leave_some(&m.voters);
+    reply_node(r, n, &m);
+}
+
+void propose_say(struct rdzv *r, struct run *run, const struct node *n)
+{
+    propose_say_voters(r, run, n);
+    round_send_world(r, run, n);
+}
+
+/* -- the proposal ---------------------------------------------------------- */
+
+static void ask_voters(struct rdzv *r, struct run *run)
+{
+    struct msg m;
+    fill_voters(run, &m);
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        if (n->conn < 0 || office_vote(&run->office, n->agent) == NULL)
+            continue;
+        office_here(&run->office, n->agent);
+        if (epoch_cmp(&n->epoch, &run->office.epoch) == 0)
+            office_promise(&run->office, n->agent); /* when it came */
+        reply_node(r, n, &m);
+        if (n->state == NODE_PENDING)
+            round_send_world(r, run, n);
+    }
+}
+
+static bool is_alone(const struct office *o)
+{
+    return o->sets[OFFICE_NEXT].n == 1 && o->n_votes == 1;
+}
+
+/* All members up to 31, else so many spread over the group ranks. */
+static void pick_voters(const struct rdzv *r, int n_members, struct voters *v)
+{
+    int n = n_members < MSG_VOTERS_MAX ? n_members : MSG_VOTERS_MAX;
+    for (int i = 0; i < n; i++) {
+        int place = (int)((int64_t)i * n_members / n);
+        const struct node *node = &r->nodes[r->places[place].id];
+        if (voters_find(v, node->agent) < 0)
+            voters_add(v, node->agent);
+    }
+}
+
+void propose_round(struct rdzv *r, struct run *run, int n_members)
+{
+    struct voters next = {.n = 0};
+    pick_voters(r, n_members, &next);
+    run->state = RUN_PENDING;
+    office_propose(&run->office, run->round.number, &next, r->now_us);
+    propose_find_addresses(r, run, &next);
+    note(r, NOTE_proposed, run, "", "%d node%s, %d voter%s", n_members,
+         n_members == 1 ? "" : "s", next.n, next.n == 1 ? "" : "s");
+    if (is_alone(&run->office)) {
+        struct node *n = &r->nodes[r->places[0].id];
+        office_here(&run->office, n->agent);
+        office_accept(&run->office, n->agent, run->round.number);
+        return;
+    }
+    ask_voters(r, run);
+}
+
+void propose_again(struct rdzv *r, struct run *run)
+{
+    struct voters same = run->office.sets[OFFICE_NOW];
+    int64_t number = run->round.number;
+    if (run->recovery.passed > number)
+        number = run->recovery.passed;
+    office_propose(&run->office, number + 1, &same, r->now_us);
+    propose_find_addresses(r, run, &same);
+    note(r, NOTE_proposed, run, "",
+         "its voters once more, since it may not have been in force");
+    ask_voters(r, run);
+}
+
+void propose_accepted(struct rdzv *r,
+                      struct run *run,
+                      struct node *n,
+                      const struct msg_accept *a)
+{
+    struct epoch epoch = {.count = a->epoch};
+    msg_set(epoch.id, a->epoch_id);
+    if (epoch_cmp(&epoch, &run->office.epoch) != 0 ||
+        run->office.state != OFFICE_HELD) {
+        note(r, NOTE_stale, run, n->name, "accept of round %lld",
+             (long long)a->round);
+        return;
+    }
+    n->epoch = epoch;
+    office_accept(&run->office, n->agent, a->round);
+    rdzv_touch(r, run);
+}
+
+/* -- in force -------------------------------------------------------------- */
+
+static void send_go(struct rdzv *r, struct run *run, const struct node *n)
+{
+    struct msg m = {.kind = MSG_KIND_go};
+    m.go.round = run->office.round;
+    m.go.epoch = run->office.round_epoch.count;
+    msg_set(m.go.epoch_id, run->office.round_epoch.id);
+    reply_node(r, n, &m);
+}
+
+/* Spares had no place in the round; they wait beside it now. */
+static void tell_spares(struct rdzv *r, struct run *run)
+{
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        if (n->state != NODE_SPARE && n->state != NODE_QUARANTINED)
+            continue;
+        propose_say_voters(r, run, n);
+        round_send_waiting(r, run, n);
+    }
+}
+
+static void begin_round(struct rdzv *r, struct run *run, bool alone)
+{
+    run->state = RUN_ACTIVE;
+    run->round.sealed_us = r->now_us;
+    note(r, NOTE_sealed, run, "", "%d node%s, world %d, master %s:%d",
+         run->round.group_world, run->round.group_world == 1 ? "" : "s",
+         run->round.world_size, run->round.master_addr, run->round.master_port);
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        struct node *n = &r->nodes[i];
+        if (n->state != NODE_PENDING)
+            continue;
+        node_set_state(r, n, NODE_RUNNING);
+        if (!alone && office_vote(&run->office, n->agent) != NULL)
+            send_go(r, run, n);
+        else
+            propose_say(r, run, n);
+    }
+    tell_spares(r, run);
+}
+
+void propose_try_commit(struct rdzv *r, struct run *run)
+{
+    struct office *o = &run->office;
+    if (!office_is_in_force(o))
+        return;
+    bool alone = is_alone(o);
+    rdzv_touch(r, run);
+    office_commit(o);
+    if (run->state == RUN_PENDING) {
+        begin_round(r, run, alone);
+        return;
+    }
+    run->round.number = o->round;
+    run->recovery.rebuilt = false; /* all leases of it are over */
+}
+
+void propose_give_up(struct rdzv *r, struct run *run, const char *why)
+{
+    ddp_assert(run->state == RUN_PENDING);
+    note(r, NOTE_round_over, run, "", "it was not in force yet: %s", why);
+    office_abandon(&run->office);
+    run->state = RUN_GATHER;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].state == NODE_PENDING)
+            node_set_state(r, &r->nodes[i], NODE_WAITING);
+}

@@ -1,0 +1,196 @@
+/*
+ * The ends that a run has because of its rounds: all done, a failure that
+ * no restart is left for (or that is the last one of a crash loop), too few
+ * nodes for another round. Each fills an `end` message, which is all that the
+ * launchers have for their reports, and which is the same for all of them.
+ *
+ * Whom to blame is known by now: round_end_by_failure tells of the worker that
+ * failed first. A node that was lost, and for which none came, is named by
+ * round_end_by_timeout, with the exits of its peers as consequences. The texts
+ * are cut where they must be; names come first for that reason.
+ */
+#include "rendezvous/core/inner/round/round_end.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/state/cause.h"
+#include "rendezvous/core/inner/state/rdzv_state.h"
+#include "rendezvous/core/inner/state/reply.h"
+#include "rendezvous/core/inner/round/round_tell.h"
+#include "rendezvous/core/inner/state/run.h"
+
+/* Bounds of messages.def. */
+#define AGE_MAX_US (INT64_C(86400000) * MONO_S)
+#define EXITS_MAX  409600000
+
+void round_try_done(struct rdzv *r, struct run *run)
+{
+    if (run->state != RUN_ACTIVE || run->recovery.holes > 0 ||
+        run->count[NODE_DONE] + run->round.gone_done < run->round.group_world)
+        return;
+    struct msg_end end = {
+        .status = 0,
+        .round = run->round.number,
+        .restarts = run->budget.used,
+        .rank = -1,
+        .local_rank = -1,
+    };
+    run_end(r, run, &end);
+}
+
+/* -- a failure ------------------------------------------------------------- */
+
+static void describe_worker(const struct failure *f, char *text, size_t size)
+{
+    const struct msg_failed *w = &f->what;
+    char how[64], by[CAUSE_SIGNAL_MAX];
+    if (w->hung)
+        (void)snprintf(how, sizeof(how), "made no progress");
+    else if (w->signal != 0)
+        (void)snprintf(how, sizeof(how), /* fits */ "killed by %s",
+                       cause_signal(w->signal, by));
+    else
+        (void)snprintf(how, sizeof(how), "exit code %d", (int)w->code);
+    (void)snprintf(text, /* a cut text is still a text */
+                   size, "rank %lld on %s failed (%s)", (long long)w->rank,
+                   f->node, how);
+}
+
+/* "restarts used: 1 of 3", "restarts used in the last 90 s: 2 of 2" */
+static void
+describe_restarts(const struct rdzv *r, const struct budget *b, char text[120])
+{
+    if (b->window_us == 0)
+        (void)snprintf(text, 120, "restarts used: %d of %d", b->used, b->max);
+    else
+        (void)snprintf(text, 120, "restarts used in the last %.12g s: %d of %d",
+                       (double)b->window_us / (double)MONO_S,
+                       budget_counting(b, r->now_us), b->max);
+}
+
+static void take_one(int64_t *count)
+{
+    if (*count > 0)
+        *count -= 1;
+}
+
+/* How the round's workers ended, but for the first failure, if there is
+ * one: the report knows that one by its rank. */
+static void fill_ends(const struct run *run,
+                      const struct msg_failed *root,
+                      struct msg_end *end)
+{
+    struct msg_ready ends = run->report.ends;
+    if (root == NULL || root->pid <= 0)
+        ; /* it never ran */
+    else if (root->signal == SIGKILL || (root->hung && ends.by_term == 0))
+        take_one(&ends.by_kill);
+    else if (root->signal == SIGTERM || root->hung)
+        take_one(&ends.by_term);
+    else
+        take_one(root->signal != 0 ? &ends.by_signal : &ends.by_code);
+    end->by_term = mono_min(ends.by_term, EXITS_MAX);
+    end->by_kill = mono_min(ends.by_kill, EXITS_MAX);
+    end->by_signal = mono_min(ends.by_signal, EXITS_MAX);
+    end->by_code = mono_min(ends.by_code, EXITS_MAX);
+    msg_set(end->ends, run->report.exits_list);
+    msg_set(end->stopped, run->report.stopped_list);
+}
+
+/* So old, within the bounds of the message. */
+static int64_t age_of(const struct rdzv *r, int64_t at_us)
+{
+    int64_t age_us = r->now_us - at_us;
+    return age_us < 0 ? 0 : mono_min(age_us, AGE_MAX_US);
+}
+
+void round_end_by_failure(struct rdzv *r, struct run *run, bool loop)
+{
+    const struct msg_failed *w = &run->report.root.what;
+    struct msg_end end = {
+        .status = w->signal != 0 ? 128 + w->signal : w->code,
+        .round = run->round.number,
+        .restarts = run->budget.used,
+        .rank = w->rank,
+        .local_rank = w->local_rank,
+        .pid = w->pid,
+        .code = w->code,
+        .signal = w->signal,
+        .oom = w->oom,
+        .hung = w->hung,
+        .age_us = age_of(r, run->report.root.at_us),
+    };
+    char text[200], used[120], why[80] = "";
+    fill_ends(run, w, &end);
+    describe_worker(&run->report.root, text, sizeof(text));
+    describe_restarts(r, &run->budget, used);
+    if (loop) {
+        end.status = ddp_code_exit(DDP_E_CRASHLOOP);
+        end.crash_loop = run->budget.no_progress;
+        (void)snprintf(why, /* fits */ sizeof(why),
+                       "crash loop, %d round%s in a row without progress; ",
+                       run->budget.no_progress,
+                       run->budget.no_progress == 1 ? "" : "s");
+    }
+    (void)snprintf(end.text, /* fits: 200 + 80 + 120 */
+                   sizeof(end.text), "%s; %s%s", text, why, used);
+    msg_set(end.node, run->report.root.node);
+    msg_set(end.error, w->text);
+    msg_set(end.tail, w->tail);
+    msg_set(end.trace, w->trace);
+    run_end(r, run, &end);
+}
+
+/* -- too few nodes --------------------------------------------------------- */
+
+void round_give_up(struct rdzv *r, struct run *run)
+{
+    struct msg m = {.kind = MSG_KIND_refused, .refused.code = DDP_E_LOST};
+    int base = run->recovery.base;
+    (void)snprintf(
+        m.refused.text, sizeof(m.refused.text), /* fits */
+        "it was restarted, and only %d of %d node%s of round %lld came back to "
+        "it in %lld s; it goes on with more than half only, because another "
+        "rendezvous may have the others: start the job again",
+        run->round.group_world - run->recovery.holes, base,
+        base == 1 ? "" : "s", (long long)run->round.number,
+        (long long)((r->now_us - run->recovery.rebuilt_at_us) / MONO_S));
+    note(r, NOTE_ended, run, "", "given up: %s", m.refused.text);
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        reply_node(r, &r->nodes[i], &m);
+    run_forget(r, run);
+}
+
+void round_end_by_timeout(struct rdzv *r, struct run *run)
+{
+    struct msg_end end = {
+        .status = ddp_code_exit(DDP_E_TIMEOUT),
+        .round = run->round.number,
+        .restarts = run->budget.used,
+        .rank = -1,
+        .local_rank = -1,
+    };
+    char names[240], lost[160] = "", text[900];
+    const char *refused = run->gather.refused;
+    round_list_waiting(r, run, names, sizeof(names));
+    if (run->report.loss.node[0] != '\0') {
+        (void)snprintf(lost, sizeof(lost), "node %s %s; ",
+                       run->report.loss.node, run->report.loss.how); /* fits */
+        msg_set(end.lost, run->report.loss.node);
+        msg_set(end.lost_how, run->report.loss.how);
+        end.age_us = age_of(r, run->report.loss.at_us);
+        fill_ends(run, NULL, &end);
+    }
+    (void)snprintf(text, /* fits */
+                   sizeof(text),
+                   "%stoo few nodes joined in %lld s (%d of %d)%s%s%s%s", lost,
+                   (long long)(run->conf.join_us / MONO_S),
+                   run->count[NODE_WAITING] + run->count[NODE_SPARE],
+                   run->conf.nodes_min, names[0] != '\0' ? ": " : "", names,
+                   refused[0] != '\0' ? "; " : "", refused);
+    msg_set(end.text, text); /* may be cut */
+    run->end.lapsed = run->head < 0;
+    run_end(r, run, &end);
+}

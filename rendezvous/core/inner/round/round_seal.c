@@ -1,0 +1,263 @@
+/*
+ * Sealing. round_try_seal is called whenever something may have become
+ * possible: a node came, one went, a lease is over, time has passed. It seals
+ * when all nodes that can come are there: in the first round after the last
+ * call, later as soon as the survivors are back. It does not seal while a
+ * connection is broken, while leases of a server before us may be out
+ * (round_known_at_us), or while a drained member has not said that it goes.
+ *
+ * Ranks are given before anything is sent, and every node is sent its own
+ * world: O(1) per node.
+ */
+#include "rendezvous/core/inner/round/round_seal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/round/propose.h"
+#include "rendezvous/core/inner/state/rdzv_state.h"
+#include "rendezvous/core/inner/state/reply.h"
+#include "rendezvous/core/inner/round/round_roll.h"
+#include "rendezvous/core/inner/round/round_tell.h"
+#include "rendezvous/core/inner/state/run.h"
+#include "rendezvous/core/inner/state/strikes.h"
+
+/* -- who is in, and where -------------------------------------------------- */
+
+static void add_place(struct rdzv *r, const struct node *n, int index, int at)
+{
+    r->places[at] = (struct ranks_node){
+        .name = n->name,
+        .role = n->role,
+        .asked = n->asked_rank,
+        .previous = n->group_rank,
+        .hosts = n->hosts,
+        .arrival = n->arrival,
+        .nproc = n->nproc,
+        .id = index,
+    };
+}
+
+/*
+ * The members: survivors first, then nodes that wait, also as spares, in the
+ * order in which they came, up to the most that a round may have. Returns how
+ * many.
+ */
+static int pick_members(struct rdzv *r, const struct run *run)
+{
+    int picked = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+            const struct node *n = &r->nodes[i];
+            bool survivor = n->state == NODE_WAITING && n->group_rank >= 0;
+            bool waits = n->state == NODE_WAITING || n->state == NODE_SPARE;
+            if (!(pass == 0 ? survivor : waits && !survivor))
+                continue;
+            if (picked < run->conf.nodes_max)
+                add_place(r, n, i, picked++);
+        }
+    }
+    return picked;
+}
+
+/*
+ * Where the other nodes reach group rank 0. A node on the server's own host
+ * may have come over loopback: then it is reached at the address on which the
+ * others came in.
+ */
+static void find_master(const struct rdzv *r, struct run *run, int n_members)
+{
+    const struct node *master = &r->nodes[r->places[0].id];
+    const char *addr = master->addr;
+    for (int i = 1; i < n_members && node_is_loopback(addr); i++) {
+        const struct node *n = &r->nodes[r->places[i].id];
+        if (!node_is_loopback(n->addr) && !node_is_loopback(n->here_addr))
+            addr = n->here_addr;
+    }
+    msg_set(run->round.master_addr, addr);
+    run->round.master_port = master->port;
+}
+
+static struct node *take_ranks(struct rdzv *r, const struct ranks_node *p)
+{
+    struct node *n = &r->nodes[p->id];
+    n->group_rank = p->group_rank;
+    n->base_rank = p->base_rank;
+    n->role_rank = p->role_rank;
+    n->role_world = p->role_world;
+    return n;
+}
+
+void round_reckon(struct rdzv *r, struct run *run)
+{
+    int n_members = 0;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (node_in_round(&r->nodes[i]) && n_members < run->round.group_world)
+            add_place(r, &r->nodes[i], i, n_members++);
+    if (n_members == 0 || n_members < run->round.group_world)
+        return;
+    run->round.world_size =
+        ranks_assign(r->places, r->scratch, n_members, NULL);
+    for (int i = 0; i < n_members; i++)
+        (void)take_ranks(r, &r->places[i]);
+    find_master(r, run, n_members);
+}
+
+/* -- sealing --------------------------------------------------------------- */
+
+void round_begin(const struct rdzv *r, struct run *run)
+{
+    run->round.gone_done = 0;
+    run->round.blame = BLAME_NONE;
+    run->round.progressed = false;
+    run->round.sealed_us = r->now_us;
+    run->report.ends = (struct msg_ready){.round = 0};
+    run->report.exits_list[0] = run->report.stopped_list[0] =
+        run->report.loss.node[0] = '\0';
+    run->report.root.round = 0;
+}
+
+static void make_instance(struct rdzv *r, struct run *run)
+{
+    if (run->instance[0] != '\0')
+        return;
+    run->born_us = r->now_us;
+    (void)snprintf(run->instance, /* 32 digits and NUL: cannot be cut */
+                   sizeof(run->instance), "%016llx%016llx",
+                   (unsigned long long)rng_next(&r->rng),
+                   (unsigned long long)rng_next(&r->rng));
+}
+
+/* Nodes that are left over are spares, and hold no place of any round. */
+static void make_spares(struct rdzv *r, struct run *run)
+{
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        struct node *n = &r->nodes[i];
+        if (n->state != NODE_WAITING && n->state != NODE_SPARE &&
+            n->state != NODE_QUARANTINED)
+            continue;
+        n->group_rank = -1;
+        if (n->state == NODE_WAITING)
+            note(r, NOTE_spare, run, n->name, "the round is full");
+        if (n->state == NODE_WAITING)
+            node_set_state(r, n, NODE_SPARE);
+        round_send_waiting(r, run, n); /* old spares too: the round is new */
+    }
+}
+
+/*
+ * Numbers are never used twice. If the server before us may have sealed one
+ * more round than anybody here knows, its number is left out, and so for each
+ * join of a member since the round that it knows, which may have been to a
+ * server of its own; if it may have sealed any, this is another instance. That
+ * goes on counting all the same, and leaves out those of other instances whose
+ * nodes are here: `ready` and `failed` that are under way bear the number
+ * alone.
+ */
+static void number_round(struct run *run)
+{
+    bool skip = run->recovery.rebuilt && run->recovery.anchor != ANCHOR_HELD;
+    if (run->recovery.rebuilt && run->recovery.anchor == ANCHOR_NONE)
+        run_leave_instance(run);
+    int before = run->recovery.joins > 1 ? run->recovery.joins : 1;
+    run->round.number += skip ? 1 + before : 1;
+    if (run->round.number <= run->recovery.passed)
+        run->round.number = run->recovery.passed + 1;
+    run->recovery.passed = 0;
+    run->recovery.rebuilt = false;
+}
+
+static void seal(struct rdzv *r, struct run *run)
+{
+    int n_members = pick_members(r, run);
+    int ignored;
+    run->round.world_size =
+        ranks_assign(r->places, r->scratch, n_members, &ignored);
+    run->round.group_world = n_members;
+    run->round.roll = 0;
+    number_round(run);
+    run->round.confirmed = run->round.knowing = 0;
+    run->gather.seal_at_us = MONO_NEVER;
+    run->recovery.holes = 0;
+    round_begin(r, run);
+    make_instance(r, run);
+    find_master(r, run, n_members);
+    for (int i = 0; i < n_members; i++) {
+        struct node *n = take_ranks(r, &r->places[i]);
+        n->confirmed = n->knows_long = false;
+        if (!run->failover)
+            run->round.roll = (run->round.roll + n->roll) & ROLL_MASK;
+        node_set_state(r, n, run->failover ? NODE_PENDING : NODE_RUNNING);
+    }
+    if (run->failover) {
+        make_spares(r, run);
+        propose_round(r, run, n_members);
+        return;
+    }
+    run->state = RUN_ACTIVE;
+    note(r, NOTE_sealed, run, "", "%d node%s, world %d, master %s:%d%s",
+         n_members, n_members == 1 ? "" : "s", run->round.world_size,
+         run->round.master_addr, run->round.master_port,
+         ignored > 0 ? "; a --node_rank could not be given" : "");
+    for (int i = 0; i < n_members; i++)
+        round_send_world(r, run, &r->nodes[r->places[i].id]);
+    make_spares(r, run);
+}
+
+/* Whether a node that waits is due to be counted as lost: its tick comes first,
+ * and it would be of no use in a round. */
+static bool has_expired(const struct rdzv *r, const struct run *run)
+{
+    if (r->now_us < r->lease_check_us)
+        return false;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].lease_until_us <= r->now_us)
+            return true;
+    return false;
+}
+
+/*
+ * With failover: whether half of the voters vouch for what this server does, so
+ * that a round may be proposed. If the newest round may not have been in force,
+ * its voters have to say first that it is.
+ */
+static bool may_propose(struct rdzv *r, struct run *run)
+{
+    struct office *o = &run->office;
+    if (o->pending || !office_may_act(o, r->now_us, run->conf.heartbeat_us))
+        return false;
+    if (office_is_confirmed(o))
+        return true;
+    propose_again(r, run);
+    return false;
+}
+
+void round_try_seal(struct rdzv *r, struct run *run)
+{
+    if (run->state != RUN_GATHER || run->absent > 0 ||
+        r->now_us < round_known_at_us(run) || round_awaits_leave(r, run))
+        return;
+    run->takeover.blocked = run->failover && !may_propose(r, run);
+    if (run->takeover.blocked)
+        return;
+    strikes_recall(r, run);
+    int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
+    if (have < run->conf.nodes_min) {
+        run->gather.seal_at_us = MONO_NEVER;
+        return;
+    }
+    /* Last call is for the first round only. */
+    bool all_here = have >= run->conf.nodes_max || run->round.number > 0;
+    if (all_here || r->now_us >= run->gather.seal_at_us) {
+        if (!has_expired(r, run))
+            seal(r, run);
+        return;
+    }
+    if (run->gather.seal_at_us != MONO_NEVER)
+        return;
+    run->gather.seal_at_us = mono_after(r->now_us, run->conf.last_call_us);
+    note(r, NOTE_last_call, run, "", "%d of %d..%d, for %lld ms", have,
+         run->conf.nodes_min, run->conf.nodes_max,
+         (long long)(run->conf.last_call_us / MONO_MS));
+}

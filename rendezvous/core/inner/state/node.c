@@ -1,0 +1,472 @@
+/*
+ * A node's slot: taken by a join, freed by node_remove; between these it is in
+ * three places at once: in the table by agent id (a chain per bucket), in its
+ * run's list by arrival, and, while it is connected, at its connection. The
+ * run's counts follow each change here, so that nothing has to walk the list to
+ * know how many nodes are where.
+ *
+ * Leases are kept here as well. They are only ever renewed by an answer to the
+ * node's own beat; a connection that breaks leaves them as they are.
+ */
+#include "rendezvous/core/inner/state/node.h"
+
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/state/rdzv_state.h"
+#include "rendezvous/core/inner/state/reply.h"
+
+/* No further are numbers of rounds left out for what a node claims to hold:
+ * with the highest of all, the next server would not believe ours. */
+#define LEAP_MAX 100000
+
+struct node *node_at(const struct rdzv *r, int i)
+{
+    return i < 0 ? NULL : &r->nodes[i];
+}
+
+static int node_index(const struct rdzv *r, const struct node *n)
+{
+    return (int)(n - r->nodes);
+}
+
+const char *node_source(const struct rdzv *r, const struct node *n)
+{
+    return quota_text(r->node_sources, n->source);
+}
+
+/* -- the table by agent id, the run's list, the counts ------------------- */
+
+void node_init(struct rdzv *r)
+{
+    for (int i = 0; i < r->limits.conns_max; i++)
+        r->conn_node[i] = -1;
+    for (uint32_t i = 0; i < r->n_buckets; i++)
+        r->buckets[i] = -1;
+    r->free_node = -1;
+    r->fresh_node = 0;
+}
+
+/* FNV-1a; ids are 128 random bits of an agent that may be hostile. By a
+ * collision it gains no more than a walk along nodes_max nodes of a chain. */
+static uint32_t hash_id(const struct rdzv *r, const char *id)
+{
+    uint32_t h = 2166136261u;
+    for (; *id != '\0'; id++)
+        h = (h ^ (unsigned char)*id) * 16777619u;
+    return h & (r->n_buckets - 1);
+}
+
+/* FNV-1a of 64 bits, cut to what JSON keeps. Mixed well at the end: of ids that
+ * are alike, plain FNV has sums that are alike. It is no secret, since a node
+ * that may join may lie about all else as well. */
+static int64_t roll_of(const char *id)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    for (; *id != '\0'; id++)
+        h = (h ^ (unsigned char)*id) * UINT64_C(1099511628211);
+    for (int i = 0; i < 3; i++)
+        h = (h ^ h >> 29) * UINT64_C(0x9e3779b97f4a7c15);
+    return (int64_t)(h >> 12 & (uint64_t)ROLL_MASK);
+}
+
+struct node *node_find(const struct rdzv *r, const char *run, const char *agent)
+{
+    int i = r->buckets[hash_id(r, agent)];
+    for (; i >= 0; i = r->nodes[i].hash_next) {
+        struct node *n = &r->nodes[i];
+        if (strcmp(n->agent, agent) == 0 &&
+            strcmp(r->runs[n->run].id, run) == 0)
+            return n;
+    }
+    return NULL;
+}
+
+static void list_append(struct rdzv *r, struct run *run, int i)
+{
+    rdzv_touch(r, run);
+    r->nodes[i].prev = run->tail;
+    r->nodes[i].next = -1;
+    if (run->tail >= 0)
+        r->nodes[run->tail].next = i;
+    else
+        run->head = i;
+    run->tail = i;
+}
+
+static void list_remove(struct rdzv *r, struct run *run, int i)
+{
+    const struct node *n = &r->nodes[i];
+    rdzv_touch(r, run);
+    if (n->prev >= 0)
+        r->nodes[n->prev].next = n->next;
+    else
+        run->head = n->next;
+    if (n->next >= 0)
+        r->nodes[n->next].prev = n->prev;
+    else
+        run->tail = n->prev;
+}
+
+void node_set_state(struct rdzv *r, struct node *n, enum node_state state)
+{
+    struct run *run = &r->runs[n->run];
+    ddp_assert(n->state != NODE_FREE && state != NODE_FREE);
+    rdzv_touch(r, run);
+    run->count[n->state]--;
+    n->state = state;
+    run->count[state]++;
+}
+
+void node_bind(struct rdzv *r, struct node *n, int conn)
+{
+    if (n->conn < 0)
+        r->runs[n->run].absent--;
+    rdzv_touch(r, &r->runs[n->run]);
+    n->conn = conn;
+    n->named = false;
+    r->conn_node[conn] = node_index(r, n);
+}
+
+void node_clear_bye(struct rdzv *r, struct node *n)
+{
+    if (n->state == NODE_ENDING)
+        node_set_state(r, n, NODE_ENDED);
+}
+
+void node_unbind(struct rdzv *r, struct node *n)
+{
+    if (n->conn < 0)
+        return;
+    node_clear_bye(r, n); /* who is away is not waited for */
+    if (r->runs[n->run].failover)
+        office_away(&r->runs[n->run].office, n->agent);
+    r->conn_node[n->conn] = -1;
+    n->conn = -1;
+    n->away_us = r->now_us;
+    r->runs[n->run].absent++;
+    rdzv_touch(r, &r->runs[n->run]);
+}
+
+bool node_set_address(struct node *n, const struct rdzv_event *ev)
+{
+    const struct msg_join *j = &ev->msg->join;
+    const char *addr = j->addr[0] != '\0' ? j->addr : ev->peer_addr;
+    bool moved = strcmp(n->addr, addr) != 0 || n->port != (int)j->port;
+    msg_set(n->addr, addr);
+    msg_set(n->here_addr, ev->here_addr);
+    n->port = (int)j->port;
+    n->serve_port = (int)j->serve_port;
+    n->hosts = j->hosts != 0;
+    n->local = node_is_loopback(ev->peer_addr) ||
+               strcmp(ev->peer_addr, ev->here_addr) == 0;
+    return moved;
+}
+
+struct node *
+node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
+{
+    const struct msg_join *j = &ev->msg->join;
+    int i = r->free_node >= 0 ? r->free_node : r->fresh_node++;
+    struct node *n = &r->nodes[i];
+    if (i == r->free_node)
+        r->free_node = n->hash_next;
+    *n = (struct node){
+        .state = NODE_WAITING,
+        .run = run_index(r, run),
+        .source = quota_take(r->node_sources, ev->peer_addr),
+        .conn = -1,
+        .wants_members = j->members != 0,
+        .nproc = (int)j->nproc,
+        .asked_rank = (int)j->node_rank,
+        .arrival = r->arrivals++,
+        .since_us = r->now_us,
+        .group_rank = -1,
+    };
+    node_begin_beats(n);
+    msg_set(n->agent, j->agent);
+    n->roll = roll_of(n->agent);
+    msg_set(n->name, j->name);
+    msg_set(n->role, j->role);
+    (void)node_set_address(n, ev); /* it was nowhere */
+    run->host_is_silent &= !n->hosts;
+    uint32_t h = hash_id(r, n->agent);
+    n->hash_next = r->buckets[h];
+    r->buckets[h] = i;
+    list_append(r, run, i);
+    run->count[NODE_WAITING]++;
+    run->absent++;
+    r->n_nodes++;
+    node_bind(r, n, ev->conn);
+    return n;
+}
+
+void node_remove(struct rdzv *r, struct node *n)
+{
+    struct run *run = &r->runs[n->run];
+    int i = node_index(r, n);
+    node_take_long_out(r, n, false);
+    if (n->conn >= 0)
+        reply_drop(r, n->conn);
+    else
+        run->absent--;
+    if (run->failover)
+        office_away(&run->office, n->agent);
+    run->takeover.changed |= n->state == NODE_CLAIMS;
+    int *link = &r->buckets[hash_id(r, n->agent)];
+    while (*link != i)
+        link = &r->nodes[*link].hash_next;
+    *link = n->hash_next;
+    list_remove(r, run, i);
+    run->count[n->state]--;
+    quota_drop(r->node_sources, n->source);
+    n->state = NODE_FREE;
+    n->hash_next = r->free_node;
+    r->free_node = i;
+    r->n_nodes--;
+}
+
+/* -- leases --------------------------------------------------------------- */
+
+/*
+ * If the run could not go on without this node, the server promises to wait
+ * for it as long as the node itself would: so a silent server stops no job
+ * that nobody could continue. A later server without memory must be able to
+ * tell, from what a member reports, what leases can be out (round_known_at_us):
+ * so only the size of the round decides, apart from spares, and none is given
+ * before all members have said that they hold the round.
+ */
+static bool is_long(const struct run *run, const struct node *n)
+{
+    return run->state == RUN_ACTIVE && n->state == NODE_RUNNING &&
+           run->round.group_world <= run->conf.nodes_min &&
+           run->count[NODE_SPARE] + run->count[NODE_QUARANTINED] == 0 &&
+           run->round.confirmed >= run->round.group_world &&
+           run->conf.reconnect_us > run->conf.heartbeat_us;
+}
+
+bool node_is_owed(const struct rdzv *r, const struct node *n)
+{
+    const struct run *run = &r->runs[n->run];
+    return r->ending && !run->failover && run->state == RUN_ACTIVE &&
+           n->state == NODE_RUNNING && n->conn >= 0 && !n->parted &&
+           run->conf.reconnect_us > run->conf.heartbeat_us;
+}
+
+/* Whether the answer to it may be its last lease (last_lease.c). */
+static bool is_last(const struct rdzv *r, const struct node *n)
+{
+    const struct run *run = &r->runs[n->run];
+    return node_is_owed(r, n) && n->knows_long &&
+           run->round.confirmed >= run->round.group_world &&
+           2 * run->round.knowing >= run->round.group_world;
+}
+
+void node_begin_beats(struct node *n)
+{
+    n->short_seq = -1;
+    n->beat_seq = 0;
+    n->beat_heard = -1;
+    for (int i = 0; i < NODE_SENT; i++)
+        n->sent[i].seq = -1;
+}
+
+/* Without failover 0 is no grant: the server is there. */
+static void
+send_lease(struct rdzv *r, struct node *n, int64_t seq, int64_t grant_us)
+{
+    const struct run *run = &r->runs[n->run];
+    struct msg m = {.kind = MSG_KIND_lease};
+    m.lease.seq = seq;
+    m.lease.grant_ms = grant_us / MONO_MS;
+    m.lease.long_ms = run->office.long_us / MONO_MS;
+    if (grant_us > 0 && !n->named)
+        msg_set(m.lease.server, r->id);
+    n->named |= grant_us > 0;
+    m.lease.long_out =
+        !run->failover &&
+        (r->ending || (run->recovery.holes > 0 && run->recovery.long_out));
+    reply_node(r, n, &m);
+}
+
+/* Its loss is not believed before. */
+static void
+extend_lease(struct rdzv *r, struct node *n, int64_t until_us, bool all_short)
+{
+    if (all_short || until_us > n->lease_until_us)
+        n->lease_until_us = until_us;
+    r->lease_check_us = mono_min(r->lease_check_us, n->lease_until_us);
+}
+
+/* It is granted a lease of that length. Whether no long one is out any more:
+ * the agent has said that it got a short one since. */
+static bool note_length(struct node *n, bool longer, int64_t seq, int64_t heard)
+{
+    if (longer)
+        n->short_seq = -1;
+    else if (n->short_seq < 0)
+        n->short_seq = seq;
+    return n->short_seq >= 0 && heard >= n->short_seq;
+}
+
+/* -- leases, with failover ------------------------------------------------- */
+
+void node_ask(struct rdzv *r, const struct node *n)
+{
+    struct office *o = &r->runs[n->run].office;
+    if (n->conn < 0 || o->state == OFFICE_SEEKS ||
+        epoch_cmp(&n->epoch, &o->epoch) > 0 ||
+        !office_asks(o, n->agent, r->now_us))
+        return;
+    struct msg m = {.kind = MSG_KIND_office};
+    m.office.epoch = o->epoch.count;
+    msg_set(m.office.epoch_id, o->epoch.id);
+    reply_node(r, n, &m);
+}
+
+void node_stand(struct rdzv *r, const struct node *n)
+{
+    struct run *run = &r->runs[n->run];
+    if (!run->failover || epoch_cmp(&n->epoch, &run->office.epoch) != 0)
+        return;
+    office_stand(&run->office, n->agent);
+    rdzv_touch(r, run);
+}
+
+/* Half of the voters have not answered for too long, or do again. */
+static void tell_whether_mute(struct rdzv *r, struct run *run, bool mute)
+{
+    if (run->takeover.mute == mute)
+        return;
+    run->takeover.mute = mute;
+    if (mute)
+        note(r, NOTE_no_majority, run, "", "%d of %d voters are here",
+             office_count_here(&run->office), run->office.sets[OFFICE_NOW].n);
+}
+
+/* When the lease of that number was sent. */
+static int64_t sent_us(const struct node *n, int64_t seq)
+{
+    return seq >= 0 && n->sent[seq % NODE_SENT].seq == seq
+               ? n->sent[seq % NODE_SENT].at_us
+               : OFFICE_NO_ECHO;
+}
+
+/* A long lease is granted only once half of the voters know that such may be
+ * out: so whoever takes office after us hears of it. */
+static bool
+may_be_long(const struct rdzv *r, struct run *run, const struct node *n)
+{
+    if (!is_long(run, n))
+        return false;
+    office_announce_long(&run->office, r->now_us, run->conf.reconnect_us);
+    return office_long_is_known(&run->office, r->now_us);
+}
+
+/*
+ * As below, but no lease goes beyond what half of the voters vouch for. If none
+ * can be given the node is asked for its promise instead, which is an echo,
+ * too.
+ */
+static void grant_by_voters(
+    struct rdzv *r, struct run *run, struct node *n, int64_t seq, int64_t heard)
+{
+    struct office *o = &run->office;
+    bool obeys = epoch_cmp(&n->epoch, &o->epoch) <= 0;
+    n->beat_seq = seq;
+    n->beat_heard = heard;
+    if (epoch_cmp(&n->epoch, &o->epoch) == 0)
+        office_echo(o, n->agent, sent_us(n, heard));
+    bool longer = obeys && may_be_long(r, run, n);
+    int64_t lease_us = longer ? run->conf.reconnect_us : run->conf.heartbeat_us;
+    bool all_short = note_length(n, longer, seq, heard);
+    extend_lease(r, n, mono_after(r->now_us, lease_us), all_short);
+    if (!obeys || o->state != OFFICE_HELD || n->state == NODE_CLAIMS ||
+        n->state == NODE_STALE) /* whose round may run elsewhere without it */
+        return;
+    int64_t left_us = office_until_us(o, r->now_us, lease_us) - r->now_us;
+    int64_t grant_us = left_us - lease_us / 5;
+    tell_whether_mute(r, run, grant_us < MONO_MS && run->state != RUN_PENDING);
+    if (grant_us < MONO_MS) {
+        node_ask(r, n);
+        return;
+    }
+    n->sent[seq % NODE_SENT].seq = seq;
+    n->sent[seq % NODE_SENT].at_us = r->now_us;
+    send_lease(r, n, seq, grant_us);
+}
+
+/* -- leases, without ------------------------------------------------------- */
+
+/*
+ * The server counts from when it processed the beat, the agent from when it
+ * sent it, and the agent is granted less by a fifth, which is its time to kill.
+ * The agent goes by the newest grant it got; so an earlier, longer one is void
+ * once it said that it got a short one, and is honoured until then. A server
+ * that may not act yet (run_is_ours) waits as long, and grants nothing.
+ */
+void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard)
+{
+    struct run *run = &r->runs[n->run];
+    if (run->failover) {
+        grant_by_voters(r, run, n, seq, heard);
+        return;
+    }
+    n->parted |= is_last(r, n);
+    bool grants = run_is_ours(run);
+    bool longer = grants && (is_long(run, n) || n->parted);
+    int64_t lease_us = longer ? run->conf.reconnect_us : run->conf.heartbeat_us;
+    bool all_short = grants ? note_length(n, longer, seq, heard)
+                            : n->short_seq >= 0 && heard >= n->short_seq;
+    extend_lease(r, n, mono_after(r->now_us, lease_us), all_short);
+    n->beat_seq = seq;
+    send_lease(r, n, seq, grants ? lease_us - lease_us / 5 : 0);
+}
+
+void node_confirm(struct rdzv *r, struct node *n, int64_t round)
+{
+    struct run *run = &r->runs[n->run];
+    if (n->confirmed || !node_in_round(n) || round != run->round.number)
+        return;
+    n->confirmed = true;
+    run->round.confirmed++;
+}
+
+void node_take_long_out(struct rdzv *r, struct node *n, bool knows)
+{
+    if (n->knows_long == knows || !node_in_round(n))
+        return;
+    n->knows_long = knows;
+    r->runs[n->run].round.knowing += knows ? 1 : -1;
+}
+
+void node_cut_lease(struct rdzv *r, struct node *n, int64_t lease_us)
+{
+    int64_t until_us = mono_after(r->now_us, lease_us);
+    n->lease_until_us = mono_min(n->lease_until_us, until_us);
+    r->lease_check_us = mono_min(r->lease_check_us, n->lease_until_us);
+}
+
+bool node_in_round(const struct node *n)
+{
+    return n->state == NODE_RUNNING || n->state == NODE_STOPPING ||
+           n->state == NODE_DONE || n->state == NODE_LEAVING;
+}
+
+bool node_is_loopback(const char *addr)
+{
+    return strncmp(addr, "127.", 4) == 0 || strcmp(addr, "::1") == 0;
+}
+
+void node_make_stale(struct rdzv *r,
+                     struct node *n,
+                     int64_t round,
+                     const char *why)
+{
+    struct run *run = &r->runs[n->run];
+    node_set_state(r, n, NODE_STALE);
+    n->stale_round = round;
+    if (round > run->recovery.passed && round <= run->round.number + LEAP_MAX)
+        run->recovery.passed = round;
+    reply_stop(r, n, round, why, MSG_AT_ONCE);
+}

@@ -1,0 +1,179 @@
+/*
+ * core/inner/state/node: inside the rendezvous core: one node of a run, the
+ * table of nodes by agent id, and leases. Nothing outside rendezvous/core
+ * includes this.
+ *
+ * In which state of its run a node can be in which state, and what is set then,
+ * is a table in states.c that is checked after each step.
+ */
+#ifndef RENDEZVOUS_CORE_INNER_STATE_NODE_H
+#define RENDEZVOUS_CORE_INNER_STATE_NODE_H
+
+#include "rendezvous/base/rng.h"
+#include "rendezvous/core/inner/state/office.h"
+#include "rendezvous/core/rdzv.h"
+
+struct run;
+
+enum node_state {
+    NODE_FREE,    /* a slot that no node uses */
+    NODE_CLAIMS,  /* with failover: it came to a server that it does not obey
+                     (yet); what it said is noted (struct claim) */
+    NODE_WAITING, /* wants a place in the next round; runs no workers */
+    NODE_SPARE,   /* the same, beside a round that runs: it is full, or will
+                     be made larger when --scale_interval is over */
+    NODE_QUARANTINED, /* a spare of last resort (strikes.h) */
+    NODE_PENDING,     /* in the round that is proposed */
+    NODE_RUNNING,     /* in the sealed round */
+    NODE_DONE,        /* in it, all its workers exited 0 */
+    NODE_STOPPING,    /* in it, told to stop, has not said ready */
+    NODE_LEAVING,     /* said that it goes; its workers may still be there */
+    NODE_STALE,       /* holds an old round, was told to stop it */
+    NODE_DRAINED,     /* was told to go, and runs no workers */
+    NODE_ENDING,      /* was told of an end that is not final: owes a bye */
+    NODE_ENDED,       /* its run is over, and nothing is waited for from it: it
+                         said bye, is absent, or the end is final */
+    NODE_STATES
+};
+
+/* Leases on their way, of which a beat may say that it heard: more than beats
+ * in a lease. */
+#define NODE_SENT 16
+
+struct node {
+    enum node_state state;
+    int run;
+    int source;      /* of its first connection */
+    int conn;        /* -1: absent, its connection broke ... */
+    int64_t away_us; /* ... then */
+    int prev, next;  /* in the run's list, by arrival; -1 ends it */
+    int hash_next;   /* in the table by agent id */
+    char agent[RNG_ID_LEN + 1];
+    char name[65];
+    char role[65];
+    char addr[65];      /* where other nodes reach it */
+    char here_addr[65]; /* the server's address of its connection */
+    bool hosts;
+    bool drained; /* an operator takes it out; it is told until it goes */
+    char drained_by[65];
+    bool wants_members; /* it is told of them when it is group rank 0 */
+    int nproc;
+    int port;
+    int serve_port; /* where its launcher would serve the run; 0: nowhere */
+    int asked_rank;
+    int64_t arrival;
+    int64_t since_us;       /* when it came */
+    int64_t lease_until_us; /* the longest grant that may still be out */
+    bool confirmed;         /* it said that it holds the round of run->round */
+    bool knows_long; /* ... and that leases of reconnect_ms may be out in it */
+    bool parted;     /* it has had its last lease of this server */
+    bool named;      /* it was told the id of this server on its connection */
+    int64_t short_seq;            /* grants from this one on were short; -1: the
+                                     last one was long */
+    int64_t quarantined_until_us; /* its cool-down; in the past: it has none */
+    int64_t stale_round;          /* STALE: the one that it was told to stop */
+    /* With failover: */
+    struct epoch epoch; /* the highest that it promised to obey */
+    bool local;         /* it is on our host, as its address tells */
+    bool moved;         /* the others reach it elsewhere since it was back */
+    bool untold;        /* it came back while it obeyed another server: must be
+                           told its state once it obeys us */
+    int64_t beat_seq, beat_heard; /* its last beat on this connection */
+    struct {
+        int64_t seq, at_us;
+    } sent[NODE_SENT]; /* its last leases on this connection */
+    int64_t roll;      /* what stands for it in the roll of a round */
+    bool came_ready;   /* it had been in a round of the run's instance when
+                          it came, and was ready for the next one */
+    bool sure_ready;   /* ... of the round of run->round, and sure of that */
+    /* Its place in the round of run->round; group_rank -1: not in it. */
+    int group_rank;
+    int base_rank;
+    int role_rank;
+    int role_world;
+};
+
+/* Fills the table of an empty server. */
+void node_init(struct rdzv *r);
+
+/* NULL if there is none; node_at gives NULL for -1. `run` is an id: nodes
+ * of a run that ended are found too. */
+struct node *node_at(const struct rdzv *r, int i);
+struct node *
+node_find(const struct rdzv *r, const char *run, const char *agent);
+
+/* A node for the join in `ev`, waiting, bound to its connection, and the last
+ * of the run's list. There must be a free one. */
+struct node *
+node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev);
+
+/* Where it is, as the join in `ev` tells: it may have moved since its last one.
+ * True: the others reach it elsewhere than before. */
+bool node_set_address(struct node *n, const struct rdzv_event *ev);
+
+/* Drops its connection too. */
+void node_remove(struct rdzv *r, struct node *n);
+
+/* Changes its state, and the run's counts with it. Never to NODE_FREE: that is
+ * node_remove. */
+void node_set_state(struct rdzv *r, struct node *n, enum node_state state);
+
+/* Messages to a bound node go to that connection. A node that is not bound is
+ * absent; the run counts these. */
+void node_bind(struct rdzv *r, struct node *n, int conn);
+void node_unbind(struct rdzv *r, struct node *n);
+
+/* It counts its beats from 0 on each connection. */
+void node_begin_beats(struct node *n);
+
+/* With failover: asks for its promise, unless it obeys another server, or was
+ * asked and has not answered. */
+void node_ask(struct rdzv *r, const struct node *n);
+
+/* With failover: everything of it is dead, and it obeyed us: its vote stands.
+ */
+void node_stand(struct rdzv *r, const struct node *n);
+
+/* Nothing is waited for from an ENDING node any more: it is ENDED. */
+void node_clear_bye(struct rdzv *r, struct node *n);
+
+/* Sums of nodes' rolls stay in this. */
+#define ROLL_MASK ((INT64_C(1) << 52) - 1)
+
+/* Whether it has a place in the round of run->round. */
+bool node_in_round(const struct node *n);
+
+/* It holds a round that is none any more: makes it STALE and tells it to stop
+ * that. `ready` and `failed` bear the number of a round alone: no round to come
+ * has this one. */
+void node_make_stale(struct rdzv *r,
+                     struct node *n,
+                     int64_t round,
+                     const char *why);
+
+/*
+ * Renews its lease and tells it so, as the answer to its beat `seq`; `heard`
+ * is the last grant that it said it got on this connection, or -1.
+ */
+void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard);
+
+/* It says which round it holds. */
+void node_confirm(struct rdzv *r, struct node *n, int64_t round);
+
+/* The server ends in order, and this node has not had its last lease. */
+bool node_is_owed(const struct rdzv *r, const struct node *n);
+
+/* It says whether it would tell a server after us of long leases. */
+void node_take_long_out(struct rdzv *r, struct node *n, bool knows);
+
+/* Its lease is to end no later than so long from now: for a node that has no
+ * workers, whose loss can hurt nobody. */
+void node_cut_lease(struct rdzv *r, struct node *n, int64_t lease_us);
+
+/* Where it comes from, for people. */
+const char *node_source(const struct rdzv *r, const struct node *n);
+
+/* Whether a numeric address is one that only its own host reaches. */
+bool node_is_loopback(const char *addr);
+
+#endif

@@ -1,0 +1,584 @@
+/*
+ * Sets of voters overlap, so that what is known of a voter is kept once
+ * (votes), and a set is asked for how many of its voters a condition holds. A
+ * set without voters is satisfied by nobody: there was no round before the
+ * first one.
+ *
+ * Happy path: office_adopt for each voter that comes; office_ask; a promise of
+ * each; office_win. Then echoes come with each beat, and office_until_us says
+ * how far leases may go. For each round office_propose, office_accept of each
+ * voter, office_commit.
+ *
+ * Failure modes: too few voters are here (nobody is asked: office_may_ask);
+ * echoes become old (office_until_us is in the past: no lease, the server asks
+ * again); a proposal is given up, since one of its members is gone
+ * (office_abandon; what was in force before still is).
+ */
+#include "rendezvous/core/inner/state/office.h"
+
+#include <string.h>
+
+#include "rendezvous/base/err.h"
+#include "rendezvous/base/mono.h"
+
+int epoch_cmp(const struct epoch *a, const struct epoch *b)
+{
+    if (a->count != b->count)
+        return a->count < b->count ? -1 : 1;
+    return strcmp(a->id, b->id);
+}
+
+/* -- sets of voters -------------------------------------------------------- */
+
+int voters_find(const struct voters *v, const char *agent)
+{
+    for (int i = 0; i < v->n; i++)
+        if (strncmp(v->id[i], agent, MSG_VOTER_LEN) == 0)
+            return i;
+    return -1;
+}
+
+void voters_add(struct voters *v, const char *agent)
+{
+    ddp_assert(v->n < MSG_VOTERS_MAX);
+    char *id = v->id[v->n++];
+    size_t len = strnlen(agent, MSG_VOTER_LEN);
+    memset(id, 0, MSG_VOTER_LEN + 1);
+    memcpy(id, agent, len);
+}
+
+static bool is_id_char(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+}
+
+bool voters_may_add(const char *agent)
+{
+    for (int i = 0; i < MSG_VOTER_LEN; i++)
+        if (!is_id_char(agent[i]))
+            return false;
+    return true;
+}
+
+/* The length of the id that the text begins with; 0: it is none. */
+static size_t id_length(const char *text)
+{
+    size_t len = 0;
+    while (is_id_char(text[len]))
+        len++;
+    return len == MSG_VOTER_LEN && text[len] == ' ' ? len : 0;
+}
+
+bool voters_parse(struct voters *v, const char *text)
+{
+    *v = (struct voters){.n = 0};
+    while (*text != '\0') {
+        size_t len = id_length(text);
+        if (len == 0 || v->n == MSG_VOTERS_MAX || voters_find(v, text) >= 0) {
+            v->n = 0;
+            return false;
+        }
+        voters_add(v, text);
+        text += len + 1;
+    }
+    return true;
+}
+
+void voters_print(const struct voters *v, char text[VOTERS_TEXT_SIZE])
+{
+    for (int i = 0; i < v->n; i++) {
+        size_t len = strlen(v->id[i]);
+        memcpy(text, v->id[i], len);
+        text[len] = ' ';
+        text += len + 1;
+    }
+    *text = '\0';
+}
+
+/* -- votes ----------------------------------------------------------------- */
+
+static struct vote *find_vote(struct office *o, const char *agent)
+{
+    for (int i = 0; i < o->n_votes; i++)
+        if (strncmp(o->votes[i].id, agent, MSG_VOTER_LEN) == 0)
+            return &o->votes[i];
+    return NULL;
+}
+
+const struct vote *office_vote(const struct office *o, const char *agent)
+{
+    for (int i = 0; i < o->n_votes; i++)
+        if (strncmp(o->votes[i].id, agent, MSG_VOTER_LEN) == 0)
+            return &o->votes[i];
+    return NULL;
+}
+
+/* The sets have changed: forgets who votes no more, adds who does now. */
+static void renew_votes(struct office *o)
+{
+    int kept = 0;
+    for (int i = 0; i < o->n_votes; i++) {
+        bool votes = false;
+        for (int s = 0; s < OFFICE_SETS; s++)
+            votes |= voters_find(&o->sets[s], o->votes[i].id) >= 0;
+        if (votes)
+            o->votes[kept++] = o->votes[i];
+    }
+    o->n_votes = kept;
+    for (int s = 0; s < OFFICE_SETS; s++)
+        for (int i = 0; i < o->sets[s].n; i++) {
+            if (find_vote(o, o->sets[s].id[i]) != NULL)
+                continue;
+            struct vote *v = &o->votes[o->n_votes++];
+            *v = (struct vote){.echo_us = OFFICE_NO_ECHO};
+            memcpy(v->id, o->sets[s].id[i], sizeof(v->id));
+        }
+}
+
+static bool is_here(const struct vote *v)
+{
+    return v->here || v->stands;
+}
+
+static bool has_promised(const struct vote *v)
+{
+    return v->promised || v->stands;
+}
+
+static bool has_accepted(const struct vote *v)
+{
+    return v->accepted || v->stands;
+}
+
+static bool knows_end(const struct vote *v)
+{
+    return v->bye || v->stands;
+}
+
+static int count_of(const struct office *o,
+                    enum office_set set,
+                    bool (*holds)(const struct vote *))
+{
+    int n = 0;
+    for (int i = 0; i < o->sets[set].n; i++)
+        n += holds(office_vote(o, o->sets[set].id[i]));
+    return n;
+}
+
+static bool is_majority(const struct office *o,
+                        enum office_set set,
+                        bool (*holds)(const struct vote *))
+{
+    return o->sets[set].n == 0 || 2 * count_of(o, set, holds) > o->sets[set].n;
+}
+
+static bool is_half(const struct office *o,
+                    enum office_set set,
+                    bool (*holds)(const struct vote *))
+{
+    return 2 * count_of(o, set, holds) >= o->sets[set].n;
+}
+
+/* -- what is heard --------------------------------------------------------- */
+
+void office_init(struct office *o)
+{
+    *o = (struct office){.state = OFFICE_SEEKS,
+                         .foreign_us = OFFICE_NO_ECHO,
+                         .long_from_us = MONO_NEVER};
+}
+
+void office_hear(struct office *o, const struct epoch *epoch)
+{
+    if (epoch->count > o->heard && epoch->count <= OFFICE_COUNT_MAX)
+        o->heard = epoch->count;
+}
+
+bool office_is_newer(const struct office *o,
+                     const struct epoch *epoch,
+                     int64_t round)
+{
+    int order = epoch_cmp(epoch, &o->round_epoch);
+    return order > 0 || (order == 0 && round > o->round);
+}
+
+/* Of the same round, as others tell it: one of them may know that it is in
+ * force. */
+static void take_same(struct office *o,
+                      const struct epoch *epoch,
+                      int64_t round,
+                      const struct voters *before)
+{
+    if (o->round > 0 && round == o->round &&
+        epoch_cmp(epoch, &o->round_epoch) == 0 && before->n == 0)
+        office_confirm(o);
+}
+
+bool office_adopt(struct office *o,
+                  const struct epoch *epoch,
+                  int64_t round,
+                  const struct voters *now,
+                  const struct voters *before)
+{
+    if (!office_is_newer(o, epoch, round)) {
+        take_same(o, epoch, round, before);
+        return false;
+    }
+    ddp_assert(o->state != OFFICE_HELD && !o->pending && now->n > 0);
+    o->round = round;
+    o->round_epoch = *epoch;
+    o->sets[OFFICE_NOW] = *now;
+    o->sets[OFFICE_BEFORE] = *before;
+    renew_votes(o);
+    return true;
+}
+
+void office_confirm(struct office *o)
+{
+    if (o->sets[OFFICE_BEFORE].n == 0)
+        return;
+    o->sets[OFFICE_BEFORE].n = 0;
+    renew_votes(o);
+}
+
+bool office_is_confirmed(const struct office *o)
+{
+    return o->sets[OFFICE_BEFORE].n == 0;
+}
+
+void office_hear_foreign(struct office *o, int64_t at_us, int64_t long_us)
+{
+    if (at_us > o->foreign_us)
+        o->foreign_us = at_us;
+    if (long_us > o->long_us)
+        o->long_us = long_us;
+}
+
+/* -- voters come and go ---------------------------------------------------- */
+
+void office_here(struct office *o, const char *agent)
+{
+    struct vote *v = find_vote(o, agent);
+    if (v != NULL)
+        v->here = true;
+}
+
+void office_away(struct office *o, const char *agent)
+{
+    struct vote *v = find_vote(o, agent);
+    if (v != NULL)
+        v->here = v->asked = false;
+}
+
+void office_runs_until(struct office *o, const char *agent, int64_t until_us)
+{
+    struct vote *v = find_vote(o, agent);
+    if (v != NULL)
+        v->runs_until_us = until_us;
+}
+
+/* It promised, so that it had told all that it knew. */
+void office_stand(struct office *o, const char *agent)
+{
+    struct vote *v = find_vote(o, agent);
+    if (v == NULL)
+        return;
+    v->here = v->asked = false;
+    v->stands |= v->promised && o->state != OFFICE_SEEKS;
+}
+
+void office_excuse(struct office *o, const char *agent)
+{
+    struct vote *v = find_vote(o, agent);
+    if (v != NULL)
+        v->excused = true;
+}
+
+void office_lose(struct office *o, const char *agent)
+{
+    struct vote *v = find_vote(o, agent);
+    if (v == NULL || v->stands)
+        return;
+    v->promised = v->accepted = false;
+    v->echo_us = OFFICE_NO_ECHO;
+}
+
+/* -- taking office --------------------------------------------------------- */
+
+/* The exception for two voters: the other one is dead, and so is the server
+ * that was in office; this one never had to stop, so that this server cannot
+ * have gone on without it. */
+static bool two_will_do(const struct office *o,
+                        int64_t now_us,
+                        bool (*holds)(const struct vote *))
+{
+    const struct voters *two = &o->sets[OFFICE_NOW];
+    if (two->n != 2 || !office_is_confirmed(o))
+        return false;
+    for (int i = 0; i < 2; i++) {
+        const struct vote *v = office_vote(o, two->id[i]);
+        const struct vote *other = office_vote(o, two->id[1 - i]);
+        if (holds(v) && now_us < v->runs_until_us && other->excused)
+            return true;
+    }
+    return false;
+}
+
+static bool are_enough(const struct office *o,
+                       int64_t now_us,
+                       bool (*holds)(const struct vote *))
+{
+    return (is_majority(o, OFFICE_NOW, holds) &&
+            is_majority(o, OFFICE_BEFORE, holds)) ||
+           two_will_do(o, now_us, holds);
+}
+
+bool office_may_ask(const struct office *o, int64_t now_us)
+{
+    return o->heard < OFFICE_COUNT_MAX && are_enough(o, now_us, is_here);
+}
+
+void office_ask(struct office *o, const char *server)
+{
+    ddp_assert(!o->pending && o->heard < OFFICE_COUNT_MAX);
+    o->state = OFFICE_ASKED;
+    o->epoch = (struct epoch){.count = o->heard + 1};
+    msg_set(o->epoch.id, server);
+    o->heard = o->epoch.count;
+    o->long_from_us = MONO_NEVER;
+    for (int i = 0; i < o->n_votes; i++) {
+        struct vote *v = &o->votes[i];
+        v->promised = v->accepted = v->asked = false;
+        v->echo_us = OFFICE_NO_ECHO;
+    }
+}
+
+/* One at a time, so that it is clear which one a promise answers. It says
+ * nothing of long leases: they have to be announced anew. */
+bool office_asks(struct office *o, const char *agent, int64_t now_us)
+{
+    struct vote *v = find_vote(o, agent);
+    if (v == NULL)
+        return true;
+    if (v->asked)
+        return false;
+    v->asked = true;
+    v->asked_us = now_us;
+    o->long_from_us = MONO_NEVER;
+    return true;
+}
+
+void office_promise(struct office *o, const char *agent)
+{
+    struct vote *v = find_vote(o, agent);
+    if (v == NULL || !v->here || o->state == OFFICE_SEEKS)
+        return;
+    v->promised = true;
+    if (v->asked)
+        office_echo(o, agent, v->asked_us);
+    v->asked = false;
+}
+
+bool office_is_won(const struct office *o, int64_t now_us)
+{
+    return o->state == OFFICE_ASKED && are_enough(o, now_us, has_promised);
+}
+
+void office_win(struct office *o)
+{
+    ddp_assert(o->state == OFFICE_ASKED);
+    o->state = OFFICE_HELD;
+}
+
+void office_resign(struct office *o)
+{
+    ddp_assert(!o->pending);
+    o->state = OFFICE_SEEKS;
+    o->epoch = (struct epoch){.count = 0};
+}
+
+/* -- being in office ------------------------------------------------------- */
+
+void office_echo(struct office *o, const char *agent, int64_t sent_us)
+{
+    struct vote *v = find_vote(o, agent);
+    if (v != NULL && v->promised && sent_us > v->echo_us)
+        v->echo_us = sent_us;
+}
+
+/* The newest time that half of the set's voters have answered: of n voters the
+ * (n+1)/2-th newest echo. */
+static int64_t
+set_echo_us(const struct office *o, enum office_set set, int64_t now_us)
+{
+    int64_t echoes[MSG_VOTERS_MAX];
+    const struct voters *voters = &o->sets[set];
+    if (voters->n == 0)
+        return now_us;
+    for (int n = 0; n < voters->n; n++) {
+        const struct vote *v = office_vote(o, voters->id[n]);
+        int64_t echo_us = v->stands ? now_us : v->echo_us;
+        int at = n;
+        for (; at > 0 && echoes[at - 1] < echo_us; at--)
+            echoes[at] = echoes[at - 1];
+        echoes[at] = echo_us;
+    }
+    return echoes[(voters->n + 1) / 2 - 1];
+}
+
+/* While a round is pending, only the last one in force has the authority; the
+ * newest one, if it is not known whether it is in force, and the last one that
+ * was, have it together. */
+int64_t office_echo_us(const struct office *o, int64_t now_us)
+{
+    return mono_min(set_echo_us(o, OFFICE_NOW, now_us),
+                    set_echo_us(o, OFFICE_BEFORE, now_us));
+}
+
+int64_t
+office_until_us(const struct office *o, int64_t now_us, int64_t lease_us)
+{
+    if (o->state != OFFICE_HELD)
+        return OFFICE_NO_ECHO;
+    return office_echo_us(o, now_us) + lease_us;
+}
+
+bool office_may_act(const struct office *o, int64_t now_us, int64_t lease_us)
+{
+    return office_until_us(o, now_us, lease_us) > now_us;
+}
+
+int64_t office_foreign_us(const struct office *o, int64_t lease_us)
+{
+    return o->foreign_us + (o->long_us > lease_us ? o->long_us : lease_us);
+}
+
+void office_announce_long(struct office *o, int64_t now_us, int64_t long_us)
+{
+    if (o->long_from_us != MONO_NEVER && o->long_us >= long_us)
+        return;
+    if (long_us > o->long_us)
+        o->long_us = long_us;
+    o->long_from_us = now_us;
+}
+
+bool office_long_is_known(const struct office *o, int64_t now_us)
+{
+    return office_echo_us(o, now_us) >= o->long_from_us;
+}
+
+/* -- proposals ------------------------------------------------------------- */
+
+void office_propose(struct office *o,
+                    int64_t round,
+                    const struct voters *next,
+                    int64_t now_us)
+{
+    ddp_assert(o->state == OFFICE_HELD && !o->pending);
+    ddp_assert(next->n > 0 && round > o->round);
+    o->pending = true;
+    o->next_round = round;
+    o->proposed_us = now_us;
+    o->sets[OFFICE_NEXT] = *next;
+    /* Whoever takes over before a round is in force may know of this one alone:
+     * its voters have the authority until then, also over other proposals. */
+    if (o->sets[OFFICE_NOW].n == 0)
+        o->sets[OFFICE_NOW] = *next;
+    renew_votes(o);
+    for (int i = 0; i < o->n_votes; i++)
+        o->votes[i].accepted = false;
+}
+
+void office_accept(struct office *o, const char *agent, int64_t round)
+{
+    struct vote *v = find_vote(o, agent);
+    if (v == NULL || round != (o->pending ? o->next_round : o->round))
+        return;
+    v->promised = true;
+    v->accepted |= o->pending;
+    office_echo(o, agent, o->proposed_us);
+}
+
+bool office_is_in_force(const struct office *o)
+{
+    return o->pending && is_half(o, OFFICE_NEXT, has_accepted) &&
+           is_half(o, OFFICE_NOW, has_accepted) &&
+           is_half(o, OFFICE_BEFORE, has_accepted);
+}
+
+/* Of long leases the new round's voters know nothing, and none of its members
+ * keeps one that it had before. */
+void office_commit(struct office *o)
+{
+    ddp_assert(o->pending);
+    o->pending = false;
+    o->round = o->next_round;
+    o->round_epoch = o->epoch;
+    o->sets[OFFICE_NOW] = o->sets[OFFICE_NEXT];
+    o->sets[OFFICE_BEFORE].n = o->sets[OFFICE_NEXT].n = 0;
+    o->long_us = 0;
+    o->long_from_us = MONO_NEVER;
+    renew_votes(o);
+}
+
+void office_abandon(struct office *o)
+{
+    o->pending = false;
+    o->sets[OFFICE_NEXT].n = 0;
+    renew_votes(o);
+}
+
+/* -- the end --------------------------------------------------------------- */
+
+void office_bye(struct office *o, const char *agent)
+{
+    struct vote *v = find_vote(o, agent);
+    if (v != NULL)
+        v->bye = true;
+}
+
+bool office_end_is_known(const struct office *o)
+{
+    return is_half(o, OFFICE_NOW, knows_end) &&
+           is_half(o, OFFICE_BEFORE, knows_end);
+}
+
+/* -- for people ------------------------------------------------------------ */
+
+bool office_lacks_voters(const struct office *o)
+{
+    return o->sets[OFFICE_NOW].n > 0 &&
+           !(is_half(o, OFFICE_NOW, is_here) &&
+             is_half(o, OFFICE_BEFORE, is_here) &&
+             (o->state == OFFICE_HELD ||
+              (is_majority(o, OFFICE_NOW, is_here) &&
+               is_majority(o, OFFICE_BEFORE, is_here))));
+}
+
+int office_count_here(const struct office *o)
+{
+    return count_of(o, OFFICE_NOW, is_here);
+}
+
+int office_count_echoes(const struct office *o, int64_t since_us)
+{
+    int n = 0;
+    for (int i = 0; i < o->sets[OFFICE_NOW].n; i++) {
+        const struct vote *v = office_vote(o, o->sets[OFFICE_NOW].id[i]);
+        n += v->stands || v->echo_us >= since_us;
+    }
+    return n;
+}
+
+void office_check(const struct office *o)
+{
+    ddp_assert((o->state == OFFICE_SEEKS) == (o->epoch.count == 0));
+    ddp_assert(o->epoch.count <= o->heard);
+    ddp_assert(!o->pending || o->state == OFFICE_HELD);
+    ddp_assert(o->pending == (o->sets[OFFICE_NEXT].n > 0));
+    ddp_assert(o->round == 0 || o->sets[OFFICE_NOW].n > 0);
+    ddp_assert(o->round > 0 || o->sets[OFFICE_BEFORE].n == 0);
+    for (int s = 0; s < OFFICE_SETS; s++)
+        for (int i = 0; i < o->sets[s].n; i++)
+            ddp_assert(office_vote(o, o->sets[s].id[i]) != NULL);
+}

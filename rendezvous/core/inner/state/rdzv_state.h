@@ -1,0 +1,83 @@
+/*
+ * core/inner/state/rdzv_state: inside the rendezvous core: the server's whole
+ * memory: tables of runs and of nodes, and what the step that runs needs.
+ * Nothing outside rendezvous/core includes this.
+ */
+#ifndef RENDEZVOUS_CORE_INNER_STATE_RDZV_STATE_H
+#define RENDEZVOUS_CORE_INNER_STATE_RDZV_STATE_H
+
+#include "rendezvous/base/quota.h"
+#include "rendezvous/core/inner/state/due.h"
+#include "rendezvous/core/inner/state/run.h"
+#include "rendezvous/core/ranks.h"
+
+/* With failover: what a node said that came to a server which is not in office,
+ * to be acted on when it is. */
+struct claim {
+    struct msg_join join; /* its state follows what it says later */
+    int64_t at_us;        /* when it came */
+    bool nonsense;        /* what it told was none; nothing of it is known */
+    bool voted;           /* it told which round it accepted ... */
+    struct epoch epoch;   /* ... proposed in this epoch, ... */
+    int64_t round;
+    int group_rank;              /* ... and its place in it */
+    int64_t foreign_us, long_us; /* of messages and leases of earlier servers */
+    bool leaves;                 /* and so it said */
+    struct msg_leave leave;
+};
+
+struct moved;
+struct witnesses;
+
+struct rdzv {
+    struct rdzv_limits limits;
+    char id[RDZV_SERVER_ID_LEN + 1]; /* of this server; "" in most tests */
+    int64_t opened_us;
+    struct rdzv_before before;
+    struct run *runs;
+    struct node *nodes;
+    struct claim *claims;        /* one for each node */
+    struct moved *moved;         /* runs that are served elsewhere: moved.h */
+    struct witnesses *witnesses; /* who speaks for which host: witness.h */
+    int *conn_node;              /* by connection: its node, or -1 */
+    int *buckets;                /* by hash of agent id: first node, or -1 */
+    uint32_t n_buckets;          /* a power of two */
+    int free_node;  /* list of nodes that were used, by hash_next */
+    int fresh_node; /* nodes from this one on were never used */
+    int n_nodes;
+    int64_t arrivals;
+    int64_t began_us;       /* its first step; 0: there was none yet */
+    int64_t lease_check_us; /* no lease ends before this */
+    bool ending;     /* it only answers beats: RDZV_ENDING (last_lease.h) */
+    struct due *due; /* round_deadline of each run, but of those it touched */
+    struct rng rng;
+    struct ranks_node *places, *scratch; /* nodes_max of each */
+    uint8_t *taken; /* runs_max bitmaps of nodes_max bits: the places of a
+                       rebuilt round that were claimed, be it by a node that is
+                       lost by now (round_roll.h) */
+    int64_t noted[NOTE_COUNT]; /* how often each thing was told */
+    int64_t charged;           /* restarts, of all runs */
+    struct quota *node_sources, *run_sources;
+    /* For the step that runs: */
+    int64_t now_us;
+    const char *account; /* whose doing it is: a source or an address */
+    const struct rdzv_actions *out;
+};
+
+static inline int run_index(const struct rdzv *r, const struct run *run)
+{
+    return (int)(run - r->runs);
+}
+
+static inline struct claim *claim_of(const struct rdzv *r, const struct node *n)
+{
+    return &r->claims[n - r->nodes];
+}
+
+/* Something has changed that its deadline may go by. */
+static inline void rdzv_touch(struct rdzv *r, const struct run *run)
+{
+    due_touch(r->due, run_index(r, run));
+}
+
+#endif

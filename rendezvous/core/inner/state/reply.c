@@ -1,0 +1,79 @@
+#include "rendezvous/core/inner/state/reply.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "rendezvous/core/inner/state/rdzv_state.h"
+
+static void emit(const struct rdzv *r, const struct rdzv_action *a)
+{
+    ddp_assert(r->out != NULL); /* only a step hands out actions */
+    r->out->emit(r->out->ctx, a);
+}
+
+void reply_send(struct rdzv *r, int conn, const struct msg *m)
+{
+    ddp_assert(conn >= 0 && conn < r->limits.conns_max);
+    ddp_assert(msg_sender(m->kind) == MSG_SERVER);
+    emit(r, &(struct rdzv_action){.kind = RDZV_SEND, .conn = conn, .msg = m});
+}
+
+void reply_drop(struct rdzv *r, int conn)
+{
+    ddp_assert(conn >= 0 && conn < r->limits.conns_max);
+    r->conn_node[conn] = -1;
+    emit(r, &(struct rdzv_action){.kind = RDZV_DROP, .conn = conn});
+}
+
+void reply_node(struct rdzv *r, const struct node *n, const struct msg *m)
+{
+    ddp_assert(n->state != NODE_FREE);
+    if (n->conn >= 0)
+        reply_send(r, n->conn, m);
+}
+
+void reply_stop(struct rdzv *r,
+                const struct node *n,
+                int64_t round,
+                const char *why,
+                enum msg_graceful graceful)
+{
+    struct msg m = {.kind = MSG_KIND_stop};
+    m.stop.round = round;
+    m.stop.graceful = (int64_t)graceful;
+    msg_set(m.stop.text, why);
+    reply_node(r, n, &m);
+}
+
+void reply_drain(struct rdzv *r, const struct node *n)
+{
+    struct msg m = {.kind = MSG_KIND_drain};
+    (void)snprintf(m.drain.text, /* fits */
+                   sizeof(m.drain.text), "drained by ddpctl from %s",
+                   n->drained_by);
+    reply_node(r, n, &m);
+}
+
+void note(struct rdzv *r,
+          enum note_kind kind,
+          const struct run *run,
+          const char *node,
+          const char *fmt,
+          ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap); /* may be cut */
+    va_end(ap);
+    r->noted[kind]++;
+    struct note n = {
+        .kind = kind,
+        .run = run != NULL ? run->id : "",
+        .round = run != NULL ? run->round.number : 0,
+        .node = node,
+        .text = text,
+        .account = r->account,
+    };
+    emit(r, &(struct rdzv_action){.kind = RDZV_NOTE, .conn = -1, .note = &n});
+}

@@ -1,0 +1,42 @@
+/*
+ * core/inner/state/reply: inside the rendezvous core: what a step hands out:
+ * messages, dropped connections, notes. Nothing outside rendezvous/core
+ * includes this.
+ */
+#ifndef RENDEZVOUS_CORE_INNER_STATE_REPLY_H
+#define RENDEZVOUS_CORE_INNER_STATE_REPLY_H
+
+#include "rendezvous/core/note.h"
+#include "rendezvous/proto/msg.h"
+
+struct rdzv;
+struct run;
+struct node;
+
+/* Sends to a connection, be it a node's or not. */
+void reply_send(struct rdzv *r, int conn, const struct msg *m);
+
+/* Closes a connection once what was sent is out. It is nobody's from now on,
+ * and no event may come for it any more. */
+void reply_drop(struct rdzv *r, int conn);
+
+/* Sends to a node; nothing if it is absent: rejoin (join.c) repeats what it
+ * must know. */
+void reply_node(struct rdzv *r, const struct node *n, const struct msg *m);
+void reply_stop(struct rdzv *r,
+                const struct node *n,
+                int64_t round,
+                const char *why,
+                enum msg_graceful graceful);
+void reply_drain(struct rdzv *r, const struct node *n);
+
+/* Tells people, and counts: the text, which may be cut, says what the event's
+ * name does not. `node` may be "". */
+void note(struct rdzv *r,
+          enum note_kind kind,
+          const struct run *run, /* may be NULL */
+          const char *node,
+          const char *fmt,
+          ...) __attribute__((format(printf, 5, 6)));
+
+#endif

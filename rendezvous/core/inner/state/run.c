@@ -1,0 +1,140 @@
+/*
+ * How a run ends: run_end tells every node and keeps those that are connected
+ * until all of them know (ENDING), so that a server that takes over hears of
+ * the end from any of them. After that, or half a second, the end is final and
+ * they go. The run is remembered for ten minutes: a straggler gets its result.
+ *
+ * With failover the end is a vote: it is never final before half of the voters
+ * said bye. Who holds an end that is not ends by itself.
+ */
+#include "rendezvous/core/inner/state/run.h"
+
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/state/rdzv_state.h"
+#include "rendezvous/core/inner/state/reply.h"
+
+#define REMEMBER_US (600 * MONO_S)
+/* A node that says no bye in this time is not waited for. */
+#define SETTLE_US (500 * MONO_MS)
+
+struct run *run_find(const struct rdzv *r, const char *id)
+{
+    for (int i = 0; i < r->limits.runs_max; i++) {
+        struct run *run = &r->runs[i];
+        if (run_is_live(run) && strcmp(run->id, id) == 0)
+            return run;
+    }
+    return NULL;
+}
+
+bool run_is_abandoned(const struct run *run)
+{
+    return run->head < 0 && run->recovery.holes == 0;
+}
+
+bool run_can_grow(const struct run *run)
+{
+    return run->state == RUN_ACTIVE && run->recovery.holes == 0 &&
+           run->count[NODE_DONE] + run->round.gone_done == 0 &&
+           run->round.group_world < run->conf.nodes_max;
+}
+
+const char *run_source(const struct rdzv *r, const struct run *run)
+{
+    return run->source < 0 ? "" : quota_text(r->run_sources, run->source);
+}
+
+/* -- its instances --------------------------------------------------------- */
+
+void run_leave_instance(struct run *run)
+{
+    struct former *f = &run->former;
+    if (run->instance[0] == '\0')
+        return;
+    msg_set(f->instance[f->known % FORMER_MAX], run->instance);
+    f->known++;
+    run->instance[0] = '\0';
+}
+
+bool run_had_instance(const struct run *run, const char *instance)
+{
+    if (instance[0] == '\0')
+        return false;
+    for (int i = 0; i < FORMER_MAX; i++)
+        if (strcmp(run->former.instance[i], instance) == 0)
+            return true;
+    return strcmp(run->instance, instance) == 0;
+}
+
+/* -- its end --------------------------------------------------------------- */
+
+/* It takes nothing from those of its source any more. */
+static void run_drop_source(struct rdzv *r, struct run *run)
+{
+    if (run->source >= 0)
+        quota_drop(r->run_sources, run->source);
+    run->source = -1;
+}
+
+void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
+{
+    rdzv_touch(r, run);
+    office_abandon(&run->office); /* no round follows the end */
+    run->state = RUN_ENDED;
+    run_drop_source(r, run);
+    run->end.msg = *end;
+    msg_set(run->end.msg.instance, run->instance);
+    run->end.at_us = r->now_us;
+    run->end.forget_at_us = mono_after(r->now_us, REMEMBER_US);
+    note(r, NOTE_ended, run, "", "status %lld%s%s", (long long)end->status,
+         end->text[0] != '\0' ? ": " : "", end->text);
+    bool alone = run->head == run->tail && run->round.group_world <= 1;
+    run->end.settle_at_us =
+        alone ? MONO_NEVER : mono_after(r->now_us, SETTLE_US);
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        node_set_state(r, &r->nodes[i], NODE_ENDED);
+        node_cut_lease(r, &r->nodes[i], run->conf.heartbeat_us);
+        run_send_end(r, run, &r->nodes[i]);
+    }
+    run_try_settle(r, run);
+}
+
+void run_send_end(struct rdzv *r, struct run *run, struct node *n)
+{
+    struct msg m = {.kind = MSG_KIND_end, .end = run->end.msg};
+    m.end.hold = run->end.settle_at_us != MONO_NEVER;
+    if (m.end.hold && n->conn >= 0)
+        node_set_state(r, n, NODE_ENDING);
+    reply_node(r, n, &m);
+}
+
+void run_try_settle(struct rdzv *r, struct run *run)
+{
+    if (run->state != RUN_ENDED || run->end.settle_at_us == MONO_NEVER)
+        return;
+    bool known = !run->failover || office_end_is_known(&run->office);
+    if (!known && r->now_us >= run->end.settle_at_us) {
+        rdzv_touch(r, run); /* others may have gone on without us */
+        run->end.settle_at_us = mono_after(r->now_us, SETTLE_US);
+    }
+    if (!known ||
+        (run->count[NODE_ENDING] > 0 && r->now_us < run->end.settle_at_us))
+        return;
+    run->end.settle_at_us = MONO_NEVER;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        node_clear_bye(r, &r->nodes[i]);
+        run_send_end(r, run, &r->nodes[i]);
+    }
+}
+
+void run_forget(struct rdzv *r, struct run *run)
+{
+    note(r, NOTE_forgotten, run, "", "%s", "");
+    while (run->head >= 0)
+        node_remove(r, &r->nodes[run->head]);
+    run_drop_source(r, run);
+    rdzv_touch(r, run);
+    run->state = RUN_FREE;
+}

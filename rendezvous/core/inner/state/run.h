@@ -1,0 +1,280 @@
+/*
+ * core/inner/state/run: inside the rendezvous core: one run: what is known of
+ * it, found by its id, over for good, forgotten. Nothing outside
+ * rendezvous/core includes this.
+ *
+ * Which parts of struct run mean something depends on its state:
+ *
+ *               conf   gather   round     recovery   report         end
+ *     CANDIDATE set    -        -         -          -              -
+ *     GATHER    set    set      the last  rebuilt    of the last    -
+ *     PENDING   set    (last)   proposed  -          empty, `last`  -
+ *     ACTIVE    set    (last)   this      set        empty, `last`  -
+ *     DRAIN     set    (last)   this      set        grows          -
+ *     ENDED     set*   (last)   the last  (last)     of the last    set
+ *
+ * (last): what it was when the state was left; only to be shown. *: not in a
+ * run that is known from a straggler alone (join.c). states.c checks this table
+ * after each step.
+ */
+#ifndef RENDEZVOUS_CORE_INNER_STATE_RUN_H
+#define RENDEZVOUS_CORE_INNER_STATE_RUN_H
+
+#include "rendezvous/core/budget.h"
+#include "rendezvous/core/inner/state/node.h"
+#include "rendezvous/core/inner/state/office.h"
+#include "rendezvous/core/inner/state/strikes.h"
+#include "rendezvous/proto/exits.h"
+
+enum run_state {
+    RUN_FREE,      /* a slot that no run uses */
+    RUN_CANDIDATE, /* its nodes hold a round, and we are not in office */
+    RUN_GATHER,
+    RUN_PENDING, /* a round is proposed */
+    RUN_ACTIVE,
+    RUN_DRAIN,
+    RUN_ENDED,
+    RUN_STATES
+};
+
+/* -- what all of its nodes agree on: the first join says it ---------------- */
+
+struct run_conf {
+    char prog[129];
+    char backend[17];
+    enum msg_failover failover; /* as it was asked for */
+    int nodes_min, nodes_max;
+    int64_t join_us, last_call_us, heartbeat_us, reconnect_us, scale_us;
+};
+
+/* -- GATHER ---------------------------------------------------------------- */
+
+struct run_gather {
+    int64_t since_us;
+    int64_t seal_at_us;   /* end of the last call, MONO_NEVER: none runs */
+    int64_t notice_at_us; /* when to tell those who wait who is missing */
+    /* The node that was refused last and has not come since, and a sentence
+     * about it for those who wait; "": there is none. */
+    char refused_node[65], refused[401];
+};
+
+/* -- ACTIVE, DRAIN: the last round that was sealed ------------------------- */
+
+/* Why it ended, as far as the budget is concerned. Decided while it drains: a
+ * loss that comes to light by then is what the failure was a consequence of. */
+enum round_blame {
+    BLAME_NONE,   /* it runs, or ended to be made larger */
+    BLAME_WORKER, /* a worker failed: a restart is charged */
+    BLAME_NODE,   /* a node was lost or went: nothing is charged */
+    BLAME_BOTH    /* both: nothing is charged, and people are told so */
+};
+
+struct run_round {
+    int64_t number; /* 0: no round was sealed yet */
+    int group_world, world_size;
+    int64_t roll; /* the sum of its nodes', or 0 */
+    char master_addr[65];
+    int master_port;
+    int confirmed; /* nodes of it that have said that they hold it */
+    int knowing;   /* ... and that long leases may be out */
+    bool parting;  /* the last leases are being given: the server ends */
+    int gone_done; /* nodes of it that were DONE and are gone */
+    int64_t sealed_us, over_us;
+    enum round_blame blame;
+    bool progressed;            /* some worker of it had made progress */
+    enum msg_graceful graceful; /* how its workers were told to stop */
+};
+
+/* -- a round that a server before us sealed -------------------------------- */
+
+/*
+ * What the members of a rebuilt round tell of rounds that a server before us
+ * may have sealed since. A node whose lease was over since may have been left
+ * out of any number of rounds. One that was ready for the next round, and whose
+ * lease was not, may have missed one, of which it would be a member. One that
+ * was not even ready proves that there was none.
+ */
+enum anchor {
+    ANCHOR_NONE,
+    ANCHOR_READY,
+    ANCHOR_HELD
+};
+
+struct run_recovery {
+    bool rebuilt; /* the round was sealed by a server that is no more ... */
+    enum anchor anchor; /* ... and what is known of later rounds of that */
+    bool was_over;     /* a server before us knew that all its workers are dead,
+                          also those of nodes that do not come */
+    bool long_out;     /* ... that one may have leases of reconnect_ms */
+    int joins;         /* the most that one of them has made since that round */
+    int ready_members; /* of it, that came ready for the next one */
+    int holes;         /* of it, that did not show up */
+    int base; /* members of it that can come: all, or those that a server before
+                 us knew to be left when it was over */
+    int64_t notice_at_us; /* when to tell those that wait that too few came */
+    int64_t rebuilt_at_us;
+    int64_t roll_at_us; /* when to see whether all have come */
+    int64_t passed; /* the highest round of other instances, of which nodes here
+                       may still say something */
+};
+
+/* -- with failover: what nodes tell a server that is not in office --------- */
+
+struct run_takeover {
+    /* Of the newest round that a voter told of (office.h): */
+    char instance[RNG_ID_LEN + 1]; /* "": none did */
+    int64_t born_us;
+    int group_world;
+    int restarts;
+    /* The end that a voter told of; status -1: none. */
+    int end_status;
+    struct epoch end_epoch;
+    /* The first failure of a worker that was told of; "": none. */
+    char failed_agent[RNG_ID_LEN + 1];
+    int64_t failed_at_us;
+    struct msg_failed failed;
+
+    int64_t notice_at_us; /* when to tell those who wait who is missing */
+    int64_t own_us; /* leases of ours may be out until then, of what we knew
+                       before another server was in office */
+    /* What takeover.c has to look at: a node that CLAIMS came or went, one has
+     * promised another server more than this one, one obeys this one now. */
+    bool changed, outbid, obeyed;
+    bool blocked; /* GATHER: only voters are waited for */
+    bool mute; /* in office, but half of the voters did not answer for too long:
+                  it grants nothing, and people were told so */
+    char addrs[sizeof(((struct msg_voters *)0)->addrs)]; /* of the voters */
+};
+
+/* -- what the report will say ---------------------------------------------- */
+
+/* A worker's failure, the cause of others. */
+struct failure {
+    int64_t round; /* 0: there was none */
+    int64_t at_us; /* on the server's clock */
+    struct msg_failed what;
+    char node[65];
+    char agent[RNG_ID_LEN + 1];
+};
+
+/* A node that is gone without a word. */
+struct loss {
+    char node[65]; /* "": there was none */
+    char how[81];
+    int64_t at_us;
+};
+
+struct run_report {
+    struct failure root; /* of the round; known if that is blamed on a worker */
+    struct failure last; /* of this round or an earlier one, to be shown */
+    struct loss loss;    /* the first one since the round was sealed */
+    struct msg_ready ends; /* how the round's workers ended, as far as is known:
+                              how many, and who, as proto/exits.h has it */
+    char exits_list[EXITS_LIST_MAX + 1], stopped_list[EXITS_LIST_MAX + 1];
+};
+
+/* -- ENDED ----------------------------------------------------------------- */
+
+struct run_result {
+    struct msg_end msg; /* also for stragglers */
+    int64_t at_us;
+    int64_t settle_at_us; /* the end is final then, MONO_NEVER: it is */
+    int64_t forget_at_us;
+    bool lapsed; /* since nobody came; nobody was there to be told, either */
+};
+
+/* -- in all states --------------------------------------------------------- */
+
+/* The instances that a run had before the one that it has: of newcomers that
+ * gave way, and its own if no round of it was sure any more. Nodes of these
+ * may be about. Of more than so many the oldest ones are forgotten. */
+#define FORMER_MAX 8
+struct former {
+    int known; /* ever; the newest one stands at (known - 1) % FORMER_MAX */
+    char instance[FORMER_MAX][RNG_ID_LEN + 1];
+};
+
+struct run {
+    enum run_state state;
+    int source; /* of its first node; -1 once it has ended */
+    char id[129];
+    char instance[RNG_ID_LEN + 1]; /* "" before the first round */
+    int64_t born_us;               /* when it had that; NEVER: not known */
+    struct former former;
+    int64_t opened_us;
+    int64_t scale_next_us; /* no newcomer makes a round larger before */
+    bool host_is_silent;   /* the node whose launcher serves us was lost by its
+                              lease. It lives, since we would end with it, and
+                              wants us when it is thawed */
+    struct budget budget;
+    struct strikes strikes;
+    bool failover; /* a majority of its members has the authority */
+    struct office office;
+    struct run_takeover takeover;
+
+    int head, tail; /* its nodes, by arrival; -1: none */
+    int count[NODE_STATES];
+    int absent; /* nodes with conn -1 */
+
+    struct run_conf conf;
+    struct run_gather gather;
+    struct run_round round;
+    struct run_recovery recovery;
+    struct run_report report;
+    struct run_result end;
+};
+
+/*
+ * Whether the server may act for it: seal its next round, grant leases. Always,
+ * but for a round that was rebuilt, where more than half of its members must
+ * have come: there may be another server, to which the others went. With
+ * failover the voters decide (office.h).
+ */
+static inline bool run_is_ours(const struct run *run)
+{
+    int here = run->round.group_world - run->recovery.holes;
+    return run->failover || !run->recovery.rebuilt ||
+           2 * here > run->recovery.base;
+}
+
+/* Whether it is neither free nor ended. */
+static inline bool run_is_live(const struct run *run)
+{
+    return run->state != RUN_FREE && run->state != RUN_ENDED;
+}
+
+/* Finds a run that has not ended; NULL: none. */
+struct run *run_find(const struct rdzv *r, const char *id);
+
+/* Whether nobody is there, nor known to be about to come back. */
+bool run_is_abandoned(const struct run *run);
+
+/* Whether a newcomer would make the sealed round larger. Not while members are
+ * missing, and not once it is about to be done. */
+bool run_can_grow(const struct run *run);
+
+/* It goes on as another instance: has none now, and remembers the one that it
+ * had. */
+void run_leave_instance(struct run *run);
+
+/* Whether that is its instance, or was; never of "". */
+bool run_had_instance(const struct run *run, const char *instance);
+
+/* Where it comes from, for people; "" if that is not known any more. */
+const char *run_source(const struct rdzv *r, const struct run *run);
+
+/*
+ * Tells all nodes that the run is over. `end` is copied. It is final once every
+ * node that is connected knows of it, or SETTLE_US later: until then none
+ * leaves, so that a server which takes over hears of the end from any of them.
+ */
+void run_end(struct rdzv *r, struct run *run, const struct msg_end *end);
+void run_send_end(struct rdzv *r, struct run *run, struct node *n);
+
+/* Makes the end final, if it is time to. */
+void run_try_settle(struct rdzv *r, struct run *run);
+
+/* Removes a run and its nodes. */
+void run_forget(struct rdzv *r, struct run *run);
+
+#endif

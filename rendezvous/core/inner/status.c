@@ -1,0 +1,305 @@
+/*
+ * Two things are decided here and not in the core, which has more states than a
+ * person wants to see. An absent node is shown as absent, whatever its workers
+ * do. And the order of runs and nodes is always the same, so that a page that
+ * is drawn again every second does not jump: by id or name as people sort them
+ * (node2 before node10), members of the round before spares, an ended run
+ * behind the live one of its id.
+ *
+ * What is shown may be of the past: in a run that gathers, world_size and the
+ * master are those of the last round. Readers decide by `state` what to show.
+ */
+#include "rendezvous/core/status.h"
+
+#include <stdlib.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/state/rdzv_state.h"
+#include "rendezvous/core/inner/state/strikes.h"
+
+const char *status_run_word(enum status_run_state state)
+{
+    static const char *const words[STATUS_RUN_STATES] = {
+        [STATUS_GATHER] = "gather",
+        [STATUS_ACTIVE] = "active",
+        [STATUS_DRAIN] = "drain",
+        [STATUS_ENDED] = "ended",
+    };
+    ddp_assert(state < STATUS_RUN_STATES);
+    return words[state];
+}
+
+const char *status_node_word(enum status_node_state state)
+{
+    static const char *const words[STATUS_NODE_STATES] = {
+        [STATUS_WAITING] = "waiting",
+        [STATUS_SPARE] = "spare",
+        [STATUS_QUARANTINED] = "quarantined",
+        [STATUS_RUNNING] = "running",
+        [STATUS_DONE] = "done",
+        [STATUS_STOPPING] = "stopping",
+        [STATUS_LEAVING] = "leaving",
+        [STATUS_ABSENT] = "absent",
+    };
+    ddp_assert(state < STATUS_NODE_STATES);
+    return words[state];
+}
+
+static enum status_run_state run_state(const struct run *run)
+{
+    switch (run->state) {
+    case RUN_CANDIDATE:
+    case RUN_GATHER:
+    case RUN_PENDING:
+        return STATUS_GATHER;
+    case RUN_ACTIVE:
+        return STATUS_ACTIVE;
+    case RUN_DRAIN:
+        return STATUS_DRAIN;
+    case RUN_ENDED:
+        return STATUS_ENDED;
+    case RUN_FREE:
+    case RUN_STATES:
+        break;
+    }
+    DDP_WRONG("run state");
+}
+
+static enum status_node_state node_state(const struct node *n)
+{
+    if (n->conn < 0)
+        return STATUS_ABSENT;
+    switch (n->state) {
+    case NODE_CLAIMS:
+    case NODE_WAITING:
+    case NODE_PENDING:
+        return STATUS_WAITING;
+    case NODE_SPARE:
+        return STATUS_SPARE;
+    case NODE_QUARANTINED:
+        return STATUS_QUARANTINED;
+    case NODE_RUNNING:
+        return STATUS_RUNNING;
+    case NODE_DONE:
+        return STATUS_DONE;
+    case NODE_STOPPING:
+    case NODE_STALE: /* an old round's workers */
+        return STATUS_STOPPING;
+    case NODE_LEAVING:
+    case NODE_DRAINED:
+    case NODE_ENDING:
+    case NODE_ENDED:
+        return STATUS_LEAVING;
+    case NODE_FREE:
+    case NODE_STATES:
+        break;
+    }
+    DDP_WRONG("node state");
+}
+
+void status_total(const struct rdzv *r, struct status_total *out)
+{
+    *out = (struct status_total){
+        .joins = r->noted[NOTE_joined] + r->noted[NOTE_spare],
+        .rejoins = r->noted[NOTE_back],
+        .refusals = r->noted[NOTE_refused],
+        .rounds = r->noted[NOTE_sealed],
+        .rebuilt = r->noted[NOTE_rebuilt],
+        .failures = r->noted[NOTE_failed],
+        .restarts = r->charged,
+        .refunds = r->noted[NOTE_refund],
+        .lost = r->noted[NOTE_lost],
+        .ended = r->noted[NOTE_ended],
+        .orders = r->noted[NOTE_ordered],
+        .takeovers = r->noted[NOTE_took_office],
+    };
+    for (int i = 0; i < r->limits.runs_max; i++)
+        if (r->runs[i].state != RUN_FREE)
+            out->runs[run_state(&r->runs[i])]++;
+    for (int i = 0; i < r->fresh_node; i++)
+        if (r->nodes[i].state != NODE_FREE)
+            out->nodes[node_state(&r->nodes[i])]++;
+}
+
+/* -- runs ------------------------------------------------------------------ */
+
+/* Of the same id at most one has not ended: it comes first. */
+static int compare_runs(const void *a, const void *b, void *ctx)
+{
+    const struct rdzv *r = ctx;
+    const struct run *x = &r->runs[*(const int *)a];
+    const struct run *y = &r->runs[*(const int *)b];
+    int order = ranks_natural_cmp(x->id, y->id);
+    if (order == 0)
+        order = (x->state == RUN_ENDED) - (y->state == RUN_ENDED);
+    if (order == 0)
+        order = (y->end.at_us > x->end.at_us) - (y->end.at_us < x->end.at_us);
+    return order != 0 ? order : (x > y) - (x < y);
+}
+
+int status_runs(const struct rdzv *r, int *order)
+{
+    int n = 0;
+    for (int i = 0; i < r->limits.runs_max; i++)
+        if (r->runs[i].state != RUN_FREE)
+            order[n++] = i;
+    qsort_r(order, (size_t)n, sizeof(order[0]), compare_runs,
+            (void *)(uintptr_t)r);
+    return n;
+}
+
+static int nodes_of(const struct run *run)
+{
+    if (run->state == RUN_ACTIVE)
+        return run->round.group_world;
+    return run->count[NODE_CLAIMS] + run->count[NODE_WAITING] +
+           run->count[NODE_PENDING] + run->count[NODE_STOPPING] +
+           run->count[NODE_LEAVING] + run->count[NODE_ENDING] +
+           run->count[NODE_ENDED];
+}
+
+static int64_t
+gather_left_us(const struct rdzv *r, const struct run *run, int64_t now_us)
+{
+    (void)r;
+    int64_t until_us = run->gather.seal_at_us;
+    if (until_us == MONO_NEVER)
+        until_us = mono_after(run->gather.since_us, run->conf.join_us);
+    return until_us > now_us ? until_us - now_us : 0;
+}
+
+static struct status_office office_of(const struct run *run, int64_t now_us)
+{
+    const struct office *o = &run->office;
+    int64_t lease_us = run->conf.heartbeat_us;
+    if (!run->failover)
+        return (struct status_office){.on = false};
+    return (struct status_office){
+        .on = true,
+        .held = o->state == OFFICE_HELD,
+        .may_act = office_may_act(o, now_us, lease_us),
+        .epoch = o->epoch.count,
+        .voters = o->sets[OFFICE_NOW].n,
+        .here = office_count_here(o),
+        .answer = office_count_echoes(o, now_us - lease_us),
+    };
+}
+
+void status_run(const struct rdzv *r,
+                int index,
+                int64_t now_us,
+                struct status_run *out)
+{
+    const struct run *run = &r->runs[index];
+    ddp_assert(run->state != RUN_FREE);
+    bool ended = run->state == RUN_ENDED;
+    int64_t end_us = ended ? run->end.at_us : now_us;
+    *out = (struct status_run){
+        .id = run->id,
+        .instance = run->instance,
+        .backend = run->conf.backend,
+        .prog = run->conf.prog,
+        .state = run_state(run),
+        .round = run->round.number,
+        .nodes_min = run->conf.nodes_min,
+        .nodes_max = run->conf.nodes_max,
+        .nodes = nodes_of(run),
+        .spares = run->count[NODE_SPARE],
+        .absent = run->absent,
+        .world_size = run->round.world_size,
+        .master_addr = run->round.master_addr,
+        .master_port = run->round.master_port,
+        .restarts = run->budget.used,
+        .max_restarts = run->budget.max,
+        .restarts_counting = budget_counting(&run->budget, now_us),
+        .window_us = run->budget.window_us,
+        .uptime_us = end_us - run->opened_us,
+        .round_uptime_us =
+            run->round.number > 0 ? end_us - run->round.sealed_us : 0,
+        .office = office_of(run, now_us),
+        .have = run->count[NODE_CLAIMS] + run->count[NODE_WAITING] +
+                run->count[NODE_SPARE],
+        .left_us = gather_left_us(r, run, now_us),
+        .last = {.known = run->report.last.round > 0,
+                 .round = run->report.last.round,
+                 .node = run->report.last.node,
+                 .what = &run->report.last.what,
+                 .age_us = now_us - run->report.last.at_us},
+        .end = ended ? &run->end.msg : NULL,
+        .end_age_us = now_us - run->end.at_us,
+    };
+    for (int s = 0; s < NODE_STATES; s++)
+        out->listed += run->count[s];
+}
+
+/* -- nodes ----------------------------------------------------------------- */
+
+/* Members, spares, all others. */
+static int class_of(const struct node *n)
+{
+    if (node_in_round(n))
+        return 0;
+    return n->state == NODE_SPARE ? 1 : 2;
+}
+
+static int compare_nodes(const void *a, const void *b, void *ctx)
+{
+    const struct rdzv *r = ctx;
+    const struct node *x = &r->nodes[*(const int *)a];
+    const struct node *y = &r->nodes[*(const int *)b];
+    int order = class_of(x) - class_of(y);
+    if (order == 0 && class_of(x) == 0)
+        order =
+            (x->group_rank > y->group_rank) - (x->group_rank < y->group_rank);
+    if (order == 0)
+        order = ranks_natural_cmp(x->name, y->name);
+    return order != 0 ? order
+                      : (x->arrival > y->arrival) - (x->arrival < y->arrival);
+}
+
+int status_nodes(const struct rdzv *r, int index, int *order)
+{
+    const struct run *run = &r->runs[index];
+    int n = 0;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        order[n++] = i;
+    qsort_r(order, (size_t)n, sizeof(order[0]), compare_nodes,
+            (void *)(uintptr_t)r);
+    return n;
+}
+
+void status_node(const struct rdzv *r,
+                 int index,
+                 int64_t now_us,
+                 struct status_node *out)
+{
+    const struct node *n = &r->nodes[index];
+    const struct run *run = &r->runs[n->run];
+    ddp_assert(n->state != NODE_FREE);
+    bool placed = node_in_round(n);
+    int64_t lease_us = n->lease_until_us - now_us;
+    /* Of a rebuilt round, base ranks are known once all members are back. */
+    bool reckoned = run->round.world_size > 0;
+    *out = (struct status_node){
+        .name = n->name,
+        .agent = n->agent,
+        .addr = n->addr,
+        .role = n->role,
+        .state = node_state(n),
+        .group_rank = placed ? n->group_rank : -1,
+        .base_rank = placed && reckoned ? n->base_rank : -1,
+        .nproc = n->nproc,
+        .strikes = strikes_of(run, n),
+        .votes = office_vote(&run->office, n->agent) != NULL,
+        .serve_port = n->serve_port,
+        .connected = n->conn >= 0,
+        .hosts = n->hosts,
+        .lease_us = lease_us > 0 ? lease_us : 0,
+        .uptime_us = now_us - n->since_us,
+    };
+}
+
+const struct rdzv_limits *status_limits(const struct rdzv *r)
+{
+    return &r->limits;
+}
