@@ -125,7 +125,7 @@ CTL    := $(call of,rendezvous/ctl,main status command http line view table text
 LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/worker,workers spawn env mailbox errfile hang hang_watch stack_line \
 	pipe_probe stacks first_progress) \
-	$(call of,launcher/report,report exits words json event_log \
+	$(call of,launcher/report,report exits words json event_log may_die \
 	new_file try_files) \
 	$(call of,launcher/preflight,preflight probe lead io data look link \
 	responder report judge table pairing) \

@@ -47,6 +47,7 @@
 #include "launcher/rdzv/own_name.h"
 #include "launcher/rdzv/store_host.h"
 #include "launcher/report/event_log.h"
+#include "launcher/report/may_die.h"
 #include "launcher/report/report.h"
 #include "launcher/worker/first_progress.h"
 #include "launcher/worker/hang_watch.h"
@@ -157,10 +158,20 @@ static void tell_of_dead(const struct loop *l)
     }
 }
 
+static void tell_what_may_die(const struct loop *l,
+                              const struct msg_world *world)
+{
+    char text[MAY_DIE_MAX];
+    if (l->event_log.rounds == 1 && world->round == 1 &&
+        may_die_describe(l->conf, world, agent_has_failover(&l->agent), text))
+        log_info("%s", text);
+}
+
 static void start_workers(struct loop *l, const struct msg_world *world)
 {
     store_host_renew(&l->store, world->round);
     event_log_world(&l->event_log, world, mono_now_us());
+    tell_what_may_die(l, world);
     guard_wait();
     ddp_assert(l->pending == PENDING_NOTHING && l->state == LOOP_RUNNING);
     if (workers_start(l->workers, world, &l->spawned, &l->spawn_err) != 0)
@@ -339,6 +350,7 @@ static void step_once(struct loop *l, struct agent_event *ev)
     struct agent_actions out = {.emit = act, .ctx = l};
     ev->now_us = mono_now_us();
     agent_step(&l->agent, ev, &out);
+    event_log_taken_over(&l->event_log, &l->agent.takeover, ev->now_us);
 }
 
 static void tell_spawn_failure(struct loop *l)

@@ -97,6 +97,31 @@ static int read_instance(struct ddp *d, struct ddp_err *err)
     return 0;
 }
 
+/* "0", or the count of an epoch, a point, and the id of its server. A round of
+ * more digits than ddprun's have is no epoch's. */
+static int read_epoch(struct ddp *d, struct ddp_err *err)
+{
+    const char *text = getenv("DDP_EPOCH");
+    char count[20] = "";
+    int64_t epoch;
+    size_t len = text == NULL ? 0 : strcspn(text, ".");
+    d->fence = d->round;
+    if (text == NULL)
+        return 0;
+    if (len < sizeof(count))
+        memcpy(count, text, len);
+    if (parse(count, INT64_MAX, &epoch) != 0)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "DDP_EPOCH=%.64s: must be 0, or a whole number, a "
+                           "point, and the id of a server",
+                           text);
+    if (epoch > RT_FENCE_EPOCH_MAX)
+        epoch = RT_FENCE_EPOCH_MAX;
+    if (epoch > 1 && d->round < RT_FENCE_EPOCH)
+        d->fence += (epoch - 1) * RT_FENCE_EPOCH;
+    return 0;
+}
+
 /* A launcher that knows no rounds (torchrun) counts restarts: as good to tell
  * one attempt's messages from another's. */
 static int read_fence(struct ddp *d, struct ddp_err *err)
@@ -107,7 +132,9 @@ static int read_fence(struct ddp *d, struct ddp_err *err)
     if (read_instance(d, err) != 0)
         return -1;
     int64_t guess = (int64_t)d->restart_count + 1;
-    return number("DDP_ROUND", 1, INT64_MAX, guess, &d->round, err);
+    if (number("DDP_ROUND", 1, INT64_MAX, guess, &d->round, err) != 0)
+        return -1;
+    return read_epoch(d, err);
 }
 
 static int read_run_id(struct ddp *d, struct ddp_err *err)

@@ -34,6 +34,7 @@ struct ddp {
     int group_rank;
     int restart_count;
     int64_t round;
+    int64_t fence; /* epoch and round as one number: see below */
     char instance[RNG_ID_LEN + 1];
     char run_id[RT_RUN_ID_MAX];
     struct store_client store;
@@ -44,6 +45,20 @@ struct ddp {
     struct stop_page *stop_page; /* NULL: only signals ask it to stop */
     _Atomic int64_t beat_due;    /* no beat is written before, us */
 };
+
+/*
+ * Snapshots are ordered by epoch, then by round: with failover a round that a
+ * later server made is newer, whatever its number. In their names and labels
+ * both are one number: the round, and so much for each epoch after the first.
+ * In the first epoch, and without failover, it is the round.
+ */
+#define RT_FENCE_EPOCH     INT64_C(10000000000)
+#define RT_FENCE_EPOCH_MAX INT64_C(99999999) /* the name's 18 digits */
+
+static inline int64_t rt_fence_round(int64_t fence)
+{
+    return fence % RT_FENCE_EPOCH;
+}
 
 /* When this worker was asked to stop; MONO_NEVER: it was not. */
 int64_t rt_stop_since_us(void);

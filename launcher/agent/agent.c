@@ -388,6 +388,7 @@ static void on_msg(struct step *s, const struct msg *m)
     case MSG_KIND_dead:
     case MSG_KIND_order_drain:
     case MSG_KIND_order_end:
+    case MSG_KIND_order_go_on:
     case MSG_KIND_answered:
     case MSG_KIND_COUNT:
         agent_note(s, NOTE_stale, "message '%s', which no server sends",

@@ -368,6 +368,22 @@ struct agent_session {
     int64_t beat_sent_us[AGENT_BEATS];
 };
 
+/* A server that has granted this node a lease. */
+struct agent_place {
+    struct agent_epoch epoch;
+    int64_t at_us;                        /* when the last one came */
+    char target[CANDIDATES_ADDR_MAX + 1]; /* "ADDR:PORT"; "": an endpoint ... */
+    int which;                            /* ... of the list */
+};
+
+/* Another server took the run over, and this node has its lease from that. */
+struct agent_takeover {
+    int count; /* so often; 0: the others are not set */
+    struct agent_place from, to;
+    int64_t
+        gap_us; /* from the last lease of the one to the first of the other */
+};
+
 /* The caller's storage; the fields are the core's own. */
 struct agent {
     struct agent_conf conf;
@@ -386,6 +402,8 @@ struct agent {
     struct agent_session session;
     struct candidates candidates;
     struct agent_vote vote;
+    struct agent_place leased;      /* with failover */
+    struct agent_takeover takeover; /* the last one */
 
     enum agent_exit exit;
     enum agent_known known;

@@ -267,6 +267,8 @@ void agent_on_go(struct step *s, const struct msg_go *go)
 void agent_on_missing_voters(struct step *s, const struct msg_waiting *w)
 {
     char why[200];
+    const struct agent *a = s->a;
+    const char *target = candidates_target(&a->candidates);
     const char *plural = w->voters == 1 ? "" : "s";
     (void)snprintf(why, sizeof(why), /* fits */
                    "a server answers there, but reaches %lld of the %lld "
@@ -277,8 +279,10 @@ void agent_on_missing_voters(struct step *s, const struct msg_waiting *w)
                    "%lld of the %lld voter%s of the last round (the nodes that "
                    "decide on the next one) can be reached, and more than half "
                    "are needed; bring the missing nodes, or the network to "
-                   "them, back",
-                   (long long)w->voters_here, (long long)w->voters, plural);
+                   "them, back; if they are dead for good, see go-on in "
+                   "ddpctl(1): this node asks at %s",
+                   (long long)w->voters_here, (long long)w->voters, plural,
+                   target[0] != '\0' ? target : "the endpoint");
 }
 
 /* To a server that it has obeyed the agent is not sent back: it has lost that

@@ -207,4 +207,12 @@ bool conf_shares_port(const struct conf *c);
 void conf_endpoints_text(const struct conf *c,
                          char text[CONF_ENDPOINTS_TEXT_MAX]);
 
+/* A server's place for people: `target` ("ADDR:PORT") or, if that is "", the
+ * endpoint of that number, as the user named it. */
+#define CONF_PLACE_MAX 320
+void conf_place_text(const struct conf *c,
+                     const char *target,
+                     int which,
+                     char text[CONF_PLACE_MAX]);
+
 #endif

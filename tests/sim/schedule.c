@@ -324,6 +324,9 @@ play_step(struct sim *s, const struct schedule *p, const struct step *step)
     case ACT_UNITE:
         sim_unite(s);
         return;
+    case ACT_GO_ON:
+        (void)sim_go_on(s);
+        return;
     default:
         if (step->act >= ACT_HOST_START)
             act_on_host(s, p, step);

@@ -55,6 +55,7 @@ enum act {
     /* ... and these of all. */
     ACT_PARTITION,
     ACT_UNITE,
+    ACT_GO_ON,
     ACTS
 };
 

@@ -718,12 +718,37 @@ END_TEST
 
 /* -- all ------------------------------------------------------------------- */
 
+/* Those that an operator gave up are no voters, each until it comes; the others
+ * have to promise and to answer as ever. */
+START_TEST(test_office_given_up_voters_are_none_until_they_come)
+{
+    setup_round(3);
+    here(0, 0);
+    ck_assert(!office_may_ask(&o, now_us) && office_lacks_voters(&o));
+    office_give_up(&o);
+    ck_assert(office_may_ask(&o, now_us) && !office_lacks_voters(&o));
+    ck_assert_int_eq(office_count_here(&o), 1);
+    ask();
+    ck_assert(!office_is_won(&o, now_us));
+    promise(0, 0);
+    ck_assert(office_is_won(&o, now_us));
+    office_win(&o);
+    ck_assert(office_may_act(&o, now_us, LEASE));
+    here(1, 2);
+    ck_assert(!office_may_act(&o, now_us, LEASE)); /* they have not answered */
+    office_away(&o, agent(1));
+    office_away(&o, agent(2));
+    ck_assert(office_lacks_voters(&o));
+}
+END_TEST
+
 int main(void)
 {
     const struct {
         const TTest *test;
         int times;
     } tests[] = {
+        {test_office_given_up_voters_are_none_until_they_come, 1},
         {test_office_epochs_are_ordered_by_count_then_server, 1},
         {test_office_voters_print_and_parse, 1},
         {test_office_voters_of_nonsense_are_none, 6},

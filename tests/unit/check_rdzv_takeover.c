@@ -531,9 +531,102 @@ START_TEST(test_takeover_orders_are_refused_before)
 }
 END_TEST
 
+/* -- an operator ----------------------------------------------------------- */
+
+/* A server without memory has one voter of three: it goes on with that once an
+ * operator says so, in an epoch of its own. Only to ask changes nothing. */
+START_TEST(test_takeover_operator_gives_up_a_majority)
+{
+    round_of(3, 1, 3);
+    int64_t before = newest_round();
+    serve(2);
+    come(0);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(running(), 0);
+    order_go_on("r", false);
+    ck_assert(told(ORDERS, "answered") && !noted("ordered"));
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].answered.text, "2 of the 3"));
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(voters[0].promised.count, 1);
+    order_go_on("r", true);
+    ck_assert(told(ORDERS, "answered") && noted("ordered"));
+    goes_on(2 * HEARTBEAT);
+    ck_assert_int_gt(voters[0].promised.count, 2); /* both leap */
+    int64_t alone = newest_round();
+    ck_assert_int_gt(alone, before + 1);
+    ck_assert_int_eq(running(), 1);
+    /* The others live: they get a place of a later round. */
+    come(1);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(newest_round(), alone + 1);
+    ck_assert_int_eq(running(), 2);
+}
+END_TEST
+
+/* The server in office lost its voters: the same, and its epoch counts on. */
+START_TEST(test_takeover_operator_gives_up_who_left_the_one_in_office)
+{
+    round_of(3, 1, 3);
+    int64_t before = newest_round();
+    breaks(1);
+    breaks(2);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(running(), 0);
+    order_go_on("r", true);
+    goes_on(2 * HEARTBEAT);
+    ck_assert_int_gt(voters[0].promised.count, 1);
+    ck_assert_int_gt(newest_round(), before);
+    ck_assert_int_eq(running(), 1);
+}
+END_TEST
+
+/* One that was given up comes back before anything follows: it counts by
+ * itself again, and so does its silence. */
+START_TEST(test_takeover_given_up_voter_that_comes_counts_for_itself)
+{
+    round_of(3, 3, 3); /* the round goes on with all three, or not at all */
+    serve(2);
+    come(0);
+    order_go_on("r", true);
+    goes_on(200 * MONO_MS);
+    come_all(1, 2);
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(running(), 3);
+    breaks(1);
+    breaks(2);
+    goes_on(40 * HEARTBEAT);
+    ck_assert_int_eq(running(), 0);
+    order_go_on("r", false); /* has something to say again */
+    ck_assert(told(ORDERS, "answered"));
+}
+END_TEST
+
+/* Where nobody is missing, nobody is here, or no round was. */
+START_TEST(test_takeover_operator_is_refused)
+{
+    round_of(3, 2, 3);
+    order_go_on("r", true);
+    ck_assert(told(ORDERS, "refused") && noted("order_refused"));
+    ck_assert_int_eq(last[ORDERS].refused.code, DDP_E_USAGE);
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].refused.text, "3 of its 3"));
+    order_go_on("another", true);
+    ck_assert_int_eq(last[ORDERS].refused.code, DDP_E_PEER);
+    serve(2);
+    order_go_on("r", true);
+    ck_assert_int_eq(last[ORDERS].refused.code, DDP_E_PEER);
+    come(5); /* knows of no round */
+    order_go_on("r", true);
+    ck_assert_int_eq(last[ORDERS].refused.code, DDP_E_USAGE);
+}
+END_TEST
+
 int main(void)
 {
     const struct hand_test tests[] = {
+        {test_takeover_operator_gives_up_a_majority, 1},
+        {test_takeover_operator_gives_up_who_left_the_one_in_office, 1},
+        {test_takeover_given_up_voter_that_comes_counts_for_itself, 1},
+        {test_takeover_operator_is_refused, 1},
         {test_takeover_by_the_majority_stops_nobody, 1},
         {test_takeover_is_none_without_the_majority, 1},
         {test_takeover_waits_for_leases_of_the_server_before, 1},

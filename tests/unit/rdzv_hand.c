@@ -232,6 +232,15 @@ void order_end(const char *run)
     say(ORDERS, &m);
 }
 
+void order_go_on(const char *run, bool sure)
+{
+    struct msg m = {.kind = MSG_KIND_order_go_on};
+    m.order_go_on.version = MSG_VERSION;
+    m.order_go_on.sure = sure;
+    msg_set(m.order_go_on.run, run);
+    say(ORDERS, &m);
+}
+
 bool told(int conn, const char *what)
 {
     char text[40];

@@ -68,6 +68,7 @@ void bye(int conn);
 void failed(int conn, int64_t round, int code, int64_t age_us);
 void order_drain(const char *run, const char *node, bool force);
 void order_end(const char *run);
+void order_go_on(const char *run, bool sure);
 
 /* -- what came of it, by the last step ------------------------------------- */
 

@@ -110,7 +110,7 @@ static void fill_pairs(struct image *m,
 {
     char number[24];
     (void)snprintf(number, sizeof(number), "%lld",
-                   (long long)d->round); /* fits */
+                   (long long)d->fence); /* fits */
     add_pair(m, SNAPSHOT_HEADER_KEY, SNAPSHOT_NO_DIGITS);
     add_meta(m, "ddp.instance", d->instance);
     add_meta(m, "ddp.round", number);

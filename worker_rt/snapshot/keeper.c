@@ -80,7 +80,7 @@ static int seal(struct ddp_keeper *k, int i, struct ddp_err *err)
         return -1;
     memcpy(at, header, m->header_len);
     struct slot_label label = {
-        .len = image_len(m), .round = k->d->round, .step = slot->step};
+        .len = image_len(m), .round = k->d->fence, .step = slot->step};
     memcpy(label.instance, k->d->instance, sizeof(k->d->instance));
     mem_slots_label(slots, i, &label); /* last: it says that all is there */
     return 0;
@@ -586,7 +586,7 @@ static int open_folder(struct ddp_keeper *k, struct ddp_err *err)
     uint64_t mark = 0;
     int fd = -1, rc = 0;
     if (leads)
-        rc = snapshot_dir_open(&k->dir, k->folder, k->d->instance, k->d->round,
+        rc = snapshot_dir_open(&k->dir, k->folder, k->d->instance, k->d->fence,
                                err);
     if (leads && rc == 0 && snapshot_dir_mark(&k->dir, &mark, &fd, err) != 0)
         rc = ddp_err_wrap(err, "folder '%.200s'", k->folder);

@@ -416,7 +416,7 @@ static int load(struct keeper_load *l,
     info->step = l->offers[reader].step;
     info->memory = l->offers[reader].memory == 1;
     info->rank = reader;
-    info->round = fence.round;
+    info->round = rt_fence_round(fence.round);
     memcpy(info->instance, fence.instance, sizeof(info->instance));
     info->foreign = strcmp(fence.instance, l->k->d->instance) != 0;
     return share_why(l, info->why, err);

@@ -331,7 +331,7 @@ static int load_one(struct ddp *d,
         return ddp_err_wrap(err, "snapshot '%.200s'", path);
     snapshot_remember(d, &st);
     memcpy(info->instance, fence.instance, sizeof(info->instance));
-    info->round = fence.round;
+    info->round = rt_fence_round(fence.round);
     info->foreign = strcmp(fence.instance, d->instance) != 0;
     return 0;
 }

@@ -12,7 +12,8 @@
  * Failure modes: too few voters are here (nobody is asked: office_may_ask);
  * echoes become old (office_until_us is in the past: no lease, the server asks
  * again); a proposal is given up, since one of its members is gone
- * (office_abandon; what was in force before still is).
+ * (office_abandon; what was in force before still is); an operator said that a
+ * voter is dead, and it comes (office_here: it counts by itself from then on).
  */
 #include "rendezvous/core/inner/state/office.h"
 
@@ -155,6 +156,12 @@ static bool knows_end(const struct vote *v)
     return v->bye || v->stands;
 }
 
+/* It has a say: nobody gave it up. */
+static bool counts(const struct vote *v)
+{
+    return !v->given_up;
+}
+
 static int count_of(const struct office *o,
                     enum office_set set,
                     bool (*holds)(const struct vote *))
@@ -165,18 +172,31 @@ static int count_of(const struct office *o,
     return n;
 }
 
+static int count_votes(const struct office *o,
+                       enum office_set set,
+                       bool (*holds)(const struct vote *))
+{
+    int n = 0;
+    for (int i = 0; i < o->sets[set].n; i++) {
+        const struct vote *v = office_vote(o, o->sets[set].id[i]);
+        n += counts(v) && holds(v);
+    }
+    return n;
+}
+
 static bool is_majority(const struct office *o,
                         enum office_set set,
                         bool (*holds)(const struct vote *))
 {
-    return o->sets[set].n == 0 || 2 * count_of(o, set, holds) > o->sets[set].n;
+    int n = count_of(o, set, counts);
+    return n == 0 || 2 * count_votes(o, set, holds) > n;
 }
 
 static bool is_half(const struct office *o,
                     enum office_set set,
                     bool (*holds)(const struct vote *))
 {
-    return 2 * count_of(o, set, holds) >= o->sets[set].n;
+    return 2 * count_votes(o, set, holds) >= count_of(o, set, counts);
 }
 
 /* -- what is heard --------------------------------------------------------- */
@@ -259,8 +279,10 @@ void office_hear_foreign(struct office *o, int64_t at_us, int64_t long_us)
 void office_here(struct office *o, const char *agent)
 {
     struct vote *v = find_vote(o, agent);
-    if (v != NULL)
-        v->here = true;
+    if (v == NULL)
+        return;
+    v->here = true;
+    v->given_up = false;
 }
 
 void office_away(struct office *o, const char *agent)
@@ -294,10 +316,21 @@ void office_excuse(struct office *o, const char *agent)
         v->excused = true;
 }
 
+void office_give_up(struct office *o)
+{
+    for (int i = 0; i < o->n_votes; i++)
+        o->votes[i].given_up |= !is_here(&o->votes[i]);
+    if (o->heard < OFFICE_COUNT_MAX - OFFICE_LEAP)
+        o->heard += OFFICE_LEAP;
+}
+
 void office_lose(struct office *o, const char *agent)
 {
     struct vote *v = find_vote(o, agent);
-    if (v == NULL || v->stands)
+    if (v == NULL)
+        return;
+    v->given_up = false;
+    if (v->stands)
         return;
     v->promised = v->accepted = false;
     v->echo_us = OFFICE_NO_ECHO;
@@ -413,17 +446,18 @@ set_echo_us(const struct office *o, enum office_set set, int64_t now_us)
 {
     int64_t echoes[MSG_VOTERS_MAX];
     const struct voters *voters = &o->sets[set];
-    if (voters->n == 0)
-        return now_us;
-    for (int n = 0; n < voters->n; n++) {
-        const struct vote *v = office_vote(o, voters->id[n]);
+    int n = 0;
+    for (int i = 0; i < voters->n; i++) {
+        const struct vote *v = office_vote(o, voters->id[i]);
+        if (!counts(v))
+            continue;
         int64_t echo_us = v->stands ? now_us : v->echo_us;
-        int at = n;
+        int at = n++;
         for (; at > 0 && echoes[at - 1] < echo_us; at--)
             echoes[at] = echoes[at - 1];
         echoes[at] = echo_us;
     }
-    return echoes[(voters->n + 1) / 2 - 1];
+    return n == 0 ? now_us : echoes[(n + 1) / 2 - 1];
 }
 
 /* While a round is pending, only the last one in force has the authority; the
@@ -581,4 +615,6 @@ void office_check(const struct office *o)
     for (int s = 0; s < OFFICE_SETS; s++)
         for (int i = 0; i < o->sets[s].n; i++)
             ddp_assert(office_vote(o, o->sets[s].id[i]) != NULL);
+    for (int i = 0; i < o->n_votes; i++)
+        ddp_assert(!o->votes[i].given_up || !o->votes[i].here);
 }
