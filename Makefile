@@ -134,7 +134,7 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	resolver store_host own_name) \
 	$(call of,launcher/output,output relay relay_intake stream console logfile \
 	lines) \
-	$(call of,launcher/agent,agent session tell work vote candidates \
+	$(call of,launcher/agent,agent end session tell work vote candidates \
 	state) \
 	$(call of,launcher/conf,options conf meet endpoints rdzv argv program place \
 	output words) \

@@ -99,7 +99,8 @@
  *    agent stays until the server says that all do (FINAL), for
  *    reconnect_timeout at most: if the server dies meanwhile, the agent tells
  *    the next one. In a run with failover each place is tried once for that,
- *    and the end is dropped (GAVE_UP) if the others went on without it.
+ *    and no agent ends with an end that is HELD: it drops that (GAVE_UP) if the
+ *    others went on without it, or if it finds out nothing.
  *
  * Workers run under a lease, which only the server's answers renew. A server
  * that ends in order grants a long one as its last word. When the lease is over

@@ -272,7 +272,7 @@ void agent_take_silence(struct step *s)
         a->session.pause_us = AGENT_PAUSE_FIRST_US;
     if (a->session.state == AGENT_SESSION_HEARD)
         candidates_silent(&a->candidates, a->session.peer);
-    if (a->session.state == AGENT_SESSION_UP && agent_has_failover(a)) {
+    if (a->session.state == AGENT_SESSION_UP) {
         char why[sizeof(a->session.down_text)]; /* what it is told by now */
         (void)snprintf(why, sizeof(why), "%s", a->session.down_text);
         agent_go_elsewhere(s, why);

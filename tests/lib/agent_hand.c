@@ -1,6 +1,6 @@
 /* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
 /* links: launcher/agent/state launcher/agent/tell launcher/agent/vote */
-/* links: launcher/agent/candidates */
+/* links: launcher/agent/candidates launcher/agent/end */
 /* links: rendezvous/base/signals_name */
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/exits */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */

@@ -19,9 +19,10 @@
 #define SCHEDULES 600
 
 /* In every other schedule of one endpoint faults begin when the first round
- * runs, and a round must run again once they have ceased. In the others, only
- * what must never happen is looked for: in many of them faults begin at once,
- * when nobody has the authority yet, and a list needs its first endpoint then.
+ * runs, and a round must run again once they have ceased. Of a list the first
+ * endpoint is needed for that, and may be gone: only all must end. In the
+ * others, only what must never happen is looked for: in many of them faults
+ * begin at once, when nobody has the authority yet.
  */
 #define QUIET_US (5 * MONO_S)
 
@@ -162,7 +163,8 @@ static void make_schedule(struct schedule *p, uint64_t seed)
         p->ppm = (int)rng_below(&rng, PPM_MAX + 1);
     p->quiet_us = seed % 2 == 1 ? 0 : QUIET_US;
     pick_endpoints(p, &rng);
-    p->only_safety = seed % 2 == 1 || p->conf.endpoints != 1;
+    p->only_safety = seed % 2 == 1 || p->conf.endpoints == 0;
+    p->may_wait = p->conf.endpoints > 1;
     pick_budget(p, &rng);
     add_nodes(p, &rng);
     if (rng_below(&rng, 2) == 0)

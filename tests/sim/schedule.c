@@ -370,7 +370,7 @@ struct sim *schedule_play(const struct schedule *p, bool trace)
     cease_faults(s, p);
     quiet_us += sim_settle_us(s);
     sim_run_until(s, quiet_us);
-    if (sim_broken(s) == NULL && !p->only_safety)
+    if (sim_broken(s) == NULL && !p->only_safety && !p->may_wait)
         sim_check_settled(s);
     sim_finish(s, 0);
     sim_run_until(s,

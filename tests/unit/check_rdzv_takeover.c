@@ -309,6 +309,24 @@ START_TEST(test_takeover_epoch_is_raised_above_anothers)
 }
 END_TEST
 
+/* What it promised the later one may be counted there: its death here is no
+ * vote for this one. */
+START_TEST(test_takeover_farewell_of_who_obeyed_a_later_server_is_no_vote)
+{
+    round_of(4, 1, 4);
+    for (int i = 1; i < 4; i++)
+        voters[i].silent = true;
+    goes_on(2 * HEARTBEAT); /* they are lost */
+    ck_assert_int_eq(running(), 0);
+    voters[3].silent = false;
+    voters[3].promised = (struct epoch){.count = 7, .id = "00000000000000ff"};
+    come(3);
+    dies(3);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(running(), 0);
+}
+END_TEST
+
 /* A node that has gone over to another instance of the run is no member of this
  * one, and runs on no lease of ours. */
 START_TEST(test_takeover_member_of_another_instance_is_none_of_ours)
@@ -472,21 +490,55 @@ START_TEST(test_takeover_end_that_was_told_is_completed)
 }
 END_TEST
 
-/* One that comes when the run goes on without it may go. */
-START_TEST(test_takeover_end_that_nobody_else_heard_ends_one)
+/* One that comes when the run goes on without it may go, and is not told that
+ * the run ended so. */
+START_TEST(test_takeover_end_that_nobody_else_heard_is_void)
 {
     round_of(3, 2, 3);
     voters[0].ended = true;
     voters[0].status = 5;
     voters[0].runs = false;
     voters[0].ended_by = voters[0].promised;
+    if (_i == 1) /* of a server before the one that made the round */
+        voters[0].ended_by.count = 0;
+    if (_i == 2) { /* the end of another instance says nothing of this one */
+        msg_set(voters[0].holds.instance, "77777777777777777777777777777777");
+        voters[0].accepted.round = 0;
+    }
     serve(2);
-    come_all(1, 2);
+    if (_i != 1)
+        come_all(1, 2);
     come(0);
-    ck_assert(!noted("ended"));
-    ck_assert_int_eq(last[0].end.hold, 0);
+    if (_i == 1)
+        come_all(1, 2);
+    ck_assert_int_ne(last[0].kind, MSG_KIND_end);
+    ck_assert((last[0].kind == MSG_KIND_refused) == (_i < 2));
+    voters[0].here = false;
     goes_on(3 * HEARTBEAT);
     ck_assert_int_eq(running(), 2);
+}
+END_TEST
+
+/* Of a node that obeyed a later server this one cannot know what that did: all
+ * come again, and the end is the run's. */
+START_TEST(test_takeover_end_that_a_later_server_said_is_completed)
+{
+    round_of(3, 2, 3);
+    breaks(0);
+    voters[0].ended = true;
+    voters[0].status = 5;
+    voters[0].runs = false;
+    voters[0].promised.count = 7;
+    voters[0].ended_by = voters[0].promised;
+    come(0);
+    ck_assert_int_ne(last[0].kind, MSG_KIND_refused);
+    for (int i = 0; i < 3; i++)
+        voters[i].here = false;
+    come_all(0, 2);
+    goes_on(HEARTBEAT / 2);
+    ck_assert_int_eq(last[0].kind, MSG_KIND_end);
+    ck_assert_int_eq(last[0].end.status, 5);
+    ck_assert_int_eq(running(), 0);
 }
 END_TEST
 
@@ -643,13 +695,15 @@ int main(void)
         {test_takeover_epoch_is_raised_above_anothers, 1},
         {test_takeover_again_waits_for_leases_of_the_one_between, 1},
         {test_takeover_epoch_is_not_raised_for_an_absurd_one, 1},
+        {test_takeover_farewell_of_who_obeyed_a_later_server_is_no_vote, 1},
         {test_takeover_member_of_another_instance_is_none_of_ours, 1},
         {test_takeover_run_begins_at_the_first_address, 1},
         {test_takeover_elsewhere_outdates_this_server, 2},
         {test_takeover_failure_that_was_told_before_counts, 1},
         {test_takeover_node_that_left_before_is_gone, 1},
         {test_takeover_end_that_was_told_is_completed, 1},
-        {test_takeover_end_that_nobody_else_heard_ends_one, 1},
+        {test_takeover_end_that_nobody_else_heard_is_void, 3},
+        {test_takeover_end_that_a_later_server_said_is_completed, 1},
         {test_takeover_nonsense_is_not_believed, 5},
         {test_takeover_orders_are_refused_before, 1},
     };

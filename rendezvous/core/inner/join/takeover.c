@@ -82,13 +82,8 @@ static void settle(struct rdzv *r, struct run *run, struct node *n)
     node_set_state(r, n, NODE_WAITING);
     n->untold = false;
     node_ask(r, n);
-    if (c.join.ended) {
-        struct msg m = {.kind = MSG_KIND_end,
-                        .end = {.status = c.join.end_status,
-                                .round = c.join.round,
-                                .rank = -1,
-                                .local_rank = -1}};
-        reply_node(r, n, &m); /* of a server that nobody else heard */
+    if (c.join.ended) { /* an end that is newer would have been completed */
+        claim_void_end(r, run, &c.join, n->conn);
         node_remove(r, n);
         return;
     }

@@ -251,6 +251,15 @@ static void describe_end(
                        run->id, nodes, (long long)status);
 }
 
+/* Without half of the voters the end would not be final, and the others may go
+ * on: no launcher would end with it. */
+static bool has_run(const struct rdzv *r, const struct run *run)
+{
+    return run->state != RUN_CANDIDATE &&
+           (!run->failover ||
+            office_may_act(&run->office, r->now_us, run->conf.heartbeat_us));
+}
+
 static void command_end(struct rdzv *r, const struct rdzv_event *ev)
 {
     const struct msg_order_end *o = &ev->msg->order_end;
@@ -259,7 +268,7 @@ static void command_end(struct rdzv *r, const struct rdzv_event *ev)
     struct run *run = run_of(r, ev, o->run);
     if (run == NULL)
         return;
-    if (run->state == RUN_CANDIDATE) {
+    if (!has_run(r, run)) {
         refuse_without_majority(r, ev, run);
         return;
     }
