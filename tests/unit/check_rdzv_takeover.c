@@ -672,6 +672,27 @@ START_TEST(test_takeover_operator_is_refused)
 }
 END_TEST
 
+/* A newcomer was drained before the first member came: it answers as ever, and
+ * the others go on. */
+START_TEST(test_takeover_after_a_newcomer_was_drained)
+{
+    round_of(3, 3, 4);
+    serve(2);
+    like.last_call_ms = 5000;
+    come(4);
+    voters[4].silent = true;
+    order_drain("r", "n4", true);
+    ck_assert(told(4, "drain"));
+    come(0);
+    struct msg m = {.kind = MSG_KIND_leave};
+    say(4, &m);
+    come_all(1, 2);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(newest_round(), 1);
+    ck_assert_int_eq(running(), 3);
+}
+END_TEST
+
 int main(void)
 {
     const struct hand_test tests[] = {
@@ -706,6 +727,7 @@ int main(void)
         {test_takeover_end_that_a_later_server_said_is_completed, 1},
         {test_takeover_nonsense_is_not_believed, 5},
         {test_takeover_orders_are_refused_before, 1},
+        {test_takeover_after_a_newcomer_was_drained, 1},
     };
     return hand_main("rdzv_takeover", tests, HAND_LEN(tests));
 }

@@ -126,6 +126,7 @@ static void become_candidate(struct rdzv *r, struct run *run)
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         struct node *n = &r->nodes[i];
         n->quarantined_until_us = 0;
+        n->drained = false; /* it was told, and will say `leave` */
         node_set_state(r, n, NODE_CLAIMS);
     }
 }

@@ -273,7 +273,8 @@ void join_fill_hole(struct rdzv *r,
         round_over(r, run, "a node stopped its workers", MSG_AT_ONCE);
     }
     node_confirm(r, n, j->round);
-    round_reckon(r, run);
+    if (run->recovery.holes == 0)
+        round_reckon(r, run); /* looks at all nodes */
     if (!was_ours && run_is_ours(run))
         round_take_over(r, run);
     round_try_scale(r, run, "nodes wait to join");
