@@ -396,7 +396,7 @@ static void on_signal(struct step *s, int signo)
         if (a->alive == 0)
             agent_note(s, NOTE_leaving, "a second signal (%s): leaving now",
                        signals_name(signo));
-        else if (a->stop != AGENT_STOP_KILLED)
+        else if (a->stop < AGENT_STOP_KILLED)
             agent_note(s, NOTE_killing, "%s", "a second signal came");
         agent_stop_workers(s, SIGKILL);
         a->farewell_at_us = mono_min(a->farewell_at_us, farewell_us);
@@ -452,6 +452,7 @@ static void on_tick(struct step *s)
                    a->alive == 1 ? "" : "s", (double)agent_grace_us(a) / MONO_S,
                    agent_grace_option(a));
         agent_stop_workers(s, SIGKILL);
+        a->stop = AGENT_STOP_KILLED_LATE;
     }
     if (s->now_us >= agent_silent_at_us(a))
         agent_take_silence(s);
@@ -590,7 +591,7 @@ static void check_lease(struct step *s)
         a->round.evidence = AGENT_MEMBER_LAPSED;
     if (a->round.evidence == AGENT_OVER_SURE)
         a->round.evidence = AGENT_OVER_LAPSED;
-    if (a->alive > 0 && a->stop != AGENT_STOP_KILLED)
+    if (a->alive > 0 && a->stop < AGENT_STOP_KILLED)
         agent_fence(s);
 }
 
@@ -615,7 +616,7 @@ int64_t agent_deadline(const struct agent *a)
         at_us = mono_min(at_us, a->farewell_at_us);
     at_us = mono_min(at_us, a->session.retry_at_us);
     at_us = mono_min(at_us, agent_silent_at_us(a));
-    if (a->alive > 0 && a->stop != AGENT_STOP_KILLED)
+    if (a->alive > 0 && a->stop < AGENT_STOP_KILLED)
         at_us = mono_min(at_us, a->lease_until_us);
     if (a->session.state != AGENT_SESSION_HEARD) {
         at_us = mono_min(at_us, a->session.complain_at_us);

@@ -21,8 +21,10 @@
  *    ended (there it takes the place of NONE). A node that is not fit leaves.
  *
  * 2. How hard the workers of this round were told to stop (agent.stop): NOT,
- *    AT_STEP (asked to leave at a step of theirs), BY_SIGNAL, KILLED. It only
- *    rises within a round. NOT in RUNNING and DONE, another one in STOPPING;
+ *    AT_STEP (asked to leave at a step of theirs), BY_SIGNAL, KILLED (SIGKILL
+ *    at once), KILLED_LATE (SIGKILL when their grace was over: the report says
+ *    that they did not stop in time). It only rises within a round, and the
+ *    last two never change. NOT in RUNNING and DONE, another one in STOPPING;
  *    in NONE and CHECKING it tells of the last round. If nothing failed (a node
  *    joins or leaves), workers are asked first. If one of them then fails, the
  *    others may wait for it, and get the signal at once.
@@ -234,7 +236,8 @@ enum agent_stop {
     AGENT_STOP_NOT,
     AGENT_STOP_AT_STEP,
     AGENT_STOP_BY_SIGNAL,
-    AGENT_STOP_KILLED
+    AGENT_STOP_KILLED,     /* at once: a second signal, the lease is over ... */
+    AGENT_STOP_KILLED_LATE /* when their grace was over */
 };
 
 enum agent_grace {

@@ -106,7 +106,7 @@ static void check_work(const struct agent *a)
     case AGENT_STOPPING:
         ddp_assert(agent_is_member(a));
         ddp_assert(a->stop != AGENT_STOP_NOT);
-        ddp_assert(a->stop != AGENT_STOP_KILLED || a->kill_at_us == MONO_NEVER);
+        ddp_assert(a->stop < AGENT_STOP_KILLED || a->kill_at_us == MONO_NEVER);
         ddp_assert(a->stop != AGENT_STOP_AT_STEP ||
                    a->grace == AGENT_GRACE_LONG);
         return;
@@ -222,7 +222,7 @@ static void check_exit(const struct agent *a)
         return;
     case AGENT_ORPHANED:
     case AGENT_ORPHANED_LEAVING:
-        ddp_assert(a->alive == 0 || a->stop == AGENT_STOP_KILLED);
+        ddp_assert(a->alive == 0 || a->stop >= AGENT_STOP_KILLED);
         return;
     case AGENT_GONE:
         ddp_assert(a->alive == 0);

@@ -162,7 +162,8 @@ static void stop_workers(struct step *s, int signo, enum agent_grace grace)
     if (a->stop >= AGENT_STOP_BY_SIGNAL && signo != SIGKILL)
         return; /* told already */
     a->work = AGENT_STOPPING;
-    a->stop = signo == SIGKILL ? AGENT_STOP_KILLED : AGENT_STOP_BY_SIGNAL;
+    if (a->stop != AGENT_STOP_KILLED_LATE)
+        a->stop = signo == SIGKILL ? AGENT_STOP_KILLED : AGENT_STOP_BY_SIGNAL;
     if (signo != SIGKILL)
         a->grace = grace;
     a->kill_at_us = signo == SIGKILL ? MONO_NEVER
@@ -349,7 +350,7 @@ static void take_failure(struct step *s,
  */
 static bool is_own_death(const struct agent *a, const struct agent_worker *w)
 {
-    return a->work == AGENT_STOPPING && a->stop != AGENT_STOP_KILLED &&
+    return a->work == AGENT_STOPPING && a->stop < AGENT_STOP_KILLED &&
            a->exit == AGENT_STAYS &&
            (w->signal == SIGKILL || w->signal == SIGSEGV ||
             w->signal == SIGBUS || w->signal == SIGILL || w->signal == SIGFPE);
@@ -362,12 +363,10 @@ static bool has_obeyed(const struct agent_worker *w)
            (w->signal == 0 && (w->code == 0 || w->code == 128 + SIGTERM));
 }
 
-/* Killed by us when its grace was over, and not by the kernel or a person. A
- * node whose lease is over, or that was told to hurry, gave it none. */
+/* Killed by us when its grace was over, and not by the kernel or a person. */
 static bool is_unstopped(const struct agent *a, const struct agent_worker *w)
 {
-    return w->signal == SIGKILL && !w->oom && a->stop == AGENT_STOP_KILLED &&
-           agent_is_sure(a) && !agent_is_leaving(a);
+    return w->signal == SIGKILL && !w->oom && a->stop == AGENT_STOP_KILLED_LATE;
 }
 
 /* For the report on other nodes. */

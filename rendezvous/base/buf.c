@@ -61,9 +61,14 @@ static void move_to_front(struct buf *b)
     b->end = used;
 }
 
+size_t buf_room(const struct buf *b)
+{
+    return b->cap - b->end;
+}
+
 static bool has_room(const struct buf *b, size_t len)
 {
-    return b->data != NULL && b->cap - b->end >= len;
+    return b->data != NULL && buf_room(b) >= len;
 }
 
 size_t buf_growth(const struct buf *b, size_t len)

@@ -36,6 +36,9 @@ void buf_commit(struct buf *b, size_t len);
  * of memory. */
 int buf_put(struct buf *b, const void *data, size_t len);
 
+/* How many bytes have room behind the end as it is. */
+size_t buf_room(const struct buf *b);
+
 /* By how much its memory would grow to take `len` bytes more. */
 size_t buf_growth(const struct buf *b, size_t len);
 

@@ -128,7 +128,11 @@ static void on_connected(uv_connect_t *req, int status)
         rc = conn_start_reading(c);
     }
     if (rc != 0) {
-        conn_lose(c, false, rc == UV_ECONNREFUSED, uv_strerror(rc));
+        /* It may be any number, if getsockopt(2) fails in libuv; uv_strerror
+         * leaks its words for those that it does not know. */
+        char why[64];
+        conn_lose(c, false, rc == UV_ECONNREFUSED,
+                  uv_strerror_r(rc, why, sizeof(why)));
         return;
     }
     conn_begin(c);

@@ -80,11 +80,18 @@ void store_conn_feed(struct store_conn *c, const uint8_t *data, size_t len)
         serve_own(c);
 }
 
-/*
- * The rest of a large value is read to where it will stay, and nothing behind
- * it. The buffer never grows beyond twice what the peer has sent: a length that
- * is only announced costs no memory.
- */
+/* How much of the rest to read next: what still has room, else as much as is
+ * there already. So the buffer grows to about twice what the peer has sent,
+ * wherever TCP cuts that: a length that is only announced costs no memory. */
+static size_t piece_of(const struct buf *in, size_t rest)
+{
+    size_t room = buf_room(in), have = buf_len(in);
+    size_t piece = room >= STORE_LARGE ? room : have;
+    return piece < rest ? piece : rest;
+}
+
+/* The rest of a large value is read to where it will stay, and nothing behind
+ * it. */
 static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
     (void)hint;
@@ -96,7 +103,7 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
     c->reads_own = false;
     if (have < STORE_LARGE || want < STORE_LARGE)
         return;
-    want = want < have ? want : have;
+    want = piece_of(&c->in, want);
     if (!store_conn_may_grow(c, &c->in, want))
         return; /* what is read now is not looked at */
     uint8_t *room = buf_reserve(&c->in, want);

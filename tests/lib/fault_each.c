@@ -17,8 +17,10 @@
 
 #include "tests/lib/fault.h"
 #include "tests/lib/fault_priv.h"
+#include "tests/lib/suite.h"
 
-#define LIMIT_MS 10000 /* of one run */
+#define LIMIT_MS 10000 /* of one run; suite_slow() times as long */
+#define GO_MS    500   /* for what is killed to be gone, on a busy machine */
 
 struct each {
     const char *role;
@@ -26,7 +28,7 @@ struct each {
     void *ctx;
 };
 
-__attribute__((noreturn)) static void fail(const char *what)
+__attribute__((noreturn)) static void die(const char *what)
 {
     perror(what);
     abort();
@@ -55,7 +57,7 @@ run_planned(const struct each *e, const struct fault_run *r, int err)
 {
     (void)setsid();
     if (dup2(err, STDERR_FILENO) < 0)
-        fail("fault: dup2");
+        die("fault: dup2");
     (void)close(err);
     fault_plan_as(first_role(e->role), r->plan[0] != '\0' ? r->plan : "count",
                   NULL);
@@ -66,7 +68,7 @@ run_planned(const struct each *e, const struct fault_run *r, int err)
 
 static void wait_for_end(struct fault_run *r, pid_t pid)
 {
-    int64_t until = now_ms() + LIMIT_MS;
+    int64_t until = now_ms() + LIMIT_MS * suite_slow();
     struct timespec pause = {.tv_nsec = 200 * 1000};
     pid_t ended;
     while ((ended = waitpid(pid, &r->status, WNOHANG)) == 0) {
@@ -77,7 +79,7 @@ static void wait_for_end(struct fault_run *r, pid_t pid)
         (void)nanosleep(&pause, NULL);
     }
     if (ended != pid)
-        fail("fault: waitpid");
+        die("fault: waitpid");
 }
 
 /* Kills our children; returns how many there were. */
@@ -89,7 +91,7 @@ static int kill_children(void)
                    (int)getpid());
     FILE *f = fopen(path, "re");
     if (f == NULL)
-        fail(path);
+        die(path);
     for (; fscanf(f, "%d", &pid) == 1; n++)
         (void)kill(pid, SIGKILL);
     (void)fclose(f);
@@ -102,7 +104,7 @@ static int count_left(void)
     struct timespec pause = {.tv_nsec = 1000 * 1000};
     int left = 0;
     pid_t pid = 0;
-    for (int i = 0; i < 100 && pid >= 0; i++) {
+    for (int i = 0; i < GO_MS && pid >= 0; i++) {
         while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
             ;
         if (pid == 0)
@@ -121,12 +123,12 @@ static void one_run(const struct each *e, struct fault_run *r)
 {
     int err = memfd_create("fault-err", 0);
     if (err < 0)
-        fail("fault: memfd_create");
+        die("fault: memfd_create");
     (void)fflush(NULL);
     fault_share();
     pid_t pid = fork();
     if (pid < 0)
-        fail("fault: fork");
+        die("fault: fork");
     if (pid == 0)
         run_planned(e, r, err);
     wait_for_end(r, pid);
@@ -177,7 +179,7 @@ void fault_one(const char *role,
     struct fault_run r = {.struck = false};
     (void)snprintf(r.plan, sizeof(r.plan), "%s", plan);
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
-        fail("fault: prctl");
+        die("fault: prctl");
     one_run(&e, &r);
     judge(&r, ctx);
 }
@@ -193,7 +195,7 @@ int fault_each(const char *role,
     bool made[FAULT_KIND_COUNT];
     int struck = 0;
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
-        fail("fault: prctl");
+        die("fault: prctl");
     one_run(&e, &r);
     judge(&r, ctx);
     for (int k = 0; k < FAULT_KIND_COUNT; k++)

@@ -369,6 +369,97 @@ START_TEST(test_agent_short_grace_of_zero_kills_at_once)
 }
 END_TEST
 
+/* -- what is told of workers that had to be killed ------------------------- */
+
+/* How the two workers of the round ended, as the report tells it. */
+static void told_that(const char *ends)
+{
+    char text[EXITS_TEXT_MAX + 1];
+    exits_print(&agent.round.ended, text);
+    ck_assert_str_eq(text, ends);
+}
+
+/* -127 is EXITS_UNSTOPPED. One obeys, the other one does not until its time is
+ * over; why they were told to stop does not matter, nor what comes later. */
+START_TEST(test_agent_worker_killed_when_its_grace_is_over_did_not_stop)
+{
+    run_long();
+    switch (_i) {
+    case 0:
+        signal_comes(SIGTERM);
+        break;
+    case 1:
+    case 2:
+        signal_comes(SIGINT);
+        break;
+    case 3:
+        drain();
+        asked(0);
+        break;
+    case 4:
+        end(84);
+        break;
+    default:
+        stop(1);
+        break;
+    }
+    worker_exits(0, 0, SIGTERM);
+    pass(500 * MONO_MS);
+    ck_assert_ptr_nonnull(strstr(did, "kill:9 "));
+    if (_i == 2) /* Ctrl-C once more, of no use any more */
+        signal_comes(SIGINT);
+    if (_i == 5) /* the lease is over before it is seen to be dead */
+        pass(5000 * MONO_MS);
+    worker_exits(1, 0, SIGKILL);
+    told_that("0=-15 1=-127 ");
+}
+END_TEST
+
+/* They had no time to stop in. */
+START_TEST(test_agent_worker_killed_at_once_died_by_sigkill)
+{
+    run_long();
+    switch (_i) {
+    case 0:
+        signal_comes(SIGTERM);
+        signal_comes(SIGTERM);
+        break;
+    case 1:
+        signal_comes(SIGINT);
+        pass(100 * MONO_MS);
+        signal_comes(SIGINT);
+        break;
+    case 2: /* after a failure, in the short grace */
+        stop(1);
+        signal_comes(SIGINT);
+        signal_comes(SIGINT);
+        break;
+    case 3: /* its lease is over */
+        pass(5000 * MONO_MS);
+        break;
+    default:
+        step((struct agent_event){.kind = AGENT_GUARD_DIED});
+        break;
+    }
+    ck_assert_ptr_nonnull(strstr(did, "kill:9 "));
+    pass(1000 * MONO_MS); /* the time that they would have had */
+    both_die(SIGKILL);
+    told_that("0-1=-9 ");
+}
+END_TEST
+
+/* A person or the kernel killed it before its time was over. */
+START_TEST(test_agent_worker_killed_by_others_in_its_grace_died_by_sigkill)
+{
+    run_long();
+    signal_comes(SIGTERM);
+    worker_exits(0, 0, SIGKILL);
+    pass(500 * MONO_MS);
+    worker_exits(1, 0, SIGKILL);
+    told_that("0=-9 1=-127 ");
+}
+END_TEST
+
 /* A round has its own: that of the last one is forgotten. */
 START_TEST(test_agent_grace_is_long_again_in_the_next_round)
 {
@@ -476,6 +567,7 @@ static void add_tests(TCase *t)
         test_agent_lease_ends_the_short_grace,
         test_agent_short_grace_is_never_longer_than_the_other,
         test_agent_short_grace_of_zero_kills_at_once,
+        test_agent_worker_killed_by_others_in_its_grace_died_by_sigkill,
         test_agent_grace_is_long_again_in_the_next_round,
         test_agent_drained_asks_its_workers_and_goes,
         test_agent_drained_workers_are_hurried,
@@ -491,6 +583,10 @@ static void add_tests(TCase *t)
         t, test_agent_failure_of_an_asked_worker_leaves_a_short_grace, 0, 3);
     tcase_add_loop_test(t, test_agent_failure_does_not_shorten_a_grace, 0, 8);
     tcase_add_loop_test(t, test_agent_nothing_extends_the_short_grace, 0, 5);
+    tcase_add_loop_test(
+        t, test_agent_worker_killed_when_its_grace_is_over_did_not_stop, 0, 6);
+    tcase_add_loop_test(t, test_agent_worker_killed_at_once_died_by_sigkill, 0,
+                        5);
 }
 
 int main(void)

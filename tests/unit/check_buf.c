@@ -119,6 +119,8 @@ START_TEST(test_buf_growth_is_what_a_put_takes)
         size_t want = b.cap + buf_growth(&b, len);
         ck_assert_int_eq(buf_put(&b, piece, len), 0);
         ck_assert_uint_eq(b.cap, want);
+        ck_assert_uint_eq(buf_growth(&b, buf_room(&b)), 0);
+        ck_assert_uint_gt(buf_growth(&b, b.cap), 0);
         if (len % 5 == 0)
             buf_take(&b, buf_len(&b) / 100);
     }

@@ -31,7 +31,7 @@ for what in known unknown; do
     measured "the daemon before is $what: the next round runs after $(took) ms"
     none_overlap
     if [ $what = known ]; then
-        [ "$(took)" -lt 3000 ] || fail 'the job waits'
+        in_time 3000 "$(took)" 'the next round'
     else
         [ "$(took)" -gt 7000 ] || fail 'the longest lease was not waited for'
     fi

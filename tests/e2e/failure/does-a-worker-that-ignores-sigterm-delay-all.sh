@@ -29,7 +29,7 @@ wait_round 2 4
 measured "--shutdown_timeout=1.5: it was dead after $gone ms, all ran again" \
     "after $(took_to 2) ms"
 [ "$gone" -ge 1400 ] || fail 'it did not have its time'
-[ $(($(took_to 2) - gone)) -lt 500 ] || fail 'the round came late'
+in_time 500 $(($(took_to 2) - gone)) 'the round after its death'
 first=$(sed -n 's/^round=2 .* at=//p' started | sort -n | head -n 1)
 [ $((first - began)) -ge 1400 ] || fail 'a worker of round 2 started before'
 none_overlap

@@ -1,11 +1,12 @@
 #!/bin/sh
 # Who writes to $DDP_PROGRESS_FILE gets on, as does one that spins where
 # --hang_cpu_counts says so, and one whose launcher was paused (Ctrl-Z).
+# limit: 60
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 cat >writes <<'WRITES'
 #!/bin/sh
-for i in 1 2 3 4 5 6 7 8; do
+for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
     echo "$i" >"$DDP_PROGRESS_FILE"
     sleep 0.2
 done
@@ -23,27 +24,27 @@ echo 1 >"$DDP_PROGRESS_FILE"
 exec sleep 30
 PRINTS
 chmod +x writes spins beats_once
-launch 0 --nproc_per_node=2 --hang_timeout=0.8 --beat_timeout=0.8 ./writes
-launch 82 --hang_timeout=0.8 ./spins 30 # until its stacks are taken
-launch 0 --hang_timeout=0.8 --hang_cpu_counts ./spins 1.6
-launch 82 --beat_timeout=0.8 ./beats_once
-has 'no beat for 0.[89][0-9]* s (--beat_timeout=0.8), its last beat was of step 1' it.err
+launch 0 --nproc_per_node=2 --hang_timeout=1.5 --beat_timeout=1.5 ./writes
+launch 82 --hang_timeout=1.5 ./spins 30 # until its stacks are taken
+launch 0 --hang_timeout=1.5 --hang_cpu_counts ./spins 2.4
+launch 82 --beat_timeout=1.5 ./beats_once
+has 'no beat for [1-9][.0-9]* s (--beat_timeout=1.5), its last beat was of step 1' it.err
 cat >prints <<'PRINTS'
 #!/bin/sh
 i=0
-while [ $i -lt "${2:-8}" ]; do
+while [ $i -lt "${2:-12}" ]; do
     printf . >&"${1:-2}"
     sleep 0.2
     i=$((i + 1))
 done
 PRINTS
 chmod +x prints
-launch 0 --hang_timeout=0.8 ./prints
-launch 0 --hang_timeout=0.8 ./prints 1
-launch 82 --hang_timeout=0.8 --stdout=inherit ./prints 1 150 # not ours to see
-launch 0 --hang_timeout=0.8 -t 1 ./prints 1
-launch 0 --hang_timeout=0.8 -r 1 ./prints 1
-launch 0 --beat_timeout=0.8 sleep 1.5 # it never beat
+launch 0 --hang_timeout=1.5 ./prints
+launch 0 --hang_timeout=1.5 ./prints 1
+launch 82 --hang_timeout=1.5 --stdout=inherit ./prints 1 150 # not ours to see
+launch 0 --hang_timeout=1.5 -t 1 ./prints 1
+launch 0 --hang_timeout=1.5 -r 1 ./prints 1
+launch 0 --beat_timeout=1.5 sleep 2.4 # it never beat
 nothing_left
 # Time in which all are stopped is nobody's silence.
 node it --hang_timeout=1.2 sleep 2

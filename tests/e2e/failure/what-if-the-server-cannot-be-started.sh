@@ -4,7 +4,7 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/faults.sh"
 
-[ "$(id -u)" -eq 0 ] || skip 'needs root, to become somebody with few processes'
+need_root 'to become somebody with few processes'
 need_tools setpriv prlimit
 uid=54322 # nobody else's: the limit is for all of a user's processes
 chmod 711 "$E2E_WORK" "$E2E_DIR"

@@ -7,7 +7,7 @@ STRANGERS=40
 
 need_namespaces()
 {
-    [ "$(id -u)" -eq 0 ] || skip 'needs root, to make namespaces'
+    need_root 'to make namespaces'
     unshare -fpm true 2>/dev/null || skip 'no namespace can be made here'
 }
 

@@ -21,7 +21,7 @@ for way in mute deafen; do
     first=$(round_at $((round + 1)))
     is_gone "$worker" || fail "a worker of round $round lives in the next one"
     measured "$way: the others run again after $((first - began)) ms"
-    [ $((first - began)) -lt 2500 ] || fail "that took $((first - began)) ms"
+    in_time 2500 $((first - began)) 'the round of the others'
     lines 0 "^round=$((round + 1)) .* node=other " started
     mend other
     round=$((round + 2))

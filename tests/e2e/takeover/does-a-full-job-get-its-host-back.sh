@@ -21,7 +21,7 @@ node_on a a --nnodes=2 --max_restarts=1 --rdzv_endpoint=a:29500 ./careful
 wait_world 2 1
 took=$(took_to "$ROUND")
 measured "the host of a job of two is started again: both run after $took ms"
-[ "$took" -le 5000 ] || fail 'not within 5 s'
+in_time 5000 "$took" 'the round with the host'
 same 1 "$(sed -n 's/.*instance=\([^ ]*\).*/\1/p' started | sort -u | wc -l)" \
     instances
 same '0 ' "$(values restarts "$ROUND")" restarts
