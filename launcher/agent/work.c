@@ -254,11 +254,17 @@ void agent_fence(struct step *s)
     struct agent *a = s->a;
     int64_t answered_us =
         agent_has_failover(a) ? a->vote.echoed_us : a->session.granted_us;
-    agent_note(
-        s, NOTE_fenced,
-        "no answer from the rendezvous for %lld ms; the workers are killed, "
-        "since another round may start without this node",
-        (long long)((s->now_us - answered_us) / MONO_MS));
+    if (agent_has_failover(a) && agent_obeys(a)) /* it answers, by no lease */
+        agent_note(
+            s, NOTE_fenced,
+            "the rendezvous hears of too few nodes of the last round to renew "
+            "the lease; the workers are killed, since another round may start "
+            "without this node");
+    else
+        agent_note(s, NOTE_fenced,
+                   "no answer from the rendezvous for %lld ms; the workers are "
+                   "killed, since another round may start without this node",
+                   (long long)((s->now_us - answered_us) / MONO_MS));
     agent_stop_workers(s, SIGKILL);
 }
 

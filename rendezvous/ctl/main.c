@@ -259,16 +259,18 @@ static int order_go_on(const struct ctl *c,
                        struct ddp_err *err)
 {
     int64_t end_us = mono_now_us() + GO_ON_WAIT_US;
+    char clean[sizeof(err->text)];
     bool told = false;
     for (;;) {
         int64_t now_us = mono_now_us();
         int rc = ctl_order(&c->peer, order, now_us + c->timeout_us, text, err);
         if (rc == 0 || err->code != DDP_E_PEER || now_us >= end_us)
             return rc;
+        ctl_clean(&c->style, err->text, clean, sizeof(clean));
         if (!told)
             log_warnx("%s: %s; it may be trying other addresses; still trying "
                       "for %d s",
-                      c->where, err->text, (int)(GO_ON_WAIT_US / MONO_S));
+                      c->where, clean, (int)(GO_ON_WAIT_US / MONO_S));
         told = true;
         (void)poll(NULL, 0, GO_ON_AGAIN_MS);
     }

@@ -400,6 +400,43 @@ START_TEST(test_failover_server_of_an_older_epoch_is_not_obeyed)
 }
 END_TEST
 
+/* For the report: from where to where, and for how long there was no lease. */
+START_TEST(test_failover_takeover_is_kept_for_the_report)
+{
+    run_voted();
+    pass(100 * MONO_MS);
+    answer();
+    ck_assert_int_eq(agent.takeover.count, 0);
+    pass(100 * MONO_MS);
+    disconnected();
+    disconnected();
+    pass(50 * MONO_MS);
+    connected();
+    office(2, "t");
+    answer();
+    ck_assert_int_eq(agent.takeover.count, 1);
+    ck_assert_str_eq(agent.takeover.from.target, "");
+    ck_assert_str_eq(agent.takeover.to.target, B);
+    ck_assert_int_eq(agent.takeover.to.epoch.count, 2);
+    ck_assert_int_eq(agent.takeover.gap_us, 150 * MONO_MS);
+}
+END_TEST
+
+/* The server lives and gives no lease: what is missing are other nodes. */
+START_TEST(test_failover_fence_says_that_nodes_are_missing)
+{
+    run_voted();
+    for (int i = 0; i < 60 && agent.stop != AGENT_STOP_KILLED; i++) {
+        if (agent.session.state == AGENT_SESSION_CONNECTING) {
+            connected();
+            office(1, "s");
+        }
+        pass(20 * MONO_MS);
+    }
+    ck_assert_ptr_nonnull(strstr(fenced, "hears of too few nodes"));
+}
+END_TEST
+
 /* Epochs of one count are ordered by the servers' ids. */
 START_TEST(test_failover_epochs_of_one_count)
 {
@@ -908,6 +945,8 @@ static void add_tests(TCase *t)
         test_failover_accept_is_for_the_epoch_that_proposed,
         test_failover_server_of_an_older_epoch_is_not_obeyed,
         test_failover_epochs_of_one_count,
+        test_failover_takeover_is_kept_for_the_report,
+        test_failover_fence_says_that_nodes_are_missing,
         test_failover_promise_leaves_the_lease,
         test_failover_refusal_without_authority_is_no_answer,
         test_failover_node_that_leaves_has_no_other_vote,
