@@ -266,6 +266,25 @@ START_TEST(test_failover_long_lease_does_not_outlive_its_round)
 }
 END_TEST
 
+/* Nor that of a node without a vote, which is asked for nothing: it is cut when
+ * the next round begins. */
+START_TEST(test_failover_long_lease_does_not_enter_the_next_round)
+{
+    obey();
+    voters(1, 1, false, "", "");
+    place(1, 1, false);
+    lease(1, 60000);
+    int64_t granted_us = now_us;
+    pass(50 * MONO_MS);
+    stop(1);
+    both_die(SIGTERM);
+    ck_assert_int_eq(agent.lease_until_us, now_us + 800 * MONO_MS);
+    place(2, 1, false);
+    ck_assert_str_eq(did, "spawn ");
+    ck_assert_int_eq(agent_lease_until_us(&agent), granted_us + 800 * MONO_MS);
+}
+END_TEST
+
 /* A node that takes part in rounds already accepts before it has a place. */
 START_TEST(test_failover_member_accepts_the_next_round_at_once)
 {
@@ -940,6 +959,7 @@ static void add_tests(TCase *t)
         test_failover_newer_proposal_takes_the_place_of_an_older_one,
         test_failover_voter_of_the_round_before_accepts,
         test_failover_long_lease_does_not_outlive_its_round,
+        test_failover_long_lease_does_not_enter_the_next_round,
         test_failover_member_accepts_the_next_round_at_once,
         test_failover_go_comes_by_another_connection,
         test_failover_accept_is_for_the_epoch_that_proposed,

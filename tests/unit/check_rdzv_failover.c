@@ -320,6 +320,7 @@ END_TEST
  */
 START_TEST(test_failover_end_of_a_node_alone_is_no_final_one)
 {
+    like.reconnect_ms = like.heartbeat_ms; /* no long lease */
     round_of(1, 1, 2);
     voters[0].silent = true;
     goes_on(HEARTBEAT / 2);

@@ -318,16 +318,16 @@ START_TEST(test_witness_is_not_enough_once_the_lease_is_over)
 }
 END_TEST
 
-/* Nor if it had stopped and waited for another round, which may have begun
- * without it. */
-START_TEST(test_witness_is_not_enough_for_one_that_was_ready)
+/* Nor if it stops its workers, or has, and waits for another round, which may
+ * have begun without it. */
+START_TEST(test_witness_is_not_enough_for_one_that_stops)
 {
     round_and_instance(2, 1, 2);
     serve(2);
     witness_of(0);
     closed(OTHER, true);
     voters[0].runs = voters[1].runs = false;
-    voters[1].ready = true;
+    voters[1].ready = _i == 1;
     come(1);
     goes_on(HEARTBEAT / 2);
     ck_assert_int_eq(voters[1].promised.count, 1);
@@ -355,7 +355,7 @@ int main(void)
         {test_witness_of_another_instance_proves_nothing, 1},
         {test_witness_lets_one_of_two_go_on, 2},
         {test_witness_is_not_enough_once_the_lease_is_over, 1},
-        {test_witness_is_not_enough_for_one_that_was_ready, 1},
+        {test_witness_is_not_enough_for_one_that_stops, 2},
     };
     return hand_main("rdzv_moved", tests, HAND_LEN(tests));
 }
