@@ -17,8 +17,6 @@
 
 #include "launcher/cluster/table_priv.h"
 
-#define SAGEMAKER_FILE "/opt/ml/input/config/resourceconfig.json"
-
 /* -- SageMaker ------------------------------------------------------------- */
 
 /* The list and this host, from the text of the file. */

@@ -11,10 +11,10 @@
 #include "launcher/hw/cpus.h"
 
 enum cpu_bind_state {
-    CPU_BIND_FINE,    /* not bound, or as somebody asked */
-    CPU_BIND_WIDENED, /* this process has all CPUs of the job here now */
-    CPU_BIND_NARROW,  /* bound to one core, and the job has more */
-    CPU_BIND_FEW,     /* the job has no more than one core here */
+    CPU_BIND_FINE,    /* not bound to one core */
+    CPU_BIND_WIDENED, /* this process has all CPUs of the step here now */
+    CPU_BIND_NARROW,  /* bound to one core, and the step has more */
+    CPU_BIND_FEW,     /* the step has no more than one core here */
 };
 
 struct cpu_bind {
@@ -24,9 +24,9 @@ struct cpu_bind {
 };
 
 /*
- * Looks at the CPUs of this process, and unless `keep` widens a default binding
- * to one core: to all CPUs that the kernel allows, if these are not more than
- * the job has on this node.
+ * Looks at the CPUs of this process, and unless `keep` widens a binding to one
+ * core: to all CPUs that the kernel allows, if these are not more than the step
+ * has on this node.
  */
 struct cpu_bind cpu_bind_widen(const struct cluster_env *env, bool keep);
 

@@ -76,6 +76,17 @@ static bool has_marks(const struct cluster_env *env,
     return true;
 }
 
+static bool has_file(const struct cluster_env *env,
+                     const struct cluster_row *row)
+{
+    if (row->file == NULL)
+        return true;
+    char *text = env->read_file(row->file);
+    bool there = text != NULL;
+    free(text);
+    return there;
+}
+
 static enum cluster_rank rank_of(const struct cluster_env *env,
                                  const struct cluster_row *row)
 {
@@ -191,7 +202,8 @@ static bool is_candidate(const struct cluster_env *env,
                          const char *wanted)
 {
     bool any = strcmp(wanted, "auto") == 0;
-    return (any || strcmp(row->name, wanted) == 0) && has_marks(env, row);
+    return (any || strcmp(row->name, wanted) == 0) && has_marks(env, row) &&
+           has_file(env, row);
 }
 
 /* The first row of the lowest rank; NULL: none is there. */

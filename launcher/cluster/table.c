@@ -49,7 +49,7 @@ const struct cluster_row cluster_rows[] = {
      .marks = "SM_CURRENT_HOST", .id = "TRAINING_JOB_NAME",
      .nproc = "SM_NUM_GPUS", .refine = cluster_sagemaker},
     {.name = "sagemaker", .title = "SageMaker job", .rank = CLUSTER_NODE,
-     .marks = "TRAINING_JOB_NAME", .id = "TRAINING_JOB_NAME",
+     .marks = "TRAINING_JOB_NAME", .file = SAGEMAKER_FILE, .id = "TRAINING_JOB_NAME",
      .nproc = "SM_NUM_GPUS", .refine = cluster_sagemaker},
     {.name = "awsbatch", .title = "AWS Batch job", .rank = CLUSTER_NODE,
      .marks = "AWS_BATCH_JOB_NODE_INDEX", .id = "AWS_BATCH_JOB_ID",

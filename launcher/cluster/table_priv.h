@@ -5,6 +5,9 @@
 #include "launcher/cluster/cluster.h"
 #include "launcher/cluster/hosts.h"
 
+/* Where SageMaker has the hosts of a job. */
+#define SAGEMAKER_FILE "/opt/ml/input/config/resourceconfig.json"
+
 /* What a source says of this process. A row with a lower one wins, and sources
  * of one rank must not contradict each other. */
 enum cluster_rank {
@@ -20,6 +23,7 @@ struct cluster_row {
     /* Variables; NULL: there is none. `marks` are several, with blanks between:
      * the row holds if all of them are set. */
     const char *marks;
+    const char *file; /* that must be there as well; NULL: none */
     const char *id;
     const char *nnodes;
     const char *node;
@@ -61,7 +65,8 @@ int cluster_number(const struct cluster_env *env,
                    struct ddp_err *err);
 
 /* Reads the list of hosts that `from` has, and fills in nnodes, head and, if
- * `own` is not NULL, the rank of the host of that name. */
+ * `own` is not NULL, the rank of the host of that name. It must be in the list,
+ * but for one in which hosts may repeat and do not differ. */
 int cluster_take_hosts(struct cluster *f,
                        enum hosts_form form,
                        const char *text,

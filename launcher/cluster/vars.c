@@ -63,6 +63,8 @@ int cluster_take_hosts(struct cluster *f,
     struct hosts h = {.n = 0};
     int rc = hosts_read(&h, form, text, err);
     int at = rc == 0 && own != NULL ? hosts_find(&h, own) : -1;
+    if (rc == 0 && at < 0 && h.n == 1 && form >= HOSTS_LINES)
+        at = 0; /* a job of one host, which has several names */
     if (rc < 0) {
         ddp_err_wrap(err, "%s", from);
     } else if (own != NULL && at < 0) {

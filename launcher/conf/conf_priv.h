@@ -17,8 +17,8 @@
  */
 int conf_cluster(struct conf *c, struct opts *o, struct ddp_err *err);
 
-/* Takes the CPUs that the job has if the scheduler bound this process to one
- * core, and notes it. Returns how many CPUs the job has here if those are one
+/* Takes the CPUs that the step has if the scheduler bound this process to one
+ * core, and notes it. Returns how many CPUs the step has here if those are one
  * core only, else 0. */
 int conf_widen(struct conf *c, const struct opts *o);
 

@@ -47,7 +47,7 @@ static bool has_endpoint(const struct opts *o)
 /* On each node such an endpoint is another one. */
 static bool is_own(const char *endpoint)
 {
-    static const char *const starts[] = {"localhost", "127.", "[::1]", ":"};
+    static const char *const starts[] = {"localhost", "127.", "[::1]"};
     size_t len = strlen(endpoint);
     for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
         if (strncasecmp(endpoint, starts[i], strlen(starts[i])) == 0)
@@ -247,14 +247,13 @@ int conf_widen(struct conf *c, const struct opts *o)
         conf_note(c,
                   /* more than one: messages: ok */
                   "Slurm bound this task to CPU %s: the workers use all %d "
-                  "CPUs that the job has on this node (--cpu_bind=keep keeps "
+                  "CPUs that the step has on this node (--cpu_bind=keep keeps "
                   "the binding)",
                   cpus, b.cpus);
     else if (b.state == CPU_BIND_NARROW && !keep)
         conf_note(c,
                   "Slurm bound this task to CPU %s, and all workers of this "
-                  "node share it: add --cpu-bind=none or --cpus-per-task=N to "
-                  "srun",
+                  "node share it: add --cpu-bind=none to srun",
                   cpus);
     return b.state == CPU_BIND_FEW && !c->task_vars ? b.cpus : 0;
 }
@@ -262,10 +261,10 @@ int conf_widen(struct conf *c, const struct opts *o)
 void conf_note_few_cpus(struct conf *c, int cpus)
 {
     if (cpus > 0 && c->nproc > cpus)
-        conf_note(c,
-                  /* several workers: messages: ok */
-                  "the job has %d CPU%s on this node, and %d workers share %s: "
-                  "ask Slurm for more (--exclusive, or --cpus-per-task=N)",
-                  cpus, cpus == 1 ? "" : "s", c->nproc,
-                  cpus == 1 ? "it" : "them");
+        conf_note(
+            c,
+            /* several workers: messages: ok */
+            "the step has %d CPU%s on this node, and %d workers share %s: "
+            "ask Slurm for more (--exclusive, or --cpus-per-task=N)",
+            cpus, cpus == 1 ? "" : "s", c->nproc, cpus == 1 ? "it" : "them");
 }

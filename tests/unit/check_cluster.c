@@ -35,6 +35,8 @@ struct row {
 static char text[4096];
 static char *vars[VARS_MAX + 1];
 
+static bool no_files;
+
 /* Files by their paths; all others cannot be opened. */
 static char *read_fake(const char *path)
 {
@@ -53,7 +55,7 @@ static char *read_fake(const char *path)
         {"/etc/hosts", "127.0.0.1 localhost\n10.1.0.7 "
                        "train-3.svc.ns.cluster.local train-3\n"},
     };
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+    for (size_t i = 0; !no_files && i < sizeof(files) / sizeof(files[0]); i++)
         if (strcmp(files[i][0], path) == 0)
             return strdup(files[i][1]);
     errno = ENOENT;
@@ -63,6 +65,7 @@ static char *read_fake(const char *path)
 static struct cluster_env make_env(const struct row *row)
 {
     int n = 0;
+    no_files = row->host != NULL && strcmp(row->host, "bare") == 0;
     ck_assert_uint_lt(strlen(row->vars), sizeof(text));
     memcpy(text, row->vars, strlen(row->vars) + 1);
     for (char *next = text; next != NULL && next[0] != '\0';) {
@@ -251,6 +254,8 @@ static const struct row rows[] = {
     {"SM_HOSTS=[\"algo-1\",\"\"];" SM, NULL, NULL, "'' is not a host name"},
     {"SM_HOSTS=[\"algo 1\"];" SM, NULL, NULL, "'algo 1' is not a host name"},
     {"SM_CURRENT_HOST=algo-2", NULL, NULL, "sagemaker 2 nodes, node 1, algo-1:29500"},
+    {"TRAINING_JOB_NAME=t-1", "bare", NULL, "nothing"},
+    {"SM_CURRENT_HOST=algo-2", "bare", NULL, "and /opt/ml/input/config/resourceconfig.json cannot be read: No such file"},
     {"TRAINING_JOB_NAME=t-1", NULL, NULL, "sagemaker 2 nodes, node 1, algo-1:29057, sagemaker-t-1"},
 
     /* -- AWS Batch ---- */
@@ -301,6 +306,7 @@ static const struct row rows[] = {
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/two", "N1", NULL, "pbs 2 nodes, node 0, n1:23004, pbs-4.head"},
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/mixed", NULL, NULL, "pbs 2 nodes, node 1, n1.site:23004, pbs-4.head"},
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/one", NULL, NULL, "pbs 1 nodes, node 0, n2:23004, pbs-4.head"},
+    {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/one", "n2-ib", NULL, "pbs 1 nodes, node 0, n2:23004, pbs-4.head"},
     {"PBS_JOBID=4[7].head;PBS_NODEFILE=/pbs/one", NULL, NULL, "pbs 1 nodes, node 0, n2:23004, pbs-4[7].head"},
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/others", NULL, NULL, "PBS_NODEFILE does not have this host, n2, among its 2 hosts (the first is a)"},
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/empty", NULL, NULL, "PBS_NODEFILE: must name at least one host"},

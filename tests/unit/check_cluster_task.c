@@ -119,29 +119,29 @@ static void bind_to_one(void)
         0);
 }
 
-/* In a step on n2 whose job has `cpus` on the nodes n1 to n3. */
+/* In a step that has `cpus` here, behind which a variable may stand. */
 static struct cpu_bind widen(const char *cpus, const char *more, bool keep)
 {
-    static char counts[64], extra[64];
-    static char fixed[][64] = {"SLURM_JOB_ID=1", "SLURM_STEP_ID=0",
-                               "SLURM_JOB_NODELIST=n[1-3]",
-                               "SLURMD_NODENAME=n2"};
-    (void)snprintf(counts, sizeof(counts), "SLURM_JOB_CPUS_PER_NODE=%s", cpus);
+    static char counts[96], extra[64], none[] = "A=";
+    static char job[] = "SLURM_JOB_ID=1", step[] = "SLURM_STEP_ID=0";
+    (void)snprintf(counts, sizeof(counts), "SLURM_CPUS_ON_NODE=%s", cpus);
     (void)snprintf(extra, sizeof(extra), "%s", more);
-    char *vars[] = {counts,   extra,    fixed[0], fixed[1],
-                    fixed[2], fixed[3], NULL};
+    char *task = strchr(counts, ';');
+    if (task != NULL)
+        *task++ = '\0';
+    char *vars[] = {counts, extra, job, step, task != NULL ? task : none, NULL};
     struct cluster_env env = {.vars = vars, .host = "n2"};
     return cpu_bind_widen(&env, keep);
 }
 
 #define BOUND "SLURM_CPU_BIND=quiet,mask_cpu:0x1"
 
-START_TEST(test_cpu_bind_widens_to_what_the_job_has)
+START_TEST(test_cpu_bind_widens_to_what_the_step_has)
 {
     bind_to_one();
-    struct cpu_bind b = widen("1,4096(x2)", BOUND, false);
+    struct cpu_bind b = widen("4096", BOUND, false);
     int n = cpus_count(&all);
-    ck_assert_int_eq(b.state, n > 1 ? CPU_BIND_WIDENED : CPU_BIND_NARROW);
+    ck_assert_int_eq(b.state, n > 1 ? CPU_BIND_WIDENED : CPU_BIND_FINE);
     ck_assert_int_eq(b.cpus, n);
     ck_assert_int_eq(cpus_count(&b.before), 1);
 }
@@ -152,17 +152,19 @@ static const struct {
     bool keep;
     enum cpu_bind_state state;
 } kept[] = {
-    {"4096(x3)", BOUND, true, CPU_BIND_NARROW},
-    {"1(x3)", BOUND, false, CPU_BIND_FEW},
-    {"4096,1,4096", BOUND, false, CPU_BIND_FEW},
-    {"what", BOUND, false, CPU_BIND_FEW},
-    {"4096(x0)", BOUND, false, CPU_BIND_FEW},
-    {"4096(x1)", BOUND, false, CPU_BIND_FEW},
-    {"4096(x3)", "SLURM_CPU_BIND=", false, CPU_BIND_FINE},
-    {"4096(x3)", "A=b", false, CPU_BIND_FINE},
+    {"4096", BOUND, true, CPU_BIND_NARROW},
+    {"1", BOUND, false, CPU_BIND_FEW},
+    {"what", BOUND, false, CPU_BIND_FINE},
+    {"", BOUND, false, CPU_BIND_FINE},
+    {"0", BOUND, false, CPU_BIND_FINE},
+    {"4097", BOUND, false, CPU_BIND_FINE},
+    {"4096", "SLURM_CPU_BIND=", false, CPU_BIND_FINE},
+    {"4096", "A=b", false, CPU_BIND_FINE},
+    {"4096;SLURM_LOCALID=1", BOUND, false, CPU_BIND_FINE},
+    {"4096;SLURM_STEP_TASKS_PER_NODE=2", BOUND, false, CPU_BIND_FINE},
 };
 
-START_TEST(test_cpu_bind_keeps_what_is_not_the_jobs_or_was_asked_for)
+START_TEST(test_cpu_bind_keeps_what_is_not_the_steps_or_was_asked_for)
 {
     struct cpus now;
     bind_to_one();
@@ -174,16 +176,17 @@ START_TEST(test_cpu_bind_keeps_what_is_not_the_jobs_or_was_asked_for)
 }
 END_TEST
 
-/* More CPUs than the job has: another job's may be among them. */
-START_TEST(test_cpu_bind_takes_no_more_than_the_job_has)
+/* More CPUs than the step has: another job's may be among them. */
+START_TEST(test_cpu_bind_takes_no_more_than_the_step_has)
 {
     struct cpus now;
     bind_to_one();
-    bool fits = cpus_count(&all) == 2;
-    ck_assert_int_eq(widen("2(x3)", BOUND, false).state,
-                     fits ? CPU_BIND_WIDENED : CPU_BIND_NARROW);
+    int n = cpus_count(&all), may = n == 2 ? 2 : 1;
+    ck_assert_int_eq(widen("2", BOUND, false).state, n > 2    ? CPU_BIND_NARROW
+                                                     : n == 2 ? CPU_BIND_WIDENED
+                                                              : CPU_BIND_FINE);
     cpus_allowed(&now);
-    ck_assert_int_eq(cpus_count(&now), fits ? 2 : 1);
+    ck_assert_int_eq(cpus_count(&now), may);
 }
 END_TEST
 
@@ -196,11 +199,11 @@ int main(void)
     tcase_add_test(t,
                    test_whole_step_does_not_wait_long_for_what_does_not_come);
     tcase_add_test(t, test_whole_step_remembers_what_it_took_early);
-    tcase_add_test(t, test_cpu_bind_widens_to_what_the_job_has);
+    tcase_add_test(t, test_cpu_bind_widens_to_what_the_step_has);
     tcase_add_loop_test(
-        t, test_cpu_bind_keeps_what_is_not_the_jobs_or_was_asked_for, 0,
+        t, test_cpu_bind_keeps_what_is_not_the_steps_or_was_asked_for, 0,
         (int)(sizeof(kept) / sizeof(kept[0])));
-    tcase_add_test(t, test_cpu_bind_takes_no_more_than_the_job_has);
+    tcase_add_test(t, test_cpu_bind_takes_no_more_than_the_step_has);
     suite_add_tcase(s, t);
     return suite_run(s);
 }

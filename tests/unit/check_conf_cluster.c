@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "launcher/cluster/cluster.h"
 #include "launcher/conf/conf.h"
+#include "launcher/conf/options.h"
 #include "tests/lib/conf_line.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
@@ -93,6 +95,7 @@ static const struct {
      "1-1 nodes, rank -1, c10d at localhost:0, 1 workers, none"},
     {STEP, "--rdzv_endpoint=n9:0 prog",
      "1-1 nodes, rank -1, c10d at n9:0, 1 workers, none"},
+    {STEP, "--rdzv_endpoint=:29500 prog", "is a variable empty?"},
     {STEP, "--cluster=none prog",
      "1-1 nodes, rank -1, alone at 127.0.0.1:0, 1 workers, none"},
     {"", "prog", "1-1 nodes, rank -1, alone at 127.0.0.1:0, 1 workers, none"},
@@ -191,6 +194,18 @@ START_TEST(test_conf_says_what_it_found)
 }
 END_TEST
 
+/* The help has the names of the table. */
+START_TEST(test_conf_help_names_all_schedulers)
+{
+    char names[200];
+    const char *help = options_table.rows[OPTIONS_cluster].help;
+    cluster_names(names, sizeof(names));
+    for (char *save, *name = strtok_r(names, ", ", &save); name != NULL;
+         name = strtok_r(NULL, ", ", &save))
+        ck_assert_msg(strstr(help, name) != NULL, "%s", name);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("conf_cluster");
@@ -199,6 +214,7 @@ int main(void)
     tcase_add_loop_test(t, test_conf_takes_what_nobody_said_from_the_scheduler,
                         0, (int)(sizeof(cases) / sizeof(cases[0])));
     tcase_add_test(t, test_conf_says_what_it_found);
+    tcase_add_test(t, test_conf_help_names_all_schedulers);
     suite_add_tcase(s, t);
     return suite_run(s);
 }
