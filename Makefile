@@ -122,6 +122,8 @@ SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit act_mark
 OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
 CTL    := $(call of,rendezvous/ctl,main status command http line view table text)
 
+CLUSTER  := $(call of,launcher/cluster,find table vars task_vars slurm lists clouds \
+	hostlist hosts cpu_bind whole_step)
 LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/worker,workers spawn env mailbox errfile hang hang_watch stack_line \
 	pipe_probe stacks first_progress) \
@@ -137,7 +139,8 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/agent,agent end session tell work vote candidates \
 	state) \
 	$(call of,launcher/conf,options conf meet endpoints rdzv argv program place \
-	output words) \
+	output words from_cluster) \
+	$(CLUSTER) \
 	$(call of,launcher/proc,guard tree procfs pidfd children sweep cgroup \
 	signals oom tmpfolder aborts launch_lock) \
 	$(call of,launcher/hw,cpus topology nvml kfd gpus)
@@ -193,6 +196,7 @@ help:
 	@echo 'make prove      60 kills of a training run, 10,000 faults of a disk; SEED=S'
 	@echo 'make soak       train for MINUTES=N under random faults, SEED=S; root'
 	@echo 'make check-interop   real PyTorch, 1.13 and 2: fetches 560 MB, once'
+	@echo 'make check-clusters  ddprun under a real Slurm: scripts/setup.sh --clusters, root'
 	@echo 'make check-gpu  kernels, NCCL and snapshots on a GPU, where there is one'
 	@echo 'make bench      ddprun beside torchrun, hydra and Redis, in one table; --markdown'
 	@echo 'make bench-rdzv  10,000 agents on one rendezvous, beside a bare server'

@@ -16,7 +16,7 @@ ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
 named = $(shell sed -n 's,^/\* links: \(.*\) \*/$$,\1,p' $(1))
 # AGENT: all of ddprun but its main.
 AGENT := $(filter-out launcher/main,$(ddprun_OBJS))
-LISTS := CORE SERVER CONN TLS STORE NET PROTO BASE CLIENT OPTS AGENT
+LISTS := CORE SERVER CONN TLS STORE NET PROTO BASE CLIENT OPTS CLUSTER AGENT
 whole = $(filter-out $(LISTS),$(1)) \
 	$(foreach list,$(filter $(LISTS),$(1)),$($(list)))
 links = $(sort $(call whole,$(call named,$(1)) $(foreach helper, \
@@ -47,6 +47,14 @@ $(B)/tests/unit/check_conf_workers: | $(FAKE_NVML)
 # What runs a program as under an older kernel.
 OLD_KERNEL_TOOL := $(B)/tests/lib/old_kernel
 $(OLD_KERNEL_TOOL): $(call obj,tests/lib/old_kernel)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^
+
+# Prints what a list of nodes has, to compare with Slurm's own answer.
+HOSTLIST := $(B)/tests/lib/hostlist
+$(HOSTLIST): $(call obj,tests/lib/hostlist launcher/cluster/hostlist \
+		rendezvous/base/err)
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^
@@ -142,7 +150,7 @@ fuzz-programs: $(FUZZ_PROGRAMS)
 fuzz:
 	$(Q)$(MAKE) SAN=fuzz CC=$(FUZZ_CC) fuzz-programs
 
-.PHONY: check check-all check-long check-unit check-sim check-e2e \
+.PHONY: check-clusters check check-all check-long check-unit check-sim check-e2e \
 	check-interop check-interop-old check-interop-new check-tree \
 	check-circles check-install
 check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
@@ -154,7 +162,9 @@ check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 check-e2e: e2e-programs
 	tests/e2e/run $(B)
 e2e-programs: all $(FAKE_NVML) $(EMULATED) $(OLD_KERNEL_TOOL) $(ABORTED) \
-		$(FAULT_LIB)
+		$(FAULT_LIB) $(HOSTLIST)
+check-clusters: all $(HOSTLIST)
+	tests/clusters/run $(B)
 # MINUTES=, SEED=, MTBF= (scripts/soak)
 soak: all
 	scripts/soak $(B)

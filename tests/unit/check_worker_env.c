@@ -1,5 +1,5 @@
 /* links: launcher/worker/env launcher/worker/mailbox launcher/proc/procfs */
-/* links: rendezvous/base/err */
+/* links: launcher/cluster/task_vars rendezvous/base/err */
 /*
  * The environment and the arguments of a worker.
  */
@@ -118,6 +118,25 @@ START_TEST(test_worker_env_replaces_its_own_names_only)
 }
 END_TEST
 
+/* The place of the launcher in its scheduler's step is not that of a worker. */
+START_TEST(test_worker_env_leaves_the_launchers_task_out)
+{
+    ck_assert_int_eq(setenv("PMI_FD", "9", 1), 0);
+    ck_assert_int_eq(setenv("SLURM_PROCID", "1", 1), 0);
+    ck_assert_int_eq(setenv("SLURM_JOB_ID", "17", 1), 0);
+    char **env = worker_env_make(&conf, &world, 2, "/tmp/x.json", &files);
+    ck_assert(holds(env, "SLURM_JOB_ID=17"));
+    ck_assert_int_eq(count(env), WANTED + 1);
+    free(env);
+    conf.task_vars = true;
+    env = worker_env_make(&conf, &world, 2, "/tmp/x.json", &files);
+    ck_assert(holds(env, "PMI_FD=9"));
+    ck_assert(holds(env, "SLURM_PROCID=1"));
+    ck_assert_int_eq(count(env), WANTED + 3);
+    free(env);
+}
+END_TEST
+
 /* Who made the round is a part of its name. */
 START_TEST(test_worker_env_tells_the_epoch_of_a_run_with_failover)
 {
@@ -220,6 +239,7 @@ int main(void)
     tcase_add_test(tc, test_worker_env_has_all_places);
     tcase_add_test(tc, test_worker_env_tells_the_epoch_of_a_run_with_failover);
     tcase_add_test(tc, test_worker_env_replaces_its_own_names_only);
+    tcase_add_test(tc, test_worker_env_leaves_the_launchers_task_out);
     tcase_add_test(tc, test_worker_env_one_worker_keeps_its_threads);
     tcase_add_test(tc, test_worker_env_gpus_are_handed_out);
     tcase_add_loop_test(tc, test_worker_args_places_are_filled, 0,
