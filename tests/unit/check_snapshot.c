@@ -3,7 +3,7 @@
 /* links: worker_rt/snapshot/save worker_rt/snapshot/image */
 /* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/safetensors */
 /* links: rendezvous/base/utf8 */
-/* links: worker_rt/env rendezvous/proto/c10d */
+/* links: worker_rt/env worker_rt/proof worker_rt/fork rendezvous/proto/c10d */
 /* links: rendezvous/client/store rendezvous/base/dial */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* links: rendezvous/base/buf */

@@ -11,6 +11,7 @@
 
 #include "rendezvous/base/err.h"
 #include "worker_rt/ddp.h"
+#include "worker_rt/proof.h"
 
 /*
  * All but `abort` return 0 or -1 with `err`. The arguments have been checked.
@@ -46,6 +47,7 @@ struct ddp_comm {
     int rank;
     int world;
     int64_t timeout_us; /* for each collective, MONO_NEVER: none */
+    struct proof_part proof;
 };
 
 /* Which ranks meet: the fence, and the number of the communicator in it. */
