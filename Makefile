@@ -143,7 +143,8 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/hw,cpus topology nvml kfd gpus)
 
 RT      := $(call of,worker_rt,env proof fork store_ops gpu beat sampler) \
-	$(call of,worker_rt/comm,comm cpu nccl nccl_lib wire meet) \
+	$(call of,worker_rt/comm,comm cpu nccl nccl_lib wire meet \
+	addresses) \
 	$(call of,worker_rt/snapshot,snapshot load save image atomic_file mem_slots \
 	snapshot_dir keeper keeper_prove keeper_load \
 	device_copy safetensors) \

@@ -318,6 +318,11 @@ struct ddp_comm_opts {
  * communicators in the same order. Borrows `d` until ddp_comm_free, and `opts`
  * for the call; NULL means defaults. In a world of one it needs no store.
  *
+ * Ranks call each other at the address by which the store sees them. A rank
+ * that the store sees at a loopback address, in a job of several nodes, can be
+ * called at every address of its machine. DDP_LOCAL_ADDR (an address) or
+ * DDP_SOCKET_IFNAME (interfaces, with commas) say something else.
+ *
  * NULL on error: those of the store, TIMEOUT (not all ranks came; the text
  * names them), PEER, PROTO, NOMEM, USAGE; for NCCL also CONFIG (no driver, no
  * NCCL, no GPU chosen, libddp was built without it) and IO (NCCL failed).

@@ -152,6 +152,10 @@ static int work(int rank, void *arg)
     RT_OK(ddp_comm_barrier(c, &e), e);
     sum_all(c, rank, m->world, host);
     move_all(c, rank, m->world, host);
+    /* A wait is this rank's own affair. */
+    for (int i = 0; i < rank; i++)
+        RT_OK(ddp_comm_wait(c, &e), e);
+    RT_OK(ddp_comm_barrier(c, &e), e);
     RT_CHECK(ddp_comm_allgather(c, host, N, device, &e) != 0 &&
              e.code == DDP_ERR_USAGE);
     sum_all(c, rank, m->world, device); /* it is whole */

@@ -11,7 +11,8 @@
 /* links: rendezvous/client/store rendezvous/base/dial */
 /* links: worker_rt/comm/nccl worker_rt/comm/nccl_lib worker_rt/gpu */
 /* links: worker_rt/comm/cpu */
-/* links: worker_rt/comm/wire worker_rt/comm/meet worker_rt/beat */
+/* links: worker_rt/comm/wire worker_rt/comm/meet worker_rt/comm/addresses */
+/* links: worker_rt/beat */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/rng rendezvous/base/buf */
 /* links: rendezvous/base/signals_name */

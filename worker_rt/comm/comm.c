@@ -33,7 +33,8 @@ make(struct ddp *d, const struct ddp_comm_opts *opts, struct ddp_err *err)
                                .round = d->round,
                                .id = d->comms++,
                                .rank = d->rank,
-                               .world = d->world};
+                               .world = d->world,
+                               .spans_nodes = d->world > d->local_world};
     int64_t init_ms =
         opts->init_timeout_ms > 0 ? opts->init_timeout_ms : INIT_TIMEOUT_MS;
     int64_t deadline_us = rt_deadline(init_ms);

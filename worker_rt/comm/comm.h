@@ -6,6 +6,7 @@
 #ifndef WORKER_RT_COMM_COMM_H
 #define WORKER_RT_COMM_COMM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -57,6 +58,7 @@ struct comm_place {
     uint32_t id;
     int rank;
     int world;
+    bool spans_nodes;
 };
 
 #endif
