@@ -532,7 +532,8 @@ struct ddp_snapshot_info {
  * Errors: NOINPUT (there is no file at `path`: a fresh start), CORRUPT (the
  * file is damaged, and so is .prev if there is one; the text says what is wrong
  * with which file), USAGE (a tensor is not in the file, has another dtype or
- * shape, or is named twice), IO, NOMEM. After NOINPUT the buffers are
+ * shape, or is named twice), CONFIG (a newer libddp wrote it, in a format that
+ * this one does not know), IO, NOMEM. After NOINPUT the buffers are
  * unchanged; after the other errors their content is undefined.
  */
 DDP_API int ddp_snapshot_load(struct ddp *d,
@@ -673,8 +674,9 @@ struct ddp_kept {
  *
  * Errors, on all ranks: NOINPUT (no rank has any: a fresh start, the buffers
  * are unchanged), CORRUPT (there are some, but none is whole), USAGE (it is of
- * another model), PROTO (a rank offers snapshots that it does not have), IO,
- * NOMEM, and the errors of the collectives.
+ * another model), CONFIG (a newer libddp wrote one), PROTO (a rank offers
+ * snapshots that it does not have), IO, NOMEM, and the errors of the
+ * collectives.
  */
 DDP_API int ddp_keeper_load(struct ddp_keeper *k,
                             const struct ddp_tensor *tensors,
