@@ -145,10 +145,12 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	signals oom tmpfolder aborts launch_lock) \
 	$(call of,launcher/hw,cpus topology nvml kfd gpus)
 
-RT      := $(call of,worker_rt,env store_ops gpu beat sampler) \
-	$(call of,worker_rt/comm,comm cpu nccl wire meet) \
+RT      := $(call of,worker_rt,env proof fork store_ops gpu beat sampler) \
+	$(call of,worker_rt/comm,comm cpu nccl nccl_lib wire meet \
+	addresses) \
 	$(call of,worker_rt/snapshot,snapshot load save image atomic_file mem_slots \
-	snapshot_dir keeper keeper_load device_copy safetensors) \
+	snapshot_dir keeper keeper_prove keeper_load \
+	device_copy safetensors) \
 	$(CLIENT) rendezvous/proto/c10d \
 	$(call of,rendezvous/base,err mono rng buf json utf8 signals_name)
 TRAINER := $(call of,trainer,main setup train peers options data model plot \
@@ -230,7 +232,8 @@ $(B)/obj/worker_rt/%.o: CFLAGS += -fvisibility=hidden
 # Loops over pixels and parameters: -O2 leaves most of them as they are.
 $(addprefix $(B)/obj/trainer/ops/,cpu.o conv.o device.o): CFLAGS += -O3
 
-$(B)/obj/worker_rt/comm/nccl.o: CPPFLAGS += $(NCCL_CPPFLAGS)
+$(B)/obj/worker_rt/comm/nccl.o $(B)/obj/worker_rt/comm/nccl_lib.o: \
+	CPPFLAGS += $(NCCL_CPPFLAGS)
 
 .SECONDEXPANSION:
 $(B)/ddptrain: $(B)/libddp.a \

@@ -8,7 +8,7 @@
 # linked in part the list above is named: CORE, SERVER, CONN, TLS ...
 
 UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/check_*.c))
-UNIT := $(filter-out $(if $(NCCL_H),,check_comm_nccl) \
+UNIT := $(filter-out $(if $(NCCL_H),,check_comm_nccl check_label) \
 	$(if $(HAVE_CXX),,check_ops_cuda),$(UNIT))
 SIM  := $(patsubst tests/sim/%.c,%,$(wildcard tests/sim/check_*.c))
 ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
@@ -88,7 +88,8 @@ $(B)/obj/tests/lib/fake_nccl.o: CPPFLAGS += $(NCCL_CPPFLAGS)
 $(FAKE_NCCL): $(call obj,tests/lib/fake_nccl) $(FAKE_CUDA)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F),-rpath,'$$ORIGIN' -o $@ $^
-$(B)/tests/unit/check_comm_nccl: | $(FAKE_CUDA) $(FAKE_NCCL)
+$(B)/tests/unit/check_comm_nccl $(B)/tests/unit/check_label: | \
+	$(FAKE_CUDA) $(FAKE_NCCL)
 $(B)/tests/unit/check_keeper_cuda: | $(FAKE_CUDA)
 
 # The kernels for tests on machines without a GPU: see tests/gpu/emulate.h.
@@ -156,6 +157,7 @@ fuzz:
 check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
 	scripts/run-tests $^
 	@$(if $(NCCL_H),,scripts/skip unit/check_comm_nccl 'no nccl.h was found')
+	@$(if $(NCCL_H),,scripts/skip unit/check_label 'no nccl.h was found')
 	@$(if $(HAVE_CXX),,scripts/skip unit/check_ops_cuda 'there is no $(CXX)')
 check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 	scripts/run-tests $^
@@ -168,7 +170,8 @@ check-clusters: all $(HOSTLIST)
 # MINUTES=, SEED=, MTBF= (scripts/soak)
 soak: all
 	scripts/soak $(B)
-prove: all $(addprefix $(B)/tests/unit/,check_keeper_step check_keeper_faults)
+prove: all $(addprefix $(B)/tests/unit/,check_keeper_step check_keeper_faults \
+		$(filter check_label,$(UNIT)))
 	scripts/prove $(B) $(SEED)
 check-interop: all
 	tests/interop/check $(B) all

@@ -23,6 +23,7 @@
 
 #include "launcher/cluster/cluster.h"
 #include "rendezvous/base/err.h"
+#include "rendezvous/base/mono.h"
 
 extern char **environ;
 
@@ -58,6 +59,7 @@ static void set_places(struct vars *v,
     set(v, "RANK", "%lld", (long long)(w->base_rank + local_rank));
     set(v, "WORLD_SIZE", "%lld", (long long)w->world_size);
     set(v, "LOCAL_RANK", "%d", conf->virtual_local_rank ? 0 : local_rank);
+    set(v, "DDP_LOCAL_RANK", "%d", local_rank); /* LOCAL_RANK may be virtual */
     set(v, "LOCAL_WORLD_SIZE", "%d", conf->nproc);
     set(v, "GROUP_RANK", "%lld", (long long)w->group_rank);
     set(v, "GROUP_WORLD_SIZE", "%lld", (long long)w->group_world);
@@ -89,6 +91,9 @@ static void set_elastic(struct vars *v,
     else
         set(v, "DDP_EPOCH", "0");
     set(v, "DDP_ROUND", "%lld", (long long)w->round);
+    long long grace_ms = conf->shutdown_timeout_us / MONO_MS;
+    set(v, "DDP_SHUTDOWN_TIMEOUT", "%lld.%03lld", grace_ms / 1000,
+        grace_ms % 1000);
 }
 
 static void set_mailbox(struct vars *v, const struct mailbox *mailbox)

@@ -34,6 +34,7 @@ static void setup(void)
     (void)clearenv();
     memset(&conf, 0, sizeof(conf));
     conf.nproc = 4;
+    conf.shutdown_timeout_us = 30500000;
     conf.max_restarts = 5;
     conf.worker_store = true;
     (void)snprintf(conf.role, sizeof(conf.role), "trainer");
@@ -63,6 +64,7 @@ static const char *const wanted[] = {
     "RANK=6",
     "WORLD_SIZE=12",
     "LOCAL_RANK=2",
+    "DDP_LOCAL_RANK=2",
     "LOCAL_WORLD_SIZE=4",
     "GROUP_RANK=1",
     "GROUP_WORLD_SIZE=3",
@@ -82,6 +84,7 @@ static const char *const wanted[] = {
     "DDP_INSTANCE=0123456789abcdef0123456789abcdef",
     "DDP_EPOCH=0",
     "DDP_ROUND=7",
+    "DDP_SHUTDOWN_TIMEOUT=30.500",
     "DDP_PROGRESS_FILE=",
     "DDP_STOP_FILE=",
     "DDP_SNAPSHOT_MEMORY=",
@@ -180,6 +183,7 @@ START_TEST(test_worker_env_gpus_are_handed_out)
     env = worker_env_make(&conf, &world, 2, "", &files);
     ck_assert(holds(env, "CUDA_VISIBLE_DEVICES=GPU-2"));
     ck_assert(holds(env, "LOCAL_RANK=0"));
+    ck_assert(holds(env, "DDP_LOCAL_RANK=2"));
     ck_assert(holds(env, "RANK=6"));
     ck_assert_int_eq(count(env), WANTED + 1);
     free(env);
