@@ -264,7 +264,8 @@ void agent_go_elsewhere(struct step *s, const char *why)
 void agent_take_silence(struct step *s)
 {
     struct agent *a = s->a;
-    if (candidates_count(&a->candidates) == 1) {
+    if (candidates_count(&a->candidates) == 1 &&
+        candidates_target(&a->candidates)[0] == '\0') {
         agent_break_off(s, "no answer");
         return;
     }

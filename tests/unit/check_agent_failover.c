@@ -34,9 +34,11 @@ static void voters(int64_t round,
                    const char *ids,
                    const char *before)
 {
-    struct msg m = {
-        .kind = MSG_KIND_voters,
-        .voters = {.round = round, .epoch = count, .pending = pending}};
+    struct msg m = {.kind = MSG_KIND_voters,
+                    .voters = {.round = round,
+                               .epoch = count,
+                               .pending = pending,
+                               .restarts = 3 + round}};
     msg_set(m.voters.epoch_id, count == 1 ? "s" : "t");
     msg_set(m.voters.ids, ids);
     msg_set(m.voters.before, before);
@@ -248,6 +250,7 @@ START_TEST(test_failover_voter_of_the_round_before_accepts)
     ck_assert_str_eq(did, "send:join send:voted send:accept ");
     ck_assert_int_eq(voted.voted.round, 2);
     ck_assert_int_eq(voted.voted.group_rank, -1);
+    ck_assert_int_eq(voted.voted.restarts, 5); /* its world never came */
     ck_assert_str_eq(voted.voted.voters, OTHER THIRD);
     ck_assert_str_eq(voted.voted.before, ALL);
     ck_assert_int_eq(joined.join.round, 1);
@@ -282,6 +285,27 @@ START_TEST(test_failover_long_lease_does_not_enter_the_next_round)
     place(2, 1, false);
     ck_assert_str_eq(did, "spawn ");
     ck_assert_int_eq(agent_lease_until_us(&agent), granted_us + 800 * MONO_MS);
+}
+END_TEST
+
+/* Its instance gave way: it has no vote in that any more, and could not bring
+ * it back alone. */
+START_TEST(test_failover_vote_of_an_instance_that_gave_way_is_void)
+{
+    struct msg m = {.kind = MSG_KIND_voters,
+                    .voters = {.round = 4, .epoch = 2}};
+    run_voted();
+    moved(2, "t", B);
+    connected();
+    ck_assert_str_eq(did, "send:join send:voted ");
+    office(2, "t");
+    msg_set(m.voters.epoch_id, "t");
+    msg_set(m.voters.instance, _i == 0 ? "another" : "i");
+    hear(&m);
+    disconnected();
+    pass(20 * MONO_MS);
+    connected();
+    ck_assert_str_eq(did, _i == 0 ? "send:join " : "send:join send:voted ");
 }
 END_TEST
 
@@ -719,6 +743,24 @@ START_TEST(test_failover_newcomer_is_sent_on)
 }
 END_TEST
 
+/* The place to which it was sent has nothing, and is no place of the list: it
+ * goes back to the endpoint. */
+START_TEST(test_failover_newcomer_returns_from_where_it_was_sent)
+{
+    struct msg m = {.kind = MSG_KIND_waiting, .waiting = {.min = 2, .max = 2}};
+    int64_t from_us = now_us;
+    step((struct agent_event){.kind = AGENT_START});
+    connected();
+    moved(7, "t", "10.9.9.9:5");
+    connected();
+    hear(&m);
+    while (agent.session.state != AGENT_SESSION_CONNECTING)
+        pass(MONO_MS);
+    ck_assert_str_eq(did, "disconnect connect ");
+    ck_assert_int_le(now_us - from_us, 3 * MONO_S);
+}
+END_TEST
+
 /* Servers that had nothing let it promise more than the one that has the run:
  * it has no vote, so that nobody counts on that. */
 START_TEST(test_failover_newcomer_is_sent_on_to_a_lower_epoch)
@@ -977,6 +1019,7 @@ static void add_tests(TCase *t)
         test_failover_side_without_most_of_the_voters_waits_and_says_so,
         test_failover_newcomer_is_sent_on,
         test_failover_newcomer_is_sent_on_to_a_lower_epoch,
+        test_failover_newcomer_returns_from_where_it_was_sent,
         test_failover_server_in_office_sends_nobody_on,
         test_agent_list_of_endpoints_is_tried_in_order,
         test_failover_next_server_hears_of_the_end,
@@ -994,6 +1037,8 @@ static void add_tests(TCase *t)
                         2);
     tcase_add_loop_test(t, test_failover_end_is_void_if_the_others_went_on, 0,
                         2);
+    tcase_add_loop_test(
+        t, test_failover_vote_of_an_instance_that_gave_way_is_void, 0, 2);
     tcase_add_loop_test(t, test_failover_silence_that_is_borne, 0, 7);
     tcase_add_loop_test(t, test_failover_goes_where_the_run_is_said_to_be, 0,
                         6);

@@ -336,6 +336,24 @@ START_TEST(test_failover_end_of_a_node_alone_is_no_final_one)
 }
 END_TEST
 
+/* No two epochs of a server are equal, also if it has forgotten the run: what
+ * was promised and accepted then is none of the new one. */
+START_TEST(test_failover_epoch_is_never_used_again)
+{
+    struct epoch before;
+    round_of(2, 2, 2);
+    before = voters[0].promised;
+    dies(0);
+    dies(1);
+    pass(120 * MONO_S);
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 0);
+    come_all(0, 1);
+    goes_on(HEARTBEAT / 5);
+    ck_assert_int_eq(running(), 2);
+    ck_assert_int_gt(voters[0].promised.count, before.count);
+}
+END_TEST
+
 /* A minority ends no run that others may go on with. */
 START_TEST(test_failover_minority_does_not_end_the_run)
 {
@@ -537,6 +555,7 @@ int main(void)
         {test_failover_end_of_two_waits_for_the_lease_of_the_other, 3},
         {test_failover_end_of_a_node_alone_is_no_final_one, 1},
         {test_failover_lease_has_a_margin_for_clocks, 1},
+        {test_failover_epoch_is_never_used_again, 1},
         {test_failover_minority_does_not_end_the_run, 1},
         {test_failover_server_does_nothing_about_its_own_end, 1},
         {test_failover_status_tells_of_the_voters, 1},

@@ -455,6 +455,7 @@ START_TEST(test_takeover_failure_that_was_told_before_counts)
     ck_assert_int_eq(newest_round(), 2);
     ck_assert_int_eq(running(), 2);
     ck_assert_int_eq(voters[0].holds.restarts, 1);
+    ck_assert_int_eq(voters[0].accepted.restarts, 1);
 }
 END_TEST
 

@@ -63,7 +63,7 @@ static void tell_voted(int i)
     msg_set(m.voted.epoch_id, v->accepted.epoch_id);
     m.voted.group_rank = mine ? w->group_rank : -1;
     m.voted.group_world = w->group_world;
-    m.voted.restarts = w->restarts;
+    m.voted.restarts = v->accepted.restarts;
     msg_set(m.voted.voters, v->accepted.ids);
     msg_set(m.voted.before, v->accepted.before);
     m.voted.answered_ms =

@@ -55,12 +55,22 @@ bool claim_wants_failover(const struct rdzv *r, const struct msg_join *j)
     DDP_WRONG("failover");
 }
 
+void claim_take_office(struct rdzv *r, struct run *run)
+{
+    struct office *o = &run->office;
+    if (o->heard < r->epochs)
+        o->heard = r->epochs;
+    office_ask(o, r->limits.server);
+    if (o->epoch.count <= HEARD_MAX) /* no voter can use up those of others */
+        r->epochs = o->epoch.count;
+}
+
 void claim_open(struct rdzv *r, struct run *run)
 {
     office_init(&run->office);
     run->takeover.end_status = -1;
     run->takeover.notice_at_us = MONO_NEVER;
-    office_ask(&run->office, r->limits.server);
+    claim_take_office(r, run);
     office_win(&run->office);
 }
 
@@ -158,6 +168,13 @@ mark_here(const struct rdzv *r, struct run *run, const struct node *n)
         office_here(&run->office, n->agent);
 }
 
+/* It has promised somebody, and may have accepted a first round that was never
+ * in force. It tells so before it promises here: it has no place before. */
+static bool may_be_voter(const struct run *run, const struct msg_join *j)
+{
+    return run->state == RUN_GATHER && run->round.number == 0 && j->epoch > 0;
+}
+
 bool claim_join(struct rdzv *r,
                 struct run *run,
                 struct node *n,
@@ -172,7 +189,7 @@ bool claim_join(struct rdzv *r,
         run->round.number == 0)
         become_candidate(r, run);
     run->takeover.changed = true;
-    if (run->state == RUN_CANDIDATE ||
+    if (run->state == RUN_CANDIDATE || may_be_voter(run, j) ||
         epoch_cmp(&n->epoch, &run->office.epoch) > 0) {
         make_claim(r, run, n);
         mark_here(r, run, n);

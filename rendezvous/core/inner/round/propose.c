@@ -83,6 +83,8 @@ static void fill_voters(const struct run *run, struct msg *m)
     v->epoch = epoch->count;
     msg_set(v->epoch_id, epoch->id);
     v->pending = o->pending;
+    v->group_world = run->round.group_world;
+    v->restarts = round_restarts_before(run);
     msg_set(v->instance, run->instance);
     voters_print(&o->sets[o->pending ? OFFICE_NEXT : OFFICE_NOW], v->ids);
     if (o->pending)
