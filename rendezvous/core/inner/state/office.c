@@ -113,6 +113,21 @@ const struct vote *office_vote(const struct office *o, const char *agent)
     return NULL;
 }
 
+static const struct vote *
+vote_at(const struct office *o, enum office_set set, int i)
+{
+    return &o->votes[o->vote_of[set][i]];
+}
+
+/* Which vote is whose: each lease that is granted asks for all of a set. */
+static void index_votes(struct office *o)
+{
+    for (int s = 0; s < OFFICE_SETS; s++)
+        for (int i = 0; i < o->sets[s].n; i++)
+            o->vote_of[s][i] =
+                (uint8_t)(office_vote(o, o->sets[s].id[i]) - o->votes);
+}
+
 /* The sets have changed: forgets who votes no more, adds who does now. */
 static void renew_votes(struct office *o)
 {
@@ -133,6 +148,7 @@ static void renew_votes(struct office *o)
             *v = (struct vote){.echo_us = OFFICE_NO_ECHO};
             memcpy(v->id, o->sets[s].id[i], sizeof(v->id));
         }
+    index_votes(o);
 }
 
 static bool is_here(const struct vote *v)
@@ -161,7 +177,7 @@ static int count_of(const struct office *o,
 {
     int n = 0;
     for (int i = 0; i < o->sets[set].n; i++)
-        n += holds(office_vote(o, o->sets[set].id[i]));
+        n += holds(vote_at(o, set, i));
     return n;
 }
 
@@ -316,8 +332,8 @@ static bool two_will_do(const struct office *o,
     if (two->n != 2 || !office_is_confirmed(o))
         return false;
     for (int i = 0; i < 2; i++) {
-        const struct vote *v = office_vote(o, two->id[i]);
-        const struct vote *other = office_vote(o, two->id[1 - i]);
+        const struct vote *v = vote_at(o, OFFICE_NOW, i);
+        const struct vote *other = vote_at(o, OFFICE_NOW, 1 - i);
         if (holds(v) && now_us < v->runs_until_us && other->excused)
             return true;
     }
@@ -416,7 +432,7 @@ set_echo_us(const struct office *o, enum office_set set, int64_t now_us)
     if (voters->n == 0)
         return now_us;
     for (int n = 0; n < voters->n; n++) {
-        const struct vote *v = office_vote(o, voters->id[n]);
+        const struct vote *v = vote_at(o, set, n);
         int64_t echo_us = v->stands ? now_us : v->echo_us;
         int at = n;
         for (; at > 0 && echoes[at - 1] < echo_us; at--)
@@ -564,7 +580,7 @@ int office_count_echoes(const struct office *o, int64_t since_us)
 {
     int n = 0;
     for (int i = 0; i < o->sets[OFFICE_NOW].n; i++) {
-        const struct vote *v = office_vote(o, o->sets[OFFICE_NOW].id[i]);
+        const struct vote *v = vote_at(o, OFFICE_NOW, i);
         n += v->stands || v->echo_us >= since_us;
     }
     return n;
@@ -580,5 +596,5 @@ void office_check(const struct office *o)
     ddp_assert(o->round > 0 || o->sets[OFFICE_BEFORE].n == 0);
     for (int s = 0; s < OFFICE_SETS; s++)
         for (int i = 0; i < o->sets[s].n; i++)
-            ddp_assert(office_vote(o, o->sets[s].id[i]) != NULL);
+            ddp_assert(strcmp(vote_at(o, s, i)->id, o->sets[s].id[i]) == 0);
 }

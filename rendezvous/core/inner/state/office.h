@@ -125,6 +125,7 @@ struct office {
     struct voters sets[OFFICE_SETS];
     int n_votes; /* of all three, each once */
     struct vote votes[OFFICE_VOTES_MAX];
+    uint8_t vote_of[OFFICE_SETS][MSG_VOTERS_MAX]; /* the places in `votes` */
 };
 
 /* A run that no server is known to have: no voters, SEEKS. */
