@@ -145,9 +145,9 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	signals oom tmpfolder aborts launch_lock) \
 	$(call of,launcher/hw,cpus topology nvml kfd gpus)
 
-RT      := $(call of,worker_rt,env proof fork store_ops gpu beat sampler) \
+RT      := $(call of,worker_rt,env abi proof fork store_ops gpu beat sampler) \
 	$(call of,worker_rt/comm,comm cpu nccl nccl_lib wire meet \
-	addresses) \
+	addresses same_call) \
 	$(call of,worker_rt/snapshot,snapshot load save image atomic_file mem_slots \
 	snapshot_dir keeper keeper_prove keeper_load \
 	device_copy safetensors) \
