@@ -38,7 +38,7 @@ static const int weights[ACTS] = {
     [ACT_END] = 1,          [ACT_MOVE] = 2,        [ACT_LAUNCH_AGAIN] = 9,
     [ACT_REJECT] = 4,       [ACT_HOST_KILL] = 6,   [ACT_HOST_FREEZE] = 5,
     [ACT_HOST_CUT] = 5,     [ACT_HOST_RELAY] = 3,  [ACT_PARTITION] = 6,
-    [ACT_HOST_MIDST] = 9,
+    [ACT_HOST_MIDST] = 9,   [ACT_HOST_END] = 3,
 };
 
 /* -- making a schedule ----------------------------------------------------- */
@@ -107,7 +107,7 @@ static void add_successions(struct schedule *p, struct rng *rng)
     static const enum act acts[] = {
         ACT_KILL,       ACT_KILL,        ACT_POWER_OFF,  ACT_POWER_OFF,
         ACT_HOST_KILL,  ACT_HOST_FREEZE, ACT_HOST_CUT,   ACT_FREEZE_NODE,
-        ACT_HOST_MIDST, ACT_HOST_MIDST,  ACT_HOST_MIDST,
+        ACT_HOST_MIDST, ACT_HOST_MIDST,  ACT_HOST_MIDST, ACT_HOST_END,
     };
     int64_t at_us =
         MONO_S + p->quiet_us + rng_below(rng, (uint32_t)FAULTS_US / 2);
@@ -179,13 +179,14 @@ static void make_schedule(struct schedule *p, uint64_t seed)
 START_TEST(test_takeover_schedules_of_faults_keep_the_invariants)
 {
     static const enum sim_count needed[] = {
-        SIM_KILLED,      SIM_POWER_OFF,         SIM_CUT,
-        SIM_CUT_UP,      SIM_CUT_DOWN,          SIM_SERVER_FROZEN,
-        SIM_REJECTS,     SIM_RELAY_DIED,        SIM_SERVER_KILLED,
-        SIM_PARTITION,   SIM_PARTITION_ONE_WAY, SIM_LAUNCHED_AGAIN,
-        SIM_DIALLED,     SIM_PROPOSED,          SIM_ROUNDS,
-        SIM_TAKEOVER,    SIM_EXCEPTION,         SIM_MINORITY,
-        SIM_NO_MAJORITY, SIM_END_SUCCESS,       SIM_END_FAILURE,
+        SIM_KILLED,       SIM_POWER_OFF,         SIM_CUT,
+        SIM_CUT_UP,       SIM_CUT_DOWN,          SIM_SERVER_FROZEN,
+        SIM_REJECTS,      SIM_RELAY_DIED,        SIM_SERVER_KILLED,
+        SIM_PARTITION,    SIM_PARTITION_ONE_WAY, SIM_LAUNCHED_AGAIN,
+        SIM_DIALLED,      SIM_PROPOSED,          SIM_ROUNDS,
+        SIM_SERVER_ENDED, SIM_TAKEOVER,          SIM_EXCEPTION,
+        SIM_MINORITY,     SIM_NO_MAJORITY,       SIM_END_SUCCESS,
+        SIM_END_FAILURE,
     };
     int64_t sums[SIM_COUNTS];
     if (!schedule_many(make_schedule, SCHEDULES, sums))
