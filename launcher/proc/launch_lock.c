@@ -230,14 +230,14 @@ static void visit_dead(visit *f, void *ctx)
     (void)closedir(dir);
 }
 
-struct found {
+struct found_dead {
     struct launch_record *dead;
     int n;
 };
 
 static bool take_record(int folder, const char *name, int fd, void *ctx)
 {
-    struct found *found = ctx;
+    struct found_dead *found = ctx;
     char text[RECORD_SIZE + 1];
     (void)folder;
     (void)name;
@@ -250,7 +250,7 @@ static bool take_record(int folder, const char *name, int fd, void *ctx)
 
 int launch_lock_dead(struct launch_record dead[LAUNCH_LOCK_DEAD_MAX])
 {
-    struct found found = {.dead = dead};
+    struct found_dead found = {.dead = dead};
     visit_dead(take_record, &found);
     return found.n;
 }
