@@ -18,16 +18,15 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "rendezvous/base/access.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/rng.h"
 
@@ -68,29 +67,10 @@ static void make_names(const char *run, const char *host, int port)
                    id);
 }
 
-/* Those whose locks this kernel alone keeps. */
-static bool is_local(int fd)
-{
-    struct statfs fs;
-    if (fstatfs(fd, &fs) != 0)
-        return false;
-    switch ((unsigned long)fs.f_type) {
-    case TMPFS_MAGIC:
-    case RAMFS_MAGIC:
-    case EXT4_SUPER_MAGIC:
-    case XFS_SUPER_MAGIC:
-    case BTRFS_SUPER_MAGIC:
-    case OVERLAYFS_SUPER_MAGIC:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static int open_folder(void)
 {
     int fd = open(FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0 && !is_local(fd)) {
+    if (fd >= 0 && !access_is_local(fd)) {
         (void)close(fd);
         fd = -1;
     }
