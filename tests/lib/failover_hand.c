@@ -64,9 +64,9 @@ void moved(int64_t count, const char *id, const char *addr)
     hear(&m);
 }
 
-void refuse(enum ddp_code code)
+void refuse(void)
 {
-    struct msg m = {.kind = MSG_KIND_refused, .refused = {.code = code}};
+    struct msg m = {.kind = MSG_KIND_refused, .refused = {.code = DDP_E_NOMEM}};
     msg_set(m.refused.text, "no");
     hear(&m);
 }

@@ -28,7 +28,7 @@ void voters(int64_t round,
 void place(int64_t round, int64_t count, bool pending);
 void go(int64_t round, int64_t count);
 void moved(int64_t count, const char *id, const char *addr);
-void refuse(enum ddp_code code);
+void refuse(void); /* it has no room */
 /* Lets the end be held until others know of it. */
 void end_held(int status);
 /* The lease that answers the last beat, of 800 ms. */

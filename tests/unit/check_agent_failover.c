@@ -300,14 +300,16 @@ START_TEST(test_failover_refusal_without_authority_is_no_answer)
     run_voted();
     server_is_killed();
     connected();
-    refuse(DDP_E_NOMEM);
+    refuse();
     ck_assert_str_eq(did, "disconnect connect "); /* it may be back */
     disconnected();
     ck_assert_str_eq(did, "connect:" C " ");
     ck_assert(!exited);
     connected();
     office(2, "t");
-    refuse(DDP_E_CONFLICT);
+    struct msg m = {.kind = MSG_KIND_refused,
+                    .refused = {.code = DDP_E_CONFLICT}};
+    hear(&m);
     ck_assert_str_eq(did, "kill:15 "); /* of a server in office it counts */
 }
 END_TEST
