@@ -16,8 +16,8 @@
  *     silence. Its voters, worlds and leases do not count either, since the
  *     agent obeys only a server that has shown its epoch on this connection.
  *   - The server dies between `voters` and `go`: the vote stays PENDING, and
- * the next server is told (`voted`). It goes on with that round, or proposes
- *     another one, which is newer by its epoch.
+ *     the next server is told (`voted`). It goes on with that round, or
+ *     proposes another one, which is newer by its epoch.
  *   - The connection breaks before `accept` or `go` came over: `voted` and
  *     `accept` are said again behind the next join.
  */
