@@ -61,7 +61,7 @@
 #define CHORE_MS 1000
 
 #define STEP_SIGNAL_US                                                         \
-    (100 * MONO_MS) /* that a scheduler takes to signal all of a step */
+    (50 * MONO_MS) /* that a scheduler takes to signal all of a step */
 #define LOOP_MAGIC 0x4c4f4f50u
 
 enum loop_state {
