@@ -134,7 +134,7 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	responder report judge table pairing) \
 	$(call of,launcher/health,health gpu_health) \
 	$(call of,launcher/rdzv,client own_server redirect witness caller endpoint \
-	resolver store_host own_name) \
+	resolver store_host own_name own_join) \
 	$(call of,launcher/output,output relay relay_intake stream console logfile \
 	lines) \
 	$(call of,launcher/agent,agent end session tell work vote candidates \

@@ -32,7 +32,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "launcher/agent/agent.h"
 #include "launcher/cluster/whole_step.h"
@@ -45,6 +44,7 @@
 #include "launcher/proc/sweep.h"
 #include "launcher/proc/tmpfolder.h"
 #include "launcher/rdzv/client.h"
+#include "launcher/rdzv/own_join.h"
 #include "launcher/rdzv/own_name.h"
 #include "launcher/rdzv/store_host.h"
 #include "launcher/report/event_log.h"
@@ -62,7 +62,7 @@
 #define CHORE_MS 1000
 
 #define STEP_SIGNAL_US                                                         \
-    (100 * MONO_MS) /* that a scheduler takes to signal all of a step */
+    (50 * MONO_MS) /* that a scheduler takes to signal all of a step */
 #define LOOP_MAGIC 0x4c4f4f50u
 
 enum loop_state {
@@ -641,41 +641,6 @@ static void on_guard(uv_poll_t *poll, int status, int events)
 
 /* -- starting -------------------------------------------------------------- */
 
-static void fill_join(const struct loop *l, int store_port, struct msg_join *j)
-{
-    const struct conf *c = l->conf;
-    char name[256] = "";
-    ddp_assert(store_port > 0 && store_port <= 65535);
-    (void)gethostname(name, sizeof(name) - 1);
-    *j = (struct msg_join){
-        .version = MSG_VERSION,
-        .nodes_min = c->nnodes_min,
-        .nodes_max = c->nnodes_max,
-        .nproc = c->nproc,
-        .max_restarts = c->max_restarts,
-        .window_ms = c->restart_window_us / MONO_MS,
-        .crash_loop = c->crash_loop,
-        .node_strikes = c->node_strikes,
-        .cooldown_ms = c->node_strikes > 0 ? c->cooldown_us / MONO_MS : 0,
-        .scale_ms = c->scale_interval_us / MONO_MS,
-        .node_rank = c->node_rank,
-        .port = store_port,
-        .members = c->store_for_nodes,
-        .join_ms = c->join_timeout_us / MONO_MS,
-        .last_call_ms = c->last_call_timeout_us / MONO_MS,
-        .heartbeat_ms = c->heartbeat_timeout_us / MONO_MS,
-        .reconnect_ms = c->reconnect_timeout_us / MONO_MS,
-        .failover = c->nnodes_max > 1 ? (int64_t)c->failover : 0,
-    };
-    msg_set(j->run, c->run_id);
-    rng_id(j->agent);
-    msg_set(j->name, name);
-    msg_set(j->backend, c->backend == CONF_STATIC ? "static" : "c10d");
-    msg_set(j->prog, c->prog_name);
-    msg_set(j->role, c->role);
-    msg_set(j->addr, c->local_addr);
-}
-
 static void open_handles(struct loop *l)
 {
     (void)uv_timer_init(&l->uv, &l->timer); /* cannot fail */
@@ -705,7 +670,7 @@ static void open_parts(struct loop *l,
     int port = store_host_open(&l->store, &l->uv, l->conf, &err);
     if (port < 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
-    fill_join(l, port, join);
+    own_join(l->conf, port, join);
     sweep_init(&l->sweep, &l->uv, &sweep_handler, l);
     l->client = rdzv_client_new(&l->uv, l->conf, l->guard_fd, &client_handler,
                                 l, l->store.give, l->debug);

@@ -13,7 +13,7 @@
 #include <ctype.h>
 #include <string.h>
 
-struct walk {
+struct list_walk {
     hostlist_fn fn;
     void *ctx;
     struct ddp_err *err;
@@ -41,7 +41,7 @@ bool hostlist_is_name(const char *name)
     return name[len] == '\0' && len > 0 && len <= HOSTLIST_NAME_MAX;
 }
 
-static int wrong(const struct walk *w, const char *at, const char *wanted)
+static int wrong(const struct list_walk *w, const char *at, const char *wanted)
 {
     return ddp_err_set(w->err, DDP_E_USAGE, "'%.40s': %s", at, wanted);
 }
@@ -60,7 +60,7 @@ static int read_number(const char *p, long *n)
 }
 
 /* "7" or "09-11" at *at, which then points behind it. */
-static int read_range(const struct walk *w, const char **at, struct range *r)
+static int read_range(const struct list_walk *w, const char **at, struct range *r)
 {
     const char *p = *at;
     r->digits = read_number(p, &r->first);
@@ -86,7 +86,7 @@ static int read_range(const struct walk *w, const char **at, struct range *r)
     return 0;
 }
 
-static int tell(struct walk *w, size_t len)
+static int tell(struct list_walk *w, size_t len)
 {
     w->name[len] = '\0';
     if (len == 0)
@@ -102,7 +102,7 @@ static int tell(struct walk *w, size_t len)
 }
 
 static int
-expand(struct walk *w, const char *p, const char *end, size_t len, int depth);
+expand(struct list_walk *w, const char *p, const char *end, size_t len, int depth);
 
 /* With at least `least` digits, at the end of `out`. Returns how many. */
 static int put_digits(char out[24], long n, int least)
@@ -116,7 +116,7 @@ static int put_digits(char out[24], long n, int least)
 }
 
 /* One number in the place of its brackets, and what stands behind them. */
-static int put_number(struct walk *w,
+static int put_number(struct list_walk *w,
                       const struct range *r,
                       long n,
                       const char *behind,
@@ -134,7 +134,7 @@ static int put_number(struct walk *w,
 
 /* `p` is at the bracket that opens. */
 static int expand_brackets(
-    struct walk *w, const char *p, const char *end, size_t len, int depth)
+    struct list_walk *w, const char *p, const char *end, size_t len, int depth)
 {
     const char *close = memchr(p, ']', (size_t)(end - p));
     if (close == NULL)
@@ -155,7 +155,7 @@ static int expand_brackets(
 
 /* What stands at `p`, behind the `len` bytes that the name has already. */
 static int
-expand(struct walk *w, const char *p, const char *end, size_t len, int depth)
+expand(struct list_walk *w, const char *p, const char *end, size_t len, int depth)
 {
     while (p < end && *p != '[') {
         if (!is_name_char(*p))
@@ -183,7 +183,7 @@ int hostlist_walk(const char *text,
                   void *ctx,
                   struct ddp_err *err)
 {
-    struct walk w = {.fn = fn, .ctx = ctx, .err = err};
+    struct list_walk w = {.fn = fn, .ctx = ctx, .err = err};
     if (strnlen(text, HOSTLIST_TEXT_MAX + 1) > HOSTLIST_TEXT_MAX)
         return ddp_err_set(err, DDP_E_USAGE, "is longer than %d bytes",
                            HOSTLIST_TEXT_MAX);

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define WHOLE_STEP_WAIT_MS 50 /* at most, between the first and the last */
+#define WHOLE_STEP_WAIT_MS 100 /* at most, between the first and the last */
 
 /* The agent's copy of a signal that was taken before the guard told of it. To
  * be zeroed. */

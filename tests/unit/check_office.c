@@ -120,60 +120,6 @@ static void setup(void)
     office_init(&o);
 }
 
-/* -- epochs, sets of voters ------------------------------------------------ */
-
-START_TEST(test_office_epochs_are_ordered_by_count_then_server)
-{
-    struct epoch a = {.count = 1, .id = "b"}, b = {.count = 2, .id = "a"};
-    struct epoch c = {.count = 2, .id = "b"};
-    ck_assert_int_lt(epoch_cmp(&a, &b), 0);
-    ck_assert_int_lt(epoch_cmp(&b, &c), 0);
-    ck_assert_int_eq(epoch_cmp(&c, &c), 0);
-}
-END_TEST
-
-START_TEST(test_office_voters_print_and_parse)
-{
-    char text[VOTERS_TEXT_SIZE];
-    struct voters v = range(0, 30), w;
-    voters_print(&v, text);
-    ck_assert_uint_eq(strlen(text), sizeof(text) - 1);
-    ck_assert(voters_parse(&w, text));
-    ck_assert_int_eq(w.n, 31);
-    ck_assert_int_eq(voters_find(&w, agent(30)), 30);
-    ck_assert_int_eq(voters_find(&w, agent(31)), -1);
-    ck_assert(voters_parse(&w, ""));
-    ck_assert_int_eq(w.n, 0);
-}
-END_TEST
-
-/* Of peers: too short, no blank, twice, other letters, too many. */
-START_TEST(test_office_voters_of_nonsense_are_none)
-{
-    static const char *const bad[] = {
-        "0123456789abcde ",
-        "0123456789abcdef",
-        "0123456789abcdef 0123456789abcdef ",
-        "0123456789abcdeX ",
-        "0123456789abcdef0 ",
-        " ",
-    };
-    struct voters v;
-    ck_assert(!voters_parse(&v, bad[_i]));
-    ck_assert_int_eq(v.n, 0);
-}
-END_TEST
-
-START_TEST(test_office_more_voters_than_there_can_be_are_none)
-{
-    char text[2 * VOTERS_TEXT_SIZE];
-    struct voters v = range(0, 30);
-    voters_print(&v, text);
-    (void)strcat(text, "ffffffffffffffff ");
-    ck_assert(!voters_parse(&v, text));
-}
-END_TEST
-
 /* -- ask ------------------------------------------------------------------- */
 
 /* More than half: 2 of 3, but 3 of 4. */
@@ -766,10 +712,6 @@ int main(void)
         int times;
     } tests[] = {
         {test_office_given_up_voters_are_none_until_they_come, 1},
-        {test_office_epochs_are_ordered_by_count_then_server, 1},
-        {test_office_voters_print_and_parse, 1},
-        {test_office_voters_of_nonsense_are_none, 6},
-        {test_office_more_voters_than_there_can_be_are_none, 1},
         {test_office_is_asked_for_with_more_than_half_of_the_voters_here, 14},
         {test_office_is_not_asked_for_by_who_went, 1},
         {test_office_of_a_round_that_may_not_be_in_force_takes_both, 1},

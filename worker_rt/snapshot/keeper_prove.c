@@ -15,7 +15,7 @@
 int64_t keeper_lost_us = 3 * MONO_S;
 
 /* A wait for the device, behind work that may never end. */
-struct patience {
+struct proof_wait {
     struct ddp_keeper *k;
     uint64_t mark;    /* of what is copied */
     int64_t until_us; /* 0: it will end, as far as is known */
@@ -25,7 +25,7 @@ struct patience {
  * ends brings no proof any more. In both cases the device gets some time. */
 static bool goes_on(void *ctx)
 {
-    struct patience *p = ctx;
+    struct proof_wait *p = ctx;
     struct ddp_err why;
     enum proof_state state = proof_look(&p->k->d->proof, p->mark, &why);
     if (state == PROOF_SOUND ||
@@ -40,7 +40,7 @@ static bool goes_on(void *ctx)
  * device waits for it. */
 int keeper_wait_copied(struct ddp_keeper *k, int i, struct ddp_err *err)
 {
-    struct patience p = {.k = k, .mark = k->slot[i].mark};
+    struct proof_wait p = {.k = k, .mark = k->slot[i].mark};
     struct ddp_err better;
     if (device_copy_wait(&k->device, goes_on, &p, err) == 0)
         return 0;

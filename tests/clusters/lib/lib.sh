@@ -37,7 +37,7 @@ has()
 
 comes()
 {
-    eventually 15 has "$@" ||
+    eventually 30 has "$@" ||
         fail "$1 lines with '$2' do not come in $3, but $(count "$2" "$3")"
 }
 
@@ -63,7 +63,7 @@ gone()
 # ended JOB: waits for its end.
 ended()
 {
-    eventually 20 gone "$1" || fail "job $1 does not end"
+    eventually 40 gone "$1" || fail "job $1 does not end"
 }
 
 # A worker that says where it is and which signals come, and ends with 0 after

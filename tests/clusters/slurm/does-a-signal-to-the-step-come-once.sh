@@ -3,9 +3,17 @@
 # on only what was sent to itself alone?
 . "${CLUSTERS:?is set by tests/clusters/run}/lib/lib.sh"
 
+# A worker that has just started may not have been seen by Slurm: the launcher
+# sends it the signal as well.
+settle()
+{
+    sleep 0.5
+}
+
 job=$(submit step -N2 --ntasks-per-node=1 \
     --wrap 'srun ddprun --nproc_per_node=2 ./worker 30')
 comes 4 '^rank [0-3] of 4' step.out
+settle
 scancel --signal=USR1 "$job"
 comes 4 'got USR1' step.out
 scancel --signal=USR2 "$job.0"
@@ -20,6 +28,7 @@ is 4 'got TERM' step.out
 # To the launcher alone, which is the job's script here; then to all.
 job=$(submit batch -N1 --wrap 'exec ddprun --nproc_per_node=2 ./worker 30')
 comes 2 '^rank [01] of 2' batch.out
+settle
 scancel --batch --signal=USR1 "$job"
 comes 2 'got USR1' batch.out
 scancel --full --signal=USR2 "$job"
