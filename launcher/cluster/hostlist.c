@@ -60,7 +60,8 @@ static int read_number(const char *p, long *n)
 }
 
 /* "7" or "09-11" at *at, which then points behind it. */
-static int read_range(const struct list_walk *w, const char **at, struct range *r)
+static int
+read_range(const struct list_walk *w, const char **at, struct range *r)
 {
     const char *p = *at;
     r->digits = read_number(p, &r->first);
@@ -101,8 +102,8 @@ static int tell(struct list_walk *w, size_t len)
     return 0;
 }
 
-static int
-expand(struct list_walk *w, const char *p, const char *end, size_t len, int depth);
+static int expand(
+    struct list_walk *w, const char *p, const char *end, size_t len, int depth);
 
 /* With at least `least` digits, at the end of `out`. Returns how many. */
 static int put_digits(char out[24], long n, int least)
@@ -154,8 +155,8 @@ static int expand_brackets(
 }
 
 /* What stands at `p`, behind the `len` bytes that the name has already. */
-static int
-expand(struct list_walk *w, const char *p, const char *end, size_t len, int depth)
+static int expand(
+    struct list_walk *w, const char *p, const char *end, size_t len, int depth)
 {
     while (p < end && *p != '[') {
         if (!is_name_char(*p))
