@@ -122,10 +122,12 @@ SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit act_mark
 OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
 CTL    := $(call of,rendezvous/ctl,main status command http line view table text)
 
+CLUSTER  := $(call of,launcher/cluster,find table vars task_vars slurm lists clouds \
+	hostlist hosts cpu_bind whole_step)
 LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/worker,workers spawn env mailbox errfile hang hang_watch stack_line \
 	pipe_probe stacks first_progress) \
-	$(call of,launcher/report,report exits words json event_log \
+	$(call of,launcher/report,report exits words json event_log may_die \
 	new_file try_files) \
 	$(call of,launcher/preflight,preflight probe lead io data look link \
 	responder report judge table pairing) \
@@ -134,18 +136,21 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	resolver store_host own_name) \
 	$(call of,launcher/output,output relay relay_intake stream console logfile \
 	lines) \
-	$(call of,launcher/agent,agent session tell work vote candidates \
+	$(call of,launcher/agent,agent end session tell work vote candidates \
 	state) \
 	$(call of,launcher/conf,options conf meet endpoints rdzv argv program place \
-	output words) \
+	output words from_cluster) \
+	$(CLUSTER) \
 	$(call of,launcher/proc,guard tree procfs pidfd children sweep cgroup \
 	signals oom tmpfolder aborts launch_lock) \
 	$(call of,launcher/hw,cpus topology nvml kfd gpus)
 
-RT      := $(call of,worker_rt,env store_ops gpu beat sampler) \
-	$(call of,worker_rt/comm,comm cpu nccl wire meet) \
+RT      := $(call of,worker_rt,env proof fork store_ops gpu beat sampler) \
+	$(call of,worker_rt/comm,comm cpu nccl nccl_lib wire meet \
+	addresses) \
 	$(call of,worker_rt/snapshot,snapshot load save image atomic_file mem_slots \
-	snapshot_dir keeper keeper_load device_copy safetensors) \
+	snapshot_dir keeper keeper_prove keeper_load \
+	device_copy safetensors) \
 	$(CLIENT) rendezvous/proto/c10d \
 	$(call of,rendezvous/base,err mono rng buf json utf8 signals_name)
 TRAINER := $(call of,trainer,main setup train peers options data model plot \
@@ -193,6 +198,7 @@ help:
 	@echo 'make prove      60 kills of a training run, 10,000 faults of a disk; SEED=S'
 	@echo 'make soak       train for MINUTES=N under random faults, SEED=S; root'
 	@echo 'make check-interop   real PyTorch, 1.13 and 2: fetches 560 MB, once'
+	@echo 'make check-clusters  ddprun under a real Slurm: scripts/setup.sh --clusters, root'
 	@echo 'make check-gpu  kernels, NCCL and snapshots on a GPU, where there is one'
 	@echo 'make bench      ddprun beside torchrun, hydra and Redis, in one table; --markdown'
 	@echo 'make bench-rdzv  10,000 agents on one rendezvous, beside a bare server'
@@ -226,7 +232,8 @@ $(B)/obj/worker_rt/%.o: CFLAGS += -fvisibility=hidden
 # Loops over pixels and parameters: -O2 leaves most of them as they are.
 $(addprefix $(B)/obj/trainer/ops/,cpu.o conv.o device.o): CFLAGS += -O3
 
-$(B)/obj/worker_rt/comm/nccl.o: CPPFLAGS += $(NCCL_CPPFLAGS)
+$(B)/obj/worker_rt/comm/nccl.o $(B)/obj/worker_rt/comm/nccl_lib.o: \
+	CPPFLAGS += $(NCCL_CPPFLAGS)
 
 .SECONDEXPANSION:
 $(B)/ddptrain: $(B)/libddp.a \

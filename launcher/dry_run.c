@@ -171,6 +171,20 @@ static void put_common(const struct dry *d)
 
 /* -- the whole ------------------------------------------------------------- */
 
+/* The values that a scheduler told, and by which variable. */
+static void put_found(const struct dry *d)
+{
+    const struct conf *c = d->conf;
+    if (c->found_len == 0)
+        return;
+    fprintf(d->f, "found       %s\n", c->cluster_job);
+    for (int i = 0; i < c->found_len; i++) {
+        fprintf(d->f, "    --%s=", c->found[i].option);
+        put_word(d->f, c->found[i].text);
+        fprintf(d->f, " from %s\n", c->found[i].from);
+    }
+}
+
 static void put_head(const struct dry *d)
 {
     const struct conf *c = d->conf;
@@ -296,6 +310,7 @@ int dry_run(const struct conf *conf, FILE *f)
     if (!make_envs(&d))
         fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for the workers");
     put_head(&d);
+    put_found(&d);
     find_common(&d);
     put_common(&d);
     for (int i = 0; i < conf->nproc; i++)

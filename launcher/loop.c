@@ -35,6 +35,7 @@
 #include <unistd.h>
 
 #include "launcher/agent/agent.h"
+#include "launcher/cluster/whole_step.h"
 #include "launcher/health/health.h"
 #include "launcher/output/output.h"
 #include "launcher/proc/aborts.h"
@@ -47,6 +48,7 @@
 #include "launcher/rdzv/own_name.h"
 #include "launcher/rdzv/store_host.h"
 #include "launcher/report/event_log.h"
+#include "launcher/report/may_die.h"
 #include "launcher/report/report.h"
 #include "launcher/worker/first_progress.h"
 #include "launcher/worker/hang_watch.h"
@@ -59,6 +61,8 @@
 
 #define CHORE_MS 1000
 
+#define STEP_SIGNAL_US                                                         \
+    (100 * MONO_MS) /* that a scheduler takes to signal all of a step */
 #define LOOP_MAGIC 0x4c4f4f50u
 
 enum loop_state {
@@ -101,6 +105,9 @@ struct loop {
     enum loop_pending pending;
     int attached;
     int spawned;
+    int step_signal; /* that the workers have already; 0: none */
+    int64_t step_sent_us;
+    struct whole_step whole_step;
     struct ddp_err spawn_err;
 
     struct agent_verdict verdict; /* not RUNNING */
@@ -114,6 +121,36 @@ static struct loop *loop_of(void *data)
 }
 
 static void step(struct loop *l, struct agent_event *ev);
+
+/* -- signals --------------------------------------------------------------- */
+
+/* A worker that was started just before it was perhaps not seen by the
+ * scheduler, and gets the signal from here as well. */
+static void look_at_step(struct loop *l, const struct guard_msg *msg)
+{
+    l->step_sent_us = mono_now_us() - STEP_SIGNAL_US;
+    if (l->conf->in_task &&
+        whole_step_got(&l->whole_step, msg->signo, msg->sender))
+        l->step_signal = msg->signo;
+}
+
+static void kill_workers(struct loop *l, int signo)
+{
+    if (signo == l->step_signal)
+        workers_kill_late(l->workers, signo, l->step_sent_us);
+    else
+        workers_kill(l->workers, signo);
+}
+
+/* A node that leaves may have got a signal that the scheduler sends to all
+ * nodes, and tell of it faster than the one that is for this node comes. */
+static int ask_workers(struct loop *l, enum msg_graceful graceful)
+{
+    int64_t now_us = mono_now_us();
+    bool comes = l->conf->in_task && whole_step_comes(&l->whole_step, SIGTERM);
+    return workers_ask(l->workers, graceful,
+                       comes ? now_us - STEP_SIGNAL_US : INT64_MIN);
+}
 
 /* -- the core's actions ---------------------------------------------------- */
 
@@ -157,10 +194,20 @@ static void tell_of_dead(const struct loop *l)
     }
 }
 
+static void tell_what_may_die(const struct loop *l,
+                              const struct msg_world *world)
+{
+    char text[MAY_DIE_MAX];
+    if (l->event_log.rounds == 1 && world->round == 1 &&
+        may_die_describe(l->conf, world, agent_has_failover(&l->agent), text))
+        log_info("%s", text);
+}
+
 static void start_workers(struct loop *l, const struct msg_world *world)
 {
     store_host_renew(&l->store, world->round);
     event_log_world(&l->event_log, world, mono_now_us());
+    tell_what_may_die(l, world);
     guard_wait();
     ddp_assert(l->pending == PENDING_NOTHING && l->state == LOOP_RUNNING);
     if (workers_start(l->workers, world, &l->spawned, &l->spawn_err) != 0)
@@ -279,13 +326,13 @@ static void act(void *ctx, const struct agent_action *a)
     case AGENT_KILL:
         if (workers_exits(a->signo))
             hang_watch_stop(l->hang_watch);
-        workers_kill(l->workers, a->signo);
+        kill_workers(l, a->signo);
         return;
     case AGENT_ASK:
         hang_watch_stop(l->hang_watch);
         ddp_assert(l->pending == PENDING_NOTHING);
         l->pending = PENDING_ASKED;
-        l->attached = workers_ask(l->workers, a->graceful);
+        l->attached = ask_workers(l, a->graceful);
         return;
     case AGENT_CHECK:
         check_health(l);
@@ -339,6 +386,7 @@ static void step_once(struct loop *l, struct agent_event *ev)
     struct agent_actions out = {.emit = act, .ctx = l};
     ev->now_us = mono_now_us();
     agent_step(&l->agent, ev, &out);
+    event_log_taken_over(&l->event_log, &l->agent.takeover, ev->now_us);
 }
 
 static void tell_spawn_failure(struct loop *l)
@@ -565,7 +613,9 @@ static void hear_guard(struct loop *l, const struct guard_msg *msg)
     if (msg->kind == GUARD_SIGNAL && msg->signo == SIGWINCH)
         output_resize(l->output); /* before the workers hear of it */
     if (msg->kind == GUARD_SIGNAL) {
+        look_at_step(l, msg);
         step(l, &ev);
+        l->step_signal = 0;
         if (l->state == LOOP_SWEEPING && workers_exits(msg->signo))
             sweep_hurry(&l->sweep);
     } else if (msg->kind == GUARD_PAUSE || msg->kind == GUARD_RESUME) {

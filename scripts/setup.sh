@@ -7,10 +7,11 @@
 # gcovr, a cross compiler for aarch64 and qemu-user.
 # With --interop also what tests/interop plays with: PyTorch 1.13, and what it
 # takes to install a newer one from PyPI.
+# With --clusters also Slurm, which tests/clusters brings up.
 # With --cuda nvcc, the CUDA runtime, cuBLAS and NCCL, where there is no toolkit:
 # NVIDIA's wheels from PyPI (some 750 MB) into the folder toolkit/, in which the
 # Makefile looks first. They are NVIDIA's and under its licence.
-# usage: scripts/setup.sh [--quiet] [--check | --long] [--interop] [--cuda]
+# usage: scripts/setup.sh [--quiet] [--check | --long] [--interop] [--clusters] [--cuda]
 set -u
 
 # Without these nothing is built. A|B: either will do, the first is installed.
@@ -25,6 +26,7 @@ check='clang libclang-rt-dev llvm spin clang-format-14'
 # python3-pip: scripts/old-glibc gets a compiler from PyPI.
 long='git valgrind gcovr qemu-user gcc-aarch64-linux-gnu g++-aarch64-linux-gnu
     libc6-dev-arm64-cross python3-pip'
+clusters='slurmctld slurmd slurm-client munge iproute2'
 # What the compiler must find where there is no apt.
 headers='uv.h cjson/cJSON.h xxhash.h zlib.h openssl/ssl.h check.h'
 
@@ -43,6 +45,7 @@ for option in "$@"; do
     --check) tests="$tests $check" ;;
     --long) tests="$tests $check $long" ;;
     --interop) tests="$tests python3-torch python3-venv" ;;
+    --clusters) tests="$tests $clusters" ;;
     *)
         sed -n 's/^# usage/usage/p' "$0" >&2
         exit 2

@@ -8,7 +8,7 @@
 # linked in part the list above is named: CORE, SERVER, CONN, TLS ...
 
 UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/check_*.c))
-UNIT := $(filter-out $(if $(NCCL_H),,check_comm_nccl) \
+UNIT := $(filter-out $(if $(NCCL_H),,check_comm_nccl check_label) \
 	$(if $(HAVE_CXX),,check_ops_cuda),$(UNIT))
 SIM  := $(patsubst tests/sim/%.c,%,$(wildcard tests/sim/check_*.c))
 ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
@@ -16,7 +16,7 @@ ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
 named = $(shell sed -n 's,^/\* links: \(.*\) \*/$$,\1,p' $(1))
 # AGENT: all of ddprun but its main.
 AGENT := $(filter-out launcher/main,$(ddprun_OBJS))
-LISTS := CORE SERVER CONN TLS STORE NET PROTO BASE CLIENT OPTS AGENT
+LISTS := CORE SERVER CONN TLS STORE NET PROTO BASE CLIENT OPTS CLUSTER AGENT
 whole = $(filter-out $(LISTS),$(1)) \
 	$(foreach list,$(filter $(LISTS),$(1)),$($(list)))
 links = $(sort $(call whole,$(call named,$(1)) $(foreach helper, \
@@ -51,6 +51,14 @@ $(OLD_KERNEL_TOOL): $(call obj,tests/lib/old_kernel)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^
 
+# Prints what a list of nodes has, to compare with Slurm's own answer.
+HOSTLIST := $(B)/tests/lib/hostlist
+$(HOSTLIST): $(call obj,tests/lib/hostlist launcher/cluster/hostlist \
+		rendezvous/base/err)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^
+
 # Ends with the status of an aborted communicator.
 ABORTED := $(B)/tests/lib/aborted
 $(ABORTED): $(call obj,tests/lib/aborted) $(B)/libddp.a
@@ -80,7 +88,8 @@ $(B)/obj/tests/lib/fake_nccl.o: CPPFLAGS += $(NCCL_CPPFLAGS)
 $(FAKE_NCCL): $(call obj,tests/lib/fake_nccl) $(FAKE_CUDA)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F),-rpath,'$$ORIGIN' -o $@ $^
-$(B)/tests/unit/check_comm_nccl: | $(FAKE_CUDA) $(FAKE_NCCL)
+$(B)/tests/unit/check_comm_nccl $(B)/tests/unit/check_label: | \
+	$(FAKE_CUDA) $(FAKE_NCCL)
 $(B)/tests/unit/check_keeper_cuda: | $(FAKE_CUDA)
 
 # The kernels for tests on machines without a GPU: see tests/gpu/emulate.h.
@@ -142,23 +151,27 @@ fuzz-programs: $(FUZZ_PROGRAMS)
 fuzz:
 	$(Q)$(MAKE) SAN=fuzz CC=$(FUZZ_CC) fuzz-programs
 
-.PHONY: check check-all check-long check-unit check-sim check-e2e \
+.PHONY: check-clusters check check-all check-long check-unit check-sim check-e2e \
 	check-interop check-interop-old check-interop-new check-tree \
 	check-circles check-install
 check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
 	scripts/run-tests $^
 	@$(if $(NCCL_H),,scripts/skip unit/check_comm_nccl 'no nccl.h was found')
+	@$(if $(NCCL_H),,scripts/skip unit/check_label 'no nccl.h was found')
 	@$(if $(HAVE_CXX),,scripts/skip unit/check_ops_cuda 'there is no $(CXX)')
 check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 	scripts/run-tests $^
 check-e2e: e2e-programs
 	tests/e2e/run $(B)
 e2e-programs: all $(FAKE_NVML) $(EMULATED) $(OLD_KERNEL_TOOL) $(ABORTED) \
-		$(FAULT_LIB)
+		$(FAULT_LIB) $(HOSTLIST)
+check-clusters: all $(HOSTLIST)
+	tests/clusters/run $(B)
 # MINUTES=, SEED=, MTBF= (scripts/soak)
 soak: all
 	scripts/soak $(B)
-prove: all $(addprefix $(B)/tests/unit/,check_keeper_step check_keeper_faults)
+prove: all $(addprefix $(B)/tests/unit/,check_keeper_step check_keeper_faults \
+		$(filter check_label,$(UNIT)))
 	scripts/prove $(B) $(SEED)
 check-interop: all
 	tests/interop/check $(B) all

@@ -95,6 +95,9 @@ static int evaluate(struct trainer *t, struct ddp_error *err)
         sum[0] += score.loss;
         sum[1] += (double)score.correct;
     }
+    /* What the kernels of a GPU that failed left is no score. */
+    if (t->dev->check(err) != 0)
+        return -1;
     if (ddp_comm_allreduce(t->comm, sum, 2, DDP_F64, err) != 0)
         return peers_lost(t, err);
     double n = (double)s->N;

@@ -16,6 +16,11 @@
  *
  * Threads: one thread at a time may use one handle (ddp, comm, keeper,
  * sampler). Any thread may call ddp_comm_abort, ddp_beat and ddp_should_stop.
+ * Saving, ddp_keeper_settle and ddp_keeper_wait use the communicators with
+ * `async` of the same ddp handle, too.
+ *
+ * fork: a child must not use any handle. It gets /dev/null for libddp's
+ * connections, so that it does not hide its parent's death from other ranks.
  *
  * Time-outs are in milliseconds; 0 means no time-out.
  */
@@ -313,6 +318,11 @@ struct ddp_comm_opts {
  * communicators in the same order. Borrows `d` until ddp_comm_free, and `opts`
  * for the call; NULL means defaults. In a world of one it needs no store.
  *
+ * Ranks call each other at the address by which the store sees them. A rank
+ * that the store sees at a loopback address, in a job of several nodes, can be
+ * called at every address of its machine. DDP_LOCAL_ADDR (an address) or
+ * DDP_SOCKET_IFNAME (interfaces, with commas) say something else.
+ *
  * NULL on error: those of the store, TIMEOUT (not all ranks came; the text
  * names them), PEER, PROTO, NOMEM, USAGE; for NCCL also CONFIG (no driver, no
  * NCCL, no GPU chosen, libddp was built without it) and IO (NCCL failed).
@@ -378,7 +388,14 @@ DDP_API int ddp_comm_barrier(struct ddp_comm *c, struct ddp_error *err);
  * waits until all of them are done, and watches the peers meanwhile. Use it
  * instead of cudaStreamSynchronize, which would wait for a dead peer for ever.
  * The communicator's `timeout_ms` applies. Without `async` it returns at once.
- * Errors: those of the collectives.
+ * Errors: those of the collectives. Other ranks need not call it.
+ *
+ * When a communicator breaks while something is enqueued, what lies behind it
+ * on the stream goes on with data that was never summed. So that it reaches no
+ * other rank, all communicators of this ddp handle, and all of NCCL in this
+ * process, break with it: each fails at its next call. NCCL may be stuck while
+ * it is aborted; after two seconds the call returns, and its text says so: then
+ * end the process.
  */
 DDP_API int ddp_comm_wait(struct ddp_comm *c, struct ddp_error *err);
 
@@ -424,8 +441,10 @@ DDP_API enum ddp_stop ddp_should_stop(const struct ddp *d);
 /*
  * Installs a handler for `signo` (SIGTERM for example) that only notes the
  * signal for ddp_should_stop. It stays for the life of the process. After the
- * signal, a collective in which nothing moves for two seconds fails with
- * ABORTED: a rank that was asked to stop must not wait for one that is cut off.
+ * signal, a collective in which nothing moves for half of the time to SIGKILL
+ * (DDP_SHUTDOWN_TIMEOUT, ddprun's --shutdown_timeout; two seconds if it is not
+ * set) fails with ABORTED: a rank that was asked to stop must not wait for one
+ * that is cut off.
  * USAGE: the signal cannot be caught.
  */
 DDP_API int ddp_stop_on_signal(struct ddp *d, int signo, struct ddp_error *err);
@@ -476,6 +495,8 @@ ddp_kv_get_i64(const struct ddp_kv *kv, int64_t *value, struct ddp_error *err);
  * writer is killed, the next one removes its temporary file. Only one process
  * may save to a path at a time. The instance and the round of `d` are stored.
  *
+ * As with a keeper, nothing is saved if a collective failed before.
+ *
  * The old file becomes <path>.prev, unless it is damaged and there is a .prev:
  * so at every moment there is a whole snapshot that is not older than the last
  * one saved. The old file is read once to know that, unless `d` has saved or
@@ -511,7 +532,8 @@ struct ddp_snapshot_info {
  * Errors: NOINPUT (there is no file at `path`: a fresh start), CORRUPT (the
  * file is damaged, and so is .prev if there is one; the text says what is wrong
  * with which file), USAGE (a tensor is not in the file, has another dtype or
- * shape, or is named twice), IO, NOMEM. After NOINPUT the buffers are
+ * shape, or is named twice), CONFIG (a newer libddp wrote it, in a format that
+ * this one does not know), IO, NOMEM. After NOINPUT the buffers are
  * unchanged; after the other errors their content is undefined.
  */
 DDP_API int ddp_snapshot_load(struct ddp *d,
@@ -536,6 +558,15 @@ DDP_API int ddp_snapshot_load(struct ddp *d,
  * either. Two threads, which block all signals, do the rest. They need three
  * copies of the state in the launcher's memory, or two in the process's own if
  * the launcher gives none.
+ *
+ * What was saved counts when it is sealed: when it is copied and summed, and
+ * when all collectives that any communicator of `d` began before the save have
+ * completed here, without an error. With `async` they may still be under way
+ * when ddp_keeper_save is called: enqueue the collectives, the optimizer and
+ * the save in this order, and go on. The next call that saves, settles or waits
+ * finds out. If one of them failed, the snapshot is dropped, and every later
+ * save fails with its error: a state that was made of unsummed gradients is
+ * never loaded.
  *
  * With `later` the state is copied while the program goes on, and the program
  * must not change it until ddp_keeper_settle has returned. A training step only
@@ -591,8 +622,9 @@ DDP_API struct ddp_keeper *ddp_keeper_new(struct ddp *d,
  * Errors are this rank's own, and training may go on: IO, CONFLICT (another run
  * has taken the folder over) of an earlier save to the disk, reported once,
  * while this save goes on; NOMEM, USAGE (as for ddp_snapshot_save) of this
- * save. If memory cannot be used any more, ddp_keeper_no_memory says why from
- * then on, and only the disk is used.
+ * save; PEER, ABORTED, TIMEOUT: a collective that it rests on failed, and
+ * nothing can be saved any more. If memory cannot be used any more,
+ * ddp_keeper_no_memory says why from then on, and only the disk is used.
  */
 DDP_API int ddp_keeper_save(struct ddp_keeper *k,
                             int64_t step,
@@ -642,8 +674,9 @@ struct ddp_kept {
  *
  * Errors, on all ranks: NOINPUT (no rank has any: a fresh start, the buffers
  * are unchanged), CORRUPT (there are some, but none is whole), USAGE (it is of
- * another model), PROTO (a rank offers snapshots that it does not have), IO,
- * NOMEM, and the errors of the collectives.
+ * another model), CONFIG (a newer libddp wrote one), PROTO (a rank offers
+ * snapshots that it does not have), IO, NOMEM, and the errors of the
+ * collectives.
  */
 DDP_API int ddp_keeper_load(struct ddp_keeper *k,
                             const struct ddp_tensor *tensors,

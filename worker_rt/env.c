@@ -78,6 +78,10 @@ static int read_ranks(struct ddp *d, struct ddp_err *err)
         small("LOCAL_RANK", 0, d->local_world - 1, -1, &d->local_rank, err) !=
             0)
         return -1;
+    /* With --virtual_local_rank LOCAL_RANK is 0 in all of a node's workers. */
+    if (small("DDP_LOCAL_RANK", 0, d->local_world - 1, d->local_rank,
+              &d->node_rank, err) != 0)
+        return -1;
     return small("GROUP_RANK", 0, d->world - 1, 0, &d->group_rank, err);
 }
 
@@ -97,6 +101,31 @@ static int read_instance(struct ddp *d, struct ddp_err *err)
     return 0;
 }
 
+/* "0", or the count of an epoch, a point, and the id of its server. A round of
+ * more digits than ddprun's have is no epoch's. */
+static int read_epoch(struct ddp *d, struct ddp_err *err)
+{
+    const char *text = getenv("DDP_EPOCH");
+    char count[20] = "";
+    int64_t epoch;
+    size_t len = text == NULL ? 0 : strcspn(text, ".");
+    d->fence = d->round;
+    if (text == NULL)
+        return 0;
+    if (len < sizeof(count))
+        memcpy(count, text, len);
+    if (parse(count, INT64_MAX, &epoch) != 0)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "DDP_EPOCH=%.64s: must be 0, or a whole number, a "
+                           "point, and the id of a server",
+                           text);
+    if (epoch > RT_FENCE_EPOCH_MAX)
+        epoch = RT_FENCE_EPOCH_MAX;
+    if (epoch > 1 && d->round < RT_FENCE_EPOCH)
+        d->fence += (epoch - 1) * RT_FENCE_EPOCH;
+    return 0;
+}
+
 /* A launcher that knows no rounds (torchrun) counts restarts: as good to tell
  * one attempt's messages from another's. */
 static int read_fence(struct ddp *d, struct ddp_err *err)
@@ -107,7 +136,9 @@ static int read_fence(struct ddp *d, struct ddp_err *err)
     if (read_instance(d, err) != 0)
         return -1;
     int64_t guess = (int64_t)d->restart_count + 1;
-    return number("DDP_ROUND", 1, INT64_MAX, guess, &d->round, err);
+    if (number("DDP_ROUND", 1, INT64_MAX, guess, &d->round, err) != 0)
+        return -1;
+    return read_epoch(d, err);
 }
 
 static int read_run_id(struct ddp *d, struct ddp_err *err)
@@ -211,6 +242,35 @@ static int open_progress(struct ddp *d, struct ddp_err *err)
     return 0;
 }
 
+/* One for the process, as its environment is. */
+static _Atomic int64_t stop_patience_us = 2 * MONO_S;
+
+int64_t rt_stop_patience_us(void)
+{
+    return atomic_load(&stop_patience_us);
+}
+
+/* "SECONDS.mmm", from SIGTERM to SIGKILL. Another launcher does not say it. */
+static int read_grace(struct ddp_err *err)
+{
+    const char *text = getenv("DDP_SHUTDOWN_TIMEOUT");
+    int64_t s, ms;
+    char whole[24] = "";
+    if (text == NULL)
+        return 0;
+    size_t len = strcspn(text, ".");
+    if (len < sizeof(whole))
+        memcpy(whole, text, len);
+    if (parse(whole, INT32_MAX, &s) != 0 || text[len] != '.' ||
+        strlen(text + len + 1) != 3 || parse(text + len + 1, 999, &ms) != 0)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "DDP_SHUTDOWN_TIMEOUT=%.64s: must be seconds with "
+                           "three decimals, such as 30.000",
+                           text);
+    atomic_store(&stop_patience_us, (s * 1000 + ms) * MONO_MS / 2);
+    return 0;
+}
+
 static bool launched(void)
 {
     static const char *const names[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK",
@@ -224,7 +284,8 @@ static bool launched(void)
 static int read_place(struct ddp *d, struct ddp_err *err)
 {
     if (launched() && (read_ranks(d, err) != 0 || read_fence(d, err) != 0 ||
-                       read_run_id(d, err) != 0 || read_master(d, err) != 0))
+                       read_run_id(d, err) != 0 || read_master(d, err) != 0 ||
+                       read_grace(err) != 0))
         return -1;
     open_stop(d);
     open_memory(d);
@@ -240,6 +301,7 @@ struct ddp *ddp_init(struct ddp_error *err)
         (void)rt_fail(err, &why);
         return NULL;
     }
+    proof_init(&d->proof);
     d->world = d->local_world = 1;
     d->progress_fd = d->memory_fd = -1;
     memset(d->instance, '0', RNG_ID_LEN);
@@ -250,8 +312,11 @@ struct ddp *ddp_init(struct ddp_error *err)
         ddp_free(d);
         return NULL;
     }
+    fork_watch(&d->forks[0], &d->store.fd, 1, 0);
+    fork_watch(&d->forks[1], &d->memory_fd, 1, 0);
     ddp_assert(d->rank >= 0 && d->rank < d->world);
     ddp_assert(d->local_rank >= 0 && d->local_rank < d->local_world);
+    ddp_assert(d->node_rank >= 0 && d->node_rank < d->local_world);
     ddp_assert(d->local_world <= d->world && d->round >= 0);
     ddp_assert(strlen(d->instance) == RNG_ID_LEN);
     return d;
@@ -261,6 +326,8 @@ void ddp_free(struct ddp *d)
 {
     if (d == NULL)
         return;
+    fork_forget(&d->forks[0]);
+    fork_forget(&d->forks[1]);
     store_client_free(&d->store);
     if (d->stop_page != NULL)
         (void)munmap(d->stop_page, sizeof(*d->stop_page)); /* cannot fail */
@@ -268,6 +335,7 @@ void ddp_free(struct ddp *d)
         (void)close(d->memory_fd); /* the launcher holds it */
     if (d->progress_fd >= 0)
         (void)close(d->progress_fd); /* a lost beat is no loss */
+    proof_free(&d->proof);
     free(d);
 }
 

@@ -6,6 +6,7 @@
 
 #define MEMORY_TYPE        2 /* CU_POINTER_ATTRIBUTE_MEMORY_TYPE */
 #define MEMORY_TYPE_DEVICE 2 /* CU_MEMORYTYPE_DEVICE */
+#define INVALID_VALUE      1 /* CUDA_ERROR_INVALID_VALUE */
 
 /* Names as of cuda.h, whose macros turn the plain ones into these. */
 static const struct {
@@ -25,6 +26,7 @@ static const struct {
     {"cuEventCreate", offsetof(struct gpu_driver, event_create)},
     {"cuEventDestroy_v2", offsetof(struct gpu_driver, event_destroy)},
     {"cuEventRecord", offsetof(struct gpu_driver, event_record)},
+    {"cuEventQuery", offsetof(struct gpu_driver, event_query)},
     {"cuMemAlloc_v2", offsetof(struct gpu_driver, alloc)},
     {"cuMemFree_v2", offsetof(struct gpu_driver, free)},
     {"cuMemcpyDtoHAsync_v2", offsetof(struct gpu_driver, copy_out)},
@@ -94,11 +96,21 @@ void *gpu_context(const struct gpu_driver *g, struct ddp_err *err)
     return NULL;
 }
 
-bool gpu_is_device(const struct gpu_driver *g, const void *p)
+/* The driver calls an address that it does not know an invalid value. Any other
+ * error says nothing of the address. */
+enum gpu_place
+gpu_where(const struct gpu_driver *g, const void *p, struct ddp_err *err)
 {
     unsigned type = 0;
-    return g->pointer_attribute(&type, MEMORY_TYPE, gpu_addr(p)) == 0 &&
-           type == MEMORY_TYPE_DEVICE;
+    int rc = g->pointer_attribute(&type, MEMORY_TYPE, gpu_addr(p));
+    if (rc == 0)
+        return type == MEMORY_TYPE_DEVICE ? GPU_DEVICE : GPU_HOST;
+    if (rc == INVALID_VALUE)
+        return GPU_HOST;
+    (void)ddp_err_set(err, DDP_E_IO,
+                      "cannot ask the driver where a buffer lies: %s",
+                      gpu_text(g, rc));
+    return GPU_UNKNOWN;
 }
 
 const char *gpu_text(const struct gpu_driver *g, int error)

@@ -19,6 +19,7 @@
 #include "rendezvous/base/err.h"
 
 #define GPU_NOT_READY 600 /* CUDA_ERROR_NOT_READY */
+#define GPU_NO_TIMING 2   /* CU_EVENT_DISABLE_TIMING */
 
 typedef uint64_t gpu_ptr; /* CUdeviceptr */
 
@@ -36,6 +37,7 @@ struct gpu_driver {
     int (*event_create)(void **event, unsigned flags);
     int (*event_destroy)(void *event);
     int (*event_record)(void *event, void *stream);
+    int (*event_query)(void *event);
     int (*alloc)(gpu_ptr *p, size_t len);
     int (*free)(gpu_ptr p);
     int (*copy_out)(void *host, gpu_ptr p, size_t len, void *stream);
@@ -53,8 +55,17 @@ const struct gpu_driver *gpu_load(struct ddp_err *err);
  * chosen no device yet. */
 void *gpu_context(const struct gpu_driver *g, struct ddp_err *err);
 
-/* Whether this address is a device's memory. */
-bool gpu_is_device(const struct gpu_driver *g, const void *p);
+enum gpu_place {
+    GPU_HOST,
+    GPU_DEVICE,
+    GPU_UNKNOWN
+};
+
+/* Where this address lies. GPU_UNKNOWN: IO, the driver cannot say, since the
+ * GPU failed in an earlier call for example. Device memory that is taken for
+ * host memory would be touched, which kills the process. */
+enum gpu_place
+gpu_where(const struct gpu_driver *g, const void *p, struct ddp_err *err);
 
 /* What a number means; lives for ever. */
 const char *gpu_text(const struct gpu_driver *g, int error);

@@ -15,6 +15,8 @@
 #include "rendezvous/base/stop_page.h"
 #include "rendezvous/client/store.h"
 #include "worker_rt/ddp.h"
+#include "worker_rt/fork.h"
+#include "worker_rt/proof.h"
 
 #define RT_RUN_ID_MAX 256 /* with NUL */
 
@@ -29,24 +31,48 @@ struct rt_file {
 struct ddp {
     int rank;
     int world;
-    int local_rank;
+    int local_rank; /* LOCAL_RANK: the number of a GPU, too */
+    int node_rank;  /* which of the node's workers this is */
     int local_world;
     int group_rank;
     int restart_count;
     int64_t round;
+    int64_t fence; /* epoch and round as one number: see below */
     char instance[RNG_ID_LEN + 1];
     char run_id[RT_RUN_ID_MAX];
     struct store_client store;
     uint32_t comms;              /* made so far: the next one's id */
+    struct proof proof;          /* of what these have done */
     struct rt_file whole;        /* the snapshot last saved or loaded */
     int progress_fd;             /* -1: the launcher does not listen */
     int memory_fd;               /* the launcher's, for snapshots; -1: none */
+    bool memory_used;            /* by a keeper */
+    struct fork_watch forks[2];  /* no child keeps the store and that open */
     struct stop_page *stop_page; /* NULL: only signals ask it to stop */
     _Atomic int64_t beat_due;    /* no beat is written before, us */
 };
 
+/*
+ * Snapshots are ordered by epoch, then by round: with failover a round that a
+ * later server made is newer, whatever its number. In their names and labels
+ * both are one number: the round, and so much for each epoch after the first.
+ * In the first epoch, and without failover, it is the round.
+ */
+#define RT_FENCE_EPOCH     INT64_C(10000000000)
+#define RT_FENCE_EPOCH_MAX INT64_C(99999999) /* the name's 18 digits */
+
+static inline int64_t rt_fence_round(int64_t fence)
+{
+    return fence % RT_FENCE_EPOCH;
+}
+
 /* When this worker was asked to stop; MONO_NEVER: it was not. */
 int64_t rt_stop_since_us(void);
+
+/* How long a rank that was asked to stop waits for others while nothing moves:
+ * half of the time that the launcher gives it to end, so that a save fits into
+ * the other half; two seconds if the launcher does not say. */
+int64_t rt_stop_patience_us(void);
 
 /* Hands an error out: the public code is the exit status. Returns -1. */
 static inline int rt_fail(struct ddp_error *out, const struct ddp_err *err)

@@ -95,8 +95,40 @@ static void on_minority(struct step *s, const struct msg_waiting *w)
                (long long)(w->left_ms / 1000));
 }
 
+/* A run with failover begins at the first address of the list alone, or it
+ * would begin in two places. One that is in office shows that before. */
+static bool is_beside_the_first(const struct agent *a)
+{
+    return a->conf.join.failover == MSG_FAILOVER_ON && !agent_has_failover(a) &&
+           candidates_which(&a->candidates) > 0;
+}
+
+static void on_wait_for_the_first(struct step *s)
+{
+    const struct agent *a = s->a;
+    char why[120];
+    int64_t until_us =
+        mono_after(a->session.down_since_us, agent_bearable_us(a));
+    (void)snprintf(why, sizeof(why), /* fits */
+                   "address %d of the list answers, but a run begins only at "
+                   "the first one",
+                   candidates_which(&a->candidates) + 1);
+    if (agent_is_answered_in_vain(s, why))
+        agent_note(s, NOTE_wait,
+                   "address %d of --rdzv_endpoint answers, but not the first "
+                   "one, and a run begins only there; start the server at the "
+                   "first address, or look why it cannot be reached; giving up "
+                   "in %lld s",
+                   candidates_which(&a->candidates) + 1,
+                   (long long)(mono_ms_until(s->now_us, until_us) / 1000));
+}
+
 static void on_waiting(struct step *s, const struct msg_waiting *w)
 {
+    if (is_beside_the_first(s->a)) {
+        on_wait_for_the_first(s);
+        return;
+    }
     if (w->needed > 0) {
         on_minority(s, w);
         return;
@@ -218,61 +250,6 @@ static void on_drain(struct step *s, const struct msg_drain *drain)
         agent_ask_workers(s, MSG_SCALE_DOWN);
 }
 
-/* The instance of newcomers gave way to an older one (join_rebuild.c in
- * rendezvous/core), whose success is not theirs. A spare of the older instance
- * has a part in it. */
-static bool has_no_part(const struct agent *a, const struct msg_end *end)
-{
-    return agent_is_member(a) && end->instance[0] != '\0' &&
-           strcmp(a->round.world.instance, end->instance) != 0;
-}
-
-static void on_end(struct step *s, const struct msg_end *end)
-{
-    struct agent *a = s->a;
-    if (end->status == 0 && has_no_part(a, end)) {
-        agent_give_up(s, DDP_E_CONFLICT,
-                      "run '%s' was running on other nodes already, and has "
-                      "succeeded there; the workers of this node were a second "
-                      "start of it, and were stopped",
-                      a->conf.join.run);
-        return;
-    }
-    if (a->work == AGENT_RUNNING && end->text[0] != '\0')
-        agent_note(s, NOTE_ended,
-                   "%s; stopping the workers, in at most %.12g s "
-                   "(--shutdown_timeout)",
-                   end->text, (double)a->conf.shutdown_us / MONO_S);
-    a->verdict.ended = true;
-    a->verdict.end = *end;
-    a->verdict.heard_us = s->now_us;
-    a->vote.ended = a->vote.promised;
-    a->known = end->hold ? AGENT_END_HELD : AGENT_END_FINAL;
-    if (a->known == AGENT_END_HELD)
-        a->farewell_at_us =
-            mono_after(s->now_us, a->conf.join.reconnect_ms * MONO_MS);
-    agent_decide(a, AGENT_ENDED, (int)end->status);
-    if (a->exit == AGENT_ENDED) { /* perhaps it had given up */
-        a->verdict.status = (int)end->status;
-        a->verdict.text[0] = '\0';
-    }
-    if (a->known == AGENT_END_HELD)
-        agent_send_bye(s);
-    agent_go(s, AGENT_ENDED, (int)end->status, SIGTERM);
-}
-
-/* The end that it was to tell is of no use to a server that refuses it. */
-static bool let_go(struct step *s)
-{
-    struct agent *a = s->a;
-    if (a->known != AGENT_END_HELD)
-        return false;
-    a->known = AGENT_END_FINAL;
-    if (a->alive == 0)
-        agent_finish(s);
-    return true;
-}
-
 /*
  * A server that has no room for a member is no reason to end its workers: it
  * may be new, and filled by newcomers before its members came back. The agent
@@ -311,12 +288,14 @@ static void on_msg_unheeded(struct step *s, const struct msg *m)
 }
 
 /* Without half of the voters a server in office says words, but does nothing:
- * that is not what this node waits for. */
+ * that is not what this node waits for. So does one where the run cannot begin.
+ */
 static bool is_act(const struct agent *a, const struct msg *m)
 {
-    return !agent_has_failover(a) || m->kind == MSG_KIND_lease ||
-           m->kind == MSG_KIND_go || m->kind == MSG_KIND_end ||
-           m->kind == MSG_KIND_drain || m->kind == MSG_KIND_refused ||
+    return (!agent_has_failover(a) && !is_beside_the_first(a)) ||
+           m->kind == MSG_KIND_lease || m->kind == MSG_KIND_go ||
+           m->kind == MSG_KIND_end || m->kind == MSG_KIND_drain ||
+           m->kind == MSG_KIND_refused ||
            (m->kind == MSG_KIND_world && !m->world.pending);
 }
 
@@ -351,10 +330,10 @@ static void on_msg(struct step *s, const struct msg *m)
         on_drain(s, &m->drain);
         return;
     case MSG_KIND_end:
-        on_end(s, &m->end);
+        agent_on_end(s, &m->end);
         return;
     case MSG_KIND_refused:
-        if (let_go(s))
+        if (agent_lets_go(s))
             return;
         agent_give_up(s,
                       m->refused.code > 0 && m->refused.code < DDP_E_COUNT
@@ -388,6 +367,7 @@ static void on_msg(struct step *s, const struct msg *m)
     case MSG_KIND_dead:
     case MSG_KIND_order_drain:
     case MSG_KIND_order_end:
+    case MSG_KIND_order_go_on:
     case MSG_KIND_answered:
     case MSG_KIND_COUNT:
         agent_note(s, NOTE_stale, "message '%s', which no server sends",
@@ -458,36 +438,6 @@ static int64_t patience_us(const struct agent *a)
     return agent_bearable_us(a);
 }
 
-static void lose_patience(struct step *s)
-{
-    struct agent *a = s->a;
-    int64_t for_s = (s->now_us - a->session.down_since_us) / MONO_S;
-    if (a->work == AGENT_DONE) {
-        (void)snprintf(a->verdict.text, sizeof(a->verdict.text),
-                       "this node's workers all succeeded; the rendezvous was "
-                       "lost (%s), so nothing is known of the other nodes",
-                       a->session.down_text);
-        agent_go(s, AGENT_GAVE_UP, 0, SIGTERM);
-    } else if (a->round.outcome == AGENT_FAILED) {
-        const struct msg_failed *f = &a->round.failed;
-        (void)snprintf(a->verdict.text, sizeof(a->verdict.text),
-                       "a worker failed and the rendezvous did not come back "
-                       "in %lld s: %s",
-                       (long long)for_s, a->session.down_text);
-        agent_go(s, AGENT_GAVE_UP,
-                 (int)(f->signal != 0 ? 128 + f->signal : f->code), SIGTERM);
-    } else if (agent_was_heard(a)) {
-        agent_give_up(
-            s, DDP_E_LOST,
-            "the rendezvous%s was lost and did not come back in %lld s: %s",
-            a->conf.endpoint, (long long)for_s, a->session.down_text);
-    } else {
-        agent_give_up(s, DDP_E_UNREACHABLE,
-                      "the rendezvous%s was not reached in %lld s: %s",
-                      a->conf.endpoint, (long long)for_s, a->session.down_text);
-    }
-}
-
 static void on_tick(struct step *s)
 {
     struct agent *a = s->a;
@@ -521,7 +471,7 @@ static void on_tick(struct step *s)
         agent_complain(s);
     int64_t patience = patience_us(a);
     if (s->now_us >= mono_after(a->session.down_since_us, patience))
-        lose_patience(s);
+        agent_lose_patience(s);
 }
 
 /* -- the whole ------------------------------------------------------------- */

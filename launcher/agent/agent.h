@@ -101,7 +101,8 @@
  *    agent stays until the server says that all do (FINAL), for
  *    reconnect_timeout at most: if the server dies meanwhile, the agent tells
  *    the next one. In a run with failover each place is tried once for that,
- *    and the end is dropped (GAVE_UP) if the others went on without it.
+ *    and no agent ends with an end that is HELD: it drops that (GAVE_UP) if the
+ *    others went on without it, or if it finds out nothing.
  *
  * Workers run under a lease, which only the server's answers renew. A server
  * that ends in order grants a long one as its last word. When the lease is over
@@ -371,6 +372,22 @@ struct agent_session {
     int64_t beat_sent_us[AGENT_BEATS];
 };
 
+/* A server that has granted this node a lease. */
+struct agent_place {
+    struct agent_epoch epoch;
+    int64_t at_us;                        /* when the last one came */
+    char target[CANDIDATES_ADDR_MAX + 1]; /* "ADDR:PORT"; "": an endpoint ... */
+    int which;                            /* ... of the list */
+};
+
+/* Another server took the run over, and this node has its lease from that. */
+struct agent_takeover {
+    int count; /* so often; 0: the others are not set */
+    struct agent_place from, to;
+    int64_t
+        gap_us; /* from the last lease of the one to the first of the other */
+};
+
 /* The caller's storage; the fields are the core's own. */
 struct agent {
     struct agent_conf conf;
@@ -389,6 +406,8 @@ struct agent {
     struct agent_session session;
     struct candidates candidates;
     struct agent_vote vote;
+    struct agent_place leased;      /* with failover */
+    struct agent_takeover takeover; /* the last one */
 
     enum agent_exit exit;
     enum agent_known known;

@@ -1,9 +1,9 @@
 /*
  * launcher/agent/agent_priv: what the files of this folder share. agent.c takes
  * events and what the server says, session.c is the session with the server,
- * tell.c what is said to it and to people, work.c the workers and the end,
- * vote.c rounds and the authority over them, candidates.c where that may be,
- * state.c the state and what it can be. All of it is pure: see
+ * tell.c what is said to it and to people, work.c the workers, end.c the run's
+ * end, vote.c rounds and the authority over them, candidates.c where that may
+ * be, state.c the state and what it can be. All of it is pure: see
  * launcher/agent/agent.h.
  */
 #ifndef LAUNCHER_AGENT_AGENT_PRIV_H
@@ -136,7 +136,7 @@ void agent_on_worker_hung(struct step *s, const struct agent_event *ev);
 void agent_on_asked(struct step *s, int attached);
 void agent_on_spawn_failed(struct step *s, const struct agent_event *ev);
 
-/* -- work.c: the end ------------------------------------------------------- */
+/* -- work.c: going --------------------------------------------------------- */
 
 /* It goes for `why`, with `status` if it was to stay until now. */
 void agent_decide(struct agent *a, enum agent_exit why, int status);
@@ -147,5 +147,19 @@ __attribute__((format(printf, 3, 4))) void
 agent_give_up(struct step *s, enum ddp_code code, const char *fmt, ...);
 /* Exits now. */
 void agent_finish(struct step *s);
+/* The end that it was told of is none for this node, which gives up (LOST).
+ * False: it goes for a reason of its own. */
+bool agent_forget_end(struct agent *a);
+
+/* -- end.c: what is known of the run's end --------------------------------- */
+
+void agent_on_end(struct step *s, const struct msg_end *end);
+/* The end that it holds did not come about: the others went on. Nothing if it
+ * holds none. */
+void agent_drop_end(struct step *s);
+/* A server refuses it. True: it had an end to tell. */
+bool agent_lets_go(struct step *s);
+/* The rendezvous stays away for too long. */
+void agent_lose_patience(struct step *s);
 
 #endif

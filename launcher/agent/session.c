@@ -272,7 +272,7 @@ void agent_take_silence(struct step *s)
         a->session.pause_us = AGENT_PAUSE_FIRST_US;
     if (a->session.state == AGENT_SESSION_HEARD)
         candidates_silent(&a->candidates, a->session.peer);
-    if (a->session.state == AGENT_SESSION_UP && agent_has_failover(a)) {
+    if (a->session.state == AGENT_SESSION_UP) {
         char why[sizeof(a->session.down_text)]; /* what it is told by now */
         (void)snprintf(why, sizeof(why), "%s", a->session.down_text);
         agent_go_elsewhere(s, why);
@@ -388,6 +388,26 @@ static void take_grant(struct agent *a, const struct msg_lease *l)
     a->session.granted_us = a->session.beat_sent_us[l->seq % AGENT_BEATS];
 }
 
+/* For the report: another server than before has the authority. */
+static void note_place(struct step *s)
+{
+    struct agent *a = s->a;
+    struct agent_place now = {.epoch = a->vote.promised,
+                              .at_us = s->now_us,
+                              .which = candidates_which(&a->candidates)};
+    if (!agent_has_failover(a))
+        return;
+    msg_set(now.target, candidates_target(&a->candidates));
+    if (a->leased.epoch.count > 0 &&
+        strcmp(a->leased.epoch.id, now.epoch.id) != 0) {
+        a->takeover.count++;
+        a->takeover.from = a->leased;
+        a->takeover.to = now;
+        a->takeover.gap_us = now.at_us - a->leased.at_us;
+    }
+    a->leased = now;
+}
+
 /* The newest grant counts, be it longer or shorter than those before. */
 void agent_on_lease(struct step *s, const struct msg_lease *l)
 {
@@ -406,6 +426,7 @@ void agent_on_lease(struct step *s, const struct msg_lease *l)
         return;
     candidates_served(&a->candidates);
     take_grant(a, l);
+    note_place(s);
     int64_t lease_us = l->grant_ms * MONO_MS;
     if (a->work == AGENT_NONE)
         lease_us = mono_min(lease_us, agent_short_lease_us(a));

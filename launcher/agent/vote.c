@@ -120,29 +120,6 @@ void agent_on_office(struct step *s, const struct msg_office *office)
 
 /* -- proposals ------------------------------------------------------------- */
 
-/* The end that this node was told of was proposed, too, and did not come about:
- * the run went on. Without workers, and without a place in the new round, this
- * node has no part in that. */
-static void drop_end(struct step *s)
-{
-    struct agent *a = s->a;
-    if (a->known != AGENT_END_HELD)
-        return;
-    a->known = AGENT_END_UNKNOWN;
-    a->verdict.ended = false;
-    if (a->exit != AGENT_ENDED)
-        return; /* it goes for a reason of its own */
-    a->exit = AGENT_GAVE_UP;
-    a->verdict.status = ddp_code_exit(DDP_E_LOST);
-    (void)snprintf(a->verdict.text, sizeof(a->verdict.text),
-                   "this node was told that the run is over (status %lld), and "
-                   "stopped its workers; but its server was lost then, and the "
-                   "other nodes went on",
-                   (long long)a->verdict.end.status);
-    if (a->alive == 0)
-        agent_finish(s);
-}
-
 static void accept_ballot(struct step *s, const struct agent_ballot *ballot)
 {
     struct agent_vote *v = &s->a->vote;
@@ -170,7 +147,7 @@ static void on_proposal(struct step *s, const struct agent_ballot *b)
     }
     v->echoed_us = s->now_us;
     agent_send_accept(s);
-    drop_end(s);
+    agent_drop_end(s);
 }
 
 static void put_in_force(struct agent_vote *v)
@@ -267,6 +244,8 @@ void agent_on_go(struct step *s, const struct msg_go *go)
 void agent_on_missing_voters(struct step *s, const struct msg_waiting *w)
 {
     char why[200];
+    const struct agent *a = s->a;
+    const char *target = candidates_target(&a->candidates);
     const char *plural = w->voters == 1 ? "" : "s";
     (void)snprintf(why, sizeof(why), /* fits */
                    "a server answers there, but reaches %lld of the %lld "
@@ -277,18 +256,29 @@ void agent_on_missing_voters(struct step *s, const struct msg_waiting *w)
                    "%lld of the %lld voter%s of the last round (the nodes that "
                    "decide on the next one) can be reached, and more than half "
                    "are needed; bring the missing nodes, or the network to "
-                   "them, back",
-                   (long long)w->voters_here, (long long)w->voters, plural);
+                   "them, back; if they are dead for good, see go-on in "
+                   "ddpctl(1): this node asks at %s",
+                   (long long)w->voters_here, (long long)w->voters, plural,
+                   target[0] != '\0' ? target : "the endpoint");
+}
+
+/* Nobody counts on what it promised: it has accepted no round, and runs none.
+ */
+static bool is_free(const struct agent *a)
+{
+    return a->vote.state == AGENT_VOTE_NONE && !agent_is_member(a) &&
+           a->known == AGENT_END_UNKNOWN && !agent_is_leaving(a);
 }
 
 /* To a server that it has obeyed the agent is not sent back: it has lost that
- * one, and who tells of it may not know yet that it is dead. */
+ * one, and who tells of it may not know yet that it is dead. A newcomer may
+ * have obeyed servers that had nothing, of any epoch: it begins anew. */
 void agent_on_moved(struct step *s, const struct msg_moved *moved)
 {
     struct agent *a = s->a;
     struct agent_epoch e = agent_epoch(moved->epoch, moved->epoch_id);
-    if (agent_epoch_order(&e, &a->vote.promised) <= 0 ||
-        !candidates_is_addr(moved->addr) ||
+    bool is_later = agent_epoch_order(&e, &a->vote.promised) > 0;
+    if ((!is_later && !is_free(a)) || !candidates_is_addr(moved->addr) ||
         strcmp(moved->addr, candidates_target(&a->candidates)) == 0) {
         agent_note(s, NOTE_stale, "the run is said to be served at %s",
                    moved->addr);
@@ -296,4 +286,6 @@ void agent_on_moved(struct step *s, const struct msg_moved *moved)
     }
     candidates_moved(&a->candidates, moved->addr);
     agent_go_elsewhere(s, "the run is served elsewhere");
+    if (!is_later)
+        a->vote.promised = (struct agent_epoch){.count = 0};
 }

@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/signals_name.h"
 
@@ -34,12 +35,50 @@ void agent_kill_workers(struct step *s, int signo)
         agent_emit(s, &action);
 }
 
+bool agent_forget_end(struct agent *a)
+{
+    a->known = AGENT_END_UNKNOWN;
+    a->verdict.ended = false;
+    if (a->exit != AGENT_ENDED)
+        return false;
+    a->exit = AGENT_GAVE_UP;
+    a->verdict.status = ddp_code_exit(DDP_E_LOST);
+    return true;
+}
+
+/* It exits, and holds an end: with failover, which is not final, it may not end
+ * with that. */
+static void doubt_end(struct agent *a)
+{
+    const struct msg_end *end = &a->verdict.end;
+    bool succeeded = a->work == AGENT_DONE && end->status == 0;
+    if (a->known != AGENT_END_HELD || !agent_has_failover(a) ||
+        !agent_forget_end(a))
+        return;
+    if (succeeded) {
+        a->verdict.status = 0;
+        (void)snprintf(a->verdict.text, sizeof(a->verdict.text),
+                       "this node's workers all succeeded, and the run was "
+                       "about to end so; the rendezvous was lost before that "
+                       "was final, so nothing is known of the other nodes");
+        return;
+    }
+    (void)snprintf(a->verdict.text, /* may be cut */
+                   sizeof(a->verdict.text),
+                   "the rendezvous was lost while it ended the run (status "
+                   "%lld%s%.300s); that was not final, and the other nodes may "
+                   "have gone on: look at how they end",
+                   (long long)end->status, end->text[0] != '\0' ? ": " : "",
+                   end->text);
+}
+
 void agent_finish(struct step *s)
 {
     struct agent *a = s->a;
     ddp_assert(a->alive == 0 && a->exit != AGENT_STAYS);
     if (a->exit == AGENT_GONE)
         return;
+    doubt_end(a);
     if (a->known != AGENT_END_UNKNOWN)
         agent_send_bye(s);
     else if (agent_is_leaving(a))
@@ -215,11 +254,17 @@ void agent_fence(struct step *s)
     struct agent *a = s->a;
     int64_t answered_us =
         agent_has_failover(a) ? a->vote.echoed_us : a->session.granted_us;
-    agent_note(
-        s, NOTE_fenced,
-        "no answer from the rendezvous for %lld ms; the workers are killed, "
-        "since another round may start without this node",
-        (long long)((s->now_us - answered_us) / MONO_MS));
+    if (agent_has_failover(a) && agent_obeys(a)) /* it answers, by no lease */
+        agent_note(
+            s, NOTE_fenced,
+            "the rendezvous hears of too few nodes of the last round to renew "
+            "the lease; the workers are killed, since another round may start "
+            "without this node");
+    else
+        agent_note(s, NOTE_fenced,
+                   "no answer from the rendezvous for %lld ms; the workers are "
+                   "killed, since another round may start without this node",
+                   (long long)((s->now_us - answered_us) / MONO_MS));
     agent_stop_workers(s, SIGKILL);
 }
 

@@ -546,15 +546,16 @@ static void note_output(struct conf *c, const struct opts *o)
 /* -- all of it ------------------------------------------------------------- */
 
 int conf_init(struct conf *c,
-              const struct opts *o,
+              const struct opts *said,
               char *const program[],
               struct ddp_err *err)
 {
+    struct opts with = *said, *o = &with;
     ddp_assert(o->ask == OPTS_ASK_RUN && o->table == &options_table);
     memset(c, 0, sizeof(*c));
     c->preflight = opts_number(o, OPTIONS_preflight) != 0;
     bool programless = c->preflight && program[0] == NULL;
-    if (check_nnodes(c, o, err) < 0 ||
+    if (conf_cluster(c, o, err) < 0 || check_nnodes(c, o, err) < 0 ||
         note_problem(c, conf_place(c, o, err), err) < 0 ||
         check_names(c, o, err) < 0 || conf_meeting(c, o, err) < 0 ||
         conf_rdzv_conf(c, o, err) < 0 || check_rest(c, o, err) < 0 ||

@@ -51,6 +51,14 @@ struct conf_endpoint {
     int port;       /* 0: a free one, only if nnodes_max is 1 */
 };
 
+/* A value that was taken from the scheduler. */
+struct conf_found {
+    char option[32];  /* "nnodes" */
+    char text[300];   /* its value, as on a command line */
+    const char *from; /* the variable */
+};
+#define CONF_FOUND_MAX 6
+
 /* The GPU and the CPUs of one worker. */
 struct conf_seat {
     char gpu[NVML_UUID_MAX]; /* with virtual_local_rank: the one it sees */
@@ -167,6 +175,14 @@ struct conf {
      * program, GPUs) that is no error, but kept in `preflight_problem`, which
      * the preflight reports.
      */
+    /* What a scheduler told (launcher/cluster): "Slurm job 17", "" if nothing
+     * was taken from any. */
+    char cluster_job[200];
+    struct conf_found found[CONF_FOUND_MAX];
+    int found_len;
+    bool task_vars; /* workers inherit the variables of the launcher's task */
+    bool in_task;   /* a scheduler started this: it may signal all at once */
+
     bool preflight;
     char preflight_problem[320];
 
@@ -206,5 +222,13 @@ bool conf_shares_port(const struct conf *c);
 #define CONF_ENDPOINTS_TEXT_MAX 900
 void conf_endpoints_text(const struct conf *c,
                          char text[CONF_ENDPOINTS_TEXT_MAX]);
+
+/* A server's place for people: `target` ("ADDR:PORT") or, if that is "", the
+ * endpoint of that number, as the user named it. */
+#define CONF_PLACE_MAX 320
+void conf_place_text(const struct conf *c,
+                     const char *target,
+                     int which,
+                     char text[CONF_PLACE_MAX]);
 
 #endif

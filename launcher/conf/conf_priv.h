@@ -11,6 +11,20 @@
 
 #define CONF_YEAR_US (INT64_C(31536000) * INT64_C(1000000))
 
+/*
+ * Adds to `o` what the scheduler tells and nobody said; the texts are in `c`.
+ * Refuses two launchers of one run on one host. First of all parts.
+ */
+int conf_cluster(struct conf *c, struct opts *o, struct ddp_err *err);
+
+/* Takes the CPUs that the step has if the scheduler bound this process to one
+ * core, and notes it. Returns how many CPUs the step has here if those are one
+ * core only, else 0. */
+int conf_widen(struct conf *c, const struct opts *o);
+
+/* Notes that nproc workers share so few; nothing if `cpus` is 0. */
+void conf_note_few_cpus(struct conf *c, int cpus);
+
 /* The number of workers, their GPUs and their CPUs. */
 int conf_place(struct conf *c, const struct opts *o, struct ddp_err *err);
 

@@ -1,4 +1,4 @@
-/* The endpoints of the rendezvous as a text. A file of its own, since reports
+/* The endpoints of the rendezvous as texts. A file of its own, since reports
  * need nothing else of this folder. */
 #include <stdio.h>
 #include <string.h>
@@ -25,4 +25,18 @@ void conf_endpoints_text(const struct conf *c,
         memcpy(text + used, one, (size_t)len + 1);
         used += (size_t)len;
     }
+}
+
+void conf_place_text(const struct conf *c,
+                     const char *target,
+                     int which,
+                     char text[CONF_PLACE_MAX])
+{
+    const struct conf_endpoint *e =
+        &c->endpoints[which < c->endpoints_len ? which : 0];
+    if (target[0] != '\0')
+        (void)snprintf(text, CONF_PLACE_MAX, /* may be cut */ "%s", target);
+    else
+        (void)snprintf(text, CONF_PLACE_MAX, /* fits */ "%s:%d", e->host,
+                       e->port);
 }

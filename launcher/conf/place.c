@@ -229,6 +229,8 @@ static int count_cpus(void)
 static int check_nproc(struct placing *p)
 {
     const char *text = opts_text(p->o, OPTIONS_nproc_per_node);
+    bool offered = p->o->value[OPTIONS_nproc_per_node].source ==
+                   OPTS_FROM_OFFER; /* by a scheduler: one if no GPU is found */
     bool automatic = strcmp(text, "auto") == 0;
     int64_t n = 0;
     if (strcmp(text, "cpu") == 0) {
@@ -237,6 +239,8 @@ static int check_nproc(struct placing *p)
         n = find_gpus(p)->n;
         if (n == 0 && automatic)
             n = count_cpus();
+        if (n == 0 && offered)
+            n = 1;
         if (n == 0)
             no_gpu(p);
     } else if (!opts_read_int(text, 1, CONF_NPROC_MAX, &n)) {
@@ -375,8 +379,10 @@ static int check_binding(struct placing *p)
 static int place_workers(struct placing *p)
 {
     struct conf *c = p->c;
+    int few = conf_widen(c, p->o);
     if (check_gpus(p) < 0 || check_nproc(p) < 0)
         return -1;
+    conf_note_few_cpus(c, few);
     c->seats = calloc((size_t)c->nproc, sizeof(c->seats[0]));
     if (c->seats == NULL)
         return ddp_err_set(p->err, DDP_E_NOMEM, "no memory for the workers");

@@ -203,9 +203,10 @@ static enum heard hear_agent(struct guard *g)
     return HEARD_MSG;
 }
 
-static void tell_agent(const struct guard *g, uint32_t kind, int signo)
+static void
+tell_agent(const struct guard *g, uint32_t kind, int signo, pid_t sender)
 {
-    struct guard_msg msg = {.kind = kind, .signo = signo};
+    struct guard_msg msg = {.kind = kind, .signo = signo, .sender = sender};
     /* A full socket means a dozen signals that were not taken up yet. */
     (void)send(g->agent_fd, &msg, sizeof(msg), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -271,11 +272,11 @@ static void pause_launch(const struct guard *g)
     sigset_t stop;
     (void)sigemptyset(&stop);
     (void)sigaddset(&stop, SIGTSTP);
-    tell_agent(g, GUARD_PAUSE, 0);
+    tell_agent(g, GUARD_PAUSE, 0, 0);
     (void)raise(SIGTSTP); /* which is blocked as yet */
     (void)sigprocmask(SIG_UNBLOCK, &stop, NULL);
     (void)sigprocmask(SIG_BLOCK, &stop, NULL);
-    tell_agent(g, GUARD_RESUME, 0);
+    tell_agent(g, GUARD_RESUME, 0, 0);
 }
 
 static int hear_signals(struct guard *g)
@@ -288,7 +289,7 @@ static int hear_signals(struct guard *g)
     if (info.ssi_signo == SIGTSTP)
         pause_launch(g);
     else
-        tell_agent(g, GUARD_SIGNAL, (int)info.ssi_signo);
+        tell_agent(g, GUARD_SIGNAL, (int)info.ssi_signo, (pid_t)info.ssi_pid);
     return -1;
 }
 

@@ -42,6 +42,7 @@ enum guard_msg_kind {
 struct guard_msg {
     uint32_t kind;
     int32_t signo;
+    int32_t sender;        /* of GUARD_SIGNAL: the process, 0: not of ours */
     uint32_t place;        /* of GUARD_CONNECTION: below GUARD_CONNS ... */
     uint32_t farewell_len; /* ... and what is said on it last */
     uint8_t farewell[GUARD_FAREWELL_MAX];

@@ -292,10 +292,9 @@ static void on_up(void *ctx, struct conn *c)
     cl->hosts =
         own_server_is_at(&cl->own, (const struct sockaddr *)&cl->dialled);
     cl->to->foreign = !cl->hosts;
-    redirect_connected(&cl->redirect, cl->to->host, cl->to->port,
-                       is_endpoint(cl, cl->to) ? (int)(cl->to - cl->places)
-                                               : -1);
-    witness_connected(&cl->witness, cl->hosts);
+    int which = is_endpoint(cl, cl->to) ? (int)(cl->to - cl->places) : -1;
+    redirect_connected(&cl->redirect, cl->to->host, cl->to->port, which);
+    witness_connected(&cl->witness, cl->hosts, which);
     size_t len;
     const uint8_t *farewell = conn_farewell(c, &len);
     guard_hold(cl->guard_fd, 0, conn_fd(c), farewell, len);
@@ -346,7 +345,7 @@ static void session_ended(struct rdzv_client *cl)
 {
     cl->to->lost_us = mono_now_us();
     redirect_disconnected(&cl->redirect);
-    witness_connected(&cl->witness, false);
+    witness_connected(&cl->witness, false, -1);
 }
 
 static void on_closed(

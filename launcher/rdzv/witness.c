@@ -1,8 +1,9 @@
 /*
  * Happy path: our own server shows its office, tells the round and its voters;
- * the first two of them that would serve, and are not this node, are called;
- * once such a connection is up the guard gets a duplicate of it, and then the
- * voter is told for whom it stands.
+ * where the nodes would go without it is called: the endpoint behind its own in
+ * a list, and the first voters that would serve and are not this node, two
+ * places in all; once such a connection is up the guard gets a duplicate of it,
+ * and then the voter is told for whom it stands.
  *
  * The calls end when this node is connected to its own server no more: then
  * that server's farewell, which the guard says on the agent's connection, goes
@@ -47,13 +48,16 @@ static size_t next_word(const char **list, const char **word)
     return len;
 }
 
-/* The places of the first voters that would serve and are not this node. */
+/* The places of the next endpoint, if there is a list, and of the first voters
+ * that would serve and are not this node. */
 static int choose(const struct witness *w,
                   struct conf_endpoint at[WITNESS_CONNS])
 {
     const char *ids = w->voters.ids, *addrs = w->voters.addrs;
     const char *id, *addr;
     int n = 0;
+    if (w->which >= 0 && w->conf->endpoints_len > 1)
+        at[n++] = w->conf->endpoints[(w->which + 1) % w->conf->endpoints_len];
     for (int i = 0; i < MSG_VOTERS_MAX && n < WITNESS_CONNS; i++) {
         size_t id_len = next_word(&ids, &id);
         size_t addr_len = next_word(&addrs, &addr);
@@ -98,6 +102,7 @@ int witness_init(struct witness *w,
                  struct ddp_err *err)
 {
     *w = (struct witness){.magic = WITNESS_MAGIC,
+                          .conf = conf,
                           .guard_fd = guard_fd,
                           .say.version = MSG_VERSION};
     msg_set(w->say.run, conf->run_id);
@@ -113,9 +118,10 @@ void witness_agent(struct witness *w, const char *agent)
     msg_set(w->say.agent, agent);
 }
 
-void witness_connected(struct witness *w, bool hosts)
+void witness_connected(struct witness *w, bool hosts, int which)
 {
     w->hosts = hosts;
+    w->which = which;
     w->say.epoch_id[0] = '\0'; /* until its server shows office */
     update(w);
 }

@@ -262,6 +262,26 @@ void event_log_world(struct event_log *j,
     end(j, &e);
 }
 
+void event_log_taken_over(struct event_log *j,
+                          const struct agent_takeover *t,
+                          int64_t now_us)
+{
+    char server[CONF_PLACE_MAX], before[CONF_PLACE_MAX];
+    if (t->count == j->takeover.count)
+        return;
+    j->takeover = *t;
+    conf_place_text(j->conf, t->to.target, t->to.which, server);
+    conf_place_text(j->conf, t->from.target, t->from.which, before);
+    struct event e;
+    begin(j, &e, EVENT_LOG_taken_over, now_us);
+    add_int(&e, "epoch", t->to.epoch.count);
+    add_text(&e, "server", server);
+    add_text(&e, "before", before);
+    if (e.wanted)
+        json_micros(&e.json, "gap_s", t->gap_us);
+    end(j, &e);
+}
+
 void event_log_started(struct event_log *j, int local_rank, int64_t pid)
 {
     ddp_assert(local_rank >= 0 && local_rank < j->conf->nproc && pid > 0);

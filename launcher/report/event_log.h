@@ -35,7 +35,8 @@ struct event_log {
     bool running;     /* the workers run, and none has failed yet */
     int64_t since_us; /* when `running` changed last */
     int64_t running_us, waiting_us, restarting_us;
-    int rounds; /* that were started here */
+    int rounds;                     /* that were started here */
+    struct agent_takeover takeover; /* the last one; count: all */
 
     /* Of the last round: */
     int64_t *pids;     /* by local rank, 0: not started */
@@ -67,6 +68,10 @@ void event_log_joined(struct event_log *j, int64_t now_us);
 void event_log_world(struct event_log *j,
                      const struct msg_world *w,
                      int64_t now_us);
+/* Nothing if it is known already. */
+void event_log_taken_over(struct event_log *j,
+                          const struct agent_takeover *t,
+                          int64_t now_us);
 void event_log_started(struct event_log *j, int local_rank, int64_t pid);
 /* The first sign of progress in this round; step -1: not known. */
 void event_log_first_progress(struct event_log *j,

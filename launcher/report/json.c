@@ -118,6 +118,26 @@ static void add_ends(struct json *j, const struct msg_end *e)
     json_close(j, '}');
 }
 
+static void add_takeover(struct json *j, const struct event_log *event_log)
+{
+    const struct agent_takeover *t = &event_log->takeover;
+    const struct conf *conf = event_log->conf;
+    char to[CONF_PLACE_MAX], from[CONF_PLACE_MAX];
+    json_int(j, "takeovers", t->count);
+    if (t->count == 0) {
+        json_null(j, "last_takeover");
+        return;
+    }
+    conf_place_text(conf, t->to.target, t->to.which, to);
+    conf_place_text(conf, t->from.target, t->from.which, from);
+    json_open(j, "last_takeover", '{');
+    json_int(j, "epoch", t->to.epoch.count);
+    json_text(j, "server", to);
+    json_text(j, "before", from);
+    json_micros(j, "gap_s", t->gap_us);
+    json_close(j, '}');
+}
+
 static void add_times(struct json *j, const struct event_log *event_log)
 {
     json_open(j, "time", '{');
@@ -155,6 +175,7 @@ static bool make_json(struct buf *text,
     json_int(&j, "rounds_here", event_log->rounds);
     json_int(&j, "restarts", v->ended ? v->end.restarts : event_log->restarts);
     json_int(&j, "max_restarts", conf->max_restarts);
+    add_takeover(&j, event_log);
     add_times(&j, event_log);
     json_text(&j, "logs", logs);
     json_close(&j, '}');

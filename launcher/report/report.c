@@ -4,11 +4,11 @@
  *
  * A good run is silent. A run that failed ends with a block of lines that have
  * the same labels each time (first failure, when, error, stderr, then,
- * restarts, time, logs, exit status), so that it can be found in a log of
- * thousands. The facts come from the server's `end` message, which is the same
- * on all nodes: every launcher names the same first failure. If the server's
- * message never came, the launcher prints what the agent itself concluded
- * (verdict.text).
+ * restarts, taken over, time, logs, exit status), so that it can be found in a
+ * log of thousands. The facts come from the server's `end` message, which is
+ * the same on all nodes: every launcher names the same first failure. If the
+ * server's message never came, the launcher prints what the agent itself
+ * concluded (verdict.text).
  *
  * Nothing is said twice: a failure of this node's own worker is reported when
  * it happens, so the end of the round that it causes is not (is_told).
@@ -156,6 +156,30 @@ static void report_times(const struct conf *conf, const struct event_log *j)
                   seconds(j->restarting_us, lost));
 }
 
+/* That the server changed, and what it cost; of several ones, the last. False:
+ * it did not. */
+static bool describe_takeover(const struct conf *conf,
+                              const struct event_log *j,
+                              char *text,
+                              size_t size)
+{
+    const struct agent_takeover *t = &j->takeover;
+    char to[CONF_PLACE_MAX], from[CONF_PLACE_MAX], gap[40];
+    char times[40] = "";
+    if (t->count == 0)
+        return false;
+    conf_place_text(conf, t->to.target, t->to.which, to);
+    conf_place_text(conf, t->from.target, t->from.which, from);
+    if (t->count > 1)
+        (void)snprintf(times, sizeof(times), /* messages: ok, 2 or more */
+                       "%d times, at last ", t->count);
+    (void)snprintf(text, size, /* may be cut */
+                   "%sfrom %s by %s (epoch %lld), after %s without a server",
+                   times, from, to, (long long)t->to.epoch.count,
+                   seconds(t->gap_us, gap));
+    return true;
+}
+
 /* The sums of a run that succeeded after restarts. */
 static void report_rounds(const struct conf *conf, const struct event_log *j)
 {
@@ -219,6 +243,7 @@ static void report_failure(const struct conf *conf,
 {
     const struct msg_end *e = &v->end;
     int64_t ago_us = e->age_us + mono_now_us() - v->heard_us;
+    char taken[800];
     ddp_assert(v->ended && (e->node[0] != '\0' || e->lost[0] != '\0'));
     log_warnx("run '%s' failed", conf->run_id);
     if (e->node[0] != '\0')
@@ -240,6 +265,8 @@ static void report_failure(const struct conf *conf,
         log_warnx("  crash loop      %lld round%s in a row failed before any "
                   "worker made progress",
                   (long long)e->crash_loop, e->crash_loop == 1 ? "" : "s");
+    if (describe_takeover(conf, j, taken, sizeof(taken)))
+        log_warnx("  taken over      %s", taken);
     report_times(conf, j);
     if (logs[0] != '\0')
         log_warnx("  logs            %s on %s", logs, j->node);
@@ -267,6 +294,7 @@ void report_end(const struct conf *conf,
                 const struct event_log *j,
                 const char *logs)
 {
+    char taken[800];
     if (v->ended && v->end.node[0] != '\0' && conf->preflight) {
         report_preflight(v);
         return;
@@ -283,6 +311,8 @@ void report_end(const struct conf *conf,
         log_info("run '%s' succeeded; this node was not needed", conf->run_id);
     if (j->rounds > 1)
         report_rounds(conf, j);
+    if (describe_takeover(conf, j, taken, sizeof(taken)))
+        log_info("the rendezvous was taken over %s", taken);
     if (conf->output.files && conf->log_dir[0] == '\0' && logs[0] != '\0')
         log_info("log files are in %s", logs); /* the user did not choose it */
 }

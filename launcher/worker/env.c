@@ -6,7 +6,8 @@
  * one of the same name, since an outer torchrun or a shell may have left RANK
  * and the like behind; what torchrun sets only if the user has not
  * (set_defaults) stays the user's. The path of our token is taken out: the
- * program has no business with it, and may write its environment to a log.
+ * program has no business with it, and may write its environment to a log. So
+ * is what a scheduler told the launcher of its own place.
  *
  * Arguments are expanded as torchrun's macros are: ${name}, and $local_rank;
  * $$ is one $. The length is counted by the function that writes, so that both
@@ -20,7 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launcher/cluster/cluster.h"
 #include "rendezvous/base/err.h"
+#include "rendezvous/base/mono.h"
 
 extern char **environ;
 
@@ -56,6 +59,7 @@ static void set_places(struct vars *v,
     set(v, "RANK", "%lld", (long long)(w->base_rank + local_rank));
     set(v, "WORLD_SIZE", "%lld", (long long)w->world_size);
     set(v, "LOCAL_RANK", "%d", conf->virtual_local_rank ? 0 : local_rank);
+    set(v, "DDP_LOCAL_RANK", "%d", local_rank); /* LOCAL_RANK may be virtual */
     set(v, "LOCAL_WORLD_SIZE", "%d", conf->nproc);
     set(v, "GROUP_RANK", "%lld", (long long)w->group_rank);
     set(v, "GROUP_WORLD_SIZE", "%lld", (long long)w->group_world);
@@ -87,6 +91,9 @@ static void set_elastic(struct vars *v,
     else
         set(v, "DDP_EPOCH", "0");
     set(v, "DDP_ROUND", "%lld", (long long)w->round);
+    long long grace_ms = conf->shutdown_timeout_us / MONO_MS;
+    set(v, "DDP_SHUTDOWN_TIMEOUT", "%lld.%03lld", grace_ms / 1000,
+        grace_ms % 1000);
 }
 
 static void set_mailbox(struct vars *v, const struct mailbox *mailbox)
@@ -158,7 +165,14 @@ static char **pack(const char *const *text, size_t n)
     return block;
 }
 
-static char **merge(const struct vars *v)
+static bool
+is_inherited(const struct vars *v, const struct conf *conf, const char *entry)
+{
+    return !is_replaced(v, entry) && !is_ours(entry) &&
+           (conf->task_vars || !cluster_is_task_variable(entry));
+}
+
+static char **merge(const struct vars *v, const struct conf *conf)
 {
     size_t n_env = 0;
     while (environ != NULL && environ[n_env] != NULL) /* clearenv(3) */
@@ -168,7 +182,7 @@ static char **merge(const struct vars *v)
         return NULL;
     size_t n = 0;
     for (size_t i = 0; i < n_env; i++)
-        if (!is_replaced(v, environ[i]) && !is_ours(environ[i]))
+        if (is_inherited(v, conf, environ[i]))
             all[n++] = environ[i];
     for (int i = 0; i < v->n; i++)
         all[n++] = v->text[i];
@@ -190,7 +204,7 @@ char **worker_env_make(const struct conf *conf,
     set_mailbox(&v, mailbox);
     set_gpus(&v, conf, local_rank);
     set_defaults(&v, conf);
-    char **block = v.failed ? NULL : merge(&v);
+    char **block = v.failed ? NULL : merge(&v, conf);
     for (int i = 0; i < v.n; i++)
         free(v.text[i]);
     return block;

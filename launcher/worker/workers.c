@@ -50,6 +50,7 @@ struct worker {
     pid_t pid;
     int pidfd; /* -1: none, and `poll` is not used */
     int local_rank;
+    int64_t started_us;
 };
 
 struct workers {
@@ -296,6 +297,7 @@ static int watch_worker(struct workers *workers,
     w->pid = pid;
     w->pidfd = pidfd;
     w->local_rank = local_rank;
+    w->started_us = mono_now_us();
     w->poll.data = w;
     workers->live[local_rank] = w;
     workers->pids[local_rank] = pid;
@@ -419,7 +421,9 @@ static void signal_workers(const struct workers *workers, int signo)
         signal_worker(workers->live[i], signo);
 }
 
-int workers_ask(struct workers *workers, enum msg_graceful graceful)
+int workers_ask(struct workers *workers,
+                enum msg_graceful graceful,
+                int64_t sent_us)
 {
     int looking = 0;
     workers->stopping = true;
@@ -430,7 +434,8 @@ int workers_ask(struct workers *workers, enum msg_graceful graceful)
         if (mailbox_ask(&workers->mailboxes[i], graceful)) {
             looking++;
         } else {
-            signal_worker(w, SIGTERM);
+            if (w->started_us >= sent_us)
+                signal_worker(w, SIGTERM);
             signal_worker(w, SIGCONT);
         }
     }
@@ -444,9 +449,16 @@ bool workers_exits(int signo)
 
 void workers_kill(struct workers *workers, int signo)
 {
+    workers_kill_late(workers, signo, INT64_MIN);
+}
+
+void workers_kill_late(struct workers *workers, int signo, int64_t sent_us)
+{
     ddp_assert(signo > 0 && signo < NSIG);
     workers->stopping |= workers_exits(signo) && signo != SIGKILL;
-    signal_workers(workers, signo);
+    for (int i = 0; i < workers->conf->nproc; i++)
+        if (workers->live[i] != NULL && workers->live[i]->started_us >= sent_us)
+            signal_worker(workers->live[i], signo);
     if (workers_exits(signo) && signo != SIGKILL)
         signal_workers(workers, SIGCONT);
 }

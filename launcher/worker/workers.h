@@ -55,9 +55,17 @@ bool workers_exits(int signo);
  * them to end, a worker that is stopped is continued, so that it can obey. */
 void workers_kill(struct workers *workers, int signo);
 
-/* Asks each worker to leave: by its mailbox if it looks there, else by SIGTERM.
- * Returns how many look. */
-int workers_ask(struct workers *workers, enum msg_graceful graceful);
+/* The same for a signal that the scheduler sent to all processes of the step at
+ * `sent_us` (mono): those that were there have it, and only workers that were
+ * started later are sent it. */
+void workers_kill_late(struct workers *workers, int signo, int64_t sent_us);
+
+/* Asks each worker to leave: by its mailbox if it looks there, else by SIGTERM,
+ * which those that were started before `sent_us` have (workers_kill_late;
+ * INT64_MIN: none has). Returns how many look. */
+int workers_ask(struct workers *workers,
+                enum msg_graceful graceful,
+                int64_t sent_us);
 
 /* Stops all workers (Ctrl-Z), also those that are started until they are
  * continued; or continues them. */

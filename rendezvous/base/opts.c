@@ -573,6 +573,13 @@ bool opts_given(const struct opts *o, int id)
     return o->value[id].source != OPTS_FROM_DEFAULT;
 }
 
+int opts_offer(struct opts *o, int id, const char *text, struct ddp_err *err)
+{
+    char name[64];
+    ddp_assert(id >= 0 && id < o->table->rows_len);
+    return set(o, id, OPTS_FROM_OFFER, opts_where(o, id, name), text, err);
+}
+
 const char *opts_where(const struct opts *o, int id, char name[64])
 {
     ddp_assert(id >= 0 && id < o->table->rows_len);

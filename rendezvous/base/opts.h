@@ -83,6 +83,7 @@ struct opts_table {
 
 enum opts_source {
     OPTS_FROM_DEFAULT,
+    OPTS_FROM_OFFER, /* of the program itself: opts_offer */
     OPTS_FROM_ENV,
     OPTS_FROM_LINE,
 };
@@ -124,6 +125,13 @@ int64_t opts_number(const struct opts *o, int id);
 
 /* Whether the command line or the environment gave it, not the default. */
 bool opts_given(const struct opts *o, int id);
+
+/*
+ * Gives a value to an option in place of its default, or of an empty one.
+ * `text` is borrowed for the life of `o`. Errors: DDP_E_USAGE, as for a value
+ * from the command line.
+ */
+int opts_offer(struct opts *o, int id, const char *text, struct ddp_err *err);
 
 /* "--name" or "PET_NAME": what gave the value, for a message. */
 const char *opts_where(const struct opts *o, int id, char name[64]);

@@ -1,6 +1,7 @@
 /* ddpctl: asks a rendezvous what runs there, and gives it orders. */
 #include <langinfo.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,18 +15,23 @@
 
 #define DEFAULT_PORT 29400
 
+/* go-on waits so long for a node of the run to be at this server, and looks so
+ * often: without a server nodes try each address in turn. */
+#define GO_ON_WAIT_US  (60 * MONO_S)
+#define GO_ON_AGAIN_MS 500
+
 #define OPTS_DEF "rendezvous/ctl/options.def"
 #include "rendezvous/base/opts_rows.h"
 
 static const struct opts_table table = {
     .program = "ddpctl",
-    .synopsis = "[OPTION]... status [RUN] | drain NODE | end RUN",
+    .synopsis = "[OPTION]... status [RUN] | drain NODE | end RUN | go-on RUN",
     .about =
         "Shows the runs of a rendezvous (status), takes a node out of its run "
-        "so that the other nodes go on without it (drain), or ends a run on "
-        "all "
-        "its nodes (end). NODE is a host name or the beginning of an agent's "
-        "id; RUN is the run's --rdzv_id.",
+        "so that the other nodes go on without it (drain), ends a run on all "
+        "its nodes (end), or has the rest of a run go on if too many of its "
+        "nodes died at once (go-on). NODE is a host name or the beginning of "
+        "an agent's id; RUN is the run's --rdzv_id.",
     .version = DDPRUN_VERSION,
     .groups = groups,
     .groups_len = GROUP_COUNT,
@@ -196,24 +202,35 @@ static int do_status(struct ctl *c)
     return rc != 0 ? rc : ctl_status_run(&s);
 }
 
-static int give_order(struct ctl *c, const struct msg *order)
+static int fail(const struct ctl *c, const struct ddp_err *err)
 {
-    struct ddp_err err;
-    char text[512], clean[512];
-    int rc = resolve(c);
-    if (rc != 0)
-        return rc;
-    if (ctl_order(&c->peer, order, mono_now_us() + c->timeout_us, text, &err) !=
-        0) {
-        ctl_complain(&c->style, c->where, &err);
-        return ddp_code_exit(err.code);
-    }
+    ctl_complain(&c->style, c->where, err);
+    return ddp_code_exit(err->code);
+}
+
+/* What the rendezvous answered, and `behind` it. */
+static int show(const struct ctl *c, const char *text, const char *behind)
+{
+    char clean[512];
     ctl_clean(&c->style, text, clean, sizeof(clean));
-    if (printf("%s\n", clean) < 0 || fflush(stdout) != 0) {
+    if (printf("%s%s", clean, behind) < 0 || fflush(stdout) != 0) {
         log_warn("cannot write to standard output");
         return ddp_code_exit(DDP_E_IO);
     }
     return 0;
+}
+
+static int give_order(struct ctl *c, const struct msg *order)
+{
+    struct ddp_err err;
+    char text[512];
+    int rc = resolve(c);
+    if (rc != 0)
+        return rc;
+    if (ctl_order(&c->peer, order, mono_now_us() + c->timeout_us, text, &err) !=
+        0)
+        return fail(c, &err);
+    return show(c, text, "\n");
 }
 
 static int do_drain(struct ctl *c)
@@ -235,6 +252,66 @@ static int do_end(struct ctl *c)
     return give_order(c, &m);
 }
 
+/* Again as long as no node of the run is there. */
+static int order_go_on(const struct ctl *c,
+                       const struct msg *order,
+                       char text[512],
+                       struct ddp_err *err)
+{
+    int64_t end_us = mono_now_us() + GO_ON_WAIT_US;
+    char clean[sizeof(err->text)];
+    bool told = false;
+    for (;;) {
+        int64_t now_us = mono_now_us();
+        int rc = ctl_order(&c->peer, order, now_us + c->timeout_us, text, err);
+        if (rc == 0 || err->code != DDP_E_PEER || now_us >= end_us)
+            return rc;
+        ctl_clean(&c->style, err->text, clean, sizeof(clean));
+        if (!told)
+            log_warnx("%s: %s; it may be trying other addresses; still trying "
+                      "for %d s",
+                      c->where, clean, (int)(GO_ON_WAIT_US / MONO_S));
+        told = true;
+        (void)poll(NULL, 0, GO_ON_AGAIN_MS);
+    }
+}
+
+/* Whether the operator, who has read what it risks, wants it. */
+static bool is_wanted(void)
+{
+    char line[16];
+    return fgets(line, sizeof(line), stdin) != NULL &&
+           (line[0] == 'y' || line[0] == 'Y');
+}
+
+static int do_go_on(struct ctl *c)
+{
+    struct msg m = {.kind = MSG_KIND_order_go_on};
+    struct ddp_err err;
+    char text[512];
+    m.order_go_on.version = MSG_VERSION;
+    m.order_go_on.sure = opts_number(&c->line.o, OPTION_yes);
+    msg_set(m.order_go_on.run, c->line.words[1]);
+    int rc = resolve(c);
+    if (rc != 0)
+        return rc;
+    if (order_go_on(c, &m, text, &err) != 0)
+        return fail(c, &err);
+    if (m.order_go_on.sure)
+        return show(c, text, "\n");
+    rc = show(c, text, ".\nGo on without them? [y/N] ");
+    if (rc != 0)
+        return rc;
+    if (!is_wanted()) {
+        log_warnx("nothing was changed");
+        return ddp_code_exit(DDP_E_ABORTED);
+    }
+    m.order_go_on.sure = 1;
+    if (order_go_on(c, &m, text, &err) != 0)
+        return fail(c, &err);
+    return show(c, text, "\n");
+}
+
 static const struct verb {
     const char *name;
     int least;      /* words behind it ... */
@@ -246,6 +323,7 @@ static const struct verb {
     {"status", 0, 128, "RUN", GROUP_STATUS, do_status},
     {"drain", 1, 64, "NODE", GROUP_ORDERS, do_drain},
     {"end", 1, 128, "RUN", GROUP_ORDERS, do_end},
+    {"go-on", 1, 128, "RUN", GROUP_ORDERS, do_go_on},
 };
 #define VERBS (int)(sizeof(verbs) / sizeof(verbs[0]))
 
@@ -255,7 +333,7 @@ static const struct verb *find_verb(const struct ctl_words *l,
     const char *names[VERBS];
     if (l->n_words == 0) {
         ddp_err_set(err, DDP_E_USAGE,
-                    "a command is missing: status, drain or end");
+                    "a command is missing: status, drain, end or go-on");
         return NULL;
     }
     for (int i = 0; i < VERBS; i++) {
@@ -264,12 +342,37 @@ static const struct verb *find_verb(const struct ctl_words *l,
             return &verbs[i];
     }
     const char *near = opts_nearest(l->words[0], names, VERBS);
-    ddp_err_set(err, DDP_E_USAGE,
-                "unknown command '%.60s'%s%s%s: the commands are status, drain "
-                "and end",
-                l->words[0], near != NULL ? " (did you mean '" : "",
-                near != NULL ? near : "", near != NULL ? "'?)" : "");
+    ddp_err_set(
+        err, DDP_E_USAGE,
+        "unknown command '%.60s'%s%s%s: the commands are status, drain, "
+        "end and go-on",
+        l->words[0], near != NULL ? " (did you mean '" : "",
+        near != NULL ? near : "", near != NULL ? "'?)" : "");
     return NULL;
+}
+
+/* Options of other orders say that another one was meant. */
+static int check_order(const struct ctl_words *l,
+                       const struct verb *v,
+                       struct ddp_err *err)
+{
+    bool yes = opts_number(&l->o, OPTION_yes) != 0;
+    bool of_drain = opts_text(&l->o, OPTION_run) != NULL ||
+                    opts_number(&l->o, OPTION_force) != 0;
+    if ((v->run == do_end || v->run == do_go_on) && of_drain)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "--run and --force are for drain only: ddpctl %s "
+                           "RUN",
+                           v->name);
+    if (v->run != do_go_on && yes)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "--yes is for go-on only: ddpctl go-on RUN");
+    if (v->run == do_go_on && !yes && isatty(STDIN_FILENO) != 1)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "go-on asks before it gives nodes up, and standard "
+                           "input is no terminal: run it on one, or give "
+                           "--yes");
+    return 0;
 }
 
 /* What can be wrong with the line. */
@@ -284,12 +387,8 @@ static const struct verb *check_line(struct ctl *c, struct ddp_err *err)
         ddp_err_set(err, DDP_E_USAGE, "--run: an id must have 1 to 128 bytes");
         return NULL;
     }
-    if (v->run == do_end &&
-        (run != NULL || opts_number(&c->line.o, OPTION_force))) {
-        ddp_err_set(err, DDP_E_USAGE,
-                    "--run and --force are for drain only: ddpctl end RUN");
+    if (check_order(&c->line, v, err) != 0)
         return NULL;
-    }
     return find_peer(&c->line.o, &c->peer, err) == 0 ? v : NULL;
 }
 

@@ -215,6 +215,33 @@ static void put_what(const struct ctl_view *v, const cJSON *run, FILE *f)
 
 /* With failover: who has the authority. Nothing is amiss as long as it may act.
  */
+/* Where the nodes would go on if this server were lost: the first few voters
+ * that would serve. */
+#define SUCCESSORS_SHOWN 3
+static void put_successors(const struct ctl_view *v, const cJSON *run, FILE *f)
+{
+    char list[200] = "";
+    int n = 0;
+    const cJSON *node;
+    cJSON_ArrayForEach(node, get(run, "nodes_list"))
+    {
+        int64_t port = whole(node, "serve_port", 0);
+        if (!cJSON_IsTrue(get(node, "votes")) || port <= 0 ||
+            cJSON_IsTrue(get(node, "hosts")))
+            continue;
+        if (n++ == SUCCESSORS_SHOWN) {
+            part(list, sizeof(list), "...");
+            break;
+        }
+        const char *addr = text(node, "addr");
+        bool v6 = strchr(addr, ':') != NULL;
+        part(list, sizeof(list), "%s%.45s%s:%lld", v6 ? "[" : "", addr,
+             v6 ? "]" : "", (long long)port);
+    }
+    if (n > 0)
+        line(v, f, TINT_NONE, "  would be served next at %s", list);
+}
+
 static void put_failover(const struct ctl_view *v, const cJSON *run, FILE *f)
 {
     const cJSON *x = get(run, "failover");
@@ -227,9 +254,9 @@ static void put_failover(const struct ctl_view *v, const cJSON *run, FILE *f)
         line(v, f, TINT_NONE, "  epoch %lld, no round has voters yet",
              (long long)whole(x, "epoch", 0));
     else if (cJSON_IsTrue(get(x, "may_act")))
-        line(v, f, TINT_NONE, "  epoch %lld, %lld of %lld voter%s answer",
+        line(v, f, TINT_NONE, "  epoch %lld, %lld of %lld voter%s answer%s",
              (long long)whole(x, "epoch", 0), (long long)answer,
-             (long long)voters, plural(voters));
+             (long long)voters, plural(voters), voters == 1 ? "s" : "");
     else if (cJSON_IsTrue(get(x, "in_office")))
         line(v, f, TINT_BAD,
              "  no majority: %lld of %lld voter%s answer%s, half are needed",
@@ -525,6 +552,7 @@ static void put_run(const struct ctl_view *v,
     } else {
         put_what(v, run, f);
         put_failover(v, run, f);
+        put_successors(v, run, f);
         put_waiting(v, run, f);
     }
     put_failure(v, run, f);

@@ -256,7 +256,8 @@ static const char *why_no_orders(const struct server *s, const char *peer)
 static const char *run_of_order(const struct msg *m)
 {
     return m->kind == MSG_KIND_order_drain ? m->order_drain.run
-                                           : m->order_end.run;
+           : m->kind == MSG_KIND_order_end ? m->order_end.run
+                                           : m->order_go_on.run;
 }
 
 static bool is_others(const struct server *s, const char *run)

@@ -15,7 +15,7 @@
 struct server;
 struct tls_key; /* net/tls */
 
-/* From where orders (ddpctl's drain and end) are carried out. */
+/* From where orders (ddpctl's drain, end and go-on) are carried out. */
 enum server_orders {
     SERVER_ORDERS_DEFAULT, /* any with a token, local without */
     SERVER_ORDERS_ANY,     /* from every peer that may connect */

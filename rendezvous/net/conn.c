@@ -86,6 +86,15 @@ void conn_tune_listener(int fd)
     tune(fd);
 }
 
+/* By its listener. One that was complete before that was tuned, as when systemd
+ * or a launcher listens until the server has started, inherits nothing. */
+static bool is_tuned(int fd)
+{
+    int on = 0;
+    socklen_t len = sizeof(on);
+    return getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &len) == 0 && on != 0;
+}
+
 struct conn *conn_accept(uv_loop_t *loop,
                          int fd,
                          const struct conn_handler *handler,
@@ -98,6 +107,8 @@ struct conn *conn_accept(uv_loop_t *loop,
         ddp_err_set(err, DDP_E_NOMEM, "no memory for a connection");
         return NULL;
     }
+    if (!is_tuned(fd))
+        tune(fd);
     int rc = uv_tcp_open(&c->tcp, fd);
     if (rc != 0)
         (void)close(fd); /* it is not the handle's */

@@ -8,6 +8,7 @@ $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
 		json utf8))
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm -ldl $(BENCH_RDZV_LIBS)
+$(B)/bench/rdzv/load: $(call obj,$(addprefix tests/bench/rdzv/,generator speak))
 $(B)/bench/rdzv/floor: BENCH_RDZV_LIBS := -lssl -lcrypto
 bench-rdzv: $(B)/ddprdzvd $(BENCH_RDZV)
 	tests/bench/rdzv/run $(B) $(BENCH_ARGS)

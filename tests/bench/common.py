@@ -77,15 +77,18 @@ MARKDOWN_HEAD = """\
 |---|---|--:|--:|--:|--:|---|---|"""
 
 
+def not_in(limit_s):
+    """What is said of what is LATE."""
+    return f"not in {limit_s:g} s"
+
+
 def markdown_line(
-    what, who, numbers, times=None, goal="", is_met=None, limit_s=60
+    what, who, numbers, times=None, goal="", is_met=None, late=not_in(60)
 ):
     """A row of the table under that head: numbers is None where the contender
-    failed; times, how many times better ours is; limit_s, within which that did
-    not happen which is LATE."""
+    failed; times, how many times better ours is."""
     middle = spread = count = ""
     if numbers:
-        late = f"not in {limit_s:g} s"
         middle = statistics.median(numbers)
         middle = late if middle == LATE else figure(middle)
         middle += " ~" if is_noisy(numbers) else ""

@@ -10,8 +10,10 @@
  *               the first one's workers start again
  *     silent    the same, but the second one is stopped, as its machine may be:
  *               its connections stay, nothing comes
- *     grow      the last launcher comes later, all workers start again
- *     orphans   the launcher is killed, all else should go too
+ *     host      as node, but of the first launcher, which serves the
+ * rendezvous; late as well if one of the others ends mute      as silent, of
+ * the first launcher grow      the last launcher comes later, all workers start
+ * again orphans   the launcher is killed, all else should go too
  *
  * WORKERS is their number in all. SETTLE_MS passes between the last worker's
  * start and what the trial does then. Everything is timed by this one process,
@@ -134,19 +136,22 @@ static void play_restart(struct stage *s, int workers)
         print_late("again_us");
 }
 
-/* The second launcher and all below it but workers get the signal. */
-static void lose_node(struct stage *s, int workers, int signo)
+/* The launcher numbered `victim` and all below it but workers get the signal.
+ */
+static void lose_node(struct stage *s, int workers, int victim, int signo)
 {
     static pid_t pids[STAGE_TREE];
     int64_t last_ns;
-    if (s->n_launchers != 2)
+    int nodes = s->n_launchers;
+    if (nodes < 2)
         stage_die(s, "this trial needs two launchers");
     (void)start_all(s, workers);
-    int n = stage_tree(s, 1, pids);
+    int n = stage_tree(s, victim, pids);
     int64_t lost_ns = event_now();
     for (int i = 0; i < n; i++)
         (void)kill(pids[i], signo); /* ESRCH: its parent's death ended it */
-    if (stage_wait_starts(s, workers / 2, lost_ns, 1, &last_ns))
+    if (stage_wait_starts(s, workers / nodes * (nodes - 1), lost_ns, victim,
+                          &last_ns))
         print_us("again_us", lost_ns, last_ns);
     else
         print_late("again_us");
@@ -154,12 +159,24 @@ static void lose_node(struct stage *s, int workers, int signo)
 
 static void play_node(struct stage *s, int workers)
 {
-    lose_node(s, workers, SIGKILL);
+    lose_node(s, workers, 1, SIGKILL);
 }
 
 static void play_silent(struct stage *s, int workers)
 {
-    lose_node(s, workers, SIGSTOP);
+    lose_node(s, workers, 1, SIGSTOP);
+}
+
+static void play_host(struct stage *s, int workers)
+{
+    s->may_end = true;
+    lose_node(s, workers, 0, SIGKILL);
+}
+
+static void play_mute(struct stage *s, int workers)
+{
+    s->may_end = true;
+    lose_node(s, workers, 0, SIGSTOP);
 }
 
 static void play_grow(struct stage *s, int workers)
@@ -194,6 +211,7 @@ static const struct trial {
 } trials[] = {
     {"life", play_life, false},       {"restart", play_restart, false},
     {"node", play_node, false},       {"silent", play_silent, false},
+    {"host", play_host, false},       {"mute", play_mute, false},
     {"orphans", play_orphans, false}, {"grow", play_grow, true},
 };
 

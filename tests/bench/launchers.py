@@ -184,6 +184,14 @@ SILENT = dataclasses.replace(
 )
 # 5 s is the default.
 SILENT5 = dataclasses.replace(SILENT, runs=3, conf="", quick_runs=1)
+# The first node serves the rendezvous, and is lost. Of two nodes the other one
+# needs a proof that it is dead: silence is none.
+HOST2 = dataclasses.replace(NODE, play="host")
+HOST3 = dataclasses.replace(HOST2, workers=6, nnodes="2:3")
+HOST5 = dataclasses.replace(HOST2, workers=10, nnodes="3:5")
+MUTE3 = dataclasses.replace(
+    HOST3, play="mute", runs=5, conf=",heartbeat_timeout=2"
+)
 GROW = Trial(
     "grow",
     runs=9,

@@ -55,6 +55,14 @@ class Rendezvous:
             for c, runs in self.played[agents].items()
         } | {c: self.torch_joins(c, agents) for c in joins}
 
+    def moves(self, agents, figure):
+        """The server is killed, and all go to the next one."""
+        pairs = rdzv.moves(self.build, agents, self.runs)
+        return {
+            c: [run[figure] for run in runs]
+            for c, runs in zip((self.OURS, self.FLOOR), zip(*pairs))
+        }
+
     def torch_joins(self, contender, agents):
         """[microseconds, ...], or None: it failed."""
         progress(f"{contender.label}, {agents} agents")

@@ -266,17 +266,13 @@ static int count_events(struct stage *s,
     return found;
 }
 
-static void check_launchers(struct stage *s, int victim)
+/* One that ended, but for the victim; NULL. */
+static const struct launcher *find_ended(const struct stage *s, int victim)
 {
-    for (int i = 0; i < s->n_launchers; i++) {
-        const struct launcher *l = &s->launchers[i];
-        if (i == victim || l->gone_ns == 0)
-            continue;
-        stage_die(s, "launcher %d ended too early, with %s %d", i,
-                  WIFEXITED(l->status) ? "status" : "signal",
-                  WIFEXITED(l->status) ? WEXITSTATUS(l->status)
-                                       : WTERMSIG(l->status));
-    }
+    for (int i = 0; i < s->n_launchers; i++)
+        if (i != victim && s->launchers[i].gone_ns != 0)
+            return &s->launchers[i];
+    return NULL;
 }
 
 bool stage_wait_starts(
@@ -284,7 +280,15 @@ bool stage_wait_starts(
 {
     int64_t until_ns = event_now() + s->limit_ns;
     while (count_events(s, EVENT_START, since_ns, last_ns) < n) {
-        check_launchers(s, victim);
+        const struct launcher *l = find_ended(s, victim);
+        if (l != NULL && s->may_end)
+            return false;
+        if (l != NULL)
+            stage_die(s, "launcher %d ended too early, with %s %d",
+                      (int)(l - s->launchers),
+                      WIFEXITED(l->status) ? "status" : "signal",
+                      WIFEXITED(l->status) ? WEXITSTATUS(l->status)
+                                           : WTERMSIG(l->status));
         if (event_now() >= until_ns)
             return false;
         doze(s, LOOK_NS);

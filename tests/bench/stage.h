@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define STAGE_LAUNCHERS 3
+#define STAGE_LAUNCHERS 5
 #define STAGE_EVENTS    4096 /* more of them are a fault of the launcher */
 #define STAGE_TREE      1024 /* processes */
 
@@ -36,6 +36,7 @@ struct stage {
     const char *dir;   /* borrowed */
     int64_t settle_ns; /* after the last worker's start */
     int64_t limit_ns;  /* for each wait */
+    bool may_end;      /* a launcher's end is late, and no fault of the trial */
     int gate_fd;
     int events_fd;
     struct launcher *launchers; /* in memory that children write to */
@@ -59,7 +60,8 @@ void stage_pause(struct stage *s, int64_t ns);
 /*
  * Waits until `n` workers have started after `since_ns`; *last_ns is the last
  * one's start. false: not within the limit. A launcher's end before that ends
- * the driver, except for the launcher numbered `victim` (-1: none).
+ * the driver, except for the launcher numbered `victim` (-1: none); where
+ * may_end is set it is false.
  */
 bool stage_wait_starts(
     struct stage *s, int n, int64_t since_ns, int victim, int64_t *last_ns);

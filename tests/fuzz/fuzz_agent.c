@@ -1,5 +1,6 @@
 /* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
 /* links: launcher/agent/state launcher/agent/tell launcher/agent/vote */
+/* links: launcher/agent/end */
 /* links: launcher/agent/candidates */
 /* links: rendezvous/base/signals_name */
 /* links: tests/fuzz/gen rendezvous/core/note */

@@ -9,6 +9,10 @@
  * takes it for that, and what libddp put on a stream is done before what comes
  * here: whole programs run so, over tests/lib/fake_nccl as well.
  *
+ * EMULATE_COUNT=1: how many kernels were launched stands on stderr at the end.
+ * EMULATE_FAIL=n: the n-th is not launched, nor is any behind it, and the
+ * runtime has an error to tell from then on.
+ *
  * What it cannot show: anything about speed, about memory that is not coherent,
  * and races between the threads of a block that no order of turns brings out.
  */
@@ -207,8 +211,27 @@ inline void run(dim3 grid, dim3 block, body_fn *fn, void *arg)
             }
 }
 
+inline long launched; /* kernels */
+inline bool failed;
+
+inline void tell_count()
+{
+    fprintf(stderr, "emulate: %ld kernels\n", launched);
+}
+
+inline bool can_launch()
+{
+    static const char *const at = getenv("EMULATE_FAIL");
+    if (launched++ == 0 && getenv("EMULATE_COUNT") != NULL)
+        atexit(tell_count);
+    failed = failed || (at != NULL && launched >= atol(at));
+    return !failed;
+}
+
 template <class F> inline void launch(dim3 grid, dim3 block, F f)
 {
+    if (!can_launch())
+        return;
     run(
         grid, block, [](void *p) { (*(F *)p)(); }, &f);
 }
@@ -219,6 +242,7 @@ template <class F> inline void launch(dim3 grid, dim3 block, F f)
     do {                                                                       \
         (void)(what);                                                          \
         in_order();                                                            \
+        device_access access;                                                  \
         emulate::launch((grid), (block), [=]() { kernel(__VA_ARGS__); });      \
     } while (0)
 
@@ -248,7 +272,22 @@ extern "C" {
 int cuMemAlloc_v2(uintptr_t *p, size_t len) __attribute__((weak));
 int cuMemFree_v2(uintptr_t p) __attribute__((weak));
 int cuStreamSynchronize(void *stream) __attribute__((weak));
+void fake_device_open(bool open) __attribute__((weak));
 }
+
+/* Nobody but a kernel and a copy touches device memory. */
+struct device_access {
+    device_access()
+    {
+        if (fake_device_open != NULL)
+            fake_device_open(true);
+    }
+    ~device_access()
+    {
+        if (fake_device_open != NULL)
+            fake_device_open(false);
+    }
+};
 
 static inline void in_order()
 {
@@ -263,6 +302,7 @@ static inline cudaError_t cudaMalloc(void **p, size_t len)
         *p = malloc(len);
     else
         *p = cuMemAlloc_v2(&at, len) == 0 ? (void *)at : NULL;
+    device_access access;
     if (*p != NULL)
         memset(*p, 0xa5, len); /* nobody may rely on zeros */
     return *p != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
@@ -281,6 +321,7 @@ static inline cudaError_t
 cudaMemsetAsync(void *p, int value, size_t len, cudaStream_t)
 {
     in_order();
+    device_access access;
     memset(p, value, len);
     return cudaSuccess;
 }
@@ -289,13 +330,14 @@ static inline cudaError_t cudaMemcpyAsync(
     void *to, const void *from, size_t len, cudaMemcpyKind, cudaStream_t)
 {
     in_order();
+    device_access access;
     memcpy(to, from, len);
     return cudaSuccess;
 }
 
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t)
 {
-    return cudaSuccess;
+    return emulate::failed ? cudaErrorUnknown : cudaSuccess;
 }
 
 static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
@@ -306,7 +348,7 @@ static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
 
 static inline cudaError_t cudaGetLastError()
 {
-    return cudaSuccess;
+    return emulate::failed ? cudaErrorUnknown : cudaSuccess;
 }
 
 static inline const char *cudaGetErrorString(cudaError_t)

@@ -1,6 +1,6 @@
 /* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
 /* links: launcher/agent/state launcher/agent/tell launcher/agent/vote */
-/* links: launcher/agent/candidates */
+/* links: launcher/agent/candidates launcher/agent/end */
 /* links: rendezvous/base/signals_name */
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/exits */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
@@ -22,6 +22,7 @@ struct msg last;
 struct msg joined;
 struct msg voted;
 struct agent_verdict verdict;
+char fenced[512];
 char noted[512];
 char told[512];
 int64_t within_ms;
@@ -86,6 +87,8 @@ static void emit(void *ctx, const struct agent_action *a)
     case AGENT_NOTE:
         if (a->note->kind == NOTE_killing)
             (void)snprintf(noted, sizeof(noted), "%s", a->note->text);
+        if (a->note->kind == NOTE_fenced)
+            (void)snprintf(fenced, sizeof(fenced), "%s", a->note->text);
         if (a->note->kind == NOTE_wait || a->note->kind == NOTE_link_back)
             (void)snprintf(told, sizeof(told), "%s", a->note->text);
         return;
@@ -219,7 +222,7 @@ static void setup(void)
     now_us = 1000 * MONO_S;
     exited = false;
     did[0] = '\0';
-    noted[0] = '\0';
+    noted[0] = fenced[0] = '\0';
     told[0] = '\0';
 }
 

@@ -20,6 +20,7 @@ extern struct msg last;   /* the last one sent */
 extern struct msg joined; /* the last join */
 extern struct msg voted;  /* the last voted */
 extern struct agent_verdict verdict; /* once it has exited */
+extern char fenced[512];             /* the last NOTE_fenced, "": none */
 extern char noted[512];              /* the last NOTE_killing, "": none */
 extern char told[512];    /* the last NOTE_wait or NOTE_link_back, "": none */
 extern int64_t within_ms; /* of the last try to connect */

@@ -4,11 +4,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define OPS     256
 #define REGIONS 128
 #define STREAMS 16
+#define EVENTS  64
 
 enum {
     SUCCESS = 0,
@@ -32,6 +34,7 @@ struct stream {
 struct region {
     uint8_t *at; /* NULL: free */
     size_t len;
+    uint8_t *shadow; /* of device memory */
 };
 
 static pthread_mutex_t lock;
@@ -52,6 +55,19 @@ struct fake_cuda *fake_cuda(void)
     return &knobs;
 }
 
+/* What a call answers that has nothing else to say. */
+static int verdict(void)
+{
+    if (knobs.broken)
+        return BROKEN;
+    (void)pthread_mutex_lock(&lock);
+    bool told = knobs.faulted && knobs.late-- <= 0;
+    if (told)
+        knobs.late = 0;
+    (void)pthread_mutex_unlock(&lock);
+    return told ? BROKEN : SUCCESS;
+}
+
 /* -- memory ---------------------------------------------------------------- */
 
 static struct region *region_of(struct region *list, uintptr_t at, size_t len)
@@ -68,7 +84,7 @@ static int add_region(struct region *list, void *at, size_t len)
 {
     for (size_t i = 0; i < REGIONS; i++)
         if (list[i].at == NULL) {
-            list[i] = (struct region){at, len};
+            list[i] = (struct region){.at = at, .len = len};
             return SUCCESS;
         }
     return NO_MEMORY;
@@ -77,32 +93,82 @@ static int add_region(struct region *list, void *at, size_t len)
 int cuMemAlloc_v2(uintptr_t *p, size_t len);
 int cuMemAlloc_v2(uintptr_t *p, size_t len)
 {
-    void *at = knobs.no_memory ? NULL : calloc(1, len);
-    if (at == NULL || add_region(device, at, len) != SUCCESS) {
-        free(at);
+    int rc = verdict();
+    if (rc != SUCCESS)
+        return rc;
+    if (knobs.no_memory)
         return NO_MEMORY;
+    (void)pthread_mutex_lock(&lock);
+    int fd = memfd_create("fake-device", MFD_CLOEXEC);
+    void *at = MAP_FAILED, *shadow = MAP_FAILED;
+    if (fd >= 0 && ftruncate(fd, (off_t)len) == 0) {
+        at = mmap(NULL, len, PROT_NONE, MAP_SHARED, fd, 0);
+        shadow = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
+    if (fd >= 0)
+        (void)close(fd);
+    if (at == MAP_FAILED || shadow == MAP_FAILED ||
+        add_region(device, at, len) != SUCCESS)
+        abort(); /* a test needs more than this has */
+    struct region *r = region_of(device, (uintptr_t)at, len);
+    if (r != NULL)
+        r->shadow = shadow;
     knobs.held += len;
+    (void)pthread_mutex_unlock(&lock);
     *p = (uintptr_t)at;
     return SUCCESS;
+}
+
+static void give_back(struct region *r)
+{
+    knobs.held -= r->len;
+    (void)munmap(r->at, r->len);
+    (void)munmap(r->shadow, r->len);
+    r->at = NULL;
 }
 
 int cuMemFree_v2(uintptr_t p);
 int cuMemFree_v2(uintptr_t p)
 {
+    int rc = verdict();
+    (void)pthread_mutex_lock(&lock);
     struct region *r = region_of(device, p, 1);
     if (r == NULL || (uintptr_t)r->at != p)
-        return INVALID;
-    knobs.held -= r->len;
-    free(r->at);
-    r->at = NULL;
-    return SUCCESS;
+        rc = rc != SUCCESS ? rc : INVALID;
+    else if (rc == SUCCESS)
+        give_back(r);
+    (void)pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+void *fake_shadow(const void *p)
+{
+    (void)pthread_mutex_lock(&lock);
+    struct region *r = region_of(device, (uintptr_t)p, 1);
+    uintptr_t at = (uintptr_t)p;
+    if (r != NULL)
+        at = (uintptr_t)r->shadow + (at - (uintptr_t)r->at);
+    (void)pthread_mutex_unlock(&lock);
+    return (void *)at;
+}
+
+void fake_device_open(bool open)
+{
+    (void)pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < REGIONS; i++)
+        if (device[i].at != NULL)
+            (void)mprotect(device[i].at, device[i].len,
+                           open ? PROT_READ | PROT_WRITE : PROT_NONE);
+    (void)pthread_mutex_unlock(&lock);
 }
 
 int cuPointerGetAttribute(void *value, int attribute, uintptr_t p);
 int cuPointerGetAttribute(void *value, int attribute, uintptr_t p)
 {
     const unsigned on_device = 2;
+    int rc = verdict();
+    if (rc != SUCCESS)
+        return rc;
     if (attribute != 2 || region_of(device, p, 1) == NULL)
         return INVALID; /* as of plain host memory */
     memcpy(value, &on_device, sizeof(on_device));
@@ -113,6 +179,9 @@ int cuMemHostRegister_v2(void *p, size_t len, unsigned flags);
 int cuMemHostRegister_v2(void *p, size_t len, unsigned flags)
 {
     (void)flags;
+    int rc = verdict();
+    if (rc != SUCCESS)
+        return rc;
     if (knobs.no_pin || add_region(pinned, p, len) != SUCCESS)
         return NO_MEMORY;
     knobs.pinned += len;
@@ -123,6 +192,9 @@ int cuMemHostUnregister(void *p);
 int cuMemHostUnregister(void *p)
 {
     struct region *r = region_of(pinned, (uintptr_t)p, 1);
+    int rc = verdict();
+    if (rc != SUCCESS)
+        return rc;
     if (r == NULL || r->at != p)
         return INVALID;
     knobs.pinned -= r->len;
@@ -154,41 +226,77 @@ static void take(struct stream *s, size_t i)
     memmove(&s->ops[i], &s->ops[i + 1], (s->n - i) * sizeof(s->ops[0]));
 }
 
-void fake_stream_drop(fake_op_fn *fn)
+static int
+look_for(fake_op_fn *fn, fake_which_fn *which, const void *ctx, bool drop)
 {
+    int n = 0;
     (void)pthread_mutex_lock(&lock);
     for (size_t k = 0; k < STREAMS; k++)
-        for (size_t i = 0; i < streams[k].n;)
-            if (streams[k].ops[i].fn == fn)
+        for (size_t i = 0; i < streams[k].n;) {
+            const struct op *op = &streams[k].ops[i];
+            bool found = op->fn == fn && which(op->arg, ctx);
+            n += found;
+            if (found && drop)
                 take(&streams[k], i);
             else
                 i++;
+        }
     (void)pthread_mutex_unlock(&lock);
+    return n;
+}
+
+int fake_stream_drop(fake_op_fn *fn, fake_which_fn *which, const void *ctx)
+{
+    return look_for(fn, which, ctx, true);
+}
+
+int fake_stream_count(fake_op_fn *fn, fake_which_fn *which, const void *ctx)
+{
+    return look_for(fn, which, ctx, false);
+}
+
+/* The first of a stream, if it can be done now. */
+static bool step(struct stream *s)
+{
+    if (s->n == 0 || knobs.faulted)
+        return false;
+    if (knobs.fault_at == 1) {
+        knobs.faulted = true;
+        return false;
+    }
+    if (!s->ops[0].fn(s->ops[0].arg))
+        return false;
+    if (knobs.fault_at > 1)
+        knobs.fault_at--;
+    take(s, 0);
+    return true;
 }
 
 /* One may wait for another: so all are asked, as often as one of them moves. */
 static void go_on(void)
 {
+    int left = knobs.pace > 0 ? knobs.pace : -1;
     bool moved = true;
     while (moved) {
         moved = false;
         for (size_t k = 0; k < STREAMS; k++)
-            while (streams[k].n > 0 &&
-                   streams[k].ops[0].fn(streams[k].ops[0].arg)) {
-                take(&streams[k], 0);
+            while (left != 0 && step(&streams[k])) {
                 moved = true;
+                left -= left > 0;
             }
     }
 }
 
+/* Somebody asks: what can be done now is done. */
 int cuStreamQuery(void *stream);
 int cuStreamQuery(void *stream)
 {
-    if (knobs.broken)
-        return BROKEN;
+    int rc = verdict();
+    if (rc != SUCCESS)
+        return rc;
     (void)pthread_mutex_lock(&lock);
     go_on();
-    int rc = stream_of(stream)->n == 0 ? SUCCESS : NOT_READY;
+    rc = stream_of(stream)->n == 0 ? SUCCESS : NOT_READY;
     (void)pthread_mutex_unlock(&lock);
     return rc;
 }
@@ -223,11 +331,14 @@ int cuStreamDestroy_v2(void *stream)
     return rc;
 }
 
-/* An event is the number of times that it was recorded, and came about. */
+/* An event is the number of times that it was recorded, and came about. Both
+ * only grow, since operations may be left of one that was destroyed. */
 struct event {
+    bool used;
     int recorded;
     int came;
 };
+static struct event events[EVENTS];
 
 struct event_op {
     struct event *event;
@@ -237,7 +348,8 @@ struct event_op {
 static bool event_comes(void *arg)
 {
     struct event_op *o = arg;
-    o->event->came = o->number;
+    if (o->event->came < o->number)
+        o->event->came = o->number;
     return true;
 }
 
@@ -261,14 +373,26 @@ int cuEventCreate(void **event, unsigned flags);
 int cuEventCreate(void **event, unsigned flags)
 {
     (void)flags;
-    *event = calloc(1, sizeof(struct event));
-    return *event == NULL ? NO_MEMORY : SUCCESS;
+    int rc = verdict();
+    if (rc != SUCCESS)
+        return rc;
+    (void)pthread_mutex_lock(&lock);
+    struct event *e = events;
+    while (e->used)
+        if (++e == events + EVENTS)
+            abort();
+    e->used = true;
+    e->came = e->recorded;
+    (void)pthread_mutex_unlock(&lock);
+    *event = e;
+    return SUCCESS;
 }
 
 int cuEventDestroy_v2(void *event);
 int cuEventDestroy_v2(void *event)
 {
-    free(event);
+    struct event *e = event;
+    e->used = false;
     return SUCCESS;
 }
 
@@ -276,6 +400,9 @@ int cuEventRecord(void *event, void *stream);
 int cuEventRecord(void *event, void *stream)
 {
     struct event *e = event;
+    int rc = verdict();
+    if (rc != SUCCESS)
+        return rc;
     e->recorded++;
     return push_event(stream, e, event_comes);
 }
@@ -284,7 +411,24 @@ int cuStreamWaitEvent(void *stream, void *event, unsigned flags);
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
     (void)flags;
+    int rc = verdict();
+    if (rc != SUCCESS)
+        return rc;
     return push_event(stream, event, event_came);
+}
+
+int cuEventQuery(void *event);
+int cuEventQuery(void *event)
+{
+    const struct event *e = event;
+    int rc = verdict();
+    if (rc != SUCCESS)
+        return rc;
+    (void)pthread_mutex_lock(&lock);
+    go_on();
+    rc = e->came >= e->recorded ? SUCCESS : NOT_READY;
+    (void)pthread_mutex_unlock(&lock);
+    return rc;
 }
 
 /* -- copies ---------------------------------------------------------------- */
@@ -298,12 +442,15 @@ struct copy {
 static bool copy_now(void *arg)
 {
     const struct copy *c = arg;
-    memcpy(c->to, c->from, c->len);
+    memcpy(fake_shadow(c->to), fake_shadow(c->from), c->len);
     return true;
 }
 
 static int push_copy(uintptr_t to, uintptr_t from, size_t len, void *stream)
 {
+    int rc = verdict();
+    if (rc != SUCCESS)
+        return rc;
     struct copy *c = malloc(sizeof(*c));
     if (c == NULL)
         return NO_MEMORY;
@@ -379,4 +526,23 @@ int cuCtxSetCurrent(void *ctx);
 int cuCtxSetCurrent(void *ctx)
 {
     return ctx == &knobs ? SUCCESS : INVALID;
+}
+
+void fake_cuda_reset(void)
+{
+    (void)pthread_mutex_lock(&lock);
+    for (size_t k = 0; k < STREAMS; k++) {
+        while (streams[k].n > 0)
+            take(&streams[k], 0);
+        streams[k].used = false;
+    }
+    for (size_t i = 0; i < EVENTS; i++)
+        events[i].used = false;
+    for (size_t i = 0; i < REGIONS; i++) {
+        if (device[i].at != NULL)
+            give_back(&device[i]);
+        pinned[i].at = NULL;
+    }
+    knobs = (struct fake_cuda){0};
+    (void)pthread_mutex_unlock(&lock);
 }

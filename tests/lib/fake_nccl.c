@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <nccl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@ struct hall {
 };
 
 struct ncclComm {
+    struct ncclComm *next; /* in `comms` */
     struct hall *hall;
     int rank;
     int world;
@@ -34,6 +36,13 @@ struct ncclComm {
 };
 
 static struct fake_nccl knobs;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of `comms` */
+static struct ncclComm *comms;
+static __thread struct {
+    int depth;
+    size_t n;
+    ncclComm_t ended[64];
+} group;
 
 struct fake_nccl *fake_nccl(void)
 {
@@ -89,7 +98,13 @@ join(ncclComm_t *comm, int world, ncclUniqueId *ids, int n, int rank)
     (void)close(fd);
     knobs.ids_given = n;
     *c = (struct ncclComm){.hall = hall, .rank = rank, .world = world};
-    if (atomic_fetch_add(&hall->here, 1) == world - 1)
+    (void)pthread_mutex_lock(&lock);
+    c->next = comms;
+    comms = c;
+    (void)pthread_mutex_unlock(&lock);
+    if (knobs.peer != NULL)
+        atomic_store(&hall->here, world);
+    if (knobs.peer != NULL || atomic_fetch_add(&hall->here, 1) == world - 1)
         for (int i = 0; i < n; i++)
             (void)unlink(ids[i].internal);
     *comm = c;
@@ -155,29 +170,31 @@ struct work {
 static void add(const struct work *w, const void *part)
 {
     size_t n = w->len / (w->type == ncclFloat32 ? 4 : 8);
+    void *to = fake_shadow(w->to);
     for (size_t i = 0; i < n; i++)
         if (w->type == ncclFloat32)
-            ((float *)w->to)[i] += ((const float *)part)[i];
+            ((float *)to)[i] += ((const float *)part)[i];
         else if (w->type == ncclFloat64)
-            ((double *)w->to)[i] += ((const double *)part)[i];
+            ((double *)to)[i] += ((const double *)part)[i];
         else
-            ((int64_t *)w->to)[i] += ((const int64_t *)part)[i];
+            ((int64_t *)to)[i] += ((const int64_t *)part)[i];
 }
 
 static void take(const struct work *w)
 {
     struct hall *h = w->comm->hall;
     if (w->kind == COPY) {
-        memcpy(w->to, h->part[w->root], w->len);
+        memcpy(fake_shadow(w->to), h->part[w->root], w->len);
         return;
     }
     if (w->kind == SUM)
-        memset(w->to, 0, w->len);
+        memset(fake_shadow(w->to), 0, w->len);
     for (int r = 0; r < w->comm->world; r++)
         if (w->kind == SUM)
             add(w, h->part[r]);
         else
-            memcpy((uint8_t *)w->to + (size_t)r * w->len, h->part[r], w->len);
+            memcpy((uint8_t *)fake_shadow(w->to) + (size_t)r * w->len,
+                   h->part[r], w->len);
 }
 
 static bool work(void *arg)
@@ -188,9 +205,17 @@ static bool work(void *arg)
     if (!w->put && atomic_load(&h->done) < world * w->number)
         return false; /* somebody still reads the last one's parts */
     if (!w->put) {
-        memcpy(h->part[w->comm->rank], w->from, w->len);
+        memcpy(h->part[w->comm->rank], fake_shadow(w->from), w->len);
         w->put = true;
         atomic_fetch_add(&h->ready, 1);
+    }
+    if (knobs.peer != NULL) {
+        for (int r = 0; r < w->comm->world; r++)
+            if (r != w->comm->rank &&
+                !knobs.peer(r, w->number, h->part[r], w->len))
+                return false;
+        atomic_fetch_add(&h->ready, world - 1);
+        atomic_fetch_add(&h->done, world - 1);
     }
     if (atomic_load(&h->ready) < world * (w->number + 1))
         return false;
@@ -271,22 +296,77 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
     return ncclInProgress;
 }
 
-static ncclResult_t end(ncclComm_t comm)
+static bool is_of(const void *arg, const void *comm)
 {
-    fake_stream_drop(work);
+    const struct work *w = arg;
+    return w->comm == comm;
+}
+
+static void forget(ncclComm_t comm)
+{
+    struct ncclComm **at = &comms;
+    (void)pthread_mutex_lock(&lock);
+    while (*at != comm)
+        at = &(*at)->next;
+    *at = comm->next;
+    (void)pthread_mutex_unlock(&lock);
     (void)munmap(comm->hall, sizeof(*comm->hall));
     free(comm);
+}
+
+/* Waits until the device is idle, as the real one does: behind a collective of
+ * another communicator that waits for a peer that may be for ever. */
+static void reclaim(ncclComm_t comm)
+{
+    bool stuck = true;
+    while (knobs.abort_blocks || knobs.abort_stuck)
+        (void)usleep(1000);
+    while (stuck) {
+        stuck = false;
+        (void)pthread_mutex_lock(&lock);
+        for (const struct ncclComm *c = comms; c != NULL; c = c->next)
+            stuck = stuck || fake_stream_count(work, is_of, c) > 0;
+        (void)pthread_mutex_unlock(&lock);
+        if (stuck)
+            (void)usleep(1000);
+    }
+    forget(comm);
+}
+
+/* nccl.h declares these two without a prototype. */
+ncclResult_t ncclGroupStart(void);
+ncclResult_t ncclGroupStart(void)
+{
+    group.depth++;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd(void);
+ncclResult_t ncclGroupEnd(void)
+{
+    if (--group.depth > 0)
+        return ncclSuccess;
+    for (size_t i = 0; i < group.n; i++)
+        reclaim(group.ended[i]);
+    group.n = 0;
     return ncclSuccess;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
     knobs.destroys++;
-    return end(comm);
+    (void)fake_stream_drop(work, is_of, comm);
+    forget(comm);
+    return ncclSuccess;
 }
 
+/* Its kernels end at once, as if they had done their work. */
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     knobs.aborts++;
-    return end(comm);
+    if (!knobs.abort_stuck)
+        (void)fake_stream_drop(work, is_of, comm);
+    (void)ncclGroupStart();
+    group.ended[group.n++] = comm;
+    return ncclGroupEnd();
 }

@@ -8,6 +8,7 @@
 #define FAKE_NCCL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct fake_nccl {
     bool never_starts;   /* the start stays in progress */
@@ -20,6 +21,11 @@ struct fake_nccl {
     int ids;             /* of ncclGetUniqueId */
     int ids_given;       /* to the start */
     bool wrong_blocking; /* the start was asked to block */
+    bool abort_blocks;   /* for as long as it is set .. */
+    bool abort_stuck;    /* .. and its kernels do not end either */
+    /* All other ranks, in a world of one process: the part of `rank` in the
+     * collective `number` of a communicator, from 0; false: it has not come. */
+    bool (*peer)(int rank, long long number, void *part, size_t len);
 };
 
 struct fake_nccl *fake_nccl(void);

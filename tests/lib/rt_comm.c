@@ -1,8 +1,10 @@
 /* links: worker_rt/env worker_rt/comm/comm */
 /* links: rendezvous/client/store rendezvous/base/dial */
-/* links: worker_rt/comm/nccl */
+/* links: worker_rt/comm/nccl worker_rt/comm/nccl_lib worker_rt/proof */
+/* links: worker_rt/fork */
 /* links: worker_rt/gpu worker_rt/comm/cpu worker_rt/comm/wire */
-/* links: worker_rt/comm/meet worker_rt/beat rendezvous/base/rng */
+/* links: worker_rt/comm/meet worker_rt/comm/addresses worker_rt/beat */
+/* links: rendezvous/base/rng */
 /* links: rendezvous/base/signals_name */
 #include "tests/lib/rt_comm.h"
 

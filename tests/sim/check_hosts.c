@@ -167,6 +167,35 @@ START_TEST(test_hosts_loss_of_a_host_without_workers_stops_none)
 }
 END_TEST
 
+/* -- an operator ----------------------------------------------------------- */
+
+/* Two of three lose their power at once: the third one waits, until an operator
+ * says that they are dead; a node that comes after that is a newcomer. */
+START_TEST(test_hosts_operator_gives_up_two_of_three)
+{
+    struct sim_conf conf = hosts_conf(1, 3);
+    struct sim *s = hosts_new(&conf, 3);
+    int left = _i; /* the server is at node 0, or that is lost */
+    sim_power_off(s, (left + 1) % 3);
+    sim_power_off(s, (left + 2) % 3);
+    story_until(s, 8000);
+    story_check(s, count_running(s, 0) == 0, "the third one waits");
+    int64_t tried_ms = 8000;
+    while (!sim_go_on(s) && tried_ms < 20000)
+        story_until(s, tried_ms += 100);
+    int took_ms = until_they_run(s, 1, 1);
+    story_check(s, took_ms <= 2 * HEARTBEAT_MS, "it runs after %d ms", took_ms);
+    story_check(s, !sim_go_on(s), "nothing is to be given up any more");
+    int64_t alone = round_of(s, left);
+    /* One that is new asks at the endpoint. */
+    int back = sim_launch_again(s, left == 0 ? 1 : 0);
+    took_ms = until_they_run(s, 2, alone);
+    story_check(s, took_ms <= 20000 && sim_workers(s, back) > 0,
+                "both run after %d ms", took_ms);
+    sim_del(s);
+}
+END_TEST
+
 /* -- no two authorities ---------------------------------------------------- */
 
 /* The side of who serves has two of five: it fences, the other one goes on;
@@ -255,6 +284,7 @@ int main(void)
         {test_hosts_death_of_who_serves_is_over_at_once, SIZES},
         {test_hosts_killed_host_that_comes_back_has_its_place, 2},
         {test_hosts_loss_of_a_host_without_workers_stops_none, 2},
+        {test_hosts_operator_gives_up_two_of_three, 3},
         {test_hosts_partition_leaves_one_authority, 1},
         {test_hosts_rejected_node_fences_itself, 1},
         {test_hosts_two_servers_behind_one_address_are_one_authority, 8},

@@ -4,10 +4,11 @@
 /* libs: -lcjson */
 /*
  * One run of 65,536 nodes in the real core of the server: they join, beat, one
- * is lost, one falls silent, all go on; and as many nodes wait as spares, or
- * bear a role of their own. Nothing may cost more than its share of the time:
- * what grows with the square of the nodes shows as a test that does not end.
- * The agents are played in a few lines here, each sees but what it is told.
+ * is lost, one falls silent, all go on; they move to another server; and as
+ * many nodes wait as spares, or bear a role of their own. Nothing may cost more
+ * than its share of the time: what grows with the square of the nodes shows as
+ * a test that does not end. The agents are played in a few lines here, each
+ * sees but what it is told.
  */
 #include <check.h>
 #include <stdio.h>
@@ -24,15 +25,29 @@
 #define HEARTBEAT (1000 * MONO_MS)
 
 struct peer {
-    int worlds, stops, leases, waits;
-    bool dropped;
-    struct msg_world world; /* the last one */
+    int worlds, stops, leases, grants, waits;
+    bool dropped, asked, proposed;
+    struct msg_world world;    /* the last one */
+    struct msg_office office;  /* of a run with failover */
+    struct msg_voters *voters; /* NULL: it has no vote */
 };
 
 static struct rdzv *rdzv;
 static struct peer *peers;
 static int64_t now_us;
+static bool failover;
 static uint8_t seen[NODES];
+
+static void hear_voters(struct peer *p, const struct msg_voters *v)
+{
+    if (v->ids[0] == '\0')
+        return;
+    if (p->voters == NULL)
+        p->voters = malloc(sizeof(*v));
+    ck_assert_ptr_nonnull(p->voters);
+    *p->voters = *v;
+    p->proposed = v->pending != 0;
+}
 
 static void emit(void *ctx, const struct rdzv_action *a)
 {
@@ -47,9 +62,16 @@ static void emit(void *ctx, const struct rdzv_action *a)
     p->worlds += a->msg->kind == MSG_KIND_world;
     p->stops += a->msg->kind == MSG_KIND_stop;
     p->leases += a->msg->kind == MSG_KIND_lease;
+    p->grants += a->msg->kind == MSG_KIND_lease && a->msg->lease.grant_ms > 0;
     p->waits += a->msg->kind == MSG_KIND_waiting;
     if (a->msg->kind == MSG_KIND_world)
         p->world = a->msg->world;
+    if (a->msg->kind == MSG_KIND_voters)
+        hear_voters(p, &a->msg->voters);
+    if (a->msg->kind != MSG_KIND_office)
+        return;
+    p->asked = true;
+    p->office = a->msg->office;
 }
 
 static void step(const struct rdzv_event *ev)
@@ -86,7 +108,9 @@ static struct msg make_join(int conn, bool own_role)
         .reconnect_ms = 10000,
     };
     msg_set(m.join.run, "large");
-    (void)snprintf(m.join.agent, sizeof(m.join.agent), "%032x", conn);
+    (void)snprintf(m.join.agent, sizeof(m.join.agent), "%016x%016x", conn,
+                   conn);
+    m.join.failover = failover ? MSG_FAILOVER_ON : MSG_FAILOVER_OFF;
     (void)snprintf(m.join.name, sizeof(m.join.name), "node%d", NODES - conn);
     (void)snprintf(m.join.role, sizeof(m.join.role), "r%d",
                    own_role ? conn : 0);
@@ -124,12 +148,19 @@ static void ready(int conn, int64_t round)
     say(conn, &m);
 }
 
-static void setup(void)
+static void open_server(const char *id)
 {
     struct rdzv_limits limits = {
         .runs_max = 4, .nodes_max = CONNS, .conns_max = CONNS};
-    now_us = 1000 * MONO_S;
+    msg_set(limits.server, id);
     rdzv = rdzv_new(&limits, 1);
+}
+
+static void setup(void)
+{
+    now_us = 1000 * MONO_S;
+    failover = false;
+    open_server("0123456789abcdef");
     peers = calloc(CONNS, sizeof(peers[0]));
     ck_assert_ptr_nonnull(peers);
 }
@@ -138,6 +169,8 @@ static void teardown(void)
 {
     rdzv_check(rdzv);
     rdzv_del(rdzv);
+    for (int i = 0; i < CONNS; i++)
+        free(peers[i].voters);
     free(peers);
 }
 
@@ -199,6 +232,104 @@ START_TEST(test_scale_65536_nodes_lose_two_and_go_on)
         if (!peers[i].dropped)
             ready(i, 2);
     check_world(3, NODES - 2);
+}
+END_TEST
+
+/* -- another server -------------------------------------------------------- */
+
+static void promise(int conn)
+{
+    struct msg m = {.kind = MSG_KIND_promise};
+    m.promise.epoch = peers[conn].office.epoch;
+    msg_set(m.promise.epoch_id, peers[conn].office.epoch_id);
+    peers[conn].asked = false;
+    say(conn, &m);
+    beat(conn, 1, 0);
+}
+
+static void accept_round(int conn)
+{
+    const struct msg_voters *v = peers[conn].voters;
+    struct msg m = {.kind = MSG_KIND_accept};
+    m.accept.round = v->round;
+    m.accept.epoch = v->epoch;
+    msg_set(m.accept.epoch_id, v->epoch_id);
+    peers[conn].proposed = false;
+    say(conn, &m);
+}
+
+static void answer_all(void)
+{
+    for (int i = 0; i < NODES; i++) {
+        if (peers[i].asked)
+            promise(i);
+        if (peers[i].proposed)
+            accept_round(i);
+    }
+}
+
+static void vote(int conn)
+{
+    const struct msg_voters *v = peers[conn].voters;
+    const struct msg_world *w = &peers[conn].world;
+    struct msg m = {.kind = MSG_KIND_voted};
+    msg_set(m.voted.instance, w->instance);
+    m.voted.round = v->round;
+    m.voted.epoch = v->epoch;
+    msg_set(m.voted.epoch_id, v->epoch_id);
+    m.voted.group_rank = w->group_rank;
+    m.voted.group_world = w->group_world;
+    msg_set(m.voted.voters, v->ids);
+    say(conn, &m);
+}
+
+/* It runs its round under a lease. */
+static void join_next(int conn)
+{
+    struct msg m = make_join(conn, false);
+    const struct msg_world *w = &peers[conn].world;
+    msg_set(m.join.instance, w->instance);
+    m.join.round = w->round;
+    m.join.state = MSG_STATE_RUNNING;
+    m.join.group_rank = w->group_rank;
+    m.join.group_world = w->group_world;
+    m.join.roll = w->roll;
+    m.join.sure = 1;
+    m.join.lease_ms = 500;
+    m.join.joins = 2;
+    m.join.via = 1;
+    m.join.epoch = peers[conn].office.epoch;
+    msg_set(m.join.epoch_id, peers[conn].office.epoch_id);
+    say(conn, &m);
+    if (peers[conn].voters != NULL)
+        vote(conn);
+}
+
+/* Their server is killed: the next one takes office, and all have a lease of
+ * it, in the round in which they are. */
+START_TEST(test_scale_65536_nodes_move_to_another_server)
+{
+    failover = true;
+    rdzv_del(rdzv);
+    open_server("aaaaaaaaaaaaaaaa");
+    for (int i = 0; i < NODES; i++)
+        join(i, false);
+    answer_all();
+    check_world(1, NODES);
+    rdzv_del(rdzv);
+    open_server("bbbbbbbbbbbbbbbb");
+    now_us += 100 * MONO_MS;
+    for (int i = 0; i < NODES; i++) {
+        peers[i].grants = peers[i].worlds = 0;
+        join_next(i);
+    }
+    answer_all();
+    rdzv_check(rdzv);
+    for (int i = 0; i < NODES; i++) {
+        ck_assert_int_eq(peers[i].office.epoch, 2);
+        ck_assert_int_ge(peers[i].grants, 1);
+        ck_assert_int_eq(peers[i].worlds + peers[i].stops, 0);
+    }
 }
 END_TEST
 
@@ -283,6 +414,7 @@ int main(void)
     tcase_set_tags(tcase, "sim");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_scale_65536_nodes_lose_two_and_go_on);
+    tcase_add_test(tcase, test_scale_65536_nodes_move_to_another_server);
     tcase_add_test(tcase, test_scale_16384_spares_cost_no_more_than_themselves);
     tcase_add_test(tcase, test_scale_65536_roles_are_numbered);
     tcase_add_test(tcase, test_scale_event_costs_the_same_beside_4096_runs);

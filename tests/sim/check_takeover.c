@@ -19,9 +19,10 @@
 #define SCHEDULES 600
 
 /* In every other schedule of one endpoint faults begin when the first round
- * runs, and a round must run again once they have ceased. In the others, only
- * what must never happen is looked for: in many of them faults begin at once,
- * when nobody has the authority yet, and a list needs its first endpoint then.
+ * runs, and a round must run again once they have ceased. Of a list the first
+ * endpoint is needed for that, and may be gone: only all must end. In the
+ * others, only what must never happen is looked for: in many of them faults
+ * begin at once, when nobody has the authority yet.
  */
 #define QUIET_US (5 * MONO_S)
 
@@ -162,7 +163,8 @@ static void make_schedule(struct schedule *p, uint64_t seed)
         p->ppm = (int)rng_below(&rng, PPM_MAX + 1);
     p->quiet_us = seed % 2 == 1 ? 0 : QUIET_US;
     pick_endpoints(p, &rng);
-    p->only_safety = seed % 2 == 1 || p->conf.endpoints != 1;
+    p->only_safety = seed % 2 == 1 || p->conf.endpoints == 0;
+    p->may_wait = p->conf.endpoints > 1;
     pick_budget(p, &rng);
     add_nodes(p, &rng);
     if (rng_below(&rng, 2) == 0)
@@ -193,6 +195,34 @@ START_TEST(test_takeover_schedules_of_faults_keep_the_invariants)
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
         ck_assert_msg(sums[needed[i]] > 0, "never: %s",
                       sim_count_meaning(needed[i]));
+}
+END_TEST
+
+/* Most nodes die, soon after each other, and an operator looks every second
+ * whether those that are left are at a server that waits for the dead ones. */
+static void make_go_on(struct schedule *p, uint64_t seed)
+{
+    struct rng rng;
+    make_schedule(p, seed);
+    rng_init(&rng, ~seed);
+    p->only_safety = true; /* what an operator makes of it is not foreseen */
+    int64_t at_us = QUIET_US + rng_below(&rng, (uint32_t)FAULTS_US / 2);
+    if (p->n_steps > STEPS_MAX / 2)
+        p->n_steps = STEPS_MAX / 2;
+    for (int i = 0; i < 2 * p->n_first / 3 + 1; i++)
+        schedule_add(p, &rng, at_us + rng_below(&rng, 2000000),
+                     rng_below(&rng, 2) == 0 ? ACT_POWER_OFF : ACT_KILL,
+                     (uint32_t)rng_next(&rng));
+    for (int i = 0; i < 20; i++)
+        schedule_add(p, &rng, at_us + (i + 2) * MONO_S, ACT_GO_ON, 0);
+}
+
+/* The invariants hold where an operator gives voters up that are dead. */
+START_TEST(test_takeover_by_an_operator_keeps_the_invariants)
+{
+    int64_t sums[SIM_COUNTS];
+    if (schedule_many(make_go_on, SCHEDULES / 2, sums))
+        ck_assert_int_gt(sums[SIM_GONE_ON], 0);
 }
 END_TEST
 
@@ -243,6 +273,7 @@ int main(void)
     tcase_set_timeout(many, 0);
     tcase_set_tags(many, "sim");
     tcase_add_test(many, test_takeover_schedules_of_faults_keep_the_invariants);
+    tcase_add_test(many, test_takeover_by_an_operator_keeps_the_invariants);
     suite_add_tcase(suite, many);
     TCase *broken = tcase_create("broken on purpose");
     tcase_set_timeout(broken, 120);

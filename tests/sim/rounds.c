@@ -219,6 +219,9 @@ static void come_into_force(struct sim *s, struct round_sim *r)
         s->count[SIM_LATE_GO]++; /* of who has lost office, and hears nothing */
         return;
     }
+    if (in->final_status >= 0)
+        sim_break(s, "invariant 5: (%lld %s, %lld) comes after the final end",
+                  (long long)r->epoch, r->epoch_id, (long long)r->round);
     check_none_runs(s, r);
     check_charge(s, in, r);
     s->count[SIM_ROUNDS]++;

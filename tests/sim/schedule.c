@@ -324,6 +324,9 @@ play_step(struct sim *s, const struct schedule *p, const struct step *step)
     case ACT_UNITE:
         sim_unite(s);
         return;
+    case ACT_GO_ON:
+        (void)sim_go_on(s);
+        return;
     default:
         if (step->act >= ACT_HOST_START)
             act_on_host(s, p, step);
@@ -367,7 +370,7 @@ struct sim *schedule_play(const struct schedule *p, bool trace)
     cease_faults(s, p);
     quiet_us += sim_settle_us(s);
     sim_run_until(s, quiet_us);
-    if (sim_broken(s) == NULL && !p->only_safety)
+    if (sim_broken(s) == NULL && !p->only_safety && !p->may_wait)
         sim_check_settled(s);
     sim_finish(s, 0);
     sim_run_until(s,

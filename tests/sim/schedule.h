@@ -55,6 +55,7 @@ enum act {
     /* ... and these of all. */
     ACT_PARTITION,
     ACT_UNITE,
+    ACT_GO_ON,
     ACTS
 };
 
@@ -72,6 +73,7 @@ struct schedule {
     int ppm;          /* clocks are fast or slow by so much at most */
     int64_t quiet_us; /* no fault begins before that */
     bool only_safety; /* whether it settles in the end is not looked at */
+    bool may_wait;    /* a round need not run in the end, but all must end */
     struct step steps[STEPS_MAX];
     int n_steps;
 };

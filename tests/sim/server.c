@@ -373,18 +373,22 @@ int server_life(const struct sim *s)
     return s->servers[sim_serving(s)].life;
 }
 
-static bool give_order(struct sim *s, const struct msg *m)
+static bool give_order_to(struct sim *s, int server, const struct msg *m)
 {
     struct rdzv_event ev = {.kind = RDZV_MSG,
                             .conn = CONN_ORDERS,
                             .msg = m,
                             .peer_addr = "10.0.0.99",
                             .here_addr = "10.0.0.254"};
-    int server = sim_serving(s);
     s->answered = false;
     if (server_is_up(s, server) && !server_is_frozen(s, server))
         server_step(s, server, &ev);
     return s->answered;
+}
+
+static bool give_order(struct sim *s, const struct msg *m)
+{
+    return give_order_to(s, sim_serving(s), m);
 }
 
 bool sim_drain(struct sim *s, int i, bool force)
@@ -411,6 +415,40 @@ bool sim_end(struct sim *s)
     if (!give_order(s, &m))
         return false;
     s->count[SIM_ENDED]++;
+    return true;
+}
+
+static bool is_at(const struct sim *s, int i, int server)
+{
+    for (int k = 0; k < CONNS_MAX; k++) {
+        const struct conn *c = &s->conns[k];
+        if (c->used && c->node == i && c->server == server && !c->is_beside &&
+            c->node_open && c->server_open)
+            return true;
+    }
+    return false;
+}
+
+bool sim_go_on(struct sim *s)
+{
+    struct msg m = {.kind = MSG_KIND_order_go_on};
+    int server = sim_serving(s);
+    int here = 0;
+    for (int i = 0; i < s->n_instances; i++)
+        if (s->instances[i].final_status >= 0)
+            return false; /* the others are not dead, but have ended */
+    for (int i = 0; i < s->n_nodes; i++) {
+        if (s->nodes[i].alive && !is_at(s, i, server))
+            return false;
+        here += s->nodes[i].alive;
+    }
+    m.order_go_on.version = MSG_VERSION;
+    m.order_go_on.sure = 1;
+    msg_set(m.order_go_on.run, "sim");
+    if (here == 0 || !give_order_to(s, server, &m))
+        return false;
+    sim_tell(s, "fault", "an operator tells s%d to go on", server);
+    s->count[SIM_GONE_ON]++;
     return true;
 }
 

@@ -108,6 +108,11 @@ void sim_signal(struct sim *s, int i, int signo); /* to the launcher */
 bool sim_drain(struct sim *s, int i, bool force);
 bool sim_end(struct sim *s);
 
+/* An operator looks whether all launchers that live are at one server, and
+ * tells that to go on without the others: they are dead. False: they are not
+ * there, or it was refused. */
+bool sim_go_on(struct sim *s);
+
 /* From now on workers that live or are started exit 0 after so long. */
 void sim_finish(struct sim *s, int64_t after_us);
 void sim_finish_node(struct sim *s, int i);

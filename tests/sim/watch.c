@@ -254,8 +254,8 @@ static void count_exit(struct sim *s,
 
 /* Invariant 5, at the nodes. A daemon that was killed after it had told some
  * of the end may come to another one with the others: its memory of a run is
- * soft. With failover that can be only before a server said that the end is
- * final. That is counted, not hidden. */
+ * soft. That is counted, not hidden. With failover it cannot be: a launcher
+ * ends with the run's status only once a server said that the end is final. */
 void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
 {
     const struct node_sim *n = &s->nodes[node];
@@ -266,9 +266,10 @@ void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
     if (!v->ended) {
         int64_t now_us = clock_of(s, n->machine, s->now_us);
         int64_t down_us = now_us - a->session.down_since_us;
-        bool alone = a->session.state != AGENT_SESSION_HEARD &&
-                     v->text[0] != '\0' &&
-                     down_us >= s->conf.reconnect_ms * MONO_MS;
+        bool doubts = s->conf.failover && v->heard_us > 0 && v->end.status == 0;
+        bool alone = v->text[0] != '\0' &&
+                     (doubts || (a->session.state != AGENT_SESSION_HEARD &&
+                                 down_us >= s->conf.reconnect_ms * MONO_MS));
         if (v->status == 0 && !alone)
             sim_break(s, "invariant 5: n%d exits 0 and was not told to", node);
         return;
@@ -288,9 +289,11 @@ void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
     if (v->end.instance[0] == '\0')
         return;
     struct instance *in = &s->instances[watch_instance(s, v->end.instance)];
-    /* With failover an end that was not final may be another one than that
-     * which came about. */
-    bool known = !s->conf.failover && in->end_life == n->end_life;
+    /* With failover no launcher ends with an end that was not final. */
+    bool known = s->conf.failover || in->end_life == n->end_life;
+    if (s->conf.failover && in->final_status != v->status)
+        sim_break(s, "invariant 5: n%d ends with %d, the final end is %d", node,
+                  v->status, in->final_status);
     if (in->end_status >= 0 && in->end_status != v->status) {
         if (known)
             sim_break(s, "invariant 5: a run ended with %d and with %d",

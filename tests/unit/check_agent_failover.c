@@ -266,6 +266,25 @@ START_TEST(test_failover_long_lease_does_not_outlive_its_round)
 }
 END_TEST
 
+/* Nor that of a node without a vote, which is asked for nothing: it is cut when
+ * the next round begins. */
+START_TEST(test_failover_long_lease_does_not_enter_the_next_round)
+{
+    obey();
+    voters(1, 1, false, "", "");
+    place(1, 1, false);
+    lease(1, 60000);
+    int64_t granted_us = now_us;
+    pass(50 * MONO_MS);
+    stop(1);
+    both_die(SIGTERM);
+    ck_assert_int_eq(agent.lease_until_us, now_us + 800 * MONO_MS);
+    place(2, 1, false);
+    ck_assert_str_eq(did, "spawn ");
+    ck_assert_int_eq(agent_lease_until_us(&agent), granted_us + 800 * MONO_MS);
+}
+END_TEST
+
 /* A node that takes part in rounds already accepts before it has a place. */
 START_TEST(test_failover_member_accepts_the_next_round_at_once)
 {
@@ -397,6 +416,43 @@ START_TEST(test_failover_server_of_an_older_epoch_is_not_obeyed)
     ck_assert_str_eq(did, "send:promise ");
     lease(0, 5000);
     ck_assert_int_eq(agent_lease_until_us(&agent), now_us + 5000 * MONO_MS);
+}
+END_TEST
+
+/* For the report: from where to where, and for how long there was no lease. */
+START_TEST(test_failover_takeover_is_kept_for_the_report)
+{
+    run_voted();
+    pass(100 * MONO_MS);
+    answer();
+    ck_assert_int_eq(agent.takeover.count, 0);
+    pass(100 * MONO_MS);
+    disconnected();
+    disconnected();
+    pass(50 * MONO_MS);
+    connected();
+    office(2, "t");
+    answer();
+    ck_assert_int_eq(agent.takeover.count, 1);
+    ck_assert_str_eq(agent.takeover.from.target, "");
+    ck_assert_str_eq(agent.takeover.to.target, B);
+    ck_assert_int_eq(agent.takeover.to.epoch.count, 2);
+    ck_assert_int_eq(agent.takeover.gap_us, 150 * MONO_MS);
+}
+END_TEST
+
+/* The server lives and gives no lease: what is missing are other nodes. */
+START_TEST(test_failover_fence_says_that_nodes_are_missing)
+{
+    run_voted();
+    for (int i = 0; i < 60 && agent.stop != AGENT_STOP_KILLED; i++) {
+        if (agent.session.state == AGENT_SESSION_CONNECTING) {
+            connected();
+            office(1, "s");
+        }
+        pass(20 * MONO_MS);
+    }
+    ck_assert_ptr_nonnull(strstr(fenced, "hears of too few nodes"));
 }
 END_TEST
 
@@ -663,6 +719,27 @@ START_TEST(test_failover_newcomer_is_sent_on)
 }
 END_TEST
 
+/* Servers that had nothing let it promise more than the one that has the run:
+ * it has no vote, so that nobody counts on that. */
+START_TEST(test_failover_newcomer_is_sent_on_to_a_lower_epoch)
+{
+    step((struct agent_event){.kind = AGENT_START});
+    connected();
+    office(9, "s");
+    answer();
+    moved(7, "t", "10.9.9.9:5");
+    ck_assert_str_eq(did, "disconnect connect:10.9.9.9:5 ");
+    connected();
+    ck_assert_int_eq(joined.join.epoch, 0);
+    office(7, "t");
+    ck_assert_str_eq(did, "send:promise send:beat ");
+    answer();
+    voters(1, 7, true, ALL, ""); /* now it has */
+    moved(6, "t", "10.9.9.8:5");
+    ck_assert_str_eq(did, "");
+}
+END_TEST
+
 START_TEST(test_failover_server_in_office_sends_nobody_on)
 {
     run_voted();
@@ -698,6 +775,41 @@ START_TEST(test_agent_list_of_endpoints_is_tried_in_order)
     while (strstr(did, "connect") == NULL)
         pass(MONO_MS);
     ck_assert_str_eq(did, "connect ");
+}
+END_TEST
+
+/* The second address of the list answers, where no run begins. The first one is
+ * waited for as long as it may take to be there; each session with the second
+ * one is no news. */
+START_TEST(test_agent_list_waits_for_its_first_address_and_says_so)
+{
+    struct agent_conf conf = agent.conf;
+    struct msg m = {.kind = MSG_KIND_waiting, .waiting = {.min = 2, .max = 2}};
+    int64_t from_us = now_us;
+    int times = 0;
+    conf.endpoints = 2;
+    conf.join.failover = MSG_FAILOVER_ON;
+    agent_init(&agent, &conf);
+    step((struct agent_event){.kind = AGENT_START});
+    while (!exited && now_us < from_us + 1000 * MONO_S) {
+        if (agent.session.state != AGENT_SESSION_CONNECTING) {
+            pass(MONO_MS);
+        } else if (candidates_which(&agent.candidates) == 0) {
+            disconnected();
+        } else {
+            told[0] = '\0';
+            connected();
+            hear(&m);
+            times += strncmp(told, "address 2 of --rdzv_endpoint", 28) == 0;
+        }
+    }
+    int64_t took_us = now_us - from_us;
+    ck_assert(exited);
+    ck_assert_int_eq(verdict.status, 69);
+    ck_assert_int_ge(took_us, conf.join.join_ms * MONO_MS);
+    ck_assert_int_le(took_us, conf.join.join_ms * MONO_MS + MONO_S);
+    ck_assert_int_ge(times, 1);
+    ck_assert_int_le(times, 1 + (int)(conf.join.join_ms / 30000));
 }
 END_TEST
 
@@ -740,10 +852,10 @@ START_TEST(test_failover_next_server_hears_of_the_end)
 }
 END_TEST
 
-/* Nobody is left who would need it. */
-START_TEST(test_failover_end_that_is_held_ends_alone_in_the_end)
+/* Tries each place, and twice a heartbeat, and exits. Returns how often it
+ * tried. */
+static int find_nobody(void)
 {
-    hold_the_end();
     int64_t from_us = now_us;
     int tries = 0;
     while (!exited && now_us < from_us + 20 * MONO_S) {
@@ -754,11 +866,69 @@ START_TEST(test_failover_end_that_is_held_ends_alone_in_the_end)
         pass(MONO_MS);
     }
     ck_assert(exited);
-    ck_assert_int_eq(verdict.status, 0);
-    ck_assert(verdict.ended);
-    ck_assert_int_ge(tries, 3);
     ck_assert_int_ge(now_us - from_us, 1900 * MONO_MS);
     ck_assert_int_le(now_us - from_us, 2200 * MONO_MS);
+    return tries;
+}
+
+/* The others may have gone on: that end is not certain, and not what this node
+ * ends with. Its workers have succeeded all the same. */
+START_TEST(test_failover_success_that_is_held_is_no_end_of_the_run)
+{
+    hold_the_end();
+    ck_assert_int_ge(find_nobody(), 3);
+    ck_assert_int_eq(verdict.status, 0);
+    ck_assert(!verdict.ended);
+    ck_assert_ptr_nonnull(strstr(verdict.text, "nothing is known of the"));
+}
+END_TEST
+
+START_TEST(test_failover_end_that_is_held_has_a_status_of_its_own)
+{
+    run_voted();
+    end_held(130);
+    both_die(SIGTERM);
+    ck_assert(!exited);
+    server_is_killed();
+    ck_assert_int_ge(find_nobody(), 3);
+    ck_assert_int_eq(verdict.status, 72);
+    ck_assert(!verdict.ended);
+    ck_assert_ptr_nonnull(strstr(verdict.text, "status 130"));
+    ck_assert_ptr_nonnull(strstr(verdict.text, "that was not final"));
+}
+END_TEST
+
+/* ... also if the workers take longer than the server is waited for. */
+START_TEST(test_failover_end_that_is_held_waits_for_the_workers_only)
+{
+    run_voted();
+    end_held(130);
+    agent.farewell_at_us = now_us;
+    both_die(SIGTERM);
+    ck_assert(exited);
+    ck_assert_int_eq(verdict.status, 72);
+}
+END_TEST
+
+/* A server that says it again and again, and cannot make it final, is waited
+ * for as long as one that is silent. */
+START_TEST(test_failover_end_that_is_held_again_is_not_waited_for_anew)
+{
+    int64_t from_us = now_us;
+    run_voted();
+    end_held(130);
+    both_die(SIGTERM);
+    while (!exited && now_us < from_us + 60 * MONO_S) {
+        if (agent.session.state == AGENT_SESSION_CONNECTING) {
+            connected();
+            office(1, "s");
+            end_held(130);
+        }
+        pass(MONO_MS);
+    }
+    ck_assert(exited);
+    ck_assert_int_eq(verdict.status, 72);
+    ck_assert_int_le(now_us - from_us, 21 * MONO_S);
 }
 END_TEST
 
@@ -768,8 +938,13 @@ START_TEST(test_failover_end_is_void_if_the_others_went_on)
     hold_the_end();
     connected();
     office(2, "t");
-    voters(2, 2, true, OTHER THIRD, ALL);
-    ck_assert_str_eq(did, "send:accept exit:72 ");
+    if (_i == 0) {
+        voters(2, 2, true, OTHER THIRD, ALL);
+        ck_assert_str_eq(did, "send:accept exit:72 ");
+    } else { /* by a server that knows nothing of it, and is in office */
+        refuse();
+        ck_assert_str_eq(did, "exit:72 ");
+    }
     ck_assert(!verdict.ended);
     ck_assert_ptr_nonnull(strstr(verdict.text, "the other nodes went on"));
 }
@@ -784,11 +959,14 @@ static void add_tests(TCase *t)
         test_failover_newer_proposal_takes_the_place_of_an_older_one,
         test_failover_voter_of_the_round_before_accepts,
         test_failover_long_lease_does_not_outlive_its_round,
+        test_failover_long_lease_does_not_enter_the_next_round,
         test_failover_member_accepts_the_next_round_at_once,
         test_failover_go_comes_by_another_connection,
         test_failover_accept_is_for_the_epoch_that_proposed,
         test_failover_server_of_an_older_epoch_is_not_obeyed,
         test_failover_epochs_of_one_count,
+        test_failover_takeover_is_kept_for_the_report,
+        test_failover_fence_says_that_nodes_are_missing,
         test_failover_promise_leaves_the_lease,
         test_failover_refusal_without_authority_is_no_answer,
         test_failover_node_that_leaves_has_no_other_vote,
@@ -798,17 +976,23 @@ static void add_tests(TCase *t)
         test_failover_server_without_a_lease_is_left,
         test_failover_side_without_most_of_the_voters_waits_and_says_so,
         test_failover_newcomer_is_sent_on,
+        test_failover_newcomer_is_sent_on_to_a_lower_epoch,
         test_failover_server_in_office_sends_nobody_on,
         test_agent_list_of_endpoints_is_tried_in_order,
         test_failover_next_server_hears_of_the_end,
-        test_failover_end_that_is_held_ends_alone_in_the_end,
-        test_failover_end_is_void_if_the_others_went_on,
+        test_failover_success_that_is_held_is_no_end_of_the_run,
+        test_failover_end_that_is_held_has_a_status_of_its_own,
+        test_failover_end_that_is_held_waits_for_the_workers_only,
+        test_failover_end_that_is_held_again_is_not_waited_for_anew,
+        test_agent_list_waits_for_its_first_address_and_says_so,
     };
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(t, tests[i]);
     tcase_add_loop_test(t, test_failover_world_in_force_begins_at_once, 0, 2);
     tcase_add_loop_test(t, test_failover_voter_tells_what_it_accepted, 0, 2);
     tcase_add_loop_test(t, test_failover_next_server_finds_a_pending_round, 0,
+                        2);
+    tcase_add_loop_test(t, test_failover_end_is_void_if_the_others_went_on, 0,
                         2);
     tcase_add_loop_test(t, test_failover_silence_that_is_borne, 0, 7);
     tcase_add_loop_test(t, test_failover_goes_where_the_run_is_said_to_be, 0,

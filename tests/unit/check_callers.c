@@ -241,7 +241,7 @@ END_TEST
 
 static struct witness witness; /* large */
 
-static void begin_witness(void)
+static void begin_witness(int which)
 {
     struct ddp_err err;
     struct msg w = world(0), o = office();
@@ -255,7 +255,7 @@ static void begin_witness(void)
                           "dddddddddddddddd ");
     ck_assert_int_eq(witness_init(&witness, &loop, &conf, &own, 7, &err), 0);
     witness_agent(&witness, AGENT);
-    witness_connected(&witness, true);
+    witness_connected(&witness, true, which);
     witness_hear(&witness, &o);
     witness_hear(&witness, &v);
     witness_hear(&witness, &w);
@@ -265,7 +265,7 @@ static void begin_witness(void)
  * connections. */
 START_TEST(test_witness_stands_at_two_voters)
 {
-    begin_witness();
+    begin_witness(-1);
     for (int i = 1; i < PLACES; i++) {
         char end[CONN_END_MAX];
         ck_assert(run_until(&places[i].said, 1, 3000));
@@ -286,13 +286,24 @@ START_TEST(test_witness_stands_at_two_voters)
 }
 END_TEST
 
+/* In a list the nodes go to the next endpoint first. */
+START_TEST(test_witness_stands_at_the_next_endpoint)
+{
+    begin_witness(1);
+    ck_assert(run_until(&places[2].said, 1, 3000));
+    ck_assert(run_until(&places[1].said, 1, 3000));
+    ck_assert_int_eq(witness.callers[0].at.port, places[2].port);
+    ck_assert_int_eq(witness.callers[1].at.port, places[1].port);
+}
+END_TEST
+
 /* The agent's own server is no more: nothing may be taken for a farewell. */
 START_TEST(test_witness_goes_without_a_farewell)
 {
-    begin_witness();
+    begin_witness(-1);
     ck_assert(run_until(&places[1].said, 1, 3000));
     ck_assert(run_until(&places[2].said, 1, 3000));
-    witness_connected(&witness, false);
+    witness_connected(&witness, false, -1);
     for (int i = 1; i < PLACES; i++) {
         ck_assert(run_until(&places[i].ended, 1, 2000));
         ck_assert(!places[i].orderly);
@@ -362,6 +373,7 @@ int main(void)
     tcase_add_loop_test(tc, test_redirect_ends_with_its_reason, 0, 5);
     tcase_add_test(tc, test_redirect_says_nothing_without_failover);
     tcase_add_test(tc, test_witness_stands_at_two_voters);
+    tcase_add_test(tc, test_witness_stands_at_the_next_endpoint);
     tcase_add_test(tc, test_witness_goes_without_a_farewell);
     tcase_add_loop_test(tc, test_endpoint_is_read_or_refused, 0,
                         sizeof(addresses) / sizeof(addresses[0]));

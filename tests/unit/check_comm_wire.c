@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "rendezvous/base/mono.h"
@@ -275,6 +276,59 @@ START_TEST(test_wire_leaving_early_is_told_as_such)
 }
 END_TEST
 
+/* -- one's own fault ------------------------------------------------------- */
+
+/* A buffer that the kernel cannot read, as a GPU's memory that is taken for the
+ * program's: that is no rank's silence. */
+static int send_unreadable(int rank, void *arg)
+{
+    struct ddp_error e;
+    size_t len = 1 << 20;
+    (void)arg;
+    struct ddp_comm *c = rt_join(rt_init(), 0);
+    void *data = mmap(NULL, len, rank == 0 ? PROT_NONE : PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    RT_CHECK(data != MAP_FAILED);
+    RT_CHECK(ddp_comm_broadcast(c, data, len, 0, &e) != 0);
+    RT_CHECK(e.code == (rank == 0 ? DDP_ERR_IO : DDP_ERR_PEER));
+    RT_CHECK(strcmp(e.text, rank == 0
+                                ? "broadcast: cannot send the data of this "
+                                  "rank: Bad address"
+                                : "broadcast: rank 0 failed") == 0);
+    return 0;
+}
+
+START_TEST(test_wire_own_fault_blames_no_peer)
+{
+    rt_world_run(3, send_unreadable, NULL, DEADLINE_MS);
+}
+END_TEST
+
+/* A rank that was asked to stop waits for a step of the others for half of the
+ * time that it has, not for two seconds. */
+static int stop_slowly(int rank, void *arg)
+{
+    struct ddp_error e;
+    float x = 1;
+    (void)arg;
+    RT_CHECK(setenv("DDP_SHUTDOWN_TIMEOUT", "12.000", 1) == 0);
+    struct ddp *d = rt_init();
+    struct ddp_comm *c = rt_join(d, 0);
+    RT_OK(ddp_stop_on_signal(d, SIGUSR1, &e), e);
+    if (rank == 0)
+        RT_CHECK(raise(SIGUSR1) == 0);
+    else
+        (void)usleep(3 * 1000 * 1000);
+    RT_OK(ddp_comm_allreduce(c, &x, 1, DDP_F32, &e), e);
+    return 0;
+}
+
+START_TEST(test_wire_stop_leaves_time_for_a_step)
+{
+    rt_world_run(2, stop_slowly, NULL, DEADLINE_MS);
+}
+END_TEST
+
 static Suite *comm_wire_suite(void)
 {
     Suite *s = suite_create("comm_wire");
@@ -286,6 +340,8 @@ static Suite *comm_wire_suite(void)
     tcase_add_test(t, test_wire_lost_words_blame_their_speaker);
     tcase_add_test(t, test_wire_abort_is_told_as_such);
     tcase_add_test(t, test_wire_leaving_early_is_told_as_such);
+    tcase_add_test(t, test_wire_own_fault_blames_no_peer);
+    tcase_add_test(t, test_wire_stop_leaves_time_for_a_step);
     suite_add_tcase(s, t);
     return s;
 }

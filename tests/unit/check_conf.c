@@ -1,5 +1,5 @@
 /* links: tests/lib/conf_line */
-/* libs: -ldl */
+/* libs: -lcjson -ldl */
 /* Command lines of ddprun and what becomes of them. Where the nodes meet is in
  * check_conf_meet, what runs on which CPUs and GPUs in check_conf_workers, what
  * is wrong in check_conf_wrong. */

@@ -1,5 +1,5 @@
 /* links: tests/lib/conf_line */
-/* libs: -ldl */
+/* libs: -lcjson -ldl */
 /* Command lines of ddprun, and where the nodes meet by them: tables of line →
  * conf. */
 #include <check.h>

@@ -1,5 +1,5 @@
 /* links: tests/lib/conf_line */
-/* libs: -ldl -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
+/* libs: -lcjson -ldl -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
 /* Command lines of ddprun, and what is run by them, how often, on which CPUs
  * and GPUs. */
 #include <check.h>

@@ -1,5 +1,5 @@
 /* links: tests/lib/conf_line */
-/* libs: -ldl */
+/* libs: -lcjson -ldl */
 /* Command lines of ddprun that are wrong: a table of line → error, and each
  * option of the table with a value that it cannot have. */
 #include <check.h>

@@ -11,6 +11,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -271,6 +273,24 @@ START_TEST(test_conn_three_frames_arrive)
     ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
     until(&seen.closed, 1);
     ck_assert(seen.orderly);
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
+/* It came to a listener that another program had opened, perhaps before that
+ * was tuned: small messages do not wait for the peer's delayed ACK all the
+ * same. */
+START_TEST(test_conn_accepted_sends_at_once)
+{
+    int off = 0;
+    socklen_t len = sizeof(off);
+    int fd = dial_plain();
+    say_bye(fd, 1);
+    until(&seen.msgs, 1);
+    ck_assert_ptr_nonnull(accepted);
+    ck_assert_int_eq(
+        getsockopt(conn_fd(accepted), IPPROTO_TCP, TCP_NODELAY, &off, &len), 0);
+    ck_assert_int_ne(off, 0);
     ck_assert_int_eq(close(fd), 0);
 }
 END_TEST
@@ -602,6 +622,7 @@ int main(void)
     TCase *tc = tcase_create("net");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_conn_three_frames_arrive);
+    tcase_add_test(tc, test_conn_accepted_sends_at_once);
     tcase_add_loop_test(tc, test_conn_fin_and_what_was_said_before_it, 0,
                         (int)(sizeof(fins) / sizeof(fins[0])));
     tcase_add_loop_test(tc, test_conn_ended_in_on_msg_brings_no_more, 0, 2);

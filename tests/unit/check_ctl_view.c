@@ -176,6 +176,28 @@ START_TEST(test_view_of_a_run_with_failover_says_who_votes)
 }
 END_TEST
 
+#define VOTER(name, addr, hosts)                                               \
+    "{\"name\":\"" name "\",\"agent\":\"0123456789ab\","                       \
+    "\"state\":\"running\",\"nproc\":4,\"addr\":\"" addr                       \
+    "\",\"votes\":true,\"serve_port\":29500,\"hosts\":" #hosts "}"
+
+/* Where the run would go on: the voters but the one that serves. */
+START_TEST(test_view_of_a_run_with_failover_says_who_is_next)
+{
+    char json[4096];
+    const char *a = RUN(
+        "a", "active",
+        FAILOVER(1, true, true, 3, 3)
+            NODES(VOTER("n0", "10.0.0.1", true) "," VOTER(
+                "n1", "10.0.0.2", false) "," VOTER("n2", "fd00::3", false)));
+    (void)snprintf(json, sizeof(json), HEAD "%s]}", a);
+    ck_assert_int_eq(show(json), 1);
+    check_lines();
+    ck_assert(
+        has("  would be served next at 10.0.0.2:29500, [fd00::3]:29500\n"));
+}
+END_TEST
+
 /* The last round's world, and how long ago that was sealed, are of no use once
  * its workers are gone. */
 START_TEST(test_view_between_two_rounds_shows_nothing_old)
@@ -420,6 +442,7 @@ int main(void)
     tcase_add_test(tc, test_view_of_a_run_says_all);
     tcase_add_test(tc, test_view_of_runs_that_wait_or_ended);
     tcase_add_test(tc, test_view_of_a_run_with_failover_says_who_votes);
+    tcase_add_test(tc, test_view_of_a_run_with_failover_says_who_is_next);
     tcase_add_test(tc, test_view_between_two_rounds_shows_nothing_old);
     tcase_add_test(tc, test_view_shows_agents_where_names_are_the_same);
     tcase_add_test(tc, test_view_sums_many_nodes_up);

@@ -1,5 +1,6 @@
 /* clang-format off */
-/* links: worker_rt/env worker_rt/beat worker_rt/store_ops */
+/* links: worker_rt/env worker_rt/proof worker_rt/fork worker_rt/beat */
+/* links: worker_rt/store_ops */
 /* links: rendezvous/client/store rendezvous/base/dial */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/rng rendezvous/base/buf */
@@ -33,6 +34,7 @@ static const char *const good[][2] = {
     {"TORCHELASTIC_RUN_ID", "job-7"},
     {"DDP_INSTANCE", "000102030405060708090a0b0c0d0e0f"},
     {"DDP_ROUND", "9223372036854775807"},
+    {"DDP_EPOCH", "3.0123456789abcdef"},
 };
 #define VARIABLES (sizeof(good) / sizeof(good[0]))
 
@@ -139,6 +141,10 @@ static const struct {
     {"DDP_INSTANCE", "000102030405060708090a0b0c0d0e0f0"},
     {"DDP_ROUND", "0"},
     {"DDP_ROUND", "1.5"},
+    {"DDP_EPOCH", ""},
+    {"DDP_EPOCH", "-1"},
+    {"DDP_EPOCH", "x.0123456789abcdef"},
+    {"DDP_EPOCH", "99999999999999999999.0123456789abcdef"},
     {"DDP_PROGRESS_FILE", "/no/such/folder/file"},
 };
 

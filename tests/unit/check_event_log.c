@@ -1,7 +1,7 @@
 /* links: launcher/report/event_log launcher/proc/signals tests/lib/words */
 /* links: rendezvous/proto/exits rendezvous/proto/msg rendezvous/core/note */
 /* links: rendezvous/base/signals_name rendezvous/base/log */
-/* links: rendezvous/base/utc */
+/* links: rendezvous/base/utc launcher/conf/endpoints */
 /* links: rendezvous/base/mono rendezvous/base/err rendezvous/base/utf8 */
 /* links: rendezvous/base/json rendezvous/base/buf rendezvous/base/rng */
 /* libs: -lcjson -ldl */
@@ -111,6 +111,29 @@ static void finish(int status, int64_t now_s)
     static const struct exits none;
     event_log_finish(&j, &none, status, now_s * MONO_S);
 }
+
+/* Another server took the run over: once for each time, and what the report
+ * needs of it. */
+START_TEST(test_event_log_tells_who_took_the_run_over)
+{
+    struct agent_takeover t = {.count = 1, .gap_us = 1500000};
+    conf.endpoints_len = 2;
+    conf.endpoints[1].port = 29501;
+    msg_set(conf.endpoints[1].host, "second");
+    t.from.which = 1;
+    t.to.epoch.count = 2;
+    msg_set(t.to.target, "10.0.0.3:4711");
+    event_log_taken_over(&j, &t, 200 * MONO_S);
+    event_log_taken_over(&j, &t, 201 * MONO_S);
+    ck_assert_int_eq(n, 1);
+    ck_assert_str_eq(text_of(0, "event"), "taken_over");
+    ck_assert_str_eq(text_of(0, "server"), "10.0.0.3:4711");
+    ck_assert_str_eq(text_of(0, "before"), "second:29501");
+    ck_assert_double_eq(number_of(0, "epoch"), 2);
+    ck_assert_double_eq(number_of(0, "gap_s"), 1.5);
+    ck_assert_int_eq(j.takeover.count, 1);
+}
+END_TEST
 
 /* A failure, a restart, an end: each line bears when, what and where. */
 START_TEST(test_event_log_has_a_line_for_each_event)
@@ -241,6 +264,7 @@ int main(void)
     TCase *tc = tcase_create("fast");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_event_log_has_a_line_for_each_event);
+    tcase_add_test(tc, test_event_log_tells_who_took_the_run_over);
     tcase_add_test(tc, test_event_log_sums_are_the_whole_time);
     tcase_add_test(tc, test_event_log_tells_of_failures_what_is_known);
     tcase_add_test(tc, test_event_log_counts_stopped_workers);

@@ -90,6 +90,61 @@ START_TEST(test_keeper_disk_newest_round_first)
 }
 END_TEST
 
+/* What a later server's round wrote is newer than any round of the server
+ * before, whatever its number; a worker of that one which still runs replaces
+ * nothing of it, and removes nothing. */
+START_TEST(test_keeper_disk_newest_epoch_first)
+{
+    struct ddp_keeper_conf conf = {.folder = "s", .keep = 1};
+    in_round(INSTANCE, 5);
+    ck_assert_int_eq(setenv("DDP_EPOCH", "1.00000000000000e1", 1), 0);
+    struct worker *w = worker_start(&conf);
+    ck_assert_int_eq(worker_save(w, 9, true), 0);
+    ck_assert_int_eq(ddp_keeper_wait(w->k, &w->e), 0);
+    worker_stop(w);
+    ck_assert(is_there(9, 5, INSTANCE)); /* as without failover */
+    in_round(INSTANCE, 3);
+    ck_assert_int_eq(setenv("DDP_EPOCH", "2.00000000000000e2", 1), 0);
+    w = worker_start(&conf);
+    ck_assert_int_eq(worker_load(w), 9);
+    ck_assert_int_eq(worker_save(w, 4, true), 0);
+    ck_assert_int_eq(ddp_keeper_wait(w->k, &w->e), 0);
+    worker_stop(w);
+    in_round(INSTANCE, 6);
+    ck_assert_int_eq(setenv("DDP_EPOCH", "1.00000000000000e1", 1), 0);
+    w = worker_start(&conf);
+    ck_assert_int_eq(worker_save(w, 4, true), 0);
+    ck_assert_int_eq(worker_save(w, 12, true), 0);
+    ck_assert_int_eq(ddp_keeper_wait(w->k, &w->e), 0);
+    worker_stop(w);
+    ck_assert_int_eq(setenv("DDP_EPOCH", "2.00000000000000e2", 1), 0);
+    w = worker_start(&conf);
+    ck_assert_int_eq(worker_load(w), 4);
+    ck_assert_int_eq(w->info.round, 3);
+    worker_stop(w);
+}
+END_TEST
+
+/* The same in the launcher's memory. */
+START_TEST(test_keeper_memory_newest_epoch_first)
+{
+    with_memory(true);
+    in_round(INSTANCE, 5);
+    ck_assert_int_eq(setenv("DDP_EPOCH", "1.00000000000000e1", 1), 0);
+    struct worker *w = worker_start(&in_memory);
+    ck_assert_int_eq(worker_save(w, 9, false), 0);
+    ck_assert_int_eq(ddp_keeper_wait(w->k, &w->e), 0);
+    worker_stop(w);
+    in_round(INSTANCE, 3);
+    ck_assert_int_eq(setenv("DDP_EPOCH", "2.00000000000000e2", 1), 0);
+    w = worker_start(&in_memory);
+    ck_assert_int_eq(worker_save(w, 4, false), 0);
+    ck_assert_int_eq(ddp_keeper_wait(w->k, &w->e), 0);
+    worker_stop(w);
+    ck_assert_int_eq(worker_load_once(&in_memory), 4);
+}
+END_TEST
+
 /* Without a launcher rounds of different runs look alike: the step counts. */
 START_TEST(test_keeper_disk_without_instance_goes_by_step)
 {
@@ -445,6 +500,7 @@ int main(void)
     tcase_add_test(t, test_keeper_bad_count_is_refused);
     tcase_add_test(t, test_keeper_disk_keeps_the_newest);
     tcase_add_test(t, test_keeper_disk_newest_round_first);
+    tcase_add_test(t, test_keeper_disk_newest_epoch_first);
     tcase_add_test(t, test_keeper_disk_without_instance_goes_by_step);
     tcase_add_test(t, test_keeper_folder_is_taken_over);
     tcase_add_test(t, test_keeper_damaged_file_is_passed_over);
@@ -455,6 +511,7 @@ int main(void)
     tcase_add_checked_fixture(t, keeper_place, keeper_leave);
     tcase_set_timeout(t, 30);
     tcase_add_test(t, test_keeper_memory_outlives_the_worker);
+    tcase_add_test(t, test_keeper_memory_newest_epoch_first);
     tcase_add_loop_test(t, test_keeper_later_is_what_it_was_when_settled, 0, 2);
     tcase_add_test(t, test_keeper_later_borrows_nothing_after_an_error);
     tcase_add_test(t, test_keeper_newest_of_memory_and_disk);

@@ -1,6 +1,7 @@
 /* clang-format off */
 /* links: tests/lib/scratch tests/lib/rt_world tests/lib/rt_comm */
 /* links: worker_rt/snapshot/keeper worker_rt/snapshot/keeper_load */
+/* links: worker_rt/snapshot/keeper_prove */
 /* links: worker_rt/snapshot/device_copy */
 /* links: worker_rt/snapshot/mem_slots worker_rt/snapshot/snapshot_dir */
 /* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/image */
@@ -61,6 +62,15 @@ static float *on_device(void)
     return (float *)p;
 }
 
+/* Where a test may touch it. */
+static float *shadow(const float *p)
+{
+    void *(*get)(const void *);
+    void *found = function("fake_shadow");
+    memcpy(&get, &found, sizeof(found));
+    return get(p);
+}
+
 /* Work on the program's stream: what it does comes later, in order. */
 static bool fill_later(void *arg)
 {
@@ -68,8 +78,9 @@ static bool fill_later(void *arg)
         float *to;
         float value;
     } *w = arg;
+    float *to = shadow(w->to);
     for (int i = 0; i < N; i++)
-        w->to[i] = w->value + (float)i;
+        to[i] = w->value + (float)i;
     return true;
 }
 

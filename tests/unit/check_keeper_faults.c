@@ -1,15 +1,18 @@
 /* clang-format off */
 /* links: tests/lib/bad_disk worker_rt/snapshot/keeper */
-/* links: worker_rt/snapshot/keeper_load worker_rt/snapshot/device_copy */
+/* links: worker_rt/snapshot/keeper_load worker_rt/snapshot/keeper_prove */
+/* links: worker_rt/snapshot/device_copy */
 /* links: worker_rt/snapshot/mem_slots worker_rt/snapshot/snapshot_dir */
 /* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/image */
 /* links: worker_rt/snapshot/snapshot worker_rt/snapshot/load */
 /* links: worker_rt/snapshot/safetensors */
 /* links: rendezvous/base/utf8 */
-/* links: worker_rt/env worker_rt/comm/comm */
+/* links: worker_rt/env worker_rt/proof worker_rt/fork worker_rt/comm/comm */
 /* links: rendezvous/client/store rendezvous/base/dial */
-/* links: worker_rt/comm/nccl worker_rt/gpu worker_rt/comm/cpu */
-/* links: worker_rt/comm/wire worker_rt/comm/meet worker_rt/beat */
+/* links: worker_rt/comm/nccl worker_rt/comm/nccl_lib worker_rt/gpu */
+/* links: worker_rt/comm/cpu */
+/* links: worker_rt/comm/wire worker_rt/comm/meet worker_rt/comm/addresses */
+/* links: worker_rt/beat */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/rng rendezvous/base/buf */
 /* links: rendezvous/base/signals_name */

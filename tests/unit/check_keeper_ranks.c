@@ -39,6 +39,36 @@ static struct worker *start_node(int rank, bool shared)
     return worker_start(&conf);
 }
 
+/* One node whose workers all have LOCAL_RANK 0, as --virtual_local_rank makes
+ * them: one of them has the memory. Told who is who, the others do not ask for
+ * it; else they say that it is taken. */
+static int share_memory(int rank, void *arg)
+{
+    const bool *told = arg;
+    char text[16];
+    (void)snprintf(text, sizeof(text), "%d", rank); /* fits */
+    RT_CHECK(setenv("LOCAL_RANK", "0", 1) == 0);
+    RT_CHECK(!*told || setenv("DDP_LOCAL_RANK", text, 1) == 0);
+    struct ddp_error e;
+    struct worker *w = worker_start(&in_memory);
+    int64_t taken = strcmp(ddp_keeper_no_memory(w->k),
+                           "another process of this node uses it: is "
+                           "LOCAL_RANK the same in two workers?") == 0;
+    RT_CHECK(taken || *ddp_keeper_no_memory(w->k) == '\0');
+    RT_OK(ddp_comm_allreduce(w->comm, &taken, 1, DDP_I64, &e), e);
+    RT_CHECK(taken == (*told ? 0 : 2));
+    worker_stop(w);
+    return 0;
+}
+
+START_TEST(test_keeper_memory_has_one_writer)
+{
+    bool told = _i == 1;
+    with_memory(true);
+    rt_world_run(3, share_memory, &told, 10000);
+}
+END_TEST
+
 /* Four nodes, one folder: one of them writes. */
 static int share_folder(int rank, void *arg)
 {
@@ -176,6 +206,7 @@ int main(void)
     TCase *t = tcase_create("peers");
     tcase_add_checked_fixture(t, keeper_place, keeper_leave);
     tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, test_keeper_memory_has_one_writer, 0, 2);
     tcase_add_test(t, test_keeper_shared_folder_has_one_writer);
     tcase_add_test(t, test_keeper_newest_of_any_peer_is_taken);
     tcase_add_test(t, test_keeper_damaged_peer_is_passed_over);

@@ -650,6 +650,21 @@ START_TEST(test_office_vote_of_the_dead_without_a_promise_does_not_stand)
 }
 END_TEST
 
+/* What they had told counts with their vote: the leases that may be out. */
+START_TEST(test_office_votes_of_the_dead_leave_the_wait)
+{
+    setup_round(3);
+    here(0, 1);
+    office_hear_foreign(&o, now_us, 0);
+    ask();
+    promise(0, 0);
+    office_stand(&o, agent(0));
+    promise(1, 1);
+    ck_assert(office_is_won(&o, now_us));
+    ck_assert_int_eq(office_foreign_us(&o, LEASE), now_us + LEASE);
+}
+END_TEST
+
 /* -- two ------------------------------------------------------------------- */
 
 static void two_of(bool excused, int64_t runs_until_us, int voters)
@@ -718,12 +733,37 @@ END_TEST
 
 /* -- all ------------------------------------------------------------------- */
 
+/* Those that an operator gave up are no voters, each until it comes; the others
+ * have to promise and to answer as ever. */
+START_TEST(test_office_given_up_voters_are_none_until_they_come)
+{
+    setup_round(3);
+    here(0, 0);
+    ck_assert(!office_may_ask(&o, now_us) && office_lacks_voters(&o));
+    office_give_up(&o);
+    ck_assert(office_may_ask(&o, now_us) && !office_lacks_voters(&o));
+    ck_assert_int_eq(office_count_here(&o), 1);
+    ask();
+    ck_assert(!office_is_won(&o, now_us));
+    promise(0, 0);
+    ck_assert(office_is_won(&o, now_us));
+    office_win(&o);
+    ck_assert(office_may_act(&o, now_us, LEASE));
+    here(1, 2);
+    ck_assert(!office_may_act(&o, now_us, LEASE)); /* they have not answered */
+    office_away(&o, agent(1));
+    office_away(&o, agent(2));
+    ck_assert(office_lacks_voters(&o));
+}
+END_TEST
+
 int main(void)
 {
     const struct {
         const TTest *test;
         int times;
     } tests[] = {
+        {test_office_given_up_voters_are_none_until_they_come, 1},
         {test_office_epochs_are_ordered_by_count_then_server, 1},
         {test_office_voters_print_and_parse, 1},
         {test_office_voters_of_nonsense_are_none, 6},
@@ -759,6 +799,7 @@ int main(void)
         {test_office_late_accept_is_a_promise, 1},
         {test_office_votes_of_the_dead_stand, 1},
         {test_office_vote_of_the_dead_without_a_promise_does_not_stand, 1},
+        {test_office_votes_of_the_dead_leave_the_wait, 1},
         {test_office_one_of_two_is_enough_if_the_other_and_its_server_died, 1},
         {test_office_one_of_two_is_not_enough, 3},
         {test_office_proof_of_death_is_no_vote, 1},

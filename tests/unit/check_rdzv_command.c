@@ -1,12 +1,42 @@
 /* links: tests/unit/rdzv_hand */
 /* libs: -lcjson */
 /*
- * An operator's orders: drain and end.
+ * An operator's orders: drain, end, and go-on without failover.
  */
 #include <check.h>
 #include <string.h>
 
 #include "tests/unit/rdzv_hand.h"
+
+/* A daemon that came back has one node of three, too few to act. An operator
+ * gives the others up: it acts once their leases are over, and not before. */
+START_TEST(test_rdzv_go_on_acts_for_a_minority)
+{
+    limits_of(1, 3);
+    world_of_rejoins = 3;
+    rejoin(0, 0, 5, MSG_STATE_RUNNING, true);
+    ck_assert_int_eq(granted[0].grant_ms, 0);
+    order_go_on("r", false);
+    ck_assert(told(ORDERS, "answered") && !noted("ordered"));
+    ck_assert_ptr_nonnull(
+        strstr(last[ORDERS].answered.text, "2 of the 3 node"));
+    order_go_on("r", true);
+    ck_assert(told(ORDERS, "answered") && noted("ordered"));
+    ck_assert_int_gt(granted[0].grant_ms, 0);
+    order_go_on("r", true);
+    ck_assert(told(ORDERS, "refused"));
+    for (int i = 1; i < 70 && !told(0, "stop"); i++) {
+        now_us += HEARTBEAT / 2;
+        beat_of(0, i, i - 1, 5);
+        tick(0);
+    }
+    ck_assert(told(0, "stop"));
+    ready(0, 5);
+    ck_assert(told(0, "world"));
+    ck_assert_int_ge(last[0].world.round, 6);
+    ck_assert_int_eq(last[0].world.group_world, 1);
+}
+END_TEST
 
 /* It is told, the others stop at a step, nothing is charged. */
 START_TEST(test_rdzv_drained_node_leaves_and_the_others_go_on)
@@ -261,6 +291,7 @@ END_TEST
 int main(void)
 {
     const struct hand_test tests[] = {
+        {test_rdzv_go_on_acts_for_a_minority, 1},
         {test_rdzv_drained_node_leaves_and_the_others_go_on, 1},
         {test_rdzv_drained_node_is_hurried_by_a_failure, 2},
         {test_rdzv_drain_that_would_stop_the_run_needs_force, 2},

@@ -227,6 +227,26 @@ END_TEST
 
 /* -- newcomers ------------------------------------------------------------- */
 
+START_TEST(test_failover_voter_that_comes_late_is_asked)
+{
+    round_of(4, 3, 4);
+    for (int i = 1; i < 4; i++)
+        voters[i].silent = true;
+    goes_on(HEARTBEAT * 3 / 2); /* they are lost */
+    voters[1].silent = false;
+    come(1);
+    breaks(1);
+    come_all(4, 5); /* 0, 4 and 5: enough for a round, and one voter of four */
+    goes_on(HEARTBEAT / 5);
+    ck_assert_int_eq(running(), 0);
+    come(1);
+    if (_i == 1)
+        breaks(1), come(1);
+    goes_on(HEARTBEAT);
+    ck_assert_int_ge(running(), 3);
+}
+END_TEST
+
 START_TEST(test_failover_newcomer_makes_the_round_larger)
 {
     round_of(2, 2, 3);
@@ -272,6 +292,50 @@ START_TEST(test_failover_end_is_final_once_half_know)
 }
 END_TEST
 
+/* One of two is half. But the other one may go on alone while it holds a lease,
+ * if it hears that this one is dead: so the end is not final before. */
+START_TEST(test_failover_end_of_two_waits_for_the_lease_of_the_other)
+{
+    struct msg m = {.kind = MSG_KIND_done};
+    round_of(2, 1, 2);
+    m.done.round = newest_round();
+    voters[1].silent = true;
+    say(0, &m);
+    say(1, &m);
+    ck_assert_int_eq(last[0].end.hold, 1);
+    if (_i == 1)
+        breaks(1);
+    goes_on(HEARTBEAT * 3 / 4);
+    ck_assert(voters[0].ended); /* it holds the end */
+    if (_i == 2)
+        dies(1);
+    else
+        goes_on(HEARTBEAT / 2);
+    ck_assert_int_eq(voters[0].status, 0);
+    ck_assert(!voters[0].ended);
+}
+END_TEST
+
+/* The one node that is left is not half of the voters: they may be elsewhere.
+ */
+START_TEST(test_failover_end_of_a_node_alone_is_no_final_one)
+{
+    like.reconnect_ms = like.heartbeat_ms; /* no long lease */
+    round_of(1, 1, 2);
+    voters[0].silent = true;
+    goes_on(HEARTBEAT / 2);
+    come(1);
+    breaks(0);
+    goes_on(2 * HEARTBEAT);
+    order_end("r");
+    ck_assert(told(ORDERS, "refused")); /* it would end nothing */
+    leave(1, true);
+    pass(HEARTBEAT);
+    ck_assert_int_eq(last[1].kind, MSG_KIND_end);
+    ck_assert_int_eq(last[1].end.hold, 1);
+}
+END_TEST
+
 /* A minority ends no run that others may go on with. */
 START_TEST(test_failover_minority_does_not_end_the_run)
 {
@@ -286,6 +350,20 @@ START_TEST(test_failover_minority_does_not_end_the_run)
     dies(0);
     pass(60 * MONO_S);
     ck_assert_int_eq(rdzv_live_runs(rdzv), 0);
+}
+END_TEST
+
+/* A fifth of a lease is for clocks that differ, and for killing workers: the
+ * server counts on a lease from when it has processed the beat. */
+START_TEST(test_failover_lease_has_a_margin_for_clocks)
+{
+    round_of(3, 2, 3);
+    for (int i = 0; i < 20; i++) {
+        goes_on(100 * MONO_MS);
+        for (int k = 0; k < 3; k++)
+            ck_assert_int_le(granted[k].grant_ms, 800);
+    }
+    ck_assert_int_ge(granted[0].grant_ms, 600); /* two beats of 100 ms less */
 }
 END_TEST
 
@@ -452,9 +530,13 @@ int main(void)
         {test_failover_server_that_froze_asks_again, 1},
         {test_failover_lease_ends_with_the_voters, 1},
         {test_failover_proposal_is_given_up_with_its_member, 1},
+        {test_failover_voter_that_comes_late_is_asked, 2},
         {test_failover_newcomer_makes_the_round_larger, 1},
         {test_failover_spare_is_told_where_the_voters_are, 1},
         {test_failover_end_is_final_once_half_know, 1},
+        {test_failover_end_of_two_waits_for_the_lease_of_the_other, 3},
+        {test_failover_end_of_a_node_alone_is_no_final_one, 1},
+        {test_failover_lease_has_a_margin_for_clocks, 1},
         {test_failover_minority_does_not_end_the_run, 1},
         {test_failover_server_does_nothing_about_its_own_end, 1},
         {test_failover_status_tells_of_the_voters, 1},

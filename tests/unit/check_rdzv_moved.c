@@ -62,16 +62,43 @@ START_TEST(test_moved_node_that_comes_is_sent_on)
 }
 END_TEST
 
-/* Who was there, and comes here, did not find it. */
+/* Who was there, and comes here, did not find it: so it is not known any more
+ * where the run is, */
 START_TEST(test_moved_node_that_was_there_is_not_sent_back)
 {
     round_and_instance(3, 2, 3);
+    for (int i = 0; i < 3; i++)
+        msg_set(voters[i].promised.id, "00000000000000ff");
     serve(2);
     serves(1, "10.0.0.7:29600");
     come_all(0, 1);
     goes_on(HEARTBEAT);
     ck_assert_int_eq(voters[0].promised.count, 2);
     ck_assert_int_ge(running(), 2);
+}
+END_TEST
+
+/* ... also to newcomers, until it is said again. */
+START_TEST(test_moved_is_forgotten_once_a_node_that_was_there_comes)
+{
+    round_and_instance(3, 2, 3);
+    voters[1].promised.count = _i == 0 ? 2 : 1; /* then it was elsewhere */
+    msg_set(voters[1].promised.id, "00000000000000ff");
+    serve(2);
+    serves(2, "10.0.0.7:29600");
+    if (_i == 2) { /* a member of another instance does not know */
+        msg_set(voters[1].holds.instance, "77777777777777777777777777777777");
+        voters[1].promised.count = 5;
+    }
+    come(1);
+    ck_assert((last[1].kind == MSG_KIND_moved) == (_i == 1));
+    breaks(1);
+    come(4);
+    ck_assert((last[4].kind == MSG_KIND_moved) == (_i > 0));
+    voters[4].here = false;
+    serves(2, "10.0.0.7:29600");
+    come(5);
+    ck_assert_int_eq(last[5].kind, MSG_KIND_moved);
 }
 END_TEST
 
@@ -132,17 +159,19 @@ START_TEST(test_moved_is_not_believed_of_a_run_that_runs_here)
 }
 END_TEST
 
-/* It was begun beside another instance that went on: it gives way if it is
- * young. */
+/* It was begun beside another instance that went on: it gives way. Where
+ * anybody may join, only while it is young. */
 START_TEST(test_moved_instance_that_was_begun_beside_gives_way)
 {
+    bool gives_way = _i != 3;
+    strangers_may_join = _i >= 2;
     round_and_instance(3, 2, 3);
     msg_set(instance, "77777777777777777777777777777777");
-    if (_i == 1)
+    if (_i % 2 == 1)
         goes_on(301 * MONO_S);
     serves(9, "10.0.0.7:29600");
-    ck_assert(told(0, "moved") == (_i == 0));
-    ck_assert(told(2, "drop") == (_i == 0));
+    ck_assert(told(0, "moved") == gives_way);
+    ck_assert(told(2, "drop") == gives_way);
     for (int i = 0; i < 3; i++)
         voters[i].here = false;
 }
@@ -182,11 +211,11 @@ START_TEST(test_moved_member_that_promised_more_is_not_sent)
     serve(2);
     voters[0].promised.count = 6;
     serves(4, "10.0.0.7:29600");
-    come(0);
-    ck_assert(!told(0, "moved"));
     come(1);
     ck_assert_int_eq(last[1].kind, MSG_KIND_moved);
     voters[1].here = false;
+    come(0);
+    ck_assert_int_ne(last[0].kind, MSG_KIND_moved);
 }
 END_TEST
 
@@ -289,16 +318,34 @@ START_TEST(test_witness_is_not_enough_once_the_lease_is_over)
 }
 END_TEST
 
+/* Nor if it stops its workers, or has, and waits for another round, which may
+ * have begun without it. */
+START_TEST(test_witness_is_not_enough_for_one_that_stops)
+{
+    round_and_instance(2, 1, 2);
+    serve(2);
+    witness_of(0);
+    closed(OTHER, true);
+    voters[0].runs = voters[1].runs = false;
+    voters[1].ready = _i == 1;
+    come(1);
+    goes_on(HEARTBEAT / 2);
+    ck_assert_int_eq(voters[1].promised.count, 1);
+    ck_assert_int_eq(running(), 0);
+}
+END_TEST
+
 int main(void)
 {
     const struct hand_test tests[] = {
         {test_moved_node_that_comes_is_sent_on, 1},
         {test_moved_node_that_was_there_is_not_sent_back, 1},
+        {test_moved_is_forgotten_once_a_node_that_was_there_comes, 3},
         {test_moved_is_forgotten_with_its_connection, 1},
         {test_moved_is_forgotten_after_a_silence, 1},
         {test_moved_sends_on_who_waits, 2},
         {test_moved_is_not_believed_of_a_run_that_runs_here, 1},
-        {test_moved_instance_that_was_begun_beside_gives_way, 2},
+        {test_moved_instance_that_was_begun_beside_gives_way, 4},
         {test_moved_is_believed_by_who_lost_the_majority, 1},
         {test_moved_of_a_lower_epoch_is_not_believed, 1},
         {test_moved_member_that_promised_more_is_not_sent, 1},
@@ -308,6 +355,7 @@ int main(void)
         {test_witness_of_another_instance_proves_nothing, 1},
         {test_witness_lets_one_of_two_go_on, 2},
         {test_witness_is_not_enough_once_the_lease_is_over, 1},
+        {test_witness_is_not_enough_for_one_that_stops, 2},
     };
     return hand_main("rdzv_moved", tests, HAND_LEN(tests));
 }

@@ -309,6 +309,24 @@ START_TEST(test_takeover_epoch_is_raised_above_anothers)
 }
 END_TEST
 
+/* What it promised the later one may be counted there: its death here is no
+ * vote for this one. */
+START_TEST(test_takeover_farewell_of_who_obeyed_a_later_server_is_no_vote)
+{
+    round_of(4, 1, 4);
+    for (int i = 1; i < 4; i++)
+        voters[i].silent = true;
+    goes_on(2 * HEARTBEAT); /* they are lost */
+    ck_assert_int_eq(running(), 0);
+    voters[3].silent = false;
+    voters[3].promised = (struct epoch){.count = 7, .id = "00000000000000ff"};
+    come(3);
+    dies(3);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(running(), 0);
+}
+END_TEST
+
 /* A node that has gone over to another instance of the run is no member of this
  * one, and runs on no lease of ours. */
 START_TEST(test_takeover_member_of_another_instance_is_none_of_ours)
@@ -472,21 +490,55 @@ START_TEST(test_takeover_end_that_was_told_is_completed)
 }
 END_TEST
 
-/* One that comes when the run goes on without it may go. */
-START_TEST(test_takeover_end_that_nobody_else_heard_ends_one)
+/* One that comes when the run goes on without it may go, and is not told that
+ * the run ended so. */
+START_TEST(test_takeover_end_that_nobody_else_heard_is_void)
 {
     round_of(3, 2, 3);
     voters[0].ended = true;
     voters[0].status = 5;
     voters[0].runs = false;
     voters[0].ended_by = voters[0].promised;
+    if (_i == 1) /* of a server before the one that made the round */
+        voters[0].ended_by.count = 0;
+    if (_i == 2) { /* the end of another instance says nothing of this one */
+        msg_set(voters[0].holds.instance, "77777777777777777777777777777777");
+        voters[0].accepted.round = 0;
+    }
     serve(2);
-    come_all(1, 2);
+    if (_i != 1)
+        come_all(1, 2);
     come(0);
-    ck_assert(!noted("ended"));
-    ck_assert_int_eq(last[0].end.hold, 0);
+    if (_i == 1)
+        come_all(1, 2);
+    ck_assert_int_ne(last[0].kind, MSG_KIND_end);
+    ck_assert((last[0].kind == MSG_KIND_refused) == (_i < 2));
+    voters[0].here = false;
     goes_on(3 * HEARTBEAT);
     ck_assert_int_eq(running(), 2);
+}
+END_TEST
+
+/* Of a node that obeyed a later server this one cannot know what that did: all
+ * come again, and the end is the run's. */
+START_TEST(test_takeover_end_that_a_later_server_said_is_completed)
+{
+    round_of(3, 2, 3);
+    breaks(0);
+    voters[0].ended = true;
+    voters[0].status = 5;
+    voters[0].runs = false;
+    voters[0].promised.count = 7;
+    voters[0].ended_by = voters[0].promised;
+    come(0);
+    ck_assert_int_ne(last[0].kind, MSG_KIND_refused);
+    for (int i = 0; i < 3; i++)
+        voters[i].here = false;
+    come_all(0, 2);
+    goes_on(HEARTBEAT / 2);
+    ck_assert_int_eq(last[0].kind, MSG_KIND_end);
+    ck_assert_int_eq(last[0].end.status, 5);
+    ck_assert_int_eq(running(), 0);
 }
 END_TEST
 
@@ -531,9 +583,123 @@ START_TEST(test_takeover_orders_are_refused_before)
 }
 END_TEST
 
+/* -- an operator ----------------------------------------------------------- */
+
+/* A server without memory has one voter of three: it goes on with that once an
+ * operator says so, in an epoch of its own. Only to ask changes nothing. */
+START_TEST(test_takeover_operator_gives_up_a_majority)
+{
+    round_of(3, 1, 3);
+    int64_t before = newest_round();
+    serve(2);
+    come(0);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(running(), 0);
+    order_go_on("r", false);
+    ck_assert(told(ORDERS, "answered") && !noted("ordered"));
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].answered.text, "2 of the 3"));
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(voters[0].promised.count, 1);
+    order_go_on("r", true);
+    ck_assert(told(ORDERS, "answered") && noted("ordered"));
+    goes_on(2 * HEARTBEAT);
+    ck_assert_int_gt(voters[0].promised.count, 2); /* both leap */
+    int64_t alone = newest_round();
+    ck_assert_int_gt(alone, before + 1);
+    ck_assert_int_eq(running(), 1);
+    /* The others live: they get a place of a later round. */
+    come(1);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(newest_round(), alone + 1);
+    ck_assert_int_eq(running(), 2);
+}
+END_TEST
+
+/* The server in office lost its voters: the same, and its epoch counts on. */
+START_TEST(test_takeover_operator_gives_up_who_left_the_one_in_office)
+{
+    round_of(3, 1, 3);
+    int64_t before = newest_round();
+    breaks(1);
+    breaks(2);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(running(), 0);
+    order_go_on("r", true);
+    goes_on(2 * HEARTBEAT);
+    ck_assert_int_gt(voters[0].promised.count, 1);
+    ck_assert_int_gt(newest_round(), before);
+    ck_assert_int_eq(running(), 1);
+}
+END_TEST
+
+/* One that was given up comes back before anything follows: it counts by
+ * itself again, and so does its silence. */
+START_TEST(test_takeover_given_up_voter_that_comes_counts_for_itself)
+{
+    round_of(3, 3, 3); /* the round goes on with all three, or not at all */
+    serve(2);
+    come(0);
+    order_go_on("r", true);
+    goes_on(200 * MONO_MS);
+    come_all(1, 2);
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(running(), 3);
+    breaks(1);
+    breaks(2);
+    goes_on(40 * HEARTBEAT);
+    ck_assert_int_eq(running(), 0);
+    order_go_on("r", false); /* has something to say again */
+    ck_assert(told(ORDERS, "answered"));
+}
+END_TEST
+
+/* Where nobody is missing, nobody is here, or no round was. */
+START_TEST(test_takeover_operator_is_refused)
+{
+    round_of(3, 2, 3);
+    order_go_on("r", true);
+    ck_assert(told(ORDERS, "refused") && noted("order_refused"));
+    ck_assert_int_eq(last[ORDERS].refused.code, DDP_E_USAGE);
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].refused.text, "3 of its 3"));
+    order_go_on("another", true);
+    ck_assert_int_eq(last[ORDERS].refused.code, DDP_E_PEER);
+    serve(2);
+    order_go_on("r", true);
+    ck_assert_int_eq(last[ORDERS].refused.code, DDP_E_PEER);
+    come(5); /* knows of no round */
+    order_go_on("r", true);
+    ck_assert_int_eq(last[ORDERS].refused.code, DDP_E_USAGE);
+}
+END_TEST
+
+/* A newcomer was drained before the first member came: it answers as ever, and
+ * the others go on. */
+START_TEST(test_takeover_after_a_newcomer_was_drained)
+{
+    round_of(3, 3, 4);
+    serve(2);
+    like.last_call_ms = 5000;
+    come(4);
+    voters[4].silent = true;
+    order_drain("r", "n4", true);
+    ck_assert(told(4, "drain"));
+    come(0);
+    struct msg m = {.kind = MSG_KIND_leave};
+    say(4, &m);
+    come_all(1, 2);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(newest_round(), 1);
+    ck_assert_int_eq(running(), 3);
+}
+END_TEST
+
 int main(void)
 {
     const struct hand_test tests[] = {
+        {test_takeover_operator_gives_up_a_majority, 1},
+        {test_takeover_operator_gives_up_who_left_the_one_in_office, 1},
+        {test_takeover_given_up_voter_that_comes_counts_for_itself, 1},
+        {test_takeover_operator_is_refused, 1},
         {test_takeover_by_the_majority_stops_nobody, 1},
         {test_takeover_is_none_without_the_majority, 1},
         {test_takeover_waits_for_leases_of_the_server_before, 1},
@@ -550,15 +716,18 @@ int main(void)
         {test_takeover_epoch_is_raised_above_anothers, 1},
         {test_takeover_again_waits_for_leases_of_the_one_between, 1},
         {test_takeover_epoch_is_not_raised_for_an_absurd_one, 1},
+        {test_takeover_farewell_of_who_obeyed_a_later_server_is_no_vote, 1},
         {test_takeover_member_of_another_instance_is_none_of_ours, 1},
         {test_takeover_run_begins_at_the_first_address, 1},
         {test_takeover_elsewhere_outdates_this_server, 2},
         {test_takeover_failure_that_was_told_before_counts, 1},
         {test_takeover_node_that_left_before_is_gone, 1},
         {test_takeover_end_that_was_told_is_completed, 1},
-        {test_takeover_end_that_nobody_else_heard_ends_one, 1},
+        {test_takeover_end_that_nobody_else_heard_is_void, 3},
+        {test_takeover_end_that_a_later_server_said_is_completed, 1},
         {test_takeover_nonsense_is_not_believed, 5},
         {test_takeover_orders_are_refused_before, 1},
+        {test_takeover_after_a_newcomer_was_drained, 1},
     };
     return hand_main("rdzv_takeover", tests, HAND_LEN(tests));
 }

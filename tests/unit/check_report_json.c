@@ -115,6 +115,32 @@ static int entries(void)
 
 /* -- what is in it --------------------------------------------------------- */
 
+/* Another server took the run over: which one, and how long there was none. */
+START_TEST(test_report_tells_a_takeover)
+{
+    char text[8000];
+    event_log.takeover.count = 2;
+    event_log.takeover.to.epoch.count = 3;
+    event_log.takeover.gap_us = 250000;
+    msg_set(event_log.takeover.to.target, "10.0.0.2:29500");
+    (void)snprintf(conf.endpoints[0].host, sizeof(conf.endpoints[0].host),
+                   "head");
+    conf.endpoints[0].port = 29500;
+    report_write(&conf, &verdict, &event_log, "", &patient);
+    ck_assert(read_file("report", text, sizeof(text)) > 0);
+    cJSON *json = cJSON_Parse(text);
+    const cJSON *last = cJSON_GetObjectItem(json, "last_takeover");
+    ck_assert_int_eq(cJSON_GetObjectItem(json, "takeovers")->valueint, 2);
+    ck_assert_int_eq(cJSON_GetObjectItem(last, "epoch")->valueint, 3);
+    ck_assert_str_eq(cJSON_GetObjectItem(last, "server")->valuestring,
+                     "10.0.0.2:29500");
+    ck_assert_str_eq(cJSON_GetObjectItem(last, "before")->valuestring,
+                     "head:29500");
+    ck_assert_double_eq(cJSON_GetObjectItem(last, "gap_s")->valuedouble, 0.25);
+    cJSON_Delete(json);
+}
+END_TEST
+
 START_TEST(test_report_says_what_failed_first)
 {
     char text[8000];
@@ -267,6 +293,7 @@ int main(void)
     tcase_set_timeout(faults, 60);
     tcase_set_tags(faults, FAULT_TAG);
     tcase_add_test(tc, test_report_says_what_failed_first);
+    tcase_add_test(tc, test_report_tells_a_takeover);
     tcase_add_test(tc, test_report_leaves_that_of_another_host_alone);
     tcase_add_test(faults, test_report_is_old_or_new_whatever_call_fails);
     tcase_add_test(

@@ -3,12 +3,12 @@
 /* links: worker_rt/snapshot/save worker_rt/snapshot/image */
 /* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/safetensors */
 /* links: rendezvous/base/utf8 */
-/* links: worker_rt/env rendezvous/proto/c10d */
+/* links: worker_rt/env worker_rt/proof worker_rt/fork rendezvous/proto/c10d */
 /* links: rendezvous/client/store rendezvous/base/dial */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* links: rendezvous/base/buf */
 /* links: rendezvous/base/json rendezvous/base/utf8 */
-/* libs: -lcjson -lxxhash */
+/* libs: -lcjson -lxxhash -Wl,--wrap=flock */
 /* clang-format on */
 /*
  * Snapshots: whole or refused, the one before kept, nothing left over.
@@ -28,6 +28,25 @@
 
 #include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
+#include "worker_rt/snapshot/snapshot.h"
+
+/* The rules of NFS (flock(2)): an exclusive lock is a lock for writing. */
+static bool nfs;
+
+int __real_flock(int fd, int op);
+int __wrap_flock(int fd, int op);
+
+int __wrap_flock(int fd, int op)
+{
+    struct flock lock = {.l_type = F_WRLCK};
+    if (!nfs)
+        return __real_flock(fd, op);
+    if ((op & LOCK_EX) == 0 || (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY) {
+        errno = EBADF;
+        return -1;
+    }
+    return fcntl(fd, F_OFD_SETLK, &lock);
+}
 
 static char dir[64];
 static struct ddp *d;
@@ -479,6 +498,51 @@ START_TEST(test_snapshot_killed_writers_leave_a_whole_one)
 }
 END_TEST
 
+/* Puts `to` in the place of `from`, which is as long, into the header of "s",
+ * whose sum is right again. */
+static void edit_header(const char *from, const char *to)
+{
+    uint8_t bytes[8192];
+    char digits[SNAPSHOT_DIGITS + 1];
+    FILE *f = fopen("s", "r+e");
+    ck_assert_ptr_nonnull(f);
+    size_t n = fread(bytes, 1, sizeof(bytes), f);
+    size_t len = 8 + (size_t)bytes[0] + ((size_t)bytes[1] << 8);
+    ck_assert_uint_lt(len, n);
+    uint8_t *at = memmem(bytes, len, from, strlen(from));
+    ck_assert_ptr_nonnull(at);
+    memcpy(at, to, strlen(from));
+    memcpy(bytes + SNAPSHOT_DIGITS_AT, SNAPSHOT_NO_DIGITS, SNAPSHOT_DIGITS);
+    XXH3_state_t *state = XXH3_createState();
+    snapshot_header_hex(digits, state, bytes, len);
+    (void)XXH3_freeState(state);
+    memcpy(bytes + SNAPSHOT_DIGITS_AT, digits, SNAPSHOT_DIGITS);
+    rewind(f);
+    ck_assert_uint_eq(fwrite(bytes, 1, len, f), len);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+/* A file of a newer format is refused, and no older one is taken for it; one
+ * from before there was a version is read. */
+START_TEST(test_snapshot_format_is_asked_for)
+{
+    struct model m;
+    struct ddp_error e;
+    save(1);
+    save(2);
+    edit_header("\"ddp.format\":\"1\"", "\"xxx.format\":\"1\"");
+    (void)expect("s", 2);
+    edit_header("\"xxx.format\":\"1\"", "\"ddp.format\":\"2\"");
+    shape_model(&m);
+    ck_assert_int_eq(ddp_snapshot_load(d, "s", m.t, TENSORS, m.kv, 3, NULL, &e),
+                     -1);
+    ck_assert_int_eq(e.code, DDP_ERR_CONFIG);
+    ck_assert_str_eq(e.text,
+                     "snapshot 's': it has format 2, and this libddp reads "
+                     "format 1: use the version that wrote it, or a newer one");
+}
+END_TEST
+
 /* What a living writer has under its lock stays, and so does what is no
  * temporary file of this snapshot. */
 START_TEST(test_snapshot_sweep_takes_only_what_is_left_over)
@@ -488,7 +552,8 @@ START_TEST(test_snapshot_sweep_takes_only_what_is_left_over)
         "s.tmp.0123456789abcdeg", "s.tmp.0123", "t.tmp.0123456789abcdef"};
     for (int i = 0; i < 5; i++)
         spill(names[i], (const uint8_t *)"x", 1);
-    int fd = open(names[0], O_RDONLY);
+    nfs = _i == 1;
+    int fd = open(names[0], O_RDWR | O_CLOEXEC);
     ck_assert_int_eq(flock(fd, LOCK_EX), 0);
     save(1);
     ck_assert_int_eq(close(fd), 0);
@@ -553,7 +618,9 @@ static Suite *snapshot_suite(void)
     tcase_add_test(t, test_snapshot_removed_is_a_fresh_start);
     tcase_add_test(t, test_snapshot_full_disk_changes_nothing);
     tcase_add_test(t, test_snapshot_killed_writers_leave_a_whole_one);
-    tcase_add_test(t, test_snapshot_sweep_takes_only_what_is_left_over);
+    tcase_add_test(t, test_snapshot_format_is_asked_for);
+    tcase_add_loop_test(t, test_snapshot_sweep_takes_only_what_is_left_over, 0,
+                        2);
     suite_add_tcase(s, t);
     t = tcase_create("numbers");
     tcase_add_loop_test(t, test_snapshot_kv_numbers, 0,

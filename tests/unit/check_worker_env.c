@@ -1,5 +1,5 @@
 /* links: launcher/worker/env launcher/worker/mailbox launcher/proc/procfs */
-/* links: rendezvous/base/err */
+/* links: launcher/cluster/task_vars rendezvous/base/err */
 /*
  * The environment and the arguments of a worker.
  */
@@ -34,6 +34,7 @@ static void setup(void)
     (void)clearenv();
     memset(&conf, 0, sizeof(conf));
     conf.nproc = 4;
+    conf.shutdown_timeout_us = 30500000;
     conf.max_restarts = 5;
     conf.worker_store = true;
     (void)snprintf(conf.role, sizeof(conf.role), "trainer");
@@ -63,6 +64,7 @@ static const char *const wanted[] = {
     "RANK=6",
     "WORLD_SIZE=12",
     "LOCAL_RANK=2",
+    "DDP_LOCAL_RANK=2",
     "LOCAL_WORLD_SIZE=4",
     "GROUP_RANK=1",
     "GROUP_WORLD_SIZE=3",
@@ -82,6 +84,7 @@ static const char *const wanted[] = {
     "DDP_INSTANCE=0123456789abcdef0123456789abcdef",
     "DDP_EPOCH=0",
     "DDP_ROUND=7",
+    "DDP_SHUTDOWN_TIMEOUT=30.500",
     "DDP_PROGRESS_FILE=",
     "DDP_STOP_FILE=",
     "DDP_SNAPSHOT_MEMORY=",
@@ -114,6 +117,25 @@ START_TEST(test_worker_env_replaces_its_own_names_only)
     ck_assert(holds(env, "OMP_NUM_THREADS=8"));
     ck_assert(holds(env, "EMPTY="));
     ck_assert_int_eq(count(env), WANTED + 2);
+    free(env);
+}
+END_TEST
+
+/* The place of the launcher in its scheduler's step is not that of a worker. */
+START_TEST(test_worker_env_leaves_the_launchers_task_out)
+{
+    ck_assert_int_eq(setenv("PMI_FD", "9", 1), 0);
+    ck_assert_int_eq(setenv("SLURM_PROCID", "1", 1), 0);
+    ck_assert_int_eq(setenv("SLURM_JOB_ID", "17", 1), 0);
+    char **env = worker_env_make(&conf, &world, 2, "/tmp/x.json", &files);
+    ck_assert(holds(env, "SLURM_JOB_ID=17"));
+    ck_assert_int_eq(count(env), WANTED + 1);
+    free(env);
+    conf.task_vars = true;
+    env = worker_env_make(&conf, &world, 2, "/tmp/x.json", &files);
+    ck_assert(holds(env, "PMI_FD=9"));
+    ck_assert(holds(env, "SLURM_PROCID=1"));
+    ck_assert_int_eq(count(env), WANTED + 3);
     free(env);
 }
 END_TEST
@@ -161,6 +183,7 @@ START_TEST(test_worker_env_gpus_are_handed_out)
     env = worker_env_make(&conf, &world, 2, "", &files);
     ck_assert(holds(env, "CUDA_VISIBLE_DEVICES=GPU-2"));
     ck_assert(holds(env, "LOCAL_RANK=0"));
+    ck_assert(holds(env, "DDP_LOCAL_RANK=2"));
     ck_assert(holds(env, "RANK=6"));
     ck_assert_int_eq(count(env), WANTED + 1);
     free(env);
@@ -220,6 +243,7 @@ int main(void)
     tcase_add_test(tc, test_worker_env_has_all_places);
     tcase_add_test(tc, test_worker_env_tells_the_epoch_of_a_run_with_failover);
     tcase_add_test(tc, test_worker_env_replaces_its_own_names_only);
+    tcase_add_test(tc, test_worker_env_leaves_the_launchers_task_out);
     tcase_add_test(tc, test_worker_env_one_worker_keeps_its_threads);
     tcase_add_test(tc, test_worker_env_gpus_are_handed_out);
     tcase_add_loop_test(tc, test_worker_args_places_are_filled, 0,

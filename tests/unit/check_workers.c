@@ -2,6 +2,7 @@
 /* links: tests/lib/fault tests/lib/fault_each tests/lib/scratch */
 /* links: launcher/worker/workers launcher/worker/spawn launcher/worker/env */
 /* links: launcher/worker/mailbox launcher/worker/errfile */
+/* links: launcher/cluster/task_vars */
 /* links: launcher/output/output launcher/output/relay */
 /* links: launcher/output/relay_intake launcher/output/stream */
 /* links: launcher/output/console launcher/output/logfile */

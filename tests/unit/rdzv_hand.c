@@ -24,6 +24,7 @@ char members_said[4000];
 int members_pieces;
 char server_id[MSG_VOTER_LEN + 1];
 bool embedded_server;
+bool strangers_may_join;
 void (*on_said)(int conn, const struct msg *m);
 
 static void append(char *text, size_t size, const char *fmt, ...)
@@ -232,6 +233,15 @@ void order_end(const char *run)
     say(ORDERS, &m);
 }
 
+void order_go_on(const char *run, bool sure)
+{
+    struct msg m = {.kind = MSG_KIND_order_go_on};
+    m.order_go_on.version = MSG_VERSION;
+    m.order_go_on.sure = sure;
+    msg_set(m.order_go_on.run, run);
+    say(ORDERS, &m);
+}
+
 bool told(int conn, const char *what)
 {
     char text[40];
@@ -254,6 +264,10 @@ void new_server(void)
         .runs_max = 2, .nodes_max = 8, .conns_max = CONNS};
     msg_set(limits.server, server_id);
     limits.embedded = embedded_server;
+    if (strangers_may_join) {
+        limits.runs_share = limits.runs_max;
+        limits.nodes_share = limits.nodes_max;
+    }
     rdzv_del(rdzv);
     rdzv = rdzv_new(&limits, 1 + strtoull(server_id, NULL, 16));
 }
@@ -266,7 +280,7 @@ static void setup(void)
     members_pieces = 0;
     now_us = 1000 * MONO_S;
     server_id[0] = '\0';
-    embedded_server = false;
+    embedded_server = strangers_may_join = false;
     on_said = NULL;
     new_server();
     like = (struct msg_join){.version = MSG_VERSION,

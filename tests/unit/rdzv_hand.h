@@ -38,10 +38,12 @@ void pass(int64_t us); /* runs the clock on, with ticks where the core wants */
 void closed(int conn, bool orderly);
 void new_server(void); /* one without memory */
 
-/* The next servers' id, "": runs have no failover; whether launchers serve; and
- * who wants to see each message that is sent, NULL: nobody. None of these is
- * set when a test begins. */
+/* The next servers' id, "": runs have no failover; whether launchers serve;
+ * whether hosts that are not trusted may join; and who wants to see each
+ * message that is sent, NULL: nobody. None of these is set when a test begins.
+ */
 extern bool embedded_server;
+extern bool strangers_may_join;
 extern char server_id[MSG_VOTER_LEN + 1];
 extern void (*on_said)(int conn, const struct msg *m);
 
@@ -68,6 +70,7 @@ void bye(int conn);
 void failed(int conn, int64_t round, int code, int64_t age_us);
 void order_drain(const char *run, const char *node, bool force);
 void order_end(const char *run);
+void order_go_on(const char *run, bool sure);
 
 /* -- what came of it, by the last step ------------------------------------- */
 

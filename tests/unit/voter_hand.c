@@ -95,7 +95,7 @@ static struct msg join_of(int i)
                        : v->ready ? MSG_STATE_READY
                                   : MSG_STATE_STOPPED;
         m.join.sure = now_us < v->lease_until_us;
-        if (v->runs && m.join.sure)
+        if (!v->ready && m.join.sure) /* workers are there */
             m.join.lease_ms = (v->lease_until_us - now_us) / MONO_MS;
     }
     if (v->ended) {

@@ -33,7 +33,8 @@ make(struct ddp *d, const struct ddp_comm_opts *opts, struct ddp_err *err)
                                .round = d->round,
                                .id = d->comms++,
                                .rank = d->rank,
-                               .world = d->world};
+                               .world = d->world,
+                               .spans_nodes = d->world > d->local_world};
     int64_t init_ms =
         opts->init_timeout_ms > 0 ? opts->init_timeout_ms : INIT_TIMEOUT_MS;
     int64_t deadline_us = rt_deadline(init_ms);
@@ -45,6 +46,8 @@ make(struct ddp *d, const struct ddp_comm_opts *opts, struct ddp_err *err)
     if (c != NULL && opts->timeout_ms > 0 &&
         opts->timeout_ms < INT64_MAX / MONO_MS)
         c->timeout_us = opts->timeout_ms * MONO_MS;
+    if (c != NULL)
+        proof_join(&d->proof, &c->proof);
     return c;
 }
 
@@ -156,6 +159,10 @@ void ddp_comm_free(struct ddp_comm *c)
 {
     if (c == NULL)
         return;
+    /* Nothing rests on how it leaves, unless something is under way. */
+    if (c->proof.oldest == 0)
+        proof_leave(&c->proof);
     c->ops->leave(c); /* on a broken one it returns at once */
+    proof_leave(&c->proof);
     c->ops->del(c);
 }

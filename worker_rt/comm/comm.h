@@ -6,11 +6,13 @@
 #ifndef WORKER_RT_COMM_COMM_H
 #define WORKER_RT_COMM_COMM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "rendezvous/base/err.h"
 #include "worker_rt/ddp.h"
+#include "worker_rt/proof.h"
 
 /*
  * All but `abort` return 0 or -1 with `err`. The arguments have been checked.
@@ -46,6 +48,7 @@ struct ddp_comm {
     int rank;
     int world;
     int64_t timeout_us; /* for each collective, MONO_NEVER: none */
+    struct proof_part proof;
 };
 
 /* Which ranks meet: the fence, and the number of the communicator in it. */
@@ -55,6 +58,7 @@ struct comm_place {
     uint32_t id;
     int rank;
     int world;
+    bool spans_nodes;
 };
 
 #endif

@@ -260,11 +260,15 @@ static int begin(struct comm_cpu *c,
                  int root,
                  struct ddp_err *err)
 {
-    return wire_begin(&c->wire, kind, dtype, root, c->base.timeout_us, err);
+    if (wire_begin(&c->wire, kind, dtype, root, c->base.timeout_us, err) != 0)
+        return -1;
+    return wire_ask_proof(&c->wire, &c->base.proof, err);
 }
 
 static int end(struct comm_cpu *c, int rc, const struct ddp_err *err)
 {
+    if (rc != 0)
+        wire_tell_proof(&c->wire, &c->base.proof, err);
     return wire_end(&c->wire, rc, err);
 }
 

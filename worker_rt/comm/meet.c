@@ -16,7 +16,7 @@
 #include "worker_rt/comm/meet.h"
 
 #include <errno.h>
-#include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,11 +26,12 @@
 #include "rendezvous/base/dial.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
+#include "worker_rt/comm/addresses.h"
 #include "worker_rt/rt.h"
 
-#define ADDR_MAX    (NI_MAXHOST + NI_MAXSERV + 2) /* "address port" */
 #define PENDING_MAX 16 /* connections whose hello has not come yet */
 #define HELLO_US    (2 * MONO_S)
+#define TRY_US      (3 * MONO_S) /* an address, if there are others */
 
 /*
  * The first words on a connection. The higher rank connects to the lower one
@@ -98,6 +99,9 @@ struct making {
     } state;
     struct hello answer;
     size_t have;
+    const struct addresses *to; /* of a lower rank; NULL: not called yet */
+    int which;                  /* of these is called */
+    int64_t until_us;           /* then the next one is */
 };
 
 struct meet {
@@ -107,7 +111,9 @@ struct meet {
     size_t nlinks;
     size_t missing;
     int64_t deadline_us;
-    int listener; /* -1: none */
+    int listener;                 /* -1: none */
+    struct sockaddr_storage seen; /* where the store sees us */
+    struct addresses *peers;      /* (nlinks), owned: where to call each */
     struct making making[COMM_LINKS_MAX];
     struct pending pending[PENDING_MAX];
 };
@@ -242,6 +248,34 @@ static int on_listener(struct meet *m, struct ddp_err *err)
     return 0;
 }
 
+/* Nobody answers there, or somebody else does. The next address of that rank is
+ * called, if it has another one: then 0. */
+static int call_next(struct meet *m, size_t i)
+{
+    struct comm_link *l = &m->links[i];
+    struct making *make = &m->making[i];
+    while (make->to != NULL && ++make->which < make->to->n) {
+        if (l->fd >= 0)
+            (void)close(l->fd);
+        l->fd = dial_begin((const struct sockaddr *)&make->to->at[make->which]);
+        if (l->fd < 0)
+            continue;
+        make->state = MAKING_CALLED;
+        make->have = 0;
+        make->until_us = mono_after(mono_now_us(), TRY_US);
+        return 0;
+    }
+    return -1;
+}
+
+/* A call that leads back to this machine cannot reach another one. */
+static bool calls_itself(const struct meet *m, size_t i)
+{
+    const struct making *make = &m->making[i];
+    return make->to != NULL && !addresses_is_loopback(&m->seen) &&
+           addresses_is_loopback(&make->to->at[0]);
+}
+
 static int lost_peer(int rank, struct ddp_err *err)
 {
     if (errno == 0)
@@ -249,6 +283,23 @@ static int lost_peer(int rank, struct ddp_err *err)
                            "rank %d died or gave up while the ranks met", rank);
     return ddp_err_sys(err, DDP_E_PEER,
                        "rank %d died or gave up while the ranks met", rank);
+}
+
+/* A call that failed, with errno. */
+static int not_called(struct meet *m, size_t i, struct ddp_err *err)
+{
+    int error = errno, rank = m->links[i].rank;
+    if (call_next(m, i) == 0)
+        return 0;
+    errno = error;
+    (void)lost_peer(rank, err);
+    if (calls_itself(m, i))
+        (void)ddp_err_wrap(err,
+                           "rank %d can be called at a loopback address only, "
+                           "which leads to this machine itself (set "
+                           "DDP_LOCAL_ADDR or DDP_SOCKET_IFNAME there)",
+                           rank);
+    return -1;
 }
 
 static int on_answer(struct meet *m, size_t i, struct ddp_err *err)
@@ -261,6 +312,8 @@ static int on_answer(struct meet *m, size_t i, struct ddp_err *err)
         set_made(m, i, l->fd);
         return 0;
     }
+    if (call_next(m, i) == 0)
+        return 0; /* that was another machine's address, and this one's, too */
     return ddp_err_set(
         err, DDP_E_PROTO, "rank %d refused the connection of rank %d: %s",
         l->rank, m->place->rank,
@@ -278,13 +331,13 @@ static int on_calling(struct meet *m, size_t i, struct ddp_err *err)
         struct hello h = our_hello(m, (uint32_t)l->rank, (uint32_t)l->lane, 0);
         errno = dial_result(l->fd);
         if (errno != 0 || !say(l->fd, &h))
-            return lost_peer(l->rank, err);
+            return not_called(m, i, err);
         make->state = MAKING_HELLO_SENT;
         return 0;
     }
     int heard = hear(l->fd, &make->answer, &make->have);
     if (heard < 0)
-        return lost_peer(l->rank, err);
+        return not_called(m, i, err);
     return heard > 0 ? on_answer(m, i, err) : 0;
 }
 
@@ -336,6 +389,23 @@ meet_links(struct meet *m, const struct pollfd *pfd, struct ddp_err *err)
     return 0;
 }
 
+/* Addresses that do not answer: the last one is waited for until the deadline.
+ */
+static void leave_silent(struct meet *m, int64_t *wake_us)
+{
+    int64_t now_us = mono_now_us();
+    for (size_t i = 0; i < m->nlinks; i++) {
+        const struct making *make = &m->making[i];
+        if ((make->state != MAKING_CALLED &&
+             make->state != MAKING_HELLO_SENT) ||
+            make->which + 1 >= make->to->n)
+            continue;
+        if (now_us >= make->until_us)
+            (void)call_next(m, i); /* or this one is waited for */
+        *wake_us = mono_min(*wake_us, make->until_us);
+    }
+}
+
 static void meet_pending(struct meet *m, const struct pollfd *pfd)
 {
     int64_t now_us = mono_now_us();
@@ -355,6 +425,7 @@ static int meet_step(struct meet *m, struct ddp_err *err)
     struct pollfd pfd[COMM_LINKS_MAX + PENDING_MAX + 1];
     struct pollfd *pending = pfd + m->nlinks;
     int64_t wake_us = m->deadline_us;
+    leave_silent(m, &wake_us);
     for (size_t i = 0; i < m->nlinks; i++)
         pfd[i] = ask(m, i);
     for (size_t i = 0; i < PENDING_MAX; i++) {
@@ -387,58 +458,48 @@ store_key(char *key, size_t len, const struct comm_place *place, int rank)
     ddp_assert(n > 0 && (size_t)n < len); /* four short fields */
 }
 
-/* Listens where the store sees us, and writes "address port" into `text`. */
+/* Listens where this rank can be called, and writes that into `text`. */
 static int listen_near(struct meet *m, char *text, struct ddp_err *err)
 {
-    struct sockaddr_storage addr;
-    struct sockaddr *sa = (struct sockaddr *)&addr;
+    struct addresses own;
+    struct sockaddr_storage where;
     socklen_t len;
-    char host[NI_MAXHOST], port[NI_MAXSERV];
-    if (store_client_local_addr(m->store, &addr, &len, m->deadline_us, err) !=
-        0)
+    if (store_client_local_addr(m->store, &m->seen, &len, m->deadline_us,
+                                err) != 0 ||
+        addresses_own(&own, &m->seen, m->place->spans_nodes, err) != 0)
         return -1;
-    if (addr.ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)&addr)->sin6_port = 0;
-    else
-        ((struct sockaddr_in *)&addr)->sin_port = 0;
+    len = addresses_listen(&own, &where);
     m->listener =
-        socket(addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (m->listener < 0 || bind(m->listener, sa, len) != 0 ||
+        socket(where.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (m->listener < 0 ||
+        bind(m->listener, (const struct sockaddr *)&where, len) != 0 ||
         listen(m->listener, SOMAXCONN) != 0 ||
-        getsockname(m->listener, sa, &len) != 0)
-        return ddp_err_sys(err, DDP_E_NOMEM,
-                           "cannot listen for the other ranks");
-    int rc = getnameinfo(sa, len, host, sizeof(host), port, sizeof(port),
-                         NI_NUMERICHOST | NI_NUMERICSERV);
-    if (rc != 0)
-        return ddp_err_set(err, DDP_E_CONFIG,
-                           "cannot read this rank's own address: %s",
-                           gai_strerror(rc));
-    (void)snprintf(text, ADDR_MAX, "%s %s", host, port); /* fits */
+        getsockname(m->listener, (struct sockaddr *)&where, &len) != 0)
+        return ddp_err_sys(err,
+                           errno == EADDRNOTAVAIL ? DDP_E_USAGE : DDP_E_NOMEM,
+                           "cannot listen for the other ranks (is "
+                           "DDP_LOCAL_ADDR an address of this machine?)");
+    addresses_write(&own,
+                    ntohs(where.ss_family == AF_INET6
+                              ? ((struct sockaddr_in6 *)&where)->sin6_port
+                              : ((struct sockaddr_in *)&where)->sin_port),
+                    text);
     return 0;
 }
 
-/* Waits until `rank` has published where it listens. The caller frees with
- * freeaddrinfo. */
+/* Waits until `rank` has published where it can be called. */
 static int
-look_up(struct meet *m, int rank, struct addrinfo **to, struct ddp_err *err)
+look_up(struct meet *m, int rank, struct addresses *to, struct ddp_err *err)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
-    char key[128], text[ADDR_MAX];
+    char key[128], text[ADDRESSES_TEXT];
     size_t len;
     store_key(key, sizeof(key), m->place, rank);
     if (store_client_get(m->store, key, text, sizeof(text) - 1, &len,
                          m->deadline_us, err) != 0)
         return ddp_err_wrap(err, "waiting for rank %d", rank);
     text[len] = '\0';
-    char *blank = strchr(text, ' ');
-    if (blank != NULL) {
-        *blank = '\0';
-        if (getaddrinfo(text, blank + 1, &hints, to) == 0)
-            return 0;
-        *blank = ' ';
-    }
+    if (addresses_read(to, text, &m->seen) == 0)
+        return 0;
     return ddp_err_set(
         err, DDP_E_PROTO,
         "the address of rank %d in the store is damaged: '%.80s'", rank, text);
@@ -446,14 +507,13 @@ look_up(struct meet *m, int rank, struct addrinfo **to, struct ddp_err *err)
 
 /* Begins to connect. */
 static int
-call(struct meet *m, size_t i, const struct addrinfo *to, struct ddp_err *err)
+call(struct meet *m, size_t i, const struct addresses *to, struct ddp_err *err)
 {
     struct comm_link *l = &m->links[i];
-    l->fd = dial_begin(to->ai_addr);
-    if (l->fd >= 0) {
-        m->making[i].state = MAKING_CALLED;
+    m->making[i].to = to;
+    m->making[i].which = -1;
+    if (call_next(m, i) == 0)
         return 0;
-    }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
         errno == ENOMEM)
         return ddp_err_sys(err, DDP_E_NOMEM,
@@ -464,16 +524,14 @@ call(struct meet *m, size_t i, const struct addrinfo *to, struct ddp_err *err)
 static int call_lower(struct meet *m, struct ddp_err *err)
 {
     for (size_t i = 0; i < m->nlinks;) {
-        struct addrinfo *to = NULL;
+        struct addresses *to = &m->peers[i];
         int rank = m->links[i].rank, rc = 0;
         bool lower = rank < m->place->rank;
-        if (lower && look_up(m, rank, &to, err) != 0)
+        if (lower && look_up(m, rank, to, err) != 0)
             return -1;
         for (; i < m->nlinks && m->links[i].rank == rank; i++)
             if (lower && rc == 0)
                 rc = call(m, i, to, err);
-        if (to != NULL)
-            freeaddrinfo(to);
         if (rc != 0)
             return -1;
     }
@@ -484,7 +542,7 @@ static int call_lower(struct meet *m, struct ddp_err *err)
 
 static int meet_all(struct meet *m, struct ddp_err *err)
 {
-    char text[ADDR_MAX], key[128];
+    char text[ADDRESSES_TEXT], key[128];
     store_key(key, sizeof(key), m->place, m->place->rank);
     if (listen_near(m, text, err) != 0 ||
         store_client_set(m->store, key, text, strlen(text), m->deadline_us,
@@ -522,7 +580,12 @@ int comm_meet(const struct comm_place *place,
                        .listener = -1};
     for (size_t i = 0; i < PENDING_MAX; i++)
         m->pending[i].fd = -1;
-    int rc = meet_all(m, err);
+    int rc;
+    m->peers = calloc(nlinks, sizeof(*m->peers));
+    if (m->peers == NULL)
+        rc = ddp_err_set(err, DDP_E_NOMEM, "no memory to meet the ranks");
+    else
+        rc = meet_all(m, err);
     for (size_t i = 0; i < nlinks; i++)
         ddp_assert(rc != 0 || links[i].fd >= 0);
     for (size_t i = 0; i < PENDING_MAX; i++)
@@ -530,6 +593,7 @@ int comm_meet(const struct comm_place *place,
             (void)close(m->pending[i].fd); /* no rank of ours, or too late */
     if (m->listener >= 0)
         (void)close(m->listener); /* all are here, or it failed */
+    free(m->peers);
     free(m);
     return rc;
 }

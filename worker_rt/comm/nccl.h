@@ -19,6 +19,10 @@
  * (ncclCommInitRankScalable, NCCL 2.23). A test makes it less. */
 extern int comm_nccl_ranks_per_id;
 
+/* How long a call that failed waits for NCCL's abort: two seconds. A test makes
+ * it less. */
+extern int64_t comm_nccl_abort_us;
+
 /*
  * Borrows `place`, `store` and `opts` for the call, the stream until the end.
  * NULL on error: those of comm_cpu_new; CONFIG (built without nccl.h; no

@@ -41,12 +41,11 @@
 
 #define GONE_US  (50 * MONO_MS)
 #define BLAME_US (20 * MONO_MS) /* for a blame to come after the data's end */
-#define STALL_US (2 * MONO_S)   /* after being asked to stop */
 #define LOOK_US  (1 * MONO_S)   /* how often a blocked rank asks: silent? */
 
 static const char *const kind_names[] = {
-    "nothing", "all-reduce", "broadcast",    "all-gather",
-    "barrier", "leave",      "start of NCCL"};
+    "nothing", "all-reduce", "broadcast",     "all-gather",
+    "barrier", "leave",      "start of NCCL", "wait"};
 _Static_assert(sizeof(kind_names) / sizeof(kind_names[0]) == WIRE_KINDS,
                "one for each");
 
@@ -98,6 +97,25 @@ static enum wire_why ending(int error)
 {
     return error == 0 || error == ECONNRESET || error == EPIPE ? WIRE_DIED
                                                                : WIRE_SILENT;
+}
+
+/* An error of a call on a connection that is not about the connection: the
+ * buffer cannot be read (device memory taken for the program's, for example),
+ * memory ran out, the descriptor was closed by somebody else. */
+static bool is_own(int error)
+{
+    return error == EFAULT || error == EINVAL || error == ENOMEM ||
+           error == ENOBUFS || error == EBADF || error == ENOTSOCK ||
+           error == EMSGSIZE;
+}
+
+/* Fails for a reason that no peer is to blame for. */
+static int own_fault(struct wire *w, const char *what, struct ddp_err *err)
+{
+    w->blame = blame_for(WIRE_FAILED, w->rank);
+    return ddp_err_sys(
+        err, errno == ENOMEM || errno == ENOBUFS ? DDP_E_NOMEM : DDP_E_IO,
+        "%s: cannot %s the data of this rank", kind_name(w), what);
 }
 
 static void mark_gone(struct wire *w, struct wire_peer *p, enum wire_why why)
@@ -220,6 +238,8 @@ send_some(struct wire *w, struct wire_xfer *x, bool *moved, struct ddp_err *err)
     msg.msg_iovlen = pieces(iov, &x->head, x->done, x->data + at,
                             least(x->len - at, WIRE_CHUNK));
     ssize_t n = sendmsg(x->peer->fd, &msg, MSG_NOSIGNAL);
+    if (n < 0 && is_own(errno))
+        return own_fault(w, "send", err);
     if (n < 0 && !is_pause(errno))
         return lost(w, x->peer, err);
     if (n > 0) {
@@ -278,6 +298,8 @@ recv_some(struct wire *w, struct wire_xfer *x, bool *moved, struct ddp_err *err)
     struct msghdr msg = {.msg_iov = iov};
     msg.msg_iovlen = pieces(iov, &x->got, x->done, to, room);
     ssize_t n = recvmsg(x->peer->fd, &msg, 0);
+    if (n < 0 && is_own(errno))
+        return own_fault(w, "receive", err);
     if (n == 0)
         errno = 0;
     if (n == 0 || (n < 0 && !is_pause(errno)))
@@ -302,7 +324,8 @@ static int64_t stalled_at_us(const struct wire *w)
     int64_t since_us = rt_stop_since_us();
     if (since_us == MONO_NEVER)
         return MONO_NEVER;
-    return (since_us > w->moved_us ? since_us : w->moved_us) + STALL_US;
+    return (since_us > w->moved_us ? since_us : w->moved_us) +
+           rt_stop_patience_us();
 }
 
 /*
@@ -475,23 +498,10 @@ int wire_recv(struct wire *w,
 
 /* -- beginning and end of a collective ------------------------------------- */
 
-int wire_begin(struct wire *w,
-               enum wire_kind kind,
-               int dtype,
-               int root,
-               int64_t timeout_us,
-               struct ddp_err *err)
+/* With the head that is there. */
+static int begin(struct wire *w, int64_t timeout_us, struct ddp_err *err)
 {
-    if (w->broken) {
-        if (err != NULL)
-            *err = w->why;
-        return -1;
-    }
-    ddp_assert(kind >= WIRE_ALLREDUCE && kind < WIRE_KINDS);
-    w->head = (struct wire_head){.seq = ++w->seq,
-                                 .kind = (uint16_t)kind,
-                                 .dtype = (uint16_t)dtype,
-                                 .root = (uint32_t)root};
+    ddp_assert(w->head.kind >= WIRE_ALLREDUCE && w->head.kind < WIRE_KINDS);
     w->blame =
         blame_for(WIRE_FAILED, w->rank); /* unless something better comes */
     w->moved_us = mono_now_us();
@@ -500,6 +510,40 @@ int wire_begin(struct wire *w,
         return -1;
     /* A peer that left during the last collective cannot take part now. */
     return w->gone == NULL ? 0 : lost(w, wire_peer(w, w->gone->rank), err);
+}
+
+static int is_broken(const struct wire *w, struct ddp_err *err)
+{
+    if (w->broken && err != NULL)
+        *err = w->why;
+    return w->broken ? -1 : 0;
+}
+
+int wire_begin(struct wire *w,
+               enum wire_kind kind,
+               int dtype,
+               int root,
+               int64_t timeout_us,
+               struct ddp_err *err)
+{
+    if (is_broken(w, err) != 0)
+        return -1;
+    w->head = (struct wire_head){.seq = ++w->seq,
+                                 .kind = (uint16_t)kind,
+                                 .dtype = (uint16_t)dtype,
+                                 .root = (uint32_t)root};
+    return begin(w, timeout_us, err);
+}
+
+int wire_attend(struct wire *w,
+                enum wire_kind kind,
+                int64_t timeout_us,
+                struct ddp_err *err)
+{
+    if (is_broken(w, err) != 0)
+        return -1;
+    w->head = (struct wire_head){.seq = w->seq, .kind = (uint16_t)kind};
+    return begin(w, timeout_us, err);
 }
 
 int wire_end(struct wire *w, int rc, const struct ddp_err *err)
@@ -585,12 +629,20 @@ int wire_open(struct wire *w,
     w->abort_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->scratch == NULL || w->abort_fd < 0)
         return ddp_err_sys(err, DDP_E_NOMEM, "no memory for a communicator");
-    return w->npeers == 0 ? 0 : meet(w, place, store, deadline_us, err);
+    if (w->npeers == 0)
+        return 0;
+    fork_watch(&w->forks[COMM_DATA], &w->peers[0].fd, w->npeers,
+               sizeof(w->peers[0]));
+    fork_watch(&w->forks[COMM_BLAME], &w->peers[0].blame_fd, w->npeers,
+               sizeof(w->peers[0]));
+    return meet(w, place, store, deadline_us, err);
 }
 
 /* Nothing is under way on any connection, or it is not wanted any more. */
 void wire_close(struct wire *w)
 {
+    fork_forget(&w->forks[COMM_DATA]);
+    fork_forget(&w->forks[COMM_BLAME]);
     for (size_t i = 0; i < w->npeers; i++) {
         if (w->peers[i].fd >= 0)
             (void)close(w->peers[i].fd);

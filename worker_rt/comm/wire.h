@@ -18,6 +18,7 @@
 
 #include "worker_rt/comm/comm.h"
 #include "worker_rt/comm/meet.h"
+#include "worker_rt/fork.h"
 
 #define WIRE_PEERS_MAX (COMM_LINKS_MAX / COMM_LANES)
 #define WIRE_CHUNK     ((size_t)256 * 1024) /* at most by one system call */
@@ -29,6 +30,7 @@ enum wire_kind {
     WIRE_BARRIER,
     WIRE_LEAVE,
     WIRE_START, /* of NCCL, see comm_nccl */
+    WIRE_WAIT,  /* of one rank */
     WIRE_KINDS
 };
 
@@ -79,7 +81,8 @@ struct wire {
     int world;
     struct wire_peer peers[WIRE_PEERS_MAX];
     size_t npeers;
-    int abort_fd; /* an eventfd: wakes a blocked call */
+    struct fork_watch forks[COMM_LANES]; /* no child keeps these open */
+    int abort_fd;                        /* an eventfd: wakes a blocked call */
     atomic_bool aborted;
     bool broken;
     struct ddp_err why;      /* what broke it */
@@ -142,6 +145,15 @@ int wire_begin(struct wire *w,
                struct ddp_err *err);
 
 /*
+ * As wire_begin, for a wait in which the other ranks need not take part: it has
+ * no number among the collectives.
+ */
+int wire_attend(struct wire *w,
+                enum wire_kind kind,
+                int64_t timeout_us,
+                struct ddp_err *err);
+
+/*
  * Ends it and passes `rc` on. A failure (`err` says which) breaks the wire: the
  * neighbours are told which rank is to blame, then the connections are shut.
  */
@@ -187,5 +199,28 @@ int wire_watch(struct wire *w, struct ddp_err *err);
 
 /* From any thread. */
 void wire_abort(struct wire *w);
+
+/* The communicator whose wire this is failed with `err`. */
+static inline void wire_tell_proof(const struct wire *w,
+                                   struct proof_part *part,
+                                   const struct ddp_err *err)
+{
+    const uint32_t blame[2] = {w->blame.why, w->blame.rank};
+    proof_failed(part, err, blame);
+}
+
+/* Whether another communicator of the handle failed so that this one must, too:
+ * then -1, and the peers will be told the same. */
+static inline int wire_ask_proof(struct wire *w,
+                                 const struct proof_part *part,
+                                 struct ddp_err *err)
+{
+    uint32_t blame[2];
+    if (proof_stopped(part, blame, err) == 0)
+        return 0;
+    if (blame[0] != 0)
+        w->blame = (struct wire_blame){blame[0], blame[1]};
+    return -1;
+}
 
 #endif

@@ -72,7 +72,8 @@ static bool is_temp(const char *entry, const char *name)
 
 static void remove_unlocked(int dir, const char *entry)
 {
-    int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    /* To write: NFS gives an exclusive lock for that only (flock(2)). */
+    int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
     int fd = openat(dir, entry, flags);
     if (fd < 0)
         return;

@@ -7,19 +7,22 @@
  * and copies from the room to the slot. wait, in the sealer's thread, ends when
  * our stream is empty.
  *
- * Failure modes. No room on the device: remembered, and begin waits for the
- * copy from the tensors themselves. Pages cannot be locked: the copy is slower.
- * A call of the driver fails: IO, and begin waits until nothing is on its way,
- * since the slot may be used for something else then.
+ * Failure modes. No room on the device: remembered, and the caller waits for
+ * the copy from the tensors themselves. Pages cannot be locked: the copy is
+ * slower. A call of the driver fails: IO, and nothing more is on its way, since
+ * then all of the device has failed. The program's stream stands still, behind
+ * a collective whose peer is dead: the wait is given up, and pages and room are
+ * left as they are, since the driver may still write there.
  */
 #include "worker_rt/snapshot/device_copy.h"
 
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-#define NO_TIMING 2 /* CU_EVENT_DISABLE_TIMING */
-#define NO_BLOCK  1 /* CU_STREAM_NON_BLOCKING */
-#define ALIGN     ((size_t)256)
+#define NO_BLOCK 1 /* CU_STREAM_NON_BLOCKING */
+#define ALIGN    ((size_t)256)
+#define NAP_NS   (50 * 1000)
 
 static int failed(const struct device_copy *s,
                   int rc,
@@ -43,7 +46,7 @@ int device_copy_open(struct device_copy *s, void *stream, struct ddp_err *err)
     if (rc != 0)
         s->ours = NULL;
     if (rc == 0)
-        rc = g->event_create(&s->ready, NO_TIMING);
+        rc = g->event_create(&s->ready, GPU_NO_TIMING);
     if (rc == 0)
         return 0;
     (void)failed(s, rc, "cannot create a stream or an event", err);
@@ -54,10 +57,8 @@ int device_copy_open(struct device_copy *s, void *stream, struct ddp_err *err)
 /* Whatever fails here, nothing can be done about it. */
 void device_copy_close(struct device_copy *s)
 {
-    if (s->gpu == NULL)
+    if (s->gpu == NULL || s->lost)
         return;
-    if (s->ours != NULL)
-        (void)s->gpu->stream_wait(s->ours);
     device_copy_unpin(s);
     if (s->room != 0)
         (void)s->gpu->free(s->room);
@@ -79,9 +80,10 @@ static void unpin(struct device_copy *s, int i)
 
 void device_copy_unpin(struct device_copy *s)
 {
-    if (s->gpu == NULL)
+    if (s->gpu == NULL || s->lost)
         return;
-    (void)s->gpu->stream_wait(s->ours); /* nothing may be on its way there */
+    if (s->ours != NULL)
+        (void)s->gpu->stream_wait(s->ours); /* nothing may be on its way */
     for (int i = 0; i < MEM_SLOTS_MAX; i++)
         unpin(s, i);
 }
@@ -107,10 +109,28 @@ static size_t aligned(size_t n)
     return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static bool is_device(const struct device_copy *s,
-                      const struct device_copy_part *p)
+static bool is_device(const struct device_copy_part *p)
 {
-    return p->len > 0 && gpu_is_device(s->gpu, p->from);
+    return p->len > 0 && p->device;
+}
+
+/* Each is asked for once; how much room they need on the device. */
+static int find_places(struct device_copy *s,
+                       struct device_copy_part *p,
+                       size_t n,
+                       size_t *len,
+                       struct ddp_err *err)
+{
+    *len = 0;
+    for (size_t i = 0; i < n; i++) {
+        enum gpu_place place =
+            p[i].len > 0 ? gpu_where(s->gpu, p[i].from, err) : GPU_HOST;
+        if (place == GPU_UNKNOWN)
+            return -1;
+        p[i].device = place == GPU_DEVICE;
+        *len += p[i].device ? aligned(p[i].len) : 0;
+    }
+    return 0;
 }
 
 /* Room on the device for all of it, kept from one snapshot to the next. */
@@ -139,7 +159,7 @@ fill_room(struct device_copy *s, const struct device_copy_part *p, size_t n)
     size_t at = 0;
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < n; i++) {
-        if (!is_device(s, &p[i]))
+        if (!is_device(&p[i]))
             continue;
         ddp_assert(p[i].len <= s->room_len - at);
         rc = s->gpu->copy(s->room + at, gpu_addr(p[i].from), p[i].len,
@@ -160,7 +180,7 @@ static int copy_out(struct device_copy *s,
     if (rc == 0)
         rc = s->gpu->stream_wait_event(s->ours, s->ready, 0);
     for (size_t i = 0; rc == 0 && i < n; i++) {
-        if (!is_device(s, &p[i]))
+        if (!is_device(&p[i]))
             continue;
         rc =
             s->gpu->copy_out(p[i].to, room ? s->room + at : gpu_addr(p[i].from),
@@ -171,18 +191,19 @@ static int copy_out(struct device_copy *s,
 }
 
 int device_copy_begin(struct device_copy *s,
-                      const struct device_copy_part *parts,
+                      struct device_copy_part *parts,
                       size_t n,
+                      bool *wait,
                       struct ddp_err *err)
 {
-    size_t len = 0;
+    size_t len;
     int rc = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (is_device(s, &parts[i]))
-            len += aligned(parts[i].len);
-        else if (parts[i].len > 0)
+    *wait = false;
+    if (find_places(s, parts, n, &len, err) != 0)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        if (parts[i].len > 0 && !parts[i].device)
             memcpy(parts[i].to, parts[i].from, parts[i].len);
-    }
     if (len == 0)
         return 0;
     bool room = make_room(s, len);
@@ -190,19 +211,30 @@ int device_copy_begin(struct device_copy *s,
         rc = fill_room(s, parts, n);
     if (rc == 0)
         rc = copy_out(s, parts, n, room);
-    if (rc == 0 && room)
-        return 0;
-    int waited = s->gpu->stream_wait(s->ours);
-    rc = rc != 0 ? rc : waited;
+    *wait = !room;
     return rc == 0 ? 0 : failed(s, rc, "the copy failed", err);
 }
 
-int device_copy_wait(struct device_copy *s, struct ddp_err *err)
+/* No call that blocks: the program's stream may stand behind a collective that
+ * only ends when somebody gives it up. */
+int device_copy_wait(struct device_copy *s,
+                     device_copy_fn *goes_on,
+                     void *ctx,
+                     struct ddp_err *err)
 {
+    const struct timespec nap = {.tv_nsec = NAP_NS};
     if (s->gpu == NULL)
         return 0;
     int rc = s->gpu->ctx_set(s->ctx); /* a thread begins without one */
-    if (rc == 0)
-        rc = s->gpu->stream_wait(s->ours);
+    while (rc == 0 && (rc = s->gpu->stream_query(s->ours)) == GPU_NOT_READY) {
+        if (!goes_on(ctx)) {
+            s->lost = true;
+            return ddp_err_set(err, DDP_E_ABORTED,
+                               "copy of GPU memory for a snapshot: given up, "
+                               "since the work before it does not end");
+        }
+        (void)nanosleep(&nap, NULL); /* a signal may cut it short */
+        rc = 0;
+    }
     return rc == 0 ? 0 : failed(s, rc, "the copy failed", err);
 }

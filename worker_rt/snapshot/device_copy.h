@@ -26,6 +26,7 @@ struct device_copy {
     gpu_ptr room;
     size_t room_len;
     bool no_room; /* it could not be had */
+    bool lost;    /* a copy may be under way for ever: nothing is given back */
     struct {
         uint8_t *at; /* NULL: not locked */
         size_t len;
@@ -37,6 +38,7 @@ struct device_copy_part {
     uint8_t *to;
     const void *from; /* host or device memory */
     size_t len;
+    bool device; /* found out by device_copy_begin */
 };
 
 /* All zero before. CONFIG: no driver, or no GPU chosen in this thread. IO. */
@@ -50,14 +52,24 @@ void device_copy_pin(struct device_copy *s, int i, uint8_t *at, size_t len);
 void device_copy_unpin(struct device_copy *s);
 
 /* Begins the copies: when it returns, the parts' sources may be changed, in the
- * order of the program's stream. One at a time: device_copy_wait before the
- * next. IO, and nothing is on its way. */
+ * order of the program's stream; with `*wait`, for want of room, only after
+ * device_copy_wait. One at a time: device_copy_wait before the next. IO: the
+ * slot may be written to until device_copy_wait. */
 int device_copy_begin(struct device_copy *s,
-                      const struct device_copy_part *parts,
+                      struct device_copy_part *parts,
                       size_t n,
+                      bool *wait,
                       struct ddp_err *err);
 
-/* Until they are done, from any thread. IO. */
-int device_copy_wait(struct device_copy *s, struct ddp_err *err);
+/*
+ * Until they are done, from any thread. IO. `goes_on` is asked now and
+ * then whether the program's stream will come to them. If not: ABORTED, and
+ * what is under way is left alone for ever.
+ */
+typedef bool device_copy_fn(void *ctx);
+int device_copy_wait(struct device_copy *s,
+                     device_copy_fn *goes_on,
+                     void *ctx,
+                     struct ddp_err *err);
 
 #endif

@@ -55,7 +55,7 @@ static int reserve(struct image *m, size_t nmeta, struct ddp_err *err)
     m->order = calloc(n, sizeof(*m->order));
     m->sums = calloc(n, sizeof(*m->sums));
     m->meta = calloc(nmeta + 3, sizeof(*m->meta));
-    m->pairs = calloc(n + nmeta + 3, sizeof(*m->pairs));
+    m->pairs = calloc(n + nmeta + 4, sizeof(*m->pairs));
     m->hash = XXH3_createState();
     if (m->tensors == NULL || m->order == NULL || m->sums == NULL ||
         m->meta == NULL || m->pairs == NULL || m->hash == NULL)
@@ -110,8 +110,9 @@ static void fill_pairs(struct image *m,
 {
     char number[24];
     (void)snprintf(number, sizeof(number), "%lld",
-                   (long long)d->round); /* fits */
+                   (long long)d->fence); /* fits */
     add_pair(m, SNAPSHOT_HEADER_KEY, SNAPSHOT_NO_DIGITS);
+    add_pair(m, SNAPSHOT_FORMAT_KEY, SNAPSHOT_FORMAT);
     add_meta(m, "ddp.instance", d->instance);
     add_meta(m, "ddp.round", number);
     (void)snprintf(number, sizeof(number), "%lld", (long long)step); /* fits */
@@ -122,7 +123,7 @@ static void fill_pairs(struct image *m,
     for (size_t i = 0; i < m->ntensors; i++)
         add_pair(m, m->sums[i].key, m->sums[i].digits);
     ddp_assert(m->nmeta <= nmeta + 3); /* as reserved */
-    ddp_assert(m->npairs <= m->ntensors + 1 + nmeta + 3);
+    ddp_assert(m->npairs <= m->ntensors + 1 + nmeta + 4);
 }
 
 /* As the checksums stand now: its length never depends on them. */

@@ -7,7 +7,12 @@
  * in `sealing`. The sealer sums, labels and, for a save to the disk, hands it
  * on in `writing`. The writer puts the file into the folder.
  *
- * Failure modes. The memory runs out: it is given up once for all, with a
+ * A collective that the state rests on may still be under way on a GPU. Then
+ * the sealer waits with the label for its proof, which the caller's thread
+ * brings in its next call: it alone may use the communicator.
+ *
+ * Failure modes. Such a collective fails: there is no label, and every later
+ * save is refused. The memory runs out: it is given up once for all, with a
  * reason, and the disk goes on alone. A seal or a write fails: the error waits
  * for the caller's next save, and training goes on. The program ends in the
  * middle: a slot without a label is ignored, and a file without its name is
@@ -19,15 +24,19 @@
  */
 #include "worker_rt/snapshot/keeper.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <time.h>
 
 #include "worker_rt/comm/comm.h"
 #include "worker_rt/snapshot/snapshot.h"
 
 #define KEEP_DEFAULT 2
+#define LOCK_TRIES   200 /* in two seconds */
 
 /* What holds whenever the lock is free: a slot is sealed or written, not both
  * at once, and only a slot that was ordered to the disk is written. */
@@ -70,8 +79,9 @@ static int seal(struct ddp_keeper *k, int i, struct ddp_err *err)
     struct image *m = &slot->image;
     uint8_t *at = mem_slots_image(slots, i);
     ddp_assert(image_len(m) <= mem_slots_room(slots));
-    if (device_copy_wait(&k->device, err) != 0)
-        return -1; /* the slot has no label, so nobody believes what is in it */
+    /* Without a label nobody believes what is in the slot. */
+    if (keeper_wait_copied(k, i, err) != 0)
+        return -1;
     for (size_t t = 0; t < m->ntensors; t++)
         sum_tensor(m, t, at + image_at(m, t),
                    slot->from == NULL ? NULL : slot->from[t]);
@@ -79,8 +89,10 @@ static int seal(struct ddp_keeper *k, int i, struct ddp_err *err)
     if (header == NULL)
         return -1;
     memcpy(at, header, m->header_len);
+    if (keeper_wait_proven(k, i, err) != 0)
+        return -1;
     struct slot_label label = {
-        .len = image_len(m), .round = k->d->round, .step = slot->step};
+        .len = image_len(m), .round = k->d->fence, .step = slot->step};
     memcpy(label.instance, k->d->instance, sizeof(k->d->instance));
     mem_slots_label(slots, i, &label); /* last: it says that all is there */
     return 0;
@@ -194,6 +206,7 @@ static void stop_threads(struct ddp_keeper *k)
     atomic_store(&k->quit, true);
     (void)pthread_cond_broadcast(&k->changed);
     (void)pthread_mutex_unlock(&k->lock);
+    proof_wake(&k->d->proof);
     (void)pthread_join(k->sealer, NULL);
     (void)pthread_join(k->writer, NULL);
     k->started = false;
@@ -289,13 +302,24 @@ static int copy_from_gpu(struct ddp_keeper *k,
     if (parts == NULL)
         return snapshot_no_memory(err);
     for (size_t t = 0; t < m->ntensors; t++)
-        parts[t] = (struct device_copy_part){at + image_at(m, t),
-                                             tensors[m->order[t]].data,
-                                             (size_t)image_size(m, t)};
+        parts[t] = (struct device_copy_part){.to = at + image_at(m, t),
+                                             .from = tensors[m->order[t]].data,
+                                             .len = (size_t)image_size(m, t)};
     device_copy_pin(&k->device, i, at, (size_t)image_len(m));
-    int rc = device_copy_begin(&k->device, parts, m->ntensors, err);
+    bool wait;
+    k->copied = i;
+    int rc = device_copy_begin(&k->device, parts, m->ntensors, &wait, err);
     free(parts);
-    return rc;
+    if (rc == 0 && !wait)
+        return 0;
+    /* Behind a collective whose peer is dead it would never end. After an error
+     * some may be under way, and the slot is the next save's. */
+    struct ddp_err why;
+    proof_prove(&k->d->proof, k->slot[i].mark);
+    if (keeper_wait_copied(k, i, &why) == 0 || rc != 0)
+        return rc;
+    *err = why;
+    return -1;
 }
 
 /* Notes where the sealer finds everything, which it copies while it sums: one
@@ -383,7 +407,10 @@ static int put(struct ddp_keeper *k,
     slot->to_disk = disk;
     (void)pthread_mutex_unlock(&k->lock);
     /* No thread knows of this slot yet. */
-    int rc = copy(k, i, tensors, err);
+    slot->mark = proof_mark(&k->d->proof);
+    int rc = proof_look(&k->d->proof, slot->mark, err) == PROOF_BROKEN
+                 ? -1
+                 : copy(k, i, tensors, err);
     (void)pthread_mutex_lock(&k->lock);
     if (rc != 0)
         return -1;
@@ -394,7 +421,11 @@ static int put(struct ddp_keeper *k,
     (void)pthread_cond_broadcast(&k->changed);
     if (take_error(k, err) == 0)
         return 0;
-    wait_sealed(k); /* after an error the caller may free the tensors */
+    /* After an error the caller may free the tensors. */
+    (void)pthread_mutex_unlock(&k->lock);
+    keeper_prove(k);
+    (void)pthread_mutex_lock(&k->lock);
+    wait_sealed(k);
     return -1;
 }
 
@@ -417,6 +448,7 @@ static int save(struct ddp_keeper *k,
                            (long long)step);
     if (image_init(&m, k->d, step, tensors, ntensors, meta, nmeta, err) == 0 &&
         start_threads(k, err) == 0 && (!disk || keeper_own(k, err) == 0)) {
+        keeper_prove(k);
         (void)pthread_mutex_lock(&k->lock);
         rc = put(k, &m, step, tensors, disk, err);
         (void)pthread_mutex_unlock(&k->lock);
@@ -445,6 +477,7 @@ int ddp_keeper_save(struct ddp_keeper *k,
 
 void ddp_keeper_settle(struct ddp_keeper *k)
 {
+    keeper_prove(k);
     (void)pthread_mutex_lock(&k->lock);
     wait_sealed(k);
     (void)pthread_mutex_unlock(&k->lock);
@@ -453,6 +486,7 @@ void ddp_keeper_settle(struct ddp_keeper *k)
 int ddp_keeper_wait(struct ddp_keeper *k, struct ddp_error *err)
 {
     struct ddp_err why;
+    keeper_prove(k);
     (void)pthread_mutex_lock(&k->lock);
     wait_sealed(k);
     wait_written(k);
@@ -536,17 +570,44 @@ static void find_newest(struct ddp_keeper *k)
     ddp_assert(k->newest < k->memory.count || k->newest < 0);
 }
 
+/*
+ * Two writers would lose each other's snapshots. The descriptor was opened by
+ * this process, so the lock is its own, and ends with it: a worker of the round
+ * before that is just being killed is waited for.
+ */
+static bool lock_memory(int fd)
+{
+    const struct timespec nap = {.tv_nsec = 10 * 1000 * 1000};
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return true;
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return true; /* it cannot be locked: /dev/shm of an old kernel */
+        (void)nanosleep(&nap, NULL); /* a signal may cut it short */
+    }
+    return false;
+}
+
 /* The launcher's memory, if this rank is the one that uses it. */
 static void open_memory(struct ddp_keeper *k)
 {
     struct ddp_err why;
-    if (k->d->local_rank != 0)
+    if (k->d->node_rank != 0)
         return;
     if (k->d->memory_fd < 0)
         (void)snprintf(k->why, sizeof(k->why),
                        "the launcher holds no memory for snapshots");
+    else if (k->d->memory_used)
+        (void)snprintf(k->why, sizeof(k->why),
+                       "another keeper of this process uses it");
+    else if (!lock_memory(k->d->memory_fd))
+        (void)snprintf(k->why, sizeof(k->why),
+                       "another process of this node uses it: is LOCAL_RANK "
+                       "the same in two workers?");
     else if (mem_slots_open(&k->memory, k->d->memory_fd, &why) != 0)
         (void)snprintf(k->why, sizeof(k->why), "%.200s", why.text);
+    k->d->memory_used |= k->memory.count > 0;
+    k->has_memory = k->memory.count > 0;
     find_newest(k);
 }
 
@@ -573,7 +634,7 @@ static void look_into_folder(struct ddp_keeper *k)
 {
     int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
     memcpy(k->dir.instance, k->d->instance, sizeof(k->dir.instance));
-    if (k->d->local_rank == 0)
+    if (k->d->node_rank == 0)
         k->dir.fd = open(k->folder, flags);
     k->disk = k->dir.fd >= 0 ? KEEPER_READS : KEEPER_NO_DISK;
 }
@@ -582,11 +643,11 @@ static void look_into_folder(struct ddp_keeper *k)
  * rank puts a mark into its own, and looks which marks of others it sees. */
 static int open_folder(struct ddp_keeper *k, struct ddp_err *err)
 {
-    bool leads = k->d->local_rank == 0;
+    bool leads = k->d->node_rank == 0;
     uint64_t mark = 0;
     int fd = -1, rc = 0;
     if (leads)
-        rc = snapshot_dir_open(&k->dir, k->folder, k->d->instance, k->d->round,
+        rc = snapshot_dir_open(&k->dir, k->folder, k->d->instance, k->d->fence,
                                err);
     if (leads && rc == 0 && snapshot_dir_mark(&k->dir, &mark, &fd, err) != 0)
         rc = ddp_err_wrap(err, "folder '%.200s'", k->folder);
@@ -642,7 +703,8 @@ struct ddp_keeper *ddp_keeper_new(struct ddp *d,
     k->d = d;
     k->comm = comm;
     k->dir.fd = k->memory.fd = k->own.fd = -1;
-    k->sealing = k->writing = k->newest = -1;
+    fork_watch(&k->fork, &k->memory.fd, 1, 0);
+    k->sealing = k->writing = k->newest = k->copied = -1;
     k->saved = k->failed_step = -1;
     (void)pthread_mutex_init(&k->lock, NULL); /* these cannot fail here */
     (void)pthread_cond_init(&k->changed, NULL);
@@ -657,13 +719,22 @@ void ddp_keeper_free(struct ddp_keeper *k)
 {
     if (k == NULL)
         return;
+    struct ddp_err why;
     stop_threads(k); /* before anything that they use goes */
     check(k);
+    /* Nor while the device writes there. What never comes is left alone. */
+    if (k->copied >= 0)
+        (void)keeper_wait_copied(k, k->copied, &why);
     for (int i = 0; i < MEM_SLOTS_MAX; i++)
         free_slot(&k->slot[i]);
+    fork_forget(&k->fork);
     device_copy_close(&k->device);
-    mem_slots_close(&k->memory);
-    mem_slots_close(&k->own);
+    if (k->has_memory)
+        k->d->memory_used = false;
+    if (!k->device.lost) { /* else the driver may still write there */
+        mem_slots_close(&k->memory);
+        mem_slots_close(&k->own);
+    }
     snapshot_dir_close(&k->dir);
     (void)pthread_cond_destroy(&k->changed);
     (void)pthread_mutex_destroy(&k->lock);

@@ -4,6 +4,9 @@
  *
  *     save: copy into a free slot ─► sealer: checksums, label ─► writer: file
  *
+ * The label comes when all that the state rests on is proven to have completed
+ * (worker_rt/proof): a copy from a GPU may be of a state that will never be.
+ *
  * The caller waits for the copy, or leaves that to the sealer, too; two threads
  * do the rest, so that a slow disk does not keep memory from being sealed at
  * the next step. Of the three slots of the launcher's memory one may be on its
@@ -34,9 +37,11 @@ struct ddp_keeper {
     } disk;             /* what this rank does with the folder */
     char *folder;       /* owned; NULL: no disk */
     char why[256];      /* why there is no memory; "" if there is */
+    bool has_memory;    /* the launcher's was opened, by this keeper alone */
     struct snapshot_dir dir;
     bool later;                /* the sealer copies */
     struct mem_slots memory;   /* the launcher's; count 0: none */
+    struct fork_watch fork;    /* no child keeps that locked */
     struct mem_slots own;      /* on the way to the disk; count 0: not made */
     struct device_copy device; /* if tensors may lie in a GPU's memory */
 
@@ -52,15 +57,33 @@ struct ddp_keeper {
         struct image image;
         const uint8_t **from; /* (ntensors), owned; NULL: it is copied */
         int64_t step;
+        uint64_t mark; /* of what it rests on: worker_rt/proof */
         bool to_disk;
     } slot[MEM_SLOTS_MAX];
     int sealing;          /* -1: nothing to seal */
     int writing;          /* -1: nothing to write */
     int newest;           /* sealed last, -1: none by this worker */
+    int copied;           /* the last one from a GPU, -1: none; the caller's */
     int64_t saved;        /* the newest step on the disk, -1: none */
     int64_t failed_step;  /* the write that failed, -1: none */
     struct ddp_err error; /* of it */
 };
+
+/* For how long the device may be busy behind a collective that failed, before
+ * the copy is left alone: three seconds. A test makes it less. */
+extern int64_t keeper_lost_us;
+
+/*
+ * What comes before a label; see keeper_prove.c. The first waits until slot i
+ * is copied, the second until all that it rests on is proven. -1: there will be
+ * no label, `err` says why.
+ */
+int keeper_wait_copied(struct ddp_keeper *k, int i, struct ddp_err *err);
+int keeper_wait_proven(struct ddp_keeper *k, int i, struct ddp_err *err);
+
+/* Brings the proof for what is being sealed. In the caller's thread, which may
+ * use the communicators; not under the lock. */
+void keeper_prove(struct ddp_keeper *k);
 
 /* The slots that are in use. */
 static inline struct mem_slots *keeper_slots(struct ddp_keeper *k)

@@ -11,12 +11,14 @@
  * Happy path: list_all, make_offer, gather_offers, choose, read_shared, once
  * each.
  *
- * Failure modes. What is sent is damaged, or not of the step that was offered:
- * all ranks find that, the reader strikes it off its list, and they begin
- * again, at most REFUSED_MAX times, since what was offered had been looked at.
- * The reader's disk fails in the middle: it goes on with zeros, which fit no
- * checksum, so that all ranks take the same turn. A rank dies: the collective
- * fails on all of them. No rank has a snapshot: NOINPUT, a fresh start.
+ * Failure modes. A rank has one of a newer libddp: an error on all of them,
+ * since an older one may not be taken for it. What is sent is damaged, or not
+ * of the step that was offered: all ranks find that, the reader strikes it off
+ * its list, and they begin again, at most REFUSED_MAX times, since what was
+ * offered had been looked at. The reader's disk fails in the middle: it goes on
+ * with zeros, which fit no checksum, so that all ranks take the same turn. A
+ * rank dies: the collective fails on all of them. No rank has a snapshot:
+ * NOINPUT, a fresh start.
  */
 #include "worker_rt/snapshot/keeper.h"
 
@@ -39,7 +41,7 @@ struct candidate {
 
 /* What travels; 64-bit members only. */
 struct offer {
-    int64_t has;    /* 0: nothing (more) */
+    int64_t has;    /* 0: nothing (more); 2: one of a newer libddp */
     int64_t memory; /* 1: it lies in memory */
     int64_t own;    /* 1: written by this instance */
     int64_t round;
@@ -231,6 +233,10 @@ static struct offer make_offer(struct keeper_load *l)
         int rc = snapshot_read(&o.from, &nothing, &fence, &why);
         close_candidate(&o);
         struct offer offer = describe(c);
+        if (rc != 0 && why.code == DDP_E_CONFIG) {
+            offer.has = 2;
+            return offer;
+        }
         if (rc != 0 || check_offer(&offer, &fence, &why) != 0)
             continue;
         offer.own = strcmp(fence.instance, l->k->d->instance) == 0;
@@ -384,6 +390,11 @@ static int gather_offers(struct keeper_load *l, struct ddp_err *err)
         return -1;
     for (int r = 0; r < comm->world; r++) {
         struct offer *o = &l->offers[r];
+        if (o->has == 2)
+            return ddp_err_set(err, DDP_E_CONFIG,
+                               "rank %d has one of step %lld that a newer "
+                               "libddp wrote: use that version",
+                               r, (long long)o->step);
         if (o->has != 1 || o->step < 0 || o->round < 0 || o->len < 0)
             *o = (struct offer){0};
     }
@@ -416,7 +427,7 @@ static int load(struct keeper_load *l,
     info->step = l->offers[reader].step;
     info->memory = l->offers[reader].memory == 1;
     info->rank = reader;
-    info->round = fence.round;
+    info->round = rt_fence_round(fence.round);
     memcpy(info->instance, fence.instance, sizeof(info->instance));
     info->foreign = strcmp(fence.instance, l->k->d->instance) != 0;
     return share_why(l, info->why, err);

@@ -88,6 +88,19 @@ static int parse_header(struct image_read *l, struct ddp_err *err)
                              &l->parsed, err);
 }
 
+/* A file of a newer libddp is as good as any, but not for this one: no older
+ * one may be taken for it in silence. */
+static int check_format(const struct image_read *l, struct ddp_err *err)
+{
+    const char *format = safetensors_value(&l->parsed, SNAPSHOT_FORMAT_KEY);
+    if (format == NULL || strcmp(format, SNAPSHOT_FORMAT) == 0)
+        return 0;
+    return ddp_err_set(err, DDP_E_CONFIG,
+                       "it has format %.16s, and this libddp reads format "
+                       "%s: use the version that wrote it, or a newer one",
+                       format, SNAPSHOT_FORMAT);
+}
+
 static const struct ddp_tensor *find(const struct snapshot_wanted *w,
                                      const char *name)
 {
@@ -238,8 +251,8 @@ int snapshot_read(const struct snapshot_source *from,
     if (l.state == NULL || l.scratch == NULL)
         (void)snapshot_no_memory(err);
     else if (read_header(&l, err) == 0 && parse_header(&l, err) == 0 &&
-             check_wanted(&l, err) == 0 && read_tensors(&l, err) == 0 &&
-             read_meta(&l, err) == 0)
+             check_format(&l, err) == 0 && check_wanted(&l, err) == 0 &&
+             read_tensors(&l, err) == 0 && read_meta(&l, err) == 0)
         rc = read_fence(&l, fence, err);
     safetensors_free(&l.parsed);
     if (l.state != NULL)
@@ -331,7 +344,7 @@ static int load_one(struct ddp *d,
         return ddp_err_wrap(err, "snapshot '%.200s'", path);
     snapshot_remember(d, &st);
     memcpy(info->instance, fence.instance, sizeof(info->instance));
-    info->round = fence.round;
+    info->round = rt_fence_round(fence.round);
     info->foreign = strcmp(fence.instance, d->instance) != 0;
     return 0;
 }

@@ -51,6 +51,9 @@ static int map(struct mem_slots *s, int fd, int count, struct ddp_err *err)
     if (p == MAP_FAILED)
         return ddp_err_sys(err, DDP_E_CONFIG,
                            "cannot map the memory for snapshots");
+    /* A child would keep the file open, and so its lock, for the next worker.
+     * Where this is refused, it does. */
+    (void)madvise(p, len, MADV_DONTFORK);
     s->map = p;
     s->count = count;
     check(s);

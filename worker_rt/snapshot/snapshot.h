@@ -29,6 +29,12 @@
 #define SNAPSHOT_DIGITS_AT (8 + SNAPSHOT_BEGIN_LEN)
 #define SNAPSHOT_NO_DIGITS "00000000000000000000000000000000"
 
+/* The version of what libddp means by its own pairs. It grows if a reader of
+ * this version would take a file for something else than it is; a pair more
+ * is no reason. Files without it are of version 1. */
+#define SNAPSHOT_FORMAT_KEY "ddp.format"
+#define SNAPSHOT_FORMAT     "1"
+
 #define SNAPSHOT_PREV ".prev" /* behind the path */
 
 /* Data is hashed in pieces of this size, while they are in the cache. */

@@ -227,6 +227,7 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         return;
     case MSG_KIND_order_drain:
     case MSG_KIND_order_end:
+    case MSG_KIND_order_go_on:
         command_step(r, ev);
         return;
     case MSG_KIND_answered:

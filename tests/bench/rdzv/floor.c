@@ -5,6 +5,8 @@
  * end of a connection by a stop to all others, the last ready by a world.
  *
  *     floor AGENTS        prints its port
+ *     floor AGENTS next   the server to which agents go when theirs is killed:
+ *                         it asks each one for its promise, and that is all
  *
  * With DDPRUN_TOKEN_FILE in its environment it does so in TLS, by OpenSSL alone
  * (SSL_read, SSL_write), which goes by the same token as net/tls.
@@ -40,6 +42,7 @@ static int n_agents, n_joined, n_ready;
 static struct guest *guests;
 static SSL_CTX *tls; /* NULL: without a token */
 static uint8_t psk[32];
+static bool is_next;
 static struct answer join_answer, lease, world, stop;
 static char scratch[65536];
 
@@ -60,18 +63,25 @@ static void fill_answers(void)
     m.lease.grant_ms = 4000;
     memcpy(join_answer.bytes, FRAME_HELLO, FRAME_HELLO_LEN);
     join_answer.len = FRAME_HELLO_LEN;
-    put(&join_answer, &m);
+    if (!is_next)
+        put(&join_answer, &m);
     m.lease.seq = 1;
     put(&lease, &m);
     m = (struct msg){.kind = MSG_KIND_waiting};
     m.waiting.have = m.waiting.min = m.waiting.max = n_agents;
     m.waiting.left_ms = 600000;
     m.waiting.since_ms = 1000;
-    for (int i = 0; i < 36; i++) /* as many as the rendezvous names */
+    /* As many as the rendezvous names; it names nobody after a take-over. */
+    for (int i = 0; i < 36 && !is_next; i++)
         (void)snprintf(m.waiting.names + strlen(m.waiting.names),
                        sizeof(m.waiting.names) - strlen(m.waiting.names),
                        "node%05d, ", i);
     put(&join_answer, &m);
+    if (is_next) {
+        m = (struct msg){.kind = MSG_KIND_office, .office.epoch = 2};
+        msg_set(m.office.epoch_id, "0123456789abcdef");
+        put(&join_answer, &m);
+    }
     m = (struct msg){.kind = MSG_KIND_world};
     msg_set(m.world.instance, "0123456789abcdef0123456789abcdef");
     msg_set(m.world.master_addr, "127.0.0.2");
@@ -193,20 +203,20 @@ static void on_end(struct guest *g, ssize_t n)
 {
     g->gone = true;
     uv_close((uv_handle_t *)&g->tcp, NULL);
-    if (n == UV_EOF)
+    if (n == UV_EOF && !is_next)
         tell_all(&stop);
 }
 
 static void on_frame(struct guest *g, const char *json)
 {
-    char kind = json[9]; /* {"kind":"beat", "join" or "ready" */
+    char kind = json[9]; /* {"kind":"beat", "join", "ready" or "promise" */
     if (kind == 'b') {
         tell(g, &lease);
     } else if (kind == 'j') {
         tell(g, &join_answer);
-        if (++n_joined == n_agents)
+        if (++n_joined == n_agents && !is_next)
             tell_all(&world);
-    } else if (++n_ready == n_agents - 1) {
+    } else if (kind == 'r' && ++n_ready == n_agents - 1) {
         tell_all(&world);
     }
 }
@@ -272,7 +282,8 @@ int main(int argc, char *argv[])
     struct sockaddr_in at = {.sin_family = AF_INET,
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int len = sizeof(at);
-    n_agents = argc == 2 ? atoi(argv[1]) : 0;
+    is_next = argc == 3 && strcmp(argv[2], "next") == 0;
+    n_agents = argc == (is_next ? 3 : 2) ? atoi(argv[1]) : 0;
     if (n_agents < 2)
         return 2;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {

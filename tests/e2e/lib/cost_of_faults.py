@@ -1,9 +1,10 @@
 """What each kind of fault cost a training, and whether that is too much.
-usage: cost_of_faults.py FAULTS PROGRESS STEPS WHOLE_MS
+usage: cost_of_faults.py FAULTS PROGRESS STEPS WHOLE_MS [KEEPS]
 FAULTS has lines "MS KIND ...", PROGRESS lines "MS STEP" (watch_steps.py), STEPS
 is how many the training has, WHOLE_MS how long it takes undisturbed. Prints a
 line for each kind and one for all; status 1 if something cost more than LIMITS
-allows.
+allows, or if less than KEEPS percent of the steps were kept: of those that the
+training would have made in this time, at the pace that it has when it goes on.
 
 A time without a new step counts as lost if it is longer than GAP_MS. It belongs
 to the faults that came in it, or of which it may be the consequence. Faults and gaps that cannot be
@@ -32,6 +33,9 @@ LIMITS = {
     "leave": (2 * RESTART + 2000, 1), "daemon": (1000, 1),
     "freeze": (2 * RESTART, 1), "cut": (CABLE, 1), "mute": (CABLE, 1),
     "deafen": (CABLE, 1), "lose": (CABLE, 1),
+    # heartbeat_timeout is 1 s; a cable that is cut is a silent machine.
+    "host-power": (2 * RESTART, 1), "host-agent": (2 * RESTART, 1),
+    "host-cut": (1000 + 2 * RESTART, 1),
     # Nothing but the disk is left, which has every hundredth step.
     "all": (2 * RESTART, 200),
 }
@@ -50,7 +54,7 @@ guess = steps / whole_ms * BEAT_MS
 # those that show later.
 LATER_MS = {"freeze": 3500, "leave": 3000, "daemon": 2500,
             # The outage, --beat_timeout, and the stacks of who hangs.
-            "cut": 8000, "mute": 8000, "deafen": 8000, "lose": 8000}
+            "host-cut": 8000, "cut": 8000, "mute": 8000, "deafen": 8000, "lose": 8000}
 
 # Losses: (begin, end, milliseconds, steps).
 losses = []
@@ -108,6 +112,11 @@ lost = sum(loss[3] for loss in losses)
 print(f"about {lost:.0f} of {steps} steps done twice; training went on in"
       f" {100 * (1 - down / max(wall, 1)):.1f} % of {wall / 1000:.0f} s, in"
       f" {wall / whole_ms:.1f} times the undisturbed time")
+pace = steps / max(wall - down, 1)
+kept = 100 * steps / (steps + lost + pace * down)
+print(f"{kept:.1f} % of the steps kept that the time allowed")
+if len(sys.argv) > 5 and kept < float(sys.argv[5]):
+    wrong.append(f"{kept:.1f} % of the steps kept, below {sys.argv[5]} %")
 for text in wrong:
     print(f"too much: {text}")
 sys.exit(1 if wrong else 0)

@@ -49,12 +49,15 @@ thaw()
 # -- the rule that no fault may break -----------------------------------------
 
 # careful_worker: ./careful, a worker that looks at its start whether anybody of
-# an older round lives, on any machine, and then waits at the gate.
+# an older round lives, on any machine, and then waits at the gate. The look takes
+# a while where there are many: `begun` has when each of them began it.
 careful_worker()
 {
     : >overlaps
+    : >begun
     cat >careful <<'CAREFUL'
 #!/bin/sh
+echo "round=$DDP_ROUND at=$(date +%s%3N)" >>"$E2E_DIR/begun"
 for file in $(grep -lsz "^E2E_MARK=$E2E_DIR:" /proc/[0-9]*/environ); do
     round=$({ tr '\0' '\n' <"$file"; } 2>/dev/null |
         sed -n 's/^DDP_ROUND=//p')
@@ -71,6 +74,12 @@ done
 exec "$E2E_LIB/worker" gate
 CAREFUL
     chmod +x careful
+}
+
+# began_after ROUND: how many ms from `began` to the last worker's first step.
+began_after()
+{
+    echo $(($(sed -n "s/^round=$1 at=//p" begun | sort -n | tail -n 1) - began))
 }
 
 # none_overlap: whether no worker of an older round was seen.

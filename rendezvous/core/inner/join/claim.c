@@ -16,6 +16,7 @@
  */
 #include "rendezvous/core/inner/join/claim.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
@@ -125,6 +126,7 @@ static void become_candidate(struct rdzv *r, struct run *run)
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         struct node *n = &r->nodes[i];
         n->quarantined_until_us = 0;
+        n->drained = false; /* it was told, and will say `leave` */
         node_set_state(r, n, NODE_CLAIMS);
     }
 }
@@ -501,6 +503,28 @@ void claim_note(struct rdzv *r,
         c->leaves = true;
         c->leave = m->leave;
     }
+}
+
+/* Its end was proposed to voters of which most have promised this server since:
+ * had it been final, one of them would have told. */
+void claim_void_end(struct rdzv *r,
+                    const struct run *run,
+                    const struct msg_join *j,
+                    int conn)
+{
+    struct msg m = {.kind = MSG_KIND_office};
+    note(r, NOTE_stale, run, j->name,
+         "it was told of an end that was not final; the run goes on");
+    m.office.epoch = run->office.epoch.count;
+    msg_set(m.office.epoch_id, run->office.epoch.id);
+    reply_send(r, conn, &m);
+    m = (struct msg){.kind = MSG_KIND_refused, .refused.code = DDP_E_LOST};
+    (void)snprintf(
+        m.refused.text, sizeof(m.refused.text), /* fits */
+        "the run did not end with status %lld as this node was told; "
+        "it went on without it",
+        (long long)j->end_status);
+    reply_send(r, conn, &m);
 }
 
 void claim_tell(struct rdzv *r, struct run *run)

@@ -68,6 +68,17 @@ void claim_note(struct rdzv *r,
                 struct node *n,
                 const struct msg *m);
 
+/*
+ * A node holds an end of the run that did not come about: the run goes on, and
+ * this server is in office, in an epoch above that of the end. Refuses it, at
+ * its connection, which must have been shown the office before or is shown it
+ * now.
+ */
+void claim_void_end(struct rdzv *r,
+                    const struct run *run,
+                    const struct msg_join *j,
+                    int conn);
+
 /* Tells nodes that CLAIM who is here and who is missing. */
 void claim_tell(struct rdzv *r, struct run *run);
 

@@ -146,10 +146,12 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
 /* -- ends ------------------------------------------------------------------ */
 
 /* With failover, others may have gone on elsewhere. */
-static bool is_superseded(const struct run *run, const struct msg_join *j)
+static bool is_superseded(const struct rdzv *r,
+                          const struct run *run,
+                          const struct msg_join *j)
 {
-    return run->failover && (j->epoch > run->office.epoch.count ||
-                             !office_end_is_known(&run->office));
+    return run->failover &&
+           (j->epoch > run->office.epoch.count || !run_end_is_known(r, run));
 }
 
 /* The ended run whose result a straggler must get, also one of an instance that
@@ -166,7 +168,7 @@ static const struct run *run_find_ended(const struct rdzv *r,
     for (int i = 0; i < r->limits.runs_max; i++) {
         const struct run *run = &r->runs[i];
         if (run->state == RUN_FREE || run->state != RUN_ENDED ||
-            strcmp(run->id, j->run) != 0 || is_superseded(run, j))
+            strcmp(run->id, j->run) != 0 || is_superseded(r, run, j))
             continue;
         if (run_had_instance(run, j->instance))
             return run;
@@ -238,24 +240,26 @@ static void tell_end(struct rdzv *r,
 }
 
 /*
- * With failover the word of one node ends no run. If this server is in office
- * the run goes on without the node, which may go; else it is a claim as any.
+ * With failover the word of one node ends no run. If this server is in office,
+ * and the node obeyed no later one, the run goes on without the node, which may
+ * go; of another instance nothing is known here. Else it is a claim as any.
  */
-static bool
-join_of_ended_elsewhere(struct rdzv *r, const struct msg_join *j, int conn)
+static bool join_of_void_end(struct rdzv *r, const struct msg_join *j, int conn)
 {
     const struct run *run = run_find(r, j->run);
+    struct epoch epoch = {.count = j->epoch};
+    msg_set(epoch.id, j->epoch_id);
     if (run == NULL || run->round.number == 0)
         return false;
-    note(r, NOTE_stale, run, j->name,
-         "it was told of an end that was not final; the run goes on");
-    struct msg_end end = {.status = j->end_status,
-                          .round = j->round,
-                          .restarts = j->restarts,
-                          .rank = -1,
-                          .local_rank = -1};
-    msg_set(end.instance, j->instance);
-    tell_end(r, run, &end, conn);
+    if (strcmp(run->instance, j->instance) != 0)
+        note(r, NOTE_refused, run, j->name,
+             "it was told of the end of another instance; connection closed");
+    else if (run->office.state == OFFICE_HELD &&
+             epoch_cmp(&epoch, &run->office.epoch) <= 0)
+        claim_void_end(r, run, j, conn);
+    else
+        return false;
+    reply_drop(r, conn);
     return true;
 }
 
@@ -315,7 +319,7 @@ void join_step(struct rdzv *r, const struct rdzv_event *ev)
         join_of_ended(r, j, ev->conn);
         return;
     }
-    if (j->ended && join_of_ended_elsewhere(r, j, ev->conn))
+    if (j->ended && join_of_void_end(r, j, ev->conn))
         return;
     struct run *run = run_for(r, ev);
     if (run == NULL)

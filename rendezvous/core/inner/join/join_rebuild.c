@@ -273,7 +273,8 @@ void join_fill_hole(struct rdzv *r,
         round_over(r, run, "a node stopped its workers", MSG_AT_ONCE);
     }
     node_confirm(r, n, j->round);
-    round_reckon(r, run);
+    if (run->recovery.holes == 0)
+        round_reckon(r, run); /* looks at all nodes */
     if (!was_ours && run_is_ours(run))
         round_take_over(r, run);
     round_try_scale(r, run, "nodes wait to join");
@@ -315,11 +316,16 @@ void join_close_hole(struct rdzv *r, struct run *run, int group_rank)
     if ((run->state != RUN_ACTIVE && run->state != RUN_DRAIN) ||
         run->recovery.holes == 0 || round_is_taken(r, run, group_rank))
         return;
+    char why[100];
     round_fill_hole(r, run, group_rank);
     note(r, NOTE_lost, run, "", "the node of group rank %d is dead",
          group_rank);
     round_blame_node(run);
-    round_over(r, run, "a node was lost while the rendezvous was away",
-               MSG_AT_ONCE);
+    (void)snprintf(
+        why, sizeof(why), /* fits */
+        "the node of group rank %d was lost while the rendezvous was "
+        "away",
+        group_rank);
+    round_over(r, run, why, MSG_AT_ONCE);
     round_try_drained(r, run);
 }

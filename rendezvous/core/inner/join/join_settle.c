@@ -31,6 +31,7 @@ void join_settle(struct rdzv *r,
 {
     bool may_run = j->state != MSG_STATE_NONE && j->round > 0;
     bool member = may_run && join_is_hole(r, run, j);
+    bool pending = run->office.pending; /* else it is asked with the others */
     bool knows = run->recovery.rebuilt && join_is_of_instance(run, j);
     if (knows)
         join_restore(r, run, j);
@@ -53,6 +54,8 @@ void join_settle(struct rdzv *r,
     } else {
         join_place(r, run, n);
     }
+    if (pending)
+        propose_ask(r, run, n);
 }
 
 /* -- one that is back ------------------------------------------------------ */
@@ -101,6 +104,7 @@ void join_tell_again(struct rdzv *r,
         return;
     case NODE_STALE:
         node_make_stale(r, n, j->round, "that round is over");
+        propose_ask(r, run, n);
         return;
     case NODE_ENDING:
     case NODE_ENDED:
@@ -113,6 +117,7 @@ void join_tell_again(struct rdzv *r,
     case NODE_SPARE:
     case NODE_QUARANTINED:
         round_send_waiting(r, run, n);
+        propose_ask(r, run, n);
         round_try_seal(r, run);
         return;
     case NODE_LEAVING:

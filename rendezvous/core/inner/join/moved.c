@@ -1,9 +1,12 @@
 /*
  * That a run is served elsewhere cannot be proven to a server that knows
  * nothing of it: who may join may say it. So it is believed for a short time
- * only, and not against a round that this server has and may act for, unless
- * that was begun beside the other one minutes ago. An agent that is sent
- * somewhere obeys nobody there who is not in office.
+ * only, and until a node comes that was there, since that has lost it. It is
+ * not believed against a round that this server has and may act for, unless
+ * that was begun beside the other one: a run that is served elsewhere was here
+ * before. Then the one here gives way; where strangers may join, only while it
+ * is young, or any of them could move it. An agent that is sent somewhere obeys
+ * nobody there who is not in office.
  */
 #include "rendezvous/core/inner/join/moved.h"
 
@@ -105,15 +108,20 @@ static bool has_run(const struct rdzv *r, const struct run *run)
             office_may_act(&run->office, r->now_us, run->conf.heartbeat_us));
 }
 
-/* Begun here beside one that goes on elsewhere, which nobody knew of: it gives
- * way, while it is young. Later no stranger can move it. */
+/* Who may join has the token, or an option says that all hosts are trusted. */
+static bool are_trusted(const struct rdzv *r)
+{
+    return r->limits.nodes_share == 0;
+}
+
+/* Begun here beside one that goes on elsewhere, which nobody knew of. */
 static bool is_beside(const struct rdzv *r,
                       const struct run *run,
                       const struct moved_run *to)
 {
     return run->round.number > 0 && strcmp(run->instance, to->instance) != 0 &&
            epoch_cmp(&to->epoch, &run->office.epoch) > 0 &&
-           r->now_us < mono_after(run->opened_us, YOUNG_US);
+           (are_trusted(r) || r->now_us < mono_after(run->opened_us, YOUNG_US));
 }
 
 /* Of a run of which nothing is known here, or nothing that still counts. */
@@ -162,15 +170,27 @@ void moved_closed(struct rdzv *r, int conn)
             r->moved->runs[i].until_us = 0;
 }
 
+/* It was there, or another server was in office since: so nobody is sent there
+ * until that is said again. A node that holds no round knows nothing of it; one
+ * of another instance is of no use there. */
+static bool has_left(struct moved_run *to, const struct msg_join *j)
+{
+    struct epoch epoch = {.count = j->epoch};
+    msg_set(epoch.id, j->epoch_id);
+    if (epoch_cmp(&epoch, &to->epoch) < 0 || j->instance[0] == '\0')
+        return false;
+    if (strcmp(j->instance, to->instance) == 0)
+        to->until_us = 0;
+    return true;
+}
+
 bool moved_answer(struct rdzv *r, const struct msg_join *j, int conn)
 {
-    const struct moved_run *to = find(r, j->run);
+    struct moved_run *to = find(r, j->run);
     const struct run *run = run_find(r, j->run);
     if (to == NULL || !claim_wants_failover(r, j) ||
-        (run != NULL && has_run(r, run)))
+        (run != NULL && has_run(r, run)) || has_left(to, j))
         return false;
-    if (strcmp(j->instance, to->instance) == 0 && j->epoch >= to->epoch.count)
-        return false; /* it was there, or another server was in office since */
     send_there(r, to, conn);
     reply_drop(r, conn);
     return true;

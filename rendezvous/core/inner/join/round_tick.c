@@ -6,6 +6,8 @@
  */
 #include "rendezvous/core/inner/join/round_tick.h"
 
+#include <stdio.h>
+
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/join/claim.h"
 #include "rendezvous/core/inner/join/join_place.h"
@@ -78,17 +80,43 @@ static void tick_minority(struct rdzv *r, struct run *run)
         round_notify_minority(r, run);
 }
 
+/* "2", "0 and 2"; their names are not known here. */
+static void
+list_holes(const struct rdzv *r, const struct run *run, char *text, size_t size)
+{
+    int left = run->recovery.holes;
+    size_t len = 0;
+    for (int i = 0; i < run->round.group_world && left > 0; i++) {
+        if (round_is_taken(r, run, i))
+            continue;
+        if (len + 24 > size) {
+            (void)snprintf(text + len, size - len, "..."); /* has room */
+            return;
+        }
+        const char *then = left > 2 ? ", " : left == 2 ? " and " : "";
+        len += (size_t)snprintf(text + len, size - len, "%d%s", i, then);
+        left--;
+    }
+}
+
 static void tick_holes(struct rdzv *r, struct run *run)
 {
-    if (run->recovery.holes == 0 || r->now_us < round_known_at_us(run))
+    char ranks[80] = "", why[160];
+    int holes = run->recovery.holes;
+    if (holes == 0 || r->now_us < round_known_at_us(run))
         return;
-    note(r, NOTE_lost, run, "", "%d node%s did not come back",
-         run->recovery.holes, run->recovery.holes == 1 ? "" : "s");
+    list_holes(r, run, ranks, sizeof(ranks));
+    (void)snprintf(why, sizeof(why), /* fits */
+                   "the node%s of group rank%s %s %s lost while the rendezvous "
+                   "was away",
+                   holes == 1 ? "" : "s", holes == 1 ? "" : "s", ranks,
+                   holes == 1 ? "was" : "were");
+    note(r, NOTE_lost, run, "", "%d node%s did not come back", holes,
+         holes == 1 ? "" : "s");
     run->recovery.holes = 0;
     round_blame_node(run);
     if (run->state == RUN_ACTIVE)
-        round_over(r, run, "nodes were lost while the rendezvous was away",
-                   MSG_AT_ONCE);
+        round_over(r, run, why, MSG_AT_ONCE);
     else
         round_try_drained(r, run);
 }

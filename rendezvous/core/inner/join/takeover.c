@@ -11,6 +11,9 @@
  * promised another one more: that one may have been in office, and have let
  * nodes run that this one took for lost. So what is known here counts no more:
  * all nodes have to come again, and tell it (claim_forget).
+ * Too few voters come: nothing follows, until an operator gives up those that
+ * are missing (go-on in command.c). A server that was in office begins another
+ * epoch then, so that what it does from now on differs from what others may do.
  * Members do not come: they are waited for as long as an earlier server may
  * have let them run (round_known_at_us), or until a witness says that they are
  * dead.
@@ -79,13 +82,8 @@ static void settle(struct rdzv *r, struct run *run, struct node *n)
     node_set_state(r, n, NODE_WAITING);
     n->untold = false;
     node_ask(r, n);
-    if (c.join.ended) {
-        struct msg m = {.kind = MSG_KIND_end,
-                        .end = {.status = c.join.end_status,
-                                .round = c.join.round,
-                                .rank = -1,
-                                .local_rank = -1}};
-        reply_node(r, n, &m); /* of a server that nobody else heard */
+    if (c.join.ended) { /* an end that is newer would have been completed */
+        claim_void_end(r, run, &c.join, n->conn);
         node_remove(r, n);
         return;
     }
@@ -151,6 +149,17 @@ static void ask(struct rdzv *r, struct run *run)
     office_ask(&run->office, r->limits.server);
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         node_ask(r, &r->nodes[i]);
+}
+
+/* In office, and an operator gave up the voters that it lacked. What is known
+ * of the run still is; what was proposed to them is not. */
+static void ask_again(struct rdzv *r, struct run *run)
+{
+    if (run->state == RUN_PENDING)
+        propose_give_up(r, run, "its voters were given up");
+    if (run->office.pending)
+        office_abandon(&run->office);
+    ask(r, run);
 }
 
 /* A voter had accepted the end that a server in office said, and it heard of no
@@ -257,6 +266,10 @@ void takeover_look(struct rdzv *r, struct run *run)
     if (run->state == RUN_CANDIDATE && t->changed && may_begin_anew(r, run))
         release(r, run);
     t->changed = false;
+    if (t->ordered && run->state != RUN_CANDIDATE &&
+        office_may_ask(&run->office, r->now_us))
+        ask_again(r, run);
+    t->ordered = false;
     if (wants_office(r, run) && office_may_ask(&run->office, r->now_us)) {
         if (run->round.number > 0)
             claim_forget(r, run, "");

@@ -1,6 +1,13 @@
 /*
- * Orders of an operator: ddpctl's drain and end. Each comes on a connection of
- * its own, is carried out or refused at once, and answered.
+ * Orders of an operator: ddpctl's drain, end and go-on. Each comes on a
+ * connection of its own, is carried out or refused at once, and answered.
+ *
+ * go-on is for a server that lacks voters, or members of a round that it
+ * rebuilt (without failover). It is no proof: the operator answers for it that
+ * those that are missing are dead. The others decide without them
+ * (office_give_up); leases that they may hold are waited for all the same.
+ * Those that come after all count again. They
+ * may know of epochs and rounds that nobody here knows of: both numbers leap.
  *
  * A node that is drained is not trusted to have heard of it: it is marked, and
  * told whenever it comes back (rejoin in join.c), until it says leave itself.
@@ -19,6 +26,7 @@
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round.h"
 #include "rendezvous/core/inner/round/round_seal.h"
+#include "rendezvous/core/inner/round/round_tell.h"
 #include "rendezvous/core/inner/state/run.h"
 
 #define AGENT_PREFIX_MIN 4  /* digits of an agent id that are taken for one */
@@ -36,6 +44,13 @@ static void answer(struct rdzv *r, int conn, const char *text)
     reply_drop(r, conn);
 }
 
+static const char *name_of(enum msg_kind order)
+{
+    return order == MSG_KIND_order_drain ? "drain"
+           : order == MSG_KIND_order_end ? "end"
+                                         : "go-on";
+}
+
 __attribute__((format(printf, 5, 6))) static void
 refuse(struct rdzv *r,
        const struct rdzv_event *ev,
@@ -51,8 +66,7 @@ refuse(struct rdzv *r,
     (void)vsnprintf(m.refused.text, sizeof(m.refused.text), fmt, ap);
     va_end(ap);
     note(r, NOTE_order_refused, run, "", "%s, by ddpctl from %s: %s",
-         ev->msg->kind == MSG_KIND_order_drain ? "drain" : "end", ev->peer_addr,
-         m.refused.text);
+         name_of(ev->msg->kind), ev->peer_addr, m.refused.text);
     reply_send(r, ev->conn, &m);
     reply_drop(r, ev->conn);
 }
@@ -101,6 +115,124 @@ static void refuse_without_majority(struct rdzv *r,
            run->id, office_count_here(o), o->sets[OFFICE_NOW].n);
 }
 
+/* -- go-on ----------------------------------------------------------------- */
+
+/* Who would have to be here: with failover voters, else members of the round
+ * that was rebuilt. */
+struct missing {
+    int here, all;
+    const char *who, *plural;
+};
+
+static bool is_anybody_here(const struct rdzv *r, const struct run *run)
+{
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].conn >= 0)
+            return true;
+    return false;
+}
+
+/* False: nobody whose absence could be overruled. */
+static bool find_missing(const struct run *run, struct missing *m)
+{
+    const struct run_recovery *re = &run->recovery;
+    *m = run->failover
+             ? (struct missing){.here = office_count_here(&run->office),
+                                .all = run->office.sets[OFFICE_NOW].n,
+                                .who = "voter"}
+             : (struct missing){.here = run->round.group_world - re->holes,
+                                .all = run->round.group_world,
+                                .who = "node"};
+    m->plural = m->all == 1 ? "" : "s";
+    return run->failover ? office_lacks_voters(&run->office)
+                         : !run_is_ours(run);
+}
+
+/* The run that the order is about; NULL: refused. The nodes of a run without a
+ * server try each place in turn, so that it may be here a moment later: that is
+ * DDP_E_PEER. */
+static struct run *
+stuck_run(struct rdzv *r, const struct rdzv_event *ev, struct missing *m)
+{
+    const char *id = ev->msg->order_go_on.run;
+    struct run *run = run_find(r, id);
+    if (run == NULL || !is_anybody_here(r, run)) {
+        refuse(r, ev, run, DDP_E_PEER, "no node of run '%s' is here now", id);
+        return NULL;
+    }
+    if (find_missing(run, m))
+        return run;
+    if (m->all == 0 || (run->failover && run->office.round == 0))
+        refuse(r, ev, run, DDP_E_USAGE,
+               "run '%s' had no round yet that could go on; it begins when "
+               "enough nodes are here",
+               id);
+    else
+        refuse(r, ev, run, DDP_E_USAGE,
+               "run '%s' needs no such order: %d of its %d %s%s %s here, which "
+               "is enough",
+               id, m->here, m->all, m->who, m->plural,
+               m->here == 1 ? "is" : "are");
+    return NULL;
+}
+
+static void give_up(struct rdzv *r, struct run *run)
+{
+    rdzv_touch(r, run);
+    run->takeover.leaps = true;
+    if (run->failover) {
+        office_give_up(&run->office);
+        run->takeover.ordered = true;
+        return;
+    }
+    run->recovery.base = run->round.group_world - run->recovery.holes;
+    round_take_over(r, run);
+}
+
+/* What an order would do, for somebody who has to decide. */
+static void describe_risk(const struct run *run,
+                          const struct missing *m,
+                          char *text,
+                          size_t size)
+{
+    int gone = m->all - m->here;
+    (void)snprintf(
+        text, size, /* fits: 128 and some 260 */
+        "%d of the %d %s%s of run '%s' %s missing. If %s alive, the run goes "
+        "on "
+        "in two places, and both write its snapshots. Make sure first that the "
+        "missing nodes are dead, or end their launchers",
+        gone, m->all, m->who, m->plural, run->id, gone == 1 ? "is" : "are",
+        gone == 1 ? "it is" : "they are");
+}
+
+static void command_go_on(struct rdzv *r, const struct rdzv_event *ev)
+{
+    const struct msg_order_go_on *o = &ev->msg->order_go_on;
+    struct missing m;
+    char text[400];
+    if (!same_version(r, ev, o->version))
+        return;
+    struct run *run = stuck_run(r, ev, &m);
+    if (run == NULL)
+        return;
+    if (!o->sure) {
+        describe_risk(run, &m, text, sizeof(text));
+        answer(r, ev->conn, text);
+        return;
+    }
+    (void)snprintf(
+        text, sizeof(text), /* fits */
+        "run '%s' goes on with %d of its %d %s%s, once the leases of "
+        "the others are over; those that come back are newcomers",
+        run->id, m.here, m.all, m.who, m.plural);
+    note(r, NOTE_ordered, run, "",
+         "go-on with %d of %d %s%s, by ddpctl from %s", m.here, m.all, m.who,
+         m.plural, ev->peer_addr);
+    give_up(r, run);
+    answer(r, ev->conn, text);
+}
+
 /* -- end ------------------------------------------------------------------- */
 
 /* What the operator is told. */
@@ -119,6 +251,15 @@ static void describe_end(
                        run->id, nodes, (long long)status);
 }
 
+/* Without half of the voters the end would not be final, and the others may go
+ * on: no launcher would end with it. */
+static bool has_run(const struct rdzv *r, const struct run *run)
+{
+    return run->state != RUN_CANDIDATE &&
+           (!run->failover ||
+            office_may_act(&run->office, r->now_us, run->conf.heartbeat_us));
+}
+
 static void command_end(struct rdzv *r, const struct rdzv_event *ev)
 {
     const struct msg_order_end *o = &ev->msg->order_end;
@@ -127,7 +268,7 @@ static void command_end(struct rdzv *r, const struct rdzv_event *ev)
     struct run *run = run_of(r, ev, o->run);
     if (run == NULL)
         return;
-    if (run->state == RUN_CANDIDATE) {
+    if (!has_run(r, run)) {
         refuse_without_majority(r, ev, run);
         return;
     }
@@ -402,6 +543,9 @@ void command_step(struct rdzv *r, const struct rdzv_event *ev)
         return;
     case MSG_KIND_order_end:
         command_end(r, ev);
+        return;
+    case MSG_KIND_order_go_on:
+        command_go_on(r, ev);
         return;
     default: /* no order */
         DDP_WRONG("order");

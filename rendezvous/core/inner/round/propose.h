@@ -35,6 +35,9 @@ void propose_give_up(struct rdzv *r, struct run *run, const char *why);
 void propose_say(struct rdzv *r, struct run *run, const struct node *n);
 void propose_say_voters(struct rdzv *r, struct run *run, const struct node *n);
 
+/* A voter came while a round is proposed: asks it, too. */
+void propose_ask(struct rdzv *r, struct run *run, const struct node *n);
+
 /* Notes where the voters of the newest round are, as far as they are here. */
 void propose_find_addresses(struct rdzv *r,
                             struct run *run,

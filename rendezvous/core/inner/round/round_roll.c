@@ -143,7 +143,8 @@ bool round_awaits_leave(const struct rdzv *r, const struct run *run)
 
 void round_call_roll(const struct rdzv *r, struct run *run)
 {
-    if (run->recovery.holes > 0 && run->recovery.roll_at_us == MONO_NEVER)
+    if (run->recovery.holes > 0 && run->round.roll != 0 &&
+        run->recovery.roll_at_us == MONO_NEVER)
         run->recovery.roll_at_us = mono_after(r->now_us, ROLL_US);
 }
 

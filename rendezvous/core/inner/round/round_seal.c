@@ -153,8 +153,9 @@ static void make_spares(struct rdzv *r, struct run *run)
  * server of its own; if it may have sealed any, this is another instance. That
  * goes on counting all the same, and leaves out those of other instances whose
  * nodes are here: `ready` and `failed` that are under way bear the number
- * alone.
+ * alone. After an operator has given nodes up nobody knows how far those came.
  */
+#define ROUND_LEAP 1000
 static void number_round(struct run *run)
 {
     bool skip = run->recovery.rebuilt && run->recovery.anchor != ANCHOR_HELD;
@@ -164,6 +165,8 @@ static void number_round(struct run *run)
     run->round.number += skip ? 1 + before : 1;
     if (run->round.number <= run->recovery.passed)
         run->round.number = run->recovery.passed + 1;
+    run->round.number += run->takeover.leaps ? ROUND_LEAP : 0;
+    run->takeover.leaps = false;
     run->recovery.passed = 0;
     run->recovery.rebuilt = false;
 }

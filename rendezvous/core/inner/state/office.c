@@ -12,7 +12,8 @@
  * Failure modes: too few voters are here (nobody is asked: office_may_ask);
  * echoes become old (office_until_us is in the past: no lease, the server asks
  * again); a proposal is given up, since one of its members is gone
- * (office_abandon; what was in force before still is).
+ * (office_abandon; what was in force before still is); an operator said that a
+ * voter is dead, and it comes (office_here: it counts by itself from then on).
  */
 #include "rendezvous/core/inner/state/office.h"
 
@@ -113,6 +114,21 @@ const struct vote *office_vote(const struct office *o, const char *agent)
     return NULL;
 }
 
+static const struct vote *
+vote_at(const struct office *o, enum office_set set, int i)
+{
+    return &o->votes[o->vote_of[set][i]];
+}
+
+/* Which vote is whose: each lease that is granted asks for all of a set. */
+static void index_votes(struct office *o)
+{
+    for (int s = 0; s < OFFICE_SETS; s++)
+        for (int i = 0; i < o->sets[s].n; i++)
+            o->vote_of[s][i] =
+                (uint8_t)(office_vote(o, o->sets[s].id[i]) - o->votes);
+}
+
 /* The sets have changed: forgets who votes no more, adds who does now. */
 static void renew_votes(struct office *o)
 {
@@ -133,6 +149,7 @@ static void renew_votes(struct office *o)
             *v = (struct vote){.echo_us = OFFICE_NO_ECHO};
             memcpy(v->id, o->sets[s].id[i], sizeof(v->id));
         }
+    index_votes(o);
 }
 
 static bool is_here(const struct vote *v)
@@ -155,13 +172,31 @@ static bool knows_end(const struct vote *v)
     return v->bye || v->stands;
 }
 
+/* It has a say: nobody gave it up. */
+static bool counts(const struct vote *v)
+{
+    return !v->given_up;
+}
+
 static int count_of(const struct office *o,
                     enum office_set set,
                     bool (*holds)(const struct vote *))
 {
     int n = 0;
     for (int i = 0; i < o->sets[set].n; i++)
-        n += holds(office_vote(o, o->sets[set].id[i]));
+        n += holds(vote_at(o, set, i));
+    return n;
+}
+
+static int count_votes(const struct office *o,
+                       enum office_set set,
+                       bool (*holds)(const struct vote *))
+{
+    int n = 0;
+    for (int i = 0; i < o->sets[set].n; i++) {
+        const struct vote *v = vote_at(o, set, i);
+        n += counts(v) && holds(v);
+    }
     return n;
 }
 
@@ -169,14 +204,15 @@ static bool is_majority(const struct office *o,
                         enum office_set set,
                         bool (*holds)(const struct vote *))
 {
-    return o->sets[set].n == 0 || 2 * count_of(o, set, holds) > o->sets[set].n;
+    int n = count_of(o, set, counts);
+    return n == 0 || 2 * count_votes(o, set, holds) > n;
 }
 
 static bool is_half(const struct office *o,
                     enum office_set set,
                     bool (*holds)(const struct vote *))
 {
-    return 2 * count_of(o, set, holds) >= o->sets[set].n;
+    return 2 * count_votes(o, set, holds) >= count_of(o, set, counts);
 }
 
 /* -- what is heard --------------------------------------------------------- */
@@ -259,8 +295,10 @@ void office_hear_foreign(struct office *o, int64_t at_us, int64_t long_us)
 void office_here(struct office *o, const char *agent)
 {
     struct vote *v = find_vote(o, agent);
-    if (v != NULL)
-        v->here = true;
+    if (v == NULL)
+        return;
+    v->here = true;
+    v->given_up = false;
 }
 
 void office_away(struct office *o, const char *agent)
@@ -294,10 +332,21 @@ void office_excuse(struct office *o, const char *agent)
         v->excused = true;
 }
 
+void office_give_up(struct office *o)
+{
+    for (int i = 0; i < o->n_votes; i++)
+        o->votes[i].given_up |= !is_here(&o->votes[i]);
+    if (o->heard < OFFICE_COUNT_MAX - OFFICE_LEAP)
+        o->heard += OFFICE_LEAP;
+}
+
 void office_lose(struct office *o, const char *agent)
 {
     struct vote *v = find_vote(o, agent);
-    if (v == NULL || v->stands)
+    if (v == NULL)
+        return;
+    v->given_up = false;
+    if (v->stands)
         return;
     v->promised = v->accepted = false;
     v->echo_us = OFFICE_NO_ECHO;
@@ -316,8 +365,8 @@ static bool two_will_do(const struct office *o,
     if (two->n != 2 || !office_is_confirmed(o))
         return false;
     for (int i = 0; i < 2; i++) {
-        const struct vote *v = office_vote(o, two->id[i]);
-        const struct vote *other = office_vote(o, two->id[1 - i]);
+        const struct vote *v = vote_at(o, OFFICE_NOW, i);
+        const struct vote *other = vote_at(o, OFFICE_NOW, 1 - i);
         if (holds(v) && now_us < v->runs_until_us && other->excused)
             return true;
     }
@@ -413,17 +462,18 @@ set_echo_us(const struct office *o, enum office_set set, int64_t now_us)
 {
     int64_t echoes[MSG_VOTERS_MAX];
     const struct voters *voters = &o->sets[set];
-    if (voters->n == 0)
-        return now_us;
-    for (int n = 0; n < voters->n; n++) {
-        const struct vote *v = office_vote(o, voters->id[n]);
+    int n = 0;
+    for (int i = 0; i < voters->n; i++) {
+        const struct vote *v = vote_at(o, set, i);
+        if (!counts(v))
+            continue;
         int64_t echo_us = v->stands ? now_us : v->echo_us;
-        int at = n;
+        int at = n++;
         for (; at > 0 && echoes[at - 1] < echo_us; at--)
             echoes[at] = echoes[at - 1];
         echoes[at] = echo_us;
     }
-    return echoes[(voters->n + 1) / 2 - 1];
+    return n == 0 ? now_us : echoes[(n + 1) / 2 - 1];
 }
 
 /* While a round is pending, only the last one in force has the authority; the
@@ -564,7 +614,7 @@ int office_count_echoes(const struct office *o, int64_t since_us)
 {
     int n = 0;
     for (int i = 0; i < o->sets[OFFICE_NOW].n; i++) {
-        const struct vote *v = office_vote(o, o->sets[OFFICE_NOW].id[i]);
+        const struct vote *v = vote_at(o, OFFICE_NOW, i);
         n += v->stands || v->echo_us >= since_us;
     }
     return n;
@@ -580,5 +630,7 @@ void office_check(const struct office *o)
     ddp_assert(o->round > 0 || o->sets[OFFICE_BEFORE].n == 0);
     for (int s = 0; s < OFFICE_SETS; s++)
         for (int i = 0; i < o->sets[s].n; i++)
-            ddp_assert(office_vote(o, o->sets[s].id[i]) != NULL);
+            ddp_assert(strcmp(vote_at(o, s, i)->id, o->sets[s].id[i]) == 0);
+    for (int i = 0; i < o->n_votes; i++)
+        ddp_assert(!o->votes[i].given_up || !o->votes[i].here);
 }

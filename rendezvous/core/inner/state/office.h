@@ -25,6 +25,10 @@
  *   two     Of two voters, one is enough if the other is proven dead together
  *           with the server in office, and the first runs the round on a lease
  *           that was never over (office_excuse).
+ *   order   An operator may say that the voters that are missing are dead: each
+ *           of them is none until it comes, and the others decide
+ *           (office_give_up). Nothing proves it; that is why an operator has to
+ *           say it.
  *
  * States:
  *
@@ -93,6 +97,7 @@ struct vote {
     bool promised; /* to obey `epoch` */
     bool stands;   /* it died so */
     bool excused;  /* it is dead, as is the server that was in office */
+    bool given_up; /* an operator says that it is dead; it was not here since */
     bool accepted; /* what is proposed */
     bool bye;      /* it knows of the run's end */
     bool asked; /* an `office` is on its way to it, or its promise back ... */
@@ -125,6 +130,7 @@ struct office {
     struct voters sets[OFFICE_SETS];
     int n_votes; /* of all three, each once */
     struct vote votes[OFFICE_VOTES_MAX];
+    uint8_t vote_of[OFFICE_SETS][MSG_VOTERS_MAX]; /* the places in `votes` */
 };
 
 /* A run that no server is known to have: no voters, SEEKS. */
@@ -169,6 +175,12 @@ void office_away(struct office *o, const char *agent);
 void office_runs_until(struct office *o, const char *agent, int64_t until_us);
 void office_stand(struct office *o, const char *agent);
 void office_excuse(struct office *o, const char *agent);
+
+/* An operator says that the voters that are not here are dead: from now on each
+ * of them is none, until it comes. They may have promised epochs that nobody
+ * here knows of: the next one is OFFICE_LEAP higher. */
+#define OFFICE_LEAP 1000
+void office_give_up(struct office *o);
 
 /* The agent obeys another server by now. */
 void office_lose(struct office *o, const char *agent);

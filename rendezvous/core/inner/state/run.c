@@ -5,7 +5,7 @@
  * they go. The run is remembered for ten minutes: a straggler gets its result.
  *
  * With failover the end is a vote: it is never final before half of the voters
- * said bye. Who holds an end that is not ends by itself.
+ * said bye. A node that holds one that is not final does not end with it.
  */
 #include "rendezvous/core/inner/state/run.h"
 
@@ -70,6 +70,27 @@ bool run_had_instance(const struct run *run, const char *instance)
 
 /* -- its end --------------------------------------------------------------- */
 
+/* Of two voters one is enough to go on if the other is proven dead (office.h,
+ * two): so it must know of the end, or hold no short lease any more. */
+static bool may_run_on(const struct rdzv *r, const struct run *run)
+{
+    if (run->office.sets[OFFICE_NOW].n != 2)
+        return false;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        const struct vote *v = office_vote(&run->office, n->agent);
+        if (v != NULL && !v->bye && !v->stands && n->lease_until_us > r->now_us)
+            return true;
+    }
+    return false;
+}
+
+bool run_end_is_known(const struct rdzv *r, const struct run *run)
+{
+    return !run->failover ||
+           (office_end_is_known(&run->office) && !may_run_on(r, run));
+}
+
 /* It takes nothing from those of its source any more. */
 static void run_drop_source(struct rdzv *r, struct run *run)
 {
@@ -90,7 +111,8 @@ void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
     run->end.forget_at_us = mono_after(r->now_us, REMEMBER_US);
     note(r, NOTE_ended, run, "", "status %lld%s%s", (long long)end->status,
          end->text[0] != '\0' ? ": " : "", end->text);
-    bool alone = run->head == run->tail && run->round.group_world <= 1;
+    bool alone =
+        !run->failover && run->head == run->tail && run->round.group_world <= 1;
     run->end.settle_at_us =
         alone ? MONO_NEVER : mono_after(r->now_us, SETTLE_US);
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
@@ -114,7 +136,7 @@ void run_try_settle(struct rdzv *r, struct run *run)
 {
     if (run->state != RUN_ENDED || run->end.settle_at_us == MONO_NEVER)
         return;
-    bool known = !run->failover || office_end_is_known(&run->office);
+    bool known = run_end_is_known(r, run);
     if (!known && r->now_us >= run->end.settle_at_us) {
         rdzv_touch(r, run); /* others may have gone on without us */
         run->end.settle_at_us = mono_after(r->now_us, SETTLE_US);

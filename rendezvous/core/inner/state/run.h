@@ -140,6 +140,8 @@ struct run_takeover {
     /* What takeover.c has to look at: a node that CLAIMS came or went, one has
      * promised another server more than this one, one obeys this one now. */
     bool changed, outbid, obeyed;
+    bool ordered; /* an operator gave voters up: another epoch begins */
+    bool leaps;   /* ... or members: the next round's number leaps */
     bool blocked; /* GATHER: only voters are waited for */
     bool mute; /* in office, but half of the voters did not answer for too long:
                   it grants nothing, and people were told so */
@@ -270,6 +272,10 @@ const char *run_source(const struct rdzv *r, const struct run *run);
  */
 void run_end(struct rdzv *r, struct run *run, const struct msg_end *end);
 void run_send_end(struct rdzv *r, struct run *run, struct node *n);
+
+/* With failover: half of the voters know of the end, and, if these are two, the
+ * other one cannot go on without. Without: always. */
+bool run_end_is_known(const struct rdzv *r, const struct run *run);
 
 /* Makes the end final, if it is time to. */
 void run_try_settle(struct rdzv *r, struct run *run);

@@ -1,0 +1,270 @@
+/*
+ * What a scheduler tells (launcher/cluster), as values of options that nobody
+ * gave. What follows then is the same as if they stood on the command line.
+ *
+ * The command line and PET_ variables win, each for its own value. With
+ * --nnodes only the endpoint, the rank and the name of the run are filled in;
+ * with an endpoint as well nothing is, and so nothing changes for a line that
+ * was written for torchrun. A job on this host alone (--standalone, --nnodes=1,
+ * an endpoint on loopback or with port 0) asks no scheduler.
+ *
+ * What fails: values that cannot be (launcher/cluster), several nodes whose
+ * scheduler tells no place to meet, a launcher in a job script that would run
+ * on one of several nodes, and several launchers of one run on one host.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "launcher/cluster/cluster.h"
+#include "launcher/cluster/cpu_bind.h"
+#include "launcher/conf/conf_priv.h"
+#include "launcher/conf/options.h"
+
+extern char **environ;
+
+static struct cluster_env environment(char host[256])
+{
+    static char *none[] = {NULL};
+    host[0] = host[255] = '\0';
+    (void)gethostname(host, 255);
+    return (struct cluster_env){
+        .vars = environ != NULL ? environ : none,
+        .host = host,
+        .read_file = cluster_read_file,
+    };
+}
+
+/* -- whether to ask -------------------------------------------------------- */
+
+static bool has_endpoint(const struct opts *o)
+{
+    return conf_said(o, OPTIONS_rdzv_endpoint) ||
+           conf_said(o, OPTIONS_master_addr);
+}
+
+/* On each node such an endpoint is another one. */
+static bool is_own(const char *endpoint)
+{
+    static const char *const starts[] = {"localhost", "127.", "[::1]"};
+    size_t len = strlen(endpoint);
+    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
+        if (strncasecmp(endpoint, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return len > 1 && strcmp(endpoint + len - 2, ":0") == 0;
+}
+
+/* Each launcher is a job of its own, whatever started it. */
+static bool is_alone(const struct opts *o)
+{
+    int64_t n;
+    bool one = conf_said(o, OPTIONS_nnodes) &&
+               opts_read_int(opts_text(o, OPTIONS_nnodes), 1, 1, &n);
+    bool own = !conf_said(o, OPTIONS_nnodes) &&
+               conf_said(o, OPTIONS_rdzv_endpoint) &&
+               is_own(opts_text(o, OPTIONS_rdzv_endpoint));
+    return opts_number(o, OPTIONS_standalone) != 0 || one || own;
+}
+
+/* -- what is filled in ----------------------------------------------------- */
+
+struct filling {
+    struct conf *c;
+    struct opts *o;
+    const struct cluster *f;
+    struct ddp_err *err;
+};
+
+static int
+offer(const struct filling *l, int id, const char *text, const char *from)
+{
+    struct conf_found *found = &l->c->found[l->c->found_len];
+    ddp_assert(l->c->found_len < CONF_FOUND_MAX);
+    (void)snprintf(found->option, sizeof(found->option), "%s",
+                   options_table.rows[id].name);
+    (void)snprintf(found->text, sizeof(found->text), "%.299s", text);
+    found->from = from;
+    l->c->found_len++;
+    if (opts_offer(l->o, id, found->text, l->err) == 0)
+        return 0;
+    return ddp_err_wrap(l->err, "%s", from);
+}
+
+static int
+offer_number(const struct filling *l, int id, int n, const char *from)
+{
+    char text[16];
+    (void)snprintf(text, sizeof(text), "%d", n);
+    return offer(l, id, text, from);
+}
+
+/* Several nodes, and nobody said where they meet. */
+static int fill_endpoint(const struct filling *l)
+{
+    char text[300];
+    const struct cluster *f = l->f;
+    bool port = conf_said(l->o, OPTIONS_master_port);
+    if (f->head_from == NULL)
+        return ddp_err_set(l->err, DDP_E_USAGE,
+                           "%s does not tell where its nodes can meet: add "
+                           "--rdzv_endpoint=HOST:PORT, the same on every node",
+                           f->job);
+    (void)snprintf(text, sizeof(text), "%.255s:%d", f->head, /* fits */
+                   port ? (int)opts_number(l->o, OPTIONS_master_port)
+                        : f->port);
+    return offer(l, OPTIONS_rdzv_endpoint, text, f->head_from);
+}
+
+/* The place of this node. It says no more than a wish for a group rank, so it
+ * must not make the backend static. */
+static int fill_rank(const struct filling *l)
+{
+    const struct opts *o = l->o;
+    bool placed = conf_said(o, OPTIONS_node_rank) ||
+                  conf_said(o, OPTIONS_master_addr) ||
+                  conf_said(o, OPTIONS_master_port);
+    if (!placed && !conf_said(o, OPTIONS_rdzv_backend) &&
+        opts_offer(l->o, OPTIONS_rdzv_backend, "c10d", l->err) < 0)
+        return -1;
+    if (l->f->rank_from == NULL || conf_said(o, OPTIONS_node_rank))
+        return 0;
+    return offer_number(l, OPTIONS_node_rank, l->f->rank, l->f->rank_from);
+}
+
+static int fill_workers(const struct filling *l)
+{
+    const struct cluster *f = l->f;
+    if (conf_said(l->o, OPTIONS_nproc_per_node))
+        return 0;
+    return f->nproc_from != NULL ? offer_number(l, OPTIONS_nproc_per_node,
+                                                f->nproc, f->nproc_from)
+                                 : offer(l, OPTIONS_nproc_per_node, "gpu",
+                                         "the GPUs of this node, else 1");
+}
+
+static int fill(const struct filling *l)
+{
+    const struct cluster *f = l->f;
+    bool nnodes = conf_said(l->o, OPTIONS_nnodes);
+    bool several = nnodes || (f->nnodes_from != NULL && f->nnodes > 1);
+    if (!nnodes && f->nnodes_from == NULL)
+        return 0; /* tells nothing without a number of nodes */
+    if (!nnodes &&
+        (offer_number(l, OPTIONS_nnodes, f->nnodes, f->nnodes_from) < 0 ||
+         fill_workers(l) < 0))
+        return -1;
+    if (several && !has_endpoint(l->o) && fill_endpoint(l) < 0)
+        return -1;
+    if (several && fill_rank(l) < 0)
+        return -1;
+    if (f->run_id_from == NULL || conf_said(l->o, OPTIONS_rdzv_id))
+        return 0;
+    return offer(l, OPTIONS_rdzv_id, f->run_id, f->run_id_from);
+}
+
+static int refuse_script(const struct cluster *f, struct ddp_err *err)
+{
+    return ddp_err_set(err, DDP_E_USAGE,
+                       /* several: messages: ok */
+                       "%s has %d nodes, and this is its job script, which "
+                       "runs on one of them: start ddprun on all of them by %s "
+                       "ddprun ..., or add --standalone to use this node only",
+                       f->job, f->nnodes, f->one_each);
+}
+
+/* "Slurm job 17: 3 nodes, this is n2 (node 1), meeting at n1:29517". */
+static void tell(struct conf *c,
+                 const struct opts *o,
+                 const struct cluster *f,
+                 const char *host)
+{
+    char nodes[40] = "", place[300] = "", meet[300] = "";
+    const struct opts_value *v = o->value;
+    if (v[OPTIONS_nnodes].source == OPTS_FROM_OFFER)
+        (void)snprintf(nodes, sizeof(nodes), " %d node%s,", f->nnodes,
+                       f->nnodes == 1 ? "" : "s");
+    if (v[OPTIONS_node_rank].source == OPTS_FROM_OFFER)
+        (void)snprintf(place, sizeof(place), " (node %d)", f->rank);
+    if (v[OPTIONS_rdzv_endpoint].source == OPTS_FROM_OFFER)
+        (void)snprintf(meet, sizeof(meet), ", meeting at %s",
+                       opts_text(o, OPTIONS_rdzv_endpoint));
+    (void)snprintf(c->cluster_job, sizeof(c->cluster_job), "%s", f->job);
+    conf_note(c, "%s:%s this is %.60s%s%s", f->job, nodes, host, place, meet);
+}
+
+static int check_cpu_bind(const struct opts *o, struct ddp_err *err)
+{
+    static const char *const words[] = {"auto", "keep", NULL};
+    if (conf_one_of(opts_text(o, OPTIONS_cpu_bind), words))
+        return 0;
+    ddp_err_set(err, DDP_E_USAGE, "must be auto or keep");
+    return conf_blame(o, OPTIONS_cpu_bind, err);
+}
+
+int conf_cluster(struct conf *c, struct opts *o, struct ddp_err *err)
+{
+    char host[256];
+    struct cluster f;
+    struct cluster_env env = environment(host);
+    const char *name = opts_text(o, OPTIONS_cluster);
+    bool nnodes = conf_said(o, OPTIONS_nnodes);
+    c->task_vars = strcmp(name, "none") == 0;
+    c->in_task = cluster_is_here(&env, name);
+    if (check_cpu_bind(o, err) < 0 || cluster_check_name(name, err) < 0)
+        return -1;
+    if (is_alone(o))
+        return 0;
+    if (cluster_check_tasks(&env, name, err) < 0)
+        return -1;
+    if (nnodes && has_endpoint(o))
+        return 0;
+    if (cluster_find(&env, name, &f, err) < 0)
+        return -1;
+    if (f.name == NULL || (f.script && has_endpoint(o)))
+        return 0;
+    if (f.script)
+        return refuse_script(&f, err);
+    struct filling l = {.c = c, .o = o, .f = &f, .err = err};
+    if (fill(&l) < 0)
+        return -1;
+    if (c->found_len > 0)
+        tell(c, o, &f, host);
+    return 0;
+}
+
+/* -- CPUs ------------------------------------------------------------------ */
+
+int conf_widen(struct conf *c, const struct opts *o)
+{
+    char host[256], cpus[64];
+    struct cluster_env env = environment(host);
+    bool keep =
+        c->task_vars || strcasecmp(opts_text(o, OPTIONS_cpu_bind), "keep") == 0;
+    struct cpu_bind b = cpu_bind_widen(&env, keep);
+    cpus_format(&b.before, cpus, sizeof(cpus));
+    if (b.state == CPU_BIND_WIDENED)
+        conf_note(c,
+                  /* more than one: messages: ok */
+                  "Slurm bound this task to CPU %s: the workers use all %d "
+                  "CPUs that the step has on this node (--cpu_bind=keep keeps "
+                  "the binding)",
+                  cpus, b.cpus);
+    else if (b.state == CPU_BIND_NARROW && !keep)
+        conf_note(c,
+                  "Slurm bound this task to CPU %s, and all workers of this "
+                  "node share it: add --cpu-bind=none to srun",
+                  cpus);
+    return b.state == CPU_BIND_FEW && !c->task_vars ? b.cpus : 0;
+}
+
+void conf_note_few_cpus(struct conf *c, int cpus)
+{
+    if (cpus > 0 && c->nproc > cpus)
+        conf_note(
+            c,
+            /* several workers: messages: ok */
+            "the step has %d CPU%s on this node, and %d workers share %s: "
+            "ask Slurm for more (--exclusive, or --cpus-per-task=N)",
+            cpus, cpus == 1 ? "" : "s", c->nproc, cpus == 1 ? "it" : "them");
+}

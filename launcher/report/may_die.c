@@ -1,0 +1,50 @@
+#include "launcher/report/may_die.h"
+
+#include <stdio.h>
+
+#include "rendezvous/base/mono.h"
+
+/* More than half have to be left; the server may be among the lost. */
+static void
+describe_voters(const struct conf *conf, int nodes, char text[MAY_DIE_MAX])
+{
+    int lost = (nodes - 1) / 2;
+    char then[80] = "";
+    if (nodes - lost < conf->nnodes_min)
+        (void)snprintf(then, sizeof(then), /* messages: ok, 2 or more */
+                       "; with fewer than %d the job waits for others",
+                       conf->nnodes_min);
+    (void)snprintf(text, MAY_DIE_MAX, /* messages: ok, 3 or more */
+                   "%s %d of the %d nodes may be lost at once, also the one "
+                   "that serves the rendezvous%s",
+                   lost == 1 ? "any" : "up to", lost, nodes, then);
+}
+
+bool may_die_describe(const struct conf *conf,
+                      const struct msg_world *first,
+                      bool failover,
+                      char text[MAY_DIE_MAX])
+{
+    char endpoints[CONF_ENDPOINTS_TEXT_MAX];
+    if (conf->nnodes_min == conf->nnodes_max || conf->backend != CONF_C10D ||
+        conf->preflight || first->group_rank != 0 || first->group_world < 2)
+        return false;
+    if (failover && first->group_world > 2) {
+        describe_voters(conf, (int)first->group_world, text);
+        return true;
+    }
+    if (failover) {
+        (void)snprintf(text, MAY_DIE_MAX, /* fits */
+                       "either of the 2 nodes may be killed; if the one that "
+                       "serves the rendezvous falls silent (power, cable), the "
+                       "other one stops and waits");
+        return true;
+    }
+    conf_endpoints_text(conf, endpoints);
+    (void)snprintf(text, MAY_DIE_MAX, /* fits */
+                   "any node may be lost, but the rendezvous at %s only for "
+                   "%lld s: no other host takes its place (failover=1 in "
+                   "--rdzv_conf changes that)",
+                   endpoints, (long long)(conf->reconnect_timeout_us / MONO_S));
+    return true;
+}

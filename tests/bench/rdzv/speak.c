@@ -1,0 +1,183 @@
+#include "tests/bench/rdzv/speak.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/proto/frame.h"
+
+#define LEASE_LEFT_MS 4000 /* of the last one, which came a moment ago */
+
+void die(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fprintf(stderr, "load: ");
+    vfprintf(stderr, fmt, ap);
+    fprintf(stderr, "\n");
+    va_end(ap);
+    exit(1);
+}
+
+static int frame(const struct msg *m, char *out, size_t cap)
+{
+    int len = msg_encode(m, out + 4, cap - 4);
+    if (len < 0)
+        die("a message of more than %zu bytes", cap);
+    for (int i = 0; i < 4; i++)
+        out[i] = (char)(len >> (8 * i));
+    return len + 4;
+}
+
+static struct msg_join join_of(const struct speak_conf *conf, int id)
+{
+    struct msg_join j = {
+        .version = MSG_VERSION,
+        .nodes_min = conf->agents > 1 ? conf->agents - 1 : 1,
+        .nodes_max = conf->agents,
+        .nproc = 8,
+        .max_restarts = 3,
+        .node_rank = -1,
+        .group_rank = -1,
+        .port = 29500,
+        .join_ms = 600000,
+        .last_call_ms = 30000,
+        .heartbeat_ms = conf->heartbeat_ms,
+        .reconnect_ms = 30000,
+    };
+    msg_set(j.run, "bench");
+    msg_set(j.backend, "c10d");
+    msg_set(j.prog, "train");
+    msg_set(j.role, "default");
+    (void)snprintf(j.agent, sizeof(j.agent), "%016x%016x", id, id);
+    (void)snprintf(j.name, sizeof(j.name), "node%05d", id);
+    if (conf->failover) {
+        j.failover = MSG_FAILOVER_ON;
+        j.serve_port = 29501;
+    }
+    return j;
+}
+
+static int hello_and(const struct msg_join *j, char *out)
+{
+    struct msg m = {.kind = MSG_KIND_join, .join = *j};
+    memcpy(out, FRAME_HELLO, FRAME_HELLO_LEN);
+    return (int)FRAME_HELLO_LEN +
+           frame(&m, out + FRAME_HELLO_LEN, SPEAK_JOIN_MAX - FRAME_HELLO_LEN);
+}
+
+int speak_join(const struct speak_conf *conf, int id, char *out)
+{
+    struct msg_join j = join_of(conf, id);
+    return hello_and(&j, out);
+}
+
+int speak_join_again(const struct speak_conf *conf,
+                     int id,
+                     const struct ballot *b,
+                     const struct msg_world *world,
+                     char *out)
+{
+    struct msg_join j = join_of(conf, id);
+    msg_set(j.instance, world->instance);
+    msg_set(j.epoch_id, b->epoch_id);
+    j.instance_ms = world->instance_ms;
+    j.round = world->round;
+    j.state = MSG_STATE_RUNNING;
+    j.group_rank = world->group_rank;
+    j.group_world = world->group_world;
+    j.roll = world->roll;
+    j.restarts = world->restarts;
+    j.sure = 1;
+    j.joins = 2;
+    j.lease_ms = LEASE_LEFT_MS;
+    j.epoch = b->epoch;
+    j.via = 1;
+    return hello_and(&j, out);
+}
+
+int speak_beat(int64_t seq, int64_t heard, int64_t round, char *out)
+{
+    struct msg m = {.kind = MSG_KIND_beat};
+    m.beat.seq = seq;
+    m.beat.heard = heard;
+    m.beat.round = round;
+    return frame(&m, out, SPEAK_MAX);
+}
+
+int speak_ready(int64_t round, char *out)
+{
+    struct msg m = {.kind = MSG_KIND_ready, .ready.round = round};
+    return frame(&m, out, SPEAK_MAX);
+}
+
+/* -- the vote -------------------------------------------------------------- */
+
+static void decode(const char *json, int len, struct msg *m)
+{
+    struct ddp_err err;
+    if (msg_decode(json, (size_t)len, m, &err) != 0)
+        die("%s", err.text);
+}
+
+int speak_promise(struct ballot *b, const char *json, int len, char *out)
+{
+    static char last[SPEAK_MAX], answer[SPEAK_MAX];
+    static struct msg_office office;
+    static int last_len, answer_len;
+    if (len > (int)sizeof(last))
+        die("an office of %d bytes", len);
+    if (len != last_len || memcmp(json, last, (size_t)len) != 0) {
+        struct msg m;
+        decode(json, len, &m);
+        office = m.office;
+        m = (struct msg){.kind = MSG_KIND_promise,
+                         .promise.epoch = office.epoch};
+        msg_set(m.promise.epoch_id, office.epoch_id);
+        answer_len = frame(&m, answer, sizeof(answer));
+        memcpy(last, json, (size_t)len);
+        last_len = len;
+    }
+    b->epoch = office.epoch;
+    memcpy(b->epoch_id, office.epoch_id, sizeof(b->epoch_id));
+    memcpy(out, answer, (size_t)answer_len);
+    return answer_len;
+}
+
+int speak_accept(struct ballot *b, const char *json, int len, char *out)
+{
+    static const char none[] = "\"ids\":\"\"";
+    struct msg m;
+    if (memmem(json, (size_t)len, none, sizeof(none) - 1) != NULL)
+        return 0; /* this node has no vote */
+    decode(json, len, &m);
+    if (b->voters == NULL && (b->voters = malloc(sizeof(m.voters))) == NULL)
+        die("out of memory");
+    *b->voters = m.voters;
+    if (!m.voters.pending)
+        return 0;
+    m = (struct msg){.kind = MSG_KIND_accept,
+                     .accept.round = b->voters->round,
+                     .accept.epoch = b->voters->epoch};
+    msg_set(m.accept.epoch_id, b->voters->epoch_id);
+    return frame(&m, out, SPEAK_MAX);
+}
+
+int speak_voted(const struct ballot *b,
+                const struct msg_world *world,
+                char *out)
+{
+    struct msg m = {.kind = MSG_KIND_voted};
+    if (b->voters == NULL)
+        return 0;
+    msg_set(m.voted.instance, world->instance);
+    m.voted.round = b->voters->round;
+    m.voted.epoch = b->voters->epoch;
+    msg_set(m.voted.epoch_id, b->voters->epoch_id);
+    m.voted.group_rank = world->group_rank;
+    m.voted.group_world = world->group_world;
+    m.voted.restarts = world->restarts;
+    msg_set(m.voted.voters, b->voters->ids);
+    return frame(&m, out, SPEAK_VOTE_MAX);
+}

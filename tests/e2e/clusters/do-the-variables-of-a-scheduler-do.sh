@@ -1,0 +1,65 @@
+#!/bin/sh
+# Two machines that have nothing but the variables and files of a scheduler: do
+# their launchers meet without a flag, and has each its place? What tells less
+# needs the one flag that is missing.
+# limit: 60
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+network n-0 n-1
+launcher=$DDPRUN
+DDPRUN=env
+
+# meet NAME N-0'S N-1'S COMMON...: variables with semicolons between, of each
+# node; then what both have, and the line.
+meet()
+{
+    case=$1 first=$2 second=$3
+    shift 3
+    : >started
+    for i in 0 1; do
+        [ $i = 0 ] && own=$first || own=$second
+        IFS=';'
+        # shellcheck disable=SC2086 # a word for each variable
+        set -- $own "$@"
+        unset IFS
+        node_on n-$i "$case$i" "$@"
+        n=$(echo "$own" | tr -cd ';' | wc -c)
+        shift $((n + 1))
+    done
+    ends_with 0 "${case}0"
+    ends_with 0 "${case}1"
+    [ "$(grep -c "^round=1 rank=[01] world=2 .*node=$case[01] " started)" = 2 ] ||
+        fail "$case: not two nodes of one world"
+    grep -q "^round=1 rank=1 world=2 .*node=${case}1 " started ||
+        fail "$case: n-1 is not node 1"
+    echo "measured: $case"
+}
+
+printf 'n-0\nn-0\nn-1\nn-1\n' >nodefile
+printf 'n-0 2 q U\nn-1 2 q U\n' >pe_hostfile
+line="$launcher $WORKER exit 0"
+# shellcheck disable=SC2086 # words
+{
+    meet slurm SLURM_NODEID=0 SLURM_NODEID=1 SLURM_JOB_ID=17 SLURM_STEP_ID=0 \
+        SLURM_STEP_NUM_NODES=2 'SLURM_STEP_NODELIST=n-[0-1]' $line
+    meet sagemaker SM_CURRENT_HOST=n-0 SM_CURRENT_HOST=n-1 \
+        'SM_HOSTS=["n-0","n-1"]' TRAINING_JOB_NAME=train-1 $line
+    meet batch AWS_BATCH_JOB_NODE_INDEX=0 \
+        'AWS_BATCH_JOB_NODE_INDEX=1;AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=10.77.0.1' \
+        AWS_BATCH_JOB_ID=4c AWS_BATCH_JOB_NUM_NODES=2 \
+        AWS_BATCH_JOB_MAIN_NODE_INDEX=0 $line
+    meet volcano VC_TASK_INDEX=0 VC_TASK_INDEX=1 VC_WORKER_HOSTS=n-0,n-1 $line
+    meet tpu TPU_WORKER_ID=0 TPU_WORKER_ID=1 TPU_WORKER_HOSTNAMES=n-0,n-1 $line
+    meet pbs A=1 A=2 PBS_JOBID=4.head "PBS_NODEFILE=$E2E_DIR/nodefile" $line
+    meet lsf A=1 A=2 LSB_JOBID=88 'LSB_MCPU_HOSTS=n-0 2 n-1 2' $line
+    meet sge A=1 A=2 JOB_ID=5 "PE_HOSTFILE=$E2E_DIR/pe_hostfile" $line
+    meet flux FLUX_TASK_RANK=0 FLUX_TASK_RANK=1 FLUX_JOB_ID=f FLUX_JOB_NNODES=2 \
+        "$launcher" --rdzv_endpoint=n-0:29500 "$WORKER" exit 0
+    meet mpirun OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_RANK=1 \
+        OMPI_COMM_WORLD_SIZE=2 \
+        "$launcher" --rdzv_endpoint=n-0:29500 "$WORKER" exit 0
+    meet k8s JOB_COMPLETION_INDEX=0 JOB_COMPLETION_INDEX=1 \
+        "$launcher" --nnodes=2 "$WORKER" exit 0
+}
+DDPRUN=$launcher
+nothing_left

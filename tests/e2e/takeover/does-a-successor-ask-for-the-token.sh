@@ -1,0 +1,47 @@
+#!/bin/sh
+# Four nodes of which two are enough, with a token. The one that serves the
+# rendezvous is killed, then the one that serves in its place: do the others go
+# on, and is the token needed there as well? What dies at once has no time for
+# the farewell that a token needs, so that its lease is waited for.
+# limit: 60
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+. "$E2E_LIB/faults.sh"
+
+need_tools python3
+careful_worker
+make_token token
+network a b c d
+for name in a b c d; do
+    node_on $name $name --nnodes=2:4 --max_restarts=1 \
+        --rdzv_endpoint=a:29500 --rdzv_token_file=token \
+        --rdzv_conf=heartbeat_timeout=2 ./careful
+done
+wait_world 4
+left=4
+for victim in a b; do
+    before=$ROUND left=$((left - 1))
+    kill_node $victim
+    began=$(now_ms)
+    wait_world "$left" "$before"
+    took=$(began_after "$ROUND")
+    measured "$victim, which serves, lost, with a token: the others run again" \
+        "after $took ms"
+    [ "$took" -le $((3000 * ${E2E_SLOW:-1})) ] ||
+        fail 'not within heartbeat_timeout + 1 s'
+    same '0 ' "$(values restarts "$ROUND")" restarts
+done
+none_overlap
+# In plain text the server answers that a token is needed, and nothing else.
+at=$(sed -n 's/.*it is served at \([0-9.]*:[0-9]*\) .*/\1/p' d.err |
+    tail -n 1)
+[ -n "$at" ] || fail 'd has not told where the run is served'
+(in_machine d "$DDPCTL" --endpoint="$at" status) >ctl.out 2>&1 &&
+    fail "ddpctl without a token was answered: $(cat ctl.out)"
+has 'token' ctl.out
+has_not 'round' ctl.out
+(in_machine d "$DDPCTL" --endpoint="$at" --token_file="$E2E_DIR/token" status) \
+    >ctl.out 2>&1 || fail "ddpctl with the token was not: $(cat ctl.out)"
+open_gate
+for name in c d; do ends_with 0 $name; done
+for name in a b; do end_of $name; done
+nothing_left

@@ -1,0 +1,165 @@
+/* links: tests/sim/sim tests/sim/story */
+/* libs: -lcjson */
+/*
+ * Which hosts may be lost: the cells of the table in docs/operations.md, "What
+ * may die". A row loses hosts, once or several times, and says how many nodes
+ * run after each; 0: the rest stops and waits.
+ */
+#include <check.h>
+
+#include "rendezvous/base/mono.h"
+#include "tests/sim/story.h"
+
+#define STEPS 3
+#define AFTER 8000 /* ms; a launcher without a server gives up after 10 s */
+
+enum place {
+    EMBEDDED, /* node 0 serves */
+    EXTERNAL, /* one daemon, on a machine of its own */
+    LIST      /* two of these */
+};
+
+struct loss {
+    bool server; /* the machine that serves, with its node if it has one */
+    int others;  /* so many nodes besides */
+    bool silent; /* no power; else all processes are killed */
+    int run;     /* nodes that run then */
+};
+
+static const struct row {
+    enum place place;
+    bool failover;
+    int nodes;
+    struct loss steps[STEPS];
+} rows[] = {
+    /* Two nodes, one serves. */
+    {EMBEDDED, true, 2, {{false, 1, false, 1}}},
+    {EMBEDDED, true, 2, {{false, 1, true, 1}}},
+    {EMBEDDED, true, 2, {{true, 0, false, 1}}},
+    {EMBEDDED, true, 2, {{true, 0, true, 0}}},
+    /* Three: any one. */
+    {EMBEDDED, true, 3, {{false, 1, false, 2}}},
+    {EMBEDDED, true, 3, {{false, 1, true, 2}}},
+    {EMBEDDED, true, 3, {{true, 0, false, 2}}},
+    {EMBEDDED, true, 3, {{true, 0, true, 2}}},
+    /* 3 -> 2 -> 1: the second loss. */
+    {EMBEDDED, true, 3, {{true, 0, true, 2}, {false, 1, true, 1}}},
+    {EMBEDDED, true, 3, {{true, 0, true, 2}, {true, 0, false, 1}}},
+    {EMBEDDED, true, 3, {{true, 0, true, 2}, {true, 0, true, 0}}},
+    {EMBEDDED, true, 3, {{false, 1, true, 2}, {true, 0, true, 0}}},
+    /* Several at once: silent, ... */
+    {EMBEDDED, true, 3, {{false, 2, true, 0}}},
+    {EMBEDDED, true, 3, {{true, 1, true, 0}}},
+    {EMBEDDED, true, 4, {{false, 2, true, 2}}},
+    {EMBEDDED, true, 4, {{true, 1, true, 0}}},
+    {EMBEDDED, true, 5, {{true, 1, true, 3}}},
+    {EMBEDDED, true, 5, {{false, 3, true, 0}}},
+    {EMBEDDED, true, 8, {{false, 4, true, 4}}},
+    {EMBEDDED, true, 8, {{true, 2, true, 5}}},
+    {EMBEDDED, true, 8, {{true, 3, true, 0}}},
+    /* ... and killed, so that the server hears their last words. */
+    {EMBEDDED, true, 3, {{false, 2, false, 1}}},
+    {EMBEDDED, true, 8, {{false, 7, false, 1}}},
+    {EMBEDDED, true, 3, {{true, 1, false, 0}}},
+    {EMBEDDED, true, 5, {{true, 1, false, 3}}},
+    /* One after the other, down to two. */
+    {EMBEDDED,
+     true,
+     5,
+     {{true, 0, true, 4}, {true, 0, true, 3}, {true, 0, true, 2}}},
+    /* One daemon without failover: any nodes, but not the daemon. */
+    {EXTERNAL, false, 4, {{false, 3, true, 1}}},
+    {EXTERNAL, false, 4, {{false, 1, true, 3}, {false, 2, true, 1}}},
+    {EXTERNAL, false, 4, {{true, 0, true, 0}}},
+    {EXTERNAL, false, 4, {{true, 0, false, 0}}},
+    /* With it: the daemon, and half of the nodes. */
+    {EXTERNAL, true, 4, {{true, 0, true, 4}}},
+    {EXTERNAL, true, 4, {{true, 0, false, 4}}},
+    {EXTERNAL, true, 4, {{false, 2, true, 2}}},
+    {EXTERNAL, true, 4, {{false, 3, true, 0}}},
+    {EXTERNAL, true, 4, {{true, 1, true, 3}}},
+    {EXTERNAL, true, 4, {{true, 2, true, 0}}},
+    {EXTERNAL, true, 2, {{true, 0, true, 2}, {false, 1, true, 1}}},
+    /* A list: each of its machines, one after the other, then the nodes. */
+    {LIST, true, 4, {{true, 0, true, 4}, {true, 0, true, 4}}},
+    {LIST, true, 2, {{false, 1, true, 1}}},
+    {LIST, true, 3, {{true, 0, true, 3}, {false, 1, true, 2}}},
+    {LIST, true, 3, {{true, 1, true, 2}, {true, 0, true, 2}}},
+};
+
+static struct sim *begin(const struct row *row)
+{
+    struct sim_conf conf = story_conf(1, row->nodes, 3);
+    conf.failover = row->failover;
+    conf.endpoints = row->place == LIST ? 2 : 1;
+    conf.endpoint[0] = row->place == EMBEDDED ? 0 : SIM_OUTSIDE;
+    conf.endpoint[1] = SIM_OUTSIDE + 1;
+    struct sim *s = sim_new(&conf);
+    for (int i = 0; i < conf.endpoints && row->place != EMBEDDED; i++)
+        sim_start_on(s, SIM_OUTSIDE + i);
+    for (int i = 0; i < row->nodes; i++)
+        (void)sim_launch(s);
+    story_until(s, 3000);
+    return s;
+}
+
+static int count_running(const struct sim *s)
+{
+    int n = 0;
+    for (int i = 0; i < sim_agents(s); i++)
+        n += sim_workers(s, i) > 0 && sim_agent(s, i)->work == AGENT_RUNNING;
+    return n;
+}
+
+static void lose_node(struct sim *s, int i, bool silent)
+{
+    if (silent)
+        sim_power_off(s, i);
+    else
+        sim_kill(s, i);
+}
+
+static void lose(struct sim *s, const struct loss *l)
+{
+    int machine = sim_serving(s);
+    int tenant = machine < SIM_OUTSIDE ? sim_tenant(s, machine) : -1;
+    if (l->server && tenant >= 0)
+        lose_node(s, tenant, l->silent);
+    else if (l->server && l->silent)
+        sim_cut_machine(s, machine, true, true);
+    else if (l->server)
+        sim_kill_on(s, machine);
+    int left = l->others;
+    for (int i = sim_agents(s) - 1; i >= 0 && left > 0; i--)
+        if (i != tenant && sim_is_alive(s, i)) {
+            lose_node(s, i, l->silent);
+            left--;
+        }
+}
+
+START_TEST(test_survival_of_each_loss_is_as_the_manual_says)
+{
+    const struct row *row = &rows[_i];
+    struct sim *s = begin(row);
+    story_check(s, count_running(s) == row->nodes, "row %d: all run", _i);
+    for (int k = 0; k < STEPS; k++) {
+        const struct loss *l = &row->steps[k];
+        if (!l->server && l->others == 0)
+            break;
+        lose(s, l);
+        story_until(s, sim_now_us(s) / MONO_MS + AFTER);
+        story_check(s, count_running(s) == l->run,
+                    "row %d, loss %d: %d nodes run, not %d", _i, k + 1,
+                    count_running(s), l->run);
+    }
+    sim_del(s);
+}
+END_TEST
+
+int main(void)
+{
+    const struct story_test tests[] = {
+        {test_survival_of_each_loss_is_as_the_manual_says, STORY_LEN(rows)},
+    };
+    return story_main("survival", "fast sim", tests, STORY_LEN(tests));
+}

@@ -1,0 +1,85 @@
+/* links: launcher/report/may_die launcher/conf/endpoints */
+/* links: rendezvous/base/mono rendezvous/base/err */
+/*
+ * What a job of variable size says at its start, and which jobs say nothing.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "launcher/report/may_die.h"
+#include "rendezvous/base/mono.h"
+#include "tests/lib/suite.h"
+
+static struct conf conf;
+static struct msg_world first;
+static char text[MAY_DIE_MAX];
+
+/* A job of min:max whose first round has so many nodes. */
+static void job(int min, int max, int nodes)
+{
+    memset(&conf, 0, sizeof(conf));
+    conf.nnodes_min = min;
+    conf.nnodes_max = max;
+    conf.backend = CONF_C10D;
+    conf.endpoints_len = 1;
+    conf.endpoints[0].port = 29500;
+    (void)snprintf(conf.endpoints[0].host, sizeof(conf.endpoints[0].host),
+                   "head");
+    conf.reconnect_timeout_us = 600 * MONO_S;
+    first = (struct msg_world){.round = 1, .group_world = nodes};
+    text[0] = '\0';
+}
+
+static const struct {
+    int min, max, nodes;
+    bool failover;
+    const char *says; /* NULL: nothing */
+} rows[] = {
+    {1, 4, 1, true, NULL},
+    {3, 3, 3, true, NULL},
+    {1, 3, 3, true, "any 1 of the 3 nodes"},
+    {2, 4, 4, true, "any 1 of the 4 nodes"},
+    {2, 8, 5, true, "up to 2 of the 5 nodes"},
+    {4, 8, 5, true, "with fewer than 4 the job waits"},
+    {1, 2, 2, true, "falls silent"},
+    {1, 2, 2, false, "the rendezvous at head port 29500 only for 600 s"},
+    {1, 8, 8, false, "failover=1"},
+};
+
+START_TEST(test_may_die_says_what_a_user_must_know)
+{
+    job(rows[_i].min, rows[_i].max, rows[_i].nodes);
+    bool said = may_die_describe(&conf, &first, rows[_i].failover, text);
+    ck_assert(said == (rows[_i].says != NULL));
+    if (said)
+        ck_assert_msg(strstr(text, rows[_i].says) != NULL, "%s", text);
+}
+END_TEST
+
+/* One node of the job says it, and none under static or in a preflight. */
+START_TEST(test_may_die_is_said_once)
+{
+    job(1, 3, 3);
+    first.group_rank = 1;
+    ck_assert(!may_die_describe(&conf, &first, true, text));
+    job(1, 3, 3);
+    conf.backend = CONF_STATIC;
+    ck_assert(!may_die_describe(&conf, &first, false, text));
+    job(1, 3, 3);
+    conf.preflight = true;
+    ck_assert(!may_die_describe(&conf, &first, true, text));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("may_die");
+    TCase *t = tcase_create("lines");
+    tcase_set_tags(t, "fast");
+    tcase_add_loop_test(t, test_may_die_says_what_a_user_must_know, 0,
+                        (int)(sizeof(rows) / sizeof(rows[0])));
+    tcase_add_test(t, test_may_die_is_said_once);
+    suite_add_tcase(suite, t);
+    return suite_run(suite);
+}
